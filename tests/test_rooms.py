@@ -46,7 +46,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_192,
     "gpusim.config": 1_599,
     "gpusim.difference": 1_104,
-    "gpusim.driver": 12_291,
+    "gpusim.driver": 12_299,
     "gpusim.engine": 19_479,
     "gpusim.exec": 737,
     "gpusim.explore": 3_150,

@@ -15,8 +15,8 @@ from gpusim.cli.options import add_command
 from gpusim.cli.run import check_limits
 
 if TYPE_CHECKING:
+    from gpusim.driver.outputs.outputs import Telling
     from gpusim.driver.state import Driver
-    from gpusim.driver.telling import Telling
 
 EXAMPLES = """\
 examples:

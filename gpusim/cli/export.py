@@ -99,8 +99,8 @@ def execute(options: argparse.Namespace) -> int:
 
 def _script(options: argparse.Namespace) -> int:
     """Run a script under the simulated driver."""
-    from gpusim.driver.export import AccelSimExport
     from gpusim.driver.numba_cuda import install
+    from gpusim.driver.outputs.export import AccelSimExport
 
     code = compiled_script(options.program)
     traces = _traces(options)
@@ -117,7 +117,7 @@ def _executable(options: argparse.Namespace) -> int:
     """Run an executable, as `gpusim exec` does. Its first process that uses CUDA has the folder, the second DIR-2."""
     from gpusim.config import load_config
     from gpusim.driver import library  # noqa: F401 - it declares all functions
-    from gpusim.driver.export import AccelSimExport
+    from gpusim.driver.outputs.export import AccelSimExport
     from gpusim.driver.state import Driver
     from gpusim.exec.program import ProgramNotStarted, run
     from gpusim.tracing.accel_sim import empty_folder

@@ -15,8 +15,8 @@ from gpusim.cli.outputs import check_writable
 from gpusim.cli.tracing import check_trace_file
 
 if TYPE_CHECKING:
-    from gpusim.driver.log import LaunchLog
-    from gpusim.driver.telling import Telling
+    from gpusim.driver.outputs.log import LaunchLog
+    from gpusim.driver.outputs.outputs import Telling
 
 _NUMBERS = re.compile(r"(\d+)(?:(-)(\d*))?")
 
@@ -59,7 +59,7 @@ def write_table(text: str, as_json: bool, output: Path | None) -> None:
 
 
 def add_telling_options(parser: argparse.ArgumentParser, *, save: bool = True) -> None:
-    """The fields of `gpusim.driver.telling.Telling`. save: whether launches can be saved."""
+    """The fields of `gpusim.driver.outputs.outputs.Telling`. save: whether launches can be saved."""
     group = parser.add_argument_group("what launches tell")
     group.add_argument("--report", metavar="DIR", help="write a page for each launch, and index.html that lists them")
     group.add_argument(
@@ -95,7 +95,7 @@ def add_telling_options(parser: argparse.ArgumentParser, *, save: bool = True) -
 
 def telling_of(options: argparse.Namespace) -> Telling:
     """What the options ask for. Raises UserError for what could only fail later."""
-    from gpusim.driver.telling import REPORT_LIMIT, Telling
+    from gpusim.driver.outputs.outputs import REPORT_LIMIT, Telling
     from gpusim.host.options import CHECKS
 
     first, last = _numbers(options.launch)

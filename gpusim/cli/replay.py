@@ -40,8 +40,8 @@ def execute(options: argparse.Namespace) -> int:
     """Run the command. A kernel that fails, or in which checks find something, is a mistake."""
     from gpusim.cli.progress import announce_compilation
     from gpusim.config import load_config
-    from gpusim.driver.replay import Replay
-    from gpusim.driver.saved import SavedLaunches
+    from gpusim.driver.outputs.replay import Replay
+    from gpusim.driver.outputs.saved import SavedLaunches
 
     check_limits(options)
     telling = telling_of(options)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
+from importlib import import_module, resources
+from pkgutil import iter_modules
 
 from gpusim.driver.refused import refusal
 from gpusim.driver.registry import ENTRY_POINTS, EntryPoint
@@ -67,3 +68,12 @@ def provide(library: Library) -> Library:
 
 
 provide(Library(DRIVER, "gpusim.driver"))
+
+
+def declare_all() -> None:
+    """Load every module with entry points: the driver's, then those of the libraries over it."""
+    api = "gpusim.driver.api"
+    for module in iter_modules(import_module(api).__path__, f"{api}."):
+        import_module(module.name)
+    for room in ("blas", "management", "runtime"):
+        import_module(f"gpusim.driver.libraries.{room}.libraries")

@@ -16,39 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpusim.driver import (  # noqa: F401 - they declare the functions
-    api_capture,
-    api_condition,
-    api_context,
-    api_copy,
-    api_device,
-    api_entry,
-    api_graph,
-    api_kernel,
-    api_launch,
-    api_link,
-    api_managed,
-    api_memory,
-    api_memory_operation,
-    api_module,
-    api_node,
-    api_peer,
-    api_pool,
-    api_stream,
-    api_tensor_map,
-    api_topology,
-    api_virtual,
-)
-from gpusim.driver.blas import libraries as _blas  # noqa: F401 - it provides its libraries
 from gpusim.driver.codes import ResultCode
 from gpusim.driver.elf import DONE, GONE, MACHINES, SLOTS, stub_library
-from gpusim.driver.exports import DRIVER, LIBRARIES, Library
-from gpusim.driver.management import library as _management  # noqa: F401 - it provides its library
+from gpusim.driver.exports import DRIVER, LIBRARIES, Library, declare_all
 from gpusim.driver.registry import GIVES_BACK, EntryPoint, answer
-from gpusim.driver.runtime import libraries as _runtime  # noqa: F401 - it provides its libraries
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
 from isa.folders import cache_folder, put_file
+
+declare_all()
 
 
 class DriverLibraries:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpusim.config import GPUConfig
     from gpusim.driver.library import DriverLibraries
+    from gpusim.driver.outputs.outputs import Telling
     from gpusim.driver.state import Driver
-    from gpusim.driver.telling import Telling
 
 VARIABLE = "GPUSIM_CUDA_DRIVER"
 """Environment variable through which child processes learn what to install: the options as JSON."""
@@ -58,7 +58,7 @@ def install(
     """
     global _library
     from gpusim.driver import when_imported
-    from gpusim.driver.cupy import finder
+    from gpusim.driver.libraries.cupy import finder
     from gpusim.driver.library import DriverLibraries, already_loaded
     from gpusim.driver.state import Driver
     from gpusim.errors import SimulationError

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.streams import DriverEvent, DriverStream, new_handle
+from gpusim.driver.work.streams import DriverEvent, DriverStream, new_handle
 from gpusim.launch.module import LinkedModule
 from isa import Program
 

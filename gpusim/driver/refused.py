@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpusim.driver.api_copy import NO_ARRAYS
+from gpusim.driver.api.copy import NO_ARRAYS
 from gpusim.driver.codes import DriverError, ResultCode, say
 from gpusim.driver.registry import EntryPoint
 from gpusim.driver.state import Driver

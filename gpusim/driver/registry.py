@@ -36,7 +36,7 @@ from typing import Any, TypeVar
 from gpusim.driver.caller import Gone, caller, read, text
 from gpusim.driver.codes import Code, DriverError, ManagementCode, ResultCode, fail_if, known, say
 from gpusim.driver.state import Driver
-from gpusim.driver.streams import DriverStream, node_of
+from gpusim.driver.work.streams import DriverStream, node_of
 from isa.errors import IsaError
 from isa.folders import cache_folder
 

@@ -22,8 +22,9 @@ from weakref import WeakValueDictionary
 from gpusim.config import GPUConfig, load_config
 from gpusim.driver.caller import caller, put_pointer, text
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known, say
-from gpusim.driver.images import read_image, read_ptx
-from gpusim.driver.log import LaunchLog
+from gpusim.driver.memory.images import read_image, read_ptx
+from gpusim.driver.memory.registered import FatBinary, Registrations
+from gpusim.driver.memory.virtual import VirtualMemory
 from gpusim.driver.objects import (
     DEVICE,
     MANAGED,
@@ -35,8 +36,9 @@ from gpusim.driver.objects import (
     LoadedModule,
     MemoryPool,
 )
-from gpusim.driver.registered import FatBinary, Registrations
-from gpusim.driver.streams import (
+from gpusim.driver.outputs.log import LaunchLog
+from gpusim.driver.outputs.outputs import Telling
+from gpusim.driver.work.streams import (
     GLOBAL,
     HOST_CALL,
     HOST_THREAD,
@@ -52,9 +54,7 @@ from gpusim.driver.streams import (
     UserObject,
     new_handle,
 )
-from gpusim.driver.telling import Telling
-from gpusim.driver.virtual import VirtualMemory
-from gpusim.driver.waiting import waits
+from gpusim.driver.work.waiting import waits
 from gpusim.errors import OutOfDeviceMemory
 from gpusim.host.options import LaunchOptions
 from gpusim.launch.module import LinkedModule
@@ -62,7 +62,7 @@ from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.device import Device
-    from gpusim.driver.queues import WorkQueues
+    from gpusim.driver.work.queues import WorkQueues
 
 DEVICE_COUNT = 1
 RELEASE_THRESHOLD = 4  # CUmemPool_attribute
@@ -140,7 +140,7 @@ class Driver:
             if not caller().map(*memory.shared_range):
                 raise DriverError(ResultCode.OUT_OF_MEMORY, "the program's address space has no room for device memory")
             if self._mode == "detailed":
-                from gpusim.driver.queues import WorkQueues
+                from gpusim.driver.work.queues import WorkQueues
 
                 self.queues = WorkQueues(self, self._device)
             for each in self.observers:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim.driver.launches import Observer
+from gpusim.driver.work.launches import Observer
 from gpusim.errors import LaunchError
 from gpusim.launch.access_window import AccessWindow
 from isa import compile_cuda

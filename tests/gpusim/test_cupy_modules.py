@@ -29,7 +29,7 @@ def test_functions_of_the_runtime():
         HEAD
         + """
 import ctypes
-assert runtime.__file__.endswith("gpusim/driver/cupy/runtime.py")
+assert runtime.__file__.endswith("gpusim/driver/libraries/cupy/runtime.py")
 before = runtime.memGetInfo()
 address = runtime.malloc(1 << 20)
 assert before[0] - runtime.memGetInfo()[0] >= 1 << 20 and runtime.memGetInfo()[1] == before[1]

@@ -89,8 +89,8 @@ def test_another_machine_is_refused():
 
 def test_structures_of_the_interface_have_their_sizes():
     """CUlaunchConfig, CUDA_MEMCPY2D and CUDA_MEMCPY3D, counted from the header's declarations on a 64-bit host."""
-    from gpusim.driver.api_copy import CopyBox, _Copy2D
-    from gpusim.driver.api_launch import LaunchConfig
+    from gpusim.driver.api.copy import CopyBox, _Copy2D
+    from gpusim.driver.api.launch import LaunchConfig
 
     assert ctypes.sizeof(LaunchConfig) == 56
     assert LaunchConfig.stream.offset == 32

@@ -12,7 +12,7 @@ import pytest
 
 from gpusim.driver import library  # noqa: F401 - it declares all functions
 from gpusim.driver.registry import ENTRY_POINTS
-from gpusim.driver.waiting import waits
+from gpusim.driver.work.waiting import waits
 from tests import forks
 from tests.gpusim import cuda_program
 from tests.gpusim.cuda_program import DATA, build

@@ -13,10 +13,10 @@ import pytest
 
 from gpusim.cli import main
 from gpusim.config import load_config
-from gpusim.driver.launches import Observer
-from gpusim.driver.replay import Replay
-from gpusim.driver.saved import SavedLaunches
-from gpusim.driver.telling import Telling
+from gpusim.driver.outputs.outputs import Telling
+from gpusim.driver.outputs.replay import Replay
+from gpusim.driver.outputs.saved import SavedLaunches
+from gpusim.driver.work.launches import Observer
 from gpusim.errors import SavedLaunchesError
 from tests.gpusim.driver_program import run
 from tests.gpusim.test_script import gpusim, write
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated d
 START = """
 import ctypes, hashlib, json
 from cuda.bindings import driver as cu
-from gpusim.driver.telling import Telling
+from gpusim.driver.outputs.outputs import Telling
 from isa import compile_cuda
 from tests.gpusim.test_replay import Counters, SOURCE
 

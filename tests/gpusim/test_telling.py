@@ -13,9 +13,9 @@ from itertools import pairwise
 import pytest
 
 from gpusim.config import load_config
-from gpusim.driver.log import LaunchLog
-from gpusim.driver.pages import PageWriter
-from gpusim.driver.telling import Telling
+from gpusim.driver.outputs.log import LaunchLog
+from gpusim.driver.outputs.outputs import Telling
+from gpusim.driver.outputs.pages import PageWriter
 from gpusim.report_html import MARK
 from gpusim.result import Result
 from gpusim.units import joule_text
@@ -192,7 +192,7 @@ class Call:
 
 
 def test_a_thousand_launches_write_no_more_pages_than_the_limit_and_say_so(tmp_path, monkeypatch, capsys):
-    from gpusim.driver import pages
+    from gpusim.driver.outputs import pages
 
     written = []
 
@@ -223,7 +223,7 @@ def test_a_thousand_launches_write_no_more_pages_than_the_limit_and_say_so(tmp_p
 
 
 def test_a_disk_without_room_ends_the_pages_with_one_sentence(tmp_path, monkeypatch, capsys):
-    from gpusim.driver import pages
+    from gpusim.driver.outputs import pages
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
@@ -294,7 +294,7 @@ def test_messages_name_launch_line_array_and_what_points_to_it():
 def test_initcheck_follows_device_memory_and_what_the_driver_writes():
     done = run("""
         from numba import cuda
-        from gpusim.driver.telling import Telling
+        from gpusim.driver.outputs.outputs import Telling
 
         driver = gpusim.driver.numba_cuda.install("tiny", threads=1, telling=Telling(check=("initcheck",)))
 

@@ -19,10 +19,10 @@ from typing import Any
 
 import gpusim
 from gpusim.config import GPUConfig, load_config
-from gpusim.driver.launches import LaunchCall, Observer
-from gpusim.driver.replay import Replay
-from gpusim.driver.saved import SavedLaunches
-from gpusim.driver.telling import Telling
+from gpusim.driver.outputs.outputs import Telling
+from gpusim.driver.outputs.replay import Replay
+from gpusim.driver.outputs.saved import SavedLaunches
+from gpusim.driver.work.launches import LaunchCall, Observer
 from gpusim.errors import SimulationError
 from isa import Program
 from isa.cubin import read_cubin

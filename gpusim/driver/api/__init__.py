@@ -1,0 +1,1 @@
+"""Entry points of the driver API, one file for each chapter of its documentation."""

@@ -1,0 +1,120 @@
+"""Driver API: what streams do becomes a graph."""
+
+from __future__ import annotations
+
+import struct
+
+from gpusim.driver.caller import caller, get_pointers, get_uint, put_int, put_pointer
+from gpusim.driver.codes import ResultCode, fail_if, known
+from gpusim.driver.registry import entries, entry
+from gpusim.driver.state import Driver
+from gpusim.driver.work.streams import (
+    GLOBAL,
+    NO_ORIGIN,
+    NON_BLOCKING,
+    OF_THREAD,
+    RELAXED,
+    Capture,
+    DriverStream,
+    Graph,
+    GraphNode,
+    node_of,
+)
+
+_MODES = (GLOBAL, OF_THREAD, RELAXED)
+_NONE, _ACTIVE, _INVALIDATED = range(3)  # CUstreamCaptureStatus
+_ADD, _SET = 0, 1  # CUstreamUpdateCaptureDependencies_flags
+
+entries(
+    ("cuStreamIsCapturing", "S *i", lambda driver, stream: _seen_status(driver, stream)),
+)
+
+
+def _seen_status(driver: Driver, stream: DriverStream) -> int:
+    """Nobody can tell of the null stream while one that waits for it is captured."""
+    waiting = (not each.flags & NON_BLOCKING for capture in driver.captures for each in capture.streams)
+    fail_if(stream.handle in NO_ORIGIN and any(waiting), ResultCode.STREAM_CAPTURE_IMPLICIT)
+    return _status(stream)
+
+
+def _status(stream: DriverStream) -> int:
+    return _NONE if stream.capture is None else _ACTIVE if stream.capture.valid else _INVALIDATED
+
+
+def nodes_at(address: int, count: int) -> list[GraphNode]:
+    """The nodes whose handles lie there. Raises INVALID_VALUE."""
+    return [node_of(handle) for handle in get_pointers(address, count)]
+
+
+@entry("cuStreamBeginCapture_v2", "S u", since=10010)
+def begin(driver: Driver, stream: DriverStream, mode: int) -> None:
+    begin_to_graph(driver, stream, Graph(), 0, 0, mode)
+
+
+@entry("cuStreamBeginCaptureToGraph", "S G p (p) q u", since=12030)
+def begin_to_graph(
+    driver: Driver, stream: DriverStream, graph: Graph, dependencies: int, count: int, mode: int
+) -> None:
+    fail_if(mode not in _MODES, ResultCode.INVALID_VALUE)
+    fail_if(stream.handle in NO_ORIGIN, ResultCode.STREAM_CAPTURE_UNSUPPORTED)
+    fail_if(stream.capture is not None, ResultCode.ILLEGAL_STATE)
+    capture = Capture(stream, graph, mode=mode)
+    capture.join(stream, nodes_at(dependencies, count))
+    driver.captures.append(capture)
+
+
+@entry("cuStreamEndCapture", "S p")
+def end(driver: Driver, stream: DriverStream, graph: int) -> None:
+    put_pointer(graph, 0)
+    capture = known(stream.capture, ResultCode.ILLEGAL_STATE)
+    fail_if(capture.origin is not stream, ResultCode.STREAM_CAPTURE_UNMATCHED)
+    joined = capture.close()
+    driver.captures.remove(capture)
+    fail_if(not capture.valid, ResultCode.STREAM_CAPTURE_INVALIDATED)
+    fail_if(not joined, ResultCode.STREAM_CAPTURE_UNJOINED)
+    driver.graphs[capture.graph.handle] = capture.graph
+    put_pointer(graph, capture.graph.handle)
+
+
+@entry("cuStreamGetCaptureInfo_v2", "S *i *p *p *p *p", since=11030)
+def capture_info(driver: Driver, stream: DriverStream) -> tuple[int | None, ...]:
+    """Status, number, graph, and nodes that the next work comes after: an array and how many. The array stays
+    valid."""
+    capture = stream.capture
+    if capture is None or not capture.valid:
+        return _status(stream), None, None, None, None
+    last = [node.handle for node in capture.ends[stream.handle]]
+    driver.graphs[capture.graph.handle] = capture.graph
+    nodes = caller().keep(struct.pack(f"<{len(last)}Q", *last))
+    return _ACTIVE, capture.handle, capture.graph.handle, nodes, len(last)
+
+
+@entry("cuStreamGetCaptureInfo", "S *i *p", since=10010)
+def capture_status(driver: Driver, stream: DriverStream) -> tuple[int | None, ...]:
+    return capture_info(driver, stream)[:2]
+
+
+@entry("cuStreamGetCaptureInfo_v3", "S *i *p *p *p *p *p", since=12030)
+def capture_info_with_edges(driver: Driver, stream: DriverStream) -> tuple[int | None, ...]:
+    """The same; before the count the edges' data, of which no edge of a capture has any."""
+    *found, count = capture_info(driver, stream)
+    return *found, caller().keep(bytes(8 * count)) if count else 0, count
+
+
+@entry("cuStreamUpdateCaptureDependencies_v2", "S p (p) q u", since=12030)
+@entry("cuStreamUpdateCaptureDependencies", "S p q u", since=11030)
+def update_dependencies(driver: Driver, stream: DriverStream, nodes: int, count: int, flags: int) -> None:
+    """Say what the next work of a stream comes after."""
+    capture = known(stream.capture, ResultCode.ILLEGAL_STATE)
+    fail_if(flags not in (_ADD, _SET), ResultCode.INVALID_VALUE)
+    given = dict.fromkeys(nodes_at(nodes, count))
+    fail_if(any(node.graph is not capture.graph for node in given), ResultCode.INVALID_VALUE)
+    capture.ends[stream.handle] = given if flags == _SET else capture.ends[stream.handle] | given
+
+
+@entry("cuThreadExchangeStreamCaptureMode", "p", anytime=True)
+def exchange_mode(driver: Driver, mode: int) -> None:
+    """What the calling thread may do during captures."""
+    given = get_uint(mode)
+    fail_if(given not in _MODES, ResultCode.INVALID_VALUE)
+    put_int(mode, driver.exchange_capture_mode(given))

@@ -1,0 +1,147 @@
+"""Driver API: primary and other contexts, the stack of contexts of each thread, limits."""
+
+from __future__ import annotations
+
+from gpusim.driver.codes import ResultCode, fail_if, known
+from gpusim.driver.objects import Context
+from gpusim.driver.registry import entries, entry, nothing
+from gpusim.driver.state import Driver
+from gpusim.driver.work.launch_attributes import PRIORITIES
+
+_PERSISTING = 6
+_LIMITS = {
+    0: (1024, 0, 16, 512 << 10),  # bytes of stack
+    1: (8650752, 512 << 10, 1, 1 << 40),  # of printf's buffer
+    2: (8 << 20, 4 << 20, 1, 1 << 40),  # of malloc's heap
+    4: (2048, 32, 1, 1 << 30),  # launches from the device that are pending
+    5: (64, 0, 1, 128),  # bytes that L2 fetches
+    _PERSISTING: (0, 0, 1, 1 << 30),  # of L2 set aside for persisting accesses: what the device has
+}
+"""By number of `CUlimit`: the default, the least, the unit, and the most that can be set, as an H200 has them."""
+_FIXED = (7, 8)
+"""Limits that are told and cannot be set: shared memory, and sharing with graphics."""
+_LAST_LIMIT = 9
+_API_VERSION = 3020
+_MAPS_HOST = 8  # of CUctx_flags: always so
+
+entries(
+    ("cuDevicePrimaryCtxReset_v2", "D", lambda driver, device: driver.clear(driver.primary)),
+    ("cuDevicePrimaryCtxSetFlags_v2", "D u", lambda driver, _, flags: setattr(driver.primary, "flags", flags)),
+    (
+        "cuDevicePrimaryCtxGetState",
+        "D *i *i",
+        lambda driver, _: (driver.primary.flags, driver.primary_references > 0),
+    ),
+    ("cuCtxPushCurrent_v2", "p", lambda driver, handle: driver.stack.append(driver.context_of(handle))),
+    ("cuCtxGetFlags", "*i", lambda driver: driver.context().flags | _MAPS_HOST),
+    ("cuCtxSetFlags 12010", "u", lambda driver, flags: setattr(driver.context(), "flags", flags)),
+    ("cuCtxGetId 12000", "C *p", lambda driver, context: context.handle),
+    ("cuCtxGetApiVersion", "(p) *i", lambda driver: _API_VERSION),
+    anytime=True,
+)
+entries(
+    ("cuCtxGetCacheConfig", "*i", lambda driver: 0),
+    ("cuCtxGetSharedMemConfig", "*i", lambda driver: 1),
+    ("cuCtxSetCacheConfig", "(i)", nothing),  # a preference, which Hopper's driver may ignore, and this one does
+    ("cuCtxGetStreamPriorityRange", "*i *i", lambda driver: PRIORITIES),
+    ("cuCtxResetPersistingL2Cache", "", lambda driver: driver.device.reset_persisting()),
+)
+
+
+@entry("cuDevicePrimaryCtxRetain", "*p D", anytime=True)
+def retain(driver: Driver, device: int) -> int:
+    driver.primary_references += 1
+    return driver.primary.handle
+
+
+@entry("cuDevicePrimaryCtxRelease_v2", "D", anytime=True)
+def release(driver: Driver, device: int) -> None:
+    fail_if(driver.primary_references == 0, ResultCode.INVALID_CONTEXT)
+    driver.primary_references -= 1
+    if driver.primary_references == 0:
+        driver.clear(driver.primary)
+
+
+@entry("cuCtxCreate_v2", "*p u D", since=3020, anytime=True)
+@entry("cuCtxCreate_v3", "*p (pi) u D", since=11040, anytime=True)
+@entry("cuCtxCreate_v4", "*p (p) u D", since=12050, anytime=True)
+def create(driver: Driver, flags: int, device: int) -> int:
+    context = Context(flags)
+    driver.others[context.handle] = context
+    driver.stack.append(context)
+    return context.handle
+
+
+@entry("cuCtxDestroy_v2", "p", anytime=True)
+def destroy(driver: Driver, handle: int) -> None:
+    context = known(driver.others.get(handle), ResultCode.INVALID_CONTEXT)
+    driver.clear(context)
+    del driver.others[handle]
+    if driver.stack and driver.stack[-1] is context:
+        driver.stack.pop()
+
+
+@entry("cuCtxPopCurrent_v2", "*p", anytime=True)
+def pop(driver: Driver) -> int:
+    driver.context()
+    return driver.stack.pop().handle
+
+
+@entry("cuCtxSetCurrent", "p", anytime=True)
+def set_current(driver: Driver, handle: int) -> None:
+    context = driver.context_of(handle) if handle else None
+    if driver.stack:
+        driver.stack.pop()
+    if context is not None:
+        driver.stack.append(context)
+
+
+@entry("cuCtxGetCurrent", "*p", anytime=True)
+def current(driver: Driver) -> int:
+    fail_if(not driver.initialized, ResultCode.NOT_INITIALIZED)
+    return driver.stack[-1].handle if driver.stack else 0
+
+
+@entry("cuCtxGetDevice", "*i", anytime=True)
+@entry("cuCtxGetDevice_v2", "*i C", since=13000, anytime=True)
+def device_of(driver: Driver, context: Context | None = None) -> int:
+    _ = context or driver.context()  # raises if there is none
+    return 0
+
+
+@entry("cuCtxSynchronize")
+@entry("cuCtxSynchronize_v2", "C", since=13000)
+def synchronize(driver: Driver, context: Context | None = None) -> None:
+    driver.not_in_captures()
+    if driver.queues is None:
+        driver.wait_for_host_calls((context or driver.context()).streams.values())
+    driver.trim_pools()
+
+
+@entry("cuCtxGetLimit", "*p i")
+def get_limit(driver: Driver, limit: int) -> int:
+    fail_if(not 0 <= limit <= _LAST_LIMIT, ResultCode.INVALID_VALUE)
+    if limit in _FIXED:
+        return driver.config.sm.shared_bytes_per_block_max if limit == _FIXED[0] else 0
+    default, *_ = known(_LIMITS.get(limit), ResultCode.UNSUPPORTED_LIMIT)
+    if limit == _PERSISTING:
+        default = round(driver.config.l2.persisting_start_share * driver.config.l2.bytes)
+    return driver.context().limits.get(limit, default)
+
+
+@entry("cuCtxSetLimit", "i q")
+def set_limit(driver: Driver, limit: int, value: int) -> None:
+    fail_if(not 0 <= limit <= _LAST_LIMIT, ResultCode.INVALID_VALUE)
+    fail_if(limit in _FIXED, ResultCode.NOT_PERMITTED)
+    _, least, unit, most = known(_LIMITS.get(limit), ResultCode.UNSUPPORTED_LIMIT)
+    fail_if(value > most, ResultCode.INVALID_VALUE)
+    if limit == _PERSISTING:
+        fail_if(value > driver.config.l2.persisting_max_bytes, ResultCode.INVALID_VALUE)
+        value = driver.device.set_aside_l2(value)
+    driver.context().limits[limit] = max(least, -(-value // unit) * unit)
+
+
+@entry("cuFlushGPUDirectRDMAWrites", "(ii)")
+@entry("cuCtxSetSharedMemConfig", "(i)")
+def ignored(driver: Driver) -> None:
+    """Nothing of it is here, or fixed: banks of shared memory have four bytes."""

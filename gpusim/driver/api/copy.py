@@ -1,0 +1,390 @@
+"""Driver API: copies and fills. L2 keeps what it held."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpusim.driver.caller import caller, get_pointers, read
+from gpusim.driver.codes import DriverError, ResultCode, fail_if
+from gpusim.driver.registry import entry, same
+from gpusim.driver.state import Driver
+from gpusim.driver.work.streams import COPY, FILL, DeviceQueues, DriverStream, StreamWork
+from gpusim.errors import MemoryAccessError
+
+HOST_SIDE, DEVICE_SIDE, _ARRAY, _UNIFIED = 1, 2, 3, 4  # CUmemorytype
+NO_ARRAYS = "CUDA arrays, textures and surfaces are not simulated"
+
+
+def _check_device(driver: Driver, address: int, nbytes: int, written: bool = False) -> None:
+    """Raises INVALID_VALUE unless the bytes lie in one allocation of the device. written: they get contents now."""
+    memory = driver.device.memory
+    try:
+        memory.view(address, nbytes) if written else memory.check(address, nbytes)
+    except MemoryAccessError as error:
+        if nbytes:
+            raise DriverError(ResultCode.INVALID_VALUE, str(error)) from None
+
+
+def _check_to_be(driver: Driver, address: int, nbytes: int) -> None:
+    """The same for work that is done later, when a graph's memory has been allocated."""
+    if not driver.is_of_graph(address, nbytes):
+        _check_device(driver, address, nbytes)
+
+
+def on_device(driver: Driver, address: int) -> bool:
+    return driver.device.memory.holding(address) is not None or driver.is_of_graph(address)
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+_SIDE: tuple[tuple[str, Any], ...] = (
+    *((name, ctypes.c_uint64) for name in ("x", "y", "z", "level")),
+    ("kind", ctypes.c_uint32),
+    *((name, ctypes.c_uint64) for name in ("host", "device", "array", "reserved", "pitch", "rows")),
+)
+
+
+class CopySide(ctypes.Structure):
+    """Where a box of bytes lies: from position x, y, z on, `pitch` bytes from a row to the next, `rows` rows from a
+    slice to the next; 0 where there is one, or what is copied fills it."""
+
+    _fields_ = _SIDE
+
+
+class CopyBox(ctypes.Structure):
+    """CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER, whose contexts do not matter here."""
+
+    _fields_ = (
+        ("source", CopySide),
+        ("target", CopySide),
+        ("width", ctypes.c_uint64),
+        ("height", ctypes.c_uint64),
+        ("depth", ctypes.c_uint64),
+    )
+    source: CopySide
+    target: CopySide
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryCopy(StreamWork):
+    """A copy of a box of bytes."""
+
+    driver: Driver
+    box: CopyBox
+    kind: ClassVar[int] = COPY
+
+    def checked(self) -> MemoryCopy:
+        """The copy. Raises INVALID_VALUE if it cannot be done, NOT_SUPPORTED for arrays."""
+        box = self.box
+        for side in (box.target, box.source):
+            fail_if(side.kind == _ARRAY, ResultCode.NOT_SUPPORTED, NO_ARRAYS)
+            fail_if(side.kind not in (HOST_SIDE, DEVICE_SIDE, _UNIFIED), ResultCode.INVALID_VALUE)
+            fail_if(0 < side.pitch < side.x + box.width and box.height > 1, ResultCode.INVALID_VALUE)
+            fail_if(0 < side.rows < side.y + box.height and box.depth > 1, ResultCode.INVALID_VALUE)
+            self._place(side, _check_to_be)
+        return self
+
+    @property
+    def _kinds(self) -> list[bool]:
+        """Whether target and source lie on the device."""
+        sides = self.box.target, self.box.source
+        return [side.kind != HOST_SIDE and on_device(self.driver, side.device) for side in sides]
+
+    def may_become(self, other: StreamWork) -> bool:
+        """One between the same kinds of memory."""
+        return isinstance(other, MemoryCopy) and self._kinds == other._kinds
+
+    def _place(self, side: CopySide, check: Callable[..., None] = _check_device) -> tuple[int, int, int]:
+        """First address, bytes from a row and from a slice to the next, of what lies where it may."""
+        box = self.box
+        host = side.kind == HOST_SIDE
+        base, pitch = side.host if host else side.device, side.pitch or box.width
+        layer = pitch * (side.rows or box.height)
+        start = base + side.x + side.y * pitch + side.z * layer
+        if box.width and box.height and box.depth:
+            fail_if(not base, ResultCode.INVALID_VALUE)
+            if side.kind == DEVICE_SIDE or (not host and on_device(self.driver, base)):
+                last = (box.depth - 1) * layer + (box.height - 1) * pitch
+                check(self.driver, start, last + box.width)
+        return start, pitch, layer
+
+    def do(self, stream: DriverStream) -> None:
+        self._move()
+        driver, now = self.driver, self.driver.now_cycles
+        if driver.observers and self._nbytes:
+            driver.copied(*self._described(), self._nbytes, stream.shown, now)
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        """What is copied from pageable memory is what it holds now; of a graph, when its turn has come. A module's
+        constants are part of its launches, which take them over when they are asked for, so a copy to variables has to
+        be over by then."""
+        kind, target, source = self._described()
+        if kind == "HtoH" or not self._nbytes:
+            return kind != "HtoH"
+        driver, host = self.driver, {"HtoD": source, "DtoH": target}.get(kind)
+        pinned = host is None or driver.buffer_at(host) is not None
+        effect = self._move
+        if kind == "HtoD" and not (pinned or stream.branch or queues.alone(stream)):
+            effect = partial(self._write, caller().read(self._rows()))
+        variable = kind.endswith("D") and driver.buffer_at(target) is None
+        queues.copy(stream, kind, target, source, self._nbytes, effect, pinned=pinned, wait=variable)
+        return True
+
+    @property
+    def _nbytes(self) -> int:
+        return self.box.width * self.box.height * self.box.depth
+
+    def _described(self) -> tuple[str, int, int]:
+        """Its kind, as `Observer.copied` has it, and the first addresses of target and source."""
+        box = self.box
+        to, of = ("D" if self._is_of_device(side) else "H" for side in (box.target, box.source))
+        return f"{of}to{to}", self._place(box.target)[0], self._place(box.source)[0]
+
+    def _move(self) -> None:
+        box = self.box
+        target, target_pitch, target_layer = self._place(box.target, partial(_check_device, written=True))
+        source, source_pitch, source_layer = self._place(box.source)
+        for z in range(box.depth if self._nbytes else 0):
+            at = target + z * target_layer, source + z * source_layer
+            caller().move(*at, box.width, box.height, target_pitch, source_pitch)
+
+    def _rows(self) -> list[tuple[int, int]]:
+        """Address and bytes of each row of the source."""
+        start, pitch, layer = self._place(self.box.source)
+        places = range(self.box.depth), range(self.box.height)
+        return [(start + z * layer + y * pitch, self.box.width) for z, y in itertools.product(*places)]
+
+    def _write(self, rows: list[bytes]) -> None:
+        """Put rows into the device's memory."""
+        start, pitch, layer = self._place(self.box.target, partial(_check_device, written=True))
+        places = range(self.box.depth), range(self.box.height)
+        for (z, y), row in zip(itertools.product(*places), rows, strict=True):
+            view = self.driver.device.memory.view(start + z * layer + y * pitch, len(row))
+            view[...] = np.frombuffer(row, np.uint8)
+
+    def _is_of_device(self, side: CopySide) -> bool:
+        return side.kind == DEVICE_SIDE or (side.kind == _UNIFIED and self.driver.is_device_memory(side.device))
+
+
+Sides = tuple[bool | None, bool | None]
+"""Whether target and source are addresses of the device, not of the host; None: as they lie."""
+
+
+def copy_of_bytes(
+    driver: Driver, sides: Sides, target: int, source: int, width: int, height: int = 1, *pitches: int
+) -> MemoryCopy:
+    """A copy of bytes, or of rows of them. pitches: of target and source."""
+    box = CopyBox(width=width, height=height, depth=1)
+    for side, device, address, pitch in zip(
+        (box.target, box.source), sides, (target, source), pitches or (0, 0), strict=True
+    ):
+        side.kind = _UNIFIED if device is None else DEVICE_SIDE if device else HOST_SIDE
+        side.host, side.device = (address, 0) if device is False else (0, address)
+        side.pitch = pitch
+    return MemoryCopy(driver, box)
+
+
+def both(
+    name: str, signature: str, make: Callable[..., StreamWork], suffixes: tuple[str, str] = ("", "")
+) -> None:
+    """Declare a function that does work at once, and its other that does so in a stream. make: of a driver and the
+    arguments."""
+
+    def run(driver: Driver, *arguments: Any) -> None:
+        driver.do_now(make(driver, *arguments))
+
+    def run_later(driver: Driver, *arguments: Any) -> None:
+        *what, stream = arguments
+        driver.enqueue(stream, make(driver, *what))
+
+    entry(f"{name}{suffixes[0]}", signature)(run)
+    entry(f"{name}Async{suffixes[1]}", f"{signature} S")(run_later)
+
+
+def _copy_1d(sides: Sides, driver: Driver, target: int, source: int, nbytes: int) -> MemoryCopy:
+    return copy_of_bytes(driver, sides, target, source, nbytes)
+
+
+_V2 = "_v2", "_v2"
+both("cuMemcpyHtoD", "p p q", partial(_copy_1d, (True, False)), _V2)
+both("cuMemcpyDtoH", "p p q", partial(_copy_1d, (False, True)), _V2)
+both("cuMemcpyDtoD", "p p q", partial(_copy_1d, (True, True)), _V2)
+both("cuMemcpy", "p p q", partial(_copy_1d, (None, None)))
+both("cuMemcpyPeer", "p (p) p (p) q", partial(_copy_1d, (True, True)))
+
+
+class _Copy2D(ctypes.Structure):
+    """CUDA_MEMCPY2D: two sides, and the size."""
+
+    _fields_ = (
+        ("sides", ctypes.c_uint64 * 14),
+        ("width", ctypes.c_uint64),
+        ("height", ctypes.c_uint64),
+    )
+
+
+def _copy_2d(driver: Driver, address: int) -> MemoryCopy:
+    given = _Copy2D.from_buffer_copy(read(address, ctypes.sizeof(_Copy2D)))
+    box = CopyBox(width=given.width, height=given.height, depth=1)
+    for side, words in ((box.source, given.sides[:7]), (box.target, given.sides[7:])):
+        names = "x", "y", "kind", "host", "device", "array", "pitch"
+        for name, word in zip(names, words, strict=True):
+            setattr(side, name, word & 0xFFFFFFFF if name == "kind" else word)
+    return MemoryCopy(driver, box).checked()
+
+
+def copy_3d(driver: Driver, address: int) -> MemoryCopy:
+    """The copy that a CUDA_MEMCPY3D describes."""
+    return MemoryCopy(driver, CopyBox.from_buffer_copy(read(address, ctypes.sizeof(CopyBox)))).checked()
+
+
+both("cuMemcpy2D", "p", _copy_2d, _V2)
+same("cuMemcpy2DUnaligned_v2", "cuMemcpy2D_v2")
+both("cuMemcpy3D", "p", copy_3d, _V2)
+both("cuMemcpy3DPeer", "p", copy_3d)
+
+_ATTRIBUTES_BYTES, _OPERATION_BYTES, _OPERAND_BYTES = 24, 112, 40
+_ORDERS, _POINTER = (1, 2, 3), 1  # CUmemcpySrcAccessOrder, CUmemcpy3DOperandType
+
+
+def _check_batch(count: int, stream: DriverStream) -> None:
+    fail_if(count == 0 or stream.handle in (0, 1, 2), ResultCode.INVALID_VALUE)
+
+
+@entry("cuMemcpyBatchAsync_v2", "p p p q p p q S", since=13000)
+def copy_batch(driver: Driver, targets: int, sources: int, sizes: int, count: int, *rest: Any) -> None:
+    """Copies, with attributes of which each holds from an index on; they say how copies may be done, not what."""
+    attributes, indices, number, stream = rest
+    _check_batch(count, stream)
+    starts = get_pointers(indices, number)
+    fail_if(not starts or starts[0] != 0 or starts[-1] >= count, ResultCode.INVALID_VALUE)
+    for k in range(number):
+        (order,) = struct.unpack("<I", read(attributes + _ATTRIBUTES_BYTES * k, 4))
+        fail_if(order not in _ORDERS, ResultCode.INVALID_VALUE)
+    rows = list(zip(*(get_pointers(each, count) for each in (targets, sources, sizes)), strict=True))
+    fail_if(any(0 in row for row in rows), ResultCode.INVALID_VALUE)
+    for work in [copy_of_bytes(driver, (None, None), *row).checked() for row in rows]:
+        driver.enqueue(stream, work)
+
+
+@entry("cuMemcpyBatchAsync", "p p p q p p q (p) S", since=12080)
+def copy_batch_with_fault(driver: Driver, *arguments: Any) -> None:
+    """The place for the index at fault is left alone: all are checked before the first is done."""
+    copy_batch(driver, *arguments)
+
+
+@entry("cuMemcpy3DBatchAsync_v2", "q p (q) S", since=13000)
+@entry("cuMemcpy3DBatchAsync", "q p (p q) S", since=12080)
+def copy_batch_3d(driver: Driver, count: int, operations: int, stream: DriverStream) -> None:
+    _check_batch(count, stream)
+    works = [_operation(driver, operations + _OPERATION_BYTES * k) for k in range(count)]
+    for work in works:
+        driver.enqueue(stream, work)
+
+
+def _operation(driver: Driver, address: int) -> MemoryCopy:
+    """CUDA_MEMCPY3D_BATCH_OP: two operands, and the size."""
+    width, height, depth = struct.unpack("<3Q", read(address + 2 * _OPERAND_BYTES, 24))
+    box = CopyBox(width=width, height=height, depth=depth)
+    for side, operand in ((box.source, address), (box.target, address + _OPERAND_BYTES)):
+        kind, side.device, side.pitch, side.rows = struct.unpack("<I4x3Q", read(operand, 32))
+        fail_if(kind != _POINTER, ResultCode.NOT_SUPPORTED, NO_ARRAYS)
+        side.kind = _UNIFIED
+    return MemoryCopy(driver, box).checked()
+
+
+@entry("cuMemcpyWithAttributesAsync", "p p q (p) S", since=13020)
+def copy_with_attributes(driver: Driver, target: int, source: int, nbytes: int, stream: DriverStream) -> None:
+    driver.enqueue(stream, copy_of_bytes(driver, (None, None), target, source, nbytes).checked())
+
+
+@entry("cuMemcpy3DWithAttributesAsync", "p (q) S", since=13020)
+def copy_3d_with_attributes(driver: Driver, operation: int, stream: DriverStream) -> None:
+    driver.enqueue(stream, _operation(driver, operation))
+
+
+# --- fills ------------------------------------------------------------------------------------------------------------
+
+_CELLS = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+
+
+@dataclass(frozen=True, eq=False)
+class Fill(StreamWork):
+    """A fill of rows (CUDA_MEMSET_NODE_PARAMS). size: bytes of an element; width: elements of a row."""
+
+    driver: Driver
+    address: int
+    pitch: int
+    value: int
+    size: int
+    width: int
+    height: int
+    kind: ClassVar[int] = FILL
+
+    def do(self, stream: DriverStream) -> None:
+        self._fill()
+        if self._nbytes:
+            driver, now = self.driver, self.driver.now_cycles
+            driver.copied("fill", self.address, self._value, self._nbytes, stream.shown, now)
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        self._check()
+        if self._nbytes:
+            variable = self.driver.buffer_at(self.address) is None
+            queues.copy(stream, "fill", self.address, self._value, self._nbytes, self._fill, wait=variable)
+        return True
+
+    @property
+    def _nbytes(self) -> int:
+        return self.width * self.height * self.size
+
+    @property
+    def _value(self) -> int:
+        return self.value & (1 << 8 * self.size) - 1
+
+    def _rows(self) -> list[int]:
+        """Where each row begins."""
+        return [self.address + row * self.pitch for row in range(self.height)]
+
+    def _check(self) -> None:
+        for address in self._rows():
+            fail_if(address % self.size, ResultCode.INVALID_VALUE)
+            _check_device(self.driver, address, self.width * self.size)
+
+    def _fill(self) -> None:
+        self._check()
+        for address in self._rows() if self._nbytes else ():
+            view = self.driver.device.memory.view(address, self.width * self.size)
+            view.view(_CELLS[self.size])[...] = self._value
+
+    def may_become(self, other: StreamWork) -> bool:
+        """One of as many dimensions."""
+        return isinstance(other, Fill) and (self.height > 1) == (other.height > 1)
+
+    def checked(self) -> Fill:
+        """The fill. Raises INVALID_VALUE for one that a graph does not take."""
+        wrong = self.size not in _CELLS or not self.width or not self.height
+        fail_if(wrong or (self.height > 1 and self.pitch < self.width * self.size), ResultCode.INVALID_VALUE)
+        _check_to_be(self.driver, self.address, (self.height - 1) * self.pitch + self.width * self.size)
+        return self
+
+
+def _fill(size: int, driver: Driver, address: int, value: int, count: int) -> Fill:
+    return Fill(driver, address, 0, value, size, count, 1)
+
+
+def _fill_2d(size: int, driver: Driver, address: int, pitch: int, value: int, width: int, height: int) -> Fill:
+    return Fill(driver, address, pitch, value, size, width, height)
+
+
+for _size, _letter in ((1, "b"), (2, "h"), (4, "u")):
+    both(f"cuMemsetD{8 * _size}", f"p {_letter} q", partial(_fill, _size), ("_v2", ""))
+    both(f"cuMemsetD2D{8 * _size}", f"p q {_letter} q q", partial(_fill_2d, _size), ("_v2", ""))

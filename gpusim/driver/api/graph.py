@@ -1,0 +1,270 @@
+"""Driver API: graphs and what is launched of them. `api_capture` lets streams make their nodes, `api_node` programs;
+`api_topology` says how they hang together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from gpusim.driver.api import condition as api_condition
+from gpusim.driver.api.graph_memory import check_launch
+from gpusim.driver.caller import caller, get_pointer, put_int, put_pointer
+from gpusim.driver.codes import ResultCode, fail_if, known
+from gpusim.driver.registry import entries, entry, nothing
+from gpusim.driver.state import Driver
+from gpusim.driver.work.streams import (
+    CHILD,
+    DriverStream,
+    Executable,
+    Graph,
+    GraphNode,
+    StreamWork,
+    UserObject,
+    new_handle,
+)
+
+_MOVE = 1  # CUuserObjectRetain_flags
+_AUTO_FREE, _UPLOAD, _BY_NODE_PRIORITY = 1, 2, 8  # CUgraphInstantiate_flags
+_UPDATED, _TOPOLOGY, _KIND, _PARAMETERS = 0, 2, 3, 5  # CUgraphExecUpdateResult
+_CIRCLE = 2  # CUgraphInstantiateResult
+
+entries(
+    ("cuGraphExecGetFlags", "L *p", lambda driver, executable: executable.flags),
+    ("cuGraphGetId", "G *i", lambda driver, graph: graph.handle & 0xFFFFFFFF),
+    ("cuGraphExecGetId", "L *i", lambda driver, executable: executable.handle & 0xFFFFFFFF),
+    ("cuUserObjectRetain", "p u", lambda driver, handle, count: _keep(driver, Counter({handle: count}))),
+    ("cuUserObjectRelease", "p u", lambda driver, handle, count: _release(driver, Counter({handle: count}))),
+    anytime=True,
+)
+entries(("cuGraphUpload", "L S", nothing))
+
+
+def register(driver: Driver, graph: Graph) -> int:
+    """Make a graph known, and those inside it; its handle. Takes references to their objects."""
+    for each in graph.family():
+        _keep(driver, each.objects)
+        driver.graphs[each.handle] = each
+    return graph.handle
+
+
+def _forget(driver: Driver, graph: Graph) -> None:
+    for each in graph.family():
+        driver.graphs.pop(each.handle, None)
+        _release(driver, each.objects)
+
+
+def copied(graph: Graph, inside: bool = False) -> Graph:
+    """A copy. Raises NOT_SUPPORTED for a graph that cannot be copied."""
+    fail_if(graph.single, ResultCode.NOT_SUPPORTED)
+    return graph.copied(inside)
+
+
+@dataclass(frozen=True, eq=False)
+class ChildGraph(StreamWork):
+    """All work of a graph inside another."""
+
+    driver: Driver
+    graph: Graph
+    kind: ClassVar[int] = CHILD
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        return (self.graph,)
+
+    def do(self, stream: DriverStream) -> None:
+        self.driver.do_graph(stream, self.graph)
+
+    def copied(self) -> StreamWork:
+        return ChildGraph(self.driver, self.graph.copied(inside=True))
+
+    def may_become(self, other: StreamWork) -> bool:
+        """One of the same shape."""
+        return isinstance(other, ChildGraph) and difference(self.graph, other.graph)[0] == _UPDATED
+
+
+# --- graphs -----------------------------------------------------------------------------------------------------------
+
+
+@entry("cuGraphCreate", "*p u", anytime=True)
+def create(driver: Driver, flags: int) -> int:
+    fail_if(flags, ResultCode.INVALID_VALUE)
+    return register(driver, Graph())
+
+
+@entry("cuGraphClone", "*p G", anytime=True)
+def clone(driver: Driver, graph: Graph) -> int:
+    return register(driver, copied(graph))
+
+
+@entry("cuGraphDestroy", "G", anytime=True)
+def destroy(driver: Driver, graph: Graph) -> None:
+    fail_if(graph.inside, ResultCode.INVALID_VALUE)
+    _forget(driver, graph)
+
+
+@entry("cuGraphDestroyNode", "N", anytime=True)
+def destroy_node(driver: Driver, node: GraphNode) -> None:
+    fail_if(node.graph.single, ResultCode.NOT_SUPPORTED)
+    for inner in node.work.graphs:
+        _forget(driver, inner)
+    node.graph.remove(node)
+
+
+# --- what is launched -------------------------------------------------------------------------------------------------
+
+
+@entry("cuGraphInstantiateWithFlags", "*p G q", since=11040)
+def instantiate(driver: Driver, graph: Graph, flags: int) -> int:
+    fail_if(flags & ~(_AUTO_FREE | _BY_NODE_PRIORITY), ResultCode.INVALID_VALUE)
+    fail_if(graph.inside, ResultCode.NOT_SUPPORTED)
+    again = graph.single and any(each.source == graph.handle for each in driver.executables.values())
+    fail_if(again, ResultCode.NOT_SUPPORTED)
+    for each in graph.family():
+        each.ordered()  # raises if there is a circle
+    made = Executable(flags=flags, source=graph.handle)
+    graph.copy_into(made)
+    for each in made.family():
+        _keep(driver, each.objects)
+    driver.executables[made.handle] = made
+    return made.handle
+
+
+@entry("cuGraphInstantiate", "*p G p (pq)", since=10000)
+@entry("cuGraphInstantiate_v2", "*p G p (pq)", since=11000)
+def instantiate_with_log(driver: Driver, graph: Graph, fault: int) -> int:
+    put_pointer(fault, 0)
+    return instantiate(driver, graph, 0)
+
+
+@entry("cuGraphInstantiateWithParams", "*p G p", since=12000)
+def instantiate_with_parameters(driver: Driver, graph: Graph, parameters: int) -> int:
+    """CUDA_GRAPH_INSTANTIATE_PARAMS: flags, stream, and for the answer the node at fault and the result."""
+    fault = next((node for each in graph.family() for node in each.circle()), None)
+    put_pointer(parameters + 16, fault.handle if fault else 0)
+    put_int(parameters + 24, _CIRCLE if fault else 0)
+    return instantiate(driver, graph, get_pointer(parameters) & ~_UPLOAD)
+
+
+@entry("cuGraphExecDestroy", "L", anytime=True)
+def destroy_executable(driver: Driver, executable: Executable) -> None:
+    del driver.executables[executable.handle]
+    for each in executable.family():
+        _release(driver, each.objects)
+        if driver.queues is not None:
+            driver.queues.forget_graph(each)
+
+
+@entry("cuGraphNodeSetEnabled", "L N u")
+def set_enabled(driver: Driver, executable: Executable, node: GraphNode, enabled: int) -> None:
+    copy = executable.copy_of(node)
+    fail_if(node.work.kind not in _CAN_BE_DISABLED, ResultCode.INVALID_VALUE)
+    copy.enabled = bool(enabled)
+
+
+_CAN_BE_DISABLED = (0, 1, 2)
+"""Kernels, copies and fills."""
+
+
+@entry("cuGraphNodeGetEnabled", "L N *i")
+def get_enabled(driver: Driver, executable: Executable, node: GraphNode) -> bool:
+    fail_if(node.work.kind not in _CAN_BE_DISABLED, ResultCode.INVALID_VALUE)
+    return executable.copy_of(node).enabled
+
+
+@entry("cuGraphExecUpdate_v2", "L G p", since=12000)
+def update(driver: Driver, old: Executable, new: Graph, answer: int) -> None:
+    """CUgraphExecUpdateResultInfo: the result, and two nodes at fault."""
+    result, fault = difference(old, new)
+    put_int(answer, result)
+    put_pointer(answer + 8, fault.handle if fault else 0)
+    put_pointer(answer + 16, 0)
+    _take_over(driver, old, new, result)
+
+
+@entry("cuGraphExecUpdate", "L G p p", since=10020)
+def update_with_node(driver: Driver, old: Executable, new: Graph, node: int, answer: int) -> None:
+    result, fault = difference(old, new)
+    put_pointer(node, fault.handle if fault else 0)
+    put_int(answer, result)
+    _take_over(driver, old, new, result)
+
+
+def _take_over(driver: Driver, old: Executable, new: Graph, result: int) -> None:
+    fail_if(result, ResultCode.GRAPH_EXEC_UPDATE_FAILURE)
+    for was, made in zip(old.nodes, new.nodes, strict=True):
+        was.work = made.work.copied()
+    _keep(driver, new.objects)
+    _release(driver, old.objects)
+    old.objects = new.objects.copy()
+
+
+def difference(old: Graph, new: Graph) -> tuple[int, GraphNode | None]:
+    """Why an executable cannot become another graph's, and the first node of that at fault."""
+    places = [{node: k for k, node in enumerate(graph.nodes)} for graph in (old, new)]
+    for was, node in zip(old.nodes, new.nodes, strict=False):
+        if was.work.kind != node.work.kind:
+            return _KIND, node
+        before = ([places[k][each] for each in of.after] for k, of in enumerate((was, node)))
+        if set(next(before)) != set(next(before)):
+            return _TOPOLOGY, node
+    if len(old.nodes) != len(new.nodes):
+        return _TOPOLOGY, None
+    pairs = zip(old.nodes, new.nodes, strict=True)
+    changed = next((node for was, node in pairs if not was.work.may_become(node.work)), None)
+    return (_PARAMETERS if changed else _UPDATED), changed
+
+
+@entry("cuGraphLaunch", "L S")
+def launch(driver: Driver, executable: Executable, stream: DriverStream) -> None:
+    """Do what a graph holds. Captures do not take launches of graphs."""
+    stream.not_capturing()
+    if executable.single:
+        driver.wait_for_all()
+    check_launch(driver, executable)
+    api_condition.begin(driver, executable)
+    driver.do_graph(stream, executable)
+
+
+# --- objects that graphs keep alive -----------------------------------------------------------------------------------
+
+
+def _keep(driver: Driver, objects: Counter[int]) -> None:
+    """Take references to user objects. Raises INVALID_VALUE for an unknown one."""
+    fail_if(any(handle not in driver.user_objects for handle in objects), ResultCode.INVALID_VALUE)
+    for handle, count in objects.items():
+        driver.user_objects[handle].references += count
+
+
+def _release(driver: Driver, objects: Counter[int]) -> None:
+    """Give references to user objects back; those without any are destroyed, on the driver's thread."""
+    for handle, count in objects.items():
+        kept = known(driver.user_objects.get(handle), ResultCode.INVALID_VALUE)
+        fail_if(count > kept.references, ResultCode.INVALID_VALUE)
+        kept.references -= count
+        if not kept.references:
+            del driver.user_objects[handle]
+            driver.call_on_host_thread(kept.destroy)
+
+
+@entry("cuUserObjectCreate", "*p p p u (u)", anytime=True)
+def create_object(driver: Driver, data: int, destructor: int, references: int) -> int:
+    handle = new_handle()
+    driver.user_objects[handle] = UserObject(references, partial(caller().function(destructor, "p"), data))
+    return handle
+
+
+@entry("cuGraphRetainUserObject", "G p u u", anytime=True)
+def graph_keeps(driver: Driver, graph: Graph, handle: int, count: int, flags: int) -> None:
+    given = Counter({handle: count})
+    if not flags & _MOVE:
+        _keep(driver, given)
+    graph.objects.update(given)
+
+
+@entry("cuGraphReleaseUserObject", "G p u", anytime=True)
+def graph_releases(driver: Driver, graph: Graph, handle: int, count: int) -> None:
+    fail_if(count > graph.objects[handle], ResultCode.INVALID_VALUE)
+    graph.objects -= Counter({handle: count})
+    _release(driver, Counter({handle: count}))

@@ -1,0 +1,124 @@
+"""Driver API: memory that graphs allocate. An address is a node's from the start; memory lies there from a launch of
+the graph until it is freed, in the graph or outside."""
+
+from __future__ import annotations
+
+import struct
+import weakref
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpusim.driver.caller import get_pointer, put_pointer, read
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.objects import DEVICE
+from gpusim.driver.registry import entries, entry
+from gpusim.driver.state import Driver
+from gpusim.driver.work.streams import ALLOCATE, FREE, DriverStream, Executable, Graph, StreamWork
+from gpusim.errors import OutOfDeviceMemory
+
+_AUTO_FREE = 1  # CUgraphInstantiate_flags
+_PROPERTIES_BYTES = 88
+_PINNED, _ON_DEVICE = 1, 1  # CUmemAllocationType, CUmemLocationType
+
+entries(("cuDeviceGraphMemTrim", "D", lambda driver, _: driver.graph_memory.trim(0)), anytime=True)
+
+
+class GraphAllocation:
+    """Addresses that are a graph's as long as somebody holds this."""
+
+    def __init__(self, driver: Driver, nbytes: int):
+        self.nbytes = nbytes
+        memory = driver.device.memory
+        try:
+            self.address = memory.reserve(nbytes)
+        except OutOfDeviceMemory:
+            raise DriverError(ResultCode.OUT_OF_MEMORY) from None
+        weakref.finalize(self, memory.release, self.address).atexit = False
+        driver.graph_allocations[self.address] = self
+
+
+@dataclass(frozen=True, eq=False)
+class Allocate(StreamWork):
+    """An allocation. properties: CUmemPoolProps."""
+
+    driver: Driver
+    properties: bytes
+    nbytes: int
+    allocation: GraphAllocation
+    kind: ClassVar[int] = ALLOCATE
+    single: ClassVar[bool] = True
+
+    def do(self, stream: DriverStream) -> None:
+        driver, memory = self.driver, self.allocation
+        driver.allocate(self.nbytes, DEVICE, pool=driver.graph_memory, at=memory.address, owner=memory)
+
+
+@dataclass(frozen=True, eq=False)
+class Free(StreamWork):
+    """The end of an allocation of this graph or another."""
+
+    driver: Driver
+    allocation: GraphAllocation
+    kind: ClassVar[int] = FREE
+    single: ClassVar[bool] = True
+
+    def do(self, stream: DriverStream) -> None:
+        address = self.allocation.address
+        self.driver.free(known(self.driver.buffer_at(address), ResultCode.INVALID_VALUE))
+
+
+def allocation(driver: Driver, nbytes: int, properties: bytes = b"") -> Allocate:
+    """An allocation for a graph. Raises INVALID_VALUE, NOT_SUPPORTED for memory that is not this device's."""
+    properties = properties or struct.pack("<4i", _PINNED, 0, _ON_DEVICE, 0).ljust(_PROPERTIES_BYTES, b"\0")
+    kind, _, location, number = struct.unpack_from("<4i", properties)
+    fail_if(kind != _PINNED or not nbytes, ResultCode.INVALID_VALUE)
+    fail_if(location != _ON_DEVICE, ResultCode.NOT_SUPPORTED)
+    fail_if(number != 0, ResultCode.INVALID_VALUE)
+    return Allocate(driver, properties, nbytes, GraphAllocation(driver, nbytes))
+
+
+def release(driver: Driver, graph: Graph, address: int) -> Free:
+    """The end of an allocation, for a graph. Raises INVALID_VALUE for what no graph has allocated, or this frees."""
+    found = known(driver.graph_allocations.get(address), ResultCode.INVALID_VALUE)
+    works = (node.work for node in graph.nodes)
+    again = any(isinstance(work, Free) and work.allocation is found for work in works)
+    fail_if(again, ResultCode.INVALID_VALUE)
+    return Free(driver, found)
+
+
+def read_allocation(driver: Driver, address: int) -> Allocate:
+    """The allocation that CUDA_MEM_ALLOC_NODE_PARAMS describes, where its address is written."""
+    work = allocation(driver, get_pointer(address + 104), read(address, _PROPERTIES_BYTES))
+    put_pointer(address + 112, work.allocation.address)
+    return work
+
+
+def allocation_bytes(work: Allocate) -> bytes:
+    """CUDA_MEM_ALLOC_NODE_PARAMS."""
+    return work.properties + struct.pack("<QQQQ", 0, 0, work.nbytes, work.allocation.address)
+
+
+def check_launch(driver: Driver, executable: Executable) -> None:
+    """Free what is left of an earlier launch, if the executable was made so. Raises INVALID_VALUE if not."""
+    works = [node.work for graph in executable.family() for node in graph.nodes]
+    for work in works:
+        if isinstance(work, Allocate):
+            left = driver.buffer_at(work.allocation.address)
+            fail_if(left is not None and not executable.flags & _AUTO_FREE, ResultCode.INVALID_VALUE)
+            if left is not None:
+                driver.free(left)
+
+
+@entry("cuDeviceGetGraphMemAttribute", "D i p", anytime=True)
+def get_attribute(driver: Driver, device: int, number: int, place: int) -> None:
+    """Used and reserved bytes are the same here, as on an H200: whole pieces, kept until they are trimmed."""
+    pool = driver.graph_memory
+    fail_if(not 0 <= number < 4, ResultCode.INVALID_VALUE)
+    put_pointer(place, pool.reserved_high if number % 2 else pool.reserved)
+
+
+@entry("cuDeviceSetGraphMemAttribute", "D i p", anytime=True)
+def set_attribute(driver: Driver, device: int, number: int, place: int) -> None:
+    """High water marks can be set to 0, from where they begin anew."""
+    fail_if(number not in (1, 3) or get_pointer(place), ResultCode.INVALID_VALUE)
+    driver.graph_memory.reserved_high = driver.graph_memory.reserved

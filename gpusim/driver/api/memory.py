@@ -1,0 +1,210 @@
+"""Driver API: memory of all kinds, and what is known about an address."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from gpusim.driver.api import graph_memory as api_graph_memory
+from gpusim.driver.caller import caller, get_pointer, get_uint
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, MemoryPool
+from gpusim.driver.registry import entries, entry
+from gpusim.driver.state import Driver
+from gpusim.driver.work.streams import DeviceQueues, DriverStream, StreamWork
+
+_PITCH_BYTES = 512
+_MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, which unified addressing sets always
+_POINTER_KINDS = {HOST: 1, REGISTERED: 1, DEVICE: 2, MANAGED: 2}  # CUmemorytype
+_SYNCHRONOUS, _IS_MANAGED, _DEVICE_ORDINAL = 6, 8, 9
+_ATTRIBUTE_TYPES: dict[int, Any] = dict.fromkeys((1, 3, 4, 7, 11, 12, 14, 17, 18, 19, 20), ctypes.c_uint64)
+"""Types of `CUpointer_attribute` by number; the others are 32-bit integers."""
+
+entries(
+    ("cuMemAlloc_v2", "*p q", lambda driver, nbytes: allocate(driver, nbytes)),
+    ("cuMemAllocHost_v2", "*p q", lambda driver, nbytes: driver.allocate(nbytes, HOST)),
+    ("cuMemHostRegister_v2", "p q u", Driver.register),
+    ("cuMemFree_v2", "p", lambda driver, address: free(driver, address, DEVICE, MANAGED)),
+    ("cuMemFreeHost", "p", lambda driver, address: free(driver, address, HOST)),
+)
+
+
+def allocate(driver: Driver, nbytes: int) -> int:
+    """Address of new device memory. Raises INVALID_VALUE, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED."""
+    driver.not_in_captures()
+    return driver.allocate(nbytes, DEVICE)
+
+
+@entry("cuMemGetInfo_v2", "*p *p")
+def info(driver: Driver) -> tuple[int, int]:
+    """Free and total bytes."""
+    total = driver.config.dram.capacity_bytes
+    return total - driver.device.memory.used_bytes, total
+
+
+@entry("cuMemAllocAsync", "*p q S")
+def allocate_async(driver: Driver, nbytes: int, stream: DriverStream) -> int:
+    return allocate_from_pool(driver, nbytes, driver.device_pool, stream)
+
+
+@entry("cuMemAllocFromPoolAsync", "*p q P S")
+def allocate_from_pool(driver: Driver, nbytes: int, pool: MemoryPool, stream: DriverStream) -> int:
+    """Nothing has no address. In a capture it is a node that allocates."""
+    if stream.capture is not None:
+        work = api_graph_memory.allocation(driver, nbytes)
+        driver.enqueue(stream, work)
+        return work.allocation.address
+    if not nbytes:
+        return 0
+    try:
+        address = driver.allocate(nbytes, pool.kind, pool=pool)
+    except DriverError as error:
+        if error.code != ResultCode.OUT_OF_MEMORY:
+            raise
+        driver.wait_for_all()  # for what streams will free
+        address = driver.allocate(nbytes, pool.kind, pool=pool)
+    driver.do(stream, InOrder(lambda: None))
+    return address
+
+
+@dataclass(frozen=True, eq=False)
+class InOrder(StreamWork):
+    """Something that takes no time, when a stream has come to it."""
+
+    effect: Callable[[], object]
+
+    def do(self, stream: DriverStream) -> None:
+        self.effect()
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        queues.then(stream, self.effect)
+        return True
+
+
+@entry("cuMemAllocPitch_v2", "*p *p q q (u)")
+def allocate_pitch(driver: Driver, width: int, height: int) -> tuple[int, int]:
+    """Address and bytes of a row."""
+    row = -(-width // _PITCH_BYTES) * _PITCH_BYTES
+    return allocate(driver, row * height), row
+
+
+def free(driver: Driver, address: int, *kinds: str) -> None:
+    """Free an allocation of one of these kinds. Raises INVALID_VALUE."""
+    if address:
+        driver.free(_allocated(driver, address, *kinds))
+
+
+def _allocated(driver: Driver, address: int, *kinds: str) -> Buffer:
+    """The allocation of one of these kinds that begins there, and that no stream will free. Raises INVALID_VALUE."""
+    buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
+    wrong = buffer.address != address or buffer.kind not in kinds or buffer.ending
+    fail_if(wrong, ResultCode.INVALID_VALUE)
+    return buffer
+
+
+@entry("cuMemFreeAsync", "p S")
+def free_async(driver: Driver, address: int, stream: DriverStream) -> None:
+    if stream.capture is not None:
+        driver.enqueue(stream, api_graph_memory.release(driver, stream.capture.graph, address))
+    elif address:
+        buffer = _allocated(driver, address, DEVICE, MANAGED, HOST)
+        buffer.ending = True
+        driver.do(stream, InOrder(partial(driver.free, buffer)))
+
+
+@entry("cuMemAllocManaged", "*p q u")
+def allocate_managed(driver: Driver, nbytes: int, flags: int) -> int:
+    fail_if(flags not in (1, 2), ResultCode.INVALID_VALUE)  # global or host
+    return driver.allocate(nbytes, MANAGED, flags)
+
+
+@entry("cuMemHostAlloc", "*p q u")
+def host_alloc(driver: Driver, nbytes: int, flags: int) -> int:
+    fail_if(flags & ~7, ResultCode.INVALID_VALUE)
+    return driver.allocate(nbytes, HOST, flags)
+
+
+@entry("cuMemHostGetFlags", "*i p")
+def host_flags(driver: Driver, address: int) -> int:
+    buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
+    fail_if(buffer.kind == DEVICE, ResultCode.INVALID_VALUE)
+    return _MAPPED if buffer.kind == MANAGED else buffer.flags | _MAPPED
+
+
+@entry("cuMemHostUnregister", "p")
+def host_unregister(driver: Driver, address: int) -> None:
+    buffer = known(driver.buffer_at(address), ResultCode.HOST_MEMORY_NOT_REGISTERED)
+    fail_if(buffer.kind != REGISTERED or buffer.address != address, ResultCode.INVALID_VALUE)
+    driver.free(buffer)
+
+
+@entry("cuMemHostGetDevicePointer_v2", "*p p (u)")
+def host_get_device_pointer(driver: Driver, address: int) -> int:
+    buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
+    fail_if(buffer.kind not in (HOST, REGISTERED), ResultCode.INVALID_VALUE)
+    message = "this registered memory lies where the simulated device cannot reach it; use cuMemHostAlloc"
+    fail_if(not buffer.visible, ResultCode.NOT_SUPPORTED, message)
+    return address
+
+
+@entry("cuMemGetAddressRange_v2", "*p *p p")
+def address_range(driver: Driver, address: int) -> tuple[int, int]:
+    mapping = driver.virtual.mapping_at(address)
+    if mapping is not None:
+        return mapping.address, mapping.physical.nbytes
+    buffer = driver.buffer_at(address)  # of the host's memory, what lies below the device's has no other record
+    found = buffer or known(driver.device.memory.holding(address), ResultCode.NOT_FOUND)
+    return found.address, found.nbytes
+
+
+def _pointer_attribute(driver: Driver, number: int, address: int) -> int:
+    """One attribute of `CUpointer_attribute`. Raises INVALID_VALUE."""
+    buffer = driver.buffer_at(address)
+    mapping = driver.virtual.mapping_at(address)
+    start = nbytes = 0
+    if mapping is not None:
+        buffer = Buffer(driver.context(), mapping.address, mapping.physical.nbytes, DEVICE, 0, mapping.number)
+        start, nbytes = mapping.reservation.address, mapping.reservation.nbytes
+    elif buffer is None:  # a module's variable is memory too
+        allocation = known(driver.device.memory.holding(address), ResultCode.INVALID_VALUE)
+        buffer = Buffer(driver.context(), allocation.address, allocation.nbytes, DEVICE, 0, 0)
+    pool = buffer.pool if buffer.pool is not driver.graph_memory else None
+    on_device = buffer.kind in (DEVICE, MANAGED)
+    values = {1: 0 if pool else driver.context().handle, 3: address, 4: address, 7: buffer.number, 20: buffer.number}
+    values |= {11: start or buffer.address, 12: nbytes or buffer.nbytes, 17: pool.handle if pool else 0}
+    values |= {2: _POINTER_KINDS[buffer.kind], _SYNCHRONOUS: on_device, 10: 0, 13: 1, 14: 0, 15: 0, 16: 3, 21: 0}
+    values |= {18: buffer.nbytes, 19: buffer.address, _IS_MANAGED: buffer.kind == MANAGED, _DEVICE_ORDINAL: 0}
+    fail_if(number not in values or (number == 4 and buffer.kind == DEVICE), ResultCode.INVALID_VALUE)
+    return values[number]
+
+
+@entry("cuPointerSetAttribute", "p i p")
+def set_pointer_attribute(driver: Driver, value: int, number: int, address: int) -> None:
+    """Copies are synchronous anyway."""
+    fail_if(number != _SYNCHRONOUS, ResultCode.INVALID_VALUE)
+    _pointer_attribute(driver, number, address)
+
+
+def _put_attribute(place: int, number: int, value: int) -> None:
+    if place:
+        caller().write(place, bytes(_ATTRIBUTE_TYPES.get(number, ctypes.c_int32)(value)))
+
+
+@entry("cuPointerGetAttribute", "p i p")
+def pointer_attribute(driver: Driver, place: int, number: int, address: int) -> None:
+    _put_attribute(place, number, _pointer_attribute(driver, number, address))
+
+
+@entry("cuPointerGetAttributes", "u p p p")
+def pointer_attributes(driver: Driver, count: int, numbers: int, places: int, address: int) -> None:
+    """Several at once; what does not apply to an address is 0 (no device: -2) instead of an error."""
+    for k in range(count):
+        number = get_uint(numbers + 4 * k)
+        try:
+            value = _pointer_attribute(driver, number, address)
+        except DriverError:
+            value = -2 if number == _DEVICE_ORDINAL else 0
+        _put_attribute(get_pointer(places + 8 * k), number, value)

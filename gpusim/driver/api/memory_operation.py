@@ -1,0 +1,116 @@
+"""Driver API: operations of streams on single words of memory.
+
+A stream that waits for a word goes on when a kernel, another stream or the host has written what it should hold.
+Without a clock, it waits for the host, which cannot go on before the call returns: what does not hold at once would
+never.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from gpusim.driver.caller import caller, read
+from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.driver.registry import entry
+from gpusim.driver.state import Driver
+from gpusim.driver.work.streams import MEMORY_OPERATIONS, DeviceQueues, DriverStream, StreamWork
+
+_WAIT_32, _WRITE_32, _FLUSH, _WAIT_64, _WRITE_64, _BARRIER = 1, 2, 3, 4, 5, 6  # CUstreamBatchMemOpType
+_BYTES = {_WAIT_32: 4, _WRITE_32: 4, _WAIT_64: 8, _WRITE_64: 8}
+_OPERATION = struct.Struct("<I4xQQI")
+_OPERATION_BYTES = 48
+_NODE = struct.Struct("<QI4xQI4x")
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryOperations(StreamWork):
+    """Operations one after the other. operations: CUstreamBatchMemOpParams of each."""
+
+    driver: Driver
+    operations: bytes
+    kind: ClassVar[int] = MEMORY_OPERATIONS
+
+    def _each(self) -> Iterator[tuple[int, int, int, int]]:
+        """Kind, address, value, flags of each that touches memory."""
+        for at in range(0, len(self.operations), _OPERATION_BYTES):
+            row = _OPERATION.unpack_from(self.operations, at)
+            if row[0] in _BYTES:
+                yield row
+
+    def checked(self) -> MemoryOperations:
+        """The operations. Raises INVALID_VALUE for one on no memory of the device, NOT_SUPPORTED for another kind."""
+        starts = range(0, len(self.operations), _OPERATION_BYTES)
+        kinds = {_OPERATION.unpack_from(self.operations, at)[0] for at in starts}
+        fail_if(kinds - {*_BYTES, _FLUSH, _BARRIER}, ResultCode.NOT_SUPPORTED)
+        for kind, address, *_ in self._each():
+            there = self.driver.device.memory.holding(address)
+            fail_if(there is None or address % _BYTES[kind], ResultCode.INVALID_VALUE)
+        return self
+
+    def do(self, stream: DriverStream) -> None:
+        for kind, address, value, flags in self._each():
+            if kind in (_WRITE_32, _WRITE_64):
+                _write(address, value, _BYTES[kind])
+                continue
+            message = f"a stream waits for the word at {address:#x}, which nothing can change before the call returns"
+            fail_if(not _holds(address, value, _BYTES[kind], flags), ResultCode.NOT_SUPPORTED, message)
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        for kind, address, value, flags in self._each():
+            nbytes = _BYTES[kind]
+            if kind in (_WRITE_32, _WRITE_64):
+                queues.write_word(stream, partial(_write, address, value, nbytes))
+            else:
+                queues.wait_word(stream, partial(_holds, address, value, nbytes, flags), f"the word at {address:#x}")
+        return True
+
+
+def _write(address: int, value: int, nbytes: int) -> None:
+    caller().write(address, (value & (1 << 8 * nbytes) - 1).to_bytes(nbytes, "little"))
+
+
+def _holds(address: int, value: int, nbytes: int, flags: int) -> bool:
+    """Whether a word is what a stream waits for. flags: CUstreamWaitValue_flags."""
+    value &= (1 << 8 * nbytes) - 1
+    found = int.from_bytes(read(address, nbytes), "little")
+    return (
+        (found - value) & 1 << 8 * nbytes - 1 == 0,  # greater or equal, in a circle
+        found == value,
+        found & value != 0,
+        ~(found | value) & (1 << 8 * nbytes) - 1 != 0,
+    )[flags & 3]
+
+
+def _one(kind: int, driver: Driver, stream: DriverStream, *what: Any) -> None:
+    operation = _OPERATION.pack(kind, *what).ljust(_OPERATION_BYTES, b"\0")
+    driver.enqueue(stream, MemoryOperations(driver, operation).checked())
+
+
+for _name, _letter, _kind in (
+    ("Wait{}32", "u", _WAIT_32),
+    ("Write{}32", "u", _WRITE_32),
+    ("Wait{}64", "q", _WAIT_64),
+    ("Write{}64", "q", _WRITE_64),
+):
+    entry(f"cuStream{_name.format('Value')}_v2", f"S p {_letter} u", since=11070)(partial(_one, _kind))
+
+
+@entry("cuStreamBatchMemOp_v2", "S u p (u)", since=11070)
+def batch(driver: Driver, stream: DriverStream, count: int, operations: int) -> None:
+    driver.enqueue(stream, MemoryOperations(driver, read(operations, count * _OPERATION_BYTES)).checked())
+
+
+def read_operations(driver: Driver, address: int) -> MemoryOperations:
+    """Of CUDA_BATCH_MEM_OP_NODE_PARAMS: context, count, operations, flags."""
+    _, count, operations, _ = _NODE.unpack(read(address, _NODE.size))
+    return MemoryOperations(driver, read(operations, count * _OPERATION_BYTES)).checked()
+
+
+def operations_bytes(work: MemoryOperations) -> bytes:
+    """The same, with operations that stay."""
+    count = len(work.operations) // _OPERATION_BYTES
+    return _NODE.pack(0, count, caller().keep(work.operations), 0)

@@ -1,0 +1,288 @@
+"""Driver API: nodes of graphs that a program makes one by one, and the parameters of all nodes.
+
+A row of `NODES` is a kind of node: how its parameters are read and written. The functions for each kind follow from it
+(`declare`), for this API and for the runtime's, and those that take any kind, with a number and the parameters behind.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from gpusim.driver.api.capture import nodes_at
+from gpusim.driver.api.condition import condition_bytes, read_condition
+from gpusim.driver.api.copy import Fill, MemoryCopy, copy_3d
+from gpusim.driver.api.graph import ChildGraph, copied, register
+from gpusim.driver.api.graph_memory import allocation_bytes, read_allocation, release
+from gpusim.driver.api.kernel import check_cluster
+from gpusim.driver.api.launch import KernelLaunch, describe
+from gpusim.driver.api.memory_operation import operations_bytes, read_operations
+from gpusim.driver.api.stream import HostCall, RecordEvent, WaitEvent
+from gpusim.driver.caller import caller, get_pointer, get_pointers, read
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.registry import entry
+from gpusim.driver.state import Driver
+from gpusim.driver.work import launch_attributes as A
+from gpusim.driver.work.streams import (
+    ALLOCATE,
+    CHILD,
+    CONDITIONAL,
+    COPY,
+    EMPTY,
+    FILL,
+    FREE,
+    HOST_CALL,
+    KERNEL,
+    MEMORY_OPERATIONS,
+    RECORD_EVENT,
+    WAIT_EVENT,
+    DriverEvent,
+    Executable,
+    Graph,
+    GraphNode,
+    StreamWork,
+    node_of,
+)
+
+_UNION = 16
+"""Where the parameters begin behind the kind (CUgraphNodeParams)."""
+_KERNEL = struct.Struct("<Q7I4xQQ")
+_FILL = struct.Struct("<QQIIQQ")
+
+
+@dataclass(frozen=True)
+class NodeKind:
+    """A kind of node. name: in names of functions, '' for one without any of its own. read: makes work of a driver, the
+    graph, and the parameters' address, or their value where they are one word. write: the parameters' bytes. word:
+    what functions call that word. extra: arguments more of this API's functions. skip: bytes before the parameters
+    where any kind may stand. fixed: they cannot be changed."""
+
+    name: str
+    read: Callable[[Driver, Graph, int], StreamWork]
+    write: Callable[[Any], bytes]
+    word: str = ""
+    extra: str = ""
+    skip: int = 0
+    fixed: bool = False
+
+
+def read_kernel(driver: Driver, graph: Graph, address: int, version: int = 2) -> StreamWork:
+    """CUDA_KERNEL_NODE_PARAMS, which name a function or, from version 2 on, a kernel."""
+    function, *sizes, parameters, extra = _KERNEL.unpack(read(address, _KERNEL.size))
+    function = function or (get_pointer(address + _KERNEL.size) if version > 1 else 0)
+    what = sizes[:3], sizes[3:6], sizes[6], parameters, extra
+    return describe(driver, driver.kernel_of(function), *what, function=function)
+
+
+def write_kernel(work: KernelLaunch, version: int = 2) -> bytes:
+    """The same, with pointers to values that stay; from version 2 on with no kernel, and its context."""
+    described, parameters = work.described, work.kernel.program.parameters
+    values = caller().keep(work.values) if work.values else 0
+    places = {each.index: values + each.offset for each in parameters}
+    pointers = caller().keep(struct.pack(f"<{len(places)}Q", *(places[k] for k in sorted(places)))) if places else 0
+    sizes = *described.grid, *described.block, described.shared_bytes
+    rest = struct.pack("<QQ", 0, work.kernel.module.context.handle) if version > 1 else b""
+    return _KERNEL.pack(work.function, *sizes, pointers, 0) + rest
+
+
+def not_empty(work: MemoryCopy) -> MemoryCopy:
+    """A copy. Raises INVALID_VALUE for one of nothing, which no node is."""
+    box = work.box
+    fail_if(not (box.width and box.height and box.depth), ResultCode.INVALID_VALUE)
+    return work
+
+
+def _read_fill(driver: Driver, graph: Graph, address: int) -> StreamWork:
+    """CUDA_MEMSET_NODE_PARAMS."""
+    return Fill(driver, *_FILL.unpack(read(address, _FILL.size))).checked()
+
+
+def _write_fill(work: Fill) -> bytes:
+    return _FILL.pack(work.address, work.pitch, work.value, work.size, work.width, work.height)
+
+
+def _read_host(driver: Driver, graph: Graph, address: int) -> StreamWork:
+    """CUDA_HOST_NODE_PARAMS."""
+    function, data = get_pointers(address, 2)
+    fail_if(not function, ResultCode.INVALID_VALUE)
+    return HostCall(driver, function, data)
+
+
+def _child(driver: Driver, graph: Graph, handle: int) -> StreamWork:
+    inner = known(driver.graphs.get(handle), ResultCode.INVALID_VALUE)
+    inside = copied(inner, inside=True)
+    register(driver, inside)
+    return ChildGraph(driver, inside)
+
+
+def _event(driver: Driver, handle: int) -> DriverEvent:
+    return known(driver.context().events.get(handle))
+
+
+def _word(value: int) -> bytes:
+    return struct.pack("<Q", value)
+
+
+NODES = {
+    KERNEL: NodeKind("Kernel", read_kernel, write_kernel),
+    COPY: NodeKind(
+        "Memcpy",
+        lambda driver, graph, at: not_empty(copy_3d(driver, at)),
+        lambda work: bytes(work.box),
+        extra=" (p)",
+        skip=16,
+    ),
+    FILL: NodeKind("Memset", _read_fill, _write_fill, extra=" (p)"),
+    HOST_CALL: NodeKind("Host", _read_host, lambda work: struct.pack("<QQ", work.function, work.data)),
+    CHILD: NodeKind("ChildGraph", _child, lambda work: _word(work.graph.handle), "Graph"),
+    EMPTY: NodeKind("Empty", lambda driver, graph, at: StreamWork(), lambda work: b""),
+    WAIT_EVENT: NodeKind(
+        "EventWait",
+        lambda driver, graph, handle: WaitEvent(_event(driver, handle)),
+        lambda work: _word(work.event.handle),
+        "Event",
+    ),
+    RECORD_EVENT: NodeKind(
+        "EventRecord",
+        lambda driver, graph, handle: RecordEvent(driver, _event(driver, handle)),
+        lambda work: _word(work.event.handle),
+        "Event",
+    ),
+    ALLOCATE: NodeKind(
+        "MemAlloc", lambda driver, graph, at: read_allocation(driver, at), allocation_bytes, fixed=True
+    ),
+    FREE: NodeKind("MemFree", release, lambda work: _word(work.allocation.address), "Params", fixed=True),
+    MEMORY_OPERATIONS: NodeKind(
+        "BatchMemOp", lambda driver, graph, at: read_operations(driver, at), operations_bytes
+    ),
+    CONDITIONAL: NodeKind("", read_condition, condition_bytes, fixed=True),
+}
+"""By number of `CUgraphNodeType`."""
+
+
+def add(driver: Driver, graph: Graph, dependencies: int, count: int, work: StreamWork) -> int:
+    """Handle of a new node behind others."""
+    return graph.add(work, nodes_at(dependencies, count)).handle
+
+
+def change(node: GraphNode, work: StreamWork, executable: Executable | None = None) -> None:
+    """Give a node other work of its kind; or its copy in what is launched, where it may become that. Raises
+    INVALID_VALUE, GRAPH_EXEC_UPDATE_FAILURE for a graph inside."""
+    node = executable.copy_of(node) if executable else node
+    was = node.work
+    fail_if(was.kind != work.kind, ResultCode.INVALID_VALUE)
+    if executable and not was.may_become(work):
+        inside = work.kind == CHILD
+        raise DriverError(ResultCode.GRAPH_EXEC_UPDATE_FAILURE if inside else ResultCode.INVALID_VALUE)
+    if isinstance(work, KernelLaunch) and isinstance(was, KernelLaunch):
+        work = replace(work, attributes=was.attributes)
+    node.work = work
+
+
+def declare(api: str, nodes: Mapping[int, NodeKind]) -> None:
+    """Declare the functions of an API, 'cu' or 'cuda', for each kind of node and for any."""
+    for number, kind in nodes.items():
+        if kind.name:
+            _declare_kind(f"{api}Graph", number, kind, "_v2" if (api, number) == ("cu", KERNEL) else "")
+
+    def any_kind(address: int) -> tuple[NodeKind, int]:
+        """The kind, and its parameters or their address. Raises INVALID_VALUE."""
+        number, *reserved = struct.unpack("<4i", read(address, 4 * 4))
+        fail_if(number not in nodes or any(reserved), ResultCode.INVALID_VALUE)
+        kind = nodes[number]
+        place = address + _UNION + kind.skip
+        return kind, get_pointer(place) if kind.word else place
+
+    def add_any(driver: Driver, graph: Graph, dependencies: int, count: int, address: int, data: int = 0) -> int:
+        kind, parameters = any_kind(address)
+        handle = add(driver, graph, dependencies, count, kind.read(driver, graph, parameters))
+        node = node_of(handle)
+        node.after = dict(zip(node.after, get_pointers(data, count) if data else (0,) * count, strict=True))
+        return handle
+
+    def add_any_with_edges(driver: Driver, graph: Graph, first: int, data: int, count: int, address: int) -> int:
+        return add_any(driver, graph, first, count, address, data)
+
+    def change_any(driver: Driver, node: GraphNode, address: int, executable: Executable | None = None) -> None:
+        kind, parameters = any_kind(address)
+        fail_if(kind.fixed, ResultCode.NOT_SUPPORTED)
+        change(node, kind.read(driver, node.graph, parameters), executable)
+
+    def get_any(driver: Driver, node: GraphNode, address: int) -> None:
+        kind = nodes[node.work.kind]
+        caller().write(address, struct.pack("<4i", node.work.kind, 0, 0, 0) + bytes(kind.skip) + kind.write(node.work))
+
+    # of the runtime's, the name without a version is the newest variant's, but in the library for CUDA 12
+    newest, oldest = ("", "@12") if api == "cuda" else ("_v3", "")
+    entry(f"{api}GraphAddNode{oldest}", "*p G p q p", since=12020)(add_any)
+    for variant in {"_v2", newest}:
+        entry(f"{api}GraphAddNode{variant}", "*p G p p q p", since=12030)(add_any_with_edges)
+    for variant in {"", "_v2"} if api == "cu" else {""}:
+        entry(f"{api}GraphNodeSetParams{variant}", "N p", since=12020)(change_any)
+    entry(f"{api}GraphNodeGetParams", "N p", since=13020)(get_any)
+    entry(f"{api}GraphExecNodeSetParams", "L N p", since=12020)(
+        lambda driver, executable, node, address: change_any(driver, node, address, executable)
+    )
+
+
+def _declare_kind(prefix: str, number: int, kind: NodeKind, variant: str) -> None:
+    def add_one(driver: Driver, graph: Graph, dependencies: int, count: int, parameters: int = 0) -> int:
+        return add(driver, graph, dependencies, count, kind.read(driver, graph, parameters))
+
+    def get(driver: Driver, node: GraphNode, place: int) -> None:
+        fail_if(node.work.kind != number, ResultCode.INVALID_VALUE)
+        caller().write(place, kind.write(node.work))
+
+    def change_one(driver: Driver, node: GraphNode, parameters: int) -> None:
+        change(node, kind.read(driver, node.graph, parameters))
+
+    def change_copy(driver: Driver, executable: Executable, node: GraphNode, parameters: int) -> None:
+        change(node, kind.read(driver, node.graph, parameters), executable)
+
+    name, word = f"{prefix}{{}}{kind.name}Node{{}}{variant}", kind.word or "Params"
+    parameters = " p" if number != EMPTY else ""
+    entry(name.format("Add", ""), f"*p G p q{parameters}{kind.extra}", since=12000 if variant else 10000)(add_one)
+    if number == EMPTY:
+        return
+    entry(name.format("", f"Get{word}"), "N p", since=12000 if variant else 10000)(get)
+    if not kind.fixed:
+        of_copy = "SetParams" if number == CHILD else f"Set{word}"
+        entry(name.format("Exec", of_copy), f"L N p{kind.extra}", since=12000 if variant else 10010)(change_copy)
+        if number != CHILD:
+            entry(name.format("", f"Set{word}"), "N p", since=12000 if variant else 10000)(change_one)
+
+
+declare("cu", NODES)
+_FIRST: dict[str, Any] = {"read": partial(read_kernel, version=1), "write": partial(write_kernel, version=1)}
+_declare_kind("cuGraph", KERNEL, replace(NODES[KERNEL], **_FIRST), "")
+
+
+# --- attributes of kernels' nodes -------------------------------------------------------------------------------------
+
+
+def _launch_of(node: GraphNode) -> KernelLaunch:
+    if not isinstance(node.work, KernelLaunch):
+        raise DriverError(ResultCode.INVALID_VALUE)
+    return node.work
+
+
+@entry("cuGraphKernelNodeGetAttribute", "N i p")
+def get_attribute(driver: Driver, node: GraphNode, number: int, place: int) -> None:
+    caller().write(place, A.current(_launch_of(node).attributes, number, A.NODE))
+
+
+@entry("cuGraphKernelNodeSetAttribute", "N i p")
+def set_attribute(driver: Driver, node: GraphNode, number: int, place: int) -> None:
+    work, value = _launch_of(node), A.checked(number, read(place, A.VALUE_BYTES), A.NODE)
+    changed = replace(work, attributes={**work.attributes, number: value})
+    check_cluster(driver, work.kernel, changed.cluster, work.described.grid)
+    node.work = changed
+
+
+@entry("cuGraphKernelNodeCopyAttributes", "N N")
+def copy_attributes(driver: Driver, target: GraphNode, source: GraphNode) -> None:
+    node_work = _launch_of(target)
+    target.work = replace(node_work, attributes=dict(_launch_of(source).attributes))

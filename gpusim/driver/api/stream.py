@@ -1,0 +1,246 @@
+"""Driver API: streams and events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from gpusim.driver.caller import caller, read
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.registry import entries, entry, nothing
+from gpusim.driver.state import Driver
+from gpusim.driver.work import launch_attributes as A
+from gpusim.driver.work.streams import (
+    DISABLE_TIMING,
+    HOST_CALL,
+    RECORD_EVENT,
+    WAIT_EVENT,
+    DeviceQueues,
+    DriverEvent,
+    DriverStream,
+    StreamWork,
+)
+
+_INTERPROCESS, _EVENT_FLAGS = 4, 7
+_EXTERNAL = 1  # CUevent_record_flags, CUevent_wait_flags
+
+entries(
+    ("cuStreamDestroy_v2", "p", lambda driver, handle: destroy(driver, handle)),
+    ("cuEventDestroy_v2", "p", lambda driver, handle: known(driver.context().events.pop(handle, None))),
+    ("cuStreamGetFlags", "S *i", lambda driver, stream: stream.flags),
+    ("cuStreamGetId", "S *p", lambda driver, stream: stream.handle),
+    ("cuStreamGetCtx 9020", "S *p", lambda driver, stream: driver.context().handle),
+    ("cuStreamGetCtx_v2 12050", "S *p *p", lambda driver, stream: (driver.context().handle, 0)),
+    ("cuStreamGetDevice", "S *i", lambda driver, stream: 0),
+    ("cuStreamAttachMemAsync", "(ppqu)", nothing),  # managed memory is visible to host and device at any time
+    ("cuCtxWaitEvent", "C E", nothing),  # what was recorded has happened
+)
+
+
+@entry("cuStreamCreate", "*p u")
+@entry("cuStreamCreateWithPriority", "*p u i")
+def create(driver: Driver, flags: int, priority: int = 0) -> int:
+    fail_if(flags & ~1, ResultCode.INVALID_VALUE)
+    stream = DriverStream(flags)
+    set_attribute(driver, stream, A.PRIORITY, priority.to_bytes(A.VALUE_BYTES, "little", signed=True))
+    driver.context().streams[stream.handle] = stream
+    return stream.handle
+
+
+def destroy(driver: Driver, handle: int) -> None:
+    stream = known(driver.context().streams.pop(handle, None))
+    if driver.queues is not None:
+        driver.queues.forget(stream)
+
+
+@entry("cuStreamGetPriority", "S *i")
+def priority(driver: Driver, stream: DriverStream) -> int:
+    return int.from_bytes(A.current(stream.attributes, A.PRIORITY, A.STREAM), "little", signed=True)
+
+
+@entry("cuStreamGetAttribute", "S i p")
+def get_attribute(driver: Driver, stream: DriverStream, number: int, place: int) -> None:
+    caller().write(place, A.current(stream.attributes, number, A.STREAM))
+
+
+def set_attribute(driver: Driver, stream: DriverStream, number: int, value: bytes) -> None:
+    stream.attributes[number] = A.checked(number, value, A.STREAM)
+
+
+@entry("cuStreamSetAttribute", "S i p")
+def set_attribute_at(driver: Driver, stream: DriverStream, number: int, place: int) -> None:
+    set_attribute(driver, stream, number, read(place, A.VALUE_BYTES))
+
+
+@entry("cuStreamCopyAttributes", "S S")
+def copy_attributes(driver: Driver, target: DriverStream, source: DriverStream) -> None:
+    target.attributes.update(source.attributes)
+
+
+@entry("cuStreamSynchronize", "S")
+def synchronize(driver: Driver, stream: DriverStream) -> None:
+    driver.wait_for(stream.not_capturing())
+    driver.trim_pools()
+
+
+@entry("cuStreamQuery", "S")
+def query(driver: Driver, stream: DriverStream) -> None:
+    """Time passes by it, so that whoever asks again and again is told at last."""
+    queues, stream = driver.queues, stream.not_capturing()
+    if queues is None:
+        busy = any(not call.done() for call in stream.host_calls)
+    else:
+        busy = queues.passes(lambda: queues.is_busy(stream))
+    driver.fail_if_failed()
+    fail_if(busy, ResultCode.NOT_READY)
+
+
+# --- functions of the host --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class HostCall(StreamWork):
+    """A call of a function of the host, at an address, with a pointer."""
+
+    driver: Driver
+    function: int
+    data: int
+    kind: ClassVar[int] = HOST_CALL
+
+    def do(self, stream: DriverStream) -> None:
+        self.driver.call_later(stream, caller().function(self.function, "p"), self.data)
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        self.do(stream)
+        return True
+
+
+@entry("cuStreamAddCallback", "S p p (u)")
+def add_callback(driver: Driver, stream: DriverStream, callback: int, data: int) -> None:
+    call = partial(caller().function(callback, "pip"), stream.handle, int(ResultCode.SUCCESS))
+    driver.enqueue(stream.not_capturing(), _Callback(driver, call, data))
+
+
+@dataclass(frozen=True, eq=False)
+class _Callback(HostCall):
+    """A call of a function that gets more."""
+
+    function: Any
+
+    def do(self, stream: DriverStream) -> None:
+        self.driver.call_later(stream, self.function, self.data)
+
+
+@entry("cuLaunchHostFunc", "S p p")
+@entry("cuLaunchHostFunc_v2", "S p p (u)", since=13020)
+def launch_host_function(driver: Driver, stream: DriverStream, function: int, data: int) -> None:
+    fail_if(not function, ResultCode.INVALID_VALUE)
+    driver.enqueue(stream, HostCall(driver, function, data))
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RecordEvent(StreamWork):
+    """A point at which an event is recorded."""
+
+    driver: Driver
+    event: DriverEvent
+    kind: ClassVar[int] = RECORD_EVENT
+
+    def do(self, stream: DriverStream) -> None:
+        self.event.cycle, self.event.captured = self.driver.now_cycles, None
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        queues.record(stream, self.event)
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class WaitEvent(StreamWork):
+    """A wait for what came before an event, which without a clock has happened."""
+
+    event: DriverEvent
+    kind: ClassVar[int] = WAIT_EVENT
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        queues.wait_event(stream, self.event)
+        return True
+
+
+@entry("cuEventCreate", "*p u")
+def event_create(driver: Driver, flags: int) -> int:
+    between_processes = flags & _INTERPROCESS
+    fail_if(flags & ~_EVENT_FLAGS or (between_processes and not flags & DISABLE_TIMING), ResultCode.INVALID_VALUE)
+    event = DriverEvent(flags)
+    driver.context().events[event.handle] = event
+    return event.handle
+
+
+@entry("cuEventRecord", "E S")
+@entry("cuEventRecordWithFlags", "E S u")
+def record(driver: Driver, event: DriverEvent, stream: DriverStream, flags: int = 0) -> None:
+    """A captured stream notes what comes before the event, unless the event is one that others wait for outside."""
+    capture = stream.capture
+    if capture is not None and not flags & _EXTERNAL:
+        event.cycle, event.work, event.captured = None, None, (capture, tuple(capture.ends[stream.handle]))
+    else:
+        driver.enqueue(stream, RecordEvent(driver, event))
+
+
+@entry("cuCtxRecordEvent", "(p) E")
+def record_in_context(driver: Driver, event: DriverEvent) -> None:
+    record(driver, event, driver.stream_of(0))
+
+
+@entry("cuStreamWaitEvent", "S E u")
+def wait_event(driver: Driver, stream: DriverStream, event: DriverEvent, flags: int) -> None:
+    captured = event.captured
+    if flags & _EXTERNAL:
+        driver.enqueue(stream, WaitEvent(event))
+    elif captured is not None and captured[0].open:
+        captured[0].join(stream, captured[1])
+    elif stream.capture is not None:
+        raise DriverError(ResultCode.STREAM_CAPTURE_ISOLATION)
+    elif driver.clocked is not None:
+        driver.enqueue(stream, WaitEvent(event))
+
+
+@entry("cuEventQuery", "E")
+def event_query(driver: Driver, event: DriverEvent) -> None:
+    """Time passes by it, as by `query`."""
+    _not_captured(event)
+    queues = driver.queues
+    pending = queues is not None and queues.passes(lambda: queues.is_pending(event))
+    driver.fail_if_failed()
+    fail_if(pending, ResultCode.NOT_READY)
+    driver.trim_pools()
+
+
+@entry("cuEventSynchronize", "E")
+def event_synchronize(driver: Driver, event: DriverEvent) -> None:
+    _not_captured(event)
+    if driver.queues is not None:
+        driver.queues.wait_for_event(event)
+    driver.fail_if_failed()
+    driver.trim_pools()
+
+
+def _not_captured(event: DriverEvent) -> None:
+    if event.captured is not None:
+        event.captured[0].valid = False
+        raise DriverError(ResultCode.CAPTURED_EVENT)
+
+
+@entry("cuEventElapsedTime", "*f E E", since=2000)
+@entry("cuEventElapsedTime_v2", "*f E E", since=12080)
+def elapsed(driver: Driver, first: DriverEvent, last: DriverEvent) -> float:
+    """Milliseconds."""
+    queues = driver.queues
+    pending = queues is not None and any(queues.is_pending(each) for each in (first, last))
+    fail_if(pending, ResultCode.NOT_READY)
+    if first.cycle is None or last.cycle is None or (first.flags | last.flags) & DISABLE_TIMING:
+        raise DriverError(ResultCode.INVALID_HANDLE)
+    return driver.config.time_us(last.cycle - first.cycle) / 1000

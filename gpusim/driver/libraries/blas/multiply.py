@@ -1,0 +1,205 @@
+"""A product of matrices: what it is made of, which kernel does it, and the parameters that this takes."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from gpusim.driver.api.launch import describe
+from gpusim.driver.attributes import compute_capability
+from gpusim.driver.caller import read
+from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.driver.libraries.blas.kernels import kernel
+from gpusim.driver.state import Driver
+from gpusim.driver.work.streams import DriverStream
+
+KINDS = {
+    0: ("f32", 4),
+    1: ("f64", 8),
+    2: ("f16", 2),
+    3: ("i8", 1),
+    4: ("c32", 8),
+    5: ("c64", 16),
+    10: ("i32", 4),
+    14: ("bf16", 2),
+    28: ("e4m3", 1),
+    29: ("e5m2", 1),
+}
+"""Name in `types.cuh` and bytes of a number, by `cudaDataType_t`."""
+F32, F64, F16, I8, C32, C64, I32, BF16, E4M3, E5M2 = 0, 1, 2, 3, 4, 5, 10, 14, 28, 29
+TRANSPOSED, CONJUGATED = 1, 2  # cublasOperation_t
+_RESULTS = {
+    F32: (F32, F16, BF16, I8, E4M3, E5M2),
+    F16: (F16,),
+    F64: (F64,),
+    C32: (C32,),
+    C64: (C64,),
+    I32: (I32,),
+}
+"""What may come out, by the type of the scalars."""
+FP8 = (E4M3, E5M2)
+_SCALARS = {64: F16, 65: F16, 70: F64, 71: F64, 72: I32, 73: I32}
+"""Type of the scalars by `cublasComputeType_t`; the others take floats."""
+_TF32 = (74, 75, 77)
+_FEW, _MANY = 64, 128
+_MOST_BLOCKS = 65535
+"""Of a grid in y and in z."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix in memory, or one for each of a batch. kind: `cudaDataType_t`. leading: elements from a column to the
+    next, or from a row where those are contiguous (by_rows). stride: elements to the batch's next. operation: what is
+    taken of it, `cublasOperation_t`. scale: address of a float that it is to be multiplied by, or of one for each row
+    of the first factor or column of the second (scale_each)."""
+
+    address: int
+    kind: int
+    leading: int
+    stride: int = 0
+    operation: int = 0
+    by_rows: bool = False
+    scale: int = 0
+    scale_each: bool = False
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Elements to the next row, and to the next column, of what is taken."""
+        row, column = (self.leading, 1) if self.by_rows else (1, self.leading)
+        return (column, row) if self.operation else (row, column)
+
+
+@dataclass(frozen=True)
+class Scalars:
+    """alpha and beta, as bytes of the host or, on_device, as addresses."""
+
+    kind: int
+    alpha: int
+    beta: int
+    on_device: bool = False
+
+    def packed(self) -> bytes:
+        """As the kernel takes them: two addresses, two values of 16 bytes."""
+        if self.on_device:
+            return struct.pack("<2Q32x", self.alpha, self.beta)
+        size = KINDS[self.kind][1]
+        values = (read(each, size).ljust(16, b"\0") if each else bytes(16) for each in (self.alpha, self.beta))
+        return bytes(16) + b"".join(values)
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What is done with a sum before it is stored. flags: `cublasLtEpilogue_t`. bias, aux: addresses; bias_stride,
+    aux_stride: elements to the batch's next; aux_leading: from a column of aux to the next. largest: where the largest
+    absolute value goes."""
+
+    flags: int = 1
+    bias: int = 0
+    bias_stride: int = 0
+    aux: int = 0
+    aux_leading: int = 0
+    aux_stride: int = 0
+    largest: int = 0
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """D = epilogue(alpha op(A) op(B) + beta C), m x n with sums of k, for each of a batch. pointers: the matrices'
+    addresses are those of arrays of pointers. tf32: tensor cores may round floats."""
+
+    m: int
+    n: int
+    k: int
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    d: Matrix
+    scalars: Scalars
+    batches: int = 1
+    pointers: bool = False
+    tf32: bool = False
+    epilogue: Epilogue = field(default_factory=Epilogue)
+
+
+def scalar_kind(compute: int, result: int) -> int:
+    """Type of alpha and beta by `cublasComputeType_t` and the type of what comes out."""
+    kind = _SCALARS.get(compute, F32)
+    return {F32: C32, F64: C64}.get(kind, kind) if result in (C32, C64) else kind
+
+
+def allows_tf32(compute: int) -> bool:
+    """Whether `cublasComputeType_t` lets tensor cores round floats."""
+    return compute in _TF32
+
+
+def choose(driver: Driver, what: MatrixProduct) -> dict[str, str | int]:
+    """The kernel's macros. Raises INVALID_VALUE, NOT_SUPPORTED."""
+    fail_if(min(what.m, what.n, what.k, what.batches) < 0, ResultCode.INVALID_VALUE)
+    a, b, c, d = (each.kind for each in (what.a, what.b, what.c, what.d))
+    scalars = what.scalars.kind
+    known = {a, b, c, d, scalars} <= KINDS.keys() and d in _RESULTS.get(scalars, ())
+    alike = a == b or {a, b} == set(FP8)
+    real = a not in (C32, C64, F64, I32)
+    fits = a == I8 if scalars == I32 else real if scalars in (F32, F16) else a == scalars
+    after = c == d or (d in FP8 and c in (F16, BF16, d))
+    major, minor = compute_capability(driver.config)
+    capability = 10 * major + minor
+    fail_if(not (known and alike and fits and after) or a == b == E5M2, ResultCode.NOT_SUPPORTED)
+    fail_if(a in FP8 and capability < 89, ResultCode.NOT_SUPPORTED)
+    fail_if(what.d.by_rows != what.c.by_rows or what.d.operation, ResultCode.NOT_SUPPORTED)
+    matrix = capability >= 80 and a not in (C32, C64) and (a != F32 or what.tf32)
+    tile = _FEW
+    if matrix and a != F64 and -(-what.m // _MANY) * -(-what.n // _MANY) * what.batches >= driver.config.sm.count:
+        tile = _MANY
+    names = ["tf32" if matrix and each == F32 else KINDS[each][0] for each in (a, b)]
+    plain = what.epilogue == Epilogue() and not any((what.a.scale, what.b.scale, what.c.scale, what.d.scale))
+    types = {"TA": names[0], "TB": names[1], "TC": KINDS[c][0], "TD": KINDS[d][0], "TS": KINDS[scalars][0]}
+    return {**types, "MATRIX": int(matrix), "TILE_M": tile, "TILE_N": tile, "EPILOGUE": int(not plain)}
+
+
+def multiply(driver: Driver, stream: DriverStream, what: MatrixProduct) -> None:
+    """Launch the kernel of a product. Raises INVALID_VALUE, NOT_SUPPORTED."""
+    macros = choose(driver, what)
+    name = _name(macros)
+    if not (what.m and what.n and what.batches):
+        return
+    scale_a, scale_b = what.a.scale, what.b.scale
+    each_a, each_b = what.a.scale_each, what.b.scale_each
+    (a_row, a_k), (b_k, b_column) = what.a.steps, what.b.steps
+    first, second = (what.a, a_row, a_k), (what.b, b_column, b_k)
+    rows, columns, bias_steps = what.m, what.n, (1, 0)
+    if not what.d.by_rows:  # the kernel's rows are contiguous: it computes the transposed product
+        first, second, scale_a, scale_b, each_a, each_b = second, first, scale_b, scale_a, each_b, each_a
+        rows, columns, bias_steps = what.n, what.m, (0, 1)
+        macros["TA"], macros["TB"] = macros["TB"], macros["TA"]
+    after = what.epilogue
+    values = b"".join(
+        (
+            *(struct.pack("<Q3q", x.address, row, k, x.stride) for x, row, k in (first, second)),
+            *(struct.pack("<Q2q", x.address, x.leading, x.stride) for x in (what.c, what.d)),
+            struct.pack("<Q2q", after.aux, after.aux_leading, after.aux_stride),
+            struct.pack("<Q3q", after.bias, *bias_steps, after.bias_stride),
+            what.scalars.packed(),
+            struct.pack("<5Q", scale_a, scale_b, what.c.scale, what.d.scale, after.largest),
+            struct.pack("<2i", int(each_a), int(each_b)),
+            struct.pack("<4i", rows, columns, what.k, what.batches),
+            struct.pack("<2i", int(what.pointers), int(first[0].operation == CONJUGATED)),
+            struct.pack("<2i", int(second[0].operation == CONJUGATED), after.flags),
+        )
+    )
+    tile = int(macros["TILE_M"])
+    grid = -(-columns // tile), -(-rows // tile), min(what.batches, _MOST_BLOCKS)
+    fail_if(grid[1] > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
+    threads = 256 if tile == _MANY or not macros["MATRIX"] else 128
+    found = kernel(driver, "gemm.cu", name, **macros)
+    driver.enqueue(stream, describe(driver, found, grid, (threads, 1, 1), 0, values=values))
+
+
+def _name(macros: dict[str, str | int]) -> str:
+    """As the table of launches shows it: factors, what comes out if that is something else, tile."""
+    factor, other, result = (str(macros[each]) for each in ("TA", "TB", "TD"))
+    types = [factor, *([other] if other != factor else [])]
+    if result != factor and (factor, result) not in (("tf32", "f32"), ("i8", "i32")):
+        types.append(result)
+    tile = f"{macros['TILE_M']}x{macros['TILE_N']}"
+    return "_".join(("gpusim_gemm", *types, tile, *(["epilogue"] if macros["EPILOGUE"] else [])))

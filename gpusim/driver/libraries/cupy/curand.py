@@ -1,0 +1,169 @@
+"""In the place of `cupy_backends.cuda.libs.curand`: the pseudorandom generators of cuRAND's host interface, since the
+vendor's library has the static runtime inside. Result n comes from subsequence n modulo 4096, as cuRAND documents it of
+XORWOW in its legacy order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from cupy_backends.cuda.api import runtime
+
+_CONSTANTS = """
+CURAND_RNG_PSEUDO_DEFAULT 100 CURAND_RNG_PSEUDO_XORWOW 101 CURAND_RNG_PSEUDO_MRG32K3A 121 CURAND_RNG_PSEUDO_MTGP32 141
+CURAND_RNG_PSEUDO_MT19937 142 CURAND_RNG_PSEUDO_PHILOX4_32_10 161 CURAND_RNG_QUASI_DEFAULT 200
+CURAND_RNG_QUASI_SOBOL32 201 CURAND_RNG_QUASI_SCRAMBLED_SOBOL32 202 CURAND_RNG_QUASI_SOBOL64 203
+CURAND_RNG_QUASI_SCRAMBLED_SOBOL64 204 CURAND_ORDERING_PSEUDO_BEST 100 CURAND_ORDERING_PSEUDO_DEFAULT 101
+CURAND_ORDERING_PSEUDO_SEEDED 102 CURAND_ORDERING_QUASI_DEFAULT 201
+"""
+_words = _CONSTANTS.split()
+globals().update(zip(_words[::2], map(int, _words[1::2]), strict=True))
+_STREAMS = {100: "Xorwow", 101: "Xorwow", 121: "Mrg32k3a", 161: "Philox"}
+_SUBSEQUENCES = 4096
+STATUS = {
+    0: "CURAND_STATUS_SUCCESS",
+    101: "CURAND_STATUS_NOT_INITIALIZED",
+    103: "CURAND_STATUS_TYPE_ERROR",
+    104: "CURAND_STATUS_OUT_OF_RANGE",
+}
+
+
+class CURANDError(RuntimeError):
+    """An error code of cuRAND. status: curandStatus_t."""
+
+    def __init__(self, status: int):
+        self.status = status
+        super().__init__(STATUS[status])
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        return type(self), (self.status,)
+
+
+class _Generator:
+    """A generator. states: an array on the device, made when first needed."""
+
+    def __init__(self, kind: str):
+        self.kind, self.seed = kind, 0
+        self.states: Any = None
+
+
+_generators: dict[int, _Generator] = {}
+_handles = itertools.count(1)
+
+
+def createGenerator(rng_type: int) -> int:
+    if rng_type not in _STREAMS:
+        raise CURANDError(103)
+    _generators[handle := next(_handles)] = _Generator(_STREAMS[rng_type])
+    return handle
+
+
+def destroyGenerator(generator: int) -> None:
+    if _generators.pop(generator, None) is None:
+        raise CURANDError(101)
+
+
+def getVersion() -> int:
+    return 100400
+
+
+def setStream(generator: int, stream: int) -> None:
+    """Work is done in CuPy's current stream."""
+    if runtime.streamIsCapturing(stream):
+        raise NotImplementedError("calling cuRAND API during stream capture is currently unsupported")
+
+
+def setPseudoRandomGeneratorSeed(generator: int, seed: int) -> None:
+    known = _known(generator)
+    known.seed, known.states = seed, None
+
+
+def setGeneratorOffset(generator: int, offset: int) -> None:
+    if offset:
+        raise CURANDError(104)
+    _known(generator).states = None
+
+
+def setGeneratorOrdering(generator: int, order: int) -> None:
+    _known(generator)
+
+
+def _known(handle: int) -> _Generator:
+    if handle not in _generators:
+        raise CURANDError(101)
+    return _generators[handle]
+
+
+def _fill(handle: int, address: int, count: int, dtype: Any, expression: str, *parameters: float) -> None:
+    import cupy
+
+    from gpusim.driver.libraries.cupy import random_streams
+
+    generator = _known(handle)
+    setStream(handle, cupy.cuda.get_current_stream().ptr)
+    if generator.states is None:
+        generator.states = cupy.asarray(random_streams.states(generator.kind, generator.seed, _SUBSEQUENCES))
+    memory = cupy.cuda.UnownedMemory(address, count * np.dtype(dtype).itemsize, None)
+    results = cupy.ndarray((count,), dtype, cupy.cuda.MemoryPointer(memory, 0))
+    given = (cupy.asarray([each], np.float64) for each in parameters)
+    random_streams.draw(generator.kind, generator.states.data.ptr, _SUBSEQUENCES, results, expression, *given)
+
+
+def generate(generator: int, outputPtr: int, num: int) -> None:
+    _fill(generator, outputPtr, num, np.uint32, "bits(s)")
+
+
+def generateLongLong(generator: int, outputPtr: int, num: int) -> None:
+    _fill(generator, outputPtr, num, np.uint64, "wide_bits(s)")
+
+
+def generateUniform(generator: int, outputPtr: int, num: int) -> None:
+    _fill(generator, outputPtr, num, np.float32, "float_of<STATE>(s)")
+
+
+def generateUniformDouble(generator: int, outputPtr: int, num: int) -> None:
+    _fill(generator, outputPtr, num, np.float64, "double_of<STATE>(s)")
+
+
+def generateNormal(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:
+    _fill(
+        generator,
+        outputPtr,
+        _even(n),
+        np.float32,
+        "float(a[0]) + float(b[0]) * normal_float(s)",
+        mean,
+        stddev,
+    )
+
+
+def generateNormalDouble(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:
+    _fill(generator, outputPtr, _even(n), np.float64, "a[0] + b[0] * normal(s)", mean, stddev)
+
+
+def generateLogNormal(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:
+    _fill(
+        generator,
+        outputPtr,
+        _even(n),
+        np.float32,
+        "expf(float(a[0]) + float(b[0]) * normal_float(s))",
+        mean,
+        stddev,
+    )
+
+
+def generateLogNormalDouble(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:
+    _fill(generator, outputPtr, _even(n), np.float64, "exp(a[0] + b[0] * normal(s))", mean, stddev)
+
+
+def generatePoisson(generator: int, outputPtr: int, n: int, lam: float) -> None:
+    _fill(generator, outputPtr, n, np.uint32, "poisson(s, a[0])", lam)
+
+
+def _even(count: int) -> int:
+    if count % 2:
+        raise ValueError("normal numbers can be generated in even quantities only")
+    return count

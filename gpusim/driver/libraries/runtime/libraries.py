@@ -1,0 +1,14 @@
+"""The runtime's libraries, and what they export."""
+
+from gpusim.driver.exports import Library, provide
+from gpusim.driver.libraries.runtime import (  # noqa: F401 - they declare the functions
+    api_device,
+    api_graph,
+    api_launch,
+    api_memory,
+    api_stream,
+    names,
+)
+
+for _version in (12, 13):
+    provide(Library(f"libcudart.so.{_version}", __package__, _version, versioned=True))

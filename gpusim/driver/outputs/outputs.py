@@ -1,0 +1,89 @@
+"""What a program's launches are to tell, beside the table: options as plain values, and the observers that do it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from gpusim.config import GPUConfig
+from gpusim.driver.work.launches import LaunchCall, Observer
+from gpusim.host.options import checks_of
+from isa.demangle import full_name
+
+REPORT_LIMIT = 200
+
+
+@dataclass(frozen=True)
+class Telling:
+    """Options, `dataclasses.asdict` of which are JSON; `Telling(**...)` takes them back.
+
+    report: folder for pages, of which each shows `sections` (names of `gpusim.report_html.sections.SECTIONS`, none for
+    all) and which are at most `report_limit`. trace, save: files. check: names of checks.
+    kernel, first, last: which launches have pages, are checked and saved: those whose kernel's full name has a match of
+    the regular expression, and whose number lies between the two.
+    process: which process of the program it is for; from the second on, files have its number in their names.
+    """
+
+    report: str | None = None
+    sections: Sequence[str] = ()
+    report_limit: int = REPORT_LIMIT
+    trace: str | None = None
+    save: str | None = None
+    check: Sequence[str] = ()
+    kernel: str = ""
+    first: int = 1
+    last: int | None = None
+    process: int = 1
+
+    def of_process(self, number: int) -> Telling:
+        """The same for another process of the program."""
+        return replace(self, process=number)
+
+    def chooses(self, number: int, symbol: str) -> bool:
+        """Whether a launch is among those chosen, by its number and its kernel's mangled name."""
+        within = self.first <= number and (self.last is None or number <= self.last)
+        return within and (not self.kernel or self._pattern.search(full_name(symbol)) is not None)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(self.kernel)
+
+    def observers(self, config: GPUConfig, mode: str) -> list[Observer]:
+        """What does it. mode: of the launches. Raises OSError if a file cannot be made."""
+        # Imported where they are asked for: a program's start waits for it.
+        found: list[Observer] = []
+        if self.check:
+            found.append(Checker(self))
+        if self.report is not None:
+            from gpusim.driver.outputs.pages import PageWriter
+
+            how = self.sections, self.report_limit, mode
+            found.append(PageWriter(self._own(self.report), config, self.chooses, *how))
+        if self.trace is not None:
+            from gpusim.driver.outputs.timeline import Timeline
+
+            found.append(Timeline(self._own(self.trace), config))
+        if self.save is not None:
+            from gpusim.driver.outputs.saving import LaunchSaver
+
+            found.append(LaunchSaver(self._own(self.save), config, self.chooses))
+        return found
+
+    def _own(self, name: str) -> Path:
+        """The process's file or folder: 'run-2.perfetto-trace' for 'run.perfetto-trace'."""
+        path = Path(name)
+        return path if self.process == 1 else path.with_name(f"{path.stem}-{self.process}{path.suffix}")
+
+
+class Checker(Observer):
+    """Has launches checked."""
+
+    def __init__(self, telling: Telling):
+        self.telling, self._flags = telling, checks_of(telling.check)
+
+    def asked(self, call: LaunchCall) -> None:
+        if self.telling.chooses(call.number, call.symbol):
+            call.checks |= self._flags

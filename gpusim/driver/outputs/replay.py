@@ -1,0 +1,241 @@
+"""Runs saved launches again, on any machine: before each, memory is made what it was, at the same addresses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpusim.config import GPUConfig
+from gpusim.device import Device
+from gpusim.driver.outputs.log import LaunchLog
+from gpusim.driver.outputs.outputs import Telling
+from gpusim.driver.outputs.saved import ZEROS, SavedLaunch, SavedLaunches, SavedModule, SavedStep
+from gpusim.driver.work.launches import LaunchCall, perform
+from gpusim.errors import KernelError, LaunchError, MemoryAccessError, OutOfDeviceMemory, SavedLaunchesError
+from gpusim.launch import Launch
+from gpusim.launch.access_window import AccessWindow
+from gpusim.launch.arena import Arena
+from gpusim.launch.module import LinkedModule
+from gpusim.launch.occupancy import check_architecture
+from isa import Program, assemble
+from isa.cubin import Cubin, read_cubin
+from isa.demangle import short_name
+from isa.errors import IsaError
+
+_HOST_PAGE_BYTES = 4096
+_COMPILED = "compiled from PTX for this GPU"
+_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
+
+
+class Replay:
+    """Saved launches on a machine. Only those that `telling` chooses run; what the others have changed of memory is
+    taken from the file.
+
+    saved: an open file. config: of the machine. mode, threads, max_cycles: as for `gpusim.Device` and its launches.
+
+    Raises SavedLaunchesError if the host has no room for device memory where it was.
+    """
+
+    def __init__(
+        self,
+        saved: SavedLaunches,
+        config: GPUConfig,
+        telling: Telling,
+        *,
+        mode: str = "detailed",
+        threads: int | None = None,
+        max_cycles: int | None = None,
+    ):
+        self.saved, self.config, self.telling, self.max_cycles = saved, config, telling, max_cycles
+        self.log = LaunchLog(config, timed=mode != "functional")
+        what: dict[str, Any] = {"threads": threads, "mode": mode, "check": telling.check}
+        head = saved.head
+        self.device = Device(
+            config, memory_bytes=head.memory_bytes, unified=head.shares_host, base=head.base, **what
+        )
+        self.memory = self.device.memory
+        if self.memory.base != head.base:
+            self.device.close()
+            raise SavedLaunchesError(f"{saved.path}: something else of this process lies where device memory was")
+        self.observers = replace(telling, save=None).observers(config, mode)
+        self._live: dict[int, tuple[int, str]] = {}
+        self._pages: dict[int, tuple[int, str]] = {}
+        self._modules: dict[int, SavedModule] = {}
+        self._linked: dict[int, tuple[SavedModule, LinkedModule]] = {}
+        self._cubins: dict[str, Cubin] = {}
+        self._programs: dict[str, Program] = {}
+        self._outside: dict[int, Arena] = {}
+
+    def run(self) -> LaunchLog:
+        """Run them all. A kernel that fails is noted, and the next launch runs.
+
+        Raises SavedLaunchesError, LaunchError: this machine cannot run a launch; IsaError: nor can the simulator.
+        """
+        for each in self.observers:
+            each.began(self.device)
+        for step in self.saved.steps():
+            self._note(step)
+            launch = step.launch
+            if launch is None or self.telling.chooses(launch.number, launch.symbol):
+                self.device.pass_time(launch.start if launch is not None else 0)
+                now = self.device.now_cycles
+                for copy in step.copies:
+                    for each in self.observers:
+                        each.copied(**dict(copy), cycle=now, began=now)
+            if launch is not None and self.telling.chooses(launch.number, launch.symbol):
+                self._run(launch, step)
+        return self.log
+
+    def __enter__(self) -> Replay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Tell what is still to be told, and end the device."""
+        for each in self.observers:
+            each.close()
+        self.device.close()
+
+    def _note(self, step: SavedStep) -> None:
+        """Keep in mind what a step changes, until a launch needs it."""
+        for address in step.freed:
+            nbytes, _ = self._live.pop(address, (0, ""))
+            for page in [page for page in self._pages if address <= page < address + nbytes]:
+                del self._pages[page]
+        self._live |= {address: (nbytes, label) for address, nbytes, label in step.allocated}
+        self._pages |= {address: (nbytes, digest) for address, nbytes, digest in step.pages}
+        self._modules |= {module.number: module for module in step.modules}
+
+    def _run(self, launch: SavedLaunch, step: SavedStep) -> None:
+        where = f"launch {launch.number}, {short_name(launch.symbol)}"
+        try:
+            self._restore(step.next_address)
+            program = self._program(launch)
+            if launch.cluster is not None:
+                program = program.but(cluster=launch.cluster)
+            described = Launch(program, launch.grid, launch.block, (), launch.shared_bytes)
+            parameters = bytes.fromhex(launch.parameters)
+        except (KeyError, ValueError, TypeError, MemoryAccessError, OutOfDeviceMemory) as error:
+            raise SavedLaunchesError(f"{self.saved.path} is damaged: {where}: {error}") from None
+        except IsaError as error:
+            raise SavedLaunchesError(f"{where}: {error}") from None
+        call = LaunchCall(
+            launch.number, launch.symbol, program, described, parameters, launch.stream, launch.cooperative,
+            window=AccessWindow(*launch.window) if launch.window else None,
+        )  # fmt: skip
+        if launch.set_aside is not None and launch.set_aside != self.device.set_aside_bytes:
+            self.device.set_aside_l2(min(launch.set_aside, self.config.l2.persisting_max_bytes))
+        for each in self.observers:
+            each.asked(call)
+        self.log.number = launch.number - 1
+        try:
+            perform(self.device, call, self.log, self.observers, self.max_cycles)
+        except KernelError:
+            return  # the user has been told
+        except IsaError as error:
+            raise SavedLaunchesError(f"{where}: {error}") from None
+
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    def _restore(self, next_address: int) -> None:
+        """Make memory what it was."""
+        memory = self.memory
+        needed = sum(nbytes for address, (nbytes, _) in self._live.items() if memory.is_inside(address))
+        there = self.config.dram.capacity_bytes
+        if needed > there:
+            raise SavedLaunchesError(f"the launches need {needed:,} bytes of device memory, this GPU has {there:,}")
+        for each in memory.allocations:
+            if self._live.get(each.address) != (each.nbytes, each.label):
+                memory.free(each.address)
+                self._outside.pop(each.address, None)
+        known = {each.address for each in memory.allocations}
+        for address, (nbytes, label) in sorted(self._live.items()):
+            if address not in known:
+                self._place(address, nbytes, label)
+        memory.next_address = next_address
+        for address, (nbytes, digest) in self._pages.items():
+            if digest == ZEROS:
+                memory.fill(address, nbytes)
+            else:
+                page = np.frombuffer(self.saved.content("pages", digest), np.uint8)
+                memory.view(address, nbytes)[...] = page
+        self._pages.clear()
+
+    def _place(self, address: int, nbytes: int, label: str) -> None:
+        memory = self.memory
+        if memory.is_inside(address) or not self.saved.head.shares_host:
+            used_before = address < memory.next_address
+            memory.alloc(nbytes, label, at=address)
+            if used_before:
+                memory.fill(address, nbytes)
+            return
+        start = address // _HOST_PAGE_BYTES * _HOST_PAGE_BYTES
+        arena = Arena(address + nbytes - start, wanted=start)
+        if arena.address != start:
+            raise SavedLaunchesError(f"something else lies where {label} was, at {address:#x}; try again")
+        self._outside[address] = arena
+        memory.adopt(address, nbytes, label)
+
+    # --- code ---------------------------------------------------------------------------------------------------------
+
+    def _program(self, launch: SavedLaunch) -> Program:
+        """The kernel, ready to run on this machine: as it was, or compiled from the module's PTX."""
+        saved = self._modules[launch.module]
+        decoded = self._decoded(launch.program, saved.cubin)
+        own = _runs_on(decoded, self.config)
+        known = self._linked.get(launch.module)
+        if known is None or known[0] != saved:
+            known = self._linked[launch.module] = saved, self._module(saved, decoded, own)
+        version = self.memory.version
+        program = known[1].link(decoded if own else launch.symbol)
+        if self.memory.version != version:
+            raise SavedLaunchesError(f"{_COMPILED}, {decoded.name} uses variables that were not there")
+        return program
+
+    def _module(self, saved: SavedModule, decoded: Program, own: bool) -> LinkedModule:
+        """A module whose variables lie where they did. own: its machine code runs on this machine."""
+        before = LinkedModule(self._cubin(saved.cubin), self.memory, abi=decoded.abi)
+        module = before if own else LinkedModule(self._recompiled(saved, decoded), self.memory, abi=decoded.abi)
+        if module.constants != before.constants:
+            raise SavedLaunchesError(f"{_COMPILED}, the constants of {decoded.name} lie elsewhere")
+        module.place(saved.variables, saved.bank)
+        return module
+
+    def _decoded(self, digest: str, cubin: str) -> Program:
+        if digest not in self._programs:
+            image = self.saved.content("programs", digest)
+            self._programs[digest] = Program.from_bytes(image, str(self.saved.path), self._cubin(cubin))
+        return self._programs[digest]
+
+    def _cubin(self, digest: str) -> Cubin:
+        if digest not in self._cubins:
+            self._cubins[digest] = read_cubin(self.saved.content("cubins", digest))
+        return self._cubins[digest]
+
+    def _recompiled(self, saved: SavedModule, decoded: Program) -> bytes:
+        """The module's machine code for this machine."""
+        arch, texts = self.config.gpu.arch, [self.saved.content("ptx", digest) for digest in saved.ptx]
+        why = f"machine code for {decoded.arch} does not run on a GPU of {arch}"
+        if not texts:
+            raise SavedLaunchesError(f"{why}, and the program came without PTX of {decoded.name}")
+        fitting = [text for text in texts if _target(text) <= int(re.sub(r"\D", "", arch))]
+        try:
+            return assemble(max(fitting or texts, key=_target), arch)
+        except IsaError as error:
+            raise SavedLaunchesError(f"{why}, and its PTX cannot be compiled: {error}") from None
+
+
+def _runs_on(program: Program, config: GPUConfig) -> bool:
+    try:
+        check_architecture(program.arch, config.gpu.arch, program.name)
+    except LaunchError:
+        return False
+    return True
+
+
+def _target(ptx: bytes) -> int:
+    """The compute capability that a text asks for, 90 for 9.0."""
+    found = _TARGET.search(ptx)
+    return int(found[1]) if found else 0

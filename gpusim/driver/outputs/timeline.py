@@ -1,0 +1,95 @@
+"""All launches and copies of a program on one timeline for Perfetto: `--trace FILE`.
+
+One nanosecond of the viewer's axis is one of simulated time. Launches lie on a track for each stream, copies and fills
+on one for each direction. Those that engines do one after the other are slices, others moments, at their end.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpusim.config import GPUConfig
+from gpusim.driver.codes import say
+from gpusim.driver.work.launches import LaunchCall, Observer
+from gpusim.errors import KernelError
+from gpusim.tracing.perfetto import TrackWriter, write_packets
+from isa.demangle import short_name
+from isa.errors import IsaError
+
+if TYPE_CHECKING:
+    from gpusim.result import Result
+
+_DIRECTIONS = {
+    "HtoD": "copies from host to device",
+    "DtoH": "copies from device to host",
+    "DtoD": "copies from device to device",
+    "HtoH": "copies from host to host",
+    "fill": "fills",
+}
+_BY_ENGINES = ("HtoD", "DtoH")
+
+
+class Timeline(Observer):
+    """Collects events, some 300 bytes each, and writes them at the end, so that a file is a whole one."""
+
+    def __init__(self, path: Path, config: GPUConfig):
+        self.path, self.config = path, config
+        self._writer = TrackWriter()
+        self._whole = self._writer.track(f"{config.gpu.name}, simulated time")
+        self._tracks: dict[str, int] = {}
+        self._launches = self._copies = 0
+        self._starts: dict[int, int] = {}
+
+    def launching(self, call: LaunchCall, cycle: int) -> None:
+        self._starts[call.number] = cycle
+
+    def launched(self, call: LaunchCall, result: Result, cycle: int) -> None:
+        self._launch(call, cycle, {"limited by": result.limiter.kind, "cycles": f"{result.cycles:,}"})
+
+    def failed(self, call: LaunchCall, error: IsaError, cycle: int) -> None:
+        if isinstance(error, KernelError):
+            self._launch(call, cycle, {"error": str(error)})
+        self._starts.pop(call.number, None)
+
+    def _launch(self, call: LaunchCall, cycle: int, more: dict[str, str]) -> None:
+        launch = call.launch
+        facts = {
+            "launch": f"{call.number:,}",
+            "kernel": call.name,
+            "grid": str(launch.grid),
+            "block": str(launch.block),
+            "dynamic shared memory": f"{launch.shared_bytes:,} bytes",
+        }
+        track = self._track("default stream" if call.stream == 0 else f"stream {call.stream:#x}", 0)
+        name = short_name(call.symbol)
+        self._writer.slice(track, self._ns(self._starts.pop(call.number)), self._ns(cycle), name, facts | more)
+        self._launches += 1
+
+    def copied(
+        self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int
+    ) -> None:
+        facts = {"bytes": f"{nbytes:,}", "to": f"{target:#x}", "stream": f"{stream:#x}"}
+        facts["value" if kind == "fill" else "from"] = f"{source:#x}"
+        track, name = self._track(_DIRECTIONS[kind], 1), f"{nbytes:,} bytes"
+        if kind in _BY_ENGINES and began < cycle:
+            self._writer.slice(track, self._ns(began), self._ns(cycle), name, facts)
+        else:
+            self._writer.instant(track, self._ns(cycle), name, facts)
+        self._copies += 1
+
+    def _track(self, name: str, rank: int) -> int:
+        if name not in self._tracks:
+            self._tracks[name] = self._writer.track(name, self._whole, rank)
+        return self._tracks[name]
+
+    def _ns(self, cycle: int) -> int:
+        return round(1000 * self.config.time_us(cycle))
+
+    def close(self) -> None:
+        try:
+            write_packets(self._writer.packets(), self.path)
+        except OSError as error:
+            say(f"--trace {self.path}: {error.strerror}")
+            return
+        say(f"{self.path}: {self._launches:,} launches and {self._copies:,} copies and fills")

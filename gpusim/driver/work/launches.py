@@ -1,0 +1,196 @@
+"""One launch on its way: what it is, who is told of it, and how it is run.
+
+An `Observer` hears of everything that a program does with the device. When a launch is asked for it may ask for a trace
+or for checks of it, for which it has the GPU for itself. The driver has a list of them, and so has a replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpusim import errors
+from gpusim.driver.codes import say
+from gpusim.driver.outputs.log import LaunchLog
+from gpusim.launch import Launch
+from gpusim.launch.access_window import AccessWindow
+from gpusim.launch.memory import Allocation, DeviceMemory
+from gpusim.tracing.options import TraceOptions
+from isa import Program
+from isa.demangle import full_name, short_name
+from isa.errors import IsaError
+
+if TYPE_CHECKING:
+    from gpusim.device import Device
+    from gpusim.driver.objects import LoadedModule
+    from gpusim.result import Result
+
+FINDINGS = (errors.DataRaceError, errors.UninitializedReadError, errors.SynchronizationError)
+"""What checks find, and hardware does not stop at."""
+FINDINGS_SAID = 5
+"""What is found in more launches of one kernel, grid and block is not printed."""
+_POINTER_BYTES = 8
+
+
+@dataclass
+class LaunchCall:
+    """A launch as a program asked for it.
+
+    number: of all that ran, from 1. program: ready to run; symbol: the kernel's mangled name. parameter_bytes: the
+    parameter area of constant bank 0. stream: its handle. module: what the kernel was loaded with, if by a driver.
+    window: what accesses are for L2. programmatic: it begins when the one before it lets it. checks, trace: what
+    observers want, the flags of `checks_of` and what to record.
+    """
+
+    number: int
+    symbol: str
+    program: Program
+    launch: Launch
+    parameter_bytes: bytes
+    stream: int
+    cooperative: bool = False
+    module: LoadedModule | None = None
+    window: AccessWindow | None = None
+    programmatic: bool = False
+    checks: int = 0
+    trace: TraceOptions | None = None
+
+    @property
+    def name(self) -> str:
+        """The kernel as C++ writes it, without return type."""
+        return full_name(self.symbol)
+
+    def want_trace(self, options: TraceOptions) -> None:
+        """Ask for a trace, beside what others ask for."""
+        if self.trace is not None:
+            sms, blocks = {*self.trace.sms, *options.sms}, {*self.trace.blocks, *options.blocks}
+            options = TraceOptions(sms, blocks, max(self.trace.limit, options.limit))
+        self.trace = options
+
+
+class Observer:
+    """Hears what a program does with the device; overrides what it wants to know. Times are SM clock cycles since the
+    device was made. After `asked` may come `launching`, and after that `launched` or `failed`; of several launches, in
+    any order."""
+
+    def began(self, device: Device) -> None:
+        """The device is there; nothing has happened on it."""
+
+    def allocated(self, address: int, nbytes: int, kind: str) -> None:
+        """Memory was handed out, of a kind of `gpusim.driver.objects`."""
+
+    def freed(self, address: int, nbytes: int) -> None:
+        """Memory was given back."""
+
+    def copied(
+        self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int
+    ) -> None:
+        """Bytes were copied, or set (kind 'fill', and then `source` is the value), from `began` on. kind: 'HtoD',
+        'DtoH', 'DtoD', 'HtoH'."""
+
+    def asked(self, call: LaunchCall) -> None:
+        """The program has asked for a launch: the time to ask for a trace or checks of it."""
+
+    def launching(self, call: LaunchCall, cycle: int) -> None:
+        """A launch is about to run, in memory as it is now."""
+
+    def launched(self, call: LaunchCall, result: Result, cycle: int) -> None:
+        """It has ended, at this cycle."""
+
+    def found(self, call: LaunchCall, error: errors.KernelError) -> None:
+        """A check found something in a launch, which runs all the same."""
+
+    def failed(self, call: LaunchCall, error: IsaError, cycle: int) -> None:
+        """It ended with an error: a KernelError, or it did not begin."""
+
+    def close(self) -> None:
+        """The program has ended."""
+
+
+def perform(
+    device: Device, call: LaunchCall, log: LaunchLog, observers: Sequence[Observer], max_cycles: int | None = None
+) -> None:
+    """Run a launch, note it and tell of it. Raises what `Device.run` raises, of which the user has been told if it is a
+    KernelError."""
+    for each in observers:
+        each.launching(call, device.now_cycles)
+    try:
+        followed = call.checks and _check(device, call, log, observers, max_cycles)
+        result = device.run(
+            call.program, call.launch, call.parameter_bytes, max_cycles=max_cycles, strict_barriers=False,
+            cooperative=call.cooperative, trace=call.trace, window=call.window,
+        )  # fmt: skip
+        if not followed:
+            device.memory.know_all()
+    except errors.KernelError as error:
+        tell_failure(device, call, log, observers, error)
+        raise
+    except IsaError as error:
+        for each in observers:
+            each.failed(call, error, device.now_cycles)
+        raise
+    log.add(call.symbol, result, call.number)
+    for each in observers:
+        each.launched(call, result, device.now_cycles)
+
+
+def tell_failure(
+    device: Device, call: LaunchCall, log: LaunchLog, observers: Sequence[Observer], error: Exception
+) -> None:
+    """Tell of what a launch has ended with."""
+    if isinstance(error, IsaError):
+        for each in observers:
+            each.failed(call, error, device.now_cycles)
+    if isinstance(error, errors.KernelError):
+        log.add_failure(call.symbol, call.program, call.launch, call.number)
+        say(told(call, error, device.memory))
+    elif isinstance(error, IsaError):
+        say(f"launch {call.number}, {short_name(call.symbol)}: {error}")
+
+
+def _check(
+    device: Device, call: LaunchCall, log: LaunchLog, observers: Sequence[Observer], max_cycles: int | None
+) -> bool:
+    """Look for what checks find. Other errors are found by the run itself. Returns whether nothing was found."""
+    how = call.checks, max_cycles, call.cooperative
+    try:
+        device.check(call.program, call.launch, call.parameter_bytes, *how)
+    except (*FINDINGS, errors.PoolExhausted) as error:
+        count = log.add_finding(call.symbol, call.program, call.launch)
+        if count <= FINDINGS_SAID:
+            say(told(call, error, device.memory))
+        if count == FINDINGS_SAID:
+            say(f"further findings in {short_name(call.symbol)} are counted, not printed")
+        for each in observers:
+            each.found(call, error)
+        return False
+    except IsaError:
+        return False
+    return True
+
+
+def told(call: LaunchCall, error: errors.KernelError, memory: DeviceMemory) -> str:
+    """An error in a launch in words: its number and kernel, the parameters that point to the memory concerned, and the
+    text of the source line."""
+    words = f"launch {call.number}, {short_name(call.symbol)}: {error}"
+    if isinstance(error, (errors.MemoryAccessError, errors.UninitializedReadError)) and error.space == "global":
+        words += "".join(_pointers_to(each, call) for each in memory.near(error.address))
+    lines = call.program.source.get(error.file or "", [])
+    if error.line is not None and 0 < error.line <= len(lines):
+        words += f"\n    {error.line}: {lines[error.line - 1].strip()}"
+    return words
+
+
+def _pointers_to(allocation: Allocation, call: LaunchCall) -> str:
+    """A line that says which parameters of a C kernel, from 1, point to an allocation; nothing if none does."""
+    if call.program.abi != "c":
+        return ""
+    area, found = call.parameter_bytes, []
+    for each in call.program.parameters:
+        words = range(each.offset, each.offset + each.size - _POINTER_BYTES + 1, _POINTER_BYTES)
+        values = (int.from_bytes(area[at : at + _POINTER_BYTES], "little") for at in words)
+        if any(allocation.address <= value < max(allocation.end, allocation.address + 1) for value in values):
+            found.append(str(each.index + 1))
+    which = f"parameter {found[0]} points" if len(found) == 1 else f"parameters {', '.join(found)} point"
+    return f"\n    {which} to {allocation.label!r}" if found else ""

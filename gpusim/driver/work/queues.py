@@ -1,0 +1,315 @@
+"""Work of a program's streams in those of the device: launches, copies and fills, events, functions of the host.
+
+The default stream and the others wait for each other, but for those that the program made not to. As long as there is
+none of these, what the default stream does is done when its call returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import simpy
+
+from gpusim.device import Device
+from gpusim.driver.caller import caller
+from gpusim.driver.work import launch_attributes as A
+from gpusim.driver.work.branches import Branches
+from gpusim.driver.work.launches import LaunchCall
+from gpusim.driver.work.passing import PassingTime, QueueOwner
+from gpusim.driver.work.stream_works import CallWork, EffectWork, LookWork
+from gpusim.driver.work.streams import (
+    HOST_CALL,
+    NO_ORIGIN,
+    NON_BLOCKING,
+    DriverEvent,
+    DriverStream,
+    Graph,
+    StreamWork,
+)
+from gpusim.driver.work.under_way import LaunchUnderWay
+from gpusim.engine.streams import KernelWork, StreamQueue
+from gpusim.node.streams import Stream
+from gpusim.node.work import RecordWork, TimedWork, WaitWork
+
+
+class WorkQueues(PassingTime):
+    """The streams of a driver's device. All is done with the driver's lock held."""
+
+    def __init__(self, driver: QueueOwner, device: Device):
+        super().__init__(driver, device.streams)
+        self._device = device
+        self._queues: dict[DriverStream, StreamQueue] = {}
+        self._graphs: dict[Graph, Branches] = {}
+        self._ends: dict[StreamQueue, simpy.Event] = {}  # of what was put there last
+        self._waited: dict[tuple[StreamQueue, StreamQueue], simpy.Event] = {}  # by the first, for the second
+        self._launches: list[LaunchUnderWay] = []
+
+    @property
+    def busy(self) -> bool:
+        """Whether any stream has work left."""
+        return any(map(self._has_work, self._engine.streams))
+
+    def _has_work(self, queue: StreamQueue) -> bool:
+        """Whether work is left there, or somebody is still to be told that it is done."""
+        return bool(queue.pending) or (queue in self._ends and not self._ends[queue].processed)
+
+    # --- what streams get ---------------------------------------------------------------------------------------------
+
+    def add(self, stream: DriverStream, work: StreamWork) -> None:
+        """Put work into a stream. What cannot be there, and what has the GPU for itself, waits for all and is done."""
+        self._add(stream, partial(self._put_or_do, stream, work), work.kind != HOST_CALL)
+
+    def add_graph(self, stream: DriverStream, graph: Graph) -> None:
+        """Put the work of a graph that is launched behind that of a stream. Nobody waits for it, in the default stream
+        either."""
+        branches = self._graphs.get(graph)
+        if branches is None or not branches.fit(graph):
+            if branches is not None:
+                self.drain()
+                self.forget_graph(graph)
+            branches = self._graphs[graph] = Branches(self._set, graph, self._put_node)
+            self._queues |= {line: queue for queue, line in branches.by_queue.items()}
+        self._add(stream, partial(self._start, stream, branches), waits=False)
+
+    def _start(self, stream: DriverStream, branches: Branches) -> bool:
+        branches.start(Stream(self._set, self.queue_of(stream)), stream.shown)
+        return True
+
+    def _put_node(self, line: DriverStream, work: StreamWork) -> None:
+        """Put a node's work into a graph's stream. Raises what ends the launch of the graph."""
+        self._driver.stream_at_work = line.shown
+        self._put_or_do(line, work)
+        self._driver.fail_if_failed()
+
+    def _add(self, stream: DriverStream, put: Callable[[], bool], waits: bool = True) -> None:
+        """put: puts something into a stream, whether or not it is done then. waits: for it, if nothing goes beside."""
+        apart = self.alone(stream)
+        if apart:
+            self.drain()
+            self._driver.fail_if_failed()
+        self._order(stream)
+        if not put():
+            return
+        if apart and waits:
+            self.drain()
+        self._driver.fail_if_failed()
+        if self.busy:
+            self._contexts = list(self._driver.thread.contexts)
+            self._idle.watch(caller().standby())
+
+    def _put_or_do(self, stream: DriverStream, work: StreamWork) -> bool:
+        """Put work into a stream; what cannot be there is done, with nothing beside. Whether it is there."""
+        if work.put(stream, self):
+            return True
+        self.drain()
+        self._driver.fail_if_failed()
+        work.do(stream)
+        return False
+
+    def alone(self, stream: DriverStream) -> bool:
+        """Whether nothing is ever done beside a stream: it is the default one, and all others wait for that."""
+        others = (each for context in self._driver.contexts() for each in context.streams.values())
+        return stream.handle in NO_ORIGIN and not any(each.flags & NON_BLOCKING for each in others)
+
+    def queue_of(self, stream: DriverStream) -> StreamQueue:
+        """The device's stream that does a stream's work."""
+        if stream.handle in NO_ORIGIN:
+            return self._engine.main
+        if stream not in self._queues:
+            priority = int.from_bytes(A.current(stream.attributes, A.PRIORITY, A.STREAM), "little", signed=True)
+            self._queues[stream] = self._engine.stream(priority)
+        return self._queues[stream]
+
+    def forget(self, stream: DriverStream) -> None:
+        """A stream without work is destroyed."""
+        queue = self._queues.pop(stream, None)
+        if queue is not None and queue in self._engine.streams:
+            self._engine.streams.remove(queue)
+            self._ends.pop(queue, None)
+            self._waited = {pair: end for pair, end in self._waited.items() if queue not in pair}
+
+    def forget_graph(self, graph: Graph) -> None:
+        """A graph that does not run is destroyed."""
+        branches = self._graphs.pop(graph, None)
+        for line in branches.by_queue.values() if branches is not None else ():
+            self.forget(line)
+
+    def _order(self, stream: DriverStream) -> None:
+        """What a stream does next waits for the default stream; of that one, for all streams that wait for it."""
+        if not stream.flags & NON_BLOCKING:
+            queue = self.queue_of(stream)
+            before = self._blocking() if queue is self._engine.main else [self._engine.main]
+            ends = [end for each in before if (end := self._new_end(each, queue)) is not None]
+            if ends:
+                wait = WaitWork(self._env, ends, takes=self._engine.config.launch.wait_cycles)
+                self._set.put(queue, wait, 0)
+
+    def _blocking(self) -> list[StreamQueue]:
+        """Those of streams that the default stream waits for."""
+        return [queue for stream, queue in self._queues.items() if not stream.flags & NON_BLOCKING]
+
+    def _new_end(self, queue: StreamQueue, waiting: StreamQueue) -> simpy.Event | None:
+        """The end of all work of a queue, None if another one waits for that already. It never fails, as the end of a
+        launch may."""
+        if not queue.pending:
+            return None
+        if isinstance(queue.pending[-1], KernelWork):
+            self._set.put(queue, RecordWork(self._env, ()), 0)
+        end = queue.pending[-1].done
+        if self._waited.get((waiting, queue)) is end:
+            return None
+        self._waited[waiting, queue] = end
+        return end
+
+    def launch(self, stream: DriverStream, call: LaunchCall, failed: Callable[[Exception], object]) -> bool:
+        """A launch; False if it has to have the GPU for itself. failed: called with what it has ended with. Raises
+        LaunchError."""
+        if call.checks or call.trace is not None:
+            return False
+
+        def ended(error: Exception | None) -> None:
+            self._launches.remove(begun)
+            if error is not None:
+                self._failed = True
+                failed(error)
+
+        driver = self._driver
+        begun = LaunchUnderWay(self._device, call, driver.log, driver.observers, ended)
+        queue = self.queue_of(stream)
+        self._ends[queue] = begun.begin(queue, driver.max_cycles)
+        self._launches.append(begun)
+        return True
+
+    # many parameters: what a copy is, and who is to be told of it.
+    def copy(
+        self,
+        stream: DriverStream,
+        kind: str,
+        target: int,
+        source: int,
+        nbytes: int,
+        effect: Callable[[], object],
+        *,
+        pinned: bool = True,
+        wait: bool = False,
+    ) -> None:
+        """A copy or a fill, see `Observer.copied`. effect: moves the bytes. wait: until that is done."""
+        queue, handle = self.queue_of(stream), stream.shown
+
+        def done() -> None:
+            effect()
+            began = queue.pending[0].span()[2]  # type: ignore[index]
+            self._driver.copied(kind, target, source, nbytes, handle, round(began))
+
+        to_device = {"HtoD": True, "DtoH": False}.get(kind)
+        dropped = self._dropped
+        if kind == "fill":
+            work = self._set.fill(queue, nbytes, done)
+        else:
+            work = self._set.copy(queue, nbytes, to_device, pinned, done)
+        if dropped == self._dropped:  # it may have waited for pageable memory
+            self._ends[queue] = work.done
+        if wait:
+            self.run_until(work.done)
+
+    def call(self, stream: DriverStream, function: Callable[[], object]) -> None:
+        """A function of the host."""
+        duration = self._set.calls.function_us * self._set.per_us
+        work = CallWork(self._env, lambda returned: self._due.append((function, returned)), duration)
+        self._put(stream, work, self._set.calls.event_call_us)
+
+    def then(self, stream: DriverStream, effect: Callable[[], object]) -> None:
+        """Something that happens at once when a stream has come to it."""
+        self._put(stream, EffectWork(self._env, effect), self._set.calls.event_call_us)
+
+    def write_word(self, stream: DriverStream, write: Callable[[], object]) -> None:
+        """A word is written, which takes a stream as long as to record an event."""
+        work = EffectWork(self._env, write, self._engine.config.launch.event_cycles)
+        self._put(stream, work, self._set.calls.event_call_us)
+
+    def wait_word(self, stream: DriverStream, holds: Callable[[], bool], what: str) -> None:
+        """A stream waits until a word holds what it should. what: says which one."""
+        work = LookWork(self._env, holds, what, self._words, self._engine.config.launch.wait_cycles)
+        self._put(stream, work, self._set.calls.event_call_us)
+
+    def _put(self, stream: DriverStream, work: TimedWork, call_us: float) -> None:
+        queue = self.queue_of(stream)
+        self._ends[queue] = self._set.put(queue, work, call_us).done
+
+    def record(self, stream: DriverStream, event: DriverEvent) -> None:
+        """A point at which an event is recorded. In a stream that has the GPU for itself it is there at once."""
+        takes = self._engine.config.launch.event_cycles, self._set.copy_event_cycles
+        work = RecordWork(self._env, None, *takes)
+        event.cycle, event.captured, event.work = None, None, (work.done, self._dropped)
+        work.done.callbacks.append(partial(_recorded, event, work))
+        call_us = 0.0 if self.alone(stream) else self._set.calls.event_call_us
+        self._put(stream, work, call_us)
+
+    def wait_event(self, stream: DriverStream, event: DriverEvent) -> None:
+        """What comes behind waits for an event, as it was last recorded."""
+        events = [event.work[0]] if self.is_pending(event) and event.work else []
+        work = WaitWork(self._env, events, takes=self._engine.config.launch.wait_cycles)
+        self._put(stream, work, self._set.calls.event_call_us)
+
+    # --- who waits for what -------------------------------------------------------------------------------------------
+
+    def is_pending(self, event: DriverEvent) -> bool:
+        """Whether an event has been recorded in work that is still to be done."""
+        return event.work is not None and event.work[1] == self._dropped and not event.work[0].processed
+
+    def is_busy(self, stream: DriverStream) -> bool:
+        """Whether a stream has work left, or one that it waits for."""
+        return any(map(self._has_work, self._waited_for(stream)))
+
+    def _waited_for(self, stream: DriverStream) -> list[StreamQueue]:
+        """Whose work has to be done that a stream's is: the default stream's is if that is of all that wait for it."""
+        return [*(self._blocking() if stream.handle in NO_ORIGIN else ()), self.queue_of(stream)]
+
+    def passes(self, pending: Callable[[], bool]) -> bool:
+        """A call that asks whether something is pending takes the host some time, which passes. The answer then."""
+        if not pending():
+            return False
+        until = self._set.call(self._set.calls.event_call_us)
+        while not self._inside and pending() and self._go_on(until):
+            pass
+        return pending()
+
+    def wait(self, stream: DriverStream) -> None:
+        """Wait for the work of a stream, and of those that it waits for."""
+        self._fail_if_called()
+        for queue in self._waited_for(stream):
+            self._wait_for(queue)
+
+    def _wait_for(self, queue: StreamQueue) -> None:
+        if self._has_work(queue):
+            self.run_until(queue.pending[-1].done if queue.pending else self._ends[queue])
+
+    def wait_for_event(self, event: DriverEvent) -> None:
+        """Wait for an event."""
+        if event.work is not None and self.is_pending(event):
+            self.run_until(event.work[0])
+
+    def drain(self) -> None:
+        """Wait for all work of all streams."""
+        self._fail_if_called()
+        while self.busy and not self._inside:
+            for queue in list(self._engine.streams):
+                self._wait_for(queue)
+
+    def drop(self) -> None:
+        """Take out all work of all streams."""
+        super().drop()
+        launches, self._launches = self._launches, []
+        for each in launches:
+            each.drop()
+        self._ends.clear()
+        self._waited.clear()
+        for graph in list(self._graphs):  # they wait for what never ends
+            self.forget_graph(graph)
+
+
+def _recorded(event: DriverEvent, work: RecordWork, done: Any) -> None:
+    if event.work is not None and event.work[0] is work.done and work.time is not None:
+        event.cycle = round(work.time)
