@@ -56,7 +56,7 @@ MOST_LINES_OF = {
     "gpusim.launch": 2_090,
     "gpusim.node": 2_356,
     "gpusim.parallel": 1_221,
-    "gpusim.plot": 2_336,
+    "gpusim.plot": 2_304,
     "gpusim.report_html": 1_055,
     "gpusim.results": 3_460,
     "gpusim.tracing": 1_696,

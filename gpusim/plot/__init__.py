@@ -6,24 +6,27 @@
 matplotlib is imported when the first picture is drawn. Every number in a picture equals that of `result.metrics`;
 `text_alternative` says in words what a picture shows, `save` writes it. docs/figures.md shows them all.
 
-Reading order: `colours` (what has which colour), `style` (how pictures look), `launches`, `roofs` and `scatter` (of
-results), `windows`, `lane_map`, `tree`, `accesses` and `timelines` (of traces), `sweeps` and `machines` (of
-explorations), `several_gpus`, `streams` (of a device), `beside` (of machines that are no GPUs).
+Reading order: `colours` (what has which colour), `style` (how pictures look), `launches` and `scatter` (of results),
+`timelines` (rows of bars over time), `lane_map`, `tree` and `accesses` (of traces), `sweeps` and `machines` (of
+explorations), `everything` (all that a result has something for).
 """
 
 from gpusim.plot.accesses import bank_wavefronts, coalescing
-from gpusim.plot.beside import latency_and_throughput
 from gpusim.plot.everything import write_all
 from gpusim.plot.lane_map import lane_activity
-from gpusim.plot.launches import energy_breakdown, occupancy_calculator, stall_breakdown
+from gpusim.plot.launches import energy_breakdown, occupancy_calculator, roofline, stall_breakdown
 from gpusim.plot.machines import pareto, tornado
-from gpusim.plot.roofs import roofline
-from gpusim.plot.scatter import predicted_against_measured
-from gpusim.plot.several_gpus import collective_steps, link_utilisation, training_timeline
-from gpusim.plot.streams import streams_timeline
+from gpusim.plot.scatter import latency_and_throughput, predicted_against_measured
 from gpusim.plot.style import MatplotlibMissing, save, text_alternative
 from gpusim.plot.sweeps import heat_map, scaling_curves
-from gpusim.plot.timelines import scheduler_timeline, sm_residency
+from gpusim.plot.timelines import (
+    collective_steps,
+    link_utilisation,
+    scheduler_timeline,
+    sm_residency,
+    streams_timeline,
+    training_timeline,
+)
 from gpusim.plot.tree import divergence_tree
 
 FIGURES = (

@@ -1,22 +1,109 @@
-"""What happened when: the warps of one scheduler in each cycle, and the blocks of a launch on all SMs."""
+"""Rows of bars over time: warps of a scheduler, blocks of a launch, streams of a device or of a step, steps of a
+collective, and links as full as they are."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gpusim.collectives.result import CollectiveResult, Step
 from gpusim.engine.state.layout import STALLS
+from gpusim.node.managed import FAULTS
+from gpusim.node.timeline import StreamTimeline, row_name, rows_of
+from gpusim.parallel.schedule import Schedule
 from gpusim.plot import style
-from gpusim.plot.colours import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, STALL_COLOURS
+from gpusim.plot.colours import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PALE,
+    PURPLE,
+    SKY,
+    STALL_COLOURS,
+    VERMILLION,
+    WORK_COLOURS,
+)  # fmt: skip
 from gpusim.plot.words import cut
 from gpusim.tracing.trace import Trace
+from gpusim.units import scaled
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+SPAN_COLOURS = {
+    "kernel": BLUE, "copy": ORANGE, "prefetch": PURPLE, "host": GREEN, "fault": VERMILLION, "host's fault": SKY,
+}  # fmt: skip
+"""Colour of each kind of span of a stream."""
+STEP_COLOURS = {"sends its own": ORANGE, "receives and sends on": BLUE, "receives": GREEN}
+"""Colour of each kind of step of a collective."""
 _WAVES = (BLUE, ORANGE, SKY, GREEN, PURPLE)
+_MOST_ROWS = 48
+_LETTER = 0.0075
+"""Width of a small letter, of the width of the axes."""
+_MOST = 0.9
+"""Share of the rectangles of a kind that must have room for their names."""
+
+
+class _Bar(NamedTuple):
+    """A rectangle of a row; times in the unit of the axis."""
+
+    row: int
+    kind: str
+    start: float
+    end: float
+    name: str = ""
+
+
+def _timeline(
+    ax: Axes | None, labels: Sequence[str], bars: Sequence[_Bar], colours: Mapping[str, str], start: float, end: float,
+    gap: float = 0.002, inches: float = 0.3,
+) -> tuple[Axes, list[Artist]]:  # fmt: skip
+    """Axes with a row for each label, and a collection of rectangles for each kind of bar that occurs: these are what a
+    legend shows. Bars that touch are kept apart by `gap`, a share of the window, or a quarter of a short one."""
+    ax = style.new_axes(ax, min(1.9 + inches * max(len(labels), 3), 9.0))
+    for kind, colour in colours.items():
+        mine = [bar for bar in bars if bar.kind == kind]
+        if mine:
+            at = np.array([bar.row for bar in mine])
+            left = np.array([max(bar.start, start) for bar in mine])
+            right = np.array([min(bar.end, end) for bar in mine])
+            apart = np.minimum(gap * (end - start), (right - left) / 4)
+            style.rectangles(ax, left, right - apart, at - 0.38, at + 0.38, colour, kind)
+            room = (right - left) / (end - start) - _LETTER * np.array([len(bar.name) + 1 for bar in mine])
+            for bar, middle, fits in zip(mine, (left + right) / 2, room > 0, strict=True):
+                if bar.name and fits and np.mean(room > 0) >= _MOST:
+                    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7, "clip_on": True}
+                    ax.text(middle, bar.row, bar.name, color=style.text_on(colour), **look)
+    kinds: list[Artist] = list(ax.collections)
+    style.rows(ax, labels, start, end)
+    return ax, kinds
+
+
+def _fill_links(ax: Axes, first: int, links: Mapping[str, Any], start: float, end: float) -> None:
+    """Rows from `first` on, one for each link: bars as high as the share of its bandwidth that is used. links: by name
+    [intervals, 3] of start, end and share."""
+    for row, (name, intervals) in enumerate(links.items(), first):
+        ax.axhspan(row - 0.4, row + 0.4, color=PALE, linewidth=0, zorder=1)
+        left, right, share = np.array(intervals, np.float64).reshape(-1, 3).T
+        left, right = np.clip(left, start, end), np.clip(right, start, end)
+        low = row + 0.4 - 0.8 * np.minimum(share, 1.0)
+        style.rectangles(ax, left, right, low, row + 0.4, GREY, name, smooth=True)
+
+
+def _whole(value: float, _: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _check_window(shown: Sequence[Any], start: float, end: float) -> None:
+    """Raise ValueError for a window without anything in it."""
+    if not shown or end <= start:
+        raise ValueError(f"nothing happens between {start:,.1f} and {end:,.1f} us")
 
 
 @style.styled
@@ -209,3 +296,213 @@ def _draw_blocks(ax: Axes, blocks: np.ndarray, place: np.ndarray, turn: np.ndarr
         label = f"wave {colour + 1}{more}"
         style.rectangles(ax, start, end, at, high, _WAVES[colour], label, smooth=True)
     return waves
+
+
+@style.styled
+def streams_timeline(
+    timeline: StreamTimeline, start: float = 0.0, end: float | None = None, links: int = 2, ax: Axes | None = None
+) -> Axes:
+    """A row for each stream, with a rectangle for each kernel, copy, prefetch and call of the host, one for what page
+    faults of managed memory move, and one for each of the `links` links that carry most, where a bar's height is the
+    share of its capacity.
+
+    timeline: of `Device.timeline()`. start, end: microseconds, by default all of it. `ax.collections` has one
+    collection of rectangles for each kind of span (`get_label()`), and one for each link.
+
+    Raises ValueError for a window in which nothing happens.
+
+    >>> import gpusim, numpy as np
+    >>> with gpusim.Device("tiny") as device:
+    ...     x, stream = device.device_array(1 << 16, np.float32), device.stream()
+    ...     x.copy_to_device(device.pinned_array(1 << 16, np.float32), stream)
+    ...     device.synchronize()
+    ...     ax = gpusim.plot.streams_timeline(device.timeline())
+    >>> [each.get_label() for each in ax.collections][0]
+    'copy'
+    """
+    end = max((span.end for span in timeline.spans), default=0.0) if end is None else end
+    shown = [span for span in timeline.spans if span.end > start and span.start < end]
+    _check_window(shown, start, end)
+    rows = rows_of(shown)
+    several = len({gpu for gpu, _ in rows}) > 1
+    labels = [f"{row[0]} {row_name(row)}" if several else row_name(row) for row in rows]
+    used = {name: _intervals(steps, start, end) for name, steps in timeline.links.items()}
+    carried = {name: float(((each[:, 1] - each[:, 0]) * each[:, 2]).sum()) for name, each in used.items()}
+    busiest = sorted((name for name in carried if carried[name] > 0), key=lambda name: (-carried[name], name))[:links]
+    bars = [_Bar(rows.index((span.gpu, span.stream)), span.kind, span.start, span.end) for span in shown]
+    labels += [cut(name, 34) for name in busiest]
+    ax, kinds = _timeline(ax, labels, bars, SPAN_COLOURS, start, end)
+    _fill_links(ax, len(rows), {name: used[name] for name in busiest}, start, end)
+    ax.xaxis.set_major_formatter(_whole)
+    count = style.plural(sum(number != FAULTS for _, number in rows), "stream")
+    busy = {kind: sum(span.end - span.start for span in shown if span.kind == kind) for kind in SPAN_COLOURS}
+    told = {kind: f"{kind} {time:,.0f} us" for kind, time in busy.items() if time}
+    words = ", ".join(told.values())
+    return style.finish(
+        ax,
+        f"{count}, {end - start:,.0f} us: {', '.join(told[kind] for kind in told if 'fault' not in kind)} in all",
+        f"Timeline of {count} over {end - start:,.0f} us: {words}; "
+        f"{style.plural(len(shown), 'piece')} of work.",
+        x="microseconds", columns=6, legend=kinds,
+    )  # fmt: skip
+
+
+def _intervals(steps: tuple[tuple[float, float], ...], start: float, end: float) -> np.ndarray:
+    """float64 [changes, 3]: start, end and share of a link's use, clipped to a window."""
+    times, shares = np.array(steps).T
+    ends = np.append(times[1:], end)
+    return np.column_stack([np.clip(times, start, end), np.clip(ends, start, end), shares])
+
+
+@style.styled
+def training_timeline(
+    schedule: Schedule, start: float = 0.0, end: float | None = None, links: int = 1, ax: Axes | None = None
+) -> Axes:
+    """Streams of every simulated GPU over time, with one colour for each kind of work.
+
+    start, end: microseconds, by default the whole step. links: so many of the links that carry most get a row too,
+    where a bar's height is the share of the link's bandwidth. Names, of layers or of a pipeline's micro-batches,
+    stand in the rectangles of a kind if there is room; what follows at once under the same name is one rectangle.
+
+    `ax.collections` has one collection of rectangles for each kind (`get_label()`), whose widths are those of
+    `schedule.timeline` in the window, and one for links.
+
+    Raises ValueError for a window in which nothing happens.
+
+    >>> from gpusim import plot
+    >>> from gpusim.parallel import Layer, pipeline
+    >>> ax = plot.training_timeline(pipeline([Layer("a", 100.0, 200.0)] * 4, 4, 4))
+    >>> [each.get_label() for each in ax.collections]
+    ['forward', 'backward']
+    """
+    end = schedule.time_us if end is None else end
+    # The compute stream of a GPU first, then its others by name.
+    found = {(event.gpu, event.stream) for event in schedule.timeline}
+    streams = sorted(found, key=lambda key: (key[0], key[1] != "compute", key[1]))
+    events = [
+        _Bar(streams.index((event.gpu, event.stream)), event.kind, event.start_us, event.end_us, event.name)
+        for event in schedule.timeline
+    ]
+    shown = [bar for bar in _joined(events) if bar.end > start and bar.start < end]
+    _check_window(shown, start, end)
+    busiest = sorted(schedule.link_bytes, key=lambda name: (-schedule.link_bytes[name], name))[: max(links, 0)]
+    labels = [f"gpu{gpu} {stream}" for gpu, stream in streams] + [cut(name, 34) for name in busiest]
+    ax, kinds = _timeline(ax, labels, shown, WORK_COLOURS, start, end)
+    _fill_links(ax, len(streams), {name: schedule.link_timeline(name) for name in busiest}, start, end)
+    ax.xaxis.set_major_formatter(_whole)
+    title = f"{schedule.kind} on {schedule.gpus} GPUs of {schedule.node}: {schedule.time_us:,.0f} us"
+    which = "all of them" if len(schedule.simulated) == schedule.gpus else "one of them, the others do the same"
+    exposed = f"{schedule.exposed_communication_us:,.0f} us"
+    return style.finish(
+        ax,
+        f"{title}, {exposed} of communication exposed",
+        f"Timeline of a training step, {title}; {which}. Compute {schedule.utilisation:.0%} of the time, bubble "
+        f"{schedule.bubble:.0%}, communication {schedule.communication_us:,.0f} us, of which {exposed} with nothing to "
+        "compute.",
+        x="microseconds", columns=7, legend=kinds,
+    )  # fmt: skip
+
+
+def _joined(bars: Iterable[_Bar]) -> list[_Bar]:
+    """Bars of a row that follow each other at once under one name, such as the layers of a stage, as one."""
+    found: list[_Bar] = []
+    last: dict[int, int] = {}
+    for bar in bars:
+        before = found[last[bar.row]] if bar.row in last else None
+        if before and (before.name, before.kind) == (bar.name, bar.kind) and bar.start - before.end < 1e-6:
+            found[last[bar.row]] = before._replace(end=bar.end)
+        else:
+            last[bar.row] = len(found)
+            found.append(bar)
+    return found
+
+
+@style.styled
+def collective_steps(result: CollectiveResult, channel: int = 0, ax: Axes | None = None) -> Axes:
+    """The steps of one channel: a row for each rank's block, a rectangle from when a slice could be worked on until it
+    was handed on. White is waiting: for slices to come, or for room where they go.
+
+    result: of `gpusim.collective(..., trace=True)`. `ax.collections` has a collection for each kind of step
+    (`get_label()`), with a rectangle for each of the channel's `result.steps`.
+
+    Raises ValueError for a result without a trace, and for a channel that it does not have.
+
+    >>> import gpusim
+    >>> ax = gpusim.plot.collective_steps(gpusim.collective("all_gather", 1 << 22, 4, trace=True))
+    >>> [each.get_label() for each in ax.collections]
+    ['sends its own', 'receives and sends on', 'receives']
+    """
+    if not result.steps:
+        raise ValueError("the collective was not traced: gpusim.collective(..., trace=True)")
+    steps = [step for step in result.steps if step.channel == channel]
+    if not steps:
+        known = sorted({step.channel for step in result.steps})
+        raise ValueError(f"there is no channel {channel}; there are {known[0]} to {known[-1]}")
+    ranks = sorted({step.rank for step in steps})
+    begin = result.launch_us + result.start_us
+    bars = [
+        _Bar(ranks.index(step.rank), _kind(step), begin + step.start_us, begin + step.end_us) for step in steps
+    ]
+    labels = [f"gpu{rank}" for rank in ranks]
+    ax, kinds = _timeline(ax, labels, bars, STEP_COLOURS, 0, result.time_us, 0.0016, 0.34)
+    ax.axvline(begin, color="black", linewidth=0.8, linestyle=":")
+    last = max(step.end_us for step in steps)
+    busy = sum(step.end_us - step.start_us for step in steps) / (last * len(ranks))
+    what = f"{result.name} of {scaled(result.nbytes, 0)}B on {result.ranks} GPUs"
+    title = f"channel {channel} of {result.channels} of {what}, {result.algorithm} with {result.protocol}"
+    return style.finish(
+        ax,
+        f"{title[0].upper()}{title[1:]}: {result.time_us:,.1f} us",
+        f"Steps of {title}: {len(steps):,} steps of at most {max(step.bytes for step in steps):,} bytes in "
+        f"{result.time_us:,.1f} us, of which {begin:.1f} us before the blocks have started; from then on they work "
+        f"{busy:.0%} of the time.",
+        x="microseconds since the call; dotted: the blocks have started", legend=kinds,
+    )  # fmt: skip
+
+
+def _kind(step: Step) -> str:
+    if step.receives:
+        return "receives and sends on" if step.sends else "receives"
+    return "sends its own"
+
+
+@style.styled
+def link_utilisation(result: CollectiveResult, ax: Axes | None = None) -> Axes:
+    """A row for each direction of a link that carries data, the darker the fuller, from when the blocks start.
+
+    result: of `gpusim.collective(..., trace=True)`. `ax.images[0]` holds the shares of bandwidth, 0 to 1, in the order
+    of the labels: the links as the node names them. Of many, the busiest are shown.
+
+    Raises ValueError for a result without a trace.
+
+    >>> import gpusim
+    >>> ax = gpusim.plot.link_utilisation(gpusim.collective("all_reduce", 1 << 20, 2, trace=True))
+    >>> len(ax.get_yticklabels())
+    4
+    """
+    use = result.utilisation
+    if use is None or not use.size:
+        raise ValueError("the collective was not traced: gpusim.collective(..., trace=True)")
+    rows = sorted(k for k in np.argsort(-use.sum(axis=1), kind="stable")[:_MOST_ROWS].tolist() if use[k].any())
+    shares = np.clip(use[rows], 0.0, 1.0)
+    begin = result.launch_us + result.start_us
+    end = begin + result.bin_us * shares.shape[1]
+    ax = style.new_axes(ax, min(1.8 + 0.26 * max(len(rows), 4), 9.0))
+    drawn = ax.imshow(
+        shares, aspect="auto", interpolation="nearest", cmap="Blues", vmin=0, vmax=1,
+        extent=(begin, end, len(rows) - 0.5, -0.5),
+    )  # fmt: skip
+    style.rows(ax, [cut(result.link_names[k], 34) for k in rows], begin, end)
+    bar = ax.figure.colorbar(drawn, ax=ax, pad=0.01, format=lambda value, _: f"{100 * value:.0f} %")
+    bar.set_label("of the link's bandwidth")
+    bar.outline.set_visible(False)
+    what = f"{result.name} of {scaled(result.nbytes, 0)}B on {result.ranks} GPUs of {result.node}"
+    means = shares.mean(axis=1)
+    return style.finish(
+        ax,
+        f"{what}: links {100 * means.mean():.0f} % full while data moves",
+        f"Links over time, {what}, {result.algorithm} with {result.protocol}: {len(rows)} links carry data, "
+        f"{100 * means.min():.0f} to {100 * means.max():.0f} % full between {begin:,.0f} and {end:,.0f} us; the "
+        f"fullest is {result.link_names[rows[int(np.argmax(means))]]}.",
+        x="microseconds since the call",
+    )  # fmt: skip

@@ -19,7 +19,7 @@ from gpusim.cli import main
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.layout import STALLS
 from gpusim.errors import LaunchError
-from gpusim.plot import colours, everything, lane_map, style, windows
+from gpusim.plot import colours, everything, lane_map, style
 from gpusim.plot.accesses import worst_global, worst_shared
 from gpusim.plot.words import ranges
 from gpusim.results.serving import NotServed, global_access, shared_access
@@ -322,17 +322,17 @@ def test_every_depth_of_a_tree_has_a_colour_of_its_own(toolchain):
 
 def test_pictures_of_lanes_begin_where_lanes_first_part(parted_late):
     trace = parted_late.trace
-    part = windows.interesting(trace)
+    part = everything.interesting(trace)
     assert part.warp == 1, "of block 0, in which threads 40 and 45 part"
     active = trace.of_warp(1)["active"]
     (parts,) = np.flatnonzero(np.diff(active.astype(np.int64)) < 0) + 1
-    assert part.first == parts - 8 > 400 and windows.first_divergence(trace) == (1, parts)
+    assert part.first == parts - 8 > 400 and everything.first_divergence(trace) == (1, parts)
     lanes = everything.OF_TRACE["lanes"](trace, None)
     assert f"block 0,0,0 warp 1: issues {part.first:,} to" in lanes.get_title(loc="left")
     cells = lanes.images[0].get_array()
     assert (cells[:8] > lane_map.OFF).all() and not (cells[8:] > lane_map.OFF).all(axis=1).any()
     tree = everything.OF_TRACE["divergence"](trace, None)
-    assert tree.get_xlim() == (part.first, part.first + windows.MOST_ISSUES)
+    assert tree.get_xlim() == (part.first, part.first + everything.MOST_ISSUES)
     assert "1 group part, 0 meetings" in tree.get_title(loc="left")
 
 
@@ -340,7 +340,7 @@ def test_a_window_is_what_all_pictures_of_lanes_and_warps_show(parted_late, tmp_
     trace = parted_late.trace
     rows = trace.of_warp(1)
     start, end = int(rows["cycle"][100]), int(rows["cycle"][140])
-    part = windows.interesting(trace, (start, end))
+    part = everything.interesting(trace, (start, end))
     mine = trace.of_warp(part.warp)["cycle"]
     assert start <= mine[part.first] and mine[part.first + part.issues - 1] < end
     assert mine[part.first - 1] < start and mine[part.first + part.issues] >= end
