@@ -1,4 +1,4 @@
-"""What a program is: kernels compiled to machine code (SASS), read from cubins and decoded.
+"""A program: kernels compiled to machine code (SASS), read from cubins and decoded.
 
 `isa.compile_kernel` compiles a Python kernel, `isa.load` reads a file; both give an immutable `isa.Program`.
 Reading order: program.py (the result), instruction.py and control.py (one instruction), listing.py
@@ -8,7 +8,6 @@ toolchain.py, errors.py; then opcodes.py, microops.py and lower.py, which say wh
 
 from isa.assemble import assemble
 from isa.compile import compile_cuda, compile_kernel
-from isa.control import NO_BARRIER, Control
 from isa.cubin import GlobalSymbol, Parameter, Relocation
 from isa.errors import (
     CompileError,
@@ -21,7 +20,7 @@ from isa.errors import (
     ToolchainMissing,
     UnknownInstruction,
 )
-from isa.instruction import PT, RZ, URZ, Instruction, Operand
+from isa.instruction import NO_BARRIER, PT, RZ, URZ, Control, Instruction, Operand
 from isa.load import kernels, load
 from isa.program import Program
 

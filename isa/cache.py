@@ -124,7 +124,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 
 def function_parts(function: Any) -> list[str | bytes]:
-    """What a kernel's machine code depends on: bytecode, line numbers, constants, and the values of the
+    """A digest of all that a kernel's machine code depends on: bytecode, line numbers, constants, and the values of the
     globals and closure variables that it names, through every device function that it can reach.
 
     Raises:

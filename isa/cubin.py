@@ -85,7 +85,7 @@ class Relocation:
 
 @dataclass
 class CubinKernel:
-    """What the ELF file says about one code section, a kernel's or a function's; sizes in bytes, field meanings
+    """One code section of an ELF file, a kernel's or a function's; sizes in bytes, field meanings
     as in `isa.Program`.
 
     `functions` says which functions begin in the section, and at which byte of it.

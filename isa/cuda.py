@@ -16,12 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from isa.compiler_log import complaints, first_complaint
+from isa.compilers import compile_device_code, compile_with_host, host_compiler_fails
 from isa.errors import CompileError, ToolchainMissing
-from isa.nvcc import compile_with_host, host_compiler_fails
-from isa.nvrtc import compile_device_code
 from isa.stand_in import compile_without_host
-from isa.toolchain import find_tool, host_compiler
+from isa.toolchain import complaints, find_tool, first_complaint, host_compiler
 
 _WITHOUT_HOST = "read by NVRTC without its host code, since nvcc was not found with a host compiler"
 _READING = ("-include", "--pre-include", "-imacros", "-optf", "--options-file")
@@ -73,7 +71,7 @@ def compile_source(
 
 
 def has_nvcc(options: Sequence[str] = ()) -> bool:
-    """Whether nvcc and a host compiler are there; options may name the latter."""
+    """True if nvcc and a host compiler are there; options may name the latter."""
     try:
         find_tool("nvcc")
     except ToolchainMissing:
@@ -87,7 +85,7 @@ def include_options(options: Sequence[str]) -> list[str]:
 
 
 def reads_more(options: Sequence[str]) -> bool:
-    """Whether options name files that the text does not, such as -include."""
+    """True if options name files that the text does not, such as -include."""
     return any(each.startswith(_READING) for each in options)
 
 

@@ -47,7 +47,7 @@ def demangle(symbol: str) -> str:
 
 
 def names(symbol: str) -> tuple[str, ...]:
-    """What a kernel may be called, the most exact name first: mangled, with parameters, with template arguments,
+    """Names of a kernel, the most exact first: mangled, with parameters, with template arguments,
     qualified, and plain with and without template arguments. Spaces are left out, as in what `squeeze` returns.
     """
     full = demangle(symbol).removeprefix("void ")

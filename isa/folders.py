@@ -1,4 +1,4 @@
-"""Where cached programs and compiled code of the engine lie.
+"""Folders of cached programs and of the engine's compiled code.
 
 On its own, because what the engine imports counts for the digest of its machine code.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Where cached programs lie: $GPUSIM_CACHE_DIR, else `gpusim` in the platform's cache folder."""
+    """The folder of cached programs: $GPUSIM_CACHE_DIR, else `gpusim` in the platform's cache folder."""
     chosen = os.environ.get("GPUSIM_CACHE_DIR")
     if chosen:
         return Path(chosen)

@@ -1,4 +1,4 @@
-"""What a CUDA C++ file declares, and which of it is for the host alone: enough of the language to leave that out.
+"""Declarations of a CUDA C++ file, with those that are for the host alone: enough of the language to leave that out.
 
 A scanner of brackets and semicolons, not a parser: whether a declaration is needed the compiler says (see
 `isa.stand_in`), and what is left out is replaced by spaces, so that lines keep their numbers.
@@ -59,7 +59,7 @@ class HostPart:
 
     @property
     def constant(self) -> re.Match[str] | None:
-        """Where `constexpr` stands, if it is a function that is not marked."""
+        """Position of `constexpr`, if it is a function that is not marked."""
         return re.search(r"\bconstexpr\b", self.head) if self.function and not self.device else None
 
     @property
@@ -174,7 +174,7 @@ class HostSource:
 
 
 def _opened(head: str) -> str:
-    """What a brace opens after this head: 'names' (a namespace), a 'type', the 'body' of a function, or a 'value'."""
+    """Scope that a brace opens after this head: 'names' (a namespace), a 'type', a function's 'body' or a 'value'."""
     if _NAMESPACE.search(head):
         return "names"
     plain = without_attributes(without_template(head)).strip()
@@ -240,7 +240,7 @@ def marking_macros(texts: Iterable[str]) -> set[str]:
 
 
 def template_uses(text: str, names: Iterable[str]) -> list[str]:
-    """Where the text names one of these templates with its arguments: 'ns::kernel<float, 4>', each once."""
+    """Uses of these templates with their arguments: 'ns::kernel<float, 4>', each once."""
     found: dict[str, None] = {}
     if not (wanted := "|".join(map(re.escape, names))):
         return []

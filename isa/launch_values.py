@@ -1,4 +1,4 @@
-"""Where compiled code reads a launch's values in constant bank 0: block and grid size, stack, windows.
+"""Offsets of a launch's values in constant bank 0, as compiled code reads them: block and grid size, stack, windows.
 
 The offsets are no interface of CUDA's; each comes from assembling PTX that reads one special register (%ntid,
 %dynamic_smem_size, %envreg1, ...) for each architecture with ptxas 13.5 and looking at the load that it becomes.
@@ -36,11 +36,11 @@ class LaunchValues:
     reserved_shared: int | None
     """Bytes of shared memory that belong to the system, 4 bytes: %total_smem_size is SR_SMEMSZ less these."""
     environment: int
-    """What the driver tells library code, such as the workspace of grid-wide barriers (%envreg0 and so on)."""
+    """Values from the driver for library code, such as the workspace of grid-wide barriers (%envreg0 and so on)."""
     shared_window: int | None
-    """Where shared memory begins among generic addresses, 8 bytes; from sm_90 on SR_SWINHI says it."""
+    """Start of shared memory among generic addresses, 8 bytes; from sm_90 on SR_SWINHI says it."""
     local_window: int
-    """Where local memory begins among generic addresses, 8 bytes."""
+    """Start of local memory among generic addresses, 8 bytes."""
     constants: int
     """Device address of constant bank 3, 8 bytes, for code that points to a `__constant__` variable."""
     parameter_window: int | None = None
@@ -115,7 +115,7 @@ def launch_values(arch: str) -> LaunchValues:
 
 
 def reads_launch_value(program: Program, offset: int) -> bool:
-    """Whether a program's code has the 8 bytes at an offset in constant bank 0 as an operand."""
+    """True if a program's code has the 8 bytes at an offset in constant bank 0 as an operand."""
     return any(offset <= at < offset + 8 for at in program.once("read of bank 0", lambda: _read_of_bank_0(program)))
 
 

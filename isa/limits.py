@@ -1,4 +1,4 @@
-"""What a kernel's numbers may be, whatever the file says that they were read from.
+"""Limits of a kernel's numbers, checked whatever file they were read from.
 
 Limits that differ between GPUs are checked at the launch, where the GPU is known; these are what the formats and the
 architecture can express at all.
@@ -22,7 +22,7 @@ _TARGET = re.compile(r"text|global|constant\d{1,2}")
 
 
 def problem_with(kernel: Any) -> str | None:
-    """What is impossible about the numbers of a kernel (`Program` or `CubinKernel`), or None."""
+    """The complaint about an impossible number of a kernel (`Program` or `CubinKernel`), or None."""
     for name, most in (
         ("registers", 255),
         ("static_shared_bytes", _MOST_BYTES),

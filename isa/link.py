@@ -138,7 +138,7 @@ def function_addresses(cubin: Cubin) -> dict[str, int]:
 
 
 def _placed(cubin: Cubin) -> tuple[dict[str, int], dict[str, int]]:
-    """Where functions and stubs lie: behind the longest kernel, the same whichever runs."""
+    """Address of functions and stubs: behind the longest kernel, the same whichever runs."""
     starts: dict[str, int] = {}
     end = max((cubin.code_bytes[name] for name in cubin.kernels), default=0)
     for name in cubin.functions:
@@ -168,7 +168,7 @@ def reachable(
 
 
 def _stub(address: int, name: str, labels: Mapping[str, int]) -> tuple[Instruction, ...]:
-    """What stands for a function of the driver: the host serves SYSCALL, and lanes return where R20 says (the
+    """The stub of a function of the driver: the host serves SYSCALL, and lanes return where R20 says (the
     register in which ptxas passes the return address of such a call)."""
     return (
         parse_instruction(address, f"SYSCALL {SYSTEM_CALLS[name]:#x}, {name}", _CALL_BITS, labels),

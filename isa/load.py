@@ -6,19 +6,17 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from isa.assemble import DEFAULT_ARCH, assemble
+from isa.assemble import DEFAULT_ARCH, assemble, is_relocatable, link_objects
 from isa.cache import ProgramCache, default_cache
-from isa.compiler_log import INSTANCES
 from isa.cubin import read_cubin
 from isa.cuda import CompiledSource, compile_source, has_nvcc, include_options, reads_more
 from isa.demangle import names, squeeze, without_parameters
 from isa.errors import CompileError, EntryError, ProgramFileError
 from isa.host_code import kernel_templates
-from isa.includes import own_files
 from isa.listing import program_from_cubin, with_current_source
-from isa.objects import is_relocatable, link_objects
 from isa.program import DECODER, IMAGE_FORMAT, SUFFIX, Program
-from isa.toolchain import file_identity, host_compiler, identity, include_folders
+from isa.stand_in import own_files
+from isa.toolchain import INSTANCES, file_identity, host_compiler, identity, include_folders
 
 _OBJECTS = (".o", ".fatbin", ".a")
 _SOURCES = (".cu", ".cuda")

@@ -171,7 +171,7 @@ def lop3(w: RowWriter) -> None:
 
 
 def _simplest_logic(w: RowWriter, table: int) -> None:
-    """Where C is zero, most tables are one operation of A and B, which the host does faster than a table."""
+    """For a C of zero most tables are one operation of A and B, which the host does faster than a table."""
     by_ab = sum((table >> 2 * k & 1) << k for k in range(4))  # bit 2a + b of the table with c = 0
     simple = {
         0b1000: (m.OP_AND, False, False),

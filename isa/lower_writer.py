@@ -52,7 +52,7 @@ class ConstantPool:
 
 @dataclass(frozen=True)
 class RegisterLayout:
-    """Where a warp's rows are: registers, then uniform registers from `ureg_base`, then the sink rows. `registers`: of
+    """Places of a warp's rows: registers, then uniform registers from `ureg_base`, then the sink rows. `registers`: of
     a thread at the launch."""
 
     ureg_base: int
@@ -100,7 +100,7 @@ class RowWriter:
             self.columns[getattr(m, "COL_" + name.upper())] = value
 
     def has(self, *names: str) -> bool:
-        """Whether any of the modifiers is there."""
+        """True if any of the modifiers is there."""
         return any(name in self.modifiers for name in names)
 
     def choose(self, choices: dict[str, int], default: int) -> int:
@@ -261,7 +261,7 @@ class RowWriter:
         self.columns[m.COL_PS0 + 2 * k], self.columns[m.COL_PS0 + 2 * k + 1] = PT, 1
 
     def writes_predicates(self) -> bool:
-        """Whether a destination predicate is other than PT and UPT, which discard what is written."""
+        """True if a destination predicate is other than PT and UPT, which discard what is written."""
         return any(self.columns[column] not in (7, 15) for column in (m.COL_PD0, m.COL_PD1))
 
     @staticmethod

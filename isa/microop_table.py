@@ -1,8 +1,8 @@
-"""How the rows of `isa.microops` are written, and what is refused in them when they are imported.
+"""The form of the rows of `isa.microops`, and the checks that they pass when they are imported.
 
-A row is the one place of a micro-operation: its name and number, the executor that runs it, its operands, and what each
-of its AUX words says. `python -m isa.coverage` prints the rows for the documentation, lowering sets no other word, and
-tests hold the executors to them: a column that a row does not name changes nothing.
+A row is the one place of a micro-operation: its name and number, the executor that runs it, its operands, and the
+meaning of its AUX words. Lowering sets no other word, and tests hold the executors to the rows: a column that a row
+does not name changes nothing. The documentation is written from them.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _RETURNS = re.compile(r"No conversion from \S+ to none for '\$\w*return_value")
 
 @dataclass(frozen=True)
 class NumbaCode:
-    """What Numba makes of a kernel.
+    """A kernel as Numba compiled it.
 
     Attributes:
         entry: the kernel's mangled name.
@@ -183,8 +183,8 @@ def _without_gpu(target: tuple[int, int]) -> Iterator[None]:
 
 
 def _mark(debug: Any, builder: Any, file: str | None, line: int) -> None:
-    """What is lowered next comes from a line of another file, or of the kernel's above its `def`. LLVM has a scope for
-    lines of another file in one function (DILexicalBlockFile: "LLVM Language Reference", specialised metadata)."""
+    """Say that the next statement comes from a line of another file, or of the kernel's above its `def`. LLVM has a
+    scope for these in one function (DILexicalBlockFile: "LLVM Language Reference", specialised metadata)."""
     add, scope = debug.module.add_debug_info, debug.subprograms[-1]
     if file is not None:
         folder, name = os.path.split(os.path.abspath(file))

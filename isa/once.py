@@ -1,4 +1,4 @@
-"""What follows from an object that does not change is worked out once."""
+"""Facts that follow from an unchanging object, worked out once."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ _PIPES = {
     m.UNIT_ADU: "adu",
     m.UNIT_TEX: "tex",
 }
-"""What an instruction counts in if its row does not say otherwise, in Nsight Compute's words: as recorded of every row
+"""The pipe that an instruction counts in if its row names no other, in Nsight Compute's words: as recorded of every row
 below that code for an H200 can hold. `fmaheavy` is what always takes the heavy half of the FMA pipe."""
 _HMMA, _IMMA, _DMMA, _GMMA = (f"tensor tensor_op_{kind}" for kind in ("hmma", "imma", "dmma", "gmma"))
 PIPES = tuple(sorted({*f"{' '.join(_PIPES.values())} tma {_HMMA} {_IMMA} {_DMMA} {_GMMA}".split()}))

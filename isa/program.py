@@ -40,7 +40,7 @@ _DAMAGE = (
     MemoryError,
     DecodeError,
 )
-"""What reading a damaged image may raise."""
+"""Errors that reading a damaged image may raise."""
 IMAGE_FORMAT = 1
 """Version of the program image; part of every cache key."""
 DECODER = 6
@@ -117,7 +117,7 @@ class Program(Once):
         return changed
 
     def opcode_histogram(self, modifiers: bool = True) -> Counter[str]:
-        """How often each mnemonic stands in the code (static count); without modifiers, each base opcode."""
+        """Static count of each mnemonic in the code; without modifiers, each base opcode."""
         return Counter(each.mnemonic if modifiers else each.opcode for each in self.instructions)
 
     def source_line(self, instruction: Instruction) -> str | None:

@@ -12,10 +12,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from isa.errors import ToolchainFailed, ToolchainMissing
+from isa.errors import CompileError, ToolchainFailed, ToolchainMissing
 
 _WHEELS = {
     "ptxas": "nvidia-cuda-nvcc",
@@ -83,7 +85,7 @@ def run_tool(command: list[str], seconds: int = TOOL_SECONDS) -> subprocess.Comp
 
 
 def first_error(report: str) -> tuple[str, int | None]:
-    """What ptxas or nvlink complains of first in what it printed: the message, and the line of the source if named."""
+    """The first complaint in the output of ptxas or nvlink: the message, and the line of the source if named."""
     row = next((row for row in report.splitlines() if "error" in row or "fatal" in row), report.strip())
     line = re.search(r"line (\d+);", row)
     return re.sub(r"^.*?(?:error|fatal)\s*:\s*", "", row), int(line[1]) if line else None
@@ -125,7 +127,7 @@ def include_folders() -> tuple[str, ...]:
 
 
 def identity(name: str) -> str:
-    """What tells one build of a tool from another, for cache keys: its path, size and modification time.
+    """The identity of a tool's build, for cache keys: its path, size and modification time.
 
     A version string would need a process of 20 ms for every look-up.
     """
@@ -170,3 +172,68 @@ def _missing(name: str) -> ToolchainMissing:
         f"{name} was not found in the nvidia wheels beside {sys.executable}, $CUDA_HOME, $CUDA_PATH or "
         f"$PATH; install it with: pip install {_WHEELS[name]}"
     )
+
+
+_ERROR = re.compile(
+    r"^(?P<file>\S.*?)(?:\((?P<line>\d+)\)|:(?P<row>\d+)(?::\d+)?) ?: "
+    r"(?:catastrophic |fatal )?error(?: [A-Z]?#?\w+)?: (?P<text>.+)$"
+)
+_FRAME = re.compile(r"\bat line (\d+)(?: of (\S.*))?$")
+_FROM = re.compile(r"^(?:In file included|\s+) from (.+?):(\d+)[,:]")
+_NO_FILE = re.compile(
+    r'^(?:cannot open source file "(.+?)"|(.+?): No such file or directory|Cannot open include file: \'(.+?)\':)'
+)
+_SYSTEM = re.compile(
+    r"^/usr/(?:include|lib|local/cuda)|.*/(?:site|dist)-packages/nvidia/"
+    r"|.*[\\/](?:Microsoft Visual Studio|Windows Kits)[\\/]"
+)
+INSTANCES = "__nv_name_map"
+"""The file, in errors, of the names of templates' instances that were asked for."""
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """An error. places: file and line, first where it is, then where that was instantiated or included from."""
+
+    text: str
+    places: tuple[tuple[str, int], ...]
+    excerpt: str = ""
+
+    @property
+    def missing_file(self) -> str | None:
+        """The header that could not be opened, if that is it."""
+        match = _NO_FILE.match(self.text)
+        return next(filter(None, match.groups())) if match else None
+
+    def as_error(self) -> CompileError:
+        """With the innermost of its places that is the user's."""
+        own = next((each for each in self.places if not _SYSTEM.match(each[0])), self.places[0])
+        return CompileError(self.text, *own)
+
+
+def complaints(log: str) -> Iterator[Complaint]:
+    """The errors of a log, in its order."""
+    rows = log.splitlines()
+    included: list[tuple[str, int]] = []
+    for index, row in enumerate(rows):
+        if source := _FROM.match(row):
+            included.append((source[1], int(source[2])))
+            continue
+        error = _ERROR.match(row)
+        if error:
+            places = [(error["file"], int(error["line"] or error["row"])), *included]
+            for below in rows[index + 1 :]:
+                if not below.strip() or _ERROR.match(below):
+                    break
+                if frame := _FRAME.search(below):
+                    places.append((frame[2] or places[-1][0], int(frame[1])))
+            yield Complaint(error["text"], tuple(places), "\n".join(rows[index + 1 : index + 2]))
+        included = []
+
+
+def first_complaint(log: str, path: str, tool: str) -> CompileError:
+    """The first error of a log; without a place in the source the first row that speaks of one, in the tool's words."""
+    for each in complaints(log):
+        return each.as_error()
+    rows = [row for row in log.splitlines() if re.search(r"error|fatal", row)] or log.split("\n")
+    return CompileError(rows[0].strip() or f"{tool} failed without a message", path)

@@ -20,7 +20,7 @@ TILE = 128, 256
 STAGE_BYTES = (TILE[0] + TILE[1]) * 64 * 2
 SHARED_BYTES = 1024 + 4 * STAGE_BYTES + 2 * 16384
 FORWARD, WEIGHTS, INPUT = (0, 0), (1, 1), (0, 1)
-"""Which product it is: whether the summed side lies across the rows of the left and of the right factor."""
+"""Products by name: (True if the summed side lies across the rows of the left factor, the same of the right one)."""
 
 
 def product(

@@ -160,7 +160,7 @@ def vectorised(a, b, c, n):
 
 @cuda.jit(device=True)
 def _turned(column, k):
-    """Where a column of a's transposed tile lies in row k: each four rows are turned by another eight words."""
+    """Place of a column of a's transposed tile in row k: each four rows are turned by another eight words."""
     return (column + np.uint32(2) * (k & np.uint32(DEPTH - 4))) & np.uint32(TILE - 1)
 
 

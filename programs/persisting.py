@@ -1,4 +1,4 @@
-"""What L2 keeps: a table that is read again and again while data streams past it.
+"""Persistence in L2: a table that is read again and again while data streams past it.
 
 Each of four rounds reads the whole table, and then twice as much data that nobody reads again. Together they are more
 than L2 holds, and what was used longest ago leaves first: when a round begins the table is gone, and `normal` reads it

@@ -1,4 +1,4 @@
-"""What a program consists of: a kernel, its inputs, its launch, its expected result and what it teaches."""
+"""A program: a kernel, its inputs, its launch, its expected result and what it teaches."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def check_size(size: Any, size_name: str, *, multiple: int = 1, maximum: int = M
 
 @dataclass(frozen=True)
 class Size:
-    """What a program's size counts, the sizes at which it runs (see `Variant`), and which it can take."""
+    """The unit of a program's size, the sizes at which it runs (see `Variant`), and those that it can take."""
 
     counts: str
     recorded: tuple[int, int]
@@ -154,7 +154,7 @@ def _variant(each: Rung, fields: dict[str, Any], alone: bool) -> Variant:
 
 
 def ceil_div(a: int, b: int) -> int:
-    """How many pieces of `b` cover `a`."""
+    """Number of pieces of `b` that cover `a`."""
     return -(-a // b)
 
 

@@ -61,7 +61,7 @@ MOST_LINES_OF = {
     "gpusim.results": 3_460,
     "gpusim.tracing": 1_696,
     "gpusim.workload": 376,
-    "isa": 7_627,
+    "isa": 7_470,
     "programs": 5_951,
     "validate": 20_897,
 }

@@ -21,7 +21,7 @@ from gpusim.units import aligned, joule_text
 if TYPE_CHECKING:
     from gpusim.result import Result
     from isa import Program
-    from isa.control import Control
+    from isa.instruction import Control
 
 EXAMPLES = """\
 examples:

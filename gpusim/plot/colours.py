@@ -11,8 +11,8 @@ from isa import microops as M
 
 __all__ = [
     "BLACK", "BLUE", "EXCESSIVE", "GREEN", "GREY", "IDEAL", "INK", "LEVEL_COLOURS", "LIGHT", "LINE_COLOURS", "MARKERS",
-    "ORANGE", "PALE", "PURPLE", "SHARED_WORD", "SKY", "STALL_COLOURS", "UNIT_COLOURS", "VERMILLION", "WORK_COLOURS",
-    "YELLOW",
+    "ORANGE", "PALE", "PURPLE", "SHARED_WORD", "SKY", "SPAN_COLOURS", "STALL_COLOURS", "STEP_COLOURS",
+    "UNIT_COLOURS", "VERMILLION", "WAVE_COLOURS", "WORK_COLOURS", "YELLOW",
 ]  # fmt: skip
 
 INK, GREY, LIGHT, PALE = "#222222", "#666666", "#C4C4C4", "#F2F2F2"
@@ -47,6 +47,16 @@ WORK_COLOURS = {
     "send": YELLOW,
 }
 """Colour of each kind of event of a training step: compute and communication."""
+
+SPAN_COLOURS = {
+    "kernel": BLUE, "copy": ORANGE, "prefetch": PURPLE, "host": GREEN, "fault": VERMILLION, "host's fault": SKY,
+}  # fmt: skip
+"""Colour of each kind of span of a stream."""
+STEP_COLOURS = {"sends its own": ORANGE, "receives and sends on": BLUE, "receives": GREEN}
+"""Colour of each kind of step of a collective."""
+
+WAVE_COLOURS = (BLUE, ORANGE, SKY, GREEN, PURPLE)
+"""Blocks of a place on an SM, one after the other."""
 
 LINE_COLOURS, MARKERS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK), "os^DvPX"
 """Curves of one picture, one after the other."""

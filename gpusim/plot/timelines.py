@@ -15,18 +15,15 @@ from gpusim.node.timeline import StreamTimeline, row_name, rows_of
 from gpusim.parallel.schedule import Schedule
 from gpusim.plot import style
 from gpusim.plot.colours import (
-    BLUE,
-    GREEN,
     GREY,
     INK,
-    ORANGE,
     PALE,
-    PURPLE,
-    SKY,
+    SPAN_COLOURS,
     STALL_COLOURS,
-    VERMILLION,
+    STEP_COLOURS,
+    WAVE_COLOURS,
     WORK_COLOURS,
-)  # fmt: skip
+)
 from gpusim.plot.words import cut
 from gpusim.tracing.trace import Trace
 from gpusim.units import scaled
@@ -36,13 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SPAN_COLOURS = {
-    "kernel": BLUE, "copy": ORANGE, "prefetch": PURPLE, "host": GREEN, "fault": VERMILLION, "host's fault": SKY,
-}  # fmt: skip
-"""Colour of each kind of span of a stream."""
-STEP_COLOURS = {"sends its own": ORANGE, "receives and sends on": BLUE, "receives": GREEN}
-"""Colour of each kind of step of a collective."""
-_WAVES = (BLUE, ORANGE, SKY, GREEN, PURPLE)
 _MOST_ROWS = 48
 _LETTER = 0.0075
 """Width of a small letter, of the width of the axes."""
@@ -289,12 +279,12 @@ def _draw_blocks(ax: Axes, blocks: np.ndarray, place: np.ndarray, turn: np.ndarr
     on, first = np.unique(blocks["sm"], return_inverse=True)
     room = np.maximum.reduceat(place, np.searchsorted(blocks["sm"], on))[first] + 1  # places of the block's SM
     low = blocks["sm"] - 0.5 + place / room
-    for colour in range(min(waves, len(_WAVES))):
-        mine = turn % len(_WAVES) == colour
-        more = f", {colour + 1 + len(_WAVES)}, …" if waves > colour + len(_WAVES) else ""
+    for colour in range(min(waves, len(WAVE_COLOURS))):
+        mine = turn % len(WAVE_COLOURS) == colour
+        more = f", {colour + 1 + len(WAVE_COLOURS)}, …" if waves > colour + len(WAVE_COLOURS) else ""
         start, end, at, high = blocks["start"][mine], blocks["end"][mine], low[mine], (low + 1 / room)[mine]
         label = f"wave {colour + 1}{more}"
-        style.rectangles(ax, start, end, at, high, _WAVES[colour], label, smooth=True)
+        style.rectangles(ax, start, end, at, high, WAVE_COLOURS[colour], label, smooth=True)
     return waves
 
 

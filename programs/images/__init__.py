@@ -34,7 +34,7 @@ class NoImage(LookupError):
 
 @dataclass(frozen=True)
 class LoadableKernel:
-    """What loading and launching a kernel takes.
+    """All that loading and launching a kernel takes.
 
     file: the image's name in this folder. symbol: the kernel's mangled name in `code`, the cubin.
     parameters: (position, offset in the parameter area, size in bytes) of each flattened parameter.
@@ -98,7 +98,7 @@ def kernel_name(kernel: Any) -> str:
 
 
 def type_names(args: Sequence[Any]) -> list[str]:
-    """How the index spells the types of NumPy arrays, scalars and tensor maps: 'float32[2,C]', 'int32',
+    """Spelling, in the index, of the types of NumPy arrays, scalars and tensor maps: 'float32[2,C]', 'int32',
     'map float16[2,C]'."""
     import numpy as np
 

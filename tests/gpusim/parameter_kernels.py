@@ -14,7 +14,7 @@ import numpy as np
 import gpusim
 from gpusim.result import Result
 from isa import Program, compile_cuda
-from isa.control import Control
+from isa.instruction import Control
 from isa.listing import programs_from_cubin
 from tests.gpusim import sass
 

@@ -14,8 +14,8 @@ from gpusim.errors import AssertionFailed, LaunchError, MemoryAccessError, Symbo
 from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.module import LinkedModule
 from isa import listing
+from isa.assemble import link_objects
 from isa.listing import program_from_cubin, programs_from_cubin
-from isa.objects import link_objects
 
 SETTINGS = {"overrides": ["sm.count=2"], "threads": 1}
 LIMIT = {"max_cycles": 2_000_000}

@@ -10,7 +10,7 @@ import gpusim
 from gpusim.config import load_config, shipped_names
 from gpusim.engine.retime import changes, compiled_latency, retimed
 from isa import microops as M
-from isa.control import Control
+from isa.instruction import Control
 from isa.lower import lower
 from programs import images, registry
 from tests.gpusim import sass

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isa.coverage import GROUPS, WRITTEN, modifiers, rewritten, table
+from docs.site.instructions import GROUPS, WRITTEN, modifiers, rewritten, table
 from isa.opcodes import OPCODES
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
@@ -13,7 +13,7 @@ DOCUMENTS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize("name", ["machine-language.md", "micro-operations.md"])
 def test_a_document_is_up_to_date(name):
     text = (DOCUMENTS / name).read_text(encoding="utf-8")
-    assert text == rewritten(text), f"run: python -m isa.coverage --write docs/{name}"
+    assert text == rewritten(text), f"run: python -m docs.site.instructions --write docs/{name}"
     assert any(f"<!-- {each}: " in text for each in WRITTEN)
 
 

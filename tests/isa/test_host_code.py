@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from isa.compiler_log import complaints, first_complaint
 from isa.host_code import HostSource, kernel_templates, marking_macros, template_uses
+from isa.toolchain import complaints, first_complaint
 
 TEXT = r"""
 #define DEVICE __device__ \

@@ -16,6 +16,7 @@ from elftools.elf.elffile import ELFFile
 
 import isa
 from isa import elf, listing
+from isa.assemble import link_objects
 from isa.cache import _cache_of, default_cache
 from isa.compile import assemble
 from isa.cubin import CubinKernel, _Reader, read_cubin
@@ -23,7 +24,6 @@ from isa.elf import Elf
 from isa.errors import NotACubin, ToolchainFailed
 from isa.link import reachable
 from isa.listing import program_from_cubin, programs_from_cubin
-from isa.objects import link_objects
 from isa.program import Program
 from tests.gpusim import parameter_kernels, test_checks, test_link
 from tests.isa import test_cubin, test_listing, test_load

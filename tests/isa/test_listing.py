@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 from isa.compile import compile_cuda
-from isa.control import decode_control
 from isa.errors import DecodeError, IsaError, ToolchainMissing
-from isa.instruction import PT, RZ, URZ, Instruction, Operand, parse_instruction, parse_operand
+from isa.instruction import (
+    PT,
+    RZ,
+    URZ,
+    Instruction,
+    Operand,
+    decode_control,
+    parse_instruction,
+    parse_operand,
+)
 from isa.listing import disassemble, read_sections
 
 # Kernels that between them use most operand forms: half and tensor operations, atomics in every space,

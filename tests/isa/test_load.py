@@ -8,10 +8,10 @@ import pytest
 
 import isa
 from isa import CompileError, EntryError, NotACubin
+from isa.assemble import link_objects
 from isa.compile import assemble
 from isa.errors import ProgramFileError, ToolchainMissing
 from isa.listing import program_from_cubin, select_entry
-from isa.objects import link_objects
 
 SOURCE = """namespace ns { __global__ void fill(int *out, int value) { out[threadIdx.x] = value; } }
 template <class T> __global__ void both(T *out) { out[0] = 1; }

@@ -6,8 +6,8 @@ import pytest
 
 from isa import toolchain
 from isa.compile import assemble
-from isa.compiler_log import first_complaint
 from isa.errors import CompileError, ToolchainFailed, ToolchainMissing
+from isa.toolchain import first_complaint
 
 
 def script(path, text):

@@ -11,8 +11,8 @@ from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import new_handle
 from isa import assemble
+from isa.assemble import link_objects
 from isa.errors import IsaError
-from isa.objects import link_objects
 
 _SUFFIXES = (".cubin", ".ptx", ".fatbin", ".o", ".a")
 """By CUjitInputType."""

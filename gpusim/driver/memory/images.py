@@ -17,8 +17,8 @@ from gpusim.driver.attributes import compute_capability
 from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from isa import assemble
+from isa.assemble import is_relocatable
 from isa.errors import IsaError
-from isa.objects import is_relocatable
 
 _ELF, _FATBIN, _FATBIN_WRAPPER = b"\x7fELF", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46"
 _PTX, _CUBIN, _SEVERAL = 1, 2, 0x100

@@ -1,5 +1,5 @@
-"""`python -m isa.coverage`: which machine instructions are executed and which are refused, from the opcode table, and
-what each micro-operation means, from its row."""
+"""`python -m docs.site.instructions`: tables of instructions, executed or refused, from the opcode table, and of
+micro-operations, from their rows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def modifiers() -> str:
 
 
 WRITTEN = {"coverage": table, "micro-operations": micro_operations}
-_MARKED = re.compile(r"(<!-- ([\w-]+): written by python -m isa.coverage -->\n)(.*?)(\n<!-- end of \2 -->)", re.DOTALL)
+_MARKED = re.compile(
+    r"(<!-- ([\w-]+): written by python -m docs.site.instructions -->\n)(.*?)(\n<!-- end of \2 -->)", re.DOTALL
+)
 
 
 def rewritten(text: str) -> str:
@@ -79,9 +81,9 @@ def rewritten(text: str) -> str:
 def main() -> None:
     """Print the table, or write it into the documentation."""
     parser = argparse.ArgumentParser(
-        prog="python -m isa.coverage",
+        prog="python -m docs.site.instructions",
         description=__doc__,
-        epilog="example: python -m isa.coverage --modifiers",
+        epilog="example: python -m docs.site.instructions --modifiers",
     )
     parser.add_argument("--modifiers", action="store_true", help="list every opcode with its modifiers")
     parser.add_argument("--write", metavar="FILE", type=Path, help="renew the tables in this document")
