@@ -6,22 +6,21 @@ for all streams, and returns when it is done; in a stream it returns at once, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import simpy
 
 from gpusim.config import GPUConfig, load_config
 from gpusim.engine.memory.system import PeerRow
 from gpusim.engine.streams import StreamQueue
 from gpusim.errors import ArgumentError, NodeError
+from gpusim.host.launch_run import LaunchRun, Listener
 from gpusim.host.options import CHECKS, DEFAULT_MAX_CYCLES, LaunchOptions, Progress, checks_of, host_threads
-from gpusim.host.run import Machine
-from gpusim.host.runner import run_launch
+from gpusim.host.session import GpuSession
 from gpusim.host.syscalls import SystemCalls
-from gpusim.host.timed import PendingLaunch
 from gpusim.launch import Launch
 from gpusim.launch.access_window import AccessWindow
 from gpusim.launch.arguments import BoundArguments
@@ -34,8 +33,6 @@ from gpusim.node.managed import ManagedArray, ManagedSet, Place
 from gpusim.node.peer import rows_from
 from gpusim.node.streams import Event, PinnedArray, Stream, StreamedArray, StreamSet
 from gpusim.node.timeline import StreamTimeline
-from gpusim.result import Result
-from gpusim.results.record import LaunchRecord
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.options import TraceOptions
 from isa import Program
@@ -89,12 +86,12 @@ class Device:
         )
         self.window: AccessWindow | None = None
         self.set_aside_bytes: int | None = None
-        self._machine = Machine(self.config, self.memory, host_threads(threads))
+        self._session = GpuSession(self.config, self.memory, host_threads(threads), peers=self._peers)
         self._node = load_node(node)
         self._group = [self]
         self._stream_set: StreamSet | None = None
         self._managed: ManagedSet | None = None
-        self.modules, self.calls = self._machine.modules, self._machine.calls
+        self.modules, self.calls = self._session.modules, self._session.calls
 
     def _join(self, threads: int | None) -> None:
         """Become the next GPU of the first one's node."""
@@ -102,16 +99,13 @@ class Device:
         if len(group) == len(first._node.gpus):
             raise NodeError(f"{first._node.name} has no more than {len(group)} GPUs")
         self.config, self._node, self._group = first.config, first._node, group
-        if len(group) == 1:
-            first._machine.peers = first._peers  # type: ignore[method-assign]
         self.memory = GpuMemory(first.memory, len(group))
-        self._machine = Machine(self.config, self.memory, host_threads(threads), first._machine)
-        self._machine.peers = self._peers  # type: ignore[method-assign]
+        self._session = GpuSession(self.config, self.memory, host_threads(threads), first._session, self._peers)
         self._stream_set = self._managed = None
         self._checks, self._mode, self.traces = first._checks, first._mode, None
         self.window = self.set_aside_bytes = None
         group.append(self)
-        self.modules, self.calls = self._machine.modules, self._machine.calls
+        self.modules, self.calls = self._session.modules, self._session.calls
 
     @property
     def name(self) -> str:
@@ -120,6 +114,8 @@ class Device:
 
     def _peers(self) -> list[PeerRow]:
         """What lies on other GPUs."""
+        if len(self._group) == 1:
+            return []
         names = self._node.gpus
         held = [(names[owner], address, nbytes) for owner, address, nbytes in self.memory.by_gpu()]
         return rows_from(self._node, self.name, [row for row in held if row[0] != self.name], self.config)
@@ -192,7 +188,7 @@ class Device:
     def streams(self) -> StreamSet:
         if self._stream_set is None:
             beside = self._first.streams if self is not self._first else None
-            self._stream_set = StreamSet(self._machine.engine, self._node, self.name, beside)
+            self._stream_set = StreamSet(self._session.engine, self._node, self.name, beside)
         return self._stream_set
 
     @property
@@ -207,7 +203,7 @@ class Device:
             raise ArgumentError(f"{target} does not match {source}")
         if stream is None:
             self.streams.drain()
-        queue = stream.queue if stream is not None else self._machine.engine.main
+        queue = stream.queue if stream is not None else self._session.engine.main
         ends = source.streams.gpu, target.streams.gpu
         work = self.streams.copy_between(queue, *ends, source.nbytes, True, lambda: self._move(target, source))
         if stream is None:
@@ -243,9 +239,9 @@ class Device:
         """Run a kernel to its end. Device arrays stay on the device; NumPy arrays are copied there and back.
 
         `trace` as for `gpusim.simulate`. Returns a `Result`; in a stream, where the kernel is run when its turn has
-        come, a `PendingResult`. programmatic: it may begin when all blocks of the kernel right before it in the stream
-        have executed `griddepcontrol.launch_dependents` or ended, and has `griddepcontrol.wait` to wait for its end
-        (CUDA's programmatic stream serialization).
+        come, its `LaunchRun`, whose `result` waits. programmatic: the kernel may begin when all blocks of the one right
+        before it in the stream have executed `griddepcontrol.launch_dependents` or ended, and has
+        `griddepcontrol.wait` to wait for its end (CUDA's programmatic stream serialization).
 
         Raises what `gpusim.simulate` raises; device memory is then as it was before the launch, as it is after an
         interrupt and after an exception of `progress`.
@@ -255,94 +251,63 @@ class Device:
         launch = Launch(kernel, grid, block, args, shared_bytes, signature)
         program = program_of(launch, self.config.gpu.arch)
         linked = self.modules.link(program)
-        traced = TraceOptions.of(trace)
-        limits = max_cycles, strict_barriers, False, self._checks, progress, traced
-        how: dict[str, Any] = {"mode": self._mode, "outputs": True, "traces": self.traces, "window": self.window}
-        options = LaunchOptions(*limits, **how, programmatic=programmatic)
+        options = LaunchOptions(
+            max_cycles=max_cycles,
+            strict_barriers=strict_barriers,
+            checks=self._checks,
+            progress=progress,
+            trace=TraceOptions.of(trace),
+            window=self.window,
+            programmatic=programmatic,
+        )
         if stream is None and self._timed:
             self.synchronize()
         placed = place_arguments(program, launch, self.memory)
-        if stream is not None and self._timed:
-            return self._launch_in(stream, linked, launch, placed.parameter_bytes, options, placed)
-        self._begin_managed()
         if self.traces is not None:
             self.traces.arguments(placed)
+        if stream is not None:
+            run = self.submit(linked, launch, placed.parameter_bytes, options, stream, placed)
+            run.on_end.append(lambda _: placed.release())
+            return run
         try:
             with self.memory.all_or_nothing():
-                record = run_launch(self._machine, linked, launch, placed.parameter_bytes, options)
-                self.modules.check_exception(program)
-            placed.copy_back()
+                return self.submit(linked, launch, placed.parameter_bytes, options, None, placed).result
         finally:
             placed.release()
-        return Result(record)
 
-    def _launch_in(
+    # many parameters: what a driver knows of a launch.
+    def submit(
         self,
-        stream: Stream,
         program: Program,
         launch: Launch,
         parameter_bytes: bytes,
-        options: LaunchOptions,
+        options: LaunchOptions | None = None,
+        stream: Stream | StreamQueue | None = None,
         placed: BoundArguments | None = None,
-    ) -> PendingResult:
-        """Put a launch into a stream. NumPy arrays among its arguments are copied back when it is done, in no time."""
-        pending = PendingResult(stream)
+        listeners: tuple[Listener, ...] = (),
+    ) -> LaunchRun:
+        """Put a linked kernel whose parameters are laid out into a stream; without one, behind the work of all streams.
 
-        def done(record: LaunchRecord) -> None:
-            if placed is not None:
-                self.modules.check_exception(program)
-                placed.copy_back()
-            pending.result = Result(record)
-
-        started = self.begin(stream.queue, program, launch, parameter_bytes, options, done)
-        if placed is not None:
-            started.work.done.callbacks.append(lambda _: placed.release())
-        pending.work = started.work.done
-        self.streams.launched(started)
-        return pending
-
-    def begin(
-        self,
-        queue: StreamQueue,
-        program: Program,
-        launch: Launch,
-        parameter_bytes: bytes,
-        options: LaunchOptions,
-        then: Callable[[LaunchRecord], object],
-    ) -> PendingLaunch:
-        """Put a linked kernel whose parameters are laid out into a stream. then: as for `PendingLaunch`."""
-        self._begin_managed()
-        submitted = self.streams.call(self._node.config.host.launch_call_us)
-        return PendingLaunch(self._machine, program, launch, parameter_bytes, options, queue, submitted, then)
-
-    def run(
-        self,
-        program: Program,
-        launch: Launch,
-        parameter_bytes: bytes,
-        *,
-        max_cycles: int | None = None,
-        strict_barriers: bool = True,
-        cooperative: bool = False,
-        trace: TraceOptions | None = None,
-        window: AccessWindow | None = None,
-    ) -> Result:
-        """Run a linked kernel whose parameters are laid out already, as a driver does: without checks, and without a
-        way back, so after an error memory holds what the kernel has written until then."""
-        limit = max_cycles or DEFAULT_MAX_CYCLES
-        how: dict[str, Any] = {"mode": self._mode, "outputs": True, "traces": self.traces, "window": window}
-        options = LaunchOptions(limit, strict_barriers, cooperative, trace=trace, **how)
-        if self._timed:
+        options: how it is run, in the device's mode. placed: as for `LaunchRun`. listeners: to its start, to its end.
+        Whoever waits for any stream gets the errors of launches in a `Stream`; of one in a `StreamQueue` the caller
+        looks at `error`. Raises LaunchError, and IsaError if it cannot run.
+        """
+        options = replace(options or LaunchOptions(), mode=self._mode, outputs=True, traces=self.traces)
+        if stream is None and self._timed:
             self.synchronize()
         self._begin_managed()
-        return Result(run_launch(self._machine, program, launch, parameter_bytes, options))
-
-    def run_in(
-        self, stream: Stream, program: Program, launch: Launch, parameter_bytes: bytes, programmatic: bool = False
-    ) -> PendingResult:
-        """The same in a stream."""
-        options = LaunchOptions(strict_barriers=False, window=self.window, programmatic=programmatic)
-        return self._launch_in(stream, program, launch, parameter_bytes, options)
+        submitted = 0
+        if stream is not None and self._timed:
+            submitted = self.streams.call(self._node.config.host.launch_call_us)
+        run = LaunchRun(self._session, program, launch, parameter_bytes, options, placed)
+        run.on_start, run.on_end = [*listeners[:1]], [*listeners[1:]]
+        queue = stream.queue if isinstance(stream, Stream) else stream
+        run.submit(queue, submitted, self.streams.wait if stream is not None else None)
+        if isinstance(stream, Stream):
+            self.streams.launched(run)
+        if stream is not None and not self._timed:
+            run.wait()
+        return run
 
     def check(
         self,
@@ -356,22 +321,24 @@ class Device:
         """Run the same without time and with checks (flags of `checks_of`), and undo it: memory, caches and time are as
         before, and nothing is printed. Raises what the kernel's errors and the checks raise."""
         limit = max_cycles or DEFAULT_MAX_CYCLES
-        options = LaunchOptions(limit, False, cooperative, checks, mode="functional")
-        calls, self._machine.calls = self._machine.calls, SystemCalls(self.memory, write=lambda text: None)
+        how = LaunchOptions(
+            max_cycles=limit, strict_barriers=False, cooperative=cooperative, checks=checks, mode="functional"
+        )
+        calls, self._session.calls = self._session.calls, SystemCalls(self.memory, write=lambda text: None)
         try:
             with self.memory.undone():
-                run_launch(self._machine, program, launch, parameter_bytes, options)
+                LaunchRun(self._session, program, launch, parameter_bytes, how).run_now()
         finally:
-            self._machine.calls = calls
+            self._session.calls = calls
 
     @property
     def conditions(self) -> dict[int, int]:
         """Values of graphs' conditions, as kernels set them, by handle."""
-        return self._machine.calls.conditions
+        return self._session.calls.conditions
 
     def stream(self, priority: int = 0) -> Stream:
         """A new stream. priority: as CUDA counts, 0 is the lowest and -5 the highest."""
-        return Stream(self.streams, self._machine.engine.stream(priority))
+        return Stream(self.streams, self._session.engine.stream(priority))
 
     def event(self) -> Event:
         """A new event, not yet recorded."""
@@ -387,7 +354,7 @@ class Device:
 
     def flush_l2(self) -> int:
         """Empty the L2 cache, as Nsight Compute does before a launch. Returns the bytes that were written back."""
-        return self._machine.engine.memory_system.flush()
+        return self._session.engine.memory_system.flush()
 
     def set_aside_l2(self, nbytes: int) -> int:
         """Set aside so many bytes of L2 for lines that persist, as `cudaLimitPersistingL2CacheSize` does.
@@ -395,7 +362,7 @@ class Device:
         Returns the bytes that are set aside: whole ways of its sets. Raises LaunchError for more than
         `config.l2.persisting_max_bytes`.
         """
-        self.set_aside_bytes = self._machine.engine.memory_system.set_aside(nbytes)
+        self.set_aside_bytes = self._session.engine.memory_system.set_aside(nbytes)
         return self.set_aside_bytes
 
     def access_policy(
@@ -415,22 +382,22 @@ class Device:
 
     def reset_persisting(self) -> None:
         """Make all lines of L2 that persist normal ones, as `cudaCtxResetPersistingL2Cache` does."""
-        self._machine.engine.memory_system.reset_persisting()
+        self._session.engine.memory_system.reset_persisting()
 
     @property
     def now_cycles(self) -> int:
         """Simulated time since the device was made, in SM clock cycles."""
-        return int(self._machine.engine.env.now)
+        return int(self._session.engine.env.now)
 
     def pass_time(self, cycle: int) -> None:
         """Let time pass until a cycle, if it is still to come."""
         if self._timed and cycle > self.now_cycles:
-            env = self._machine.engine.env
+            env = self._session.engine.env
             self.streams.wait(env.timeout(cycle - self.now_cycles))
 
     def close(self) -> None:
         """End the device's host threads."""
-        self._machine.close()
+        self._session.close()
 
     def __enter__(self) -> Device:
         return self
@@ -438,25 +405,3 @@ class Device:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-
-class PendingResult:
-    """A launch in a stream. `result` is known when the stream has done it."""
-
-    work: simpy.Event
-
-    def __init__(self, stream: Stream):
-        self._stream = stream
-        self._result: Result | None = None
-
-    @property
-    def result(self) -> Result:
-        """What came out. Waits for the launch; raises what it has ended with."""
-        if self._result is None:
-            self._stream.of.wait(self.work)
-        if self._result is None:
-            raise RuntimeError("the launch has ended with an error that has been raised before")
-        return self._result
-
-    @result.setter
-    def result(self, made: Result) -> None:
-        self._result = made

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpusim.bound import quick_bound
 from gpusim.config import GPUConfig, load_config
+from gpusim.host.launch_run import session_run
 from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions, Progress, checks_of, host_threads
-from gpusim.host.runner import Machine, run_launch
+from gpusim.host.session import GpuSession
 from gpusim.launch import Launch, as_args
 from gpusim.launch.memory import DeviceMemory
-from gpusim.launch.program import place_arguments, program_of
+from gpusim.launch.program import program_of
 from gpusim.node import Node, load_node
 from gpusim.node.peer import peer_rows, without_peers
 from gpusim.result import Result
@@ -82,9 +82,17 @@ def simulate(
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
             wrong; the arrays in `args` are then unchanged.
     """
-    checks, traced = checks_of(check), TraceOptions.of(trace)
-    limits = max_cycles, strict_barriers, False, checks, progress, traced
-    options = LaunchOptions(*limits, mode=mode, outputs=outputs, replay=replay, traces=traces)
+    options = LaunchOptions(
+        max_cycles=max_cycles,
+        strict_barriers=strict_barriers,
+        checks=checks_of(check),
+        progress=progress,
+        trace=TraceOptions.of(trace),
+        mode=mode,
+        outputs=outputs,
+        replay=replay,
+        traces=traces,
+    )
     config = load_config(gpu, overrides)
     here, elsewhere = without_peers(as_args(args))
     launch = Launch(kernel, grid, block, here, shared_bytes, signature)
@@ -93,17 +101,10 @@ def simulate(
     if bound:
         least, why = (None, "it reads other GPUs' memory") if elsewhere else quick_bound(launch, config)
     memory = DeviceMemory(config.dram.capacity_bytes)
-    with Machine(config, memory, host_threads(threads)) as machine:
-        # Arguments first: a program's variables must not move them to other L2 slices, since a kernel is loaded lazily.
-        placed = place_arguments(program, launch, memory)
-        if traces is not None:
-            traces.arguments(placed)
-        linked = machine.modules.link(program)
-        if elsewhere:
-            at = {position: placed.arrays[position].address for position in elsewhere}
-            options = replace(options, peers=tuple(peer_rows(load_node(node), elsewhere, at, memory, config)))
-        record = run_launch(machine, linked, launch, placed.parameter_bytes, options)
-        machine.modules.check_exception(program)
-        if not replay and (record.sampling is None or record.sampling.outputs):
-            placed.copy_back()
+    with GpuSession(config, memory, host_threads(threads)) as session:
+        run = session_run(session, program, launch, options)
+        if elsewhere and run.placed is not None:
+            at = {position: run.placed.arrays[position].address for position in elsewhere}
+            run.set_peers(peer_rows(load_node(node), elsewhere, at, memory, config))
+        record = run.submit().wait()
     return Result(record, least, why)

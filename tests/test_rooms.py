@@ -32,25 +32,25 @@ MAY_IMPORT = {
 ROOMS = (
     *("errors", "units", "config", "beside", "launch"),
     *("engine.state", "engine.rows", "engine.sm", "engine.memory", "engine"),
-    *("tracing", "results", "host", "report_html", "result", "node", "device"),
+    *("tracing", "results", "report_html", "result", "host", "node", "device"),
     *("collectives", "driver", "exec", "bound", "simulation"),
     *("parallel", "workload", "explore", "difference", "plot", "lab", "gpusim", "cli", "integrations"),
 )
 MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
 MOST_LINES_OF = {
-    "gpusim": 1_084,
+    "gpusim": 1_030,
     "gpusim.beside": 550,
-    "gpusim.bound": 1_674,
+    "gpusim.bound": 1_672,
     "gpusim.cli": 3_467,
     "gpusim.collectives": 1_192,
     "gpusim.config": 1_599,
     "gpusim.difference": 1_104,
-    "gpusim.driver": 12_299,
-    "gpusim.engine": 19_479,
+    "gpusim.driver": 12_237,
+    "gpusim.engine": 19_510,
     "gpusim.exec": 737,
     "gpusim.explore": 3_150,
-    "gpusim.host": 1_788,
+    "gpusim.host": 1_821,
     "gpusim.integrations": 477,
     "gpusim.lab": 1_135,
     "gpusim.launch": 2_090,
@@ -63,7 +63,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 376,
     "isa": 7_470,
     "programs": 5_951,
-    "validate": 20_897,
+    "validate": 20_900,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

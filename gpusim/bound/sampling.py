@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import GPUConfig, load_config
+from gpusim.host.launch_run import session_run
 from gpusim.host.options import LaunchOptions
-from gpusim.host.runner import Machine, run_launch
+from gpusim.host.session import GpuSession
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
-from gpusim.launch.program import place_arguments
 from gpusim.results.record import LaunchRecord
 from gpusim.tracing.trace import SPACES, Trace, TraceOptions
 from isa import Program
@@ -72,11 +72,9 @@ def _run(
     blocks: tuple[int, ...] | None,
 ) -> tuple[LaunchRecord, DeviceMemory]:
     memory = DeviceMemory(config.dram.capacity_bytes)
-    with Machine(config, memory) as machine:
-        placed = place_arguments(program, launch, memory)
-        linked = machine.modules.link(program)
-        chosen = LaunchOptions(max_cycles=cycles, trace=options, blocks=blocks)
-        record = run_launch(machine, linked, launch, placed.parameter_bytes, chosen)
+    chosen = LaunchOptions(max_cycles=cycles, trace=options, blocks=blocks)
+    with GpuSession(config, memory) as session:
+        record = session_run(session, program, launch, chosen, copy_back=False).submit().wait()
     if record.trace is not None:
         _count_constants(record.trace)
     return record, memory

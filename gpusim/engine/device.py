@@ -20,7 +20,7 @@ from gpusim.engine.grid import EndedWithAnother, Grid, MachineStopped, Process, 
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.processes import Dispatcher, MemoryProcess, SMGroup
 from gpusim.engine.state import layout as L
-from gpusim.engine.streams import Engines, FrontEnd, KernelWork, StreamQueue
+from gpusim.engine.streams import Engines, FrontEnd, KernelWork, StreamQueue, UntimedWork
 
 
 class Engine:
@@ -60,10 +60,14 @@ class Engine:
 
     def submit(
         self, grid: Grid, stream: StreamQueue | None = None, submitted: int = 0, programmatic: bool = False
-    ) -> KernelWork:
+    ) -> KernelWork | UntimedWork:
         """Queues a grid in a stream, at a cycle that the host's clock shows. programmatic: if there is a grid right
         before it, it may begin when all blocks of that have let it."""
         stream = stream or self.main
+        if grid.untimed:
+            untimed = UntimedWork(grid)
+            stream.put(untimed)
+            return untimed
         before = stream.pending[-1] if stream.pending else None
         if programmatic and isinstance(before, KernelWork) and not isinstance(before.grid, Transfer):
             grid.follows, before.grid.followed = before.grid, True

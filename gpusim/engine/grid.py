@@ -43,11 +43,10 @@ class Seat(NamedTuple):
 
 
 class Grid:
-    """One launch.
+    """Blocks that run together, of one launch.
 
-    prepare: called with the grid and its seat, None for a launch that has the GPU for itself, when its turn has come;
-    sets `state`, and `host` where the kernel calls the host. alone: it never shares the GPU. priority: lower numbers
-    get room first, as CUDA counts.
+    `prepare` sets `state`, and `host` where the kernel calls the host. untimed: it takes no time, and `execute` runs
+    it. alone: it never shares the GPU. priority: lower numbers get room first, as CUDA counts.
 
     follows: the grid before it in its stream, ahead of whose end it may begin: when `triggered` of that fires. trigger:
     cycle from which all blocks have let the next one begin, or have ended; lets_on: that from which warps of the next
@@ -62,7 +61,6 @@ class Grid:
     def __init__(
         self,
         env: simpy.Environment,
-        prepare: Callable[[Grid, Seat | None], None],
         blocks: int,
         max_cycles: int | None = None,
         progress: Progress | None = None,
@@ -71,10 +69,9 @@ class Grid:
         alone: bool = False,
         priority: int = 0,
     ):
-        self.prepare: Callable[[Grid, Seat | None], None] | None = prepare  # let go of, with what it holds, once called
         self.blocks = blocks
         self.max_cycles, self.progress, self.recorder = max_cycles, progress, recorder
-        self.alone, self.priority = alone, priority
+        self.alone, self.priority, self.untimed = alone, priority, False
         self.host: Host | None = None
         self.state: L.State
         self.dispatch = np.zeros(0, np.int64)  # G_* of `dispatcher`, while it is on the GPU
@@ -90,6 +87,12 @@ class Grid:
         self.trigger = 0
         self.lets_on: int | None = None
         self.left, self.done, self.triggered = env.event(), env.event(), env.event()
+
+    def prepare(self, seat: Seat | None) -> None:
+        """Called when its turn has come. seat: None for a launch that has the GPU for itself."""
+
+    def execute(self) -> None:
+        """Called in place of everything else when the turn of an untimed one has come."""
 
     def tell(self, cycles: int, finished: int, since: int = 0) -> None:
         """Calls `progress`, if there is anybody to call. since: instructions that its state had counted before it."""
@@ -108,7 +111,7 @@ class Transfer(Grid):
     the bytes, in the end."""
 
     def __init__(self, env: simpy.Environment, name: str, takes: int, effect: Callable[[], object]):
-        super().__init__(env, lambda grid, seat: None, 0)
+        super().__init__(env, 0)
         self.kind, self.name = "copy", name
         self.takes, self.effect = takes, effect
 

@@ -225,9 +225,7 @@ class Dispatcher:
         grid.memory = [view.copy() for view in views]
         self.running.add(grid)
         self.at_hand = grid
-        prepare, grid.prepare = grid.prepare, None
-        assert prepare is not None
-        prepare(grid, seat)
+        grid.prepare(seat)
         self.at_hand = None
         state = self._states[grid.seat] = grid.state
         self._code_line += -(-len(state.code) // _CODE_LINES) * _CODE_LINES

@@ -256,3 +256,29 @@ class KernelWork:
     def span(self) -> tuple[str, str, float, float]:
         """From the hand-out of its first blocks to its end."""
         return self.grid.kind, self.grid.name, self.grid.began, self.grid.end
+
+
+class UntimedWork:
+    """A grid that takes no time."""
+
+    engines: tuple[str, ...] | None = ()
+
+    def __init__(self, grid: Grid):
+        self.grid, self.done = grid, grid.done
+
+    def run(self, stream: StreamQueue) -> Process:
+        """Runs it at once; what ends it early ends nothing else."""
+        stream.release()
+        self.grid.start = self.grid.end = int(stream.env.now)
+        try:
+            self.grid.execute()
+        except Exception as error:
+            self.done.fail(error)
+        else:
+            self.done.succeed()
+        return
+        yield
+
+    def span(self) -> tuple[str, str, float, float]:
+        """It has no length."""
+        return self.grid.kind, self.grid.name, self.grid.start, self.grid.end

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gpusim.engine.memory.system import PeerRow
 from gpusim.errors import CheckError, ModeError, did_you_mean
 from gpusim.launch.access_window import AccessWindow
 from gpusim.tracing.accel_sim import AccelSimTraces
@@ -31,10 +30,11 @@ class LaunchOptions:
     max_cycles: SM clock cycles after which it is given up, None for no limit. strict_barriers: a barrier that some
     threads have exited without reaching is an error. cooperative: all blocks have to be resident at once, as they must
     anyhow if the kernel uses the workspace of grid-wide barriers. checks: flags of `checks_of`. trace: what to record.
-    peers: arrays on other GPUs, as `MemorySystem.set_peers` takes them. mode: one of MODES.
+    mode: one of MODES.
     blocks: the only blocks that are run, by number; None for all. outputs: a sampled run executes the blocks that it
     does not time. replay: values that an earlier run of the launch has recorded need not be computed again.
-    window: what accesses of it are for L2. programmatic: it may begin when the one before it in its stream lets it.
+    window: address range whose accesses carry an L2 policy. programmatic: the launch may begin when the one before it
+    in its stream lets it. alone: nothing else is on the GPU meanwhile.
     traces: where a functional run's instructions are written for another simulator.
     """
 
@@ -44,9 +44,9 @@ class LaunchOptions:
     checks: int = 0
     progress: Progress | None = None
     trace: TraceOptions | None = None
-    peers: tuple[PeerRow, ...] = ()
     window: AccessWindow | None = None
     programmatic: bool = False
+    alone: bool = False
     mode: str = "detailed"
     blocks: tuple[int, ...] | None = None
     outputs: bool = False

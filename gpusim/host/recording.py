@@ -13,8 +13,12 @@ from collections.abc import Hashable
 import numpy as np
 
 from gpusim.config import GPUConfig
+from gpusim.engine.machine import aligned_bytes
+from gpusim.engine.sm.recording import CHUNK
 from gpusim.engine.state import layout as L
+from gpusim.errors import PoolExhausted
 from gpusim.host.sampling import communicates
+from gpusim.host.session import ReadyLaunch
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
 from isa import Program
@@ -64,6 +68,27 @@ def key_of(
         content.update(memory.view(each.address, each.nbytes).data)
     machine = config.shared.banks, config.shared.bank_bytes, config.gpu.warp_size, config.issue.reconvergence
     return program.sha256, program.symbol, launch.grid, launch.block, launch.shared_bytes, machine, content.digest()
+
+
+def recording_of(run: ReadyLaunch) -> Recording | None:
+    """The recording of a launch, made if it is not known yet; None if its values have to be computed each time."""
+    program, options, memory = run.program, run.options, run.session.memory
+    if options.trace is not None or options.checks or not replayable(program, run.lowered.code):
+        return None
+    key = key_of(program, run.launch, run.parameter_bytes, memory, run.session.config)
+    recording = known(key)
+    if recording is None:
+        words = aligned_bytes(8 * MOST_WORDS).view(np.int64)
+        words[0] = CHUNK
+        starts = np.zeros(run.launch.blocks * -(-run.launch.threads_per_block // 32), np.int64)
+        try:
+            with memory.unchanged():
+                executed, _ = run.run_untimed(recording=(words, starts, np.zeros(0, np.int64)))
+        except PoolExhausted:  # too long
+            return None
+        recording = words[: words[0]].copy(), starts, executed["counters"][:, LOOKED].copy()
+        keep(key, recording)
+    return recording
 
 
 def known(key: Hashable) -> Recording | None:

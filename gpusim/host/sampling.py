@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ from gpusim.config import GPUConfig
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
+from gpusim.host.session import ReadyLaunch
 from gpusim.results.record import Sampling
 from isa import Program
 from isa import microops as M
@@ -74,6 +75,47 @@ def communicates(program: Program, code: np.ndarray) -> bool:
 def is_cooperative(program: Program) -> bool:
     """Whether the kernel uses what blocks of a cooperative launch share."""
     return bool(reads_launch_value(program, launch_values(program.arch).environment + 4))
+
+
+class Sample:
+    """A sampled run: its blocks that are evidence are executed when it is made, then the run times `plan.chosen` under
+    the eyes of `watch`. plan: None if all blocks are timed, and `why`."""
+
+    def __init__(self, run: ReadyLaunch):
+        session = run.session
+        blocks, resident = run.launch.blocks, run.fits.blocks_per_sm * session.config.sm.count
+        self._run, self._blocks, self._resident = run, blocks, resident
+        self.plan: Plan | None = None
+        self.why = f"{blocks:,} blocks are few, of which the GPU holds {resident:,} at once"
+        if communicates(run.program, run.lowered.code):
+            self.why = "blocks may depend on what others do"
+            return
+        long, executed, each = False, {"host_seconds": 0.0}, np.zeros(0)
+        if parts := probes(blocks, resident):
+            with session.memory.unchanged():
+                executed, each = run.run_untimed(parts)
+            long = are_long(each, run.fits.blocks_per_sm, session.config)
+        self.plan = plan = Plan.of(blocks, resident, long)
+        if plan is None:
+            return
+        if not plan.long:
+            executed, each = run.run_untimed(plan.groups)
+        self._seconds, self._groups = executed["host_seconds"], each
+        system = session.engine.memory_system
+        footprint = session.memory.used_bytes // ms.LINE_BYTES * session.config.l2.partitions
+        self.watch = Watch(plan, system, footprint, lambda: run.run_untimed([plan.warm], system))
+
+    def outcome(self, timed: dict[str, Any], handed: np.ndarray) -> dict[str, Any]:
+        """What the record of the whole grid says; arguments as for `estimated`."""
+        plan, run = self.plan, self._run
+        if plan is None:
+            return timed | {"sampling": Sampling(self._blocks, self._blocks, self._resident, 0, 0.0, True, self.why)}
+        found = estimated(plan, self.watch, handed, timed, self._groups)
+        seconds = self._seconds + timed["host_seconds"]
+        if run.options.outputs and plan.others.size:
+            seconds += run.run_untimed([plan.others])[0]["host_seconds"]
+        sampling = replace(found["sampling"], outputs=run.options.outputs)
+        return found | {"sampling": sampling, "host_seconds": seconds}
 
 
 @dataclass(frozen=True)

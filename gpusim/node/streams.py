@@ -16,7 +16,7 @@ import simpy
 
 from gpusim.engine.device import Engine
 from gpusim.engine.grid import EndedWithAnother, Transfer
-from gpusim.engine.streams import KernelWork, StreamQueue
+from gpusim.engine.streams import KernelWork, StreamQueue, UntimedWork
 from gpusim.launch.device_array import DeviceArray
 from gpusim.node.result import Copy
 from gpusim.node.topology import Node
@@ -107,19 +107,19 @@ class StreamSet:
 
     def copy(
         self, queue: StreamQueue, nbytes: int, to_device: bool | None, pinned: bool, effect: Callable[[], Any]
-    ) -> CopyWork | KernelWork:
+    ) -> CopyWork | KernelWork | UntimedWork:
         """A copy between host and device, or within the device, which is a kernel of the driver's; `effect` moves the
         bytes. Of pageable memory the call returns when the host has done its part."""
         ends = {True: (self._memory, self.gpu), False: (self.gpu, self._memory), None: (self.gpu, self.gpu)}[to_device]
         return self.copy_between(queue, *ends, nbytes, pinned, effect)
 
-    def fill(self, queue: StreamQueue, nbytes: int, effect: Callable[[], Any]) -> CopyWork | KernelWork:
+    def fill(self, queue: StreamQueue, nbytes: int, effect: Callable[[], Any]) -> CopyWork | KernelWork | UntimedWork:
         """A fill, which reads nothing and so takes half as long as a copy within the device."""
         return self.copy(queue, nbytes // 2, None, True, effect)
 
     def copy_between(
         self, queue: StreamQueue, start: str, end: str, nbytes: int, pinned: bool, effect: Callable[[], Any]
-    ) -> CopyWork | KernelWork:
+    ) -> CopyWork | KernelWork | UntimedWork:
         """The same between two memories of the node, by name."""
         ends = start, end
         if start == end:

@@ -28,7 +28,7 @@ PROGRAM = """
     import gpusim.device
     count("gpusim.launch.module", "program_from_cubin")
     count("gpusim.host.lowering", "lower")
-    count("gpusim.host.run", "prepare_core")
+    count("gpusim.host.launch_run", "prepare_core")
     count("gpusim.engine.machine", "checked_code")
     count("isa.launch_values", "_read_of_bank_0")
 

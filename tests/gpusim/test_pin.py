@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 # Imported here, so that the tests inside do not bring up the engine once more.
-import gpusim.host.runner
+import gpusim.host.launch_run
 import gpusim.integrations.pin
 from gpusim.difference.recorded import recording_of
 from gpusim.integrations.pin import CYCLES
@@ -40,7 +40,7 @@ def run(pytester):
         pytester.makepyfile(test_mine=CASE + content)
         return pytester.runpytest_inprocess("-p", "no:gpusim-pin", "-p", "gpusim.integrations.pytest_pin", *options)
 
-    assert gpusim.host.runner and gpusim.integrations.pin and images
+    assert gpusim.host.launch_run and gpusim.integrations.pin and images
     return run
 
 

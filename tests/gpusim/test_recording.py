@@ -77,7 +77,7 @@ def test_other_banks_and_other_inputs_are_other_recordings():
 
 
 def test_a_recording_that_is_too_long_is_none(monkeypatch):
-    monkeypatch.setattr("gpusim.host.runner.MOST_WORDS", 256)
+    monkeypatch.setattr("gpusim.host.recording.MOST_WORDS", 256)
     replayed, unchanged = simulated("collatz/consecutive", True)
     assert counts(replayed) == counts(simulated("collatz/consecutive", False)[0])
     assert not recording._kept and unchanged

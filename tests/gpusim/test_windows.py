@@ -79,7 +79,7 @@ def assert_works_as_new(device, x, threads):
     """The next launches are right, and take the time that they take on a new device whose clock stands as this one's:
     caches are cold, queues idle."""
     other, same, _ = long_launch(threads)
-    other._machine.engine.env.run(until=device._machine.engine.env.now)
+    other._session.engine.env.run(until=device._session.engine.env.now)
     for _ in range(2):
         result, expected = (
             each.launch(add_one, 32, 128, (array,)) for each, array in ((device, x), (other, same))
@@ -195,11 +195,17 @@ def grids():
     def make(engine, kernel=add_one, blocks=4, **options):
         device, x, _ = long_launch(1)
         devices.append(device)  # whose memory the state works on
-        device._machine._engine = Taking(device.config)
+        device._session._engine = Taking(device.config)
         with pytest.raises(Taken) as taken:
             device.launch(kernel, blocks, 128, (x,))
-        (grid,) = taken.value.args
-        return Grid(engine.env, grid.prepare, grid.blocks, **options)
+        (run,) = taken.value.args
+
+        class Lent(Grid):
+            def prepare(self, seat):
+                run.prepare(seat)
+                self.state, self.host = run.state, run.host
+
+        return Lent(engine.env, run.launch.blocks, **options)
 
     return make
 
@@ -241,7 +247,7 @@ def test_what_stops_for_good_says_at_which_cycle_of_the_launch(grids, start, mon
 # --- slots -----------------------------------------------------------------------------------------------------------
 def test_slots_that_run_out_are_named(grids):
     made = grids(Engine(load_config("tiny")))
-    made.prepare(made, None)
+    made.prepare(None)
     state, grid = made.state, np.zeros(G_FIELDS, np.int64)
     fill(state, grid, np.zeros(C_FIELDS, np.int64), 0, np.arange(2), 256)
     with pytest.raises(RuntimeError, match="block slots ran out"):

@@ -50,7 +50,7 @@ def simulate(
         placed = {name: device.to_device(array) for name, array in launch.arrays(work).items()}
         area = launch.fill([each.address for each in placed.values()], _encode)
         described = Launch(program, launch.grid, launch.block, (), launch.shared_bytes)
-        result = device.run(device.modules.link(program), described, area)
+        result = device.submit(device.modules.link(program), described, area).result
         return result, {name: each.copy_to_host() for name, each in placed.items()}
 
 

@@ -64,7 +64,7 @@ def _launch(device: gpusim.Device, program: Program, case: Case, placed: Sequenc
     # Without the way back that `Device.launch` keeps in case of an error: some arrays are huge.
     bound = bind(program, placed, device.memory)
     launch = Launch(program, case.grid, case.block, tuple(placed), case.shared_bytes)
-    device.run(device.modules.link(program), launch, bound.parameter_bytes)
+    device.submit(device.modules.link(program), launch, bound.parameter_bytes).wait()
     bound.release()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import simpy
 
 import gpusim
+from gpusim.host.options import LaunchOptions
 from gpusim.launch import Launch
 from gpusim.node.streams import Event, Stream
 from gpusim.node.work import WaitWork
@@ -94,7 +95,9 @@ class SimulatedDriver:
         area = bytearray(max(each.offset + each.size for each in program.parameters))
         for each, value in zip(program.parameters, arguments, strict=True):
             area[each.offset : each.offset + each.size] = bytes(value)
-        self.device.run_in(stream, program, Launch(program, grid, threads, (), shared), bytes(area), programmatic)
+        options = LaunchOptions(strict_barriers=False, window=self.device.window, programmatic=programmatic)
+        what = program, Launch(program, grid, threads, (), shared), bytes(area)
+        self.device.submit(*what, options, stream)
 
 
 class SimulatedLab(Lab):

@@ -19,7 +19,7 @@ from gpusim.driver.objects import LoadedKernel
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work import launch_attributes as A
-from gpusim.driver.work.launches import LaunchCall, perform
+from gpusim.driver.work.launches import LaunchCall, begin
 from gpusim.driver.work.streams import DISABLE_TIMING, KERNEL, DeviceQueues, DriverStream, StreamWork
 from gpusim.launch import Dim3, Launch
 from gpusim.launch.occupancy import check_dimensions
@@ -82,7 +82,7 @@ class KernelLaunch(StreamWork):
         with self._refused():
             call = self._asked()
             try:
-                perform(driver.device, call, driver.log, driver.observers, driver.max_cycles)
+                begin(driver.device, call, driver.log, driver.observers, max_cycles=driver.max_cycles).wait()
             except errors.KernelError as error:
                 driver.context().failed = _failure(error)
                 return
@@ -95,7 +95,8 @@ class KernelLaunch(StreamWork):
             return False
         context = self.driver.context()
         with self._refused():
-            return queues.launch(stream, self._asked(), lambda error: setattr(context, "failed", _failure(error)))
+            queues.launch(stream, self._asked(), lambda error: setattr(context, "failed", _failure(error)))
+        return True
 
     def _asked(self) -> LaunchCall:
         """The launch, of which observers know."""

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 from gpusim import errors
 from gpusim.driver.codes import say
 from gpusim.driver.outputs.log import LaunchLog
+from gpusim.engine.streams import StreamQueue
+from gpusim.errors import LaunchError
+from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions
 from gpusim.launch import Launch
 from gpusim.launch.access_window import AccessWindow
 from gpusim.launch.memory import Allocation, DeviceMemory
@@ -24,6 +27,7 @@ from isa.errors import IsaError
 if TYPE_CHECKING:
     from gpusim.device import Device
     from gpusim.driver.objects import LoadedModule
+    from gpusim.host.launch_run import LaunchRun
     from gpusim.result import Result
 
 FINDINGS = (errors.DataRaceError, errors.UninitializedReadError, errors.SynchronizationError)
@@ -108,40 +112,61 @@ class Observer:
         """The program has ended."""
 
 
-def perform(
-    device: Device, call: LaunchCall, log: LaunchLog, observers: Sequence[Observer], max_cycles: int | None = None
-) -> None:
-    """Run a launch, note it and tell of it. Raises what `Device.run` raises, of which the user has been told if it is a
-    KernelError."""
-    for each in observers:
-        each.launching(call, device.now_cycles)
-    try:
-        followed = call.checks and _check(device, call, log, observers, max_cycles)
-        result = device.run(
-            call.program, call.launch, call.parameter_bytes, max_cycles=max_cycles, strict_barriers=False,
-            cooperative=call.cooperative, trace=call.trace, window=call.window,
-        )  # fmt: skip
-        if not followed:
+def begin(
+    device: Device,
+    call: LaunchCall,
+    log: LaunchLog,
+    observers: Sequence[Observer],
+    queue: StreamQueue | None = None,
+    max_cycles: int | None = None,
+) -> LaunchRun:
+    """Put a launch into a stream of the device, by default behind the work of all, and tell of it from then on. Of a
+    failure the user is told. Raises LaunchError, and IsaError if it cannot run."""
+    options = LaunchOptions(
+        max_cycles=max_cycles or DEFAULT_MAX_CYCLES,
+        strict_barriers=False,
+        cooperative=call.cooperative,
+        trace=call.trace,
+        window=call.window,
+        programmatic=call.programmatic,
+        alone=call.checks != 0,
+    )
+    checked = False
+
+    def started(run: LaunchRun) -> None:
+        nonlocal checked
+        for each in observers:
+            each.launching(call, run.start)
+        checked = bool(call.checks) and _check(device, call, log, observers, max_cycles)
+
+    def ended(run: LaunchRun) -> None:
+        if run.error is not None:
+            _tell_failure(device, call, log, observers, run.error)
+            return
+        if not checked:
             device.memory.know_all()
-    except errors.KernelError as error:
-        tell_failure(device, call, log, observers, error)
-        raise
+        result = run.result
+        log.add(call.symbol, result, call.number)
+        for each in observers:
+            each.launched(call, result, device.now_cycles)
+
+    try:
+        run = device.submit(call.program, call.launch, call.parameter_bytes, options, queue, listeners=(started, ended))
     except IsaError as error:
         for each in observers:
             each.failed(call, error, device.now_cycles)
         raise
-    log.add(call.symbol, result, call.number)
-    for each in observers:
-        each.launched(call, result, device.now_cycles)
+    log.number = call.number = max(log.number + 1, call.number)
+    return run
 
 
-def tell_failure(
+def _tell_failure(
     device: Device, call: LaunchCall, log: LaunchLog, observers: Sequence[Observer], error: Exception
 ) -> None:
     """Tell of what a launch has ended with."""
-    if isinstance(error, IsaError):
-        for each in observers:
-            each.failed(call, error, device.now_cycles)
+    known = error if isinstance(error, IsaError) else LaunchError("it ended with another")
+    for each in observers:
+        each.failed(call, known, device.now_cycles)
     if isinstance(error, errors.KernelError):
         log.add_failure(call.symbol, call.program, call.launch, call.number)
         say(told(call, error, device.memory))

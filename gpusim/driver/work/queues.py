@@ -16,7 +16,7 @@ from gpusim.device import Device
 from gpusim.driver.caller import caller
 from gpusim.driver.work import launch_attributes as A
 from gpusim.driver.work.branches import Branches
-from gpusim.driver.work.launches import LaunchCall
+from gpusim.driver.work.launches import LaunchCall, begin
 from gpusim.driver.work.passing import PassingTime, QueueOwner
 from gpusim.driver.work.stream_works import CallWork, EffectWork, LookWork
 from gpusim.driver.work.streams import (
@@ -28,8 +28,9 @@ from gpusim.driver.work.streams import (
     Graph,
     StreamWork,
 )
-from gpusim.driver.work.under_way import LaunchUnderWay
+from gpusim.engine.grid import EndedWithAnother
 from gpusim.engine.streams import KernelWork, StreamQueue
+from gpusim.host.launch_run import LaunchRun
 from gpusim.node.streams import Stream
 from gpusim.node.work import RecordWork, TimedWork, WaitWork
 
@@ -44,7 +45,7 @@ class WorkQueues(PassingTime):
         self._graphs: dict[Graph, Branches] = {}
         self._ends: dict[StreamQueue, simpy.Event] = {}  # of what was put there last
         self._waited: dict[tuple[StreamQueue, StreamQueue], simpy.Event] = {}  # by the first, for the second
-        self._launches: list[LaunchUnderWay] = []
+        self._launches: list[LaunchRun] = []
 
     @property
     def busy(self) -> bool:
@@ -163,24 +164,21 @@ class WorkQueues(PassingTime):
         self._waited[waiting, queue] = end
         return end
 
-    def launch(self, stream: DriverStream, call: LaunchCall, failed: Callable[[Exception], object]) -> bool:
-        """A launch; False if it has to have the GPU for itself. failed: called with what it has ended with. Raises
-        LaunchError."""
-        if call.checks or call.trace is not None:
-            return False
+    def launch(self, stream: DriverStream, call: LaunchCall, failed: Callable[[Exception], object]) -> None:
+        """A launch. failed: called with what it has ended with. Raises LaunchError."""
 
-        def ended(error: Exception | None) -> None:
-            self._launches.remove(begun)
-            if error is not None:
+        def ended(run: LaunchRun) -> None:
+            if run in self._launches:
+                self._launches.remove(run)
+            if run.error is not None and not isinstance(run.error, EndedWithAnother):
                 self._failed = True
-                failed(error)
+                failed(run.error)
 
-        driver = self._driver
-        begun = LaunchUnderWay(self._device, call, driver.log, driver.observers, ended)
-        queue = self.queue_of(stream)
-        self._ends[queue] = begun.begin(queue, driver.max_cycles)
-        self._launches.append(begun)
-        return True
+        driver, queue = self._driver, self.queue_of(stream)
+        run = begin(self._device, call, driver.log, driver.observers, queue, driver.max_cycles)
+        run.on_end.append(ended)
+        self._ends[queue] = run.done
+        self._launches.append(run)
 
     # many parameters: what a copy is, and who is to be told of it.
     def copy(

@@ -1,0 +1,78 @@
+"""How a launch fits on a GPU: blocks on an SM, local memory, and the parameters that the engine runs it with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.config import GPUConfig
+from gpusim.engine.parameters import VECTOR_BYTES, Memories, parameters
+from gpusim.engine.state import layout as L
+from gpusim.errors import LaunchError
+from gpusim.host.options import LaunchOptions
+from gpusim.launch import Launch
+from gpusim.launch.occupancy import Occupancy, check_cluster, check_dimensions, occupancy
+from isa import Program
+from isa.launch_values import launch_values, reads_launch_value
+from isa.lower import Lowered
+
+#: Local memory that CUDA gives every thread beyond what the compiler counted, for recursion and calls by pointer.
+_DEFAULT_STACK_BYTES = 1024
+#: CUDA programming guide, technical specifications per compute capability: 512 KB.
+_MOST_LOCAL_BYTES = 512 << 10
+
+
+def fit(config: GPUConfig, program: Program, launch: Launch, cooperative: bool) -> tuple[Occupancy, bool]:
+    """How the launch's blocks fill an SM, and whether all of them share a workspace. Raises LaunchError if the GPU does
+    not take them."""
+    check_dimensions(config, launch.grid, launch.block, program.name)
+    fits = occupancy(
+        config,
+        launch.threads_per_block,
+        program.registers,
+        program.static_shared_bytes,
+        launch.shared_bytes,
+        program.max_threads,
+        program.name,
+    )
+    if program.cluster is not None:
+        check_cluster(config, program.cluster, launch.grid, fits.blocks_per_sm, program.name)
+    together = cooperative or reads_launch_value(program, launch_values(program.arch).environment + 4)
+    if together and launch.blocks > fits.blocks_per_sm * config.sm.count:
+        raise LaunchError(
+            f"a cooperative launch of {launch.blocks:,} blocks, of which the GPU holds "
+            f"{fits.blocks_per_sm * config.sm.count:,} at once",
+            kernel=program.name,
+        )
+    return fits, together
+
+
+def engine_parameters(
+    config: GPUConfig,
+    program: Program,
+    launch: Launch,
+    lowered: Lowered,
+    fits: Occupancy,
+    memory_base: int,
+    options: LaunchOptions,
+) -> np.ndarray:
+    """The vector `State.par` of a launch. memory_base: where device memory begins."""
+    shared = program.static_shared_bytes + launch.shared_bytes
+    memories = Memories(program.shared_base, program.shared_base + shared, local_bytes(program), memory_base)
+    how = options.strict_barriers, program.cluster or (0, 0, 0), options.checks
+    par = parameters(config, launch, lowered, fits, memories, *how)
+    unit = config.sm.shared_unit_bytes  # in which %total_smem_size counts, says the PTX ISA
+    par[L.P_SHARED_SIZE] = program.shared_base + -(-shared // unit) * unit
+    return par
+
+
+def local_bytes(program: Program) -> int:
+    """Local memory per thread: the compiler's stack, rounded to 16 bytes, and room for calls it could not count."""
+    calls = program.once("calls", lambda: any(each.opcode in ("CALL", "BRX", "JMX") for each in program.instructions))
+    if program.local_bytes == 0 and not calls:
+        return 0
+    if not 0 <= program.local_bytes <= _MOST_LOCAL_BYTES:
+        raise LaunchError(
+            f"{program.local_bytes:,} bytes of local memory per thread, allowed at most {_MOST_LOCAL_BYTES:,}",
+            kernel=program.name,
+        )
+    return -(-program.local_bytes // VECTOR_BYTES) * VECTOR_BYTES + (_DEFAULT_STACK_BYTES if calls else 0)

@@ -1,0 +1,388 @@
+"""One launch, from the call to its record: the same object for every mode, every stream and every caller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import numpy as np
+import simpy
+
+from gpusim.engine.device import error_of
+from gpusim.engine.endless import NeverEnds
+from gpusim.engine.functional import run_functionally
+from gpusim.engine.grid import (
+    CyclesUsedUp,
+    EndedWithAnother,
+    Grid,
+    Host,
+    MachineStopped,
+    NothingMoves,
+    RunStopped,
+    Seat,
+)
+from gpusim.engine.machine import Spare, build_state, constant_banks, constant_lines
+from gpusim.engine.memory.system import MemorySystem, PeerRow
+from gpusim.engine.parameters import put_seat
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.code_cache import PROFILED
+from gpusim.engine.state.memory import COUNTERS, SECTOR_BYTES
+from gpusim.engine.state.parts import PartSampler
+from gpusim.engine.streams import StreamQueue
+from gpusim.engine.warm import prepare_core
+from gpusim.errors import LaunchError
+from gpusim.host.fault import caller, fault, never_ends, nothing_moves, out_of_cycles
+from gpusim.host.fitting import engine_parameters, fit, local_bytes
+from gpusim.host.lowering import lowered_once
+from gpusim.host.options import LaunchOptions
+from gpusim.host.recording import LOOKED, Recording, recording_of
+from gpusim.host.sampling import Sample
+from gpusim.host.session import GpuSession
+from gpusim.launch import Launch
+from gpusim.launch.arguments import BoundArguments
+from gpusim.launch.occupancy import check_architecture
+from gpusim.launch.program import place_arguments
+from gpusim.result import Result
+from gpusim.results.record import LaunchRecord
+from gpusim.tracing.accel_launch import AccelSimLaunch
+from gpusim.tracing.recorder import TraceRecorder
+from isa import Program
+from isa import microops as M
+from isa.demangle import short_name
+from isa.instruction import INSTRUCTION_BYTES
+
+#: What blocks of a cooperative launch share: a size and the grid's barrier (cooperative_groups.h).
+_WORKSPACE_BYTES = 64
+
+Listener = Callable[["LaunchRun"], object]
+
+
+class LaunchRun(Grid):
+    """A launch of a linked program whose arguments lie in the session's memory.
+
+    `submit` puts it into a stream. `on_start` are called when its turn has come, with memory as it is then, and
+    `on_end` when it has ended; then `record` is what it leaves behind, or `error` what has ended it, in the user's
+    terms. placed: its arguments, where NumPy arrays are to be copied back.
+
+    Raises LaunchError if the GPU does not take it, IsaError if the simulator cannot run it.
+    """
+
+    def __init__(
+        self,
+        session: GpuSession,
+        program: Program,
+        launch: Launch,
+        parameter_bytes: bytes,
+        options: LaunchOptions,
+        placed: BoundArguments | None = None,
+    ):
+        config = session.config
+        super().__init__(session.engine.env, launch.blocks, options.max_cycles, options.progress)
+        check_architecture(program.arch, config.gpu.arch, program.name)
+        self.session, self.program, self.launch, self.options = session, program, launch, options
+        self.parameter_bytes, self.placed = parameter_bytes, placed
+        self.on_start: list[Listener] = []
+        self.on_end: list[Listener] = []
+        self.record: LaunchRecord | None = None
+        self.error: Exception | None = None
+        self.lowered = lowered_once(program, config)
+        self.fits, self.together = fit(config, program, launch, options.cooperative)
+        self.par = engine_parameters(config, program, launch, self.lowered, self.fits, session.memory.base, options)
+        if options.mode != "functional" and session.engine.memory_system.has_run(program.sha256):
+            self.par[L.P_CONST_FAR] = config.constant.l2_latency_cycles
+        self.name = short_name(program.name)
+        self.untimed = options.mode == "functional"
+        apart = options.trace is not None or options.replay or options.mode == "sampled" or options.checks != 0
+        self.alone = bool(apart or options.alone or program.cluster or self.par[L.P_STACK])
+        self._peers: Sequence[PeerRow] = ()
+        self._workspace = 0
+        self._wait: Callable[[simpy.Event], object] = session.engine.wait
+
+    def submit(
+        self,
+        stream: StreamQueue | None = None,
+        submitted: int = 0,
+        wait: Callable[[simpy.Event], object] | None = None,
+    ) -> LaunchRun:
+        """Put it into a stream, by default that of those who name none, at a cycle that the host's clock shows. wait:
+        lets time pass until an event has happened, the engine's own way by default. Returns the run."""
+        if self.together:
+            self._workspace = self.session.memory.alloc(_WORKSPACE_BYTES, "grid workspace")
+        self._wait = wait or self._wait
+        self.done.callbacks.append(self._finish)
+        self.session.engine.submit(self, stream, submitted, self.options.programmatic)
+        return self
+
+    def run_now(self) -> None:
+        """Run it without time, beside whatever is on the GPU, and forget it. Raises what has ended it."""
+        try:
+            if self.together:
+                self._workspace = self.session.memory.alloc(_WORKSPACE_BYTES, "grid workspace")
+            self.execute()
+        finally:
+            self._release()
+
+    def set_peers(self, rows: Sequence[PeerRow]) -> None:
+        """Say which of its arrays lie on other GPUs, as `MemorySystem.set_peers` takes them; before it is submitted."""
+        self._peers, self.alone = rows, True
+
+    def wait(self) -> LaunchRecord:
+        """Let time pass until it has ended. Raises what has ended it, or an interrupt, which drops it."""
+        if self.record is None and self.error is None:
+            try:
+                with suppress(RunStopped):  # which is told in the user's terms
+                    self._wait(self.done)
+            finally:
+                self.drop()
+        if self.error is not None:
+            raise self.error
+        assert self.record is not None
+        return self.record
+
+    @property
+    def result(self) -> Result:
+        """What came out. Waits for the launch; raises what it has ended with."""
+        return Result(self.wait())
+
+    def drop(self) -> None:
+        """It will not come to its end, unless it has."""
+        self._release()
+        if self.record is None and self.error is None:
+            self.error = EndedWithAnother()
+            self._tell(self.on_end)
+
+    def _release(self) -> None:
+        """Give back what it holds."""
+        self.session.calls.flush()
+        if self._workspace:
+            self.session.memory.free(self._workspace)
+            self._workspace = 0
+        self.forget()
+
+    # --- what the engine calls ----------------------------------------------------------------------------------------
+
+    def prepare(self, seat: Seat | None) -> None:
+        """Its turn has come: everything but time is settled here."""
+        self._tell(self.on_start)
+        options, session = self.options, self.session
+        self.chosen = np.array(options.blocks) if options.blocks is not None else None
+        self.recording = recording_of(self) if options.replay else None
+        self.sample = Sample(self) if options.mode == "sampled" else None
+        if self.sample is not None and self.sample.plan is not None:
+            self.chosen, self.recorder = self.sample.plan.chosen, self.sample.watch
+        self._started = time.perf_counter()
+        self.trace_recorder = None
+        if options.trace is not None:
+            self.recorder = TraceRecorder(options.trace, session.config, self.launch, self.par)
+            self.trace_recorder = self.recorder
+        self.blocks = self.launch.blocks if self.chosen is None else len(self.chosen)
+        par = self.par.copy()
+        if seat is not None:
+            put_seat(par, session.config, self.fits, seat, constant_lines(par))
+        par[L.P_MODE] = L.TIMED if self.recording is None else L.REPLAYS
+        spare = session.spare if seat is None else Spare()
+        self.state = self._state(par, self.chosen, self.trace_recorder, spare, self.recording, seat)
+        self.compile_seconds = self._compiled(self.state, session.engine.memory_system.state, seat is not None)
+        self._bind_to_memory_system(seat)
+        self.host = self._host(self.state)
+        self._parts = PartSampler(self.state) if PROFILED else None
+        if self._parts is not None:
+            self._parts.start()
+
+    def execute(self) -> None:
+        """Its turn has come on a device without a clock: run it now."""
+        self._tell(self.on_start)
+        traces = self.options.traces
+        if traces is not None:
+            with traces.launch(self.program, self.launch, self.par, self.together) as taken:
+                self._executed, _ = self.run_untimed(recorder=taken)
+        else:
+            self._executed, _ = self.run_untimed()
+
+    def _finish(self, done: simpy.Event) -> None:
+        """It has ended."""
+        try:
+            with self._faults(self):
+                if not done.ok:
+                    done.defused = True
+                    raise error_of(done)
+            self.record = self._recorded(self._executed if self.untimed else self._timed())
+            if self.placed is not None:
+                self.session.modules.check_exception(self.program)
+                if not self.options.replay and (self.record.sampling is None or self.record.sampling.outputs):
+                    self.placed.copy_back()
+        except Exception as error:
+            self.record, self.error = None, error
+        self._release()
+        self._tell(self.on_end)
+
+    def _tell(self, listeners: list[Listener]) -> None:
+        for each in listeners:
+            each(self)
+
+    # --- without time -------------------------------------------------------------------------------------------------
+
+    def run_untimed(
+        self,
+        parts: Sequence[np.ndarray | None] = (None,),
+        system: MemorySystem | None = None,
+        recording: Recording | None = None,
+        recorder: AccelSimLaunch | None = None,
+    ) -> tuple[dict[str, Any], np.ndarray]:
+        """Run blocks without time, all together if they may wait for each other. parts: numbers of blocks, as many in
+        each, that are run one part after the other; None for all blocks. system: as for `run_functionally`. recording:
+        is filled. recorder: takes the log. Returns what the record says of that, and the counters of a block of each
+        part with numbers, in the mean."""
+        par = self.par.copy()
+        par[L.P_MODE] = L.FUNCTIONAL if system is None else L.KEEPS_REQUESTS
+        if recording is not None:
+            par[L.P_MODE] = L.RECORDS
+        # A timed run may be under way, with the memory that the session has to spare.
+        spare = self.session.spare if system is None else Spare()
+        state = self._state(par, None if parts[0] is None else parts[0].copy(), recorder, spare, recording, None)
+        preparing = self._compiled(state, None, False)
+        started = time.perf_counter()
+        each = []
+        for part in parts:
+            count = self.launch.blocks if part is None else len(part)
+            if part is not None:
+                state.chosen[:] = part
+            grid = Grid(simpy.Environment(), count, self.max_cycles, self.progress, recorder)
+            grid.state, grid.host = state, self._host(state)
+            with self._faults(grid):
+                run_functionally(grid, self.together and part is None, system)
+            if part is not None:
+                each.append(state.counters[:, :-1].sum(axis=0))
+        fields = {
+            **_counted(state),
+            "cycles": 0,
+            "memory": np.zeros(COUNTERS, np.int64),
+            "host_seconds": time.perf_counter() - started,
+            "host_threads": 1,
+            "compile_seconds": preparing,
+        }
+        return fields, np.diff(each, axis=0, prepend=0) / count if each else np.zeros(0)
+
+    # --- what both share ----------------------------------------------------------------------------------------------
+
+    def _timed(self) -> dict[str, Any]:
+        """What the record says of a run in time."""
+        seconds = time.perf_counter() - self._started - self.compile_seconds
+        shares = self._parts.stop() if self._parts is not None else {"SMs": 1.0}
+        counters, slice_sectors, channel_sectors = self.memory
+        cycles, trace = self.end - self.start, None
+        seen = _counted(self.state)
+        if self.recording is not None:
+            seen["counters"][:, LOOKED] = self.recording[2]
+        if self.trace_recorder is not None:
+            what = self.state, self.lowered, self.program, self.launch, self.session.config
+            trace = self.trace_recorder.finish(*what, self.start, cycles)
+        fields = {
+            **seen,
+            "cycles": cycles,
+            "memory": counters,
+            "slices": slice_sectors,
+            "channels": SECTOR_BYTES * channel_sectors,
+            "host_seconds": seconds,
+            "host_parts": {
+                **{part: share * self.seconds[0] for part, share in shares.items()},
+                "memory system": self.seconds[1],
+                "between windows": seconds - self.seconds[:2].sum(),
+            },
+            "host_threads": self.session.threads,
+            "compile_seconds": self.compile_seconds,
+            "trace": trace,
+        }
+        return fields if self.sample is None else self.sample.outcome(fields, self.state.handed - self.start)
+
+    def _recorded(self, outcome: dict[str, Any]) -> LaunchRecord:
+        what: dict[str, Any] = {"config": self.session.config, "program": self.program, "launch": self.launch}
+        return LaunchRecord(**what, occupancy=self.fits, code=self.lowered.code, mode=self.options.mode, **outcome)
+
+    def _compiled(self, state: L.State, memory_state: np.ndarray | None, shared: bool) -> float:
+        """Get the core ready for this code, unless it is known to be. Returns the seconds this took."""
+        started = time.perf_counter()
+        kind = memory_state is None, shared, bool(self.par[L.P_CLUSTER_BLOCKS]), bool(self.par[L.P_CHECKS])
+        self.lowered.once(("core is ready", *kind), lambda: prepare_core(state, memory_state, shared))
+        return time.perf_counter() - started
+
+    def _state(
+        self,
+        par: np.ndarray,
+        chosen: np.ndarray | None,
+        recorder: TraceRecorder | AccelSimLaunch | None,
+        spare: Spare,
+        recording: Recording | None,
+        seat: Seat | None,
+    ) -> L.State:
+        session, program, config = self.session, self.program, self.session.config
+        what = program, self.launch, self.parameter_bytes, local_bytes(program), config.sm.count, self._workspace
+        log = recorder.arrays if recorder is not None else None
+        try:
+            banks = constant_banks(*what)
+            where = session.memory, session.threads, spare
+            return build_state(par, self.lowered, banks, *where, log, chosen, recording, seat)
+        except MemoryError:
+            words = "the host has no room for the state of all resident threads"
+            raise LaunchError(words, kernel=program.name) from None
+
+    def _bind_to_memory_system(self, seat: Seat | None) -> None:
+        """Tell the memory system where the launch's arrays are, and load its code and constants through it."""
+        session, program = self.session, self.program
+        system = session.engine.memory_system
+        system.set_peers(self._peers or session.peers())
+        system.set_window(self.options.window)
+        if seat is None or seat.beside is None:
+            # Clusters go to the emptiest GPC wherever it is, and launches beside others to where there is room.
+            system.place(self.blocks if program.cluster is None and seat is None else session.config.sm.count)
+            self.state.sm[:, L.S_PARTITION] = system.partitions
+        constants = sum(len(content) for bank, content in program.constant_banks.items() if bank != 0)
+        system.fetch(program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
+
+    def _host(self, state: L.State) -> Host | None:
+        """What serves the kernel's calls of the host, if it has any."""
+        if not self.lowered.once("calls the host", lambda: M.OP_SYSCALL in state.code[:, M.COL_OP]):
+            return None
+        place = partial(caller, state, program=self.program, launch=self.launch)
+        return partial(self.session.calls.serve, place=place)
+
+    @contextmanager
+    def _faults(self, grid: Grid) -> Iterator[None]:
+        """Tell in the user's terms what ends a launch early."""
+        program, launch = self.program, self.launch
+        try:
+            yield
+        except MachineStopped as stopped:
+            raise fault(grid, stopped.sm, program, launch, self.session.memory) from None
+        except CyclesUsedUp:
+            raise out_of_cycles(grid, program, launch, self.options.max_cycles) from None
+        except NothingMoves:
+            raise nothing_moves(grid, program, launch) from None
+        except NeverEnds as found:
+            raise never_ends(grid, found.warp, program, launch) from None
+
+
+def session_run(
+    session: GpuSession, program: Program, launch: Launch, options: LaunchOptions, copy_back: bool = True
+) -> LaunchRun:
+    """A launch on a session of its own: its arguments are placed, then the program is linked behind them, since a
+    program's variables must not move the arguments to other L2 slices: a kernel is loaded lazily."""
+    placed = place_arguments(program, launch, session.memory)
+    if options.traces is not None:
+        options.traces.arguments(placed)
+    linked = session.modules.link(program)
+    return LaunchRun(session, linked, launch, placed.parameter_bytes, options, placed if copy_back else None)
+
+
+def _counted(state: L.State) -> dict[str, np.ndarray]:
+    """What SMs have counted."""
+    return {
+        "counters": state.counters[0, :-1] if len(state.counters) == 1 else state.counters[:, :-1].sum(axis=0),
+        "sm_active_cycles": state.sm[:, L.S_ACTIVE_CYCLES].copy(),
+        "sm_warp_cycles": state.sm[:, L.S_WARP_CYCLES].copy(),
+        "sm_issued": state.sm[:, L.S_ISSUED].copy(),
+        "sm_blocks": state.sm[:, L.S_LAUNCHED].copy(),
+    }
