@@ -34,7 +34,7 @@ from gpusim.node.peer import rows_from
 from gpusim.node.streams import Event, PinnedArray, Stream, StreamedArray, StreamSet
 from gpusim.node.timeline import StreamTimeline
 from gpusim.tracing.accel_sim import AccelSimTraces
-from gpusim.tracing.options import TraceOptions
+from gpusim.tracing.recording import TraceOptions
 from isa import Program
 
 

@@ -18,7 +18,7 @@ from gpusim.node import Node, load_node
 from gpusim.node.peer import peer_rows, without_peers
 from gpusim.result import Result
 from gpusim.tracing.accel_sim import AccelSimTraces
-from gpusim.tracing.options import TraceOptions
+from gpusim.tracing.recording import TraceOptions
 
 
 # many parameters: it is the call that users make, and each has a name of its own.

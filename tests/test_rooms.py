@@ -40,11 +40,11 @@ MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
 MOST_LINES_OF = {
     "gpusim": 1_030,
-    "gpusim.beside": 550,
+    "gpusim.beside": 510,
     "gpusim.bound": 1_672,
     "gpusim.cli": 3_467,
-    "gpusim.collectives": 1_192,
-    "gpusim.config": 1_599,
+    "gpusim.collectives": 1_191,
+    "gpusim.config": 1_579,
     "gpusim.difference": 1_104,
     "gpusim.driver": 12_237,
     "gpusim.engine": 19_510,
@@ -59,7 +59,7 @@ MOST_LINES_OF = {
     "gpusim.plot": 2_304,
     "gpusim.report_html": 1_055,
     "gpusim.results": 3_460,
-    "gpusim.tracing": 1_696,
+    "gpusim.tracing": 1_672,
     "gpusim.workload": 376,
     "isa": 7_470,
     "programs": 5_951,

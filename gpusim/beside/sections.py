@@ -1,4 +1,4 @@
-"""What a systolic accelerator and a CPU are: every key, what it means, its unit (in the name) and its range.
+"""A systolic accelerator and a CPU: every key, its meaning, its unit (in the name) and its range.
 
 Files are read as those of GPUs are (`gpusim/config/load.py`): no defaults, a source for each value. Cycles are of the
 machine's own clock.
@@ -17,7 +17,7 @@ from gpusim.config.sections import Count, Cycles, Rate, Section, _doc
 
 
 class Chip(Section):
-    """What the machine is called, and its clock."""
+    """Name and clock of the machine."""
 
     name: str = Field(min_length=1, description="name of the product")
     clock_mhz: Count = _doc("clock of the matrix units or cores")
@@ -36,7 +36,7 @@ class MatrixUnits(Section):
 
 
 class OnChip(Section):
-    """What the chip holds."""
+    """Contents of the chip."""
 
     buffer_bytes: Count = _doc("inputs and results, put there by software")
     weight_tiles: Count = _doc("tiles of weights that wait in front of each array")

@@ -79,8 +79,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def new(options: argparse.Namespace) -> int:
-    from gpusim.config.create import new_file
-    from gpusim.config.schema import FILE_NAME
+    from gpusim.config.create import FILE_NAME, new_file
 
     stem = re.sub(r"[^a-z0-9_.-]+", "-", options.name.lower()).strip("-.")
     if not stem and options.output is None:
@@ -123,6 +122,6 @@ def derived_json(rows: tuple[DerivedValue, ...]) -> dict[str, dict[str, Any]]:
 
 
 def _schema_text() -> str:
-    from gpusim.config.schema import config_schema
+    from gpusim.config.create import config_schema
 
     return json.dumps(config_schema(), indent=1) + "\n"

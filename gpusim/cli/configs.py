@@ -69,7 +69,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def list_names(options: argparse.Namespace) -> int:
     from gpusim.config import load_config, shipped_names
-    from gpusim.config.provenance import KINDS, provenance
+    from gpusim.config.create import KINDS, provenance
 
     rows = {name: (load_config(name).gpu, provenance(name)) for name in shipped_names()}
     if options.json:

@@ -1,4 +1,4 @@
-"""Which algorithm, protocol and channels NCCL takes for a call, and how it cuts the data.
+"""The algorithm, protocol and channels that NCCL takes for a call, and its cuts of the data.
 
 NCCL predicts a time for each algorithm and protocol, a latency plus bytes over a bandwidth, and takes the least; then
 it takes as many channels (thread blocks) as have work enough. The constants and rules are those of NCCL 2.28.9
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpusim.collectives.names import ALGORITHMS, NAMES, PROTOCOLS, CollectiveError
+from gpusim.collectives.timing import ALGORITHMS, NAMES, PROTOCOLS, CollectiveError
 
 STEPS = 8
 """Slots of the buffer between two ranks of a channel."""
@@ -61,7 +61,7 @@ _P2P_PART_BYTES = 4 << 10
 
 @dataclass(frozen=True)
 class Choice:
-    """How a call is carried out.
+    """The plan of a call.
 
     channels: thread blocks of each rank, each with a part of the data; `parts` are the bytes of each one's part (of the
     whole buffer for all-reduce, broadcast, reduce; of one rank's piece otherwise).
@@ -84,7 +84,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Communicator:
-    """What NCCL knows of a group of ranks.
+    """A group of ranks, as NCCL knows it.
 
     ranks; machines: hosts among them; capability: of the GPUs, as 90; channels: rings that the topology search found,
     each counted as often as it is used; channel_gb_s: bandwidth that the search gave each ring before it was doubled.
@@ -160,7 +160,7 @@ def choose(
     name: str, nbytes: int, group: Communicator, algorithm: str | None = None, protocol: str | None = None,
     channels: int | None = None,
 ) -> Choice:  # fmt: skip
-    """What NCCL does for a call of `nbytes` (the larger of a rank's send and receive buffers); what is given is kept.
+    """NCCL's plan of a call of `nbytes` (the larger of a rank's send and receive buffers); what is given is kept.
 
     Raises CollectiveError for an algorithm that the collective does not have.
     """

@@ -213,7 +213,7 @@ def _hand_over(m: CollectiveMachine, a: int, time: float) -> None:
 
 @compiled
 def _behind(m: CollectiveMachine, first: int, end: int, time: float) -> float:
-    """When what is on some links now has passed."""
+    """Microsecond at which the data on some links now has passed."""
     for p in range(first, end):
         time = max(time, m.link[m.path[p], L_FREE])
     return time

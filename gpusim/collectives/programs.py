@@ -1,4 +1,4 @@
-"""What each block of each rank does, slice by slice: the programs that the machine times.
+"""Work of each block of each rank, slice by slice: the programs that the machine times.
 
 A block (an actor) runs a table of operations, one after the other. An operation may wait for a slice from some of its
 sources, combine it with the rank's own input, write the rank's output and hand the slice on to some of its
@@ -47,7 +47,7 @@ class CollectivePlan:
         return len(self.rank) - 1
 
     def connect(self, start: int, end: int) -> None:
-        """What `start` sends next is the next thing that `end` receives."""
+        """Connect two blocks: what `start` sends next is the next thing that `end` receives."""
         self.destinations[start].append(len(self.connections))
         self.sources[end].append(len(self.connections))
         self.connections.append((start, end))
@@ -86,7 +86,7 @@ def _ring_steps(name: str, ranks: int, place: int) -> list[_Step]:
 
 
 def _sizes(size: int, protocol: str, slices: int, step_bytes: int) -> list[int]:
-    """How a chunk is cut into slices."""
+    """Slices of a chunk."""
     granule = GRANULE_BYTES[protocol]
     if granule:
         return [min(granule, size - at) for at in range(0, size, granule)] or [0]

@@ -1,4 +1,4 @@
-"""What a simulated collective took, and which link held it up."""
+"""The time of a simulated collective, and the link that held it up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LinkUse:
 
 @dataclass(frozen=True)
 class Step:
-    """What one block did with one slice: microseconds from when it could begin until it was handed on."""
+    """One block's work on one slice: microseconds from when it could begin until it was handed on."""
 
     rank: int
     channel: int

@@ -14,9 +14,8 @@ from gpusim.collectives import choice as C
 from gpusim.collectives import machine as M
 from gpusim.collectives import programs
 from gpusim.collectives.group import RankGroup, group_of
-from gpusim.collectives.names import ALGORITHMS, PROTOCOLS, CollectiveError
 from gpusim.collectives.result import CollectiveResult, LinkUse, Step
-from gpusim.collectives.timing import Timing, timing
+from gpusim.collectives.timing import ALGORITHMS, PROTOCOLS, CollectiveError, Timing, timing
 from gpusim.node import Node, load_node
 
 _BINS = 200

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gpusim.errors import SimulationError
+
 #: Bytes on a link for each byte of data: LL sends a flag beside every four bytes, LL128 eight bytes of flag in 128.
 WIRE = {"LL": 2.0, "LL128": 128 / 120, "Simple": 1.0}
 #: Data that the threads of a block pass on together with protocols whose flags lie beside the data: 8 bytes of each of
@@ -39,3 +41,12 @@ def timing() -> Timing:
     values = {section: {key: leaf["value"] for key, leaf in table.items()} for section, table in tree.items()}
     sources = {f"{section}.{key}": leaf["source"] for section, table in tree.items() for key, leaf in table.items()}
     return Timing(values, sources)
+
+
+NAMES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv")
+ALGORITHMS = ("tree", "ring")
+PROTOCOLS = ("LL", "LL128", "Simple")
+
+
+class CollectiveError(SimulationError):
+    """A collective that no group of ranks can carry out: a wrong name, sizes that cannot be shared."""

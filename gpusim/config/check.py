@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, and what is physically suspicious about one that is not wrong.
+"""Errors of a configuration, and physical suspicions about one without errors.
 
 Errors are what `load_config` refuses. Warnings are judgements: values that a simulation takes, but that no GPU of the
 kind has, or that contradict others. Each names its key, the value, and what it was held against.
@@ -64,7 +64,7 @@ def check(config: str | Path, overrides: Iterable[str] | None = None) -> Report:
 
 
 def suspicious(config: GPUConfig) -> tuple[Warned, ...]:
-    """What a configuration says that no GPU of its kind does, or that contradicts itself."""
+    """Suspicious values: no GPU of the kind has them, or they contradict each other."""
     return tuple(each for rule in _RULES for each in rule(config))
 
 

@@ -1,19 +1,21 @@
-"""A new configuration file: a base, what differs from it, and comments that say what each value means."""
+"""Configuration files from outside: a new one with comments, the JSON schema of all, and counts of their sources."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from gpusim.config.keys import toml_value
-from gpusim.config.load import diff, load_config, shipped_names
-from gpusim.config.models import describe_keys
-from gpusim.config.schema import FILE_NAME
+from gpusim.config.keys import toml_value, unit_of
+from gpusim.config.load import diff, load_config, own_sources, shipped_names
+from gpusim.config.models import GPUConfig, describe_keys
 from gpusim.errors import ConfigError
 
 _OFTEN = ("sm.count", "l2.bytes", "dram.bandwidth_gb_s", "dram.channels")
-"""What a file that changes nothing yet offers, commented out."""
+"""Keys that a new file offers, commented out."""
 
 
 def new_file(name: str, base: str, overrides: Iterable[str], path: Path) -> str:
@@ -48,3 +50,97 @@ def _base_from(base: str, path: Path) -> str:
     if base in shipped_names():
         return base
     return Path(os.path.relpath(Path(base).expanduser().resolve(), path.resolve().parent)).as_posix()
+
+
+FILE_NAME = "gpusim.schema.json"
+"""Name of the file that `#:schema` in a configuration points to."""
+
+
+def config_schema() -> dict[str, Any]:
+    """JSON schema (draft 7) of a configuration file."""
+    models = GPUConfig.model_json_schema()
+    properties = _sections(models, models["$defs"], "")
+    base = {
+        "description": "configuration that gives every value not listed here: a shipped name, or a path "
+        "relative to this file",
+        "anyOf": [{"enum": list(shipped_names())}, {"type": "string", "minLength": 1}],
+    }
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "gpusim configuration",
+        "description": "A GPU that gpusim simulates: a base and what differs from it. Times are SM clock cycles.",
+        "type": "object",
+        "properties": {"base": base, **properties},
+        "additionalProperties": False,
+    }
+
+
+def _sections(model: dict[str, Any], definitions: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Properties of a model: tables for its sections, `_value` for what is a value."""
+    found: dict[str, Any] = {}
+    for name, each in model["properties"].items():
+        part = definitions.get(_reference(each), {})
+        if "properties" in part:
+            text = each.get("description") or part.get("description", "")
+            found[name] = {
+                "description": " ".join(text.split()),
+                "type": "object",
+                "properties": _sections(part, definitions, f"{prefix}{name}."),
+                "additionalProperties": False,
+            }
+        else:
+            found[name] = _value(each, f"{prefix}{name}")
+    return found
+
+
+def _reference(each: dict[str, Any]) -> str:
+    # A section with a description of its own is wrapped in `allOf` by some versions of pydantic.
+    inner = each.get("allOf", [each])[0]
+    return str(inner.get("$ref", "")).rpartition("/")[2]
+
+
+def _value(each: dict[str, Any], key: str) -> dict[str, Any]:
+    """A value, plain or with its source."""
+    plain = {name: part for name, part in each.items() if name not in ("title", "description")}
+    if "prefixItems" in plain:  # draft 7 has it under `items`
+        plain["items"] = plain.pop("prefixItems")
+        plain["additionalItems"] = False
+    unit = unit_of(key)
+    text = each.get("description", "")
+    with_source = {
+        "type": "object",
+        "properties": {
+            "value": plain,
+            "source": {
+                "type": "string",
+                "pattern": r"\S",
+                "description": "where the value comes from, such as 'spec: data sheet'",
+            },
+        },
+        "required": ["value"],
+        "additionalProperties": False,
+    }
+    return {"description": f"{text} [{unit}]" if unit else text, "anyOf": [plain, with_source]}
+
+
+KINDS = ("spec", "microbenchmark", "reported", "fitted", "assumed")
+"""First words of sources; h200.toml says what each means."""
+
+
+@dataclass(frozen=True)
+class SourceCounts:
+    """own: how many values the file itself gives, by kind of source. base: what gives the others. inherited: how many
+    these are; their sources speak of the base, so for this GPU they are assumptions unless the base's are specified for
+    both."""
+
+    own: dict[str, int]
+    base: str | None
+    inherited: int
+
+
+def provenance(config: str | Path) -> SourceCounts:
+    """Count the sources of a file's own values. Raises ConfigError for a file that cannot be read."""
+    sources, base = own_sources(config)
+    counts = Counter(source.partition(":")[0] for source in sources.values())
+    own = {kind: counts.pop(kind, 0) for kind in KINDS} | dict(counts)
+    return SourceCounts(own, base, len(describe_keys()) - len(sources))

@@ -1,4 +1,4 @@
-"""What follows from a configuration: peak rates, bandwidths, ridge points, occupancy limits, balance.
+"""Numbers that follow from a configuration: peak rates, bandwidths, ridge points, occupancy limits, balance.
 
 One place for each of these numbers: the roofline, the report and `gpusim config` take them from here. All are upper
 bounds by arithmetic on the configuration's values, not predictions.

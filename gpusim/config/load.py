@@ -52,7 +52,7 @@ _REASONS = {
     "bool_type": "must be true or false",
     **dict.fromkeys(("missing", "too_long"), "must have three components"),
 }
-"""What is wrong, by pydantic's name for it; `of` is the unit."""
+"""The complaint, by pydantic's name for it; `of` is the unit."""
 
 
 def shipped_names() -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def load_collecting(config: str | Path, overrides: Overrides = None) -> tuple[GP
 
 
 def own_sources(config: str | Path) -> tuple[dict[str, str], str | None]:
-    """What a file itself says, without its base: {dotted key: source}, and the base it names."""
+    """Sources of a file itself, without its base: {dotted key: source}, and the base it names."""
     tree = _parse(_find(config, None, GPU))
     base = tree.pop("base", None)
     reader = _Reader(GPU)

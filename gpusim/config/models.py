@@ -18,7 +18,7 @@ class Described(sections.Section):
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def source(self, key: str) -> str:
-        """Where the value of a dotted key comes from: 'spec: ...', 'microbenchmark: ...', 'fitted: ...',
+        """Source of the value of a dotted key: 'spec: ...', 'microbenchmark: ...', 'fitted: ...',
         'assumed: ...', 'user' or 'override'. Raises ConfigError for a key that does not exist."""
         if key not in self._sources:
             raise unknown(key, dict(describe(type(self))))
@@ -74,7 +74,7 @@ class GPUConfig(Described):
 
     @property
     def dram_miss_cycles(self) -> float:
-        """What an L2 miss adds to a hit in the same partition: idle memory, no open row."""
+        """Cycles that an L2 miss adds to a hit in the same partition: idle memory, no open row."""
         return self.dram.latency_cycles - self.l2.latency_near_cycles - self.l2.mean_fabric_latency_cycles
 
     @property

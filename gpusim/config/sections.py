@@ -64,7 +64,7 @@ class Section(BaseModel):
 
 
 class Gpu(Section):
-    """What the device is called and the clock that all cycles count."""
+    """Name of the device, and the clock that all cycles count."""
 
     name: str = Field(min_length=1, description="name of the product")
     arch: str = Field(pattern=r"^sm_\d+[af]?$", description="architecture that programs are compiled for")
@@ -73,7 +73,7 @@ class Gpu(Section):
 
 
 class Sm(Section):
-    """How many SMs there are and what one holds (registers are 32 bits wide)."""
+    """Number of SMs and contents of one (registers are 32 bits wide)."""
 
     count: Count = _doc("SMs that are enabled")
     gpcs: Gpcs = _doc("graphics processing clusters that the SMs are divided among; a thread block cluster lies in one")
@@ -202,7 +202,7 @@ class Pipes(Section):
 
 
 class MemoryInstruction(Section):
-    """What all instructions of the memory pipe share, from issue to the unit that serves them."""
+    """Times that all instructions of the memory pipe share, from issue to the unit that serves them."""
 
     queue_depth: QueueDepth = _doc("memory instructions that wait per sub-partition")
     store_queue_depth: QueueDepth = _doc("of those, stores at most")
@@ -442,7 +442,7 @@ class L2(Section):
 
     @property
     def persisting_max_bytes(self) -> int:
-        """What can be set aside for persisting accesses."""
+        """Bytes that can be set aside for persisting accesses."""
         return round(self.persisting_share * self.bytes)
 
     def set_aside_ways(self, nbytes: int) -> int:
@@ -461,12 +461,12 @@ class L2(Section):
 
     @property
     def fabric_latency_cycles(self) -> int:
-        """What the other partition adds to a load."""
+        """Cycles that the other partition adds to a load."""
         return self.latency_far_cycles - self.latency_near_cycles
 
     @property
     def mean_fabric_latency_cycles(self) -> float:
-        """What the fabric adds to a load in the mean over all lines, of which one partition holds its share."""
+        """Cycles that the fabric adds to a load in the mean over all lines, of which one partition holds its share."""
         return self.fabric_latency_cycles * (self.partitions - 1) / self.partitions
 
 
@@ -503,7 +503,7 @@ class Dram(Section):
 
 
 class LaunchTiming(Section):
-    """What a launch costs outside the SMs, how blocks reach them, and the largest grid."""
+    """Costs of a launch outside the SMs, the way of blocks to them, and the largest grid."""
 
     overhead_cycles: Cycles = _doc("cycles of a launch in which no SM is active")
     fill_interval_cycles: Rate = _doc("between two of the first blocks handed out, over the whole GPU")
@@ -535,7 +535,7 @@ Picojoules = tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]]
 
 
 class Energy(Section):
-    """What a board takes (gpusim/results/energy.py, docs/energy.md). Of an event, in pJ: [with operands that stay as
+    """Energy of a board (gpusim/results/energy.py, docs/energy.md). Of an event, in pJ: [with operands that stay as
     they are, what random ones add]."""
 
     clock_mhz: Count = _doc("SM clock at which the energies hold")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gpusim.errors import CheckError, ModeError, did_you_mean
 from gpusim.launch.access_window import AccessWindow
 from gpusim.tracing.accel_sim import AccelSimTraces
-from gpusim.tracing.options import TraceOptions
+from gpusim.tracing.recording import TraceOptions
 
 #: What `check` may name, after compute-sanitizer's tools; memcheck is always on.
 CHECKS = {"memcheck": 0, "initcheck": 1, "racecheck": 2, "synccheck": 4}

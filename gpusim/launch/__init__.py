@@ -1,4 +1,4 @@
-"""What is run and where its data lies.
+"""A launch and its data.
 
 Read `launch` and `cuda` (one launch, described without any machine), `arena`, `memory` and `device_array` (device
 memory), `signatures` and `arguments` (a kernel's parameters), `program` (both for one launch), `module` (a loaded

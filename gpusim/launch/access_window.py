@@ -13,7 +13,7 @@ PROPERTIES = ("normal", "streaming", "persisting")
 
 @dataclass(frozen=True)
 class AccessWindow:
-    """What accesses to addresses of a window are for L2.
+    """The treatment by L2 of accesses to a window of addresses.
 
     address, nbytes: the window. hit_ratio: share of its lines, 0 to 1, whose accesses have the property `hit`; the
     others have `miss`. Which lines these are is a hash of their addresses. Both are names of PROPERTIES; `miss` is not

@@ -124,7 +124,7 @@ class SharedPieces:
         self._free: dict[int, list[int]] = {}
 
     def take(self, nbytes: int) -> int:
-        """Where a piece begins in the file."""
+        """Offset of a piece in the file."""
         if self._free.get(nbytes):
             return self._free[nbytes].pop()
         start, self._end = self._end, self._end + nbytes
@@ -154,7 +154,7 @@ def _map(address: int, nbytes: int, flags: int, file: int, start: int = 0) -> bo
 
 
 def _can_keep() -> bool:
-    """Whether the host tells written pages, and promises more memory than it has."""
+    """True if the host tells written pages, and promises more memory than it has."""
     try:
         return hasattr(os, "memfd_create") and os.access(_PAGEMAP, os.R_OK) and _OVERCOMMIT.read_text().strip() != "2"
     except OSError:

@@ -34,7 +34,7 @@ class CudaSource:
 
     @property
     def path(self) -> Path:
-        """Where the source is."""
+        """Path of the source."""
         return Path(sys.modules[self.module].__file__ or "").resolve().parent / self.file
 
 

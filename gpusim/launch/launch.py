@@ -1,4 +1,4 @@
-"""What to run: one kernel launch, described without any GPU, compiler or simulator.
+"""One kernel launch, described without any GPU, compiler or simulator.
 
 `gpusim/__init__.py` is lazy (it imports its heavy parts on first use), so `import gpusim.launch` needs
 nothing but the standard library. That lets `programs` and `validate` describe launches on a machine that has

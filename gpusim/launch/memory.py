@@ -39,7 +39,7 @@ _ALSO_NEAR = 4
 """An address between two allocations is told by both unless one is so many times as far away as the other."""
 
 UNIFIED_BASE = 0x1000_0000_0000
-"""Where a unified arena is put if nothing lies there, so that addresses, and with them L2 slices, are the same in every
+"""Address of a unified arena if nothing lies there, so that addresses, and with them L2 slices, are the same in every
 process: below the places of position-independent programs, their heaps and libraries on Linux, because compiled code
 wants indices from the arena's start that are not negative."""
 
@@ -60,7 +60,7 @@ class Allocation:
 
 
 class MemoryTables(NamedTuple):
-    """What compiled code needs to check and serve an access: if a range holds it, `arena[address - base]`."""
+    """Ranges by which compiled code checks an access, and the arena that serves it as `arena[address - base]`."""
 
     starts: np.ndarray
     """int64[n], first address of each live allocation, ascending."""
@@ -123,7 +123,7 @@ class DeviceMemory:
 
     @property
     def shared_range(self) -> tuple[int, int, int]:
-        """Where another process may map the bytes too, if memory is `unified`: address, size, file."""
+        """Place from which another process may map the bytes, if memory is `unified`: address, size, file."""
         return self._contents.address, self._arena.size, self._contents.file
 
     @property
@@ -133,7 +133,7 @@ class DeviceMemory:
 
     @property
     def next_address(self) -> int:
-        """Where the next allocation goes as long as there are addresses that were never used."""
+        """Address of the next allocation as long as there are addresses that were never used."""
         return self._next
 
     @next_address.setter
@@ -170,7 +170,7 @@ class DeviceMemory:
         return address
 
     def shares(self, other: DeviceMemory) -> bool:
-        """Whether another one's addresses are valid here."""
+        """True if another one's addresses are valid here."""
         return self._live is other._live
 
     def by_gpu(self) -> list[tuple[int, int, int]]:
@@ -345,7 +345,7 @@ class DeviceMemory:
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """What happens inside is undone at the end, to contents and allocations; only of which bytes have contents is
+        """Undo at the end what happens inside, to contents and allocations; only of which bytes have contents is
         remembered what a run that ended well has found."""
         found = {}
         try:
@@ -366,7 +366,7 @@ class DeviceMemory:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """What is written inside is undone at the end."""
+        """Undo at the end what is written inside."""
         before = [(each.address, self.view(each.address, each.nbytes).copy()) for each in self.allocations]
         try:
             yield
@@ -382,7 +382,7 @@ class DeviceMemory:
             yield self._unknown[offset : offset + nbytes]
 
     def describe(self, address: int, size: int = 1) -> str:
-        """What lies at or nearest to `address`, in words: "4 bytes past the end of 'c' (40,000 bytes)"."""
+        """The allocation at or nearest to `address`, in words: "4 bytes past the end of 'c' (40,000 bytes)"."""
         if 0 <= address < GUARD_BYTES:
             return "a null pointer" + (f" plus {address:,} bytes" if address else "")
         if not self.is_inside(address):
@@ -414,7 +414,7 @@ class DeviceMemory:
         return np.ndarray(shape, dtype, buffer=self._arena, offset=address - self.base, strides=strides)
 
     def is_inside(self, address: int) -> bool:
-        """Whether an address is of the device's own memory; host memory that was adopted is not."""
+        """True if an address is of the device's own memory; host memory that was adopted is not."""
         return self.base <= address < self.base + self._arena.size
 
     def _bytes(self, address: int, nbytes: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Which GPU takes a launch, how many of its blocks fit on an SM, and what is left of the unified memory as L1.
+"""Occupancy: GPUs that take a launch, its blocks on an SM, and the rest of the unified memory, which is L1.
 
 The rules are the vendor's: the occupancy section of the CUDA programming guide, the occupancy calculator's
 allocation units for compute capabilities 8.0 and 9.0, and the shared memory sizes of the Ampere and Hopper
@@ -28,7 +28,7 @@ _ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)$")
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """What one SM holds of a launch.
+    """The part of a launch that one SM holds.
 
     limits: blocks per SM that each resource alone would allow: 'warps', 'threads', 'blocks', 'registers',
     'shared'. limiters: the resources whose limit is the smallest.

@@ -64,7 +64,7 @@ def scalar_dtype(type_: Any) -> np.dtype | None:
 
 
 def kind_of(value: Any) -> str:
-    """What `value` is, in words for an error message."""
+    """Type of `value`, in words for an error message."""
     if isinstance(value, (np.ndarray, DeviceArray)):
         return f"an array of {value.dtype} with {value.ndim} dimension{'' if value.ndim == 1 else 's'}"
     if isinstance(value, np.generic):
@@ -73,7 +73,7 @@ def kind_of(value: Any) -> str:
 
 
 def _passable(type_: Any) -> bool:
-    """Whether a kernel can take an argument of a Numba type."""
+    """True if a kernel can take an argument of a Numba type."""
     from numba.core import types
 
     if isinstance(type_, types.BaseTuple):  # type: ignore[attr-defined]

@@ -120,7 +120,7 @@ def _words(
     interleave: str,
     promotion: int,
 ) -> np.ndarray:
-    """What a map says of the tensor, and the distances of elements."""
+    """Shape of the tensor of a map, and the distances of elements."""
     rank = len(shape)
     steps = list(element_strides or [1] * rank)
     if nan_fill and dtype.startswith(("int", "uint")):

@@ -1,4 +1,4 @@
-"""What collectives and transfers between two GPUs take, each simulated once."""
+"""Times of collectives and of transfers between two GPUs, each simulated once."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Sms:
             yield from self._in_turns(time_us / -(-blocks // self.count), blocks, demand, persistent)
 
     def _slower(self, demand: float) -> float:
-        """How much less than a kernel's demand of bandwidth there is."""
+        """Factor by which the bandwidth falls short of the kernels' demand."""
         left = max(self.bandwidth - self.traffic, 0.05 * self.bandwidth)
         return max(min(demand, self.bandwidth) / left, 1.0)
 

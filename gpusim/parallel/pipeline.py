@@ -67,7 +67,7 @@ def pipeline(
 
 
 class _Pipeline:
-    """What the stages do. `arrived` has an event for each way, stage and micro-batch: its input is there."""
+    """Start the stages. `arrived` has an event for each way, stage and micro-batch: its input is there."""
 
     def __init__(self, step: TrainingStep, parts: Sequence[Sequence[Layer]], micro_batches: int):
         self.step, self.parts, self.last = step, parts, len(parts) - 1
@@ -131,7 +131,7 @@ class _Pipeline:
 
 
 def order(schedule: str, stage: int, stages: int, micro_batches: int) -> list[tuple[str, int]]:
-    """What a stage does: ("forward" or "backward", micro-batch), one after the other."""
+    """Passes of a stage: ("forward" or "backward", micro-batch), one after the other."""
     ahead = micro_batches if schedule == "gpipe" else min(stages - 1 - stage, micro_batches)
     found = [("forward", batch) for batch in range(ahead)]
     for batch in range(micro_batches):

@@ -1,4 +1,4 @@
-"""What a training step takes: events of every stream, and what follows from them."""
+"""A training step: events of every stream, and what follows from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StepEvent:
 
     @property
     def time_us(self) -> float:
-        """How long."""
+        """Duration."""
         return self.end_us - self.start_us
 
 
@@ -87,7 +87,7 @@ class Schedule:
 
     @cached_property
     def link_bytes(self) -> Mapping[str, float]:
-        """What each link carries in the step."""
+        """Bytes that each link carries in the step."""
         found: dict[str, float] = {}
         for event in self.timeline:
             for name, nbytes in event.links:

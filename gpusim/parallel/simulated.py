@@ -1,4 +1,4 @@
-"""What a layer's kernels take, each simulated once: a part of it exactly, the rest by a rule that a test holds to.
+"""Times of a layer's kernels, each simulated once: a part of it exactly, the rest by a rule that a test holds to.
 
 Of a product, one wave and two waves of tiles are simulated, of sums over at most 1,024 and 2,048: waves after the first
 one take alike, and a wave grows evenly with the sum. Of attention, as many heads as fill the GPU once and twice. What
@@ -97,7 +97,7 @@ def whole(run: Callable[[int], KernelTime], waves: float) -> KernelTime:
 
 
 def _kept(config: GPUConfig, what: tuple[object, ...], blocks: int, make: Callable[[], Launch]) -> KernelTime:
-    """What a launch takes, from the last time if nothing has changed since."""
+    """Time of a launch, from the last time if nothing has changed since."""
     path = cache_folder() / "layers" / f"{_key(config, what)}.json"
     with contextlib.suppress(OSError, ValueError, TypeError):
         return KernelTime(**json.loads(path.read_text("utf-8")))

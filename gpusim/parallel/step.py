@@ -1,4 +1,4 @@
-"""What all schedules share: the simulation's GPUs, the passes of a layer, and the result."""
+"""The common part of all schedules: the simulation's GPUs, the passes of a layer, and the result."""
 
 from __future__ import annotations
 

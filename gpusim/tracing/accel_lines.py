@@ -1,4 +1,4 @@
-"""What a line of an Accel-Sim trace says of an instruction whatever its lanes do: opcode, registers, width, immediates.
+"""The parts of a line of an Accel-Sim trace that lanes do not change: opcode, registers, width, immediates.
 
 The format is that of the tracer (accel-sim-framework, `util/tracer_nvbit/tracer_tool`) and of its reader
 (`gpu-simulator/trace-parser`), version 5, and version 6 where an instruction needs what only that has: values of

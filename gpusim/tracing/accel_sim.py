@@ -4,7 +4,7 @@
     gpusim.simulate(kernel, grid, block, args, mode="functional", traces=traces)
 
 Every launch is executed without time, since such a trace has none. `accel_lines` says what is written of an
-instruction, `accel_text` writes it, `accel_launch` puts blocks together.
+instruction, `accel_launch` writes it and puts blocks together.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class AccelSimTraces:
     def launch(
         self, program: Program, launch: Launch, par: np.ndarray, together: bool = False
     ) -> Iterator[AccelSimLaunch]:
-        """What takes a launch's log while it runs, for the engine. par, together: as for `AccelSimLaunch`."""
+        """The taker of a launch's log while it runs, for the engine. par, together: as for `AccelSimLaunch`."""
         binary = self._binary or binary_version(program.arch)
         key = program.sha256, program.symbol, program.cluster, binary
         if key not in self._lines:

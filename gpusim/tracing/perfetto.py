@@ -13,14 +13,56 @@ protos/perfetto/trace (perfetto.dev/docs/reference/synthetic-track-event):
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from gpusim.engine.state import layout as L
-from gpusim.tracing.protobuf import Fixed64, Value, message
 from gpusim.tracing.recording import Recording
+
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed64:
+    """A whole number that takes eight bytes (`fixed64` in a schema)."""
+
+    value: int
+
+
+Value = int | float | str | bytes | Fixed64
+
+
+def varint(value: int) -> bytes:
+    """A number in groups of seven bits, the lowest first; negative ones as 64-bit two's complement."""
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def message(*fields: tuple[int, Value]) -> bytes:
+    """A message of (field number, value): numbers and enums as varints, floats as doubles, text and messages by
+    their length."""
+    out = bytearray()
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number << 3 | _VARINT) + varint(value)
+        elif isinstance(value, float):
+            out += varint(number << 3 | _FIXED64) + struct.pack("<d", value)
+        elif isinstance(value, Fixed64):
+            out += varint(number << 3 | _FIXED64) + struct.pack("<Q", value.value)
+        else:
+            content = value.encode() if isinstance(value, str) else value
+            out += varint(number << 3 | _BYTES) + varint(len(content)) + content
+    return bytes(out)
+
 
 # Fields of the messages, by their names in the schema.
 _PACKET = 1  # of Trace
@@ -170,7 +212,7 @@ def _write_blocks(trace: Recording, writer: TrackWriter, tracks: dict[int, int])
 
 
 def _write_counters(trace: Recording, writer: TrackWriter, sm_track: int, sm: int) -> None:
-    """What an SM does over time."""
+    """Counters of an SM over time."""
     warps = trace.warps[trace.warps["sm"] == sm]
     stalls = trace.stalls[np.isin(trace.stalls["warp"], warps["warp"])]
     stalls = stalls[np.isin(stalls["reason"], _WAITS_FOR_MEMORY)]
@@ -219,7 +261,7 @@ def _write_warps(trace: Recording, writer: TrackWriter, tracks: dict[int, int]) 
 
 
 def _waiting(trace: Recording, pc: int) -> dict[str, str]:
-    """What a warp waits to issue."""
+    """Facts of the instruction that a warp waits to issue."""
     if pc >= len(trace.instructions):
         return {}
     each = trace.instructions[pc]

@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from gpusim.config import GPUConfig
+from gpusim.errors import TraceError
 from gpusim.launch import Launch
-from gpusim.tracing.options import TraceOptions
 from gpusim.tracing.reconvergence import LaneGroup, lane_groups
 from isa import Program
 from isa.instruction import Instruction
+
+
+@dataclass(frozen=True)
+class TraceOptions:
+    """Choice of what is recorded. Every field accepts any sequence of numbers and keeps a sorted tuple.
+
+    sms: SMs whose every issue and stall is recorded; the first block of a grid runs on SM 0.
+    blocks: blocks, by linear number (x + grid.x * (y + grid.y * z)), whose issues, stalls, lanes' addresses and values
+        of registers are recorded wherever they run. A number beyond the grid stands for nothing.
+    limit: issues that are kept, of all SMs together. What comes later is not recorded: `Trace.complete` is then False
+        and `Trace.until` says from which cycle on. Of changes of registers as many are kept.
+
+    Raises TraceError for a negative number, or a limit below 1.
+    """
+
+    sms: Iterable[int] = (0,)
+    blocks: Iterable[int] = (0,)
+    limit: int = 200_000
+
+    def __post_init__(self) -> None:
+        for name in ("sms", "blocks"):
+            given = getattr(self, name)
+            numbers = tuple(sorted({int(each) for each in ([given] if isinstance(given, int) else given)}))
+            if numbers and numbers[0] < 0:
+                raise TraceError(f"{name} to trace are numbered from 0, got {numbers[0]}")
+            object.__setattr__(self, name, numbers)
+        if self.limit < 1:
+            raise TraceError(f"the limit of a trace must be positive, got {self.limit}")
+
+    @classmethod
+    def of(cls, value: bool | TraceOptions | None) -> TraceOptions | None:
+        """The options that an argument `trace=` means: None and False nothing, True the defaults."""
+        if value is None or value is False:
+            return None
+        if value is True:
+            return cls()
+        if not isinstance(value, TraceOptions):
+            raise TraceError(f"trace= takes True or gpusim.TraceOptions, got {type(value).__name__}")
+        return value
+
 
 #: Names of `issues["space"]`: the memory that an instruction accesses, "" for none.
 SPACES = ("", "global", "shared", "local", "constant")
@@ -54,7 +95,7 @@ WARP = np.dtype(
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """What was recorded of one launch, as structured arrays in order of time.
+    """The record of one launch, as structured arrays in order of time.
 
     A warp's number is that of its block times the warps of a block, plus its index in the block. A lane mask has bit n
     set for lane n.
@@ -148,7 +189,7 @@ class Recording:
         return f"block {number % x},{number // x % y},{number // (x * y)} warp {index}"
 
     def source_of(self, pc: int) -> str:
-        """Where instruction `pc` comes from, as in 'kernel.py:12  x = a[i]'; '' where unknown."""
+        """Source of instruction `pc`, as in 'kernel.py:12  x = a[i]'; '' where unknown."""
         each = self.instructions[pc]
         if each.line is None:
             return ""
@@ -156,7 +197,7 @@ class Recording:
         return f"{Path(each.file or '').name}:{each.line}  {text}".rstrip()
 
     def describe(self, issue: np.void) -> dict[str, str]:
-        """What there is to say about a row of `issues`, as texts under the names that viewers show."""
+        """Facts of a row of `issues`, as texts under the names that viewers show."""
         active, executed = int(issue["active"]), int(issue["executed"])
         each = self.instructions[issue["pc"]]
         facts = {"instruction": f"{each.address:04x}  {each.text}", "source": self.source_of(issue["pc"])}
@@ -174,4 +215,3 @@ class Recording:
     def __repr__(self) -> str:
         part = "complete" if self.complete else f"until cycle {self.until:,}"
         return f"<Trace of {self.program.name}: {len(self.issues):,} issues of {len(self.warps):,} warps, {part}>"
-

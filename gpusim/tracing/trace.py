@@ -1,4 +1,4 @@
-"""What happened when: every issue and stall of chosen SMs, addresses and registers of chosen blocks, the life of each.
+"""A trace: every issue and stall of chosen SMs, addresses and registers of chosen blocks, the life of each.
 
 `gpusim.simulate(..., trace=True)` or `trace=TraceOptions(...)` records it, `result.trace` holds it. Recording changes
 no cycle and no counter. Cycles are SM clock cycles from the start of the launch, as `result.cycles` counts them, launch
@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpusim.tracing.options import TraceOptions
 from gpusim.tracing.perfetto import write_perfetto
-from gpusim.tracing.recording import BLOCK, ISSUE, SPACES, STALL, VALUE, WARP, Recording
+from gpusim.tracing.recording import BLOCK, ISSUE, SPACES, STALL, VALUE, WARP, Recording, TraceOptions
 
 __all__ = ["BLOCK", "ISSUE", "SPACES", "STALL", "VALUE", "WARP", "Trace", "TraceOptions"]
 

@@ -353,7 +353,7 @@ def test_versions_of_machine_code():
     ],
 )
 def test_addresses_are_packed_as_a_tracer_packs_them(mask, addresses, words):
-    from gpusim.tracing.accel_text import put_lanes
+    from gpusim.tracing.accel_launch import put_lanes
 
     out = np.zeros(1000, np.uint8)
     end = put_lanes(out, 0, np.array(addresses, np.int64), np.int64(mask))

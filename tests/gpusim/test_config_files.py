@@ -11,14 +11,13 @@ import pytest
 from gpusim.cli import main
 from gpusim.config import describe_keys, diff, load_config, shipped_names
 from gpusim.config.check import check, suspicious
+from gpusim.config.create import KINDS, config_schema, provenance
 from gpusim.config.derived import (
     derive,
     peak_bytes_per_cycle,
     peak_operations_per_s,
     registers_at_full_occupancy,
 )
-from gpusim.config.provenance import KINDS, provenance
-from gpusim.config.schema import config_schema
 from gpusim.launch.occupancy import occupancy
 
 

@@ -14,7 +14,7 @@ from gpusim.driver.work.launches import LaunchCall, Observer
 from gpusim.errors import KernelError
 from gpusim.report_html import write
 from gpusim.report_html.index import IndexRow, put_above, render_index
-from gpusim.tracing.options import TraceOptions
+from gpusim.tracing.recording import TraceOptions
 from gpusim.units import joule_text
 from isa.demangle import short_name
 from isa.errors import IsaError

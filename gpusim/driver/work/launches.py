@@ -19,7 +19,7 @@ from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions
 from gpusim.launch import Launch
 from gpusim.launch.access_window import AccessWindow
 from gpusim.launch.memory import Allocation, DeviceMemory
-from gpusim.tracing.options import TraceOptions
+from gpusim.tracing.recording import TraceOptions
 from isa import Program
 from isa.demangle import full_name, short_name
 from isa.errors import IsaError
