@@ -1,4 +1,4 @@
-"""docs/topics.md names what there is, and leaves no program out."""
+"""docs/index.md names what there is, and leaves no program out."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from programs import registry
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in (ROOT / "docs/topics.md").read_text("utf-8").splitlines()
+    for line in (ROOT / "docs/index.md").read_text("utf-8").splitlines()
     if line.startswith("| ") and not line.startswith("| subject")
 ]
 

@@ -113,7 +113,7 @@ def _published(options: argparse.Namespace) -> int:
     found = published.outcomes(options.gpu)
     print(published.table(found))
     if options.docs:
-        documents.put("published.md", "table", published.table(found), fence="")
+        documents.put("validation.md", "table", published.table(found), fence="")
     return 0 if all(each.passed for each in found) else 1
 
 
@@ -167,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     summary = "run published microbenchmarks on the shipped configurations; status 1 if one is off by over 5 %"
     published = _command(commands, "published", _published, summary, "--gpu a100 h100")
     published.add_argument("--gpu", nargs="*", default=(), metavar="NAME", help="configurations (default: all)")
-    published.add_argument("--docs", action="store_true", help="put the table into docs/published.md")
+    published.add_argument("--docs", action="store_true", help="put the table into docs/validation.md")
 
     validate.foreign.command.add(commands, _command)
     validate.suite.add(commands, _command)

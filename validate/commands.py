@@ -64,7 +64,7 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     sure.add_argument("--described", type=Path, nargs="*", default=[], metavar="JOURNAL", help=what)
     what = "also run published microbenchmarks on GPUs described by specifications alone; needs the tool chain"
     sure.add_argument("--published", action="store_true", help=what)
-    sure.add_argument("--docs", action="store_true", help="put the tables into docs/intervals.md")
+    sure.add_argument("--docs", action="store_true", help="put the tables into docs/accuracy.md")
 
 
 def _intervals(options: argparse.Namespace) -> int:

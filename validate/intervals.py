@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
             tables["published"] = table_published()
         print("\n\n".join(tables.values()))
         for mark, text in tables.items() if options.docs else ():
-            documents.put("intervals.md", mark, text)
+            documents.put("accuracy.md", mark, text)
     except (OSError, JournalError, documents.DocumentError) as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return EXIT_USAGE

@@ -1,7 +1,7 @@
 """How Sphinx makes the site: what is on it, how it looks, and what this project's pages need beyond Sphinx.
 
 The source is the whole repository, so that links between README, docs/ and notebooks/ are the same here as on a code
-host. docs/documentation.md says how it is built and why with these tools.
+host. CONTRIBUTING.md says how it is built and why with these tools.
 """
 
 import sys

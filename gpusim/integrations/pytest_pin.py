@@ -1,6 +1,6 @@
 """The fixture `gpusim_pin`, for tests of repositories that use gpusim: a kernel stays near what was measured.
 
-It is there wherever gpusim is installed, since pytest finds it by itself; docs/pins.md shows how it is used. Nothing
+It is there wherever gpusim is installed, since pytest finds it by itself; docs/diff.md shows how it is used. Nothing
 heavy is imported until a test asks for it.
 """
 

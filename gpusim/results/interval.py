@@ -32,7 +32,7 @@ _TAIL = 5  # per cent on either side
 WIDENING = 0.17
 """Half-width in logarithms that the root of the distance adds, independent of the error on measured machines: each step
 away adds an error of its own. Fitted: nothing isolates it. It is the least with which nine of ten points of a GPU are
-covered that its data sheet alone describes (`validate intervals`; two GPUs of one die, docs/intervals.md)."""
+covered that its data sheet alone describes (`validate intervals`; two GPUs of one die, docs/accuracy.md)."""
 _SHORT = 0.35
 """Share of the launch overhead in a kernel's cycles from which it and the first waves are most of what it shows."""
 _SOME = 0.01
