@@ -39,7 +39,7 @@ LONGEST = (
     *("gpusim/test_micro_operations", "gpusim/test_script", "gpusim/test_published", "gpusim/test_async_copy"),
     *("gpusim/test_driver", "gpusim/test_pools", "gpusim/test_search", "gpusim/test_cli", "test_beside_document"),
     *("gpusim/test_report_browser", "gpusim/test_group_matrix", "isa/test_corpus", "gpusim/test_cluster"),
-    *("validate/test_cupy_suite", "validate/test_images", "gpusim/test_check_copies", "gpusim/test_link"),
+    *("validate/test_images", "gpusim/test_check_copies", "gpusim/test_link"),
 )
 """Files of which each process begins one first, so that none works alone on one in the end."""
 
@@ -51,7 +51,7 @@ SHARED = (
     *("gpusim/test_l1_recorded", "gpusim/test_flow_replay", "gpusim/test_numba_corpus", "gpusim/test_accel_sim"),
     *("isa/test_cuda", "gpusim/test_blas", "gpusim/test_check_copies", "gpusim/test_bulk_copy", "gpusim/test_pipes"),
     *("gpusim/test_async_copy", "oracle/test_oracle", "gpusim/test_cluster", "gpusim/test_checks", "gpusim/test_bound"),
-    *("validate/test_cupy_suite", "validate/test_gallery", "programs/test_cudasim", "programs/test_cuda_sources"),
+    *("validate/test_gallery", "programs/test_cudasim", "programs/test_cuda_sources"),
     *("gpusim/test_parameters_sm", "gpusim/test_parameters_memory", "gpusim/test_node_keys", "isa/test_library"),
     *("gpusim/test_sm_timing", "gpusim/test_other_gpus", "oracle/test_memory"),
     "gpusim/test_functional::test_results_and_counts_are_those_of_a_detailed_run",

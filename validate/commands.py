@@ -1,197 +1,301 @@
-"""The commands of `python -m validate` that compare and score; `__main__` has the others."""
+"""The commands of `python -m validate`: a row each, with the function that runs it, which is imported when it does."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from gpusim.errors import ConfigError
-
-if TYPE_CHECKING:
-    from validate.points import ProgramPoint
+from typing import Any
 
 EXIT_OK, EXIT_WRONG, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+Option = tuple[str, dict[str, Any]]
 
 
-def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_points: Callable[..., None]) -> None:
-    """Declare the commands, with the helpers that all commands are declared with."""
-    summary = "simulate the recorded points and compare; status 1 if an exact counter differs"
-    compare = command(commands, "compare", _compare, summary, "--only reduction --size large --resume journal.jsonl")
-    choose_points(compare)
-    _choose_split(compare)
-    compare.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
-    compare.add_argument(
-        "--baseline", metavar="GPU", help="GPU to compare with (default: that of --gpu, or h200 if it has no baselines)"
-    )
-    compare.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration")
-    compare.add_argument(
-        "--resume", type=Path, metavar="FILE", help="journal: write every point down, and go on where it stops"
-    )
-    compare.add_argument("--jobs", type=int, metavar="N", help="points at a time (default: one per core)")
-    compare.add_argument(
-        "--threads", type=int, metavar="N", help="host threads of each (default: the cores, shared out)"
-    )
-    compare.add_argument("--full", action="store_true", help="also how counters and stall reasons compare")
-    compare.add_argument("--json", action="store_true", help="everything as JSON; the table goes to standard error")
-
-    summary = "score a comparison that has been made; status 1 if an exact counter differs or a point is missing"
-    scoring = command(commands, "score", _score, summary, "journal.jsonl --full")
-    scoring.add_argument("file", type=Path, metavar="FILE", help="journal of compare --resume, or what --json printed")
-    choose_points(scoring)
-    _choose_split(scoring)
-    scoring.add_argument("--gpu", default="h200", help="configuration that was compared (default: %(default)s)")
-    scoring.add_argument("--points", action="store_true", help="also the table of points")
-    scoring.add_argument("--full", action="store_true", help="also every modelled counter by itself")
-    scoring.add_argument("--json", action="store_true", help="everything as JSON instead")
-    scoring.add_argument("--report", type=Path, metavar="FILE.html", help="also write the scores as one HTML file")
-    scoring.add_argument(
-        "--accept", action="store_true", help="from now on the tests hold the model to this score (all points needed)"
-    )
-    scoring.add_argument("--because", default="", metavar="TEXT", help="why a worse score than before is accepted")
-    scoring.add_argument(
-        "--docs", action="store_true", help="renew docs/accuracy.md and its pictures (all points needed)"
-    )
-
-    summary = "show how far predictions of a kind lie from a GPU, and store the points that say so"
-    sure = command(commands, "intervals", _intervals, summary, "h200.jsonl h100.jsonl collection.jsonl")
-    what = "journals of compare and of collection compare whose judging points are stored (default: only show)"
-    sure.add_argument("journals", type=Path, nargs="*", metavar="JOURNAL", help=what)
-    what = "journals of compare --set --baseline GPU of machines that a data sheet describes, stored as well"
-    sure.add_argument("--described", type=Path, nargs="*", default=[], metavar="JOURNAL", help=what)
-    what = "also run published microbenchmarks on GPUs described by specifications alone; needs the tool chain"
-    sure.add_argument("--published", action="store_true", help=what)
-    sure.add_argument("--docs", action="store_true", help="put the tables into docs/accuracy.md")
+class UsageError(Exception):
+    """What was asked for cannot be done; the message says why."""
 
 
-def _intervals(options: argparse.Namespace) -> int:
-    from validate import intervals
+@dataclass(frozen=True)
+class Command:
+    """name: 'node', or 'microbench build' for a part of a command. does: the summary. run: 'module:function' below
+    `validate`; the function takes the parsed options and gives the exit status. example: what stands behind the
+    name."""
 
-    return intervals.run(options)
-
-
-def _choose_split(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--split",
-        choices=("train", "judge", "all"),
-        default="all",
-        help="families that may be looked at while modelling, those that judge, or all (default: %(default)s)",
-    )
+    name: str
+    does: str
+    run: str
+    example: str = ""
+    options: Sequence[Option] = field(default=())
 
 
-def _points(options: argparse.Namespace) -> list[ProgramPoint]:
-    """The points that the options choose. Raises programs.registry.UnknownProgram."""
-    from validate.points import select
+def option(name: str, text: str = "", **more: Any) -> Option:
+    """An option or argument with its help; a default is told."""
+    if more.get("default") not in (None, "", (), []) and "default:" not in text:
+        text += " (default: %(default)s)"
+    return name, {"help": text.strip(), **more}
 
-    return [point for point in select(options.only, options.size) if options.split in (point.split, "all")]
+
+def flag(name: str, text: str) -> Option:
+    """An option without a value."""
+    return name, {"help": text, "action": "store_true"}
 
 
-def _compare(options: argparse.Namespace) -> int:
-    from gpusim.explore.journal import JournalError
-    from validate import baseline, comparing, score
-    from validate.scoring import text
+def path(name: str, text: str, **more: Any) -> Option:
+    """An option or argument that is a file or folder."""
+    return option(name, text, type=Path, **more)
 
-    # The table grows as points are done; with --json it is progress, and goes to where progress goes.
-    out = sys.stderr if options.json else sys.stdout
-    try:
-        rows = comparing.compare(
-            _points(options),
-            gpu=options.gpu,
-            baseline_of=options.baseline or baseline.gpu_of(options.gpu),
-            overrides=options.set,
-            journal=options.resume,
-            jobs=options.jobs,
-            threads=options.threads,
-            head=lambda: print(score.TIMED_HEAD, file=out, flush=True),
-            say=lambda row: print(score.timed_line(row), file=out, flush=True),
+
+def some(name: str, text: str, **more: Any) -> Option:
+    """An option that takes several values."""
+    return option(name, text, nargs="*", default=(), metavar="NAME", **more)
+
+
+GPU = option("--gpu", "configuration to simulate", default="h200")
+SET = option("--set", "change the configuration", action="append", default=[], metavar="KEY=VALUE")
+JSON = flag("--json", "everything as JSON; the table goes to standard error")
+SPLIT = option(
+    "--split",
+    "families that may be looked at while modelling, those that judge, or all",
+    choices=("train", "judge", "all"),
+    default="all",
+)
+POINTS = (
+    some("--only", "families or variants (default: all)"),
+    option("--size", "which sizes", choices=("small", "large", "all"), default="all"),
+)
+JOBS = option("--jobs", "programs at a time", type=int, default=1, metavar="N")
+TIMEOUT = option("--timeout", "limit of each", type=float, default=300.0, metavar="S")
+RESUME = path("--resume", "journal: write every point down, and go on where it stops", metavar="FILE")
+BENCHES = some("--only", "how the names of benchmarks begin (default: all)")
+RESULTS = option(
+    "--results", "GPU whose results to take (default: that of --gpu, or h200 if it has none)", metavar="GPU"
+)
+GROUPS = {
+    "microbench": "microbenchmarks: compile, measure on a GPU, simulate, compare",
+    "collection": "compare kernels of public collections, in their own programs, with what an H200 counted",
+}
+"""Commands of several parts."""
+
+COMMANDS = (
+    Command(
+        "images", "compile every bundled kernel into a program image", "images:command", "",
+        [option("--arch", "architecture to compile for", default="sm_90"),
+         flag("--force", "rewrite images whose code has not changed too")],
+    ),
+    Command(
+        "record", "run the programs on this machine's GPU and measure", "record:command",
+        "--out recording --only reduction transpose/naive",
+        [path("--out", "folder for the recording", required=True), *POINTS,
+         option("--repeats", "profiled launches of each point", type=int, default=3),
+         option("--seconds", "limit of the recording", type=float, default=480.0)],
+    ),
+    Command(
+        "import", "turn a recording into baselines, one file per variant", "importer:command",
+        "recording/recording.json.gz",
+        [path("raw", "the recording, recording.json.gz", metavar="RAW"), POINTS[0],
+         option("--gpu", "the GPU (default: by its product name, such as h200)", metavar="NAME"),
+         flag("--force", "replace baselines that differ")],
+    ),
+    Command(
+        "instructions", "build the job that records single instructions, or import its results",
+        "instructions.job:command", "job.npz results.npz",
+        [path("job", "file to write, or that the results belong to", metavar="JOB"),
+         path("results", "what worker.py wrote", nargs="?", metavar="RESULTS")],
+    ),
+    Command(
+        "compare", "simulate the recorded points and compare; status 1 if an exact counter differs",
+        "comparing:command", "--only reduction --size large --resume journal.jsonl",
+        [*POINTS, SPLIT, GPU,
+         option("--baseline", "GPU to compare with (default: that of --gpu, or h200 if it has no baselines)",
+                metavar="GPU"),
+         SET, RESUME,
+         option("--jobs", "points at a time (default: one per core)", type=int, metavar="N"),
+         option("--threads", "host threads of each (default: the cores, shared out)", type=int, metavar="N"),
+         flag("--full", "also how counters and stall reasons compare"), JSON],
+    ),
+    Command(
+        "score", "score a comparison that has been made; status 1 if an exact counter differs or a point is missing",
+        "scoring.command:command", "journal.jsonl --full",
+        [path("file", "journal of compare --resume, or what --json printed", metavar="FILE"), *POINTS, SPLIT,
+         option("--gpu", "configuration that was compared", default="h200"),
+         flag("--points", "also the table of points"), flag("--full", "also every modelled counter by itself"),
+         flag("--json", "everything as JSON instead"),
+         path("--report", "also write the scores as one HTML file", metavar="FILE.html"),
+         flag("--accept", "from now on the tests hold the model to this score (all points needed)"),
+         option("--because", "why a worse score than before is accepted", default="", metavar="TEXT"),
+         flag("--docs", "renew docs/accuracy.md and its pictures (all points needed)")],
+    ),
+    Command(
+        "intervals", "show how far predictions of a kind lie from a GPU, and store the points that say so",
+        "intervals:run", "h200.jsonl h100.jsonl collection.jsonl",
+        [path("journals", "journals of compare and of collection compare whose judging points are stored (default: "
+              "only show)", nargs="*", metavar="JOURNAL"),
+         path("--described", "journals of compare --set --baseline GPU of machines that a data sheet describes, stored "
+              "as well", nargs="*", default=[], metavar="JOURNAL"),
+         flag("--published", "also run published microbenchmarks on GPUs described by specifications alone; needs the "
+              "tool chain"),
+         flag("--docs", "put the tables into docs/accuracy.md")],
+    ),
+    Command(
+        "generated", "replay recorded generated and ordinary kernels; status 1 if an output or a counter differs",
+        "generated.seeds:command", "--only numba17 bitonic_sort",
+        [some("--only", "kernels (default: all)"), GPU,
+         option("--seeds", "kernels 10000 to 20000 are kept by their seeds", nargs=2, type=int,
+                metavar=("FIRST", "LAST")),
+         option("--nvcc", "compiles those as they were measured: nvcc 13.0", metavar="PATH")],
+    ),
+    Command(
+        "figures", "draw the pictures of docs/figures.md, and renew their descriptions there",
+        "scoring.gallery:command", "", [some("--only", "pictures (default: all)")],
+    ),
+    Command(
+        "published", "run published microbenchmarks on the shipped configurations; status 1 if one is off by over 5 %",
+        "published:command", "--gpu a100 h100",
+        [some("--gpu", "configurations (default: all)"), flag("--docs", "put the table into docs/validation.md")],
+    ),
+    *(
+        Command(
+            package, f"build kernels with {what}, simulate them, and compare with NumPy and an H200",
+            "foreign.command:run", example,
+            [some("--only", "points or families (default: all)"), SPLIT, GPU, JSON,
+             option("--package", default=package, choices=(package,)),
+             flag("--list", "name the points, and simulate nothing"),
+             path("--record", "build into a folder for a machine with a GPU", metavar="JOB"),
+             path("--keep", "with --record: keep what that machine recorded", metavar="FILE")],
         )
-    except (JournalError, ConfigError) as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    except KeyboardInterrupt:
-        resume = f"; the same command goes on from {options.resume}" if options.resume else ""
-        print(f"\ninterrupted{resume}", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    print(f"\n{text.report(rows, full=True) if options.full else text.cycles_text(rows)}", file=out)
-    if options.json:
-        print(json.dumps(score.document(rows), indent=1))
-    return EXIT_OK if score.ok(rows) else EXIT_WRONG
+        for package, what, example in (
+            ("triton", "Triton's wheel", "--only matmul attention/full@1024"),
+            ("cutlass", "CUTLASS's headers and nvcc", "--only sm80_half tutorial_tma"),
+        )
+    ),
+    Command(
+        "cuda-suite", "run a list of executables on the simulated GPU; status 1 if one does not pass its own check",
+        "suite.command:run", "--suite programs.toml --only reduc --results results.json",
+        [path("--suite", "the list (validate/suite/listing.py)", required=True, metavar="FILE"),
+         path("--root", "where its programs lie (default: the list's folder)", metavar="DIR"),
+         option("--only", "programs whose names match", default="", metavar="REGEX"), JOBS, TIMEOUT, GPU,
+         flag("--detailed", "with time, those that the list calls small enough"),
+         path("--results", "what came out, as JSON: what has passed is not run again", metavar="FILE"),
+         flag("--again", "run what has passed too"),
+         flag("--docs", "put the table of all results into docs/programs.md")],
+    ),
+    Command(
+        "collection compare",
+        "run built programs, simulate their counted launches, compare; status 1 if an exact counter differs",
+        "collection.command:compare", "built --split train --resume journal.jsonl",
+        [path("folder", "built programs with manifest.json; launches are kept there", metavar="FOLDER"), GPU, RESUME,
+         flag("--docs", "write the scores of all points into docs/accuracy.md"), JSON,
+         some("--only", "programs (default: all)"), SPLIT, JOBS, TIMEOUT],
+    ),
+    Command(
+        "collection keep", "turn recordings of validate.collection.worker into the stored one",
+        "collection.command:keep", "built recorded.json.gz",
+        [path("folder", "the programs that were counted", metavar="FOLDER"),
+         path("recording", "what the worker wrote (default: the stored one of an H200)", nargs="*",
+              metavar="RECORDING"), TIMEOUT],
+    ),
+    Command(
+        "microbench build", "compile every kernel into its program image", "microbench.images:command", "--only pipe_",
+        [BENCHES],
+    ),
+    Command(
+        "microbench measure", "run the suite on this machine's GPU; needs NumPy and Numba, and compiles nothing",
+        "microbench.measure:command", "--out h200.json",
+        [BENCHES, path("--out", "file for the results", required=True),
+         option("--repeats", "launches of each case", type=int, default=5)],
+    ),
+    Command(
+        "microbench join", "make the stored results of a GPU out of recordings, best of several cards",
+        "microbench.results:command", "card1.json card2.json",
+        [path("recordings", "what 'measure' wrote", nargs="+", metavar="FILE"),
+         option("--gpu", "the GPU", default="h200")],
+    ),
+    Command(
+        "microbench compare",
+        "simulate the suite and compare with what was measured; status 1 if a number is off that should not be",
+        "microbench.compare:command", "--only pipe_ffma --full",
+        [BENCHES, GPU, SET, RESULTS, flag("--full", "every number, not only the unexpected"),
+         flag("--fast", "leave out what takes more than a second each"), JSON,
+         flag("--update-gaps", "list exactly the numbers that are off as known gaps")],
+    ),
+    Command(
+        "calibrate", "values of the configuration as the microbenchmarks have them", "microbench.calibrate:command",
+        "--check",
+        [option("--gpu", "configuration to look at", default="h200"), RESULTS,
+         flag("--check", "status 1 if a value that claims to be measured differs")],
+    ),
+    Command(
+        "node", "compare what several GPUs recorded with the simulated node; status 1 if something new is outside",
+        "node.compare:command", "copies --all",
+        [option("what", "what was recorded", choices=("copies", "collectives", "training")),
+         path("--recording", "instead of those that are kept", nargs="*", metavar="FILE"),
+         option("--node", "node to simulate", default="hgx_h200"), flag("--all", "also every point"),
+         flag("--json", "every point as JSON instead")],
+    ),
+    Command(
+        "streams", "record on this machine's GPU how streams, copies and managed memory share it; or simulate the same",
+        "streams.compare:command", "compare --quick",
+        [option("what", "record on this machine's GPU; compare what is kept, or what is kept of managed memory, with a "
+                "simulation", choices=("measure", "compare", "managed")),
+         path("path", "measure: the recording to write", nargs="?", metavar="FILE"),
+         option("--mb", "managed: largest array in MiB", type=int, default=64),
+         some("--only", "experiments (default: all)"),
+         option("--seconds", "for all measuring", type=float, default=280.0),
+         flag("--quick", "compare some cases, for a minute or two")],
+    ),
+    Command(
+        "persisting", "compare what L2 keeps with an H200; status 1 if something new is outside",
+        "persisting.compare:command", "--families sliding --only 39321600",
+        [option("--families", "experiments: working_set, sliding, loads (default: all)", nargs="*", metavar="NAME",
+                default=("working_set", "sliding", "loads")),
+         option("--only", "launches whose name contains this", default="", metavar="TEXT"), SET],
+    ),
+    Command(
+        "energy", "compare the energy of the recorded programs with an H100's", "energy.command:command",
+        "--split judge --jobs 2",
+        [some("--only", "variants or families"), option("--split", "of the programs (default: all)",
+                                                        choices=("train", "judge")),
+         flag("--quick", "4 programs"), JOBS,
+         flag("--fit", "fit the energies of events to the microbenchmarks instead")],
+    ),
+    Command(
+        "play", "compare the experiments of gpusim lab with an H100", "play.compare:command", "--places 20",
+        [option("--places", "of each experiment", type=int, default=100), option("--seed", type=int, default=0)],
+    ),
+)  # fmt: skip
 
 
-def _score(options: argparse.Namespace) -> int:
-    from gpusim.explore.journal import JournalError
-    from validate import journal, score
-    from validate.scoring import text
-
-    try:
-        found, note = journal.rows_of(options.file, options.gpu)
-    except JournalError as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    if note:
-        print(f"validate: note: {note}", file=sys.stderr)
-    rows = score.complete({row.point: row for row in found}, _points(options))
-    if options.json:
-        print(json.dumps(score.document(rows), indent=1))
-    else:
-        if options.points:
-            print("\n".join([score.HEAD, *map(score.line, rows), ""]))
-        print(text.report(rows, full=options.full))
-    return EXIT_OK if _write(rows, options) and score.ok(rows) else EXIT_WRONG
-
-
-def _write(rows: Sequence[Any], options: argparse.Namespace) -> bool:
-    """The files that were asked for; False, with the reason on standard error, if there is not enough to write."""
-    from validate.scoring import text
-
-    if not text.done(rows):
-        print("validate: error: no point was compared, so there is nothing to write", file=sys.stderr)
-        return False
-    if options.report:
-        from validate.scoring import page
-
-        try:
-            options.report.write_text(page.render_page(rows, options.gpu), "utf-8")
-        except OSError as error:
-            print(f"validate: error: --report {options.report}: {error.strerror}", file=sys.stderr)
-            return False
-    return _renew(rows, options) if options.accept or options.docs else True
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    whole = argparse.ArgumentParser(
+        prog="python -m validate",
+        description="Program images, recordings from a real GPU, and the comparison with the simulator.",
+    )
+    places = {"": whole.add_subparsers(required=True, metavar="COMMAND")}
+    for each in COMMANDS:
+        group, _, name = each.name.rpartition(" ")
+        if group not in places:
+            does = GROUPS[group]
+            made = places[""].add_parser(group, help=does, description=f"{does[0].upper()}{does[1:]}.")
+            places[group] = made.add_subparsers(required=True, metavar="PART")
+        about = f"{each.does[0].upper()}{each.does[1:]}."
+        made = places[group].add_parser(name, help=each.does.replace("%", "%%"), description=about)
+        made.epilog = f"example: {made.prog} {each.example}"
+        made.set_defaults(run=each.run)
+        for argument, more in each.options:
+            made.add_argument(argument, **more)
+    return whole
 
 
-def _renew(rows: Sequence[Any], options: argparse.Namespace) -> bool:
-    """Renew what the repository keeps of the score; False, with the reason on standard error, if that is not right."""
-    from validate import baseline
-    from validate.points import select
-    from validate.scoring import accepted, documents, text
+def known(names: Sequence[str], of: Collection[str], what: str) -> None:
+    """Raise UsageError if a name is none of these."""
+    if unknown := [name for name in names if name not in of]:
+        raise UsageError(f"no {what} named {unknown[0]}; there are {', '.join(of)}")
 
-    found = text.done(rows)
-    missing = {*select()} - {row.point for row in found}
-    if missing:
-        print(f"validate: error: {len(missing)} points are missing, {min(map(str, missing))} for one", file=sys.stderr)
-        return False
-    gpu = options.gpu
-    other = [row.point for row in found if row.cycles.measured != baseline.measured(row.point, gpu).cycles.median]
-    if other:
-        print(f"validate: error: {other[0]} was compared with another measurement than {gpu}'s", file=sys.stderr)
-        return False
-    if options.accept:
-        file = accepted.path_of(gpu)
-        entries = [accepted.Entry.of(row) for row in found]
-        worse = accepted.worse_score(entries, accepted.load(file)) if file.exists() else []
-        if worse and not options.because:
-            print("validate: error: worse than what was accepted; say why with --because:", file=sys.stderr)
-            print("\n".join(f"  {each}" for each in worse), file=sys.stderr)
-            return False
-        file.write_text(accepted.text_of(entries, options.because), "utf-8")
-        print(f"wrote {file}", file=sys.stderr)
-    if options.docs:
-        try:
-            written = documents.accuracy(rows, gpu)
-        except documents.DocumentError as error:
-            print(f"validate: error: {error}", file=sys.stderr)
-            return False
-        print(f"wrote {written}", file=sys.stderr)
-    return True
+
+def function_of(run: str) -> Any:
+    """The function that a row names."""
+    module, _, name = run.partition(":")
+    return getattr(import_module(f"validate.{module}"), name)

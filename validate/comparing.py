@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import json
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,10 +13,12 @@ from gpusim.cli.progress import show_points
 from gpusim.config import load_config
 from gpusim.explore.journal import JournalError
 from gpusim.host.options import host_threads
-from validate import pool, score
+from validate import baseline, pool, score
+from validate.commands import EXIT_INTERRUPTED
 from validate.journal import line_of, open_journal
-from validate.points import ProgramPoint
+from validate.points import ProgramPoint, select
 from validate.replay import Failure
+from validate.scoring import text
 
 
 # many parameters: what the command line asks, each by its name
@@ -69,3 +74,34 @@ def compare(
             if book and not isinstance(row, pool.ProcessDied):
                 book.append(line_of(row))
     return [found[point] for point in points]
+
+
+def points_of(options: argparse.Namespace) -> list[ProgramPoint]:
+    """The points that a command's options choose. Raises programs.registry.UnknownProgram."""
+    return [point for point in select(options.only, options.size) if options.split in (point.split, "all")]
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate compare`: status 1 if an exact counter differs."""
+    # The table grows as points are done; with --json it is progress, and goes to where progress goes.
+    out = sys.stderr if options.json else sys.stdout
+    try:
+        rows = compare(
+            points_of(options),
+            gpu=options.gpu,
+            baseline_of=options.baseline or baseline.gpu_of(options.gpu),
+            overrides=options.set,
+            journal=options.resume,
+            jobs=options.jobs,
+            threads=options.threads,
+            head=lambda: print(score.TIMED_HEAD, file=out, flush=True),
+            say=lambda row: print(score.timed_line(row), file=out, flush=True),
+        )
+    except KeyboardInterrupt:
+        resume = f"; the same command goes on from {options.resume}" if options.resume else ""
+        print(f"\ninterrupted{resume}", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    print(f"\n{text.report(rows, full=True) if options.full else text.cycles_text(rows)}", file=out)
+    if options.json:
+        print(json.dumps(score.document(rows), indent=1))
+    return 0 if score.ok(rows) else 1

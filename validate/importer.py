@@ -6,10 +6,12 @@ size of the variant, right outputs, at least two profiled launches, the same cub
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import re
 import statistics
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,10 @@ from gpusim.config import shipped_names
 from programs import images, registry
 from validate import baseline
 from validate.baseline import Baseline, Measurement, Number, Spread, plain
+from validate.gpu import SMI_FIELDS
 from validate.metrics import ASKED_AGAIN, CYCLES, DIFFERENCES, EXACT, LAUNCH
 from validate.points import ProgramPoint, select
-from validate.record import FORMAT, SMI_FIELDS
+from validate.record import FORMAT
 
 _CLOCKS = {
     "sm": "gpc__cycles_elapsed.avg.per_second",
@@ -207,3 +210,15 @@ def _smi(line: str) -> dict[str, Any]:
         name: int(value.removesuffix(" MHz")) if name.startswith("clocks.") else value
         for name, value in fields.items()
     }
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate import`: status 1 if nothing was imported."""
+    try:
+        outcome = import_recording(options.raw, options.only, gpu=options.gpu, force=options.force)
+    except ImportRefused as refused:
+        print(f"nothing imported:\n{refused}", file=sys.stderr)
+        return 1
+    for name, what in outcome.items():
+        print(f"{name}: {what}")
+    return 0

@@ -8,6 +8,7 @@ tests hold them to be gaps still, so that whoever closes one finds out.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,7 @@ from isa import Program
 from isa.compile import compile_cuda
 from isa.listing import program_from_cubin
 from validate.published_rows import ROWS, PublishedNumber
+from validate.scoring import documents
 
 TOLERANCE = 0.05
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -105,7 +107,11 @@ def _measure(gpu: str, kernel: str, overrides: tuple[str, ...], unit: str) -> fl
         case _:
             rate = bench.stream(name)
     config = bench.config
-    return {"GB/s": rate * config.gpu.clock_mhz / 1e3, "B/cycle": rate, "B/cycle and SM": rate / config.sm.count}[unit]
+    return {
+        "GB/s": rate * config.gpu.clock_mhz / 1e3,
+        "B/cycle": rate,
+        "B/cycle and SM": rate / config.sm.count,
+    }[unit]
 
 
 @cache
@@ -152,7 +158,8 @@ class _Bench:
             words, size, rounds = share // 1024 * 1024, 8, (1, 3, 6)
         data = device.device_array(blocks * words * size // 4, np.float32)
         cycles = [
-            self._cycles(device, f"read_{level}", blocks, (data, np.int32(words), np.int32(each))) for each in rounds
+            self._cycles(device, f"read_{level}", blocks, (data, np.int32(words), np.int32(each)))
+            for each in rounds
         ]
         return blocks * words * size * (rounds[2] - rounds[1]) / (cycles[2] - cycles[1])
 
@@ -199,3 +206,12 @@ class _Bench:
     ) -> int:
         out = np.zeros(4, np.uint32)
         return device.launch(self._program(kernel), blocks, 1024, (*args, out)).cycles
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate published`: status 1 if a number is off by over 5 %."""
+    found = outcomes(options.gpu)
+    print(table(found))
+    if options.docs:
+        documents.put("validation.md", "table", table(found), fence="")
+    return 0 if all(each.passed for each in found) else 1

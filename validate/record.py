@@ -1,38 +1,35 @@
 """Record what a real GPU does with the bundled programs: results, times by events, counters by ncu.
 
-Needs a GPU, CuPy and Nsight Compute; compiles nothing, since it runs the cubins of the program images. Each
-family is profiled by a run of ncu of its own, so that a failure costs one family, not the recording.
+Needs a GPU and Nsight Compute; compiles nothing, since it runs the cubins of the program images. Each family is
+profiled by a run of ncu of its own, so that a failure costs one family, not the recording.
 """
 
 from __future__ import annotations
 
-import datetime
+import argparse
 import gzip
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpusim.results.profile import ProfileError
-from validate import ncu
+from gpusim.results.profile import ProfiledLaunch, parse_profile
+from validate import gpu
 from validate.metrics import CYCLES, RECORDED
 from validate.points import ProgramPoint, select
 
 FORMAT = 1
 RAW_NAME = "recording.json.gz"
 TIME_REPEATS = 31
-_DEVICE_FACTS = (
-    "device__attribute_clock_rate",
-    "device__attribute_memory_clock_rate",
-    "device__attribute_l2_cache_size",
-    "device__attribute_ecc_enabled",
+_DEVICE_FACTS = tuple(
+    f"device__attribute_{each}"
+    for each in ("clock_rate", "memory_clock_rate", "l2_cache_size", "ecc_enabled")
 )
-SMI_FIELDS = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,temperature.gpu"
 _LAUNCH_FACTS = (
     "launch__occupancy_limit",
     "launch__waves",
@@ -41,164 +38,169 @@ _LAUNCH_FACTS = (
 )
 
 
+class RecordingFailed(RuntimeError):
+    """A part of a recording that could not be made, with what was printed."""
+
+
+class ProgramRecorder:
+    """One recording: its document, which is written after each step, and its time limit."""
+
+    def __init__(self, out: Path, seconds: float, say: Callable[[str], None]) -> None:
+        self.out, self.seconds, self._say, self._started = out, seconds, say, time.monotonic()
+        out.mkdir(parents=True, exist_ok=True)
+        found = gpu.provenance()
+        self.document: dict[str, Any] = {
+            "format": FORMAT,
+            "provenance": {
+                "date": found["date"],
+                "ncu": f"Version {found['ncu']}",
+                "smi_before": ", ".join(found["smi"].values()),
+                "cache_control": "all (ncu flushes before every pass)",
+                "clock_control": "none",
+            },
+            "points": {},
+            "failures": {},
+        }
+
+    def left(self) -> float:
+        """Seconds until the limit."""
+        return self.seconds - (time.monotonic() - self._started)
+
+    def note(self, text: str) -> None:
+        """Say what happens, with the time."""
+        self._say(f"[{time.monotonic() - self._started:6.1f} s] {text}")
+
+    def keep(self) -> None:
+        """Write the document."""
+        with gzip.open(self.out / RAW_NAME, "wt") as file:
+            json.dump(self.document, file)
+
+    def step(self, name: str, work: Callable[[], str]) -> None:
+        """Do a part of the work and note what it says; its failure is written down and ends nothing else."""
+        try:
+            self.note(f"{name}: {work()}")
+        except (RecordingFailed, OSError, ValueError) as error:
+            self.document["failures"][name] = str(error)[-6000:]
+            self.note(f"{name} failed: {str(error)[-1500:]}")
+        self.keep()
+
+    def times(self, points: Sequence[ProgramPoint]) -> str:
+        """Times and results of the points."""
+        seconds = min(self.left(), 150.0)
+        found = _worker("times", TIME_REPEATS, seconds, points, None)[0]
+        provenance = self.document["provenance"]
+        provenance |= found["device"] | {"event_overhead_us": found["event_overhead_us"]}
+        provenance["smi_after_times"] = ", ".join(gpu.provenance()["smi"].values())
+        for row in found["rows"]:
+            self.document["points"].setdefault(row.pop("point"), {}).update(row)
+        bad = [name for name, row in self.document["points"].items() if not row["check"]["ok"]]
+        return f"of {len(found['rows'])} points; wrong outputs: {', '.join(bad) or 'none'}"
+
+    def counters(self, points: Sequence[ProgramPoint], metrics: Sequence[str], repeats: int) -> str:
+        """Counters of a family's points."""
+        if self.left() < 15.0:
+            raise RecordingFailed("no time left")
+        found, launches = _worker("counters", repeats, self.left() - 5.0, points, metrics)
+        self.document["provenance"].setdefault(
+            "device_facts", {k: v for k, v in launches[0].metrics.items() if k in _DEVICE_FACTS}
+        )
+        wanted = set(metrics)
+        for label, launch in zip(found["rows"], launches, strict=True):
+            if label.get("check", {}).get("ok") is False:
+                self.document["failures"][label["point"]] = f"under ncu: {label['check']['mismatch']}"
+            # ncu also prints hundreds of device attributes.
+            kept = {k: v for k, v in launch.metrics.items() if k in wanted or k.startswith(_LAUNCH_FACTS)}
+            about = {
+                "kernel": launch.kernel,
+                "grid": list(launch.grid),
+                "block": list(launch.block),
+                "metrics": kept,
+            }
+            self.document["points"].setdefault(label["point"], {}).setdefault("profiles", []).append(about)
+        return f"{len(launches)} launches"
+
+
 def record(
-    out: Path,
-    only: Sequence[str] = (),
-    *,
-    sizes: str = "all",
-    repeats: int = 3,
-    seconds: float = 480.0,
+    out: Path, only: Sequence[str] = (), *, sizes: str = "all", repeats: int = 3, seconds: float = 480.0,
     say: Callable[[str], None] = print,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Record the chosen points into `out`/recording.json.gz and return the document.
 
     repeats: launches of each point under ncu. seconds: limit of the whole recording; what was not reached in
     time is listed under 'failures'.
     """
-    started = time.monotonic()
-
-    def left() -> float:
-        return seconds - (time.monotonic() - started)
-
-    def note(text: str) -> None:
-        say(f"[{time.monotonic() - started:6.1f} s] {text}")
-
-    out.mkdir(parents=True, exist_ok=True)
     points = select(only, sizes)
-    document: dict[str, Any] = {
-        "format": FORMAT,
-        "provenance": {
-            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-            "ncu": _first_line_with("Version", ["ncu", "--version"]),
-            "smi_before": _smi(),
-            "cache_control": "all (ncu flushes before every pass)",
-            "clock_control": "none",
-        },
-        "points": {},
-        "failures": {},
-    }
+    recorder = ProgramRecorder(out, seconds, say)
+    recorder.note(f"{len(points)} points, {repeats} profiled launches each")
+    recorder.step("times", lambda: recorder.times(points))
+    known: list[str] = []
 
-    def keep() -> None:
-        with gzip.open(out / RAW_NAME, "wt") as file:
-            json.dump(document, file)
+    def metrics() -> str:
+        known.extend(supported(points[0], RECORDED, recorder.left()))
+        unknown = recorder.document["unknown_metrics"] = [name for name in RECORDED if name not in known]
+        return f"{len(known)} known, not known: {', '.join(unknown) or 'none'}"
 
-    note(f"{len(points)} points, {repeats} profiled launches each")
-    _record_times(document, points, min(left(), 150.0), note)
-    document["provenance"]["smi_after_times"] = _smi()
-    keep()
-    with tempfile.TemporaryDirectory() as folder:
-        pilot = _worker("counters", Path(folder, "pilot.json"), 1, 60.0, points[:1])
-        known, unknown = ncu.supported(pilot, RECORDED, timeout_s=max(10.0, min(90.0, left())))
-    document["unknown_metrics"] = unknown
-    note(f"{len(known)} metrics known, not known: {', '.join(unknown) or 'none'}")
-    if not known:
-        document["failures"]["ncu"] = "ncu collected none of the metrics"
-        keep()
-        return document
+    recorder.step("metrics", metrics)
     families: dict[str, list[ProgramPoint]] = {}
-    for point in points:
+    for point in points if known else ():
         families.setdefault(point.program.family, []).append(point)
     for family, members in families.items():
-        _record_counters(document, family, members, known, repeats, left() - 5.0, note)
-        keep()
-    note("done")
-    return document
+        recorder.step(family, lambda members=members: recorder.counters(members, known, repeats))  # type: ignore[misc]
+    return recorder.document
 
 
-def _record_times(
-    document: dict[str, Any], points: list[ProgramPoint], seconds: float, note: Callable[[str], None]
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "times.json")
-        line = _worker("times", out, TIME_REPEATS, seconds - 10.0, points)
+def supported(point: ProgramPoint, metrics: Sequence[str], seconds: float) -> list[str]:
+    """Those of `metrics` that ncu collects. It refuses a whole run for one unknown name, so the names that it complains
+    about are left out until it has no complaint. Raises RecordingFailed."""
+    names = list(metrics)
+    while names:
         try:
-            done = subprocess.run(line, capture_output=True, text=True, timeout=max(seconds, 10.0))
-        except subprocess.TimeoutExpired:
-            document["failures"]["times"] = "timed out"
-            note("times: timed out")
-            return
-        if done.returncode:
-            document["failures"]["times"] = done.stderr[-4000:]
-            note(f"times failed: {done.stderr[-1500:]}")
-            return
+            launches = _worker("counters", 1, min(60.0, seconds), [point], names)[1]
+            return [name for name in names if name in launches[0].metrics]
+        except RecordingFailed as error:
+            if not (bad := complaints(str(error), names)):
+                raise
+            names = [name for name in names if name not in bad]
+    return names
+
+
+def complaints(output: str, metrics: Sequence[str]) -> list[str]:
+    """Those of `metrics` that an ==ERROR== or ==WARNING== line of ncu names, in their order."""
+    lines = [line for line in output.splitlines() if line.startswith(("==ERROR==", "==WARNING=="))]
+    named = {word.strip(".:;,'\"") for line in lines for word in line.replace(",", " ").split()}
+    return [metric for metric in metrics if metric in named]
+
+
+def _worker(
+    task: str, repeats: int, seconds: float, points: Sequence[ProgramPoint], metrics: Sequence[str] | None
+) -> tuple[dict[str, Any], list[ProfiledLaunch]]:
+    """What `validate.worker` writes of a task, and what ncu counted of its launches if metrics are asked for. Raises
+    RecordingFailed."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "out.json")
+        line = [
+            sys.executable,
+            "-m",
+            "validate.worker",
+            task,
+            str(out),
+            str(repeats),
+            f"{seconds - 10.0:.0f}",
+        ]
+        line += map(str, points)
+        if metrics is None:
+            status, printed = gpu.run(line, seconds)
+            launches: list[ProfiledLaunch] = []
+        else:
+            counted = gpu.count(line, metrics, timeout_s=seconds)
+            status, printed = counted.status, counted.csv[-2000:] + counted.printed
+            launches = parse_profile(counted.csv) or parse_profile(counted.printed)
+        if status or status is None or not out.exists():
+            raise RecordingFailed(f"timed out\n{printed}" if status is None else printed)
         found = json.loads(out.read_text())
-    document["provenance"].update(found["device"], event_overhead_us=found["event_overhead_us"])
-    for row in found["rows"]:
-        document["points"].setdefault(row.pop("point"), {}).update(row)
-    bad = [name for name, row in document["points"].items() if not row["check"]["ok"]]
-    note(f"times of {len(found['rows'])} points; wrong outputs: {', '.join(bad) or 'none'}")
-
-
-def _record_counters(
-    document: dict[str, Any],
-    family: str,
-    points: list[ProgramPoint],
-    metrics: Sequence[str],
-    repeats: int,
-    seconds: float,
-    note: Callable[[str], None],
-) -> None:
-    if seconds < 15.0:
-        document["failures"][family] = "no time left"
-        note(f"{family}: no time left")
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "counters.json")
-        line = _worker("counters", out, repeats, seconds - 10.0, points)
-        try:
-            done = ncu.profile(line, metrics, timeout_s=seconds)
-            labels = json.loads(out.read_text())["rows"]
-        except (ProfileError, OSError) as error:
-            output = getattr(error, "output", "")
-            document["failures"][family] = f"{error}\n{output[-6000:]}"
-            note(f"{family} failed: {error}\n{output[-1500:]}")
-            return
-    if len(labels) != len(done.launches):
-        document["failures"][family] = f"{len(labels)} launches made, {len(done.launches)} profiled"
-        note(f"{family}: {document['failures'][family]}")
-        return
-    document["provenance"].setdefault("device_facts", _device_facts(done.launches[0].metrics))
-    for label, launch in zip(labels, done.launches, strict=True):
-        row = document["points"].setdefault(label["point"], {})
-        if label.get("check", {}).get("ok") is False:
-            document["failures"][label["point"]] = f"under ncu: {label['check']['mismatch']}"
-        row.setdefault("profiles", []).append(
-            {
-                "kernel": launch.kernel,
-                "grid": list(launch.grid),
-                "block": list(launch.block),
-                "metrics": _wanted(launch.metrics, metrics),
-            }
-        )
-    passes = done.launches[0].metrics.get("profiler__replayer_passes", 0.0)
-    note(f"{family}: {len(labels)} launches in {done.seconds:.1f} s, {passes:.0f} passes each")
-
-
-def _wanted(found: dict[str, float], metrics: Sequence[str]) -> dict[str, float]:
-    """What was asked for, and facts of the launch; ncu also prints hundreds of device attributes."""
-    names = set(metrics)
-    return {name: value for name, value in found.items() if name in names or name.startswith(_LAUNCH_FACTS)}
-
-
-def _device_facts(found: dict[str, float]) -> dict[str, float]:
-    return {name: found[name] for name in _DEVICE_FACTS if name in found}
-
-
-def _worker(task: str, out: Path, repeats: int, seconds: float, points: Sequence[ProgramPoint]) -> list[str]:
-    names = [str(point) for point in points]
-    return [sys.executable, "-m", "validate.worker", task, str(out), str(repeats), f"{seconds:.0f}", *names]
-
-
-def _smi() -> str:
-    return _first_line_with("", ["nvidia-smi", f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader"])
-
-
-def _first_line_with(word: str, line: Sequence[str]) -> str:
-    try:
-        done = subprocess.run(line, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"failed: {error}"
-    return next((text.strip() for text in done.stdout.splitlines() if word in text), "")
+    if metrics is not None and (not launches or len(found["rows"]) != len(launches)):
+        raise RecordingFailed(f"{len(found['rows'])} launches made, {len(launches)} profiled\n{printed}")
+    return found, launches
 
 
 def table(document: dict[str, Any]) -> str:
@@ -219,3 +221,19 @@ def table(document: dict[str, Any]) -> str:
         )
     lines += [f"FAILED {name}: {reason.splitlines()[0]}" for name, reason in document["failures"].items()]
     return "\n".join(lines)
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate record`: status 1 if a result is wrong or something failed."""
+    say = partial(print, flush=True)
+    document = record(
+        options.out,
+        options.only,
+        sizes=options.size,
+        repeats=options.repeats,
+        seconds=options.seconds,
+        say=say,
+    )
+    print(table(document))
+    wrong = [name for name, row in document["points"].items() if not row.get("check", {}).get("ok")]
+    return 1 if wrong or document["failures"] else 0

@@ -8,6 +8,7 @@ import shlex
 import pytest
 
 from validate import __main__ as command
+from validate import commands
 
 
 def parsers(parser):
@@ -19,7 +20,7 @@ def parsers(parser):
                 yield from parsers(each)
 
 
-PARSERS = {each.prog: each for each in parsers(command._parser())}
+PARSERS = {each.prog: each for each in parsers(commands.parser())}
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -34,8 +35,8 @@ def test_help_prints_and_its_example_can_be_run(name, capsys):
     if example is None:  # it has commands of its own
         return
     assert example.startswith(f"example: {name} ")
-    options = command._parser().parse_args(shlex.split(example)[4:])
-    assert callable(options.run)
+    options = commands.parser().parse_args(shlex.split(example)[4:])
+    assert callable(commands.function_of(options.run))
 
 
 def test_there_are_the_commands_of_the_documents():

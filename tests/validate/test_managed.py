@@ -2,8 +2,8 @@
 
 import pytest
 
-from validate.streams.managed_replay import MB, replay, table
-from validate.streams.simulated import SimulatedLab
+from validate.streams.lab import SimulatedLab
+from validate.streams.managed import MB, replay, table
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from isa.listing import programs_from_cubin
 from validate.persisting import compare
-from validate.persisting.build import CUBIN
+from validate.persisting.lab import CUBIN
 
 
 def test_the_recording_says_where_it_comes_from_and_what_the_gpu_is():

@@ -79,36 +79,37 @@ def test_a_description_tells_inputs_apart():
 
 
 # A GPU that can add vectors: arrays lie in host memory, and the kernel reads Numba's flattened parameters.
-CUPY = """
+GPU = """
 import ctypes, os
 import numpy as np
-__version__ = "stand-in"
-class ndarray(np.ndarray):
-    data = property(lambda self: SimpleNamespace(ptr=self.ctypes.data))
-    def set(self, host): self[...] = host
-    def get(self): return np.array(self)
-class RawModule:
-    def __init__(self, path): assert open(path, "rb").read(4) == b"\\x7fELF"
-    def compile(self): pass
-    def get_function(self, name): return lambda *args, **more: launch(name, *args, **more)
-def launch(name, grid, block, words, shared_mem=0):
-    with open(os.environ["LAUNCHES"], "a") as file:
-        print(name, *grid, *block, file=file)
-    if "vector_add" in name:
-        at = [i for i, word in enumerate(words) if i % 7 == 4]
-        a, b, out = (np.ctypeslib.as_array((ctypes.c_float * int(words[i - 2])).from_address(int(words[i])))
-                     for i in at)
-        out[...] = a + b
-from types import SimpleNamespace
-class Event:
-    def record(self): pass
+from validate import gpu
+class HostGpu(gpu.RealGpu):
+    default = None
+    def __init__(self, number=0): self.held = {}
+    def about(self): return {"gpu": "a GPU", "compute_capability": "9.0", "sm_count": 1, "cuda_driver": 13000}
+    def alloc(self, nbytes):
+        made = np.zeros(max(nbytes, 1), np.uint8)
+        self.held[made.ctypes.data] = made
+        return made.ctypes.data
+    def free(self, address): del self.held[address]
+    def put(self, address, data): ctypes.memmove(address, np.ascontiguousarray(data).ctypes.data, data.nbytes)
+    def get(self, address, shape, dtype): return self.held[address].view(dtype).reshape(shape).copy()
+    def function(self, cubin, symbol):
+        assert cubin[:4] == b"\\x7fELF"
+        return symbol
+    def launch(self, name, grid, block, words, shared_bytes=0, stream=None):
+        with open(os.environ["LAUNCHES"], "a") as file:
+            print(name, *grid, *block, file=file)
+        if "vector_add" in name:
+            at = [i for i, word in enumerate(words) if i % 7 == 4]
+            a, b, out = (np.ctypeslib.as_array((ctypes.c_float * int(words[i - 2])).from_address(int(words[i])))
+                         for i in at)
+            out[...] = a + b
+    def event(self): pass
+    def record(self, event, stream=None): pass
+    def elapsed_us(self, first, last): return 2.0
     def synchronize(self): pass
-runtime = SimpleNamespace(
-    deviceSynchronize=lambda: None, driverGetVersion=lambda: 13000,
-    getDeviceProperties=lambda n: {"name": b"a GPU", "major": 9, "minor": 0, "multiProcessorCount": 1})
-cuda = SimpleNamespace(runtime=runtime, Event=Event, get_elapsed_time=lambda a, b: 0.002)
-asnumpy = np.array
-get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
+gpu.RealGpu = HostGpu
 """
 
 NCU = """#!{python}
@@ -135,7 +136,7 @@ with open(log, "w") as file:
 
 def test_a_whole_recording_on_stand_ins(tmp_path):
     """Runs as on a machine that has a GPU but none of the simulator's dependencies."""
-    (tmp_path / "cupy.py").write_text(CUPY)
+    (tmp_path / "sitecustomize.py").write_text(GPU)
     for name in ("simpy", "pydantic", "elftools", "rich"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not on this machine')\n")
     tool = tmp_path / "ncu"

@@ -27,28 +27,16 @@ def chosen(options: argparse.Namespace) -> list[listing.ListedProgram]:
     ]
 
 
-def build(options: argparse.Namespace) -> int:
-    """The status: 0 if everything could be built."""
-    from validate.collection.build import build as build_all
-    from validate.foreign.launch import NotBuilt
-
-    failed = 0
-    try:
-        for program, why in build_all(chosen(options), options.checkout, options.folder, options.jobs):
-            failed += bool(why)
-            print(f"{program.name:40s} {why or 'built'}", flush=True)
-    except NotBuilt as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    return EXIT_WRONG if failed else EXIT_OK
-
-
 def keep(options: argparse.Namespace) -> int:
     """Write the stored recording anew."""
     from validate.collection import recording
 
     document = recording.keep(
-        options.folder, _manifest(options.folder), options.recording or [recording.RAW], options.timeout, print
+        options.folder,
+        _manifest(options.folder),
+        options.recording or [recording.RAW],
+        options.timeout,
+        print,
     )
     recording.FILE.write_text(text_of(document), "utf-8")
     splits = [listing.split(point["program"]) for point in document["points"].values()]
@@ -65,8 +53,10 @@ def compare(options: argparse.Namespace) -> int:
     from validate.scoring import documents, text
 
     if not recording.FILE.exists():
-        print("validate: error: 'validate collection keep FOLDER' has to say first which launches are compared",
-              file=sys.stderr)
+        print(
+            "validate: error: 'validate collection keep FOLDER' has to say first which launches are compared",
+            file=sys.stderr,
+        )
         return EXIT_USAGE
     wanted = {program.name for program in chosen(options)}
     points = {key: point for key, point in recording.load()["points"].items() if point["program"] in wanted}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -43,7 +43,9 @@ def measured(gpu: str = "h100") -> dict[str, tuple[float, float]]:
     for row in recording(gpu)["programs"]:
         found.setdefault(row["name"], []).append(row)
     return {
-        name: tuple(statistics.median(each) for each in ([row["us"] for row in rows], [joules(row) for row in rows]))
+        name: tuple(
+            statistics.median(each) for each in ([row["us"] for row in rows], [joules(row) for row in rows])
+        )
         for name, rows in found.items()
     }
 
@@ -73,18 +75,7 @@ def ranks(rows: Sequence[EnergyRow]) -> Iterator[tuple[EnergyRow, EnergyRow, boo
             yield one, other, agree
 
 
-def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
-    """Declare the command, with the helper that all commands are declared with."""
-    summary = "compare the energy of the recorded programs with an H100's"
-    parser = command(commands, "energy", execute, summary, "--split judge --jobs 2")
-    parser.add_argument("--only", nargs="*", default=(), metavar="NAME", help="variants or families")
-    parser.add_argument("--split", choices=("train", "judge"), help="of the programs (default: all)")
-    parser.add_argument("--quick", action="store_true", help=f"{len(QUICK)} programs")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="programs at a time (default: %(default)s)")
-    parser.add_argument("--fit", action="store_true", help="fit the energies of events to the microbenchmarks instead")
-
-
-def execute(options: argparse.Namespace) -> int:
+def command(options: argparse.Namespace) -> int:
     """Print every program, and the mean and the worst error."""
     if options.fit:
         from validate.energy.fit import table
@@ -108,13 +99,17 @@ def execute(options: argparse.Namespace) -> int:
         if of:
             mean, worst = statistics.mean(map(abs, of)), max(of, key=abs)
             signed = statistics.mean(of)
-            print(f"{split:<6}{len(of):>4} programs, mean {mean:.1%}, worst {worst:+.1%}, signed {signed:+.1%}")
+            print(
+                f"{split:<6}{len(of):>4} programs, mean {mean:.1%}, worst {worst:+.1%}, signed {signed:+.1%}"
+            )
     compared = list(ranks(rows))
     for one, other, agree in compared:
         if not agree:
             ratios = one.measured_j / other.measured_j - 1, one.predicted_j / other.predicted_j - 1
             print(f"other order: {one.point} to {other.point} {ratios[0]:+.1%}, here {ratios[1]:+.1%}")
-    print(f"order of two variants of a ladder: {sum(row[2] for row in compared)} of {len(compared)} as measured")
+    print(
+        f"order of two variants of a ladder: {sum(row[2] for row in compared)} of {len(compared)} as measured"
+    )
     return 0
 
 

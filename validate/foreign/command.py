@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -19,24 +18,6 @@ if TYPE_CHECKING:
     from validate.score import Row
 
 EXIT_OK, EXIT_WRONG, EXIT_USAGE = 0, 1, 2
-
-
-def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
-    """Declare the commands."""
-    for name, what, example in (
-        ("triton", "Triton's wheel", "--only matmul attention/full@1024"),
-        ("cutlass", "CUTLASS's headers and nvcc", "--only sm80_half tutorial_tma"),
-    ):
-        summary = f"build kernels with {what}, simulate them, and compare with NumPy and an H200"
-        parser = command(commands, name, run, summary, example)
-        parser.set_defaults(package=name)
-        parser.add_argument("--only", nargs="*", default=(), metavar="NAME", help="points or families (default: all)")
-        parser.add_argument("--split", choices=("train", "judge", "all"), default="all", help="(default: %(default)s)")
-        parser.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
-        parser.add_argument("--json", action="store_true", help="everything as JSON; the table goes to standard error")
-        parser.add_argument("--list", action="store_true", help="name the points, and simulate nothing")
-        parser.add_argument("--record", type=Path, metavar="JOB", help="build into a folder for a machine with a GPU")
-        parser.add_argument("--keep", type=Path, metavar="FILE", help="with --record: keep what that machine recorded")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -54,7 +35,11 @@ def run(options: argparse.Namespace) -> int:
     builder = import_module(f"validate.{options.package}.build")
     try:
         builder.require()
-        return _job(options, cases, builder, names) if options.record else _compare(options, cases, builder, names)
+        return (
+            _job(options, cases, builder, names)
+            if options.record
+            else _compare(options, cases, builder, names)
+        )
     except NotBuilt as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -79,7 +64,9 @@ def _job(options: argparse.Namespace, cases: ModuleType, builder: ModuleType, na
 
     if options.keep is None:
         recording.write_job(options.record, cases, names, builder.build)
-        print(f"on the GPU machine: cd {options.record}; python -m validate.foreign.worker . recorded.json.gz")
+        print(
+            f"on the GPU machine: cd {options.record}; python -m validate.foreign.worker . recorded.json.gz"
+        )
         return EXIT_OK
     try:
         document = recording.keep(options.record, options.keep, builder.how, builder.tools())
@@ -119,7 +106,9 @@ def _compare(options: argparse.Namespace, cases: ModuleType, builder: ModuleType
     return EXIT_OK if score.ok(rows) else EXIT_WRONG
 
 
-def _point(point: ForeignPoint, cases: ModuleType, builder: ModuleType, recorded: Any, gpu: str) -> Comparison:
+def _point(
+    point: ForeignPoint, cases: ModuleType, builder: ModuleType, recorded: Any, gpu: str
+) -> Comparison:
     """One point, against NumPy and the recording. Raises StaleBaseline where the recording is of something else."""
     from validate.foreign import compare
     from validate.replay import StaleBaseline
@@ -128,7 +117,9 @@ def _point(point: ForeignPoint, cases: ModuleType, builder: ModuleType, recorded
     work = cases.work_of(point.variant)
     if recorded is None:
         result, outputs = compare.simulate(program, launch, work, gpu)
-        raise StaleBaseline(f"not recorded; {result.cycles} cycles, outputs {work.mismatch(outputs)[0] or 'right'}")
+        raise StaleBaseline(
+            f"not recorded; {result.cycles} cycles, outputs {work.mismatch(outputs)[0] or 'right'}"
+        )
     if recorded["code_sha256"] != launch.code_sha256:
         raise StaleBaseline("what is installed here builds other machine code than was measured")
     if recorded["inputs_sha256"] != work.digest():

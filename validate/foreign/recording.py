@@ -46,7 +46,9 @@ def write_job(folder: Path, cases: ModuleType, names: list[str], build: Callable
         shutil.copy(_ROOT / file, target)
 
 
-def keep(job: Path, recorded: Path, how: Callable[[str], dict[str, Any]], tools: Mapping[str, str]) -> dict[str, Any]:
+def keep(
+    job: Path, recorded: Path, how: Callable[[str], dict[str, Any]], tools: Mapping[str, str]
+) -> dict[str, Any]:
     """What the repository keeps of a recording. Raises RecordingRefused if a point is wrong or missing."""
     points = pickle.loads((job / LAUNCHES).read_bytes())[1]
     with gzip.open(recorded, "rt") as stream:
@@ -70,11 +72,15 @@ def keep(job: Path, recorded: Path, how: Callable[[str], dict[str, Any]], tools:
         wanted = [each for each in (*found["metrics"], *DIFFERENCES, *facts) if each in mine[0]]
         document["points"][name] = {
             "how": how(name),
-            "launch": {key: getattr(launch, key) for key in ("symbol", "grid", "block", "cluster", "shared_bytes")},
+            "launch": {
+                key: getattr(launch, key) for key in ("symbol", "grid", "block", "cluster", "shared_bytes")
+            },
             "code_sha256": launch.code_sha256,
             "inputs_sha256": outputs[name]["inputs_sha256"],
             "error": outputs[name]["error"],
-            "counters": {each: _values([metrics[each] for metrics in mine]) for each in dict.fromkeys(wanted)},
+            "counters": {
+                each: _values([metrics[each] for metrics in mine]) for each in dict.fromkeys(wanted)
+            },
         }
     return document
 

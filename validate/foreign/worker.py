@@ -79,7 +79,9 @@ class LaunchingDriver:
         for host in arrays.values():
             place = ctypes.c_uint64()
             self.call("cuMemAlloc_v2", ctypes.byref(place), ctypes.c_size_t(max(host.nbytes, 256)))
-            self.call("cuMemcpyHtoD_v2", place, host.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(host.nbytes))
+            self.call(
+                "cuMemcpyHtoD_v2", place, host.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(host.nbytes)
+            )
             places.append(place)
         area = launch.fill([each.value for each in places], self.encode)
         pieces = [ctypes.create_string_buffer(area[at : at + size], size) for at, size in launch.parameters]
@@ -148,9 +150,14 @@ def record(job: Path, out: Path) -> int:
         names = [*RECORDED, *(f"sm__inst_executed_pipe_{pipe}.sum" for pipe in PIPES)]
         options = ["--clock-control", "none", "--cache-control", "all", "--csv", "--page", "raw"]
         ncu = ["ncu", *options, "--print-units", "base", "--log-file", str(log), "--metrics", ",".join(names)]
-        done = subprocess.run([*ncu, *command, str(counted), str(REPEATS), *good], capture_output=True, text=True)
+        done = subprocess.run(
+            [*ncu, *command, str(counted), str(REPEATS), *good], capture_output=True, text=True
+        )
         smi = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm", "--format=csv,noheader"]
-        said = [subprocess.run(line, capture_output=True, text=True).stdout for line in (smi, ["ncu", "--version"])]
+        said = [
+            subprocess.run(line, capture_output=True, text=True).stdout
+            for line in (smi, ["ncu", "--version"])
+        ]
         found = {
             "plain": plain,
             "counted": json.loads(counted.read_text()) if counted.exists() else [],

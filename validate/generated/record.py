@@ -1,7 +1,7 @@
 """Make the archive anew: compile here, run and count on a machine with a GPU, join.
 
     python -m validate.generated.record build FOLDER      # here, with the tool chain; takes half an hour
-    python -m validate.generated.record measure FOLDER    # on the GPU's machine: NumPy, CuPy and ncu are enough
+    python -m validate.generated.record measure FOLDER    # on the GPU's machine: NumPy and ncu are enough
     python -m validate.generated.record collect FOLDER    # here: writes the archive, or `keep` what seeds.py keeps
 
 `build FOLDER 10000 20000` takes other seeds, `measure FOLDER 3000` counts as many kernels only.
@@ -15,14 +15,16 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gpusim.results.profile import parse_profile
+from validate import gpu
 from validate.generated import emit, reference
+from validate.metrics import DIFFERENCES, EXACT
 
 SEEDS = 1000, 2020
 PER_PROCESS = 200
@@ -52,48 +54,45 @@ def build(folder: Path, first_seed: str = str(SEEDS[0]), last: str = str(SEEDS[1
 
 
 def measure(folder: Path, most: str = "") -> None:
-    """Run everything on this machine's GPU: `outputs.pkl.gz`, `device.json`, and counters in `counters.json`."""
-    from validate import ncu
-    from validate.metrics import DIFFERENCES, EXACT
-
+    """Run everything on this machine's GPU: `outputs.pkl.gz`, `device.json`, and counters in `counters.json`. Raises
+    ValueError if ncu did not count what was launched."""
     # Ratios are of counters that are recorded themselves.
     wanted = [name for name in EXACT if name not in DIFFERENCES and not name.endswith(".ratio")]
-    command = [sys.executable, "-m", "validate.generated.record", "launch", str(folder)]
     names = list(_launches(folder))
-    subprocess.run([*command, "outputs", "0", str(len(names))], check=True)
+    launch_some(folder, "outputs", "0", str(len(names)))
     counters: dict[str, list[float | None]] = {}
     for first in range(0, min(int(most or len(names)), len(names)), PER_PROCESS):
         chosen = names[first : first + PER_PROCESS]
-        done = ncu.profile([*command, "", str(first), str(first + len(chosen))], wanted, timeout_s=300)
-        for name, launch in zip(chosen, done.launches, strict=True):
+        part = [str(folder), "", str(first), str(first + len(chosen))]
+        command = [sys.executable, "-m", "validate.generated.record", "launch", *part]
+        done = gpu.count(command, wanted, timeout_s=300)
+        for name, launch in zip(chosen, parse_profile(done.csv), strict=True):
             counters[name] = [launch.metrics.get(metric) for metric in wanted]
-    version = subprocess.run(["ncu", "--version"], capture_output=True, text=True, check=True).stdout
-    document = {"metrics": wanted, "counters": counters, "ncu": version.split("Version")[-1].split()[0]}
+    document = {"metrics": wanted, "counters": counters, "ncu": gpu.provenance()["ncu"]}
     (folder / "counters.json").write_text(json.dumps(document))
 
 
 def launch_some(folder: Path, keep: str, first: str, last: str) -> None:
     """Launch a range of the kernels once each; with `keep`, write what they left in their arrays."""
-    import cupy as cp  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-    from validate.worker import device
-
-    modules: dict[str, Any] = {}
+    real = gpu.RealGpu()
     outputs: dict[str, list[np.ndarray]] = {}
     for name, each in list(_launches(folder).items())[int(first) : int(last)]:
-        file = str(folder / each["file"])
-        module = modules.setdefault(file, None) or cp.RawModule(path=file)
-        modules[file] = module
-        arrays = [cp.asarray(value) if isinstance(value, np.ndarray) else None for value in each["args"]]
-        words = [value if array is None else array for value, array in zip(each["args"], arrays, strict=True)]
-        function = module.get_function(each["symbol"])
-        function(tuple(each["grid"]), tuple(each["block"]), tuple(words), shared_mem=each["shared_bytes"])
-        cp.cuda.runtime.deviceSynchronize()
-        outputs[name] = [cp.asnumpy(array) for array in arrays if array is not None]
+        function = real.function((folder / each["file"]).read_bytes(), each["symbol"])
+        places = [real.alloc(value.nbytes) if isinstance(value, np.ndarray) else 0 for value in each["args"]]
+        for value, place in zip(each["args"], places, strict=True):
+            if place:
+                real.put(place, value)
+        words = [np.uint64(place) if place else value for value, place in zip(each["args"], places, strict=True)]
+        real.launch(function, each["grid"], each["block"], words, each["shared_bytes"])
+        real.synchronize()
+        arrays = [(value, place) for value, place in zip(each["args"], places, strict=True) if place]
+        outputs[name] = [real.get(place, value.shape, value.dtype) for value, place in arrays]
+        for _, place in arrays:
+            real.free(place)
     if keep:
         with gzip.open(folder / "outputs.pkl.gz", "wb") as stream:
             pickle.dump(outputs, stream)
-        (folder / "device.json").write_text(json.dumps(device()))
+        (folder / "device.json").write_text(json.dumps(real.about()))
 
 
 def collect(folder: Path) -> None:
@@ -105,7 +104,11 @@ def collect(folder: Path) -> None:
     counted = json.loads((folder / "counters.json").read_text())
     with gzip.open(folder / "outputs.pkl.gz") as stream:
         outputs = pickle.load(stream)
-    rows = [(archive.entry_of(each), each.program()) for each in archive.load()[1] if not each.name.startswith("cuda")]
+    rows = [
+        (archive.entry_of(each), each.program())
+        for each in archive.load()[1]
+        if not each.name.startswith("cuda")
+    ]
     for name, each in _launches(folder).items():
         program = program_from_cubin((folder / each["file"]).read_bytes(), each["symbol"], abi="c")
         row = {key: each[key] for key in ("grid", "block", "shared_bytes", "tree")}

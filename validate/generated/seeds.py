@@ -7,6 +7,7 @@ that (`--nvcc`), NVRTC for some kernels. `record.py` says how they were recorded
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import subprocess
@@ -111,3 +112,11 @@ def _nvcc(source: str, nvcc: str) -> bytes:
         cubin = path.with_suffix(".cubin")
         subprocess.run([nvcc, "-w", "-cubin", "-arch=sm_90", "-o", str(cubin), str(path)], check=True)
         return cubin.read_bytes()
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate generated`: status 1 if a kernel differs."""
+    if options.seeds:
+        return 1 if compare(*options.seeds, gpu=options.gpu, nvcc=options.nvcc) else 0
+    kernels = [each for each in archive.load()[1] if not options.only or each.name in options.only]
+    return 1 if replay.replay_all(kernels, options.gpu) or not kernels else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -63,3 +64,15 @@ def constants() -> np.ndarray:
 def words(encodings: list[int]) -> np.ndarray:
     """uint64 [n, 2], low word first."""
     return np.array([[each & (1 << 64) - 1, each >> 64] for each in encodings], np.uint64)
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate instructions`."""
+    from validate.instructions import importer
+
+    if options.results is None:
+        write(options.job, forms.find())
+        print(f"run on the GPU machine: python -m validate.instructions.worker {options.job} results.npz")
+    else:
+        print(importer.write(options.job, options.results))
+    return 0

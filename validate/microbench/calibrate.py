@@ -7,6 +7,7 @@ such as the turns of a loop around the measured instructions.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -149,7 +150,9 @@ VALUES: tuple[Value, ...] = (
         unsure_cycles=0.75,  # the multiple of its scoreboard's clock that a chain is rounded to
     ),
     Value("memory_instruction.redux_latency_cycles", "pipe_redux", _plain("warps=1", "latency")),
-    Value("memory_instruction.queue_depth", "queue_lds", _depth("stride=32 warps=4", 40, 32), unsure_cycles=1),
+    Value(
+        "memory_instruction.queue_depth", "queue_lds", _depth("stride=32 warps=4", 40, 32), unsure_cycles=1
+    ),
     Value("shared.latency_cycles", "shared_load", _plain("stride=1 warps=1", "latency")),
     Value("shared.wavefront_latency_cycles", "shared_load", _slope(_ALONE, "latency"), unsure_cycles=0.1),
     Value("shared.wavefront_cycles", "shared_load", _slope(_FOUR, "an access"), unsure_cycles=0.1),
@@ -210,7 +213,9 @@ def calibrate(gpu: str = "h200", measured: str = "h200") -> list[CalibratedValue
         room = found.spread + max(value.unsure * found.value, value.unsure_cycles)
         now = float(configured[value.key])
         rows.append(
-            CalibratedValue(value.key, value.bench, now, found.value, found.spread, room, config.source(value.key))
+            CalibratedValue(
+                value.key, value.bench, now, found.value, found.spread, room, config.source(value.key)
+            )
         )
     return rows
 
@@ -222,3 +227,10 @@ def line(row: CalibratedValue) -> str:
     """A row of the table."""
     mark = "" if row.agrees else "  <- differs" if row.wrong else f"  <- differs, source: {row.source}"
     return f"{row.key:44} {row.configured:9.4g} {row.derived:9.4g} {row.spread:8.2g}  {row.bench}{mark}"
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate calibrate`: with --check, status 1 if a value that claims to be measured differs."""
+    rows = calibrate(options.gpu, options.results or results.gpu_of(options.gpu))
+    print("\n".join([HEAD, *map(line, rows)]))
+    return 1 if options.check and any(row.wrong for row in rows) else 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from validate.microbench import results, simulate
+from validate.microbench import results, simulate, suite
 from validate.microbench.bench import Bench, Case
 from validate.microbench.results import Number
 
@@ -129,3 +131,22 @@ def summary(found: Sequence[ComparedNumber]) -> str:
 def document(found: Sequence[ComparedNumber]) -> list[dict[str, Any]]:
     """The rows in plain values, with ratio and verdict."""
     return [{**asdict(row), "ratio": row.ratio, "verdict": row.verdict} for row in found]
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate microbench compare`: status 1 if a number is off that should not be, or the other way round."""
+    measured = options.results or results.gpu_of(options.gpu)
+    out = sys.stderr if options.json else sys.stdout
+    print(HEAD, file=out)
+    found = []
+    for row in compare(suite.chosen(options), options.gpu, measured, options.set, slow=not options.fast):
+        found.append(row)
+        if options.full or row.verdict:
+            print(line(row), file=out, flush=True)
+    print(summary(found), file=out)
+    if options.update_gaps:
+        print(f"{update_gaps(found, measured)} known gaps listed", file=out)
+        return 0
+    if options.json:
+        print(json.dumps(document(found), indent=1))
+    return 1 if any(row.verdict for row in found) else 0

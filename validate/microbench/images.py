@@ -6,6 +6,7 @@ in `validate/microbench/images/`, and `index.json`, which says which benchmarks 
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from collections.abc import Callable
@@ -143,3 +144,11 @@ def _open(file: str) -> Program:
     from isa import Program
 
     return Program.open(FOLDER / file)
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate microbench build`."""
+    from validate.microbench import suite
+
+    print(f"{len(build(suite.chosen(options)))} images written")
+    return 0

@@ -7,6 +7,7 @@ Cards of one type differ, in which SMs are near which half of L2 for one, so res
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -83,7 +84,10 @@ def join(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
             rows = {each: [other["cases"][key][each] for other in others] for each in found}
             cases[key] = {each: _joined(values) for each, values in rows.items()}
         benches[name] = {**entry, "cases": cases}
-    return {"recordings": [each for document in documents for each in document["recordings"]], "benches": benches}
+    return {
+        "recordings": [each for document in documents for each in document["recordings"]],
+        "benches": benches,
+    }
 
 
 def _joined(values: Sequence[list[float]]) -> list[float]:
@@ -98,9 +102,22 @@ def write(document: dict[str, Any], path: Path) -> None:
     for name, entry in document["benches"].items():
         cases = []
         for key, found in entry["cases"].items():
-            rows = ",\n".join(f"    {json.dumps(each)}: {json.dumps(values)}" for each, values in found.items())
+            rows = ",\n".join(
+                f"    {json.dumps(each)}: {json.dumps(values)}" for each, values in found.items()
+            )
             cases.append(f"   {json.dumps(key)}: {{\n{rows}\n   }}")
         head = f'   "unit": {json.dumps(entry["unit"])},\n   "code_sha256": "{entry["code_sha256"]}",\n   "cases": {{\n'
         benches.append(f"  {json.dumps(name)}: {{\n{head}" + ",\n".join(cases) + "\n  }}")
     parts.append(' "benches": {\n' + ",\n".join(benches) + "\n }")
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate microbench join`."""
+    from validate.microbench import suite
+
+    joined = join([json.loads(path.read_text()) for path in options.recordings])
+    order = {name: place for place, name in enumerate(suite.benches())}
+    joined["benches"] = dict(sorted(joined["benches"].items(), key=lambda each: order[each[0]]))
+    write(joined, FOLDER / f"{options.gpu}.json")
+    return 0

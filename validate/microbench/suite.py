@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from functools import cache
 
+from validate.commands import UsageError
 from validate.microbench import (
     ahead,
     atomics,
@@ -69,3 +71,11 @@ def evicting() -> list[tuple[Bench, Case]]:
         bench = benches()[name]
         found.append((bench, next(case for case in bench.cases if case.key == key)))
     return found
+
+
+def chosen(options: argparse.Namespace) -> list[Bench]:
+    """The benchmarks that a command's options name. Raises UsageError."""
+    try:
+        return select(options.only)
+    except LookupError as problem:
+        raise UsageError(str(problem)) from None

@@ -1,5 +1,7 @@
 """What L2 keeps when it is told to: kernels, what an H200 did with them, and the comparison.
 
-In this order: `kernels.cu`, `build.py`, `gpu.py`, `lab.py`, `experiments.py`, `run.py` (on the GPU), `compare.py`
-(anywhere).
+`kernels.cubin` is `kernels.cu` by nvcc 13.0 for sm_90 (the load in its kernel `descriptor` was moved by hand to the
+word in front of the parameters). Read `lab.py` (regions of memory of a GPU, real or simulated, and launches that are
+compared), `measure.py` (counts them on a GPU), `compare.py`. `results/h200.json` holds further experiments, which
+looked for lines in L2 by the time of loads; docs/l2.md says what they found.
 """

@@ -6,20 +6,18 @@ point is good if the first is within 0.1 of the H200's. What is known to be off 
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from validate.persisting.build import CUBIN
-from validate.persisting.importer import RESULTS
-from validate.persisting.lab import MB, L2Lab
-from validate.persisting.run import FIRST, LAST, PLAIN
-from validate.persisting.simulated import SimulatedGpu
+from validate.persisting.lab import CUBIN, FAMILIES, RESULTS, L2Lab, family
+from validate.persisting.measure import COUNTERS
+from validate.simulated_gpu import SimulatedGpu
 
 TOLERANCE = 0.1
 SECTOR_BYTES = 32
-FAMILIES = ("working_set", "sliding", "loads")
 OTHER_MB = 96
 """What fills L2 before a point; the H200's runs took 256 MB, which leave the same."""
 KNOWN = {
@@ -65,54 +63,39 @@ def shares(found: Iterable[float]) -> tuple[float, float]:
     return 1 - memory / ((hit + miss) * SECTOR_BYTES), hit / (hit + miss)
 
 
+class SimulatedL2Lab(L2Lab):
+    """A lab on a simulated device; `counted` has the shares of each launch by its label."""
+
+    def __init__(self, settings: Iterable[str] = ()) -> None:
+        gpu = SimulatedGpu("h200", settings=tuple(settings))
+        super().__init__(gpu, gpu.device.config.l2.persisting_max_bytes, OTHER_MB)
+        self.counted: dict[str, tuple[float, float]] = {}
+
+    def begin(self, set_aside: int = 0) -> None:
+        self.window = None
+        self.gpu.device.reset_persisting()
+        self.gpu.device.set_aside_l2(set_aside)
+        self.touch(self.other, self.other_mb << 20, "begin")
+
+    def launch(self, name: str, grid: int, words: Sequence[Any], label: str) -> None:
+        result = self.gpu.run(self.gpu.function(CUBIN, name), grid, 256, words, self.window)
+        self.counted[label] = shares(float(result.metrics[each]) for each in COUNTERS)
+
+
 def compare(
     families: Iterable[str] = FAMILIES, only: str = "", settings: Iterable[str] = ()
 ) -> Iterator[ComparedLaunch]:
-    """Simulate what was recorded, point by point. only: a part of a point's name; settings: as for `--set`."""
+    """Simulate what was recorded, point by point: two launches of each group. only: a part of a point's name;
+    settings: as for `--set`."""
     measured = recording()["counters"]
-    done: set[str] = set()
-    for name in measured:
-        group = name.rpartition(" ")[0]
-        if family(name) not in families or only not in name or group in done:
-            continue
-        done.add(group)
-        lab = L2Lab(SimulatedGpu(str(CUBIN), "h200", tuple(settings)), OTHER_MB)
-        points = [(label, shares(found)) for label, found in simulate(lab, group)]
-        lab.gpu.close()
-        recorded = ((label, found) for label, found in points if label in measured)
-        yield from (ComparedLaunch(label, shares(measured[label]), found) for label, found in recorded)
-
-
-def family(name: str) -> str:
-    """Which experiment a launch belongs to."""
-    first = name.partition(" ")[0]
-    return first if first in FAMILIES else "loads"
-
-
-def simulate(lab: L2Lab, group: str) -> Iterator[tuple[str, tuple[float, float, float]]]:
-    """Run the launches of a group in simulation: twice, the second finds what the first has left."""
-    gpu = lab.gpu
-    kind, *values = group.split()
-    if kind == "working_set":
-        lab.begin()
-        for turn in range(2):
-            lab.touch(lab.hot, int(values[0]) * MB, label=f"{group} {turn}")
-    elif kind == "sliding":
-        set_aside, hot, ratio = int(values[0]), int(values[1]) * MB, float(values[2])
-        lab.begin(set_aside)
-        gpu.window(lab.hot, hot if ratio else 0, ratio)
-        for turn in range(2):
-            lab.mixed(hot, 128 * MB, label=f"{group} {turn}")
-    else:
-        policy = {"normal": PLAIN, "first": FIRST, "last": LAST}[kind]
-        set_aside, hot = int(values[0]), int(values[1]) * MB
-        lab.begin(set_aside)
-        for turn in range(2):
-            lab.touch(lab.hot, hot, "hint", policy, label=f"{group} {turn}")
-        lab.touch(lab.stream, 128 * MB, label="stream")
-        lab.touch(lab.hot, hot, label=f"{group} after")
-    for label, *found in gpu.counted:
-        yield label.partition(" ")[2], (found[0], found[1], found[2])
+    chosen = [name for name in measured if family(name) in families and only in name]
+    for group in dict.fromkeys(name.rpartition(" ")[0] for name in chosen):
+        lab = SimulatedL2Lab(settings)
+        lab.run(group, turns=2)
+        lab.gpu.device.close()
+        for label, found in lab.counted.items():
+            if label in measured:
+                yield ComparedLaunch(label, shares(measured[label]), found)
 
 
 def line(point: ComparedLaunch) -> str:
@@ -136,3 +119,15 @@ def summary(points: list[ComparedLaunch]) -> str:
         f"{len(points)} launches, {good} within {TOLERANCE:g}: found in L2 off by {sum(errors) / len(errors):.3f} "
         f"in the mean, {errors[-1]:.3f} at most; hits by {sum(hits) / len(hits):.3f}, {max(hits):.3f}"
     )
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate persisting`: status 1 if something new is outside."""
+    points = []
+    print(HEAD)
+    for point in compare(options.families, options.only, options.set):
+        points.append(point)
+        print(line(point), flush=True)
+    if points:
+        print(summary(points))
+    return 1 if not points or any(point.verdict for point in points) else 0

@@ -1,93 +1,107 @@
-"""Regions of memory on a GPU: read, written, and looked for in L2.
-
-How a region's lines are found in L2 without counters: one lane of each of 528 blocks reads a sample of them, one after
-the other, and takes the time of each; what comes from memory takes over 600 cycles.
-"""
+"""Regions of memory on a GPU, real or simulated, and the launches that are counted on both."""
 
 from __future__ import annotations
 
-import base64
-import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from validate.persisting.gpu import uint, word
+from validate.gpu import PolicyWindow, RealGpu
 
+CUBIN = Path(__file__).with_name("kernels.cubin")
+RESULTS = Path(__file__).parent / "results"
 MB = 1 << 20
-TILE, LINE, PAGE = 16 << 10, 128, 2 << 20
-HOT_MB, STREAM_MB, OTHER_MB = 128, 512, 256
-PROBES, EACH_CYCLES = 528, 8
+TILE, HOT_MB, STREAM_MB, OTHER_MB = 16 << 10, 128, 512, 256
+POLICIES = {"normal": 0x1000 << 48, "first": 0x12F0 << 48, "last": 0x14F0 << 48}
+"""Words of createpolicy, by what is evicted when."""
+FAMILIES = ("working_set", "sliding", "loads")
 
 
 class L2Lab:
-    """Regions of memory of a GPU, real or simulated, and what is done with them. other_mb: what fills L2 before an
-    experiment; 0: the GPU empties it."""
+    """Regions of memory of the GPU. most: bytes of L2 that can be set aside. other_mb: what fills L2 before a launch
+    that is compared."""
 
-    def __init__(self, gpu: Any, other_mb: int = OTHER_MB) -> None:
-        self.gpu, self.other_mb = gpu, other_mb
-        self.hot = self.gpu.memory(HOT_MB * MB)
-        self.stream = self.gpu.memory(STREAM_MB * MB)
-        self.other = self.gpu.memory(max(other_mb, 1) * MB)
-        self.lines = self.gpu.memory(4 << 20)
-        self.cycles = self.gpu.memory(2 << 20)
-        self.sink = self.gpu.memory(4096)
-        self.properties = self.gpu.properties()
-        self.most = self.properties["persisting_max_bytes"]
+    def __init__(self, gpu: Any, most: int, other_mb: int = OTHER_MB) -> None:
+        self.gpu, self.most, self.other_mb = gpu, most, other_mb
+        self.hot, self.stream, self.other = (gpu.alloc(each * MB) for each in (HOT_MB, STREAM_MB, other_mb))
+        self.sink = gpu.alloc(4096)
+        self.window: PolicyWindow | None = None
 
-    def begin(self, set_aside: int = 0) -> int:
+    def launch(self, name: str, grid: int, words: Sequence[Any], label: str) -> None:
+        """Launch a kernel of 256 threads a block."""
+        kernel = self.gpu.function(CUBIN.read_bytes(), name)
+        self.gpu.launch(kernel, (grid,), (256,), words, window=self.window)
+        self.gpu.synchronize()
+
+    def begin(self, set_aside: int = 0) -> None:
         """No window, nothing persisting, other data in L2."""
-        self.gpu.window(0, 0)
-        self.gpu.reset()
-        kept = self.gpu.set_aside(set_aside)
-        if self.other_mb:
-            self.touch(self.other, self.other_mb * MB, label="begin")
+        self.window = None
+        self.gpu.reset_persisting()
+        self.gpu.set_aside(set_aside)
+        self.touch(self.other, self.other_mb * MB, "begin")
+
+    def touch(self, base: int, nbytes: int, label: str, kind: str = "normal", policy: int = 0) -> None:
+        """Read a region once."""
+        self.launch(f"touch_{kind}", nbytes // TILE, (*map(np.uint64, (base, policy, self.sink)),), label)
+
+    def mixed(self, hot_bytes: int, total: int, label: str) -> None:
+        """Read `total` bytes of the stream and as many of the hot region, over and over."""
+        words = (
+            np.uint64(self.hot),
+            np.uint32(hot_bytes // TILE),
+            np.uint64(self.stream),
+            np.uint64(self.sink),
+        )
+        self.launch("mixed", total // TILE, words, label)
+
+    def run(self, group: str, turns: int) -> None:
+        """The launches of a group, each labelled with its name and turn: later ones find what the first left."""
+        kind, *values = group.split()
+        if kind == "working_set":
+            self.begin()
+            for turn in range(turns):
+                self.touch(self.hot, int(values[0]) * MB, f"{group} {turn}")
+            return
+        set_aside, hot = int(values[0]), int(values[1]) * MB
+        self.begin(set_aside)
+        if kind == "sliding":
+            ratio = float(values[2])
+            self.window = PolicyWindow(self.hot, hot, ratio) if ratio else None
+            for turn in range(turns):
+                self.mixed(hot, 128 * MB, f"{group} {turn}")
         else:
-            self.gpu.flush()
-        return kept
+            for turn in range(2):
+                self.touch(self.hot, hot, f"{group} {turn}", "hint", POLICIES[kind])
+            self.touch(self.stream, 128 * MB, "stream")
+            self.touch(self.hot, hot, f"{group} after")
 
-    def touch(self, base: int, nbytes: int, kind: str = "normal", policy: int = 0, label: str = "") -> float:
-        """Read a region once; us."""
-        return self.gpu.launch(
-            f"touch_{kind}", nbytes // TILE, 256, word(base), word(policy), word(self.sink), label=label
-        )
 
-    def fill(self, base: int, nbytes: int, label: str = "") -> float:
-        """Write a region once; us."""
-        return self.gpu.launch("fill", nbytes // TILE, 256, word(base), label=label)
+def groups(most: int) -> Iterator[str]:
+    """What is counted on a GPU of which so much L2 can be set aside."""
+    yield from (f"working_set {mb}" for mb in (8, 16, 24, 32, 40, 44, 48, 52, 56, 60, 64, 72, 80, 120))
+    for set_aside in (0, most // 3, 2 * most // 3, most):
+        for mb in range(10, 70, 10):
+            ratios = sorted({1.0, min(1.0, set_aside / (mb * MB))}) if set_aside else (0.0,)
+            yield from (f"sliding {set_aside} {mb} {ratio:.6f}" for ratio in ratios)
+    yield from (f"{kind} {kept} {mb}" for kind in POLICIES for kept in (0, most) for mb in (20, 40))
 
-    def mixed(self, hot_bytes: int, total: int, label: str = "") -> float:
-        """Read `total` of the stream and as much of the hot region, over and over; us."""
-        return self.gpu.launch(
-            "mixed",
-            total // TILE,
-            256,
-            word(self.hot),
-            uint(hot_bytes // TILE),
-            word(self.stream),
-            word(self.sink),
-            label=label,
-        )
 
-    def probe(self, base: int, nbytes: int, every: int = 16, whole: bool = False) -> dict[str, Any]:
-        """Read one line of every so many; {"cached": share that took less than 600 cycles, ...}. Without a window."""
-        self.gpu.window(0, 0)
-        count = nbytes // LINE // every
-        place = np.random.default_rng(1).integers(every, size=count) if every > 1 else np.zeros(count, np.int64)
-        lines = (np.arange(count) * every + place).astype(np.uint32)
-        each = -(-count // PROBES)
-        page = lines.astype(np.int64) * LINE // PAGE
-        blocks = np.arange(count) // each
-        new = (np.diff(page, prepend=-1) != 0) | (np.diff(blocks, prepend=-1) != 0)
-        self.gpu.put(self.lines, lines | (new.astype(np.uint32) << 31))
-        self.gpu.launch(
-            "probe", PROBES, 32, word(base), word(self.lines), uint(count), word(self.cycles), label="probe"
-        )
-        cycles = self.gpu.get(self.cycles, count, np.uint16)
-        seen = cycles[cycles > 0]
-        bins = np.histogram(seen, [*range(0, 1200, 25), 1 << 16])[0]
-        found = {"cached": round(float((seen < 600).mean()), 4), "lines": int(seen.size), "histogram_25": bins.tolist()}
-        if whole:
-            packed = np.minimum(cycles // EACH_CYCLES, 255).astype(np.uint8)
-            found["cycles_8_zlib_base64"] = base64.b64encode(zlib.compress(packed.tobytes(), 9)).decode()
-        return found
+def family(name: str) -> str:
+    """Which experiment a launch belongs to."""
+    first = name.partition(" ")[0]
+    return first if first in FAMILIES else "loads"
+
+
+class CountedLab(L2Lab):
+    """A lab on this machine's GPU, which keeps the labels of what it launched."""
+
+    def __init__(self) -> None:
+        self.labels: list[str] = []
+        gpu = RealGpu()
+        super().__init__(gpu, gpu.attribute("MAX_PERSISTING_L2_CACHE_SIZE"))
+
+    def launch(self, name: str, grid: int, words: Sequence[Any], label: str) -> None:
+        super().launch(name, grid, words, label)
+        self.labels.append(label)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 
 class PlayRow(NamedTuple):
@@ -34,16 +34,7 @@ def compare(name: str, count: int, seed: int) -> Iterator[PlayRow]:
         yield PlayRow(place, measured, predict(name, place, "h100")["cycles"])
 
 
-def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
-    """Declare the command, with the helper that all commands are declared with."""
-    parser = command(
-        commands, "play", execute, "compare the experiments of gpusim lab with an H100", "--places 20"
-    )
-    parser.add_argument("--places", type=int, default=100, help="of each experiment (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0)
-
-
-def execute(options: argparse.Namespace) -> int:
+def command(options: argparse.Namespace) -> int:
     """Print the mean and the worst error of each experiment."""
     from gpusim.lab import play
 

@@ -1,4 +1,2 @@
-"""PyTorch and Triton programs under `gpusim script`, each computing on the CPU and on the simulated GPU.
-
-`command.py` runs them with a Python that has PyTorch; `compared.py` is what they share; every other file is a program.
-"""
+"""PyTorch and Triton programs, each computing on the CPU and on the simulated GPU: `programs.toml` lists them for
+`validate cuda-suite`, `compared.py` is what they share."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -20,6 +21,7 @@ from gpusim.explore.sweep_file import read_sweep
 from gpusim.parallel import Layer, data_parallel, pipeline
 from gpusim.result import Result
 from programs import images, registry
+from validate.commands import known
 from validate.scoring import accepted
 from validate.scoring.documents import DOCS, DocumentError
 
@@ -50,7 +52,9 @@ def swept(names: Iterable[tuple[str, int]], machines: Iterable[Mapping[str, Any]
         for overrides in machines:
             config = gpusim.load_config("h200", overrides)
             launch = replace(registry.get(name).make(size, 0), kernel=images.image(name))
-            least = gpusim.bound.bound(gpusim.bound.profile(launch, config, key=("gallery", name, size)), config)
+            least = gpusim.bound.bound(
+                gpusim.bound.profile(launch, config, key=("gallery", name, size)), config
+            )
             result = gpusim.simulate(
                 launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes
             )
@@ -85,7 +89,11 @@ def _beside() -> Any:
     """As docs/beside.md makes it."""
     rows = []
     for n in (16, 32, 64, 128, 256, 512, 1024, 2048):
-        steps = {64: "matmul_tensor/asynchronous", 256: "matmul_hopper/specialised", 1024: "matmul_hopper/cluster"}
+        steps = {
+            64: "matmul_tensor/asynchronous",
+            256: "matmul_hopper/specialised",
+            1024: "matmul_hopper/cluster",
+        }
         program = [name for least, name in steps.items() if least <= max(n, 64)][-1]
         rows.append({"machine": "H200", "n": n, "time_us": simulated(program, max(n, 64)).time_us})
         products = [beside.matrix_product(each, n, n, n) for each in beside.shipped_machines()]
@@ -184,3 +192,11 @@ def _describe(document: Path, name: str, text: str) -> None:
     if count != 1:
         raise DocumentError(f"{document} shows figures/{name}.png {count} times, not once")
     document.write_text(after, "utf-8")
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate figures`."""
+    known(options.only, PICTURES, "picture")
+    for path in write(only=options.only):
+        print(path, flush=True)
+    return 0

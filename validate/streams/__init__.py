@@ -1,6 +1,6 @@
-"""Streams, copies and managed memory of a real H200: `python -m validate streams measure` records them on its GPU.
+"""Streams, copies and managed memory of a real H200, recorded, and the same plans on a simulated one.
 
-Read in this order: `kernels.cu` (blocks that say where and when they ran), `driver.py` (CUDA's driver through ctypes),
-`lab.py` (streams behind a gate), then the experiments: `sharing.py`, `splits.py`, `gaps.py`, `pairs.py`, `copying.py`,
-`managed.py`; `measure.py` runs them. None of these imports the simulator, so that they run where nothing else is.
+Read `kernels.cu` (blocks that say where and when they ran), `lab.py` (streams behind a gate, on a real or a simulated
+GPU), the plans (`plans.py`, `copying.py`, `managed.py`), `compare.py`, and `measure.py`, which records the plans.
+`results/h200.json.gz` holds further experiments that docs/streams.md reads its rules from.
 """

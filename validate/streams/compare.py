@@ -6,21 +6,21 @@ span is compared; `spread` says how far those of all runs lie apart.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import re
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from validate.streams import copying, gaps, pairs, recording, sharing
-from validate.streams.simulated import SimulatedLab
+from validate.commands import UsageError, known
+from validate.streams import managed, measure, plans
+from validate.streams.copying import CopyBench
+from validate.streams.lab import Plan, SimulatedLab
 
-SPANS = {
-    "two_kernels_fit": sharing.two_kernels_fit, "leftover": sharing.leftover, "priority": sharing.priority,
-    "mixed": sharing.mixed, "pairs": pairs.pairs, "fillers": pairs.fillers,
-}  # fmt: skip
+SPANS = ("two_kernels_fit", "leftover", "priority", "mixed", "pairs", "fillers")
 """Experiments whose spans are compared, from the first block's start to the last one's end."""
 GAPS = "same_stream_gap"
 OVERLAP, ALONE = "overlap", "copies_alone"
@@ -53,35 +53,30 @@ class ComparedSpan:
         return self.simulated_us / self.recorded_us - 1
 
 
-def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False, gpu: str = "h200") -> Iterator[ComparedSpan]:
+def compare(
+    only: Sequence[str] = EXPERIMENTS, quick: bool = False, gpu: str = "h200"
+) -> Iterator[ComparedSpan]:
     """Every case of the experiments, or the quick ones, as it is done. Takes up to half a minute a case."""
-    recorded = recording.load()["experiments"]
+    recorded = measure.load()["experiments"]
     lab = SimulatedLab(gpu)
     for name in only:
         wanted = re.compile(QUICK.get(name, "nothing of it") if quick else "")
-        found = recorded[name]
-        cases = {case: runs for case, runs in found.items() if wanted.search(case)}
-        if not cases:
-            continue
-        if name in OTHERS:
-            yield from OTHERS[name](lab, cases)
-            continue
-        links = {GAPS: gaps.same_stream_gap, SMALL: gaps.small_copies}
-        plans = (links | SPANS)[name](lab)
-        of = _gap if name in links else _span
-        for case, runs in cases.items():
-            plan, runs = plans[case], runs["runs"] if isinstance(runs, dict) else runs
-            plan = plan["runs"] if isinstance(plan, dict) else plan
-            if plan is None:  # what no plan can say to a simulated driver
-                continue
-            grids = [_grids(run) for run in runs]
-            first = sorted(grids[0], key=lambda label: grids[0][label])
-            simulated = _simulated(lab, plan, first)
-            if "early" in case:
-                for what, take in (("starts", _starts), ("let on", _let_on)):
-                    yield _row(name, f"{case}, {what}", [take(each) for each in grids], take(simulated))
-            else:
-                yield _row(name, case, [of(each) for each in grids], of(simulated))
+        cases = {case: runs for case, runs in recorded[name].items() if wanted.search(case)}
+        if cases:
+            yield from OTHERS.get(name, _grids_of)(lab, name, cases)
+
+
+def _grids_of(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
+    """Spans of an experiment's cases, or gaps between kernels in line."""
+    found, of = measure.GRIDS[name][0](lab), _span if name in SPANS else _gap
+    for case, runs in cases.items():
+        grids = [_grids(run) for run in (runs["runs"] if isinstance(runs, dict) else runs)]
+        simulated = _simulated(lab, found[case], sorted(grids[0], key=lambda label: grids[0][label]))
+        if "early" in case:
+            for what, take in (("starts", _starts), ("let on", _let_on)):
+                yield _row(name, f"{case}, {what}", [take(each) for each in grids], take(simulated))
+        else:
+            yield _row(name, case, [of(each) for each in grids], of(simulated))
 
 
 def _row(experiment: str, case: str, times: Sequence[float], simulated: float) -> ComparedSpan:
@@ -93,7 +88,7 @@ Grids = dict[str, tuple[float, ...]]
 """First start and last end of grids by name, in ns; and when the first block of a dependent one was let on."""
 
 
-def _simulated(lab: SimulatedLab, plan: Callable[[], None], first: Sequence[str]) -> Grids:
+def _simulated(lab: SimulatedLab, plan: Plan, first: Sequence[str]) -> Grids:
     lab.begin()
     plan()
     grids = lab.finish(first).items()
@@ -107,7 +102,7 @@ def _grids(run: dict[str, Any]) -> Grids:
         if isinstance(grid, list) and grid and isinstance(grid[0], list):
             found[name] = min(start for _, start, _ in grid), max(end for *_, end in grid)
         elif isinstance(grid, list) and grid:
-            found[name] = grid[0], grid[3]
+            found[name] = grid[0], grid[3], *grid[6:]
         elif isinstance(grid, dict) and "first_start" in grid:
             found[name] = grid["first_start"], grid["last_end"], grid.get("first_let_on", 0)
     return found
@@ -136,17 +131,16 @@ def _line(grids: Grids) -> Iterator[tuple[tuple[float, ...], tuple[float, ...]]]
     return itertools.pairwise(grids[name] for name in sorted(grids, key=int))
 
 
-def _graphs(lab: SimulatedLab, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
+def _graphs(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
     """In line the time between kernels; of a fork from the root to the first branch, and from the last one to the
     join."""
-    for case, runs in cases.items():
-        match = re.fullmatch(r"(.+), (\d+) blocks of (\d+) us", case)
-        if match is None or match[1] == "one node":
-            continue
-        recorded = [_grids(run) for run in runs]
-        simulated = _simulated(lab, lab.spin_graph(match[1], int(match[2]), float(match[3])), ())
-        for what, of in {"in line": {"gap": _next}}.get(match[1], {"fork": _fork, "join": _join}).items():
-            yield _row(GRAPHS, f"{case}, {what}", [of(each) for each in recorded], of(simulated))
+    found = plans.graphs(lab)
+    for case in [each for each in cases if each in found]:
+        recorded = [_grids(run) for run in cases[case]]
+        simulated = _simulated(lab, found[case], ())
+        parts = {"gap": _next} if case.startswith("in line") else {"fork": _fork, "join": _join}
+        for what, of in parts.items():
+            yield _row(name, f"{case}, {what}", [of(each) for each in recorded], of(simulated))
 
 
 def _next(grids: Grids) -> float:
@@ -162,39 +156,25 @@ def _join(grids: Grids) -> float:
     return grids["join"][0] - max(grid[1] for name, grid in grids.items() if "." in name)
 
 
-def _overlaps(lab: SimulatedLab, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
+def _overlaps(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
     """The loop of copies and kernels, timed by events."""
-    bench = copying.CopyBench(lab, 64 << 20)
+    bench = CopyBench(lab, 64 << 20)
     shape = re.compile(r"(\d+) in (\d+) chunks, (\d+) streams, (\w+) first, kernel [\d.]+ of a copy")
     for case, found in cases.items():
         if match := shape.match(case):
             nbytes, chunks, streams = (int(match[k]) for k in (1, 2, 3))
-            plan = partial(copying._loop, bench, nbytes, found["iterations"], chunks, streams, match[4])
+            plan = partial(bench.loop, nbytes, found["iterations"], chunks, streams, match[4])
             times = [1e3 * run["marks_us"]["all"] for run in found["runs"]]
-            yield _row(OVERLAP, case, times, _marked(lab, bench, plan))
+            yield _row(name, case, times, 1e3 * bench.timed_us(plan))
 
 
-def _alone(lab: SimulatedLab, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
+def _alone(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
     """One copy, timed by events."""
-    bench = copying.CopyBench(lab, 64 << 20)
+    bench = CopyBench(lab, 64 << 20)
     for case, runs in cases.items():
         if match := re.fullmatch(r"(\w+) (\d+)", case):
-
-            def one(kind: str = match[1], nbytes: int = int(match[2])) -> None:
-                bench.mark("start", lab.stream(0))
-                bench.copy(kind, lab.stream(0), nbytes)
-                bench.mark("end", lab.stream(0))
-
-            yield _row(ALONE, case, [1e3 * run["marks_us"]["end"] for run in runs], _marked(lab, bench, one))
-
-
-def _marked(lab: SimulatedLab, bench: copying.CopyBench, plan: Callable[[], None]) -> float:
-    """Nanoseconds from the first event of a plan to the last one."""
-    lab.begin()
-    bench.marks.clear()
-    plan()
-    lab.finish()
-    return 1e3 * lab.driver.elapsed_us(bench.marks[0][1], bench.marks[-1][1])
+            times = [1e3 * run["marks_us"]["end"] for run in runs]
+            yield _row(name, case, times, 1e3 * bench.timed_us(partial(bench.one, match[1], int(match[2]))))
 
 
 OTHERS = {OVERLAP: _overlaps, GRAPHS: _graphs, ALONE: _alone}
@@ -222,3 +202,24 @@ def summary(rows: Sequence[ComparedSpan]) -> str:
             f" {max(errors):>8.1%} {f'{inside} of {len(errors)}':>12}"
         )
     return "\n".join(lines)
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate streams`."""
+    if options.what == "managed":
+        names = {case.rsplit(", ", 1)[0] for case in managed.recorded()} & {*managed.CASES}
+        known(options.only, sorted(names), "case")
+        print(managed.table(managed.replay(SimulatedLab(), options.mb << 20, options.only)))
+        return 0
+    known(options.only, measure.EXPERIMENTS if options.what == "measure" else EXPERIMENTS, "experiment")
+    if options.what == "measure":
+        if options.path is None:
+            raise UsageError("measure needs a file to write to")
+        return measure.main(options.path, options.only, options.seconds)
+    rows = []
+    print(HEAD)
+    for row in compare(options.only or EXPERIMENTS, options.quick):
+        print(line(row), flush=True)
+        rows.append(row)
+    print(f"\n{summary(rows)}")
+    return 0

@@ -1,142 +1,105 @@
-"""Managed memory: what moves when host and GPU touch it, by faults and by prefetching. Never over 256 MiB at a time."""
+"""Managed memory: what moves when host and GPU touch it, by faults and by prefetching; recorded, and simulated.
+
+A kernel's time is from its first block's start to its last block's end; of stores, which nobody waits for, that of the
+events around it less what they take around an empty kernel. Of the host it is the time of its touches, of a prefetch
+that between the events around it. Steps in which nothing has to come are not compared.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import json
+import statistics
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from ctypes import c_int, c_int64, c_size_t, c_uint64, c_void_p
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from validate.streams.copying import view
-from validate.streams.driver import ACCESSED_BY, HOST, PREFERRED, READ_MOSTLY, CallFailed
-from validate.streams.lab import Lab, brief
+from validate.gpu import HOST
+from validate.simulated_gpu import ACCESSED_BY, PREFERRED, READ_MOSTLY
+from validate.streams.lab import RealLab, SimulatedLab
 
+RECORDING = Path(__file__).parent / "results" / "managed_h200.json"
 KB, MB, PAGE = 1 << 10, 1 << 20, 4096
 SIZES = (64 * KB, MB, 4 * MB, 16 * MB, 64 * MB, 256 * MB)
-LOG_LIMIT = 16 * MB
 GPU = 0
 ODD = 7919
 """Multiplied with a page's number, modulo a power of two of pages, it gives every page once, far apart."""
-
-Outcome = dict[str, Any]
+EMPTY_US = 20.0
+"""Events around a kernel with next to nothing to do ("gpu reads again" of 64 KiB and 1 MiB: 19 to 22)."""
+LEAST_US = 30.0
+LARGE = 16 * MB
+KINDS: dict[str, tuple[str, ...]] = {
+    "one thread": ("touch", "touch untouched", "touch sparsely", "touch every page", "touch in order"),
+    "a warp": ("touch by a warp",),
+    "a block, all in order": ("touch by a block", "touch by all", "touch by all, pages far apart"),
+    "whole GPU": (
+        "gpu reads",
+        "gpu reads, host had read",
+        "gpu reads after",
+        "gpu writes",
+        "gpu writes untouched",
+    ),
+    "prefetch": ("prefetch to gpu", "prefetch to gpu again", "prefetch to host"),
+    "host": ("host reads back", "host writes untouched"),
+    "read mostly": ("gpu reads", "gpu writes", "host writes again", "host reads after write"),
+    "over the bus": ("gpu reads", "gpu reads again", "gpu writes", "touch in order"),
+}
+"""Steps by what they ask about; those of the last two are of one case each."""
 
 
 class Managed:
-    """An array of managed memory and what is done to it; every step gives a few numbers in us (of stamps: ns)."""
+    """An array of managed memory, what is done to it step by step, and what each step took."""
 
-    def __init__(self, lab: Lab, nbytes: int) -> None:
-        self.lab, self.driver, self.nbytes = lab, lab.driver, nbytes
-        self.pages = nbytes // PAGE
-        self.address = self.driver.managed(nbytes)
-        self.steps: list[Outcome] = []
+    address: int
 
-    def close(self) -> None:
-        """Free it."""
-        self.driver.synchronize()
-        self.driver.free(self.address)
+    def __init__(self, lab: Any, nbytes: int) -> None:
+        self.lab, self.gpu, self.nbytes = lab, lab.gpu, nbytes
+        self.steps: dict[str, dict[str, float]] = {}
 
-    def note(self, name: str, outcome: Outcome) -> None:
-        """Keep what a step took."""
-        self.steps.append({"step": name} | outcome)
+    def host(self, name: str, write: bool = False, whole: bool = False) -> None:
+        """The host touches one word of every page in order, or all words."""
+        raise NotImplementedError
 
-    def host(self, name: str, *, write: bool = False, log: bool = False, pages: int | None = None) -> None:
-        """The host touches one word of every page in order. log: time every page (through Python, so 0.3 us more)."""
-        words = view(self.address, self.nbytes)[:: PAGE // 4][:pages]
-        if log and len(words) <= 4096:
-            times = np.zeros(len(words) + 1, np.int64)
-            clock = time.perf_counter_ns
-            start = times[0] = clock()
-            for k in range(len(words)):
-                if write:
-                    words[k] = 2.0
-                else:
-                    words[k]
-                times[k + 1] = clock()
-            self.note(name, {"host_us": (times[-1] - start) / 1e3, "each_ns": np.diff(times).tolist()})
-            return
-        start = time.perf_counter_ns()
-        if write:
-            words[:] = 2.0
-        else:
-            words.sum()
-        self.note(name, {"host_us": (time.perf_counter_ns() - start) / 1e3})
-
-    def host_all(self, name: str, *, write: bool = False) -> None:
-        """The host reads or writes every word."""
-        words = view(self.address, self.nbytes)
-        start = time.perf_counter_ns()
-        if write:
-            words[:] = 3.0
-        else:
-            words.sum()
-        self.note(name, {"host_us": (time.perf_counter_ns() - start) / 1e3})
-
-    def gpu(self, name: str, kernel: str, grid: int, threads: int, *arguments: Any) -> None:
-        """A kernel; event_us between two events around it, its blocks, and the host's time."""
-        lab, driver = self.lab, self.driver
-        lab.begin()
-        stream = lab.stream(0)
-        lab.open()
-        driver.call("cuStreamSynchronize", stream)
-        first, last = driver.event(), driver.event()
-        start = time.perf_counter_ns()
-        driver.record(first, stream)
-        lab.launch("kernel", stream, kernel, grid, threads, 0, *arguments)
-        driver.record(last, stream)
-        driver.call("cuStreamSynchronize", stream)
-        took = (time.perf_counter_ns() - start) / 1e3
-        blocks = lab.finish()["kernel"]
-        it = brief(blocks)
-        spans = [int(np.percentile(blocks[:, 2] - blocks[:, 1], part)) for part in (0, 50, 100)]
-        self.note(name, {"event_us": driver.elapsed_us(first, last), "host_us": took,
-                         "kernel_ns": it["last_end"] - it["first_start"], "block_ns": spans})  # fmt: skip
-
-    def touch(self, name: str, grid: int = 1, threads: int = 1, *, write: int = 0, multiplier: int = 1,
-              stride: int = PAGE, log: bool = False) -> None:  # fmt: skip
-        """One word every stride bytes, by so many threads. log: when each came, in ns from the first thread's start."""
-        places = self.nbytes // stride
-        log = log and places <= LOG_LIMIT // PAGE
-        times = self.driver.device_memory(places * 8) if log else 0
-        self.gpu(name, "touch", grid, threads, c_uint64(self.address), c_int64(places), c_int64(stride // 4),
-                 c_int64(multiplier), c_int(write), c_uint64(times))  # fmt: skip
-        if log:
-            values = np.zeros(places, np.int64)
-            self.driver.call(
-                "cuMemcpyDtoH_v2", c_void_p(values.ctypes.data), c_uint64(times), c_size_t(values.nbytes)
-            )
-            self.driver.free(times)
-            self.steps[-1]["came_ns"] = (values - values.min()).tolist()
-
-    def read(self, name: str) -> None:
-        """All of it by the whole GPU."""
-        self.gpu(name, "read_all", 264, 256, c_uint64(self.address), c_int64(self.nbytes // 16),
-                 c_uint64(self.lab.scratch))  # fmt: skip
-
-    def write(self, name: str) -> None:
-        """All of it by the whole GPU."""
-        self.gpu(name, "write_all", 264, 256, c_uint64(self.address), c_int64(self.nbytes // 16))
+    def kernel(self, name: str, kernel: str, grid: int, threads: int, *words: Any) -> None:
+        """A kernel on the array, whose first parameter is the array's address."""
+        raise NotImplementedError
 
     def prefetch(self, name: str, place: int) -> None:
-        """To the GPU or the host: event_us, and the host's time for the call and until it is done."""
-        driver, stream = self.driver, self.lab.gate_stream
-        driver.synchronize()
-        first, last = driver.event(), driver.event()
-        start = time.perf_counter_ns()
-        driver.record(first, stream)
-        driver.prefetch(self.address, self.nbytes, place, stream)
-        called = time.perf_counter_ns()
-        driver.record(last, stream)
-        driver.call("cuStreamSynchronize", stream)
-        done = time.perf_counter_ns()
-        self.note(name, {"event_us": driver.elapsed_us(first, last), "call_us": (called - start) / 1e3,
-                         "host_us": (done - start) / 1e3})  # fmt: skip
+        """Bring the array to the GPU or the HOST."""
+        raise NotImplementedError
 
     def advise(self, advice: int, place: int) -> None:
         """Advise on all of it."""
-        self.driver.advise(self.address, self.nbytes, advice, place)
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Free it."""
+        raise NotImplementedError
+
+    def touch(self, name: str, grid: int = 1, threads: int = 1, *, write: int = 0, multiplier: int = 1,
+              stride: int = PAGE) -> None:  # fmt: skip
+        """One word every stride bytes, by so many threads."""
+        words = (
+            *map(np.int64, (self.nbytes // stride, stride // 4, multiplier)),
+            np.int32(write),
+            np.uint64(0),
+        )
+        self.kernel(name, "touch", grid, threads, *words)
+
+    def read(self, name: str) -> None:
+        """All of it by the whole GPU."""
+        self.kernel(name, "read_all", 264, 256, np.int64(self.nbytes // 16), np.uint64(self.lab.scratch))
+
+    def write(self, name: str) -> None:
+        """All of it by the whole GPU."""
+        self.kernel(name, "write_all", 264, 256, np.int64(self.nbytes // 16))
+
+
+# --- cases ------------------------------------------------------------------------------------------------------------
 
 
 def faults(it: Managed) -> None:
@@ -147,23 +110,23 @@ def faults(it: Managed) -> None:
     it.host("host reads back")
     it.host("host reads again")
     it.read("gpu reads, host had read")
-    it.host_all("host writes all", write=True)
+    it.host("host writes all", write=True, whole=True)
     it.write("gpu writes")
-    it.host_all("host reads all")
+    it.host("host reads all", whole=True)
 
 
-def in_order(it: Managed, multiplier: int = 1, threads: int = 1, blocks: int = 1, write: int = 0) -> None:
-    """Host memory that one thread (or so many) of the GPU touches page by page, each after the one before."""
+def in_order(it: Managed, multiplier: int = 1, write: int = 0) -> None:
+    """Host memory that one thread of the GPU touches page by page, each after the one before."""
     it.host("host writes", write=True)
-    it.touch("touch", blocks, threads, multiplier=multiplier, write=write, log=True)
-    it.touch("touch again", blocks, threads, multiplier=multiplier, write=write, log=it.nbytes <= MB)
-    it.host("host reads back", log=True)
+    it.touch("touch", multiplier=multiplier, write=write)
+    it.touch("touch again", multiplier=multiplier, write=write)
+    it.host("host reads back")
 
 
 def populate(it: Managed) -> None:
     """Memory that nothing has touched: one thread, page by page."""
-    it.touch("touch untouched", write=2, log=True)
-    it.host("host reads back", log=True)
+    it.touch("touch untouched", write=2)
+    it.host("host reads back")
 
 
 def populate_wide(it: Managed) -> None:
@@ -175,8 +138,8 @@ def populate_wide(it: Managed) -> None:
 
 def populate_host(it: Managed) -> None:
     """Memory that nothing has touched, page by page on the host."""
-    it.host("host writes untouched", write=True, log=True)
-    it.host("host writes again", write=True, log=True)
+    it.host("host writes untouched", write=True)
+    it.host("host writes again", write=True)
 
 
 def prefetched(it: Managed) -> None:
@@ -196,28 +159,23 @@ def prefetched_untouched(it: Managed) -> None:
     it.write("gpu writes")
 
 
-def sparse(it: Managed, stride: int = 2 * MB) -> None:
-    """One page of every stride; then which pages have come with it: those that come fast."""
+def sparse(it: Managed, stride: int) -> None:
+    """One page of every stride; then every page, of which some have come with it."""
     it.host("host writes", write=True)
-    it.touch("touch sparsely", stride=stride, log=True)
-    it.touch("touch every page", log=True)
+    it.touch("touch sparsely", stride=stride)
+    it.touch("touch every page")
 
 
-def apart(stride: int) -> Callable[[Managed], None]:
-    """sparse of this stride."""
-    return lambda it: sparse(it, stride)
-
-
-def half_block(it: Managed) -> None:
-    """One warp: every lane a page of its own; then a block of 1,024 threads."""
+def widths(it: Managed) -> None:
+    """One warp: every lane a page of its own; then a block of 1,024 threads; then all."""
     it.host("host writes", write=True)
-    it.touch("touch by a warp", 1, 32, log=True)
+    it.touch("touch by a warp", 1, 32)
     it.host("host writes back", write=True)
-    it.touch("touch by a block", 1, 1024, log=True)
+    it.touch("touch by a block", 1, 1024)
     it.host("host writes back", write=True)
-    it.touch("touch by all", 264, 256, log=True)
+    it.touch("touch by all", 264, 256)
     it.host("host writes back", write=True)
-    it.touch("touch by all, pages far apart", 264, 256, multiplier=ODD, log=True)
+    it.touch("touch by all, pages far apart", 264, 256, multiplier=ODD)
 
 
 def read_mostly(it: Managed) -> None:
@@ -242,94 +200,213 @@ def stays_on_host(it: Managed) -> None:
     it.host("host writes", write=True)
     it.read("gpu reads")
     it.read("gpu reads again")
-    it.touch("touch in order", log=True)
+    it.touch("touch in order")
     it.write("gpu writes")
     it.host("host reads")
 
 
-def accessed_by_host(it: Managed) -> None:
+def preferred_on_gpu(it: Managed) -> None:
     """Preferred on the GPU: the host fetches it all the same, where it cannot map the GPU's memory."""
     it.advise(PREFERRED, GPU)
     it.host("host writes", write=True)
     it.read("gpu reads")
-    it.host("host reads", log=True)
+    it.host("host reads")
     it.read("gpu reads after")
 
 
-def pingpong(it: Managed) -> None:
-    """Host and GPU touch the same pages in turn."""
-    for turn in range(8):
-        it.host(f"host writes {turn}", write=True)
-        it.touch(f"gpu touches {turn}", 1, 1, write=1)
-
-
-def one_page(it: Managed) -> None:
-    """The same for a single page: the latency of one fault."""
-    view(it.address, it.nbytes)[:] = 1.0
-    for turn in range(8):
-        it.touch(f"gpu touches {turn}", stride=it.nbytes, write=1)
-        it.host(f"host writes {turn}", write=True, pages=1)
-
-
-def pinned(lab: Lab, nbytes: int) -> list[Outcome]:
-    """For comparison: page-locked host memory that kernels read and write over the bus."""
-    it = Managed(lab, PAGE)
-    it.close()
-    it.address, it.nbytes = lab.driver.pinned(nbytes), nbytes
-    view(it.address, nbytes)[:] = 1.0
-    it.read("gpu reads")
-    it.read("gpu reads again")
-    it.touch("touch in order")
-    it.write("gpu writes")
-    lab.driver.call("cuMemFreeHost", c_uint64(it.address))
-    return it.steps
-
-
 CASES: dict[str, tuple[Callable[[Managed], None], tuple[int, ...]]] = {
-    "one page": (one_page, (64 * KB, 2 * MB)),
     "faults": (faults, SIZES),
     "in order": (in_order, SIZES),
-    "far apart": (lambda it: in_order(it, ODD), (MB, 4 * MB, 16 * MB, 64 * MB)),
-    "in order, written": (lambda it: in_order(it, write=1), (MB, 16 * MB)),
-    "widths": (half_block, (MB, 16 * MB, 64 * MB)),
+    "far apart": (partial(in_order, multiplier=ODD), (MB, 4 * MB, 16 * MB, 64 * MB)),
+    "in order, written": (partial(in_order, write=1), (MB, 16 * MB)),
+    "widths": (widths, (MB, 16 * MB, 64 * MB)),
     "untouched": (populate, (MB, 4 * MB, 16 * MB)),
     "untouched, whole gpu": (populate_wide, SIZES),
     "untouched, host": (populate_host, (MB, 16 * MB)),
     "prefetch": (prefetched, SIZES),
     "prefetch untouched": (prefetched_untouched, SIZES),
-    **{f"sparse {stride >> 10}KB": (apart(stride), (16 * MB,))
+    **{f"sparse {stride >> 10}KB": (partial(sparse, stride=stride), (16 * MB,))
        for stride in (64 * KB, 128 * KB, 256 * KB, 512 * KB, MB, 2 * MB, 4 * MB)},
     "read mostly": (read_mostly, (MB, 64 * MB)),
     "stays on host": (stays_on_host, (MB, 64 * MB)),
-    "preferred on gpu": (accessed_by_host, (MB, 64 * MB)),
-    "pingpong": (pingpong, (64 * KB, 4 * MB)),
+    "preferred on gpu": (preferred_on_gpu, (MB, 64 * MB)),
 }  # fmt: skip
 
 
-def managed(lab: Lab) -> dict[str, Any]:
-    """Every case at its sizes, three times on fresh memory; page by page times of the first only."""
-    warm = Managed(lab, MB)
-    faults(warm)
-    warm.close()
-    found: dict[str, Any] = {}
+# --- on a GPU ---------------------------------------------------------------------------------------------------------
+
+
+class RealManaged(Managed):
+    """An array of this machine's GPU; a step gives `event_us`, `kernel_us`, `host_us`, as far as it has them."""
+
+    def __init__(self, lab: RealLab, nbytes: int) -> None:
+        super().__init__(lab, nbytes)
+        self.address = self.gpu.managed(nbytes)
+        self.words = np.ctypeslib.as_array((ctypes.c_float * (nbytes // 4)).from_address(self.address))
+
+    def close(self) -> None:
+        self.gpu.synchronize()
+        self.gpu.free(self.address)
+
+    def host(self, name: str, write: bool = False, whole: bool = False) -> None:
+        words = self.words if whole else self.words[:: PAGE // 4]
+        start = time.perf_counter_ns()
+        if write:
+            words[:] = 2.0
+        else:
+            words.sum()
+        self.steps[name] = {"host_us": (time.perf_counter_ns() - start) / 1e3}
+
+    def kernel(self, name: str, kernel: str, grid: int, threads: int, *words: Any) -> None:
+        self.lab.begin()
+        self.lab.open()
+        stream = self.lab.stream(0)
+        self.gpu.call("cuStreamSynchronize", stream)
+        first = self.gpu.record(self.gpu.event(), stream)
+        self.lab.launch("kernel", stream, kernel, grid, threads, 0, np.uint64(self.address), *words)
+        last = self.gpu.record(self.gpu.event(), stream)
+        blocks = self.lab.finish()["kernel"]
+        kernel_us = (blocks[:, 2].max() - blocks[:, 1].min()) / 1e3
+        self.steps[name] = {"event_us": self.gpu.elapsed_us(first, last), "kernel_us": float(kernel_us)}
+
+    def prefetch(self, name: str, place: int) -> None:
+        stream = self.lab.gate_stream
+        self.gpu.synchronize()
+        first = self.gpu.record(self.gpu.event(), stream)
+        self.gpu.prefetch(self.address, self.nbytes, place, stream)
+        self.steps[name] = {"event_us": self.gpu.elapsed_us(first, self.gpu.record(self.gpu.event(), stream))}
+
+    def advise(self, advice: int, place: int) -> None:
+        self.gpu.advise(self.address, self.nbytes, advice, place)
+
+
+def measure(lab: RealLab) -> dict[str, dict[str, dict[str, float]]]:
+    """Every case at its sizes, three times on fresh memory: the medians of each step."""
+    found = {}
     for name, (case, sizes) in CASES.items():
         for nbytes in sizes:
-            rows = []
-            for turn in range(3):
-                it = Managed(lab, nbytes)
-                failure = None
-                try:
-                    case(it)
-                except CallFailed as error:
-                    failure = str(error)
-                with suppress(CallFailed):
-                    it.close()
-                if turn:
-                    for step in it.steps:
-                        step.pop("came_ns", None)
-                        step.pop("each_ns", None)
-                rows.append(it.steps if failure is None else [*it.steps, {"failed": failure}])
-            found[f"{name}, {nbytes}"] = rows
-    for nbytes in (MB, 64 * MB):
-        found[f"pinned, {nbytes}"] = [pinned(lab, nbytes) for _ in range(3)]
+            turns = []
+            for _ in range(3):
+                it = RealManaged(lab, nbytes)
+                case(it)
+                it.close()
+                turns.append(it.steps)
+            found[f"{name}, {nbytes}"] = {
+                step: {key: statistics.median(turn[step][key] for turn in turns) for key in numbers}
+                for step, numbers in turns[0].items()
+            }
     return found
+
+
+# --- simulated --------------------------------------------------------------------------------------------------------
+
+
+class SimulatedManaged(Managed):
+    """An array of a simulated device; a step gives `us`."""
+
+    def __init__(self, lab: SimulatedLab, nbytes: int) -> None:
+        super().__init__(lab, nbytes)
+        self.device = lab.device
+        self.array = self.device.managed_array(nbytes // 4, "float32")
+        self.address = self.array.address
+
+    def close(self) -> None:
+        self.device.free(self.array)
+
+    def host(self, name: str, write: bool = False, whole: bool = False) -> None:
+        self._timed(name, lambda: self.device.managed.touch(self.array, 0, self.nbytes, write))
+
+    def kernel(self, name: str, kernel: str, grid: int, threads: int, *words: Any) -> None:
+        self.lab.begin()
+        self.lab.launch(
+            "kernel", self.lab.stream(0), kernel, grid, threads, 0, np.uint64(self.address), *words
+        )
+        self._timed(name, self.lab.finish)
+
+    def prefetch(self, name: str, place: int) -> None:
+        self._timed(name, lambda: self.gpu.prefetch(self.array, place))
+
+    def advise(self, advice: int, place: int) -> None:
+        self.gpu.advise(self.array, advice, place)
+
+    def _timed(self, name: str, work: Callable[[], object]) -> None:
+        before = self.device.now_cycles
+        work()
+        self.steps[name] = {"us": (self.device.now_cycles - before) / self.device.config.gpu.clock_mhz}
+
+
+class ManagedStep(NamedTuple):
+    """A step of a case. error: simulated over recorded, less one."""
+
+    kind: str
+    case: str
+    step: str
+    recorded_us: float
+    simulated_us: float
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.case.rsplit(", ", 1)[1])
+
+    @property
+    def error(self) -> float:
+        return self.simulated_us / self.recorded_us - 1
+
+
+def recorded() -> dict[str, dict[str, dict[str, float]]]:
+    """Medians of every case and step, in microseconds."""
+    found: dict[str, dict[str, dict[str, float]]] = json.loads(RECORDING.read_text())["medians_us"]
+    return found
+
+
+def time_of(step: dict[str, float], name: str) -> float:
+    """What is compared of a recorded step."""
+    if "kernel_us" not in step:
+        return step.get("event_us", step.get("host_us", 0.0))
+    return step["event_us"] - EMPTY_US if "writes" in name else step["kernel_us"]
+
+
+def kind_of(case: str, step: str) -> str | None:
+    """What a step asks about."""
+    if case.startswith("untouched, host") and "again" in step:
+        return None
+    for name, kind in (("read mostly", "read mostly"), ("stays on host", "over the bus")):
+        if case.startswith(name):
+            return kind if step in KINDS[kind] else None
+    return next((kind for kind, steps in KINDS.items() if step in steps), None)
+
+
+def replay(lab: SimulatedLab, most_bytes: int = 64 * MB, only: Iterable[str] = ()) -> list[ManagedStep]:
+    """Every recorded case of up to so many bytes, or those named, on the lab's device."""
+    rows, wanted = [], tuple(only)
+    for case, steps in recorded().items():
+        name, size = case.rsplit(", ", 1)
+        if name not in CASES or int(size) > most_bytes or (wanted and name not in wanted):
+            continue
+        if name == "read mostly" and int(size) > MB:  # half a second of collapsing pages
+            continue
+        it = SimulatedManaged(lab, int(size))
+        CASES[name][0](it)
+        it.close()
+        for step, found in it.steps.items():
+            kind, known = kind_of(case, step), steps.get(step)
+            if kind is not None and known is not None and time_of(known, step) >= LEAST_US:
+                rows.append(ManagedStep(kind, case, step, time_of(known, step), found["us"]))
+    return rows
+
+
+def table(rows: list[ManagedStep], within: float = 0.2) -> str:
+    """Every step, then each kind in a line."""
+    lines = [f"{'case, bytes':34}{'step':32}{'recorded us':>12}{'simulated':>11}{'error':>8}"]
+    lines += [
+        f"{row.case:34}{row.step:32}{row.recorded_us:12,.1f}{row.simulated_us:11,.1f}{row.error:+8.1%}"
+        for row in rows
+    ]
+    lines += ["", f"{'':40}{'steps':>6}{f'within {within:.0%}':>12}{'mean':>8}{'worst':>8}"]
+    for kind in KINDS:
+        for words, large in (("16 MiB and more", True), ("less", False)):
+            errors = [abs(row.error) for row in rows if row.kind == kind and (row.nbytes >= LARGE) == large]
+            if errors:
+                good, mean = sum(each <= within for each in errors), sum(errors) / len(errors)
+                lines.append(f"{f'{kind}, {words}':40}{len(errors):6}{good:12}{mean:8.1%}{max(errors):8.1%}")
+    return "\n".join(lines)

@@ -10,6 +10,7 @@ Nothing is built here: programs come from wherever they are made, linked with th
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Annotated
@@ -35,10 +36,10 @@ Pattern = Annotated[str, AfterValidator(_pattern)]
 class Listed(BaseModel):
     """A program of the list.
 
-    program: the executable; folder: where it runs, an empty one if none is named; both relative to the list, or to
-    --root. passes, fails: what it prints (searched in each line of both its streams) if all is well, or if something is
-    not; it passes with the first and without the second, and status 0. detailed: small enough to be run with time as
-    well. excluded: why it is not run.
+    program: the executable, or the name of one on PATH; folder: where it runs, an empty one if none is named; both
+    relative to the list, or to --root. passes, fails: what it prints (searched in each line of both its streams) if all
+    is well, or if something is not; it passes with the first and without the second, and status 0. detailed: small
+    enough to be run with time as well. excluded: why it is not run.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,6 +59,12 @@ class _List(BaseModel):
     programs: dict[str, Listed]
 
 
+def _found(root: Path, program: Path) -> Path:
+    """Where a program lies: one without a folder that is not there is looked for on PATH."""
+    on_path = shutil.which(program.name) if program.parent == Path() and not (root / program).exists() else None
+    return Path(on_path) if on_path else root / program
+
+
 def read(path: Path, root: Path | None = None) -> dict[str, Listed]:
     """The programs of a list by name, with paths made absolute: they are relative to `root`, or to the list's folder.
     Raises ListError."""
@@ -73,7 +80,7 @@ def read(path: Path, root: Path | None = None) -> dict[str, Listed]:
     here = (root or path.parent).resolve()
     return {
         name: each.model_copy(
-            update={"program": here / each.program, "folder": each.folder and here / each.folder}
+            update={"program": _found(here, each.program), "folder": each.folder and here / each.folder}
         )
         for name, each in found.items()
     }

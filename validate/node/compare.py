@@ -5,24 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 
-def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
-    """Declare the command, with the helper that all commands are declared with."""
-    summary = "compare what several GPUs recorded with the simulated node; status 1 if something new is outside"
-    node = command(commands, "node", _run, summary, "copies --all")
-    node.add_argument("what", choices=("copies", "collectives", "training"), help="what was recorded")
-    node.add_argument("--recording", type=Path, nargs="*", metavar="FILE", help="instead of those that are kept")
-    node.add_argument("--node", default="hgx_h200", help="node to simulate (default: %(default)s)")
-    node.add_argument("--all", action="store_true", help="also every point")
-    node.add_argument("--json", action="store_true", help="every point as JSON instead")
-
-
-def _run(options: argparse.Namespace) -> int:
+def command(options: argparse.Namespace) -> int:
+    """`validate node`: status 1 if something new is outside."""
     from gpusim.errors import SimulationError
     from validate.node import collectives, copies, training
 

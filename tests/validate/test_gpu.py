@@ -1,0 +1,134 @@
+"""The GPU side of recordings: its calls of the driver, on the simulated one, and ncu by a stand-in."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpusim.launch.tensor_map import encode_tiled
+from validate import gpu, record
+
+ROOT = Path(__file__).parents[2]
+FAKE = """#!{python}
+import sys
+arguments = sys.argv[1:]
+assert arguments[arguments.index("--clock-control") + 1] == "none" and arguments[-1] == "true"
+log = arguments[arguments.index("--log-file") + 1]
+names = arguments[arguments.index("--metrics") + 1].split(",")
+with open(log, "w") as file:
+    if "bad" in names:
+        file.write("==ERROR== Failed to find metric bad\\n")
+        sys.exit(1)
+    columns = "ID,Kernel Name,Block Size,Grid Size".split(",") + names
+    file.write(",".join('"' + c + '"' for c in columns) + "\\n")
+    cells = ["0", "k", "(1, 1, 1)", "(1, 1, 1)"] + ["7"] * len(names)
+    file.write(",".join('"' + c + '"' for c in cells) + "\\n")
+"""
+
+
+def on_the_simulated_driver(code: str) -> str:
+    """What a program prints whose libcuda is the simulator's; `it` is its RealGpu."""
+    head = """
+        import warnings; warnings.simplefilter("ignore")
+        import gpusim.driver.numba_cuda; gpusim.driver.numba_cuda.install("h200", threads=1)
+        import numpy as np
+        from validate.gpu import HOST, PolicyWindow, RealGpu
+        it = RealGpu()
+    """
+    text = textwrap.dedent(head) + textwrap.dedent(code)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_it_launches_copies_and_times_through_the_driver(tmp_path, toolchain):
+    from isa.compile import compile_cuda
+
+    source = """
+        extern "C" __global__ void add(int *out, int more) {
+            extern __shared__ int tile[];
+            tile[threadIdx.x] = more + blockIdx.x;
+            out[blockIdx.x * blockDim.x + threadIdx.x] += tile[threadIdx.x];
+        }"""
+    (tmp_path / "k.cubin").write_bytes(compile_cuda(source, "sm_90"))
+    printed = on_the_simulated_driver(f"""
+        code = open({str(tmp_path / "k.cubin")!r}, "rb").read()
+        place = it.alloc(64 * 4)
+        it.put(place, np.arange(64, dtype=np.int32))
+        add = it.function(code, "add")
+        assert add is it.function(code, "add")
+        stream, event = it.stream(-1), it.event()
+        words = np.uint64(place), np.int32(5)
+        it.launch(add, (2,), (32,), words, 64 << 10, stream)
+        it.record(event, stream)
+        it.wait(it.default, event)
+        it.launch(add, (2, 1, 1), (32, 1, 1), words, 128, cluster=(2, 1, 1))
+        it.launch(add, (2,), (32,), words, 128, programmatic=True)
+        assert it.timed_us(lambda: it.launch(add, (2,), (32,), words, 128)) > 0
+        it.graph(lambda s: it.launch(add, (2,), (32,), words, 128, s))()
+        it.synchronize()
+        print(it.get(place, 64, np.int32).tolist())
+        host = it.pinned(256)
+        it.copy("DtoH", host, place, 256, stream)
+        it.copy("memset", place, 0, 128, stream)
+        it.synchronize()
+        print(it.get(place, (2, 32), np.int32).sum(axis=1).tolist())
+        about = it.about()
+        print(about["gpu"], about["compute_capability"], about["sm_count"])
+        it.free(place)
+        try:
+            it.call("cuMemFree", 12345)
+        except Exception as error:
+            print(type(error).__name__, error)
+    """).splitlines()
+    added = np.arange(64) + np.where(np.arange(64) < 32, 25, 30)
+    assert printed[0] == str(added.tolist())
+    assert printed[1] == str([0, int(added[32:].sum())])
+    assert printed[2].endswith(" 9.0 132")
+    assert printed[3].startswith("GpuError cuMemFree: CUDA_ERROR_INVALID_VALUE")
+
+
+def test_it_encodes_tensor_maps_and_uses_managed_memory_and_l2():
+    printed = on_the_simulated_driver("""
+        print(it.encode(6, 1 << 20, (64, 32), (128,), (64, 8), (1, 1), swizzle=3).hex())
+        place, stream = it.managed(1 << 20), it.stream()
+        it.advise(place, 1 << 20, 3, HOST)
+        it.prefetch(place, 1 << 20, 0, stream)
+        print(it.set_aside(1 << 20) >= 1 << 20)
+        it.reset_persisting()
+        it.synchronize()
+    """).splitlines()
+    wanted = encode_tiled("float16", 1 << 20, (64, 32), (128,), (64, 8), (1, 1), swizzle="128B").tobytes()
+    assert printed == [wanted.hex(), "True"]
+
+
+def stand_in(folder: Path, text: str) -> str:
+    path = folder / "ncu"
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_ncu_counts_and_its_failures_are_told(tmp_path):
+    ncu = stand_in(tmp_path, FAKE.format(python=sys.executable))
+    done = gpu.count(["true"], ["a", "b"], timeout_s=60, ncu=ncu)
+    assert (done.status, done.lines) == (0, 1) and '"7","7"' in done.csv
+    failed = gpu.count(["true"], ["a", "bad"], timeout_s=60, ncu=ncu)
+    assert failed.status == 1 and record.complaints(failed.csv, ["a", "bad"]) == ["bad"]
+    with pytest.raises(OSError):
+        gpu.count(["true"], ["a"], timeout_s=5, ncu=str(tmp_path / "nowhere"))
+    slow = stand_in(tmp_path, "#!/bin/sh\necho begun\nsleep 60\n")
+    assert gpu.run([slow], 0.5) == (None, "begun\n")
+
+
+def test_complaints_name_only_requested_metrics_in_errors():
+    output = "==PROF== a.sum is fine\n==ERROR== Failed to find metric b__x.sum.\n==WARNING== unknown: 'c'\n"
+    assert record.complaints(output, ["a.sum", "b__x.sum", "c", "b"]) == ["b__x.sum", "c"]

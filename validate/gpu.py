@@ -1,0 +1,382 @@
+"""The one GPU side of every recording: CUDA's driver, `nvidia-smi`, and Nsight Compute's command line.
+
+The driver is bound by cuda.bindings, which numba-cuda brings along. CuPy would not do: it cannot launch a kernel whose
+parameters are bytes, in clusters or before the last one has ended, nor encode a tensor map or set a window of L2.
+A machine that records needs NumPy, numba-cuda and, for counters, `ncu`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import datetime
+import hashlib
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+USUAL_SHARED_BYTES = 48 << 10
+"""Dynamic shared memory that a kernel may have without being asked about it."""
+USUAL_CLUSTER = 8
+"""Blocks of a cluster that every kernel may have."""
+HOST = -1
+"""The host as the place of managed memory; GPUs count from 0."""
+SMI_FIELDS = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,temperature.gpu"
+
+
+class GpuError(RuntimeError):
+    """A call of the driver that failed."""
+
+
+@dataclass(frozen=True)
+class PolicyWindow:
+    """Addresses whose accesses L2 treats by a policy: `hit_ratio` of them by `hit`, the others by `miss` (0 normal,
+    1 streaming, 2 persisting)."""
+
+    base: int
+    nbytes: int
+    hit_ratio: float = 1.0
+    hit: int = 2
+    miss: int = 1
+
+
+class RealGpu:
+    """A GPU with its primary context current. Addresses are integers, streams and events the binding's handles.
+
+    binding: in place of `cuda.bindings.driver`, for tests.
+    """
+
+    def __init__(self, number: int = 0, binding: Any = None) -> None:
+        if binding is None:
+            binding = import_module("cuda.bindings.driver")
+        self.driver = binding
+        self.call("cuInit", 0)
+        self.device = self.call("cuDeviceGet", number)
+        self.call("cuCtxSetCurrent", self.call("cuDevicePrimaryCtxRetain", self.device))
+        self._functions: dict[tuple[str, str], Any] = {}
+        self._called: list[Any] = []
+        self.default = binding.CUstream(0)
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """What a function of the driver returns behind its status. Raises GpuError."""
+        status, *found = getattr(self.driver, name)(*arguments)
+        if int(status):
+            raise GpuError(f"{name}: {getattr(status, 'name', status)}")
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def attribute(self, name: str) -> int:
+        """A device attribute, by the end of its name in cuda.h: 'MULTIPROCESSOR_COUNT'."""
+        kind = getattr(self.driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(self.call("cuDeviceGetAttribute", kind, self.device))
+
+    def about(self) -> dict[str, Any]:
+        """The GPU and the software that a recording is made with."""
+        name: bytes = self.call("cuDeviceGetName", 100, self.device)
+        major, minor = (self.attribute(f"COMPUTE_CAPABILITY_{each}") for each in ("MAJOR", "MINOR"))
+        return {
+            "gpu": name.rstrip(b"\0").decode(),
+            "compute_capability": f"{major}.{minor}",
+            "sm_count": self.attribute("MULTIPROCESSOR_COUNT"),
+            "cuda_driver": int(self.call("cuDriverGetVersion")),
+            "numpy": np.__version__,
+            "python": sys.version.split()[0],
+        }
+
+    # --- memory ---------------------------------------------------------------------------------------------------
+
+    def alloc(self, nbytes: int) -> int:
+        """Address of new device memory."""
+        return int(self.call("cuMemAlloc", max(nbytes, 256)))
+
+    def pinned(self, nbytes: int) -> int:
+        """Address of page-locked host memory, which the GPU reaches under the same one."""
+        return int(self.call("cuMemHostAlloc", nbytes, 3))
+
+    def managed(self, nbytes: int) -> int:
+        """Address of new managed memory."""
+        return int(self.call("cuMemAllocManaged", nbytes, 1))
+
+    def free(self, address: int) -> None:
+        """Free device or managed memory."""
+        self.call("cuMemFree", address)
+
+    def put(self, address: int, data: np.ndarray) -> None:
+        """Copy an array to the GPU."""
+        data = np.ascontiguousarray(data)
+        if data.nbytes:
+            self.call("cuMemcpyHtoD", address, data.ctypes.data, data.nbytes)
+
+    def get(self, address: int, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array copied from the GPU."""
+        data = np.empty(shape, dtype)
+        if data.nbytes:
+            self.call("cuMemcpyDtoH", data.ctypes.data, address, data.nbytes)
+        return data
+
+    def fill(self, address: int, value: int, nbytes: int, stream: Any = None) -> None:
+        """Set bytes, in the order of a stream."""
+        self.call("cuMemsetD8Async", address, value, nbytes, stream or self.default)
+
+    def copy(self, kind: str, to: int, of: int, nbytes: int, stream: Any) -> None:
+        """An asynchronous copy. kind: HtoD, DtoH, DtoD, or memset to zero."""
+        if kind == "memset":
+            self.fill(to, 0, nbytes, stream)
+        else:
+            self.call(f"cuMemcpy{kind}Async", to, of, nbytes, stream)
+
+    def prefetch(self, address: int, nbytes: int, place: int, stream: Any) -> None:
+        """Bring managed memory to a GPU, or to the HOST."""
+        self.call(self._second("cuMemPrefetchAsync"), address, nbytes, self._location(place), 0, stream)
+
+    def advise(self, address: int, nbytes: int, advice: int, place: int) -> None:
+        """Advise on managed memory, with a number of CUmem_advise."""
+        kind = self.driver.CUmem_advise(advice)
+        self.call(self._second("cuMemAdvise"), address, nbytes, kind, self._location(place))
+
+    def _second(self, name: str) -> str:
+        """Bindings of CUDA 12 name the second version of a function, those of 13 have no other."""
+        return f"{name}_v2" if hasattr(self.driver, f"{name}_v2") else name
+
+    def _location(self, place: int) -> Any:
+        found = self.driver.CUmemLocation()
+        kinds = self.driver.CUmemLocationType
+        found.type = kinds.CU_MEM_LOCATION_TYPE_HOST if place == HOST else kinds.CU_MEM_LOCATION_TYPE_DEVICE
+        found.id = max(place, 0)
+        return found
+
+    # --- kernels --------------------------------------------------------------------------------------------------
+
+    def function(self, cubin: bytes, symbol: str) -> Any:
+        """A kernel of a cubin; each cubin is loaded once."""
+        digest = hashlib.sha256(cubin).hexdigest()
+        if (digest, "") not in self._functions:
+            self._functions[digest, ""] = self.call("cuModuleLoadData", cubin)
+        if (digest, symbol) not in self._functions:
+            found = self.call("cuModuleGetFunction", self._functions[digest, ""], symbol.encode())
+            self._functions[digest, symbol] = found
+        return self._functions[digest, symbol]
+
+    def set_function(self, function: Any, attribute: str, value: int) -> None:
+        """Set an attribute of a kernel, by the end of its name in cuda.h."""
+        kind = getattr(self.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
+        self.call("cuFuncSetAttribute", function, kind, value)
+
+    # many parameters: everything that a launch can say.
+    def launch(
+        self, function: Any, grid: Sequence[int], block: Sequence[int], words: Sequence[Any], shared_bytes: int = 0,
+        stream: Any = None, *, cluster: Sequence[int] = (1, 1, 1), programmatic: bool = False,
+        window: PolicyWindow | None = None,
+    ) -> None:  # fmt: skip
+        """Launch a kernel without waiting. words: its parameters, NumPy scalars or bytes. programmatic: it may start
+        before the one before it has ended."""
+        if shared_bytes > USUAL_SHARED_BYTES:
+            self.set_function(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared_bytes)
+        if math.prod(cluster) > USUAL_CLUSTER:
+            self.set_function(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
+        values = [word if isinstance(word, bytes) else word.tobytes() for word in words]
+        pieces = [ctypes.create_string_buffer(value, len(value)) for value in values]
+        pointers = (ctypes.c_void_p * max(len(pieces), 1))(*(ctypes.addressof(each) for each in pieces))
+        config = self.driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = (*grid, 1, 1)[:3]
+        config.blockDimX, config.blockDimY, config.blockDimZ = (*block, 1, 1)[:3]
+        config.sharedMemBytes, config.hStream = shared_bytes, stream or self.default
+        attributes = list(self._attributes(cluster, programmatic, window))
+        config.attrs, config.numAttrs = attributes, len(attributes)
+        self.call("cuLaunchKernelEx", config, function, ctypes.addressof(pointers), 0)
+
+    def _attributes(self, cluster: Sequence[int], programmatic: bool, window: PolicyWindow | None) -> Any:
+        kinds = self.driver.CUlaunchAttributeID
+        if math.prod(cluster) > 1:
+            made = self.driver.CUlaunchAttribute()
+            made.id, size = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, made.value.clusterDim
+            size.x, size.y, size.z = cluster
+            yield made
+        if programmatic:
+            made = self.driver.CUlaunchAttribute()
+            made.id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            made.value.programmaticStreamSerializationAllowed = 1
+            yield made
+        if window is not None:
+            made, policies = self.driver.CUlaunchAttribute(), self.driver.CUaccessProperty
+            made.id, policy = kinds.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, made.value.accessPolicyWindow
+            policy.base_ptr, policy.num_bytes, policy.hitRatio = window.base, window.nbytes, window.hit_ratio
+            policy.hitProp, policy.missProp = policies(window.hit), policies(window.miss)
+            yield made
+
+    # many parameters: those of cuTensorMapEncodeTiled.
+    def encode(
+        self, kind: int, address: int, shape: Sequence[int], strides: Sequence[int], box: Sequence[int],
+        steps: Sequence[int], *, swizzle: int = 0, interleave: int = 0, promotion: int = 0, fill: int = 0,
+    ) -> bytes:  # fmt: skip
+        """128 bytes: the tensor map that the driver makes. kind, swizzle ... fill: numbers of cuda.h; dimensions from
+        the innermost one, strides in bytes, one fewer. Raises GpuError where the driver refuses."""
+        it = self.driver
+        long, short = it.cuuint64_t, it.cuuint32_t
+        found = self.call(
+            *("cuTensorMapEncodeTiled", it.CUtensorMapDataType(kind), len(shape), address),
+            *([long(each) for each in shape], [long(each) for each in strides]),
+            *([short(each) for each in box], [short(each) for each in steps]),
+            *(it.CUtensorMapInterleave(interleave), it.CUtensorMapSwizzle(swizzle)),
+            *(it.CUtensorMapL2promotion(promotion), it.CUtensorMapFloatOOBfill(fill)),
+        )
+        return b"".join(int(each).to_bytes(8, "little") for each in found.opaque)
+
+    # --- streams and time -----------------------------------------------------------------------------------------
+
+    def stream(self, priority: int = 0) -> Any:
+        """A new stream that does not wait for the default one."""
+        return self.call("cuStreamCreateWithPriority", 1, priority)
+
+    def event(self, timing: bool = True) -> Any:
+        """A new event."""
+        return self.call("cuEventCreate", 0 if timing else 2)
+
+    def record(self, event: Any, stream: Any = None) -> Any:
+        """Record an event in a stream; returns it."""
+        self.call("cuEventRecord", event, stream or self.default)
+        return event
+
+    def wait(self, stream: Any, event: Any) -> None:
+        """Let a stream wait for an event."""
+        self.call("cuStreamWaitEvent", stream, event, 0)
+
+    def elapsed_us(self, first: Any, last: Any) -> float:
+        """Microseconds between two events, once the last has happened."""
+        self.call("cuEventSynchronize", last)
+        return round(1e3 * float(self.call("cuEventElapsedTime", first, last)), 3)
+
+    def timed_us(self, launch: Any, before: Any = None) -> float:
+        """Microseconds from event to event around what `launch` puts into the default stream; `before` puts something
+        in front, so that the GPU is busy while the host enqueues."""
+        if before is not None:
+            before()
+        first = self.record(self.event())
+        launch()
+        return self.elapsed_us(first, self.record(self.event()))
+
+    def graph(self, put: Any) -> Any:
+        """A function that launches, in a stream, the graph of what `put` puts into one."""
+        origin = self.stream()
+        self.call("cuStreamBeginCapture", origin, self.driver.CUstreamCaptureMode(2))
+        put(origin)
+        graph = self.call("cuGraphInstantiate", self.call("cuStreamEndCapture", origin), 0)
+        return lambda stream=None: self.call("cuGraphLaunch", graph, stream or self.default)
+
+    def host_function(self, stream: Any, function: Callable[[], None]) -> None:
+        """Let the host call a function in the order of a stream."""
+        self._called.append(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: function()))
+        self.call("cuLaunchHostFunc", stream, ctypes.cast(self._called[-1], ctypes.c_void_p).value, 0)
+
+    def synchronize(self) -> None:
+        """Wait for everything."""
+        self.call("cuCtxSynchronize")
+
+    # --- L2 -------------------------------------------------------------------------------------------------------
+
+    def set_aside(self, nbytes: int) -> int:
+        """Set how much of L2 is for persisting accesses; returns what the driver made of it."""
+        limit = self.driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE
+        self.call("cuCtxSetLimit", limit, nbytes)
+        return int(self.call("cuCtxGetLimit", limit))
+
+    def reset_persisting(self) -> None:
+        """Make all persisting lines normal."""
+        self.call("cuCtxResetPersistingL2Cache")
+
+
+# --- what a recording is made with ------------------------------------------------------------------------------------
+
+
+def provenance(fields: str = SMI_FIELDS) -> dict[str, Any]:
+    """Date, version of ncu, and what nvidia-smi says in these fields."""
+    version = said(["ncu", "--version"]).rpartition("Version")[2].split()
+    smi = said(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]).strip().splitlines()
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "ncu": version[0] if version else "",
+        "smi": dict(zip(fields.split(","), smi[0].split(", "), strict=False)) if smi else {},
+    }
+
+
+def said(line: Sequence[str]) -> str:
+    """Output of a command, or why there is none."""
+    try:
+        return subprocess.run(line, capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"failed: {error}"
+
+
+# --- Nsight Compute ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CountedRun:
+    """A program that ran under ncu. status: its own, None if it took too long. csv: ncu's raw table and messages.
+    printed: what program and ncu wrote elsewhere. seconds: wall time."""
+
+    status: int | None
+    csv: str
+    printed: str
+    seconds: float
+
+    @property
+    def lines(self) -> int:
+        """Launches in the table."""
+        return sum(each.startswith('"') and each[1:2].isdigit() for each in self.csv.splitlines())
+
+
+def count(
+    program: Sequence[str], metrics: Sequence[str], *, timeout_s: float, options: Sequence[str] = (),
+    folder: Path | None = None, environment: Mapping[str, str] | None = None, ncu: str = "ncu",
+) -> CountedRun:  # fmt: skip
+    """Run a program under ncu in base units, with clocks as they are. ncu empties the caches before every pass unless
+    the options say otherwise. Raises OSError where there is no ncu."""
+    with tempfile.TemporaryDirectory() as scratch:
+        log = Path(scratch, "ncu.csv")
+        line = [ncu, "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base", *options]
+        line += ["--metrics", ",".join(metrics), "--log-file", str(log), *program]
+        began = time.monotonic()
+        status, printed = run(line, timeout_s, folder, environment)
+        csv = log.read_text(errors="replace") if log.exists() else ""
+        return CountedRun(status, csv, printed, time.monotonic() - began)
+
+
+def run(
+    line: Sequence[str],
+    timeout_s: float,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int | None, str]:
+    """(Status, all output) of a command; (None, output) after the time limit, when nothing that it started is left.
+    Raises OSError if it cannot be started."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            list(line), cwd=folder, env=os.environ | dict(environment or {}), stdin=subprocess.DEVNULL, stdout=output,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            status: int | None = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            end_group(process)
+        output.seek(0)
+        return status, output.read().decode(errors="replace")
+
+
+def end_group(process: subprocess.Popen[Any]) -> None:
+    """End a process that leads its session, and all that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
