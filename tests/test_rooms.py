@@ -50,7 +50,7 @@ MOST_LINES_OF = {
     "gpusim.engine": 19_510,
     "gpusim.exec": 737,
     "gpusim.explore": 3_150,
-    "gpusim.host": 1_821,
+    "gpusim.host": 1_812,
     "gpusim.integrations": 477,
     "gpusim.lab": 1_135,
     "gpusim.launch": 2_090,

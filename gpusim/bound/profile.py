@@ -21,7 +21,7 @@ from gpusim.bound.sampling import run_chosen, run_whole
 from gpusim.bound.work import Amount, Kinds, Tally, work
 from gpusim.config import GPUConfig
 from gpusim.engine.state import layout as L
-from gpusim.host.lowering import lowered_once
+from gpusim.host.fitting import lowered_once
 from gpusim.host.options import DEFAULT_MAX_CYCLES
 from gpusim.host.sampling import communicates, is_cooperative
 from gpusim.launch import Dim3, Launch

@@ -17,7 +17,7 @@ from gpusim.engine.memory.params import make_params
 from gpusim.engine.parameters import unit_timing
 from gpusim.engine.state.memory import P_BURST, TICKS
 from gpusim.errors import LaunchError
-from gpusim.host.lowering import lowered_once
+from gpusim.host.fitting import lowered_once
 from gpusim.launch.occupancy import Occupancy, occupancy
 from gpusim.results.least_time import Bound
 from isa import microops as M

@@ -1,6 +1,6 @@
 """What the host does around a run.
 
-Read `options` (what may be said of a run), `session` (a GPU and what its launches share), `fitting` and `lowering` (how
-a launch fits, and the program's rows), `launch_run` (one launch, from the call to its record), `fault` (a stopped
+Read `options` (what may be said of a run), `session` (a GPU and what its launches share), `fitting` (the
+program's rows, and how a launch fits), `launch_run` (one launch, from the call to its record), `fault` (a stopped
 machine, in the user's words), `syscalls` and `printf` (what a driver provides to kernels).
 """

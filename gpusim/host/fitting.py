@@ -1,4 +1,4 @@
-"""How a launch fits on a GPU: blocks on an SM, local memory, and the parameters that the engine runs it with."""
+"""How a launch fits on a GPU: its program's rows, blocks on an SM, local memory, and the engine's parameters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.engine.parameters import VECTOR_BYTES, Memories, parameters
+from gpusim.engine.retime import changes, retimed
 from gpusim.engine.state import layout as L
 from gpusim.errors import LaunchError
 from gpusim.host.options import LaunchOptions
@@ -13,12 +14,28 @@ from gpusim.launch import Launch
 from gpusim.launch.occupancy import Occupancy, check_cluster, check_dimensions, occupancy
 from isa import Program
 from isa.launch_values import launch_values, reads_launch_value
-from isa.lower import Lowered
+from isa.lower import Lowered, lower
 
 #: Local memory that CUDA gives every thread beyond what the compiler counted, for recursion and calls by pointer.
 _DEFAULT_STACK_BYTES = 1024
 #: CUDA programming guide, technical specifications per compute capability: 512 KB.
 _MOST_LOCAL_BYTES = 512 << 10
+_MOST_RETIMED = 16
+
+
+def lowered_once(program: Program, config: GPUConfig) -> Lowered:
+    """The program's rows, timed for the machine; from the last time if its instructions are the same, since constants
+    may have changed."""
+    lowered = program.once("rows", lambda: lower(program))
+    if not (later := changes(config, program.arch)):
+        return lowered
+    kept: dict[tuple[tuple[int, int], ...], Lowered] = program.once("retimed rows", dict)
+    key = tuple(later.items())
+    if key not in kept:
+        if len(kept) == _MOST_RETIMED:
+            del kept[next(iter(kept))]
+        kept[key] = retimed(lowered, later)
+    return kept[key]
 
 
 def fit(config: GPUConfig, program: Program, launch: Launch, cooperative: bool) -> tuple[Occupancy, bool]:

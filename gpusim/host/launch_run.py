@@ -35,8 +35,7 @@ from gpusim.engine.streams import StreamQueue
 from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
 from gpusim.host.fault import caller, fault, never_ends, nothing_moves, out_of_cycles
-from gpusim.host.fitting import engine_parameters, fit, local_bytes
-from gpusim.host.lowering import lowered_once
+from gpusim.host.fitting import engine_parameters, fit, local_bytes, lowered_once
 from gpusim.host.options import LaunchOptions
 from gpusim.host.recording import LOOKED, Recording, recording_of
 from gpusim.host.sampling import Sample

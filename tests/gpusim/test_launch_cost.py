@@ -27,7 +27,7 @@ PROGRAM = """
         setattr(sys.modules[module], name, counted)
     import gpusim.device
     count("gpusim.launch.module", "program_from_cubin")
-    count("gpusim.host.lowering", "lower")
+    count("gpusim.host.fitting", "lower")
     count("gpusim.host.launch_run", "prepare_core")
     count("gpusim.engine.machine", "checked_code")
     count("isa.launch_values", "_read_of_bank_0")
