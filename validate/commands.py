@@ -157,17 +157,17 @@ COMMANDS = (
     ),
     *(
         Command(
-            package, f"build kernels with {what}, simulate them, and compare with NumPy and an H200",
-            "foreign.command:run", example,
+            package, f"simulate kernels {what}, and compare with NumPy and an H200", "foreign.command:run", example,
             [some("--only", "points or families (default: all)"), SPLIT, GPU, JSON,
              option("--package", default=package, choices=(package,)),
+             path("--folder", "kernels that were built elsewhere (manifest.json and cubins)", metavar="DIR"),
              flag("--list", "name the points, and simulate nothing"),
-             path("--record", "build into a folder for a machine with a GPU", metavar="JOB"),
-             path("--keep", "with --record: keep what that machine recorded", metavar="FILE")],
+             path("--job", "build into a folder for a machine with a GPU", metavar="DIR"),
+             path("--keep", "keep what that machine recorded of --folder", metavar="FILE")],
         )
         for package, what, example in (
-            ("triton", "Triton's wheel", "--only matmul attention/full@1024"),
-            ("cutlass", "CUTLASS's headers and nvcc", "--only sm80_half tutorial_tma"),
+            ("triton", "that Triton's wheel builds", "--only matmul attention/full@1024"),
+            ("cutlass", "of CUTLASS, out of a folder", "--folder built --only sm80_half tutorial_tma"),
         )
     ),
     Command(

@@ -81,8 +81,7 @@ def without_folder(program: Program, root: Path) -> Program:
     return replace(
         program,
         instructions=tuple(
-            each if each.file is None else replace(each, file=shorten(each.file))
-            for each in program.instructions
+            each if each.file is None else replace(each, file=shorten(each.file)) for each in program.instructions
         ),
         source={shorten(file): lines for file, lines in program.source.items()},
         cubin=cubin,

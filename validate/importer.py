@@ -37,12 +37,7 @@ class ImportRefused(ValueError):
 
 
 def import_recording(
-    path: Path,
-    only: Sequence[str] = (),
-    *,
-    gpu: str | None = None,
-    force: bool = False,
-    folder: Path = baseline.FOLDER,
+    path: Path, only: Sequence[str] = (), *, gpu: str | None = None, force: bool = False, folder: Path = baseline.FOLDER
 ) -> dict[str, str]:
     """Write the baselines of the chosen variants and return what happened to each: 'new', 'replaced' or 'same'.
 
@@ -102,10 +97,7 @@ def make(document: dict[str, Any], variant: str) -> Baseline:
     return Baseline(
         variant=variant,
         code=baseline.RecordedCode(
-            image=cubin.file,
-            symbol=cubin.symbol,
-            code_sha256=program.code_sha256,
-            cubin_sha256=cubin.sha256,
+            image=cubin.file, symbol=cubin.symbol, code_sha256=program.code_sha256, cubin_sha256=cubin.sha256
         ),
         provenance=_provenance(document["provenance"], rows),
         sizes=measurements,
@@ -138,9 +130,7 @@ def _problem(row: dict[str, Any] | None, cubin_sha256: str, polls: bool) -> str 
     for profile in row["profiles"]:
         if (profile["grid"], profile["block"]) != (row["launch"]["grid"], row["launch"]["block"]):
             return f"profiled with grid {profile['grid']} and block {profile['block']}"
-        missing = [
-            name for name in (CYCLES, *EXACT, *LAUNCH) if name not in _with_differences(profile["metrics"])
-        ]
+        missing = [name for name in (CYCLES, *EXACT, *LAUNCH) if name not in _with_differences(profile["metrics"])]
         if missing:
             return f"not measured: {', '.join(missing)}"
     for name in (*EXACT, *LAUNCH):
@@ -207,8 +197,7 @@ def _smi(line: str) -> dict[str, Any]:
     cells = [cell.strip() for cell in line.split(",")]
     fields = dict(zip(SMI_FIELDS.split(","), cells, strict=True))
     return {
-        name: int(value.removesuffix(" MHz")) if name.startswith("clocks.") else value
-        for name, value in fields.items()
+        name: int(value.removesuffix(" MHz")) if name.startswith("clocks.") else value for name, value in fields.items()
     }
 
 

@@ -154,9 +154,7 @@ def table_described(described: Sequence[Judged], points: Sequence[Judged]) -> st
         mine = [most for which, most in found if gpu in (which, "all")]
         shares = [sum(each <= most for each in mine) / len(mine) for most in (0, interval.WIDENING)]
         where = f"{away(gpu):8.2f}" if gpu in DESCRIBED else " " * 8
-        lines.append(
-            f"{gpu:18s} {where} {len(mine):5d} {shares[0]:8.0%} {shares[1]:10.0%} {least_widening(mine):7.2f}"
-        )
+        lines.append(f"{gpu:18s} {where} {len(mine):5d} {shares[0]:8.0%} {shares[1]:10.0%} {least_widening(mine):7.2f}")
     return "\n".join(lines)
 
 

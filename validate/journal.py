@@ -58,9 +58,7 @@ def rows_of(path: Path, gpu: str = "h200") -> tuple[list[score.Row], str]:
         header, *lines = whole_lines(content, path)[0] or [{}]
         return [score.row_of(each) for each in lines], _note(header, lines, gpu)
     except (ValueError, KeyError, TypeError) as error:
-        raise JournalError(
-            f"{path} is neither a journal of compare nor what compare --json prints: {error}"
-        ) from None
+        raise JournalError(f"{path} is neither a journal of compare nor what compare --json prints: {error}") from None
 
 
 def _note(header: Mapping[str, Any], lines: Sequence[Any], gpu: str) -> str:
@@ -74,9 +72,7 @@ def _note(header: Mapping[str, Any], lines: Sequence[Any], gpu: str) -> str:
 
 def _header(gpu: str, files: Sequence[Path], overrides: Sequence[str]) -> dict[str, Any]:
     """What all rows of a journal depend on."""
-    digest = hashlib.blake2b(
-        json.dumps(load_config(gpu, overrides).to_dict(), sort_keys=True).encode(), digest_size=16
-    )
+    digest = hashlib.blake2b(json.dumps(load_config(gpu, overrides).to_dict(), sort_keys=True).encode(), digest_size=16)
     for path in (_HERE / "replay.py", _HERE / "metrics.py", *files):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return {

@@ -36,7 +36,7 @@ DIFFERENCES = {
     "derived__memory_l1_wavefronts_shared_excessive": (
         "memory_l1_wavefronts_shared",
         "memory_l1_wavefronts_shared_ideal",
-    ),
+    )
 }
 """Counters that ncu shows in its sections but does not take as a name on its command line: the first recorded
 counter less the second, which is the section's own formula."""

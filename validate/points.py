@@ -93,12 +93,7 @@ def describe(launch: Launch) -> dict[str, Any]:
                 args[-1] |= {"box": list(given.box), "swizzle": given.swizzle}
         else:
             args.append({"dtype": str(np.asarray(value).dtype), "value": np.asarray(value).item()})
-    return {
-        "grid": list(launch.grid),
-        "block": list(launch.block),
-        "shared_bytes": launch.shared_bytes,
-        "args": args,
-    }
+    return {"grid": list(launch.grid), "block": list(launch.block), "shared_bytes": launch.shared_bytes, "args": args}
 
 
 def error_of(expected: Sequence[np.ndarray], actual: Sequence[np.ndarray]) -> dict[str, float]:

@@ -64,10 +64,7 @@ def measure(row: PublishedNumber) -> float:
 
 def table(found: Iterable[Outcome]) -> str:
     """Markdown: a row for each outcome."""
-    lines = [
-        "| configuration | what | published | simulated | error | source |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = ["| configuration | what | published | simulated | error | source |", "|---|---|---|---|---|---|"]
     for each in found:
         row = each.row
         as_card = f" ({', '.join(row.overrides)})" if row.overrides else ""
@@ -107,11 +104,7 @@ def _measure(gpu: str, kernel: str, overrides: tuple[str, ...], unit: str) -> fl
         case _:
             rate = bench.stream(name)
     config = bench.config
-    return {
-        "GB/s": rate * config.gpu.clock_mhz / 1e3,
-        "B/cycle": rate,
-        "B/cycle and SM": rate / config.sm.count,
-    }[unit]
+    return {"GB/s": rate * config.gpu.clock_mhz / 1e3, "B/cycle": rate, "B/cycle and SM": rate / config.sm.count}[unit]
 
 
 @cache
@@ -158,8 +151,7 @@ class _Bench:
             words, size, rounds = share // 1024 * 1024, 8, (1, 3, 6)
         data = device.device_array(blocks * words * size // 4, np.float32)
         cycles = [
-            self._cycles(device, f"read_{level}", blocks, (data, np.int32(words), np.int32(each)))
-            for each in rounds
+            self._cycles(device, f"read_{level}", blocks, (data, np.int32(words), np.int32(each))) for each in rounds
         ]
         return blocks * words * size * (rounds[2] - rounds[1]) / (cycles[2] - cycles[1])
 
@@ -201,9 +193,7 @@ class _Bench:
         device.launch(self._program(kernel), 1, threads, (*args, out))
         return float((int(out[1]) - int(out[0])) % 2**32)
 
-    def _cycles(
-        self, device: gpusim.Device, kernel: str, blocks: int, args: tuple[DeviceArray | Any, ...]
-    ) -> int:
+    def _cycles(self, device: gpusim.Device, kernel: str, blocks: int, args: tuple[DeviceArray | Any, ...]) -> int:
         out = np.zeros(4, np.uint32)
         return device.launch(self._program(kernel), blocks, 1024, (*args, out)).cycles
 

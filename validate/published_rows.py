@@ -133,13 +133,7 @@ ROWS = (
         gap="an address with a scaled index takes no longer than one without",
     ),
     PublishedNumber(
-        "a100",
-        "again l1",
-        "reads out of L1",
-        125.4,
-        "B/cycle and SM",
-        f"{_RRZE}, gpu-cache/a100_80",
-        _FEW,
+        "a100", "again l1", "reads out of L1", 125.4, "B/cycle and SM", f"{_RRZE}, gpu-cache/a100_80", _FEW
     ),
     PublishedNumber(
         "a100",

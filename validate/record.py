@@ -27,15 +27,9 @@ FORMAT = 1
 RAW_NAME = "recording.json.gz"
 TIME_REPEATS = 31
 _DEVICE_FACTS = tuple(
-    f"device__attribute_{each}"
-    for each in ("clock_rate", "memory_clock_rate", "l2_cache_size", "ecc_enabled")
+    f"device__attribute_{each}" for each in ("clock_rate", "memory_clock_rate", "l2_cache_size", "ecc_enabled")
 )
-_LAUNCH_FACTS = (
-    "launch__occupancy_limit",
-    "launch__waves",
-    "launch__shared_mem_",
-    "profiler__replayer_passes",
-)
+_LAUNCH_FACTS = ("launch__occupancy_limit", "launch__waves", "launch__shared_mem_", "profiler__replayer_passes")
 
 
 class RecordingFailed(RuntimeError):
@@ -110,12 +104,7 @@ class ProgramRecorder:
                 self.document["failures"][label["point"]] = f"under ncu: {label['check']['mismatch']}"
             # ncu also prints hundreds of device attributes.
             kept = {k: v for k, v in launch.metrics.items() if k in wanted or k.startswith(_LAUNCH_FACTS)}
-            about = {
-                "kernel": launch.kernel,
-                "grid": list(launch.grid),
-                "block": list(launch.block),
-                "metrics": kept,
-            }
+            about = {"kernel": launch.kernel, "grid": list(launch.grid), "block": list(launch.block), "metrics": kept}
             self.document["points"].setdefault(label["point"], {}).setdefault("profiles", []).append(about)
         return f"{len(launches)} launches"
 
@@ -178,15 +167,7 @@ def _worker(
     RecordingFailed."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out.json")
-        line = [
-            sys.executable,
-            "-m",
-            "validate.worker",
-            task,
-            str(out),
-            str(repeats),
-            f"{seconds - 10.0:.0f}",
-        ]
+        line = [sys.executable, "-m", "validate.worker", task, str(out), str(repeats), f"{seconds - 10.0:.0f}"]
         line += map(str, points)
         if metrics is None:
             status, printed = gpu.run(line, seconds)
@@ -216,9 +197,7 @@ def table(document: dict[str, Any]) -> str:
         cold, warm = (statistics.median(row.get(key) or [float("nan")]) for key in ("cold_us", "warm_us"))
         profiles = row.get("profiles") or [{"metrics": {}}]
         executed = profiles[0]["metrics"].get("smsp__inst_executed.sum", float("nan"))
-        lines.append(
-            f"{name:38s} {result:>8s} {middle:9.0f} {spread:6.1f}% {cold:8.2f} {warm:8.2f} {executed:9.0f}"
-        )
+        lines.append(f"{name:38s} {result:>8s} {middle:9.0f} {spread:6.1f}% {cold:8.2f} {warm:8.2f} {executed:9.0f}")
     lines += [f"FAILED {name}: {reason.splitlines()[0]}" for name, reason in document["failures"].items()]
     return "\n".join(lines)
 
@@ -227,12 +206,7 @@ def command(options: argparse.Namespace) -> int:
     """`validate record`: status 1 if a result is wrong or something failed."""
     say = partial(print, flush=True)
     document = record(
-        options.out,
-        options.only,
-        sizes=options.size,
-        repeats=options.repeats,
-        seconds=options.seconds,
-        say=say,
+        options.out, options.only, sizes=options.size, repeats=options.repeats, seconds=options.seconds, say=say
     )
     print(table(document))
     wrong = [name for name, row in document["points"].items() if not row.get("check", {}).get("ok")]

@@ -128,9 +128,7 @@ def replay(
     seconds = time.perf_counter() - started
 
     def pairs(names: Iterable[str]) -> dict[str, Pair]:
-        return {
-            name: Pair(measured[name], result.metrics[name]) for name in names if name in measured.counters
-        }
+        return {name: Pair(measured[name], result.metrics[name]) for name in names if name in measured.counters}
 
     return Comparison(
         point=point,

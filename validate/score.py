@@ -14,8 +14,7 @@ from validate.scoring.statistics import log_correlation, percentile
 Row = Comparison | Failure
 
 HEAD = (
-    f"{'point':36s} {'warp inst':>10s} {'exact':>7s} {'measured':>9s} {'spread':>7s} {'predicted':>10s} "
-    f"{'error':>8s}"
+    f"{'point':36s} {'warp inst':>10s} {'exact':>7s} {'measured':>9s} {'spread':>7s} {'predicted':>10s} {'error':>8s}"
 )
 TIMED_HEAD = f"{HEAD} {'s':>6s}"
 
@@ -73,9 +72,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
 
 def document(rows: Sequence[Row]) -> dict[str, Any]:
     """Everything as plain values, for JSON."""
-    splits = {
-        name: summary([row for row in rows if row.point.split == name]) for name in ("train", "judge")
-    }
+    splits = {name: summary([row for row in rows if row.point.split == name]) for name in ("train", "judge")}
     return {"summary": summary(rows), **splits, "points": [plain(row) for row in rows]}
 
 

@@ -35,15 +35,11 @@ class DeviceKernel:
     """A cubin's kernel on the GPU, with device arrays for one launch, which are freed at the end of a `with`. Arrays of
     `large` bytes or more have no contents that matter, and are not copied."""
 
-    def __init__(
-        self, gpu: RealGpu, cubin: images.LoadableKernel, launch: Launch, large: float = math.inf
-    ) -> None:
+    def __init__(self, gpu: RealGpu, cubin: images.LoadableKernel, launch: Launch, large: float = math.inf) -> None:
         self.gpu, self.cubin, self.launch, self.large = gpu, cubin, launch, large
         self.function = gpu.function(cubin.code, cubin.symbol)
         self.values = [array_of(value) for value in launch.args]
-        self.addresses = [
-            gpu.alloc(each.nbytes) if isinstance(each, np.ndarray) else None for each in self.values
-        ]
+        self.addresses = [gpu.alloc(each.nbytes) if isinstance(each, np.ndarray) else None for each in self.values]
         self.words = abi.flatten(launch.args, self.addresses, cubin.abi, self._encode)
         abi.check(self.words, cubin.parameters)
 

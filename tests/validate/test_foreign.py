@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import pickle
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +11,24 @@ import pytest
 
 from isa.compile import compile_cuda
 from isa.listing import program_from_cubin
+from tests.validate.test_gpu import on_the_simulated_driver
 from validate import __main__ as command_line
-from validate.cutlass import build as cutlass_build
 from validate.cutlass import cases as cutlass_cases
 from validate.foreign import compare, recording
 from validate.foreign.command import family, split
-from validate.foreign.launch import BuiltLaunch, MapHole, Work, bfloat16, decoded
-from validate.foreign.worker import LAUNCHES
+from validate.foreign.launch import (
+    BuiltLaunch,
+    MapHole,
+    NotBuilt,
+    Work,
+    bfloat16,
+    decoded,
+    read_manifest,
+    write_manifest,
+)
 from validate.triton import build as triton_build
 from validate.triton import cases as triton_cases
 
-ROOT = Path(__file__).parents[2]
 LISTS = pytest.mark.parametrize("cases", [triton_cases, cutlass_cases], ids=["triton", "cutlass"])
 SOURCE = """
 #include <cooperative_groups.h>
@@ -93,38 +95,28 @@ def test_a_launch_with_a_cluster_is_simulated():
 
 def test_the_worker_launches_through_the_driver(tmp_path):
     (tmp_path / "k.cubin").write_bytes(compile_cuda(SOURCE, "sm_90"))
-    code = f"""
-        import warnings; warnings.simplefilter("ignore")
-        import gpusim.driver.numba_cuda; gpusim.driver.numba_cuda.install("h200", threads=1)
-        import numpy as np
+    on_the_simulated_driver(f"""
         from tests.validate import test_foreign as here
-        from validate.foreign.worker import LaunchingDriver
-        found = LaunchingDriver().run(open({str(tmp_path / "k.cubin")!r}, "rb").read(), here.launch_of(), here.WORK)
+        from validate.foreign.worker import run
+        found = run(it, open({str(tmp_path / "k.cubin")!r}, "rb").read(), here.launch_of(), here.WORK)
         assert found["out"].tolist() == [20, 21, 20, 21], found
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr
+    """)
 
 
-def test_tensor_maps_are_found_in_what_a_host_program_prints():
-    written = cutlass_build._MAP.pack(
-        *(cutlass_build._MAGIC, cutlass_build._FIRST + (1 << 32) + 32, *(64, 32, 1, 0, 0), *(128, 4096, 0, 0)),
-        *(*(64, 8, 1, 0, 0), *(1, 1, 1, 0, 0), *(6, 3, 0, 3, 2, 0)),
-    )
-    area = bytearray(64) + written.ljust(128, b"\0")
-    (hole,) = cutlass_build._maps(area)
-    assert hole == MapHole(64, 1, 6, (64, 32, 1), (128, 4096), (64, 8, 1), (1, 1, 1), 3, delta=32)
-    assert area == bytes(192)
+def test_a_manifest_reads_back_and_a_folder_gives_its_kernels(tmp_path):
+    hole = MapHole(64, 1, 6, (64, 32, 1), (128, 4096), (64, 8, 1), (1, 1, 1), 3, delta=32)
+    cubin = compile_cuda(SOURCE, "sm_90")
+    launch = launch_of(maps=(hole,), code_sha256="0f")
+    recording.write_job(tmp_path, "triton", ["p"], lambda name: (cubin, None, launch))
+    assert read_manifest(tmp_path) == ("triton", {"p": launch})
+    assert recording.load(tmp_path, "p")[1].symbol == "ranks"
+    with pytest.raises(NotBuilt, match="has no q"):
+        recording.load(tmp_path, "q")
 
 
 def recorded(job, mismatch=None, counted=2):
     """A recording of one point, as the worker writes it."""
-    (job / LAUNCHES).write_bytes(pickle.dumps(("", {"p": launch_of()})))
+    write_manifest(job, "triton", {"p": launch_of()})
     row = {"point": "p", "inputs_sha256": "i", "mismatch": mismatch, "error": 0.0}
     lines = ['"ID","Kernel Name","Block Size","Grid Size","gpc__cycles_elapsed.max"', '"","","","","cycle"']
     lines += [f'"{i}","ranks","(1, 1, 1)","(4, 1, 1)","{5000 + i}"' for i in range(counted)]
@@ -153,9 +145,10 @@ def test_commands_say_what_is_missing(monkeypatch, capsys):
         [name, "judge"] for name in triton_cases.CASES if name.startswith("attention/")
     ]
     assert command_line.main(["triton", "--only", "nothing"]) == 2
-    monkeypatch.delenv("CUTLASS_HOME", raising=False)
     assert command_line.main(["cutlass"]) == 2
-    assert "set CUTLASS_HOME" in capsys.readouterr().err
+    assert "--folder has to name" in capsys.readouterr().err
+    assert command_line.main(["cutlass", "--folder", "nowhere"]) == 2
+    assert "nowhere has no manifest.json" in capsys.readouterr().err
     monkeypatch.setattr(triton_build, "find_spec", lambda name: None)
     assert command_line.main(["triton"]) == 2
     assert "the Triton wheel is not installed" in capsys.readouterr().err

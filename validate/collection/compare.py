@@ -51,11 +51,7 @@ def rows(task: ProgramTask) -> list[Row]:
 
 
 def _row(
-    task: ProgramTask,
-    key: str,
-    recorded: Mapping[str, Any],
-    path: Path,
-    launches: Mapping[str, saving.FoundLaunch],
+    task: ProgramTask, key: str, recorded: Mapping[str, Any], path: Path, launches: Mapping[str, saving.FoundLaunch]
 ) -> Row:
     point, launch = point_of(key), launches.get(recorded["symbol"])
     if launch is None:

@@ -55,11 +55,7 @@ def load(path: Path = FILE) -> dict[str, Any]:
 
 
 def keep(
-    folder: Path,
-    manifest: Mapping[str, Any],
-    recordings: Sequence[Path],
-    seconds: float,
-    say: Callable[[str], None],
+    folder: Path, manifest: Mapping[str, Any], recordings: Sequence[Path], seconds: float, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """What is to be kept. manifest: of the folder whose programs were counted. seconds: each program may take so long
     to run functionally. say: hears what is left out, and why."""
@@ -81,25 +77,16 @@ def keep(
                 points[f"{key}/{same + 1}" if same else key] = entry | {"counters": launch.metrics}
         except (Unfit, saving.NotSaved, SimulationError, IsaError, ProfileError) as why:
             say(f"{name}: {why}")
-    order = [
-        each
-        for each in dict.fromkeys((*names, *facts))
-        if any(each in p["counters"] for p in points.values())
-    ]
+    order = [each for each in dict.fromkeys((*names, *facts)) if any(each in p["counters"] for p in points.values())]
     for point in points.values():
         values = (point["counters"].get(each) for each in order)
         point["counters"] = [None if value is None else plain(value) for value in values]
-    how = {key: manifest[key] for key in ("nvcc", "commits")}
+    how = {key: manifest[key] for key in ("nvcc", "commits") if key in manifest}
     return {"provenance": documents[0]["provenance"] | how, "counters": order, "points": points}
 
 
 def _points(
-    folder: Path,
-    name: str,
-    program: Mapping[str, Any],
-    found: Any,
-    seconds: float,
-    say: Callable[[str], None],
+    folder: Path, name: str, program: Mapping[str, Any], found: Any, seconds: float, say: Callable[[str], None]
 ) -> Iterator[tuple[CountedLaunch, dict[str, Any]]]:
     if found is None:
         raise Unfit("was not reached")

@@ -1,4 +1,3 @@
-"""Products by CUTLASS: `cases` (which kernels, as template parameters, and what each is launched on), `*.cu` (our text
-around its headers), and `build`, which compiles them and asks their host code for the launch, without a GPU.
-`h200.json` is what an H200 counted.
+"""Products by CUTLASS: `cases` says which, and on what each is launched; `h200.json` what an H200 counted, and of each
+kernel its template parameters ("how"), launch and the digest of its machine code. Nothing builds them here.
 """

@@ -1,4 +1,4 @@
-"""The list of CUTLASS launches: template parameters, sizes, inputs from a seed, and NumPy's product.
+"""The list of CUTLASS launches: sizes, inputs from a seed, and NumPy's product.
 
 Needs NumPy alone. A case is a kernel at one size; families, the part of a name before '@', are train or judge as a
 whole.
@@ -16,25 +16,12 @@ from validate.foreign.launch import SEED, Work, bfloat16, decoded
 JUDGE = frozenset(("bf16_cluster", "cp_async", "fp8", "pingpong", "sm80_half", "stream_k", "tutorial_tma"))
 """Families whose measurements are looked at for the score alone; frozen before any of them had run on the hardware."""
 
-_TN = {"LAYOUT_A": "layout::RowMajor", "LAYOUT_B": "layout::ColumnMajor"}
-_NT = {"LAYOUT_A": "layout::ColumnMajor", "LAYOUT_B": "layout::RowMajor"}
-_SCHEDULES = {
-    "ws": ("gemm::KernelTmaWarpSpecialized", "epilogue::TmaWarpSpecialized"),
-    "pingpong": ("gemm::KernelTmaWarpSpecializedPingpong", "epilogue::TmaWarpSpecialized"),
-    "fp8": ("gemm::KernelTmaWarpSpecializedPingpongFP8FastAccum", "epilogue::TmaWarpSpecialized"),
-    "cooperative": ("gemm::KernelTmaWarpSpecializedCooperative", "epilogue::TmaWarpSpecializedCooperative"),
-    "cp_async": ("gemm::KernelCpAsyncWarpSpecialized", "epilogue::NoSmemWarpSpecialized"),
-}
-_TYPES = {"float16": "half_t", "bf16": "bfloat16_t", "fp8e4nv": "float_e4m3_t", "int8": "int8_t", "float32": "float"}
-
 
 @dataclass(frozen=True)
 class CutlassKernel:
-    """source: which `.cu` file. macros: its template parameters. kind, out: types of inputs and result.
-    nt: the inner dimension is not the contiguous one. columns: the result lies by columns."""
+    """kind, out: types of inputs and result. nt: the inner dimension is not the contiguous one. columns: the result
+    lies by columns."""
 
-    source: str
-    macros: dict[str, str]
     sizes: tuple[tuple[int, int, int], ...]
     kind: str = "float16"
     out: str = "float16"
@@ -42,59 +29,22 @@ class CutlassKernel:
     columns: bool = False
 
 
-# many parameters: template parameters of one product.
-def _sm90(
-    schedule: str,
-    tile: str,
-    *sizes: tuple[int, int, int],
-    kind: str = "float16",
-    out: str = "float16",
-    cluster: str = "_1, _1, _1",
-    total: str = "float",
-    nt: bool = False,
-    scheduler: str = "void",
-    element: str = "",
-) -> CutlassKernel:
-    first, second = _SCHEDULES[schedule]
-    macros = {"TYPE_A": element or _TYPES[kind], "TYPE_B": element or _TYPES[kind], "SUM": total,
-              "TYPE_D": "int32_t" if out == "int32" else _TYPES[out], **(_NT if nt else _TN),
-              "TILE": f"Shape<{tile}>", "CLUSTER": f"Shape<{cluster}>", "SCHEDULE": first, "EPILOGUE": second,
-              "SCHEDULER": scheduler}  # fmt: skip
-    return CutlassKernel("gemm90.cu", macros, sizes, kind, out, nt)
-
-
-def _sm80(kind: str, classes: str, block: str, warp: str, stages: int, *sizes: tuple[int, int, int]) -> CutlassKernel:
-    operation, instruction = classes.split("/")
-    macros = {"TYPE": _TYPES[kind], **_TN, "CLASS": f"arch::OpClass{operation}", "BLOCK": f"gemm::GemmShape<{block}>",
-              "WARP": f"gemm::GemmShape<{warp}>", "INSTRUCTION": f"gemm::GemmShape<{instruction}>",
-              "STAGES": str(stages)}  # fmt: skip
-    return CutlassKernel("gemm80.cu", macros, sizes, kind, kind)
-
-
-def _tutorial(path: str, *sizes: tuple[int, int, int]) -> CutlassKernel:
-    macros = {"TUTORIAL": f'"examples/cute/tutorial/{path}"'}
-    return CutlassKernel("tutorial.cu", macros, sizes, columns=True)
-
-
 _SMALL, _LARGE = (256, 256, 512), (2048, 2048, 1024)
-KERNELS: dict[str, CutlassKernel] = {
-    "warp_specialized": _sm90("ws", "_128, _128, _64", _SMALL, _LARGE),
-    "pingpong": _sm90("pingpong", "_64, _128, _64", _SMALL, _LARGE, nt=True),
-    "cooperative": _sm90("cooperative", "_128, _256, _64", (512, 512, 256), _LARGE, cluster="_2, _1, _1"),
-    "bf16_cluster": _sm90("pingpong", "_64, _128, _64", _SMALL, _LARGE, kind="bf16", out="bf16", cluster="_2, _1, _1"),
-    "tf32": _sm90("ws", "_128, _128, _32", _SMALL, (1024, 1024, 1024), kind="float32", out="float32",
-                  element="tfloat32_t"),
-    "fp8": _sm90("fp8", "_64, _128, _128", _SMALL, _LARGE, kind="fp8e4nv"),
-    "int8": _sm90("cooperative", "_128, _128, _128", _SMALL, _LARGE, kind="int8", out="int32", total="int32_t"),
-    "stream_k": _sm90("cooperative", "_128, _128, _64", (384, 384, 2048), (1536, 1536, 1024),
-                      scheduler="gemm::StreamKScheduler"),
-    "cp_async": _sm90("cp_async", "_128, _128, _64", _SMALL, _LARGE),
-    "sm80_half": _sm80("float16", "TensorOp/16, 8, 16", "128, 128, 32", "64, 64, 32", 3, _SMALL, _LARGE),
-    "sm80_simt": _sm80("float32", "Simt/1, 1, 1", "128, 128, 8", "32, 64, 8", 4, (256, 256, 256), (1024, 1024, 512)),
-    "tutorial_mma": _tutorial("sgemm_sm80.cu", _SMALL, _LARGE),
-    "tutorial_wgmma": _tutorial("hopper/wgmma_sm90.cu", _SMALL, _LARGE),
-    "tutorial_tma": _tutorial("hopper/wgmma_tma_sm90.cu", _SMALL, _LARGE),
-}  # fmt: skip
+_BOTH = _SMALL, _LARGE
+KERNELS = {
+    "warp_specialized": CutlassKernel(_BOTH),
+    "pingpong": CutlassKernel(_BOTH, nt=True),
+    "cooperative": CutlassKernel(((512, 512, 256), _LARGE)),
+    "bf16_cluster": CutlassKernel(_BOTH, "bf16", "bf16"),
+    "tf32": CutlassKernel((_SMALL, (1024, 1024, 1024)), "float32", "float32"),
+    "fp8": CutlassKernel(_BOTH, "fp8e4nv"),
+    "int8": CutlassKernel(_BOTH, "int8", "int32"),
+    "stream_k": CutlassKernel(((384, 384, 2048), (1536, 1536, 1024))),
+    "cp_async": CutlassKernel(_BOTH),
+    "sm80_half": CutlassKernel(_BOTH),
+    "sm80_simt": CutlassKernel(((256, 256, 256), (1024, 1024, 512)), "float32", "float32"),
+    **{f"tutorial_{each}": CutlassKernel(_BOTH, columns=True) for each in ("mma", "wgmma", "tma")},
+}
 CASES: dict[str, tuple[str, tuple[int, int, int]]] = {
     f"{name}@{m}x{n}x{k}": (name, (m, n, k)) for name, kernel in KERNELS.items() for m, n, k in kernel.sizes
 }

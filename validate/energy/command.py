@@ -43,9 +43,7 @@ def measured(gpu: str = "h100") -> dict[str, tuple[float, float]]:
     for row in recording(gpu)["programs"]:
         found.setdefault(row["name"], []).append(row)
     return {
-        name: tuple(
-            statistics.median(each) for each in ([row["us"] for row in rows], [joules(row) for row in rows])
-        )
+        name: tuple(statistics.median(each) for each in ([row["us"] for row in rows], [joules(row) for row in rows]))
         for name, rows in found.items()
     }
 
@@ -99,17 +97,13 @@ def command(options: argparse.Namespace) -> int:
         if of:
             mean, worst = statistics.mean(map(abs, of)), max(of, key=abs)
             signed = statistics.mean(of)
-            print(
-                f"{split:<6}{len(of):>4} programs, mean {mean:.1%}, worst {worst:+.1%}, signed {signed:+.1%}"
-            )
+            print(f"{split:<6}{len(of):>4} programs, mean {mean:.1%}, worst {worst:+.1%}, signed {signed:+.1%}")
     compared = list(ranks(rows))
     for one, other, agree in compared:
         if not agree:
             ratios = one.measured_j / other.measured_j - 1, one.predicted_j / other.predicted_j - 1
             print(f"other order: {one.point} to {other.point} {ratios[0]:+.1%}, here {ratios[1]:+.1%}")
-    print(
-        f"order of two variants of a ladder: {sum(row[2] for row in compared)} of {len(compared)} as measured"
-    )
+    print(f"order of two variants of a ladder: {sum(row[2] for row in compared)} of {len(compared)} as measured")
     return 0
 
 

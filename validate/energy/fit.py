@@ -17,18 +17,7 @@ STATIC_W = 120.0
 """What the model takes for a board whose warps sleep: 117 to 126 W on five while cool, 148 W on one at 56 degrees."""
 _SLEEPS = ("stay 132 SMs", "rest")
 _ALWAYS = (
-    *(
-        "launch",
-        "warp",
-        "issue",
-        "vote",
-        "constant",
-        "access",
-        "shared_wavefront",
-        "l1_tag",
-        "l2_request",
-        "dram_row",
-    ),
+    *("launch", "warp", "issue", "vote", "constant", "access", "shared_wavefront", "l1_tag", "l2_request", "dram_row"),
 )
 """Events whose energy no operand changes."""
 _ROUNDS = 20_000
@@ -64,9 +53,7 @@ def fit(gpu: str = "h100", jobs: int = 1) -> tuple[dict[str, tuple[float, float]
     static = static_watts(recording(gpu)["micro"])
     chosen = [each for each in rows_of(recording(gpu)["micro"]) if each[0].entry not in ("stay", "barrier")]
     with ProcessPoolExecutor(jobs) as pool:
-        rounds = list(
-            pool.map(partial(of_round, gpu=gpu, threads=1), [experiment for experiment, _ in chosen])
-        )
+        rounds = list(pool.map(partial(of_round, gpu=gpu, threads=1), [experiment for experiment, _ in chosen]))
     for (_, rows), round_ in zip(chosen, rounds, strict=True):
         for row in rows:
             events.append(round_ * row["rounds"] / (1e-6 * row["us"]))

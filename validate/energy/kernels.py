@@ -107,7 +107,5 @@ def experiments() -> Iterator[EnergyExperiment]:
                 yield EnergyExperiment(f"{name} {fill} {2 * part} blocks", name, fill, 2 * part, 256)
         for name, kind in GROUP_MATRICES.items():
             for fill in ("zeros", kind):
-                yield EnergyExperiment(
-                    f"{name} {fill} {part} blocks", name, fill, part, 256, shared_bytes=65536
-                )
+                yield EnergyExperiment(f"{name} {fill} {part} blocks", name, fill, part, 256, shared_bytes=65536)
     yield EnergyExperiment("stay 132 SMs, warm", "stay", grid=SMS, block=32, a=0)

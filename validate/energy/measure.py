@@ -50,9 +50,7 @@ class Board:
 
     def state(self) -> dict[str, int]:
         """Clocks in MHz and the temperature."""
-        clocks = {
-            name: self.ask("nvmlDeviceGetClockInfo", k) for name, k in (("sm_mhz", 1), ("memory_mhz", 2))
-        }
+        clocks = {name: self.ask("nvmlDeviceGetClockInfo", k) for name, k in (("sm_mhz", 1), ("memory_mhz", 2))}
         return clocks | {"celsius": self.ask("nvmlDeviceGetTemperature", 0)}
 
     def power(self, settled: Callable[[], bool], busy: Callable[[], bool]) -> dict[str, Any]:
@@ -195,17 +193,9 @@ def main(path: Path, what: str, only: str, passes: int, seconds: float) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", type=Path)
-    parser.add_argument(
-        "--programs", action="store_true", help="the bundled programs in place of the microbenchmarks"
-    )
+    parser.add_argument("--programs", action="store_true", help="the bundled programs in place of the microbenchmarks")
     parser.add_argument("--only", default="", metavar="REGEX", help="names that fit")
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=560.0, help="no further pass that would end later")
     options = parser.parse_args()
-    main(
-        options.path,
-        "programs" if options.programs else "micro",
-        options.only,
-        options.passes,
-        options.seconds,
-    )
+    main(options.path, "programs" if options.programs else "micro", options.only, options.passes, options.seconds)

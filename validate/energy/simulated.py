@@ -94,9 +94,7 @@ def of_round(experiment: EnergyExperiment, gpu: str = "h100", threads: int | Non
         span = experiment.span if experiment.b > LINE_BYTES else min(experiment.span, _ROOM)
     with gpusim.Device(gpu, threads=threads) as device:
         data = words(experiment.fill, 1 << 16)
-        room = np.resize(
-            words("u32" if streams and experiment.fill != "zeros" else "zeros", 1 << 16), span // 4
-        )
+        room = np.resize(words("u32" if streams and experiment.fill != "zeros" else "zeros", 1 << 16), span // 4)
         other = gpusim.Device(beside=device) if experiment.peer else device
         arrays = device.to_device(data), other.to_device(room)
         seen = []

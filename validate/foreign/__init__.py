@@ -1,6 +1,7 @@
 """Kernels that others' compilers and templates make (Triton, CUTLASS): launched, counted, simulated and compared.
 
-What is not ours is built when it is needed and never stored: the repository holds the list of kernels, how to build
-them, and what an H200 counted. Read `launch` (a launch as plain values), `worker` (runs on a machine with a GPU, with
-NumPy alone), `recording` (jobs for it, and what is kept of their results), then `compare`.
+Ours in Triton are built when they are needed; CUTLASS's lie in a folder that somebody has built, with a manifest of
+their launches. The repository holds the list of kernels and what an H200 counted. Read `launch` (a launch as plain
+values, and the manifest), `worker` (runs on a machine with a GPU), `recording` (jobs for it, and what is kept of their
+results), then `compare` and `command`.
 """

@@ -1,4 +1,4 @@
-"""`python -m validate triton` and `cutlass`: build kernels, simulate them, compare with NumPy and with a recording."""
+"""`python -m validate triton` and `cutlass`: simulate kernels, compare with NumPy and with a recording."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gpusim.errors import SimulationError
+from isa.errors import IsaError
+from validate import score
+from validate.commands import EXIT_OK, EXIT_WRONG, UsageError
+from validate.foreign import compare, recording
 from validate.foreign.launch import NotBuilt
-
-if TYPE_CHECKING:
-    from validate.foreign.compare import ForeignPoint
-    from validate.replay import Comparison
-    from validate.score import Row
-
-EXIT_OK, EXIT_WRONG, EXIT_USAGE = 0, 1, 2
+from validate.replay import Comparison, Failure, StaleBaseline
+from validate.scoring import text
 
 
 def run(options: argparse.Namespace) -> int:
-    """The status: 0 if every output is right and every exact counter equal, 1 if not, 2 if nothing could be built."""
+    """The status: 0 if every output is right and every exact counter equal. Raises UsageError if there is nothing to
+    simulate."""
     cases = import_module(f"validate.{options.package}.cases")
     names = [name for name in cases.CASES
              if (not options.only or {name, name.split("@")[0], family(name)} & {*options.only})
              and options.split in ("all", split(cases, name))]  # fmt: skip
     if not names:
-        print(f"validate: error: no such point; there are {', '.join(cases.CASES)}", file=sys.stderr)
-        return EXIT_USAGE
+        raise UsageError(f"no such point; there are {', '.join(cases.CASES)}")
     if options.list:
         print("\n".join(f"{name:40s} {split(cases, name)}" for name in names))
         return EXIT_OK
-    builder = import_module(f"validate.{options.package}.build")
     try:
-        builder.require()
-        return (
-            _job(options, cases, builder, names)
-            if options.record
-            else _compare(options, cases, builder, names)
-        )
+        if options.keep:
+            return _keep(options, cases)
+        build = _builder(options)
+        if not options.job:
+            return _compare(options, cases, build, names)
+        recording.write_job(options.job, options.package, names, build)
     except NotBuilt as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_USAGE
+        raise UsageError(str(error)) from None
+    print(f"on the GPU machine: python -m validate.foreign.worker {options.job} recorded.json.gz")
+    return EXIT_OK
 
 
 def family(name: str) -> str:
@@ -55,21 +55,30 @@ def split(cases: ModuleType, name: str) -> str:
     return "judge" if family(name) in cases.JUDGE else "train"
 
 
+def _builder(options: argparse.Namespace) -> Any:
+    """What gives a case's cubin, program and launch: out of the folder, or built here. Raises NotBuilt."""
+    if options.folder:
+        return lambda name: recording.load(options.folder, name)
+    if options.package != "triton":
+        raise NotBuilt("--folder has to name a folder of built kernels (validate/foreign/launch.py)")
+    from validate.triton import build
+
+    build.require()
+    return build.build
+
+
 def _file(cases: ModuleType) -> Path:
     return Path(str(cases.__file__)).with_name("h200.json")
 
 
-def _job(options: argparse.Namespace, cases: ModuleType, builder: ModuleType, names: list[str]) -> int:
-    from validate.foreign import recording
+def _keep(options: argparse.Namespace, cases: ModuleType) -> int:
+    from validate.triton import build
 
-    if options.keep is None:
-        recording.write_job(options.record, cases, names, builder.build)
-        print(
-            f"on the GPU machine: cd {options.record}; python -m validate.foreign.worker . recorded.json.gz"
-        )
-        return EXIT_OK
+    how, tools = (build.how, build.tools()) if options.package == "triton" else (lambda name: {}, {})
+    if options.folder is None:
+        raise NotBuilt("--folder has to name what was launched")
     try:
-        document = recording.keep(options.record, options.keep, builder.how, builder.tools())
+        document = recording.keep(options.folder, options.keep, how, tools)
     except recording.RecordingRefused as refused:
         print(f"nothing kept:\n{refused}", file=sys.stderr)
         return EXIT_WRONG
@@ -81,22 +90,15 @@ def _job(options: argparse.Namespace, cases: ModuleType, builder: ModuleType, na
     return EXIT_OK
 
 
-def _compare(options: argparse.Namespace, cases: ModuleType, builder: ModuleType, names: list[str]) -> int:
-    from gpusim.errors import SimulationError
-    from isa.errors import IsaError
-    from validate import score
-    from validate.foreign.compare import ForeignPoint
-    from validate.replay import Failure, StaleBaseline
-    from validate.scoring import text
-
+def _compare(options: argparse.Namespace, cases: ModuleType, build: Any, names: list[str]) -> int:
     out = sys.stderr if options.json else sys.stdout
-    recorded = json.loads(_file(cases).read_text())["points"] if _file(cases).exists() else {}
-    rows: list[Row] = []
+    recorded = json.loads(_file(cases).read_text())["points"]
+    rows: list[score.Row] = []
     print(score.TIMED_HEAD, file=out)
     for name in names:
-        point = ForeignPoint(name, 0, judging=split(cases, name) == "judge")
+        point = compare.ForeignPoint(name, 0, judging=split(cases, name) == "judge")
         try:
-            rows.append(_point(point, cases, builder, recorded.get(name), options.gpu))
+            rows.append(_point(point, cases, build(name), recorded.get(name), options.gpu))
         except (SimulationError, IsaError, StaleBaseline) as error:
             rows.append(Failure(point, str(error)))
         print(score.timed_line(rows[-1]), file=out, flush=True)
@@ -107,21 +109,15 @@ def _compare(options: argparse.Namespace, cases: ModuleType, builder: ModuleType
 
 
 def _point(
-    point: ForeignPoint, cases: ModuleType, builder: ModuleType, recorded: Any, gpu: str
+    point: compare.ForeignPoint, cases: ModuleType, built: recording.Built, recorded: Any, gpu: str
 ) -> Comparison:
     """One point, against NumPy and the recording. Raises StaleBaseline where the recording is of something else."""
-    from validate.foreign import compare
-    from validate.replay import StaleBaseline
-
-    _, program, launch = builder.build(point.variant)
-    work = cases.work_of(point.variant)
+    (_, program, launch), work = built, cases.work_of(point.variant)
     if recorded is None:
         result, outputs = compare.simulate(program, launch, work, gpu)
-        raise StaleBaseline(
-            f"not recorded; {result.cycles} cycles, outputs {work.mismatch(outputs)[0] or 'right'}"
-        )
+        raise StaleBaseline(f"not recorded; {result.cycles} cycles, outputs {work.mismatch(outputs)[0] or 'right'}")
     if recorded["code_sha256"] != launch.code_sha256:
-        raise StaleBaseline("what is installed here builds other machine code than was measured")
+        raise StaleBaseline("other machine code than was measured")
     if recorded["inputs_sha256"] != work.digest():
         raise StaleBaseline("the inputs are not those that were measured")
     return compare.compare(point, program, launch, work, recorded["counters"], gpu=gpu)

@@ -7,16 +7,22 @@ alone, since a machine with a GPU has no more.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 SEED = 20261
 
 
+MANIFEST = "manifest.json"
+
+
 class NotBuilt(RuntimeError):
-    """What is needed to build the kernels is missing, or is another version."""
+    """A kernel is not there, or what builds it is missing or another version."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,32 @@ class BuiltLaunch:
         return bytes(area)
 
 
+def write_manifest(folder: Path, package: str, points: Mapping[str, BuiltLaunch]) -> None:
+    """Say in a folder of cubins, each under its `code_sha256`, how they are launched."""
+    document = {"package": package, "points": {name: asdict(launch) for name, launch in points.items()}}
+    (folder / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
+
+
+def read_manifest(folder: Path) -> tuple[str, dict[str, BuiltLaunch]]:
+    """(Package whose `cases` they are, launches by name). Raises NotBuilt."""
+    try:
+        document = json.loads((folder / MANIFEST).read_text())
+        points = {name: _launch({key: _tuples(value) for key, value in each.items()})
+                  for name, each in document["points"].items()}  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NotBuilt(f"{folder} has no {MANIFEST} of built kernels: {error}") from None
+    return document["package"], points
+
+
+def _launch(fields: dict[str, Any]) -> BuiltLaunch:
+    maps = tuple(MapHole(**{key: _tuples(value) for key, value in each.items()}) for each in fields["maps"])
+    return BuiltLaunch(**fields | {"maps": maps})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
 @dataclass(frozen=True)
 class Work:
     """What a kernel works on. arrays: in the order that the launch's holes count them, inputs and outputs alike.
@@ -115,4 +147,3 @@ def bfloat16(array: np.ndarray) -> np.ndarray:
     """Bits of the nearest bfloat16, ties to even."""
     bits = array.astype(np.float32).view(np.uint32)
     return (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(np.uint16)
-

@@ -4,53 +4,49 @@ from __future__ import annotations
 
 import gzip
 import json
-import pickle
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from gpusim.results.profile import parse_profile
 from isa import Program
+from isa.listing import program_from_cubin
 from validate.baseline import plain
-from validate.foreign.launch import BuiltLaunch
-from validate.foreign.worker import LAUNCHES
+from validate.foreign.launch import BuiltLaunch, NotBuilt, read_manifest, write_manifest
 from validate.metrics import DIFFERENCES
 
 Built = tuple[bytes, Program, BuiltLaunch]
-_ROOT = Path(__file__).parents[1]
 
 
 class RecordingRefused(ValueError):
     """Results that are not to be kept, and why."""
 
 
-def write_job(folder: Path, cases: ModuleType, names: list[str], build: Callable[[str], Built]) -> None:
-    """Build the named cases into `folder`, with all that the machine with the GPU needs.
-
-    There, in the folder: python -m validate.foreign.worker . recorded.json.gz
-    """
-    points = {}
+def write_job(folder: Path, package: str, names: list[str], build: Callable[[str], Built]) -> None:
+    """Build the named cases into `folder`, for `python -m validate.foreign.worker` on a machine with a GPU."""
     folder.mkdir(parents=True, exist_ok=True)
+    points = {}
     for name in names:
         cubin, _, points[name] = build(name)
         (folder / f"{points[name].code_sha256}.cubin").write_bytes(cubin)
-    (folder / LAUNCHES).write_bytes(pickle.dumps((cases.__name__, points)))
-    package = cases.__name__.split(".")[1]
-    for file in ("__init__.py", "metrics.py", f"{package}/__init__.py", f"{package}/cases.py",
-                 *(f"foreign/{each}.py" for each in ("__init__", "launch", "worker"))):  # fmt: skip
-        target = folder / "validate" / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(_ROOT / file, target)
+    write_manifest(folder, package, points)
 
 
-def keep(
-    job: Path, recorded: Path, how: Callable[[str], dict[str, Any]], tools: Mapping[str, str]
-) -> dict[str, Any]:
+def load(folder: Path, name: str) -> Built:
+    """A case out of a folder of kernels that were built elsewhere. Raises NotBuilt, and IsaError for a cubin that
+    cannot be read."""
+    points = read_manifest(folder)[1]
+    if name not in points:
+        raise NotBuilt(f"{folder} has no {name}")
+    path = folder / f"{points[name].code_sha256}.cubin"
+    cubin = path.read_bytes()
+    return cubin, program_from_cubin(cubin, points[name].symbol, abi="c", path=path.name), points[name]
+
+
+def keep(job: Path, recorded: Path, how: Callable[[str], dict[str, Any]], tools: Mapping[str, str]) -> dict[str, Any]:
     """What the repository keeps of a recording. Raises RecordingRefused if a point is wrong or missing."""
-    points = pickle.loads((job / LAUNCHES).read_bytes())[1]
+    points = read_manifest(job)[1]
     with gzip.open(recorded, "rt") as stream:
         found = json.load(stream)
     outputs = {row["point"]: row for row in found["plain"]}
@@ -60,10 +56,7 @@ def keep(
                for name in points if name not in outputs or outputs[name]["mismatch"]]  # fmt: skip
     if refused or len(rows) != len(launches):
         raise RecordingRefused("\n".join(refused) or f"{len(rows)} launches made, {len(launches)} counted")
-    document: dict[str, Any] = {
-        "provenance": {**found["provenance"], "tools": dict(tools)},
-        "points": {},
-    }
+    document: dict[str, Any] = {"provenance": {**found["provenance"], "tools": dict(tools)}, "points": {}}
     for name, launch in points.items():
         mine = [launch.metrics for row, launch in zip(rows, launches, strict=True) if row["point"] == name]
         for metrics in mine:
@@ -72,15 +65,11 @@ def keep(
         wanted = [each for each in (*found["metrics"], *DIFFERENCES, *facts) if each in mine[0]]
         document["points"][name] = {
             "how": how(name),
-            "launch": {
-                key: getattr(launch, key) for key in ("symbol", "grid", "block", "cluster", "shared_bytes")
-            },
+            "launch": {key: getattr(launch, key) for key in ("symbol", "grid", "block", "cluster", "shared_bytes")},
             "code_sha256": launch.code_sha256,
             "inputs_sha256": outputs[name]["inputs_sha256"],
             "error": outputs[name]["error"],
-            "counters": {
-                each: _values([metrics[each] for metrics in mine]) for each in dict.fromkeys(wanted)
-            },
+            "counters": {each: _values([metrics[each] for metrics in mine]) for each in dict.fromkeys(wanted)},
         }
     return document
 

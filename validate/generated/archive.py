@@ -97,9 +97,7 @@ def load(path: Path = ARCHIVE) -> tuple[dict[str, Any], tuple[Recorded, ...]]:
         grid, block = tuple(row.pop("grid")), tuple(row.pop("block"))
         outputs = tuple(row.pop("outputs"))
         found.append(
-            Recorded(
-                **row, grid=grid, block=block, values=values, outputs=outputs, counters=counters, image=packed
-            )
+            Recorded(**row, grid=grid, block=block, values=values, outputs=outputs, counters=counters, image=packed)
         )
     return document["provenance"], tuple(found)
 

@@ -38,9 +38,7 @@ class _Grower:
     def kernel(self) -> tree.KernelTree:
         block, grid = self.pick(_BLOCKS), self.pick(_GRIDS)
         self.threads = block[0] * block[1] * block[2]
-        extra = self.pick(
-            ((), (), ("u32",), ("i64",), ("u32", "i64", "u64"), ("f32",), ("f32", "f64"), ("u32", "f32"))
-        )
+        extra = self.pick(((), (), ("u32",), ("i64",), ("u32", "i64", "u64"), ("f32",), ("f32", "f64"), ("u32", "f32")))
         self.types: tuple[str, ...] = ("i32", *extra)
         self.shared: tuple[tuple[str, bool], ...] = ()
         if self.chance(60):
@@ -73,13 +71,7 @@ class _Grower:
                 body.append(("store", array, ("const", "i32", slot), ("cast", "i64", ("var", t, name))))
             elif t in self.types:
                 body.append(
-                    (
-                        "atomic",
-                        "gl",
-                        "xor",
-                        ("var", "i32", "lane"),
-                        ("cast", "i64", ("var", t, tree.VARIABLES[t][0])),
-                    )
+                    ("atomic", "gl", "xor", ("var", "i32", "lane"), ("cast", "i64", ("var", t, tree.VARIABLES[t][0])))
                 )
         return tree.KernelTree(grid, block, self.types, self.shared, self.local, functions, tuple(body))
 
@@ -107,16 +99,10 @@ class _Grower:
         if kind < 50:
             return [self.warp_operation()]
         if kind < 57 and depth:
-            return [
-                self.with_counter(
-                    lambda name: ("for", name, self.pick((2, 3, 4)), tuple(self.uniform(depth - 1)))
-                )
-            ]
+            return [self.with_counter(lambda name: ("for", name, self.pick((2, 3, 4)), tuple(self.uniform(depth - 1))))]
         if kind < 64 and depth:
             bound = ("var", "i32", self.pick(("n", "blk")))
-            return [
-                self.with_counter(lambda name: ("while", name, bound, None, tuple(self.uniform(depth - 1))))
-            ]
+            return [self.with_counter(lambda name: ("while", name, bound, None, tuple(self.uniform(depth - 1))))]
         if kind < 70 and depth:
             test = self.pick((("cmp", self.pick(_COMPARE), ("var", "i32", "n"), self.constant("i32")),
                               ("bit", ("var", "i32", "blk"), 0)))  # fmt: skip
@@ -163,14 +149,8 @@ class _Grower:
         kind = self.random.randrange(10)
         by: tree.Tree | None = None
         if kind < 5:
-            op = self.pick(
-                ("shfl", "shfl_up", "shfl_xor", "shfl_down") if full and not width else ("shfl", "shfl_up")
-            )
-            by = (
-                self.expression("i32", 1)
-                if op == "shfl"
-                else ("const", "i32", self.pick((1, 2, 3, 4, 8, 16)))
-            )
+            op = self.pick(("shfl", "shfl_up", "shfl_xor", "shfl_down") if full and not width else ("shfl", "shfl_up"))
+            by = self.expression("i32", 1) if op == "shfl" else ("const", "i32", self.pick((1, 2, 3, 4, 8, 16)))
             if t == "u32":
                 t = "i32"  # Numba shuffles signed words
             made: tree.Tree = ("warp", op, t, self.pick(tree.VARIABLES[t]), self.expression(t, 1), by, width)
@@ -210,16 +190,12 @@ class _Grower:
                 made.append(self.atomic())
             elif kind < 50:
                 array = self.pick([a for a, (t, _) in tree.OUTPUTS.items() if t in self.types])
-                made.append(
-                    ("store", array, self.expression("i32", 1), self.expression(tree.OUTPUTS[array][0], 2))
-                )
+                made.append(("store", array, self.expression("i32", 1), self.expression(tree.OUTPUTS[array][0], 2)))
             elif kind < 56 and self.local:
                 made.append(("keep", self.expression("i32", 1), self.expression("i32", 2)))
             else:
                 t = self.pick(self.types)
-                made.append(
-                    ("set", t, self.pick(tree.VARIABLES[t]), self.expression(t, 2 + self.random.randrange(2)))
-                )
+                made.append(("set", t, self.pick(tree.VARIABLES[t]), self.expression(t, 2 + self.random.randrange(2))))
         return made
 
     def loop(self, depth: int) -> tree.Tree:
@@ -288,25 +264,13 @@ class _Grower:
             if source != t:
                 return ("cast", t, self.expression(source, depth - 1))
         if kind < 40:
-            return (
-                "sel",
-                t,
-                self.condition(depth - 1),
-                self.expression(t, depth - 1),
-                self.expression(t, depth - 1),
-            )
+            return ("sel", t, self.condition(depth - 1), self.expression(t, depth - 1), self.expression(t, depth - 1))
         if t[0] == "f":
             if kind < 48:
                 return ("un", t, self.pick(("neg", "abs", "sqrt", "floor")), self.expression(t, depth - 1))
             if kind < 58:
                 return ("fma", t, *(self.expression(t, depth - 1) for _ in range(3)))
-            return (
-                "bin",
-                t,
-                self.pick(_FLOAT_OPS),
-                self.expression(t, depth - 1),
-                self.expression(t, depth - 1),
-            )
+            return ("bin", t, self.pick(_FLOAT_OPS), self.expression(t, depth - 1), self.expression(t, depth - 1))
         if kind < 47:
             return ("un", t, self.pick(("neg", "inv", "abs") if t[0] == "i" else ("neg", "inv")),
                     self.expression(t, depth - 1))  # fmt: skip
@@ -340,12 +304,7 @@ class _Grower:
             made: tree.Tree = ("bit", self.expression("i32", depth), self.random.randrange(5))
         elif kind < 30 and not self.inside:
             edge = ("const", "i32", self.pick((1, 5, 8, 16, 20, 31)))
-            made = (
-                "cmp",
-                self.pick(_COMPARE),
-                ("var", "i32", self.pick(("lane", "tid", "blk", "warp"))),
-                edge,
-            )
+            made = ("cmp", self.pick(_COMPARE), ("var", "i32", self.pick(("lane", "tid", "blk", "warp"))), edge)
         elif kind < 40 and depth:
             made = (self.pick(("and", "or")), self.condition(depth - 1), self.condition(depth - 1))
         elif kind < 45 and depth:

@@ -104,11 +104,7 @@ def collect(folder: Path) -> None:
     counted = json.loads((folder / "counters.json").read_text())
     with gzip.open(folder / "outputs.pkl.gz") as stream:
         outputs = pickle.load(stream)
-    rows = [
-        (archive.entry_of(each), each.program())
-        for each in archive.load()[1]
-        if not each.name.startswith("cuda")
-    ]
+    rows = [(archive.entry_of(each), each.program()) for each in archive.load()[1] if not each.name.startswith("cuda")]
     for name, each in _launches(folder).items():
         program = program_from_cubin((folder / each["file"]).read_bytes(), each["symbol"], abi="c")
         row = {key: each[key] for key in ("grid", "block", "shared_bytes", "tree")}

@@ -23,9 +23,7 @@ class Stuck(RuntimeError):
 def run(kernel: tree.KernelTree, arguments: dict[str, Any]) -> None:
     """Execute the kernel on arrays and scalars by name; arrays are updated in place."""
     lists = {
-        name: value.tolist()
-        if value.dtype.kind in "iu"
-        else list(value)  # NumPy scalars keep the width of floats
+        name: value.tolist() if value.dtype.kind in "iu" else list(value)  # NumPy scalars keep the width of floats
         for name, value in arguments.items()
         if isinstance(value, np.ndarray)
     }
@@ -115,21 +113,8 @@ class _Thread:
         block = at[0] + kernel.grid[0] * (at[1] + kernel.grid[1] * at[2])
         self.vars: Values = {
             **scalars,
-            **{
-                "tx": tid % x,
-                "ty": tid // x % y,
-                "tz": tid // (x * y),
-                "bx": at[0],
-                "by": at[1],
-                "bz": at[2],
-            },
-            **{
-                "tid": tid,
-                "blk": block,
-                "gid": block * kernel.threads + tid,
-                "lane": tid % 32,
-                "warp": tid // 32,
-            },
+            **{"tx": tid % x, "ty": tid // x % y, "tz": tid // (x * y), "bx": at[0], "by": at[1], "bz": at[2]},
+            **{"tid": tid, "blk": block, "gid": block * kernel.threads + tid, "lane": tid % 32, "warp": tid // 32},
         }
         self.arrays, self.shared = arrays, shared
         self.local = list(range(tree.LOCALS))

@@ -22,9 +22,7 @@ def replay(recorded: Recorded, gpu: Any = "h200") -> list[str]:
         return ["the archive's code is not what its digest says"]
     args = recorded.arguments()
     try:
-        result = gpusim.simulate(
-            program, recorded.grid, recorded.block, args, gpu, recorded.shared_bytes, threads=1
-        )
+        result = gpusim.simulate(program, recorded.grid, recorded.block, args, gpu, recorded.shared_bytes, threads=1)
     except (SimulationError, IsaError) as error:
         return [str(error)]
     found = counted_otherwise(result, recorded.counters)

@@ -26,9 +26,7 @@ def field(bits: int, at: int, width: int, value: int) -> int:
     return bits & ~(mask << at) | (value & mask) << at
 
 
-def with_control(
-    bits: int, stall: int, *, write: int = 7, read: int = 7, wait: int = 0, keep: bool = True
-) -> int:
+def with_control(bits: int, stall: int, *, write: int = 7, read: int = 7, wait: int = 0, keep: bool = True) -> int:
     """`bits` with this control field: stall cycles, scoreboards for results and sources, wait mask, yield hint."""
     return field(bits, 105, 21, stall | keep << 4 | write << 5 | read << 8 | wait << 11)
 

@@ -30,23 +30,11 @@ _ELSEWHERE = (
     " FENCE S2R S2UR CS2R"
 )
 """Control flow, barriers, matrix units and what depends on the machine: not single instructions to be recorded."""
-_SPECIAL = re.compile(
-    r"SR_(LANEID|TID\.[XYZ]|CTAID\.[XYZ]|EQMASK|LTMASK|LEMASK|GTMASK|GEMASK|TID|CTAID)$|SRZ$"
-)
+_SPECIAL = re.compile(r"SR_(LANEID|TID\.[XYZ]|CTAID\.[XYZ]|EQMASK|LTMASK|LEMASK|GTMASK|GEMASK|TID|CTAID)$|SRZ$")
 _UNDEFINED = re.compile(r"INVALID|\?\?\?|^@|MMIO|PRIVATE|Pnz")
-_HINTS = re.compile(
-    r"\.(EF|EL|LU|EU|NA|VC|LTC\w+|F16x[48]|BF16x[48]|F32x\w+)\b|CONSTANT\.(CTA|GPU|SYS|SM)|\.(CTA|VC)$"
-)
+_HINTS = re.compile(r"\.(EF|EL|LU|EU|NA|VC|LTC\w+|F16x[48]|BF16x[48]|F32x\w+)\b|CONSTANT\.(CTA|GPU|SYS|SM)|\.(CTA|VC)$")
 """Cache hints, which change no value, and vectors of atomics."""
-_PREDICATES = (
-    (0, 1, 2, 3),
-    (0, 7, 7, 0),
-    (0, 7, 7, 7),
-    (7, 7, 7, 7),
-    (0, 0, 0, 0),
-    (0, 1, 2, 0),
-    (0, 7, 2, 0),
-)
+_PREDICATES = ((0, 1, 2, 3), (0, 7, 7, 0), (0, 7, 7, 7), (7, 7, 7, 7), (0, 0, 0, 0), (0, 1, 2, 0), (0, 7, 2, 0))
 """Values of the four predicate fields to start from."""
 _PREDICATE_FIELDS = (81, 84, 87, 77)
 _UNIFORM = 91
@@ -169,12 +157,7 @@ def _explore(bases: dict[int, list[int]], rng: random.Random) -> dict[tuple[int,
         pool += [starts[0] ^ 1 << i ^ 1 << j for i in positions for j in positions if i < j]
         for _ in range(_RANDOM):
             bits = _flipped(rng.choice(starts), positions, rng.choice((0.15, 0.3, 0.5)), rng)
-            if opcode & 0x1FF == 0x189 and opcode >> 9 in (
-                1,
-                2,
-                4,
-                7,
-            ):  # SHFL: lane and clamp may be immediate
+            if opcode & 0x1FF == 0x189 and opcode >> 9 in (1, 2, 4, 7):  # SHFL: lane and clamp may be immediate
                 bits = _flipped(bits, range(40, 58), 0.5, rng)
             pool.append(bits)
     pool = [_immediate(bits, rng) for bits in dict.fromkeys(pool)]
@@ -218,9 +201,7 @@ def _operands_are_prepared(text: str) -> bool:
     if _HINTS.search(mnemonic_of(text)) or (name in ("LDG", "LD") and re.search(r"P\d", text)):
         return False
     inside = _ADDRESS.search(text)
-    return (
-        inside is not None and not inside[3] and (_MEMORY[name] != 8 or "E" in mnemonic_of(text).split("."))
-    )
+    return inside is not None and not inside[3] and (_MEMORY[name] != 8 or "E" in mnemonic_of(text).split("."))
 
 
 def _choose(found: dict[tuple[int, str], int], rng: random.Random) -> Iterator[Form]:
@@ -257,18 +238,9 @@ def family_of(text: str) -> str:
         return "memory"
     if name.startswith("U") or name == "R2UR":
         return "uniform"
-    if (
-        name.startswith("D")
-        or (name in ("F2F", "FRND", "F2I") and "F64" in words)
-        or "S64" in words
-        or "U64" in words
-    ):
+    if name.startswith("D") or (name in ("F2F", "FRND", "F2I") and "F64" in words) or "S64" in words or "U64" in words:
         return "double"
-    if (
-        name.startswith("H")
-        or name == "VHMNMX"
-        or (words & {"F16", "BF16"} and name in ("F2I", "F2F", "FRND", "MUFU"))
-    ):
+    if name.startswith("H") or name == "VHMNMX" or (words & {"F16", "BF16"} and name in ("F2I", "F2F", "FRND", "MUFU")):
         return "half"
     return "word"
 

@@ -48,8 +48,4 @@ def write(job_path: Path, results_path: Path, out: Path = DATA) -> dict[str, int
         refused=job["text"][state == 2],
         provenance=json.dumps(provenance),
     )
-    return {
-        "recorded": len(order),
-        "refused": int((state == 2).sum()),
-        "not reached": int((state == 0).sum()),
-    }
+    return {"recorded": len(order), "refused": int((state == 2).sum()), "not reached": int((state == 0).sum())}

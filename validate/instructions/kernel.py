@@ -52,16 +52,12 @@ class Assembler:
     def __init__(self) -> None:
         self.words: list[int] = []
 
-    def put(
-        self, bits: int, *, d: int = 255, a: int = 255, b: int | None = None, c: int | None = None
-    ) -> None:
+    def put(self, bits: int, *, d: int = 255, a: int = 255, b: int | None = None, c: int | None = None) -> None:
         for at, value in ((RD, d), (RA, a), (RB, b), (RC, c)):
             if value is not None:
                 bits = field(bits, at, 8, value)
         # A store has no result that a scoreboard could announce.
-        self.words.append(
-            with_control(bits, 11, write=7 if d == 0 and b is not None else 0, read=1, wait=0x3F)
-        )
+        self.words.append(with_control(bits, 11, write=7 if d == 0 and b is not None else 0, read=1, wait=0x3F))
 
     def fixed(self, bits: int) -> None:
         """An instruction of fixed latency, and time enough for its result to reach the other datapath too."""

@@ -50,9 +50,7 @@ def operands(family: str) -> np.ndarray:
     return values
 
 
-def _mixed(
-    rng: np.random.Generator, shape: tuple[int, ...], special: tuple[int, ...], top: int
-) -> np.ndarray:
+def _mixed(rng: np.random.Generator, shape: tuple[int, ...], special: tuple[int, ...], top: int) -> np.ndarray:
     drawn = rng.integers(0, top, shape, np.uint64, endpoint=True)
     picked = rng.choice(np.array(special, np.uint64), shape)
     return np.where(rng.random(shape) < 0.55, picked, drawn)

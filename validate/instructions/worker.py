@@ -124,8 +124,7 @@ def main(job_path: str, out_path: str, seconds: float = 600.0) -> None:
     with ThreadPoolExecutor(_CHILDREN) as pool:
         list(
             pool.map(
-                lambda share: _supervise(job_path, out_path, share, results, state, messages, ends),
-                range(_CHILDREN),
+                lambda share: _supervise(job_path, out_path, share, results, state, messages, ends), range(_CHILDREN)
             )
         )
     for k in sorted(messages):

@@ -150,9 +150,7 @@ VALUES: tuple[Value, ...] = (
         unsure_cycles=0.75,  # the multiple of its scoreboard's clock that a chain is rounded to
     ),
     Value("memory_instruction.redux_latency_cycles", "pipe_redux", _plain("warps=1", "latency")),
-    Value(
-        "memory_instruction.queue_depth", "queue_lds", _depth("stride=32 warps=4", 40, 32), unsure_cycles=1
-    ),
+    Value("memory_instruction.queue_depth", "queue_lds", _depth("stride=32 warps=4", 40, 32), unsure_cycles=1),
     Value("shared.latency_cycles", "shared_load", _plain("stride=1 warps=1", "latency")),
     Value("shared.wavefront_latency_cycles", "shared_load", _slope(_ALONE, "latency"), unsure_cycles=0.1),
     Value("shared.wavefront_cycles", "shared_load", _slope(_FOUR, "an access"), unsure_cycles=0.1),
@@ -213,9 +211,7 @@ def calibrate(gpu: str = "h200", measured: str = "h200") -> list[CalibratedValue
         room = found.spread + max(value.unsure * found.value, value.unsure_cycles)
         now = float(configured[value.key])
         rows.append(
-            CalibratedValue(
-                value.key, value.bench, now, found.value, found.spread, room, config.source(value.key)
-            )
+            CalibratedValue(value.key, value.bench, now, found.value, found.spread, room, config.source(value.key))
         )
     return rows
 

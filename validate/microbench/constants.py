@@ -1,5 +1,4 @@
-"""Constant caches: what a first use of a parameter costs, latency by size, and loads of which lanes name several words.
-"""
+"""Constant caches: what a first use of a parameter costs, latency by size, and loads whose lanes name several words."""
 
 from __future__ import annotations
 
@@ -155,10 +154,7 @@ BENCHES = (
         "How long does an indexed load of a constant take, with its index, by size and by words that lanes name?",
         "cycles",
         constant_chase,
-        (
-            *(_chase_case(kib) for kib in (1, 2, 4, 8, 16, 32)),
-            *(_chase_case(1, lanes) for lanes in (2, 4, 8, 16)),
-        ),
+        (*(_chase_case(kib) for kib in (1, 2, 4, 8, 16, 32)), *(_chase_case(1, lanes) for lanes in (2, 4, 8, 16))),
         opcodes=(),
     ),
     Bench(

@@ -244,9 +244,11 @@ _FENCES = (
     *(_fence_case(f"seven's stores={lines}", 254, 1, lines) for lines in (1, 8)),
     *(_fence_case(f"all store {lines} and fence", 255, 255, lines) for lines in (1, 8)),
     _fence_case("one stores, all fence", 1, 255, 1),
-    *(_fence_case(f"all {name}, all fence pause={pause}", 255, 255, 1, kind, pause)
-      for name, kind in (("store", _STORE), ("load", _LOAD), ("add", _ATOM), ("reduce", _RED), ("share", _SHARED))
-      for pause in (0, 3000)),
+    *(
+        _fence_case(f"all {name}, all fence pause={pause}", 255, 255, 1, kind, pause)
+        for name, kind in (("store", _STORE), ("load", _LOAD), ("add", _ATOM), ("reduce", _RED), ("share", _SHARED))
+        for pause in (0, 3000)
+    ),
     _fence_case("all fence pause=3000", 0, 255, 0, _STORE, 3000),
     _fence_case("one stores, all fence pause=3000", 1, 255, 1, _STORE, 3000),
     _fence_case("one adds, all fence", 1, 255, 1, _ATOM),

@@ -113,8 +113,6 @@ def _rate_kernel(kind: str) -> Callable[..., None]:
     return kernel
 
 
-
-
 def _rate_bench(kind: str) -> Bench:
     size = _KINDS[kind][1]
 

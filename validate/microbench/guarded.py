@@ -38,9 +38,7 @@ def _guarded(number: int) -> Callable[[Sequence[int]], Sequence[int]]:
 def _probe(line: str, chain: bool) -> Callable[..., Any]:
     """A function (address, place in shared memory, word that is zero) that runs the instruction `_COUNT` times, each
     with what comes out of the one before if `chain`; result: cycles."""
-    parts = [
-        "{ .reg .u64 a; .reg .u32 s, w, t, e; mov.b64 a, $1; mov.b32 s, $2; mov.b32 w, $3; mov.u32 t, %clock;"
-    ]
+    parts = ["{ .reg .u64 a; .reg .u32 s, w, t, e; mov.b64 a, $1; mov.b32 s, $2; mov.b32 w, $3; mov.u32 t, %clock;"]
     for k in range(_COUNT):
         parts.append(f".reg .u32 r{k}, x{k};")
         parts.append(line.replace("#", f"r{k}").replace("~", str(k + 1)))
@@ -107,7 +105,4 @@ def _bench(op: str, chain: bool) -> Bench:
     )
 
 
-BENCHES = (
-    *(_bench(op, False) for op in _OPS),
-    *(_bench(op, True) for op in ("lds", "ldg", "shfl")),
-)
+BENCHES = (*(_bench(op, False) for op in _OPS), *(_bench(op, True) for op in ("lds", "ldg", "shfl")))

@@ -104,9 +104,7 @@ def _far_case(first: int, second: int) -> Case:
         return blank(16 * MIB + LINE), offsets, *numbers, np.zeros(1, np.int32)
 
     key, shape = f"sm={first} then sm={second}", (offsets.size, 2)
-    return rows_case(
-        key, SMS, 32, shape, inputs, lambda rows: summary(waits(rows)), shared_bytes=ALONE, before="cold"
-    )
+    return rows_case(key, SMS, 32, shape, inputs, lambda rows: summary(waits(rows)), shared_bytes=ALONE, before="cold")
 
 
 def _capacity_case(mib: int) -> Case:
@@ -130,9 +128,7 @@ def _together_case(key: str, sms: tuple[int, ...], lines: int, before: str) -> C
     def reduce(rows: np.ndarray) -> dict[str, float]:
         return {"cycles": float(rows[list(sms), 0].mean())}
 
-    return rows_case(
-        f"{key} {before}", SMS, 1024, (SMS, 1), inputs, reduce, shared_bytes=ALONE, before=before
-    )
+    return rows_case(f"{key} {before}", SMS, 1024, (SMS, 1), inputs, reduce, shared_bytes=ALONE, before=before)
 
 
 def random(data: Any, mask: Any, rounds: Any, out: Any) -> None:

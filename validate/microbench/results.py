@@ -84,10 +84,7 @@ def join(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
             rows = {each: [other["cases"][key][each] for other in others] for each in found}
             cases[key] = {each: _joined(values) for each, values in rows.items()}
         benches[name] = {**entry, "cases": cases}
-    return {
-        "recordings": [each for document in documents for each in document["recordings"]],
-        "benches": benches,
-    }
+    return {"recordings": [each for document in documents for each in document["recordings"]], "benches": benches}
 
 
 def _joined(values: Sequence[list[float]]) -> list[float]:
@@ -102,9 +99,7 @@ def write(document: dict[str, Any], path: Path) -> None:
     for name, entry in document["benches"].items():
         cases = []
         for key, found in entry["cases"].items():
-            rows = ",\n".join(
-                f"    {json.dumps(each)}: {json.dumps(values)}" for each, values in found.items()
-            )
+            rows = ",\n".join(f"    {json.dumps(each)}: {json.dumps(values)}" for each, values in found.items())
             cases.append(f"   {json.dumps(key)}: {{\n{rows}\n   }}")
         head = f'   "unit": {json.dumps(entry["unit"])},\n   "code_sha256": "{entry["code_sha256"]}",\n   "cases": {{\n'
         benches.append(f"  {json.dumps(name)}: {{\n{head}" + ",\n".join(cases) + "\n  }}")

@@ -65,9 +65,7 @@ def _lines_case(grid: int, warps: int, before: str) -> Case:
         """Cycles of each line of a part of the code, in the mean of all warps."""
         times = dict(zip(_MARKS, rows.T, strict=True))
         parts = ((0, 4), (4, 8), (8, 16), (16, 32), (32, 64))
-        return {
-            f"lines {a + 1}-{b}": float(((times[b] - times[a]) % 2**32).mean()) / (b - a) for a, b in parts
-        }
+        return {f"lines {a + 1}-{b}": float(((times[b] - times[a]) % 2**32).mean()) / (b - a) for a, b in parts}
 
     return _started(grid, warps, before, _COLUMNS, lambda: (np.ones(32 * warps, np.float32),), reduce)
 

@@ -48,12 +48,7 @@ class L2Lab:
 
     def mixed(self, hot_bytes: int, total: int, label: str) -> None:
         """Read `total` bytes of the stream and as many of the hot region, over and over."""
-        words = (
-            np.uint64(self.hot),
-            np.uint32(hot_bytes // TILE),
-            np.uint64(self.stream),
-            np.uint64(self.sink),
-        )
+        words = (np.uint64(self.hot), np.uint32(hot_bytes // TILE), np.uint64(self.stream), np.uint64(self.sink))
         self.launch("mixed", total // TILE, words, label)
 
     def run(self, group: str, turns: int) -> None:

@@ -22,9 +22,7 @@ def agree(name, computation, tolerance=1e-4, reference=None):
     begun = time.perf_counter()
     try:
         found = computation("cuda")
-        torch.testing.assert_close(
-            _on_cpu(found), _on_cpu(wanted), rtol=tolerance, atol=tolerance, check_dtype=False
-        )
+        torch.testing.assert_close(_on_cpu(found), _on_cpu(wanted), rtol=tolerance, atol=tolerance, check_dtype=False)
         verdict = "ok"
     except Exception as error:
         verdict = f"FAILED {type(error).__name__}: " + " ".join(str(error).split())[:300]

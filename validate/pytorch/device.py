@@ -34,20 +34,12 @@ def allocator(device):
 
 
 agree("caching allocator", allocator, reference=lambda: [1 << 20, 0, True])
-agree(
-    "pinned memory",
-    lambda d: torch.ones(999).pin_memory().to(d, non_blocking=True).sum(),
-    reference=lambda: 999.0,
-)
+agree("pinned memory", lambda d: torch.ones(999).pin_memory().to(d, non_blocking=True).sum(), reference=lambda: 999.0)
 
 
 def random_numbers(device):
     torch.manual_seed(7)
-    first = (
-        torch.rand(5000, device=device),
-        torch.randn(5000, device=device),
-        torch.randperm(500, device=device),
-    )
+    first = (torch.rand(5000, device=device), torch.randn(5000, device=device), torch.randperm(500, device=device))
     torch.manual_seed(7)
     again = torch.rand(5000, device=device)
     kept = torch.nn.functional.dropout(torch.ones(5000, device=device), 0.3)

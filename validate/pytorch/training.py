@@ -51,17 +51,9 @@ labels = torch.arange(24) % 10
 flat = lambda d: (random(d, 24, 40), labels.to(d))  # noqa: E731
 images = lambda d: (random(d, 6, 3, 16, 16), labels[:6].to(d))  # noqa: E731
 words = lambda d: (random(d, 2, 12, 32), labels.to(d))  # noqa: E731
-agree(
-    "multi-layer perceptron, SGD",
-    trained(perceptron, flat, lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)),
-    1e-3,
-)
+agree("multi-layer perceptron, SGD", trained(perceptron, flat, lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)), 1e-3)
 agree("multi-layer perceptron, Adam", trained(perceptron, flat, lambda p: torch.optim.Adam(p, 1e-3)), 2e-3)
 agree("convolutional net, SGD", trained(convolutional, images, lambda p: torch.optim.SGD(p, 0.1)), 5e-3)
 agree("transformer block, AdamW", trained(Block, words, lambda p: torch.optim.AdamW(p, 1e-3)), 5e-3)
-agree(
-    "perceptron in bfloat16",
-    trained(perceptron, flat, lambda p: torch.optim.SGD(p, 0.1), autocast=True),
-    5e-2,
-)
+agree("perceptron in bfloat16", trained(perceptron, flat, lambda p: torch.optim.SGD(p, 0.1), autocast=True), 5e-2)
 finish()

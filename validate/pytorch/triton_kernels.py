@@ -41,9 +41,7 @@ def multiplied(device, dtype, **options):
     return c
 
 
-tuned = triton.autotune([triton.Config({"BLOCK": block}, num_warps=4) for block in (128, 512)], key=["n"])(
-    add
-)
+tuned = triton.autotune([triton.Config({"BLOCK": block}, num_warps=4) for block in (128, 512)], key=["n"])(add)
 
 
 def autotuned(device):
@@ -110,9 +108,7 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch
 for dtype in (torch.float16, torch.bfloat16, torch.float32):
     agree(f"product, {dtype}", lambda d, dtype=dtype: multiplied(d, dtype), 1e-1)
 agree(
-    "product, clusters of 2",
-    lambda d: multiplied(d, torch.float16, **({"num_ctas": 2} if d == "cuda" else {})),
-    1e-2,
+    "product, clusters of 2", lambda d: multiplied(d, torch.float16, **({"num_ctas": 2} if d == "cuda" else {})), 1e-2
 )
 agree("autotune", autotuned)
 agree("softmax, device_print", normalized)

@@ -47,19 +47,12 @@ def _renew(rows: Sequence[score.Row], options: argparse.Namespace) -> bool:
     found = text.done(rows)
     missing = {*select()} - {row.point for row in found}
     if missing:
-        print(
-            f"validate: error: {len(missing)} points are missing, {min(map(str, missing))} for one",
-            file=sys.stderr,
-        )
+        print(f"validate: error: {len(missing)} points are missing, {min(map(str, missing))} for one", file=sys.stderr)
         return False
     gpu = options.gpu
-    other = [
-        row.point for row in found if row.cycles.measured != baseline.measured(row.point, gpu).cycles.median
-    ]
+    other = [row.point for row in found if row.cycles.measured != baseline.measured(row.point, gpu).cycles.median]
     if other:
-        print(
-            f"validate: error: {other[0]} was compared with another measurement than {gpu}'s", file=sys.stderr
-        )
+        print(f"validate: error: {other[0]} was compared with another measurement than {gpu}'s", file=sys.stderr)
         return False
     if options.accept:
         file = accepted.path_of(gpu)

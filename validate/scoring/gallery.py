@@ -35,9 +35,7 @@ def simulated(name: str, size: int, trace: bool = False) -> Result:
     variant = registry.get(name)
     launch = variant.make(size, 0)
     program = images.image(name)
-    return gpusim.simulate(
-        program, launch.grid, launch.block, launch.args, "h200", launch.shared_bytes, trace=trace
-    )
+    return gpusim.simulate(program, launch.grid, launch.block, launch.args, "h200", launch.shared_bytes, trace=trace)
 
 
 def traced(name: str, size: int) -> Any:
@@ -52,12 +50,8 @@ def swept(names: Iterable[tuple[str, int]], machines: Iterable[Mapping[str, Any]
         for overrides in machines:
             config = gpusim.load_config("h200", overrides)
             launch = replace(registry.get(name).make(size, 0), kernel=images.image(name))
-            least = gpusim.bound.bound(
-                gpusim.bound.profile(launch, config, key=("gallery", name, size)), config
-            )
-            result = gpusim.simulate(
-                launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes
-            )
+            least = gpusim.bound.bound(gpusim.bound.profile(launch, config, key=("gallery", name, size)), config)
+            result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes)
             rows.append(
                 {"program": name, **overrides, "cycles": result.cycles, "time_us": result.time_us}
                 | {"bound_cycles": least.cycles}
@@ -89,11 +83,7 @@ def _beside() -> Any:
     """As docs/beside.md makes it."""
     rows = []
     for n in (16, 32, 64, 128, 256, 512, 1024, 2048):
-        steps = {
-            64: "matmul_tensor/asynchronous",
-            256: "matmul_hopper/specialised",
-            1024: "matmul_hopper/cluster",
-        }
+        steps = {64: "matmul_tensor/asynchronous", 256: "matmul_hopper/specialised", 1024: "matmul_hopper/cluster"}
         program = [name for least, name in steps.items() if least <= max(n, 64)][-1]
         rows.append({"machine": "H200", "n": n, "time_us": simulated(program, max(n, 64)).time_us})
         products = [beside.matrix_product(each, n, n, n) for each in beside.shipped_machines()]

@@ -84,9 +84,7 @@ def by_reason(rows: Sequence[Comparison]) -> list[Reason]:
     for name in dict.fromkeys(name for found in all_shares for name in found):
         mine = [found[name] for found in all_shares if name in found]
         misses = sum(
-            name in top(found) and abs(found[name].difference) > WITHIN_POINTS
-            for found in all_shares
-            if name in found
+            name in top(found) and abs(found[name].difference) > WITHIN_POINTS for found in all_shares if name in found
         )
         if any(share.measured or share.predicted for share in mine):
             reasons.append(

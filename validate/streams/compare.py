@@ -53,9 +53,7 @@ class ComparedSpan:
         return self.simulated_us / self.recorded_us - 1
 
 
-def compare(
-    only: Sequence[str] = EXPERIMENTS, quick: bool = False, gpu: str = "h200"
-) -> Iterator[ComparedSpan]:
+def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False, gpu: str = "h200") -> Iterator[ComparedSpan]:
     """Every case of the experiments, or the quick ones, as it is done. Takes up to half a minute a case."""
     recorded = measure.load()["experiments"]
     lab = SimulatedLab(gpu)

@@ -37,9 +37,7 @@ class CopyBench:
         }[kind]  # fmt: skip
         self.lab.gpu.copy(kind, to + offset, of and of + offset, nbytes, stream)
 
-    def kernel(
-        self, stream: Any, nbytes: int, iterations: int, offset: int = 0, label: str = "kernel"
-    ) -> None:
+    def kernel(self, stream: Any, nbytes: int, iterations: int, offset: int = 0, label: str = "kernel") -> None:
         """saxpy_chunk from what HtoD brings to what DtoH takes."""
         count = nbytes // 4
         words = np.uint64(self.device[1] + offset), np.uint64(self.device[0] + offset), np.int32(count)
@@ -111,8 +109,6 @@ def overlap(bench: CopyBench) -> dict[str, tuple[int, Plan]]:
             if streams <= chunks and (streams > 1 or order == "depth"):
                 wanted = (ratio * nbytes / 55e3 - few) / max(1e-6, (many - few) / 960)
                 iterations = max(1, int(64 + wanted))
-                name = (
-                    f"{nbytes} in {chunks} chunks, {streams} streams, {order} first, kernel {ratio} of a copy"
-                )
+                name = f"{nbytes} in {chunks} chunks, {streams} streams, {order} first, kernel {ratio} of a copy"
                 found[name] = iterations, partial(bench.loop, nbytes, iterations, chunks, streams, order)
     return found

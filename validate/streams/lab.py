@@ -80,9 +80,7 @@ class Lab:
     def spin(self, label: str, stream: Any, grid: int, length_us: float, *, threads: int = 64, shared: int = 0,
              step_us: float = 0, modulus: int = 1) -> None:  # fmt: skip
         """A grid whose block b takes length_us + step_us * (b % modulus)."""
-        self.launch(
-            label, stream, "spin", grid, threads, shared, us(length_us), us(step_us), np.int32(modulus)
-        )
+        self.launch(label, stream, "spin", grid, threads, shared, us(length_us), us(step_us), np.int32(modulus))
 
     def stamps_of(self, everything: np.ndarray, first: int = 0) -> dict[str, np.ndarray]:
         """The rows of every kernel, [block, (sm, start, end, clock, last)]."""
@@ -110,9 +108,7 @@ class RealLab(Lab):
         self.gpu.synchronize()
         self.clear()
         self.opened_word.value = 0
-        self.launch(
-            "gate", self.gate_stream, "gate", 1, 32, 0, np.uint64(self.opened), np.int64(GATE_LIMIT_NS)
-        )
+        self.launch("gate", self.gate_stream, "gate", 1, 32, 0, np.uint64(self.opened), np.int64(GATE_LIMIT_NS))
         self.gpu.record(self.gate_event, self.gate_stream)
 
     def open(self) -> None:
@@ -136,9 +132,7 @@ class RealLab(Lab):
             plan()
             found = self.finish()
             if k and not self.late:
-                rows.append(
-                    {name: every_block(each) if k <= whole else brief(each) for name, each in found.items()}
-                )
+                rows.append({name: every_block(each) if k <= whole else brief(each) for name, each in found.items()})
         return rows
 
 

@@ -36,13 +36,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "one thread": ("touch", "touch untouched", "touch sparsely", "touch every page", "touch in order"),
     "a warp": ("touch by a warp",),
     "a block, all in order": ("touch by a block", "touch by all", "touch by all, pages far apart"),
-    "whole GPU": (
-        "gpu reads",
-        "gpu reads, host had read",
-        "gpu reads after",
-        "gpu writes",
-        "gpu writes untouched",
-    ),
+    "whole GPU": ("gpu reads", "gpu reads, host had read", "gpu reads after", "gpu writes", "gpu writes untouched"),
     "prefetch": ("prefetch to gpu", "prefetch to gpu again", "prefetch to host"),
     "host": ("host reads back", "host writes untouched"),
     "read mostly": ("gpu reads", "gpu writes", "host writes again", "host reads after write"),
@@ -83,11 +77,7 @@ class Managed:
     def touch(self, name: str, grid: int = 1, threads: int = 1, *, write: int = 0, multiplier: int = 1,
               stride: int = PAGE) -> None:  # fmt: skip
         """One word every stride bytes, by so many threads."""
-        words = (
-            *map(np.int64, (self.nbytes // stride, stride // 4, multiplier)),
-            np.int32(write),
-            np.uint64(0),
-        )
+        words = (*map(np.int64, (self.nbytes // stride, stride // 4, multiplier)), np.int32(write), np.uint64(0))
         self.kernel(name, "touch", grid, threads, *words)
 
     def read(self, name: str) -> None:
@@ -318,9 +308,7 @@ class SimulatedManaged(Managed):
 
     def kernel(self, name: str, kernel: str, grid: int, threads: int, *words: Any) -> None:
         self.lab.begin()
-        self.lab.launch(
-            "kernel", self.lab.stream(0), kernel, grid, threads, 0, np.uint64(self.address), *words
-        )
+        self.lab.launch("kernel", self.lab.stream(0), kernel, grid, threads, 0, np.uint64(self.address), *words)
         self._timed(name, self.lab.finish)
 
     def prefetch(self, name: str, place: int) -> None:
@@ -399,8 +387,7 @@ def table(rows: list[ManagedStep], within: float = 0.2) -> str:
     """Every step, then each kind in a line."""
     lines = [f"{'case, bytes':34}{'step':32}{'recorded us':>12}{'simulated':>11}{'error':>8}"]
     lines += [
-        f"{row.case:34}{row.step:32}{row.recorded_us:12,.1f}{row.simulated_us:11,.1f}{row.error:+8.1%}"
-        for row in rows
+        f"{row.case:34}{row.step:32}{row.recorded_us:12,.1f}{row.simulated_us:11,.1f}{row.error:+8.1%}" for row in rows
     ]
     lines += ["", f"{'':40}{'steps':>6}{f'within {within:.0%}':>12}{'mean':>8}{'worst':>8}"]
     for kind in KINDS:

@@ -27,9 +27,7 @@ GRIDS: dict[str, tuple[Callable[[Any], plans.Plans], int]] = {
 }  # fmt: skip
 """Experiments with grids, and how many runs of each case are kept with every block."""
 EXPERIMENTS = (*GRIDS, "copies_alone", "overlap", "managed")
-_FIELDS = (
-    "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,pcie.link.gen.current,pcie.link.width.current"
-)
+_FIELDS = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,pcie.link.gen.current,pcie.link.width.current"
 
 
 def load(path: Path = RESULTS) -> dict[str, Any]:

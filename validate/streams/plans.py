@@ -74,12 +74,7 @@ def leftover(lab: Lab) -> Plans:
 def priority(lab: Lab) -> Plans:
     """A of many waves, then B of another priority 300 us later; and six levels of priority."""
     found = {}
-    for name, a_level, level in (
-        ("higher", LOW, HIGH),
-        ("equal", LOW, LOW),
-        ("lower", HIGH, LOW),
-        ("one", LOW, -1),
-    ):
+    for name, a_level, level in (("higher", LOW, HIGH), ("equal", LOW, LOW), ("lower", HIGH, LOW), ("one", LOW, -1)):
         for blocks, shared in ((8, FULL), (132, FULL), (300, FULL), (8, 0), (8, 100 * KB)):
             found[f"B {name}, {blocks} blocks, {shared >> 10}KB"] = together(
                 spin(lab, "A", 0, 132 * 8, 100, priority=a_level, shared=FULL, step_us=15, modulus=7),
@@ -150,9 +145,7 @@ def fillers(lab: Lab) -> Plans:
     """A long kernel of 100 blocks that each take an SM, and twelve small ones in four streams."""
     work, found = _works(lab), Plans()
     for shared in (0, FULL):
-        small = (
-            spin(lab, f"{k}", k % 4, 8 * (1 + k % 4), 40 + 10 * (k % 3), shared=shared) for k in range(12)
-        )
+        small = (spin(lab, f"{k}", k % 4, 8 * (1 + k % 4), 40 + 10 * (k % 3), shared=shared) for k in range(12))
         case = f"spins, small ones of {shared >> 10}KB"
         found[case] = together(spin(lab, "long", 9, 100, 1000, shared=FULL), *small)
     names = ("fma_chain", "shared_work", "stream_copy")
@@ -213,9 +206,7 @@ def small_copies(lab: Lab) -> Plans:
             lab.spin(f"{k}", lab.stream(0), 132, 20)
             lab.gpu.copy("HtoD", lab.scratch, lab.opened + 512, nbytes, lab.stream(0))
 
-    return {
-        f"{nbytes} bytes": partial(plan, nbytes) for nbytes in (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
-    }
+    return {f"{nbytes} bytes": partial(plan, nbytes) for nbytes in (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)}
 
 
 SHAPES = {"in line": (1, COUNT - 1), "four branches of two": (4, 2), "fork of eight": (7, 1)}

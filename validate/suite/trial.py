@@ -7,8 +7,6 @@ import hashlib
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gpusim
+from validate import gpu as gpu_side
 from validate.suite.listing import Listed
 
 PASSED, FAILED, REFUSED, TIMEOUT, SILENT, MISSING, EXCLUDED = (
@@ -67,7 +66,10 @@ def try_program(name: str, entry: Listed, mode: str, timeout_s: float, threads: 
         command += [f"--{mode}"] if mode != "detailed" else []
         command += ["--threads", str(threads)] if threads else []
         began = time.monotonic()
-        status = _run([*command, str(entry.program), *entry.arguments], folder, scratch, timeout_s)
+        here = {"PYTHONPATH": str(Path(gpusim.__file__).parents[1])}  # the folder may hold another one
+        with open(scratch / "stdout", "w+b") as out, open(scratch / "stderr", "w+b") as err:
+            line = [*command, str(entry.program), *entry.arguments]
+            status = gpu_side.run_into(line, timeout_s, out, err, folder, here)
         seconds = time.monotonic() - began
         said, complaints = (list(_lines(scratch / each)) for each in ("stdout", "stderr"))
         verdict, reason = TIMEOUT, f"over {timeout_s:,.0f} s"
@@ -100,24 +102,6 @@ def short(text: str) -> str:
     """A line of it."""
     text = " ".join(text.split())
     return text if len(text) <= _MOST_SAID else text[: _MOST_SAID - 3] + "..."
-
-
-def _run(command: list[str], folder: Path, scratch: Path, timeout_s: float) -> int | None:
-    """The status, None if it took too long: then nothing of it is left."""
-    with open(scratch / "stdout", "wb") as out, open(scratch / "stderr", "wb") as err:
-        here = str(Path(gpusim.__file__).parents[1])  # the folder may hold, or see installed, another one
-        process = subprocess.Popen(
-            command, cwd=folder, env=os.environ | {"PYTHONPATH": here}, stdin=subprocess.DEVNULL, stdout=out,
-            stderr=err, start_new_session=True,
-        )  # fmt: skip
-        try:
-            return process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def _lines(path: Path) -> Iterator[str]:
