@@ -47,7 +47,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_579,
     "gpusim.difference": 1_104,
     "gpusim.driver": 12_237,
-    "gpusim.engine": 19_510,
+    "gpusim.engine": 19_470,
     "gpusim.exec": 737,
     "gpusim.explore": 3_150,
     "gpusim.host": 1_812,

@@ -1,9 +1,9 @@
-"""The device as SimPy processes: streams that start grids, a block dispatcher, groups of SMs, and the memory system.
+"""The device as SimPy processes: streams that start grids, and a block dispatcher that has SMs and memory system.
 
 Time advances in lookahead windows: no reply can reach an SM sooner than `l2.lookahead_cycles` after its request, so all
 SMs run that far on their own in compiled code, a group of them on each host thread; then the memory system serves the
-window's requests in order of time, and the dispatcher refills SMs. `processes` shows how a window goes round, `streams`
-where grids come from.
+window's requests in order of time, and the dispatcher refills SMs. `processes` does this, `streams` says where grids
+come from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import simpy
 from gpusim.config import GPUConfig
 from gpusim.engine.grid import EndedWithAnother, Grid, MachineStopped, Process, Transfer
 from gpusim.engine.memory.system import MemorySystem
-from gpusim.engine.processes import Dispatcher, MemoryProcess, SMGroup
+from gpusim.engine.processes import Dispatcher, SMs
 from gpusim.engine.state import layout as L
 from gpusim.engine.streams import Engines, FrontEnd, KernelWork, StreamQueue, UntimedWork
 
@@ -108,23 +108,12 @@ class Engine:
         self._pool = ThreadPoolExecutor(self.threads)
 
     def _start(self) -> None:
-        """Makes the processes, and what they hand each other."""
-        env, count = self.env, self.config.sm.count
-        memory = MemoryProcess(env, self.memory_system, self.threads)
-        bounds = [count * k // self.threads for k in range(self.threads + 1)]
-        # The last group runs on the caller's thread, which has nothing to do but to wait for the others.
-        submit = [*(self._submit for _ in range(self.threads - 1)), None]
-        groups = [SMGroup(env, k, bounds[k], bounds[k + 1], submit[k], memory) for k in range(self.threads)]
-        what = self.memory_system, memory, self._front.expected, self._company
-        dispatcher = self._front.dispatcher = Dispatcher(env, self.config, groups, *what)
-        runs = [dispatcher.run(), memory.run(), *(group.run() for group in groups)]
-        self._processes = [self._guarded(run) for run in runs]
-        for process in self._processes:
-            env.process(process)
-        parts = dispatcher, memory, *groups
-        self._stores = [
-            each for part in parts for each in vars(part).values() if isinstance(each, simpy.Store)
-        ]
+        """Makes the dispatcher, and begins its process."""
+        sms = SMs(self.config.sm.count, self.threads, self._submit)
+        what = sms, self.memory_system, self._front.expected, self._company
+        self._front.dispatcher = Dispatcher(self.env, self.config, *what)
+        self._process = self._guarded(self._front.dispatcher.run())
+        self.env.process(self._process)
         self._started = True
 
     def _company(self) -> bool:
@@ -142,7 +131,7 @@ class Engine:
             return done
 
     def _guarded(self, process: Process) -> Process:
-        """A process whose exceptions end the grids that run, and not the device."""
+        """The dispatcher's process, whose exceptions end the grids that run, and not the device."""
         try:
             yield from process
         except Exception as error:
@@ -173,12 +162,11 @@ class Engine:
         self._started = False  # until this is done, which another interrupt may prevent
         ended = {*unwanted, *(grid.done for grid in self._front.dispatcher.running)}
         come = [grid for grid in self._front.dispatcher.come() if grid.done not in ended]
-        for process in self._processes:
-            if getgeneratorstate(process) != GEN_RUNNING:
-                process.close()
-        for store in self._stores:  # events on their way look at them once more, and must find nothing to do
-            store.put_queue.clear()
-            store.get_queue.clear()
+        if getgeneratorstate(self._process) != GEN_RUNNING:
+            self._process.close()
+        grids = self._front.dispatcher.grids  # an event on its way looks there once more, and must find nothing to do
+        grids.put_queue.clear()
+        grids.get_queue.clear()
         self.close()
         self.memory_system.reset()
         for stream in self.streams:

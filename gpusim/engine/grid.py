@@ -118,17 +118,13 @@ class Transfer(Grid):
 
 @dataclass(slots=True)
 class Window:
-    """Cycles `start` to `until` of the grids on the GPU, in which no SM can hear of another one. It goes round: every
-    group of SMs runs through it, the memory system answers what they have asked, the dispatcher begins the next one.
-    state: of one of them, by which the others' are found."""
+    """Cycles `start` to `until` of the grids on the GPU, in which no SM can hear of another one. state: that of any of
+    them; its seats lead to the others."""
 
     grids: Sequence[Grid]
     state: L.State
     start: int
     until: int
-    apart: bool = False  # every group of SMs has a host thread of its own
-    next_event: int = int(L.NEVER)  # cycle of the next event on any SM, as far as SMs know themselves
-    requests: int = 0
     time: float = field(default_factory=perf_counter)  # of the host, when what has been done of it was over
 
     def spent(self, part: int) -> None:

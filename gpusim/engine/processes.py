@@ -1,16 +1,13 @@
-"""The processes of a device that a window of a grid goes round: block dispatcher, groups of SMs, memory system.
+"""What a GPU does in time, as one SimPy process: the block dispatcher.
 
-    streams --grid--> Dispatcher --window--> SMGroup, one for each host thread --window--> MemoryProcess
-                          ^--------------------------window---------------------------------'
-
-Each has a store that others put into, and a generator `run` that takes from it. All of a window happens at one time of
-the environment, its start; then the dispatcher lets the time pass. A grid has the GPU for itself unless the streams
-have others for it to share the GPU with.
+`Dispatcher.run` starts waiting grids, sends one lookahead window after the other through SMs and memory system, and
+lets the window's time pass. What happens inside a window is compiled, and nobody else can act in between. A grid has
+the GPU for itself unless the streams have others for it to share the GPU with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -58,80 +55,40 @@ _PROGRESS_WINDOWS = 4  # from one call of `progress` to the next
 WARPS_APART = 32  # fewer take less time in a window than to wake another thread for them, some 0.1 ms
 
 
-class MemoryProcess:
-    """Crossbar, L2 and device memory: answers the requests of a window once all SMs have run through it."""
-
-    def __init__(self, env: simpy.Environment, system: MemorySystem, groups: int):
-        self.requests = simpy.Store(env)  # of (window, what gives a group's next event once it is through)
-        self.replies = simpy.Store(env)  # of windows
-        self._system = system
-        self._groups = groups
-        self._order = np.zeros((1, ms.ORDER_WORDS), np.int64)
-
-    def run(self) -> Process:
-        """Takes a window from every group, hands it to the dispatcher."""
-        while True:
-            through = []
-            for _ in range(self._groups):
-                window, next_event = yield self.requests.get()
-                through.append(next_event)
-            window.next_event = min(next_event() for next_event in through)
-            window.spent(0)
-            state = window.state
-            stopped = np.flatnonzero(state.sm[:, L.S_ERROR])
-            if stopped.size:
-                raise MachineStopped(int(stopped[0]))
-            for grid in window.grids:
-                if grid.recorder is not None:
-                    grid.recorder.collect(grid.state, window.until)
-            window.requests = self._serve(state)
-            window.spent(1)
-            self.replies.put(window)
-
-    def _serve(self, state: L.State) -> int:
-        """Requests in order of time through crossbar, L2 and memory; replies and deferred effects back to the SMs."""
-        total = int(state.requests.sum())
-        if total:
-            if len(self._order) < total:
-                self._order = np.zeros((2 * total, ms.ORDER_WORDS), np.int64)
-            self._system.serve(state.request, state.requests, self._order)
-            apply_deferred(state, self._order, total)
-        deliver(state, self._order, total)
-        return total
+_LATE = 2
+"""Priority of events that come behind all others of a cycle; SimPy's own are 0 and 1."""
 
 
-class SMGroup:
-    """SMs first..last-1, which run through a window on one host thread: one that `submit` wakes, if it is worth that,
-    or the caller's."""
+class SMs:
+    """All SMs, in groups that may run through a window on host threads of their own.
 
-    def __init__(
-        self,
-        env: simpy.Environment,
-        number: int,
-        first: int,
-        last: int,
-        submit: Callable[..., Future[Any]] | None,
-        memory: MemoryProcess,
-    ):
-        self.windows = simpy.Store(env)
-        self.first = first
-        self._share = first, last, number
+    submit: runs a function on another thread; the last group runs on the caller's, which has nothing to do but to wait.
+    """
+
+    def __init__(self, count: int, threads: int, submit: Callable[..., Future[Any]]):
+        bounds = [count * k // threads for k in range(threads + 1)]
+        self._groups = [(bounds[k], bounds[k + 1], k) for k in range(threads)]
+        self._firsts = bounds[:-1]
         self._submit = submit
-        self._memory = memory
 
-    def run(self) -> Process:
-        """Takes a window from the dispatcher, hands it to the memory system."""
-        while True:
-            window = yield self.windows.get()
-            self._memory.requests.put((window, self._advance(window)))
+    def advance(self, window: Window) -> int:
+        """Run through a window. Returns the cycle of the next event on any SM, as far as SMs know themselves."""
+        *others, own = self._groups
+        through, when = (window.start, window.until), []
+        if self._worth_threads(window.state):
+            started = [self._submit(advance_range, window.state, *each, *through) for each in others]
+            when.append(advance_range(window.state, *own, *through))
+            when += [each.result() for each in started]
+        else:
+            when += [advance_range(window.state, *each, *through) for each in self._groups]
+        return int(min(when))
 
-    def _advance(self, window: Window) -> Callable[[], int]:
-        """Starts the SMs; what it returns waits for them, and tells the cycle of their next event after the window."""
-        work = window.state, *self._share, window.start, window.until
-        if window.apart and self._submit is not None:
-            return self._submit(advance_range, *work).result
-        next_event = advance_range(*work)
-        return lambda: next_event
+    def _worth_threads(self, state: L.State) -> bool:
+        """Whether there are warps enough in all groups but the fullest to be worth waking other threads."""
+        if len(self._groups) == 1:
+            return False
+        warps = np.add.reduceat(state.sm[:, L.S_WARPS], self._firsts)
+        return int(warps.sum() - warps.max()) >= WARPS_APART
 
 
 class Dispatcher:
@@ -146,9 +103,8 @@ class Dispatcher:
         self,
         env: simpy.Environment,
         config: GPUConfig,
-        groups: Sequence[SMGroup],
+        sms: SMs,
         system: MemorySystem,
-        memory: MemoryProcess,
         expected: list[int],
         company: Callable[[], bool],
     ):
@@ -159,7 +115,8 @@ class Dispatcher:
         self.running: set[Grid] = set()  # residents, those whose stores are on their way, what is moving
         self.at_hand: Grid | None = None  # what is being done is for this one alone
         self._env, self._config, self._expected, self._company = env, config, expected, company
-        self._groups, self._memory, self._system = groups, memory, system
+        self._sms, self._system = sms, system
+        self._requests = np.zeros((1, ms.ORDER_WORDS), np.int64)  # of a window, in order of time
         self._table = np.zeros((SEATS, G_FIELDS), np.int64)
         self._clock = np.zeros(C_FIELDS, np.int64)
         self._order = first_blocks(config, config.sm.count, config.sm.count, 1)
@@ -264,7 +221,7 @@ class Dispatcher:
                 return
 
     def _window(self) -> Process:
-        """Sends a window round. Cycles in which nothing happens are skipped."""
+        """Sends SMs and memory system through a window. Cycles in which nothing happens are skipped."""
         now = int(self._env.now)
         self._let_on(now)
         state = self.residents[0].state
@@ -272,15 +229,23 @@ class Dispatcher:
         until = now + (self._config.cluster_window_cycles if clusters else self._config.l2.lookahead_cycles)
         if self._expected or self._over or self._moving is not None:
             until = min([until, *(each for each in self._coming() if each > now)])
-        window = Window(tuple(self.residents), state, now, until, self._apart(state))
-        for group in self._groups:
-            group.windows.put(window)
-        yield self._memory.replies.get()
+        window = Window(tuple(self.residents), state, now, until)
+        yield self._late()
+        next_event = self._sms.advance(window)
+        window.spent(0)
+        stopped = np.flatnonzero(state.sm[:, L.S_ERROR])
+        if stopped.size:
+            raise MachineStopped(int(stopped[0]))
+        for grid in window.grids:
+            if grid.recorder is not None:
+                grid.recorder.collect(grid.state, until)
+        requests = self._serve(state)
+        window.spent(1)
         self._number += 1
         self._end(window)
         window.spent(2)
-        if window.requests == 0 and self.residents:
-            event = min(window.next_event, int(state.smsp[:, L.Q_NEXT].min()))
+        if requests == 0 and self.residents:
+            event = min(next_event, int(state.smsp[:, L.Q_NEXT].min()))
             coming = min(self._coming(), default=int(L.NEVER))
             if min(event, coming) >= L.NEVER:
                 raise NothingMoves(until - self.residents[0].start)
@@ -306,12 +271,23 @@ class Dispatcher:
                 if grid.follows is over:
                     let_on(grid.state, now)
 
-    def _apart(self, state: L.State) -> bool:
-        """Whether there are warps enough in all groups but the fullest to be worth waking other threads."""
-        if len(self._groups) == 1:
-            return False
-        warps = np.add.reduceat(state.sm[:, L.S_WARPS], [group.first for group in self._groups])
-        return int(warps.sum() - warps.max()) >= WARPS_APART
+    def _late(self) -> simpy.Event:
+        """An event of this cycle behind all others: what streams do now is done when a window begins."""
+        event = self._env.event()
+        event._ok, event._value = True, None
+        self._env.schedule(event, _LATE)  # type: ignore[arg-type]
+        return event
+
+    def _serve(self, state: L.State) -> int:
+        """Requests in order of time through crossbar, L2 and memory; replies and deferred effects back to the SMs."""
+        total = int(state.requests.sum())
+        if total:
+            if len(self._requests) < total:
+                self._requests = np.zeros((2 * total, ms.ORDER_WORDS), np.int64)
+            self._system.serve(state.request, state.requests, self._requests)
+            apply_deferred(state, self._requests, total)
+        deliver(state, self._requests, total)
+        return total
 
     def _end(self, window: Window) -> None:
         """What happens between windows: the host answers, blocks take the room of others, grids end."""
