@@ -122,7 +122,6 @@ COMMANDS = (
          option("--gpu", "configuration that was compared", default="h200"),
          flag("--points", "also the table of points"), flag("--full", "also every modelled counter by itself"),
          flag("--json", "everything as JSON instead"),
-         path("--report", "also write the scores as one HTML file", metavar="FILE.html"),
          flag("--accept", "from now on the tests hold the model to this score (all points needed)"),
          option("--because", "why a worse score than before is accepted", default="", metavar="TEXT"),
          flag("--docs", "renew docs/accuracy.md and its pictures (all points needed)")],

@@ -8,7 +8,7 @@ import pytest
 
 from gpusim.config import load_config, shipped_names
 from validate import published
-from validate.published_rows import ROWS, PublishedNumber
+from validate.published import ROWS, PublishedNumber
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -20,8 +20,6 @@ from programs.registry import get
 from tests.gpusim.hand_trace import STEPS, make_trace
 from tests.gpusim.records import BRA, FADD, FILE, LDS, STG, STS, make_program, make_record
 from tests.gpusim.test_report_html import LINE
-from validate.replay import Failure, Pair
-from validate.scoring.page import render_page
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -752,26 +750,5 @@ def test_the_page_of_a_difference(browser, tmp_path):
     assert len(texts(browser, "#stalls .bar")) == 2 * len(difference.stalls)
     assert len(texts(browser, "#energy .bar")) == 2 * len(difference.energy_parts) > 2
     assert facts["A"].endswith(f"{joule_text(a.energy_j, 'µ')} at {a.power_w:,.0f} W")
-    assert_readable(browser)
-    assert browser.get_log("browser") == []
-
-
-def test_the_page_of_a_score(browser, tmp_path):
-    from tests.validate.test_scoring import SECTORS, row
-
-    reasons = {"wait": (3, 2), "barrier": (1, 2)}
-    counts = {SECTORS: (10_000, 10_100)}
-    rows = [row(size=k, cycles=(1000, 1000 + 100 * k), reasons=reasons, **counts) for k in range(1, 5)]
-    rows[1].exact["x"] = Pair(1, 2)
-    rows.append(Failure(rows[0].point, "not <compared>"))
-    (tmp_path / "score.html").write_text(render_page(rows, "h200"), "utf-8")
-    browser.get((tmp_path / "score.html").as_uri())
-    assert texts(browser, "#cycles tbody tr")[0].split()[1:6] == ["4", "of", "5", "25.0%", "25.0%"]
-    titles = browser.execute_script("return [...document.querySelectorAll('circle title')].map((e) => e.textContent)")
-    assert titles[0] == "reduction/shuffle@1: measured 1,000, predicted 1,100 (+10.0%)" and len(titles) == 4
-    points = texts(browser, "#points tbody tr")
-    assert points[1].split()[1:7] == ["1,000", "1,200", "+20.0%", "0", "of", "1"] and "x: 1 → 2" in points[1]
-    assert points[-1].endswith("not <compared>")
-    assert [each for each in texts(browser, "#stalls .bar")][:2] == ["wait\nmeasured 75.0 %", "predicted 50.0 %"]
     assert_readable(browser)
     assert browser.get_log("browser") == []

@@ -13,6 +13,7 @@ from gpusim.collectives import NAMES, collective
 from gpusim.collectives.choice import choose
 from gpusim.collectives.group import group_of
 from gpusim.node import load_node
+from validate.compared import Compared
 from validate.node.copies import RESULTS
 
 #: From which size on, the mean and the greatest error that are allowed there.
@@ -24,7 +25,7 @@ that gpusim/collectives/nccl.toml names; the others judge."""
 
 
 @dataclass(frozen=True)
-class ComparedCall:
+class ComparedCall(Compared):
     """One collective of one size. recorded_us: from the call to the last rank's end."""
 
     ranks: int
@@ -33,16 +34,6 @@ class ComparedCall:
     recorded_us: float
     simulated_us: float
     calibrated: bool
-
-    @property
-    def error(self) -> float:
-        """Signed, of the simulated time."""
-        return self.simulated_us / self.recorded_us - 1
-
-    @property
-    def judgement(self) -> dict[str, Any]:
-        """What follows from the numbers, for JSON."""
-        return {"error": self.error}
 
 
 def recordings() -> list[Path]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.node import Node, NodeEvent, NodeStream, System, load_node
+from validate.compared import Compared, known
 from validate.node.measure_copies import jobs
 
 RESULTS = Path(__file__).parent / "results"
@@ -46,7 +47,7 @@ GAPS = {
 
 
 @dataclass(frozen=True)
-class ComparedCopy:
+class ComparedCopy(Compared):
     """One kind of one size. recorded_us and simulated_us: means over its copies of the time between their events."""
 
     gpus: int
@@ -56,11 +57,6 @@ class ComparedCopy:
     simulated_us: float
     recorded_wall_us: float
     simulated_wall_us: float
-
-    @property
-    def error(self) -> float:
-        """Signed, of the simulated time."""
-        return self.simulated_us / self.recorded_us - 1
 
     @property
     def wall_error(self) -> float:
@@ -151,11 +147,6 @@ def outside(rows: Iterable[ComparedCopy], node: str) -> tuple[bool, list[str]]:
     found = [row for row in rows if abs(row.error) > row.limit and not row.calibrated]
     lines = [f"{row.gpus} GPUs, {row.kind}, {row.nbytes:,} bytes, {row.error:+.1%}; {known(row.gap)}" for row in found]
     return any(row.gap is None for row in found), [f"outside: {line}" for line in lines]
-
-
-def known(gap: str | None) -> str:
-    """How a point outside its limit is told."""
-    return f"known: {gap}" if gap else "NOT KNOWN"
 
 
 def judged(rows: Iterable[ComparedCopy]) -> dict[str, list[ComparedCopy]]:

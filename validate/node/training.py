@@ -17,8 +17,9 @@ from typing import Any
 
 from gpusim.node import Node
 from gpusim.parallel import Communication, Layer, data_parallel, tensor_parallel
+from validate.compared import Compared, known
 from validate.node import products
-from validate.node.copies import RESULTS, known
+from validate.node.copies import RESULTS
 
 LIMIT = 0.10
 """Errors beyond this are listed in `GAPS`, or fail."""
@@ -32,7 +33,7 @@ GAPS: dict[tuple[str, str], str] = {
 
 
 @dataclass(frozen=True)
-class ComparedQuantity:
+class ComparedQuantity(Compared):
     """One quantity. recorded_us: mean over ranks of their medians."""
 
     gpus: int
@@ -41,11 +42,6 @@ class ComparedQuantity:
     quantity: str
     recorded_us: float
     simulated_us: float
-
-    @property
-    def error(self) -> float:
-        """Signed, of the simulated time."""
-        return self.simulated_us / self.recorded_us - 1
 
     @property
     def gap(self) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from validate import baseline, journal, score
 from validate.comparing import points_of
 from validate.points import select
-from validate.scoring import accepted, documents, page, text
+from validate.scoring import accepted, documents, text
 
 
 def command(options: argparse.Namespace) -> int:
@@ -33,12 +33,6 @@ def _write(rows: Sequence[score.Row], options: argparse.Namespace) -> bool:
     if not text.done(rows):
         print("validate: error: no point was compared, so there is nothing to write", file=sys.stderr)
         return False
-    if options.report:
-        try:
-            options.report.write_text(page.render_page(rows, options.gpu), "utf-8")
-        except OSError as error:
-            print(f"validate: error: --report {options.report}: {error.strerror}", file=sys.stderr)
-            return False
     return _renew(rows, options) if options.accept or options.docs else True
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from validate.commands import UsageError, known
+from validate.compared import Compared, sizes
 from validate.streams import managed, measure, plans
 from validate.streams.copying import CopyBench
 from validate.streams.lab import Plan, SimulatedLab
@@ -38,7 +39,7 @@ QUICK = {
 
 
 @dataclass(frozen=True)
-class ComparedSpan:
+class ComparedSpan(Compared):
     """One case. Times in microseconds; spread: of the recorded ones, the largest over the smallest less one."""
 
     experiment: str
@@ -46,11 +47,6 @@ class ComparedSpan:
     recorded_us: float
     simulated_us: float
     spread: float
-
-    @property
-    def error(self) -> float:
-        """Signed, of the simulated time."""
-        return self.simulated_us / self.recorded_us - 1
 
 
 def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False, gpu: str = "h200") -> Iterator[ComparedSpan]:
@@ -193,12 +189,11 @@ def summary(rows: Sequence[ComparedSpan]) -> str:
     """Mean and largest errors of each experiment."""
     lines = [f"{'Experiment':<16} {'cases':>6} {'mean':>7} {'median':>7} {'largest':>8} {'within 10 %':>12}"]
     for name in dict.fromkeys(row.experiment for row in rows):
-        errors = [abs(row.error) for row in rows if row.experiment == name]
-        inside = sum(error <= LIMIT for error in errors)
-        lines.append(
-            f"{name:<16} {len(errors):>6} {statistics.mean(errors):>7.1%} {statistics.median(errors):>7.1%}"
-            f" {max(errors):>8.1%} {f'{inside} of {len(errors)}':>12}"
-        )
+        mine = [row for row in rows if row.experiment == name]
+        mean, median, most = sizes(mine)
+        inside = sum(abs(row.error) <= LIMIT for row in mine)
+        counts = f"{f'{inside} of {len(mine)}':>12}"
+        lines.append(f"{name:<16} {len(mine):>6} {mean:>7.1%} {median:>7.1%} {most:>8.1%} {counts}")
     return "\n".join(lines)
 
 
