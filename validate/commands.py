@@ -106,7 +106,7 @@ COMMANDS = (
     ),
     Command(
         "compare", "simulate the recorded points and compare; status 1 if an exact counter differs",
-        "comparing:command", "--only reduction --size large --resume journal.jsonl",
+        "comparing:command", "--only reduction --size large --resume compare.journal",
         [*POINTS, SPLIT, GPU,
          option("--baseline", "GPU to compare with (default: that of --gpu, or h200 if it has no baselines)",
                 metavar="GPU"),
@@ -117,7 +117,7 @@ COMMANDS = (
     ),
     Command(
         "score", "score a comparison that has been made; status 1 if an exact counter differs or a point is missing",
-        "scoring.command:command", "journal.jsonl --full",
+        "scoring.command:command", "compare.journal --full",
         [path("file", "journal of compare --resume, or what --json printed", metavar="FILE"), *POINTS, SPLIT,
          option("--gpu", "configuration that was compared", default="h200"),
          flag("--points", "also the table of points"), flag("--full", "also every modelled counter by itself"),
@@ -128,7 +128,7 @@ COMMANDS = (
     ),
     Command(
         "intervals", "show how far predictions of a kind lie from a GPU, and store the points that say so",
-        "intervals:run", "h200.jsonl h100.jsonl collection.jsonl",
+        "intervals:run", "h200.journal h100.journal collection.journal",
         [path("journals", "journals of compare and of collection compare whose judging points are stored (default: "
               "only show)", nargs="*", metavar="JOURNAL"),
          path("--described", "journals of compare --set --baseline GPU of machines that a data sheet describes, stored "
@@ -183,7 +183,7 @@ COMMANDS = (
     Command(
         "collection compare",
         "run built programs, simulate their counted launches, compare; status 1 if an exact counter differs",
-        "collection.command:compare", "built --split train --resume journal.jsonl",
+        "collection.command:compare", "built --split train --resume compare.journal",
         [path("folder", "built programs with manifest.json; launches are kept there", metavar="FOLDER"), GPU, RESUME,
          flag("--docs", "write the scores of all points into docs/accuracy.md"), JSON,
          some("--only", "programs (default: all)"), SPLIT, JOBS, TIMEOUT],

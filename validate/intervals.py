@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpusim.config import load_config
 from gpusim.config.load import own_sources
-from gpusim.explore.journal import JournalError, whole_lines
+from gpusim.explore.journal import JournalError, read_journal
 from gpusim.results import interval
 from gpusim.results.interval import Judged, distance, span_of
 from validate import published, score
@@ -73,7 +73,7 @@ def _read(paths: Sequence[Path], gpus: Mapping[str, str]) -> list[Judged]:
 
 def rows_of(path: Path) -> tuple[str, list[score.Row]]:
     """Configuration and rows of a journal. Raises OSError, JournalError."""
-    header, *lines = whole_lines(path.read_bytes(), path)[0]
+    header, lines = read_journal(path)
     try:
         return header["of"], [score.row_of(each, _point) for each in lines]
     except KeyError as missing:

@@ -1,6 +1,6 @@
-"""What a long comparison has done so far: a journal as sweeps keep it (`gpusim.explore.journal`), a line a point.
+"""What a long comparison has done so far: a journal as sweeps keep it (`gpusim.explore.journal`), a row a point.
 
-Its first line says what the rows depend on beside the simulator's sources: configuration, machine code, baselines, and
+Its header says what the rows depend on beside the simulator's sources: configuration, machine code, baselines, and
 which counters are compared. Another comparison than that is refused.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import gpusim
 from gpusim.config import load_config
-from gpusim.explore.journal import FORMAT, Journal, JournalError, sources_digest, whole_lines
+from gpusim.explore.journal import FORMAT, Journal, JournalError, read_journal, sources_digest
 from programs import images
 from validate import baseline, score
 from validate.points import select
@@ -45,18 +45,16 @@ def rows_of(path: Path, gpu: str = "h200") -> tuple[list[score.Row], str]:
     Raises JournalError.
     """
     try:
-        content = path.read_bytes()
+        try:
+            document = json.loads(path.read_bytes())
+        except ValueError:
+            document = None  # a journal is a database
+        if isinstance(document, dict) and "points" in document:
+            return [score.row_of(each) for each in document["points"]], ""
+        header, lines = read_journal(path)
+        return [score.row_of(each) for each in lines], _note(header, lines, gpu)
     except OSError as error:
         raise JournalError(f"{path} cannot be read: {error.strerror}") from None
-    try:
-        document = json.loads(content)
-    except ValueError:
-        document = None  # a journal is JSON line by line only
-    try:
-        if isinstance(document, dict) and "points" in document and "journal" not in document:
-            return [score.row_of(each) for each in document["points"]], ""
-        header, *lines = whole_lines(content, path)[0] or [{}]
-        return [score.row_of(each) for each in lines], _note(header, lines, gpu)
     except (ValueError, KeyError, TypeError) as error:
         raise JournalError(f"{path} is neither a journal of compare nor what compare --json prints: {error}") from None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpusim.explore.interrupt import interruptible
-from gpusim.explore.workers import Ended, Pool
+from gpusim.explore.workers import Ended, Workers
 from gpusim.host.options import host_threads
 from validate import replay, score
 from validate.points import ProgramPoint
@@ -43,7 +43,7 @@ def run(tasks: Sequence[Task], jobs: int = 1, threads: int | None = None) -> Ite
         yield from (_row(task, threads) for task in tasks)
         return
     each = partial(_row, threads=threads or max(1, host_threads(None) // jobs))
-    with interruptible(), closing(Pool(jobs)) as pool:
+    with interruptible(), closing(Workers(jobs)) as pool:
         for task, row in pool.run(each, tasks):
             yield ProcessDied(task.point, row.how) if isinstance(row, Ended) else row
 

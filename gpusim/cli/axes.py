@@ -12,7 +12,7 @@ from gpusim.cli.exits import UserError
 from gpusim.workload.request import LAUNCH_PARAMETERS
 
 if TYPE_CHECKING:
-    from gpusim.explore.sweep_file import Sweep
+    from gpusim.explore.space import Sweep
 
 AXIS_HELP = """\
 values (--set, --size, --gpu): 66,132,264           one after the other
@@ -64,8 +64,7 @@ def add_design_options(parser: argparse.ArgumentParser) -> None:
 
 def read_space(options: argparse.Namespace) -> Sweep:
     """The sweep of a file, or of programs; options add to a file or replace what it says. Raises UserError."""
-    from gpusim.explore.space import Space
-    from gpusim.explore.sweep_file import Sweep, read_sweep
+    from gpusim.explore.space import Space, Sweep, read_sweep
 
     axes: dict[str, Any] = {}
     for text in options.axes:

@@ -153,5 +153,6 @@ def add_output_check_option(parser: argparse.ArgumentParser) -> None:
 def add_workers_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that simulates many launches."""
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
+    parser.add_argument("--dask", metavar="ADDRESS", help="a Dask cluster to run on, such as tcp://HOST:8786")
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds that one run may take")
     add_progress_option(parser)

@@ -21,7 +21,7 @@ EXAMPLES = """\
 examples:
   gpusim search space.toml --goal time_us --limit "area_mm2 <= h200" --trials 60
   gpusim search space.toml --goal time_us --goal area_mm2 --sampler nsga2 --plot front.png
-  gpusim search space.toml --journal search.jsonl         killed, and started again: nothing runs twice
+  gpusim search space.toml --journal search.journal        killed, and started again: nothing runs twice
   gpusim search gemv --set sm.count=66,132,198 --set l2.slices=48,96 --goal energy_j       a space without a file
   gpusim search kernels.py:scale --grid 512 --block "64; 128; 256" --args "float32[65536]=random, 2.0" --trials 3
 
@@ -69,8 +69,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def execute(options: argparse.Namespace) -> int:
     from gpusim.cli.progress import say_compiling, show_points
     from gpusim.explore import table
-    from gpusim.explore.rows import Rows
     from gpusim.explore.search import search
+    from gpusim.explore.sweep import PointEvaluator
+    from gpusim.explore.workers import dask_executor
 
     asked = read_space(options)
     settings = dict(asked.search)
@@ -87,7 +88,10 @@ def execute(options: argparse.Namespace) -> int:
     axes = _plot_axes(options.plot_axes, asked.space, settings)
     with (
         show_points(options.progress, "machines") as progress,
-        Rows(options.workers, options.journal, timeout_s=options.timeout, announce=say_compiling) as rows,
+        dask_executor(options.dask) as executor,
+        PointEvaluator(
+            options.workers, options.journal, None, options.timeout, say_compiling, executor=executor
+        ) as rows,
     ):
         found = search(asked.space, rows=rows, screen=not options.no_screen, progress=progress, **settings)
     best = found.best

@@ -20,8 +20,8 @@ from gpusim.units import aligned
 
 if TYPE_CHECKING:
     from gpusim.explore import Point
-    from gpusim.explore.rows import Rows
     from gpusim.explore.sensitivity import Sensitivity
+    from gpusim.explore.sweep import PointEvaluator
 
 EXAMPLES = """\
 examples:
@@ -49,15 +49,19 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     from gpusim.cli.progress import say_compiling, show_points
-    from gpusim.explore.rows import Rows
     from gpusim.explore.sensitivity import SensitivityError, explain
+    from gpusim.explore.sweep import PointEvaluator
+    from gpusim.explore.workers import dask_executor
 
     if options.plot:
         check_writable(options.plot, "--plot")
     try:
         with (
             show_points(options.progress) as show,
-            Rows(options.workers, options.journal, show, options.timeout, say_compiling) as rows,
+            dask_executor(options.dask) as executor,
+            PointEvaluator(
+                options.workers, options.journal, show, options.timeout, say_compiling, executor=executor
+            ) as rows,
         ):
             found, following = _find(options, rows)
     except SensitivityError as error:
@@ -78,7 +82,7 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _find(options: argparse.Namespace, rows: Rows) -> tuple[Sensitivity, Sensitivity | None]:
+def _find(options: argparse.Namespace, rows: PointEvaluator) -> tuple[Sensitivity, Sensitivity | None]:
     """What was asked for, on the GPU and on the next one."""
     from gpusim.explore.evaluate import check_points
     from gpusim.explore.sensitivity import one_at_a_time

@@ -38,7 +38,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--journal",
         metavar="FILE",
-        help="append each row as it is finished (default: --out with the ending .journal)",
+        help="keep each row as it is finished (default: --out with the ending .journal)",
     )
     parser.add_argument("--resume", action="store_true", help="go on with a journal that exists")
     parser.add_argument("--metrics", default="", metavar="NAMES", help="metrics that become columns: a,b,c")
@@ -121,9 +121,10 @@ def _collect(
 ) -> list[dict[str, Any]]:
     """The rows. seen: points finished, failed and wanted, at the start and last, also after an interrupt."""
     from gpusim.cli.progress import say_compiling, show_points
-    from gpusim.explore.pool import collect
+    from gpusim.explore.sweep import collect
+    from gpusim.explore.workers import dask_executor
 
-    with show_points(options.progress) as show:
+    with show_points(options.progress) as show, dask_executor(options.dask) as executor:
 
         def progress(done: int, failed: int, total: int) -> None:
             seen[1:] = [(done, failed, total)]
@@ -142,4 +143,5 @@ def _collect(
             screen=options.screen,
             progress=progress,
             announce=say_compiling,
+            executor=executor,
         )

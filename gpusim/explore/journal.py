@@ -1,17 +1,15 @@
-"""The journal of a sweep: one line of JSON per finished point, each whole or absent, so that a killed sweep goes on.
+"""The journal of a sweep: an SQLite database with one row per finished point, so that a killed sweep goes on.
 
-The first line says what the journal is of: format, a digest of gpusim's sources, and a digest of the points and of what
-is asked about them. A line is written with one call, so that a killed process leaves it whole; it
-reaches the disk within a second and at the end, so that a loss of power costs a second of work. What a full disk or a
-loss of power left of a last line is cut off when the journal is opened again. The file is locked while a sweep writes.
+Its header says what the journal is of: format, a digest of gpusim's sources, and a digest of the points and of what is
+asked about them. A row is one transaction of the write-ahead log: a killed process loses none, a loss of power may cost
+the last ones. While a sweep runs, the file is locked, and its latest rows lie in FILE-wal beside it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import time
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -19,11 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.errors import SimulationError
-from gpusim.explore.lock import lock
 from gpusim.explore.point import Point
 
-FORMAT = 1
-_SYNC_S = 1.0
+FORMAT = 2
 _SOURCES = ("isa", "gpusim", "programs")
 """Packages that rows depend on: their code and the machines they describe."""
 
@@ -33,81 +29,101 @@ class JournalError(SimulationError):
 
 
 class Journal:
-    """An open journal. `rows`: what it held when it was opened, by key; dropped: whether a torn line was cut off."""
+    """An open journal. `rows`: what it held when it was opened, by key."""
 
     def __init__(self, path: str | Path, header: Mapping[str, Any], resume: bool = False) -> None:
         """Create a journal, or with `resume` open one of the same header. Raises JournalError."""
         self.path = Path(path)
         self.rows: dict[str, dict[str, Any]] = {}
-        self.dropped = False
         try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
-            self._file = os.open(self.path, flags, 0o666)
+            self.path.absolute().parent.stat()  # closing a file that was opened here would end the locks on it
         except OSError as error:
             raise JournalError(f"the journal {self.path} cannot be written: {error.strerror}") from None
+        self._base = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
-            if not lock(self._file, wait=False):
-                raise JournalError(f"another sweep is writing to the journal {self.path}")
             self._open(header, resume)
+        except sqlite3.Error as error:
+            self._base.close()
+            raise _told(error, self.path) from None
         except BaseException:
-            os.close(self._file)
+            self._base.close()
             raise
-        self._synced = time.monotonic()
 
     def _open(self, header: Mapping[str, Any], resume: bool) -> None:
-        data = self.path.read_bytes()
-        lines, length = whole_lines(data, self.path)
-        if len(lines) == 1:  # a sweep that has not finished a point is nothing to go on from
-            lines, length = [], 0
-        self.dropped = length < len(data)
-        if lines and not resume:
-            raise JournalError(f"the journal {self.path} exists already; resume it, or name another one")
-        if lines:
-            _same(lines[0], header, self.path)
-            for number, row in enumerate(lines[1:], 2):
-                if not isinstance(row.get("key"), str) or row["key"] in self.rows:
-                    raise JournalError(f"the journal {self.path} is damaged in line {number}")
-                self.rows[row["key"]] = row
-        if self.dropped:
-            os.ftruncate(self._file, length)
-        if not lines:
-            self._write(header)
-            self._sync()
+        # Exclusive: one sweep at a time, and no shared memory, which network drives do not have.
+        self._base.execute("PRAGMA locking_mode = EXCLUSIVE")
+        found, self.rows = _content(self._base, self.path)
+        if self.rows:  # a sweep that has not finished a point is nothing to go on from
+            if not resume:
+                raise JournalError(f"the journal {self.path} exists already; resume it, or name another one")
+            _same(found, header, self.path)
+        self._base.execute("PRAGMA journal_mode = WAL")
+        self._base.execute("PRAGMA synchronous = NORMAL")
+        self._base.execute("BEGIN EXCLUSIVE")
+        if not self.rows:
+            self._base.execute("CREATE TABLE IF NOT EXISTS header (journal TEXT NOT NULL)")
+            self._base.execute("CREATE TABLE IF NOT EXISTS rows (key TEXT PRIMARY KEY, row TEXT NOT NULL)")
+            self._base.execute("DELETE FROM header")
+            self._base.execute("INSERT INTO header VALUES (?)", (json.dumps(header),))
+        self._base.execute("COMMIT")
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write one row. Raises JournalError if the disk does not take it; the journal is then whole without it."""
-        self._write(row)
-        if time.monotonic() - self._synced >= _SYNC_S:
-            self._sync()
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        data = json.dumps(line, allow_nan=False).encode() + b"\n"
-        before = os.fstat(self._file).st_size
         try:
-            written = os.write(self._file, data)
-            reason = "the disk is full" if written < len(data) else None
-        except OSError as error:
-            reason = str(error.strerror)
-        if reason:
-            os.ftruncate(self._file, before)
-            raise JournalError(f"the journal {self.path} cannot be written: {reason}")
-
-    def _sync(self) -> None:
-        os.fsync(self._file)
-        self._synced = time.monotonic()
+            self._base.execute("INSERT INTO rows VALUES (?, ?)", (row["key"], json.dumps(row, allow_nan=False)))
+        except sqlite3.Error as error:
+            raise _told(error, self.path) from None
 
     def close(self) -> None:
-        """Bring what was written to the disk and let go of the file."""
-        try:
-            os.fsync(self._file)
-        finally:
-            os.close(self._file)
+        """Bring what was written into the file, and let go of it."""
+        self._base.close()
 
     def __enter__(self) -> Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def read_journal(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The header of a journal, {} if it has none yet, and its rows in the order in which they were finished.
+
+    Raises JournalError for another file, and OSError if it cannot be read.
+    """
+    Path(path).stat()
+    base = sqlite3.connect(path, timeout=0, isolation_level=None)
+    try:
+        header, rows = _content(base, Path(path))
+        return dict(header), list(rows.values())
+    except sqlite3.Error as error:
+        raise _told(error, Path(path)) from None
+    finally:
+        base.close()
+
+
+def _content(base: sqlite3.Connection, path: Path) -> tuple[Mapping[str, Any], dict[str, dict[str, Any]]]:
+    tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
+    if not tables:
+        return {}, {}
+    if not {"header", "rows"} <= tables:
+        raise JournalError(f"{path} is not the journal of a sweep")
+    try:
+        (header,) = [json.loads(text) for (text,) in base.execute("SELECT journal FROM header")]
+        rows = {key: json.loads(text) for key, text in base.execute("SELECT key, row FROM rows ORDER BY rowid")}
+    except ValueError:
+        raise JournalError(f"the journal {path} is damaged") from None
+    return header, rows
+
+
+def _told(error: sqlite3.Error, path: Path) -> JournalError:
+    text = str(error)
+    if "locked" in text:
+        return JournalError(f"another sweep is writing to the journal {path}")
+    if "not a database" in text:
+        return JournalError(f"{path} is not the journal of a sweep")
+    if "malformed" in text:
+        return JournalError(f"the journal {path} is damaged")
+    return JournalError(f"the journal {path} cannot be written: {text}")
 
 
 def make_header(points: Sequence[Point], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,32 +137,6 @@ def make_header(points: Sequence[Point], options: Mapping[str, Any]) -> dict[str
         "points": len(points),
         "space": hashlib.blake2b(asked.encode(), digest_size=16).hexdigest(),
     }
-
-
-def whole_lines(data: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The lines of a journal, and their bytes: behind them stands a torn one. Raises JournalError for another file."""
-    lines: list[dict[str, Any]] = []
-    length = 0
-    pieces = data.split(b"\n")
-    torn = pieces.pop() != b""  # what follows the last end of a line
-    for number, piece in enumerate(pieces, 1):
-        try:
-            value = json.loads(piece)
-            if not isinstance(value, dict):
-                raise ValueError
-        except ValueError:
-            if number == len(pieces) and not torn and lines:
-                break
-            if number == 1:
-                raise JournalError(f"{path} is not the journal of a sweep") from None
-            raise JournalError(f"the journal {path} is damaged in line {number}") from None
-        lines.append(value)
-        length += len(piece) + 1
-    if lines and lines[0].get("journal") != "gpusim sweep":
-        raise JournalError(f"{path} is not the journal of a sweep")
-    if torn and not lines and not b'{"journal": "gpusim sweep"'.startswith(data[:26]):
-        raise JournalError(f"{path} is not the journal of a sweep")
-    return lines, length
 
 
 def _same(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:

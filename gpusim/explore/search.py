@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig, load_config
 from gpusim.errors import ConfigError, SimulationError
-from gpusim.explore.axis import Axis
 from gpusim.explore.cost import cost
 from gpusim.explore.evaluate import check_points, machine
 from gpusim.explore.goals import COLUMNS, COSTS, OF_RUNS, Goal, Limit, dominates, geometric_mean
 from gpusim.explore.interrupt import interruptible, stop_if_interrupted
 from gpusim.explore.keys import find_keys, unchecked, value_of
 from gpusim.explore.point import Point
-from gpusim.explore.rows import Rows
-from gpusim.explore.space import Space
+from gpusim.explore.space import Axis, Space
+from gpusim.explore.sweep import PointEvaluator
 from gpusim.explore.table import load_pandas
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def search(
     sampler: str = "tpe",
     seed: int = 0,
     derived: Mapping[str, str] | None = None,
-    rows: Rows | None = None,
+    rows: PointEvaluator | None = None,
     batch: int = 1,
     population: int = 24,
     screen: bool = True,
@@ -152,7 +151,7 @@ def search(
     _check_rules(rules, space)
     wanted = dict.fromkeys([*(aim.name for aim in aims), *(bound.name for bound in bounds)])
     metrics = [name for name in wanted if name not in COLUMNS]
-    run = rows or Rows(workers=0)
+    run = rows or PointEvaluator(workers=0)
     gpus = next(axis for axis in space.axes if axis.name == "gpu").levels() or ()
     about = [Point(program, gpu) for program, _ in space.programs for gpu in gpus]
     check_points(about, metrics)
@@ -230,7 +229,7 @@ class _Evaluator:
         limits: tuple[Limit, ...],
         metrics: list[str],
         rules: Mapping[str, str],
-        run: Rows,
+        run: PointEvaluator,
         screen: bool,
     ) -> None:
         self.space, self.goals, self.limits, self.metrics = space, goals, limits, metrics

@@ -15,7 +15,7 @@ from gpusim.config import GPUConfig, load_config
 from gpusim.errors import ConfigError
 from gpusim.explore.keys import Key, changed, changes, find_keys, value_of
 from gpusim.explore.point import Point
-from gpusim.explore.rows import Rows
+from gpusim.explore.sweep import PointEvaluator
 from gpusim.explore.table import load_pandas
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Sensitivity:
 
 
 def one_at_a_time(
-    point: Point, keys: Sequence[str] | None = None, *, step: float = 2.0, rows: Rows | None = None
+    point: Point, keys: Sequence[str] | None = None, *, step: float = 2.0, rows: PointEvaluator | None = None
 ) -> Sensitivity:
     """Each key alone, divided and multiplied by `step`, or as near to that as the machine allows.
 
@@ -154,9 +154,9 @@ def _begin(point: Point, keys: Sequence[str] | None, step: float) -> tuple[GPUCo
     return base, load_config(base, dict(point.config)), find_keys(list(keys) if keys is not None else None)
 
 
-def _run(points: Sequence[Point], rows: Rows | None) -> tuple[list[dict[str, Any]], float, tuple[str, ...]]:
+def _run(points: Sequence[Point], rows: PointEvaluator | None) -> tuple[list[dict[str, Any]], float, tuple[str, ...]]:
     """The rows of points, the time of the first one, and the errors of the others."""
-    run = rows or Rows()
+    run = rows or PointEvaluator()
     run.ask_for((), [Point(points[0].program, points[0].gpu)])
     found = run(points)
     if found[0]["error"]:

@@ -1,22 +1,156 @@
-"""The space of machines and programs that a sweep goes through, and the designs that choose points from it."""
+"""The space of machines and programs that a sweep goes through, the designs that choose points from it, and its file.
+
+`Axis` is one thing that varies, `Space` all of them; `read_sweep` reads both from TOML: docs/exploring.md.
+"""
 
 from __future__ import annotations
 
 import difflib
 import itertools
+import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gpusim.config import describe_keys
 from gpusim.config.load import unknown_key
 from gpusim.errors import ConfigError
-from gpusim.explore.axis import Axis
-from gpusim.explore.point import PARAMETERS, Pairs, Point
+from gpusim.explore.point import PARAMETERS, Pairs, Point, plain
+from gpusim.workload.request import COMPILED
 
 DESIGNS = ("grid", "random", "lhs")
 MOST_POINTS = 1_000_000
+_MOST_LEVELS = 100_000
+_RANGE_KEYS = ("low", "high", "step", "log", "points")
+_KEYS = {
+    "program": (str, list, dict), "gpu": (str, list), "axes": (dict,), "together": (list,),
+    "design": (str,), "points": (int,), "seed": (int,), "metrics": (list,), "search": (dict,),
+}  # fmt: skip
+_SEARCH_KEYS = {
+    "goals": (list, str), "limits": (list, str), "sampler": (str,), "trials": (int,), "seed": (int,), "batch": (int,),
+    "population": (int,), "derived": (dict,),
+}  # fmt: skip
+_WORDS = {str: "a text", list: "a list", dict: "a table", int: "an integer"}
 ProgramSpec = str | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What one name ("gpu", a dotted key of the configuration, or a parameter of the program) may be.
+
+    values: all of them, for a list; None for a range, from `low` to `high`, both included. A range of two integers has
+    integers only. step: distance between neighbours, or with `log` their ratio; points: how many there are, evenly
+    spaced, with `log` by ratio; neither: anything between, which random designs choose from and a grid cannot.
+    """
+
+    name: str
+    values: tuple[Any, ...] | None = None
+    low: float = 0
+    high: float = 0
+    step: float | None = None
+    log: bool = False
+    points: int | None = None
+
+    @classmethod
+    def of(cls, name: str, given: Any) -> Axis:
+        """The axis for what a file or a caller says: a value, a list of values, {low, high, ...}, or an `Axis`.
+
+        Raises ConfigError for an empty list, a value that stands twice, or a range that means nothing.
+        """
+        if isinstance(given, Axis):
+            return cls(name, given.values, given.low, given.high, given.step, given.log, given.points)
+        try:
+            return cls._read(name, given)
+        except ConfigError as error:
+            raise ConfigError(error.reason, key=name) from None
+
+    @classmethod
+    def _read(cls, name: str, given: Any) -> Axis:
+        if not isinstance(given, Mapping):
+            values = tuple(plain(each) for each in (given if isinstance(given, list | tuple | range) else [given]))
+            if not values:
+                raise ConfigError("has no values", key=name)
+            twice = [each for index, each in enumerate(values) if each in values[:index]]
+            if twice:
+                raise ConfigError(f"has the value {twice[0]!r} twice", key=name)
+            return cls(name, values)
+        unknown = [each for each in given if each not in _RANGE_KEYS]
+        if unknown or "low" not in given or "high" not in given:
+            wrong = f"{unknown[0]!r} is none of them" if unknown else "low and high are needed"
+            raise ConfigError(f"a range has {', '.join(_RANGE_KEYS)}; {wrong}", key=name)
+        axis = cls(name, **{each: plain(value) for each, value in given.items()})
+        axis._check()
+        return axis
+
+    def _check(self) -> None:
+        for each in ("low", "high", "step", "points"):
+            value = getattr(self, each)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ConfigError(f"{each} must be a number, got {value!r}", key=self.name)
+        if not isinstance(self.log, bool):
+            raise ConfigError(f"log must be true or false, got {self.log!r}", key=self.name)
+        if not self.low < self.high:
+            raise ConfigError(f"low must be below high, got {self.low} and {self.high}", key=self.name)
+        if self.log and self.low <= 0:
+            raise ConfigError(f"low must be positive where log is true, got {self.low}", key=self.name)
+        if self.step is not None and self.points is not None:
+            raise ConfigError("step and points exclude each other", key=self.name)
+        if self.step is not None and self.step <= (1 if self.log else 0):
+            least = "above 1, it is a ratio" if self.log else "positive"
+            raise ConfigError(f"step must be {least}, got {self.step}", key=self.name)
+        if self.points is not None and (not isinstance(self.points, int) or self.points < 2):
+            raise ConfigError(f"points must be an integer above 1, got {self.points}", key=self.name)
+        if self._count() > _MOST_LEVELS:
+            raise ConfigError(f"has {self._count():,} values, at most {_MOST_LEVELS:,} are allowed", key=self.name)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether all values of a range are integers."""
+        return self.values is None and isinstance(self.low, int) and isinstance(self.high, int)
+
+    def levels(self) -> tuple[Any, ...] | None:
+        """Every value that the axis can have, in order; None for a range without step or points."""
+        if self.values is not None:
+            return self.values
+        if self.step is None and self.points is None:
+            return None
+        return tuple(dict.fromkeys(self._at(index) for index in range(self._count())))
+
+    def at(self, share: float) -> Any:
+        """The value at a share of the way through the axis, 0 to below 1: all parts of it are equally wide."""
+        levels = self.levels()
+        if levels is not None:
+            return levels[min(int(share * len(levels)), len(levels) - 1)]
+        # An integer has a width of one, so that both ends are as likely as what is between.
+        low, high = (self.low - 0.5, self.high + 0.5) if self.is_integer and not self.log else (self.low, self.high)
+        value = low * (high / low) ** share if self.log else low + (high - low) * share
+        return min(max(self._rounded(value), self.low), self.high)
+
+    def _count(self) -> int:
+        """How many steps a stepped range has, 0 for a continuous one."""
+        if self.points is not None:
+            return self.points
+        if self.step is None:
+            return 0
+        steps = math.log(self.high / self.low, self.step) if self.log else (self.high - self.low) / self.step
+        return math.floor(steps + 1e-9) + 1
+
+    def _at(self, index: int) -> Any:
+        if self.points is not None:
+            if index == self.points - 1:
+                return self.high  # not a rounding error beside it
+            share = index / (self.points - 1)
+            ratio = self.high / self.low if self.log else 0.0
+            return self._rounded(self.low * ratio**share if self.log else self.low + (self.high - self.low) * share)
+        assert self.step is not None
+        return self._rounded(self.low * self.step**index if self.log else self.low + self.step * index)
+
+    def _rounded(self, value: float) -> Any:
+        # Twelve digits: 0.1 + 2 * 0.1 is meant to be 0.3.
+        return math.floor(value + 0.5) if self.is_integer else float(f"{value:.12g}")
 
 
 class Space:
@@ -171,3 +305,105 @@ def _positive(n: int) -> int:
     if not 1 <= n <= MOST_POINTS:
         raise ConfigError(f"the number of points must be 1 to {MOST_POINTS:,}, got {n}")
     return n
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a file asks for. points: how many, for the designs random and lhs. search: the options of
+    `gpusim.explore.search.search` that it names."""
+
+    space: Space
+    design: str = "grid"
+    points: int | None = None
+    seed: int = 0
+    metrics: tuple[str, ...] = ()
+    search: Mapping[str, Any] = field(default_factory=dict)
+
+    def all_points(self) -> list[Point]:
+        """The points of the design."""
+        return self.space.points(self.design, self.points, self.seed)
+
+
+def read_sweep(path: str | Path) -> Sweep:
+    """The sweep of a file. Names of files in it are relative to it. Raises ConfigError, naming file and key."""
+    try:
+        tree = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return _sweep(tree, Path(path).parent)
+    except ConfigError as error:
+        raise ConfigError(error.reason, key=error.key, suggestion=error.suggestion, where=str(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"not valid TOML: {error}", where=str(path)) from None
+
+
+def _sweep(tree: dict[str, Any], folder: Path) -> Sweep:
+    _check(tree, _KEYS, "")
+    if "program" not in tree:
+        raise ConfigError("is missing: the programs to run", key="program")
+    programs = tree["program"] if isinstance(tree["program"], list) else [tree["program"]]
+    gpus = tree.get("gpu", "h200")
+    together = tree.get("together", [])
+    if not all(isinstance(group, list) and all(isinstance(each, str) for each in group) for group in together):
+        raise ConfigError("must be a list of lists of names", key="together")
+    if not all(isinstance(each, str) for each in tree.get("metrics", [])):
+        raise ConfigError("must be a list of names", key="metrics")
+    space = Space(
+        [_located_program(each, folder) for each in programs],
+        [_located(each, folder) for each in ([gpus] if isinstance(gpus, str) else gpus)],
+        dict(_leaves(tree.get("axes", {}), _RANGE_KEYS)),
+        together,
+    )
+    chosen = {name: tree[name] for name in ("design", "points", "seed") if name in tree}
+    return Sweep(space, **chosen, metrics=tuple(tree.get("metrics", ())), search=_search(tree.get("search", {})))
+
+
+def _search(table: dict[str, Any]) -> dict[str, Any]:
+    """The options of a search."""
+    _check(table, _SEARCH_KEYS, "search.")
+    found = dict(table)
+    for key in found.keys() & {"goals", "limits"}:
+        found[key] = [found[key]] if isinstance(found[key], str) else found[key]
+        if not all(isinstance(each, str) for each in found[key]):
+            raise ConfigError("must be a list of texts", key=f"search.{key}")
+    if "derived" in found:
+        found["derived"] = dict(_leaves(found["derived"]))
+        for key, value in found["derived"].items():
+            if not isinstance(value, str):
+                raise ConfigError(f"must name the key that it follows, got {value!r}", key=f"search.derived.{key}")
+    return found
+
+
+def _check(table: Mapping[str, Any], known: Mapping[str, tuple[type, ...]], prefix: str) -> None:
+    """That a table has no other keys than these, with values of these kinds."""
+    for key, value in table.items():
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+            reason = f"unknown key; there are {', '.join(known)}"
+            raise ConfigError(reason, key=prefix + key, suggestion=close[0] if close else None)
+        if not isinstance(value, known[key]) or isinstance(value, bool):
+            wanted = " or ".join(_WORDS[kind] for kind in known[key])
+            raise ConfigError(f"must be {wanted}, got {value!r}", key=prefix + key)
+
+
+def _leaves(tree: Mapping[str, Any], whole: tuple[str, ...] = (), prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Values of nested tables by dotted name; a table with one of the keys `whole` is a value."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and not any(key in value for key in whole):
+            yield from _leaves(value, whole, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _located_program(program: Any, folder: Path) -> Any:
+    if isinstance(program, Mapping):
+        return dict(program) | {"name": _located(program.get("name"), folder)}
+    return _located(program, folder)
+
+
+def _located(name: Any, folder: Path) -> Any:
+    """A name as it is; a file's, relative to the folder."""
+    path, colon, kernel = name.rpartition(":") if isinstance(name, str) else ("", "", "")
+    if isinstance(name, str) and not (colon and path.endswith(".py")):
+        path, colon, kernel = name, "", ""
+    return f"{folder / path}{colon}{kernel}" if Path(path).suffix in (".py", ".toml", *COMPILED) else name

@@ -1,175 +1,226 @@
-"""Processes that call a function for many tasks, and are replaced when a task ends one of them."""
+"""A function called for many tasks at once: in processes of this machine, or by any `concurrent.futures.Executor`.
+
+The processes are Pebble's: a task that ends its process, or takes too long, costs that task and nothing else, and the
+process is replaced. loky, tried beside it, has no limits of time, and one process that dies breaks its whole pool.
+Both start in half a second and pass some thousands of small tasks a second.
+"""
 
 from __future__ import annotations
 
-import json
-import pickle
-import queue
+import os
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from multiprocessing import context, parent_process
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from gpusim.errors import SimulationError
 from gpusim.explore.interrupt import stop_if_interrupted
 
+if TYPE_CHECKING:
+    from pebble import ProcessPool
+
 GRACE_S = 5.0
 """A task that has not noticed by itself that its time is over gets so much more before its process is ended."""
 _TICK_S = 0.25
+_AHEAD = 256
+"""Tasks that an executor, whose size nobody knows, is given at once."""
 
 
 class WorkerFailed(SimulationError):
-    """Worker processes do not start on this machine."""
+    """There is nobody to run tasks: processes do not start, or an executor is broken."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """Instead of what a function returns: its process ended. how: in words; seconds: since it was given the task."""
+    """Stands for what a function would have returned. how: what became of the task; seconds: since it was given."""
 
     how: str
     seconds: float
 
 
-class Pool:
-    """Calls functions in `workers` processes. announce: called once if the simulator's core is compiled first."""
+class Workers:
+    """Calls functions in `count` processes of this machine, or by an executor, which stays open.
 
-    def __init__(self, workers: int, announce: Callable[[], None] | None = None) -> None:
-        self._count, self._announce = workers, announce
-        self._processes: set[_Process] = set()
-        self._heard: queue.SimpleQueue[tuple[_Process, str, Any]] = queue.SimpleQueue()
+    announce: called once if the simulator's core has to be compiled first, which one process does for all.
+    """
+
+    def __init__(
+        self, count: int = 1, announce: Callable[[], None] | None = None, executor: Executor | None = None
+    ) -> None:
+        self._count, self._announce, self._executor = count, announce, executor
+        self._pool: ProcessPool | None = None
+        self._futures: dict[Future[Any], tuple[Any, float]] = {}
+        self._stopped = False
 
     def run(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit_s: float | None = None
+        self, function: Callable[[Any], Any], tasks: Iterable[Any], limit_s: float | None = None
     ) -> Iterator[tuple[Any, Any]]:
-        """Each task with what the function returns for it as it is finished, or with an `Ended`.
+        """Yield each task with what the function returns for it as it is finished, or with an `Ended`.
 
-        function: of one task, to be found by name in a new process. limit_s: seconds that one task may take; the
-        function should see to that itself, this is for what does not.
+        function: takes one task; another process finds it by its name. limit_s: seconds that one task may take. The
+        function should see to that itself; a process of this machine that does not is ended GRACE_S later.
 
-        Raises WorkerFailed if no process can be started, and KeyboardInterrupt as `interruptible` has it.
+        Raises WorkerFailed, and KeyboardInterrupt as `interruptible` has it.
         """
-        waiting, busy = deque(tasks), dict[_Process, Any]()
-        self._fill(len(waiting))
+        left, under_way, self._stopped = iter(tasks), self._futures, False
         try:
-            while waiting or busy:
-                for process in self._processes - busy.keys():
-                    if process.ready and waiting:
-                        busy[process] = waiting.popleft()
-                        process.give(function, busy[process], limit_s)
-                process, what, value = self._hear()
-                if what == "compiling" and self._announce is not None:
-                    announce, self._announce = self._announce, None
-                    announce()
-                elif what == "ready":
-                    process.ready = True
-                elif what == "result" and process in busy:
-                    yield busy.pop(process), value
-                elif what == "ended" and process in self._processes:
-                    self._processes.remove(process)
-                    ending = process.ending()
-                    if not process.ready:
-                        raise WorkerFailed("a worker process ended before it was ready; what it said stands above")
-                    self._fill(len(waiting) + len(busy) - (process in busy))
-                    if process in busy:
-                        yield busy.pop(process), ending
+            while True:
+                for task in islice(left, (_AHEAD if self._executor else self._count) - len(under_way)):
+                    under_way[self._submit(function, task, limit_s)] = task, time.monotonic()
+                if not under_way:
+                    return
+                stop_if_interrupted()
+                for future in wait(under_way, _TICK_S, FIRST_COMPLETED).done:
+                    task, began = under_way.pop(future)
+                    yield task, self._outcome(future, limit_s, time.monotonic() - began)
         finally:
-            for process in busy:  # nobody waits for what they do
-                self._processes.discard(process)
-                process.end()
-
-    def _fill(self, wanted: int) -> None:
-        while len(self._processes) < min(self._count, wanted):
-            self._processes.add(_Process(self._heard))
-
-    def _hear(self) -> tuple[_Process, str, Any]:
-        """What a process says next."""
-        while True:
-            stop_if_interrupted()
-            for process in self._processes:
-                process.end_if_late()
-            with suppress(queue.Empty):
-                return self._heard.get(timeout=_TICK_S)
+            for future in under_way:  # nobody waits for what they do
+                future.cancel()
+            under_way.clear()
 
     def stop(self) -> None:
-        """End what is running, from another thread: each task comes back as an `Ended`."""
-        for process in list(self._processes):
-            process.kill()
+        """End what is running, from another thread: each task comes back as an `Ended`. Pebble ends their processes."""
+        self._stopped = True
+        for future in list(self._futures):
+            future.cancel()
 
     def close(self) -> None:
-        """End all processes at once."""
-        for process in self._processes:
-            process.end()
-        self._processes.clear()
+        """End all processes at once, and have an executor forget what it has not begun."""
+        for future in self._futures:
+            future.cancel()
+        if self._pool is not None:
+            self._pool.stop()
+            self._pool.join()
+            self._pool = None
+
+    def _submit(self, function: Callable[[Any], Any], task: Any, limit_s: float | None) -> Future[Any]:
+        try:
+            if self._executor is not None:
+                return self._executor.submit(function, task)
+            self._pool = self._pool or self._start()
+            timeout = None if limit_s is None else limit_s + GRACE_S
+            return self._pool.schedule(function, (task,), timeout=timeout)
+        except RuntimeError as error:  # a broken executor, or one that is closed
+            raise WorkerFailed(f"tasks cannot be run: {error}") from None
+
+    def _start(self) -> ProcessPool:
+        from gpusim.engine.warm import core_is_cached
+
+        if core_is_cached():
+            return _processes(self._count)
+        if self._announce is not None:
+            self._announce()
+        self._pool = _processes(1)
+        compiled = self._pool.schedule(core_is_cached)
+        while not wait([compiled], _TICK_S).done:
+            stop_if_interrupted()
+        self._outcome(compiled, None, 0.0)
+        self.close()
+        return _processes(self._count)
+
+    def _outcome(self, future: Future[Any], limit_s: float | None, seconds: float) -> Any:
+        """What the function returned, or how the task ended. Raises WorkerFailed if no other task can be run either."""
+        from pebble import ProcessExpired
+
+        if future.cancelled():
+            if not self._stopped:
+                raise WorkerFailed("the executor has dropped what it was given")
+            return Ended("stopped: the run was ended", seconds)
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if isinstance(error, BrokenExecutor):
+            raise WorkerFailed(f"the processes that run tasks are gone or do not start: {error}")
+        how = f"{type(error).__name__}: {error}"
+        if isinstance(error, ProcessExpired):
+            code = int(error.exitcode or 0)
+            how = f"the worker process ended by itself, with exit code {code}"
+            if code < 0:
+                guess = ", perhaps for want of memory" if code == -9 else ""
+                how = f"the worker process was ended by {signal.Signals(-code).name}{guess}"
+        elif isinstance(error, TimeoutError) and limit_s is not None and self._executor is None:
+            how = f"not finished after {limit_s:g} s, nor {GRACE_S:g} s later"
+        return Ended(how, seconds)
 
 
-class _Process:
-    """One process. A thread of its own hears what it says; all else is for the pool's thread."""
+@contextmanager
+def dask_executor(address: str | None) -> Iterator[Executor | None]:
+    """Connect to a Dask cluster and yield its executor. address: of its scheduler, such as tcp://host:8786, or its
+    scheduler file; None yields None.
 
-    def __init__(self, heard: queue.SimpleQueue[tuple[_Process, str, Any]]) -> None:
-        # It finds modules where this process does. A session of its own: a keyboard's interrupt is for the pool alone.
-        code = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from gpusim.explore.worker import main; main()"
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", code, json.dumps(sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
-        self.ready = False
-        self._started = 0.0
-        self._limit_s: float | None = None
-        self._late = False
-        threading.Thread(target=self._listen, args=(heard,), daemon=True).start()
+    Raises WorkerFailed if Dask is missing, nobody answers, or a worker's gpusim is another version than this one.
+    """
+    if address is None:
+        yield None
+        return
+    from gpusim.explore.journal import sources_digest
 
-    def _listen(self, heard: queue.SimpleQueue[tuple[_Process, str, Any]]) -> None:
-        assert self._process.stdout is not None
-        with suppress(EOFError, OSError, pickle.UnpicklingError), self._process.stdout as said:
-            while True:
-                heard.put((self, *pickle.load(said)))
-        heard.put((self, "ended", None))
+    try:
+        from distributed import Client
+    except ImportError:
+        raise WorkerFailed("--dask needs the package distributed: pip install 'gpusim[explore]'") from None
+    where = {"scheduler_file": address} if os.path.exists(address) else {"address": address}
+    try:
+        client = Client(**where, set_as_default=False)
+        client.wait_for_workers(1, timeout=30)
+        others = [worker for worker, each in client.run(sources_digest).items() if each != sources_digest()]
+    except (OSError, ValueError, ImportError) as error:
+        raise WorkerFailed(f"no Dask cluster at {address}: {error}") from None
+    try:
+        if others:
+            raise WorkerFailed(f"the Dask worker {others[0]} has another version of gpusim than this process")
+        yield client.get_executor(pure=False)
+    finally:
+        client.close()
 
-    def give(self, function: Callable[[Any], Any], task: Any, limit_s: float | None) -> None:
-        """Hand it a task."""
-        assert self._process.stdin is not None
-        self._started, self._limit_s = time.monotonic(), limit_s
-        data = pickle.dumps((function, task))
-        with suppress(OSError):  # it has ended meanwhile, and will be heard of
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
 
-    def end_if_late(self) -> None:
-        """End the process if its task takes too long."""
-        if self._limit_s is not None and time.monotonic() > self._started + self._limit_s + GRACE_S:
-            self._late = True
-            self.kill()
+def _processes(count: int) -> ProcessPool:
+    from pebble import ProcessPool
 
-    def kill(self) -> None:
-        """Have it end; it is heard of when it has."""
-        self._process.kill()
+    return ProcessPool(count, initializer=_begin, context=_Context())
 
-    def ending(self) -> Ended:
-        """How the process ended."""
-        code = self._process.wait()
-        self.end()
-        how = f"the worker process ended by itself, with exit code {code}"
-        if self._late:
-            how = f"not finished after {self._limit_s:g} s, nor {GRACE_S:g} s later"
-        elif code < 0:
-            name = signal.Signals(-code).name
-            guess = ", perhaps for want of memory" if name == "SIGKILL" else ""
-            how = f"the worker process was ended by {name}{guess}"
-        return Ended(how, time.monotonic() - self._started)
 
-    def end(self) -> None:
-        """End the process, whatever it does."""
-        self.kill()
-        with suppress(OSError):  # what could not be written
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-        self._process.wait()
+class _Process(context.SpawnProcess):
+    """A spawned process that neither runs the user's script once more nor hears a keyboard's interrupt."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+        masks = hasattr(signal, "pthread_sigmask")
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if masks else set()
+        try:
+            return context.SpawnProcess._Popen(process_obj)  # type: ignore[attr-defined]
+        finally:
+            sys.modules["__main__"] = script
+            if masks:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Context(context.SpawnContext):
+    Process = _Process
+
+
+def _begin() -> None:
+    """Prepare a process: it ends with its parent, prints nothing, and has loaded or compiled the simulator's core."""
+    from gpusim.explore.evaluate import evaluate
+    from gpusim.explore.point import Point
+
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ended at once, whatever it does
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+    evaluate(Point("vector_add", "tiny", parameters={"size": 64}), bound=False)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -28,7 +28,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from gpusim.explore.workers import Ended, Pool
+from gpusim.explore.workers import Ended, Workers
 from gpusim.lab import play
 from gpusim.lab.answers import answer
 from gpusim.lab.page import lab_page, module
@@ -50,10 +50,9 @@ class Asker:
     not asked: who moves a slider wants the last place alone."""
 
     def __init__(self) -> None:
-        self._pool = Pool(1)
+        self._workers = Workers(1)
         self._busy = threading.Lock()
         self._latest = 0
-        self._stopped = False
 
     def ask(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """The answer, or why there is none."""
@@ -61,20 +60,16 @@ class Asker:
         with self._busy:
             if name in _QUICK and number != self._latest:
                 return {"error": "", "late": True}
-            self._stopped = False
-            _, found = next(self._pool.run(answer, [(name, values)], LIMIT_S))
-        if isinstance(found, Ended):
-            return {"error": "stopped: the run was ended" if self._stopped else found.how}
-        return found
+            _, found = next(self._workers.run(answer, [(name, values)], LIMIT_S))
+        return {"error": found.how} if isinstance(found, Ended) else found
 
     def stop(self) -> None:
         """End what is running."""
-        self._stopped = True
-        self._pool.stop()
+        self._workers.stop()
 
     def close(self) -> None:
         """End the process."""
-        self._pool.close()
+        self._workers.close()
 
 
 class LabServer:

@@ -185,7 +185,7 @@ def records(rows: Rows) -> list[dict[str, Any]]:
 
 
 def _missing(value: Any) -> bool:
-    """True if a table has nothing there: None or not a number."""
+    """Whether a table has nothing there: None or not a number."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 

@@ -148,7 +148,7 @@ def test_a_point_that_failed_or_another_machine_is_no_judge(tmp_path):
     assert failed.point.split == "judge"
     with pytest.raises(JournalError, match="deadlock"):
         intervals.judges("h200", [failed])
-    journal = tmp_path / "journal.jsonl"
+    journal = tmp_path / "journal"
     open_journal(journal, "a100", "h200", ()).close()
     options = SimpleNamespace(journals=[journal], described=[], docs=False)
     before = interval.FILE.read_bytes()

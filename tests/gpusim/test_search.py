@@ -17,9 +17,10 @@ from gpusim.config import load_config
 from gpusim.errors import ConfigError
 from gpusim.explore import Space, cost, search
 from gpusim.explore.goals import Goal, Limit, dominates, geometric_mean
-from gpusim.explore.rows import Rows
+from gpusim.explore.journal import read_journal
 from gpusim.explore.search import SAMPLERS, SearchError
-from gpusim.explore.sweep_file import read_sweep
+from gpusim.explore.space import read_sweep
+from gpusim.explore.sweep import PointEvaluator
 
 matplotlib.use("Agg")
 SMS, CHANNELS = [1, 2, 3, 4, 6, 8], [4, 8, 16]
@@ -39,7 +40,7 @@ def machine(gpu, config):
     return load_config(gpu, dict(config))
 
 
-class Formula(Rows):
+class Formula(PointEvaluator):
     """Rows whose time is a formula of the machine; keeps what was asked for."""
 
     def __init__(self, time=formula, bound=None):
@@ -388,8 +389,7 @@ def test_mistakes_in_a_file(file, old, new, message):
 def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys, monkeypatch):
     journal, picture, table = (tmp_path / name for name in ("j", "front.png", "table.csv"))
     arguments = ["search", str(file), "--workers", "0", "--journal", str(journal), "--json"]
-    from gpusim.explore import rows
-
+    rows = sys.modules["gpusim.explore.sweep"]
     evaluate, count = rows.evaluate, itertools.count(1)
 
     def dies(point, **options):
@@ -399,12 +399,12 @@ def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys,
 
     monkeypatch.setattr(rows, "evaluate", dies)
     assert main(arguments) == 130
-    assert len(journal.read_text().splitlines()) == 1 + 3
+    assert len(read_journal(journal)[1]) == 3
     monkeypatch.setattr(rows, "evaluate", evaluate)
     assert main([*arguments, "--plot", str(picture), "--table", str(table)]) == 0
     found = json.loads(capsys.readouterr().out)
-    lines = journal.read_text().splitlines()
-    keys = [json.loads(line)["key"] for line in lines[1:]]
+    kept = read_journal(journal)
+    keys = [row["key"] for row in kept[1]]
     assert len(set(keys)) == len(keys) == 3 + found["runs"]
     assert picture.stat().st_size > 5000
     assert len(table.read_text().splitlines()) == 1 + 6
@@ -412,7 +412,7 @@ def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys,
     again = json.loads(capsys.readouterr().out)
     assert again["runs"] == 0
     assert again["candidates"] == found["candidates"]
-    assert journal.read_text().splitlines() == lines
+    assert read_journal(journal) == kept
     assert main(["search", str(file), "--workers", "0"]) == 0
     text = capsys.readouterr().out
     assert f"6 machines, {len(keys)} runs" in text

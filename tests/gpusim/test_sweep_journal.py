@@ -1,14 +1,17 @@
-"""A journal's lines are whole or absent, and it is gone on with by its own sweep only."""
+"""A journal's rows are whole or absent, and it is gone on with by its own sweep only."""
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from gpusim.explore import Point
-from gpusim.explore.journal import Journal, JournalError, make_header
+from gpusim.explore.journal import Journal, JournalError, make_header, read_journal
 
 POINTS = [Point("saxpy", "tiny", {"sm.count": count}) for count in (1, 2, 3)]
 OPTIONS = {"metrics": [], "bound": True}
@@ -35,35 +38,27 @@ def journal(tmp_path):
 def test_what_was_written_is_read_back(journal):
     with Journal(journal, header(), resume=True) as book:
         assert book.rows == {point.key: row(point) for point in POINTS}
-        assert not book.dropped
+    assert read_journal(journal) == (header(), [row(point) for point in POINTS])
 
 
-def test_a_torn_line_is_dropped_wherever_it_was_torn(journal, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda file: None)  # some hundred journals
-    whole = journal.read_bytes()
-    first, *rest = whole.splitlines(keepends=True)
-    last = len(whole) - len(rest[-1])
-    for length in range(len(first), len(whole) + 1):
-        journal.write_bytes(whole[:length])
-        kept = whole[:length].count(b"\n") - 1
-        with Journal(journal, header(), resume=True) as book:
-            assert list(book.rows) == [point.key for point in POINTS[:kept]]
-            for point in POINTS[kept:]:
+def test_a_log_torn_anywhere_costs_the_last_rows_alone(tmp_path):
+    """What a process that was killed, or a loss of power, leaves of the log that SQLite writes ahead."""
+    path, copy = tmp_path / "sweep.journal", tmp_path / "copy.journal"
+    with Journal(path, header()) as book:
+        for point in POINTS:
+            book.append(row(point))
+        base, log = path.read_bytes(), Path(f"{path}-wal").read_bytes()
+    seen = set()
+    for length in (*range(0, len(log), 1031), len(log)):
+        copy.write_bytes(base)
+        Path(f"{copy}-wal").write_bytes(log[:length])
+        with Journal(copy, header(), resume=True) as book:
+            assert list(book.rows.values()) == [row(point) for point in POINTS[: len(book.rows)]]
+            seen.add(len(book.rows))
+            for point in POINTS[len(book.rows) :]:
                 book.append(row(point))
-        assert journal.read_bytes() == whole
-    journal.write_bytes(whole[:last] + b"\0" * 40 + b"\n")  # what a loss of power may leave
-    with Journal(journal, header(), resume=True) as book:
-        assert len(book.rows) == 2 and book.dropped
-
-
-def test_a_torn_header_starts_anew(journal, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda file: None)
-    whole = journal.read_bytes()
-    for length in range(whole.index(b"\n") + 1):
-        journal.write_bytes(whole[:length])
-        with Journal(journal, header()) as book:
-            assert book.rows == {}
-        assert journal.read_bytes() == whole[: whole.index(b"\n") + 1]
+        assert read_journal(copy)[1] == [row(point) for point in POINTS]
+    assert seen == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +66,7 @@ def test_a_torn_header_starts_anew(journal, monkeypatch):
     [
         (b"key,program\n1,2\n", "is not the journal"),
         (b"a text without an end", "is not the journal"),
-        (b'{"some": "json"}\n', "is not the journal"),
+        (b'{"journal": "gpusim sweep", "format": 1}\n', "is not the journal"),  # of an earlier version
     ],
 )
 def test_another_file_is_left_as_it_is(journal, content, told):
@@ -81,15 +76,16 @@ def test_another_file_is_left_as_it_is(journal, content, told):
     assert journal.read_bytes() == content
 
 
-@pytest.mark.parametrize("line", [b"{torn\n", b'{"no": "key"}\n', b"[]\n"])
-def test_a_line_damaged_in_the_middle_is_told(journal, line):
-    first, second, *rest = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join([first, line, *rest]))
-    with pytest.raises(JournalError, match="damaged in line 2"):
+def test_damage_in_the_middle_is_told(journal, tmp_path):
+    with closing(sqlite3.connect(journal)) as base, base:
+        base.execute("UPDATE rows SET row = '{torn' WHERE rowid = 2")
+    with pytest.raises(JournalError, match="is damaged"):
         Journal(journal, header(), resume=True)
-    journal.write_bytes(b"".join([first, second, second, *rest]))
-    with pytest.raises(JournalError, match="damaged in line 3"):
-        Journal(journal, header(), resume=True)
+    other = tmp_path / "other"
+    with closing(sqlite3.connect(other)) as base, base:
+        base.execute("CREATE TABLE mine (a)")
+    with pytest.raises(JournalError, match="is not the journal"):
+        Journal(other, header(), resume=True)
 
 
 def test_a_journal_that_exists_is_not_overwritten(journal):
@@ -105,7 +101,7 @@ def test_a_journal_that_exists_is_not_overwritten(journal):
         (header(POINTS[:2]), "of another sweep, of 3 points, and this one has 2"),
         (header(metrics=["dram__bytes_read.sum"]), "of another sweep"),
         (header() | {"sources": "0" * 32}, "another version of gpusim"),
-        (header() | {"format": 99}, "has format 1, this version writes"),
+        (header() | {"format": 99}, "has format 2, this version writes"),
     ],
 )
 def test_rows_of_another_sweep_or_version_are_not_mixed_in(journal, changed, told):
@@ -141,22 +137,19 @@ def test_two_sweeps_do_not_share_a_journal(journal):
     assert told.returncode == 0, told.stderr
 
 
-def test_a_full_disk_leaves_whole_lines(journal, monkeypatch):
-    before = journal.read_bytes()
+def test_a_full_disk_leaves_whole_rows(journal):
     with Journal(journal, header(), resume=True) as book:
-        real = os.write
-        monkeypatch.setattr(os, "write", lambda file, data: real(file, data[:20]))
+        book._base.execute("PRAGMA max_page_count = 1")
         with pytest.raises(JournalError, match="disk is full"):
-            book.append(row(POINTS[0]))
-        monkeypatch.undo()
-    assert journal.read_bytes() == before
+            book.append(row(POINTS[0], key="another", more="x" * 10_000))
+    assert read_journal(journal)[1] == [row(point) for point in POINTS]
 
 
 def test_a_journal_without_rows_starts_anew(tmp_path):
     path = tmp_path / "x.journal"
     Journal(path, header(POINTS[:2])).close()
     Journal(path, header()).close()
-    assert [json.loads(line)["points"] for line in path.read_text().splitlines()] == [3]
+    assert read_journal(path)[0]["points"] == 3
 
 
 def test_a_journal_needs_a_folder(tmp_path):

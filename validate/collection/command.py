@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.explore.interrupt import interruptible
-from gpusim.explore.workers import Ended, Pool
+from gpusim.explore.workers import Ended, Workers
 from gpusim.host.options import host_threads
 from validate import score
 from validate.collection import listing, recording
@@ -78,7 +78,7 @@ def _rows(options: argparse.Namespace, points: dict[str, Any]) -> Iterator[score
             tasks.append(ProgramTask(options.folder, name, built.get(name), left, symbols, *how))
     with ExitStack() as stack:
         stack.enter_context(interruptible())
-        pool = stack.enter_context(closing(Pool(options.jobs)))
+        pool = stack.enter_context(closing(Workers(options.jobs)))
         done = pool.run(rows, tasks) if options.jobs > 1 else ((task, rows(task)) for task in tasks)
         for task, found in done:
             made = [Failure(point_of(key), found.how) for key in task.points] if isinstance(found, Ended) else found

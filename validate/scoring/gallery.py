@@ -16,8 +16,8 @@ import gpusim
 from gpusim import beside, plot
 from gpusim.collectives import CollectiveResult
 from gpusim.explore import Point, one_at_a_time, search
-from gpusim.explore.rows import Rows
-from gpusim.explore.sweep_file import read_sweep
+from gpusim.explore.space import read_sweep
+from gpusim.explore.sweep import PointEvaluator
 from gpusim.parallel import Layer, data_parallel, pipeline
 from gpusim.result import Result
 from programs import images, registry
@@ -119,13 +119,13 @@ def _all_reduce() -> CollectiveResult:
 
 
 def _tornado() -> Any:
-    with Rows(workers=None) as rows:
+    with PointEvaluator(workers=None) as rows:
         return plot.tornado(one_at_a_time(Point("gemv", "h200", (), (("size", 2048),)), rows=rows))
 
 
 def _pareto() -> Any:
     asked = read_sweep(DOCS / "space.toml")
-    with Rows(workers=None) as rows:
+    with PointEvaluator(workers=None) as rows:
         return plot.pareto(search(asked.space, rows=rows, **asked.search))
 
 

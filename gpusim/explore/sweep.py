@@ -1,4 +1,4 @@
-"""Rows of points, each evaluated once, ever: in worker processes, or here.
+"""A sweep: points to rows, each evaluated once, ever, here or by workers; and one table of all.
 
 What has been evaluated is kept in memory, and in a journal where there is one: a sweep or a search that is
 started again with its journal goes the same way without running anything twice.
@@ -9,36 +9,80 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpusim.errors import SimulationError
-from gpusim.explore.evaluate import empty_row, evaluate, machine
+from gpusim.explore.evaluate import check_points, empty_row, evaluate, machine
 from gpusim.explore.interrupt import interruptible, stop_if_interrupted
 from gpusim.explore.journal import Journal, make_header
 from gpusim.explore.point import Pairs, Point
-from gpusim.explore.workers import Pool
+from gpusim.explore.workers import Ended, Workers
+
+if TYPE_CHECKING:
+    import pandas
 
 RowOf = dict[str, Any]
 Progress = Callable[[int, int, int], None]
 
 
-class Runner(Protocol):
-    """Who evaluates points."""
+def sweep(points: Iterable[Point], *, metrics: Sequence[str] = (), **options: Any) -> pandas.DataFrame:
+    """Evaluate points and return a table, one row per point in their order; what failed is a row with its error.
 
-    def rows(self, points: Sequence[Point], options: Mapping[str, Any]) -> Iterator[RowOf]:
-        """Each point's row as it is finished; options: of `evaluate`."""
+    Takes the options of `collect`, and raises what it does, or TableError if pandas is missing.
+    """
+    from gpusim.explore.table import frame
 
-    def close(self) -> None:
-        """End whatever still runs."""
+    return frame(collect(list(points), metrics=metrics, **options), metrics)
 
 
-class Rows:
+# many parameters: the options of a sweep, each by its name
+def collect(
+    points: Sequence[Point],
+    *,
+    metrics: Sequence[str] = (),
+    bound: bool | Literal["only"] = True,
+    workers: int | None = None,
+    journal: str | Path | None = None,
+    resume: bool = False,
+    timeout_s: float | None = None,
+    verify: bool = False,
+    screen: float | None = None,
+    progress: Progress | None = None,
+    announce: Callable[[], None] | None = None,
+    executor: Executor | None = None,
+) -> list[dict[str, Any]]:
+    """What `sweep` makes its table of: the rows in the order of the points.
+
+    Args:
+        points: as `Space` makes them; one that comes twice runs once.
+        metrics, bound, verify: as for `evaluate`, whose columns the rows have.
+        workers, timeout_s, progress, announce, executor: as for `PointEvaluator`; workers: None takes one per core.
+        journal: file that keeps every row as it is finished. resume: it may exist; what it has is not run again.
+        screen: bound all points, and simulate those whose bound is within this factor of the best one of the same
+            program and parameters; the others' rows have the bound alone.
+
+    Raises:
+        ConfigError: a name that does not exist, before anything runs.
+        JournalError: the journal cannot be gone on with, or written.
+        WorkerFailed: there is nobody to run points.
+        KeyboardInterrupt: after Ctrl-C; what was finished is in the journal.
+    """
+    unique = list({point.key: point for point in points}.values())
+    with PointEvaluator(workers, journal, progress, timeout_s, announce, resume, executor) as rows:
+        check_points(unique, metrics)
+        rows.ask_for(metrics, unique, bound, verify, screen)
+        return rows(unique)
+
+
+class PointEvaluator:
     """A function from points to their rows, in their order; a context manager.
 
-    workers: processes; None takes one per core, 0 runs here. journal: file that keeps rows; resume: it may exist, and
-    is gone on with. progress: called with (rows finished, of which failed, rows wanted) of each call, at its start and
+    workers: processes; None takes one per core, 0 runs here. executor: evaluates points instead, and stays open; the
+    time of a point is then noticed by the point alone. journal: file that keeps rows; resume: it may exist, and is
+    gone on with. progress: called with (rows finished, of which failed, rows wanted) of each call, at its start and
     after every row. timeout_s: seconds that one run may take. announce: called once if the simulator's core has to be
     compiled first.
     evaluated, known: points that were run, and that were in the journal already.
@@ -52,9 +96,10 @@ class Rows:
         timeout_s: float | None = None,
         announce: Callable[[], None] | None = None,
         resume: bool = True,
+        executor: Executor | None = None,
     ) -> None:
         self.workers, self.journal, self.progress, self.timeout_s = workers, journal, progress, timeout_s
-        self._announce, self._resume = announce, resume
+        self._announce, self._resume, self._executor = announce, resume, executor
         self.evaluated = self.known = 0
         self._asked: dict[str, Any] = {"metrics": [], "bound": False, "verify": False}
         self._screen: float | None = None
@@ -63,7 +108,7 @@ class Rows:
         self._rows: dict[str, RowOf] = {}
         self._bounds: dict[str, RowOf] = {}
         self._book: Journal | None = None
-        self._runner: Runner | None = None
+        self._workers: Workers | None = None
 
     def ask_for(
         self,
@@ -112,13 +157,13 @@ class Rows:
 
     def close(self) -> None:
         """Let go of the journal, and of the processes."""
-        if self._runner is not None:
-            self._runner.close()
+        if self._workers is not None:
+            self._workers.close()
         if self._book is not None:
             self._book.close()
-        self._runner = self._book = None
+        self._workers = self._book = None
 
-    def __enter__(self) -> Rows:
+    def __enter__(self) -> PointEvaluator:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -135,10 +180,18 @@ class Rows:
         return [point for key, point in wanted.items() if key not in self._rows]
 
     def _run(self, points: Sequence[Point], asked: Mapping[str, Any]) -> Iterator[RowOf]:
-        if not points:
-            return iter(())
-        self._runner = self._runner or (_Here() if self.workers == 0 else _Processes(self.workers, self._announce))
-        return self._runner.rows(points, {**asked, "timeout_s": self.timeout_s})
+        options = {**asked, "timeout_s": self.timeout_s}
+        if not points or (self.workers == 0 and self._executor is None):
+            yield from (evaluate(point, **options) for point in points)
+            return
+        if self._workers is None:
+            from gpusim.host.options import host_threads
+
+            self._workers = Workers(host_threads(self.workers), self._announce, self._executor)
+        for point, row in self._workers.run(partial(evaluate, **options), points, self.timeout_s):
+            if isinstance(row, Ended):
+                row = empty_row(point, asked["metrics"]) | {"seconds": round(row.seconds, 6), "error": row.how}
+            yield row
 
     def _keep(self, finished: Iterable[RowOf]) -> None:
         for row in finished:
@@ -155,34 +208,6 @@ class Rows:
         self._count = [done + len(finished), failed + sum(row["error"] is not None for row in finished), wanted]
         if self.progress is not None:
             self.progress(*self._count)
-
-
-class _Here:
-    """Points one after the other in this process: no start to wait for, and no protection from what a point does."""
-
-    def rows(self, points: Sequence[Point], options: Mapping[str, Any]) -> Iterator[RowOf]:
-        return (evaluate(point, **options) for point in points)
-
-    def close(self) -> None:
-        pass
-
-
-class _Processes:
-    """Points in processes of this machine."""
-
-    def __init__(self, workers: int | None, announce: Callable[[], None] | None) -> None:
-        from gpusim.host.options import host_threads
-
-        self._pool = Pool(host_threads(workers), announce)
-        self.close = self._pool.close
-
-    def rows(self, points: Sequence[Point], options: Mapping[str, Any]) -> Iterator[RowOf]:
-        for point, row in self._pool.run(partial(evaluate, **options), points, options["timeout_s"]):
-            if isinstance(row, dict):
-                yield row
-            else:
-                told = {"seconds": round(row.seconds, 6), "error": row.how}
-                yield empty_row(point, options["metrics"]) | told
 
 
 def _not_worth_it(
