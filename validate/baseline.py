@@ -134,7 +134,7 @@ class GPUProvenance(_Model):
     clocks_mhz: dict[str, Number]
     event_overhead_us: float
     python: str
-    cupy: str
+    cupy: str | None = None
     numpy: str
     tools: dict[str, str]
 

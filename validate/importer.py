@@ -184,7 +184,7 @@ def _provenance(found: dict[str, Any], rows: list[dict[str, Any]]) -> baseline.G
     copied = {
         name: found[name]
         for name in baseline.GPUProvenance.model_fields
-        if name not in ("driver", "clocks_mhz", "tools")
+        if name not in ("driver", "clocks_mhz", "tools") and name in found
     }
     return baseline.GPUProvenance(
         driver=before["driver_version"], clocks_mhz=clocks, tools=images.index()["tools"], **copied
