@@ -4,8 +4,8 @@
     print(gpusim.parallel.data_parallel(layers, gpus=8))
 
 Reading order: `layer` (what goes in), `simulated` (what its kernels take), `communication` (what collectives take),
-`machine` (SMs that kernels and collectives share, streams, memory), `step`, then the schedules in `replicas` (all GPUs
-do the same) and `pipeline`; `schedule` is what comes out.
+`machine` (SMs that kernels and collectives share, streams, memory, the passes of a layer), then the schedules
+in `replicas` (all GPUs do the same) and `pipeline`; `schedule` is what comes out.
 """
 
 from gpusim.parallel.communication import CallCost, Communication, NoCommunication

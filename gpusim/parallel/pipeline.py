@@ -19,9 +19,8 @@ import simpy
 from gpusim.node import Node
 from gpusim.parallel.communication import Communication
 from gpusim.parallel.layer import Layer, ParallelError, check_count, check_layers
-from gpusim.parallel.machine import Process
+from gpusim.parallel.machine import OPTIMIZER_FACTOR, Process, TrainingStep
 from gpusim.parallel.schedule import Schedule
-from gpusim.parallel.step import OPTIMIZER_FACTOR, TrainingStep
 
 SCHEDULES = ("1f1b", "gpipe")
 

@@ -7,18 +7,17 @@ matplotlib is imported when the first picture is drawn. Every number in a pictur
 `text_alternative` says in words what a picture shows, `save` writes it. docs/figures.md shows them all.
 
 Reading order: `colours` (what has which colour), `style` (how pictures look), `launches` and `scatter` (of results),
-`timelines` (rows of bars over time), `lane_map`, `tree` and `accesses` (of traces), `sweeps` and `machines` (of
-explorations), `everything` (all that a result has something for).
+`timelines` (rows of bars over time), `lanes` and `accesses` (of traces), `sweeps` (of explorations), `everything` (all
+that a result has something for).
 """
 
 from gpusim.plot.accesses import bank_wavefronts, coalescing
 from gpusim.plot.everything import write_all
-from gpusim.plot.lane_map import lane_activity
+from gpusim.plot.lanes import divergence_tree, lane_activity
 from gpusim.plot.launches import energy_breakdown, occupancy_calculator, roofline, stall_breakdown
-from gpusim.plot.machines import pareto, tornado
 from gpusim.plot.scatter import latency_and_throughput, predicted_against_measured
 from gpusim.plot.style import MatplotlibMissing, save, text_alternative
-from gpusim.plot.sweeps import heat_map, scaling_curves
+from gpusim.plot.sweeps import heat_map, pareto, scaling_curves, tornado
 from gpusim.plot.timelines import (
     collective_steps,
     link_utilisation,
@@ -27,7 +26,6 @@ from gpusim.plot.timelines import (
     streams_timeline,
     training_timeline,
 )
-from gpusim.plot.tree import divergence_tree
 
 FIGURES = (
     bank_wavefronts, coalescing, collective_steps, divergence_tree, energy_breakdown, heat_map, lane_activity,

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpusim.plot.accesses import bank_wavefronts, coalescing, worst_global, worst_shared
-from gpusim.plot.lane_map import MOST_LABELS, lane_activity
+from gpusim.plot.lanes import MOST_LABELS, divergence_tree, lane_activity
 from gpusim.plot.launches import energy_breakdown, occupancy_calculator, roofline, stall_breakdown
 from gpusim.plot.style import save
 from gpusim.plot.timelines import scheduler_timeline, sm_residency
-from gpusim.plot.tree import divergence_tree
 from gpusim.plot.words import first_warp
 from gpusim.result import Result
 from gpusim.tracing.trace import Trace

@@ -19,7 +19,7 @@ from gpusim.cli import main
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.layout import STALLS
 from gpusim.errors import LaunchError
-from gpusim.plot import colours, everything, lane_map, style
+from gpusim.plot import colours, everything, lanes, style
 from gpusim.plot.accesses import worst_global, worst_shared
 from gpusim.plot.words import ranges
 from gpusim.results.serving import NotServed, global_access, shared_access
@@ -245,8 +245,8 @@ def test_lanes_add_up_to_thread_instructions(name):
     active = executed = issued = tree = 0
     for warp in result.trace.warps["warp"].tolist():
         cells = plot.lane_activity(result.trace, warp, 0, 1 << 20).images[0].get_array()
-        active += int((cells > lane_map.OFF).sum())
-        executed += int((cells > lane_map.GUARDED).sum())
+        active += int((cells > lanes.OFF).sum())
+        executed += int((cells > lanes.GUARDED).sum())
         issued += len(cells)
         bars = plot.divergence_tree(result.trace, warp).patches
         tree += sum(bar.get_width() * bar.get_height() for bar in bars)
@@ -327,10 +327,10 @@ def test_pictures_of_lanes_begin_where_lanes_first_part(parted_late):
     active = trace.of_warp(1)["active"]
     (parts,) = np.flatnonzero(np.diff(active.astype(np.int64)) < 0) + 1
     assert part.first == parts - 8 > 400 and everything.first_divergence(trace) == (1, parts)
-    lanes = everything.OF_TRACE["lanes"](trace, None)
-    assert f"block 0,0,0 warp 1: issues {part.first:,} to" in lanes.get_title(loc="left")
-    cells = lanes.images[0].get_array()
-    assert (cells[:8] > lane_map.OFF).all() and not (cells[8:] > lane_map.OFF).all(axis=1).any()
+    drawn = everything.OF_TRACE["lanes"](trace, None)
+    assert f"block 0,0,0 warp 1: issues {part.first:,} to" in drawn.get_title(loc="left")
+    cells = drawn.images[0].get_array()
+    assert (cells[:8] > lanes.OFF).all() and not (cells[8:] > lanes.OFF).all(axis=1).any()
     tree = everything.OF_TRACE["divergence"](trace, None)
     assert tree.get_xlim() == (part.first, part.first + everything.MOST_ISSUES)
     assert "1 group part, 0 meetings" in tree.get_title(loc="left")
@@ -534,7 +534,7 @@ def test_colours_are_told_apart(palette, vision):
 
 def test_everything_has_a_colour():
     assert set(colours.STALL_COLOURS) == set(STALLS)
-    assert set(colours.UNIT_COLOURS) == set(lane_map.UNITS)
+    assert set(colours.UNIT_COLOURS) == set(lanes.UNITS)
 
 
 @pytest.mark.parametrize(("colour", "text"), [("#0072B2", "#FFFFFF"), ("#F0E442", "#000000"), ("#D55E00", "#000000")])
