@@ -127,7 +127,7 @@ class Device:
         if self.traces is not None:
             self.traces.memcpy_htod(address, host.nbytes)
         made = self._array(address, array.shape, host.dtype)
-        if self._timed:
+        if self._timed:  # the bytes are there
             made.copy_to_device(array, stream)
         return made
 
@@ -181,19 +181,19 @@ class Device:
 
     def _array(self, address: int, shape: tuple[int, ...], dtype: Any) -> StreamedArray:
         made = StreamedArray(self.memory, address, shape, dtype)
-        made.streams, made.timed = self.streams, self._timed
+        made.streams = self.streams
         return made
 
     @property
     def streams(self) -> StreamSet:
         if self._stream_set is None:
             beside = self._first.streams if self is not self._first else None
-            self._stream_set = StreamSet(self._session.engine, self._node, self.name, beside)
+            self._stream_set = StreamSet(self._session.engine, self._node, self.name, beside, self._timed)
         return self._stream_set
 
     @property
     def _timed(self) -> bool:
-        """Whether there is a clock: work of a functional or a sampled device is done when its call returns."""
+        """Whether there is a clock: on a functional or a sampled device work of streams takes no time."""
         return self._mode == "detailed"
 
     def copy(self, target: StreamedArray, source: StreamedArray, stream: Stream | None = None) -> None:
@@ -260,7 +260,7 @@ class Device:
             window=self.window,
             programmatic=programmatic,
         )
-        if stream is None and self._timed:
+        if stream is None:
             self.synchronize()
         placed = place_arguments(program, launch, self.memory)
         if self.traces is not None:
@@ -293,20 +293,16 @@ class Device:
         looks at `error`. Raises LaunchError, and IsaError if it cannot run.
         """
         options = replace(options or LaunchOptions(), mode=self._mode, outputs=True, traces=self.traces)
-        if stream is None and self._timed:
+        if stream is None:
             self.synchronize()
         self._begin_managed()
-        submitted = 0
-        if stream is not None and self._timed:
-            submitted = self.streams.call(self._node.config.host.launch_call_us)
+        submitted = self.streams.call(self._node.config.host.launch_call_us) if stream is not None else 0
         run = LaunchRun(self._session, program, launch, parameter_bytes, options, placed)
         run.on_start, run.on_end = [*listeners[:1]], [*listeners[1:]]
         queue = stream.queue if isinstance(stream, Stream) else stream
         run.submit(queue, submitted, self.streams.wait if stream is not None else None)
         if isinstance(stream, Stream):
             self.streams.launched(run)
-        if stream is not None and not self._timed:
-            run.wait()
         return run
 
     def check(

@@ -1,9 +1,8 @@
 """What the driver knows: the simulated device, contexts, memory by its kind, and what each handle stands for.
 
 One `Driver` serves the process. Handles are numbers that only the driver can interpret, as on hardware; each belongs to
-a context and dies with it. Where there is a clock, work of streams is done in their time (`queues`). Without one,
-everything that a call asks for is finished when the call returns, in the order of the calls: the one exception are
-functions of the host that a stream calls, which run on a thread of their own.
+a context and dies with it. Work of streams goes into those of the device (`queues`). Where there is no clock, it is
+done when the call returns that asks for it, unless it is behind a function of the host or a word that streams wait for.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -40,7 +38,6 @@ from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.outputs.outputs import Telling
 from gpusim.driver.work.streams import (
     GLOBAL,
-    HOST_CALL,
     HOST_THREAD,
     NO_ORIGIN,
     OF_EACH_THREAD,
@@ -130,6 +127,7 @@ class Driver:
         """The simulated device, made when first used: programs that only ask for its properties need no engine."""
         if self._device is None:
             from gpusim.device import Device
+            from gpusim.driver.work.queues import WorkQueues
 
             self._device = Device(
                 self.config, threads=self._threads, memory_bytes=self.memory_bytes, unified=True, mode=self._mode,
@@ -139,18 +137,10 @@ class Driver:
             memory = self._device.memory
             if not caller().map(*memory.shared_range):
                 raise DriverError(ResultCode.OUT_OF_MEMORY, "the program's address space has no room for device memory")
-            if self._mode == "detailed":
-                from gpusim.driver.work.queues import WorkQueues
-
-                self.queues = WorkQueues(self, self._device)
+            self.queues = WorkQueues(self, self._device)
             for each in self.observers:
                 each.began(self._device)
         return self._device
-
-    @property
-    def clocked(self) -> WorkQueues | None:
-        """The device's streams, None where there is no clock."""
-        return self.queues if self._mode == "detailed" and self.device else None
 
     @property
     def now_cycles(self) -> int:
@@ -204,7 +194,7 @@ class Driver:
         streams, own = self.context().streams, handle == 0 and self.thread.has_own_default
         if own or handle == OF_EACH_THREAD:
             key = OF_EACH_THREAD, threading.get_native_id()
-            return streams.setdefault(key, DriverStream(handle=OF_EACH_THREAD, shown=new_handle()))
+            return streams.setdefault(key, DriverStream(handle=OF_EACH_THREAD, shown_handle=new_handle()))
         if handle in NO_ORIGIN:
             return streams.setdefault(handle, DriverStream(handle=handle))
         return known(streams.get(handle))
@@ -382,21 +372,17 @@ class Driver:
             self.do(stream, work)
 
     def do(self, stream: DriverStream, work: StreamWork) -> None:
-        """Put work into a stream; or do it, after the functions of the host that the stream has to call first."""
-        queues = self.clocked
-        if queues is None and work.kind != HOST_CALL:
-            self.wait_for_host_calls([stream])
-        with self._at_work(stream):
-            if queues is not None:
-                queues.add(stream, work)
-            else:
-                work.do(stream)
+        """Put work into a stream of the device."""
+        with self._at_work(stream) as queues:
+            queues.add(stream, work)
 
     @contextmanager
-    def _at_work(self, stream: DriverStream) -> Iterator[None]:
-        before, self.stream_at_work = self.stream_at_work, stream.shown
+    def _at_work(self, stream: DriverStream) -> Iterator[WorkQueues]:
+        """Note which stream gets work. Gives the device's queues."""
+        before, self.stream_at_work = self.stream_at_work, stream.shown_handle
         try:
-            yield
+            assert self.device and self.queues is not None  # that is made with the device
+            yield self.queues
         finally:
             self.stream_at_work = before
 
@@ -408,13 +394,8 @@ class Driver:
 
     def do_graph(self, stream: DriverStream, graph: Graph) -> None:
         """Do all that is enabled in a graph, until a kernel fails."""
-        if self.clocked is not None:
-            with self._at_work(stream):
-                self.clocked.add_graph(stream, graph)
-            return
-        for node in graph.ordered():
-            if node.enabled and self.context().failed is None:
-                self.do(stream, node.work)
+        with self._at_work(stream) as queues:
+            queues.add_graph(stream, graph)
 
     def wait_before(self, symbol: str, has_own_default: bool = False) -> None:
         """What a call does first: it waits for the work of all streams, unless it is one that need not."""
@@ -424,9 +405,7 @@ class Driver:
 
     def wait_for(self, stream: DriverStream) -> None:
         """Wait for the work of a stream. Raises what a kernel has left."""
-        if self.queues is None:
-            self.wait_for_host_calls([stream])
-        else:
+        if self.queues is not None:
             self.queues.wait(stream)
         self.fail_if_failed()
 
@@ -445,14 +424,6 @@ class Driver:
         with self.lock, suppress(DriverError):
             self.wait_for_all()
 
-    def call_later(self, stream: DriverStream, call: Callable[..., object], *arguments: int) -> None:
-        """Call a function of the host for a stream, on the driver's thread, in order."""
-        if self.clocked is not None:
-            self.clocked.call(stream, partial(call, *arguments))
-            return
-        stream.host_calls = [each for each in stream.host_calls if not each.done()]
-        stream.host_calls.append(self.call_on_host_thread(call, *arguments))
-
     def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]:
         """Call a function of the host on the driver's thread."""
         if self._host_thread is None:
@@ -463,17 +434,6 @@ class Driver:
             done: Future[object] = Future()
             done.set_result(call(*arguments))
             return done
-
-    def wait_for_host_calls(self, streams: Iterable[DriverStream]) -> None:
-        """Wait until the functions that streams have to call have returned. The lock is free meanwhile."""
-        waiting = [call for stream in streams for call in stream.host_calls]
-        if waiting:
-            self.lock.release()
-            try:
-                for call in waiting:
-                    call.result()
-            finally:
-                self.lock.acquire()
 
     def leave_to_parent(self) -> None:
         """In a process that fork made: what its parent had initialized cannot be used there, as on hardware."""

@@ -68,10 +68,10 @@ class StreamQueue:
     front of a copy that waits for a busy engine is stamped when the engine is free, so the time between the events
     around a copy is the copy's own (recorded: peer_twice and peer_fan_out in validate/node/results).
 
-    pending: work that has not been done, that at hand included. behind_copy: its last work was a copy; copies_since:
-    when the first of those behind its last kernel was taken up. queue: the hardware queue that its launches go through.
-    overhead: cycles that its launches from now on take, which then go through none: of graphs. gpu, number: what a
-    timeline calls it.
+    pending: work that has not been done, that at hand included. used: engines of its last copy, none behind a kernel,
+    None in a new stream. behind_copy: its last work was a copy; copies_since: when the first of those behind its last
+    kernel was taken up. queue: the hardware queue of its launches. overhead: cycles that its launches from now on take,
+    which then go through no hardware queue: of graphs. gpu, number: what a timeline calls it.
     """
 
     gpu = "gpu0"
@@ -86,7 +86,7 @@ class StreamQueue:
         self._work = simpy.Store(env)
         self._kept: list[tuple[simpy.Resource, Any]] = []
         self._names: tuple[str, ...] = ()
-        self._used: tuple[str, ...] | None = None  # engines of its last copy or kernel, None in a new stream
+        self.used: tuple[str, ...] | None = None
         self._begin()
 
     def put(self, work: QueuedWork) -> None:
@@ -128,8 +128,8 @@ class StreamQueue:
     def stamping(self) -> tuple[str, ...]:
         """Engines that stamp an event: those of the last copy, in a new stream those that its first one will use; none
         behind a kernel."""
-        if self._used is not None:
-            return self._used
+        if self.used is not None:
+            return self.used
         return next((work.engines for work in self.pending if work.engines is not None), ())
 
     def _begin(self) -> None:
@@ -144,7 +144,7 @@ class StreamQueue:
             work = self._at_hand = yield self._work.get()
             yield from work.run(self)
             if work.engines is not None:
-                self._used = work.engines
+                self.used = work.engines
             if work.done.triggered:
                 self._over(work)
             else:  # a grid that another one follows before its end

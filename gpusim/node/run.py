@@ -42,7 +42,9 @@ class NodeRun:
         engines = Engines(self.env, self.mover.engine_count)
         self.streams = [StreamQueue(self.env, engines) for _ in range(streams)]
         self.work: dict[Call, TimedWork] = {}
-        self._stamped_by = _stamping(calls)
+        for call in reversed(calls):  # a stream's first copy stamps what is before it, even if it is asked for later
+            if call.stream is not None and call.kind in ("copy", "kernel"):
+                self.streams[call.stream].used = call.engines if call.kind == "copy" else ()
 
     def result(self) -> NodeResult:
         """Run everything."""
@@ -91,28 +93,10 @@ class NodeRun:
     def _made(self, call: Call) -> TimedWork:
         """The work that a call asks for."""
         if call.kind == "record":
-            return RecordWork(self.env, self._stamped_by[call])
+            return RecordWork(self.env)
         if call.kind == "wait":
             return WaitWork(self.env, [self.work[target].done for target in call.targets])
         if call.copy is None:
             return PauseWork(self.env, call.duration_us, call.engines)
         path = call.path or self.mover.path(call.copy.source, call.copy.destination)
         return CopyWork(self.mover, call.copy, path, call.engines, call.pinned)
-
-
-def _stamping(calls: Sequence[Call]) -> dict[Call, tuple[str, ...]]:
-    """Engines that stamp each record: the copy engines that the stream used last, in a new stream those that it uses
-    first; none behind a kernel."""
-    first: dict[int, tuple[str, ...]] = {}
-    for call in calls:
-        if call.stream is not None and call.kind in ("copy", "kernel"):
-            first.setdefault(call.stream, call.engines if call.kind == "copy" else ())
-    last, found = dict(first), {}
-    for call in calls:
-        if call.stream is None:
-            continue
-        if call.kind == "record":
-            found[call] = last.get(call.stream, ())
-        elif call.kind != "wait":
-            last[call.stream] = call.engines if call.kind == "copy" else ()
-    return found

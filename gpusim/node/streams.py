@@ -45,11 +45,12 @@ class StreamSet:
     """The streams of a GPU and the host thread that puts work into them.
 
     node: what the GPU, by its name there, reaches its host and others through. beside: the streams of another GPU of
-    the node, which the same host thread serves. waits: lets time pass until work is done; a driver has its own.
+    the node, which the same host thread serves. timed: whether there is a clock; without one, calls, copies, events and
+    functions of the host take no time. waits: lets time pass until work is done; a driver has its own.
     """
 
-    def __init__(self, engine: Engine, node: Node, gpu: str, beside: StreamSet | None = None):
-        self.engine, self.gpu, self.env = engine, gpu, engine.env
+    def __init__(self, engine: Engine, node: Node, gpu: str, beside: StreamSet | None = None, timed: bool = True):
+        self.engine, self.gpu, self.env, self.timed = engine, gpu, engine.env, timed
         self.per_us = engine.config.gpu.clock_mhz
         self.mover: Mover = beside.mover if beside is not None else Mover(engine.env, node, self.per_us, True)
         engine.engines.count = self.mover.engine_count
@@ -57,16 +58,22 @@ class StreamSet:
         engine.name = engine.main.gpu = gpu
         self.calls = node.config.host
         self._memory = node.host_of(gpu)
-        self.copy_event_cycles = round(node.config.copies.event_us * self.per_us)
+        event = engine.config.launch.event_cycles, round(node.config.copies.event_us * self.per_us)
+        self.event_cycles = event if timed else (0, 0)  # behind kernels, and where copy engines stamp it
+        self.wait_cycles = engine.config.launch.wait_cycles if timed else 0
         self._launches: list[Pending] = []
         self._called: int | None = None
         self.waits: Callable[[simpy.Event], object] = engine.wait
+
+    def cycles(self, duration_us: float) -> float:
+        """Cycles that something takes, none where there is no clock."""
+        return duration_us * self.per_us if self.timed else 0.0
 
     def call(self, duration_us: float) -> int:
         """The host makes a call that takes so long. Returns the cycle at which it has been made."""
         if self._called is not None:
             return self._called
-        self.host.cycles = max(self.host.cycles, float(self.env.now)) + duration_us * self.per_us
+        self.host.cycles = max(self.host.cycles, float(self.env.now)) + self.cycles(duration_us)
         return round(self.host.cycles)
 
     @contextmanager
@@ -107,21 +114,23 @@ class StreamSet:
 
     def copy(
         self, queue: StreamQueue, nbytes: int, to_device: bool | None, pinned: bool, effect: Callable[[], Any]
-    ) -> CopyWork | KernelWork | UntimedWork:
+    ) -> TimedWork | KernelWork | UntimedWork:
         """A copy between host and device, or within the device, which is a kernel of the driver's; `effect` moves the
         bytes. Of pageable memory the call returns when the host has done its part."""
         ends = {True: (self._memory, self.gpu), False: (self.gpu, self._memory), None: (self.gpu, self.gpu)}[to_device]
         return self.copy_between(queue, *ends, nbytes, pinned, effect)
 
-    def fill(self, queue: StreamQueue, nbytes: int, effect: Callable[[], Any]) -> CopyWork | KernelWork | UntimedWork:
+    def fill(self, queue: StreamQueue, nbytes: int, effect: Callable[[], Any]) -> TimedWork | KernelWork | UntimedWork:
         """A fill, which reads nothing and so takes half as long as a copy within the device."""
         return self.copy(queue, nbytes // 2, None, True, effect)
 
     def copy_between(
         self, queue: StreamQueue, start: str, end: str, nbytes: int, pinned: bool, effect: Callable[[], Any]
-    ) -> CopyWork | KernelWork | UntimedWork:
+    ) -> TimedWork | KernelWork | UntimedWork:
         """The same between two memories of the node, by name."""
         ends = start, end
+        if not self.timed:
+            return self.put(queue, TimedWork(self.env, effect), 0)
         if start == end:
             rate = self.mover.copies.device_gb_s * 1e3 / self.per_us
             takes = self.engine.config.dram.latency_cycles + math.ceil(nbytes / rate)
@@ -162,12 +171,12 @@ class Stream:
     def wait_event(self, event: Event) -> None:
         """Go on only when an event has happened, as last recorded; at once if it has not been recorded."""
         done = [event.work.done] if event.work is not None else []
-        work = WaitWork(self.of.env, done, takes=self.of.engine.config.launch.wait_cycles)
+        work = WaitWork(self.of.env, done, takes=self.of.wait_cycles)
         self.of.put(self.queue, work, self.of.calls.event_call_us)
 
     def call(self, function: Callable[[], Any]) -> None:
         """Let the host call a function when the work so far is done; what comes behind waits for its end."""
-        work = HostWork(self.of.env, function, self.of.calls.function_us * self.of.per_us)
+        work = HostWork(self.of.env, function, self.of.cycles(self.of.calls.function_us))
         self.of.put(self.queue, work, self.of.calls.event_call_us)
 
     def synchronize(self) -> None:
@@ -188,8 +197,7 @@ class Event:
         queue = stream.queue if stream is not None else self._set.engine.main
         if stream is None:
             self._set.drain()
-        behind_kernel, behind_copy = self._set.engine.config.launch.event_cycles, self._set.copy_event_cycles
-        self.work = RecordWork(self._set.env, None, behind_kernel, behind_copy)
+        self.work = RecordWork(self._set.env, None, *self._set.event_cycles)
         self._set.put(queue, self.work, self._set.calls.event_call_us)
 
     @property
@@ -213,11 +221,9 @@ class Event:
 
 
 class StreamedArray(DeviceArray):
-    """An array of a `gpusim.Device`: copies take their time, in a stream or with the host waiting. timed: unless the
-    device knows no time."""
+    """An array of a `gpusim.Device`: copies take their time, in a stream or with the host waiting."""
 
     streams: StreamSet
-    timed = True
 
     def __getitem__(self, part: slice) -> StreamedArray:
         """Some rows, in the same memory. Raises IndexError for anything but a slice without a step."""
@@ -226,7 +232,7 @@ class StreamedArray(DeviceArray):
         start, stop, _ = part.indices(len(self))
         shape = max(stop - start, 0), *self.shape[1:]
         made = StreamedArray(self.memory, self.address + start * self.strides[0], shape, self.dtype, self.strides)
-        made.streams, made.timed = self.streams, self.timed
+        made.streams = self.streams
         return made
 
     def copy_to_host(self, out: np.ndarray | None = None, stream: Stream | None = None) -> np.ndarray:
@@ -245,12 +251,9 @@ class StreamedArray(DeviceArray):
         self._copy(True, array, lambda: DeviceArray.copy_to_device(self, array), stream)
 
     def _copy(self, to_device: bool, host: np.ndarray, effect: Callable[[], Any], stream: Stream | None) -> None:
-        if not self.timed:
-            effect()
-            return
         if stream is None:
             self.streams.drain()
-        queue = stream.queue if stream is not None else self.streams.engine.main
-        work = self.streams.copy(queue, self.nbytes, to_device, isinstance(host, PinnedArray), effect)
-        if stream is None:
+        queue, pinned = stream.queue if stream is not None else self.streams.engine.main, isinstance(host, PinnedArray)
+        work = self.streams.copy(queue, self.nbytes, to_device, pinned, effect)
+        if stream is None or not (self.streams.timed or pinned):
             self.streams.wait(work.done)

@@ -1,6 +1,6 @@
 """What streams of a node do beside running kernels: copies, events, waits, pauses and calls of the host.
 
-Each is a `Work` of `engine.streams`; times are those of the environment, whose unit the `Mover` knows.
+Each is a `QueuedWork` of `engine.streams`; times are those of the environment, whose unit the `Mover` knows.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from gpusim.units import byte_text
 
 
 class TimedWork:
-    """Work that takes no time of its own. submitted: time at which the host has put it into its stream."""
+    """Something that happens at once, whereupon the stream goes on after some time. submitted: time at which the host
+    has put it into its stream."""
 
     engines: tuple[str, ...] | None = None
     submitted: float = 0
 
-    def __init__(self, env: simpy.Environment):
-        self.env = env
+    def __init__(self, env: simpy.Environment, effect: Callable[[], object] | None = None, takes: float = 0):
+        self.env, self._effect, self._takes = env, effect, takes
         self.done = env.event()
 
     def run(self, stream: StreamQueue) -> Process:
@@ -40,7 +41,9 @@ class TimedWork:
         return None
 
     def _do(self, stream: StreamQueue) -> Process:
-        yield from ()
+        if self._effect is not None:
+            self._effect()
+        yield self.env.timeout(self._takes)
 
 
 class RecordWork(TimedWork):
@@ -52,23 +55,23 @@ class RecordWork(TimedWork):
 
     def __init__(self, env: simpy.Environment, stamped_by: tuple[str, ...] | None = None, *takes: float):
         super().__init__(env)
-        self._stamped_by, self._takes = stamped_by, takes
+        self._stamped_by, self._event_takes = stamped_by, takes
 
     def _do(self, stream: StreamQueue) -> Process:
         stamped_by = stream.stamping() if self._stamped_by is None else self._stamped_by
         if not stream.behind_copy:
             yield from stream.take(stamped_by)
         self.time = self.env.now
-        if self._takes:
-            yield self.env.timeout(self._takes[1 if stamped_by else 0])
+        if self._event_takes:
+            yield self.env.timeout(self._event_takes[1 if stamped_by else 0])
 
 
 class WaitWork(TimedWork):
     """The stream goes on when other work is done, and then takes some time."""
 
     def __init__(self, env: simpy.Environment, events: Sequence[simpy.Event], takes: float = 0):
-        super().__init__(env)
-        self._events, self._takes = events, takes
+        super().__init__(env, takes=takes)
+        self._events = events
 
     def _do(self, stream: StreamQueue) -> Process:
         pending = [event for event in self._events if not event.processed]
@@ -126,12 +129,11 @@ class CopyWork(TimedWork):
         pinned: bool = True,
         effect: Callable[[], Any] | None = None,
     ):
-        super().__init__(mover.env)
+        super().__init__(mover.env, effect)
         self._mover, self.copy, self._path, self.engines = mover, copy, path, engines if path else None
         self._held = engines
         self.pageable = is_pageable(copy, pinned)
         self.returned = mover.env.event()
-        self._effect = effect
 
     def _do(self, stream: StreamQueue) -> Process:
         if stream.behind_copy:

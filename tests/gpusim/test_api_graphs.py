@@ -648,11 +648,14 @@ def test_conditions(calls):
     assert calls("cuGraphConditionalHandleCreate", c_uint64(), made.handle, calls.context, 1, 2) == 1
 
 
-def test_words_of_memory_in_streams_and_graphs(calls):
+def test_words_of_memory_in_streams_and_graphs(calls, monkeypatch):
+    monkeypatch.setattr("gpusim.driver.work.passing.PATIENT_LOOKS", 2)
     memory = calls.memory()
     calls.do("cuStreamWriteValue32_v2", 0, memory, 5, 0)
     calls.do("cuStreamWaitValue32_v2", 0, memory, 4, 0)
-    assert calls("cuStreamWaitValue32_v2", 0, memory, 6, 1) == 801
+    stream = calls.handle("cuStreamCreate", 1)
+    calls.do("cuStreamWaitValue32_v2", stream, memory, 6, 1)  # nothing writes it
+    assert calls("cuStreamSynchronize", stream) == 801
     operation = struct.pack("<I4xQQI", 5, memory + 8, 1 << 40, 0).ljust(48, b"\0")
     made = Graph(calls)
     made.add("BatchMemOp", struct.pack("<QI4xQI4x", calls.context, 1, calls.address(operation), 0))

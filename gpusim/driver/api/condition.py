@@ -10,7 +10,7 @@ from gpusim.driver.caller import caller, put_pointer, read
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import CONDITIONAL, DriverStream, Graph, StreamWork
+from gpusim.driver.work.streams import CONDITIONAL, DeviceQueues, DriverStream, Graph, StreamWork
 
 _IF, _WHILE, _SWITCH = range(3)  # CUgraphConditionalNodeType
 _ASSIGN_DEFAULT = 1
@@ -35,7 +35,8 @@ class Conditional(StreamWork):
     def copied(self) -> StreamWork:
         return replace(self, bodies=tuple(body.copied(inside=True) for body in self.bodies))
 
-    def do(self, stream: DriverStream) -> None:
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+        queues.clear()
         value = self._value()
         if self.how == _WHILE:
             while value and self.driver.context().failed is None:

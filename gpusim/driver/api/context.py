@@ -113,8 +113,6 @@ def device_of(driver: Driver, context: Context | None = None) -> int:
 @entry("cuCtxSynchronize_v2", "C", since=13000)
 def synchronize(driver: Driver, context: Context | None = None) -> None:
     driver.not_in_captures()
-    if driver.queues is None:
-        driver.wait_for_host_calls((context or driver.context()).streams.values())
     driver.trim_pools()
 
 

@@ -116,27 +116,25 @@ class MemoryCopy(StreamWork):
                 check(self.driver, start, last + box.width)
         return start, pitch, layer
 
-    def do(self, stream: DriverStream) -> None:
-        self._move()
-        driver, now = self.driver, self.driver.now_cycles
-        if driver.observers and self._nbytes:
-            driver.copied(*self._described(), self._nbytes, stream.shown, now)
-
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
         """What is copied from pageable memory is what it holds now; of a graph, when its turn has come. A module's
         constants are part of its launches, which take them over when they are asked for, so a copy to variables has to
         be over by then."""
         kind, target, source = self._described()
-        if kind == "HtoH" or not self._nbytes:
-            return kind != "HtoH"
+        if not self._nbytes:
+            return
+        if kind == "HtoH":
+            queues.clear()
+            self._move()
+            self.driver.copied(kind, target, source, self._nbytes, stream.shown_handle, self.driver.now_cycles)
+            return
         driver, host = self.driver, {"HtoD": source, "DtoH": target}.get(kind)
         pinned = host is None or driver.buffer_at(host) is not None
         effect = self._move
-        if kind == "HtoD" and not (pinned or stream.branch or queues.alone(stream)):
+        if kind == "HtoD" and not (pinned or stream.branch or queues.reads_now(stream)):
             effect = partial(self._write, caller().read(self._rows()))
         variable = kind.endswith("D") and driver.buffer_at(target) is None
         queues.copy(stream, kind, target, source, self._nbytes, effect, pinned=pinned, wait=variable)
-        return True
 
     @property
     def _nbytes(self) -> int:
@@ -329,18 +327,11 @@ class Fill(StreamWork):
     height: int
     kind: ClassVar[int] = FILL
 
-    def do(self, stream: DriverStream) -> None:
-        self._fill()
-        if self._nbytes:
-            driver, now = self.driver, self.driver.now_cycles
-            driver.copied("fill", self.address, self._value, self._nbytes, stream.shown, now)
-
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
         self._check()
         if self._nbytes:
             variable = self.driver.buffer_at(self.address) is None
             queues.copy(stream, "fill", self.address, self._value, self._nbytes, self._fill, wait=variable)
-        return True
 
     @property
     def _nbytes(self) -> int:

@@ -73,9 +73,6 @@ class ChildGraph(StreamWork):
     def graphs(self) -> tuple[Graph, ...]:
         return (self.graph,)
 
-    def do(self, stream: DriverStream) -> None:
-        self.driver.do_graph(stream, self.graph)
-
     def copied(self) -> StreamWork:
         return ChildGraph(self.driver, self.graph.copied(inside=True))
 

@@ -13,7 +13,15 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import DEVICE
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import ALLOCATE, FREE, DriverStream, Executable, Graph, StreamWork
+from gpusim.driver.work.streams import (
+    ALLOCATE,
+    FREE,
+    DeviceQueues,
+    DriverStream,
+    Executable,
+    Graph,
+    StreamWork,
+)
 from gpusim.errors import OutOfDeviceMemory
 
 _AUTO_FREE = 1  # CUgraphInstantiate_flags
@@ -48,7 +56,8 @@ class Allocate(StreamWork):
     kind: ClassVar[int] = ALLOCATE
     single: ClassVar[bool] = True
 
-    def do(self, stream: DriverStream) -> None:
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+        queues.clear()
         driver, memory = self.driver, self.allocation
         driver.allocate(self.nbytes, DEVICE, pool=driver.graph_memory, at=memory.address, owner=memory)
 
@@ -62,7 +71,8 @@ class Free(StreamWork):
     kind: ClassVar[int] = FREE
     single: ClassVar[bool] = True
 
-    def do(self, stream: DriverStream) -> None:
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+        queues.clear()
         address = self.allocation.address
         self.driver.free(known(self.driver.buffer_at(address), ResultCode.INVALID_VALUE))
 

@@ -19,7 +19,7 @@ from gpusim.driver.objects import LoadedKernel
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work import launch_attributes as A
-from gpusim.driver.work.launches import LaunchCall, begin
+from gpusim.driver.work.launches import LaunchCall
 from gpusim.driver.work.streams import DISABLE_TIMING, KERNEL, DeviceQueues, DriverStream, StreamWork
 from gpusim.launch import Dim3, Launch
 from gpusim.launch.occupancy import check_dimensions
@@ -77,26 +77,12 @@ class KernelLaunch(StreamWork):
         """Blocks per cluster as the launch has them, None if it does not say."""
         return A.cluster_of(self.attributes)
 
-    def do(self, stream: DriverStream) -> None:
-        driver = self.driver
-        with self._refused():
-            call = self._asked()
-            try:
-                begin(driver.device, call, driver.log, driver.observers, max_cycles=driver.max_cycles).wait()
-            except errors.KernelError as error:
-                driver.context().failed = _failure(error)
-                return
-        for handle in A.events_of(self.attributes):
-            event = known(driver.context().events.get(handle))
-            event.cycle, event.work = driver.now_cycles, None
-
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
-        if A.events_of(self.attributes) or queues.alone(stream):
-            return False
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
         context = self.driver.context()
         with self._refused():
             queues.launch(stream, self._asked(), lambda error: setattr(context, "failed", _failure(error)))
-        return True
+        for handle in A.events_of(self.attributes):
+            queues.record(stream, known(context.events.get(handle)))
 
     def _asked(self) -> LaunchCall:
         """The launch, of which observers know."""

@@ -76,12 +76,8 @@ class InOrder(StreamWork):
 
     effect: Callable[[], object]
 
-    def do(self, stream: DriverStream) -> None:
-        self.effect()
-
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
         queues.then(stream, self.effect)
-        return True
 
 
 @entry("cuMemAllocPitch_v2", "*p *p q q (u)")

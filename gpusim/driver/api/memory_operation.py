@@ -51,22 +51,13 @@ class MemoryOperations(StreamWork):
             fail_if(there is None or address % _BYTES[kind], ResultCode.INVALID_VALUE)
         return self
 
-    def do(self, stream: DriverStream) -> None:
-        for kind, address, value, flags in self._each():
-            if kind in (_WRITE_32, _WRITE_64):
-                _write(address, value, _BYTES[kind])
-                continue
-            message = f"a stream waits for the word at {address:#x}, which nothing can change before the call returns"
-            fail_if(not _holds(address, value, _BYTES[kind], flags), ResultCode.NOT_SUPPORTED, message)
-
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
         for kind, address, value, flags in self._each():
             nbytes = _BYTES[kind]
             if kind in (_WRITE_32, _WRITE_64):
                 queues.write_word(stream, partial(_write, address, value, nbytes))
             else:
                 queues.wait_word(stream, partial(_holds, address, value, nbytes, flags), f"the word at {address:#x}")
-        return True
 
 
 def _write(address: int, value: int, nbytes: int) -> None:

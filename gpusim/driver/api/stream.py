@@ -88,10 +88,7 @@ def synchronize(driver: Driver, stream: DriverStream) -> None:
 def query(driver: Driver, stream: DriverStream) -> None:
     """Time passes by it, so that whoever asks again and again is told at last."""
     queues, stream = driver.queues, stream.not_capturing()
-    if queues is None:
-        busy = any(not call.done() for call in stream.host_calls)
-    else:
-        busy = queues.passes(lambda: queues.is_busy(stream))
+    busy = queues is not None and queues.passes(lambda: queues.is_busy(stream))
     driver.fail_if_failed()
     fail_if(busy, ResultCode.NOT_READY)
 
@@ -108,12 +105,8 @@ class HostCall(StreamWork):
     data: int
     kind: ClassVar[int] = HOST_CALL
 
-    def do(self, stream: DriverStream) -> None:
-        self.driver.call_later(stream, caller().function(self.function, "p"), self.data)
-
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
-        self.do(stream)
-        return True
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+        queues.call(stream, partial(caller().function(self.function, "p"), self.data))
 
 
 @entry("cuStreamAddCallback", "S p p (u)")
@@ -128,8 +121,8 @@ class _Callback(HostCall):
 
     function: Any
 
-    def do(self, stream: DriverStream) -> None:
-        self.driver.call_later(stream, self.function, self.data)
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+        queues.call(stream, partial(self.function, self.data))
 
 
 @entry("cuLaunchHostFunc", "S p p")
@@ -150,24 +143,19 @@ class RecordEvent(StreamWork):
     event: DriverEvent
     kind: ClassVar[int] = RECORD_EVENT
 
-    def do(self, stream: DriverStream) -> None:
-        self.event.cycle, self.event.captured = self.driver.now_cycles, None
-
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
         queues.record(stream, self.event)
-        return True
 
 
 @dataclass(frozen=True, eq=False)
 class WaitEvent(StreamWork):
-    """A wait for what came before an event, which without a clock has happened."""
+    """A wait for what came before an event."""
 
     event: DriverEvent
     kind: ClassVar[int] = WAIT_EVENT
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
         queues.wait_event(stream, self.event)
-        return True
 
 
 @entry("cuEventCreate", "*p u")
@@ -204,7 +192,7 @@ def wait_event(driver: Driver, stream: DriverStream, event: DriverEvent, flags: 
         captured[0].join(stream, captured[1])
     elif stream.capture is not None:
         raise DriverError(ResultCode.STREAM_CAPTURE_ISOLATION)
-    elif driver.clocked is not None:
+    else:
         driver.enqueue(stream, WaitEvent(event))
 
 

@@ -31,7 +31,7 @@ class Branches:
     def start(self, stream: Stream, shown: int) -> None:
         """Put all nodes behind the work of a stream, which observers know by the handle `shown`."""
         for line in list(self.by_queue.values())[:1]:
-            line.shown = shown
+            line.shown_handle = shown
         self._graph.start(stream)
 
     def _add(self, graph: Graph, behind: tuple[DeviceGraphNode, ...]) -> tuple[DeviceGraphNode, ...]:

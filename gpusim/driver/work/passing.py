@@ -101,6 +101,13 @@ class PassingTime(ABC):
                 raise RuntimeError("streams wait for what never happens")
         self._set.host.cycles = max(self._set.host.cycles, float(self._env.now))
 
+    def settle(self) -> None:
+        """Let everything happen that waits for nothing of the program."""
+        self._serve_host()
+        while not self._inside and self._env.peek() < math.inf:
+            self._go_on()
+            self._serve_host()
+
     def _go_on(self, until: float = math.inf) -> bool:
         """Let something happen. False if nothing does by then, and there is no end of a function to be waited for, nor
         a word at which it is too early to give up."""
@@ -147,7 +154,7 @@ class PassingTime(ABC):
             function, returned = self._due.pop(0)
             future = self._driver.call_on_host_thread(function)
             self._called.append((future, returned))
-            self._let_others_in([future], PATIENCE_SECONDS)
+            self._let_others_in([future], PATIENCE_SECONDS if self._set.timed else 0.0)
         for each in [each for each in self._called if each[0].done()]:
             self._called.remove(each)
             each[1].succeed()

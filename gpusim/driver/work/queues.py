@@ -18,7 +18,7 @@ from gpusim.driver.work import launch_attributes as A
 from gpusim.driver.work.branches import Branches
 from gpusim.driver.work.launches import LaunchCall, begin
 from gpusim.driver.work.passing import PassingTime, QueueOwner
-from gpusim.driver.work.stream_works import CallWork, EffectWork, LookWork
+from gpusim.driver.work.stream_works import CallWork, LookWork
 from gpusim.driver.work.streams import (
     HOST_CALL,
     NO_ORIGIN,
@@ -59,8 +59,8 @@ class WorkQueues(PassingTime):
     # --- what streams get ---------------------------------------------------------------------------------------------
 
     def add(self, stream: DriverStream, work: StreamWork) -> None:
-        """Put work into a stream. What cannot be there, and what has the GPU for itself, waits for all and is done."""
-        self._add(stream, partial(self._put_or_do, stream, work), work.kind != HOST_CALL)
+        """Put work into a stream. What has the GPU for itself waits for all others and is done."""
+        self._add(stream, partial(work.put, stream, self), work.kind != HOST_CALL)
 
     def add_graph(self, stream: DriverStream, graph: Graph) -> None:
         """Put the work of a graph that is launched behind that of a stream. Nobody waits for it, in the default stream
@@ -74,40 +74,41 @@ class WorkQueues(PassingTime):
             self._queues |= {line: queue for queue, line in branches.by_queue.items()}
         self._add(stream, partial(self._start, stream, branches), waits=False)
 
-    def _start(self, stream: DriverStream, branches: Branches) -> bool:
-        branches.start(Stream(self._set, self.queue_of(stream)), stream.shown)
-        return True
+    def _start(self, stream: DriverStream, branches: Branches) -> None:
+        branches.start(Stream(self._set, self.queue_of(stream)), stream.shown_handle)
 
     def _put_node(self, line: DriverStream, work: StreamWork) -> None:
         """Put a node's work into a graph's stream. Raises what ends the launch of the graph."""
-        self._driver.stream_at_work = line.shown
-        self._put_or_do(line, work)
+        self._driver.stream_at_work = line.shown_handle
+        work.put(line, self)
         self._driver.fail_if_failed()
 
-    def _add(self, stream: DriverStream, put: Callable[[], bool], waits: bool = True) -> None:
-        """put: puts something into a stream, whether or not it is done then. waits: for it, if nothing goes beside."""
+    def _add(self, stream: DriverStream, put: Callable[[], object], waits: bool = True) -> None:
+        """put: puts something into a stream. waits: for it, if nothing goes beside. Without a clock all is done that
+        waits for nothing of the program. The next call is told of a launch that fails meanwhile."""
         apart = self.alone(stream)
         if apart:
             self.drain()
             self._driver.fail_if_failed()
         self._order(stream)
-        if not put():
-            return
+        put()
+        self._driver.fail_if_failed()
         if apart and waits:
             self.drain()
-        self._driver.fail_if_failed()
+        elif not self._set.timed:
+            self.settle()
         if self.busy:
             self._contexts = list(self._driver.thread.contexts)
             self._idle.watch(caller().standby())
 
-    def _put_or_do(self, stream: DriverStream, work: StreamWork) -> bool:
-        """Put work into a stream; what cannot be there is done, with nothing beside. Whether it is there."""
-        if work.put(stream, self):
-            return True
+    def clear(self) -> None:
+        """Wait for all, before work that has nothing beside it. Raises what a launch has left."""
         self.drain()
         self._driver.fail_if_failed()
-        work.do(stream)
-        return False
+
+    def reads_now(self, stream: DriverStream) -> bool:
+        """Whether a copy that is put into a stream is done before the call returns."""
+        return self.alone(stream) or not (self._set.timed or self.busy)
 
     def alone(self, stream: DriverStream) -> bool:
         """Whether nothing is ever done beside a stream: it is the default one, and all others wait for that."""
@@ -144,7 +145,7 @@ class WorkQueues(PassingTime):
             before = self._blocking() if queue is self._engine.main else [self._engine.main]
             ends = [end for each in before if (end := self._new_end(each, queue)) is not None]
             if ends:
-                wait = WaitWork(self._env, ends, takes=self._engine.config.launch.wait_cycles)
+                wait = WaitWork(self._env, ends, takes=self._set.wait_cycles)
                 self._set.put(queue, wait, 0)
 
     def _blocking(self) -> list[StreamQueue]:
@@ -165,7 +166,8 @@ class WorkQueues(PassingTime):
         return end
 
     def launch(self, stream: DriverStream, call: LaunchCall, failed: Callable[[Exception], object]) -> None:
-        """A launch. failed: called with what it has ended with. Raises LaunchError."""
+        """A launch, which takes the host no time where nothing goes beside it. failed: called with what it has ended
+        with. Raises LaunchError."""
 
         def ended(run: LaunchRun) -> None:
             if run in self._launches:
@@ -175,7 +177,8 @@ class WorkQueues(PassingTime):
                 failed(run.error)
 
         driver, queue = self._driver, self.queue_of(stream)
-        run = begin(self._device, call, driver.log, driver.observers, queue, driver.max_cycles)
+        into = None if self.alone(stream) else queue
+        run = begin(self._device, call, driver.log, driver.observers, into, driver.max_cycles)
         run.on_end.append(ended)
         self._ends[queue] = run.done
         self._launches.append(run)
@@ -194,11 +197,12 @@ class WorkQueues(PassingTime):
         wait: bool = False,
     ) -> None:
         """A copy or a fill, see `Observer.copied`. effect: moves the bytes. wait: until that is done."""
-        queue, handle = self.queue_of(stream), stream.shown
+        queue, handle = self.queue_of(stream), stream.shown_handle
 
         def done() -> None:
             effect()
-            began = queue.pending[0].span()[2]  # type: ignore[index]
+            span = queue.pending[0].span()
+            began = span[2] if span is not None else self._env.now
             self._driver.copied(kind, target, source, nbytes, handle, round(began))
 
         to_device = {"HtoD": True, "DtoH": False}.get(kind)
@@ -214,22 +218,22 @@ class WorkQueues(PassingTime):
 
     def call(self, stream: DriverStream, function: Callable[[], object]) -> None:
         """A function of the host."""
-        duration = self._set.calls.function_us * self._set.per_us
+        duration = self._set.cycles(self._set.calls.function_us)
         work = CallWork(self._env, lambda returned: self._due.append((function, returned)), duration)
         self._put(stream, work, self._set.calls.event_call_us)
 
     def then(self, stream: DriverStream, effect: Callable[[], object]) -> None:
         """Something that happens at once when a stream has come to it."""
-        self._put(stream, EffectWork(self._env, effect), self._set.calls.event_call_us)
+        self._put(stream, TimedWork(self._env, effect), self._set.calls.event_call_us)
 
     def write_word(self, stream: DriverStream, write: Callable[[], object]) -> None:
         """A word is written, which takes a stream as long as to record an event."""
-        work = EffectWork(self._env, write, self._engine.config.launch.event_cycles)
+        work = TimedWork(self._env, write, self._set.event_cycles[0])
         self._put(stream, work, self._set.calls.event_call_us)
 
     def wait_word(self, stream: DriverStream, holds: Callable[[], bool], what: str) -> None:
         """A stream waits until a word holds what it should. what: says which one."""
-        work = LookWork(self._env, holds, what, self._words, self._engine.config.launch.wait_cycles)
+        work = LookWork(self._env, holds, what, self._words, self._set.wait_cycles)
         self._put(stream, work, self._set.calls.event_call_us)
 
     def _put(self, stream: DriverStream, work: TimedWork, call_us: float) -> None:
@@ -238,8 +242,7 @@ class WorkQueues(PassingTime):
 
     def record(self, stream: DriverStream, event: DriverEvent) -> None:
         """A point at which an event is recorded. In a stream that has the GPU for itself it is there at once."""
-        takes = self._engine.config.launch.event_cycles, self._set.copy_event_cycles
-        work = RecordWork(self._env, None, *takes)
+        work = RecordWork(self._env, None, *self._set.event_cycles)
         event.cycle, event.captured, event.work = None, None, (work.done, self._dropped)
         work.done.callbacks.append(partial(_recorded, event, work))
         call_us = 0.0 if self.alone(stream) else self._set.calls.event_call_us
@@ -248,7 +251,7 @@ class WorkQueues(PassingTime):
     def wait_event(self, stream: DriverStream, event: DriverEvent) -> None:
         """What comes behind waits for an event, as it was last recorded."""
         events = [event.work[0]] if self.is_pending(event) and event.work else []
-        work = WaitWork(self._env, events, takes=self._engine.config.launch.wait_cycles)
+        work = WaitWork(self._env, events, takes=self._set.wait_cycles)
         self._put(stream, work, self._set.calls.event_call_us)
 
     # --- who waits for what -------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What streams do for a program beside launches, copies and events: calls of the host, effects, waits for words."""
+"""What streams do for a program beside launches, copies and events: calls of the host, waits for words."""
 
 from __future__ import annotations
 
@@ -25,18 +25,6 @@ class CallWork(TimedWork):
         returned = self.env.event()
         self._begin(returned)
         yield returned
-
-
-class EffectWork(TimedWork):
-    """Something that happens at once, whereupon the stream goes on after some time."""
-
-    def __init__(self, env: simpy.Environment, effect: Callable[[], object], takes: float = 0):
-        super().__init__(env)
-        self._effect, self._takes = effect, takes
-
-    def _do(self, stream: StreamQueue) -> Process:
-        self._effect()
-        yield self.env.timeout(self._takes)
 
 
 class LookWork(TimedWork):

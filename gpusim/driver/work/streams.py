@@ -1,10 +1,8 @@
 """What is done in which order: pieces of work, streams and events, and graphs, captured or made by hand.
 
-A piece of work is an object that knows its parameters. It is put into a stream of the device, or done when it is asked
-for where there is no clock; while the stream is captured, it becomes a node of a graph instead, the same as a program
-makes node by node. What is launched of a graph is a copy of it, whose nodes run as their dependencies allow
-(`branches`); where there is no clock, one after the other, in the order in which they were made as far as that is one
-of those.
+A piece of work is an object that knows its parameters. It is put into a stream of the device; while the stream is
+captured, it becomes a node of a graph instead, the same as a program makes node by node. What is launched of a graph is
+a copy of it, whose nodes run as their dependencies allow (`branches`).
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, ClassVar, Protocol
@@ -42,10 +39,12 @@ def new_handle() -> int:
 
 
 class DeviceQueues(Protocol):
-    """What work is put into, where there is a clock: see `queues`."""
+    """What work is put into: see `queues`."""
 
-    def alone(self, stream: DriverStream) -> bool: ...
+    def clear(self) -> None: ...
+    def reads_now(self, stream: DriverStream) -> bool: ...
     def launch(self, stream: DriverStream, call: Any, failed: Callable[[Exception], object]) -> None: ...
+    def call(self, stream: DriverStream, function: Callable[[], object]) -> None: ...
     def then(self, stream: DriverStream, effect: Callable[[], object]) -> None: ...
     def write_word(self, stream: DriverStream, write: Callable[[], object]) -> None: ...
     def wait_word(self, stream: DriverStream, holds: Callable[[], bool], what: str) -> None: ...
@@ -69,12 +68,8 @@ class StreamWork:
         """Graphs inside."""
         return ()
 
-    def do(self, stream: DriverStream) -> None:
-        """Do it, as part of what the stream does."""
-
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
-        """Put it into the device's queue of a stream. False if it has to be done by itself, with nothing beside."""
-        return self.kind == EMPTY
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+        """Put it into the device's queue of a stream; what cannot be there is done, with nothing beside."""
 
     def copied(self) -> StreamWork:
         """The same for another graph."""
@@ -267,21 +262,19 @@ class Capture:
 
 @dataclass(eq=False)
 class DriverStream:
-    """An order of work; `host_calls` are functions of the host that it has still to call. capture: what its work goes
-    into instead of being done. attributes: what the program set, by number of `CUlaunchAttributeID`. shown: the handle
-    that observers know it by, its own unless it has none that is one stream's alone. branch: it is one of a graph that
-    is launched."""
+    """An order of work. capture: what its work goes into instead of being done. attributes: what the program set, by
+    number of `CUlaunchAttributeID`. shown_handle: what reports print; differs from `handle` for per-thread default
+    streams and branches of graphs. branch: it is one of a graph that is launched."""
 
     flags: int = 0
     handle: int = field(default_factory=new_handle)
-    shown: int = -1
+    shown_handle: int = -1
     branch: bool = False
-    host_calls: list[Future[object]] = field(default_factory=list)
     capture: Capture | None = None
     attributes: dict[int, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.shown = self.handle if self.shown < 0 else self.shown
+        self.shown_handle = self.handle if self.shown_handle < 0 else self.shown_handle
 
     def not_capturing(self) -> DriverStream:
         """The stream. Raises STREAM_CAPTURE_UNSUPPORTED if its work is being captured."""
