@@ -228,8 +228,8 @@ class BoundDocument(TypedDict):
 
 
 class SweepDocument(TypedDict):
-    """`gpusim sweep --json`. points: rows of the table; columns depend on what is swept (docs/sweeps.md). seconds: of
-    the whole sweep. resumed: rows that the journal had already."""
+    """`gpusim sweep --json`. points: rows of the table; columns depend on what is swept (docs/exploring.md). seconds:
+    of the whole sweep. resumed: rows that the journal had already."""
 
     schema_version: Version
     points: list[Row]
@@ -239,7 +239,7 @@ class SweepDocument(TypedDict):
 
 class SearchDocument(TypedDict):
     """`gpusim search --json`. candidates: all machines that were tried, front: the best of them; columns depend on the
-    space (docs/search.md)."""
+    space (docs/exploring.md)."""
 
     schema_version: Version
     goals: list[str]

@@ -30,7 +30,7 @@ def add_space_options(parser: argparse.ArgumentParser) -> None:
         "what",
         nargs="+",
         metavar="FILE.toml | PROGRAM",
-        help="a sweep as a file (docs/sweeps.md), or programs as gpusim run takes them",
+        help="a sweep as a file (docs/exploring.md), or programs as gpusim run takes them",
     )
     parser.add_argument("--gpu", metavar="NAMES", help="shipped configurations or TOML files (default: h200)")
     parser.add_argument(

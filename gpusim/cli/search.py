@@ -25,7 +25,7 @@ examples:
   gpusim search gemv --set sm.count=66,132,198 --set l2.slices=48,96 --goal energy_j       a space without a file
   gpusim search kernels.py:scale --grid 512 --block "64; 128; 256" --args "float32[65536]=random, 2.0" --trials 3
 
-space.toml is the file of a sweep, and may have a table [search] with the same options; docs/search.md describes it:
+space.toml is the file of a sweep, and may have a table [search] with the same options; docs/exploring.md describes it:
 
   program = ["gemv", "matmul/tiled"]
   gpu = "h200"
@@ -40,7 +40,7 @@ space.toml is the file of a sweep, and may have a table [search] with the same o
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "search a space of machines for the best under a budget: docs/search.md"
+    summary = "search a space of machines for the best under a budget: docs/exploring.md"
     parser = add_command(commands, "search", summary, EXAMPLES + AXIS_HELP)
     add_space_options(parser)
     parser.add_argument(

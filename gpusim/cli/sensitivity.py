@@ -33,7 +33,7 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "find the parameters of a GPU that move a program's time most: docs/search.md"
+    summary = "find the parameters of a GPU that move a program's time most: docs/exploring.md"
     parser = add_command(commands, "sensitivity", summary, EXAMPLES + ARGUMENT_HELP)
     add_target_options(parser)
     parser.add_argument("--keys", nargs="+", metavar="KEY", help="keys to move (default: some 30 of an architect's)")

@@ -29,7 +29,7 @@ examples:
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(
-        commands, "sweep", "run programs on many machines, into one table: docs/sweeps.md", EXAMPLES + AXIS_HELP
+        commands, "sweep", "run programs on many machines, into one table: docs/exploring.md", EXAMPLES + AXIS_HELP
     )
     add_space_options(parser)
     add_design_options(parser)

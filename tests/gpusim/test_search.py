@@ -480,7 +480,7 @@ def test_mistakes_are_one_line(arguments, message, file, capsys):
 
 def test_the_document_quotes_the_file_that_it_searches():
     docs = Path(__file__).parents[2] / "docs"
-    text = (docs / "search.md").read_text("utf-8")
+    text = (docs / "exploring.md").read_text("utf-8")
     (quoted,) = re.findall(r"<!-- space -->\n```toml\n(.*?)```", text, flags=re.DOTALL)
     assert quoted == (docs / "space.toml").read_text("utf-8")
     asked = read_sweep(docs / "space.toml")
