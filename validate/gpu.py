@@ -32,6 +32,8 @@ USUAL_CLUSTER = 8
 """Blocks of a cluster that every kernel may have."""
 HOST = -1
 """The host as the place of managed memory; GPUs count from 0."""
+READ_MOSTLY, PREFERRED, ACCESSED_BY = 1, 3, 5
+"""Numbers of CUmem_advise."""
 SMI_FIELDS = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,temperature.gpu"
 
 

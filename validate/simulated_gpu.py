@@ -14,11 +14,9 @@ from gpusim.launch import Launch
 from gpusim.launch.access_window import PROPERTIES, AccessWindow
 from gpusim.node.streams import Event, Stream
 from isa import Program, load
-from validate.gpu import HOST, PolicyWindow
+from validate.gpu import ACCESSED_BY, HOST, PREFERRED, READ_MOSTLY, PolicyWindow
 
 _CALLS = ("copy_call_us", "large_copy_call_us", "event_call_us", "launch_call_us")
-READ_MOSTLY, PREFERRED, ACCESSED_BY = 1, 3, 5
-"""Numbers of CUmem_advise."""
 
 
 class SimulatedGpu:

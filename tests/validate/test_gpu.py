@@ -132,3 +132,13 @@ def test_ncu_counts_and_its_failures_are_told(tmp_path):
 def test_complaints_name_only_requested_metrics_in_errors():
     output = "==PROF== a.sum is fine\n==ERROR== Failed to find metric b__x.sum.\n==WARNING== unknown: 'c'\n"
     assert record.complaints(output, ["a.sum", "b__x.sum", "c", "b"]) == ["b__x.sum", "c"]
+
+
+def test_what_records_needs_nothing_of_the_simulator():
+    """A machine with a GPU has NumPy and Numba, and none of these."""
+    workers = [f"validate.{name}.worker" for name in ("foreign", "collection", "instructions")]
+    measuring = [f"validate.{name}.measure" for name in ("energy", "microbench", "persisting", "play", "streams")]
+    code = "import sys; sys.modules |= dict.fromkeys(('pydantic', 'simpy', 'elftools', 'rich', 'cupy'))\n"
+    code += "import validate.streams.compare, validate.generated.record, validate.record, validate.worker, "
+    code += ", ".join(workers + measuring)
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

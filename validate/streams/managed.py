@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from validate.gpu import HOST
-from validate.simulated_gpu import ACCESSED_BY, PREFERRED, READ_MOSTLY
+from validate.gpu import ACCESSED_BY, HOST, PREFERRED, READ_MOSTLY
 from validate.streams.lab import RealLab, SimulatedLab
 
 RECORDING = Path(__file__).parent / "results" / "managed_h200.json"
