@@ -41,7 +41,7 @@ MOST_LINES, MOST_PARAMETERS = 80, 10
 MOST_LINES_OF = {
     "gpusim": 1_026,
     "gpusim.beside": 510,
-    "gpusim.bound": 1_672,
+    "gpusim.bound": 1_473,
     "gpusim.cli": 3_461,
     "gpusim.collectives": 1_191,
     "gpusim.config": 1_579,

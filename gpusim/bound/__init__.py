@@ -4,9 +4,8 @@
     found = gpusim.bound.bound(profile, config)         # on each machine: below a millisecond
     found.cycles, found.by, found.terms
 
-Reading order: `work` (what instructions ask of each unit), `sampling` (running some blocks of a grid), `footprint` (the
-memory that all of them touch), `meeting` (atomics on one line), `path` and `walk` (how long one block takes at least),
-`profile`, `terms`. See docs/bound.md.
+Reading order: `work` (demands of instructions on each unit), `footprint` (the memory that all blocks touch, and atomics
+that meet), `walk` (the least time of one block), `profile` (running some blocks of a grid), `terms`. See docs/bound.md.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
-from gpusim.bound.cache import profile_of
-from gpusim.bound.profile import QUICK, NotSampled, Profile
+from gpusim.bound.profile import QUICK, NotSampled, Profile, profile_of
 from gpusim.bound.terms import bound as _bound
 from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig, load_config
@@ -33,7 +31,7 @@ def profile(
     *,
     key: Hashable | None = None,
 ) -> Profile:
-    """What a launch does, whatever the size and speed of the machine; from a cache if it is known.
+    """The profile of a launch, the same for machines of any size and speed; from a cache if it is known.
 
     target: a `gpusim.Launch`, or anything with one as `launch`, or a function that makes one of these.
     gpu, overrides: a machine, as for `gpusim.simulate`, of which only what changes the program or its bank conflicts

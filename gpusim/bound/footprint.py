@@ -1,4 +1,4 @@
-"""The global memory that a grid touches, out of what some of its blocks touch.
+"""The global memory that a grid touches, out of what some of its blocks touch, and the atomics that meet on a line.
 
 An access whose addresses move by the same distance from one block to the next is known for every block. Others count
 for the blocks that were run alone, so that what is found is never more than what there is.
@@ -6,6 +6,7 @@ for the blocks that were run alone, so that what is found is never more than wha
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -57,7 +58,7 @@ class Footprint:
 
 
 class Touched:
-    """What is known of every sector of memory, by its number from the start of the first allocation.
+    """Facts of every sector of memory, by its number from the start of the first allocation.
 
     read: a block reads it, without having written it before. written: a store writes it. sharers: blocks that touch
     it, 2 for more. turn: of the accesses of a warp that touch it, the number of the earliest. Accesses that may touch
@@ -134,7 +135,7 @@ class Accesses:
 def footprint_of(
     trace: Trace, regions: Sequence[Region], memory: DeviceMemory, code: np.ndarray
 ) -> tuple[Footprint, Touched]:
-    """What the blocks of all regions touch."""
+    """The sectors that the blocks of all regions touch."""
     touched = Touched(memory)
     kinds = Kinds(code)
     for region in regions:
@@ -184,7 +185,8 @@ def _add(touched: Touched, region: Region, trace: Trace, kinds: Kinds) -> None:
 
 
 def steps_of(region: Region, trace: Trace, accesses: Accesses) -> tuple[np.ndarray, np.ndarray]:
-    """How far each access moves from block to block, int64 [rows, 3] bytes, and whether all blocks run agree."""
+    """Distances that accesses move from block to block, int64 [rows, 3] bytes, and True where all blocks
+    that were run agree."""
     count = len(accesses.pc)
     steps = np.zeros((count, 3), np.int64)
     regular = np.ones(count, bool)
@@ -246,3 +248,63 @@ def _read_first(accesses: Accesses, kinds: Kinds) -> np.ndarray:
     first = np.zeros(lanes.shape, bool)
     first[row, lane] = ~writing & (accesses.cycle[row] <= earliest[which])
     return first
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Requests that atomics send: row of `Accesses`, line, how many, and sectors in them. Lanes at one address need a
+    request each."""
+
+    row: np.ndarray
+    line: np.ndarray
+    count: np.ndarray
+    sectors: np.ndarray
+
+    @classmethod
+    def of(cls, accesses: Accesses, kinds: Kinds) -> Requests:
+        """Of the atomics among a block's accesses."""
+        rows = np.flatnonzero(kinds.atomics[accesses.pc])
+        lanes = accesses.addresses[rows]
+        row, lane = np.nonzero(lanes >= 0)
+        address = lanes[row, lane]
+        pairs, count = np.unique(np.column_stack([row, address]), axis=0, return_counts=True)
+        lines, which = np.unique(np.column_stack([pairs[:, 0], pairs[:, 1] >> 7]), axis=0, return_inverse=True)
+        most = np.zeros(len(lines), np.int64)
+        np.maximum.at(most, which.reshape(-1), count)
+        sectors = np.unique(np.column_stack([row, address >> 5]), axis=0)
+        of_line = np.unique(np.column_stack([sectors[:, 0], sectors[:, 1] >> 2]), axis=0, return_counts=True)[1]
+        return cls(rows[lines[:, 0]], lines[:, 1], most, np.maximum(of_line, most))
+
+
+def atomic_requests(trace: Trace, issues: np.ndarray, kinds: Kinds) -> int:
+    """Requests of a block's atomics."""
+    return int(Requests.of(Accesses.of(trace, issues), kinds).count.sum()) if kinds.atomics.any() else 0
+
+
+def hot_requests(
+    trace: Trace, regions: Sequence[Region], memory: DeviceMemory, kinds: Kinds
+) -> tuple[float, float]:
+    """Requests for atomics on the line that gets most of them, and sectors in them, at least: those of blocks that all
+    name one line, and all to an array spread over its lines."""
+    if not kinds.atomics.any():
+        return 0.0, 0.0
+    by_line: dict[int, np.ndarray] = defaultdict(lambda: np.zeros(2))
+    by_array: dict[int, np.ndarray] = defaultdict(lambda: np.zeros(2))
+    for region in regions:
+        accesses = Accesses.of(trace, region.samples[0])
+        steps, regular = steps_of(region, trace, accesses)
+        still = regular & (steps == 0).all(axis=1)
+        blocks = int(np.prod(region.extents))
+        samples = [Requests.of(Accesses.of(trace, each), kinds) for each in region.samples]
+        amounts = np.column_stack([samples[0].count, samples[0].sectors])
+        for row, line, amount in zip(samples[0].row, samples[0].line.tolist(), amounts, strict=True):
+            by_line[line] += amount * (blocks if still[row] else 1)
+        for array in memory.allocations:
+            first, last = array.address >> 7, (array.address + array.nbytes - 1) >> 7
+            inside = []
+            for each in samples:
+                rows = (each.line >= first) & (each.line <= last)
+                inside.append((each.count[rows].sum(), each.sectors[rows].sum()))
+            by_array[array.address] += blocks * np.min(inside, axis=0) / (last - first + 1)
+    requests, sectors = np.max([np.zeros(2), *by_line.values(), *by_array.values()], axis=0)
+    return float(requests), float(sectors)

@@ -1,4 +1,4 @@
-"""What a launch does, independent of how large and fast the machine is: work by unit, memory that it touches, a path.
+"""The profile of a launch, independent of the machine's size and speed: work by unit, memory that it touches, a path.
 
 Most grids are made of few kinds of blocks: those at the edges and all others. So the first and last block and two or
 three others along each axis are run, and the rest follows if those inside do the same at addresses that move evenly
@@ -7,26 +7,98 @@ from block to block. A launch whose blocks differ, or talk to each other, is run
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from gpusim.bound.footprint import FETCHES, Footprint, Region, footprint_of
-from gpusim.bound.meeting import atomic_requests, hot_requests
-from gpusim.bound.path import Path, path_of
-from gpusim.bound.sampling import run_chosen, run_whole
+from gpusim.bound.footprint import FETCHES, Footprint, Region, atomic_requests, footprint_of, hot_requests
+from gpusim.bound.walk import Path, path_of
 from gpusim.bound.work import Amount, Kinds, Tally, work
-from gpusim.config import GPUConfig
+from gpusim.config import GPUConfig, load_config
 from gpusim.engine.state import layout as L
 from gpusim.host.fitting import lowered_once
-from gpusim.host.options import DEFAULT_MAX_CYCLES
+from gpusim.host.launch_run import session_run
+from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions
 from gpusim.host.sampling import communicates, is_cooperative
+from gpusim.host.session import GpuSession
 from gpusim.launch import Dim3, Launch
-from gpusim.tracing.trace import Trace
+from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.program import program_of
+from gpusim.results.record import LaunchRecord
+from gpusim.tracing.trace import SPACES, Trace, TraceOptions
 from isa import Program
+
+#: An L2 and a memory for blocks whose time does not matter.
+_SMALL: dict[str, Any] = {
+    "sm.gpcs": 1,
+    "l2.partitions": 1,
+    "l2.gpc_partitions": [0],
+    "l2.slices": 4,
+    "l2.ways": 16,
+    "l2.bytes": 1 << 20,
+    "l2.dirty_before_bytes": 0,
+    "dram.channels": 4,
+}
+
+
+def run_chosen(
+    config: GPUConfig, program: Program, launch: Launch, chosen: Sequence[int], limit: int, cycles: int
+) -> tuple[LaunchRecord, DeviceMemory]:
+    """The chosen blocks alone, traced with all addresses up to `limit` issues, for `cycles` at most."""
+    machine = load_config(config, {"sm.count": len(chosen), **_SMALL})
+    options = TraceOptions(sms=(), blocks=chosen, limit=limit)
+    return _run(machine, program, launch, options, cycles, tuple(chosen))
+
+
+def run_whole(
+    config: GPUConfig, program: Program, launch: Launch, traced: Sequence[int], limit: int, cycles: int, footprint: int
+) -> tuple[LaunchRecord, DeviceMemory]:
+    """The whole launch, traced in part, on a machine whose L2 has room for `footprint` bytes several times over and
+    fetches single sectors, so that what it gets from memory is what the launch reads without having written it."""
+    l2 = config.l2
+    step = l2.slices * l2.ways * l2.line_bytes
+    machine = load_config(
+        config,
+        {
+            "l2.partitions": 1,
+            "l2.fetch_bytes": 32,
+            "l2.bytes": max(-(-4 * footprint // step), 8) * step,
+            "l2.dirty_before_bytes": 0,
+            "l2.gpc_partitions": [0],
+        },
+    )
+    return _run(machine, program, launch, TraceOptions(sms=(), blocks=traced, limit=limit), cycles, None)
+
+
+def _run(
+    config: GPUConfig,
+    program: Program,
+    launch: Launch,
+    options: TraceOptions | None,
+    cycles: int,
+    blocks: tuple[int, ...] | None,
+) -> tuple[LaunchRecord, DeviceMemory]:
+    memory = DeviceMemory(config.dram.capacity_bytes)
+    chosen = LaunchOptions(max_cycles=cycles, trace=options, blocks=blocks)
+    with GpuSession(config, memory) as session:
+        record = session_run(session, program, launch, chosen, copy_back=False).submit().wait()
+    if record.trace is not None:
+        _count_constants(record.trace)
+    return record, memory
+
+
+def _count_constants(trace: Trace) -> None:
+    """Gives accesses to constants a number of `lines`: distinct addresses, which are served one after the other."""
+    rows = np.flatnonzero((trace.issues["space"] == SPACES.index("constant")) & (trace.issues["access"] >= 0))
+    lanes = np.sort(trace.addresses[trace.issues["access"][rows]], axis=1)
+    new = np.diff(lanes, axis=1, prepend=-1) != 0
+    trace.issues["lines"][rows] = (new & (lanes >= 0)).sum(axis=1)
+
 
 #: Grids of no more blocks are run as a whole; those of no more warps are also traced as a whole, as far as so many
 #: issues.
@@ -39,14 +111,14 @@ _FEW_PER_AXIS = {1: 8, 2: 4, 3: 3}
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """What a launch does.
+    """A launch, as the bound sees it.
 
     launch: without its arguments. blocks, warps: of the grid, of a block.
     counts: blocks of each kind, int64 [kinds]; amounts: what one of them asks of the machine, float64
     [kinds, work.AMOUNTS]. total: the same of the whole grid.
     footprint: memory that the grid touches. hot: requests of atomics to the line that gets most of
     them, and sectors in these.
-    paths: what the warps of some blocks do one after the other, with the number of the kind they belong to.
+    path: issues of the warps of one block, which is of the kind `walked`; None if no trace tells.
     uniform: whether blocks of a kind do the same; else `counts` has one kind, the mean. sampled: blocks that were run.
     needs: what the numbers depend on, {dotted key of the configuration: value}.
     """
@@ -60,7 +132,8 @@ class Profile:
     amounts: np.ndarray
     footprint: Footprint
     hot: tuple[float, float]
-    paths: tuple[tuple[int, Path], ...]
+    path: Path | None
+    walked: int
     uniform: bool
     sampled: int
     cooperative: bool
@@ -87,8 +160,8 @@ class _Kind:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a profile may cost: issues that are traced, cycles of a run, and whether a whole launch may be run that has
-    more than a few blocks."""
+    """Limits of a profile's cost: issues that are traced, cycles of a run, and whether a whole launch may
+    be run that has more than a few blocks."""
 
     issues: int = 1_000_000
     cycles: int = DEFAULT_MAX_CYCLES
@@ -124,7 +197,7 @@ def make_profile(program: Program, launch: Launch, config: GPUConfig, effort: Ef
 
 
 def needs_of(config: GPUConfig) -> dict[str, Any]:
-    """What of a configuration changes the numbers of a profile."""
+    """The values of a configuration that change the numbers of a profile."""
     return {
         "gpu.arch": config.gpu.arch,
         "shared.banks": config.shared.banks,
@@ -182,8 +255,7 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort
     footprint, touched = footprint_of(trace, regions, memory, code)
     if touched.irregular and issues < _FEW_ISSUES:
         raise NotSampled("its blocks touch memory in no regular way", issues)
-    order = sorted(range(len(kinds)), key=lambda k: -kinds[k].blocks)
-    chosen = dict.fromkeys([order[0], max(order, key=lambda k: len(regions[k].samples[0]))])
+    most = max(range(len(kinds)), key=lambda k: kinds[k].blocks)
     return Profile(
         kernel=program.name,
         program=program,
@@ -194,7 +266,8 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort
         amounts=np.array(amounts),
         footprint=footprint,
         hot=hot_requests(trace, regions, memory, Kinds(code)),
-        paths=tuple((k, path_of(trace, regions[k].samples[0], touched, code)) for k in chosen),
+        path=path_of(trace, regions[most].samples[0], touched, code),
+        walked=most,
         uniform=True,
         sampled=len(places),
         cooperative=False,
@@ -224,7 +297,8 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
         amounts=amounts,
         footprint=nothing,
         hot=(0.0, 0.0),
-        paths=(),
+        path=None,
+        walked=0,
         uniform=False,
         sampled=launch.blocks,
         cooperative=is_cooperative(program),
@@ -243,7 +317,8 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
         known,
         footprint=footprint.measured(record),
         hot=hot_requests(trace, regions, memory, Kinds(code)),
-        paths=((longest if complete else 0, path_of(trace, blocks[longest], touched, code)),),
+        path=path_of(trace, blocks[longest], touched, code),
+        walked=longest if complete else 0,
     )
     if not complete:
         return known
@@ -273,9 +348,54 @@ def _split(trace: Trace, blocks: Sequence[int]) -> list[np.ndarray]:
 
 
 def _same_course(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether the warps of two blocks execute the same instructions with the same lanes."""
+    """True if the warps of two blocks execute the same instructions with the same lanes."""
     warp = a["warp"][0] if len(a) else 0
     other = b["warp"][0] if len(b) else 0
     return len(a) == len(b) and all(
         np.array_equal(a[name], b[name]) for name in ("pc", "active", "executed")
     ) and np.array_equal(a["warp"] - warp, b["warp"] - other)
+
+
+_MOST_PROFILES = 64
+_known: OrderedDict[Hashable, Profile] = OrderedDict()
+
+
+def profile_of(
+    target: Any, config: GPUConfig, key: Hashable | None = None, effort: Effort | None = None
+) -> Profile:
+    """The target's profile, made if it is not known; see `gpusim.bound.profile`, and `make_profile` for the effort."""
+    needs = tuple(needs_of(config).items())
+    name = ("key", key, needs)
+    if key is not None and name in _known:
+        _known.move_to_end(name)
+        return _known[name]
+    target = target() if callable(target) else target
+    launch: Launch = getattr(target, "launch", target)
+    program = program_of(launch, config.gpu.arch)
+    content = _digest(program.sha256, _contents(launch), needs)
+    found = _known.get(content) or make_profile(program, launch, config, effort)
+    _keep(content, found)
+    if key is not None:
+        _keep(name, found)
+    return found
+
+
+def _keep(name: Hashable, profile: Profile) -> None:
+    _known[name] = profile
+    _known.move_to_end(name)
+    while len(_known) > _MOST_PROFILES:
+        _known.popitem(last=False)
+
+
+def _contents(launch: Launch) -> list[Any]:
+    """Shape and contents of arguments, by which a launch is known from others."""
+    parts: list[Any] = [launch.grid, launch.block, launch.shared_bytes, str(launch.signature)]
+    for value in launch.args:
+        array = np.asarray(value)
+        content = hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).hexdigest()
+        parts.append((str(array.dtype), array.shape, array.strides, content))
+    return parts
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()

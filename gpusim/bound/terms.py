@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.bound.profile import Profile, needs_of
-from gpusim.bound.walk import T_FETCH, T_MEMORY, instruction_table, is_bsync, least_times, times_of
+from gpusim.bound.walk import Times, instruction_table, least_times
 from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig
 from gpusim.engine.dispatcher import FRACTION
@@ -55,9 +55,9 @@ def bound(profile: Profile, config: GPUConfig) -> Bound:
             f"a cooperative launch of {profile.blocks:,} blocks, of which the GPU holds {slots:,} at once",
             kernel=profile.kernel,
         )
-    times = times_of(config, profile.blocks)
+    times = Times.of(config, profile.blocks)
     terms = {**_launch(profile, config), **_latency(profile, config, slots, times)}
-    terms |= _in_sm(profile, config, int(times[T_FETCH])) | _beyond(profile, config, times)
+    terms |= _in_sm(profile, config, times.fetch) | _beyond(profile, config, times)
     by = max(terms, key=lambda name: terms[name])
     cycles = int(terms[by])
     return Bound(
@@ -72,7 +72,7 @@ def bound(profile: Profile, config: GPUConfig) -> Bound:
 
 
 def busiest(profile: Profile, values: np.ndarray, places: int) -> np.ndarray:
-    """What the busiest of `places` SMs gets at least of some amounts, float64 [amounts], `values` being what a block of
+    """Least share of the busiest of `places` SMs in some amounts, float64 [amounts], `values` being what a block of
     each kind asks for, [amounts, kinds].
 
     Those that have blocks get their share on average. And of any n blocks that each ask for v or more some SM gets
@@ -121,42 +121,35 @@ def _launch(profile: Profile, config: GPUConfig) -> dict[str, float]:
     }
 
 
-def _latency(profile: Profile, config: GPUConfig, slots: int, times: np.ndarray) -> dict[str, float]:
+def _latency(profile: Profile, config: GPUConfig, slots: int, times: Times) -> dict[str, float]:
     """A block takes as long as its longest chain, and in some place as many follow each other as the grid has waves."""
+    if profile.path is None:
+        return {}
+    (cold, reply), (warm, _) = _walked(profile, config, times)
     launch = config.launch
-    between = launch.refill_cycles + launch.block_launch_cycles
-    longest = 0.0
-    for number, (kind, _) in enumerate(profile.paths):
-        (cold, reply), (warm, _) = _walked(profile, config, times, number)
-        count = int(profile.counts[kind]) if profile.uniform else 1
-        waves = -(-count // slots)
-        # A block that comes after others finds less to wait for; but these have taken their time as well.
-        first = cold if count == profile.blocks or waves == 1 == -(-profile.blocks // slots) else warm
-        longest = max(longest, _start(config) + max(first + (waves - 1) * (between + warm), reply if waves == 1 else 0))
-    return {"latency": longest}
+    count = int(profile.counts[profile.walked]) if profile.uniform else 1
+    waves = -(-count // slots)
+    # A block that comes after others finds less to wait for; but these have taken their time as well.
+    first = cold if count == profile.blocks or waves == 1 == -(-profile.blocks // slots) else warm
+    all_waves = first + (waves - 1) * (launch.refill_cycles + launch.block_launch_cycles + warm)
+    return {"latency": _start(config) + max(all_waves, reply if waves == 1 else 0)}
 
 
-def _walked(
-    profile: Profile, config: GPUConfig, times: np.ndarray, number: int
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Least times of a path, as one of the first blocks and as a later one."""
-    memo = profile.memo
-    parts = (config.pipes, config.issue, config.memory_instruction, config.shared, config.constant, config.icache)
-    table_key = ("table", *parts)
-    if table_key not in memo:
-        code = lowered_once(profile.program, config).code
-        memo[table_key] = instruction_table(code, config), is_bsync(code)
-    table, bsync = memo[table_key]
-    key = ("walk", number, *parts, times.tobytes())
-    if key not in memo:
-        path = profile.paths[number][1]
-        memo[key] = tuple(least_times(path, table, bsync, times, cold) for cold in (True, False))
-    found: tuple[tuple[int, int], tuple[int, int]] = memo[key]
+def _walked(profile: Profile, config: GPUConfig, times: Times) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Least times of the path, as one of the first blocks and as a later one."""
+    parts = (config.pipes, config.issue, config.memory_instruction, config.shared, config.constant)
+    key = ("walk", *parts, times)
+    if key not in profile.memo:
+        path = profile.path
+        assert path is not None
+        table = instruction_table(lowered_once(profile.program, config).code, config, times)
+        profile.memo[key] = tuple(least_times(path, table, times, cold) for cold in (True, False))
+    found: tuple[tuple[int, int], tuple[int, int]] = profile.memo[key]
     return found
 
 
 def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
-    """What the units of the busiest SM take for its share of the work."""
+    """Times that the units of the busiest SM take for its share of the work."""
     sms, parts = config.sm.count, config.sm.sub_partitions
     amounts = profile.amounts
     start = _start(config) + fetch
@@ -194,8 +187,8 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
     }
 
 
-def _beyond(profile: Profile, config: GPUConfig, times: np.ndarray) -> dict[str, float]:
-    """What crossbar, L2 and memory take for the sectors that have to pass them."""
+def _beyond(profile: Profile, config: GPUConfig, times: Times) -> dict[str, float]:
+    """Times that crossbar, L2 and memory take for the sectors that have to pass them."""
     l2, crossbar = config.l2, config.crossbar
     total = profile.total
     fetched = profile.footprint.fetched[32]
@@ -211,7 +204,7 @@ def _beyond(profile: Profile, config: GPUConfig, times: np.ndarray) -> dict[str,
         total[Amount.ATOMIC_SECTORS] * sector_cycles,
     )
     updates += total[Amount.PARTIAL_SECTORS] * l2.partial_write_cycles
-    start = _start(config) + int(times[T_FETCH])
+    start = _start(config) + times.fetch
     reply_rate = min(
         ports * crossbar.port_reply_bytes_per_cycle,
         config.sm.count * max(crossbar.sm_reply_bytes_per_cycle, crossbar.sm_past_l1_bytes_per_cycle),
@@ -225,7 +218,7 @@ def _beyond(profile: Profile, config: GPUConfig, times: np.ndarray) -> dict[str,
     }
     # The last of a queue waits for all before it, not for itself.
     terms = {name: start + cycles - 32 if cycles > 32 else 0.0 for name, cycles in amounts.items()}
-    return terms | {"DRAM": _dram(profile, config, start, int(times[T_MEMORY]))}
+    return terms | {"DRAM": _dram(profile, config, start, times.memory)}
 
 
 def _dram(profile: Profile, config: GPUConfig, start: int, latency: int) -> float:

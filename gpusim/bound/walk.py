@@ -1,8 +1,10 @@
 """The least time that a block's course takes: latencies, with no other block in the way.
 
-`walk` goes along each of its warps with the latencies of a configuration: stall counts, scoreboards, branches and
-barriers as the engine has them, every queue empty. Loads take as long as a hit in L1, unless their data is further
-away.
+`path_of` takes down what the warps of a block issue, and how far away the data of each load is at least. `least_times`
+goes along each warp with the latencies of a machine, which are the engine's own (`result_latency`, and parameters by
+the names that it uses): stall counts, scoreboards, branches and barriers, every queue empty. Not part of it, since no
+bundled program's bound gains a thirtieth: releases of source registers, groups of asynchronous copies, further
+wavefronts of an access, and code behind the first line.
 """
 
 from __future__ import annotations
@@ -11,189 +13,209 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusim.bound.path import IN_L2, IN_MEMORY, LATER, Path
+from gpusim.bound.footprint import Accesses, Touched
 from gpusim.bound.work import Kinds
 from gpusim.config import GPUConfig
-from gpusim.engine.parameters import unit_timing
+from gpusim.engine.parameters import machine_parameters
+from gpusim.engine.sm.execute import result_latency
 from gpusim.engine.sm.fence import TOGETHER
+from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
+from gpusim.tracing.trace import Trace
 from isa import microops as M
-from isa.instruction import INSTRUCTION_BYTES
 
-# What an instruction is to the walk.
-PLAIN, LOAD, SHARED, COPY, CLOSE, WAIT, BARRIER, STORE, STRONG, ATOMIC, INDEXED = range(11)
-# Columns of the table of instructions.
-STALL, WAITS, RESULT, SOURCES, KIND, LATENCY, RELEASE, TAKEN, GROUPS, LINE, CONSTANT, COLUMNS = range(12)
-# Times of the walk that come from the configuration.
-(
-    T_L1,
-    T_L2,
-    T_MEMORY,
-    T_ATOMIC,
-    T_TO_L2,
-    T_DRAIN,
-    T_EXIT,
-    T_BARRIER,
-    T_ARRIVAL,
-    T_FETCH,
-    T_FETCH_AHEAD,
-    T_NEXT_LINE,
-    T_AHEAD,
-    T_CONSTANT,
-    T_ENTRY,
-    T_ADDRESS,
-    T_FIELDS,
-) = range(17)
-# Of a warp: its open group of copies ends; groups closed; the way of instructions asked for ahead is free; its line.
-W_OPEN, W_COUNT, W_AHEAD, W_BEFORE, W_DONE = range(5)
-_MOST_GROUPS = 32
+#: Issues of a block that are walked along; of a longer one only the longest warp is, as far as that goes.
+_MOST = 100_000
+#: Distance of data at least; that of later blocks stands times LATER.
+NEAR, IN_L2, IN_MEMORY = range(3)
+LATER = 4
+# Kinds of instructions to the walk, and the columns of its table of them.
+PLAIN, LOAD, STORE, BARRIER = range(4)
+STALL, WAITS, RESULT, KIND, LATENCY, TAKEN, CONSTANT, COLUMNS = range(8)
 _NEVER = np.int64(1) << 60
 
 
-def instruction_table(code: np.ndarray, config: GPUConfig) -> np.ndarray:
-    """What the walk knows of each instruction, int64 [instructions, COLUMNS]."""
-    memory, issue = config.memory_instruction, config.issue
-    kinds = Kinds(code)
-    operation, classes, unit = code[:, M.COL_OP], code[:, M.COL_CLASS], code[:, M.COL_UNIT]
+class Path(NamedTuple):
+    """Issues of the warps of a block, one warp after the other.
+
+    pc: int32 [issues]; bounds: int64 [warps + 1], places at which each warp's begin and end; level: int8 [issues], of a
+    load from global memory the distance of its data: NEAR, in L2 or in MEMORY, for the first blocks and, times LATER,
+    for later ones. joined: True if all warps meet at every barrier.
+    """
+
+    pc: np.ndarray
+    bounds: np.ndarray
+    level: np.ndarray
+    joined: bool
+
+
+class Times(NamedTuple):
+    """Least times in cycles: until the first instruction is there and a constant, of a load by the distance of its
+    data, of an atomic, from a store to L2 and to its warp's end, of that end, and of barriers."""
+
+    fetch: int
+    constant: int
+    l1: int
+    l2: int
+    memory: int
+    atomic: int
+    to_l2: int
+    drain: int
+    end: int
+    barrier: int
+    arrival: int
+
+    @classmethod
+    def of(cls, config: GPUConfig, blocks: int) -> Times:
+        """On a machine, for a grid of so many blocks."""
+        l1, l2, issue = config.l1.latency_cycles, config.l2, config.issue
+        shortest = l2.latency_near_cycles - (l2.latency_spread_cycles + 1) // 2
+        queue = round(config.constant.miss_interval_cycles * min(blocks, config.sm.count) / config.sm.gpcs)
+        extra = l2.atomic_latency_cycles - l2.latency_near_cycles - l2.mean_fabric_latency_cycles
+        return cls(
+            fetch=config.icache.l2_latency_cycles + 3 * queue // 2,
+            constant=config.constant.l15_latency_cycles,
+            l1=l1,
+            l2=shortest - 1,
+            memory=shortest + int(config.dram_miss_cycles) - config.dram.row_activate_cycles - 1,
+            atomic=l2.latency_near_cycles + max(int(extra), 0) - 1,
+            to_l2=shortest - l1 + l1 // 2 + 1,
+            drain=config.memory_instruction.store_drain_cycles + 2,
+            end=issue.exit_cycles + config.launch.drain_cycles,
+            barrier=issue.bar_base_cycles,
+            arrival=issue.bar_per_warp_cycles,
+        )
+
+
+def path_of(trace: Trace, issues: np.ndarray, touched: Touched, code: np.ndarray) -> Path:
+    """The path of a block by its issues, sorted by warp."""
+    level = _levels(trace, issues, touched, code)
+    first = np.flatnonzero(np.diff(issues["warp"], prepend=-1))
+    bounds = np.append(first, len(issues))
+    barrier = (code[:, M.COL_CLASS] == M.CLS_BARRIER) & (code[:, M.COL_OP] == M.OP_BAR)
+    meets = barrier & (code[:, M.COL_AUX0] != M.BAR_ARRIVE) & (code[:, M.COL_AUX2] == 0)
+    count = np.add.reduceat(barrier[issues["pc"]].astype(np.int64), bounds[:-1]) if len(first) else np.zeros(0)
+    joined = bool((count == count[:1]).all() and (meets | ~barrier)[issues["pc"]].all())
+    if len(issues) > _MOST and len(first):
+        longest = int(np.argmax(np.diff(bounds)))
+        keep = slice(int(bounds[longest]), int(min(bounds[longest + 1], bounds[longest] + _MOST)))
+        issues, level, joined = issues[keep], level[keep], False
+        bounds = np.array([0, len(issues)])
+    return Path(issues["pc"].astype(np.int32), bounds.astype(np.int64), level, joined)
+
+
+def _levels(trace: Trace, issues: np.ndarray, touched: Touched, code: np.ndarray) -> np.ndarray:
+    """int8 [issues]: `Path.level`."""
+    level = np.zeros(len(issues), np.int8)
+    accesses = Accesses.of(trace, issues)
+    reads = ~Kinds(code).stores[accesses.pc]
+    if not touched.complete:
+        # Nobody has touched anything before the first access of a warp.
+        level[accesses.issue[(accesses.turn == 0) & reads]] = IN_MEMORY
+        return level
+    active = (accesses.addresses >= 0) & reads[:, None]
+    at = np.clip((accesses.addresses >> 5) - touched.first, 0, len(touched.read) - 1)
+    turn = accesses.turn[:, None]
+    new = active & touched.read[at] & (touched.turn[at] >= turn)
+    new &= ~(touched.written[at] | touched.maybe_written[at])
+    alone = new & (touched.sharers[at] <= 1)
+    # Whatever a miss fetches together with others, a line at most, has to be new.
+    new_line, line_alone = new.copy(), alone.copy()
+    for k in range(4):
+        other = np.minimum(at // 4 * 4 + k, len(touched.read) - 1)
+        new_line &= touched.turn[other] >= turn
+        line_alone &= touched.sharers[other] <= 1
+    first = new.any(axis=1) * IN_L2 + new_line.any(axis=1) * (IN_MEMORY - IN_L2)
+    later = alone.any(axis=1) * IN_L2 + (line_alone & new_line).any(axis=1) * (IN_MEMORY - IN_L2)
+    level[accesses.issue] = first + LATER * later
+    return level
+
+
+def instruction_table(code: np.ndarray, config: GPUConfig, times: Times) -> np.ndarray:
+    """int64 [instructions, COLUMNS]: each instruction of a lowered program, as the walk needs it."""
+    par, kinds = machine_parameters(config), Kinds(code)
+    operation, classes, space = code[:, M.COL_OP], code[:, M.COL_CLASS], code[:, M.COL_AUX0]
+    control = classes == M.CLS_CONTROL
     table = np.zeros((len(code), COLUMNS), np.int64)
     table[:, STALL] = np.maximum(code[:, M.COL_STALL], 1)
     table[:, WAITS] = code[:, M.COL_WAIT]
     table[:, RESULT] = code[:, M.COL_WBAR]
-    table[:, SOURCES] = code[:, M.COL_RBAR]
-    table[:, LINE] = np.arange(len(code)) // (config.icache.line_bytes // INSTRUCTION_BYTES)
     operand = code[:, M.COL_CONST].astype(np.int64)
     fixed = (operand >= 0) & (code[:, M.COL_VARIABLE] == 0)
     table[fixed, CONSTANT] = np.unique(operand[fixed] // config.constant.line_bytes, return_inverse=True)[1]
     table[~fixed, CONSTANT] = -1
 
-    variable = (code[:, M.COL_VARIABLE] != 0) & (classes != M.CLS_MEMORY)
-    _, latency = unit_timing(config)
-    table[variable, LATENCY] = latency[unit[variable]]
-    table[variable, RELEASE] = memory.load_source_release_cycles
-    cross = variable & (classes == M.CLS_CROSS)
-    table[cross, LATENCY] = memory.vote_latency_cycles
-    table[cross & np.isin(operation, (M.OP_MATCH_ANY, M.OP_MATCH_ALL)), LATENCY] = memory.match_latency_cycles
-    table[cross & (operation == M.OP_REDUX), LATENCY] = memory.redux_latency_cycles
-    table[variable & (operand >= 0), LATENCY] = config.constant.load_latency_cycles
-    table[kinds.special, LATENCY] = memory.s2r_latency_cycles
-    table[kinds.shuffle, LATENCY] = memory.shuffle_latency_cycles
-
-    shared = kinds.access & (code[:, M.COL_AUX0] == M.SPACE_SHARED) & (operation < M.OP_LDGSTS)
-    table[shared, KIND] = SHARED
-    table[shared & (operation == M.OP_LOAD), LATENCY] = config.shared.latency_cycles
-    table[shared & (operation == M.OP_ATOM), LATENCY] = config.shared.atomic_latency_cycles
-    table[shared & (operation == M.OP_LOAD), RELEASE] = memory.shared_load_source_release_cycles
-    table[shared & (operation != M.OP_LOAD), RELEASE] = memory.shared_store_source_release_cycles
-    table[kinds.constant, LATENCY] = config.constant.load_latency_cycles
-    for kind, rows in (
-        (INDEXED, kinds.constant),
-        (LOAD, kinds.plain_loads & ~kinds.copies),
-        (STORE, kinds.writes),
-        (STRONG, kinds.strict & ~kinds.atomics),
-        (ATOMIC, kinds.returns),
-        (COPY, kinds.copies),
-    ):
-        # What a generic access means is known only when it executes.
-        table[rows, KIND] = kind
-    generic = kinds.access & (code[:, M.COL_AUX0] == M.SPACE_GENERIC)
-    local = kinds.access & (code[:, M.COL_AUX0] == M.SPACE_LOCAL)
-    table[(generic & ~kinds.plain_loads & ~kinds.writes) | (local & ~kinds.plain_loads), KIND] = PLAIN
-    table[(classes == M.CLS_CONTROL) & (operation == M.OP_LDGDEPBAR), KIND] = CLOSE
-    waits = (classes == M.CLS_CONTROL) & (operation == M.OP_DEPBAR)
-    table[waits, KIND] = WAIT
-    table[waits, RESULT] = 7
-    table[waits, GROUPS] = code[waits, M.COL_AUX1]
-    table[waits, LATENCY] = code[waits, M.COL_AUX0]
-    barrier = (classes == M.CLS_BARRIER) & (operation == M.OP_BAR) & (code[:, M.COL_AUX0] != M.BAR_ARRIVE)
+    result_latencies(code, par, table[:, LATENCY])
+    table[control & (operation == M.OP_LDGDEPBAR), LATENCY] = 1  # if nothing is being copied
+    shared = kinds.access & (space == M.SPACE_SHARED)
+    table[shared & (operation == M.OP_LOAD), LATENCY] = par[L.P_SHARED_LATENCY]
+    table[shared & (operation == M.OP_ATOM), LATENCY] = par[L.P_SHARED_ATOMIC_LATENCY]
+    table[kinds.constant, LATENCY] = par[L.P_ENTRY] + par[L.P_CONST_LATENCY]
+    table[kinds.plain_loads & ~kinds.copies, KIND] = LOAD
+    table[kinds.writes, KIND] = STORE
+    # The space of a generic access is known only when it executes.
+    outside = ~np.isin(space, (M.SPACE_GENERIC, M.SPACE_LOCAL))
+    table[kinds.strict & ~kinds.atomics & outside, LATENCY] = times.l2
+    table[kinds.returns & outside, LATENCY] = times.atomic
+    table[kinds.writes & (space == M.SPACE_LOCAL), KIND] = PLAIN
+    barrier = (classes == M.CLS_BARRIER) & (operation == M.OP_BAR) & (space != M.BAR_ARRIVE)
     table[barrier, KIND] = BARRIER
 
     # Cycles until the next instruction, if that is another than the one behind it.
-    control = classes == M.CLS_CONTROL
-    table[:, TAKEN] = issue.branch_latency_cycles
-    indirect = np.isin(operation, (M.OP_RET, M.OP_BRX, M.OP_JMX)) & control
-    table[indirect, TAKEN] = issue.indirect_branch_latency_cycles
-    table[control & (operation == M.OP_BSYNC), TAKEN] = issue.bsync_latency_cycles
+    table[:, TAKEN] = par[L.P_BRANCH_LATENCY]
+    table[control & np.isin(operation, (M.OP_RET, M.OP_BRX, M.OP_JMX)), TAKEN] = par[L.P_INDIRECT_LATENCY]
+    meets = control & (operation == M.OP_BSYNC)  # whose latency counts whoever goes on
+    table[meets, STALL] = np.maximum(table[meets, STALL], par[L.P_MEET_LATENCY])
     fence = control & (operation == M.OP_MEMBAR)
-    wide = fence & (code[:, M.COL_AUX0] >= M.SCOPE_GPU)
-    table[fence, STALL] = np.maximum(table[fence, STALL], memory.fence_cta_latency_cycles)
+    wide = fence & (space >= M.SCOPE_GPU)
+    table[fence, STALL] = np.maximum(table[fence, STALL], par[L.P_MEMBAR_CTA_LATENCY])
     # The warp may come to a fence that is under way.
-    table[wide, STALL] = np.maximum(table[wide, STALL], memory.fence_gpu_latency_cycles - TOGETHER)
+    table[wide, STALL] = np.maximum(table[wide, STALL], par[L.P_MEMBAR_LATENCY] - TOGETHER)
     return table
 
 
-def is_bsync(code: np.ndarray) -> np.ndarray:
-    """int64 [instructions]: 1 for BSYNC, whose own latency counts whoever goes on."""
-    return ((code[:, M.COL_CLASS] == M.CLS_CONTROL) & (code[:, M.COL_OP] == M.OP_BSYNC)).astype(np.int64)
-
-
-def times_of(config: GPUConfig, blocks: int) -> np.ndarray:
-    """Least times of memory, fetch and barriers, int64 [T_FIELDS]."""
-    l1, l2, icache = config.l1.latency_cycles, config.l2, config.icache
-    times = np.zeros(T_FIELDS, np.int64)
-    shortest = l2.latency_near_cycles - (l2.latency_spread_cycles + 1) // 2
-    queue = round(config.constant.miss_interval_cycles * min(blocks, config.sm.count) / config.sm.gpcs)
-    times[T_L1] = l1
-    times[T_L2] = shortest - 1
-    times[T_MEMORY] = shortest + int(config.dram_miss_cycles) - config.dram.row_activate_cycles - 1
-    extra = l2.atomic_latency_cycles - l2.latency_near_cycles - l2.mean_fabric_latency_cycles
-    times[T_ATOMIC] = l2.latency_near_cycles + max(int(extra), 0) - 1
-    times[T_TO_L2] = shortest - l1 + l1 // 2 + 1
-    times[T_DRAIN] = config.memory_instruction.store_drain_cycles + 2
-    times[T_ENTRY] = config.memory_instruction.entry_cycles
-    times[T_ADDRESS] = config.constant.address_cycles
-    times[T_EXIT] = config.issue.exit_cycles + config.launch.drain_cycles
-    times[T_BARRIER] = config.issue.bar_base_cycles
-    times[T_ARRIVAL] = config.issue.bar_per_warp_cycles
-    times[T_FETCH] = icache.l2_latency_cycles + 3 * queue // 2
-    times[T_FETCH_AHEAD] = icache.l2_latency_cycles
-    times[T_NEXT_LINE] = icache.l15_line_cycles
-    times[T_AHEAD] = icache.prefetch_lines
-    times[T_CONSTANT] = config.constant.l15_latency_cycles
-    return times
-
-
-def least_times(path: Path, table: np.ndarray, bsync: np.ndarray, times: np.ndarray, cold: bool) -> tuple[int, int]:
-    """Cycles from the start of a block until it has ended, and until its last store is acknowledged."""
-    count = len(path.bounds) - 1
-    if count <= 0:
-        return 0, 0
-    lines, constants = int(table[:, LINE].max()) + 1, int(table[:, CONSTANT].max()) + 1
-    fetched, known = np.full(lines, _NEVER), np.full(max(constants, 1), _NEVER)
-    for _ in range(2 if cold else 1):  # the second time all warps know what any of them has asked for
-        warps = Warps(
-            path.bounds[:-1].copy(),
-            np.zeros(count, np.int64),
-            np.zeros((count, 8), np.int64),
-            np.zeros((count, _MOST_GROUPS), np.int64),
-            np.tile(np.array([0, 0, 0, -1, 0], np.int64), (count, 1)),
-            fetched,
-            known,
-            np.zeros(2, np.int64),
-        )
-        walk(path, table, bsync, times, cold, warps)
-    return int(warps.found[0]), int(warps.found[1])
+@compiled
+def result_latencies(code: np.ndarray, par: np.ndarray, found: np.ndarray) -> None:
+    """Put the latencies of all instructions of variable latency but accesses to memory."""
+    for i in range(code.shape[0]):
+        if code[i, M.COL_VARIABLE] != 0 and code[i, M.COL_CLASS] != M.CLS_MEMORY:
+            found[i] = result_latency(code, par, i)
 
 
 class Warps(NamedTuple):
-    """Where the warps of a block are on their ways, int64 [warps, ...] each but `fetched`, `known` and `found`.
+    """Places of the warps of a block on their ways, int64 [warps, ...] each but `known` and `found`.
 
-    at: the next of its issues; now: cycle of the last one; release: when each scoreboard is free, and which one counts
-    groups of copies; groups: ends of those under way; state: the W_*; fetched, known: when each line of code and of
-    constants is there, by the first warp that asks for it. found: ends of the block, and of its last store.
+    at: the next of its issues; now: cycle of the last one; release: cycles at which its scoreboards are free; done: 1
+    if it has ended. known: cycle at which each line of constants is there. found: ends of the block, and of its last
+    store.
     """
 
     at: np.ndarray
     now: np.ndarray
     release: np.ndarray
-    groups: np.ndarray
-    state: np.ndarray
-    fetched: np.ndarray
+    done: np.ndarray
     known: np.ndarray
     found: np.ndarray
 
 
+def least_times(path: Path, table: np.ndarray, times: Times, cold: bool) -> tuple[int, int]:
+    """Cycles from the start of a block until it has ended, and until its last store is acknowledged. cold: for one of
+    the first blocks."""
+    count = len(path.bounds) - 1
+    if count <= 0:
+        return 0, 0
+    known = np.full(max(int(table[:, CONSTANT].max()) + 1, 1), _NEVER)
+    for _ in range(2 if cold else 1):  # the second time all warps know what any of them has asked for
+        now, done = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        warps = Warps(
+            path.bounds[:-1].copy(), now, np.zeros((count, 6), np.int64), done, known, np.zeros(2, np.int64)
+        )
+        walk(path, table, times, cold, warps)
+    return int(warps.found[0]), int(warps.found[1])
+
+
 @compiled
-def walk(path: Path, table: np.ndarray, bsync: np.ndarray, times: np.ndarray, cold: bool, warps: Warps) -> None:
+def walk(path: Path, table: np.ndarray, times: Times, cold: bool, warps: Warps) -> None:
     """Goes along all warps of a block, together from barrier to barrier if they meet there."""
     left = warps.now.size
     while left > 0:
@@ -201,21 +223,19 @@ def walk(path: Path, table: np.ndarray, bsync: np.ndarray, times: np.ndarray, co
         latest = np.int64(0)
         earliest = np.int64(1) << 60
         for w in range(warps.now.size):
-            if to_barrier(path, table, bsync, times, cold, warps, w):
+            if to_barrier(path, table, times, cold, warps, w):
                 left += 1
                 latest = max(latest, warps.now[w])
                 earliest = min(earliest, warps.now[w])
-            elif warps.state[w, W_DONE] == 0:
-                warps.state[w, W_DONE] = 1
-                warps.found[0] = max(warps.found[0], warps.now[w] + times[T_EXIT])
+            elif warps.done[w] == 0:
+                warps.done[w] = 1
+                warps.found[0] = max(warps.found[0], warps.now[w] + times.end)
         if left > 0:
-            warps.now[:] = max(latest, earliest + (warps.now.size - 1) * times[T_ARRIVAL]) + times[T_BARRIER]
+            warps.now[:] = max(latest, earliest + (warps.now.size - 1) * times.arrival) + times.barrier
 
 
 @compiled
-def to_barrier(
-    path: Path, table: np.ndarray, bsync: np.ndarray, times: np.ndarray, cold: bool, warps: Warps, w: int
-) -> bool:
+def to_barrier(path: Path, table: np.ndarray, times: Times, cold: bool, warps: Warps, w: int) -> bool:
     """Goes along a warp up to the next barrier where all meet; False if it has ended before."""
     release = warps.release[w]
     t = warps.now[w]
@@ -227,116 +247,32 @@ def to_barrier(
         previous = t
         if k > path.bounds[w]:
             before = path.pc[k - 1]
-            gap = table[before, STALL]
-            if i != before + 1 or bsync[before] != 0:
-                gap = max(gap, table[before, TAKEN])
             if table[before, KIND] != BARRIER:
-                t += gap
-        if cold:
-            t = max(t, fetch(row, times, warps, w, previous))
-        t = max(t, waited_for(row, warps, w))
-        far = path.level[k] % LATER if cold else path.level[k] // LATER
-        there = result_time(row, times, warps, w, t, far, path.turns[k])
-        result = row[RESULT]
-        if result < 6 and row[KIND] != CLOSE:
-            release[result] = max(release[result], there)
-        if row[SOURCES] < 6:
-            release[row[SOURCES]] = max(release[row[SOURCES]], t + row[RELEASE])
+                t += max(table[before, STALL], table[before, TAKEN] if i != before + 1 else 0)
+        elif cold:
+            t = max(t, times.fetch)
+        constant = row[CONSTANT]
+        if cold and constant >= 0:
+            warps.known[constant] = min(warps.known[constant], previous + times.constant)
+            t = max(t, warps.known[constant])
+        for s in range(6):
+            if (row[WAITS] >> s) & 1:
+                t = max(t, release[s])
+        latency = row[LATENCY]
+        if row[KIND] == LOAD:
+            far = path.level[k] % LATER if cold else path.level[k] // LATER
+            latency = times.memory if far == IN_MEMORY else times.l2 if far == IN_L2 else times.l1
+        elif row[KIND] == STORE:
+            warps.found[0] = max(warps.found[0], t + times.drain)
+            warps.found[1] = max(warps.found[1], t + times.to_l2)
+        if latency > 0 and row[RESULT] < 6:
+            release[row[RESULT]] = max(release[row[RESULT]], t + latency)
         k += 1
         if row[KIND] == BARRIER:
             if path.joined:
                 arrived = True
             else:
-                t += times[T_BARRIER]
+                t += times.barrier
     warps.now[w] = t
     warps.at[w] = k
     return arrived
-
-
-@compiled
-def fetch(row: np.ndarray, times: np.ndarray, warps: Warps, w: int, previous: int) -> np.int64:
-    """When an instruction and its constant are there, asked for at cycle `previous` if they were not before."""
-    state, fetched, known = warps.state[w], warps.fetched, warps.known
-    ready = np.int64(0)
-    line = row[LINE]
-    if line != state[W_BEFORE]:
-        state[W_BEFORE] = line
-        fetched[line] = min(fetched[line], previous + times[T_FETCH])
-        for following in range(line + 1, min(fetched.size - 1, line + times[T_AHEAD]) + 1):
-            start = max(previous, state[W_AHEAD])
-            if fetched[following] > start + times[T_FETCH_AHEAD]:
-                state[W_AHEAD] = start + times[T_NEXT_LINE]
-                fetched[following] = start + times[T_FETCH_AHEAD]
-        ready = fetched[line]
-    operand = row[CONSTANT]
-    if operand >= 0:
-        known[operand] = min(known[operand], previous + times[T_CONSTANT])
-        ready = max(ready, known[operand])
-    return ready
-
-
-@compiled
-def waited_for(row: np.ndarray, warps: Warps, w: int) -> np.int64:
-    """When the scoreboards and groups of copies that an instruction waits for are done."""
-    release, groups, count = warps.release[w], warps.groups[w], warps.state[w, W_COUNT]
-    t = np.int64(0)
-    for s in range(6):
-        if (row[WAITS] >> s) & 1:
-            t = max(t, release[s])
-            if count > 0 and s == release[7]:
-                t = max(t, groups[count - 1])
-    if row[KIND] == WAIT:
-        if row[LATENCY] == release[7] and count > row[GROUPS]:
-            t = max(t, groups[count - row[GROUPS] - 1])
-        if row[GROUPS] == 0 and row[LATENCY] < 6:
-            t = max(t, release[row[LATENCY]])
-    return t
-
-
-@compiled
-def result_time(row: np.ndarray, times: np.ndarray, warps: Warps, w: int, t: int, far: int, turns: int) -> np.int64:
-    """When the result of an instruction issued at `t` is there, 0 if nobody waits for it."""
-    kind, found = row[KIND], warps.found
-    there = np.int64(0)
-    if kind in (LOAD, COPY):
-        there = t + times[T_MEMORY if far == IN_MEMORY else T_L2 if far == IN_L2 else T_L1]
-        if kind == COPY:
-            warps.state[w, W_OPEN] = max(warps.state[w, W_OPEN], there)
-            there = np.int64(0)
-    elif kind == STRONG:
-        there = t + times[T_L2]
-    elif kind == ATOMIC:
-        there = t + times[T_ATOMIC]
-    elif kind == STORE:
-        found[0] = max(found[0], t + times[T_DRAIN])
-        found[1] = max(found[1], t + times[T_TO_L2])
-    elif kind == CLOSE:
-        close_group(row, warps, w, t)
-    elif kind == SHARED:
-        if row[LATENCY] > 0:
-            there = t + row[LATENCY] + 2 * (turns - 1)
-    elif kind == INDEXED:
-        there = t + times[T_ENTRY] + row[LATENCY] + times[T_ADDRESS] * (turns - 1)
-    elif kind == PLAIN and row[LATENCY] > 0:
-        there = t + row[LATENCY]
-    return there
-
-
-@compiled
-def close_group(row: np.ndarray, warps: Warps, w: int, t: int) -> None:
-    """Notes the end of a group of copies. Groups are done in any order, and waited for by number: kept sorted."""
-    state, groups = warps.state[w], warps.groups[w]
-    if row[RESULT] < 6:
-        if state[W_COUNT] == groups.size:
-            for n in range(1, groups.size):
-                groups[n - 1] = groups[n]
-            state[W_COUNT] -= 1
-        n = state[W_COUNT]
-        value = max(state[W_OPEN], t + 1)
-        while n > 0 and groups[n - 1] > value:
-            groups[n] = groups[n - 1]
-            n -= 1
-        groups[n] = value
-        state[W_COUNT] += 1
-        warps.release[w, 7] = row[RESULT]
-    state[W_OPEN] = 0

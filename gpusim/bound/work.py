@@ -1,4 +1,4 @@
-"""What the instructions of a block ask of each unit of the machine: a vector of amounts, none of which knows its speed.
+"""Demands of a block's instructions on each unit of the machine: a vector of amounts, none of which knows its speed.
 
 Amounts are as the engine books them, or less where the engine's depend on what else is under way. Read
 `engine/sm/lsu.py`, `engine/sm/lines.py` and `engine/sm/scheduler.py` beside this file.
@@ -140,7 +140,7 @@ def work(tally: Tally, code: np.ndarray, store_line_cycles: int) -> np.ndarray:
 
 
 class Kinds:
-    """What each instruction of a lowered program is, as bool [instructions]."""
+    """Kinds of the instructions of a lowered program, as bool [instructions]."""
 
     def __init__(self, code: np.ndarray):
         operation, unit = code[:, M.COL_OP], code[:, M.COL_UNIT]

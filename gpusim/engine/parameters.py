@@ -128,18 +128,9 @@ def unit_timing(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
     """(cycles between two instructions, result latency) by unit number, int64 [16] each."""
     pipes = config.pipes
     table: dict[int, Port] = {
-        M.UNIT_FMA: pipes.fma,
-        M.UNIT_FMAHEAVY: pipes.imad,
-        M.UNIT_ALU: pipes.alu,
-        M.UNIT_FP64: pipes.fp64,
-        M.UNIT_HALF: pipes.half,
-        M.UNIT_XU: pipes.xu,
-        M.UNIT_LSU: pipes.lsu,
-        M.UNIT_UNIFORM: pipes.uniform,
-        M.UNIT_CBU: pipes.branch,
-        M.UNIT_TENSOR: pipes.tensor,
-        M.UNIT_ADU: pipes.popc,
-        M.UNIT_TEX: pipes.lsu,
+        **{M.UNIT_FMA: pipes.fma, M.UNIT_FMAHEAVY: pipes.imad, M.UNIT_ALU: pipes.alu, M.UNIT_FP64: pipes.fp64},
+        **{M.UNIT_HALF: pipes.half, M.UNIT_XU: pipes.xu, M.UNIT_LSU: pipes.lsu, M.UNIT_UNIFORM: pipes.uniform},
+        **{M.UNIT_CBU: pipes.branch, M.UNIT_TENSOR: pipes.tensor, M.UNIT_ADU: pipes.popc, M.UNIT_TEX: pipes.lsu},
     }
     interval = np.ones(16, np.int64)
     latency = np.full(16, 4, np.int64)
@@ -149,6 +140,16 @@ def unit_timing(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
             latency[unit] = pipe.latency_cycles
     interval[M.UNIT_LSU] = 1  # its queue takes an instruction a cycle; what follows is booked in `lsu`
     return interval, latency
+
+
+def machine_parameters(config: GPUConfig) -> np.ndarray:
+    """The part of the vector that keys of the configuration give, whatever is launched."""
+    par = np.zeros(L.P_FIELDS, np.int64)
+    par[_INDICES] = _values_of_keys(config)
+    interval, latency = unit_timing(config)
+    par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
+    par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
+    return par
 
 
 def parameters(
@@ -162,8 +163,7 @@ def parameters(
     checks: int = 0,
 ) -> np.ndarray:
     """The vector, see the P_* of `layout`. checks: CHECK_* of `engine.sm.shadow_clocks`."""
-    par = np.zeros(L.P_FIELDS, np.int64)
-    par[_INDICES] = _values_of_keys(config)
+    par = machine_parameters(config)
     _put_caches(par, config, occupancy)
     _put_fetches(par, config, launch, lowered)
     par[L.P_RESIDENT] = occupancy.blocks_per_sm
@@ -194,9 +194,6 @@ def parameters(
     again = par[L.P_MEMBAR_AGAIN]
     par[L.P_MEMBAR_NEAR] = max(again - config.l2.fabric_latency_cycles, 0) if config.l2.partitions > 1 else again
     par[L.P_PARITY_PAGES] = parity_pages(config) if config.l2.partitions == 2 else 0
-    interval, latency = unit_timing(config)
-    par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
-    par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
     return par
 
 

@@ -33,5 +33,5 @@ FIGURES = (
     scaling_curves, scheduler_timeline, sm_residency, stall_breakdown, streams_timeline, tornado, training_timeline,
     write_all,
 )  # fmt: skip
-"""What draws."""
+"""The functions that draw."""
 __all__ = ["MatplotlibMissing", "save", "text_alternative", *(draw.__name__ for draw in FIGURES)]

@@ -1,4 +1,4 @@
-"""How memory serves one instruction: banks of shared memory by wavefront, sectors and lines of global memory."""
+"""Service of one instruction by memory: banks of shared memory by wavefront, sectors and lines of global memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WORD_KINDS = {2: "wanted by one lane", 3: "wanted by several lanes", 1: "moved 
 
 @style.styled
 def bank_wavefronts(trace: Trace, issue: int | None = None, ax: Axes | None = None) -> Axes:
-    """Which bank serves which lane in which wavefront of a shared-memory instruction.
+    """Banks that serve lanes, by wavefronts of a shared-memory instruction.
 
     issue: index into `trace.issues`; None takes the recorded access with most wavefronts beyond its ideal. A row is a
     wavefront, a column a bank, the number in a cell the lane that it serves (x8: eight lanes that want the same word).

@@ -62,4 +62,4 @@ LINE_COLOURS, MARKERS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK), "
 """Curves of one picture, one after the other."""
 
 IDEAL, EXCESSIVE, SHARED_WORD = BLUE, VERMILLION, GREEN
-"""What an access needs at least, what it costs beyond that, and a word that several lanes share."""
+"""The least cost of an access, its cost beyond that, and a word that several lanes share."""

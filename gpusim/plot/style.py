@@ -1,4 +1,4 @@
-"""How every picture looks, and the one place that imports matplotlib: when the first picture is drawn.
+"""The look of every picture, and the one place that imports matplotlib: when the first picture is drawn.
 
 Pictures are 9 inches wide at 100 dots an inch, so that 10-point text is legible at 900 pixels. The fonts are those that
 come with matplotlib, and nothing depends on time or chance: the same result gives the same bytes.
@@ -178,7 +178,7 @@ def _describe(drawn: Axes | Figure, text: str) -> None:
 
 
 def text_alternative(drawn: Axes | Figure) -> str:
-    """What a picture of this package says, in words with its numbers, for those who cannot see it.
+    """The text alternative of a picture: its content in words with numbers, for those who cannot see it.
 
     drawn: what one of the functions returned. Raises KeyError for any other picture.
     """

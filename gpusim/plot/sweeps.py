@@ -189,7 +189,7 @@ def records(rows: Rows) -> list[dict[str, Any]]:
 
 
 def _missing(value: Any) -> bool:
-    """Whether a table has nothing there: None or not a number."""
+    """True if a table has nothing there: None or not a number."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 

@@ -1,4 +1,4 @@
-"""What pictures of a trace call things: source lines, groups of lanes, warps."""
+"""Names in pictures of a trace: source lines, groups of lanes, warps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cut(text: str, width: int) -> str:
 
 
 def until(trace: Trace) -> str:
-    """What a title adds where the trace does not reach to the end."""
+    """Words that a title adds where the trace does not reach to the end."""
     return "" if trace.complete else f" (recorded until cycle {trace.until:,})"
 
 

@@ -11,7 +11,7 @@ from numba import cuda
 
 import gpusim
 from gpusim.bound import bound, profile, quick_bound
-from gpusim.bound.meeting import Requests
+from gpusim.bound.footprint import Requests
 from gpusim.bound.profile import kinds_of
 from gpusim.bound.work import Amount
 from gpusim.cli import main

@@ -71,28 +71,43 @@ def other_values(st, i, wb, lanes):
 
 
 @compiled
+def result_latency(code, par, i):
+    """Cycles from an instruction of variable latency, which accesses no memory, to its result, without any queue."""
+    op, cls = code[i, M.COL_OP], code[i, M.COL_CLASS]
+    if op == M.OP_SHFL or op == M.OP_MOVM:
+        return par[L.P_SHUFFLE_LATENCY]
+    if cls == M.CLS_SPECIAL:
+        return par[L.P_SPECIAL_LATENCY]
+    if code[i, M.COL_CONST] >= 0:
+        return par[L.P_CONST_LATENCY]
+    if cls != M.CLS_CROSS:
+        return par[L.P_UNIT_LATENCY + code[i, M.COL_UNIT]]
+    if op == M.OP_MATCH_ANY or op == M.OP_MATCH_ALL:
+        return par[L.P_MATCH_LATENCY]
+    return par[L.P_REDUX_LATENCY if op == M.OP_REDUX else L.P_VOTE_LATENCY]
+
+
+@compiled
 def book_result(st, sm, q, w, i, cls, lanes, time):
     """Sets the scoreboards of an instruction of variable latency that is not a memory access."""
-    par = st.par
-    code = st.code
-    unit = code[i, M.COL_UNIT]
-    op = code[i, M.COL_OP]
-    wbar = code[i, M.COL_WBAR]
+    par, code = st.par, st.code
+    unit, op, wbar = code[i, M.COL_UNIT], code[i, M.COL_OP], code[i, M.COL_WBAR]
+    latency = result_latency(code, par, i)
     release_at(st, w, code[i, M.COL_RBAR], time + par[L.P_SOURCE_RELEASE], L.R_SHORT)
     if op == M.OP_SHFL or op == M.OP_MOVM:
         start = enter_queue(st, q, time, 1)
         data = take_data_stage(st, sm, q, w, start, 1)
-        release_at(st, w, wbar, data - par[L.P_ENTRY] + par[L.P_SHUFFLE_LATENCY], L.R_SHORT)
+        release_at(st, w, wbar, data - par[L.P_ENTRY] + latency, L.R_SHORT)
         return
     if cls == M.CLS_SPECIAL:
         if not differs_by_lane(code, i):
             start = take_address_port(st, sm, q, L.S_SPECIAL_FREE, time)
-            release_at(st, w, wbar, start + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
+            release_at(st, w, wbar, start + latency, L.R_SHORT)
             return
         # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
         start = take_port(st, sm, L.S_SPECIAL_FREE, enter_queue(st, q, time, 2))
         data = take_data_stage(st, sm, q, w, start, 1)
-        release_at(st, w, wbar, data - par[L.P_ENTRY] + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
+        release_at(st, w, wbar, data - par[L.P_ENTRY] + latency, L.R_SHORT)
         return
     operand = code[i, M.COL_CONST]
     if operand >= 0:
@@ -101,22 +116,16 @@ def book_result(st, sm, q, w, i, cls, lanes, time):
         if there > start:
             st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += 1
             wait_for_constant(st, sm, there)
-        release_at(st, w, wbar, there - par[L.P_ENTRY] + par[L.P_CONST_LATENCY], L.R_SHORT)
+        release_at(st, w, wbar, there - par[L.P_ENTRY] + latency, L.R_SHORT)
         return
+    waits = 0
     if cls == M.CLS_CROSS:
-        latency = par[L.P_VOTE_LATENCY]
-        if op == M.OP_MATCH_ANY or op == M.OP_MATCH_ALL:
-            latency = par[L.P_MATCH_LATENCY]
-            if op == M.OP_MATCH_ANY and par[L.P_MODE] == L.TIMED:
-                wb = 32 * (par[L.P_CONST_ROWS] + w * par[L.P_ROWS_PER_WARP])
-                st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += other_values(st, i, wb, lanes)
-        elif op == M.OP_REDUX:
-            latency = par[L.P_REDUX_LATENCY]
-        release_at(st, w, wbar, time + latency, L.R_SHORT)
-        return
-    # `time` plus an interval is when the unit is free again, more if the instruction waits in front of it.
-    waits = st.smsp[q, L.Q_UNIT_FREE + unit] - time - par[L.P_UNIT_INTERVAL + unit] if unit == M.UNIT_XU else 0
-    release_at(st, w, wbar, time + waits + par[L.P_UNIT_LATENCY + unit], L.R_SHORT)
+        if op == M.OP_MATCH_ANY and par[L.P_MODE] == L.TIMED:
+            wb = 32 * (par[L.P_CONST_ROWS] + w * par[L.P_ROWS_PER_WARP])
+            st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += other_values(st, i, wb, lanes)
+    elif unit == M.UNIT_XU:  # `time` plus an interval is when it is free again, more if the instruction waits for it
+        waits = st.smsp[q, L.Q_UNIT_FREE + unit] - time - par[L.P_UNIT_INTERVAL + unit]
+    release_at(st, w, wbar, time + waits + latency, L.R_SHORT)
 
 
 @compiled
