@@ -47,7 +47,7 @@ class Device:
     check: what else to look for in every launch, as for `gpusim.simulate`; what a kernel reads from a `device_array`
     that nothing has written is found here alone, since arrays of NumPy have contents.
     mode: of every launch, as for `gpusim.simulate`; sampled ones compute all outputs.
-    traces: as for `gpusim.simulate`, of all launches and copies to the device.
+    accel_sim: as for `gpusim.simulate`, of all launches and copies to the device.
     node: the machine that the GPU is in, through which it reaches its host.
     beside: a device of the same node, with whose configuration the next GPU is made: both share one clock, their
         addresses and the node's links, so that kernels read, write and add to each other's arrays, and streams wait for
@@ -66,12 +66,12 @@ class Device:
         base: int = BASE,
         check: str | Iterable[str] = (),
         mode: str = "detailed",
-        traces: AccelSimTraces | None = None,
+        accel_sim: AccelSimTraces | None = None,
         node: str | Path | Node = "hgx_h200",
         beside: Device | None = None,
     ):
-        self._checks, self._mode = checks_of(check), LaunchOptions(mode=mode, traces=traces).mode
-        self.traces = traces
+        self._checks, self._mode = checks_of(check), LaunchOptions(mode=mode, accel_sim=accel_sim).mode
+        self.accel_sim = accel_sim
         self._first: Device = beside._first if beside is not None else self
         if beside is not None:
             self._join(threads)
@@ -102,7 +102,7 @@ class Device:
         self.memory = GpuMemory(first.memory, len(group))
         self._session = GpuSession(self.config, self.memory, host_threads(threads), first._session, self._peers)
         self._stream_set = self._managed = None
-        self._checks, self._mode, self.traces = first._checks, first._mode, None
+        self._checks, self._mode, self.accel_sim = first._checks, first._mode, None
         self.window = self.set_aside_bytes = None
         group.append(self)
         self.modules, self.calls = self._session.modules, self._session.calls
@@ -124,8 +124,8 @@ class Device:
         """Copy an array to device memory, in C order."""
         host = np.ascontiguousarray(array)
         address = self.memory.upload(host, label)
-        if self.traces is not None:
-            self.traces.memcpy_htod(address, host.nbytes)
+        if self.accel_sim is not None:
+            self.accel_sim.memcpy_htod(address, host.nbytes)
         made = self._array(address, array.shape, host.dtype)
         if self._timed:  # the bytes are there
             made.copy_to_device(array, stream)
@@ -263,8 +263,8 @@ class Device:
         if stream is None:
             self.synchronize()
         placed = place_arguments(program, launch, self.memory)
-        if self.traces is not None:
-            self.traces.arguments(placed)
+        if self.accel_sim is not None:
+            self.accel_sim.arguments(placed)
         if stream is not None:
             run = self.submit(linked, launch, placed.parameter_bytes, options, stream, placed)
             run.on_end.append(lambda _: placed.release())
@@ -292,7 +292,7 @@ class Device:
         Whoever waits for any stream gets the errors of launches in a `Stream`; of one in a `StreamQueue` the caller
         looks at `error`. Raises LaunchError, and IsaError if it cannot run.
         """
-        options = replace(options or LaunchOptions(), mode=self._mode, outputs=True, traces=self.traces)
+        options = replace(options or LaunchOptions(), mode=self._mode, outputs=True, accel_sim=self.accel_sim)
         if stream is None:
             self.synchronize()
         self._begin_managed()

@@ -44,7 +44,7 @@ def simulate(
     mode: str = "detailed",
     outputs: bool = False,
     replay: bool = False,
-    traces: AccelSimTraces | None = None,
+    accel_sim: AccelSimTraces | None = None,
 ) -> Result:
     """Run a kernel once on a simulated GPU with cold caches.
 
@@ -76,7 +76,7 @@ def simulate(
             executes the others as well. See docs/modes.md.
         replay: for many machines one after the other: what a launch does is executed once, where values do not depend
             on time; the result is the same, but `args` stay as they are.
-        traces: write the instructions of a functional run for Accel-Sim: docs/traces.md.
+        accel_sim: write the instructions of a functional run for Accel-Sim: docs/traces.md.
 
     Raises:
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
@@ -91,7 +91,7 @@ def simulate(
         mode=mode,
         outputs=outputs,
         replay=replay,
-        traces=traces,
+        accel_sim=accel_sim,
     )
     config = load_config(gpu, overrides)
     here, elsewhere = without_peers(as_args(args))

@@ -91,7 +91,7 @@ def execute(options: argparse.Namespace) -> int:
             max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
             progress=progress,
             mode="functional",
-            traces=traces,
+            accel_sim=traces,
         )
     _report([_said(traces)], options.json)
     return EXIT_OK

@@ -194,9 +194,9 @@ class LaunchRun(Grid):
     def execute(self) -> None:
         """Its turn has come on a device without a clock: run it now."""
         self._tell(self.on_start)
-        traces = self.options.traces
-        if traces is not None:
-            with traces.launch(self.program, self.launch, self.par, self.together) as taken:
+        accel_sim = self.options.accel_sim
+        if accel_sim is not None:
+            with accel_sim.launch(self.program, self.launch, self.par, self.together) as taken:
                 self._executed, _ = self.run_untimed(recorder=taken)
         else:
             self._executed, _ = self.run_untimed()
@@ -370,8 +370,8 @@ def session_run(
     """A launch on a session of its own: its arguments are placed, then the program is linked behind them, since a
     program's variables must not move the arguments to other L2 slices: a kernel is loaded lazily."""
     placed = place_arguments(program, launch, session.memory)
-    if options.traces is not None:
-        options.traces.arguments(placed)
+    if options.accel_sim is not None:
+        options.accel_sim.arguments(placed)
     linked = session.modules.link(program)
     return LaunchRun(session, linked, launch, placed.parameter_bytes, options, placed if copy_back else None)
 

@@ -35,7 +35,7 @@ class LaunchOptions:
     does not time. replay: values that an earlier run of the launch has recorded need not be computed again.
     window: address range whose accesses carry an L2 policy. programmatic: the launch may begin when the one before it
     in its stream lets it. alone: nothing else is on the GPU meanwhile.
-    traces: where a functional run's instructions are written for another simulator.
+    accel_sim: where a functional run's instructions are written for another simulator.
     """
 
     max_cycles: int | None = DEFAULT_MAX_CYCLES
@@ -51,7 +51,7 @@ class LaunchOptions:
     blocks: tuple[int, ...] | None = None
     outputs: bool = False
     replay: bool = False
-    traces: AccelSimTraces | None = None
+    accel_sim: AccelSimTraces | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -59,7 +59,7 @@ class LaunchOptions:
             raise ModeError(f"there is no mode {self.mode!r}; there are {', '.join(MODES)}{meant}")
         if self.mode != "detailed" and self.trace is not None:
             raise ModeError(f"a {self.mode} run has no trace of what happened when")
-        if self.mode != "functional" and self.traces is not None:
+        if self.mode != "functional" and self.accel_sim is not None:
             raise ModeError("instructions are written for other simulators in functional runs alone")
 
 

@@ -1,7 +1,7 @@
 """Kernel traces for Accel-Sim: a folder with `kernelslist.g`, and a file for each launch. See docs/traces.md.
 
     traces = AccelSimTraces("folder")
-    gpusim.simulate(kernel, grid, block, args, mode="functional", traces=traces)
+    gpusim.simulate(kernel, grid, block, args, mode="functional", accel_sim=traces)
 
 Every launch is executed without time, since such a trace has none. `accel_lines` says what is written of an
 instruction, `accel_launch` writes it and puts blocks together.

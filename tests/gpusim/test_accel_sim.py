@@ -42,7 +42,7 @@ def written(folder, launch, gpu="h200", **options):
     traces = AccelSimTraces(folder, **options)
     result = gpusim.simulate(
         images.for_launch(launch) or launch.kernel, launch.grid, launch.block, launch.args, gpu, launch.shared_bytes,
-        mode="functional", traces=traces,
+        mode="functional", accel_sim=traces,
     )  # fmt: skip
     entries = read_list(folder)
     file = read_kernel(folder / entries[-1])
@@ -211,7 +211,7 @@ def test_bulk_copies_name_what_they_touch(tmp_path):
 def test_a_box_at_the_edge_of_a_tensor(kind, tmp_path):
     """24 rows of 20 numbers in rows of 24; of a box of 8 rows of 16 that begins at (12, 20), 4 rows of 8 are inside."""
     code = program_from_cubin(assemble(kernel(kind, 2), "sm_90a"), abi="c", path="k")
-    with gpusim.Device("h200", mode="functional", traces=AccelSimTraces(tmp_path / "traces")) as device:
+    with gpusim.Device("h200", mode="functional", accel_sim=AccelSimTraces(tmp_path / "traces")) as device:
         tensor, image = device.to_device(np.zeros((24, 24), np.float32)), device.to_device(np.zeros(4096, np.uint32))
         tensor_map = encode_tiled("float32", tensor.address, (20, 24), (96,), (16, 8))
         device.launch(code, 1, 32, (tensor_map, image, np.int32(12), np.int32(20), np.uint32(512)))
@@ -279,7 +279,7 @@ def test_a_compressed_file_holds_the_same(tmp_path):
 def test_launches_and_copies_of_a_device_are_in_one_list(tmp_path):
     traces = AccelSimTraces(tmp_path / "traces")
     launch = registry.get("vector_add").make(1000, 0)
-    with gpusim.Device("h200", mode="functional", traces=traces) as device:
+    with gpusim.Device("h200", mode="functional", accel_sim=traces) as device:
         on_device = [device.to_device(each) for each in launch.args]
         for _ in range(2):
             device.launch(launch.kernel, launch.grid, launch.block, on_device)
@@ -377,7 +377,7 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
 
 def test_a_run_in_time_writes_nothing(tmp_path):
     with pytest.raises(ModeError, match="in functional runs alone"):
-        gpusim.simulate(lambda: None, 1, 1, traces=AccelSimTraces(tmp_path / "traces"))
+        gpusim.simulate(lambda: None, 1, 1, accel_sim=AccelSimTraces(tmp_path / "traces"))
 
 
 OUT_OF_BOUNDS = 'extern "C" __global__ void k(int *out) { out[threadIdx.x + 100000 * blockIdx.x] = 1; }'

@@ -18,7 +18,7 @@ class AccelSimExport(Observer):
         self.traces = traces
 
     def began(self, device: Device) -> None:
-        device.traces = self.traces
+        device.accel_sim = self.traces
 
     def copied(
         self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int
