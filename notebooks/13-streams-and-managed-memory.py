@@ -326,8 +326,8 @@ assert at["the stream leaves first"][768] > 0.24
 # `hit_ratio` such that the chosen lines fit, these stay; that is what `hit_ratio` is for. And if the *stream* says that
 # it is one (loads with evict_first, `persisting/passing`), the table needs no reserve, and may have nearly all of L2.
 #
-# What of this was measured on an H200, and how well the simulator agrees: docs/streams.md, docs/managed.md and
-# docs/l2.md.
+# What of this was measured on an H200, and how well the simulator agrees: docs/streams.md and
+# docs/managed.md.
 #
 # ## Exercises
 #

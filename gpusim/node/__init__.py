@@ -2,9 +2,9 @@
 
 Reading order: `sections.py` (every key of a description and what it means), `hgx_h200.toml` (the reference node and
 where each number comes from), `link.py` and `build.py` (from a description to links), `topology.py` (a node and its
-paths), `system.py` (copies, streams and events as a program calls for them), `run.py` (the calls in simulated time),
-`transfers.py` (what one copy takes), `flows.py` (how copies share links), `result.py` (with its report); `peer.py`
-(arrays of kernels that live on another GPU).
+paths), `system.py` (copies, streams and events as a program calls for them, and their run), `transfers.py` (what one
+copy takes), `flows.py` (how copies share links), `result.py` (with its report); `peer.py` (arrays of kernels that live
+on another GPU).
 """
 
 from gpusim.errors import NodeError

@@ -10,7 +10,7 @@ from gpusim.node.graphs import DeviceGraph, DeviceGraphNode
 from gpusim.node.streams import Stream, StreamSet
 
 
-class Branches:
+class Branches(DeviceGraph):
     """The streams of a graph that is launched, which it has until it is destroyed.
 
     put: puts a node's work into one of them. by_queue: what `put` gets. The first one shows as the stream in which the
@@ -18,21 +18,20 @@ class Branches:
     """
 
     def __init__(self, streams: StreamSet, graph: Graph, put: Callable[[DriverStream, StreamWork], None]):
+        super().__init__(streams)
         self._put = put
         self._inside = list(graph.family())
-        self._graph = DeviceGraph(streams)
         self._add(graph, ())
-        self.by_queue = {line.queue: DriverStream(NON_BLOCKING, branch=True) for line in self._graph.lines}
+        self.by_queue = {line.queue: DriverStream(NON_BLOCKING, branch=True) for line in self.lines}
 
     def fit(self, graph: Graph) -> bool:
         """Whether these are still a graph's: another one may have come inside it."""
         return self._inside == list(graph.family())
 
-    def start(self, stream: Stream, shown: int) -> None:
-        """Put all nodes behind the work of a stream, which observers know by the handle `shown`."""
+    def show_as(self, handle: int) -> None:
+        """Let observers know the first one by the handle of the stream in which the graph is launched."""
         for line in list(self.by_queue.values())[:1]:
-            line.shown_handle = shown
-        self._graph.start(stream)
+            line.shown_handle = handle
 
     def _add(self, graph: Graph, behind: tuple[DeviceGraphNode, ...]) -> tuple[DeviceGraphNode, ...]:
         """Add a graph's nodes behind others. Returns those that have to end for it to have ended."""
@@ -42,7 +41,7 @@ class Branches:
             if node.work.kind == CHILD:
                 ends[node] = self._add(node.work.graphs[0], after)
             else:
-                ends[node] = (self._graph.add(partial(self._do, node), after),)
+                ends[node] = (self.add(partial(self._do, node), after),)
         waited_for = {each for node in graph.nodes for each in node.after}
         return _together(end for node, end in ends.items() if node not in waited_for) or behind
 

@@ -72,10 +72,8 @@ class WorkQueues(PassingTime):
                 self.forget_graph(graph)
             branches = self._graphs[graph] = Branches(self._set, graph, self._put_node)
             self._queues |= {line: queue for queue, line in branches.by_queue.items()}
-        self._add(stream, partial(self._start, stream, branches), waits=False)
-
-    def _start(self, stream: DriverStream, branches: Branches) -> None:
-        branches.start(Stream(self._set, self.queue_of(stream)), stream.shown_handle)
+        branches.show_as(stream.shown_handle)
+        self._add(stream, partial(branches.start, Stream(self._set, self.queue_of(stream))), waits=False)
 
     def _put_node(self, line: DriverStream, work: StreamWork) -> None:
         """Put a node's work into a graph's stream. Raises what ends the launch of the graph."""
