@@ -19,8 +19,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from gpusim.cli.exits import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
-from gpusim.cli.parser import Parser
+from gpusim.cli.parser import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USER_ERROR, Parser, UserError
 
 __all__ = ["UserError", "main", "make_parser"]
 

@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import UserError
+from gpusim.cli.parser import UserError
 from gpusim.workload.request import LAUNCH_PARAMETERS
 
 if TYPE_CHECKING:

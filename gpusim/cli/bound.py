@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gpusim.cli.exits import EXIT_OK
 from gpusim.cli.options import (
     ARGUMENT_HELP,
     PROGRAM_HELP,
@@ -15,6 +14,7 @@ from gpusim.cli.options import (
     add_set_option,
 )
 from gpusim.cli.outputs import print_json, versioned
+from gpusim.cli.parser import EXIT_OK
 
 if TYPE_CHECKING:
     from gpusim.bound import Bound

@@ -7,9 +7,9 @@ import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command, add_json_option, add_set_option
 from gpusim.cli.outputs import print_json, versioned
+from gpusim.cli.parser import EXIT_OK, UserError
 
 if TYPE_CHECKING:
     from gpusim.collectives import CollectiveResult

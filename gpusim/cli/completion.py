@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpusim.cli.exits import EXIT_OK
 from gpusim.cli.options import add_command
+from gpusim.cli.parser import EXIT_OK
 
 SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = """\

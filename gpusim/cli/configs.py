@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command, add_json_option, add_set_option
 from gpusim.cli.outputs import columns, print_json
+from gpusim.cli.parser import EXIT_OK, UserError
 
 if TYPE_CHECKING:
     from gpusim.config.derived import DerivedValue

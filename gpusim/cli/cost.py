@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import statistics
 
-from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command, add_json_option, add_set_option
 from gpusim.cli.outputs import print_json, versioned
+from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.units import aligned
 
 EXAMPLES = """\

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import EXIT_MISMATCH, EXIT_OK, UserError
 from gpusim.cli.options import (
     ARGUMENT_HELP,
     add_command,
+    add_field_options,
     add_gpu_options,
     add_json_option,
     add_launch_options,
@@ -19,7 +19,9 @@ from gpusim.cli.options import (
     add_run_options,
 )
 from gpusim.cli.outputs import check_writable, print_json
+from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError
 from gpusim.cli.run import make_document, simulate_target, target_of
+from gpusim.workload.request import Request
 
 if TYPE_CHECKING:
     from gpusim.difference import Run
@@ -44,11 +46,8 @@ printed of the other side's launch; grid, block and dynamic shared memory of you
 
 """
 HARDWARE = "hardware"
-_OF_A_SIDE = {
-    "size": int, "seed": int, "grid": str, "block": str, "args": str, "signature": str, "entry": str, "abi": str,
-    "shared_bytes": int, "gpu": str,
-}  # fmt: skip
-"""Options that a side may have of its own, with their types; `--set-a` and `--set-b` add to `--set`."""
+_OF_A_SIDE = (*(each.name for each in fields(Request) if "help" in each.metadata), "gpu")
+"""Options that a side may have of its own; `--set-a` and `--set-b` add to `--set`."""
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -66,9 +65,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         sides.add_argument(
             f"--set-{side}", action="append", default=[], metavar="KEY=VALUE", help=f"--set of {side.upper()}"
         )
-        for name, kind in _OF_A_SIDE.items():
-            if name != "gpu":
-                sides.add_argument(f"--{name.replace('_', '-')}-{side}", type=kind, help=argparse.SUPPRESS)
+        add_field_options(sides, Request, f"-{side}")
     add_run_options(parser)
     parser.add_argument(
         "--kernel", default="", metavar="TEXT", help="part of the kernel's name, where a profile holds several"

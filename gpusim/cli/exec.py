@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import EXIT_USER_ERROR
-from gpusim.cli.launch_options import add_run_options, driver_options, telling_of, write_table
+from gpusim.cli.launch_options import add_program_options, driver_options, telling_of, write_table
 from gpusim.cli.options import add_command
+from gpusim.cli.parser import EXIT_USER_ERROR
 from gpusim.cli.run import check_limits
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "exec", "run any CUDA executable on a simulated GPU", EXAMPLES)
     parser.add_argument("executable", metavar="PROGRAM", help="the executable")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the program's own arguments")
-    add_run_options(parser)
+    add_program_options(parser)
     parser.set_defaults(command=execute)
 
 

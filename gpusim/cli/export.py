@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import (
     ARGUMENT_HELP,
     add_command,
@@ -21,6 +20,7 @@ from gpusim.cli.options import (
     add_progress_option,
 )
 from gpusim.cli.outputs import print_json, versioned
+from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.cli.run import check_limits, target_of
 from gpusim.cli.script import compiled_script, run_script
 from gpusim.cli.tracing import number_list

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import ARGUMENT_HELP, add_command, add_run_options, add_target_options
+from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.cli.run import simulate_target, target_of
 
 EXAMPLES = """\

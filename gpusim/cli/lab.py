@@ -10,8 +10,8 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command
+from gpusim.cli.parser import EXIT_OK, UserError
 
 _HOST = "localhost"
 EXAMPLES = """\

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import UserError
 from gpusim.cli.options import add_gpu_options, add_json_option, add_limit_options, add_mode_option
 from gpusim.cli.outputs import check_writable
+from gpusim.cli.parser import UserError
 from gpusim.cli.tracing import check_trace_file
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NUMBERS = re.compile(r"(\d+)(?:(-)(\d*))?")
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
+def add_program_options(parser: argparse.ArgumentParser) -> None:
     """What is said of programs that launch by themselves."""
     for add in (add_gpu_options, add_limit_options, add_mode_option, add_table_options, add_telling_options):
         add(parser)

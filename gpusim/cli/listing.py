@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from gpusim.cli.exits import EXIT_OK
 from gpusim.cli.options import add_command, add_json_option
 from gpusim.cli.outputs import print_json
+from gpusim.cli.parser import EXIT_OK
 from gpusim.units import aligned
 
 EXAMPLES = """\

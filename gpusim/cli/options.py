@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from dataclasses import fields
 from typing import Any
+
+from gpusim.workload.request import Request
 
 PROGRAM_HELP = "a bundled program (gpusim list), FILE.py:KERNEL, or a .cubin, .ptx, .cu or .gpuprog file"
 ARGUMENT_HELP = """\
@@ -66,24 +69,27 @@ def add_target_options(parser: argparse.ArgumentParser) -> None:
 
 def add_launch_options(parser: argparse.ArgumentParser) -> None:
     """Everything that says how a program is launched: the fields of `gpusim.workload.request.Request`."""
-    bundled = parser.add_argument_group("bundled programs")
-    bundled.add_argument("--size", type=int, metavar="N", help="problem size (default: the program's own)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs (default: 0)")
-    own = parser.add_argument_group("your own kernels")
-    own.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks of the grid")
-    own.add_argument("--block", metavar="X[,Y[,Z]]", help="threads of a block")
-    own.add_argument(
-        "--args",
-        metavar="SPEC",
-        help="the kernel's arguments, such as 'float32[1024]=random, float32[32,32], int32(7), 2.5'; see below",
-    )
-    own.add_argument(
-        "--signature", metavar="TYPES", help="Numba types of the arguments, such as 'void(float32[::1], int32)'"
-    )
-    own.add_argument("--entry", metavar="NAME", help="kernel of a file that holds several")
-    own.add_argument("--abi", choices=("numba", "c"), help="how the file's kernel takes arguments (default: guessed)")
-    own.add_argument("--shared-bytes", type=int, metavar="N", help="dynamic shared memory per block (default: 0)")
+    add_field_options(parser, Request)
     add_cuda_options(parser.add_argument_group("kernels in CUDA C++ (.cu)"))
+
+
+def add_field_options(parser: argparse._ActionsContainer, of: type, suffix: str = "") -> None:
+    """Make an option of each field of a dataclass that has a `help` in its metadata, with metavar, choices and group.
+
+    suffix: of the options' names, which are then one side's only: without a default, and left out of help texts.
+    """
+    groups: dict[str, argparse._ActionsContainer] = {"": parser}
+    for each in (each for each in fields(of) if "help" in each.metadata):
+        given = dict(each.metadata)
+        group = "" if suffix else given.pop("group", "")
+        if group not in groups:
+            groups[group] = parser.add_argument_group(group)
+        about: dict[str, Any] = {"type": int if str(each.type).startswith("int") else str}
+        if suffix:
+            about |= {"help": argparse.SUPPRESS}
+        else:
+            about |= {name: value for name, value in given.items() if value} | {"default": each.default}
+        groups[group].add_argument(f"--{each.name.replace('_', '-')}{suffix}", **about)
 
 
 def add_cuda_options(parser: argparse._ArgumentGroup) -> None:

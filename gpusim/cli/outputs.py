@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gpusim.cli.exits import UserError
+from gpusim.cli.parser import UserError
 from gpusim.results import SCHEMA_VERSION
 
 

@@ -1,4 +1,5 @@
-"""The parser of the command line: argparse's, which also says what an option or a command nearly is called."""
+"""The parser of the command line: argparse's, which also says what an option or a command nearly is called; exit codes,
+and mistakes."""
 
 from __future__ import annotations
 
@@ -9,7 +10,12 @@ from typing import Any
 
 from gpusim.errors import did_you_mean
 
+EXIT_OK, EXIT_MISMATCH, EXIT_USER_ERROR, EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 _CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
+
+
+class UserError(Exception):
+    """A mistake on the command line; the message is all that is printed."""
 
 
 class Parser(argparse.ArgumentParser):

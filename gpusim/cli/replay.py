@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from gpusim.cli.exits import EXIT_OK, EXIT_USER_ERROR
 from gpusim.cli.launch_options import add_table_options, add_telling_options, print_table, telling_of
 from gpusim.cli.options import add_command, add_limit_options, add_mode_option, add_set_option
+from gpusim.cli.parser import EXIT_OK, EXIT_USER_ERROR
 from gpusim.cli.run import check_limits
 
 EXAMPLES = """\

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import EXIT_MISMATCH, EXIT_OK, UserError
 from gpusim.cli.options import (
     ARGUMENT_HELP,
     add_command,
@@ -22,6 +21,7 @@ from gpusim.cli.options import (
     add_target_options,
 )
 from gpusim.cli.outputs import check_writable, print_json
+from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError
 from gpusim.cli.tracing import add_trace_options, trace_options, write_trace
 
 if TYPE_CHECKING:

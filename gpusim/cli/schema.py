@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command
 from gpusim.cli.outputs import print_json
+from gpusim.cli.parser import EXIT_OK, UserError
 
 FILE = Path(__file__).with_name("results.schema.json")
 EXAMPLES = """\

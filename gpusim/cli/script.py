@@ -9,9 +9,9 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import EXIT_OK, EXIT_USER_ERROR, UserError
-from gpusim.cli.launch_options import add_run_options, driver_options, print_table, telling_of
+from gpusim.cli.launch_options import add_program_options, driver_options, print_table, telling_of
 from gpusim.cli.options import add_command
+from gpusim.cli.parser import EXIT_OK, EXIT_USER_ERROR, UserError
 from gpusim.cli.run import check_limits
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "script", "run a Numba CUDA script on a simulated GPU", EXAMPLES)
     parser.add_argument("file", metavar="FILE.py", help="the script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own arguments")
-    add_run_options(parser)
+    add_program_options(parser)
     parser.set_defaults(command=execute)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.axes import AXIS_HELP, add_space_options, read_space
-from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command, add_json_option, add_workers_options
 from gpusim.cli.outputs import check_writable, columns, print_json, save_picture, versioned
+from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.errors import did_you_mean
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import (
     ARGUMENT_HELP,
     add_command,
@@ -16,6 +15,7 @@ from gpusim.cli.options import (
     add_workers_options,
 )
 from gpusim.cli.outputs import check_writable, print_json, save_picture, versioned
+from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.units import aligned
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import EXIT_OK
 from gpusim.cli.options import (
     ARGUMENT_HELP,
     add_command,
@@ -15,6 +14,7 @@ from gpusim.cli.options import (
     add_target_options,
 )
 from gpusim.cli.outputs import print_json, versioned
+from gpusim.cli.parser import EXIT_OK
 from gpusim.cli.run import simulate_target, target_of
 from gpusim.units import aligned, joule_text
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpusim.cli.exits import UserError
+from gpusim.cli.parser import UserError
 from gpusim.launch import Launch
 
 if TYPE_CHECKING:

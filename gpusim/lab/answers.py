@@ -28,8 +28,7 @@ from gpusim.result import Result
 from gpusim.results.counts import ratio
 from gpusim.simulation import simulate
 from gpusim.workload.request import Request, WorkloadError
-from gpusim.workload.source import load_kernel
-from gpusim.workload.target import find_target, find_variant
+from gpusim.workload.target import find_target, find_variant, load_kernel
 from isa import Program, load
 from isa.errors import IsaError
 

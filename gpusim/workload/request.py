@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from gpusim.errors import SimulationError
@@ -20,6 +20,11 @@ class WorkloadError(SimulationError):
     """A program, file, kernel, argument or launch that cannot be what was meant; the message says which."""
 
 
+def _option(metavar: str, help: str, group: str = "your own kernels", default: Any = None, **more: Any) -> Any:
+    """A field that is an option of the command line, as `gpusim.cli.options.add_field_options` makes it."""
+    return field(default=default, metadata={"metavar": metavar, "help": help, "group": group, **more})
+
+
 @dataclass(frozen=True)
 class Request:
     """A program and how to launch it. Whatever is None is the program's own, or not needed.
@@ -31,15 +36,17 @@ class Request:
     """
 
     program: str
-    size: int | None = None
-    seed: int = 0
-    grid: str | None = None
-    block: str | None = None
-    args: str | None = None
-    signature: str | None = None
-    entry: str | None = None
-    abi: str | None = None
-    shared_bytes: int | None = None
+    size: int | None = _option("N", "problem size (default: the program's own)", "bundled programs")
+    seed: int = _option("N", "seed of random inputs (default: 0)", "", 0)
+    grid: str | None = _option("X[,Y[,Z]]", "blocks of the grid")
+    block: str | None = _option("X[,Y[,Z]]", "threads of a block")
+    args: str | None = _option(
+        "SPEC", "the kernel's arguments, such as 'float32[1024]=random, float32[32,32], int32(7), 2.5'; see below"
+    )
+    signature: str | None = _option("TYPES", "Numba types of the arguments, such as 'void(float32[::1], int32)'")
+    entry: str | None = _option("NAME", "kernel of a file that holds several")
+    abi: str | None = _option("", "how the file's kernel takes arguments (default: guessed)", choices=("numba", "c"))
+    shared_bytes: int | None = _option("N", "dynamic shared memory per block (default: 0)")
     cuda_options: str | None = None
 
     @classmethod
