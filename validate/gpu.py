@@ -87,7 +87,7 @@ class RealGpu:
         name: bytes = self.call("cuDeviceGetName", 100, self.device)
         major, minor = (self.attribute(f"COMPUTE_CAPABILITY_{each}") for each in ("MAJOR", "MINOR"))
         return {
-            "gpu": name.rstrip(b"\0").decode(),
+            "gpu": name.split(b"\0")[0].decode(),
             "compute_capability": f"{major}.{minor}",
             "sm_count": self.attribute("MULTIPROCESSOR_COUNT"),
             "cuda_driver": int(self.call("cuDriverGetVersion")),

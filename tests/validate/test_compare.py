@@ -115,9 +115,7 @@ def test_orders():
     a, b = comparison("a", 100, 50, spread=2), comparison("b", 110, 49, spread=2)
     near = comparison("c", 112, 40, spread=1)
     assert [str(fast.point) for fast, _ in order.separated([b, a])] == ["a@1"]
-    assert order.inversions([a, b]) == [
-        "a@1 is faster than b@1 (100 and 110 cycles), predicted 50 and 49",
-    ]
+    assert order.inversions([a, b]) == ["a@1 is faster than b@1 (100 and 110 cycles), predicted 50 and 49"]
     assert order.inversions([b, near]) == []  # the hardware does not tell them apart
     assert len(order.inversions([a, near, b])) == 2
     assert order.inversions([a, comparison("b", 110, 50)])  # a tie is no order

@@ -37,9 +37,7 @@ def agree(kernel: KernelTree, program: Program, seed: int, gpu: str) -> None:
     """The simulated kernel leaves in every array what the reference does."""
     arguments = reference.arguments(kernel.total, seed)
     expected = {name: value.copy() for name, value in arguments.items()}
-    gpusim.simulate(
-        program, kernel.grid, kernel.block, tuple(arguments.values()), gpu, kernel.shared_bytes, threads=1
-    )
+    gpusim.simulate(program, kernel.grid, kernel.block, tuple(arguments.values()), gpu, kernel.shared_bytes, threads=1)
     reference.run(kernel, expected)
     for name, value in arguments.items():
         assert archive.digest(np.asarray(value)) == archive.digest(expected[name]), (name, kernel.to_text())

@@ -49,9 +49,7 @@ def test_known_gaps_are_still_gaps(rows: list[copies.ComparedCopy]) -> None:
 
 def test_errors_are_no_larger_than_accepted(rows: list[copies.ComparedCopy]) -> None:
     """Means over the judged points, with a tenth of room."""
-    means = {
-        group: sum(abs(row.error) for row in found) / len(found) for group, found in copies.judged(rows).items()
-    }
+    means = {group: sum(abs(row.error) for row in found) / len(found) for group, found in copies.judged(rows).items()}
     accepted = {
         "between GPUs, 16 MB and more": 0.013,
         "between GPUs, less": 0.087,

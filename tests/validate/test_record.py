@@ -58,12 +58,10 @@ def test_scalars_keep_the_size_that_numba_gives_them():
 
 
 def test_points_are_selected_by_family_variant_and_size():
-    assert [str(point) for point in select(["saxpy"])] == [
-        f"saxpy@{size}" for size in registry.get("saxpy").sizes
-    ]
+    assert [str(point) for point in select(["saxpy"])] == [f"saxpy@{size}" for size in registry.get("saxpy").sizes]
     small = select(["transpose", "reduction/sequential"], "small")
     assert [point.variant for point in small] == [
-        *("reduction/sequential", "transpose/naive", "transpose/tiled", "transpose/padded"),
+        *("reduction/sequential", "transpose/naive", "transpose/tiled", "transpose/padded")
     ]
     assert len(select()) == 2 * len(registry.recorded())
     assert ProgramPoint.parse("transpose/naive@256") == ProgramPoint("transpose/naive", 256)
@@ -157,9 +155,7 @@ def test_a_whole_recording_on_stand_ins(tmp_path):
     with gzip.open(tmp_path / "out" / "recording.json.gz", "rt") as file:
         document = json.load(file)
     (row,) = document["points"].values()
-    assert row["check"] == {
-        **{"ok": True, "exact": True, "mismatch": None, "max_abs_error": 0.0, "max_rel_error": 0.0}
-    }
+    assert row["check"] == {**{"ok": True, "exact": True, "mismatch": None, "max_abs_error": 0.0, "max_rel_error": 0.0}}
     assert len(row["profiles"]) == 2 and len(row["warm_us"]) >= 21 and row["cold_us"][0] == 2.0
     assert row["profiles"][0]["grid"] == list(ProgramPoint("vector_add", size).make().grid)
     assert document["provenance"]["gpu"] == "a GPU" and document["failures"] == {}

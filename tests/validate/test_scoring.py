@@ -185,11 +185,7 @@ def test_documents_are_renewed_between_their_marks(tmp_path):
 def test_the_documents_show_what_was_accepted():
     """One command writes both: a page of another comparison than the accepted one is out of date."""
     content = (documents.DOCS / "accuracy.md").read_text("utf-8")
-    shown = {
-        line.split()[0]: line.split()[3:6:2]
-        for line in content.splitlines()
-        if re.match(r"\S+@\d+ +\d", line)
-    }
+    shown = {line.split()[0]: line.split()[3:6:2] for line in content.splitlines() if re.match(r"\S+@\d+ +\d", line)}
     now = {gpu: [*accepted.load(accepted.path_of(gpu)).values()] for gpu in ("h200", "h100")}
     for mark, gpu in (("scores", "h200"), ("scores h100", "h100")):
         table = content.partition(f"<!-- {mark} -->")[2].partition("<!-- /")[0]

@@ -19,11 +19,7 @@ def found() -> dict[str, Any]:
 def test_every_experiment_is_kept_with_what_it_was_measured_on(found: dict[str, Any]) -> None:
     assert set(found["experiments"]) >= set(measure.EXPERIMENTS)
     about = found["about"]
-    assert (
-        about["gpu"] == "NVIDIA H200"
-        and "580.159.04" in about["nvidia_smi"]["said"]
-        and about["cuda"] == "13.0"
-    )
+    assert about["gpu"] == "NVIDIA H200" and "580.159.04" in about["nvidia_smi"]["said"] and about["cuda"] == "13.0"
     assert about["date"] == "2026-11-25" and "globaltimer" in about["timed"]
     assert set(found["experiments"]["timer"]["steps_ns"]) == {"0", "32"}
 
@@ -32,9 +28,7 @@ def test_no_grid_passes_another_of_its_priority(found: dict[str, Any]) -> None:
     """Whichever came first: the other's first block starts after its last one."""
     cases = [runs for name, runs in found["experiments"]["leftover"].items() if name.startswith("A fills")]
     spans = [
-        [grid if isinstance(grid[0], int) else _brief(grid) for grid in run.values()]
-        for runs in cases
-        for run in runs
+        [grid if isinstance(grid[0], int) else _brief(grid) for grid in run.values()] for runs in cases for run in runs
     ]
     for grids in spans:
         first, then = sorted(grids)
@@ -50,9 +44,7 @@ def _brief(blocks: list[list[int]]) -> list[int]:
 def test_at_most_128_grids_run_at_once(found: dict[str, Any]) -> None:
     for name in ("many_grids", "many_grids_1", "many_grids_32"):
         for run in found["experiments"][name]["160 grids"]:
-            events = sorted(
-                [(end, -1) for end in run["last_end"]] + [(start, 1) for start in run["first_start"]]
-            )
+            events = sorted([(end, -1) for end in run["last_end"]] + [(start, 1) for start in run["first_start"]])
             running = [sum(step for _, step in events[: k + 1]) for k in range(len(events))]
             assert max(running) == 128
 
@@ -84,9 +76,7 @@ def wishes(threads: int, shared: int, prefers: int) -> tuple[int, int, int]:
         wished = _up(shared + 1) if shared else usual
         return 8 if not shared else wished, wished, wished
     wished = max(_up(prefers * 2.28), _up(shared + 1))
-    least = next(
-        split for split in SPLITS if _blocks(threads, shared, split) == _blocks(threads, shared, wished)
-    )
+    least = next(split for split in SPLITS if _blocks(threads, shared, split) == _blocks(threads, shared, wished))
     return least, wished, wished
 
 

@@ -92,9 +92,7 @@ def test_a_list_is_run_and_goes_on_where_it_was(tmp_path, capsys):
         "good": "passed", "bad": "no verdict", "slow": "timeout", "left": "excluded", "gone": "missing",
     }  # fmt: skip
     assert rows["left"]["reason"] == "needs more" and rows["slow"]["reason"] == "over 10 s"
-    assert capsys.readouterr().out.splitlines()[-1] == (
-        "1 passed, 1 no verdict, 1 timeout, 1 excluded, 1 missing"
-    )
+    assert capsys.readouterr().out.splitlines()[-1] == ("1 passed, 1 no verdict, 1 timeout, 1 excluded, 1 missing")
     assert command.main([*words, "--only", "good|left"]) == 0  # what has passed stands
     assert (tmp_path / "ran").read_text().split().count("PASS") == 1
     assert command.main([*words, "--only", "good", "--again"]) == 0

@@ -192,11 +192,11 @@ def compiled(nvcc: str = "nvcc") -> bytes:
 
 
 def brief(blocks: np.ndarray) -> list[int]:
-    """A kernel in ns: first and last start, first and last end, how many blocks and SMs, and when the first block was
-    let on by `griddepcontrol.wait`."""
-    starts, ends = blocks[:, 1], blocks[:, 2]
-    times = starts.min(), starts.max(), ends.min(), ends.max(), len(blocks), len(set(blocks[:, 0].tolist()))
-    return [int(each) for each in (*times, blocks[:, 4].min())]
+    """A kernel in ns: first and last start, first and last end, how many blocks and SMs; and of one that has been let
+    on by `griddepcontrol.wait` when its first block was."""
+    starts, ends, let_on = blocks[:, 1], blocks[:, 2], blocks[:, 4].min()
+    times = [starts.min(), starts.max(), ends.min(), ends.max(), len(blocks), len(set(blocks[:, 0].tolist()))]
+    return [int(each) for each in times + ([let_on] if let_on > 0 else [])]
 
 
 def every_block(blocks: np.ndarray) -> list[list[int]]:
