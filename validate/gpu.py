@@ -95,8 +95,6 @@ class RealGpu:
             "python": sys.version.split()[0],
         }
 
-    # --- memory ---------------------------------------------------------------------------------------------------
-
     def alloc(self, nbytes: int) -> int:
         """Address of new device memory."""
         return int(self.call("cuMemAlloc", max(nbytes, 256)))
@@ -157,8 +155,6 @@ class RealGpu:
         found.id = max(place, 0)
         return found
 
-    # --- kernels --------------------------------------------------------------------------------------------------
-
     def function(self, cubin: bytes, symbol: str) -> Any:
         """A kernel of a cubin; each cubin is loaded once."""
         digest = hashlib.sha256(cubin).hexdigest()
@@ -175,13 +171,13 @@ class RealGpu:
         self.call("cuFuncSetAttribute", function, kind, value)
 
     # many parameters: everything that a launch can say.
-    def launch(
+    def prepared(
         self, function: Any, grid: Sequence[int], block: Sequence[int], words: Sequence[Any], shared_bytes: int = 0,
         stream: Any = None, *, cluster: Sequence[int] = (1, 1, 1), programmatic: bool = False,
         window: PolicyWindow | None = None,
-    ) -> None:  # fmt: skip
-        """Launch a kernel without waiting. words: its parameters, NumPy scalars or bytes. programmatic: it may start
-        before the one before it has ended."""
+    ) -> Callable[[], None]:  # fmt: skip
+        """A function that launches a kernel without waiting, and takes the host no longer than it must. words: its
+        parameters, NumPy scalars or bytes. programmatic: it may start before the one before it has ended."""
         if shared_bytes > USUAL_SHARED_BYTES:
             self.set_function(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared_bytes)
         if math.prod(cluster) > USUAL_CLUSTER:
@@ -195,7 +191,16 @@ class RealGpu:
         config.sharedMemBytes, config.hStream = shared_bytes, stream or self.default
         attributes = list(self._attributes(cluster, programmatic, window))
         config.attrs, config.numAttrs = attributes, len(attributes)
-        self.call("cuLaunchKernelEx", config, function, ctypes.addressof(pointers), 0)
+        place = ctypes.addressof(pointers)
+
+        def start(_held: Any = (pieces, pointers)) -> None:
+            self.call("cuLaunchKernelEx", config, function, place, 0)
+
+        return start
+
+    def launch(self, *arguments: Any, **more: Any) -> None:
+        """Launch a kernel once; parameters as for `prepared`."""
+        self.prepared(*arguments, **more)()
 
     def _attributes(self, cluster: Sequence[int], programmatic: bool, window: PolicyWindow | None) -> Any:
         kinds = self.driver.CUlaunchAttributeID
@@ -233,8 +238,6 @@ class RealGpu:
             *(it.CUtensorMapL2promotion(promotion), it.CUtensorMapFloatOOBfill(fill)),
         )
         return b"".join(int(each).to_bytes(8, "little") for each in found.opaque)
-
-    # --- streams and time -----------------------------------------------------------------------------------------
 
     def stream(self, priority: int = 0) -> Any:
         """A new stream that does not wait for the default one."""
@@ -283,8 +286,6 @@ class RealGpu:
     def synchronize(self) -> None:
         """Wait for everything."""
         self.call("cuCtxSynchronize")
-
-    # --- L2 -------------------------------------------------------------------------------------------------------
 
     def set_aside(self, nbytes: int) -> int:
         """Set how much of L2 is for persisting accesses; returns what the driver made of it."""

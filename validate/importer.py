@@ -142,12 +142,8 @@ def _problem(row: dict[str, Any] | None, cubin_sha256: str, polls: bool) -> str 
 
 
 def _with_differences(metrics: dict[str, float]) -> dict[str, float]:
-    derived = {
-        name: metrics[whole] - metrics[part]
-        for name, (whole, part) in DIFFERENCES.items()
-        if whole in metrics and part in metrics
-    }
-    return {**metrics, **derived}
+    both = {name: pair for name, pair in DIFFERENCES.items() if metrics.keys() >= {*pair}}
+    return metrics | {name: metrics[whole] - metrics[part] for name, (whole, part) in both.items()}
 
 
 def _measurement(point: ProgramPoint, row: dict[str, Any]) -> Measurement:
@@ -193,7 +189,6 @@ def _provenance(found: dict[str, Any], rows: list[dict[str, Any]]) -> baseline.G
 
 def _smi(line: str) -> dict[str, Any]:
     """Fields of a line of nvidia-smi as `validate.record` asks for them; clocks as numbers in MHz."""
-
     cells = [cell.strip() for cell in line.split(",")]
     fields = dict(zip(SMI_FIELDS.split(","), cells, strict=True))
     return {

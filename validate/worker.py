@@ -11,6 +11,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class DeviceKernel:
         self.addresses = [gpu.alloc(each.nbytes) if isinstance(each, np.ndarray) else None for each in self.values]
         self.words = abi.flatten(launch.args, self.addresses, cubin.abi, self._encode)
         abi.check(self.words, cubin.parameters)
+        self._start = self._prepared()
 
     def __enter__(self) -> DeviceKernel:
         return self
@@ -65,8 +67,11 @@ class DeviceKernel:
 
     def run(self, stream: Any = None) -> None:
         """Launch once, without waiting."""
+        (self._start if stream is None else self._prepared(stream))()
+
+    def _prepared(self, stream: Any = None) -> Callable[[], None]:
         it = self.launch
-        self.gpu.launch(self.function, it.grid, it.block, self.words, it.shared_bytes, stream)
+        return self.gpu.prepared(self.function, it.grid, it.block, self.words, it.shared_bytes, stream)
 
     def output(self, index: int) -> np.ndarray:
         """An argument's array as it is now."""

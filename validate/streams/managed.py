@@ -12,12 +12,14 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from validate.compared import Compared
 from validate.gpu import ACCESSED_BY, HOST, PREFERRED, READ_MOSTLY
 from validate.streams.lab import RealLab, SimulatedLab
 
@@ -322,8 +324,9 @@ class SimulatedManaged(Managed):
         self.steps[name] = {"us": (self.device.now_cycles - before) / self.device.config.gpu.clock_mhz}
 
 
-class ManagedStep(NamedTuple):
-    """A step of a case. error: simulated over recorded, less one."""
+@dataclass(frozen=True)
+class ManagedStep(Compared):
+    """A step of a case."""
 
     kind: str
     case: str
@@ -334,10 +337,6 @@ class ManagedStep(NamedTuple):
     @property
     def nbytes(self) -> int:
         return int(self.case.rsplit(", ", 1)[1])
-
-    @property
-    def error(self) -> float:
-        return self.simulated_us / self.recorded_us - 1
 
 
 def recorded() -> dict[str, dict[str, dict[str, float]]]:

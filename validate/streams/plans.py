@@ -1,7 +1,6 @@
 """Plans of grids in several streams: how they share the SMs, and what lies between one and the next.
 
-Each function gives the plans of an experiment, by the names of their cases, for a lab. A plan that only a real GPU can
-run is None for a simulated lab.
+Each function gives the plans of an experiment, by the names of their cases, for a lab.
 """
 
 from __future__ import annotations
