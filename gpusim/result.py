@@ -7,15 +7,11 @@ from pathlib import Path
 
 from gpusim.report_html import write
 from gpusim.report_html.compact import compact
-from gpusim.results.analysis import Analysis
-from gpusim.results.report import render
+from gpusim.results.quantities import Shown
 
 
-class Result(Analysis):
+class Result(Shown):
     """The outcome of one simulated launch: printed, it is the report."""
-
-    def __str__(self) -> str:
-        return render(self)
 
     def report_html(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
         """Write the report as one HTML file that opens from disk, and return its path. With a trace it has the warp

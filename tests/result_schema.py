@@ -18,15 +18,12 @@ from gpusim.collectives.result import CollectiveResult
 from gpusim.difference.pairs import Change, FindingChange, LineChange
 from gpusim.difference.side import Run
 from gpusim.explore.sensitivity import Sensitivity
-from gpusim.launch.occupancy import Occupancy
 from gpusim.results import SCHEMA_VERSION
-from gpusim.results.advice import Finding
-from gpusim.results.costs import InstructionCosts, SourceLine, StallReason
-from gpusim.results.interval import Interval
-from gpusim.results.least_time import Bound
-from gpusim.results.limiter import Limiter
-from gpusim.results.record import Sampling
+from gpusim.results.costs import InstructionCosts, SourceLine
+from gpusim.results.quantities import shown
+from gpusim.results.record import Bound
 from gpusim.results.roofline import Roofline
+from gpusim.results.table import DIFF, JSON
 from gpusim.workload.target import ReferenceCheck
 
 Version = Annotated[
@@ -60,57 +57,31 @@ LaunchRoofline = printed(
 )  # fmt: skip
 
 
-class Simulation(TypedDict):
-    """What the simulator itself took. Compilation of its engine is apart; instructions are warp instructions."""
-
-    host_seconds: float
-    host_threads: int
-    compile_seconds: float
-    instructions_per_second: float
+_PRINTED = {
+    "schema_version": Version, "grid": Dim3, "block": Dim3, "configuration": dict[str, Plain],
+    "roofline": LaunchRoofline, "source_lines": list[Line], "instructions": list[InstructionCost],
+}  # fmt: skip
+"""Fields of a result whose type says less than its schema."""
 
 
-class RunDocument(TypedDict):
-    """`gpusim run --json`, and `Result.to_dict()`, which does not know program, size, seed and check.
-
-    A functional run has no times: cycles to sm_active_cycles are missing. sampling: of a sampled run. size and seed:
-    null for a kernel of your own. check: null where outputs were not compared. metrics: by Nsight Compute's names, in
-    the units that `gpusim list --metrics` says. energy_j: of the board; energy_parts: the same by unit, 'static' is
-    what it takes when nothing runs; power_w: in the mean. source_lines: the costliest first; instructions: in the order
-    of addresses. sm_blocks, sm_active_cycles: of each SM.
-    """
-
-    schema_version: Version
-    program: NotRequired[str]
-    size: NotRequired[int | None]
-    seed: NotRequired[int | None]
-    check: NotRequired[ReferenceCheck | None]
-    kernel: str
-    gpu: str
-    mode: Literal["detailed", "sampled", "functional"]
-    grid: Dim3
-    block: Dim3
-    shared_bytes: int
-    configuration: dict[str, Plain]
-    cycles: NotRequired[int]
-    time_us: NotRequired[float]
-    energy_j: NotRequired[float]
-    power_w: NotRequired[float]
-    energy_parts: NotRequired[dict[str, float]]
-    interval: NotRequired[Interval]
-    bound: NotRequired[Bound | None]
-    why_no_bound: NotRequired[str | None]
-    limiter: NotRequired[Limiter]
-    advice: NotRequired[list[Finding]]
-    stall_reasons: NotRequired[dict[str, StallReason]]
-    roofline: NotRequired[LaunchRoofline]
-    sm_blocks: NotRequired[list[int]]
-    sm_active_cycles: NotRequired[list[int]]
-    sampling: NotRequired[Sampling]
-    metrics: dict[str, float]
-    occupancy: Occupancy
-    source_lines: list[Line]
-    instructions: list[InstructionCost]
-    simulation: Simulation
+def run_document() -> type:
+    """The document of a run: what the command puts before it, and the rows of the table of quantities."""
+    fields: dict[str, Any] = {
+        "program": NotRequired[str],
+        "size": NotRequired[int | None],
+        "seed": NotRequired[int | None],
+        "check": NotRequired[ReferenceCheck | None],
+    }
+    for each in shown(JSON):
+        if not each.metric:
+            text = f"{each.meaning}, in {each.unit}" if each.unit else each.meaning
+            kind = Annotated[_PRINTED.get(each.name, each.kind), Field(description=text)]
+            fields[each.name] = NotRequired[kind] if each.timed or each.optional else kind
+    made = TypedDict("RunDocument", fields)
+    made.__doc__ = """`gpusim run --json`, and `Result.to_dict()`, which does not know program, size, seed and check.
+    A functional run lacks what needs times. size and seed: null for a kernel of your own. check: null where outputs
+    were not compared."""
+    return made
 
 
 class LaunchGroup(TypedDict):
@@ -166,16 +137,18 @@ StallChanged = printed("StallChanged", Change, "ratio", "difference", without=tu
 FindingChanged = printed("FindingChanged", FindingChange, "state")
 
 
-class DiffDocument(TypedDict):
-    """`gpusim diff --json`: both runs, and what differs between them, the most changed first. why: in sentences.
-    energy, power: null on a side that was measured."""
+def diff_document() -> type:
+    """The document of a comparison, with the numbers of the table of quantities."""
+    rows = [each for each in shown(DIFF) if not each.metric]
+    run = printed("Run", Run, without=("numbers",), **{each.name: float | None for each in rows})
+    numbers = {each.bare: Changed for each in rows}
+    made = TypedDict("DiffDocument", {"schema_version": Version, "a": run, "b": run} | numbers | get_type_hints(_Diff))
+    made.__doc__ = """`gpusim diff --json`: both runs, and what differs between them, the most changed first. why: in
+    sentences. energy, power: null on a side that was measured."""
+    return made
 
-    schema_version: Version
-    a: Run
-    b: Run
-    cycles: Changed
-    energy: Changed
-    power: Changed
+
+class _Diff(TypedDict):
     energy_parts: list[StallChanged]
     why: list[str]
     launch: list[Changed]
@@ -374,12 +347,12 @@ class ShownConfiguration(TypedDict, extra_items=ConfigValue):  # type: ignore[ca
 
 
 COMMANDS: dict[str, Any] = {
-    "run": RunDocument,
+    "run": run_document(),
     "script": LaunchTable,
     "exec": LaunchTable | list[LaunchTable],
     "replay": LaunchTable,
     "show": ShowDocument,
-    "diff": DiffDocument,
+    "diff": diff_document(),
     "bound": BoundDocument,
     "sweep": SweepDocument,
     "search": SearchDocument,
@@ -406,7 +379,8 @@ class _Schema(GenerateJsonSchema):
 
 def make_schema() -> dict[str, Any]:
     """The schema (2020-12): a definition for each command, and those that they use."""
-    adapters = [(name, "serialization", TypeAdapter(type_)) for name, type_ in COMMANDS.items()]
+    printed_now = COMMANDS | {"run": run_document(), "diff": diff_document()}
+    adapters = [(name, "serialization", TypeAdapter(type_)) for name, type_ in printed_now.items()]
     found, whole = TypeAdapter.json_schemas(adapters, schema_generator=_Schema)
     commands = {name: found[name, "serialization"] for name in COMMANDS}
     return {

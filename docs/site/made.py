@@ -96,4 +96,11 @@ def play() -> str:
     return '<a href="../play.html">Play now, in this site</a>: banks, sectors, branches and the shape of a block.'
 
 
-MADE = {each.__name__: each for each in (commands, configuration, reports, gallery, lessons, play)}
+def quantities() -> str:
+    """Every number of a result, from the table of what is shown."""
+    from gpusim.results.quantities import reference
+
+    return reference()
+
+
+MADE = {each.__name__: each for each in (commands, configuration, quantities, reports, gallery, lessons, play)}

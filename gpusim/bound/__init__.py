@@ -19,7 +19,7 @@ from gpusim.bound.terms import bound as _bound
 from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig, load_config
 from gpusim.errors import CyclesExceeded, SimulationError
-from gpusim.results.least_time import Bound
+from gpusim.results.record import Bound
 
 __all__ = ["Bound", "Profile", "bound", "profile", "quick_bound", "quick_instructions"]
 

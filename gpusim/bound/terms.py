@@ -19,7 +19,7 @@ from gpusim.engine.state.memory import P_BURST, TICKS
 from gpusim.errors import LaunchError
 from gpusim.host.fitting import lowered_once
 from gpusim.launch.occupancy import Occupancy, occupancy
-from gpusim.results.least_time import Bound
+from gpusim.results.record import Bound
 from isa import microops as M
 
 #: Units whose throughput bounds a launch, by the name of the term.

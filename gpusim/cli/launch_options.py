@@ -132,10 +132,10 @@ def _check_report(options: argparse.Namespace) -> None:
             if value:
                 raise UserError(f"{name} says what --report DIR writes, which is missing")
         return
-    from gpusim.report_html.sections import SECTIONS
+    from gpusim.report_html.sections import NAMES
 
-    if unknown := [name for name in options.sections if name not in SECTIONS]:
-        raise UserError(f"--section {unknown[0]}: there are {', '.join(SECTIONS)}")
+    if unknown := [name for name in options.sections if name not in NAMES]:
+        raise UserError(f"--section {unknown[0]}: there are {', '.join(NAMES)}")
     if options.report_limit is not None and options.report_limit < 1:
         raise UserError(f"--report-limit must be positive, got {options.report_limit}")
     try:

@@ -107,8 +107,8 @@ def execute(options: argparse.Namespace) -> int:
         if target.variant:
             print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")
         from gpusim.results.counts import Counts
-        from gpusim.results.explain import checked_words
-        from gpusim.results.report import render, render_profile
+        from gpusim.results.quantities import render
+        from gpusim.results.sentences import checked_words, render_profile
 
         print(render(result, options.all))
         if options.profile and result.record.host_parts:

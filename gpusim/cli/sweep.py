@@ -222,9 +222,9 @@ def print_summary(points: Sequence[Point], rows: Sequence[RowOf], seconds: float
 
 def _choices(points: Sequence[Point]) -> list[str]:
     """Names of what is not the same in all points, but for the program and its size."""
-    from gpusim.explore.evaluate import BOUNDS, RESULTS
+    from gpusim.explore.evaluate import BOUNDS, result_columns
 
-    fixed = {"key", "program", "size", "seconds", "error", *RESULTS, *BOUNDS}
+    fixed = {"key", "program", "size", "seconds", "error", *result_columns(), *BOUNDS}
     seen: dict[str, list[Any]] = {}
     for point in points:
         for name, value in point.columns().items():

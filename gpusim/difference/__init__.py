@@ -10,13 +10,5 @@ from gpusim.difference.pairs import Change, FindingChange, LineChange
 from gpusim.difference.side import LineCost, NotAResult, Run, as_run
 
 __all__ = [
-    "Change",
-    "Difference",
-    "FindingChange",
-    "LineChange",
-    "LineCost",
-    "NotAResult",
-    "Run",
-    "as_run",
-    "compare_results",
-]
+    "Change", "Difference", "FindingChange", "LineChange", "LineCost", "NotAResult", "Run", "as_run", "compare_results",
+]  # fmt: skip

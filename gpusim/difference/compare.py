@@ -29,11 +29,9 @@ class Difference(Pairs):
         """Everything as plain Python values, for JSON. `a` and `b` are what `Run` holds of each side."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "a": asdict(self.a),
-            "b": asdict(self.b),
-            "cycles": _plain(self.cycles),
-            "energy": _plain(self.energy),
-            "power": _plain(self.power),
+            "a": _run(self.a),
+            "b": _run(self.b),
+            **{name: _plain(change) for name, (_, change) in self.numbers.items()},
             "energy_parts": [_plain(each) | {"difference": each.difference} for each in self.energy_parts],
             "why": self.why,
             "launch": [_plain(each) for each in self.launch],
@@ -68,6 +66,11 @@ def compare_results(
     Raises NotAResult for a mapping that is no result.
     """
     return Difference(as_run(a, title_a), as_run(b, title_b))
+
+
+def _run(run: Run) -> dict[str, Any]:
+    found = asdict(run)
+    return found.pop("numbers") | found
 
 
 def _plain(change: Change) -> dict[str, Any]:

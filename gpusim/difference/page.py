@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from gpusim.difference.numbers import cells, percent, signed, spelled, times, watts
-from gpusim.difference.pairs import Change, LineChange, Pairs
-from gpusim.difference.side import Run
+from gpusim.difference.pairs import Change, LineChange, Pairs, cells, percent, signed, spelled, times
 from gpusim.report_html.plain import Markup, PagePart, bar, folded, join, render_plain, table
-from gpusim.results.colours import stall_dye
-from gpusim.results.metric_table import METRICS, STALL_MEANINGS
+from gpusim.results.quantities import QUANTITIES
+from gpusim.results.stalls import STALL_MEANINGS, stall_dye
+from gpusim.results.table import spelled as in_words
 from gpusim.units import joule_text
 
 _VISIBLE = 0.005
@@ -21,21 +20,21 @@ def render_page(difference: Pairs, why: Sequence[str]) -> str:
     """The page with its sentences."""
     a, b = difference.a, difference.b
     facts = {
-        "A": f"{a.cycles:,.0f} cycles, {a.time_us:,.2f} µs{_energy_of(a)}",
-        "B": f"{b.cycles:,.0f} cycles, {b.time_us:,.2f} µs{_energy_of(b)}",
-        "Cycles, B of A": times(difference.cycles),
+        side: ", ".join(
+            in_words(value, row.unit, "µ")
+            for row, change in difference.numbers.values()
+            if (value := getattr(change, side.lower())) is not None
+        )
+        for side in "AB"
+    } | {
+        f"{row.label}, B of A": times(change)
+        for row, change in difference.numbers.values()
+        if None not in (change.a, change.b)
     }
-    if difference.energy_parts:
-        facts["Energy, B of A"] = times(difference.energy)
     makers = (_why, _launch, _stalls, _energy, _advice, _lines, _metrics)
     head = join(Markup(f'<p class="kernel">{name}: {join([run.heading])}</p>') for name, run in (("A", a), ("B", b)))
     parts = [part for make in makers for part in make(difference, why)]
     return render_plain(f"{a.title} and {b.title}", "gpusim diff · A and B side by side", facts, parts, head)
-
-
-def _energy_of(run: Run) -> str:
-    known = run.energy_j is not None and run.power_w is not None
-    return f", {_joules(run.energy_j)} at {watts(run.power_w)} W" if known else ""  # type: ignore[arg-type]
 
 
 def _joules(value: float) -> str:
@@ -129,17 +128,17 @@ def _metrics(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
         differing = [each for each in members if each.weight > _VISIBLE]
         alike = [each for each in members if each not in differing]
         body.append(Markup(f"<h3>{join([section])}</h3>"))
-        body += [_metric_table(section, differing)] if differing else []
+        body += [_metrics_of(section, differing)] if differing else []
         if alike:
-            body.append(folded(f"{len(alike)} of {len(members)} alike", _metric_table(section, alike)))
+            body.append(folded(f"{len(alike)} of {len(members)} alike", _metrics_of(section, alike)))
     if body:
         yield PagePart("metrics", "Metrics", ("The largest relative change first.",), join(body))
 
 
-def _metric_table(section: str, changes: Sequence[Change]) -> Markup:
+def _metrics_of(section: str, changes: Sequence[Change]) -> Markup:
     rows = [
         (
-            Markup(f'<span title="{join([METRICS[each.name].meaning])}">{join([each.name])}</span>'),
+            Markup(f'<span title="{join([QUANTITIES[each.name].meaning])}">{join([each.name])}</span>'),
             spelled(each.a), spelled(each.b), times(each),
         )
         for each in changes

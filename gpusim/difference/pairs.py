@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,31 +12,16 @@ from typing import Any
 
 from gpusim.difference.side import LineCost, Run
 from gpusim.results.advice import Finding
-from gpusim.results.metric_table import METRICS
+from gpusim.results.quantities import QUANTITIES, shown
+from gpusim.results.table import DIFF, SECTIONS, Quantity
 
-SECTIONS = {
-    "GPU Speed Of Light Throughput": ("gpc__", "gpu__", "sm__cycles_active"),
-    "Launch Statistics": ("launch__",),
-    "Occupancy": ("launch__occupancy", "sm__maximum_warps", "sm__warps_active"),
-    "Memory Workload Analysis": ("l1tex__", "lts__", "dram__"),
-    "NVLink": ("nvlrx__", "nvltx__"),
-    "Compute Workload Analysis": ("sm__inst", "smsp__"),
-    "Warp State Statistics": ("smsp__average_warp", "smsp__thread_inst_executed"),
-    "Source Counters": ("derived__", "memory_", "smsp__sass_branch"),
-}
-"""Sections as the report orders them, and how the names of their metrics begin; the longest beginning counts."""
-ORDER = tuple(SECTIONS)
+ORDER = tuple(each.title for each in SECTIONS.values())
+"""Titles of sections as the report orders them."""
 LESS = 0.75
 """A finding that costs less than this part of what it cost before counts as less."""
 
 _ALIKE = 0.6
 """Lines whose texts have this much in common are one line, rewritten."""
-
-
-def section_of(metric: str) -> str:
-    """The section of the report that a metric belongs to."""
-    fitting = [(len(head), title) for title, heads in SECTIONS.items() for head in heads if metric.startswith(head)]
-    return max(fitting)[1]
 
 
 @dataclass(frozen=True)
@@ -74,6 +59,60 @@ class Change:
         if self.equal:
             return 0.0
         return abs(math.log(self.ratio)) if self.ratio and self.ratio > 0 else math.inf
+
+
+def spelled(value: Any, unit: str = "") -> str:
+    """A value for a person: thousands separated, fractions to two decimals, a dash where there is none."""
+    if value is None:
+        text = "-"
+    elif isinstance(value, bool):
+        text = str(value).lower()
+    elif isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        text = f"{int(value):,}"
+    elif isinstance(value, float):
+        text = f"{value / 1e9:,.2f} G" if abs(value) >= 1e9 else f"{value:,.2f}"
+        if 0 < abs(value) < 0.005:
+            text = f"{value:.1g}"
+    elif isinstance(value, list | tuple):
+        text = "(" + ", ".join(map(spelled, value)) + ")"
+    else:
+        text = str(value)
+    return f"{text} {unit}" if unit and value is not None else text
+
+
+def times(change: Change) -> str:
+    """The ratio: '0.79x', '=' if nothing changed, 'gone' or 'new' at zero."""
+    if change.equal:
+        return "="
+    if change.ratio is None:
+        return "new" if isinstance(change.b, int | float) and not change.a else ""
+    return "gone" if change.ratio == 0 else f"{change.ratio:.2f}x"
+
+
+def signed(value: float, digits: int = 0) -> str:
+    """A difference with its sign, none for zero."""
+    text = f"{value:+,.{digits}f}"
+    return text.lstrip("+-") if float(text.replace(",", "")) == 0 else text
+
+
+def cells(change: Change, spell: Callable[[float], str]) -> list[str]:
+    """Both sides, their ratio and their difference as `spell` writes a number; of what one side has, that alone."""
+    both = ["-" if each is None else spell(each) for each in (change.a, change.b)]
+    if "-" in both:
+        return [*both, "", ""]
+    size = spell(abs(change.difference))
+    sign = "" if size == spell(0) else "-" if change.difference < 0 else "+"
+    return [*both, times(change), sign + size]
+
+
+def watts(value: float) -> str:
+    """A power without its unit."""
+    return f"{value:,.0f}"
+
+
+def percent(share: float | None) -> str:
+    """A share, a dash where there is none."""
+    return "-" if share is None else f"{100 * share:.1f} %"
 
 
 @dataclass(frozen=True)
@@ -137,20 +176,31 @@ class Pairs:
     a: Run
     b: Run
 
+    @cached_property
+    def numbers(self) -> dict[str, tuple[Quantity, Change]]:
+        """Numbers of the launch by their bare names ('energy' of `energy_j`), with their rows of the table; None of a
+        side that does not know one."""
+        a, b = self.a.numbers, self.b.numbers
+        return {
+            each.bare: (each, Change(each.bare, a.get(each.name), b.get(each.name), unit=each.unit))
+            for each in shown(DIFF)
+            if not each.metric
+        }
+
     @property
     def cycles(self) -> Change:
         """Cycles of the launch."""
-        return Change("cycles", self.a.cycles, self.b.cycles, unit="cycle")
+        return self.numbers["cycles"][1]
 
     @property
     def energy(self) -> Change:
         """Joules of the launch; None of a side that was measured."""
-        return Change("energy", self.a.energy_j, self.b.energy_j, unit="J")
+        return self.numbers["energy"][1]
 
     @property
     def power(self) -> Change:
         """Watts in the mean over the launch, as above."""
-        return Change("power", self.a.power_w, self.b.power_w, unit="W")
+        return self.numbers["power"][1]
 
     @cached_property
     def energy_parts(self) -> list[Change]:
@@ -179,11 +229,11 @@ class Pairs:
                 name,
                 _rounded(self.a.metrics[name], decimals),
                 _rounded(self.b.metrics[name], decimals),
-                section_of(name),
+                SECTIONS[each.section].title,
                 each.unit,
             )
-            for name, each in METRICS.items()
-            if name in self.a.metrics and name in self.b.metrics
+            for name, each in QUANTITIES.items()
+            if each.metric and name in self.a.metrics and name in self.b.metrics
         ]
         return sorted(found, key=lambda each: (ORDER.index(each.section), -each.weight))
 

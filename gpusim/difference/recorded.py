@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpusim.difference.side import NotAResult, Run, is_stall, stall_reasons
-from gpusim.results.profile import ProfiledKernel
+from gpusim.difference.profile import ProfiledKernel
+from gpusim.difference.side import NotAResult, Run, is_stall, numbers_of, stall_reasons
 
 FOLDERS = (Path(__file__).parent / "recordings", Path(__file__).parents[2] / "validate" / "baselines")
 """Where recordings lie: in an installed gpusim, and in its repository."""
@@ -98,8 +98,7 @@ def _measured(title: str, gpu: str, launch: dict[str, Any], values: Mapping[str,
         measured=True,
         launch=launch | {name: metrics[metric] for name, metric in _LAUNCH.items() if metric in metrics},
         configuration=None,
-        cycles=metrics[_CYCLES],
-        time_us=metrics[_NS] / 1000,
+        numbers=numbers_of({"cycles": metrics[_CYCLES], "time_us": metrics[_NS] / 1000}),
         metrics={name: value for name, value in metrics.items() if not is_stall(name)},
         stalls=stall_reasons(metrics),
         spread=(min(values[_CYCLES]), max(values[_CYCLES])),

@@ -12,6 +12,8 @@ from gpusim.errors import SimulationError
 from gpusim.result import Result
 from gpusim.results import SCHEMA_VERSION
 from gpusim.results.advice import Finding
+from gpusim.results.quantities import shown
+from gpusim.results.table import DIFF
 
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 """The metric of a stall reason: warp cycles per issued instruction."""
@@ -45,10 +47,10 @@ class Run:
 
     title: what was run. measured: on hardware, not simulated; then there is no advice and there are no lines.
     launch: how, by name. configuration: the simulated machine by dotted key, None where it is not known.
-    cycles: SM clock; spread: least and greatest of several measurements, of which `cycles` is the median.
+    numbers: of the launch, by the names of their rows in the table of quantities, None where one is not known, as
+    energy of a measured run; spread: least and greatest of several measurements, of which `cycles` is the median.
     metrics: by Nsight Compute's names, without those of stall reasons. stalls: warp cycles per issued instruction
-    by reason. energy_parts: joules by unit, of which energy_j is the sum, and power_w what it is over the time; None
-    where it is not known, as of a measured run.
+    by reason. energy_parts: joules by unit, None where they are not known.
     """
 
     title: str
@@ -56,16 +58,23 @@ class Run:
     measured: bool
     launch: dict[str, Any]
     configuration: dict[str, Any] | None
-    cycles: float
-    time_us: float
+    numbers: dict[str, float | None]
     metrics: dict[str, float]
     stalls: dict[str, float]
     spread: tuple[float, float] | None = None
     findings: tuple[Finding, ...] = ()
     lines: tuple[LineCost, ...] = field(default=(), repr=False)
-    energy_j: float | None = None
-    power_w: float | None = None
     energy_parts: dict[str, float] | None = None
+
+    @property
+    def cycles(self) -> float:
+        """SM clock cycles of the launch."""
+        return self.numbers["cycles"] or 0.0
+
+    @property
+    def time_us(self) -> float:
+        """The same in microseconds."""
+        return self.numbers["time_us"] or 0.0
 
     @property
     def label(self) -> str:
@@ -111,14 +120,18 @@ def _from_document(document: Mapping[str, Any], title: str | None) -> Run:
         measured=False,
         launch=launch,
         configuration=document.get("configuration"),
-        cycles=document["cycles"],
-        time_us=document["time_us"],
+        numbers={name: document[name] for name in ("cycles", "time_us")} | numbers_of(document),
         metrics=metrics,
         stalls={reason: each["cycles_per_instruction"] for reason, each in document["stall_reasons"].items()},
         findings=tuple(Finding(**each) for each in document["advice"]),
         lines=tuple(_line(each) for each in rows),
-        **{name: document.get(name) for name in ("energy_j", "power_w", "energy_parts")},
+        energy_parts=document.get("energy_parts"),
     )
+
+
+def numbers_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a launch that are compared beside metrics."""
+    return {each.name: values.get(each.name) for each in shown(DIFF) if not each.metric}
 
 
 def _line(row: Mapping[str, Any]) -> LineCost:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
-from gpusim.difference.numbers import cells, percent, signed, spelled, times, watts
-from gpusim.difference.pairs import Change, Pairs
-from gpusim.results.report import WIDTH
-from gpusim.units import aligned, joule_text
+from gpusim.difference.pairs import Change, Pairs, cells, percent, signed, spelled, times
+from gpusim.results.sentences import WIDTH
+from gpusim.results.table import number
+from gpusim.units import aligned
 
 _METRICS, _STALLS, _FINDINGS, _LINES, _KEYS = 5, 6, 10, 8, 12
 _VISIBLE = 0.005
@@ -27,13 +28,9 @@ def _head(difference: Pairs) -> Iterator[str]:
     for name, run in (("A", difference.a), ("B", difference.b)):
         yield _cut(f"{name}   {run.heading}")
     yield ""
-    time = Change("time", difference.a.time_us, difference.b.time_us)
-    for label, change, digits in (("Cycles", difference.cycles, 0), ("Duration (us)", time, 2)):
-        a, b = (f"{value:,.{digits}f}" for value in (change.a, change.b))
-        yield _columns(label, a, b, times(change), signed(change.difference, digits))
-    for label, change, spell in (("Energy", difference.energy, joule_text), ("Power (W)", difference.power, watts)):
+    for quantity, change in difference.numbers.values():
         if (change.a, change.b) != (None, None):
-            yield _columns(label, *cells(change, spell))
+            yield _columns(quantity.head, *cells(change, partial(number, unit=quantity.unit)))
 
 
 def _columns(label: str, *cells: str) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpusim.difference.numbers import watts
-from gpusim.difference.pairs import FindingChange, Pairs
+from gpusim.difference.pairs import FindingChange, Pairs, watts
 from gpusim.results.advice import Finding
-from gpusim.results.metric_table import STALL_MEANINGS
+from gpusim.results.stalls import STALL_MEANINGS
 from gpusim.units import joule_text
 
 _LEAST = 0.01

@@ -14,6 +14,8 @@ from gpusim.config.load import unknown_key
 from gpusim.errors import ConfigError, SimulationError
 from gpusim.explore.interrupt import interrupted
 from gpusim.explore.point import PARAMETERS, Point
+from gpusim.results.quantities import columns, result_columns, shown
+from gpusim.results.table import SWEEP
 from gpusim.workload.request import BUNDLED_PARAMETERS, OWN_PARAMETERS, Request, WorkloadError
 from isa.errors import IsaError
 
@@ -21,9 +23,8 @@ if TYPE_CHECKING:
     from gpusim.result import Result
     from gpusim.workload.target import Target
 
-ENERGIES = ("energy_j", "launch_w", "energy_delay")
+ENERGIES = tuple(each.column or each.name for each in shown(SWEEP) if each.section == "energy")
 """Of a launch: joules; watts in the mean; joules times seconds."""
-RESULTS = ("cycles", "cycles_low", "cycles_high", "time_us", *ENERGIES, "warp_instructions")
 BOUNDS = ("bound_cycles", "bound_by")
 
 
@@ -127,7 +128,7 @@ def evaluate(
 
 def empty_row(point: Point, metrics: Sequence[str]) -> dict[str, Any]:
     """The row of a point of which nothing is known yet."""
-    return point.columns() | dict.fromkeys([*RESULTS, *BOUNDS, *metrics, "seconds", "error"])
+    return point.columns() | dict.fromkeys([*result_columns(), *BOUNDS, *metrics, "seconds", "error"])
 
 
 def machine(point: Point) -> GPUConfig:
@@ -188,16 +189,7 @@ def _bound(target: Target, config: GPUConfig, alone: bool) -> dict[str, Any]:
 def _measured(result: Result, metrics: Sequence[str]) -> dict[str, Any]:
     """The columns of a run, its metrics among them."""
     values = {name: result.metrics[name] for name in metrics if name not in ENERGIES}
-    return {
-        "cycles": result.cycles,
-        "cycles_low": result.interval.low,
-        "cycles_high": result.interval.high,
-        "time_us": result.time_us,
-        "energy_j": result.energy_j,
-        "launch_w": result.power_w,
-        "energy_delay": result.energy_j * 1e-6 * result.time_us,
-        "warp_instructions": int(result.metrics["smsp__inst_executed.sum"]),
-    } | {name: value if math.isfinite(value) else None for name, value in values.items()}
+    return columns(result) | {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def _watch(timeout_s: float | None, stop: Callable[[], bool]) -> Callable[[int, int, int, int], None]:

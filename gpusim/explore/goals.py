@@ -100,7 +100,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def _known(name: str) -> str:
-    from gpusim.results.metric_table import METRICS
+    from gpusim.results.metrics import METRICS
 
     if name in COLUMNS or name in METRICS:
         return name

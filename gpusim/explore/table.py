@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.errors import SimulationError
-from gpusim.explore.evaluate import BOUNDS, RESULTS
+from gpusim.explore.evaluate import BOUNDS
+from gpusim.results.quantities import result_columns
 
 if TYPE_CHECKING:
     import pandas
@@ -23,7 +24,7 @@ class TableError(SimulationError):
 
 def column_names(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str] = ()) -> list[str]:
     """What the points are first, in the order in which it appears, then what came out."""
-    last = dict.fromkeys([*RESULTS, *BOUNDS, *metrics, HOST, "error"])
+    last = dict.fromkeys([*result_columns(), *BOUNDS, *metrics, HOST, "error"])
     first = dict.fromkeys(name for row in rows for name in row if name not in last)
     parameters = [name for name in first if "." not in name]
     return [*parameters, *(name for name in first if "." in name), *last]

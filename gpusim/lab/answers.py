@@ -26,6 +26,8 @@ from gpusim.lab.machines import explore
 from gpusim.report_html import render
 from gpusim.result import Result
 from gpusim.results.counts import ratio
+from gpusim.results.quantities import shown
+from gpusim.results.table import LAB, spelled
 from gpusim.simulation import simulate
 from gpusim.workload.request import Request, WorkloadError
 from gpusim.workload.target import find_target, find_variant, load_kernel
@@ -34,17 +36,6 @@ from isa.errors import IsaError
 
 Answer = dict[str, Any]
 _LOADED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
-METRICS = {
-    "cycles": "cycles",
-    "warp instructions": "smsp__inst_executed.sum",
-    "lanes at work, of 32": "smsp__thread_inst_executed_per_inst_executed.ratio",
-    "divergent branches": "smsp__sass_branch_targets_threads_divergent.sum",
-    "wavefronts of loads from shared memory": _LOADED,
-    "sectors of loads from global memory": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "DRAM bytes": "dram__bytes.sum",
-    "occupancy, %": "sm__warps_active.avg.pct_of_peak_sustained_active",
-}
-"""What stands beside an editor, by what it is called there."""
 MOST_CYCLES = 20_000_000
 """A kernel that runs longer is given up."""
 MOST_PRINTED = 20_000
@@ -215,14 +206,12 @@ def _shown(result: Result, source: str) -> Answer:
     ]
     return {
         "kernel": result.kernel, "cycles": result.cycles, "time_us": result.time_us, "limiter": result.limiter.sentence,
-        "energy_j": result.energy_j, "power_w": result.power_w,
-        "metrics": [(name, _metric(result, metric)) for name, metric in METRICS.items()],
+        "metrics": [
+            [each.short or each.label, value := each.value(result), spelled(value, each.unit, "µ"), each.better]
+            for each in shown(LAB)
+        ],
         "lines": lines, "advice": advice, "saved": result.to_dict(), "page": render(result),
     }  # fmt: skip
-
-
-def _metric(result: Result, name: str) -> float:
-    return float(result.cycles if name == "cycles" else result.metrics[name])
 
 
 def _difference(previous: Answer | None, result: Result) -> Answer | None:

@@ -1,12 +1,12 @@
 """One colour for each thing, in every picture: stall reasons, execution units, levels of memory. No matplotlib here.
 
-The eight colours and those of stall reasons are `gpusim.results.colours`, which pages have too; there are more
+The eight colours and those of stall reasons are `gpusim.results.stalls`, which pages have too; there are more
 execution pipes than that, and their other colours are chosen like those. The tests hold them to it.
 """
 
 from __future__ import annotations
 
-from gpusim.results.colours import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, STALL_COLOURS, VERMILLION, YELLOW
+from gpusim.results.stalls import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, STALL_COLOURS, VERMILLION, YELLOW
 from isa import microops as M
 
 __all__ = [

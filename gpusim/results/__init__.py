@@ -1,8 +1,8 @@
 """What came out of a run.
 
-Read `record` (raw counts of one launch), `counts` (their sums by kind), `metric_table` and `metrics` (Nsight Compute's
+Read `record` (raw counts of one launch), `counts` (their sums by kind), `metrics` (under Nsight Compute's
 names), `limiter`, `roofline` and `advice` (what follows from them), `serving` (which lane is served when), `costs`
-and `least_time` (of lines, of the launch), `analysis` (all of it under one roof) and `report` (the same, printed).
+(of lines), `analysis` (all of it under one roof), `table`, `sentences` and `quantities` (what is shown of it, and how).
 """
 
 SCHEMA_VERSION = 1

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from gpusim.errors import ModeError
 from gpusim.launch.occupancy import Occupancy
-from gpusim.results import SCHEMA_VERSION
 from gpusim.results.advice import Finding, find
 from gpusim.results.costs import InstructionCosts, SourceLine, StallReason, costs_of
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.energy import LaunchEnergy
 from gpusim.results.interval import Interval, interval_of, kind_of
-from gpusim.results.least_time import Bound
 from gpusim.results.limiter import Limiter, find_limiter
 from gpusim.results.metrics import MetricValues
-from gpusim.results.record import LaunchRecord, Sampling
+from gpusim.results.record import Bound, LaunchRecord, Sampling, Simulation
 from gpusim.results.roofline import Roofline, make_roofline, matrix_operations
 from gpusim.tracing.trace import Trace
 
@@ -35,7 +30,7 @@ class Analysis:
     def __init__(self, record: LaunchRecord, bound: Bound | None = None, why_no_bound: str = ""):
         self.record = record
         self.bound, self.why_no_bound = bound, why_no_bound
-        self._counts = Counts(record)
+        self.counts = Counts(record)
 
     @property
     def kernel(self) -> str:
@@ -57,19 +52,19 @@ class Analysis:
     def metrics(self) -> MetricValues:
         """Metrics by Nsight Compute's names, see `gpusim.results.metrics.METRICS`. An unknown name raises a KeyError
         that names the nearest ones."""
-        return MetricValues(self._counts)
+        return MetricValues(self.counts)
 
     @cached_property
     def stall_reasons(self) -> dict[str, StallReason]:
         """What warps spent their time on, by Nsight Compute's stall reasons, the costliest first. 'selected' is the
         issue itself."""
         self._needs_time("stall reasons")
-        stalls = self._counts.stalls
+        stalls = self.counts.stalls
         total = sum(stalls.values())
         order = sorted(stalls, key=lambda reason: -stalls[reason])
         return {
             reason: StallReason(
-                stalls[reason], ratio(stalls[reason], total), ratio(stalls[reason], self._counts.issued)
+                stalls[reason], ratio(stalls[reason], total), ratio(stalls[reason], self.counts.issued)
             )
             for reason in order
         }
@@ -148,37 +143,37 @@ class Analysis:
     def roofline(self) -> Roofline:
         """Arithmetic, traffic at each level of memory, and the peaks of the configuration."""
         self._needs_time("roofline")
-        return make_roofline(self._counts)
+        return make_roofline(self.counts)
 
     @cached_property
     def limiter(self) -> Limiter:
         """What limits the launch, with the numbers that say so."""
         self._needs_time("limiter")
-        return find_limiter(self._counts)
+        return find_limiter(self.counts)
 
     @cached_property
     def kind(self) -> str:
         """The kind of kernel it is among those that judge the model. See `gpusim.results.interval`."""
         self._needs_time("kind")
-        return kind_of(self._counts)
+        return kind_of(self.counts)
 
     @cached_property
     def interval(self) -> Interval:
         """The cycles between which nine of ten kernels of its kind lie. See `gpusim.results.interval`."""
         self._needs_time("interval")
-        return interval_of(self._counts, self.kind)
+        return interval_of(self.counts, self.kind)
 
     @cached_property
     def advice(self) -> list[Finding]:
         """What costs the launch its time and what to try, the dearest first. See `gpusim.results.advice`."""
         self._needs_time("advice")
-        return find(self._counts)
+        return find(self.counts)
 
     @cached_property
     def energy(self) -> LaunchEnergy:
         """What the board takes for the launch, by unit and instruction. See `gpusim.results.energy`."""
         self._needs_time("energy")
-        return LaunchEnergy(self._counts, 1e-6 * self.time_us)
+        return LaunchEnergy(self.counts, 1e-6 * self.time_us)
 
     @property
     def energy_j(self) -> float:
@@ -194,7 +189,7 @@ class Analysis:
     @property
     def rate(self) -> float:
         """Warp instructions simulated per second of host time, compilation of the simulator excluded."""
-        return ratio(self._counts.instructions, self.record.host_seconds)
+        return ratio(self.counts.instructions, self.record.host_seconds)
 
     def _needs_time(self, what: str) -> None:
         if not self.record.timed:
@@ -203,56 +198,13 @@ class Analysis:
     @property
     def matrix_rate(self) -> float:
         """Operations of matrix instructions, a multiply-add as two, simulated per second of host time."""
-        return ratio(matrix_operations(self._counts), self.record.host_seconds)
+        return ratio(matrix_operations(self.counts), self.record.host_seconds)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values, for JSON. Numbers have the units of the attributes they stand for."""
+    @property
+    def simulation(self) -> Simulation:
+        """What the simulator took."""
         record = self.record
-        found: dict[str, Any] = {
-            "schema_version": SCHEMA_VERSION,
-            "kernel": self.kernel,
-            "gpu": record.config.gpu.name,
-            "mode": record.mode,
-            "grid": list(record.launch.grid),
-            "block": list(record.launch.block),
-            "shared_bytes": record.launch.shared_bytes,
-            "configuration": dict(record.config.items()),
-        }
-        if record.timed:
-            found |= {
-                "cycles": self.cycles,
-                "time_us": self.time_us,
-                "energy_j": self.energy_j,
-                "power_w": self.power_w,
-                "energy_parts": dict(self.energy.parts),
-                "interval": asdict(self.interval),
-                "bound": self.bound.to_dict() if self.bound is not None else None,
-                "why_no_bound": self.why_no_bound or None,
-                "limiter": asdict(self.limiter),
-                "advice": [asdict(each) for each in self.advice],
-                "stall_reasons": {reason: asdict(each) for reason, each in self.stall_reasons.items()},
-                "roofline": self.roofline.to_dict(),
-                "sm_blocks": record.sm_blocks.tolist(),
-                "sm_active_cycles": record.sm_active_cycles.tolist(),
-            }
-        if self.sampling is not None:
-            found["sampling"] = asdict(self.sampling)
-        return found | {
-            "metrics": dict(self.metrics),
-            "occupancy": asdict(self.occupancy),
-            "source_lines": [each.to_dict() for each in self.source_lines],
-            "instructions": [each.to_dict() for each in self.instructions],
-            "simulation": {
-                "host_seconds": record.host_seconds,
-                "host_threads": record.host_threads,
-                "compile_seconds": record.compile_seconds,
-                "instructions_per_second": self.rate,
-            },
-        }
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """`to_dict` as JSON."""
-        return json.dumps(self.to_dict(), indent=indent)
+        return Simulation(record.host_seconds, record.host_threads, record.compile_seconds, self.rate)
 
     def __repr__(self) -> str:
         done = f"{self.cycles:,} cycles, {self.time_us:.2f} us" if self.record.timed else "functional"

@@ -1,6 +1,7 @@
 """The energy of a launch: static power over its time, and an energy for each event, by unit and by instruction.
 
-docs/energy.md says where the numbers come from and how well they agree with a GPU.
+`Clocking` is what clock and voltage do to it, and how far a board's limit lets the clock be. docs/energy.md says where
+the numbers come from and how well they agree with a GPU.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from gpusim.config import GPUConfig
-from gpusim.results.clocking import Clocking
+from gpusim.config.sections import Energy
 from gpusim.results.counts import Counts
 from gpusim.results.energy_events import EVENTS, activity_of, events_of
 
@@ -21,19 +22,18 @@ PARTS = {
     "issue": ("issue",),
     "registers": ("operand",),
     "integer units": ("alu", "integer_product", "wide_product", "vote"),
-    "floating point units": (
-        *("single_product", "half_product", "double_sum", "double_product", "special"),
-    ),
+    "floating point units": ("single_product", "half_product", "double_sum", "double_product", "special"),
     "tensor cores": tuple(each for each in EVENTS if each.startswith(("matrix_", "group_"))),
     "constants": ("constant",),
     "shared memory and L1": (
-        *("access", "shuffle", "shared_wavefront", "shared_word", "shared_atomic", "l1_tag", "l1_word"),
+        "access", "shuffle", "shared_wavefront", "shared_word", "shared_atomic", "l1_tag", "l1_word",
     ),
     "L2": ("l2_request", "l2_read", "l2_write", "l2_atomic", "fabric"),
     "memory": ("dram_read", "dram_write", "dram_row"),
     "links": ("link",),
-}
+}  # fmt: skip
 """Units and the events that are theirs."""
+_STEPS = 40  # of the search for a clock
 _OFF_CHIP = (*PARTS["memory"], *PARTS["links"])
 
 
@@ -43,6 +43,50 @@ def picojoules(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
     of = config.energy
     scale = np.array([of.memory_scale if each in PARTS["memory"] else of.logic_scale for each in EVENTS])
     return values[:, 0] * scale, values[:, 1] * scale
+
+
+@dataclass(frozen=True)
+class Clocking:
+    """The law between clock, voltage and power of a board with so many SMs.
+
+    The energy of an event goes with the square of the voltage, which falls along a line with the clock
+    (`energy.volts_per_clock`) to a least one. Of the static power a part goes with the clock, the rest stays
+    (`energy.still_share`).
+    """
+
+    of: Energy
+    sms: int
+
+    def volts(self, clock_mhz: float) -> float:
+        """The voltage, 1 at the clock at which energies hold."""
+        return max(1 + self.of.volts_per_clock * (clock_mhz / self.of.clock_mhz - 1), self.of.least_volts)
+
+    def static_w(self, clock_mhz: float) -> float:
+        """Of the board when no instruction runs."""
+        full = self.of.board_w + self.of.sm_w * self.sms
+        return full * (self.of.still_share + (1 - self.of.still_share) * clock_mhz / self.of.clock_mhz)
+
+    def settle(
+        self, clock_mhz: float, seconds: float, logic: float, off_chip: float
+    ) -> tuple[float, float, float, float]:
+        """Clock, microseconds, joules and watts of a launch that is repeated. logic, off_chip: its joules at
+        `clock_mhz`. Time goes with the clock, of launches that come to the limit by memory alone too."""
+
+        def at(clock: float) -> tuple[float, float]:
+            time = seconds * clock_mhz / clock
+            square = (self.volts(clock) / self.volts(clock_mhz)) ** 2
+            return time, self.static_w(clock) * time + logic * square + off_chip
+
+        low, high = 0.1 * clock_mhz, clock_mhz
+        time, joules = at(high)
+        if joules > self.of.limit_w * time:
+            for _ in range(_STEPS):
+                middle = (low + high) / 2
+                time, joules = at(middle)
+                low, high = (low, middle) if joules > self.of.limit_w * time else (middle, high)
+            time, joules = at(low)
+            return low, 1e6 * time, joules, joules / time
+        return clock_mhz, 1e6 * time, joules, joules / time if time else 0.0
 
 
 @dataclass(frozen=True)

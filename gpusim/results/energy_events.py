@@ -14,51 +14,18 @@ import numpy as np
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
 from gpusim.results.counts import GLOBAL, SHARED, Counts
-from gpusim.results.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
+from gpusim.results.metrics import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
 from gpusim.results.roofline import multiply_adds
 from isa import microops as M
 
 Put = Callable[[str, np.ndarray, np.ndarray], None]
 EVENTS = (
-    "launch",
-    "warp",
-    "issue",
-    "operand",
-    "alu",
-    "integer_product",
-    "wide_product",
-    "vote",
-    "single_product",
-    "half_product",
-    "double_sum",
-    "double_product",
-    "special",
-    "shuffle",
-    "matrix_half",
-    "matrix_single",
-    "matrix_byte",
-    "matrix_double",
-    "group_half",
-    "group_single",
-    "group_int8",
-    "group_fp8",
-    "constant",
-    "access",
-    "shared_wavefront",
-    "shared_word",
-    "shared_atomic",
-    "l1_tag",
-    "l1_word",
-    "l2_request",
-    "l2_read",
-    "l2_write",
-    "l2_atomic",
-    "fabric",
-    "dram_read",
-    "dram_write",
-    "dram_row",
-    "link",
-)
+    "launch", "warp", "issue", "operand", "alu", "integer_product", "wide_product", "vote", "single_product",
+    "half_product", "double_sum", "double_product", "special", "shuffle", "matrix_half", "matrix_single",
+    "matrix_byte", "matrix_double", "group_half", "group_single", "group_int8", "group_fp8", "constant", "access",
+    "shared_wavefront", "shared_word", "shared_atomic", "l1_tag", "l1_word", "l2_request", "l2_read", "l2_write",
+    "l2_atomic", "fabric", "dram_read", "dram_write", "dram_row", "link",
+)  # fmt: skip
 """What `energy.*_pj` of a configuration says of each. Sums of single and half precision take no more than their issue
 and their operands."""
 

@@ -23,8 +23,8 @@ from gpusim.config.derived import peak_bytes_per_cycle
 from gpusim.engine.parameters import unit_timing
 from gpusim.engine.state import layout as L
 from gpusim.results.counts import Counts, ratio
-from gpusim.results.metric_table import STALL_MEANINGS
 from gpusim.results.roofline import count_bytes
+from gpusim.results.stalls import STALL_MEANINGS
 from isa import microops as M
 
 BUSY = 0.6

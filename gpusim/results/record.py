@@ -1,8 +1,9 @@
-"""What one launch leaves behind: raw counts, from which `results.analysis` makes metrics."""
+"""What one launch leaves behind: raw counts, from which `results.analysis` makes metrics, its bound, and how it ran."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,45 @@ class Sampling:
     error: float
     outputs: bool = False
     why_all: str = ""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The least time that a launch can take on a machine.
+
+    cycles: SM clock cycles from the start of the launch, its overhead included. by: the term that says so.
+    terms: every term, {name: cycles}. time_us: the same in microseconds. gpu: name of the machine.
+    waves: how often the grid fills the whole GPU, a broken number.
+    """
+
+    gpu: str
+    cycles: int
+    time_us: float
+    by: str
+    terms: dict[str, float]
+    waves: float
+    overhead_cycles: int
+
+    def __str__(self) -> str:
+        lines = [f"Bound {self.cycles:,} cycles = {self.time_us:.2f} us on {self.gpu}, by {self.by}"]
+        for name, cycles in sorted(self.terms.items(), key=lambda each: -each[1]):
+            share = cycles / max(self.cycles, 1)
+            lines.append(f"  {name:22s} {'#' * round(20 * share):20s} {cycles:12,.0f}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What the simulator itself took. Compilation of its engine is apart; instructions are warp instructions."""
+
+    host_seconds: float
+    host_threads: int
+    compile_seconds: float
+    instructions_per_second: float
 
 
 @dataclass(frozen=True)

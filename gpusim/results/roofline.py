@@ -17,7 +17,7 @@ from gpusim.config.derived import peak_bytes_per_cycle, peak_operations_per_s
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
 from gpusim.results.counts import Counts, ratio
-from gpusim.results.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS, TEX_SECTORS
+from gpusim.results.metrics import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS, TEX_SECTORS
 from isa import microops as M
 from isa.instruction import RZ, Instruction
 

@@ -10,11 +10,10 @@ import gpusim
 from gpusim.cli import diff as cli_diff
 from gpusim.cli import main
 from gpusim.difference import NotAResult, recorded
-from gpusim.difference.numbers import signed, spelled, times
-from gpusim.difference.pairs import LESS, ORDER, Change, section_of
+from gpusim.difference.pairs import LESS, ORDER, Change, signed, spelled, times
 from gpusim.engine.state import layout as L
 from gpusim.result import Result
-from gpusim.results.metric_table import METRICS
+from gpusim.results.metrics import METRICS
 from gpusim.units import joule_text
 from programs.images import for_launch
 from programs.registry import get
@@ -84,18 +83,12 @@ def test_a_result_saved_without_energy_has_none():
 def test_metrics_come_by_section_the_largest_change_first():
     found = by_hand().metrics
     sections = [each.section for each in found]
-    assert list(dict.fromkeys(sections)) == list(ORDER)
+    assert list(dict.fromkeys(sections)) == [each for each in ORDER if each in sections]
     for section in ORDER:
         weights = [each.weight for each in found if each.section == section]
         assert weights == sorted(weights, reverse=True)
     source = [each.name for each in found if each.section == "Source Counters"]
     assert source[0] == "derived__memory_l1_wavefronts_shared_excessive"
-
-
-def test_every_metric_has_a_section_of_the_report():
-    assert {section_of(name) for name in METRICS} == set(ORDER)
-    assert section_of("launch__occupancy_limit_warps") == "Occupancy"
-    assert section_of("launch__grid_size") == "Launch Statistics"
 
 
 def test_a_finding_that_vanished():

@@ -14,8 +14,7 @@ import isa
 from gpusim.config import describe_keys, load_config
 from gpusim.errors import ModeError
 from gpusim.result import Result
-from gpusim.results.clocking import Clocking
-from gpusim.results.energy import PARTS
+from gpusim.results.energy import PARTS, Clocking
 from gpusim.results.energy_events import EVENTS
 from validate.energy.data import words
 from validate.energy.kernels import CUBIN

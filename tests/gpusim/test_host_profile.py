@@ -11,7 +11,7 @@ import gpusim
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import parts
 from gpusim.result import Result
-from gpusim.results.report import render_profile
+from gpusim.results.sentences import render_profile
 from programs import registry
 
 

@@ -13,8 +13,8 @@ from gpusim.launch import Launch
 from gpusim.launch.occupancy import occupancy
 from gpusim.result import Result
 from gpusim.results.counts import Counts
-from gpusim.results.explain import checked_words, read_words, shared_words
-from gpusim.results.report import WIDTH, render
+from gpusim.results.quantities import render
+from gpusim.results.sentences import WIDTH, checked_words, read_words, shared_words
 from gpusim.units import aligned, joule_text
 from tests.gpusim.records import LDG, LDS, RED, STG, make_program, make_record, stall
 

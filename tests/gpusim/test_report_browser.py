@@ -14,7 +14,7 @@ from gpusim.engine.state import layout as L
 from gpusim.report_html import steps, write
 from gpusim.report_html.index import IndexRow, put_above, render_index
 from gpusim.result import Result
-from gpusim.results.colours import STALL_COLOURS
+from gpusim.results.stalls import STALL_COLOURS
 from gpusim.units import joule_text
 from programs.registry import get
 from tests.gpusim.hand_trace import STEPS, make_trace
@@ -130,7 +130,7 @@ def test_numbers_are_the_metrics(page):
 
 def test_energy_has_a_bar_for_each_unit(page):
     result = Result(make_record(line=LINE))
-    assert f"{joule_text(result.energy_j, 'µ')} at {result.power_w:,.0f} W" in texts(page, "#head dd")
+    assert {joule_text(result.energy_j, "µ"), f"{result.power_w:,.0f} W"} < set(texts(page, "#head dd"))
     numbers = texts(page, "#energy .bar .number")
     most = sorted(result.energy.parts.values(), reverse=True)
     assert numbers[0] == f"{joule_text(most[0], 'µ')}, {100 * most[0] / result.energy_j:.1f} %"
@@ -749,6 +749,6 @@ def test_the_page_of_a_difference(browser, tmp_path):
     assert lines and "s[u]" in find(browser, "#lines").text
     assert len(texts(browser, "#stalls .bar")) == 2 * len(difference.stalls)
     assert len(texts(browser, "#energy .bar")) == 2 * len(difference.energy_parts) > 2
-    assert facts["A"].endswith(f"{joule_text(a.energy_j, 'µ')} at {a.power_w:,.0f} W")
+    assert facts["A"].endswith(f"{joule_text(a.energy_j, 'µ')}, {a.power_w:,.0f} W")
     assert_readable(browser)
     assert browser.get_log("browser") == []

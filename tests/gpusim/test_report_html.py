@@ -84,7 +84,7 @@ def test_the_documents_metrics_are_the_results():
     data = data_of(result)
     assert data["metrics"] == dict(result.metrics)
     assert data["cycles"] == result.cycles
-    shown = [row for section in data["sections"] for row in [*section["rows"], *section["bars"]] if row["metric"]]
+    shown = [row for section in data["sections"] for row in [*section["rows"], *section["bars"]] if row.get("metric")]
     assert len(shown) > 25
     assert all(row["value"] == result.metrics[row["metric"]] for row in shown)
     assert data["advice"] == json.loads(json.dumps(result.to_dict()["advice"]))
@@ -117,8 +117,8 @@ def test_energy_by_unit_is_the_results_the_largest_first():
 def test_instructions_hold_the_costs_of_each():
     result = traced()
     data = data_of(result)
-    assert len(data["instructions"]) == len(CODE)
-    for row, costs in zip(data["instructions"], result.instructions, strict=True):
+    assert len(data["code"]) == len(CODE)
+    for row, costs in zip(data["code"], result.instructions, strict=True):
         assert row[:2] == [costs.address, costs.text]
         assert row[4] == [getattr(costs, name) for name in FIELDS]
         waits = dict(zip(row[5][::2], row[5][1::2], strict=True))
@@ -126,7 +126,7 @@ def test_instructions_hold_the_costs_of_each():
     (source,) = data["source"]
     assert FILE.endswith(source["name"])
     assert source["lines"] == SOURCE[source["first"] - 1 :][: len(source["lines"])]
-    assert data["instructions"][-1][2:4] == [-1, 0]
+    assert data["code"][-1][2:4] == [-1, 0]
 
 
 def test_text_cannot_break_out_of_the_page():
@@ -235,7 +235,7 @@ def test_more_spans_than_there_is_room_for_end_at_a_cycle(monkeypatch):
 
 def test_occupancy_is_what_the_rules_say():
     result = traced()
-    data = data_of(result)["occupancy"]
+    data = data_of(result)["filling"]
     assert data["blocks"] == result.occupancy.blocks_per_sm and data["warps"] == result.occupancy.warps_per_sm
     assert {row[0] for row in data["resources"] if row[-1]} == {"Warps"}
     for title, _, here, most, changes in data["curves"]:

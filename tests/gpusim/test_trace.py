@@ -15,7 +15,7 @@ import isa
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
 from gpusim.errors import TraceError
-from gpusim.results.metric_table import TEX_SECTORS
+from gpusim.results.metrics import TEX_SECTORS
 from gpusim.tracing.trace import SPACES, TraceOptions
 from programs import images, registry
 

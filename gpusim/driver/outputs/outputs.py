@@ -20,7 +20,7 @@ REPORT_LIMIT = 200
 class Telling:
     """Options, `dataclasses.asdict` of which are JSON; `Telling(**...)` takes them back.
 
-    report: folder for pages, of which each shows `sections` (names of `gpusim.report_html.sections.SECTIONS`, none for
+    report: folder for pages, of which each shows `sections` (names of `gpusim.report_html.sections.NAMES`, none for
     all) and which are at most `report_limit`. trace, save: files. check: names of checks.
     kernel, first, last: which launches have pages, are checked and saved: those whose kernel's full name has a match of
     the regular expression, and whose number lies between the two.

@@ -46,22 +46,6 @@ export function joules(value) {
   return `${number.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${prefix}J`;
 }
 
-const PLURALS = new Set(["cycle", "inst", "block", "thread", "warp", "sector", "request", "branch"]);
-
-/** A value with its unit. */
-export function quantity(value, unit) {
-  if (typeof value === "string") return value;
-  if (unit === "%") return percent(value);
-  if (unit === "ns") return value >= 1000 ? `${(value / 1000).toFixed(2)} µs` : `${value.toFixed(0)} ns`;
-  if (unit === "byte/s") return `${scaled(value)}B/s`;
-  if (unit === "FLOP") return `${scaled(value)}FLOP`;
-  if (unit.startsWith("byte")) return `${count(value)} B`;
-  const number = Number.isInteger(value) ? count(value) : value >= 1000 ? count(value) : value.toFixed(2);
-  if (!unit || unit.includes("/")) return number;
-  const plural = PLURALS.has(unit) && value !== 1 ? (unit === "branch" ? "es" : unit === "inst" ? "" : "s") : "";
-  return `${number} ${unit}${plural}`;
-}
-
 export const hexadecimal = (value) => `0x${value.toString(16)}`;
 
 /** Lane numbers as ranges, "0–7, 12", or as a row with equal steps, "1, 3, …, 31". */

@@ -1,6 +1,6 @@
 // Puts the page together from the document in it.
 import { element } from "gpusim/format";
-import { advice, head, section } from "gpusim/sections";
+import { advice, head, heading, section } from "gpusim/sections";
 import { makeLines, sourceView } from "gpusim/source";
 import { stepper } from "gpusim/stepper";
 import { warpsOverCycles } from "gpusim/warps";
@@ -20,7 +20,7 @@ const fileName = (path) => (path === null ? null : path.split(/[\\/]/).pop());
 
 /** What shows a finding's line in the stepper, null if no warp in the trace executes it. */
 function steps(finding) {
-  const pcs = new Set(data.instructions.flatMap(([, , file, line], index) =>
+  const pcs = new Set(data.code.flatMap(([, , file, line], index) =>
     (line === finding.line && data.source[file]?.name === fileName(finding.file) ? [index] : [])));
   return data.trace?.warps.some((warp) => warp.pc.some((pc) => pcs.has(pc))) ? () => warps.goToDearest(pcs) : null;
 }
@@ -31,12 +31,10 @@ const sections = [
     shows("stepper") ? steps : () => null),
   ...data.sections.map((each) => section(data, each)),
   element("section", { id: "warps", "aria-labelledby": "warps-title" },
-    element("h2", { id: "warps-title" }, "Warps over Cycles"),
-    element("p", { class: "about" }, "The warps of one SM, a row for each: when it issues, when it waits, and for what."),
+    ...heading(data, "warps"),
     overCycles),
   element("section", { id: "stepper", "aria-labelledby": "stepper-title" },
-    element("h2", { id: "stepper-title" }, "Warp Stepper"),
-    element("p", { class: "about" }, "One warp, instruction by instruction, as the simulator executed it: which lanes run, where the others wait, what they address, what their registers hold."),
+    ...heading(data, "stepper"),
     stepping),
 ].filter((each) => shows(each.id));
 page.replaceChildren(...sections);

@@ -83,7 +83,7 @@ function writer(instructions, warp, step, number) {
 /** Shows in `root` a lane's registers of `data.trace`; returns draw(number of the warp, step, lane). `pick(lane)` is called
  * when the user chooses another lane. */
 export function registers(root, data, pick) {
-  const { trace, instructions } = data;
+  const { trace, code: instructions } = data;
   const state = { as: READINGS[0], last: null };
   const names = trace.registers;
   const body = element("tbody");

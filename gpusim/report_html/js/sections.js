@@ -1,29 +1,19 @@
 // Head, advice, and the sections that are rows, bars and tables.
-import { count, element, joules, percent, quantity } from "gpusim/format";
+import { count, element, percent } from "gpusim/format";
 import { occupancy } from "gpusim/occupancy";
 import { roofline } from "gpusim/roofline";
 
 const SHOWN = 8;
 
 export function head(data) {
-  const { grid, block, registers } = data.launch;
-  const facts = [
-    ["Duration", `${data.time_us.toFixed(2)} µs`],
-    ["Cycles", count(data.cycles)],
-    ["Energy", `${joules(data.energy_j)} at ${count(data.power_w)} W`],
-    ["GPU", `${data.gpu.name}, ${data.gpu.arch}, ${count(data.gpu.clock_mhz)} MHz`],
-    ["Grid", grid.map(count).join(" × ")],
-    ["Block", block.map(count).join(" × ")],
-    ["Registers/thread", count(registers)],
-  ];
   return [
     element("p", { class: "brand" }, "gpusim report · simulated, not measured",
       data.index ? [" · ", element("a", { href: data.index }, "all launches")] : null),
     element("h1", {}, data.title),
     data.title.endsWith(data.kernel) ? null : element("p", { class: "kernel" }, `kernel ${data.kernel}`),
-    element("dl", { class: "facts" }, facts.map(([name, value]) =>
+    element("dl", { class: "facts" }, data.facts.map(([name, value]) =>
       element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
-    element("p", { class: "limiter" }, element("strong", {}, "How sure. "), `${data.interval}.`),
+    element("p", { class: "limiter" }, element("strong", {}, "How sure. "), `${data.sure}.`),
     element("p", { class: "limiter" }, element("strong", {}, "What limits it. "), data.limiter.sentence),
   ];
 }
@@ -46,18 +36,22 @@ export function advice(data, jump, steps) {
         element("p", {}, each.sentence)));
   });
   return element("section", { id: "advice", "aria-labelledby": "advice-title" },
-    element("h2", { id: "advice-title" }, "Summary and advice"),
-    element("p", { class: "about" }, "Each with the share of the duration that its cause takes, which is at most what removing it is worth. Shares overlap."),
+    ...heading(data, "advice"),
     element("ol", { class: "findings" }, items.slice(0, SHOWN)),
     items.length > SHOWN ? element("details", {}, element("summary", {}, `${items.length - SHOWN} more that cost less`),
       element("ol", { class: "findings", start: SHOWN + 1 }, items.slice(SHOWN))) : null,
     items.length ? null : element("p", {}, "Nothing stands out."));
 }
 
+/** Title and sentence of a section that is drawn from other data than its own. */
+export function heading({ words }, id) {
+  const [title, about] = words[id];
+  return [element("h2", { id: `${id}-title` }, title), element("p", { class: "about" }, about)];
+}
+
 export function section(data, each) {
   return element("section", { id: each.id, "aria-labelledby": `${each.id}-title` },
-    element("h2", { id: `${each.id}-title` }, each.title),
-    element("p", { class: "about" }, each.about),
+    ...heading(data, each.id),
     each.bars.length ? element("div", { class: "bars" }, each.bars.map(bar)) : null,
     each.chart ? chart(each) : null,
     element("dl", { class: "rows" }, each.rows.map(row)),
@@ -68,22 +62,17 @@ export function section(data, each) {
     EXTRA[each.id] ? EXTRA[each.id](data) : null);
 }
 
-function explain(each) {
-  return [each.metric, each.meaning].filter(Boolean).join(": ") || null;
-}
-
 function bar(each) {
-  const inner = each.label.startsWith("  ");
-  return element("div", { class: inner ? "bar inner" : "bar", title: explain(each) },
-    element("span", { class: "label" }, each.label.trim()),
+  return element("div", { class: each.inner ? "bar inner" : "bar", title: each.meaning || null },
+    element("span", { class: "label" }, each.label),
     element("span", { class: "track", "aria-hidden": "true" },
       element("span", { class: "fill", style: `width:${Math.min(each.value, 100).toFixed(2)}%` })),
-    element("span", { class: "number" }, each.text ?? percent(each.value)));
+    element("span", { class: "number" }, each.text));
 }
 
 function row(each) {
-  return element("div", { title: explain(each), "data-metric": each.metric },
-    element("dt", {}, each.label), element("dd", {}, quantity(each.value, each.unit)));
+  return element("div", { title: each.meaning || null, "data-metric": each.metric },
+    element("dt", {}, each.label), element("dd", {}, each.text));
 }
 
 function table(each) {
@@ -124,7 +113,7 @@ function within(draw, data) {
 
 const EXTRA = {
   "speed-of-light": (data) => within(roofline, data.roofline),
-  occupancy: (data) => within(occupancy, data.occupancy),
+  occupancy: (data) => within(occupancy, data.filling),
   launch: (data) => strip(
     `Active cycles of each of the ${data.sm_blocks.length} SMs, most ${count(Math.max(...data.sm_active_cycles))}; empty: no block`,
     data.sm_active_cycles, (cycles, sm) => `SM ${sm}: ${count(data.sm_blocks[sm])} blocks, ${count(cycles)} active cycles`),

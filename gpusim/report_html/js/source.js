@@ -45,7 +45,7 @@ const mainStall = (c) => [...c.stalls].filter(([name]) => name !== "selected").s
 
 /** Lines of the listing in order: file, number, text, instructions, costs. */
 export function makeLines(data) {
-  const rows = data.instructions.map((row, index) => ({
+  const rows = data.code.map((row, index) => ({
     index, address: row[0], text: row[1], file: row[2], line: row[3], costs: costs(data, row),
   }));
   const lines = [];

@@ -140,10 +140,10 @@ export function stepper(root, data, showLine, prefix = "") {
   }
 
   const lineOf = (pc) => {
-    const [, , file, line] = data.instructions[pc];
+    const [, , file, line] = data.code[pc];
     return file >= 0 && line ? { file, line } : null;
   };
-  const placeOf = (pc) => (lineOf(pc) ? `line ${lineOf(pc).line}` : hexadecimal(data.instructions[pc][0]));
+  const placeOf = (pc) => (lineOf(pc) ? `line ${lineOf(pc).line}` : hexadecimal(data.code[pc][0]));
 
   /** The next step in which a lane is active, -1 if there is none. */
   function nextOf(lane) {
@@ -156,7 +156,7 @@ export function stepper(root, data, showLine, prefix = "") {
   function waitingAt(lane, next) {
     let last = state.step - 1;
     while (last >= 0 && !((maskAt(last, "active") >>> lane) & 1)) last -= 1;
-    const met = last < 0 ? null : MEETING.exec(data.instructions[warp().pc[last]][1]);
+    const met = last < 0 ? null : MEETING.exec(data.code[warp().pc[last]][1]);
     const others = met && maskAt(next, "active") & ~maskAt(last, "active");
     const [pc, reason] = others ? [warp().pc[last], `, ${met[1]}, for lanes that come later`] : [warp().pc[next], " for their turn"];
     return `${placeOf(pc)}${reason} (until step ${count(next + 1)})`;
@@ -218,7 +218,7 @@ export function stepper(root, data, showLine, prefix = "") {
   function draw() {
     const now = warp();
     const pc = now.pc[state.step];
-    const [address, text] = data.instructions[pc];
+    const [address, text] = data.code[pc];
     const place = lineOf(pc);
     const since = state.step ? now.cycle[state.step] - now.cycle[state.step - 1] : 0;
     slider.max = steps() - 1;

@@ -102,7 +102,7 @@ export function warpsOverCycles(root, data, steps = () => null) {
     if (!warp) return { text: `Cycle ${count(cycle)}: no warp in slot ${rows[row].slot} of scheduler ${rows[row].scheduler}` };
     const k = spanAt(warp, cycle);
     const [name, meaning] = data.stalls[warp.reason[k]];
-    const each = data.instructions[warp.pc[k]];
+    const each = data.code[warp.pc[k]];
     const code = each ? `${hexadecimal(each[0])} ${each[1]}${each[3] ? `, line ${each[3]}` : ""}` : "its next instruction";
     const what = warp.reason[k] === ISSUE ? `issues ${code}` : `waits ${count(warp.start[k + 1] - warp.start[k])} cycles (${count(warp.start[k])} to ${count(warp.start[k + 1])}): ${name.replaceAll("_", " ")}, ${meaning}; then ${code}`;
     return { warp, name, text: `Cycle ${count(cycle)}, ${warp.label}: ${what}` };

@@ -1,5 +1,5 @@
 // An editor for a kernel, and what a run of it says: used to write, and to solve exercises.
-import { count, element, joules } from "gpusim/format";
+import { count, element } from "gpusim/format";
 
 const LOUD = 0.02; // share of the time from which a line is marked
 
@@ -48,17 +48,16 @@ export function outcome(answer, before) {
     return element("div", {}, element("p", { class: "error", role: "alert" }, answer.line ? `line ${answer.line}: ${answer.error}` : answer.error),
       answer.printed ? element("pre", { class: "printed" }, answer.printed) : null);
   }
-  const earlier = new Map(before ?? []);
-  const rows = answer.metrics.map(([name, value]) => {
-    const was = earlier.get(name);
+  const earlier = new Map((before ?? []).map(([name, ...rest]) => [name, rest]));
+  const rows = answer.metrics.map(([name, value, text, better]) => {
+    const [was, said] = earlier.get(name) ?? [];
     const change = was ? (100 * (value - was)) / was : null;
-    const style = change === null || Math.abs(change) < 0.05 || name !== "cycles" ? "" : change > 0 ? "worse" : "better";
-    const number = (each) => (Number.isInteger(each) ? count(each) : each.toFixed(1));
-    return element("tr", {}, element("td", {}, name), element("td", {}, number(value)),
-      before ? element("td", {}, was === undefined ? "" : number(was)) : null, before ? element("td", { class: style }, change === null ? "" : `${change > 0 ? "+" : ""}${change.toFixed(1)} %`) : null);
+    const style = change === null || Math.abs(change) < 0.05 || !better ? "" : change > 0 === (better === "more") ? "better" : "worse";
+    return element("tr", {}, element("td", {}, name), element("td", {}, text),
+      before ? element("td", {}, said ?? "") : null, before ? element("td", { class: style }, change === null ? "" : `${change > 0 ? "+" : ""}${change.toFixed(1)} %`) : null);
   });
   return element("div", { class: "outcome" },
-    element("p", { class: "verdict" }, `${count(answer.cycles)} cycles, ${answer.time_us.toFixed(2)} µs, ${joules(answer.energy_j)} at ${count(answer.power_w)} W. ${answer.limiter}`),
+    element("p", { class: "verdict" }, `${count(answer.cycles)} cycles, ${answer.time_us.toFixed(2)} µs. ${answer.limiter}`),
     answer.difference ? element("ul", {}, answer.difference.why.map((each) => element("li", {}, each))) : null,
     element("table", {}, element("thead", {}, element("tr", {}, element("th", {}, answer.kernel), element("th", {}, "this run"), before ? element("th", {}, "before") : null, before ? element("th", {}, "change") : null)), element("tbody", {}, rows)),
     answer.advice.length ? element("h3", {}, "What costs time") : null,
