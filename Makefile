@@ -33,7 +33,7 @@ demo: $(INSTALLED)  ## set up, then simulate two programs on an H200 and print t
 # the memory system; and one look at each of a launch, its metrics, the configurations and the command line.
 QUICK := tests/test_rooms.py tests/test_repository.py \
 	$(addprefix tests/isa/test_,$(addsuffix .py,cubin listing lower lower_programs lower_refusals opcodes program)) \
-	tests/gpusim/test_exec_*.py \
+	tests/gpusim/test_exec_*.py tests/oracle/test_oracle.py \
 	$(addprefix tests/gpusim/test_,$(addsuffix .py,hardware flow_replay matrix_replay coalescer memory_system sm_timing)) \
 	tests/validate/test_replay.py \
 	$(addprefix tests/gpusim/test_,$(addsuffix .py,simulate device metrics result config config_files cli))

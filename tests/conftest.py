@@ -44,54 +44,15 @@ LONGEST = (
 """Files of which each process begins one first, so that none works alone on one in the end."""
 
 
-SHARED = (
-    *("test_notebooks", "validate/test_microbench", "validate/test_images", "validate/test_generated"),
-    *("gpusim/test_energy", "validate/test_energy_measured"),
-    *("isa/test_corpus", "gpusim/test_corpus", "gpusim/test_published", "gpusim/test_bulk_forms"),
-    *("gpusim/test_l1_recorded", "gpusim/test_flow_replay", "gpusim/test_numba_corpus", "gpusim/test_accel_sim"),
-    *("isa/test_cuda", "gpusim/test_blas", "gpusim/test_check_copies", "gpusim/test_bulk_copy", "gpusim/test_pipes"),
-    *("gpusim/test_async_copy", "oracle/test_oracle", "gpusim/test_cluster", "gpusim/test_checks", "gpusim/test_bound"),
-    *("validate/test_gallery", "programs/test_cudasim", "programs/test_cuda_sources"),
-    *("gpusim/test_parameters_sm", "gpusim/test_parameters_memory", "gpusim/test_node_keys", "isa/test_library"),
-    *("gpusim/test_sm_timing", "gpusim/test_other_gpus", "oracle/test_memory"),
-    "gpusim/test_functional::test_results_and_counts_are_those_of_a_detailed_run",
-    "gpusim/test_recording::test_the_result_is_the_same_on_every_machine",
-    "gpusim/test_tensor_copy::test_reductions_into_a_tensor",
-    "gpusim/test_tensor_copy::test_copies_equal_the_hardware",
-    "gpusim/test_serving::test_plain_accesses",
-)
-"""Files with many cases of one kind, and single tests with many.
-
-With TEST_SHARE=k/n in the environment a run takes every n-th case of each of their tests, k says which: so CI, which
-has little time, takes another part with each commit. Otherwise all are taken.
-"""
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     order = {f"tests/{name}.py": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONGEST)))
-    if "TEST_SHARE" in os.environ:
-        turn, parts = map(int, os.environ["TEST_SHARE"].split("/"))
-        left = {item for number, item in _cases(items) if (number + turn) % parts}
-        config.hook.pytest_deselected(items=list(left))
-        items[:] = [item for item in items if item not in left]
 
 
 def pytest_collection_finish() -> None:
     """What is imported and collected stays: to walk through it at the end of each file takes a third of a second."""
     gc.collect()
     gc.freeze()
-
-
-def _cases(items: list[pytest.Item]) -> Iterator[tuple[int, pytest.Item]]:
-    """Cases of the tests of `SHARED` with their number among those of their test."""
-    seen: dict[str, int] = {}
-    for item in items:
-        test, case, _ = item.nodeid.partition("[")
-        name = test.removeprefix("tests/").replace(".py::", "::")
-        if case and (name in SHARED or name.partition("::")[0] in SHARED):
-            seen[test] = seen.get(test, -1) + 1
-            yield seen[test], item
 
 
 @pytest.fixture(scope="session")

@@ -89,6 +89,8 @@ class LaunchRun(Grid):
         self.error: Exception | None = None
         self.lowered = lowered_once(program, config)
         self.fits, self.together = fit(config, program, launch, options.cooperative)
+        if options.blocks is not None and (self.together or program.cluster is not None):
+            raise LaunchError("blocks that wait for each other run together or not at all", kernel=program.name)
         self.par = engine_parameters(config, program, launch, self.lowered, self.fits, session.memory.base, options)
         if options.mode != "functional" and session.engine.memory_system.has_run(program.sha256):
             self.par[L.P_CONST_FAR] = config.constant.l2_latency_cycles
@@ -319,11 +321,9 @@ class LaunchRun(Grid):
     ) -> L.State:
         session, program, config = self.session, self.program, self.session.config
         what = program, self.launch, self.parameter_bytes, local_bytes(program), config.sm.count, self._workspace
-        log = recorder.arrays if recorder is not None else None
+        log, where = recorder.arrays if recorder is not None else None, (session.memory, session.threads, spare)
         try:
-            banks = constant_banks(*what)
-            where = session.memory, session.threads, spare
-            return build_state(par, self.lowered, banks, *where, log, chosen, recording, seat)
+            return build_state(par, self.lowered, constant_banks(*what), *where, log, chosen, recording, seat)
         except MemoryError:
             words = "the host has no room for the state of all resident threads"
             raise LaunchError(words, kernel=program.name) from None

@@ -1,7 +1,9 @@
 """The interpreter against the H200, and the executors against the interpreter on drawn operands."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import chain
+from operator import add
 
 import numpy as np
 import pytest
@@ -47,6 +49,8 @@ _WORDS = st.one_of(
     ),
     st.integers(0, FULL),
     st.integers(0, 70),
+    # Floats near 1 and near the least normal number, and their opposites: sums cancel, and become denormal.
+    *(st.integers(-256, 255).map(partial(add, word)) for word in (0x3F800000, 0xBF800000, 0x00800100, 0x80800100)),
 )
 _LANES = 32
 
