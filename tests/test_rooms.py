@@ -46,7 +46,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_191,
     "gpusim.config": 1_579,
     "gpusim.difference": 1_276,
-    "gpusim.driver": 12_143,
+    "gpusim.driver": 12_139,
     "gpusim.engine": 19_470,
     "gpusim.exec": 737,
     "gpusim.explore": 2_998,

@@ -149,7 +149,7 @@ class Dispatcher:
         return [*self._waiting, *self.grids.items]
 
     def _admit(self) -> None:
-        """Grids that have come begin, unless they or those that run want to be alone."""
+        """Start waiting grids, unless a waiting or a resident one needs the GPU for itself."""
         self._waiting.sort(key=lambda grid: grid.priority)
         while self._waiting and self._moving is None:
             grid = self._waiting[0]

@@ -1,8 +1,4 @@
-"""Which functions wait for nothing: all others wait for the work of all streams before they do theirs.
-
-So whatever a function touches, no work of a stream is under way beside it unless it is named here, because it only adds
-to streams, only asks, or waits for what it names itself.
-"""
+"""Functions not listed here drain all streams first. Listed ones only enqueue, only query, or wait themselves."""
 
 from __future__ import annotations
 
