@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
     from gpusim.difference import Difference, compare_results
-    from gpusim.errors import SimulationError
+    from gpusim.engine.stop import Stop
+    from gpusim.errors import SimulationError, Stopped
     from gpusim.host.options import CHECKS
     from gpusim.launch import Launch
     from gpusim.result import Result
@@ -36,6 +37,8 @@ _HOME = {
     "Launch": "gpusim.launch",
     "Result": "gpusim.result",
     "SimulationError": "gpusim.errors",
+    "Stop": "gpusim.engine.stop",
+    "Stopped": "gpusim.errors",
     "collective": "gpusim.collectives",
     "compare_results": "gpusim.difference",
     "load_config": "gpusim.config",
@@ -45,25 +48,9 @@ _HOME = {
 }
 
 __all__ = [
-    "CHECKS",
-    "Device",
-    "Difference",
-    "GPUConfig",
-    "Launch",
-    "Result",
-    "SimulationError",
-    "Trace",
-    "TraceOptions",
-    "beside",
-    "bound",
-    "collective",
-    "compare_results",
-    "explore",
-    "load_config",
-    "node",
-    "parallel",
-    "plot",
-    "simulate",
+    "CHECKS", "Device", "Difference", "GPUConfig", "Launch", "Result", "SimulationError", "Stop", "Stopped",
+    "Trace", "TraceOptions", "beside", "bound", "collective", "compare_results", "explore", "load_config",
+    "node", "parallel", "plot", "simulate",
 ]
 
 

@@ -40,6 +40,15 @@ class SimulationError(IsaError):
         return _restore, (type(self), self.args, self.__dict__)
 
 
+class Stopped(SimulationError):
+    """A run has come to where it was to stop; the text says what is there. `registers` (uint32 [32]) and `predicates`
+    (lanes) are the warp's by name, empty for a stop at a cycle."""
+
+    def __init__(self, text: str, registers: dict[str, Any] | None = None, predicates: dict[str, int] | None = None):
+        super().__init__(text)
+        self.registers, self.predicates = registers or {}, predicates or {}
+
+
 class ConfigError(SimulationError):
     """A configuration that cannot be used: unknown key, wrong unit, invalid value, unknown name.
 

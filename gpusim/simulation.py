@@ -8,6 +8,7 @@ from typing import Any
 
 from gpusim.bound import quick_bound
 from gpusim.config import GPUConfig, load_config
+from gpusim.engine.stop import Stop
 from gpusim.host.launch_run import session_run
 from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions, Progress, checks_of, host_threads
 from gpusim.host.session import GpuSession
@@ -45,6 +46,7 @@ def simulate(
     outputs: bool = False,
     replay: bool = False,
     accel_sim: AccelSimTraces | None = None,
+    stop: Stop | None = None,
 ) -> Result:
     """Run a kernel once on a simulated GPU with cold caches.
 
@@ -77,6 +79,7 @@ def simulate(
         replay: for many machines one after the other: what a launch does is executed once, where values do not depend
             on time; the result is the same, but `args` stay as they are.
         accel_sim: write the instructions of a functional run for Accel-Sim: docs/traces.md.
+        stop: a `gpusim.Stop`, where the run ends with a `gpusim.Stopped` that says what is there: docs/testing.md.
 
     Raises:
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
@@ -92,6 +95,7 @@ def simulate(
         outputs=outputs,
         replay=replay,
         accel_sim=accel_sim,
+        stop=stop,
     )
     config = load_config(gpu, overrides)
     here, elsewhere = without_peers(as_args(args))

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from gpusim.cli.parser import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USER_ERROR, Parser, UserError
+from gpusim.cli.parser import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USER_ERROR, Parser, UserError
 
 __all__ = ["UserError", "main", "make_parser"]
 
@@ -95,6 +95,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except (UserError, IsaError) as error:
+        if type(error).__name__ == "Stopped":  # where --stop-at or --until has said
+            print(error)
+            return EXIT_OK
         print(f"gpusim: error: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_USER_ERROR
     except MemoryError:

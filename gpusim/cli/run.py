@@ -39,6 +39,8 @@ examples:
   gpusim run transpose/tiled --report transpose.html      a page with source view and warp stepper
   gpusim run histogram/shared_atomics --check initcheck,racecheck
   gpusim run transpose/naive --size 256 --trace naive.perfetto-trace
+  gpusim run matmul/tiled --stop-at 3000:1                 what SM 1 is at in cycle 3,000
+  gpusim run vector_add --until 0x90:2:1                   registers of warp 1 of block 2 before that instruction
   gpusim run reduction/sequential --trace warps.perfetto-trace --trace-blocks 0,1 --trace-sms none
   gpusim run kernels.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
   gpusim run kernel.cubin --entry saxpy --grid 8 --block 128 --args "float32(2), float32[1024], float32[1024]"
@@ -57,23 +59,16 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--outputs", action="store_true", help="a sampled run executes all blocks, and is checked")
     add_output_check_option(parser)
     parser.add_argument("--all", action="store_true", help="report every finding of the advice")
-    parser.add_argument(
-        "--bound",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="also the least time the launch could take, where a few blocks tell: docs/bound.md (default: yes)",
-    )
-    parser.add_argument(
-        "--profile",
-        action="store_true",
-        help="also where the host's time goes, by part of the simulator (on one host thread; compiles a core for it)",
-    )
-    parser.add_argument(
-        "--report",
-        metavar="FILE.html",
-        help="also write the report as one HTML file, with a stepper through the warps of block 0",
-    )
+    words = "also the least time the launch could take, where a few blocks tell: docs/bound.md (default: yes)"
+    parser.add_argument("--bound", action=argparse.BooleanOptionalAction, default=True, help=words)
+    words = "also where the host's time goes, by part of the simulator (on one host thread; compiles a core for it)"
+    parser.add_argument("--profile", action="store_true", help=words)
+    words = "also write the report as one HTML file, with a stepper through the warps of block 0"
+    parser.add_argument("--report", metavar="FILE.html", help=words)
     add_trace_options(parser)
+    parser.add_argument("--stop-at", metavar="CYCLE[:SM]", help="end at a cycle and print what is in an SM")
+    words = "end when a warp comes to the instruction at this address and print its registers: docs/testing.md"
+    parser.add_argument("--until", metavar="PC[:BLOCK[:WARP]]", help=words)
     add_json_option(parser)
     parser.set_defaults(command=execute)
 
@@ -92,7 +87,7 @@ def execute(options: argparse.Namespace) -> int:
     timed = options.mode != "functional"
     if options.report and not timed:
         raise UserError("--report shows times, which a functional run has none of")
-    result = simulate_target(target, options, trace, bound=options.bound and timed)
+    result = simulate_target(target, options, trace, options.bound and timed)
     if result.trace is not None and options.trace:
         write_trace(result.trace, options.trace)
     if options.report:
@@ -150,14 +145,12 @@ def collector_off() -> Iterator[None]:
 
 
 def simulate_target(
-    target: Target,
-    options: argparse.Namespace,
-    trace: TraceOptions | None = None,
-    bound: bool = False,
+    target: Target, options: argparse.Namespace, trace: TraceOptions | None = None, bound: bool = False
 ) -> Result:
     """Simulate a target, with the options of `add_run_options`, of the GPU and, where the command has them, of the
     mode. bound: as for `gpusim.simulate`."""
     from gpusim.cli.progress import announce_compilation, show_progress
+    from gpusim.engine.stop import Stop
     from gpusim.host.options import DEFAULT_MAX_CYCLES
 
     check_limits(options)
@@ -180,6 +173,7 @@ def simulate_target(
             check=check_names(options.check),
             trace=trace,
             bound=bound,
+            stop=Stop.of(getattr(options, "stop_at", None), getattr(options, "until", None)),
             mode=getattr(options, "mode", "detailed"),
             outputs=getattr(options, "outputs", False),
         )

@@ -46,9 +46,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_workers_options(parser)
     parser.add_argument("--out", metavar="FILE", help="write the table as .parquet or .csv")
     parser.add_argument(
-        "--journal",
-        metavar="FILE",
-        help="keep each row as it is finished (default: --out with the ending .journal)",
+        "--journal", metavar="FILE", help="keep each row as it is finished (default: --out with the ending .journal)"
     )
     parser.add_argument("--resume", action="store_true", help="go on with a journal that exists")
     parser.add_argument("--metrics", default="", metavar="NAMES", help="metrics that become columns: a,b,c")

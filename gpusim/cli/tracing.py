@@ -21,9 +21,7 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     """--trace and what it records."""
     group = parser.add_argument_group("traces for a timeline viewer (docs/traces.md)")
     group.add_argument(
-        "--trace",
-        metavar="FILE",
-        help="write what happened when: FILE.perfetto-trace, for ui.perfetto.dev",
+        "--trace", metavar="FILE", help="write what happened when: FILE.perfetto-trace, for ui.perfetto.dev"
     )
     group.add_argument(
         "--trace-sms",

@@ -50,7 +50,7 @@ class Grid:
 
     follows: the grid before it in its stream, ahead of whose end it may begin: when `triggered` of that fires. trigger:
     cycle from which all blocks have let the next one begin, or have ended; lets_on: that from which warps of the next
-    one no longer wait for this grid.
+    one no longer wait for this grid. stops: cycles at which a window ends, so that it can be looked at.
 
     `left` fires when its last block has left and its stores are in L2; `done` then, or fails with what ended it.
     `start` and `end` are cycles of the device, `began` the one at which its first blocks were handed out. `memory`:
@@ -86,6 +86,7 @@ class Grid:
         self.followed = False
         self.trigger = 0
         self.lets_on: int | None = None
+        self.stops: tuple[int, ...] = ()
         self.left, self.done, self.triggered = env.event(), env.event(), env.event()
 
     def prepare(self, seat: Seat | None) -> None:

@@ -248,18 +248,12 @@ def _of_sms(par: np.ndarray, spare: Spare, used: int, rows: int) -> dict[str, np
     warps, blocks = sms * smsps * slots, int(par[L.P_BLOCK_SLOTS])
     shared = spare.zeros("shared", (sms, blocks * int(par[L.P_SHARED_STRIDE])), used, np.uint8)
     arrays = {
-        "preds": spare.take("preds", (16 * warps,), np.uint32),
-        "warp": spare.zeros("warp", (warps, L.W_FIELDS), rows),
-        "split": spare.take("split", (warps, L.D_FIELDS)),
-        "ready": np.full((sms * smsps, slots), L.NEVER, np.int64),
-        "block_order": np.zeros((sms * smsps, slots), np.int64),
-        "smsp": np.zeros((sms * smsps, L.Q_FIELDS), np.int64),
-        "sm": np.zeros((sms, L.S_FIELDS), np.int64),
-        "block": spare.zeros("block", (sms, blocks, L.B_FIELDS), sms),
-        "done": spare.take("done", (sms, blocks, 2)),
-        "shared8": shared,
-        "shared32": shared.view(np.uint32),
-        "seats": np.zeros(SEATS, np.int64),
+        "preds": spare.take("preds", (16 * warps,), np.uint32), "warp": spare.zeros("warp", (warps, L.W_FIELDS), rows),
+        "split": spare.take("split", (warps, L.D_FIELDS)), "ready": np.full((sms * smsps, slots), L.NEVER, np.int64),
+        "block_order": np.zeros((sms * smsps, slots), np.int64), "smsp": np.zeros((sms * smsps, L.Q_FIELDS), np.int64),
+        "sm": np.zeros((sms, L.S_FIELDS), np.int64), "block": spare.zeros("block", (sms, blocks, L.B_FIELDS), sms),
+        "done": spare.take("done", (sms, blocks, 2)), "shared8": shared,
+        "shared32": shared.view(np.uint32), "seats": np.zeros(SEATS, np.int64),
     }
     arrays["smsp"][:, L.Q_NEXT] = L.NEVER
     arrays["sm"][:, L.S_CARVEOUT] = -1  # not set yet
@@ -289,19 +283,14 @@ def _memories(
         clocks = (sms, slots, of_block + WARP_ROWS + 2 * mbarriers, 2 * of_block + mbarriers)
         seen = (sms, slots, of_block + mbarriers, SEEN_FIELDS)
     return {
-        "regs": regs,
-        "local8": local.view(np.uint8),
-        "local32": local,
-        "memory8": tables.arena,
-        "memory32": tables.arena.view(np.uint32),
-        "starts": tables.starts,
-        "ends": tables.ends,
-        "bank8": banks,
+        "regs": regs, "local8": local.view(np.uint8),
+        "local32": local, "memory8": tables.arena,
+        "memory32": tables.arena.view(np.uint32), "starts": tables.starts,
+        "ends": tables.ends, "bank8": banks,
         "bank32": banks.view(np.uint32),
         "shadow": np.zeros((sms, shared_bytes, RECORDS) if races or inits else (1, 1, 1), np.int64),
         "lane_clock": np.zeros((sms * warps, LANE_ROWS, LANE_COLUMNS) if races else (1, 1, 1), np.int64),
-        "warp_clock": np.zeros(clocks, np.int64),
-        "copies_seen": np.zeros(seen, np.int64),
+        "warp_clock": np.zeros(clocks, np.int64), "copies_seen": np.zeros(seen, np.int64),
         "local_known": np.zeros(local.nbytes if inits else 1, np.uint8),
         "unknown": tables.unknown if inits else np.zeros(1, np.uint8),
     }
@@ -341,10 +330,8 @@ def _pools(par: np.ndarray, spare: Spare, code: np.ndarray, seat: Seat | None) -
         "mshr": spare.take("mshr", (sms, mshrs, L.MSHR_FIELDS)),
         "waiting": spare.take("waiting", (sms, L.WAITS_MOST, L.WAIT_FIELDS)),
         "stored": spare.take("stored", (sms, L.STORED_MOST, L.STORED_FIELDS)),
-        "request": spare.take("request", (sms, room.requests, REQ_FIELDS)),
-        "requests": np.zeros(sms, np.int64),
-        "event_time": spare.take("event_time", (sms, room.events)),
-        "event": spare.take("event", (sms, room.events)),
+        "request": spare.take("request", (sms, room.requests, REQ_FIELDS)), "requests": np.zeros(sms, np.int64),
+        "event_time": spare.take("event_time", (sms, room.events)), "event": spare.take("event", (sms, room.events)),
         "queued": spare.take("queued", (sms, places, L.QUEUED_FIELDS)),
         "queued_lines": spare.take("queued_lines", (sms, places, L.QUEUED_LINES, 3)),
         "queued_values": spare.take("queued_values", (sms, places, 8, 32), np.uint32),

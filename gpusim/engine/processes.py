@@ -227,8 +227,7 @@ class Dispatcher:
         state = self.residents[0].state
         clusters = any(grid.state.par[L.P_CLUSTER_BLOCKS] > 0 for grid in self.residents)
         until = now + (self._config.cluster_window_cycles if clusters else self._config.l2.lookahead_cycles)
-        if self._expected or self._over or self._moving is not None:
-            until = min([until, *(each for each in self._coming() if each > now)])
+        until = min([until, *(each for each in self._coming() if each > now)])
         window = Window(tuple(self.residents), state, now, until)
         yield self._late()
         next_event = self._sms.advance(window)
@@ -259,8 +258,9 @@ class Dispatcher:
 
     def _coming(self) -> list[int]:
         """Cycles at which something comes from outside: grids, the ends of others that they wait for, that of a
-        transfer."""
+        transfer, those at which a run stops."""
         moved = [self._moving.end] if self._moving is not None else []
+        moved.extend(cycle for grid in self.residents for cycle in grid.stops)
         return [*self._expected, *(grid.lets_on for grid in self._over if grid.lets_on is not None), *moved]
 
     def _let_on(self, now: int) -> None:

@@ -13,6 +13,7 @@ from gpusim.engine.host_calls import sm_of
 from gpusim.engine.sm.shadow_clocks import ATOMIC, BULK, COPY, KINDS, LANE_BIT, PC_BIT, READ, WARP_BIT, WRITE
 from gpusim.engine.sm.space import WINDOW_BYTES
 from gpusim.engine.state import layout as L
+from gpusim.engine.stop import stopped_warp
 from gpusim.host.shared_arrays import shared_element
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
@@ -23,19 +24,19 @@ from isa.instruction import INSTRUCTION_BYTES
 _RETURN_REGISTER = 20
 _SPACES = {M.SPACE_SHARED: "shared", M.SPACE_LOCAL: "local", M.SPACE_CONST: "constant"}
 _SPACE_OF_ERROR = {
-    L.E_BOUNDS: "global",
-    L.E_SHARED_BOUNDS: "shared",
-    L.E_LOCAL_BOUNDS: "local",
-    L.E_CONSTANT_BOUNDS: "constant",
+    L.E_BOUNDS: "global", L.E_SHARED_BOUNDS: "shared",
+    L.E_LOCAL_BOUNDS: "local", L.E_CONSTANT_BOUNDS: "constant",
 }
 _KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic", COPY: errors.ASYNC_COPY, BULK: errors.BULK_COPY}
 
 
-def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceMemory) -> errors.KernelError:
+def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceMemory) -> errors.SimulationError:
     """The exception for the error that an SM has recorded."""
     state = grid.state
     record = state.sm[sm]
     code = int(record[L.S_ERROR])
+    if code == L.E_STOPPED:
+        return stopped_warp(state, sm, program)
     warp = int(record[L.S_ERROR_WARP])
     pc = int(record[L.S_ERROR_PC])
     place = _place(state, sm, warp, pc, int(record[L.S_ERROR_LANE]), program, launch)

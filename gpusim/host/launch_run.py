@@ -31,6 +31,7 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state.code_cache import PROFILED
 from gpusim.engine.state.memory import COUNTERS, SECTOR_BYTES
 from gpusim.engine.state.parts import PartSampler
+from gpusim.engine.stop import StopWatch
 from gpusim.engine.streams import StreamQueue
 from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
@@ -96,17 +97,16 @@ class LaunchRun(Grid):
             self.par[L.P_CONST_FAR] = config.constant.l2_latency_cycles
         self.name = short_name(program.name)
         self.untimed = options.mode == "functional"
-        apart = options.trace is not None or options.replay or options.mode == "sampled" or options.checks != 0
+        self._stop = StopWatch(options.stop, program) if options.stop is not None else None
+        watched = options.trace is not None or self._stop is not None
+        apart = watched or options.replay or options.mode == "sampled" or options.checks != 0
         self.alone = bool(apart or options.alone or program.cluster or self.par[L.P_STACK])
         self._peers: Sequence[PeerRow] = ()
         self._workspace = 0
         self._wait: Callable[[simpy.Event], object] = session.engine.wait
 
     def submit(
-        self,
-        stream: StreamQueue | None = None,
-        submitted: int = 0,
-        wait: Callable[[simpy.Event], object] | None = None,
+        self, stream: StreamQueue | None = None, submitted: int = 0, wait: Callable[[simpy.Event], object] | None = None
     ) -> LaunchRun:
         """Put it into a stream, by default that of those who name none, at a cycle that the host's clock shows. wait:
         lets time pass until an event has happened, the engine's own way by default. Returns the run."""
@@ -179,6 +179,8 @@ class LaunchRun(Grid):
         if options.trace is not None:
             self.recorder = TraceRecorder(options.trace, session.config, self.launch, self.par)
             self.trace_recorder = self.recorder
+        if self._stop is not None:
+            self.recorder, self.stops = self._stop, self._stop.cycles(self.start)
         self.blocks = self.launch.blocks if self.chosen is None else len(self.chosen)
         par = self.par.copy()
         if seat is not None:
@@ -251,7 +253,7 @@ class LaunchRun(Grid):
             count = self.launch.blocks if part is None else len(part)
             if part is not None:
                 state.chosen[:] = part
-            grid = Grid(simpy.Environment(), count, self.max_cycles, self.progress, recorder)
+            grid = Grid(simpy.Environment(), count, self.max_cycles, self.progress, recorder or self._stop)
             grid.state, grid.host = state, self._host(state)
             with self._faults(grid):
                 run_functionally(grid, self.together and part is None, system)
@@ -259,10 +261,8 @@ class LaunchRun(Grid):
                 each.append(state.counters[:, :-1].sum(axis=0))
         fields = {
             **_counted(state),
-            "cycles": 0,
-            "memory": np.zeros(COUNTERS, np.int64),
-            "host_seconds": time.perf_counter() - started,
-            "host_threads": 1,
+            "cycles": 0, "memory": np.zeros(COUNTERS, np.int64),
+            "host_seconds": time.perf_counter() - started, "host_threads": 1,
             "compile_seconds": preparing,
         }
         return fields, np.diff(each, axis=0, prepend=0) / count if each else np.zeros(0)
@@ -283,18 +283,15 @@ class LaunchRun(Grid):
             trace = self.trace_recorder.finish(*what, self.start, cycles)
         fields = {
             **seen,
-            "cycles": cycles,
-            "memory": counters,
-            "slices": slice_sectors,
-            "channels": SECTOR_BYTES * channel_sectors,
+            "cycles": cycles, "memory": counters,
+            "slices": slice_sectors, "channels": SECTOR_BYTES * channel_sectors,
             "host_seconds": seconds,
             "host_parts": {
                 **{part: share * self.seconds[0] for part, share in shares.items()},
                 "memory system": self.seconds[1],
                 "between windows": seconds - self.seconds[:2].sum(),
             },
-            "host_threads": self.session.threads,
-            "compile_seconds": self.compile_seconds,
+            "host_threads": self.session.threads, "compile_seconds": self.compile_seconds,
             "trace": trace,
         }
         return fields if self.sample is None else self.sample.outcome(fields, self.state.handed - self.start)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from gpusim.engine.stop import Stop
 from gpusim.errors import CheckError, ModeError, did_you_mean
 from gpusim.launch.access_window import AccessWindow
 from gpusim.tracing.accel_sim import AccelSimTraces
@@ -35,7 +36,7 @@ class LaunchOptions:
     does not time. replay: values that an earlier run of the launch has recorded need not be computed again.
     window: address range whose accesses carry an L2 policy. programmatic: the launch may begin when the one before it
     in its stream lets it. alone: nothing else is on the GPU meanwhile.
-    accel_sim: where a functional run's instructions are written for another simulator.
+    accel_sim: where a functional run's instructions are written for another simulator. stop: where the run is stopped.
     """
 
     max_cycles: int | None = DEFAULT_MAX_CYCLES
@@ -52,6 +53,7 @@ class LaunchOptions:
     outputs: bool = False
     replay: bool = False
     accel_sim: AccelSimTraces | None = None
+    stop: Stop | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -61,6 +63,8 @@ class LaunchOptions:
             raise ModeError(f"a {self.mode} run has no trace of what happened when")
         if self.mode != "functional" and self.accel_sim is not None:
             raise ModeError("instructions are written for other simulators in functional runs alone")
+        if self.stop is not None and (self.mode not in self.stop.modes or self.replay or self.trace or self.accel_sim):
+            raise ModeError("detailed runs can stop, functional ones before an instruction, without trace or replay")
 
 
 def checks_of(check: str | Iterable[str]) -> int:

@@ -85,10 +85,7 @@ class SystemCalls:
                         raise MemoryAccessError(error.problem, **facts, **place(int(w), lane)) from None
                     except AssertionFailed as error:
                         raise AssertionFailed(
-                            error.message,
-                            asserted_at=error.asserted_at,
-                            function=error.function,
-                            **place(int(w), lane),
+                            error.message, asserted_at=error.asserted_at, function=error.function, **place(int(w), lane)
                         ) from None
         if self.memory.version != version:
             tables = self.memory.tables()

@@ -21,12 +21,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import intrinsic, lower_builtin, register_model
 
 LANES = 32
-_ELEMENTS = {
-    "u32": ir.IntType(32),
-    "u64": ir.IntType(64),
-    "f32": ir.FloatType(),
-    "f64": ir.DoubleType(),
-}
+_ELEMENTS = {"u32": ir.IntType(32), "u64": ir.IntType(64), "f32": ir.FloatType(), "f64": ir.DoubleType()}
 _VECTORS = {name: ir.VectorType(element, LANES) for name, element in _ELEMENTS.items()}
 _MASK = ir.VectorType(ir.IntType(1), LANES)
 

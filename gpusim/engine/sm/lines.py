@@ -95,7 +95,7 @@ def join_mshrs(st, sm, a, way, sectors, token):
     left = sectors
     for s in range(4):
         if (sectors >> s) & 1:
-            mshr = st.mshr[sm, (st.tags[sm, L.L_MSHR, way] >> (s * L.MSHR_BITS)) & L.MSHR_MASK]
+            mshr = st.mshr[sm, (st.tags[sm, L.L_MSHR, way] >> (s * L.L_MSHR_BITS)) & L.L_MSHR_MASK]
             count = mshr[L.MSHR_COUNT]
             more = mshr[L.MSHR_MORE] - 1
             last = mshr[L.MSHR_TOKEN + count - 1] if more < 0 else st.waiting[sm, more, L.WAIT_TOKEN]
@@ -103,7 +103,7 @@ def join_mshrs(st, sm, a, way, sectors, token):
                 left &= ~(1 << s)
                 continue
             token = load_token(st, sm, a, token)
-            if count < L.MSHR_TOKENS:
+            if count < L.TOKENS_OF_MSHR:
                 mshr[L.MSHR_TOKEN + count] = token
                 mshr[L.MSHR_COUNT] = count + 1
             elif not wait_too(st, sm, mshr, token):
@@ -123,8 +123,8 @@ def ask_l2(st, sm, line, sectors, way, token, past, time, policy):
         tags[L.L_PENDING, way] |= sectors
         for s in range(4):
             if (sectors >> s) & 1:
-                shift = s * L.MSHR_BITS
-                tags[L.L_MSHR, way] = tags[L.L_MSHR, way] & ~(L.MSHR_MASK << shift) | k << shift
+                shift = s * L.L_MSHR_BITS
+                tags[L.L_MSHR, way] = tags[L.L_MSHR, way] & ~(L.L_MSHR_MASK << shift) | k << shift
     st.sm[sm, L.S_OUTSTANDING] += popc(sectors)
     send(st, sm, time, line, sectors, ms.KIND_READ, 2 * k + FOR_MSHR, np.int64(ms.PAST_L1 if past else 0), policy)
 

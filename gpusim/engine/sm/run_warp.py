@@ -14,7 +14,7 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state import parts
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.log import AS_TRACER, log_costs, log_issue
+from gpusim.engine.state.log import AS_TRACER, STOPS, log_costs, log_issue
 from isa import microops as M
 
 
@@ -34,6 +34,19 @@ def clear_lanes(st, sm, w):
     st.preds[16 * w : 16 * w + 16] = 0
     st.preds[16 * w + 7] = 0xFFFFFFFF
     st.preds[16 * w + 15] = 0xFFFFFFFF
+
+
+@compiled
+def stops(st, sm, w, i):
+    """Stops the run if instruction i of this warp is the one that it was to run to."""
+    par, number = st.par, st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER]
+    if i != par[L.P_STOP_PC] or (par[L.P_STOP_BLOCK] >= 0 and number != par[L.P_STOP_BLOCK]):
+        return False
+    if par[L.P_STOP_WARP] >= 0 and st.warp[w, L.W_INDEX] != par[L.P_STOP_WARP]:
+        return False
+    st.warp[w, L.W_STATE] = L.STOPPED
+    fail(st, sm, L.E_STOPPED, i, w, 0, 0, 0)
+    return True
 
 
 @compiled
@@ -68,6 +81,8 @@ def run_instruction(st, sm, q, slot, w, i, time):
     st.warp[w, L.W_SINCE] = time + 1
     st.sm[sm, L.S_ISSUED] += 1
     if st.sm[sm, L.S_LOG] != 0:
+        if st.sm[sm, L.S_LOG] == STOPS and stops(st, sm, w, i):
+            return active, mask, False
         log_issue(st, sm, q, slot, w, i, active, guarded, mask, time)
         if st.sm[sm, L.S_LOG] & AS_TRACER and st.sm[sm, L.S_LOG_ROW] != 0:
             log_operands(st, sm, w, i)

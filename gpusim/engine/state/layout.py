@@ -17,21 +17,12 @@ NEVER = np.int64(1) << 60
 
 # --- par: one vector of machine and launch parameters ------------------------------------------------------
 (
-    P_SM_COUNT,
-    P_SUB_PARTITIONS,
+    P_SM_COUNT, P_SUB_PARTITIONS,
     P_WARP_SLOTS,  # warp slots per sub-partition that this launch can use
     P_BLOCK_SLOTS,  # blocks of this launch of which an SM may hold some warps
     P_RESIDENT,  # blocks of this launch that fit an SM
     P_TPC_SMS,  # SMs of a TPC
-    P_ROWS_PER_WARP,
-    P_CONST_ROWS,
-    P_UREG_BASE,
-    P_BLOCK_X,
-    P_BLOCK_Y,
-    P_BLOCK_Z,
-    P_GRID_X,
-    P_GRID_Y,
-    P_GRID_Z,
+    P_ROWS_PER_WARP, P_CONST_ROWS, P_UREG_BASE, P_BLOCK_X, P_BLOCK_Y, P_BLOCK_Z, P_GRID_X, P_GRID_Y, P_GRID_Z,
     P_THREADS,  # threads per block
     P_WARPS,  # warps per block
     P_SHARED_BYTES,  # shared memory a block may touch, the reserved kilobyte included
@@ -40,42 +31,21 @@ NEVER = np.int64(1) << 60
     P_LOCAL_BYTES,  # local memory per thread
     P_MEMORY_BASE,  # simulated address of the first byte of the arena
     P_LOCAL_LINE,  # 128-byte line number at which local memory is placed
-    P_POLICY,
-    P_STRICT_BARRIER,
+    P_POLICY, P_STRICT_BARRIER,
     P_MAX_OUTSTANDING,  # L1 misses an SM may have in flight, in sectors
     P_MAX_FLITS,  # flits of stores and atomics that it may have
-    P_LSU_INTERVAL,
-    P_QUEUE_DEPTH,
-    P_STORE_QUEUE_DEPTH,
+    P_LSU_INTERVAL, P_QUEUE_DEPTH, P_STORE_QUEUE_DEPTH,
     P_SOURCE_RELEASE,  # cycles until the sources of a global load may be overwritten; then of other accesses
-    P_STORE_RELEASE,
-    P_SHARED_LOAD_RELEASE,
-    P_SHARED_STORE_RELEASE,
+    P_STORE_RELEASE, P_SHARED_LOAD_RELEASE, P_SHARED_STORE_RELEASE,
     P_STORE_DRAIN,  # cycles from when a store is on its way until its warp may end
     P_REGISTER_RELEASE,  # for each further data register of a store
     P_CONST_FETCH,  # lines of a module's constants that are fetched at once
     P_CONST_FAR,  # how long that takes
-    P_CONST_RELEASE,
-    P_SHARED_LATENCY,
-    P_SHARED_WAY_LATENCY,
-    P_SHARED_WAVEFRONT,
-    P_SHARED_ATOMIC_LATENCY,
-    P_SHARED_ATOMIC_INTERVAL,
-    P_BANKS,
-    P_BANK_SHIFT,
-    P_L1_LATENCY,
-    P_L1_SETS,
-    P_L1_WAYS,
-    P_L1_TAGS_PER_CYCLE,
+    P_CONST_RELEASE, P_SHARED_LATENCY, P_SHARED_WAY_LATENCY, P_SHARED_WAVEFRONT, P_SHARED_ATOMIC_LATENCY,
+    P_SHARED_ATOMIC_INTERVAL, P_BANKS, P_BANK_SHIFT, P_L1_LATENCY, P_L1_SETS, P_L1_WAYS, P_L1_TAGS_PER_CYCLE,
     P_L1_REQUEST,  # cycles from the tag stage to the edge of the SM
     P_L1_REPLY,  # cycles from the edge of the SM to the register
-    P_BRANCH_LATENCY,
-    P_INDIRECT_LATENCY,
-    P_MEET_LATENCY,
-    P_MEET_AFTER,
-    P_OLD_GROUP,
-    P_BAR_BASE,
-    P_BAR_INTERVAL,
+    P_BRANCH_LATENCY, P_INDIRECT_LATENCY, P_MEET_LATENCY, P_MEET_AFTER, P_OLD_GROUP, P_BAR_BASE, P_BAR_INTERVAL,
     P_EXIT_CYCLES,
     P_LAST_IN_LINE,  # further cycles of a branch to the last instruction of a line
     P_BUSY_PERCENT,  # of a ready warp's wait for a busy unit, what is charged to the unit
@@ -84,46 +54,27 @@ NEVER = np.int64(1) << 60
     P_FLIT,  # cycles of a part of an atomic on that way, in FLIT_PARTS
     P_STORE_LINE,  # cycles that a line of a store keeps the way to L2 busy, if it has no more sectors
     P_CONST_ADDRESS,  # cycles for each address of an indexed constant load
-    P_L0_LINES,
-    P_IL1_SETS,
-    P_IL15_SETS,
-    P_ICACHE_WAYS,
-    P_IL1_LATENCY,
-    P_IL15_LATENCY,
-    P_IL1_INTERVAL,
-    P_IL15_INTERVAL,
-    P_IL2_LATENCY,
+    P_L0_LINES, P_IL1_SETS, P_IL15_SETS, P_ICACHE_WAYS, P_IL1_LATENCY, P_IL15_LATENCY, P_IL1_INTERVAL,
+    P_IL15_INTERVAL, P_IL2_LATENCY,
     P_IL2_INTERVAL,  # cycles between two lines that L1.5 has lost
     P_IL2_QUEUE,  # and how long what a warp waits for is behind others
     P_LAUNCH_LINES,  # lines of code that a launch brings near
     P_CODE_FAR,  # how long a line beyond those takes the first time
-    P_PREFETCH,
-    P_CONST_LATENCY,
-    P_CONST_MISS,
+    P_PREFETCH, P_CONST_LATENCY, P_CONST_MISS,
     P_CONST_MISS_INTERVAL,  # cycles that the misses of all SMs of a GPC take
-    P_ADDRESS_INTERVAL,
-    P_SPECIAL_LATENCY,
-    P_SHUFFLE_LATENCY,
-    P_VOTE_LATENCY,
-    P_MATCH_LATENCY,
-    P_REDUX_LATENCY,
+    P_ADDRESS_INTERVAL, P_SPECIAL_LATENCY, P_SHUFFLE_LATENCY, P_VOTE_LATENCY, P_MATCH_LATENCY, P_REDUX_LATENCY,
     P_MEMBAR_LATENCY,
     P_MEMBAR_AGAIN,  # what a fence adds if L2 was asked for something
     P_MEMBAR_NEAR,  # the same if all that was of the near partition
-    P_MEMBAR_SYSTEM,
-    P_MEMBAR_CTA_LATENCY,
+    P_MEMBAR_SYSTEM, P_MEMBAR_CTA_LATENCY,
     P_REFILL,  # cycles from a block's end until the dispatcher can replace it
     P_BLOCK_LAUNCH,  # cycles from the arrival of a block at an SM to its first instruction
     P_BLOCK_SETUP,  # cycles from a block's last warp to the first of the next one on the same SM
     P_BLOCK_LEAST,  # least cycles between two blocks on the same SM
     P_WARP_LAUNCH,  # cycles between two warps of a block
-    P_EXIT_LATENCY,
-    P_CLOCK_MHZ,
+    P_EXIT_LATENCY, P_CLOCK_MHZ,
     P_CLUSTER_BLOCKS,  # blocks of a thread block cluster, 0 without clusters; then its size in x, y, z
-    P_CLUSTER_X,
-    P_CLUSTER_Y,
-    P_CLUSTER_Z,
-    P_CLUSTER_BARRIER,
+    P_CLUSTER_X, P_CLUSTER_Y, P_CLUSTER_Z, P_CLUSTER_BARRIER,
     P_CLUSTER_WARP,  # cycles from one warp's arrival there to the next one's
     P_REMOTE_WAY,  # cycles from an SM to another
     P_GPCS,
@@ -164,8 +115,11 @@ NEVER = np.int64(1) << 60
     P_CARVEOUT_LEAST,
     P_L1_MOST_SETS,  # of L1 with the least shared memory
     P_DEPENDS,  # 1: warps wait at ACQBULK, for the end of the grid before
+    P_STOP_PC,  # with the bit STOPS of S_LOG: instruction before which a warp stops the run; its block and its number
+    P_STOP_BLOCK,  # in the block, -1: any
+    P_STOP_WARP,
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(148)
+) = range(151)
 FLIT_PARTS = 64  # of a cycle
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
@@ -176,10 +130,7 @@ TIMED, REPLAYS, FUNCTIONAL, KEEPS_REQUESTS, RECORDS = range(5)
 
 # --- warp: one row per warp slot ---------------------------------------------------------------------------
 (
-    W_STATE,
-    W_PC,
-    W_ACTIVE,
-    W_ALIVE,
+    W_STATE, W_PC, W_ACTIVE, W_ALIVE,
     W_BLOCK,  # block slot of the SM
     W_SEAT,  # P_SEAT of its launch
     W_AGE,  # launch order: larger is younger
@@ -226,6 +177,7 @@ FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_C
 WAIT_DRAIN = 8  # it has ended, but not all that it has issued is on its way
 WAIT_GROUP = 9  # for the other warps of its four
 WAIT_GRID = 10  # for the end of the grid before
+STOPPED = 11  # the run has stopped before its instruction (`engine.stop`)
 
 # --- split: the lanes of a warp that do not run, see engine.sm.lane_states -----------------------------------
 WARP_LANES = 32
@@ -305,35 +257,12 @@ Q_FIELDS = Q_IN_TURN + 1
     S_EVENTS,  # queued
     S_TAG_FREE,
     S_DATA_FREE,  # cycle from which the data stage takes an instruction in one of its two places
-    S_ADU_FREE,
-    S_IL1_FREE,
-    S_IL15_FREE,
-    S_OUTSTANDING,
+    S_ADU_FREE, S_IL1_FREE, S_IL15_FREE, S_OUTSTANDING,
     S_TOKEN_FREE,  # 1 + the last one given back, 0 if there is none; what was never used comes after these
-    S_MSHR_FREE,
-    S_CLOCK,
-    S_ALLOCATION,
-    S_DEFERRED,
-    S_DEFERRED_LINES,
-    S_BLOCKS,
-    S_WARPS,
+    S_MSHR_FREE, S_CLOCK, S_ALLOCATION, S_DEFERRED, S_DEFERRED_LINES, S_BLOCKS, S_WARPS,
     S_DONE,  # blocks finished in this window
-    S_CHUNK,
-    S_LAUNCHED,
-    S_ACTIVE_SINCE,
-    S_ACTIVE_CYCLES,
-    S_WARP_CYCLES,
-    S_LAST_REPLY,
-    S_THROTTLED,
-    S_ERROR,
-    S_ERROR_PC,
-    S_ERROR_WARP,
-    S_ERROR_LANE,
-    S_ERROR_ADDRESS,
-    S_ERROR_SIZE,
-    S_ISSUED,
-    S_IN_FLIGHT,
-    S_LAST_EXIT,
+    S_CHUNK, S_LAUNCHED, S_ACTIVE_SINCE, S_ACTIVE_CYCLES, S_WARP_CYCLES, S_LAST_REPLY, S_THROTTLED, S_ERROR,
+    S_ERROR_PC, S_ERROR_WARP, S_ERROR_LANE, S_ERROR_ADDRESS, S_ERROR_SIZE, S_ISSUED, S_IN_FLIGHT, S_LAST_EXIT,
     S_DONE_SEEN,
     S_ERROR_OTHER,  # of a race: record of the other access, see engine.sm.shadow_clocks
     S_STORE_FREE,  # cycle from which the way to L2 takes another store
@@ -390,66 +319,30 @@ CONSTANTS_WAITING = 28  # most that do
 S_FIELDS = 88
 
 (
-    E_NONE,
-    E_BOUNDS,
-    E_MISALIGNED,
-    E_SHARED_BOUNDS,
-    E_LOCAL_BOUNDS,
-    E_BAD_TARGET,
-    E_BARRIER_EXITED,
-    E_DEADLOCK,
-    E_TRAP,
-    E_UNSUPPORTED,
-    E_CONSTANT_BOUNDS,
+    E_NONE, E_BOUNDS, E_MISALIGNED, E_SHARED_BOUNDS, E_LOCAL_BOUNDS, E_BAD_TARGET, E_BARRIER_EXITED, E_DEADLOCK,
+    E_TRAP, E_UNSUPPORTED, E_CONSTANT_BOUNDS,
     E_CLUSTER,  # shared memory of a block that is not in the cluster or has ended
-    E_CODE_END,
-    E_UNINITIALIZED,
-    E_RACE,
-    E_BARRIER_DIVERGENT,
-    E_BARRIER_COUNT,
-    E_NOT_IN_MASK,
-    E_EXITED_IN_MASK,
+    E_CODE_END, E_UNINITIALIZED, E_RACE, E_BARRIER_DIVERGENT, E_BARRIER_COUNT, E_NOT_IN_MASK, E_EXITED_IN_MASK,
     E_POOL,  # one of POOLS is used up
     E_UNWAITED,  # an asynchronous copy that nobody has waited for
-) = range(21)
+    E_STOPPED,  # no error: the run was to stop here
+) = range(22)
 
 #: What an SM has a fixed number of, as an error names it.
 POOLS = (
-    "memory instructions in flight",
-    "L1 misses in flight",
-    "events of an SM",
-    "accesses that take effect at L2",
-    "requests of an SM in a window",
-    "memory instructions that wait for L2",
-    "blocks that end in a window",
-    "groups of lanes of a warp",
-    "words of a recording",
-    "asynchronous copies in flight",
-    "bulk copies in flight",
-    "mbarriers of a block that are checked",
+    "memory instructions in flight", "L1 misses in flight", "events of an SM",
+    "accesses that take effect at L2", "requests of an SM in a window", "memory instructions that wait for L2",
+    "blocks that end in a window", "groups of lanes of a warp", "words of a recording",
+    "asynchronous copies in flight", "bulk copies in flight", "mbarriers of a block that are checked",
 )
 (
-    POOL_TOKENS,
-    POOL_MSHRS,
-    POOL_EVENTS,
-    POOL_DEFERRED,
-    POOL_REQUESTS,
-    POOL_QUEUED,
-    POOL_DONE,
-    POOL_SPLITS,
-    POOL_RECORD,
-    POOL_COPIES,
-    POOL_BULK,
-    POOL_MBARRIERS,
+    POOL_TOKENS, POOL_MSHRS, POOL_EVENTS, POOL_DEFERRED, POOL_REQUESTS, POOL_QUEUED, POOL_DONE, POOL_SPLITS,
+    POOL_RECORD, POOL_COPIES, POOL_BULK, POOL_MBARRIERS,
 ) = range(12)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
 (
-    T_WARP,
-    T_SCOREBOARD,
-    T_LEFT,
-    T_KIND,
-    T_NEXT,
+    T_WARP, T_SCOREBOARD, T_LEFT, T_KIND, T_NEXT,
     T_SECTORS,  # of stores and atomics: lines under way
     T_AGE,
     T_TIME,  # copies: cycle at which the part of known time is over
@@ -479,9 +372,7 @@ COPY_FIELDS = COPY_SOURCE + 32
 
 # --- bulk: one per bulk copy whose bytes have not moved yet ------------------------------------------------
 (
-    K_NEXT,
-    K_PC,
-    K_WARP,
+    K_NEXT, K_PC, K_WARP,
     K_BLOCK,  # as T_BLOCK
     K_SHARED,  # address in shared memory, without a rank
     K_BARRIER,
@@ -502,16 +393,16 @@ BULK_LINES = 2000  # requests of one copy at most; a box of more rows than this 
 MSHR_LINE, MSHR_SECTORS, MSHR_COUNT, MSHR_NEXT, MSHR_WAY = range(5)
 MSHR_MORE = 5  # 1 + row of State.waiting of the last token that found no room here, 0 if there is none
 MSHR_TOKEN = 6
-MSHR_TOKENS = 10
-MSHR_FIELDS = MSHR_TOKEN + MSHR_TOKENS
+TOKENS_OF_MSHR = 10
+MSHR_FIELDS = MSHR_TOKEN + TOKENS_OF_MSHR
 
 # --- l1 tags -----------------------------------------------------------------------------------------------
 L_TAG, L_VALID, L_PENDING, L_USED, L_MSHR = range(5)
 L_WORDS = 5  # words that stores have left there, of sectors that are there or not
 L_FIELDS = 6
 L_WAY_BITS = 12
-MSHR_BITS = 15  # four MSHR numbers share the word L_MSHR
-MSHR_MASK = (1 << MSHR_BITS) - 1
+L_MSHR_BITS = 15  # four MSHR numbers share the word L_MSHR
+L_MSHR_MASK = (1 << L_MSHR_BITS) - 1
 
 # --- waiting: tokens that wait for a line request, behind those in its MSHR -------------------------------
 WAIT_TOKEN, WAIT_NEXT, WAIT_FIELDS = range(3)
@@ -519,8 +410,7 @@ WAITS_MOST = 4096  # of an SM; a load that finds no room asks for its sectors it
 
 # --- stored: lines of plain stores that have not left for L2, a ring ---------------------------------------
 (
-    STORED_LINE,
-    STORED_SECTORS,
+    STORED_LINE, STORED_SECTORS,
     STORED_WORDS,  # written whole
     STORED_BYTES,
     STORED_READY,  # cycle from which it may leave
@@ -549,18 +439,9 @@ LOG_START, LOG_END, LOG_ISSUE, LOG_STALL, LOG_VALUE = range(5)
 (
     V_KIND,
     V_WARP,  # number in the launch
-    V_START,
-    V_END,
-    V_PC,
-    V_REASON,
+    V_START, V_END, V_PC, V_REASON,
     V_SMSP,  # sub-partition of the SM
-    V_SLOT,
-    V_ACTIVE,
-    V_EXECUTED,
-    V_WAVEFRONTS,
-    V_IDEAL,
-    V_SECTORS,
-    V_LINES,
+    V_SLOT, V_ACTIVE, V_EXECUTED, V_WAVEFRONTS, V_IDEAL, V_SECTORS, V_LINES,
     V_LOCAL,  # 1: an access to local memory
     V_ACCESS,  # row of its addresses
     V_DIVERGENT,  # by how many targets its lanes part
@@ -572,62 +453,19 @@ V_REGISTER = V_PC  # of values: row of the register in its warp, or the row behi
 
 # --- stall reasons, in Nsight Compute's words --------------------------------------------------------------
 STALLS = (
-    "selected",
-    "not_selected",
-    "wait",
-    "long_scoreboard",
-    "short_scoreboard",
-    "barrier",
-    "branch_resolving",
-    "no_instruction",
-    "imc_miss",
-    "math_pipe_throttle",
-    "mio_throttle",
-    "lg_throttle",
-    "membar",
-    "sleeping",
-    "drain",
-    "dispatch_stall",
-    "tex_throttle",
-    "misc",
+    "selected", "not_selected", "wait", "long_scoreboard", "short_scoreboard", "barrier", "branch_resolving",
+    "no_instruction", "imc_miss", "math_pipe_throttle", "mio_throttle", "lg_throttle", "membar", "sleeping",
+    "drain", "dispatch_stall", "tex_throttle", "misc",
 )
 (
-    R_SELECTED,
-    R_NOT_SELECTED,
-    R_WAIT,
-    R_LONG,
-    R_SHORT,
-    R_BARRIER,
-    R_BRANCH,
-    R_NO_INSTRUCTION,
-    R_IMC,
-    R_MATH,
-    R_MIO,
-    R_LG,
-    R_MEMBAR,
-    R_SLEEPING,
-    R_DRAIN,
-    R_DISPATCH,
-    R_TEX,
-    R_MISC,
+    R_SELECTED, R_NOT_SELECTED, R_WAIT, R_LONG, R_SHORT, R_BARRIER, R_BRANCH, R_NO_INSTRUCTION, R_IMC, R_MATH,
+    R_MIO, R_LG, R_MEMBAR, R_SLEEPING, R_DRAIN, R_DISPATCH, R_TEX, R_MISC,
 ) = range(18)
 
 # --- line: counters per instruction ------------------------------------------------------------------------
 (
-    N_EXECUTED,
-    N_THREADS,
-    N_PRED_ON,
-    N_DIVERGENT,
-    N_BRANCHES,
-    N_SHARED_WAVEFRONTS,
-    N_SHARED_IDEAL,
-    N_REQUESTS,
-    N_SECTORS,
-    N_SECTORS_IDEAL,
-    N_TAGS,
-    N_HITS,
-    N_SHARED_REQUESTS,
-    N_MISSES,
+    N_EXECUTED, N_THREADS, N_PRED_ON, N_DIVERGENT, N_BRANCHES, N_SHARED_WAVEFRONTS, N_SHARED_IDEAL, N_REQUESTS,
+    N_SECTORS, N_SECTORS_IDEAL, N_TAGS, N_HITS, N_SHARED_REQUESTS, N_MISSES,
     N_SHARED_DATA,  # wavefronts of shared-memory instructions as the hardware counts them, see engine.sm.coalescer
     N_SHARED_CONFLICTS,  # of those, bank conflicts
     N_HEAVY,  # single-precision instructions that went to the heavy half of the FMA pipe

@@ -13,8 +13,8 @@ from isa import microops as M
 
 #: Bits of S_LOG: some of the SM's blocks are logged; all are; what a tracer on a GPU sees (`tracing.accel_sim`): no
 #: stalls, but addresses of all lanes, what barriers are told and what bulk copies touch; there are bulk copies; values
-#: of registers are not logged any more.
-SOME_BLOCKS, WHOLE_SM, AS_TRACER, WITH_BULK, NO_VALUES = 1, 2, 4, 8, 16
+#: of registers are not logged any more. STOPS, alone: nothing is logged, but a warp may stop the run (`engine.stop`).
+SOME_BLOCKS, WHOLE_SM, AS_TRACER, WITH_BULK, NO_VALUES, STOPS = 1, 2, 4, 8, 16, 32
 #: Rows that blocks may need that end and start between two looks at the room; rows of addresses of one instruction, and
 #: of a bulk copy: a range of at least 16 bytes of shared memory takes two words.
 BLOCK_ROWS, ACCESS_ROWS, BULK_ROWS = 256, 3, 1024
@@ -45,6 +45,8 @@ def new_row(st, sm, w, kind):
 @compiled
 def log_start(st, sm, q, slot, w, block, time):
     """A warp becomes resident: decides whether it is logged."""
+    if st.sm[sm, L.S_LOG] == STOPS:
+        return
     number = st.block[sm, block, L.B_NUMBER]
     if st.sm[sm, L.S_LOG] & WHOLE_SM == 0 and st.wanted[number] == 0:
         return
@@ -77,6 +79,8 @@ def log_stall(st, sm, w, reason, since, until):
 @compiled
 def log_room(st, sm):
     """Instructions that an SM can log before its rows are taken away, where that is not after every window."""
+    if st.sm[sm, L.S_LOG] == STOPS:
+        return L.NEVER
     rows = st.log.shape[1] - BLOCK_ROWS - st.sm[sm, L.S_LOGGED]
     each = BULK_ROWS if st.sm[sm, L.S_LOG] & WITH_BULK else ACCESS_ROWS
     return max(min(rows, (st.log_lanes.shape[1] - st.sm[sm, L.S_LOG_LANES]) // each), 0)
@@ -196,9 +200,7 @@ def log_addresses(st, sm, i, mask):
 def nothing_recorded() -> dict[str, np.ndarray]:
     """The fields of `layout.State` for the log, where nothing is."""
     return {
-        "log": np.zeros((1, 1, L.V_FIELDS), np.int64),
-        "log_lanes": np.zeros((1, 1, 32), np.int64),
-        "wanted": np.zeros(0, np.int32),
-        "log_before": np.zeros((1, 1, 32), np.uint32),
+        "log": np.zeros((1, 1, L.V_FIELDS), np.int64), "log_lanes": np.zeros((1, 1, 32), np.int64),
+        "wanted": np.zeros(0, np.int32), "log_before": np.zeros((1, 1, 32), np.uint32),
         "life": np.zeros((0, 3), np.int64),
     }

@@ -105,40 +105,23 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_SLICES,
     P_INDICES,  # slices of one partition
     P_SETS,  # of one slice
-    P_WAYS,
-    P_NEAR_COPY,
+    P_WAYS, P_NEAR_COPY,
     P_SM_PORTS,  # first of the queues, by what they belong to
-    P_REQUEST_PORTS,
-    P_REPLY_PORTS,
-    P_CPC_PORTS,
-    P_L2_OUT,
+    P_REQUEST_PORTS, P_REPLY_PORTS, P_CPC_PORTS, P_L2_OUT,
     P_SM_SENDS,  # packets for other SMs: out of one, into one, through what the SMs of a GPC share
-    P_SM_RECEIVES,
-    P_GPC_PACKETS,
-    P_SLICE_QUEUES,
-    P_ATOMIC_UNITS,
+    P_SM_RECEIVES, P_GPC_PACKETS, P_SLICE_QUEUES, P_ATOMIC_UNITS,
     P_ATOMIC_LAST,  # of each slice: line << 4 | sectors of the last request that added floating-point numbers
     P_FABRIC,
     P_CHANNEL_STATES,  # first word of the channels, the banks, the lines
-    P_BANK_STATES,
-    P_LINES,
-    P_HEADER_BYTES,
-    P_REQUEST_BYTE,
-    P_CPC_REQUEST,
-    P_PORT_REPLY_SECTOR,
+    P_BANK_STATES, P_LINES, P_HEADER_BYTES, P_REQUEST_BYTE, P_CPC_REQUEST, P_PORT_REPLY_SECTOR,
     P_L2_OUT_SECTOR,  # of what does not go through L1, for all SMs together
     P_SM_REPLY_SECTOR,
     P_SM_PAST_SECTOR,  # the same of what does not go through L1
-    P_SLICE_LOOKUP,
-    P_SLICE_SECTOR,
-    P_FABRIC_SECTOR,
+    P_SLICE_LOOKUP, P_SLICE_SECTOR, P_FABRIC_SECTOR,
     P_NEAR,  # a hit in the near partition: request leaves the SM until its first sector is back
     P_FAR,  # what the far partition adds
     P_ATOMIC_EXTRA,  # what an atomic adds to a read
-    P_ATOMIC_SECTOR,
-    P_ATOMIC_WHOLE_SECTOR,
-    P_ATOMIC_REQUEST,
-    P_ATOMIC_FLOAT,
+    P_ATOMIC_SECTOR, P_ATOMIC_WHOLE_SECTOR, P_ATOMIC_REQUEST, P_ATOMIC_FLOAT,
     P_PARTIAL_WRITE,  # a sector that a store writes in part
     P_PARTIAL_REQUEST,  # what a request with such sectors takes besides
     P_ACTIVATE_INTERVAL,  # from one activation of a channel to the next
@@ -149,18 +132,11 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_ROW_SHIFT,  # lines of a row: 1 << this
     P_BURST,  # bus time of a sector
     P_MISS,  # what a miss adds to a hit when its row is open
-    P_ACTIVATE,
-    P_PRECHARGE,
-    P_ROW_CYCLE,
-    P_ROW_IDLE,
-    P_READ_TO_WRITE,
-    P_WRITE_TO_READ,
-    P_DRAIN_SECTORS,
+    P_ACTIVATE, P_PRECHARGE, P_ROW_CYCLE, P_ROW_IDLE, P_READ_TO_WRITE, P_WRITE_TO_READ, P_DRAIN_SECTORS,
     P_WRITE_SLACK,  # bus time of the writes that a channel takes in before it pushes back
     P_SM_TO_SM,  # a request of one SM to another, and back
     P_SEND,  # a packet in each of the three queues
-    P_RECEIVE,
-    P_PACKET,
+    P_RECEIVE, P_PACKET,
     P_SPREAD,  # how much nearer the nearest slice of a partition is than the farthest
     P_REFRESH,  # how long a bank's refresh takes
     P_REFRESH_CHANNELS,  # channels that refresh a bank at the same time
@@ -177,8 +153,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_DIRTY_WAYS,
     P_PROBES,  # of PROBES_OF lines that are written
     P_SLICE_SECTORS,  # first of the words that count what each slice has looked up
-    P_CHANNELS,
-    P_REPLACEMENT,
+    P_CHANNELS, P_REPLACEMENT,
     P_PEERS,  # rows of memory that lies on other GPUs
     P_PEER_ROWS,  # first word of these rows
     P_PEER_PORTS,  # first of the links; behind them the bus, out and in
@@ -204,14 +179,11 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_FAULT_SM_MOST,
     P_FAULT_SMS,  # first of the words that say which batch an SM last asked for pages, and how many
     P_FAULT_GATHER,  # from a fault until its batch is taken up, and what that takes more after a pause
-    P_FAULT_WAKE,
-    P_FAULT_PAUSE,
+    P_FAULT_WAKE, P_FAULT_PAUSE,
     P_FAULT_SERVICE,  # what a batch takes: for each block, for a block of which nothing is here, for each leaf that
     P_FAULT_NEW,  # comes, for each page that was asked for; to make the host's copy of a leaf worthless, to send a leaf
     P_FAULT_LEAF,  # back to the host
-    P_FAULT_PAGE,
-    P_FAULT_COLLAPSE,
-    P_FAULT_EVICT,
+    P_FAULT_PAGE, P_FAULT_COLLAPSE, P_FAULT_EVICT,
     P_DIGITS,  # first of the words with which a window's requests are sorted
     QUEUES_AT,  # behind the parameters
 ) = range(COUNTERS, COUNTERS + 114)
