@@ -145,7 +145,7 @@ class Device:
         return np.zeros(shape, dtype).view(PinnedArray)
 
     def managed_array(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> ManagedArray:
-        """A new array of zeros in managed memory, which moves to whoever touches it (`docs/managed.md`); it takes room
+        """A new array of zeros in managed memory, which moves to whoever touches it (`docs/streams.md`); it takes room
         on the GPU only while it is there. Raises ArgumentError for objects, and for more than the table holds."""
         return self.managed.array((shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype))
 

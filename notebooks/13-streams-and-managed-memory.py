@@ -327,7 +327,7 @@ assert at["the stream leaves first"][768] > 0.24
 # it is one (loads with evict_first, `persisting/passing`), the table needs no reserve, and may have nearly all of L2.
 #
 # What of this was measured on an H200, and how well the simulator agrees: docs/streams.md and
-# docs/managed.md.
+# docs/streams.md.
 #
 # ## Exercises
 #

@@ -236,7 +236,7 @@ class CostPart(TypedDict):
 
 
 class CostDocument(TypedDict):
-    """`gpusim cost --json`: a first-order model (docs/cost_model.md). node: the process."""
+    """`gpusim cost --json`: a first-order model (docs/exploring.md). node: the process."""
 
     schema_version: Version
     area_mm2: float

@@ -20,7 +20,7 @@ def test_the_file_is_the_one_that_is_quoted_and_makes_sixty_points():
 
 
 def test_prices_are_those_of_the_model():
-    (row,) = [line for line in TEXT.splitlines() if line.startswith("together")]
+    row = next(line for line in TEXT.splitlines() if line.startswith("together"))
     shown = [float(number) for number in re.findall(r"[\d.]+(?= mm| W)", row)]
     here, wide = cost(load_config("h200")), cost(load_config("h200", {"sm.count": 198}))
     assert shown == pytest.approx([here.area_mm2, here.power_w, wide.area_mm2, wide.power_w], abs=0.06)

@@ -1,4 +1,4 @@
-"""docs/nodes.md and docs/managed.md do what they say: their programs and commands print what they show. Run as a
+"""docs/nodes.md and docs/streams.md do what they say: their programs and commands print what they show. Run as a
 script, it renews them."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from validate.__main__ import main
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-DOCUMENTS = {"nodes.md": 6, "managed.md": 1}
+DOCUMENTS = {"nodes.md": 6, "streams.md": 1}
 """How many programs and commands each has whose output it shows."""
 BLOCK = re.compile(r"```(python|sh)\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
 

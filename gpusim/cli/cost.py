@@ -17,7 +17,7 @@ examples:
   gpusim cost mine.toml --node N7 --links 0 --json
   gpusim cost --dies                              the model against dies and products that are known
 
-A first-order model, its numbers and how far it is off: docs/cost_model.md.
+A first-order model, its numbers and how far it is off: docs/exploring.md.
 """
 
 RETICLE_MM2 = 858

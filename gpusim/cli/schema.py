@@ -24,7 +24,7 @@ The schema of configuration files is another one: gpusim config schema.
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "schema", "print the schema of JSON that commands print: docs/json.md", EXAMPLES)
+    parser = add_command(commands, "schema", "print the schema of JSON that commands print: docs/report.md", EXAMPLES)
     parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command that prints it (default: all of them)")
     parser.set_defaults(command=execute)
 

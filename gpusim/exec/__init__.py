@@ -4,5 +4,5 @@
 connection of a thread of the program; `server.py` serves one process of the program; `program.py` starts the program
 and a server for each of its processes that calls CUDA, and collects what they say at the end.
 
-Why a process beside the program and not an interpreter inside it: docs/exec.md.
+Why a process beside the program and not an interpreter inside it: docs/scripts.md.
 """

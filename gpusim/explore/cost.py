@@ -5,7 +5,7 @@
 The area of a die is that of its units (transistors by kind and number), arrays (cells by bytes), interfaces (by stack,
 device and link) and a fixed part; `technology.py` holds the numbers and where they come from, `dies.py` the known dies
 that four factors were fitted to and how far off the model is. Power is leakage by area and energy by what happens.
-docs/cost_model.md explains both and says what they are good for.
+docs/exploring.md explains both and says what they are good for.
 """
 
 from __future__ import annotations

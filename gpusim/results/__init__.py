@@ -6,4 +6,4 @@ names), `limiter`, `roofline` and `advice` (what follows from them), `serving` (
 """
 
 SCHEMA_VERSION = 1
-"""Of the documents that commands print with --json: raised when a field goes or changes its meaning (docs/json.md)."""
+"""Of the documents that --json prints: raised when a field goes or changes its meaning (docs/report.md)."""

@@ -270,7 +270,7 @@ def test_loading_needs_neither_numba_nor_much_time():
     ).stdout
     seconds, numba = out.split()
     assert numba == "False"
-    assert float(seconds) < 0.5, "ten times what it takes on an idle machine"
+    assert float(seconds) < 2, "forty times what it takes on an idle machine"
 
 
 def test_a_shipped_file_is_read_once(monkeypatch, tmp_path):

@@ -66,7 +66,7 @@ def test_what_belongs_to_an_architecture():
 
 
 def test_the_document_has_what_the_commands_print(capsys):
-    text = (Path(__file__).parents[2] / "docs" / "cost_model.md").read_text("utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "exploring.md").read_text("utf-8")
     blocks = dict(re.findall(r"<!-- (\w+) -->\n```\n(.*?)```", text, flags=re.DOTALL))
     main(["cost", "--dies"])
     area, power = capsys.readouterr().out.split("\n\n")

@@ -108,12 +108,12 @@ def test_of_equally_near_nics_the_faster_is_taken() -> None:
 
 
 def test_many_machines_are_quick() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     node = load_node("hgx_h200", nodes=128)
     for k in range(1024):
         assert node.path(f"gpu{k}", f"gpu{(k + 8) % 1024}")
     assert len(node.gpus) == 1024 and len(node.machines) == 128
-    assert time.perf_counter() - start < 5  # 0.4 s on an idle core
+    assert time.process_time() - start < 5, "ten times what it takes"
 
 
 def test_fewer_gpus_are_the_first() -> None:

@@ -363,12 +363,12 @@ def test_nothing_to_copy_still_takes_its_start_up() -> None:
 def test_a_thousand_copies_are_quick() -> None:
     system = gpusim.node.System()
     streams = [system.stream(gpu) for gpu in system.node.gpus for _ in range(4)]
-    start = time.perf_counter()
+    start = time.process_time()
     for k in range(1000):
         stream = streams[k % len(streams)]
         system.copy((k * 3 + 1) % 8, stream.gpu, (k % 50 + 1) * MB, stream)
     assert len(system.run().copies) == 1000
-    assert time.perf_counter() - start < 3  # 0.35 s on an idle core
+    assert time.process_time() - start < 3, "nine times what it takes"
 
 
 @pytest.mark.parametrize("name", ["dgx1", "hgx_h200", "pcie"])
