@@ -123,14 +123,9 @@ def begin(
     """Put a launch into a stream of the device, by default behind the work of all, and tell of it from then on. Of a
     failure the user is told. Raises LaunchError, and IsaError if it cannot run."""
     options = LaunchOptions(
-        max_cycles=max_cycles or DEFAULT_MAX_CYCLES,
-        strict_barriers=False,
-        cooperative=call.cooperative,
-        trace=call.trace,
-        window=call.window,
-        programmatic=call.programmatic,
-        alone=call.checks != 0,
-    )
+        max_cycles=max_cycles or DEFAULT_MAX_CYCLES, strict_barriers=False, cooperative=call.cooperative,
+        trace=call.trace, window=call.window, programmatic=call.programmatic, alone=call.checks != 0,
+    )  # fmt: skip
     checked = False
 
     def started(run: LaunchRun) -> None:

@@ -33,6 +33,7 @@ from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.host.launch_run import LaunchRun
 from gpusim.node.streams import Stream
 from gpusim.node.work import RecordWork, TimedWork, WaitWork
+from isa.errors import IsaError
 
 
 class WorkQueues(PassingTime):
@@ -170,9 +171,12 @@ class WorkQueues(PassingTime):
         def ended(run: LaunchRun) -> None:
             if run in self._launches:
                 self._launches.remove(run)
-            if run.error is not None and not isinstance(run.error, EndedWithAnother):
-                self._failed = True
-                failed(run.error)
+            if run.error is None or isinstance(run.error, EndedWithAnother):
+                return
+            if not isinstance(run.error, IsaError):
+                raise run.error  # the host's, such as a disk that is full: the call that waits tells of it
+            self._failed = True
+            failed(run.error)
 
         driver, queue = self._driver, self.queue_of(stream)
         into = None if self.alone(stream) else queue
