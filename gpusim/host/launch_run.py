@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,16 +14,7 @@ import simpy
 from gpusim.engine.device import error_of
 from gpusim.engine.endless import NeverEnds
 from gpusim.engine.functional import run_functionally
-from gpusim.engine.grid import (
-    CyclesUsedUp,
-    EndedWithAnother,
-    Grid,
-    Host,
-    MachineStopped,
-    NothingMoves,
-    RunStopped,
-    Seat,
-)
+from gpusim.engine.grid import CyclesUsedUp, EndedWithAnother, Grid, Host, MachineStopped, NothingMoves, Seat
 from gpusim.engine.machine import Spare, build_state, constant_banks, constant_lines
 from gpusim.engine.memory.system import MemorySystem, PeerRow
 from gpusim.engine.parameters import put_seat
@@ -134,8 +125,10 @@ class LaunchRun(Grid):
         """Let time pass until it has ended. Raises what has ended it, or an interrupt, which drops it."""
         if self.record is None and self.error is None:
             try:
-                with suppress(RunStopped):  # which is told in the user's terms
-                    self._wait(self.done)
+                self._wait(self.done)
+            except Exception:
+                if self.error is None:  # else it says the same in the user's terms
+                    raise
             finally:
                 self.drop()
         if self.error is not None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import simpy
@@ -17,18 +17,13 @@ import simpy
 from gpusim.engine.device import Engine
 from gpusim.engine.grid import EndedWithAnother, Transfer
 from gpusim.engine.streams import KernelWork, StreamQueue, UntimedWork
+from gpusim.host.launch_run import LaunchRun
 from gpusim.launch.device_array import DeviceArray
 from gpusim.node.result import Copy
 from gpusim.node.topology import Node
 from gpusim.node.transfers import Mover, engines_of
 from gpusim.node.work import CopyWork, HostWork, RecordWork, TimedWork, WaitWork
 from gpusim.units import byte_text
-
-
-class Pending(Protocol):
-    """A launch in a stream. error: what it has ended with."""
-
-    error: Exception | None
 
 
 class PinnedArray(np.ndarray):
@@ -61,7 +56,7 @@ class StreamSet:
         event = engine.config.launch.event_cycles, round(node.config.copies.event_us * self.per_us)
         self.event_cycles = event if timed else (0, 0)  # behind kernels, and where copy engines stamp it
         self.wait_cycles = engine.config.launch.wait_cycles if timed else 0
-        self._launches: list[Pending] = []
+        self._launches: list[LaunchRun] = []
         self._called: int | None = None
         self.waits: Callable[[simpy.Event], object] = engine.wait
 
@@ -85,14 +80,17 @@ class StreamSet:
         finally:
             self._called = before
 
-    def launched(self, launch: Pending) -> None:
+    def launched(self, launch: LaunchRun) -> None:
         """A launch has been put into a stream."""
         self._launches.append(launch)
 
     def wait(self, done: simpy.Event) -> None:
         """The host waits for work. Raises what a launch has ended with."""
-        with suppress(EndedWithAnother):  # which has its own error
+        try:
             self.waits(done)
+        except Exception as error:
+            if not isinstance(error, EndedWithAnother) and all(each.error is None for each in self._launches):
+                raise  # else a launch says it in the user's terms
         self.host.cycles = max(self.host.cycles, float(self.env.now))
         ended = [launch for launch in self._launches if launch.error is not None]
         self._launches = [launch for launch in self._launches if launch.error is None]

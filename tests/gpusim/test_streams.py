@@ -158,6 +158,16 @@ def test_a_programmatic_launch_begins_early_and_waits_for_the_one_before(device)
     assert ends[1] < ends[0]
 
 
+@pytest.mark.parametrize("wait", [lambda device, stream: stream.synchronize(), lambda device, _: device.synchronize()])
+def test_who_waits_for_a_stream_hears_of_its_launch_in_the_users_terms(device, wait):
+    stream = device.stream()
+    run = device.launch(out_of_bounds, 1, 32, (device.to_device(np.ones(32, np.float32)),), stream=stream)
+    with pytest.raises(MemoryAccessError, match="out of bounds"):
+        wait(device, stream)
+    with pytest.raises(MemoryAccessError, match="out of bounds"):
+        assert run.result
+
+
 def test_a_programmatic_launch_behind_one_that_fails_is_ended_with_it(device):
     out, stream = device.to_device(np.zeros(32, np.uint32)), device.stream()
     device.launch(out_of_bounds, 1, 128, (out,), stream=stream)
