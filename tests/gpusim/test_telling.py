@@ -140,7 +140,7 @@ def test_launches_are_chosen_by_name_and_number(tmp_path):
         assert done.returncode == 0, done.stderr
         assert [row[:2] for row in rows_of((tmp_path / "p" / "index.html").read_text())] == rows
     page = (tmp_path / "p" / "launch-5.html").read_text()
-    assert '"shown":["memory"]' in page and '"instructions":[]' in page and '"trace":null' in page
+    assert '"shown":["memory"]' in page and '"code":[]' in page and '"trace":null' in page
 
 
 @pytest.mark.parametrize(
