@@ -116,7 +116,7 @@ def test_the_interval_is_shown(launch):
     assert found.low < result.cycles < found.high and found.distance == 0 and found.points >= 19
     assert f"{found.low:,} to {found.high:,}" in " ".join(str(result).split())
     assert json.loads(result.to_json())["interval"]["high"] == found.high
-    assert make_document(result, sections=["roofline"])["interval"] == str(found)
+    assert make_document(result, sections=["roofline"])["sure"] == str(found)
     assert str(found) in result._repr_html_()
 
 
