@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpusim.difference.profile import ProfiledLaunch, parse_profile
+from gpusim.results.profile import ProfiledLaunch, parse_profile
 from validate import gpu
 from validate.metrics import CYCLES, RECORDED
 from validate.points import ProgramPoint, select

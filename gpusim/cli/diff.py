@@ -195,7 +195,7 @@ def _is_profile(text: str) -> bool:
 
 def _launch_as_profiled(options: argparse.Namespace, profile: Path) -> None:
     """Give a side that is the user's own kernel the grid, block and shared memory of a profile, where it has none."""
-    from gpusim.difference.profile import read_profile
+    from gpusim.results.profile import read_profile
     from gpusim.workload.target import registry
 
     text = options.program
@@ -210,8 +210,8 @@ def _launch_as_profiled(options: argparse.Namespace, profile: Path) -> None:
 
 def _profiled(options: argparse.Namespace, other: Run | None) -> Run:
     """The launches of a profile that are the other side's."""
-    from gpusim.difference.profile import read_profile
     from gpusim.difference.recorded import profiled_run
+    from gpusim.results.profile import read_profile
 
     grid, block = (other.launch["grid"], other.launch["block"]) if other else _sizes(options)
     path = Path(options.program)

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpusim.difference.profile import ProfiledKernel
 from gpusim.difference.side import NotAResult, Run, is_stall, numbers_of, stall_reasons
+from gpusim.results.profile import ProfiledKernel
 
 FOLDERS = (Path(__file__).parent / "recordings", Path(__file__).parents[2] / "validate" / "baselines")
 """Where recordings lie: in an installed gpusim, and in its repository."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import gpusim
 from gpusim.difference import NotAResult, recorded
-from gpusim.difference.profile import ProfileError, read_profile, three
 from gpusim.results.metrics import METRICS
+from gpusim.results.profile import ProfileError, read_profile, three
 
 CYCLES = "gpc__cycles_elapsed.max"
 

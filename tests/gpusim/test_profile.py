@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpusim.cli import main
-from gpusim.difference.profile import ProfileError, parse_profile, read_profile, scale_of
 from gpusim.difference.recorded import read, recording_of
+from gpusim.results.profile import ProfileError, parse_profile, read_profile, scale_of
 
 PROFILE = Path(__file__).parent / "data" / "vector_add_ncu.csv"
 """Three launches of vector_add@10000 on an H200: the values of the baseline, as ncu's raw page prints them."""

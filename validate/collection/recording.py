@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusim.difference.profile import ProfiledLaunch, ProfileError, parse_profile
 from gpusim.errors import SimulationError
+from gpusim.results.profile import ProfiledLaunch, ProfileError, parse_profile
 from isa.demangle import short_name
 from isa.errors import IsaError
 from validate.baseline import plain

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpusim.difference.profile import parse_profile
+from gpusim.results.profile import parse_profile
 from isa import Program
 from isa.listing import program_from_cubin
 from validate.baseline import plain

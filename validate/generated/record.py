@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.difference.profile import parse_profile
+from gpusim.results.profile import parse_profile
 from validate import gpu
 from validate.generated import emit, reference
 from validate.metrics import DIFFERENCES, EXACT

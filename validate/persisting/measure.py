@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from gpusim.difference.profile import parse_profile
+from gpusim.results.profile import parse_profile
 from validate import gpu
 from validate.persisting.lab import CountedLab, groups
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.difference.profile import parse_profile
 from gpusim.lab import play
+from gpusim.results.profile import parse_profile
 from validate import gpu
 from validate.metrics import CYCLES
 
