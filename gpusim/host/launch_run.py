@@ -129,8 +129,9 @@ class LaunchRun(Grid):
             except Exception:
                 if self.error is None:  # else it says the same in the user's terms
                     raise
-            finally:
+            except BaseException:
                 self.drop()
+                raise
         if self.error is not None:
             raise self.error
         assert self.record is not None

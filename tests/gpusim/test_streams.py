@@ -168,6 +168,18 @@ def test_who_waits_for_a_stream_hears_of_its_launch_in_the_users_terms(device, w
         assert run.result
 
 
+def test_a_launch_that_has_not_begun_outlives_the_error_of_another(device):
+    failing, other, event = device.stream(), device.stream(), device.event()
+    x, y = (device.to_device(np.ones(32, np.float32)) for _ in range(2))
+    device.launch(out_of_bounds, 1, 32, (x,), stream=failing)
+    event.record(failing)
+    other.wait_event(event)
+    run = device.launch(add_one, 1, 32, (y,), stream=other)
+    with pytest.raises(MemoryAccessError, match="out of bounds"):
+        assert run.result
+    assert run.result.cycles > 0 and (y.copy_to_host() == 2).all()
+
+
 def test_a_programmatic_launch_behind_one_that_fails_is_ended_with_it(device):
     out, stream = device.to_device(np.zeros(32, np.uint32)), device.stream()
     device.launch(out_of_bounds, 1, 128, (out,), stream=stream)
