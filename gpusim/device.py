@@ -327,11 +327,6 @@ class Device:
         finally:
             self._session.calls = calls
 
-    @property
-    def conditions(self) -> dict[int, int]:
-        """Values of graphs' conditions, as kernels set them, by handle."""
-        return self._session.calls.conditions
-
     def stream(self, priority: int = 0) -> Stream:
         """A new stream. priority: as CUDA counts, 0 is the lowest and -5 the highest."""
         return Stream(self.streams, self._session.engine.stream(priority))

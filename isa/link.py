@@ -23,7 +23,7 @@ from isa.instruction import INSTRUCTION_BYTES, Instruction, Operand, parse_instr
 if TYPE_CHECKING:
     from isa.program import Program
 
-SYSTEM_CALLS = {"vprintf": 1, "malloc": 2, "free": 3, "__assertfail": 4, "cudaGraphSetConditional": 5}
+SYSTEM_CALLS = {"vprintf": 1, "malloc": 2, "free": 3, "__assertfail": 4}
 """Functions that the driver provides to kernels (CUDA C++ Programming Guide, "Formatted Output", "Dynamic Global
 Memory Allocation", "Assertion"), and the number by which a SYSCALL names each."""
 

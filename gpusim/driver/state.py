@@ -104,7 +104,6 @@ class Driver:
         self.executables: dict[int, Executable] = {}
         self.graph_memory = MemoryPool()
         self.graph_allocations: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self.conditions: dict[int, int | None] = {}
         self.virtual = VirtualMemory(lambda: self.device.memory)
         self.linkings: dict[int, Any] = {}
         self.told: set[str] = set()

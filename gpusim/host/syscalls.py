@@ -37,7 +37,6 @@ class SystemCalls:
     """What kernels of one device share on the host: the device heap, and where printf's text goes.
 
     memory: the device's memory. heap_bytes: what malloc can give at once, over all launches.
-    conditions: what kernels have set conditions of graphs to, by handle.
     write: takes the text of a launch when it ends; None for the standard output of that time.
     """
 
@@ -45,7 +44,6 @@ class SystemCalls:
         self, memory: DeviceMemory, heap_bytes: int = HEAP_BYTES, write: Callable[[str], Any] | None = None
     ) -> None:
         self.memory, self.heap_bytes, self.write = memory, heap_bytes, write
-        self.conditions: dict[int, int] = {}
         self._heap_used = 0
         self._text: list[str] = []
 
@@ -127,10 +125,6 @@ class SystemCalls:
             )  # fmt: skip
         self.memory.free(address)
         self._heap_used -= block.nbytes if block is not None else 0
-
-    def _cudaGraphSetConditional(self, lane: Lane) -> None:
-        """void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned int value)"""
-        self.conditions[lane.pair(0)] = lane.word(2)
 
     def _assertfail(self, lane: Lane) -> None:
         """void __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)."""

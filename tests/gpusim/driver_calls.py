@@ -14,7 +14,6 @@ PTX = """
 .version 8.0
 .target sm_80
 .address_size 64
-.extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
 .global .align 8 .u64 counter;
 .extern .shared .align 16 .b8 dynamic[];
 .visible .entry put(.param .u64 p, .param .u32 value) {
@@ -24,14 +23,6 @@ PTX = """
 .visible .entry bump(.param .u64 p) {
   .reg .b64 %p; .reg .b32 %v;
   ld.param.u64 %p, [p]; atom.global.add.u32 %v, [%p], 1; ret;
-}
-.visible .entry until(.param .u64 p, .param .u32 most, .param .u64 condition) {
-  .reg .b64 %p, %c; .reg .b32 %v, %m; .reg .pred %q;
-  ld.param.u64 %p, [p]; ld.param.u32 %m, [most]; ld.param.u64 %c, [condition];
-  ld.global.u32 %v, [%p]; setp.lt.u32 %q, %v, %m; selp.u32 %v, 1, 0, %q;
-  { .param .b64 handle; .param .b32 value; st.param.b64 [handle], %c; st.param.b32 [value], %v;
-    call.uni cudaGraphSetConditional, (handle, value); }
-  ret;
 }
 .visible .entry kept(.param .u64 p) {
   .shared .align 4 .b8 room[1000]; .reg .b64 %p; .reg .b32 %v;

@@ -182,52 +182,6 @@ def test_elements(letter):
     """)
 
 
-@pytest.mark.parametrize("letter", ["S", "Z"])
-def test_systems_of_equations(letter):
-    kind = {"S": "F32", "Z": "C64"}[letter]
-    _run(f"""
-        kind, of = {kind}, {letter!r}
-        rng = np.random.default_rng(5)
-        n, others = 6, 9
-        one = scalar(2, kind)
-        def near(found, wanted):
-            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
-        def matrix(rows, columns):
-            return np.asfortranarray(some(rng, (rows, columns), kind) + 4 * np.eye(rows, columns), NUMPY[kind])
-        for side, lower, operation, unit in ((0, 0, N, 0), (0, 1, T, 1), (1, 0, C, 0), (1, 1, N, 1)):
-            a, b = matrix(n, n), matrix(*((others, n) if side else (n, others)))
-            places = to_device(a), to_device(b)
-            check(getattr(blas, f"cublas{{of}}trsm_v2")(handle, side, 1 - lower, operation, unit, *b.shape,
-                                                        pointer_of(one), p(places[0]), n, p(places[1]), len(b)))
-            x, taken = to_host(places[1], b), np.tril(a) if lower else np.triu(a)
-            if unit:
-                np.fill_diagonal(taken, 1)
-            taken = (taken, taken.T, taken.conj().T)[operation]
-            near(x @ taken if side else taken @ x, 2 * b)
-        matrices = [matrix(n, n)[::-1].copy("F"), matrix(n, n), np.zeros((n, n), NUMPY[kind], "F")]
-        b = matrix(n, others)
-        def list_of(*arrays):
-            places = [to_device(each) for each in arrays]
-            return places, p(to_device(np.array(places, np.uint64)))
-        places, factors = list_of(*matrices)
-        pivots, info = to_device(np.zeros((3, n), np.int32)), to_device(np.zeros(3, np.int32))
-        check(getattr(blas, f"cublas{{of}}getrfBatched")(handle, n, factors, n, p(pivots), p(info), 3))
-        assert (to_host(info, np.zeros(3, np.int32)) == [0, 0, 1]).all()
-        for operation in (N, T, C):
-            there, list_of_b = list_of(b, b)
-            code = np.ones(1, np.int32)
-            check(getattr(blas, f"cublas{{of}}getrsBatched")(handle, operation, n, others, factors, n, p(pivots),
-                                                             list_of_b, n, pointer_of(code), 2))
-            for a, place in zip(matrices, there):
-                near((a, a.T, a.conj().T)[operation] @ to_host(place, b), b)
-            assert code == 0
-        there, inverses = list_of(*matrices)
-        check(getattr(blas, f"cublas{{of}}getriBatched")(handle, n, factors, n, p(pivots), inverses, n, p(info), 2))
-        for a, place in zip(matrices[:2], there):
-            near(to_host(place, a) @ a, np.eye(n))
-    """)
-
-
 def test_epilogues():
     _run("""
         rng = np.random.default_rng(3)

@@ -90,19 +90,6 @@ assert code("GraphLaunch", executable, ONE) == 1
     )
 
 
-def test_a_launched_graph_can_be_updated():
-    run(
-        START
-        + """
-inner = do("GraphInstantiate", captured(2.0, 3.0), 0)
-do("GraphExecUpdate", inner, captured(5.0, 7.0))
-do("GraphLaunch", inner, ONE)
-assert (a.copy_to_host() == np.arange(64) * 35).all()
-assert code("GraphExecUpdate", inner, captured(1.0)) == 910
-"""
-    )
-
-
 def test_captures_that_cannot_be():
     """What fails on a stream that is captured ends the capture (`test_api_graphs` tries each)."""
     run(

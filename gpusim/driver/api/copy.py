@@ -92,16 +92,6 @@ class MemoryCopy(StreamWork):
             self._place(side, _check_to_be)
         return self
 
-    @property
-    def _kinds(self) -> list[bool]:
-        """Whether target and source lie on the device."""
-        sides = self.box.target, self.box.source
-        return [side.kind != HOST_SIDE and on_device(self.driver, side.device) for side in sides]
-
-    def may_become(self, other: StreamWork) -> bool:
-        """One between the same kinds of memory."""
-        return isinstance(other, MemoryCopy) and self._kinds == other._kinds
-
     def _place(self, side: CopySide, check: Callable[..., None] = _check_device) -> tuple[int, int, int]:
         """First address, bytes from a row and from a slice to the next, of what lies where it may."""
         box = self.box
@@ -355,10 +345,6 @@ class Fill(StreamWork):
         for address in self._rows() if self._nbytes else ():
             view = self.driver.device.memory.view(address, self.width * self.size)
             view.view(_CELLS[self.size])[...] = self._value
-
-    def may_become(self, other: StreamWork) -> bool:
-        """One of as many dimensions."""
-        return isinstance(other, Fill) and (self.height > 1) == (other.height > 1)
 
     def checked(self) -> Fill:
         """The fill. Raises INVALID_VALUE for one that a graph does not take."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from gpusim.driver.api import condition as api_condition
 from gpusim.driver.api.graph_memory import check_launch
 from gpusim.driver.caller import caller, get_pointer, put_int, put_pointer
 from gpusim.driver.codes import ResultCode, fail_if, known
@@ -19,7 +18,6 @@ from gpusim.driver.work.streams import (
     DriverStream,
     Executable,
     Graph,
-    GraphNode,
     StreamWork,
     UserObject,
     new_handle,
@@ -27,7 +25,6 @@ from gpusim.driver.work.streams import (
 
 _MOVE = 1  # CUuserObjectRetain_flags
 _AUTO_FREE, _UPLOAD, _BY_NODE_PRIORITY = 1, 2, 8  # CUgraphInstantiate_flags
-_UPDATED, _TOPOLOGY, _KIND, _PARAMETERS = 0, 2, 3, 5  # CUgraphExecUpdateResult
 _CIRCLE = 2  # CUgraphInstantiateResult
 
 entries(
@@ -76,10 +73,6 @@ class ChildGraph(StreamWork):
     def copied(self) -> StreamWork:
         return ChildGraph(self.driver, self.graph.copied(inside=True))
 
-    def may_become(self, other: StreamWork) -> bool:
-        """One of the same shape."""
-        return isinstance(other, ChildGraph) and difference(self.graph, other.graph)[0] == _UPDATED
-
 
 # --- graphs -----------------------------------------------------------------------------------------------------------
 
@@ -99,14 +92,6 @@ def clone(driver: Driver, graph: Graph) -> int:
 def destroy(driver: Driver, graph: Graph) -> None:
     fail_if(graph.inside, ResultCode.INVALID_VALUE)
     _forget(driver, graph)
-
-
-@entry("cuGraphDestroyNode", "N", anytime=True)
-def destroy_node(driver: Driver, node: GraphNode) -> None:
-    fail_if(node.graph.single, ResultCode.NOT_SUPPORTED)
-    for inner in node.work.graphs:
-        _forget(driver, inner)
-    node.graph.remove(node)
 
 
 # --- what is launched -------------------------------------------------------------------------------------------------
@@ -153,66 +138,6 @@ def destroy_executable(driver: Driver, executable: Executable) -> None:
             driver.queues.forget_graph(each)
 
 
-@entry("cuGraphNodeSetEnabled", "L N u")
-def set_enabled(driver: Driver, executable: Executable, node: GraphNode, enabled: int) -> None:
-    copy = executable.copy_of(node)
-    fail_if(node.work.kind not in _CAN_BE_DISABLED, ResultCode.INVALID_VALUE)
-    copy.enabled = bool(enabled)
-
-
-_CAN_BE_DISABLED = (0, 1, 2)
-"""Kernels, copies and fills."""
-
-
-@entry("cuGraphNodeGetEnabled", "L N *i")
-def get_enabled(driver: Driver, executable: Executable, node: GraphNode) -> bool:
-    fail_if(node.work.kind not in _CAN_BE_DISABLED, ResultCode.INVALID_VALUE)
-    return executable.copy_of(node).enabled
-
-
-@entry("cuGraphExecUpdate_v2", "L G p", since=12000)
-def update(driver: Driver, old: Executable, new: Graph, answer: int) -> None:
-    """CUgraphExecUpdateResultInfo: the result, and two nodes at fault."""
-    result, fault = difference(old, new)
-    put_int(answer, result)
-    put_pointer(answer + 8, fault.handle if fault else 0)
-    put_pointer(answer + 16, 0)
-    _take_over(driver, old, new, result)
-
-
-@entry("cuGraphExecUpdate", "L G p p", since=10020)
-def update_with_node(driver: Driver, old: Executable, new: Graph, node: int, answer: int) -> None:
-    result, fault = difference(old, new)
-    put_pointer(node, fault.handle if fault else 0)
-    put_int(answer, result)
-    _take_over(driver, old, new, result)
-
-
-def _take_over(driver: Driver, old: Executable, new: Graph, result: int) -> None:
-    fail_if(result, ResultCode.GRAPH_EXEC_UPDATE_FAILURE)
-    for was, made in zip(old.nodes, new.nodes, strict=True):
-        was.work = made.work.copied()
-    _keep(driver, new.objects)
-    _release(driver, old.objects)
-    old.objects = new.objects.copy()
-
-
-def difference(old: Graph, new: Graph) -> tuple[int, GraphNode | None]:
-    """Why an executable cannot become another graph's, and the first node of that at fault."""
-    places = [{node: k for k, node in enumerate(graph.nodes)} for graph in (old, new)]
-    for was, node in zip(old.nodes, new.nodes, strict=False):
-        if was.work.kind != node.work.kind:
-            return _KIND, node
-        before = ([places[k][each] for each in of.after] for k, of in enumerate((was, node)))
-        if set(next(before)) != set(next(before)):
-            return _TOPOLOGY, node
-    if len(old.nodes) != len(new.nodes):
-        return _TOPOLOGY, None
-    pairs = zip(old.nodes, new.nodes, strict=True)
-    changed = next((node for was, node in pairs if not was.work.may_become(node.work)), None)
-    return (_PARAMETERS if changed else _UPDATED), changed
-
-
 @entry("cuGraphLaunch", "L S")
 def launch(driver: Driver, executable: Executable, stream: DriverStream) -> None:
     """Do what a graph holds. Captures do not take launches of graphs."""
@@ -220,7 +145,6 @@ def launch(driver: Driver, executable: Executable, stream: DriverStream) -> None
     if executable.single:
         driver.wait_for_all()
     check_launch(driver, executable)
-    api_condition.begin(driver, executable)
     driver.do_graph(stream, executable)
 
 

@@ -2,6 +2,7 @@
 
 A row of `NODES` is a kind of node: how its parameters are read and written. The functions for each kind follow from it
 (`declare`), for this API and for the runtime's, and those that take any kind, with a number and the parameters behind.
+A node is not changed any more.
 """
 
 from __future__ import annotations
@@ -13,11 +14,9 @@ from functools import partial
 from typing import Any
 
 from gpusim.driver.api.capture import nodes_at
-from gpusim.driver.api.condition import condition_bytes, read_condition
 from gpusim.driver.api.copy import Fill, MemoryCopy, copy_3d
 from gpusim.driver.api.graph import ChildGraph, copied, register
 from gpusim.driver.api.graph_memory import allocation_bytes, read_allocation, release
-from gpusim.driver.api.kernel import check_cluster
 from gpusim.driver.api.launch import KernelLaunch, describe
 from gpusim.driver.api.memory_operation import operations_bytes, read_operations
 from gpusim.driver.api.stream import HostCall, RecordEvent, WaitEvent
@@ -29,7 +28,6 @@ from gpusim.driver.work import launch_attributes as A
 from gpusim.driver.work.streams import (
     ALLOCATE,
     CHILD,
-    CONDITIONAL,
     COPY,
     EMPTY,
     FILL,
@@ -40,7 +38,6 @@ from gpusim.driver.work.streams import (
     RECORD_EVENT,
     WAIT_EVENT,
     DriverEvent,
-    Executable,
     Graph,
     GraphNode,
     StreamWork,
@@ -55,10 +52,10 @@ _FILL = struct.Struct("<QQIIQQ")
 
 @dataclass(frozen=True)
 class NodeKind:
-    """A kind of node. name: in names of functions, '' for one without any of its own. read: makes work of a driver, the
+    """A kind of node. name: in names of functions. read: makes work of a driver, the
     graph, and the parameters' address, or their value where they are one word. write: the parameters' bytes. word:
     what functions call that word. extra: arguments more of this API's functions. skip: bytes before the parameters
-    where any kind may stand. fixed: they cannot be changed."""
+    where any kind may stand."""
 
     name: str
     read: Callable[[Driver, Graph, int], StreamWork]
@@ -66,7 +63,6 @@ class NodeKind:
     word: str = ""
     extra: str = ""
     skip: int = 0
-    fixed: bool = False
 
 
 def read_kernel(driver: Driver, graph: Graph, address: int, version: int = 2) -> StreamWork:
@@ -151,14 +147,11 @@ NODES = {
         lambda work: _word(work.event.handle),
         "Event",
     ),
-    ALLOCATE: NodeKind(
-        "MemAlloc", lambda driver, graph, at: read_allocation(driver, at), allocation_bytes, fixed=True
-    ),
-    FREE: NodeKind("MemFree", release, lambda work: _word(work.allocation.address), "Params", fixed=True),
+    ALLOCATE: NodeKind("MemAlloc", lambda driver, graph, at: read_allocation(driver, at), allocation_bytes),
+    FREE: NodeKind("MemFree", release, lambda work: _word(work.allocation.address), "Params"),
     MEMORY_OPERATIONS: NodeKind(
         "BatchMemOp", lambda driver, graph, at: read_operations(driver, at), operations_bytes
     ),
-    CONDITIONAL: NodeKind("", read_condition, condition_bytes, fixed=True),
 }
 """By number of `CUgraphNodeType`."""
 
@@ -168,25 +161,10 @@ def add(driver: Driver, graph: Graph, dependencies: int, count: int, work: Strea
     return graph.add(work, nodes_at(dependencies, count)).handle
 
 
-def change(node: GraphNode, work: StreamWork, executable: Executable | None = None) -> None:
-    """Give a node other work of its kind; or its copy in what is launched, where it may become that. Raises
-    INVALID_VALUE, GRAPH_EXEC_UPDATE_FAILURE for a graph inside."""
-    node = executable.copy_of(node) if executable else node
-    was = node.work
-    fail_if(was.kind != work.kind, ResultCode.INVALID_VALUE)
-    if executable and not was.may_become(work):
-        inside = work.kind == CHILD
-        raise DriverError(ResultCode.GRAPH_EXEC_UPDATE_FAILURE if inside else ResultCode.INVALID_VALUE)
-    if isinstance(work, KernelLaunch) and isinstance(was, KernelLaunch):
-        work = replace(work, attributes=was.attributes)
-    node.work = work
-
-
 def declare(api: str, nodes: Mapping[int, NodeKind]) -> None:
     """Declare the functions of an API, 'cu' or 'cuda', for each kind of node and for any."""
     for number, kind in nodes.items():
-        if kind.name:
-            _declare_kind(f"{api}Graph", number, kind, "_v2" if (api, number) == ("cu", KERNEL) else "")
+        _declare_kind(f"{api}Graph", number, kind, "_v2" if (api, number) == ("cu", KERNEL) else "")
 
     def any_kind(address: int) -> tuple[NodeKind, int]:
         """The kind, and its parameters or their address. Raises INVALID_VALUE."""
@@ -206,11 +184,6 @@ def declare(api: str, nodes: Mapping[int, NodeKind]) -> None:
     def add_any_with_edges(driver: Driver, graph: Graph, first: int, data: int, count: int, address: int) -> int:
         return add_any(driver, graph, first, count, address, data)
 
-    def change_any(driver: Driver, node: GraphNode, address: int, executable: Executable | None = None) -> None:
-        kind, parameters = any_kind(address)
-        fail_if(kind.fixed, ResultCode.NOT_SUPPORTED)
-        change(node, kind.read(driver, node.graph, parameters), executable)
-
     def get_any(driver: Driver, node: GraphNode, address: int) -> None:
         kind = nodes[node.work.kind]
         caller().write(address, struct.pack("<4i", node.work.kind, 0, 0, 0) + bytes(kind.skip) + kind.write(node.work))
@@ -220,12 +193,7 @@ def declare(api: str, nodes: Mapping[int, NodeKind]) -> None:
     entry(f"{api}GraphAddNode{oldest}", "*p G p q p", since=12020)(add_any)
     for variant in {"_v2", newest}:
         entry(f"{api}GraphAddNode{variant}", "*p G p p q p", since=12030)(add_any_with_edges)
-    for variant in {"", "_v2"} if api == "cu" else {""}:
-        entry(f"{api}GraphNodeSetParams{variant}", "N p", since=12020)(change_any)
     entry(f"{api}GraphNodeGetParams", "N p", since=13020)(get_any)
-    entry(f"{api}GraphExecNodeSetParams", "L N p", since=12020)(
-        lambda driver, executable, node, address: change_any(driver, node, address, executable)
-    )
 
 
 def _declare_kind(prefix: str, number: int, kind: NodeKind, variant: str) -> None:
@@ -236,23 +204,12 @@ def _declare_kind(prefix: str, number: int, kind: NodeKind, variant: str) -> Non
         fail_if(node.work.kind != number, ResultCode.INVALID_VALUE)
         caller().write(place, kind.write(node.work))
 
-    def change_one(driver: Driver, node: GraphNode, parameters: int) -> None:
-        change(node, kind.read(driver, node.graph, parameters))
-
-    def change_copy(driver: Driver, executable: Executable, node: GraphNode, parameters: int) -> None:
-        change(node, kind.read(driver, node.graph, parameters), executable)
-
     name, word = f"{prefix}{{}}{kind.name}Node{{}}{variant}", kind.word or "Params"
     parameters = " p" if number != EMPTY else ""
-    entry(name.format("Add", ""), f"*p G p q{parameters}{kind.extra}", since=12000 if variant else 10000)(add_one)
-    if number == EMPTY:
-        return
-    entry(name.format("", f"Get{word}"), "N p", since=12000 if variant else 10000)(get)
-    if not kind.fixed:
-        of_copy = "SetParams" if number == CHILD else f"Set{word}"
-        entry(name.format("Exec", of_copy), f"L N p{kind.extra}", since=12000 if variant else 10010)(change_copy)
-        if number != CHILD:
-            entry(name.format("", f"Set{word}"), "N p", since=12000 if variant else 10000)(change_one)
+    since = 12000 if variant else 10000
+    entry(name.format("Add", ""), f"*p G p q{parameters}{kind.extra}", since=since)(add_one)
+    if number != EMPTY:
+        entry(name.format("", f"Get{word}"), "N p", since=since)(get)
 
 
 declare("cu", NODES)
@@ -260,29 +217,8 @@ _FIRST: dict[str, Any] = {"read": partial(read_kernel, version=1), "write": part
 _declare_kind("cuGraph", KERNEL, replace(NODES[KERNEL], **_FIRST), "")
 
 
-# --- attributes of kernels' nodes -------------------------------------------------------------------------------------
-
-
-def _launch_of(node: GraphNode) -> KernelLaunch:
-    if not isinstance(node.work, KernelLaunch):
-        raise DriverError(ResultCode.INVALID_VALUE)
-    return node.work
-
-
 @entry("cuGraphKernelNodeGetAttribute", "N i p")
 def get_attribute(driver: Driver, node: GraphNode, number: int, place: int) -> None:
-    caller().write(place, A.current(_launch_of(node).attributes, number, A.NODE))
-
-
-@entry("cuGraphKernelNodeSetAttribute", "N i p")
-def set_attribute(driver: Driver, node: GraphNode, number: int, place: int) -> None:
-    work, value = _launch_of(node), A.checked(number, read(place, A.VALUE_BYTES), A.NODE)
-    changed = replace(work, attributes={**work.attributes, number: value})
-    check_cluster(driver, work.kernel, changed.cluster, work.described.grid)
-    node.work = changed
-
-
-@entry("cuGraphKernelNodeCopyAttributes", "N N")
-def copy_attributes(driver: Driver, target: GraphNode, source: GraphNode) -> None:
-    node_work = _launch_of(target)
-    target.work = replace(node_work, attributes=dict(_launch_of(source).attributes))
+    if not isinstance(node.work, KernelLaunch):
+        raise DriverError(ResultCode.INVALID_VALUE)
+    caller().write(place, A.current(node.work.attributes, number, A.NODE))

@@ -85,15 +85,6 @@ def add_dependencies(driver: Driver, graph: Graph, first: int, last: int, data: 
         graph.connect(before, node, each)
 
 
-@entry("cuGraphRemoveDependencies_v2", "G p p p q", since=12030, anytime=True)
-def remove_dependencies(driver: Driver, graph: Graph, first: int, last: int, data: int, count: int) -> None:
-    fail_if(graph.single, ResultCode.NOT_SUPPORTED)
-    edges = get_pointers(data, count) if data else (0,) * count
-    for before, node, each in zip(nodes_at(first, count), nodes_at(last, count), edges, strict=True):
-        fail_if(node.graph is not graph or node.after.get(before) != each, ResultCode.INVALID_VALUE)
-        del node.after[before]
-
-
 def _without_data(run: Callable[..., None], driver: Driver, *given: Any) -> None:
     """The variants of CUDA 12.2 and before."""
     run(driver, *given[:-1], 0, given[-1])
@@ -104,7 +95,6 @@ for _name, _signature, _run in (
     ("cuGraphNodeGetDependencies", "N p p", get_dependencies),
     ("cuGraphNodeGetDependentNodes", "N p p", get_dependents),
     ("cuGraphAddDependencies", "G p p q", add_dependencies),
-    ("cuGraphRemoveDependencies", "G p p q", remove_dependencies),
 ):
     entry(_name, _signature, since=10000, anytime=True)(partial(_without_data, _run))
 

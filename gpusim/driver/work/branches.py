@@ -20,13 +20,8 @@ class Branches(DeviceGraph):
     def __init__(self, streams: StreamSet, graph: Graph, put: Callable[[DriverStream, StreamWork], None]):
         super().__init__(streams)
         self._put = put
-        self._inside = list(graph.family())
         self._add(graph, ())
         self.by_queue = {line.queue: DriverStream(NON_BLOCKING, branch=True) for line in self.lines}
-
-    def fit(self, graph: Graph) -> bool:
-        """Whether these are still a graph's: another one may have come inside it."""
-        return self._inside == list(graph.family())
 
     def show_as(self, handle: int) -> None:
         """Let observers know the first one by the handle of the stream in which the graph is launched."""
@@ -46,8 +41,7 @@ class Branches(DeviceGraph):
         return _together(end for node, end in ends.items() if node not in waited_for) or behind
 
     def _do(self, node: GraphNode, line: Stream) -> None:
-        if node.enabled:
-            self._put(self.by_queue[line.queue], node.work)
+        self._put(self.by_queue[line.queue], node.work)
 
 
 def _together(groups: Iterable[tuple[DeviceGraphNode, ...]]) -> tuple[DeviceGraphNode, ...]:

@@ -67,10 +67,7 @@ class WorkQueues(PassingTime):
         """Put the work of a graph that is launched behind that of a stream. Nobody waits for it, in the default stream
         either."""
         branches = self._graphs.get(graph)
-        if branches is None or not branches.fit(graph):
-            if branches is not None:
-                self.drain()
-                self.forget_graph(graph)
+        if branches is None:
             branches = self._graphs[graph] = Branches(self._set, graph, self._put_node)
             self._queues |= {line: queue for queue, line in branches.by_queue.items()}
         branches.show_as(stream.shown_handle)

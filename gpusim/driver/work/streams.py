@@ -16,10 +16,10 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, ClassVar, Protocol
 from weakref import WeakValueDictionary
 
-from gpusim.driver.codes import DriverError, ResultCode, fail_if
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 
 KERNEL, COPY, FILL, HOST_CALL, CHILD, EMPTY, WAIT_EVENT, RECORD_EVENT = range(8)  # CUgraphNodeType
-ALLOCATE, FREE, MEMORY_OPERATIONS, CONDITIONAL = range(10, 14)
+ALLOCATE, FREE, MEMORY_OPERATIONS = range(10, 13)
 GLOBAL, OF_THREAD, RELAXED = range(3)  # CUstreamCaptureMode
 DISABLE_TIMING = 2  # CUevent_flags
 NO_ORIGIN = (0, 1)
@@ -58,7 +58,7 @@ class DeviceQueues(Protocol):
 
 class StreamWork:
     """Something that a stream does; of this class itself, nothing. kind: of a node with it. single: a graph with it
-    cannot be copied, nor lose nodes, nor be instantiated twice at a time."""
+    cannot be copied, nor be instantiated twice at a time."""
 
     kind: ClassVar[int] = EMPTY
     single: ClassVar[bool] = False
@@ -75,10 +75,6 @@ class StreamWork:
         """The same for another graph."""
         return self
 
-    def may_become(self, other: StreamWork) -> bool:
-        """Whether a node of what was made to be launched can take other work in its place."""
-        return self.kind == other.kind
-
 
 @dataclass(eq=False)
 class GraphNode:
@@ -89,7 +85,6 @@ class GraphNode:
     graph: Graph
     after: dict[GraphNode, int]
     origin: int = 0
-    enabled: bool = True
     handle: int = field(default_factory=new_handle)
 
     def __post_init__(self) -> None:
@@ -100,11 +95,8 @@ _nodes: WeakValueDictionary[int, GraphNode] = WeakValueDictionary()
 
 
 def node_of(handle: int) -> GraphNode:
-    """The node of a handle. Raises INVALID_VALUE for none, and for one that its graph no longer has."""
-    node = _nodes.get(handle)
-    if node is None or node not in node.graph.nodes:
-        raise DriverError(ResultCode.INVALID_VALUE)
-    return node
+    """The node of a handle. Raises INVALID_VALUE."""
+    return known(_nodes.get(handle), ResultCode.INVALID_VALUE)
 
 
 Edge = tuple[GraphNode, GraphNode, int]
@@ -134,12 +126,6 @@ class Graph:
         fail_if(before.graph is not self or node.graph is not self, ResultCode.INVALID_VALUE)
         fail_if(before in node.after or before is node, ResultCode.INVALID_VALUE)
         node.after[before] = data
-
-    def remove(self, node: GraphNode) -> None:
-        """Take a node out, with its edges."""
-        del self.nodes[node]
-        for other in self.nodes:
-            other.after.pop(node, None)
 
     def edges(self) -> list[Edge]:
         """All edges, in the order of the nodes where they begin."""
@@ -183,7 +169,7 @@ class Graph:
 
     def copy_into(self, made: Graph) -> dict[GraphNode, GraphNode]:
         """Give another graph copies of the nodes, and the same objects; the copies by what they are copies of."""
-        copies = {node: GraphNode(node.work.copied(), made, {}, node.handle, node.enabled) for node in self.nodes}
+        copies = {node: GraphNode(node.work.copied(), made, {}, node.handle) for node in self.nodes}
         for node, copy in copies.items():
             copy.after = {copies[before]: data for before, data in node.after.items()}
         made.nodes, made.objects = dict.fromkeys(copies.values()), self.objects.copy()
@@ -202,14 +188,6 @@ class Executable(Graph):
 
     flags: int = 0
     source: int = 0
-
-    def copy_of(self, node: GraphNode) -> GraphNode:
-        """Its copy of a node of the graph, or of a graph inside that. Raises INVALID_VALUE."""
-        copies = (each for graph in self.family() for each in graph.nodes if each.origin == node.handle)
-        found = next(copies, None)
-        if found is None:
-            raise DriverError(ResultCode.INVALID_VALUE)
-        return found
 
 
 @dataclass

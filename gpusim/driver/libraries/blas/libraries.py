@@ -6,7 +6,6 @@ from gpusim.driver.libraries.blas import (  # noqa: F401 - they declare the func
     api_gemm,
     api_handle,
     api_lt,
-    api_solve,
     api_vector,
 )
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from gpusim.driver.api.condition import create_handle, read_condition
 from gpusim.driver.api.copy import MemoryCopy
-from gpusim.driver.api.node import NODES, add, change, declare, not_empty, read_kernel, write_kernel
+from gpusim.driver.api.node import NODES, add, declare, not_empty, read_kernel, write_kernel
 from gpusim.driver.libraries.runtime.api_memory import (
     copy_1d,
     copy_3d,
@@ -19,15 +18,7 @@ from gpusim.driver.libraries.runtime.api_memory import (
 )
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import (
-    CONDITIONAL,
-    COPY,
-    KERNEL,
-    MEMORY_OPERATIONS,
-    Executable,
-    Graph,
-    GraphNode,
-)
+from gpusim.driver.work.streams import COPY, KERNEL, MEMORY_OPERATIONS, Graph
 
 _OWN = {
     KERNEL: replace(
@@ -36,7 +27,6 @@ _OWN = {
     COPY: replace(
         NODES[COPY], read=lambda driver, graph, at: not_empty(copy_3d(driver, at)), write=copy_3d_bytes
     ),
-    CONDITIONAL: replace(NODES[CONDITIONAL], read=partial(read_condition, with_context=False)),
 }
 declare("cuda", {n: replace((NODES | _OWN)[n], extra="") for n in NODES if n != MEMORY_OPERATIONS})
 
@@ -49,22 +39,9 @@ def _add_copy(make: Make, driver: Driver, graph: Graph, nodes: int, count: int, 
     return add(driver, graph, nodes, count, not_empty(make(driver, *what).checked()))
 
 
-def _change_copy(make: Make, driver: Driver, node: GraphNode, *what: int) -> None:
-    change(node, not_empty(make(driver, *what).checked()))
-
-
-def _change_launched(make: Make, driver: Driver, executable: Executable, node: GraphNode, *what: int) -> None:
-    change(node, not_empty(make(driver, *what).checked()), executable)
-
-
 for _name, _make, _arguments in (
     ("1D", copy_1d, "p p q i"),
     ("ToSymbol", copy_to_symbol, "p p q q i"),
     ("FromSymbol", copy_from_symbol, "p p q q i"),
 ):
     entry(f"cudaGraphAddMemcpyNode{_name}", f"*p G p q {_arguments}")(partial(_add_copy, _make))
-    entry(f"cudaGraphMemcpyNodeSetParams{_name}", f"N {_arguments}")(partial(_change_copy, _make))
-    entry(f"cudaGraphExecMemcpyNodeSetParams{_name}", f"L N {_arguments}")(partial(_change_launched, _make))
-
-entry("cudaGraphConditionalHandleCreate", "*p G u u")(create_handle)
-entry("cudaGraphConditionalHandleCreate_v2", "*p G (p) u u")(create_handle)
