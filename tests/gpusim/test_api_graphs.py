@@ -107,7 +107,7 @@ def test_nodes_are_done_in_the_order_of_their_edges(calls, chain):
 def test_parameters_can_be_read_back(calls, chain):
     room = ctypes.create_string_buffer(256)
     calls.do("cuGraphKernelNodeGetParams_v2", chain.put, room)
-    function, *sizes = struct.unpack_from("<Q7I", room)
+    _, *sizes = struct.unpack_from("<Q7I", room)
     pointers = ctypes.cast(struct.unpack_from("<Q", room, 40)[0], ctypes.POINTER(c_uint64))
     assert sizes == [1, 1, 1, 1, 1, 1, 0]
     assert (
@@ -127,8 +127,8 @@ def test_parameters_can_be_read_back(calls, chain):
 
 
 CHANGES = (
-    *("KernelNodeSetParams_v2", "ExecKernelNodeSetParams_v2", "KernelNodeSetAttribute", "NodeSetEnabled", "DestroyNode"),
-    *("ExecUpdate_v2", "ExecNodeSetParams", "EventRecordNodeSetEvent", "RemoveDependencies_v2"),
+    *("KernelNodeSetParams_v2", "ExecKernelNodeSetParams_v2", "KernelNodeSetAttribute", "NodeSetEnabled"),
+    *("DestroyNode", "ExecUpdate_v2", "ExecNodeSetParams", "EventRecordNodeSetEvent", "RemoveDependencies_v2"),
 )
 
 
