@@ -391,10 +391,10 @@ class Driver:
         self.do(stream, work)
         self.wait_for(stream)
 
-    def do_graph(self, stream: DriverStream, graph: Graph) -> None:
-        """Do all that is enabled in a graph, until a kernel fails."""
+    def do_graph(self, stream: DriverStream, executable: Executable) -> None:
+        """Do all that is in a graph, until a kernel fails."""
         with self._at_work(stream) as queues:
-            queues.add_graph(stream, graph)
+            queues.add_graph(stream, executable)
 
     def wait_before(self, symbol: str, has_own_default: bool = False) -> None:
         """What a call does first: it waits for the work of all streams, unless it is one that need not."""

@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import simpy
-
 from gpusim.engine.streams import StreamQueue
 from gpusim.node.streams import Stream, StreamSet
-from gpusim.node.work import RecordWork, WaitWork
+from gpusim.node.work import RecordWork, TimedWork, WaitWork
 
 
 @dataclass(eq=False)
@@ -39,7 +37,7 @@ class DeviceGraph:
         self._nodes: list[DeviceGraphNode] = []
         self.lines: list[Stream] = []
         self._ends: list[DeviceGraphNode] = []  # the last node of each line
-        self._last: tuple[StreamQueue, simpy.Event] | None = None  # where it was started last, and the end of that
+        self._last: tuple[StreamQueue, TimedWork] | None = None  # where it was started last, and its end there
 
     def add(self, put: Callable[[Stream], Any], after: Sequence[DeviceGraphNode] = ()) -> DeviceGraphNode:
         """Add work. put: is called with a stream at each start, to put there one launch, copy or call of the host, such
@@ -76,22 +74,22 @@ class DeviceGraph:
         streams, env = self._streams, self._streams.env
         ended: dict[DeviceGraphNode, RecordWork] = {}
         found = []
-        last = [self._last[1]] if self._last is not None and self._last[0] is not stream.queue else []
+        before = self._last
         with streams.one_call(streams.calls.launch_call_us):
-            if last:
-                streams.put(stream.queue, WaitWork(env, last), 0)
+            if before is not None and before[0] is not stream.queue and before[1] in before[0].pending:
+                streams.put(stream.queue, WaitWork(env, [before[1].done]), 0)
             begun = RecordWork(env, ())
             streams.put(stream.queue, begun, 0)
             for node in self._nodes:
                 queue = self.lines[node.line].queue
                 queue.priority = stream.priority
                 queue.overhead = self._overhead(node)
-                before = [ended[each].done for each in node.after if each.line != node.line]
-                if before or not node.after:
-                    streams.put(queue, WaitWork(env, before or [begun.done]), 0)
+                others = [ended[each].done for each in node.after if each.line != node.line]
+                if others or not node.after:
+                    streams.put(queue, WaitWork(env, others or [begun.done]), 0)
                 found.append(node.put(self.lines[node.line]))
                 ended[node] = RecordWork(env, ())
                 streams.put(queue, ended[node], 0)
             end = streams.put(stream.queue, WaitWork(env, [each.done for each in ended.values()]), 0)
-        self._last = stream.queue, end.done
+        self._last = stream.queue, end
         return found

@@ -18,6 +18,7 @@ from gpusim.driver.work.streams import (
     DriverStream,
     Executable,
     Graph,
+    Step,
     StreamWork,
     UserObject,
     new_handle,
@@ -62,7 +63,6 @@ def copied(graph: Graph, inside: bool = False) -> Graph:
 class ChildGraph(StreamWork):
     """All work of a graph inside another."""
 
-    driver: Driver
     graph: Graph
     kind: ClassVar[int] = CHILD
 
@@ -71,7 +71,7 @@ class ChildGraph(StreamWork):
         return (self.graph,)
 
     def copied(self) -> StreamWork:
-        return ChildGraph(self.driver, self.graph.copied(inside=True))
+        return ChildGraph(self.graph.copied(inside=True))
 
 
 # --- graphs -----------------------------------------------------------------------------------------------------------
@@ -103,12 +103,11 @@ def instantiate(driver: Driver, graph: Graph, flags: int) -> int:
     fail_if(graph.inside, ResultCode.NOT_SUPPORTED)
     again = graph.single and any(each.source == graph.handle for each in driver.executables.values())
     fail_if(again, ResultCode.NOT_SUPPORTED)
-    for each in graph.family():
-        each.ordered()  # raises if there is a circle
-    made = Executable(flags=flags, source=graph.handle)
-    graph.copy_into(made)
-    for each in made.family():
-        _keep(driver, each.objects)
+    steps: list[Step] = []
+    graph.steps_into(steps)
+    objects = sum((each.objects for each in graph.family()), Counter[int]())
+    made = Executable(flags, graph.handle, objects, steps)
+    _keep(driver, objects)
     driver.executables[made.handle] = made
     return made.handle
 
@@ -132,17 +131,16 @@ def instantiate_with_parameters(driver: Driver, graph: Graph, parameters: int) -
 @entry("cuGraphExecDestroy", "L", anytime=True)
 def destroy_executable(driver: Driver, executable: Executable) -> None:
     del driver.executables[executable.handle]
-    for each in executable.family():
-        _release(driver, each.objects)
-        if driver.queues is not None:
-            driver.queues.forget_graph(each)
+    _release(driver, executable.objects)
+    if driver.queues is not None:
+        driver.queues.forget_graph(executable)
 
 
 @entry("cuGraphLaunch", "L S")
 def launch(driver: Driver, executable: Executable, stream: DriverStream) -> None:
     """Do what a graph holds. Captures do not take launches of graphs."""
     stream.not_capturing()
-    if executable.single:
+    if any(work.single for work, _ in executable.steps):
         driver.wait_for_all()
     check_launch(driver, executable)
     driver.do_graph(stream, executable)

@@ -110,8 +110,7 @@ def allocation_bytes(work: Allocate) -> bytes:
 
 def check_launch(driver: Driver, executable: Executable) -> None:
     """Free what is left of an earlier launch, if the executable was made so. Raises INVALID_VALUE if not."""
-    works = [node.work for graph in executable.family() for node in graph.nodes]
-    for work in works:
+    for work, _ in executable.steps:
         if isinstance(work, Allocate):
             left = driver.buffer_at(work.allocation.address)
             fail_if(left is not None and not executable.flags & _AUTO_FREE, ResultCode.INVALID_VALUE)

@@ -111,7 +111,7 @@ def _child(driver: Driver, graph: Graph, handle: int) -> StreamWork:
     inner = known(driver.graphs.get(handle), ResultCode.INVALID_VALUE)
     inside = copied(inner, inside=True)
     register(driver, inside)
-    return ChildGraph(driver, inside)
+    return ChildGraph(inside)
 
 
 def _event(driver: Driver, handle: int) -> DriverEvent:

@@ -15,7 +15,6 @@ import simpy
 from gpusim.device import Device
 from gpusim.driver.caller import caller
 from gpusim.driver.work import launch_attributes as A
-from gpusim.driver.work.branches import Branches
 from gpusim.driver.work.launches import LaunchCall, begin
 from gpusim.driver.work.passing import PassingTime, QueueOwner
 from gpusim.driver.work.stream_works import CallWork, LookWork
@@ -25,7 +24,7 @@ from gpusim.driver.work.streams import (
     NON_BLOCKING,
     DriverEvent,
     DriverStream,
-    Graph,
+    Executable,
     StreamWork,
 )
 from gpusim.engine.grid import EndedWithAnother
@@ -43,7 +42,6 @@ class WorkQueues(PassingTime):
         super().__init__(driver, device.streams)
         self._device = device
         self._queues: dict[DriverStream, StreamQueue] = {}
-        self._graphs: dict[Graph, Branches] = {}
         self._ends: dict[StreamQueue, simpy.Event] = {}  # of what was put there last
         self._waited: dict[tuple[StreamQueue, StreamQueue], simpy.Event] = {}  # by the first, for the second
         self._launches: list[LaunchRun] = []
@@ -63,18 +61,24 @@ class WorkQueues(PassingTime):
         """Put work into a stream. What has the GPU for itself waits for all others and is done."""
         self._add(stream, partial(work.put, stream, self), work.kind != HOST_CALL)
 
-    def add_graph(self, stream: DriverStream, graph: Graph) -> None:
+    def add_graph(self, stream: DriverStream, executable: Executable) -> None:
         """Put the work of a graph that is launched behind that of a stream. Nobody waits for it, in the default stream
         either."""
-        branches = self._graphs.get(graph)
-        if branches is None:
-            branches = self._graphs[graph] = Branches(self._set, graph, self._put_node)
-            self._queues |= {line: queue for queue, line in branches.by_queue.items()}
-        branches.show_as(stream.shown_handle)
-        self._add(stream, partial(branches.start, Stream(self._set, self.queue_of(stream))), waits=False)
+        if executable.graph is None:
+            executable.graph, nodes = self._device.graph(), list[Any]()
+            for work, after in executable.steps:
+                put = partial(self._put_step, executable, work)
+                nodes.append(executable.graph.add(put, [nodes[number] for number in after]))
+            lines = {line.queue: DriverStream(NON_BLOCKING, branch=True) for line in executable.graph.lines}
+            executable.lines = lines
+            self._queues |= {line: queue for queue, line in lines.items()}
+        for first in list(executable.lines.values())[:1]:
+            first.shown_handle = stream.shown_handle
+        self._add(stream, partial(executable.graph.start, Stream(self._set, self.queue_of(stream))), waits=False)
 
-    def _put_node(self, line: DriverStream, work: StreamWork) -> None:
-        """Put a node's work into a graph's stream. Raises what ends the launch of the graph."""
+    def _put_step(self, executable: Executable, work: StreamWork, queue: Stream) -> None:
+        """Put work into a graph's stream. Raises what ends the launch of the graph."""
+        line = executable.lines[queue.queue]
         self._driver.stream_at_work = line.shown_handle
         work.put(line, self)
         self._driver.fail_if_failed()
@@ -128,10 +132,9 @@ class WorkQueues(PassingTime):
             self._ends.pop(queue, None)
             self._waited = {pair: end for pair, end in self._waited.items() if queue not in pair}
 
-    def forget_graph(self, graph: Graph) -> None:
-        """A graph that does not run is destroyed."""
-        branches = self._graphs.pop(graph, None)
-        for line in branches.by_queue.values() if branches is not None else ():
+    def forget_graph(self, executable: Executable) -> None:
+        """What was made of a graph, and does not run, is destroyed."""
+        for line in executable.lines.values():
             self.forget(line)
 
     def _order(self, stream: DriverStream) -> None:
@@ -306,8 +309,6 @@ class WorkQueues(PassingTime):
             each.drop()
         self._ends.clear()
         self._waited.clear()
-        for graph in list(self._graphs):  # they wait for what never ends
-            self.forget_graph(graph)
 
 
 def _recorded(event: DriverEvent, work: RecordWork, done: Any) -> None:

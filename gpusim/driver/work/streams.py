@@ -2,7 +2,7 @@
 
 A piece of work is an object that knows its parameters. It is put into a stream of the device; while the stream is
 captured, it becomes a node of a graph instead, the same as a program makes node by node. What is launched of a graph is
-a copy of it, whose nodes run as their dependencies allow (`branches`).
+its work as it is then, which runs as the dependencies allow (`gpusim.node.graphs`).
 """
 
 from __future__ import annotations
@@ -167,27 +167,52 @@ class Graph:
         """Whether some work allows one executable at a time."""
         return any(node.work.single for graph in self.family() for node in graph.nodes)
 
-    def copy_into(self, made: Graph) -> dict[GraphNode, GraphNode]:
-        """Give another graph copies of the nodes, and the same objects; the copies by what they are copies of."""
+    def copied(self, inside: bool = False) -> Graph:
+        """A graph with copies of the nodes, and the same objects."""
+        made = Graph(objects=self.objects.copy(), inside=inside)
         copies = {node: GraphNode(node.work.copied(), made, {}, node.handle) for node in self.nodes}
         for node, copy in copies.items():
             copy.after = {copies[before]: data for before, data in node.after.items()}
-        made.nodes, made.objects = dict.fromkeys(copies.values()), self.objects.copy()
-        return copies
-
-    def copied(self, inside: bool = False) -> Graph:
-        """A graph with copies of the nodes."""
-        made = Graph(inside=inside)
-        self.copy_into(made)
+        made.nodes = dict.fromkeys(copies.values())
         return made
+
+    def steps_into(self, steps: list[Step], behind: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """Add all work to steps, that of graphs inside among it, behind some of them. Returns the numbers of those
+        that have to end for the graph to have ended. Raises INVALID_VALUE for a circle."""
+        ends: dict[GraphNode, tuple[int, ...]] = {}
+        for node in self.ordered():
+            after = _together(ends[each] for each in node.after) if node.after else behind
+            if node.work.graphs:
+                ends[node] = node.work.graphs[0].steps_into(steps, after)
+            else:
+                ends[node] = (len(steps),)
+                steps.append((node.work, after))
+        waited_for = {each for node in self.nodes for each in node.after}
+        return _together(end for node, end in ends.items() if node not in waited_for) or behind
+
+
+Step = tuple[StreamWork, tuple[int, ...]]
+"""Work of a graph, and the numbers of the steps that come before it."""
+
+
+def _together(groups: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(number for group in groups for number in group))
 
 
 @dataclass(eq=False)
-class Executable(Graph):
-    """What was made of a graph to be launched. flags: CUgraphInstantiate_flags. source: handle of the graph."""
+class Executable:
+    """What was made of a graph to be launched. flags: CUgraphInstantiate_flags. source: handle of the graph. objects:
+    as of that, and of graphs inside. graph, lines: the device's and its streams, as programs know them, by what these
+    are there; from the first launch on. The first line shows as the stream in which it is launched, others as streams
+    of their own."""
 
-    flags: int = 0
-    source: int = 0
+    flags: int
+    source: int
+    objects: Counter[int]
+    steps: list[Step]
+    graph: Any = None
+    lines: dict[Any, DriverStream] = field(default_factory=dict)
+    handle: int = field(default_factory=new_handle)
 
 
 @dataclass
