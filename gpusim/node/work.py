@@ -99,7 +99,8 @@ class PauseWork(TimedWork):
 
 
 class HostWork(TimedWork):
-    """A function of the host, after which the stream goes on. duration: what calling it takes."""
+    """A function of the host, after which the stream goes on. duration: what calling it takes. An event that it returns
+    is waited for."""
 
     def __init__(self, env: simpy.Environment, call: Callable[[], Any], duration: float):
         super().__init__(env)
@@ -109,7 +110,9 @@ class HostWork(TimedWork):
         stream.release()
         self._began = self.env.now
         yield self.env.timeout(self._duration)
-        self._call()
+        returned = self._call()
+        if isinstance(returned, simpy.Event):
+            yield returned
 
     def span(self) -> tuple[str, str, float, float]:
         """From the end of the work before it."""

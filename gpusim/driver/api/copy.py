@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from gpusim.driver.caller import caller, get_pointers, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entry, same
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import COPY, FILL, DeviceQueues, DriverStream, StreamWork
+from gpusim.driver.work.streams import COPY, FILL, DriverStream, StreamWork
 from gpusim.errors import MemoryAccessError
+
+if TYPE_CHECKING:
+    from gpusim.driver.work.queues import WorkQueues
 
 HOST_SIDE, DEVICE_SIDE, _ARRAY, _UNIFIED = 1, 2, 3, 4  # CUmemorytype
 NO_ARRAYS = "CUDA arrays, textures and surfaces are not simulated"
@@ -106,7 +109,7 @@ class MemoryCopy(StreamWork):
                 check(self.driver, start, last + box.width)
         return start, pitch, layer
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         """What is copied from pageable memory is what it holds now; of a graph, when its turn has come. A module's
         constants are part of its launches, which take them over when they are asked for, so a copy to variables has to
         be over by then."""
@@ -317,7 +320,7 @@ class Fill(StreamWork):
     height: int
     kind: ClassVar[int] = FILL
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         self._check()
         if self._nbytes:
             variable = self.driver.buffer_at(self.address) is None
@@ -354,14 +357,14 @@ class Fill(StreamWork):
         return self
 
 
-def _fill(size: int, driver: Driver, address: int, value: int, count: int) -> Fill:
+def fill_1d(size: int, driver: Driver, address: int, value: int, count: int) -> Fill:
     return Fill(driver, address, 0, value, size, count, 1)
 
 
-def _fill_2d(size: int, driver: Driver, address: int, pitch: int, value: int, width: int, height: int) -> Fill:
+def fill_2d(size: int, driver: Driver, address: int, pitch: int, value: int, width: int, height: int) -> Fill:
     return Fill(driver, address, pitch, value, size, width, height)
 
 
 for _size, _letter in ((1, "b"), (2, "h"), (4, "u")):
-    both(f"cuMemsetD{8 * _size}", f"p {_letter} q", partial(_fill, _size), ("_v2", ""))
-    both(f"cuMemsetD2D{8 * _size}", f"p q {_letter} q q", partial(_fill_2d, _size), ("_v2", ""))
+    both(f"cuMemsetD{8 * _size}", f"p {_letter} q", partial(fill_1d, _size), ("_v2", ""))
+    both(f"cuMemsetD2D{8 * _size}", f"p q {_letter} q q", partial(fill_2d, _size), ("_v2", ""))

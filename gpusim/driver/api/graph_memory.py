@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 import weakref
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from gpusim.driver.caller import get_pointer, put_pointer, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
@@ -16,13 +16,15 @@ from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import (
     ALLOCATE,
     FREE,
-    DeviceQueues,
     DriverStream,
     Executable,
     Graph,
     StreamWork,
 )
 from gpusim.errors import OutOfDeviceMemory
+
+if TYPE_CHECKING:
+    from gpusim.driver.work.queues import WorkQueues
 
 _AUTO_FREE = 1  # CUgraphInstantiate_flags
 _PROPERTIES_BYTES = 88
@@ -56,7 +58,7 @@ class Allocate(StreamWork):
     kind: ClassVar[int] = ALLOCATE
     single: ClassVar[bool] = True
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         queues.clear()
         driver, memory = self.driver, self.allocation
         driver.allocate(self.nbytes, DEVICE, pool=driver.graph_memory, at=memory.address, owner=memory)
@@ -71,7 +73,7 @@ class Free(StreamWork):
     kind: ClassVar[int] = FREE
     single: ClassVar[bool] = True
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         queues.clear()
         address = self.allocation.address
         self.driver.free(known(self.driver.buffer_at(address), ResultCode.INVALID_VALUE))

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpusim import errors
 from gpusim.driver.api.kernel import MAX_DYNAMIC_SHARED, active_clusters, check_cluster, largest_cluster
@@ -20,12 +20,15 @@ from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work import launch_attributes as A
 from gpusim.driver.work.launches import LaunchCall
-from gpusim.driver.work.streams import DISABLE_TIMING, KERNEL, DeviceQueues, DriverStream, StreamWork
+from gpusim.driver.work.streams import DISABLE_TIMING, KERNEL, DriverStream, StreamWork
 from gpusim.launch import Dim3, Launch
 from gpusim.launch.occupancy import check_dimensions
 from isa import Program
 from isa.demangle import short_name
 from isa.errors import IsaError
+
+if TYPE_CHECKING:
+    from gpusim.driver.work.queues import WorkQueues
 
 _END, _BUFFER_POINTER, _BUFFER_SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_*
 _WITHOUT_OPT_IN_BYTES = 49152
@@ -77,7 +80,7 @@ class KernelLaunch(StreamWork):
         """Blocks per cluster as the launch has them, None if it does not say."""
         return A.cluster_of(self.attributes)
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         context = self.driver.context()
         with self._refused():
             queues.launch(stream, self._asked(), lambda error: setattr(context, "failed", _failure(error)))

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpusim.driver.api import graph_memory as api_graph_memory
 from gpusim.driver.caller import caller, get_pointer, get_uint
@@ -14,7 +14,7 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, MemoryPool
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import DeviceQueues, DriverStream, StreamWork
+from gpusim.driver.work.streams import DriverStream, StreamWork
 
 _PITCH_BYTES = 512
 _MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, which unified addressing sets always
@@ -30,6 +30,9 @@ entries(
     ("cuMemFree_v2", "p", lambda driver, address: free(driver, address, DEVICE, MANAGED)),
     ("cuMemFreeHost", "p", lambda driver, address: free(driver, address, HOST)),
 )
+
+if TYPE_CHECKING:
+    from gpusim.driver.work.queues import WorkQueues
 
 
 def allocate(driver: Driver, nbytes: int) -> int:
@@ -76,7 +79,7 @@ class InOrder(StreamWork):
 
     effect: Callable[[], object]
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         queues.then(stream, self.effect)
 
 

@@ -11,13 +11,16 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import MEMORY_OPERATIONS, DeviceQueues, DriverStream, StreamWork
+from gpusim.driver.work.streams import MEMORY_OPERATIONS, DriverStream, StreamWork
+
+if TYPE_CHECKING:
+    from gpusim.driver.work.queues import WorkQueues
 
 _WAIT_32, _WRITE_32, _FLUSH, _WAIT_64, _WRITE_64, _BARRIER = 1, 2, 3, 4, 5, 6  # CUstreamBatchMemOpType
 _BYTES = {_WAIT_32: 4, _WRITE_32: 4, _WAIT_64: 8, _WRITE_64: 8}
@@ -51,7 +54,7 @@ class MemoryOperations(StreamWork):
             fail_if(there is None or address % _BYTES[kind], ResultCode.INVALID_VALUE)
         return self
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         for kind, address, value, flags in self._each():
             nbytes = _BYTES[kind]
             if kind in (_WRITE_32, _WRITE_64):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
@@ -16,7 +16,6 @@ from gpusim.driver.work.streams import (
     HOST_CALL,
     RECORD_EVENT,
     WAIT_EVENT,
-    DeviceQueues,
     DriverEvent,
     DriverStream,
     StreamWork,
@@ -36,6 +35,9 @@ entries(
     ("cuStreamAttachMemAsync", "(ppqu)", nothing),  # managed memory is visible to host and device at any time
     ("cuCtxWaitEvent", "C E", nothing),  # what was recorded has happened
 )
+
+if TYPE_CHECKING:
+    from gpusim.driver.work.queues import WorkQueues
 
 
 @entry("cuStreamCreate", "*p u")
@@ -105,7 +107,7 @@ class HostCall(StreamWork):
     data: int
     kind: ClassVar[int] = HOST_CALL
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         queues.call(stream, partial(caller().function(self.function, "p"), self.data))
 
 
@@ -121,7 +123,7 @@ class _Callback(HostCall):
 
     function: Any
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         queues.call(stream, partial(self.function, self.data))
 
 
@@ -143,7 +145,7 @@ class RecordEvent(StreamWork):
     event: DriverEvent
     kind: ClassVar[int] = RECORD_EVENT
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         queues.record(stream, self.event)
 
 
@@ -154,7 +156,7 @@ class WaitEvent(StreamWork):
     event: DriverEvent
     kind: ClassVar[int] = WAIT_EVENT
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         queues.wait_event(stream, self.event)
 
 

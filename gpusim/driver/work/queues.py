@@ -17,7 +17,7 @@ from gpusim.driver.caller import caller
 from gpusim.driver.work import launch_attributes as A
 from gpusim.driver.work.launches import LaunchCall, begin
 from gpusim.driver.work.passing import PassingTime, QueueOwner
-from gpusim.driver.work.stream_works import CallWork, LookWork
+from gpusim.driver.work.stream_works import LookWork
 from gpusim.driver.work.streams import (
     HOST_CALL,
     NO_ORIGIN,
@@ -31,7 +31,7 @@ from gpusim.engine.grid import EndedWithAnother
 from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.host.launch_run import LaunchRun
 from gpusim.node.streams import Stream
-from gpusim.node.work import RecordWork, TimedWork, WaitWork
+from gpusim.node.work import HostWork, RecordWork, TimedWork, WaitWork
 from isa.errors import IsaError
 
 
@@ -220,8 +220,12 @@ class WorkQueues(PassingTime):
 
     def call(self, stream: DriverStream, function: Callable[[], object]) -> None:
         """A function of the host."""
-        duration = self._set.cycles(self._set.calls.function_us)
-        work = CallWork(self._env, lambda returned: self._due.append((function, returned)), duration)
+
+        def begin() -> simpy.Event:
+            self._due.append((function, self._env.event()))
+            return self._due[-1][1]
+
+        work = HostWork(self._env, begin, self._set.cycles(self._set.calls.function_us))
         self._put(stream, work, self._set.calls.event_call_us)
 
     def then(self, stream: DriverStream, effect: Callable[[], object]) -> None:

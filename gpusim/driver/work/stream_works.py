@@ -1,4 +1,4 @@
-"""What streams do for a program beside launches, copies and events: calls of the host, waits for words."""
+"""What streams of a program do that those of a device do not: they wait for words of memory."""
 
 from __future__ import annotations
 
@@ -9,22 +9,6 @@ import simpy
 from gpusim.engine.grid import Process
 from gpusim.engine.streams import StreamQueue
 from gpusim.node.work import TimedWork
-
-
-class CallWork(TimedWork):
-    """A function of the host, behind which the stream goes on. begin: lets it be called, and an event happen when it
-    has returned. duration: what calling it takes."""
-
-    def __init__(self, env: simpy.Environment, begin: Callable[[simpy.Event], object], duration: float):
-        super().__init__(env)
-        self._begin, self._duration = begin, duration
-
-    def _do(self, stream: StreamQueue) -> Process:
-        stream.release()
-        yield self.env.timeout(self._duration)
-        returned = self.env.event()
-        self._begin(returned)
-        yield returned
 
 
 class LookWork(TimedWork):

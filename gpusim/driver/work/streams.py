@@ -13,10 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+
+if TYPE_CHECKING:
+    from gpusim.driver.work.queues import WorkQueues
 
 KERNEL, COPY, FILL, HOST_CALL, CHILD, EMPTY, WAIT_EVENT, RECORD_EVENT = range(8)  # CUgraphNodeType
 ALLOCATE, FREE, MEMORY_OPERATIONS = range(10, 13)
@@ -38,24 +41,6 @@ def new_handle() -> int:
     return next(_handles)
 
 
-class DeviceQueues(Protocol):
-    """What work is put into: see `queues`."""
-
-    def clear(self) -> None: ...
-    def reads_now(self, stream: DriverStream) -> bool: ...
-    def launch(self, stream: DriverStream, call: Any, failed: Callable[[Exception], object]) -> None: ...
-    def call(self, stream: DriverStream, function: Callable[[], object]) -> None: ...
-    def then(self, stream: DriverStream, effect: Callable[[], object]) -> None: ...
-    def write_word(self, stream: DriverStream, write: Callable[[], object]) -> None: ...
-    def wait_word(self, stream: DriverStream, holds: Callable[[], bool], what: str) -> None: ...
-    def record(self, stream: DriverStream, event: DriverEvent) -> None: ...
-    def wait_event(self, stream: DriverStream, event: DriverEvent) -> None: ...
-    def copy(
-        self, stream: DriverStream, kind: str, target: int, source: int, nbytes: int, effect: Callable[[], object],
-        *, pinned: bool = True, wait: bool = False,
-    ) -> None: ...  # fmt: skip
-
-
 class StreamWork:
     """Something that a stream does; of this class itself, nothing. kind: of a node with it. single: a graph with it
     cannot be copied, nor be instantiated twice at a time."""
@@ -68,7 +53,7 @@ class StreamWork:
         """Graphs inside."""
         return ()
 
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> None:
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         """Put it into the device's queue of a stream; what cannot be there is done, with nothing beside."""
 
     def copied(self) -> StreamWork:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,7 +170,7 @@ def declarations(module: str, text: str) -> Iterator[Declaration]:
             yield Declaration(module, name, result, kinds, error or "0", not direct)
 
 
-def interface(declared: Iterator[Declaration], functions: Mapping[str, Any]) -> dict[str, Any]:
+def interface(declared: Iterable[Declaration], functions: Mapping[str, Any]) -> dict[str, Any]:
     """The capsules of C functions that call Python functions of the same names."""
     code, known = [_API], []
     for each in declared:

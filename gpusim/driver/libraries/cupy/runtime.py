@@ -61,7 +61,7 @@ def check_status(status: int) -> None:
         raise CUDARuntimeError(status)
 
 
-# --- functions that are the runtime's as they are ---------------------------------------------------------------------
+# --- functions that are the runtime's, with defaults ------------------------------------------------------------------
 
 
 _c_function = partial(calling.c_function, _library)
@@ -71,23 +71,6 @@ def _wrapped(symbol: str, *defaults: int) -> Callable[..., Any]:
     return calling.wrapped(_library, symbol, check_status, *defaults)
 
 
-_SAME = """
-driverGetVersion runtimeGetVersion
-getDevice deviceGetAttribute getDeviceCount setDevice deviceSynchronize deviceCanAccessPeer deviceGetLimit
-deviceSetLimit mallocAsync mallocFromPoolAsync hostAlloc hostRegister hostUnregister free freeHost freeArray
-freeAsync memGetInfo
-memcpy memcpyAsync memcpyPeer memcpyPeerAsync memcpy2D memcpy2DAsync memcpy3D memcpy3DAsync memset memsetAsync
-memcpy2DFromArray memcpy2DFromArrayAsync memcpy2DToArray memcpy2DToArrayAsync malloc3DArray mallocArray
-deviceGetDefaultMemPool deviceGetMemPool deviceSetMemPool memPoolDestroy memPoolTrimTo
-streamCreate streamCreateWithFlags streamCreateWithPriority streamGetFlags streamGetPriority streamDestroy
-streamSynchronize eventCreate eventCreateWithFlags eventDestroy eventElapsedTime eventRecord eventSynchronize
-createTextureObject destroyTextureObject createSurfaceObject destroySurfaceObject
-getChannelDesc getTextureObjectResourceDesc getTextureObjectTextureDesc
-graphDestroy graphExecDestroy graphLaunch graphUpload profilerStart profilerStop
-deviceDisablePeerAccess ipcCloseMemHandle ipcGetEventHandle ipcGetMemHandle ipcOpenEventHandle ipcOpenMemHandle
-"""
-for _name in _SAME.split():
-    globals()[_name] = _wrapped(f"cuda{_name[0].upper()}{_name[1:]}")
 mallocManaged = _wrapped("cudaMallocManaged", 1)
 streamWaitEvent = _wrapped("cudaStreamWaitEvent", 0)
 streamBeginCapture = _wrapped("cudaStreamBeginCapture", 2)
@@ -379,7 +362,7 @@ cdef cudaPos (size_t, size_t, size_t): make_Pos
 cdef cudaPitchedPtr (intptr_t, size_t, size_t, size_t): make_PitchedPtr
 object (intptr_t, object, unsigned int): graphDebugDotPrint
 """
-"""The functions as CuPy 13.6 to 14.2 declare them."""
+"""The functions as CuPy 13.6 to 14.2 declare them; those that are not defined above are the runtime's as they are."""
 _VARIABLES = {
     "_is_hip_environment": 0,
     "errorInvalidValue": 1,
@@ -390,7 +373,14 @@ _VARIABLES = {
     "deviceAttributeComputeCapabilityMajor": 75,
     "deviceAttributeComputeCapabilityMinor": 76,
 }
-__pyx_capi__ = capi.interface(capi.declarations(__name__, _DECLARED), globals()) | capi.constants(_VARIABLES)
+_FOR_PYTHON_ALONE = (
+    *("deviceDisablePeerAccess", "ipcCloseMemHandle", "ipcGetEventHandle", "ipcGetMemHandle", "ipcOpenEventHandle"),
+    "ipcOpenMemHandle",
+)
+_declared = list(capi.declarations(__name__, _DECLARED))
+for _name in {*_FOR_PYTHON_ALONE, *(each.name for each in _declared)} - globals().keys():
+    globals()[_name] = _wrapped(f"cuda{_name[0].upper()}{_name[1:]}")
+__pyx_capi__ = capi.interface(_declared, globals()) | capi.constants(_VARIABLES)
 
 # CuPy asks for the vendor's libraries before it imports their wrappers, unless these have been imported already.
 import_module("cupy_backends.cuda.libs.cublas")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from functools import partial
 from typing import Any
 
 from gpusim.driver.api import memory as api_memory
@@ -11,11 +12,12 @@ from gpusim.driver.api.copy import (
     DEVICE_SIDE,
     HOST_SIDE,
     NO_ARRAYS,
-    Fill,
     MemoryCopy,
     Sides,
     both,
     copy_of_bytes,
+    fill_1d,
+    fill_2d,
 )
 from gpusim.driver.caller import caller, put_pointer, read
 from gpusim.driver.codes import ResultCode, fail_if
@@ -45,11 +47,6 @@ def malloc(driver: Driver, place: int, nbytes: int) -> None:
     put_pointer(place, api_memory.allocate(driver, nbytes) if nbytes else 0)
 
 
-@entry("cudaMallocManaged", "*p q u")
-def malloc_managed(driver: Driver, nbytes: int, flags: int) -> int:
-    return api_memory.allocate_managed(driver, nbytes, flags)
-
-
 @entry("cudaMallocPitch", "*p *p q q")
 def malloc_pitch(driver: Driver, width: int, height: int) -> tuple[int, int]:
     return api_memory.allocate_pitch(driver, width, height) if width and height else (0, 0)
@@ -74,10 +71,6 @@ def sides_of(kind: int) -> Sides:
 
 def copy_1d(driver: Driver, target: int, source: int, nbytes: int, kind: int) -> MemoryCopy:
     return copy_of_bytes(driver, sides_of(kind), target, source, nbytes)
-
-
-def _copy_peer(driver: Driver, target: int, to: int, source: int, of: int, nbytes: int) -> MemoryCopy:
-    return copy_of_bytes(driver, (None, None), target, source, nbytes)
 
 
 def _copy_2d(driver: Driver, target: int, target_pitch: int, source: int, source_pitch: int, *rest: int) -> MemoryCopy:
@@ -143,21 +136,13 @@ def copy_3d_bytes(work: MemoryCopy) -> bytes:
     return bytes(made)
 
 
-def _fill_1d(driver: Driver, address: int, value: int, nbytes: int) -> Fill:
-    return Fill(driver, address, 0, value, 1, nbytes, 1)
-
-
-def _fill_2d(driver: Driver, address: int, pitch: int, value: int, width: int, height: int) -> Fill:
-    return Fill(driver, address, pitch, value, 1, width, height)
-
-
 both("cudaMemcpy", "p p q i", copy_1d)
-both("cudaMemcpyPeer", "p D p D q", _copy_peer)
+both("cudaMemcpyPeer", "p D p D q", lambda driver, to, _, of, _of, n: copy_of_bytes(driver, (None, None), to, of, n))
 both("cudaMemcpy2D", "p q p q q q i", _copy_2d)
 both("cudaMemcpy3D", "p", copy_3d)
 both("cudaMemcpy3DPeer", "p", _copy_3d_peer)
-both("cudaMemset", "p i q", _fill_1d)
-both("cudaMemset2D", "p q i q q", _fill_2d)
+both("cudaMemset", "p i q", partial(fill_1d, 1))
+both("cudaMemset2D", "p q i q q", partial(fill_2d, 1))
 
 
 @entry("cudaMemset3D", "Z i Y")
@@ -173,7 +158,7 @@ def memset_3d(
     address, pitch, _, rows = pitched
     width, height, depth = extent
     for z in range(depth):
-        work = _fill_2d(driver, address + z * pitch * rows, pitch, value, width, height)
+        work = fill_2d(1, driver, address + z * pitch * rows, pitch, value, width, height)
         driver.enqueue(stream, work) if stream else driver.do_now(work)
 
 

@@ -7,8 +7,8 @@ from gpusim.driver.libraries.runtime import (  # noqa: F401 - they declare the f
     api_launch,
     api_memory,
     api_stream,
-    names,
 )
+from gpusim.driver.libraries.runtime.names import declare_same
 
 for _version in (12, 13):
-    provide(Library(f"libcudart.so.{_version}", __package__, _version, versioned=True))
+    declare_same(provide(Library(f"libcudart.so.{_version}", __package__, _version, versioned=True)))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from gpusim.driver.registry import same
+import re
 
-_SAME = """
-cudaDriverGetVersion cuDriverGetVersion
-cudaProfilerStart cuProfilerStart
-cudaProfilerStop cuProfilerStop
-cudaDeviceGetAttribute cuDeviceGetAttribute
-cudaDeviceGetByPCIBusId cuDeviceGetByPCIBusId
-cudaDeviceGetPCIBusId cuDeviceGetPCIBusId
-cudaDeviceCanAccessPeer cuDeviceCanAccessPeer
+from gpusim.driver.exports import Library
+from gpusim.driver.registry import ENTRY_POINTS, same
+
+_RENAMED = """
 cudaDeviceSynchronize cuCtxSynchronize
 cudaThreadSynchronize cuCtxSynchronize
 cudaDeviceGetCacheConfig cuCtxGetCacheConfig
@@ -19,39 +15,13 @@ cudaDeviceSetCacheConfig cuCtxSetCacheConfig
 cudaDeviceGetLimit cuCtxGetLimit
 cudaDeviceSetLimit cuCtxSetLimit
 cudaDeviceGetStreamPriorityRange cuCtxGetStreamPriorityRange
-cudaCtxResetPersistingL2Cache cuCtxResetPersistingL2Cache
-cudaDeviceGetDefaultMemPool cuDeviceGetDefaultMemPool
-cudaDeviceGetMemPool cuDeviceGetMemPool
-cudaDeviceSetMemPool cuDeviceSetMemPool
+cudaThreadGetCacheConfig cuCtxGetCacheConfig
+cudaThreadSetCacheConfig cuCtxSetCacheConfig
+cudaThreadGetLimit cuCtxGetLimit
+cudaThreadSetLimit cuCtxSetLimit
 cudaStreamCreateWithFlags cuStreamCreate
-cudaStreamCreateWithPriority cuStreamCreateWithPriority
-cudaStreamDestroy cuStreamDestroy_v2
-cudaStreamQuery cuStreamQuery
-cudaStreamSynchronize cuStreamSynchronize
-cudaStreamWaitEvent cuStreamWaitEvent
-cudaStreamAddCallback cuStreamAddCallback
-cudaStreamAttachMemAsync cuStreamAttachMemAsync
-cudaStreamGetFlags cuStreamGetFlags
-cudaStreamGetPriority cuStreamGetPriority
-cudaStreamGetId cuStreamGetId
-cudaStreamGetDevice cuStreamGetDevice
-cudaStreamBeginCapture cuStreamBeginCapture_v2
-cudaStreamEndCapture cuStreamEndCapture
-cudaStreamIsCapturing cuStreamIsCapturing
-cudaStreamGetCaptureInfo cuStreamGetCaptureInfo_v3
-cudaStreamGetCaptureInfo@12 cuStreamGetCaptureInfo
-cudaStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v2
-cudaStreamGetCaptureInfo_v3 cuStreamGetCaptureInfo_v3
-cudaThreadExchangeStreamCaptureMode cuThreadExchangeStreamCaptureMode
-cudaLaunchHostFunc cuLaunchHostFunc
 cudaEventCreateWithFlags cuEventCreate
-cudaEventDestroy cuEventDestroy_v2
-cudaEventElapsedTime cuEventElapsedTime
-cudaEventElapsedTime_v2 cuEventElapsedTime_v2
-cudaEventQuery cuEventQuery
-cudaEventRecord cuEventRecord
-cudaEventRecordWithFlags cuEventRecordWithFlags
-cudaEventSynchronize cuEventSynchronize
+cudaLaunchHostFunc cuLaunchHostFunc
 cudaMallocHost cuMemAllocHost_v2
 cudaMallocFromPoolAsync cuMemAllocFromPoolAsync
 cudaMallocAsync cuMemAllocAsync
@@ -62,108 +32,27 @@ cudaHostRegister cuMemHostRegister_v2
 cudaHostUnregister cuMemHostUnregister
 cudaHostGetDevicePointer cuMemHostGetDevicePointer_v2
 cudaHostGetFlags cuMemHostGetFlags
-cudaMemGetInfo cuMemGetInfo_v2
-cudaMemPoolCreate cuMemPoolCreate
-cudaMemPoolDestroy cuMemPoolDestroy
-cudaMemPoolGetAttribute cuMemPoolGetAttribute
-cudaMemPoolSetAttribute cuMemPoolSetAttribute
-cudaMemPoolSetAccess cuMemPoolSetAccess
-cudaMemPoolGetAccess cuMemPoolGetAccess
-cudaMemPoolTrimTo cuMemPoolTrimTo
-cudaFuncGetParamInfo cuFuncGetParamInfo
-cudaFuncGetName cuFuncGetName
-cudaFuncSetAttribute cuFuncSetAttribute
-cudaFuncSetCacheConfig cuFuncSetCacheConfig
-cudaOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveBlocksPerMultiprocessor
-cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-cudaOccupancyAvailableDynamicSMemPerBlock cuOccupancyAvailableDynamicSMemPerBlock
-cudaLibraryLoadData cuLibraryLoadData
-cudaLibraryLoadFromFile cuLibraryLoadFromFile
-cudaLibraryUnload cuLibraryUnload
-cudaLibraryGetKernel cuLibraryGetKernel
-cudaLibraryGetGlobal cuLibraryGetGlobal
-cudaLibraryGetManaged cuLibraryGetManaged
-cudaLibraryGetKernelCount cuLibraryGetKernelCount
-cudaLibraryEnumerateKernels cuLibraryEnumerateKernels
-cudaUserObjectCreate cuUserObjectCreate
-cudaUserObjectRetain cuUserObjectRetain
-cudaUserObjectRelease cuUserObjectRelease
-cudaGraphRetainUserObject cuGraphRetainUserObject
-cudaGraphReleaseUserObject cuGraphReleaseUserObject
-cudaGraphCreate cuGraphCreate
-cudaGraphClone cuGraphClone
-cudaGraphDestroy cuGraphDestroy
+cudaMallocManaged cuMemAllocManaged
 cudaGraphInstantiate cuGraphInstantiateWithFlags
-cudaGraphInstantiateWithFlags cuGraphInstantiateWithFlags
-cudaGraphInstantiateWithParams cuGraphInstantiateWithParams
-cudaGraphExecDestroy cuGraphExecDestroy
-cudaGraphExecGetFlags cuGraphExecGetFlags
-cudaGraphUpload cuGraphUpload
-cudaGraphLaunch cuGraphLaunch
-cudaGraphGetNodes cuGraphGetNodes
-cudaGraphNodeGetType cuGraphNodeGetType
-cudaStreamBeginCaptureToGraph cuStreamBeginCaptureToGraph
-cudaStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_v2
-cudaStreamUpdateCaptureDependencies@12 cuStreamUpdateCaptureDependencies
-cudaStreamUpdateCaptureDependencies_v2 cuStreamUpdateCaptureDependencies_v2
-cudaStreamGetAttribute cuStreamGetAttribute
-cudaStreamSetAttribute cuStreamSetAttribute
-cudaStreamCopyAttributes cuStreamCopyAttributes
-cudaLaunchHostFunc_v2 cuLaunchHostFunc_v2
-cudaThreadGetCacheConfig cuCtxGetCacheConfig
-cudaThreadSetCacheConfig cuCtxSetCacheConfig
-cudaThreadGetLimit cuCtxGetLimit
-cudaThreadSetLimit cuCtxSetLimit
-cudaDeviceGetP2PAttribute cuDeviceGetP2PAttribute
-cudaMemGetDefaultMemPool cuMemGetDefaultMemPool
-cudaMemGetMemPool cuMemGetMemPool
-cudaMemSetMemPool cuMemSetMemPool
-cudaMemPrefetchAsync cuMemPrefetchAsync_v2
-cudaMemPrefetchAsync@12 cuMemPrefetchAsync
-cudaMemPrefetchAsync_v2 cuMemPrefetchAsync_v2
-cudaMemAdvise cuMemAdvise_v2
-cudaMemAdvise@12 cuMemAdvise
-cudaMemAdvise_v2 cuMemAdvise_v2
-cudaMemPrefetchBatchAsync cuMemPrefetchBatchAsync
-cudaMemDiscardBatchAsync cuMemDiscardBatchAsync
-cudaMemDiscardAndPrefetchBatchAsync cuMemDiscardAndPrefetchBatchAsync
-cudaMemRangeGetAttribute cuMemRangeGetAttribute
-cudaMemRangeGetAttributes cuMemRangeGetAttributes
-cudaMemcpyBatchAsync cuMemcpyBatchAsync_v2
 cudaMemcpyBatchAsync@12 cuMemcpyBatchAsync
-cudaMemcpy3DBatchAsync cuMemcpy3DBatchAsync_v2
 cudaMemcpy3DBatchAsync@12 cuMemcpy3DBatchAsync
-cudaMemcpyWithAttributesAsync cuMemcpyWithAttributesAsync
-cudaMemcpy3DWithAttributesAsync cuMemcpy3DWithAttributesAsync
-cudaFuncGetParamCount cuFuncGetParamCount
-cudaOccupancyMaxActiveClusters cuOccupancyMaxActiveClusters
-cudaOccupancyMaxPotentialClusterSize cuOccupancyMaxPotentialClusterSize
-cudaGraphGetRootNodes cuGraphGetRootNodes
-cudaGraphGetEdges cuGraphGetEdges_v2
-cudaGraphGetEdges@12 cuGraphGetEdges
-cudaGraphGetEdges_v2 cuGraphGetEdges_v2
-cudaGraphNodeGetDependencies cuGraphNodeGetDependencies_v2
-cudaGraphNodeGetDependencies@12 cuGraphNodeGetDependencies
-cudaGraphNodeGetDependencies_v2 cuGraphNodeGetDependencies_v2
-cudaGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2
-cudaGraphNodeGetDependentNodes@12 cuGraphNodeGetDependentNodes
-cudaGraphNodeGetDependentNodes_v2 cuGraphNodeGetDependentNodes_v2
-cudaGraphAddDependencies cuGraphAddDependencies_v2
-cudaGraphAddDependencies@12 cuGraphAddDependencies
-cudaGraphAddDependencies_v2 cuGraphAddDependencies_v2
-cudaGraphNodeFindInClone cuGraphNodeFindInClone
-cudaGraphNodeGetContainingGraph cuGraphNodeGetContainingGraph
-cudaGraphNodeGetLocalId cuGraphNodeGetLocalId
-cudaGraphNodeGetToolsId cuGraphNodeGetToolsId
-cudaGraphGetId cuGraphGetId
-cudaGraphExecGetId cuGraphExecGetId
-cudaGraphDebugDotPrint cuGraphDebugDotPrint
-cudaGraphKernelNodeGetAttribute cuGraphKernelNodeGetAttribute
-cudaDeviceGraphMemTrim cuDeviceGraphMemTrim
-cudaDeviceGetGraphMemAttribute cuDeviceGetGraphMemAttribute
-cudaDeviceSetGraphMemAttribute cuDeviceSetGraphMemAttribute
 """
+_OWN = ("cudaGetExportTable",)
+"""Has the name of one of the driver's, and is refused."""
 
-for _line in _SAME.split("\n")[1:-1]:
-    same(*_line.split())
 
+def declare_same(library: Library) -> None:
+    """Declare the functions that are the driver's: those of `_RENAMED`, and all that no other file declares and the
+    driver has by the same name, in their newest variant. Where a library has a second variant by a name of its own, the
+    plain name is that of the first."""
+    names = {re.sub(r"_pt(ds|sz)$", "", symbol) for symbol in library.symbols}.difference(_OWN)
+    for symbol, other in (line.split() for line in _RENAMED.split("\n")[1:-1]):
+        if symbol not in ENTRY_POINTS:
+            same(symbol, other)
+    for name in sorted(names):
+        other, first = name.replace("cuda", "cu", 1), f"{name}_v2" in names
+        variants = (other,) if first or re.search(r"_v\d$", name) else (f"{other}_v3", f"{other}_v2", other)
+        found = next((each for each in variants if each in ENTRY_POINTS), None)
+        symbol = f"{name}@{library.version}" if first else name
+        if found is not None and symbol not in ENTRY_POINTS:
+            same(symbol, found)
