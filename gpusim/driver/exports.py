@@ -12,6 +12,7 @@ from functools import cache
 from importlib import import_module, resources
 from pkgutil import iter_modules
 
+from gpusim.driver.libraries.runtime.names import declare_same
 from gpusim.driver.refused import refusal
 from gpusim.driver.registry import ENTRY_POINTS, EntryPoint
 
@@ -57,23 +58,25 @@ def _symbols(library: Library) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-LIBRARIES: dict[str, Library] = {}
-"""By name; a room that provides one adds it."""
-
-
-def provide(library: Library) -> Library:
-    """Add a library."""
-    LIBRARIES[library.soname] = library
-    return library
-
-
-provide(Library(DRIVER, "gpusim.driver"))
+_BLAS, _MANAGEMENT, _RUNTIME = (f"gpusim.driver.libraries.{room}" for room in ("blas", "management", "runtime"))
+LIBRARIES = {
+    each.soname: each
+    for each in (
+        Library(DRIVER, "gpusim.driver"),
+        Library("libnvidia-ml.so.1", _MANAGEMENT),
+        *(Library(f"libcudart.so.{version}", _RUNTIME, version, True) for version in (12, 13)),
+        *(Library(f"libcublas.so.{version}", _BLAS, version, True) for version in (12, 13)),
+        *(Library(f"libcublasLt.so.{version}", _BLAS, version, True, "symbols_lt.txt") for version in (12, 13)),
+    )
+}
+"""By name."""
 
 
 def declare_all() -> None:
     """Load every module with entry points: the driver's, then those of the libraries over it."""
-    api = "gpusim.driver.api"
-    for module in iter_modules(import_module(api).__path__, f"{api}."):
-        import_module(module.name)
-    for room in ("blas", "management", "runtime"):
-        import_module(f"gpusim.driver.libraries.{room}.libraries")
+    for room in ("gpusim.driver.api", _BLAS, _MANAGEMENT, _RUNTIME):
+        for module in iter_modules(import_module(room).__path__, f"{room}."):
+            import_module(module.name)
+    for library in LIBRARIES.values():
+        if library.package == _RUNTIME:
+            declare_same(library.symbols, library.version)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -114,7 +114,6 @@ class Driver:
         self._device: Device | None = None
         self._threads_seen: defaultdict[int, CallingThread] = defaultdict(CallingThread)
         self.registered = Registrations()
-        self.stream_at_work = 0
         self.kept: dict[Any, Any] = {}  # by what keeps it: objects of libraries above the driver
         self.queues: WorkQueues | None = None
         self.calls, self.callers = 0, list[None]()  # how often somebody has called or returned, and who has not
@@ -370,31 +369,16 @@ class Driver:
         else:
             self.do(stream, work)
 
-    def do(self, stream: DriverStream, work: StreamWork) -> None:
-        """Put work into a stream of the device."""
-        with self._at_work(stream) as queues:
-            queues.add(stream, work)
-
-    @contextmanager
-    def _at_work(self, stream: DriverStream) -> Iterator[WorkQueues]:
-        """Note which stream gets work. Gives the device's queues."""
-        before, self.stream_at_work = self.stream_at_work, stream.shown_handle
-        try:
-            assert self.device and self.queues is not None  # that is made with the device
-            yield self.queues
-        finally:
-            self.stream_at_work = before
+    def do(self, stream: DriverStream, work: StreamWork | Executable) -> None:
+        """Put work, or all that is in a graph, into a stream of the device."""
+        assert self.device and self.queues is not None  # that is made with the device
+        self.queues.add(stream, work)
 
     def do_now(self, work: StreamWork) -> None:
         """Do work in the default stream, and wait for it. Raises STREAM_CAPTURE_UNSUPPORTED."""
         stream = self.stream_of(0).not_capturing()
         self.do(stream, work)
         self.wait_for(stream)
-
-    def do_graph(self, stream: DriverStream, executable: Executable) -> None:
-        """Do all that is in a graph, until a kernel fails."""
-        with self._at_work(stream) as queues:
-            queues.add_graph(stream, executable)
 
     def wait_before(self, symbol: str, has_own_default: bool = False) -> None:
         """What a call does first: it waits for the work of all streams, unless it is one that need not."""

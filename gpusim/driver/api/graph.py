@@ -143,7 +143,7 @@ def launch(driver: Driver, executable: Executable, stream: DriverStream) -> None
     if any(work.single for work, _ in executable.steps):
         driver.wait_for_all()
     check_launch(driver, executable)
-    driver.do_graph(stream, executable)
+    driver.do(stream, executable)
 
 
 # --- objects that graphs keep alive -----------------------------------------------------------------------------------

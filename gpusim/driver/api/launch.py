@@ -83,18 +83,18 @@ class KernelLaunch(StreamWork):
     def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         context = self.driver.context()
         with self._refused():
-            queues.launch(stream, self._asked(), lambda error: setattr(context, "failed", _failure(error)))
+            queues.launch(stream, self._asked(stream), lambda error: setattr(context, "failed", _failure(error)))
         for handle in A.events_of(self.attributes):
             queues.record(stream, known(context.events.get(handle)))
 
-    def _asked(self) -> LaunchCall:
+    def _asked(self, stream: DriverStream) -> LaunchCall:
         """The launch, of which observers know."""
         driver, kernel, described = self.driver, self.kernel, self.described
         program = kernel.linked()
         cluster = check_cluster(driver, kernel, self.cluster, described.grid)
         if cluster is not None:
             program = program.but(cluster=cluster)
-        how = driver.stream_at_work, self.cooperative, kernel.module
+        how = stream.shown_handle, self.cooperative, kernel.module
         window = A.window_of(self.attributes)
         call = LaunchCall(driver.log.number + 1, kernel.name, program, described, self.values, *how, window=window)
         call.programmatic = any(self.attributes.get(A.PROGRAMMATIC, b""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig
@@ -124,26 +124,9 @@ class LaunchLog:
             "schema_version": SCHEMA_VERSION,
             "gpu": self.config.gpu.name,
             "launches": [
-                {
-                    "kernel": each.kernel,
-                    "symbol": each.symbol,
-                    "name": full_name(each.symbol),
-                    "grid": list(each.grid),
-                    "block": list(each.block),
-                    "shared_bytes": each.shared_bytes,
-                    "calls": each.calls,
-                    "failed": each.failed,
-                    "findings": each.findings,
-                    "first": each.first,
-                    "last": each.last,
-                    "cycles": each.cycles,
-                    "least_cycles": each.least_cycles,
-                    "most_cycles": each.most_cycles,
-                    "time_us": self.config.time_us(each.cycles),
-                    "energy_j": each.energy_j if self.timed else None,
-                    "instructions": each.instructions,
-                    "limiter": each.limiter,
-                }
+                asdict(each)
+                | {"name": full_name(each.symbol), "time_us": self.config.time_us(each.cycles)}
+                | ({} if self.timed else {"energy_j": None})
                 for each in sorted(self.groups.values(), key=lambda each: each.first)
             ],
             "total": {

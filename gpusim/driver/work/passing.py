@@ -40,7 +40,6 @@ class QueueOwner(Protocol):
     max_cycles: int | None
     calls: int
     callers: list[None]
-    stream_at_work: int
 
     @property
     def thread(self) -> Any: ...

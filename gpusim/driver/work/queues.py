@@ -57,13 +57,16 @@ class WorkQueues(PassingTime):
 
     # --- what streams get ---------------------------------------------------------------------------------------------
 
-    def add(self, stream: DriverStream, work: StreamWork) -> None:
-        """Put work into a stream. What has the GPU for itself waits for all others and is done."""
-        self._add(stream, partial(work.put, stream, self), work.kind != HOST_CALL)
+    def add(self, stream: DriverStream, work: StreamWork | Executable) -> None:
+        """Put work into a stream. What has the GPU for itself waits for all others and is done, but for functions of
+        the host and graphs."""
+        if isinstance(work, Executable):
+            self._add(stream, self._graph(stream, work), waits=False)
+        else:
+            self._add(stream, partial(work.put, stream, self), work.kind != HOST_CALL)
 
-    def add_graph(self, stream: DriverStream, executable: Executable) -> None:
-        """Put the work of a graph that is launched behind that of a stream. Nobody waits for it, in the default stream
-        either."""
+    def _graph(self, stream: DriverStream, executable: Executable) -> Callable[[], object]:
+        """Puts the work of a graph that is launched behind that of a stream."""
         if executable.graph is None:
             executable.graph, nodes = self._device.graph(), list[Any]()
             for work, after in executable.steps:
@@ -74,13 +77,11 @@ class WorkQueues(PassingTime):
             self._queues |= {line: queue for queue, line in lines.items()}
         for first in list(executable.lines.values())[:1]:
             first.shown_handle = stream.shown_handle
-        self._add(stream, partial(executable.graph.start, Stream(self._set, self.queue_of(stream))), waits=False)
+        return partial(executable.graph.start, Stream(self._set, self.queue_of(stream)))
 
     def _put_step(self, executable: Executable, work: StreamWork, queue: Stream) -> None:
         """Put work into a graph's stream. Raises what ends the launch of the graph."""
-        line = executable.lines[queue.queue]
-        self._driver.stream_at_work = line.shown_handle
-        work.put(line, self)
+        work.put(executable.lines[queue.queue], self)
         self._driver.fail_if_failed()
 
     def _add(self, stream: DriverStream, put: Callable[[], object], waits: bool = True) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from gpusim.driver.api.copy import copy_of_bytes
 from gpusim.driver.caller import constant_text, put_int
 from gpusim.driver.codes import ResultCode, fail_if
@@ -23,13 +26,13 @@ _NAMES = {
     16: "LICENSE_ERROR",
 }
 _SETTINGS = {
-    "PointerMode_v2": ("pointer_mode", 0),
-    "MathMode": ("math_mode", 0),
-    "AtomicsMode": ("atomics", 0),
-    "SmCountTarget": ("sm_count_target", 0),
-    "EmulationStrategy": ("emulation", 0),
+    "PointerMode_v2": "pointer_mode",
+    "MathMode": "math_mode",
+    "AtomicsMode": "atomics",
+    "SmCountTarget": "sm_count_target",
+    "EmulationStrategy": "emulation",
 }
-"""What is set and got as an int: where it is kept, and what it is at first."""
+"""What is set and got as an int, and where it is kept."""
 
 
 def _handle(driver: Driver, handle: int) -> Handle:
@@ -98,24 +101,17 @@ def set_workspace(driver: Driver, handle: int) -> None:
     _handle(driver, handle)
 
 
-def _setting(name: str, attribute: str, first: int) -> None:
-    def put(driver: Driver, handle: int, value: int) -> None:
-        of_blas = _handle(driver, handle)
-        if hasattr(of_blas, attribute):
-            setattr(of_blas, attribute, value)
-        else:
-            of_blas.settings[attribute] = value
-
-    def get(driver: Driver, handle: int) -> int:
-        of_blas = _handle(driver, handle)
-        return getattr(of_blas, attribute, of_blas.settings.get(attribute, first))
-
-    entry(f"cublasSet{name}", "p i")(put)
-    entry(f"cublasGet{name}", "p *i")(get)
+def _put(attribute: str, driver: Driver, handle: int, value: int) -> None:
+    setattr(_handle(driver, handle), attribute, value)
 
 
-for _key, (_attribute, _first) in _SETTINGS.items():
-    _setting(_key, _attribute, _first)
+def _get(attribute: str, driver: Driver, handle: int) -> Any:
+    return getattr(_handle(driver, handle), attribute)
+
+
+for _key, _attribute in _SETTINGS.items():
+    entry(f"cublasSet{_key}", "p i")(partial(_put, _attribute))
+    entry(f"cublasGet{_key}", "p *i")(partial(_get, _attribute))
 
 
 @entry("cublasLoggerConfigure", "(iiip)", anytime=True)

@@ -20,13 +20,15 @@ _SIGN = 1 << 63
 
 @dataclass
 class Handle:
-    """A cublasHandle_t, which is a cublasLtHandle_t too. stream: its handle. settings: what is set and only given
-    back, by name."""
+    """A cublasHandle_t, which is a cublasLtHandle_t too. stream: its handle. From `atomics` on: what is only given
+    back."""
 
     stream: int = 0
     pointer_mode: int = 0
     math_mode: int = 0
-    settings: dict[str, int] = field(default_factory=dict)
+    atomics: int = 0
+    sm_count_target: int = 0
+    emulation: int = 0
 
 
 @dataclass

@@ -111,59 +111,23 @@ def _fill(handle: int, address: int, count: int, dtype: Any, expression: str, *p
     random_streams.draw(generator.kind, generator.states.data.ptr, _SUBSEQUENCES, results, expression, *given)
 
 
-def generate(generator: int, outputPtr: int, num: int) -> None:
-    _fill(generator, outputPtr, num, np.uint32, "bits(s)")
+def _declare(name: str, kind: Any, expression: str, pairs: bool = False) -> None:
+    """Declare a function. expression: a draw. pairs: numbers come two at a time."""
+
+    def generate(generator: int, outputPtr: int, n: int, *parameters: float) -> None:
+        if pairs and n % 2:
+            raise ValueError("normal numbers can be generated in even quantities only")
+        _fill(generator, outputPtr, n, kind, expression, *parameters)
+
+    globals()[f"generate{name}"] = generate
 
 
-def generateLongLong(generator: int, outputPtr: int, num: int) -> None:
-    _fill(generator, outputPtr, num, np.uint64, "wide_bits(s)")
-
-
-def generateUniform(generator: int, outputPtr: int, num: int) -> None:
-    _fill(generator, outputPtr, num, np.float32, "float_of<STATE>(s)")
-
-
-def generateUniformDouble(generator: int, outputPtr: int, num: int) -> None:
-    _fill(generator, outputPtr, num, np.float64, "double_of<STATE>(s)")
-
-
-def generateNormal(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:
-    _fill(
-        generator,
-        outputPtr,
-        _even(n),
-        np.float32,
-        "float(a[0]) + float(b[0]) * normal_float(s)",
-        mean,
-        stddev,
-    )
-
-
-def generateNormalDouble(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:
-    _fill(generator, outputPtr, _even(n), np.float64, "a[0] + b[0] * normal(s)", mean, stddev)
-
-
-def generateLogNormal(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:
-    _fill(
-        generator,
-        outputPtr,
-        _even(n),
-        np.float32,
-        "expf(float(a[0]) + float(b[0]) * normal_float(s))",
-        mean,
-        stddev,
-    )
-
-
-def generateLogNormalDouble(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:
-    _fill(generator, outputPtr, _even(n), np.float64, "exp(a[0] + b[0] * normal(s))", mean, stddev)
-
-
-def generatePoisson(generator: int, outputPtr: int, n: int, lam: float) -> None:
-    _fill(generator, outputPtr, n, np.uint32, "poisson(s, a[0])", lam)
-
-
-def _even(count: int) -> int:
-    if count % 2:
-        raise ValueError("normal numbers can be generated in even quantities only")
-    return count
+_declare("", np.uint32, "bits(s)")
+_declare("LongLong", np.uint64, "wide_bits(s)")
+_declare("Uniform", np.float32, "float_of<STATE>(s)")
+_declare("UniformDouble", np.float64, "double_of<STATE>(s)")
+_declare("Normal", np.float32, "float(a[0]) + float(b[0]) * normal_float(s)", pairs=True)
+_declare("NormalDouble", np.float64, "a[0] + b[0] * normal(s)", pairs=True)
+_declare("LogNormal", np.float32, "expf(float(a[0]) + float(b[0]) * normal_float(s))", pairs=True)
+_declare("LogNormalDouble", np.float64, "exp(a[0] + b[0] * normal(s))", pairs=True)
+_declare("Poisson", np.uint32, "poisson(s, a[0])")

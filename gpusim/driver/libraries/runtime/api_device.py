@@ -1,8 +1,9 @@
-"""Runtime API: devices, errors, versions."""
+"""Runtime API: devices, errors, versions, and what it makes streams and events with."""
 
 from __future__ import annotations
 
 from gpusim.driver.api import entry as api_entry
+from gpusim.driver.api import stream as api_stream
 from gpusim.driver.caller import caller, constant_text
 from gpusim.driver.codes import DriverError, ResultCode, code_texts, fail_if
 from gpusim.driver.libraries.runtime.properties import device_properties
@@ -41,6 +42,10 @@ entries(
     ("cudaGetErrorString", "&i", lambda driver, code: _error_text(code, "meaning")),
     ("cudaPeekAtLastError", "=", lambda driver: _last_error(driver)),
     anytime=True,
+)
+entries(
+    ("cudaStreamCreate", "*p", lambda driver: api_stream.create(driver, 0)),
+    ("cudaEventCreate", "*p", lambda driver: api_stream.event_create(driver, 0)),
 )
 
 

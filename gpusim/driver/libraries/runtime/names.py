@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from gpusim.driver.exports import Library
 from gpusim.driver.registry import ENTRY_POINTS, same
 
 _RENAMED = """
@@ -41,11 +41,11 @@ _OWN = ("cudaGetExportTable",)
 """Has the name of one of the driver's, and is refused."""
 
 
-def declare_same(library: Library) -> None:
-    """Declare the functions that are the driver's: those of `_RENAMED`, and all that no other file declares and the
-    driver has by the same name, in their newest variant. Where a library has a second variant by a name of its own, the
-    plain name is that of the first."""
-    names = {re.sub(r"_pt(ds|sz)$", "", symbol) for symbol in library.symbols}.difference(_OWN)
+def declare_same(symbols: Sequence[str], version: int) -> None:
+    """Declare the functions of a library that are the driver's: those of `_RENAMED`, and all that no other file
+    declares and the driver has by the same name, in their newest variant. Where a library has a second variant by a name
+    of its own, the plain name is that of the first. version: of the library."""
+    names = {re.sub(r"_pt(ds|sz)$", "", symbol) for symbol in symbols}.difference(_OWN)
     for symbol, other in (line.split() for line in _RENAMED.split("\n")[1:-1]):
         if symbol not in ENTRY_POINTS:
             same(symbol, other)
@@ -53,6 +53,6 @@ def declare_same(library: Library) -> None:
         other, first = name.replace("cuda", "cu", 1), f"{name}_v2" in names
         variants = (other,) if first or re.search(r"_v\d$", name) else (f"{other}_v3", f"{other}_v2", other)
         found = next((each for each in variants if each in ENTRY_POINTS), None)
-        symbol = f"{name}@{library.version}" if first else name
+        symbol = f"{name}@{version}" if first else name
         if found is not None and symbol not in ENTRY_POINTS:
             same(symbol, found)
