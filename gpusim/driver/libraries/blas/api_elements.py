@@ -9,7 +9,7 @@ from typing import Any
 from gpusim.driver.api.launch import describe
 from gpusim.driver.caller import read
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.libraries.blas.api_vector import LETTERS, ONE, result_on_device, start
+from gpusim.driver.libraries.blas.api_vector import LETTERS, ONE, Vector, result_on_device, start
 from gpusim.driver.libraries.blas.kernels import kernel
 from gpusim.driver.libraries.blas.multiply import C32, C64, F32, F64, KINDS
 from gpusim.driver.libraries.blas.state import Handle, routine
@@ -56,19 +56,22 @@ def _elements(
     driver.enqueue(driver.stream_of(handle.stream), launch)
 
 
-def _vector(address: int, count: int, step: int, kind: int, across: bool = False) -> Operand:
+def _vector(given: Vector, count: int, kind: int, across: bool = False) -> Operand:
     """A vector as a column, or as a row."""
+    address, step = given
     first = start(address, count, step, KINDS[kind][1])
     return (first, 0, step) if across else (first, step, 0)
 
 
-def _matrix(address: int, rows: int, leading: int, operation: int = 0) -> Operand:
-    """op() of a matrix of so many rows. Raises INVALID_VALUE."""
+def _matrix(given: Vector, rows: int, operation: int = 0) -> Operand:
+    """op() of a matrix of so many rows, at an address with a leading extent. Raises INVALID_VALUE."""
+    address, leading = given
     fail_if(leading < max(1, rows) or operation not in (0, 1, 2), ResultCode.INVALID_VALUE)
     return (address, leading, 1) if operation else (address, 1, leading)
 
 
-def _norm(kind: int, of: int, name: str, driver: Driver, handle: Handle, n: int, x: int, step: int, to: int) -> None:
+def _norm(kind: int, of: int, name: str, driver: Driver, handle: Handle, n: int, given: Vector, to: int) -> None:
+    x, step = given
     size = KINDS[_REAL[kind]][1] if of < 2 else 4
     count = max(n, 0) if step > 0 else 0
     with result_on_device(driver, handle, to, size) as there:
@@ -81,36 +84,35 @@ def _norm(kind: int, of: int, name: str, driver: Driver, handle: Handle, n: int,
 
 
 def _declare(letter: str, kind: int) -> None:
-    def axpy(driver: Driver, handle: Handle, n: int, alpha: int, *v: int) -> None:
-        x, y = _vector(v[0], n, v[1], kind), _vector(v[2], n, v[3], kind)
+    def axpy(driver: Driver, handle: Handle, n: int, alpha: int, given: Vector, to: Vector) -> None:
+        x, y = _vector(given, n, kind), _vector(to, n, kind)
         _elements(driver, handle, "axpy", kind, (max(n, 0), 1), (x, _NOTHING, y, y), alpha)
 
-    def copy(driver: Driver, handle: Handle, n: int, *v: int) -> None:
-        x, y = _vector(v[0], n, v[1], kind), _vector(v[2], n, v[3], kind)
+    def copy(driver: Driver, handle: Handle, n: int, given: Vector, to: Vector) -> None:
+        x, y = _vector(given, n, kind), _vector(to, n, kind)
         _elements(driver, handle, "copy", kind, (max(n, 0), 1), (x, _NOTHING, _NOTHING, y))
 
-    def scal(scalars: int, driver: Driver, handle: Handle, n: int, alpha: int, address: int, step: int) -> None:
-        x = address, step, 0
-        count = max(n, 0) if step > 0 else 0
+    def scal(scalars: int, driver: Driver, handle: Handle, n: int, alpha: int, given: Vector) -> None:
+        x = *given, 0
         operands = x, _NOTHING, _NOTHING, x
-        _elements(driver, handle, "scal", kind, (count, 1), operands, alpha, scalars=scalars)
+        _elements(driver, handle, "scal", kind, (max(n, 0) if x[1] > 0 else 0, 1), operands, alpha, scalars=scalars)
 
-    def ger(conjugated: int, driver: Driver, handle: Handle, m: int, n: int, alpha: int, *v: int) -> None:
-        x, y = _vector(v[0], m, v[1], kind), _vector(v[2], n, v[3], kind, across=True)
-        a = _matrix(v[4], m, v[5])
+    def ger(conjugated: int, driver: Driver, handle: Handle, extents: Vector, alpha: int, *given: Vector) -> None:
+        m, n = extents
+        x, y, a = _vector(given[0], m, kind), _vector(given[1], n, kind, across=True), _matrix(given[2], m)
         _elements(driver, handle, "ger", kind, (m, n), (x, y, a, a), alpha, conjugated=conjugated)
 
-    def geam(driver: Driver, handle: Handle, of_a: int, of_b: int, m: int, n: int, *v: int) -> None:
-        a, b = _matrix(v[1], n if of_a else m, v[2], of_a), _matrix(v[4], n if of_b else m, v[5], of_b)
+    def geam(driver: Driver, handle: Handle, operations: Vector, extents: Vector, *given: Any) -> None:
+        (of_a, of_b), (m, n), (alpha, first, beta, second, to) = operations, extents, given
+        a, b = _matrix(first, n if of_a else m, of_a), _matrix(second, n if of_b else m, of_b)
         conjugated = (of_a == 2) + 4 * (of_b == 2)
-        operands = a, _NOTHING, b, _matrix(v[6], m, v[7])
-        _elements(driver, handle, "geam", kind, (m, n), operands, v[0], v[3], conjugated)
+        _elements(driver, handle, "geam", kind, (m, n), (a, _NOTHING, b, _matrix(to, m)), alpha, beta, conjugated)
 
-    def dgmm(driver: Driver, handle: Handle, side: int, m: int, n: int, *v: int) -> None:
+    def dgmm(driver: Driver, handle: Handle, side: int, extents: Vector, *given: Vector) -> None:
+        (m, n), (first, vector, to) = extents, given
         fail_if(side not in (_LEFT, _RIGHT), ResultCode.INVALID_VALUE)
-        x = _vector(v[2], n if side else m, v[3], kind, across=bool(side))
-        operands = _matrix(v[0], m, v[1]), x, _NOTHING, _matrix(v[4], m, v[5])
-        _elements(driver, handle, "dgmm", kind, (m, n), operands)
+        x = _vector(vector, n if side else m, kind, across=bool(side))
+        _elements(driver, handle, "dgmm", kind, (m, n), (_matrix(first, m), x, _NOTHING, _matrix(to, m)))
 
     plain, real = f"cublas{letter}", _REAL[kind]
     routine(f"{plain}axpy_v2", "n p pn pn")(axpy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from gpusim.driver.codes import ResultCode, fail_if
@@ -27,83 +28,69 @@ _COMPUTE = {F32: 68, F64: 70, C32: 68, C64: 70, F16: 64}  # cublasComputeType_t
 _TF32_MATH = (1, 3)  # cublasMath_t: tensor cores, as they were once asked for and are now
 
 
+Operand = Sequence[int]
+"""Of a matrix: address, `cudaDataType_t`, leading extent and, in a batch, elements to the next."""
+
+
 def _gemm(
-    driver: Driver,
-    handle: Handle,
-    operations: Sequence[int],
-    extents: Sequence[int],
-    scalars: tuple[int, int],
-    matrices: Sequence[Sequence[int]],
-    compute: int,
-    batches: int = 1,
-    pointers: bool = False,
+    driver: Driver, handle: Handle, compute: int, pointers: bool, operations: Operand, extents: Operand, *given: Any
 ) -> None:
-    """matrices: address, kind, leading extent and stride of A, B and C. Raises INVALID_VALUE, NOT_SUPPORTED."""
+    """given: alpha, A, B, beta, C, and of a batch their number. pointers: addresses are those of lists of pointers.
+    Raises INVALID_VALUE, NOT_SUPPORTED."""
+    (alpha, a, b, beta, c), batches = given[:5], given[5] if given[5:] else 1
     m, n, k = extents
     fail_if(any(each not in (0, 1, 2) for each in operations), ResultCode.INVALID_VALUE)
     rows = (k if operations[0] else m, n if operations[1] else k, m)
-    narrow = any(matrix[2] < max(1, extent) for matrix, extent in zip(matrices, rows, strict=True))
-    fail_if(narrow or 0 in scalars, ResultCode.INVALID_VALUE)
+    narrow = any(matrix[2] < max(1, extent) for matrix, extent in zip((a, b, c), rows, strict=True))
+    fail_if(narrow or 0 in (alpha, beta), ResultCode.INVALID_VALUE)
     a, b, c = (
-        Matrix(address, kind, leading, stride, operation)
-        for (address, kind, leading, stride), operation in zip(matrices, [*operations, 0], strict=True)
+        Matrix(*matrix, operation=operation)
+        for matrix, operation in zip((a, b, c), (*operations, 0), strict=True)
     )
     tf32 = allows_tf32(compute) or (compute == _COMPUTE[F32] and handle.math_mode in _TF32_MATH)
-    kind = scalar_kind(compute, c.kind)
-    given = Scalars(kind, *scalars, on_device=bool(handle.pointer_mode))
-    what = MatrixProduct(m, n, k, a, b, c, c, given, batches, pointers, tf32)
+    scalars = Scalars(scalar_kind(compute, c.kind), alpha, beta, on_device=bool(handle.pointer_mode))
+    what = MatrixProduct(m, n, k, a, b, c, c, scalars, batches, pointers, tf32)
     multiply(driver, driver.stream_of(handle.stream), what)
 
 
-def _declare(letter: str, kind: int, name: str = "gemm") -> None:
-    compute = _COMPUTE[kind]
-
-    def one(driver: Driver, handle: Handle, *x: int) -> None:
-        matrices = (x[6], kind, x[7], 0), (x[8], kind, x[9], 0), (x[11], kind, x[12], 0)
-        _gemm(driver, handle, x[:2], x[2:5], (x[5], x[10]), matrices, compute)
-
-    def strided(driver: Driver, handle: Handle, *x: int) -> None:
-        matrices = (x[6], kind, x[7], x[8]), (x[9], kind, x[10], x[11]), (x[13], kind, x[14], x[15])
-        _gemm(driver, handle, x[:2], x[2:5], (x[5], x[12]), matrices, compute, x[16])
-
-    def batched(driver: Driver, handle: Handle, *x: int) -> None:
-        matrices = (x[6], kind, x[7], 0), (x[8], kind, x[9], 0), (x[11], kind, x[12], 0)
-        _gemm(driver, handle, x[:2], x[2:5], (x[5], x[10]), matrices, compute, x[13], pointers=True)
-
-    plain = f"cublas{letter}{name}"
-    routine(plain if letter == "H" or name != "gemm" else f"{plain}_v2", "ii nnn p pn pn p pn")(one)
-    routine(f"{plain}StridedBatched", "ii nnn p pnq pnq p pnq n")(strided)
-    routine(f"{plain}Batched", "ii nnn p pn pn p pn n")(batched)
+def _of_one_kind(
+    kind: int, pointers: bool, driver: Driver, handle: Handle, operations: Operand, extents: Operand, *given: Any
+) -> None:
+    """Matrices of one type, which they do not name."""
+    alpha, a, b, beta, c, *batches = given
+    a, b, c = ((each[0], kind, *each[1:]) for each in (a, b, c))
+    _gemm(driver, handle, _COMPUTE[kind], pointers, operations, extents, alpha, a, b, beta, c, *batches)
 
 
-for _letter, _kind in _LETTERS.items():
-    _declare(_letter, _kind)
-_declare("C", C32, "gemm3m")
+def _of_kinds(pointers: bool, driver: Driver, handle: Handle, *given: Any) -> None:
+    """The type of computation comes last."""
+    _gemm(driver, handle, given[-1], pointers, *given[:-1])
 
 
-@routine("cublasGemmEx", "ii nnn p pin pin p pin i (i)")
-def gemm_ex(driver: Driver, handle: Handle, *x: Any) -> None:
-    matrices = (x[6], x[7], x[8], 0), (x[9], x[10], x[11], 0), (x[13], x[14], x[15], 0)
-    _gemm(driver, handle, x[:2], x[2:5], (x[5], x[12]), matrices, x[16])
-
-
-@routine("cublasGemmStridedBatchedEx", "ii nnn p pinq pinq p pinq n i (i)")
-def gemm_strided_ex(driver: Driver, handle: Handle, *x: Any) -> None:
-    matrices = x[6:10], x[10:14], x[15:19]
-    _gemm(driver, handle, x[:2], x[2:5], (x[5], x[14]), matrices, x[20], x[19])
-
-
-@routine("cublasGemmBatchedEx", "ii nnn p pin pin p pin n i (i)")
-def gemm_batched_ex(driver: Driver, handle: Handle, *x: Any) -> None:
-    matrices = (x[6], x[7], x[8], 0), (x[9], x[10], x[11], 0), (x[13], x[14], x[15], 0)
-    _gemm(driver, handle, x[:2], x[2:5], (x[5], x[12]), matrices, x[17], x[16], pointers=True)
+for _variant, _stride, _batches, _pointers in (
+    ("", "", "", False),
+    ("StridedBatched", "q", "n", False),
+    ("Batched", "", "n", True),
+):
+    _matrix = f"pn{_stride}"
+    for _letter, _kind in _LETTERS.items():
+        _suffix = "_v2" if not _variant and _letter != "H" else ""
+        _run = partial(_of_one_kind, _kind, _pointers)
+        routine(f"cublas{_letter}gemm{_variant}{_suffix}", f"ii nnn p {_matrix} {_matrix} p {_matrix} {_batches}")(_run)
+    routine(f"cublasCgemm3m{_variant}", f"ii nnn p {_matrix} {_matrix} p {_matrix} {_batches}")(
+        partial(_of_one_kind, C32, _pointers)
+    )
+    _matrix = f"pin{_stride}"
+    routine(f"cublasGemm{_variant}Ex", f"ii nnn p {_matrix} {_matrix} p {_matrix} {_batches} i (i)")(
+        partial(_of_kinds, _pointers)
+    )
 
 
 @routine("cublasSgemmEx", "ii nnn p pin pin p pin")
-def sgemm_ex(driver: Driver, handle: Handle, *x: Any) -> None:
-    gemm_ex(driver, handle, *x, _COMPUTE[F32])
+def sgemm_ex(driver: Driver, handle: Handle, *given: Any) -> None:
+    _of_kinds(False, driver, handle, *given, _COMPUTE[F32])
 
 
 @routine("cublasCgemmEx", "ii nnn p pin pin p pin")
-def cgemm_ex(driver: Driver, handle: Handle, *x: Any) -> None:
-    gemm_ex(driver, handle, *x, _COMPUTE[C32])
+def cgemm_ex(driver: Driver, handle: Handle, *given: Any) -> None:
+    _of_kinds(False, driver, handle, *given, _COMPUTE[C32])

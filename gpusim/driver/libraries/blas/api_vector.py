@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gpusim.driver.api.launch import describe
@@ -66,19 +67,13 @@ def start(address: int, count: int, step: int, nbytes: int) -> int:
 
 
 def _gemv(
-    driver: Driver,
-    handle: Handle,
-    kind: int,
-    operation: int,
-    extents: Sequence[int],
-    scalars: tuple[int, int],
-    matrices: Sequence[Sequence[int]],
-    batches: int = 1,
+    kind: int, driver: Driver, handle: Handle, operation: int, extents: Sequence[int], alpha: int, *given: Any
 ) -> None:
-    """matrices: address, leading extent or step, stride, of A, x and y."""
-    m, n = extents
-    a, x, y = matrices
-    wrong = min(m, n, batches) < 0 or a[1] < max(1, m) or 0 in (x[1], y[1], *scalars) or operation not in (0, 1, 2)
+    """given: A (address, leading extent and, in a batch, stride), x (address, step, stride), beta, y, and of a batch
+    their number."""
+    a, x, beta, y, *count = given
+    (m, n), batches = extents, count[0] if count else 1
+    wrong = min(m, n, batches) < 0 or a[1] < max(1, m) or 0 in (x[1], y[1], alpha, beta) or operation not in (0, 1, 2)
     fail_if(wrong, ResultCode.INVALID_VALUE)
     if not (m and n and batches):
         return
@@ -86,19 +81,23 @@ def _gemv(
     steps = (a[1], 1) if operation else (1, a[1])
     size = KINDS[kind][1]
     where = (start(x[0], columns, x[1], size), x[1]), (start(y[0], rows, y[1], size), y[1])
-    packed = Scalars(kind, *scalars, on_device=bool(handle.pointer_mode)).packed()
-    strides = a[2], x[2], y[2]
+    packed = Scalars(kind, alpha, beta, on_device=bool(handle.pointer_mode)).packed()
+    strides = [each[2] if count else 0 for each in (a, x, y)]
     what = Sums(kind, (a[0], *steps), *where, (rows, columns), packed, strides, batches, operation == 2)
     _launch(driver, handle, what)
 
 
+Vector = tuple[int, int]
+"""Address of the first element in memory, and the step."""
+
+
 def _dot(
-    driver: Driver, handle: Handle, kind: int, n: int, vectors: Sequence[Sequence[int]], result: int, conj: bool = False
+    kind: int, conj: bool, driver: Driver, handle: Handle, n: int, first: Vector, second: Vector, result: int
 ) -> None:
-    """A matrix of one row times a vector. vectors: address, step."""
+    """A matrix of one row times a vector."""
     size = KINDS[kind][1]
     scalars = bytes(16) + ONE.get(kind, ONE[F32]).ljust(16, b"\0") + bytes(16)
-    (x, step), y = ((start(each[0], n, each[1], size), each[1]) for each in vectors)
+    (x, step), y = ((start(each[0], n, each[1], size), each[1]) for each in (first, second))
     with result_on_device(driver, handle, result, size) as there:
         where = (x, 0, step), y, (there, 1)
         _launch(driver, handle, Sums(kind, *where, (1, max(n, 0)), scalars, conjugated=conj, rows=1))
@@ -121,32 +120,16 @@ def result_on_device(driver: Driver, handle: Handle, result: int, nbytes: int) -
         driver.free(known(driver.buffer_at(there)))
 
 
-def _declare(letter: str, kind: int) -> None:
-    def gemv(driver: Driver, handle: Handle, *x: int) -> None:
-        matrices = (*x[4:6], 0), (*x[6:8], 0), (*x[9:11], 0)
-        _gemv(driver, handle, kind, x[0], x[1:3], (x[3], x[8]), matrices)
-
-    def strided(driver: Driver, handle: Handle, *x: int) -> None:
-        _gemv(driver, handle, kind, x[0], x[1:3], (x[3], x[10]), (x[4:7], x[7:10], x[11:14]), x[14])
-
-    routine(f"cublas{letter}gemv_v2", "i nn p pn pn p pn")(gemv)
-    routine(f"cublas{letter}gemvStridedBatched", "i nn p pnq pnq p pnq n")(strided)
-    for suffix in ("u", "c") if kind in (C32, C64) else ("",):
-
-        def dot(driver: Driver, handle: Handle, *x: int, conj: bool = suffix == "c") -> None:
-            _dot(driver, handle, kind, x[0], (x[1:3], x[3:5]), x[5], conj)
-
-        routine(f"cublas{letter}dot{suffix}_v2", "n pn pn p")(dot)
-
-
 for _letter, _kind in LETTERS.items():
-    _declare(_letter, _kind)
+    routine(f"cublas{_letter}gemv_v2", "i nn p pn pn p pn")(partial(_gemv, _kind))
+    routine(f"cublas{_letter}gemvStridedBatched", "i nn p pnq pnq p pnq n")(partial(_gemv, _kind))
+    for _suffix in ("u", "c") if _kind in (C32, C64) else ("",):
+        routine(f"cublas{_letter}dot{_suffix}_v2", "n pn pn p")(partial(_dot, _kind, _suffix == "c"))
 
 
 @routine("cublasDotEx", "n pin pin pi (i)")
-def dot_ex(driver: Driver, handle: Handle, *x: Any) -> None:
-    kinds = {x[2], x[5], x[8]}
-    fail_if(len(kinds) > 1 or x[2] not in (*ONE, F16, BF16), ResultCode.NOT_SUPPORTED)
-    _dot(driver, handle, x[2], x[0], ((x[1], x[3]), (x[4], x[6])), x[7])
-
-
+def dot_ex(driver: Driver, handle: Handle, n: int, x: Sequence[int], y: Sequence[int], result: Vector) -> None:
+    """Vectors and the result with their types."""
+    kind = x[1]
+    fail_if({kind, y[1]} != {result[1]} or kind not in (*ONE, F16, BF16), ResultCode.NOT_SUPPORTED)
+    _dot(kind, False, driver, handle, n, (x[0], x[2]), (y[0], y[2]), result[0])

@@ -69,21 +69,26 @@ def find(driver: Driver, handle: int, kind: type[_Kept], code: ResultCode = Resu
     return known(found if isinstance(found, kind) else None, code)
 
 
-def routine(name: str, signature: str, *, wide: bool = True) -> Callable[[_Run], _Run]:
-    """Declare a function whose first argument is a handle, given as `Handle`, and its variant with 64-bit sizes
-    if there is one (wide). signature: as for `entry`, without the handle; n is a size, 32 bits here and 64 there."""
+def routine(name: str, signature: str) -> Callable[[_Run], _Run]:
+    """Declare a function whose first argument is a handle, given as `Handle`, and its variant with 64-bit sizes.
+    signature: as for `entry`, without the handle; n is a size, 32 bits here and 64 there. Letters that stand together
+    are given as one tuple, such as a matrix's address and leading extent."""
 
     def declare(run: _Run) -> _Run:
-        for symbol, letter in ((name, "i"), (f"{name}_64", "q"))[: 1 + wide]:
+        for symbol, letter in ((name, "i"), (f"{name}_64", "q")):
             letters = signature.replace("n", letter)
-            signed = [each == "q" for each in letters.replace("*", "")]
-            entry(symbol, f"p{letters}")(partial(_call, run, signed))
+            groups = [each for each in letters.split() if "(" not in each]
+            entry(symbol, f"p{letters}")(partial(_call, run, groups))
         return run
 
     return declare
 
 
-def _call(run: Callable[..., Any], signed: list[bool], driver: Driver, handle: int, *given: int) -> Any:
-    of_blas = find(driver, handle, Handle, ResultCode.INVALID_HANDLE)
-    values = (x - 2 * _SIGN if is_signed and x >= _SIGN else x for x, is_signed in zip(given, signed, strict=False))
-    return run(driver, of_blas, *values)
+def _call(run: Callable[..., Any], groups: list[str], driver: Driver, handle: int, *given: int) -> Any:
+    of_blas, values = find(driver, handle, Handle, ResultCode.INVALID_HANDLE), iter(given)
+    grouped = [tuple(_signed(letter, next(values)) for letter in group) for group in groups]
+    return run(driver, of_blas, *(each[0] if len(each) == 1 else each for each in grouped))
+
+
+def _signed(letter: str, value: int) -> int:
+    return value - 2 * _SIGN if letter == "q" and value >= _SIGN else value

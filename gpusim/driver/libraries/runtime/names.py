@@ -43,8 +43,8 @@ _OWN = ("cudaGetExportTable",)
 
 def declare_same(symbols: Sequence[str], version: int) -> None:
     """Declare the functions of a library that are the driver's: those of `_RENAMED`, and all that no other file
-    declares and the driver has by the same name, in their newest variant. Where a library has a second variant by a name
-    of its own, the plain name is that of the first. version: of the library."""
+    declares and the driver has by the same name, in their newest variant. Where a library has a second variant by a
+    name of its own, the plain name is that of the first. version: of the library."""
     names = {re.sub(r"_pt(ds|sz)$", "", symbol) for symbol in symbols}.difference(_OWN)
     for symbol, other in (line.split() for line in _RENAMED.split("\n")[1:-1]):
         if symbol not in ENTRY_POINTS:
