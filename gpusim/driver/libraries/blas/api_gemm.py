@@ -44,7 +44,7 @@ def _gemm(
     narrow = any(matrix[2] < max(1, extent) for matrix, extent in zip((a, b, c), rows, strict=True))
     fail_if(narrow or 0 in (alpha, beta), ResultCode.INVALID_VALUE)
     a, b, c = (
-        Matrix(*matrix, operation=operation)
+        Matrix(matrix[0], matrix[1], matrix[2], matrix[3] if matrix[3:] else 0, operation)
         for matrix, operation in zip((a, b, c), (*operations, 0), strict=True)
     )
     tf32 = allows_tf32(compute) or (compute == _COMPUTE[F32] and handle.math_mode in _TF32_MATH)
