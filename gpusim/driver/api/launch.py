@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpusim import errors
@@ -16,7 +17,7 @@ from gpusim.driver.api.kernel import MAX_DYNAMIC_SHARED, active_clusters, check_
 from gpusim.driver.caller import caller, get_pointer, get_pointers, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import LoadedKernel
-from gpusim.driver.registry import entry
+from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work import launch_attributes as A
 from gpusim.driver.work.launches import LaunchCall
@@ -115,21 +116,18 @@ class KernelLaunch(StreamWork):
             raise DriverError(ResultCode.NOT_SUPPORTED, what) from None
 
 
-@entry("cuLaunchKernel", "K uuu uuu u S p p")
-def launch(driver: Driver, kernel: LoadedKernel, *described: Any) -> None:
+def _launch(attributes: dict[int, bytes], driver: Driver, kernel: LoadedKernel, *described: Any) -> None:
     """described: the grid's and the block's x, y and z, bytes of shared memory, stream, and parameters as C passes
     them."""
     shared_bytes, stream, *parameters = described[6:]
     what = described[:3], described[3:6], shared_bytes, *parameters
-    driver.enqueue(stream, describe(driver, kernel, *what, attributes=A.of_stream(stream.attributes)))
+    driver.enqueue(stream, describe(driver, kernel, *what, attributes=A.of_stream(stream.attributes) | attributes))
 
 
-@entry("cuLaunchCooperativeKernel", "K uuu uuu u S p")
-def launch_cooperative(driver: Driver, kernel: LoadedKernel, *described: Any) -> None:
-    """described: as for `launch`, without `extra`."""
-    shared_bytes, stream, parameters = described[6:]
-    what = described[:3], described[3:6], shared_bytes, parameters
-    driver.enqueue(stream, describe(driver, kernel, *what, attributes=A.of_stream(stream.attributes) | A.COOPERATIVELY))
+entries(
+    ("cuLaunchKernel", "K uuu uuu u S p p", partial(_launch, {})),
+    ("cuLaunchCooperativeKernel", "K uuu uuu u S p", partial(_launch, A.COOPERATIVELY)),
+)
 
 
 @entry("cuLaunchKernelEx", "p K p p")

@@ -13,7 +13,7 @@ from gpusim.device import Device
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.outputs.outputs import Telling
 from gpusim.driver.outputs.saved import ZEROS, SavedLaunch, SavedLaunches, SavedModule, SavedStep
-from gpusim.driver.work.launches import LaunchCall, begin
+from gpusim.driver.work.launches import LaunchCall, Launcher
 from gpusim.errors import KernelError, LaunchError, MemoryAccessError, OutOfDeviceMemory, SavedLaunchesError
 from gpusim.launch import Launch
 from gpusim.launch.access_window import AccessWindow
@@ -131,7 +131,7 @@ class Replay:
             each.asked(call)
         self.log.number = launch.number - 1
         try:
-            begin(self.device, call, self.log, self.observers, max_cycles=self.max_cycles).wait()
+            Launcher(self.device, self.log, self.observers, self.max_cycles).begin(call).wait()
         except KernelError:
             return  # the user has been told
         except IsaError as error:

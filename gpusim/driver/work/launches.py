@@ -112,82 +112,80 @@ class Observer:
         """The program has ended."""
 
 
-def begin(
-    device: Device,
-    call: LaunchCall,
-    log: LaunchLog,
-    observers: Sequence[Observer],
-    queue: StreamQueue | None = None,
-    max_cycles: int | None = None,
-) -> LaunchRun:
-    """Put a launch into a stream of the device, by default behind the work of all, and tell of it from then on. Of a
-    failure the user is told. Raises LaunchError, and IsaError if it cannot run."""
-    options = LaunchOptions(
-        max_cycles=max_cycles or DEFAULT_MAX_CYCLES, strict_barriers=False, cooperative=call.cooperative,
-        trace=call.trace, window=call.window, programmatic=call.programmatic, alone=call.checks != 0,
-    )  # fmt: skip
-    checked = False
+@dataclass(frozen=True)
+class Launcher:
+    """How launches are run, and who is told of them. max_cycles: None for the default."""
 
-    def started(run: LaunchRun) -> None:
-        nonlocal checked
-        for each in observers:
-            each.launching(call, run.start)
-        checked = bool(call.checks) and _check(device, call, log, observers, max_cycles)
+    device: Device
+    log: LaunchLog
+    observers: Sequence[Observer]
+    max_cycles: int | None = None
 
-    def ended(run: LaunchRun) -> None:
-        if run.error is not None:
-            _tell_failure(device, call, log, observers, run.error)
-            return
-        if not checked:
-            device.memory.know_all()
-        result = run.result
-        log.add(call.symbol, result, call.number)
-        for each in observers:
-            each.launched(call, result, device.now_cycles)
+    def begin(self, call: LaunchCall, queue: StreamQueue | None = None) -> LaunchRun:
+        """Put a launch into a stream of the device, by default behind the work of all, and tell of it from then on. Of
+        a failure the user is told. Raises LaunchError, and IsaError if it cannot run."""
+        options = LaunchOptions(
+            max_cycles=self.max_cycles or DEFAULT_MAX_CYCLES, strict_barriers=False, cooperative=call.cooperative,
+            trace=call.trace, window=call.window, programmatic=call.programmatic, alone=call.checks != 0,
+        )  # fmt: skip
+        checked = False
 
-    try:
-        run = device.submit(call.program, call.launch, call.parameter_bytes, options, queue, listeners=(started, ended))
-    except IsaError as error:
-        for each in observers:
-            each.failed(call, error, device.now_cycles)
-        raise
-    log.number = call.number = max(log.number + 1, call.number)
-    return run
+        def started(run: LaunchRun) -> None:
+            nonlocal checked
+            for each in self.observers:
+                each.launching(call, run.start)
+            checked = bool(call.checks) and self._check(call)
 
+        def ended(run: LaunchRun) -> None:
+            if run.error is not None:
+                self._failed(call, run.error)
+                return
+            if not checked:
+                self.device.memory.know_all()
+            result = run.result
+            self.log.add(call.symbol, result, call.number)
+            for each in self.observers:
+                each.launched(call, result, self.device.now_cycles)
 
-def _tell_failure(
-    device: Device, call: LaunchCall, log: LaunchLog, observers: Sequence[Observer], error: Exception
-) -> None:
-    """Tell of what a launch has ended with."""
-    known = error if isinstance(error, IsaError) else LaunchError("it ended with another")
-    for each in observers:
-        each.failed(call, known, device.now_cycles)
-    if isinstance(error, errors.KernelError):
-        log.add_failure(call.symbol, call.program, call.launch, call.number)
-        say(told(call, error, device.memory))
-    elif isinstance(error, IsaError):
-        say(f"launch {call.number}, {short_name(call.symbol)}: {error}")
+        what = call.program, call.launch, call.parameter_bytes
+        try:
+            run = self.device.submit(*what, options, queue, listeners=(started, ended))
+        except IsaError as error:
+            self._tell_failure(call, error)
+            raise
+        self.log.number = call.number = max(self.log.number + 1, call.number)
+        return run
 
+    def _tell_failure(self, call: LaunchCall, error: IsaError) -> None:
+        for each in self.observers:
+            each.failed(call, error, self.device.now_cycles)
 
-def _check(
-    device: Device, call: LaunchCall, log: LaunchLog, observers: Sequence[Observer], max_cycles: int | None
-) -> bool:
-    """Look for what checks find. Other errors are found by the run itself. Returns whether nothing was found."""
-    how = call.checks, max_cycles, call.cooperative
-    try:
-        device.check(call.program, call.launch, call.parameter_bytes, *how)
-    except (*FINDINGS, errors.PoolExhausted) as error:
-        count = log.add_finding(call.symbol, call.program, call.launch)
-        if count <= FINDINGS_SAID:
-            say(told(call, error, device.memory))
-        if count == FINDINGS_SAID:
-            say(f"further findings in {short_name(call.symbol)} are counted, not printed")
-        for each in observers:
-            each.found(call, error)
-        return False
-    except IsaError:
-        return False
-    return True
+    def _failed(self, call: LaunchCall, error: Exception) -> None:
+        """Tell of what a launch has ended with."""
+        self._tell_failure(call, error if isinstance(error, IsaError) else LaunchError("it ended with another"))
+        if isinstance(error, errors.KernelError):
+            self.log.add_failure(call.symbol, call.program, call.launch, call.number)
+            say(told(call, error, self.device.memory))
+        elif isinstance(error, IsaError):
+            say(f"launch {call.number}, {short_name(call.symbol)}: {error}")
+
+    def _check(self, call: LaunchCall) -> bool:
+        """Look for what checks find. Other errors are found by the run itself. Returns whether nothing was found."""
+        how = call.checks, self.max_cycles, call.cooperative
+        try:
+            self.device.check(call.program, call.launch, call.parameter_bytes, *how)
+        except (*FINDINGS, errors.PoolExhausted) as error:
+            count = self.log.add_finding(call.symbol, call.program, call.launch)
+            if count <= FINDINGS_SAID:
+                say(told(call, error, self.device.memory))
+            if count == FINDINGS_SAID:
+                say(f"further findings in {short_name(call.symbol)} are counted, not printed")
+            for each in self.observers:
+                each.found(call, error)
+            return False
+        except IsaError:
+            return False
+        return True
 
 
 def told(call: LaunchCall, error: errors.KernelError, memory: DeviceMemory) -> str:

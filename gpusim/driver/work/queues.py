@@ -15,7 +15,7 @@ import simpy
 from gpusim.device import Device
 from gpusim.driver.caller import caller
 from gpusim.driver.work import launch_attributes as A
-from gpusim.driver.work.launches import LaunchCall, begin
+from gpusim.driver.work.launches import LaunchCall, Launcher
 from gpusim.driver.work.passing import PassingTime, QueueOwner
 from gpusim.driver.work.stream_works import LookWork
 from gpusim.driver.work.streams import (
@@ -181,7 +181,7 @@ class WorkQueues(PassingTime):
 
         driver, queue = self._driver, self.queue_of(stream)
         into = None if self.alone(stream) else queue
-        run = begin(self._device, call, driver.log, driver.observers, into, driver.max_cycles)
+        run = Launcher(self._device, driver.log, driver.observers, driver.max_cycles).begin(call, into)
         run.on_end.append(ended)
         self._ends[queue] = run.done
         self._launches.append(run)

@@ -6,11 +6,10 @@ import struct
 from functools import partial
 from typing import Any
 
-from gpusim.driver.api.launch import describe
 from gpusim.driver.caller import read
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.libraries.blas.api_vector import LETTERS, ONE, Vector, result_on_device, start
-from gpusim.driver.libraries.blas.kernels import kernel
+from gpusim.driver.libraries.blas.kernels import run
 from gpusim.driver.libraries.blas.multiply import C32, C64, F32, F64, KINDS
 from gpusim.driver.libraries.blas.state import Handle, routine
 from gpusim.driver.state import Driver
@@ -50,10 +49,8 @@ def _elements(
     given = b"".join(struct.pack("<Q2q", *each) for each in operands) + struct.pack("<2Q", *at) + values
     given += struct.pack("<3i", *extents, conjugated)
     types = {"T": KINDS[kind][0], "TS": KINDS[scalars][0]}
-    found = kernel(driver, "elements.cu", f"gpusim_{name}_{types['T']}", **types)
     grid = min(-(-extents[0] * extents[1] // _THREADS), _MOST_BLOCKS), 1, 1
-    launch = describe(driver, found, grid, (_THREADS, 1, 1), 0, values=given)
-    driver.enqueue(driver.stream_of(handle.stream), launch)
+    run(driver, handle.stream, "elements.cu", f"gpusim_{name}_{types['T']}", grid, _THREADS, given, **types)
 
 
 def _vector(given: Vector, count: int, kind: int, across: bool = False) -> Operand:
@@ -76,11 +73,8 @@ def _norm(kind: int, of: int, name: str, driver: Driver, handle: Handle, n: int,
     count = max(n, 0) if step > 0 else 0
     with result_on_device(driver, handle, to, size) as there:
         types: dict[str, Any] = {"T": KINDS[kind][0], "OF": of}
-        found = kernel(driver, "norm.cu", f"gpusim_{name}_{types['T']}", **types)
-        launch = describe(
-            driver, found, (1, 1, 1), (_THREADS, 1, 1), 0, values=struct.pack("<QqQi", x, step, there, count)
-        )
-        driver.enqueue(driver.stream_of(handle.stream), launch)
+        values = struct.pack("<QqQi", x, step, there, count)
+        run(driver, handle.stream, "norm.cu", f"gpusim_{name}_{types['T']}", (1, 1, 1), _THREADS, values, **types)
 
 
 def _declare(letter: str, kind: int) -> None:

@@ -50,7 +50,7 @@ def _gemm(
     tf32 = allows_tf32(compute) or (compute == _COMPUTE[F32] and handle.math_mode in _TF32_MATH)
     scalars = Scalars(scalar_kind(compute, c.kind), alpha, beta, on_device=bool(handle.pointer_mode))
     what = MatrixProduct(m, n, k, a, b, c, c, scalars, batches, pointers, tf32)
-    multiply(driver, driver.stream_of(handle.stream), what)
+    multiply(driver, handle.stream, what)
 
 
 def _of_one_kind(

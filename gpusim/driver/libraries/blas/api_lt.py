@@ -170,7 +170,7 @@ def matmul(driver: Driver, handle: int, *given: Any) -> None:
     what = _described(driver, product, *layouts, addresses=(a, b, c, d), scalars=(alpha, beta))
     if what.epilogue.largest:
         driver.enqueue(stream, Fill(driver, what.epilogue.largest, 0, 0, 4, 1, 1))
-    multiply(driver, stream, what)
+    multiply(driver, stream.handle, what)
 
 
 def _described(

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gpusim.driver.api.launch import describe
 from gpusim.driver.caller import caller
 from gpusim.driver.codes import ResultCode, fail_if, known
-from gpusim.driver.libraries.blas.kernels import kernel
+from gpusim.driver.libraries.blas.kernels import run
 from gpusim.driver.libraries.blas.multiply import BF16, C32, C64, F16, F32, F64, KINDS, Scalars
 from gpusim.driver.libraries.blas.state import Handle, routine
 from gpusim.driver.objects import DEVICE
@@ -55,10 +54,8 @@ def _launch(driver: Driver, handle: Handle, what: Sums) -> None:
     values += struct.pack("<7q", *what.a[1:], what.x[1], what.y[1], *what.strides)
     values += struct.pack("<4i", *what.extents, rows, int(what.conjugated))
     name = f"gpusim_{'dot' if rows == 1 else 'gemv'}_{kinds[0]}"
-    found = kernel(driver, "gemv.cu", name, T=kinds[0], TS=kinds[1])
     grid = -(-what.extents[0] // rows), what.batches, 1
-    launch = describe(driver, found, grid, (_THREADS, 1, 1), 0, values=values)
-    driver.enqueue(driver.stream_of(handle.stream), launch)
+    run(driver, handle.stream, "gemv.cu", name, grid, _THREADS, values, T=kinds[0], TS=kinds[1])
 
 
 def start(address: int, count: int, step: int, nbytes: int) -> int:

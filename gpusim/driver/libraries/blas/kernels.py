@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+from gpusim.driver.api.launch import describe
 from gpusim.driver.codes import DriverError, ResultCode
 from gpusim.driver.objects import LoadedKernel
 from gpusim.driver.state import Driver
@@ -15,6 +18,14 @@ from isa.compile import compile_cuda
 from isa.errors import IsaError
 from isa.folders import cache_folder, put_file
 from isa.toolchain import identity
+
+
+def run(
+    driver: Driver, stream: int, file: str, name: str, grid: Sequence[int], threads: int, values: bytes, **macros: Any
+) -> None:
+    """Launch a kernel, as for `kernel`, in a stream by its handle. values: its parameters."""
+    launch = describe(driver, kernel(driver, file, name, **macros), grid, (threads, 1, 1), 0, values=values)
+    driver.enqueue(driver.stream_of(stream), launch)
 
 
 def kernel(driver: Driver, file: str, name: str, **macros: str | int) -> LoadedKernel:

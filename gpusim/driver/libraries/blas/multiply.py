@@ -5,13 +5,11 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from gpusim.driver.api.launch import describe
 from gpusim.driver.attributes import compute_capability
 from gpusim.driver.caller import read
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.libraries.blas.kernels import kernel
+from gpusim.driver.libraries.blas.kernels import run
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import DriverStream
 
 KINDS = {
     0: ("f32", 4),
@@ -157,8 +155,8 @@ def choose(driver: Driver, what: MatrixProduct) -> dict[str, str | int]:
     return {**types, "MATRIX": int(matrix), "TILE_M": tile, "TILE_N": tile, "EPILOGUE": int(not plain)}
 
 
-def multiply(driver: Driver, stream: DriverStream, what: MatrixProduct) -> None:
-    """Launch the kernel of a product. Raises INVALID_VALUE, NOT_SUPPORTED."""
+def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
+    """Launch the kernel of a product in a stream by its handle. Raises INVALID_VALUE, NOT_SUPPORTED."""
     macros = choose(driver, what)
     name = _name(macros)
     if not (what.m and what.n and what.batches):
@@ -191,8 +189,7 @@ def multiply(driver: Driver, stream: DriverStream, what: MatrixProduct) -> None:
     grid = -(-columns // tile), -(-rows // tile), min(what.batches, _MOST_BLOCKS)
     fail_if(grid[1] > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
     threads = 256 if tile == _MANY or not macros["MATRIX"] else 128
-    found = kernel(driver, "gemm.cu", name, **macros)
-    driver.enqueue(stream, describe(driver, found, grid, (threads, 1, 1), 0, values=values))
+    run(driver, stream, "gemm.cu", name, grid, threads, values, **macros)
 
 
 def _name(macros: dict[str, str | int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from gpusim.driver.api import kernel as api_kernel
@@ -14,8 +14,7 @@ from gpusim.driver.memory.registered import FatBinary
 from gpusim.driver.objects import LoadedKernel
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
-from gpusim.driver.work.launch_attributes import COOPERATIVELY
-from gpusim.driver.work.streams import DriverStream
+from gpusim.driver.work import launch_attributes as A
 
 Dim3 = tuple[int, int, int]
 
@@ -89,29 +88,20 @@ def pop_configuration(driver: Driver, grid: int, block: int, shared_bytes: int, 
     put_pointer(stream, its_stream)
 
 
-@entry("cudaLaunchKernel", "p X X p q S")
-@entry("__cudaLaunchKernel", "p X X p q S")
-def launch(
-    driver: Driver,
-    function: int,
-    grid: Dim3,
-    block: Dim3,
-    parameters: int,
-    shared_bytes: int,
-    stream: DriverStream,
-    attributes: Mapping[int, bytes] | None = None,
-) -> None:
+def _launch(attributes: dict[int, bytes], driver: Driver, function: int, grid: Dim3, block: Dim3, *rest: Any) -> None:
+    """rest: parameters as C passes them, bytes of shared memory, stream."""
+    parameters, shared_bytes, stream = rest
     kernel = _kernel(driver, function)
     _check_configuration(driver, grid, block)
-    how: dict[str, Any] = {"attributes": attributes, "function": function}
+    how: dict[str, Any] = {"attributes": A.of_stream(stream.attributes) | attributes, "function": function}
     driver.enqueue(stream, api_launch.describe(driver, kernel, grid, block, shared_bytes, parameters, **how))
 
 
-@entry("cudaLaunchCooperativeKernel", "p X X p q S")
-def launch_cooperative(
-    driver: Driver, function: int, grid: Dim3, block: Dim3, parameters: int, shared_bytes: int, stream: DriverStream
-) -> None:
-    launch(driver, function, grid, block, parameters, shared_bytes, stream, COOPERATIVELY)
+entries(
+    ("cudaLaunchKernel", "p X X p q S", partial(_launch, {})),
+    ("__cudaLaunchKernel", "p X X p q S", partial(_launch, {})),
+    ("cudaLaunchCooperativeKernel", "p X X p q S", partial(_launch, A.COOPERATIVELY)),
+)
 
 
 @entry("cudaLaunchKernelExC", "p p p")
