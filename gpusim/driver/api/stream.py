@@ -175,7 +175,7 @@ def record(driver: Driver, event: DriverEvent, stream: DriverStream, flags: int 
     """A captured stream notes what comes before the event, unless the event is one that others wait for outside."""
     capture = stream.capture
     if capture is not None and not flags & _EXTERNAL:
-        event.cycle, event.work, event.captured = None, None, (capture, tuple(capture.ends[stream.handle]))
+        event.work, event.captured = None, (capture, tuple(capture.ends[stream.handle]))
     else:
         driver.enqueue(stream, RecordEvent(driver, event))
 

@@ -250,14 +250,13 @@ class WorkQueues(PassingTime):
     def record(self, stream: DriverStream, event: DriverEvent) -> None:
         """A point at which an event is recorded. In a stream that has the GPU for itself it is there at once."""
         work = RecordWork(self._env, None, *self._set.event_cycles)
-        event.cycle, event.captured, event.work = None, None, (work.done, self._dropped)
-        work.done.callbacks.append(partial(_recorded, event, work))
+        event.captured, event.work = None, (work, self._dropped)
         call_us = 0.0 if self.alone(stream) else self._set.calls.event_call_us
         self._put(stream, work, call_us)
 
     def wait_event(self, stream: DriverStream, event: DriverEvent) -> None:
         """What comes behind waits for an event, as it was last recorded."""
-        events = [event.work[0]] if self.is_pending(event) and event.work else []
+        events = [event.work[0].done] if self.is_pending(event) and event.work else []
         work = WaitWork(self._env, events, takes=self._set.wait_cycles)
         self._put(stream, work, self._set.calls.event_call_us)
 
@@ -265,7 +264,7 @@ class WorkQueues(PassingTime):
 
     def is_pending(self, event: DriverEvent) -> bool:
         """Whether an event has been recorded in work that is still to be done."""
-        return event.work is not None and event.work[1] == self._dropped and not event.work[0].processed
+        return event.work is not None and event.work[1] == self._dropped and not event.work[0].done.processed
 
     def is_busy(self, stream: DriverStream) -> bool:
         """Whether a stream has work left, or one that it waits for."""
@@ -297,7 +296,7 @@ class WorkQueues(PassingTime):
     def wait_for_event(self, event: DriverEvent) -> None:
         """Wait for an event."""
         if event.work is not None and self.is_pending(event):
-            self.run_until(event.work[0])
+            self.run_until(event.work[0].done)
 
     def drain(self) -> None:
         """Wait for all work of all streams."""
@@ -314,8 +313,3 @@ class WorkQueues(PassingTime):
             each.drop()
         self._ends.clear()
         self._waited.clear()
-
-
-def _recorded(event: DriverEvent, work: RecordWork, done: Any) -> None:
-    if event.work is not None and event.work[0] is work.done and work.time is not None:
-        event.cycle = round(work.time)

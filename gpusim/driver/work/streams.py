@@ -272,11 +272,16 @@ class DriverStream:
 
 @dataclass
 class DriverEvent:
-    """A point in simulated time, None before it is reached; or, recorded in a capture, what comes before it there.
-    work: fires when it is reached, and which of the times it is that streams have work; None before it is recorded."""
+    """A point in simulated time; or, recorded in a capture, what comes before it there. work: where it was recorded
+    last, a `RecordWork`, and which of the times it is that streams have work."""
 
     flags: int
     handle: int = field(default_factory=new_handle)
-    cycle: int | None = None
     work: tuple[Any, int] | None = None
     captured: tuple[Capture, tuple[GraphNode, ...]] | None = None
+
+    @property
+    def cycle(self) -> int | None:
+        """When it was reached, None before that."""
+        time = None if self.work is None else self.work[0].time
+        return None if time is None else round(time)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from gpusim.driver.api import memory as api_memory
 from gpusim.driver.api.copy import (
@@ -79,61 +78,44 @@ def _copy_2d(driver: Driver, target: int, target_pitch: int, source: int, source
     return copy_of_bytes(driver, sides_of(kind), target, source, width, height, target_pitch, source_pitch)
 
 
-_SIDE = tuple((name, ctypes.c_uint64) for name in ("array", "x", "y", "z", "address", "pitch", "columns", "rows"))
-
-
-class _Side(ctypes.Structure):
-    """An array, a position, and a pointer with its pitch and the size of a slice."""
-
-    _fields_ = _SIDE
-
-
-class _Copy3D(ctypes.Structure):
-    """cudaMemcpy3DParms; that of cudaMemcpy3DPeer names a device behind each side."""
-
-    _fields_ = (
-        ("source", _Side),
-        ("target", _Side),
-        ("extent", ctypes.c_uint64 * 3),
-        ("kind", ctypes.c_uint64),
-    )
+_SIDE_WORDS = 8
+"""Of a side of cudaMemcpy3DParms: array, x, y, z, and a cudaPitchedPtr: address, pitch, width and height."""
 
 
 def copy_3d(driver: Driver, address: int) -> MemoryCopy:
-    """The copy that a cudaMemcpy3DParms describes."""
-    given = _Copy3D.from_buffer_copy(read(address, ctypes.sizeof(_Copy3D)))
-    return _copy_box(driver, given.source, given.target, given.extent, sides_of(given.kind))
-
-
-def _copy_box(driver: Driver, source: Any, target: Any, extent: Any, sides: Sides) -> MemoryCopy:
-    width, height, depth = extent
-    made = copy_of_bytes(driver, sides, target.address, source.address, width, height, target.pitch, source.pitch)
-    made.box.depth = depth
-    for side, given in ((made.box.source, source), (made.box.target, target)):
-        fail_if(given.array, ResultCode.NOT_SUPPORTED, NO_ARRAYS)
-        side.x, side.y, side.z, side.rows = given.x, given.y, given.z, given.rows
-    return made.checked()
+    """The copy that a cudaMemcpy3DParms describes: source, target, extent and cudaMemcpyKind."""
+    words = struct.unpack(f"<{2 * _SIDE_WORDS + 4}Q", read(address, 8 * (2 * _SIDE_WORDS + 4)))
+    return _copy_box(driver, words[:_SIDE_WORDS], words[_SIDE_WORDS:-4], words[-4:-1], sides_of(words[-1]))
 
 
 def _copy_3d_peer(driver: Driver, address: int) -> MemoryCopy:
-    side = ctypes.sizeof(_Side)
-    source, target = (_Side.from_buffer_copy(read(address + k * (side + 8), side)) for k in (0, 1))
-    extent = struct.unpack("<3Q", read(address + 2 * (side + 8), 24))
-    return _copy_box(driver, source, target, extent, (None, None))
+    """Of a cudaMemcpy3DPeerParms, which names a device behind each side."""
+    words = struct.unpack(f"<{2 * _SIDE_WORDS + 5}Q", read(address, 8 * (2 * _SIDE_WORDS + 5)))
+    source, target = words[:_SIDE_WORDS], words[_SIDE_WORDS + 1 : -4]
+    return _copy_box(driver, source, target, words[-3:], (None, None))
+
+
+def _copy_box(
+    driver: Driver, source: Sequence[int], target: Sequence[int], extent: Sequence[int], sides: Sides
+) -> MemoryCopy:
+    width, height, depth = extent
+    made = copy_of_bytes(driver, sides, target[4], source[4], width, height, target[5], source[5])
+    made.box.depth = depth
+    for side, given in ((made.box.source, source), (made.box.target, target)):
+        array, side.x, side.y, side.z, *_, side.rows = given
+        fail_if(array, ResultCode.NOT_SUPPORTED, NO_ARRAYS)
+    return made.checked()
 
 
 def copy_3d_bytes(work: MemoryCopy) -> bytes:
     """cudaMemcpy3DParms of a copy."""
-    made, kinds = _Copy3D(), []
-    box = work.box
-    made.extent[:] = box.width, box.height, box.depth
-    for side, given in ((made.target, box.target), (made.source, box.source)):
-        host = given.kind == HOST_SIDE
-        kinds.append(False if host else True if given.kind == DEVICE_SIDE else None)
-        side.address = given.host if host else given.device
-        side.x, side.y, side.z, side.pitch, side.rows = given.x, given.y, given.z, given.pitch, given.rows
-    made.kind = next((kind for kind, sides in _SIDES.items() if sides == tuple(kinds)), 4)
-    return bytes(made)
+    box, words = work.box, list[int]()
+    for side in (box.source, box.target):
+        address = side.host if side.kind == HOST_SIDE else side.device
+        words += [0, side.x, side.y, side.z, address, side.pitch, 0, side.rows]
+    kinds = tuple({HOST_SIDE: False, DEVICE_SIDE: True}.get(side.kind) for side in (box.target, box.source))
+    kind = next((kind for kind, sides in _SIDES.items() if sides == kinds), 4)
+    return struct.pack(f"<{len(words) + 4}Q", *words, box.width, box.height, box.depth, kind)
 
 
 both("cudaMemcpy", "p p q i", copy_1d)
