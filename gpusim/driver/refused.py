@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass
 
 from gpusim.driver.api.copy import NO_ARRAYS
-from gpusim.driver.codes import DriverError, ResultCode, say
+from gpusim.driver.codes import DriverError, ManagementCode, ResultCode, fail_if, say
 from gpusim.driver.registry import EntryPoint
 from gpusim.driver.state import Driver
 
 REASONS = (
+    ("what is measured on a device, or lies around it, is not simulated", r"^nvml"),
     ("of cuBLAS, what machine learning and scientific programs use most is there", r"^cublas"),
     ("graphics is not simulated", r"Graphics|cu(da)?GL|EGL|VDPAU"),
     (NO_ARRAYS, r"Array|Tex|Surf|Mipmap|ChannelDesc|cuMemcpy(.toA|Ato)"),
@@ -57,7 +58,8 @@ class _Refusal:
     symbol: str
 
     def __call__(self, driver: Driver) -> None:
-        """The user is told each reason once."""
+        """The user is told each reason once; programs ask the management library for all that they can."""
+        fail_if(self.symbol.startswith("nvml"), ManagementCode.NOT_SUPPORTED)
         why = reason(self.symbol)
         if why not in driver.told and self.symbol not in ASKED_BY_LIBRARIES:
             driver.told.add(why)
@@ -67,4 +69,4 @@ class _Refusal:
 
 def refusal(symbol: str) -> EntryPoint:
     """What answers a function that is refused."""
-    return EntryPoint(symbol, (), (), _Refusal(symbol), since=0, anytime=True)
+    return EntryPoint(symbol, (), (), _Refusal(symbol), since=0, anytime=not symbol.startswith("nvml"))

@@ -21,7 +21,6 @@ from gpusim.config import GPUConfig, load_config
 from gpusim.driver.caller import caller, put_pointer, text
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known, say
 from gpusim.driver.memory.images import read_image, read_ptx
-from gpusim.driver.memory.registered import FatBinary, Registrations
 from gpusim.driver.memory.virtual import VirtualMemory
 from gpusim.driver.objects import (
     DEVICE,
@@ -30,9 +29,11 @@ from gpusim.driver.objects import (
     Buffer,
     CallingThread,
     Context,
+    FatBinary,
     LoadedKernel,
     LoadedModule,
     MemoryPool,
+    Registrations,
 )
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.outputs.outputs import Telling

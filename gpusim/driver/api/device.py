@@ -1,10 +1,10 @@
-"""Driver API: devices."""
+"""Driver API: devices, of which there is one."""
 
 from __future__ import annotations
 
 from gpusim.driver import attributes as A
 from gpusim.driver.caller import caller, put_text
-from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import DEVICE_COUNT, Driver
 
@@ -15,6 +15,7 @@ entries(
     ("cuDeviceTotalMem_v2", "*p D", lambda driver, _: driver.config.dram.capacity_bytes),
     ("cuDeviceComputeCapability", "*i *i D", lambda driver, _: A.compute_capability(driver.config)),
     ("cuDeviceGetPCIBusId", "p i D", lambda driver, text, room, _: put_text(text, room, A.PCI_BUS_ID)),
+    ("cuDeviceCanAccessPeer", "*i D D", lambda driver, device, peer: 0),
     ("cuDeviceGetExecAffinitySupport", "*i (i) D", lambda driver, _: 0),
     ("cuDeviceGetTexture1DLinearMaxWidth", "*p (i) (u) D", lambda driver, _: 1 << 30),
     anytime=True,
@@ -38,3 +39,25 @@ def by_pci_bus_id(driver: Driver, text: str) -> int:
     driver.check_device(0)
     fail_if(text.lower() not in (A.PCI_BUS_ID, A.PCI_BUS_ID.removeprefix("0000:")), ResultCode.INVALID_DEVICE)
     return 0
+
+
+# --- other devices ----------------------------------------------------------------------------------------------------
+
+
+@entry("cuDeviceGetP2PAttribute", "*i (i) D D", anytime=True)
+def peer_attribute(driver: Driver, device: int, peer: int) -> int:
+    """A device is no peer of itself."""
+    raise DriverError(ResultCode.INVALID_DEVICE)
+
+
+@entry("cuCtxEnablePeerAccess", "p u")
+def enable(driver: Driver, handle: int, flags: int) -> None:
+    fail_if(flags, ResultCode.INVALID_VALUE)
+    driver.context_of(handle)
+    raise DriverError(ResultCode.PEER_ACCESS_UNSUPPORTED)
+
+
+@entry("cuCtxDisablePeerAccess", "p")
+def disable(driver: Driver, handle: int) -> None:
+    driver.context_of(handle)
+    raise DriverError(ResultCode.PEER_ACCESS_NOT_ENABLED)

@@ -1,1 +1,1 @@
-"""Memory and what is loaded into it: virtual ranges, images of modules, what a program registers at its start."""
+"""Memory and what is loaded into it: virtual ranges, images of modules."""

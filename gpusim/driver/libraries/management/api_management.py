@@ -7,7 +7,7 @@ import struct
 
 from gpusim.driver import attributes as A
 from gpusim.driver.caller import caller, constant_text
-from gpusim.driver.codes import DriverError, ManagementCode, fail_if
+from gpusim.driver.codes import ManagementCode, fail_if
 from gpusim.driver.registry import MANAGED_DEVICE, entries, entry
 from gpusim.driver.state import DEVICE_COUNT, Driver
 
@@ -169,22 +169,3 @@ def _clock_mhz(driver: Driver, kind: int) -> int:
 
 def _architecture(driver: Driver) -> int:
     return _ARCHITECTURES.get(A.compute_capability(driver.config), _BLACKWELL)
-
-
-def _not_here(driver: Driver) -> None:
-    """Measured on real devices, a matter of their surroundings, or of links to others, which this one has none of."""
-    raise DriverError(ManagementCode.NOT_SUPPORTED)
-
-
-_NOT_HERE = """
-PowerUsage PowerManagementMode PowerManagementLimit PowerManagementLimitConstraints PowerManagementDefaultLimit
-EnforcedPowerLimit TotalEnergyConsumption Temperature TemperatureThreshold TemperatureV FanSpeed FanSpeed_v2 NumFans
-UtilizationRates EncoderUtilization DecoderUtilization Serial VbiosVersion BoardPartNumber BoardId Brand CpuAffinity
-MemoryAffinity CurrPcieLinkGeneration CurrPcieLinkWidth MaxPcieLinkGeneration MaxPcieLinkWidth PcieThroughput
-BAR1MemoryInfo SupportedMemoryClocks SupportedGraphicsClocks CurrentClocksThrottleReasons
-SupportedClocksThrottleReasons TotalEccErrors ViolationStatus DisplayMode TopologyCommonAncestor NvLinkState
-NvLinkVersion NvLinkCapability NvLinkRemotePciInfo NvLinkRemotePciInfo_v2 GpuFabricInfo GpuFabricInfoV
-VirtualizationMode AccountingMode InforomVersion GpuInstanceId ComputeInstanceId MaxMigDeviceCount
-"""
-for _name in _NOT_HERE.split():
-    entry(f"nvmlDeviceGet{_name}", "V")(_not_here)

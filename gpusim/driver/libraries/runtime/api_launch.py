@@ -10,8 +10,7 @@ from gpusim.driver.api import kernel as api_kernel
 from gpusim.driver.api import launch as api_launch
 from gpusim.driver.caller import caller, put_pointer
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
-from gpusim.driver.memory.registered import FatBinary
-from gpusim.driver.objects import LoadedKernel
+from gpusim.driver.objects import FatBinary, LoadedKernel
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.driver.work import launch_attributes as A
