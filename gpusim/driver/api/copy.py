@@ -125,7 +125,7 @@ class MemoryCopy(StreamWork):
         pinned = host is None or driver.buffer_at(host) is not None
         effect = self._move
         if kind == "HtoD" and not (pinned or stream.branch or queues.reads_now(stream)):
-            effect = partial(self._write, caller().read(self._rows()))
+            effect = partial(self._write, caller().read(self._rows(self.box.source)))
         variable = kind.endswith("D") and driver.buffer_at(target) is None
         queues.copy(stream, kind, target, source, self._nbytes, effect, pinned=pinned, wait=variable)
 
@@ -147,19 +147,17 @@ class MemoryCopy(StreamWork):
             at = target + z * target_layer, source + z * source_layer
             caller().move(*at, box.width, box.height, target_pitch, source_pitch)
 
-    def _rows(self) -> list[tuple[int, int]]:
-        """Address and bytes of each row of the source."""
-        start, pitch, layer = self._place(self.box.source)
+    def _rows(self, side: CopySide, check: Callable[..., None] = _check_device) -> list[tuple[int, int]]:
+        """Address and bytes of each row."""
+        start, pitch, layer = self._place(side, check)
         places = range(self.box.depth), range(self.box.height)
         return [(start + z * layer + y * pitch, self.box.width) for z, y in itertools.product(*places)]
 
     def _write(self, rows: list[bytes]) -> None:
         """Put rows into the device's memory."""
-        start, pitch, layer = self._place(self.box.target, partial(_check_device, written=True))
-        places = range(self.box.depth), range(self.box.height)
-        for (z, y), row in zip(itertools.product(*places), rows, strict=True):
-            view = self.driver.device.memory.view(start + z * layer + y * pitch, len(row))
-            view[...] = np.frombuffer(row, np.uint8)
+        places = self._rows(self.box.target, partial(_check_device, written=True))
+        for place, row in zip(places, rows, strict=True):
+            self.driver.device.memory.view(*place)[...] = np.frombuffer(row, np.uint8)
 
     def _is_of_device(self, side: CopySide) -> bool:
         return side.kind == DEVICE_SIDE or (side.kind == _UNIFIED and self.driver.is_device_memory(side.device))
@@ -212,23 +210,12 @@ both("cuMemcpy", "p p q", partial(_copy_1d, (None, None)))
 both("cuMemcpyPeer", "p (p) p (p) q", partial(_copy_1d, (True, True)))
 
 
-class _Copy2D(ctypes.Structure):
-    """CUDA_MEMCPY2D: two sides, and the size."""
-
-    _fields_ = (
-        ("sides", ctypes.c_uint64 * 14),
-        ("width", ctypes.c_uint64),
-        ("height", ctypes.c_uint64),
-    )
-
-
 def _copy_2d(driver: Driver, address: int) -> MemoryCopy:
-    given = _Copy2D.from_buffer_copy(read(address, ctypes.sizeof(_Copy2D)))
-    box = CopyBox(width=given.width, height=given.height, depth=1)
-    for side, words in ((box.source, given.sides[:7]), (box.target, given.sides[7:])):
-        names = "x", "y", "kind", "host", "device", "array", "pitch"
-        for name, word in zip(names, words, strict=True):
-            setattr(side, name, word & 0xFFFFFFFF if name == "kind" else word)
+    """The copy that a CUDA_MEMCPY2D describes: source, target, width and height."""
+    *sides, width, height = struct.unpack("<2QI4x4Q2QI4x4Q2Q", read(address, 8 * 16))
+    box = CopyBox(width=width, height=height, depth=1)
+    for side, words in ((box.source, sides[:7]), (box.target, sides[7:])):
+        side.x, side.y, side.kind, side.host, side.device, side.array, side.pitch = words
     return MemoryCopy(driver, box).checked()
 
 
