@@ -23,6 +23,7 @@ REASONS = (
         "graphs do not change: capture or make another one, and instantiate that",
         r"Graph(.*SetParams|.*SetEvent|.*NodeSet|ExecUpdate|.*CopyAttr|NodeGetEnabled|RemoveDep|DestroyNode)|Recapture",
     ),
+    ("parameters of a graph's nodes are not told", r"Graph.*Node(GetParams|GetEvent|GetAttribute)"),
     ("graphs with conditions are not simulated", r"Conditional"),
     ("there is one GPU, which has no peers", r"Multicast|LogicalEndpoint|Clique|P2PAtomic|MultiDevice"),
     ("the GPU cannot be divided", r"Green|DevResource|DevSm|ExecAffinity|ExecutionCtx|Subgrid|Cig"),

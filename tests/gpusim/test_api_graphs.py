@@ -104,28 +104,6 @@ def test_nodes_are_done_in_the_order_of_their_edges(calls, chain):
     assert list(chain.host) == [7, 5, 5, 5] and chain.seen == [3]
 
 
-def test_parameters_can_be_read_back(calls, chain):
-    room = ctypes.create_string_buffer(256)
-    calls.do("cuGraphKernelNodeGetParams_v2", chain.put, room)
-    _, *sizes = struct.unpack_from("<Q7I", room)
-    pointers = ctypes.cast(struct.unpack_from("<Q", room, 40)[0], ctypes.POINTER(c_uint64))
-    assert sizes == [1, 1, 1, 1, 1, 1, 0]
-    assert (
-        c_uint64.from_address(pointers[0]).value == chain.memory
-        and c_uint32.from_address(pointers[1]).value == 7
-    )
-    calls.do("cuGraphMemsetNodeGetParams", chain.fill, room)
-    assert room.raw[:40] == fill(chain.memory + 4, 5, 3)
-    calls.do("cuGraphMemcpyNodeGetParams", chain.copy, room)
-    assert room.raw[:200] == chain.copied
-    calls.do("cuGraphHostNodeGetParams", chain.note, room)
-    assert struct.unpack_from("<QQ", room) == (chain.call, 3)
-    assert calls("cuGraphHostNodeGetParams", chain.put, room) == 1
-    calls.do("cuGraphKernelNodeGetAttribute", chain.put, 2, room)  # cooperative
-    assert room.raw[:4] == bytes(4)
-    assert calls("cuGraphKernelNodeGetAttribute", chain.fill, 2, room) == 1
-
-
 CHANGES = (
     *("KernelNodeSetParams_v2", "ExecKernelNodeSetParams_v2", "KernelNodeSetAttribute", "NodeSetEnabled"),
     *("DestroyNode", "ExecUpdate_v2", "ExecNodeSetParams", "EventRecordNodeSetEvent", "RemoveDependencies_v2"),
@@ -139,6 +117,7 @@ def test_graphs_do_not_change(calls, capsys):
     assert said.startswith("gpusim: cuGraphKernelNodeSetParams_v2 is not supported: graphs do not change")
     assert calls("cuGraphConditionalHandleCreate") == 801
     assert "graphs with conditions are not simulated" in capsys.readouterr().err
+    assert calls("cuGraphKernelNodeGetParams_v2") == 801
 
 
 def test_edges(calls, chain):
@@ -247,9 +226,6 @@ def test_nodes_of_any_kind(calls, chain):
     calls.handle("cuGraphAddNode", made.handle, c_uint64(node), 1, copy)
     assert made.types() == [FILL, COPY]
     assert calls("cuGraphAddNode_v2", c_uint64(), made.handle, None, None, 0, request(99, b"")) == 1
-    read = ctypes.create_string_buffer(256)
-    calls.do("cuGraphNodeGetParams", node, read)
-    assert read.raw[:56] == struct.pack("<4i", FILL, 0, 0, 0) + fill(chain.memory, 5, 4)
     executable = made.launched()
     launch(calls, executable)
     assert list(chain.host) == [5] * 4
@@ -264,15 +240,10 @@ def test_the_runtime_makes_the_same_graphs(calls):
     # cudaMemcpy3DParms: two rows of eight bytes
     sides = (0, 0, 0, 0, memory, 8, 8, 2), (0, 0, 0, 0, calls.address(host), 8, 8, 2)
     parameters = struct.pack("<8Q8Q3QQ", *sides[0], *sides[1], 8, 2, 1, 2)
-    copy = made.add("Memcpy", parameters, after=[second])
-    read = ctypes.create_string_buffer(160)
-    calls.do("cudaGraphMemcpyNodeGetParams", copy, read)
-    assert read.raw[:40] == parameters[:40] and struct.unpack_from("<3QQ", read, 128) == (8, 2, 1, 2)
+    made.add("Memcpy", parameters, after=[second])
     executable = calls.handle("cudaGraphInstantiate", made.handle, 0)
     launch(calls, executable)
     assert list(host) == [7, 5, 5, 5]
-    calls.do("cudaGraphKernelNodeGetParams", first, read)
-    assert read.raw[:40] == put[:40]
 
 
 def register_counter(calls):
@@ -309,10 +280,8 @@ def test_a_graph_as_a_picture(calls, chain, tmp_path):
 def test_events_outside_a_graph(calls):
     event, made = calls.handle("cuEventCreate", 0), Graph(calls)
     record = made.add("EventRecord", event)
-    wait = made.add("EventWait", event, after=[record])
-    assert (
-        made.types() == [RECORD, WAIT] and calls_value(calls, "cuGraphEventWaitNodeGetEvent", wait) == event
-    )
+    made.add("EventWait", event, after=[record])
+    assert made.types() == [RECORD, WAIT]
     launch(calls, made.launched())
     time_ms = ctypes.c_float()
     assert calls("cuEventElapsedTime", time_ms, event, event) == 0
@@ -346,17 +315,12 @@ def test_memory_of_graphs(calls):
     )
     used = made.add("Memset", fill(place(inside), 5, 4), calls.context, after=[second])
     made.add("Memset", fill(place(left), 6, 4), calls.context, after=[second])
-    freed = made.add("MemFree", place(inside), after=[used])
+    made.add("MemFree", place(inside), after=[used])
     for address in (place(inside), calls.memory(), 0):
         assert calls("cuGraphAddMemFreeNode", c_uint64(), made.handle, None, 0, address) == 1
     assert made.types() == [ALLOCATE, ALLOCATE, FILL, FILL, FREE]
-    read = ctypes.create_string_buffer(120)
-    calls.do("cuGraphMemAllocNodeGetParams", second, read)
-    assert struct.unpack_from("<QQ", read, 104) == (5 << 20, place(left)) and read.raw[:16] == properties
     assert calls("cuGraphClone", c_uint64(), made.handle) == 801
     assert calls("cuGraphAddChildGraphNode", c_uint64(), Graph(calls).handle, None, 0, made.handle) == 801
-    read_back = calls_value(calls, "cuGraphMemFreeNodeGetParams", freed)
-    assert read_back == place(inside)
     word = c_uint32()
     assert calls("cuMemcpyDtoH_v2", word, place(left), 4) == 1
     executable = made.launched()

@@ -105,11 +105,6 @@ def read_allocation(driver: Driver, address: int) -> Allocate:
     return work
 
 
-def allocation_bytes(work: Allocate) -> bytes:
-    """CUDA_MEM_ALLOC_NODE_PARAMS."""
-    return work.properties + struct.pack("<QQQQ", 0, 0, work.nbytes, work.allocation.address)
-
-
 def check_launch(driver: Driver, executable: Executable) -> None:
     """Free what is left of an earlier launch, if the executable was made so. Raises INVALID_VALUE if not."""
     for work, _ in executable.steps:

@@ -61,15 +61,13 @@ def read_config(address: int) -> tuple[LaunchConfig, dict[int, bytes]]:
 
 @dataclass(frozen=True, eq=False)
 class KernelLaunch(StreamWork):
-    """A launch of a kernel. values: its parameter area; attributes: by number; function: what the program knows the
-    kernel by."""
+    """A launch of a kernel. values: its parameter area; attributes: by number."""
 
     driver: Driver
     kernel: LoadedKernel
     described: Launch
     values: bytes
     attributes: Mapping[int, bytes] = field(default_factory=dict)
-    function: int = 0
     kind: ClassVar[int] = KERNEL
 
     @property
@@ -156,7 +154,6 @@ def describe(
     *,
     values: bytes | None = None,
     attributes: Mapping[int, bytes] | None = None,
-    function: int = 0,
 ) -> KernelLaunch:
     """A launch. parameters, extra: as C passes them, an array of pointers to the values or a list that names one
     buffer; values: the parameter area in their place. Raises INVALID_VALUE for what no launch can have."""
@@ -170,7 +167,7 @@ def describe(
     described = Launch(program, tuple(grid), tuple(block), (), shared_bytes)
     fail_if(described.threads_per_block > driver.config.sm.max_threads_per_block, ResultCode.INVALID_VALUE)
     area = _parameter_bytes(program, parameters, extra) if values is None else values
-    return KernelLaunch(driver, kernel, described, area, attributes or {}, function or kernel.handle)
+    return KernelLaunch(driver, kernel, described, area, attributes or {})
 
 
 @entry("cuOccupancyMaxActiveClusters", "*i K p")

@@ -102,9 +102,3 @@ def read_operations(driver: Driver, address: int) -> MemoryOperations:
     """Of CUDA_BATCH_MEM_OP_NODE_PARAMS: context, count, operations, flags."""
     _, count, operations, _ = _NODE.unpack(read(address, _NODE.size))
     return MemoryOperations(driver, read(operations, count * _OPERATION_BYTES)).checked()
-
-
-def operations_bytes(work: MemoryOperations) -> bytes:
-    """The same, with operations that stay."""
-    count = len(work.operations) // _OPERATION_BYTES
-    return _NODE.pack(0, count, caller().keep(work.operations), 0)

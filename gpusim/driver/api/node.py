@@ -1,8 +1,7 @@
-"""Driver API: nodes of graphs that a program makes one by one, and the parameters of all nodes.
+"""Driver API: nodes of graphs that a program makes one by one.
 
-A row of `NODES` is a kind of node: how its parameters are read and written. The functions for each kind follow from it
+A row of `NODES` is a kind of node: how work is made of its parameters. The functions for each kind follow from it
 (`declare`), for this API and for the runtime's, and those that take any kind, with a number and the parameters behind.
-A node is not changed any more.
 """
 
 from __future__ import annotations
@@ -11,20 +10,18 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from gpusim.driver.api.capture import nodes_at
 from gpusim.driver.api.copy import Fill, MemoryCopy, copy_3d
 from gpusim.driver.api.graph import ChildGraph, copied, register
-from gpusim.driver.api.graph_memory import allocation_bytes, read_allocation, release
-from gpusim.driver.api.launch import KernelLaunch, describe
-from gpusim.driver.api.memory_operation import operations_bytes, read_operations
+from gpusim.driver.api.graph_memory import read_allocation, release
+from gpusim.driver.api.launch import describe
+from gpusim.driver.api.memory_operation import read_operations
 from gpusim.driver.api.stream import HostCall, RecordEvent, WaitEvent
-from gpusim.driver.caller import caller, get_pointer, get_pointers, read
-from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.caller import get_pointer, get_pointers, read
+from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work import launch_attributes as A
 from gpusim.driver.work.streams import (
     ALLOCATE,
     CHILD,
@@ -39,7 +36,6 @@ from gpusim.driver.work.streams import (
     WAIT_EVENT,
     DriverEvent,
     Graph,
-    GraphNode,
     StreamWork,
     node_of,
 )
@@ -52,15 +48,13 @@ _FILL = struct.Struct("<QQIIQQ")
 
 @dataclass(frozen=True)
 class NodeKind:
-    """A kind of node. name: in names of functions. read: makes work of a driver, the
-    graph, and the parameters' address, or their value where they are one word. write: the parameters' bytes. word:
-    what functions call that word. extra: arguments more of this API's functions. skip: bytes before the parameters
-    where any kind may stand."""
+    """A kind of node. name: in names of functions. read: makes work of a driver, the graph, and the address of the
+    parameters, or their value where they are one word. extra: arguments more of this API's functions. skip: bytes
+    before the parameters where any kind may stand."""
 
     name: str
     read: Callable[[Driver, Graph, int], StreamWork]
-    write: Callable[[Any], bytes]
-    word: str = ""
+    word: bool = False
     extra: str = ""
     skip: int = 0
 
@@ -69,19 +63,7 @@ def read_kernel(driver: Driver, graph: Graph, address: int, version: int = 2) ->
     """CUDA_KERNEL_NODE_PARAMS, which name a function or, from version 2 on, a kernel."""
     function, *sizes, parameters, extra = _KERNEL.unpack(read(address, _KERNEL.size))
     function = function or (get_pointer(address + _KERNEL.size) if version > 1 else 0)
-    what = sizes[:3], sizes[3:6], sizes[6], parameters, extra
-    return describe(driver, driver.kernel_of(function), *what, function=function)
-
-
-def write_kernel(work: KernelLaunch, version: int = 2) -> bytes:
-    """The same, with pointers to values that stay; from version 2 on with no kernel, and its context."""
-    described, parameters = work.described, work.kernel.program.parameters
-    values = caller().keep(work.values) if work.values else 0
-    places = {each.index: values + each.offset for each in parameters}
-    pointers = caller().keep(struct.pack(f"<{len(places)}Q", *(places[k] for k in sorted(places)))) if places else 0
-    sizes = *described.grid, *described.block, described.shared_bytes
-    rest = struct.pack("<QQ", 0, work.kernel.module.context.handle) if version > 1 else b""
-    return _KERNEL.pack(work.function, *sizes, pointers, 0) + rest
+    return describe(driver, driver.kernel_of(function), sizes[:3], sizes[3:6], sizes[6], parameters, extra)
 
 
 def not_empty(work: MemoryCopy) -> MemoryCopy:
@@ -94,10 +76,6 @@ def not_empty(work: MemoryCopy) -> MemoryCopy:
 def _read_fill(driver: Driver, graph: Graph, address: int) -> StreamWork:
     """CUDA_MEMSET_NODE_PARAMS."""
     return Fill(driver, *_FILL.unpack(read(address, _FILL.size))).checked()
-
-
-def _write_fill(work: Fill) -> bytes:
-    return _FILL.pack(work.address, work.pitch, work.value, work.size, work.width, work.height)
 
 
 def _read_host(driver: Driver, graph: Graph, address: int) -> StreamWork:
@@ -118,40 +96,20 @@ def _event(driver: Driver, handle: int) -> DriverEvent:
     return known(driver.context().events.get(handle))
 
 
-def _word(value: int) -> bytes:
-    return struct.pack("<Q", value)
-
-
 NODES = {
-    KERNEL: NodeKind("Kernel", read_kernel, write_kernel),
-    COPY: NodeKind(
-        "Memcpy",
-        lambda driver, graph, at: not_empty(copy_3d(driver, at)),
-        lambda work: bytes(work.box),
-        extra=" (p)",
-        skip=16,
-    ),
-    FILL: NodeKind("Memset", _read_fill, _write_fill, extra=" (p)"),
-    HOST_CALL: NodeKind("Host", _read_host, lambda work: struct.pack("<QQ", work.function, work.data)),
-    CHILD: NodeKind("ChildGraph", _child, lambda work: _word(work.graph.handle), "Graph"),
-    EMPTY: NodeKind("Empty", lambda driver, graph, at: StreamWork(), lambda work: b""),
-    WAIT_EVENT: NodeKind(
-        "EventWait",
-        lambda driver, graph, handle: WaitEvent(_event(driver, handle)),
-        lambda work: _word(work.event.handle),
-        "Event",
-    ),
+    KERNEL: NodeKind("Kernel", read_kernel),
+    COPY: NodeKind("Memcpy", lambda driver, graph, at: not_empty(copy_3d(driver, at)), extra=" (p)", skip=16),
+    FILL: NodeKind("Memset", _read_fill, extra=" (p)"),
+    HOST_CALL: NodeKind("Host", _read_host),
+    CHILD: NodeKind("ChildGraph", _child, word=True),
+    EMPTY: NodeKind("Empty", lambda driver, graph, at: StreamWork()),
+    WAIT_EVENT: NodeKind("EventWait", lambda driver, graph, handle: WaitEvent(_event(driver, handle)), word=True),
     RECORD_EVENT: NodeKind(
-        "EventRecord",
-        lambda driver, graph, handle: RecordEvent(driver, _event(driver, handle)),
-        lambda work: _word(work.event.handle),
-        "Event",
+        "EventRecord", lambda driver, graph, handle: RecordEvent(driver, _event(driver, handle)), word=True
     ),
-    ALLOCATE: NodeKind("MemAlloc", lambda driver, graph, at: read_allocation(driver, at), allocation_bytes),
-    FREE: NodeKind("MemFree", release, lambda work: _word(work.allocation.address), "Params"),
-    MEMORY_OPERATIONS: NodeKind(
-        "BatchMemOp", lambda driver, graph, at: read_operations(driver, at), operations_bytes
-    ),
+    ALLOCATE: NodeKind("MemAlloc", lambda driver, graph, at: read_allocation(driver, at)),
+    FREE: NodeKind("MemFree", release, word=True),
+    MEMORY_OPERATIONS: NodeKind("BatchMemOp", lambda driver, graph, at: read_operations(driver, at)),
 }
 """By number of `CUgraphNodeType`."""
 
@@ -184,41 +142,21 @@ def declare(api: str, nodes: Mapping[int, NodeKind]) -> None:
     def add_any_with_edges(driver: Driver, graph: Graph, first: int, data: int, count: int, address: int) -> int:
         return add_any(driver, graph, first, count, address, data)
 
-    def get_any(driver: Driver, node: GraphNode, address: int) -> None:
-        kind = nodes[node.work.kind]
-        caller().write(address, struct.pack("<4i", node.work.kind, 0, 0, 0) + bytes(kind.skip) + kind.write(node.work))
-
     # of the runtime's, the name without a version is the newest variant's, but in the library for CUDA 12
     newest, oldest = ("", "@12") if api == "cuda" else ("_v3", "")
     entry(f"{api}GraphAddNode{oldest}", "*p G p q p", since=12020)(add_any)
     for variant in {"_v2", newest}:
         entry(f"{api}GraphAddNode{variant}", "*p G p p q p", since=12030)(add_any_with_edges)
-    entry(f"{api}GraphNodeGetParams", "N p", since=13020)(get_any)
 
 
 def _declare_kind(prefix: str, number: int, kind: NodeKind, variant: str) -> None:
     def add_one(driver: Driver, graph: Graph, dependencies: int, count: int, parameters: int = 0) -> int:
         return add(driver, graph, dependencies, count, kind.read(driver, graph, parameters))
 
-    def get(driver: Driver, node: GraphNode, place: int) -> None:
-        fail_if(node.work.kind != number, ResultCode.INVALID_VALUE)
-        caller().write(place, kind.write(node.work))
-
-    name, word = f"{prefix}{{}}{kind.name}Node{{}}{variant}", kind.word or "Params"
     parameters = " p" if number != EMPTY else ""
-    since = 12000 if variant else 10000
-    entry(name.format("Add", ""), f"*p G p q{parameters}{kind.extra}", since=since)(add_one)
-    if number != EMPTY:
-        entry(name.format("", f"Get{word}"), "N p", since=since)(get)
+    signature, since = f"*p G p q{parameters}{kind.extra}", 12000 if variant else 10000
+    entry(f"{prefix}Add{kind.name}Node{variant}", signature, since=since)(add_one)
 
 
 declare("cu", NODES)
-_FIRST: dict[str, Any] = {"read": partial(read_kernel, version=1), "write": partial(write_kernel, version=1)}
-_declare_kind("cuGraph", KERNEL, replace(NODES[KERNEL], **_FIRST), "")
-
-
-@entry("cuGraphKernelNodeGetAttribute", "N i p")
-def get_attribute(driver: Driver, node: GraphNode, number: int, place: int) -> None:
-    if not isinstance(node.work, KernelLaunch):
-        raise DriverError(ResultCode.INVALID_VALUE)
-    caller().write(place, A.current(node.work.attributes, number, A.NODE))
+_declare_kind("cuGraph", KERNEL, replace(NODES[KERNEL], read=partial(read_kernel, version=1)), "")

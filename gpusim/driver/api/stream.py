@@ -58,12 +58,12 @@ def destroy(driver: Driver, handle: int) -> None:
 
 @entry("cuStreamGetPriority", "S *i")
 def priority(driver: Driver, stream: DriverStream) -> int:
-    return int.from_bytes(A.current(stream.attributes, A.PRIORITY, A.STREAM), "little", signed=True)
+    return int.from_bytes(A.current(stream.attributes, A.PRIORITY), "little", signed=True)
 
 
 @entry("cuStreamGetAttribute", "S i p")
 def get_attribute(driver: Driver, stream: DriverStream, number: int, place: int) -> None:
-    caller().write(place, A.current(stream.attributes, number, A.STREAM))
+    caller().write(place, A.current(stream.attributes, number))
 
 
 def set_attribute(driver: Driver, stream: DriverStream, number: int, value: bytes) -> None:

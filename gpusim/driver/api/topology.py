@@ -19,11 +19,18 @@ _PROGRAMMATIC = (0x1_00_01, 0x1_00_02)
 
 entries(
     ("cuGraphNodeGetType", "N *i", lambda driver, node: node.work.kind),
+    ("cuGraphChildGraphNodeGetGraph", "N *p", lambda driver, node: _inside(node).handle),
     ("cuGraphNodeGetContainingGraph", "N *p", lambda driver, node: node.graph.handle),
     ("cuGraphNodeGetLocalId", "N *i", lambda driver, node: list(node.graph.nodes).index(node)),
     ("cuGraphNodeGetToolsId", "N *p", lambda driver, node: node.handle),
     anytime=True,
 )
+
+
+def _inside(node: GraphNode) -> Graph:
+    """The graph that a node is. Raises INVALID_VALUE."""
+    fail_if(not node.work.graphs, ResultCode.INVALID_VALUE)
+    return node.work.graphs[0]
 
 
 def put_handles(count: int, *columns: tuple[int, Sequence[int]]) -> None:

@@ -1,4 +1,4 @@
-"""Attributes of launches, of kernels' nodes in graphs and of streams: CUlaunchAttributeID and its union of values.
+"""Attributes of launches and of streams: CUlaunchAttributeID and its union of values.
 
 What they ask for is mostly how a launch is to be scheduled or ordered, which this device does in one way, but for the
 priority of a stream, and for `PROGRAMMATIC`, with which it may begin before the one ahead has ended. Those that say
@@ -12,14 +12,14 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gpusim.driver.codes import DriverError, ResultCode, fail_if
+from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.launch.access_window import PROPERTIES, AccessWindow
 
 WINDOW, COOPERATIVE, CLUSTER, PROGRAMMATIC, PRIORITY, PREFERRED_CLUSTER, DEVICE_UPDATABLE = 1, 2, 4, 6, 8, 11, 13
 VALUE_BYTES, ATTRIBUTE_BYTES = 64, 72
 PRIORITIES = 0, -5
 """Least and greatest priority of a stream, as on Hopper."""
-STREAM, NODE, LAUNCH = "stream", "node", "launch"
+STREAM, LAUNCH = "stream", "launch"
 _EVENTS = (7, 12)
 """Those that name an event to be recorded: at blocks' triggers, and when all blocks have begun."""
 COOPERATIVELY = {COOPERATIVE: struct.pack("<i", 1)}
@@ -54,55 +54,49 @@ def of_stream(values: Mapping[int, bytes]) -> dict[int, bytes]:
 
 @dataclass(frozen=True)
 class _Attribute:
-    """size: bytes of the value; where: what has it; default: what it is before it is set; other: as `valid`, for all
-    but launches."""
+    """size: bytes of the value; where: what has it; default: what it is before it is set."""
 
     size: int
     where: tuple[str, ...]
     valid: Callable[[bytes], bool] = _anything
     default: bytes = b""
-    other: Callable[[bytes], bool] | None = None
 
 
 _TABLE = {
-    WINDOW: _Attribute(32, (STREAM, NODE, LAUNCH), _is_window),
-    COOPERATIVE: _Attribute(4, (NODE, LAUNCH)),
+    WINDOW: _Attribute(32, (STREAM, LAUNCH), _is_window),
+    COOPERATIVE: _Attribute(4, (LAUNCH,)),
     3: _Attribute(4, (STREAM,), _below(5, 1), b"\xff\xff\xff\xff"),  # synchronization policy
-    CLUSTER: _Attribute(12, (NODE, LAUNCH)),
-    5: _Attribute(4, (NODE, LAUNCH), _below(3), other=_anything),  # cluster scheduling
+    CLUSTER: _Attribute(12, (LAUNCH,)),
+    5: _Attribute(4, (LAUNCH,), _below(3)),  # cluster scheduling
     PROGRAMMATIC: _Attribute(4, (LAUNCH,)),
     7: _Attribute(16, (LAUNCH,)),
-    PRIORITY: _Attribute(4, (STREAM, NODE, LAUNCH)),
-    9: _Attribute(2, (STREAM, NODE, LAUNCH), lambda value: max(value) < 4, b"\0\1"),  # domains of memory fences
-    10: _Attribute(4, (STREAM, NODE, LAUNCH), _below(2)),
+    PRIORITY: _Attribute(4, (STREAM, LAUNCH)),
+    9: _Attribute(2, (STREAM, LAUNCH), lambda value: max(value) < 4, b"\0\1"),  # domains of memory fences
+    10: _Attribute(4, (STREAM, LAUNCH), _below(2)),
     PREFERRED_CLUSTER: _Attribute(12, (LAUNCH,)),
     12: _Attribute(16, (LAUNCH,)),
-    DEVICE_UPDATABLE: _Attribute(16, (NODE, LAUNCH)),
-    14: _Attribute(4, (NODE, LAUNCH), _below(101)),  # shared memory carveout
-    16: _Attribute(4, (NODE, LAUNCH), _below(2)),  # scheduling for the use of NVLink
+    DEVICE_UPDATABLE: _Attribute(16, (LAUNCH,)),
+    14: _Attribute(4, (LAUNCH,), _below(101)),  # shared memory carveout
+    16: _Attribute(4, (LAUNCH,), _below(2)),  # scheduling for the use of NVLink
 }
 
 
 def checked(number: int, value: bytes, where: str) -> bytes:
     """The value of an attribute as it is kept, of so many bytes as it has. Raises INVALID_VALUE."""
-    attribute = _TABLE.get(number)
-    if attribute is None or where not in attribute.where:
-        raise DriverError(ResultCode.INVALID_VALUE)
-    valid = attribute.valid if where == LAUNCH or attribute.other is None else attribute.other
-    fail_if(not valid(value[: attribute.size]), ResultCode.INVALID_VALUE)
-    updatable = number == DEVICE_UPDATABLE and (where == LAUNCH or any(value[:4]))
-    fail_if(updatable, ResultCode.NOT_SUPPORTED, "kernels do not change graphs here")
+    attribute = known(_TABLE.get(number), ResultCode.INVALID_VALUE)
+    fail_if(where not in attribute.where, ResultCode.INVALID_VALUE)
+    fail_if(not attribute.valid(value[: attribute.size]), ResultCode.INVALID_VALUE)
+    fail_if(number == DEVICE_UPDATABLE, ResultCode.NOT_SUPPORTED, "kernels do not change graphs here")
     if number == PRIORITY:
         (asked,) = struct.unpack_from("<i", value)
         return struct.pack("<i", min(max(asked, PRIORITIES[1]), PRIORITIES[0]))
     return value[: attribute.size]
 
 
-def current(values: Mapping[int, bytes], number: int, where: str) -> bytes:
-    """What an attribute is. Raises INVALID_VALUE."""
-    attribute = _TABLE.get(number)
-    fail_if(attribute is None or where not in attribute.where, ResultCode.INVALID_VALUE)
-    assert attribute is not None
+def current(values: Mapping[int, bytes], number: int) -> bytes:
+    """What an attribute of a stream is. Raises INVALID_VALUE."""
+    attribute = known(_TABLE.get(number), ResultCode.INVALID_VALUE)
+    fail_if(STREAM not in attribute.where, ResultCode.INVALID_VALUE)
     return values.get(number, attribute.default.ljust(attribute.size, b"\0"))
 
 

@@ -121,7 +121,7 @@ class WorkQueues(PassingTime):
         if stream.handle in NO_ORIGIN:
             return self._engine.main
         if stream not in self._queues:
-            priority = int.from_bytes(A.current(stream.attributes, A.PRIORITY, A.STREAM), "little", signed=True)
+            priority = int.from_bytes(A.current(stream.attributes, A.PRIORITY), "little", signed=True)
             self._queues[stream] = self._engine.stream(priority)
         return self._queues[stream]
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 from functools import partial
 
 from gpusim.driver.api.copy import MemoryCopy
-from gpusim.driver.api.node import NODES, add, declare, not_empty, read_kernel, write_kernel
+from gpusim.driver.api.node import NODES, add, declare, not_empty, read_kernel
 from gpusim.driver.libraries.runtime.api_memory import (
     copy_1d,
     copy_3d,
-    copy_3d_bytes,
     copy_from_symbol,
     copy_to_symbol,
 )
@@ -21,12 +20,8 @@ from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import COPY, KERNEL, MEMORY_OPERATIONS, Graph
 
 _OWN = {
-    KERNEL: replace(
-        NODES[KERNEL], read=partial(read_kernel, version=1), write=partial(write_kernel, version=1)
-    ),
-    COPY: replace(
-        NODES[COPY], read=lambda driver, graph, at: not_empty(copy_3d(driver, at)), write=copy_3d_bytes
-    ),
+    KERNEL: replace(NODES[KERNEL], read=partial(read_kernel, version=1)),
+    COPY: replace(NODES[COPY], read=lambda driver, graph, at: not_empty(copy_3d(driver, at))),
 }
 declare("cuda", {n: replace((NODES | _OWN)[n], extra="") for n in NODES if n != MEMORY_OPERATIONS})
 

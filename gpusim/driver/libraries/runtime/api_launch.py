@@ -92,8 +92,9 @@ def _launch(attributes: dict[int, bytes], driver: Driver, function: int, grid: D
     parameters, shared_bytes, stream = rest
     kernel = _kernel(driver, function)
     _check_configuration(driver, grid, block)
-    how: dict[str, Any] = {"attributes": A.of_stream(stream.attributes) | attributes, "function": function}
-    driver.enqueue(stream, api_launch.describe(driver, kernel, grid, block, shared_bytes, parameters, **how))
+    attributes = A.of_stream(stream.attributes) | attributes
+    what = kernel, grid, block, shared_bytes, parameters
+    driver.enqueue(stream, api_launch.describe(driver, *what, attributes=attributes))
 
 
 entries(

@@ -8,8 +8,6 @@ from functools import partial
 
 from gpusim.driver.api import memory as api_memory
 from gpusim.driver.api.copy import (
-    DEVICE_SIDE,
-    HOST_SIDE,
     NO_ARRAYS,
     MemoryCopy,
     Sides,
@@ -105,17 +103,6 @@ def _copy_box(
         array, side.x, side.y, side.z, *_, side.rows = given
         fail_if(array, ResultCode.NOT_SUPPORTED, NO_ARRAYS)
     return made.checked()
-
-
-def copy_3d_bytes(work: MemoryCopy) -> bytes:
-    """cudaMemcpy3DParms of a copy."""
-    box, words = work.box, list[int]()
-    for side in (box.source, box.target):
-        address = side.host if side.kind == HOST_SIDE else side.device
-        words += [0, side.x, side.y, side.z, address, side.pitch, 0, side.rows]
-    kinds = tuple({HOST_SIDE: False, DEVICE_SIDE: True}.get(side.kind) for side in (box.target, box.source))
-    kind = next((kind for kind, sides in _SIDES.items() if sides == kinds), 4)
-    return struct.pack(f"<{len(words) + 4}Q", *words, box.width, box.height, box.depth, kind)
 
 
 both("cudaMemcpy", "p p q i", copy_1d)
