@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gpusim.driver.api.copy import Fill
@@ -39,31 +41,6 @@ _ALGORITHM = struct.pack("<8Q", 1, *(0,) * 7)
 """cublasLtMatmulAlgo_t of the one algorithm: its number, and nothing to choose."""
 
 
-@entry("cublasLtMatmulDescCreate", "*p i i", anytime=True)
-def create_product(driver: Driver, compute: int, scale: int) -> int:
-    return add(driver, _product(compute, scale))
-
-
-@entry("cublasLtMatmulDescInit_internal", "p q i i", anytime=True)
-def init_product(driver: Driver, place: int, nbytes: int, compute: int, scale: int) -> None:
-    _put(driver, place, nbytes, _product(compute, scale))
-
-
-@entry("cublasLtMatrixLayoutCreate", "*p i q q q", anytime=True)
-def create_layout(driver: Driver, *described: int) -> int:
-    return add(driver, _layout(*described))
-
-
-@entry("cublasLtMatrixLayoutInit_internal", "p q i q q q", anytime=True)
-def init_layout(driver: Driver, place: int, nbytes: int, *described: int) -> None:
-    _put(driver, place, nbytes, _layout(*described))
-
-
-@entry("cublasLtMatmulPreferenceInit_internal", "p q", anytime=True)
-def init_preference(driver: Driver, place: int, nbytes: int) -> None:
-    _put(driver, place, nbytes, Descriptor())
-
-
 def _product(compute: int, scale: int) -> Descriptor:
     return Descriptor({_COMPUTE: struct.pack("<i", compute), _SCALE_TYPE: struct.pack("<i", scale)})
 
@@ -73,10 +50,14 @@ def _layout(kind: int, rows: int, columns: int, leading: int) -> Descriptor:
     return Descriptor({_TYPE: struct.pack("<i", kind), **{key: struct.pack("<Q", x) for key, x in sizes.items()}})
 
 
-def _put(driver: Driver, place: int, nbytes: int, made: Descriptor) -> None:
+def _create(make: Callable[..., Descriptor], driver: Driver, *described: int) -> int:
+    return add(driver, make(*described))
+
+
+def _init(make: Callable[..., Descriptor], driver: Driver, place: int, nbytes: int, *described: int) -> None:
     """A descriptor in the caller's memory begins with its handle."""
     fail_if(nbytes < 8, ResultCode.INVALID_VALUE)
-    put_pointer(place, add(driver, made))
+    put_pointer(place, add(driver, make(*described)))
 
 
 def _destroy(driver: Driver, handle: int) -> None:
@@ -97,14 +78,19 @@ def _get(driver: Driver, handle: int, attribute: int, place: int, room: int, wri
         caller().write(place, value)
 
 
-for _kind in ("MatmulDesc", "MatrixLayout", "MatmulPreference"):
+for _kind, _given, _make in (
+    ("MatmulDesc", "i i", _product),
+    ("MatrixLayout", "i q q q", _layout),
+    ("MatmulPreference", "", Descriptor),
+):
     entries(
+        (f"cublasLt{_kind}Create", f"*p {_given}", partial(_create, _make)),
+        (f"cublasLt{_kind}Init_internal", f"p q {_given}", partial(_init, _make)),
         (f"cublasLt{_kind}Destroy", "p", _destroy),
         (f"cublasLt{_kind}SetAttribute", "p i p q", _set),
         (f"cublasLt{_kind}GetAttribute", "p i p q p", _get),
         anytime=True,
     )
-entries(("cublasLtMatmulPreferenceCreate", "*p", lambda driver: add(driver, Descriptor())), anytime=True)
 
 
 # --- algorithms -------------------------------------------------------------------------------------------------------

@@ -81,10 +81,16 @@ _getLocalRuntimeVersion = _wrapped("cudaRuntimeGetVersion")
 # --- functions with a form of their own -------------------------------------------------------------------------------
 
 
+def _told(symbol: str, *arguments: Any, kind: Any = ctypes.c_size_t, place_first: bool = True) -> int:
+    """What a function writes to its first or last argument's place."""
+    place = kind()
+    at = (ctypes.addressof(place),)
+    check_status(_c_function(symbol)(*at, *arguments) if place_first else _c_function(symbol)(*arguments, *at))
+    return int(place.value)
+
+
 def malloc(size: int) -> int:
-    place = ctypes.c_size_t()
-    check_status(_c_function("cudaMalloc")(ctypes.addressof(place), size))
-    return place.value
+    return _told("cudaMalloc", size)
 
 
 def _getCUDAMajorVersion() -> int:
@@ -120,9 +126,8 @@ _AS_ATTRIBUTES = {
 
 
 def deviceGetByPCIBusId(pci_bus_id: str) -> int:
-    device = ctypes.c_int(-1)
-    check_status(_library.cudaDeviceGetByPCIBusId(ctypes.byref(device), pci_bus_id.encode("ascii")))
-    return device.value
+    text = ctypes.create_string_buffer(pci_bus_id.encode("ascii"))
+    return _told("cudaDeviceGetByPCIBusId", ctypes.addressof(text), kind=ctypes.c_int)
 
 
 def deviceGetPCIBusId(device: int) -> str:
@@ -196,9 +201,8 @@ def memPoolCreate(props: MemPoolProps) -> int:
 
 
 def memPoolGetAttribute(pool: int, attr: int) -> int:
-    value = ctypes.c_int() if attr <= _SWITCHES else ctypes.c_uint64()
-    check_status(_c_function("cudaMemPoolGetAttribute")(pool, attr, ctypes.addressof(value)))
-    return value.value
+    kind = ctypes.c_int if attr <= _SWITCHES else ctypes.c_uint64
+    return _told("cudaMemPoolGetAttribute", pool, attr, kind=kind, place_first=False)
 
 
 def memPoolSetAttribute(pool: int, attr: int, value: int) -> None:
@@ -215,17 +219,14 @@ def eventQuery(event: int) -> int:
 
 
 def streamEndCapture(stream: int) -> int:
-    graph = ctypes.c_size_t()
-    check_status(_c_function("cudaStreamEndCapture")(stream, ctypes.addressof(graph)))
-    return graph.value
+    return _told("cudaStreamEndCapture", stream, place_first=False)
 
 
 def streamIsCapturing(stream: int) -> bool:
-    status = ctypes.c_int()
-    check_status(_c_function("cudaStreamIsCapturing")(stream, ctypes.addressof(status)))
-    if status.value == globals()["streamCaptureStatusInvalidated"]:
+    status = _told("cudaStreamIsCapturing", stream, kind=ctypes.c_int, place_first=False)
+    if status == globals()["streamCaptureStatusInvalidated"]:
         raise RuntimeError("the stream was capturing, but an error has invalidated the capture")
-    return bool(status.value)
+    return bool(status)
 
 
 def graphDebugDotPrint(graph: int, path: str, flags: int) -> None:
