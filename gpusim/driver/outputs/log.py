@@ -125,7 +125,8 @@ class LaunchLog:
             "gpu": self.config.gpu.name,
             "launches": [
                 asdict(each)
-                | {"name": full_name(each.symbol), "time_us": self.config.time_us(each.cycles)}
+                | {"grid": list(each.grid), "block": list(each.block), "name": full_name(each.symbol)}
+                | {"time_us": self.config.time_us(each.cycles)}
                 | ({} if self.timed else {"energy_j": None})
                 for each in sorted(self.groups.values(), key=lambda each: each.first)
             ],
