@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class MemoryCopy(StreamWork):
 
     driver: Driver
     box: CopyBox
-    kind: ClassVar[int] = COPY
+    kind = COPY
 
     def checked(self) -> MemoryCopy:
         """The copy. Raises INVALID_VALUE if it cannot be done, NOT_SUPPORTED for arrays."""
@@ -305,7 +305,7 @@ class Fill(StreamWork):
     size: int
     width: int
     height: int
-    kind: ClassVar[int] = FILL
+    kind = FILL
 
     def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         self._check()

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 from gpusim.driver.api.graph_memory import check_launch
 from gpusim.driver.caller import caller, get_pointer, put_int, put_pointer
@@ -64,7 +63,7 @@ class ChildGraph(StreamWork):
     """All work of a graph inside another."""
 
     graph: Graph
-    kind: ClassVar[int] = CHILD
+    kind = CHILD
 
     @property
     def graphs(self) -> tuple[Graph, ...]:

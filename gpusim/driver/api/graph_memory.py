@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from gpusim.driver.caller import get_pointer, put_pointer, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
@@ -55,8 +55,8 @@ class Allocate(StreamWork):
     properties: bytes
     nbytes: int
     allocation: GraphAllocation
-    kind: ClassVar[int] = ALLOCATE
-    single: ClassVar[bool] = True
+    kind = ALLOCATE
+    single = True
 
     def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         queues.clear()
@@ -70,8 +70,8 @@ class Free(StreamWork):
 
     driver: Driver
     allocation: GraphAllocation
-    kind: ClassVar[int] = FREE
-    single: ClassVar[bool] = True
+    kind = FREE
+    single = True
 
     def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         queues.clear()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from gpusim import errors
 from gpusim.driver.api.kernel import MAX_DYNAMIC_SHARED, active_clusters, check_cluster, largest_cluster
@@ -68,7 +68,7 @@ class KernelLaunch(StreamWork):
     described: Launch
     values: bytes
     attributes: Mapping[int, bytes] = field(default_factory=dict)
-    kind: ClassVar[int] = KERNEL
+    kind = KERNEL
 
     @property
     def cooperative(self) -> bool:

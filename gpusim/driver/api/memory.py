@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, MemoryPool
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import DriverStream, StreamWork
+from gpusim.driver.work.streams import EMPTY, DriverStream, SimpleWork
 
 _PITCH_BYTES = 512
 _MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, which unified addressing sets always
@@ -32,7 +31,7 @@ entries(
 )
 
 if TYPE_CHECKING:
-    from gpusim.driver.work.queues import WorkQueues
+    pass
 
 
 def allocate(driver: Driver, nbytes: int) -> int:
@@ -69,18 +68,13 @@ def allocate_from_pool(driver: Driver, nbytes: int, pool: MemoryPool, stream: Dr
             raise
         driver.wait_for_all()  # for what streams will free
         address = driver.allocate(nbytes, pool.kind, pool=pool)
-    driver.do(stream, InOrder(lambda: None))
+    driver.do(stream, _in_order(lambda: None))
     return address
 
 
-@dataclass(frozen=True, eq=False)
-class InOrder(StreamWork):
+def _in_order(effect: Callable[[], object]) -> SimpleWork:
     """Something that takes no time, when a stream has come to it."""
-
-    effect: Callable[[], object]
-
-    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
-        queues.then(stream, self.effect)
+    return SimpleWork(EMPTY, lambda stream, queues: queues.then(stream, effect))
 
 
 @entry("cuMemAllocPitch_v2", "*p *p q q (u)")
@@ -111,7 +105,7 @@ def free_async(driver: Driver, address: int, stream: DriverStream) -> None:
     elif address:
         buffer = _allocated(driver, address, DEVICE, MANAGED, HOST)
         buffer.ending = True
-        driver.do(stream, InOrder(partial(driver.free, buffer)))
+        driver.do(stream, _in_order(partial(driver.free, buffer)))
 
 
 @entry("cuMemAllocManaged", "*p q u")

@@ -8,16 +8,14 @@ never.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import MEMORY_OPERATIONS, DriverStream, StreamWork
+from gpusim.driver.work.streams import MEMORY_OPERATIONS, DriverStream, SimpleWork
 
 if TYPE_CHECKING:
     from gpusim.driver.work.queues import WorkQueues
@@ -29,38 +27,25 @@ _OPERATION_BYTES = 48
 _NODE = struct.Struct("<QI4xQI4x")
 
 
-@dataclass(frozen=True, eq=False)
-class MemoryOperations(StreamWork):
-    """Operations one after the other. operations: CUstreamBatchMemOpParams of each."""
+def _operations(driver: Driver, operations: bytes) -> SimpleWork:
+    """Operations one after the other, of CUstreamBatchMemOpParams of each. Raises INVALID_VALUE for one on no memory of
+    the device, NOT_SUPPORTED for another kind."""
+    rows = [_OPERATION.unpack_from(operations, at) for at in range(0, len(operations), _OPERATION_BYTES)]
+    fail_if({kind for kind, *_ in rows} - {*_BYTES, _FLUSH, _BARRIER}, ResultCode.NOT_SUPPORTED)
+    rows = [row for row in rows if row[0] in _BYTES]
+    for kind, address, *_ in rows:
+        there = driver.device.memory.holding(address)
+        fail_if(there is None or address % _BYTES[kind], ResultCode.INVALID_VALUE)
 
-    driver: Driver
-    operations: bytes
-    kind: ClassVar[int] = MEMORY_OPERATIONS
-
-    def _each(self) -> Iterator[tuple[int, int, int, int]]:
-        """Kind, address, value, flags of each that touches memory."""
-        for at in range(0, len(self.operations), _OPERATION_BYTES):
-            row = _OPERATION.unpack_from(self.operations, at)
-            if row[0] in _BYTES:
-                yield row
-
-    def checked(self) -> MemoryOperations:
-        """The operations. Raises INVALID_VALUE for one on no memory of the device, NOT_SUPPORTED for another kind."""
-        starts = range(0, len(self.operations), _OPERATION_BYTES)
-        kinds = {_OPERATION.unpack_from(self.operations, at)[0] for at in starts}
-        fail_if(kinds - {*_BYTES, _FLUSH, _BARRIER}, ResultCode.NOT_SUPPORTED)
-        for kind, address, *_ in self._each():
-            there = self.driver.device.memory.holding(address)
-            fail_if(there is None or address % _BYTES[kind], ResultCode.INVALID_VALUE)
-        return self
-
-    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
-        for kind, address, value, flags in self._each():
+    def into(stream: DriverStream, queues: WorkQueues) -> None:
+        for kind, address, value, flags in rows:
             nbytes = _BYTES[kind]
             if kind in (_WRITE_32, _WRITE_64):
                 queues.write_word(stream, partial(_write, address, value, nbytes))
             else:
                 queues.wait_word(stream, partial(_holds, address, value, nbytes, flags), f"the word at {address:#x}")
+
+    return SimpleWork(MEMORY_OPERATIONS, into)
 
 
 def _write(address: int, value: int, nbytes: int) -> None:
@@ -81,7 +66,7 @@ def _holds(address: int, value: int, nbytes: int, flags: int) -> bool:
 
 def _one(kind: int, driver: Driver, stream: DriverStream, *what: Any) -> None:
     operation = _OPERATION.pack(kind, *what).ljust(_OPERATION_BYTES, b"\0")
-    driver.enqueue(stream, MemoryOperations(driver, operation).checked())
+    driver.enqueue(stream, _operations(driver, operation))
 
 
 for _name, _letter, _kind in (
@@ -95,10 +80,10 @@ for _name, _letter, _kind in (
 
 @entry("cuStreamBatchMemOp_v2", "S u p (u)", since=11070)
 def batch(driver: Driver, stream: DriverStream, count: int, operations: int) -> None:
-    driver.enqueue(stream, MemoryOperations(driver, read(operations, count * _OPERATION_BYTES)).checked())
+    driver.enqueue(stream, _operations(driver, read(operations, count * _OPERATION_BYTES)))
 
 
-def read_operations(driver: Driver, address: int) -> MemoryOperations:
+def read_operations(driver: Driver, address: int) -> SimpleWork:
     """Of CUDA_BATCH_MEM_OP_NODE_PARAMS: context, count, operations, flags."""
     _, count, operations, _ = _NODE.unpack(read(address, _NODE.size))
-    return MemoryOperations(driver, read(operations, count * _OPERATION_BYTES)).checked()
+    return _operations(driver, read(operations, count * _OPERATION_BYTES))

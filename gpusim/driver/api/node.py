@@ -17,7 +17,7 @@ from gpusim.driver.api.graph import ChildGraph, copied, register
 from gpusim.driver.api.graph_memory import read_allocation, release
 from gpusim.driver.api.launch import describe
 from gpusim.driver.api.memory_operation import read_operations
-from gpusim.driver.api.stream import HostCall, RecordEvent, WaitEvent
+from gpusim.driver.api.stream import host_call, recorded, waited_for
 from gpusim.driver.caller import get_pointer, get_pointers, read
 from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.driver.registry import entry
@@ -80,9 +80,7 @@ def _read_fill(driver: Driver, graph: Graph, address: int) -> StreamWork:
 
 def _read_host(driver: Driver, graph: Graph, address: int) -> StreamWork:
     """CUDA_HOST_NODE_PARAMS."""
-    function, data = get_pointers(address, 2)
-    fail_if(not function, ResultCode.INVALID_VALUE)
-    return HostCall(driver, function, data)
+    return host_call(*get_pointers(address, 2))
 
 
 def _child(driver: Driver, graph: Graph, handle: int) -> StreamWork:
@@ -103,10 +101,8 @@ NODES = {
     HOST_CALL: NodeKind("Host", _read_host),
     CHILD: NodeKind("ChildGraph", _child, word=True),
     EMPTY: NodeKind("Empty", lambda driver, graph, at: StreamWork()),
-    WAIT_EVENT: NodeKind("EventWait", lambda driver, graph, handle: WaitEvent(_event(driver, handle)), word=True),
-    RECORD_EVENT: NodeKind(
-        "EventRecord", lambda driver, graph, handle: RecordEvent(driver, _event(driver, handle)), word=True
-    ),
+    WAIT_EVENT: NodeKind("EventWait", lambda driver, graph, handle: waited_for(_event(driver, handle)), word=True),
+    RECORD_EVENT: NodeKind("EventRecord", lambda driver, graph, handle: recorded(_event(driver, handle)), word=True),
     ALLOCATE: NodeKind("MemAlloc", lambda driver, graph, at: read_allocation(driver, at)),
     FREE: NodeKind("MemFree", release, word=True),
     MEMORY_OPERATIONS: NodeKind("BatchMemOp", lambda driver, graph, at: read_operations(driver, at)),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
@@ -18,7 +17,7 @@ from gpusim.driver.work.streams import (
     WAIT_EVENT,
     DriverEvent,
     DriverStream,
-    StreamWork,
+    SimpleWork,
 )
 
 _INTERPROCESS, _EVENT_FLAGS = 4, 7
@@ -37,7 +36,7 @@ entries(
 )
 
 if TYPE_CHECKING:
-    from gpusim.driver.work.queues import WorkQueues
+    pass
 
 
 @entry("cuStreamCreate", "*p u")
@@ -98,66 +97,38 @@ def query(driver: Driver, stream: DriverStream) -> None:
 # --- functions of the host --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class HostCall(StreamWork):
-    """A call of a function of the host, at an address, with a pointer."""
-
-    driver: Driver
-    function: int
-    data: int
-    kind: ClassVar[int] = HOST_CALL
-
-    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
-        queues.call(stream, partial(caller().function(self.function, "p"), self.data))
+def host_call(function: int, data: int) -> SimpleWork:
+    """A call of a function of the host, at an address, with a pointer. Raises INVALID_VALUE for none."""
+    fail_if(not function, ResultCode.INVALID_VALUE)
+    return SimpleWork(
+        HOST_CALL, lambda stream, queues: queues.call(stream, partial(caller().function(function, "p"), data))
+    )
 
 
 @entry("cuStreamAddCallback", "S p p (u)")
 def add_callback(driver: Driver, stream: DriverStream, callback: int, data: int) -> None:
     call = partial(caller().function(callback, "pip"), stream.handle, int(ResultCode.SUCCESS))
-    driver.enqueue(stream.not_capturing(), _Callback(driver, call, data))
-
-
-@dataclass(frozen=True, eq=False)
-class _Callback(HostCall):
-    """A call of a function that gets more."""
-
-    function: Any
-
-    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
-        queues.call(stream, partial(self.function, self.data))
+    work = SimpleWork(HOST_CALL, lambda stream, queues: queues.call(stream, partial(call, data)))
+    driver.enqueue(stream.not_capturing(), work)
 
 
 @entry("cuLaunchHostFunc", "S p p")
 @entry("cuLaunchHostFunc_v2", "S p p (u)", since=13020)
 def launch_host_function(driver: Driver, stream: DriverStream, function: int, data: int) -> None:
-    fail_if(not function, ResultCode.INVALID_VALUE)
-    driver.enqueue(stream, HostCall(driver, function, data))
+    driver.enqueue(stream, host_call(function, data))
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class RecordEvent(StreamWork):
+def recorded(event: DriverEvent) -> SimpleWork:
     """A point at which an event is recorded."""
-
-    driver: Driver
-    event: DriverEvent
-    kind: ClassVar[int] = RECORD_EVENT
-
-    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
-        queues.record(stream, self.event)
+    return SimpleWork(RECORD_EVENT, lambda stream, queues: queues.record(stream, event))
 
 
-@dataclass(frozen=True, eq=False)
-class WaitEvent(StreamWork):
+def waited_for(event: DriverEvent) -> SimpleWork:
     """A wait for what came before an event."""
-
-    event: DriverEvent
-    kind: ClassVar[int] = WAIT_EVENT
-
-    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
-        queues.wait_event(stream, self.event)
+    return SimpleWork(WAIT_EVENT, lambda stream, queues: queues.wait_event(stream, event))
 
 
 @entry("cuEventCreate", "*p u")
@@ -177,7 +148,7 @@ def record(driver: Driver, event: DriverEvent, stream: DriverStream, flags: int 
     if capture is not None and not flags & _EXTERNAL:
         event.work, event.captured = None, (capture, tuple(capture.ends[stream.handle]))
     else:
-        driver.enqueue(stream, RecordEvent(driver, event))
+        driver.enqueue(stream, recorded(event))
 
 
 @entry("cuCtxRecordEvent", "(p) E")
@@ -189,13 +160,13 @@ def record_in_context(driver: Driver, event: DriverEvent) -> None:
 def wait_event(driver: Driver, stream: DriverStream, event: DriverEvent, flags: int) -> None:
     captured = event.captured
     if flags & _EXTERNAL:
-        driver.enqueue(stream, WaitEvent(event))
+        driver.enqueue(stream, waited_for(event))
     elif captured is not None and captured[0].open:
         captured[0].join(stream, captured[1])
     elif stream.capture is not None:
         raise DriverError(ResultCode.STREAM_CAPTURE_ISOLATION)
     else:
-        driver.enqueue(stream, WaitEvent(event))
+        driver.enqueue(stream, waited_for(event))
 
 
 @entry("cuEventQuery", "E")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.driver.api.capture import nodes_at
+from gpusim.driver.api.node import NODES
 from gpusim.driver.caller import get_pointer, get_pointers, put_pointer
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.registry import entries, entry
@@ -120,7 +121,7 @@ def print_dot(driver: Driver, graph: Graph, path: str) -> None:
         number = {node: f"graph_{k}_node_{i}" for i, node in enumerate(each.nodes)}
         lines.append(f"subgraph cluster_{k} {{")
         for node, name in number.items():
-            lines.append(f'"{name}" [shape="rectangle" label="{type(node.work).__name__}"];')
+            lines.append(f'"{name}" [shape="rectangle" label="{NODES[node.work.kind].name}"];')
         lines += [f'"{number[before]}" -> "{number[node]}";' for before, node, _ in each.edges()]
         lines.append("}")
     try:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
@@ -45,8 +45,8 @@ class StreamWork:
     """Something that a stream does; of this class itself, nothing. kind: of a node with it. single: a graph with it
     cannot be copied, nor be instantiated twice at a time."""
 
-    kind: ClassVar[int] = EMPTY
-    single: ClassVar[bool] = False
+    kind: int = EMPTY
+    single = False
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
@@ -59,6 +59,17 @@ class StreamWork:
     def copied(self) -> StreamWork:
         """The same for another graph."""
         return self
+
+
+@dataclass(frozen=True, eq=False)
+class SimpleWork(StreamWork):
+    """What one function of the queues does. into: puts it there."""
+
+    kind: int
+    into: Callable[[DriverStream, WorkQueues], object]
+
+    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
+        self.into(stream, queues)
 
 
 @dataclass(eq=False)
