@@ -46,7 +46,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_191,
     "gpusim.config": 1_579,
     "gpusim.difference": 1_094,
-    "gpusim.driver": 11_702,
+    "gpusim.driver": 11_174,
     "gpusim.engine": 19_469,
     "gpusim.exec": 737,
     "gpusim.explore": 2_998,

@@ -13,7 +13,7 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, MemoryPool
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import EMPTY, DriverStream, SimpleWork
+from gpusim.driver.work.streams import DriverStream, SimpleWork
 
 _PITCH_BYTES = 512
 _MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, which unified addressing sets always
@@ -74,7 +74,7 @@ def allocate_from_pool(driver: Driver, nbytes: int, pool: MemoryPool, stream: Dr
 
 def _in_order(effect: Callable[[], object]) -> SimpleWork:
     """Something that takes no time, when a stream has come to it."""
-    return SimpleWork(EMPTY, lambda stream, queues: queues.then(stream, effect))
+    return SimpleWork(lambda stream, queues: queues.then(stream, effect))
 
 
 @entry("cuMemAllocPitch_v2", "*p *p q q (u)")

@@ -45,7 +45,7 @@ def _operations(driver: Driver, operations: bytes) -> SimpleWork:
             else:
                 queues.wait_word(stream, partial(_holds, address, value, nbytes, flags), f"the word at {address:#x}")
 
-    return SimpleWork(MEMORY_OPERATIONS, into)
+    return SimpleWork(into, MEMORY_OPERATIONS)
 
 
 def _write(address: int, value: int, nbytes: int) -> None:

@@ -101,14 +101,14 @@ def host_call(function: int, data: int) -> SimpleWork:
     """A call of a function of the host, at an address, with a pointer. Raises INVALID_VALUE for none."""
     fail_if(not function, ResultCode.INVALID_VALUE)
     return SimpleWork(
-        HOST_CALL, lambda stream, queues: queues.call(stream, partial(caller().function(function, "p"), data))
+        lambda stream, queues: queues.call(stream, partial(caller().function(function, "p"), data)), HOST_CALL
     )
 
 
 @entry("cuStreamAddCallback", "S p p (u)")
 def add_callback(driver: Driver, stream: DriverStream, callback: int, data: int) -> None:
     call = partial(caller().function(callback, "pip"), stream.handle, int(ResultCode.SUCCESS))
-    work = SimpleWork(HOST_CALL, lambda stream, queues: queues.call(stream, partial(call, data)))
+    work = SimpleWork(lambda stream, queues: queues.call(stream, partial(call, data)), HOST_CALL)
     driver.enqueue(stream.not_capturing(), work)
 
 
@@ -123,12 +123,12 @@ def launch_host_function(driver: Driver, stream: DriverStream, function: int, da
 
 def recorded(event: DriverEvent) -> SimpleWork:
     """A point at which an event is recorded."""
-    return SimpleWork(RECORD_EVENT, lambda stream, queues: queues.record(stream, event))
+    return SimpleWork(lambda stream, queues: queues.record(stream, event), RECORD_EVENT)
 
 
 def waited_for(event: DriverEvent) -> SimpleWork:
     """A wait for what came before an event."""
-    return SimpleWork(WAIT_EVENT, lambda stream, queues: queues.wait_event(stream, event))
+    return SimpleWork(lambda stream, queues: queues.wait_event(stream, event), WAIT_EVENT)
 
 
 @entry("cuEventCreate", "*p u")

@@ -65,8 +65,8 @@ class StreamWork:
 class SimpleWork(StreamWork):
     """What one function of the queues does. into: puts it there."""
 
-    kind: int
     into: Callable[[DriverStream, WorkQueues], object]
+    kind: int = EMPTY
 
     def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         self.into(stream, queues)
