@@ -13,13 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
-
-if TYPE_CHECKING:
-    from gpusim.driver.work.queues import WorkQueues
 
 KERNEL, COPY, FILL, HOST_CALL, CHILD, EMPTY, WAIT_EVENT, RECORD_EVENT = range(8)  # CUgraphNodeType
 ALLOCATE, FREE, MEMORY_OPERATIONS = range(10, 13)
@@ -53,8 +50,9 @@ class StreamWork:
         """Graphs inside."""
         return ()
 
-    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
-        """Put it into the device's queue of a stream; what cannot be there is done, with nothing beside."""
+    def put(self, stream: DriverStream, queues: Any) -> None:
+        """Put it into the device's queue of a stream; what cannot be there is done, with nothing beside. queues: a
+        `WorkQueues`."""
 
     def copied(self) -> StreamWork:
         """The same for another graph."""
@@ -65,10 +63,10 @@ class StreamWork:
 class SimpleWork(StreamWork):
     """What one function of the queues does. into: puts it there."""
 
-    into: Callable[[DriverStream, WorkQueues], object]
+    into: Callable[[DriverStream, Any], object]
     kind: int = EMPTY
 
-    def put(self, stream: DriverStream, queues: WorkQueues) -> None:
+    def put(self, stream: DriverStream, queues: Any) -> None:
         self.into(stream, queues)
 
 
