@@ -21,8 +21,7 @@ import numpy as np
 
 from isa import Program
 from isa.instruction import INSTRUCTION_BYTES
-from validate.generated import reference
-from validate.generated.tree import KernelTree
+from validate.generated import tree
 
 ARCHIVE = Path(__file__).parent / "h200.zip"
 _MAGIC = b"GPUPROG\n"
@@ -64,7 +63,7 @@ class Recorded:
         if not self.tree:
             return tuple(value.copy() if isinstance(value, np.ndarray) else value for value in self.values)
         threads = int(np.prod(self.grid) * np.prod(self.block))
-        return tuple(reference.arguments(threads, self.seed).values())
+        return tuple(tree.arguments(threads, self.seed).values())
 
 
 def digest(array: np.ndarray) -> str:
@@ -152,8 +151,3 @@ def _describe(value: Any) -> dict[str, Any]:
 def _value(described: dict[str, Any]) -> Any:
     content = np.frombuffer(zlib.decompress(bytes.fromhex(described["bytes"])), described["dtype"])
     return content[0] if described["shape"] is None else content.reshape(described["shape"])
-
-
-def tree_of(recorded: Recorded) -> KernelTree:
-    """The program tree of a generated kernel, for `reference.run`."""
-    return KernelTree.from_text(recorded.tree)

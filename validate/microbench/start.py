@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, block, inline
+from validate.microbench.asm import address, block, clock, inline
 from validate.microbench.bench import SMS, Bench, Case, rows_case
 
 _SIX = block(["fma.rn.f32 v, v, v, v;"] * 6, types.float32)
@@ -26,7 +26,7 @@ def _begin() -> Callable[..., None]:
     text += [f"at = np.int64({_LINES}) * np.int64(cuda.grid(1) >> 5)", "if cuda.threadIdx.x & 31 == 0:"]
     text += [f"    out[at + {k}] = t{k}" for k in range(_LINES)]
     text += ["if v == 1.5:", "    x[1] = v"]
-    scope = dict(globals())
+    scope = {**globals(), "clock": clock}
     exec("\n    ".join(text), scope)
     return scope["begin"]  # type: ignore[no-any-return]
 
