@@ -58,7 +58,7 @@ def spread(count: int, size: int, seed: int = 1) -> np.ndarray:
     return LINE * np.random.default_rng(seed).permutation(size // LINE)[:count].astype(np.int64)
 
 
-def stream_kernel(loads: int) -> Callable[..., None]:
+def _stream_kernel(loads: int) -> Callable[..., None]:
     """Every warp reads `loads` (0, 1 or 4) lines at once and may store to them, or to four lines that it has not read,
     again and again, no line twice."""
 
@@ -112,20 +112,13 @@ def stream_kernel(loads: int) -> Callable[..., None]:
     return stream
 
 
-STREAM = {loads: stream_kernel(loads) for loads in (0, 1, 4)}
+STREAM = {loads: _stream_kernel(loads) for loads in (0, 1, 4)}
 
 
 def stream_case(
-    warps: int,
-    *,
-    sms: int = SMS,
-    mib: int = 128,
-    rounds: int = 8,
-    loads: int = 1,
-    stores: bool = False,
-    resident: int = 1,
-    before: str = "cold",
-) -> Case:
+    warps: int, *, sms: int = SMS, mib: int = 128, rounds: int = 8, loads: int = 1, stores: bool = False,
+    resident: int = 1, before: str = "cold",
+) -> Case:  # fmt: skip
     """So many (1 or 2) blocks of so many warps on each of so many SMs, which read, or write, lines of their own."""
     blocks = sms * resident
     lines = max(loads, 4 * (not loads), loads * (1 + stores))
