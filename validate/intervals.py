@@ -11,10 +11,10 @@ from pathlib import Path
 
 from gpusim.config import load_config
 from gpusim.config.load import own_sources
-from gpusim.explore.journal import JournalError, read_journal
+from gpusim.explore.journal import JournalError
 from gpusim.results import interval
 from gpusim.results.interval import Judged, distance, span_of
-from validate import published, score
+from validate import journal, published, score
 from validate.collection.compare import point_of
 from validate.points import ProgramPoint
 from validate.replay import Comparison
@@ -64,20 +64,15 @@ def _read(paths: Sequence[Path], gpus: Mapping[str, str]) -> list[Judged]:
     """The points of journals. gpus: GPU by the configurations that are asked for. Raises OSError, JournalError."""
     found = []
     for path in paths:
-        of, rows = rows_of(path)
+        try:
+            header, rows = journal.read(path, _point)
+        except KeyError as missing:
+            raise JournalError(f"{path} is of a version that did not tell {missing}") from None
+        of = header["of"]
         if of not in gpus:
             raise JournalError(f"{path} is of the configuration {of}, not one of {', '.join(gpus)}")
         found += judges(gpus[of], rows)
     return found
-
-
-def rows_of(path: Path) -> tuple[str, list[score.Row]]:
-    """Configuration and rows of a journal. Raises OSError, JournalError."""
-    header, lines = read_journal(path)
-    try:
-        return header["of"], [score.row_of(each, _point) for each in lines]
-    except KeyError as missing:
-        raise JournalError(f"{path} is of a version that did not tell {missing}") from None
 
 
 def _point(name: str) -> ProgramPoint:

@@ -212,16 +212,13 @@ def test_a_wrong_claim_is_found(tmp_path, capsys):
     assert main(["calibrate", "--check"]) == 0
 
 
-def test_slopes_knees_and_depths():
-    def source(case, name):
-        x = float(case)
-        return {"line": Number(3 + 2 * x, 3 + 2 * x, 3 + 2 * x), "step": Number(50 + 60 * (x > 4), 0, 200)}[name]
-
-    cases = {each: str(each) for each in (1, 2, 4, 8)}
-    assert calibrate._slope(cases, "line")(source).value == pytest.approx(2)
-    assert calibrate._slope(cases, "line", intercept=True)(source).value == pytest.approx(3)
-    assert calibrate._slope(cases, "step")(source).spread > 1
-    assert calibrate._knee(cases, "step")(source) == calibrate.BenchValue(6, 2)  # between 4 and 8
+def test_slopes_and_knees():
+    line = {x: Number(3 + 2 * x, 3 + 2 * x, 3 + 2 * x) for x in (1, 2, 4, 8)}
+    step = {x: Number(50 + 60 * (x > 4), 0, 200) for x in (1, 2, 4, 8)}
+    assert calibrate.slope(line).value == pytest.approx(2)
+    assert calibrate.slope(line, intercept=True).value == pytest.approx(3)
+    assert calibrate.slope(step).spread > 1
+    assert calibrate.knee(step) == calibrate.BenchValue(6, 2)  # between 4 and 8
 
 
 def test_commands(capsys):

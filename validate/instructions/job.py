@@ -47,16 +47,9 @@ def scheduled(form: forms.Form, stall: int) -> int:
 
 def constants() -> np.ndarray:
     """uint32 [16]: the words of constant bank 0 that instructions read."""
-    return np.concatenate(
-        [
-            np.array(
-                [0x3FC00000, 0xC0490FDB, 5, 0x80000001, 0x3C00BC00, 0x4000B800, 0x00000021, 0x9876ABCD], np.uint32
-            ),
-            np.array(
-                [0, 0x3FF80000, 0x12345678, 0xC08F4000, 0x7F800000, 0x0001FFFF, 0x3F803F00, 0x7FFFFFFF], np.uint32
-            ),
-        ]
-    )
+    few = (0x3FC00000, 0xC0490FDB, 5, 0x80000001, 0x3C00BC00, 0x4000B800, 0x00000021, 0x9876ABCD)
+    more = (0, 0x3FF80000, 0x12345678, 0xC08F4000, 0x7F800000, 0x0001FFFF, 0x3F803F00, 0x7FFFFFFF)
+    return np.array((*few, *more), np.uint32)
 
 
 def words(encodings: list[int]) -> np.ndarray:

@@ -91,7 +91,5 @@ def _ahead(_: str, line: str) -> Any:
         passed = (rows[0] - rows[1, 0] + 2**31) % 2**32 - 2**31
         return {"first": float(passed[2]), "last": float(passed[_TIMES + 1])}
 
-    def inputs() -> tuple[Any, ...]:
-        return np.zeros(64, np.uint32), np.int32(3)
-
+    inputs = np.zeros(64, np.uint32), np.int32(3)
     return kernel, (rows_case("late", 1, 64, (2, _TIMES + 3), inputs, reduce),)

@@ -49,7 +49,7 @@ def _latency() -> Any:
     def case(offset: int) -> Case:
         return rows_case(
             f"word={offset}", 1, 32, (1, 2),
-            lambda: (np.zeros(4096, np.uint32), np.int32(offset), np.int32(3), np.uint32(0)),
+            (np.zeros(4096, np.uint32), np.int32(offset), np.int32(3), np.uint32(0)),
             lambda rows: {"each": float(waits(rows)[0]) / _LOADS},
         )  # fmt: skip
 
@@ -89,7 +89,7 @@ def _rate(_: str, add: Callable[..., Any]) -> Any:
         steps, rounds, warps = (np.int64(lane_step), np.int64(warp_step)), 8, 8
         return rows_case(
             f"{key} sms={sms} warps={warps}", sms, 32 * warps, (sms * warps, 3),
-            lambda: (np.zeros(1 << 18, np.uint32), *steps, np.int32(rounds), np.uint32(1)),
+            (np.zeros(1 << 18, np.uint32), *steps, np.int32(rounds), np.uint32(1)),
             lambda rows: {"cycles per warp instruction": max(spans_by_sm(rows)) / (rounds * sms * warps)},
             slow=sms > 1 and lane_step > 1,
         )  # fmt: skip
@@ -140,7 +140,7 @@ def _spread(_: str, add: Callable[..., Any]) -> Any:
         key = f"lines={lines} words={32 // lines} apart={apart} sms={sms} warps={warps}"
         return rows_case(
             key, sms, 32 * warps, (sms * warps, 1),
-            lambda: (np.zeros(_LINES * 32, np.uint32), *sharing, np.int32(rounds), np.uint32(1)),
+            (np.zeros(_LINES * 32, np.uint32), *sharing, np.int32(rounds), np.uint32(1)),
             lambda rows: {"a line": float(rows.mean()) / (4 * rounds * lines * warps)},
             slow=sms > 1,
         )  # fmt: skip

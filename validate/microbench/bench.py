@@ -92,15 +92,15 @@ def bench(name: str, asks: str, unit: str = "cycles", *, over: Iterable[Any] = (
 
 # many parameters: those of a launch, and what is made of it
 def rows_case(
-    key: str, grid: int, block: int, shape: tuple[int, int], inputs: Callable[[], tuple[Any, ...]],
+    key: str, grid: int, block: int, shape: tuple[int, int], inputs: tuple[Any, ...],
     reduce: Callable[[np.ndarray], dict[str, float]], **more: Any,
 ) -> Case:  # fmt: skip
-    """A case whose last argument is made here: zeros, uint32 of `shape` (rows, columns). inputs: fresh arguments before
-    it. reduce: from the rows that the kernel has left there, as int64. more: further fields of the case."""
+    """A case whose last argument is made here: zeros, uint32 of `shape` (rows, columns). inputs: the arguments
+    before it. reduce: from the rows that the kernel has left there, as int64. more: further fields of the case."""
     count, columns = shape
 
     def make() -> tuple[Any, ...]:
-        return *inputs(), np.zeros(count * columns, np.uint32)
+        return *inputs, np.zeros(count * columns, np.uint32)
 
     return Case(key, grid, block, make, lambda args: reduce(rows_of(args, columns)), **more)
 

@@ -54,9 +54,7 @@ def _aligned(room: Any) -> Any:
 def _one(size: int, before: str, reduce: Callable[[np.ndarray], dict[str, float]]) -> Case:
     key = f"bytes={size} before={before}"
 
-    def inputs() -> tuple[Any, ...]:
-        return np.zeros(size // 4, np.uint32), np.uint32(size), np.int32(_ROUNDS)
-
+    inputs = np.zeros(size // 4, np.uint32), np.uint32(size), np.int32(_ROUNDS)
     return rows_case(key, 1, 1, (_ROUNDS, 4), inputs, reduce, shared_bytes=_ROOM_BYTES, before=before)
 
 
@@ -142,9 +140,7 @@ def _rate() -> Any:
         def reduce(rows: np.ndarray) -> dict[str, float]:
             return {"bytes_per_cycle": float(size * _MANY / np.mean(spans_by_sm(rows)))}
 
-        def inputs() -> tuple[Any, ...]:
-            return blank(blocks * size * _MANY), np.uint32(size), np.int32(at_once), np.int32(_MANY)
-
+        inputs = blank(blocks * size * _MANY), np.uint32(size), np.int32(at_once), np.int32(_MANY)
         key = f"bytes={size} at_once={at_once} blocks={blocks}"
         return rows_case(key, blocks, 1, (blocks, 3), inputs, reduce, shared_bytes=_ROOM_BYTES, slow=blocks > 1)
 

@@ -41,9 +41,7 @@ def latency_case(key: str, offsets: np.ndarray, *, sm: int = 0, before: str = "c
     """Loads at these offsets by one SM. groups: equal parts of the loads, whose numbers are told apart."""
     size = int(offsets.max()) + LINE
 
-    def inputs() -> tuple[Any, ...]:
-        return blank(size), offsets.astype(np.int64), np.uint32(0), np.uint32(sm)
-
+    inputs = blank(size), offsets.astype(np.int64), np.uint32(0), np.uint32(sm)
     def reduce(rows: np.ndarray) -> dict[str, float]:
         found: dict[str, float] = {}
         for index, part in enumerate(waits(rows).reshape(groups, -1)):
@@ -123,9 +121,7 @@ def stream_case(
     blocks = sms * resident
     lines = max(loads, 4 * (not loads), loads * (1 + stores))
 
-    def inputs() -> tuple[Any, ...]:
-        return blank(mib * MIB), np.int32(rounds), np.int32(stores), np.uint32(0)
-
+    inputs = blank(mib * MIB), np.int32(rounds), np.int32(stores), np.uint32(0)
     def reduce(rows: np.ndarray) -> dict[str, float]:
         moved = rows.shape[0] * rounds * lines * LINE
         times = (rows[:, 4::2] - rows[:, 3::2]) % 2**32

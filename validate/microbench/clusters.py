@@ -58,7 +58,7 @@ def _load(size: int) -> Any:
         def reduce(rows: np.ndarray) -> dict[str, float]:
             return {"each": chain_latency(rows[0], _FEW, _MORE)}
 
-        return rows_case(f"distance={distance}", size, 1, (1, 3), lambda: (np.int32(distance),), reduce)
+        return rows_case(f"distance={distance}", size, 1, (1, 3), (np.int32(distance),), reduce)
 
     return kernel, map(case, sorted({0, 1, size // 2, size - 1})), {"cluster": size}
 
@@ -137,9 +137,7 @@ def _rate(name: str, line: str) -> Any:
             asks = asking >> np.arange(blocks) % 4 & 1 == 1
             return {"an access": float(np.mean(spans_by_sm(rows[asks]))) / (_ROUNDS * _MANY * warps)}
 
-        def inputs() -> tuple[Any, ...]:
-            return tuple(np.int32(each) for each in (*shape, asking, _ROUNDS))
-
+        inputs = tuple(np.int32(each) for each in (*shape, asking, _ROUNDS))
         key = f"{pattern} warps={warps} blocks={blocks}"
         return rows_case(key, blocks, 32 * warps, (blocks, 3), inputs, reduce, slow=blocks > 4)
 
@@ -173,7 +171,7 @@ def _barrier(how: str, size: int) -> Any:
         def reduce(rows: np.ndarray) -> dict[str, float]:
             return {"each": float(np.mean(waits(rows))) / _MANY}
 
-        return rows_case(f"warps={warps}", size, 32 * warps, (size, 2), tuple, reduce)
+        return rows_case(f"warps={warps}", size, 32 * warps, (size, 2), (), reduce)
 
     return kernel, map(case, (1, 8)), {"cluster": size}
 
@@ -223,7 +221,7 @@ def _hop(how: str) -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         return {"each": float(waits(rows)[0]) / (2 * _HOPS)}
 
-    return kernel, (rows_case("one", 2, 1, (1, 2), lambda: (np.int32(_HOPS),), reduce),)
+    return kernel, (rows_case("one", 2, 1, (1, 2), (np.int32(_HOPS),), reduce),)
 
 
 _copy = inline(
@@ -266,9 +264,7 @@ def _copies() -> Any:
         return {"median": float(np.median(waits(rows)))}
 
     def case(size: int) -> Case:
-        def inputs() -> tuple[Any, ...]:
-            return np.uint32(size), np.int32(_ROUNDS)
-
+        inputs = np.uint32(size), np.int32(_ROUNDS)
         return rows_case(f"bytes={size}", 2, 1, (2 * _ROUNDS, 2), inputs, reduce, shared_bytes=(64 << 10) + 128)
 
     return cluster_copy, map(case, (16, 512, 4096, 32768))

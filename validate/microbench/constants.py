@@ -96,7 +96,7 @@ def _chase() -> Any:
         rounds = max(2, 2 * words // 16 // _STEPS + 1)
         return rows_case(
             f"KiB={kib} words={lanes}", 1, 32, (1, 2),
-            lambda: (np.int32(words - 1), np.int32(lanes), np.uint32(0), np.int32(rounds)),
+            (np.int32(words - 1), np.int32(lanes), np.uint32(0), np.int32(rounds)),
             lambda rows: {"a load": float(waits(rows)[0]) / _STEPS},
         )  # fmt: skip
 
@@ -138,7 +138,7 @@ def _first() -> Any:
             return {name: float(means[a:b].mean()) for name, (a, b) in parts.items()}
 
         key, shape = f"sms={grid} warps={warps} {before}", (_FIRST * grid * warps, 2)
-        return rows_case(key, grid, 32 * warps, shape, lambda: (np.uint32(0),), reduce, before=before)
+        return rows_case(key, grid, 32 * warps, shape, (np.uint32(0),), reduce, before=before)
 
     return constant_first, (case(*shape, before) for before in ("same", "cold", "other") for shape in _SHAPES)
 
@@ -157,5 +157,5 @@ def fill(out: Any) -> None:
 @bench("constant_fill", "Are 62 KiB of constants read right?", "share of threads")
 def _fill() -> Any:
     total = _TABLE[::16].sum(dtype=np.uint32)
-    right = rows_case("all", SMS, 32, (32 * SMS, 1), tuple, lambda rows: {"right sums": float(np.mean(rows == total))})
+    right = rows_case("all", SMS, 32, (32 * SMS, 1), (), lambda rows: {"right sums": float(np.mean(rows == total))})
     return fill, (right,)

@@ -58,9 +58,8 @@ def fence_beside(data: Any, asking: Any, fencing: Any, lines: Any, kind: Any, pa
 
 
 def _fence_case(key: str, asking: int, fencing: int, lines: int, kind: int = _STORE, pause: int = 0) -> Case:
-    def inputs() -> tuple[Any, ...]:
-        few = (np.int32(each) for each in (asking, fencing, lines, kind))
-        return np.zeros(3 * 8 * max(lines, 1) * 32, np.uint32), *few, np.uint32(pause)
+    few = (np.int32(each) for each in (asking, fencing, lines, kind))
+    inputs = np.zeros(3 * 8 * max(lines, 1) * 32, np.uint32), *few, np.uint32(pause)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
         took = waits(rows[[warp for warp in range(8) if fencing >> warp & 1]])
@@ -203,7 +202,7 @@ def _control(_: str, what: str, body: Callable[..., Any], cuts: tuple[int, ...],
     def case(cut: int, count: int) -> Case:
         return rows_case(
             f"cut={cut} warps={count}", 1, 32 * count, (count, 2),
-            lambda: (np.array([3, 0.5], np.float32), np.int32(cut), np.int32(_ROUNDS)),
+            (np.array([3, 0.5], np.float32), np.int32(cut), np.int32(_ROUNDS)),
             lambda rows: {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS},
         )  # fmt: skip
 
@@ -254,6 +253,6 @@ def _sync(name: str, what: str, count: int, line: str, warps: tuple[int, ...]) -
         def reduce(rows: np.ndarray) -> dict[str, float]:
             return {"each": float(waits(rows).mean()) / count}
 
-        return rows_case(f"warps={number}", 1, 32 * number, (number, 2), tuple, reduce)
+        return rows_case(f"warps={number}", 1, 32 * number, (number, 2), (), reduce)
 
     return kernel, map(case, warps)

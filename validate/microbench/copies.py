@@ -60,9 +60,7 @@ def _latency(kind: str, count: int) -> Any:
         again = float(np.median(ends[2:]))
         return {"issue": float(np.median(issue[2:])), "first": float(ends[0]), "again": again}
 
-    def inputs() -> tuple[Any, ...]:
-        return np.zeros(count * 1024 + 128, np.uint32), np.int32(_ROUNDS)
-
+    inputs = np.zeros(count * 1024 + 128, np.uint32), np.int32(_ROUNDS)
     cases = (rows_case(f"before={b}", 1, 32, (_ROUNDS, 4), inputs, reduce, before=b) for b in ("same", "cold"))
     return kernel, cases
 
@@ -110,9 +108,7 @@ def _rate(kind: str) -> Any:
             """Mean over SMs of the bytes that one copies a cycle."""
             return {"bytes_per_cycle": float(warps * 512 * size * _ROUNDS / np.mean(spans_by_sm(rows)))}
 
-        def inputs() -> tuple[Any, ...]:
-            return blank(blocks * warps * 512 * size * _ROUNDS), np.int32(_ROUNDS)
-
+        inputs = blank(blocks * warps * 512 * size * _ROUNDS), np.int32(_ROUNDS)
         shape = (blocks * warps, 3)
         return rows_case(f"warps={warps} blocks={blocks}", blocks, 32 * warps, shape, inputs, reduce, slow=blocks > 1)
 
@@ -152,9 +148,7 @@ def _groups() -> Any:
         return {f"end of {k}": float(end) for k, end in enumerate((rows[0, 1:] - rows[0, 0]) % 2**32)}
 
     def case(far: int) -> Case:
-        def inputs() -> tuple[Any, ...]:
-            return np.zeros(1 << 18, np.uint32), np.int32(far)
-
+        inputs = np.zeros(1 << 18, np.uint32), np.int32(far)
         return rows_case(f"far={far:04b}", 1, 32, (1, 5), inputs, reduce, before="cold")
 
     return kernel, map(case, (0, 0b1111, 0b0001, 0b1000, 0b0101))

@@ -52,9 +52,7 @@ def _together() -> Any:
             mean = {"each": float(times.mean()), "first": float(times.min(axis=1).mean())}
             return mean | {"last": float(times.max(axis=1).mean())}
 
-        def inputs() -> tuple[Any, ...]:
-            return blank(size), offsets.astype(np.int64), np.uint32(0)
-
+        inputs = blank(size), offsets.astype(np.int64), np.uint32(0)
         key, shape = f"apart={label}", (offsets.size, 2)
         return rows_case(key, 1, 32 * _TOGETHER, shape, inputs, reduce, shared_bytes=ALONE, before="cold")
 

@@ -54,9 +54,7 @@ def _loop_kernel(many: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _loop_case(warps: int, rounds: int, reduce: Callable[[np.ndarray], dict[str, float]]) -> Case:
-    def inputs() -> tuple[Any, ...]:
-        return np.ones(2, np.float32), np.int32(rounds)
-
+    inputs = np.ones(2, np.float32), np.int32(rounds)
     return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 2), inputs, reduce)
 
 

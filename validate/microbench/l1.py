@@ -52,13 +52,10 @@ def chase(data: Any, after_each: Any, stride: Any, loads: Any, out: Any) -> None
 def _chase_case(lines: int, stride: int = _LINE, order: str = "in turn") -> Case:
     loads = -(-max(lines, 64) // _STEP) * _STEP
 
-    def inputs() -> tuple[Any, ...]:
-        places = np.arange(lines) if order == "in turn" else np.random.default_rng(1).permutation(lines)
-        following = np.zeros(lines, np.int64)
-        following[places] = np.roll(places, -1)
-        data = np.zeros(lines * stride // 8, np.uint64)
-        return data, following, np.int64(stride // 8), np.int32(loads)
-
+    places = np.arange(lines) if order == "in turn" else np.random.default_rng(1).permutation(lines)
+    following = np.zeros(lines, np.int64)
+    following[places] = np.roll(places, -1)
+    inputs = np.zeros(lines * stride // 8, np.uint64), following, np.int64(stride // 8), np.int32(loads)
     size = f"KiB={lines * stride // 1024}" if stride == _LINE else f"lines={lines} apart={stride}"
     slow = stride == _LINE and lines * stride >= 240 * 1024  # beyond L1
     return rows_case(
@@ -130,7 +127,7 @@ def _rate(name: str, _: str, what: str, strides: tuple[int, ...]) -> Any:
     def case(stride: int, warps: int) -> Case:
         return rows_case(
             f"stride={stride} warps={warps}", 1, 32 * warps, (warps, 2),
-            lambda: (np.zeros(1 << 15, np.uint32), np.int32(stride), np.int32(_ROUNDS)),
+            (np.zeros(1 << 15, np.uint32), np.int32(stride), np.int32(_ROUNDS)),
             lambda rows: {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS},
         )  # fmt: skip
 

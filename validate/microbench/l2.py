@@ -56,9 +56,8 @@ def _far() -> Any:
     offsets = spread(512, 16 * MIB)
 
     def case(second: int) -> Case:
-        def inputs() -> tuple[Any, ...]:
-            numbers = np.uint32(0), np.uint32(0), np.uint32(second)
-            return blank(16 * MIB + LINE), offsets, *numbers, np.zeros(1, np.int32)
+        numbers = np.uint32(0), np.uint32(0), np.uint32(second)
+        inputs = blank(16 * MIB + LINE), offsets, *numbers, np.zeros(1, np.int32)
 
         def reduce(rows: np.ndarray) -> dict[str, float]:
             return summary(waits(rows))
@@ -102,7 +101,7 @@ def _capacity() -> Any:
         offsets = spread(512, mib * MIB)
         return rows_case(
             f"MiB={mib}", SMS, 1024, (offsets.size, 2),
-            lambda: (blank(mib * MIB), offsets, np.uint32(0), np.uint32(0)),
+            (blank(mib * MIB), offsets, np.uint32(0), np.uint32(0)),
             lambda rows: summary(waits(rows)),
             shared_bytes=ALONE, before="cold", slow=mib > 8,
         )  # fmt: skip
@@ -163,7 +162,7 @@ def _random() -> Any:
 
         return rows_case(
             f"sms={sms} warps={warps} MiB={mib}", sms, 32 * warps, (sms * warps, 1),
-            lambda: (blank(mib * MIB), np.uint32(mib * MIB // 32 - 1), np.int32(rounds)),
+            (blank(mib * MIB), np.uint32(mib * MIB // 32 - 1), np.int32(rounds)),
             reduce, shared_bytes=ALONE, slow=sms == SMS,
         )  # fmt: skip
 
@@ -204,11 +203,10 @@ def together(data: Any, lines: Any, chosen: Any, arrived: Any, want: Any, zero: 
 )
 def _together() -> Any:
     def case(key: str, sms: tuple[int, ...], before: str) -> Case:
-        def inputs() -> tuple[Any, ...]:
-            chosen, arrived = np.zeros(SMS, np.int32), np.zeros(1, np.int32)
-            chosen[list(sms)] = 1
-            data = np.zeros(512 * LINE // 4, np.uint32)
-            return data, np.int64(512), chosen, arrived, np.int32(len(sms)), np.uint32(0)
+        chosen, arrived = np.zeros(SMS, np.int32), np.zeros(1, np.int32)
+        chosen[list(sms)] = 1
+        data = np.zeros(512 * LINE // 4, np.uint32)
+        inputs = data, np.int64(512), chosen, arrived, np.int32(len(sms)), np.uint32(0)
 
         def reduce(rows: np.ndarray) -> dict[str, float]:
             return {"cycles": float(rows[list(sms), 0].mean())}

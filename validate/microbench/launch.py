@@ -48,7 +48,7 @@ def stay(cycles: Any, count: Any, out: Any) -> None:
 def _gap() -> Any:
     case = rows_case(
         "one block", 1, 1, (2, 4),
-        lambda: (np.int32(100), np.zeros(1, np.int32)),
+        (np.int32(100), np.zeros(1, np.int32)),
         lambda rows: {"gap": float((rows[1, 2] - rows[0, 3]) % 2**32)},
     )  # fmt: skip
     return stay, (case,)
@@ -61,7 +61,7 @@ def _clock() -> Any:
         return {"MHz": 1000.0 * float(times[0]) / float(times[1])}
 
     return stay, (
-        rows_case("one millisecond", 1, 1, (2, 4), lambda: (np.int32(2_000_000), np.zeros(1, np.int32)), reduce),
+        rows_case("one millisecond", 1, 1, (2, 4), (np.int32(2_000_000), np.zeros(1, np.int32)), reduce),
     )
 
 
@@ -102,7 +102,7 @@ def _refill() -> Any:
             return {"least": float(np.percentile(gaps, 2)), "median": float(np.median(gaps))}
 
         key, shape = f"threads={threads} resident={resident}", (grid, _COLUMNS)
-        return rows_case(key, grid, threads, shape, lambda: (np.int32(2000),), reduce, shared_bytes=shared)
+        return rows_case(key, grid, threads, shape, (np.int32(2000),), reduce, shared_bytes=shared)
 
     return blocks, (case(*each) for each in ((32, 1), (1024, 1), (256, 2), (64, 8)))
 
@@ -120,7 +120,7 @@ def _order() -> Any:
         apart = float(np.median([each[1] - each[0] for each in starts]))
         return {"SMs of the first 132 blocks": float(len(np.unique(rows[:SMS, 2]))), "from first to second": apart}
 
-    case = rows_case("two per SM", 2 * SMS, 64, (2 * SMS, _COLUMNS), lambda: (np.int32(20000),), reduce)
+    case = rows_case("two per SM", 2 * SMS, 64, (2 * SMS, _COLUMNS), (np.int32(20000),), reduce)
     return blocks, (case,)
 
 
@@ -145,7 +145,7 @@ def _rate() -> Any:
 
     def case(threads: int) -> Case:
         grid = 64 * SMS
-        return rows_case(f"threads={threads}", grid, threads, (grid, 2), lambda: (np.int32(0),), reduce)
+        return rows_case(f"threads={threads}", grid, threads, (grid, 2), (np.int32(0),), reduce)
 
     return rate, map(case, (32, 256, 512))
 
@@ -204,7 +204,7 @@ def _lives_case(
     warps = threads // 32
     return rows_case(
         f"threads={threads} mask={mask:#x}", grid, threads, (grid * warps, _COLUMNS),
-        lambda: tuple(np.int32(value) for value in (mask, *rounds)),
+        tuple(np.int32(value) for value in (mask, *rounds)),
         lambda rows: reduce(rows, warps),
     )  # fmt: skip
 

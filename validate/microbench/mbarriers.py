@@ -57,7 +57,7 @@ def _own(look: str) -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         return {"each": chain_latency(rows[0], _FEW, _MORE)}
 
-    return kernel, (rows_case("one", 1, 1, (1, 3), tuple, reduce),)
+    return kernel, (rows_case("one", 1, 1, (1, 3), (), reduce),)
 
 
 _HOPS = 64
@@ -100,7 +100,7 @@ def _hop(look: str) -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         return {"each": float(waits(rows)[0]) / (2 * _HOPS)}
 
-    return kernel, (rows_case("one", 1, 64, (1, 2), lambda: (np.int32(_HOPS),), reduce),)
+    return kernel, (rows_case("one", 1, 64, (1, 2), (np.int32(_HOPS),), reduce),)
 
 
 @bench(
@@ -131,7 +131,7 @@ def _sleep(hint: int | str) -> Any:
         took = waits(rows[1:])
         return {"median": float(np.median(took)), "least": float(took.min()), "seen": float(rows[:, 2].sum())}
 
-    return kernel, (rows_case("one", 1, 1, (6, 3), lambda: (np.int32(6),), reduce),)
+    return kernel, (rows_case("one", 1, 1, (6, 3), (np.int32(6),), reduce),)
 
 
 _TURNS = 6
@@ -180,9 +180,7 @@ def _wake(look: str) -> Any:
             values = (delay.min(), np.median(delay), delay.max(), np.median(looks), looks.max())
             return dict(zip(names, map(float, values), strict=True))
 
-        def inputs() -> tuple[Any, ...]:
-            return np.uint32(pause), np.int32(_TURNS)
-
+        inputs = np.uint32(pause), np.int32(_TURNS)
         key = f"warps={warps} pause={pause}"
         return rows_case(key, 1, 32 * (warps + 1), (_TURNS * (warps + 1), 2), inputs, reduce)
 

@@ -137,9 +137,7 @@ def _pipe(op: PipeOp) -> Any:
             found = {"per_cycle": warps * _MANY * _ROUNDS / span(rows[:, 3], rows[:, 4])}
             return found | ({"latency": chain_latency(rows[0, :3], _FEW, _MORE)} if warps == 1 else {})
 
-        def inputs() -> tuple[Any, ...]:
-            return (np.arange(32 * warps + 1) % 29 + 3).astype(np.dtype(str(op.kind))), np.int32(_ROUNDS)
-
+        inputs = (np.arange(32 * warps + 1) % 29 + 3).astype(np.dtype(str(op.kind))), np.int32(_ROUNDS)
         return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 5), inputs, reduce)
 
     return kernel, map(case, op.warps), {"opcodes": (op.opcode,)}

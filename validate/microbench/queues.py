@@ -141,9 +141,7 @@ def _queue(op: QueuedOp) -> Any:
             found = {f"issue of {k}": float(times[:, k // _EVERY].mean()) for k in (half, op.count)}
             return found | {"each": float((times[:, -1] - times[:, half // _EVERY]).mean()) / (op.count - half)}
 
-        def inputs() -> tuple[Any, ...]:
-            return np.zeros(_WORDS, np.uint32), np.int32(stride), np.int32(_ROUNDS)
-
+        inputs = np.zeros(_WORDS, np.uint32), np.int32(stride), np.int32(_ROUNDS)
         return rows_case(f"stride={stride} warps={warps}", 1, 32 * warps, (warps, columns), inputs, reduce)
 
     cases = (case(stride, warps) for stride in op.strides for warps in op.warps)
@@ -215,9 +213,7 @@ def _guarded(op: str, how: str) -> Any:
             out[2 * (t >> 5) + 1] = took
 
     def case(warps: int) -> Case:
-        def inputs() -> tuple[Any, ...]:
-            return np.zeros(1024, np.uint32), np.uint32(0)
-
+        inputs = np.zeros(1024, np.uint32), np.uint32(0)
         def reduce(rows: np.ndarray) -> dict[str, float]:
             return {"each": float(waits(rows).mean()) / _COUNT}
 

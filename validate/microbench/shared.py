@@ -66,7 +66,7 @@ def _pairs(_: str, line: str, strides: tuple[int, ...]) -> Any:
         mask, mine = sum(1 << warp for warp in chosen), list(chosen)
         return rows_case(
             f"stride={stride} warps={','.join(map(str, chosen))}", 1, 128, (4, 2),
-            lambda: (np.int32(stride), np.int32(mask), np.int32(_PAIR_ROUNDS)),
+            (np.int32(stride), np.int32(mask), np.int32(_PAIR_ROUNDS)),
             lambda rows: {"each": span(rows[mine, 0], rows[mine, 1]) / (_PAIR_COUNT * _PAIR_ROUNDS * len(chosen))},
         )  # fmt: skip
 
@@ -179,7 +179,7 @@ def _shared(access: SharedAccess) -> Any:
             return found
 
         inputs = (np.int32(stride), np.uint32(0), np.int32(_ROUNDS))
-        return rows_case(f"stride={stride} warps={warps}", 1, 32 * warps, (warps, 5), lambda: inputs, reduce)
+        return rows_case(f"stride={stride} warps={warps}", 1, 32 * warps, (warps, 5), inputs, reduce)
 
     cases = (case(stride, warps) for stride in access.strides for warps in access.warps)
     return kernel, cases, {"opcodes": (access.opcode,)}

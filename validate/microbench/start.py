@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from validate.microbench.asm import address, block, clock, inline
 from validate.microbench.bench import SMS, Case, bench, per_step, rows_case
 
 
-def _case(sms: int, warps: int, before: str, columns: int, inputs: Callable[[], tuple[Any, ...]], reduce: Any) -> Case:
+def _case(sms: int, warps: int, before: str, columns: int, inputs: tuple[Any, ...], reduce: Any) -> Case:
     key, slow = f"sms={sms} warps={warps} {before}", before == "evicted"
     return rows_case(key, sms, 32 * warps, (sms * warps, columns), inputs, reduce, before=before, slow=slow)
 
@@ -47,9 +46,7 @@ _WAITS = ("issue of thread", "value of thread", "issue of block", "value of bloc
 )
 def _arrive() -> Any:
     def case(blocks: int, warps: int, before: str) -> Case:
-        def inputs() -> tuple[Any, ...]:
-            return np.zeros(2, np.uint32), np.uint32(32 * warps)
-
+        inputs = np.zeros(2, np.uint32), np.uint32(32 * warps)
         key, shape = f"blocks={blocks} warps={warps} {before}", (SMS * blocks * warps, 5)
         reduce = partial(per_step, names=_WAITS)
         return rows_case(key, SMS * blocks, 32 * warps, shape, inputs, reduce, before=before)
@@ -63,7 +60,7 @@ _BEFORE = ("same", "cold", "evicted", "other")
 _LINES = 16
 
 
-def _begin_kernel() -> Callable[..., None]:
+def _begin_kernel() -> Any:
     """A kernel's first instructions: a clock in each 128 bytes of code, eight instructions, chains of six."""
     text = ["def begin(x, out):", "t0 = clock()", "v = np.float32(1.0)"]
     for k in range(1, _LINES):
@@ -73,7 +70,7 @@ def _begin_kernel() -> Callable[..., None]:
     text += ["if v == 1.5:", "    x[1] = v"]
     scope = {**globals(), "clock": clock}
     exec("\n    ".join(text), scope)
-    return scope["begin"]  # type: ignore[no-any-return]
+    return scope["begin"]
 
 
 @bench(
@@ -89,9 +86,7 @@ def _begin() -> Any:
         parts = {"line 1": (0, 1), "line 2": (1, 2), "lines 3-8": (2, 8), "lines 9-15": (8, 15)}
         return {name: float(steps[:, a:b].sum(axis=1).mean()) for name, (a, b) in parts.items()}
 
-    def inputs() -> tuple[Any, ...]:
-        return (np.ones(2, np.float32),)
-
+    inputs = (np.ones(2, np.float32),)
     shapes = ((1, 1), (SMS, 1), (SMS, 8), (SMS, 32))
     return _begin_kernel(), (_case(*shape, each, _LINES, inputs, reduce) for each in _BEFORE for shape in shapes)
 
@@ -139,6 +134,6 @@ def _lines() -> Any:
             parts = ((0, 4), (4, 8), (8, 16), (16, 32), (32, 64))
             return {f"lines {a + 1}-{b}": float(((times[b] - times[a]) % 2**32).mean()) / (b - a) for a, b in parts}
 
-        return _case(sms, warps, before, _COLUMNS, lambda: (np.ones(32 * warps, np.float32),), reduce)
+        return _case(sms, warps, before, _COLUMNS, (np.ones(32 * warps, np.float32),), reduce)
 
     return lines, (case(*shape, before) for before in _BEFORE for shape in ((1, 1), (1, 4), (SMS, 1), (SMS, 8)))
