@@ -14,7 +14,6 @@ from gpusim.results.energy_events import EVENTS
 from isa.compile import compile_cuda
 from isa.toolchain import find_tool
 from validate.energy import command, kernels
-from validate.energy.data import recording
 from validate.energy.fit import STATIC_W, least_squares, static_watts
 from validate.energy.simulated import by_name, of_round, rows_of
 
@@ -36,25 +35,25 @@ def test_microbenchmarks_take_what_they_were_fitted_to(name, most):
     of = load_config("h100").energy
     pairs = np.array([getattr(of, f"{event}_pj") for event in EVENTS])
     per_round = of_round(by_name()[name])
-    ((_, rows),) = [found for found in rows_of(recording()["micro"]) if found[0].name == name]
+    ((_, rows),) = [found for found in rows_of(kernels.recording()["micro"]) if found[0].name == name]
     for row in rows:
         joules = 1e-12 * per_round @ np.concatenate([pairs[:, 0], pairs[:, 1]]) * row["rounds"]
-        static = static_watts(recording()["micro"])[row["board"]]
+        static = static_watts(kernels.recording()["micro"])[row["board"]]
         assert joules / (1e-6 * row["us"]) + static == pytest.approx(row["watts"], rel=most)
 
 
 def test_the_static_power_is_that_of_boards_that_sleep():
     of = load_config("h100").energy
     assert of.board_w + 132 * of.sm_w == pytest.approx(STATIC_W, rel=0.01)
-    static = static_watts(recording()["micro"])
+    static = static_watts(kernels.recording()["micro"])
     cool = [static[board] for board in "abde"]
     assert min(cool) < STATIC_W < max(cool) < 1.1 * min(cool)
-    by_sms = {row["name"]: row["watts"] for row in recording()["micro"] if row["board"] == "b"}
+    by_sms = {row["name"]: row["watts"] for row in kernels.recording()["micro"] if row["board"] == "b"}
     assert by_sms["stay 132 SMs"] == pytest.approx(by_sms["stay 1 SMs"], rel=0.005)  # an SM that sleeps takes nothing
 
 
 def test_half_of_the_programs_judge_and_all_were_right():
-    rows = recording()["programs"]
+    rows = kernels.recording()["programs"]
     assert all(row["right"] for row in rows)
     splits = [command._split(name) for name in command.measured()]
     assert len(splits) >= 60 and splits.count("judge") >= 30

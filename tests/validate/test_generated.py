@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from validate.generated import archive, build, replay, seeds
+from validate.generated import archive, build, seeds
 
 PROVENANCE, RECORDED = archive.load()
 BY_NAME = {each.name: each for each in RECORDED}
@@ -37,7 +37,7 @@ def test_enough_is_recorded():
 @pytest.mark.parametrize("first", range(0, len(EQUAL), CHUNK))
 def test_outputs_and_counters_equal_the_hardware(first):
     messages = []
-    replay.replay_all(EQUAL[first : first + CHUNK], say=messages.append)
+    archive.replay_all(EQUAL[first : first + CHUNK], say=messages.append)
     assert len(messages) == 1, "\n".join(messages)
 
 
@@ -51,18 +51,18 @@ def test_an_archive_reads_back(tmp_path):
     for each, before in zip(found, kept, strict=True):
         assert archive.entry_of(each) == archive.entry_of(before)
         assert each.program().code_sha256 == each.code_sha256
-        assert replay.replay(each, "tiny") == replay.replay(before, "tiny")
+        assert archive.replay(each, "tiny") == archive.replay(before, "tiny")
 
 
 def test_known_differences_are_still_there():
     """Whoever closes the gap takes the kernels out of differs.json."""
-    assert {name for name in DIFFERING if replay.replay(BY_NAME[name])} == set(DIFFERING)
+    assert {name for name in DIFFERING if archive.replay(BY_NAME[name])} == set(DIFFERING)
 
 
 def test_results_are_right_where_counts_differ():
     """Among them cuda1010, in which S2UR in divergent code once wrote only the executing lanes of its register."""
     for name in DIFFERING:
-        assert all(" is " in message for message in replay.replay(BY_NAME[name])), name
+        assert all(" is " in message for message in archive.replay(BY_NAME[name])), name
 
 
 @pytest.mark.parametrize("first", [13820, 16920])
@@ -78,7 +78,7 @@ def test_kernels_kept_by_their_seeds_equal_the_hardware(first, toolchain):
 
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_kernels_that_found_a_defect(name):
-    assert replay.replay(BY_NAME[name], "tiny") == []
+    assert archive.replay(BY_NAME[name], "tiny") == []
 
 
 @pytest.mark.parametrize("name", ["cuda1000", "cuda1999"])
@@ -94,6 +94,6 @@ def test_a_wrong_counter_or_output_is_noticed():
     sound = BY_NAME["cuda1000"]
     more = {**sound.counters, "smsp__inst_executed.sum": sound.counters["smsp__inst_executed.sum"] + 1}
     fields = {name: getattr(sound, name) for name in sound.__dataclass_fields__}
-    assert len(replay.replay(archive.Recorded(**{**fields, "counters": more}))) == 1
+    assert len(archive.replay(archive.Recorded(**{**fields, "counters": more}))) == 1
     outputs = ("0" * 16, *sound.outputs[1:])
-    assert replay.replay(archive.Recorded(**{**fields, "outputs": outputs})) == ["array arguments [0] differ"]
+    assert archive.replay(archive.Recorded(**{**fields, "outputs": outputs})) == ["array arguments [0] differ"]

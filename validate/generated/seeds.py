@@ -23,7 +23,7 @@ from gpusim.errors import SimulationError
 from isa import Program, compile_cuda
 from isa.cubin import read_cubin
 from isa.listing import programs_from_cubin
-from validate.generated import archive, emit, replay, tree
+from validate.generated import archive, emit, tree
 
 FILE = Path(__file__).parent / "h200_seeds.npz"
 
@@ -98,7 +98,7 @@ def _differences(
         result = gpusim.simulate(program, kernel.grid, kernel.block, args, gpu, kernel.shared_bytes, threads=1)
     except SimulationError as error:
         return [str(error)]
-    found = replay.counted_otherwise(result, counters)
+    found = archive.counted_otherwise(result, counters)
     if of_outputs(each for each in args if isinstance(each, np.ndarray)) != outputs:
         found.append("arrays differ")
     return found
@@ -118,4 +118,4 @@ def command(options: argparse.Namespace) -> int:
     if options.seeds:
         return 1 if compare(*options.seeds, gpu=options.gpu, nvcc=options.nvcc) else 0
     kernels = [each for each in archive.load()[1] if not options.only or each.name in options.only]
-    return 1 if replay.replay_all(kernels, options.gpu) or not kernels else 0
+    return 1 if archive.replay_all(kernels, options.gpu) or not kernels else 0
