@@ -54,11 +54,6 @@ class Spread(_Model):
         """From the least to the greatest, as a share of the median."""
         return (self.max - self.min) / self.median if self.median else 0.0
 
-    def separated(self, other: Spread, margin: float) -> bool:
-        """Whether this is certainly less than `other`: the medians differ by more than the share `margin`, and
-        no measurement of the one lies among those of the other."""
-        return other.median > self.median * (1 + margin) and other.min > self.max
-
 
 class Argument(_Model):
     """An argument of the launch as `validate.points.describe` spells it: an array by shape and digest of its

@@ -10,7 +10,6 @@ from typing import Any
 
 from validate.generated import tree
 
-INTEGERS = ("i32", "u32", "i64", "u64")
 _INT_OPS = ("+", "-", "*", "&", "|", "^", "<<", ">>", "//", "%", "min", "max")
 _FLOAT_OPS = ("+", "-", "*", "*", "/", "min", "max")
 _BLOCKS = (
