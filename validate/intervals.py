@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,11 +15,11 @@ from gpusim.results import interval
 from gpusim.results.interval import Judged, distance, span_of
 from validate import journal, published, score
 from validate.collection.compare import point_of
+from validate.commands import EXIT_OK
 from validate.points import ProgramPoint
 from validate.replay import Comparison
 from validate.scoring import documents
 
-EXIT_OK, EXIT_USAGE = 0, 2
 _HEAD = """\
 # Every point that judges the model: GPU, cycles measured and predicted, kind of kernel | point. Written by
 # python -m validate intervals JOURNAL...
@@ -39,33 +38,31 @@ DESCRIBED = {
 
 def run(options: argparse.Namespace) -> int:
     """The status of the command."""
-    try:
-        if options.journals:
-            points = _read(options.journals, {gpu: gpu for gpu in interval.MEASURED})
-            interval.FILE.write_text(text_of(points), "utf-8")
-        if options.described:
-            points = _read(options.described, {of: gpu for gpu, of in DESCRIBED.items()})
-            FILE.write_text(text_of(points, _HEAD_DESCRIBED), "utf-8")
-        interval.judged.cache_clear()
-        known = interval.judged()
-        tables = {"kinds": table(known), "described": table_described(interval.judged(FILE), known)}
-        if options.published:
-            tables["published"] = table_published()
-        print("\n\n".join(tables.values()))
-        for mark, text in tables.items() if options.docs else ():
-            documents.put("accuracy.md", mark, text)
-    except (OSError, JournalError, documents.DocumentError) as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_USAGE
+    if options.journals:
+        points = _read(options.journals, {gpu: gpu for gpu in interval.MEASURED})
+        interval.FILE.write_text(text_of(points), "utf-8")
+    if options.described:
+        points = _read(options.described, {of: gpu for gpu, of in DESCRIBED.items()})
+        FILE.write_text(text_of(points, _HEAD_DESCRIBED), "utf-8")
+    interval.judged.cache_clear()
+    known = interval.judged()
+    tables = {"kinds": table(known), "described": table_described(interval.judged(FILE), known)}
+    if options.published:
+        tables["published"] = table_published()
+    print("\n\n".join(tables.values()))
+    for mark, text in tables.items() if options.docs else ():
+        documents.put("accuracy.md", mark, text)
     return EXIT_OK
 
 
 def _read(paths: Sequence[Path], gpus: Mapping[str, str]) -> list[Judged]:
-    """The points of journals. gpus: GPU by the configurations that are asked for. Raises OSError, JournalError."""
+    """The points of journals. gpus: GPU by the configurations that are asked for. Raises JournalError."""
     found = []
     for path in paths:
         try:
             header, rows = journal.read(path, _point)
+        except OSError as error:
+            raise JournalError(f"{path} cannot be read: {error.strerror}") from None
         except KeyError as missing:
             raise JournalError(f"{path} is of a version that did not tell {missing}") from None
         of = header["of"]

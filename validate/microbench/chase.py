@@ -42,6 +42,7 @@ def latency_case(key: str, offsets: np.ndarray, *, sm: int = 0, before: str = "c
     size = int(offsets.max()) + LINE
 
     inputs = blank(size), offsets.astype(np.int64), np.uint32(0), np.uint32(sm)
+
     def reduce(rows: np.ndarray) -> dict[str, float]:
         found: dict[str, float] = {}
         for index, part in enumerate(waits(rows).reshape(groups, -1)):
@@ -122,6 +123,7 @@ def stream_case(
     lines = max(loads, 4 * (not loads), loads * (1 + stores))
 
     inputs = blank(mib * MIB), np.int32(rounds), np.int32(stores), np.uint32(0)
+
     def reduce(rows: np.ndarray) -> dict[str, float]:
         moved = rows.shape[0] * rounds * lines * LINE
         times = (rows[:, 4::2] - rows[:, 3::2]) % 2**32

@@ -66,6 +66,7 @@ def code(x: Any, size: Any, rounds: Any, out: Any) -> None:
 
 def _code_case(size: int, warps: int, *, grid: int = 1, before: str = "same", rounds: int = 3) -> Case:
     inputs = np.ones(32 * warps + 1, np.float32), np.int32(size), np.int32(rounds)
+
     def reduce(rows: np.ndarray) -> dict[str, float]:
         rows = rows.reshape(grid, warps, 3)
         instructions = size * 1024 / 16

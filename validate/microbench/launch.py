@@ -60,9 +60,7 @@ def _clock() -> Any:
         times = np.diff(rows[1].reshape(2, 2), axis=1)[:, 0] % 2**32
         return {"MHz": 1000.0 * float(times[0]) / float(times[1])}
 
-    return stay, (
-        rows_case("one millisecond", 1, 1, (2, 4), (np.int32(2_000_000), np.zeros(1, np.int32)), reduce),
-    )
+    return stay, (rows_case("one millisecond", 1, 1, (2, 4), (np.int32(2_000_000), np.zeros(1, np.int32)), reduce),)
 
 
 def blocks(cycles: Any, out: Any) -> None:

@@ -214,6 +214,7 @@ def _guarded(op: str, how: str) -> Any:
 
     def case(warps: int) -> Case:
         inputs = np.zeros(1024, np.uint32), np.uint32(0)
+
         def reduce(rows: np.ndarray) -> dict[str, float]:
             return {"each": float(waits(rows).mean()) / _COUNT}
 
