@@ -117,18 +117,18 @@ KERNEL(ldc, unsigned) {
 }
 
 // Arithmetic. a: lanes that take part. LINE: PTX on a value (%0) and two operands.
-#define OPERANDS(TYPE) \
+#define OPERANDS(TYPE, ...) \
     TYPE x[8], y[8]; \
     for (int k = 0; k < 8; k++) { \
         x[k] = data[(threadIdx.x * 16 + k) & 16383]; \
         y[k] = data[(threadIdx.x * 16 + 8 + k) & 16383]; \
+        __VA_ARGS__ \
     }
 #define OP(NAME, TYPE, VALUE, CHANGED, READ, LINE) \
     KERNEL(op_##NAME, TYPE) { \
         if (LANE >= a) return; \
         VALUE v[8]; \
-        OPERANDS(TYPE) \
-        for (int k = 0; k < 8; k++) v[k] = x[k]; \
+        OPERANDS(TYPE, v[k] = x[k];) \
         for (unsigned r = 0; r < rounds; r++) { \
             _Pragma("unroll") for (int k = 0; k < 64; k++) \
                 asm volatile(LINE : CHANGED(v[k & 7]) : READ(x[k & 7]), READ(y[(k + k / 8) & 7])); \
