@@ -58,12 +58,3 @@ def check(words: Sequence[Word], parameters: Sequence[tuple[int, int, int]]) -> 
     found = [word.nbytes for word in words]
     if sizes != found:
         raise ValueError(f"the arguments flatten to sizes {found}, the kernel takes {sizes}")
-
-
-def pack(words: Sequence[Word], parameters: Sequence[tuple[int, int, int]]) -> bytes:
-    """The parameter area that the words make, each at its parameter's offset."""
-    check(words, parameters)
-    area = bytearray(max((offset + size for _, offset, size in parameters), default=0))
-    for word, (_, offset, size) in zip(words, sorted(parameters), strict=True):
-        area[offset : offset + size] = word.tobytes()
-    return bytes(area)

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from validate.metrics import CYCLES
 from validate.points import ProgramPoint
 
 FOLDER = Path(__file__).parent / "baselines"
@@ -44,8 +43,9 @@ class Spread(_Model):
     count: int
 
     @classmethod
-    def of(cls, values: list[float]) -> Spread:
-        """The spread of at least one value."""
+    def of(cls, values: Any) -> Spread:
+        """The spread of at least one value, or of one that never varies."""
+        values = values if isinstance(values, list) else [values]
         middle = plain(statistics.median(values))
         return cls(median=middle, min=plain(min(values)), max=plain(max(values)), count=len(values))
 
@@ -53,11 +53,6 @@ class Spread(_Model):
     def relative(self) -> float:
         """From the least to the greatest, as a share of the median."""
         return (self.max - self.min) / self.median if self.median else 0.0
-
-    def separated(self, other: Spread, margin: float) -> bool:
-        """Whether this is certainly less than `other`: the medians differ by more than the share `margin`, and
-        no measurement of the one lies among those of the other."""
-        return other.median > self.median * (1 + margin) and other.min > self.max
 
 
 class Argument(_Model):
@@ -114,8 +109,7 @@ class Measurement(_Model):
 
     def spread(self, name: str) -> Spread:
         """How a counter varies from launch to launch."""
-        value = self.counters[name]
-        return Spread.of(value if isinstance(value, list) else [value])
+        return Spread.of(self.counters[name])
 
 
 class GPUProvenance(_Model):
@@ -220,9 +214,3 @@ def text_of(baseline: Baseline) -> str:
 def plain(value: Any) -> Number:
     """An int where the value is whole, else the float."""
     return int(value) if float(value).is_integer() else float(value)
-
-
-def cycles_of(counters: dict[str, Number | list[Number]]) -> Spread:
-    """The spread of the elapsed cycles among some counters."""
-    value = counters[CYCLES]
-    return Spread.of(value if isinstance(value, list) else [value])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -174,7 +175,8 @@ COMMANDS = (
         "suite.command:run", "--suite programs.toml --only reduc --results results.json",
         [path("--suite", "the list (validate/suite/listing.py)", required=True, metavar="FILE"),
          path("--root", "where its programs lie (default: the list's folder)", metavar="DIR"),
-         option("--only", "programs whose names match", default="", metavar="REGEX"), JOBS, TIMEOUT, GPU,
+         option("--only", "programs whose names match", type=re.compile, default="", metavar="REGEX"), JOBS,
+         TIMEOUT, GPU,
          flag("--detailed", "with time, those that the list calls small enough"),
          path("--results", "what came out, as JSON: what has passed is not run again", metavar="FILE"),
          flag("--again", "run what has passed too"),

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 
 
+@dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A base of rows with a recorded and a simulated time, in microseconds. gap: why it may be outside, if that is
-    known."""
+    """A base of rows with a recorded and a simulated time, in microseconds. limit: how large the error may be. gap: why
+    it may be larger, if that is known. calibrated: whether the model has a value from it, so that it does not judge."""
 
     recorded_us: float
     simulated_us: float
+    limit: float = 0.1
+    gap: str | None = None
+    calibrated: bool = False
 
     @property
     def error(self) -> float:
         """Signed, of the simulated time: 0.1 means a tenth too slow."""
         return self.simulated_us / self.recorded_us - 1
 
-    @property
-    def gap(self) -> str | None:
-        return None
 
-    @property
-    def judgement(self) -> dict[str, Any]:
-        """What follows from the numbers, for JSON."""
-        return {"error": self.error}
-
-
-def known(gap: str | None) -> str:
-    """How a row outside its limit is told."""
-    return f"known: {gap}" if gap else "NOT KNOWN"
+def outside(rows: Iterable[Compared]) -> tuple[bool, list[str]]:
+    """Whether a row that judges is outside its limit and not known to be, and a line for each that is outside."""
+    found = [row for row in rows if abs(row.error) > row.limit and not row.calibrated]
+    known = (f"known: {row.gap}" if row.gap else "NOT KNOWN" for row in found)
+    lines = [f"outside: {row}, {row.error:+.1%}; {how}" for row, how in zip(found, known, strict=True)]
+    return any(row.gap is None for row in found), lines
 
 
 def sizes(rows: Iterable[Compared]) -> tuple[float, float, float]:

@@ -1,79 +1,135 @@
-"""A comparison of many points: on all cores, from where an earlier run stopped, with progress."""
+"""A comparison of many points: on all cores, from where an earlier run stopped, with progress; and how it is shown."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from gpusim.cli.progress import show_points
 from gpusim.config import load_config
-from gpusim.explore.journal import JournalError
+from gpusim.explore.interrupt import interruptible
+from gpusim.explore.journal import Journal, JournalError
+from gpusim.explore.workers import Ended, Workers
 from gpusim.host.options import host_threads
-from validate import baseline, pool, score
-from validate.commands import EXIT_INTERRUPTED
+from validate import baseline, replay, score
+from validate.commands import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG
 from validate.journal import line_of, open_journal
 from validate.points import ProgramPoint, select
 from validate.replay import Failure
 from validate.scoring import text
 
 
-# many parameters: what the command line asks, each by its name
-def compare(
-    points: Sequence[ProgramPoint],
-    *,
-    gpu: str = "h200",
-    baseline_of: str = "h200",
-    overrides: Sequence[str] = (),
-    journal: Path | None = None,
-    jobs: int | None = None,
-    threads: int | None = None,
-    head: Callable[[], None] = lambda: None,
-    say: Callable[[score.Row], None] = lambda row: None,
-) -> list[score.Row]:
-    """The row of every point, in their order.
+@dataclass(frozen=True)
+class Task:
+    """Points to be simulated with a configuration and compared with a GPU's baselines."""
 
-    `head` is called once all is well and the work begins, `say` with each row, in the same order, as soon as it can be.
+    points: tuple[ProgramPoint, ...]
+    gpu: str = "h200"
+    baseline_of: str = "h200"
+    overrides: tuple[str, ...] = ()
+
+
+class ProcessDied(Failure):
+    """The process that simulated the point ended without an answer. That says nothing about the point."""
+
+
+def compare(
+    points: Sequence[ProgramPoint], *, gpu: str = "h200", baseline_of: str = "h200", overrides: Sequence[str] = (),
+    journal: Path | None = None, jobs: int | None = None, threads: int | None = None,
+) -> Iterator[score.Row]:  # fmt: skip
+    """The row of every point, in their order, as soon as it can be told.
 
     journal: file of rows; what it holds is not done again, and every new row is in it at once. A process that died says
     nothing about its point, so that is not written down. jobs: processes, one per core by default.
 
-    Raises JournalError, and gpusim.errors.ConfigError for a configuration that does not hold together.
+    Most points are small: they end before a second host thread of the engine has helped. So the cores are given points,
+    not parts of points.
+
+    Raises JournalError, and gpusim.errors.ConfigError for a configuration that does not hold together, before the first
+    row is asked for.
     """
     load_config(gpu, overrides)
-    found: dict[ProgramPoint, score.Row] = {}
-    said = failed = 0
+    book = open_journal(journal, gpu, baseline_of, overrides) if journal else None
+    found = known_rows(book)
+    tasks = [Task((each,), gpu, baseline_of, tuple(overrides)) for each in points if each not in found]
+    jobs = min(jobs or host_threads(None), len(tasks))
+    work = partial(_rows_of, threads=threads or (max(1, host_threads(None) // jobs) if jobs > 1 else None))
+    return rows(points, found, tasks, work, jobs, book)
 
+
+def _rows_of(task: Task, threads: int | None) -> list[score.Row]:
+    how = {"gpu": task.gpu, "baseline_of": task.baseline_of, "overrides": task.overrides, "threads": threads}
+    return list(replay.compare(task.points, **how))
+
+
+def known_rows(
+    book: Journal | None, point_of: Callable[[str], ProgramPoint] = ProgramPoint.parse
+) -> dict[ProgramPoint, score.Row]:
+    """What a journal holds. Raises JournalError."""
+    try:
+        found = [score.row_of(line, point_of) for line in (book.rows.values() if book else ())]
+    except (ValueError, KeyError, TypeError):
+        raise JournalError(f"{book and book.path} is the journal of something else") from None
+    return {row.point: row for row in found}
+
+
+# many parameters: what is known, what is left, who does it, and where it is kept
+def rows(
+    points: Sequence[ProgramPoint], known: dict[ProgramPoint, score.Row], tasks: Sequence[Any],
+    work: Callable[[Any], Iterable[score.Row]], jobs: int = 1, book: Journal | None = None,
+) -> Iterator[score.Row]:  # fmt: skip
+    """The row of every point, in their order: those that are known, and what `work` gives of tasks, each of some
+    `points`, in so many processes, or here if that is one."""
+    found = {point: known[point] for point in points if point in known}
+    told = failed = 0
     with ExitStack() as stack:
-        book = stack.enter_context(open_journal(journal, gpu, baseline_of, overrides)) if journal else None
-        for line in book.rows.values() if book else ():
-            try:
-                known = score.row_of(line)
-            except (ValueError, KeyError, TypeError):
-                raise JournalError(f"{journal} is the journal of something else") from None
-            if known.point in points:
-                found[known.point] = known
-        head()
+        if book:
+            stack.enter_context(book)
         progress = stack.enter_context(show_points(None))
-        tasks = [pool.Task(each, gpu, baseline_of, tuple(overrides)) for each in points if each not in found]
-        done = pool.run(tasks, jobs or host_threads(None), threads)
+        stack.enter_context(interruptible())
+        done: Iterator[tuple[Any, Any]] = ((task, work(task)) for task in tasks)
+        if jobs > 1:
+            done = stack.enter_context(closing(Workers(jobs))).run(work, tasks)
         while True:
-            while said < len(points) and points[said] in found:
-                say(found[points[said]])
-                said += 1
+            while told < len(points) and points[told] in found:
+                yield found[points[told]]
+                told += 1
             if progress:
                 progress(len(found), failed, len(points))
-            row = next(done, None)
-            if row is None:
-                break
-            found[row.point] = row
-            failed += isinstance(row, Failure)
-            if book and not isinstance(row, pool.ProcessDied):
-                book.append(line_of(row))
-    return [found[point] for point in points]
+            if (answer := next(done, None)) is None:
+                return
+            task, made = answer
+            if isinstance(made, Ended):
+                made = [ProcessDied(each, made.how) for each in task.points]
+            for row in made:
+                found[row.point] = row
+                failed += isinstance(row, Failure)
+                if book and not isinstance(row, ProcessDied):
+                    book.append(line_of(row))
+
+
+def show(
+    found: Iterable[score.Row], options: argparse.Namespace, report: Callable[[list[score.Row]], str]
+) -> tuple[int, list[score.Row]]:
+    """Print a table that grows, a report, and with --json everything; (exit status, the rows)."""
+    # With --json the table is progress, and goes to where progress goes.
+    out = sys.stderr if options.json else sys.stdout
+    print(score.TIMED_HEAD, file=out, flush=True)
+    kept = []
+    for row in found:
+        kept.append(row)
+        print(score.timed_line(row), file=out, flush=True)
+    print(f"\n{report(kept)}", file=out)
+    if options.json:
+        print(json.dumps(score.document(kept), indent=1))
+    return EXIT_OK if score.ok(kept) else EXIT_WRONG, kept
 
 
 def points_of(options: argparse.Namespace) -> list[ProgramPoint]:
@@ -83,10 +139,8 @@ def points_of(options: argparse.Namespace) -> list[ProgramPoint]:
 
 def command(options: argparse.Namespace) -> int:
     """`validate compare`: status 1 if an exact counter differs."""
-    # The table grows as points are done; with --json it is progress, and goes to where progress goes.
-    out = sys.stderr if options.json else sys.stdout
     try:
-        rows = compare(
+        found = compare(
             points_of(options),
             gpu=options.gpu,
             baseline_of=options.baseline or baseline.gpu_of(options.gpu),
@@ -94,14 +148,9 @@ def command(options: argparse.Namespace) -> int:
             journal=options.resume,
             jobs=options.jobs,
             threads=options.threads,
-            head=lambda: print(score.TIMED_HEAD, file=out, flush=True),
-            say=lambda row: print(score.timed_line(row), file=out, flush=True),
         )
+        return show(found, options, partial(text.report, full=True) if options.full else text.cycles_text)[0]
     except KeyboardInterrupt:
         resume = f"; the same command goes on from {options.resume}" if options.resume else ""
         print(f"\ninterrupted{resume}", file=sys.stderr)
         return EXIT_INTERRUPTED
-    print(f"\n{text.report(rows, full=True) if options.full else text.cycles_text(rows)}", file=out)
-    if options.json:
-        print(json.dumps(score.document(rows), indent=1))
-    return 0 if score.ok(rows) else 1

@@ -158,7 +158,7 @@ def _measurement(point: ProgramPoint, row: dict[str, Any]) -> Measurement:
         seed=row["seed"],
         launch=baseline.LaunchFlags.model_validate(row["launch"]),
         check=baseline.OutputCheck.model_validate(check),
-        cycles=baseline.cycles_of(counters),
+        cycles=Spread.of(counters[CYCLES]),
         cold_us=Spread.of(row["cold_us"]),
         warm_us=Spread.of(row["warm_us"]),
         counters=counters,

@@ -5,22 +5,21 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gpusim.config import load_config
 from gpusim.config.load import own_sources
-from gpusim.explore.journal import JournalError, read_journal
+from gpusim.explore.journal import JournalError
 from gpusim.results import interval
 from gpusim.results.interval import Judged, distance, span_of
-from validate import published, score
+from validate import journal, published, score
 from validate.collection.compare import point_of
+from validate.commands import EXIT_OK
 from validate.points import ProgramPoint
 from validate.replay import Comparison
 from validate.scoring import documents
 
-EXIT_OK, EXIT_USAGE = 0, 2
 _HEAD = """\
 # Every point that judges the model: GPU, cycles measured and predicted, kind of kernel | point. Written by
 # python -m validate intervals JOURNAL...
@@ -39,45 +38,38 @@ DESCRIBED = {
 
 def run(options: argparse.Namespace) -> int:
     """The status of the command."""
-    try:
-        if options.journals:
-            points = _read(options.journals, {gpu: gpu for gpu in interval.MEASURED})
-            interval.FILE.write_text(text_of(points), "utf-8")
-        if options.described:
-            points = _read(options.described, {of: gpu for gpu, of in DESCRIBED.items()})
-            FILE.write_text(text_of(points, _HEAD_DESCRIBED), "utf-8")
-        interval.judged.cache_clear()
-        known = interval.judged()
-        tables = {"kinds": table(known), "described": table_described(interval.judged(FILE), known)}
-        if options.published:
-            tables["published"] = table_published()
-        print("\n\n".join(tables.values()))
-        for mark, text in tables.items() if options.docs else ():
-            documents.put("accuracy.md", mark, text)
-    except (OSError, JournalError, documents.DocumentError) as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_USAGE
+    if options.journals:
+        points = _read(options.journals, {gpu: gpu for gpu in interval.MEASURED})
+        interval.FILE.write_text(text_of(points), "utf-8")
+    if options.described:
+        points = _read(options.described, {of: gpu for gpu, of in DESCRIBED.items()})
+        FILE.write_text(text_of(points, _HEAD_DESCRIBED), "utf-8")
+    interval.judged.cache_clear()
+    known = interval.judged()
+    tables = {"kinds": table(known), "described": table_described(interval.judged(FILE), known)}
+    if options.published:
+        tables["published"] = table_published()
+    print("\n\n".join(tables.values()))
+    for mark, text in tables.items() if options.docs else ():
+        documents.put("accuracy.md", mark, text)
     return EXIT_OK
 
 
 def _read(paths: Sequence[Path], gpus: Mapping[str, str]) -> list[Judged]:
-    """The points of journals. gpus: GPU by the configurations that are asked for. Raises OSError, JournalError."""
+    """The points of journals. gpus: GPU by the configurations that are asked for. Raises JournalError."""
     found = []
     for path in paths:
-        of, rows = rows_of(path)
+        try:
+            header, rows = journal.read(path, _point)
+        except OSError as error:
+            raise JournalError(f"{path} cannot be read: {error.strerror}") from None
+        except KeyError as missing:
+            raise JournalError(f"{path} is of a version that did not tell {missing}") from None
+        of = header["of"]
         if of not in gpus:
             raise JournalError(f"{path} is of the configuration {of}, not one of {', '.join(gpus)}")
         found += judges(gpus[of], rows)
     return found
-
-
-def rows_of(path: Path) -> tuple[str, list[score.Row]]:
-    """Configuration and rows of a journal. Raises OSError, JournalError."""
-    header, lines = read_journal(path)
-    try:
-        return header["of"], [score.row_of(each, _point) for each in lines]
-    except KeyError as missing:
-        raise JournalError(f"{path} is of a version that did not tell {missing}") from None
 
 
 def _point(name: str) -> ProgramPoint:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from gpusim.config import load_config
 from gpusim.explore.journal import FORMAT, Journal, JournalError, read_journal, sources_digest
 from programs import images
 from validate import baseline, score
-from validate.points import select
+from validate.points import ProgramPoint, select
 
 _HERE = Path(__file__).parent
 
@@ -38,6 +38,14 @@ def line_of(row: score.Row) -> dict[str, Any]:
     return {"key": str(row.point), **score.plain(row)}
 
 
+def read(
+    path: Path, point_of: Callable[[str], ProgramPoint] = ProgramPoint.parse
+) -> tuple[dict[str, Any], list[score.Row]]:
+    """Header and rows of a journal. Raises OSError, JournalError, and KeyError where an older version told less."""
+    header, lines = read_journal(path)
+    return header, [score.row_of(each, point_of) for each in lines]
+
+
 def rows_of(path: Path, gpu: str = "h200") -> tuple[list[score.Row], str]:
     """The rows of a journal, or of a document that `compare --json` printed, and what is to be known of them: '' if
     they are of the shipped GPU and today's sources.
@@ -51,8 +59,8 @@ def rows_of(path: Path, gpu: str = "h200") -> tuple[list[score.Row], str]:
             document = None  # a journal is a database
         if isinstance(document, dict) and "points" in document:
             return [score.row_of(each) for each in document["points"]], ""
-        header, lines = read_journal(path)
-        return [score.row_of(each) for each in lines], _note(header, lines, gpu)
+        header, rows = read(path)
+        return rows, _note(header, rows, gpu)
     except OSError as error:
         raise JournalError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:

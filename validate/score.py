@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from validate.baseline import Spread
 from validate.points import ProgramPoint
 from validate.replay import Comparison, Failure, Pair
-from validate.scoring.statistics import log_correlation, percentile
 
 Row = Comparison | Failure
 
@@ -60,7 +62,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "wrong_outputs": sum(row.mismatch is not None for row in done),
         "mean_absolute_error": statistics.fmean(errors) if errors else None,
         "median_absolute_error": statistics.median(errors) if errors else None,
-        "p90_absolute_error": percentile(errors, 0.9) if errors else None,
+        "p90_absolute_error": p90(errors) if errors else None,
         "worst_absolute_error": errors[-1] if errors else None,
         "worst_point": str(worst.point) if worst else None,
         "bias": statistics.fmean(row.error for row in done) if done else None,
@@ -68,6 +70,20 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
             [row.cycles.measured for row in done], [row.cycles.predicted for row in done]
         ),
     }
+
+
+def p90(values: Sequence[float]) -> float:
+    """The smallest of the values that nine of ten do not exceed."""
+    return float(np.quantile(values, 0.9, method="inverted_cdf"))
+
+
+def log_correlation(measured: Sequence[float], predicted: Sequence[float]) -> float | None:
+    """Pearson's correlation of the logarithms; None where there is none (fewer than two different values)."""
+    pairs = [(math.log(a), math.log(b)) for a, b in zip(measured, predicted, strict=True) if a > 0 and b > 0]
+    try:
+        return statistics.correlation([a for a, _ in pairs], [b for _, b in pairs])
+    except statistics.StatisticsError:
+        return None
 
 
 def document(rows: Sequence[Row]) -> dict[str, Any]:

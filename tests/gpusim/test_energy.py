@@ -16,8 +16,7 @@ from gpusim.errors import ModeError
 from gpusim.result import Result
 from gpusim.results.energy import PARTS, Clocking
 from gpusim.results.energy_events import EVENTS
-from validate.energy.data import words
-from validate.energy.kernels import CUBIN
+from validate.energy.kernels import CUBIN, words
 
 SMALL = {"matrix": (2, 32, 0), "group": (1, 128, 65536)}
 # Each event and a kernel that has it: (entry, a, b).

@@ -10,8 +10,9 @@ import pytest
 from gpusim.errors import LaunchError
 from gpusim.results.metrics import METRICS
 from programs import registry
+from tests.validate import order
 from validate import __main__ as command
-from validate import baseline, order, replay, score
+from validate import baseline, replay, score
 from validate.baseline import Spread
 from validate.metrics import CYCLES, EXACT, LAUNCH
 from validate.points import ProgramPoint, select

@@ -14,10 +14,10 @@ import pytest
 
 from gpusim.explore.journal import JournalError, read_journal
 from validate import __main__ as command
-from validate import comparing, journal, pool, replay, score
+from validate import comparing, journal, replay, score
 from validate.baseline import Spread
+from validate.comparing import ProcessDied
 from validate.points import select
-from validate.pool import ProcessDied, Task
 from validate.replay import Comparison, Failure, Pair
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,19 +52,19 @@ def test_rows_survive_being_written_down():
 
 def test_a_second_run_does_nothing_and_says_the_same(tmp_path, simulated):
     path = tmp_path / "folder" / "journal"
-    first = comparing.compare(POINTS[:3], journal=path, jobs=1)
-    said = []
-    second = comparing.compare(POINTS, journal=path, jobs=1, say=lambda row: said.append(row.point))
-    assert second[:3] == first and said == POINTS
+    first = list(comparing.compare(POINTS[:3], journal=path, jobs=1))
+    second = list(comparing.compare(POINTS, journal=path, jobs=1))
+    assert second[:3] == first and [row.point for row in second] == POINTS
     assert [point for point, _ in simulated] == POINTS  # each of them once
-    assert comparing.compare(POINTS, journal=path, jobs=1) == second and len(simulated) == len(POINTS)
-    assert comparing.compare(POINTS[3:4], journal=path, jobs=1) == second[3:4] and len(simulated) == len(POINTS)
+    for some in (slice(None), slice(3, 4)):
+        assert list(comparing.compare(POINTS[some], journal=path, jobs=1)) == second[some]
+    assert len(simulated) == len(POINTS)
     assert journal.rows_of(path) == (second, "")
 
 
 def test_a_journal_is_of_one_configuration_and_version(tmp_path, simulated, monkeypatch):
     path = tmp_path / "journal"
-    comparing.compare(POINTS[:1], overrides=["sm.count=66"], journal=path, jobs=1)
+    list(comparing.compare(POINTS[:1], overrides=["sm.count=66"], journal=path, jobs=1))
     assert journal.rows_of(path)[1] == "configuration h200 sm.count=66"
     assert journal.rows_of(path, "h200 sm.count=66")[1] == ""
     for others in ({}, {"gpu": "h100"}, {"overrides": ["sm.count=67"]}):
@@ -119,13 +119,14 @@ def test_what_json_printed_can_be_scored(tmp_path, capsys):
 
 
 def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, monkeypatch, capsys):
-    def run(tasks, jobs, threads):
-        yield row(tasks[0].point)
-        raise KeyboardInterrupt
+    def compare(points, **options):
+        if points != (POINTS[0],):
+            raise KeyboardInterrupt
+        yield row(POINTS[0])
 
-    monkeypatch.setattr(pool, "run", run)
+    monkeypatch.setattr(replay, "compare", compare)
     path = tmp_path / "journal"
-    line = ["compare", "--only", "reduction", "--size", "small", "--resume", str(path)]
+    line = ["compare", "--only", "reduction", "--size", "small", "--jobs", "1", "--resume", str(path)]
     assert command.main(line) == 130
     assert f"goes on from {path}" in capsys.readouterr().err
     assert len(journal.rows_of(path)[0]) == 1
@@ -139,26 +140,24 @@ def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, monkeypatch, caps
 
 
 def test_processes_find_what_one_finds():
-    tasks = [Task(point) for point in select(["vector_add", "saxpy"], "small")]
-    alone = {row.point: row for row in pool.run(tasks, 1)}
-    for found in pool.run(tasks, 2):
-        one = alone[found.point]
+    points = select(["vector_add", "saxpy"], "small")
+    for one, found in zip(comparing.compare(points, jobs=1), comparing.compare(points, jobs=2), strict=True):
         assert (found.cycles, found.exact, found.modelled) == (one.cycles, one.exact, one.modelled)
 
 
 def test_a_process_that_dies_costs_its_point(tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "_row", die_at_the_first)
+    monkeypatch.setattr(comparing, "_rows_of", die_at_the_first)
     path = tmp_path / "journal"
-    rows = comparing.compare(POINTS, journal=path, jobs=2)
+    rows = list(comparing.compare(POINTS, journal=path, jobs=2))
     assert [type(each) for each in rows] == [ProcessDied, *[Failure] * (len(POINTS) - 1)]
     assert "exit code 3" in rows[0].reason
     assert len(read_journal(path)[1]) == len(POINTS) - 1  # that point is tried again
 
 
 def die_at_the_first(task, threads):
-    if task.point == POINTS[0]:
+    if task.points == (POINTS[0],):
         os._exit(3)
-    return Failure(task.point, "no")
+    return [Failure(each, "no") for each in task.points]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")

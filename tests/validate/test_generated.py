@@ -1,18 +1,11 @@
-"""Generated kernels: the simulator, the scalar reference and the H200 agree, outputs to the bit and counters to one."""
+"""Generated kernels: the simulator and the H200 agree, outputs to the bit and counters to one."""
 
 import json
 from random import Random
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-import gpusim
-from isa import Program, compile_cuda
-from isa.listing import program_from_cubin
-from validate.generated import archive, build, emit, reference, replay, scalar, seeds
-from validate.generated.tree import KernelTree
+from validate.generated import archive, build, seeds
 
 PROVENANCE, RECORDED = archive.load()
 BY_NAME = {each.name: each for each in RECORDED}
@@ -33,24 +26,6 @@ REGRESSIONS = {
 }
 
 
-def agree(kernel: KernelTree, program: Program, seed: int, gpu: str) -> None:
-    """The simulated kernel leaves in every array what the reference does."""
-    arguments = reference.arguments(kernel.total, seed)
-    expected = {name: value.copy() for name, value in arguments.items()}
-    gpusim.simulate(program, kernel.grid, kernel.block, tuple(arguments.values()), gpu, kernel.shared_bytes, threads=1)
-    reference.run(kernel, expected)
-    for name, value in arguments.items():
-        assert archive.digest(np.asarray(value)) == archive.digest(expected[name]), (name, kernel.to_text())
-
-
-@settings(max_examples=12)
-@given(random=st.randoms(use_true_random=False), gpu=st.sampled_from(["tiny", "h200"]))
-def test_cuda_kernels_compute_what_the_reference_does(toolchain, random, gpu):
-    kernel = build.kernel(random)
-    text = emit.PRELUDE + emit.source(kernel, "generated", restrict=True, inline=False)
-    agree(kernel, program_from_cubin(compile_cuda(text), abi="c"), 1, gpu)
-
-
 def test_enough_is_recorded():
     assert len(GENERATED) >= 1250
     assert len(ORDINARY) == 32
@@ -62,7 +37,7 @@ def test_enough_is_recorded():
 @pytest.mark.parametrize("first", range(0, len(EQUAL), CHUNK))
 def test_outputs_and_counters_equal_the_hardware(first):
     messages = []
-    replay.replay_all(EQUAL[first : first + CHUNK], say=messages.append)
+    archive.replay_all(EQUAL[first : first + CHUNK], say=messages.append)
     assert len(messages) == 1, "\n".join(messages)
 
 
@@ -76,18 +51,18 @@ def test_an_archive_reads_back(tmp_path):
     for each, before in zip(found, kept, strict=True):
         assert archive.entry_of(each) == archive.entry_of(before)
         assert each.program().code_sha256 == each.code_sha256
-        assert replay.replay(each, "tiny") == replay.replay(before, "tiny")
+        assert archive.replay(each, "tiny") == archive.replay(before, "tiny")
 
 
 def test_known_differences_are_still_there():
     """Whoever closes the gap takes the kernels out of differs.json."""
-    assert {name for name in DIFFERING if replay.replay(BY_NAME[name])} == set(DIFFERING)
+    assert {name for name in DIFFERING if archive.replay(BY_NAME[name])} == set(DIFFERING)
 
 
 def test_results_are_right_where_counts_differ():
     """Among them cuda1010, in which S2UR in divergent code once wrote only the executing lanes of its register."""
     for name in DIFFERING:
-        assert all(" is " in message for message in replay.replay(BY_NAME[name])), name
+        assert all(" is " in message for message in archive.replay(BY_NAME[name])), name
 
 
 @pytest.mark.parametrize("first", [13820, 16920])
@@ -103,43 +78,22 @@ def test_kernels_kept_by_their_seeds_equal_the_hardware(first, toolchain):
 
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_kernels_that_found_a_defect(name):
-    assert replay.replay(BY_NAME[name], "tiny") == []
+    assert archive.replay(BY_NAME[name], "tiny") == []
 
 
-@pytest.mark.parametrize("recorded", GENERATED[::60], ids=lambda each: each.name)
-def test_the_reference_equals_the_hardware(recorded):
-    """Independent of the simulator: tree and plain Python on one side, the GPU on the other."""
-    arguments = reference.arguments(archive.tree_of(recorded).total, recorded.seed)
-    reference.run(archive.tree_of(recorded), arguments)
-    arrays = [value for value in arguments.values() if isinstance(value, np.ndarray)]
-    assert [archive.digest(each) for each in arrays] == list(recorded.outputs)
-
-
-def test_a_seed_gives_one_kernel_and_its_text_reads_back():
-    first, again = build.kernel(Random(5)), build.kernel(Random(5))
-    assert first == again != build.kernel(Random(6))
-    assert KernelTree.from_text(first.to_text()) == first
+@pytest.mark.parametrize("name", ["cuda1000", "cuda1999"])
+def test_a_seed_gives_the_kernel_that_was_recorded(name):
+    grown = build.kernel(Random(BY_NAME[name].seed))
+    assert grown.to_text().replace(", ", ",") == BY_NAME[name].tree
+    assert (grown.grid, grown.block, grown.shared_bytes) == (
+        BY_NAME[name].grid, BY_NAME[name].block, BY_NAME[name].shared_bytes
+    )  # fmt: skip
 
 
 def test_a_wrong_counter_or_output_is_noticed():
     sound = BY_NAME["cuda1000"]
     more = {**sound.counters, "smsp__inst_executed.sum": sound.counters["smsp__inst_executed.sum"] + 1}
     fields = {name: getattr(sound, name) for name in sound.__dataclass_fields__}
-    assert len(replay.replay(archive.Recorded(**{**fields, "counters": more}))) == 1
+    assert len(archive.replay(archive.Recorded(**{**fields, "counters": more}))) == 1
     outputs = ("0" * 16, *sound.outputs[1:])
-    assert replay.replay(archive.Recorded(**{**fields, "outputs": outputs})) == ["array arguments [0] differ"]
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "c", "expected"),
-    [
-        (1 + 2**-12, 1 + 2**-12, -1.0, 2**-11 + 2**-24),  # the product is not rounded
-        (2.0**-75, 2.0**-75, 0.0, 2.0**-149 * 0),  # half of the smallest number, a tie to even: zero
-        (2.0**127, 2.0, 1.0, np.inf),
-        (-0.0, 1.0, -0.0, -0.0),
-        (1.0, 1.0, -1.0, 0.0),
-    ],
-)
-def test_fma_rounds_once(a, b, c, expected):
-    found = scalar.fma("f32", np.float32(a), np.float32(b), np.float32(c))
-    assert found.tobytes() == np.float32(expected).tobytes()
+    assert archive.replay(archive.Recorded(**{**fields, "outputs": outputs})) == ["array arguments [0] differ"]

@@ -9,12 +9,13 @@ import pytest
 
 from validate.__main__ import main
 from validate.node import products, training
+from validate.node.copies import recordings
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[training.ComparedQuantity]:
-    found = training.compare(training.recordings())
-    return [*found, *(training.ComparedQuantity(1, "kernel", *row) for row in products.beside())]
+    found = training.compare(recordings("training"))
+    return [*found, *(training.row_of(1, "kernel", *row) for row in products.beside())]
 
 
 def _errors(rows: list[training.ComparedQuantity], quantity: str) -> list[float]:
@@ -23,7 +24,7 @@ def _errors(rows: list[training.ComparedQuantity], quantity: str) -> list[float]
 
 def test_every_recording_is_compared(rows):
     assert len(rows) == 3 * 3 * 3 + 2 * 3 * 4 + 5
-    for path in training.recordings():
+    for path in recordings("training"):
         assert json.loads(path.read_text())["about"]["nccl"] == "2.28.9"
 
 
@@ -50,7 +51,7 @@ def test_products_beside_held_sms():
 
 def test_kernels_that_stay_explain_the_slowdown(rows):
     # With time that falls evenly with SMs, overlapped passes come out too fast.
-    even = _errors(training.compare(training.recordings(), even=True), "backward_overlapped")
+    even = _errors(training.compare(recordings("training"), even=True), "backward_overlapped")
     assert statistics.mean(even) < -0.05
     assert statistics.mean(map(abs, _errors(rows, "backward_overlapped"))) < 0.4 * statistics.mean(map(abs, even))
 
@@ -86,7 +87,7 @@ def test_known_gap_of_lone_collectives(rows):
 
 
 def test_command(capsys):
-    assert main(["node", "training", "--all", "--recording", *map(str, training.recordings())]) == 0
+    assert main(["node", "training", "--all", "--recording", *map(str, recordings("training"))]) == 0
     out = capsys.readouterr().out
     assert "backward_overlapped" in out and "known: a lone call" in out
     assert main(["node", "training", "--recording", "nowhere.json"]) == 2

@@ -38,7 +38,9 @@ def test_arguments_pack_as_the_simulator_binds_them(name):
     addresses = [bound.arrays[i].address if i in bound.arrays else None for i in range(len(launch.args))]
     cubin = images.cubin_of(name)
     words = abi.flatten(launch.args, addresses, cubin.abi, encode)
-    assert abi.pack(words, cubin.parameters) == bound.parameter_bytes
+    abi.check(words, cubin.parameters)
+    places = [(offset, offset + size) for _, offset, size in sorted(cubin.parameters)]
+    assert [word.tobytes() for word in words] == [bound.parameter_bytes[slice(*place)] for place in places]
     assert (cubin.code, cubin.symbol, cubin.sha256) == (program.cubin, program.symbol, program.sha256)
 
 

@@ -14,7 +14,8 @@ from functools import cache
 import pytest
 
 from programs import registry
-from validate import baseline, order, replay
+from tests.validate import order
+from validate import baseline, replay
 from validate.points import ProgramPoint, select
 from validate.scoring import accepted
 

@@ -14,7 +14,6 @@ from validate.baseline import Spread
 from validate.points import ProgramPoint, select
 from validate.replay import Comparison, Failure, Pair
 from validate.scoring import accepted, counters, documents, stalls, text
-from validate.scoring.statistics import log_correlation, percentile
 
 TRAIN, JUDGE = "reduction/shuffle", "scan/warp"
 SECTORS, READ, WRITTEN = "lts__t_sectors_srcunit_tex.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"
@@ -31,17 +30,14 @@ def row(name=TRAIN, size=1, cycles=(1000, 1100), reasons=None, **modelled):
 
 
 def test_percentiles_are_values():
-    assert percentile([5, 1, 3, 2, 4, 6, 7, 8, 9, 10], 0.9) == 9 and percentile([7], 0.9) == 7
-    assert percentile([1, 2], 0.5) == 1
-    with pytest.raises(ValueError, match="no values"):
-        percentile([], 0.5)
+    assert score.p90([5, 1, 3, 2, 4, 6, 7, 8, 9, 10]) == 9 and score.p90([7]) == 7
 
 
 def test_correlation_is_that_of_the_logarithms():
-    assert log_correlation([1, 10, 100], [2, 20, 200]) == pytest.approx(1)
-    assert log_correlation([1, 10, 100], [100, 10, 1]) == pytest.approx(-1)
-    assert log_correlation([1, 10, 10], [1, 10, 1]) == pytest.approx(0.5)
-    assert log_correlation([5], [5]) is None and log_correlation([5, 5], [1, 2]) is None
+    assert score.log_correlation([1, 10, 100], [2, 20, 200]) == pytest.approx(1)
+    assert score.log_correlation([1, 10, 100], [100, 10, 1]) == pytest.approx(-1)
+    assert score.log_correlation([1, 10, 10], [1, 10, 1]) == pytest.approx(0.5)
+    assert score.log_correlation([5], [5]) is None and score.log_correlation([5, 5], [1, 2]) is None
     found = score.summary([row(size=1, cycles=(100, 200)), row(size=2, cycles=(1000, 2000))])
     assert found["log_correlation"] == pytest.approx(1)
 

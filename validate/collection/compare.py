@@ -21,12 +21,13 @@ from validate.score import Row
 @dataclass(frozen=True)
 class ProgramTask:
     """A program, and those of its points that are to be compared. built: its entry in the manifest, None if it was not
-    built. points: as `recording.load` has them; symbols: of all its points, whose launches are saved together."""
+    built. points: with what `recording.load` has of them; symbols: of all its points, whose launches are saved
+    together."""
 
     folder: Path
     name: str
     built: dict[str, Any] | None
-    points: dict[str, dict[str, Any]]
+    points: dict[ForeignPoint, dict[str, Any]]
     symbols: tuple[str, ...]
     gpu: str = "h200"
     seconds: float = 300.0
@@ -46,14 +47,14 @@ def rows(task: ProgramTask) -> list[Row]:
         path = saving.saved(task.folder, task.built, task.symbols, task.seconds)
         launches = {each.symbol: each for each in saving.launches(path)}
     except (saving.NotSaved, SimulationError) as error:
-        return [Failure(point_of(key), str(error)) for key in task.points]
-    return [_row(task, key, recorded, path, launches) for key, recorded in task.points.items()]
+        return [Failure(point, str(error)) for point in task.points]
+    return [_row(task, point, recorded, path, launches) for point, recorded in task.points.items()]
 
 
 def _row(
-    task: ProgramTask, key: str, recorded: Mapping[str, Any], path: Path, launches: Mapping[str, saving.FoundLaunch]
+    task: ProgramTask, point: ForeignPoint, recorded: Mapping[str, Any], path: Path, found: Mapping[str, Any]
 ) -> Row:
-    point, launch = point_of(key), launches.get(recorded["symbol"])
+    launch = found.get(recorded["symbol"])
     if launch is None:
         return Failure(point, "the program does not launch it here")
     shape = [[*launch.grid], [*launch.block], launch.shared_bytes]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import shlex
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 
 LIST = Path(__file__).with_name("programs.toml")
@@ -22,25 +21,10 @@ def split(name: str) -> str:
     return "judge" if int.from_bytes(digest[:4], "big") < JUDGE_SHARE * 2**32 else "train"
 
 
-@dataclass(frozen=True)
-class ListedProgram:
-    """A program of a collection. name: 'hecbench/adam'. arguments: of the command line."""
-
-    name: str
-    arguments: tuple[str, ...]
-
-    @property
-    def split(self) -> str:
-        """'train' or 'judge'."""
-        return split(self.name)
-
-
-def read() -> dict[str, ListedProgram]:
-    """All programs by name, in the order of the list."""
-    found = {}
-    for collection, programs in tomllib.loads(LIST.read_text("utf-8")).items():
-        for key, entry in programs.items():
-            arguments = entry if isinstance(entry, str) else entry.get("arguments", "")
-            name = f"{collection}/{key}"
-            found[name] = ListedProgram(name, tuple(shlex.split(arguments)))
-    return found
+def read() -> dict[str, tuple[str, ...]]:
+    """Arguments of all programs by name ('hecbench/adam'), in the order of the list."""
+    return {
+        f"{collection}/{key}": tuple(shlex.split(entry if isinstance(entry, str) else entry.get("arguments", "")))
+        for collection, programs in tomllib.loads(LIST.read_text("utf-8")).items()
+        for key, entry in programs.items()
+    }

@@ -1,6 +1,6 @@
 """Run a built program functionally, and save those launches that were counted with all that they read.
 
-python -m validate.collection.saving FILE EXECUTABLE [ARGUMENT ...] < symbols
+python -m validate.collection.saving FILE SYMBOLS EXECUTABLE [ARGUMENT ...]
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from gpusim.driver.work.launches import LaunchCall, Observer
 from gpusim.errors import SimulationError
 from isa import Program
 from isa.cubin import read_cubin
+from validate import gpu
 
 _HASHES = re.compile(r"(?<=_)[0-9a-f]{8}(?=_)|(?<=INTERNAL_)[0-9a-f]+(?=_)")
 """What nvcc puts into the names of kernels that no other file sees: digests of where the file lay."""
@@ -76,21 +76,14 @@ def saved(folder: Path, program: dict[str, Any], symbols: Collection[str], secon
     for old in home.glob("*.launches"):
         old.unlink()
     made = path.with_suffix(".new")
-    line = [sys.executable, "-m", "validate.collection.saving", str(made), str(home / program["executable"])]
-    here = str(Path(gpusim.__file__).parents[1])
-    process = subprocess.Popen(
-        [*line, *program["arguments"]], cwd=home, env=os.environ | {"PYTHONPATH": here}, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
-    try:
-        said, _ = process.communicate(json.dumps(sorted(symbols)).encode(), timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    line = [sys.executable, "-m", "validate.collection.saving", str(made), json.dumps(sorted(symbols))]
+    line += [str(home / program["executable"]), *program["arguments"]]
+    status, said = gpu.run(line, seconds, home, {"PYTHONPATH": str(Path(gpusim.__file__).parents[1])})
+    if status is None:
         made.unlink(missing_ok=True)
-        raise NotSaved(f"took more than {seconds:.0f} s to run functionally") from None
+        raise NotSaved(f"took more than {seconds:.0f} s to run functionally")
     if not made.exists():
-        raise NotSaved(" ".join(said.decode(errors="replace").split())[-160:] or "it launched nothing")
+        raise NotSaved(" ".join(said.split())[-160:] or "it launched nothing")
     os.replace(made, path)
     return path
 
@@ -152,23 +145,19 @@ def code_of(path: Path, number: int) -> str:
     raise SimulationError(f"{path} has no launch {number}")
 
 
-def _main(file: str, command: list[str]) -> int:
-    """Run the program and save; its status."""
+def _main(file: str, symbols: str, *command: str) -> int:
+    """Run the program and save its first launches of kernels with these names, as JSON; its status."""
     from gpusim.driver import library  # noqa: F401 - it declares all functions
     from gpusim.driver.state import Driver
     from gpusim.exec.program import run
 
-    telling = FirstLaunches(save=file, symbols=json.load(sys.stdin))
+    telling = FirstLaunches(save=file, symbols=json.loads(symbols))
 
     def driver(process: int) -> Driver:
         return Driver("h200", mode="functional", telling=telling.of_process(process))
 
-    return run(command, driver, _close).status
-
-
-def _close(driver: Any) -> None:
-    driver.close()
+    return run(list(command), driver, Driver.close).status
 
 
 if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1], sys.argv[2:]))
+    sys.exit(_main(*sys.argv[1:]))

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
-from validate.energy.data import recording
+from validate.energy.kernels import recording
 
 QUICK = (
     *("bank_conflict/1@262144", "black_scholes/fast@524288", "reduction/shuffle@1048576"),

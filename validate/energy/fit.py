@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.results.energy_events import EVENTS
-from validate.energy.data import recording
+from validate.energy.kernels import recording
 from validate.energy.simulated import of_round, rows_of
 
 STATIC_W = 120.0

@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from validate.energy.data import words
-from validate.energy.kernels import CUBIN, EnergyExperiment, experiments
+from validate.energy.kernels import CUBIN, EnergyExperiment, experiments, words
 from validate.gpu import GpuError, RealGpu
 
 SECONDS, _SETTLING = 1.0, 0.5

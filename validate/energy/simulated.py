@@ -19,8 +19,7 @@ from gpusim.launch import TensorMap
 from gpusim.results.energy import LaunchEnergy
 from gpusim.results.energy_events import EVENTS
 from programs import images
-from validate.energy.data import words
-from validate.energy.kernels import CUBIN, EnergyExperiment, experiments
+from validate.energy.kernels import CUBIN, EnergyExperiment, experiments, words
 from validate.points import ProgramPoint
 
 _GRAPH = 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +13,7 @@ from typing import Any
 
 from gpusim.errors import SimulationError
 from isa.errors import IsaError
-from validate import score
+from validate import comparing, score
 from validate.commands import EXIT_OK, EXIT_WRONG, UsageError
 from validate.foreign import compare, recording
 from validate.foreign.launch import NotBuilt
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
             return _keep(options, cases)
         build = _builder(options)
         if not options.job:
-            return _compare(options, cases, build, names)
+            return comparing.show(_rows(options, cases, build, names), options, text.report_of_done)[0]
         recording.write_job(options.job, options.package, names, build)
     except NotBuilt as error:
         raise UsageError(str(error)) from None
@@ -90,22 +91,14 @@ def _keep(options: argparse.Namespace, cases: ModuleType) -> int:
     return EXIT_OK
 
 
-def _compare(options: argparse.Namespace, cases: ModuleType, build: Any, names: list[str]) -> int:
-    out = sys.stderr if options.json else sys.stdout
+def _rows(options: argparse.Namespace, cases: ModuleType, build: Any, names: list[str]) -> Iterator[score.Row]:
     recorded = json.loads(_file(cases).read_text())["points"]
-    rows: list[score.Row] = []
-    print(score.TIMED_HEAD, file=out)
     for name in names:
         point = compare.ForeignPoint(name, 0, judging=split(cases, name) == "judge")
         try:
-            rows.append(_point(point, cases, build(name), recorded.get(name), options.gpu))
+            yield _point(point, cases, build(name), recorded.get(name), options.gpu)
         except (SimulationError, IsaError, StaleBaseline) as error:
-            rows.append(Failure(point, str(error)))
-        print(score.timed_line(rows[-1]), file=out, flush=True)
-    print(f"\n{text.report(rows, full=False)}" if text.done(rows) else "", file=out)
-    if options.json:
-        print(json.dumps(score.document(rows), indent=1))
-    return EXIT_OK if score.ok(rows) else EXIT_WRONG
+            yield Failure(point, str(error))
 
 
 def _point(

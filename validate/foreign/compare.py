@@ -76,7 +76,7 @@ def against(
     point: ForeignPoint, result: gpusim.Result, counters: Mapping[str, Any], mismatch: str | None, seconds: float
 ) -> Comparison:
     """A result beside counters. mismatch, seconds: as `Comparison` has them."""
-    spreads = {name: Spread.of(value if isinstance(value, list) else [value]) for name, value in counters.items()}
+    spreads = {name: Spread.of(value) for name, value in counters.items()}
 
     def pairs(names: Sequence[str]) -> dict[str, Pair]:
         return {name: Pair(spreads[name].median, result.metrics[name]) for name in names

@@ -1,7 +1,7 @@
 """Kernels by the thousand, to find what no hand-written test thinks of.
 
-`tree.py` is a small language of kernels, `build.py` grows a program in it from random numbers, `emit.py` writes it as
-CUDA C++, and `reference.py` executes it thread by thread in plain Python (`scalar.py`: arithmetic). `archive.py` reads
-what an H200 made of some 1,250 of them and of 32 ordinary kernels of the kind that people write: outputs and counters,
-with the machine code; `replay.py` compares. `record.py` makes the archive anew.
+`tree.py` is a small language of kernels, `build.py` grows a program in it from random numbers, and `emit.py` writes it
+as CUDA C++. `archive.py` reads what an H200 made of some 1,250 of them and of 32 ordinary kernels of the kind that
+people write: outputs and counters, with the machine code, and compares. `seeds.py` does so for ten thousand
+more, kept by their seeds. `record.py` makes both anew.
 """

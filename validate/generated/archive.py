@@ -1,4 +1,5 @@
-"""The recorded kernels: machine code, launch, digests of the outputs and counters, in one file.
+"""The recorded kernels: machine code, launch, digests of the outputs and counters, in one file; and their replay on the
+simulator: outputs to the bit, counters to the last one.
 
 `h200.zip` has four members, each compressed as a whole, which is what makes a thousand programs small:
 `kernels.json` (provenance, names of the counters, one entry per kernel), `programs.json` (program images without
@@ -9,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,10 +21,12 @@ from typing import Any
 
 import numpy as np
 
+import gpusim
+from gpusim.errors import SimulationError
 from isa import Program
+from isa.errors import IsaError
 from isa.instruction import INSTRUCTION_BYTES
-from validate.generated import reference
-from validate.generated.tree import KernelTree
+from validate.generated import tree
 
 ARCHIVE = Path(__file__).parent / "h200.zip"
 _MAGIC = b"GPUPROG\n"
@@ -64,7 +68,7 @@ class Recorded:
         if not self.tree:
             return tuple(value.copy() if isinstance(value, np.ndarray) else value for value in self.values)
         threads = int(np.prod(self.grid) * np.prod(self.block))
-        return tuple(reference.arguments(threads, self.seed).values())
+        return tuple(tree.arguments(threads, self.seed).values())
 
 
 def digest(array: np.ndarray) -> str:
@@ -154,6 +158,47 @@ def _value(described: dict[str, Any]) -> Any:
     return content[0] if described["shape"] is None else content.reshape(described["shape"])
 
 
-def tree_of(recorded: Recorded) -> KernelTree:
-    """The program tree of a generated kernel, for `reference.run`."""
-    return KernelTree.from_text(recorded.tree)
+def replay(recorded: Recorded, gpu: Any = "h200") -> list[str]:
+    """What differs from the hardware, in words; empty if nothing does."""
+    program = recorded.program()
+    if program.code_sha256 != recorded.code_sha256:
+        return ["the archive's code is not what its digest says"]
+    args = recorded.arguments()
+    try:
+        result = gpusim.simulate(program, recorded.grid, recorded.block, args, gpu, recorded.shared_bytes, threads=1)
+    except (SimulationError, IsaError) as error:
+        return [str(error)]
+    found = counted_otherwise(result, recorded.counters)
+    arrays = [value for value in args if isinstance(value, np.ndarray)]
+    digests = [digest(each) for each in arrays]
+    wrong = [index for index, each in enumerate(digests) if each != recorded.outputs[index]]
+    if wrong and not recorded.close:
+        found.append(f"array arguments {wrong} differ")
+    return found
+
+
+def counted_otherwise(result: gpusim.Result, counters: Mapping[str, int]) -> list[str]:
+    """The counters of a launch that are not the hardware's, in words."""
+    return [
+        f"{name} is {result.metrics[name]:g}, not {value}"
+        for name, value in counters.items()
+        if result.metrics[name] != value
+    ]
+
+
+def replay_all(
+    kernels: Sequence[Recorded], gpu: Any = "h200", say: Callable[[str], None] = print
+) -> dict[str, list[str]]:
+    """What differs, by kernel; only kernels that differ are in it."""
+    started, differing = time.monotonic(), {}
+    for recorded in kernels:
+        if found := replay(recorded, gpu):
+            differing[recorded.name] = found
+            say(f"{recorded.name}: {'; '.join(found)}")
+    counted = [each for each in kernels if each.counters]
+    equal = sum(each.name not in differing for each in counted)
+    say(
+        f"{len(kernels) - len(differing)} of {len(kernels)} kernels equal, {equal} of {len(counted)} with counters, "
+        f"in {time.monotonic() - started:.0f} s"
+    )
+    return differing

@@ -1,6 +1,5 @@
 """Grow a random program tree. The same random numbers give the same kernel.
 
-`random` may be a `random.Random` of a seed, or Hypothesis's, which then also shrinks the kernel of a failing example.
 Code is *uniform* where all threads of the block are sure to come: only there stand barriers and warp operations.
 """
 
@@ -11,7 +10,6 @@ from typing import Any
 
 from validate.generated import tree
 
-INTEGERS = ("i32", "u32", "i64", "u64")
 _INT_OPS = ("+", "-", "*", "&", "|", "^", "<<", ">>", "//", "%", "min", "max")
 _FLOAT_OPS = ("+", "-", "*", "*", "/", "min", "max")
 _BLOCKS = (

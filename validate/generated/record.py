@@ -23,7 +23,7 @@ import numpy as np
 
 from gpusim.results.profile import parse_profile
 from validate import gpu
-from validate.generated import emit, reference
+from validate.generated import emit, tree
 from validate.metrics import DIFFERENCES, EXACT
 
 SEEDS = 1000, 2020
@@ -45,7 +45,7 @@ def build(folder: Path, first_seed: str = str(SEEDS[0]), last: str = str(SEEDS[1
                 "block": each.block,
                 "shared_bytes": each.shared_bytes,
                 "tree": each.to_text().replace(", ", ","),
-                "args": tuple(reference.arguments(each.total, seed).values()),
+                "args": tuple(tree.arguments(each.total, seed).values()),
                 "file": f"cuda{first}.cubin",
                 "symbol": f"gen{seed}",
             }

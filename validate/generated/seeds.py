@@ -23,8 +23,7 @@ from gpusim.errors import SimulationError
 from isa import Program, compile_cuda
 from isa.cubin import read_cubin
 from isa.listing import programs_from_cubin
-from validate.generated import archive, emit, reference, replay
-from validate.generated.tree import KernelTree
+from validate.generated import archive, emit, tree
 
 FILE = Path(__file__).parent / "h200_seeds.npz"
 
@@ -72,34 +71,34 @@ def compare(
         raise ValueError(f"recorded are the seeds from {start} to {end - 1}")
     counters = dict(zip(kept["counted"].tolist(), kept["counters"].tolist(), strict=True))
     differing: dict[int, list[str]] = {}
-    kernels = counted = 0
+    compared = counted = 0
     for first_of_cubin in range(first - first % emit.PER_CUBIN, last, emit.PER_CUBIN):
-        source, trees = emit.grown(first_of_cubin)
+        source, kernels = emit.grown(first_of_cubin)
         cubin = _nvcc(source, nvcc) if nvcc else compile_cuda(source, path="generated.cu")
         programs, read = programs_from_cubin(cubin), read_cubin(cubin)
-        for seed, tree in trees.items():
+        for seed, kernel in kernels.items():
             name, index = f"gen{seed}", seed - start
             as_measured = of_code(read.code(name).code) == int(kept["code"][index])
             values = counters.get(index) if as_measured else None
             wanted = dict(zip(kept["metrics"].tolist(), values, strict=True)) if values else {}
-            found = _differences(programs[name], tree, seed, gpu, wanted, int(kept["outputs"][index]))
-            kernels, counted = kernels + 1, counted + bool(wanted)
+            found = _differences(programs[name], kernel, seed, gpu, wanted, int(kept["outputs"][index]))
+            compared, counted = compared + 1, counted + bool(wanted)
             if found:
                 differing[seed] = found
                 say(f"seed {seed}: {'; '.join(found)}")
-    say(f"{kernels - len(differing)} of {kernels} kernels equal; {counted} have counters of this code")
+    say(f"{compared - len(differing)} of {compared} kernels equal; {counted} have counters of this code")
     return differing
 
 
 def _differences(
-    program: Program, tree: KernelTree, seed: int, gpu: str, counters: Mapping[str, int], outputs: int
+    program: Program, kernel: tree.KernelTree, seed: int, gpu: str, counters: Mapping[str, int], outputs: int
 ) -> list[str]:
-    args = tuple(reference.arguments(tree.total, seed).values())
+    args = tuple(tree.arguments(kernel.total, seed).values())
     try:
-        result = gpusim.simulate(program, tree.grid, tree.block, args, gpu, tree.shared_bytes, threads=1)
+        result = gpusim.simulate(program, kernel.grid, kernel.block, args, gpu, kernel.shared_bytes, threads=1)
     except SimulationError as error:
         return [str(error)]
-    found = replay.counted_otherwise(result, counters)
+    found = archive.counted_otherwise(result, counters)
     if of_outputs(each for each in args if isinstance(each, np.ndarray)) != outputs:
         found.append("arrays differ")
     return found
@@ -119,4 +118,4 @@ def command(options: argparse.Namespace) -> int:
     if options.seeds:
         return 1 if compare(*options.seeds, gpu=options.gpu, nvcc=options.nvcc) else 0
     kernels = [each for each in archive.load()[1] if not options.only or each.name in options.only]
-    return 1 if replay.replay_all(kernels, options.gpu) or not kernels else 0
+    return 1 if archive.replay_all(kernels, options.gpu) or not kernels else 0

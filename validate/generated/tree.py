@@ -1,8 +1,8 @@
 """The little language of generated kernels: types, arrays and the shape of a program tree.
 
-A tree is nested tuples, so it is immutable, compares by value and reads back from its `repr`. Expressions begin with
+A tree is nested tuples, so it is immutable and compares by value. Expressions begin with
 their kind and type, `("bin", "i32", "+", a, b)`; conditions with their kind, `("cmp", "<", a, b)`; statements with
-their kind, `("set", "i32", "v0", expression)`. `emit.py` and `reference.py` each hold one line of meaning per kind.
+their kind, `("set", "i32", "v0", expression)`. `emit.py` holds their meaning, a line per kind.
 
 Every kernel takes the same arguments (`ARRAYS`, `SCALARS`), so that one launch serves all. Kernels are free of races
 and end: loops are bounded, threads write places of their own, all else goes through commutative atomics, and shared
@@ -11,9 +11,10 @@ memory is only read between barriers.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import astuple, dataclass
 from typing import Any
+
+import numpy as np
 
 Tree = tuple[Any, ...]
 
@@ -93,18 +94,30 @@ class KernelTree:
         """Dynamic shared memory per block."""
         return sum(self.threads * (8 if "64" in kind else 4) for kind, dynamic in self.shared if dynamic)
 
-    @property
-    def variables(self) -> tuple[tuple[str, str], ...]:
-        """(type, name) of the variables in use."""
-        return tuple((kind, name) for kind in self.types for name in VARIABLES[kind])
-
     def to_text(self) -> str:
-        """The tree as text, for `from_text`."""
+        """The tree as text."""
         return repr(astuple(self))
 
-    @classmethod
-    def from_text(cls, text: str) -> KernelTree:
-        """Read back what `to_text` wrote."""
-        *rest, functions, body = ast.literal_eval(text)
-        fields: list[Any] = [*rest, tuple(FunctionTree(*each) for each in functions), body]
-        return cls(*fields)
+
+def arguments(threads: int, seed: int) -> dict[str, Any]:
+    """Fresh arguments by name for a launch of so many threads: random inputs, poisoned outputs, results of atomics
+    at 7, scalars.
+    """
+    random = np.random.Generator(np.random.PCG64(seed))
+    found: dict[str, Any] = {}
+    for name, (t, items) in INPUTS.items():
+        if t[0] == "f":  # small multiples of an eighth, some wild
+            found[name] = (random.integers(-64, 64, items) / 8).astype(TYPES[t])
+            found[name][::16] *= random.random(len(found[name][::16])).astype(TYPES[t])
+        else:
+            small, limit = random.integers(-9, 9, items), 1 << (30 if t == "i32" else 62)
+            wild = random.integers(-limit, limit, items)
+            found[name] = np.where(random.integers(0, 4, items) == 0, wild, small).astype(TYPES[t])
+    for name, (t, items) in OUTPUTS.items():
+        found[name] = np.full(threads * items, 77, TYPES[t])
+    for name, t in SHARED_RESULTS.items():
+        found[name] = np.full(PLACES * len(ATOMICS), 7, TYPES[t])
+    found["n"] = np.int32(random.integers(-3, 9))
+    found["m"] = np.int64(random.integers(-9, 9))
+    found["x"] = np.float32(random.integers(-16, 16) / 4)
+    return found

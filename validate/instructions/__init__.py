@@ -2,5 +2,5 @@
 
 Reading order: encode.py (bits of an instruction, and what the disassembler makes of them), forms.py (which forms are
 recorded), kernel.py (the kernel around one instruction), operands.py (what it is given), job.py (one file that holds
-all of it), worker.py (runs a job on a GPU; needs only NumPy and CuPy), importer.py (results into the test data).
+all of it, and its results into the test data), worker.py (runs a job on a GPU).
 """

@@ -187,7 +187,6 @@ def _immediate(bits: int, rng: random.Random) -> int:
 _REGISTERS = re.compile(r"\b(U?R)(\d+)\b")
 _PREPARED = {"R": {2, 3, 4, 6, 8, 12, 14, 16, 24}, "UR": {4, 12, 14, 24, 30}}
 _ADDRESS = re.compile(r"\[(R8(\.64)?|R2|R3|R16)([+-]0x\w+)?\]")
-_BANK = re.compile(r"c\[")
 
 
 def _operands_are_prepared(text: str) -> bool:

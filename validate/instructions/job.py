@@ -1,13 +1,20 @@
-"""A job: everything that `worker` needs, in one file."""
+"""A job, everything that `worker` needs in one file; and its results into the data that the tests replay."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
 
+from isa.toolchain import tool_version
 from validate.instructions import forms, kernel, operands
+
+DATA = Path(__file__).parents[2] / "tests" / "gpusim" / "data" / "h200_instructions.npz"
+REGISTERS = 8
+"""Words of a result that are registers and predicates; the rest is memory, kept for memory instructions only."""
+_PREDICATES, _UNIFORM_PREDICATES = kernel.OUTPUT.index("P"), kernel.OUTPUT.index("UP")
 
 
 def write(path: Path, chosen: list[forms.Form], stall: int = 11) -> None:
@@ -47,16 +54,9 @@ def scheduled(form: forms.Form, stall: int) -> int:
 
 def constants() -> np.ndarray:
     """uint32 [16]: the words of constant bank 0 that instructions read."""
-    return np.concatenate(
-        [
-            np.array(
-                [0x3FC00000, 0xC0490FDB, 5, 0x80000001, 0x3C00BC00, 0x4000B800, 0x00000021, 0x9876ABCD], np.uint32
-            ),
-            np.array(
-                [0, 0x3FF80000, 0x12345678, 0xC08F4000, 0x7F800000, 0x0001FFFF, 0x3F803F00, 0x7FFFFFFF], np.uint32
-            ),
-        ]
-    )
+    few = (0x3FC00000, 0xC0490FDB, 5, 0x80000001, 0x3C00BC00, 0x4000B800, 0x00000021, 0x9876ABCD)
+    more = (0, 0x3FF80000, 0x12345678, 0xC08F4000, 0x7F800000, 0x0001FFFF, 0x3F803F00, 0x7FFFFFFF)
+    return np.array((*few, *more), np.uint32)
 
 
 def words(encodings: list[int]) -> np.ndarray:
@@ -64,13 +64,45 @@ def words(encodings: list[int]) -> np.ndarray:
     return np.array([[each & (1 << 64) - 1, each >> 64] for each in encodings], np.uint64)
 
 
+def import_results(job_path: Path, results_path: Path, out: Path = DATA) -> dict[str, int]:
+    """Join a job and its results; returns how many forms were recorded, refused by the GPU, and not reached.
+
+    The file holds: text [n], encoding [n, 2], family [n], operands [families, lanes, 8], constants [16], registers
+    [n, lanes, 8] in the order of `kernel.OUTPUT` with predicates as changes of the input's, memory [m, lanes, 24]
+    (shared, local and global cell) for the last m forms, refused: texts, and provenance.
+    """
+    with np.load(job_path) as file:
+        job = dict(file)
+    with np.load(results_path) as file:
+        results, state, provenance = file["results"], file["state"], json.loads(str(file["provenance"]))
+    is_memory = job["family"] == operands.FAMILIES.index("memory")
+    recorded = np.flatnonzero(state == 1)
+    order = np.concatenate([recorded[~is_memory[recorded]], recorded[is_memory[recorded]]])
+    registers = results[order, :, :REGISTERS]
+    before = job["operands"][job["family"][order], :, 5] & 0x7F
+    registers[:, :, _PREDICATES] ^= before
+    provenance = {key: value for key, value in provenance.items() if key != "failures"}
+    provenance["nvdisasm"], provenance["ptxas"] = tool_version("nvdisasm"), tool_version("ptxas")
+    np.savez_compressed(
+        out,
+        text=job["text"][order],
+        encoding=job["encoding"][order],
+        family=job["family"][order],
+        operands=job["operands"],
+        constants=job["constants"],
+        registers=registers,
+        memory=results[order[is_memory[order]], :, REGISTERS:],
+        refused=job["text"][state == 2],
+        provenance=json.dumps(provenance),
+    )
+    return {"recorded": len(order), "refused": int((state == 2).sum()), "not reached": int((state == 0).sum())}
+
+
 def command(options: argparse.Namespace) -> int:
     """`validate instructions`."""
-    from validate.instructions import importer
-
     if options.results is None:
         write(options.job, forms.find())
         print(f"run on the GPU machine: python -m validate.instructions.worker {options.job} results.npz")
     else:
-        print(importer.write(options.job, options.results))
+        print(import_results(options.job, options.results))
     return 0

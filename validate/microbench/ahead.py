@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,54 +9,52 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, inline, shared_address
-from validate.microbench.bench import Bench, rows_case
+from validate.microbench.bench import bench, rows_case
 
 _LATE_CYCLES = 3000
 _TIMES = 4
 _MATRIX = "{f, x, y, z}, {d, d, d, d}, {d, d}, {f, x, y, z}"
+OPS = {
+    "none": "",
+    "imad": "mad.lo.u32 d, d, d, s;",
+    "iadd": "add.u32 d, d, s;",
+    "ffma": "fma.rn.f32 f, f, f, f;",
+    "dfma": "fma.rn.f64 h, h, h, h;",
+    "hfma2": "fma.rn.f16x2 d, d, d, d;",
+    "vote": "setp.ne.u32 p, d, 0; vote.sync.ballot.b32 d, p, 0xffffffff;",
+    "mma": f"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {_MATRIX};",
+    "redux": "redux.sync.add.u32 d, d, 0xffffffff;",
+    "match": "match.any.sync.b32 d, d, 0xffffffff;",
+    "popc": "popc.b32 d, d;",
+    "mufu": "ex2.approx.ftz.f32 f, f;",
+    "i2f": "cvt.rn.f32.u16 f, w;",
+    "shfl": "shfl.sync.bfly.b32 d, d, 1, 31, 0xffffffff;",
+    "s2r": "mov.u32 e, %nwarpid; add.u32 d, d, e;",
+    "s2ur": "mov.u32 e, %globaltimer_lo; add.u32 d, d, e;",
+    "elect": "elect.sync e|p, 0xffffffff; selp.u32 e, 1, 2, p; add.u32 d, d, e;",
+    "lds": "ld.volatile.shared.u32 e, [s]; add.u32 d, d, e;",
+    "sts": "st.volatile.shared.u32 [s], d;",
+    "ldg": "ld.volatile.global.u32 e, [g]; add.u32 d, d, e;",
+    "stg": "st.volatile.global.u32 [g], d;",
+    "branch": "setp.eq.u32 p, d, 12345; @p bra OUT;",
+    "fence": "fence.acq_rel.cta;",
+    "fence_proxy": "fence.proxy.async;",
+    "nanosleep": "nanosleep.u32 20;",
+    "warpsync": "bar.warp.sync 0xffffffff;",
+}
+"""Instructions behind the barrier, as PTX: s is an address in shared memory, g one in global memory, d a word that the
+next one may depend on, p a predicate, f a float and h a double."""
 
 
-@dataclass(frozen=True)
-class AheadOp:
-    """An instruction behind the barrier, as PTX: s is an address in shared memory, g one in global memory, d a word
-    that the next one may depend on, p a predicate, f a float and h a double."""
-
-    name: str
-    line: str
-
-
-OPS = (
-    AheadOp("none", ""),
-    AheadOp("imad", "mad.lo.u32 d, d, d, s;"),
-    AheadOp("iadd", "add.u32 d, d, s;"),
-    AheadOp("ffma", "fma.rn.f32 f, f, f, f;"),
-    AheadOp("dfma", "fma.rn.f64 h, h, h, h;"),
-    AheadOp("hfma2", "fma.rn.f16x2 d, d, d, d;"),
-    AheadOp("vote", "setp.ne.u32 p, d, 0; vote.sync.ballot.b32 d, p, 0xffffffff;"),
-    AheadOp("mma", f"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {_MATRIX};"),
-    AheadOp("redux", "redux.sync.add.u32 d, d, 0xffffffff;"),
-    AheadOp("match", "match.any.sync.b32 d, d, 0xffffffff;"),
-    AheadOp("popc", "popc.b32 d, d;"),
-    AheadOp("mufu", "ex2.approx.ftz.f32 f, f;"),
-    AheadOp("i2f", "cvt.rn.f32.u16 f, w;"),
-    AheadOp("shfl", "shfl.sync.bfly.b32 d, d, 1, 31, 0xffffffff;"),
-    AheadOp("s2r", "mov.u32 e, %nwarpid; add.u32 d, d, e;"),
-    AheadOp("s2ur", "mov.u32 e, %globaltimer_lo; add.u32 d, d, e;"),
-    AheadOp("elect", "elect.sync e|p, 0xffffffff; selp.u32 e, 1, 2, p; add.u32 d, d, e;"),
-    AheadOp("lds", "ld.volatile.shared.u32 e, [s]; add.u32 d, d, e;"),
-    AheadOp("sts", "st.volatile.shared.u32 [s], d;"),
-    AheadOp("ldg", "ld.volatile.global.u32 e, [g]; add.u32 d, d, e;"),
-    AheadOp("stg", "st.volatile.global.u32 [g], d;"),
-    AheadOp("branch", "setp.eq.u32 p, d, 12345; @p bra OUT;"),
-    AheadOp("fence", "fence.acq_rel.cta;"),
-    AheadOp("fence_proxy", "fence.proxy.async;"),
-    AheadOp("nanosleep", "nanosleep.u32 20;"),
-    AheadOp("warpsync", "bar.warp.sync 0xffffffff;"),
+@bench(
+    "ahead_{0}",
+    "Does a warp wait for a barrier before what follows it ({0})?",
+    over=OPS.items(),
+    arch="sm_90a",
+    slack=20,
 )
-
-
-def _kernel(op: AheadOp) -> Callable[..., None]:
-    steps = " ".join(f"{op.line} mov.u32 ${k + 2}, %clock;" for k in range(_TIMES))
+def _ahead(_: str, line: str) -> Any:
+    steps = " ".join(f"{line} mov.u32 ${k + 2}, %clock;" for k in range(_TIMES))
     registers = ".reg .b32 d, e, s; .reg .b16 w; .reg .b64 g; .reg .f32 f, x, y, z; .reg .f64 h; .reg .pred p;"
     count = _TIMES + 3
     into = f"mov.b32 s, ${count}; mov.b64 g, ${count + 1}; mov.b32 d, ${count + 2}; cvt.rn.f32.u32 f, d; mov.f32 x, f;"
@@ -90,22 +86,10 @@ def _kernel(op: AheadOp) -> Callable[..., None]:
                     out[at + n] = clocks[n]
             k = after(k)
 
-    kernel.__name__ = kernel.__qualname__ = f"ahead_{op.name}"
-    return kernel
-
-
-def _bench(op: AheadOp) -> Bench:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles from the last arrival to the early warp's clock behind the first instruction, and the last."""
         passed = (rows[0] - rows[1, 0] + 2**31) % 2**32 - 2**31
         return {"first": float(passed[2]), "last": float(passed[_TIMES + 1])}
 
-    def inputs() -> tuple[Any, ...]:
-        return np.zeros(64, np.uint32), np.int32(3)
-
-    asks = f"Does a warp wait for a barrier before {op.line or 'it reads the clock'}?"
-    case = rows_case("late", 1, 64, (2, _TIMES + 3), inputs, reduce)
-    return Bench(f"ahead_{op.name}", asks, "cycles", _kernel(op), (case,), arch="sm_90a", slack=20)
-
-
-BENCHES = tuple(map(_bench, OPS))
+    inputs = np.zeros(64, np.uint32), np.int32(3)
+    return kernel, (rows_case("late", 1, 64, (2, _TIMES + 3), inputs, reduce),)

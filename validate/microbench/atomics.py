@@ -10,16 +10,20 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, clock, inline, smid
-from validate.microbench.bench import SMS, Bench, Case, rows_case, spans_by_sm, waits
+from validate.microbench.bench import SMS, Case, bench, rows_case, spans_by_sm, waits
 
+_LOADS = 8
+_AT = (types.uint64, types.uint32)
 _CHAIN = inline(
     "{ .reg .u64 a; .reg .u32 v; mov.b64 a, $1; mov.b32 v, $2; "
-    + "atom.global.add.u32 v, [a], v; " * 8
+    + "atom.global.add.u32 v, [a], v; " * _LOADS
     + "mov.b32 $0, v; }",
     types.uint32,
-    (types.uint64, types.uint32),
+    _AT,
 )
-_LOADS = 8
+_RED = inline("red.global.add.u32 [$1], $2; mov.b32 $0, $2;", types.uint32, _AT)
+_RED_FLOAT = inline("{ .reg .f32 f; mov.b32 f, $2; red.global.add.f32 [$1], f; mov.b32 $0, $2; }", types.uint32, _AT)
+_ATOM = inline("atom.global.add.u32 $0, [$1], $2;", types.uint32, _AT)
 
 
 def atomic_latency(data: Any, offset: Any, rounds: Any, zero: Any, out: Any) -> None:
@@ -40,24 +44,26 @@ def atomic_latency(data: Any, offset: Any, rounds: Any, zero: Any, out: Any) -> 
     out[1] = end
 
 
-def _latency_case(offset: int) -> Case:
-    return rows_case(
-        f"word={offset}", 1, 32, (1, 2),
-        lambda: (np.zeros(4096, np.uint32), np.int32(offset), np.int32(3), np.uint32(0)),
-        lambda rows: {"each": float(waits(rows)[0]) / _LOADS},
-    )  # fmt: skip
+@bench("atomic_latency", "How long does an atomic addition take whose result the next one needs?")
+def _latency() -> Any:
+    def case(offset: int) -> Case:
+        return rows_case(
+            f"word={offset}", 1, 32, (1, 2),
+            (np.zeros(4096, np.uint32), np.int32(offset), np.int32(3), np.uint32(0)),
+            lambda rows: {"each": float(waits(rows)[0]) / _LOADS},
+        )  # fmt: skip
+
+    return atomic_latency, map(case, (0, 1000, 3333))
 
 
-_RED_INT = inline("red.global.add.u32 [$1], $2; mov.b32 $0, $2;", types.uint32, (types.uint64, types.uint32))
-_RED_FLOAT = inline(
-    "{ .reg .f32 f; mov.b32 f, $2; red.global.add.f32 [$1], f; mov.b32 $0, $2; }",
-    types.uint32,
-    (types.uint64, types.uint32),
+@bench(
+    "atomic_{0}",
+    "How many cycles of the GPU does a warp's atomic take, by what the lanes and warps share ({0})?",
+    over=(("red_int", _RED), ("red_float", _RED_FLOAT), ("add_int", _ATOM)),
+    tolerance=0.15,
+    slack=0.2,
 )
-_ATOM = inline("atom.global.add.u32 $0, [$1], $2;", types.uint32, (types.uint64, types.uint32))
-
-
-def _rate_kernel(name: str, add: Callable[..., Any]) -> Callable[..., None]:
+def _rate(_: str, add: Callable[..., Any]) -> Any:
     def kernel(data: Any, lane_step: Any, warp_step: Any, rounds: Any, one: Any, out: Any) -> None:
         """Lanes add to words `lane_step` apart, warps of the grid `warp_step` apart. out [warp, 3]: clocks and SM."""
         t = np.int64(cuda.grid(1))
@@ -79,24 +85,29 @@ def _rate_kernel(name: str, add: Callable[..., Any]) -> Callable[..., None]:
         if value == np.uint32(0xFFFFFFF0):
             data[0] = value
 
-    kernel.__name__ = kernel.__qualname__ = name
-    return kernel
+    def case(sms: int, key: str, lane_step: int, warp_step: int) -> Case:
+        steps, rounds, warps = (np.int64(lane_step), np.int64(warp_step)), 8, 8
+        return rows_case(
+            f"{key} sms={sms} warps={warps}", sms, 32 * warps, (sms * warps, 3),
+            (np.zeros(1 << 18, np.uint32), *steps, np.int32(rounds), np.uint32(1)),
+            lambda rows: {"cycles per warp instruction": max(spans_by_sm(rows)) / (rounds * sms * warps)},
+            slow=sms > 1 and lane_step > 1,
+        )  # fmt: skip
 
-
-def _rate_case(key: str, lane_step: int, warp_step: int, *, sms: int = SMS, warps: int = 8, rounds: int = 8) -> Case:
-    steps = np.int64(lane_step), np.int64(warp_step)
-    return rows_case(
-        f"{key} sms={sms} warps={warps}", sms, 32 * warps, (sms * warps, 3),
-        lambda: (np.zeros(1 << 18, np.uint32), *steps, np.int32(rounds), np.uint32(1)),
-        lambda rows: {"cycles per warp instruction": max(spans_by_sm(rows)) / (rounds * sms * warps)},
-        slow=sms > 1 and lane_step > 1,
-    )  # fmt: skip
+    patterns = (("one word", 0, 0), ("one line", 1, 0), ("a line per warp", 1, 32), ("lines per lane", 32, 1024))
+    return kernel, (case(sms, *each) for sms in (SMS, 1) for each in patterns)
 
 
 _LINES = 1 << 16
 
 
-def _spread_kernel(name: str, add: Callable[..., Any]) -> Callable[..., None]:
+@bench(
+    "atomic_spread_{0}",
+    "How many cycles of an SM does a line of atomics take, by how many words and sectors of it are meant ({0})?",
+    over=(("red", _RED), ("add", _ATOM)),
+    tolerance=0.15,
+)
+def _spread(_: str, add: Callable[..., Any]) -> Any:
     def kernel(data: Any, group: Any, step: Any, rounds: Any, one: Any, out: Any) -> None:
         """So many neighbouring lanes add to words `step` apart of a line, others to lines that a generator chooses,
         four times a round, all twice. out [warp]: cycles of the second time."""
@@ -124,62 +135,15 @@ def _spread_kernel(name: str, add: Callable[..., Any]) -> Callable[..., None]:
         if total == np.uint32(0xFFFFFFF0):
             out[0] = total
 
-    kernel.__name__ = kernel.__qualname__ = name
-    return kernel
+    def case(sms: int, lines: int, apart: int) -> Case:
+        sharing, warps, rounds = (np.int64(32 // lines), np.int64(apart)), 16, 8
+        key = f"lines={lines} words={32 // lines} apart={apart} sms={sms} warps={warps}"
+        return rows_case(
+            key, sms, 32 * warps, (sms * warps, 1),
+            (np.zeros(_LINES * 32, np.uint32), *sharing, np.int32(rounds), np.uint32(1)),
+            lambda rows: {"a line": float(rows.mean()) / (4 * rounds * lines * warps)},
+            slow=sms > 1,
+        )  # fmt: skip
 
-
-def _spread_case(lines: int, words: int, apart: int, sms: int, warps: int = 16, rounds: int = 8) -> Case:
-    sharing = np.int64(32 // lines), np.int64(apart)
-    return rows_case(
-        f"lines={lines} words={words} apart={apart} sms={sms} warps={warps}", sms, 32 * warps, (sms * warps, 1),
-        lambda: (np.zeros(_LINES * 32, np.uint32), *sharing, np.int32(rounds), np.uint32(1)),
-        lambda rows: {"a line": float(rows.mean()) / (4 * rounds * lines * warps)},
-        slow=sms > 1,
-    )  # fmt: skip
-
-
-_PATTERNS = (("one word", 0, 0), ("one line", 1, 0), ("a line per warp", 1, 32), ("lines per lane", 32, 1024))
-BENCHES = (
-    Bench(
-        "atomic_latency",
-        "How long does an atomic addition take whose result the next one needs?",
-        "cycles",
-        atomic_latency,
-        tuple(map(_latency_case, (0, 1000, 3333))),
-        opcodes=(),
-    ),
-    *(
-        Bench(
-            f"atomic_{name}",
-            f"How many cycles of the GPU does a warp's {what} take, by what the lanes and warps share?",
-            "cycles",
-            _rate_kernel(f"atomic_{name}", add),
-            (
-                *(_rate_case(key, lane, warp) for key, lane, warp in _PATTERNS),
-                *(_rate_case(key, lane, warp, sms=1) for key, lane, warp in _PATTERNS),
-            ),
-            tolerance=0.15,
-            slack=0.2,
-        )
-        for name, what, add in (
-            ("red_int", "red.add.u32", _RED_INT),
-            ("red_float", "red.add.f32", _RED_FLOAT),
-            ("add_int", "atom.add.u32", _ATOM),
-        )
-    ),
-    *(
-        Bench(
-            f"atomic_spread_{name}",
-            f"How many cycles of an SM does a line of {what} take, by how many words and sectors of it are meant?",
-            "cycles",
-            _spread_kernel(f"atomic_spread_{name}", add),
-            tuple(
-                _spread_case(lines, 32 // lines, apart, sms)
-                for sms in (1, SMS)
-                for lines, apart in ((32, 1), (16, 8), (8, 8), (16, 1), (8, 1), (4, 4), (1, 1))
-            ),
-            tolerance=0.15,
-        )
-        for name, what, add in (("red", "red.add.u32", _RED_INT), ("add", "atom.add.u32", _ATOM))
-    ),
-)
+    shapes = ((32, 1), (16, 8), (8, 8), (16, 1), (8, 1), (4, 4), (1, 1))
+    return kernel, (case(sms, *shape) for sms in (1, SMS) for shape in shapes)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,26 +65,44 @@ class Bench:
     rewrite: Callable[[Sequence[int]], Sequence[int]] | None = None
 
 
+REGISTERED: defaultdict[str, list[Bench]] = defaultdict(list)
+"""Benchmarks by the module that has them, in its order."""
+
+
+def bench(name: str, asks: str, unit: str = "cycles", *, over: Iterable[Any] = ((),), **fields: Any) -> Any:
+    """Decorator of a function that gives a benchmark's kernel and cases, and further fields by name if need be.
+
+    over: what the function is called with, a benchmark each: a tuple of arguments or one; name and question take them
+    as `str.format` does. A kernel called `kernel` gets the benchmark's name, others may serve several.
+    """
+
+    def register(make: Callable[..., Any]) -> Callable[..., Any]:
+        for each in over:
+            variant = each if isinstance(each, tuple) else (each,)
+            kernel, cases, *more = make(*variant)
+            own = name.format(*variant)
+            if kernel.__name__ == "kernel":
+                kernel.__name__ = kernel.__qualname__ = own
+            found = Bench(own, asks.format(*variant), unit, kernel, tuple(cases), **fields, **dict(*more))
+            REGISTERED[make.__module__].append(found)
+        return make
+
+    return register
+
+
+# many parameters: those of a launch, and what is made of it
 def rows_case(
-    key: str,
-    grid: int,
-    block: int,
-    shape: tuple[int, int],
-    inputs: Callable[[], tuple[Any, ...]],
-    reduce: Callable[[np.ndarray], dict[str, float]],
-    **more: Any,
-) -> Case:
-    """A case whose last argument is made here: zeros, uint32 of `shape` (rows, columns). inputs: fresh arguments before
-    it. reduce: from the rows that the kernel has left there, as int64. more: further fields of the case."""
+    key: str, grid: int, block: int, shape: tuple[int, int], inputs: tuple[Any, ...],
+    reduce: Callable[[np.ndarray], dict[str, float]], **more: Any,
+) -> Case:  # fmt: skip
+    """A case whose last argument is made here: zeros, uint32 of `shape` (rows, columns). inputs: the arguments
+    before it. reduce: from the rows that the kernel has left there, as int64. more: further fields of the case."""
     count, columns = shape
-    return Case(
-        key,
-        grid,
-        block,
-        lambda: (*inputs(), np.zeros(count * columns, np.uint32)),
-        lambda args: reduce(rows_of(args, columns)),
-        **more,
-    )
+
+    def make() -> tuple[Any, ...]:
+        return *inputs, np.zeros(count * columns, np.uint32)
+
+    return Case(key, grid, block, make, lambda args: reduce(rows_of(args, columns)), **more)
 
 
 def summary(values: np.ndarray, prefix: str = "") -> dict[str, float]:
@@ -115,9 +134,14 @@ def spans_by_sm(rows: np.ndarray) -> list[float]:
     return [span(mine[:, 0], mine[:, 1]) for mine in (rows[rows[:, 2] == sm] for sm in np.unique(rows[:, 2]))]
 
 
-def waits(rows: np.ndarray) -> np.ndarray:
-    """int64 [n]: cycles from the first clock of each row to the second."""
-    return (rows[:, 1] - rows[:, 0]) % 2**32  # type: ignore[no-any-return]
+def waits(rows: np.ndarray, last: int = 1) -> np.ndarray:
+    """int64 [n]: cycles from the first clock of each row to the one in column `last`."""
+    return (rows[:, last] - rows[:, 0]) % 2**32  # type: ignore[no-any-return]
+
+
+def per_step(rows: np.ndarray, names: Sequence[str]) -> dict[str, float]:
+    """Mean cycles between the clocks of each row, by name."""
+    return dict(zip(names, map(float, (np.diff(rows, axis=1) % 2**32).mean(axis=0)), strict=True))
 
 
 def chain_latency(clocks: np.ndarray, few: int, more: int) -> float:

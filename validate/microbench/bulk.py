@@ -10,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, clock, inline, shared_address, smid
-from validate.microbench.bench import Bench, Case, blank, rows_case, spans_by_sm, waits
+from validate.microbench.bench import Case, bench, blank, rows_case, spans_by_sm, waits
 
 _SIZES = (16, 128, 512, 2048, 8192, 32768)
 _ROUNDS = 6
@@ -51,6 +51,13 @@ def _aligned(room: Any) -> Any:
     return (shared_address(room) + np.uint32(127)) & np.uint32(0xFFFFFF80)
 
 
+def _one(size: int, before: str, reduce: Callable[[np.ndarray], dict[str, float]]) -> Case:
+    key = f"bytes={size} before={before}"
+
+    inputs = np.zeros(size // 4, np.uint32), np.uint32(size), np.int32(_ROUNDS)
+    return rows_case(key, 1, 1, (_ROUNDS, 4), inputs, reduce, shared_bytes=_ROOM_BYTES, before=before)
+
+
 def bulk_latency(data: Any, size: Any, rounds: Any, out: Any) -> None:
     """One thread copies the same again and again. out [round, 4]: clocks."""
     room = cuda.shared.array(0, np.uint32)
@@ -64,6 +71,15 @@ def bulk_latency(data: Any, size: Any, rounds: Any, out: Any) -> None:
         k = after(k)
 
 
+@bench("bulk_latency", "How long does a bulk copy to shared memory take, from L2 or memory first, and again?", slack=10)
+def _latency() -> Any:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        issue, ends = float(np.median(waits(rows))), waits(rows, 2)
+        return {"issue": issue, "first": float(ends[0]), "again": float(np.median(ends[1:]))}
+
+    return bulk_latency, (_one(size, before, reduce) for size in _SIZES for before in ("same", "cold"))
+
+
 def bulk_store(data: Any, size: Any, rounds: Any, out: Any) -> None:
     """One thread copies out of shared memory again and again. out [round, 4]: clocks."""
     room = cuda.shared.array(0, np.uint32)
@@ -73,6 +89,14 @@ def bulk_store(data: Any, size: Any, rounds: Any, out: Any) -> None:
         for n in range(4):
             out[4 * k + n] = clocks[n]
         k = after(k)
+
+
+@bench("bulk_store", "How long until a bulk copy out of shared memory has read it, and until it is done?", slack=10)
+def _store() -> Any:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        return {name: float(np.median(waits(rows[1:], k + 1))) for k, name in enumerate(("issue", "read", "written"))}
+
+    return bulk_store, (_one(size, "same", reduce) for size in _SIZES)
 
 
 def bulk_rate(data: Any, size: Any, at_once: Any, copies: Any, out: Any) -> None:
@@ -105,64 +129,24 @@ def bulk_rate(data: Any, size: Any, at_once: Any, copies: Any, out: Any) -> None
     out[3 * block + 2] = smid()
 
 
-def _one(kernel: Callable[..., None], size: int, before: str, reduce: Callable[[np.ndarray], dict[str, float]]) -> Case:
-    key = f"bytes={size} before={before}"
-
-    def inputs() -> tuple[Any, ...]:
-        return np.zeros(size // 4, np.uint32), np.uint32(size), np.int32(_ROUNDS)
-
-    return rows_case(key, 1, 1, (_ROUNDS, 4), inputs, reduce, shared_bytes=_ROOM_BYTES, before=before)
-
-
-def _latency(rows: np.ndarray) -> dict[str, float]:
-    all_ = (rows[:, 2] - rows[:, 0]) % 2**32
-    return {"issue": float(np.median(waits(rows))), "first": float(all_[0]), "again": float(np.median(all_[1:]))}
-
-
-def _store(rows: np.ndarray) -> dict[str, float]:
-    ends = (rows[1:, 1:] - rows[1:, :1]) % 2**32
-    return dict(zip(("issue", "read", "written"), map(float, np.median(ends, axis=0)), strict=True))
-
-
-def _rate(size: int, at_once: int, blocks: int) -> Case:
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"bytes_per_cycle": float(size * _MANY / np.mean(spans_by_sm(rows)))}
-
-    def inputs() -> tuple[Any, ...]:
-        return blank(blocks * size * _MANY), np.uint32(size), np.int32(at_once), np.int32(_MANY)
-
-    key = f"bytes={size} at_once={at_once} blocks={blocks}"
-    return rows_case(key, blocks, 1, (blocks, 3), inputs, reduce, shared_bytes=_ROOM_BYTES, slow=blocks > 1)
-
-
-BENCHES = (
-    Bench(
-        "bulk_latency",
-        "How long does a bulk copy to shared memory take, from L2 or memory first, and again?",
-        "cycles",
-        bulk_latency,
-        [_one(bulk_latency, size, before, _latency) for size in _SIZES for before in ("same", "cold")],
-        slack=10,
-    ),
-    Bench(
-        "bulk_store",
-        "How long until a bulk copy out of shared memory has read it, and until it is done?",
-        "cycles",
-        bulk_store,
-        [_one(bulk_store, size, "same", _store) for size in _SIZES],
-        slack=10,
-    ),
-    Bench(
-        "bulk_rate",
-        "How many bytes a cycle does an SM get out of L2 by bulk copies, by size and how many are on their way?",
-        "bytes per cycle",
-        bulk_rate,
-        [
-            _rate(size, at_once, blocks)
-            for size in (512, 2048, 8192, 16384)
-            for at_once in (1, 2, 4, 8)
-            for blocks in ((1, 132) if at_once in (1, 4) and size in (2048, 16384) else (1,))
-        ],
-        slack=1,
-    ),
+@bench(
+    "bulk_rate",
+    "How many bytes a cycle does an SM get out of L2 by bulk copies, by size and how many are on their way?",
+    "bytes per cycle",
+    slack=1,
 )
+def _rate() -> Any:
+    def case(size: int, at_once: int, blocks: int) -> Case:
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            return {"bytes_per_cycle": float(size * _MANY / np.mean(spans_by_sm(rows)))}
+
+        inputs = blank(blocks * size * _MANY), np.uint32(size), np.int32(at_once), np.int32(_MANY)
+        key = f"bytes={size} at_once={at_once} blocks={blocks}"
+        return rows_case(key, blocks, 1, (blocks, 3), inputs, reduce, shared_bytes=_ROOM_BYTES, slow=blocks > 1)
+
+    return bulk_rate, (
+        case(size, at_once, blocks)
+        for size in (512, 2048, 8192, 16384)
+        for at_once in (1, 2, 4, 8)
+        for blocks in ((1, 132) if at_once in (1, 4) and size in (2048, 16384) else (1,))
+    )

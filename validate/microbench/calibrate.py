@@ -8,8 +8,9 @@ such as the turns of a loop around the measured instructions.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ _LOOP = 0.12
 """Share of a loop of 64 instructions that is the loop itself, at most: seven more instructions."""
 
 
+Found = Mapping[Any, Number]
+"""Measured numbers of some cases of a benchmark, by what the cases vary."""
+
+
 @dataclass(frozen=True)
 class BenchValue:
     """A value as the microbenchmarks have it, and how far the truth may be from it."""
@@ -34,147 +39,105 @@ class BenchValue:
 
 @dataclass(frozen=True)
 class Value:
-    """One value of the configuration: its key, what it is derived from, and the derivation.
+    """One value of the configuration: its key, which number of which cases of a benchmark it is derived from, and how.
 
-    unsure: share of the value that the derivation leaves open, `unsure_cycles` the same in cycles.
+    cases: by what they vary. unsure: share of the value that the derivation leaves open, `unsure_cycles` the same in
+    cycles.
     """
 
     key: str
     bench: str
-    derive: Callable[[Source], BenchValue]
+    cases: Mapping[Any, str]
+    number: str
+    derive: Callable[[Found], BenchValue]
     unsure: float = 0.0
     unsure_cycles: float = 0.5
 
 
-class Source:
-    """The measured numbers of one benchmark."""
-
-    def __init__(self, document: dict[str, Any], bench: str) -> None:
-        self._document = document
-        self._bench = suite.benches()[bench]
-
-    def __call__(self, case: str, name: str) -> Number:
-        """One number. Raises results.NoResult."""
-        return results.number(self._document, self._bench, case, name)
+def plain(found: Found) -> BenchValue:
+    """The one number as it is."""
+    (number,) = found.values()
+    return BenchValue(number.median, number.spread)
 
 
-def _plain(case: str, name: str) -> Callable[[Source], BenchValue]:
-    def derive(source: Source) -> BenchValue:
-        number = source(case, name)
-        return BenchValue(number.median, number.spread)
-
-    return derive
-
-
-def _initiation(case: str) -> Callable[[Source], BenchValue]:
+def initiation(found: Found) -> BenchValue:
     """Cycles between two instructions of a sub-partition, from the SM's rate."""
-
-    def derive(source: Source) -> BenchValue:
-        number = source(case, "per_cycle")
-        return BenchValue(4 / number.median, 4 * number.spread / number.median**2)
-
-    return derive
+    (number,) = found.values()
+    return BenchValue(4 / number.median, 4 * number.spread / number.median**2)
 
 
-def _slope(cases: dict[int, str], name: str, intercept: bool = False) -> Callable[[Source], BenchValue]:
+def slope(found: Found, intercept: bool = False) -> BenchValue:
     """How much a number grows with what the cases vary, or where its line begins."""
-
-    def derive(source: Source) -> BenchValue:
-        found = {x: source(case, name) for x, case in cases.items()}
-        x, y = np.array(list(found)), np.array([number.median for number in found.values()])
-        line = np.polyfit(x, y, 1)
-        residue = float(np.abs(np.polyval(line, x) - y).max() / np.ptp(x))
-        spread = max(number.spread for number in found.values()) / float(np.ptp(x))
-        return BenchValue(float(line[1 if intercept else 0]), spread + residue)
-
-    return derive
+    x, y = np.array(list(found)), np.array([number.median for number in found.values()])
+    line = np.polyfit(x, y, 1)
+    residue = float(np.abs(np.polyval(line, x) - y).max() / np.ptp(x))
+    spread = max(number.spread for number in found.values()) / float(np.ptp(x))
+    return BenchValue(float(line[1 if intercept else 0]), spread + residue)
 
 
-def _knee(cases: dict[int, str], name: str) -> Callable[[Source], BenchValue]:
+def knee(found: Found) -> BenchValue:
     """Between the largest size at which the number is not a quarter above that of the smallest, and the next."""
-
-    def derive(source: Source) -> BenchValue:
-        found = {size: source(case, name).median for size, case in cases.items()}
-        least = found[min(found)]
-        fits = max(size for size, value in found.items() if value <= 1.25 * least)
-        next_size = min((size for size in found if size > fits), default=fits)
-        return BenchValue((fits + next_size) / 2, (next_size - fits) / 2)
-
-    return derive
+    least = found[min(found)].median
+    fits = max(size for size, number in found.items() if number.median <= 1.25 * least)
+    next_size = min((size for size in found if size > fits), default=fits)
+    return BenchValue((fits + next_size) / 2, (next_size - fits) / 2)
 
 
-def _range(cases: Sequence[str], name: str) -> Callable[[Source], BenchValue]:
+def middle(found: Found) -> BenchValue:
     """The mean over cases that differ in what does not matter, such as the SM; their range is the spread."""
-
-    def derive(source: Source) -> BenchValue:
-        values = [source(case, name).median for case in cases]
-        return BenchValue(float(np.mean(values)), float(max(values) - min(values)) / 2)
-
-    return derive
+    values = [number.median for number in found.values()]
+    return BenchValue(float(np.mean(values)), float(max(values) - min(values)) / 2)
 
 
-def _depth(case: str, issued: int, turns: int) -> Callable[[Source], BenchValue]:
+def depth(found: Found, issued: int, turns: int) -> BenchValue:
     """Entries of a sub-partition's queue when all four fill theirs: what a warp has issued less what has left by then,
     the four in turn at a cycle for each turn. The first four instructions, which the number leaves out, take 16."""
+    (number,) = found.values()
+    return BenchValue(issued - (number.median + 16) / (4 * turns), number.spread / (4 * turns))
 
-    def derive(source: Source) -> BenchValue:
-        number = source(case, f"issue of {issued}")
-        return BenchValue(issued - (number.median + 16) / (4 * turns), number.spread / (4 * turns))
 
-    return derive
+def _latency(key: str, bench: str, case: str = "warps=1", **more: float) -> Value:
+    return Value(key, bench, {0: case}, "latency", plain, **more)
+
+
+def _rate(pipe: str, bench: str, warps: int = 8) -> Value:
+    key = f"pipes.{pipe}.initiation_cycles"
+    return Value(key, bench, {0: f"warps={warps}"}, "per_cycle", initiation, unsure=_LOOP)
+
+
+def _strides(*degrees: int, warps: int = 4) -> dict[int, str]:
+    return {degree: f"stride={degree} warps={warps}" for degree in degrees}
 
 
 _BAR = {warps: f"warps={warps}" for warps in (1, 2, 4, 8, 16, 32)}
-_DEGREES = (1, 2, 4, 8, 16, 32)
-_ALONE = {degree: f"stride={degree} warps=1" for degree in _DEGREES}
-_FOUR = {degree: f"stride={degree} warps=4" for degree in (4, 8, 16, 32)}
+_PIPES = (("fma", "pipe_ffma"), ("imad", "pipe_imad"), ("alu", "pipe_lop3"), ("fp64", "pipe_dfma"))
 
 VALUES: tuple[Value, ...] = (
-    Value("gpu.clock_mhz", "sm_clock", _plain("one millisecond", "MHz"), unsure=0.005),
-    Value("pipes.fma.latency_cycles", "pipe_ffma", _plain("warps=1", "latency")),
-    Value("pipes.fma.initiation_cycles", "pipe_ffma", _initiation("warps=8"), unsure=_LOOP),
-    Value("pipes.imad.latency_cycles", "pipe_imad", _plain("warps=1", "latency")),
-    Value("pipes.imad.initiation_cycles", "pipe_imad", _initiation("warps=8"), unsure=_LOOP),
-    Value("pipes.alu.latency_cycles", "pipe_lop3", _plain("warps=1", "latency")),
-    Value("pipes.alu.initiation_cycles", "pipe_lop3", _initiation("warps=8"), unsure=_LOOP),
-    Value("pipes.fp64.latency_cycles", "pipe_dfma", _plain("warps=1", "latency")),
-    Value("pipes.fp64.initiation_cycles", "pipe_dfma", _initiation("warps=8"), unsure=_LOOP),
-    Value("pipes.xu.latency_cycles", "pipe_mufu_ex2", _plain("warps=1", "latency")),
-    Value("pipes.xu.initiation_cycles", "pipe_mufu_ex2", _initiation("warps=4"), unsure=_LOOP),
-    Value("issue.bar_base_cycles", "sync_barrier", _slope(_BAR, "each", intercept=True)),
-    Value("issue.bar_per_warp_cycles", "sync_barrier", _slope(_BAR, "each"), unsure_cycles=0.1),
-    Value(
-        "memory_instruction.shuffle_latency_cycles",
-        "pipe_shfl",
-        _plain("warps=1", "latency"),
-        unsure_cycles=0.75,  # the multiple of its scoreboard's clock that a chain is rounded to
-    ),
-    Value("memory_instruction.redux_latency_cycles", "pipe_redux", _plain("warps=1", "latency")),
-    Value("memory_instruction.queue_depth", "queue_lds", _depth("stride=32 warps=4", 40, 32), unsure_cycles=1),
-    Value("shared.latency_cycles", "shared_load", _plain("stride=1 warps=1", "latency")),
-    Value("shared.wavefront_latency_cycles", "shared_load", _slope(_ALONE, "latency"), unsure_cycles=0.1),
-    Value("shared.wavefront_cycles", "shared_load", _slope(_FOUR, "an access"), unsure_cycles=0.1),
-    Value("shared.atomic_latency_cycles", "shared_add", _plain("stride=1 warps=1", "latency")),
-    Value(
-        "shared.atomic_wavefront_cycles",
-        "shared_add",
-        _slope({degree: f"stride={degree} warps=4" for degree in (2, 8, 32)}, "an access"),
-        unsure_cycles=0.1,
-    ),
-    Value("l1.latency_cycles", "l1_chase", _plain("KiB=208 in turn", "a load")),
-    Value(
-        "constant.l0_bytes",
-        "constant_chase",
-        _knee({1024 * kib: f"KiB={kib} words=1" for kib in (1, 2, 4, 8, 16, 32)}, "a load"),
-    ),
-    Value(
-        "l2.latency_near_cycles",
-        "l2_latency",
-        _range([f"sm={sm}" for sm in (0, 2, 37, 90, 131)], "mean"),
-        unsure_cycles=10,  # the clock and the store that waits for the value
-    ),
-    Value("launch.block_interval_cycles", "block_rate", _plain("threads=512", "a block"), unsure_cycles=0.02),
-)
+    Value("gpu.clock_mhz", "sm_clock", {0: "one millisecond"}, "MHz", plain, unsure=0.005),
+    *(_latency(f"pipes.{pipe}.latency_cycles", bench) for pipe, bench in (*_PIPES, ("xu", "pipe_mufu_ex2"))),
+    *(_rate(*each) for each in _PIPES),
+    _rate("xu", "pipe_mufu_ex2", 4),
+    Value("issue.bar_base_cycles", "sync_barrier", _BAR, "each", partial(slope, intercept=True)),
+    Value("issue.bar_per_warp_cycles", "sync_barrier", _BAR, "each", slope, unsure_cycles=0.1),
+    # Unsure by the multiple of its scoreboard's clock that a chain is rounded to.
+    _latency("memory_instruction.shuffle_latency_cycles", "pipe_shfl", unsure_cycles=0.75),
+    _latency("memory_instruction.redux_latency_cycles", "pipe_redux"),
+    Value("memory_instruction.queue_depth", "queue_lds", {0: "stride=32 warps=4"}, "issue of 40",
+          partial(depth, issued=40, turns=32), unsure_cycles=1),
+    _latency("shared.latency_cycles", "shared_load", "stride=1 warps=1"),
+    Value("shared.wavefront_latency_cycles", "shared_load", _strides(1, 2, 4, 8, 16, 32, warps=1), "latency", slope,
+          unsure_cycles=0.1),
+    Value("shared.wavefront_cycles", "shared_load", _strides(4, 8, 16, 32), "an access", slope, unsure_cycles=0.1),
+    _latency("shared.atomic_latency_cycles", "shared_add", "stride=1 warps=1"),
+    Value("shared.atomic_wavefront_cycles", "shared_add", _strides(2, 8, 32), "an access", slope, unsure_cycles=0.1),
+    Value("l1.latency_cycles", "l1_chase", {0: "KiB=208 in turn"}, "a load", plain),
+    Value("constant.l0_bytes", "constant_chase", {1024 * kib: f"KiB={kib} words=1" for kib in (1, 2, 4, 8, 16, 32)},
+          "a load", knee),
+    # Unsure by the clock and the store that waits for the value.
+    Value("l2.latency_near_cycles", "l2_latency", {sm: f"sm={sm}" for sm in (0, 2, 37, 90, 131)}, "mean", middle,
+          unsure_cycles=10),
+    Value("launch.block_interval_cycles", "block_rate", {0: "threads=512"}, "a block", plain, unsure_cycles=0.02),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -207,12 +170,13 @@ def calibrate(gpu: str = "h200", measured: str = "h200") -> list[CalibratedValue
     document = results.load(measured)
     rows = []
     for value in VALUES:
-        found = value.derive(Source(document, value.bench))
+        bench = suite.benches()[value.bench]
+        cases = {x: results.number(document, bench, case, value.number) for x, case in value.cases.items()}
+        found = value.derive(cases)
         room = found.spread + max(value.unsure * found.value, value.unsure_cycles)
         now = float(configured[value.key])
-        rows.append(
-            CalibratedValue(value.key, value.bench, now, found.value, found.spread, room, config.source(value.key))
-        )
+        derived = found.value, found.spread, room, config.source(value.key)
+        rows.append(CalibratedValue(value.key, value.bench, now, *derived))
     return rows
 
 

@@ -41,8 +41,7 @@ def latency_case(key: str, offsets: np.ndarray, *, sm: int = 0, before: str = "c
     """Loads at these offsets by one SM. groups: equal parts of the loads, whose numbers are told apart."""
     size = int(offsets.max()) + LINE
 
-    def inputs() -> tuple[Any, ...]:
-        return blank(size), offsets.astype(np.int64), np.uint32(0), np.uint32(sm)
+    inputs = blank(size), offsets.astype(np.int64), np.uint32(0), np.uint32(sm)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -58,7 +57,7 @@ def spread(count: int, size: int, seed: int = 1) -> np.ndarray:
     return LINE * np.random.default_rng(seed).permutation(size // LINE)[:count].astype(np.int64)
 
 
-def stream_kernel(loads: int) -> Callable[..., None]:
+def _stream_kernel(loads: int) -> Callable[..., None]:
     """Every warp reads `loads` (0, 1 or 4) lines at once and may store to them, or to four lines that it has not read,
     again and again, no line twice."""
 
@@ -112,26 +111,18 @@ def stream_kernel(loads: int) -> Callable[..., None]:
     return stream
 
 
-STREAM = {loads: stream_kernel(loads) for loads in (0, 1, 4)}
+STREAM = {loads: _stream_kernel(loads) for loads in (0, 1, 4)}
 
 
 def stream_case(
-    warps: int,
-    *,
-    sms: int = SMS,
-    mib: int = 128,
-    rounds: int = 8,
-    loads: int = 1,
-    stores: bool = False,
-    resident: int = 1,
-    before: str = "cold",
-) -> Case:
+    warps: int, *, sms: int = SMS, mib: int = 128, rounds: int = 8, loads: int = 1, stores: bool = False,
+    resident: int = 1, before: str = "cold",
+) -> Case:  # fmt: skip
     """So many (1 or 2) blocks of so many warps on each of so many SMs, which read, or write, lines of their own."""
     blocks = sms * resident
     lines = max(loads, 4 * (not loads), loads * (1 + stores))
 
-    def inputs() -> tuple[Any, ...]:
-        return blank(mib * MIB), np.int32(rounds), np.int32(stores), np.uint32(0)
+    inputs = blank(mib * MIB), np.int32(rounds), np.int32(stores), np.uint32(0)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
         moved = rows.shape[0] * rounds * lines * LINE

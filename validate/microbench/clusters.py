@@ -10,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, clock, inline, shared_address, smid
-from validate.microbench.bench import Bench, Case, chain_latency, rows_case, spans_by_sm
+from validate.microbench.bench import Case, bench, chain_latency, rows_case, spans_by_sm, waits
 
 _FEW, _MORE, _MANY = 8, 24, 16
 _WORDS, _ROOM_WORDS = 4352, 4864
@@ -18,15 +18,8 @@ _ROUNDS, _HOPS = 8, 32
 _ONE, _TWO = (types.uint32,), (types.uint32, types.uint32)
 _rank = inline("mov.u32 $0, %cluster_ctarank;", types.uint32)
 _place = inline("mapa.shared::cluster.u32 $0, $1, $2;", types.uint32, _TWO)
+_init = inline("mbarrier.init.shared.b64 [$1], 1; mov.b32 $0, $1;", types.uint32, _ONE)
 _meet = inline("barrier.cluster.arrive; barrier.cluster.wait; mov.u32 $0, %clock;", types.uint32)
-_ACCESSES = {
-    "load": "ld.shared::cluster.u32 r#, [s + @];",
-    "load_128": "ld.shared::cluster.v4.u32 {r#, x#, y#, z#}, [s + @];",
-    "store": "st.shared::cluster.u32 [s + @], w;",
-    "store_128": "st.shared::cluster.v4.u32 [s + @], {w, w, w, w};",
-    "red": "red.shared::cluster.add.u32 [s + @], w;",
-    "atom": "atom.shared::cluster.add.u32 r#, [s + @], w;",
-}
 
 
 def _chain(count: int) -> Callable[..., Any]:
@@ -34,7 +27,12 @@ def _chain(count: int) -> Callable[..., Any]:
     return inline(f"{{ .reg .u32 s; mov.b32 s, $1; {step * count} mov.b32 $0, s; }}", types.uint32, _ONE)
 
 
-def _load_kernel(size: int) -> Callable[..., None]:
+@bench(
+    "cluster_load_{0}",
+    "How long does a load from another block's shared memory take in a cluster of {0}?",
+    over=(2, 8),
+)
+def _load(size: int) -> Any:
     few, more = _chain(_FEW), _chain(_MORE)
 
     def kernel(distance: Any, out: Any) -> None:
@@ -56,24 +54,46 @@ def _load_kernel(size: int) -> Callable[..., None]:
                 k = after(k)
         _meet()
 
-    kernel.__name__ = kernel.__qualname__ = f"cluster_load_{size}"
-    return kernel
-
-
-def _load_bench(size: int) -> Bench:
     def case(distance: int) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:
             return {"each": chain_latency(rows[0], _FEW, _MORE)}
 
-        return rows_case(f"distance={distance}", size, 1, (1, 3), lambda: (np.int32(distance),), reduce)
+        return rows_case(f"distance={distance}", size, 1, (1, 3), (np.int32(distance),), reduce)
 
-    asks = f"How long does a load from another block's shared memory take in a cluster of {size}?"
-    name = f"cluster_load_{size}"
-    cases = [case(distance) for distance in sorted({0, 1, size // 2, size - 1})]
-    return Bench(name, asks, "cycles", _load_kernel(size), cases, cluster=size)
+    return kernel, map(case, sorted({0, 1, size // 2, size - 1})), {"cluster": size}
 
 
-def _rate_kernel(name: str, line: str) -> Callable[..., None]:
+_ACCESSES = {
+    "load": "ld.shared::cluster.u32 r#, [s + @];",
+    "load_128": "ld.shared::cluster.v4.u32 {r#, x#, y#, z#}, [s + @];",
+    "store": "st.shared::cluster.u32 [s + @], w;",
+    "store_128": "st.shared::cluster.v4.u32 [s + @], {w, w, w, w};",
+    "red": "red.shared::cluster.add.u32 [s + @], w;",
+    "atom": "atom.shared::cluster.add.u32 r#, [s + @], w;",
+}
+_PATTERNS = {
+    "in a row": (1, 1, 0, 15),
+    "own in a row": (1, 0, 0, 15),
+    "one word": (0, 1, 0, 15),
+    "stride=2": (2, 1, 0, 15),
+    "stride=8": (8, 1, 0, 15),
+    "stride=32": (32, 1, 0, 15),
+    "all ranks": (1, 0, 1, 15),
+    "all ranks stride=33": (33, 0, 1, 15),
+    "one asks": (1, 1, 0, 1),
+    "one asks stride=8": (8, 1, 0, 1),
+    "three ask one": (1, -1, 0, 14),
+}
+"""Stride, shift, spread and who asks, as the kernel takes them."""
+
+
+@bench(
+    "cluster_{0}",
+    "How many cycles does a warp instruction take on shared memory of other blocks ({0})?",
+    over=_ACCESSES.items(),
+    cluster=4,
+)
+def _rate(name: str, line: str) -> Any:
     wide = 16 if "128" in name else 4
     lines = " ".join(line.replace("#", str(k)).replace("@", str(128 * k)) for k in range(_MANY))
     sums = " ".join(f"add.u32 v, v, {each}{k};" for k in range(_MANY) for each in "rxyz" if each + "#" in line)
@@ -110,47 +130,31 @@ def _rate_kernel(name: str, line: str) -> Callable[..., None]:
             out[row + 2] = smid() + np.uint32(place == np.uint32(1))  # so that it is used
         _meet()
 
-    kernel.__name__ = kernel.__qualname__ = f"cluster_{name}"
-    return kernel
+    def case(pattern: str, warps: int, blocks: int) -> Case:
+        *shape, asking = _PATTERNS[pattern]
 
-
-def _rate_bench(name: str) -> Bench:
-    """A benchmark of many accesses to the shared memory of a block's neighbour, or of all four blocks."""
-
-    def case(pattern: str, stride: int, shift: int, spread: int, asking: int, warps: int, blocks: int) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:
             asks = asking >> np.arange(blocks) % 4 & 1 == 1
             return {"an access": float(np.mean(spans_by_sm(rows[asks]))) / (_ROUNDS * _MANY * warps)}
 
-        def inputs() -> tuple[Any, ...]:
-            return tuple(np.int32(each) for each in (stride, shift, spread, asking, _ROUNDS))
-
+        inputs = tuple(np.int32(each) for each in (*shape, asking, _ROUNDS))
         key = f"{pattern} warps={warps} blocks={blocks}"
         return rows_case(key, blocks, 32 * warps, (blocks, 3), inputs, reduce, slow=blocks > 4)
 
-    patterns = {
-        "in a row": (1, 1, 0, 15),
-        "own in a row": (1, 0, 0, 15),
-        "one word": (0, 1, 0, 15),
-        "stride=2": (2, 1, 0, 15),
-        "stride=8": (8, 1, 0, 15),
-        "stride=32": (32, 1, 0, 15),
-        "all ranks": (1, 0, 1, 15),
-        "all ranks stride=33": (33, 0, 1, 15),
-        "one asks": (1, 1, 0, 1),
-        "one asks stride=8": (8, 1, 0, 1),
-        "three ask one": (1, -1, 0, 14),
-    }
-    alone = [(key, warps) for key in patterns for warps in (1, 8) if warps == 8 or "ask" not in key]
-    cases = [case(key, *patterns[key], warps, 4) for key, warps in alone]
-    cases += [case(key, *patterns[key], 8, 132) for key in ("in a row", "all ranks")]
-    asks = f"How many cycles does a warp instruction take on shared memory of other blocks ({name})?"
-    return Bench(f"cluster_{name}", asks, "cycles", _rate_kernel(name, _ACCESSES[name]), cases, cluster=4)
+    alone = [(key, count) for key in _PATTERNS for count in (1, 8) if count == 8 or "ask" not in key]
+    return kernel, (*(case(*each, 4) for each in alone), *(case(key, 8, 132) for key in ("in a row", "all ranks")))
 
 
-def _barrier_kernel(how: str, size: int) -> Callable[..., None]:
-    tail = {"relaxed": ("arrive.relaxed", "wait"), "ordered": ("arrive.release", "wait.acquire")}[how]
-    rounds = " ".join(f"barrier.cluster.{each};" for each in tail)
+_TAILS = {"relaxed": ("arrive.relaxed", "wait"), "ordered": ("arrive.release", "wait.acquire")}
+
+
+@bench(
+    "cluster_barrier_{0}_{1}",
+    "How long does the barrier of a cluster of {1} take ({0})?",
+    over=[(how, size) for how in _TAILS for size in (2, 4, 8)],
+)
+def _barrier(how: str, size: int) -> Any:
+    rounds = " ".join(f"barrier.cluster.{each};" for each in _TAILS[how])
     many = inline(f"{rounds * _MANY} mov.u32 $0, %clock;", types.uint32)
 
     def kernel(out: Any) -> None:
@@ -163,23 +167,23 @@ def _barrier_kernel(how: str, size: int) -> Callable[..., None]:
             out[2 * np.int64(cuda.blockIdx.x)] = start
             out[2 * np.int64(cuda.blockIdx.x) + 1] = stop
 
-    kernel.__name__ = kernel.__qualname__ = f"cluster_barrier_{how}_{size}"
-    return kernel
-
-
-def _barrier_bench(how: str, size: int) -> Bench:
     def case(warps: int) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:
-            return {"each": float(np.mean((rows[:, 1] - rows[:, 0]) % 2**32)) / _MANY}
+            return {"each": float(np.mean(waits(rows))) / _MANY}
 
-        return rows_case(f"warps={warps}", size, 32 * warps, (size, 2), tuple, reduce)
+        return rows_case(f"warps={warps}", size, 32 * warps, (size, 2), (), reduce)
 
-    kernel = _barrier_kernel(how, size)
-    asks = f"How long does the barrier of a cluster of {size} take ({how})?"
-    return Bench(kernel.__name__, asks, "cycles", kernel, [case(warps) for warps in (1, 8)], cluster=size)
+    return kernel, map(case, (1, 8)), {"cluster": size}
 
 
-def _hop_kernel(how: str) -> Callable[..., None]:
+@bench(
+    "cluster_hop_{0}",
+    "How long from a block's signal to an mbarrier of another to that one's signal back ({0})?",
+    over=("arrive", "store"),
+    cluster=2,
+    slack=5,
+)
+def _hop(how: str) -> Any:
     arrive = {
         "arrive": "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$1];",
         "store": "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [$1 + 8], $1, [$1];",
@@ -188,7 +192,7 @@ def _hop_kernel(how: str) -> Callable[..., None]:
     expect = "mbarrier.arrive.expect_tx.shared.b64 t, [$1], 4;" if how == "store" else ""
     look = "L: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$1], $2; @!p bra L;"
     prepare = inline(f"{{ .reg .b64 t; {expect} mov.b32 $0, $1; }}", types.uint32, _ONE)
-    waits = inline(f"{{ .reg .pred p; {look} mov.b32 $0, $2; }}", types.uint32, _TWO)
+    waiting = inline(f"{{ .reg .pred p; {look} mov.b32 $0, $2; }}", types.uint32, _TWO)
     init = inline(
         "mbarrier.init.shared.b64 [$1], 1; fence.mbarrier_init.release.cluster; mov.b32 $0, $1;", types.uint32, _ONE
     )
@@ -205,7 +209,7 @@ def _hop_kernel(how: str) -> Callable[..., None]:
             prepare(own)
             if _rank() == 0:
                 send(other)
-            waits(own, np.uint32(k & 1))
+            waiting(own, np.uint32(k & 1))
             if _rank() == 1:
                 send(other)
             k = after(k)
@@ -214,20 +218,12 @@ def _hop_kernel(how: str) -> Callable[..., None]:
             out[0], out[1] = start, end
         _meet()
 
-    kernel.__name__ = kernel.__qualname__ = f"cluster_hop_{how}"
-    return kernel
-
-
-def _hop_bench(how: str) -> Bench:
     def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"each": float((rows[0, 1] - rows[0, 0]) % 2**32) / (2 * _HOPS)}
+        return {"each": float(waits(rows)[0]) / (2 * _HOPS)}
 
-    case = rows_case("one", 2, 1, (1, 2), lambda: (np.int32(_HOPS),), reduce)
-    asks = f"How long from a block's signal to an mbarrier of another to that one's signal back ({how})?"
-    return Bench(f"cluster_hop_{how}", asks, "cycles", _hop_kernel(how), (case,), cluster=2, slack=5)
+    return kernel, (rows_case("one", 2, 1, (1, 2), (np.int32(_HOPS),), reduce),)
 
 
-_SIZES = (16, 512, 4096, 32768)
 _copy = inline(
     "{ .reg .pred p; .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [$5], $4; barrier.cluster.arrive;"
     "barrier.cluster.wait; mov.u32 $0, %clock; cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
@@ -257,31 +253,18 @@ def cluster_copy(size: Any, rounds: Any, out: Any) -> None:
     _meet()
 
 
-_init = inline("mbarrier.init.shared.b64 [$1], 1; mov.b32 $0, $1;", types.uint32, _ONE)
-
-
-def _copy_case(size: int) -> Case:
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"median": float(np.median((rows[:, 1] - rows[:, 0]) % 2**32))}
-
-    def inputs() -> tuple[Any, ...]:
-        return np.uint32(size), np.int32(_ROUNDS)
-
-    return rows_case(f"bytes={size}", 2, 1, (2 * _ROUNDS, 2), inputs, reduce, shared_bytes=(64 << 10) + 128)
-
-
-BENCHES = (
-    *(_load_bench(size) for size in (2, 8)),
-    *(_rate_bench(name) for name in _ACCESSES),
-    *(_barrier_bench(how, size) for how in ("relaxed", "ordered") for size in (2, 4, 8)),
-    *(_hop_bench(how) for how in ("arrive", "store")),
-    Bench(
-        "cluster_copy",
-        "How long does a bulk copy to another block of the cluster take, from its start to the phase that it ends?",
-        "cycles",
-        cluster_copy,
-        [_copy_case(size) for size in _SIZES],
-        slack=10,
-        cluster=2,
-    ),
+@bench(
+    "cluster_copy",
+    "How long does a bulk copy to another block of the cluster take, from its start to the phase that it ends?",
+    cluster=2,
+    slack=10,
 )
+def _copies() -> Any:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        return {"median": float(np.median(waits(rows)))}
+
+    def case(size: int) -> Case:
+        inputs = np.uint32(size), np.int32(_ROUNDS)
+        return rows_case(f"bytes={size}", 2, 1, (2 * _ROUNDS, 2), inputs, reduce, shared_bytes=(64 << 10) + 128)
+
+    return cluster_copy, map(case, (16, 512, 4096, 32768))

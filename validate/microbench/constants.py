@@ -8,7 +8,9 @@ import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import after, clock, clock_when, shared_address
-from validate.microbench.bench import SMS, Bench, Case, rows_case, waits
+from validate.microbench.bench import SMS, Case, bench, per_step, rows_case, waits
+
+_SHAPES = ((1, 1), (SMS, 1), (SMS, 8))
 
 
 # many parameters: their number is what is measured
@@ -31,38 +33,28 @@ def parameters(
         out[at + 4] = t4
 
 
-def _parameters_case(grid: int, warps: int, before: str) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.ones(2, np.float32), np.zeros(6 * grid * warps, np.uint32), *(np.uint64(k) for k in range(12))
+@bench(
+    "parameters",
+    "What does a kernel's first use of a parameter cost, and of further ones in other lines of the constant bank?",
+    slack=10,
+)
+def _parameters() -> Any:
+    def case(grid: int, warps: int, before: str) -> Case:
+        def make() -> tuple[Any, ...]:
+            return np.ones(2, np.float32), np.zeros(6 * grid * warps, np.uint32), *(np.uint64(k) for k in range(12))
 
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        steps = np.diff(args[1].reshape(-1, 6).astype(np.int64)[:, :5], axis=1) % 2**32
-        names = ("first", "its neighbour", "another line", "all others")
-        return {name: float(steps[:, k].mean()) for k, name in enumerate(names)}
+        def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+            clocks = args[1].reshape(-1, 6).astype(np.int64)[:, :5]
+            return per_step(clocks, ("first", "its neighbour", "another line", "all others"))
 
-    key = f"sms={grid} warps={warps} {before}"
-    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+        key = f"sms={grid} warps={warps} {before}"
+        return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+
+    orders = ("same", "cold", "evicted", "other")
+    return parameters, (case(*shape, before) for before in orders for shape in _SHAPES)
 
 
 _TABLE = np.arange(16000, dtype=np.uint32)
-
-
-def fill(out: Any) -> None:
-    """Reads 62 KiB of constants, a word of each line of 64 bytes; see `evict`."""
-    table = cuda.const.array_like(_TABLE)
-    total = np.uint32(0)
-    k = np.int32(0)
-    while k < _TABLE.size:
-        total += table[k]
-        k = after(k + np.int32(15))
-    out[cuda.grid(1)] = total
-
-
-def _fill_case() -> Case:
-    total = _TABLE[::16].sum(dtype=np.uint32)
-    return rows_case("all", SMS, 32, (32 * SMS, 1), tuple, lambda rows: {"right sums": float(np.mean(rows == total))})
-
-
 _STEPS = 64
 
 
@@ -94,14 +86,21 @@ def constant_chase(mask: Any, lanes: Any, zero: Any, rounds: Any, out: Any) -> N
         out[0] = np.uint32(place)
 
 
-def _chase_case(kib: int, lanes: int = 1) -> Case:
-    words = kib * 256
-    rounds = max(2, 2 * words // 16 // _STEPS + 1)
-    return rows_case(
-        f"KiB={kib} words={lanes}", 1, 32, (1, 2),
-        lambda: (np.int32(words - 1), np.int32(lanes), np.uint32(0), np.int32(rounds)),
-        lambda rows: {"a load": float(waits(rows)[0]) / _STEPS},
-    )  # fmt: skip
+@bench(
+    "constant_chase",
+    "How long does an indexed load of a constant take, with its index, by size and by words that lanes name?",
+)
+def _chase() -> Any:
+    def case(kib: int, lanes: int = 1) -> Case:
+        words = kib * 256
+        rounds = max(2, 2 * words // 16 // _STEPS + 1)
+        return rows_case(
+            f"KiB={kib} words={lanes}", 1, 32, (1, 2),
+            (np.int32(words - 1), np.int32(lanes), np.uint32(0), np.int32(rounds)),
+            lambda rows: {"a load": float(waits(rows)[0]) / _STEPS},
+        )  # fmt: skip
+
+    return constant_chase, (*map(case, (1, 2, 4, 8, 16, 32)), *(case(1, lanes) for lanes in (2, 4, 8, 16)))
 
 
 _FIRST = 64
@@ -125,50 +124,38 @@ def constant_first(zero: Any, out: Any) -> None:
         k = after(k)
 
 
-def _first_case(grid: int, warps: int, before: str) -> Case:
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        """Cycles of the first load, the next three, those of the first 2 KiB that are left, and the others, each."""
-        means = waits(rows).reshape(-1, _FIRST).mean(axis=0)
-        parts = {"first": (0, 1), "loads 2-4": (1, 4), "loads 5-32": (4, 32), "loads 33-64": (32, _FIRST)}
-        return {name: float(means[a:b].mean()) for name, (a, b) in parts.items()}
-
-    key, shape = f"sms={grid} warps={warps} {before}", (_FIRST * grid * warps, 2)
-    return rows_case(key, grid, 32 * warps, shape, lambda: (np.uint32(0),), reduce, before=before)
-
-
-BENCHES = (
-    Bench(
-        "parameters",
-        "What does a kernel's first use of a parameter cost, and of further ones in other lines of the constant bank?",
-        "cycles",
-        parameters,
-        tuple(
-            _parameters_case(grid, warps, before)
-            for before in ("same", "cold", "evicted", "other")
-            for grid, warps in ((1, 1), (SMS, 1), (SMS, 8))
-        ),
-        slack=10,
-    ),
-    Bench(
-        "constant_chase",
-        "How long does an indexed load of a constant take, with its index, by size and by words that lanes name?",
-        "cycles",
-        constant_chase,
-        (*(_chase_case(kib) for kib in (1, 2, 4, 8, 16, 32)), *(_chase_case(1, lanes) for lanes in (2, 4, 8, 16))),
-        opcodes=(),
-    ),
-    Bench(
-        "constant_first",
-        "How long does an indexed load of a constant take the first time, by what has run before?",
-        "cycles",
-        constant_first,
-        tuple(
-            _first_case(grid, warps, before)
-            for before in ("same", "cold", "other")
-            for grid, warps in ((1, 1), (SMS, 1), (SMS, 8))
-        ),
-        opcodes=(),
-        slack=10,
-    ),
-    Bench("constant_fill", "Are 62 KiB of constants read right?", "share of threads", fill, (_fill_case(),)),
+@bench(
+    "constant_first",
+    "How long does an indexed load of a constant take the first time, by what has run before?",
+    slack=10,
 )
+def _first() -> Any:
+    def case(grid: int, warps: int, before: str) -> Case:
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            """Cycles of the first load, the next three, those left of the first 2 KiB, and the others, each."""
+            means = waits(rows).reshape(-1, _FIRST).mean(axis=0)
+            parts = {"first": (0, 1), "loads 2-4": (1, 4), "loads 5-32": (4, 32), "loads 33-64": (32, _FIRST)}
+            return {name: float(means[a:b].mean()) for name, (a, b) in parts.items()}
+
+        key, shape = f"sms={grid} warps={warps} {before}", (_FIRST * grid * warps, 2)
+        return rows_case(key, grid, 32 * warps, shape, (np.uint32(0),), reduce, before=before)
+
+    return constant_first, (case(*shape, before) for before in ("same", "cold", "other") for shape in _SHAPES)
+
+
+def fill(out: Any) -> None:
+    """Reads 62 KiB of constants, a word of each line of 64 bytes; see `suite.evicting`."""
+    table = cuda.const.array_like(_TABLE)
+    total = np.uint32(0)
+    k = np.int32(0)
+    while k < _TABLE.size:
+        total += table[k]
+        k = after(k + np.int32(15))
+    out[cuda.grid(1)] = total
+
+
+@bench("constant_fill", "Are 62 KiB of constants read right?", "share of threads")
+def _fill() -> Any:
+    total = _TABLE[::16].sum(dtype=np.uint32)
+    right = rows_case("all", SMS, 32, (32 * SMS, 1), (), lambda rows: {"right sums": float(np.mean(rows == total))})
+    return fill, (right,)

@@ -10,21 +10,95 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, block, clock, inline, load_l2, store
-from validate.microbench.bench import Bench, Case, rows_case, span, waits
+from validate.microbench.bench import Case, bench, rows_case, span, waits
+
+_STORE, _LOAD, _ATOM, _RED, _SHARED = range(5)
+_atom = inline("atom.global.add.u32 $0, [$1], 1;", types.uint32, (types.uint64,))
+_red = inline("red.global.add.u32 [$1], 1; mov.b32 $0, 0;", types.uint32, (types.uint64,))
+_fence_and_clock = inline("fence.acq_rel.gpu; mov.u32 $0, %clock;", types.uint32)
+
+
+def fence_beside(data: Any, asking: Any, fencing: Any, lines: Any, kind: Any, pause: Any, out: Any) -> None:
+    """Warps in `asking` store, load or add to `lines` lines each, or to shared memory; after a pause those in `fencing`
+    have a fence. out [warp, 2]: clocks around the last of three."""
+    tile = cuda.shared.array(256, np.uint32)
+    t = np.int32(cuda.threadIdx.x)
+    warp = t >> np.int32(5)
+    value = start = end = np.uint32(0)
+    turn = np.int32(0)
+    while turn < 3:
+        cuda.syncthreads()
+        if (asking >> warp) & 1:
+            k = np.int32(0)
+            while k < lines:
+                place = address(data, np.int64((turn * np.int32(8) + warp) * lines + k) * 32 + (t & 31))
+                if kind == _STORE:
+                    store(place, np.uint32(t))
+                elif kind == _LOAD:
+                    value += load_l2(place)
+                elif kind == _ATOM:
+                    value += _atom(place)
+                elif kind == _RED:
+                    _red(place)
+                else:
+                    tile[t] = np.uint32(turn)
+                k = after(k)
+        if (fencing >> warp) & 1:
+            start = clock()
+            while clock() - start < pause:
+                pass
+            start = clock()
+            end = _fence_and_clock()
+        turn = after(turn)
+    if t & 31 == 0:
+        out[2 * warp] = start
+        out[2 * warp + 1] = end
+    if value == np.uint32(1):
+        out[0] = value + tile[0]
+
+
+def _fence_case(key: str, asking: int, fencing: int, lines: int, kind: int = _STORE, pause: int = 0) -> Case:
+    few = (np.int32(each) for each in (asking, fencing, lines, kind))
+    inputs = np.zeros(3 * 8 * max(lines, 1) * 32, np.uint32), *few, np.uint32(pause)
+
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        took = waits(rows[[warp for warp in range(8) if fencing >> warp & 1]])
+        return {"first": float(took.min()), "mean": float(took.mean()), "last": float(took.max())}
+
+    return rows_case(key, 1, 256, (8, 2), inputs, reduce)
+
+
+_KINDS = (("store", _STORE), ("load", _LOAD), ("add", _ATOM), ("reduce", _RED), ("share", _SHARED))
+
+
+@bench("fence_beside", "How long does fence.acq_rel.gpu take with stores and loads of the SM under way?", slack=10)
+def _fences() -> Any:
+    return fence_beside, (
+        _fence_case("nobody asks", 0, 1, 0),
+        _fence_case("nobody asks, all fence", 0, 255, 0),
+        *(_fence_case(f"own stores={lines}", 1, 1, lines) for lines in (1, 8, 32)),
+        *(_fence_case(f"another's stores={lines}", 2, 1, lines) for lines in (1, 8, 32)),
+        *(_fence_case(f"seven's stores={lines}", 254, 1, lines) for lines in (1, 8)),
+        *(_fence_case(f"all store {lines} and fence", 255, 255, lines) for lines in (1, 8)),
+        _fence_case("one stores, all fence", 1, 255, 1),
+        *(
+            _fence_case(f"all {name}, all fence pause={pause}", 255, 255, 1, kind, pause)
+            for name, kind in _KINDS
+            for pause in (0, 3000)
+        ),
+        _fence_case("all fence pause=3000", 0, 255, 0, _STORE, 3000),
+        _fence_case("one stores, all fence pause=3000", 1, 255, 1, _STORE, 3000),
+        _fence_case("one adds, all fence", 1, 255, 1, _ATOM),
+    )
+
 
 _ROUNDS = 32
-
-
-def _fma(count: int) -> Any:
-    return block(["fma.rn.f32 v, v, v, w;"] * count, types.float32)
-
-
-def _add(count: int) -> Any:
-    return block(["add.rn.f32 v, v, w;"] * count, types.float32)
-
-
-_FMA_2, _FMA_4, _FMA_8, _FMA_12, _FMA_16 = (_fma(count) for count in (2, 4, 8, 12, 16))
-_ADD_4, _ADD_12 = _add(4), _add(12)
+_FMA_2, _FMA_8, _FMA_12, _FMA_16 = (
+    block(["fma.rn.f32 v, v, v, w;"] * count, types.float32) for count in (2, 8, 12, 16)
+)
+_ADD_4, _ADD_12 = (block(["add.rn.f32 v, v, w;"] * count, types.float32) for count in (4, 12))
+_DIVIDE = inline("div.u64 $0, $1, $2;", types.uint64, (types.uint64, types.uint64))
+"""A function that the compiler calls: CALL and RET around its own code."""
 
 
 def _loop(v: Any, w: Any, lane: Any, cut: Any) -> Any:
@@ -80,15 +154,26 @@ def _ways(v: Any, w: Any, lane: Any, cut: Any) -> Any:
     return v
 
 
-_DIVIDE = inline("div.u64 $0, $1, $2;", types.uint64, (types.uint64, types.uint64))
-"""A function that the compiler calls: CALL and RET around its own code."""
-
-
 def _call(v: Any, w: Any, lane: Any, cut: Any) -> Any:
     return np.float32(_DIVIDE(np.uint64(v) << np.uint64(40), np.uint64(w) << np.uint64(33)))
 
 
-def _kernel(name: str, body: Callable[..., Any]) -> Callable[..., None]:
+@bench(
+    "control_{0}",
+    "What does a round of {1} cost?",
+    over=(
+        ("loop", "a loop of 16 dependent FFMA", _loop, (1,), (1, 4, 16)),
+        ("loop_short", "a loop of 2 dependent FFMA", _loop_short, (1,), (1, 4, 16)),
+        ("if_else", "an if and an else of 12 dependent instructions", _if_else, (0, 1, 16, 31, 32), (1, 4, 16)),
+        ("if_only", "an if of 12 dependent instructions", _if_only, (0, 1, 16, 32), (1, 4, 16)),
+        ("nested", "an if and else with another inside", _nested, (0, 1, 8, 32), (1, 4, 16)),
+        ("trips", "loops of 1 to `cut` turns of 8 dependent FFMA", _trips, (1, 4, 32), (1, 8)),
+        ("ways", "as many ways of 16 dependent FFMA as `cut` says", _ways, (1, 2, 8, 32), (1, 8)),
+        ("call", "a 64-bit division, a function that is called", _call, (1,), (1, 4)),
+    ),
+    slack=2,
+)
+def _control(_: str, what: str, body: Callable[..., Any], cuts: tuple[int, ...], warps: tuple[int, ...]) -> Any:
     inner = cuda.jit(device=True, forceinline=True)(body)
 
     def kernel(x: Any, cut: Any, rounds: Any, out: Any) -> None:
@@ -114,39 +199,39 @@ def _kernel(name: str, body: Callable[..., Any]) -> Callable[..., None]:
         if v == np.float32(1.5):
             x[0] = v
 
-    kernel.__name__ = kernel.__qualname__ = f"control_{name}"
-    return kernel
+    def case(cut: int, count: int) -> Case:
+        return rows_case(
+            f"cut={cut} warps={count}", 1, 32 * count, (count, 2),
+            (np.array([3, 0.5], np.float32), np.int32(cut), np.int32(_ROUNDS)),
+            lambda rows: {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS},
+        )  # fmt: skip
+
+    return kernel, (case(cut, count) for cut in cuts for count in warps)
 
 
-def _case(cut: int, warps: int) -> Case:
-    return rows_case(
-        f"cut={cut} warps={warps}", 1, 32 * warps, (warps, 2),
-        lambda: (np.array([3, 0.5], np.float32), np.int32(cut), np.int32(_ROUNDS)),
-        lambda rows: {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS},
-    )  # fmt: skip
-
-
-def _bench(name: str, asks: str, body: Callable[..., Any], cuts: tuple[int, ...], warps: tuple[int, ...]) -> Bench:
-    cases = tuple(_case(cut, count) for cut in cuts for count in warps)
-    return Bench(f"control_{name}", f"What does a round of {asks} cost?", "cycles", _kernel(name, body), cases, slack=2)
-
-
-_BARRIER = inline("{ " + "bar.sync 0; " * 16 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
-_EXCHANGE = inline(
-    "{ .reg .u32 s, v, t, n; .shared .align 4 .b32 tile[1024]; mov.u32 s, tile; mov.u32 t, %tid.x; mov.u32 n, %ntid.x; "
+_TILE = (
+    ".shared .align 4 .b32 tile[1024]; mov.u32 s, tile; mov.u32 t, %tid.x; mov.u32 n, %ntid.x; "
     "mad.lo.u32 v, t, 4, s; add.u32 t, t, 33; sub.u32 n, n, 1; and.b32 t, t, n; mad.lo.u32 s, t, 4, s; mov.b32 t, $1; "
-    + "st.volatile.shared.u32 [v], t; bar.sync 0; ld.volatile.shared.u32 t, [s]; bar.sync 0; " * 8
-    + "mov.b32 $0, $1; }",
-    types.uint32,
-    (types.uint32,),
 )
-_FENCE_BLOCK = inline("{ " + "fence.acq_rel.cta; " * 8 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
-_FENCE_GPU = inline("{ " + "fence.acq_rel.gpu; " * 8 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
-
-_FENCE_SYSTEM = inline("{ " + "fence.acq_rel.sys; " * 8 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
+_EXCHANGE = "st.volatile.shared.u32 [v], t; bar.sync 0; ld.volatile.shared.u32 t, [s]; bar.sync 0; "
 
 
-def _sync_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
+@bench(
+    "sync_{0}",
+    "What does each of {2} {1} in a row cost, by warps of the block?",
+    over=(
+        ("barrier", "bar.sync", 16, "bar.sync 0; ", (1, 2, 4, 8, 16, 32)),
+        ("exchange", "st.shared, bar.sync, ld.shared, bar.sync", 8, _EXCHANGE, (1, 4, 8, 16, 32)),
+        ("fence_block", "fence.acq_rel.cta", 8, "fence.acq_rel.cta; ", (1, 4)),
+        ("fence_gpu", "fence.acq_rel.gpu", 8, "fence.acq_rel.gpu; ", (1, 4)),
+        ("fence_system", "fence.acq_rel.sys", 8, "fence.acq_rel.sys; ", (1, 4)),
+    ),
+    slack=1,
+)
+def _sync(name: str, what: str, count: int, line: str, warps: tuple[int, ...]) -> Any:
+    before = f".reg .u32 s, v, t, n; {_TILE}" if name == "exchange" else ""
+    many = inline(f"{{ {before}{line * count}mov.b32 $0, $1; }}", types.uint32, (types.uint32,))
+
     def kernel(out: Any) -> None:
         """out [warp, 2]: clocks around a block of instructions, the second time that it runs."""
         t = cuda.threadIdx.x
@@ -164,116 +249,10 @@ def _sync_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
         if value != t:
             out[0] = value
 
-    kernel.__name__ = kernel.__qualname__ = f"sync_{name}"
-    return kernel
-
-
-def _sync_bench(name: str, many: Callable[..., Any], count: int, opcode: str, warps: tuple[int, ...]) -> Bench:
     def case(number: int) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:
             return {"each": float(waits(rows).mean()) / count}
 
-        return rows_case(f"warps={number}", 1, 32 * number, (number, 2), tuple, reduce)
+        return rows_case(f"warps={number}", 1, 32 * number, (number, 2), (), reduce)
 
-    asks = f"What does each of {count} {opcode} in a row cost, by warps of the block?"
-    return Bench(f"sync_{name}", asks, "cycles", _sync_kernel(name, many), tuple(map(case, warps)), slack=1)
-
-
-_STORE, _LOAD, _ATOM, _RED, _SHARED = range(5)
-_atom = inline("atom.global.add.u32 $0, [$1], 1;", types.uint32, (types.uint64,))
-_red = inline("red.global.add.u32 [$1], 1; mov.b32 $0, 0;", types.uint32, (types.uint64,))
-_fence_and_clock = inline("fence.acq_rel.gpu; mov.u32 $0, %clock;", types.uint32)
-
-
-def fence_beside(data: Any, asking: Any, fencing: Any, lines: Any, kind: Any, pause: Any, out: Any) -> None:
-    """Warps in `asking` store, load or add to `lines` lines each, or to shared memory; after a pause those in `fencing`
-    have a fence. out [warp, 2]: clocks around the last of three."""
-    tile = cuda.shared.array(256, np.uint32)
-    t = np.int32(cuda.threadIdx.x)
-    warp = t >> np.int32(5)
-    value = start = end = np.uint32(0)
-    turn = np.int32(0)
-    while turn < 3:
-        cuda.syncthreads()
-        if (asking >> warp) & 1:
-            k = np.int32(0)
-            while k < lines:
-                place = address(data, np.int64((turn * np.int32(8) + warp) * lines + k) * 32 + (t & 31))
-                if kind == _STORE:
-                    store(place, np.uint32(t))
-                elif kind == _LOAD:
-                    value += load_l2(place)
-                elif kind == _ATOM:
-                    value += _atom(place)
-                elif kind == _RED:
-                    _red(place)
-                else:
-                    tile[t] = np.uint32(turn)
-                k = after(k)
-        if (fencing >> warp) & 1:
-            start = clock()
-            while clock() - start < pause:
-                pass
-            start = clock()
-            end = _fence_and_clock()
-        turn = after(turn)
-    if t & 31 == 0:
-        out[2 * warp] = start
-        out[2 * warp + 1] = end
-    if value == np.uint32(1):
-        out[0] = value + tile[0]
-
-
-def _fence_case(key: str, asking: int, fencing: int, lines: int, kind: int = _STORE, pause: int = 0) -> Case:
-    def inputs() -> tuple[Any, ...]:
-        few = (np.int32(each) for each in (asking, fencing, lines, kind))
-        return np.zeros(3 * 8 * max(lines, 1) * 32, np.uint32), *few, np.uint32(pause)
-
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        took = waits(rows[[warp for warp in range(8) if fencing >> warp & 1]])
-        return {"first": float(took.min()), "mean": float(took.mean()), "last": float(took.max())}
-
-    return rows_case(key, 1, 256, (8, 2), inputs, reduce)
-
-
-_FENCES = (
-    _fence_case("nobody asks", 0, 1, 0),
-    _fence_case("nobody asks, all fence", 0, 255, 0),
-    *(_fence_case(f"own stores={lines}", 1, 1, lines) for lines in (1, 8, 32)),
-    *(_fence_case(f"another's stores={lines}", 2, 1, lines) for lines in (1, 8, 32)),
-    *(_fence_case(f"seven's stores={lines}", 254, 1, lines) for lines in (1, 8)),
-    *(_fence_case(f"all store {lines} and fence", 255, 255, lines) for lines in (1, 8)),
-    _fence_case("one stores, all fence", 1, 255, 1),
-    *(
-        _fence_case(f"all {name}, all fence pause={pause}", 255, 255, 1, kind, pause)
-        for name, kind in (("store", _STORE), ("load", _LOAD), ("add", _ATOM), ("reduce", _RED), ("share", _SHARED))
-        for pause in (0, 3000)
-    ),
-    _fence_case("all fence pause=3000", 0, 255, 0, _STORE, 3000),
-    _fence_case("one stores, all fence pause=3000", 1, 255, 1, _STORE, 3000),
-    _fence_case("one adds, all fence", 1, 255, 1, _ATOM),
-)
-
-BENCHES = (
-    Bench(
-        "fence_beside",
-        "How long does fence.acq_rel.gpu take with stores and loads of the SM under way?",
-        "cycles",
-        fence_beside,
-        _FENCES,
-        slack=10,
-    ),
-    _bench("loop", "a loop of 16 dependent FFMA", _loop, (1,), (1, 4, 16)),
-    _bench("loop_short", "a loop of 2 dependent FFMA", _loop_short, (1,), (1, 4, 16)),
-    _bench("if_else", "an if and an else of 12 dependent instructions", _if_else, (0, 1, 16, 31, 32), (1, 4, 16)),
-    _bench("if_only", "an if of 12 dependent instructions", _if_only, (0, 1, 16, 32), (1, 4, 16)),
-    _bench("nested", "an if and else with another inside", _nested, (0, 1, 8, 32), (1, 4, 16)),
-    _bench("trips", "loops of 1 to `cut` turns of 8 dependent FFMA", _trips, (1, 4, 32), (1, 8)),
-    _bench("ways", "as many ways of 16 dependent FFMA as `cut` says", _ways, (1, 2, 8, 32), (1, 8)),
-    _bench("call", "a 64-bit division, a function that is called", _call, (1,), (1, 4)),
-    _sync_bench("barrier", _BARRIER, 16, "bar.sync", (1, 2, 4, 8, 16, 32)),
-    _sync_bench("exchange", _EXCHANGE, 8, "st.shared, bar.sync, ld.shared, bar.sync", (1, 4, 8, 16, 32)),
-    _sync_bench("fence_block", _FENCE_BLOCK, 8, "fence.acq_rel.cta", (1, 4)),
-    _sync_bench("fence_gpu", _FENCE_GPU, 8, "fence.acq_rel.gpu", (1, 4)),
-    _sync_bench("fence_system", _FENCE_SYSTEM, 8, "fence.acq_rel.sys", (1, 4)),
-)
+    return kernel, map(case, warps)

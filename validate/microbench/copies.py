@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, clock, inline, load_l2, shared_address, smid
-from validate.microbench.bench import Bench, Case, blank, rows_case, spans_by_sm, waits
+from validate.microbench.bench import Case, bench, blank, rows_case, spans_by_sm, waits
 
 _KINDS = {"ca_4": ("ca", 4), "ca_8": ("ca", 8), "ca_16": ("ca", 16), "cg_16": ("cg", 16)}
 _COUNTS = (1, 4, 16)
@@ -31,16 +30,17 @@ def _group(kind: str, count: int, bytes_apart: int) -> str:
     return " ".join([*lines, "cp.async.commit_group;"])
 
 
-def _clocked(kind: str, count: int) -> Callable[..., Any]:
-    """(start, end of issue, end): clocks around one group."""
+@bench(
+    "copy_latency_{0}_{1}",
+    "How long does a group of {1} copies of a warp take ({0}), out of L2 or memory first, and again?",
+    over=[(kind, count) for kind in _KINDS for count in _COUNTS],
+    slack=4,
+)
+def _latency(kind: str, count: int) -> Any:
+    size = _KINDS[kind][1]
     text = "{ .reg .u64 a; .reg .u32 s; mov.b64 a, $3; mov.b32 s, $4; mov.u32 $0, %clock;"
     text += f"{_group(kind, count, 4096)} mov.u32 $1, %clock; cp.async.wait_group 0; mov.u32 $2, %clock; }}"
-    return inline(text, types.UniTuple(types.uint32, 3), (types.uint64, types.uint32))
-
-
-def _latency_kernel(kind: str, count: int) -> Callable[..., None]:
-    size = _KINDS[kind][1]
-    clocked = _clocked(kind, count)
+    clocked = inline(text, types.UniTuple(types.uint32, 3), (types.uint64, types.uint32))
     words = 8 * size * count
 
     def kernel(data: Any, rounds: Any, out: Any) -> None:
@@ -55,30 +55,24 @@ def _latency_kernel(kind: str, count: int) -> Callable[..., None]:
                     out[4 * k + n] = clocks[n]
             k = after(k)
 
-    kernel.__name__ = kernel.__qualname__ = f"copy_latency_{kind}_{count}"
-    return kernel
-
-
-def _latency_bench(kind: str, count: int) -> Bench:
     def reduce(rows: np.ndarray) -> dict[str, float]:
-        issue, all_ = waits(rows), (rows[:, 2] - rows[:, 0]) % 2**32
-        again = slice(2, None)
-        return {
-            "issue": float(np.median(issue[again])),
-            "first": float(all_[0]),
-            "again": float(np.median(all_[again])),
-        }
+        issue, ends = waits(rows), waits(rows, 2)
+        again = float(np.median(ends[2:]))
+        return {"issue": float(np.median(issue[2:])), "first": float(ends[0]), "again": again}
 
-    def inputs() -> tuple[Any, ...]:
-        return np.zeros(count * 1024 + 128, np.uint32), np.int32(_ROUNDS)
-
+    inputs = np.zeros(count * 1024 + 128, np.uint32), np.int32(_ROUNDS)
     cases = (rows_case(f"before={b}", 1, 32, (_ROUNDS, 4), inputs, reduce, before=b) for b in ("same", "cold"))
-    asks = f"How long does a group of {count} copies of a warp take ({kind}), out of L2 or memory first, and again?"
-    name = f"copy_latency_{kind}_{count}"
-    return Bench(name, asks, "cycles", _latency_kernel(kind, count), tuple(cases), slack=4)
+    return kernel, cases
 
 
-def _rate_kernel(kind: str) -> Callable[..., None]:
+@bench(
+    "copy_rate_{0}",
+    "How many bytes a cycle does an SM copy out of L2 ({0})?",
+    "bytes per cycle",
+    over=[kind for kind in _KINDS if kind != "cg_16"],  # more than L2 can give, and nobody knows why
+    slack=1,
+)
+def _rate(kind: str) -> Any:
     size = _KINDS[kind][1]
     text = f"{{ .reg .u64 a; .reg .u32 s; mov.b64 a, $1; mov.b32 s, $2; {_group(kind, _LATER, 32 * size)}"
     copy = inline(f"{text} cp.async.wait_group 1; mov.b32 $0, s; }}", types.uint32, (types.uint64, types.uint32))
@@ -109,30 +103,24 @@ def _rate_kernel(kind: str) -> Callable[..., None]:
             out[at + 1] = end
             out[at + 2] = smid()
 
-    kernel.__name__ = kernel.__qualname__ = f"copy_rate_{kind}"
-    return kernel
-
-
-def _rate_bench(kind: str) -> Bench:
-    size = _KINDS[kind][1]
-
     def case(warps: int, blocks: int) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:
             """Mean over SMs of the bytes that one copies a cycle."""
             return {"bytes_per_cycle": float(warps * 512 * size * _ROUNDS / np.mean(spans_by_sm(rows)))}
 
-        def inputs() -> tuple[Any, ...]:
-            return blank(blocks * warps * 512 * size * _ROUNDS), np.int32(_ROUNDS)
-
+        inputs = blank(blocks * warps * 512 * size * _ROUNDS), np.int32(_ROUNDS)
         shape = (blocks * warps, 3)
         return rows_case(f"warps={warps} blocks={blocks}", blocks, 32 * warps, shape, inputs, reduce, slow=blocks > 1)
 
-    cases = (*(case(warps, 1) for warps in (1, 4, 8, 16, 32)), case(8, 132))
-    asks = f"How many bytes a cycle does an SM copy out of L2 ({kind})?"
-    return Bench(f"copy_rate_{kind}", asks, "bytes per cycle", _rate_kernel(kind), cases, slack=1)
+    return kernel, (*(case(warps, 1) for warps in (1, 4, 8, 16, 32)), case(8, 132))
 
 
-def _group_kernel() -> Callable[..., None]:
+@bench(
+    "copy_groups",
+    "Four groups of one copy each, some of them out of memory (first digit: the last): when is each over?",
+    slack=10,
+)
+def _groups() -> Any:
     one = "cp.async.cg.shared.global [s + {}], [a{}], 16; cp.async.commit_group;"
     copies = " ".join(one.format(512 * k, k) for k in range(4))
     into = " ".join(f"mov.b64 a{k}, ${k + 5};" for k in range(4))
@@ -156,29 +144,11 @@ def _group_kernel() -> Callable[..., None]:
             for n in range(5):
                 out[n] = clocks[n]
 
-    kernel.__name__ = kernel.__qualname__ = "copy_groups"
-    return kernel
-
-
-def _group_case(far: int) -> Case:
     def reduce(rows: np.ndarray) -> dict[str, float]:
-        ends = (rows[0, 1:] - rows[0, 0]) % 2**32
-        return {f"end of {k}": float(end) for k, end in enumerate(ends)}
+        return {f"end of {k}": float(end) for k, end in enumerate((rows[0, 1:] - rows[0, 0]) % 2**32)}
 
-    return rows_case(
-        f"far={far:04b}", 1, 32, (1, 5), lambda: (np.zeros(1 << 18, np.uint32), np.int32(far)), reduce, before="cold"
-    )
+    def case(far: int) -> Case:
+        inputs = np.zeros(1 << 18, np.uint32), np.int32(far)
+        return rows_case(f"far={far:04b}", 1, 32, (1, 5), inputs, reduce, before="cold")
 
-
-BENCHES = (
-    *(_latency_bench(kind, count) for kind in _KINDS for count in _COUNTS),
-    *(_rate_bench(kind) for kind in _KINDS if kind != "cg_16"),  # more than L2 can give, and nobody knows why
-    Bench(
-        "copy_groups",
-        "Four groups of one copy each, some of them out of memory (first digit: the last): when is each over?",
-        "cycles",
-        _group_kernel(),
-        tuple(_group_case(far) for far in (0, 0b1111, 0b0001, 0b1000, 0b0101)),
-        slack=10,
-    ),
-)
+    return kernel, map(case, (0, 0b1111, 0b0001, 0b1000, 0b0101))

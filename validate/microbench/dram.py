@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import address, after, clock_when, load_l2, shared_address
-from validate.microbench.bench import ALONE, Bench, Case, blank, rows_case, waits
+from validate.microbench.bench import ALONE, Case, bench, blank, rows_case, waits
 from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
-
-_PAGE = 2 * MIB
-"""Device memory is mapped in pages of 2 MiB (what `cudaMalloc` gives on Volta and later)."""
-
-
-def _pages(pages: int, stride: int, passes: int = 2) -> np.ndarray:
-    """A line in each of so many places `stride` apart, another one in every pass."""
-    place, turn = np.meshgrid(np.arange(pages, dtype=np.int64), np.arange(passes, dtype=np.int64))
-    return (place * stride + (turn * 37 + place * 7) % (_PAGE // LINE) * LINE).ravel()
-
 
 _TOGETHER = 8
 _MEETINGS = 512
@@ -42,99 +33,99 @@ def meeting(data: Any, offsets: Any, zero: Any, out: Any) -> None:
         k = after(k) - np.int32(1) + warps
 
 
-def _together_case(apart: int, label: str) -> Case:
-    first = spread(_MEETINGS, 32 * MIB) // (8 * LINE) * (8 * LINE)
-    offsets = (first[:, None] + apart * np.arange(_TOGETHER)[None, :]).ravel()
-    size = int(offsets.max()) + LINE
-
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        """Mean wait of all loads, and in the mean of all rounds the first and the last one's."""
-        times = waits(rows).reshape(_MEETINGS, _TOGETHER)
-        mean = {"each": float(times.mean()), "first": float(times.min(axis=1).mean())}
-        return mean | {"last": float(times.max(axis=1).mean())}
-
-    def inputs() -> tuple[Any, ...]:
-        return blank(size), offsets.astype(np.int64), np.uint32(0)
-
-    key, shape = f"apart={label}", (offsets.size, 2)
-    return rows_case(key, 1, 32 * _TOGETHER, shape, inputs, reduce, shared_bytes=ALONE, before="cold")
+_APART = {"128B": LINE, "256B": 2 * LINE, "1KiB": 8 * LINE, "4KiB": 4096, "64KiB": 65536, "17MiB": 17 * MIB}
 
 
-BENCHES = (
-    Bench(
-        "memory_together",
-        "Eight warps of a block load a line each from memory at the same time: when are the first and the last there?",
-        "cycles",
-        meeting,
-        tuple(
-            _together_case(apart, label)
-            for apart, label in (
-                (LINE, "128B"),
-                (2 * LINE, "256B"),
-                (8 * LINE, "1KiB"),
-                (4096, "4KiB"),
-                (65536, "64KiB"),
-                (17 * MIB, "17MiB"),
-            )
-        ),
-    ),
-    Bench(
-        "memory_latency",
-        "How long does one load from memory take?",
-        "cycles",
-        latency,
-        tuple(latency_case(f"sm={sm}", spread(1024, 32 * MIB), sm=sm) for sm in (0, 1, 37, 131)),
-    ),
-    Bench(
-        "page_reach",
-        "What do loads cost whose addresses lie 2 MiB or more apart, the first time and again?",
-        "cycles",
-        latency,
-        (
-            *(latency_case(f"places={n} apart=2MiB", _pages(n, _PAGE), groups=2) for n in (16, 128, 1024)),
-            *(latency_case(f"places={n} apart=32MiB", _pages(n, 32 * MIB), groups=2) for n in (64, 256, 1024, 2048)),
-        ),
-        slack=20,
-    ),
-    Bench(
-        "memory_load",
-        "How do latency and throughput of reads from memory go together, one line at a time, without and with writes?",
-        "cycles; bytes per cycle",
-        STREAM[1],
-        (
-            *(stream_case(warps) for warps in (1, 2, 4, 8, 16, 32)),
-            *(stream_case(32, sms=sms) for sms in (1, 8, 33, 66)),
-            *(stream_case(warps, stores=True) for warps in (1, 4, 8, 16, 32)),
-        ),
-        tolerance=0.15,
-        slack=5,
-    ),
-    Bench(
-        "memory_load_4",
-        "How do latency and throughput of reads from memory go together, four lines at a time, and with writes?",
-        "cycles; bytes per cycle",
-        STREAM[4],
-        (
-            *(stream_case(warps, loads=4, rounds=6) for warps in (1, 4, 8, 16, 32)),
-            *(stream_case(32, sms=sms, loads=4, rounds=6) for sms in (1, 33, 66)),
-            *(stream_case(warps, loads=4, rounds=6, stores=True) for warps in (8, 32)),
-            *(stream_case(32, loads=4, resident=2, stores=mix) for mix in (False, True)),
-        ),
-        tolerance=0.15,
-        slack=5,
-    ),
-    Bench(
-        "memory_writes",
-        "How many bytes per cycle of its clock does the GPU write to memory?",
-        "bytes per cycle",
-        STREAM[0],
-        (
-            stream_case(1, loads=0, stores=True),
-            stream_case(8, loads=0, stores=True),
-            stream_case(32, sms=33, loads=0, stores=True),
-            stream_case(32, loads=0, stores=True, resident=2),
-        ),
-        tolerance=0.15,
-        slack=5,
-    ),
+@bench(
+    "memory_together",
+    "Eight warps of a block load a line each from memory at the same time: when are the first and the last there?",
 )
+def _together() -> Any:
+    def case(label: str) -> Case:
+        first = spread(_MEETINGS, 32 * MIB) // (8 * LINE) * (8 * LINE)
+        offsets = (first[:, None] + _APART[label] * np.arange(_TOGETHER)[None, :]).ravel()
+        size = int(offsets.max()) + LINE
+
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            """Mean wait of all loads, and in the mean of all rounds the first and the last one's."""
+            times = waits(rows).reshape(_MEETINGS, _TOGETHER)
+            mean = {"each": float(times.mean()), "first": float(times.min(axis=1).mean())}
+            return mean | {"last": float(times.max(axis=1).mean())}
+
+        inputs = blank(size), offsets.astype(np.int64), np.uint32(0)
+        key, shape = f"apart={label}", (offsets.size, 2)
+        return rows_case(key, 1, 32 * _TOGETHER, shape, inputs, reduce, shared_bytes=ALONE, before="cold")
+
+    return meeting, map(case, _APART)
+
+
+@bench("memory_latency", "How long does one load from memory take?")
+def _latency() -> Any:
+    return latency, (latency_case(f"sm={sm}", spread(1024, 32 * MIB), sm=sm) for sm in (0, 1, 37, 131))
+
+
+_PAGE = 2 * MIB
+"""Device memory is mapped in pages of 2 MiB (what `cudaMalloc` gives on Volta and later)."""
+
+
+def _pages(pages: int, stride: int, passes: int = 2) -> np.ndarray:
+    """A line in each of so many places `stride` apart, another one in every pass."""
+    place, turn = np.meshgrid(np.arange(pages, dtype=np.int64), np.arange(passes, dtype=np.int64))
+    return (place * stride + (turn * 37 + place * 7) % (_PAGE // LINE) * LINE).ravel()
+
+
+@bench(
+    "page_reach",
+    "What do loads cost whose addresses lie 2 MiB or more apart, the first time and again?",
+    slack=20,
+)
+def _reach() -> Any:
+    near, wide = ((_PAGE, (16, 128, 1024)), (32 * MIB, (64, 256, 1024, 2048)))
+    return latency, (
+        latency_case(f"places={n} apart={apart // MIB}MiB", _pages(n, apart), groups=2)
+        for apart, places in (near, wide)
+        for n in places
+    )
+
+
+@bench(
+    "memory_load",
+    "How do latency and throughput of reads from memory go together, one line at a time, without and with writes?",
+    "cycles; bytes per cycle",
+    tolerance=0.15,
+    slack=5,
+)
+def _load() -> Any:
+    return STREAM[1], (
+        *(stream_case(warps) for warps in (1, 2, 4, 8, 16, 32)),
+        *(stream_case(32, sms=sms) for sms in (1, 8, 33, 66)),
+        *(stream_case(warps, stores=True) for warps in (1, 4, 8, 16, 32)),
+    )
+
+
+@bench(
+    "memory_load_4",
+    "How do latency and throughput of reads from memory go together, four lines at a time, and with writes?",
+    "cycles; bytes per cycle",
+    tolerance=0.15,
+    slack=5,
+)
+def _load_4() -> Any:
+    return STREAM[4], (
+        *(stream_case(warps, loads=4, rounds=6) for warps in (1, 4, 8, 16, 32)),
+        *(stream_case(32, sms=sms, loads=4, rounds=6) for sms in (1, 33, 66)),
+        *(stream_case(warps, loads=4, rounds=6, stores=True) for warps in (8, 32)),
+        *(stream_case(32, loads=4, resident=2, stores=mix) for mix in (False, True)),
+    )
+
+
+@bench(
+    "memory_writes",
+    "How many bytes per cycle of its clock does the GPU write to memory?",
+    "bytes per cycle",
+    tolerance=0.15,
+    slack=5,
+)
+def _writes() -> Any:
+    case = partial(stream_case, loads=0, stores=True)
+    return STREAM[0], (case(1), case(8), case(32, sms=33), case(32, resident=2))

@@ -9,7 +9,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, clock, eight
-from validate.microbench.bench import SMS, Bench, Case, rows_case, span
+from validate.microbench.bench import SMS, Case, bench, rows_case, span
 
 LINE_INSTRUCTIONS = 8
 """Instructions of 16 bytes in a line of 128."""
@@ -21,8 +21,7 @@ def _straight(instructions: int) -> Any:
     return eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{k % 8}, w;" for k in range(instructions)], types.float32)
 
 
-_2K, _4K, _8K, _16K = (_straight(_PIECE << k) for k in range(4))
-_32K, _64K, _128K = (_straight(_PIECE << k) for k in range(4, 7))
+_2K, _4K, _8K, _16K, _32K, _64K, _128K = (_straight(_PIECE << k) for k in range(7))
 
 
 def code(x: Any, size: Any, rounds: Any, out: Any) -> None:
@@ -66,8 +65,7 @@ def code(x: Any, size: Any, rounds: Any, out: Any) -> None:
 
 
 def _code_case(size: int, warps: int, *, grid: int = 1, before: str = "same", rounds: int = 3) -> Case:
-    def inputs() -> tuple[Any, ...]:
-        return np.ones(32 * warps + 1, np.float32), np.int32(size), np.int32(rounds)
+    inputs = np.ones(32 * warps + 1, np.float32), np.int32(size), np.int32(rounds)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
         rows = rows.reshape(grid, warps, 3)
@@ -86,23 +84,20 @@ def _code_case(size: int, warps: int, *, grid: int = 1, before: str = "same", ro
     return rows_case(key, grid, 32 * warps, (grid * warps, 3), inputs, reduce, before=before, slow=slow)
 
 
-BENCHES = (
-    Bench(
-        "code_size",
-        "What does an instruction of straight-line code cost by its size, and a line of it the first time?",
-        "cycles",
-        code,
-        (
-            *(_code_case(size, 4) for size in (2, 8, 16, 32, 64, 128, 256)),
-            *(_code_case(size, 1) for size in (16, 64)),
-            _code_case(256, 1, grid=SMS, rounds=2),
-            *(_code_case(size, 16) for size in (2, 16)),
-            *(_code_case(size, 1, before="cold", rounds=1) for size in (8, 64)),
-            *(_code_case(size, 1, before=what, rounds=1) for size in (2, 8, 64) for what in ("evicted", "other")),
-            *(_code_case(8, 8, before=what, rounds=1) for what in ("evicted", "other")),
-            *(_code_case(8, warps, grid=SMS, before="other", rounds=1) for warps in (1, 8)),
-        ),
-        opcodes=("FFMA",),
-        slack=0.05,
-    ),
+@bench(
+    "code_size",
+    "What does an instruction of straight-line code cost by its size, and a line of it the first time?",
+    opcodes=("FFMA",),
+    slack=0.05,
 )
+def _sizes() -> Any:
+    return code, (
+        *(_code_case(size, 4) for size in (2, 8, 16, 32, 64, 128, 256)),
+        *(_code_case(size, 1) for size in (16, 64)),
+        _code_case(256, 1, grid=SMS, rounds=2),
+        *(_code_case(size, 16) for size in (2, 16)),
+        *(_code_case(size, 1, before="cold", rounds=1) for size in (8, 64)),
+        *(_code_case(size, 1, before=what, rounds=1) for size in (2, 8, 64) for what in ("evicted", "other")),
+        *(_code_case(8, 8, before=what, rounds=1) for what in ("evicted", "other")),
+        *(_code_case(8, warps, grid=SMS, before="other", rounds=1) for warps in (1, 8)),
+    )

@@ -1,22 +1,31 @@
-"""Issue: how many instructions a cycle an SM starts, by warps, by the length of the loop, and by what is mixed."""
+"""Issue: how many instructions a cycle an SM starts, by warps, by the length of the loop and by what is mixed; which of
+several warps goes first; and what the banks of the registers cost.
+
+The compiler chooses registers so that no three operands lie in one bank, and no instruction asks for another warp. So
+machine code is changed where that is asked: the registers that the 64 FFMA of a loop read are replaced by chosen ones
+(their results do not matter), or their yield hint is set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, clock, eight
-from validate.microbench.bench import Bench, Case, rows_case, span
+from validate.instructions.encode import RA, RB, RC, field
+from validate.microbench.asm import after, clock, eight, inline
+from validate.microbench.bench import Case, bench, rows_case, span
 
 _INSTRUCTIONS = 2048
 """Of the measured kind that every warp runs through."""
+_FFMA_BITS = 0x223
+"""Low bits of an FFMA that reads three registers."""
 
 
-def loop_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
+def _loop_kernel(many: Callable[..., Any]) -> Callable[..., None]:
     """A kernel that times `rounds` turns of `many`, a function of `asm.eight`, on every warp."""
 
     def kernel(x: Any, rounds: Any, out: Any) -> None:
@@ -41,30 +50,12 @@ def loop_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
         if a + b + c + d + e + f + g + h == np.float32(1.5):
             x[0] = a
 
-    kernel.__name__ = kernel.__qualname__ = name
     return kernel
 
 
-def _kernel(name: str, lines: tuple[str, ...], length: int, declare: str = "") -> Callable[..., None]:
-    text = [lines[k % len(lines)].replace("#", f"v{4 + k % 4 if declare else k % 8}") for k in range(length)]
-    if declare:
-        text += _KEEP
-    return loop_kernel(f"issue_{name}", eight(text, types.float32, declare))
-
-
-def _case(length: int, warps: int) -> Case:
-    return rows_case(
-        f"warps={warps}", 1, 32 * warps, (warps, 2),
-        lambda: (np.ones(2, np.float32), np.int32(_INSTRUCTIONS // length)),
-        lambda rows: {"per_cycle": warps * _INSTRUCTIONS / span(rows[:, 0], rows[:, 1])},
-    )  # fmt: skip
-
-
-_KEEP = tuple(f"mov.b32 v{k}, i{k};" for k in range(4))
-_FFMA, _FADD, _FMUL = "fma.rn.f32 #, #, #, w;", "add.rn.f32 #, #, w;", "mul.rn.f32 #, #, w;"
-_INT = ".reg .b32 i<4>, j; mov.b32 j, w; " + " ".join(f"mov.b32 i{k}, v{k};" for k in range(4))
-_LOP = tuple(f"lop3.b32 i{k}, i{k}, j, i{k}, 0x6a;" for k in range(4))
-_IMAD = tuple(f"mad.lo.u32 i{k}, i{k}, i{k}, j;" for k in range(4))
+def _loop_case(warps: int, rounds: int, reduce: Callable[[np.ndarray], dict[str, float]]) -> Case:
+    inputs = np.ones(2, np.float32), np.int32(rounds)
+    return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 2), inputs, reduce)
 
 
 def _chains(count: int) -> tuple[str, ...]:
@@ -72,33 +63,149 @@ def _chains(count: int) -> tuple[str, ...]:
     return tuple(f"fma.rn.f32 v{k}, v{k}, v{k}, w;" for k in range(count))
 
 
-def _mixed(others: tuple[str, ...]) -> tuple[str, ...]:
+def _mixed(*others: str) -> tuple[str, ...]:
     """FFMA on four registers and something else, on four others, in turn."""
-    return tuple(line for k in range(4) for line in (_FFMA, others[k]))
+    return tuple(line for other in others for line in (_FFMA, other))
 
 
-_VARIANTS: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "ffma_16": ((_FFMA,), 16, ""),
-    "ffma_32": ((_FFMA,), 32, ""),
-    "ffma_128": ((_FFMA,), 128, ""),
-    "ffma_512": ((_FFMA,), 512, ""),
-    "ffma_chain": (_chains(1), 64, ""),
-    "ffma_chains_2": (_chains(2), 64, ""),
-    "ffma_chains_4": (_chains(4), 64, ""),
-    "fadd_32": ((_FADD,), 32, ""),
-    "fmul_32": ((_FMUL,), 32, ""),
-    "ffma_lop3": (_mixed(_LOP), 64, _INT),
-    "ffma_imad": (_mixed(_IMAD), 64, _INT),
-}
-BENCHES = tuple(
-    Bench(
-        f"issue_{name}",
-        f"How many instructions per cycle does an SM issue in a loop of {length} of {' / '.join(lines[:2])} by warps?",
-        "warp instructions per cycle",
-        _kernel(name, lines, length, declare),
-        tuple(_case(length, warps) for warps in (4, 8, 16, 32)),
-        opcodes=("FFMA",) if "ffma" in name else (),
-        slack=0.05,
-    )
-    for name, (lines, length, declare) in _VARIANTS.items()
+_KEEP = tuple(f"mov.b32 v{k}, i{k};" for k in range(4))
+_FFMA, _FADD, _FMUL = "fma.rn.f32 #, #, #, w;", "add.rn.f32 #, #, w;", "mul.rn.f32 #, #, w;"
+_INT = ".reg .b32 i<4>, j; mov.b32 j, w; " + " ".join(f"mov.b32 i{k}, v{k};" for k in range(4))
+_LOP = _mixed(*(f"lop3.b32 i{k}, i{k}, j, i{k}, 0x6a;" for k in range(4)))
+_IMAD = _mixed(*(f"mad.lo.u32 i{k}, i{k}, i{k}, j;" for k in range(4)))
+
+
+@bench(
+    "issue_{0}",
+    "How many instructions per cycle does an SM issue in a loop of {2} that begins with {1[0]}, by warps?",
+    "warp instructions per cycle",
+    over=(
+        *((f"ffma_{length}", (_FFMA,), length) for length in (16, 32, 128, 512)),
+        ("ffma_chain", _chains(1), 64),
+        *((f"ffma_chains_{count}", _chains(count), 64) for count in (2, 4)),
+        ("fadd_32", (_FADD,), 32),
+        ("fmul_32", (_FMUL,), 32),
+        ("ffma_lop3", _LOP, 64, _INT),
+        ("ffma_imad", _IMAD, 64, _INT),
+    ),
+    slack=0.05,
 )
+def _issue(name: str, lines: tuple[str, ...], length: int, declare: str = "") -> Any:
+    text = [lines[k % len(lines)].replace("#", f"v{4 + k % 4 if declare else k % 8}") for k in range(length)]
+    many = eight([*text, *(_KEEP if declare else ())], types.float32, declare)
+
+    def case(warps: int) -> Case:
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            return {"per_cycle": warps * _INSTRUCTIONS / span(rows[:, 0], rows[:, 1])}
+
+        return _loop_case(warps, _INSTRUCTIONS // length, reduce)
+
+    return _loop_kernel(many), map(case, (4, 8, 16, 32)), {"opcodes": ("FFMA",) if "ffma" in name else ()}
+
+
+_YIELD = 109
+"""The bit that is 0 in an instruction that asks for another warp."""
+_START = 4096
+_SPIN = inline(
+    "{ .reg .u32 a, b; .reg .pred p; mov.u32 a, %clock; and.b32 a, a, -2048; add.u32 a, a, $1; L: mov.u32 b, %clock;"
+    "sub.u32 b, a, b; setp.gt.s32 p, b, 0; @p bra L; mov.u32 $0, b; }",
+    types.uint32,
+    (types.uint32,),
+)
+
+
+def _yielding(code: Sequence[int]) -> Sequence[int]:
+    """Every FFMA asks for another warp."""
+    return [field(word, _YIELD, 1, 0) if word & 0xFFF == _FFMA_BITS else word for word in code]
+
+
+@bench(
+    "turns_{0}",
+    "When does the first of several warps of a sub-partition end that do the same? 1: with the last",
+    "part of the time of all",
+    over=(
+        ("stay", _chains(8) * 8),
+        ("yield", _chains(8) * 8, _yielding),
+        ("chains_2", _chains(2) * 32),
+        ("busy", tuple(f"ex2.approx.ftz.f32 v{k % 8}, v{k % 8};" for k in range(32))),
+    ),
+    slack=0.05,
+)
+def _turns(name: str, lines: Sequence[str], rewrite: Any = None) -> Any:
+    many = eight(lines, types.float32)
+
+    def kernel(x: Any, rounds: Any, out: Any) -> None:
+        """All warps begin at a chosen clock, not behind a barrier, which arithmetic runs ahead of (`ahead`), and none
+        waits for another. out [warp, 2]: clocks around the loop."""
+        t = cuda.threadIdx.x
+        a = b = c = d = e = f = g = h = x[0]
+        w = x[1]
+        start = _SPIN(np.uint32(_START))
+        start = clock()
+        k = np.int32(0)
+        while k < rounds:
+            a, b, c, d, e, f, g, h = many(a, b, c, d, e, f, g, h, w)
+            k = after(k)
+        end = clock()
+        if t & 31 == 0:
+            out[2 * (t >> 5)] = start
+            out[2 * (t >> 5) + 1] = end
+        if a + b + c + d + e + f + g + h == np.float32(1.5):
+            x[0] = a
+
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        """When the first and the second warp of a sub-partition end, as parts of the time that all take."""
+        ends = np.sort((rows[:, 1] - rows[:, 0].min()).reshape(-1, 4), axis=0).mean(axis=1)
+        return {"first": float(ends[0] / ends[-1]), "second": float(ends[1] / ends[-1])}
+
+    opcode = "MUFU.EX2" if name == "busy" else "FFMA"
+    cases = (_loop_case(warps, 24, reduce) for warps in (8, 16, 32))
+    return kernel, cases, {"opcodes": (opcode,), "rewrite": rewrite}
+
+
+_MANY, _ROUNDS = 64, 16
+_REUSE = 122
+"""First of the flags that keep an operand for the next instruction."""
+_LOOP = eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{(k + 1) % 8}, w;" for k in range(_MANY)], types.float32)
+
+
+@bench(
+    "registers_{0}",
+    "How many cycles does an FFMA take by the banks (even and odd) of the registers that it reads?",
+    over=(
+        ("same", ((8, 8, 8),)),
+        ("even_odd", ((8, 9, 10),)),
+        ("two_even", ((8, 10, 11),)),
+        ("three_even", ((8, 10, 12),)),
+        ("three_even_mod_4", ((8, 12, 16),)),
+        ("even_and_same", ((8, 10, 10),)),
+        ("three_even_reuse", ((8, 10, 12),), 0b111),
+        ("three_even_reuse_one", ((8, 10, 12),), 0b001),
+        ("alternating", ((8, 10, 12), (9, 11, 13))),
+    ),
+    opcodes=("FFMA",),
+    slack=0.05,
+)
+def _registers(name: str, sets: Sequence[tuple[int, int, int]], reuse: int = 0) -> Any:
+    """The FFMAs read these sources in turn, with these reuse flags, the first source's lowest."""
+
+    def rewrite(code: Sequence[int]) -> Sequence[int]:
+        changed, count = [], 0
+        for word in code:
+            if word & 0xFFF == _FFMA_BITS:
+                for at, register in zip((RA, RB, RC), sets[count % len(sets)], strict=True):
+                    word = field(word, at, 8, register)
+                word = field(word, _REUSE, 4, reuse)
+                count += 1
+            changed.append(word)
+        if count < _MANY:
+            raise ValueError(f"{count} FFMA of three registers, {_MANY} expected")
+        return changed
+
+    def case(warps: int) -> Case:
+        each = warps * _MANY * _ROUNDS / 4
+        return _loop_case(
+            warps, _ROUNDS, lambda rows: {"each, of a sub-partition": span(rows[:, 0], rows[:, 1]) / each}
+        )
+
+    return _loop_kernel(_LOOP), map(case, (4, 16)), {"rewrite": rewrite}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, clock, inline
-from validate.microbench.bench import Bench, Case, rows_case, span, waits
+from validate.microbench.bench import Case, bench, rows_case, span, waits
 
 _LINE = 128
 _STEP = 16
@@ -53,13 +52,10 @@ def chase(data: Any, after_each: Any, stride: Any, loads: Any, out: Any) -> None
 def _chase_case(lines: int, stride: int = _LINE, order: str = "in turn") -> Case:
     loads = -(-max(lines, 64) // _STEP) * _STEP
 
-    def inputs() -> tuple[Any, ...]:
-        places = np.arange(lines) if order == "in turn" else np.random.default_rng(1).permutation(lines)
-        following = np.zeros(lines, np.int64)
-        following[places] = np.roll(places, -1)
-        data = np.zeros(lines * stride // 8, np.uint64)
-        return data, following, np.int64(stride // 8), np.int32(loads)
-
+    places = np.arange(lines) if order == "in turn" else np.random.default_rng(1).permutation(lines)
+    following = np.zeros(lines, np.int64)
+    following[places] = np.roll(places, -1)
+    inputs = np.zeros(lines * stride // 8, np.uint64), following, np.int64(stride // 8), np.int32(loads)
     size = f"KiB={lines * stride // 1024}" if stride == _LINE else f"lines={lines} apart={stride}"
     slow = stride == _LINE and lines * stride >= 240 * 1024  # beyond L1
     return rows_case(
@@ -67,11 +63,41 @@ def _chase_case(lines: int, stride: int = _LINE, order: str = "in turn") -> Case
     )
 
 
-def _rate_kernel(name: str, line: str, dependent: bool) -> Callable[..., None]:
-    """Loads of a warp, four independent ones a round; `@` in the PTX line is where each finds its word."""
-    loads = " ".join(line.replace("#", f"r{k}").replace("@", str((16 if "v4" in line else 4) * k)) for k in range(4))
+@bench(
+    "l1_chase",
+    "What does a dependent load cost by how much memory it goes through, in lines of 128 bytes and further apart?",
+    opcodes=("LDG.E.64.STRONG.SM",),
+)
+def _chase() -> Any:
+    return chase, (
+        *(_chase_case(kib * 8) for kib in (16, 128, 192, 208, 224, 240, 256, 320)),
+        *(_chase_case(kib * 8, order="shuffled") for kib in (16, 192, 224, 240, 256, 320)),
+        *(_chase_case(lines, 1024) for lines in (128, 192, 224, 256)),
+        *(_chase_case(lines, 4096) for lines in (16, 32, 48, 64, 80)),
+        *(_chase_case(lines, 16384) for lines in (4, 8, 16, 32, 64)),
+    )
+
+
+_ROUNDS = 16
+_STRIDES = (0, 1, 2, 4, 8, 16, 32, 33)
+_WORD, _FOUR = "u32 #", "v4.u32 {#, x, y, z}"
+
+
+@bench(
+    "{0}",
+    "How long do {1} take, by the words between lanes and the warps of the SM?",
+    over=(
+        ("l1_hit", "loads that hit L1, each of which waits for the one before,", f"ca.{_WORD}", _STRIDES),
+        ("l1_rate", "four independent loads that hit L1", f"ca.{_WORD}", _STRIDES),
+        ("l1_rate_128", "four independent loads of 16 bytes that hit L1", f"ca.{_FOUR}", (0, 4, 8, 32)),
+        ("l2_rate", "four independent loads past L1 that hit L2", f"cg.{_WORD}", (1, 2, 8, 32)),
+    ),
+)
+def _rate(name: str, _: str, what: str, strides: tuple[int, ...]) -> Any:
+    line, size = f"ld.global.{what}, [a + @];", 16 if "v4" in what else 4
+    loads = " ".join(line.replace("#", f"r{k}").replace("@", str(size * k)) for k in range(4))
     tail = "add.u32 r0, r0, r1; add.u32 r2, r2, r3; add.u32 r0, r0, r2; mov.b32 $0, r0; }"
-    if dependent:
+    if name == "l1_hit":
         loads, tail = line.replace("#", "r0").replace("@", "0"), "mov.b32 $0, r0; }"
     text = "{ .reg .u32 r<4>, x, y, z; .reg .u64 a; mov.b64 a, $1; " + loads + tail
     four = inline(text, types.uint32, (types.uint64,))
@@ -98,63 +124,11 @@ def _rate_kernel(name: str, line: str, dependent: bool) -> Callable[..., None]:
         if value == 1:
             data[0] = value
 
-    kernel.__name__ = kernel.__qualname__ = name
-    return kernel
+    def case(stride: int, warps: int) -> Case:
+        return rows_case(
+            f"stride={stride} warps={warps}", 1, 32 * warps, (warps, 2),
+            (np.zeros(1 << 15, np.uint32), np.int32(stride), np.int32(_ROUNDS)),
+            lambda rows: {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS},
+        )  # fmt: skip
 
-
-_ROUNDS = 16
-
-
-def _rate_case(stride: int, warps: int) -> Case:
-    return rows_case(
-        f"stride={stride} warps={warps}", 1, 32 * warps, (warps, 2),
-        lambda: (np.zeros(1 << 15, np.uint32), np.int32(stride), np.int32(_ROUNDS)),
-        lambda rows: {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS},
-    )  # fmt: skip
-
-
-_STRIDES = (0, 1, 2, 4, 8, 16, 32, 33)
-BENCHES = (
-    Bench(
-        "l1_chase",
-        "What does a dependent load cost by how much memory it goes through, in lines of 128 bytes and further apart?",
-        "cycles",
-        chase,
-        (
-            *(_chase_case(kib * 8) for kib in (16, 128, 192, 208, 224, 240, 256, 320)),
-            *(_chase_case(kib * 8, order="shuffled") for kib in (16, 192, 224, 240, 256, 320)),
-            *(_chase_case(lines, 1024) for lines in (128, 192, 224, 256)),
-            *(_chase_case(lines, 4096) for lines in (16, 32, 48, 64, 80)),
-            *(_chase_case(lines, 16384) for lines in (4, 8, 16, 32, 64)),
-        ),
-        opcodes=("LDG.E.64.STRONG.SM",),
-    ),
-    Bench(
-        "l1_hit",
-        "How long does a load take that hits L1, by the words between lanes and the warps of the SM?",
-        "cycles",
-        _rate_kernel("l1_hit", "ld.global.ca.u32 #, [a + @];", dependent=True),
-        tuple(_rate_case(stride, warps) for stride in _STRIDES for warps in (1, 4, 16)),
-    ),
-    Bench(
-        "l1_rate",
-        "How long do four independent loads take that hit L1, by the words between lanes and the warps of the SM?",
-        "cycles",
-        _rate_kernel("l1_rate", "ld.global.ca.u32 #, [a + @];", dependent=False),
-        tuple(_rate_case(stride, warps) for stride in _STRIDES for warps in (1, 4, 16)),
-    ),
-    Bench(
-        "l1_rate_128",
-        "How long do four independent loads of 16 bytes take that hit L1, by the words between lanes and the warps?",
-        "cycles",
-        _rate_kernel("l1_rate_128", "ld.global.ca.v4.u32 {#, x, y, z}, [a + @];", dependent=False),
-        tuple(_rate_case(stride, warps) for stride in (0, 4, 8, 32) for warps in (1, 4, 16)),
-    ),
-    Bench(
-        "l2_rate",
-        "How long do four independent loads past L1 take that hit L2, by the words between lanes and the warps?",
-        "cycles",
-        _rate_kernel("l2_rate", "ld.global.cg.u32 #, [a + @];", dependent=False),
-        tuple(_rate_case(stride, warps) for stride in (1, 2, 8, 32) for warps in (1, 4, 16)),
-    ),
-)
+    return kernel, (case(stride, warps) for stride in strides for warps in (1, 4, 16))

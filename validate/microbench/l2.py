@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import address, after, clock, clock_when, load_l2, shared_address, smid
-from validate.microbench.bench import ALONE, SMS, Bench, Case, blank, rows_case, summary, waits
+from validate.microbench.bench import ALONE, SMS, Case, bench, blank, rows_case, summary, waits
 from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
 
+_WARPS = (1, 2, 4, 8, 16, 32)
 GPC = (*(16 * k + j for k in range(4) for j in (0, 1)), *range(124, 132))
 """SMs that share a GPC with SM 0 on the H200 that was measured: those whose reads L2 sees once."""
+
+
+@bench("l2_latency", "How long does one load take that hits L2, of lines that the same SM has read before?")
+def _latency() -> Any:
+    offsets = spread(512, 16 * MIB)
+    return latency, (latency_case(f"sm={sm}", offsets, sm=sm, before="same") for sm in (0, 2, 37, 90, 131))
 
 
 def far(data: Any, offsets: Any, zero: Any, first: Any, second: Any, flag: Any, out: Any) -> None:
@@ -43,6 +51,23 @@ def far(data: Any, offsets: Any, zero: Any, first: Any, second: Any, flag: Any, 
         k = after(k)
 
 
+@bench("l2_far", "How long does a load take of a line that another SM has brought into L2?", slack=10)
+def _far() -> Any:
+    offsets = spread(512, 16 * MIB)
+
+    def case(second: int) -> Case:
+        numbers = np.uint32(0), np.uint32(0), np.uint32(second)
+        inputs = blank(16 * MIB + LINE), offsets, *numbers, np.zeros(1, np.int32)
+
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            return summary(waits(rows))
+
+        key = f"sm=0 then sm={second}"
+        return rows_case(key, SMS, 32, (offsets.size, 2), inputs, reduce, shared_bytes=ALONE, before="cold")
+
+    return far, map(case, (0, 1, 2, 4, 6, 8, 64, 100, 131))
+
+
 def capacity(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
     """One SM reads all lines of `data`, all its warps together, and then as `latency` at the offsets."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
@@ -68,6 +93,80 @@ def capacity(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
         out[2 * k] = start
         out[2 * k + 1] = end
         k = after(k)
+
+
+@bench("l2_capacity", "How long does a load take of some MiB that one SM has read in turn?", slack=10)
+def _capacity() -> Any:
+    def case(mib: int) -> Case:
+        offsets = spread(512, mib * MIB)
+        return rows_case(
+            f"MiB={mib}", SMS, 1024, (offsets.size, 2),
+            (blank(mib * MIB), offsets, np.uint32(0), np.uint32(0)),
+            lambda rows: summary(waits(rows)),
+            shared_bytes=ALONE, before="cold", slow=mib > 8,
+        )  # fmt: skip
+
+    return capacity, map(case, (8, 16, 24, 32, 40, 48, 56, 64, 80))
+
+
+@bench(
+    "l2_load{0}",
+    "How do latency and throughput of reads that hit L2 go together, one line at a time, or four ({0})?",
+    "cycles; bytes per cycle",
+    over=("", "_4"),
+    tolerance=0.15,
+    slack=5,
+)
+def _load(name: str) -> Any:
+    case = partial(stream_case, mib=16, before="same")
+    if name:
+        many = partial(case, loads=4)
+        cases = [many(warps, rounds=6) for warps in _WARPS], [many(warps, sms=1, rounds=16) for warps in _WARPS]
+        return STREAM[4], (*cases[0], *cases[1])
+    return STREAM[1], (*map(case, _WARPS), *(case(32, sms=sms) for sms in (1, 2, 8, 33, 66)))
+
+
+def random(data: Any, mask: Any, rounds: Any, out: Any) -> None:
+    """Threads load words of sectors that a generator chooses, four at a time, twice the same. out [warp]: cycles of the
+    second time."""
+    took = np.uint32(0)
+    total = np.uint32(0)
+    turn = np.int32(0)
+    while turn < 2:
+        x = np.uint32(cuda.grid(1)) * np.uint32(2654435761) + np.uint32(12345)
+        start = clock()
+        k = np.int32(0)
+        while k < rounds:
+            for _ in range(4):
+                x = x * np.uint32(1664525) + np.uint32(1013904223)
+                total += load_l2(address(data, np.int64(((x >> 5) ^ (x >> 17)) & mask) * 8))
+            k = after(k)
+        took = clock() - start + (total & np.uint32(0))
+        turn = after(turn)
+    if cuda.threadIdx.x & 31 == 0:
+        out[np.int64(cuda.grid(1) >> 5)] = took
+    if total == np.uint32(1):
+        out[0] = total
+
+
+@bench("l2_random", "How many cycles does an SM take for each sector that it reads out of L2 in no order?", slack=0.02)
+def _random() -> Any:
+    def case(sms: int, warps: int, mib: int) -> Case:
+        rounds = 8
+
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            """Cycles of an SM for a sector: of all SMs in the mean, of the quicker ones and of most."""
+            each = rows.reshape(sms, warps).mean(axis=1) / (rounds * 4 * 32 * warps)
+            quick, most = np.percentile(each, (10, 60))
+            return {"a sector": float(each.mean()), "of quick SMs": float(quick), "of most SMs": float(most)}
+
+        return rows_case(
+            f"sms={sms} warps={warps} MiB={mib}", sms, 32 * warps, (sms * warps, 1),
+            (blank(mib * MIB), np.uint32(mib * MIB // 32 - 1), np.int32(rounds)),
+            reduce, shared_bytes=ALONE, slow=sms == SMS,
+        )  # fmt: skip
+
+    return random, (case(sms, warps, mib) for sms, mib in ((1, 1), (SMS, 1), (SMS, 8)) for warps in (4, 16, 32))
 
 
 def together(data: Any, lines: Any, chosen: Any, arrived: Any, want: Any, zero: Any, out: Any) -> None:
@@ -96,150 +195,24 @@ def together(data: Any, lines: Any, chosen: Any, arrived: Any, want: Any, zero: 
         out[sm] = clock() - start
 
 
-def _far_case(first: int, second: int) -> Case:
-    offsets = spread(512, 16 * MIB)
-
-    def inputs() -> tuple[Any, ...]:
-        numbers = np.uint32(0), np.uint32(first), np.uint32(second)
-        return blank(16 * MIB + LINE), offsets, *numbers, np.zeros(1, np.int32)
-
-    key, shape = f"sm={first} then sm={second}", (offsets.size, 2)
-    return rows_case(key, SMS, 32, shape, inputs, lambda rows: summary(waits(rows)), shared_bytes=ALONE, before="cold")
-
-
-def _capacity_case(mib: int) -> Case:
-    offsets = spread(512, mib * MIB)
-
-    return rows_case(
-        f"MiB={mib}", SMS, 1024, (offsets.size, 2),
-        lambda: (blank(mib * MIB), offsets, np.uint32(0), np.uint32(0)),
-        lambda rows: summary(waits(rows)),
-        shared_bytes=ALONE, before="cold", slow=mib > 8,
-    )  # fmt: skip
-
-
-def _together_case(key: str, sms: tuple[int, ...], lines: int, before: str) -> Case:
-    def inputs() -> tuple[Any, ...]:
+@bench(
+    "l2_together",
+    "How long does it take when SMs read the same 512 lines at the same time?",
+    tolerance=0.15,
+    slack=20,
+)
+def _together() -> Any:
+    def case(key: str, sms: tuple[int, ...], before: str) -> Case:
         chosen, arrived = np.zeros(SMS, np.int32), np.zeros(1, np.int32)
         chosen[list(sms)] = 1
-        data = np.zeros(lines * LINE // 4, np.uint32)
-        return data, np.int64(lines), chosen, arrived, np.int32(len(sms)), np.uint32(0)
+        data = np.zeros(512 * LINE // 4, np.uint32)
+        inputs = data, np.int64(512), chosen, arrived, np.int32(len(sms)), np.uint32(0)
 
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"cycles": float(rows[list(sms), 0].mean())}
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            return {"cycles": float(rows[list(sms), 0].mean())}
 
-    return rows_case(f"{key} {before}", SMS, 1024, (SMS, 1), inputs, reduce, shared_bytes=ALONE, before=before)
+        return rows_case(f"{key} {before}", SMS, 1024, (SMS, 1), inputs, reduce, shared_bytes=ALONE, before=before)
 
-
-def random(data: Any, mask: Any, rounds: Any, out: Any) -> None:
-    """Threads load words of sectors that a generator chooses, four at a time, twice the same. out [warp]: cycles of the
-    second time."""
-    took = np.uint32(0)
-    total = np.uint32(0)
-    turn = np.int32(0)
-    while turn < 2:
-        x = np.uint32(cuda.grid(1)) * np.uint32(2654435761) + np.uint32(12345)
-        start = clock()
-        k = np.int32(0)
-        while k < rounds:
-            for _ in range(4):
-                x = x * np.uint32(1664525) + np.uint32(1013904223)
-                total += load_l2(address(data, np.int64(((x >> 5) ^ (x >> 17)) & mask) * 8))
-            k = after(k)
-        took = clock() - start + (total & np.uint32(0))
-        turn = after(turn)
-    if cuda.threadIdx.x & 31 == 0:
-        out[np.int64(cuda.grid(1) >> 5)] = took
-    if total == np.uint32(1):
-        out[0] = total
-
-
-def _random_case(sms: int, warps: int, mib: int) -> Case:
-    rounds = 8
-
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        """Cycles of an SM for a sector: of all SMs in the mean, of the quicker ones and of most."""
-        each = rows.reshape(sms, warps).mean(axis=1) / (rounds * 4 * 32 * warps)
-        quick, most = np.percentile(each, (10, 60))
-        return {"a sector": float(each.mean()), "of quick SMs": float(quick), "of most SMs": float(most)}
-
-    return rows_case(
-        f"sms={sms} warps={warps} MiB={mib}", sms, 32 * warps, (sms * warps, 1),
-        lambda: (blank(mib * MIB), np.uint32(mib * MIB // 32 - 1), np.int32(rounds)),
-        reduce, shared_bytes=ALONE, slow=sms == SMS,
-    )  # fmt: skip
-
-
-BENCHES = (
-    Bench(
-        "l2_latency",
-        "How long does one load take that hits L2, of lines that the same SM has read before?",
-        "cycles",
-        latency,
-        tuple(latency_case(f"sm={sm}", spread(512, 16 * MIB), sm=sm, before="same") for sm in (0, 2, 37, 90, 131)),
-    ),
-    Bench(
-        "l2_far",
-        "How long does a load take of a line that another SM has brought into L2?",
-        "cycles",
-        far,
-        tuple(_far_case(0, second) for second in (0, 1, 2, 4, 6, 8, 64, 100, 131)),
-        slack=10,
-    ),
-    Bench(
-        "l2_capacity",
-        "How long does a load take of some MiB that one SM has read in turn?",
-        "cycles",
-        capacity,
-        tuple(_capacity_case(mib) for mib in (8, 16, 24, 32, 40, 48, 56, 64, 80)),
-        slack=10,
-    ),
-    Bench(
-        "l2_load",
-        "How do latency and throughput of reads that hit L2 go together, one line at a time?",
-        "cycles; bytes per cycle",
-        STREAM[1],
-        (
-            *(stream_case(warps, mib=16, before="same") for warps in (1, 2, 4, 8, 16, 32)),
-            *(stream_case(32, sms=sms, mib=16, before="same") for sms in (1, 2, 8, 33, 66)),
-        ),
-        tolerance=0.15,
-        slack=5,
-    ),
-    Bench(
-        "l2_load_4",
-        "How do latency and throughput of reads that hit L2 go together, four lines at a time?",
-        "cycles; bytes per cycle",
-        STREAM[4],
-        (
-            *(stream_case(warps, mib=16, loads=4, rounds=6, before="same") for warps in (1, 2, 4, 8, 16, 32)),
-            *(stream_case(warps, sms=1, mib=16, loads=4, rounds=16, before="same") for warps in (1, 2, 4, 8, 16, 32)),
-        ),
-        tolerance=0.15,
-        slack=5,
-    ),
-    Bench(
-        "l2_random",
-        "How many cycles does an SM take for each sector that it reads out of L2 in no order?",
-        "cycles",
-        random,
-        (
-            *(_random_case(1, warps, 1) for warps in (4, 16, 32)),
-            *(_random_case(SMS, warps, mib) for mib in (1, 8) for warps in (4, 16, 32)),
-        ),
-        slack=0.02,
-    ),
-    Bench(
-        "l2_together",
-        "How long does it take when SMs read the same 512 lines at the same time?",
-        "cycles",
-        together,
-        (
-            *(_together_case(f"gpc={n}", GPC[:n], 512, before) for before in ("same", "cold") for n in (1, 4, 16)),
-            _together_case("all", tuple(range(SMS)), 512, "same"),
-            _together_case("all", tuple(range(SMS)), 512, "cold"),
-        ),
-        tolerance=0.15,
-        slack=20,
-    ),
-)
+    orders = ("same", "cold")
+    some = (case(f"gpc={n}", GPC[:n], before) for before in orders for n in (1, 4, 16))
+    return together, (*some, *(case("all", tuple(range(SMS)), before) for before in orders))

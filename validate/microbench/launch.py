@@ -1,94 +1,30 @@
-"""Launches: how blocks reach SMs, how soon a block follows another, and how long an empty kernel takes."""
+"""Launches and the block dispatcher: how blocks reach SMs, how soon a block follows another, where its warps go, how
+long an empty kernel takes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import cuda
+from numba.cuda import types
 
-from validate.microbench.asm import after, clock, globaltimer, smid
-from validate.microbench.bench import SMS, Bench, Case, rows_case
+from validate.microbench.asm import after, clock, globaltimer, inline, shared_address, smid
+from validate.microbench.bench import SMS, Case, bench, rows_case
 
 _COLUMNS = 4
 
 
-def blocks(cycles: Any, out: Any) -> None:
-    """Every block stays for so many cycles. out [block, 4]: clocks of its start and end, SM, and the global timer."""
-    start = clock()
-    began = globaltimer()
-    end = start
-    while np.int32(end - start) < cycles:
-        end = clock()
-    cuda.syncthreads()
-    end = clock()
-    if cuda.threadIdx.x == 0:
-        at = np.int64(_COLUMNS) * cuda.blockIdx.x
-        out[at] = start
-        out[at + 1] = end
-        out[at + 2] = smid()
-        out[at + 3] = np.uint32(began)
+def _since(clocks: np.ndarray) -> np.ndarray:
+    """Cycles of clocks of 32 bits from the first of them on, that may have wrapped."""
+    return (clocks - clocks.flat[0] + 2**31) % 2**32  # type: ignore[no-any-return]
 
 
-def _gaps(rows: np.ndarray, resident: int) -> np.ndarray:
-    """Cycles from the end of each block to the start of the one that took its place, over all SMs."""
-    found = []
-    for sm in np.unique(rows[:, 2]):
-        mine = rows[rows[:, 2] == sm]
-        times = (mine[:, :2] - mine[0, 0] + 2**31) % 2**32
-        starts, ends = np.sort(times[:, 0]), np.sort(times[:, 1])
-        if len(starts) > resident:
-            found.append(starts[resident:] - ends[: len(starts) - resident])
-    return np.concatenate(found)
-
-
-def _refill_case(threads: int, resident: int, cycles: int = 2000) -> Case:
-    grid = 3 * resident * SMS
-    shared = {1: 120, 2: 100, 8: 27}[resident] * 1024
-
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        gaps = _gaps(rows, resident)
-        return {"least": float(np.percentile(gaps, 2)), "median": float(np.median(gaps))}
-
-    key, shape = f"threads={threads} resident={resident}", (grid, _COLUMNS)
-    return rows_case(key, grid, threads, shape, lambda: (np.int32(cycles),), reduce, shared_bytes=shared)
-
-
-def _order_case() -> Case:
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        """Distinct SMs among the first 132 blocks, and cycles between two blocks of one SM that start together."""
-        second = []
-        for sm in np.unique(rows[:, 2]):
-            starts = np.sort((rows[rows[:, 2] == sm, 0] - rows[rows[:, 2] == sm, 0][0] + 2**31) % 2**32)
-            second.append(starts[1] - starts[0])
-        first = len(np.unique(rows[:SMS, 2]))
-        return {"SMs of the first 132 blocks": float(first), "from first to second": float(np.median(second))}
-
-    return rows_case("two per SM", 2 * SMS, 64, (2 * SMS, _COLUMNS), lambda: (np.int32(20000),), reduce)
-
-
-def rate(steps: Any, out: Any) -> None:
-    """Blocks that do nothing but note the SM's clock. out [block, 2]: clock, SM."""
-    k = np.int32(0)
-    while k < steps:
-        k = after(k)
-    if cuda.threadIdx.x == 0:
-        at = 2 * np.int64(cuda.blockIdx.x)
-        out[at] = clock()
-        out[at + 1] = smid()
-
-
-def _rate_case(threads: int, grid: int = 64 * SMS) -> Case:
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        """Cycles of the GPU for each block, from the times between the blocks of each SM."""
-        rates = []
-        for sm in np.unique(rows[:, 1]):
-            times = rows[rows[:, 1] == sm, 0]
-            times = np.sort((times - times[0] + 2**31) % 2**32)
-            rates.append(float(times[-1] - times[0]) / (len(times) - 1))
-        return {"a block": float(np.mean(rates)) / SMS}
-
-    return rows_case(f"threads={threads}", grid, threads, (grid, 2), lambda: (np.int32(0),), reduce)
+def _by_sm(rows: np.ndarray, column: int = 2) -> list[np.ndarray]:
+    """The rows of each SM, whose number is in that column."""
+    return [rows[rows[:, column] == sm] for sm in np.unique(rows[:, column])]
 
 
 def stay(cycles: Any, count: Any, out: Any) -> None:
@@ -108,54 +44,196 @@ def stay(cycles: Any, count: Any, out: Any) -> None:
     count[0] += 1
 
 
-def _gap_case() -> Case:
-    return rows_case(
+@bench("launch_gap", "How long is it from the end of a short kernel to the start of the next one?", "ns", slack=64)
+def _gap() -> Any:
+    case = rows_case(
         "one block", 1, 1, (2, 4),
-        lambda: (np.int32(100), np.zeros(1, np.int32)),
+        (np.int32(100), np.zeros(1, np.int32)),
         lambda rows: {"gap": float((rows[1, 2] - rows[0, 3]) % 2**32)},
     )  # fmt: skip
+    return stay, (case,)
 
 
-def _clock_case() -> Case:
+@bench("sm_clock", "How fast is the SM's clock?", "MHz", tolerance=0.005)
+def _clock() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         times = np.diff(rows[1].reshape(2, 2), axis=1)[:, 0] % 2**32
         return {"MHz": 1000.0 * float(times[0]) / float(times[1])}
 
-    return rows_case("one millisecond", 1, 1, (2, 4), lambda: (np.int32(2_000_000), np.zeros(1, np.int32)), reduce)
+    return stay, (rows_case("one millisecond", 1, 1, (2, 4), (np.int32(2_000_000), np.zeros(1, np.int32)), reduce),)
 
 
-BENCHES = (
-    Bench(
-        "launch_gap",
-        "How long does it take from the end of a short kernel to the start of the next one?",
-        "ns",
-        stay,
-        (_gap_case(),),
-        slack=64,
-    ),
-    Bench("sm_clock", "How fast is the SM's clock?", "MHz", stay, (_clock_case(),), tolerance=0.005),
-    Bench(
-        "block_refill",
-        "How long does it take from the end of a block to the start of the one that takes its place?",
-        "cycles",
-        blocks,
-        tuple(_refill_case(threads, resident) for threads, resident in ((32, 1), (1024, 1), (256, 2), (64, 8))),
-        slack=20,
-    ),
-    Bench(
-        "block_order",
-        "How are the first blocks of a grid spread, and how far apart do two blocks of one SM start?",
-        "cycles; SMs",
-        blocks,
-        (_order_case(),),
-        slack=20,
-    ),
-    Bench(
-        "block_rate",
-        "How many cycles of the GPU does a block take that does nothing, when there are many?",
-        "cycles",
-        rate,
-        tuple(map(_rate_case, (32, 256, 512))),
-        slack=0.05,
-    ),
+def blocks(cycles: Any, out: Any) -> None:
+    """Every block stays for so many cycles. out [block, 4]: clocks of its start and end, SM, and the global timer."""
+    start = clock()
+    began = globaltimer()
+    end = start
+    while np.int32(end - start) < cycles:
+        end = clock()
+    cuda.syncthreads()
+    end = clock()
+    if cuda.threadIdx.x == 0:
+        at = np.int64(_COLUMNS) * cuda.blockIdx.x
+        out[at] = start
+        out[at + 1] = end
+        out[at + 2] = smid()
+        out[at + 3] = np.uint32(began)
+
+
+@bench(
+    "block_refill",
+    "How long does it take from the end of a block to the start of the one that takes its place?",
+    slack=20,
 )
+def _refill() -> Any:
+    def case(threads: int, resident: int) -> Case:
+        grid, shared = 3 * resident * SMS, {1: 120, 2: 100, 8: 27}[resident] * 1024
+
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            found = []
+            for mine in _by_sm(rows):
+                times = _since(mine[:, :2])
+                starts, ends = np.sort(times[:, 0]), np.sort(times[:, 1])
+                if len(starts) > resident:
+                    found.append(starts[resident:] - ends[: len(starts) - resident])
+            gaps = np.concatenate(found)
+            return {"least": float(np.percentile(gaps, 2)), "median": float(np.median(gaps))}
+
+        key, shape = f"threads={threads} resident={resident}", (grid, _COLUMNS)
+        return rows_case(key, grid, threads, shape, (np.int32(2000),), reduce, shared_bytes=shared)
+
+    return blocks, (case(*each) for each in ((32, 1), (1024, 1), (256, 2), (64, 8)))
+
+
+@bench(
+    "block_order",
+    "How are the first blocks of a grid spread, and how far apart do two blocks of one SM start?",
+    "cycles; SMs",
+    slack=20,
+)
+def _order() -> Any:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        """Distinct SMs among the first 132 blocks, and cycles between two blocks of one SM that start together."""
+        starts = [np.sort(_since(mine[:, 0])) for mine in _by_sm(rows)]
+        apart = float(np.median([each[1] - each[0] for each in starts]))
+        return {"SMs of the first 132 blocks": float(len(np.unique(rows[:SMS, 2]))), "from first to second": apart}
+
+    case = rows_case("two per SM", 2 * SMS, 64, (2 * SMS, _COLUMNS), (np.int32(20000),), reduce)
+    return blocks, (case,)
+
+
+def rate(steps: Any, out: Any) -> None:
+    """Blocks that do nothing but note the SM's clock. out [block, 2]: clock, SM."""
+    k = np.int32(0)
+    while k < steps:
+        k = after(k)
+    if cuda.threadIdx.x == 0:
+        at = 2 * np.int64(cuda.blockIdx.x)
+        out[at] = clock()
+        out[at + 1] = smid()
+
+
+@bench("block_rate", "How many cycles of the GPU does a block take that does nothing, when there are many?", slack=0.05)
+def _rate() -> Any:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        """Cycles of the GPU for each block, from the times between the blocks of each SM."""
+        times = [np.sort(_since(mine[:, 0])) for mine in _by_sm(rows, 1)]
+        rates = [float(each[-1] - each[0]) / (len(each) - 1) for each in times]
+        return {"a block": float(np.mean(rates)) / SMS}
+
+    def case(threads: int) -> Case:
+        grid = 64 * SMS
+        return rows_case(f"threads={threads}", grid, threads, (grid, 2), (np.int32(0),), reduce)
+
+    return rate, map(case, (32, 256, 512))
+
+
+# --- dispatch ---------------------------------------------------------------------------------------------------------
+
+_SLOTS = 64
+"""Warps of an SM."""
+_warpid = inline("mov.u32 $0, %warpid;", types.uint32)
+_wait = inline(
+    "{ .reg .u32 s; mov.b32 s, $1; " + "ld.volatile.shared.u32 s, [s]; " * 32 + "mov.b32 $0, s; }",
+    types.uint32,
+    (types.uint32,),
+)
+
+
+def lives(mask: Any, short: Any, longer: Any, more: Any, out: Any) -> None:
+    """Warps of `mask` wait for `longer` rounds of 32 shared-memory loads, `more` with each wave, the others `short`.
+
+    out [warp, 4]: clocks of its start and end, SM, its place in the SM.
+    """
+    start = clock()
+    tile = cuda.shared.array(32, np.uint32)
+    place = shared_address(tile) + np.uint32(4) * np.uint32(cuda.threadIdx.x & 31)
+    tile[cuda.threadIdx.x & 31] = place
+    warp = np.int32(cuda.threadIdx.x >> 5)
+    rounds = short
+    if mask >> warp & np.int32(1) != 0:
+        rounds = longer + more * (np.int32(cuda.blockIdx.x) // np.int32(SMS))
+    k = np.int32(0)
+    while k < rounds:
+        place = _wait(place)
+        k = after(k)
+    end = clock()
+    if cuda.threadIdx.x & 31 == 0:
+        at = np.int64(_COLUMNS) * np.int64(cuda.grid(1) >> 5)
+        out[at] = start
+        out[at + 1] = end + (place & np.uint32(1))
+        out[at + 2] = smid()
+        out[at + 3] = _warpid()
+
+
+def _of_sm(rows: np.ndarray, warps: int, sm: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(Starts, ends, places [block, warp]) of the blocks of an SM in order of their starts, from the first start on."""
+    mine = rows.reshape(-1, warps, _COLUMNS)
+    mine = mine[mine[:, 0, 2] == sm]
+    times = (mine[..., :2] - mine[0, 0, 0] + 2**31) % 2**32
+    times -= times[..., 0].min()
+    order = np.argsort(times[..., 0].min(axis=1), kind="stable")
+    return times[order, :, 0], times[order, :, 1], mine[order, :, 3]
+
+
+def _lives_case(
+    threads: int, mask: int, reduce: Callable[..., dict[str, float]], rounds: tuple[int, int, int], grid: int
+) -> Case:
+    warps = threads // 32
+    return rows_case(
+        f"threads={threads} mask={mask:#x}", grid, threads, (grid * warps, _COLUMNS),
+        tuple(np.int32(value) for value in (mask, *rounds)),
+        lambda rows: reduce(rows, warps),
+    )  # fmt: skip
+
+
+@bench(
+    "block_release",
+    "Seven of eight warps of each block end at once: how many blocks follow when the first block is done?",
+    "blocks; cycles",
+    slack=20,
+)
+def _release() -> Any:
+    def reduce(rows: np.ndarray, warps: int) -> dict[str, float]:
+        """Blocks of an SM that start within 500 cycles of the first that follows others, and cycles from an end to
+        that."""
+        count, gaps = [], []
+        for sm in range(SMS):
+            starts, ends, _ = _of_sm(rows, warps, sm)
+            firsts = np.sort(starts.min(axis=1))[_SLOTS // warps :]
+            count.append(np.count_nonzero(firsts < firsts[0] + 500))
+            gaps.append(firsts[0] - ends.max(axis=1).min())
+        return {"blocks at once": float(np.median(count)), "after an end": float(np.median(gaps))}
+
+    return lives, (_lives_case(256, 0x80, reduce, (1, 10, 4), 16 * SMS),)
+
+
+@bench("block_turns", "In which sub-partition does the first warp of a block begin?", "sub-partitions", slack=0.1)
+def _turns() -> Any:
+    def reduce(rows: np.ndarray, warps: int) -> dict[str, float]:
+        """Sub-partitions from one block's first warp to the next one's, of each SM's first blocks."""
+        places = [_of_sm(rows, warps, sm)[2][: _SLOTS // warps, 0] for sm in range(SMS)]
+        return {"from block to block": float(np.median(np.concatenate([np.diff(each) % 4 for each in places])))}
+
+    grids = ((threads, _SLOTS * 32 // threads * SMS) for threads in (64, 96, 224, 256))
+    return lives, (_lives_case(threads, 0, reduce, (4, 0, 0), grid) for threads, grid in grids)

@@ -10,24 +10,30 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, clock, inline, shared_address
-from validate.microbench.bench import Bench, Case, chain_latency, rows_case
+from validate.microbench.bench import Case, bench, chain_latency, rows_case, waits
 
 _FEW, _MORE = 8, 24
-_init = inline("mbarrier.init.shared.b64 [$1], $2; mov.b32 $0, $2;", types.uint32, (types.uint32, types.uint32))
+_LOOKS = ("test_wait", "try_wait")
+_TWO = (types.uint32, types.uint32)
+_init = inline("mbarrier.init.shared.b64 [$1], $2; mov.b32 $0, $2;", types.uint32, _TWO)
 _arrive = inline(
     "{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [$1]; mov.u32 $0, %clock; }", types.uint32, (types.uint32,)
 )
 _pause = inline("nanosleep.u32 $1; mov.b32 $0, $1;", types.uint32, (types.uint32,))
 
 
-def _round(look: str, k: int) -> str:
-    wait = f"L{k}: mbarrier.{look}.shared.b64 p, [b], s; @!p bra L{k};"
-    return f"mbarrier.arrive.shared.b64 s, [b]; {wait}"
-
-
-def _own_kernel(look: str) -> Callable[..., None]:
+@bench(
+    "mbarrier_own_{0}",
+    "How long does one thread take to arrive at an mbarrier and see that its phase is over ({0})?",
+    over=_LOOKS,
+    slack=2,
+)
+def _own(look: str) -> Any:
     def chain(count: int) -> Callable[..., Any]:
-        steps = " ".join(_round(look, k) for k in range(count))
+        steps = " ".join(
+            f"mbarrier.arrive.shared.b64 s, [b]; L{k}: mbarrier.{look}.shared.b64 p, [b], s; @!p bra L{k};"
+            for k in range(count)
+        )
         text = f"{{ .reg .b64 s; .reg .b32 b; .reg .pred p; mov.b32 b, $1; {steps} mov.b32 $0, b; }}"
         return inline(text, types.uint32, (types.uint32,))
 
@@ -48,22 +54,24 @@ def _own_kernel(look: str) -> Callable[..., None]:
             out[0], out[1], out[2] = first, middle, last
             k = after(k)
 
-    kernel.__name__ = kernel.__qualname__ = f"mbarrier_own_{look}"
-    return kernel
-
-
-def _own_bench(look: str) -> Bench:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         return {"each": chain_latency(rows[0], _FEW, _MORE)}
 
-    case = rows_case("one", 1, 1, (1, 3), tuple, reduce)
-    asks = f"How long does one thread take to arrive at an mbarrier and see that its phase is over ({look})?"
-    return Bench(f"mbarrier_own_{look}", asks, "cycles", _own_kernel(look), (case,), slack=2)
+    return kernel, (rows_case("one", 1, 1, (1, 3), (), reduce),)
 
 
-def _hop_kernel(look: str) -> Callable[..., None]:
+_HOPS = 64
+
+
+@bench(
+    "mbarrier_hop_{0}",
+    "How long from an arrival to the arrival of the warp that waited for it ({0})?",
+    over=_LOOKS,
+    slack=2,
+)
+def _hop(look: str) -> Any:
     wait = f"{{ .reg .pred p; L: mbarrier.{look}.parity.shared.b64 p, [$1], $2; @!p bra L; mov.b32 $0, $2; }}"
-    waits = inline(wait, *_TWO)
+    waiting = inline(wait, types.uint32, _TWO)
 
     def kernel(rounds: Any, out: Any) -> None:
         """Two warps hand a token to and fro. out [1, 2]: clocks around all rounds."""
@@ -80,34 +88,29 @@ def _hop_kernel(look: str) -> Callable[..., None]:
             while k < rounds:
                 if warp == 0:
                     _arrive(place)
-                    waits(place + np.uint32(8), np.uint32(k & 1))
+                    waiting(place + np.uint32(8), np.uint32(k & 1))
                 else:
-                    waits(place, np.uint32(k & 1))
+                    waiting(place, np.uint32(k & 1))
                     _arrive(place + np.uint32(8))
                 k = after(k)
         end = clock()
         if cuda.threadIdx.x == 0:
             out[0], out[1] = start, end
 
-    kernel.__name__ = kernel.__qualname__ = f"mbarrier_hop_{look}"
-    return kernel
-
-
-_TWO = (types.uint32, (types.uint32, types.uint32))
-_HOPS = 64
-
-
-def _hop_bench(look: str) -> Bench:
     def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"each": float((rows[0, 1] - rows[0, 0]) % 2**32) / (2 * _HOPS)}
+        return {"each": float(waits(rows)[0]) / (2 * _HOPS)}
 
-    case = rows_case("one", 1, 64, (1, 2), lambda: (np.int32(_HOPS),), reduce)
-    asks = f"How long from an arrival to the arrival of the warp that waited for it ({look})?"
-    return Bench(f"mbarrier_hop_{look}", asks, "cycles", _hop_kernel(look), (case,), slack=2)
+    return kernel, (rows_case("one", 1, 64, (1, 2), (np.int32(_HOPS),), reduce),)
 
 
-def _sleep_kernel(hint: int) -> Callable[..., None]:
-    tail = f", {hint}" if hint >= 0 else ""
+@bench(
+    "mbarrier_sleep_{0}",
+    "How long does try_wait sleep if the phase does not end, told to wait so many ns ({0})?",
+    over=("default", 0, 100, 1000, 10000, 1000000),
+    slack=20,
+)
+def _sleep(hint: int | str) -> Any:
+    tail = "" if hint == "default" else f", {hint}"
     text = "{ .reg .pred p; mov.u32 $0, %clock; "
     text += f"mbarrier.try_wait.parity.shared.b64 p, [$3], 0{tail}; selp.u32 $2, 1, 0, p; mov.u32 $1, %clock; }}"
     look = inline(text, types.UniTuple(types.uint32, 3), (types.uint32,))
@@ -124,26 +127,27 @@ def _sleep_kernel(hint: int) -> Callable[..., None]:
                 out[3 * k + n] = seen[n]
             k = after(k)
 
-    kernel.__name__ = kernel.__qualname__ = f"mbarrier_sleep_{hint if hint >= 0 else 'default'}"
-    return kernel
-
-
-def _sleep_bench(hint: int) -> Bench:
     def reduce(rows: np.ndarray) -> dict[str, float]:
-        took = (rows[1:, 1] - rows[1:, 0]) % 2**32
+        took = waits(rows[1:])
         return {"median": float(np.median(took)), "least": float(took.min()), "seen": float(rows[:, 2].sum())}
 
-    case = rows_case("one", 1, 1, (6, 3), lambda: (np.int32(6),), reduce)
-    kernel = _sleep_kernel(hint)
-    told = "with no time said" if hint < 0 else f"told to wait {hint} ns"
-    asks = f"How long does try_wait sleep if the phase does not end, {told}?"
-    return Bench(kernel.__name__, asks, "cycles", kernel, (case,), slack=20)
+    return kernel, (rows_case("one", 1, 1, (6, 3), (np.int32(6),), reduce),)
 
 
-def _wake_kernel(look: str) -> Callable[..., None]:
+_TURNS = 6
+
+
+@bench(
+    "mbarrier_wake_{0}",
+    "How soon after an arrival do waiting warps go on, and how often have they looked ({0})?",
+    "cycles; looks",
+    over=_LOOKS,
+    slack=10,
+)
+def _wake(look: str) -> Any:
     text = "{ .reg .pred p; .reg .u32 n; mov.u32 n, 0; "
     text += f"L: mbarrier.{look}.parity.shared.b64 p, [$2], $3; add.u32 n, n, 1; @!p bra L; "
-    waits = inline(text + "mov.u32 $0, %clock; mov.b32 $1, n; }", types.UniTuple(types.uint32, 2), _TWO[1])
+    waiting = inline(text + "mov.u32 $0, %clock; mov.b32 $1, n; }", types.UniTuple(types.uint32, 2), _TWO)
 
     def kernel(pause: Any, rounds: Any, out: Any) -> None:
         """The first warp pauses and arrives, all others wait. out [round, warp, 2]: the clock of the arrival, or of the
@@ -161,17 +165,12 @@ def _wake_kernel(look: str) -> Callable[..., None]:
                 _pause(pause)
                 out[at] = _arrive(place)
             elif t >= 32:
-                seen = waits(place, np.uint32(k & 1))
+                seen = waiting(place, np.uint32(k & 1))
                 if t & np.uint32(31) == 0:
                     out[at] = seen[0]
                     out[at + 1] = seen[1]
             k = after(k)
 
-    kernel.__name__ = kernel.__qualname__ = f"mbarrier_wake_{look}"
-    return kernel
-
-
-def _wake_bench(look: str) -> Bench:
     def case(warps: int, pause: int) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:
             each = rows.reshape(_TURNS, warps + 1, 2)[1:]
@@ -181,22 +180,8 @@ def _wake_bench(look: str) -> Bench:
             values = (delay.min(), np.median(delay), delay.max(), np.median(looks), looks.max())
             return dict(zip(names, map(float, values), strict=True))
 
-        def inputs() -> tuple[Any, ...]:
-            return np.uint32(pause), np.int32(_TURNS)
-
+        inputs = np.uint32(pause), np.int32(_TURNS)
         key = f"warps={warps} pause={pause}"
         return rows_case(key, 1, 32 * (warps + 1), (_TURNS * (warps + 1), 2), inputs, reduce)
 
-    cases = tuple(case(warps, pause) for warps in (1, 4, 16) for pause in (0, 1000, 20000))
-    asks = f"How soon after an arrival do waiting warps go on, and how often have they looked ({look})?"
-    return Bench(f"mbarrier_wake_{look}", asks, "cycles; looks", _wake_kernel(look), cases, slack=10)
-
-
-_TURNS = 6
-_LOOKS = ("test_wait", "try_wait")
-BENCHES = (
-    *map(_own_bench, _LOOKS),
-    *map(_hop_bench, _LOOKS),
-    *map(_sleep_bench, (-1, 0, 100, 1000, 10000, 1000000)),
-    *map(_wake_bench, _LOOKS),
-)
+    return kernel, (case(warps, pause) for warps in (1, 4, 16) for pause in (0, 1000, 20000))

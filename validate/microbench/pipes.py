@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, block, clock, eight
-from validate.microbench.bench import Bench, Case, chain_latency, rows_case, span
+from validate.microbench.bench import Case, bench, chain_latency, rows_case, span
 
 _FEW, _MORE, _MANY = 16, 48, 64
 """Instructions between clocks of the chain, and in the loop of independent ones: 1 KiB, which every cache holds."""
@@ -40,6 +39,8 @@ _PREDICATE = ".reg .pred q;"
 _MATRIX = ".reg .f32 #x, #y, #z; mov.f32 #x, w; mov.f32 #y, w; mov.f32 #z, w; "
 _MATRIX += ".reg .b32 #a, #b; mov.b32 #a, w; mov.b32 #b, w;"
 _FRAGMENTS = "{#, #x, #y, #z}, {#a, #b, #a, #b}, {#a, #b}, {#, #x, #y, #z}"
+_F16 = f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_FRAGMENTS};"
+_TF32 = f"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {_FRAGMENTS};"
 _U, _L, _F, _D = types.uint32, types.uint64, types.float32, types.float64
 _THROUGH = (1, 4, 8, 16, 32)
 
@@ -71,21 +72,8 @@ OPS = (
     PipeOp("dadd", "add.rn.f64 #, #, w;", _D, "DADD"),
     PipeOp("dmul", "mul.rn.f64 #, #, w;", _D, "DMUL"),
     PipeOp("dfma", "fma.rn.f64 #, #, #, w;", _D, "DFMA", warps=_THROUGH),
-    PipeOp(
-        "mma_f16",
-        f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_FRAGMENTS};",
-        _F,
-        "HMMA.16816.F32",
-        _MATRIX,
-        _THROUGH,
-    ),
-    PipeOp(
-        "mma_tf32",
-        f"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {_FRAGMENTS};",
-        _F,
-        "HMMA.1688.F32.TF32",
-        _MATRIX,
-    ),
+    PipeOp("mma_f16", _F16, _F, "HMMA.16816.F32", _MATRIX, _THROUGH),
+    PipeOp("mma_tf32", _TF32, _F, "HMMA.1688.F32.TF32", _MATRIX),
     PipeOp("shfl", "shfl.sync.bfly.b32 #, #, 1, 31, 0xffffffff;", _U, "SHFL.BFLY", warps=_THROUGH),
     PipeOp("vote", "setp.ne.s32 q, #, w; vote.sync.ballot.b32 #, q, 0xffffffff;", _U, "VOTE.ANY", _PREDICATE),
     PipeOp("match_any", "match.any.sync.b32 #, #, 0xffffffff;", _U, "MATCH.ANY", warps=(1, 4)),
@@ -95,7 +83,14 @@ OPS = (
 )
 
 
-def _kernel(op: PipeOp) -> Callable[..., None]:
+@bench(
+    "pipe_{0.name}",
+    "How long does {0.opcode} take ({0.line}), and how many of them does an SM start per cycle?",
+    "cycles; warp instructions per cycle",
+    over=OPS,
+    slack=0.05,
+)
+def _pipe(op: PipeOp) -> Any:
     own = op.declare.replace("#", "v")
     few = block([op.line.replace("#", "v")] * _FEW, op.kind, own)
     more = block([op.line.replace("#", "v")] * _MORE, op.kind, own)
@@ -137,34 +132,12 @@ def _kernel(op: PipeOp) -> Callable[..., None]:
             out[at + 4] = stop
         x[t] = a + b + c + d + e + f + g + h
 
-    kernel.__name__ = kernel.__qualname__ = f"pipe_{op.name}"
-    return kernel
+    def case(warps: int) -> Case:
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            found = {"per_cycle": warps * _MANY * _ROUNDS / span(rows[:, 3], rows[:, 4])}
+            return found | ({"latency": chain_latency(rows[0, :3], _FEW, _MORE)} if warps == 1 else {})
 
+        inputs = (np.arange(32 * warps + 1) % 29 + 3).astype(np.dtype(str(op.kind))), np.int32(_ROUNDS)
+        return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 5), inputs, reduce)
 
-def _case(op: PipeOp, warps: int) -> Case:
-    kind = np.dtype(str(op.kind))
-
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        found = {"per_cycle": warps * _MANY * _ROUNDS / span(rows[:, 3], rows[:, 4])}
-        if warps == 1:
-            found["latency"] = chain_latency(rows[0, :3], _FEW, _MORE)
-        return found
-
-    def inputs() -> tuple[Any, ...]:
-        return (np.arange(32 * warps + 1) % 29 + 3).astype(kind), np.int32(_ROUNDS)
-
-    return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 5), inputs, reduce)
-
-
-BENCHES = tuple(
-    Bench(
-        f"pipe_{op.name}",
-        f"How long does {op.opcode} take ({op.line.strip(';')}), and how many of them does an SM start per cycle?",
-        "cycles; warp instructions per cycle",
-        _kernel(op),
-        tuple(_case(op, warps) for warps in op.warps),
-        opcodes=(op.opcode,),
-        slack=0.05,
-    )
-    for op in OPS
-)
+    return kernel, map(case, op.warps), {"opcodes": (op.opcode,)}

@@ -1,5 +1,5 @@
 """Queues between issue and the units for memory, shuffles and the like: how many instructions a warp may issue before
-it is held back, and at which rate the queue drains after that.
+it is held back, and at which rate the queue drains after that; and what those cost whose guard is false in all lanes.
 
 A warp issues the same instruction 16 to 80 times, independent of each other, with a clock after every fourth. As issue
 is in order, the clocks show when each instruction left for its queue.
@@ -16,7 +16,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, inline
-from validate.microbench.bench import Bench, Case, rows_case
+from validate.microbench.bench import Case, bench, rows_case, waits
 
 _EVERY = 4
 """Instructions between two clocks: with more clocks, the compiler puts some into uniform registers, which is slow."""
@@ -99,14 +99,18 @@ def _probe(op: QueuedOp) -> Callable[..., Any]:
     parts += [f"add.u32 v, v, r{k}{x};" for k in range(op.count) for x in results]
     parts += [f"st.global.u32 [o + {4 * k}], t{k};" for k in range(op.count // _EVERY + 1)]
     parts.append("mov.b32 $0, v; }")
-    types_of = (types.uint64, types.uint32, types.uint32, types.uint64)
-    return inline(" ".join(parts), types.uint32, types_of)
+    takes = (types.uint64, types.uint32, types.uint32, types.uint64)
+    return inline(" ".join(parts), types.uint32, takes)
 
 
-def _kernel(op: QueuedOp) -> Callable[..., None]:
-    probe = _probe(op)
-
-    columns = op.count // _EVERY + 1
+@bench(
+    "queue_{0.name}",
+    "When does a warp issue each of many independent {0.opcode}, by words between lanes and warps of the SM?",
+    over=OPS,
+    slack=2,
+)
+def _queue(op: QueuedOp) -> Any:
+    probe, columns = _probe(op), op.count // _EVERY + 1
 
     def kernel(data: Any, stride: Any, rounds: Any, out: Any) -> None:
         """data: words that lanes reach, `stride` apart. out [warp, count / 4 + 1]: clocks before, between and after."""
@@ -129,35 +133,91 @@ def _kernel(op: QueuedOp) -> Callable[..., None]:
         if value == np.uint32(12345):
             data[0] = value
 
-    kernel.__name__ = kernel.__qualname__ = f"queue_{op.name}"
-    return kernel
+    def case(stride: int, warps: int) -> Case:
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            """Mean cycles from a warp's fourth to its middle and last, and of each in the last half."""
+            times = (rows - rows[:, 1:2]) % 2**32
+            half = op.count // 2
+            found = {f"issue of {k}": float(times[:, k // _EVERY].mean()) for k in (half, op.count)}
+            return found | {"each": float((times[:, -1] - times[:, half // _EVERY]).mean()) / (op.count - half)}
+
+        inputs = np.zeros(_WORDS, np.uint32), np.int32(stride), np.int32(_ROUNDS)
+        return rows_case(f"stride={stride} warps={warps}", 1, 32 * warps, (warps, columns), inputs, reduce)
+
+    cases = (case(stride, warps) for stride in op.strides for warps in op.warps)
+    return kernel, cases, {"opcodes": (op.opcode,), "rewrite": op.rewrite}
 
 
-def _case(op: QueuedOp, stride: int, warps: int) -> Case:
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        """Mean cycles from a warp's fourth to its middle and last, and of each in the last half."""
-        times = (rows - rows[:, 1:2]) % 2**32
-        half = op.count // 2
-        found = {f"issue of {k}": float(times[:, k // _EVERY].mean()) for k in (half, op.count)}
-        return found | {"each": float((times[:, -1] - times[:, half // _EVERY]).mean()) / (op.count - half)}
+# --- guarded ----------------------------------------------------------------------------------------------------------
 
-    def inputs() -> tuple[Any, ...]:
-        return np.zeros(_WORDS, np.uint32), np.int32(stride), np.int32(_ROUNDS)
+_COUNT = 16
+_GUARD, _NEVER = 0xF << 12, 0xF << 12
+"""Bits of an instruction's guard, and those of one that no lane passes, !PT."""
+# PTX, opcode and its number: `#` is a result of its own, `~` the repetition, a the lane's address, s its place in
+# shared memory, w a word.
+_GUARDED = {
+    "lds": ("ld.volatile.shared.u32 #, [s];", "LDS", 0x984),
+    "ldg": ("ld.volatile.global.u32 #, [a];", "LDG.E.STRONG.SYS", 0x981),
+    "sts": ("st.volatile.shared.u32 [s], w;", "STS", 0x388),
+    "shfl": ("shfl.sync.bfly.b32 #, s, ~, 31, 0xffffffff;", "SHFL.BFLY", 0xF89),
+}
 
-    key, columns = f"stride={stride} warps={warps}", op.count // _EVERY + 1
-    return rows_case(key, 1, 32 * warps, (warps, columns), inputs, reduce)
+
+def _guarded_probe(line: str, chain: bool) -> Callable[..., Any]:
+    """A function (address, place in shared memory, word that is zero) that runs the instruction `_COUNT` times, each
+    with what comes out of the one before if `chain`; result: cycles."""
+    parts = ["{ .reg .u64 a; .reg .u32 s, w, t, e; mov.b64 a, $1; mov.b32 s, $2; mov.b32 w, $3; mov.u32 t, %clock;"]
+    for k in range(_COUNT):
+        parts.append(f".reg .u32 r{k}, x{k};")
+        parts.append(line.replace("#", f"r{k}").replace("~", str(k + 1)))
+        if "#" in line:
+            parts.append(f"mov.b32 x{k}, r{k};")
+        if chain:
+            parts.append(f"and.b32 x{k}, x{k}, $3; add.u32 s, s, x{k}; add.u32 w, w, x{k};")
+            parts.append(f"cvt.u64.u32 a, x{k}; add.u64 a, a, $1;")
+    if not chain and "#" in line:
+        parts += [f"and.b32 x{k}, x{k}, $3; add.u32 s, s, x{k};" for k in range(_COUNT)]
+    parts.append("add.u32 w, w, s; sub.u32 w, w, $2; mov.u32 e, %clock; sub.u32 e, e, t; and.b32 w, w, $3;")
+    parts.append("add.u32 $0, e, w; }")
+    return inline(" ".join(parts), types.uint32, (types.uint64, types.uint32, types.uint32))
 
 
-BENCHES = tuple(
-    Bench(
-        f"queue_{op.name}",
-        f"When does a warp issue each of many independent {op.opcode}, by words between lanes and warps of the SM?",
-        "cycles",
-        _kernel(op),
-        tuple(_case(op, stride, warps) for stride in op.strides for warps in op.warps),
-        opcodes=(op.opcode,),
-        slack=2,
-        rewrite=op.rewrite,
-    )
-    for op in OPS
+@bench(
+    "guarded_{0}_{1}",
+    "What does each of 16 {0} cost that no lane executes, in a row or waiting for the one before, by warps?",
+    over=(*((op, "many") for op in _GUARDED), *((op, "wait") for op in ("lds", "ldg", "shfl"))),
+    slack=1,
 )
+def _guarded(op: str, how: str) -> Any:
+    line, opcode, number = _GUARDED[op]
+    probe = _guarded_probe(line, how == "wait")
+
+    def rewrite(code: Sequence[int]) -> Sequence[int]:
+        """No lane executes the instruction; the compiler would branch around what a guard leaves out."""
+        return [word & ~_GUARD | _NEVER if word & 0xFFF == number else word for word in code]
+
+    def kernel(data: Any, zero: Any, out: Any) -> None:
+        """data: words that lanes could reach; zero: what no guard passes. out [warp, 2]: zero, and cycles."""
+        tile = cuda.shared.array(1024, np.uint32)
+        t = np.int32(cuda.threadIdx.x)
+        tile[t] = zero
+        near = np.uint32(address(tile, np.int64(t)) & np.uint64(0xFFFFFF))
+        took = np.uint32(0)
+        k = np.int32(0)
+        while k < _ROUNDS:
+            cuda.syncthreads()
+            took = probe(address(data, np.int64(t)), near, zero)
+            k = after(k)
+        if t & 31 == 0:
+            out[2 * (t >> 5)] = zero
+            out[2 * (t >> 5) + 1] = took
+
+    def case(warps: int) -> Case:
+        inputs = np.zeros(1024, np.uint32), np.uint32(0)
+
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            return {"each": float(waits(rows).mean()) / _COUNT}
+
+        return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 2), inputs, reduce)
+
+    return kernel, map(case, (1, 4, 16, 32)), {"opcodes": (opcode,), "rewrite": rewrite}

@@ -1,4 +1,6 @@
-"""Shared memory: latency and rate of loads, stores and atomics at every degree of bank conflict, and width."""
+"""Shared memory: latency and rate of loads, stores and atomics at every degree of bank conflict, and width; and which
+sub-partitions share what: the rate when chosen ones of the four use it, one warp on each.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,66 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, clock, inline, shared_address
-from validate.microbench.bench import Bench, Case, chain_latency, rows_case, span
+from validate.microbench.bench import Case, bench, chain_latency, rows_case, span
+
+_PAIR_COUNT, _PAIR_ROUNDS, _PAIR_WORDS = 16, 16, 1024
+
+
+@bench(
+    "pairs_{0}",
+    "How many cycles of the SM does a shared access take when these sub-partitions do it, one warp each ({0})?",
+    over=(
+        ("lds", "ld.volatile.shared.b32 #, [s];", (1, 8, 32)),
+        ("sts", "st.volatile.shared.b32 [s], w; mov.b32 #, w;", (1, 32)),
+    ),
+    slack=0.2,
+)
+def _pairs(_: str, line: str, strides: tuple[int, ...]) -> Any:
+    parts = ["{ .reg .u32 s, v, w; mov.b32 s, $1; mov.b32 w, $2; mov.b32 v, $2;"]
+    for k in range(_PAIR_COUNT):
+        parts.append(f".reg .b32 r{k}; {line.replace('#', f'r{k}')}")
+    parts += [f"xor.b32 v, v, r{k};" for k in range(_PAIR_COUNT)]
+    many = inline(" ".join([*parts, "mov.b32 $0, v; }"]), types.uint32, (types.uint32, types.uint32))
+
+    def kernel(stride: Any, chosen: Any, rounds: Any, out: Any) -> None:
+        """Lanes name words of shared memory `stride` apart. chosen: bit k for warp k. out [warp, 2]: clocks."""
+        tile = cuda.shared.array(_PAIR_WORDS, np.uint32)
+        t = np.int32(cuda.threadIdx.x)
+        k = t
+        while k < _PAIR_WORDS:
+            tile[k] = np.uint32(k)
+            k += np.int32(cuda.blockDim.x)
+        place = shared_address(tile) + np.uint32(4) * np.uint32((t & np.int32(31)) * stride)
+        value = np.uint32(t)
+        start = end = np.uint32(0)
+        turn = np.int32(0)
+        while turn < 2:
+            cuda.syncthreads()
+            if (chosen >> (t >> np.int32(5))) & np.int32(1):
+                start = clock()
+                k = np.int32(0)
+                while k < rounds:
+                    value ^= many(place, value)
+                    k = after(k)
+                end = clock()
+            turn = after(turn)
+        if t & np.int32(31) == 0:
+            out[2 * (t >> 5)] = start
+            out[2 * (t >> 5) + 1] = end
+        if value == np.uint32(12345):
+            out[0] = value
+
+    def case(stride: int, chosen: tuple[int, ...]) -> Case:
+        mask, mine = sum(1 << warp for warp in chosen), list(chosen)
+        return rows_case(
+            f"stride={stride} warps={','.join(map(str, chosen))}", 1, 128, (4, 2),
+            (np.int32(stride), np.int32(mask), np.int32(_PAIR_ROUNDS)),
+            lambda rows: {"each": span(rows[mine, 0], rows[mine, 1]) / (_PAIR_COUNT * _PAIR_ROUNDS * len(chosen))},
+        )  # fmt: skip
+
+    choices = ((0,), (0, 1), (0, 2), (0, 3), (1, 2), (0, 1, 2, 3))
+    return kernel, (case(stride, chosen) for stride in strides for chosen in choices)
+
 
 _FEW, _MORE, _MANY = 8, 24, 32
 _ROUNDS = 8
@@ -60,7 +121,13 @@ def _many(access: SharedAccess) -> Callable[..., Any]:
     return inline(" ".join([*parts, "mov.b32 $0, v; }"]), types.uint32, (types.uint32, types.uint32))
 
 
-def _kernel(access: SharedAccess) -> Callable[..., None]:
+@bench(
+    "shared_{0.name}",
+    "How long does {0.opcode} take by the words between lanes, and how many cycles of the SM, by warps?",
+    over=ACCESSES,
+    slack=0.5,
+)
+def _shared(access: SharedAccess) -> Any:
     few, more, many = _chain(access, _FEW), _chain(access, _MORE), _many(access)
 
     def kernel(stride: Any, zero: Any, rounds: Any, out: Any) -> None:
@@ -103,32 +170,16 @@ def _kernel(access: SharedAccess) -> Callable[..., None]:
         if value == np.uint32(1):
             out[0] = value
 
-    kernel.__name__ = kernel.__qualname__ = f"shared_{access.name}"
-    return kernel
+    def case(stride: int, warps: int) -> Case:
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            """Cycles of one access of one warp in a chain, and of the SM for each access of any warp."""
+            found = {"an access": span(rows[:, 3], rows[:, 4]) / (_MANY * _ROUNDS * warps)}
+            if warps == 1 and access.dependent:
+                found["latency"] = chain_latency(rows[0, :3], _FEW, _MORE)
+            return found
 
+        inputs = (np.int32(stride), np.uint32(0), np.int32(_ROUNDS))
+        return rows_case(f"stride={stride} warps={warps}", 1, 32 * warps, (warps, 5), inputs, reduce)
 
-def _case(access: SharedAccess, stride: int, warps: int) -> Case:
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        """Cycles of one access of one warp in a chain, and of the SM for each access of any warp."""
-        found = {"an access": span(rows[:, 3], rows[:, 4]) / (_MANY * _ROUNDS * warps)}
-        if warps == 1 and access.dependent:
-            found["latency"] = chain_latency(rows[0, :3], _FEW, _MORE)
-        return found
-
-    key = f"stride={stride} warps={warps}"
-    inputs = (np.int32(stride), np.uint32(0), np.int32(_ROUNDS))
-    return rows_case(key, 1, 32 * warps, (warps, 5), lambda: inputs, reduce)
-
-
-BENCHES = tuple(
-    Bench(
-        f"shared_{access.name}",
-        f"How long does {access.opcode} take by the words between lanes, and how many cycles of the SM, by warps?",
-        "cycles",
-        _kernel(access),
-        tuple(_case(access, stride, warps) for stride in access.strides for warps in access.warps),
-        opcodes=(access.opcode,),
-        slack=0.5,
-    )
-    for access in ACCESSES
-)
+    cases = (case(stride, warps) for stride in access.strides for warps in access.warps)
+    return kernel, cases, {"opcodes": (access.opcode,)}

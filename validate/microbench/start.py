@@ -2,23 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, block, inline
-from validate.microbench.bench import SMS, Bench, Case, rows_case
+from validate.microbench.asm import address, block, clock, inline
+from validate.microbench.bench import SMS, Case, bench, per_step, rows_case
+
+
+def _case(sms: int, warps: int, before: str, columns: int, inputs: tuple[Any, ...], reduce: Any) -> Case:
+    key, slow = f"sms={sms} warps={warps} {before}", before == "evicted"
+    return rows_case(key, sms, 32 * warps, (sms * warps, columns), inputs, reduce, before=before, slow=slow)
+
+
+_ARRIVE = inline(
+    "{ .reg .u32 t<6>, a, b, c; .reg .u64 o; .reg .pred p;"
+    " mov.u32 t0, %clock; mov.u32 a, %tid.x; mov.u32 t1, %clock; add.u32 b, a, t1; mov.u32 t2, %clock;"
+    " mov.u32 c, %ctaid.x; mov.u32 t3, %clock; mad.lo.u32 c, c, $2, b; mov.u32 t4, %clock;"
+    " sub.u32 c, c, t1; shr.u32 c, c, 5; mul.wide.u32 o, c, 20; add.u64 o, o, $1; and.b32 b, a, 31;"
+    " setp.eq.u32 p, b, 0; @p st.global.u32 [o], t0; @p st.global.u32 [o + 4], t1; @p st.global.u32 [o + 8], t2;"
+    " @p st.global.u32 [o + 12], t3; @p st.global.u32 [o + 16], t4; mov.b32 $0, c; }",
+    types.uint32,
+    (types.uint64, types.uint32),
+)
+
+
+def arrive(x: Any, size: Any, out: Any) -> None:
+    """out [warp, 5]: clocks at the start, behind the issue and the use of the thread's number, and of the block's."""
+    if _ARRIVE(address(out, np.int64(0)), size) == np.uint32(0xFFFFFFFF):
+        x[0] = np.uint32(1)
+
+
+_WAITS = ("issue of thread", "value of thread", "issue of block", "value of block")
+
+
+@bench(
+    "arrive",
+    "How long do the warps of an SM that start together wait for the numbers of their threads and blocks?",
+    slack=10,
+)
+def _arrive() -> Any:
+    def case(blocks: int, warps: int, before: str) -> Case:
+        inputs = np.zeros(2, np.uint32), np.uint32(32 * warps)
+        key, shape = f"blocks={blocks} warps={warps} {before}", (SMS * blocks * warps, 5)
+        reduce = partial(per_step, names=_WAITS)
+        return rows_case(key, SMS * blocks, 32 * warps, shape, inputs, reduce, before=before)
+
+    shapes = ((1, 1), (1, 8), (8, 8))
+    return arrive, (case(*shape, before) for before in ("same", "cold", "other") for shape in shapes)
+
 
 _SIX = block(["fma.rn.f32 v, v, v, v;"] * 6, types.float32)
-
-
+_BEFORE = ("same", "cold", "evicted", "other")
 _LINES = 16
 
 
-def _begin() -> Callable[..., None]:
+def _begin_kernel() -> Any:
     """A kernel's first instructions: a clock in each 128 bytes of code, eight instructions, chains of six."""
     text = ["def begin(x, out):", "t0 = clock()", "v = np.float32(1.0)"]
     for k in range(1, _LINES):
@@ -26,9 +68,27 @@ def _begin() -> Callable[..., None]:
     text += [f"at = np.int64({_LINES}) * np.int64(cuda.grid(1) >> 5)", "if cuda.threadIdx.x & 31 == 0:"]
     text += [f"    out[at + {k}] = t{k}" for k in range(_LINES)]
     text += ["if v == 1.5:", "    x[1] = v"]
-    scope = dict(globals())
+    scope = {**globals(), "clock": clock}
     exec("\n    ".join(text), scope)
-    return scope["begin"]  # type: ignore[no-any-return]
+    return scope["begin"]
+
+
+@bench(
+    "begin",
+    "What do the first lines of a kernel cost a warp, by what has run before? Six dependent FFMA in each line.",
+    opcodes=("FFMA",),
+    slack=10,
+)
+def _begin() -> Any:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        """Cycles of the first line, the second, lines 3 to 8 and 9 to 15: means over warps."""
+        steps = np.diff(rows, axis=1) % 2**32
+        parts = {"line 1": (0, 1), "line 2": (1, 2), "lines 3-8": (2, 8), "lines 9-15": (8, 15)}
+        return {name: float(steps[:, a:b].sum(axis=1).mean()) for name, (a, b) in parts.items()}
+
+    inputs = (np.ones(2, np.float32),)
+    shapes = ((1, 1), (SMS, 1), (SMS, 8), (SMS, 32))
+    return _begin_kernel(), (_case(*shape, each, _LINES, inputs, reduce) for each in _BEFORE for shape in shapes)
 
 
 _MARKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -60,107 +120,20 @@ def lines(x: Any, out: Any) -> None:
         x[0] = v
 
 
-def _lines_case(grid: int, warps: int, before: str) -> Case:
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        """Cycles of each line of a part of the code, in the mean of all warps."""
-        times = dict(zip(_MARKS, rows.T, strict=True))
-        parts = ((0, 4), (4, 8), (8, 16), (16, 32), (32, 64))
-        return {f"lines {a + 1}-{b}": float(((times[b] - times[a]) % 2**32).mean()) / (b - a) for a, b in parts}
-
-    return _started(grid, warps, before, _COLUMNS, lambda: (np.ones(32 * warps, np.float32),), reduce)
-
-
-def _begin_case(grid: int, warps: int, before: str) -> Case:
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        """Cycles of the first line, the second, lines 3 to 8 and 9 to 15: means over warps."""
-        steps = np.diff(rows, axis=1) % 2**32
-        parts = {"line 1": (0, 1), "line 2": (1, 2), "lines 3-8": (2, 8), "lines 9-15": (8, 15)}
-        return {name: float(steps[:, a:b].sum(axis=1).mean()) for name, (a, b) in parts.items()}
-
-    return _started(grid, warps, before, _LINES, lambda: (np.ones(2, np.float32),), reduce)
-
-
-def _started(
-    grid: int,
-    warps: int,
-    before: str,
-    columns: int,
-    inputs: Callable[[], tuple[Any, ...]],
-    reduce: Callable[[np.ndarray], dict[str, float]],
-) -> Case:
-    key, slow = f"sms={grid} warps={warps} {before}", before == "evicted"
-    return rows_case(key, grid, 32 * warps, (grid * warps, columns), inputs, reduce, before=before, slow=slow)
-
-
-_ARRIVE = inline(
-    "{ .reg .u32 t<6>, a, b, c; .reg .u64 o; .reg .pred p;"
-    " mov.u32 t0, %clock; mov.u32 a, %tid.x; mov.u32 t1, %clock; add.u32 b, a, t1; mov.u32 t2, %clock;"
-    " mov.u32 c, %ctaid.x; mov.u32 t3, %clock; mad.lo.u32 c, c, $2, b; mov.u32 t4, %clock;"
-    " sub.u32 c, c, t1; shr.u32 c, c, 5; mul.wide.u32 o, c, 20; add.u64 o, o, $1; and.b32 b, a, 31;"
-    " setp.eq.u32 p, b, 0; @p st.global.u32 [o], t0; @p st.global.u32 [o + 4], t1; @p st.global.u32 [o + 8], t2;"
-    " @p st.global.u32 [o + 12], t3; @p st.global.u32 [o + 16], t4; mov.b32 $0, c; }",
-    types.uint32,
-    (types.uint64, types.uint32),
+@bench(
+    "lines",
+    "What does each 128 bytes of straight code cost a warp, by what has run before? Independent instructions.",
+    opcodes=("FFMA",),
+    slack=2,
 )
+def _lines() -> Any:
+    def case(sms: int, warps: int, before: str) -> Case:
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            """Cycles of each line of a part of the code, in the mean of all warps."""
+            times = dict(zip(_MARKS, rows.T, strict=True))
+            parts = ((0, 4), (4, 8), (8, 16), (16, 32), (32, 64))
+            return {f"lines {a + 1}-{b}": float(((times[b] - times[a]) % 2**32).mean()) / (b - a) for a, b in parts}
 
+        return _case(sms, warps, before, _COLUMNS, (np.ones(32 * warps, np.float32),), reduce)
 
-def arrive(x: Any, size: Any, out: Any) -> None:
-    """out [warp, 5]: clocks at the start, behind the issue and the use of the thread's number, and of the block's."""
-    if _ARRIVE(address(out, np.int64(0)), size) == np.uint32(0xFFFFFFFF):
-        x[0] = np.uint32(1)
-
-
-def _arrive_case(blocks: int, warps: int, before: str) -> Case:
-    def inputs() -> tuple[Any, ...]:
-        return np.zeros(2, np.uint32), np.uint32(32 * warps)
-
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        steps = np.diff(rows, axis=1) % 2**32
-        names = ("issue of thread", "value of thread", "issue of block", "value of block")
-        return {name: float(each.mean()) for name, each in zip(names, steps.T, strict=True)}
-
-    key, shape = f"blocks={blocks} warps={warps} {before}", (SMS * blocks * warps, 5)
-    return rows_case(key, SMS * blocks, 32 * warps, shape, inputs, reduce, before=before)
-
-
-BENCHES = (
-    Bench(
-        "arrive",
-        "How long do the warps of an SM that start together wait for the numbers of their threads and blocks?",
-        "cycles",
-        arrive,
-        tuple(
-            _arrive_case(blocks, warps, before)
-            for before in ("same", "cold", "other")
-            for blocks, warps in ((1, 1), (1, 8), (8, 8))
-        ),
-        opcodes=(),
-        slack=10,
-    ),
-    Bench(
-        "begin",
-        "What do the first lines of a kernel cost a warp, by what has run before? Six dependent FFMA in each line.",
-        "cycles",
-        _begin(),
-        tuple(
-            _begin_case(grid, warps, before)
-            for before in ("same", "cold", "evicted", "other")
-            for grid, warps in ((1, 1), (SMS, 1), (SMS, 8), (SMS, 32))
-        ),
-        opcodes=("FFMA",),
-        slack=10,
-    ),
-    Bench(
-        "lines",
-        "What does each 128 bytes of straight code cost a warp, by what has run before? Independent instructions.",
-        "cycles",
-        lines,
-        tuple(
-            _lines_case(grid, warps, before)
-            for before in ("same", "cold", "evicted", "other")
-            for grid, warps in ((1, 1), (1, 4), (SMS, 1), (SMS, 8))
-        ),
-        opcodes=("FFMA",),
-        slack=2,
-    ),
-)
+    return lines, (case(*shape, before) for before in _BEFORE for shape in ((1, 1), (1, 4), (SMS, 1), (SMS, 8)))

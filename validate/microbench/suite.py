@@ -5,41 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 
 from validate.commands import UsageError
-from validate.microbench import (
-    ahead,
-    atomics,
-    bulk,
-    clusters,
-    constants,
-    control,
-    copies,
-    dispatch,
-    dram,
-    frontend,
-    guarded,
-    issue,
-    l1,
-    l2,
-    launch,
-    mbarriers,
-    pairs,
-    pipes,
-    queues,
-    registers,
-    shared,
-    start,
-    turns,
-    warpgroup,
-)
-from validate.microbench.bench import Bench, Case
+from validate.microbench.bench import REGISTERED, Bench, Case
 
 _EVICT = (("code_size", "KiB=256 warps=1 sms=132 same"), ("constant_fill", "all"))
 _MODULES = (
-    *(pipes, issue, turns, registers, control, frontend, start, constants),
-    *(queues, guarded, pairs, shared, l1, l2, dram, atomics, launch, dispatch),
-    *(ahead, copies, mbarriers, bulk, clusters, warpgroup),
+    *("pipes", "issue", "control", "frontend", "start", "constants", "queues", "shared", "l1", "l2", "dram"),
+    *("atomics", "launch", "ahead", "copies", "mbarriers", "bulk", "clusters", "warpgroup"),
 )
 
 
@@ -47,8 +21,9 @@ _MODULES = (
 def benches() -> dict[str, Bench]:
     """Every benchmark by its name. Raises ValueError if two have the same."""
     found: dict[str, Bench] = {}
-    for module in _MODULES:
-        for bench in module.BENCHES:
+    for module in (f"validate.microbench.{each}" for each in _MODULES):
+        import_module(module)
+        for bench in REGISTERED[module]:
             keys = [case.key for case in bench.cases]
             if bench.name in found or len(set(keys)) < len(keys):
                 raise ValueError(f"{bench.name} has the name of another benchmark, or two cases of one name")

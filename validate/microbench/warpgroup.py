@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, inline, shared_address
-from validate.microbench.bench import Bench, Case, rows_case, span
+from validate.microbench.bench import Case, bench, rows_case, span
 
 _FEW, _MORE = 1, 17
 _ROUNDS = 4
@@ -70,7 +69,14 @@ OPS = (
 )
 
 
-def _kernel(op: GroupOp) -> Callable[..., None]:
+@bench(
+    "group_{0.name}",
+    "How long does a product of 64 x {0.k} by {0.k} x {0.n} take ({0.kind}, sums {0.sums}), by warpgroups?",
+    over=OPS,
+    arch="sm_90a",
+    slack=3,
+)
+def _products(op: GroupOp) -> Any:
     few, more = (
         inline(f"{{ {op.lines(count)} }}", types.UniTuple(types.uint32, 4), (types.uint64, types.uint64, types.uint32))
         for count in (_FEW, _MORE)
@@ -104,32 +110,15 @@ def _kernel(op: GroupOp) -> Callable[..., None]:
                 out[0] = first[3]
             k = after(k)
 
-    kernel.__name__ = kernel.__qualname__ = f"group_{op.name}"
-    return kernel
+    def case(groups: int) -> Case:
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            """Cycles of the SM for each product of a group; of one alone, and until it is issued."""
+            few, more = (span(rows[:, k], rows[:, k + 2]) for k in (0, 3))
+            issued = ((rows[:, 4] - rows[:, 3]) % 2**32).mean()
+            return {"one": few, "each": (more - few) / (_MORE - _FEW), "issue": float(issued)}
 
+        inputs, shape = (np.int32(_ROUNDS),), (4 * groups, 6)
+        key = f"groups={groups}"
+        return rows_case(key, 1, 128 * groups, shape, inputs, reduce, shared_bytes=_ROOM_BYTES)
 
-def _case(groups: int) -> Case:
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        """Cycles of the SM for each product of a group; of one alone, and until it is issued."""
-        few, more = (span(rows[:, k], rows[:, k + 2]) for k in (0, 3))
-        issued = ((rows[:, 4] - rows[:, 3]) % 2**32).mean()
-        return {"one": few, "each": (more - few) / (_MORE - _FEW), "issue": float(issued)}
-
-    shape = (4 * groups, 6)
-    return rows_case(
-        f"groups={groups}", 1, 128 * groups, shape, lambda: (np.int32(_ROUNDS),), reduce, shared_bytes=_ROOM_BYTES
-    )
-
-
-BENCHES = tuple(
-    Bench(
-        f"group_{op.name}",
-        f"How long does a product of 64 x {op.k} by {op.k} x {op.n} take ({op.kind}, sums {op.sums}), by warpgroups?",
-        "cycles",
-        _kernel(op),
-        tuple(_case(groups) for groups in ((1, 2, 4) if op.n <= 128 else (1, 2))),
-        arch="sm_90a",
-        slack=3,
-    )
-    for op in OPS
-)
+    return kernel, map(case, (1, 2, 4) if op.n <= 128 else (1, 2))

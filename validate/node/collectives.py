@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from gpusim.collectives import NAMES, collective
 from gpusim.collectives.choice import choose
 from gpusim.collectives.group import group_of
 from gpusim.node import load_node
 from validate.compared import Compared
-from validate.node.copies import RESULTS
+from validate.node.copies import load, recordings
 
 #: From which size on, the mean and the greatest error that are allowed there.
 BANDS = ((16 << 20, 0.05, 0.13), (64 << 10, 0.20, 0.25), (0, 0.30, 0.30))
@@ -24,26 +22,13 @@ CALIBRATED_BYTES = (16 << 20, 256 << 20)
 that gpusim/collectives/nccl.toml names; the others judge."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComparedCall(Compared):
     """One collective of one size. recorded_us: from the call to the last rank's end."""
 
     ranks: int
     name: str
     nbytes: int
-    recorded_us: float
-    simulated_us: float
-    calibrated: bool
-
-
-def recordings() -> list[Path]:
-    """Those that are kept here."""
-    return sorted(RESULTS.glob("collectives_*.json"))
-
-
-def load(path: Path) -> dict[str, Any]:
-    """A recording: {"about", "columns", "calls", "choice_columns", "choices"}."""
-    return json.loads(path.read_text("utf-8"))
 
 
 def compare(
@@ -51,19 +36,20 @@ def compare(
 ) -> list[ComparedCall]:
     """Every recorded call and what the simulated node makes of it. most_bytes: only so large ones."""
     rows = []
-    for path in paths or recordings():
+    for path in paths or recordings("collectives"):
         for ranks, name, nbytes, last_us, *_ in load(path)["calls"]:
             if most_bytes is None or nbytes <= most_bytes:
                 result = collective(name, nbytes // (4 * ranks) * 4 * ranks, ranks, node)
+                times = {"recorded_us": last_us, "simulated_us": result.time_us}
                 known = ranks == 2 and nbytes in CALIBRATED_BYTES
-                rows.append(ComparedCall(ranks, name, nbytes, last_us, result.time_us, known))
+                rows.append(ComparedCall(ranks=ranks, name=name, nbytes=nbytes, calibrated=known, **times))
     return rows
 
 
 def wrong_choices(node: str = "hgx_h200") -> tuple[int, list[str]]:
     """How many choices NCCL logged, and those that the simulated one makes otherwise, a line each."""
     count, wrong = 0, []
-    for path in recordings():
+    for path in recordings("collectives"):
         recorded = load(path)
         group = group_of(load_node(node, recorded["about"]["gpus"])).communicator
         for name, nbytes, *logged in recorded["choices"]:
@@ -75,7 +61,7 @@ def wrong_choices(node: str = "hgx_h200") -> tuple[int, list[str]]:
     return count, wrong
 
 
-def outside(rows: Sequence[ComparedCall], node: str) -> tuple[bool, list[str]]:
+def choices(node: str) -> tuple[bool, list[str]]:
     """Whether a choice is another than NCCL's, and what to say of the choices."""
     count, wrong = wrong_choices(node)
     made = f"{count - len(wrong)} of {count} choices of algorithm, protocol and channels as NCCL made them"

@@ -12,17 +12,18 @@ from typing import Any
 def command(options: argparse.Namespace) -> int:
     """`validate node`: status 1 if something new is outside."""
     from gpusim.errors import SimulationError
+    from validate.compared import outside
     from validate.node import collectives, copies, training
 
     module: Any = {"copies": copies, "collectives": collectives, "training": training}[options.what]
     try:
         rows = module.compare(options.recording, options.node)
-        wrong, lines = module.outside(rows, options.node)
+        wrong, lines = collectives.choices(options.node) if options.what == "collectives" else outside(rows)
     except (SimulationError, OSError, ValueError, KeyError) as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return 2
     if options.json:
-        print(json.dumps([asdict(row) | row.judgement for row in rows], indent=1))
+        print(json.dumps([{**asdict(row), "error": row.error} for row in rows], indent=1))
     else:
         if options.all:
             print(f"{module.table(rows)}\n")

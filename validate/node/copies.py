@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.node import Node, NodeEvent, NodeStream, System, load_node
-from validate.compared import Compared, known
+from validate.compared import Compared
 from validate.node.measure_copies import jobs
 
 RESULTS = Path(__file__).parent / "results"
@@ -46,52 +46,34 @@ GAPS = {
 """Points (kind, bytes) that may be outside, and why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComparedCopy(Compared):
     """One kind of one size. recorded_us and simulated_us: means over its copies of the time between their events."""
 
     gpus: int
     kind: str
     nbytes: int
-    recorded_us: float
-    simulated_us: float
     recorded_wall_us: float
     simulated_wall_us: float
 
     @property
     def wall_error(self) -> float:
-        """The same for the host's time until all copies have ended."""
+        """The error of the host's time until all copies have ended."""
         return self.simulated_wall_us / self.recorded_wall_us - 1
 
-    @property
-    def limit(self) -> float:
-        """How large the error may be."""
-        return LARGE_LIMIT if self.nbytes >= LARGE_BYTES else SMALL_LIMIT
-
-    @property
-    def gap(self) -> str | None:
-        """Why it may be outside, if that is known."""
-        return GAPS.get((self.kind, self.nbytes))
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether the model has a value from it."""
-        return (self.gpus, self.kind, self.nbytes) in CALIBRATED
-
-    @property
-    def judgement(self) -> dict[str, Any]:
-        """What follows from the numbers, for JSON."""
-        return {"error": self.error, "calibrated": self.calibrated}
+    def __str__(self) -> str:
+        return f"{self.gpus} GPUs, {self.kind}, {self.nbytes:,} bytes"
 
 
 def load(path: Path) -> dict[str, Any]:
-    """A recording: {"about": ..., "copies": [{"kind", "nbytes", "wall_us", "event_us"}]}."""
-    return json.loads(path.read_text("utf-8"))
+    """A recording: {"about": ..., "copies": [{"kind", "nbytes", "wall_us", "event_us"}]}; or of collectives {"about",
+    "columns", "calls", "choice_columns", "choices"}."""
+    return json.loads(path.read_text("utf-8"))  # type: ignore[no-any-return]
 
 
-def recordings() -> list[Path]:
-    """Those that are kept here."""
-    return sorted(RESULTS.glob("copies_*.json"))
+def recordings(what: str = "copies") -> list[Path]:
+    """Those that are kept of copies, collectives or training."""
+    return sorted(RESULTS.glob(f"{what}_*.json"))
 
 
 def compare(paths: Sequence[Path] | None = None, node: str | Path | Node = "hgx_h200") -> list[ComparedCopy]:
@@ -104,8 +86,14 @@ def compare(paths: Sequence[Path] | None = None, node: str | Path | Node = "hgx_
         for entry in recorded["copies"]:
             kind, nbytes = entry["kind"], entry["nbytes"]
             events, wall = simulate(machine, kind, nbytes, world)
-            rows.append(ComparedCopy(world, kind, nbytes, statistics.mean(entry["event_us"]), statistics.mean(events),
-                            entry["wall_us"], wall))  # fmt: skip
+            rows.append(
+                ComparedCopy(
+                    gpus=world, kind=kind, nbytes=nbytes, recorded_us=statistics.mean(entry["event_us"]),
+                    simulated_us=statistics.mean(events), recorded_wall_us=entry["wall_us"], simulated_wall_us=wall,
+                    limit=LARGE_LIMIT if nbytes >= LARGE_BYTES else SMALL_LIMIT, gap=GAPS.get((kind, nbytes)),
+                    calibrated=(world, kind, nbytes) in CALIBRATED,
+                )
+            )  # fmt: skip
     return rows
 
 
@@ -140,13 +128,6 @@ def _copy(
         system.event(stream).wait(defaults[destination])
         last = system.event(stream)
     return first, last
-
-
-def outside(rows: Iterable[ComparedCopy], node: str) -> tuple[bool, list[str]]:
-    """Whether a point that judges is outside its limit and not known to be, and a line for each that is outside."""
-    found = [row for row in rows if abs(row.error) > row.limit and not row.calibrated]
-    lines = [f"{row.gpus} GPUs, {row.kind}, {row.nbytes:,} bytes, {row.error:+.1%}; {known(row.gap)}" for row in found]
-    return any(row.gap is None for row in found), [f"outside: {line}" for line in lines]
 
 
 def judged(rows: Iterable[ComparedCopy]) -> dict[str, list[ComparedCopy]]:

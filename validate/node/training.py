@@ -17,9 +17,9 @@ from typing import Any
 
 from gpusim.node import Node
 from gpusim.parallel import Communication, Layer, data_parallel, tensor_parallel
-from validate.compared import Compared, known
+from validate.compared import Compared
 from validate.node import products
-from validate.node.copies import RESULTS
+from validate.node.copies import recordings
 
 LIMIT = 0.10
 """Errors beyond this are listed in `GAPS`, or fail."""
@@ -32,7 +32,7 @@ GAPS: dict[tuple[str, str], str] = {
 """By kind and quantity: why the error is known to be larger."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComparedQuantity(Compared):
     """One quantity. recorded_us: mean over ranks of their medians."""
 
@@ -40,23 +40,16 @@ class ComparedQuantity(Compared):
     kind: str
     case: str
     quantity: str
-    recorded_us: float
-    simulated_us: float
 
-    @property
-    def gap(self) -> str | None:
-        """Why it may be outside, where that is known."""
-        return GAPS.get((self.kind, self.quantity))
-
-    @property
-    def judgement(self) -> dict[str, Any]:
-        """What follows from the numbers, for JSON."""
-        return {"error": self.error, "gap": self.gap}
+    def __str__(self) -> str:
+        return f"{self.gpus} GPUs, {self.case}, {self.quantity}"
 
 
-def recordings() -> list[Path]:
-    """Those that are kept here."""
-    return sorted(RESULTS.glob("training_*.json"))
+def row_of(gpus: int, kind: str, case: str, quantity: str, recorded: float, simulated: float) -> ComparedQuantity:
+    """A row, with what is known of its kind and quantity."""
+    times = {"recorded_us": recorded, "simulated_us": simulated}
+    known = {"limit": LIMIT, "gap": GAPS.get((kind, quantity))}
+    return ComparedQuantity(gpus=gpus, kind=kind, case=case, quantity=quantity, **times, **known)  # type: ignore[arg-type]
 
 
 def compare(
@@ -65,7 +58,7 @@ def compare(
     """Every recorded step and product, and what the schedules make of it. even: kernels whose time falls evenly with
     SMs, instead of blocks that stay and take tiles."""
     rows: list[ComparedQuantity] = []
-    for path in paths or recordings():
+    for path in paths or recordings("training"):
         recorded = json.loads(path.read_text("utf-8"))
         costs = Communication(recorded["about"]["gpus"], node)
         for case in recorded["data_parallel"]:
@@ -73,7 +66,7 @@ def compare(
         for case in recorded["tensor_parallel"]:
             rows += _products(case, costs)
     if paths is None:
-        rows += (ComparedQuantity(1, "kernel", *row) for row in (*products.alone("forward"), *products.beside()))
+        rows += (row_of(1, "kernel", *row) for row in (*products.alone("forward"), *products.beside()))
     return rows
 
 
@@ -107,7 +100,7 @@ def _steps(case: dict[str, Any], costs: Communication, even: bool) -> Iterator[C
         "step": _step(model(case, even=even), case, costs),
     }
     for quantity, time_us in simulated.items():
-        yield ComparedQuantity(costs.gpus, "data parallel", name, quantity, statistics.mean(case[quantity]), time_us)
+        yield row_of(costs.gpus, "data parallel", name, quantity, statistics.mean(case[quantity]), time_us)
 
 
 def _step(layers: Sequence[Layer], case: dict[str, Any], costs: Communication) -> float:
@@ -122,14 +115,7 @@ def _products(case: dict[str, Any], costs: Communication) -> Iterator[ComparedQu
         schedule = tensor_parallel([layer], split=split, whole=False, communication=costs)
         for quantity, time_us in ((alone, schedule.communication_us), (split, schedule.time_us)):
             recorded = statistics.mean(case[quantity])
-            yield ComparedQuantity(costs.gpus, split, f"{m} x {k} x {n}", quantity, recorded, time_us)
-
-
-def outside(rows: Iterable[ComparedQuantity], node: str) -> tuple[bool, list[str]]:
-    """Whether a quantity is outside the limit and not known to be, and a line for each that is outside."""
-    found = [row for row in rows if abs(row.error) > LIMIT]
-    lines = [f"{row.gpus} GPUs, {row.case}, {row.quantity}, {row.error:+.1%}; {known(row.gap)}" for row in found]
-    return any(row.gap is None for row in found), [f"outside: {line}" for line in lines]
+            yield row_of(costs.gpus, split, f"{m} x {k} x {n}", quantity, recorded, time_us)
 
 
 def table(rows: Iterable[ComparedQuantity]) -> str:

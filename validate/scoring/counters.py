@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from gpusim.results.metrics import METRICS
 from validate.replay import Comparison, Pair
-from validate.scoring.statistics import percentile
+from validate.score import p90
 
 FLOORS: Mapping[str, float] = {"sector": 1024, "byte": 32 * 1024, "request": 256, "": 1024, "%": 1.0, "warp": 0.1}
 """Least denominators by unit; '' are wavefronts. Percentages count in points, stall reasons in warps per issue. Cycles
@@ -104,7 +104,7 @@ def score(group: CounterGroup, rows: Sequence[Comparison]) -> Score | None:
         floor=FLOORS.get(group.unit, 0.0),
         points=len(found),
         median=statistics.median(absolute),
-        p90=percentile(absolute, 0.9),
+        p90=p90(absolute),
         worst=abs(worst[1]),
         worst_point=str(worst[0].point),
         bias=statistics.fmean(off for _, off in found),

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from validate import score
+from validate.commands import UsageError
 from validate.score import Row
 from validate.scoring import text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-class DocumentError(ValueError):
+class DocumentError(UsageError):
     """A document, or the place in it that is to be renewed, is not there."""
 
 

@@ -38,14 +38,12 @@ QUICK = {
 """Cases that take a minute together: by experiment, what their names match."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComparedSpan(Compared):
-    """One case. Times in microseconds; spread: of the recorded ones, the largest over the smallest less one."""
+    """One case. spread: of the recorded times, the largest over the smallest less one."""
 
     experiment: str
     case: str
-    recorded_us: float
-    simulated_us: float
     spread: float
 
 
@@ -75,7 +73,10 @@ def _grids_of(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[C
 
 def _row(experiment: str, case: str, times: Sequence[float], simulated: float) -> ComparedSpan:
     spread = max(times) / min(times) - 1 if min(times) > 0 else 0.0
-    return ComparedSpan(experiment, case, times[0] / 1e3, simulated / 1e3, spread)
+    recorded_us, simulated_us = times[0] / 1e3, simulated / 1e3
+    return ComparedSpan(
+        experiment=experiment, case=case, spread=spread, recorded_us=recorded_us, simulated_us=simulated_us
+    )
 
 
 Grids = dict[str, tuple[float, ...]]
@@ -106,23 +107,14 @@ def _span(grids: Grids) -> float:
     return max(grid[1] for grid in grids.values()) - min(grid[0] for grid in grids.values())
 
 
-def _gap(grids: Grids) -> float:
-    """The median time between one grid of a line and the next."""
-    return statistics.median(then[0] - before[1] for before, then in _line(grids))
+def _between(grids: Grids, then: int, before: int) -> float:
+    """The median over a line of the time from one number of a grid to one of the next grid."""
+    line = itertools.pairwise(grids[name] for name in sorted(grids, key=int))
+    return statistics.median(last[then] - first[before] for first, last in line)
 
 
-def _starts(grids: Grids) -> float:
-    """The same from start to start."""
-    return statistics.median(then[0] - before[0] for before, then in _line(grids))
-
-
-def _let_on(grids: Grids) -> float:
-    """The same from the end to when the next one is let on."""
-    return statistics.median(then[2] - before[1] for before, then in _line(grids))
-
-
-def _line(grids: Grids) -> Iterator[tuple[tuple[float, ...], tuple[float, ...]]]:
-    return itertools.pairwise(grids[name] for name in sorted(grids, key=int))
+_gap, _starts, _let_on = (partial(_between, then=a, before=b) for a, b in ((0, 1), (0, 0), (2, 1)))
+"""From the end to the start, from start to start, from the end to when the next one is let on."""
 
 
 def _graphs(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[ComparedSpan]:

@@ -13,7 +13,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,37 +45,34 @@ KINDS: dict[str, tuple[str, ...]] = {
 """Steps by what they ask about; those of the last two are of one case each."""
 
 
+Step = tuple[Any, ...]
+"""A method of `Managed` and what it is given, first the step's name."""
+
+
 class Managed:
-    """An array of managed memory, what is done to it step by step, and what each step took."""
+    """An array of managed memory, what is done to it step by step, and what each step took.
+
+    Its own for a real and a simulated GPU are: `host` (the host touches a word of every page in order, or all words),
+    `kernel` (whose first parameter is the array's address), `prefetch` to the GPU or the HOST, `advise`, `close`.
+    """
 
     address: int
+    kernel: Callable[..., None]
 
     def __init__(self, lab: Any, nbytes: int) -> None:
         self.lab, self.gpu, self.nbytes = lab, lab.gpu, nbytes
         self.steps: dict[str, dict[str, float]] = {}
 
-    def host(self, name: str, write: bool = False, whole: bool = False) -> None:
-        """The host touches one word of every page in order, or all words."""
-        raise NotImplementedError
+    def run(self, steps: Iterable[Step]) -> dict[str, dict[str, float]]:
+        """Do the steps of a case, and free the array; what each took."""
+        for method, *given in steps:
+            getattr(self, method)(*given)
+        self.close()  # type: ignore[attr-defined]
+        return self.steps
 
-    def kernel(self, name: str, kernel: str, grid: int, threads: int, *words: Any) -> None:
-        """A kernel on the array, whose first parameter is the array's address."""
-        raise NotImplementedError
-
-    def prefetch(self, name: str, place: int) -> None:
-        """Bring the array to the GPU or the HOST."""
-        raise NotImplementedError
-
-    def advise(self, advice: int, place: int) -> None:
-        """Advise on all of it."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Free it."""
-        raise NotImplementedError
-
-    def touch(self, name: str, grid: int = 1, threads: int = 1, *, write: int = 0, multiplier: int = 1,
-              stride: int = PAGE) -> None:  # fmt: skip
+    def touch(
+        self, name: str, grid: int = 1, threads: int = 1, multiplier: int = 1, write: int = 0, stride: int = PAGE
+    ) -> None:
         """One word every stride bytes, by so many threads."""
         words = (*map(np.int64, (self.nbytes // stride, stride // 4, multiplier)), np.int32(write), np.uint64(0))
         self.kernel(name, "touch", grid, threads, *words)
@@ -92,135 +88,61 @@ class Managed:
 
 # --- cases ------------------------------------------------------------------------------------------------------------
 
-
-def faults(it: Managed) -> None:
-    """Host memory that the whole GPU reads; then again; then the host reads it back."""
-    it.host("host writes", write=True)
-    it.read("gpu reads")
-    it.read("gpu reads again")
-    it.host("host reads back")
-    it.host("host reads again")
-    it.read("gpu reads, host had read")
-    it.host("host writes all", write=True, whole=True)
-    it.write("gpu writes")
-    it.host("host reads all", whole=True)
+_FILLED, _BACK = ("host", "host writes", True), ("host", "host writes back", True)
+_READ_BACK = ("host", "host reads back")
 
 
-def in_order(it: Managed, multiplier: int = 1, write: int = 0) -> None:
+def _in_order(multiplier: int = 1, write: int = 0) -> tuple[Step, ...]:
     """Host memory that one thread of the GPU touches page by page, each after the one before."""
-    it.host("host writes", write=True)
-    it.touch("touch", multiplier=multiplier, write=write)
-    it.touch("touch again", multiplier=multiplier, write=write)
-    it.host("host reads back")
+    touches = (("touch", name, 1, 1, multiplier, write) for name in ("touch", "touch again"))
+    return _FILLED, *touches, _READ_BACK
 
 
-def populate(it: Managed) -> None:
-    """Memory that nothing has touched: one thread, page by page."""
-    it.touch("touch untouched", write=2)
-    it.host("host reads back")
+_FAULTS: tuple[Step, ...] = (  # and a page that the host had read meanwhile
+    _FILLED, ("read", "gpu reads"), ("read", "gpu reads again"), _READ_BACK, ("host", "host reads again"),
+    ("read", "gpu reads, host had read"), ("host", "host writes all", True, True), ("write", "gpu writes"),
+    ("host", "host reads all", False, True),
+)  # fmt: skip
+_PREFETCHED: tuple[Step, ...] = (
+    _FILLED, ("prefetch", "prefetch to gpu", GPU), ("prefetch", "prefetch to gpu again", GPU), ("read", "gpu reads"),
+    ("prefetch", "prefetch to host", HOST), ("host", "host reads"), ("read", "gpu reads after"),
+)  # fmt: skip
+_WIDTHS: tuple[Step, ...] = (  # every lane of a warp has a page of its own; then a block; then all
+    _FILLED, ("touch", "touch by a warp", 1, 32), _BACK, ("touch", "touch by a block", 1, 1024), _BACK,
+    ("touch", "touch by all", 264, 256), _BACK, ("touch", "touch by all, pages far apart", 264, 256, ODD),
+)  # fmt: skip
+_READ_MOSTLY: tuple[Step, ...] = (  # both read copies of their own until one writes
+    _FILLED, ("advise", READ_MOSTLY, GPU), ("read", "gpu reads"), ("read", "gpu reads again"), ("host", "host reads"),
+    ("read", "gpu reads after host read"), ("write", "gpu writes"), ("host", "host reads after write"),
+    ("read", "gpu reads after that"), ("host", "host writes again", True), ("read", "gpu reads after host wrote"),
+)  # fmt: skip
+_STAYS: tuple[Step, ...] = (  # preferred on the host and mapped for the GPU: kernels reach it over the bus
+    ("advise", PREFERRED, HOST), ("advise", ACCESSED_BY, GPU), _FILLED, ("read", "gpu reads"),
+    ("read", "gpu reads again"), ("touch", "touch in order"), ("write", "gpu writes"), ("host", "host reads"),
+)  # fmt: skip
+_PREFERRED: tuple[Step, ...] = (  # the host fetches it all the same, where it cannot map the GPU's memory
+    ("advise", PREFERRED, GPU), _FILLED, ("read", "gpu reads"), ("host", "host reads"), ("read", "gpu reads after"),
+)  # fmt: skip
 
-
-def populate_wide(it: Managed) -> None:
-    """Memory that nothing has touched, written by the whole GPU."""
-    it.write("gpu writes untouched")
-    it.write("gpu writes again")
-    it.host("host reads back")
-
-
-def populate_host(it: Managed) -> None:
-    """Memory that nothing has touched, page by page on the host."""
-    it.host("host writes untouched", write=True)
-    it.host("host writes again", write=True)
-
-
-def prefetched(it: Managed) -> None:
-    """Prefetching there and back, with what kernel and host then take."""
-    it.host("host writes", write=True)
-    it.prefetch("prefetch to gpu", GPU)
-    it.prefetch("prefetch to gpu again", GPU)
-    it.read("gpu reads")
-    it.prefetch("prefetch to host", HOST)
-    it.host("host reads")
-    it.read("gpu reads after")
-
-
-def prefetched_untouched(it: Managed) -> None:
-    """Prefetching memory that nothing has touched."""
-    it.prefetch("prefetch to gpu", GPU)
-    it.write("gpu writes")
-
-
-def sparse(it: Managed, stride: int) -> None:
-    """One page of every stride; then every page, of which some have come with it."""
-    it.host("host writes", write=True)
-    it.touch("touch sparsely", stride=stride)
-    it.touch("touch every page")
-
-
-def widths(it: Managed) -> None:
-    """One warp: every lane a page of its own; then a block of 1,024 threads; then all."""
-    it.host("host writes", write=True)
-    it.touch("touch by a warp", 1, 32)
-    it.host("host writes back", write=True)
-    it.touch("touch by a block", 1, 1024)
-    it.host("host writes back", write=True)
-    it.touch("touch by all", 264, 256)
-    it.host("host writes back", write=True)
-    it.touch("touch by all, pages far apart", 264, 256, multiplier=ODD)
-
-
-def read_mostly(it: Managed) -> None:
-    """Advised as read mostly: both read copies of their own until one writes."""
-    it.host("host writes", write=True)
-    it.advise(READ_MOSTLY, GPU)
-    it.read("gpu reads")
-    it.read("gpu reads again")
-    it.host("host reads")
-    it.read("gpu reads after host read")
-    it.write("gpu writes")
-    it.host("host reads after write")
-    it.read("gpu reads after that")
-    it.host("host writes again", write=True)
-    it.read("gpu reads after host wrote")
-
-
-def stays_on_host(it: Managed) -> None:
-    """Preferred on the host and mapped for the GPU: kernels reach it over the bus."""
-    it.advise(PREFERRED, HOST)
-    it.advise(ACCESSED_BY, GPU)
-    it.host("host writes", write=True)
-    it.read("gpu reads")
-    it.read("gpu reads again")
-    it.touch("touch in order")
-    it.write("gpu writes")
-    it.host("host reads")
-
-
-def preferred_on_gpu(it: Managed) -> None:
-    """Preferred on the GPU: the host fetches it all the same, where it cannot map the GPU's memory."""
-    it.advise(PREFERRED, GPU)
-    it.host("host writes", write=True)
-    it.read("gpu reads")
-    it.host("host reads")
-    it.read("gpu reads after")
-
-
-CASES: dict[str, tuple[Callable[[Managed], None], tuple[int, ...]]] = {
-    "faults": (faults, SIZES),
-    "in order": (in_order, SIZES),
-    "far apart": (partial(in_order, multiplier=ODD), (MB, 4 * MB, 16 * MB, 64 * MB)),
-    "in order, written": (partial(in_order, write=1), (MB, 16 * MB)),
-    "widths": (widths, (MB, 16 * MB, 64 * MB)),
-    "untouched": (populate, (MB, 4 * MB, 16 * MB)),
-    "untouched, whole gpu": (populate_wide, SIZES),
-    "untouched, host": (populate_host, (MB, 16 * MB)),
-    "prefetch": (prefetched, SIZES),
-    "prefetch untouched": (prefetched_untouched, SIZES),
-    **{f"sparse {stride >> 10}KB": (partial(sparse, stride=stride), (16 * MB,))
-       for stride in (64 * KB, 128 * KB, 256 * KB, 512 * KB, MB, 2 * MB, 4 * MB)},
-    "read mostly": (read_mostly, (MB, 64 * MB)),
-    "stays on host": (stays_on_host, (MB, 64 * MB)),
-    "preferred on gpu": (preferred_on_gpu, (MB, 64 * MB)),
+CASES: dict[str, tuple[tuple[Step, ...], tuple[int, ...]]] = {
+    "faults": (_FAULTS, SIZES),
+    "in order": (_in_order(), SIZES),
+    "far apart": (_in_order(ODD), (MB, 4 * MB, 16 * MB, 64 * MB)),
+    "in order, written": (_in_order(write=1), (MB, 16 * MB)),
+    "widths": (_WIDTHS, (MB, 16 * MB, 64 * MB)),
+    "untouched": ((("touch", "touch untouched", 1, 1, 1, 2), _READ_BACK), (MB, 4 * MB, 16 * MB)),
+    "untouched, whole gpu": ((("write", "gpu writes untouched"), ("write", "gpu writes again"), _READ_BACK), SIZES),
+    "untouched, host": (
+        (("host", "host writes untouched", True), ("host", "host writes again", True)), (MB, 16 * MB),
+    ),
+    "prefetch": (_PREFETCHED, SIZES),
+    "prefetch untouched": ((("prefetch", "prefetch to gpu", GPU), ("write", "gpu writes")), SIZES),
+    **{f"sparse {stride}KB": (  # one page of every stride; then every page, of which some have come with it
+        (_FILLED, ("touch", "touch sparsely", 1, 1, 1, 0, stride * KB), ("touch", "touch every page")), (16 * MB,),
+    ) for stride in (64, 128, 256, 512, 1024, 2048, 4096)},
+    "read mostly": (_READ_MOSTLY, (MB, 64 * MB)),
+    "stays on host": (_STAYS, (MB, 64 * MB)),
+    "preferred on gpu": (_PREFERRED, (MB, 64 * MB)),
 }  # fmt: skip
 
 
@@ -274,14 +196,9 @@ class RealManaged(Managed):
 def measure(lab: RealLab) -> dict[str, dict[str, dict[str, float]]]:
     """Every case at its sizes, three times on fresh memory: the medians of each step."""
     found = {}
-    for name, (case, sizes) in CASES.items():
+    for name, (steps, sizes) in CASES.items():
         for nbytes in sizes:
-            turns = []
-            for _ in range(3):
-                it = RealManaged(lab, nbytes)
-                case(it)
-                it.close()
-                turns.append(it.steps)
+            turns = [RealManaged(lab, nbytes).run(steps) for _ in range(3)]
             found[f"{name}, {nbytes}"] = {
                 step: {key: statistics.median(turn[step][key] for turn in turns) for key in numbers}
                 for step, numbers in turns[0].items()
@@ -324,15 +241,13 @@ class SimulatedManaged(Managed):
         self.steps[name] = {"us": (self.device.now_cycles - before) / self.device.config.gpu.clock_mhz}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ManagedStep(Compared):
     """A step of a case."""
 
     kind: str
     case: str
     step: str
-    recorded_us: float
-    simulated_us: float
 
     @property
     def nbytes(self) -> int:
@@ -371,13 +286,11 @@ def replay(lab: SimulatedLab, most_bytes: int = 64 * MB, only: Iterable[str] = (
             continue
         if name == "read mostly" and int(size) > MB:  # half a second of collapsing pages
             continue
-        it = SimulatedManaged(lab, int(size))
-        CASES[name][0](it)
-        it.close()
-        for step, found in it.steps.items():
+        for step, found in SimulatedManaged(lab, int(size)).run(CASES[name][0]).items():
             kind, known = kind_of(case, step), steps.get(step)
             if kind is not None and known is not None and time_of(known, step) >= LEAST_US:
-                rows.append(ManagedStep(kind, case, step, time_of(known, step), found["us"]))
+                wanted_us, us = time_of(known, step), found["us"]
+                rows.append(ManagedStep(kind=kind, case=case, step=step, recorded_us=wanted_us, simulated_us=us))
     return rows
 
 

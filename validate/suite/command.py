@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import re
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,27 +14,23 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gpusim.host.options import host_threads
+from validate.commands import EXIT_OK, EXIT_WRONG
 from validate.suite import listing, trial
 from validate.suite.listing import Listed
 from validate.suite.trial import EXCLUDED, PASSED, Trial
 
-EXIT_OK, EXIT_WRONG, EXIT_USAGE = 0, 1, 2
 FUNCTIONAL, DETAILED = "functional", "detailed"
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     mode = DETAILED if options.detailed else FUNCTIONAL
-    try:
-        chosen = {
-            name: entry
-            for name, entry in listing.read(options.suite, options.root).items()
-            if re.search(options.only, name) and (entry.detailed or not options.detailed)
-        }
-        before = load(options.results)
-    except (listing.ListError, re.error) as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_USAGE
+    chosen = {
+        name: entry
+        for name, entry in listing.read(options.suite, options.root).items()
+        if options.only.search(name) and (entry.detailed or not options.detailed)
+    }
+    before = load(options.results)
     known = {} if options.again else {row.name: row for row in before if row.mode == mode and row.verdict == PASSED}
     found = []
     print(HEAD, flush=True)

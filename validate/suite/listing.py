@@ -17,8 +17,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from validate.commands import UsageError
 
-class ListError(ValueError):
+
+class ListError(UsageError):
     """A list that cannot be read."""
 
 

@@ -14,7 +14,11 @@ was among those of the other."""
 
 def separated(rows: Sequence[Comparison], margin: float = MARGIN) -> list[tuple[Comparison, Comparison]]:
     """Pairs (faster, slower) that the hardware tells apart."""
-    return [(a, b) for a, b in permutations(rows, 2) if a.spread.separated(b.spread, margin)]
+    return [
+        (a, b)
+        for a, b in permutations(rows, 2)
+        if b.spread.median > a.spread.median * (1 + margin) and b.spread.min > a.spread.max
+    ]
 
 
 def inversions(rows: Sequence[Comparison], margin: float = MARGIN) -> list[str]:
