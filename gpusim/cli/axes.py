@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import tomllib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +118,8 @@ def _range(parts: list[str], text: str, option: str) -> dict[str, Any]:
 
 def _value(text: str, option: str) -> Any:
     """A TOML value; a bare word is a text, as in --set of the other commands."""
+    import tomllib
+
     text = text.strip()
     try:
         return tomllib.loads(f"value = {text}")["value"]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpusim.cli.parser import UserError
-from gpusim.launch import Launch
 
 if TYPE_CHECKING:
+    from gpusim.launch import Launch
     from gpusim.tracing.trace import Trace, TraceOptions
 
 ENDING = ".perfetto-trace"

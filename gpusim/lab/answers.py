@@ -20,6 +20,7 @@ import numpy as np
 
 from gpusim.config import load_config
 from gpusim.difference import compare_results
+from gpusim.errors import WorkloadError
 from gpusim.lab import play
 from gpusim.lab.exercises import EXERCISES
 from gpusim.lab.machines import explore
@@ -29,7 +30,7 @@ from gpusim.results.counts import ratio
 from gpusim.results.quantities import shown
 from gpusim.results.table import LAB, spelled
 from gpusim.simulation import simulate
-from gpusim.workload.request import Request, WorkloadError
+from gpusim.workload.request import Request
 from gpusim.workload.target import find_target, find_variant, load_kernel
 from isa import Program, load
 from isa.errors import IsaError

@@ -6,18 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from gpusim.errors import SimulationError
-
 BUNDLED_PARAMETERS = ("size", "seed")
 """What can be chosen for a bundled program."""
 LAUNCH_PARAMETERS = ("grid", "block", "args", "signature", "entry", "abi", "shared_bytes", "cuda_options")
 OWN_PARAMETERS = ("seed", *LAUNCH_PARAMETERS)
 """And for a kernel of the user's."""
 COMPILED = (".cubin", ".ptx", ".cu", ".gpuprog")
-
-
-class WorkloadError(SimulationError):
-    """A program, file, kernel, argument or launch that cannot be what was meant; the message says which."""
 
 
 def _option(metavar: str, help: str, group: str = "your own kernels", default: Any = None, **more: Any) -> Any:

@@ -15,9 +15,9 @@ import pytest
 import isa
 from gpusim.cli import main
 from gpusim.config import describe_keys, shipped_names
+from gpusim.errors import WorkloadError
 from gpusim.results.metrics import METRICS
 from gpusim.units import joule_text
-from gpusim.workload.request import WorkloadError
 from gpusim.workload.spec import parse_arguments, parse_dim3
 from programs import registry
 
