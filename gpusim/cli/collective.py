@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.options import add_command, add_json_option, add_set_option
-from gpusim.cli.outputs import print_json, versioned
+from gpusim.cli.outputs import columns, print_json, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def show(options: argparse.Namespace) -> int:
         print(results[0])
     else:
         print(f"{options.name} on {results[0].ranks} GPUs of {results[0].node}")
-        how = f"{'algorithm':9} {'protocol':8} {'channels':>8}"
-        print(f"{'bytes':>14} {'time us':>12} {'bus GB/s':>9}  {how}  busiest link")
-        for each in results:
-            how = f"{each.algorithm:9} {each.protocol:8} {each.channels:>8}"
-            print(f"{each.nbytes:>14,} {each.time_us:>12,.1f} {each.bus_gb_s:>9,.1f}  {how}  {each.bottleneck.name}")
+        rows = [("bytes", "time us", "bus GB/s", "algorithm", "protocol", "channels", "busiest link"), *(
+            (each.nbytes, each.time_us, each.bus_gb_s, each.algorithm, each.protocol, each.channels,
+             each.bottleneck.name) for each in results
+        )]  # fmt: skip
+        print(columns(rows, ">>><<><"))
     return EXIT_OK
 
 

@@ -20,6 +20,11 @@ arguments of your own kernels (--args), separated by commas:
 """
 
 
+def names_of(text: str) -> list[str]:
+    """The names of a list such as 'racecheck, initcheck'."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def add_command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, epilog: str
 ) -> argparse.ArgumentParser:
@@ -154,11 +159,3 @@ def add_output_check_option(parser: argparse.ArgumentParser) -> None:
     """--no-check."""
     help = "do not compare a bundled program's output with its NumPy reference"
     parser.add_argument("--no-check", action="store_true", help=help)
-
-
-def add_workers_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that simulates many launches."""
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
-    parser.add_argument("--dask", metavar="ADDRESS", help="a Dask cluster to run on, such as tcp://HOST:8786")
-    parser.add_argument("--timeout", type=float, metavar="S", help="seconds that one run may take")
-    add_progress_option(parser)

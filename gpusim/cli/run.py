@@ -19,6 +19,7 @@ from gpusim.cli.options import (
     add_output_check_option,
     add_run_options,
     add_target_options,
+    names_of,
 )
 from gpusim.cli.outputs import check_writable, print_json
 from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError
@@ -108,7 +109,7 @@ def execute(options: argparse.Namespace) -> int:
         print(render(result, options.all))
         if options.profile and result.record.host_parts:
             print(f"\n{render_profile(result)}")
-        for line in checked_words(Counts(result.record), check_names(options.check)):
+        for line in checked_words(Counts(result.record), names_of(options.check)):
             print(line)
         if check is not None and check.equal:
             print(check.message)
@@ -170,18 +171,13 @@ def simulate_target(
             max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
             threads=options.threads,
             progress=progress,
-            check=check_names(options.check),
+            check=names_of(options.check),
             trace=trace,
             bound=bound,
             stop=Stop.of(getattr(options, "stop_at", None), getattr(options, "until", None)),
             mode=getattr(options, "mode", "detailed"),
             outputs=getattr(options, "outputs", False),
         )
-
-
-def check_names(text: str) -> list[str]:
-    """The names that --check lists."""
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def check_limits(options: argparse.Namespace) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.axes import AXIS_HELP, add_space_options, read_space
-from gpusim.cli.options import add_command, add_json_option, add_workers_options
-from gpusim.cli.outputs import check_writable, columns, print_json, save_picture, versioned
+from gpusim.cli.axes import AXIS_HELP, add_space_options, add_workers_options, evaluator, read_space
+from gpusim.cli.options import add_command, add_json_option, names_of
+from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.errors import did_you_mean
 
@@ -67,11 +67,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from gpusim.cli.progress import say_compiling, show_points
     from gpusim.explore import table
     from gpusim.explore.search import search
-    from gpusim.explore.sweep import PointEvaluator
-    from gpusim.explore.workers import dask_executor
 
     asked = read_space(options)
     settings = dict(asked.search)
@@ -86,13 +83,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.plot:
         check_writable(options.plot, "--plot")
     axes = _plot_axes(options.plot_axes, asked.space, settings)
-    with (
-        show_points(options.progress, "machines") as progress,
-        dask_executor(options.dask) as executor,
-        PointEvaluator(
-            options.workers, options.journal, None, options.timeout, say_compiling, executor=executor
-        ) as rows,
-    ):
+    with evaluator(options, "machines") as rows:
+        progress, rows.progress = rows.progress, None  # of machines, not of runs
         found = search(asked.space, rows=rows, screen=not options.no_screen, progress=progress, **settings)
     best = found.best
     if options.table:
@@ -120,7 +112,7 @@ def _plot_axes(text: str | None, space: Space, settings: Mapping[str, Any]) -> d
     asked = [*(each.name for each in goals), *(each.name for each in limits)]
     moved = [*(axis.name for axis in space.axes if axis.name != "gpu"), *settings.get("derived", ())]
     there = list(dict.fromkeys([*COLUMNS, *asked, *moved]))
-    names = [name.strip() for name in text.split(",")]
+    names = names_of(text)
     if len(names) != 2:
         raise UserError(f"--plot-axes takes two columns, X,Y, of {', '.join(there)}")
     for name in names:
@@ -149,16 +141,12 @@ def _text(found: Found, best: Candidate) -> list[str]:
     lines += [f"in all of them: {kept}"] if kept else []
     what = "the best" if len(found.goals) == 1 else f"the front of {len(front)}"
     lines += ["", f"{what} ({', '.join(str(goal) for goal in found.goals)}){': ' + alike if alike else ''}"]
-    lines.append(columns([names, *([_short(row[name]) for name in names] for row in rows)], ">"))
+    lines.append(columns([names, *([row[name] for name in names] for row in rows)], ">"))
     return lines
 
 
 def _apart(rows: Sequence[Mapping[str, Any]], names: list[str]) -> tuple[str, list[str]]:
     """What several rows have in common, as a text, and the names of what they do not."""
     differ = [name for name in names if len(rows) == 1 or len({str(row.get(name)) for row in rows}) > 1]
-    same = [f"{name} = {_short(rows[0][name])}" for name in names if name not in differ and name in rows[0]]
+    same = [f"{name} = {cell(rows[0][name])}" for name in names if name not in differ and name in rows[0]]
     return ", ".join(same), differ
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
