@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpusim.cli.options import (
     ARGUMENT_HELP,
-    PROGRAM_HELP,
     add_command,
     add_json_option,
     add_launch_options,
+    add_program,
     add_set_option,
 )
 from gpusim.cli.outputs import columns, print_json, versioned
@@ -32,20 +32,11 @@ No launch takes less than its bound: docs/bound.md says what each term is.
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands, "bound", "the least time a program can take, in milliseconds: docs/bound.md", EXAMPLES + ARGUMENT_HELP
-    )
-    parser.add_argument("program", metavar="PROGRAM", help=PROGRAM_HELP)
-    add_launch_options(parser)
-    parser.add_argument(
-        "--gpu",
-        action="append",
-        metavar="NAME",
-        help="shipped configuration or a TOML file; may be repeated (default: h200)",
-    )
-    add_set_option(parser)
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
+    summary = "the least time a program can take, in milliseconds: docs/bound.md"
+    options = add_program, add_launch_options, add_set_option, add_json_option
+    parser = add_command(commands, "bound", summary, EXAMPLES + ARGUMENT_HELP, execute, *options)
+    words = "shipped configuration or a TOML file; may be repeated (default: h200)"
+    parser.add_argument("--gpu", action="append", metavar="NAME", help=words)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -26,7 +26,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "collective", "simulate a collective of several GPUs as NCCL does it", EXAMPLES)
+    summary = "simulate a collective of several GPUs as NCCL does it"
+    parser = add_command(commands, "collective", summary, EXAMPLES, show, add_set_option, add_json_option)
     parser.add_argument("name", help="all_reduce, all_gather, reduce_scatter, broadcast, ...")
     parser.add_argument("sizes", help="bytes of a rank's larger buffer: 1048576, 64K, 16M or 1G; several: 4K,1M")
     parser.add_argument("--gpus", type=int, default=8, help="the first so many GPUs (default: %(default)s)")
@@ -35,9 +36,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--algorithm", help="ring or tree, instead of NCCL's choice")
     parser.add_argument("--protocol", help="LL, LL128 or Simple, instead of NCCL's choice")
     parser.add_argument("--channels", type=int, help="thread blocks of each rank, instead of NCCL's choice")
-    add_set_option(parser)
-    add_json_option(parser)
-    parser.set_defaults(command=show)
 
 
 def show(options: argparse.Namespace) -> int:

@@ -24,14 +24,12 @@ RETICLE_MM2 = 858
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "cost", "price a GPU: area of its die and power, part by part", EXAMPLES)
+    summary = "price a GPU: area of its die and power, part by part"
+    parser = add_command(commands, "cost", summary, EXAMPLES, execute, add_set_option, add_json_option)
     parser.add_argument("gpu", nargs="?", metavar="GPU", help="shipped configuration or a TOML file (default: h200)")
-    add_set_option(parser)
     parser.add_argument("--node", help="process node, such as 4N or N7 (default: that of the architecture)")
     parser.add_argument("--links", type=int, metavar="N", help="NVLink links (default: those of the architecture)")
     parser.add_argument("--dies", action="store_true", help="compare the model with known dies and products")
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -24,15 +24,12 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands, "lab", "play with a GPU in the browser: sliders, an editor, exercises", EXAMPLES
-    )
-    parser.add_argument(
-        "--port", type=int, default=0, metavar="N", help="port of this machine (default: a free one)"
-    )
+    summary = "play with a GPU in the browser: sliders, an editor, exercises"
+    parser = add_command(commands, "lab", summary, EXAMPLES, execute)
+    words = "port of this machine (default: a free one)"
+    parser.add_argument("--port", type=int, default=0, metavar="N", help=words)
     parser.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")
     parser.add_argument("--export", metavar="FILE.html", help="write Play as one file, and do nothing else")
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.axes import AXIS_HELP, add_space_options, add_workers_options, evaluator, read_space
-from gpusim.cli.options import add_command, add_json_option, names_of
+from gpusim.cli.options import add_command, add_field_options, add_json_option, names_of
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
-from gpusim.errors import did_you_mean
+from gpusim.workload.request import SearchOptions
 
 if TYPE_CHECKING:
     from gpusim.explore.search import Candidate, Found
@@ -41,29 +42,14 @@ space.toml is the file of a sweep, and may have a table [search] with the same o
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "search a space of machines for the best under a budget: docs/exploring.md"
-    parser = add_command(commands, "search", summary, EXAMPLES + AXIS_HELP)
-    add_space_options(parser)
-    parser.add_argument(
-        "--goal", action="append", metavar="COLUMN",
-        help="what is to be small: time_us, cycles, energy_j, energy_delay, launch_w, area_mm2, power_w (the "
-        "machine's) or a metric (may be repeated; 'max COLUMN' for what is to be large; default: time_us)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--limit", action="append", metavar="'COLUMN <= X'",
-        help="what must be kept; X is a number, or for area_mm2 and power_w a configuration (may be repeated)",
-    )  # fmt: skip
-    parser.add_argument("--trials", type=int, metavar="N", help="machines to try (default: 100)")
-    parser.add_argument("--sampler", choices=("tpe", "nsga2", "random"), help="who proposes them (default: tpe)")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of the proposals (default: 0)")
+    options = add_space_options, add_workers_options, add_json_option
+    parser = add_command(commands, "search", summary, EXAMPLES + AXIS_HELP, execute, *options)
+    add_field_options(parser, SearchOptions)
     parser.add_argument("--no-screen", action="store_true", help="also run machines whose analytical bound is beaten")
-    add_workers_options(parser)
-    parser.add_argument("--batch", type=int, metavar="N", help="machines proposed at once (default: 1)")
     parser.add_argument("--journal", type=Path, metavar="FILE", help="keep finished runs here and do not repeat them")
     parser.add_argument("--table", type=Path, metavar="FILE", help="write all machines as .parquet or .csv")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the machines and their front")
     parser.add_argument("--plot-axes", metavar="X,Y", help="its columns, such as sm.count,time_us (default: the goals)")
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -71,13 +57,8 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.explore.search import search
 
     asked = read_space(options)
-    settings = dict(asked.search)
-    for name, given in (
-        ("goals", options.goal), ("limits", options.limit), ("trials", options.trials), ("sampler", options.sampler),
-        ("seed", options.seed), ("batch", options.batch),
-    ):  # fmt: skip
-        if given is not None:
-            settings[name] = given
+    given = {each.name: getattr(options, each.name, None) for each in fields(SearchOptions)}
+    settings = {**asked.search, **{name: value for name, value in given.items() if value is not None}}
     if options.table:
         table.check_writable(options.table)
     if options.plot:
@@ -104,6 +85,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _plot_axes(text: str | None, space: Space, settings: Mapping[str, Any]) -> dict[str, str]:
     """The columns to draw. Raises UserError for one that the search will not have."""
+    from gpusim.errors import did_you_mean
     from gpusim.explore.goals import COLUMNS, Goal, Limit
 
     if text is None:

@@ -28,17 +28,14 @@ examples:
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "find the parameters of a GPU that move a program's time most: docs/exploring.md"
-    parser = add_command(commands, "sensitivity", summary, EXAMPLES + ARGUMENT_HELP)
-    add_target_options(parser)
+    options = add_target_options, add_workers_options, add_json_option
+    parser = add_command(commands, "sensitivity", summary, EXAMPLES + ARGUMENT_HELP, execute, *options)
     parser.add_argument("--keys", nargs="+", metavar="KEY", help="keys to move (default: some 30 of an architect's)")
     parser.add_argument("--step", type=float, default=2.0, metavar="RATIO", help="down and up by this (default: 2)")
     parser.add_argument("--next", metavar="NAME", help="also on this GPU, and what limits the program there")
     parser.add_argument("--most", type=int, default=15, metavar="N", help="rows of the table (default: 15)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw it: .png, .svg or .pdf")
-    add_workers_options(parser)
     parser.add_argument("--journal", type=Path, metavar="FILE", help="keep finished runs here and do not repeat them")
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -46,32 +46,21 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands, "sweep", "run programs on many machines, into one table: docs/exploring.md", EXAMPLES + AXIS_HELP
-    )
-    add_space_options(parser)
-    add_design_options(parser)
-    add_workers_options(parser)
+    summary = "run programs on many machines, into one table: docs/exploring.md"
+    options = add_space_options, add_design_options, add_workers_options, add_json_option
+    parser = add_command(commands, "sweep", summary, EXAMPLES + AXIS_HELP, execute, *options)
     parser.add_argument("--out", metavar="FILE", help="write the table as .parquet or .csv")
-    parser.add_argument(
-        "--journal", metavar="FILE", help="keep each row as it is finished (default: --out with the ending .journal)"
-    )
+    words = "keep each row as it is finished (default: --out with the ending .journal)"
+    parser.add_argument("--journal", metavar="FILE", help=words)
     parser.add_argument("--resume", action="store_true", help="go on with a journal that exists")
     parser.add_argument("--metrics", default="", metavar="NAMES", help="metrics that become columns: a,b,c")
     parser.add_argument("--bound-only", action="store_true", help="the analytical bound, no simulation")
-    parser.add_argument(
-        "--screen",
-        type=float,
-        metavar="FACTOR",
-        help="simulate only points whose bound is within this factor of the program's best, such as 1.2",
-    )
-    parser.add_argument(
-        "--verify", action="store_true", help="compare outputs of bundled programs with their NumPy reference"
-    )
+    words = "simulate only points whose bound is within this factor of the program's best, such as 1.2"
+    parser.add_argument("--screen", type=float, metavar="FACTOR", help=words)
+    words = "compare outputs of bundled programs with their NumPy reference"
+    parser.add_argument("--verify", action="store_true", help=words)
     parser.add_argument("--all", action="store_true", help="print every row (default: the first 40; --out writes all)")
     parser.add_argument("--dry-run", action="store_true", help="check everything and print the number of points")
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -29,11 +29,11 @@ from gpusim.explore.point import Point
 from gpusim.explore.space import Axis, Space
 from gpusim.explore.sweep import PointEvaluator
 from gpusim.explore.table import load_pandas
+from gpusim.workload.request import SAMPLERS
 
 if TYPE_CHECKING:
     import pandas
 
-SAMPLERS = ("tpe", "nsga2", "random")
 _PATIENCE, _MOST_REPEATED = 8, 10_000
 """Machines that a sampler may propose again, one after the other, before chance proposes; and chance."""
 _FAR = 1e30
@@ -69,7 +69,6 @@ class Found:
     limits: tuple[Limit, ...]
     candidates: tuple[Candidate, ...]
     runs: int
-    repeated: int
 
     def front(self) -> list[Candidate]:
         """Candidates that keep all limits and that no other one beats in all goals, by the first goal."""
@@ -174,7 +173,7 @@ def search(
                 candidates.append(candidate)
             stop_if_interrupted()
     _report(candidates, trials, progress)
-    return Found(aims, bounds, tuple(candidates), run.evaluated - before, run.known)
+    return Found(aims, bounds, tuple(candidates), run.evaluated - before)
 
 
 def _key(choice: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -9,9 +9,10 @@ import difflib
 import itertools
 import math
 import random
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from gpusim.config import describe_keys
 from gpusim.config.load import unknown_key
 from gpusim.errors import ConfigError
 from gpusim.explore.point import PARAMETERS, Pairs, Point, plain
-from gpusim.workload.request import COMPILED
+from gpusim.workload.request import COMPILED, SearchOptions
 
 DESIGNS = ("grid", "random", "lhs")
 MOST_POINTS = 1_000_000
@@ -29,10 +30,8 @@ _KEYS = {
     "program": (str, list, dict), "gpu": (str, list), "axes": (dict,), "together": (list,),
     "design": (str,), "points": (int,), "seed": (int,), "metrics": (list,), "search": (dict,),
 }  # fmt: skip
-_SEARCH_KEYS = {
-    "goals": (list, str), "limits": (list, str), "sampler": (str,), "trials": (int,), "seed": (int,), "batch": (int,),
-    "population": (int,), "derived": (dict,),
-}  # fmt: skip
+_KINDS = {"int": (int,), "str": (str,), "list": (list, str), "dict": (dict,)}
+_SEARCH_KEYS = {each.name: _KINDS[re.split(r"\W", str(each.type))[0]] for each in fields(SearchOptions)}
 _WORDS = {str: "a text", list: "a list", dict: "a table", int: "an integer"}
 ProgramSpec = str | Mapping[str, Any]
 
