@@ -106,7 +106,8 @@ def add_field_options(parser: argparse._ActionsContainer, of: type, suffix: str 
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
         flag = given.pop("flag", f"--{each.name.replace('_', '-')}")
-        about: dict[str, Any] = {"type": int if str(each.type).startswith("int") else str, "dest": each.name + suffix}
+        dest = f"{each.name}{suffix}".replace("-", "_")
+        about: dict[str, Any] = {"type": int if str(each.type).startswith("int") else str, "dest": dest}
         if suffix:
             about |= {"help": argparse.SUPPRESS}
         else:

@@ -30,7 +30,7 @@ _KEYS = {
     "program": (str, list, dict), "gpu": (str, list), "axes": (dict,), "together": (list,),
     "design": (str,), "points": (int,), "seed": (int,), "metrics": (list,), "search": (dict,),
 }  # fmt: skip
-_KINDS = {"int": (int,), "str": (str,), "list": (list, str), "dict": (dict,)}
+_KINDS = {"int": (int,), "str": (str,), "tuple": (list, str), "dict": (dict,)}
 _SEARCH_KEYS = {each.name: _KINDS[re.split(r"\W", str(each.type))[0]] for each in fields(SearchOptions)}
 _WORDS = {str: "a text", list: "a list", dict: "a table", int: "an integer"}
 ProgramSpec = str | Mapping[str, Any]

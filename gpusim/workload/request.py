@@ -71,13 +71,13 @@ class SearchOptions:
     """How a space is searched: the keys of a file's table [search], and options of `gpusim search`. Arguments of
     `gpusim.explore.search.search`, which says what they mean; where they are None it takes its defaults."""
 
-    goals: list[str] | None = option(
+    goals: tuple[str, ...] | None = option(
         "COLUMN",
         "what is to be small: time_us, cycles, energy_j, energy_delay, launch_w, area_mm2, power_w (the machine's) or "
         "a metric (may be repeated; 'max COLUMN' for what is to be large; default: time_us)",
         "", flag="--goal", action="append",
     )  # fmt: skip
-    limits: list[str] | None = option(
+    limits: tuple[str, ...] | None = option(
         "'COLUMN <= X'",
         "what must be kept; X is a number, or for area_mm2 and power_w a configuration (may be repeated)",
         "", flag="--limit", action="append",
