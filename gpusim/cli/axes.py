@@ -153,4 +153,3 @@ def _value(text: str, option: str) -> Any:
         if not re.fullmatch(r"[A-Za-z_][\w./-]*", text):
             raise UserError(f"{option}: not a value: {text[:100]!r}") from None
         return text
-

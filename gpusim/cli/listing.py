@@ -64,9 +64,7 @@ def _programs(as_json: bool) -> None:
         for variant in ladder:
             name = f"  {variant.name}" if len(ladder) > 1 else variant.name
             head = f"{aligned((name, -_NAME), (f'{variant.default_size:,}', _SIZE))}  "
-            print(
-                textwrap.fill(variant.teaches, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
-            )
+            print(textwrap.fill(variant.teaches, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head)))
 
 
 def _kernels(file: str, as_json: bool) -> None:

@@ -386,9 +386,7 @@ def _suggest_between(trial: Any, axis: Axis) -> float:
 
 def _tell(study: Any, trial: Any, candidate: Candidate, goals: Sequence[Goal], limits: Sequence[Limit]) -> None:
     """Report a candidate: its goals and by what share it breaks each limit."""
-    broken = [
-        limit.excess(candidate.values[limit.name]) if limit.name in candidate.values else 0.0 for limit in limits
-    ]
+    broken = [limit.excess(candidate.values[limit.name]) if limit.name in candidate.values else 0.0 for limit in limits]
     # What is no machine, or what its bound rules out, is worse than any machine that ran.
     broken.append(1.0 if candidate.error is not None or candidate.pruned == "bound" else 0.0)
     trial.set_user_attr("broken", broken)

@@ -175,6 +175,4 @@ def _effect(
     better = high if key.better == "larger" else low
     gain = 0.0 if better is None else 1 - better[1] / here[1]
     (low_value, low_us), (high_value, high_us) = low or (None, None), high or (None, None)
-    return KeyEffect(
-        key.name, key.what, key.better, here[0], low_value, high_value, low_us, high_us, elasticity, gain
-    )
+    return KeyEffect(key.name, key.what, key.better, here[0], low_value, high_value, low_us, high_us, elasticity, gain)
