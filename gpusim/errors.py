@@ -49,6 +49,10 @@ class Stopped(SimulationError):
         self.registers, self.predicates = registers or {}, predicates or {}
 
 
+class WorkloadError(SimulationError):
+    """A program, file, kernel, argument or launch that cannot be what was meant; the message says which."""
+
+
 class ConfigError(SimulationError):
     """A configuration that cannot be used: unknown key, wrong unit, invalid value, unknown name.
 

@@ -77,10 +77,15 @@ def make_parser(command: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code. argv: arguments without the program's name, None for the process's."""
+def _mistakes() -> tuple[type[Exception], ...]:
+    """What is a user's mistake; asked where something was raised, since a help text does not wait for it."""
     from isa.errors import IsaError
 
+    return UserError, IsaError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. argv: arguments without the program's name, None for the process's."""
     if argv is None:
         argv = sys.argv[1:]
         if argv[:1] != ["script"]:  # whose files may wait for the last search for garbage to be written
@@ -94,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = options.command(options)
         sys.stdout.flush()
         return code
-    except (UserError, IsaError) as error:
+    except _mistakes() as error:
         if type(error).__name__ == "Stopped":  # where --stop-at or --until has said
             print(error)
             return EXIT_OK

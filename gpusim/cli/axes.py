@@ -1,18 +1,21 @@
-"""How a space of machines and programs is spelled on the command line, or named as a file."""
+"""How a space of machines and programs is spelled on the command line, or named as a file; and who runs its points."""
 
 from __future__ import annotations
 
 import argparse
 import re
-import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gpusim.cli.options import add_progress_option, names_of
 from gpusim.cli.parser import UserError
 from gpusim.workload.request import LAUNCH_PARAMETERS
 
 if TYPE_CHECKING:
     from gpusim.explore.space import Sweep
+    from gpusim.explore.sweep import PointEvaluator
 
 AXIS_HELP = """\
 values (--set, --size, --gpu): 66,132,264           one after the other
@@ -62,6 +65,28 @@ def add_design_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, metavar="N", help="seed of that choice (default: 0)")
 
 
+def add_workers_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that simulates many launches."""
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
+    parser.add_argument("--dask", metavar="ADDRESS", help="a Dask cluster to run on, such as tcp://HOST:8786")
+    parser.add_argument("--timeout", type=float, metavar="S", help="seconds that one run may take")
+    add_progress_option(parser)
+
+
+@contextmanager
+def evaluator(options: argparse.Namespace, of: str = "points", **how: Any) -> Iterator[PointEvaluator]:
+    """Who evaluates points as those options say, with a bar for its progress. of: what the bar counts; how: further
+    arguments of `PointEvaluator`."""
+    from gpusim.cli.progress import say_compiling, show_points
+    from gpusim.explore.sweep import PointEvaluator
+    from gpusim.explore.workers import dask_executor
+
+    with show_points(options.progress, of) as show, dask_executor(options.dask) as executor:
+        how = {"journal": options.journal, "progress": show, "executor": executor, **how}
+        with PointEvaluator(options.workers, timeout_s=options.timeout, announce=say_compiling, **how) as rows:
+            yield rows
+
+
 def read_space(options: argparse.Namespace) -> Sweep:
     """The sweep of a file, or of programs; options add to a file or replace what it says. Raises UserError."""
     from gpusim.explore.space import Space, Sweep, read_sweep
@@ -83,7 +108,7 @@ def read_space(options: argparse.Namespace) -> Sweep:
     if "shared_bytes" in axes:
         axes["shared_bytes"] = parse_axis(axes["shared_bytes"], "--shared-bytes")
     gpus = [name.strip() for name in options.gpu.split(",")] if options.gpu else None
-    together = [tuple(name.strip() for name in names.split(",")) for names in options.together]
+    together = [tuple(names_of(names)) for names in options.together]
     files = [each for each in options.what if each.endswith(".toml")]
     if files and len(options.what) > 1:
         raise UserError("a sweep is one FILE.toml, or programs")
@@ -119,6 +144,8 @@ def _range(parts: list[str], text: str, option: str) -> dict[str, Any]:
 
 def _value(text: str, option: str) -> Any:
     """A TOML value; a bare word is a text, as in --set of the other commands."""
+    import tomllib
+
     text = text.strip()
     try:
         return tomllib.loads(f"value = {text}")["value"]
@@ -126,4 +153,3 @@ def _value(text: str, option: str) -> Any:
         if not re.fullmatch(r"[A-Za-z_][\w./-]*", text):
             raise UserError(f"{option}: not a value: {text[:100]!r}") from None
         return text
-

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from gpusim.cli.options import (
     ARGUMENT_HELP,
-    PROGRAM_HELP,
     add_command,
     add_json_option,
     add_launch_options,
+    add_program,
     add_set_option,
 )
-from gpusim.cli.outputs import print_json, versioned
+from gpusim.cli.outputs import columns, print_json, versioned
 from gpusim.cli.parser import EXIT_OK
 
 if TYPE_CHECKING:
@@ -29,25 +29,14 @@ examples:
 No launch takes less than its bound: docs/bound.md says what each term is.
 
 """
-_LABEL = 22
-_COLUMN = 22
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands, "bound", "the least time a program can take, in milliseconds: docs/bound.md", EXAMPLES + ARGUMENT_HELP
-    )
-    parser.add_argument("program", metavar="PROGRAM", help=PROGRAM_HELP)
-    add_launch_options(parser)
-    parser.add_argument(
-        "--gpu",
-        action="append",
-        metavar="NAME",
-        help="shipped configuration or a TOML file; may be repeated (default: h200)",
-    )
-    add_set_option(parser)
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
+    summary = "the least time a program can take, in milliseconds: docs/bound.md"
+    options = add_program, add_launch_options, add_set_option, add_json_option
+    parser = add_command(commands, "bound", summary, EXAMPLES + ARGUMENT_HELP, execute, *options)
+    words = "shipped configuration or a TOML file; may be repeated (default: h200)"
+    parser.add_argument("--gpu", action="append", metavar="NAME", help=words)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -79,17 +68,18 @@ def execute(options: argparse.Namespace) -> int:
 def table(bounds: list[Bound]) -> str:
     """The terms of several bounds as columns, cycles and microseconds, the longest of the first one on top."""
     names = sorted({name for each in bounds for name in each.terms}, key=lambda name: -bounds[0].terms.get(name, 0))
-    heads = [each.gpu for each in bounds]
-    lines = ["", f"{'':{_LABEL}}" + "".join(f"{head[: _COLUMN - 2]:>{_COLUMN}}" for head in heads)]
-    lines.append(f"{'Bound':{_LABEL}}" + "".join(f"{_both(each.cycles, each):>{_COLUMN}}" for each in bounds))
-    lines.append(f"{'  by':{_LABEL}}" + "".join(f"{each.by:>{_COLUMN}}" for each in bounds))
-    lines.append(f"{'  waves':{_LABEL}}" + "".join(f"{each.waves:>{_COLUMN}.2f}" for each in bounds))
-    lines += ["", f"{'Least time by term':{_LABEL}}" + f"{'cycles, us':>{_COLUMN}}" * len(bounds)]
+    rows = [
+        ("", *(each.gpu for each in bounds)),
+        ("Bound", *(_both(each.cycles, each) for each in bounds)),
+        ("  by", *(each.by for each in bounds)),
+        ("  waves", *(f"{each.waves:.2f}" for each in bounds)),
+        ("", *[""] * len(bounds)),
+        ("Least time by term", *["cycles, us"] * len(bounds)),
+    ]
     for name in names:
-        cells = (_both(each.terms[name], each) if name in each.terms else "-" for each in bounds)
-        lines.append(f"  {name:{_LABEL - 2}}" + "".join(f"{cell:>{_COLUMN}}" for cell in cells))
-    return "\n".join(line.rstrip() for line in lines)
+        rows.append((f"  {name}", *(_both(each.terms.get(name), each) for each in bounds)))
+    return "\n" + columns(rows, "<>")
 
 
-def _both(cycles: float, of: Bound) -> str:
-    return f"{cycles:,.0f}  {cycles * of.time_us / max(of.cycles, 1):7.2f}"
+def _both(cycles: float | None, of: Bound) -> str:
+    return "-" if cycles is None else f"{cycles:,.0f}  {cycles * of.time_us / max(of.cycles, 1):7.2f}"

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.options import add_command, add_json_option, add_set_option
-from gpusim.cli.outputs import print_json, versioned
+from gpusim.cli.outputs import columns, print_json, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "collective", "simulate a collective of several GPUs as NCCL does it", EXAMPLES)
+    summary = "simulate a collective of several GPUs as NCCL does it"
+    parser = add_command(commands, "collective", summary, EXAMPLES, show, add_set_option, add_json_option)
     parser.add_argument("name", help="all_reduce, all_gather, reduce_scatter, broadcast, ...")
     parser.add_argument("sizes", help="bytes of a rank's larger buffer: 1048576, 64K, 16M or 1G; several: 4K,1M")
     parser.add_argument("--gpus", type=int, default=8, help="the first so many GPUs (default: %(default)s)")
@@ -35,9 +36,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--algorithm", help="ring or tree, instead of NCCL's choice")
     parser.add_argument("--protocol", help="LL, LL128 or Simple, instead of NCCL's choice")
     parser.add_argument("--channels", type=int, help="thread blocks of each rank, instead of NCCL's choice")
-    add_set_option(parser)
-    add_json_option(parser)
-    parser.set_defaults(command=show)
 
 
 def show(options: argparse.Namespace) -> int:
@@ -56,11 +54,11 @@ def show(options: argparse.Namespace) -> int:
         print(results[0])
     else:
         print(f"{options.name} on {results[0].ranks} GPUs of {results[0].node}")
-        how = f"{'algorithm':9} {'protocol':8} {'channels':>8}"
-        print(f"{'bytes':>14} {'time us':>12} {'bus GB/s':>9}  {how}  busiest link")
-        for each in results:
-            how = f"{each.algorithm:9} {each.protocol:8} {each.channels:>8}"
-            print(f"{each.nbytes:>14,} {each.time_us:>12,.1f} {each.bus_gb_s:>9,.1f}  {how}  {each.bottleneck.name}")
+        rows = [("bytes", "time us", "bus GB/s", "algorithm", "protocol", "channels", "busiest link"), *(
+            (each.nbytes, each.time_us, each.bus_gb_s, each.algorithm, each.protocol, each.channels,
+             each.bottleneck.name) for each in results
+        )]  # fmt: skip
+        print(columns(rows, ">>><<><"))
     return EXIT_OK
 
 

@@ -58,9 +58,9 @@ complete -o bashdefault -F _gpusim gpusim
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "completion", "print a script that completes command lines in a shell", EXAMPLES)
+    summary = "print a script that completes command lines in a shell"
+    parser = add_command(commands, "completion", summary, EXAMPLES, execute)
     parser.add_argument("shell", choices=SHELLS, help="the shell")
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

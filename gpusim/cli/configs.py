@@ -57,50 +57,36 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     summary = "list the shipped configurations and where their values come from"
-    each = add_command(actions, "list", summary, "example:\n  gpusim config list\n")
-    add_json_option(each)
-    each.set_defaults(command=list_names)
+    add_command(actions, "list", summary, "example:\n  gpusim config list\n", list_names, add_json_option)
 
     summary = "print a resolved configuration as TOML, with the source of every value, and what follows from it"
-    each = add_command(actions, "show", summary, SHOW_EXAMPLES)
+    each = add_command(actions, "show", summary, SHOW_EXAMPLES, show, add_set_option, add_json_option)
     each.add_argument("name", nargs="?", default="h200", help="shipped name or TOML file (default: h200)")
     each.add_argument("--derived", action="store_true", help="only what follows: peak rates, ridge points, occupancy")
-    add_set_option(each)
-    add_json_option(each)
-    each.set_defaults(command=show)
 
-    each = add_command(actions, "diff", "print the values in which two configurations differ", DIFF_EXAMPLES)
+    summary = "print the values in which two configurations differ"
+    each = add_command(actions, "diff", summary, DIFF_EXAMPLES, show_diff, add_set_option, add_json_option)
     each.add_argument("first", metavar="NAME", help="shipped name or TOML file")
     each.add_argument("second", metavar="NAME", nargs="?", help="the other one (default: the first with --set)")
-    add_set_option(each)
-    add_json_option(each)
-    each.set_defaults(command=show_diff)
 
     summary = "list the configuration's keys and what they mean"
-    each = add_command(actions, "keys", summary, "examples:\n  gpusim config keys\n  gpusim config keys l1\n")
+    examples = "examples:\n  gpusim config keys\n  gpusim config keys l1\n"
+    each = add_command(actions, "keys", summary, examples, show_keys, add_json_option)
     each.add_argument("section", nargs="?", help="only keys of this section")
-    add_json_option(each)
-    each.set_defaults(command=show_keys)
 
     summary = "check a configuration file: what is wrong, what is suspicious, and what follows from it"
-    each = add_command(actions, "check", summary, CHECK_EXAMPLES)
+    each = add_command(actions, "check", summary, CHECK_EXAMPLES, check, add_set_option, add_json_option)
     each.add_argument("name", metavar="FILE", help="TOML file or shipped name")
-    add_set_option(each)
-    add_json_option(each)
-    each.set_defaults(command=check)
 
     summary = "write a short configuration file of your own, with comments and a schema for editors beside it"
-    each = add_command(actions, "new", summary, NEW_EXAMPLES)
+    each = add_command(actions, "new", summary, NEW_EXAMPLES, new, add_set_option)
     each.add_argument("name", metavar="NAME", help="what the GPU is called")
     each.add_argument("--base", default="h200", metavar="NAME", help="what gives all other values (default: h200)")
-    add_set_option(each)
     each.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: NAME.toml)")
     each.add_argument("--force", action="store_true", help="overwrite a file that is there")
-    each.set_defaults(command=new)
 
     summary = "print the JSON schema of configuration files, for editors"
-    each = add_command(actions, "schema", summary, "example:\n  gpusim config schema > gpusim.schema.json\n")
-    each.set_defaults(command=schema)
+    add_command(actions, "schema", summary, "example:\n  gpusim config schema > gpusim.schema.json\n", schema)
 
 
 def list_names(options: argparse.Namespace) -> int:

@@ -6,9 +6,8 @@ import argparse
 import statistics
 
 from gpusim.cli.options import add_command, add_json_option, add_set_option
-from gpusim.cli.outputs import print_json, versioned
+from gpusim.cli.outputs import columns, print_json, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
-from gpusim.units import aligned
 
 EXAMPLES = """\
 examples:
@@ -25,14 +24,12 @@ RETICLE_MM2 = 858
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "cost", "price a GPU: area of its die and power, part by part", EXAMPLES)
+    summary = "price a GPU: area of its die and power, part by part"
+    parser = add_command(commands, "cost", summary, EXAMPLES, execute, add_set_option, add_json_option)
     parser.add_argument("gpu", nargs="?", metavar="GPU", help="shipped configuration or a TOML file (default: h200)")
-    add_set_option(parser)
     parser.add_argument("--node", help="process node, such as 4N or N7 (default: that of the architecture)")
     parser.add_argument("--links", type=int, metavar="N", help="NVLink links (default: those of the architecture)")
     parser.add_argument("--dies", action="store_true", help="compare the model with known dies and products")
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -57,18 +54,15 @@ def execute(options: argparse.Namespace) -> int:
     changed = diff(load_config(options.gpu or "h200"), config) if options.overrides else {}
     what = ", ".join(f"{key} = {value}" for key, (_, value) in changed.items())
     print(f"{config.gpu.name}{', ' + what if what else ''}: {found.structure.node}, first-order model")
-    before = priced([]) if changed else None
-    rows = [(name, part.area_mm2, part.power_w) for name, part in found.parts.items()]
-    rows.sort(key=lambda row: -row[1])
-    print(f"{'':<32}{'mm^2':>8}{'':>7}{'W':>8}")
-    for name, area, power in rows:
-        share = f"{100 * area / found.area_mm2:.0f} %"
-        print(aligned((name, -32), (f"{area:.1f}", 8), (share, 7), (f"{power:.1f}", 8)))
-    print(f"{'together':<32}{found.area_mm2:8.1f}{'':>7}{found.power_w:8.1f}")
+    rows: list[tuple[str, ...]] = [("", "mm^2", "", "W")]
+    for name, part in sorted(found.parts.items(), key=lambda each: -each[1].area_mm2):
+        share = f"{100 * part.area_mm2 / found.area_mm2:.0f} %"
+        rows.append((name, f"{part.area_mm2:.1f}", share, f"{part.power_w:.1f}"))
+    whole = {"together": found} | ({"without --set": priced([])} if changed else {})
+    rows += [(name, f"{each.area_mm2:.1f}", "", f"{each.power_w:.1f}") for name, each in whole.items()]
+    print(columns(rows, "<>"))
     if found.area_mm2 > RETICLE_MM2:
         print(f"more than the {RETICLE_MM2} mm^2 that a mask has room for")
-    if before:
-        print(f"{'without --set':<32}{before.area_mm2:8.1f}{'':>7}{before.power_w:8.1f}")
     return EXIT_OK
 
 
@@ -81,15 +75,14 @@ def _dies(options: argparse.Namespace) -> int:
     if options.json:
         print_json(versioned({"area": area, "area_leave_one_out": left_out, "power": power}))
         return EXIT_OK
-    print(f"{'die':<16}{'mm^2':>8}{'model':>9}{'left out':>10}")
-    for die in dies.DIES:
-        told = (f"{area[die.name]:+.1%}", 9), (f"{left_out[die.name]:+.1%}", 10)
-        print(aligned((die.name, -16), (f"{die.area_mm2:.1f}", 8), *told))
-    print(f"{'mean, largest':<16}{'':8}{_summary(area):>9}{_summary(left_out):>16}\n")
-    print(f"{'product':<16}{'limit, W':>8}{'model':>9}")
-    for product in dies.PRODUCTS:
-        print(aligned((product.name, -16), (f"{product.power_w:.0f}", 8), (f"{power[product.name]:+.1%}", 9)))
-    print(f"{'mean, largest':<16}{'':8}{_summary(power):>9}")
+    rows = [("die", "mm^2", "model", "left out"), *(
+        (die.name, f"{die.area_mm2:.1f}", f"{area[die.name]:+.1%}", f"{left_out[die.name]:+.1%}") for die in dies.DIES
+    ), ("mean, largest", "", _summary(area), _summary(left_out))]  # fmt: skip
+    print(columns(rows, "<>"), end="\n\n")
+    rows = [("product", "limit, W", "model", ""), *(
+        (product.name, f"{product.power_w:.0f}", f"{power[product.name]:+.1%}", "") for product in dies.PRODUCTS
+    ), ("mean, largest", "", _summary(power), "")]  # fmt: skip
+    print(columns(rows, "<>"))
     return EXIT_OK
 
 

@@ -24,7 +24,7 @@ from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.cli.run import check_limits, target_of
 from gpusim.cli.script import compiled_script, run_script
 from gpusim.cli.tracing import number_list
-from gpusim.tracing.accel_lines import BINARY_VERSIONS
+from gpusim.tracing import BINARY_VERSIONS
 
 if TYPE_CHECKING:
     from gpusim.tracing.accel_sim import AccelSimTraces

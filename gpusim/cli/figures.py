@@ -19,18 +19,13 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands, "figures", "run a program and draw what happened: docs/figures.md", EXAMPLES + ARGUMENT_HELP
-    )
-    add_target_options(parser)
+    summary = "run a program and draw what happened: docs/figures.md"
+    options = add_target_options, add_run_options
+    parser = add_command(commands, "figures", summary, EXAMPLES + ARGUMENT_HELP, execute, *options)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the pictures go; made if need be")
     parser.add_argument("--kind", choices=("png", "svg", "pdf"), default="png", help="format (default: png)")
-    parser.add_argument(
-        "--cycles", metavar="FIRST:LAST",
-        help="the part of the launch to look at (default: from its start, and lanes where they first part)",
-    )  # fmt: skip
-    add_run_options(parser)
-    parser.set_defaults(command=execute)
+    words = "the part of the launch to look at (default: from its start, and lanes where they first part)"
+    parser.add_argument("--cycles", metavar="FIRST:LAST", help=words)
 
 
 def execute(options: argparse.Namespace) -> int:

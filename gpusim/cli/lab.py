@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import socket
 import sys
 import threading
@@ -24,15 +25,12 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands, "lab", "play with a GPU in the browser: sliders, an editor, exercises", EXAMPLES
-    )
-    parser.add_argument(
-        "--port", type=int, default=0, metavar="N", help="port of this machine (default: a free one)"
-    )
+    summary = "play with a GPU in the browser: sliders, an editor, exercises"
+    parser = add_command(commands, "lab", summary, EXAMPLES, execute)
+    words = "port of this machine (default: a free one)"
+    parser.add_argument("--port", type=int, default=0, metavar="N", help=words)
     parser.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")
     parser.add_argument("--export", metavar="FILE.html", help="write Play as one file, and do nothing else")
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -47,7 +45,7 @@ def execute(options: argparse.Namespace) -> int:
     try:
         import uvicorn
 
-        from gpusim.lab.server import LabServer, make_app, new_key
+        from gpusim.lab.server import LabServer, make_app
     except ModuleNotFoundError as missing:
         raise UserError(f"gpusim lab needs {missing.name}: pip install 'gpusim[lab]'") from None
     with socket.socket() as listening:
@@ -56,7 +54,7 @@ def execute(options: argparse.Namespace) -> int:
             listening.bind(("127.0.0.1", options.port))
         except (OSError, OverflowError) as error:
             raise UserError(f"--port {options.port}: {error}") from error
-        key, lab = new_key(), LabServer(progress_file())
+        key, lab = secrets.token_urlsafe(24), LabServer(progress_file())
         address = f"http://{_HOST}:{listening.getsockname()[1]}/?key={key}"
         print(f"{address}\nfor you alone, until Ctrl-C", flush=True)
         threading.Thread(target=lab.warm, daemon=True).start()

@@ -21,13 +21,11 @@ _NAME, _SIZE, _WIDTH = 34, 12, 110
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "list", "list the bundled programs and what each teaches", EXAMPLES)
+    summary = "list the bundled programs and what each teaches"
+    parser = add_command(commands, "list", summary, EXAMPLES, execute, add_json_option)
     parser.add_argument("file", nargs="?", help="list the kernels of this file instead, as for gpusim run")
-    parser.add_argument(
-        "--metrics", action="store_true", help="list the metrics of a result instead, with their units"
-    )
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
+    words = "list the metrics of a result instead, with their units"
+    parser.add_argument("--metrics", action="store_true", help=words)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -66,9 +64,7 @@ def _programs(as_json: bool) -> None:
         for variant in ladder:
             name = f"  {variant.name}" if len(ladder) > 1 else variant.name
             head = f"{aligned((name, -_NAME), (f'{variant.default_size:,}', _SIZE))}  "
-            print(
-                textwrap.fill(variant.teaches, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
-            )
+            print(textwrap.fill(variant.teaches, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head)))
 
 
 def _kernels(file: str, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -20,10 +21,23 @@ arguments of your own kernels (--args), separated by commas:
 """
 
 
+def names_of(text: str) -> list[str]:
+    """The names of a list such as 'racecheck, initcheck'."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+Adder = Callable[[argparse.ArgumentParser], None]
+
+
 def add_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, epilog: str
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    summary: str,
+    epilog: str,
+    execute: Callable[[argparse.Namespace], int] | None = None,
+    *options: Adder,
 ) -> argparse.ArgumentParser:
-    """A command with its one-line summary and examples."""
+    """A command with its one-line summary and examples, the function that runs it, and what adds its options."""
     parser = commands.add_parser(
         name,
         help=summary,
@@ -31,7 +45,9 @@ def add_command(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(parser=parser)  # who tells what an unknown option is nearly called
+    parser.set_defaults(parser=parser, command=execute)  # parser: who tells what an unknown option is nearly called
+    for add in options:
+        add(parser)
     return parser
 
 
@@ -60,9 +76,14 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
 
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """The program."""
+    parser.add_argument("program", metavar="PROGRAM", help=PROGRAM_HELP)
+
+
 def add_target_options(parser: argparse.ArgumentParser) -> None:
     """The program and everything that says how it is launched."""
-    parser.add_argument("program", metavar="PROGRAM", help=PROGRAM_HELP)
+    add_program(parser)
     add_launch_options(parser)
     add_gpu_options(parser)
 
@@ -84,12 +105,14 @@ def add_field_options(parser: argparse._ActionsContainer, of: type, suffix: str 
         group = "" if suffix else given.pop("group", "")
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
-        about: dict[str, Any] = {"type": int if str(each.type).startswith("int") else str}
+        flag = given.pop("flag", f"--{each.name.replace('_', '-')}")
+        dest = f"{each.name}{suffix}".replace("-", "_")
+        about: dict[str, Any] = {"type": int if str(each.type).startswith("int") else str, "dest": dest}
         if suffix:
             about |= {"help": argparse.SUPPRESS}
         else:
             about |= {name: value for name, value in given.items() if value} | {"default": each.default}
-        groups[group].add_argument(f"--{each.name.replace('_', '-')}{suffix}", **about)
+        groups[group].add_argument(flag + suffix, **about)
 
 
 def add_cuda_options(parser: argparse._ArgumentGroup) -> None:
@@ -154,11 +177,3 @@ def add_output_check_option(parser: argparse.ArgumentParser) -> None:
     """--no-check."""
     help = "do not compare a bundled program's output with its NumPy reference"
     parser.add_argument("--no-check", action="store_true", help=help)
-
-
-def add_workers_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that simulates many launches."""
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
-    parser.add_argument("--dask", metavar="ADDRESS", help="a Dask cluster to run on, such as tcp://HOST:8786")
-    parser.add_argument("--timeout", type=float, metavar="S", help="seconds that one run may take")
-    add_progress_option(parser)

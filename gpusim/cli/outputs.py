@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,18 @@ def versioned(document: dict[str, Any]) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION} | document
 
 
-def columns(rows: Sequence[Sequence[str]], align: str = "<") -> str:
-    """Rows of cells as lines; align: of each column, the last one for all that follow."""
+def cell(value: Any) -> str:
+    """A value in a table: numbers with four digits at least where there are any, those of thousands apart."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return "-" if value is None else str(value) if isinstance(value, str | bool) else f"{value:,}"
+
+
+def columns(table: Iterable[Sequence[Any]], align: str = "<") -> str:
+    """Rows of values as lines; align: of each column, the last one for all that follow."""
+    rows = [[cell(value) for value in row] for row in table]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = align + align[-1] * len(widths)
     return "\n".join(

@@ -8,14 +8,18 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gpusim.errors import did_you_mean
-
 EXIT_OK, EXIT_MISMATCH, EXIT_USER_ERROR, EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 _CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
 
 
 class UserError(Exception):
     """A mistake on the command line; the message is all that is printed."""
+
+
+def _meant(wrong: str, known: Sequence[str]) -> str:
+    from gpusim.errors import did_you_mean  # loads the decoder, for which help texts need not wait
+
+    return did_you_mean(wrong, known)
 
 
 class Parser(argparse.ArgumentParser):
@@ -28,12 +32,12 @@ class Parser(argparse.ArgumentParser):
             used = getattr(options, "parser", self)
             known = [name for action in used._actions for name in action.option_strings]
             wrong = [each.partition("=")[0] for each in unknown if each.startswith("-")]
-            told = next(filter(None, (did_you_mean(each, known) for each in wrong)), "")
+            told = next(filter(None, (_meant(each, known) for each in wrong)), "")
             used.error(f"unrecognized arguments: {' '.join(unknown)}{told}")
         return options
 
     def error(self, message: str) -> Any:
         """Adds the nearest of the choices to a message about one that does not exist."""
         if found := _CHOICES.search(message):
-            message += did_you_mean(found[1], re.findall(r"[^\s',]+", found[2]))
+            message += _meant(found[1], re.findall(r"[^\s',]+", found[2]))
         super().error(message)

@@ -23,17 +23,13 @@ runs on GPUs of its architecture; on others what came with PTX is compiled anew.
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "replay", "run saved launches again, on any simulated GPU", EXAMPLES)
+    summary = "run saved launches again, on any simulated GPU"
+    options = add_set_option, add_limit_options, add_mode_option, add_table_options
+    parser = add_command(commands, "replay", summary, EXAMPLES, execute, *options)
     parser.add_argument("file", metavar="FILE", help="what --save of gpusim script or exec has written")
-    parser.add_argument(
-        "--gpu", metavar="NAME", help="shipped configuration or a TOML file (default: that of the saved launches)"
-    )
-    add_set_option(parser)
-    add_limit_options(parser)
-    add_mode_option(parser)
-    add_table_options(parser)
+    words = "shipped configuration or a TOML file (default: that of the saved launches)"
+    parser.add_argument("--gpu", metavar="NAME", help=words)
     add_telling_options(parser, save=False)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from gpusim.cli.options import (
     add_output_check_option,
     add_run_options,
     add_target_options,
+    names_of,
 )
 from gpusim.cli.outputs import check_writable, print_json
 from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError
@@ -50,12 +51,9 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands, "run", "run a program on a simulated GPU and report", EXAMPLES + ARGUMENT_HELP
-    )
-    add_target_options(parser)
-    add_run_options(parser)
-    add_mode_option(parser)
+    summary = "run a program on a simulated GPU and report"
+    options = add_target_options, add_run_options, add_mode_option, add_trace_options, add_json_option
+    parser = add_command(commands, "run", summary, EXAMPLES + ARGUMENT_HELP, execute, *options)
     parser.add_argument("--outputs", action="store_true", help="a sampled run executes all blocks, and is checked")
     add_output_check_option(parser)
     parser.add_argument("--all", action="store_true", help="report every finding of the advice")
@@ -65,12 +63,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--profile", action="store_true", help=words)
     words = "also write the report as one HTML file, with a stepper through the warps of block 0"
     parser.add_argument("--report", metavar="FILE.html", help=words)
-    add_trace_options(parser)
     parser.add_argument("--stop-at", metavar="CYCLE[:SM]", help="end at a cycle and print what is in an SM")
     words = "end when a warp comes to the instruction at this address and print its registers: docs/testing.md"
     parser.add_argument("--until", metavar="PC[:BLOCK[:WARP]]", help=words)
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -108,7 +103,7 @@ def execute(options: argparse.Namespace) -> int:
         print(render(result, options.all))
         if options.profile and result.record.host_parts:
             print(f"\n{render_profile(result)}")
-        for line in checked_words(Counts(result.record), check_names(options.check)):
+        for line in checked_words(Counts(result.record), names_of(options.check)):
             print(line)
         if check is not None and check.equal:
             print(check.message)
@@ -170,18 +165,13 @@ def simulate_target(
             max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
             threads=options.threads,
             progress=progress,
-            check=check_names(options.check),
+            check=names_of(options.check),
             trace=trace,
             bound=bound,
             stop=Stop.of(getattr(options, "stop_at", None), getattr(options, "until", None)),
             mode=getattr(options, "mode", "detailed"),
             outputs=getattr(options, "outputs", False),
         )
-
-
-def check_names(text: str) -> list[str]:
-    """The names that --check lists."""
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def check_limits(options: argparse.Namespace) -> None:

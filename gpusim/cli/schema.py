@@ -24,9 +24,9 @@ The schema of configuration files is another one: gpusim config schema.
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "schema", "print the schema of JSON that commands print: docs/report.md", EXAMPLES)
+    summary = "print the schema of JSON that commands print: docs/report.md"
+    parser = add_command(commands, "schema", summary, EXAMPLES, execute)
     parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command that prints it (default: all of them)")
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.axes import AXIS_HELP, add_space_options, read_space
-from gpusim.cli.options import add_command, add_json_option, add_workers_options
-from gpusim.cli.outputs import check_writable, columns, print_json, save_picture, versioned
+from gpusim.cli.axes import AXIS_HELP, add_space_options, add_workers_options, evaluator, read_space
+from gpusim.cli.options import add_command, add_field_options, add_json_option, names_of
+from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
-from gpusim.errors import did_you_mean
+from gpusim.workload.request import SearchOptions
 
 if TYPE_CHECKING:
     from gpusim.explore.search import Candidate, Found
@@ -41,58 +42,30 @@ space.toml is the file of a sweep, and may have a table [search] with the same o
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "search a space of machines for the best under a budget: docs/exploring.md"
-    parser = add_command(commands, "search", summary, EXAMPLES + AXIS_HELP)
-    add_space_options(parser)
-    parser.add_argument(
-        "--goal", action="append", metavar="COLUMN",
-        help="what is to be small: time_us, cycles, energy_j, energy_delay, launch_w, area_mm2, power_w (the "
-        "machine's) or a metric (may be repeated; 'max COLUMN' for what is to be large; default: time_us)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--limit", action="append", metavar="'COLUMN <= X'",
-        help="what must be kept; X is a number, or for area_mm2 and power_w a configuration (may be repeated)",
-    )  # fmt: skip
-    parser.add_argument("--trials", type=int, metavar="N", help="machines to try (default: 100)")
-    parser.add_argument("--sampler", choices=("tpe", "nsga2", "random"), help="who proposes them (default: tpe)")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of the proposals (default: 0)")
+    options = add_space_options, add_workers_options, add_json_option
+    parser = add_command(commands, "search", summary, EXAMPLES + AXIS_HELP, execute, *options)
+    add_field_options(parser, SearchOptions)
     parser.add_argument("--no-screen", action="store_true", help="also run machines whose analytical bound is beaten")
-    add_workers_options(parser)
-    parser.add_argument("--batch", type=int, metavar="N", help="machines proposed at once (default: 1)")
     parser.add_argument("--journal", type=Path, metavar="FILE", help="keep finished runs here and do not repeat them")
     parser.add_argument("--table", type=Path, metavar="FILE", help="write all machines as .parquet or .csv")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the machines and their front")
     parser.add_argument("--plot-axes", metavar="X,Y", help="its columns, such as sm.count,time_us (default: the goals)")
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    from gpusim.cli.progress import say_compiling, show_points
     from gpusim.explore import table
     from gpusim.explore.search import search
-    from gpusim.explore.sweep import PointEvaluator
-    from gpusim.explore.workers import dask_executor
 
     asked = read_space(options)
-    settings = dict(asked.search)
-    for name, given in (
-        ("goals", options.goal), ("limits", options.limit), ("trials", options.trials), ("sampler", options.sampler),
-        ("seed", options.seed), ("batch", options.batch),
-    ):  # fmt: skip
-        if given is not None:
-            settings[name] = given
+    given = {each.name: getattr(options, each.name, None) for each in fields(SearchOptions)}
+    settings = {**asked.search, **{name: value for name, value in given.items() if value is not None}}
     if options.table:
         table.check_writable(options.table)
     if options.plot:
         check_writable(options.plot, "--plot")
     axes = _plot_axes(options.plot_axes, asked.space, settings)
-    with (
-        show_points(options.progress, "machines") as progress,
-        dask_executor(options.dask) as executor,
-        PointEvaluator(
-            options.workers, options.journal, None, options.timeout, say_compiling, executor=executor
-        ) as rows,
-    ):
+    with evaluator(options, "machines") as rows:
+        progress, rows.progress = rows.progress, None  # of machines, not of runs
         found = search(asked.space, rows=rows, screen=not options.no_screen, progress=progress, **settings)
     best = found.best
     if options.table:
@@ -112,6 +85,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _plot_axes(text: str | None, space: Space, settings: Mapping[str, Any]) -> dict[str, str]:
     """The columns to draw. Raises UserError for one that the search will not have."""
+    from gpusim.errors import did_you_mean
     from gpusim.explore.goals import COLUMNS, Goal, Limit
 
     if text is None:
@@ -120,7 +94,7 @@ def _plot_axes(text: str | None, space: Space, settings: Mapping[str, Any]) -> d
     asked = [*(each.name for each in goals), *(each.name for each in limits)]
     moved = [*(axis.name for axis in space.axes if axis.name != "gpu"), *settings.get("derived", ())]
     there = list(dict.fromkeys([*COLUMNS, *asked, *moved]))
-    names = [name.strip() for name in text.split(",")]
+    names = names_of(text)
     if len(names) != 2:
         raise UserError(f"--plot-axes takes two columns, X,Y, of {', '.join(there)}")
     for name in names:
@@ -149,16 +123,12 @@ def _text(found: Found, best: Candidate) -> list[str]:
     lines += [f"in all of them: {kept}"] if kept else []
     what = "the best" if len(found.goals) == 1 else f"the front of {len(front)}"
     lines += ["", f"{what} ({', '.join(str(goal) for goal in found.goals)}){': ' + alike if alike else ''}"]
-    lines.append(columns([names, *([_short(row[name]) for name in names] for row in rows)], ">"))
+    lines.append(columns([names, *([row[name] for name in names] for row in rows)], ">"))
     return lines
 
 
 def _apart(rows: Sequence[Mapping[str, Any]], names: list[str]) -> tuple[str, list[str]]:
     """What several rows have in common, as a text, and the names of what they do not."""
     differ = [name for name in names if len(rows) == 1 or len({str(row.get(name)) for row in rows}) > 1]
-    same = [f"{name} = {_short(rows[0][name])}" for name in names if name not in differ and name in rows[0]]
+    same = [f"{name} = {cell(rows[0][name])}" for name in names if name not in differ and name in rows[0]]
     return ", ".join(same), differ
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -7,16 +7,10 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.options import (
-    ARGUMENT_HELP,
-    add_command,
-    add_json_option,
-    add_target_options,
-    add_workers_options,
-)
-from gpusim.cli.outputs import check_writable, print_json, save_picture, versioned
+from gpusim.cli.axes import add_workers_options, evaluator
+from gpusim.cli.options import ARGUMENT_HELP, add_command, add_json_option, add_target_options
+from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
-from gpusim.units import aligned
 
 if TYPE_CHECKING:
     from gpusim.explore import Point
@@ -34,35 +28,23 @@ examples:
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "find the parameters of a GPU that move a program's time most: docs/exploring.md"
-    parser = add_command(commands, "sensitivity", summary, EXAMPLES + ARGUMENT_HELP)
-    add_target_options(parser)
+    options = add_target_options, add_workers_options, add_json_option
+    parser = add_command(commands, "sensitivity", summary, EXAMPLES + ARGUMENT_HELP, execute, *options)
     parser.add_argument("--keys", nargs="+", metavar="KEY", help="keys to move (default: some 30 of an architect's)")
     parser.add_argument("--step", type=float, default=2.0, metavar="RATIO", help="down and up by this (default: 2)")
     parser.add_argument("--next", metavar="NAME", help="also on this GPU, and what limits the program there")
     parser.add_argument("--most", type=int, default=15, metavar="N", help="rows of the table (default: 15)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw it: .png, .svg or .pdf")
-    add_workers_options(parser)
     parser.add_argument("--journal", type=Path, metavar="FILE", help="keep finished runs here and do not repeat them")
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    from gpusim.cli.progress import say_compiling, show_points
     from gpusim.explore.sensitivity import SensitivityError, explain
-    from gpusim.explore.sweep import PointEvaluator
-    from gpusim.explore.workers import dask_executor
 
     if options.plot:
         check_writable(options.plot, "--plot")
     try:
-        with (
-            show_points(options.progress) as show,
-            dask_executor(options.dask) as executor,
-            PointEvaluator(
-                options.workers, options.journal, show, options.timeout, say_compiling, executor=executor
-            ) as rows,
-        ):
+        with evaluator(options) as rows:
             found, following = _find(options, rows)
     except SensitivityError as error:
         raise UserError(str(error)) from None
@@ -77,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
         return EXIT_OK
     for each in (found, following):
         if each is not None:
-            print("\n".join(_table(each, options.most)), end="\n\n")
+            print(_table(each, options.most), end="\n\n")
     print(textwrap.fill(text, 100))
     return EXIT_OK
 
@@ -106,22 +88,12 @@ def point_of(options: argparse.Namespace, gpu: str | None = None) -> Point:
     return Point(options.program, name, config, tuple(given.items()))
 
 
-def _table(found: Sensitivity, most: int) -> list[str]:
-    lines = [_head(found), f"{'':<36}{'tried':>22}{'time, us':>22}{'elasticity':>12}{'better saves':>14}"]
-    for each in found.effects[:most]:
-        tried, times = (
-            " .. ".join("-" if value is None else _short(value, digits) for value in pair)
-            for pair, digits in (((each.low, each.high), 6), ((each.low_us, each.high_us), 4))
-        )
-        numbers = (f"{each.elasticity:.3f}", 12), (f"{100 * each.gain:.1f} %", 14)
-        lines.append(aligned((each.key, -36), (tried, 22), (times, 22), *numbers))
-    return lines
-
-
-def _short(value: float, digits: int) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}g}"
-
-
-def _head(found: Sensitivity) -> str:
+def _table(found: Sensitivity, most: int) -> str:
     failed = f", {len(found.errors)} of them failed, first {found.errors[0]}" if found.errors else ""
-    return f"{found.program} on {found.gpu}: {found.time_us:.4g} us, {found.runs} runs{failed}"
+    head = f"{found.program} on {found.gpu}: {found.time_us:.4g} us, {found.runs} runs{failed}"
+    rows: list[tuple[str, ...]] = [("", "tried", "time, us", "elasticity", "better saves")]
+    for each in found.effects[:most]:
+        pairs = (each.low, each.high), (each.low_us, each.high_us)
+        rows.append((each.key, *(" .. ".join(map(cell, pair)) for pair in pairs), f"{each.elasticity:.3f}",
+                     f"{100 * each.gain:.1f} %"))  # fmt: skip
+    return f"{head}\n{columns(rows, '<>')}"

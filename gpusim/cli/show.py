@@ -40,17 +40,12 @@ column of --control: wait mask over scoreboards 0 to 5, scoreboard released when
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands, "show", "print a program's machine code with its source lines", EXAMPLES + ARGUMENT_HELP
-    )
-    add_target_options(parser)
-    parser.add_argument(
-        "--run", action="store_true", help="simulate, and print each instruction's cost beside it"
-    )
+    summary = "print a program's machine code with its source lines"
+    options = add_target_options, add_run_options, add_json_option
+    parser = add_command(commands, "show", summary, EXAMPLES + ARGUMENT_HELP, execute, *options)
+    words = "simulate, and print each instruction's cost beside it"
+    parser.add_argument("--run", action="store_true", help=words)
     parser.add_argument("--control", action="store_true", help="print the compiler's scheduling bits")
-    add_run_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

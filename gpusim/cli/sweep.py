@@ -6,17 +6,25 @@ import argparse
 import re
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.axes import AXIS_HELP, add_design_options, add_space_options, read_space
-from gpusim.cli.options import add_command, add_json_option, add_workers_options
+from gpusim.cli.axes import (
+    AXIS_HELP,
+    add_design_options,
+    add_space_options,
+    add_workers_options,
+    evaluator,
+    read_space,
+)
+from gpusim.cli.options import add_command, add_json_option, names_of
 from gpusim.cli.outputs import columns, print_json, versioned
+from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError
 
 if TYPE_CHECKING:
     from gpusim.explore import Point
-from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError
 
 RowOf = Mapping[str, Any]
 _OUTPUTS = ("time_us", "cycles", "energy_j", "bound_cycles", "bound_by")
@@ -38,32 +46,21 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands, "sweep", "run programs on many machines, into one table: docs/exploring.md", EXAMPLES + AXIS_HELP
-    )
-    add_space_options(parser)
-    add_design_options(parser)
-    add_workers_options(parser)
+    summary = "run programs on many machines, into one table: docs/exploring.md"
+    options = add_space_options, add_design_options, add_workers_options, add_json_option
+    parser = add_command(commands, "sweep", summary, EXAMPLES + AXIS_HELP, execute, *options)
     parser.add_argument("--out", metavar="FILE", help="write the table as .parquet or .csv")
-    parser.add_argument(
-        "--journal", metavar="FILE", help="keep each row as it is finished (default: --out with the ending .journal)"
-    )
+    words = "keep each row as it is finished (default: --out with the ending .journal)"
+    parser.add_argument("--journal", metavar="FILE", help=words)
     parser.add_argument("--resume", action="store_true", help="go on with a journal that exists")
     parser.add_argument("--metrics", default="", metavar="NAMES", help="metrics that become columns: a,b,c")
     parser.add_argument("--bound-only", action="store_true", help="the analytical bound, no simulation")
-    parser.add_argument(
-        "--screen",
-        type=float,
-        metavar="FACTOR",
-        help="simulate only points whose bound is within this factor of the program's best, such as 1.2",
-    )
-    parser.add_argument(
-        "--verify", action="store_true", help="compare outputs of bundled programs with their NumPy reference"
-    )
+    words = "simulate only points whose bound is within this factor of the program's best, such as 1.2"
+    parser.add_argument("--screen", type=float, metavar="FACTOR", help=words)
+    words = "compare outputs of bundled programs with their NumPy reference"
+    parser.add_argument("--verify", action="store_true", help=words)
     parser.add_argument("--all", action="store_true", help="print every row (default: the first 40; --out writes all)")
     parser.add_argument("--dry-run", action="store_true", help="check everything and print the number of points")
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -76,11 +73,10 @@ def execute(options: argparse.Namespace) -> int:
         design, number if design in ("random", "lhs") else options.points,
         sweep.seed if options.seed is None else options.seed,
     )  # fmt: skip
-    named = [name.strip() for name in options.metrics.split(",") if name.strip()]
-    metrics = list(dict.fromkeys([*sweep.metrics, *named]))
+    metrics = list(dict.fromkeys([*sweep.metrics, *names_of(options.metrics)]))
     _check_options(options)
+    check_points(points, metrics)
     if options.dry_run:
-        check_points(points, metrics)
         print(f"{len(points):,} points")
         return EXIT_OK
     journal = options.journal or (Path(options.out).with_suffix(".journal") if options.out else None)
@@ -88,22 +84,24 @@ def execute(options: argparse.Namespace) -> int:
         raise UserError("--resume needs --journal, or --out, to which the journal belongs")
     if options.out:
         table.check_writable(options.out)
-    seen: list[tuple[int, int, int]] = []
     started = time.monotonic()
-    try:
-        rows = _collect(points, metrics, options, journal, seen)
-    except KeyboardInterrupt:
-        kept = f"; {seen[-1][0]:,} of {seen[-1][2]:,} points are in {journal}, --resume goes on"
-        print(f"gpusim: interrupted{kept if journal and seen else ''}", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    seconds = time.monotonic() - started
+    with evaluator(options, journal=journal, resume=options.resume) as run:
+        run.ask_for(metrics, points, "only" if options.bound_only else True, options.verify, options.screen)
+        try:
+            rows = run(points)
+        except KeyboardInterrupt:
+            done, _, wanted = run.count
+            kept = f"; {done:,} of {wanted:,} points are in {journal}, --resume goes on"
+            print(f"gpusim: interrupted{kept if journal and wanted else ''}", file=sys.stderr)
+            return EXIT_INTERRUPTED
+    seconds, resumed = time.monotonic() - started, run.known
     if options.out:
         table.write(table.frame(rows, metrics), options.out)
     if options.json:
-        print_json(versioned({"points": rows, "seconds": seconds, "resumed": seen[0][0]}))
+        print_json(versioned({"points": rows, "seconds": seconds, "resumed": resumed}))
     else:
         print_table(points, rows, metrics, options.all)
-        print_summary(points, rows, seconds, seen[0][0])
+        print_summary(points, rows, seconds, resumed)
         if options.out:
             print(f"table: {options.out}")
     return EXIT_FAILED_POINTS if any(row["error"] is not None for row in rows) else EXIT_OK
@@ -118,55 +116,14 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UserError("--bound-only and --screen exclude each other")
 
 
-def _collect(
-    points: list[Any],
-    metrics: list[str],
-    options: argparse.Namespace,
-    journal: Path | str | None,
-    seen: list[tuple[int, int, int]],
-) -> list[dict[str, Any]]:
-    """The rows. seen: points finished, failed and wanted, at the start and last, also after an interrupt."""
-    from gpusim.cli.progress import say_compiling, show_points
-    from gpusim.explore.sweep import collect
-    from gpusim.explore.workers import dask_executor
-
-    with show_points(options.progress) as show, dask_executor(options.dask) as executor:
-
-        def progress(done: int, failed: int, total: int) -> None:
-            seen[1:] = [(done, failed, total)]
-            if show is not None:
-                show(done, failed, total)
-
-        return collect(
-            points,
-            metrics=metrics,
-            bound="only" if options.bound_only else True,
-            verify=options.verify,
-            workers=options.workers,
-            journal=journal,
-            resume=options.resume,
-            timeout_s=options.timeout,
-            screen=options.screen,
-            progress=progress,
-            announce=say_compiling,
-            executor=executor,
-        )
-
-
 def print_table(points: Sequence[Point], rows: Sequence[RowOf], metrics: Sequence[str], whole: bool) -> None:
     """The rows with what varies in them and what came out: all of them if they are few, or the `whole` table is asked
-    for. rows: of each point, once."""
-    unique = {point.key: point for point in points}
-    order = list(dict.fromkeys((point.program, point.parameters) for point in unique.values()))
-    rows = sorted(rows, key=lambda row: order.index((unique[row["key"]].program, unique[row["key"]].parameters)))
-    chosen = rows if whole else rows[:_MOST_ROWS]
-    varied = _choices(list(unique.values()))
-    sizes = any(row.get("size") is not None for row in rows)
-    names = ["program", *(["size"] if sizes else []), *varied, *_OUTPUTS, *metrics]
-    names = [name for name in dict.fromkeys(names) if any(row.get(name) is not None for row in rows)]
-    outputs = {*_OUTPUTS, *metrics} - {"bound_by"}
-    lines = [["failed" if name == "time_us" and row["error"] else _cell(row.get(name), name in outputs)
-              for name in names] for row in chosen]  # fmt: skip
+    for."""
+    groups = [row for rows_of_one in _groups(points, rows).values() for row in rows_of_one]
+    chosen = groups if whole else groups[:_MOST_ROWS]
+    there = dict.fromkeys(["program", "size", *_choices(points), *_OUTPUTS, *metrics])
+    names = [name for name in there if any(row.get(name) is not None for row in rows)]
+    lines = [["failed" if name == "time_us" and row["error"] else row.get(name) for name in names] for row in chosen]
     sides = "".join("<" if name in ("program", "gpu", "bound_by") else ">" for name in names)
     print(columns([names, *lines], sides))
     if len(chosen) < len(rows):
@@ -174,36 +131,32 @@ def print_table(points: Sequence[Point], rows: Sequence[RowOf], metrics: Sequenc
     print()
 
 
-def _cell(value: Any, is_output: bool) -> str:
-    if value is None:
-        return "-"
-    if is_output and not isinstance(value, str):
-        return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:.3g}"
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+def _groups(points: Sequence[Point], rows: Sequence[RowOf]) -> dict[Any, list[RowOf]]:
+    """The rows of each program with its parameters."""
+    found: dict[Any, list[RowOf]] = defaultdict(list)
+    for point, row in zip(points, rows, strict=True):
+        found[point.program, point.parameters].append(row)
+    return found
 
 
 def print_summary(points: Sequence[Point], rows: Sequence[RowOf], seconds: float, resumed: int) -> None:
-    """Best and worst point of each program that has several, failures, and the rate of this run. rows: as above."""
-    unique = {point.key: point for point in points}
+    """Best and worst point of each program that has several, failures, and the rate of this run."""
     # Without a simulation, what the bound says.
     by = "time_us" if any(row["time_us"] is not None for row in rows) else "bound_cycles"
-    kinds: dict[Any, list[RowOf]] = {}
-    for point, row in zip(unique.values(), rows, strict=True):
-        if row[by] is not None:
-            kinds.setdefault((point.program, point.parameters), []).append(row)
-    several = [members for members in kinds.values() if len(members) > 1]
+    groups = ([row for row in each if row[by] is not None] for each in _groups(points, rows).values())
+    several = [each for each in groups if len(each) > 1]
     if several:
-        varied = _choices(list(unique.values()))
+        varied = _choices(points)
         lines = [_line(members, varied, by) for members in several[:_MOST_ROWS]]
         print(columns([("program", "points", "best", "with", "worst", "with"), *lines]))
     if len(several) > _MOST_ROWS:
         print(f"and {len(several) - _MOST_ROWS:,} more")
-    wrong = _failures(rows)
-    for error, members in list(wrong.items())[:_MOST_FAILURES]:
-        print(f"{len(members):,} failed: {error}\n  such as {unique[members[0]['key']]}")
+    wrong = _failures(points, rows)
+    for members in wrong[:_MOST_FAILURES]:
+        print(f"{len(members):,} failed: {members[0][1]}\n  such as {members[0][0]}")
     if len(wrong) > _MOST_FAILURES:
         print(f"and {len(wrong) - _MOST_FAILURES:,} more errors, in the table's column error")
-    text = f"{len(rows):,} points, {sum(map(len, wrong.values())):,} failed"
+    text = f"{len(rows):,} points, {sum(map(len, wrong)):,} failed"
     if resumed > 0:
         text += f", {resumed:,} of them from the journal"
     new = len(rows) - resumed
@@ -220,24 +173,21 @@ def print_summary(points: Sequence[Point], rows: Sequence[RowOf], seconds: float
 
 def _choices(points: Sequence[Point]) -> list[str]:
     """Names of what is not the same in all points, but for the program and its size."""
-    from gpusim.explore.evaluate import BOUNDS, result_columns
-
-    fixed = {"key", "program", "size", "seconds", "error", *result_columns(), *BOUNDS}
-    seen: dict[str, list[Any]] = {}
+    seen: dict[str, list[Any]] = defaultdict(list)
     for point in points:
-        for name, value in point.columns().items():
-            if name not in fixed:
-                seen.setdefault(name, []).append(value)
-    return [name for name, values in seen.items() if len(set(values)) > 1 or len(values) < len(points)]
+        for name, value in (("gpu", point.gpu), *point.parameters, *point.config):
+            seen[name].append(value)
+    differ = [name for name, values in seen.items() if len(set(values)) > 1 or len(values) < len(points)]
+    return [name for name in differ if name != "size"]
 
 
-def _failures(rows: Sequence[RowOf]) -> dict[str, list[RowOf]]:
-    """Rows with an error, by the text of the first such one, the most frequent first. Numbers tell no errors apart."""
-    kinds: dict[str, list[RowOf]] = {}
-    for row in rows:
+def _failures(points: Sequence[Point], rows: Sequence[RowOf]) -> list[list[tuple[Point, str]]]:
+    """Points with their errors, alike ones together, the most frequent first. Numbers tell no errors apart."""
+    kinds: dict[str, list[tuple[Point, str]]] = defaultdict(list)
+    for point, row in zip(points, rows, strict=True):
         if row["error"] is not None:
-            kinds.setdefault(re.sub(r"\d[\d,.]*", "#", row["error"]), []).append(row)
-    return {members[0]["error"]: members for members in sorted(kinds.values(), key=len, reverse=True)}
+            kinds[re.sub(r"\d[\d,.]*", "#", row["error"])].append((point, row["error"]))
+    return sorted(kinds.values(), key=len, reverse=True)
 
 
 def _line(members: Sequence[RowOf], varied: Sequence[str], by: str) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpusim.cli.parser import UserError
-from gpusim.launch import Launch
 
 if TYPE_CHECKING:
+    from gpusim.launch import Launch
     from gpusim.tracing.trace import Trace, TraceOptions
 
 ENDING = ".perfetto-trace"
@@ -33,9 +33,7 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="blocks recorded wherever they run, with addresses, by number or none (default: 0)",
     )
-    group.add_argument(
-        "--trace-limit", type=int, metavar="N", help="issues to record at most (default: 200,000)"
-    )
+    group.add_argument("--trace-limit", type=int, metavar="N", help="issues to record at most (default: 200,000)")
 
 
 def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions | None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpusim.config import GPUConfig, describe_keys, load_config, shipped_names
 from gpusim.config.load import unknown_key
-from gpusim.errors import ConfigError, SimulationError
+from gpusim.errors import ConfigError, SimulationError, WorkloadError
 from gpusim.explore.interrupt import interrupted
 from gpusim.explore.point import PARAMETERS, Point
 from gpusim.results.quantities import columns, result_columns, shown
 from gpusim.results.table import SWEEP
-from gpusim.workload.request import BUNDLED_PARAMETERS, OWN_PARAMETERS, Request, WorkloadError
+from gpusim.workload.request import BUNDLED_PARAMETERS, OWN_PARAMETERS, Request
 from isa.errors import IsaError
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 A configuration has some 200 keys, many of which are latencies of single instructions. `KEYS` are the ones that say how
 large and how fast the parts of a machine are; sensitivity goes through them. A key whose change would contradict
-another one takes that one along, and says so in `takes`.
+another one takes that one along.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ Changes = dict[str, Any]
 
 @dataclass(frozen=True)
 class Key:
-    """One parameter. better: 'larger' or 'smaller'. what: what it is of, in words. takes: keys that go with it.
-    apply: the changes for a value of it; by default the value rounded to a whole number, at least 1."""
+    """One parameter. better: 'larger' or 'smaller'. what: what it is of, in words. apply: the changes for a value of
+    it, with the keys that it takes along; by default the value rounded to a whole number, at least 1."""
 
     name: str
     better: str
     what: str
-    takes: tuple[str, ...] = ()
     apply: Callable[[GPUConfig, float], Changes] | None = None
 
     def changes(self, config: GPUConfig, value: float) -> Changes:
@@ -113,9 +112,6 @@ def _multiple(value: float, unit: int) -> int:
     return max(1, round(value / unit)) * unit
 
 
-_LATENCIES = ("l2.latency_far_cycles", "l2.lookahead_cycles", "dram.latency_cycles")
-_SHARED = ("sm.shared_capacities_bytes", "sm.shared_bytes_per_block_max", "sm.static_shared_bytes_max",
-           "sm.unified_l1_bytes")  # fmt: skip
 _SMALLER = "smaller"
 _LARGER = "larger"
 
@@ -124,11 +120,11 @@ KEYS = {
     for key in (
         Key("gpu.clock_mhz", _LARGER, "the clock"),
         Key("sm.count", _LARGER, "the number of SMs"),
-        Key("sm.max_warps", _LARGER, "warps that an SM holds", ("sm.max_threads",), _warps),
+        Key("sm.max_warps", _LARGER, "warps that an SM holds", _warps),
         Key("sm.max_blocks", _LARGER, "blocks that an SM holds"),
-        Key("sm.registers", _LARGER, "registers", (), _registers),
-        Key("sm.shared_bytes", _LARGER, "shared memory", _SHARED, _shared),
-        Key("sm.unified_l1_bytes", _LARGER, "the size of L1", (), _l1),
+        Key("sm.registers", _LARGER, "registers", _registers),
+        Key("sm.shared_bytes", _LARGER, "shared memory", _shared),
+        Key("sm.unified_l1_bytes", _LARGER, "the size of L1", _l1),
         Key("pipes.fma.initiation_cycles", _SMALLER, "FP32 arithmetic"),
         Key("pipes.fma.latency_cycles", _SMALLER, "the latency of FP32 arithmetic"),
         Key("pipes.alu.initiation_cycles", _SMALLER, "integer arithmetic"),
@@ -137,20 +133,19 @@ KEYS = {
         Key("pipes.xu.initiation_cycles", _SMALLER, "special functions"),
         Key("pipes.tensor.initiation_cycles", _SMALLER, "tensor units"),
         Key("shared.latency_cycles", _SMALLER, "the latency of shared memory"),
-        Key("l1.latency_cycles", _SMALLER, "the latency of L1", _LATENCIES[1:2], _l1_latency),
+        Key("l1.latency_cycles", _SMALLER, "the latency of L1", _l1_latency),
         Key("l1.data_bytes_per_cycle", _LARGER, "the bandwidth of L1"),
         Key("l1.max_outstanding_sectors", _LARGER, "loads that an SM waits for at once"),
-        Key("memory_instruction.queue_depth", _LARGER, "the queue in front of memory",
-            ("memory_instruction.store_queue_depth",), _queue),
+        Key("memory_instruction.queue_depth", _LARGER, "the queue in front of memory", _queue),
         Key("crossbar.port_reply_bytes_per_cycle", _LARGER, "the bandwidth from L2 to a TPC"),
         Key("crossbar.sm_reply_bytes_per_cycle", _LARGER, "the bandwidth from L2 to an SM"),
-        Key("l2.bytes", _LARGER, "the size of L2", (), _l2),
+        Key("l2.bytes", _LARGER, "the size of L2", _l2),
         Key("l2.slice_bytes_per_cycle", _LARGER, "the bandwidth of L2"),
-        Key("l2.latency_near_cycles", _SMALLER, "the latency of L2", _LATENCIES, _l2_latency),
+        Key("l2.latency_near_cycles", _SMALLER, "the latency of L2", _l2_latency),
         Key("l2.fabric_bytes_per_cycle", _LARGER, "the bandwidth between the halves of L2"),
         Key("l2.atomic_sector_cycles", _SMALLER, "atomics"),
         Key("dram.bandwidth_gb_s", _LARGER, "the bandwidth of device memory"),
-        Key("dram.latency_cycles", _SMALLER, "the latency of device memory", (), _dram_latency),
+        Key("dram.latency_cycles", _SMALLER, "the latency of device memory", _dram_latency),
         Key("launch.overhead_cycles", _SMALLER, "launch overhead"),
         Key("launch.block_interval_cycles", _SMALLER, "the rate of blocks"),
     )
@@ -202,23 +197,14 @@ def changed(config: GPUConfig, values: Mapping[Key, float]) -> GPUConfig:
 
 def unchecked(config: GPUConfig, values: Mapping[str, Any]) -> GPUConfig:
     """The machine with other values, which may not be a valid one before others follow."""
-    tree: dict[str, Any] = {}
     for name, value in values.items():
-        *sections, key = name.split(".")
-        table = tree
-        for section in sections:
-            table = table.setdefault(section, {})
-        table[key] = value
-    return _copied(config, tree)
-
-
-def _copied(section: Any, tree: Mapping[str, Any]) -> Any:
-    update = {
-        name: _copied(getattr(section, name), value) if isinstance(value, dict) else value
-        for name, value in tree.items()
-        if name in type(section).model_fields
-    }
-    return section.model_copy(update=update)
+        section, _, key = name.rpartition(".")
+        update: Any = value_of(config, section).model_copy(update={key: value})
+        while "." in section:
+            section, _, key = section.rpartition(".")
+            update = value_of(config, section).model_copy(update={key: update})
+        config = config.model_copy(update={section: update})
+    return config
 
 
 def changes(base: GPUConfig, config: GPUConfig) -> tuple[tuple[str, Any], ...]:

@@ -29,11 +29,11 @@ from gpusim.explore.point import Point
 from gpusim.explore.space import Axis, Space
 from gpusim.explore.sweep import PointEvaluator
 from gpusim.explore.table import load_pandas
+from gpusim.workload.request import SAMPLERS
 
 if TYPE_CHECKING:
     import pandas
 
-SAMPLERS = ("tpe", "nsga2", "random")
 _PATIENCE, _MOST_REPEATED = 8, 10_000
 """Machines that a sampler may propose again, one after the other, before chance proposes; and chance."""
 _FAR = 1e30
@@ -69,7 +69,6 @@ class Found:
     limits: tuple[Limit, ...]
     candidates: tuple[Candidate, ...]
     runs: int
-    repeated: int
 
     def front(self) -> list[Candidate]:
         """Candidates that keep all limits and that no other one beats in all goals, by the first goal."""
@@ -174,7 +173,7 @@ def search(
                 candidates.append(candidate)
             stop_if_interrupted()
     _report(candidates, trials, progress)
-    return Found(aims, bounds, tuple(candidates), run.evaluated - before, run.known)
+    return Found(aims, bounds, tuple(candidates), run.evaluated - before)
 
 
 def _key(choice: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -387,9 +386,7 @@ def _suggest_between(trial: Any, axis: Axis) -> float:
 
 def _tell(study: Any, trial: Any, candidate: Candidate, goals: Sequence[Goal], limits: Sequence[Limit]) -> None:
     """Report a candidate: its goals and by what share it breaks each limit."""
-    broken = [
-        limit.excess(candidate.values[limit.name]) if limit.name in candidate.values else 0.0 for limit in limits
-    ]
+    broken = [limit.excess(candidate.values[limit.name]) if limit.name in candidate.values else 0.0 for limit in limits]
     # What is no machine, or what its bound rules out, is worse than any machine that ran.
     broken.append(1.0 if candidate.error is not None or candidate.pruned == "bound" else 0.0)
     trial.set_user_attr("broken", broken)

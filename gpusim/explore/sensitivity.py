@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from gpusim.config import GPUConfig, load_config
+from gpusim.config import load_config
 from gpusim.errors import ConfigError
 from gpusim.explore.keys import Key, changed, changes, find_keys, value_of
 from gpusim.explore.point import Point
@@ -83,21 +84,38 @@ def one_at_a_time(
 
     Raises ConfigError for unknown keys, SensitivityError where the program does not run on the machine itself.
     """
-    base, config, chosen = _begin(point, keys, step)
-    points, machines = [point], {}
-    for key in chosen:
-        for factor in (1 / step, step):
-            machine = _machine(config, key, value_of(config, key.name) * factor)
-            if machine is not None:
-                machines[key.name, factor] = (value_of(machine, key.name), len(points))
-                points.append(_at(point, base, machine))
-    found, time_us, errors = _run(points, rows)
-    effects = []
-    for key in chosen:
-        sides = [machines.get((key.name, factor)) for factor in (1 / step, step)]
-        effects.append(_effect(key, value_of(config, key.name), time_us, sides, found))
+    if not 1 < step <= 64:
+        raise ConfigError(f"step must be above 1 and at most 64, got {step}")
+    base = load_config(point.gpu)
+    config = load_config(base, dict(point.config))
+    chosen = find_keys(list(keys) if keys is not None else None)
+    points = [point]
+    tried: dict[tuple[str, float], tuple[float, int]] = {}
+    for key, factor in product(chosen, (1 / step, step)):
+        value = value_of(config, key.name)
+        try:
+            machine = changed(config, {key: value * factor})
+        except ConfigError:
+            continue
+        if (near := value_of(machine, key.name)) != value:
+            tried[key.name, factor] = near, len(points)
+            points.append(Point(point.program, point.gpu, changes(base, machine), point.parameters))
+    run = rows or PointEvaluator()
+    run.ask_for((), [Point(point.program, point.gpu)])
+    found = run(points)
+    if found[0]["error"]:
+        raise SensitivityError(found[0]["error"])
+    errors = tuple(f"{each}: {row['error']}" for each, row in zip(points, found, strict=True) if row["error"])
+
+    def side(key: Key, factor: float) -> tuple[float, float] | None:
+        """A value that was tried, and the time there."""
+        value, index = tried.get((key.name, factor), (0.0, 0))
+        return (value, found[index]["time_us"]) if index and not found[index]["error"] else None
+
+    here = [(value_of(config, key.name), float(found[0]["time_us"])) for key in chosen]
+    effects = [_effect(key, at, side(key, 1 / step), side(key, step)) for key, at in zip(chosen, here, strict=True)]
     effects.sort(key=lambda effect: -abs(effect.elasticity))
-    return Sensitivity(point.program, config.gpu.name, time_us, len(points), errors, effects=tuple(effects))
+    return Sensitivity(point.program, config.gpu.name, here[0][1], len(points), errors, effects=tuple(effects))
 
 
 def explain(found: Sensitivity, following: Sensitivity | None = None) -> str:
@@ -146,52 +164,15 @@ def _moved(a: Sensitivity, b: Sensitivity) -> str:
     return text[0].upper() + text[1:]
 
 
-def _begin(point: Point, keys: Sequence[str] | None, step: float) -> tuple[GPUConfig, GPUConfig, list[Key]]:
-    """The GPU that a point names, the point's machine, and the keys to move."""
-    if not 1 < step <= 64:
-        raise ConfigError(f"step must be above 1 and at most 64, got {step}")
-    base = load_config(point.gpu)
-    return base, load_config(base, dict(point.config)), find_keys(list(keys) if keys is not None else None)
-
-
-def _run(points: Sequence[Point], rows: PointEvaluator | None) -> tuple[list[dict[str, Any]], float, tuple[str, ...]]:
-    """The rows of points, the time of the first one, and the errors of the others."""
-    run = rows or PointEvaluator()
-    run.ask_for((), [Point(points[0].program, points[0].gpu)])
-    found = run(points)
-    if found[0]["error"]:
-        raise SensitivityError(found[0]["error"])
-    errors = tuple(f"{each}: {row['error']}" for each, row in zip(points, found, strict=True) if row["error"])
-    return found, float(found[0]["time_us"]), errors
-
-
-def _machine(config: GPUConfig, key: Key, value: float) -> GPUConfig | None:
-    """The machine with a key near a value; None if there is no other than `config`."""
-    try:
-        machine = changed(config, {key: value})
-    except ConfigError:
-        return None
-    return None if value_of(machine, key.name) == value_of(config, key.name) else machine
-
-
-def _at(point: Point, base: GPUConfig, machine: GPUConfig) -> Point:
-    return Point(point.program, point.gpu, changes(base, machine), point.parameters)
-
-
 def _effect(
-    key: Key, value: float, time_us: float, sides: list[tuple[float, int] | None], rows: list[dict[str, Any]]
+    key: Key, here: tuple[float, float], low: tuple[float, float] | None, high: tuple[float, float] | None
 ) -> KeyEffect:
-    tried: list[tuple[float, float] | None] = []
-    for side in sides:
-        ran = side is not None and not rows[side[1]]["error"]
-        tried.append((side[0], float(rows[side[1]]["time_us"])) if side is not None and ran else None)
-    low, high = tried
-    first, last = low or (value, time_us), high or (value, time_us)
+    """Of values with the times there: the machine's own, and those that were tried."""
+    (first, first_us), (last, last_us) = low or here, high or here
     elasticity = 0.0
-    if first[0] != last[0] and min(first[0], last[0]) > 0:
-        elasticity = math.log(last[1] / first[1]) / math.log(last[0] / first[0])
+    if first != last and min(first, last) > 0:
+        elasticity = math.log(last_us / first_us) / math.log(last / first)
     better = high if key.better == "larger" else low
-    gain = 0.0 if better is None else 1 - better[1] / time_us
-    low_value, low_us = low or (None, None)
-    high_value, high_us = high or (None, None)
-    return KeyEffect(key.name, key.what, key.better, value, low_value, high_value, low_us, high_us, elasticity, gain)
+    gain = 0.0 if better is None else 1 - better[1] / here[1]
+    (low_value, low_us), (high_value, high_us) = low or (None, None), high or (None, None)
+    return KeyEffect(key.name, key.what, key.better, here[0], low_value, high_value, low_us, high_us, elasticity, gain)

@@ -9,9 +9,10 @@ import difflib
 import itertools
 import math
 import random
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from gpusim.config import describe_keys
 from gpusim.config.load import unknown_key
 from gpusim.errors import ConfigError
 from gpusim.explore.point import PARAMETERS, Pairs, Point, plain
-from gpusim.workload.request import COMPILED
+from gpusim.workload.request import COMPILED, SearchOptions
 
 DESIGNS = ("grid", "random", "lhs")
 MOST_POINTS = 1_000_000
@@ -29,10 +30,8 @@ _KEYS = {
     "program": (str, list, dict), "gpu": (str, list), "axes": (dict,), "together": (list,),
     "design": (str,), "points": (int,), "seed": (int,), "metrics": (list,), "search": (dict,),
 }  # fmt: skip
-_SEARCH_KEYS = {
-    "goals": (list, str), "limits": (list, str), "sampler": (str,), "trials": (int,), "seed": (int,), "batch": (int,),
-    "population": (int,), "derived": (dict,),
-}  # fmt: skip
+_KINDS = {"int": (int,), "str": (str,), "tuple": (list, str), "dict": (dict,)}
+_SEARCH_KEYS = {each.name: _KINDS[re.split(r"\W", str(each.type))[0]] for each in fields(SearchOptions)}
 _WORDS = {str: "a text", list: "a list", dict: "a table", int: "an integer"}
 ProgramSpec = str | Mapping[str, Any]
 
@@ -61,7 +60,7 @@ class Axis:
         Raises ConfigError for an empty list, a value that stands twice, or a range that means nothing.
         """
         if isinstance(given, Axis):
-            return cls(name, given.values, given.low, given.high, given.step, given.log, given.points)
+            return replace(given, name=name)
         try:
             return cls._read(name, given)
         except ConfigError as error:
@@ -113,11 +112,18 @@ class Axis:
 
     def levels(self) -> tuple[Any, ...] | None:
         """Every value that the axis can have, in order; None for a range without step or points."""
-        if self.values is not None:
+        if self.values is not None or not self._count():
             return self.values
-        if self.step is None and self.points is None:
-            return None
-        return tuple(dict.fromkeys(self._at(index) for index in range(self._count())))
+        step = self.step
+        if self.points is not None:
+            span = self.high / self.low if self.log else self.high - self.low
+            step = span ** (1 / (self.points - 1)) if self.log else span / (self.points - 1)
+        assert step is not None
+        places = range(self._count())
+        found = [self._rounded(self.low * step**k if self.log else self.low + step * k) for k in places]
+        if self.points is not None:
+            found[-1] = self.high  # not a rounding error beside it
+        return tuple(dict.fromkeys(found))
 
     def at(self, share: float) -> Any:
         """The value at a share of the way through the axis, 0 to below 1: all parts of it are equally wide."""
@@ -137,16 +143,6 @@ class Axis:
             return 0
         steps = math.log(self.high / self.low, self.step) if self.log else (self.high - self.low) / self.step
         return math.floor(steps + 1e-9) + 1
-
-    def _at(self, index: int) -> Any:
-        if self.points is not None:
-            if index == self.points - 1:
-                return self.high  # not a rounding error beside it
-            share = index / (self.points - 1)
-            ratio = self.high / self.low if self.log else 0.0
-            return self._rounded(self.low * ratio**share if self.log else self.low + (self.high - self.low) * share)
-        assert self.step is not None
-        return self._rounded(self.low * self.step**index if self.log else self.low + self.step * index)
 
     def _rounded(self, value: float) -> Any:
         # Twelve digits: 0.1 + 2 * 0.1 is meant to be 0.3.

@@ -38,31 +38,23 @@ def sweep(points: Iterable[Point], *, metrics: Sequence[str] = (), **options: An
     return frame(collect(list(points), metrics=metrics, **options), metrics)
 
 
-# many parameters: the options of a sweep, each by its name
 def collect(
     points: Sequence[Point],
     *,
     metrics: Sequence[str] = (),
     bound: bool | Literal["only"] = True,
-    workers: int | None = None,
-    journal: str | Path | None = None,
-    resume: bool = False,
-    timeout_s: float | None = None,
     verify: bool = False,
     screen: float | None = None,
-    progress: Progress | None = None,
-    announce: Callable[[], None] | None = None,
-    executor: Executor | None = None,
+    **how: Any,
 ) -> list[dict[str, Any]]:
     """What `sweep` makes its table of: the rows in the order of the points.
 
     Args:
         points: as `Space` makes them; one that comes twice runs once.
-        metrics, bound, verify: as for `evaluate`, whose columns the rows have.
-        workers, timeout_s, progress, announce, executor: as for `PointEvaluator`; workers: None takes one per core.
-        journal: file that keeps every row as it is finished. resume: it may exist; what it has is not run again.
-        screen: bound all points, and simulate those whose bound is within this factor of the best one of the same
-            program and parameters; the others' rows have the bound alone.
+        metrics, bound, verify: as for `evaluate`, whose columns the rows have. screen: as for
+            `PointEvaluator.ask_for`.
+        how: workers, journal, resume, timeout_s, progress, announce and executor, as for `PointEvaluator`; but by
+            default one worker per core, and no journal that exists.
 
     Raises:
         ConfigError: a name that does not exist, before anything runs.
@@ -71,7 +63,7 @@ def collect(
         KeyboardInterrupt: after Ctrl-C; what was finished is in the journal.
     """
     unique = list({point.key: point for point in points}.values())
-    with PointEvaluator(workers, journal, progress, timeout_s, announce, resume, executor) as rows:
+    with PointEvaluator(**{"workers": None, "resume": False, **how}) as rows:
         check_points(unique, metrics)
         rows.ask_for(metrics, unique, bound, verify, screen)
         return rows(unique)
@@ -85,7 +77,8 @@ class PointEvaluator:
     gone on with. progress: called with (rows finished, of which failed, rows wanted) of each call, at its start and
     after every row. timeout_s: seconds that one run may take. announce: called once if the simulator's core has to be
     compiled first.
-    evaluated, known: points that were run, and that were in the journal already.
+    evaluated, known: points that were run, and that were in the journal already. count: of the latest call, as for
+    `progress`.
     """
 
     def __init__(
@@ -103,7 +96,7 @@ class PointEvaluator:
         self.evaluated = self.known = 0
         self._asked: dict[str, Any] = {"metrics": [], "bound": False, "verify": False}
         self._screen: float | None = None
-        self._count = [0, 0, 0]
+        self.count = [0, 0, 0]
         self._about: tuple[Point, ...] = ()
         self._rows: dict[str, RowOf] = {}
         self._bounds: dict[str, RowOf] = {}
@@ -137,7 +130,7 @@ class PointEvaluator:
         with interruptible():
             self._open()
             unique = {point.key: point for point in points}
-            self._count = [0, 0, len(unique)]
+            self.count = [0, 0, len(unique)]
             self._report([self._rows[key] for key in unique if key in self._rows])
             left = self._left(unique)
             if self._screen is not None and left:
@@ -204,10 +197,10 @@ class PointEvaluator:
             stop_if_interrupted()
 
     def _report(self, finished: Sequence[RowOf]) -> None:
-        done, failed, wanted = self._count
-        self._count = [done + len(finished), failed + sum(row["error"] is not None for row in finished), wanted]
+        done, failed, wanted = self.count
+        self.count = [done + len(finished), failed + sum(row["error"] is not None for row in finished), wanted]
         if self.progress is not None:
-            self.progress(*self._count)
+            self.progress(*self.count)
 
 
 def _not_worth_it(

@@ -22,14 +22,6 @@ class TableError(SimulationError):
     """A table that cannot be made or written here."""
 
 
-def column_names(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str] = ()) -> list[str]:
-    """What the points are first, in the order in which it appears, then what came out."""
-    last = dict.fromkeys([*result_columns(), *BOUNDS, *metrics, HOST, "error"])
-    first = dict.fromkeys(name for row in rows for name in row if name not in last)
-    parameters = [name for name in first if "." not in name]
-    return [*parameters, *(name for name in first if "." in name), *last]
-
-
 def load_pandas() -> Any:
     """The package. Raises TableError where it is missing."""
     try:
@@ -40,10 +32,13 @@ def load_pandas() -> Any:
 
 
 def frame(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str] = ()) -> pandas.DataFrame:
-    """One row per point, in the order given. Integers stay integers where some are missing; values of several kinds in
-    one column become texts. Raises TableError without pandas."""
+    """One row per point, in the order given: what the points are, in the order in which it appears, then what came out.
+    Integers stay integers where some are missing; values of several kinds in one column become texts. Raises TableError
+    without pandas."""
     pandas = load_pandas()
-    names = column_names(rows, metrics)
+    last = dict.fromkeys([*result_columns(), *BOUNDS, *metrics, HOST, "error"])
+    first = dict.fromkeys(name for row in rows for name in row if name not in last)
+    names = [*sorted(first, key=lambda name: "." in name), *last]  # parameters before keys
     columns = {name: _column([row.get(name) for row in rows], name) for name in names}
     return pandas.DataFrame(columns, columns=names)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from gpusim.config import load_config
 from gpusim.difference import compare_results
+from gpusim.errors import WorkloadError
 from gpusim.lab import play
 from gpusim.lab.exercises import EXERCISES
 from gpusim.lab.machines import explore
@@ -29,7 +30,7 @@ from gpusim.results.counts import ratio
 from gpusim.results.quantities import shown
 from gpusim.results.table import LAB, spelled
 from gpusim.simulation import simulate
-from gpusim.workload.request import Request, WorkloadError
+from gpusim.workload.request import Request
 from gpusim.workload.target import find_target, find_variant, load_kernel
 from isa import Program, load
 from isa.errors import IsaError
@@ -67,9 +68,7 @@ def predict(experiment: str, place: Mapping[str, int], gpu: str) -> Answer:
             play.CUBIN if fits else play.SOURCE, launch.entry, abi="c", arch=config.gpu.arch
         )
     program = _programs[launch.entry, config.gpu.arch]
-    args = [
-        np.int32(each) if isinstance(each, int) else np.zeros(each[1], each[0]) for each in launch.arguments
-    ]
+    args = [np.int32(each) if isinstance(each, int) else np.zeros(each[1], each[0]) for each in launch.arguments]
     result = simulate(program, launch.grid, launch.block, args, config)
     cycles = result.cycles if experiment == "pixels" else play.took(np.asarray(args[0]))
     return {"cycles": cycles, "facts": _counted(experiment, result)}
@@ -109,8 +108,7 @@ def solve(number: int, source: str, gpu: str) -> Answer:
     exercise = EXERCISES[number - 1]
     result, printed = _run(source, gpu)
     goals = [
-        {"text": goal.text, "value": goal.said(result), "reached": goal.reached(result)}
-        for goal in exercise.goals
+        {"text": goal.text, "value": goal.said(result), "reached": goal.reached(result)} for goal in exercise.goals
     ]
     return _shown(result, source) | {
         "printed": printed, "goals": goals, "solved": all(each["reached"] for each in goals),
@@ -179,9 +177,7 @@ def _line_of(error: BaseException, path: Path) -> int | None:
             return int(seen.line)  # type: ignore[attr-defined]
         if isinstance(seen, SyntaxError) and seen.lineno:
             return seen.lineno
-        lines = [
-            each.lineno for each in traceback.extract_tb(seen.__traceback__) if each.filename == str(path)
-        ]
+        lines = [each.lineno for each in traceback.extract_tb(seen.__traceback__) if each.filename == str(path)]
         if lines:
             return lines[-1]
         seen = seen.__cause__ or seen.__context__
@@ -201,8 +197,7 @@ def _shown(result: Result, source: str) -> Answer:
         if row.line is not None and Path(row.file or "").name == "kernel.py"
     ]  # fmt: skip
     advice = [
-        {"kind": each.kind, "line": each.line, "share": each.share, "sentence": each.sentence}
-        for each in result.advice
+        {"kind": each.kind, "line": each.line, "share": each.share, "sentence": each.sentence} for each in result.advice
     ]
     return {
         "kernel": result.kernel, "cycles": result.cycles, "time_us": result.time_us, "limiter": result.limiter.sentence,

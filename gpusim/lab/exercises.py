@@ -17,9 +17,7 @@ from gpusim.result import Result
 from gpusim.results.counts import ratio
 
 FOLDER = Path(__file__).parent / "solve"
-_LD, _ST = (
-    f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{each}.ratio" for each in ("ld", "st")
-)
+_LD, _ST = (f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{each}.ratio" for each in ("ld", "st"))
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
 
 
@@ -111,9 +109,7 @@ _RULES: dict[int, tuple[tuple[ExerciseGoal, ...], tuple[str, ...]]] = {
     ),
     3: (
         (
-            ExerciseGoal(
-                "no divergent branch", _metric("smsp__sass_branch_targets_threads_divergent.sum"), most=0
-            ),
+            ExerciseGoal("no divergent branch", _metric("smsp__sass_branch_targets_threads_divergent.sum"), most=0),
             ExerciseGoal("27 of 32 lanes at work in the mean", _metric(_LANES), least=27),
         ),
         (
@@ -232,9 +228,7 @@ def _exercise(path: Path) -> Exercise:
     title, _, task = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")
     start = text.partition('"""\n\n')[2]
     goals, hints = _RULES[number]
-    gpu = (
-        "tiny" if number == 10 else "h200"
-    )  # on a large GPU the launch itself takes longer than a small array
+    gpu = "tiny" if number == 10 else "h200"  # on a large GPU the launch itself takes longer than a small array
     return Exercise(number, title, " ".join(task.split()), start, hints, goals, gpu)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from functools import cache
 from importlib import resources
@@ -14,6 +15,8 @@ REPORT_MODULES = ("format", "access")
 """Modules of the report that the page uses too."""
 MODULES = ("rules", "play", "write", "watch", "solve", "explore", "teach", "ask", "main")
 FILES = ("lab.css",)
+STARTS = ("vector-add", "mandelbrot", "heat")
+"""What one can begin with in the editor: texts of `starts/`."""
 
 
 @cache
@@ -35,31 +38,31 @@ def measurements() -> dict[str, Any]:
     found = {}
     for name, experiment in play.EXPERIMENTS.items():
         places = [list(each.values()) for each in experiment.places()]
-        found[name] = (
-            [places, recorded["experiments"][name]] if name == "pixels" else recorded["experiments"][name]
-        )
+        found[name] = [places, recorded["experiments"][name]] if name == "pixels" else recorded["experiments"][name]
     return {"gpu": recorded["about"]["gpu"], "about": recorded["about"], "experiments": found}
+
+
+def _start(name: str) -> dict[str, str]:
+    text = resources.files("gpusim.lab").joinpath("starts", f"{name}.txt").read_text("utf-8")
+    return {"title": ast.get_docstring(ast.parse(text)) or name, "source": text.partition('"""\n\n')[2]}
 
 
 def lab_page(progress: dict[str, Any]) -> str:
     """The page of the server."""
     from gpusim.config.load import shipped_names
-    from gpusim.lab.beginnings import STARTS
     from gpusim.lab.exercises import EXERCISES
     from gpusim.lab.machines import PROGRAMS
     from gpusim.report_html import json_for_script
     from gpusim.workload.target import registry
-
-    names = registry().names
 
     data = {
         "play": play.document(),
         "measured": measurements(),
         "gpus": list(shipped_names()),
         "exercises": [each.to_dict() for each in EXERCISES],
-        "starts": STARTS,
+        "starts": [_start(name) for name in STARTS],
         "progress": progress,
-        "programs": names(),
+        "programs": registry().names(),
         "explored": PROGRAMS,
     }
     imports = {f"gpusim/{name}": f"/static/{name}.js" for name in (*REPORT_MODULES, *MODULES)}

@@ -66,9 +66,7 @@ class Experiment:
 
 
 def _slider(name: str, label: str, values: Any, start: int, recorded: Any = None, words: Any = ()) -> Slider:
-    return Slider(
-        name, label, tuple(values), start, tuple(values if recorded is None else recorded), tuple(words)
-    )
+    return Slider(name, label, tuple(values), start, tuple(values if recorded is None else recorded), tuple(words))
 
 
 EXPERIMENTS = {
@@ -174,9 +172,7 @@ def launch_of(name: str, place: Place) -> PlayLaunch:
     if name == "pixels":
         (width, height), x, y = IMAGE, place["x"], place["y"]
         pixels = ("float32", width * height)
-        return PlayLaunch(
-            "pixels", (-(-width // x), -(-height // y)), (x, y), (pixels, pixels, width, height)
-        )
+        return PlayLaunch("pixels", (-(-width // x), -(-height // y)), (x, y), (pixels, pixels, width, height))
     threads = 32 * place["warps"]
     times, block = ("int64", 2 * place["warps"]), (threads, 1)
     if name == "ways":
@@ -187,9 +183,7 @@ def launch_of(name: str, place: Place) -> PlayLaunch:
         return PlayLaunch(f"banks{place['width']}", (1, 1), block, (times, *numbers))
     elements = (threads - 1) * place["stride"] + place["offset"] + 1
     array = ("uint8", elements * place["width"])
-    return PlayLaunch(
-        f"sectors{place['width']}", (1, 1), block, (times, array, place["stride"], place["offset"])
-    )
+    return PlayLaunch(f"sectors{place['width']}", (1, 1), block, (times, array, place["stride"], place["offset"]))
 
 
 def took(times: np.ndarray) -> int:
@@ -218,9 +212,7 @@ def measured(name: str, place: Place) -> int | None:
 @cache
 def _by_place(name: str) -> dict[tuple[int, ...], int]:
     cycles = recorded()["experiments"][name]
-    return {
-        tuple(place.values()): each for place, each in zip(EXPERIMENTS[name].places(), cycles, strict=True)
-    }
+    return {tuple(place.values()): each for place, each in zip(EXPERIMENTS[name].places(), cycles, strict=True)}
 
 
 def document() -> list[dict[str, Any]]:

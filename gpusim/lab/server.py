@@ -13,7 +13,6 @@ from __future__ import annotations
 import hmac
 import json
 import mimetypes
-import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -184,10 +183,7 @@ def make_app(lab: LabServer, key: str) -> Starlette:
 
     async def ask(request: Request) -> Response:
         name = request.path_params["name"]
-        if (
-            not allowed(request)
-            or request.headers.get("content-type", "").partition(";")[0] != "application/json"
-        ):
+        if not allowed(request) or request.headers.get("content-type", "").partition(";")[0] != "application/json":
             return JSONResponse({"error": "not allowed"}, 403)
         try:
             values = await request.json()
@@ -203,9 +199,7 @@ def make_app(lab: LabServer, key: str) -> Starlette:
             or not all(isinstance(values.get(each), kind) for each, kind in wanted.items())
         ):
             return JSONResponse({"error": "not a question that the lab answers"}, 400)
-        return JSONResponse(
-            await run_in_threadpool(lab.respond, name, {each: values.get(each) for each in wanted})
-        )
+        return JSONResponse(await run_in_threadpool(lab.respond, name, {each: values.get(each) for each in wanted}))
 
     return Starlette(
         routes=[
@@ -216,8 +210,3 @@ def make_app(lab: LabServer, key: str) -> Starlette:
         ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])],
     )
-
-
-def new_key() -> str:
-    """What the address of a lab holds that nobody can guess."""
-    return secrets.token_urlsafe(24)

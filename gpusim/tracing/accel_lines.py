@@ -18,11 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.errors import TraceError
+from gpusim.tracing import BINARY_VERSIONS
 from isa import Program
 from isa.instruction import INSTRUCTION_BYTES, Instruction, Operand
-
-BINARY_VERSIONS = (70, 75, 80, 86, 90)
-"""Versions of machine code for which the reader has a table of opcodes (`gpu-simulator/ISA_Def`, 2026)."""
 
 # Kinds of lines: without addresses, with one for each lane, bulk copies.
 PLAIN, LANES, BULK = range(3)

@@ -23,8 +23,9 @@ from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW
 from gpusim.errors import TraceError
 from gpusim.launch import Launch
 from gpusim.launch.arguments import BoundArguments
+from gpusim.tracing import BINARY_VERSIONS
 from gpusim.tracing.accel_launch import AccelSimLaunch, writing
-from gpusim.tracing.accel_lines import BINARY_VERSIONS, Lines, binary_version, lines_of
+from gpusim.tracing.accel_lines import Lines, binary_version, lines_of
 from isa import Program
 
 LIST = "kernelslist.g"

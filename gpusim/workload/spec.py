@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.workload.request import WorkloadError
+from gpusim.errors import WorkloadError
 
 _ARRAY = re.compile(r"(\w+)\[([\d\s,_]+)\](?:\s*=\s*(\S+))?$")
 _TYPED = re.compile(r"(\w+)\(\s*(\S+?)\s*\)$")

@@ -11,9 +11,10 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig
+from gpusim.errors import WorkloadError
 from gpusim.launch import Launch
 from gpusim.simulation import simulate
-from gpusim.workload.request import LAUNCH_PARAMETERS, Request, WorkloadError
+from gpusim.workload.request import LAUNCH_PARAMETERS, Request
 from gpusim.workload.spec import parse_arguments, parse_dim3
 from isa import ToolchainMissing, load, toolchain
 

@@ -72,7 +72,7 @@ def test_a_sweep_prints_its_table(capsys, tmp_path, toolchain):
         mine = (written["size"] == int(row[1])) & (written["sm.max_warps"] == int(row[2]))
         (cycles,), (count,) = written[mine]["cycles"], written[mine]["smsp__inst_executed.sum"]
         (joules,) = written[mine]["energy_j"]
-        assert row[5] == ("-" if joules != joules else f"{joules:.3g}")
+        assert row[5] == ("-" if joules != joules else f"{joules:.4g}")
         assert row[4] == ("-" if cycles != cycles else f"{cycles:,.0f}") and row[-1] == (
             "-" if count != count else f"{count:,.0f}"
         )
@@ -83,14 +83,7 @@ def test_a_long_table_is_cut_unless_all_of_it_is_asked_for(capsys):
     lines = sweep(capsys, *argv)[1].split("\n\n")[0].splitlines()
     assert len(lines) == 42 and lines[-1].startswith("40 of 44 rows, all with --all; ")
     lines = sweep(capsys, *argv, "--all")[1].split("\n\n")[0].splitlines()
-    assert len(lines) == 45 and lines[-1].split()[1] == "2816"
-
-
-def test_json_has_every_row(capsys, toolchain):
-    code, out, _ = sweep(capsys, "saxpy", *TINY, "--size", "64,128", "--metrics", "dram__bytes_read.sum", "--json")
-    rows = json.loads(out)["points"]
-    assert code == 0 and [row["size"] for row in rows] == [64, 128]
-    assert all(row["dram__bytes_read.sum"] > 0 and row["error"] is None for row in rows)
+    assert len(lines) == 45 and lines[-1].split()[1] == "2,816"
 
 
 def test_failed_points_are_rows_and_another_exit_code(capsys, tmp_path, toolchain):
@@ -183,16 +176,6 @@ def test_a_mistake_is_one_line_before_anything_runs(capsys, monkeypatch, tmp_pat
     code, out, err = sweep(capsys, *argv, *(() if "--workers" in argv else ("--workers", "0")))
     assert code == 2 and out == "" and err.count("\n") == 1 and told in err, err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_kernel_of_the_users(capsys, tmp_path, toolchain):
-    file = tmp_path / "kernels.py"
-    file.write_text("def fill(x, value):\n    x[cuda.grid(1)] = value\n\nfrom numba import cuda\n")
-    argv = ("--grid", 4, "--block", 64, "--args", "float32[256], float32(2)", "--set", "sm.count=1,2", "--json")
-    code, out, err = sweep(capsys, f"{file}:fill", *TINY, *argv)
-    rows = json.loads(out)["points"]
-    assert code == 0, err
-    assert len(rows) == 2 and all(row["cycles"] > 0 and row["grid"] == "4" for row in rows)
 
 
 def test_the_bound_alone_and_a_screen(capsys, toolchain):
