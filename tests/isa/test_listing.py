@@ -273,7 +273,9 @@ def test_varied_kernels_decode(kernels: dict[str, tuple[Instruction, ...]]) -> N
 def test_branch_targets_are_instructions(kernels: dict[str, tuple[Instruction, ...]]) -> None:
     code = kernels["control"]
     ends = [operand.value for each in code for operand in each.operands if operand.kind == "label"]
-    ends += [target for each in code for target in each.targets]
+    listed = [target for each in code for target in each.targets]  # of jump tables, which analysis alone finds
+    assert listed
+    ends += listed
     assert len(ends) > 10
     assert all(isinstance(end, int) and 0 <= end < 16 * len(code) and end % 16 == 0 for end in ends)
     # A direct branch's target also follows from its encoding: words from the next instruction, in bits 16..23
