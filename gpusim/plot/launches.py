@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpusim.config import GPUConfig
-from gpusim.errors import LaunchError
 from gpusim.launch.occupancy import Occupancy, occupancy
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREY, INK, LEVEL_COLOURS, STALL_COLOURS, VERMILLION
+from gpusim.report_html.occupancy import warps_on_sm
 from gpusim.result import Result
 from gpusim.units import byte_text, joule_text, rate_text, scaled
 
@@ -153,9 +153,9 @@ def occupancy_calculator(
     sizes = range(warp, sm.max_threads_per_block + 1, warp)
     counts = range(16, sm.max_registers_per_thread + 1)
     amounts = range(0, sm.shared_bytes_per_block_max + 1, sm.shared_unit_bytes)
-    by_threads = [_warps(config, each, registers, shared) for each in sizes]
-    by_registers = [_warps(config, threads, each, shared) for each in counts]
-    by_shared = [_warps(config, threads, registers, each) for each in amounts]
+    by_threads = [warps_on_sm(config, each, registers, shared) for each in sizes]
+    by_registers = [warps_on_sm(config, threads, each, shared) for each in counts]
+    by_shared = [warps_on_sm(config, threads, registers, each) for each in amounts]
     _panel(panels[0], sizes, by_threads, threads, here, "threads per block")
     _panel(panels[1], counts, by_registers, registers, here, "registers per thread")
     label = "shared memory per block, KiB"
@@ -168,14 +168,6 @@ def occupancy_calculator(
     found = f"{share}, limited by {', '.join(here.limiters)}"
     told = f"Occupancy calculator of {config.gpu.name} for {what} per block: an SM holds {found}."
     return style.finish_figure(figure, f"{config.gpu.name}, {what}: {found}", told)
-
-
-def _warps(config: GPUConfig, threads: int, registers: int, shared: int) -> int:
-    """Warps per SM, 0 where not one block fits."""
-    try:
-        return occupancy(config, threads, registers, 0, shared).warps_per_sm
-    except LaunchError:
-        return 0
 
 
 def _panel(ax: Axes, x: Sequence[float], warps: list[int], at: float, here: Occupancy, label: str) -> None:

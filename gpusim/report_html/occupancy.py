@@ -30,7 +30,7 @@ def make_occupancy(result: Analysis) -> dict[str, Any]:
     )
 
     def warps(registers: int = program.registers, block: int = threads, shared: int = static + dynamic) -> int:
-        return _warps(config, block, registers, shared)
+        return warps_on_sm(config, block, registers, shared)
 
     shapes = (
         ("Registers per thread", "", program.registers, range(1, sm.max_registers_per_thread + 1),
@@ -54,7 +54,8 @@ def make_occupancy(result: Analysis) -> dict[str, Any]:
     }
 
 
-def _warps(config: GPUConfig, threads: int, registers: int, shared: int) -> int:
+def warps_on_sm(config: GPUConfig, threads: int, registers: int, shared: int) -> int:
+    """Warps that an SM holds of such blocks, 0 where not one fits."""
     try:
         return occupancy(config, threads, registers, 0, shared).warps_per_sm
     except LaunchError:
