@@ -8,7 +8,7 @@ from functools import partial
 from itertools import groupby
 
 from gpusim.difference.pairs import Change, Pairs, cells, percent, signed, spelled, times
-from gpusim.results.sentences import WIDTH
+from gpusim.results.sentences import WIDTH, cut
 from gpusim.results.table import number
 from gpusim.units import aligned
 
@@ -26,7 +26,7 @@ def render(difference: Pairs, why: Sequence[str]) -> str:
 
 def _head(difference: Pairs) -> Iterator[str]:
     for name, run in (("A", difference.a), ("B", difference.b)):
-        yield _cut(f"{name}   {run.heading}")
+        yield cut(f"{name}   {run.heading}")
     yield ""
     for quantity, change in difference.numbers.values():
         if (change.a, change.b) != (None, None):
@@ -34,11 +34,7 @@ def _head(difference: Pairs) -> Iterator[str]:
 
 
 def _columns(label: str, *cells: str) -> str:
-    return _cut(f"{label:<48}" + "".join(f"{each:>13}" for each in cells))
-
-
-def _cut(text: str, width: int = WIDTH) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
+    return cut(f"{label:<48}" + "".join(f"{each:>13}" for each in cells))
 
 
 def _why(why: Sequence[str]) -> Iterator[str]:
@@ -56,7 +52,7 @@ def _launch(difference: Pairs) -> Iterator[str]:
         yield ""
         yield f"{title:<48}{'A':>25}{'B':>25}"
         for each in rows[:_KEYS]:
-            yield _cut(aligned((f"  {each.name}", -48), (_end(spelled(each.a)), 25), (_end(spelled(each.b)), 25)))
+            yield cut(aligned((f"  {each.name}", -48), (_end(spelled(each.a)), 25), (_end(spelled(each.b)), 25)))
         yield from _more(rows, _KEYS)
 
 
@@ -123,5 +119,5 @@ def _lines(difference: Pairs) -> Iterator[str]:
         shown = f"{conflicts.a:,} -> {conflicts.b:,}" if conflicts.a or conflicts.b else ""
         a, b = ("-" if line is None else f"{line.cycles:,}" for line in (each.a, each.b))
         numbers = " -> ".join("-" if line is None else str(line.line) for line in (each.a, each.b))
-        yield _cut(f"{aligned((f'  {numbers}', -16), (a, 14), (b, 14), (shown, 18))}  {each.text}")
+        yield cut(f"{aligned((f'  {numbers}', -16), (a, 14), (b, 14), (shown, 18))}  {each.text}")
     yield from _more(rows, _LINES)

@@ -268,7 +268,7 @@ def _draw_waiting(ax: Axes, rows: np.ndarray, order: list[int], low: int, high: 
             ax.hlines((low + high) / 2, before + 1, after, color=GREY, linewidth=0.9, linestyle=":", zorder=0.5)
 
 
-def _runs(members: tuple[int, ...], active: np.ndarray) -> list[tuple[int, int, int]]:
+def _runs(members: list[int], active: np.ndarray) -> list[tuple[int, int, int]]:
     """(first row, row after the last, lanes) of neighbouring rows with the same lanes."""
     found: list[tuple[int, int, int]] = []
     for row in members:

@@ -7,7 +7,6 @@ reference page. Where it shall not stand everywhere, its row says so.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, Literal
@@ -226,21 +225,6 @@ def render(result: Analysis, all_findings: bool = False) -> str:
 
 def _plainly(quantity: Quantity, result: Analysis) -> Iterator[str]:
     return sentences.labelled(quantity.label, spelled(quantity.value(result), quantity.unit))
-
-
-class Shown(Analysis):
-    """A result that shows itself as text and as JSON."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values, for JSON. Numbers have the units of the attributes they stand for."""
-        return to_dict(self)
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """`to_dict` as JSON."""
-        return json.dumps(self.to_dict(), indent=indent)
-
-    def __str__(self) -> str:
-        return render(self)
 
 
 def reference() -> str:

@@ -354,7 +354,8 @@ def read_words(counts: Counts) -> str:
 
 def checked_words(counts: Counts, names: Iterable[str]) -> Iterator[str]:
     """For each check that found nothing, what it has looked at: a line each. names: as in `gpusim.CHECKS`."""
-    shared, bars = counts.shared_total(L.N_SHARED_REQUESTS), _executed(counts, "BAR", "WARPSYNC", "UCGABAR_ARV")
+    shared = counts.shared_total(L.N_SHARED_REQUESTS)
+    bars = counts.opcode_total(L.N_EXECUTED, "BAR", "WARPSYNC", "UCGABAR_ARV")
     reads = (M.OP_LOAD, M.OP_ATOM)
     read = counts.global_total(L.N_REQUESTS, *reads) + counts.shared_total(L.N_SHARED_REQUESTS, *reads)
     every = counts.global_total(L.N_REQUESTS) + shared
@@ -367,8 +368,3 @@ def checked_words(counts: Counts, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         number, what, wrong = looked_at[name]
         yield f"{name}: none of {number:,} {what} is {wrong}" if number else f"{name}: the launch has no {what}"
-
-
-def _executed(counts: Counts, *opcodes: str) -> int:
-    rows = [k for k, each in enumerate(counts.record.program.instructions) if each.opcode in opcodes]
-    return int(counts.counters[rows, L.N_EXECUTED].sum())

@@ -193,16 +193,14 @@ class Recording:
         had it before."""
         blocks = np.sort(self.blocks, order=["start", "block"])
         taken: dict[int, list[tuple[int, int]]] = {}
-        found = []
-        for sm, start, end in blocks[["sm", "start", "end"]].tolist():
+        place, turn = np.zeros((2, len(blocks)), np.int64)
+        for k, (sm, start, end) in enumerate(blocks[["sm", "start", "end"]].tolist()):
             ends = taken.setdefault(sm, [])
-            place = next((k for k, (until, _) in enumerate(ends) if until <= start), len(ends))
-            if place == len(ends):
+            at = next((n for n, (until, _) in enumerate(ends) if until <= start), len(ends))
+            if at == len(ends):
                 ends.append((0, -1))
-            turn = ends[place][1] + 1
-            ends[place] = end, turn
-            found.append((place, turn))
-        place, turn = np.array(found, np.int64).reshape(-1, 2).T
+            place[k], turn[k] = at, ends[at][1] + 1
+            ends[at] = end, ends[at][1] + 1
         return blocks, place, turn
 
     def spans(self, warps: np.ndarray, most: int | None = None) -> np.ndarray:
