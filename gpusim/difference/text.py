@@ -5,16 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import groupby
 
-from gpusim.difference.pairs import Change, Pairs, cells, percent, signed, spelled, times
+from gpusim.difference.pairs import Change, Pairs, cells, signed, spelled, times
 from gpusim.results.sentences import WIDTH, cut
 from gpusim.results.table import number
 from gpusim.units import aligned
 
 _METRICS, _STALLS, _FINDINGS, _LINES, _KEYS = 5, 6, 10, 8, 12
-_VISIBLE = 0.005
-"""Relative change from which a metric is printed."""
 
 
 def render(difference: Pairs, why: Sequence[str]) -> str:
@@ -46,9 +43,7 @@ def _why(why: Sequence[str]) -> Iterator[str]:
 
 
 def _launch(difference: Pairs) -> Iterator[str]:
-    for title, rows in (("Launch", difference.launch), ("Configuration", difference.configuration)):
-        if not rows:
-            continue
+    for title, rows in difference.described:
         yield ""
         yield f"{title:<48}{'A':>25}{'B':>25}"
         for each in rows[:_KEYS]:
@@ -69,11 +64,8 @@ def _more(rows: Sequence[object], shown: int) -> Iterator[str]:
 def _metrics(difference: Pairs) -> Iterator[str]:
     yield ""
     yield _columns("Metrics that differ", "A", "B", "B / A")
-    for section, group in groupby(difference.metrics, key=lambda each: each.section):
-        members = list(group)
-        differing = [each for each in members if each.weight > _VISIBLE]
-        equal = len(members) - len(differing)
-        yield f"  {section}" + (f" ({equal} of {len(members)} alike)" if equal else "")
+    for section, differing, alike in difference.sections:
+        yield f"  {section}" + (f" ({len(alike)} of {len(alike) + len(differing)} alike)" if alike else "")
         for each in differing[:_METRICS]:
             yield _metric(each)
         if len(differing) > _METRICS:
@@ -102,15 +94,14 @@ def _findings(difference: Pairs) -> Iterator[str]:
     yield ""
     yield _columns("Advice: share of the launch", "A", "B", "cycles saved", "")
     for each in difference.findings[:_FINDINGS]:
-        shares = (percent(finding.share if finding else None) for finding in (each.a, each.b))
-        yield _columns(f"  {each}", *shares, signed(each.saved), "" if each.state == "same" else each.state)
+        name, *numbers, state = each.cells
+        yield _columns(f"  {name}", *numbers, "" if state == "same" else state)
     yield from _more(difference.findings, _FINDINGS)
 
 
 def _lines(difference: Pairs) -> Iterator[str]:
-    rows = [each for each in difference.lines if not each.cycles.equal]
-    rows.sort(key=lambda each: -abs(each.cycles.difference))
-    if not rows or difference.a.measured or difference.b.measured:
+    rows = difference.changed_lines
+    if not rows:
         return
     yield ""
     yield f"{'Source lines':<16}{'A cycles':>14}{'B cycles':>14}{'conflicts':>18}  line"

@@ -174,18 +174,6 @@ def test_a_ladders_step_names_the_finding_that_it_removes(name, kind, text, afte
     assert str(change) in str(found)
 
 
-@pytest.mark.usefixtures("toolchain")
-def test_the_sentence_of_the_transpose():
-    (told,) = (each for each in step("transpose/tiled", "transpose/padded").why if each.startswith("Bank conflicts"))
-    result = simulated("transpose/tiled")
-    finding = next(each for each in result.advice if each.kind == "bank conflicts")
-    excessive = result.metrics["derived__memory_l1_wavefronts_shared_excessive"]
-    assert told == (
-        f"Bank conflicts of line {finding.line}: {100 * finding.share:.1f} % of A's time "
-        f"({finding.share * result.cycles:,.0f} cycles; {excessive:,} excessive shared-memory wavefronts) -> gone."
-    )
-
-
 # --- saved results -------------------------------------------------------------------------------------------------
 
 
@@ -248,12 +236,6 @@ def test_mistakes_are_one_line(capsys, tmp_path, monkeypatch, argv, named):
     code, out, err = run(capsys, "diff", *argv)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("gpusim: error: ") and named in err
-
-
-def test_help_has_examples(capsys):
-    code, out, _ = run(capsys, "diff", "--help")
-    assert code == 0
-    assert "gpusim diff transpose/tiled hardware" in out and "--gpu-b" in out
 
 
 @pytest.mark.usefixtures("toolchain")

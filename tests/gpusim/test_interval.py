@@ -47,12 +47,6 @@ def test_nine_of_ten_points_of_a_machine_from_its_data_sheet_lie_in_the_widened_
     assert all(measured[each.gpu, each.point] == each.measured for each in points)
 
 
-def test_widening_is_the_least_that_covers_nine_of_ten():
-    assert intervals.least_widening(range(1, 20)) == 18
-    assert intervals.least_widening(range(1, 100)) == 90
-    assert intervals.away("h100") == pytest.approx(math.hypot(math.log2(62914560 / 52428800), math.log2(4800 / 3350)))
-
-
 def test_only_points_that_judge_are_stored_as_they_were_accepted():
     predicted = {gpu: accepted.load(accepted.path_of(gpu)) for gpu in interval.MEASURED}
     for each in judged():
