@@ -18,7 +18,6 @@ from gpusim.units import joule_text
 from programs.images import for_launch
 from programs.registry import get
 from tests.gpusim.records import LDG, LDS, SOURCE, STG, make_program, make_record, stall
-from tests.gpusim.test_advice import LADDERS, simulated
 
 CONFLICTS = {LDS: {L.N_SHARED_REQUESTS: 2112, L.N_SHARED_WAVEFRONTS: 132_000, L.N_SHARED_IDEAL: 2112}}
 FIXED = {LDS: {L.N_SHARED_REQUESTS: 2112, L.N_SHARED_WAVEFRONTS: 2112, L.N_SHARED_IDEAL: 2112}}
@@ -29,10 +28,6 @@ def by_hand():
     return gpusim.compare_results(
         Result(make_record(line=CONFLICTS)), Result(make_record(line=FIXED, cycles=3000)), "before", "after"
     )
-
-
-def step(before, after):
-    return gpusim.compare_results(simulated(before), simulated(after), before, after)
 
 
 # --- pairs ---------------------------------------------------------------------------------------------------------
@@ -152,26 +147,6 @@ def test_how_numbers_are_spelled():
     ]  # fmt: skip
     assert [times(Change("x", a, b)) for a, b in ((1, 1), (0, 2), (2, 0), (4, 3))] == ["=", "new", "gone", "0.75x"]
     assert [signed(each) for each in (1500.2, -3, 0.2, -0.2)] == ["+1,500", "-3", "0", "0"]
-
-
-# --- the ladders ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("toolchain")
-@pytest.mark.parametrize(("name", "kind", "text", "after"), LADDERS, ids=[row[0] for row in LADDERS])
-def test_a_ladders_step_names_the_finding_that_it_removes(name, kind, text, after):
-    found = step(name, after)
-    changes = [each for each in found.findings if each.kind == kind]
-    before, now = (sum(getattr(each, f"cycles_{side}") for each in changes) for side in "ab")
-    assert now <= LESS * before
-    change = next(each for each in changes if each.a)
-    assert change.state in ("gone", "less")
-    told = [sentence for sentence in found.why if sentence.lower().startswith(f"{kind} of line {change.a.line}")]
-    if change.state == "gone":
-        assert told[0].endswith("-> gone.")
-    # What remains of a finding is told where it is worth a hundredth of the launch.
-    assert told or change.saved < 0.01 * found.a.cycles
-    assert str(change) in str(found)
 
 
 # --- saved results -------------------------------------------------------------------------------------------------
