@@ -24,6 +24,7 @@ from gpusim.plot.colours import (
 )
 from gpusim.plot.words import cut, first_warp, lanes_in, ranges, source, until
 from gpusim.results.limiter import PIPES
+from gpusim.results.table import counted
 from gpusim.tracing.reconvergence import LaneGroup
 from gpusim.tracing.trace import Trace
 from isa import microops as M
@@ -180,7 +181,7 @@ def divergence_tree(
     parted = sum(group.parent >= 0 and view[0] <= group.rows[0] < view[1] for group in groups)
     meetings = sum(view[0] <= row < view[1] for row in met)
     counts = (
-        f"{style.plural(parted, 'group')} part, {style.plural(meetings, 'meeting')}, "
+        f"{counted(parted, 'group')} part, {counted(meetings, 'meeting')}, "
         f"{threads / len(shown):.1f} of 32 lanes active"
     )
     if len(shown) < len(rows):

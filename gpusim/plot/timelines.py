@@ -25,6 +25,7 @@ from gpusim.plot.colours import (
     WORK_COLOURS,
 )
 from gpusim.plot.words import cut
+from gpusim.results.table import counted
 from gpusim.tracing.trace import Trace
 from gpusim.units import scaled
 
@@ -285,7 +286,7 @@ def streams_timeline(
     ax, kinds = _timeline(ax, labels, bars, SPAN_COLOURS, start, end)
     _fill_links(ax, len(rows), {name: used[name] for name in busiest}, start, end)
     ax.xaxis.set_major_formatter(_whole)
-    count = style.plural(sum(number != FAULTS for _, number in rows), "stream")
+    count = counted(sum(number != FAULTS for _, number in rows), "stream")
     busy = {kind: sum(span.end - span.start for span in shown if span.kind == kind) for kind in SPAN_COLOURS}
     told = {kind: f"{kind} {time:,.0f} us" for kind, time in busy.items() if time}
     words = ", ".join(told.values())
@@ -293,7 +294,7 @@ def streams_timeline(
         ax,
         f"{count}, {end - start:,.0f} us: {', '.join(told[kind] for kind in told if 'fault' not in kind)} in all",
         f"Timeline of {count} over {end - start:,.0f} us: {words}; "
-        f"{style.plural(len(shown), 'piece')} of work.",
+        f"{counted(len(shown), 'piece')} of work.",
         x="microseconds", columns=6, legend=kinds,
     )  # fmt: skip
 

@@ -80,7 +80,7 @@ _HEAD = (
              "Duration", better=LESS, where=_NUMBER - {T.PAGE, T.TEXT}),
     _field("interval", Interval, lambda r: asdict(r.interval), "cycles between which nine of ten kernels of its kind "
            "lie", text=line("Interval", lambda r: str(r.interval))),
-    _field("bound", Bound | None, lambda r: r.bound and r.bound.to_dict(), "the least time that the launch can take",
+    _field("bound", Bound | None, lambda r: r.bound and asdict(r.bound), "the least time that the launch can take",
            text=line("Bound", sentences.bound)),
     _field("why_no_bound", str | None, lambda r: r.why_no_bound or None, "why there is no bound, if it was asked for"),
     _field("limiter", Limiter, lambda r: asdict(r.limiter), "what limits the launch",

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -262,10 +262,7 @@ class _Block:
 
     running: int
     parts: list[list[_Part]]
-    lines: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.lines = [0] * len(self.parts)
+    lines: list[int]
 
 
 class AccelSimLaunch:
@@ -337,7 +334,7 @@ class AccelSimLaunch:
     def _take(self, rows: np.ndarray, lanes: np.ndarray) -> None:
         kinds, warps = rows[:, L.V_KIND], rows[:, L.V_WARP]
         for block in np.unique(warps[kinds == L.LOG_START] // self._warps).tolist():
-            self._blocks[block] = _Block(self._warps, [[] for _ in range(self._warps)])
+            self._blocks[block] = _Block(self._warps, [[] for _ in range(self._warps)], [0] * self._warps)
         issues = np.flatnonzero(kinds == L.LOG_ISSUE)
         self.instructions += len(issues)
         order = issues[np.argsort(warps[issues], kind="stable")]

@@ -166,11 +166,6 @@ class TrackWriter:
             )
 
 
-def write_perfetto(trace: Recording, path: str | Path) -> None:
-    """Write a trace for Perfetto."""
-    write_packets(perfetto_packets(trace), path)
-
-
 def write_packets(packets: Iterable[bytes], path: str | Path) -> None:
     """Write packets as a file."""
     with open(path, "wb") as file:

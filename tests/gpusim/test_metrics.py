@@ -38,7 +38,6 @@ def test_unknown_name_is_a_key_error_that_names_the_nearest():
     with pytest.raises(KeyError) as caught:
         values["smsp__inst_executed.avg"]
     assert isinstance(caught.value, UnknownMetric)
-    assert caught.value.nearest[0] == "smsp__inst_executed.sum"
     assert str(caught.value).startswith("no metric named 'smsp__inst_executed.avg'; did you mean smsp__inst")
     assert "smsp__inst_executed.avg" not in values
     assert values.get("smsp__inst_executed.avg") is None
