@@ -51,17 +51,12 @@ def test_energy_of_both_sides_by_unit():
     assert (found.energy.a, found.energy.b, found.power.a, found.power.b) == (
         a.energy_j, b.energy_j, a.power_w, b.power_w,
     )  # fmt: skip
-    assert {each.name: (each.a, each.b) for each in found.energy_parts} == {
-        name: (joules, b.energy.parts[name]) for name, joules in a.energy.parts.items() if joules
-    }
     weights = [abs(each.difference) for each in found.energy_parts]
     assert weights == sorted(weights, reverse=True) and sum(weights) >= abs(found.energy.difference) > 0
     most = found.energy_parts[0]
     assert most.name == "static", "a quarter less time, and few events less"
     assert found.why[-1].startswith(f"B takes {joule_text(b.energy_j)}, ")
     assert found.why[-1].endswith(f"is static power: {joule_text(most.a)} -> {joule_text(most.b)}.")
-    (row,) = (line for line in str(found).splitlines() if line.startswith("Energy "))
-    assert joule_text(a.energy_j) in row and joule_text(b.energy_j) in row and f"{found.energy.ratio:.2f}x" in row
 
 
 def test_a_result_saved_without_energy_has_none():

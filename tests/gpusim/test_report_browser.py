@@ -361,25 +361,6 @@ def test_roofs_of_memory_stand_where_there_is_no_arithmetic(browser, tmp_path):
     assert levels == ["L1", "L2", "DRAM"] and browser.get_log("browser") == []
 
 
-BANKS = """
-const done = arguments[arguments.length - 1];
-import("gpusim/access").then(({ wavefronts, touched }) => {
-  const lanes = (address) => Array.from({ length: 32 }, (_, lane) => [lane, address(lane)]);
-  done({
-    broadcast: wavefronts(lanes(() => 64), 4, 32, 4, 32).length,
-    two: wavefronts(lanes((lane) => 8 * lane), 4, 32, 4, 32).length,
-    wide: wavefronts(lanes((lane) => 16 * lane), 16, 32, 4, 8).length,
-    sectors: [...touched(lanes((lane) => 4 + 8 * lane), 8)].map(([line, sectors]) => sectors.size),
-  });
-});
-"""
-
-
-def test_wavefronts_and_sectors_of_known_patterns(page):
-    """Broadcast: one word; every second word: two ways; 16 bytes a lane: four passes. Off by a word: one more."""
-    assert page.execute_async_script(BANKS) == {"broadcast": 1, "two": 2, "wide": 4, "sectors": [4, 4, 1]}
-
-
 def column(page, key):
     """Numbers of one column of the source view, by row of a source line."""
     cells = page.find_elements("css selector", f'#listing tr.line.has td[data-key="{key}"]')
