@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 from gpusim.report_html import write
-from gpusim.report_html.compact import compact
-from gpusim.results.quantities import Shown
+from gpusim.results.analysis import Analysis
+from gpusim.results.quantities import render, to_dict
 
 
-class Result(Shown):
-    """The outcome of one simulated launch: printed, it is the report."""
+class Result(Analysis):
+    """The outcome of one simulated launch: printed, or shown by a notebook, it is the report."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values, for JSON. Numbers have the units of the attributes they stand for."""
+        return to_dict(self)
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """`to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=indent)
 
     def report_html(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
         """Write the report as one HTML file that opens from disk, and return its path. With a trace it has the warp
         stepper. title: what was run, by default the kernel's name. Raises OSError if it cannot be written."""
         return write(self, path, title)
 
+    def __str__(self) -> str:
+        return render(self)
+
     def _repr_html_(self) -> str:
-        return compact(self)
+        return f"<pre>{html.escape(str(self))}</pre>"

@@ -6,6 +6,7 @@ for the blocks that were run alone, so that what is found is never more than wha
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,17 +28,22 @@ FETCHES = (32, 64, 128)
 
 @dataclass(frozen=True)
 class Region:
-    """Blocks at like places: a range of positions (first, last) on each axis, and the issues of those that were run, by
-    warp and in each by time."""
+    """Blocks at like places: a range of positions (first, last) on each axis, which of them are run, and the issues of
+    these, by warp and in each by time."""
 
     ranges: tuple[tuple[int, int], ...]
     places: tuple[tuple[int, int, int], ...]
-    samples: tuple[np.ndarray, ...]
+    samples: tuple[np.ndarray, ...] = ()
 
     @property
     def extents(self) -> tuple[int, ...]:
         """Positions on each axis."""
         return tuple(last - first + 1 for first, last in self.ranges)
+
+    @property
+    def blocks(self) -> int:
+        """How many there are."""
+        return math.prod(self.extents)
 
 
 @dataclass(frozen=True)
@@ -294,17 +300,16 @@ def hot_requests(
         accesses = Accesses.of(trace, region.samples[0])
         steps, regular = steps_of(region, trace, accesses)
         still = regular & (steps == 0).all(axis=1)
-        blocks = int(np.prod(region.extents))
         samples = [Requests.of(Accesses.of(trace, each), kinds) for each in region.samples]
         amounts = np.column_stack([samples[0].count, samples[0].sectors])
         for row, line, amount in zip(samples[0].row, samples[0].line.tolist(), amounts, strict=True):
-            by_line[line] += amount * (blocks if still[row] else 1)
+            by_line[line] += amount * (region.blocks if still[row] else 1)
         for array in memory.allocations:
             first, last = array.address >> 7, (array.address + array.nbytes - 1) >> 7
             inside = []
             for each in samples:
                 rows = (each.line >= first) & (each.line <= last)
                 inside.append((each.count[rows].sum(), each.sectors[rows].sum()))
-            by_array[array.address] += blocks * np.min(inside, axis=0) / (last - first + 1)
+            by_array[array.address] += region.blocks * np.min(inside, axis=0) / (last - first + 1)
     requests, sectors = np.max([np.zeros(2), *by_line.values(), *by_array.values()], axis=0)
     return float(requests), float(sectors)

@@ -12,11 +12,12 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpusim.bound.footprint import FETCHES, Footprint, Region, atomic_requests, footprint_of, hot_requests
+from gpusim.bound.footprint import Footprint, Region, atomic_requests, footprint_of, hot_requests
 from gpusim.bound.walk import Path, path_of
 from gpusim.bound.work import Amount, Kinds, Tally, work
 from gpusim.config import GPUConfig, load_config
@@ -46,50 +47,34 @@ _SMALL: dict[str, Any] = {
 }
 
 
-def run_chosen(
-    config: GPUConfig, program: Program, launch: Launch, chosen: Sequence[int], limit: int, cycles: int
-) -> tuple[LaunchRecord, DeviceMemory]:
-    """The chosen blocks alone, traced with all addresses up to `limit` issues, for `cycles` at most."""
-    machine = load_config(config, {"sm.count": len(chosen), **_SMALL})
-    options = TraceOptions(sms=(), blocks=chosen, limit=limit)
-    return _run(machine, program, launch, options, cycles, tuple(chosen))
-
-
-def run_whole(
-    config: GPUConfig, program: Program, launch: Launch, traced: Sequence[int], limit: int, cycles: int, footprint: int
-) -> tuple[LaunchRecord, DeviceMemory]:
-    """The whole launch, traced in part, on a machine whose L2 has room for `footprint` bytes several times over and
-    fetches single sectors, so that what it gets from memory is what the launch reads without having written it."""
+def _large_l2(config: GPUConfig, footprint: int) -> dict[str, Any]:
+    """An L2 that has room for `footprint` bytes several times over and fetches single sectors, so that what it gets
+    from memory is what a launch reads without having written it."""
     l2 = config.l2
     step = l2.slices * l2.ways * l2.line_bytes
-    machine = load_config(
-        config,
-        {
-            "l2.partitions": 1,
-            "l2.fetch_bytes": 32,
-            "l2.bytes": max(-(-4 * footprint // step), 8) * step,
-            "l2.dirty_before_bytes": 0,
-            "l2.gpc_partitions": [0],
-        },
-    )
-    return _run(machine, program, launch, TraceOptions(sms=(), blocks=traced, limit=limit), cycles, None)
+    return {
+        "l2.partitions": 1,
+        "l2.fetch_bytes": 32,
+        "l2.bytes": max(-(-4 * footprint // step), 8) * step,
+        "l2.dirty_before_bytes": 0,
+        "l2.gpc_partitions": [0],
+    }
 
 
 def _run(
-    config: GPUConfig,
-    program: Program,
-    launch: Launch,
-    options: TraceOptions | None,
-    cycles: int,
-    blocks: tuple[int, ...] | None,
-) -> tuple[LaunchRecord, DeviceMemory]:
-    memory = DeviceMemory(config.dram.capacity_bytes)
+    machine: GPUConfig, program: Program, launch: Launch, traced: Sequence[int], limit: int, cycles: int,
+    blocks: tuple[int, ...] | None = None,
+) -> tuple[LaunchRecord, Trace, DeviceMemory]:  # fmt: skip
+    """A launch, or some `blocks` of it alone, for `cycles` at most; of the blocks `traced` all addresses are recorded,
+    up to `limit` issues."""
+    memory = DeviceMemory(machine.dram.capacity_bytes)
+    options = TraceOptions(sms=(), blocks=traced, limit=limit)
     chosen = LaunchOptions(max_cycles=cycles, trace=options, blocks=blocks)
-    with GpuSession(config, memory) as session:
+    with GpuSession(machine, memory) as session:
         record = session_run(session, program, launch, chosen, copy_back=False).submit().wait()
-    if record.trace is not None:
-        _count_constants(record.trace)
-    return record, memory
+    assert record.trace is not None
+    _count_constants(record.trace)
+    return record, record.trace, memory
 
 
 def _count_constants(trace: Trace) -> None:
@@ -113,49 +98,49 @@ _FEW_PER_AXIS = {1: 8, 2: 4, 3: 3}
 class Profile:
     """A launch, as the bound sees it.
 
-    launch: without its arguments. blocks, warps: of the grid, of a block.
+    launch: without its arguments. warps: of a block.
     counts: blocks of each kind, int64 [kinds]; amounts: what one of them asks of the machine, float64
-    [kinds, work.AMOUNTS]. total: the same of the whole grid.
+    [kinds, work.AMOUNTS].
     footprint: memory that the grid touches. hot: requests of atomics to the line that gets most of
     them, and sectors in these.
-    path: issues of the warps of one block, which is of the kind `walked`; None if no trace tells.
+    path: issues of the warps of one block, which is of the kind `walked`.
     uniform: whether blocks of a kind do the same; else `counts` has one kind, the mean. sampled: blocks that were run.
     needs: what the numbers depend on, {dotted key of the configuration: value}.
     """
 
-    kernel: str
     program: Program
     launch: Launch
-    blocks: int
     warps: int
     counts: np.ndarray
     amounts: np.ndarray
     footprint: Footprint
     hot: tuple[float, float]
-    path: Path | None
+    path: Path
     walked: int
     uniform: bool
     sampled: int
-    cooperative: bool
     needs: dict[str, Any]
     memo: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return self.program.name
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return self.launch.blocks
+
+    @cached_property
+    def cooperative(self) -> bool:
+        """Whether all blocks have to be resident at once."""
+        return is_cooperative(self.program)
 
     @property
     def total(self) -> np.ndarray:
         """Work of the whole grid, float64 [work.AMOUNTS]."""
         return self.counts @ self.amounts
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """Blocks at like places of the grid: a range of positions (first, last) on each axis, and which are run."""
-
-    ranges: tuple[tuple[int, int], ...]
-    sampled: tuple[tuple[int, int, int], ...]
-
-    @property
-    def blocks(self) -> int:
-        return int(np.prod([last - first + 1 for first, last in self.ranges]))
 
 
 @dataclass(frozen=True)
@@ -206,15 +191,14 @@ def needs_of(config: GPUConfig) -> dict[str, Any]:
     }
 
 
-def kinds_of(grid: Dim3) -> list[_Kind]:
+def kinds_of(grid: Dim3) -> list[Region]:
     """The kinds of blocks of a grid by place, and which of each are run."""
     axes = sum(extent > 1 for extent in grid)
     parts = [_parts(extent, _FEW_PER_AXIS[max(axes, 1)]) for extent in grid]
     found = []
     for combination in itertools.product(*parts):
-        ranges = tuple(part[0] for part in combination)
         places = itertools.product(*(part[1] for part in combination))
-        found.append(_Kind(ranges, tuple((x, y, z) for x, y, z in places)))
+        found.append(Region(tuple(part[0] for part in combination), tuple((x, y, z) for x, y, z in places)))
     return found
 
 
@@ -232,35 +216,32 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort
         raise NotSampled("its blocks may depend on what others do")
     kinds = kinds_of(launch.grid)
     across, down, _ = launch.grid
-    places = [place for kind in kinds for place in kind.sampled]
+    places = [place for kind in kinds for place in kind.places]
     if 2 * len(places) > launch.blocks:
         raise NotSampled("its grid is so small that most of its blocks are at an edge")
-    numbers = [x + across * (y + down * z) for x, y, z in places]
-    record, memory = run_chosen(config, program, launch, numbers, effort.issues, effort.cycles)
-    trace, code = record.trace, record.code
-    assert trace is not None
+    numbers = tuple(x + across * (y + down * z) for x, y, z in places)
+    machine = load_config(config, {"sm.count": len(numbers), **_SMALL})
+    record, trace, memory = _run(machine, program, launch, numbers, effort.issues, effort.cycles, numbers)
+    code = record.code
     if not trace.complete:
         issues = int(record.counters[:, L.N_EXECUTED].sum()) * launch.blocks // len(places)
         raise NotSampled(f"{len(places)} of its blocks execute more than {effort.issues:,} instructions", issues)
     issues = len(trace.issues) * launch.blocks // len(places)
-    samples = _split(trace, numbers)
-    amounts, regions, at = [], [], 0
+    samples = iter(_split(trace, numbers))
+    amounts, regions = [], []
     for kind in kinds:
-        mine = samples[at : at + len(kind.sampled)]
-        at += len(kind.sampled)
+        mine = tuple(itertools.islice(samples, len(kind.places)))
         if any(not _same_course(mine[0], other) for other in mine[1:]):
             raise NotSampled("its blocks differ in what they execute", issues)
         amounts.append(np.min([_work(trace, each, code, config) for each in mine], axis=0))
-        regions.append(Region(kind.ranges, kind.sampled, tuple(mine)))
+        regions.append(replace(kind, samples=mine))
     footprint, touched = footprint_of(trace, regions, memory, code)
     if touched.irregular and issues < _FEW_ISSUES:
         raise NotSampled("its blocks touch memory in no regular way", issues)
     most = max(range(len(kinds)), key=lambda k: kinds[k].blocks)
     return Profile(
-        kernel=program.name,
         program=program,
         launch=replace(launch, args=()),
-        blocks=launch.blocks,
         warps=trace.warps_per_block,
         counts=np.array([kind.blocks for kind in kinds], np.int64),
         amounts=np.array(amounts),
@@ -270,7 +251,6 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort
         walked=most,
         uniform=True,
         sampled=len(places),
-        cooperative=False,
         needs=needs_of(config),
     )
 
@@ -282,30 +262,9 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
     few &= issues < _FEW_ISSUES
     traced = range(launch.blocks) if few else (0, launch.blocks // 2, launch.blocks - 1)
     limit = _FEW_ISSUES if few and launch.blocks > _FEW_BLOCKS else effort.issues
-    record, memory = run_whole(config, program, launch, traced, limit, effort.cycles, nbytes)
-    trace, code = record.trace, record.code
-    amount = work(Tally.of_counters(record.counters), code, config.l1.store_line_cycles)
-    counts, amounts = np.array([launch.blocks]), amount[None] / launch.blocks
-    nothing = Footprint(dict.fromkeys(FETCHES, 0), 0).measured(record)
-    known = Profile(
-        kernel=program.name,
-        program=program,
-        launch=replace(launch, args=()),
-        blocks=launch.blocks,
-        warps=-(-launch.threads_per_block // config.gpu.warp_size),
-        counts=counts,
-        amounts=amounts,
-        footprint=nothing,
-        hot=(0.0, 0.0),
-        path=None,
-        walked=0,
-        uniform=False,
-        sampled=launch.blocks,
-        cooperative=is_cooperative(program),
-        needs=needs_of(config),
-    )
-    if trace is None:
-        return known
+    machine = load_config(config, _large_l2(config, nbytes))
+    record, trace, memory = _run(machine, program, launch, traced, limit, effort.cycles)
+    code = record.code
     complete = trace.complete and few
     # Of a block that the trace leaves, what there is is where all of its warps began.
     blocks = _split(trace, traced if trace.complete else traced[:1])
@@ -313,17 +272,25 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
     footprint, touched = footprint_of(trace, regions, memory, code)
     touched.complete &= complete
     longest = max(range(len(blocks)), key=lambda k: len(blocks[k]))
-    known = replace(
-        known,
+    if complete:
+        counts, amounts = np.ones(len(blocks), np.int64), [_work(trace, rows, code, config) for rows in blocks]
+    else:
+        whole = work(Tally.of_counters(record.counters), code, config.l1.store_line_cycles)
+        counts, amounts = np.array([launch.blocks]), [whole / launch.blocks]
+    return Profile(
+        program=program,
+        launch=replace(launch, args=()),
+        warps=trace.warps_per_block,
+        counts=counts,
+        amounts=np.array(amounts),
         footprint=footprint.measured(record),
         hot=hot_requests(trace, regions, memory, Kinds(code)),
         path=path_of(trace, blocks[longest], touched, code),
         walked=longest if complete else 0,
+        uniform=complete,
+        sampled=launch.blocks,
+        needs=needs_of(config),
     )
-    if not complete:
-        return known
-    amounts = np.array([_work(trace, rows, code, config) for rows in blocks])
-    return replace(known, counts=np.ones(len(blocks), np.int64), amounts=amounts, uniform=True)
 
 
 def _work(trace: Trace, issues: np.ndarray, code: np.ndarray, config: GPUConfig) -> np.ndarray:

@@ -123,8 +123,6 @@ def _launch(profile: Profile, config: GPUConfig) -> dict[str, float]:
 
 def _latency(profile: Profile, config: GPUConfig, slots: int, times: Times) -> dict[str, float]:
     """A block takes as long as its longest chain, and in some place as many follow each other as the grid has waves."""
-    if profile.path is None:
-        return {}
     (cold, reply), (warm, _) = _walked(profile, config, times)
     launch = config.launch
     count = int(profile.counts[profile.walked]) if profile.uniform else 1
@@ -140,10 +138,8 @@ def _walked(profile: Profile, config: GPUConfig, times: Times) -> tuple[tuple[in
     parts = (config.pipes, config.issue, config.memory_instruction, config.shared, config.constant)
     key = ("walk", *parts, times)
     if key not in profile.memo:
-        path = profile.path
-        assert path is not None
         table = instruction_table(lowered_once(profile.program, config).code, config, times)
-        profile.memo[key] = tuple(least_times(path, table, times, cold) for cold in (True, False))
+        profile.memo[key] = tuple(least_times(profile.path, table, times, cold) for cold in (True, False))
     found: tuple[tuple[int, int], tuple[int, int]] = profile.memo[key]
     return found
 

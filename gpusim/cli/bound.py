@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gpusim.cli.options import (
@@ -55,7 +56,7 @@ def execute(options: argparse.Namespace) -> int:
         found.append(bound(known, config))
     if options.json:
         head = {"program": target.name, "size": target.size, "seed": target.seed, "kernel": known.kernel}
-        print_json(versioned(head | {"bounds": [each.to_dict() for each in found]}))
+        print_json(versioned(head | {"bounds": [asdict(each) for each in found]}))
     else:
         if target.variant:
             print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")

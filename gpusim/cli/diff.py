@@ -86,19 +86,21 @@ def execute(options: argparse.Namespace) -> int:
     _refuse_twice_the_same(options, sides)
     runs: dict[str, Run] = {}
     wrong = []
-    recorded = HARDWARE in texts.values()
     other = {"a": "b", "b": "a"}
+    kinds = {side: HARDWARE if text == HARDWARE else Path(text).suffix.lower() for side, text in texts.items()}
     for side, text in texts.items():
-        if _is_profile(text):
+        if kinds[side] == ".csv":
             _launch_as_profiled(sides[other[side]], Path(text))
     # The hardware's side needs to know what the other one ran.
-    for side in sorted(sides, key=lambda name: (texts[name] == HARDWARE, _is_profile(texts[name]))):
-        if texts[side] == HARDWARE:
+    for side in sorted(sides, key=lambda name: (kinds[name] == HARDWARE, kinds[name] == ".csv")):
+        if kinds[side] == HARDWARE:
             runs[side] = _hardware(runs[other[side]])
-        elif _is_profile(texts[side]):
+        elif kinds[side] == ".csv":
             runs[side] = _profiled(sides[side], runs.get(other[side]))
+        elif kinds[side] == ".json":
+            runs[side] = _saved(Path(texts[side]))
         else:
-            runs[side], mismatch = _run(sides[side], recorded)
+            runs[side], mismatch = _simulate(sides[side], HARDWARE in texts.values())
             wrong += [f"{side.upper()}: wrong output: {mismatch}"] if mismatch else []
     difference = Difference(*_told_apart(runs["a"], runs["b"]))
     if options.json:
@@ -136,19 +138,17 @@ def _refuse_twice_the_same(options: argparse.Namespace, sides: dict[str, argpars
         raise UserError("nothing to compare: give B, or an option of one side such as --gpu-b or --set-b")
 
 
-def _run(options: argparse.Namespace, recorded: bool) -> tuple[Run, str | None]:
-    """One side, and what is wrong with its output if anything is."""
+def _saved(path: Path) -> Run:
     from gpusim.difference.side import as_run, read_result
 
-    if Path(options.program).suffix.lower() == ".json":
-        try:
-            return as_run(read_result(Path(options.program))), None
-        except OSError as error:
-            raise UserError(f"{options.program}: {error.strerror}") from error
-    return _simulate(options, recorded)
+    try:
+        return as_run(read_result(path))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
 
 
 def _simulate(options: argparse.Namespace, recorded: bool) -> tuple[Run, str | None]:
+    """One side, and what is wrong with its output if anything is."""
     from gpusim.difference.side import as_run
 
     if recorded:
@@ -187,10 +187,6 @@ def _hardware(other: Run) -> Run:
         raise UserError(f"{HARDWARE}: only bundled programs were recorded, and {other.title} is none")
     document = recorded.read(recorded.recording_of(values["program"]))
     return recorded.as_run(document, values["size"], values["seed"])
-
-
-def _is_profile(text: str) -> bool:
-    return Path(text).suffix.lower() == ".csv"
 
 
 def _launch_as_profiled(options: argparse.Namespace, profile: Path) -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
 
-from gpusim.difference.pairs import Change, LineChange, Pairs, cells, percent, signed, spelled, times
+from gpusim.difference.pairs import Change, LineChange, Pairs, cells, spelled, times
 from gpusim.report_html.plain import Markup, PagePart, bar, folded, join, render_plain, table
 from gpusim.results.quantities import QUANTITIES
 from gpusim.results.stalls import STALL_MEANINGS, stall_dye
 from gpusim.results.table import spelled as in_words
 from gpusim.units import joule_text
-
-_VISIBLE = 0.005
-"""Relative change from which a metric is shown at once."""
 
 
 def render_page(difference: Pairs, why: Sequence[str]) -> str:
@@ -50,12 +46,9 @@ def _why(difference: Pairs, why: Sequence[str]) -> Iterator[PagePart]:
 
 
 def _launch(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
-    for name, title, changes in (
-        ("launch", "Launch", difference.launch), ("configuration", "Configuration", difference.configuration),
-    ):  # fmt: skip
-        if changes:
-            rows = [(each.name, spelled(each.a), spelled(each.b)) for each in changes]
-            yield PagePart(name, title, ("What differs.",), table(title, ("", "A", "B"), rows))
+    for title, changes in difference.described:
+        rows = [(each.name, spelled(each.a), spelled(each.b)) for each in changes]
+        yield PagePart(title.lower(), title, ("What differs.",), table(title, ("", "A", "B"), rows))
 
 
 def _pairs(changes: Sequence[Change], spell: Callable[[float], str], meanings: Mapping[str, str]) -> Markup:
@@ -91,21 +84,13 @@ def _energy(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
 
 
 def _advice(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
-    rows = []
-    for each in difference.findings:
-        shares = (percent(finding.share if finding else None) for finding in (each.a, each.b))
-        rows.append((str(each), *shares, signed(each.saved), each.state))
-    if rows:
+    if rows := [each.cells for each in difference.findings]:
         about = ("Shares of the launch that each cause takes, and the cycles that B saves.",)
         yield PagePart("advice", "Advice", about, table("Advice", ("", "A", "B", "saved", ""), rows))
 
 
 def _lines(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
-    if difference.a.measured or difference.b.measured:
-        return
-    changes = [each for each in difference.lines if not each.cycles.equal]
-    rows = [_line(each) for each in sorted(changes, key=lambda each: -abs(each.cycles.difference))]
-    if rows:
+    if rows := [_line(each) for each in difference.changed_lines]:
         head = ("line", "A cycles", "B cycles", "B / A", "bank conflicts", "energy")
         about = ("Warp cycles at each line that differ, the largest difference first.",)
         yield PagePart("lines", "Source lines", about, table("Source lines", head, rows))
@@ -123,14 +108,11 @@ def _line(change: LineChange) -> Sequence[str]:
 
 def _metrics(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
     body = []
-    for section, group in groupby(difference.metrics, key=lambda each: each.section):
-        members = list(group)
-        differing = [each for each in members if each.weight > _VISIBLE]
-        alike = [each for each in members if each not in differing]
+    for section, differing, alike in difference.sections:
         body.append(Markup(f"<h3>{join([section])}</h3>"))
         body += [_metrics_of(section, differing)] if differing else []
         if alike:
-            body.append(folded(f"{len(alike)} of {len(members)} alike", _metrics_of(section, alike)))
+            body.append(folded(f"{len(alike)} of {len(alike) + len(differing)} alike", _metrics_of(section, alike)))
     if body:
         yield PagePart("metrics", "Metrics", ("The largest relative change first.",), join(body))
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ ORDER = tuple(each.title for each in SECTIONS.values())
 LESS = 0.75
 """A finding that costs less than this part of what it cost before counts as less."""
 
+VISIBLE = 0.005
+"""Relative change from which a metric is shown at once."""
 _ALIKE = 0.6
 """Lines whose texts have this much in common are one line, rewritten."""
 
@@ -110,11 +113,6 @@ def watts(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def percent(share: float | None) -> str:
-    """A share, a dash where there is none."""
-    return "-" if share is None else f"{100 * share:.1f} %"
-
-
 @dataclass(frozen=True)
 class FindingChange:
     """What became of one finding of the advice. a and b: the finding on each side, None where it is not there.
@@ -139,6 +137,12 @@ class FindingChange:
     def saved(self) -> float:
         """Cycles that b saves, negative where it costs more."""
         return self.cycles_a - self.cycles_b
+
+    @property
+    def cells(self) -> list[str]:
+        """The finding, its share of each side, what B saves, and its state."""
+        shares = ("-" if each is None else f"{100 * each.share:.1f} %" for each in (self.a, self.b))
+        return [str(self), *shares, signed(self.saved), self.state]
 
     def __str__(self) -> str:
         place = self.a or self.b
@@ -237,6 +241,21 @@ class Pairs:
         ]
         return sorted(found, key=lambda each: (ORDER.index(each.section), -each.weight))
 
+    @property
+    def described(self) -> list[tuple[str, list[Change]]]:
+        """How the launches and the machines differ, where they do."""
+        return [each for each in (("Launch", self.launch), ("Configuration", self.configuration)) if each[1]]
+
+    @cached_property
+    def sections(self) -> list[tuple[str, list[Change], list[Change]]]:
+        """Sections with their metrics that differ visibly, and with those that do not."""
+        found = []
+        for section, group in groupby(self.metrics, key=lambda each: each.section):
+            members = list(group)
+            differing = [each for each in members if each.weight > VISIBLE]
+            found.append((section, differing, [each for each in members if each not in differing]))
+        return found
+
     @cached_property
     def stalls(self) -> list[Change]:
         """Warp cycles per issued instruction by stall reason, the largest difference first."""
@@ -259,6 +278,13 @@ class Pairs:
                 pairs += [LineChange(row, None) for row in old]
                 pairs += [LineChange(None, row) for row in new]
         return pairs
+
+    @property
+    def changed_lines(self) -> list[LineChange]:
+        """Those that differ in cycles, the largest difference first; none where a side was measured."""
+        if self.a.measured or self.b.measured:
+            return []
+        return sorted((e for e in self.lines if not e.cycles.equal), key=lambda each: -abs(each.cycles.difference))
 
     @cached_property
     def findings(self) -> list[FindingChange]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import groupby
 
-from gpusim.difference.pairs import Change, Pairs, cells, percent, signed, spelled, times
-from gpusim.results.sentences import WIDTH
+from gpusim.difference.pairs import Change, Pairs, cells, signed, spelled, times
+from gpusim.results.sentences import WIDTH, cut
 from gpusim.results.table import number
 from gpusim.units import aligned
 
 _METRICS, _STALLS, _FINDINGS, _LINES, _KEYS = 5, 6, 10, 8, 12
-_VISIBLE = 0.005
-"""Relative change from which a metric is printed."""
 
 
 def render(difference: Pairs, why: Sequence[str]) -> str:
@@ -26,7 +23,7 @@ def render(difference: Pairs, why: Sequence[str]) -> str:
 
 def _head(difference: Pairs) -> Iterator[str]:
     for name, run in (("A", difference.a), ("B", difference.b)):
-        yield _cut(f"{name}   {run.heading}")
+        yield cut(f"{name}   {run.heading}")
     yield ""
     for quantity, change in difference.numbers.values():
         if (change.a, change.b) != (None, None):
@@ -34,11 +31,7 @@ def _head(difference: Pairs) -> Iterator[str]:
 
 
 def _columns(label: str, *cells: str) -> str:
-    return _cut(f"{label:<48}" + "".join(f"{each:>13}" for each in cells))
-
-
-def _cut(text: str, width: int = WIDTH) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
+    return cut(f"{label:<48}" + "".join(f"{each:>13}" for each in cells))
 
 
 def _why(why: Sequence[str]) -> Iterator[str]:
@@ -50,13 +43,11 @@ def _why(why: Sequence[str]) -> Iterator[str]:
 
 
 def _launch(difference: Pairs) -> Iterator[str]:
-    for title, rows in (("Launch", difference.launch), ("Configuration", difference.configuration)):
-        if not rows:
-            continue
+    for title, rows in difference.described:
         yield ""
         yield f"{title:<48}{'A':>25}{'B':>25}"
         for each in rows[:_KEYS]:
-            yield _cut(aligned((f"  {each.name}", -48), (_end(spelled(each.a)), 25), (_end(spelled(each.b)), 25)))
+            yield cut(aligned((f"  {each.name}", -48), (_end(spelled(each.a)), 25), (_end(spelled(each.b)), 25)))
         yield from _more(rows, _KEYS)
 
 
@@ -73,11 +64,8 @@ def _more(rows: Sequence[object], shown: int) -> Iterator[str]:
 def _metrics(difference: Pairs) -> Iterator[str]:
     yield ""
     yield _columns("Metrics that differ", "A", "B", "B / A")
-    for section, group in groupby(difference.metrics, key=lambda each: each.section):
-        members = list(group)
-        differing = [each for each in members if each.weight > _VISIBLE]
-        equal = len(members) - len(differing)
-        yield f"  {section}" + (f" ({equal} of {len(members)} alike)" if equal else "")
+    for section, differing, alike in difference.sections:
+        yield f"  {section}" + (f" ({len(alike)} of {len(alike) + len(differing)} alike)" if alike else "")
         for each in differing[:_METRICS]:
             yield _metric(each)
         if len(differing) > _METRICS:
@@ -106,15 +94,14 @@ def _findings(difference: Pairs) -> Iterator[str]:
     yield ""
     yield _columns("Advice: share of the launch", "A", "B", "cycles saved", "")
     for each in difference.findings[:_FINDINGS]:
-        shares = (percent(finding.share if finding else None) for finding in (each.a, each.b))
-        yield _columns(f"  {each}", *shares, signed(each.saved), "" if each.state == "same" else each.state)
+        name, *numbers, state = each.cells
+        yield _columns(f"  {name}", *numbers, "" if state == "same" else state)
     yield from _more(difference.findings, _FINDINGS)
 
 
 def _lines(difference: Pairs) -> Iterator[str]:
-    rows = [each for each in difference.lines if not each.cycles.equal]
-    rows.sort(key=lambda each: -abs(each.cycles.difference))
-    if not rows or difference.a.measured or difference.b.measured:
+    rows = difference.changed_lines
+    if not rows:
         return
     yield ""
     yield f"{'Source lines':<16}{'A cycles':>14}{'B cycles':>14}{'conflicts':>18}  line"
@@ -123,5 +110,5 @@ def _lines(difference: Pairs) -> Iterator[str]:
         shown = f"{conflicts.a:,} -> {conflicts.b:,}" if conflicts.a or conflicts.b else ""
         a, b = ("-" if line is None else f"{line.cycles:,}" for line in (each.a, each.b))
         numbers = " -> ".join("-" if line is None else str(line.line) for line in (each.a, each.b))
-        yield _cut(f"{aligned((f'  {numbers}', -16), (a, 14), (b, 14), (shown, 18))}  {each.text}")
+        yield cut(f"{aligned((f'  {numbers}', -16), (a, 14), (b, 14), (shown, 18))}  {each.text}")
     yield from _more(rows, _LINES)

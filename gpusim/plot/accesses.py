@@ -10,6 +10,7 @@ from gpusim.plot import style
 from gpusim.plot.colours import EXCESSIVE, IDEAL, INK, SHARED_WORD
 from gpusim.plot.words import machine_code, ranges, source
 from gpusim.results import serving
+from gpusim.results.table import counted
 from gpusim.tracing.trace import SPACES, Trace
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def bank_wavefronts(trace: Trace, issue: int | None = None, ax: Axes | None = No
     ax.set_yticks(range(0, rows, max(1, rows // 16)))
     pc = int(trace.issues[issue]["pc"])
     used = np.unique(served.banks[served.first >= 0])
-    count = style.plural(rows, "wavefront")
+    count = counted(rows, "wavefront")
     return style.finish(
         ax,
         f"{source(trace, pc, 88)}\n{machine_code(trace, pc, 40)} of {trace.warp_label(trace.issues[issue]['warp'])}: "
@@ -111,7 +112,7 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
     right.tick_params(length=0, labelsize=8)
     pc = int(trace.issues[issue]["pc"])
     used, moved = serving.WORD_BYTES * int((kind > 1).sum()), serving.SECTOR_BYTES * found.total
-    touched = f"{style.plural(found.total, 'sector')} in {style.plural(rows, 'line')}"
+    touched = f"{counted(found.total, 'sector')} in {counted(rows, 'line')}"
     counts = f"{touched}, {used:,} of {moved:,} B moved are used"
     who = f"{machine_code(trace, pc, 50)} of {trace.warp_label(trace.issues[issue]['warp'])}"
     return style.finish(

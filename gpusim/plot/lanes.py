@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from gpusim.plot.colours import (
 )
 from gpusim.plot.words import cut, first_warp, lanes_in, ranges, source, until
 from gpusim.results.limiter import PIPES
+from gpusim.results.table import counted
 from gpusim.tracing.reconvergence import LaneGroup
 from gpusim.tracing.trace import Trace
 from isa import microops as M
@@ -180,7 +181,7 @@ def divergence_tree(
     parted = sum(group.parent >= 0 and view[0] <= group.rows[0] < view[1] for group in groups)
     meetings = sum(view[0] <= row < view[1] for row in met)
     counts = (
-        f"{style.plural(parted, 'group')} part, {style.plural(meetings, 'meeting')}, "
+        f"{counted(parted, 'group')} part, {counted(meetings, 'meeting')}, "
         f"{threads / len(shown):.1f} of 32 lanes active"
     )
     if len(shown) < len(rows):
@@ -228,14 +229,8 @@ def _order(groups: tuple[LaneGroup, ...]) -> list[int]:
 
 def _signatures(groups: tuple[LaneGroup, ...], order: list[int]) -> list[tuple[int, int]]:
     """(first place, place after the last) of lanes that are in the same groups."""
-    found = []
-    start = 0
-    member = {lane: [group.lanes >> lane & 1 for group in groups] for lane in order}
-    for k in range(1, 33):
-        if k == 32 or member[order[k]] != member[order[start]]:
-            found.append((start, k))
-            start = k
-    return found
+    alike = [len(list(lanes)) for _, lanes in groupby(order, lambda lane: [each.lanes >> lane & 1 for each in groups])]
+    return list(pairwise((0, *np.cumsum(alike).tolist())))
 
 
 def _depth(groups: tuple[LaneGroup, ...], group: LaneGroup) -> int:
@@ -268,27 +263,17 @@ def _draw_waiting(ax: Axes, rows: np.ndarray, order: list[int], low: int, high: 
             ax.hlines((low + high) / 2, before + 1, after, color=GREY, linewidth=0.9, linestyle=":", zorder=0.5)
 
 
-def _runs(members: tuple[int, ...], active: np.ndarray) -> list[tuple[int, int, int]]:
+def _runs(members: list[int], active: np.ndarray) -> list[tuple[int, int, int]]:
     """(first row, row after the last, lanes) of neighbouring rows with the same lanes."""
-    found: list[tuple[int, int, int]] = []
-    for row in members:
-        mask = int(active[row])
-        if found and found[-1][1] == row and found[-1][2] == mask:
-            found[-1] = (found[-1][0], row + 1, mask)
-        else:
-            found.append((row, row + 1, mask))
-    return found
+    rows = np.array(members)
+    new = np.flatnonzero((np.diff(rows) != 1) | (np.diff(active[rows].astype(np.int64)) != 0)) + 1
+    return [(int(each[0]), int(each[-1]) + 1, int(active[each[0]])) for each in np.split(rows, new)]
 
 
 def _spans(places: list[int]) -> list[tuple[int, int]]:
     """Neighbouring numbers as (first, one after the last)."""
-    found: list[tuple[int, int]] = []
-    for each in places:
-        if found and found[-1][1] == each:
-            found[-1] = (found[-1][0], each + 1)
-        else:
-            found.append((each, each + 1))
-    return found
+    parts = np.split(np.array(places), np.flatnonzero(np.diff(places) != 1) + 1)
+    return [(int(each[0]), int(each[-1]) + 1) for each in parts]
 
 
 def _meetings(

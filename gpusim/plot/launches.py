@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpusim.config import GPUConfig
-from gpusim.errors import LaunchError
-from gpusim.launch.occupancy import Occupancy, occupancy
+from gpusim.launch.occupancy import occupancy
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREY, INK, LEVEL_COLOURS, STALL_COLOURS, VERMILLION
+from gpusim.report_html.occupancy import curves
 from gpusim.result import Result
 from gpusim.units import byte_text, joule_text, rate_text, scaled
 
@@ -38,18 +38,28 @@ def stall_breakdown(results: Result | Mapping[str, Result], ax: Axes | None = No
 
 def _one(result: Result, ax: Axes | None) -> Axes:
     reasons = {name: each for name, each in result.stall_reasons.items() if each.cycles}
-    ax = style.new_axes(ax, 1.4 + 0.3 * len(reasons))
-    widths = [each.cycles_per_instruction for each in reasons.values()]
-    ax.barh(range(len(reasons)), widths, height=0.75, color=[STALL_COLOURS[name] for name in reasons])
-    for place, each in enumerate(reasons.values()):
-        text = f"{each.cycles_per_instruction:.2f}  ({100 * each.share:.1f} %)"
-        _beside(ax, each.cycles_per_instruction, place, text)
-    _bars(ax, ["selected (issue)" if name == "selected" else name for name in reasons])
-    ax.set_xlim(0, 1.18 * max(widths, default=1))
-    what = f"{result.kernel}: {sum(widths):.1f} warp cycles per issued instruction"
-    words = ", ".join(f"{name} {100 * each.share:.1f} %" for name, each in list(reasons.items())[:3])
+    parts = {name: each.cycles_per_instruction for name, each in reasons.items()}
+    ax, words = _shares(ax, parts, [STALL_COLOURS[name] for name in reasons], "{:.2f}".format, 1.18)
+    ax.set_yticklabels(["selected (issue)" if name == "selected" else name for name in reasons])
+    what = f"{result.kernel}: {sum(parts.values()):.1f} warp cycles per issued instruction"
     told = f"Stall breakdown of {what}, most of all {words}."
     return style.finish(ax, what, told, x="warp cycles per issued instruction", grid="x")
+
+
+def _shares(
+    ax: Axes | None, parts: Mapping[str, float], colours: Sequence[str], spell: Callable[[float], str], room: float,
+    unit: float = 1.0,
+) -> tuple[Axes, str]:  # fmt: skip
+    """A bar for each part of a whole, in a unit, with its number and its share beside it, up to `room` times the first;
+    and the shares of the first three in words."""
+    ax = style.new_axes(ax, 1.4 + 0.3 * len(parts))
+    whole = sum(parts.values())
+    ax.barh(range(len(parts)), [each / unit for each in parts.values()], height=0.75, color=colours)
+    for place, each in enumerate(parts.values()):
+        _beside(ax, each / unit, place, f"{spell(each)}  ({100 * each / whole:.1f} %)")
+    _bars(ax, list(parts))
+    ax.set_xlim(0, room * max(parts.values(), default=1) / unit)
+    return ax, ", ".join(f"{name} {100 * each / whole:.1f} %" for name, each in list(parts.items())[:3])
 
 
 def _several(results: Mapping[str, Result], ax: Axes | None) -> Axes:
@@ -92,17 +102,10 @@ def energy_breakdown(result: Result, ax: Axes | None = None) -> Axes:
     """
     energy = result.energy
     parts = {name: joules for name, joules in sorted(energy.parts.items(), key=lambda each: -each[1]) if joules}
-    ax = style.new_axes(ax, 1.4 + 0.3 * len(parts))
-    most = max(parts.values(), default=1.0)
-    unit = joule_text(most, "µ").split()[1]
-    widths = [joules / _JOULES[unit] for joules in parts.values()]
-    ax.barh(range(len(parts)), widths, height=0.75, color=[GREY if name == "static" else BLUE for name in parts])
-    for place, (joules, width) in enumerate(zip(parts.values(), widths, strict=True)):
-        _beside(ax, width, place, f"{joule_text(joules, 'µ')}  ({100 * joules / energy.energy_j:.1f} %)")
-    _bars(ax, list(parts))
-    ax.set_xlim(0, 1.22 * max(widths, default=1))
+    unit = joule_text(max(parts.values(), default=1.0), "µ").split()[1]
+    colours = [GREY if name == "static" else BLUE for name in parts]
+    ax, words = _shares(ax, parts, colours, lambda joules: joule_text(joules, "µ"), 1.22, _JOULES[unit])
     what = f"{result.kernel}: {joule_text(energy.energy_j, 'µ')} at {energy.power_w:,.0f} W"
-    words = ", ".join(f"{name} {100 * joules / energy.energy_j:.1f} %" for name, joules in list(parts.items())[:3])
     return style.finish(ax, what, f"Energy of {what}, most of all {words}.", x=f"energy, {unit}", grid="x")
 
 
@@ -147,19 +150,12 @@ def occupancy_calculator(
     threads, registers, shared = (
         given if given is not None else default for given, default in zip(asked, defaults, strict=True)
     )
-    here, sm, warp = occupancy(config, threads, registers, 0, shared), config.sm, config.gpu.warp_size
+    here, sm = occupancy(config, threads, registers, 0, shared), config.sm
     figure = style.new_figure(3.9)
     panels = figure.subplots(1, 3, sharey=True)
-    sizes = range(warp, sm.max_threads_per_block + 1, warp)
-    counts = range(16, sm.max_registers_per_thread + 1)
-    amounts = range(0, sm.shared_bytes_per_block_max + 1, sm.shared_unit_bytes)
-    by_threads = [_warps(config, each, registers, shared) for each in sizes]
-    by_registers = [_warps(config, threads, each, shared) for each in counts]
-    by_shared = [_warps(config, threads, registers, each) for each in amounts]
-    _panel(panels[0], sizes, by_threads, threads, here, "threads per block")
-    _panel(panels[1], counts, by_registers, registers, here, "registers per thread")
-    label = "shared memory per block, KiB"
-    _panel(panels[2], [each / _KIB for each in amounts], by_shared, shared / _KIB, here, label)
+    by_registers, by_threads, by_shared = curves(config, threads, registers, shared)
+    for ax, curve in zip(panels, (by_threads, by_registers, by_shared), strict=True):
+        _panel(ax, here.warps_per_sm, *curve)
     panels[0].set_ylabel("resident warps per SM")
     panels[0].set_ylim(0, sm.max_warps * 1.06)
     panels[0].set_yticks(range(0, sm.max_warps + 1, max(sm.max_warps // 8, 1)))
@@ -170,22 +166,14 @@ def occupancy_calculator(
     return style.finish_figure(figure, f"{config.gpu.name}, {what}: {found}", told)
 
 
-def _warps(config: GPUConfig, threads: int, registers: int, shared: int) -> int:
-    """Warps per SM, 0 where not one block fits."""
-    try:
-        return occupancy(config, threads, registers, 0, shared).warps_per_sm
-    except LaunchError:
-        return 0
-
-
-def _panel(ax: Axes, x: Sequence[float], warps: list[int], at: float, here: Occupancy, label: str) -> None:
-    few = len(warps) <= 64
-    (curve,) = ax.plot(x, warps, color=BLUE, linewidth=1.8)
-    curve.set(drawstyle="default" if few else "steps-post", marker="o" if few else "None", markersize=3)
-    (dot,) = ax.plot([at], [here.warps_per_sm], "o", markersize=9)
+def _panel(ax: Axes, warps: int, title: str, unit: str, at: int, most: int, changes: list[int]) -> None:
+    scale = _KIB if unit == "B" else 1
+    x = [each / scale for each in (*changes[::2], most)]
+    ax.plot(x, [*changes[1::2], changes[-1]], color=BLUE, linewidth=1.8, drawstyle="steps-post")
+    (dot,) = ax.plot([at / scale], [warps], "o", markersize=9)
     dot.set(markerfacecolor="none", markeredgecolor=VERMILLION, markeredgewidth=2.2)
-    ax.axvline(at, color=GREY, linewidth=0.8, linestyle=":")
-    ax.set_xlabel(label)
+    ax.axvline(at / scale, color=GREY, linewidth=0.8, linestyle=":")
+    ax.set_xlabel(f"{title[0].lower()}{title[1:]}{', KiB' if unit == 'B' else ''}")
     style.guide(ax, "both")
 
 

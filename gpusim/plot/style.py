@@ -248,11 +248,6 @@ def rows(ax: Axes, labels: Sequence[str], left: float, right: float) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def plural(count: int, noun: str) -> str:
-    """'1 line', '2 lines'."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def text_on(colour: str) -> str:
     """Black or white, whichever is legible on a colour '#RRGGBB', by its luminance (WCAG 2, relative luminance)."""
     red, green, blue = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))

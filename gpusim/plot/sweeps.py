@@ -58,7 +58,7 @@ def heat_map(rows: Rows, x: str, y: str, value: str = "time_us", ax: Axes | None
     >>> plot.heat_map(rows, "sm.count", "l2.bytes").images[0].get_array().tolist()
     [[33.0, 17.0], [34.0, 18.0]]
     """
-    from matplotlib.colors import LogNorm, Normalize
+    from matplotlib.colors import LogNorm, Normalize, to_hex
 
     found = records(rows)
     _check_columns(found, x, y, value)
@@ -81,9 +81,8 @@ def heat_map(rows: Rows, x: str, y: str, value: str = "time_us", ax: Axes | None
     if cells.size <= _MOST_CELLS:
         for (j, k), number in np.ndenumerate(cells):
             if not cells.mask[j, k]:
-                red, green, blue, _ = image.cmap(norm(number))
-                colour = f"#{round(255 * red):02X}{round(255 * green):02X}{round(255 * blue):02X}"
-                ax.text(k, j, short(float(number)), ha="center", va="center", fontsize=9, color=style.text_on(colour))
+                colour = style.text_on(to_hex(image.cmap(norm(number))))
+                ax.text(k, j, short(float(number)), ha="center", va="center", fontsize=9, color=colour)
     ax.figure.colorbar(image, ax=ax, label=label(value))
     names = sorted({str(row["program"]) for row in found if "program" in row})
     best = np.unravel_index(int(np.ma.argmin(cells)), cells.shape)

@@ -25,6 +25,7 @@ from gpusim.plot.colours import (
     WORK_COLOURS,
 )
 from gpusim.plot.words import cut
+from gpusim.results.table import counted
 from gpusim.tracing.trace import Trace
 from gpusim.units import scaled
 
@@ -120,19 +121,17 @@ def scheduler_timeline(
     mine = warps[(warps["sm"] == sm) & (warps["scheduler"] == scheduler) & np.isin(warps["sm"], sms)]
     if not len(mine):
         raise ValueError(f"no warp of scheduler {scheduler} of SM {sm} was traced")
-    issues = trace.issues[np.isin(trace.issues["warp"], mine["warp"])]
     begin = int(mine["start"].min()) if start is None else start
     end = int(mine["end"].max()) if cycles is None else begin + cycles
     end = end if trace.complete else min(end, trace.until)
     if end <= begin:
         raise ValueError(f"the trace ends at cycle {trace.until:,}, before cycle {begin:,}")
     slots = np.unique(mine["slot"])
-    row = {int(slot): k for k, slot in enumerate(slots)}
-    slot_of = {int(each["warp"]): row[int(each["slot"])] for each in mine}
     ax = style.new_axes(ax, min(2.1 + 0.24 * max(len(slots), 4), 8.5))
-    boxes = _boxes(trace, issues, mine, slot_of, begin, end)
-    shares = _draw_stalls(ax, boxes)
-    issued = len(boxes["selected"])
+    spans = trace.spans(mine["warp"])
+    own = mine[np.searchsorted(mine["warp"], spans["warp"])]
+    shares = _draw_stalls(ax, spans, np.searchsorted(slots, own["slot"]), begin, end)
+    issued = shares.get("selected", 0)
     style.rows(ax, [_first_warp(trace, mine, int(slot), len(slots)) for slot in slots], begin, end)
     ax.ticklabel_format(axis="x", useOffset=False, style="plain")
     total = max(sum(shares.values()), 1)
@@ -148,34 +147,19 @@ def scheduler_timeline(
     )  # fmt: skip
 
 
-def _boxes(
-    trace: Trace, issues: np.ndarray, mine: np.ndarray, slot_of: dict[int, int], begin: int, end: int
-) -> dict[str, np.ndarray]:
-    """float64 [rectangles, 3] of each stall reason: start, end, row; clipped to the window."""
-    stalls = trace.stalls[np.isin(trace.stalls["warp"], mine["warp"])]
-    found: dict[str, list[tuple[int, int, int]]] = {reason: [] for reason in STALLS}
-    found["selected"] = [
-        (cycle, cycle + 1, slot_of[warp])
-        for cycle, warp in zip(issues["cycle"].tolist(), issues["warp"].tolist(), strict=True)
-        if begin <= cycle < end
-    ]
-    for each in stalls[(stalls["start"] < end) & (stalls["end"] > begin)]:
-        reason = STALLS[each["reason"]]
-        row = slot_of[int(each["warp"])]
-        found[reason].append((max(int(each["start"]), begin), min(int(each["end"]), end), row))
-    return {reason: np.array(boxes, np.float64).reshape(-1, 3) for reason, boxes in found.items()}
-
-
-def _draw_stalls(ax: Axes, boxes: dict[str, np.ndarray]) -> dict[str, float]:
-    """Rectangles of every reason that occurs; returns warp cycles by reason."""
+def _draw_stalls(ax: Axes, spans: np.ndarray, row: np.ndarray, begin: int, end: int) -> dict[str, int]:
+    """Rectangles of every reason that occurs in a window; returns warp cycles by reason."""
+    left, right = np.maximum(spans["start"], begin), np.minimum(spans["end"], end)
     shares = {}
-    for reason, rows in boxes.items():
-        if not len(rows):
-            continue
-        start, end, row = rows.T
-        half, above = (0.5, 3) if reason == "selected" else (0.36, 2)
-        style.rectangles(ax, start, end, row - half, row + half, STALL_COLOURS[reason], reason, zorder=above)
-        shares[reason] = float((end - start).sum())
+    for k, reason in enumerate(STALLS):
+        mine = (spans["reason"] == k) & (left < right)
+        if mine.any():
+            half, above = (0.5, 3) if reason == "selected" else (0.36, 2)
+            low, high = row[mine] - half, row[mine] + half
+            style.rectangles(
+                ax, left[mine], right[mine], low, high, STALL_COLOURS[reason], reason, zorder=above
+            )
+            shares[reason] = int((right - left)[mine].sum())
     return shares
 
 
@@ -200,11 +184,10 @@ def sm_residency(trace: Trace) -> Figure:
 
     Raises ValueError for a trace without blocks.
     """
-    blocks = np.sort(trace.blocks, order=["sm", "start", "block"])
+    blocks, place, turn = trace.places()
     if not len(blocks):
         raise ValueError("the trace has no blocks")
     sms = trace.config.sm.count
-    place, turn = _places(blocks)
     places = int(place.max()) + 1
     figure = style.new_figure(6.6)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[1, 4])
@@ -232,28 +215,6 @@ def sm_residency(trace: Trace) -> Figure:
     )
 
 
-def _places(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Place of each block on its SM, the first that is free, and how many had it before. Sorted by SM and start."""
-    place = np.zeros(len(blocks), np.int64)
-    turn = np.zeros(len(blocks), np.int64)
-    free: list[int] = []  # end of the last block of each place
-    used: list[int] = []
-    sm = -1
-    for k, (on, start, end) in enumerate(
-        zip(blocks["sm"].tolist(), blocks["start"].tolist(), blocks["end"].tolist(), strict=True)
-    ):
-        if on != sm:
-            sm, free, used = on, [], []
-        at = next((n for n, until in enumerate(free) if until <= start), len(free))
-        if at == len(free):
-            free.append(0)
-            used.append(0)
-        place[k], turn[k] = at, used[at]
-        free[at] = end
-        used[at] += 1
-    return place, turn
-
-
 def _tail_start(blocks: np.ndarray, sms: int) -> int:
     """Cycle from which an SM has no block any more; the first start if one never has any."""
     last = [int(blocks["end"][blocks["sm"] == sm].max()) for sm in np.unique(blocks["sm"])]
@@ -276,8 +237,9 @@ def _count(ax: Axes, blocks: np.ndarray) -> None:
 def _draw_blocks(ax: Axes, blocks: np.ndarray, place: np.ndarray, turn: np.ndarray) -> int:
     """The blocks, a collection for each colour; returns the number of waves."""
     waves = int(turn.max()) + 1
-    on, first = np.unique(blocks["sm"], return_inverse=True)
-    room = np.maximum.reduceat(place, np.searchsorted(blocks["sm"], on))[first] + 1  # places of the block's SM
+    most = np.zeros(int(blocks["sm"].max()) + 1, np.int64)
+    np.maximum.at(most, blocks["sm"], place + 1)
+    room = most[blocks["sm"]]  # places of the block's SM
     low = blocks["sm"] - 0.5 + place / room
     for colour in range(min(waves, len(WAVE_COLOURS))):
         mine = turn % len(WAVE_COLOURS) == colour
@@ -324,7 +286,7 @@ def streams_timeline(
     ax, kinds = _timeline(ax, labels, bars, SPAN_COLOURS, start, end)
     _fill_links(ax, len(rows), {name: used[name] for name in busiest}, start, end)
     ax.xaxis.set_major_formatter(_whole)
-    count = style.plural(sum(number != FAULTS for _, number in rows), "stream")
+    count = counted(sum(number != FAULTS for _, number in rows), "stream")
     busy = {kind: sum(span.end - span.start for span in shown if span.kind == kind) for kind in SPAN_COLOURS}
     told = {kind: f"{kind} {time:,.0f} us" for kind, time in busy.items() if time}
     words = ", ".join(told.values())
@@ -332,7 +294,7 @@ def streams_timeline(
         ax,
         f"{count}, {end - start:,.0f} us: {', '.join(told[kind] for kind in told if 'fault' not in kind)} in all",
         f"Timeline of {count} over {end - start:,.0f} us: {words}; "
-        f"{style.plural(len(shown), 'piece')} of work.",
+        f"{counted(len(shown), 'piece')} of work.",
         x="microseconds", columns=6, legend=kinds,
     )  # fmt: skip
 

@@ -15,9 +15,7 @@ _SHARED_STEP = 1024
 
 def make_occupancy(result: Analysis) -> dict[str, Any]:
     """The document's `occupancy`. resources: of an SM, [name, what a block takes, what there is, unit, whether it
-    limits]. curves: of what a block takes, [title, unit, the launch's, most, [value, warps on an SM, ...]] where the
-    number of warps changes.
-    """
+    limits]. curves: as below."""
     record, found = result.record, result.occupancy
     config, program, launch = record.config, record.program, record.launch
     sm, threads = config.sm, launch.threads_per_block
@@ -29,17 +27,6 @@ def make_occupancy(result: Analysis) -> dict[str, Any]:
         ("Shared memory", found.shared_bytes_per_block, sm.shared_bytes, "B", {"shared"}),
     )
 
-    def warps(registers: int = program.registers, block: int = threads, shared: int = static + dynamic) -> int:
-        return _warps(config, block, registers, shared)
-
-    shapes = (
-        ("Registers per thread", "", program.registers, range(1, sm.max_registers_per_thread + 1),
-         lambda n: warps(registers=n)),
-        ("Threads per block", "", threads, range(1, sm.max_threads_per_block + 1, config.gpu.warp_size),
-         lambda n: warps(block=n)),
-        ("Shared memory per block", "B", static + dynamic, range(0, sm.shared_bytes_per_block_max + 1, _SHARED_STEP),
-         lambda n: warps(shared=n)),
-    )  # fmt: skip
     return {
         "blocks": found.blocks_per_sm,
         "warps": found.warps_per_sm,
@@ -48,13 +35,27 @@ def make_occupancy(result: Analysis) -> dict[str, Any]:
         "resources": [
             [name, each, of, unit, not names.isdisjoint(found.limiters)] for name, each, of, unit, names in resources
         ],
-        "curves": [
-            [title, unit, here, values.stop - 1, _changes(values, of)] for title, unit, here, values, of in shapes
-        ],
+        "curves": curves(config, threads, program.registers, static + dynamic),
     }
 
 
+def curves(config: GPUConfig, threads: int, registers: int, shared: int) -> list[list[Any]]:
+    """[title, unit, the launch's, most, [value, warps on an SM, ...]] of registers of a thread, and of threads and
+    shared memory of a block, while the other two stay: the values at which the number of warps changes."""
+    sm = config.sm
+    shapes: tuple[tuple[str, str, int, range, Callable[[int], int]], ...] = (
+        ("Registers per thread", "", registers, range(1, sm.max_registers_per_thread + 1),
+         lambda n: _warps(config, threads, n, shared)),
+        ("Threads per block", "", threads, range(1, sm.max_threads_per_block + 1, config.gpu.warp_size),
+         lambda n: _warps(config, n, registers, shared)),
+        ("Shared memory per block", "B", shared, range(0, sm.shared_bytes_per_block_max + 1, _SHARED_STEP),
+         lambda n: _warps(config, threads, registers, n)),
+    )  # fmt: skip
+    return [[title, unit, here, values.stop - 1, _changes(values, of)] for title, unit, here, values, of in shapes]
+
+
 def _warps(config: GPUConfig, threads: int, registers: int, shared: int) -> int:
+    """Warps that an SM holds of such blocks, 0 where not one fits."""
     try:
         return occupancy(config, threads, registers, 0, shared).warps_per_sm
     except LaunchError:

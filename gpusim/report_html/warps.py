@@ -16,7 +16,6 @@ from gpusim.tracing.trace import Trace
 
 SPANS = 16_000
 _REASONS = 32
-_SPAN = np.dtype([("start", "i8"), ("warp", "i4"), ("end", "i8"), ("reason", "i1"), ("pc", "i4")])
 
 assert len(L.STALLS) <= _REASONS and L.R_SELECTED == 0
 
@@ -57,16 +56,7 @@ def make_warps(trace: Trace | None) -> dict[str, Any] | None:
 def _spans(trace: Trace, warps: np.ndarray, end: int) -> tuple[np.ndarray, int]:
     """Issues and stalls of some warps by (start, warp), and the cycle up to which all are there."""
     # Both are in order of time, and of neither can there be more than of both together.
-    issues = trace.issues[np.isin(trace.issues["warp"], warps)][: SPANS + 1]
-    stalls = trace.stalls[np.isin(trace.stalls["warp"], warps)][: SPANS + 1]
-    spans = np.zeros(len(issues) + len(stalls), _SPAN)
-    count = len(issues)
-    for name in ("warp", "pc"):
-        spans[name][:count], spans[name][count:] = issues[name], stalls[name]
-    spans["start"][:count], spans["end"][:count] = issues["cycle"], issues["cycle"] + 1
-    for name in ("start", "end", "reason"):
-        spans[name][count:] = stalls[name]
-    spans = spans[np.lexsort((spans["warp"], spans["start"]))]
+    spans = trace.spans(warps, SPANS + 1)
     until = end if trace.complete else min(end, trace.until)
     if len(spans) > SPANS:
         until = min(until, int(spans["start"][SPANS]))

@@ -51,7 +51,7 @@ class Analysis:
     @cached_property
     def metrics(self) -> MetricValues:
         """Metrics by Nsight Compute's names, see `gpusim.results.metrics.METRICS`. An unknown name raises a KeyError
-        that names the nearest ones."""
+        that names the nearest one."""
         return MetricValues(self.counts)
 
     @cached_property

@@ -9,7 +9,6 @@ requests, is 0.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
+from gpusim.errors import did_you_mean
 from gpusim.launch.occupancy import LEAST_REGISTERS
 from gpusim.results.counts import GLOBAL, Counts, ratio
 from gpusim.results.record import LaunchRecord
@@ -425,13 +425,12 @@ _TIMED = re.compile(
 
 
 class UnknownMetric(KeyError):
-    """No metric has the name asked for. `nearest`: names that look like it, the likeliest first."""
+    """No metric has the name asked for; the message names the one that looks most like it."""
 
     def __init__(self, name: object, mode: str = "detailed"):
         self.name = name
-        self.nearest = [] if name in METRICS else difflib.get_close_matches(str(name), METRICS, n=3, cutoff=0.5)
-        hint = f"; did you mean {', '.join(self.nearest)}?" if self.nearest else ""
-        self.message = f"a {mode} run has no {name}" if name in METRICS else f"no metric named {name!r}{hint}"
+        unknown = f"no metric named {name!r}{did_you_mean(str(name), METRICS)}"
+        self.message = f"a {mode} run has no {name}" if name in METRICS else unknown
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -442,7 +441,7 @@ class MetricValues(Mapping[str, float]):
     """The metrics of one launch, each computed when asked for. Counts are ints, everything else floats.
 
     A functional run has those that follow from instructions and addresses alone. A name that is not there raises
-    UnknownMetric, a KeyError that names the nearest ones.
+    UnknownMetric, a KeyError that names the nearest one.
     """
 
     def __init__(self, counts: Counts | LaunchRecord):

@@ -7,7 +7,6 @@ reference page. Where it shall not stand everywhere, its row says so.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, Literal
@@ -81,7 +80,7 @@ _HEAD = (
              "Duration", better=LESS, where=_NUMBER - {T.PAGE, T.TEXT}),
     _field("interval", Interval, lambda r: asdict(r.interval), "cycles between which nine of ten kernels of its kind "
            "lie", text=line("Interval", lambda r: str(r.interval))),
-    _field("bound", Bound | None, lambda r: r.bound and r.bound.to_dict(), "the least time that the launch can take",
+    _field("bound", Bound | None, lambda r: r.bound and asdict(r.bound), "the least time that the launch can take",
            text=line("Bound", sentences.bound)),
     _field("why_no_bound", str | None, lambda r: r.why_no_bound or None, "why there is no bound, if it was asked for"),
     _field("limiter", Limiter, lambda r: asdict(r.limiter), "what limits the launch",
@@ -226,21 +225,6 @@ def render(result: Analysis, all_findings: bool = False) -> str:
 
 def _plainly(quantity: Quantity, result: Analysis) -> Iterator[str]:
     return sentences.labelled(quantity.label, spelled(quantity.value(result), quantity.unit))
-
-
-class Shown(Analysis):
-    """A result that shows itself as text and as JSON."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values, for JSON. Numbers have the units of the attributes they stand for."""
-        return to_dict(self)
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """`to_dict` as JSON."""
-        return json.dumps(self.to_dict(), indent=indent)
-
-    def __str__(self) -> str:
-        return render(self)
 
 
 def reference() -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -55,10 +54,6 @@ class Bound:
             share = cycles / max(self.cycles, 1)
             lines.append(f"  {name:22s} {'#' * round(20 * share):20s} {cycles:12,.0f}")
         return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

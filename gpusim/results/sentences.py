@@ -18,6 +18,7 @@ from gpusim.results.limiter import pipe_cycles, running_cycles, utilisation
 from gpusim.results.metrics import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
 from gpusim.results.record import LaunchRecord
 from gpusim.results.roofline import Roofline
+from gpusim.results.table import counted
 from gpusim.units import aligned, byte_text, joule_text, rate_text, scaled
 from isa import microops as M
 
@@ -56,8 +57,8 @@ def launch(result: Analysis) -> str:
     record, launched = result.record, result.record.launch
     warps = launched.blocks * record.occupancy.warps_per_block
     return (
-        f"grid {_dim3(launched.grid)} x block {_dim3(launched.block)}: {_count(launched.blocks, 'block')}, "
-        f"{_count(warps, 'warp')}; {record.program.registers} registers per thread, {shared_words(record)}"
+        f"grid {_dim3(launched.grid)} x block {_dim3(launched.block)}: {counted(launched.blocks, 'block')}, "
+        f"{counted(warps, 'warp')}; {record.program.registers} registers per thread, {shared_words(record)}"
     )
 
 
@@ -174,7 +175,7 @@ def divergence(result: Analysis) -> str:
     threads = result.metrics["smsp__thread_inst_executed_per_inst_executed.ratio"]
     pred_on = result.metrics["smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"]
     branches, divergent = result.counts.total(L.N_BRANCHES), result.counts.total(L.N_DIVERGENT)
-    parted = f"{divergent:,} of {_count(branches, 'branch')} divergent" if branches else "no branches"
+    parted = f"{divergent:,} of {counted(branches, 'branch')} divergent" if branches else "no branches"
     return (
         f"{threads:.2f} of {result.record.config.gpu.warp_size} threads active per instruction ({pred_on:.2f} with "
         f"predicate on); {parted}"
@@ -201,7 +202,7 @@ def coalescing(result: Analysis) -> str:
         fields = (L.N_REQUESTS, L.N_SECTORS, L.N_SECTORS_IDEAL)
         requests, sectors, ideal = (result.counts.global_total(each, operation) for each in fields)
         if requests:
-            each = f"{sectors / requests:.2f} (ideal {ideal / requests:.2f}, {_count(requests, 'request')})"
+            each = f"{sectors / requests:.2f} (ideal {ideal / requests:.2f}, {counted(requests, 'request')})"
             parts.append(f"{what} {each}")
     return f"sectors per request: {', '.join(parts)}" if parts else "no global-memory accesses"
 
@@ -211,9 +212,9 @@ def caches(result: Analysis) -> str:
     counts = result.counts
     loads, hits = (counts.global_total(each, M.OP_LOAD) for each in (L.N_SECTORS, L.N_HITS))
     found, missed = counts.memory(S.CNT_TEX_HIT_SECTORS), counts.memory(S.CNT_TEX_MISS_SECTORS)
-    parts = [f"L1 {_percent(hits / loads)} of {_count(loads, 'sector')} loaded"] if loads else []
+    parts = [f"L1 {_percent(hits / loads)} of {counted(loads, 'sector')} loaded"] if loads else []
     if found + missed:
-        parts.append(f"L2 {_percent(found / (found + missed))} of {_count(found + missed, 'sector')}")
+        parts.append(f"L2 {_percent(found / (found + missed))} of {counted(found + missed, 'sector')}")
     parts.append(f"DRAM read {read_words(counts)}, written {byte_text(counts.memory_bytes(*DRAM_WRITE_SECTORS))}")
     return "; ".join(parts)
 
@@ -266,7 +267,7 @@ def advice(result: Analysis, whole: bool) -> Iterator[str]:
         label = f"{'Advice' if k == 0 else '':<8}{100 * each.share:4.0f} %"
         yield from labelled(label, f"{capital(each.kind)}. {each.sentence}")
     if len(findings) < len(every):
-        count = f"{len(findings)} of {_count(len(every), 'finding')}"
+        count = f"{len(findings)} of {counted(len(every), 'finding')}"
         yield from labelled("" if findings else "Advice", f"{count}, more with --all (in Python: result.advice)")
 
 
@@ -283,18 +284,13 @@ def simulation(result: Analysis, whole: bool) -> Iterator[str]:
     yield from labelled(
         "Simulation",
         f"{result.counts.instructions:,} warp instructions in {record.host_seconds:.2f} s: {scaled(result.rate)}"
-        f"instructions/s{products} on {_count(record.host_threads, 'host thread')}",
+        f"instructions/s{products} on {counted(record.host_threads, 'host thread')}",
     )
 
 
 def cut(text: str, width: int = WIDTH) -> str:
     """A text, or what of it has room."""
     return text if len(text) <= width else text[: width - 3] + "..."
-
-
-def _count(number: int, noun: str) -> str:
-    plural = "" if number == 1 else "es" if noun.endswith("ch") else "s"
-    return f"{number:,} {noun}{plural}"
 
 
 def _dim3(value: tuple[int, ...]) -> str:
@@ -354,7 +350,8 @@ def read_words(counts: Counts) -> str:
 
 def checked_words(counts: Counts, names: Iterable[str]) -> Iterator[str]:
     """For each check that found nothing, what it has looked at: a line each. names: as in `gpusim.CHECKS`."""
-    shared, bars = counts.shared_total(L.N_SHARED_REQUESTS), _executed(counts, "BAR", "WARPSYNC", "UCGABAR_ARV")
+    shared = counts.shared_total(L.N_SHARED_REQUESTS)
+    bars = counts.opcode_total(L.N_EXECUTED, "BAR", "WARPSYNC", "UCGABAR_ARV")
     reads = (M.OP_LOAD, M.OP_ATOM)
     read = counts.global_total(L.N_REQUESTS, *reads) + counts.shared_total(L.N_SHARED_REQUESTS, *reads)
     every = counts.global_total(L.N_REQUESTS) + shared
@@ -367,8 +364,3 @@ def checked_words(counts: Counts, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         number, what, wrong = looked_at[name]
         yield f"{name}: none of {number:,} {what} is {wrong}" if number else f"{name}: the launch has no {what}"
-
-
-def _executed(counts: Counts, *opcodes: str) -> int:
-    rows = [k for k, each in enumerate(counts.record.program.instructions) if each.opcode in opcodes]
-    return int(counts.counters[rows, L.N_EXECUTED].sum())

@@ -73,20 +73,21 @@ def wavefronts(
     shift = bank_bytes.bit_length() - 1
     words = np.where(address[:, None] < 0, -1, (address[:, None] >> shift) + np.arange(max(size >> shift, 1)))
     first = np.full(words.shape, -1, np.int64)
-    each, ideal = 1, int(least_wavefronts(mask, size, banks, shift))
-    plain = operation in (M.OP_LOAD, M.OP_STORE) or atomic == M.ATOMIC_POPC_INC
+    each, ideal, spin = 1, int(least_wavefronts(mask, size, banks, shift)), atomic == M.ATOMIC_CAST_SPIN
+    alone = operation not in (M.OP_LOAD, M.OP_STORE, M.OP_LDSM, M.OP_STSM) and atomic != M.ATOMIC_POPC_INC
     if operation in (M.OP_LDSM, M.OP_STSM):
         passes = [range(start, start + 8) for start in range(0, LANES, 8) if address[start] >= 0]
-        ends = _by_word(words, first, passes, banks)
         ideal = len(passes)
-    elif plain:
-        ends = _by_word(words, first, _passes(address, words, mask, size, operation, banks, shift), banks)
-        ideal = min(ends[-1], ideal)
-    else:
+    elif alone:
         lanes = int(pass_lanes(size, banks, shift))
-        each = 2 if atomic in (M.ATOMIC_CAS, M.ATOMIC_CAST_SPIN) else 1
-        ends = _by_turn(words, first, lanes, banks, each, atomic == M.ATOMIC_CAST_SPIN)
+        passes = [range(start, start + lanes) for start in range(0, LANES, lanes)]
+        each = 2 if spin or atomic == M.ATOMIC_CAS else 1
         ideal *= each
+    else:
+        passes = _passes(address, words, mask, size, operation, banks, shift)
+    ends = _serve(words, first, passes, banks, each, alone, spin)
+    if operation in (M.OP_LOAD, M.OP_STORE) or atomic == M.ATOMIC_POPC_INC:
+        ideal = min(ends[-1], ideal)
     starts = tuple(sorted({0, *ends} - {ends[-1]}))
     return Wavefronts(words, np.where(words < 0, -1, words % banks), first, each, starts, ends[-1], ideal)
 
@@ -107,48 +108,32 @@ def _passes(
         may = operation == M.OP_LOAD and (
             mergeable(address, mask, 0, LANES) or mergeable(address, mask, pair.start, pair.stop)
         )
-        alone = both and may and _by_word(words, np.full(words.shape, -1, np.int64), [pair], banks) == [1]
+        alone = both and may and _serve(words, np.full(words.shape, -1, np.int64), [pair], banks) == [1]
         found += [pair] if alone else halves
     return found
 
 
-def _by_word(words: np.ndarray, first: np.ndarray, passes: list[range], banks: int) -> list[int]:
-    """Fills `first`: in a pass, the n-th different word of a bank is served in the n-th wavefront. Returns the number
-    of wavefronts up to the end of each pass."""
+def _serve(
+    words: np.ndarray, first: np.ndarray, passes: list[range], banks: int, each: int = 1, alone: bool = False,
+    spin: bool = False,
+) -> list[int]:  # fmt: skip
+    """Fills `first`: in a pass, the n-th different word of a bank has the n-th turn, of `each` wavefronts. alone: lanes
+    that want one word have a turn each; with `spin` the lowest lane of a bank alone has one. Returns the number of
+    wavefronts up to the end of each pass."""
     start = 0
     ends = []
     for lanes in passes:
-        turn: dict[int, int] = {}
+        turn: dict[int | tuple[int, int], int] = {}
         taken = [0] * banks
         for lane in lanes:
             for k, word in enumerate(words[lane].tolist()):
-                if word < 0:
+                key = (lane, word) if alone else word
+                if word < 0 or (spin and taken[word % banks]):
                     continue
-                if word not in turn:
-                    turn[word] = taken[word % banks]
+                if key not in turn:
+                    turn[key] = taken[word % banks]
                     taken[word % banks] += 1
-                first[lane, k] = start + turn[word]
-        start += max(taken)
-        ends.append(start)
-    return ends
-
-
-def _by_turn(words: np.ndarray, first: np.ndarray, lanes: int, banks: int, each: int, spin: bool) -> list[int]:
-    """As _by_word: the n-th lane on a bank has the n-th turn; with `spin` the others of a bank get none."""
-    start = 0
-    ends = []
-    for begin in range(0, LANES, lanes):
-        taken = [0] * banks
-        for lane in range(begin, begin + lanes):
-            mine = words[lane].tolist()
-            if mine[0] < 0:
-                continue
-            turn = taken[mine[0] % banks]
-            if spin and turn:
-                continue
-            first[lane] = start + each * turn
-            for word in mine:
-                taken[word % banks] = turn + 1
+                first[lane, k] = start + each * turn[key]
         start += each * max(taken)
         ends.append(start)
     return ends

@@ -106,9 +106,16 @@ class Quantity:
         return f"{self.label} ({self.unit})" if self.unit in ("us", "W", "%") else self.label
 
 
-_PLURALS = {
-    **dict.fromkeys(("cycle", "block", "thread", "warp", "sector", "request"), "s"), "branch": "es", "inst": "",
-}  # fmt: skip
+_COUNTED = ("cycle", "block", "thread", "warp", "sector", "request", "branch")
+
+
+def counted(number: int, noun: str) -> str:
+    """'1 line', '2 lines', '2 branches'."""
+    return f"{number:,} {noun}{_plural(number, noun)}"
+
+
+def _plural(number: float, noun: str) -> str:
+    return "" if number == 1 else "es" if noun.endswith("ch") else "s"
 
 
 def number(value: float, unit: str, micro: str = "u") -> str:
@@ -138,7 +145,7 @@ def spelled(value: Any, unit: str, micro: str = "u") -> str:
         return f"{text} {micro}s"
     if not unit or unit == "J" or "/" in unit:
         return text
-    return f"{text} {unit}{_PLURALS.get(unit, '') if value != 1 else ''}"
+    return f"{text} {unit}{_plural(value, unit) if unit in _COUNTED else ''}"
 
 
 def metric_rows(section: str, *rows: Quantity) -> list[Quantity]:

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +20,7 @@ from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import AS_TRACER, BLOCK_ROWS, SOME_BLOCKS, WITH_BULK
 from gpusim.errors import TraceError
 from gpusim.tracing.accel_lines import BULK, LANES, NO_VALUE, PLAIN, ZERO_VALUE, Lines
+from gpusim.tracing.recorder import logs
 from isa import Program
 
 LONGEST = 6 * 32 * 20
@@ -261,10 +262,7 @@ class _Block:
 
     running: int
     parts: list[list[_Part]]
-    lines: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.lines = [0] * len(self.parts)
+    lines: list[int]
 
 
 class AccelSimLaunch:
@@ -320,15 +318,9 @@ class AccelSimLaunch:
 
     def collect(self, state: L.State, until: int) -> None:
         """Take away what SMs have logged, and write the blocks that are due."""
-        counts = state.sm[:, L.S_LOGGED : L.S_LOG_LANES + 1]
-        for sm in np.flatnonzero(counts[:, 0]):
-            logged, accesses = counts[sm].tolist()
-            if logged > state.log.shape[1] or accesses > state.log_lanes.shape[1]:
-                raise AssertionError(f"SM {sm} logged {logged} rows and {accesses} accesses")
-            with writing(self._folder):
-                self._take(state.log[sm, :logged], state.log_lanes[sm])
-        counts[:] = 0
         with writing(self._folder):
+            for sm, rows, _ in logs(state):
+                self._take(rows, state.log_lanes[sm])
             while self._next in self._blocks and not self._blocks[self._next].running:
                 self._write(self._next, self._blocks.pop(self._next))
                 self._next = next(self._order, None)
@@ -342,7 +334,7 @@ class AccelSimLaunch:
     def _take(self, rows: np.ndarray, lanes: np.ndarray) -> None:
         kinds, warps = rows[:, L.V_KIND], rows[:, L.V_WARP]
         for block in np.unique(warps[kinds == L.LOG_START] // self._warps).tolist():
-            self._blocks[block] = _Block(self._warps, [[] for _ in range(self._warps)])
+            self._blocks[block] = _Block(self._warps, [[] for _ in range(self._warps)], [0] * self._warps)
         issues = np.flatnonzero(kinds == L.LOG_ISSUE)
         self.instructions += len(issues)
         order = issues[np.argsort(warps[issues], kind="stable")]

@@ -166,11 +166,6 @@ class TrackWriter:
             )
 
 
-def write_perfetto(trace: Recording, path: str | Path) -> None:
-    """Write a trace for Perfetto."""
-    write_packets(perfetto_packets(trace), path)
-
-
 def write_packets(packets: Iterable[bytes], path: str | Path) -> None:
     """Write packets as a file."""
     with open(path, "wb") as file:
@@ -193,22 +188,18 @@ def perfetto_packets(trace: Recording) -> Iterator[bytes]:
 
 def _write_blocks(trace: Recording, writer: TrackWriter, tracks: dict[int, int]) -> None:
     """The life of every block, in the first row of its SM that is free. Arrows go to the warps that are traced."""
-    rows: dict[int, list[tuple[int, int]]] = {}
+    rows: dict[tuple[int, int], int] = {}
     first = {int(block) for block in trace.warps["block"]}
-    for block in np.sort(trace.blocks, order=["start", "block"]):
-        sm, start, end = int(block["sm"]), int(block["start"]), int(block["end"])
+    blocks, places, _ = trace.places()
+    for (number, sm, start, end), place in zip(blocks.tolist(), places.tolist(), strict=True):
         if start >= trace.until:
             continue
-        free = rows.setdefault(sm, [])
-        k = next((k for k, (_, until) in enumerate(free) if until <= start), len(free))
-        if k == len(free):
-            free.append((writer.track("blocks", tracks[sm]), 0))
-        free[k] = (free[k][0], end)
-        number = int(block["block"])
+        if (sm, place) not in rows:
+            rows[sm, place] = writer.track("blocks", tracks[sm])
         warps = range(number * trace.warps_per_block, (number + 1) * trace.warps_per_block)
         flows: Fields = [(_FLOW, Fixed64(warp + 1)) for warp in warps] if number in first else []
         name = trace.warp_label(number * trace.warps_per_block).rpartition(" warp ")[0]
-        writer.slice(free[k][0], start, min(end, trace.until), name, {"number": str(number)}, flows)
+        writer.slice(rows[sm, place], start, min(end, trace.until), name, {"number": str(number)}, flows)
 
 
 def _write_counters(trace: Recording, writer: TrackWriter, sm_track: int, sm: int) -> None:

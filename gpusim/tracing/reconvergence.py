@@ -13,32 +13,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LaneGroup:
     """Lanes that ran together.
 
     lanes: mask of the lanes, as they were when the group began. parent: index of the group that they parted from, -1 of
-    the whole warp. rows: its issues, as indices into the warp's, in order of time. parted_pc: the instruction after
-    which they parted, -1 if they did not. met_pc: the first instruction that they issued together with others again,
-    and met_row its index among the warp's issues; -1 if they never did.
+    the whole warp. parted_pc: the instruction after which they parted, -1 if they did not. rows: its issues, as indices
+    into the warp's, in order of time. met_pc: the first instruction that they issued together with others again, and
+    met_row its index among the warp's issues; -1 if they never did.
     """
 
     lanes: int
-    parent: int
-    rows: tuple[int, ...]
-    first_cycle: int
-    last_cycle: int
+    parent: int = -1
     parted_pc: int = -1
-    met_pc: int = -1
-    met_row: int = -1
-
-
-@dataclass(slots=True)
-class _Group:
-    lanes: int
-    parent: int
-    parted_pc: int
     rows: list[int] = field(default_factory=list)
+    met_pc: int = -1
     met_row: int = -1
 
 
@@ -50,49 +39,33 @@ def lane_groups(issues: np.ndarray, exits: np.ndarray) -> tuple[LaneGroup, ...]:
     """
     if not len(issues):
         return ()
-    pcs = issues["pc"].tolist()
-    cycles = issues["cycle"].tolist()
-    groups = [_Group(int(issues["active"][0]), -1, -1)]
+    groups = [LaneGroup(int(issues["active"][0]))]
     owner = [0] * 32
     ended = 0
-    for row, (active, executed) in enumerate(
-        zip(issues["active"].tolist(), issues["executed"].tolist(), strict=True)
-    ):
+    for row, (active, executed, pc) in enumerate(issues[["active", "executed", "pc"]].tolist()):
         owners = {owner[lane] for lane in range(32) if active >> lane & 1}
         home = _common(groups, owners)
         if groups[home].lanes & ~ended != active:
             # Of one group's lanes some are missing: they part. Of several groups: they meet before their ancestor is
             # whole again.
-            parted_pc = pcs[groups[home].rows[-1]] if groups[home].rows else -1
-            groups.append(_Group(active, home, parted_pc))
+            parted_pc = int(issues["pc"][groups[home].rows[-1]]) if groups[home].rows else -1
+            groups.append(LaneGroup(active, home, parted_pc))
             new = len(groups) - 1
         else:
             new = home
         if len(owners) > 1:
             for each in owners - {home}:
-                _meet(groups, each, home, row)
+                _meet(groups, each, home, row, pc)
         groups[new].rows.append(row)
         for lane in range(32):
             if active >> lane & 1:
                 owner[lane] = new
-        if exits[pcs[row]]:
+        if exits[pc]:
             ended |= executed
-    return tuple(
-        LaneGroup(
-            each.lanes,
-            each.parent,
-            tuple(each.rows),
-            cycles[each.rows[0]],
-            cycles[each.rows[-1]],
-            each.parted_pc,
-            pcs[each.met_row] if each.met_row >= 0 else -1,
-            each.met_row,
-        )
-        for each in groups
-    )
+    return tuple(groups)
 
 
-def _ancestors(groups: list[_Group], group: int) -> list[int]:
+def _ancestors(groups: list[LaneGroup], group: int) -> list[int]:
     """A group and those that it comes from, the whole warp last."""
     found = [group]
     while groups[found[-1]].parent >= 0:
@@ -100,16 +73,16 @@ def _ancestors(groups: list[_Group], group: int) -> list[int]:
     return found
 
 
-def _common(groups: list[_Group], owners: set[int]) -> int:
+def _common(groups: list[LaneGroup], owners: set[int]) -> int:
     """The nearest group that all of `owners` are or come from."""
     first, *others = owners
     lines = [set(_ancestors(groups, each)) for each in others]
     return next(each for each in _ancestors(groups, first) if all(each in line for line in lines))
 
 
-def _meet(groups: list[_Group], group: int, home: int, row: int) -> None:
+def _meet(groups: list[LaneGroup], group: int, home: int, row: int, pc: int) -> None:
     """A group and those between it and `home` have met others at an issue."""
     while group != home:
         if groups[group].met_row < 0:
-            groups[group].met_row = row
+            groups[group].met_row, groups[group].met_pc = row, pc
         group = groups[group].parent

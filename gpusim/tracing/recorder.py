@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from gpusim.config import GPUConfig
@@ -71,21 +73,16 @@ class TraceRecorder:
     def collect(self, state: L.State, until: int) -> None:
         """Take the rows of a window away, which ended at cycle `until` of the device; with more issues than the limit,
         nothing is logged from now on."""
-        counts = state.sm[:, L.S_LOGGED : L.S_LOG_LANES + 1]
-        for sm in np.flatnonzero(counts[:, 0]):
-            logged, accesses = counts[sm].tolist()
-            if logged > state.log.shape[1] or accesses > state.log_lanes.shape[1]:
-                raise AssertionError(f"SM {sm} logged {logged} rows and {accesses} accesses in one window")
-            rows = state.log[sm, :logged].copy()
+        for sm, logged, lanes in logs(state):
+            rows = logged.copy()
             issues, values = (rows[:, L.V_KIND] == kind for kind in (L.LOG_ISSUE, L.LOG_VALUE))
             rows[values | issues & (rows[:, L.V_ACCESS] >= 0), L.V_ACCESS] += self._accesses
             self._issues += int(issues.sum())
             self._values += int(values.sum())
             self._rows.append(rows)
-            self._of_sm.append(np.full(logged, sm))
-            self._lanes.append(state.log_lanes[sm, :accesses].copy())
-            self._accesses += accesses
-        counts[:] = 0
+            self._of_sm.append(np.full(len(rows), sm))
+            self._lanes.append(lanes.copy())
+            self._accesses += len(lanes)
         if self._values > self.options.limit and self._values_until is None:
             self._values_until = until
             state.sm[:, L.S_LOG] |= NO_VALUES
@@ -166,14 +163,36 @@ class TraceRecorder:
         )
 
 
+def logs(state: L.State) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Each SM with its rows of the log and of lanes, which are forgotten at the end."""
+    counts = state.sm[:, L.S_LOGGED : L.S_LOG_LANES + 1]
+    for sm in np.flatnonzero(counts[:, 0]).tolist():
+        logged, accesses = counts[sm].tolist()
+        if logged > state.log.shape[1] or accesses > state.log_lanes.shape[1]:
+            raise AssertionError(f"SM {sm} logged {logged} rows and {accesses} accesses in one window")
+        yield sm, state.log[sm, :logged], state.log_lanes[sm, :accesses]
+    counts[:] = 0
+
+
 def _values(rows: np.ndarray, until: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of `Trace.values`, by (cycle, warp), and where their lanes are."""
     rows = rows[(rows[:, L.V_KIND] == L.LOG_VALUE) & (rows[:, L.V_START] < until)]
     rows = rows[np.lexsort((rows[:, L.V_REGISTER], rows[:, L.V_WARP], rows[:, L.V_START]))]
-    values = np.zeros(len(rows), VALUE)
-    values["warp"], values["cycle"] = rows[:, L.V_WARP], rows[:, L.V_START]
-    values["register"] = rows[:, L.V_REGISTER]
-    return values, rows[:, L.V_ACCESS]
+    return _table(rows, VALUE), rows[:, L.V_ACCESS]
+
+
+_COLUMNS = {"cycle": "START", "scheduler": "SMSP", "space": "LOCAL"}
+"""Columns of the log that have another name than the field of a trace's table."""
+
+
+def _table(rows: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """Rows of the log as rows of a table of the trace, in the fields that the log has."""
+    found = np.zeros(len(rows), kind)
+    for name in kind.names or ():
+        column = getattr(L, f"V_{_COLUMNS.get(name, name.upper())}", None)
+        if column is not None:
+            found[name] = rows[:, column]
+    return found
 
 
 def _register_names(lowered: Lowered) -> tuple[str, ...]:
@@ -183,32 +202,14 @@ def _register_names(lowered: Lowered) -> tuple[str, ...]:
 
 
 def _issues(rows: np.ndarray, of_sm: np.ndarray) -> np.ndarray:
-    """Rows of `Trace.issues` but for the space, by (cycle, sm, scheduler)."""
+    """Rows of `Trace.issues`, by (cycle, sm, scheduler). Until `_name_spaces`, `space` says whether local memory was
+    accessed."""
     chosen = rows[:, L.V_KIND] == L.LOG_ISSUE
     rows, of_sm = rows[chosen], of_sm[chosen]
     order = np.lexsort((rows[:, L.V_SMSP], of_sm, rows[:, L.V_START]))
-    rows = rows[order]
-    issues = np.zeros(len(rows), ISSUE)
+    issues = _table(rows[order], ISSUE)
     issues["sm"] = of_sm[order]
-    for name, column in (
-        ("cycle", L.V_START),
-        ("scheduler", L.V_SMSP),
-        ("slot", L.V_SLOT),
-        ("warp", L.V_WARP),
-        ("pc", L.V_PC),
-        ("active", L.V_ACTIVE),
-        ("executed", L.V_EXECUTED),
-        ("wavefronts", L.V_WAVEFRONTS),
-        ("ideal", L.V_IDEAL),
-        ("sectors", L.V_SECTORS),
-        ("lines", L.V_LINES),
-        ("access", L.V_ACCESS),
-        ("divergent", L.V_DIVERGENT),
-    ):
-        issues[name] = rows[:, column]
     issues["access"] = np.maximum(issues["access"], -1)
-    # Until `_name_spaces`: whether local memory was accessed.
-    issues["space"] = rows[:, L.V_LOCAL]
     return issues
 
 
@@ -221,9 +222,7 @@ def _stalls(rows: np.ndarray, until: int) -> np.ndarray:
     first[1:] = ~(same.all(axis=1) & (rows[1:, L.V_START] == rows[:-1, L.V_END]))
     last = np.ones(len(rows), bool)
     last[:-1] = first[1:]
-    stalls = np.zeros(int(first.sum()), STALL)
-    stalls["warp"], stalls["start"] = rows[first, L.V_WARP], rows[first, L.V_START]
-    stalls["reason"], stalls["pc"] = rows[first, L.V_REASON], rows[first, L.V_PC]
+    stalls = _table(rows[first], STALL)
     stalls["end"] = np.minimum(rows[last, L.V_END], until)
     return stalls[np.lexsort((stalls["warp"], stalls["start"]))]
 
@@ -233,10 +232,8 @@ def _warps(rows: np.ndarray, of_sm: np.ndarray, warps_per_block: int, until: int
     chosen = (rows[:, L.V_KIND] == L.LOG_START) & (rows[:, L.V_START] < until)
     order = np.argsort(rows[chosen, L.V_WARP])
     starts = rows[chosen][order]
-    warps = np.zeros(len(starts), WARP)
-    warps["warp"], warps["block"] = starts[:, L.V_WARP], starts[:, L.V_WARP] // warps_per_block
-    warps["sm"], warps["scheduler"] = of_sm[chosen][order], starts[:, L.V_SMSP]
-    warps["slot"], warps["start"] = starts[:, L.V_SLOT], starts[:, L.V_START]
+    warps = _table(starts, WARP)
+    warps["block"], warps["sm"] = warps["warp"] // warps_per_block, of_sm[chosen][order]
     ends = rows[rows[:, L.V_KIND] == L.LOG_END]
     ends = ends[np.isin(ends[:, L.V_WARP], warps["warp"])]
     warps["end"] = until

@@ -188,6 +188,32 @@ class Recording:
         x, y, _ = self.launch.grid
         return f"block {number % x},{number // x % y},{number // (x * y)} warp {index}"
 
+    def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of `blocks` by (start, block), the place of each on its SM, the first that is free, and how many blocks
+        had it before."""
+        blocks = np.sort(self.blocks, order=["start", "block"])
+        taken: dict[int, list[tuple[int, int]]] = {}
+        place, turn = np.zeros((2, len(blocks)), np.int64)
+        for k, (sm, start, end) in enumerate(blocks[["sm", "start", "end"]].tolist()):
+            ends = taken.setdefault(sm, [])
+            at = next((n for n, (until, _) in enumerate(ends) if until <= start), len(ends))
+            if at == len(ends):
+                ends.append((0, -1))
+            place[k], turn[k] = at, ends[at][1] + 1
+            ends[at] = end, ends[at][1] + 1
+        return blocks, place, turn
+
+    def spans(self, warps: np.ndarray, most: int | None = None) -> np.ndarray:
+        """Everything that some warps do, as rows like those of `stalls` by (start, warp): their stalls, and issues,
+        whose reason is 0. most: of issues and of stalls that are looked at."""
+        issues = self.issues[np.isin(self.issues["warp"], warps)][:most]
+        found = np.zeros(len(issues), STALL)
+        for name, column in (("warp", "warp"), ("start", "cycle"), ("end", "cycle"), ("pc", "pc")):
+            found[name] = issues[column]
+        found["end"] += 1
+        found = np.concatenate([found, self.stalls[np.isin(self.stalls["warp"], warps)][:most]])
+        return found[np.lexsort((found["warp"], found["start"]))]
+
     def source_of(self, pc: int) -> str:
         """Source of instruction `pc`, as in 'kernel.py:12  x = a[i]'; '' where unknown."""
         each = self.instructions[pc]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpusim.tracing.perfetto import write_perfetto
+from gpusim.tracing.perfetto import perfetto_packets, write_packets
 from gpusim.tracing.recording import BLOCK, ISSUE, SPACES, STALL, VALUE, WARP, Recording, TraceOptions
 
 __all__ = ["BLOCK", "ISSUE", "SPACES", "STALL", "VALUE", "WARP", "Trace", "TraceOptions"]
@@ -21,4 +21,4 @@ class Trace(Recording):
 
     def perfetto(self, path: str | Path) -> None:
         """Write a trace for https://ui.perfetto.dev: SMs, schedulers and warps as tracks. See `tracing.perfetto`."""
-        write_perfetto(self, path)
+        write_packets(perfetto_packets(self), path)

@@ -276,21 +276,6 @@ def test_a_compressed_file_holds_the_same(tmp_path):
     assert packed == plain
 
 
-def test_launches_and_copies_of_a_device_are_in_one_list(tmp_path):
-    traces = AccelSimTraces(tmp_path / "traces")
-    launch = registry.get("vector_add").make(1000, 0)
-    with gpusim.Device("h200", mode="functional", accel_sim=traces) as device:
-        on_device = [device.to_device(each) for each in launch.args]
-        for _ in range(2):
-            device.launch(launch.kernel, launch.grid, launch.block, on_device)
-    copies = [(array.address, 4000) for array in on_device]
-    assert read_list(tmp_path / "traces") == [*copies, "kernel-1.traceg", "kernel-2.traceg"]
-    first, second = (read_kernel(tmp_path / "traces" / f"kernel-{k}.traceg") for k in (1, 2))
-    assert first.warps == second.warps
-    assert second.head["kernel id"] == "2"
-    assert (traces.kernels, traces.copies) == (2, 3)
-
-
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 

@@ -61,18 +61,6 @@ def test_the_ladders_next_step_removes_a_cost_that_was_named(name, kind, text, a
 
 
 @pytest.mark.usefixtures("toolchain")
-def test_the_numbers_of_the_sentences_are_the_counters():
-    result = simulated("transpose/tiled")
-    (found,) = (each for each in result.advice if each.kind == "bank conflicts")
-    assert found.value == result.metrics["derived__memory_l1_wavefronts_shared_excessive"]
-    assert f"{found.value:,} of" in found.sentence
-    (found,) = (each for each in simulated("transpose/naive").advice if each.kind == "uncoalesced accesses")
-    metrics = simulated("transpose/naive").metrics
-    sectors, ideal = (metrics[f"memory_l2_theoretical_sectors_global{tail}"] for tail in ("", "_ideal"))
-    assert found.value == sectors - ideal
-
-
-@pytest.mark.usefixtures("toolchain")
 def test_the_dearest_comes_first_and_trifles_are_left_out():
     shares = [each.share for each in simulated("reduction/interleaved_conflicts").advice]
     assert shares == sorted(shares, reverse=True)

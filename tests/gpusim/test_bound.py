@@ -125,9 +125,9 @@ def test_kinds_of_blocks_part_the_grid(grid):
     kinds = kinds_of(grid)
     assert sum(kind.blocks for kind in kinds) == np.prod(grid)
     for kind in kinds:
-        for place in kind.sampled:
+        for place in kind.places:
             assert all(first <= at <= last for at, (first, last) in zip(place, kind.ranges, strict=True))
-    assert sum(len(kind.sampled) for kind in kinds) <= 64 or max(grid) <= 8
+    assert sum(len(kind.places) for kind in kinds) <= 64 or max(grid) <= 8
 
 
 def in_place(x):

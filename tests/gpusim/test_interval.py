@@ -9,9 +9,7 @@ import pytest
 import gpusim
 from gpusim.config import load_config
 from gpusim.errors import ModeError
-from gpusim.explore.evaluate import evaluate
 from gpusim.explore.journal import JournalError
-from gpusim.explore.point import Point
 from gpusim.report_html.document import make_document
 from gpusim.results import interval
 from gpusim.results.interval import distance, judged, span, span_of
@@ -45,12 +43,6 @@ def test_nine_of_ten_points_of_a_machine_from_its_data_sheet_lie_in_the_widened_
     assert intervals.least_widening(excesses) == pytest.approx(interval.WIDENING, rel=0.1)
     measured = {(each.gpu, each.point): each.measured for each in judged()}
     assert all(measured[each.gpu, each.point] == each.measured for each in points)
-
-
-def test_widening_is_the_least_that_covers_nine_of_ten():
-    assert intervals.least_widening(range(1, 20)) == 18
-    assert intervals.least_widening(range(1, 100)) == 90
-    assert intervals.away("h100") == pytest.approx(math.hypot(math.log2(62914560 / 52428800), math.log2(4800 / 3350)))
 
 
 def test_only_points_that_judge_are_stored_as_they_were_accepted():
@@ -117,7 +109,6 @@ def test_the_interval_is_shown(launch):
     assert f"{found.low:,} to {found.high:,}" in " ".join(str(result).split())
     assert json.loads(result.to_json())["interval"]["high"] == found.high
     assert make_document(result, sections=["roofline"])["sure"] == str(found)
-    assert str(found) in result._repr_html_()
 
 
 def test_it_is_wider_on_a_machine_that_was_not_measured(launch):
@@ -159,8 +150,3 @@ def test_a_point_that_failed_or_another_machine_is_no_judge(tmp_path):
 def test_a_functional_run_has_none(launch):
     with pytest.raises(ModeError):
         _ = launch("h200", mode="functional").interval
-
-
-def test_a_sweep_has_it_in_its_columns():
-    row = evaluate(Point("vector_add", "h200", {}, {"size": 4096}))
-    assert row["error"] is None and row["cycles_low"] < row["cycles"] < row["cycles_high"]

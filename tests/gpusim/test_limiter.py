@@ -7,8 +7,8 @@ import pytest
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
 from gpusim.results.counts import Counts
-from gpusim.results.limiter import find_limiter, uncoalesced_share, utilisation
-from tests.gpusim.records import FFMA, LDG, LDS, STG, STS, make_program, make_record, stall
+from gpusim.results.limiter import find_limiter, utilisation
+from tests.gpusim.records import FFMA, LDG, LDS, STS, make_program, make_record, stall
 
 OVERHEAD = 2465
 """Cycles of launch overhead of the H200's configuration."""
@@ -47,15 +47,6 @@ def test_l2_bandwidth_and_uncoalesced_accesses():
     found = limiter(**running(100_000), memory=memory, line=line)
     assert found.kind == "uncoalesced accesses"
     assert "28,000 of 32,000 sectors" in found.sentence
-
-
-def test_a_broadcast_is_no_credit_for_scattered_accesses():
-    """Loads of one word need fewer sectors than the ideal for distinct ones; the stores are still scattered."""
-    line = {
-        LDG: {L.N_REQUESTS: 1000, L.N_SECTORS: 1000, L.N_SECTORS_IDEAL: 4000},
-        STG: {L.N_REQUESTS: 1000, L.N_SECTORS: 3000, L.N_SECTORS_IDEAL: 1000},
-    }
-    assert uncoalesced_share(Counts(make_record(line=line))) == pytest.approx(2000 / 4000)
 
 
 def test_bank_conflicts():

@@ -154,14 +154,6 @@ def test_stalls_and_source_lines_are_the_costliest():
     assert first.split()[0] == f"{100 * share:.1f}"
 
 
-def test_absent_things_are_said_to_be_absent():
-    text = str(Result(make_record(program=make_program((("EXIT", None),)))))
-    assert section(text, "Bank conflicts") == "no shared-memory accesses"
-    assert section(text, "Coalescing") == "no global-memory accesses"
-    assert section(text, "Roofline").startswith("no floating-point operations")
-    assert "none: every warp cycle issues" in text
-
-
 def test_how_many_findings_there_are_beside_those_shown():
     result = Result(full_record())
     assert len(result.advice) == 5

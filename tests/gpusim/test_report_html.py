@@ -281,11 +281,6 @@ def test_report_html_writes_the_file(tmp_path):
     assert text == render(traced(), "a & b")
 
 
-def test_notebooks_show_a_few_lines_without_a_script():
+def test_notebooks_show_the_report():
     result = Result(make_record(line=LINE, program=make_program(name="a<b")))
-    text = result._repr_html_()
-    assert "a&lt;b" in text and "<script" not in text
-    assert f"{result.cycles:,} cycles" in text and f"{joule_text(result.energy_j, 'µ')} at " in text
-    for each in result.advice:
-        assert (each.sentence in text) == (each.line is not None)
-    assert len(text) < 10_000
+    assert result._repr_html_() == f"<pre>{html.escape(str(result))}</pre>" and "a&lt;b on" in result._repr_html_()

@@ -21,13 +21,6 @@ def busy_record():
     )
 
 
-def test_cycles_and_time():
-    result = Result(make_record(cycles=1980))
-    assert result.cycles == 1980
-    assert result.time_us == pytest.approx(1.0)
-    assert repr(result) == "<Result of kernel: 1,980 cycles, 1.00 us>"
-
-
 def test_stall_reasons_conserve_all_warp_cycles():
     result = Result(busy_record())
     reasons = result.stall_reasons
@@ -50,19 +43,6 @@ def test_source_lines_sum_to_the_instructions():
     assert [row.cycles for row in lines] == sorted((row.cycles for row in lines), reverse=True)
 
 
-def test_energy_adds_up_by_unit_by_line_and_by_instruction():
-    result = Result(busy_record())
-    parts = dict(result.energy.parts)
-    assert sum(parts.values()) == pytest.approx(result.energy_j)
-    assert result.power_w == pytest.approx(result.energy_j / (1e-6 * result.time_us))
-    dynamic = result.energy_j - parts["static"] - parts["launch"]
-    assert dynamic > 0 and parts["static"] > 0
-    for rows in (result.source_lines, result.instructions):
-        assert sum(each.energy_j for each in rows) == pytest.approx(dynamic)
-    document = json.loads(result.to_json())
-    assert (document["energy_j"], document["energy_parts"]) == (result.energy_j, parts)
-
-
 def test_one_source_line():
     """Line 3 holds FFMA, FADD and STS; its costs are their sum."""
     result = Result(busy_record())
@@ -83,13 +63,6 @@ def test_costliest_line_and_its_traffic():
     assert (first.requests, first.sectors, first.sectors_ideal) == (2112, 8448, 8448)
     assert (second.line, second.main_stall) == (4, "short_scoreboard")
     assert (second.shared_wavefronts, second.shared_wavefronts_excessive) == (4224, 2112)
-
-
-def test_instructions_without_a_source_line_are_kept_together():
-    unknown = [row for row in Result(make_record()).source_lines if row.line is None]
-    assert len(unknown) == 1
-    assert (unknown[0].text, unknown[0].file) == ("", None)
-    assert unknown[0].addresses == (0x80, 0x90)
 
 
 def test_instruction_rows():
@@ -121,11 +94,6 @@ def test_json_holds_everything_as_plain_values():
     assert document["limiter"]["kind"] == result.limiter.kind
     assert document["simulation"]["host_threads"] == 2
     assert "NaN" not in result.to_json()
-
-
-def test_rate_is_warp_instructions_per_host_second():
-    result = Result(make_record())
-    assert result.rate == pytest.approx(len(CODE) * 2112 / 0.5)
 
 
 def test_result_does_not_change_the_record():

@@ -94,9 +94,3 @@ def test_intensity_and_roof():
 def test_compute_roof():
     record = make_record(line={FFMA: {L.N_PRED_ON: 10**9}, LDG: {L.N_SECTORS: 10}})
     assert Result(record).roofline.roof == "compute"
-
-
-def test_no_arithmetic_no_kind():
-    roofline = Result(make_record(program=make_program((("EXIT", None),)))).roofline
-    assert roofline.kind is None
-    assert roofline.total_operations == 0 and roofline.intensity("DRAM") == 0.0

@@ -12,7 +12,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 
 from gpusim.cli import main
 from gpusim.engine.state.layout import STALLS
-from gpusim.tracing.perfetto import RATE_CYCLES, message, varint
+from gpusim.tracing.perfetto import RATE_CYCLES
 from gpusim.tracing.trace import TraceOptions
 from tests.gpusim.test_trace import run
 
@@ -152,18 +152,6 @@ def test_perfetto_tells_lanes_and_conflicts(trace, read):
     assert facts["wavefronts"] == f"{row['wavefronts']}, without bank conflicts {row['ideal']}"
     assert facts["active lanes"].startswith(f"{row['active']:#010x}")
     assert "reduction.py:" in facts["source"]
-
-
-@pytest.mark.parametrize(
-    ("value", "content"), [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02"), (-1, "ff" * 9 + "01")]
-)
-def test_varints_are_those_of_the_specification(value, content):
-    assert varint(value).hex() == content
-
-
-def test_a_message_holds_its_fields():
-    """The examples of protobuf.dev: field 1 with 150, field 2 with "testing"."""
-    assert message((1, 150), (2, "testing")).hex() == "089601" + "120774657374696e67"
 
 
 # --- Command line -----------------------------------------------------------------------------------------------------
