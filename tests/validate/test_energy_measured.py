@@ -16,6 +16,7 @@ from isa.toolchain import find_tool
 from validate.energy import command, kernels
 from validate.energy.fit import STATIC_W, least_squares, static_watts
 from validate.energy.simulated import by_name, of_round, rows_of
+from validate.points import ProgramPoint
 
 
 @pytest.mark.parametrize("point", command.QUICK)
@@ -55,7 +56,7 @@ def test_the_static_power_is_that_of_boards_that_sleep():
 def test_half_of_the_programs_judge_and_all_were_right():
     rows = kernels.recording()["programs"]
     assert all(row["right"] for row in rows)
-    splits = [command._split(name) for name in command.measured()]
+    splits = [ProgramPoint.parse(name).split for name in command.measured()]
     assert len(splits) >= 60 and splits.count("judge") >= 30
 
 

@@ -102,19 +102,10 @@ def _points(
         if ours is None or (ours.grid, ours.block) != (launch.grid, launch.block):
             say(f"{name}: {short_name(launch.symbol)}: launched otherwise here")
             continue
-        yield (
-            launch,
-            {
-                "program": name,
-                "arguments": program["arguments"],
-                "symbol": launch.symbol,
-                "grid": launch.grid,
-                "block": launch.block,
-                "shared_bytes": ours.shared_bytes,
-                "code_sha256": saving.code_of(path, ours.number),
-                "cycles": [plain(each) for each in launch.cycles],
-            },
-        )
+        entry = {"program": name, "arguments": program["arguments"], "symbol": launch.symbol, "grid": launch.grid}
+        entry |= {"block": launch.block, "shared_bytes": ours.shared_bytes}
+        entry |= {"code_sha256": saving.code_of(path, ours.number), "cycles": [plain(each) for each in launch.cycles]}
+        yield launch, entry
 
 
 def choose(found: Mapping[str, Any]) -> list[CountedLaunch]:

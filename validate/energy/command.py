@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from validate.energy.kernels import recording
+from validate.points import ProgramPoint, select
 
 QUICK = (
     *("bank_conflict/1@262144", "black_scholes/fast@524288", "reduction/shuffle@1048576"),
@@ -56,7 +57,6 @@ def joules(row: dict[str, Any]) -> float:
 def predict(point: str, gpu: str = "h100", threads: int | None = None) -> EnergyRow:
     """Simulate a program, and what repeating it takes."""
     from validate.energy.simulated import repeated
-    from validate.points import ProgramPoint
 
     chosen = ProgramPoint.parse(point)
     found = repeated(chosen, gpu, threads)
@@ -81,10 +81,8 @@ def command(options: argparse.Namespace) -> int:
         for line in table(jobs=options.jobs):
             print(line, flush=True)
         return 0
-    from validate.points import select
-
     chosen = QUICK if options.quick else map(str, select(options.only, "large"))
-    points = [each for each in chosen if each in measured() and options.split in (None, _split(each))]
+    points = [each for each in chosen if each in measured() and options.split in (None, ProgramPoint.parse(each).split)]
     print(f"{'program':<40}{'split':<7}{'us':>9}{'here':>9}{'uJ':>11}{'here':>11}{'error':>8}")
     rows = []
     for row in _rows(points, options.jobs):
@@ -105,12 +103,6 @@ def command(options: argparse.Namespace) -> int:
             print(f"other order: {one.point} to {other.point} {ratios[0]:+.1%}, here {ratios[1]:+.1%}")
     print(f"order of two variants of a ladder: {sum(row[2] for row in compared)} of {len(compared)} as measured")
     return 0
-
-
-def _split(point: str) -> str:
-    from validate.points import ProgramPoint
-
-    return ProgramPoint.parse(point).split
 
 
 def _rows(points: Iterable[str], jobs: int) -> Iterator[EnergyRow]:

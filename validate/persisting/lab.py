@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from validate.gpu import PolicyWindow, RealGpu
+from validate.gpu import PolicyWindow
 
 CUBIN = Path(__file__).with_name("kernels.cubin")
 RESULTS = Path(__file__).parent / "results"
@@ -21,19 +21,21 @@ FAMILIES = ("working_set", "sliding", "loads")
 
 class L2Lab:
     """Regions of memory of the GPU. most: bytes of L2 that can be set aside. other_mb: what fills L2 before a launch
-    that is compared."""
+    that is compared. labels: of what was launched."""
 
     def __init__(self, gpu: Any, most: int, other_mb: int = OTHER_MB) -> None:
         self.gpu, self.most, self.other_mb = gpu, most, other_mb
         self.hot, self.stream, self.other = (gpu.alloc(each * MB) for each in (HOT_MB, STREAM_MB, other_mb))
         self.sink = gpu.alloc(4096)
         self.window: PolicyWindow | None = None
+        self.labels: list[str] = []
 
     def launch(self, name: str, grid: int, words: Sequence[Any], label: str) -> None:
         """Launch a kernel of 256 threads a block."""
         kernel = self.gpu.function(CUBIN.read_bytes(), name)
         self.gpu.launch(kernel, (grid,), (256,), words, window=self.window)
         self.gpu.synchronize()
+        self.labels.append(label)
 
     def begin(self, set_aside: int = 0) -> None:
         """No window, nothing persisting, other data in L2."""
@@ -87,16 +89,3 @@ def family(name: str) -> str:
     """Which experiment a launch belongs to."""
     first = name.partition(" ")[0]
     return first if first in FAMILIES else "loads"
-
-
-class CountedLab(L2Lab):
-    """A lab on this machine's GPU, which keeps the labels of what it launched."""
-
-    def __init__(self) -> None:
-        self.labels: list[str] = []
-        gpu = RealGpu()
-        super().__init__(gpu, gpu.attribute("MAX_PERSISTING_L2_CACHE_SIZE"))
-
-    def launch(self, name: str, grid: int, words: Sequence[Any], label: str) -> None:
-        super().launch(name, grid, words, label)
-        self.labels.append(label)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpusim.results.profile import parse_profile
 from validate import gpu
-from validate.persisting.lab import CountedLab, groups
+from validate.persisting.lab import L2Lab, groups
 
 COUNTERS = (
     *("lts__t_sectors_srcunit_tex_lookup_hit.sum", "lts__t_sectors_srcunit_tex_lookup_miss.sum"),
@@ -26,7 +26,8 @@ _TURNS = 3
 
 def launch(labels: Path) -> None:
     """Launch all groups, and write their labels."""
-    lab = CountedLab()
+    real = gpu.RealGpu()
+    lab = L2Lab(real, real.attribute("MAX_PERSISTING_L2_CACHE_SIZE"))
     for group in groups(lab.most):
         lab.run(group, _TURNS)
     labels.write_text(json.dumps(lab.labels))

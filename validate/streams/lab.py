@@ -36,6 +36,7 @@ class Lab:
     """A GPU, its memory for stamps, and streams that are kept from run to run."""
 
     code: Any
+    _gate: Callable[[Any], Any]
 
     def __init__(self, gpu: Any, blocks: int) -> None:
         self.gpu, self.blocks = gpu, blocks
@@ -65,9 +66,6 @@ class Lab:
         if key not in self.gates:
             self.gates[key] = self._gate(self.streams[key])
         return self.streams[key]
-
-    def _gate(self, stream: Any) -> Any:
-        raise NotImplementedError
 
     # many parameters: those of a launch.
     def launch(self, label: str, stream: Any, kernel: str, grid: int, threads: int, shared: int, *words: Any,
