@@ -15,7 +15,7 @@ from gpusim.results import interval
 from gpusim.results.interval import distance, judged, span, span_of
 from programs import images
 from validate import intervals
-from validate.collection.listing import split
+from validate.collection.compare import split
 from validate.journal import open_journal
 from validate.points import ProgramPoint
 from validate.replay import Failure

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from validate.collection import listing, recording
+from validate.collection import compare, recording
 
 #: Others judge on these suites.
 LEFT_OUT = ("rodinia", "polybench", "parboil", "shoc")
-PROGRAMS = listing.read()
+PROGRAMS = compare.listed()
 POINTS = recording.load()["points"]
 
 
 def test_the_split_is_by_name_alone_and_leaves_enough_to_judge_on():
-    splits = [listing.split(name) for name in PROGRAMS]
+    splits = [compare.split(name) for name in PROGRAMS]
     assert splits.count("judge") >= 60
 
 
@@ -29,7 +29,7 @@ def test_what_was_recorded_is_what_is_listed():
 
 @pytest.mark.parametrize("split", ("train", "judge"))
 def test_enough_launches_of_5_to_500_microseconds_were_counted(split):
-    mine = [point["counters"] for point in POINTS.values() if listing.split(point["program"]) == split]
+    mine = [point["counters"] for point in POINTS.values() if compare.split(point["program"]) == split]
     assert len(mine) >= (60 if split == "judge" else 90)
     for counters in mine:
         assert recording.SHORTEST_NS <= counters["gpu__time_duration.sum"] <= recording.LONGEST_NS

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gpusim.launch.arguments import infer_signature
-from validate import abi
+from validate import worker
 from validate.__main__ import main
 from validate.images import tools
 from validate.microbench import calibrate, compare, images, results, simulate, suite
@@ -115,8 +115,8 @@ def test_arguments_are_what_the_kernels_take():
                 continue
             args = case.make()
             assert infer_signature(args) == first, (bench.name, case.key)
-            words = abi.flatten(args, [0 if isinstance(value, np.ndarray) else None for value in args])
-            abi.check(words, cubin.parameters)
+            words = worker.flatten(args, [0 if isinstance(value, np.ndarray) else None for value in args])
+            worker.check_sizes(words, cubin.parameters)
 
 
 def _bench(**changes):

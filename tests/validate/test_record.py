@@ -17,7 +17,7 @@ from gpusim.launch.arguments import bind
 from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.tensor_map import encode_tiled
 from programs import images, registry
-from validate import abi
+from validate import worker
 from validate.points import ProgramPoint, describe, select
 
 ROOT = Path(__file__).parents[2]
@@ -37,25 +37,25 @@ def test_arguments_pack_as_the_simulator_binds_them(name):
     bound = bind(program, launch.args, DeviceMemory())
     addresses = [bound.arrays[i].address if i in bound.arrays else None for i in range(len(launch.args))]
     cubin = images.cubin_of(name)
-    words = abi.flatten(launch.args, addresses, cubin.abi, encode)
-    abi.check(words, cubin.parameters)
+    words = worker.flatten(launch.args, addresses, cubin.abi, encode)
+    worker.check_sizes(words, cubin.parameters)
     places = [(offset, offset + size) for _, offset, size in sorted(cubin.parameters)]
     assert [word.tobytes() for word in words] == [bound.parameter_bytes[slice(*place)] for place in places]
     assert (cubin.code, cubin.symbol, cubin.sha256) == (program.cubin, program.symbol, program.sha256)
 
 
 def test_arguments_that_do_not_fit_are_refused():
-    words = abi.flatten((np.float32(2), np.zeros(3)), (None, 4096))
+    words = worker.flatten((np.float32(2), np.zeros(3)), (None, 4096))
     with pytest.raises(ValueError, match="flatten to sizes"):
-        abi.check(words, [(0, 0, 4)])
+        worker.check_sizes(words, [(0, 0, 4)])
     with pytest.raises(TypeError, match="dense"):
-        abi.flatten((np.zeros((4, 4))[:, ::2],), (4096,))
+        worker.flatten((np.zeros((4, 4))[:, ::2],), (4096,))
     with pytest.raises(TypeError, match="cannot pass str"):
-        abi.flatten(("text",), (None,))
+        worker.flatten(("text",), (None,))
 
 
 def test_scalars_keep_the_size_that_numba_gives_them():
-    words = abi.flatten((True, 1, 1.0, np.float32(1), np.int16(1)), [None] * 5)
+    words = worker.flatten((True, 1, 1.0, np.float32(1), np.int16(1)), [None] * 5)
     assert [word.nbytes for word in words] == [1, 8, 8, 4, 2]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from gpusim.host.options import host_threads
 from validate import comparing
-from validate.collection import listing, recording
-from validate.collection.compare import ProgramTask, point_of, rows
+from validate.collection import recording
+from validate.collection.compare import ProgramTask, listed, point_of, rows, split
 from validate.collection.worker import MANIFEST
 from validate.commands import EXIT_OK, UsageError
 from validate.foreign.recording import text_of
@@ -23,7 +23,7 @@ def keep(options: argparse.Namespace) -> int:
     manifest, raw = _manifest(options.folder), options.recording or [recording.RAW]
     document = recording.keep(options.folder, manifest, raw, options.timeout, print)
     recording.FILE.write_text(text_of(document), "utf-8")
-    splits = [listing.split(point["program"]) for point in document["points"].values()]
+    splits = [split(point["program"]) for point in document["points"].values()]
     counts = ", ".join(f"{splits.count(each)} {each}" for each in ("train", "judge"))
     print(f"{len(splits)} points in {recording.FILE.name}: {counts}")
     return EXIT_OK
@@ -33,9 +33,9 @@ def compare(options: argparse.Namespace) -> int:
     """The status: 0 if every point could be compared and every exact counter is equal."""
     wanted = {
         name
-        for name in listing.read()
+        for name in listed()
         if (not options.only or {name, name.rpartition("/")[2]} & {*options.only})
-        and options.split in ("all", listing.split(name))
+        and options.split in ("all", split(name))
     }
     recorded = recording.load()["points"].items()
     points = {point_of(key): point for key, point in recorded if point["program"] in wanted}

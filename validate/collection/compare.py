@@ -1,8 +1,15 @@
-"""Simulate the counted launches of a program, and compare."""
+"""The list of programs, and which of them judge; simulate the counted launches of one, and compare.
+
+`programs.toml` has them by collection and name, with their arguments. Whether one is train or judge follows from its
+name alone, so that nobody has chosen it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import shlex
 import time
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +18,28 @@ from typing import Any
 from gpusim.errors import SimulationError
 from isa.errors import IsaError
 from validate.collection import saving
-from validate.collection.listing import split
 from validate.foreign.compare import ForeignPoint, against
 from validate.metrics import CYCLES
 from validate.replay import Failure
 from validate.score import Row
+
+LIST = Path(__file__).with_name("programs.toml")
+JUDGE_SHARE = 0.45
+
+
+def split(name: str) -> str:
+    """'train' or 'judge', by the digest of a program's name: 'adam' of 'hecbench/adam'."""
+    digest = hashlib.sha256(name.rpartition("/")[2].encode()).digest()
+    return "judge" if int.from_bytes(digest[:4], "big") < JUDGE_SHARE * 2**32 else "train"
+
+
+def listed() -> dict[str, tuple[str, ...]]:
+    """Arguments of all programs by name ('hecbench/adam'), in the order of the list."""
+    return {
+        f"{collection}/{key}": tuple(shlex.split(entry if isinstance(entry, str) else entry.get("arguments", "")))
+        for collection, programs in tomllib.loads(LIST.read_text("utf-8")).items()
+        for key, entry in programs.items()
+    }
 
 
 @dataclass(frozen=True)
