@@ -296,7 +296,7 @@ class Device:
         if stream is None:
             self.synchronize()
         self._begin_managed()
-        submitted = self.streams.call(self._node.config.host.launch_call_us) if stream is not None else 0
+        submitted = int(self.streams.call(self._node.config.host.launch_call_us)) if stream is not None else 0
         run = LaunchRun(self._session, program, launch, parameter_bytes, options, placed)
         run.on_start, run.on_end = [*listeners[:1]], [*listeners[1:]]
         queue = stream.queue if isinstance(stream, Stream) else stream

@@ -54,7 +54,7 @@ MOST_LINES_OF = {
     "gpusim.integrations": 477,
     "gpusim.lab": 1_077,
     "gpusim.launch": 2_090,
-    "gpusim.node": 2_338,
+    "gpusim.node": 2_291,
     "gpusim.parallel": 1_209,
     "gpusim.plot": 2_218,
     "gpusim.report_html": 831,

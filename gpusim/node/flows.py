@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import simpy
 
+from gpusim.node.clock import Clock
 from gpusim.node.link import Link
 
 _ROUNDS = 3
@@ -37,15 +38,14 @@ class Flow:
 
 
 class Flows:
-    """All flows of a simulation. Bandwidths in 10^9 bytes a second are 1,000 bytes a microsecond; per_us: time that
-    `env` counts in one.
+    """All flows of a simulation. Bandwidths in 10^9 bytes a second are 1,000 bytes a microsecond.
 
     `bytes` counts what each link has carried; `steps[link]` are (microsecond, bytes a microsecond, share of capacity)
     at every change of its load.
     """
 
-    def __init__(self, env: simpy.Environment, links: Sequence[Link], per_us: float = 1.0):
-        self.env, self._per_us = env, per_us
+    def __init__(self, clock: Clock, links: Sequence[Link]):
+        self.env, self._clock = clock.env, clock
         self.links = links
         self.bytes = [0.0] * len(links)
         self.steps: list[list[tuple[float, float, float]]] = [[] for _ in links]
@@ -61,7 +61,7 @@ class Flows:
     def start(self, path: Sequence[int], nbytes: float) -> Flow:
         """Send so many bytes over the links of a path, at once and all along it."""
         self._serial += 1
-        flow = Flow(self._serial, tuple(dict.fromkeys(path)), nbytes, self._now_us, self.env.event())
+        flow = Flow(self._serial, tuple(dict.fromkeys(path)), nbytes, self._clock.now_us, self.env.event())
         if nbytes <= 0 or not path:
             flow.done.succeed()
             return flow
@@ -70,10 +70,6 @@ class Flows:
             self._on.setdefault(link, {})[flow.serial] = flow
         self._change(flow.links)
         return flow
-
-    @property
-    def _now_us(self) -> float:
-        return float(self.env.now / self._per_us)
 
     def _change(self, links: Iterable[int]) -> None:
         """Have rates computed anew once everything that happens now has happened."""
@@ -84,7 +80,7 @@ class Flows:
     def _share(self) -> None:
         """New rates for every flow that shares a link, directly or through others, with one that changed."""
         links, flows = self._together()
-        now = self._now_us
+        now = self._clock.now_us
         for flow in flows:
             self._settle(flow, now)
         self._changed = set()
@@ -143,7 +139,7 @@ class Flows:
 
     def _note(self, link: int, load: dict[int, float]) -> None:
         share = (load[link] + self._overhead(link, load)) / self._capacity[link]
-        step = (self._now_us, load[link], min(share, 1.0))
+        step = (self._clock.now_us, load[link], min(share, 1.0))
         steps = self.steps[link]
         if steps and steps[-1][0] == step[0]:
             steps.pop()
@@ -155,15 +151,14 @@ class Flows:
         self._timer = None
         if self._flows:
             next_end = min(flow.end for flow in self._flows.values())
-            rest = max(next_end * self._per_us - self.env.now, 0.0)
-            self._timer = self.env.timeout(rest if self._per_us == 1 else math.ceil(rest))
+            self._timer = self._clock.after(max(next_end * self._clock.per_us - self.env.now, 0.0))
             self._timer.callbacks.append(self._end)
 
     def _end(self, timer: simpy.Event) -> None:
         """Take away the flows that end now."""
         if timer is not self._timer:
             return  # rates have changed since
-        now = self._now_us
+        now = self._clock.now_us
         ended = [flow for flow in self._flows.values() if flow.end <= now + _TOGETHER_US]
         for flow in sorted(ended, key=lambda each: (each.end, each.serial)):
             self._settle(flow, now)

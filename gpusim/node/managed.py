@@ -165,7 +165,7 @@ class ManagedSet:
 
 
 def _table(streams: StreamSet, known: ManagedMemory) -> Residency:
-    per_us, l2 = streams.per_us, streams.engine.config.l2
+    per_us, l2 = streams.clock.per_us, streams.engine.config.l2
     times = [known.gather_us, known.wake_us, known.pause_us, known.block_us, known.new_block_us]
     times += [known.gpu_us_per_mb * _LEAF_MB, known.page_us, known.collapse_page_us * LEAF_PAGES]
     times.append(known.evict_us_per_mb * _LEAF_MB)
@@ -184,7 +184,7 @@ class PrefetchWork(TimedWork):
 
     def __init__(self, of: ManagedSet, streams: StreamSet, array: ManagedArray, to_gpu: bool):
         super().__init__(streams.env)
-        self._of, self._per_us, self._address, self._to_gpu = of, streams.per_us, array.address, to_gpu
+        self._of, self._per_us, self._address, self._to_gpu = of, streams.clock.per_us, array.address, to_gpu
         self._held = (f"{streams.gpu}.{'to_device' if to_gpu else 'to_host'}",)
         self.engines, self._moved = (), (0, 0.0, 0.0)
 

@@ -1,4 +1,4 @@
-"""Streams of one GPU, as a CUDA program has them: launches, copies, events and calls of the host, on one clock.
+"""Streams of GPUs, as a CUDA program has them: launches, copies, events and calls of the host, on one clock.
 
 Calls return at once; what they ask for happens in simulated time when somebody waits for it. The host's own clock says
 when a call was made: it goes on by what a call takes, and to the end of whatever it waits for.
@@ -16,9 +16,10 @@ import simpy
 
 from gpusim.engine.device import Engine
 from gpusim.engine.grid import EndedWithAnother, Transfer
-from gpusim.engine.streams import KernelWork, StreamQueue, UntimedWork
+from gpusim.engine.streams import Engines, KernelWork, StreamQueue, UntimedWork
 from gpusim.host.launch_run import LaunchRun
 from gpusim.launch.device_array import DeviceArray
+from gpusim.node.clock import Clock
 from gpusim.node.result import Copy
 from gpusim.node.topology import Node
 from gpusim.node.transfers import Mover, engines_of
@@ -30,46 +31,40 @@ class PinnedArray(np.ndarray):
     """An array in page-locked host memory, which copy engines reach by themselves; made by `Device.pinned_array`."""
 
 
-class HostClock:
-    """The cycle up to which the host thread has come."""
+class HostThread:
+    """time: on the clock of the streams, up to which the host thread has come."""
 
-    cycles = 0.0
+    time = 0.0
 
 
-class StreamSet:
-    """The streams of a GPU and the host thread that puts work into them.
+class NodeStreams:
+    """Streams of GPUs of a node, and the host thread that puts work into them.
 
-    node: what the GPU, by its name there, reaches its host and others through. beside: the streams of another GPU of
-    the node, which the same host thread serves. timed: whether there is a clock; without one, calls, copies, events and
-    functions of the host take no time. waits: lets time pass until work is done; a driver has its own.
+    mover: of copies, whose clock is that of all; engines: what streams hold while they copy; queues: the streams. main:
+    the stream of those who name none. event_takes: time that an event takes behind a kernel, and where copy engines
+    stamp it; none if they take no time. wait_takes: time that waiting for an event takes.
     """
 
-    def __init__(self, engine: Engine, node: Node, gpu: str, beside: StreamSet | None = None, timed: bool = True):
-        self.engine, self.gpu, self.env, self.timed = engine, gpu, engine.env, timed
-        self.per_us = engine.config.gpu.clock_mhz
-        self.mover: Mover = beside.mover if beside is not None else Mover(engine.env, node, self.per_us, True)
-        engine.engines.count = self.mover.engine_count
-        self.host: HostClock = beside.host if beside is not None else HostClock()
-        engine.name = engine.main.gpu = gpu
-        self.calls = node.config.host
-        self._memory = node.host_of(gpu)
-        event = engine.config.launch.event_cycles, round(node.config.copies.event_us * self.per_us)
-        self.event_cycles = event if timed else (0, 0)  # behind kernels, and where copy engines stamp it
-        self.wait_cycles = engine.config.launch.wait_cycles if timed else 0
-        self._launches: list[LaunchRun] = []
-        self._called: int | None = None
-        self.waits: Callable[[simpy.Event], object] = engine.wait
+    timed = True
+    event_takes: tuple[float, ...] = ()
+    wait_takes: float = 0
+    main: StreamQueue
 
-    def cycles(self, duration_us: float) -> float:
-        """Cycles that something takes, none where there is no clock."""
-        return duration_us * self.per_us if self.timed else 0.0
+    def __init__(self, mover: Mover, engines: Engines, queues: list[StreamQueue], host: HostThread):
+        self.mover, self.engines, self.queues, self.host = mover, engines, queues, host
+        self.clock, self.env, self.calls = mover.clock, mover.env, mover.node.config.host
+        self._called: float | None = None
 
-    def call(self, duration_us: float) -> int:
-        """The host makes a call that takes so long. Returns the cycle at which it has been made."""
+    def units(self, duration_us: float) -> float:
+        """Time that something takes, none where there is no clock."""
+        return duration_us * self.clock.per_us if self.timed else 0.0
+
+    def call(self, duration_us: float) -> float:
+        """The host makes a call that takes so long. Returns the time at which it has been made."""
         if self._called is not None:
             return self._called
-        self.host.cycles = max(self.host.cycles, float(self.env.now)) + self.cycles(duration_us)
-        return round(self.host.cycles)
+        self.host.time = max(self.host.time, float(self.env.now)) + self.units(duration_us)
+        return self.clock.nearest(self.host.time)
 
     @contextmanager
     def one_call(self, duration_us: float) -> Iterator[None]:
@@ -79,6 +74,76 @@ class StreamSet:
             yield
         finally:
             self._called = before
+
+    def wait(self, done: simpy.Event) -> None:
+        """The host waits for work."""
+        if not done.processed:
+            self.env.run(until=done)
+        self.host.time = max(self.host.time, float(self.env.now))
+
+    def drain(self) -> None:
+        """The host waits for the work of all streams."""
+        for queue in self.queues:
+            while queue.pending:
+                self.wait(queue.pending[-1].done)
+
+    def put(
+        self, queue: StreamQueue, work: TimedWork, duration_us: float, until: simpy.Event | None = None
+    ) -> TimedWork:
+        """The host adds work to a stream, by a call that takes so long and, unless it adds more, waits for `until`."""
+        work.submitted = self.call(duration_us)
+        queue.put(work)
+        if until is not None and self._called is None:
+            self.wait(until)
+        return work
+
+    def send(
+        self,
+        queue: StreamQueue,
+        start: str,
+        end: str,
+        nbytes: int,
+        pinned: bool,
+        effect: Callable[[], Any] | None = None,
+        name: str | None = None,
+    ) -> CopyWork:
+        """A copy over the links between two memories of the node, by name; `effect` moves the bytes. Of pageable memory
+        the call returns when the host has done its part."""
+        mover, path = self.mover, self.mover.path(start, end)
+        links = tuple(mover.links[index].name for index in path)
+        copy = Copy(start, end, nbytes, name or f"{start} -> {end}", links)
+        engines = engines_of(mover.node, path, start, end, queue.gpu)
+        if pinned and start.startswith("host") and nbytes <= mover.copies.command_bytes:
+            engines = path = ()
+        work = CopyWork(mover, copy, path, engines, pinned, effect=effect)
+        takes = self.calls.large_copy_call_us if nbytes > self.calls.large_copy_bytes else self.calls.copy_call_us
+        self.put(queue, work, takes, work.returned if work.pageable else None)
+        copy.submitted_us = work.submitted / self.clock.per_us
+        return work
+
+
+class StreamSet(NodeStreams):
+    """The streams of a GPU that runs kernels.
+
+    node: what the GPU, by its name there, reaches its host and others through. beside: the streams of another GPU of
+    the node, which the same host thread serves. timed: whether there is a clock; without one, calls, copies, events and
+    functions of the host take no time. waits: lets time pass until work is done; a driver has its own.
+    """
+
+    def __init__(self, engine: Engine, node: Node, gpu: str, beside: StreamSet | None = None, timed: bool = True):
+        self.engine, self.gpu, self.timed = engine, gpu, timed
+        clock_mhz, launch = engine.config.gpu.clock_mhz, engine.config.launch
+        mover = beside.mover if beside is not None else Mover(Clock(engine.env, clock_mhz, whole=True), node, True)
+        super().__init__(mover, engine.engines, engine.streams, beside.host if beside is not None else HostThread())
+        engine.engines.count = mover.engine_count
+        self.main = engine.main
+        engine.name = engine.main.gpu = gpu
+        self._memory = node.host_of(gpu)
+        event = launch.event_cycles, round(node.config.copies.event_us * clock_mhz)
+        self.event_takes = event if timed else (0, 0)
+        self.wait_takes = launch.wait_cycles if timed else 0
+        self._launches: list[LaunchRun] = []
+        self.waits: Callable[[simpy.Event], object] = engine.wait
 
     def launched(self, launch: LaunchRun) -> None:
         """A launch has been put into a stream."""
@@ -91,7 +156,7 @@ class StreamSet:
         except Exception as error:
             if not isinstance(error, EndedWithAnother) and all(each.error is None for each in self._launches):
                 raise  # else a launch says it in the user's terms
-        self.host.cycles = max(self.host.cycles, float(self.env.now))
+        self.host.time = max(self.host.time, float(self.env.now))
         ended = [launch for launch in self._launches if launch.error is not None]
         self._launches = [launch for launch in self._launches if launch.error is None]
         if ended:
@@ -99,16 +164,8 @@ class StreamSet:
 
     def drain(self) -> None:
         """The host waits for the work of all streams."""
-        for stream in self.engine.streams:
-            while stream.pending:
-                self.wait(stream.pending[-1].done)
+        super().drain()
         self._launches.clear()
-
-    def put(self, stream: StreamQueue, work: TimedWork, duration_us: float) -> TimedWork:
-        """The host adds work to a stream, by a call that takes so long."""
-        work.submitted = self.call(duration_us)
-        stream.put(work)
-        return work
 
     def copy(
         self, queue: StreamQueue, nbytes: int, to_device: bool | None, pinned: bool, effect: Callable[[], Any]
@@ -126,55 +183,44 @@ class StreamSet:
         self, queue: StreamQueue, start: str, end: str, nbytes: int, pinned: bool, effect: Callable[[], Any]
     ) -> TimedWork | KernelWork | UntimedWork:
         """The same between two memories of the node, by name."""
-        ends = start, end
         if not self.timed:
             return self.put(queue, TimedWork(self.env, effect), 0)
-        if start == end:
-            rate = self.mover.copies.device_gb_s * 1e3 / self.per_us
-            takes = self.engine.config.dram.latency_cycles + math.ceil(nbytes / rate)
-            grid = Transfer(self.env, f"{start} -> {end} {byte_text(nbytes)}", takes, effect)
-            return self.engine.submit(grid, queue, self.call(self.calls.copy_call_us))
-        path = self.mover.path(*ends)
-        names = tuple(self.mover.links[index].name for index in path)
-        copy = Copy(*ends, nbytes, f"{ends[0]} -> {ends[1]}", names)
-        engines = engines_of(self.mover.node, self.mover.node.path(*ends), *ends, self.gpu)
-        if pinned and start == self._memory and nbytes <= self.mover.copies.command_bytes:
-            engines = path = ()
-        work = CopyWork(self.mover, copy, path, engines, pinned, effect=effect)
-        large = nbytes > self.calls.large_copy_bytes
-        self.put(queue, work, self.calls.large_copy_call_us if large else self.calls.copy_call_us)
-        copy.submitted_us = work.submitted / self.per_us
-        if work.pageable and self._called is None:  # a graph's is copied when its turn has come
-            self.wait(work.returned)
-        return work
+        if start != end:
+            return self.send(queue, start, end, nbytes, pinned, effect)
+        bytes_per_cycle = self.mover.copies.device_gb_s * 1e3 / self.clock.per_us
+        takes = self.engine.config.dram.latency_cycles + math.ceil(nbytes / bytes_per_cycle)
+        grid = Transfer(self.env, f"{start} -> {end} {byte_text(nbytes)}", takes, effect)
+        return self.engine.submit(grid, queue, int(self.call(self.calls.copy_call_us)))
 
 
 class Stream:
-    """An order of work on one GPU; `Device.stream` makes it. priority: lower numbers get room on SMs first."""
+    """An order of work on one GPU; `Device.stream` and `System.stream` make it."""
 
-    def __init__(self, streams: StreamSet, queue: StreamQueue):
+    def __init__(self, streams: NodeStreams, queue: StreamQueue):
         self.of, self.queue = streams, queue
 
     @property
+    def gpu(self) -> str:
+        """The GPU's name in its node, such as 'gpu0'."""
+        return self.queue.gpu
+
+    @property
     def priority(self) -> int:
-        """As CUDA counts: 0 is the lowest."""
+        """As CUDA counts: 0 is the lowest, and lower numbers get room on SMs first."""
         return self.queue.priority
 
     def record(self, event: Event | None = None) -> Event:
         """Put an event (by default a new one) behind the work so far."""
-        event = event or Event(self.of)
-        event.record(self)
-        return event
+        return (event or Event(self.of)).record(self)
 
     def wait_event(self, event: Event) -> None:
         """Go on only when an event has happened, as last recorded; at once if it has not been recorded."""
         done = [event.work.done] if event.work is not None else []
-        work = WaitWork(self.of.env, done, takes=self.of.wait_cycles)
-        self.of.put(self.queue, work, self.of.calls.event_call_us)
+        self.of.put(self.queue, WaitWork(self.of.env, done, takes=self.of.wait_takes), self.of.calls.event_call_us)
 
     def call(self, function: Callable[[], Any]) -> None:
         """Let the host call a function when the work so far is done; what comes behind waits for its end."""
-        work = HostWork(self.of.env, function, self.of.cycles(self.of.calls.function_us))
+        work = HostWork(self.of.env, function, self.of.units(self.of.calls.function_us))
         self.of.put(self.queue, work, self.of.calls.event_call_us)
 
     def synchronize(self) -> None:
@@ -186,22 +232,37 @@ class Stream:
 class Event:
     """A point in the work of a stream."""
 
-    def __init__(self, streams: StreamSet):
+    def __init__(self, streams: NodeStreams):
         self._set = streams
         self.work: RecordWork | None = None
 
-    def record(self, stream: Stream | None = None) -> None:
+    def record(self, stream: Stream | None = None) -> Event:
         """Put it behind what a stream has to do so far; without one, behind all that any stream has."""
-        queue = stream.queue if stream is not None else self._set.engine.main
         if stream is None:
             self._set.drain()
-        self.work = RecordWork(self._set.env, None, *self._set.event_cycles)
+        self.work = RecordWork(self._set.env, None, *self._set.event_takes)
+        queue = stream.queue if stream is not None else self._set.main
         self._set.put(queue, self.work, self._set.calls.event_call_us)
+        return self
+
+    def wait(self, stream: Stream) -> None:
+        """Let a stream go on only when it has happened, as `Stream.wait_event`."""
+        stream.wait_event(self)
+
+    @property
+    def time(self) -> float | None:
+        """When it has happened, as the clock of the streams counts; None if it has not."""
+        return None if self.work is None or self.work.time is None else self._set.clock.nearest(self.work.time)
 
     @property
     def cycle(self) -> int | None:
         """When it has happened, in SM clock cycles since the device was made; None if it has not."""
-        return None if self.work is None or self.work.time is None else round(self.work.time)
+        return None if self.time is None else int(self.time)
+
+    @property
+    def time_us(self) -> float | None:
+        """The same in microseconds."""
+        return None if self.time is None else self.time / self._set.clock.per_us
 
     def synchronize(self) -> None:
         """Wait for it."""
@@ -213,9 +274,9 @@ class Event:
         recorded."""
         self.synchronize()
         later.synchronize()
-        if self.cycle is None or later.cycle is None:
+        if self.time is None or later.time is None:
             raise ValueError("both events must be recorded first")
-        return (later.cycle - self.cycle) / self._set.per_us / 1000
+        return (later.time - self.time) / self._set.clock.per_us / 1000
 
 
 class StreamedArray(DeviceArray):
@@ -251,7 +312,7 @@ class StreamedArray(DeviceArray):
     def _copy(self, to_device: bool, host: np.ndarray, effect: Callable[[], Any], stream: Stream | None) -> None:
         if stream is None:
             self.streams.drain()
-        queue, pinned = stream.queue if stream is not None else self.streams.engine.main, isinstance(host, PinnedArray)
+        queue, pinned = (stream.queue if stream is not None else self.streams.main, isinstance(host, PinnedArray))
         work = self.streams.copy(queue, self.nbytes, to_device, pinned, effect)
         if stream is None or not (self.streams.timed or pinned):
             self.streams.wait(work.done)

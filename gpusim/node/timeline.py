@@ -27,8 +27,8 @@ class StreamTimeline:
     @classmethod
     def of(cls, streams: StreamSet, managed: Iterable[ManagedSet] = ()) -> StreamTimeline:
         """What has happened so far."""
-        per_us, mover = streams.per_us, streams.mover
-        done = streams.engine.engines.spans + [span for each in managed for span in each.spans]
+        per_us, mover = streams.clock.per_us, streams.mover
+        done = streams.engines.spans + [span for each in managed for span in each.spans]
         spans = [each._replace(start=each.start / per_us, end=each.end / per_us) for each in done]
         links = {
             link.name: tuple((time, share) for time, _, share in steps)

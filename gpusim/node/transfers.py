@@ -3,13 +3,13 @@ part, which goes through two pinned buffers in turn."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
 import simpy
 
+from gpusim.node.clock import Clock
 from gpusim.node.flows import Flow, Flows
 from gpusim.node.link import Link
 from gpusim.node.result import STAGING, Copy
@@ -38,32 +38,21 @@ def is_pageable(copy: Copy, pinned: bool) -> bool:
 
 
 class Mover:
-    """Moves the bytes of copies over the links of a node. per_us: time that `env` counts in a microsecond. apart:
-    events take their own time, so that copies start the sooner.
+    """Moves the bytes of copies over the links of a node. apart: events take their own time, so that copies start the
+    sooner.
 
     waits_us: by copy engine, how long copies have stood before it.
     """
 
-    def __init__(self, env: simpy.Environment, node: Node, per_us: float = 1.0, apart: bool = False):
+    def __init__(self, clock: Clock, node: Node, apart: bool = False):
         rate = node.config.copies.device_gb_s
         own = (Link(f"{gpu}.memory", gpu, gpu, "memory", rate, 0.0) for gpu in node.gpus)
-        self.env, self.node, self.links = env, node, (*node.links, *own)
+        self.clock, self.env, self.node, self.links = clock, clock.env, node, (*node.links, *own)
         self._own = {gpu: (len(node.links) + k,) for k, gpu in enumerate(node.gpus)}
-        self._per_us = per_us
-        self.flows = Flows(env, self.links, per_us)
+        self.flows = Flows(clock, self.links)
         self.copies = node.config.copies
         self._event_us = self.copies.event_us if apart else 0.0
         self.waits_us: dict[str, float] = {}
-
-    @property
-    def now_us(self) -> float:
-        """The time in microseconds."""
-        return float(self.env.now / self._per_us)
-
-    def wait_us(self, duration_us: float) -> simpy.Event:
-        """An event so many microseconds from now; of a clock of cycles, in whole ones."""
-        duration = duration_us * self._per_us
-        return self.env.timeout(duration if self._per_us == 1 else math.ceil(duration))
 
     def path(self, start: str, end: str) -> tuple[int, ...]:
         """Links of a copy: those between two memories, or that of a GPU's own."""
@@ -76,9 +65,9 @@ class Mover:
 
     def move(self, copy: Copy, path: Sequence[int], engines: Sequence[str]) -> Process:
         """A copy between memories that devices reach by themselves."""
-        yield self.wait_us(self._start_us(copy, engines))
+        yield self.clock.after_us(self._start_us(copy, engines))
         yield from self._flow(copy, path, copy.nbytes)
-        yield self.wait_us(self._latency_us(path))
+        yield self.clock.after_us(self._latency_us(path))
 
     def move_pageable(
         self, copy: Copy, path: Sequence[int], engines: Sequence[str], returned: simpy.Event
@@ -86,12 +75,12 @@ class Mover:
         """A copy from or to pageable memory. `returned` fires when the host has done its part."""
         known, to_device = self.copies, copy.source.startswith("host")
         if to_device and copy.nbytes <= known.inline_bytes:
-            yield self.wait_us(copy.nbytes / known.inline_gb_s / 1e3)
+            yield self.clock.after_us(copy.nbytes / known.inline_gb_s / 1e3)
             returned.succeed()
             yield from self._flow(copy, path, copy.nbytes)
-            yield self.wait_us(self._latency_us(path))
+            yield self.clock.after_us(self._latency_us(path))
             return
-        began = self.now_us
+        began = self.clock.now_us
         cached = copy.nbytes <= known.cache_bytes
         if to_device:
             rate = known.read_cached_gb_s if cached else known.read_gb_s
@@ -99,7 +88,7 @@ class Mover:
             rate = known.write_cached_gb_s if cached else known.write_gb_s
         whole, rest = divmod(copy.nbytes, known.staging_bytes)
         chunks = [known.staging_bytes] * whole + [rest] * (rest > 0)
-        yield self.wait_us(self._start_us(copy, engines))
+        yield self.clock.after_us(self._start_us(copy, engines))
         host = partial(self._by_host, rate)
         device = partial(self._flow, copy, path)
         filled, free = simpy.Store(self.env), simpy.Container(self.env, capacity=2, init=2)
@@ -108,11 +97,11 @@ class Mover:
         if to_device:
             returned.succeed()
         yield end
-        yield self.wait_us(self._latency_us(path))
+        yield self.clock.after_us(self._latency_us(path))
         if not to_device:
             returned.succeed()
         beside = self._start_us(copy, engines) + self._latency_us(path) + sum(copy.held_us.values())
-        copy.held_us[STAGING] = max(self.now_us - began - beside, 0.0)
+        copy.held_us[STAGING] = max(self.clock.now_us - began - beside, 0.0)
 
     def _fill(self, work: Work, chunks: list[int], filled: simpy.Store, free: simpy.Container) -> Process:
         """One half of staging: every chunk into a buffer, as soon as one of the two is free."""
@@ -129,7 +118,7 @@ class Mover:
             yield free.put(1)
 
     def _by_host(self, rate: float, nbytes: int) -> Process:
-        yield self.wait_us(nbytes / rate / 1e3)
+        yield self.clock.after_us(nbytes / rate / 1e3)
 
     def _flow(self, copy: Copy, path: Sequence[int], nbytes: int) -> Process:
         flow: Flow = self.flows.start(path, nbytes)

@@ -1,6 +1,6 @@
 """What streams of a node do beside running kernels: copies, events, waits, pauses and calls of the host.
 
-Each is a `QueuedWork` of `engine.streams`; times are those of the environment, whose unit the `Mover` knows.
+Each is a `QueuedWork` of `engine.streams`; times are those of the environment, as its `Clock` counts them.
 """
 
 from __future__ import annotations
@@ -144,19 +144,19 @@ class CopyWork(TimedWork):
         else:
             stream.copies_since = self.env.now
         mover, copy = self._mover, self.copy
-        asked = mover.now_us
+        asked = mover.clock.now_us
         yield from stream.take(self._held)
-        copy.began_us = mover.now_us
+        copy.began_us = mover.clock.now_us
         self._began = self.env.now
         for engine in self._held:
             mover.waits_us[engine] = mover.waits_us.get(engine, 0.0) + copy.began_us - asked
         if not self._path:
-            yield mover.wait_us(mover.copies.command_us + copy.nbytes / mover.copies.inline_gb_s / 1e3)
+            yield mover.clock.after_us(mover.copies.command_us + copy.nbytes / mover.copies.inline_gb_s / 1e3)
         elif self.pageable:
             yield from mover.move_pageable(copy, self._path, self._held, self.returned)
         else:
             yield from mover.move(copy, self._path, self._held)
-        copy.ended_us = mover.now_us
+        copy.ended_us = mover.clock.now_us
         stream.engines.stir()
         stream.behind_copy = bool(self._path)
         if self._effect is not None:

@@ -10,6 +10,7 @@ from collections import deque
 import pytest
 import simpy
 
+from gpusim.node.clock import Clock
 from gpusim.node.flows import Flow, Flows, fill
 from gpusim.node.link import Link
 
@@ -25,7 +26,7 @@ def link(number: int, rate: float, reverse: float = 0.0, back: bool = False) -> 
 def fluid(links: list[Link], transfers: list[Transfer]) -> tuple[list[float], Flows]:
     """When each transfer ends."""
     env = simpy.Environment()
-    flows, ends = Flows(env, links), [0.0] * len(transfers)
+    flows, ends = Flows(Clock(env), links), [0.0] * len(transfers)
 
     def go(number: int, start: float, path: tuple[int, ...], nbytes: int):  # type: ignore[no-untyped-def]
         yield env.timeout(start)

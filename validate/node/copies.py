@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusim.node import Node, NodeEvent, NodeStream, System, load_node
+from gpusim.node import Event, Node, Stream, System, load_node
 from validate.compared import Compared
 from validate.node.measure_copies import jobs
 
@@ -111,8 +111,8 @@ def simulate(node: Node, kind: str, nbytes: int, world: int) -> tuple[list[float
 
 
 def _copy(
-    system: System, defaults: Mapping[str, NodeStream], destination: str, source: str, nbytes: int
-) -> tuple[NodeEvent, NodeEvent]:
+    system: System, defaults: Mapping[str, Stream], destination: str, source: str, nbytes: int
+) -> tuple[Event, Event]:
     """A copy as torch makes it: between two GPUs the default stream of the target takes part on both sides."""
     # What one thread of the host allocates lies in the memory of its socket, whichever GPU it is for.
     to, of = ("host0" if end in ("pinned", "pageable") else end for end in (destination, source))

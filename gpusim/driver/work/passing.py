@@ -98,7 +98,7 @@ class PassingTime(ABC):
                     say(f"a stream waits for {each.what}, which nothing changes")
                 fail_if(words, ResultCode.NOT_SUPPORTED)
                 raise RuntimeError("streams wait for what never happens")
-        self._set.host.cycles = max(self._set.host.cycles, float(self._env.now))
+        self._set.host.time = max(self._set.host.time, float(self._env.now))
 
     def settle(self) -> None:
         """Let everything happen that waits for nothing of the program."""

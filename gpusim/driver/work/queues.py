@@ -145,7 +145,7 @@ class WorkQueues(PassingTime):
             before = self._blocking() if queue is self._engine.main else [self._engine.main]
             ends = [end for each in before if (end := self._new_end(each, queue)) is not None]
             if ends:
-                wait = WaitWork(self._env, ends, takes=self._set.wait_cycles)
+                wait = WaitWork(self._env, ends, takes=self._set.wait_takes)
                 self._set.put(queue, wait, 0)
 
     def _blocking(self) -> list[StreamQueue]:
@@ -226,7 +226,7 @@ class WorkQueues(PassingTime):
             self._due.append((function, self._env.event()))
             return self._due[-1][1]
 
-        work = HostWork(self._env, begin, self._set.cycles(self._set.calls.function_us))
+        work = HostWork(self._env, begin, self._set.units(self._set.calls.function_us))
         self._put(stream, work, self._set.calls.event_call_us)
 
     def then(self, stream: DriverStream, effect: Callable[[], object]) -> None:
@@ -235,12 +235,12 @@ class WorkQueues(PassingTime):
 
     def write_word(self, stream: DriverStream, write: Callable[[], object]) -> None:
         """A word is written, which takes a stream as long as to record an event."""
-        work = TimedWork(self._env, write, self._set.event_cycles[0])
+        work = TimedWork(self._env, write, self._set.event_takes[0])
         self._put(stream, work, self._set.calls.event_call_us)
 
     def wait_word(self, stream: DriverStream, holds: Callable[[], bool], what: str) -> None:
         """A stream waits until a word holds what it should. what: says which one."""
-        work = LookWork(self._env, holds, what, self._words, self._set.wait_cycles)
+        work = LookWork(self._env, holds, what, self._words, self._set.wait_takes)
         self._put(stream, work, self._set.calls.event_call_us)
 
     def _put(self, stream: DriverStream, work: TimedWork, call_us: float) -> None:
@@ -249,7 +249,7 @@ class WorkQueues(PassingTime):
 
     def record(self, stream: DriverStream, event: DriverEvent) -> None:
         """A point at which an event is recorded. In a stream that has the GPU for itself it is there at once."""
-        work = RecordWork(self._env, None, *self._set.event_cycles)
+        work = RecordWork(self._env, None, *self._set.event_takes)
         event.captured, event.work = None, (work, self._dropped)
         call_us = 0.0 if self.alone(stream) else self._set.calls.event_call_us
         self._put(stream, work, call_us)
@@ -257,7 +257,7 @@ class WorkQueues(PassingTime):
     def wait_event(self, stream: DriverStream, event: DriverEvent) -> None:
         """What comes behind waits for an event, as it was last recorded."""
         events = [event.work[0].done] if self.is_pending(event) and event.work else []
-        work = WaitWork(self._env, events, takes=self._set.wait_cycles)
+        work = WaitWork(self._env, events, takes=self._set.wait_takes)
         self._put(stream, work, self._set.calls.event_call_us)
 
     # --- who waits for what -------------------------------------------------------------------------------------------
