@@ -183,22 +183,12 @@ def _hand_over(m: CollectiveMachine, a: int, time: float) -> None:
     """Raises the flags of the slice that was sent, gives its sources their credits, and goes on."""
     actor = m.actor[a]
     operation = m.operations[actor[A_AT]]
-    takes, gives, depth = int(operation[RECEIVES]), int(operation[SENDS]), m.seen_at.shape[1]
+    takes, gives = int(operation[RECEIVES]), int(operation[SENDS])
     for i in range(PARTNERS):
         if gives >> i & 1:
-            c = actor[A_DESTINATIONS + i]
-            connection = m.connection[c]
-            arrival = _behind(m, connection[C_PATH], connection[C_BACK], time)
-            m.seen_at[c, connection[C_SENT] % depth] = arrival + m.latency[c]
-            connection[C_SENT] += 1
-            _wake(m, connection[C_RECEIVER], time)
+            _tell(m, actor[A_DESTINATIONS + i], time, m.seen_at, C_SENT, C_PATH, C_RECEIVER)
         if takes >> i & 1:
-            c = actor[A_SOURCES + i]
-            connection = m.connection[c]
-            arrival = _behind(m, connection[C_BACK], connection[C_END], time)
-            m.free_at[c, connection[C_RECEIVED] % depth] = arrival + m.latency[c]
-            connection[C_RECEIVED] += 1
-            _wake(m, connection[C_SENDER], time)
+            _tell(m, actor[A_SOURCES + i], time, m.free_at, C_RECEIVED, C_BACK, C_SENDER)
     row = m.count[N_ROWS]
     if row < len(m.log):
         m.log[row, 0] = a
@@ -212,15 +202,16 @@ def _hand_over(m: CollectiveMachine, a: int, time: float) -> None:
 
 
 @compiled
-def _behind(m: CollectiveMachine, first: int, end: int, time: float) -> float:
-    """Microsecond at which the data on some links now has passed."""
-    for p in range(first, end):
-        time = max(time, m.link[m.path[p], L_FREE])
-    return time
-
-
-@compiled
-def _wake(m: CollectiveMachine, a: int, time: float) -> None:
+def _tell(m: CollectiveMachine, c: int, time: float, at: np.ndarray, count: int, path: int, partner: int) -> None:
+    """Notes in `at` when a flag or a credit of a connection comes, behind the data that is on its links now, and wakes
+    the partner. count, path, partner: columns of the connection; its links end where those of the next column begin."""
+    connection = m.connection[c]
+    arrival = time
+    for p in range(connection[path], connection[path + 1]):
+        arrival = max(arrival, m.link[m.path[p], L_FREE])
+    at[c, connection[count] % m.seen_at.shape[1]] = arrival + m.latency[c]
+    connection[count] += 1
+    a = connection[partner]
     if m.actor[a, A_ASLEEP]:
         m.actor[a, A_ASLEEP] = 0
         _call(m, a, time)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import simpy
 
+from gpusim.node.build import Link
 from gpusim.node.clock import Clock
-from gpusim.node.link import Link
 
 _ROUNDS = 3
 """Rates depend on what goes the opposite way, which depends on rates: each round leaves `Link.reverse` of the error."""

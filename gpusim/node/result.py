@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpusim.node.link import Link
+from gpusim.node.build import Link
 from gpusim.units import aligned, byte_text
 
 _MOST_COPIES, _MOST_LINKS = 20, 12

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.errors import NodeError
-from gpusim.node.build import build_links, machine_of, socket_of, switches_of
-from gpusim.node.link import Link
+from gpusim.node.build import Link, build_links, machine_of, socket_of, switches_of
 from gpusim.node.sections import NodeConfig, load_node_config
 
 

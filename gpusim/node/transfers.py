@@ -9,9 +9,9 @@ from typing import Any
 
 import simpy
 
+from gpusim.node.build import Link
 from gpusim.node.clock import Clock
 from gpusim.node.flows import Flow, Flows
-from gpusim.node.link import Link
 from gpusim.node.result import STAGING, Copy
 from gpusim.node.topology import Node
 

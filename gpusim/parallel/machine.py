@@ -221,39 +221,29 @@ class TrainingStep:
         """Allocate parameters, gradients and optimizer state, shared out over so many GPUs."""
         gpu.keep(sum(layer.parameter_bytes for layer in layers) * self._for_each_byte / gpus)
 
-    def forward(self, gpu: TrainingGpu, layer: Layer, name: str, share: float = 1.0) -> Process:
-        """The forward pass of a layer, or a share of its work."""
-        self.useful[gpu.number] += layer.forward_us * share
-        return gpu.compute(
-            name, "forward", layer.forward_us * share, _fewer(layer.forward_blocks, share),
-            layer.forward_traffic * share, layer.persistent,
-        )  # fmt: skip
+    def run_pass(self, gpu: TrainingGpu, kind: str, layer: Layer, name: str, share: float = 1.0) -> Process:
+        """A pass of a layer, or a share of its work: forward, backward, or recompute, forward once more for activations
+        that were not kept."""
+        back = kind == "backward"
+        time_us = (layer.backward_us if back else layer.forward_us) * share
+        if kind != "recompute":
+            self.useful[gpu.number] += time_us
+        blocks = layer.backward_blocks if back else layer.forward_blocks
+        traffic = (layer.backward_traffic if back else layer.forward_traffic) * share
+        parts = tuple(max(round(each * share), 1) for each in blocks)
+        return gpu.compute(name, kind, time_us, parts, traffic, layer.persistent)
 
     def forward_kept(self, gpu: TrainingGpu, layer: Layer) -> Process:
         """The forward pass of a layer whose activations, or what it hands on, stay for the backward pass."""
         if self.trained:
             gpu.keep(layer.handed_on if self.recompute else layer.activation_bytes)
-        return self.forward(gpu, layer, layer.name)
-
-    def again(self, gpu: TrainingGpu, layer: Layer, name: str) -> Process:
-        """The forward pass once more, for activations that were not kept."""
-        return gpu.compute(
-            name, "recompute", layer.forward_us, layer.forward_blocks, layer.forward_traffic, layer.persistent
-        )
+        return self.run_pass(gpu, "forward", layer, layer.name)
 
     def again_kept(self, gpu: TrainingGpu, layer: Layer) -> Process:
-        """The same before a layer's backward pass, where only what it hands on was kept."""
+        """The forward pass once more before a layer's backward pass, where only what it hands on was kept."""
         if self.recompute:
             gpu.keep(layer.activation_bytes - layer.handed_on)
-            yield from self.again(gpu, layer, layer.name)
-
-    def backward(self, gpu: TrainingGpu, layer: Layer, name: str, share: float = 1.0) -> Process:
-        """The backward pass."""
-        self.useful[gpu.number] += layer.backward_us * share
-        return gpu.compute(
-            name, "backward", layer.backward_us * share, _fewer(layer.backward_blocks, share),
-            layer.backward_traffic * share, layer.persistent,
-        )  # fmt: skip
+            yield from self.run_pass(gpu, "recompute", layer, layer.name)
 
     def finish(self, ranks: Sequence[Callable[[], Process]]) -> Schedule:
         """Run what every simulated GPU does until all have ended."""
@@ -269,8 +259,3 @@ class TrainingStep:
             {gpu.number: round(gpu.peak_bytes) for gpu in self.gpus},
             {gpu.number: tuple(gpu.memory) for gpu in self.gpus}, {name: rates[name] for name in sorted(used)},
         )  # fmt: skip
-
-
-def _fewer(blocks: tuple[int, ...], share: float) -> tuple[int, ...]:
-    """Blocks of a part of each kernel."""
-    return tuple(max(round(each * share), 1) for each in blocks)

@@ -96,7 +96,7 @@ class _Pipeline:
         if self.step.trained:
             gpu.keep(self._kept(stage))
         for layer in part:
-            yield from self.step.forward(gpu, layer, f"{batch}")
+            yield from self.step.run_pass(gpu, "forward", layer, f"{batch}")
         if stage < self.last:
             sends.append(self._send("forward", stage, stage + 1, batch, part[-1].handed_on))
 
@@ -107,9 +107,9 @@ class _Pipeline:
         if step.recompute:
             gpu.keep(whole)
             for layer in part:
-                yield from step.again(gpu, layer, f"{batch}")
+                yield from step.run_pass(gpu, "recompute", layer, f"{batch}")
         for layer in reversed(part):
-            yield from step.backward(gpu, layer, f"{batch}")
+            yield from step.run_pass(gpu, "backward", layer, f"{batch}")
         gpu.keep(-self._kept(stage) - whole)
         if stage:
             sends.append(self._send("backward", stage, stage - 1, batch, self.parts[stage - 1][-1].handed_on))

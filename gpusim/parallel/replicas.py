@@ -77,7 +77,7 @@ def data_parallel(
         bucket: list[Layer] = []
         for layer in reversed(order):
             yield from step.again_kept(gpu, layer)
-            yield from step.backward(gpu, layer, layer.name)
+            yield from step.run_pass(gpu, "backward", layer, layer.name)
             gpu.keep(-layer.activation_bytes)
             bucket.append(layer)
             held = sum(each.parameter_bytes for each in bucket)
@@ -142,7 +142,7 @@ def fully_sharded(
                 continue
             yield from step.again_kept(gpu, layer)
             gpu.keep(layer.parameter_bytes)  # its gradients
-            yield from step.backward(gpu, layer, layer.name)
+            yield from step.run_pass(gpu, "backward", layer, layer.name)
             gpu.keep(-layer.activation_bytes - layer.parameter_bytes)
             works.append(env.process(scatter(layer)))
             if not overlap:
@@ -194,13 +194,13 @@ def tensor_parallel(
         for k, layer in enumerate(order):
             if step.trained:
                 gpu.keep(layer.activation_bytes)
-            yield from step.forward(gpu, layer, layer.name, share)
+            yield from step.run_pass(gpu, "forward", layer, layer.name, share)
             if ways[k] == "rows":
                 yield from gpu.communicate(layer.name, "reduce", costs.collective("all_reduce", layer.handed_on))
             elif split != "pairs" or k == len(order) - 1:
                 yield from gpu.communicate(layer.name, "gather", costs.collective("all_gather", layer.handed_on))
         for k, layer in reversed(list(enumerate(order))) if step.trained else ():
-            yield from step.backward(gpu, layer, layer.name, share)
+            yield from step.run_pass(gpu, "backward", layer, layer.name, share)
             gpu.keep(-layer.activation_bytes)
             if ways[k] == "columns" and k:
                 cost = costs.collective("all_reduce", order[k - 1].handed_on)

@@ -10,9 +10,9 @@ from collections import deque
 import pytest
 import simpy
 
+from gpusim.node.build import Link
 from gpusim.node.clock import Clock
 from gpusim.node.flows import Flow, Flows, fill
-from gpusim.node.link import Link
 
 Transfer = tuple[float, tuple[int, ...], int]
 """When it starts, over which links, how many bytes."""
