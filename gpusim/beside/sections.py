@@ -6,13 +6,12 @@ machine's own clock.
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 from pydantic import Field
 
 from gpusim.config.load import Kind
-from gpusim.config.models import Described, describe
+from gpusim.config.models import Described
 from gpusim.config.sections import Count, Cycles, Rate, Section, _doc
 
 
@@ -117,16 +116,6 @@ class CpuConfig(Described):
         return cores.count * each * self.chip.clock_mhz * 1e6
 
 
-@cache
-def _systolic_keys() -> dict[str, str]:
-    return dict(describe(SystolicConfig))
-
-
-@cache
-def _cpu_keys() -> dict[str, str]:
-    return dict(describe(CpuConfig))
-
-
 _HERE = Path(__file__).parent
-SYSTOLIC = Kind(SystolicConfig, _systolic_keys, _HERE / "accelerators", "accelerator", "units.arrays=2")
-CPU = Kind(CpuConfig, _cpu_keys, _HERE / "cpus", "CPU", "cores.count=8")
+SYSTOLIC = Kind(SystolicConfig, _HERE / "accelerators", "accelerator", "units.arrays=2")
+CPU = Kind(CpuConfig, _HERE / "cpus", "CPU", "cores.count=8")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from gpusim.config.keys import unit_of, unknown
-from gpusim.config.models import GPUConfig, describe_keys
+from gpusim.config.models import GPUConfig, describe, describe_keys
 from gpusim.config.sections import Section
 from gpusim.errors import ConfigError
 
@@ -28,11 +28,10 @@ Overrides = Mapping[str, Any] | Iterable[str] | None
 
 
 class Kind(NamedTuple):
-    """A kind of description. model: all sections together, with `source(key)` and `items()`; described: every dotted
-    key and its meaning; folder: of the shipped ones; noun and example: what errors call one, and an override of it."""
+    """A kind of description. model: all sections together, with `source(key)` and `items()`; folder: of the shipped
+    ones; noun and example: what errors call one, and an override of it."""
 
     model: type[Section]
-    described: Callable[[], Mapping[str, str]]
     folder: Path
     noun: str
     example: str
@@ -42,7 +41,7 @@ class Kind(NamedTuple):
         return tuple(sorted(path.stem for path in self.folder.glob("*.toml")))
 
 
-GPU = Kind(GPUConfig, describe_keys, Path(__file__).parent, "configuration", "sm.count=66")
+GPU = Kind(GPUConfig, Path(__file__).parent, "configuration", "sm.count=66")
 _LARGEST_FILE_BYTES = 1 << 20
 _REASONS = {
     "greater_than": "must be greater than {gt:g}",
@@ -169,7 +168,7 @@ class _Reader:
     """Reads one description. errors: what is wrong with single keys, which are then left out."""
 
     def __init__(self, kind: Kind):
-        self.kind, self.keys = kind, kind.described()
+        self.kind, self.keys = kind, describe(kind.model)
         self.errors: list[ConfigError] = []
 
     def read(self, config: Any, overrides: Overrides) -> tuple[Any, list[ConfigError]]:

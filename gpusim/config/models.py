@@ -21,7 +21,7 @@ class Described(sections.Section):
         """Source of the value of a dotted key: 'spec: ...', 'microbenchmark: ...', 'fitted: ...',
         'assumed: ...', 'user' or 'override'. Raises ConfigError for a key that does not exist."""
         if key not in self._sources:
-            raise unknown(key, dict(describe(type(self))))
+            raise unknown(key, describe(type(self)))
         return self._sources[key]
 
     def items(self) -> Iterator[tuple[str, Any]]:
@@ -110,10 +110,9 @@ class GPUConfig(Described):
         return "\n\n".join("\n".join((f"[{table}]", *lines)) for table, lines in tables.items()) + "\n"
 
 
-@cache
 def describe_keys() -> Mapping[str, str]:
     """Every dotted key and what it means, in file order."""
-    return dict(describe(GPUConfig))
+    return describe(GPUConfig)
 
 
 def _items(section: sections.Section, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -125,11 +124,14 @@ def _items(section: sections.Section, prefix: str = "") -> Iterator[tuple[str, A
             yield prefix + name, value
 
 
-def describe(section: type[sections.Section], prefix: str = "") -> Iterator[tuple[str, str]]:
+@cache
+def describe(section: type[sections.Section]) -> Mapping[str, str]:
     """Every dotted key below a section and what it means, in file order."""
+    found: dict[str, str] = {}
     for name, field in section.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, sections.Section):
-            yield from describe(kind, f"{prefix}{name}.")
+            found |= {f"{name}.{key}": text for key, text in describe(kind).items()}
         else:
-            yield prefix + name, field.description or ""
+            found[name] = field.description or ""
+    return found

@@ -8,7 +8,6 @@ one link.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -205,13 +204,12 @@ class NodeConfig(Described):
         return self
 
 
-@cache
 def describe_node_keys() -> Mapping[str, str]:
     """Every dotted key of a node and what it means, in file order."""
-    return dict(describe(NodeConfig))
+    return describe(NodeConfig)
 
 
-NODE = Kind(NodeConfig, describe_node_keys, Path(__file__).parent, "node", "nvlink.links=12")
+NODE = Kind(NodeConfig, Path(__file__).parent, "node", "nvlink.links=12")
 
 
 def shipped_nodes() -> tuple[str, ...]:
