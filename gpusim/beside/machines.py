@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import simpy
 
 from gpusim.beside.sections import CPU, SYSTOLIC, CpuConfig, SystolicConfig
-from gpusim.config.load import Kind, load
+from gpusim.config.load import Kind, Overrides, load
 from gpusim.errors import ConfigError
 
 
@@ -303,9 +303,7 @@ def shipped_machines() -> tuple[str, ...]:
     return (*SYSTOLIC.names(), *CPU.names())
 
 
-def load_machine(
-    machine: Named, overrides: Mapping[str, Any] | Iterable[str] | None = None
-) -> SystolicConfig | CpuConfig:
+def load_machine(machine: Named, overrides: Overrides = None) -> SystolicConfig | CpuConfig:
     """A machine. overrides: as for `gpusim.load_config`. Raises ConfigError for what is wrong with any of it."""
     kind = CPU if isinstance(machine, CpuConfig) else SYSTOLIC
     if isinstance(machine, str | Path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from gpusim.collectives import programs
 from gpusim.collectives.group import RankGroup, group_of
 from gpusim.collectives.result import CollectiveResult, LinkUse, Step
 from gpusim.collectives.timing import ALGORITHMS, PROTOCOLS, CollectiveError, Timing, timing
+from gpusim.config.load import Overrides
 from gpusim.node import Node, load_node
 
 _BINS = 200
@@ -33,7 +33,7 @@ def collective(
     protocol: str | None = None,
     channels: int | None = None,
     trace: bool = False,
-    overrides: Mapping[str, Any] | Sequence[str] | None = None,
+    overrides: Overrides = None,
 ) -> CollectiveResult:
     """Simulate one call of a collective as NCCL carries it out.
 

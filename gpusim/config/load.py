@@ -73,7 +73,7 @@ def load_config(config: str | Path | GPUConfig = "h200", overrides: Overrides = 
 def load(kind: Kind, config: Any, overrides: Overrides = None) -> Any:
     """The same for a description of any kind; `config` is a name, a path or a `kind.model`."""
     if not isinstance(config, kind.model):
-        path = _find(config, None, kind)
+        path = _find(config, kind)
         if path.parent == kind.folder:
             config = _shipped(path.stem, kind)
     if not overrides and isinstance(config, kind.model):
@@ -95,7 +95,7 @@ def load_collecting(config: str | Path, overrides: Overrides = None) -> tuple[GP
 
 def own_sources(config: str | Path) -> tuple[dict[str, str], str | None]:
     """Sources of a file itself, without its base: {dotted key: source}, and the base it names."""
-    tree = _parse(_find(config, None, GPU))
+    tree = _parse(_find(config, GPU))
     base = tree.pop("base", None)
     reader = _Reader(GPU)
     sources = {key: source or "user" for key, _, source in reader.flatten(tree, "", None)}
@@ -127,16 +127,14 @@ def _shipped(name: str, kind: Kind) -> Any:
     return found
 
 
-def _find(name: str | Path, relative_to: Path | None, kind: Kind) -> Path:
+def _find(name: str | Path, kind: Kind, relative_to: Path = Path()) -> Path:
     """Path of a shipped name or of a file; a name with a suffix or a separator is always a file."""
     text = str(name)
     if text in kind.names():
         return kind.folder / f"{text}.toml"
     path = Path(text)
     try:
-        path = path.expanduser()
-        if relative_to is not None and not path.is_absolute():
-            path = relative_to / path
+        path = relative_to / path.expanduser()
         if path.is_file():
             return path
     except (OSError, RuntimeError, ValueError) as error:  # a name too long, the home of nobody, a zero byte
@@ -179,7 +177,7 @@ class _Reader:
             if isinstance(config, self.kind.model):
                 leaves = _leaves(config)
             else:
-                path = _find(config, None, self.kind)
+                path = _find(config, self.kind)
                 leaves = self.file(path, ())
                 where = None if path.parent == self.kind.folder else str(path)
             for key, value in self.overrides(overrides):
@@ -203,7 +201,7 @@ class _Reader:
             if not isinstance(base, str):
                 reason = f"must be the name of a {self.kind.noun} or a path, got {base!r}"
                 raise ConfigError(reason, key="base", where=where)
-            below = _find(base, path.parent, self.kind)
+            below = _find(base, self.kind, path.parent)
             if below.parent == self.kind.folder and not shipped:
                 leaves = _leaves(_shipped(below.stem, self.kind))
             else:

@@ -7,13 +7,13 @@ one link.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gpusim.config.load import Kind, load
+from gpusim.config.load import Kind, Overrides, load
 from gpusim.config.models import Described, describe
 from gpusim.config.sections import Count, Rate, Section, _doc
 
@@ -217,9 +217,7 @@ def shipped_nodes() -> tuple[str, ...]:
     return NODE.names()
 
 
-def load_node_config(
-    node: str | Path | NodeConfig, overrides: Mapping[str, Any] | Iterable[str] | None = None
-) -> NodeConfig:
+def load_node_config(node: str | Path | NodeConfig, overrides: Overrides = None) -> NodeConfig:
     """The description of a shipped name or a TOML file, with overrides as `gpusim.load_config` takes them.
 
     Raises ConfigError, naming the dotted key and the nearest real one.

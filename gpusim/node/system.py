@@ -6,13 +6,12 @@ microseconds, and what its host asks for is in a stream when the call begins, no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import simpy
 
+from gpusim.config.load import Overrides
 from gpusim.engine.streams import Engines, StreamQueue
 from gpusim.errors import NodeError
 from gpusim.node.clock import Clock
@@ -34,7 +33,7 @@ class System(NodeStreams):
         node: str | Path | Node = "hgx_h200",
         gpus: int | None = None,
         *,
-        overrides: Mapping[str, Any] | Iterable[str] | None = None,
+        overrides: Overrides = None,
     ):
         self.node = load_node(node, gpus, overrides=overrides)
         env = simpy.Environment()

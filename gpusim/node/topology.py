@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from gpusim.config.load import Overrides
 from gpusim.errors import NodeError
 from gpusim.node.build import Link, build_links, machine_of, socket_of, switches_of
 from gpusim.node.sections import NodeConfig, load_node_config
@@ -18,7 +18,7 @@ def load_node(
     gpus: int | None = None,
     *,
     nodes: int | None = None,
-    overrides: Mapping[str, Any] | Iterable[str] | None = None,
+    overrides: Overrides = None,
 ) -> Node:
     """The node of a shipped name or a TOML file.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from gpusim.collectives import collective
 from gpusim.collectives.timing import timing
+from gpusim.config.load import Overrides
 from gpusim.node import Node, load_node
 
 
@@ -31,10 +30,7 @@ FREE = CallCost(0.0, 0.0, 0)
 class Communication:
     """Costs on the first `gpus` GPUs of a node. A subclass with other costs may be given to every schedule."""
 
-    def __init__(
-        self, gpus: int | None = None, node: str | Path | Node = "hgx_h200",
-        overrides: Mapping[str, Any] | Iterable[str] | None = None,
-    ):  # fmt: skip
+    def __init__(self, gpus: int | None = None, node: str | Path | Node = "hgx_h200", overrides: Overrides = None):
         self.node = load_node(node, gpus, overrides=overrides)
         self.gpus = len(self.node.gpus)
 

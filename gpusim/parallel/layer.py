@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpusim.config import GPUConfig, load_config
+from gpusim.config.load import Overrides
 from gpusim.errors import SimulationError
 from gpusim.parallel import simulated
 
@@ -74,7 +75,7 @@ class Layer:
     @classmethod
     def product(
         cls, name: str, rows: int, inner: int, columns: int, gpu: str | Path | GPUConfig = "h200",
-        overrides: Mapping[str, Any] | Sequence[str] | None = None,
+        overrides: Overrides = None,
     ) -> Layer:  # fmt: skip
         """A matrix product in bf16 of `rows` inputs with weights of columns x inner, whose three kernels are simulated:
         the output, the gradient of the weights and that of the input, at their shapes and layouts. The first time takes
@@ -100,7 +101,7 @@ class Layer:
     @classmethod
     def attention(
         cls, name: str, sequence: int, heads: int, batch: int = 1, gpu: str | Path | GPUConfig = "h200",
-        overrides: Mapping[str, Any] | Sequence[str] | None = None, *, causal: bool = True,
+        overrides: Overrides = None, *, causal: bool = True,
     ) -> Layer:  # fmt: skip
         """Attention of `batch` sequences over heads of 64 numbers, whose forward kernel is simulated, in halves. The
         backward pass is taken to be five products where the forward pass has two, at its speed (T. Dao,
@@ -120,7 +121,7 @@ class Layer:
         )  # fmt: skip
 
 
-def _hopper(name: str, gpu: str | Path | GPUConfig, overrides: Mapping[str, Any] | Sequence[str] | None) -> GPUConfig:
+def _hopper(name: str, gpu: str | Path | GPUConfig, overrides: Overrides) -> GPUConfig:
     """The configuration. Raises ParallelError for a GPU that the kernels of `programs.layer` are not for."""
     config = load_config(gpu, overrides)
     if config.gpu.arch != "sm_90":

@@ -8,14 +8,14 @@ after it. With p equal stages and m micro-batches both leave (p - 1) / (m + p - 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 import simpy
 
+from gpusim.config.load import Overrides
 from gpusim.node import Node
 from gpusim.parallel.communication import Communication
 from gpusim.parallel.layer import Layer, ParallelError, check_count, check_layers
@@ -35,7 +35,7 @@ def pipeline(
     node: str | Path | Node = "hgx_h200",
     optimizer_factor: float = OPTIMIZER_FACTOR,
     communication: Communication | None = None,
-    overrides: Mapping[str, Any] | Iterable[str] | None = None,
+    overrides: Overrides = None,
 ) -> Schedule:
     """One step of a pipeline, a GPU for each stage, every one simulated.
 

@@ -16,12 +16,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import simpy
 
+from gpusim.config.load import Overrides
 from gpusim.node import Node
 from gpusim.parallel.communication import Communication
 from gpusim.parallel.layer import Layer, ParallelError, check_count
@@ -42,7 +42,7 @@ def data_parallel(
     recompute: bool = False,
     optimizer_factor: float = OPTIMIZER_FACTOR,
     communication: Communication | None = None,
-    overrides: Mapping[str, Any] | Iterable[str] | None = None,
+    overrides: Overrides = None,
 ) -> Schedule:
     """One step of data-parallel training.
 
@@ -106,7 +106,7 @@ def fully_sharded(
     recompute: bool = False,
     optimizer_factor: float = OPTIMIZER_FACTOR,
     communication: Communication | None = None,
-    overrides: Mapping[str, Any] | Iterable[str] | None = None,
+    overrides: Overrides = None,
 ) -> Schedule:
     """One step of fully sharded training.
 
@@ -167,7 +167,7 @@ def tensor_parallel(
     whole: bool = True,
     optimizer_factor: float = OPTIMIZER_FACTOR,
     communication: Communication | None = None,
-    overrides: Mapping[str, Any] | Iterable[str] | None = None,
+    overrides: Overrides = None,
 ) -> Schedule:
     """One step with layers split over GPUs.
 
