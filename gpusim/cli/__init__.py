@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(error)
             return EXIT_OK
         print(f"gpusim: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return EXIT_USER_ERROR
+        return getattr(error, "status", EXIT_USER_ERROR)
     except MemoryError:
         print("gpusim: error: this needs more memory than the host has", file=sys.stderr)
         return EXIT_USER_ERROR

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,20 +42,21 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Run the command. Returns the program's exit status, or that of a mistake if checks found one."""
+    return execute_program([options.executable, *options.arguments], options)
+
+
+def execute_program(command: list[str], options: argparse.Namespace) -> int:
+    """Run a program and print the table of its launches. Returns its exit status, or that of a mistake if checks found
+    one. Raises SimulationError if it cannot be started."""
     from gpusim.config import load_config
-    from gpusim.driver import library  # noqa: F401 - it declares all functions
-    from gpusim.exec.program import ProgramNotStarted, loads_nothing, run
+    from gpusim.exec.program import loads_nothing, run
 
     check_limits(options)
     telling = telling_of(options)
     load_config(options.gpu, options.overrides)  # a mistake is told before the program starts
-    try:
-        outcome = run([options.executable, *options.arguments], partial(_driver, options, telling), _told)
-    except ProgramNotStarted as error:
-        print(f"gpusim: error: {error}", file=sys.stderr)
-        return error.status
+    outcome = run(command, partial(_driver, options, telling), _told)
     if not options.no_report:
-        why = "" if outcome.told else loads_nothing(options.executable)
+        why = "" if outcome.told else loads_nothing(command[0])
         _report(outcome.told, options.json, options.output, why)
     return EXIT_USER_ERROR if telling.check and any(wrong for *_, wrong in outcome.told) else outcome.status
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import atexit
 import os
 import sys
 import time
@@ -22,7 +21,7 @@ from gpusim.cli.options import (
 from gpusim.cli.outputs import print_json, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.cli.run import check_limits, target_of
-from gpusim.cli.script import compiled_script, run_script
+from gpusim.cli.script import python_command
 from gpusim.cli.tracing import number_list
 from gpusim.tracing import BINARY_VERSIONS
 
@@ -77,9 +76,9 @@ def execute(options: argparse.Namespace) -> int:
     check_limits(options)
     announce_compilation()
     if options.program.endswith(".py") and options.grid is None and options.block is None:
-        return _script(options)
+        return _program(python_command(options.program, options.arguments), options)
     if "/" in options.program and os.access(options.program, os.X_OK) and Path(options.program).is_file():
-        return _executable(options)
+        return _program([options.program, *options.arguments], options)
     if options.arguments:
         raise UserError(f"{options.arguments[0]}: only a script or an executable has arguments of its own")
     target = target_of(options)
@@ -97,29 +96,13 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _script(options: argparse.Namespace) -> int:
-    """Run a script under the simulated driver."""
-    from gpusim.driver.numba_cuda import install
-    from gpusim.driver.outputs.export import AccelSimExport
-
-    code = compiled_script(options.program)
-    traces = _traces(options)
-    driver = install(
-        options.gpu, overrides=options.overrides, max_cycles=options.max_cycles, mode="functional", inherit=True
-    )
-    driver.observers.append(AccelSimExport(traces))
-    # Before the script registers anything, so that it is called after what the script does at its end.
-    atexit.register(lambda: _report([_said(traces)], options.json))
-    return run_script(code, options.program, options.arguments)
-
-
-def _executable(options: argparse.Namespace) -> int:
-    """Run an executable, as `gpusim exec` does. Its first process that uses CUDA has the folder, the second DIR-2."""
+def _program(command: list[str], options: argparse.Namespace) -> int:
+    """Run a script or an executable, as `gpusim exec` does. Its first process that uses CUDA has the folder, the second
+    DIR-2."""
     from gpusim.config import load_config
-    from gpusim.driver import library  # noqa: F401 - it declares all functions
     from gpusim.driver.outputs.export import AccelSimExport
     from gpusim.driver.state import Driver
-    from gpusim.exec.program import ProgramNotStarted, run
+    from gpusim.exec.program import run
     from gpusim.tracing.accel_sim import empty_folder
 
     def new_driver(process: int) -> Driver:
@@ -133,11 +116,7 @@ def _executable(options: argparse.Namespace) -> int:
 
     load_config(options.gpu, options.overrides)  # a mistake is told before the program starts
     empty_folder(Path(options.folder))
-    try:
-        outcome = run([options.program, *options.arguments], new_driver, said)
-    except ProgramNotStarted as error:
-        print(f"gpusim: error: {error}", file=sys.stderr)
-        return error.status
+    outcome = run(command, new_driver, said)
     _report(outcome.told, options.json)
     return outcome.status
 

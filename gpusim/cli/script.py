@@ -1,21 +1,21 @@
-"""`gpusim script`: a Numba CUDA script, as it is, on a simulated GPU."""
+"""`gpusim script`: a Python script, as it is, on a simulated GPU: `gpusim exec python FILE.py`.
+
+Where there is no C compiler for the libraries of `gpusim exec`, the script runs in this process.
+"""
 
 from __future__ import annotations
 
 import argparse
 import atexit
+import os
+import runpy
 import sys
-import types
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from gpusim.cli.exec import execute_program
 from gpusim.cli.launch_options import add_program_options, driver_options, print_table, telling_of
 from gpusim.cli.options import add_command
 from gpusim.cli.parser import EXIT_OK, EXIT_USER_ERROR, UserError
 from gpusim.cli.run import check_limits
-
-if TYPE_CHECKING:
-    from gpusim.driver.state import Driver
 
 EXAMPLES = """\
 examples:
@@ -29,7 +29,7 @@ examples:
   gpusim script --save saxpy.launches saxpy.py             to be run again without the script: gpusim replay
 
 Options of gpusim come before FILE.py; everything behind it is the script's. The script runs as under python: __main__,
-sys.argv, sys.path and the exit status are its own. Python processes that it starts see the same simulated GPU.
+sys.argv, sys.path and the exit status are its own. Python processes that it starts see a simulated GPU too.
 At the end a table says which kernels were launched and how long they would have taken.
 """
 
@@ -44,66 +44,38 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Run the command. Returns the script's exit status, or that of a mistake if checks found one."""
+    from gpusim.exec.libraries import NoCompiler
+
+    try:
+        return execute_program(python_command(options.file, options.arguments), options)
+    except NoCompiler as why:
+        print(f"gpusim: {why}; the script runs in this process", file=sys.stderr)
+        return _in_this_process(options)
+
+
+def python_command(file: str, arguments: list[str]) -> list[str]:
+    """The command that runs a script under this interpreter. Raises UserError for a file that cannot be read."""
+    try:
+        os.close(os.open(file, os.O_RDONLY))
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from None
+    return [sys.executable, file, *arguments]
+
+
+def _in_this_process(options: argparse.Namespace) -> int:
     from gpusim.cli.progress import announce_compilation
     from gpusim.driver.numba_cuda import install
 
     check_limits(options)
     telling = telling_of(options)
-    code = compiled_script(options.file)
-    driver = install(options.gpu, **driver_options(options), inherit=True, telling=telling)
+    driver = install(options.gpu, **driver_options(options), telling=telling)
     announce_compilation()
     if not options.no_report:
-        # Before the script registers anything, so that it is called after what the script does at its end.
-        atexit.register(_tell, driver, options)
-    status = run_script(code, options.file, options.arguments)
+        # Before the script registers anything, so that they are called after what it does at its end, the last first.
+        atexit.register(print_table, driver.log, options.json, options.output)
+        atexit.register(driver.finish)
+    sys.argv = [options.file, *options.arguments]
+    sys.path[0] = os.path.dirname(os.path.abspath(options.file))
+    runpy.run_path(options.file, run_name="__main__")
     driver.finish()
-    return EXIT_USER_ERROR if telling.check and driver.log.wrong else status
-
-
-def _tell(driver: Driver, options: argparse.Namespace) -> None:
-    driver.finish()
-    print_table(driver.log, options.json, options.output)
-
-
-def compiled_script(file: str) -> types.CodeType:
-    """The script's code; a syntax error is shown as Python shows it."""
-    try:
-        source = Path(file).read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror}") from None
-    try:
-        return compile(source, file, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
-        sys.excepthook(type(error), error.with_traceback(None), None)
-        raise UserError(f"{file} is not a Python script") from None
-
-
-def run_script(code: types.CodeType, file: str, arguments: list[str]) -> int:
-    """Execute a script as `python FILE.py ARGS` does, and return its exit status."""
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=file, __builtins__=__builtins__, __cached__=None)
-    sys.modules["__main__"] = main  # stays: threads, pickles and what runs at the exit look into it
-    sys.argv = [file, *arguments]
-    sys.path[0] = str(Path(file).resolve().parent)
-    try:
-        exec(code, main.__dict__)
-    except SystemExit as stop:
-        return _status(stop.code)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        # The frames of this file are no part of the script.
-        own = error.__traceback__.tb_next if error.__traceback__ else None
-        sys.excepthook(type(error), error.with_traceback(own), own)
-        return 1
-    return EXIT_OK
-
-
-def _status(code: Any) -> int:
-    """The exit status that Python makes of SystemExit's argument."""
-    if code is None:
-        return EXIT_OK
-    if isinstance(code, int):
-        return code & 0xFF
-    print(code, file=sys.stderr)
-    return 1
+    return EXIT_USER_ERROR if telling.check and driver.log.wrong else EXIT_OK

@@ -7,7 +7,10 @@ other hardware, multicast, and everything else that this device does not have.
 
 from __future__ import annotations
 
-from gpusim.config import GPUConfig
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpusim.config import GPUConfig
 
 UUID = b"gpusim simulated"
 """16 bytes."""

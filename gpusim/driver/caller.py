@@ -6,7 +6,9 @@ one caller, this process unless `serving` says otherwise.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
+import gc
 import struct
 import sys
 import threading
@@ -53,6 +55,9 @@ class Caller(Protocol):
     def print(self, text: str) -> None:
         """Write what kernels have printed to the standard output."""
 
+    def interrupted(self) -> None:
+        """The call at hand ends for an interrupt of the user, which takes effect in the program behind it."""
+
     def standby(self) -> Callable[[], Caller]:
         """Gives what works for the process while that makes no call."""
 
@@ -94,29 +99,53 @@ class ThisProcess:
     def unmap(self, address: int, nbytes: int) -> None:
         pass
 
+    def interrupted(self) -> None:
+        _thread.interrupt_main()
+
     def standby(self) -> Callable[[], Caller]:
         return lambda: self
 
 
 _kept: dict[bytes, ctypes.Array[ctypes.c_char]] = {}
-_thread = threading.local()
+_serves = threading.local()
 _THIS_PROCESS = ThisProcess()
 
 
 def caller() -> Caller:
     """The process that this thread works for."""
-    found: Caller = getattr(_thread, "caller", _THIS_PROCESS)
+    found: Caller = getattr(_serves, "caller", _THIS_PROCESS)
     return found
 
 
 @contextmanager
 def serving(process: Caller) -> Iterator[Caller]:
     """Work for another process in this thread."""
-    _thread.caller = process
+    _serves.caller = process
     try:
         yield process
     finally:
-        del _thread.caller
+        del _serves.caller
+
+
+class _Undisturbed:
+    """A context in which Python collects no garbage: finalizers of a program that has the driver inside would call it
+    in the middle of its work, in any thread."""
+
+    _inside, _collects = 0, True
+
+    def __enter__(self) -> None:
+        if not self._inside:
+            self._collects = gc.isenabled()
+        self._inside += 1
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        self._inside -= 1
+        if self._collects and not self._inside:
+            gc.enable()
+
+
+undisturbed = _Undisturbed()
 
 
 def read(address: int, nbytes: int) -> bytes:

@@ -12,34 +12,36 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpusim.driver.codes import ResultCode
-from gpusim.driver.elf import DONE, GONE, MACHINES, SLOTS, stub_library
+from gpusim.driver.caller import undisturbed
+from gpusim.driver.elf import MACHINES, SLOTS, stub_library
 from gpusim.driver.exports import DRIVER, LIBRARIES, Library, declare_all
-from gpusim.driver.registry import GIVES_BACK, EntryPoint, answer
+from gpusim.driver.registry import EntryPoint, answer
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
 from isa.folders import cache_folder, put_file
 
 declare_all()
 
-
 class DriverLibraries:
     """All libraries, loaded. `driver` serves the calls; `serve` exchanges it, while no program holds its handles."""
 
     def __init__(self, driver: Driver):
-        self._callbacks: dict[tuple[str, bool], Any] = {}
         self.serve(driver)
-        self.loaded = {soname: _Loaded(library, self._answer) for soname, library in LIBRARIES.items()}
+        self.path = _library_file(LIBRARIES[DRIVER])
+        self._loaded = {
+            soname: ctypes.CDLL(str(_library_file(library)), mode=ctypes.RTLD_GLOBAL)
+            for soname, library in LIBRARIES.items()
+        }
+        self._callbacks = {
+            soname: [self._callback(library.point(symbol)) for symbol in library.symbols]
+            for soname, library in LIBRARIES.items()
+        }
+        for soname, callbacks in self._callbacks.items():
+            self._fill(soname, [ctypes.cast(each, ctypes.c_void_p).value or 0 for each in callbacks])
         os.register_at_fork(after_in_child=lambda: self.driver.leave_to_parent())
-
-    @property
-    def path(self) -> Path:
-        """The driver library's file."""
-        return self.loaded[DRIVER].path
 
     def serve(self, driver: Driver) -> None:
         """Let a driver answer the calls from now on."""
@@ -47,56 +49,35 @@ class DriverLibraries:
         driver.address_of = self.address
 
     def close(self) -> None:
-        """Let every function return CUDA_ERROR_DEINITIALIZED from now on, without the interpreter, which is about to
-        end. Destructors of other libraries still call the driver then: to give something back succeeds."""
+        """Let every function succeed and do nothing from now on, as one of C's library does that takes nothing and
+        returns 0: the interpreter is about to end, and destructors of other libraries still call the driver then."""
         self.driver.finish()
         self.driver.close()
-        for each in self.loaded.values():
-            each.close()
+        nothing = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+        for soname, callbacks in self._callbacks.items():
+            self._fill(soname, [nothing] * len(callbacks))
+
+    def _fill(self, soname: str, addresses: list[int]) -> None:
+        """Say where the functions of a library lead."""
+        slots: Any = (ctypes.c_uint64 * len(addresses)).in_dll(self._loaded[soname], SLOTS)
+        slots[:] = addresses
 
     def address(self, symbol: str) -> int | None:
         """Address of an exported function, None if there is none of this name."""
-        found = (each.address(symbol) for each in self.loaded.values() if symbol in each.library.symbols)
-        return next(found, None)
-
-    def _answer(self, point: EntryPoint) -> int:
-        """Address of what C calls: it answers even while the interpreter shuts down."""
-        key = point.symbol, point.per_thread
-        if key not in self._callbacks:  # kept alive as long as the libraries
-            self._callbacks[key] = self._callback(point)
-        address = ctypes.cast(self._callbacks[key], ctypes.c_void_p).value
-        assert address is not None
-        return address
+        for soname, library in LIBRARIES.items():
+            if symbol in library.symbols:
+                return ctypes.cast(getattr(self._loaded[soname], symbol), ctypes.c_void_p).value
+        return None
 
     def _callback(self, point: EntryPoint) -> Any:
-        finalizing = sys.is_finalizing
-        deinitialized = ResultCode.NOT_INITIALIZED.blas_status if point.of_blas else int(ResultCode.DEINITIALIZED)
+        """What C calls for a function."""
 
         def call(*arguments: Any) -> int:
-            return deinitialized if finalizing() else answer(self.driver, point, arguments)
+            with undisturbed:
+                return answer(self.driver, point, arguments)
 
         kind = ctypes.c_uint64 if point.gives_value else ctypes.c_int
         return ctypes.CFUNCTYPE(kind, *point.argument_types)(call)
-
-
-class _Loaded:
-    """One library, loaded. answer: the address of what serves a function."""
-
-    def __init__(self, library: Library, answer: Callable[[EntryPoint], int]):
-        self.library = library
-        self.path = _library_file(library)
-        self._library = ctypes.CDLL(str(self.path), mode=ctypes.RTLD_GLOBAL)
-        self._slots = (ctypes.c_uint64 * len(library.symbols)).in_dll(self._library, SLOTS)
-        for index, symbol in enumerate(library.symbols):
-            self._slots[index] = answer(library.point(symbol))
-
-    def close(self) -> None:
-        gone, done = self.address(GONE), self.address(DONE)
-        for index, symbol in enumerate(self.library.symbols):
-            self._slots[index] = done if GIVES_BACK.search(symbol) else gone
-
-    def address(self, symbol: str) -> int:
-        return ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value or 0
 
 
 def already_loaded() -> bool:
@@ -115,8 +96,7 @@ def _library_file(library: Library) -> Path:
         raise SimulationError(
             f"the simulated CUDA driver needs Linux on {' or '.join(MACHINES)}, not {sys.platform} on {machine}"
         )
-    version = library.soname if library.versioned else None
-    content = stub_library(library.symbols, machine, library.soname, version)
+    content = stub_library(library.symbols, machine, library.soname)
     path = cache_folder() / "driver" / hashlib.sha256(content).hexdigest()[:16] / library.soname
     if not path.exists() or path.read_bytes() != content:
         put_file(path, content, 0o755)

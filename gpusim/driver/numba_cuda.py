@@ -6,14 +6,13 @@
     ...
     print(driver.log.render())                              # launches with predicted times
 
-As a command: `gpusim script FILE.py`. In a test suite: `pytest -p gpusim.integrations.pytest_plugin`. Child
-processes get the same driver where `inherit=True`.
+In a test suite: `pytest -p gpusim.integrations.pytest_plugin`. Processes that this one starts have no simulated GPU;
+under `gpusim script FILE.py` and `gpusim exec PROGRAM`, which keep the driver in a process of its own, they have.
 """
 
 from __future__ import annotations
 
 import atexit
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from gpusim.driver.outputs.outputs import Telling
     from gpusim.driver.state import Driver
 
-VARIABLE = "GPUSIM_CUDA_DRIVER"
-"""Environment variable through which child processes learn what to install: the options as JSON."""
 _library: DriverLibraries | None = None
 """The one of the process: what is loaded once stays."""
 
@@ -39,7 +36,6 @@ def install(
     memory_bytes: int | None = None,
     max_cycles: int | None = None,
     mode: str = "detailed",
-    inherit: bool = False,
     telling: Telling | None = None,
 ) -> Driver:
     """Make a simulated GPU the CUDA device of this process, and return its driver.
@@ -49,7 +45,6 @@ def install(
         memory_bytes: device memory that can be allocated at once; None takes the GPU's.
         max_cycles: cycles after which a kernel is given up, None for the default.
         mode: of all launches, as for `gpusim.simulate`.
-        inherit: Python processes that this one starts get the same driver; `gpu` must then be a name or a path.
         telling: what else is to be told of the launches of this process.
 
     Raises:
@@ -58,7 +53,6 @@ def install(
     """
     global _library
     from gpusim.driver import when_imported
-    from gpusim.driver.libraries.cupy import finder
     from gpusim.driver.library import DriverLibraries, already_loaded
     from gpusim.driver.state import Driver
     from gpusim.errors import SimulationError
@@ -69,8 +63,7 @@ def install(
         )
     if _library is not None and (_library.driver.primary_references or _library.driver.others):
         raise SimulationError("the simulated CUDA driver is in use; a context of it exists")
-    limits: dict[str, Any] = {"threads": threads, "memory_bytes": memory_bytes, "max_cycles": max_cycles, "mode": mode}
-    driver = Driver(gpu, overrides, **limits, telling=telling)
+    driver = Driver(gpu, overrides, threads, memory_bytes, max_cycles, mode, telling)
     if _library is None:
         _library = DriverLibraries(driver)
         # Numba looks for libcuda.so first, which on a machine with a GPU is the real one.
@@ -78,32 +71,12 @@ def install(
         os.environ["TRITON_LIBCUDA_PATH"] = str(_library.path.parent)
         when_imported.watch()
         atexit.register(_library.close)
-        finder.install()
     else:
         _library.driver.close()
         _library.serve(driver)
-    if inherit:
-        if isinstance(overrides, Mapping):
-            overrides = [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
-        os.environ.update(environment({"gpu": str(gpu), "overrides": list(overrides or ()), **limits}))
     return driver
 
 
 def current() -> Driver | None:
     """The driver that serves the process, None if none is installed."""
     return _library.driver if _library is not None else None
-
-
-def environment(options: Mapping[str, Any]) -> dict[str, str]:
-    """Environment variables with which a Python process installs the same driver at its start: `sitecustomize`, which
-    Python imports then, is the one of this package. options: keyword arguments of `install`, as JSON can hold them."""
-    here = Path(__file__).resolve().parent
-    folders = [str(here / "inherit"), str(here.parents[1])]
-    rest = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each and each not in folders]
-    return {VARIABLE: json.dumps(dict(options)), "PYTHONPATH": os.pathsep.join(folders + rest)}
-
-
-def install_from_environment() -> Driver | None:
-    """Install what `environment` asked for, or return what is installed already; None if nothing was asked for."""
-    text = os.environ.get(VARIABLE)
-    return current() or (install(**json.loads(text)) if text else None)

@@ -22,14 +22,13 @@ A signature that begins with '=' is that of a function that gives C no error cod
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import re
 import struct
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from tempfile import gettempdir
 from typing import Any, TypeVar
 
@@ -233,11 +232,20 @@ def same(symbol: str, other: str) -> None:
     ENTRY_POINTS[symbol] = replace(ENTRY_POINTS[other], symbol=symbol)
 
 
+def signatures() -> str:
+    """A line for each declared function, for who calls it: its name, and of each argument the letter and the type, by
+    its name in ctypes."""
+    lines = []
+    for symbol, point in ENTRY_POINTS.items():
+        arguments = zip(point.letters, point.argument_types, strict=True)
+        lines.append(" ".join([symbol, *(f"{letter}:{kind.__name__}" for letter, kind in arguments)]))
+    return "\n".join(lines)
+
+
 def nothing(driver: Driver, *_checked: object) -> None:
     """What a call does that is done when its arguments have been looked up: what it asks for is so anyway."""
 
 
-GIVES_BACK = re.compile("Free|Destroy|Unload|Release|Synchronize")
 _RETURNED_AS_STATE = (ResultCode.SUCCESS, ResultCode.NOT_READY)
 
 
@@ -261,9 +269,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     driver.calls += 1
     try:
         with driver.lock:
-            queues = driver.queues if GIVES_BACK.search(point.symbol) else None
-            if queues is not None and queues.comes_late(partial(answer, driver, point, arguments)):
-                return 0
+            driver.stop_if_interrupted()
             driver.wait_before(point.symbol, point.per_thread)
             _admit(driver, point)
             return point.call(driver, arguments)
@@ -271,9 +277,11 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
         code, message = error.code, error.message
     except IsaError as error:
         code, message = ResultCode.NOT_SUPPORTED, f"{point.symbol}: {error}"
-    except KeyboardInterrupt:
-        _thread.interrupt_main()  # the caller is C code: the interruption takes effect behind it
-        code, message = ResultCode.UNKNOWN, ""
+    except KeyboardInterrupt:  # work may be lost, so nothing goes on as if it were not
+        for each in driver.contexts():
+            each.failed = ResultCode.UNKNOWN
+        caller().interrupted()
+        code, message = ResultCode.UNKNOWN, f"{point.symbol}: interrupted; the context cannot be used any more"
     except Gone:
         raise
     except OSError as error:
@@ -284,6 +292,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
         code, message = ResultCode.UNKNOWN, ""
     finally:
         driver.callers.pop()
+        driver.interrupted = driver.interrupted and bool(driver.callers)
         driver.calls += 1
     if message:
         say(message)

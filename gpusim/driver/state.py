@@ -108,6 +108,7 @@ class Driver:
         self.virtual = VirtualMemory(lambda: self.device.memory)
         self.linkings: dict[int, Any] = {}
         self.told: set[str] = set()
+        self.interrupted = False
         self.runtime_refused = False
         self.managed = 0
         self.user_objects: dict[int, UserObject] = {}
@@ -407,6 +408,16 @@ class Driver:
         """Do what streams have left, for which the program has not waited."""
         with self.lock, suppress(DriverError):
             self.wait_for_all()
+
+    def interrupt(self) -> None:
+        """End a call that waits for work, if there is one, as soon as that can stop."""
+        self.interrupted = bool(self.callers)
+
+    def stop_if_interrupted(self, *_progress: int) -> None:
+        """Raise the KeyboardInterrupt that is due; called between two events, and while a launch has no clock."""
+        if self.interrupted:
+            self.interrupted = False
+            raise KeyboardInterrupt
 
     def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]:
         """Call a function of the host on the driver's thread."""

@@ -1,9 +1,13 @@
-"""What is set in other people's Python packages as soon as they are imported, so that their users need not.
+"""What becomes of other people's Python packages when they are imported, so that their users need not care.
+
+Nothing of them changes on disk.
 
 - PyTorch: cuDNN is off. The vendor's library works with the vendor's driver alone; convolutions and attention then take
   the kernels that PyTorch itself brings.
 - Triton: what autotuning measures runs twice, the second time for its time. `do_bench` would fill a tenth of a second
   of the GPU's time with repetitions, thousands of them, which all take the same here.
+- CuPy: seven of its extension modules have the vendor's static runtime inside or use libraries that have, which work
+  with the vendor's driver alone. Modules of `gpusim.driver.libraries.cupy` are executed in their place.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import spec_from_file_location
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -40,6 +46,17 @@ def _measured_once(testing: Any) -> None:
 
 _THEN: dict[str, Callable[[ModuleType], None]] = {"torch": _without_cudnn, "triton.testing": _measured_once}
 
+REPLACED = {
+    "cupy_backends.cuda.api.runtime": "runtime.py",
+    "cupy.cuda.cub": "cub.py",
+    "cupy.cuda.thrust": "thrust.py",
+    "cupy.cuda.jitify": "jitify.py",
+    "cupy.random._generator_api": "generator_api.py",
+    "cupy_backends.cuda.libs.cublas": "cublas.py",
+    "cupy_backends.cuda.libs.curand": "curand.py",
+}
+"""Files of `libraries/cupy`, by the module of CuPy that each is executed as."""
+
 
 def watch() -> None:
     """Do so from now on; for what has been imported already, now."""
@@ -50,11 +67,14 @@ def watch() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds what the others find, and has it loaded with what comes then."""
+    """Finds the modules that replace others, and has what the other finders find loaded with what comes then."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        if name in REPLACED:
+            file = Path(__file__).parent / "libraries" / "cupy" / REPLACED[name]
+            return spec_from_file_location(name, file)
         if name not in _THEN:
             return None
         for finder in sys.meta_path:

@@ -19,11 +19,16 @@
 #include <unistd.h>
 
 enum { RETURN, READ, WRITE, TEXT, MOVE, KEEP, CALL, SHARE, MAP, THREAD, SYMBOL, PRINT, UNMAP };
-enum { STACK = 18, WORDS = GPUSIM_REGISTERS + STACK };
+#if defined(__x86_64__)
+enum { REGISTERS_HELD = 6 };             /* that pass integers, System V ABI */
+#else
+enum { REGISTERS_HELD = 8 };             /* AAPCS64 */
+#endif
+enum { STACK = 18, WORDS = REGISTERS_HELD + STACK };
 enum { CALLS = 0, ORDERS = 1, CALLS_AGAIN = 2, NAME_BYTES = 64 };
 enum { NOT_INITIALIZED = 3, UNKNOWN = 999 };
 /* What a stub says of its function beside its number: it gives a text, or it only tells what the program holds. */
-enum { GIVES_TEXT = 1 << 30, REGISTERS = 1 << 29, NUMBER = REGISTERS - 1 };
+enum { GIVES_TEXT = 1 << 30, REGISTERS = 1 << 29, NUMBER = REGISTERS - 1, GOOD_BYE = NUMBER };
 
 struct hello { uint32_t protocol, what; int32_t process, thread; };
 struct request { uint32_t function, unanswered; uint64_t words[WORDS]; };
@@ -33,6 +38,7 @@ struct order { uint32_t what, spare; uint64_t a, b, c, d, e, f; };
 struct link { int socket; ino_t inode; };
 
 static __thread struct link connection = {-1, 0};
+static __thread int signalled;            /* a handler has run while the thread waited */
 static char server[NAME_BYTES];          /* where this process's simulator listens, once it has one */
 static int left_to_parent, lost;
 static struct link *open_connections;
@@ -67,7 +73,7 @@ static int receive_all(struct link link, void *data, size_t bytes, int *file) {
         struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1};
         if (file) message.msg_control = &control, message.msg_controllen = sizeof control;
         ssize_t got = recvmsg(link.socket, &message, MSG_CMSG_CLOEXEC);
-        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EINTR && (signalled = 1)) continue;
         if (got <= 0) return -1;
         struct cmsghdr *header = file ? CMSG_FIRSTHDR(&message) : 0;
         if (header && header->cmsg_type == SCM_RIGHTS) memcpy(file, CMSG_DATA(header), sizeof(int));
@@ -194,7 +200,8 @@ static int obey(struct link link, uint64_t *value) {
         size_t bytes = 0;
         if (receive_all(link, &order, sizeof order, &file)) return -1;
         switch (order.what) {
-        case RETURN: *value = order.a; return 0;
+        /* b: an interrupt has ended the call. Python raises its exception behind a call of its main thread that succeeds. */
+        case RETURN: *value = order.b && signalled && gettid() == getpid() ? 0 : order.a; return 0;
         case READ: data = (void *)order.a, bytes = order.b; break;
         case WRITE:
             if (receive_all(link, (void *)order.a, order.b, 0)) return -1;
@@ -267,9 +274,10 @@ __attribute__((visibility("default"))) uint64_t gpusim_call(uint32_t function, c
     struct request request = {function & NUMBER, 0, {0}};
     int before = errno;
     uint64_t value = 0;
+    signalled = 0;
     if (left_to_parent) return function & GIVES_TEXT ? (uint64_t)"initialization error" : NOT_INITIALIZED;
-    memcpy(request.words, registers, GPUSIM_REGISTERS * sizeof(uint64_t));
-    memcpy(request.words + GPUSIM_REGISTERS, stack, STACK * sizeof(uint64_t));
+    memcpy(request.words, registers, REGISTERS_HELD * sizeof(uint64_t));
+    memcpy(request.words + REGISTERS_HELD, stack, STACK * sizeof(uint64_t));
     if (function & REGISTERS && keep_registration(&request)) return request.words[0];
     if (!lost && !is_open(connection)) {
         connection = connect_once(connection.socket < 0 ? CALLS : CALLS_AGAIN);
@@ -283,4 +291,10 @@ __attribute__((visibility("default"))) uint64_t gpusim_call(uint32_t function, c
     }
     errno = before;
     return value;
+}
+
+/* A program that ends by itself lets its streams do what it has not waited for. */
+__attribute__((destructor)) static void program_ends(void) {
+    uint64_t nothing[WORDS] = {0};
+    if (server[0] && !lost) gpusim_call(GOOD_BYE, nothing, nothing);
 }

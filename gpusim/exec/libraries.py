@@ -19,67 +19,19 @@ from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 
-from gpusim.driver.exports import DRIVER, LIBRARIES, Library
-from gpusim.driver.registry import EntryPoint, registers
+from gpusim.driver.exports import DRIVER, LIBRARIES, Library, declare_all
+from gpusim.driver.registry import EntryPoint, registers, signatures
 from gpusim.errors import SimulationError
 from gpusim.exec.wire import PROTOCOL, REGISTERS
 from isa.folders import cache_folder
 
+declare_all()
 _GIVES_TEXT, _REGISTERS = 1 << 30, 1 << 29  # client.c
 _OTHER_NAMES = {DRIVER: "libcuda.so", "libcudart.so.13": "libcudart.so"}
 """Names without a version that programs open, by the library that they mean."""
 
-_ENTER = {
-    "x86_64": """
-gpusim_enter:
-    pushq %rbp
-    movq %rsp, %rbp
-    subq $48, %rsp
-    movq %rdi, (%rsp)
-    movq %rsi, 8(%rsp)
-    movq %rdx, 16(%rsp)
-    movq %rcx, 24(%rsp)
-    movq %r8, 32(%rsp)
-    movq %r9, 40(%rsp)
-    movl %r11d, %edi
-    movq %rsp, %rsi
-    leaq 16(%rbp), %rdx
-    call gpusim_call@PLT
-    leave
-    ret
-.macro stub name number
-.globl \\name
-.type \\name, @function
-\\name:
-    movl $\\number, %r11d
-    jmp gpusim_enter
-.endm
-""",
-    "aarch64": """
-gpusim_enter:
-    stp x29, x30, [sp, #-80]!
-    mov x29, sp
-    stp x0, x1, [sp, #16]
-    stp x2, x3, [sp, #32]
-    stp x4, x5, [sp, #48]
-    stp x6, x7, [sp, #64]
-    mov w0, w16
-    add x1, sp, #16
-    add x2, sp, #80
-    bl gpusim_call
-    ldp x29, x30, [sp], #80
-    ret
-.macro stub name number
-.globl \\name
-.type \\name, %function
-\\name:
-    movz w16, #(\\number & 0xffff)
-    movk w16, #(\\number >> 16), lsl #16
-    b gpusim_enter
-.endm
-""",
-}
-"""What all stubs of a library jump to: it puts the registers that pass arguments into memory."""
+class NoCompiler(SimulationError):
+    """There is no C compiler for the libraries."""
 
 
 @cache
@@ -88,15 +40,15 @@ def functions() -> tuple[EntryPoint, ...]:
     return tuple(library.point(symbol) for library in LIBRARIES.values() for symbol in library.symbols)
 
 
-def _stubs(library: Library, first: int, machine: str) -> str:
+def _stubs(library: Library, first: int) -> str:
     """Assembly of a library's functions, numbered from `first`."""
-    rows = [".text", _ENTER[machine]]
+    rows = ['#include "enter.S"']
     for number, symbol in enumerate(library.symbols, first):
         point = library.point(symbol)
         number |= _GIVES_TEXT if point.gives_text else 0
         number |= _REGISTERS if registers(symbol) else 0
         rows.append(f"stub {symbol} {number}")
-    return "\n".join([*rows, '.section .note.GNU-stack,"",%progbits', ""])
+    return "\n".join([*rows, ""])
 
 
 def library_folder() -> Path:
@@ -106,12 +58,12 @@ def library_folder() -> Path:
         raise SimulationError(
             f"gpusim exec needs Linux on {' or '.join(REGISTERS)}, not {sys.platform} on {machine}"
         )
-    client = resources.files("gpusim.exec").joinpath("client.c").read_text()
-    sources, first = {}, 0
+    own = {name: resources.files("gpusim.exec").joinpath(name).read_text() for name in ("client.c", "enter.S")}
+    stubs, first = {}, 0
     for soname, library in LIBRARIES.items():
-        sources[soname] = _stubs(library, first, machine)
+        stubs[soname] = _stubs(library, first)
         first += len(library.symbols)
-    parts = [str(PROTOCOL), client, *sources, *sources.values(), *_OTHER_NAMES.values()]
+    parts = [str(PROTOCOL), *own.values(), *stubs, *stubs.values(), *_OTHER_NAMES.values(), signatures()]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     folder = cache_folder().absolute() / "exec" / digest
     if not folder.exists():
@@ -120,7 +72,7 @@ def library_folder() -> Path:
             with tempfile.TemporaryDirectory(dir=folder.parent) as room:
                 made = Path(room, digest)
                 made.mkdir()
-                _compile(made, client, sources, machine)
+                _compile(made, own, stubs)
                 made.rename(folder)
         except OSError as error:
             if not folder.exists():  # another process was faster
@@ -147,15 +99,16 @@ def _check(folder: Path) -> None:
             )
 
 
-def _compile(folder: Path, client: str, sources: dict[str, str], machine: str) -> None:
+def _compile(folder: Path, own: dict[str, str], stubs: dict[str, str]) -> None:
+    """Make each library of its stubs, the first with the client. own: this package's sources, by their names."""
     compiler = _compiler()
-    (folder / "client.c").write_text(client)
-    for soname, stubs in sources.items():
-        (folder / "stubs.s").write_text(stubs)
-        command = [*compiler, "-shared", "-fPIC", "-O2", "-Wall", "-o", soname, f"-Wl,-soname,{soname}", "stubs.s"]
+    for name, text in own.items():
+        (folder / name).write_text(text)
+    for soname, text in stubs.items():
+        (folder / "stubs.S").write_text(text)
+        command = [*compiler, "-shared", "-fPIC", "-O2", "-Wall", "-o", soname, f"-Wl,-soname,{soname}", "stubs.S"]
         if soname == DRIVER:
-            command += ["-fvisibility=hidden", f"-DGPUSIM_REGISTERS={REGISTERS[machine]}"]
-            command += [f"-DGPUSIM_PROTOCOL={PROTOCOL}", "client.c", "-pthread", "-ldl"]
+            command += ["-fvisibility=hidden", f"-DGPUSIM_PROTOCOL={PROTOCOL}", "client.c", "-pthread", "-ldl"]
         else:
             command += ["-nostdlib", "-L.", f"-l:{DRIVER}"]
         if LIBRARIES[soname].versioned:
@@ -166,7 +119,8 @@ def _compile(folder: Path, client: str, sources: dict[str, str], machine: str) -
             raise SimulationError(f"{compiler[0]} cannot make {soname}: {done.stderr.strip()[:500]}")
         if soname in _OTHER_NAMES:
             os.symlink(soname, folder / _OTHER_NAMES[soname])
-    for name in ("client.c", "stubs.s", "version"):
+    (folder / "signatures").write_text(signatures())  # for modules in CuPy's place
+    for name in (*own, "stubs.S", "version"):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -177,7 +131,7 @@ def _compiler() -> list[str]:
             return [name]
     if find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "cc"]
-    raise SimulationError(
+    raise NoCompiler(
         "gpusim exec needs a C compiler once, for the libraries that programs load: install gcc or clang, or the "
         "Python package ziglang"
     )

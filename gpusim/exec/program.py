@@ -19,9 +19,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from importlib import resources
+from typing import IO, Any
 
-from gpusim.driver.exports import LIBRARIES
+from gpusim.driver.exports import DRIVER, LIBRARIES
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
 from gpusim.exec.libraries import library_folder
@@ -33,6 +34,7 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit statuses of a program that cannot be started, as a shell has them."""
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
+_SFD_CLOEXEC, _SIGINFO_BYTES, _SIGINFO_CODE = 0o2000000, 128, 8  # signalfd(2)
 _ELF_CLASS_64, _ELF_INTERPRETER = 2, 3
 
 
@@ -46,13 +48,17 @@ class ProgramEnd:
 
 
 def environment(address: str) -> dict[str, str]:
-    """What the program finds our libraries by. They are loaded before all others: a program may name the folder of the
-    vendor's in itself. An empty name in a list of folders would be the working directory, and is left out."""
+    """What the program finds our libraries by, and Python our `sitecustomize`. Libraries are loaded before all others:
+    a program may name the folder of the vendor's in itself. An empty name in a list of folders would be the working
+    directory, and is left out."""
     folder = library_folder()
     changed = dict(os.environ)
     preload = [str(folder / soname) for soname in LIBRARIES]
-    for name, first in (("LD_PRELOAD", preload), ("LD_LIBRARY_PATH", [str(folder)])):
+    inherit = [str(resources.files("gpusim.driver.inherit"))]
+    for name, first in (("LD_PRELOAD", preload), ("LD_LIBRARY_PATH", [str(folder)]), ("PYTHONPATH", inherit)):
         changed[name] = ":".join([*first, *filter(None, re.split("[:;]", os.environ.get(name, "")))])
+    # Names of the driver that Numba and Triton would otherwise look for among the machine's.
+    changed |= {"NUMBA_CUDA_DRIVER": str(folder / DRIVER), "TRITON_LIBCUDA_PATH": str(folder)}
     return changed | {ADDRESS: address}
 
 
@@ -61,12 +67,13 @@ def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Calla
     told of it when the process has ended, as pickle can carry it. Raises SimulationError if the libraries cannot be
     made."""
     listener, address = listen()
-    # Ctrl-C is meant for the program, which is in the same group of processes; so are its others.
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        if signal.getsignal(number) != signal.SIG_IGN:  # which the program inherits
-            signal.signal(number, lambda *_: None)
+    changed = environment(address)
+    # A terminal's Ctrl-C and Ctrl-\\ go to the program too, which is in the same group of processes.
+    if signal.getsignal(signal.SIGQUIT) != signal.SIG_IGN:  # which the program inherits
+        signal.signal(signal.SIGQUIT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # it is read from a file, with its sender
     try:
-        program = subprocess.Popen(list(command), env=environment(address), preexec_fn=_end_with_parent)
+        program = subprocess.Popen(list(command), env=changed, preexec_fn=_begin_program)
     except FileNotFoundError:
         raise ProgramNotStarted(f"cannot run {command[0]}: no such file", NOT_FOUND) from None
     except OSError as error:
@@ -86,8 +93,9 @@ def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Calla
     return ProgramEnd(128 - status if status < 0 else status, servers.told())
 
 
-def _end_with_parent() -> None:
-    """Let this process end when the one that made it does, however that ends."""
+def _begin_program() -> None:
+    """Let the program take interrupts, and end when the process that made it does, however that ends."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -106,9 +114,13 @@ class _Servers:
         self._listener, self._new_driver, self._tell = listener, new_driver, tell
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
-        self._told: list[bytearray] = []
-        self._living: dict[int, tuple[int, bytearray, str | None]] = {}  # by file that it tells through
+        self._told: list[IO[bytes]] = []  # a file of each
+        self._living: dict[int, tuple[int, str | None]] = {}  # by pidfd: the process, its folder
         self._this_process = os.pidfd_open(os.getpid())
+        interrupts = (ctypes.c_uint64 * 16)(1 << signal.SIGINT - 1)  # sigset_t
+        self._interrupts = ctypes.CDLL(None).signalfd(-1, interrupts, _SFD_CLOEXEC)
+        if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # which the program has inherited
+            self._selector.register(self._interrupts, selectors.EVENT_READ)
 
     def wait_for(self, program: subprocess.Popen[bytes]) -> int:
         """Serve until the program has ended, and the processes that it leaves behind. Returns the program's status."""
@@ -119,17 +131,28 @@ class _Servers:
             for key, _ in self._selector.select():
                 if key.fileobj is self._listener:
                     self._begin()
+                elif key.fd == self._interrupts:
+                    self._interrupt(program)
                 elif key.fd == ended:
                     status = program.wait()
                     self._selector.unregister(ended)
                 else:
-                    self._hear(key.fd)
+                    self._end(key.fd)
         self._selector.unregister(self._listener)
         return status
 
+    def _interrupt(self, program: subprocess.Popen[bytes]) -> None:
+        """End the calls that are under way: a Python program that waits in one acts on an interrupt when it returns.
+        One that no terminal has sent may be for this process alone, and is passed on."""
+        (code,) = struct.unpack_from("<i", os.read(self._interrupts, _SIGINFO_BYTES), _SIGINFO_CODE)
+        if code <= 0:
+            program.send_signal(signal.SIGINT)
+        for server, *_ in self._living.values():
+            os.kill(server, signal.SIGINT)
+
     def told(self) -> list[Any]:
         """What the servers had to tell."""
-        return [pickle.loads(each) for each in self._told if each]
+        return [pickle.load(each) for each in self._told if each.seek(0, os.SEEK_END) and not each.seek(0)]
 
     def _begin(self) -> None:
         """Make a server for a process that calls for the first time."""
@@ -137,7 +160,7 @@ class _Servers:
         if found is None:
             return
         made, process = found
-        there, here = os.pipe()
+        told = os.fdopen(os.memfd_create("gpusim told"), "w+b")
         temporary = None
         with contextlib.suppress(OSError):  # where there is no place for files, who needs one says so
             temporary = tempfile.mkdtemp(prefix="gpusim-exec-")
@@ -148,16 +171,14 @@ class _Servers:
                 os.setpgid(0, 0)  # with the tools that it runs, which end with it
                 for number in _PASSED_ON:
                     signal.signal(number, signal.SIG_DFL)
-                os.close(there)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
                 self._listener.close()
                 tempfile.tempdir = temporary
                 new_driver = partial(self._new_driver, len(self._told) + 1)
                 driver = serve_process(made, process, new_driver, self._this_process)
                 if driver is not None:
-                    with open(here, "wb") as tells:
-                        pickle.dump(self._tell(driver), tells)
-            except BrokenPipeError:
-                pass  # nobody is left to be told
+                    pickle.dump(self._tell(driver), told)
+                    told.flush()
             except (SimulationError, OSError) as error:
                 print(f"gpusim: error: {error}", file=sys.stderr)
             except Exception:
@@ -168,22 +189,16 @@ class _Servers:
                 sys.stderr.flush()
                 os.killpg(os.getpid(), signal.SIGKILL)
         made.close()
-        os.close(here)
-        said = bytearray()
-        self._told.append(said)
-        self._living[there] = server, said, temporary
-        self._selector.register(there, selectors.EVENT_READ)
+        self._told.append(told)
+        ended = os.pidfd_open(server)
+        self._living[ended] = server, temporary
+        self._selector.register(ended, selectors.EVENT_READ)
 
-    def _hear(self, there: int) -> None:
-        server, said, temporary = self._living[there]
-        with contextlib.suppress(OSError):
-            data = os.read(there, 1 << 20)
-            said += data
-            if data:
-                return
-        self._selector.unregister(there)
-        os.close(there)
-        del self._living[there]
+    def _end(self, ended: int) -> None:
+        """A server has ended."""
+        server, temporary = self._living.pop(ended)
+        self._selector.unregister(ended)
+        os.close(ended)
         os.waitpid(server, 0)
         _remove(temporary)  # where the server could not
 

@@ -21,9 +21,11 @@ from typing import Any
 from gpusim.driver.caller import Gone, caller, serving
 from gpusim.driver.registry import answer
 from gpusim.driver.state import Driver
+from gpusim.driver.work.streams import HOST_THREAD
 from gpusim.exec.libraries import functions
 from gpusim.exec.wire import (
     CALLS_AGAIN,
+    GOOD_BYE,
     NAME_BYTES,
     ORDERS,
     REGISTERS,
@@ -66,6 +68,8 @@ class ServedProcess:
         self._registers, self._words = registers, registers + STACK_WORDS
         self._points = functions()
         self._states: dict[int, dict[str, Any]] = {}  # of the driver's about each thread
+        self._is_python: bool | None = None
+        self._calls_functions: set[int] = set()  # threads of the process that do for streams
 
     def serve(self, made: socket.socket) -> None:
         """Answer the calls of a connection whose hello is still to come."""
@@ -76,8 +80,11 @@ class ServedProcess:
             return
         connection = Connection(made, self._process, self._words)
         if what == ORDERS:
+            self._calls_functions.add(thread)
             self._process.asked.pop(0).set_result(connection)
             return
+        if thread in self._calls_functions:
+            threading.current_thread().name = HOST_THREAD
         state = vars(self.driver.thread)
         if what == CALLS_AGAIN:
             state.update(self._states.get(thread, {}))
@@ -85,10 +92,21 @@ class ServedProcess:
         with serving(connection), contextlib.suppress(Gone):
             self._answer_all(connection)
 
+    def interrupt(self) -> None:
+        """Let the call that is under way fail, in a program whose own reaction to an interrupt waits for its end."""
+        if self._is_python:
+            self.driver.interrupt()
+
     def _answer_all(self, connection: Connection) -> None:
         driver = self.driver
         for number, words, answered in connection.calls():
+            if number == GOOD_BYE:
+                driver.finish()
+                connection.answer(0)
+                continue
             point = self._points[number]
+            if self._is_python is None and answered:
+                self._is_python = connection.symbol("PyErr_CheckSignals") != 0
             value = answer(driver, point, point.arguments(words, self._registers))
             if answered:
                 connection.answer(value)
@@ -104,6 +122,7 @@ def serve_process(
     driver = new_driver()
     driver.address_of = _address
     served = ServedProcess(driver)
+    signal.signal(signal.SIGINT, lambda *_: served.interrupt())
     # The hello of the first connection is answered with where the others go.
     made.sendall(name.encode().ljust(NAME_BYTES, b"\0"))
     _in_thread(served, made)

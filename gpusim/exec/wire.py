@@ -17,7 +17,7 @@ from functools import partial
 from gpusim.driver.caller import Gone
 from gpusim.launch.arena import map_shared
 
-PROTOCOL = 3
+PROTOCOL = 4
 REGISTERS = {"x86_64": 6, "aarch64": 8}
 """Integer registers that pass arguments, by machine: System V ABI, AAPCS64."""
 STACK_WORDS = 18
@@ -25,6 +25,8 @@ STACK_WORDS = 18
 CALLS, ORDERS, CALLS_AGAIN = range(3)
 """What a connection is for: calls of a thread, orders to call functions of the program, or calls of a thread whose
 earlier connection the program has closed, as one does that closes all files."""
+GOOD_BYE = (1 << 29) - 1
+"""In place of a function's number: the program ends."""
 NAME_BYTES = 64
 _CONNECTS_SECONDS = 60
 _HELLO = struct.Struct("<IIii")
@@ -70,7 +72,7 @@ class Connection:
     def __init__(self, connection: socket.socket, process: CallingProcess, words: int):
         self._socket, self.process = connection, process
         self._request = struct.Struct(f"<II{words}Q")
-        self._waiting = bytearray()
+        self._waiting, self._interrupted = bytearray(), False
         self._lock = threading.Lock()  # of the connection for orders, which any thread uses
 
     def calls(self) -> Iterator[tuple[int, tuple[int, ...], bool]]:
@@ -85,7 +87,8 @@ class Connection:
 
     def answer(self, value: int) -> None:
         """End a call."""
-        self._order(_RETURN, value & 0xFFFF_FFFF_FFFF_FFFF)
+        self._order(_RETURN, value & 0xFFFF_FFFF_FFFF_FFFF, self._interrupted)
+        self._interrupted = False
         self._flush()
 
     # --- Caller -------------------------------------------------------------------------------------------------------
@@ -128,6 +131,9 @@ class Connection:
                 return orders._number()
 
         return call
+
+    def interrupted(self) -> None:
+        self._interrupted = True
 
     def standby(self) -> Callable[[], Connection]:
         if self.process.standing_by is None:

@@ -31,7 +31,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     from gpusim.driver.numba_cuda import install
 
     options = early_config.known_args_namespace
-    install(options.gpusim_gpu, overrides=options.gpusim_set, inherit=True)
+    install(options.gpusim_gpu, overrides=options.gpusim_set)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

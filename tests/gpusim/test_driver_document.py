@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.site.refused import BEGIN, END, listing
 from gpusim.driver.exports import LIBRARIES
-from gpusim.driver.inventory import BEGIN, END, listing
 from gpusim.driver.refused import REASONS, reason
 from gpusim.driver.registry import ENTRY_POINTS
 
@@ -17,7 +17,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "driver.md").read_text(encoding="ut
 
 
 def test_the_document_is_up_to_date():
-    assert TEXT.split(BEGIN)[1].split(END)[0].strip() == listing(), "run: python -m gpusim.driver.inventory"
+    assert TEXT.split(BEGIN)[1].split(END)[0].strip() == listing(), "run: python -m docs.site.refused"
 
 
 def test_whatever_is_declared_is_exported():

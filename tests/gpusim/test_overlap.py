@@ -259,14 +259,33 @@ def test_a_finalizer_may_free_memory_in_the_middle_of_a_simulation():
     run_here(
         SCRIPT
         + """
+import gc
 from cuda.bindings import driver as cu
+
+inside, codes = [False], []
+
+class Owner:
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        codes.append((inside[0], int(cu.cuMemFree(there)[0])))
+
+def event(_):
+    inside[0] = True
+    Owner()
+    garbage = [[] for _ in range(1000)]  # more than Python lets lie by its threshold
+    inside[0] = False
+
 stream, x, y = cuda.stream(), cuda.to_device(np.ones(128, np.float32)), cuda.device_array(128, np.float32)
 _, there = cu.cuMemAlloc(4096)
 used = driver.used_bytes
+gc.collect()
+gc.set_threshold(100)
 chain[1, 128, stream](x, y, 100)
-driver.queues._env.timeout(10).callbacks.append(lambda _: print(cu.cuMemFree(there)))
+driver.queues._env.timeout(10).callbacks.append(event)
 stream.synchronize()
-cuda.synchronize()
+gc.collect()
+assert codes == [(False, 0)], codes
 assert driver.used_bytes == used - 4096 and (y.copy_to_host() > 1).all()
 """
     )

@@ -1,1 +1,1 @@
-"""A folder to put on the path of child processes; see `gpusim.driver.numba_cuda.environment`."""
+"""A folder for the path of Python programs under `gpusim exec`."""

@@ -1,23 +1,28 @@
-"""Imported by Python at its start where `gpusim.driver.numba_cuda.environment` has put this folder on the path."""
+"""Imported by Python at its start in programs under `gpusim exec`, whose PYTHONPATH begins with this folder: it has
+modules of other packages changed that could not work otherwise (`gpusim.driver.when_imported`)."""
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import sys
 from pathlib import Path
 
+_HERE = Path(__file__).resolve().parent
+
 
 def _run_hidden() -> None:
     """Import the `sitecustomize` that this one hides, if there is one."""
-    here = Path(__file__).resolve().parent
-    others = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
+    others = [entry for entry in sys.path if Path(entry or ".").resolve() != _HERE]
     found = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
     if found is not None and found.loader is not None:
         module = importlib.util.module_from_spec(found)
         found.loader.exec_module(module)
 
 
-_run_hidden()
+_run_hidden()  # the machine's own settings come first
+if importlib.util.find_spec("gpusim") is None:
+    sys.path.append(str(_HERE.parents[2]))  # the last, so that it hides nothing
+with contextlib.suppress(ImportError, SyntaxError):  # in a Python that is too old for this package
+    from gpusim.driver import when_imported
 
-import gpusim.driver.numba_cuda  # noqa: E402 - the machine's own settings come first
-
-gpusim.driver.numba_cuda.install_from_environment()
+    when_imported.watch()

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from gpusim.driver.caller import Caller, Gone, serving
+from gpusim.driver.caller import Caller, Gone, serving, undisturbed
 
 _LOOK_SECONDS, _QUIET_LOOKS = 0.1, 3
 _SLICE_SECONDS, _BETWEEN_SECONDS = 0.05, 0.002
@@ -44,6 +44,7 @@ class IdleProgress:
     def _run(self) -> None:
         try:
             seen, quiet = (-1, 0), 0
+            self._run_while(lambda: False)  # the thread gets contexts, as Python may call finalizers anywhere in it
             while self._is_wanted():
                 time.sleep(_LOOK_SECONDS if quiet < _QUIET_LOOKS else _BETWEEN_SECONDS)
                 calls = self._calls()
@@ -66,7 +67,7 @@ class IdleProgress:
     def _slice(self, calls: tuple[int, int]) -> None:
         """Let time pass, until a call comes or somebody else should have the lock."""
         assert self._standby is not None
-        with serving(self._standby()) as process, self._lock:
+        with serving(self._standby()) as process, self._lock, undisturbed:
             end = time.monotonic() + _SLICE_SECONDS
             self._run_while(lambda: self._calls() == calls and time.monotonic() < end)
             process.read([])  # what was written is there now

@@ -15,7 +15,7 @@ from gpusim.driver.codes import say
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.engine.streams import StreamQueue
 from gpusim.errors import LaunchError
-from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions
+from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions, Progress
 from gpusim.launch import Launch
 from gpusim.launch.access_window import AccessWindow
 from gpusim.launch.memory import Allocation, DeviceMemory
@@ -114,19 +114,22 @@ class Observer:
 
 @dataclass(frozen=True)
 class Launcher:
-    """How launches are run, and who is told of them. max_cycles: None for the default."""
+    """How launches are run, and who is told of them. max_cycles: None for the default. progress: as for
+    `gpusim.simulate`, and may raise what ends the launch."""
 
     device: Device
     log: LaunchLog
     observers: Sequence[Observer]
     max_cycles: int | None = None
+    progress: Progress | None = None
 
     def begin(self, call: LaunchCall, queue: StreamQueue | None = None) -> LaunchRun:
         """Put a launch into a stream of the device, by default behind the work of all, and tell of it from then on. Of
         a failure the user is told. Raises LaunchError, and IsaError if it cannot run."""
         options = LaunchOptions(
             max_cycles=self.max_cycles or DEFAULT_MAX_CYCLES, strict_barriers=False, cooperative=call.cooperative,
-            trace=call.trace, window=call.window, programmatic=call.programmatic, alone=call.checks != 0,
+            trace=call.trace, progress=self.progress, window=call.window, programmatic=call.programmatic,
+            alone=call.checks != 0,
         )  # fmt: skip
         checked = False
 

@@ -38,6 +38,7 @@ class QueueOwner(Protocol):
     log: LaunchLog
     observers: list[Observer]
     max_cycles: int | None
+    interrupted: bool
     calls: int
     callers: list[None]
 
@@ -45,6 +46,7 @@ class QueueOwner(Protocol):
     def thread(self) -> Any: ...
     def contexts(self) -> Iterable[Context]: ...
     def fail_if_failed(self) -> None: ...
+    def stop_if_interrupted(self, *progress: int) -> None: ...
     def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]: ...
     def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, began: int) -> None: ...
 
@@ -63,8 +65,6 @@ class PassingTime(ABC):
         self._dropped, self._failed = 0, False
         self._idle = IdleProgress(self._calls, driver.lock, lambda: self.busy, self.run_while)
         self._contexts: list[Context] = []  # for finalizers, which may run where nothing calls
-        self._inside = False
-        self._late: list[Callable[[], object]] = []
 
     @property
     @abstractmethod
@@ -87,10 +87,13 @@ class PassingTime(ABC):
         """Let time pass as long as that is wanted, and there is something to do, in a thread that calls nothing."""
         self._driver.thread.contexts[:] = self._contexts
         self._looks = 0
-        self._run(lambda: wanted() and self.busy)
+        try:
+            self._run(lambda: wanted() and self.busy)
+        except KeyboardInterrupt:
+            self._driver.interrupted = True  # of the call that has come meanwhile
 
     def _run(self, pending: Callable[[], bool]) -> None:
-        while not self._inside and pending():
+        while pending():
             if not self._go_on():
                 words, self._looks = self._words.copy(), 0
                 self.drop()
@@ -103,21 +106,27 @@ class PassingTime(ABC):
     def settle(self) -> None:
         """Let everything happen that waits for nothing of the program."""
         self._serve_host()
-        while not self._inside and self._env.peek() < math.inf:
+        while self._env.peek() < math.inf:
             self._go_on()
             self._serve_host()
 
     def _go_on(self, until: float = math.inf) -> bool:
         """Let something happen. False if nothing does by then, and there is no end of a function to be waited for, nor
-        a word at which it is too early to give up."""
+        a word at which it is too early to give up. What it raises, an interrupt or a failure, leaves streams without
+        work; so does a launch that fails."""
         self._serve_host()
         for each in [each for each in self._words if each.holds()]:
             self._words.remove(each)
             each.found.succeed()
-        if self._env.peek() <= until and self._env.peek() < math.inf:
-            self._looks = 0
-            self._step()
-            return True
+        try:
+            self._driver.stop_if_interrupted()
+            if self._env.peek() <= until and self._env.peek() < math.inf:
+                self._looks = 0
+                self._step()
+                return True
+        except BaseException:
+            self.drop()
+            raise
         if until < math.inf or not (self._called or self._words):
             return False
         self._let_others_in([future for future, _ in self._called], _LOOK_SECONDS)
@@ -125,27 +134,10 @@ class PassingTime(ABC):
         return self._looks < PATIENT_LOOKS
 
     def _step(self) -> None:
-        """Let the next event happen. What it raises, an interrupt or a failure, leaves streams without work; so does a
-        launch that fails."""
-        self._inside = True
-        try:
-            self._env.step()
-        except BaseException:
-            self.drop()
-            raise
-        finally:
-            self._inside = False
+        """Let the next event happen."""
+        self._env.step()
         if self._failed:
             self.drop()
-        while self._late:
-            self._late.pop(0)()
-
-    def comes_late(self, call: Callable[[], object]) -> bool:
-        """Whether a call comes while an event happens, as those of finalizers may, which Python runs at any time. It is
-        made behind the event."""
-        if self._inside:
-            self._late.append(call)
-        return self._inside
 
     def _serve_host(self) -> None:
         """Begin the functions of the host whose turn has come, and let streams go on whose function has returned."""

@@ -181,7 +181,8 @@ class WorkQueues(PassingTime):
 
         driver, queue = self._driver, self.queue_of(stream)
         into = None if self.alone(stream) else queue
-        run = Launcher(self._device, driver.log, driver.observers, driver.max_cycles).begin(call, into)
+        how = driver.max_cycles, driver.stop_if_interrupted
+        run = Launcher(self._device, driver.log, driver.observers, *how).begin(call, into)
         run.on_end.append(ended)
         self._ends[queue] = run.done
         self._launches.append(run)
@@ -279,7 +280,7 @@ class WorkQueues(PassingTime):
         if not pending():
             return False
         until = self._set.call(self._set.calls.event_call_us)
-        while not self._inside and pending() and self._go_on(until):
+        while pending() and self._go_on(until):
             pass
         return pending()
 
@@ -301,7 +302,7 @@ class WorkQueues(PassingTime):
     def drain(self) -> None:
         """Wait for all work of all streams."""
         self._fail_if_called()
-        while self.busy and not self._inside:
+        while self.busy:
             for queue in list(self._engine.streams):
                 self._wait_for(queue)
 

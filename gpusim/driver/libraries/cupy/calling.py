@@ -1,22 +1,44 @@
-"""Functions of C libraries as CuPy's modules give them: without the places for results, which are returned."""
+"""Functions of C libraries as CuPy's modules give them: without the places for results, which are returned.
+
+What a function takes is in a file beside the libraries of `gpusim exec`, so that a program there need not load the
+driver, which takes longer than CuPy. Where the driver is in the program's process it is known.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from gpusim.driver.registry import ENTRY_POINTS
-
 _RESULTS: dict[str, Any] = {"*p": ctypes.c_size_t, "*i": ctypes.c_int, "*f": ctypes.c_float}
+
+
+@cache
+def _signatures() -> dict[str, list[tuple[str, Any]]]:
+    """The letter (`gpusim.driver.registry`) and the type of each argument, None for a structure, by function."""
+    registry: Any = sys.modules.get("gpusim.driver.registry")
+    if registry is not None:
+        text = registry.signatures()
+    else:
+        text = Path(os.environ["NUMBA_CUDA_DRIVER"]).with_name("signatures").read_text()
+    found = {}
+    for line in text.splitlines():
+        symbol, *arguments = line.split(" ")
+        pairs = (each.split(":") for each in arguments)
+        found[symbol] = [(letter, getattr(ctypes, kind, None)) for letter, kind in pairs]
+    return found
 
 
 def c_function(library: ctypes.CDLL, symbol: str) -> Callable[..., int]:
     """A function of a library, called as in C."""
     function: Any = getattr(library, symbol)
-    point = ENTRY_POINTS.get(symbol)
-    if point is not None:
-        function.argtypes = point.argument_types
+    types = [kind for _, kind in _signatures().get(symbol, ())]
+    if types and None not in types:
+        function.argtypes = types
     return function
 
 
@@ -25,13 +47,13 @@ def wrapped(
 ) -> Callable[..., Any]:
     """A function of a library without the places for results, and with values for its last arguments. check: raises
     an exception for an error code."""
-    point, function = ENTRY_POINTS.get(symbol), c_function(library, symbol)
-    letters = point.letters if point is not None else ()
+    signature, function = _signatures().get(symbol), c_function(library, symbol)
+    letters = [letter for letter, _ in signature or ()]
     kinds = [_RESULTS[each] for each in letters if each in _RESULTS]
     given = len(letters) - len(kinds)
 
     def call(*arguments: int) -> Any:
-        if point is None:
+        if signature is None:
             return check(function())  # one that is not supported
         results = [kind() for kind in kinds]
         if len(arguments) < given:

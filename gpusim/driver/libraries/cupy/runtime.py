@@ -17,7 +17,6 @@ from typing import Any
 
 from cupy_backends.cuda.api import _runtime_enum
 
-import gpusim.driver.library  # noqa: F401 - it declares the functions
 from gpusim.driver.libraries.cupy import calling, capi
 from gpusim.driver.libraries.cupy.structures import MemPoolProps, PointerAttributes
 from gpusim.driver.libraries.runtime.properties import layout

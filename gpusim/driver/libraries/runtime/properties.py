@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpusim.config import GPUConfig
 from gpusim.driver.attributes import UUID, device_attributes
+
+if TYPE_CHECKING:
+    from gpusim.config import GPUConfig
 
 # A field a word: its name, and behind a colon what is not an int: q for size_t, u for unsigned, a number for so many
 # ints, c and a number for bytes. Those behind '12/' are CUDA 12's alone, behind '13/' newer than it.

@@ -1,6 +1,6 @@
 """Which functions do something and which are refused, as the documentation has it.
 
-    python -m gpusim.driver.inventory        the list of docs/driver.md, to be put there
+    python -m docs.site.refused        the list of docs/driver.md, to be put there
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import gpusim.driver.library  # noqa: F401 - it declares the functions
 from gpusim.driver.exports import LIBRARIES
 from gpusim.driver.refused import REASONS, reason
 
-BEGIN, END = "<!-- refused: python -m gpusim.driver.inventory -->", "<!-- end -->"
+BEGIN, END = "<!-- refused: python -m docs.site.refused -->", "<!-- end -->"
 
 
 def listing() -> str:
