@@ -12,7 +12,7 @@ import gpusim
 from gpusim.errors import ArgumentError, SimulationError
 from gpusim.launch.tensor_map import encode_im2col, encode_tiled
 from isa.compile import assemble, compile_cuda
-from isa.listing import program_from_cubin
+from isa.listing import program_from_cubin, programs_from_cubin
 from tests.gpusim.matrix_operands import mixed, packed
 from tests.gpusim.test_bulk_copy import HEAD, LAZY, program
 from tests.gpusim.test_tensor_copy import IN_MEMORY, changed, kernel
@@ -57,8 +57,8 @@ def copied_bytes(case):
     return case["box"][0] * int(np.prod(counts[1:])) * size
 
 
-def copy(case, before, image):
-    """Runs a case; the tensor and the 16 KB of shared memory, or what was given for them, afterwards."""
+def text_of(case):
+    """The kernel of a case, in PTX."""
     rank, load = len(case["shape"]), case["kind"] == "load"
     kind = "load" if load else "add" if case["op"] else "store"
     changes = list(IN_MEMORY)
@@ -71,7 +71,18 @@ def copy(case, before, image):
         changes.append(("mov.u32 t,%tid.x;", f".reg .b16 h<3>; {set_} mov.u32 t,%tid.x;"))
     elif "lower" in case:
         changes.append((".tile.", ".im2col_no_offs."))
-    code = program_from_cubin(assemble(changed(kernel(kind, rank), *changes), "sm_90a"), abi="c")
+    return changed(kernel(kind, rank), *changes)
+
+
+@cache
+def assembled(text):
+    """Few texts, for many cases."""
+    return program_from_cubin(assemble(text, "sm_90a"), abi="c")
+
+
+def copy(case, before, image):
+    """Runs a case; the tensor and the 16 KB of shared memory, or what was given for them, afterwards."""
+    code = assembled(text_of(case))
     with gpusim.Device("h200") as device:
         tensor, room = device.to_device(before), device.to_device(image)
         placed = device.to_device(np.frombuffer(encoded(case, tensor.address).tobytes(), np.uint8))
@@ -133,7 +144,7 @@ def test_bad_maps_of_pixels_are_refused(change, message):
 
 
 REDUCE = """
-K k(void *g, const uint4 *in) {
+K NAME(void *g, const uint4 *in) {
   __shared__ __align__(128) uint4 room[64]; int t = threadIdx.x;
   room[t] = in[t]; room[t + 32] = in[t + 32]; VIEW; __syncwarp();
   if (t == 0) {
@@ -147,9 +158,9 @@ K k(void *g, const uint4 *in) {
 
 @pytest.mark.parametrize("number", range(len(listed("reduce"))), ids=lambda n: ".".join(listed("reduce")[n][:2]))
 def test_plain_reductions_equal_the_hardware(number):
-    operation, kind, form = listed("reduce")[number]
+    form = listed("reduce")[number][2]
     there, sent = packed(910000 + number, 256, form, "any"), packed(920000 + number, 256, form, "any")
-    gpusim.simulate(program(REDUCE.replace("OP", f"{operation}.{kind}")), 1, 32, (there, sent))
+    gpusim.simulate(kernels()[f"reduce{number}"], 1, 32, (there, sent))
     np.testing.assert_array_equal(there, recording()[f"r{number}"])
 
 
@@ -159,8 +170,8 @@ _SHAPES = {"tf32": ("m64n8k16", "f32.tf32.tf32"), "e4m3": ("m64n8k64", "f32.e4m3
            "h16": ("m64n8k32", "f16.f16.f16")}  # fmt: skip
 
 
-def product(name):
-    """A kernel of one product: matrices of eight rows of 16 bytes, those along K together."""
+def product(name, number):
+    """The kernel sparse<number> of one product: matrices of eight rows of 16 bytes, those along K together."""
     kind, variant = name.split("_")[1:]
     shape, types = _SHAPES[kind]
     words, count = ("f", 4) if types.startswith("f32") else ("r", 4 if types.startswith("s32") else 2)
@@ -173,8 +184,8 @@ def product(name):
     if kind in ("f16", "bf16", "h16"):
         flags += ", 0" if registers else ", 0, 0"
     outs = ", ".join(f'"+{words}"(d[{n}])' for n in range(count))
-    return HEAD + f"""
-K __launch_bounds__(128) k(const uint4 *a, const uint4 *b, const unsigned *meta, unsigned *out) {{
+    return f"""
+K __launch_bounds__(128) sparse{number}(const uint4 *a, const uint4 *b, const unsigned *meta, unsigned *out) {{
   __shared__ __align__(1024) uint4 room[160]; int t = threadIdx.x; unsigned m = meta[t], ra[4];
   room[t] = a[t]; if (t < 32) room[128 + t] = b[t];
   for (int n = 0; n < 4; ++n) ra[n] = ((const unsigned *)a)[4 * t + n];
@@ -190,6 +201,15 @@ K __launch_bounds__(128) k(const uint4 *a, const uint4 *b, const unsigned *meta,
 """
 
 
+@cache
+def kernels():
+    """reduce0 and sparse0 and so on, compiled together and listed once."""
+    found = [product(name, n) for n, name in enumerate(listed("sparse"))]
+    for n, (operation, kind, _) in enumerate(listed("reduce")):
+        found.append(REDUCE.replace("NAME", f"reduce{n}").replace("OP", f"{operation}.{kind}"))
+    return programs_from_cubin(compile_cuda(HEAD + "".join(found), "sm_90a"))
+
+
 @pytest.mark.parametrize("number", range(len(listed("sparse"))), ids=lambda n: listed("sparse")[n])
 def test_sparse_products_equal_the_hardware(number):
     name = listed("sparse")[number]
@@ -203,7 +223,7 @@ def test_sparse_products_equal_the_hardware(number):
     meta = np.bitwise_or.reduce(words, axis=1).astype(np.uint32)
     np.testing.assert_array_equal(meta, recording()[f"p{number}m"])
     out = np.zeros_like(recording()[f"p{number}"])
-    gpusim.simulate(program_from_cubin(compile_cuda(product(name), "sm_90a")), 1, 128, (a, b, meta, out))
+    gpusim.simulate(kernels()[f"sparse{number}"], 1, 128, (a, b, meta, out))
     np.testing.assert_array_equal(out, recording()[f"p{number}"])
 
 
