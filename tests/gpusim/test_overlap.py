@@ -59,37 +59,25 @@ def test_what_is_computed_is_the_same_without_time(program):
     assert run(program, *words) == run(program, *words, options=("--gpu", "tiny", "--functional", "--no-report"))
 
 
-def test_functions_of_the_host_come_between_kernels(program):
-    assert run(program, "between") == ["between 24"]  # ((1 + 1) * 10 + 1) + 3
+SAID = {
+    "between": "between 24",  # ((1 + 1) * 10 + 1) + 3: functions of the host come between kernels
+    "blocked": "blocked",  # a function may wait for another thread of the program
+    "idle": "idle 14 9",  # work goes on while the program calls nothing
+    "pageable": "pageable 0",  # memory is copied as it is at the call
+    "flag": "flag 5",  # a kernel waits for one of another stream
+    "priority": "priority high",  # a stream of a higher priority comes first
+    "query": "query waited",  # whoever asks again and again is told at last
+}
 
 
-def test_a_function_may_wait_for_another_thread_of_the_program(program):
-    assert run(program, "blocked") == ["blocked"]
-
-
-def test_work_goes_on_while_the_program_calls_nothing(program):
-    assert run(program, "idle") == ["idle 14 9"]
-
-
-def test_pageable_memory_is_copied_as_it_is_at_the_call(program):
-    assert run(program, "pageable") == ["pageable 0"]
-
-
-def test_a_kernel_waits_for_one_of_another_stream(program):
-    assert run(program, "flag") == ["flag 5"]
-
-
-def test_a_stream_of_a_higher_priority_comes_first(program):
-    assert run(program, "priority") == ["priority high"]
+@pytest.mark.parametrize("word", SAID)
+def test_what_programs_see(program, word):
+    assert run(program, word) == [SAID[word]]
 
 
 def test_programmatic_launches_begin_before_the_one_ahead_ends(program):
     (_, late, total), (_, early, again) = (line.split() for line in run(program, "early"))
     assert float(early) < float(late) and total == again == "8000"
-
-
-def test_whoever_asks_again_and_again_is_told_at_last(program):
-    assert run(program, "query") == ["query waited"]
 
 
 def test_a_fault_is_told_where_the_program_waits_and_ends_what_has_not_begun(program):
