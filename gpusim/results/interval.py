@@ -22,7 +22,7 @@ from pathlib import Path
 from gpusim.config import GPUConfig, load_config
 from gpusim.engine.state import layout as L
 from gpusim.results.counts import Counts, ratio
-from gpusim.results.limiter import BUSY, IDLE_SMS, running_cycles, utilisation
+from gpusim.results.limiter import BUSY, IDLE_SMS, main_wait, running_cycles, utilisation
 from isa import microops as M
 
 FILE = Path(__file__).with_name("judged.txt")
@@ -93,9 +93,8 @@ def kind_of(counts: Counts) -> str:
         return "bandwidth"
     if _executed(counts, M.OP_BAR) or counts.shared_total(L.N_EXECUTED) > _SOME * counts.instructions:
         return "shared memory, barriers"
-    waits = {reason: cycles for reason, cycles in counts.stalls.items() if reason not in ("selected", "not_selected")}
     idle = ratio(counts.active_cycles, record.config.sm.count * running) < IDLE_SMS
-    if idle or max(waits, key=lambda reason: waits[reason]) in ("long_scoreboard", "lg_throttle"):
+    if idle or main_wait(counts) in ("long_scoreboard", "lg_throttle"):
         return "memory latency"
     return "arithmetic"
 

@@ -169,20 +169,21 @@ def _waits(counts: Counts) -> dict[str, int]:
     return {reason: n for reason, n in counts.stalls.items() if reason not in ("selected", "not_selected")}
 
 
-def _main_wait(counts: Counts) -> str:
+def main_wait(counts: Counts) -> str:
+    """The stall reason that warps wait longest for."""
     waits = _waits(counts)
     return max(waits, key=lambda name: waits[name])
 
 
 def _waiting(counts: Counts) -> str:
-    reason = _main_wait(counts)
+    reason = main_wait(counts)
     part = ratio(counts.stalls[reason], sum(counts.stalls.values()))
     return f"warps spend {100 * part:.0f} % of their time waiting for {STALL_MEANINGS[reason]} ({reason})"
 
 
 def _latency(counts: Counts, shares: dict[str, float]) -> tuple[str, str]:
     """Nothing is used much: what the warps wait for."""
-    reason = _main_wait(counts)
+    reason = main_wait(counts)
     if not counts.stalls[reason]:
         return "issue", f"Issue: warps never wait, yet {_busiest(shares)}."
     waiting = _waiting(counts)
