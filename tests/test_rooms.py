@@ -47,7 +47,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_578,
     "gpusim.difference": 1_089,
     "gpusim.driver": 11_170,
-    "gpusim.engine": 19_469,
+    "gpusim.engine": 19_429,
     "gpusim.exec": 737,
     "gpusim.explore": 2_946,
     "gpusim.host": 1_799,
@@ -271,7 +271,7 @@ SOUND = {f"gpusim/{each}.py": "" for each in ("errors", "units", "config", "devi
     "isa/two.py": "from . import one\n\n\nclass Shared: ...\n\n\nclass _Private: ...\n",
     "gpusim/__init__.py": "from gpusim import simulate\nfrom gpusim.plot import save\n",
     "gpusim/cli/__init__.py": "import gpusim\nfrom gpusim import __version__\n\n\nclass _Private: ...\n",
-    "gpusim/engine/device.py": "from gpusim.engine.memory import system\nimport gpusim.engine.machine",
+    "gpusim/engine/device.py": "from gpusim.engine.memory import system\nimport gpusim.engine.launch_state",
     "isa/long.py": f"# long: one table.\n# It goes on.\n@cached\n{LONG}\n\n@cached\n# many parameters: all.\n{MANY}",
     "isa/methods.py": "class _C:\n    def f(self, {}): ...\n".format(", ".join("abcdefghij")),
 }

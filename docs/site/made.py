@@ -103,4 +103,15 @@ def quantities() -> str:
     return reference()
 
 
-MADE = {each.__name__: each for each in (commands, configuration, quantities, reports, gallery, lessons, play)}
+def arrays() -> str:
+    """Every array of the engine's state; of a record, what the names of its columns begin with."""
+    from gpusim.engine.state.arrays import ARRAYS, Record
+
+    parts = ["| array | elements | shape | owner | what it is |\n|---|---|---|---|---|\n"]
+    for each in ARRAYS:
+        shape = ", ".join(f"{part.prefix}*" if isinstance(part, Record) else str(part) for part in each.shape)
+        parts.append(f"| `{each.name}` | {each.dtype.__name__} | {_cell(shape)} | {each.owner} | {each.meaning} |\n")
+    return "".join(parts)
+
+
+MADE = {each.__name__: each for each in (arrays, commands, configuration, quantities, reports, gallery, lessons, play)}

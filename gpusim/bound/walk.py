@@ -19,7 +19,7 @@ from gpusim.config import GPUConfig
 from gpusim.engine.parameters import machine_parameters
 from gpusim.engine.sm.execute import result_latency
 from gpusim.engine.sm.fence import TOGETHER
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import parameters as P
 from gpusim.engine.state.jit import compiled
 from gpusim.tracing.trace import Trace
 from isa import microops as M
@@ -148,9 +148,9 @@ def instruction_table(code: np.ndarray, config: GPUConfig, times: Times) -> np.n
     result_latencies(code, par, table[:, LATENCY])
     table[control & (operation == M.OP_LDGDEPBAR), LATENCY] = 1  # if nothing is being copied
     shared = kinds.access & (space == M.SPACE_SHARED)
-    table[shared & (operation == M.OP_LOAD), LATENCY] = par[L.P_SHARED_LATENCY]
-    table[shared & (operation == M.OP_ATOM), LATENCY] = par[L.P_SHARED_ATOMIC_LATENCY]
-    table[kinds.constant, LATENCY] = par[L.P_ENTRY] + par[L.P_CONST_LATENCY]
+    table[shared & (operation == M.OP_LOAD), LATENCY] = par[P.SHARED_LATENCY]
+    table[shared & (operation == M.OP_ATOM), LATENCY] = par[P.SHARED_ATOMIC_LATENCY]
+    table[kinds.constant, LATENCY] = par[P.ENTRY] + par[P.CONST_LATENCY]
     table[kinds.plain_loads & ~kinds.copies, KIND] = LOAD
     table[kinds.writes, KIND] = STORE
     # The space of a generic access is known only when it executes.
@@ -162,15 +162,15 @@ def instruction_table(code: np.ndarray, config: GPUConfig, times: Times) -> np.n
     table[barrier, KIND] = BARRIER
 
     # Cycles until the next instruction, if that is another than the one behind it.
-    table[:, TAKEN] = par[L.P_BRANCH_LATENCY]
-    table[control & np.isin(operation, (M.OP_RET, M.OP_BRX, M.OP_JMX)), TAKEN] = par[L.P_INDIRECT_LATENCY]
+    table[:, TAKEN] = par[P.BRANCH_LATENCY]
+    table[control & np.isin(operation, (M.OP_RET, M.OP_BRX, M.OP_JMX)), TAKEN] = par[P.INDIRECT_LATENCY]
     meets = control & (operation == M.OP_BSYNC)  # whose latency counts whoever goes on
-    table[meets, STALL] = np.maximum(table[meets, STALL], par[L.P_MEET_LATENCY])
+    table[meets, STALL] = np.maximum(table[meets, STALL], par[P.MEET_LATENCY])
     fence = control & (operation == M.OP_MEMBAR)
     wide = fence & (space >= M.SCOPE_GPU)
-    table[fence, STALL] = np.maximum(table[fence, STALL], par[L.P_MEMBAR_CTA_LATENCY])
+    table[fence, STALL] = np.maximum(table[fence, STALL], par[P.MEMBAR_CTA_LATENCY])
     # The warp may come to a fence that is under way.
-    table[wide, STALL] = np.maximum(table[wide, STALL], par[L.P_MEMBAR_LATENCY] - TOGETHER)
+    table[wide, STALL] = np.maximum(table[wide, STALL], par[P.MEMBAR_LATENCY] - TOGETHER)
     return table
 
 

@@ -1,17 +1,16 @@
 """What an SM and its warps are at, in words: `describe(state, sm)` between two windows, for whoever debugs the engine.
 
-Fields have the names of `layout` without their prefix, in small letters; those that are 0 are left out. Element k of a
-field that has several is `name[k]`.
+It tells every array of the SMs whose rows are a `Record` in `state.arrays`: the rows in use, and of each the columns
+that are not 0, by the names of `layout` without their prefix and in small letters. Element k of a column that has
+several is `name[k]`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
-
 import numpy as np
 
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P
+from gpusim.engine.state.arrays import SM, SMS, SPLIT, TAG, WARP, Record, State
 from isa import Program
 from isa import microops as M
 from isa.instruction import INSTRUCTION_BYTES
@@ -21,48 +20,39 @@ _STATES = ("FREE", "RUNNING", "STOPPED", *(name for name in vars(L) if name.star
 MOST_ROWS = 32  # of one queue that are told
 
 
-@cache
-def field_names(prefix: str, width: int) -> tuple[str, ...]:
-    """Names of a row's elements, by what the names of its fields in `layout` begin with."""
-    named: dict[int, str] = {}
-    for name, value in vars(L).items():
-        if name.startswith(prefix) and isinstance(value, int) and value < width:
-            named.setdefault(value, name[len(prefix) :].lower())
-    names, at = [], 0
-    for k in range(width):
-        at = k if k in named else at
-        names.append(named[at] if k == at else f"{named[at]}[{k - at}]")
-    return tuple(names)
-
-
-def fields(prefix: str, row: np.ndarray) -> str:
-    """The elements of a row that are not 0, by name."""
-    named = zip(field_names(prefix, len(row)), row.tolist(), strict=True)
+def fields(record: Record, row: np.ndarray) -> str:
+    """The columns of a row that are not 0, by name."""
+    named = zip(record.names, row.tolist(), strict=True)
     return ", ".join(f"{name} {_number(value)}" for name, value in named if value) or "all 0"
 
 
-def describe(state: L.State, sm: int, program: Program | None = None) -> str:
+def describe(state: State, sm: int, program: Program | None = None) -> str:
     """What an SM holds, in lines: warps, sub-partitions, blocks, what is in flight, caches.
 
     program: that of the launch, for the text of instructions; without it, micro-operations are told by number.
     """
-    smsps, slots = int(state.par[L.P_SUB_PARTITIONS]), int(state.par[L.P_WARP_SLOTS])
-    lines = [f"SM {sm}: {fields('S_', state.sm[sm])}", "warps"]
-    for w in range(sm * smsps * slots, (sm + 1) * smsps * slots):
-        if state.warp[w, L.W_STATE] != L.FREE:
-            lines.extend(f"  {line}" for line in _warp(state, sm, w, program))
-    lines.append("sub-partitions")
-    lines.extend(f"  {k}: {fields('Q_', state.smsp[sm * smsps + k])}" for k in range(smsps))
-    lines.append("blocks")
-    for slot, row in enumerate(state.block[sm]):
-        if row[L.B_STATE] != 0:
-            lines.append(f"  slot {slot}: {fields('B_', row)}")
-    for title, rows in (*_queues(state, sm), *_caches(state, sm)):
-        lines.extend([f"{title}: {len(rows)}", *(f"  {text}" for text in rows[:MOST_ROWS])])
+    lines = [f"SM {sm}: {fields(SM, state.sm[sm])}"]
+    for each in state.ARRAYS:
+        record = each.shape[-1]
+        if each.owner == SMS and isinstance(record, Record) and each.used is not None and each.name != "sm":
+            array = getattr(state, each.name)
+            rows = array[sm] if each.shape[0] == "sms" else np.split(array, len(state.sm))[sm]
+            used = each.used(state.sm[sm], rows)
+            lines.append(f"{each.meaning}: {len(used)}")
+            for k in used if each.name == "warp" else used[:MOST_ROWS]:
+                if each.name == "warp":
+                    lines.extend(f"  {line}" for line in _warp(state, sm, sm * len(rows) + k, program))
+                else:
+                    lines.append(f"  {k}: {fields(record, rows[k])}")
+    times, what = (row[sm, : state.sm[sm, L.S_EVENTS]].tolist() for row in (state.event_time, state.event))
+    replies = sorted(zip(times, what, strict=True))
+    arrivals = [f"at {at}: {('instruction', 'miss')[k & 1]} {k >> 1}" for at, k in replies]
+    for title, texts in (("replies to come", arrivals), _caches(state, sm)):
+        lines.extend([f"{title}: {len(texts)}", *(f"  {text}" for text in texts[:MOST_ROWS])])
     return "\n".join(lines)
 
 
-def describe_warp(state: L.State, sm: int, w: int, program: Program | None = None) -> str:
+def describe_warp(state: State, sm: int, w: int, program: Program | None = None) -> str:
     """Where a warp is, what it waits for, and its registers and predicates, in lines."""
     lines = _warp(state, sm, w, program)
     own = registers(state, w)
@@ -78,24 +68,24 @@ def describe_warp(state: L.State, sm: int, w: int, program: Program | None = Non
     return "\n".join(lines)
 
 
-def registers(state: L.State, w: int) -> dict[str, np.ndarray]:
+def registers(state: State, w: int) -> dict[str, np.ndarray]:
     """Copies of a warp's registers, uint32 [32] each, by name; each lane of a uniform one has its value."""
-    rows, uniform = int(state.par[L.P_ROWS_PER_WARP]), int(state.par[L.P_UREG_BASE])
-    first = int(state.par[L.P_CONST_ROWS]) + w * rows
+    rows, uniform = int(state.par[P.ROWS_PER_WARP]), int(state.par[P.UREG_BASE])
+    first = int(state.par[P.CONST_ROWS]) + w * rows
     own = state.regs.reshape(-1, L.WARP_LANES)[first : first + rows - SINK_ROWS].copy()
     return {f"R{k}" if k < uniform else f"UR{k - uniform}": row for k, row in enumerate(own)}
 
 
-def predicates(state: L.State, w: int) -> dict[str, int]:
+def predicates(state: State, w: int) -> dict[str, int]:
     """Lanes for which each predicate of a warp is true, by name."""
     own = state.preds[16 * w : 16 * w + 16].reshape(2, -1).tolist()  # of either kind the last one is always true
     return {f"{kind}{k}": own[n][k] for n, kind in enumerate(("P", "UP")) for k in range(7)}
 
 
-def _warp(state: L.State, sm: int, w: int, program: Program | None) -> list[str]:
+def _warp(state: State, sm: int, w: int, program: Program | None) -> list[str]:
     """Where a warp is, and all of its fields."""
-    smsps, row = int(state.par[L.P_SUB_PARTITIONS]), state.warp[w]
-    local = w - sm * smsps * int(state.par[L.P_WARP_SLOTS])
+    smsps, row = int(state.par[P.SUB_PARTITIONS]), state.warp[w]
+    local = w - sm * smsps * int(state.par[P.WARP_SLOTS])
     block = state.block[sm, row[L.W_BLOCK]]
     x, y, z = block[L.B_X : L.B_Z + 1].tolist()
     pc = int(row[L.W_PC])
@@ -115,13 +105,13 @@ def _warp(state: L.State, sm: int, w: int, program: Program | None) -> list[str]
         if left or release:
             reason = L.STALLS[row[L.W_KIND + s]]
             lines.append(f"  scoreboard {s}: {left} replies to come, known part over at {_number(release)} ({reason})")
-    lines.append(f"  {fields('W_', row)}")
+    lines.append(f"  {fields(WARP, row)}")
     if row[L.W_ACTIVE] != row[L.W_ALIVE]:
-        lines.append(f"  lanes that do not run: {fields('D_', state.split[w])}")
+        lines.append(f"  lanes that do not run: {fields(SPLIT, state.split[w])}")
     return lines
 
 
-def _instruction(state: L.State, pc: int, program: Program | None) -> str:
+def _instruction(state: State, pc: int, program: Program | None) -> str:
     if program is None or pc >= len(program.instructions):
         return f"class {state.code[pc, M.COL_CLASS]}, micro-operation {state.code[pc, M.COL_OP]}"
     instruction = program.instructions[pc]
@@ -129,40 +119,14 @@ def _instruction(state: L.State, pc: int, program: Program | None) -> str:
     return instruction.text + where
 
 
-def _queues(state: L.State, sm: int) -> Iterator[tuple[str, list[str]]]:
-    """What is in flight: (title, a line for each)."""
-    s = state.sm[sm]
-    tokens = _taken(state.token[sm], int(s[L.S_TOKENS_NEW]), int(s[L.S_TOKEN_FREE]), L.T_NEXT)
-    yield "memory instructions in flight", [f"{k}: {fields('T_', state.token[sm, k])}" for k in tokens]
-    mshrs = _taken(state.mshr[sm], int(s[L.S_MSHRS_NEW]), int(s[L.S_MSHR_FREE]), L.MSHR_NEXT)
-    yield "L1 misses in flight", [f"{k}: {fields('MSHR_', state.mshr[sm, k])}" for k in mshrs]
-    queued = [(s[L.S_QUEUED_FIRST] + k) % len(state.queued[sm]) for k in range(s[L.S_QUEUED])]
-    yield "instructions that wait for the way to L2", [fields("QUEUED_", state.queued[sm, k]) for k in queued]
-    stored = [(s[L.S_STORED_FIRST] + k) % L.STORED_MOST for k in range(s[L.S_STORED])]
-    yield "lines of stores that wait", [fields("STORED_", state.stored[sm, k]) for k in stored]
-    yield "accesses that take effect at L2", [fields("X_", row) for row in state.deferred[sm, : s[L.S_DEFERRED]]]
-    times, what = (row[sm, : s[L.S_EVENTS]].tolist() for row in (state.event_time, state.event))
-    arrivals = sorted(zip(times, what, strict=True))
-    yield "replies to come", [f"at {at}: {('instruction', 'miss')[k & 1]} {k >> 1}" for at, k in arrivals]
-
-
-def _taken(rows: np.ndarray, new: int, free: int, following: int) -> list[int]:
-    """Rows of a pool that are in use. new: the first never used; free: 1 + the last one given back, with the others
-    behind it by their field `following`."""
-    idle = set()
-    while free:
-        idle.add(free - 1)
-        free = int(rows[free - 1, following])
-    return [k for k in range(new) if k not in idle]
-
-
-def _caches(state: L.State, sm: int) -> Iterator[tuple[str, list[str]]]:
-    """The same of L1's lines with sectors to come, and how full the caches are."""
+def _caches(state: State, sm: int) -> tuple[str, list[str]]:
+    """How full the caches are, and L1's lines with sectors to come."""
     tags = state.tags[sm]
     lines = tags[L.L_TAG], state.icache[sm, :, 0], state.constant[sm]
     held, code, constants = (np.count_nonzero(each >= 0) for each in lines)
-    pending = [f"{k}: {fields('L_', tags[:, k])}" for k in np.flatnonzero(tags[L.L_PENDING]).tolist()]
-    yield f"L1 holds {held} lines, instruction caches {code}, constant caches {constants}; lines of L1 to come", pending
+    pending = [f"{k}: {fields(TAG, tags[:, k])}" for k in np.flatnonzero(tags[L.L_PENDING]).tolist()]
+    full = f"L1 holds {held} lines, instruction caches {code}, constant caches {constants}"
+    return f"{full}; lines of L1 to come", pending
 
 
 def _number(value: int) -> str:

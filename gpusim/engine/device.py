@@ -19,7 +19,7 @@ from gpusim.config import GPUConfig
 from gpusim.engine.grid import EndedWithAnother, Grid, MachineStopped, Process, Transfer
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.processes import Dispatcher, SMs
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L
 from gpusim.engine.streams import Engines, FrontEnd, KernelWork, StreamQueue, UntimedWork
 
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from gpusim.engine.sm.cluster import PEER_SHIFT
 from gpusim.engine.sm.shadow import forget_block, forget_warp
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.log import log_block, log_start
 from gpusim.engine.state.seats import of_block, of_seat, of_warp
 
@@ -38,9 +37,9 @@ def place_block(st, grid, sm, slot, time):
     """Starts the grid's next block in a free block slot of an SM; its first warp may issue from `time` on."""
     par = st.par
     number = next_block(st, grid)
-    x = number % par[L.P_GRID_X]
-    y = (number // par[L.P_GRID_X]) % par[L.P_GRID_Y]
-    start_block(st, grid, sm, slot, x, y, number // (par[L.P_GRID_X] * par[L.P_GRID_Y]), time)
+    x = number % par[P.GRID_X]
+    y = (number // par[P.GRID_X]) % par[P.GRID_Y]
+    start_block(st, grid, sm, slot, x, y, number // (par[P.GRID_X] * par[P.GRID_Y]), time)
 
 
 @compiled
@@ -57,41 +56,39 @@ def start_block(st, grid, sm, slot, x, y, z, time):
     grid[G_NEXT] += 1
     grid[G_RUNNING] += 1
     b[L.B_STATE] = 1
-    b[L.B_SEAT] = par[L.P_SEAT]
-    b[L.B_NUMBER] = x + par[L.P_GRID_X] * (y + par[L.P_GRID_Y] * z)
+    b[L.B_SEAT] = par[P.SEAT]
+    b[L.B_NUMBER] = x + par[P.GRID_X] * (y + par[P.GRID_Y] * z)
     b[L.B_X] = x
     b[L.B_Y] = y
     b[L.B_Z] = z
-    b[L.B_WARPS_LEFT] = par[L.P_WARPS]
-    b[L.B_ALIVE] = par[L.P_THREADS]
+    b[L.B_WARPS_LEFT] = par[P.WARPS]
+    b[L.B_ALIVE] = par[P.THREADS]
     b[L.B_START] = time
     for barrier in range(16):
         b[L.B_REDUCED + barrier] = -1
-    if par[L.P_CHECKS] != 0:
+    if par[P.CHECKS] != 0:
         forget_block(st, sm, slot)
     s = st.sm[sm]
     time = max(time, s[L.S_BLOCK_FREE])
     if st.life.shape[0] > 0:
         log_block(st, sm, b[L.B_NUMBER], time)
-    s[L.S_BLOCK_FREE] = time + max(
-        par[L.P_WARPS] * par[L.P_WARP_LAUNCH] + par[L.P_BLOCK_SETUP], par[L.P_BLOCK_LEAST]
-    )
+    s[L.S_BLOCK_FREE] = time + max(par[P.WARPS] * par[P.WARP_LAUNCH] + par[P.BLOCK_SETUP], par[P.BLOCK_LEAST])
     if s[L.S_BLOCKS] == 0:
         s[L.S_ACTIVE_SINCE] = time
-        if s[L.S_CARVEOUT] != par[L.P_CARVEOUT]:
+        if s[L.S_CARVEOUT] != par[P.CARVEOUT]:
             set_carveout(st, sm)
     s[L.S_BLOCKS] += 1
     s[L.S_LAUNCHED] += 1
-    smsps = par[L.P_SUB_PARTITIONS]
+    smsps = par[P.SUB_PARTITIONS]
     s[L.S_BLOCK_NUMBER] += 1
-    for index in range(par[L.P_WARPS]):
+    for index in range(par[P.WARPS]):
         smsp = (s[L.S_TURN] + index) % smsps
         for _ in range(smsps):  # the next one with a free slot; `start_warp` says so if there is none
-            if st.smsp[sm * smsps + smsp, L.Q_WARPS] == par[L.P_WARP_SLOTS]:
+            if st.smsp[sm * smsps + smsp, L.Q_WARPS] == par[P.WARP_SLOTS]:
                 smsp = (smsp + 1) % smsps
-        start_warp(st, sm, sm * smsps + smsp, slot, index, time + index * par[L.P_WARP_LAUNCH])
+        start_warp(st, sm, sm * smsps + smsp, slot, index, time + index * par[P.WARP_LAUNCH])
     # H200, %warpid: warps go round the sub-partitions, and blocks of all their multiples begin at each in turn, too.
-    s[L.S_TURN] = (s[L.S_TURN] + max(par[L.P_WARPS] % smsps, 1)) % smsps
+    s[L.S_TURN] = (s[L.S_TURN] + max(par[P.WARPS] % smsps, 1)) % smsps
 
 
 @compiled
@@ -99,8 +96,8 @@ def set_carveout(st, sm):
     """Divides the SM's memory as a launch wants it; L1 is empty then. Without effect while loads are on their way."""
     s = st.sm[sm]
     if s[L.S_OUTSTANDING] == 0:
-        s[L.S_CARVEOUT] = st.par[L.P_CARVEOUT]
-        s[L.S_L1_SETS] = st.par[L.P_L1_SETS]
+        s[L.S_CARVEOUT] = st.par[P.CARVEOUT]
+        s[L.S_L1_SETS] = st.par[P.L1_SETS]
         st.tags[sm, L.L_TAG, :] = -1
         st.tags[sm, L.L_USED, :] = 0
 
@@ -109,8 +106,8 @@ def set_carveout(st, sm):
 def start_warp(st, sm, q, block, index, time):
     """Makes warp `index` of a block resident in sub-partition q; the scheduler clears its registers."""
     par = st.par
-    smsps = par[L.P_SUB_PARTITIONS]
-    slots = par[L.P_WARP_SLOTS]
+    smsps = par[P.SUB_PARTITIONS]
+    slots = par[P.WARP_SLOTS]
     slot = 0
     while slot < slots and st.warp[(sm * slots + slot) * smsps + q % smsps, L.W_STATE] != L.FREE:
         slot += 1
@@ -134,7 +131,7 @@ def start_warp(st, sm, q, block, index, time):
 def start_lanes(st, w, block, index, time):
     """Sets up row w: the block's threads from 32 times `index` on."""
     par = st.par
-    lanes = min(par[L.P_THREADS] - 32 * index, 32)
+    lanes = min(par[P.THREADS] - 32 * index, 32)
     mask = (1 << lanes) - 1
     warp = st.warp[w]
     warp[:] = 0
@@ -143,13 +140,13 @@ def start_lanes(st, w, block, index, time):
     warp[L.W_ALIVE] = mask
     warp[L.W_BLOCK] = block
     warp[L.W_INDEX] = index
-    warp[L.W_SEAT] = par[L.P_SEAT]
+    warp[L.W_SEAT] = par[P.SEAT]
     warp[L.W_SINCE] = time
     warp[L.W_START] = time
     warp[L.W_FETCHED] = -1
     st.split[w, :] = 0
     st.split[w, L.D_CANDIDATE] = -1
-    if par[L.P_CHECKS] != 0:
+    if par[P.CHECKS] != 0:
         forget_warp(st, w)
 
 
@@ -164,7 +161,7 @@ def handed_out(clock, server, earliest, interval):
 @compiled
 def free_slot(st, sm):
     """A free block slot of an SM, -1 if it has none."""
-    for slot in range(st.par[L.P_BLOCK_SLOTS]):
+    for slot in range(st.par[P.BLOCK_SLOTS]):
         if st.block[sm, slot, L.B_STATE] == 0:
             return np.int64(slot)
     return np.int64(-1)
@@ -174,15 +171,15 @@ def free_slot(st, sm):
 def room(st, sm, time):
     """A block slot of an SM that at `time` has room for all warps of a block, which spread over the sub-partitions; -1
     if there is none."""
-    if st.par[L.P_REGISTERS] > 0:
+    if st.par[P.REGISTERS] > 0:
         return free_slot(st, sm) if fitting(st, sm, time) > 0 else np.int64(-1)
-    smsps, slots = st.par[L.P_SUB_PARTITIONS], st.par[L.P_WARP_SLOTS]
-    left = -st.par[L.P_WARPS]
+    smsps, slots = st.par[P.SUB_PARTITIONS], st.par[P.WARP_SLOTS]
+    left = -st.par[P.WARPS]
     for smsp in range(smsps):
         free = 0
         for w in range(sm * slots * smsps + smsp, (sm + 1) * slots * smsps, smsps):
             free += st.warp[w, L.W_STATE] == L.FREE and st.warp[w, L.W_SINCE] <= time
-        if free < st.par[L.P_WARPS] // smsps:
+        if free < st.par[P.WARPS] // smsps:
             return np.int64(-1)
         left += free
     return free_slot(st, sm) if left >= 0 else np.int64(-1)
@@ -198,33 +195,33 @@ def fitting(st, sm, time):
     """
     par = st.par
     slots = np.int64(0)
-    shared = par[L.P_CARVEOUT]
+    shared = par[P.CARVEOUT]
     if st.sm[sm, L.S_BLOCKS] > 0:
         shared = st.sm[sm, L.S_CARVEOUT]
-        if shared < par[L.P_CARVEOUT_LEAST]:
+        if shared < par[P.CARVEOUT_LEAST]:
             return np.int64(0)
-    for slot in range(par[L.P_BLOCK_SLOTS]):
+    for slot in range(par[P.BLOCK_SLOTS]):
         if st.block[sm, slot, L.B_STATE] == 0:
             slots += 1
         else:
-            shared -= of_block(st, sm, slot).par[L.P_BLOCK_SHARED]
-    if par[L.P_BLOCK_SHARED] > 0:
-        slots = min(slots, shared // par[L.P_BLOCK_SHARED])
-    smsps, warps = par[L.P_SUB_PARTITIONS], np.int64(0)
+            shared -= of_block(st, sm, slot).par[P.BLOCK_SHARED]
+    if par[P.BLOCK_SHARED] > 0:
+        slots = min(slots, shared // par[P.BLOCK_SHARED])
+    smsps, warps = par[P.SUB_PARTITIONS], np.int64(0)
     for smsp in range(smsps):
         free = 0
-        registers = par[L.P_REGISTERS]
-        for slot in range(par[L.P_WARP_SLOTS]):
-            w = (sm * par[L.P_WARP_SLOTS] + slot) * smsps + smsp
+        registers = par[P.REGISTERS]
+        for slot in range(par[P.WARP_SLOTS]):
+            w = (sm * par[P.WARP_SLOTS] + slot) * smsps + smsp
             if st.warp[w, L.W_STATE] == L.FREE and st.warp[w, L.W_SINCE] <= time:
                 free += 1
             else:
-                registers -= of_warp(st, w).par[L.P_WARP_REGISTERS]
-        if par[L.P_WARP_REGISTERS] > 0:
-            free = min(free, registers // par[L.P_WARP_REGISTERS])
-        slots = min(slots, free // max(par[L.P_WARPS] // smsps, 1) if par[L.P_WARPS] >= smsps else slots)
+                registers -= of_warp(st, w).par[P.WARP_REGISTERS]
+        if par[P.WARP_REGISTERS] > 0:
+            free = min(free, registers // par[P.WARP_REGISTERS])
+        slots = min(slots, free // max(par[P.WARPS] // smsps, 1) if par[P.WARPS] >= smsps else slots)
         warps += free
-    return max(min(slots, warps // par[L.P_WARPS]), 0)
+    return max(min(slots, warps // par[P.WARPS]), 0)
 
 
 @compiled
@@ -241,7 +238,7 @@ def free_slots(st, first, last):
     """Free block slots of SMs first..last-1."""
     count = 0
     for sm in range(first, last):
-        for slot in range(st.par[L.P_BLOCK_SLOTS]):
+        for slot in range(st.par[P.BLOCK_SLOTS]):
             if st.block[sm, slot, L.B_STATE] == 0:
                 count += 1
     return count
@@ -250,18 +247,18 @@ def free_slots(st, first, last):
 @compiled
 def gpc_begins(st, gpc):
     """The first SM of a GPC, which has whole TPCs: 8 or 9 of an H200's 66."""
-    together, sms = st.par[L.P_TPC_SMS], st.par[L.P_SM_COUNT]
-    return min(gpc * -(-sms // together) // st.par[L.P_GPCS] * together, sms)
+    together, sms = st.par[P.TPC_SMS], st.par[P.SM_COUNT]
+    return min(gpc * -(-sms // together) // st.par[P.GPCS] * together, sms)
 
 
 @compiled
 def place_clusters(st, grid, clock, server, earliest, now, interval):
     """Starts clusters as long as one fits: all its blocks at once, on the emptiest SMs of the emptiest GPC."""
     par = st.par
-    size = par[L.P_CLUSTER_BLOCKS]
-    gpcs = par[L.P_GPCS]
-    across = par[L.P_GRID_X] // par[L.P_CLUSTER_X]
-    down = par[L.P_GRID_Y] // par[L.P_CLUSTER_Y]
+    size = par[P.CLUSTER_BLOCKS]
+    gpcs = par[P.GPCS]
+    across = par[P.GRID_X] // par[P.CLUSTER_X]
+    down = par[P.GRID_Y] // par[P.CLUSTER_Y]
     while grid[G_NEXT] < grid[G_TOTAL]:
         most = size - 1
         chosen = -1
@@ -273,9 +270,9 @@ def place_clusters(st, grid, clock, server, earliest, now, interval):
         if chosen < 0:
             return
         number = next_block(st, grid) // size
-        x = number % across * par[L.P_CLUSTER_X]
-        y = number // across % down * par[L.P_CLUSTER_Y]
-        z = number // (across * down) * par[L.P_CLUSTER_Z]
+        x = number % across * par[P.CLUSTER_X]
+        y = number // across % down * par[P.CLUSTER_Y]
+        z = number // (across * down) * par[P.CLUSTER_Z]
         leader = st.block[0, 0]
         for rank in range(size):
             sm = -1
@@ -284,10 +281,10 @@ def place_clusters(st, grid, clock, server, earliest, now, interval):
                 if room and (sm < 0 or st.sm[candidate, L.S_BLOCKS] < st.sm[sm, L.S_BLOCKS]):
                     sm = candidate
             slot = free_slot(st, sm)
-            time = handed_out(clock, server, earliest, interval) + par[L.P_BLOCK_LAUNCH]
-            column = x + rank % par[L.P_CLUSTER_X]
-            row = y + rank // par[L.P_CLUSTER_X] % par[L.P_CLUSTER_Y]
-            layer = z + rank // (par[L.P_CLUSTER_X] * par[L.P_CLUSTER_Y])
+            time = handed_out(clock, server, earliest, interval) + par[P.BLOCK_LAUNCH]
+            column = x + rank % par[P.CLUSTER_X]
+            row = y + rank // par[P.CLUSTER_X] % par[P.CLUSTER_Y]
+            layer = z + rank // (par[P.CLUSTER_X] * par[P.CLUSTER_Y])
             start_block(st, grid, sm, slot, column, row, layer, max(time, now))
             b = st.block[sm, slot]
             b[L.B_RANK] = rank
@@ -305,12 +302,12 @@ def place_clusters(st, grid, clock, server, earliest, now, interval):
 @compiled
 def fill(st, grid, clock, now, order, interval):
     """The blocks that find room at once: one to each SM in turn. order: the SM of each (`place.first_blocks`)."""
-    if st.par[L.P_CLUSTER_BLOCKS] > 0:
+    if st.par[P.CLUSTER_BLOCKS] > 0:
         place_clusters(st, grid, clock, C_HANDS, now, now, interval)
         return
     for k in range(order.size):
-        time = handed_out(clock, C_HANDS, now, interval) + st.par[L.P_BLOCK_LAUNCH]
-        place_block(st, grid, order[k], k // st.par[L.P_SM_COUNT], time)
+        time = handed_out(clock, C_HANDS, now, interval) + st.par[P.BLOCK_LAUNCH]
+        place_block(st, grid, order[k], k // st.par[P.SM_COUNT], time)
 
 
 @compiled
@@ -329,7 +326,7 @@ def fill_beside(st, grid, clock, now, order, interval):
                 best = order[k]
         if counts[best, 0] == 0:
             return
-        time = handed_out(clock, C_HANDS, now, interval) + st.par[L.P_BLOCK_LAUNCH]
+        time = handed_out(clock, C_HANDS, now, interval) + st.par[P.BLOCK_LAUNCH]
         place_block(st, grid, best, free_slot(st, best), time)
         counts[best, 0] = fitting(st, best, now)
 
@@ -343,7 +340,7 @@ def end_block(st, dispatch, sm, slot, time):
         st.handed[st.block[sm, slot, L.B_HANDED], 1] = time
     if st.life.shape[0] > 0:
         st.life[st.block[sm, slot, L.B_NUMBER], 2] = time
-    grid = dispatch[st.par[L.P_SEAT]]
+    grid = dispatch[st.par[P.SEAT]]
     grid[G_RUNNING] -= 1
     grid[G_LAST] = max(grid[G_LAST], time)
 
@@ -371,11 +368,11 @@ def refill(st, dispatch, seats, clock, now, interval):
         end_block(st, dispatch, first, st.done[first, n, 1], earliest)
         noted = handed_out(clock, C_NOTES, earliest, interval)
         last = earliest
-        start = max(noted + st.par[L.P_REFILL] + st.par[L.P_BLOCK_LAUNCH], now)
-        together = st.par[L.P_TPC_SMS] if st.par[L.P_MODE] < L.FUNCTIONAL else 1
+        start = max(noted + st.par[P.REFILL] + st.par[P.BLOCK_LAUNCH], now)
+        together = st.par[P.TPC_SMS] if st.par[P.MODE] < L.FUNCTIONAL else 1
         for k in range(seats.size):
             own = of_seat(st, seats[k])
-            if own.par[L.P_CLUSTER_BLOCKS] > 0:
+            if own.par[P.CLUSTER_BLOCKS] > 0:
                 continue
             for n in range(together):
                 sm = first // together * together + (first + n) % together
@@ -386,8 +383,8 @@ def refill(st, dispatch, seats, clock, now, interval):
     if last >= 0:
         for k in range(seats.size):
             own = of_seat(st, seats[k])
-            if own.par[L.P_CLUSTER_BLOCKS] > 0:
-                place_clusters(own, dispatch[seats[k]], clock, C_NOTES, last + st.par[L.P_REFILL], now, 0)
+            if own.par[P.CLUSTER_BLOCKS] > 0:
+                place_clusters(own, dispatch[seats[k]], clock, C_NOTES, last + st.par[P.REFILL], now, 0)
     for sm in range(st.sm.shape[0]):
         st.sm[sm, L.S_DONE] = 0
         st.sm[sm, L.S_DONE_SEEN] = 0

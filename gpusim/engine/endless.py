@@ -20,7 +20,8 @@ import numpy as np
 
 from gpusim.engine.dispatcher import G_NEXT, G_TOTAL
 from gpusim.engine.sm.spinning import NOT_KEPT, REPEATS
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P
+from gpusim.engine.state.arrays import State
 from isa import microops as M
 
 _FIRST_WAIT = 1  # looks of the host from one of ours to the next, which doubles
@@ -48,7 +49,7 @@ class NeverEnds(Exception):
 class EndlessWatch:
     """Looks at a launch now and then."""
 
-    def __init__(self, state: L.State, dispatch: np.ndarray):
+    def __init__(self, state: State, dispatch: np.ndarray):
         self._state, self._dispatch = state, dispatch
         self._wait = self._left = _FIRST_WAIT
         self._before: tuple[np.ndarray, int] | None = None
@@ -60,12 +61,12 @@ class EndlessWatch:
         self._harmless |= (kind == M.CLS_CONTROL) & np.isin(op, _CONTROL)
 
     @staticmethod
-    def of(state: L.State, dispatch: np.ndarray) -> EndlessWatch | None:
+    def of(state: State, dispatch: np.ndarray) -> EndlessWatch | None:
         """The watch of a launch; None where lanes give way, or what it does is not all in its warps' instructions."""
         par, code = state.par, state.code
         bulk = (code[:, M.COL_CLASS] == M.CLS_MEMORY) & np.isin(code[:, M.COL_OP], _ASYNCHRONOUS)
-        apart = par[L.P_CLUSTER_BLOCKS] > 0 or par[L.P_MODE] == L.REPLAYS or state.chosen.size > 0 or bulk.any()
-        return None if par[L.P_STACK] == 0 or apart else EndlessWatch(state, dispatch)
+        apart = par[P.CLUSTER_BLOCKS] > 0 or par[P.MODE] == L.REPLAYS or state.chosen.size > 0 or bulk.any()
+        return None if par[P.STACK] == 0 or apart else EndlessWatch(state, dispatch)
 
     def look(self) -> None:
         """Called between windows. Raises NeverEnds."""

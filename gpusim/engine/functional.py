@@ -29,11 +29,9 @@ from gpusim.engine.sm.admission import BULK_ROOM
 from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.flight import pop_event
 from gpusim.engine.sm.readiness import place_of
-from gpusim.engine.sm.run_warp import clear_lanes, run_instruction, stays
+from gpusim.engine.sm.run_warp import clear_lanes, finish_warp, run_instruction, stays
 from gpusim.engine.sm.sm import arrive, warps_of
-from gpusim.engine.sm.warp_end import finish_warp
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.log import log_room
 
 TURN = 1024
@@ -122,7 +120,7 @@ def run_grid(st, dispatch, seats, clock, most):
         grid[G_PATIENCE] += 1
         if left > grid[G_RUNNING] + grid[G_TOTAL] - grid[G_NEXT]:
             grid[G_PATIENCE] = 0
-        if st.par[L.P_CLUSTER_BLOCKS] > 0:
+        if st.par[P.CLUSTER_BLOCKS] > 0:
             open_barriers(st, 0)
         elif idle >= 0 and (grid[G_PATIENCE] >= PATIENCE or done == before):
             place_blocks(st, grid, idle, L.NEVER, 0)
@@ -144,12 +142,12 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
     dispatch[G_TOTAL] = grid.blocks
     grid.watch = EndlessWatch.of(state, dispatch)
     before = int(state.counters[:, :, L.N_EXECUTED].sum())  # of blocks that were run before these
-    total, sms = grid.blocks, int(state.par[L.P_SM_COUNT])
-    room = sms * int(state.par[L.P_RESIDENT])
+    total, sms = grid.blocks, int(state.par[P.SM_COUNT])
+    room = sms * int(state.par[P.RESIDENT])
     if grid.recorder is not None:
         grid.recorder.begin(state)
         room = 0  # a recorder keeps what blocks do that have not ended: as few as can be
-    if together or state.par[L.P_CLUSTER_BLOCKS] > 0 or (total <= room and system is None):
+    if together or state.par[P.CLUSTER_BLOCKS] > 0 or (total <= room and system is None):
         fill(state, dispatch, clock, 0, np.arange(min(total, room)) % sms, 0)
     else:
         for sm in range(0, sms if system is not None else 1, max(sms // _SOME, 1)):

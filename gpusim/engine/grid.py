@@ -11,11 +11,12 @@ import numpy as np
 import simpy
 
 from gpusim.engine.endless import EndlessWatch
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L
+from gpusim.engine.state.arrays import State
 
 Process = Generator[simpy.Event, Any, None]
 
-Host = Callable[[L.State, np.ndarray], None]
+Host = Callable[[State, np.ndarray], None]
 """Serves what warps ask of the host: gets the state and their numbers, in the order in which they asked. What it raises
 ends the launch."""
 
@@ -26,10 +27,10 @@ Progress = Callable[[int, int, int, int], None]
 class Recorder(Protocol):
     """Takes away what the SMs write down about themselves."""
 
-    def begin(self, state: L.State) -> None:
+    def begin(self, state: State) -> None:
         """Called before the first block."""
 
-    def collect(self, state: L.State, until: int) -> None:
+    def collect(self, state: State, until: int) -> None:
         """Called after each window, which ended at cycle `until`."""
 
 
@@ -38,7 +39,7 @@ class Seat(NamedTuple):
     None for the first; code_line: how far along its code lies in the instruction caches, in lines."""
 
     number: int
-    beside: L.State | None
+    beside: State | None
     code_line: int
 
 
@@ -73,7 +74,7 @@ class Grid:
         self.max_cycles, self.progress, self.recorder = max_cycles, progress, recorder
         self.alone, self.priority, self.untimed = alone, priority, False
         self.host: Host | None = None
-        self.state: L.State
+        self.state: State
         self.dispatch = np.zeros(0, np.int64)  # G_* of `dispatcher`, while it is on the GPU
         self.seat = 0
         self.kind, self.name = "kernel", "kernel"
@@ -123,7 +124,7 @@ class Window:
     them; its seats lead to the others."""
 
     grids: Sequence[Grid]
-    state: L.State
+    state: State
     start: int
     until: int
     time: float = field(default_factory=perf_counter)  # of the host, when what has been done of it was over

@@ -7,31 +7,31 @@ A SYSCALL instruction stops its warp (`control`); between two lookahead windows 
 import numpy as np
 
 from gpusim.engine.sm.readiness import wake
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
+from gpusim.engine.state.arrays import State
 
 
-def asked(state: L.State) -> np.ndarray:
+def asked(state: State) -> np.ndarray:
     """Numbers of the launch's warps that wait for the host, in the order of cycle, SM and warp."""
     warps = _waiting(state, L.WAIT_HOST)
     return warps[np.lexsort((warps, state.warp[warps, L.W_CALL]))]
 
 
-def let_on(state: L.State, now: int) -> None:
+def let_on(state: State, now: int) -> None:
     """The grid before a launch is over: its warps that wait for that go on, and others do not stop."""
-    state.par[L.P_DEPENDS] = 0
+    state.par[P.DEPENDS] = 0
     for w in _waiting(state, L.WAIT_GRID).tolist():
         resume(state, sm_of(state, w), w, now)
 
 
-def _waiting(state: L.State, what: int) -> np.ndarray:
-    own = state.warp[:, L.W_SEAT] == state.par[L.P_SEAT]
+def _waiting(state: State, what: int) -> np.ndarray:
+    own = state.warp[:, L.W_SEAT] == state.par[P.SEAT]
     return np.flatnonzero(own & (state.warp[:, L.W_STATE] == what))
 
 
-def sm_of(state: L.State, w: int) -> int:
+def sm_of(state: State, w: int) -> int:
     """SM of a row of `state.warp`."""
-    return w // int(state.par[L.P_SUB_PARTITIONS] * state.par[L.P_WARP_SLOTS])
+    return w // int(state.par[P.SUB_PARTITIONS] * state.par[P.WARP_SLOTS])
 
 
 @compiled

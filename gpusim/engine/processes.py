@@ -29,26 +29,17 @@ from gpusim.engine.dispatcher import (
     refill,
 )
 from gpusim.engine.endless import EndlessWatch
-from gpusim.engine.grid import (
-    CyclesUsedUp,
-    Grid,
-    MachineStopped,
-    NothingMoves,
-    Process,
-    Seat,
-    Transfer,
-    Window,
-)
+from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves, Process, Seat, Transfer, Window
 from gpusim.engine.host_calls import asked, let_on, resume, sm_of
-from gpusim.engine.machine import SEATS
+from gpusim.engine.launch_state import SEATS
 from gpusim.engine.memory.place import first_blocks
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.deferred import apply_deferred
 from gpusim.engine.sm.flight import deliver
 from gpusim.engine.sm.sm import advance_range
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import L, P, ms
+from gpusim.engine.state.arrays import State
 
 _CODE_LINES = 1024  # launches that share the GPU have their code at multiples of so many lines
 _PROGRESS_WINDOWS = 4  # from one call of `progress` to the next
@@ -83,7 +74,7 @@ class SMs:
             when += [advance_range(window.state, *each, *through) for each in self._groups]
         return int(min(when))
 
-    def _worth_threads(self, state: L.State) -> bool:
+    def _worth_threads(self, state: State) -> bool:
         """Whether there are warps enough in all groups but the fullest to be worth waking other threads."""
         if len(self._groups) == 1:
             return False
@@ -121,7 +112,7 @@ class Dispatcher:
         self._clock = np.zeros(C_FIELDS, np.int64)
         self._order = first_blocks(config, config.sm.count, config.sm.count, 1)
         self._over: list[Grid] = []  # which others that have begun ahead of their end wait for
-        self._states: dict[int, L.State] = {}  # by seat, of those that have left as well: warps may still name them
+        self._states: dict[int, State] = {}  # by seat, of those that have left as well: warps may still name them
         self._code_line = 0
         self._number = 0
 
@@ -190,7 +181,7 @@ class Dispatcher:
         if grid.follows is not None:
             lets_on = grid.follows.lets_on
             runs = lets_on is None and not grid.follows.done.triggered  # it may have ended with an error
-            state.par[L.P_DEPENDS] = runs or (lets_on is not None and lets_on > grid.began)
+            state.par[P.DEPENDS] = runs or (lets_on is not None and lets_on > grid.began)
         grid.dispatch = self._table[grid.seat]
         grid.dispatch[:] = 0
         grid.dispatch[G_TOTAL] = grid.blocks
@@ -201,7 +192,7 @@ class Dispatcher:
         if grid.alone and not self._company():
             grid.watch = EndlessWatch.of(state, grid.dispatch)
         if grid.alone:
-            order = first_blocks(self._config, self._config.sm.count, grid.blocks, int(state.par[L.P_RESIDENT]))
+            order = first_blocks(self._config, self._config.sm.count, grid.blocks, int(state.par[P.RESIDENT]))
             fill(state, grid.dispatch, self._clock, grid.began, order, self._interval)
             grid.headed = True
         else:
@@ -225,7 +216,7 @@ class Dispatcher:
         now = int(self._env.now)
         self._let_on(now)
         state = self.residents[0].state
-        clusters = any(grid.state.par[L.P_CLUSTER_BLOCKS] > 0 for grid in self.residents)
+        clusters = any(grid.state.par[P.CLUSTER_BLOCKS] > 0 for grid in self.residents)
         until = now + (self._config.cluster_window_cycles if clusters else self._config.l2.lookahead_cycles)
         until = min([until, *(each for each in self._coming() if each > now)])
         window = Window(tuple(self.residents), state, now, until)
@@ -278,7 +269,7 @@ class Dispatcher:
         self._env.schedule(event, _LATE)  # type: ignore[arg-type]
         return event
 
-    def _serve(self, state: L.State) -> int:
+    def _serve(self, state: State) -> int:
         """Requests in order of time through crossbar, L2 and memory; replies and deferred effects back to the SMs."""
         total = int(state.requests.sum())
         if total:
@@ -305,7 +296,7 @@ class Dispatcher:
             self._fill(window.until)
         for grid in window.grids:
             self.at_hand = grid
-            if grid.state.par[L.P_CLUSTER_BLOCKS] > 0:
+            if grid.state.par[P.CLUSTER_BLOCKS] > 0:
                 open_barriers(grid.state, window.until)
             if grid.watch is not None:
                 grid.watch.look()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpusim.engine.describe import describe, describe_warp, predicates, registers
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P
+from gpusim.engine.state.arrays import State
 from gpusim.engine.state.log import STOPS
 from gpusim.errors import ModeError, Stopped
 from isa import Program
@@ -70,28 +71,28 @@ class StopWatch:
         # Where nothing happens time goes on to the first of the two, and the window that begins there is short.
         return () if self._stop.cycle is None else (start + self._stop.cycle - 1, start + self._stop.cycle)
 
-    def begin(self, state: L.State) -> None:
+    def begin(self, state: State) -> None:
         """Tells the SMs. Raises ModeError for a place that the launch does not have."""
-        stop, sms = self._stop, int(state.par[L.P_SM_COUNT])
+        stop, sms = self._stop, int(state.par[P.SM_COUNT])
         if stop.sm >= sms:
             raise ModeError(f"there is no SM {stop.sm} to look at; the GPU has {sms}, from 0 on")
         if stop.pc is None:
             return
         if stop.pc >= (end := len(self._program.instructions) * INSTRUCTION_BYTES):
             raise ModeError(f"{stop.pc:#x} lies behind the kernel's code, which ends at {end:#x}")
-        state.par[L.P_STOP_PC] = stop.pc // INSTRUCTION_BYTES
-        state.par[L.P_STOP_BLOCK] = -1 if stop.block is None else stop.block
-        state.par[L.P_STOP_WARP] = -1 if stop.warp is None else stop.warp
+        state.par[P.STOP_PC] = stop.pc // INSTRUCTION_BYTES
+        state.par[P.STOP_BLOCK] = -1 if stop.block is None else stop.block
+        state.par[P.STOP_WARP] = -1 if stop.warp is None else stop.warp
         state.sm[:, L.S_LOG] = STOPS
 
-    def collect(self, state: L.State, until: int) -> None:
+    def collect(self, state: State, until: int) -> None:
         """Raises Stopped once the cycle has come."""
         cycle = until - self._start
         if self._stop.cycle is not None and cycle >= self._stop.cycle:
             raise Stopped(f"cycle {cycle:,}\n{describe(state, self._stop.sm, self._program)}")
 
 
-def stopped_warp(state: L.State, sm: int, program: Program) -> Stopped:
+def stopped_warp(state: State, sm: int, program: Program) -> Stopped:
     """The exception for a warp that has come to where it was to stop."""
     w = int(state.sm[sm, L.S_ERROR_WARP])
     text = f"SM {sm}, {describe_warp(state, sm, w, program)}"

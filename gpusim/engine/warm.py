@@ -30,8 +30,8 @@ from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import meet_cluster
 from gpusim.engine.sm.shadow_copies import ON_DEMAND
 from gpusim.engine.sm.sm import advance_range
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import P, ms
+from gpusim.engine.state.arrays import State
 from gpusim.engine.state.code_cache import core_folder
 from isa import microops as M
 
@@ -44,7 +44,7 @@ def core_is_cached() -> bool:
     return (core_folder() / _MARK).exists()
 
 
-def prepare_core(state: L.State, memory_state: np.ndarray | None, shared: bool = False) -> float:
+def prepare_core(state: State, memory_state: np.ndarray | None, shared: bool = False) -> float:
     """Compile what a launch needs of the core, or load it from the disk cache. Returns the seconds this took.
 
     memory_state: of the memory system, None for a functional run, which has none. shared: launches share the GPU.
@@ -69,7 +69,7 @@ def prepare_core(state: L.State, memory_state: np.ndarray | None, shared: bool =
         ]
     if shared:
         calls.append((fill_beside, (state, table[0], clock, number, seats, number)))
-    if memory_state is not None and state.par[L.P_CLUSTER_BLOCKS] > 0:
+    if memory_state is not None and state.par[P.CLUSTER_BLOCKS] > 0:
         calls.append((open_barriers, (state, number)))
     if np.isin(state.code[:, M.COL_OP], (M.OP_SYSCALL, M.OP_GRID_WAIT)).any():
         calls.append((resume, (state, number, number, number)))
@@ -83,7 +83,7 @@ def prepare_core(state: L.State, memory_state: np.ndarray | None, shared: bool =
     return time.perf_counter() - started
 
 
-def _on_demand(state: L.State) -> list[Any]:
+def _on_demand(state: State) -> list[Any]:
     """What this launch needs of the functions that are compiled on demand; a stub would load what is missing here."""
     code, par = state.code, state.par
     kinds, ops = set(code[:, M.COL_CLASS].tolist()), code[:, M.COL_OP]
@@ -94,14 +94,14 @@ def _on_demand(state: L.State) -> list[Any]:
         exec_cross: M.CLS_CROSS in kinds, exec_half: M.CLS_HALF in kinds,
         exec_tensor: M.CLS_TENSOR in kinds, group_matrix: (ops == M.OP_GMMA).any(),
         async_access: copies.any(),
-        apply_remote: copies.any() and (par[L.P_CLUSTER_BLOCKS] > 0 or (memory == M.OP_STAS).any()),
+        apply_remote: copies.any() and (par[P.CLUSTER_BLOCKS] > 0 or (memory == M.OP_STAS).any()),
         land: (memory == M.OP_BULK_COPY).any(), apply_copy: (memory == M.OP_BULK_COPY).any(),
         leave_with_block: (memory == M.OP_BULK_COPY).any(),
-        execute_atomic: np.isin(memory, (M.OP_ATOM, M.OP_RED)).any(), cluster_barrier: par[L.P_CLUSTER_BLOCKS] > 0,
-        remote_access: par[L.P_CLUSTER_BLOCKS] > 0, watch_shared: par[L.P_CHECKS] != 0,
-        watch_local: par[L.P_CHECKS] != 0, watch_global: par[L.P_CHECKS] != 0,
-        watch_matrices: par[L.P_CHECKS] != 0 and np.isin(memory, (M.OP_LDSM, M.OP_STSM)).any(),
-        meet_cluster: par[L.P_CHECKS] != 0 and par[L.P_CLUSTER_BLOCKS] > 0,
-        **dict.fromkeys(ON_DEMAND, par[L.P_CHECKS] != 0),
+        execute_atomic: np.isin(memory, (M.OP_ATOM, M.OP_RED)).any(), cluster_barrier: par[P.CLUSTER_BLOCKS] > 0,
+        remote_access: par[P.CLUSTER_BLOCKS] > 0, watch_shared: par[P.CHECKS] != 0,
+        watch_local: par[P.CHECKS] != 0, watch_global: par[P.CHECKS] != 0,
+        watch_matrices: par[P.CHECKS] != 0 and np.isin(memory, (M.OP_LDSM, M.OP_STSM)).any(),
+        meet_cluster: par[P.CHECKS] != 0 and par[P.CLUSTER_BLOCKS] > 0,
+        **dict.fromkeys(ON_DEMAND, par[P.CHECKS] != 0),
     }
     return [function for function, needs in needed.items() if needs]

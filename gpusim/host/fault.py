@@ -13,6 +13,8 @@ from gpusim.engine.host_calls import sm_of
 from gpusim.engine.sm.shadow_clocks import ATOMIC, BULK, COPY, KINDS, LANE_BIT, PC_BIT, READ, WARP_BIT, WRITE
 from gpusim.engine.sm.space import WINDOW_BYTES
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import parameters as P
+from gpusim.engine.state.arrays import State
 from gpusim.engine.stop import stopped_warp
 from gpusim.host.shared_arrays import shared_element
 from gpusim.launch import Launch
@@ -87,12 +89,12 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
     return errors.KernelError(reasons.get(code, f"error {code}"), **place)
 
 
-def caller(state: L.State, warp: int, lane: int, program: Program, launch: Launch) -> dict[str, Any]:
+def caller(state: State, warp: int, lane: int, program: Program, launch: Launch) -> dict[str, Any]:
     """Place of the call by which a lane asks the host for something, as keyword arguments of a KernelError.
 
     The call's own instruction belongs to no source line; its return address, in R20, lies behind the caller's.
     """
-    rows = int(state.par[L.P_CONST_ROWS]) + warp * int(state.par[L.P_ROWS_PER_WARP])
+    rows = int(state.par[P.CONST_ROWS]) + warp * int(state.par[P.ROWS_PER_WARP])
     back = int(state.regs[32 * (rows + _RETURN_REGISTER) + lane])
     return _place(
         state, sm_of(state, warp), warp, max(back // INSTRUCTION_BYTES - 1, 0), lane, program, launch
@@ -194,7 +196,7 @@ def never_ends(grid: Grid, warp: int, program: Program, launch: Launch) -> error
     )
 
 
-def _waits_for_block(state: L.State, warp: int) -> bool:
+def _waits_for_block(state: State, warp: int) -> bool:
     """Whether a warp at a barrier has lanes at one of the block's: all of them if its lanes have not parted."""
     held = state.split[warp, L.D_HELD : L.D_HELD + L.BLOCK_BARRIERS]
     return state.warp[warp, L.W_ALIVE] == state.warp[warp, L.W_ACTIVE] or bool(held.any())
@@ -210,7 +212,7 @@ def _last_issue(grid: Grid) -> int:
     return int(warps[warps[:, L.W_STATE] != L.FREE, L.W_SINCE].max(initial=grid.start)) - grid.start
 
 
-def _groups(state: L.State, warp: int, program: Program, lanes: int) -> tuple[str, ...]:
+def _groups(state: State, warp: int, program: Program, lanes: int) -> tuple[str, ...]:
     """What the groups that some lanes of a warp form wait for, which is each other."""
     groups: dict[int, int] = {}
     for lane in _lanes(lanes):
@@ -224,7 +226,7 @@ def _groups(state: L.State, warp: int, program: Program, lanes: int) -> tuple[st
     return tuple(found)
 
 
-def _resident(state: L.State, program: Program, launch: Launch) -> dict:
+def _resident(state: State, program: Program, launch: Launch) -> dict:
     """Place of the first warp that is still resident."""
     alive = np.flatnonzero(state.warp[:, L.W_STATE] != L.FREE)
     if alive.size == 0:
@@ -234,7 +236,7 @@ def _resident(state: L.State, program: Program, launch: Launch) -> dict:
 
 
 def _place(
-    state: L.State, sm: int, warp: int, pc: int, lane: int | None, program: Program, launch: Launch
+    state: State, sm: int, warp: int, pc: int, lane: int | None, program: Program, launch: Launch
 ) -> dict:
     """Kernel, source line, block, thread and instruction, as keyword arguments of a KernelError."""
     instruction = program.instructions[min(pc, len(program.instructions) - 1)]

@@ -7,7 +7,7 @@ import numpy as np
 from gpusim.config import GPUConfig
 from gpusim.engine.parameters import VECTOR_BYTES, Memories, parameters
 from gpusim.engine.retime import changes, retimed
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import parameters as P
 from gpusim.errors import LaunchError
 from gpusim.host.options import LaunchOptions
 from gpusim.launch import Launch
@@ -78,7 +78,7 @@ def engine_parameters(
     how = options.strict_barriers, program.cluster or (0, 0, 0), options.checks
     par = parameters(config, launch, lowered, fits, memories, *how)
     unit = config.sm.shared_unit_bytes  # in which %total_smem_size counts, says the PTX ISA
-    par[L.P_SHARED_SIZE] = program.shared_base + -(-shared // unit) * unit
+    par[P.SHARED_SIZE] = program.shared_base + -(-shared // unit) * unit
     return par
 
 

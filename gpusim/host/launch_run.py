@@ -15,10 +15,12 @@ from gpusim.engine.device import error_of
 from gpusim.engine.endless import NeverEnds
 from gpusim.engine.functional import run_functionally
 from gpusim.engine.grid import CyclesUsedUp, EndedWithAnother, Grid, Host, MachineStopped, NothingMoves, Seat
-from gpusim.engine.machine import Spare, build_state, constant_banks, constant_lines
+from gpusim.engine.launch_state import Spare, build_state, constant_banks, constant_lines
 from gpusim.engine.memory.system import MemorySystem, PeerRow
 from gpusim.engine.parameters import put_seat
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import parameters as P
+from gpusim.engine.state.arrays import State
 from gpusim.engine.state.code_cache import PROFILED
 from gpusim.engine.state.memory import COUNTERS, SECTOR_BYTES
 from gpusim.engine.state.parts import PartSampler
@@ -85,13 +87,13 @@ class LaunchRun(Grid):
             raise LaunchError("blocks that wait for each other run together or not at all", kernel=program.name)
         self.par = engine_parameters(config, program, launch, self.lowered, self.fits, session.memory.base, options)
         if options.mode != "functional" and session.engine.memory_system.has_run(program.sha256):
-            self.par[L.P_CONST_FAR] = config.constant.l2_latency_cycles
+            self.par[P.CONST_FAR] = config.constant.l2_latency_cycles
         self.name = short_name(program.name)
         self.untimed = options.mode == "functional"
         self._stop = StopWatch(options.stop, program) if options.stop is not None else None
         watched = options.trace is not None or self._stop is not None
         apart = watched or options.replay or options.mode == "sampled" or options.checks != 0
-        self.alone = bool(apart or options.alone or program.cluster or self.par[L.P_STACK])
+        self.alone = bool(apart or options.alone or program.cluster or self.par[P.STACK])
         self._peers: Sequence[PeerRow] = ()
         self._workspace = 0
         self._wait: Callable[[simpy.Event], object] = session.engine.wait
@@ -179,7 +181,7 @@ class LaunchRun(Grid):
         par = self.par.copy()
         if seat is not None:
             put_seat(par, session.config, self.fits, seat, constant_lines(par))
-        par[L.P_MODE] = L.TIMED if self.recording is None else L.REPLAYS
+        par[P.MODE] = L.TIMED if self.recording is None else L.REPLAYS
         spare = session.spare if seat is None else Spare()
         self.state = self._state(par, self.chosen, self.trace_recorder, spare, self.recording, seat)
         self.compile_seconds = self._compiled(self.state, session.engine.memory_system.state, seat is not None)
@@ -234,9 +236,9 @@ class LaunchRun(Grid):
         is filled. recorder: takes the log. Returns what the record says of that, and the counters of a block of each
         part with numbers, in the mean."""
         par = self.par.copy()
-        par[L.P_MODE] = L.FUNCTIONAL if system is None else L.KEEPS_REQUESTS
+        par[P.MODE] = L.FUNCTIONAL if system is None else L.KEEPS_REQUESTS
         if recording is not None:
-            par[L.P_MODE] = L.RECORDS
+            par[P.MODE] = L.RECORDS
         # A timed run may be under way, with the memory that the session has to spare.
         spare = self.session.spare if system is None else Spare()
         state = self._state(par, None if parts[0] is None else parts[0].copy(), recorder, spare, recording, None)
@@ -294,10 +296,10 @@ class LaunchRun(Grid):
         what: dict[str, Any] = {"config": self.session.config, "program": self.program, "launch": self.launch}
         return LaunchRecord(**what, occupancy=self.fits, code=self.lowered.code, mode=self.options.mode, **outcome)
 
-    def _compiled(self, state: L.State, memory_state: np.ndarray | None, shared: bool) -> float:
+    def _compiled(self, state: State, memory_state: np.ndarray | None, shared: bool) -> float:
         """Get the core ready for this code, unless it is known to be. Returns the seconds this took."""
         started = time.perf_counter()
-        kind = memory_state is None, shared, bool(self.par[L.P_CLUSTER_BLOCKS]), bool(self.par[L.P_CHECKS])
+        kind = memory_state is None, shared, bool(self.par[P.CLUSTER_BLOCKS]), bool(self.par[P.CHECKS])
         self.lowered.once(("core is ready", *kind), lambda: prepare_core(state, memory_state, shared))
         return time.perf_counter() - started
 
@@ -309,7 +311,7 @@ class LaunchRun(Grid):
         spare: Spare,
         recording: Recording | None,
         seat: Seat | None,
-    ) -> L.State:
+    ) -> State:
         session, program, config = self.session, self.program, self.session.config
         what = program, self.launch, self.parameter_bytes, local_bytes(program), config.sm.count, self._workspace
         log, where = recorder.arrays if recorder is not None else None, (session.memory, session.threads, spare)
@@ -332,7 +334,7 @@ class LaunchRun(Grid):
         constants = sum(len(content) for bank, content in program.constant_banks.items() if bank != 0)
         system.fetch(program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
 
-    def _host(self, state: L.State) -> Host | None:
+    def _host(self, state: State) -> Host | None:
         """What serves the kernel's calls of the host, if it has any."""
         if not self.lowered.once("calls the host", lambda: M.OP_SYSCALL in state.code[:, M.COL_OP]):
             return None
@@ -367,7 +369,7 @@ def session_run(
     return LaunchRun(session, linked, launch, placed.parameter_bytes, options, placed if copy_back else None)
 
 
-def _counted(state: L.State) -> dict[str, np.ndarray]:
+def _counted(state: State) -> dict[str, np.ndarray]:
     """What SMs have counted."""
     return {
         "counters": state.counters[0, :-1] if len(state.counters) == 1 else state.counters[:, :-1].sum(axis=0),

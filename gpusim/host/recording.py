@@ -13,7 +13,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from gpusim.config import GPUConfig
-from gpusim.engine.machine import aligned_bytes
+from gpusim.engine.launch_state import aligned_bytes
 from gpusim.engine.sm.recording import CHUNK
 from gpusim.engine.state import layout as L
 from gpusim.errors import PoolExhausted

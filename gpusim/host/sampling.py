@@ -27,6 +27,7 @@ from gpusim.config import GPUConfig
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
+from gpusim.engine.state.arrays import State
 from gpusim.host.session import ReadyLaunch
 from gpusim.results.record import Sampling
 from isa import Program
@@ -202,10 +203,10 @@ class Watch:
         self.before = np.zeros(0, np.int64)
         self._issued = self._jump = 0
 
-    def begin(self, state: L.State) -> None:
+    def begin(self, state: State) -> None:
         self._first = self._system.counters.copy()
 
-    def collect(self, state: L.State, until: int) -> None:
+    def collect(self, state: State, until: int) -> None:
         self._issued = int(state.sm[:, L.S_ISSUED].sum())
         if not self.before.size and int(state.sm[:, L.S_LAUNCHED].sum()) >= self._plan.head:
             self._jump = self._issued

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.engine.device import Engine
-from gpusim.engine.machine import Spare
+from gpusim.engine.launch_state import Spare
 from gpusim.engine.memory.system import MemorySystem, PeerRow
 from gpusim.host.options import LaunchOptions
 from gpusim.host.syscalls import SystemCalls

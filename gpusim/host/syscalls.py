@@ -18,6 +18,8 @@ import numpy as np
 from gpusim.engine.host_calls import sm_of
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import parameters as P
+from gpusim.engine.state.arrays import State
 from gpusim.errors import AssertionFailed, MemoryAccessError, OutOfDeviceMemory
 from gpusim.host.printf import printf
 from gpusim.launch.memory import DeviceMemory
@@ -62,7 +64,7 @@ class SystemCalls:
             if self.write is None:
                 sys.stdout.flush()
 
-    def serve(self, state: L.State, warps: np.ndarray, place: Callable[[int, int], dict[str, Any]]) -> None:
+    def serve(self, state: State, warps: np.ndarray, place: Callable[[int, int], dict[str, Any]]) -> None:
         """Serve the calls of warps, in the order given. `place` says where in the kernel a warp's lane is.
 
         Raises:
@@ -135,9 +137,9 @@ class SystemCalls:
 class Lane:
     """Registers and memory of one thread, as a function that it calls sees them."""
 
-    def __init__(self, state: L.State, memory: DeviceMemory, warp: int, lane: int) -> None:
+    def __init__(self, state: State, memory: DeviceMemory, warp: int, lane: int) -> None:
         self.state, self.memory, self.warp, self.lane = state, memory, warp, lane
-        rows = int(state.par[L.P_CONST_ROWS]) + warp * int(state.par[L.P_ROWS_PER_WARP])
+        rows = int(state.par[P.CONST_ROWS]) + warp * int(state.par[P.ROWS_PER_WARP])
         self._first = 32 * (rows + 4) + lane
 
     def word(self, k: int) -> int:
@@ -158,13 +160,13 @@ class Lane:
         """Bytes at a generic address. Raises MemoryAccessError outside live memory."""
         par = self.state.par
         if LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_BYTES:
-            offset, size = address - LOCAL_WINDOW, int(par[L.P_LOCAL_BYTES])
+            offset, size = address - LOCAL_WINDOW, int(par[P.LOCAL_BYTES])
             mine = self.state.local8.reshape(-1, size // 4, 32, 4)[self.warp, :, self.lane].reshape(-1)
             return self._inside(mine, offset, nbytes, address, "local")
         if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
             sm = sm_of(self.state, self.warp)
-            first = int(self.state.warp[self.warp, L.W_BLOCK]) * int(par[L.P_SHARED_STRIDE])
-            mine = self.state.shared8[sm, first : first + int(par[L.P_SHARED_BYTES])]
+            first = int(self.state.warp[self.warp, L.W_BLOCK]) * int(par[P.SHARED_STRIDE])
+            mine = self.state.shared8[sm, first : first + int(par[P.SHARED_BYTES])]
             return self._inside(mine, address - SHARED_WINDOW, nbytes, address, "shared")
         self.memory.check(address, nbytes, "read by a system call")
         return self.memory.view(address, nbytes).tobytes()

@@ -16,6 +16,8 @@ import numpy as np
 
 from gpusim.engine.sm.log_operands import BULK_BARRIER, BULK_BLOCKS, BULK_BYTES, BULK_RANGES, RANGES
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import parameters as P
+from gpusim.engine.state.arrays import State
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import AS_TRACER, BLOCK_ROWS, SOME_BLOCKS, WITH_BULK
 from gpusim.errors import TraceError
@@ -286,7 +288,7 @@ class AccelSimLaunch:
     ):
         clusters = program.cluster is not None
         rows = (_ROWS_TOGETHER if together or clusters else _ROWS) + BLOCK_ROWS
-        sms, count = int(par[L.P_SM_COUNT]), int(np.prod(par[L.P_GRID_X : L.P_GRID_Z + 1]))
+        sms, count = int(par[P.SM_COUNT]), int(np.prod(par[P.GRID_X : P.GRID_Z + 1]))
         bulk = bool((lines.kind == BULK).any())
         self.arrays: dict[str, np.ndarray] = {
             "log": np.empty((sms, rows, L.V_FIELDS), np.int64),
@@ -300,8 +302,8 @@ class AccelSimLaunch:
         self.started = 0.0
         self._what = AS_TRACER | (WITH_BULK if bulk else 0)
         self._out, self._lines, self._folder, self._told = out, lines, folder, told
-        self._grid, self._cluster = par[L.P_GRID_X : L.P_GRID_Z + 1].tolist(), program.cluster
-        self._warps = int(par[L.P_WARPS])
+        self._grid, self._cluster = par[P.GRID_X : P.GRID_Z + 1].tolist(), program.cluster
+        self._warps = int(par[P.WARPS])
         self._order = iter(blocks)
         self._next = next(self._order, None)
         self._blocks: dict[int, _Block] = {}
@@ -310,13 +312,13 @@ class AccelSimLaunch:
         self._text = np.empty(_BUFFER_BYTES, np.uint8)
         self._pieces = np.empty((rows, PIECE_FIELDS), np.int64)
 
-    def begin(self, state: L.State) -> None:
+    def begin(self, state: State) -> None:
         """Say what is logged."""
         state.sm[:, L.S_LOG] = self._what | SOME_BLOCKS
         self._take(state.log[0, :0], state.log_lanes[0])  # the compiled code is there before the clock starts
         self.started = time.perf_counter()
 
-    def collect(self, state: L.State, until: int) -> None:
+    def collect(self, state: State, until: int) -> None:
         """Take away what SMs have logged, and write the blocks that are due."""
         with writing(self._folder):
             for sm, rows, _ in logs(state):

@@ -10,6 +10,8 @@ from gpusim.config import GPUConfig
 from gpusim.engine.sm.atomics import words_of
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import parameters as P
+from gpusim.engine.state.arrays import State
 from gpusim.engine.state.log import NO_VALUES, WHOLE_SM
 from gpusim.errors import TraceError
 from gpusim.launch import Launch
@@ -42,12 +44,12 @@ class TraceRecorder:
         self._sms = np.array(options.sms, np.int64)
         if self._sms.size and self._sms[-1] >= sms:
             raise TraceError(f"SM {self._sms[-1]} is to be traced, but the GPU has {sms}, numbered from 0")
-        warps = int(par[L.P_SUB_PARTITIONS] * par[L.P_WARP_SLOTS])
+        warps = int(par[P.SUB_PARTITIONS] * par[P.WARP_SLOTS])
         window = config.l2.lookahead_cycles
-        accesses = int(par[L.P_SUB_PARTITIONS]) * window
+        accesses = int(par[P.SUB_PARTITIONS]) * window
         blocks = np.array(options.blocks, np.int64)
         blocks = blocks[blocks < launch.blocks]
-        before = len(blocks) * int(par[L.P_WARPS]), int(par[L.P_ROWS_PER_WARP]) - SINK_ROWS + 1, 32
+        before = len(blocks) * int(par[P.WARPS]), int(par[P.ROWS_PER_WARP]) - SINK_ROWS + 1, 32
         valued = 0 < 4 * np.prod(before) <= _MOST_BYTES_BEFORE
         rows = warps * (window + _ROWS_AHEAD) + (_LANES - 1) * accesses * valued
         self.arrays: dict[str, np.ndarray] = {
@@ -66,11 +68,11 @@ class TraceRecorder:
         self._values_until: int | None = None if valued else 0
         self._stopped = False
 
-    def begin(self, state: L.State) -> None:
+    def begin(self, state: State) -> None:
         """Say which SMs are logged."""
         state.sm[self._sms, L.S_LOG] = WHOLE_SM
 
-    def collect(self, state: L.State, until: int) -> None:
+    def collect(self, state: State, until: int) -> None:
         """Take the rows of a window away, which ended at cycle `until` of the device; with more issues than the limit,
         nothing is logged from now on."""
         for sm, logged, lanes in logs(state):
@@ -90,7 +92,7 @@ class TraceRecorder:
             self._stopped = True
             self._stop(state, until)
 
-    def _stop(self, state: L.State, until: int) -> None:
+    def _stop(self, state: State, until: int) -> None:
         """Log nothing more. What resident warps are waiting for has no row yet if its end is unknown."""
         state.sm[:, L.S_LOG] = 0
         state.wanted[:] = 0
@@ -109,7 +111,7 @@ class TraceRecorder:
 
     def finish(
         self,
-        state: L.State,
+        state: State,
         lowered: Lowered,
         program: Program,
         launch: Launch,
@@ -127,7 +129,7 @@ class TraceRecorder:
         if len(issues) > self.options.limit:
             until = int(issues["cycle"][self.options.limit])
             issues = issues[issues["cycle"] < until]
-        warps = _warps(rows, of_sm, int(state.par[L.P_WARPS]), until)
+        warps = _warps(rows, of_sm, int(state.par[P.WARPS]), until)
         lanes = np.concatenate([np.zeros((0, 32), np.int64), *self._lanes])
         recorded = np.flatnonzero(issues["access"] >= 0)
         addresses = lanes[issues["access"][recorded]]
@@ -163,7 +165,7 @@ class TraceRecorder:
         )
 
 
-def logs(state: L.State) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+def logs(state: State) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Each SM with its rows of the log and of lanes, which are forgotten at the end."""
     counts = state.sm[:, L.S_LOGGED : L.S_LOG_LANES + 1]
     for sm in np.flatnonzero(counts[:, 0]).tolist():

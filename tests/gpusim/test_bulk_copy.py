@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim.engine import machine
+from gpusim.engine import launch_state
 from gpusim.engine.sm.admission import ROOM
 from gpusim.errors import KernelError, MemoryAccessError
 from gpusim.launch.tensor_map import encode_tiled
@@ -582,8 +582,8 @@ K k(const int *in, int *out) {
 @MODES
 def test_more_copies_than_there_is_room_for(mode, monkeypatch):
     """Warps wait until earlier ones are there."""
-    room = machine.Capacity(bulk=ROOM + 16)
-    monkeypatch.setattr(machine, "Capacity", lambda: room)
+    room = launch_state.Capacity(bulk=ROOM + 16)
+    monkeypatch.setattr(launch_state, "Capacity", lambda: room)
     values, out = np.arange(4096, dtype=np.int32), np.zeros((2, 1024, 4), np.int32)
     gpusim.simulate(program(SMALL), 1, 1024, (values, out), mode=mode)
     assert (out == values.reshape(1024, 4)[::-1]).all()

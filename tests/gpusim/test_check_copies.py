@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim.engine import machine
+from gpusim.engine import launch_state
 from gpusim.errors import DataRaceError, PoolExhausted, SynchronizationError
 from isa import compile_cuda
 from isa.listing import program_from_cubin
@@ -333,14 +333,14 @@ def test_the_barrier_of_a_cluster_orders_what_a_block_does():
 
 def test_more_mbarriers_than_there_is_room_for(monkeypatch):
     source = FULL.replace("WAIT", "wait(&bar[1], 0);")
-    monkeypatch.setattr(machine, "Capacity", lambda: CAPACITY(mbarriers=2))
+    monkeypatch.setattr(launch_state, "Capacity", lambda: CAPACITY(mbarriers=2))
     run(source)
-    monkeypatch.setattr(machine, "Capacity", lambda: CAPACITY(mbarriers=1))
+    monkeypatch.setattr(launch_state, "Capacity", lambda: CAPACITY(mbarriers=1))
     error = caught(PoolExhausted, source)
     assert error.size == 1 and re.search("mbarriers of a block", error.pool)
 
 
-CAPACITY = machine.Capacity
+CAPACITY = launch_state.Capacity
 
 
 # --- initcheck, and programs ------------------------------------------------------------------------------------------

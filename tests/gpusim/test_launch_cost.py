@@ -29,7 +29,7 @@ PROGRAM = """
     count("gpusim.launch.module", "program_from_cubin")
     count("gpusim.host.fitting", "lower")
     count("gpusim.host.launch_run", "prepare_core")
-    count("gpusim.engine.machine", "checked_code")
+    count("gpusim.engine.launch_state", "checked_code")
     count("isa.launch_values", "_read_of_bank_0")
 
     def ok(answer):

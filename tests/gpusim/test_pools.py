@@ -10,8 +10,8 @@ import pytest
 
 import gpusim
 from gpusim.config import load_config
-from gpusim.engine import machine
-from gpusim.engine.machine import Capacity, build_state, constant_banks
+from gpusim.engine import launch_state
+from gpusim.engine.launch_state import Capacity, build_state, constant_banks
 from gpusim.engine.parameters import Memories, parameters
 from gpusim.engine.sm.access import Access
 from gpusim.engine.sm.admission import ROOM
@@ -21,8 +21,8 @@ from gpusim.engine.sm.flight import FOR_MSHR, pop_event, push_event, send, take_
 from gpusim.engine.sm.lane_states import park
 from gpusim.engine.sm.lines import defer, replace_line, take_mshr
 from gpusim.engine.sm.queued import PATH_READ, keep
+from gpusim.engine.sm.run_warp import finish_warp
 from gpusim.engine.sm.sm import arrive
-from gpusim.engine.sm.warp_end import finish_warp
 from gpusim.engine.state import layout as L
 from gpusim.errors import PoolExhausted
 from gpusim.host import fault
@@ -113,12 +113,12 @@ SMALL = {
 def test_a_small_pool_throttles(programs, kernel, pool, monkeypatch):
     """Little room is slow and right: what a window or a reply frees goes to the next."""
     before = run(programs, kernel)
-    monkeypatch.setattr(machine, "Capacity", lambda: SMALL[pool])
+    monkeypatch.setattr(launch_state, "Capacity", lambda: SMALL[pool])
     after = run(programs, kernel)
     assert after > before or pool == "deferred"
 
 
-def idle_state(**small):
+def idle_state(seat=None, **small):
     """The state of a launch of one warp on a tiny GPU, before its start; its pools have these capacities."""
     config, program = load_config("tiny"), sass.assemble("EXIT")
     launch, lowered = Launch(program, 1, 32), lower(program)
@@ -127,8 +127,8 @@ def idle_state(**small):
     par = parameters(config, launch, lowered, fits, Memories(0, 1024, 0, memory.base), True)
     banks = constant_banks(program, launch, b"", 0, config.sm.count)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine, "Capacity", lambda: Capacity(**small))
-        return build_state(par, lowered, banks, memory, 1), program, launch, memory
+        patch.setattr(launch_state, "Capacity", lambda: Capacity(**small))
+        return build_state(par, lowered, banks, memory, 1, seat=seat), program, launch, memory
 
 
 ACCESS = Access(0, 0, 0, 0, 1, 4, 0, 0)

@@ -5,8 +5,6 @@ import pytest
 
 import gpusim
 from gpusim.cli import main
-from gpusim.engine.describe import field_names
-from gpusim.engine.state import layout as L
 from gpusim.errors import ModeError
 from isa.compile import compile_cuda
 from isa.listing import programs_from_cubin
@@ -87,14 +85,6 @@ def test_what_cannot_be_stopped_is_refused(program):
     ):
         with pytest.raises(ModeError):
             _run(program, stop=stop, **options)
-
-
-def test_every_element_of_a_row_has_a_name():
-    """And no constant of another meaning has one that a field could have."""
-    assert field_names("W_", L.W_FIELDS)[L.W_PENDING + 2] == "pending[2]"
-    assert field_names("MSHR_", L.MSHR_FIELDS)[-1] == "token[9]"
-    for prefix, width in (("S_", L.S_FIELDS), ("Q_", L.Q_FIELDS), ("B_", L.B_FIELDS), ("T_", L.T_FIELDS)):
-        assert len(set(field_names(prefix, width))) == width
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from gpusim.engine.device import Engine
 from gpusim.engine.dispatcher import C_FIELDS, G_FIELDS, fill, start_block, start_warp
 from gpusim.engine.grid import Grid, NothingMoves
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import parameters as P
 
 THREADS = pytest.mark.parametrize("threads", [1, 2])
 WORDS = 4096
@@ -252,7 +253,7 @@ def test_slots_that_run_out_are_named(grids):
     fill(state, grid, np.zeros(C_FIELDS, np.int64), 0, np.arange(2), 256)
     with pytest.raises(RuntimeError, match="block slots ran out"):
         start_block(state, grid, 0, 0, 0, 0, 0, 0)
-    for _ in range(int(state.par[L.P_WARP_SLOTS]) - 1):
+    for _ in range(int(state.par[P.WARP_SLOTS]) - 1):
         start_warp(state, 0, 0, 0, 0, 0)
     with pytest.raises(RuntimeError, match="warp slots ran out"):
         start_warp(state, 0, 0, 0, 0, 0)

@@ -34,9 +34,7 @@ def book_request(m, sm, payload_bytes, flits, now):
 def book_slice(m, slice_, sectors, now):
     """Look a request up in a slice and move `sectors` sectors of its data array; return the wait."""
     m[m[ms.P_SLICE_SECTORS] + slice_] += sectors
-    return book(
-        m, m[ms.P_SLICE_QUEUES] + slice_, now, max(m[ms.P_SLICE_LOOKUP], sectors * m[ms.P_SLICE_SECTOR])
-    )
+    return book(m, m[ms.P_SLICE_QUEUES] + slice_, now, max(m[ms.P_SLICE_LOOKUP], sectors * m[ms.P_SLICE_SECTOR]))
 
 
 @compiled

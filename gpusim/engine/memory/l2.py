@@ -186,9 +186,7 @@ def limit_dirty(m, target, first, now):
                 second = aged
     wait = write_back(m, target.home_slice, target.set_number, first + (oldest & ms.WAYS_MAX), now)
     if second >= 0:
-        wait = max(
-            wait, write_back(m, target.home_slice, target.set_number, first + (second & ms.WAYS_MAX), now)
-        )
+        wait = max(wait, write_back(m, target.home_slice, target.set_number, first + (second & ms.WAYS_MAX), now))
     return wait
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from gpusim.config.models import GPUConfig
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.address_map import PAGE_BITS
@@ -28,14 +30,9 @@ def make_params(config: GPUConfig, n_sms: int) -> dict[int, int]:
     spent in the SM. `dram.latency_cycles` and `l2.atomic_latency_cycles` are means over lines of all partitions,
     since that is what a chain of loads measures.
     """
-    l2 = config.l2
-    return {**_layout(config, n_sms), **_crossbar(config, n_sms), **_l2(config), **_dram(config)} | {
-        ms.P_PARTITIONS: l2.partitions, ms.P_SLICES: l2.slices,
-        ms.P_INDICES: l2.slices_per_partition, ms.P_SETS: l2.sets_per_slice,
-        ms.P_WAYS: l2.ways, ms.P_PEERS: 0,
-        ms.P_KEPT_WAYS: max(l2.set_aside_ways(round(l2.persisting_start_share * l2.bytes)), 1),
-        **dict.fromkeys(range(ms.P_WINDOW_FIRST, ms.P_WINDOW_MISS + 1), 0),
-        ms.P_MANAGED: 0,
+    return {**_layout(config, n_sms), **_derived(config, n_sms)} | {
+        number: round((attrgetter(value)(config) if isinstance(value, str) else value(config)) * scale)
+        for number, (value, scale) in ms.VALUES.items()
     }
 
 
@@ -84,58 +81,21 @@ def asked_words(config: GPUConfig) -> int:
     return -(-config.l2.slices // ms.ASKED_BITS)
 
 
-def _crossbar(config: GPUConfig, n_sms: int) -> dict[int, int]:
-    crossbar = config.crossbar
+def _derived(config: GPUConfig, n_sms: int) -> dict[int, int]:
+    """Parameters that several keys give, or the number of SMs."""
+    l2, dram, crossbar = config.l2, config.dram, config.crossbar
     ports = -(-n_sms // crossbar.sms_per_port)
-    return {
-        ms.P_HEADER_BYTES: crossbar.request_header_bytes, ms.P_CPC_REQUEST: ticks(1 / crossbar.cpc_requests_per_cycle),
-        ms.P_REQUEST_BYTE: ticks(1 / crossbar.port_request_bytes_per_cycle),
-        ms.P_PORT_REPLY_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.port_reply_bytes_per_cycle),
-        ms.P_L2_OUT_SECTOR: ticks(ms.SECTOR_BYTES / (ports * crossbar.port_reply_bytes_per_cycle)),
-        ms.P_SM_REPLY_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.sm_reply_bytes_per_cycle),
-        ms.P_SM_PAST_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.sm_past_l1_bytes_per_cycle),
-        ms.P_SM_TO_SM: ticks(config.remote_way_cycles * 2), ms.P_SEND: ticks(config.shared.remote_send_cycles),
-        ms.P_RECEIVE: ticks(config.shared.remote_receive_cycles), ms.P_PACKET: ticks(config.shared.remote_gpc_cycles),
-    }
-
-
-def _l2(config: GPUConfig) -> dict[int, int]:
-    l2 = config.l2
     atomic_extra = l2.atomic_latency_cycles - l2.latency_near_cycles - l2.mean_fabric_latency_cycles
-    return {
-        ms.P_GPCS: config.sm.gpcs, ms.P_LRC_MOST: l2.coalesced_reads,
-        ms.P_LRC_WINDOW: ticks(l2.coalescing_window_cycles), ms.P_NEAR_COPY: int(l2.near_copy),
-        ms.P_SLICE_LOOKUP: ticks(1), ms.P_SLICE_SECTOR: ticks(ms.SECTOR_BYTES / l2.slice_bytes_per_cycle),
-        ms.P_FABRIC_SECTOR: ticks(ms.SECTOR_BYTES / l2.fabric_bytes_per_cycle),
-        ms.P_NEAR: ticks(l2.latency_near_cycles - config.l1.latency_cycles),
-        ms.P_SPREAD: ticks(l2.latency_spread_cycles), ms.P_FAR: ticks(l2.fabric_latency_cycles),
-        ms.P_ATOMIC_EXTRA: ticks(max(atomic_extra, 0)), ms.P_ATOMIC_SECTOR: ticks(l2.atomic_sector_cycles),
-        ms.P_ATOMIC_WHOLE_SECTOR: ticks(l2.atomic_whole_sector_cycles),
-        ms.P_PARTIAL_WRITE: ticks(l2.partial_write_cycles), ms.P_PARTIAL_REQUEST: ticks(l2.partial_request_cycles),
-        ms.P_ATOMIC_REQUEST: ticks(l2.atomic_same_address_cycles),
-        ms.P_ATOMIC_FLOAT: ticks(l2.atomic_same_float_cycles), ms.P_FETCH_SECTORS: l2.fetch_bytes // ms.SECTOR_BYTES,
-        ms.P_ASKED_WORDS: asked_words(config), ms.P_SET_RUN: max(int(l2.sets_per_slice * l2.set_run), 1),
-        ms.P_PARITY_PAGES: parity_pages(config), ms.P_DIRTY_AGE: l2.dirty_age,
-        ms.P_DIRTY_WAYS: l2.dirty_ways, ms.P_REPLACEMENT: ms.REPLACEMENTS[l2.replacement],
-        ms.P_PASSED: ms.PASSED if l2.passed_first else 0,
-        ms.P_PROBES: round(l2.write_probes * ms.PROBES_OF) if l2.partitions > 1 else 0,
-    }
-
-
-def _dram(config: GPUConfig) -> dict[int, int]:
-    l2, dram = config.l2, config.dram
     burst = ticks(ms.SECTOR_BYTES * dram.channels / (config.dram_bytes_per_cycle * dram.bus_efficiency))
     wired = dram.channels % l2.slices == 0 or l2.slices % dram.channels == 0
     return {
-        ms.P_CHANNELS: dram.channels, ms.P_CHANNELS_PER_SLICE: max(dram.channels // l2.slices, 1) if wired else 0,
-        ms.P_SLICES_PER_CHANNEL: max(l2.slices // dram.channels, 1), ms.P_BANKS: dram.banks_per_channel,
-        ms.P_ROW_SHIFT: (dram.row_bytes // ms.LINE_BYTES).bit_length() - 1, ms.P_BURST: burst,
-        ms.P_MISS: ticks(config.dram_miss_cycles - dram.row_activate_cycles),
-        ms.P_ACTIVATE: ticks(dram.row_activate_cycles), ms.P_PRECHARGE: ticks(dram.row_precharge_cycles),
-        ms.P_ROW_CYCLE: ticks(dram.row_cycle_cycles), ms.P_ACTIVATE_INTERVAL: ticks(dram.activate_interval_cycles),
-        ms.P_ROW_IDLE: ticks(dram.row_idle_cycles), ms.P_REFRESH_CHANNELS: dram.refresh_channels,
-        ms.P_REFRESH: ticks(dram.refresh_cycles), ms.P_REFRESH_INTERVAL: ticks(dram.refresh_interval_cycles),
-        ms.P_READ_TO_WRITE: ticks(dram.read_to_write_cycles), ms.P_WRITE_TO_READ: ticks(dram.write_to_read_cycles),
-        ms.P_DRAIN_SECTORS: dram.write_drain_entries,
+        ms.P_L2_OUT_SECTOR: ticks(ms.SECTOR_BYTES / (ports * crossbar.port_reply_bytes_per_cycle)),
+        ms.P_ATOMIC_EXTRA: ticks(max(atomic_extra, 0)),
+        ms.P_ASKED_WORDS: asked_words(config),
+        ms.P_PARITY_PAGES: parity_pages(config),
+        ms.P_KEPT_WAYS: max(l2.set_aside_ways(round(l2.persisting_start_share * l2.bytes)), 1),
+        ms.P_CHANNELS_PER_SLICE: max(dram.channels // l2.slices, 1) if wired else 0,
+        ms.P_BURST: burst,
         ms.P_WRITE_SLACK: _BATCHES_AHEAD * dram.write_drain_entries * burst,
+        **dict.fromkeys((ms.P_PEERS, *range(ms.P_WINDOW_FIRST, ms.P_WINDOW_MISS + 1), ms.P_MANAGED), 0),
     }

@@ -78,9 +78,7 @@ def _runs(config: GPUConfig, n_sms: int) -> tuple[list[tuple[int, list[int]]], i
     if len(gpcs) != tpcs or max(gpcs) >= config.sm.gpcs:
         gpcs = tuple(tpc % config.sm.gpcs for tpc in range(tpcs))
         return [(gpc, [tpc]) for tpc, gpc in enumerate(gpcs)], config.crossbar.sms_per_port
-    return [
-        (gpc, list(run)) for gpc, run in groupby(range(tpcs), gpcs.__getitem__)
-    ], config.crossbar.sms_per_port
+    return [(gpc, list(run)) for gpc, run in groupby(range(tpcs), gpcs.__getitem__)], config.crossbar.sms_per_port
 
 
 def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:

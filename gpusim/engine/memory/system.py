@@ -12,18 +12,34 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.config.models import GPUConfig
-from gpusim.engine.memory.host_memory import prefetch_line
+from gpusim.engine.memory.l2 import set_start
 from gpusim.engine.memory.managed import managed_of, ready_at, stays
 from gpusim.engine.memory.params import make_params, words
-from gpusim.engine.memory.peer import peer_of, walk_peer
-from gpusim.engine.memory.place import PARTITION_SHIFT, PLACE_MASK, places
+from gpusim.engine.memory.peer import peer_of, walk_peer, walk_remote
+from gpusim.engine.memory.place import PARTITION_SHIFT, PLACE_MASK, places, target_of
 from gpusim.engine.memory.policy import RATIO_OF
-from gpusim.engine.memory.remote import walk_remote
 from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
 from gpusim.engine.state import memory as ms
+from gpusim.engine.state.bits import prefetch
 from gpusim.engine.state.jit import compiled
 from gpusim.errors import LaunchError
 from gpusim.launch.access_window import AccessWindow
+
+_HOST_LINE_WORDS = 8
+
+
+@compiled
+def prefetch_line(m, sm, line):
+    """Start to load the sets in which a request of `sm` for `line` will look: most of a request's cost is waiting."""
+    target = target_of(m, sm, line, ms.CLASS_SAME)
+    first = set_start(m, target.home_slice, target.set_number)
+    for word in range(0, ms.LINE_WORDS * m[ms.P_WAYS], _HOST_LINE_WORDS):
+        prefetch(m, first + word)
+    if target.near != target.home:
+        first = set_start(m, target.near_slice, target.set_number)
+        for word in range(0, ms.LINE_WORDS * m[ms.P_WAYS], _HOST_LINE_WORDS):
+            prefetch(m, first + word)
+
 
 _AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
 _HOST_LINE_BYTES = 64
@@ -336,9 +352,7 @@ class MemorySystem:
         """
         state = self._lines[:, 0]
         dirty = (state >> ms.DIRTY_SHIFT) & ((1 << ms.SECTORS_PER_LINE) - 1)
-        written_bytes = ms.SECTOR_BYTES * int(
-            np.bitwise_count(dirty[state >> ms.TAG_SHIFT < _ELSEWHERE]).sum()
-        )
+        written_bytes = ms.SECTOR_BYTES * int(np.bitwise_count(dirty[state >> ms.TAG_SHIFT < _ELSEWHERE]).sum())
         self._lines.fill(0)
         self._empty()
         return written_bytes

@@ -129,9 +129,7 @@ def read_far(m, target, sectors, wait, now):
             if entry >= 0:
                 missing &= ~m[entry]
         count = l2.sectors_of(missing)
-        wait = max(
-            wait, book_fabric(m, target.home, count, now), book_slice(m, target.home_slice, count, now)
-        )
+        wait = max(wait, book_fabric(m, target.home, count, now), book_slice(m, target.home_slice, count, now))
         at_home, _, fetched = l2.read_home(m, target, missing, l2.FOR_COPY if keep else l2.FOR_HOME, now)
         back = m[ms.P_FAR] + max(wait, at_home)
         late = max(late, back)

@@ -11,9 +11,7 @@ from gpusim.engine.rows import lanes as V
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
-CANONICAL_NAN = (
-    0x7FFFFFFF  # CUDA C++ Programming Guide: what every single-precision operation returns for NaN
-)
+CANONICAL_NAN = 0x7FFFFFFF  # CUDA C++ Programming Guide: what every single-precision operation returns for NaN
 SIGN = 0x80000000
 NO_LANES = np.uint32(0)  # typed, because a plain 0 would make the masks signed and then floating point
 

@@ -68,12 +68,8 @@ def either(choice, if_one, if_zero):
 @compiled
 def truth_table(a, b, c, table):
     """LOP3: bit (4a + 2b + c) of the table, for each bit of the sources."""
-    b0 = either(
-        b, either(c, spread(table, 3), spread(table, 2)), either(c, spread(table, 1), spread(table, 0))
-    )
-    b1 = either(
-        b, either(c, spread(table, 7), spread(table, 6)), either(c, spread(table, 5), spread(table, 4))
-    )
+    b0 = either(b, either(c, spread(table, 3), spread(table, 2)), either(c, spread(table, 1), spread(table, 0)))
+    b1 = either(b, either(c, spread(table, 7), spread(table, 6)), either(c, spread(table, 5), spread(table, 4)))
     return either(a, b1, b0)
 
 

@@ -106,9 +106,7 @@ def gather(typing: Any, regs: Any, offset: Any, lanes: Any) -> Any:
         result = ir.Constant(_VECTORS["u32"], ir.Undefined)
         for lane in range(LANES):
             index = ir.IntType(32)(lane)
-            address = builder.inttoptr(
-                builder.extract_element(addresses, index), _ELEMENTS["u32"].as_pointer()
-            )
+            address = builder.inttoptr(builder.extract_element(addresses, index), _ELEMENTS["u32"].as_pointer())
             result = builder.insert_element(result, builder.load(address), index)
         return result
 
@@ -164,9 +162,7 @@ def _lane_functions(row: Row, scalar: Any) -> tuple[Any, Any]:
     @intrinsic
     def get(typing: Any, value: Any, lane: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-            return builder.extract_element(
-                values[0], context.cast(builder, values[1], sig.args[1], types.int32)
-            )
+            return builder.extract_element(values[0], context.cast(builder, values[1], sig.args[1], types.int32))
 
         return (scalar(row, lane), generate) if value == row else None
 
@@ -319,9 +315,7 @@ as_u64 = _function("f64", "u64", lambda b, x: b.bitcast(x, _VECTORS["u64"]))
 zero_extend = _function("u32", "u64", lambda b, x: b.zext(x, _VECTORS["u64"]))
 sign_extend = _function("u32", "u64", lambda b, x: b.sext(x, _VECTORS["u64"]))
 low = _function("u64", "u32", lambda b, x: b.trunc(x, _VECTORS["u32"]))
-high = _function(
-    "u64", "u32", lambda b, x: b.trunc(b.lshr(x, _constant(_VECTORS["u64"], 32)), _VECTORS["u32"])
-)
+high = _function("u64", "u32", lambda b, x: b.trunc(b.lshr(x, _constant(_VECTORS["u64"], 32)), _VECTORS["u32"]))
 
 
 def _join(builder: Any, low_words: Any, high_words: Any) -> Any:
@@ -358,9 +352,7 @@ def _shifted(kind: str, width: int) -> Callable[[Any, Any, Any], Any]:
         inside = builder.icmp_unsigned("<=", count, last)
         if kind == "ashr":
             return builder.ashr(x, builder.select(inside, count, last))
-        return builder.select(
-            inside, getattr(builder, kind)(x, builder.and_(count, last)), _constant(vector, 0)
-        )
+        return builder.select(inside, getattr(builder, kind)(x, builder.and_(count, last)), _constant(vector, 0))
 
     return emit
 
@@ -376,9 +368,7 @@ sar64 = _function("u64 u32", "u64", _shifted("ashr", 64))
 def _extreme(signed: bool, smaller: bool) -> Callable[[Any, Any, Any], Any]:
     def emit(builder: Any, x: Any, y: Any) -> Any:
         compare = builder.icmp_signed if signed else builder.icmp_unsigned
-        return (
-            builder.select(compare("<", x, y), x, y) if smaller else builder.select(compare("<", x, y), y, x)
-        )
+        return builder.select(compare("<", x, y), x, y) if smaller else builder.select(compare("<", x, y), y, x)
 
     return emit
 
@@ -439,9 +429,7 @@ def _half_vector(builder: Any, x: Any, kind: Any) -> Any:
     return builder.bitcast(bits, ir.VectorType(kind, LANES))
 
 
-half_to_f32 = _function(
-    "u32", "f32", lambda b, x: b.fpext(_half_vector(b, x, ir.HalfType()), _VECTORS["f32"])
-)
+half_to_f32 = _function("u32", "f32", lambda b, x: b.fpext(_half_vector(b, x, ir.HalfType()), _VECTORS["f32"]))
 
 
 def _to_half(builder: Any, x: Any) -> Any:

@@ -91,9 +91,7 @@ def pack_floats(code, i, regs, wb):
         if way == m.UNPACK_WIDEN:
             low_half = from_half(from_narrow(word & V.splat(0xFF), of), m.HALF_F16, m.MOD_NONE)
             high_half = from_half(from_narrow(V.shr(word, V.splat(8)) & V.splat(0xFF), of), m.HALF_F16, m.MOD_NONE)
-            return to_half(limited(low_half, modes), form) | (
-                to_half(limited(high_half, modes), form) << V.splat(16)
-            )
+            return to_half(limited(low_half, modes), form) | (to_half(limited(high_half, modes), form) << V.splat(16))
         low_value = limited(from_half(word, of, m.MOD_NONE), modes)
         high_value = limited(from_half(V.shr(word, V.splat(16)), of, m.MOD_NONE), modes)
         return above | to_narrow(low_value, form, modes) | (to_narrow(high_value, form, modes) << V.splat(8))

@@ -66,4 +66,3 @@ def sparse_integer_sum(a_rows, a, b_rows, b, odd, words, kind, c_word, saturate,
 def group_numbers(rows, regs, lower, lane):
     """Metadata of this lane's row of A: a whole word of one of the four lanes that share the row."""
     return V.gather(regs, rows, (V.lane_numbers() & V.splat(28)) + V.splat(lane + lower))
-

@@ -3,8 +3,7 @@
 import numpy as np
 
 from gpusim.engine.sm.stages import differs_by_lane, queue_room, store_room, take_turn, waiting_before
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
 #: Room that one memory instruction may need in the SM's queues.
@@ -34,7 +33,7 @@ def too_many_copies(st, sm):
 @compiled
 def too_many_loads(st, sm):
     """True if the SM waits for as many sectors as it may."""
-    return st.sm[sm, L.S_OUTSTANDING] >= st.par[L.P_MAX_OUTSTANDING]
+    return st.sm[sm, L.S_OUTSTANDING] >= st.par[P.MAX_OUTSTANDING]
 
 
 @compiled
@@ -43,9 +42,9 @@ def memory_room(st, smsp, w, store, time):
 
     Stores, of which the queue holds fewer, wait without one: they would keep others out that have room.
     """
-    free = queue_room(smsp, st.par[L.P_QUEUE_DEPTH], 0 if store else waiting_before(st, smsp, w))
+    free = queue_room(smsp, st.par[P.QUEUE_DEPTH], 0 if store else waiting_before(st, smsp, w))
     if store:
-        return max(free, store_room(smsp, st.par[L.P_STORE_QUEUE_DEPTH]))
+        return max(free, store_room(smsp, st.par[P.STORE_QUEUE_DEPTH]))
     take_turn(st, smsp, w, free <= time)
     return free
 
@@ -98,7 +97,7 @@ def has_fma_halves(st):
     light one unless that is still busy with an instruction of the cycle before, half precision to both. Of two
     instructions of integers or halves in successive cycles the second waits for a cycle (math_pipe_throttle).
     """
-    return st.par[L.P_UNIT_INTERVAL + M.UNIT_FMA] < st.par[L.P_UNIT_INTERVAL + M.UNIT_FMAHEAVY]
+    return st.par[P.UNIT_INTERVAL + M.UNIT_FMA] < st.par[P.UNIT_INTERVAL + M.UNIT_FMAHEAVY]
 
 
 @compiled
@@ -118,7 +117,7 @@ def admit(st, sm, q, w, i, time):
     if unit == M.UNIT_LSU or unit == M.UNIT_ADU:
         return admit_memory(st, sm, q, w, i, free, time)
     if unit == M.UNIT_XU:
-        return free - st.par[L.P_XU_AHEAD], L.R_MIO
+        return free - st.par[P.XU_AHEAD], L.R_MIO
     if unit == M.UNIT_FMA and has_fma_halves(st):
         free = min(free, st.smsp[q, L.Q_UNIT_FREE + M.UNIT_FMAHEAVY])
     elif in_both_halves(st, i, unit):

@@ -20,18 +20,10 @@ from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
 from gpusim.engine.sm.remote_store import next_block, remote_arrive, remote_store
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_copy
-from gpusim.engine.sm.space import (
-    check_global,
-    check_window,
-    exhausted,
-    fail,
-    find_allocation,
-    lane_addresses,
-)
+from gpusim.engine.sm.space import check_global, check_window, exhausted, fail, find_allocation, lane_addresses
 from gpusim.engine.sm.stored import words_of
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled, compiled_on_demand
 from gpusim.engine.state.log import AS_TRACER, log_addresses
 from isa import microops as M
 
@@ -96,7 +88,7 @@ def copy_lanes(st, sm, i, mask, reading, base, source, target):
         if (mask >> lane) & 1:
             missing = source[lane] & fill
             count = size - missing if (reading >> lane) & 1 else np.int64(0)
-            from_ = source[lane] - missing - st.par[L.P_MEMORY_BASE]
+            from_ = source[lane] - missing - st.par[P.MEMORY_BASE]
             copy_part(st, sm, base + target[lane], from_, count, size)
 
 
@@ -141,7 +133,7 @@ def land(st, sm, k):
     if is_there(st, sm, token[L.T_BLOCK]):
         i, mask, reading = copy[L.COPY_PC], copy[L.COPY_MASK], copy[L.COPY_READING]
         source, target = copy[L.COPY_SOURCE : L.COPY_SOURCE + 32], copy[L.COPY_TARGET : L.COPY_TARGET + 32]
-        copy_lanes(st, sm, i, mask, reading, slot * st.par[L.P_SHARED_STRIDE], source, target)
+        copy_lanes(st, sm, i, mask, reading, slot * st.par[P.SHARED_STRIDE], source, target)
     copy[L.COPY_NEXT] = st.sm[sm, L.S_COPY_FREE]
     st.sm[sm, L.S_COPY_FREE] = n + 1
     return token[L.T_AMOUNT]
@@ -156,7 +148,7 @@ def copy_addresses(st, sm, w, i, wb, mask, size):
     for lane in range(32):
         address[lane] = (np.int64(st.regs[row + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
     own_offsets(st, sm, w)
-    first, end = st.par[L.P_SHARED_FIRST], st.par[L.P_SHARED_BYTES]
+    first, end = st.par[P.SHARED_FIRST], st.par[P.SHARED_BYTES]
     if not check_window(st, sm, i, w, mask, size, first, end, L.E_SHARED_BOUNDS):
         return np.int64(-1)
     for lane in range(32):
@@ -181,7 +173,7 @@ def count_copy(st, sm, i, mask, reading, lines, sectors):
     code, counts = st.code, st.counters[st.sm[sm, L.S_CHUNK], i]
     size = np.int64(code[i, M.COL_AUX1] & 255)
     source, target, scratch = st.address[sm], st.copy_targets[sm], st.copy_targets[sm, 32:]
-    line_bytes = st.par[L.P_BANKS] << st.par[L.P_BANK_SHIFT]
+    line_bytes = st.par[P.BANKS] << st.par[P.BANK_SHIFT]
     counts[L.N_REQUESTS] += lines > 0
     counts[L.N_TAGS] += lines
     if code[i, M.COL_AUX3] & M.MEM_BYPASS == 0:
@@ -223,21 +215,21 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     reading = copy_addresses(st, sm, w, i, wb, mask, size)
     if reading < 0:
         return
-    if st.par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_copy(st, sm, np.int64(i), np.int64(w), mask):
+    if st.par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_copy(st, sm, np.int64(i), np.int64(w), mask):
         return
     address = st.address[sm]
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_addresses(st, sm, i, mask if st.sm[sm, L.S_LOG] & AS_TRACER else reading)
     k = np.int64(0)
-    if st.par[L.P_MODE] < L.FUNCTIONAL:
+    if st.par[P.MODE] < L.FUNCTIONAL:
         k = keep_copy(st, sm, w, i, mask, reading)
     else:
-        base = st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]
+        base = st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE]
         copy_lanes(st, sm, i, mask, reading, base, address, st.copy_targets[sm])
     if st.code[i, M.COL_AUX4] != 0:
         for lane in range(32):
             address[lane] &= ~(size - 1)
-    there = time + st.par[L.P_SHARED_LATENCY]
+    there = time + st.par[P.SHARED_LATENCY]
     lines, sectors = coalesce(address, st.touched[sm], reading, size)
     count_copy(st, sm, i, mask, reading, lines, sectors)
     if reading != 0:
@@ -245,7 +237,7 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
         for n in range(lines):
             st.touched[sm, n, 2] = words_of(st.touched[sm, n, 1])
         there = read_lines(st, sm, access(q, w, i, wb, reading, 0, time), lines, bypass, k)
-    if st.par[L.P_MODE] < L.FUNCTIONAL:
+    if st.par[P.MODE] < L.FUNCTIONAL:
         event_at(st, sm, there, k)
 
 
@@ -283,7 +275,7 @@ def async_access(st, sm, q, slot, w, i, wb, mask, time):
         next_block(st, sm, w, i, wb, time)
     elif op == M.OP_SYNCS:
         lane_addresses(st, sm, i, wb, mask)
-        own = own_lanes(st, sm, w, mask) if st.par[L.P_CLUSTER_BLOCKS] > 0 else np.int64(mask)
+        own = own_lanes(st, sm, w, mask) if st.par[P.CLUSTER_BLOCKS] > 0 else np.int64(mask)
         if own != mask:
             remote_arrive(st, sm, q, w, i, wb, mask & ~own, time)
         if own != 0:

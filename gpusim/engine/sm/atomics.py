@@ -6,9 +6,8 @@ from gpusim.engine.rows.common import row_offset
 from gpusim.engine.rows.scalar_half import combine_halves
 from gpusim.engine.sm.cluster import BYTE_MASK, SM_SHIFT
 from gpusim.engine.sm.space import load_rows
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from gpusim.engine.state.bits import lowest_bit
-from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as M
 
 
@@ -180,7 +179,7 @@ def execute_atomic(st, words, base, address, values, i, w, mask, tried):
     op = operation >> 8
     kind = operation & 255
     count = words_of(kind)
-    wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+    wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
     dst = row_offset(st.code[i, M.COL_DST], wb)
     returns = st.code[i, M.COL_OP] == M.OP_ATOM and st.code[i, M.COL_DST_COUNT] > 0
     success = np.uint32(0)
@@ -192,8 +191,8 @@ def execute_atomic(st, words, base, address, values, i, w, mask, tried):
                     st.regs[dst + 32 * k + lane] = words[at + k]
             before = words[at]
             written = (tried >> lane) & 1 != 0 and modify(words, at, op, kind, values, lane)
-            if written and st.par[L.P_STACK] != 0 and (count > 1 or words[at] != before):
-                st.sm[w // (st.par[L.P_SUB_PARTITIONS] * st.par[L.P_WARP_SLOTS]), L.S_CHANGED] += 1
+            if written and st.par[P.STACK] != 0 and (count > 1 or words[at] != before):
+                st.sm[w // (st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]), L.S_CHANGED] += 1
             if written:
                 success |= np.uint32(1) << np.uint32(lane)
             if returns and op == M.ATOMIC_CAST_SPIN:
@@ -231,7 +230,7 @@ def take_effect(st, sm, entry, words, bytes_, base, mask):
     size = st.code[i, M.COL_AUX1] & 255
     signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
     if op == M.OP_LOAD:
-        wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+        wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
         dst = row_offset(st.code[i, M.COL_DST], wb)
         load_rows(words, bytes_, address, base, 1, st.regs, dst, mask, size, signed)
     elif op == M.OP_STORE:

@@ -16,17 +16,10 @@ from gpusim.engine.sm.convergence import block_at_barrier, release_from_barrier
 from gpusim.engine.sm.lane_states import resume
 from gpusim.engine.sm.readiness import block, charge, look_again
 from gpusim.engine.sm.shadow import barrier_is_sound
-from gpusim.engine.sm.shadow_clocks import (
-    CHECK_RACE,
-    CHECK_SYNC,
-    arrive_at_barrier,
-    close_barrier,
-    pass_barrier,
-)
+from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, arrive_at_barrier, close_barrier, pass_barrier
 from gpusim.engine.sm.space import fail
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
 
@@ -39,11 +32,11 @@ def release(st, sm, w0, barrier, time, current_w):
     b[L.B_RESULT + barrier] = b[L.B_REDUCED + barrier]
     b[L.B_ARRIVED + barrier] = 0
     b[L.B_REDUCED + barrier] = -1
-    count = par[L.P_SUB_PARTITIONS] * par[L.P_WARP_SLOTS]
+    count = par[P.SUB_PARTITIONS] * par[P.WARP_SLOTS]
     for w in range(sm * count, (sm + 1) * count):
         if st.warp[w, L.W_BLOCK] != slot or st.warp[w, L.W_STATE] == L.FREE:
             continue
-        if par[L.P_CHECKS] & CHECK_RACE:
+        if par[P.CHECKS] & CHECK_RACE:
             pass_barrier(st, sm, w, barrier)
         release_from_barrier(st.split, w, barrier)
         if st.warp[w, L.W_DEFERRED] == barrier + 1:
@@ -55,7 +48,7 @@ def release(st, sm, w0, barrier, time, current_w):
         elif w != current_w and st.warp[w, L.W_ACTIVE] == 0 and resume(st.warp, st.split, w, 0):
             charge(st, sm, w, L.R_BARRIER, time)
             look_again(st, sm, w, time)
-    if par[L.P_CHECKS] & CHECK_RACE:
+    if par[P.CHECKS] & CHECK_RACE:
         close_barrier(st, sm, slot, barrier)
 
 
@@ -70,8 +63,8 @@ def check_complete(st, sm, w, pc, barrier, time, current_w):
     expected = b[L.B_EXPECTED + barrier]
     if expected == 0:
         expected = b[L.B_ALIVE]
-        if arrived >= expected and b[L.B_ALIVE] < par[L.P_THREADS] and par[L.P_STRICT_BARRIER] != 0:
-            fail(st, sm, L.E_BARRIER_EXITED, pc, w, 0, barrier, par[L.P_THREADS] - b[L.B_ALIVE])
+        if arrived >= expected and b[L.B_ALIVE] < par[P.THREADS] and par[P.STRICT_BARRIER] != 0:
+            fail(st, sm, L.E_BARRIER_EXITED, pc, w, 0, barrier, par[P.THREADS] - b[L.B_ALIVE])
             return
     if arrived >= expected:
         release(st, sm, w, barrier, time, current_w)
@@ -90,14 +83,14 @@ def barrier(st, sm, q, slot, w, i, wb, mask, time):
     if threads < 0:
         threads = np.int64(st.regs[row_offset(code[i, M.COL_B], wb)])
     b = st.block[sm, st.warp[w, L.W_BLOCK]]
-    if par[L.P_CHECKS] & CHECK_SYNC and not barrier_is_sound(st, sm, i, w, mask, number, threads):
+    if par[P.CHECKS] & CHECK_SYNC and not barrier_is_sound(st, sm, i, w, mask, number, threads):
         return True
-    if par[L.P_CHECKS] & CHECK_RACE:
+    if par[P.CHECKS] & CHECK_RACE:
         arrive_at_barrier(st, sm, w, number)
     b[L.B_EXPECTED + number] = threads
     start = max(time, st.sm[sm, L.S_ADU_FREE])
-    st.sm[sm, L.S_ADU_FREE] = start + par[L.P_BAR_INTERVAL]
-    opens = start + par[L.P_BAR_INTERVAL] + par[L.P_BAR_BASE]
+    st.sm[sm, L.S_ADU_FREE] = start + par[P.BAR_INTERVAL]
+    opens = start + par[P.BAR_INTERVAL] + par[P.BAR_BASE]
     if kind == M.BAR_RED_POPC or kind == M.BAR_RED_AND or kind == M.BAR_RED_OR:
         value = predicate(code, i, M.COL_PS0, st.preds, 16 * w) & np.uint32(mask)
         so_far = b[L.B_REDUCED + number]
@@ -114,7 +107,7 @@ def barrier(st, sm, q, slot, w, i, wb, mask, time):
         return True
     st.warp[w, L.W_BARRIER] = number
     together = mask == st.warp[w, L.W_ALIVE]
-    if together and code[i, M.COL_AUX3] != 0 and par[L.P_MODE] < L.FUNCTIONAL:
+    if together and code[i, M.COL_AUX3] != 0 and par[P.MODE] < L.FUNCTIONAL:
         st.warp[w, L.W_PC] = i + 1
         st.warp[w, L.W_OPENS] = L.NEVER
         st.warp[w, L.W_DEFERRED] = number + 1

@@ -15,10 +15,8 @@ from gpusim.engine.sm.log_operands import log_bulk, log_range
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_bulk
 from gpusim.engine.sm.space import exhausted, fail, find_allocation
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import L, P, compiled, ms
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import AS_TRACER
 from isa import microops as M
 
@@ -32,7 +30,7 @@ _REQUESTS = np.array(
 @compiled
 def inside_shared(st, sm, w, i, address, size):
     offset = address & OFFSET_MASK
-    if offset < st.par[L.P_SHARED_FIRST] or offset + size > st.par[L.P_SHARED_BYTES]:
+    if offset < st.par[P.SHARED_FIRST] or offset + size > st.par[P.SHARED_BYTES]:
         fail(st, sm, L.E_SHARED_BOUNDS, i, w, 0, address, size)
         return False
     return True
@@ -53,14 +51,14 @@ def destination(st, sm, w, i, wb, k, size):
         return False
     if not inside_shared(st, sm, w, i, address, size) or not inside_shared(st, sm, w, i, barrier, np.int64(8)):
         return False
-    most = max(st.par[L.P_CLUSTER_BLOCKS], 1)
+    most = max(st.par[P.CLUSTER_BLOCKS], 1)
     blocks = np.int64(1) << min(address >> RANK_SHIFT, 62)
     if code[i, M.COL_AUX4] & M.BULK_MULTICAST != 0:
         blocks = tm.uniform_word(st, wb, code[i, M.COL_C], 0) >> 16
     elif address >> RANK_SHIFT != barrier >> RANK_SHIFT:
         blocks = np.int64(1) << 62
     if blocks == 0 or blocks >> most != 0:
-        fail(st, sm, L.E_CLUSTER if st.par[L.P_CLUSTER_BLOCKS] > 0 else L.E_SHARED_BOUNDS, i, w, 0, address, size)
+        fail(st, sm, L.E_CLUSTER if st.par[P.CLUSTER_BLOCKS] > 0 else L.E_SHARED_BOUNDS, i, w, 0, address, size)
         return False
     k[L.K_SHARED], k[L.K_BARRIER], k[L.K_BLOCKS] = address & OFFSET_MASK, barrier & OFFSET_MASK, blocks
     return True
@@ -69,7 +67,7 @@ def destination(st, sm, w, i, wb, k, size):
 @compiled
 def source(st, sm, w, i, address, size):
     """Offset in the block's own shared memory of what leaves it, -1 after an error."""
-    most = max(st.par[L.P_CLUSTER_BLOCKS], 1)
+    most = max(st.par[P.CLUSTER_BLOCKS], 1)
     if not inside_shared(st, sm, w, i, address, size):
         return np.int64(-1)
     if address >> RANK_SHIFT != (own_rank(st, sm, w) if most > 1 else 0):
@@ -203,12 +201,12 @@ def ask(st, sm, k, token, entry, kind, time, address, size):
     st.token[sm, token, L.T_LEFT] += 1
     k[L.K_NEXT] = n + 1
     what = 2 * token | (entry + 1) << 32
-    leaves = time + st.par[L.P_BULK_START] + n
+    leaves = time + st.par[P.BULK_START] + n
     if ms.KIND_ATOMIC <= kind < ms.KIND_SM_READ:
         # A sector a cycle leaves shared memory, a row of less than two in two (H200: stores of 16 bytes to 64 KiB and
         # of boxes with rows of 16 bytes to 1 KiB).
         k[L.K_SENT] += max(popc(sectors), 2)
-        leaves = time + st.par[L.P_BULK_STORE] + k[L.K_SENT]
+        leaves = time + st.par[P.BULK_STORE] + k[L.K_SENT]
     send(st, sm, leaves, address >> _LINE_SHIFT, sectors, kind, what, payload, np.int64(32))
 
 
@@ -252,7 +250,7 @@ def ask_box(st, sm, w, i, k, token, entry, kind, time):
         row = tb.row_start(st, k, r)
         if row < 0 or high <= low:
             continue
-        address = row + st.par[L.P_MEMORY_BASE] + low * size
+        address = row + st.par[P.MEMORY_BASE] + low * size
         if prefetch:
             n = find_allocation(st.starts, st.ends, address)
             if n < 0 or address + (high - low) * size > st.ends[n]:
@@ -303,8 +301,8 @@ def bulk_access(st, sm, w, i, wb, time):
     if not right or k[L.K_BYTES] == 0:
         free_bulk(st, sm, row)
         return
-    own = np.int64(1) << (own_rank(st, sm, w) if st.par[L.P_CLUSTER_BLOCKS] > 0 else 0)
-    if kind == M.BULK_LOAD and k[L.K_BLOCKS] & own != 0 and st.par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) != 0:
+    own = np.int64(1) << (own_rank(st, sm, w) if st.par[P.CLUSTER_BLOCKS] > 0 else 0)
+    if kind == M.BULK_LOAD and k[L.K_BLOCKS] & own != 0 and st.par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) != 0:
         size = tb.row_count(k) * tb.row_pitch(k) if tensor else k[L.K_BYTES]
         if not watch_bulk(st, sm, np.int64(i), np.int64(w), np.int64(row), np.int64(size)):
             return
@@ -325,17 +323,17 @@ def bulk_access(st, sm, w, i, wb, time):
         ask_range(st, sm, k, token, entry, request, time, k[L.K_MEMORY], k[L.K_BYTES])
     if entry >= 0 and k[L.K_NEXT] == 0:  # a box without an element in the tensor
         ask(st, sm, k, token, entry, np.int64(ms.KIND_SM_WRITE), time, np.int64(0), np.int64(1))
-    event_at(st, sm, time + st.par[L.P_BULK_START], token)
+    event_at(st, sm, time + st.par[P.BULK_START], token)
     if kind == M.BULK_STORE or kind == M.BULK_REDUCE:
         k[L.K_GROUP] = open_bulk(st, sm, w)
         st.token[sm, k[L.K_GROUP], L.T_LEFT] += 1
-        k[L.K_SENT] += time + st.par[L.P_BULK_STORE]
+        k[L.K_SENT] += time + st.par[P.BULK_STORE]
     if kind == M.BULK_STORE:
         sent = begin_token(st, sm, w, L.TOKEN_BULK_WRITE, k)
         st.token[sm, sent, L.T_BULK] = row + 1
         event_at(st, sm, k[L.K_SENT], sent)
     elif kind == M.BULK_PREFETCH:
         free_bulk(st, sm, row)
-    if entry >= 0 and st.par[L.P_MODE] >= L.FUNCTIONAL:
+    if entry >= 0 and st.par[P.MODE] >= L.FUNCTIONAL:
         apply_copy(st, sm, entry, time)
         st.sm[sm, L.S_DEFERRED] = 0

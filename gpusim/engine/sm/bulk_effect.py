@@ -16,8 +16,7 @@ from gpusim.engine.sm.cluster import BYTE_MASK, PEER_SHIFT, SM_SHIFT
 from gpusim.engine.sm.flight import block_key, event_at, free_token, is_there, take_token
 from gpusim.engine.sm.mbarrier import amount, tell
 from gpusim.engine.sm.space import exhausted
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled, compiled_on_demand
+from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from gpusim.engine.state.seats import of_seat
 from isa import microops as M
 
@@ -36,7 +35,7 @@ def take_bulk(st, sm, w, i):
     k = st.bulk[sm, row]
     st.sm[sm, L.S_BULK_FREE] = k[L.K_NEXT]
     k[:] = 0
-    k[L.K_PC], k[L.K_WARP], k[L.K_SEAT] = i, w, st.par[L.P_SEAT]
+    k[L.K_PC], k[L.K_WARP], k[L.K_SEAT] = i, w, st.par[P.SEAT]
     k[L.K_BLOCK] = block_key(st, sm, st.warp[w, L.W_BLOCK])
     return np.int64(row)
 
@@ -72,7 +71,7 @@ def move_plain(st, k, words, to, source, from_):
 @compiled
 def own_place(st, k):
     """Byte in its SM's shared memory of the copy's address there."""
-    return (k[L.K_BLOCK] & 255) * st.par[L.P_SHARED_STRIDE] + k[L.K_SHARED]
+    return (k[L.K_BLOCK] & 255) * st.par[P.SHARED_STRIDE] + k[L.K_SHARED]
 
 
 @compiled
@@ -81,7 +80,7 @@ def leave(st, sm, k, operation):
     if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
         tb.move_box(st, sm, k, False, operation)
     else:
-        at = k[L.K_MEMORY] - st.par[L.P_MEMORY_BASE]
+        at = k[L.K_MEMORY] - st.par[P.MEMORY_BASE]
         move_plain(st, k, st.memory32, at, st.shared32[sm], own_place(st, k))
 
 
@@ -110,7 +109,7 @@ def land(st, sm, row, now):
         if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
             tb.move_box(st, sm, k, True, np.int64(-1))
         else:
-            at = k[L.K_MEMORY] - st.par[L.P_MEMORY_BASE]
+            at = k[L.K_MEMORY] - st.par[P.MEMORY_BASE]
             move_plain(st, k, st.shared32[sm], own_place(st, k), st.memory32, at)
     free_bulk(st, sm, row)
 
@@ -130,7 +129,7 @@ def send_news(st, sm, slot, kind, barrier, transactions, arrivals):
 @compiled
 def deliver_news(st, sm, n, time):
     """The token's event comes at `time`; at once in a run without time."""
-    if st.par[L.P_MODE] < L.FUNCTIONAL:
+    if st.par[P.MODE] < L.FUNCTIONAL:
         event_at(st, sm, time, n)
         return
     if st.token[sm, n, L.T_BULK] > 0:
@@ -143,7 +142,7 @@ def deliver_news(st, sm, n, time):
 def copy_to_peer(st, sm, k, rank, time):
     """Sends a copy's bytes, or news of them, to one block of the cluster."""
     there, slot = sm, k[L.K_BLOCK] & 255
-    if st.par[L.P_CLUSTER_BLOCKS] > 0:
+    if st.par[P.CLUSTER_BLOCKS] > 0:
         peer = st.block[sm, slot, L.B_PEER + rank]
         there, slot = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
     news = send_news(st, there, slot, L.TOKEN_COPY_BYTES, k[L.K_BARRIER], k[L.K_BYTES], np.int64(0))
@@ -155,8 +154,8 @@ def copy_to_peer(st, sm, k, rank, time):
         copy[L.K_BLOCK] = block_key(st, there, slot)
         st.token[there, news, L.T_BULK] = row + 1
     else:
-        from_ = (k[L.K_BLOCK] & 255) * st.par[L.P_SHARED_STRIDE] + k[L.K_MEMORY]
-        to = slot * st.par[L.P_SHARED_STRIDE] + k[L.K_SHARED]
+        from_ = (k[L.K_BLOCK] & 255) * st.par[P.SHARED_STRIDE] + k[L.K_MEMORY]
+        to = slot * st.par[P.SHARED_STRIDE] + k[L.K_SHARED]
         move_plain(st, k, st.shared32[there], to, st.shared32[sm], from_)
     deliver_news(st, there, news, time)
 
@@ -172,7 +171,7 @@ def apply_copy(st, sm, entry, time):
         leave(st, sm, k, np.int64(st.code[k[L.K_PC], M.COL_AUX2]))
         event_at(st, sm, k[L.K_SENT], k[L.K_GROUP])
     else:
-        for rank in range(max(st.par[L.P_CLUSTER_BLOCKS], 1)):
+        for rank in range(max(st.par[P.CLUSTER_BLOCKS], 1)):
             if (k[L.K_BLOCKS] >> rank) & 1:
                 copy_to_peer(st, sm, k, np.int64(rank), time)
     free_bulk(st, sm, row)
@@ -182,7 +181,7 @@ def apply_copy(st, sm, entry, time):
 def tell_place(st, place, time, transactions, arrivals):
     """News for the mbarrier at SM << 40 | byte of its shared memory."""
     there, byte = place >> SM_SHIFT, place & BYTE_MASK
-    slot, barrier = byte // st.par[L.P_SHARED_STRIDE], byte % st.par[L.P_SHARED_STRIDE]
+    slot, barrier = byte // st.par[P.SHARED_STRIDE], byte % st.par[P.SHARED_STRIDE]
     n = send_news(st, there, slot, L.TOKEN_REMOTE, barrier, transactions, arrivals)
     deliver_news(st, there, n, time)
 

@@ -14,9 +14,8 @@ from numba.core import types
 from gpusim.engine.sm.coalescer import atomic_requests, coalesce
 from gpusim.engine.sm.readiness import block, charge, look_again
 from gpusim.engine.sm.space import fail
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled, compiled_on_demand
 from gpusim.engine.state.seats import of_block
 from isa import microops as M
 
@@ -45,7 +44,7 @@ def own_lanes(st, sm, w, mask):
 def own_offset(st, sm, w, address):
     """A shared address without the rank of the warp's own block; one of another block as it is, out of all bounds."""
     own = st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK]
-    if st.par[L.P_CLUSTER_BLOCKS] > 0 and address >> RANK_SHIFT == own:
+    if st.par[P.CLUSTER_BLOCKS] > 0 and address >> RANK_SHIFT == own:
         return address & OFFSET_MASK
     return address
 
@@ -53,7 +52,7 @@ def own_offset(st, sm, w, address):
 @compiled
 def own_offsets(st, sm, w):
     """The same for the addresses of all lanes."""
-    if st.par[L.P_CLUSTER_BLOCKS] > 0:
+    if st.par[P.CLUSTER_BLOCKS] > 0:
         for lane in range(32):
             st.address[sm, lane] = own_offset(st, sm, w, st.address[sm, lane])
 
@@ -73,14 +72,14 @@ def find_remote(st, sm, i, w, mask, size):
             fail(st, sm, L.E_MISALIGNED, i, w, lane, address[lane], size)
             return False
         end = offset + (1 if loads else size)  # as in lsu.shared_access
-        if offset < st.par[L.P_SHARED_FIRST] or end > st.par[L.P_SHARED_BYTES]:
+        if offset < st.par[P.SHARED_FIRST] or end > st.par[P.SHARED_BYTES]:
             fail(st, sm, L.E_SHARED_BOUNDS, i, w, lane, address[lane], size)
             return False
-        if rank >= max(st.par[L.P_CLUSTER_BLOCKS], 1):
+        if rank >= max(st.par[P.CLUSTER_BLOCKS], 1):
             fail(st, sm, L.E_CLUSTER, i, w, lane, address[lane], size)
             return False
         peer = own[L.B_PEER + rank]
-        if st.par[L.P_CLUSTER_BLOCKS] == 0:
+        if st.par[P.CLUSTER_BLOCKS] == 0:
             peer = sm << PEER_SHIFT | st.warp[w, L.W_BLOCK]
         there, slot = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
         other = st.block[there, slot]
@@ -88,14 +87,14 @@ def find_remote(st, sm, i, w, mask, size):
         if other[L.B_STATE] == 0 or other[L.B_CLUSTER] != own[L.B_CLUSTER]:
             fail(st, sm, L.E_CLUSTER, i, w, lane, address[lane], size)
             return False
-        address[lane] = there << SM_SHIFT | (slot * st.par[L.P_SHARED_STRIDE] + offset)
+        address[lane] = there << SM_SHIFT | (slot * st.par[P.SHARED_STRIDE] + offset)
     return True
 
 
 @compiled
 def packets_of(st, sm, line, mask, size):
     """A bit for each packet that a store sends for a line: whole sectors, and halves of those that it writes in part
-    (H200: `l1tex__m_l1tex2xbar_write_sectors_mem_dshared_op_st.sum`, as measured for `remote.py`)."""
+    (H200: `l1tex__m_l1tex2xbar_write_sectors_mem_dshared_op_st.sum`, as measured for `memory.peer`)."""
     words = np.int64(0)
     for lane in range(32):
         if (mask >> lane) & 1 and st.address[sm, lane] >> 7 == line:
@@ -132,7 +131,7 @@ def cluster_barrier(st, sm, q, slot, w, i, mask, time):
     if st.code[i, M.COL_OP] == M.OP_CLUSTER_ARRIVE:
         st.warp[w, L.W_CLUSTER_ARRIVALS] += 1
         b[L.B_CLUSTER_ARRIVED] += popc(mask & st.warp[w, L.W_ALIVE])
-        b[L.B_CLUSTER_TIME] = max(b[L.B_CLUSTER_TIME] + st.par[L.P_CLUSTER_WARP], time)
+        b[L.B_CLUSTER_TIME] = max(b[L.B_CLUSTER_TIME] + st.par[P.CLUSTER_WARP], time)
         return True
     if b[L.B_CLUSTER_PHASE] >= st.warp[w, L.W_CLUSTER_ARRIVALS]:
         return True
@@ -144,7 +143,7 @@ def cluster_barrier(st, sm, q, slot, w, i, mask, time):
 def complete(st, b):
     """(True if all blocks of block b's cluster have arrived, cycle of the last arrival). Exited threads have."""
     last = np.int64(0)
-    for rank in range(st.par[L.P_CLUSTER_BLOCKS]):
+    for rank in range(st.par[P.CLUSTER_BLOCKS]):
         peer = b[L.B_PEER + rank]
         other = st.block[peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)]
         if other[L.B_STATE] == 0 or other[L.B_CLUSTER] != b[L.B_CLUSTER]:
@@ -162,7 +161,7 @@ def let_go(st, sm, slot, time):
     b[L.B_CLUSTER_ARRIVED] = 0
     b[L.B_CLUSTER_TIME] = 0
     b[L.B_CLUSTER_PHASE] += 1
-    count = st.par[L.P_SUB_PARTITIONS] * st.par[L.P_WARP_SLOTS]
+    count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
     for w in range(sm * count, (sm + 1) * count):
         if st.warp[w, L.W_BLOCK] == slot and st.warp[w, L.W_STATE] == L.WAIT_CLUSTER:
             charge(st, sm, w, L.R_BARRIER, time)
@@ -173,7 +172,7 @@ def let_go(st, sm, slot, time):
 def open_barriers(st, now):
     """Between windows: opens every cluster barrier at which all blocks have arrived, at `now` or later."""
     for sm in range(st.sm.shape[0]):
-        for slot in range(st.par[L.P_BLOCK_SLOTS]):
+        for slot in range(st.par[P.BLOCK_SLOTS]):
             b = st.block[sm, slot]
             if b[L.B_STATE] == 0 or b[L.B_CLUSTER_ARRIVED] == 0:
                 continue
@@ -182,8 +181,8 @@ def open_barriers(st, now):
             if not all_there:
                 continue
             cluster = b[L.B_CLUSTER]
-            time = max(last + st.par[L.P_CLUSTER_BARRIER], now)
-            for rank in range(st.par[L.P_CLUSTER_BLOCKS]):
+            time = max(last + st.par[P.CLUSTER_BARRIER], now)
+            for rank in range(st.par[P.CLUSTER_BLOCKS]):
                 peer = b[L.B_PEER + rank]
                 there, where = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
                 other = st.block[there, where]

@@ -8,9 +8,8 @@ from gpusim.engine.sm.readiness import CONSTANT_BITS, CONSTANT_SECOND, constant_
 from gpusim.engine.sm.recording import put, take
 from gpusim.engine.sm.space import check_window, fail, load_rows
 from gpusim.engine.sm.stages import enter_address_queue
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.bits import lowest_bit
-from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
 
@@ -26,16 +25,16 @@ def table_ready(st, sm, bank, address, now):
         return there >> CONSTANT_BITS
     if there == CONSTANT_SECOND:
         keep_constant(st, sm, line)
-        there = now + st.par[L.P_CONST_MISS]
+        there = now + st.par[P.CONST_MISS]
         st.constant[sm, line] = there << CONSTANT_BITS
         return there
-    first = line - line % st.par[L.P_CONST_FETCH]
+    first = line - line % st.par[P.CONST_FETCH]
     fetched = np.int64(-1)
-    for other in range(first, first + st.par[L.P_CONST_FETCH]):
+    for other in range(first, first + st.par[P.CONST_FETCH]):
         at = st.constant[sm, other]
         fetched = max(fetched, 0 if at == CONSTANT_SECOND else at >> CONSTANT_BITS)
     keep_constant(st, sm, line)
-    wait = st.par[L.P_CONST_MISS] if fetched >= 0 else st.par[L.P_CONST_FAR]
+    wait = st.par[P.CONST_MISS] if fetched >= 0 else st.par[P.CONST_FAR]
     there = max(now, fetched) + wait
     st.constant[sm, line] = there << CONSTANT_BITS
     return there
@@ -49,13 +48,13 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     ones a warp; one warp alone 8 cycles each, and 11 more until the value is there).
     """
     bank = st.code[i, M.COL_AUX4]
-    mode = st.par[L.P_MODE]
+    mode = st.par[P.MODE]
     if mode != L.REPLAYS:
         if not load_constants(st, sm, w, i, wb, mask, bank):
             return
         if mode == L.FUNCTIONAL or mode == L.KEEPS_REQUESTS:
             return
-    start = max(time + st.par[L.P_ENTRY], st.smsp[q, L.Q_ADDRESS_FREE])
+    start = max(time + st.par[P.ENTRY], st.smsp[q, L.Q_ADDRESS_FREE])
     there = start
     degree = np.int64(0)
     left = np.int64(mask)
@@ -75,10 +74,10 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
         return
     missed = 1 if there > start else 0
     st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += degree - 1 + missed
-    enter_address_queue(st.smsp[q], start, st.par[L.P_CONST_ADDRESS] * degree)
-    end = there + st.par[L.P_CONST_ADDRESS] * (degree - 1)
-    release_at(st, w, st.code[i, M.COL_RBAR], end + st.par[L.P_CONST_RELEASE], L.R_SHORT)
-    release_at(st, w, st.code[i, M.COL_WBAR], end + st.par[L.P_CONST_LATENCY], L.R_SHORT)
+    enter_address_queue(st.smsp[q], start, st.par[P.CONST_ADDRESS] * degree)
+    end = there + st.par[P.CONST_ADDRESS] * (degree - 1)
+    release_at(st, w, st.code[i, M.COL_RBAR], end + st.par[P.CONST_RELEASE], L.R_SHORT)
+    release_at(st, w, st.code[i, M.COL_WBAR], end + st.par[P.CONST_LATENCY], L.R_SHORT)
 
 
 @compiled

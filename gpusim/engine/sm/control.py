@@ -15,9 +15,8 @@ from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, sync_lanes
 from gpusim.engine.sm.shadow_copies import end_group, wait_for_groups
 from gpusim.engine.sm.space import fail
 from gpusim.engine.sm.spinning import look
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.bits import lowest_bit, popc
-from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
 
@@ -29,7 +28,7 @@ def goto(st, sm, w, i, taken, target):
         return
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_BRANCHES] += 1
-    stack = st.par[L.P_STACK] != 0
+    stack = st.par[P.STACK] != 0
     if convergence.branch(st.warp, st.split, w, np.int64(taken), target, i + 1, stack):
         counts[L.N_DIVERGENT] += 1
     elif stack and st.warp[w, L.W_PC] <= i:
@@ -49,7 +48,7 @@ def same_target(st, a, lanes, leader):
 @compiled
 def targets(st, sm, w, i, wb, lanes):
     """Of an indirect branch: (lanes that go first, the instruction that they go to, different targets of all lanes)."""
-    mode = st.par[L.P_MODE]
+    mode = st.par[P.MODE]
     if mode == L.REPLAYS:
         word = take(st, w)
         return word & 0xFFFFFFFF, take(st, w), word >> 32
@@ -98,7 +97,7 @@ def exit_threads(st, sm, w, i, mask, time):
     if b[L.B_ALIVE] > 0:
         for number in range(16):
             if b[L.B_ARRIVED + number] > 0:
-                check_complete(st, sm, w, i, np.int64(number), time + st.par[L.P_BAR_BASE], w)
+                check_complete(st, sm, w, i, np.int64(number), time + st.par[P.BAR_BASE], w)
     return runs
 
 
@@ -113,7 +112,7 @@ def branch_lanes(st, sm, w, i, wb, lanes):
     kind = st.code[i, M.COL_AUX1]
     if kind == M.BRANCH_DIV:
         a = row_offset(st.code[i, M.COL_A], wb)
-        if st.par[L.P_CHECKS] & CHECK_SYNC:
+        if st.par[P.CHECKS] & CHECK_SYNC:
             mask_is_sound(st, sm, i, w, lanes, a)
         named = np.int64(st.regs[a + lowest_bit(active)])
         if named & st.warp[w, L.W_ALIVE] & ~active == 0:
@@ -129,7 +128,7 @@ def branch_lanes(st, sm, w, i, wb, lanes):
 def sync_warp(st, sm, w, i, wb, lanes):
     """WARPSYNC. False if no lane of the warp can run now."""
     code = st.code
-    threads = min(st.par[L.P_THREADS] - 32 * st.warp[w, L.W_INDEX], 32)
+    threads = min(st.par[P.THREADS] - 32 * st.warp[w, L.W_INDEX], 32)
     named = (np.int64(1) << threads) - 1
     if code[i, M.COL_AUX0] & 1 == 0:
         a = row_offset(code[i, M.COL_A], wb)
@@ -141,7 +140,7 @@ def sync_warp(st, sm, w, i, wb, lanes):
             lanes &= alike
             convergence.part(st.warp, st.split, w, lanes)
         named &= np.int64(st.regs[a + first])
-        if st.par[L.P_CHECKS] & CHECK_SYNC:
+        if st.par[P.CHECKS] & CHECK_SYNC:
             mask_is_sound(st, sm, i, w, lanes, a)
     if code[i, M.COL_AUX0] & 4 != 0:
         label = np.int64(code[i, M.COL_AUX1])
@@ -153,7 +152,7 @@ def sync_warp(st, sm, w, i, wb, lanes):
     again = st.split[w, L.D_AGAIN] & active
     runs = convergence.warp_sync(st.warp, st.split, w, named)
     complete = named & ~active == 0 or st.split[w, L.D_AGAIN] & active != 0  # the last lane has arrived
-    if st.par[L.P_CHECKS] & CHECK_RACE and again == 0 and complete:
+    if st.par[P.CHECKS] & CHECK_RACE and again == 0 and complete:
         sync_lanes(st, sm, w, named & st.warp[w, L.W_ALIVE])
     return runs
 
@@ -219,7 +218,7 @@ def reconverge(st, sm, w, i, wb, lanes):
         return convergence.meet(st.warp, st.split, w, st.code[i, M.COL_AUX1])
     if op == M.OP_YIELD:
         st.warp[w, L.W_PC] = i + 1
-        if st.par[L.P_STACK] == 0:
+        if st.par[P.STACK] == 0:
             convergence.give_way(st.warp, st.split, w)
         return True
     if op == M.OP_WARPSYNC:
@@ -271,9 +270,9 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         write_lanes(st, i, wb + 32, lanes, np.uint32(0))
     elif op == M.OP_LDGDEPBAR:
         close_copies(st, sm, w, time, code[i, M.COL_WBAR])
-        if st.par[L.P_CHECKS] & CHECK_RACE:
+        if st.par[P.CHECKS] & CHECK_RACE:
             end_group(st, sm, w, i)
-    elif op == M.OP_DEPBAR and st.par[L.P_CHECKS] & CHECK_RACE:
+    elif op == M.OP_DEPBAR and st.par[P.CHECKS] & CHECK_RACE:
         wait_for_groups(st, sm, w, i)
     elif op == M.OP_BULK_COMMIT:
         close_bulk(st, sm, w, time, code[i, M.COL_RBAR])
@@ -282,21 +281,21 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     elif op == M.OP_GRID_TRIGGER:
         b = st.block[sm, st.warp[w, L.W_BLOCK]]
         b[L.B_TRIGGERED] = time if b[L.B_TRIGGERED] == 0 else b[L.B_TRIGGERED]
-    elif op == M.OP_NOP and st.par[L.P_CHECKS] & CHECK_RACE:
+    elif op == M.OP_NOP and st.par[P.CHECKS] & CHECK_RACE:
         sync_lanes(st, sm, w, lanes)
     st.warp[w, L.W_PC] = i + 1
     if op == M.OP_SYSCALL:
         st.warp[w, L.W_CALL] = time
         block(st, w, q, slot, L.WAIT_HOST, L.R_MISC)
         return False
-    if op == M.OP_GRID_WAIT and st.par[L.P_DEPENDS] != 0:
+    if op == M.OP_GRID_WAIT and st.par[P.DEPENDS] != 0:
         block(st, w, q, slot, L.WAIT_GRID, L.R_MISC)
         return False
     if op == M.OP_GROUP_ARRIVE:
         return arrive_in_group(st, sm, q, slot, w, time)
     if op == M.OP_GROUP_WAIT:
         wait_for_group(st, sm, w, np.int64(code[i, M.COL_AUX0]))
-    if op == M.OP_MEMBAR and lanes != 0 and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.par[L.P_MODE] < L.FUNCTIONAL:
+    if op == M.OP_MEMBAR and lanes != 0 and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.par[P.MODE] < L.FUNCTIONAL:
         begin_fence(st, sm, w, np.int64(code[i, M.COL_AUX0]), time)
         block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
         return False

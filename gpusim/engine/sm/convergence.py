@@ -42,9 +42,8 @@ Where several groups have stopped and the stack is empty, these rules do not alw
 
 from gpusim.engine.sm import lane_states as states
 from gpusim.engine.sm.lane_states import FIRST_SYNC
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, compiled
 from gpusim.engine.state.bits import lowest_bit, popc
-from gpusim.engine.state.jit import compiled
 
 #: Backward branches a group may take while another one could run, before it gives way: forward progress for loops that
 #: spin without a YIELD. Only the order of independent groups depends on it.

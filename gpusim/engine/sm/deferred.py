@@ -3,8 +3,7 @@ SMs, and bulk copies that leave shared memory or go to other blocks."""
 
 from gpusim.engine.sm.atomics import take_effect, take_effect_remotely
 from gpusim.engine.sm.bulk_effect import apply_copy, apply_remote
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.memory import KIND_SM_READ, REQ_KIND, REQ_REPLY, REQ_TOKEN
 from gpusim.engine.state.seats import of_warp
 from isa import microops as M
@@ -13,7 +12,7 @@ from isa import microops as M
 @compiled
 def arrival(st, request):
     """Cycle at which a request has come where it has an effect: the reply of another SM is as long on its way back."""
-    return request[REQ_REPLY] - (st.par[L.P_REMOTE_WAY] if request[REQ_KIND] >= KIND_SM_READ else 0)
+    return request[REQ_REPLY] - (st.par[P.REMOTE_WAY] if request[REQ_KIND] >= KIND_SM_READ else 0)
 
 
 @compiled
@@ -22,7 +21,7 @@ def take_effect_in_memory(st, sm, entry):
     d = st.deferred[sm, entry]
     d[L.X_DONE] = 1
     st = of_warp(st, d[L.X_WARP])
-    take_effect(st, sm, entry, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], d[L.X_MASK])
+    take_effect(st, sm, entry, st.memory32, st.memory8, st.par[P.MEMORY_BASE], d[L.X_MASK])
 
 
 @compiled

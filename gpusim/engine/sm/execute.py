@@ -30,8 +30,7 @@ from gpusim.engine.sm.stages import (
     take_port,
     wait_for_constant,
 )
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
 
@@ -75,16 +74,16 @@ def result_latency(code, par, i):
     """Cycles from an instruction of variable latency, which accesses no memory, to its result, without any queue."""
     op, cls = code[i, M.COL_OP], code[i, M.COL_CLASS]
     if op == M.OP_SHFL or op == M.OP_MOVM:
-        return par[L.P_SHUFFLE_LATENCY]
+        return par[P.SHUFFLE_LATENCY]
     if cls == M.CLS_SPECIAL:
-        return par[L.P_SPECIAL_LATENCY]
+        return par[P.SPECIAL_LATENCY]
     if code[i, M.COL_CONST] >= 0:
-        return par[L.P_CONST_LATENCY]
+        return par[P.CONST_LATENCY]
     if cls != M.CLS_CROSS:
-        return par[L.P_UNIT_LATENCY + code[i, M.COL_UNIT]]
+        return par[P.UNIT_LATENCY + code[i, M.COL_UNIT]]
     if op == M.OP_MATCH_ANY or op == M.OP_MATCH_ALL:
-        return par[L.P_MATCH_LATENCY]
-    return par[L.P_REDUX_LATENCY if op == M.OP_REDUX else L.P_VOTE_LATENCY]
+        return par[P.MATCH_LATENCY]
+    return par[P.REDUX_LATENCY if op == M.OP_REDUX else P.VOTE_LATENCY]
 
 
 @compiled
@@ -93,11 +92,11 @@ def book_result(st, sm, q, w, i, cls, lanes, time):
     par, code = st.par, st.code
     unit, op, wbar = code[i, M.COL_UNIT], code[i, M.COL_OP], code[i, M.COL_WBAR]
     latency = result_latency(code, par, i)
-    release_at(st, w, code[i, M.COL_RBAR], time + par[L.P_SOURCE_RELEASE], L.R_SHORT)
+    release_at(st, w, code[i, M.COL_RBAR], time + par[P.SOURCE_RELEASE], L.R_SHORT)
     if op == M.OP_SHFL or op == M.OP_MOVM:
         start = enter_queue(st, q, time, 1)
         data = take_data_stage(st, sm, q, w, start, 1)
-        release_at(st, w, wbar, data - par[L.P_ENTRY] + latency, L.R_SHORT)
+        release_at(st, w, wbar, data - par[P.ENTRY] + latency, L.R_SHORT)
         return
     if cls == M.CLS_SPECIAL:
         if not differs_by_lane(code, i):
@@ -107,7 +106,7 @@ def book_result(st, sm, q, w, i, cls, lanes, time):
         # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
         start = take_port(st, sm, L.S_SPECIAL_FREE, enter_queue(st, q, time, 2))
         data = take_data_stage(st, sm, q, w, start, 1)
-        release_at(st, w, wbar, data - par[L.P_ENTRY] + latency, L.R_SHORT)
+        release_at(st, w, wbar, data - par[P.ENTRY] + latency, L.R_SHORT)
         return
     operand = code[i, M.COL_CONST]
     if operand >= 0:
@@ -116,15 +115,15 @@ def book_result(st, sm, q, w, i, cls, lanes, time):
         if there > start:
             st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += 1
             wait_for_constant(st, sm, there)
-        release_at(st, w, wbar, there - par[L.P_ENTRY] + latency, L.R_SHORT)
+        release_at(st, w, wbar, there - par[P.ENTRY] + latency, L.R_SHORT)
         return
     waits = 0
     if cls == M.CLS_CROSS:
-        if op == M.OP_MATCH_ANY and par[L.P_MODE] == L.TIMED:
-            wb = 32 * (par[L.P_CONST_ROWS] + w * par[L.P_ROWS_PER_WARP])
+        if op == M.OP_MATCH_ANY and par[P.MODE] == L.TIMED:
+            wb = 32 * (par[P.CONST_ROWS] + w * par[P.ROWS_PER_WARP])
             st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += other_values(st, i, wb, lanes)
     elif unit == M.UNIT_XU:  # `time` plus an interval is when it is free again, more if the instruction waits for it
-        waits = st.smsp[q, L.Q_UNIT_FREE + unit] - time - par[L.P_UNIT_INTERVAL + unit]
+        waits = st.smsp[q, L.Q_UNIT_FREE + unit] - time - par[P.UNIT_INTERVAL + unit]
     release_at(st, w, wbar, time + waits + latency, L.R_SHORT)
 
 
@@ -133,7 +132,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
     """Executes instruction i for the lanes in `mask` and moves the program counter. False if no lane can run now."""
     cls = st.code[i, M.COL_CLASS]
     lanes = np.int64(mask)
-    wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+    wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
     if cls == M.CLS_CONTROL:
         return control(st, sm, q, slot, w, i, wb, lanes, time)
     if st.code[i, M.COL_UNIFORM] != 0 and mask != 0:
@@ -146,7 +145,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
         if op == M.OP_BAR:
             return barrier(st, sm, q, slot, w, i, wb, lanes, time)
         if op == M.OP_CLUSTER_ARRIVE or op == M.OP_CLUSTER_WAIT:
-            if st.par[L.P_CHECKS] & CHECK_RACE:
+            if st.par[P.CHECKS] & CHECK_RACE:
                 meet_cluster(st, sm, w, np.int64(i), lanes)
             return cluster_barrier(st, sm, q, slot, w, i, lanes, time)
         read_barrier_result(st, sm, w, i, wb, mask)
@@ -158,7 +157,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
             if st.warp[w, L.W_STATE] != L.RUNNING:  # in a functional run, for the phase of an mbarrier
                 st.warp[w, L.W_PC] = i + 1
                 return False
-    elif st.par[L.P_MODE] == L.REPLAYS:
+    elif st.par[P.MODE] == L.REPLAYS:
         pass  # its value is not needed
     elif cls == M.CLS_SPECIAL:
         read_special(st, sm, w, i, wb, lanes, time)
@@ -166,7 +165,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
         group_matrix(st, sm, q, w, i, wb, np.uint32(lanes), time)
     else:
         compute(st, sm, w, i, wb, np.uint32(lanes), cls)
-    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY and st.par[L.P_MODE] < L.FUNCTIONAL:
+    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY and st.par[P.MODE] < L.FUNCTIONAL:
         book_result(st, sm, q, w, i, cls, lanes, time)
     st.warp[w, L.W_PC] = i + 1
     return True

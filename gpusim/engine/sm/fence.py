@@ -13,8 +13,7 @@ import numpy as np
 
 from gpusim.engine.sm.flight import event_at, free_token, take_token
 from gpusim.engine.sm.readiness import charge, make_ready, place_of
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.seats import of_warp
 from isa import microops as M
 
@@ -50,7 +49,7 @@ def _start(st, sm, w, wide, time):
     s[L.S_FENCE_BEGAN] = max(time, 1)
     s[L.S_FENCE_SYSTEM] = wide
     token[L.T_SECTORS] = wide  # that has no second way
-    event_at(st, sm, time + (st.par[L.P_MEMBAR_SYSTEM] if wide != 0 else st.par[L.P_MEMBAR_LATENCY]), k)
+    event_at(st, sm, time + (st.par[P.MEMBAR_SYSTEM] if wide != 0 else st.par[P.MEMBAR_LATENCY]), k)
 
 
 @compiled
@@ -72,12 +71,12 @@ def fence_reply(st, sm, k, now):
         token[L.T_SECTORS] = 1
         token[L.T_LEFT] = 1
         far = s[L.S_ASKED_FAR] > s[L.S_FENCED]
-        event_at(st, sm, now + (st.par[L.P_MEMBAR_AGAIN] if far else st.par[L.P_MEMBAR_NEAR]), k)
+        event_at(st, sm, now + (st.par[P.MEMBAR_AGAIN] if far else st.par[P.MEMBAR_NEAR]), k)
         return
     s[L.S_FENCED] = max(s[L.S_FENCED], token[L.T_TIME])
     s[L.S_FENCE_BEGAN] = 0
     free_token(st, sm, k)
-    warps = st.par[L.P_SUB_PARTITIONS] * st.par[L.P_WARP_SLOTS]
+    warps = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
     for w in range(sm * warps, (sm + 1) * warps):
         if st.warp[w, L.W_STATE] != L.WAIT_MEMBAR:
             continue

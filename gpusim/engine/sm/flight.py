@@ -8,12 +8,10 @@ number ends the run with an error when it is used up.
 import numpy as np
 
 from gpusim.engine.sm.space import exhausted
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import L, P, compiled, ms
 from gpusim.engine.state.address_map import PAGE_BITS
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.heap import heap_pop, heap_push
-from gpusim.engine.state.jit import compiled
 
 #: What the second word of a heap entry and REQ_TOKEN mean: number * 2 + kind, a deferred entry + 1 from bit 32 up.
 FOR_TOKEN, FOR_MSHR = range(2)
@@ -61,15 +59,15 @@ def note_request(st, sm, time, line, sectors, kind, what, payload, operations):
 @compiled
 def send(st, sm, time, line, sectors, kind, what, payload, operations):
     """Sends a request beyond the SM in this window."""
-    if st.par[L.P_MODE] >= L.FUNCTIONAL:  # its reply is there
+    if st.par[P.MODE] >= L.FUNCTIONAL:  # its reply is there
         event_at(st, sm, time, (what & 0xFFFFFFFF) >> 1)
     elif note_request(st, sm, time, line, sectors, kind, what, payload, operations):
         st.sm[sm, L.S_IN_FLIGHT] += 1
         if kind < ms.KIND_SM_READ:
             st.sm[sm, L.S_ASKED] = time
-            if popc((line >> PAGE_BITS) & st.par[L.P_PARITY_PAGES]) & 1 != st.sm[sm, L.S_PARTITION]:
+            if popc((line >> PAGE_BITS) & st.par[P.PARITY_PAGES]) & 1 != st.sm[sm, L.S_PARTITION]:
                 st.sm[sm, L.S_ASKED_FAR] = time
-    if st.par[L.P_MODE] == L.KEEPS_REQUESTS:
+    if st.par[P.MODE] == L.KEEPS_REQUESTS:
         note_request(st, sm, time, line, sectors, kind, 0, payload, operations)
 
 
@@ -115,7 +113,7 @@ def take_token(st, sm, w, scoreboard, kind):
     st.sm[sm, L.S_TOKEN_FREE] = token[L.T_NEXT]
     st.sm[sm, L.S_TOKENS] += 1
     token[L.T_WARP] = w
-    token[L.T_SEAT] = st.par[L.P_SEAT]
+    token[L.T_SEAT] = st.par[P.SEAT]
     token[L.T_AGE] = st.warp[w, L.W_AGE]
     token[L.T_SCOREBOARD] = scoreboard
     token[L.T_LEFT] = 0

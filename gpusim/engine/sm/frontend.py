@@ -8,8 +8,7 @@ instructions, so the launch must have brought its code nearer than L2 and memory
 first 64 KB.
 """
 
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 
 TAG, READY, USED = 0, 1, 2
 INSTRUCTION_BITS = 4  # 16 bytes
@@ -38,19 +37,19 @@ def insert(cache, first, ways, line, ready, now):
 
 @compiled
 def l0_first(st, q):
-    return (q % st.par[L.P_SUB_PARTITIONS]) * st.par[L.P_L0_LINES]
+    return (q % st.par[P.SUB_PARTITIONS]) * st.par[P.L0_LINES]
 
 
 @compiled
 def l1_set(st, line):
-    first = st.par[L.P_SUB_PARTITIONS] * st.par[L.P_L0_LINES]
-    return first + (line % st.par[L.P_IL1_SETS]) * st.par[L.P_ICACHE_WAYS]
+    first = st.par[P.SUB_PARTITIONS] * st.par[P.L0_LINES]
+    return first + (line % st.par[P.IL1_SETS]) * st.par[P.ICACHE_WAYS]
 
 
 @compiled
 def l15_set(st, line):
-    first = st.par[L.P_SUB_PARTITIONS] * st.par[L.P_L0_LINES] + st.par[L.P_IL1_SETS] * st.par[L.P_ICACHE_WAYS]
-    return first + (line % st.par[L.P_IL15_SETS]) * st.par[L.P_ICACHE_WAYS]
+    first = st.par[P.SUB_PARTITIONS] * st.par[P.L0_LINES] + st.par[P.IL1_SETS] * st.par[P.ICACHE_WAYS]
+    return first + (line % st.par[P.IL15_SETS]) * st.par[P.ICACHE_WAYS]
 
 
 @compiled
@@ -61,24 +60,24 @@ def from_beyond(st, sm, line, ahead, now):
     """
     par = st.par
     cache = st.icache[sm]
-    ways = par[L.P_ICACHE_WAYS]
+    ways = par[P.ICACHE_WAYS]
     server = L.S_IL15_AHEAD if ahead else L.S_IL15_FREE
     start = max(now, st.sm[sm, server])
     k = look_up(cache, l15_set(st, line), ways, line)
     if k >= 0:
         cache[k, USED] = now
-        st.sm[sm, server] = start + par[L.P_IL15_INTERVAL]
-        ready = max(start + par[L.P_IL15_LATENCY], cache[k, READY])
+        st.sm[sm, server] = start + par[P.IL15_INTERVAL]
+        ready = max(start + par[P.IL15_LATENCY], cache[k, READY])
     else:
-        ready = start + par[L.P_IL2_LATENCY]
+        ready = start + par[P.IL2_LATENCY]
         if not ahead:
-            ready += par[L.P_IL2_QUEUE]
-        interval = par[L.P_IL2_INTERVAL]
+            ready += par[P.IL2_QUEUE]
+        interval = par[P.IL2_INTERVAL]
         if line >= st.sm[sm, L.S_CODE_SEEN]:
             st.sm[sm, L.S_CODE_SEEN] = line + 1
-            interval = par[L.P_IL15_INTERVAL]
-            if line - par[L.P_CODE_LINE] >= par[L.P_LAUNCH_LINES]:
-                ready = start + par[L.P_CODE_FAR]
+            interval = par[P.IL15_INTERVAL]
+            if line - par[P.CODE_LINE] >= par[P.LAUNCH_LINES]:
+                ready = start + par[P.CODE_FAR]
         st.sm[sm, server] = start + interval
         insert(cache, l15_set(st, line), ways, line, ready, now)
     insert(cache, l1_set(st, line), ways, line, ready, now)
@@ -93,19 +92,19 @@ def from_l1(st, sm, line, asked_ahead, now):
     than that; what has not waits for others of its kind as well.
     """
     par = st.par
-    ahead = par[L.P_PREFETCH] << par[L.P_ICACHE_SHIFT]  # a warp is in a line for that many cycles at least
+    ahead = par[P.PREFETCH] << par[P.ICACHE_SHIFT]  # a warp is in a line for that many cycles at least
     cache = st.icache[sm]
-    k = look_up(cache, l1_set(st, line), par[L.P_ICACHE_WAYS], line)
+    k = look_up(cache, l1_set(st, line), par[P.ICACHE_WAYS], line)
     if k < 0:
         return from_beyond(st, sm, line, False, now)
     cache[k, USED] = now
     s = st.sm[sm]
     start = max(now - ahead, s[L.S_IL1_AHEAD])
-    s[L.S_IL1_AHEAD] = start + par[L.P_IL1_INTERVAL]
+    s[L.S_IL1_AHEAD] = start + par[P.IL1_INTERVAL]
     if not asked_ahead:
         start = max(start, now, s[L.S_IL1_FREE])
-        s[L.S_IL1_FREE] = start + par[L.P_IL1_INTERVAL]
-    return max(start + par[L.P_IL1_LATENCY], cache[k, READY])
+        s[L.S_IL1_FREE] = start + par[P.IL1_INTERVAL]
+    return max(start + par[P.IL1_LATENCY], cache[k, READY])
 
 
 @compiled
@@ -119,11 +118,11 @@ def fetch(st, sm, q, before, line, now):
     par = st.par
     cache = st.icache[sm]
     first = l0_first(st, q)
-    ways = par[L.P_L0_LINES]
+    ways = par[P.L0_LINES]
     # The last row is no instruction of the kernel.
-    last = min((st.code.shape[0] - 2) >> par[L.P_ICACHE_SHIFT], line + par[L.P_PREFETCH]) + par[L.P_CODE_LINE]
-    line += par[L.P_CODE_LINE]
-    before += par[L.P_CODE_LINE]
+    last = min((st.code.shape[0] - 2) >> par[P.ICACHE_SHIFT], line + par[P.PREFETCH]) + par[P.CODE_LINE]
+    line += par[P.CODE_LINE]
+    before += par[P.CODE_LINE]
     k = look_up(cache, first, ways, line)
     if k >= 0:
         cache[k, USED] = now
@@ -132,6 +131,6 @@ def fetch(st, sm, q, before, line, now):
         ready = from_l1(st, sm, line, line == before + 1, now)
         insert(cache, first, ways, line, ready, now)
     for following in range(line + 1, last + 1):
-        if look_up(cache, l1_set(st, following), par[L.P_ICACHE_WAYS], following) < 0:
+        if look_up(cache, l1_set(st, following), par[P.ICACHE_WAYS], following) < 0:
             from_beyond(st, sm, following, True, now)
     return max(ready, now)

@@ -5,8 +5,7 @@ import numpy as np
 from gpusim.engine.sm.cluster import RANK_SHIFT
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
 
@@ -14,7 +13,7 @@ from isa import microops as M
 def query_space(st, sm, w, i, mask, time):
     """QSPC: whether each lane's generic address lies in a space; global is what no window holds."""
     space = st.code[i, M.COL_AUX4]
-    own = st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK] if st.par[L.P_CLUSTER_BLOCKS] > 0 else np.int64(0)
+    own = st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK] if st.par[P.CLUSTER_BLOCKS] > 0 else np.int64(0)
     inside = np.uint32(0)
     for lane in range(32):
         address = st.address[sm, lane]
@@ -30,7 +29,7 @@ def query_space(st, sm, w, i, mask, time):
     p = st.code[i, M.COL_PD0]
     if p < 7:
         st.preds[16 * w + p] = (st.preds[16 * w + p] & ~np.uint32(mask)) | inside
-    release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[L.P_SPECIAL_LATENCY], L.R_SHORT)
+    release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[P.SPECIAL_LATENCY], L.R_SHORT)
 
 
 @compiled
@@ -47,6 +46,6 @@ def atomic_predicate(st, sm, w, i, mask, space, time):
         holds = done and st.code[i, M.COL_AUX0] == M.SPACE_GENERIC
         st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (lanes if holds else np.uint32(0))
     if not done:
-        release_at(st, w, st.code[i, M.COL_RBAR], time + st.par[L.P_SOURCE_RELEASE], L.R_SHORT)
-        release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[L.P_SOURCE_RELEASE], L.R_SHORT)
+        release_at(st, w, st.code[i, M.COL_RBAR], time + st.par[P.SOURCE_RELEASE], L.R_SHORT)
+        release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[P.SOURCE_RELEASE], L.R_SHORT)
     return done

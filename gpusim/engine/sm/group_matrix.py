@@ -14,19 +14,11 @@ from gpusim.engine.rows.lanes import load, splat, store
 from gpusim.engine.rows.tensor import load_addends, store_results
 from gpusim.engine.rows.tensor_integer import added, group_numbers, integer_sum, sparse_integer_sum
 from gpusim.engine.rows.tensor_sum import fused_sparse_sum, fused_sum, metadata
-from gpusim.engine.rows.tensor_tile import (
-    RESULTS,
-    finite_words,
-    integer_sums,
-    room,
-    take,
-    tile_products,
-)
+from gpusim.engine.rows.tensor_tile import RESULTS, finite_words, integer_sums, room, take, tile_products
 from gpusim.engine.sm.group_time import book_group
 from gpusim.engine.sm.matrix_load import four_words, put_across, put_line
 from gpusim.engine.sm.space import fail
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled, compiled_on_demand
+from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from isa import microops as M
 
 TILE_WORDS = 288  # scratch of an SM: rows of lanes, four for A, two or four for eight columns of B, one of metadata
@@ -78,8 +70,8 @@ def place(descriptor, row, byte, across, element):
 @compiled
 def fragment_word(st, sm, w, i, descriptor, row, byte, across):
     """Four bytes along K of a row of a matrix in shared memory."""
-    base = st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]
-    limit = st.par[L.P_SHARED_BYTES]
+    base = st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE]
+    limit = st.par[P.SHARED_BYTES]
     if not across:
         at = place(descriptor, row, byte, False, 4)
         if at + 4 > limit:
@@ -113,7 +105,7 @@ def lines(st, descriptor, row, byte, across):
         start += (row // 8) * stride + (byte // _UNIT) * leading
     else:
         start += (row // 8) * stride + byte
-    return start, distance if (start + 7 * distance) | 127 < st.par[L.P_SHARED_BYTES] else np.int64(0)
+    return start, distance if (start + 7 * distance) | 127 < st.par[P.SHARED_BYTES] else np.int64(0)
 
 
 @compiled
@@ -133,7 +125,7 @@ def words_one_by_one(st, sm, w, i, to, descriptor, row, byte, across):
 def fill_tile(st, sm, w, i, first, descriptor, row, halves, pieces, across):
     """Fragment of eight rows (`halves` 1) or sixteen from `row` on, `pieces` of 16 bytes of K, into the SM's
     scratch."""
-    base = (st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]) >> 2
+    base = (st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE]) >> 2
     swizzle = (descriptor >> 62) & 3
     for word in range(pieces * halves):
         to, at = first + 32 * word, row + 8 * (word % halves)
@@ -283,5 +275,5 @@ def group_matrix(st, sm, q, w, i, wb, mask, time):
         fill_tile(st, sm, w, i, tile + _B_TILE, b_descriptor, 8 * n, 1, pieces, flags & M.GMMA_TRANSPOSE_B != 0)
         columns_of_eight(st, i, spread, tile, c + words * n, d + words * n, adds, mask, ordinary)
     count_reads(st, sm, w, i, columns, flags)
-    if st.par[L.P_MODE] < L.FUNCTIONAL:
+    if st.par[P.MODE] < L.FUNCTIONAL:
         book_group(st, sm, q, w, flags, columns, time)

@@ -3,8 +3,7 @@
 import numpy as np
 
 from gpusim.engine.sm.readiness import block, charge, look_again
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
 _WARPS = 4
@@ -18,15 +17,15 @@ def book_group(st, sm, q, w, flags, columns, time):
     cycle (H200, `group_*`: 64 x 16 by 16 x n from shared memory take 18, 24, 34, 48, 128 cycles for n = 8, 32, 64, 96,
     256, and two groups of warps twice as long)."""
     par = st.par
-    lines = par[L.P_BANKS] << par[L.P_BANK_SHIFT]
+    lines = par[P.BANKS] << par[P.BANK_SHIFT]
     rows = columns + (0 if flags & M.GMMA_REGISTERS != 0 else _A_ROWS)
     # In quarter cycles, as each of the four warps reads a quarter.
     read = max(st.sm[sm, L.S_GROUP_SHARED], 4 * time) + (rows * _ROW_BYTES + lines - 1) // lines
     st.sm[sm, L.S_GROUP_SHARED] = read
-    busy = max(columns // par[L.P_GROUP_COLUMNS], par[L.P_GROUP_LEAST])
+    busy = max(columns // par[P.GROUP_COLUMNS], par[P.GROUP_LEAST])
     done = max(max(st.smsp[q, L.Q_GROUP_FREE], time) + busy, (read + 3) // 4)
     st.smsp[q, L.Q_GROUP_FREE] = done
-    st.warp[w, L.W_GROUP_DONE] = done + par[L.P_GROUP_LATENCY]
+    st.warp[w, L.W_GROUP_DONE] = done + par[P.GROUP_LATENCY]
     st.warp[w, L.W_GROUP_BEGINS] = done - busy
     if flags & M.GMMA_COMMITS != 0:
         n = st.warp[w, L.W_GROUPS]
@@ -62,12 +61,12 @@ def arrive_in_group(st, sm, q, slot, w, time):
     b = st.block[sm, st.warp[w, L.W_BLOCK]]
     number = st.warp[w, L.W_INDEX] // _WARPS
     here = b[L.B_GROUP + number] + 1
-    if here < min(_WARPS, st.par[L.P_WARPS] - _WARPS * number):
+    if here < min(_WARPS, st.par[P.WARPS] - _WARPS * number):
         b[L.B_GROUP + number] = here
         block(st, w, q, slot, L.WAIT_GROUP, L.R_BARRIER)
         return False
     b[L.B_GROUP + number] = 0
-    count = st.par[L.P_SUB_PARTITIONS] * st.par[L.P_WARP_SLOTS]
+    count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
     for other in range(sm * count, (sm + 1) * count):
         same = st.warp[other, L.W_BLOCK] == st.warp[w, L.W_BLOCK] and st.warp[other, L.W_INDEX] // _WARPS == number
         if same and st.warp[other, L.W_STATE] == L.WAIT_GROUP:

@@ -7,10 +7,8 @@ and loads it finds it (`store, load`), and loads the rest of its sector from L2.
 import numpy as np
 
 from gpusim.engine.sm.stored import words_of
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import L, P, compiled, ms
 from gpusim.engine.state.address_map import spread
-from gpusim.engine.state.jit import compiled
 
 _SCRATCH = 64  # rows of `touched` behind the lines of one instruction
 _SECTOR_WORDS = 8
@@ -24,7 +22,7 @@ def find_line(st, sm, line):
     L_USED is when a line was last used or, for "fifo", when it came; 0 in a way that is empty.
     """
     sets = st.sm[sm, L.S_L1_SETS]
-    ways = st.par[L.P_L1_WAYS]
+    ways = st.par[P.L1_WAYS]
     tags = st.tags[sm]
     first = line % sets * ways
     place = np.int64(-1)
@@ -39,7 +37,7 @@ def find_line(st, sm, line):
     if best == L.NEVER:
         return np.int64(-1), False
     way = best & ((1 << L.L_WAY_BITS) - 1)
-    if st.par[L.P_L1_REPLACEMENT] == ms.RANDOM and best > way:
+    if st.par[P.L1_REPLACEMENT] == ms.RANDOM and best > way:
         way = spread(st.sm[sm, L.S_CLOCK], ways)
         while tags[L.L_PENDING, first + way] != 0:
             way = (way + 1) % ways
@@ -50,7 +48,7 @@ def find_line(st, sm, line):
 def note_use(st, sm, way):
     """A line of L1 has been found again."""
     st.sm[sm, L.S_CLOCK] += 1
-    if st.par[L.P_L1_REPLACEMENT] != ms.FIFO:
+    if st.par[P.L1_REPLACEMENT] != ms.FIFO:
         st.tags[sm, L.L_USED, way] = st.sm[sm, L.S_CLOCK]
 
 
@@ -161,7 +159,7 @@ def tag_turns(par, touched, count):
     follow each other, 8 or 128 apart take a quarter of their number, random ones as many as the fullest of four banks
     has (`l1tex__t_output_wavefronts_pipe_lsu`, to a per cent).
     """
-    banks = par[L.P_L1_TAGS_PER_CYCLE]
+    banks = par[P.L1_TAGS_PER_CYCLE]
     lines = np.int64(0)
     most = np.int64(0)
     for n in range(count):

@@ -10,9 +10,8 @@ THREAD_STATE_ENUM holds the states):
 - a candidate, a lane chosen early for when the stack is empty.
 """
 
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, compiled
 from gpusim.engine.state.bits import lowest_bit
-from gpusim.engine.state.jit import compiled
 
 #: The first of the convergence barriers that stand for WARPSYNC, one for each lane mask in use.
 FIRST_SYNC = 16

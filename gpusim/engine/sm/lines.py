@@ -4,16 +4,7 @@ import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.atomics import copy_operands
-from gpusim.engine.sm.flight import (
-    FOR_MSHR,
-    FOR_TOKEN,
-    hold,
-    hold_flits,
-    note_lines,
-    release_at,
-    send,
-    take_token,
-)
+from gpusim.engine.sm.flight import FOR_MSHR, FOR_TOKEN, hold, hold_flits, note_lines, release_at, send, take_token
 from gpusim.engine.sm.l1 import (
     absent_sectors,
     data_turns,
@@ -27,10 +18,8 @@ from gpusim.engine.sm.l1 import (
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import enter_queue, leave_queue, take_data_stage
 from gpusim.engine.sm.stored import hurry_stored, join_stored, send_stored, store_cycles, store_line
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import L, P, compiled, ms
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
 _ANSWERED = 3
@@ -133,17 +122,17 @@ def ask_l2(st, sm, line, sectors, way, token, past, time, policy):
 def read_data(st, sm, a, start, turns):
     """Cycle at which what L1 holds of a load is there, which takes so many turns of the data stage."""
     par = st.par
-    cycles = (turns * ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
-    data = take_data_stage(st, sm, a.smsp, a.warp, start, max(cycles, par[L.P_DATA_INTERVAL]))
-    there = data - par[L.P_ENTRY] + par[L.P_L1_LATENCY]
-    first = (ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]  # in the latency of a load that hits
-    return there + par[L.P_LSU_INTERVAL] * (turns - 1) + max(cycles - first - (turns - 1), 0)
+    cycles = (turns * ms.LINE_BYTES + par[P.L1_DATA] - 1) // par[P.L1_DATA]
+    data = take_data_stage(st, sm, a.smsp, a.warp, start, max(cycles, par[P.DATA_INTERVAL]))
+    there = data - par[P.ENTRY] + par[P.L1_LATENCY]
+    first = (ms.LINE_BYTES + par[P.L1_DATA] - 1) // par[P.L1_DATA]  # in the latency of a load that hits
+    return there + par[P.LSU_INTERVAL] * (turns - 1) + max(cycles - first - (turns - 1), 0)
 
 
 @compiled
 def words_needed(st, sm, a, n):
     """Words that a load needs of the n-th line that it touches."""
-    if a.size == 0 or st.par[L.P_MODE] == L.REPLAYS:
+    if a.size == 0 or st.par[P.MODE] == L.REPLAYS:
         return st.touched[sm, n, 2]
     return line_words(st.address[sm], st.touched[sm, n, 0], a.mask, max(a.size, 4))
 
@@ -157,14 +146,14 @@ def read_lines(st, sm, a, count, bypass, copies):
     miss leave one by one.
     """
     par = st.par
-    if par[L.P_MODE] >= L.FUNCTIONAL:
-        if par[L.P_MODE] == L.KEEPS_REQUESTS:
+    if par[P.MODE] >= L.FUNCTIONAL:
+        if par[P.MODE] == L.KEEPS_REQUESTS:
             note_lines(st, sm, a, count, ms.KIND_READ)
         return a.time
     touched = st.touched[sm]
     tags = st.tags[sm]
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
-    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + par[L.P_SOURCE_RELEASE], L.R_LONG)
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + par[P.SOURCE_RELEASE], L.R_LONG)
     looked_up = tag_turns(par, touched, count)
     token = copies
     hit_sectors = 0
@@ -192,14 +181,14 @@ def read_lines(st, sm, a, count, bypass, copies):
         touched[n, 4] = missing
         if missing != 0:
             token = load_token(st, sm, a, token)
-            sent = start + max(misses, n // par[L.P_L1_TAGS_PER_CYCLE]) + par[L.P_L1_REQUEST]
+            sent = start + max(misses, n // par[P.L1_TAGS_PER_CYCLE]) + par[P.L1_REQUEST]
             ask_l2(st, sm, touched[n, 0], missing, way, token, bypass, sent, a.policy)
             counts[L.N_MISSES] += popc(missing)
             misses += 1
     counts[L.N_HITS] += hit_sectors
     turns = max(misses, looked_up)
     # A load that waits for its sub-partition's turn lets those of others pass.
-    st.sm[sm, L.S_TAG_FREE] = max(st.sm[sm, L.S_TAG_FREE], min(start, a.time + par[L.P_ENTRY])) + turns
+    st.sm[sm, L.S_TAG_FREE] = max(st.sm[sm, L.S_TAG_FREE], min(start, a.time + par[P.ENTRY])) + turns
     leave_queue(st.smsp[a.smsp], start + turns)
     there = start
     if not bypass:
@@ -225,15 +214,15 @@ def write_plain(st, sm, a, count):
     turns = max(data_turns(st, sm, count, looked_up, False), 1)
     st.counters[st.sm[sm, L.S_CHUNK], a.pc, L.N_L1_DATA] += turns
     st.sm[sm, L.S_TAG_FREE] = start + looked_up
-    data = take_data_stage(st, sm, a.smsp, a.warp, start, max(turns, par[L.P_DATA_INTERVAL]))
-    release = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
+    data = take_data_stage(st, sm, a.smsp, a.warp, start, max(turns, par[P.DATA_INTERVAL]))
+    release = par[P.STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[P.REGISTER_RELEASE]
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
     payload = popc(a.mask) * a.size // count
     token = np.int64(-1)
     room = data
     for n in range(count):
         line, sectors, words = touched[n, 0], touched[n, 1], touched[n, 2]
-        if par[L.P_L1_WRITE_ALLOCATE] != 0:
+        if par[P.L1_WRITE_ALLOCATE] != 0:
             keep_stored(st, sm, line, sectors, words)
         bytes_ = 4 * popc(words) if words != 0 else payload
         if join_stored(st, sm, a.smsp, line, sectors, words, bytes_, a.time):
@@ -248,7 +237,7 @@ def write_plain(st, sm, a, count):
     for k in (L.S_DATA_FREE, L.S_DATA_SECOND):
         st.sm[sm, k] = max(st.sm[sm, k], room)
     leave_queue(st.smsp[a.smsp], room)
-    st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], room + turns + par[L.P_STORE_DRAIN])
+    st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], room + turns + par[P.STORE_DRAIN])
 
 
 @compiled
@@ -282,7 +271,7 @@ def write_lines(st, sm, a, count, kind, entry):
     data = take_data_stage(st, sm, a.smsp, a.warp, start, 1)
     send_stored(st, sm, L.NEVER)
     sent = max(data, st.sm[sm, L.S_STORE_FREE])
-    release = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
+    release = par[P.STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[P.REGISTER_RELEASE]
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
     token = take_token(st, sm, a.warp, 7, L.TOKEN_STORE)
     st.token[sm, token, L.T_LEFT] = count
@@ -301,16 +290,16 @@ def write_lines(st, sm, a, count, kind, entry):
     parts = np.int64(0)
     for n in range(count):
         sectors = touched[n, 1]
-        leaves = sent + parts // L.FLIT_PARTS + par[L.P_L1_REQUEST]
+        leaves = sent + parts // P.FLIT_PARTS + par[P.L1_REQUEST]
         send(st, sm, leaves, touched[n, 0], sectors, kind, what, payload, operations)
         if kind == ms.KIND_REDUCTION:
-            parts += ms.flits(popc(sectors), payload) * par[L.P_FLIT]
+            parts += ms.flits(popc(sectors), payload) * par[P.FLIT]
         else:
             sent += store_cycles(par, sectors, True) if kind < ms.KIND_SM_READ else popc(sectors)
-    sent += (parts + L.FLIT_PARTS - 1) // L.FLIT_PARTS
+    sent += (parts + P.FLIT_PARTS - 1) // P.FLIT_PARTS
     st.sm[sm, L.S_STORE_FREE] = sent
     leave_queue(st.smsp[a.smsp], sent)
-    st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], sent + par[L.P_STORE_DRAIN])
+    st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], sent + par[P.STORE_DRAIN])
 
 
 @compiled
@@ -320,7 +309,7 @@ def atomic_lines(st, sm, a, count, kind, entry):
     wbar = st.code[a.pc, M.COL_WBAR]
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
     st.sm[sm, L.S_TAG_FREE] = start + count
-    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + st.par[L.P_SOURCE_RELEASE], L.R_LONG)
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + st.par[P.SOURCE_RELEASE], L.R_LONG)
     token = take_token(st, sm, a.warp, wbar, L.TOKEN_ATOMIC)
     st.token[sm, token, L.T_LEFT] = count
     hold(st, a.warp, wbar, L.R_LONG)
@@ -337,11 +326,11 @@ def atomic_lines(st, sm, a, count, kind, entry):
         hold_flits(st, sm, token, count, max(flits, min(flits + count, _ANSWERED * count)))
     for n in range(count):
         sectors = touched[n, 1]
-        leaves = sent + parts // L.FLIT_PARTS + st.par[L.P_L1_REQUEST]
+        leaves = sent + parts // P.FLIT_PARTS + st.par[P.L1_REQUEST]
         send(st, sm, leaves, touched[n, 0], sectors, kind, what, payload, operations)
-        parts += ms.flits(popc(sectors), payload) * st.par[L.P_FLIT] if kind == ms.KIND_ATOMIC else L.FLIT_PARTS
+        parts += ms.flits(popc(sectors), payload) * st.par[P.FLIT] if kind == ms.KIND_ATOMIC else P.FLIT_PARTS
     if kind == ms.KIND_ATOMIC:
-        sent += (parts + L.FLIT_PARTS - 1) // L.FLIT_PARTS
+        sent += (parts + P.FLIT_PARTS - 1) // P.FLIT_PARTS
         st.sm[sm, L.S_STORE_FREE] = sent
         leave_queue(st.smsp[a.smsp], sent)
 
@@ -349,7 +338,7 @@ def atomic_lines(st, sm, a, count, kind, entry):
 @compiled
 def take_operands(st, a, values):
     """Copies what an access sends, uint32 values[8, 32], out of the registers, which may change after its issue."""
-    if st.par[L.P_MODE] == L.REPLAYS:
+    if st.par[P.MODE] == L.REPLAYS:
         return
     op = st.code[a.pc, M.COL_OP]
     if op == M.OP_STORE:
@@ -375,11 +364,11 @@ def defer(st, sm, a, kept):
     st.deferred[sm, entry, L.X_PC] = a.pc
     st.deferred[sm, entry, L.X_WARP] = a.warp
     st.deferred[sm, entry, L.X_MASK] = a.mask
-    st.deferred[sm, entry, L.X_DONE] = st.par[L.P_MODE] == L.REPLAYS
+    st.deferred[sm, entry, L.X_DONE] = st.par[P.MODE] == L.REPLAYS
     st.deferred[sm, entry, L.X_REMOTE] = 0
     st.deferred[sm, entry, L.X_BULK] = 0
     st.deferred[sm, entry, L.X_LINES] = 0
-    if st.par[L.P_MODE] == L.REPLAYS:
+    if st.par[P.MODE] == L.REPLAYS:
         return np.int64(entry)
     for lane in range(32):
         st.deferred_address[sm, entry, lane] = st.address[sm, lane]

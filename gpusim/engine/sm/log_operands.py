@@ -4,8 +4,7 @@ barrier, and the memory that a bulk copy touches. Only for logs that ask for it 
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.log import new_lanes
 from isa import microops as M
 
@@ -26,7 +25,7 @@ def log_operands(st, sm, w, i):
     row = st.log[sm, st.sm[sm, L.S_LOG_ROW] - 1]
     row[L.V_VALUES] = new_lanes(st, sm, 2)
     first, second = st.log_lanes[sm, row[L.V_VALUES]], st.log_lanes[sm, row[L.V_VALUES] + 1]
-    wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+    wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
     uniform = op == M.OP_SYNCS and code[i, M.COL_A] == -1 and code[i, M.COL_AUX3] & M.MEM_UNIFORM_BASE
     a = row_offset(code[i, M.COL_C] if uniform else code[i, M.COL_A], wb)
     b = row_offset(code[i, M.COL_B], wb)

@@ -13,13 +13,7 @@ from gpusim.engine.sm import queued, space
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.atomics import copy_operands, execute_atomic, take_effect_remotely, words_of
 from gpusim.engine.sm.cluster import find_remote, own_lanes, remote_lines
-from gpusim.engine.sm.coalescer import (
-    atomic_requests,
-    coalesce,
-    shared_turns,
-    shared_wavefronts,
-    spin_winners,
-)
+from gpusim.engine.sm.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.sm.constant_load import constant_access
 from gpusim.engine.sm.flight import note_lines, release_at
 from gpusim.engine.sm.generic import atomic_predicate, query_space
@@ -29,10 +23,8 @@ from gpusim.engine.sm.recording import put, put_lines, take, take_lines
 from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.stages import enter_queue, note_store, take_data_stage
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import parts
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, parts
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled, compiled_on_demand
 from gpusim.engine.state.log import log_local
 from gpusim.engine.state.memory import KIND_ATOMIC, KIND_READ, KIND_WRITE
 from isa import microops as M
@@ -45,8 +37,8 @@ def shared_cost(st, sm, i, mask, size):
     atomic = st.code[i, M.COL_AUX4] >> 8
     address = st.address[sm]
     touched = st.touched[sm]
-    banks = st.par[L.P_BANKS]
-    shift = st.par[L.P_BANK_SHIFT]
+    banks = st.par[P.BANKS]
+    shift = st.par[P.BANK_SHIFT]
     if op == M.OP_LOAD or op == M.OP_STORE or atomic == M.ATOMIC_POPC_INC:
         merges = op == M.OP_LOAD and st.code[i, M.COL_AUX0] != M.SPACE_GENERIC
         return shared_wavefronts(address, touched, mask, size, banks, shift, merges)
@@ -61,7 +53,7 @@ def move_shared(st, sm, w, i, wb, mask, size):
     """The values of an access to shared memory, whose addresses are the SM's instruction at hand."""
     op = st.code[i, M.COL_OP]
     address = st.address[sm]
-    base = -np.int64(st.warp[w, L.W_BLOCK]) * st.par[L.P_SHARED_STRIDE]
+    base = -np.int64(st.warp[w, L.W_BLOCK]) * st.par[P.SHARED_STRIDE]
     if op == M.OP_LOAD:
         dst = row_offset(st.code[i, M.COL_DST], wb)
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
@@ -74,7 +66,7 @@ def move_shared(st, sm, w, i, wb, mask, size):
         copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
         tried = np.int64(mask)
         if st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_CAST_SPIN:
-            banks, shift = st.par[L.P_BANKS], st.par[L.P_BANK_SHIFT]
+            banks, shift = st.par[P.BANKS], st.par[P.BANK_SHIFT]
             tried, _, _ = spin_winners(address, st.touched[sm], mask, size, banks, shift)
         execute_atomic(st, st.shared32[sm], base, address, values, i, w, mask, tried)
 
@@ -83,7 +75,7 @@ def move_shared(st, sm, w, i, wb, mask, size):
 def shared_access(st, sm, q, w, i, wb, mask, time):
     """Load, store or atomic on shared memory."""
     par = st.par
-    mode = par[L.P_MODE]
+    mode = par[P.MODE]
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     op = st.code[i, M.COL_OP]
     if mode == L.REPLAYS:
@@ -91,10 +83,10 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
         wavefronts, ideal, data_wavefronts, conflicts = word & 1023, word >> 10 & 1023, word >> 20 & 1023, word >> 30
     else:
         # ptxas reads a whole vector of which a kernel needs a part: a load has to begin inside, the rest to end there.
-        end = par[L.P_SHARED_BYTES] + (size - 1 if op == M.OP_LOAD else 0)
-        if not space.check_window(st, sm, i, w, mask, size, par[L.P_SHARED_FIRST], end, L.E_SHARED_BOUNDS):
+        end = par[P.SHARED_BYTES] + (size - 1 if op == M.OP_LOAD else 0)
+        if not space.check_window(st, sm, i, w, mask, size, par[P.SHARED_FIRST], end, L.E_SHARED_BOUNDS):
             return
-        if par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
+        if par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
             return
         wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
         if mode == L.RECORDS:
@@ -114,17 +106,17 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     start = enter_queue(st, q, time, 1)
     if op == M.OP_STORE:
         note_store(st.smsp[q])
-    release = par[L.P_SHARED_LOAD_RELEASE]
+    release = par[P.SHARED_LOAD_RELEASE]
     if op != M.OP_LOAD:
-        release = par[L.P_SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
-    turn = par[L.P_SHARED_WAVEFRONT] if op == M.OP_LOAD or op == M.OP_STORE else par[L.P_SHARED_ATOMIC_INTERVAL]
-    data = take_data_stage(st, sm, q, w, start, max(data_wavefronts * turn, par[L.P_DATA_INTERVAL]))
+        release = par[P.SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[P.REGISTER_RELEASE]
+    turn = par[P.SHARED_WAVEFRONT] if op == M.OP_LOAD or op == M.OP_STORE else par[P.SHARED_ATOMIC_INTERVAL]
+    data = take_data_stage(st, sm, q, w, start, max(data_wavefronts * turn, par[P.DATA_INTERVAL]))
     release_at(st, w, rbar, data + release, L.R_SHORT)
-    there = data + conflicts * par[L.P_SHARED_WAY_LATENCY] + par[L.P_LSU_INTERVAL] * (ideal - 1) - par[L.P_ENTRY]
+    there = data + conflicts * par[P.SHARED_WAY_LATENCY] + par[P.LSU_INTERVAL] * (ideal - 1) - par[P.ENTRY]
     if op == M.OP_LOAD:
-        release_at(st, w, wbar, there + par[L.P_SHARED_LATENCY], L.R_SHORT)
+        release_at(st, w, wbar, there + par[P.SHARED_LATENCY], L.R_SHORT)
     elif op != M.OP_STORE:
-        release_at(st, w, wbar, there + par[L.P_SHARED_ATOMIC_LATENCY], L.R_SHORT)
+        release_at(st, w, wbar, there + par[P.SHARED_ATOMIC_LATENCY], L.R_SHORT)
 
 
 @compiled
@@ -146,7 +138,7 @@ def policy_of(st, i, wb):
 def global_access(st, sm, q, w, i, wb, mask, time):
     """Load, store, atomic or reduction on global memory."""
     par = st.par
-    mode = par[L.P_MODE]
+    mode = par[P.MODE]
     op = st.code[i, M.COL_OP]
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     if op == M.OP_ATOM or op == M.OP_RED:
@@ -158,7 +150,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     else:
         if not space.check_global(st, sm, i, w, mask, size):
             return
-        if par[L.P_CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
+        if par[P.CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
             return
         lines, sectors = coalesce(st.address[sm], touched, mask, size)
         policy = policy_of(st, i, wb) if op == M.OP_LOAD or op == M.OP_STORE else np.int64(0)
@@ -179,7 +171,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     seen = st.sm[sm, L.S_DEFERRED_LINES] | st.sm[sm, L.S_QUEUED_LINES]  # atomics that have not taken effect
     strong = st.code[i, M.COL_AUX3] & M.MEM_STRONG != 0 and mode < L.FUNCTIONAL
     in_order = strong or seen & line_filter(touched, lines) != 0
-    base = par[L.P_MEMORY_BASE]
+    base = par[P.MEMORY_BASE]
     if op == M.OP_LOAD:
         path = queued.PATH_READ_STRONG if in_order else queued.PATH_READ
         if not in_order and mode != L.REPLAYS:
@@ -217,7 +209,7 @@ def remote_access(st, sm, q, w, i, wb, mask, time):
     if not find_remote(st, sm, i, w, mask, size):
         return
     a = access(q, w, i, wb, mask, size, time)
-    if st.par[L.P_MODE] >= L.FUNCTIONAL:
+    if st.par[P.MODE] >= L.FUNCTIONAL:
         take_effect_remotely(st, sm, defer(st, sm, a, np.int64(-1)))
         st.sm[sm, L.S_DEFERRED] = 0
         return
@@ -252,19 +244,19 @@ def local_lines(st, sm, mask, size):
 def local_access(st, sm, q, w, i, wb, mask, time):
     """Load or store of thread-private memory, through L1 like global memory."""
     par = st.par
-    mode = par[L.P_MODE]
+    mode = par[P.MODE]
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     touched = st.touched[sm]
-    start = np.int64(w) * par[L.P_LOCAL_BYTES] * 32
+    start = np.int64(w) * par[P.LOCAL_BYTES] * 32
     if mode == L.REPLAYS:
         count = take_lines(st, sm, w)
         for n in range(count):
             touched[n, 0] += start >> 7
     else:
-        if not space.check_window(st, sm, i, w, mask, size, 0, par[L.P_LOCAL_BYTES], L.E_LOCAL_BOUNDS):
+        if not space.check_window(st, sm, i, w, mask, size, 0, par[P.LOCAL_BYTES], L.E_LOCAL_BOUNDS):
             return
         space.local_addresses(st, sm, mask, start)
-        if par[L.P_CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
+        if par[P.CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
             return
         address = st.address[sm]
         if st.code[i, M.COL_OP] == M.OP_LOAD:
@@ -283,7 +275,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
             put_lines(st, sm, w, count, True)
             return
     for n in range(count):
-        touched[n, 0] += par[L.P_LOCAL_LINE]
+        touched[n, 0] += par[P.LOCAL_LINE]
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_local(st, sm, count)
     if st.code[i, M.COL_OP] == M.OP_LOAD:
@@ -300,22 +292,22 @@ def pass_by(st, sm, q, w, i, time):
     32 warps issue one in 1.3 to 1.5 cycles each.
     """
     par = st.par
-    release_at(st, w, st.code[i, M.COL_RBAR], time + par[L.P_SOURCE_RELEASE], L.R_SHORT)
+    release_at(st, w, st.code[i, M.COL_RBAR], time + par[P.SOURCE_RELEASE], L.R_SHORT)
     data = take_data_stage(st, sm, q, w, enter_queue(st, q, time, 1), 1)
     reason = L.R_SHORT if st.code[i, M.COL_AUX0] == M.SPACE_SHARED else L.R_LONG
-    release_at(st, w, st.code[i, M.COL_WBAR], data - par[L.P_ENTRY] + par[L.P_SHUFFLE_LATENCY], reason)
+    release_at(st, w, st.code[i, M.COL_WBAR], data - par[P.ENTRY] + par[P.SHUFFLE_LATENCY], reason)
 
 
 @compiled
 def memory_access(st, sm, q, w, i, wb, mask, time):
     """Executes one memory instruction for the lanes in `mask` and books its time."""
     if mask == 0:
-        if st.par[L.P_MODE] == L.TIMED or st.par[L.P_MODE] == L.REPLAYS:
+        if st.par[P.MODE] == L.TIMED or st.par[P.MODE] == L.REPLAYS:
             pass_by(st, sm, q, w, i, time)
         return
     parts.mark(st, sm, parts.VALUES)
     par = st.par
-    mode = par[L.P_MODE]
+    mode = par[P.MODE]
     op = st.code[i, M.COL_OP]
     if mode != L.REPLAYS:
         space.lane_addresses(st, sm, i, wb, mask)
@@ -340,7 +332,7 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
         left &= ~lanes
         if op == M.OP_ATOM and mode != L.REPLAYS and not atomic_predicate(st, sm, w, i, lanes, where, time):
             continue
-        if where == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0:
+        if where == M.SPACE_SHARED and par[P.CLUSTER_BLOCKS] > 0:
             own = own_lanes(st, sm, w, lanes)
             if own != 0:
                 shared_access(st, sm, q, w, i, wb, own, time)

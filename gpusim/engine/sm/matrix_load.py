@@ -17,8 +17,7 @@ from gpusim.engine.sm.shadow import watch_byte
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE, READ, WRITE, epoch_of, record_of
 from gpusim.engine.sm.space import check_window, lane_addresses
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled, compiled_on_demand
+from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from isa import microops as M
 
 _ROW_BYTES = 16
@@ -148,18 +147,18 @@ def move_rows(st, sm, w, i, wb, mask, count):
     own_offsets(st, sm, w)
     givers = (np.int64(1) << (_ROWS * count)) - 1
     if not check_window(
-        st, sm, i, w, givers, np.int64(_ROW_BYTES), par[L.P_SHARED_FIRST], par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
+        st, sm, i, w, givers, np.int64(_ROW_BYTES), par[P.SHARED_FIRST], par[P.SHARED_BYTES], L.E_SHARED_BOUNDS
     ):
         return np.int64(0)
-    if par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_matrices(st, sm, np.int64(i), np.int64(w), mask):
+    if par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_matrices(st, sm, np.int64(i), np.int64(w), mask):
         return np.int64(0)
     wavefronts = np.int64(0)
     for first in range(0, _ROWS * count, _ROWS):
         wavefronts += bank_degree(
-            st.address[sm], st.touched[sm], givers, first, first + _ROWS, _ROW_BYTES >> par[L.P_BANK_SHIFT],
-            par[L.P_BANKS], par[L.P_BANK_SHIFT],
+            st.address[sm], st.touched[sm], givers, first, first + _ROWS, _ROW_BYTES >> par[P.BANK_SHIFT],
+            par[P.BANKS], par[P.BANK_SHIFT],
         )  # fmt: skip
-    move_matrices(st, sm, i, wb, st.warp[w, L.W_BLOCK] * par[L.P_SHARED_STRIDE], mask)
+    move_matrices(st, sm, i, wb, st.warp[w, L.W_BLOCK] * par[P.SHARED_STRIDE], mask)
     return wavefronts
 
 
@@ -168,13 +167,13 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
     """Executes LDSM or STSM and books its time: a matrix costs what a quarter of a warp with 16 bytes a lane does."""
     par = st.par
     count = np.int64(st.code[i, M.COL_AUX5] & 255)
-    if par[L.P_MODE] == L.REPLAYS:
+    if par[P.MODE] == L.REPLAYS:
         wavefronts = take(st, w)
     else:
         wavefronts = move_rows(st, sm, w, i, wb, mask, count)
         if wavefronts == 0:
             return
-        if par[L.P_MODE] == L.RECORDS:
+        if par[P.MODE] == L.RECORDS:
             put(st, sm, w, wavefronts)
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_SHARED_WAVEFRONTS] += wavefronts
@@ -184,12 +183,12 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
     counts[L.N_SHARED_REQUESTS] += 1
     start = enter_queue(st, q, time, 1)
     load = st.code[i, M.COL_OP] == M.OP_LDSM
-    release = par[L.P_SHARED_LOAD_RELEASE]
+    release = par[P.SHARED_LOAD_RELEASE]
     if not load:
-        release = par[L.P_SHARED_STORE_RELEASE] + (count - 1) * par[L.P_REGISTER_RELEASE]
+        release = par[P.SHARED_STORE_RELEASE] + (count - 1) * par[P.REGISTER_RELEASE]
     release_at(st, w, st.code[i, M.COL_RBAR], start + release, L.R_SHORT)
-    turns = max(wavefronts * par[L.P_SHARED_WAVEFRONT], par[L.P_DATA_INTERVAL])
+    turns = max(wavefronts * par[P.SHARED_WAVEFRONT], par[P.DATA_INTERVAL])
     data = take_data_stage(st, sm, q, w, start, turns)
     if load:
-        ways = (wavefronts - count) * par[L.P_SHARED_WAY_LATENCY] + par[L.P_LSU_INTERVAL] * (count - 1)
-        release_at(st, w, st.code[i, M.COL_WBAR], data - par[L.P_ENTRY] + par[L.P_SHARED_LATENCY] + ways, L.R_SHORT)
+        ways = (wavefronts - count) * par[P.SHARED_WAY_LATENCY] + par[P.LSU_INTERVAL] * (count - 1)
+        release_at(st, w, st.code[i, M.COL_WBAR], data - par[P.ENTRY] + par[P.SHARED_LATENCY] + ways, L.R_SHORT)

@@ -20,9 +20,8 @@ from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.space import check_window, lane_addresses
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.bits import lowest_bit
-from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
 _COUNT = 0xFFFFF
@@ -61,9 +60,9 @@ def arrive_at(st, sm, at, arrivals, transactions, dropped, now):
     their results soon, one after the other."""
     if not update(st.shared32[sm], at, arrivals, transactions, dropped):
         return
-    if st.par[L.P_CHECKS] & CHECK_RACE:
+    if st.par[P.CHECKS] & CHECK_RACE:
         shadow_copies.end_phase(st, sm, np.int64(at))
-    time = now + st.par[L.P_MBARRIER_WAKE]
+    time = now + st.par[P.MBARRIER_WAKE]
     before = np.int64(-1)
     k = st.sm[sm, L.S_WAITING] - 1
     while k >= 0:
@@ -72,7 +71,7 @@ def arrive_at(st, sm, at, arrivals, transactions, dropped, now):
         if token[L.T_ADDRESS] == at:
             unlink(st, sm, k, before)
             event_at(st, sm, time, k)
-            time += st.par[L.P_BAR_INTERVAL]
+            time += st.par[P.BAR_INTERVAL]
         else:
             before = k
         k = after
@@ -118,7 +117,7 @@ def wait_for_phase(st, sm, w, i, at, parity, lanes, time):
     token[L.T_ADDRESS] = at
     token[L.T_AMOUNT] = lanes
     token[L.T_BLOCK] = np.int64(i) << 1 | parity
-    token[L.T_TIME] = time + st.par[L.P_MBARRIER_WAIT]
+    token[L.T_TIME] = time + st.par[P.MBARRIER_WAIT]
     token[L.T_AFTER] = st.sm[sm, L.S_WAITING]
     ends = st.sm[sm, L.S_WAIT_ENDS] if st.sm[sm, L.S_WAITING] != 0 else L.NEVER
     st.sm[sm, L.S_WAIT_ENDS] = min(ends, token[L.T_TIME])
@@ -134,7 +133,7 @@ def see_phase(st, sm, k):
         return
     parity, lanes = token[L.T_BLOCK] & 1, np.uint32(token[L.T_AMOUNT])
     over = np.int64(st.shared32[sm, token[L.T_ADDRESS] + 1] >> np.uint32(31)) != parity
-    if over and st.par[L.P_CHECKS] & CHECK_RACE:
+    if over and st.par[P.CHECKS] & CHECK_RACE:
         shadow_copies.see_end(st, sm, w, np.int64(lanes), token[L.T_ADDRESS])
     put_checked(st, w, token[L.T_BLOCK] >> 1, lanes, lanes if over else np.uint32(0))
 
@@ -201,15 +200,15 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
     """SYNCS: every lane in `mask` on the block's own mbarrier at its address (st.address), in order of lanes."""
     par = st.par
     if not check_window(
-        st, sm, i, w, mask, np.int64(_BYTES), par[L.P_SHARED_FIRST], par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
+        st, sm, i, w, mask, np.int64(_BYTES), par[P.SHARED_FIRST], par[P.SHARED_BYTES], L.E_SHARED_BOUNDS
     ):
         return
-    base = st.warp[w, L.W_BLOCK] * par[L.P_SHARED_STRIDE]
+    base = st.warp[w, L.W_BLOCK] * par[P.SHARED_STRIDE]
     operand = row_offset(st.code[i, M.COL_B], wb)
     dst = row_offset(st.code[i, M.COL_DST], wb)
     checked = np.uint32(0)
     turns = np.int64(0)
-    if par[L.P_CHECKS] & CHECK_RACE and st.code[i, M.COL_AUX4] == M.SYNCS_ARRIVE:
+    if par[P.CHECKS] & CHECK_RACE and st.code[i, M.COL_AUX4] == M.SYNCS_ARRIVE:
         shadow_copies.note_arrivals(st, sm, np.int64(w), mask)
     for lane in range(32):
         if (mask >> lane) & 1:
@@ -221,16 +220,16 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
         arrived_together(st, sm, mask, dst)
     if st.code[i, M.COL_AUX4] == M.SYNCS_CHECK:
         turns = np.int64(1)
-        if par[L.P_CHECKS] & CHECK_RACE and checked != 0:
+        if par[P.CHECKS] & CHECK_RACE and checked != 0:
             shadow_copies.see_ends(st, sm, np.int64(w), np.int64(checked))
         put_checked(st, w, i, np.uint32(mask), checked)
         if st.code[i, M.COL_AUX5] != 0 and checked == 0:
             waits = await_phase(st, sm, q, slot, w, i, operand, mask, time)
     start = enter_queue(st, q, time, 1)
-    release_at(st, w, st.code[i, M.COL_RBAR], start + par[L.P_SHARED_STORE_RELEASE], L.R_SHORT)
-    data = take_data_stage(st, sm, q, w, start, turns * par[L.P_SHARED_WAVEFRONT])
+    release_at(st, w, st.code[i, M.COL_RBAR], start + par[P.SHARED_STORE_RELEASE], L.R_SHORT)
+    data = take_data_stage(st, sm, q, w, start, turns * par[P.SHARED_WAVEFRONT])
     if not waits:
-        there = data - par[L.P_ENTRY] + par[L.P_MBARRIER_LATENCY] + turns - 1
+        there = data - par[P.ENTRY] + par[P.MBARRIER_LATENCY] + turns - 1
         release_at(st, w, st.code[i, M.COL_WBAR], there, L.R_SHORT)
 
 
@@ -238,10 +237,10 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
 def await_phase(st, sm, q, slot, w, i, operand, mask, time):
     """A look that may wait and has seen that the phase is not over. False if it has to look again instead."""
     address = same_object(st, sm, operand, mask)
-    functional = st.par[L.P_MODE] >= L.FUNCTIONAL
+    functional = st.par[P.MODE] >= L.FUNCTIONAL
     if address < 0 or st.code[i, M.COL_WBAR] >= 6 or (functional and can_run(st.warp, st.split, w) != 0):
         return False
-    at = (st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE] + address) >> 2
+    at = (st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE] + address) >> 2
     parity = np.int64(st.regs[operand + lowest_bit(mask)] >> np.uint32(31))
     wait_for_phase(st, sm, w, i, at, parity, mask, time)
     if functional:
@@ -275,7 +274,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
     lane_addresses(st, sm, i, wb, mask)
     own_offsets(st, sm, w)
     if not check_window(
-        st, sm, i, w, mask, np.int64(_BYTES), st.par[L.P_SHARED_FIRST], st.par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
+        st, sm, i, w, mask, np.int64(_BYTES), st.par[P.SHARED_FIRST], st.par[P.SHARED_BYTES], L.E_SHARED_BOUNDS
     ):
         return
     lanes = np.int64(0)
@@ -287,7 +286,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
     k = open_copies(st, sm, w)
     token = st.token[sm, k]
     st.warp[w, L.W_COPIES] = 0
-    if st.par[L.P_CHECKS] & CHECK_RACE:
+    if st.par[P.CHECKS] & CHECK_RACE:
         shadow_copies.end_group_with(st, sm, np.int64(w), st.address[sm, first])
     token[L.T_KIND] = L.TOKEN_COPY_BYTES if st.code[i, M.COL_AUX4] != 0 else L.TOKEN_COPY_ARRIVE
     token[L.T_BLOCK] = block_key(st, sm, st.warp[w, L.W_BLOCK])
@@ -303,12 +302,12 @@ def tell(st, sm, k, now):
     slot = token[L.T_BLOCK] & 255
     if not is_there(st, sm, token[L.T_BLOCK]):
         return
-    at = (slot * st.par[L.P_SHARED_STRIDE] + token[L.T_ADDRESS]) >> 2
+    at = (slot * st.par[P.SHARED_STRIDE] + token[L.T_ADDRESS]) >> 2
     if token[L.T_KIND] == L.TOKEN_COPY_ARRIVE:
         arrive_at(st, sm, at, token[L.T_AMOUNT], 0, 0, now)
     elif token[L.T_KIND] == L.TOKEN_REMOTE:
         many = token[L.T_SECTORS]
-        if st.par[L.P_CHECKS] & CHECK_RACE:
+        if st.par[P.CHECKS] & CHECK_RACE:
             shadow_copies.note_other_block(st, sm, np.int64(at))
         arrive_at(st, sm, at, many & 0xFFFFFFFF, -token[L.T_AMOUNT], many >> 32, now)
     else:

@@ -5,8 +5,7 @@ Each gives the slot of the chosen warp, or -1 if none is ready. `last` is the sl
 
 import numpy as np
 
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 
 POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3, "glrr": 4, "block": 5}
 GTO, GTY, LRR, OLDEST, GLRR, BLOCK = range(6)
@@ -72,7 +71,7 @@ def choose(st, q, ages, time):
     """
     ready = st.ready[q]
     last = st.smsp[q, L.Q_LAST]
-    policy = st.par[L.P_POLICY]
+    policy = st.par[P.POLICY]
     if policy == BLOCK:
         if st.smsp[q, L.Q_IN_TURN] != 0:
             return next_of_oldest_block(ready, st.block_order[q], last, LONGEST_WAIT, time)

@@ -11,21 +11,10 @@ import numpy as np
 
 from gpusim.engine.sm.coalescer import atomic_requests
 from gpusim.engine.sm.flight import hold
-from gpusim.engine.sm.lines import (
-    atomic_lines,
-    defer,
-    line_filter,
-    read_lines,
-    take_operands,
-    write_lines,
-    write_plain,
-)
+from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, read_lines, take_operands, write_lines, write_plain
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import keep_place, note_store
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as ms
-from gpusim.engine.state import parts
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled, ms, parts
 from isa import microops as M
 
 #: How an instruction goes on: plain ones have moved their values already, the others take effect at L2.
@@ -43,9 +32,9 @@ def is_store(path):
 @compiled
 def must_wait(st, sm, path):
     """True if L2 takes no further instruction of this kind from the SM at the moment."""
-    full = st.sm[sm, L.S_FLITS] >= st.par[L.P_MAX_FLITS]
+    full = st.sm[sm, L.S_FLITS] >= st.par[P.MAX_FLITS]
     if path == PATH_WRITE:  # which may still wait with others, or join them
-        full = full and st.sm[sm, L.S_STORED] >= st.par[L.P_STORED_LINES]
+        full = full and st.sm[sm, L.S_STORED] >= st.par[P.STORED_LINES]
     return (is_store(path) or path == PATH_ATOMIC) and full
 
 
@@ -86,7 +75,7 @@ def access_lines(st, sm, a, count, path, kept):
         return
     swaps = st.code[a.pc, M.COL_AUX4] >> 8 == M.ATOMIC_CAS
     requests = np.int64(count)
-    if st.par[L.P_MODE] != L.REPLAYS:  # whose lines are those of requests
+    if st.par[P.MODE] != L.REPLAYS:  # whose lines are those of requests
         requests, _ = atomic_requests(st.address[sm], touched, a.mask, swaps)
     if path == PATH_REDUCTION:
         write_lines(st, sm, a, requests, np.int64(ms.KIND_REDUCTION), entry)

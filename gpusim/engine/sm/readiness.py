@@ -8,15 +8,13 @@ import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.frontend import fetch
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.bits import prefetch
-from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import log_stall
 from gpusim.engine.state.seats import of_warp
 from isa import microops as M
 
-#: What State.constant says of a line that can not be read: no cache of the SM has it, or only the second level has.
-CONSTANT_NOWHERE, CONSTANT_SECOND = -1, -2
+CONSTANT_SECOND = -2  # of a line in State.constant: only the second level has it
 #: Of one that can be read: the cycle from which it is there, and in these low bits the sub-partition that has it first.
 CONSTANT_BITS, CONSTANT_FIRST = 3, 7
 CONSTANT_BANK_BITS = 16
@@ -37,7 +35,7 @@ def charge(st, sm, w, reason, until):
 @compiled
 def constant_line(st, operand):
     """Index of the constant line that `bank << CONSTANT_BANK_BITS | offset` lies in."""
-    return st.par[L.P_CONSTANT_LINE] + (operand >> st.par[L.P_CONST_SHIFT])
+    return st.par[P.CONSTANT_LINE] + (operand >> st.par[P.CONST_SHIFT])
 
 
 @compiled
@@ -47,16 +45,16 @@ def keep_constant(st, sm, line):
     The first levels of all sub-partitions hold the same: what one fetches, the SM brings to all.
     """
     par, s, order, constant = st.par, st.sm[sm], st.constant_order[sm], st.constant[sm]
-    if constant[line] == CONSTANT_NOWHERE:
+    if constant[line] == L.CONSTANT_NOWHERE:
         taken = s[L.S_CONST_SECOND]
-        place = par[L.P_CONST_FIRST] + taken % par[L.P_CONST_SECOND]
-        if taken >= par[L.P_CONST_SECOND]:
-            constant[order[place]] = CONSTANT_NOWHERE
+        place = par[P.CONST_FIRST] + taken % par[P.CONST_SECOND]
+        if taken >= par[P.CONST_SECOND]:
+            constant[order[place]] = L.CONSTANT_NOWHERE
         order[place] = line
         s[L.S_CONST_SECOND] = taken + 1
     taken = s[L.S_CONST_FIRST]
-    place = taken % par[L.P_CONST_FIRST]
-    if taken >= par[L.P_CONST_FIRST] and constant[order[place]] != CONSTANT_NOWHERE:
+    place = taken % par[P.CONST_FIRST]
+    if taken >= par[P.CONST_FIRST] and constant[order[place]] != L.CONSTANT_NOWHERE:
         constant[order[place]] = CONSTANT_SECOND
     order[place] = line
     s[L.S_CONST_FIRST] = taken + 1
@@ -73,17 +71,17 @@ def constant_ready(st, sm, q, operand, now):
     """
     line = constant_line(st, operand)
     there = st.constant[sm, line]
-    turn = st.par[L.P_CONST_MISS_INTERVAL]
-    smsps = st.par[L.P_SUB_PARTITIONS]
+    turn = st.par[P.CONST_MISS_INTERVAL]
+    smsps = st.par[P.SUB_PARTITIONS]
     if there < 0:
         start = now
-        if there == CONSTANT_NOWHERE:
+        if there == L.CONSTANT_NOWHERE:
             s = st.sm[sm]
             start = max(now, s[L.S_CONST_ASKED])
             s[L.S_CONST_ASKED] = start + min(s[L.S_WARPS], smsps) * turn
             start += turn // 2
         keep_constant(st, sm, line)
-        there = (start + st.par[L.P_CONST_MISS]) << CONSTANT_BITS | q % smsps
+        there = (start + st.par[P.CONST_MISS]) << CONSTANT_BITS | q % smsps
         st.constant[sm, line] = there
     ready = there >> CONSTANT_BITS
     if now < ready + (smsps - 1) * turn:
@@ -102,11 +100,11 @@ def loaded_constant(st, sm, q, operand, now):
         return constant_ready(st, sm, q, operand, now)
     line = constant_line(st, operand)
     if st.loaded[sm, line] < 0:
-        turn = st.par[L.P_CONST_MISS_INTERVAL]
+        turn = st.par[P.CONST_MISS_INTERVAL]
         before = 0
-        if st.constant[sm, line] == CONSTANT_NOWHERE:
-            before = min(st.sm[sm, L.S_WARPS], st.par[L.P_SUB_PARTITIONS])
-        st.loaded[sm, line] = now + before * turn + turn // 2 + st.par[L.P_CONST_MISS]
+        if st.constant[sm, line] == L.CONSTANT_NOWHERE:
+            before = min(st.sm[sm, L.S_WARPS], st.par[P.SUB_PARTITIONS])
+        st.loaded[sm, line] = now + before * turn + turn // 2 + st.par[P.CONST_MISS]
     return st.loaded[sm, line]
 
 
@@ -143,7 +141,7 @@ def charge_queue(st, sm, q, w, unit, until):
     if blocked | busy != 0:
         span = max(until - st.warp[w, L.W_READY_AT], wait)
         blocked = blocked * wait // span
-        busy = busy * wait // span * st.par[L.P_BUSY_PERCENT] // 100
+        busy = busy * wait // span * st.par[P.BUSY_PERCENT] // 100
         charge(st, sm, w, L.R_DISPATCH, min(since + blocked, until))
         charge(st, sm, w, L.R_MATH, min(since + blocked + busy, until))
     charge(st, sm, w, L.R_NOT_SELECTED, until)
@@ -152,7 +150,7 @@ def charge_queue(st, sm, q, w, unit, until):
 @compiled
 def load_ahead(st, w, pc):
     """Starts to load the registers that the warp's next instruction reads into the host's caches."""
-    wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+    wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
     for column in (M.COL_A, M.COL_B, M.COL_C, M.COL_DST):
         offset = row_offset(st.code[pc, column], wb)
         prefetch(st.regs, offset)
@@ -174,7 +172,7 @@ def make_ready(st, sm, q, slot, w, now, earliest):
     pc = st.warp[w, L.W_PC]
     # What it has been charged for it waits for: a reply may come before the line of the instruction that it is for.
     time = max(np.int64(earliest), st.warp[w, L.W_SINCE])
-    line = pc >> st.par[L.P_ICACHE_SHIFT]
+    line = pc >> st.par[P.ICACHE_SHIFT]
     if line != st.warp[w, L.W_FETCHED]:
         there = fetch(st, sm, q, st.warp[w, L.W_FETCHED], line, now)
         st.warp[w, L.W_FETCHED] = line
@@ -228,8 +226,8 @@ def make_ready(st, sm, q, slot, w, now, earliest):
 @compiled
 def place_of(st, sm, w):
     """(sub-partition, slot there) of a warp."""
-    smsps = st.par[L.P_SUB_PARTITIONS]
-    local = w - sm * smsps * st.par[L.P_WARP_SLOTS]
+    smsps = st.par[P.SUB_PARTITIONS]
+    local = w - sm * smsps * st.par[P.WARP_SLOTS]
     return sm * smsps + local % smsps, local // smsps
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stored import words_of
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 
 CHUNK = 64
 _LAST = CHUNK - 1
@@ -31,8 +30,8 @@ def new_chunk(st, sm, w):
 def begin(st, sm, w):
     """A warp comes up for the first time."""
     block = st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER]
-    number = block * st.par[L.P_WARPS] + st.warp[w, L.W_INDEX]
-    if st.par[L.P_MODE] == L.RECORDS:
+    number = block * st.par[P.WARPS] + st.warp[w, L.W_INDEX]
+    if st.par[P.MODE] == L.RECORDS:
         st.record_starts[number] = new_chunk(st, sm, w)
     st.warp[w, L.W_RECORD] = st.record_starts[number]
 

@@ -11,8 +11,7 @@ from gpusim.engine.sm.bulk_effect import apply_remote, send_news
 from gpusim.engine.sm.cluster import OFFSET_MASK, find_remote, remote_lines
 from gpusim.engine.sm.flight import event_at
 from gpusim.engine.sm.lines import defer, write_lines
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.log import AS_TRACER, log_addresses
 from gpusim.engine.state.memory import KIND_SM_WRITE
 from isa import microops as M
@@ -25,7 +24,7 @@ _ANSWER = 16
 def send_store(st, sm, a, entry):
     """On its way to other SMs, as any store there; in a run without time it is there."""
     st.deferred[sm, entry, L.X_REMOTE] = 1
-    if st.par[L.P_MODE] >= L.FUNCTIONAL:
+    if st.par[P.MODE] >= L.FUNCTIONAL:
         apply_remote(st, sm, entry, a.time)
         st.sm[sm, L.S_DEFERRED] = 0
         return
@@ -77,8 +76,8 @@ def next_block(st, sm, w, i, wb, time):
     if not inside_shared(st, sm, w, i, address, size) or not inside_shared(st, sm, w, i, barrier, np.int64(_BYTES)):
         return
     slot = st.warp[w, L.W_BLOCK]
-    at = (slot * st.par[L.P_SHARED_STRIDE] + (address & OFFSET_MASK)) >> 2
+    at = (slot * st.par[P.SHARED_STRIDE] + (address & OFFSET_MASK)) >> 2
     for n in range(_ANSWER >> 2):
         st.shared32[sm, at + n] = np.uint32(0)
     n = send_news(st, sm, slot, L.TOKEN_COPY_BYTES, barrier & OFFSET_MASK, size, np.int64(0))
-    event_at(st, sm, time + st.par[L.P_BULK_START], n)
+    event_at(st, sm, time + st.par[P.BULK_START], n)

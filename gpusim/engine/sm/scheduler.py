@@ -1,19 +1,99 @@
 """The warp scheduler of a sub-partition: each cycle it chooses a warp (`policies`), asks whether its unit takes the
-instruction (`admission`), issues it, and works out when the warp comes up again (`issue_time`)."""
+instruction (`admission`), issues it, and works out when the warp comes up again (`next_issue`)."""
 
 import numpy as np
 
+from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.admission import admit, has_fma_halves, in_both_halves
-from gpusim.engine.sm.issue_time import held, next_issue, unit_interval
 from gpusim.engine.sm.policies import choose
 from gpusim.engine.sm.readiness import block, charge, charge_queue, look_again, make_ready, note_ready
-from gpusim.engine.sm.run_warp import clear_lanes, run_instruction, stays
-from gpusim.engine.sm.warp_end import finish_warp
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import parts
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.sm.run_warp import clear_lanes, finish_warp, run_instruction, stays
+from gpusim.engine.state import L, P, compiled, parts
+from gpusim.engine.state.bits import lowest_bit
 from gpusim.engine.state.seats import of_warp
 from isa import microops as M
+
+#: NANOSLEEP sleeps a millisecond at most (PTX manual).
+LONGEST_SLEEP_NS = 1_000_000
+
+
+@compiled
+def sleep_cycles(st, w, i, active):
+    """NANOSLEEP: nanoseconds from the first active lane, in cycles."""
+    wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
+    nanoseconds = np.int64(st.regs[row_offset(st.code[i, M.COL_A], wb) + lowest_bit(active)])
+    return min(nanoseconds, LONGEST_SLEEP_NS) * st.par[P.CLOCK_MHZ] // 1000
+
+
+@compiled
+def branch_latency(st, i, target):
+    """Cycles from the issue of a branch, or of a BSYNC, until the warp's next instruction at `target` can issue."""
+    op = st.code[i, M.COL_OP]
+    if op == M.OP_BSYNC:
+        return st.par[P.MEET_LATENCY]
+    if op in (M.OP_RET, M.OP_BRX, M.OP_JMX):
+        return st.par[P.INDIRECT_LATENCY]
+    if st.code[target, M.COL_CLASS] == M.CLS_CONTROL and st.code[target, M.COL_OP] == M.OP_BSYNC:
+        return st.par[P.MEET_AFTER]
+    # The target's line holds nothing after it, and the next one has to be fetched.
+    last = (1 << st.par[P.ICACHE_SHIFT]) - 1
+    late = st.par[P.LAST_IN_LINE] if target & last == last else 0
+    return st.par[P.BRANCH_LATENCY] + late
+
+
+@compiled
+def is_wide(st, i):
+    """A product of which the high word is wanted."""
+    op = st.code[i, M.COL_OP]
+    return st.code[i, M.COL_UNIT] == M.UNIT_FMAHEAVY and M.OP_IMAD_WIDE_U <= op <= M.OP_IMAD_HI_S
+
+
+@compiled
+def held(st, i):
+    """Cycles after its own for which an instruction keeps the sub-partition from issuing another.
+
+    A wide product is dispatched twice, as long apart as its pipe takes the first half, and only then its stall count
+    begins (H200: independent IMAD.HI with stall counts of 4 take 6.3 cycles each, loop included).
+    """
+    return st.par[P.WIDE_DISPATCH] if is_wide(st, i) else np.int64(0)
+
+
+@compiled
+def has_short_sums(code, i):
+    """A product of matrices whose sums are halves or integers, which GeForce cards make faster than single ones."""
+    op = code[i, M.COL_OP]
+    return code[i, M.COL_CLASS] == M.CLS_TENSOR and (op == M.OP_IMMA or (op == M.OP_HMMA and code[i, M.COL_AUX2] == 16))
+
+
+@compiled
+def unit_interval(st, i, unit):
+    """Cycles from the issue of an instruction until its unit takes the next one."""
+    if is_wide(st, i):
+        return st.par[P.WIDE_INTERVAL]
+    interval = st.par[P.UNIT_INTERVAL + unit]
+    return max(interval // st.par[P.SHORT_SUMS], 1) if has_short_sums(st.code, i) else interval
+
+
+@compiled
+def next_issue(st, w, i, active, mask, time):
+    """When the warp that has executed instruction i at `time` may issue the next one at the earliest.
+
+    Returns (cycle until which it waits for a fixed time, cycle from which it may issue, what it waits for between).
+    """
+    op = st.code[i, M.COL_OP]
+    earliest = time + held(st, i) + max(np.int64(st.code[i, M.COL_STALL]), 1)
+    pc = st.warp[w, L.W_PC]
+    if pc != i + 1 or op == M.OP_BSYNC:
+        taken = time + branch_latency(st, i, pc)
+        if st.warp[w, L.W_TOOK_OLD] != 0:
+            st.warp[w, L.W_TOOK_OLD] = 0
+            taken += st.par[P.OLD_GROUP]
+        return earliest, max(taken, earliest), L.R_BRANCH
+    if op == M.OP_MEMBAR and mask != 0:
+        return np.int64(0), max(earliest, time + st.par[P.MEMBAR_CTA_LATENCY]), L.R_MEMBAR
+    if op == M.OP_NANOSLEEP and mask != 0:
+        return np.int64(0), max(earliest, time + sleep_cycles(st, w, i, active)), L.R_SLEEPING
+    return earliest, earliest, L.R_WAIT
 
 
 @compiled
@@ -32,7 +112,7 @@ def book_issue(st, sm, q, slot, w, i, time):
             unit, busy = M.UNIT_FMAHEAVY, interval - 1
             counts[L.N_HEAVY] += 1
     elif in_both_halves(st, i, unit):
-        interval = max(interval, st.par[L.P_UNIT_INTERVAL + M.UNIT_FMAHEAVY])  # the others go through the tensor cores
+        interval = max(interval, st.par[P.UNIT_INTERVAL + M.UNIT_FMAHEAVY])  # the others go through the tensor cores
         smsp[L.Q_UNIT_FREE + M.UNIT_FMA] = time + interval
         unit, busy = M.UNIT_FMAHEAVY, interval - 1
     smsp[L.Q_UNIT_FREE + unit] = max(time, smsp[L.Q_UNIT_FREE + unit]) + interval
@@ -50,7 +130,7 @@ def issue(st, sm, q, slot, w, time):
     active, mask, runs = run_instruction(st, sm, q, slot, w, i, time)
     parts.mark(st, sm, parts.SCHEDULER)
     if st.warp[w, L.W_ALIVE] == 0:
-        charge(st, sm, w, L.R_BRANCH, time + 1 + st.par[L.P_EXIT_CYCLES])
+        charge(st, sm, w, L.R_BRANCH, time + 1 + st.par[P.EXIT_CYCLES])
         if st.warp[w, L.W_QUEUED] > 0:
             block(st, w, q, slot, L.WAIT_DRAIN, L.R_DRAIN)
         else:
@@ -85,8 +165,8 @@ def read_registers(smsp, reads, time):
 @compiled
 def step(st, sm, k, time):
     """One cycle of sub-partition k of an SM: issues at most one instruction and sets Q_NEXT."""
-    smsps = st.par[L.P_SUB_PARTITIONS]
-    slots = st.par[L.P_WARP_SLOTS]
+    smsps = st.par[P.SUB_PARTITIONS]
+    slots = st.par[P.WARP_SLOTS]
     q = sm * smsps + k
     first = sm * smsps * slots + k
     ages = st.warp[first : first + slots * smsps : smsps, L.W_AGE]

@@ -16,9 +16,8 @@ from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import shadow_clocks as sc
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.space import fail
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from gpusim.engine.state.bits import lowest_bit, popc
-from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as M
 
 
@@ -32,7 +31,7 @@ def byte_of(st, base, address, lane, src, at):
 @compiled
 def shared_base(st, w):
     """First byte of the shared memory of a warp's block."""
-    return st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]
+    return st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE]
 
 
 @compiled
@@ -101,7 +100,7 @@ def watch_byte(st, sm, a, lane, start, byte, kind, spins, record):
     """Checks one byte of a shared-memory access that begins at `start` and remembers it. False if it is an error."""
     w = a.warp
     records = st.shadow[sm, shared_base(st, w) + start + byte]
-    checks = st.par[L.P_CHECKS]
+    checks = st.par[P.CHECKS]
     last = records[sc.LAST_WRITE]
     if checks & sc.CHECK_RACE:
         other = conflict(st, sm, w, lane, records, kind)
@@ -111,7 +110,7 @@ def watch_byte(st, sm, a, lane, start, byte, kind, spins, record):
         if other != 0:
             report_race(st, sm, a.pc, w, lane, start, a.size, other)
             return False
-    others_write = st.par[L.P_CLUSTER_BLOCKS] > 0  # of which nothing is remembered
+    others_write = st.par[P.CLUSTER_BLOCKS] > 0  # of which nothing is remembered
     if checks & sc.CHECK_INIT and last == 0 and kind != sc.WRITE and kind < sc.COPY and not others_write:
         fail(st, sm, L.E_UNINITIALIZED, a.pc, w, lane, start, a.size)
         return False
@@ -144,7 +143,7 @@ def watch_shared(st, sm, i, w, wb, mask, size):
         kind = np.int64(sc.WRITE)
     operation = code[i, M.COL_AUX4] >> 8
     locks = op == M.OP_ATOM and (operation == M.ATOMIC_CAS or operation == M.ATOMIC_EXCH)
-    races = st.par[L.P_CHECKS] & sc.CHECK_RACE != 0
+    races = st.par[P.CHECKS] & sc.CHECK_RACE != 0
     if races and locks:
         sc.take_lock(st, sm, w, mask)
     a = access(0, w, i, wb, mask, size, 0)
@@ -172,7 +171,7 @@ def watch_local(st, sm, i, w, mask, size):
                 if store:
                     known[at] = 1
                 elif known[at] == 0:
-                    start = np.int64(w) * st.par[L.P_LOCAL_BYTES] * 32
+                    start = np.int64(w) * st.par[P.LOCAL_BYTES] * 32
                     own = st.address[sm, lane] - start
                     fail(st, sm, L.E_UNINITIALIZED, i, w, lane, own // stride * 4 | (own & 3), size)
                     return False
@@ -184,7 +183,7 @@ def watch_global(st, sm, i, w, mask, size):
     """As watch_shared for device memory that was allocated and never written."""
     op = st.code[i, M.COL_OP]
     exchange = op == M.OP_ATOM and st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_EXCH
-    base = st.par[L.P_MEMORY_BASE]
+    base = st.par[P.MEMORY_BASE]
     for lane in range(32):
         first = st.address[sm, lane] - base
         if (mask >> lane) & 1 and 0 <= first <= st.unknown.size - size:  # memory of the host has contents
@@ -201,22 +200,22 @@ def watch_global(st, sm, i, w, mask, size):
 @compiled
 def forget_block(st, sm, block):
     """A new block begins in a block slot."""
-    checks = st.par[L.P_CHECKS]
-    stride = st.par[L.P_SHARED_STRIDE]
+    checks = st.par[P.CHECKS]
+    stride = st.par[P.SHARED_STRIDE]
     if checks & (sc.CHECK_INIT | sc.CHECK_RACE):
         st.shadow[sm, block * stride : (block + 1) * stride, :] = 0
     if checks & sc.CHECK_RACE:
-        st.warp_clock[sm, block, : st.par[L.P_WARPS] + sc.WARP_ROWS, :] = 0
+        st.warp_clock[sm, block, : st.par[P.WARPS] + sc.WARP_ROWS, :] = 0
         st.copies_seen[sm, block, :, :] = 0
 
 
 @compiled
 def forget_warp(st, w):
     """A new warp begins in a warp slot."""
-    size = st.par[L.P_LOCAL_BYTES] * 32
-    if st.par[L.P_CHECKS] & sc.CHECK_RACE:
+    size = st.par[P.LOCAL_BYTES] * 32
+    if st.par[P.CHECKS] & sc.CHECK_RACE:
         st.lane_clock[w, :, :] = 0
-    if st.par[L.P_CHECKS] & sc.CHECK_INIT:
+    if st.par[P.CHECKS] & sc.CHECK_INIT:
         st.local_known[w * size : (w + 1) * size] = 0
 
 
@@ -225,7 +224,7 @@ def forget_warp(st, w):
 def mask_is_sound(st, sm, i, w, mask, a):
     """Whether the lane masks in the row at `a` name the lanes in `mask` that use them, and none that has exited."""
     width = 32
-    threads = min(st.par[L.P_THREADS] - width * st.warp[w, L.W_INDEX], width)
+    threads = min(st.par[P.THREADS] - width * st.warp[w, L.W_INDEX], width)
     gone = ((np.int64(1) << threads) - 1) & ~st.warp[w, L.W_ALIVE]
     for lane in range(32):
         if (mask >> lane) & 1:
@@ -246,7 +245,7 @@ def barrier_is_sound(st, sm, i, w, mask, number, threads):
     if missing != 0:
         fail(st, sm, L.E_BARRIER_DIVERGENT, i, w, lowest_bit(missing), number, popc(mask))
         return False
-    if threads < 0 or threads % 32 != 0 or threads > 32 * st.par[L.P_WARPS]:
+    if threads < 0 or threads % 32 != 0 or threads > 32 * st.par[P.WARPS]:
         fail(st, sm, L.E_BARRIER_COUNT, i, w, lowest_bit(np.int64(mask)), number, threads)
         return False
     return True

@@ -17,8 +17,7 @@ warp that merely run together are not ordered (CUDA programming guide, "Independ
 
 import numpy as np
 
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled, compiled_on_demand
+from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from isa import microops as M
 
 CHECK_INIT, CHECK_RACE, CHECK_SYNC = 1, 2, 4
@@ -67,11 +66,11 @@ def ordered(st, sm, w, lane, record):
     known = st.warp_clock[sm, st.warp[w, L.W_BLOCK], mine]
     if kind == BULK:
         mbarrier = epoch & ((1 << MBARRIER_BITS) - 1)
-        return epoch >> MBARRIER_BITS < known[2 * st.par[L.P_WARPS] + mbarrier]
+        return epoch >> MBARRIER_BITS < known[2 * st.par[P.WARPS] + mbarrier]
     if kind == COPY:
         if warp == mine and other != lane:
             return epoch <= st.lane_clock[w, lane, OWN_COPIES]
-        return epoch <= known[st.par[L.P_WARPS] + warp]
+        return epoch <= known[st.par[P.WARPS] + warp]
     if warp == mine:
         return other == lane or epoch <= st.lane_clock[w, lane, other]
     return epoch <= known[warp]
@@ -81,7 +80,7 @@ def ordered(st, sm, w, lane, record):
 def own_copies(st, sm, w):
     """How many groups of its own copies warp w knows to be over."""
     mine = st.warp[w, L.W_INDEX]
-    return st.warp_clock[sm, st.warp[w, L.W_BLOCK], mine, st.par[L.P_WARPS] + mine]
+    return st.warp_clock[sm, st.warp[w, L.W_BLOCK], mine, st.par[P.WARPS] + mine]
 
 
 @compiled
@@ -128,7 +127,7 @@ def hear_of(st, sm, w, row):
 @compiled
 def arrive_at_barrier(st, sm, w, number):
     """Lanes of warp w arrive at a barrier of the block."""
-    add_to(st, sm, w, st.par[L.P_WARPS] + number)
+    add_to(st, sm, w, st.par[P.WARPS] + number)
 
 
 @compiled
@@ -139,20 +138,20 @@ def pass_barrier(st, sm, w, number):
         lanes = st.warp[w, L.W_ACTIVE]
     lanes |= st.split[w, L.D_HELD + number]
     if lanes != 0:
-        hear_of(st, sm, w, st.par[L.P_WARPS] + number)
+        hear_of(st, sm, w, st.par[P.WARPS] + number)
         sync_lanes(st, sm, w, lanes)
 
 
 @compiled
 def close_barrier(st, sm, block, number):
     """The barrier's next use begins without memory of this one."""
-    st.warp_clock[sm, block, st.par[L.P_WARPS] + number, :] = 0
+    st.warp_clock[sm, block, st.par[P.WARPS] + number, :] = 0
 
 
 @compiled
 def take_lock(st, sm, w, mask):
     """The executing lanes have heard of whatever was done before a compare-and-swap or exchange in their block."""
-    hear_of(st, sm, w, st.par[L.P_WARPS] + WARP_LOCK)
+    hear_of(st, sm, w, st.par[P.WARPS] + WARP_LOCK)
     clock = st.lane_clock[w]
     for lane in range(32):
         if (mask >> lane) & 1:
@@ -172,18 +171,18 @@ def release_lock(st, sm, w, mask):
             if (mask >> lane) & 1:
                 latest = max(latest, clock[lane, other])
         clock[LANE_LOCK, other] = now if (mask >> other) & 1 else latest
-    add_to(st, sm, w, st.par[L.P_WARPS] + WARP_LOCK)
+    add_to(st, sm, w, st.par[P.WARPS] + WARP_LOCK)
 
 @compiled_on_demand()
 def meet_cluster(st, sm, w, i, mask):
     """Warp w arrives at the barrier of its cluster, or waits for it; whoever waits already hears of the arrival."""
-    row = st.par[L.P_WARPS] + WARP_CLUSTER
+    row = st.par[P.WARPS] + WARP_CLUSTER
     if st.code[i, M.COL_OP] != M.OP_CLUSTER_ARRIVE:
         hear_of(st, sm, w, row)
         sync_lanes(st, sm, w, mask)
         return
     add_to(st, sm, w, row)
-    count = st.par[L.P_SUB_PARTITIONS] * st.par[L.P_WARP_SLOTS]
+    count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
     for other in range(sm * count, (sm + 1) * count):
         if st.warp[other, L.W_BLOCK] == st.warp[w, L.W_BLOCK] and st.warp[other, L.W_STATE] == L.WAIT_CLUSTER:
             hear_of(st, sm, other, row)

@@ -20,9 +20,8 @@ from gpusim.engine.sm.access import access
 from gpusim.engine.sm.cluster import OFFSET_MASK, RANK_SHIFT
 from gpusim.engine.sm.shadow import watch_byte
 from gpusim.engine.sm.space import exhausted, fail
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from gpusim.engine.state.bits import lowest_bit
-from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as M
 
 # --- rows of copies_seen: the warps of a block, then its mbarriers ----------------------------------------------------
@@ -37,7 +36,7 @@ SEEN_FIELDS = 3
 def mbarrier_at(st, sm, slot, word):
     """Which of the block's mbarriers lies at a word of the SM's shared memory; from now on one does. As many as there
     is room for if that would be one too many."""
-    seen, first = st.copies_seen[sm, slot], st.par[L.P_WARPS]
+    seen, first = st.copies_seen[sm, slot], st.par[P.WARPS]
     for row in range(first, seen.shape[0]):
         if seen[row, SEEN_WHERE] == 0:
             seen[row, SEEN_WHERE] = word + 1
@@ -51,7 +50,7 @@ def mbarrier_at(st, sm, slot, word):
 def own_mbarrier(st, sm, w, address):
     """The same for an address in the shared memory of warp w's block, -1 after an error."""
     slot = st.warp[w, L.W_BLOCK]
-    n, most = mbarrier_at(st, sm, slot, word_of(st, slot, address)), st.copies_seen.shape[2] - st.par[L.P_WARPS]
+    n, most = mbarrier_at(st, sm, slot, word_of(st, slot, address)), st.copies_seen.shape[2] - st.par[P.WARPS]
     if n == most:
         exhausted(st, sm, L.POOL_MBARRIERS, w, most)
     return n if n < most else np.int64(-1)
@@ -60,13 +59,13 @@ def own_mbarrier(st, sm, w, address):
 @compiled
 def word_of(st, slot, address):
     """Word of an SM's shared memory that a block's address names."""
-    return (slot * st.par[L.P_SHARED_STRIDE] + address) >> 2
+    return (slot * st.par[P.SHARED_STRIDE] + address) >> 2
 
 
 @compiled
 def arrived_row(st, n):
     """Row of the warp clocks for those that arrive at mbarrier n; behind it lies the one of its last phase."""
-    return st.par[L.P_WARPS] + sc.WARP_ROWS + 2 * n
+    return st.par[P.WARPS] + sc.WARP_ROWS + 2 * n
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------
@@ -76,7 +75,7 @@ def watch_copy(st, sm, i, w, mask):
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     a = access(0, w, i, 0, mask, size, 0)
     seen = st.copies_seen[0, 0, 0]
-    if st.par[L.P_CHECKS] & sc.CHECK_RACE:
+    if st.par[P.CHECKS] & sc.CHECK_RACE:
         seen = st.copies_seen[sm, st.warp[w, L.W_BLOCK], st.warp[w, L.W_INDEX]]
     for lane in range(32):
         record = sc.record_of(st, w, i, sc.COPY, lane, seen[SEEN_COUNT] + 1)
@@ -92,11 +91,11 @@ def watch_bulk(st, sm, i, w, row, size):
     """The same of a bulk copy of `size` bytes to its own block, which its first active lane issues."""
     lane, start, phase = np.int64(lowest_bit(st.warp[w, L.W_ACTIVE])), st.bulk[sm, row, L.K_SHARED], np.int64(0)
     seen = st.copies_seen[0, 0, 0]
-    if st.par[L.P_CHECKS] & sc.CHECK_RACE:
+    if st.par[P.CHECKS] & sc.CHECK_RACE:
         n = own_mbarrier(st, sm, w, st.bulk[sm, row, L.K_BARRIER])
         if n < 0:
             return False
-        seen = st.copies_seen[sm, st.warp[w, L.W_BLOCK], st.par[L.P_WARPS] + n]
+        seen = st.copies_seen[sm, st.warp[w, L.W_BLOCK], st.par[P.WARPS] + n]
         phase = seen[SEEN_COUNT] << sc.MBARRIER_BITS | n
     record = sc.record_of(st, w, i, sc.BULK, lane, phase)
     a = access(0, w, i, 0, 1, size, 0)
@@ -126,7 +125,7 @@ def wait_for_groups(st, sm, w, i):
     elif scoreboard >= 6 or (seen[SEEN_BARS] >> scoreboard) & 1 == 0:
         return
     known = st.warp_clock[sm, st.warp[w, L.W_BLOCK], mine]
-    at = st.par[L.P_WARPS] + mine
+    at = st.par[P.WARPS] + mine
     known[at] = max(known[at], seen[SEEN_COUNT] - left)
 
 
@@ -140,7 +139,7 @@ def end_group_with(st, sm, w, address):
         st.copies_seen[sm, slot, mine, SEEN_COUNT] += 1
         sc.add_to(st, sm, w, arrived_row(st, n))
         told = st.copies_seen[sm, slot, mine, SEEN_COUNT]
-        st.warp_clock[sm, slot, arrived_row(st, n), st.par[L.P_WARPS] + mine] = told
+        st.warp_clock[sm, slot, arrived_row(st, n), st.par[P.WARPS] + mine] = told
 
 
 @compiled_on_demand()
@@ -161,24 +160,24 @@ def note_arrivals(st, sm, w, mask):
 @compiled_on_demand()
 def note_other_block(st, sm, word):
     """Another block arrives at an mbarrier: what it has heard of is not known, so it may be all that this block did."""
-    slot = 4 * word // st.par[L.P_SHARED_STRIDE]
+    slot = 4 * word // st.par[P.SHARED_STRIDE]
     n = mbarrier_at(st, sm, slot, word)
-    count = st.par[L.P_SUB_PARTITIONS] * st.par[L.P_WARP_SLOTS]
+    count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
     for w in range(sm * count, (sm + 1) * count):
-        if n < st.copies_seen.shape[2] - st.par[L.P_WARPS] and st.warp[w, L.W_BLOCK] == slot:
+        if n < st.copies_seen.shape[2] - st.par[P.WARPS] and st.warp[w, L.W_BLOCK] == slot:
             sc.add_to(st, sm, w, arrived_row(st, n))
 
 
 @compiled_on_demand()
 def end_phase(st, sm, word):
     """A phase of the mbarrier at a word of the SM's shared memory is over."""
-    slot = 4 * word // st.par[L.P_SHARED_STRIDE]
-    n = st.par[L.P_WARPS] + mbarrier_at(st, sm, slot, word)
+    slot = 4 * word // st.par[P.SHARED_STRIDE]
+    n = st.par[P.WARPS] + mbarrier_at(st, sm, slot, word)
     if n < st.copies_seen.shape[2]:
         seen, clock = st.copies_seen[sm, slot, n], st.warp_clock[sm, slot]
-        row = arrived_row(st, n - st.par[L.P_WARPS])
+        row = arrived_row(st, n - st.par[P.WARPS])
         seen[SEEN_COUNT] += 1
-        clock[row, st.par[L.P_WARPS] + n] = seen[SEEN_COUNT]
+        clock[row, st.par[P.WARPS] + n] = seen[SEEN_COUNT]
         for column in range(clock.shape[1]):
             clock[row + 1, column] = clock[row, column]
 
@@ -188,11 +187,11 @@ def see_end(st, sm, w, lanes, word):
     """Lanes of warp w see that a phase of an mbarrier is over. Of their own warp they hear up to its last arrival."""
     slot, mine = st.warp[w, L.W_BLOCK], st.warp[w, L.W_INDEX]
     n = mbarrier_at(st, sm, slot, word)
-    if n == st.copies_seen.shape[2] - st.par[L.P_WARPS]:
+    if n == st.copies_seen.shape[2] - st.par[P.WARPS]:
         return
     row = arrived_row(st, n) + 1
     sc.hear_of(st, sm, w, row)
-    arrived, copied = st.warp_clock[sm, slot, row, mine], st.warp_clock[sm, slot, row, st.par[L.P_WARPS] + mine]
+    arrived, copied = st.warp_clock[sm, slot, row, mine], st.warp_clock[sm, slot, row, st.par[P.WARPS] + mine]
     for lane in range(32):
         for other in range(sc.LANE_COLUMNS if (lanes >> lane) & 1 else 0):
             heard = copied if other == sc.OWN_COPIES else arrived
@@ -211,7 +210,7 @@ def see_ends(st, sm, w, lanes):
 @compiled_on_demand(types.boolean)
 def all_waited_for(st, sm, w):
     """Whether some warp of a block that ends with warp w knows of the end of every copy; else that is an error."""
-    slot, warps = st.warp[w, L.W_BLOCK], st.par[L.P_WARPS]
+    slot, warps = st.warp[w, L.W_BLOCK], st.par[P.WARPS]
     seen, clock = st.copies_seen[sm, slot], st.warp_clock[sm, slot]
     for n in range(seen.shape[0]):
         last = seen[n, SEEN_LAST]
@@ -222,7 +221,7 @@ def all_waited_for(st, sm, w):
         if last != 0 and known < needed:
             if st.sm[sm, L.S_ERROR] == 0:
                 st.sm[sm, L.S_ERROR_OTHER] = last
-            where = (seen[n, SEEN_WHERE] - 1) * 4 - slot * st.par[L.P_SHARED_STRIDE] if n >= warps else 0
+            where = (seen[n, SEEN_WHERE] - 1) * 4 - slot * st.par[P.SHARED_STRIDE] if n >= warps else 0
             fail(st, sm, L.E_UNWAITED, (last >> sc.PC_BIT) & 0xFFFFF, w, (last >> sc.LANE_BIT) & 31, where, np.int64(0))
             return False
     return True

@@ -14,13 +14,11 @@ from gpusim.engine.sm.flight import FOR_MSHR, event_at, free_flits, free_token, 
 from gpusim.engine.sm.mbarrier import give_up, see_phase
 from gpusim.engine.sm.queued import access_lines, is_store, must_wait, take_queued
 from gpusim.engine.sm.readiness import load_ahead, place_of, wake
+from gpusim.engine.sm.run_warp import finish_warp
 from gpusim.engine.sm.scheduler import step
 from gpusim.engine.sm.stored import first_leaves, send_stored
-from gpusim.engine.sm.warp_end import finish_warp
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import parts
+from gpusim.engine.state import L, P, compiled, parts
 from gpusim.engine.state.bits import popc, prefetch
-from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.seats import of_seat, of_warp
 from isa import microops as M
 
@@ -48,7 +46,7 @@ def resume(st, sm, now):
         h = st.queued[sm, k]
         w, i = h[L.QUEUED_WARP], h[L.QUEUED_PC]
         st = of_warp(st, w)
-        wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+        wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
         q = h[L.QUEUED_SMSP]
         a = access(q, w, i, wb, h[L.QUEUED_MASK], h[L.QUEUED_SIZE], now, h[L.QUEUED_POLICY])
         access_lines(st, sm, a, h[L.QUEUED_COUNT], path, k)
@@ -65,7 +63,7 @@ EVENTS_AHEAD = 64  # of the next replies whose rows are loaded ahead
 
 @compiled
 def warps_of(st):
-    return st.par[L.P_SUB_PARTITIONS] * st.par[L.P_WARP_SLOTS]
+    return st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
 
 
 @compiled
@@ -87,7 +85,7 @@ def copy_reply(st, sm, k, now):
         if token[L.T_SECTORS] == 0:  # the data have come; they go to shared memory now
             token[L.T_SECTORS] = 1
             token[L.T_LEFT] = 1
-            event_at(st, sm, now + st.par[L.P_COPY_LAND], k)
+            event_at(st, sm, now + st.par[P.COPY_LAND], k)
             return np.int64(-1)
         after = land(st, sm, k)
     elif token[L.T_KIND] == L.TOKEN_PHASE:
@@ -111,9 +109,9 @@ def token_reply(st, sm, k, now):
     st = of_seat(st, token[L.T_SEAT])
     token[L.T_LEFT] -= 1
     if token[L.T_KIND] == L.TOKEN_STORE or token[L.T_KIND] == L.TOKEN_ATOMIC:
-        full = st.sm[sm, L.S_FLITS] >= st.par[L.P_MAX_FLITS]
+        full = st.sm[sm, L.S_FLITS] >= st.par[P.MAX_FLITS]
         free_flits(st, sm, token)
-        if full and st.sm[sm, L.S_FLITS] < st.par[L.P_MAX_FLITS]:
+        if full and st.sm[sm, L.S_FLITS] < st.par[P.MAX_FLITS]:
             st.sm[sm, L.S_STORE_FREE] = max(st.sm[sm, L.S_STORE_FREE], now)
     if token[L.T_LEFT] > 0:
         return
@@ -134,9 +132,9 @@ def token_reply(st, sm, k, now):
         if token[L.T_KIND] == L.TOKEN_STORE:
             st.warp[w, L.W_STORES] -= 1
             if st.warp[w, L.W_STORES] == 0 and st.warp[w, L.W_FENCE] == STORES:
-                pass_fence(st, sm, w, now, now + st.par[L.P_MEMBAR_LATENCY])
+                pass_fence(st, sm, w, now, now + st.par[P.MEMBAR_LATENCY])
         elif token[L.T_SCOREBOARD] < 6:
-            scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now + st.par[L.P_L1_REPLY], now)
+            scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now + st.par[P.L1_REPLY], now)
     free_token(st, sm, k)
 
 
@@ -185,7 +183,7 @@ def arrive(st, sm, what, now):
 @compiled
 def next_event(st, sm):
     """Cycle of the SM's next event, NEVER if it is idle for good."""
-    smsps = st.par[L.P_SUB_PARTITIONS]
+    smsps = st.par[P.SUB_PARTITIONS]
     earliest = L.NEVER
     if st.sm[sm, L.S_EVENTS] > 0:
         earliest = st.event_time[sm, 0]
@@ -207,7 +205,7 @@ def load_row_ahead(row, most):
 def load_sm_ahead(st, sm, until):
     """Starts to load what the SM needs in a window: since its last one, the others' has taken its place in the host's
     caches."""
-    smsps, slots = st.par[L.P_SUB_PARTITIONS], st.par[L.P_WARP_SLOTS]
+    smsps, slots = st.par[P.SUB_PARTITIONS], st.par[P.WARP_SLOTS]
     load_row_ahead(st.sm[sm], L.S_FIELDS)
     load_row_ahead(st.event[sm], min(st.sm[sm, L.S_EVENTS], EVENTS_AHEAD))
     load_row_ahead(st.address[sm], 32)
@@ -242,7 +240,7 @@ def load_sm_ahead(st, sm, until):
 @compiled
 def advance(st, sm, start, until):
     """Runs one SM from cycle `start` to `until`. Returns the cycle of its next event after that."""
-    smsps = st.par[L.P_SUB_PARTITIONS]
+    smsps = st.par[P.SUB_PARTITIONS]
     if next_event(st, sm) < until:
         load_sm_ahead(st, sm, until)
     resume(st, sm, start)

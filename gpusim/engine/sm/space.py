@@ -9,9 +9,8 @@ import numpy as np
 
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import FULL_MASK, row_offset
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, compiled
 from gpusim.engine.state.bits import lowest_bit
-from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import log_addresses
 from isa import microops as M
 

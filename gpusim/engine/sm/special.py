@@ -4,8 +4,7 @@ import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
 
@@ -13,13 +12,13 @@ from isa import microops as M
 def lane_value(st, sm, w, which, lane, time):
     """Value of a special register in one lane, 64 bits wide."""
     par = st.par
-    smsps = par[L.P_SUB_PARTITIONS]
+    smsps = par[P.SUB_PARTITIONS]
     thread = st.warp[w, L.W_INDEX] * 32 + lane
     b = st.block[sm, st.warp[w, L.W_BLOCK]]
-    x = thread % par[L.P_BLOCK_X]
-    y = (thread // par[L.P_BLOCK_X]) % par[L.P_BLOCK_Y]
-    z = thread // (par[L.P_BLOCK_X] * par[L.P_BLOCK_Y])
-    local = w - sm * smsps * par[L.P_WARP_SLOTS]
+    x = thread % par[P.BLOCK_X]
+    y = (thread // par[P.BLOCK_X]) % par[P.BLOCK_Y]
+    z = thread // (par[P.BLOCK_X] * par[P.BLOCK_Y])
+    local = w - sm * smsps * par[P.WARP_SLOTS]
     if which == M.SR_TID_X:
         return x
     if which == M.SR_TID_Y:
@@ -39,7 +38,7 @@ def lane_value(st, sm, w, which, lane, time):
     if which == M.SR_CLOCKLO or which == M.SR_CLOCKHI:
         return time if which == M.SR_CLOCKLO else time >> 32
     if which == M.SR_GLOBALTIMERLO or which == M.SR_GLOBALTIMERHI:
-        nanoseconds = time * 1000 // par[L.P_CLOCK_MHZ]
+        nanoseconds = time * 1000 // par[P.CLOCK_MHZ]
         return nanoseconds if which == M.SR_GLOBALTIMERLO else nanoseconds >> 32
     if which == M.SR_VIRTUALSMID or which == M.SR_SMID:
         return np.int64(sm)
@@ -58,9 +57,9 @@ def lane_value(st, sm, w, which, lane, time):
     if which == M.SR_VIRTID:
         return (np.int64(sm) << 20) | (np.int64(local) << 8)
     if which == M.SR_VIRTCFG:
-        return (par[L.P_SM_COUNT] << 20) | (np.int64(64) << 8)
+        return (par[P.SM_COUNT] << 20) | (np.int64(64) << 8)
     if which == M.SR_SMEMSZ:
-        return par[L.P_SHARED_SIZE]
+        return par[P.SHARED_SIZE]
     if which == M.SR_SWINHI:
         return np.int64(SHARED_WINDOW >> 32)
     if which == M.SR_LWINHI:

@@ -9,8 +9,7 @@ Registers, predicates and control flow are compared word by word. `gpusim.engine
 
 import numpy as np
 
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 
 NOT_KEPT, KEPT, REPEATS = range(3)
 _LANES = 32
@@ -26,7 +25,7 @@ def kept_words(rows: int) -> int:
 def word(st, w, n, registers):
     """Word n of what a warp holds: of its registers, its predicates, its lanes that do not run and those that do."""
     if n < registers:
-        return np.int64(st.regs[_LANES * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP]) + n])
+        return np.int64(st.regs[_LANES * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP]) + n])
     if n < registers + _PREDICATES:
         return np.int64(st.preds[_PREDICATES * w + n - registers])
     n -= registers + _PREDICATES
@@ -37,13 +36,13 @@ def word(st, w, n, registers):
 def look(st, w):
     """The active lanes have all branched backward. Not while results or stores of the warp are under way."""
     warp, lanes = st.warp[w], st.split[w]
-    if lanes[L.D_KEPT] == REPEATS or warp[L.W_STORES] != 0 or st.par[L.P_MODE] == L.REPLAYS:
+    if lanes[L.D_KEPT] == REPEATS or warp[L.W_STORES] != 0 or st.par[P.MODE] == L.REPLAYS:
         return
     for k in range(6):
         if warp[L.W_PENDING + k] != 0:
             return
     lanes[L.D_TURNS] += 1
-    registers = _LANES * st.par[L.P_ROWS_PER_WARP]
+    registers = _LANES * st.par[P.ROWS_PER_WARP]
     words = registers + _PREDICATES + L.D_KEPT + 2
     if lanes[L.D_KEPT] == NOT_KEPT or lanes[L.D_TURNS] & (lanes[L.D_TURNS] - 1) == 0:
         for n in range(words):

@@ -3,8 +3,7 @@
 import numpy as np
 
 from gpusim.engine.sm.stored import send_stored
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
 
@@ -12,8 +11,8 @@ from isa import microops as M
 def enter_queue(st, q, time, slots):
     """Cycle at which the sub-partition hands the instruction to the SM's memory stages; `slots` it occupies there."""
     smsp = st.smsp[q]
-    start = max(time + st.par[L.P_ENTRY], smsp[L.Q_LSU_FREE])
-    smsp[L.Q_LSU_FREE] = start + slots * st.par[L.P_LSU_INTERVAL]
+    start = max(time + st.par[P.ENTRY], smsp[L.Q_LSU_FREE])
+    smsp[L.Q_LSU_FREE] = start + slots * st.par[P.LSU_INTERVAL]
     if smsp[L.Q_PLACE_KEPT] == 0:
         keep_place(smsp)
     else:
@@ -53,8 +52,8 @@ def waiting_before(st, smsp, w):
         return np.int64(0)
     own = st.warp[w, L.W_TURN]
     count = np.int64(0)
-    parts = st.par[L.P_SUB_PARTITIONS]
-    all_ = parts * st.par[L.P_WARP_SLOTS]
+    parts = st.par[P.SUB_PARTITIONS]
+    all_ = parts * st.par[P.WARP_SLOTS]
     for other in range(w - w % all_ + w % parts, w - w % all_ + all_, parts):
         turn = st.warp[other, L.W_TURN]
         count += 1 if turn != 0 and (own == 0 or turn < own) else 0
@@ -133,7 +132,7 @@ def take_port(st, sm, port, start):
     each load a constant and read the thread's number start 48 cycles apart.
     """
     start = max(start, st.sm[sm, port])
-    st.sm[sm, port] = start + st.par[L.P_ADDRESS_INTERVAL]
+    st.sm[sm, port] = start + st.par[P.ADDRESS_INTERVAL]
     return start
 
 
@@ -156,7 +155,7 @@ def wait_for_constant(st, sm, there):
 def take_address_port(st, sm, q, port, time):
     """When a constant load, or a read of a special register that all lanes share, is taken up that issues at `time`."""
     smsp = st.smsp[q]
-    start = take_port(st, sm, port, max(time + st.par[L.P_ENTRY], smsp[L.Q_ADDRESS_FREE]))
+    start = take_port(st, sm, port, max(time + st.par[P.ENTRY], smsp[L.Q_ADDRESS_FREE]))
     enter_address_queue(smsp, start, 1)
     return start
 

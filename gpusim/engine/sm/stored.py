@@ -10,10 +10,8 @@ same words send them once, 32 warps whose stores come every 11 cycles one in thr
 import numpy as np
 
 from gpusim.engine.sm.flight import hold_flits, send
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import L, P, compiled, ms
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled
 
 _WORD_BYTES = 4
 
@@ -31,14 +29,14 @@ def store_cycles(par, sectors, whole):
 
     H200: whole lines take 4 cycles, lines of which a quarter is written in all sectors 5, one sector of a line 2.
     """
-    return max(popc(sectors) + (0 if whole else 1), par[L.P_STORE_LINE])
+    return max(popc(sectors) + (0 if whole else 1), par[P.STORE_LINE])
 
 
 @compiled
 def first_leaves(st, sm):
     """Cycle at which the oldest line leaves if nothing comes between; NEVER if L2 takes no further one now."""
     s = st.sm[sm]
-    if s[L.S_STORED] == 0 or s[L.S_FLITS] >= st.par[L.P_MAX_FLITS]:
+    if s[L.S_STORED] == 0 or s[L.S_FLITS] >= st.par[P.MAX_FLITS]:
         return L.NEVER
     ready = st.stored[sm, s[L.S_STORED_FIRST], L.STORED_READY]
     return max(max(s[L.S_STORE_FREE], max(s[L.S_DATA_FREE], s[L.S_DATA_SECOND])), ready)
@@ -60,7 +58,7 @@ def send_first(st, sm, time):
     bytes_ = size if whole else min(line[L.STORED_BYTES], size - 1)
     kind = np.int64(ms.KIND_WRITE if whole else ms.KIND_WRITE_PARTIAL)
     what = 2 * line[L.STORED_TOKEN]
-    send(st, sm, time + st.par[L.P_L1_REQUEST], line[L.STORED_LINE], sectors, kind, what, bytes_, line[L.STORED_POLICY])
+    send(st, sm, time + st.par[P.L1_REQUEST], line[L.STORED_LINE], sectors, kind, what, bytes_, line[L.STORED_POLICY])
 
 
 @compiled
@@ -75,7 +73,7 @@ def send_stored(st, sm, until):
 @compiled
 def storing(st, sm, time):
     """Sub-partitions whose queues are not empty at `time`: as many take turns."""
-    smsps = st.par[L.P_SUB_PARTITIONS]
+    smsps = st.par[P.SUB_PARTITIONS]
     count = 0
     for q in range(sm * smsps, (sm + 1) * smsps):
         smsp = st.smsp[q]
@@ -99,7 +97,7 @@ def join_stored(st, sm, q, line, sectors, words, bytes_, time):
         if waits[L.STORED_LINE] == line:
             if waits[L.STORED_SMSP] == q and between > 1:
                 turns = storing(st, sm, time)
-            if between * turns >= st.par[L.P_STORED_LINES]:
+            if between * turns >= st.par[P.STORED_LINES]:
                 return False
             new = popc(words & ~waits[L.STORED_WORDS]) * _WORD_BYTES if words != 0 else bytes_
             waits[L.STORED_BYTES] += new
@@ -124,7 +122,7 @@ def hurry_stored(st, sm, time):
 def store_line(st, sm, q, line, sectors, words, bytes_, time, token, policy):
     """A line waits from `time` on; if all room is taken, the oldest one goes first. Returns when it has room."""
     s = st.sm[sm]
-    if s[L.S_STORED] >= st.par[L.P_STORED_LINES]:
+    if s[L.S_STORED] >= st.par[P.STORED_LINES]:
         leaves = max(s[L.S_STORE_FREE], min(st.stored[sm, s[L.S_STORED_FIRST], L.STORED_READY], time))
         send_first(st, sm, leaves)
         time = max(time, leaves)
@@ -134,7 +132,7 @@ def store_line(st, sm, q, line, sectors, words, bytes_, time, token, policy):
     waits[L.STORED_SECTORS] = sectors
     waits[L.STORED_WORDS] = words
     waits[L.STORED_BYTES] = bytes_
-    waits[L.STORED_READY] = time + st.par[L.P_STORED_CYCLES]
+    waits[L.STORED_READY] = time + st.par[P.STORED_CYCLES]
     waits[L.STORED_TOKEN] = token
     waits[L.STORED_POLICY] = policy
     waits[L.STORED_SMSP] = q

@@ -9,8 +9,7 @@ from gpusim.engine.rows.scalar_half import combine_halves
 from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.atomics import combine32, combine64
 from gpusim.engine.sm.matrix_load import four_words, put_line
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
 _OUT_OF_BOUNDS_NAN = 0x7FF7  # both halves of every word, as seen on an H200
@@ -61,7 +60,7 @@ def row_count(k):
 @compiled
 def row_start(st, k, r):
     """Byte in st.memory8 of element 0 of row r of a box, negative if the row is out of bounds."""
-    row = tm.tensor_base(k) - st.par[L.P_MEMORY_BASE]
+    row = tm.tensor_base(k) - st.par[P.MEMORY_BASE]
     if tm.is_im2col(k):
         return pixel_start(k, r, row)
     left = np.int64(r)
@@ -202,7 +201,7 @@ def to_tf32(bits):
 @compiled
 def move_box(st, sm, k, load, operation):
     """All rows of a box between global memory and the shared memory of the copy's block, on SM `sm`."""
-    block = (k[L.K_BLOCK] & 255) * st.par[L.P_SHARED_STRIDE]
+    block = (k[L.K_BLOCK] & 255) * st.par[P.SHARED_STRIDE]
     pitch = row_pitch(k)
     for r in range(row_count(k)):
         move_row(st, sm, k, r, k[L.K_SHARED] + r * pitch, block, load, operation)

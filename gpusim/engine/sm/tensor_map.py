@@ -20,8 +20,7 @@ import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.space import PARAMETER_WINDOW, fail, find_allocation
-from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
 UNIT = 16
@@ -70,7 +69,7 @@ def read_map(st, sm, w, i, wb, k):
     if address & 63 != 0:
         fail(st, sm, L.E_MISALIGNED, i, w, 0, address, np.int64(64))
         return False
-    start = (address - st.par[L.P_MEMORY_BASE]) >> 2
+    start = (address - st.par[P.MEMORY_BASE]) >> 2
     for n in range(_MAP_WORDS):
         k[first + n] = np.int64(st.memory32[start + n])
     return True

@@ -8,9 +8,8 @@ on time nor on the machine. Of an instruction without a result its first operand
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset
-from gpusim.engine.state import layout as L
+from gpusim.engine.state import L, compiled
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
 _LANE = 13  # lane 0 often has a part of its own

@@ -1,5 +1,13 @@
-"""What the engine's state is made of, and how code over it is compiled.
+"""What the compiled core works on: `arrays` (the table of arrays, `table` in compiled code), `layout` (their columns),
+`parameters`, `memory` (the memory system's own), `address_map`, `heap`, `bits`, and what launches share: `seats`.
+How it is compiled: `jit`, `whole_program`, `stubs`, `code_cache`, `bounds`. What it writes down: `log`, `parts`.
 
-Read `layout` (the arrays of the SMs and their fields), `memory` (those of the memory system), `table` (how compiled
-code reaches them), `jit` (how it is compiled and kept), then `bits`, `address_map` and `log`.
+Names that most of the engine uses are here under the short names by which it does.
 """
+
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as ms
+from gpusim.engine.state import parameters as P
+from gpusim.engine.state.jit import compiled, compiled_on_demand
+
+__all__ = ["L", "P", "compiled", "compiled_on_demand", "ms"]

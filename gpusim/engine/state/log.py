@@ -7,6 +7,7 @@ away between lookahead windows (`tracing.recorder`). Nothing here changes what t
 import numpy as np
 
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import parameters as P
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
@@ -50,10 +51,10 @@ def log_start(st, sm, q, slot, w, block, time):
     number = st.block[sm, block, L.B_NUMBER]
     if st.sm[sm, L.S_LOG] & WHOLE_SM == 0 and st.wanted[number] == 0:
         return
-    st.warp[w, L.W_LOGGED] = number * st.par[L.P_WARPS] + st.warp[w, L.W_INDEX] + 1
+    st.warp[w, L.W_LOGGED] = number * st.par[P.WARPS] + st.warp[w, L.W_INDEX] + 1
     row = st.log[sm, new_row(st, sm, w, L.LOG_START)]
     row[L.V_START] = time
-    row[L.V_SMSP] = q % st.par[L.P_SUB_PARTITIONS]
+    row[L.V_SMSP] = q % st.par[P.SUB_PARTITIONS]
     row[L.V_SLOT] = slot
 
 
@@ -105,7 +106,7 @@ def log_issue(st, sm, q, slot, w, i, active, guarded, executed, time):
     row = st.log[sm, n]
     row[L.V_START] = time
     row[L.V_PC] = i
-    row[L.V_SMSP] = q % st.par[L.P_SUB_PARTITIONS]
+    row[L.V_SMSP] = q % st.par[P.SUB_PARTITIONS]
     row[L.V_SLOT] = slot
     row[L.V_ACTIVE] = active
     row[L.V_GUARDED] = guarded
@@ -121,7 +122,7 @@ def log_issue(st, sm, q, slot, w, i, active, guarded, executed, time):
     wanted = st.wanted[st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER]]
     row[L.V_ACCESS] = ADDRESSES_WANTED if wanted != 0 else NO_ADDRESSES
     if wanted != 0 and st.log_before.shape[1] > 1 and st.sm[sm, L.S_LOG] & (AS_TRACER | NO_VALUES) == 0:
-        log_values(st, sm, w, (wanted - 1) * st.par[L.P_WARPS] + st.warp[w, L.W_INDEX], time)
+        log_values(st, sm, w, (wanted - 1) * st.par[P.WARPS] + st.warp[w, L.W_INDEX], time)
 
 
 @compiled
@@ -131,7 +132,7 @@ def log_values(st, sm, w, k, time):
     what finds no place in the others is logged at a later issue."""
     before = st.log_before[k]
     count = before.shape[0] - 1
-    first = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+    first = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
     for r in range(count + 1):
         changed = np.uint32(0)
         if r < count:
@@ -195,12 +196,3 @@ def log_addresses(st, sm, i, mask):
     for lane in range(32):
         if (lanes >> lane) & 1:
             st.log_lanes[sm, k, lane] = st.address[sm, lane]
-
-
-def nothing_recorded() -> dict[str, np.ndarray]:
-    """The fields of `layout.State` for the log, where nothing is."""
-    return {
-        "log": np.zeros((1, 1, L.V_FIELDS), np.int64), "log_lanes": np.zeros((1, 1, 32), np.int64),
-        "wanted": np.zeros(0, np.int32), "log_before": np.zeros((1, 1, 32), np.uint32),
-        "life": np.zeros((0, 3), np.int64),
-    }

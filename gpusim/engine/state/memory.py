@@ -8,7 +8,16 @@ Times inside the memory system are *ticks*, 65,536 to an SM clock cycle, so that
 is an integer and a run is the same on every machine. Requests and replies are in whole cycles.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING
+
 from gpusim.engine.state.jit import compiled
+
+if TYPE_CHECKING:  # a change of the configuration leaves compiled code as it is
+    from gpusim.config import GPUConfig
 
 TICK_BITS = 16
 TICKS = 1 << TICK_BITS
@@ -98,95 +107,147 @@ CNT_REQUESTS_KIND = 36  # first of KINDS counters, by kind
 COUNTERS = CNT_REQUESTS_KIND + KINDS
 
 
-# Parameters: the configuration as integers. Latencies, and occupancies per byte or sector, in ticks.
-(
-    P_PARTITIONS,
-    P_PARITY_PAGES,  # bits of a page's number whose parity says which of two partitions it is in
-    P_SLICES,
-    P_INDICES,  # slices of one partition
-    P_SETS,  # of one slice
-    P_WAYS, P_NEAR_COPY,
-    P_SM_PORTS,  # first of the queues, by what they belong to
-    P_REQUEST_PORTS, P_REPLY_PORTS, P_CPC_PORTS, P_L2_OUT,
-    P_SM_SENDS,  # packets for other SMs: out of one, into one, through what the SMs of a GPC share
-    P_SM_RECEIVES, P_GPC_PACKETS, P_SLICE_QUEUES, P_ATOMIC_UNITS,
-    P_ATOMIC_LAST,  # of each slice: line << 4 | sectors of the last request that added floating-point numbers
-    P_FABRIC,
-    P_CHANNEL_STATES,  # first word of the channels, the banks, the lines
-    P_BANK_STATES, P_LINES, P_HEADER_BYTES, P_REQUEST_BYTE, P_CPC_REQUEST, P_PORT_REPLY_SECTOR,
-    P_L2_OUT_SECTOR,  # of what does not go through L1, for all SMs together
-    P_SM_REPLY_SECTOR,
-    P_SM_PAST_SECTOR,  # the same of what does not go through L1
-    P_SLICE_LOOKUP, P_SLICE_SECTOR, P_FABRIC_SECTOR,
-    P_NEAR,  # a hit in the near partition: request leaves the SM until its first sector is back
-    P_FAR,  # what the far partition adds
-    P_ATOMIC_EXTRA,  # what an atomic adds to a read
-    P_ATOMIC_SECTOR, P_ATOMIC_WHOLE_SECTOR, P_ATOMIC_REQUEST, P_ATOMIC_FLOAT,
-    P_PARTIAL_WRITE,  # a sector that a store writes in part
-    P_PARTIAL_REQUEST,  # what a request with such sectors takes besides
-    P_ACTIVATE_INTERVAL,  # from one activation of a channel to the next
-    P_FETCH_SECTORS,  # sectors fetched together: 1, 2 or 4
-    P_CHANNELS_PER_SLICE,  # 0: neither number divides the other
-    P_SLICES_PER_CHANNEL,
-    P_BANKS,  # of one channel
-    P_ROW_SHIFT,  # lines of a row: 1 << this
-    P_BURST,  # bus time of a sector
-    P_MISS,  # what a miss adds to a hit when its row is open
-    P_ACTIVATE, P_PRECHARGE, P_ROW_CYCLE, P_ROW_IDLE, P_READ_TO_WRITE, P_WRITE_TO_READ, P_DRAIN_SECTORS,
-    P_WRITE_SLACK,  # bus time of the writes that a channel takes in before it pushes back
-    P_SM_TO_SM,  # a request of one SM to another, and back
-    P_SEND,  # a packet in each of the three queues
-    P_RECEIVE, P_PACKET,
-    P_SPREAD,  # how much nearer the nearest slice of a partition is than the farthest
-    P_REFRESH,  # how long a bank's refresh takes
-    P_REFRESH_CHANNELS,  # channels that refresh a bank at the same time
-    P_REFRESH_INTERVAL,  # from one refresh of a bank to the next
-    P_GPCS,
-    P_LRC,  # first word of the request coalescers
-    P_LRC_MOST,  # reads that go to L2 as one
-    P_LRC_WINDOW,  # how long a read that hits waits for others
-    P_PLACES,  # first of the words that say where an SM is
-    P_ASKED,  # first of the words with a bit for each slice that an SM has asked, ASKED_BITS in a word
-    P_ASKED_WORDS,  # of an SM
-    P_SET_RUN,  # lines of a slice that lie in neighbouring sets
-    P_DIRTY_AGE,  # newer lines of its set that a dirty line may have
-    P_DIRTY_WAYS,
-    P_PROBES,  # of PROBES_OF lines that are written
-    P_SLICE_SECTORS,  # first of the words that count what each slice has looked up
-    P_CHANNELS, P_REPLACEMENT,
-    P_PEERS,  # rows of memory that lies on other GPUs
-    P_PEER_ROWS,  # first word of these rows
-    P_PEER_PORTS,  # first of the links; behind them the bus, out and in
-    P_PASSED,  # PASSED, or 0 if such lines have no rank of their own
-    P_KEPT_WAYS,  # lines of a set that may persist
-    P_WINDOW_FIRST,  # first line of the launch's window, and the one behind its last
-    P_WINDOW_END,
-    P_WINDOW_RATIO,  # sixteenths of its lines that are chosen
-    P_WINDOW_HIT,  # CLASS_* of the chosen lines, and of the others
-    P_WINDOW_MISS,
-    P_MANAGED,  # rows of managed memory
-    P_MANAGED_ROWS,  # first word of these rows
-    P_MANAGED_BLOCKS,  # first of the words of their blocks of 2 MB
-    P_MANAGED_ROOM,  # leaves for which the GPU has room, and those that it holds
-    P_MANAGED_HERE,
-    P_FAULT_ROWS,  # first word of the record of faults, and how many it has
-    P_FAULTS,
-    P_FAULT_START,  # the batch of faults that gathers or is served: when it is taken up, and over
-    P_FAULT_END,
-    P_FAULT_BATCH,  # its number, and pages that were asked for
-    P_FAULT_ENTRIES,
-    P_FAULT_MOST,  # pages of a batch, and those of one SM
-    P_FAULT_SM_MOST,
-    P_FAULT_SMS,  # first of the words that say which batch an SM last asked for pages, and how many
-    P_FAULT_GATHER,  # from a fault until its batch is taken up, and what that takes more after a pause
-    P_FAULT_WAKE, P_FAULT_PAUSE,
-    P_FAULT_SERVICE,  # what a batch takes: for each block, for a block of which nothing is here, for each leaf that
-    P_FAULT_NEW,  # comes, for each page that was asked for; to make the host's copy of a leaf worthless, to send a leaf
-    P_FAULT_LEAF,  # back to the host
-    P_FAULT_PAGE, P_FAULT_COLLAPSE, P_FAULT_EVICT,
-    P_DIGITS,  # first of the words with which a window's requests are sorted
-    QUEUES_AT,  # behind the parameters
-) = range(COUNTERS, COUNTERS + 114)
+# Parameters, a row each: the configuration as integers. Latencies, and occupancies per byte or sector, in ticks.
+#: What each is, by number: a key of the configuration or a function of it, and how much of it makes 1. Without a row in
+#: this table `memory.params` sets a parameter, or the run does as it goes on.
+VALUES: dict[int, tuple[str | Callable[[GPUConfig], float], int]] = {}
+_numbers = count(COUNTERS)
+
+
+def _row(value: str | Callable[[GPUConfig], float] | None = None, scale: int = 1) -> int:
+    """Number of the next parameter."""
+    number = next(_numbers)
+    if value is not None:
+        VALUES[number] = value, scale
+    return number
+
+
+def _ticks(value: str | Callable[[GPUConfig], float]) -> int:
+    """Number of the next parameter, which is in ticks, and its value in cycles."""
+    return _row(value, TICKS)
+
+
+P_PARTITIONS = _row("l2.partitions")
+P_PARITY_PAGES = _row()  # bits of a page's number whose parity says which of two partitions it is in
+P_SLICES = _row("l2.slices")
+P_INDICES = _row("l2.slices_per_partition")  # slices of one partition
+P_SETS = _row("l2.sets_per_slice")  # of one slice
+P_WAYS = _row("l2.ways")
+P_NEAR_COPY = _row(lambda config: int(config.l2.near_copy))
+P_SM_PORTS = _row()  # first of the queues, by what they belong to
+P_REQUEST_PORTS = _row()
+P_REPLY_PORTS = _row()
+P_CPC_PORTS = _row()
+P_L2_OUT = _row()
+P_SM_SENDS = _row()  # packets for other SMs: out of one, into one, through what the SMs of a GPC share
+P_SM_RECEIVES = _row()
+P_GPC_PACKETS = _row()
+P_SLICE_QUEUES = _row()
+P_ATOMIC_UNITS = _row()
+P_ATOMIC_LAST = _row()  # of each slice: line << 4 | sectors of the last request that added floating-point numbers
+P_FABRIC = _row()
+P_CHANNEL_STATES = _row()  # first word of the channels, the banks, the lines
+P_BANK_STATES = _row()
+P_LINES = _row()
+P_HEADER_BYTES = _row("crossbar.request_header_bytes")
+P_REQUEST_BYTE = _ticks(lambda config: 1 / config.crossbar.port_request_bytes_per_cycle)
+P_CPC_REQUEST = _ticks(lambda config: 1 / config.crossbar.cpc_requests_per_cycle)
+P_PORT_REPLY_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.port_reply_bytes_per_cycle)
+P_L2_OUT_SECTOR = _row()  # of what does not go through L1, for all SMs together
+P_SM_REPLY_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.sm_reply_bytes_per_cycle)
+# The same of what does not go through L1.
+P_SM_PAST_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.sm_past_l1_bytes_per_cycle)
+P_SLICE_LOOKUP = _ticks(lambda config: 1)
+P_SLICE_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.l2.slice_bytes_per_cycle)
+P_FABRIC_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.l2.fabric_bytes_per_cycle)
+# A hit in the near partition: request leaves the SM until its first sector is back.
+P_NEAR = _ticks(lambda config: config.l2.latency_near_cycles - config.l1.latency_cycles)
+P_FAR = _ticks("l2.fabric_latency_cycles")  # what the far partition adds
+P_ATOMIC_EXTRA = _row()  # what an atomic adds to a read
+P_ATOMIC_SECTOR = _ticks("l2.atomic_sector_cycles")
+P_ATOMIC_WHOLE_SECTOR = _ticks("l2.atomic_whole_sector_cycles")
+P_ATOMIC_REQUEST = _ticks("l2.atomic_same_address_cycles")
+P_ATOMIC_FLOAT = _ticks("l2.atomic_same_float_cycles")
+P_PARTIAL_WRITE = _ticks("l2.partial_write_cycles")  # a sector that a store writes in part
+P_PARTIAL_REQUEST = _ticks("l2.partial_request_cycles")  # what a request with such sectors takes besides
+P_ACTIVATE_INTERVAL = _ticks("dram.activate_interval_cycles")  # from one activation of a channel to the next
+P_FETCH_SECTORS = _row(lambda config: config.l2.fetch_bytes // SECTOR_BYTES)  # sectors fetched together: 1, 2 or 4
+P_CHANNELS_PER_SLICE = _row()  # 0: neither number divides the other
+P_SLICES_PER_CHANNEL = _row(lambda config: max(config.l2.slices // config.dram.channels, 1))
+P_BANKS = _row("dram.banks_per_channel")  # of one channel
+P_ROW_SHIFT = _row(lambda config: (config.dram.row_bytes // LINE_BYTES).bit_length() - 1)  # lines of a row: 1 << this
+P_BURST = _row()  # bus time of a sector
+# What a miss adds to a hit when its row is open.
+P_MISS = _ticks(lambda config: config.dram_miss_cycles - config.dram.row_activate_cycles)
+P_ACTIVATE = _ticks("dram.row_activate_cycles")
+P_PRECHARGE = _ticks("dram.row_precharge_cycles")
+P_ROW_CYCLE = _ticks("dram.row_cycle_cycles")
+P_ROW_IDLE = _ticks("dram.row_idle_cycles")
+P_READ_TO_WRITE = _ticks("dram.read_to_write_cycles")
+P_WRITE_TO_READ = _ticks("dram.write_to_read_cycles")
+P_DRAIN_SECTORS = _row("dram.write_drain_entries")
+P_WRITE_SLACK = _row()  # bus time of the writes that a channel takes in before it pushes back
+P_SM_TO_SM = _ticks(lambda config: config.remote_way_cycles * 2)  # a request of one SM to another, and back
+P_SEND = _ticks("shared.remote_send_cycles")  # a packet in each of the three queues
+P_RECEIVE = _ticks("shared.remote_receive_cycles")
+P_PACKET = _ticks("shared.remote_gpc_cycles")
+P_SPREAD = _ticks("l2.latency_spread_cycles")  # how much nearer the nearest slice of a partition is than the farthest
+P_REFRESH = _ticks("dram.refresh_cycles")  # how long a bank's refresh takes
+P_REFRESH_CHANNELS = _row("dram.refresh_channels")  # channels that refresh a bank at the same time
+P_REFRESH_INTERVAL = _ticks("dram.refresh_interval_cycles")  # from one refresh of a bank to the next
+P_GPCS = _row("sm.gpcs")
+P_LRC = _row()  # first word of the request coalescers
+P_LRC_MOST = _row("l2.coalesced_reads")  # reads that go to L2 as one
+P_LRC_WINDOW = _ticks("l2.coalescing_window_cycles")  # how long a read that hits waits for others
+P_PLACES = _row()  # first of the words that say where an SM is
+P_ASKED = _row()  # first of the words with a bit for each slice that an SM has asked, ASKED_BITS in a word
+P_ASKED_WORDS = _row()  # of an SM
+# Lines of a slice that lie in neighbouring sets.
+P_SET_RUN = _row(lambda config: max(int(config.l2.sets_per_slice * config.l2.set_run), 1))
+P_DIRTY_AGE = _row("l2.dirty_age")  # newer lines of its set that a dirty line may have
+P_DIRTY_WAYS = _row("l2.dirty_ways")
+# Of PROBES_OF lines that are written.
+P_PROBES = _row(lambda config: round(config.l2.write_probes * PROBES_OF) if config.l2.partitions > 1 else 0)
+P_SLICE_SECTORS = _row()  # first of the words that count what each slice has looked up
+P_CHANNELS = _row("dram.channels")
+P_REPLACEMENT = _row(lambda config: REPLACEMENTS[config.l2.replacement])
+P_PEERS = _row()  # rows of memory that lies on other GPUs
+P_PEER_ROWS = _row()  # first word of these rows
+P_PEER_PORTS = _row()  # first of the links; behind them the bus, out and in
+# PASSED, or 0 if such lines have no rank of their own.
+P_PASSED = _row(lambda config: PASSED if config.l2.passed_first else 0)
+P_KEPT_WAYS = _row()  # lines of a set that may persist
+P_WINDOW_FIRST = _row()  # first line of the launch's window, and the one behind its last
+P_WINDOW_END = _row()
+P_WINDOW_RATIO = _row()  # sixteenths of its lines that are chosen
+P_WINDOW_HIT = _row()  # CLASS_* of the chosen lines, and of the others
+P_WINDOW_MISS = _row()
+P_MANAGED = _row()  # rows of managed memory
+P_MANAGED_ROWS = _row()  # first word of these rows
+P_MANAGED_BLOCKS = _row()  # first of the words of their blocks of 2 MB
+P_MANAGED_ROOM = _row()  # leaves for which the GPU has room, and those that it holds
+P_MANAGED_HERE = _row()
+P_FAULT_ROWS = _row()  # first word of the record of faults, and how many it has
+P_FAULTS = _row()
+P_FAULT_START = _row()  # the batch of faults that gathers or is served: when it is taken up, and over
+P_FAULT_END = _row()
+P_FAULT_BATCH = _row()  # its number, and pages that were asked for
+P_FAULT_ENTRIES = _row()
+P_FAULT_MOST = _row()  # pages of a batch, and those of one SM
+P_FAULT_SM_MOST = _row()
+P_FAULT_SMS = _row()  # first of the words that say which batch an SM last asked for pages, and how many
+P_FAULT_GATHER = _row()  # from a fault until its batch is taken up, and what that takes more after a pause
+P_FAULT_WAKE = _row()
+P_FAULT_PAUSE = _row()
+P_FAULT_SERVICE = _row()  # what a batch takes: for each block, for a block of which nothing is here, for each leaf that
+# Comes, for each page that was asked for; to make the host's copy of a leaf worthless, to send a leaf.
+P_FAULT_NEW = _row()
+P_FAULT_LEAF = _row()  # back to the host
+P_FAULT_PAGE = _row()
+P_FAULT_COLLAPSE = _row()
+P_FAULT_EVICT = _row()
+P_DIGITS = _row()  # first of the words with which a window's requests are sorted
+QUEUES_AT = _row()  # behind the parameters
 
 # What a request makes of its line: nothing, what goes first, what goes last, what goes by its age.
 CLASS_SAME, CLASS_FIRST, CLASS_LAST, CLASS_NORMAL = range(4)

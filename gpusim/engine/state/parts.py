@@ -10,6 +10,7 @@ import threading
 import numpy as np
 
 from gpusim.engine.state import layout as L
+from gpusim.engine.state.arrays import State
 from gpusim.engine.state.code_cache import PROFILED
 from gpusim.engine.state.jit import compiled
 
@@ -28,7 +29,7 @@ def mark(st, sm, part):
 class PartSampler(threading.Thread):
     """Looks again and again where the engine is. `shares`: of the looks that found it within an SM, by part."""
 
-    def __init__(self, state: L.State):
+    def __init__(self, state: State):
         super().__init__(daemon=True)
         self._at, self._seen = state.sm[:, L.S_PART], np.zeros(len(PARTS), np.int64)
         self._over = threading.Event()

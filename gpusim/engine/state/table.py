@@ -5,6 +5,7 @@ words, and compiling that took minutes. So the core gets the address of a table,
 address and shape from it; the table never changes during a run, which the compiler is told.
 """
 
+import hashlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -41,7 +42,6 @@ class ArrayTable:
 
         def __getattr__(self, name: str) -> np.ndarray: ...
 
-
     def __init__(self, **arrays: np.ndarray):
         if arrays.keys() != self.FIELDS.keys():
             raise TypeError(f"arrays expected: {', '.join(self.FIELDS)}")
@@ -69,7 +69,9 @@ class TableType(types.Type):
 
     def __init__(self, owner: type[ArrayTable]):
         self.owner = owner
-        super().__init__(name=f"{owner.__module__}.{owner.__qualname__}")
+        # Code that is kept on disk knows where in the table an array is.
+        digest = hashlib.sha256(repr(owner.FIELDS).encode()).hexdigest()[:16]
+        super().__init__(name=f"{owner.__module__}.{owner.__qualname__}-{digest}")
 
     def array_type(self, name: str) -> types.Array:
         dtype, dimensions, *_ = self.owner.FIELDS[name]
@@ -123,7 +125,5 @@ def _get(context: Any, builder: Any, table: TableType, value: Any, name: str) ->
         stride = builder.mul(stride, extent)
     array = context.make_array(array_type)(context, builder)
     data = builder.inttoptr(word(0), context.get_data_type(array_type.dtype).as_pointer())
-    populate_array(
-        array, data=data, shape=shape, strides=strides, itemsize=ir.Constant(_WORD, itemsize), meminfo=None
-    )
+    populate_array(array, data=data, shape=shape, strides=strides, itemsize=ir.Constant(_WORD, itemsize), meminfo=None)
     return array._getvalue()

@@ -1,0 +1,188 @@
+"""`State.par`, the parameters of a launch: one row each, in which stand its key in the configuration and its meaning.
+
+A parameter's number is its row's place. A key is that of the configuration whose value it has, and is described there
+(`gpusim config`), or a function of the configuration; rows without one `engine.parameters` sets for each launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpusim.engine.state.memory import REPLACEMENTS
+
+if TYPE_CHECKING:  # a change of the configuration leaves compiled code as it is
+    from gpusim.config import GPUConfig
+
+#: Key of each parameter, by number.
+KEYS: list[str | Callable[[GPUConfig], int] | None] = []
+FLIT_PARTS = 64  # of a cycle
+
+
+def row(key: str | Callable[[GPUConfig], int] | None = None, count: int = 1) -> int:
+    """Number of a new parameter, or of the first of `count`."""
+    KEYS.extend([key] * count)
+    return len(KEYS) - count
+
+
+SM_COUNT = row("sm.count")
+SUB_PARTITIONS = row("sm.sub_partitions")
+WARP_SLOTS = row()  # warp slots per sub-partition that this launch can use
+BLOCK_SLOTS = row()  # blocks of this launch of which an SM may hold some warps
+RESIDENT = row()  # blocks of this launch that fit an SM
+TPC_SMS = row("crossbar.sms_per_port")  # SMs of a TPC
+ROWS_PER_WARP = row()
+CONST_ROWS = row()
+UREG_BASE = row()
+BLOCK_X = row()
+BLOCK_Y = row()
+BLOCK_Z = row()
+GRID_X = row()
+GRID_Y = row()
+GRID_Z = row()
+THREADS = row()  # threads per block
+WARPS = row()  # warps per block
+SHARED_BYTES = row()  # shared memory a block may touch, the reserved kilobyte included
+SHARED_SIZE = row()  # what it is told to have: in whole allocation units
+SHARED_STRIDE = row()  # bytes between two blocks' shared memories in the state array
+LOCAL_BYTES = row()  # local memory per thread
+MEMORY_BASE = row()  # simulated address of the first byte of the arena
+LOCAL_LINE = row()  # 128-byte line number at which local memory is placed
+POLICY = row()
+STRICT_BARRIER = row()
+MAX_OUTSTANDING = row("l1.max_outstanding_sectors")  # L1 misses an SM may have in flight, in sectors
+MAX_FLITS = row("l1.max_outstanding_flits")  # flits of stores and atomics that it may have
+LSU_INTERVAL = row("pipes.lsu.initiation_cycles")
+QUEUE_DEPTH = row("memory_instruction.queue_depth")
+STORE_QUEUE_DEPTH = row("memory_instruction.store_queue_depth")
+SOURCE_RELEASE = row("memory_instruction.load_source_release_cycles")
+STORE_RELEASE = row("memory_instruction.store_source_release_cycles")
+SHARED_LOAD_RELEASE = row("memory_instruction.shared_load_source_release_cycles")
+SHARED_STORE_RELEASE = row("memory_instruction.shared_store_source_release_cycles")
+STORE_DRAIN = row("memory_instruction.store_drain_cycles")
+REGISTER_RELEASE = row("memory_instruction.store_source_release_per_register_cycles")
+# Lines of a module's constants that are fetched at once.
+CONST_FETCH = row(lambda config: config.constant.fetch_bytes // config.constant.line_bytes)
+CONST_FAR = row("constant.memory_latency_cycles")  # how long that takes
+CONST_RELEASE = row("memory_instruction.constant_source_release_cycles")
+SHARED_LATENCY = row("shared.latency_cycles")
+SHARED_WAY_LATENCY = row("shared.wavefront_latency_cycles")
+SHARED_WAVEFRONT = row("shared.wavefront_cycles")
+SHARED_ATOMIC_LATENCY = row("shared.atomic_latency_cycles")
+SHARED_ATOMIC_INTERVAL = row("shared.atomic_wavefront_cycles")
+BANKS = row("shared.banks")
+BANK_SHIFT = row(lambda config: config.shared.bank_bytes.bit_length() - 1)
+L1_LATENCY = row("l1.latency_cycles")
+L1_SETS = row()
+L1_WAYS = row("l1.ways")
+L1_TAGS_PER_CYCLE = row("l1.tag_lookups_per_cycle")
+L1_REQUEST = row(lambda config: config.l1.latency_cycles // 2)  # cycles from the tag stage to the edge of the SM
+# Cycles from the edge of the SM to the register.
+L1_REPLY = row(
+    lambda config: config.l1.latency_cycles - config.l1.latency_cycles // 2 - config.memory_instruction.entry_cycles
+)
+BRANCH_LATENCY = row("issue.branch_latency_cycles")
+INDIRECT_LATENCY = row("issue.indirect_branch_latency_cycles")
+MEET_LATENCY = row("issue.bsync_latency_cycles")
+MEET_AFTER = row("issue.bsync_after_branch_cycles")
+OLD_GROUP = row("issue.old_group_cycles")
+BAR_BASE = row("issue.bar_base_cycles")
+BAR_INTERVAL = row("issue.bar_per_warp_cycles")
+EXIT_CYCLES = row("issue.exit_cycles")
+LAST_IN_LINE = row("issue.last_in_line_cycles")  # further cycles of a branch to the last instruction of a line
+BUSY_PERCENT = row("issue.busy_unit_percent")  # of a ready warp's wait for a busy unit, what is charged to the unit
+XU_AHEAD = row("pipes.xu_ahead_cycles")
+ENTRY = row("memory_instruction.entry_cycles")
+# Cycles of a part of an atomic on that way, in FLIT_PARTS.
+FLIT = row(lambda config: round(config.crossbar.flit_cycles * FLIT_PARTS))
+STORE_LINE = row("l1.store_line_cycles")
+CONST_ADDRESS = row("constant.address_cycles")  # cycles for each address of an indexed constant load
+L0_LINES = row(lambda config: config.icache.l0_bytes // config.icache.line_bytes)
+IL1_SETS = row(lambda config: config.icache.l1_bytes // config.icache.line_bytes // config.icache.ways)
+IL15_SETS = row(lambda config: config.icache.l15_bytes // config.icache.line_bytes // config.icache.ways)
+ICACHE_WAYS = row("icache.ways")
+IL1_LATENCY = row("icache.l1_latency_cycles")
+IL15_LATENCY = row("icache.l15_latency_cycles")
+IL1_INTERVAL = row("icache.l1_line_cycles")
+IL15_INTERVAL = row("icache.l15_line_cycles")
+IL2_LATENCY = row("icache.l2_latency_cycles")
+IL2_INTERVAL = row()  # cycles between two lines that L1.5 has lost
+IL2_QUEUE = row()  # and how long what a warp waits for is behind others
+# Lines of code that a launch brings near.
+LAUNCH_LINES = row(lambda config: config.icache.launch_bytes // config.icache.line_bytes)
+CODE_FAR = row("icache.memory_latency_cycles")  # how long a line beyond those takes the first time
+PREFETCH = row("icache.prefetch_lines")
+CONST_LATENCY = row("constant.load_latency_cycles")
+CONST_MISS = row("constant.l15_latency_cycles")
+CONST_MISS_INTERVAL = row()  # cycles that the misses of all SMs of a GPC take
+ADDRESS_INTERVAL = row("memory_instruction.address_interval_cycles")
+SPECIAL_LATENCY = row("memory_instruction.s2r_latency_cycles")
+SHUFFLE_LATENCY = row("memory_instruction.shuffle_latency_cycles")
+VOTE_LATENCY = row("memory_instruction.vote_latency_cycles")
+MATCH_LATENCY = row("memory_instruction.match_latency_cycles")
+REDUX_LATENCY = row("memory_instruction.redux_latency_cycles")
+MEMBAR_LATENCY = row("memory_instruction.fence_gpu_latency_cycles")
+MEMBAR_AGAIN = row("memory_instruction.fence_gpu_again_cycles")  # what a fence adds if L2 was asked for something
+MEMBAR_NEAR = row()  # the same if all that was of the near partition
+MEMBAR_SYSTEM = row("memory_instruction.fence_system_latency_cycles")
+MEMBAR_CTA_LATENCY = row("memory_instruction.fence_cta_latency_cycles")
+REFILL = row("launch.refill_cycles")  # cycles from a block's end until the dispatcher can replace it
+BLOCK_LAUNCH = row("launch.block_launch_cycles")  # cycles from the arrival of a block at an SM to its first instruction
+BLOCK_SETUP = row("launch.block_setup_cycles")
+BLOCK_LEAST = row("launch.sm_block_cycles")  # least cycles between two blocks on the same SM
+WARP_LAUNCH = row("launch.warp_launch_cycles")  # cycles between two warps of a block
+EXIT_LATENCY = row("launch.drain_cycles")
+CLOCK_MHZ = row("gpu.clock_mhz")
+CLUSTER_BLOCKS = row()  # blocks of a thread block cluster, 0 without clusters; then its size in x, y, z
+CLUSTER_X = row()
+CLUSTER_Y = row()
+CLUSTER_Z = row()
+CLUSTER_BARRIER = row("shared.cluster_barrier_cycles")
+CLUSTER_WARP = row("shared.cluster_barrier_per_warp_cycles")  # cycles from one warp's arrival there to the next one's
+REMOTE_WAY = row("remote_way_cycles")  # cycles from an SM to another
+GPCS = row("sm.gpcs")
+GROUP_COLUMNS = row("pipes.group_columns_per_cycle")  # columns that a product of four warps does in a cycle
+GROUP_LEAST = row("pipes.group_least_cycles")  # its least cycles
+GROUP_LATENCY = row("pipes.group_latency_cycles")
+MBARRIER_LATENCY = row("shared.mbarrier_latency_cycles")  # cycles from a look at an mbarrier to its result
+MBARRIER_WAKE = row("shared.mbarrier_wake_cycles")
+MBARRIER_WAIT = row("shared.mbarrier_wait_cycles")  # cycles that a look waits for a phase at most
+COPY_LAND = row("memory_instruction.copy_land_cycles")
+BULK_STORE = row("memory_instruction.bulk_store_start_cycles")  # the same of one out of shared memory
+BULK_START = row("memory_instruction.bulk_start_cycles")  # cycles from the issue of a bulk copy to its first request
+SHARED_FIRST = row()  # first byte of shared memory that is not the system's
+CHECKS = row()  # what is checked on request: CHECK_* of engine.sm.shadow_clocks
+WIDE_INTERVAL = row("pipes.wide_initiation_cycles")  # cycles between two multiplications with a 64-bit product
+WIDE_DISPATCH = row("pipes.wide_dispatch_cycles")  # for which one keeps others from issuing
+SHORT_SUMS = row("pipes.tensor_short_sums_speedup")
+DATA_INTERVAL = row("memory_instruction.data_interval_cycles")
+ICACHE_SHIFT = row()  # instructions of a line of the instruction caches: 1 << this
+# Bytes of a line of the constant caches: 1 << this.
+CONST_SHIFT = row(lambda config: config.constant.line_bytes.bit_length() - 1)
+# Lines of the first and of the second level of the constant caches.
+CONST_FIRST = row(lambda config: config.constant.l0_bytes // config.constant.line_bytes)
+CONST_SECOND = row(lambda config: config.constant.l15_bytes // config.constant.line_bytes)
+L1_DATA = row("l1.data_bytes_per_cycle")  # bytes that L1's data stage delivers in a cycle
+# Which line of a set goes: REPLACEMENTS of `memory`.
+L1_REPLACEMENT = row(lambda config: REPLACEMENTS[config.l1.replacement])
+L1_WRITE_ALLOCATE = row("l1.write_allocate")  # 1: what is stored is in L1 afterwards
+STORED_LINES = row("l1.stored_lines")  # lines of stores that wait in the SM at most
+STORED_CYCLES = row("l1.stored_cycles")  # and how long they do at least
+PARITY_PAGES = row()  # as in engine.state.memory, 0 unless L2 has two partitions
+STACK = row()  # 1: lanes of a warp never give way to others, see engine.sm.spinning
+MODE = row()  # one of TIMED ... REPLAYS
+SEAT = row()  # number of the launch among those that are on the GPU at the same time
+CODE_LINE = row()  # what its lines are further along in the instruction caches, and in those of constants
+CONSTANT_LINE = row()
+WARP_REGISTERS = row()  # registers that a warp takes of its sub-partition's REGISTERS
+REGISTERS = row()  # 0: the slots of warps and blocks say all about what fits
+BLOCK_SHARED = row()  # bytes of shared memory that a block takes of its SM's
+CARVEOUT = row()  # what an SM that is idle is set to for it; the least that it comes to one for
+CARVEOUT_LEAST = row()
+L1_MOST_SETS = row()  # of L1 with the least shared memory
+DEPENDS = row()  # 1: warps wait at ACQBULK, for the end of the grid before
+STOP_PC = row()  # with the bit STOPS of S_LOG: instruction before which a warp stops the run; its block and its number
+STOP_BLOCK = row()  # in the block, -1: any
+STOP_WARP = row()
+UNIT_INTERVAL = row(count=16)  # by unit: cycles between two instructions of a sub-partition
+UNIT_LATENCY = row(count=16)  # by unit: result latency of variable-latency instructions
