@@ -369,7 +369,7 @@ def refill(st, dispatch, seats, clock, now, interval):
         noted = handed_out(clock, C_NOTES, earliest, interval)
         last = earliest
         start = max(noted + st.par[P.REFILL] + st.par[P.BLOCK_LAUNCH], now)
-        together = st.par[P.TPC_SMS] if st.par[P.MODE] < L.FUNCTIONAL else 1
+        together = st.par[P.TPC_SMS] if st.par[P.MODE] & L.BOOKS != 0 else 1
         for k in range(seats.size):
             own = of_seat(st, seats[k])
             if own.par[P.CLUSTER_BLOCKS] > 0:

@@ -238,7 +238,7 @@ class LaunchRun(Grid):
         par = self.par.copy()
         par[P.MODE] = L.FUNCTIONAL if system is None else L.KEEPS_REQUESTS
         if recording is not None:
-            par[P.MODE] = L.RECORDS
+            par[P.MODE] = L.RECORDING
         # A timed run may be under way, with the memory that the session has to spare.
         spare = self.session.spare if system is None else Spare()
         state = self._state(par, None if parts[0] is None else parts[0].copy(), recorder, spare, recording, None)

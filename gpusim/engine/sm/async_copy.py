@@ -221,7 +221,7 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_addresses(st, sm, i, mask if st.sm[sm, L.S_LOG] & AS_TRACER else reading)
     k = np.int64(0)
-    if st.par[P.MODE] < L.FUNCTIONAL:
+    if st.par[P.MODE] & L.BOOKS != 0:
         k = keep_copy(st, sm, w, i, mask, reading)
     else:
         base = st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE]
@@ -237,7 +237,7 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
         for n in range(lines):
             st.touched[sm, n, 2] = words_of(st.touched[sm, n, 1])
         there = read_lines(st, sm, access(q, w, i, wb, reading, 0, time), lines, bypass, k)
-    if st.par[P.MODE] < L.FUNCTIONAL:
+    if st.par[P.MODE] & L.BOOKS != 0:
         event_at(st, sm, there, k)
 
 

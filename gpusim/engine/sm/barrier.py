@@ -107,7 +107,7 @@ def barrier(st, sm, q, slot, w, i, wb, mask, time):
         return True
     st.warp[w, L.W_BARRIER] = number
     together = mask == st.warp[w, L.W_ALIVE]
-    if together and code[i, M.COL_AUX3] != 0 and par[P.MODE] < L.FUNCTIONAL:
+    if together and code[i, M.COL_AUX3] != 0 and par[P.MODE] & L.BOOKS != 0:
         st.warp[w, L.W_PC] = i + 1
         st.warp[w, L.W_OPENS] = L.NEVER
         st.warp[w, L.W_DEFERRED] = number + 1

@@ -334,6 +334,6 @@ def bulk_access(st, sm, w, i, wb, time):
         event_at(st, sm, k[L.K_SENT], sent)
     elif kind == M.BULK_PREFETCH:
         free_bulk(st, sm, row)
-    if entry >= 0 and st.par[P.MODE] >= L.FUNCTIONAL:
+    if entry >= 0 and st.par[P.MODE] & L.BOOKS == 0:
         apply_copy(st, sm, entry, time)
         st.sm[sm, L.S_DEFERRED] = 0

@@ -129,7 +129,7 @@ def send_news(st, sm, slot, kind, barrier, transactions, arrivals):
 @compiled
 def deliver_news(st, sm, n, time):
     """The token's event comes at `time`; at once in a run without time."""
-    if st.par[P.MODE] < L.FUNCTIONAL:
+    if st.par[P.MODE] & L.BOOKS != 0:
         event_at(st, sm, time, n)
         return
     if st.token[sm, n, L.T_BULK] > 0:

@@ -5,7 +5,7 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.readiness import CONSTANT_BITS, CONSTANT_SECOND, constant_line, keep_constant
-from gpusim.engine.sm.recording import put, take
+from gpusim.engine.sm.recording import note, take
 from gpusim.engine.sm.space import check_window, fail, load_rows
 from gpusim.engine.sm.stages import enter_address_queue
 from gpusim.engine.state import L, P, compiled
@@ -48,29 +48,27 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     ones a warp; one warp alone 8 cycles each, and 11 more until the value is there).
     """
     bank = st.code[i, M.COL_AUX4]
-    mode = st.par[P.MODE]
-    if mode != L.REPLAYS:
-        if not load_constants(st, sm, w, i, wb, mask, bank):
-            return
-        if mode == L.FUNCTIONAL or mode == L.KEEPS_REQUESTS:
-            return
+    computes, books = st.par[P.MODE] & L.COMPUTES != 0, st.par[P.MODE] & L.BOOKS != 0
+    if computes and not load_constants(st, sm, w, i, wb, mask, bank):
+        return
+    if not books and st.par[P.MODE] & L.RECORDS == 0:
+        return
     start = max(time + st.par[P.ENTRY], st.smsp[q, L.Q_ADDRESS_FREE])
     there = start
     degree = np.int64(0)
     left = np.int64(mask)
     while True:  # one pass for each distinct address
-        if mode == L.REPLAYS:
-            address = take(st, w)
-        else:
+        if computes:
             address, left = next_address(st.address[sm], left)
-            if mode == L.RECORDS:
-                put(st, sm, w, address)
+            note(st, sm, w, address)
+        else:
+            address = take(st, w)
         if address < 0:
             break
         degree += 1
-        if bank != 0 and mode != L.RECORDS:
+        if bank != 0 and books:
             there = max(there, table_ready(st, sm, bank, address, start))
-    if mode == L.RECORDS:
+    if not books:
         return
     missed = 1 if there > start else 0
     st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += degree - 1 + missed

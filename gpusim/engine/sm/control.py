@@ -9,7 +9,7 @@ from gpusim.engine.sm.fence import begin_fence
 from gpusim.engine.sm.flight import close_bulk, close_copies
 from gpusim.engine.sm.group_time import arrive_in_group, wait_for_group
 from gpusim.engine.sm.readiness import block
-from gpusim.engine.sm.recording import put, take
+from gpusim.engine.sm.recording import note, take
 from gpusim.engine.sm.shadow import mask_is_sound
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, sync_lanes
 from gpusim.engine.sm.shadow_copies import end_group, wait_for_groups
@@ -48,8 +48,7 @@ def same_target(st, a, lanes, leader):
 @compiled
 def targets(st, sm, w, i, wb, lanes):
     """Of an indirect branch: (lanes that go first, the instruction that they go to, different targets of all lanes)."""
-    mode = st.par[P.MODE]
-    if mode == L.REPLAYS:
+    if st.par[P.MODE] & L.COMPUTES == 0:
         word = take(st, w)
         return word & 0xFFFFFFFF, take(st, w), word >> 32
     code = st.code
@@ -64,9 +63,8 @@ def targets(st, sm, w, i, wb, lanes):
     while left != 0:
         left &= ~same_target(st, a, left, lowest_bit(left))
         different += 1
-    if mode == L.RECORDS:
-        put(st, sm, w, different << 32 | group)
-        put(st, sm, w, target)
+    note(st, sm, w, different << 32 | group)
+    note(st, sm, w, target)
     return group, target, different
 
 
@@ -295,7 +293,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         return arrive_in_group(st, sm, q, slot, w, time)
     if op == M.OP_GROUP_WAIT:
         wait_for_group(st, sm, w, np.int64(code[i, M.COL_AUX0]))
-    if op == M.OP_MEMBAR and lanes != 0 and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.par[P.MODE] < L.FUNCTIONAL:
+    if op == M.OP_MEMBAR and lanes != 0 and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.par[P.MODE] & L.BOOKS != 0:
         begin_fence(st, sm, w, np.int64(code[i, M.COL_AUX0]), time)
         block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
         return False

@@ -157,7 +157,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
             if st.warp[w, L.W_STATE] != L.RUNNING:  # in a functional run, for the phase of an mbarrier
                 st.warp[w, L.W_PC] = i + 1
                 return False
-    elif st.par[P.MODE] == L.REPLAYS:
+    elif st.par[P.MODE] & L.COMPUTES == 0:
         pass  # its value is not needed
     elif cls == M.CLS_SPECIAL:
         read_special(st, sm, w, i, wb, lanes, time)
@@ -165,7 +165,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
         group_matrix(st, sm, q, w, i, wb, np.uint32(lanes), time)
     else:
         compute(st, sm, w, i, wb, np.uint32(lanes), cls)
-    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY and st.par[P.MODE] < L.FUNCTIONAL:
+    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY and st.par[P.MODE] & L.BOOKS != 0:
         book_result(st, sm, q, w, i, cls, lanes, time)
     st.warp[w, L.W_PC] = i + 1
     return True

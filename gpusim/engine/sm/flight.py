@@ -59,7 +59,7 @@ def note_request(st, sm, time, line, sectors, kind, what, payload, operations):
 @compiled
 def send(st, sm, time, line, sectors, kind, what, payload, operations):
     """Sends a request beyond the SM in this window."""
-    if st.par[P.MODE] >= L.FUNCTIONAL:  # its reply is there
+    if st.par[P.MODE] & L.BOOKS == 0:  # its reply is there
         event_at(st, sm, time, (what & 0xFFFFFFFF) >> 1)
     elif note_request(st, sm, time, line, sectors, kind, what, payload, operations):
         st.sm[sm, L.S_IN_FLIGHT] += 1
@@ -67,7 +67,7 @@ def send(st, sm, time, line, sectors, kind, what, payload, operations):
             st.sm[sm, L.S_ASKED] = time
             if popc((line >> PAGE_BITS) & st.par[P.PARITY_PAGES]) & 1 != st.sm[sm, L.S_PARTITION]:
                 st.sm[sm, L.S_ASKED_FAR] = time
-    if st.par[P.MODE] == L.KEEPS_REQUESTS:
+    if st.par[P.MODE] & L.KEEPS != 0:
         note_request(st, sm, time, line, sectors, kind, 0, payload, operations)
 
 

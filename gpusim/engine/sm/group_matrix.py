@@ -275,5 +275,5 @@ def group_matrix(st, sm, q, w, i, wb, mask, time):
         fill_tile(st, sm, w, i, tile + _B_TILE, b_descriptor, 8 * n, 1, pieces, flags & M.GMMA_TRANSPOSE_B != 0)
         columns_of_eight(st, i, spread, tile, c + words * n, d + words * n, adds, mask, ordinary)
     count_reads(st, sm, w, i, columns, flags)
-    if st.par[P.MODE] < L.FUNCTIONAL:
+    if st.par[P.MODE] & L.BOOKS != 0:
         book_group(st, sm, q, w, flags, columns, time)

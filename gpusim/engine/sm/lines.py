@@ -132,7 +132,7 @@ def read_data(st, sm, a, start, turns):
 @compiled
 def words_needed(st, sm, a, n):
     """Words that a load needs of the n-th line that it touches."""
-    if a.size == 0 or st.par[P.MODE] == L.REPLAYS:
+    if a.size == 0 or st.par[P.MODE] & L.COMPUTES == 0:
         return st.touched[sm, n, 2]
     return line_words(st.address[sm], st.touched[sm, n, 0], a.mask, max(a.size, 4))
 
@@ -146,8 +146,8 @@ def read_lines(st, sm, a, count, bypass, copies):
     miss leave one by one.
     """
     par = st.par
-    if par[P.MODE] >= L.FUNCTIONAL:
-        if par[P.MODE] == L.KEEPS_REQUESTS:
+    if par[P.MODE] & L.BOOKS == 0:
+        if par[P.MODE] & L.KEEPS != 0:
             note_lines(st, sm, a, count, ms.KIND_READ)
         return a.time
     touched = st.touched[sm]
@@ -338,7 +338,7 @@ def atomic_lines(st, sm, a, count, kind, entry):
 @compiled
 def take_operands(st, a, values):
     """Copies what an access sends, uint32 values[8, 32], out of the registers, which may change after its issue."""
-    if st.par[P.MODE] == L.REPLAYS:
+    if st.par[P.MODE] & L.COMPUTES == 0:
         return
     op = st.code[a.pc, M.COL_OP]
     if op == M.OP_STORE:
@@ -364,11 +364,11 @@ def defer(st, sm, a, kept):
     st.deferred[sm, entry, L.X_PC] = a.pc
     st.deferred[sm, entry, L.X_WARP] = a.warp
     st.deferred[sm, entry, L.X_MASK] = a.mask
-    st.deferred[sm, entry, L.X_DONE] = st.par[P.MODE] == L.REPLAYS
+    st.deferred[sm, entry, L.X_DONE] = st.par[P.MODE] & L.COMPUTES == 0
     st.deferred[sm, entry, L.X_REMOTE] = 0
     st.deferred[sm, entry, L.X_BULK] = 0
     st.deferred[sm, entry, L.X_LINES] = 0
-    if st.par[P.MODE] == L.REPLAYS:
+    if st.par[P.MODE] & L.COMPUTES == 0:
         return np.int64(entry)
     for lane in range(32):
         st.deferred_address[sm, entry, lane] = st.address[sm, lane]

@@ -1,5 +1,8 @@
 """The load/store unit of an SM: from a memory instruction at issue to values, wavefronts, L1 lookups and requests.
 
+An access takes three steps: what it costs, from its addresses or from a recording; its values, which move; its time,
+which is booked. The mode of the run says which of them there are (`layout.COMPUTES`, `BOOKS` ...).
+
 Values move at issue, except what the whole device can see in an order that matters (atomics, reductions, strong
 accesses): those wait for their turn at L2, see `deferred.apply_deferred`. Time is a chain of servers: the
 sub-partition's queue, the tag stage (a few lines a cycle), the data stage (one wavefront a cycle, shared by L1 and
@@ -19,7 +22,7 @@ from gpusim.engine.sm.flight import note_lines, release_at
 from gpusim.engine.sm.generic import atomic_predicate, query_space
 from gpusim.engine.sm.l1 import note_words
 from gpusim.engine.sm.lines import defer, line_filter
-from gpusim.engine.sm.recording import put, put_lines, take, take_lines
+from gpusim.engine.sm.recording import note, put_lines, take, take_lines
 from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.stages import enter_queue, note_store, take_data_stage
@@ -28,6 +31,16 @@ from gpusim.engine.state.bits import popc
 from gpusim.engine.state.log import log_local
 from gpusim.engine.state.memory import KIND_ATOMIC, KIND_READ, KIND_WRITE
 from isa import microops as M
+
+REFUSED = -1  # cost of an access that ends the run
+
+
+@compiled
+def access_size(st, i):
+    """Bytes that each lane accesses."""
+    if st.code[i, M.COL_OP] == M.OP_ATOM or st.code[i, M.COL_OP] == M.OP_RED:
+        return np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
+    return np.int64(st.code[i, M.COL_AUX1] & 255)
 
 
 @compiled
@@ -49,18 +62,26 @@ def shared_cost(st, sm, i, mask, size):
 
 
 @compiled
+def move_rows(st, sm, i, wb, words, parts_of_words, base, apart, mask, size):
+    """The values of a load or store between registers and a memory, see `space.load_rows`."""
+    address = st.address[sm]
+    if st.code[i, M.COL_OP] == M.OP_LOAD:
+        dst = row_offset(st.code[i, M.COL_DST], wb)
+        signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
+        space.load_rows(words, parts_of_words, address, base, apart, st.regs, dst, mask, size, signed)
+    else:
+        src = row_offset(st.code[i, M.COL_B], wb)
+        space.store_rows(words, parts_of_words, address, base, apart, st.regs, src, mask, size)
+
+
+@compiled
 def move_shared(st, sm, w, i, wb, mask, size):
     """The values of an access to shared memory, whose addresses are the SM's instruction at hand."""
     op = st.code[i, M.COL_OP]
     address = st.address[sm]
     base = -np.int64(st.warp[w, L.W_BLOCK]) * st.par[P.SHARED_STRIDE]
-    if op == M.OP_LOAD:
-        dst = row_offset(st.code[i, M.COL_DST], wb)
-        signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        space.load_rows(st.shared32[sm], st.shared8[sm], address, base, 1, st.regs, dst, mask, size, signed)
-    elif op == M.OP_STORE:
-        src = row_offset(st.code[i, M.COL_B], wb)
-        space.store_rows(st.shared32[sm], st.shared8[sm], address, base, 1, st.regs, src, mask, size)
+    if op == M.OP_LOAD or op == M.OP_STORE:
+        move_rows(st, sm, i, wb, st.shared32[sm], st.shared8[sm], base, 1, mask, size)
     else:
         values = st.deferred_values[sm, st.sm[sm, L.S_DEFERRED]]
         copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
@@ -72,33 +93,48 @@ def move_shared(st, sm, w, i, wb, mask, size):
 
 
 @compiled
+def checked_shared_cost(st, sm, w, i, wb, mask, size):
+    """Cost of an access to shared memory in a word, as it is recorded: wavefronts, least wavefronts, data wavefronts,
+    10 bits each, and conflicts. REFUSED if the access ends the run."""
+    par = st.par
+    # ptxas reads a whole vector of which a kernel needs a part: a load has to begin inside, the rest to end there.
+    end = par[P.SHARED_BYTES] + (size - 1 if st.code[i, M.COL_OP] == M.OP_LOAD else 0)
+    if not space.check_window(st, sm, i, w, mask, size, par[P.SHARED_FIRST], end, L.E_SHARED_BOUNDS):
+        return REFUSED
+    if par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
+        return REFUSED
+    wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
+    cost = conflicts << 30 | data_wavefronts << 20 | ideal << 10 | wavefronts
+    note(st, sm, w, cost)
+    return cost
+
+
+@compiled
 def shared_access(st, sm, q, w, i, wb, mask, time):
     """Load, store or atomic on shared memory."""
-    par = st.par
-    mode = par[P.MODE]
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    op = st.code[i, M.COL_OP]
-    if mode == L.REPLAYS:
-        word = take(st, w)
-        wavefronts, ideal, data_wavefronts, conflicts = word & 1023, word >> 10 & 1023, word >> 20 & 1023, word >> 30
-    else:
-        # ptxas reads a whole vector of which a kernel needs a part: a load has to begin inside, the rest to end there.
-        end = par[P.SHARED_BYTES] + (size - 1 if op == M.OP_LOAD else 0)
-        if not space.check_window(st, sm, i, w, mask, size, par[P.SHARED_FIRST], end, L.E_SHARED_BOUNDS):
-            return
-        if par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
-            return
-        wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
-        if mode == L.RECORDS:
-            put(st, sm, w, conflicts << 30 | data_wavefronts << 20 | ideal << 10 | wavefronts)
+    if st.par[P.MODE] & L.COMPUTES == 0:
+        book_shared(st, sm, q, w, i, size, take(st, w), time)
+        return
+    cost = checked_shared_cost(st, sm, w, i, wb, mask, size)
+    if cost != REFUSED:
         move_shared(st, sm, w, i, wb, mask, size)
+        book_shared(st, sm, q, w, i, size, cost, time)
+
+
+@compiled
+def book_shared(st, sm, q, w, i, size, cost, time):
+    """Counts an access to shared memory and books its time. cost: see `checked_shared_cost`."""
+    par = st.par
+    op = st.code[i, M.COL_OP]
+    wavefronts, ideal, data_wavefronts, conflicts = cost & 1023, cost >> 10 & 1023, cost >> 20 & 1023, cost >> 30
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_SHARED_WAVEFRONTS] += wavefronts
     counts[L.N_SHARED_IDEAL] += ideal
     counts[L.N_SHARED_DATA] += data_wavefronts
     counts[L.N_SHARED_CONFLICTS] += conflicts
     counts[L.N_SHARED_REQUESTS] += 1
-    if mode >= L.FUNCTIONAL:
+    if par[P.MODE] & L.BOOKS == 0:
         return
 
     rbar = st.code[i, M.COL_RBAR]
@@ -135,81 +171,92 @@ def policy_of(st, i, wb):
 
 
 @compiled
+def global_cost(st, sm, w, i, wb, mask, size):
+    """Cost of an access to global memory in a word, as it is recorded: lines, sectors, 8 bits each, and what L2 is told
+    (`policy_of`). Fills st.touched[sm]. REFUSED if the access ends the run."""
+    if not space.check_global(st, sm, i, w, mask, size):
+        return REFUSED
+    if st.par[P.CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
+        return REFUSED
+    op, touched = st.code[i, M.COL_OP], st.touched[sm]
+    lines, sectors = coalesce(st.address[sm], touched, mask, size)
+    policy = np.int64(0)
+    if op == M.OP_LOAD or op == M.OP_STORE:
+        policy = policy_of(st, i, wb)
+        if st.par[P.MODE] & (L.BOOKS | L.RECORDS) != 0:
+            note_words(st.address[sm], touched, lines, mask, size if op == M.OP_STORE else max(size, 4))
+    cost = policy << 16 | sectors << 8 | lines
+    note(st, sm, w, cost)
+    return cost
+
+
+@compiled
+def path_of(st, sm, i, lines):
+    """How an access to global memory goes on, PATH_* of `queued`: in order at L2 if it is strong, or if a line that it
+    touches has atomics that have not taken effect."""
+    op = st.code[i, M.COL_OP]
+    if op != M.OP_LOAD and op != M.OP_STORE:
+        if op == M.OP_RED or (st.code[i, M.COL_DST_COUNT] == 0 and st.code[i, M.COL_WBAR] == 7):
+            return queued.PATH_REDUCTION
+        return queued.PATH_ATOMIC
+    seen = st.sm[sm, L.S_DEFERRED_LINES] | st.sm[sm, L.S_QUEUED_LINES]
+    strong = st.code[i, M.COL_AUX3] & M.MEM_STRONG != 0 and st.par[P.MODE] & L.BOOKS != 0
+    if strong or seen & line_filter(st.touched[sm], lines) != 0:
+        return queued.PATH_READ_STRONG if op == M.OP_LOAD else queued.PATH_WRITE_STRONG
+    return queued.PATH_READ if op == M.OP_LOAD else queued.PATH_WRITE
+
+
+@compiled
+def move_global(st, sm, w, i, wb, mask, size, path):
+    """The values of an access to global memory, unless they move at L2, where atomics do if time is booked."""
+    base = st.par[P.MEMORY_BASE]
+    if path == queued.PATH_READ or path == queued.PATH_WRITE:
+        move_rows(st, sm, i, wb, st.memory32, st.memory8, base, 1, mask, size)
+    elif path >= queued.PATH_REDUCTION and st.par[P.MODE] & L.BOOKS == 0:
+        values = st.deferred_values[sm, 0]
+        copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
+        execute_atomic(st, st.memory32, base, st.address[sm], values, i, w, mask, np.int64(mask))
+
+
+@compiled
 def global_access(st, sm, q, w, i, wb, mask, time):
     """Load, store, atomic or reduction on global memory."""
-    par = st.par
-    mode = par[P.MODE]
-    op = st.code[i, M.COL_OP]
-    size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    if op == M.OP_ATOM or op == M.OP_RED:
-        size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
-    touched = st.touched[sm]
-    if mode == L.REPLAYS:
-        word = take(st, w)
-        lines, sectors, policy = word & 255, word >> 8 & 255, word >> 16
-    else:
-        if not space.check_global(st, sm, i, w, mask, size):
-            return
-        if par[P.CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
-            return
-        lines, sectors = coalesce(st.address[sm], touched, mask, size)
-        policy = policy_of(st, i, wb) if op == M.OP_LOAD or op == M.OP_STORE else np.int64(0)
-        if (mode < L.FUNCTIONAL or mode == L.RECORDS) and (op == M.OP_LOAD or op == M.OP_STORE):
-            note_words(st.address[sm], touched, lines, mask, size if op == M.OP_STORE else max(size, 4))
-        if mode == L.RECORDS:
-            put(st, sm, w, policy << 16 | sectors << 8 | lines)
+    computes = st.par[P.MODE] & L.COMPUTES != 0
+    size = access_size(st, i)
+    cost = global_cost(st, sm, w, i, wb, mask, size) if computes else take(st, w)
+    if cost == REFUSED:
+        return
+    lines, sectors, policy = cost & 255, cost >> 8 & 255, cost >> 16
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_REQUESTS] += 1
     counts[L.N_SECTORS] += sectors
     counts[L.N_TAGS] += lines
     counts[L.N_SECTORS_IDEAL] += min(sectors, (popc(mask) * size + 31) // 32)
-    if mode == L.REPLAYS:
+    if not computes:
         lines = take_lines(st, sm, w)
-    elif mode == L.RECORDS:
+    elif st.par[P.MODE] & L.RECORDS != 0:
         record_lines(st, sm, w, i, lines, mask)
 
-    seen = st.sm[sm, L.S_DEFERRED_LINES] | st.sm[sm, L.S_QUEUED_LINES]  # atomics that have not taken effect
-    strong = st.code[i, M.COL_AUX3] & M.MEM_STRONG != 0 and mode < L.FUNCTIONAL
-    in_order = strong or seen & line_filter(touched, lines) != 0
-    base = par[P.MEMORY_BASE]
-    if op == M.OP_LOAD:
-        path = queued.PATH_READ_STRONG if in_order else queued.PATH_READ
-        if not in_order and mode != L.REPLAYS:
-            dst = row_offset(st.code[i, M.COL_DST], wb)
-            signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-            space.load_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, dst, mask, size, signed)
-    elif op == M.OP_STORE:
-        path = queued.PATH_WRITE_STRONG if in_order else queued.PATH_WRITE
-        if not in_order and mode != L.REPLAYS:
-            src = row_offset(st.code[i, M.COL_B], wb)
-            space.store_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, src, mask, size)
-    elif op == M.OP_RED or (st.code[i, M.COL_DST_COUNT] == 0 and st.code[i, M.COL_WBAR] == 7):
-        path = queued.PATH_REDUCTION
-    else:
-        path = queued.PATH_ATOMIC
-    if mode >= L.FUNCTIONAL:
-        if mode == L.KEEPS_REQUESTS:
-            kind = KIND_READ if op == M.OP_LOAD else KIND_WRITE if op == M.OP_STORE else KIND_ATOMIC
-            note_lines(st, sm, access(q, w, i, wb, mask, size, time, policy), lines, np.int64(kind))
-        if path >= queued.PATH_REDUCTION:
-            values = st.deferred_values[sm, 0]
-            copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
-            execute_atomic(st, st.memory32, base, st.address[sm], values, i, w, mask, np.int64(mask))
-        return
-    queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time, policy), lines, np.int64(path))
+    path = path_of(st, sm, i, lines)
+    if computes:
+        move_global(st, sm, w, i, wb, mask, size, path)
+    if st.par[P.MODE] & L.BOOKS != 0:
+        queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time, policy), lines, np.int64(path))
+    elif st.par[P.MODE] & L.KEEPS != 0:
+        op = st.code[i, M.COL_OP]
+        kind = KIND_READ if op == M.OP_LOAD else KIND_WRITE if op == M.OP_STORE else KIND_ATOMIC
+        note_lines(st, sm, access(q, w, i, wb, mask, size, time, policy), lines, np.int64(kind))
 
 
 @compiled_on_demand()
 def remote_access(st, sm, q, w, i, wb, mask, time):
     """Load, store or atomic on the shared memory of other blocks of the cluster: a request from SM to SM."""
     op = st.code[i, M.COL_OP]
-    size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    if op == M.OP_ATOM or op == M.OP_RED:
-        size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
+    size = access_size(st, i)
     if not find_remote(st, sm, i, w, mask, size):
         return
     a = access(q, w, i, wb, mask, size, time)
-    if st.par[P.MODE] >= L.FUNCTIONAL:
+    if st.par[P.MODE] & L.BOOKS == 0:
         take_effect_remotely(st, sm, defer(st, sm, a, np.int64(-1)))
         st.sm[sm, L.S_DEFERRED] = 0
         return
@@ -242,40 +289,30 @@ def local_lines(st, sm, mask, size):
 
 @compiled
 def local_access(st, sm, q, w, i, wb, mask, time):
-    """Load or store of thread-private memory, through L1 like global memory."""
+    """Load or store of thread-private memory, through L1 like global memory. Its lines are recorded without the warp's
+    place on its SM."""
     par = st.par
-    mode = par[P.MODE]
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    touched = st.touched[sm]
     start = np.int64(w) * par[P.LOCAL_BYTES] * 32
-    if mode == L.REPLAYS:
-        count = take_lines(st, sm, w)
-        for n in range(count):
-            touched[n, 0] += start >> 7
-    else:
+    if par[P.MODE] & L.COMPUTES != 0:
         if not space.check_window(st, sm, i, w, mask, size, 0, par[P.LOCAL_BYTES], L.E_LOCAL_BOUNDS):
             return
         space.local_addresses(st, sm, mask, start)
         if par[P.CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
             return
-        address = st.address[sm]
-        if st.code[i, M.COL_OP] == M.OP_LOAD:
-            dst = row_offset(st.code[i, M.COL_DST], wb)
-            signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-            space.load_rows(st.local32, st.local8, address, 0, 32, st.regs, dst, mask, size, signed)
-        else:
-            src = row_offset(st.code[i, M.COL_B], wb)
-            space.store_rows(st.local32, st.local8, address, 0, 32, st.regs, src, mask, size)
-        if mode == L.FUNCTIONAL or mode == L.KEEPS_REQUESTS:
+        move_rows(st, sm, i, wb, st.local32, st.local8, 0, 32, mask, size)
+        if par[P.MODE] & (L.BOOKS | L.RECORDS) == 0:
             return
         count = local_lines(st, sm, mask, size)
-        if mode == L.RECORDS:  # without the warp's place on its SM
-            for n in range(count):
-                touched[n, 0] -= start >> 7
-            put_lines(st, sm, w, count, True)
-            return
+        further = -(start >> 7) if par[P.MODE] & L.RECORDS != 0 else par[P.LOCAL_LINE]
+    else:
+        count = take_lines(st, sm, w)
+        further = par[P.LOCAL_LINE] + (start >> 7)
     for n in range(count):
-        touched[n, 0] += par[P.LOCAL_LINE]
+        st.touched[sm, n, 0] += further
+    if par[P.MODE] & L.RECORDS != 0:
+        put_lines(st, sm, w, count, True)
+        return
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_local(st, sm, count)
     if st.code[i, M.COL_OP] == M.OP_LOAD:
@@ -302,14 +339,14 @@ def pass_by(st, sm, q, w, i, time):
 def memory_access(st, sm, q, w, i, wb, mask, time):
     """Executes one memory instruction for the lanes in `mask` and books its time."""
     if mask == 0:
-        if st.par[P.MODE] == L.TIMED or st.par[P.MODE] == L.REPLAYS:
+        if st.par[P.MODE] & L.BOOKS != 0:
             pass_by(st, sm, q, w, i, time)
         return
     parts.mark(st, sm, parts.VALUES)
     par = st.par
-    mode = par[P.MODE]
+    computes = par[P.MODE] & L.COMPUTES != 0
     op = st.code[i, M.COL_OP]
-    if mode != L.REPLAYS:
+    if computes:
         space.lane_addresses(st, sm, i, wb, mask)
     where = st.code[i, M.COL_AUX0]
     if op == M.OP_LDC:
@@ -322,15 +359,14 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
     while left != 0:  # once, but for a generic access whose lanes mean different spaces
         lanes = left
         if st.code[i, M.COL_AUX0] == M.SPACE_GENERIC:
-            if mode == L.REPLAYS:
+            if computes:
+                where, lanes = space.window_of(st, sm, left)
+                note(st, sm, w, np.int64(where) << 32 | lanes)
+            else:
                 word = take(st, w)
                 where, lanes = word >> 32, word & 0xFFFFFFFF
-            else:
-                where, lanes = space.window_of(st, sm, left)
-            if mode == L.RECORDS:
-                put(st, sm, w, np.int64(where) << 32 | lanes)
         left &= ~lanes
-        if op == M.OP_ATOM and mode != L.REPLAYS and not atomic_predicate(st, sm, w, i, lanes, where, time):
+        if op == M.OP_ATOM and computes and not atomic_predicate(st, sm, w, i, lanes, where, time):
             continue
         if where == M.SPACE_SHARED and par[P.CLUSTER_BLOCKS] > 0:
             own = own_lanes(st, sm, w, lanes)

@@ -12,7 +12,7 @@ from gpusim.engine.sm.access import access
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.coalescer import bank_degree
 from gpusim.engine.sm.flight import release_at
-from gpusim.engine.sm.recording import put, take
+from gpusim.engine.sm.recording import note, take
 from gpusim.engine.sm.shadow import watch_byte
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE, READ, WRITE, epoch_of, record_of
 from gpusim.engine.sm.space import check_window, lane_addresses
@@ -167,14 +167,13 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
     """Executes LDSM or STSM and books its time: a matrix costs what a quarter of a warp with 16 bytes a lane does."""
     par = st.par
     count = np.int64(st.code[i, M.COL_AUX5] & 255)
-    if par[P.MODE] == L.REPLAYS:
+    if par[P.MODE] & L.COMPUTES == 0:
         wavefronts = take(st, w)
     else:
         wavefronts = move_rows(st, sm, w, i, wb, mask, count)
         if wavefronts == 0:
             return
-        if par[P.MODE] == L.RECORDS:
-            put(st, sm, w, wavefronts)
+        note(st, sm, w, wavefronts)
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_SHARED_WAVEFRONTS] += wavefronts
     counts[L.N_SHARED_IDEAL] += count

@@ -237,7 +237,7 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
 def await_phase(st, sm, q, slot, w, i, operand, mask, time):
     """A look that may wait and has seen that the phase is not over. False if it has to look again instead."""
     address = same_object(st, sm, operand, mask)
-    functional = st.par[P.MODE] >= L.FUNCTIONAL
+    functional = st.par[P.MODE] & L.BOOKS == 0
     if address < 0 or st.code[i, M.COL_WBAR] >= 6 or (functional and can_run(st.warp, st.split, w) != 0):
         return False
     at = (st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE] + address) >> 2

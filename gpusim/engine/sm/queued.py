@@ -75,7 +75,7 @@ def access_lines(st, sm, a, count, path, kept):
         return
     swaps = st.code[a.pc, M.COL_AUX4] >> 8 == M.ATOMIC_CAS
     requests = np.int64(count)
-    if st.par[P.MODE] != L.REPLAYS:  # whose lines are those of requests
+    if st.par[P.MODE] & L.COMPUTES != 0:  # whose lines are those of requests
         requests, _ = atomic_requests(st.address[sm], touched, a.mask, swaps)
     if path == PATH_REDUCTION:
         write_lines(st, sm, a, requests, np.int64(ms.KIND_REDUCTION), entry)

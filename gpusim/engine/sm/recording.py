@@ -31,7 +31,7 @@ def begin(st, sm, w):
     """A warp comes up for the first time."""
     block = st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER]
     number = block * st.par[P.WARPS] + st.warp[w, L.W_INDEX]
-    if st.par[P.MODE] == L.RECORDS:
+    if st.par[P.MODE] & L.RECORDS != 0:
         st.record_starts[number] = new_chunk(st, sm, w)
     st.warp[w, L.W_RECORD] = st.record_starts[number]
 
@@ -46,6 +46,13 @@ def put(st, sm, w, word):
         k = chunk
     st.recorded[k] = word
     st.warp[w, L.W_RECORD] = k + 1
+
+
+@compiled
+def note(st, sm, w, word):
+    """Writes the warp's next word if a recording is made."""
+    if st.par[P.MODE] & L.RECORDS != 0:
+        put(st, sm, w, word)
 
 
 @compiled

@@ -24,7 +24,7 @@ _ANSWER = 16
 def send_store(st, sm, a, entry):
     """On its way to other SMs, as any store there; in a run without time it is there."""
     st.deferred[sm, entry, L.X_REMOTE] = 1
-    if st.par[P.MODE] >= L.FUNCTIONAL:
+    if st.par[P.MODE] & L.BOOKS == 0:
         apply_remote(st, sm, entry, a.time)
         st.sm[sm, L.S_DEFERRED] = 0
         return

@@ -9,7 +9,7 @@ from gpusim.engine.sm.flight import close_bulk, close_copies
 from gpusim.engine.sm.lane_states import can_run
 from gpusim.engine.sm.log_operands import log_operands
 from gpusim.engine.sm.readiness import block, charge
-from gpusim.engine.sm.recording import begin, put, take
+from gpusim.engine.sm.recording import begin, note, take
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.shadow_copies import all_waited_for
 from gpusim.engine.sm.space import exhausted, fail
@@ -27,9 +27,9 @@ def clear_lanes(st, sm, w):
 
     Here and not where its block starts, so that host threads share the work.
     """
-    if st.par[P.MODE] == L.RECORDS or st.par[P.MODE] == L.REPLAYS:
+    if st.par[P.MODE] & L.RECORDS != 0 or st.par[P.MODE] & L.COMPUTES == 0:
         begin(st, sm, w)
-    if st.par[P.MODE] != L.REPLAYS:
+    if st.par[P.MODE] & L.COMPUTES != 0:
         rows = st.par[P.ROWS_PER_WARP]
         first = 32 * (st.par[P.CONST_ROWS] + w * rows)
         st.regs[first : first + 32 * rows] = 0
@@ -58,25 +58,24 @@ def run_instruction(st, sm, q, slot, w, i, time):
     go on)."""
     code = st.code
     active = np.uint32(st.warp[w, L.W_ACTIVE])
-    mode = st.par[P.MODE]
+    computes = st.par[P.MODE] & L.COMPUTES != 0
     mask = active
     if code[i, M.COL_GUARD] != 7 or code[i, M.COL_GUARD_NEG] != 0:
-        if mode == L.REPLAYS:
+        if not computes:
             mask = np.uint32(take(st, w))
         else:
             guard = st.preds[16 * w + code[i, M.COL_GUARD]]
             mask = active & (~guard if code[i, M.COL_GUARD_NEG] != 0 else guard)
-            if mode == L.RECORDS:
-                put(st, sm, w, np.int64(mask))
+            note(st, sm, w, np.int64(mask))
     guarded = mask
     if code[i, M.COL_CLASS] == M.CLS_CONTROL:
         # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
-        if mode == L.REPLAYS and code[i, M.COL_PS0] != 7:
+        if not computes and code[i, M.COL_PS0] != 7:
             mask = np.uint32(take(st, w))
         else:
             mask &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
-            if mode == L.RECORDS and code[i, M.COL_PS0] != 7:
-                put(st, sm, w, np.int64(mask))
+            if code[i, M.COL_PS0] != 7:
+                note(st, sm, w, np.int64(mask))
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_EXECUTED] += 1
     counts[L.N_THREADS] += popc(active)

@@ -36,7 +36,7 @@ def word(st, w, n, registers):
 def look(st, w):
     """The active lanes have all branched backward. Not while results or stores of the warp are under way."""
     warp, lanes = st.warp[w], st.split[w]
-    if lanes[L.D_KEPT] == REPEATS or warp[L.W_STORES] != 0 or st.par[P.MODE] == L.REPLAYS:
+    if lanes[L.D_KEPT] == REPEATS or warp[L.W_STORES] != 0 or st.par[P.MODE] & L.COMPUTES == 0:
         return
     for k in range(6):
         if warp[L.W_PENDING + k] != 0:

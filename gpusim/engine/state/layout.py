@@ -10,9 +10,12 @@ import numpy as np
 NEVER = np.int64(1) << 60
 CONSTANT_NOWHERE = -1  # of a line in State.constant or State.loaded: no cache of the SM has it
 
-#: A run in time, and one that reads what a recording knows instead of computing values; functional runs, in which every
-#: reply comes at once: plain, with requests kept for L2, and one that makes a recording (`sm.recording`).
-TIMED, REPLAYS, FUNCTIONAL, KEEPS_REQUESTS, RECORDS = range(5)
+#: Steps of an instruction: its values are computed, else a recording says what its time depends on (`sm.recording`);
+#: its time is booked, else every reply comes at once; what its time depends on is recorded; its requests are kept.
+COMPUTES, BOOKS, RECORDS, KEEPS = 1, 2, 4, 8
+#: Modes of a run, by the steps of which it consists.
+TIMED, REPLAYS = COMPUTES | BOOKS, BOOKS
+FUNCTIONAL, KEEPS_REQUESTS, RECORDING = COMPUTES, COMPUTES | KEEPS, COMPUTES | RECORDS
 
 # --- warp: one row per warp slot ---------------------------------------------------------------------------
 (

@@ -157,13 +157,11 @@ WIDE_DISPATCH = row("pipes.wide_dispatch_cycles")  # for which one keeps others 
 SHORT_SUMS = row("pipes.tensor_short_sums_speedup")
 DATA_INTERVAL = row("memory_instruction.data_interval_cycles")
 ICACHE_SHIFT = row()  # instructions of a line of the instruction caches: 1 << this
-# Bytes of a line of the constant caches: 1 << this.
 CONST_SHIFT = row(lambda config: config.constant.line_bytes.bit_length() - 1)
 # Lines of the first and of the second level of the constant caches.
 CONST_FIRST = row(lambda config: config.constant.l0_bytes // config.constant.line_bytes)
 CONST_SECOND = row(lambda config: config.constant.l15_bytes // config.constant.line_bytes)
 L1_DATA = row("l1.data_bytes_per_cycle")  # bytes that L1's data stage delivers in a cycle
-# Which line of a set goes: REPLACEMENTS of `memory`.
 L1_REPLACEMENT = row(lambda config: REPLACEMENTS[config.l1.replacement])
 L1_WRITE_ALLOCATE = row("l1.write_allocate")  # 1: what is stored is in L1 afterwards
 STORED_LINES = row("l1.stored_lines")  # lines of stores that wait in the SM at most
