@@ -450,7 +450,7 @@ OP_LDGSTS = _op(
 )
 OP_LDSM = _op("d = matrices in shared memory whose rows lie at A", **_ACCESS, **_MATRICES)
 OP_STSM = _op("matrices in shared memory whose rows lie at A = B", **_ACCESS, **_MATRICES)
-_block(1008, "sm/generic.py: query_space")
+_block(1008, "sm/special.py: query_space")
 OP_QSPC = _op(
     "PD0 = generic address A lies in a space", **_ADDRESS, aux4="it", aux5="1: of the whole cluster"
 )

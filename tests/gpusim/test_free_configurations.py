@@ -16,9 +16,9 @@ import pytest
 import gpusim
 from gpusim.config import load_config
 from gpusim.engine.memory.system import MemorySystem
-from gpusim.engine.state.address_map import map_lines
 from gpusim.errors import ConfigError
 from programs import images, registry
+from tests.gpusim.line_places import map_lines
 
 PROGRAMS = {"reduction/shuffle": 4184, "transpose/tiled": 64}
 LATE_CODE = {"divergence/1": 1000}

@@ -18,8 +18,9 @@ from gpusim.engine.memory.place import first_blocks, gpc_of, partition_of, port_
 from gpusim.engine.memory.request_coalescer import entry_of, join, note
 from gpusim.engine.memory.system import MemorySystem, PeerRow, process_window, sort_window
 from gpusim.engine.state import memory as s
-from gpusim.engine.state.address_map import locate, map_lines, quotient_of, set_and_tag
+from gpusim.engine.state.address_map import locate, quotient_of, set_and_tag
 from gpusim.errors import LaunchError
+from tests.gpusim.line_places import map_lines
 
 SMS = 132
 GHZ = 1.98

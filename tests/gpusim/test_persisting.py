@@ -11,9 +11,9 @@ from gpusim.config import load_config
 from gpusim.engine.memory.policy import class_of
 from gpusim.engine.memory.system import MemorySystem, process_window
 from gpusim.engine.state import memory as ms
-from gpusim.engine.state.address_map import map_lines
 from gpusim.errors import LaunchError
 from gpusim.launch.access_window import AccessWindow
+from tests.gpusim.line_places import map_lines
 
 WAYS = 8
 ONE_SET = {"l2.slices": 2, "l2.ways": WAYS, "l2.bytes": 2 * WAYS * 128, "l2.fetch_bytes": 32}

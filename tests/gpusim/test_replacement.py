@@ -9,7 +9,7 @@ import gpusim
 from gpusim.config import load_config
 from gpusim.engine.memory.system import MemorySystem, process_window
 from gpusim.engine.state import memory as ms
-from gpusim.engine.state.address_map import map_lines
+from tests.gpusim.line_places import map_lines
 from tests.gpusim.parameter_kernels import program, run
 from tests.gpusim.parameter_rows import l1_hits
 

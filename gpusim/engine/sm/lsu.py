@@ -19,12 +19,12 @@ from gpusim.engine.sm.cluster import find_remote, own_lanes, remote_lines
 from gpusim.engine.sm.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.sm.constant_load import constant_access
 from gpusim.engine.sm.flight import note_lines, release_at
-from gpusim.engine.sm.generic import atomic_predicate, query_space
 from gpusim.engine.sm.l1 import note_words
 from gpusim.engine.sm.lines import defer, line_filter
 from gpusim.engine.sm.recording import note, put_lines, take, take_lines
 from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
+from gpusim.engine.sm.special import atomic_predicate, query_space
 from gpusim.engine.sm.stages import enter_queue, note_store, take_data_stage
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, parts
 from gpusim.engine.state.bits import popc

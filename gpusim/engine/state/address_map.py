@@ -12,7 +12,6 @@ its slices is a hash of the block. Any such run of blocks uses each slice alike,
 strides of every power of two beyond a pair spread as random addresses do.
 """
 
-import numpy as np
 
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.bits import popc
@@ -116,23 +115,3 @@ def memory_location(m, slice_, quotient):
     step = 2 * spread(turn, m[ms.P_BANKS] >> 1) + 1 if m[ms.P_BANKS] & (m[ms.P_BANKS] - 1) == 0 else 1
     bank = (row * step + spread(turn * 3 + 1, m[ms.P_BANKS])) % m[ms.P_BANKS]
     return channel, channel * m[ms.P_BANKS] + bank, row
-
-
-@compiled
-def map_into(m, lines, out):
-    for i in range(lines.size):
-        home, index, quotient = locate(m, lines[i])
-        slice_ = home * m[ms.P_INDICES] + index
-        out[i, 0], out[i, 1] = home, slice_
-        out[i, 2], _ = set_and_tag(m, home, quotient)
-        out[i, 3], out[i, 4], out[i, 5] = memory_location(m, slice_, quotient)
-
-
-def map_lines(m: np.ndarray, lines: np.ndarray) -> np.ndarray:
-    """Home partition, slice (over all partitions), set, channel, bank and row of each line: int64[n, 6].
-
-    lines: int64[n]. For tests and for teaching; the simulation itself maps one line at a time.
-    """
-    out = np.empty((lines.size, 6), np.int64)
-    map_into(m, lines, out)
-    return out
