@@ -224,7 +224,7 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort
     record, trace, memory = _run(machine, program, launch, numbers, effort.issues, effort.cycles, numbers)
     code = record.code
     if not trace.complete:
-        issues = int(record.counters[:, L.N_EXECUTED].sum()) * launch.blocks // len(places)
+        issues = int(record.counters[:, L.COUNT_EXECUTED].sum()) * launch.blocks // len(places)
         raise NotSampled(f"{len(places)} of its blocks execute more than {effort.issues:,} instructions", issues)
     issues = len(trace.issues) * launch.blocks // len(places)
     samples = iter(_split(trace, numbers))

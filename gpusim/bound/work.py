@@ -82,14 +82,14 @@ class Tally:
 
     @classmethod
     def of_counters(cls, line: np.ndarray) -> Tally:
-        """Of a launch's counters, int64 [instructions, layout.N_FIELDS]."""
+        """Of a launch's counters, int64 [instructions, layout.COUNT_FIELDS]."""
         return cls(
-            line[:, L.N_EXECUTED],
-            np.minimum(line[:, L.N_EXECUTED], line[:, L.N_PRED_ON]),
-            line[:, L.N_PRED_ON],
-            line[:, L.N_SHARED_DATA],
-            line[:, L.N_SECTORS],
-            line[:, L.N_TAGS],
+            line[:, L.COUNT_EXECUTED],
+            np.minimum(line[:, L.COUNT_EXECUTED], line[:, L.COUNT_PRED_ON]),
+            line[:, L.COUNT_PRED_ON],
+            line[:, L.COUNT_SHARED_DATA],
+            line[:, L.COUNT_SECTORS],
+            line[:, L.COUNT_TAGS],
         )
 
 

@@ -44,7 +44,7 @@ def describe(state: State, sm: int, program: Program | None = None) -> str:
                     lines.extend(f"  {line}" for line in _warp(state, sm, sm * len(rows) + k, program))
                 else:
                     lines.append(f"  {k}: {fields(record, rows[k])}")
-    times, what = (row[sm, : state.sm[sm, L.S_EVENTS]].tolist() for row in (state.event_time, state.event))
+    times, what = (row[sm, : state.sm[sm, L.SM_EVENTS]].tolist() for row in (state.event_time, state.event))
     replies = sorted(zip(times, what, strict=True))
     arrivals = [f"at {at}: {('instruction', 'miss')[k & 1]} {k >> 1}" for at, k in replies]
     for title, texts in (("replies to come", arrivals), _caches(state, sm)):
@@ -72,7 +72,7 @@ def registers(state: State, w: int) -> dict[str, np.ndarray]:
     """Copies of a warp's registers, uint32 [32] each, by name; each lane of a uniform one has its value."""
     rows, uniform = int(state.par[P.ROWS_PER_WARP]), int(state.par[P.UREG_BASE])
     first = int(state.par[P.CONST_ROWS]) + w * rows
-    own = state.regs.reshape(-1, L.WARP_LANES)[first : first + rows - SINK_ROWS].copy()
+    own = state.regs.reshape(-1, L.LANES_OF_WARP)[first : first + rows - SINK_ROWS].copy()
     return {f"R{k}" if k < uniform else f"UR{k - uniform}": row for k, row in enumerate(own)}
 
 
@@ -86,27 +86,27 @@ def _warp(state: State, sm: int, w: int, program: Program | None) -> list[str]:
     """Where a warp is, and all of its fields."""
     smsps, row = int(state.par[P.SUB_PARTITIONS]), state.warp[w]
     local = w - sm * smsps * int(state.par[P.WARP_SLOTS])
-    block = state.block[sm, row[L.W_BLOCK]]
-    x, y, z = block[L.B_X : L.B_Z + 1].tolist()
-    pc = int(row[L.W_PC])
-    doing = next(name for name in _STATES if getattr(L, name) == row[L.W_STATE])
-    if row[L.W_STATE] not in (L.FREE, L.RUNNING, L.STOPPED):
-        doing += f" ({L.STALLS[row[L.W_REASON]]})"
-    elif row[L.W_STATE] == L.RUNNING:
+    block = state.block[sm, row[L.WARP_BLOCK]]
+    x, y, z = block[L.BLOCK_X : L.BLOCK_Z + 1].tolist()
+    pc = int(row[L.WARP_PC])
+    doing = next(name for name in _STATES if getattr(L, name) == row[L.WARP_STATE])
+    if row[L.WARP_STATE] not in (L.FREE, L.RUNNING, L.STOPPED):
+        doing += f" ({L.STALLS[row[L.WARP_REASON]]})"
+    elif row[L.WARP_STATE] == L.RUNNING:
         doing += f", ready at {_number(int(state.ready[sm * smsps + local % smsps, local // smsps]))}"
     lines = [
-        f"warp {row[L.W_INDEX]} of block {block[L.B_NUMBER]} ({x}, {y}, {z}), "
+        f"warp {row[L.WARP_INDEX]} of block {block[L.BLOCK_NUMBER]} ({x}, {y}, {z}), "
         f"sub-partition {local % smsps}, slot {local // smsps}: {doing}",
         f"  before {pc * INSTRUCTION_BYTES:#06x}: {_instruction(state, pc, program)}",
-        f"  lanes {row[L.W_ACTIVE]:#010x} of {row[L.W_ALIVE]:#010x}",
+        f"  lanes {row[L.WARP_ACTIVE]:#010x} of {row[L.WARP_ALIVE]:#010x}",
     ]
     for s in range(6):
-        left, release = row[L.W_PENDING + s], row[L.W_RELEASE + s]
+        left, release = row[L.WARP_PENDING + s], row[L.WARP_RELEASE + s]
         if left or release:
-            reason = L.STALLS[row[L.W_KIND + s]]
+            reason = L.STALLS[row[L.WARP_KIND + s]]
             lines.append(f"  scoreboard {s}: {left} replies to come, known part over at {_number(release)} ({reason})")
     lines.append(f"  {fields(WARP, row)}")
-    if row[L.W_ACTIVE] != row[L.W_ALIVE]:
+    if row[L.WARP_ACTIVE] != row[L.WARP_ALIVE]:
         lines.append(f"  lanes that do not run: {fields(SPLIT, state.split[w])}")
     return lines
 
@@ -122,9 +122,9 @@ def _instruction(state: State, pc: int, program: Program | None) -> str:
 def _caches(state: State, sm: int) -> tuple[str, list[str]]:
     """How full the caches are, and L1's lines with sectors to come."""
     tags = state.tags[sm]
-    lines = tags[L.L_TAG], state.icache[sm, :, 0], state.constant[sm]
+    lines = tags[L.TAG_TAG], state.icache[sm, :, 0], state.constant[sm]
     held, code, constants = (np.count_nonzero(each >= 0) for each in lines)
-    pending = [f"{k}: {fields(TAG, tags[:, k])}" for k in np.flatnonzero(tags[L.L_PENDING]).tolist()]
+    pending = [f"{k}: {fields(TAG, tags[:, k])}" for k in np.flatnonzero(tags[L.TAG_PENDING]).tolist()]
     full = f"L1 holds {held} lines, instruction caches {code}, constant caches {constants}"
     return f"{full}; lines of L1 to come", pending
 

@@ -152,7 +152,7 @@ class Engine:
         """The grid that an error is of, if it is of none at hand: whose warp has met it, or the first."""
         if isinstance(error, MachineStopped) and running:
             state = running[0].state
-            seat = state.warp[state.sm[error.sm, L.S_ERROR_WARP], L.W_SEAT]
+            seat = state.warp[state.sm[error.sm, L.SM_ERROR_WARP], L.WARP_SEAT]
             return next((grid for grid in running if grid.seat == seat), running[0])
         return running[0] if running else None
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from gpusim.engine.sm.cluster import PEER_SHIFT
 from gpusim.engine.sm.shadow import forget_block, forget_warp
-from gpusim.engine.state import L, P, compiled
+from gpusim.engine.state import L, P, compiled, of_block, of_seat, of_warp
 from gpusim.engine.state.log import log_block, log_start
-from gpusim.engine.state.seats import of_block, of_seat, of_warp
 
 #: What the dispatcher knows of a grid: its next block and how many it has, how many are on SMs, the last end of one.
 G_NEXT, G_TOTAL, G_RUNNING, G_LAST, G_PATIENCE, G_FIELDS = range(6)
@@ -47,59 +46,59 @@ def start_block(st, grid, sm, slot, x, y, z, time):
     """Makes block (x, y, z) resident in a free block slot of an SM."""
     par = st.par
     b = st.block[sm, slot]
-    if b[L.B_STATE] != 0:
+    if b[L.BLOCK_STATE] != 0:
         raise RuntimeError("block slots ran out: a block was given one that is taken")
     b[:] = 0
     if st.handed.shape[0] > 0:
-        b[L.B_HANDED] = grid[G_NEXT]
+        b[L.BLOCK_HANDED] = grid[G_NEXT]
         st.handed[grid[G_NEXT], 0] = time
     grid[G_NEXT] += 1
     grid[G_RUNNING] += 1
-    b[L.B_STATE] = 1
-    b[L.B_SEAT] = par[P.SEAT]
-    b[L.B_NUMBER] = x + par[P.GRID_X] * (y + par[P.GRID_Y] * z)
-    b[L.B_X] = x
-    b[L.B_Y] = y
-    b[L.B_Z] = z
-    b[L.B_WARPS_LEFT] = par[P.WARPS]
-    b[L.B_ALIVE] = par[P.THREADS]
-    b[L.B_START] = time
+    b[L.BLOCK_STATE] = 1
+    b[L.BLOCK_SEAT] = par[P.SEAT]
+    b[L.BLOCK_NUMBER] = x + par[P.GRID_X] * (y + par[P.GRID_Y] * z)
+    b[L.BLOCK_X] = x
+    b[L.BLOCK_Y] = y
+    b[L.BLOCK_Z] = z
+    b[L.BLOCK_WARPS_LEFT] = par[P.WARPS]
+    b[L.BLOCK_ALIVE] = par[P.THREADS]
+    b[L.BLOCK_START] = time
     for barrier in range(16):
-        b[L.B_REDUCED + barrier] = -1
+        b[L.BLOCK_REDUCED + barrier] = -1
     if par[P.CHECKS] != 0:
         forget_block(st, sm, slot)
     s = st.sm[sm]
-    time = max(time, s[L.S_BLOCK_FREE])
+    time = max(time, s[L.SM_BLOCK_FREE])
     if st.life.shape[0] > 0:
-        log_block(st, sm, b[L.B_NUMBER], time)
-    s[L.S_BLOCK_FREE] = time + max(par[P.WARPS] * par[P.WARP_LAUNCH] + par[P.BLOCK_SETUP], par[P.BLOCK_LEAST])
-    if s[L.S_BLOCKS] == 0:
-        s[L.S_ACTIVE_SINCE] = time
-        if s[L.S_CARVEOUT] != par[P.CARVEOUT]:
+        log_block(st, sm, b[L.BLOCK_NUMBER], time)
+    s[L.SM_BLOCK_FREE] = time + max(par[P.WARPS] * par[P.WARP_LAUNCH] + par[P.BLOCK_SETUP], par[P.BLOCK_LEAST])
+    if s[L.SM_BLOCKS] == 0:
+        s[L.SM_ACTIVE_SINCE] = time
+        if s[L.SM_CARVEOUT] != par[P.CARVEOUT]:
             set_carveout(st, sm)
-    s[L.S_BLOCKS] += 1
-    s[L.S_LAUNCHED] += 1
+    s[L.SM_BLOCKS] += 1
+    s[L.SM_LAUNCHED] += 1
     smsps = par[P.SUB_PARTITIONS]
-    s[L.S_BLOCK_NUMBER] += 1
+    s[L.SM_BLOCK_NUMBER] += 1
     for index in range(par[P.WARPS]):
-        smsp = (s[L.S_TURN] + index) % smsps
+        smsp = (s[L.SM_TURN] + index) % smsps
         for _ in range(smsps):  # the next one with a free slot; `start_warp` says so if there is none
-            if st.smsp[sm * smsps + smsp, L.Q_WARPS] == par[P.WARP_SLOTS]:
+            if st.smsp[sm * smsps + smsp, L.SMSP_WARPS] == par[P.WARP_SLOTS]:
                 smsp = (smsp + 1) % smsps
         start_warp(st, sm, sm * smsps + smsp, slot, index, time + index * par[P.WARP_LAUNCH])
     # H200, %warpid: warps go round the sub-partitions, and blocks of all their multiples begin at each in turn, too.
-    s[L.S_TURN] = (s[L.S_TURN] + max(par[P.WARPS] % smsps, 1)) % smsps
+    s[L.SM_TURN] = (s[L.SM_TURN] + max(par[P.WARPS] % smsps, 1)) % smsps
 
 
 @compiled
 def set_carveout(st, sm):
     """Divides the SM's memory as a launch wants it; L1 is empty then. Without effect while loads are on their way."""
     s = st.sm[sm]
-    if s[L.S_OUTSTANDING] == 0:
-        s[L.S_CARVEOUT] = st.par[P.CARVEOUT]
-        s[L.S_L1_SETS] = st.par[P.L1_SETS]
-        st.tags[sm, L.L_TAG, :] = -1
-        st.tags[sm, L.L_USED, :] = 0
+    if s[L.SM_OUTSTANDING] == 0:
+        s[L.SM_CARVEOUT] = st.par[P.CARVEOUT]
+        s[L.SM_L1_SETS] = st.par[P.L1_SETS]
+        st.tags[sm, L.TAG_TAG, :] = -1
+        st.tags[sm, L.TAG_USED, :] = 0
 
 
 @compiled
@@ -109,22 +108,22 @@ def start_warp(st, sm, q, block, index, time):
     smsps = par[P.SUB_PARTITIONS]
     slots = par[P.WARP_SLOTS]
     slot = 0
-    while slot < slots and st.warp[(sm * slots + slot) * smsps + q % smsps, L.W_STATE] != L.FREE:
+    while slot < slots and st.warp[(sm * slots + slot) * smsps + q % smsps, L.WARP_STATE] != L.FREE:
         slot += 1
     if slot == slots:
         raise RuntimeError("warp slots ran out: a sub-partition has none for a block's next warp")
     w = (sm * slots + slot) * smsps + q % smsps
     start_lanes(st, w, block, index, time)
-    st.warp[w, L.W_AGE] = st.sm[sm, L.S_AGE]
-    st.sm[sm, L.S_AGE] += 1
-    if st.sm[sm, L.S_LOG] != 0:
+    st.warp[w, L.WARP_AGE] = st.sm[sm, L.SM_AGE]
+    st.sm[sm, L.SM_AGE] += 1
+    if st.sm[sm, L.SM_LOG] != 0:
         log_start(st, sm, q, slot, w, block, time)
     # The first instruction line is asked for when the warp first comes up, so that requests stay in order of time.
     st.ready[q, slot] = time
-    st.block_order[q, slot] = st.sm[sm, L.S_BLOCK_NUMBER]
-    st.smsp[q, L.Q_NEXT] = min(st.smsp[q, L.Q_NEXT], time)
-    st.smsp[q, L.Q_WARPS] += 1
-    st.sm[sm, L.S_WARPS] += 1
+    st.block_order[q, slot] = st.sm[sm, L.SM_BLOCK_NUMBER]
+    st.smsp[q, L.SMSP_NEXT] = min(st.smsp[q, L.SMSP_NEXT], time)
+    st.smsp[q, L.SMSP_WARPS] += 1
+    st.sm[sm, L.SM_WARPS] += 1
 
 
 @compiled
@@ -135,17 +134,17 @@ def start_lanes(st, w, block, index, time):
     mask = (1 << lanes) - 1
     warp = st.warp[w]
     warp[:] = 0
-    warp[L.W_STATE] = L.RUNNING
-    warp[L.W_ACTIVE] = mask
-    warp[L.W_ALIVE] = mask
-    warp[L.W_BLOCK] = block
-    warp[L.W_INDEX] = index
-    warp[L.W_SEAT] = par[P.SEAT]
-    warp[L.W_SINCE] = time
-    warp[L.W_START] = time
-    warp[L.W_FETCHED] = -1
+    warp[L.WARP_STATE] = L.RUNNING
+    warp[L.WARP_ACTIVE] = mask
+    warp[L.WARP_ALIVE] = mask
+    warp[L.WARP_BLOCK] = block
+    warp[L.WARP_INDEX] = index
+    warp[L.WARP_SEAT] = par[P.SEAT]
+    warp[L.WARP_SINCE] = time
+    warp[L.WARP_START] = time
+    warp[L.WARP_FETCHED] = -1
     st.split[w, :] = 0
-    st.split[w, L.D_CANDIDATE] = -1
+    st.split[w, L.SPLIT_CANDIDATE] = -1
     if par[P.CHECKS] != 0:
         forget_warp(st, w)
 
@@ -162,7 +161,7 @@ def handed_out(clock, server, earliest, interval):
 def free_slot(st, sm):
     """A free block slot of an SM, -1 if it has none."""
     for slot in range(st.par[P.BLOCK_SLOTS]):
-        if st.block[sm, slot, L.B_STATE] == 0:
+        if st.block[sm, slot, L.BLOCK_STATE] == 0:
             return np.int64(slot)
     return np.int64(-1)
 
@@ -178,7 +177,7 @@ def room(st, sm, time):
     for smsp in range(smsps):
         free = 0
         for w in range(sm * slots * smsps + smsp, (sm + 1) * slots * smsps, smsps):
-            free += st.warp[w, L.W_STATE] == L.FREE and st.warp[w, L.W_SINCE] <= time
+            free += st.warp[w, L.WARP_STATE] == L.FREE and st.warp[w, L.WARP_SINCE] <= time
         if free < st.par[P.WARPS] // smsps:
             return np.int64(-1)
         left += free
@@ -196,12 +195,12 @@ def fitting(st, sm, time):
     par = st.par
     slots = np.int64(0)
     shared = par[P.CARVEOUT]
-    if st.sm[sm, L.S_BLOCKS] > 0:
-        shared = st.sm[sm, L.S_CARVEOUT]
+    if st.sm[sm, L.SM_BLOCKS] > 0:
+        shared = st.sm[sm, L.SM_CARVEOUT]
         if shared < par[P.CARVEOUT_LEAST]:
             return np.int64(0)
     for slot in range(par[P.BLOCK_SLOTS]):
-        if st.block[sm, slot, L.B_STATE] == 0:
+        if st.block[sm, slot, L.BLOCK_STATE] == 0:
             slots += 1
         else:
             shared -= of_block(st, sm, slot).par[P.BLOCK_SHARED]
@@ -213,7 +212,7 @@ def fitting(st, sm, time):
         registers = par[P.REGISTERS]
         for slot in range(par[P.WARP_SLOTS]):
             w = (sm * par[P.WARP_SLOTS] + slot) * smsps + smsp
-            if st.warp[w, L.W_STATE] == L.FREE and st.warp[w, L.W_SINCE] <= time:
+            if st.warp[w, L.WARP_STATE] == L.FREE and st.warp[w, L.WARP_SINCE] <= time:
                 free += 1
             else:
                 registers -= of_warp(st, w).par[P.WARP_REGISTERS]
@@ -239,7 +238,7 @@ def free_slots(st, first, last):
     count = 0
     for sm in range(first, last):
         for slot in range(st.par[P.BLOCK_SLOTS]):
-            if st.block[sm, slot, L.B_STATE] == 0:
+            if st.block[sm, slot, L.BLOCK_STATE] == 0:
                 count += 1
     return count
 
@@ -278,7 +277,7 @@ def place_clusters(st, grid, clock, server, earliest, now, interval):
             sm = -1
             for candidate in range(gpc_begins(st, chosen), gpc_begins(st, chosen + 1)):
                 room = free_slot(st, candidate) >= 0
-                if room and (sm < 0 or st.sm[candidate, L.S_BLOCKS] < st.sm[sm, L.S_BLOCKS]):
+                if room and (sm < 0 or st.sm[candidate, L.SM_BLOCKS] < st.sm[sm, L.SM_BLOCKS]):
                     sm = candidate
             slot = free_slot(st, sm)
             time = handed_out(clock, server, earliest, interval) + par[P.BLOCK_LAUNCH]
@@ -287,16 +286,16 @@ def place_clusters(st, grid, clock, server, earliest, now, interval):
             layer = z + rank // (par[P.CLUSTER_X] * par[P.CLUSTER_Y])
             start_block(st, grid, sm, slot, column, row, layer, max(time, now))
             b = st.block[sm, slot]
-            b[L.B_RANK] = rank
-            b[L.B_CLUSTER] = number
+            b[L.BLOCK_RANK] = rank
+            b[L.BLOCK_CLUSTER] = number
             if rank == 0:
                 leader = b
-            leader[L.B_PEER + rank] = sm << PEER_SHIFT | slot
+            leader[L.BLOCK_PEER + rank] = sm << PEER_SHIFT | slot
         for rank in range(1, size):
-            peer = leader[L.B_PEER + rank]
+            peer = leader[L.BLOCK_PEER + rank]
             b = st.block[peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)]
             for other in range(size):
-                b[L.B_PEER + other] = leader[L.B_PEER + other]
+                b[L.BLOCK_PEER + other] = leader[L.BLOCK_PEER + other]
 
 
 @compiled
@@ -335,11 +334,11 @@ def fill_beside(st, grid, clock, now, order, interval):
 def end_block(st, dispatch, sm, slot, time):
     """A block has ended: its place is free, and its grid knows."""
     st = of_block(st, sm, slot)
-    st.block[sm, slot, L.B_STATE] = 0
+    st.block[sm, slot, L.BLOCK_STATE] = 0
     if st.handed.shape[0] > 0:
-        st.handed[st.block[sm, slot, L.B_HANDED], 1] = time
+        st.handed[st.block[sm, slot, L.BLOCK_HANDED], 1] = time
     if st.life.shape[0] > 0:
-        st.life[st.block[sm, slot, L.B_NUMBER], 2] = time
+        st.life[st.block[sm, slot, L.BLOCK_NUMBER], 2] = time
     grid = dispatch[st.par[P.SEAT]]
     grid[G_RUNNING] -= 1
     grid[G_LAST] = max(grid[G_LAST], time)
@@ -357,14 +356,14 @@ def refill(st, dispatch, seats, clock, now, interval):
         first = -1
         earliest = L.NEVER
         for sm in range(st.sm.shape[0]):
-            n = st.sm[sm, L.S_DONE_SEEN]
-            if n < st.sm[sm, L.S_DONE] and st.done[sm, n, 0] < earliest:
+            n = st.sm[sm, L.SM_DONE_SEEN]
+            if n < st.sm[sm, L.SM_DONE] and st.done[sm, n, 0] < earliest:
                 earliest = st.done[sm, n, 0]
                 first = sm
         if first < 0:
             break
-        n = st.sm[first, L.S_DONE_SEEN]
-        st.sm[first, L.S_DONE_SEEN] = n + 1
+        n = st.sm[first, L.SM_DONE_SEEN]
+        st.sm[first, L.SM_DONE_SEEN] = n + 1
         end_block(st, dispatch, first, st.done[first, n, 1], earliest)
         noted = handed_out(clock, C_NOTES, earliest, interval)
         last = earliest
@@ -386,5 +385,5 @@ def refill(st, dispatch, seats, clock, now, interval):
             if own.par[P.CLUSTER_BLOCKS] > 0:
                 place_clusters(own, dispatch[seats[k]], clock, C_NOTES, last + st.par[P.REFILL], now, 0)
     for sm in range(st.sm.shape[0]):
-        st.sm[sm, L.S_DONE] = 0
-        st.sm[sm, L.S_DONE_SEEN] = 0
+        st.sm[sm, L.SM_DONE] = 0
+        st.sm[sm, L.SM_DONE_SEEN] = 0

@@ -73,25 +73,25 @@ class EndlessWatch:
         self._left -= 1
         if self._left > 0:
             return
-        now = self._state.counters[:, :, L.N_EXECUTED].sum(0), int(self._state.sm[:, L.S_CHANGED].sum())
+        now = self._state.counters[:, :, L.COUNT_EXECUTED].sum(0), int(self._state.sm[:, L.SM_CHANGED].sum())
         if self._before is not None and (warp := self._for_ever(*self._before, *now)) is not None:
             raise NeverEnds(warp)
         self._wait = self._left = 2 * self._wait
         self._before = now
-        self._state.split[:, [L.D_KEPT, L.D_TURNS]] = NOT_KEPT, 0
+        self._state.split[:, [L.SPLIT_KEPT, L.SPLIT_TURNS]] = NOT_KEPT, 0
 
     def _for_ever(self, executed: np.ndarray, changed: int, now: np.ndarray, changed_now: int) -> int | None:
         """A warp whose lanes wait for ever, if all that is resident does the same for ever."""
         state, dispatch = self._state, self._dispatch
-        warps = np.flatnonzero(state.warp[:, L.W_STATE] != L.FREE)
+        warps = np.flatnonzero(state.warp[:, L.WARP_STATE] != L.FREE)
         rows = state.warp[warps]
-        spins = state.split[warps, L.D_KEPT] == REPEATS
-        under_way = rows[:, [L.W_STORES, *range(L.W_PENDING, L.W_PENDING + 6)]].any(1)
-        at_barrier = (rows[:, L.W_STATE] == L.WAIT_BARRIER) & ~under_way
-        room = dispatch[G_NEXT] < dispatch[G_TOTAL] and (state.sm[:, L.S_BLOCKS] == 0).any()
+        spins = state.split[warps, L.SPLIT_KEPT] == REPEATS
+        under_way = rows[:, [L.WARP_STORES, *range(L.WARP_PENDING, L.WARP_PENDING + 6)]].any(1)
+        at_barrier = (rows[:, L.WARP_STATE] == L.WAIT_BARRIER) & ~under_way
+        room = dispatch[G_NEXT] < dispatch[G_TOTAL] and (state.sm[:, L.SM_BLOCKS] == 0).any()
         if not (spins | at_barrier).all() or room:
             return None
         if changed_now != changed or not self._harmless[now > executed].all():
             return None
-        parted = np.flatnonzero(spins & (rows[:, L.W_ACTIVE] != rows[:, L.W_ALIVE]))
+        parted = np.flatnonzero(spins & (rows[:, L.WARP_ACTIVE] != rows[:, L.WARP_ALIVE]))
         return int(warps[parted[0]]) if parted.size else None

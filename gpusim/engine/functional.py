@@ -47,7 +47,7 @@ _CALL = 1 << 22  # from one look of the host to the next
 @compiled
 def take_replies(st, sm):
     """What was asked for is there."""
-    while st.sm[sm, L.S_EVENTS] > 0:
+    while st.sm[sm, L.SM_EVENTS] > 0:
         now = st.event_time[sm, 0]
         arrive(st, sm, pop_event(st, sm), now)
 
@@ -56,24 +56,24 @@ def take_replies(st, sm):
 def run_warp(st, sm, w, most):
     """Runs a warp, `most` instructions at most. Returns how many it was. Its time counts its instructions."""
     q, slot = place_of(st, sm, w)
-    if st.warp[w, L.W_FETCHED] < 0:
+    if st.warp[w, L.WARP_FETCHED] < 0:
         clear_lanes(st, sm, w)
-        st.warp[w, L.W_FETCHED] = 0
-    if st.sm[sm, L.S_LOG] != 0:
+        st.warp[w, L.WARP_FETCHED] = 0
+    if st.sm[sm, L.SM_LOG] != 0:
         most = min(most, log_room(st, sm))
     for n in range(most):
         if st.requests[sm] + BULK_ROOM > st.request.shape[1]:  # kept for L2
             return n
-        i = st.warp[w, L.W_PC]
-        time = st.warp[w, L.W_SINCE]
+        i = st.warp[w, L.WARP_PC]
+        time = st.warp[w, L.WARP_SINCE]
         _, _, runs = run_instruction(st, sm, q, slot, w, i, time)
         take_replies(st, sm)
-        if st.warp[w, L.W_ALIVE] == 0:
+        if st.warp[w, L.WARP_ALIVE] == 0:
             finish_warp(st, sm, q, slot, w, time)
             return n + 1
-        if not runs and st.warp[w, L.W_STATE] == L.RUNNING:
+        if not runs and st.warp[w, L.WARP_STATE] == L.RUNNING:
             stays(st, sm, q, slot, w, i)
-        if not runs or st.sm[sm, L.S_ERROR] != 0:
+        if not runs or st.sm[sm, L.SM_ERROR] != 0:
             return n + 1
     return most
 
@@ -87,9 +87,9 @@ def run_sm(st, sm, most):
         before = done
         take_replies(st, sm)  # what other SMs have told mbarriers of this one
         for w in range(sm * count, (sm + 1) * count):
-            if st.warp[w, L.W_STATE] == L.RUNNING:
+            if st.warp[w, L.WARP_STATE] == L.RUNNING:
                 done += run_warp(st, sm, w, TURN)
-                if st.sm[sm, L.S_ERROR] != 0:
+                if st.sm[sm, L.SM_ERROR] != 0:
                     return done
         if done == before or done >= most:
             return done
@@ -109,11 +109,11 @@ def run_grid(st, dispatch, seats, clock, most):
         left = grid[G_RUNNING] + grid[G_TOTAL] - grid[G_NEXT]
         idle = -1
         for sm in range(st.sm.shape[0]):
-            if st.sm[sm, L.S_BLOCKS] > 0:
+            if st.sm[sm, L.SM_BLOCKS] > 0:
                 done += run_sm(st, sm, ROUND)
-                if st.sm[sm, L.S_ERROR] != 0:
+                if st.sm[sm, L.SM_ERROR] != 0:
                     return done
-                full |= st.sm[sm, L.S_LOG] != 0 and log_room(st, sm) == 0
+                full |= st.sm[sm, L.SM_LOG] != 0 and log_room(st, sm) == 0
             elif idle < 0:
                 idle = sm
         refill(st, dispatch, seats, clock, 0, 0)
@@ -141,7 +141,7 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
     dispatch = grid.dispatch = table[0]
     dispatch[G_TOTAL] = grid.blocks
     grid.watch = EndlessWatch.of(state, dispatch)
-    before = int(state.counters[:, :, L.N_EXECUTED].sum())  # of blocks that were run before these
+    before = int(state.counters[:, :, L.COUNT_EXECUTED].sum())  # of blocks that were run before these
     total, sms = grid.blocks, int(state.par[P.SM_COUNT])
     room = sms * int(state.par[P.RESIDENT])
     if grid.recorder is not None:
@@ -157,21 +157,21 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
         if system is not None:
             system.warm_up(state.request, state.requests)
         if grid.recorder is not None:
-            done += int(state.sm[:, L.S_LOGGED].sum())  # whose room may have been all that it waited for
+            done += int(state.sm[:, L.SM_LOGGED].sum())  # whose room may have been all that it waited for
             grid.recorder.collect(state, 0)
-        stopped = np.flatnonzero(state.sm[:, L.S_ERROR])
+        stopped = np.flatnonzero(state.sm[:, L.SM_ERROR])
         if stopped.size:
             raise MachineStopped(int(stopped[0]))
         if grid.host is not None and (warps := asked(state)).size:
             grid.host(state, warps)
             for w in warps:
-                resume(state, sm_of(state, int(w)), int(w), int(state.warp[w, L.W_SINCE]))
+                resume(state, sm_of(state, int(w)), int(w), int(state.warp[w, L.WARP_SINCE]))
         elif not done:
-            raise NothingMoves(int(state.warp[:, L.W_SINCE].max()))
+            raise NothingMoves(int(state.warp[:, L.WARP_SINCE].max()))
         if grid.watch is not None:
             grid.watch.look()
-        running = state.warp[:, L.W_STATE] != L.FREE
-        longest = (state.warp[:, L.W_SINCE] - state.warp[:, L.W_START])[running].max(initial=0)
+        running = state.warp[:, L.WARP_STATE] != L.FREE
+        longest = (state.warp[:, L.WARP_SINCE] - state.warp[:, L.WARP_START])[running].max(initial=0)
         grid.tell(int(longest), int(dispatch[G_NEXT] - dispatch[G_RUNNING]), before)
         if grid.max_cycles is not None and longest > grid.max_cycles:
             raise CyclesUsedUp

@@ -99,7 +99,7 @@ class Grid:
     def tell(self, cycles: int, finished: int, since: int = 0) -> None:
         """Calls `progress`, if there is anybody to call. since: instructions that its state had counted before it."""
         if self.progress is not None:
-            issued = int(self.state.counters[:, :, L.N_EXECUTED].sum())
+            issued = int(self.state.counters[:, :, L.COUNT_EXECUTED].sum())
             self.progress(cycles, finished, self.blocks, issued - since)
 
     def forget(self) -> None:

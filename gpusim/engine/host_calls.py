@@ -14,7 +14,7 @@ from gpusim.engine.state.arrays import State
 def asked(state: State) -> np.ndarray:
     """Numbers of the launch's warps that wait for the host, in the order of cycle, SM and warp."""
     warps = _waiting(state, L.WAIT_HOST)
-    return warps[np.lexsort((warps, state.warp[warps, L.W_CALL]))]
+    return warps[np.lexsort((warps, state.warp[warps, L.WARP_CALL]))]
 
 
 def let_on(state: State, now: int) -> None:
@@ -25,8 +25,8 @@ def let_on(state: State, now: int) -> None:
 
 
 def _waiting(state: State, what: int) -> np.ndarray:
-    own = state.warp[:, L.W_SEAT] == state.par[P.SEAT]
-    return np.flatnonzero(own & (state.warp[:, L.W_STATE] == what))
+    own = state.warp[:, L.WARP_SEAT] == state.par[P.SEAT]
+    return np.flatnonzero(own & (state.warp[:, L.WARP_STATE] == what))
 
 
 def sm_of(state: State, w: int) -> int:

@@ -277,15 +277,12 @@ def _sizes(
         "constant_lines": lines if seat is None else SEATS * lines,
         "loaded_lines": bank_lines if seat is None else SEATS * lines,
         "constant_places": values[P.CONST_FIRST] + values[P.CONST_SECOND],
-        "tokens": room.tokens,
-        "bulk_copies": room.bulk,
+        **{"tokens": room.tokens, "bulk_copies": room.bulk},
         "copies": room.copies if copies.any() or seat else 1,
         # Each has a sector of its own, and the load that reaches the limit may ask for some more.
         "mshrs": values[P.MAX_OUTSTANDING] + ROOM,
         "places": smsps * L.QUEUE_MOST,
-        "deferred": room.deferred,
-        "requests": room.requests,
-        "events": room.events,
+        **{"deferred": room.deferred, "requests": room.requests, "events": room.events},
         "touched_lines": max(160, 64 + values[P.BANKS]),
         "copy_words": 32 + 2 * max(values[P.BANKS], 32),
         "tile_words": sms * TILE_WORDS,
@@ -299,8 +296,7 @@ def _sizes(
     if races:
         sizes |= {"raced_warps": sms * warps, "lane_rows": LANE_ROWS, "lane_columns": LANE_COLUMNS}
         sizes |= {"raced_sms": sms, "raced_blocks": values[P.BLOCK_SLOTS], "seen": of_block + room.mbarriers}
-        sizes["rows"] = of_block + WARP_ROWS + 2 * room.mbarriers
-        sizes["columns"] = 2 * of_block + room.mbarriers
+        sizes |= {"rows": of_block + WARP_ROWS + 2 * room.mbarriers, "columns": 2 * of_block + room.mbarriers}
     return defaultdict(lambda: 1, sizes)  # what neither a check nor a recorder has asked for
 
 

@@ -78,7 +78,7 @@ class SMs:
         """Whether there are warps enough in all groups but the fullest to be worth waking other threads."""
         if len(self._groups) == 1:
             return False
-        warps = np.add.reduceat(state.sm[:, L.S_WARPS], self._firsts)
+        warps = np.add.reduceat(state.sm[:, L.SM_WARPS], self._firsts)
         return int(warps.sum() - warps.max()) >= WARPS_APART
 
 
@@ -223,7 +223,7 @@ class Dispatcher:
         yield self._late()
         next_event = self._sms.advance(window)
         window.spent(0)
-        stopped = np.flatnonzero(state.sm[:, L.S_ERROR])
+        stopped = np.flatnonzero(state.sm[:, L.SM_ERROR])
         if stopped.size:
             raise MachineStopped(int(stopped[0]))
         for grid in window.grids:
@@ -235,7 +235,7 @@ class Dispatcher:
         self._end(window)
         window.spent(2)
         if requests == 0 and self.residents:
-            event = min(next_event, int(state.smsp[:, L.Q_NEXT].min()))
+            event = min(next_event, int(state.smsp[:, L.SMSP_NEXT].min()))
             coming = min(self._coming(), default=int(L.NEVER))
             if min(event, coming) >= L.NEVER:
                 raise NothingMoves(until - self.residents[0].start)
@@ -306,17 +306,17 @@ class Dispatcher:
             if running == 0 and next_block == total:
                 self.residents.remove(grid)
                 ended = max(int(grid.dispatch[G_LAST]), int(self._clock[C_NOTES]) // FRACTION)
-                last = max(ended, int(grid.state.sm[:, L.S_LAST_REPLY].max()))
+                last = max(ended, int(grid.state.sm[:, L.SM_LAST_REPLY].max()))
                 if grid.followed:
                     grid.lets_on = max(last, int(self._env.now)) + self._config.launch.dependency_cycles
                     self._over.append(grid)
                     self._let_next_begin(grid, ended)
                 self._env.process(self._leave(grid, last))
             elif grid.followed and next_block == total:
-                blocks = grid.state.block.reshape(-1, L.B_FIELDS)
-                own = blocks[(blocks[:, L.B_STATE] != 0) & (blocks[:, L.B_SEAT] == grid.seat)]
-                if own[:, L.B_TRIGGERED].all():
-                    self._let_next_begin(grid, int(own[:, L.B_TRIGGERED].max()))
+                blocks = grid.state.block.reshape(-1, L.BLOCK_FIELDS)
+                own = blocks[(blocks[:, L.BLOCK_STATE] != 0) & (blocks[:, L.BLOCK_SEAT] == grid.seat)]
+                if own[:, L.BLOCK_TRIGGERED].all():
+                    self._let_next_begin(grid, int(own[:, L.BLOCK_TRIGGERED].max()))
         self.at_hand = None
 
     @staticmethod

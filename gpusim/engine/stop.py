@@ -1,7 +1,7 @@
 """A run that is stopped to be looked at: at a cycle, or right before a warp executes an instruction.
 
 A cycle is where a lookahead window ends, so nothing in the compiled engine knows of it. Before an instruction, the
-engine asks only where S_LOG says so, which it looks at for traces anyhow.
+engine asks only where SM_LOG says so, which it looks at for traces anyhow.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class StopWatch:
         state.par[P.STOP_PC] = stop.pc // INSTRUCTION_BYTES
         state.par[P.STOP_BLOCK] = -1 if stop.block is None else stop.block
         state.par[P.STOP_WARP] = -1 if stop.warp is None else stop.warp
-        state.sm[:, L.S_LOG] = STOPS
+        state.sm[:, L.SM_LOG] = STOPS
 
     def collect(self, state: State, until: int) -> None:
         """Raises Stopped once the cycle has come."""
@@ -94,6 +94,6 @@ class StopWatch:
 
 def stopped_warp(state: State, sm: int, program: Program) -> Stopped:
     """The exception for a warp that has come to where it was to stop."""
-    w = int(state.sm[sm, L.S_ERROR_WARP])
+    w = int(state.sm[sm, L.SM_ERROR_WARP])
     text = f"SM {sm}, {describe_warp(state, sm, w, program)}"
     return Stopped(text, registers(state, w), predicates(state, w))

@@ -12,8 +12,7 @@ from gpusim.engine.grid import Grid
 from gpusim.engine.host_calls import sm_of
 from gpusim.engine.sm.shadow_clocks import ATOMIC, BULK, COPY, KINDS, LANE_BIT, PC_BIT, READ, WARP_BIT, WRITE
 from gpusim.engine.sm.space import WINDOW_BYTES
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import parameters as P
+from gpusim.engine.state import L, P
 from gpusim.engine.state.arrays import State
 from gpusim.engine.stop import stopped_warp
 from gpusim.host.shared_arrays import shared_element
@@ -26,8 +25,8 @@ from isa.instruction import INSTRUCTION_BYTES
 _RETURN_REGISTER = 20
 _SPACES = {M.SPACE_SHARED: "shared", M.SPACE_LOCAL: "local", M.SPACE_CONST: "constant"}
 _SPACE_OF_ERROR = {
-    L.E_BOUNDS: "global", L.E_SHARED_BOUNDS: "shared",
-    L.E_LOCAL_BOUNDS: "local", L.E_CONSTANT_BOUNDS: "constant",
+    L.ERROR_BOUNDS: "global", L.ERROR_SHARED_BOUNDS: "shared",
+    L.ERROR_LOCAL_BOUNDS: "local", L.ERROR_CONSTANT_BOUNDS: "constant",
 }
 _KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic", COPY: errors.ASYNC_COPY, BULK: errors.BULK_COPY}
 
@@ -36,25 +35,25 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
     """The exception for the error that an SM has recorded."""
     state = grid.state
     record = state.sm[sm]
-    code = int(record[L.S_ERROR])
-    if code == L.E_STOPPED:
+    code = int(record[L.SM_ERROR])
+    if code == L.ERROR_STOPPED:
         return stopped_warp(state, sm, program)
-    warp = int(record[L.S_ERROR_WARP])
-    pc = int(record[L.S_ERROR_PC])
-    place = _place(state, sm, warp, pc, int(record[L.S_ERROR_LANE]), program, launch)
-    address, size = int(record[L.S_ERROR_ADDRESS]), int(record[L.S_ERROR_SIZE])
+    warp = int(record[L.SM_ERROR_WARP])
+    pc = int(record[L.SM_ERROR_PC])
+    place = _place(state, sm, warp, pc, int(record[L.SM_ERROR_LANE]), program, launch)
+    address, size = int(record[L.SM_ERROR_ADDRESS]), int(record[L.SM_ERROR_SIZE])
     instruction = program.instructions[min(pc, len(program.instructions) - 1)]
     if code in _ACCESS_ERRORS:
         return _access_fault(code, address, size, instruction.opcode, state.code[pc], memory, place)
-    other = int(record[L.S_ERROR_OTHER])
+    other = int(record[L.SM_ERROR_OTHER])
     thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
-    if code == L.E_UNWAITED:
+    if code == L.ERROR_UNWAITED:
         place["thread"] = _thread(thread, launch)
         words = "its block ends, and no thread has waited for its group (cp.async.wait_group, after a commit)"
         if other & KINDS == BULK:
             words = f"its block ends, and no thread has seen the end of that phase of its mbarrier, at {address:#x}"
         return errors.SynchronizationError("copy never waited for", words, **place)
-    if code == L.E_RACE:
+    if code == L.ERROR_RACE:
         before = program.instructions[other >> PC_BIT & 0xFFFFF]
         return errors.DataRaceError(
             address=address,
@@ -68,23 +67,23 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
             array=shared_element(program, address, size),
             **place,
         )
-    if code == L.E_BARRIER_EXITED:
+    if code == L.ERROR_BARRIER_EXITED:
         total = launch.threads_per_block
         return errors.BarrierError(barrier=address, arrived=total - size, expected=total, **place)
     if code in _SYNC_ERRORS:
         return _sync_fault(code, address, size, place)
-    if code == L.E_DEADLOCK:
+    if code == L.ERROR_DEADLOCK:
         waiting = ("lanes of one warp wait for each other",)
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=waiting, **place)
-    if code == L.E_POOL:
+    if code == L.ERROR_POOL:
         return errors.PoolExhausted(pool=L.POOLS[address], size=size, **place)
     reasons = {
-        L.E_BAD_TARGET: f"jump to 0x{address & 0xFFFFFFFF:x}, which is outside the kernel's code",
-        L.E_CLUSTER: f"shared address 0x{address:x} is one of block {address >> 24} of the cluster, which "
+        L.ERROR_BAD_TARGET: f"jump to 0x{address & 0xFFFFFFFF:x}, which is outside the kernel's code",
+        L.ERROR_CLUSTER: f"shared address 0x{address:x} is one of block {address >> 24} of the cluster, which "
         "does not exist or has ended",
-        L.E_CODE_END: "execution ran past the end of the kernel's code",
-        L.E_TRAP: "the kernel stopped itself (trap or breakpoint)",
-        L.E_UNSUPPORTED: f"{instruction.mnemonic} decodes, but its execution is not modelled",
+        L.ERROR_CODE_END: "execution ran past the end of the kernel's code",
+        L.ERROR_TRAP: "the kernel stopped itself (trap or breakpoint)",
+        L.ERROR_UNSUPPORTED: f"{instruction.mnemonic} decodes, but its execution is not modelled",
     }
     return errors.KernelError(reasons.get(code, f"error {code}"), **place)
 
@@ -101,8 +100,8 @@ def caller(state: State, warp: int, lane: int, program: Program, launch: Launch)
     )
 
 
-_ACCESS_ERRORS = (*_SPACE_OF_ERROR, L.E_MISALIGNED, L.E_UNINITIALIZED)
-_SYNC_ERRORS = (L.E_BARRIER_DIVERGENT, L.E_BARRIER_COUNT, L.E_NOT_IN_MASK, L.E_EXITED_IN_MASK)
+_ACCESS_ERRORS = (*_SPACE_OF_ERROR, L.ERROR_MISALIGNED, L.ERROR_UNINITIALIZED)
+_SYNC_ERRORS = (L.ERROR_BARRIER_DIVERGENT, L.ERROR_BARRIER_COUNT, L.ERROR_NOT_IN_MASK, L.ERROR_EXITED_IN_MASK)
 
 
 def _access_fault(
@@ -118,12 +117,12 @@ def _access_fault(
         space = _SPACES.get(int(row[M.COL_AUX0]), "global")
     nearest = memory.describe(address, size) if space == "global" else None
     access = _access_of_copy(row, space) if copies else _access(opcode)
-    if code == L.E_UNINITIALIZED:
+    if code == L.ERROR_UNINITIALIZED:
         return errors.UninitializedReadError(
             address=address, size=size, access=access, space=space, allocation=nearest, **place
         )
-    problem = "misaligned" if code == L.E_MISALIGNED else "out of bounds"
-    if code == L.E_BOUNDS and nearest is not None and "freed" in nearest:
+    problem = "misaligned" if code == L.ERROR_MISALIGNED else "out of bounds"
+    if code == L.ERROR_BOUNDS and nearest is not None and "freed" in nearest:
         problem = "use after free"
     return errors.MemoryAccessError(
         problem, address=address, size=size, access=access, space=space, allocation=nearest, **place
@@ -132,13 +131,13 @@ def _access_fault(
 
 def _sync_fault(code: int, address: int, size: int, place: dict) -> errors.SynchronizationError:
     """A barrier used in a way that CUDA leaves undefined; `address` is its number or lane mask."""
-    if code == L.E_BARRIER_DIVERGENT:
+    if code == L.ERROR_BARRIER_DIVERGENT:
         words = f"{size} threads of a warp arrive at barrier {address} while this thread, still running, does not"
         return errors.SynchronizationError("divergent threads", words, barrier=address, **place)
-    if code == L.E_BARRIER_COUNT:
+    if code == L.ERROR_BARRIER_COUNT:
         words = f"barrier {address} waits for {size:,} threads, which is not a number of whole warps of the block"
         return errors.SynchronizationError("thread count", words, barrier=address, **place)
-    if code == L.E_NOT_IN_MASK:
+    if code == L.ERROR_NOT_IN_MASK:
         words = f"the mask {address:#010x} does not name this thread, which executes it"
         return errors.SynchronizationError("thread not in mask", words, mask=address, **place)
     words = f"the mask {address:#010x} names lane {size}, which has exited"
@@ -159,25 +158,25 @@ def out_of_cycles(grid: Grid, program: Program, launch: Launch, max_cycles: int 
 def nothing_moves(grid: Grid, program: Program, launch: Launch) -> errors.KernelError:
     """The exception for resident warps none of which can ever issue again: a barrier not reached, or a deadlock."""
     state = grid.state
-    at_barrier = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_BARRIER).tolist()
+    at_barrier = np.flatnonzero(state.warp[:, L.WARP_STATE] == L.WAIT_BARRIER).tolist()
     if not at_barrier:
-        cluster = bool((state.warp[:, L.W_STATE] == L.WAIT_CLUSTER).any())
+        cluster = bool((state.warp[:, L.WARP_STATE] == L.WAIT_CLUSTER).any())
         words = "some threads never arrive at the barrier of their cluster" if cluster else "no warp can issue"
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=(words,), **_resident(state, program, launch))
     warp = next((each for each in at_barrier if _waits_for_block(state, each)), at_barrier[0])
     sm = sm_of(state, warp)
     split = state.split[warp]
-    alive = int(state.warp[warp, L.W_ALIVE])
-    waiting = _lanes(alive & ~int(state.warp[warp, L.W_ACTIVE]))
-    pc = int(split[L.D_PC + waiting[0]]) if waiting else int(state.warp[warp, L.W_PC])
+    alive = int(state.warp[warp, L.WARP_ALIVE])
+    waiting = _lanes(alive & ~int(state.warp[warp, L.WARP_ACTIVE]))
+    pc = int(split[L.SPLIT_PC + waiting[0]]) if waiting else int(state.warp[warp, L.WARP_PC])
     if not _waits_for_block(state, warp):
         place = _place(state, sm, warp, pc, None, program, launch)
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=_groups(state, warp, program, alive), **place)
-    block, number = state.block[sm, state.warp[warp, L.W_BLOCK]], int(state.warp[warp, L.W_BARRIER])
+    block, number = state.block[sm, state.warp[warp, L.WARP_BLOCK]], int(state.warp[warp, L.WARP_BARRIER])
     return errors.BarrierError(
         barrier=number,
-        arrived=int(block[L.B_ARRIVED + number]),
-        expected=int(block[L.B_EXPECTED + number]) or int(block[L.B_ALIVE]),
+        arrived=int(block[L.BLOCK_ARRIVED + number]),
+        expected=int(block[L.BLOCK_EXPECTED + number]) or int(block[L.BLOCK_ALIVE]),
         **_place(state, sm, warp, max(pc - 1, 0), None, program, launch),
     )
 
@@ -185,38 +184,38 @@ def nothing_moves(grid: Grid, program: Program, launch: Launch) -> errors.Kernel
 def never_ends(grid: Grid, warp: int, program: Program, launch: Launch) -> errors.SpinDeadlock:
     """The exception for lanes that spin for ever while others of their warp, `warp`, wait until they have done."""
     state, row = grid.state, grid.state.warp[warp]
-    active, alive = int(row[L.W_ACTIVE]), int(row[L.W_ALIVE])
+    active, alive = int(row[L.WARP_ACTIVE]), int(row[L.WARP_ALIVE])
     return errors.SpinDeadlock(
         cycle=_last_issue(grid),
-        warp=int(row[L.W_INDEX]),
+        warp=int(row[L.WARP_INDEX]),
         spinning=active,
         parked=alive & ~active,
         waiting=_groups(state, warp, program, alive & ~active),
-        **_place(state, sm_of(state, warp), warp, int(row[L.W_PC]), None, program, launch),
+        **_place(state, sm_of(state, warp), warp, int(row[L.WARP_PC]), None, program, launch),
     )
 
 
 def _waits_for_block(state: State, warp: int) -> bool:
     """Whether a warp at a barrier has lanes at one of the block's: all of them if its lanes have not parted."""
-    held = state.split[warp, L.D_HELD : L.D_HELD + L.BLOCK_BARRIERS]
-    return state.warp[warp, L.W_ALIVE] == state.warp[warp, L.W_ACTIVE] or bool(held.any())
+    held = state.split[warp, L.SPLIT_HELD : L.SPLIT_HELD + L.BARRIERS_OF_BLOCK]
+    return state.warp[warp, L.WARP_ALIVE] == state.warp[warp, L.WARP_ACTIVE] or bool(held.any())
 
 
 def _lanes(mask: int) -> list[int]:
-    return [lane for lane in range(L.WARP_LANES) if mask >> lane & 1]
+    return [lane for lane in range(L.LANES_OF_WARP) if mask >> lane & 1]
 
 
 def _last_issue(grid: Grid) -> int:
     """Cycle of the launch by which its resident warps have issued for the last time."""
     warps = grid.state.warp
-    return int(warps[warps[:, L.W_STATE] != L.FREE, L.W_SINCE].max(initial=grid.start)) - grid.start
+    return int(warps[warps[:, L.WARP_STATE] != L.FREE, L.WARP_SINCE].max(initial=grid.start)) - grid.start
 
 
 def _groups(state: State, warp: int, program: Program, lanes: int) -> tuple[str, ...]:
     """What the groups that some lanes of a warp form wait for, which is each other."""
     groups: dict[int, int] = {}
     for lane in _lanes(lanes):
-        pc = int(state.split[warp, L.D_PC + lane])
+        pc = int(state.split[warp, L.SPLIT_PC + lane])
         groups[pc] = groups.get(pc, 0) | 1 << lane
     found = []
     for pc, lanes in groups.items():
@@ -228,11 +227,11 @@ def _groups(state: State, warp: int, program: Program, lanes: int) -> tuple[str,
 
 def _resident(state: State, program: Program, launch: Launch) -> dict:
     """Place of the first warp that is still resident."""
-    alive = np.flatnonzero(state.warp[:, L.W_STATE] != L.FREE)
+    alive = np.flatnonzero(state.warp[:, L.WARP_STATE] != L.FREE)
     if alive.size == 0:
         return {"kernel": program.name}
     warp = int(alive[0])
-    return _place(state, sm_of(state, warp), warp, int(state.warp[warp, L.W_PC]), None, program, launch)
+    return _place(state, sm_of(state, warp), warp, int(state.warp[warp, L.WARP_PC]), None, program, launch)
 
 
 def _place(
@@ -240,11 +239,11 @@ def _place(
 ) -> dict:
     """Kernel, source line, block, thread and instruction, as keyword arguments of a KernelError."""
     instruction = program.instructions[min(pc, len(program.instructions) - 1)]
-    slot = int(state.warp[warp, L.W_BLOCK])
-    block = tuple(int(v) for v in state.block[sm, slot, L.B_X : L.B_Z + 1]) if slot >= 0 else None
+    slot = int(state.warp[warp, L.WARP_BLOCK])
+    block = tuple(int(v) for v in state.block[sm, slot, L.BLOCK_X : L.BLOCK_Z + 1]) if slot >= 0 else None
     thread = None
     if lane is not None:
-        thread = _thread(int(state.warp[warp, L.W_INDEX] * 32) + lane, launch)
+        thread = _thread(int(state.warp[warp, L.WARP_INDEX] * 32) + lane, launch)
     return {
         "kernel": program.name,
         "file": instruction.file,

@@ -18,11 +18,9 @@ from gpusim.engine.grid import CyclesUsedUp, EndedWithAnother, Grid, Host, Machi
 from gpusim.engine.launch_state import Spare, build_state, constant_banks, constant_lines
 from gpusim.engine.memory.system import MemorySystem, PeerRow
 from gpusim.engine.parameters import put_seat
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import parameters as P
+from gpusim.engine.state import L, P, ms
 from gpusim.engine.state.arrays import State
 from gpusim.engine.state.code_cache import PROFILED
-from gpusim.engine.state.memory import COUNTERS, SECTOR_BYTES
 from gpusim.engine.state.parts import PartSampler
 from gpusim.engine.stop import StopWatch
 from gpusim.engine.streams import StreamQueue
@@ -257,7 +255,7 @@ class LaunchRun(Grid):
                 each.append(state.counters[:, :-1].sum(axis=0))
         fields = {
             **_counted(state),
-            "cycles": 0, "memory": np.zeros(COUNTERS, np.int64),
+            "cycles": 0, "memory": np.zeros(ms.COUNTERS, np.int64),
             "host_seconds": time.perf_counter() - started, "host_threads": 1,
             "compile_seconds": preparing,
         }
@@ -280,7 +278,7 @@ class LaunchRun(Grid):
         fields = {
             **seen,
             "cycles": cycles, "memory": counters,
-            "slices": slice_sectors, "channels": SECTOR_BYTES * channel_sectors,
+            "slices": slice_sectors, "channels": ms.SECTOR_BYTES * channel_sectors,
             "host_seconds": seconds,
             "host_parts": {
                 **{part: share * self.seconds[0] for part, share in shares.items()},
@@ -330,7 +328,7 @@ class LaunchRun(Grid):
         if seat is None or seat.beside is None:
             # Clusters go to the emptiest GPC wherever it is, and launches beside others to where there is room.
             system.place(self.blocks if program.cluster is None and seat is None else session.config.sm.count)
-            self.state.sm[:, L.S_PARTITION] = system.partitions
+            self.state.sm[:, L.SM_PARTITION] = system.partitions
         constants = sum(len(content) for bank, content in program.constant_banks.items() if bank != 0)
         system.fetch(program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
 
@@ -373,8 +371,8 @@ def _counted(state: State) -> dict[str, np.ndarray]:
     """What SMs have counted."""
     return {
         "counters": state.counters[0, :-1] if len(state.counters) == 1 else state.counters[:, :-1].sum(axis=0),
-        "sm_active_cycles": state.sm[:, L.S_ACTIVE_CYCLES].copy(),
-        "sm_warp_cycles": state.sm[:, L.S_WARP_CYCLES].copy(),
-        "sm_issued": state.sm[:, L.S_ISSUED].copy(),
-        "sm_blocks": state.sm[:, L.S_LAUNCHED].copy(),
+        "sm_active_cycles": state.sm[:, L.SM_ACTIVE_CYCLES].copy(),
+        "sm_warp_cycles": state.sm[:, L.SM_WARP_CYCLES].copy(),
+        "sm_issued": state.sm[:, L.SM_ISSUED].copy(),
+        "sm_blocks": state.sm[:, L.SM_LAUNCHED].copy(),
     }

@@ -26,7 +26,7 @@ from isa import microops as M
 
 Recording = tuple[np.ndarray, np.ndarray, np.ndarray]
 """`State.recorded`, `State.record_starts`, and what looking at values has counted: `LOOKED` of each instruction."""
-LOOKED = slice(L.N_LOOKED, L.N_SPREAD + 1)
+LOOKED = slice(L.COUNT_LOOKED, L.COUNT_SPREAD + 1)
 
 MOST_WORDS = 1 << 26
 """Of one recording: half a gigabyte."""

@@ -25,8 +25,7 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.engine.memory.system import MemorySystem
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import L, ms
 from gpusim.engine.state.arrays import State
 from gpusim.host.session import ReadyLaunch
 from gpusim.results.record import Sampling
@@ -53,9 +52,9 @@ _FIXED = [ms.CNT_LAUNCH_SECTORS, ms.CNT_FABRIC_LAUNCH_SECTORS, ms.CNT_FABRIC_BAR
 """What a launch has once, however many blocks."""
 _ASKED = [ms.CNT_TEX_READ_SECTORS, ms.CNT_TEX_WRITE_SECTORS, ms.CNT_TEX_ATOMIC_SECTORS, ms.CNT_TEX_REDUCTION_SECTORS]
 COUNTED = [
-    *(L.N_EXECUTED, L.N_THREADS, L.N_PRED_ON, L.N_DIVERGENT, L.N_BRANCHES, L.N_SHARED_WAVEFRONTS, L.N_SHARED_IDEAL),
-    *(L.N_REQUESTS, L.N_SECTORS, L.N_SECTORS_IDEAL, L.N_TAGS, L.N_SHARED_REQUESTS, L.N_SHARED_DATA),
-    L.N_SHARED_CONFLICTS,
+    *(L.COUNT_EXECUTED, L.COUNT_THREADS, L.COUNT_PRED_ON, L.COUNT_DIVERGENT, L.COUNT_BRANCHES),
+    *(L.COUNT_SHARED_WAVEFRONTS, L.COUNT_SHARED_IDEAL, L.COUNT_REQUESTS, L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL),
+    *(L.COUNT_TAGS, L.COUNT_SHARED_REQUESTS, L.COUNT_SHARED_DATA, L.COUNT_SHARED_CONFLICTS),
 ]
 """Counters that follow from instructions and addresses alone."""
 
@@ -207,8 +206,8 @@ class Watch:
         self._first = self._system.counters.copy()
 
     def collect(self, state: State, until: int) -> None:
-        self._issued = int(state.sm[:, L.S_ISSUED].sum())
-        if not self.before.size and int(state.sm[:, L.S_LAUNCHED].sum()) >= self._plan.head:
+        self._issued = int(state.sm[:, L.SM_ISSUED].sum())
+        if not self.before.size and int(state.sm[:, L.SM_LAUNCHED].sum()) >= self._plan.head:
             self._jump = self._issued
             self.before = self._system.counters - self._first
             if self._plan.warm.size:
@@ -247,7 +246,7 @@ def generation(plan: Plan, handed: np.ndarray) -> tuple[float, float | None]:
 
 def are_long(counters: np.ndarray, blocks_per_sm: int, config: GPUConfig) -> bool:
     """Whether blocks are, and all alike, of which some have these counters, int64 [blocks, instructions, fields]."""
-    work = counters[:, :, L.N_EXECUTED].sum(axis=1)
+    work = counters[:, :, L.COUNT_EXECUTED].sum(axis=1)
     return bool(work.mean() * blocks_per_sm >= _LONG * config.sm.sub_partitions and work.std() < _ALIKE * work.mean())
 
 
@@ -257,8 +256,8 @@ def estimated(
     """What the record of the whole grid says. timed: fields of the record of the timed blocks; handed: when each
     started and ended. groups: int64 [groups, instructions, fields], counters of a block of each group, in the mean."""
     counters, mean = timed["counters"], groups.mean(axis=0)
-    work = groups[:, :, L.N_EXECUTED].sum(axis=1)
-    factor = work.mean() / (counters[:, L.N_EXECUTED].sum() / plan.timed)
+    work = groups[:, :, L.COUNT_EXECUTED].sum(axis=1)
+    factor = work.mean() / (counters[:, L.COUNT_EXECUTED].sum() / plan.timed)
     after, before = generation(plan, handed)
     fresh = min(max(watch.full - plan.head, 0), plan.skipped)
     share = 1.0 if before is None else before / after

@@ -17,8 +17,7 @@ import numpy as np
 
 from gpusim.engine.host_calls import sm_of
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import parameters as P
+from gpusim.engine.state import L, P
 from gpusim.engine.state.arrays import State
 from gpusim.errors import AssertionFailed, MemoryAccessError, OutOfDeviceMemory
 from gpusim.host.printf import printf
@@ -73,9 +72,9 @@ class SystemCalls:
         """
         version, self._heap_used = self.memory.version, self.heap_used_bytes
         for w in warps:
-            pc = int(state.warp[w, L.W_PC]) - 1
+            pc = int(state.warp[w, L.WARP_PC]) - 1
             call = getattr(self, "_" + _NAMES[int(state.code[pc, M.COL_AUX0])].strip("_"))
-            active = int(state.warp[w, L.W_ACTIVE])
+            active = int(state.warp[w, L.WARP_ACTIVE])
             for lane in range(32):
                 if active >> lane & 1:
                     try:
@@ -165,7 +164,7 @@ class Lane:
             return self._inside(mine, offset, nbytes, address, "local")
         if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
             sm = sm_of(self.state, self.warp)
-            first = int(self.state.warp[self.warp, L.W_BLOCK]) * int(par[P.SHARED_STRIDE])
+            first = int(self.state.warp[self.warp, L.WARP_BLOCK]) * int(par[P.SHARED_STRIDE])
             mine = self.state.shared8[sm, first : first + int(par[P.SHARED_BYTES])]
             return self._inside(mine, address - SHARED_WINDOW, nbytes, address, "shared")
         self.memory.check(address, nbytes, "read by a system call")

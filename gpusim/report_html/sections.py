@@ -97,11 +97,11 @@ def _memory(result: Analysis) -> Row:
     shared: list[list[Any]] = []
     unified: list[list[Any]] = []
     for label, operation in OPERATIONS.items():
-        fields = (L.N_SHARED_REQUESTS, L.N_SHARED_WAVEFRONTS, L.N_SHARED_IDEAL)
+        fields = (L.COUNT_SHARED_REQUESTS, L.COUNT_SHARED_WAVEFRONTS, L.COUNT_SHARED_IDEAL)
         requests, wavefronts, ideal = (counts.shared_total(each, operation) for each in fields)
         if requests or wavefronts:
             shared.append([capital(label), requests, wavefronts, ideal, wavefronts - ideal])
-        fields = (L.N_REQUESTS, L.N_SECTORS, L.N_SECTORS_IDEAL, L.N_HITS)  # type: ignore[assignment]
+        fields = (L.COUNT_REQUESTS, L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL, L.COUNT_HITS)  # type: ignore[assignment]
         asked, sectors, ideal, hits = (counts.global_total(each, operation) for each in fields)
         if asked:
             rate = f"{100 * hits / sectors:.1f} %" if operation == M.OP_LOAD and sectors else ""

@@ -17,7 +17,7 @@ from gpusim.tracing.trace import Trace
 SPANS = 16_000
 _REASONS = 32
 
-assert len(L.STALLS) <= _REASONS and L.R_SELECTED == 0
+assert len(L.STALLS) <= _REASONS and L.STALL_SELECTED == 0
 
 
 def make_warps(trace: Trace | None) -> dict[str, Any] | None:
@@ -39,7 +39,7 @@ def make_warps(trace: Trace | None) -> dict[str, Any] | None:
                 "label": trace.warp_label(warp["warp"]),
                 "start": int(own["start"][0]),
                 "spans": numbers.tolist(),
-                "pcs": own["pc"][own["reason"] == L.R_SELECTED].tolist(),
+                "pcs": own["pc"][own["reason"] == L.STALL_SELECTED].tolist(),
             })  # fmt: skip
     if not rows:
         return None

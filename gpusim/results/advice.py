@@ -67,7 +67,7 @@ class _Launch:
         self.running = running_cycles(counts)
         self.warps = self.record.launch.blocks * self.record.occupancy.warps_per_block
         self.sms = max(int((self.record.sm_blocks > 0).sum()), 1)
-        self.stalls = self.counters[:, L.N_STALL : L.N_STALL + len(L.STALLS)]
+        self.stalls = self.counters[:, L.COUNT_STALL : L.COUNT_STALL + len(L.STALLS)]
         self.warp_cycles = max(int(self.stalls.sum()), 1)
 
     def of_duration(self, warp_cycles: float) -> float:
@@ -130,11 +130,11 @@ def bank_conflicts(launch: _Launch) -> Iterator[Finding]:
     cycles = launch.record.config.shared.wavefront_cycles
     for place, rows in launch.lines.items():
         members = rows[shared[rows]]
-        total = int(launch.counters[members, L.N_SHARED_WAVEFRONTS].sum())
-        excessive = total - int(launch.counters[members, L.N_SHARED_IDEAL].sum())
+        total = int(launch.counters[members, L.COUNT_SHARED_WAVEFRONTS].sum())
+        excessive = total - int(launch.counters[members, L.COUNT_SHARED_IDEAL].sum())
         if excessive <= 0:
             continue
-        each = ratio(total, int(launch.counters[members, L.N_SHARED_REQUESTS].sum()))
+        each = ratio(total, int(launch.counters[members, L.COUNT_SHARED_REQUESTS].sum()))
         share = excessive * cycles / launch.sms / launch.cycles
         yield Finding("bank conflicts", *place, excessive, min(share, 1.0), (
             f"{_where(place)}: {excessive:,} of {total:,} shared-memory wavefronts are excessive"
@@ -152,18 +152,18 @@ def uncoalesced(launch: _Launch) -> Iterator[Finding]:
     rows_global = launch.counts.accesses(GLOBAL)
     for place, rows in launch.lines.items():
         members = rows[rows_global[rows]]
-        ideal, sectors = launch.counters[members, L.N_SECTORS_IDEAL], launch.counters[members, L.N_SECTORS]
+        ideal, sectors = launch.counters[members, L.COUNT_SECTORS_IDEAL], launch.counters[members, L.COUNT_SECTORS]
         excessive = int(np.maximum(sectors - ideal, 0).sum())
         if not excessive:
             continue
         worst = int(members[np.argmax(sectors - ideal)])
         total = int(sectors.sum())
-        requests = int(launch.counters[worst, L.N_REQUESTS])
+        requests = int(launch.counters[worst, L.COUNT_REQUESTS])
         # What is worn out first: the way to L2; the sectors of loads and lines of stores that an SM may have on their
         # way, each for the latency of L2; slices, which merge a sector that is written in part.
         stores = launch.counts.code[members, M.COL_OP] != M.OP_LOAD
         over = np.maximum(sectors - ideal, 0)
-        lines = np.maximum(launch.counters[members, L.N_TAGS] - ideal * SECTOR_BYTES // config.l2.line_bytes, 0)
+        lines = np.maximum(launch.counters[members, L.COUNT_TAGS] - ideal * SECTOR_BYTES // config.l2.line_bytes, 0)
         in_flight = (
             float(over[~stores].sum()) / config.l1.max_outstanding_sectors
             + 2 * float(lines[stores].sum()) / config.l1.max_outstanding_flits  # a header and a sector
@@ -177,8 +177,8 @@ def uncoalesced(launch: _Launch) -> Iterator[Finding]:
         )
         yield Finding("uncoalesced accesses", *place, excessive, min(share, 1.0), (
             f"{_where(place)}: {launch.instructions[worst].opcode} touches "
-            f"{ratio(int(launch.counters[worst, L.N_SECTORS]), requests):.1f} sectors per request where "
-            f"{ratio(int(launch.counters[worst, L.N_SECTORS_IDEAL]), requests):.1f} would do: {excessive:,} of "
+            f"{ratio(int(launch.counters[worst, L.COUNT_SECTORS]), requests):.1f} sectors per request where "
+            f"{ratio(int(launch.counters[worst, L.COUNT_SECTORS_IDEAL]), requests):.1f} would do: {excessive:,} of "
             f"{total:,} sectors are excessive, {_percent(share)} of the time on the way to L2. " + (swap if wrong else
             "Let neighbouring threads touch neighbouring addresses, through a tile in shared memory where rows become "
             "columns.")
@@ -187,13 +187,13 @@ def uncoalesced(launch: _Launch) -> Iterator[Finding]:
 
 def divergence(launch: _Launch) -> Iterator[Finding]:
     """Warp cycles of lanes that other lanes of their warp wait for, by line."""
-    divergent = launch.counters[:, L.N_DIVERGENT]
+    divergent = launch.counters[:, L.COUNT_DIVERGENT]
     if not divergent.any():
         return
     full = launch.record.launch.threads_per_block / launch.record.occupancy.warps_per_block
     for place, rows in launch.lines.items():
-        executed = launch.counters[rows, L.N_EXECUTED]
-        threads = launch.counters[rows, L.N_THREADS]
+        executed = launch.counters[rows, L.COUNT_EXECUTED]
+        threads = launch.counters[rows, L.COUNT_THREADS]
         idle = 1 - threads / np.maximum(executed * full, 1)
         lost = float((launch.stalls[rows].sum(axis=1) * np.where(executed > 0, np.maximum(idle, 0), 0)).sum())
         before = divergent[: rows[-1] + 1]
@@ -204,7 +204,7 @@ def divergence(launch: _Launch) -> Iterator[Finding]:
         share = launch.of_duration(lost)
         yield Finding("divergence", *place, active, share, (
             f"{_where(place)} runs with {active:.1f} of {launch.warp_size} lanes active; {int(divergent[branch]):,} of "
-            f"{int(launch.counters[branch, L.N_BRANCHES]):,} executions of the branch of "
+            f"{int(launch.counters[branch, L.COUNT_BRANCHES]):,} executions of the branch of "
             f"{_line(launch.place(branch))} diverge. Idle lanes cost {_percent(share)} of the time. "
             "Let threads that do the same be neighbours, so that whole warps take one path."
         ))  # fmt: skip
@@ -222,7 +222,7 @@ def barriers(launch: _Launch) -> Iterator[Finding]:
         place = launch.place(bars[max(int(np.searchsorted(bars, row)) - 1, 0)])
         cost[place] = cost.get(place, 0.0) + float(waits[row])
     for place, cycles in cost.items():
-        executed = int(launch.counters[[bar for bar in bars if launch.place(bar) == place], L.N_EXECUTED].sum())
+        executed = int(launch.counters[[bar for bar in bars if launch.place(bar) == place], L.COUNT_EXECUTED].sum())
         share = launch.of_duration(cycles)
         each = ratio(executed, launch.warps)
         yield Finding("barriers", *place, executed, share, (
@@ -239,14 +239,14 @@ def loops(launch: _Launch) -> Iterator[Finding]:
     others = launch.opcodes("BAR") | (launch.counts.code[:, M.COL_CLASS] == M.CLS_MEMORY)
     for row, each in enumerate(launch.instructions):
         target = next((o.value for o in each.operands if o.kind == "label"), None) if each.opcode == "BRA" else None
-        executed = int(launch.counters[row, L.N_EXECUTED])
+        executed = int(launch.counters[row, L.COUNT_EXECUTED])
         if not isinstance(target, int) or target >= each.address or not executed:
             continue
         body = np.arange(target // 16, row + 1)
         own = np.array([launch.place(k) == launch.place(row) for k in body.tolist()])
         members = body[(control[body] | own) & ~others[body]]
-        overhead = int(launch.counters[members, L.N_EXECUTED].sum())
-        total = int(launch.counters[body, L.N_EXECUTED].sum())
+        overhead = int(launch.counters[members, L.COUNT_EXECUTED].sum())
+        total = int(launch.counters[body, L.COUNT_EXECUTED].sum())
         share = launch.of_duration(float(time[members].sum()))
         several = rounds_in_one(launch.instructions[body[0] : row + 1], launch.record.program)
         unrolled = f", with {several} rounds of the source in each, since the compiler has unrolled it" * (several > 1)
@@ -264,13 +264,13 @@ def work_per_thread(launch: _Launch) -> Iterator[Finding]:
     Half as many blocks take half the time where blocks follow each other. Where all of them run at once, time is saved
     as far as they share something: as much as the busiest resource is used.
     """
-    bars = np.flatnonzero(launch.opcodes("BAR") & (launch.counters[:, L.N_EXECUTED] > 0)).tolist()
-    loads = launch.counts.global_total(L.N_REQUESTS, M.OP_LOAD)
+    bars = np.flatnonzero(launch.opcodes("BAR") & (launch.counters[:, L.COUNT_EXECUTED] > 0)).tolist()
+    loads = launch.counts.global_total(L.COUNT_REQUESTS, M.OP_LOAD)
     each = ratio(loads, launch.warps)
     if not bars or not 0 < each <= 2:
         return
     after = np.arange(len(launch.counters)) > bars[0]
-    count = int(launch.counters[after, L.N_EXECUTED].sum())
+    count = int(launch.counters[after, L.COUNT_EXECUTED].sum())
     record = launch.record
     at_once = record.launch.blocks <= record.config.sm.count * record.occupancy.blocks_per_sm
     shared = min(next(iter(utilisation(launch.counts, launch.running).values())), 1.0) if at_once else 1.0
@@ -286,18 +286,18 @@ def work_per_thread(launch: _Launch) -> Iterator[Finding]:
 def shared_exchange(launch: _Launch) -> Iterator[Finding]:
     """Partial results that go through shared memory from one step to the next."""
     chains = [row for row in range(len(launch.instructions)) if _accumulates(launch, row)]
-    stores = int(launch.counters[chains, L.N_EXECUTED].sum())
+    stores = int(launch.counters[chains, L.COUNT_EXECUTED].sum())
     if not stores:
         return
     loads = launch.opcodes("LDS")
     accesses = loads | launch.opcodes("STS")
     short = launch.waits("short_scoreboard", "mio_throttle").sum()
-    executed = launch.counters[:, L.N_EXECUTED]
+    executed = launch.counters[:, L.COUNT_EXECUTED]
     part = ratio(int(executed[loads].sum()), int(executed[launch.opcodes(*_SHORT)].sum()))
     share = launch.of_duration(part * float(short) + float(launch.waits("selected", "wait")[accesses].sum()))
     share += launch.of_duration(float(launch.waits("barrier").sum())) / 2
-    count = int(launch.counters[accesses, L.N_EXECUTED].sum())
-    place = launch.place(max(chains, key=lambda row: int(launch.counters[row, L.N_EXECUTED])))
+    count = int(launch.counters[accesses, L.COUNT_EXECUTED].sum())
+    place = launch.place(max(chains, key=lambda row: int(launch.counters[row, L.COUNT_EXECUTED])))
     yield Finding("shared-memory exchange", *place, count, share, (
         f"{_where(place)}: {stores:,} of {count:,} shared-memory instructions hand a partial result on to the next "
         f"step; with the waits for them and half of the barriers that is {_percent(share)} of the time. Lanes of a "

@@ -103,20 +103,20 @@ class InstructionCosts(Costs):
 
 
 def costs_of(rows: np.ndarray, warp_size: int) -> dict[str, Any]:
-    """Fields of `Costs` for the sum of some rows, int64 [rows, N_FIELDS]."""
+    """Fields of `Costs` for the sum of some rows, int64 [rows, COUNT_FIELDS]."""
     total = rows.sum(axis=0).tolist()
-    stalls = total[L.N_STALL : L.N_STALL + len(L.STALLS)]
+    stalls = total[L.COUNT_STALL : L.COUNT_STALL + len(L.STALLS)]
     return {
-        "instructions": total[L.N_EXECUTED],
-        "thread_instructions": total[L.N_THREADS],
-        "thread_instructions_pred_on": total[L.N_PRED_ON],
-        "branches": total[L.N_BRANCHES],
-        "divergent_branches": total[L.N_DIVERGENT],
-        "shared_wavefronts": total[L.N_SHARED_WAVEFRONTS],
-        "shared_wavefronts_excessive": total[L.N_SHARED_WAVEFRONTS] - total[L.N_SHARED_IDEAL],
-        "requests": total[L.N_REQUESTS],
-        "sectors": total[L.N_SECTORS],
-        "sectors_ideal": total[L.N_SECTORS_IDEAL],
+        "instructions": total[L.COUNT_EXECUTED],
+        "thread_instructions": total[L.COUNT_THREADS],
+        "thread_instructions_pred_on": total[L.COUNT_PRED_ON],
+        "branches": total[L.COUNT_BRANCHES],
+        "divergent_branches": total[L.COUNT_DIVERGENT],
+        "shared_wavefronts": total[L.COUNT_SHARED_WAVEFRONTS],
+        "shared_wavefronts_excessive": total[L.COUNT_SHARED_WAVEFRONTS] - total[L.COUNT_SHARED_IDEAL],
+        "requests": total[L.COUNT_REQUESTS],
+        "sectors": total[L.COUNT_SECTORS],
+        "sectors_ideal": total[L.COUNT_SECTORS_IDEAL],
         "cycles": sum(stalls),
         "stalls": {reason: cycles for reason, cycles in zip(L.STALLS, stalls, strict=True) if cycles},
         "warp_size": warp_size,

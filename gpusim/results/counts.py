@@ -34,7 +34,7 @@ class Counts:
         return self.record.code
 
     def total(self, field: int, rows: np.ndarray | None = None) -> int:
-        """Sum of one N_* counter over all instructions, or over those in `rows` (bool [instructions])."""
+        """Sum of one COUNT_* counter over all instructions, or over those in `rows` (bool [instructions])."""
         column = self.counters[:, field]
         return int(column.sum() if rows is None else column[rows].sum())
 
@@ -77,12 +77,12 @@ class Counts:
     @cached_property
     def instructions(self) -> int:
         """Warp instructions executed."""
-        return self.total(L.N_EXECUTED)
+        return self.total(L.COUNT_EXECUTED)
 
     @cached_property
     def stalls(self) -> dict[str, int]:
         """Warp cycles by reason, in the order of `layout.STALLS`; 'selected' are the issues themselves."""
-        totals = self.counters[:, L.N_STALL : L.N_STALL + len(L.STALLS)].sum(axis=0)
+        totals = self.counters[:, L.COUNT_STALL : L.COUNT_STALL + len(L.STALLS)].sum(axis=0)
         return {reason: int(cycles) for reason, cycles in zip(L.STALLS, totals, strict=True)}
 
     @cached_property
@@ -112,7 +112,7 @@ class Counts:
 
     def pipe_total(self, pipe: str) -> int:
         """Warp instructions that a pipe of `isa.opcodes.PIPES` counts, each once."""
-        return self.total(L.N_EXECUTED, np.array([pipe in each for each in self._pipes], bool))
+        return self.total(L.COUNT_EXECUTED, np.array([pipe in each for each in self._pipes], bool))
 
 
 def ratio(numerator: float, denominator: float) -> float:

@@ -2,7 +2,7 @@
 
 An event has two energies: what it takes with operands that stay as they are, and what comes on top with random ones.
 The activity of an instruction lies between: bits that change, of those that change in random values (half of them).
-It is looked at in some warps (`engine.sm.toggles`); what was not looked at has the mean of the launch.
+It is looked at in some warps (`engine.sm.run_warp`); what was not looked at has the mean of the launch.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as S
+from gpusim.engine.state import L, ms
 from gpusim.results.counts import GLOBAL, SHARED, Counts
 from gpusim.results.metrics import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
 from gpusim.results.roofline import multiply_adds
@@ -51,9 +50,9 @@ _MATRIX = {
 def activity_of(counts: Counts) -> np.ndarray:
     """Of each instruction, float64 [instructions], 1 for random values."""
     counters = counts.counters
-    looked = counters[:, L.N_LOOKED]
-    changed = np.maximum(counters[:, L.N_TOGGLED], counters[:, L.N_SPREAD])
-    weight = counters[:, L.N_PRED_ON]
+    looked = counters[:, L.COUNT_LOOKED]
+    changed = np.maximum(counters[:, L.COUNT_TOGGLED], counters[:, L.COUNT_SPREAD])
+    weight = counters[:, L.COUNT_PRED_ON]
     known = looked > 0
     activity = changed / np.maximum(looked, 1) / _RANDOM_BITS
     mean = np.average(activity[known], weights=weight[known]) if weight[known].any() else UNKNOWN_ACTIVITY
@@ -70,14 +69,14 @@ def events_of(counts: Counts) -> np.ndarray:
         found[rows, EVENTS.index(event)] += amount[rows]
 
     kind, unit, op = code[:, M.COL_CLASS], code[:, M.COL_UNIT], code[:, M.COL_OP]
-    lanes = counters[:, L.N_PRED_ON].astype(float)
+    lanes = counters[:, L.COUNT_PRED_ON].astype(float)
     every = np.ones(len(code), bool)
     scalar = unit == M.UNIT_UNIFORM
     fma = (unit == M.UNIT_FMA) | (unit == M.UNIT_FMAHEAVY)
     launch = counts.record.launch
     found[0, EVENTS.index("launch")] = 1
     found[0, EVENTS.index("warp")] = launch.blocks * -(-launch.threads_per_block // counts.record.config.gpu.warp_size)
-    put("issue", every, counters[:, L.N_EXECUTED])
+    put("issue", every, counters[:, L.COUNT_EXECUTED])
     reads = code[:, M.COL_READS]
     put("operand", ~scalar, lanes * ((reads & 15) + (reads >> 4)))
     sums, products, wide = (np.isin(op, of) for of in (_SUMS, _PRODUCTS, _WIDE_PRODUCTS))
@@ -93,14 +92,15 @@ def events_of(counts: Counts) -> np.ndarray:
     put("shuffle", (kind == M.CLS_CROSS) & (op == M.OP_SHFL), lanes)
     put("vote", (kind == M.CLS_CROSS) & (op != M.OP_SHFL), lanes)
     put("alu", (unit == M.UNIT_ALU) & (kind != M.CLS_HALF) & (kind != M.CLS_CROSS), lanes)
-    put("constant", (kind == M.CLS_MEMORY) & (op == M.OP_LDC), counters[:, L.N_EXECUTED] + counters[:, L.N_TURNS])
+    addresses = counters[:, L.COUNT_EXECUTED] + counters[:, L.COUNT_TURNS]
+    put("constant", (kind == M.CLS_MEMORY) & (op == M.OP_LDC), addresses)
     _put_matrices(put, counts, op)
     _put_accesses(put, counts, lanes)
     return found
 
 
 def _put_matrices(put: Put, counts: Counts, op: np.ndarray) -> None:
-    code, executed = counts.code, counts.counters[:, L.N_EXECUTED]
+    code, executed = counts.code, counts.counters[:, L.COUNT_EXECUTED]
     for row in np.flatnonzero(np.isin(op, (M.OP_HMMA, M.OP_IMMA, M.OP_DMMA, M.OP_GMMA)) & (executed > 0)):
         factors = _MATRIX.get(int(code[row, M.COL_AUX1]) & 255, "half")
         if op[row] == M.OP_IMMA:
@@ -119,31 +119,31 @@ def _put_accesses(put: Put, counts: Counts, lanes: np.ndarray) -> None:
     code, counters, memory = counts.code, counts.counters, counts.record.memory
     words = lanes * np.maximum((code[:, M.COL_AUX1] & 0xFF) / 4, 0.25)
     shared, beyond = counts.accesses(SHARED), counts.accesses((*GLOBAL, M.SPACE_LOCAL))
-    put("shared_wavefront", np.ones(len(code), bool), counters[:, L.N_SHARED_DATA].astype(float))
+    put("shared_wavefront", np.ones(len(code), bool), counters[:, L.COUNT_SHARED_DATA].astype(float))
     put("shared_word", shared, words)
     put("shared_atomic", counts.accesses(SHARED, M.OP_ATOM, M.OP_RED), lanes)
-    put("access", shared | beyond, counters[:, L.N_EXECUTED].astype(float))
-    put("l1_tag", beyond, counters[:, L.N_TAGS].astype(float))
+    put("access", shared | beyond, counters[:, L.COUNT_EXECUTED].astype(float))
+    put("l1_tag", beyond, counters[:, L.COUNT_TAGS].astype(float))
     put("l1_word", beyond, words)
     loads, stores, atomics = (
         beyond & counts.accesses((*GLOBAL, M.SPACE_LOCAL), *ops)
         for ops in ((M.OP_LOAD,), (M.OP_STORE,), (M.OP_ATOM, M.OP_RED))
     )
-    missed = np.maximum(counters[:, L.N_SECTORS] - counters[:, L.N_HITS], 0) + 2 * counters[:, L.N_PAST_L1]
+    missed = np.maximum(counters[:, L.COUNT_SECTORS] - counters[:, L.COUNT_HITS], 0) + 2 * counters[:, L.COUNT_PAST_L1]
 
     def share(event: str, rows: np.ndarray, *which: int, scale: float = 1.0) -> None:
         total, weight = scale * sum(int(memory[k]) for k in which), np.where(rows, missed, 0).astype(float)
         if total and not weight.any():
-            weight[:] = counters[:, L.N_EXECUTED]
+            weight[:] = counters[:, L.COUNT_EXECUTED]
         if total:
             put(event, weight > 0, total * weight / weight.sum())
 
-    share("l2_read", loads, S.CNT_TEX_READ_SECTORS)
-    share("l2_write", stores, S.CNT_TEX_WRITE_SECTORS)
-    share("l2_atomic", atomics, S.CNT_TEX_ATOMIC_SECTORS, S.CNT_TEX_REDUCTION_SECTORS)
-    share("l2_request", beyond, S.CNT_REQUESTS)
-    share("fabric", beyond, S.CNT_FABRIC_READ_SECTORS, S.CNT_FABRIC_WRITE_SECTORS)
+    share("l2_read", loads, ms.CNT_TEX_READ_SECTORS)
+    share("l2_write", stores, ms.CNT_TEX_WRITE_SECTORS)
+    share("l2_atomic", atomics, ms.CNT_TEX_ATOMIC_SECTORS, ms.CNT_TEX_REDUCTION_SECTORS)
+    share("l2_request", beyond, ms.CNT_REQUESTS)
+    share("fabric", beyond, ms.CNT_FABRIC_READ_SECTORS, ms.CNT_FABRIC_WRITE_SECTORS)
     share("dram_read", loads, *DRAM_READ_SECTORS)
     share("dram_write", stores | atomics, *DRAM_WRITE_SECTORS)
-    share("dram_row", beyond, S.CNT_ROW_OPENS, S.CNT_ROW_CONFLICTS)
-    share("link", beyond, S.CNT_PEER_RECEIVED_BYTES, S.CNT_PEER_SENT_BYTES, scale=1 / S.SECTOR_BYTES)
+    share("dram_row", beyond, ms.CNT_ROW_OPENS, ms.CNT_ROW_CONFLICTS)
+    share("link", beyond, ms.CNT_PEER_RECEIVED_BYTES, ms.CNT_PEER_SENT_BYTES, scale=1 / ms.SECTOR_BYTES)

@@ -91,7 +91,7 @@ def kind_of(counts: Counts) -> str:
         return "atomics"
     if max(shares["DRAM bandwidth"], shares["L2 bandwidth"]) >= BUSY:
         return "bandwidth"
-    if _executed(counts, M.OP_BAR) or counts.shared_total(L.N_EXECUTED) > _SOME * counts.instructions:
+    if _executed(counts, M.OP_BAR) or counts.shared_total(L.COUNT_EXECUTED) > _SOME * counts.instructions:
         return "shared memory, barriers"
     idle = ratio(counts.active_cycles, record.config.sm.count * running) < IDLE_SMS
     if idle or main_wait(counts) in ("long_scoreboard", "lg_throttle"):
@@ -101,7 +101,7 @@ def kind_of(counts: Counts) -> str:
 
 def _executed(counts: Counts, *operations: int) -> bool:
     """Whether a share of the kernel that counts is of these operations."""
-    found = sum(int(counts.counters[counts.code[:, M.COL_OP] == each, L.N_EXECUTED].sum()) for each in operations)
+    found = sum(int(counts.counters[counts.code[:, M.COL_OP] == each, L.COUNT_EXECUTED].sum()) for each in operations)
     return found > _SOME * counts.instructions
 
 

@@ -75,7 +75,7 @@ def pipe_cycles(counts: Counts) -> dict[str, int]:
     """Cycles that each execution pipe is occupied, summed over all sub-partitions; pipes without work left out."""
     interval, _ = unit_timing(counts.record.config)
     units = counts.code[:, M.COL_UNIT]
-    cycles = counts.counters[:, L.N_EXECUTED] * interval[units]
+    cycles = counts.counters[:, L.COUNT_EXECUTED] * interval[units]
     op, halves = counts.code[:, M.COL_OP], counts.code[:, M.COL_AUX2] == 16
     short = (units == M.UNIT_TENSOR) & ((op == M.OP_IMMA) | (op == M.OP_HMMA) & halves)  # see `has_short_sums`
     cycles[short] //= counts.record.config.pipes.tensor_short_sums_speedup
@@ -86,8 +86,8 @@ def pipe_cycles(counts: Counts) -> dict[str, int]:
 def l1tex_cycles(counts: Counts) -> int:
     """Cycles of the L1TEX data pipe, summed over SMs: wavefronts of shared memory, and one for each global store."""
     wavefront_cycles = counts.record.config.shared.wavefront_cycles
-    return wavefront_cycles * counts.total(L.N_SHARED_WAVEFRONTS) + counts.global_total(
-        L.N_REQUESTS, M.OP_STORE
+    return wavefront_cycles * counts.total(L.COUNT_SHARED_WAVEFRONTS) + counts.global_total(
+        L.COUNT_REQUESTS, M.OP_STORE
     )
 
 
@@ -98,9 +98,9 @@ def utilisation(counts: Counts, cycles: int) -> dict[str, float]:
     scheduler_cycles = sm_cycles * config.sm.sub_partitions
     peaks, moved = peak_bytes_per_cycle(config), count_bytes(counts)
     shares = {f"{level} bandwidth": ratio(moved[level], peaks[level] * cycles) for level in ("DRAM", "L2")}
-    tags = counts.global_total(L.N_TAGS) / config.l1.tag_lookups_per_cycle
+    tags = counts.global_total(L.COUNT_TAGS) / config.l1.tag_lookups_per_cycle
     shares["L1TEX data pipe"] = ratio(l1tex_cycles(counts), sm_cycles)
-    shares["L1TEX tag stage"] = ratio(max(tags, counts.global_total(L.N_REQUESTS)), sm_cycles)
+    shares["L1TEX tag stage"] = ratio(max(tags, counts.global_total(L.COUNT_REQUESTS)), sm_cycles)
     shares["issue slots"] = ratio(counts.issued, scheduler_cycles)
     for name, busy in pipe_cycles(counts).items():
         shares[f"{name} pipe"] = ratio(busy, scheduler_cycles)
@@ -144,7 +144,7 @@ def _resource(counts: Counts, name: str, share: float) -> tuple[str, str]:
     if name in ("L2 bandwidth", "L1TEX tag stage") and uncoalesced_share(counts) >= _WASTE:
         return "uncoalesced accesses", f"Uncoalesced accesses: {used}, and {_uncoalesced(counts)}."
     warp_size = counts.record.config.gpu.warp_size
-    threads = ratio(counts.total(L.N_THREADS), counts.instructions)
+    threads = ratio(counts.total(L.COUNT_THREADS), counts.instructions)
     if (name == "issue slots" or name.endswith("pipe")) and threads < _FEW_THREADS * warp_size:
         return "divergence", f"Divergence: {used}, with {threads:.1f} of {warp_size} threads active per instruction."
     return name, f"{name[0].upper()}{name[1:]}: {used}."
@@ -212,21 +212,22 @@ _WAITS = {
 
 def conflict_share(counts: Counts) -> float:
     """Share of shared-memory wavefronts that are beyond the ideal."""
-    wavefronts = counts.total(L.N_SHARED_WAVEFRONTS)
-    return ratio(wavefronts - counts.total(L.N_SHARED_IDEAL), wavefronts)
+    wavefronts = counts.total(L.COUNT_SHARED_WAVEFRONTS)
+    return ratio(wavefronts - counts.total(L.COUNT_SHARED_IDEAL), wavefronts)
 
 
 def uncoalesced_share(counts: Counts) -> float:
     """Share of the sectors of global memory that are beyond the ideal."""
-    return ratio(counts.excess(L.N_SECTORS, L.N_SECTORS_IDEAL), counts.total(L.N_SECTORS))
+    return ratio(counts.excess(L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL), counts.total(L.COUNT_SECTORS))
 
 
 def _conflicts(counts: Counts) -> str:
-    wavefronts = counts.total(L.N_SHARED_WAVEFRONTS)
-    excessive = wavefronts - counts.total(L.N_SHARED_IDEAL)
+    wavefronts = counts.total(L.COUNT_SHARED_WAVEFRONTS)
+    excessive = wavefronts - counts.total(L.COUNT_SHARED_IDEAL)
     return f"{excessive:,} of {wavefronts:,} shared-memory wavefronts are excessive"
 
 
 def _uncoalesced(counts: Counts) -> str:
-    sectors = counts.total(L.N_SECTORS)
-    return f"{counts.excess(L.N_SECTORS, L.N_SECTORS_IDEAL):,} of {sectors:,} sectors of global memory are excessive"
+    sectors = counts.total(L.COUNT_SECTORS)
+    excess = counts.excess(L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL)
+    return f"{excess:,} of {sectors:,} sectors of global memory are excessive"

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as S
+from gpusim.engine.state import L, ms
 from gpusim.errors import did_you_mean
 from gpusim.launch.occupancy import LEAST_REGISTERS
 from gpusim.results.counts import GLOBAL, Counts, ratio
@@ -29,21 +28,21 @@ Compute = Callable[[Counts], float]
 
 
 TEX_SECTORS = (
-    S.CNT_TEX_READ_SECTORS,
-    S.CNT_TEX_WRITE_SECTORS,
-    S.CNT_TEX_ATOMIC_SECTORS,
-    S.CNT_TEX_REDUCTION_SECTORS,
+    ms.CNT_TEX_READ_SECTORS,
+    ms.CNT_TEX_WRITE_SECTORS,
+    ms.CNT_TEX_ATOMIC_SECTORS,
+    ms.CNT_TEX_REDUCTION_SECTORS,
 )
 """Counters of the sectors that L1 asks of L2."""
-DRAM_READ_SECTORS = (S.CNT_FILL_SECTORS, S.CNT_MERGE_SECTORS, S.CNT_LAUNCH_SECTORS)
+DRAM_READ_SECTORS = (ms.CNT_FILL_SECTORS, ms.CNT_MERGE_SECTORS, ms.CNT_LAUNCH_SECTORS)
 FABRIC_SECTORS = (
-    S.CNT_FABRIC_READ_SECTORS,
-    S.CNT_FABRIC_WRITE_SECTORS,
-    S.CNT_FABRIC_BARRIERS,
-    S.CNT_FABRIC_PROBES,
-    S.CNT_FABRIC_LAUNCH_SECTORS,
+    ms.CNT_FABRIC_READ_SECTORS,
+    ms.CNT_FABRIC_WRITE_SECTORS,
+    ms.CNT_FABRIC_BARRIERS,
+    ms.CNT_FABRIC_PROBES,
+    ms.CNT_FABRIC_LAUNCH_SECTORS,
 )
-DRAM_WRITE_SECTORS = (S.CNT_WRITEBACK_SECTORS,)
+DRAM_WRITE_SECTORS = (ms.CNT_WRITEBACK_SECTORS,)
 
 # --- computations that several rows share --------------------------------------------------------------------------
 
@@ -70,7 +69,7 @@ def _theoretical(field: int) -> Compute:
         code = c.code
         past = _past_l1(code)
         free = past & (code[:, M.COL_GUARD] == 7)
-        of_copies = L.N_PAST_L1 if field == L.N_SECTORS else field
+        of_copies = L.COUNT_PAST_L1 if field == L.COUNT_SECTORS else field
         return c.total(field, c.accesses(GLOBAL) & ~past) + c.total(of_copies, free)
 
     return compute
@@ -85,50 +84,50 @@ def _memory_bytes(*counters: int) -> Compute:
 
 
 def _pred_on(opcode: str) -> Compute:
-    return lambda c: c.opcode_total(L.N_PRED_ON, opcode)
+    return lambda c: c.opcode_total(L.COUNT_PRED_ON, opcode)
 
 
 def _conflicts(*operations: int) -> Compute:
     def compute(c: Counts) -> int:
-        wavefronts = c.shared_total(L.N_SHARED_WAVEFRONTS, *operations)
-        return wavefronts - c.shared_total(L.N_SHARED_IDEAL, *operations)
+        wavefronts = c.shared_total(L.COUNT_SHARED_WAVEFRONTS, *operations)
+        return wavefronts - c.shared_total(L.COUNT_SHARED_IDEAL, *operations)
 
     return compute
 
 
 def _shared_wavefronts(*operations: int) -> Compute:
-    return lambda c: c.shared_total(L.N_SHARED_WAVEFRONTS, *operations)
+    return lambda c: c.shared_total(L.COUNT_SHARED_WAVEFRONTS, *operations)
 
 
 def _data_pipe_wavefronts(c: Counts) -> int:
     """What passes the data pipe under the name of shared memory, as recorded on an H200: besides the wavefronts of
     loads, stores and atomics one each for reading a thread's index or lane, for a shuffle, for a load, store or atomic
     without any active lane, and for a barrier that completes. Bulk copies, and copies past L1, have none."""
-    executed, code = L.N_EXECUTED, c.code
+    executed, code = L.COUNT_EXECUTED, c.code
     lane_registers = (M.SR_TID_X, M.SR_TID_Y, M.SR_TID_Z, M.SR_TID, M.SR_LANEID)
     special = (code[:, M.COL_OP] == M.OP_S2R) & np.isin(code[:, M.COL_AUX0], lane_registers)
     accesses = c.accesses((M.SPACE_GLOBAL, M.SPACE_SHARED, M.SPACE_GENERIC))
     accesses &= (code[:, M.COL_OP] != M.OP_BULK_COPY) | (code[:, M.COL_CLASS] != M.CLS_MEMORY)
     idle = sum(
         sign * c.total(field, accesses)
-        for sign, field in ((1, executed), (-1, L.N_REQUESTS), (-1, L.N_SHARED_REQUESTS))
+        for sign, field in ((1, executed), (-1, L.COUNT_REQUESTS), (-1, L.COUNT_SHARED_REQUESTS))
     )
     waits = (code[:, M.COL_OP] == M.OP_BAR) & (code[:, M.COL_AUX0] != M.BAR_ARRIVE)
     return (
-        c.total(L.N_SHARED_WAVEFRONTS, ~_past_l1(code))
-        + int(c.counters[:, L.N_EXECUTED][special & (code[:, M.COL_UNIFORM] == 0)].sum())
-        + int(c.counters[:, L.N_EXECUTED][code[:, M.COL_OP] == M.OP_SHFL].sum())
+        c.total(L.COUNT_SHARED_WAVEFRONTS, ~_past_l1(code))
+        + int(c.counters[:, L.COUNT_EXECUTED][special & (code[:, M.COL_UNIFORM] == 0)].sum())
+        + int(c.counters[:, L.COUNT_EXECUTED][code[:, M.COL_OP] == M.OP_SHFL].sum())
         + max(idle, 0)
         + c.total(executed, waits) // c.record.occupancy.warps_per_block
     )
 
 
 def _per_request(operation: int) -> Compute:
-    return lambda c: ratio(c.global_total(L.N_SECTORS, operation), c.global_total(L.N_REQUESTS, operation))
+    return lambda c: ratio(c.global_total(L.COUNT_SECTORS, operation), c.global_total(L.COUNT_REQUESTS, operation))
 
 
 def _load_misses(c: Counts) -> int:
-    return c.global_total(L.N_SECTORS, M.OP_LOAD) - c.global_total(L.N_HITS, M.OP_LOAD)
+    return c.global_total(L.COUNT_SECTORS, M.OP_LOAD) - c.global_total(L.COUNT_HITS, M.OP_LOAD)
 
 
 def _stalled(reason: str) -> Compute:
@@ -195,7 +194,7 @@ def _shared_rows() -> Iterator[Quantity]:
 def _global_rows() -> Iterator[Quantity]:
     yield Quantity(
         "l1tex__data_pipe_lsu_wavefronts.sum", "",
-        lambda c: _data_pipe_wavefronts(c) + int(c.counters[:, L.N_L1_DATA].sum()),
+        lambda c: _data_pipe_wavefronts(c) + int(c.counters[:, L.COUNT_L1_DATA].sum()),
         "wavefronts of shared memory, thread indices, shuffles and barriers, and of loads and stores through L1",
     )  # fmt: skip
     for suffix, what, operation in (
@@ -205,7 +204,7 @@ def _global_rows() -> Iterator[Quantity]:
         ("red", "global reductions", M.OP_RED),
     ):
         tail = f"pipe_lsu_mem_global_op_{suffix}"
-        requests, sectors = _on_global(L.N_REQUESTS, operation), _on_global(L.N_SECTORS, operation)
+        requests, sectors = _on_global(L.COUNT_REQUESTS, operation), _on_global(L.COUNT_SECTORS, operation)
         yield Quantity(
             f"l1tex__t_requests_{tail}.sum", "request", requests, f"requests of {what}, one per instruction"
         )
@@ -264,7 +263,7 @@ def _pipe_rows() -> Iterator[Quantity]:
         for unit in ("sm", "smsp"):
             # Seen on an H200: the SM's name counts the turns of an instruction, the sub-partition's the instruction.
             turns = (unit, pipe) == ("sm", "adu")
-            more = L.N_HEAVY if pipe == "fmaheavy" else L.N_TURNS if turns else -1
+            more = L.COUNT_HEAVY if pipe == "fmaheavy" else L.COUNT_TURNS if turns else -1
             meaning = f"warp instructions of {_PIPES[pipe]}"
             if turns:
                 meaning += ", one turn for each value or address, and one more for constants that are not there"
@@ -292,70 +291,72 @@ _ROWS = (
          lambda c: ratio(c.instructions, c.active_cycles),
          "warp instructions executed per active cycle of an SM", "Executed Ipc Active", better=MORE)),
     *metric_rows("warp-state",
-        Quantity("smsp__thread_inst_executed.sum", "inst", _total(L.N_THREADS),
+        Quantity("smsp__thread_inst_executed.sum", "inst", _total(L.COUNT_THREADS),
          "thread instructions: active threads, summed over warp instructions"),
-        Quantity("smsp__thread_inst_executed_pred_on.sum", "inst", _total(L.N_PRED_ON),
+        Quantity("smsp__thread_inst_executed_pred_on.sum", "inst", _total(L.COUNT_PRED_ON),
          "the same, only threads whose guard predicate holds"),
         Quantity("smsp__thread_inst_executed_per_inst_executed.ratio", "thread/inst",
-         lambda c: ratio(c.total(L.N_THREADS), c.instructions), "active threads per warp instruction",
+         lambda c: ratio(c.total(L.COUNT_THREADS), c.instructions), "active threads per warp instruction",
          "Avg. Active Threads Per Warp", better=MORE, short="lanes at work, of 32"),
         Quantity("smsp__thread_inst_executed_pred_on_per_inst_executed.ratio", "thread/inst",
-         lambda c: ratio(c.total(L.N_PRED_ON), c.instructions), "the same, only threads whose guard predicate holds",
+         lambda c: ratio(c.total(L.COUNT_PRED_ON), c.instructions),
+         "the same, only threads whose guard predicate holds",
          "Avg. Not Predicated Off Threads Per Warp", better=MORE)),
     *metric_rows("source",
-        Quantity("smsp__sass_branch_targets_threads_divergent.sum", "branch", _total(L.N_DIVERGENT),
+        Quantity("smsp__sass_branch_targets_threads_divergent.sum", "branch", _total(L.COUNT_DIVERGENT),
          "executed branches whose active threads go to more than one target",
          "Divergent Branches", better=LESS, short="divergent branches")),
     *metric_rows("compute", *_flop_rows(), *_pipe_rows()),
     *metric_rows("source",
-        Quantity("memory_l1_wavefronts_shared", "", _total(L.N_SHARED_WAVEFRONTS),
+        Quantity("memory_l1_wavefronts_shared", "", _total(L.COUNT_SHARED_WAVEFRONTS),
          "wavefronts that the addresses of shared-memory instructions need", better=LESS),
-        Quantity("memory_l1_wavefronts_shared_ideal", "", _total(L.N_SHARED_IDEAL),
+        Quantity("memory_l1_wavefronts_shared_ideal", "", _total(L.COUNT_SHARED_IDEAL),
          "the same if no two threads met in a bank"),
         Quantity("derived__memory_l1_wavefronts_shared_excessive", "",
-         lambda c: c.total(L.N_SHARED_WAVEFRONTS) - c.total(L.N_SHARED_IDEAL),
+         lambda c: c.total(L.COUNT_SHARED_WAVEFRONTS) - c.total(L.COUNT_SHARED_IDEAL),
          "wavefronts beyond the ideal: bank conflicts", "Excessive Shared Wavefronts", better=LESS)),
     *metric_rows("memory", *_shared_rows()),
     *metric_rows("source",
-        Quantity("memory_l1_tag_requests_global", "", _on_global(L.N_TAGS),
+        Quantity("memory_l1_tag_requests_global", "", _on_global(L.COUNT_TAGS),
          "128-byte lines that global instructions look up, one L1 tag each"),
-        Quantity("memory_l2_theoretical_sectors_global", "", _theoretical(L.N_SECTORS),
+        Quantity("memory_l2_theoretical_sectors_global", "", _theoretical(L.COUNT_SECTORS),
          "32-byte sectors that global instructions touch: what they would ask of L2 if nothing hit L1", better=LESS),
-        Quantity("memory_l2_theoretical_sectors_global_ideal", "", _theoretical(L.N_SECTORS_IDEAL),
+        Quantity("memory_l2_theoretical_sectors_global_ideal", "", _theoretical(L.COUNT_SECTORS_IDEAL),
          "sectors that the same threads would touch at contiguous addresses")),
     *metric_rows("memory",
         *_global_rows(),
-        Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", "sector", _on_global(L.N_HITS, M.OP_LOAD),
+        Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", "sector",
+         _on_global(L.COUNT_HITS, M.OP_LOAD),
          "sectors of global loads found in L1, or already on their way to it", better=MORE),
         Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum", "sector", _load_misses,
          "the other sectors of global loads", better=LESS),
         Quantity("lts__t_sectors_srcunit_tex.sum", "sector", _memory(*TEX_SECTORS),
          "sectors that L1 asks of L2: reads, writes, atomics and reductions", better=LESS),
-        Quantity("lts__t_sectors_srcunit_tex_op_read.sum", "sector", _memory(S.CNT_TEX_READ_SECTORS),
+        Quantity("lts__t_sectors_srcunit_tex_op_read.sum", "sector", _memory(ms.CNT_TEX_READ_SECTORS),
          "of these, reads"),
-        Quantity("lts__t_sectors_srcunit_tex_op_write.sum", "sector", _memory(S.CNT_TEX_WRITE_SECTORS),
+        Quantity("lts__t_sectors_srcunit_tex_op_write.sum", "sector", _memory(ms.CNT_TEX_WRITE_SECTORS),
          "of these, writes"),
-        Quantity("lts__t_sectors_srcunit_tex_op_atom.sum", "sector", _memory(S.CNT_TEX_ATOMIC_SECTORS),
+        Quantity("lts__t_sectors_srcunit_tex_op_atom.sum", "sector", _memory(ms.CNT_TEX_ATOMIC_SECTORS),
          "of these, atomics that return a value"),
-        Quantity("lts__t_sectors_srcunit_tex_op_red.sum", "sector", _memory(S.CNT_TEX_REDUCTION_SECTORS),
+        Quantity("lts__t_sectors_srcunit_tex_op_red.sum", "sector", _memory(ms.CNT_TEX_REDUCTION_SECTORS),
          "of these, reductions"),
-        Quantity("lts__t_sectors_srcunit_tex_lookup_hit.sum", "sector", _memory(S.CNT_TEX_HIT_SECTORS),
+        Quantity("lts__t_sectors_srcunit_tex_lookup_hit.sum", "sector", _memory(ms.CNT_TEX_HIT_SECTORS),
          "sectors that the slice in the SM's own partition holds or awaits; writes always hit"),
-        Quantity("lts__t_sectors_srcunit_tex_lookup_miss.sum", "sector", _memory(S.CNT_TEX_MISS_SECTORS),
+        Quantity("lts__t_sectors_srcunit_tex_lookup_miss.sum", "sector", _memory(ms.CNT_TEX_MISS_SECTORS),
          "the others; a sector of the far partition without a near copy misses, whatever its home holds", better=LESS),
         Quantity("lts__t_sectors_srcunit_ltcfabric.sum", "sector", _memory(*FABRIC_SECTORS),
          "sectors that one partition asks of the other: reads, writes, atomics, what a launch reads, "
          "barriers at its end"),
         Quantity("lts__t_sectors_srcunit_ltcfabric_lookup_hit.sum", "sector",
-         lambda c: c.memory(*FABRIC_SECTORS) - c.memory(S.CNT_FABRIC_MISS_SECTORS), "of these, all but the misses"),
-        Quantity("lts__t_sectors_srcunit_ltcfabric_lookup_miss.sum", "sector", _memory(S.CNT_FABRIC_MISS_SECTORS),
+         lambda c: c.memory(*FABRIC_SECTORS) - c.memory(ms.CNT_FABRIC_MISS_SECTORS), "of these, all but the misses"),
+        Quantity("lts__t_sectors_srcunit_ltcfabric_lookup_miss.sum", "sector", _memory(ms.CNT_FABRIC_MISS_SECTORS),
          "of these, sectors that had to come from memory"),
         Quantity("lts__d_sectors_fill_device.sum", "sector", _memory(*DRAM_READ_SECTORS),
          "sectors that L2 gets from memory")),
     *metric_rows("nvlink",
-        Quantity("nvlrx__bytes_data_user.sum", "byte", _memory(S.CNT_PEER_RECEIVED_BYTES),
+        Quantity("nvlrx__bytes_data_user.sum", "byte", _memory(ms.CNT_PEER_RECEIVED_BYTES),
          "bytes that kernels read of other GPUs' memory"),
-        Quantity("nvltx__bytes_data_user.sum", "byte", _memory(S.CNT_PEER_SENT_BYTES),
+        Quantity("nvltx__bytes_data_user.sum", "byte", _memory(ms.CNT_PEER_SENT_BYTES),
          "bytes that kernels wrote to other GPUs' memory")),
     *metric_rows("memory",
         Quantity("dram__bytes_read.sum", "byte", _memory_bytes(*DRAM_READ_SECTORS), "bytes read from device memory"),

@@ -126,7 +126,7 @@ def _operations(kind: str) -> Callable[[Analysis], int | None]:
 
 
 def _efficiency(result: Analysis) -> float:
-    branches, divergent = result.counts.total(L.N_BRANCHES), result.counts.total(L.N_DIVERGENT)
+    branches, divergent = result.counts.total(L.COUNT_BRANCHES), result.counts.total(L.COUNT_DIVERGENT)
     return 100 * ratio(branches - divergent, branches) if branches else 100.0
 
 
@@ -164,10 +164,10 @@ _PAGE = (
              "of the board, over which its clock falls"),
     _on_page("energy", "Sustained SM Frequency", "MHz", _sustained,
              "to which the limit lets the clock fall when launches follow each other for a second and more"),
-    _on_page("source", "Branch Instructions", "inst", lambda r: r.counts.total(L.N_BRANCHES)),
+    _on_page("source", "Branch Instructions", "inst", lambda r: r.counts.total(L.COUNT_BRANCHES)),
     _on_page("source", "Branch Efficiency", "%", _efficiency, "branches whose active threads all go to one target"),
     _on_page("source", "Excessive Global Sectors", "sector",
-             lambda r: r.counts.excess(L.N_SECTORS, L.N_SECTORS_IDEAL)),
+             lambda r: r.counts.excess(L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL)),
 )  # fmt: skip
 _TAIL = (
     _field("stall_reasons", dict[str, StallReason],

@@ -72,7 +72,7 @@ class LaunchRecord:
 
     code: the lowered program, int32 [instructions, COLUMNS], timed for the machine.
     cycles: SM clock cycles from the start of the launch to its completion, launch overhead included.
-    counters: [instructions, layout.N_FIELDS] counters per instruction, see the N_* of `engine.state.layout`.
+    counters: [instructions, layout.COUNT_FIELDS] counters per instruction, see the COUNT_* of `engine.state.layout`.
     sm_active_cycles: [SMs] cycles with at least one resident warp; sm_warp_cycles: [SMs] resident warps summed over
         cycles; sm_issued: [SMs] warp instructions; sm_blocks: [SMs] blocks run.
     memory: counters of the memory system, see the CNT_* of `engine.state.memory`.

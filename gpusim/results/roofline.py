@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.config.derived import peak_bytes_per_cycle, peak_operations_per_s
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as S
+from gpusim.engine.state import L, ms
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.metrics import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS, TEX_SECTORS
 from isa import microops as M
@@ -104,12 +103,12 @@ class Roofline:
 def count_operations(counts: Counts) -> dict[str, int]:
     """Floating-point (and tensor) operations by kind, kinds that do not occur left out."""
     totals = {
-        kind: sum(factor * counts.opcode_total(L.N_PRED_ON, opcode) for opcode, factor in opcodes.items())
+        kind: sum(factor * counts.opcode_total(L.COUNT_PRED_ON, opcode) for opcode, factor in opcodes.items())
         for kind, opcodes in _THREAD_OPERATIONS.items()
     }
     totals["tensor"] = 0
     moves = np.array([_is_move(each) for each in counts.record.program.instructions], bool)
-    totals["FP16"] -= _THREAD_OPERATIONS["FP16"]["HFMA2"] * counts.total(L.N_PRED_ON, moves)
+    totals["FP16"] -= _THREAD_OPERATIONS["FP16"]["HFMA2"] * counts.total(L.COUNT_PRED_ON, moves)
     for opcode, kind in _MATRIX_KINDS.items():
         totals[kind] += matrix_operations(counts, opcode)
     return {kind: total for kind, total in totals.items() if total}
@@ -120,7 +119,7 @@ def matrix_operations(counts: Counts, opcode: str = "") -> int:
     total = 0
     for index, each in enumerate(counts.record.program.instructions):
         products = multiply_adds(counts.code[index]) if opcode in ("", each.opcode) else 0
-        total += 2 * products * int(counts.counters[index, L.N_EXECUTED])
+        total += 2 * products * int(counts.counters[index, L.COUNT_EXECUTED])
     return total
 
 
@@ -145,7 +144,7 @@ def _is_move(instruction: Instruction) -> bool:
 def count_bytes(counts: Counts) -> dict[str, int]:
     """Bytes moved at each level, whole sectors as the hardware moves them."""
     return {
-        "L1": S.SECTOR_BYTES * counts.global_total(L.N_SECTORS),
+        "L1": ms.SECTOR_BYTES * counts.global_total(L.COUNT_SECTORS),
         "L2": counts.memory_bytes(*TEX_SECTORS),
         "DRAM": counts.memory_bytes(*DRAM_READ_SECTORS, *DRAM_WRITE_SECTORS),
     }

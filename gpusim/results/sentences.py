@@ -9,8 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as S
+from gpusim.engine.state import L, ms
 from gpusim.results.analysis import Analysis
 from gpusim.results.costs import SourceLine
 from gpusim.results.counts import Counts, ratio
@@ -123,7 +122,7 @@ def throughput(result: Analysis, whole: bool) -> Iterator[str]:
         rate = ratio(moved[level], result.roofline.seconds)
         text = f"{rate_text(rate)} of {rate_text(peaks[level])}, {byte_text(moved[level])}"
         yield _bar(level, shares[f"{level} bandwidth"], text)
-    wavefronts = counts.total(L.N_SHARED_WAVEFRONTS)
+    wavefronts = counts.total(L.COUNT_SHARED_WAVEFRONTS)
     yield _bar("L1TEX data pipe", shares["L1TEX data pipe"], f"{wavefronts:,} shared-memory wavefronts")
     yield _bar("Issue slots", shares["issue slots"], f"{counts.instructions:,} warp instructions")
     pipes = pipe_cycles(counts)
@@ -174,7 +173,7 @@ def divergence(result: Analysis) -> str:
     """Active threads, and branches that part them."""
     threads = result.metrics["smsp__thread_inst_executed_per_inst_executed.ratio"]
     pred_on = result.metrics["smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"]
-    branches, divergent = result.counts.total(L.N_BRANCHES), result.counts.total(L.N_DIVERGENT)
+    branches, divergent = result.counts.total(L.COUNT_BRANCHES), result.counts.total(L.COUNT_DIVERGENT)
     parted = f"{divergent:,} of {counted(branches, 'branch')} divergent" if branches else "no branches"
     return (
         f"{threads:.2f} of {result.record.config.gpu.warp_size} threads active per instruction ({pred_on:.2f} with "
@@ -184,7 +183,7 @@ def divergence(result: Analysis) -> str:
 
 def conflicts(result: Analysis) -> str:
     """Wavefronts of shared memory, and how many of them are excessive."""
-    wavefronts, ideal = (result.counts.total(each) for each in (L.N_SHARED_WAVEFRONTS, L.N_SHARED_IDEAL))
+    wavefronts, ideal = (result.counts.total(each) for each in (L.COUNT_SHARED_WAVEFRONTS, L.COUNT_SHARED_IDEAL))
     if not wavefronts:
         return "no shared-memory accesses"
     share = _percent(ratio(wavefronts - ideal, wavefronts))
@@ -199,7 +198,7 @@ def coalescing(result: Analysis) -> str:
     """Sectors per request beside the ideal, by operation."""
     parts = []
     for what, operation in OPERATIONS.items():
-        fields = (L.N_REQUESTS, L.N_SECTORS, L.N_SECTORS_IDEAL)
+        fields = (L.COUNT_REQUESTS, L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL)
         requests, sectors, ideal = (result.counts.global_total(each, operation) for each in fields)
         if requests:
             each = f"{sectors / requests:.2f} (ideal {ideal / requests:.2f}, {counted(requests, 'request')})"
@@ -210,8 +209,8 @@ def coalescing(result: Analysis) -> str:
 def caches(result: Analysis) -> str:
     """Hit rates of L1 and L2, and traffic of device memory."""
     counts = result.counts
-    loads, hits = (counts.global_total(each, M.OP_LOAD) for each in (L.N_SECTORS, L.N_HITS))
-    found, missed = counts.memory(S.CNT_TEX_HIT_SECTORS), counts.memory(S.CNT_TEX_MISS_SECTORS)
+    loads, hits = (counts.global_total(each, M.OP_LOAD) for each in (L.COUNT_SECTORS, L.COUNT_HITS))
+    found, missed = counts.memory(ms.CNT_TEX_HIT_SECTORS), counts.memory(ms.CNT_TEX_MISS_SECTORS)
     parts = [f"L1 {_percent(hits / loads)} of {counted(loads, 'sector')} loaded"] if loads else []
     if found + missed:
         parts.append(f"L2 {_percent(found / (found + missed))} of {counted(found + missed, 'sector')}")
@@ -334,14 +333,14 @@ def read_words(counts: Counts) -> str:
     """Bytes read from device memory, and what of them the program has not asked for, or more than once."""
     record = counts.record
     read = counts.memory_bytes(*DRAM_READ_SECTORS)
-    asked = counts.memory_bytes(S.CNT_HOME_MISS_SECTORS)
-    along = counts.memory_bytes(S.CNT_FILL_SECTORS) - asked
+    asked = counts.memory_bytes(ms.CNT_HOME_MISS_SECTORS)
+    along = counts.memory_bytes(ms.CNT_FILL_SECTORS) - asked
     held = sum(int(getattr(each, "nbytes", 0)) for each in record.launch.args)
     again = max(asked - held, 0) if held and not record.program.local_bytes else 0
     parts = (
-        (counts.memory_bytes(S.CNT_LAUNCH_SECTORS), "the launch's own: code and constants"),
+        (counts.memory_bytes(ms.CNT_LAUNCH_SECTORS), "the launch's own: code and constants"),
         (along, f"that came along, since memory is read {record.config.l2.fetch_bytes} B at a time"),
-        (counts.memory_bytes(S.CNT_MERGE_SECTORS), "for sectors written in part"),
+        (counts.memory_bytes(ms.CNT_MERGE_SECTORS), "for sectors written in part"),
         (again, "at least once more, as L2 had not kept them"),
     )
     told = ", ".join(f"{byte_text(nbytes)} {why}" for nbytes, why in parts if nbytes > 0)
@@ -350,11 +349,11 @@ def read_words(counts: Counts) -> str:
 
 def checked_words(counts: Counts, names: Iterable[str]) -> Iterator[str]:
     """For each check that found nothing, what it has looked at: a line each. names: as in `gpusim.CHECKS`."""
-    shared = counts.shared_total(L.N_SHARED_REQUESTS)
-    bars = counts.opcode_total(L.N_EXECUTED, "BAR", "WARPSYNC", "UCGABAR_ARV")
+    shared = counts.shared_total(L.COUNT_SHARED_REQUESTS)
+    bars = counts.opcode_total(L.COUNT_EXECUTED, "BAR", "WARPSYNC", "UCGABAR_ARV")
     reads = (M.OP_LOAD, M.OP_ATOM)
-    read = counts.global_total(L.N_REQUESTS, *reads) + counts.shared_total(L.N_SHARED_REQUESTS, *reads)
-    every = counts.global_total(L.N_REQUESTS) + shared
+    read = counts.global_total(L.COUNT_REQUESTS, *reads) + counts.shared_total(L.COUNT_SHARED_REQUESTS, *reads)
+    every = counts.global_total(L.COUNT_REQUESTS) + shared
     looked_at = {
         "memcheck": (every, "accesses to global or shared memory", "out of bounds, misaligned or to freed memory"),
         "initcheck": (read, "reads of global or shared memory", "of what nothing had been written to"),

@@ -15,10 +15,8 @@ from typing import IO
 import numpy as np
 
 from gpusim.engine.sm.log_operands import BULK_BARRIER, BULK_BLOCKS, BULK_BYTES, BULK_RANGES, RANGES
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import parameters as P
+from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.arrays import State
-from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import AS_TRACER, BLOCK_ROWS, SOME_BLOCKS, WITH_BULK
 from gpusim.errors import TraceError
 from gpusim.tracing.accel_lines import BULK, LANES, NO_VALUE, PLAIN, ZERO_VALUE, Lines
@@ -205,21 +203,21 @@ def put_lines(
     count = -1
     for k in range(start, order.size):
         row = rows[order[k]]
-        i = row[L.V_PC]
-        access = row[L.V_ACCESS]
+        i = row[L.EVENT_PC]
+        access = row[L.EVENT_ACCESS]
         bulk = kind[i] == BULK and access >= 0
         room = LONGEST + at[i, 3] - at[i, 0]
         if bulk:
             room += lanes[access, BULK_BYTES] * 4 + max(lanes[access, BULK_RANGES], 0) * 20
         if n + room > out.size:
             return k, count + 1
-        if count < 0 or pieces[count, PIECE_WARP] != row[L.V_WARP]:
+        if count < 0 or pieces[count, PIECE_WARP] != row[L.EVENT_WARP]:
             if count + 1 == pieces.shape[0]:
                 return k, count + 1
             count += 1
-            pieces[count, PIECE_WARP] = row[L.V_WARP]
+            pieces[count, PIECE_WARP] = row[L.EVENT_WARP]
             pieces[count, PIECE_LINES] = 0
-        mask = row[L.V_GUARDED] & 0xFFFFFFFF
+        mask = row[L.EVENT_GUARDED] & 0xFFFFFFFF
         n = put_text(out, n, text, at[i, 0], at[i, 1])
         n = put_hex(out, n, mask, 8)
         n = put_text(out, n, text, at[i, 1], at[i, 2])
@@ -232,7 +230,7 @@ def put_lines(
         n = put_text(out, n, text, at[i, 2], at[i, 3])
         for register in range(values.shape[1]):
             if values[i, register] != NO_VALUE:
-                n = put_values(out, n, lanes, row[L.V_VALUES], values[i, register])
+                n = put_values(out, n, lanes, row[L.EVENT_VALUES], values[i, register])
         out[n] = _LINE_END
         n += 1
         pieces[count, PIECE_LINES] += 1
@@ -291,7 +289,7 @@ class AccelSimLaunch:
         sms, count = int(par[P.SM_COUNT]), int(np.prod(par[P.GRID_X : P.GRID_Z + 1]))
         bulk = bool((lines.kind == BULK).any())
         self.arrays: dict[str, np.ndarray] = {
-            "log": np.empty((sms, rows, L.V_FIELDS), np.int64),
+            "log": np.empty((sms, rows, L.EVENT_FIELDS), np.int64),
             "log_lanes": np.empty((sms, _ROWS if bulk else rows, 32), np.int64),
             "wanted": np.zeros(count, np.int32),
             "log_before": np.zeros((1, 1, 32), np.uint32),
@@ -314,7 +312,7 @@ class AccelSimLaunch:
 
     def begin(self, state: State) -> None:
         """Say what is logged."""
-        state.sm[:, L.S_LOG] = self._what | SOME_BLOCKS
+        state.sm[:, L.SM_LOG] = self._what | SOME_BLOCKS
         self._take(state.log[0, :0], state.log_lanes[0])  # the compiled code is there before the clock starts
         self.started = time.perf_counter()
 
@@ -334,7 +332,7 @@ class AccelSimLaunch:
             self._spilled.close()
 
     def _take(self, rows: np.ndarray, lanes: np.ndarray) -> None:
-        kinds, warps = rows[:, L.V_KIND], rows[:, L.V_WARP]
+        kinds, warps = rows[:, L.EVENT_KIND], rows[:, L.EVENT_WARP]
         for block in np.unique(warps[kinds == L.LOG_START] // self._warps).tolist():
             self._blocks[block] = _Block(self._warps, [[] for _ in range(self._warps)], [0] * self._warps)
         issues = np.flatnonzero(kinds == L.LOG_ISSUE)

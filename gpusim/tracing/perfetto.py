@@ -80,7 +80,7 @@ _CLEARED, _NEEDS = 1, 2  # sequence flags: interned data begins anew; it is used
 _SEQUENCE_ID = 1
 #: Cycles over which the rate of issue is averaged.
 RATE_CYCLES = 32
-_WAITS_FOR_MEMORY = (L.R_LONG, L.R_LG)
+_WAITS_FOR_MEMORY = (L.STALL_LONG, L.STALL_LG)
 
 Fields = list[tuple[int, Value]]
 
@@ -266,7 +266,7 @@ def _barrier_flows(trace: Recording) -> dict[tuple[int, int], Fields]:
     arrivals = trace.issues[barriers[trace.issues["pc"]]]
     flows: dict[tuple[int, int], Fields] = {}
     next_id = (int(trace.warps["warp"].max()) if len(trace.warps) else 0) + 2
-    for wait in trace.stalls[trace.stalls["reason"] == L.R_BARRIER]:
+    for wait in trace.stalls[trace.stalls["reason"] == L.STALL_BARRIER]:
         block = wait["warp"] // trace.warps_per_block
         of_block = arrivals[
             (arrivals["warp"] // trace.warps_per_block == block) & (arrivals["cycle"] < wait["end"])

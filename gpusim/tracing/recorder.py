@@ -9,8 +9,7 @@ import numpy as np
 from gpusim.config import GPUConfig
 from gpusim.engine.sm.atomics import words_of
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import parameters as P
+from gpusim.engine.state import L, P
 from gpusim.engine.state.arrays import State
 from gpusim.engine.state.log import NO_VALUES, WHOLE_SM
 from gpusim.errors import TraceError
@@ -53,7 +52,7 @@ class TraceRecorder:
         valued = 0 < 4 * np.prod(before) <= _MOST_BYTES_BEFORE
         rows = warps * (window + _ROWS_AHEAD) + (_LANES - 1) * accesses * valued
         self.arrays: dict[str, np.ndarray] = {
-            "log": np.empty((sms, rows, L.V_FIELDS), np.int64),
+            "log": np.empty((sms, rows, L.EVENT_FIELDS), np.int64),
             "log_lanes": np.empty((sms, (_LANES if valued else 1) * accesses, 32), np.int64),
             "wanted": np.zeros(launch.blocks, np.int32),
             "log_before": np.zeros(before if valued else (1, 1, 32), np.uint32),
@@ -63,22 +62,21 @@ class TraceRecorder:
         self._rows: list[np.ndarray] = []
         self._of_sm: list[np.ndarray] = []
         self._lanes: list[np.ndarray] = []
-        self._accesses = 0
-        self._issues = self._values = 0
+        self._accesses = self._issues = self._values = 0
         self._values_until: int | None = None if valued else 0
         self._stopped = False
 
     def begin(self, state: State) -> None:
         """Say which SMs are logged."""
-        state.sm[self._sms, L.S_LOG] = WHOLE_SM
+        state.sm[self._sms, L.SM_LOG] = WHOLE_SM
 
     def collect(self, state: State, until: int) -> None:
         """Take the rows of a window away, which ended at cycle `until` of the device; with more issues than the limit,
         nothing is logged from now on."""
         for sm, logged, lanes in logs(state):
             rows = logged.copy()
-            issues, values = (rows[:, L.V_KIND] == kind for kind in (L.LOG_ISSUE, L.LOG_VALUE))
-            rows[values | issues & (rows[:, L.V_ACCESS] >= 0), L.V_ACCESS] += self._accesses
+            issues, values = (rows[:, L.EVENT_KIND] == kind for kind in (L.LOG_ISSUE, L.LOG_VALUE))
+            rows[values | issues & (rows[:, L.EVENT_ACCESS] >= 0), L.EVENT_ACCESS] += self._accesses
             self._issues += int(issues.sum())
             self._values += int(values.sum())
             self._rows.append(rows)
@@ -87,25 +85,25 @@ class TraceRecorder:
             self._accesses += len(lanes)
         if self._values > self.options.limit and self._values_until is None:
             self._values_until = until
-            state.sm[:, L.S_LOG] |= NO_VALUES
+            state.sm[:, L.SM_LOG] |= NO_VALUES
         if self._issues > self.options.limit and not self._stopped:
             self._stopped = True
             self._stop(state, until)
 
     def _stop(self, state: State, until: int) -> None:
         """Log nothing more. What resident warps are waiting for has no row yet if its end is unknown."""
-        state.sm[:, L.S_LOG] = 0
+        state.sm[:, L.SM_LOG] = 0
         state.wanted[:] = 0
         warps = state.warp
-        waiting = (warps[:, L.W_LOGGED] != 0) & (warps[:, L.W_STATE] != L.FREE) & (warps[:, L.W_SINCE] < until)
+        waiting = (warps[:, L.WARP_LOGGED] != 0) & (warps[:, L.WARP_STATE] != L.FREE) & (warps[:, L.WARP_SINCE] < until)
         chosen = np.flatnonzero(waiting)
-        rows = np.zeros((len(chosen), L.V_FIELDS), np.int64)
-        rows[:, L.V_KIND] = L.LOG_STALL
-        rows[:, L.V_WARP] = warps[chosen, L.W_LOGGED] - 1
-        rows[:, L.V_START], rows[:, L.V_END] = warps[chosen, L.W_SINCE], until
-        running = warps[chosen, L.W_STATE] == L.RUNNING
-        rows[:, L.V_REASON] = np.where(running, L.R_NOT_SELECTED, warps[chosen, L.W_REASON])
-        rows[:, L.V_PC] = warps[chosen, L.W_PC]
+        rows = np.zeros((len(chosen), L.EVENT_FIELDS), np.int64)
+        rows[:, L.EVENT_KIND] = L.LOG_STALL
+        rows[:, L.EVENT_WARP] = warps[chosen, L.WARP_LOGGED] - 1
+        rows[:, L.EVENT_START], rows[:, L.EVENT_END] = warps[chosen, L.WARP_SINCE], until
+        running = warps[chosen, L.WARP_STATE] == L.RUNNING
+        rows[:, L.EVENT_REASON] = np.where(running, L.STALL_NOT_SELECTED, warps[chosen, L.WARP_REASON])
+        rows[:, L.EVENT_PC] = warps[chosen, L.WARP_PC]
         self._rows.append(rows)
         self._of_sm.append(chosen // (len(warps) // len(state.sm)))
 
@@ -121,8 +119,8 @@ class TraceRecorder:
     ) -> Trace:
         """The trace of a launch that began at cycle `start` of the device and took `cycles`."""
         code = lowered.code
-        rows = np.concatenate([np.zeros((0, L.V_FIELDS), np.int64), *self._rows])
-        rows[:, [L.V_START, L.V_END]] -= start
+        rows = np.concatenate([np.zeros((0, L.EVENT_FIELDS), np.int64), *self._rows])
+        rows[:, [L.EVENT_START, L.EVENT_END]] -= start
         of_sm = np.concatenate([np.zeros(0, np.int64), *self._of_sm])
         issues = _issues(rows, of_sm)
         until = cycles
@@ -167,7 +165,7 @@ class TraceRecorder:
 
 def logs(state: State) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Each SM with its rows of the log and of lanes, which are forgotten at the end."""
-    counts = state.sm[:, L.S_LOGGED : L.S_LOG_LANES + 1]
+    counts = state.sm[:, L.SM_LOGGED : L.SM_LOG_LANES + 1]
     for sm in np.flatnonzero(counts[:, 0]).tolist():
         logged, accesses = counts[sm].tolist()
         if logged > state.log.shape[1] or accesses > state.log_lanes.shape[1]:
@@ -178,9 +176,9 @@ def logs(state: State) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
 
 def _values(rows: np.ndarray, until: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of `Trace.values`, by (cycle, warp), and where their lanes are."""
-    rows = rows[(rows[:, L.V_KIND] == L.LOG_VALUE) & (rows[:, L.V_START] < until)]
-    rows = rows[np.lexsort((rows[:, L.V_REGISTER], rows[:, L.V_WARP], rows[:, L.V_START]))]
-    return _table(rows, VALUE), rows[:, L.V_ACCESS]
+    rows = rows[(rows[:, L.EVENT_KIND] == L.LOG_VALUE) & (rows[:, L.EVENT_START] < until)]
+    rows = rows[np.lexsort((rows[:, L.EVENT_REGISTER], rows[:, L.EVENT_WARP], rows[:, L.EVENT_START]))]
+    return _table(rows, VALUE), rows[:, L.EVENT_ACCESS]
 
 
 _COLUMNS = {"cycle": "START", "scheduler": "SMSP", "space": "LOCAL"}
@@ -206,9 +204,9 @@ def _register_names(lowered: Lowered) -> tuple[str, ...]:
 def _issues(rows: np.ndarray, of_sm: np.ndarray) -> np.ndarray:
     """Rows of `Trace.issues`, by (cycle, sm, scheduler). Until `_name_spaces`, `space` says whether local memory was
     accessed."""
-    chosen = rows[:, L.V_KIND] == L.LOG_ISSUE
+    chosen = rows[:, L.EVENT_KIND] == L.LOG_ISSUE
     rows, of_sm = rows[chosen], of_sm[chosen]
-    order = np.lexsort((rows[:, L.V_SMSP], of_sm, rows[:, L.V_START]))
+    order = np.lexsort((rows[:, L.EVENT_SMSP], of_sm, rows[:, L.EVENT_START]))
     issues = _table(rows[order], ISSUE)
     issues["sm"] = of_sm[order]
     issues["access"] = np.maximum(issues["access"], -1)
@@ -217,29 +215,29 @@ def _issues(rows: np.ndarray, of_sm: np.ndarray) -> np.ndarray:
 
 def _stalls(rows: np.ndarray, until: int) -> np.ndarray:
     """Rows of `Trace.stalls`, those of a warp that continue each other as one, by (start, warp)."""
-    rows = rows[(rows[:, L.V_KIND] == L.LOG_STALL) & (rows[:, L.V_START] < until)]
-    rows = rows[np.lexsort((rows[:, L.V_START], rows[:, L.V_WARP]))]
-    same = rows[1:, [L.V_WARP, L.V_REASON, L.V_PC]] == rows[:-1, [L.V_WARP, L.V_REASON, L.V_PC]]
+    rows = rows[(rows[:, L.EVENT_KIND] == L.LOG_STALL) & (rows[:, L.EVENT_START] < until)]
+    rows = rows[np.lexsort((rows[:, L.EVENT_START], rows[:, L.EVENT_WARP]))]
+    same = rows[1:, [L.EVENT_WARP, L.EVENT_REASON, L.EVENT_PC]] == rows[:-1, [L.EVENT_WARP, L.EVENT_REASON, L.EVENT_PC]]
     first = np.ones(len(rows), bool)
-    first[1:] = ~(same.all(axis=1) & (rows[1:, L.V_START] == rows[:-1, L.V_END]))
+    first[1:] = ~(same.all(axis=1) & (rows[1:, L.EVENT_START] == rows[:-1, L.EVENT_END]))
     last = np.ones(len(rows), bool)
     last[:-1] = first[1:]
     stalls = _table(rows[first], STALL)
-    stalls["end"] = np.minimum(rows[last, L.V_END], until)
+    stalls["end"] = np.minimum(rows[last, L.EVENT_END], until)
     return stalls[np.lexsort((stalls["warp"], stalls["start"]))]
 
 
 def _warps(rows: np.ndarray, of_sm: np.ndarray, warps_per_block: int, until: int) -> np.ndarray:
     """Rows of `Trace.warps`, by number; those that have not ended by `until` end there."""
-    chosen = (rows[:, L.V_KIND] == L.LOG_START) & (rows[:, L.V_START] < until)
-    order = np.argsort(rows[chosen, L.V_WARP])
+    chosen = (rows[:, L.EVENT_KIND] == L.LOG_START) & (rows[:, L.EVENT_START] < until)
+    order = np.argsort(rows[chosen, L.EVENT_WARP])
     starts = rows[chosen][order]
     warps = _table(starts, WARP)
     warps["block"], warps["sm"] = warps["warp"] // warps_per_block, of_sm[chosen][order]
-    ends = rows[rows[:, L.V_KIND] == L.LOG_END]
-    ends = ends[np.isin(ends[:, L.V_WARP], warps["warp"])]
+    ends = rows[rows[:, L.EVENT_KIND] == L.LOG_END]
+    ends = ends[np.isin(ends[:, L.EVENT_WARP], warps["warp"])]
     warps["end"] = until
-    warps["end"][np.searchsorted(warps["warp"], ends[:, L.V_WARP])] = np.minimum(ends[:, L.V_END], until)
+    warps["end"][np.searchsorted(warps["warp"], ends[:, L.EVENT_WARP])] = np.minimum(ends[:, L.EVENT_END], until)
     return warps
 
 

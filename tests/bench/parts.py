@@ -29,7 +29,7 @@ KINDS = {
     "matrix products": ("matmul_tensor/asynchronous", 512),
 }
 _REPEATS = 3
-_ROWS = 8 * (L.W_FIELDS + L.Q_FIELDS + L.N_FIELDS) + 4 * M.COLUMNS
+_ROWS = 8 * (L.WARP_FIELDS + L.SMSP_FIELDS + L.COUNT_FIELDS) + 4 * M.COLUMNS
 """Bytes of the rows that every instruction reads or writes: of its warp, sub-partition, counters and code."""
 _REGISTERS = 4 * 32 * 4  # three sources and a result
 

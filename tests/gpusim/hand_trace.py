@@ -33,11 +33,11 @@ STEPS = (
     (0, 850, EXIT, ALL, ALL, "", 0, 0, 0, 0, 0),
 )
 STALLS = (
-    (0, 101, 700, L.R_LONG, FFMA),
-    (1, 102, 701, L.R_LONG, FFMA),
-    (0, 701, 703, L.R_WAIT, FADD),
-    (0, 703, 704, L.R_NOT_SELECTED, FADD),
-    (0, 741, 820, L.R_SHORT, BRA),
+    (0, 101, 700, L.STALL_LONG, FFMA),
+    (1, 102, 701, L.STALL_LONG, FFMA),
+    (0, 701, 703, L.STALL_WAIT, FADD),
+    (0, 703, 704, L.STALL_NOT_SELECTED, FADD),
+    (0, 741, 820, L.STALL_SHORT, BRA),
 )
 
 REGISTERS = (*(f"R{n}" for n in range(7)), "UR4", "P")

@@ -16,8 +16,7 @@ import pytest
 
 from gpusim.config import load_config
 from gpusim.engine.memory.system import MemorySystem
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import L, ms
 from gpusim.errors import ConfigError, LaunchError, OutOfDeviceMemory, SimulationError, SpinDeadlock
 from gpusim.launch.access_window import AccessWindow
 from gpusim.launch.occupancy import occupancy
@@ -222,7 +221,7 @@ def counted(index: int) -> Measure:
 
 def l1_hits(result: Result) -> float:
     """Sectors that L1 had."""
-    return float(result.record.counters[:, L.N_HITS].sum())
+    return float(result.record.counters[:, L.COUNT_HITS].sum())
 
 
 EXECUTED = "smsp__inst_executed.sum"

@@ -87,19 +87,19 @@ def make_record(
     overrides: list[str] | None = None,
     **changes: Any,
 ) -> LaunchRecord:
-    """A record of 132 SMs that were all active alike. line: {instruction: {N_* or N_STALL + R_*: count}}; by default
-    each instruction is executed once by each of the grid's warps, with all threads."""
+    """A record of 132 SMs that were all active alike. line: {instruction: {COUNT_* or COUNT_STALL + STALL_*: count}};
+    by default each instruction is executed once by each of the grid's warps, with all threads."""
     config = load_config("h200", overrides)
     program = program or make_program()
     sms = config.sm.count
     warps = grid * -(-block // 32)
-    counters = np.zeros((len(program.instructions), L.N_FIELDS), np.int64)
-    counters[:, [L.N_EXECUTED, L.N_STALL + L.R_SELECTED]] = warps
-    counters[:, [L.N_THREADS, L.N_PRED_ON]] = 32 * warps
+    counters = np.zeros((len(program.instructions), L.COUNT_FIELDS), np.int64)
+    counters[:, [L.COUNT_EXECUTED, L.COUNT_STALL + L.STALL_SELECTED]] = warps
+    counters[:, [L.COUNT_THREADS, L.COUNT_PRED_ON]] = 32 * warps
     for instruction, fields in (line or {}).items():
         for field, count in fields.items():
             counters[instruction, field] = count
-    issued = int(counters[:, L.N_EXECUTED].sum())
+    issued = int(counters[:, L.COUNT_EXECUTED].sum())
     system = np.zeros(S.COUNTERS, np.int64)
     for counter, count in (memory or {}).items():
         system[counter] = count
@@ -125,4 +125,4 @@ def make_record(
 
 def stall(reason: int) -> int:
     """Index of a stall reason's counter, for the `line` of `make_record`."""
-    return L.N_STALL + reason
+    return L.COUNT_STALL + reason

@@ -72,8 +72,8 @@ def kinds(record):
 
 
 def test_bank_conflicts_by_line():
-    line = {LDS: {L.N_SHARED_WAVEFRONTS: 132 * 1000, L.N_SHARED_IDEAL: 132 * 600, L.N_SHARED_REQUESTS: 132 * 500}}
-    found = kinds(make_record(line=line))["bank conflicts"]
+    each = {L.COUNT_SHARED_WAVEFRONTS: 1000, L.COUNT_SHARED_IDEAL: 600, L.COUNT_SHARED_REQUESTS: 500}
+    found = kinds(make_record(line={LDS: {name: 132 * count for name, count in each.items()}}))["bank conflicts"]
     assert (found.line, found.value) == (4, 132 * 400)
     assert "2.0 wavefronts per request" in found.sentence
     # 400 wavefronts on each SM, one after the other, in a launch of 4,000 cycles.
@@ -83,8 +83,8 @@ def test_bank_conflicts_by_line():
 
 def test_a_broadcast_is_no_credit_to_another_lines_sectors():
     line = {
-        STG: {L.N_REQUESTS: 2112, L.N_SECTORS: 67584, L.N_SECTORS_IDEAL: 8448},
-        LDG: {L.N_REQUESTS: 2112, L.N_SECTORS: 2112, L.N_SECTORS_IDEAL: 8448},
+        STG: {L.COUNT_REQUESTS: 2112, L.COUNT_SECTORS: 67584, L.COUNT_SECTORS_IDEAL: 8448},
+        LDG: {L.COUNT_REQUESTS: 2112, L.COUNT_SECTORS: 2112, L.COUNT_SECTORS_IDEAL: 8448},
     }
     found = kinds(make_record(line=line))["uncoalesced accesses"]
     assert (found.line, found.value) == (6, 67584 - 8448)
@@ -92,9 +92,9 @@ def test_a_broadcast_is_no_credit_to_another_lines_sectors():
 
 
 def test_divergence_needs_a_branch_that_diverged():
-    half = {L.N_THREADS: 16 * 2112, stall(L.R_WAIT): 100_000}
+    half = {L.COUNT_THREADS: 16 * 2112, stall(L.STALL_WAIT): 100_000}
     assert "divergence" not in kinds(make_record(line={STG: half}))
-    found = kinds(make_record(line={STG: half, BRA: {L.N_BRANCHES: 2112, L.N_DIVERGENT: 1000}}))["divergence"]
+    found = kinds(make_record(line={STG: half, BRA: {L.COUNT_BRANCHES: 2112, L.COUNT_DIVERGENT: 1000}}))["divergence"]
     assert (found.line, found.value) == (6, 16)
     assert "1,000 of 2,112" in found.sentence and "line 5" in found.sentence
 
@@ -102,7 +102,7 @@ def test_divergence_needs_a_branch_that_diverged():
 def test_waits_count_for_the_line_that_loads():
     load = "LDG.E R2, desc[UR4][R2.64]"
     program = make_program(((load, 2), ("FADD R4, R4, R4", 3), ("FFMA R4, R2, R3, R4", 4), ("EXIT", None)))
-    record = make_record(program=program, line={2: {stall(L.R_LONG): 500_000}})
+    record = make_record(program=program, line={2: {stall(L.STALL_LONG): 500_000}})
     found = kinds(record)["memory latency"]
     assert found.value == 500_000
     # The program's control bits are zero: the wait mask names no scoreboard, so the wait stays where it was seen.
@@ -122,9 +122,9 @@ def test_nothing_is_wrong_with_an_empty_kernel():
 
 
 def test_a_rule_that_is_silent_below_its_threshold():
-    few = {FFMA: {stall(L.R_NO_INSTRUCTION): 10}}
+    few = {FFMA: {stall(L.STALL_NO_INSTRUCTION): 10}}
     assert "instruction fetch" not in kinds(make_record(line=few))
-    many = {FFMA: {stall(L.R_NO_INSTRUCTION): 10_000}}
+    many = {FFMA: {stall(L.STALL_NO_INSTRUCTION): 10_000}}
     assert kinds(make_record(line=many))["instruction fetch"].value == 10_000
 
 
@@ -141,7 +141,8 @@ def test_a_loops_overhead_is_what_is_not_its_work():
     labels = {".L_x_0": 16}
     instructions = tuple(parse_instruction(16 * k, text, 0, labels, line, FILE) for k, (text, line) in enumerate(code))
     program = make_program(code, instructions=instructions)
-    rounds = {k: {L.N_EXECUTED: 5 * 2112, stall(L.R_WAIT): 1000, stall(L.R_LONG): 9000} for k in range(1, 6)}
+    each = {L.COUNT_EXECUTED: 5 * 2112, stall(L.STALL_WAIT): 1000, stall(L.STALL_LONG): 9000}
+    rounds = dict.fromkeys(range(1, 6), each)
     found = kinds(make_record(program=program, line=rounds))["loop overhead"]
     # The test, the counter and the branch, five times by each warp; not the load and the sum.
     assert (found.line, found.value) == (2, 3 * 5 * 2112)

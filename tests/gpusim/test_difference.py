@@ -19,8 +19,8 @@ from programs.images import for_launch
 from programs.registry import get
 from tests.gpusim.records import LDG, LDS, SOURCE, STG, make_program, make_record, stall
 
-CONFLICTS = {LDS: {L.N_SHARED_REQUESTS: 2112, L.N_SHARED_WAVEFRONTS: 132_000, L.N_SHARED_IDEAL: 2112}}
-FIXED = {LDS: {L.N_SHARED_REQUESTS: 2112, L.N_SHARED_WAVEFRONTS: 2112, L.N_SHARED_IDEAL: 2112}}
+CONFLICTS = {LDS: {L.COUNT_SHARED_REQUESTS: 2112, L.COUNT_SHARED_WAVEFRONTS: 132_000, L.COUNT_SHARED_IDEAL: 2112}}
+FIXED = {LDS: {L.COUNT_SHARED_REQUESTS: 2112, L.COUNT_SHARED_WAVEFRONTS: 2112, L.COUNT_SHARED_IDEAL: 2112}}
 
 
 def by_hand():
@@ -96,7 +96,7 @@ def test_a_finding_that_vanished():
 @pytest.mark.parametrize(("cycles", "state"), [(900_000, "same"), (450_000, "less"), (1_800_000, "more")])
 def test_a_finding_that_changed(cycles, state):
     """Waits at one load, the rest of the launch as it was."""
-    a, b = ({LDG: {stall(L.R_LONG): n}, STG: {stall(L.R_LONG): 2_000_000 - n}} for n in (900_000, cycles))
+    a, b = ({LDG: {stall(L.STALL_LONG): n}, STG: {stall(L.STALL_LONG): 2_000_000 - n}} for n in (900_000, cycles))
     found = gpusim.compare_results(Result(make_record(line=a)), Result(make_record(line=b)))
     here = next(each for each in found.findings if each.kind == "memory latency" and each.a.line == 2)
     assert here.state == state

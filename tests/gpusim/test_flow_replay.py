@@ -24,7 +24,7 @@ LAUNCHES = json.loads(ARCHIVE.read("launches.json"))["launches"]
 GROUPS = zipfile.ZipFile(Path(__file__).parent / "data/h200_groups.zip")
 GROUP_LAUNCHES = json.loads(GROUPS.read("launches.json"))["launches"]
 NOTES, NOTHING = 256, 0xFFFFFFFF
-COUNTERS = (L.N_EXECUTED, L.N_THREADS, L.N_PRED_ON, L.N_BRANCHES, L.N_DIVERGENT)
+COUNTERS = (L.COUNT_EXECUTED, L.COUNT_THREADS, L.COUNT_PRED_ON, L.COUNT_BRANCHES, L.COUNT_DIVERGENT)
 OFFSETS_BANK, POINTERS_BANK = 3, 4
 
 
@@ -89,7 +89,7 @@ def test_counts_equal_the_hardware(program):
         assert found == launch["counts"], launch
         if "executed" in launch:
             executed = launch["executed"]
-            assert line[: len(executed), L.N_EXECUTED].tolist() == executed
+            assert line[: len(executed), L.COUNT_EXECUTED].tolist() == executed
         if "result" in launch:
             assert arguments[1].tolist() == launch["result"][: len(arguments[1])]
 
@@ -127,5 +127,5 @@ def test_groups_run_as_on_the_hardware(program):
         assert groups_of(notes) == launch["groups"]
         if "counts" in launch:
             line = result.record.counters
-            found = [int(line[:, field].sum()) for field in (L.N_EXECUTED, L.N_THREADS)]
+            found = [int(line[:, field].sum()) for field in (L.COUNT_EXECUTED, L.COUNT_THREADS)]
             assert found == launch["counts"], launch["bits"]

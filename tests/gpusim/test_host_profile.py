@@ -30,8 +30,8 @@ def test_every_run_knows_what_of_it_was_serial(result):
 
 def test_the_sampler_tells_parts_apart():
     """Two SMs, one of which is at the executors all the time, the other at nothing."""
-    state = SimpleNamespace(sm=np.zeros((2, L.S_FIELDS), np.int64))
-    state.sm[1, L.S_PART] = parts.EXECUTORS
+    state = SimpleNamespace(sm=np.zeros((2, L.SM_FIELDS), np.int64))
+    state.sm[1, L.SM_PART] = parts.EXECUTORS
     sampler = parts.PartSampler(state)
     sampler.start()
     time.sleep(0.05)

@@ -43,7 +43,7 @@ def test_l2_bandwidth_and_uncoalesced_accesses():
     """The same traffic is named by its cause where most of its sectors are in excess."""
     memory = {S.CNT_TEX_READ_SECTORS: int(0.8 * 4224 * 100_000 / 32)}
     assert limiter(**running(100_000), memory=memory).kind == "L2 bandwidth"
-    line = {LDG: {L.N_REQUESTS: 1000, L.N_SECTORS: 32_000, L.N_SECTORS_IDEAL: 4_000}}
+    line = {LDG: {L.COUNT_REQUESTS: 1000, L.COUNT_SECTORS: 32_000, L.COUNT_SECTORS_IDEAL: 4_000}}
     found = limiter(**running(100_000), memory=memory, line=line)
     assert found.kind == "uncoalesced accesses"
     assert "28,000 of 32,000 sectors" in found.sentence
@@ -51,21 +51,21 @@ def test_l2_bandwidth_and_uncoalesced_accesses():
 
 def test_bank_conflicts():
     wavefronts = int(0.7 * 132 * 100_000)
-    line = {LDS: {L.N_SHARED_WAVEFRONTS: wavefronts, L.N_SHARED_IDEAL: wavefronts // 32}}
+    line = {LDS: {L.COUNT_SHARED_WAVEFRONTS: wavefronts, L.COUNT_SHARED_IDEAL: wavefronts // 32}}
     found = limiter(**running(100_000), line=line)
     assert found.kind == "bank conflicts"
-    line[LDS][L.N_SHARED_IDEAL] = wavefronts
+    line[LDS][L.COUNT_SHARED_IDEAL] = wavefronts
     assert limiter(**running(100_000), line=line).kind == "L1TEX data pipe", "no conflict, no blame"
 
 
 def test_execution_pipe_and_divergence():
     """FFMA at 80 % of one instruction a cycle and sub-partition; with a third of the lanes it is divergence."""
     executed = int(0.8 * 4 * 132 * 100_000)
-    line = {FFMA: {L.N_EXECUTED: executed, L.N_THREADS: 32 * executed}}
+    line = {FFMA: {L.COUNT_EXECUTED: executed, L.COUNT_THREADS: 32 * executed}}
     found = limiter(**running(100_000), line=line)
     assert found.kind in ("FMA pipe", "issue slots")
     assert found.utilisation["FMA pipe"] == pytest.approx(0.8, rel=1e-3)
-    line[FFMA][L.N_THREADS] = 10 * executed
+    line[FFMA][L.COUNT_THREADS] = 10 * executed
     found = limiter(**running(100_000), line=line)
     assert found.kind == "divergence"
     assert re.search(r"10\.\d of 32 threads", found.sentence)
@@ -92,11 +92,11 @@ def test_tail():
 @pytest.mark.parametrize(
     ("reason", "kind"),
     [
-        (L.R_LONG, "memory latency"),
-        (L.R_BARRIER, "barriers"),
-        (L.R_WAIT, "instruction latency"),
-        (L.R_NO_INSTRUCTION, "instruction fetch"),
-        (L.R_SLEEPING, "latency"),
+        (L.STALL_LONG, "memory latency"),
+        (L.STALL_BARRIER, "barriers"),
+        (L.STALL_WAIT, "instruction latency"),
+        (L.STALL_NO_INSTRUCTION, "instruction fetch"),
+        (L.STALL_SLEEPING, "latency"),
     ],
 )
 def test_latency_is_named_by_its_stall_reason(reason, kind):
@@ -107,7 +107,7 @@ def test_latency_is_named_by_its_stall_reason(reason, kind):
 
 
 def test_stalls_on_conflicting_shared_accesses_are_conflicts():
-    line = {LDS: {stall(L.R_SHORT): 10_000_000, L.N_SHARED_WAVEFRONTS: 3200, L.N_SHARED_IDEAL: 100}}
+    line = {LDS: {stall(L.STALL_SHORT): 10_000_000, L.COUNT_SHARED_WAVEFRONTS: 3200, L.COUNT_SHARED_IDEAL: 100}}
     assert limiter(**running(10_000), line=line).kind == "bank conflicts"
 
 
@@ -117,7 +117,7 @@ def test_a_kernel_that_never_waits():
 
 
 def test_utilisation_is_sorted_and_falls_with_time():
-    counts = Counts(make_record(line={LDS: {L.N_SHARED_WAVEFRONTS: 10_000, L.N_SHARED_IDEAL: 10_000}}))
+    counts = Counts(make_record(line={LDS: {L.COUNT_SHARED_WAVEFRONTS: 10_000, L.COUNT_SHARED_IDEAL: 10_000}}))
     short, long = utilisation(counts, 1_000), utilisation(counts, 2_000)
     assert list(short.values()) == sorted(short.values(), reverse=True)
     for name, share in short.items():

@@ -60,13 +60,18 @@ def test_average_of_active_cycles_counts_idle_sms():
     assert values["sm__cycles_active.min"] == 0
 
 
+def shared_counts(wavefronts, ideal, requests):
+    counted = L.COUNT_SHARED_WAVEFRONTS, L.COUNT_SHARED_IDEAL, L.COUNT_SHARED_REQUESTS
+    return dict(zip(counted, (wavefronts, ideal, requests), strict=True))
+
+
 def test_shared_memory():
     """Loads with 32-way conflicts, stores without, three of them without an active lane."""
     line = {
-        LDS: {L.N_EXECUTED: 100, L.N_SHARED_WAVEFRONTS: 3200, L.N_SHARED_IDEAL: 100, L.N_SHARED_REQUESTS: 100},
-        STS: {L.N_EXECUTED: 73, L.N_SHARED_WAVEFRONTS: 70, L.N_SHARED_IDEAL: 70, L.N_SHARED_REQUESTS: 70},
-        STG: {L.N_EXECUTED: 9, L.N_REQUESTS: 9, L.N_SECTORS: 36},
-        **{index: {L.N_EXECUTED: 0} for index in (LDG, RED)},
+        LDS: {L.COUNT_EXECUTED: 100, **shared_counts(3200, 100, 100)},
+        STS: {L.COUNT_EXECUTED: 73, **shared_counts(70, 70, 70)},
+        STG: {L.COUNT_EXECUTED: 9, L.COUNT_REQUESTS: 9, L.COUNT_SECTORS: 36},
+        **{index: {L.COUNT_EXECUTED: 0} for index in (LDG, RED)},
     }
     values = MetricValues(make_record(line=line))
     assert values["memory_l1_wavefronts_shared"] == 3270
@@ -145,7 +150,7 @@ def test_accesses_are_told_from_other_instructions():
 def test_constant_loads_are_no_global_accesses():
     """LDC is a memory instruction too; its operands must not be taken for a space and an operation."""
     program = make_program((("LDC R1, c[0x0][R2]", 2), ("LDG.E R2, desc[UR4][R2.64]", 2), ("EXIT", None)))
-    line = {0: {L.N_REQUESTS: 7, L.N_SECTORS: 7}, 1: {L.N_REQUESTS: 3, L.N_SECTORS: 12}}
+    line = {0: {L.COUNT_REQUESTS: 7, L.COUNT_SECTORS: 7}, 1: {L.COUNT_REQUESTS: 3, L.COUNT_SECTORS: 12}}
     values = MetricValues(make_record(program=program, line=line))
     assert values["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 3
     assert values["memory_l2_theoretical_sectors_global"] == 12
@@ -154,7 +159,7 @@ def test_constant_loads_are_no_global_accesses():
 def test_generic_accesses_count_by_where_they_went():
     """A generic load that met global memory counts with the global ones, one that met shared memory with those."""
     program = make_program((("LD.E R2, desc[UR4][R2.64]", 2), ("EXIT", None)))
-    line = {0: {L.N_REQUESTS: 5, L.N_SECTORS: 20, L.N_SHARED_WAVEFRONTS: 8, L.N_SHARED_IDEAL: 2}}
+    line = {0: {L.COUNT_REQUESTS: 5, L.COUNT_SECTORS: 20, L.COUNT_SHARED_WAVEFRONTS: 8, L.COUNT_SHARED_IDEAL: 2}}
     values = MetricValues(make_record(program=program, line=line))
     assert values["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 20
     assert values["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == 6

@@ -109,4 +109,4 @@ def test_the_halves_of_the_fma_pipe_take_turns(mix, monkeypatch):
     heavy, throttle = MIXES[mix]
     # Where the next line of code comes a cycle late, which half is free changes.
     assert abs(result.metrics["sm__inst_executed_pipe_fmaheavy.sum"] - heavy) <= 6
-    assert abs(result.record.counters[:, L.N_STALL + L.R_MATH].sum() - throttle) <= 15
+    assert abs(result.record.counters[:, L.COUNT_STALL + L.STALL_MATH].sum() - throttle) <= 15

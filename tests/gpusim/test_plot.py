@@ -178,8 +178,8 @@ def test_asynchronous_copies_have_their_sectors_and_the_lines_of_their_counters(
         rows = np.flatnonzero(trace.issues["pc"] == pc)
         found = [global_access(trace, int(row)) for row in rows]
         # The map shows the sectors that are read; of a copy past L1 the profiler counts those that it writes.
-        assert sum(each.total for each in found) == 16 * len(rows) < result.record.counters[pc, L.N_SECTORS]
-        assert sum(len(each.lines) for each in found) == result.record.counters[pc, L.N_TAGS]
+        assert sum(each.total for each in found) == 16 * len(rows) < result.record.counters[pc, L.COUNT_SECTORS]
+        assert sum(len(each.lines) for each in found) == result.record.counters[pc, L.COUNT_TAGS]
 
 
 def test_numbers_in_the_bank_map_are_the_lanes():

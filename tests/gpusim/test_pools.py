@@ -13,7 +13,6 @@ from gpusim.config import load_config
 from gpusim.engine import launch_state
 from gpusim.engine.launch_state import Capacity, build_state, constant_banks
 from gpusim.engine.parameters import Memories, parameters
-from gpusim.engine.sm.access import Access
 from gpusim.engine.sm.admission import ROOM
 from gpusim.engine.sm.async_copy import keep_copy
 from gpusim.engine.sm.bulk_effect import take_bulk
@@ -23,6 +22,7 @@ from gpusim.engine.sm.lines import defer, replace_line, take_mshr
 from gpusim.engine.sm.queued import PATH_READ, keep
 from gpusim.engine.sm.run_warp import finish_warp
 from gpusim.engine.sm.sm import arrive
+from gpusim.engine.sm.space import Access
 from gpusim.engine.state import layout as L
 from gpusim.errors import PoolExhausted
 from gpusim.host import fault
@@ -135,18 +135,18 @@ ACCESS = Access(0, 0, 0, 0, 1, 4, 0, 0)
 
 
 def one_token(state):
-    take_token(state, 0, 0, 7, L.TOKEN_LOAD)
+    take_token(state, 0, 0, 7, L.LOAD_TOKEN)
 
 
 def one_mshr(state):
-    if state.sm[0, L.S_TOKENS] == 0:
+    if state.sm[0, L.SM_TOKENS] == 0:
         one_token(state)  # whose number is 0
     take_mshr(state, 0, 1, 1, 0, -1)
 
 
 def end_block(state):
-    state.block[0, 0, L.B_WARPS_LEFT] = 1
-    state.warp[0, L.W_BLOCK] = 0
+    state.block[0, 0, L.BLOCK_WARPS_LEFT] = 1
+    state.warp[0, L.WARP_BLOCK] = 0
     finish_warp(state, 0, 0, 0, 0, 0)
 
 
@@ -186,10 +186,10 @@ def test_the_last_place_can_be_taken_and_no_further_one(pool):
     size = getattr(state, SIZE[pool]).shape[1]
     for _ in range(size):
         TAKERS[pool](state)
-        assert state.sm[0, L.S_ERROR] == L.E_NONE
+        assert state.sm[0, L.SM_ERROR] == L.ERROR_NONE
     others = {name: getattr(state, name)[1:].copy() for name in SIZE.values()}
     TAKERS[pool](state)
-    assert state.sm[0, L.S_ERROR] == L.E_POOL
+    assert state.sm[0, L.SM_ERROR] == L.ERROR_POOL
     for name, before in others.items():  # nothing was written behind the SM's own places
         np.testing.assert_array_equal(getattr(state, name)[1:], before)
     error = fault.fault(SimpleNamespace(state=state, start=0), 0, program, launch, memory)
@@ -200,13 +200,13 @@ def test_the_last_place_can_be_taken_and_no_further_one(pool):
 def test_a_warp_has_room_for_as_many_groups_as_lanes():
     state, *_ = idle_state()
     state.split[0] = 0
-    for lane in range(L.WARP_LANES):
+    for lane in range(L.LANES_OF_WARP):
         park(state.split, 0, 1 << lane, 7)
-    assert state.split[0, L.D_FULL] == 0
+    assert state.split[0, L.SPLIT_FULL] == 0
     before = state.split[0].copy()
     park(state.split, 0, 1, 7)
-    assert state.split[0, L.D_FULL] == 1
-    before[L.D_FULL] = 1
+    assert state.split[0, L.SPLIT_FULL] == 1
+    before[L.SPLIT_FULL] = 1
     np.testing.assert_array_equal(state.split[0], before)
 
 
@@ -226,16 +226,16 @@ def test_a_reply_leaves_a_way_alone_that_another_line_has():
     state, *_ = idle_state()
     tag = state.tags[0, :, 0]
     replace_line(state, 0, 0, 11)
-    tag[L.L_PENDING] = 1
+    tag[L.TAG_PENDING] = 1
     misses = []
     for _ in range(2):
-        token = take_token(state, 0, 0, 7, L.TOKEN_LOAD)
-        state.token[0, token, L.T_LEFT] = 1
+        token = take_token(state, 0, 0, 7, L.LOAD_TOKEN)
+        state.token[0, token, L.TOKEN_LEFT] = 1
         misses.append(take_mshr(state, 0, 11, 1, token, 0))
-    state.sm[0, L.S_IN_FLIGHT] = 2
+    state.sm[0, L.SM_IN_FLIGHT] = 2
     arrive(state, 0, 2 * misses[0] + FOR_MSHR, 100)
-    assert tag[L.L_TAG] == 11 and tag[L.L_VALID] == 1 and tag[L.L_PENDING] == 0
+    assert tag[L.TAG_TAG] == 11 and tag[L.TAG_VALID] == 1 and tag[L.TAG_PENDING] == 0
     replace_line(state, 0, 0, 12)
     arrive(state, 0, 2 * misses[1] + FOR_MSHR, 101)
-    assert tag[L.L_TAG] == 12 and tag[L.L_VALID] == 0
+    assert tag[L.TAG_TAG] == 12 and tag[L.TAG_VALID] == 0
 

@@ -21,10 +21,10 @@ from tests.gpusim.records import LDG, LDS, RED, STG, make_program, make_record, 
 
 def full_record(**changes):
     line = {
-        LDG: {L.N_REQUESTS: 2112, L.N_SECTORS: 8448, L.N_SECTORS_IDEAL: 8448, stall(L.R_LONG): 900_000},
-        STG: {L.N_REQUESTS: 2112, L.N_SECTORS: 67584, L.N_SECTORS_IDEAL: 8448, L.N_HITS: 0},
-        RED: {L.N_REQUESTS: 2112, L.N_SECTORS: 2112, L.N_SECTORS_IDEAL: 8448},
-        LDS: {L.N_SHARED_WAVEFRONTS: 4224, L.N_SHARED_IDEAL: 2112, stall(L.R_SHORT): 100_000},
+        LDG: {L.COUNT_REQUESTS: 2112, L.COUNT_SECTORS: 8448, L.COUNT_SECTORS_IDEAL: 8448, stall(L.STALL_LONG): 900_000},
+        STG: {L.COUNT_REQUESTS: 2112, L.COUNT_SECTORS: 67584, L.COUNT_SECTORS_IDEAL: 8448, L.COUNT_HITS: 0},
+        RED: {L.COUNT_REQUESTS: 2112, L.COUNT_SECTORS: 2112, L.COUNT_SECTORS_IDEAL: 8448},
+        LDS: {L.COUNT_SHARED_WAVEFRONTS: 4224, L.COUNT_SHARED_IDEAL: 2112, stall(L.STALL_SHORT): 100_000},
     }
     memory = {
         S.CNT_TEX_READ_SECTORS: 8448,
@@ -199,7 +199,7 @@ def replace_args(launch, args):
 
 
 def test_a_check_that_found_nothing_says_what_it_looked_at():
-    line = {LDS: {L.N_SHARED_REQUESTS: 70}, LDG: {L.N_REQUESTS: 30}, STG: {L.N_REQUESTS: 11}}
+    line = {LDS: {L.COUNT_SHARED_REQUESTS: 70}, LDG: {L.COUNT_REQUESTS: 30}, STG: {L.COUNT_REQUESTS: 11}}
     told = list(checked_words(Counts(make_record(line=line)), ["racecheck", "initcheck", "memcheck", "synccheck"]))
     assert told == [
         "racecheck: none of 70 accesses to shared memory is in a race (it does not look at global memory)",
@@ -212,6 +212,6 @@ def test_a_check_that_found_nothing_says_what_it_looked_at():
 def test_columns_never_run_together():
     assert aligned(("ab", -4), ("1", 3), ("2.5", 5)) == "ab    1  2.5"
     assert aligned(("a long name", -4), ("1,000,000", 3), ("22", 2)) == "a long name 1,000,000 22"
-    huge = {L.N_EXECUTED: 10**13, L.N_THREADS: 32 * 10**13, stall(L.R_LONG): 10**14}
+    huge = {L.COUNT_EXECUTED: 10**13, L.COUNT_THREADS: 32 * 10**13, stall(L.STALL_LONG): 10**14}
     row = next(line for line in str(Result(make_record(line={LDG: huge}))).splitlines() if "2: x = a[i]" in line)
     assert row.split()[2:5] == [f"{10**14 + 2112:,}", f"{10**13:,}", "32.0"]

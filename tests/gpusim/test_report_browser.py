@@ -353,7 +353,7 @@ def test_occupancy_is_drawn(page):
 
 def test_roofs_of_memory_stand_where_there_is_no_arithmetic(browser, tmp_path):
     program = make_program((("LDG.E R2, desc[UR4][R2.64]", 2), ("EXIT", None)))
-    line = {0: {L.N_REQUESTS: 10, L.N_SECTORS: 40}}
+    line = {0: {L.COUNT_REQUESTS: 10, L.COUNT_SECTORS: 40}}
     result = Result(make_record(program=program, line=line))
     assert result.roofline.kind is None
     browser.get(result.report_html(tmp_path / "moves.html").as_uri())
@@ -656,7 +656,7 @@ def test_a_report_is_readable(page):
 
 
 def test_the_page_of_a_difference(browser, tmp_path):
-    fixed = LINE | {LDS: {L.N_SHARED_WAVEFRONTS: 2112, L.N_SHARED_IDEAL: 2112}}
+    fixed = LINE | {LDS: {L.COUNT_SHARED_WAVEFRONTS: 2112, L.COUNT_SHARED_IDEAL: 2112}}
     a, b = Result(make_record(line=LINE)), Result(make_record(line=fixed, cycles=3000))
     difference = gpusim.compare_results(a, b, "be<fore", "after")
     browser.get(difference.report_html(tmp_path / "diff.html").as_uri())

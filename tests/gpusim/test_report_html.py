@@ -20,9 +20,10 @@ from tests.gpusim.hand_trace import ADDRESS, HIGH, LOADED, LOW, REGISTERS, STALL
 from tests.gpusim.records import CODE, FILE, LDG, LDS, SOURCE, STG, make_program, make_record, stall
 
 LINE = {
-    LDG: {L.N_REQUESTS: 2112, L.N_SECTORS: 8448, L.N_SECTORS_IDEAL: 8448, stall(L.R_LONG): 900_000},
-    STG: {L.N_REQUESTS: 2112, L.N_SECTORS: 67584, L.N_SECTORS_IDEAL: 8448},
-    LDS: {L.N_SHARED_REQUESTS: 2112, L.N_SHARED_WAVEFRONTS: 4224, L.N_SHARED_IDEAL: 2112, stall(L.R_SHORT): 100_000},
+    LDG: {L.COUNT_REQUESTS: 2112, L.COUNT_SECTORS: 8448, L.COUNT_SECTORS_IDEAL: 8448, stall(L.STALL_LONG): 900_000},
+    STG: {L.COUNT_REQUESTS: 2112, L.COUNT_SECTORS: 67584, L.COUNT_SECTORS_IDEAL: 8448},
+    LDS: {L.COUNT_SHARED_REQUESTS: 2112, L.COUNT_SHARED_WAVEFRONTS: 4224, L.COUNT_SHARED_IDEAL: 2112}
+    | {stall(L.STALL_SHORT): 100_000},
 }
 
 
@@ -162,8 +163,8 @@ def test_steps_are_the_traces_issues():
 
 def test_stalls_stand_before_the_step_that_waited():
     warp = data_of(traced())["trace"]["warps"][0]
-    assert warp["stalls"][:3] == [[], [L.R_LONG, 599], [L.R_WAIT, 2, L.R_NOT_SELECTED, 1]]
-    assert warp["stalls"][5] == [L.R_SHORT, 79]
+    assert warp["stalls"][:3] == [[], [L.STALL_LONG, 599], [L.STALL_WAIT, 2, L.STALL_NOT_SELECTED, 1]]
+    assert warp["stalls"][5] == [L.STALL_SHORT, 79]
 
 
 def decoded(row):

@@ -13,10 +13,11 @@ from tests.gpusim.records import CODE, FADD, FFMA, FILE, LDG, LDS, STS, make_rec
 def busy_record():
     return make_record(
         line={
-            LDG: {stall(L.R_LONG): 900_000, L.N_REQUESTS: 2112, L.N_SECTORS: 8448, L.N_SECTORS_IDEAL: 8448},
-            FFMA: {stall(L.R_WAIT): 1_000, stall(L.R_LONG): 5_000, L.N_THREADS: 2112 * 16},
-            FADD: {stall(L.R_WAIT): 4_000},
-            LDS: {stall(L.R_SHORT): 100_000, L.N_SHARED_WAVEFRONTS: 4224, L.N_SHARED_IDEAL: 2112},
+            LDG: {L.COUNT_REQUESTS: 2112, L.COUNT_SECTORS: 8448, L.COUNT_SECTORS_IDEAL: 8448}
+            | {stall(L.STALL_LONG): 900_000},
+            FFMA: {stall(L.STALL_WAIT): 1_000, stall(L.STALL_LONG): 5_000, L.COUNT_THREADS: 2112 * 16},
+            FADD: {stall(L.STALL_WAIT): 4_000},
+            LDS: {stall(L.STALL_SHORT): 100_000, L.COUNT_SHARED_WAVEFRONTS: 4224, L.COUNT_SHARED_IDEAL: 2112},
         }
     )
 
@@ -24,7 +25,7 @@ def busy_record():
 def test_stall_reasons_conserve_all_warp_cycles():
     result = Result(busy_record())
     reasons = result.stall_reasons
-    total = int(result.record.counters[:, L.N_STALL : L.N_STALL + len(L.STALLS)].sum())
+    total = int(result.record.counters[:, L.COUNT_STALL : L.COUNT_STALL + len(L.STALLS)].sum())
     assert set(reasons) == set(L.STALLS)
     assert sum(each.cycles for each in reasons.values()) == total
     assert sum(each.share for each in reasons.values()) == pytest.approx(1.0)
@@ -75,7 +76,7 @@ def test_instruction_rows():
 
 
 def test_instruction_never_executed():
-    record = make_record(line={FFMA: {L.N_EXECUTED: 0, L.N_THREADS: 0, stall(L.R_SELECTED): 0}})
+    record = make_record(line={FFMA: {L.COUNT_EXECUTED: 0, L.COUNT_THREADS: 0, stall(L.STALL_SELECTED): 0}})
     row = Result(record).instructions[FFMA]
     assert (row.instructions, row.threads_per_instruction, row.cycles) == (0, 0.0, 0)
 

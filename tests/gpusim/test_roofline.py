@@ -13,7 +13,7 @@ from tests.gpusim.records import FADD, FFMA, HMMA, LDG, make_program, make_recor
 
 
 def test_operations_count_threads_whose_guard_holds():
-    record = make_record(line={FFMA: {L.N_PRED_ON: 10}, FADD: {L.N_PRED_ON: 3}, HMMA: {L.N_EXECUTED: 2}})
+    record = make_record(line={FFMA: {L.COUNT_PRED_ON: 10}, FADD: {L.COUNT_PRED_ON: 3}, HMMA: {L.COUNT_EXECUTED: 2}})
     assert count_operations(Counts(record)) == {"FP32": 2 * 10 + 3, "tensor": 2 * 2 * 16 * 8 * 16}
 
 
@@ -80,7 +80,7 @@ def test_half_of_the_sms_have_half_of_the_peak():
 def test_intensity_and_roof():
     memory = {S.CNT_TEX_READ_SECTORS: 4000, S.CNT_FILL_SECTORS: 2000, S.CNT_WRITEBACK_SECTORS: 500}
     code = (("LDG.E R2, desc[UR4][R2.64]", 2), ("FFMA R4, R2, R3, R4", 3), ("EXIT", None))
-    line = {0: {L.N_SECTORS: 5000, L.N_REQUESTS: 1250}, 1: {L.N_PRED_ON: 40_000}}
+    line = {0: {L.COUNT_SECTORS: 5000, L.COUNT_REQUESTS: 1250}, 1: {L.COUNT_PRED_ON: 40_000}}
     roofline = Result(make_record(program=make_program(code), line=line, memory=memory)).roofline
     assert roofline.operations == {"FP32": 80_000}
     assert roofline.bytes == {"L1": 160_000, "L2": 128_000, "DRAM": 80_000}
@@ -92,5 +92,5 @@ def test_intensity_and_roof():
 
 
 def test_compute_roof():
-    record = make_record(line={FFMA: {L.N_PRED_ON: 10**9}, LDG: {L.N_SECTORS: 10}})
+    record = make_record(line={FFMA: {L.COUNT_PRED_ON: 10**9}, LDG: {L.COUNT_SECTORS: 10}})
     assert Result(record).roofline.roof == "compute"

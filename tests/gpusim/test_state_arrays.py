@@ -38,5 +38,5 @@ def test_every_column_has_a_name_of_its_own():
 
 
 def test_columns_of_one_name_are_numbered():
-    assert Record("W_", L.W_FIELDS).names[L.W_PENDING + 2] == "pending[2]"
+    assert Record("WARP_", L.WARP_FIELDS).names[L.WARP_PENDING + 2] == "pending[2]"
     assert Record("MSHR_", L.MSHR_FIELDS).names[-1] == "token[9]"

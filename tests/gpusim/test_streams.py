@@ -93,7 +93,8 @@ def test_programs_beside_each_other_compute_and_count_what_they_do_alone(threads
     starts = []
     for variant, launch, want, each in zip(variants, launches, expected, pending, strict=True):
         assert variant.mismatch(want, variant.results(launch)) is None
-        fields = [L.N_EXECUTED, L.N_THREADS, L.N_PRED_ON, L.N_SHARED_WAVEFRONTS, L.N_SECTORS, L.N_TAGS]
+        fields = [L.COUNT_EXECUTED, L.COUNT_THREADS, L.COUNT_PRED_ON, L.COUNT_SHARED_WAVEFRONTS]
+        fields += [L.COUNT_SECTORS, L.COUNT_TAGS]
         together = each.result.record.counters
         assert (together[:, fields] == counters_alone(variant)[:, fields]).all(), variant.name
         starts.append(each.result.cycles)

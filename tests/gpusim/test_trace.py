@@ -94,16 +94,17 @@ def test_its_sums_are_the_counters(pair):
         issues["divergent"],
     )]  # fmt: skip
     fields = [
-        L.N_EXECUTED, L.N_THREADS, L.N_PRED_ON, L.N_SHARED_WAVEFRONTS, L.N_SHARED_IDEAL, L.N_DIVERGENT,
+        L.COUNT_EXECUTED, L.COUNT_THREADS, L.COUNT_PRED_ON, L.COUNT_SHARED_WAVEFRONTS, L.COUNT_SHARED_IDEAL,
+        L.COUNT_DIVERGENT,
     ]  # fmt: skip
     assert np.array_equal(np.array(by_pc).T, line[:, fields])
     far = issues[issues["space"] == SPACES.index("global")]
-    assert np.array_equal(np.bincount(far["pc"], far["sectors"], count), line[:, L.N_SECTORS])
-    assert np.array_equal(np.bincount(far["pc"], far["lines"], count), line[:, L.N_TAGS])
+    assert np.array_equal(np.bincount(far["pc"], far["sectors"], count), line[:, L.COUNT_SECTORS])
+    assert np.array_equal(np.bincount(far["pc"], far["lines"], count), line[:, L.COUNT_TAGS])
     waits = np.zeros((count, len(L.STALLS)))
     np.add.at(waits, (stalls["pc"], stalls["reason"]), stalls["end"] - stalls["start"])
-    waits[:, L.R_SELECTED] += by_pc[0]
-    assert np.array_equal(waits, line[:, L.N_STALL : L.N_STALL + len(L.STALLS)])
+    waits[:, L.STALL_SELECTED] += by_pc[0]
+    assert np.array_equal(waits, line[:, L.COUNT_STALL : L.COUNT_STALL + len(L.STALLS)])
 
 
 def test_its_lives_are_the_sms(pair):

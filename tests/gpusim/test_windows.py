@@ -18,8 +18,7 @@ from gpusim.engine import processes
 from gpusim.engine.device import Engine
 from gpusim.engine.dispatcher import C_FIELDS, G_FIELDS, fill, start_block, start_warp
 from gpusim.engine.grid import Grid, NothingMoves
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import parameters as P
+from gpusim.engine.state import L, P
 
 THREADS = pytest.mark.parametrize("threads", [1, 2])
 WORDS = 4096
@@ -231,7 +230,7 @@ def test_grids_behind_one_that_failed_still_run(grids):
 def test_what_stops_for_good_says_at_which_cycle_of_the_launch(grids, start, monkeypatch):
     def stops(state, *rest):
         fill(state, *rest)
-        state.ready[:] = state.smsp[:, [L.Q_NEXT]] = L.NEVER
+        state.ready[:] = state.smsp[:, [L.SMSP_NEXT]] = L.NEVER
 
     monkeypatch.setattr("gpusim.engine.processes.fill", stops)
     config = load_config("tiny")

@@ -7,8 +7,7 @@ earlier ones.
 """
 
 from gpusim.engine.memory.place import cpc_of, port_of
-from gpusim.engine.state import memory as ms
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import compiled, ms
 
 
 @compiled

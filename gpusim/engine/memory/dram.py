@@ -7,9 +7,8 @@ are under way it delays two in eight, and no more under any load (`memory_load`,
 with one that waits for its bank, those behind it pass.
 """
 
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import compiled, ms
 from gpusim.engine.state.address_map import GOLDEN, memory_location
-from gpusim.engine.state.jit import compiled
 
 
 @compiled

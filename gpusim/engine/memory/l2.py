@@ -29,9 +29,8 @@ although it can keep as much as that.
 import numpy as np
 
 from gpusim.engine.memory.dram import read_memory, write_memory
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import compiled, ms
 from gpusim.engine.state.address_map import quotient_of, spread
-from gpusim.engine.state.jit import compiled
 
 FOR_HOME, FOR_COPY, FOR_UPDATE = 0, 1, 2
 _ALL = (1 << ms.SECTORS_PER_LINE) - 1

@@ -12,9 +12,7 @@ An atomic there takes as long as a load (between two H200s 1,683 cycles, and 1,6
 from gpusim.engine.memory.crossbar import book, book_reply, book_request
 from gpusim.engine.memory.l2 import sectors_of
 from gpusim.engine.memory.place import gpc_of
-from gpusim.engine.state import memory as ms
-from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import compiled, ms, popc
 
 #: Reductions take a part of so many more of the link than stores: between two H200s 329 GB/s, stores 366.
 _REDUCTION_SHARE = 8

@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.config.models import GPUConfig
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import compiled, ms
 from gpusim.engine.state.address_map import locate, set_and_tag
-from gpusim.engine.state.jit import compiled
 
 PARTITION_SHIFT, _PORT_SHIFT, _CPC_SHIFT, PLACE_MASK = 16, 32, 48, 0xFFFF
 

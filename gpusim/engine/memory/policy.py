@@ -13,9 +13,8 @@ ptxas shows which computes it:
 | 12..18, 5..11 | of a range: its first block, modulo 128, and how many it has |
 """
 
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import compiled, ms
 from gpusim.engine.state.address_map import spread
-from gpusim.engine.state.jit import compiled
 
 _LINE_BITS = (ms.LINE_BYTES - 1).bit_length()
 _BLOCK_BITS = 12 - _LINE_BITS

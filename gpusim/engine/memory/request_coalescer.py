@@ -8,9 +8,8 @@ the one has all that the other wants: neighbouring blocks that share a sector at
 (`access/offset`, `grid3d/textbook`).
 """
 
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import compiled, ms
 from gpusim.engine.state.address_map import spread
-from gpusim.engine.state.jit import compiled
 
 _ALL = (1 << ms.SECTORS_PER_LINE) - 1
 

@@ -19,9 +19,7 @@ from gpusim.engine.memory.peer import peer_of, walk_peer, walk_remote
 from gpusim.engine.memory.place import PARTITION_SHIFT, PLACE_MASK, places, target_of
 from gpusim.engine.memory.policy import RATIO_OF
 from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
-from gpusim.engine.state import memory as ms
-from gpusim.engine.state.bits import prefetch
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state import compiled, ms, prefetch
 from gpusim.errors import LaunchError
 from gpusim.launch.access_window import AccessWindow
 

@@ -19,9 +19,8 @@ from gpusim.engine.memory.crossbar import (
 from gpusim.engine.memory.place import gpc_of, target_of
 from gpusim.engine.memory.policy import class_of
 from gpusim.engine.memory.request_coalescer import join, note
-from gpusim.engine.state import memory as ms
+from gpusim.engine.state import compiled, ms
 from gpusim.engine.state.address_map import spread
-from gpusim.engine.state.jit import compiled
 
 _WORD_BYTES = 4
 _WORDS_PER_SECTOR = ms.SECTOR_BYTES // _WORD_BYTES  # which an atomic unit updates at once

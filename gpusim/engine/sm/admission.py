@@ -17,9 +17,9 @@ def no_room(st, sm, room):
     s = st.sm[sm]
     return (
         # A generic access may need two tokens, for lanes in shared and in global memory, a copy one for its group too.
-        s[L.S_TOKENS] + 3 > st.token.shape[1]
-        or s[L.S_IN_FLIGHT] + room > st.event.shape[1]
-        or s[L.S_DEFERRED] + 2 > st.deferred.shape[1]
+        s[L.SM_TOKENS] + 3 > st.token.shape[1]
+        or s[L.SM_IN_FLIGHT] + room > st.event.shape[1]
+        or s[L.SM_DEFERRED] + 2 > st.deferred.shape[1]
         or st.requests[sm] + room > st.request.shape[1]
     )
 
@@ -27,13 +27,13 @@ def no_room(st, sm, room):
 @compiled
 def too_many_copies(st, sm):
     """True if the SM has no row for another bulk copy, less some for those that other SMs send."""
-    return st.sm[sm, L.S_BULK_FREE] == 0 and st.sm[sm, L.S_BULKS_NEW] >= st.bulk.shape[1] - ROOM
+    return st.sm[sm, L.SM_BULK_FREE] == 0 and st.sm[sm, L.SM_BULKS_NEW] >= st.bulk.shape[1] - ROOM
 
 
 @compiled
 def too_many_loads(st, sm):
     """True if the SM waits for as many sectors as it may."""
-    return st.sm[sm, L.S_OUTSTANDING] >= st.par[P.MAX_OUTSTANDING]
+    return st.sm[sm, L.SM_OUTSTANDING] >= st.par[P.MAX_OUTSTANDING]
 
 
 @compiled
@@ -54,11 +54,11 @@ def queue_free(st, smsp, w, i, time):
     """Cycle from which the queue that instruction i of the LSU or the ADU waits in has room for it."""
     op = st.code[i, M.COL_OP]
     if st.code[i, M.COL_CLASS] == M.CLS_MEMORY:
-        return smsp[L.Q_ADDRESS] if op == M.OP_LDC else memory_room(st, smsp, w, op == M.OP_STORE, time)
+        return smsp[L.SMSP_ADDRESS] if op == M.OP_LDC else memory_room(st, smsp, w, op == M.OP_STORE, time)
     special = st.code[i, M.COL_CLASS] == M.CLS_SPECIAL
     if st.code[i, M.COL_UNIT] == M.UNIT_LSU or (special and differs_by_lane(st.code, i)):
         return memory_room(st, smsp, w, False, time)
-    return smsp[L.Q_ADDRESS] if special or st.code[i, M.COL_CONST] >= 0 else np.int64(0)
+    return smsp[L.SMSP_ADDRESS] if special or st.code[i, M.COL_CONST] >= 0 else np.int64(0)
 
 
 @compiled
@@ -70,22 +70,22 @@ def admit_memory(st, sm, q, w, i, free, time):
     if st.code[i, M.COL_CLASS] != M.CLS_MEMORY:
         closes = st.code[i, M.COL_CLASS] == M.CLS_CONTROL and (op == M.OP_LDGDEPBAR or op == M.OP_BULK_COMMIT)
         if closes and free <= time and no_room(st, sm, ROOM):
-            return L.NEVER, L.R_MIO  # a group without copies needs a token as well
-        return free, L.R_MIO
+            return L.NEVER, L.STALL_MIO  # a group without copies needs a token as well
+        return free, L.STALL_MIO
     beyond = op != M.OP_LDC and st.code[i, M.COL_AUX0] != M.SPACE_SHARED
     # A queue that shared memory fills is the one of all of them.
-    reason = L.R_LG if beyond and smsp[L.Q_BEYOND] != 0 else L.R_MIO
+    reason = L.STALL_LG if beyond and smsp[L.SMSP_BEYOND] != 0 else L.STALL_MIO
     if free > time:
         return free, reason
-    if op == M.OP_LDGSTS and st.sm[sm, L.S_COPY_FREE] == 0 and st.sm[sm, L.S_COPIES_NEW] == st.copy_lanes.shape[1]:
-        return L.NEVER, L.R_LG
+    if op == M.OP_LDGSTS and st.sm[sm, L.SM_COPY_FREE] == 0 and st.sm[sm, L.SM_COPIES_NEW] == st.copy_lanes.shape[1]:
+        return L.NEVER, L.STALL_LG
     loads = op == M.OP_LDGSTS or (beyond and op != M.OP_STORE and op != M.OP_RED)
     bulk = op == M.OP_BULK_COPY
     full = no_room(st, sm, BULK_ROOM if bulk else ROOM) or (bulk and too_many_copies(st, sm))
     if full or (loads and too_many_loads(st, sm)):
         # An H200 issues a load all the same: the warp waits for what it reads.
-        return L.NEVER, L.R_LONG if beyond else L.R_MIO
-    smsp[L.Q_BEYOND] = 1 if beyond else 0
+        return L.NEVER, L.STALL_LONG if beyond else L.STALL_MIO
+    smsp[L.SMSP_BEYOND] = 1 if beyond else 0
     return free, reason
 
 
@@ -113,13 +113,13 @@ def admit(st, sm, q, w, i, time):
     The cycle is NEVER if it depends on replies from beyond the SM.
     """
     unit = st.code[i, M.COL_UNIT]
-    free = st.smsp[q, L.Q_UNIT_FREE + unit]
+    free = st.smsp[q, L.SMSP_UNIT_FREE + unit]
     if unit == M.UNIT_LSU or unit == M.UNIT_ADU:
         return admit_memory(st, sm, q, w, i, free, time)
     if unit == M.UNIT_XU:
-        return free - st.par[P.XU_AHEAD], L.R_MIO
+        return free - st.par[P.XU_AHEAD], L.STALL_MIO
     if unit == M.UNIT_FMA and has_fma_halves(st):
-        free = min(free, st.smsp[q, L.Q_UNIT_FREE + M.UNIT_FMAHEAVY])
+        free = min(free, st.smsp[q, L.SMSP_UNIT_FREE + M.UNIT_FMAHEAVY])
     elif in_both_halves(st, i, unit):
-        free = max(st.smsp[q, L.Q_UNIT_FREE + M.UNIT_FMA], st.smsp[q, L.Q_UNIT_FREE + M.UNIT_FMAHEAVY])
-    return free, L.R_MATH
+        free = max(st.smsp[q, L.SMSP_UNIT_FREE + M.UNIT_FMA], st.smsp[q, L.SMSP_UNIT_FREE + M.UNIT_FMAHEAVY])
+    return free, L.STALL_MATH

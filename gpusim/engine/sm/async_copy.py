@@ -7,25 +7,91 @@ of copies end in the order in which they were committed, as on an H200 (`copy_gr
 import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
-from gpusim.engine.sm.access import access
-from gpusim.engine.sm.bulk_copy import bulk_access
+from gpusim.engine.sm import tensor_map as tm
+from gpusim.engine.sm.bulk_copy import aligned, bulk_access, inside_shared
+from gpusim.engine.sm.bulk_effect import apply_remote, send_news
 from gpusim.engine.sm.bulk_effect import land as land_bulk
-from gpusim.engine.sm.cluster import own_lanes, own_offsets
+from gpusim.engine.sm.cluster import OFFSET_MASK, find_remote, own_lanes, own_offsets, remote_lines
 from gpusim.engine.sm.coalescer import coalesce
 from gpusim.engine.sm.copy_cost import copy_wavefronts, last_to_target, sector_pairs
 from gpusim.engine.sm.flight import block_key, event_at, is_there, open_copies, take_token
-from gpusim.engine.sm.lines import read_lines
+from gpusim.engine.sm.lines import defer, read_lines, write_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
-from gpusim.engine.sm.remote_store import next_block, remote_arrive, remote_store
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_copy
-from gpusim.engine.sm.space import check_global, check_window, exhausted, fail, find_allocation, lane_addresses
+from gpusim.engine.sm.space import access, check_global, check_window, exhausted, fail, find_allocation, lane_addresses
 from gpusim.engine.sm.stored import words_of
-from gpusim.engine.state import L, P, compiled, compiled_on_demand
-from gpusim.engine.state.bits import popc
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, popc
 from gpusim.engine.state.log import AS_TRACER, log_addresses
+from gpusim.engine.state.memory import KIND_SM_WRITE
 from isa import microops as M
+
+_BYTES = 8
+_ANSWER = 16
+
+
+@compiled
+def send_store(st, sm, a, entry):
+    """On its way to other SMs, as any store there; in a run without time it is there."""
+    st.deferred[sm, entry, L.DEFERRED_REMOTE] = 1
+    if st.par[P.MODE] & L.BOOKS == 0:
+        apply_remote(st, sm, entry, a.time)
+        st.sm[sm, L.SM_DEFERRED] = 0
+        return
+    write_lines(st, sm, a, remote_lines(st, sm, a.pc, a.mask, a.size), np.int64(KIND_SM_WRITE), entry)
+
+
+@compiled
+def remote_arrive(st, sm, q, w, i, wb, mask, time):
+    """SYNCS at mbarriers of which some are other blocks'; st.address holds their addresses with ranks."""
+    if find_remote(st, sm, i, w, mask, np.int64(_BYTES)):
+        a = access(q, w, i, wb, mask, np.int64(_BYTES), time)
+        send_store(st, sm, a, defer(st, sm, a, np.int64(-1)))
+
+
+@compiled
+def remote_store(st, sm, q, w, i, wb, mask, time):
+    """STAS, REDAS: a value for each lane, of which an mbarrier of the same block hears."""
+    size, row = np.int64(st.code[i, M.COL_AUX1]), row_offset(st.code[i, M.COL_A], wb)
+    places, address = st.copy_targets[sm], st.address[sm]
+    if st.sm[sm, L.SM_LOG_ROW] != 0 and st.sm[sm, L.SM_LOG] & AS_TRACER:
+        for lane in range(32):
+            address[lane] = np.int64(st.regs[row + lane]) | np.int64(st.regs[row + 32 + lane]) << 32
+        log_addresses(st, sm, i, mask)
+    for lane in range(32):
+        address[lane] = np.int64(st.regs[row + 32 + lane])
+    if not find_remote(st, sm, i, w, mask, np.int64(_BYTES)):
+        return
+    for lane in range(32):
+        places[lane] = address[lane]
+        address[lane] = np.int64(st.regs[row + lane])
+    if not find_remote(st, sm, i, w, mask, size):
+        return
+    a = access(q, w, i, wb, mask, size, time)
+    entry = defer(st, sm, a, np.int64(-1))
+    for lane in range(32):
+        st.deferred_values[sm, entry, 4, lane] = np.uint32(places[lane] & 0xFFFFFFFF)
+        st.deferred_values[sm, entry, 5, lane] = np.uint32(places[lane] >> 32)
+    send_store(st, sm, a, entry)
+
+
+@compiled
+def next_block(st, sm, w, i, wb, time):
+    """UGETNEXTWORKID: the answer is that there is none, which is always right: all blocks are started anyway."""
+    address = tm.uniform_word(st, wb, st.code[i, M.COL_A], 0)
+    barrier = tm.uniform_word(st, wb, st.code[i, M.COL_B], 0)
+    if not aligned(st, sm, w, i, address, _ANSWER) or not aligned(st, sm, w, i, barrier, _BYTES):
+        return
+    size = np.int64(_ANSWER)
+    if not inside_shared(st, sm, w, i, address, size) or not inside_shared(st, sm, w, i, barrier, np.int64(_BYTES)):
+        return
+    slot = st.warp[w, L.WARP_BLOCK]
+    at = (slot * st.par[P.SHARED_STRIDE] + (address & OFFSET_MASK)) >> 2
+    for n in range(_ANSWER >> 2):
+        st.shared32[sm, at + n] = np.uint32(0)
+    n = send_news(st, sm, slot, L.COPY_BYTES_TOKEN, barrier & OFFSET_MASK, size, np.int64(0))
+    event_at(st, sm, time + st.par[P.BULK_START], n)
 
 
 @compiled
@@ -57,7 +123,7 @@ def check_parts(st, sm, i, w, mask, size):
             source = st.address[sm, lane] - missing
             k = find_allocation(st.starts, st.ends, source)
             if k < 0 or source > st.ends[k] - (size - missing):
-                fail(st, sm, L.E_BOUNDS, i, w, lane, source, size - missing)
+                fail(st, sm, L.ERROR_BOUNDS, i, w, lane, source, size - missing)
                 return False
     return True
 
@@ -96,30 +162,30 @@ def copy_lanes(st, sm, i, mask, reading, base, source, target):
 def keep_copy(st, sm, w, i, mask, reading):
     """Keeps what a copy moves when its data are there. Returns the copy's token, of whose ends one is missing."""
     s = st.sm[sm]
-    n = s[L.S_COPY_FREE] - 1
+    n = s[L.SM_COPY_FREE] - 1
     if n < 0:
-        n = s[L.S_COPIES_NEW]
+        n = s[L.SM_COPIES_NEW]
         if n >= st.copy_lanes.shape[1]:
             exhausted(st, sm, L.POOL_COPIES, w, st.copy_lanes.shape[1])
             return np.int64(0)
-        s[L.S_COPIES_NEW] = n + 1
+        s[L.SM_COPIES_NEW] = n + 1
         st.copy_lanes[sm, n, L.COPY_NEXT] = 0
     group = open_copies(st, sm, w)
-    st.token[sm, group, L.T_LEFT] += 1
+    st.token[sm, group, L.TOKEN_LEFT] += 1
     copy = st.copy_lanes[sm, n]
-    s[L.S_COPY_FREE] = copy[L.COPY_NEXT]
+    s[L.SM_COPY_FREE] = copy[L.COPY_NEXT]
     copy[L.COPY_PC] = i
     copy[L.COPY_MASK] = mask
     copy[L.COPY_READING] = reading
     for lane in range(32):
         copy[L.COPY_TARGET + lane] = st.copy_targets[sm, lane]
         copy[L.COPY_SOURCE + lane] = st.address[sm, lane]
-    k = take_token(st, sm, w, 7, L.TOKEN_COPY_DATA)
+    k = take_token(st, sm, w, 7, L.COPY_DATA_TOKEN)
     token = st.token[sm, k]
-    token[L.T_LEFT] = 1
-    token[L.T_BLOCK] = block_key(st, sm, st.warp[w, L.W_BLOCK])
-    token[L.T_ADDRESS] = n
-    token[L.T_AMOUNT] = group
+    token[L.TOKEN_LEFT] = 1
+    token[L.TOKEN_BLOCK] = block_key(st, sm, st.warp[w, L.WARP_BLOCK])
+    token[L.TOKEN_ADDRESS] = n
+    token[L.TOKEN_AMOUNT] = group
     return k
 
 
@@ -127,16 +193,16 @@ def keep_copy(st, sm, w, i, mask, reading):
 def land(st, sm, k):
     """The data of copy k are there: they go to shared memory, unless its block has ended. Returns its group's token."""
     token = st.token[sm, k]
-    n = token[L.T_ADDRESS]
+    n = token[L.TOKEN_ADDRESS]
     copy = st.copy_lanes[sm, n]
-    slot = token[L.T_BLOCK] & 255
-    if is_there(st, sm, token[L.T_BLOCK]):
+    slot = token[L.TOKEN_BLOCK] & 255
+    if is_there(st, sm, token[L.TOKEN_BLOCK]):
         i, mask, reading = copy[L.COPY_PC], copy[L.COPY_MASK], copy[L.COPY_READING]
         source, target = copy[L.COPY_SOURCE : L.COPY_SOURCE + 32], copy[L.COPY_TARGET : L.COPY_TARGET + 32]
         copy_lanes(st, sm, i, mask, reading, slot * st.par[P.SHARED_STRIDE], source, target)
-    copy[L.COPY_NEXT] = st.sm[sm, L.S_COPY_FREE]
-    st.sm[sm, L.S_COPY_FREE] = n + 1
-    return token[L.T_AMOUNT]
+    copy[L.COPY_NEXT] = st.sm[sm, L.SM_COPY_FREE]
+    st.sm[sm, L.SM_COPY_FREE] = n + 1
+    return token[L.TOKEN_AMOUNT]
 
 
 @compiled
@@ -149,7 +215,7 @@ def copy_addresses(st, sm, w, i, wb, mask, size):
         address[lane] = (np.int64(st.regs[row + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
     own_offsets(st, sm, w)
     first, end = st.par[P.SHARED_FIRST], st.par[P.SHARED_BYTES]
-    if not check_window(st, sm, i, w, mask, size, first, end, L.E_SHARED_BOUNDS):
+    if not check_window(st, sm, i, w, mask, size, first, end, L.ERROR_SHARED_BOUNDS):
         return np.int64(-1)
     for lane in range(32):
         target[lane] = address[lane]
@@ -170,23 +236,23 @@ def count_copy(st, sm, i, mask, reading, lines, sectors):
     those that may write zeros as of a store by all lanes, also where none of them reads, and of the .ZFILL form as of
     copies of both kinds. lines, sectors: that are read, 0 if none is.
     """
-    code, counts = st.code, st.counters[st.sm[sm, L.S_CHUNK], i]
+    code, counts = st.code, st.counters[st.sm[sm, L.SM_CHUNK], i]
     size = np.int64(code[i, M.COL_AUX1] & 255)
     source, target, scratch = st.address[sm], st.copy_targets[sm], st.copy_targets[sm, 32:]
     line_bytes = st.par[P.BANKS] << st.par[P.BANK_SHIFT]
-    counts[L.N_REQUESTS] += lines > 0
-    counts[L.N_TAGS] += lines
+    counts[L.COUNT_REQUESTS] += lines > 0
+    counts[L.COUNT_TAGS] += lines
     if code[i, M.COL_AUX3] & M.MEM_BYPASS == 0:
-        counts[L.N_SECTORS] += sectors
-        counts[L.N_SECTORS_IDEAL] += min(sectors, (popc(reading) * size + 31) // 32)
+        counts[L.COUNT_SECTORS] += sectors
+        counts[L.COUNT_SECTORS_IDEAL] += min(sectors, (popc(reading) * size + 31) // 32)
         wavefronts, ideal = copy_wavefronts(source, target, mask, reading, size, line_bytes, scratch)
-        counts[L.N_SHARED_WAVEFRONTS] += wavefronts
-        counts[L.N_SHARED_IDEAL] += ideal
+        counts[L.COUNT_SHARED_WAVEFRONTS] += wavefronts
+        counts[L.COUNT_SHARED_IDEAL] += ideal
         return
     wavefronts, moved, pairs, lanes = sector_pairs(source, target, reading, scratch)
-    counts[L.N_SECTORS] += moved
-    counts[L.N_SECTORS_IDEAL] += (lanes * size + 31) // 32
-    counts[L.N_PAST_L1] += pairs
+    counts[L.COUNT_SECTORS] += moved
+    counts[L.COUNT_SECTORS_IDEAL] += (lanes * size + 31) // 32
+    counts[L.COUNT_PAST_L1] += pairs
     if code[i, M.COL_GUARD] != 7:
         return
     if mask != reading:
@@ -201,8 +267,8 @@ def count_copy(st, sm, i, mask, reading, lines, sectors):
             reads = mask
         also, _ = copy_wavefronts(source, target, mask, reads, size, line_bytes, scratch)
         wavefronts += also
-    counts[L.N_SHARED_WAVEFRONTS] += wavefronts
-    counts[L.N_SHARED_IDEAL] += ideal
+    counts[L.COUNT_SHARED_WAVEFRONTS] += wavefronts
+    counts[L.COUNT_SHARED_IDEAL] += ideal
 
 
 @compiled
@@ -218,13 +284,13 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     if st.par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_copy(st, sm, np.int64(i), np.int64(w), mask):
         return
     address = st.address[sm]
-    if st.sm[sm, L.S_LOG_ROW] != 0:
-        log_addresses(st, sm, i, mask if st.sm[sm, L.S_LOG] & AS_TRACER else reading)
+    if st.sm[sm, L.SM_LOG_ROW] != 0:
+        log_addresses(st, sm, i, mask if st.sm[sm, L.SM_LOG] & AS_TRACER else reading)
     k = np.int64(0)
     if st.par[P.MODE] & L.BOOKS != 0:
         k = keep_copy(st, sm, w, i, mask, reading)
     else:
-        base = st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE]
+        base = st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE]
         copy_lanes(st, sm, i, mask, reading, base, address, st.copy_targets[sm])
     if st.code[i, M.COL_AUX4] != 0:
         for lane in range(32):
@@ -245,14 +311,14 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
 def copy_done(st, sm, k, now):
     """All replies to a group of copies are there. False if its part of known time is not over: it comes again then."""
     token = st.token[sm, k]
-    if token[L.T_TIME] > now:
-        token[L.T_LEFT] = 1
-        event_at(st, sm, token[L.T_TIME], k)
+    if token[L.TOKEN_TIME] > now:
+        token[L.TOKEN_LEFT] = 1
+        event_at(st, sm, token[L.TOKEN_TIME], k)
         return False
-    if token[L.T_BULK] > 0:
-        land_bulk(st, sm, token[L.T_BULK] - 1, now)
-    kind = token[L.T_KIND]
-    if kind == L.TOKEN_COPY_ARRIVE or kind == L.TOKEN_COPY_BYTES or kind == L.TOKEN_REMOTE:
+    if token[L.TOKEN_BULK] > 0:
+        land_bulk(st, sm, token[L.TOKEN_BULK] - 1, now)
+    kind = token[L.TOKEN_KIND]
+    if kind == L.COPY_ARRIVE_TOKEN or kind == L.COPY_BYTES_TOKEN or kind == L.REMOTE_TOKEN:
         tell(st, sm, k, now)
     return True
 

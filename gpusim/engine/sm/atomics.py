@@ -6,8 +6,7 @@ from gpusim.engine.rows.common import row_offset
 from gpusim.engine.rows.scalar_half import combine_halves
 from gpusim.engine.sm.cluster import BYTE_MASK, SM_SHIFT
 from gpusim.engine.sm.space import load_rows
-from gpusim.engine.state import L, P, compiled, compiled_on_demand
-from gpusim.engine.state.bits import lowest_bit
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
 from isa import microops as M
 
 
@@ -192,7 +191,7 @@ def execute_atomic(st, words, base, address, values, i, w, mask, tried):
             before = words[at]
             written = (tried >> lane) & 1 != 0 and modify(words, at, op, kind, values, lane)
             if written and st.par[P.STACK] != 0 and (count > 1 or words[at] != before):
-                st.sm[w // (st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]), L.S_CHANGED] += 1
+                st.sm[w // (st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]), L.SM_CHANGED] += 1
             if written:
                 success |= np.uint32(1) << np.uint32(lane)
             if returns and op == M.ATOMIC_CAST_SPIN:
@@ -222,8 +221,8 @@ def store_deferred(words, bytes_, base, address, values, mask, size):
 @compiled
 def take_effect(st, sm, entry, words, bytes_, base, mask):
     """A deferred access, for the lanes in `mask`."""
-    i = st.deferred[sm, entry, L.X_PC]
-    w = st.deferred[sm, entry, L.X_WARP]
+    i = st.deferred[sm, entry, L.DEFERRED_PC]
+    w = st.deferred[sm, entry, L.DEFERRED_WARP]
     address = st.deferred_address[sm, entry]
     values = st.deferred_values[sm, entry]
     op = st.code[i, M.COL_OP]
@@ -243,7 +242,7 @@ def take_effect(st, sm, entry, words, bytes_, base, mask):
 def take_effect_remotely(st, sm, entry):
     """A deferred access to shared memory of other SMs, one SM after the other."""
     address = st.deferred_address[sm, entry]
-    left = st.deferred[sm, entry, L.X_MASK]
+    left = st.deferred[sm, entry, L.DEFERRED_MASK]
     while left != 0:
         there = address[lowest_bit(left)] >> SM_SHIFT
         group = np.int64(0)

@@ -1,7 +1,7 @@
 """Barriers of a block (BAR): arrival counts, reductions over the block, and who goes on when.
 
 A barrier waits for as many threads as it names, or for all of the block. Threads that have exited cannot arrive: by
-default that is an error, because a barrier in code that not all threads reach is one; with P_STRICT_BARRIER = 0 they
+default that is an error, because a barrier in code that not all threads reach is one; with P.STRICT_BARRIER = 0 they
 count as arrived, as on the hardware.
 
 Behind BAR.SYNC.DEFER_BLOCKING a warp goes on, barrier open or not, until an instruction that waits for it: a memory
@@ -18,8 +18,7 @@ from gpusim.engine.sm.readiness import block, charge, look_again
 from gpusim.engine.sm.shadow import barrier_is_sound
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, arrive_at_barrier, close_barrier, pass_barrier
 from gpusim.engine.sm.space import fail
-from gpusim.engine.state import L, P, compiled
-from gpusim.engine.state.bits import popc
+from gpusim.engine.state import L, P, compiled, popc
 from isa import microops as M
 
 
@@ -27,26 +26,26 @@ from isa import microops as M
 def release(st, sm, w0, barrier, time, current_w):
     """Opens `barrier` of the block of warp w0: its waiting warps may issue from the cycle the unit reaches them."""
     par = st.par
-    slot = st.warp[w0, L.W_BLOCK]
+    slot = st.warp[w0, L.WARP_BLOCK]
     b = st.block[sm, slot]
-    b[L.B_RESULT + barrier] = b[L.B_REDUCED + barrier]
-    b[L.B_ARRIVED + barrier] = 0
-    b[L.B_REDUCED + barrier] = -1
+    b[L.BLOCK_RESULT + barrier] = b[L.BLOCK_REDUCED + barrier]
+    b[L.BLOCK_ARRIVED + barrier] = 0
+    b[L.BLOCK_REDUCED + barrier] = -1
     count = par[P.SUB_PARTITIONS] * par[P.WARP_SLOTS]
     for w in range(sm * count, (sm + 1) * count):
-        if st.warp[w, L.W_BLOCK] != slot or st.warp[w, L.W_STATE] == L.FREE:
+        if st.warp[w, L.WARP_BLOCK] != slot or st.warp[w, L.WARP_STATE] == L.FREE:
             continue
         if par[P.CHECKS] & CHECK_RACE:
             pass_barrier(st, sm, w, barrier)
         release_from_barrier(st.split, w, barrier)
-        if st.warp[w, L.W_DEFERRED] == barrier + 1:
-            st.warp[w, L.W_DEFERRED] = 0
-            st.warp[w, L.W_OPENS] = time
-            if w != current_w and st.warp[w, L.W_STATE] == L.WAIT_BARRIER:
-                charge(st, sm, w, L.R_BARRIER, time)
+        if st.warp[w, L.WARP_DEFERRED] == barrier + 1:
+            st.warp[w, L.WARP_DEFERRED] = 0
+            st.warp[w, L.WARP_OPENS] = time
+            if w != current_w and st.warp[w, L.WARP_STATE] == L.WAIT_BARRIER:
+                charge(st, sm, w, L.STALL_BARRIER, time)
                 look_again(st, sm, w, time)
-        elif w != current_w and st.warp[w, L.W_ACTIVE] == 0 and resume(st.warp, st.split, w, 0):
-            charge(st, sm, w, L.R_BARRIER, time)
+        elif w != current_w and st.warp[w, L.WARP_ACTIVE] == 0 and resume(st.warp, st.split, w, 0):
+            charge(st, sm, w, L.STALL_BARRIER, time)
             look_again(st, sm, w, time)
     if par[P.CHECKS] & CHECK_RACE:
         close_barrier(st, sm, slot, barrier)
@@ -56,15 +55,15 @@ def release(st, sm, w0, barrier, time, current_w):
 def check_complete(st, sm, w, pc, barrier, time, current_w):
     """Opens the barrier if everybody it waits for has arrived."""
     par = st.par
-    b = st.block[sm, st.warp[w, L.W_BLOCK]]
-    arrived = b[L.B_ARRIVED + barrier]
+    b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
+    arrived = b[L.BLOCK_ARRIVED + barrier]
     if arrived == 0:
         return
-    expected = b[L.B_EXPECTED + barrier]
+    expected = b[L.BLOCK_EXPECTED + barrier]
     if expected == 0:
-        expected = b[L.B_ALIVE]
-        if arrived >= expected and b[L.B_ALIVE] < par[P.THREADS] and par[P.STRICT_BARRIER] != 0:
-            fail(st, sm, L.E_BARRIER_EXITED, pc, w, 0, barrier, par[P.THREADS] - b[L.B_ALIVE])
+        expected = b[L.BLOCK_ALIVE]
+        if arrived >= expected and b[L.BLOCK_ALIVE] < par[P.THREADS] and par[P.STRICT_BARRIER] != 0:
+            fail(st, sm, L.ERROR_BARRIER_EXITED, pc, w, 0, barrier, par[P.THREADS] - b[L.BLOCK_ALIVE])
             return
     if arrived >= expected:
         release(st, sm, w, barrier, time, current_w)
@@ -82,45 +81,45 @@ def barrier(st, sm, q, slot, w, i, wb, mask, time):
     threads = np.int64(code[i, M.COL_AUX2])
     if threads < 0:
         threads = np.int64(st.regs[row_offset(code[i, M.COL_B], wb)])
-    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
     if par[P.CHECKS] & CHECK_SYNC and not barrier_is_sound(st, sm, i, w, mask, number, threads):
         return True
     if par[P.CHECKS] & CHECK_RACE:
         arrive_at_barrier(st, sm, w, number)
-    b[L.B_EXPECTED + number] = threads
-    start = max(time, st.sm[sm, L.S_ADU_FREE])
-    st.sm[sm, L.S_ADU_FREE] = start + par[P.BAR_INTERVAL]
+    b[L.BLOCK_EXPECTED + number] = threads
+    start = max(time, st.sm[sm, L.SM_ADU_FREE])
+    st.sm[sm, L.SM_ADU_FREE] = start + par[P.BAR_INTERVAL]
     opens = start + par[P.BAR_INTERVAL] + par[P.BAR_BASE]
     if kind == M.BAR_RED_POPC or kind == M.BAR_RED_AND or kind == M.BAR_RED_OR:
         value = predicate(code, i, M.COL_PS0, st.preds, 16 * w) & np.uint32(mask)
-        so_far = b[L.B_REDUCED + number]
+        so_far = b[L.BLOCK_REDUCED + number]
         if kind == M.BAR_RED_POPC:
-            b[L.B_REDUCED + number] = max(so_far, 0) + popc(value)
+            b[L.BLOCK_REDUCED + number] = max(so_far, 0) + popc(value)
         elif kind == M.BAR_RED_AND:
-            b[L.B_REDUCED + number] = (so_far != 0) & (value == np.uint32(mask))
+            b[L.BLOCK_REDUCED + number] = (so_far != 0) & (value == np.uint32(mask))
         else:
-            b[L.B_REDUCED + number] = (so_far == 1) | (value != 0)
-    b[L.B_ARRIVED + number] += popc(mask)
+            b[L.BLOCK_REDUCED + number] = (so_far == 1) | (value != 0)
+    b[L.BLOCK_ARRIVED + number] += popc(mask)
     if kind == M.BAR_ARRIVE:
-        st.warp[w, L.W_PC] = i + 1
+        st.warp[w, L.WARP_PC] = i + 1
         check_complete(st, sm, w, i, number, opens, w)
         return True
-    st.warp[w, L.W_BARRIER] = number
-    together = mask == st.warp[w, L.W_ALIVE]
+    st.warp[w, L.WARP_BARRIER] = number
+    together = mask == st.warp[w, L.WARP_ALIVE]
     if together and code[i, M.COL_AUX3] != 0 and par[P.MODE] & L.BOOKS != 0:
-        st.warp[w, L.W_PC] = i + 1
-        st.warp[w, L.W_OPENS] = L.NEVER
-        st.warp[w, L.W_DEFERRED] = number + 1
+        st.warp[w, L.WARP_PC] = i + 1
+        st.warp[w, L.WARP_OPENS] = L.NEVER
+        st.warp[w, L.WARP_DEFERRED] = number + 1
         check_complete(st, sm, w, i, number, opens, w)
         return True
     runs = block_at_barrier(st.warp, st.split, w, number)
     if not runs:
-        block(st, w, q, slot, L.WAIT_BARRIER, L.R_BARRIER)
+        block(st, w, q, slot, L.WAIT_BARRIER, L.STALL_BARRIER)
     check_complete(st, sm, w, i, number, opens, w)
     if runs:
         return True
     if resume(st.warp, st.split, w, 0):  # this arrival opened the barrier
-        st.warp[w, L.W_STATE] = L.RUNNING
-        charge(st, sm, w, L.R_BARRIER, opens)
+        st.warp[w, L.WARP_STATE] = L.RUNNING
+        charge(st, sm, w, L.STALL_BARRIER, opens)
         return True
     return False

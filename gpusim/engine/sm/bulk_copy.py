@@ -15,8 +15,7 @@ from gpusim.engine.sm.log_operands import log_bulk, log_range
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_bulk
 from gpusim.engine.sm.space import exhausted, fail, find_allocation
-from gpusim.engine.state import L, P, compiled, ms
-from gpusim.engine.state.bits import popc
+from gpusim.engine.state import L, P, compiled, ms, popc
 from gpusim.engine.state.log import AS_TRACER
 from isa import microops as M
 
@@ -31,14 +30,14 @@ _REQUESTS = np.array(
 def inside_shared(st, sm, w, i, address, size):
     offset = address & OFFSET_MASK
     if offset < st.par[P.SHARED_FIRST] or offset + size > st.par[P.SHARED_BYTES]:
-        fail(st, sm, L.E_SHARED_BOUNDS, i, w, 0, address, size)
+        fail(st, sm, L.ERROR_SHARED_BOUNDS, i, w, 0, address, size)
         return False
     return True
 
 
 @compiled
 def own_rank(st, sm, w):
-    return st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK]
+    return st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]
 
 
 @compiled
@@ -47,7 +46,7 @@ def destination(st, sm, w, i, wb, k, size):
     code = st.code
     address, barrier = tm.uniform_word(st, wb, code[i, M.COL_A], 0), tm.uniform_word(st, wb, code[i, M.COL_A], 1)
     if barrier & 7 != 0:
-        fail(st, sm, L.E_MISALIGNED, i, w, 0, barrier, np.int64(8))
+        fail(st, sm, L.ERROR_MISALIGNED, i, w, 0, barrier, np.int64(8))
         return False
     if not inside_shared(st, sm, w, i, address, size) or not inside_shared(st, sm, w, i, barrier, np.int64(8)):
         return False
@@ -58,9 +57,9 @@ def destination(st, sm, w, i, wb, k, size):
     elif address >> RANK_SHIFT != barrier >> RANK_SHIFT:
         blocks = np.int64(1) << 62
     if blocks == 0 or blocks >> most != 0:
-        fail(st, sm, L.E_CLUSTER if st.par[P.CLUSTER_BLOCKS] > 0 else L.E_SHARED_BOUNDS, i, w, 0, address, size)
+        fail(st, sm, L.ERROR_CLUSTER if st.par[P.CLUSTER_BLOCKS] > 0 else L.ERROR_SHARED_BOUNDS, i, w, 0, address, size)
         return False
-    k[L.K_SHARED], k[L.K_BARRIER], k[L.K_BLOCKS] = address & OFFSET_MASK, barrier & OFFSET_MASK, blocks
+    k[L.BULK_SHARED], k[L.BULK_BARRIER], k[L.BULK_BLOCKS] = address & OFFSET_MASK, barrier & OFFSET_MASK, blocks
     return True
 
 
@@ -71,7 +70,7 @@ def source(st, sm, w, i, address, size):
     if not inside_shared(st, sm, w, i, address, size):
         return np.int64(-1)
     if address >> RANK_SHIFT != (own_rank(st, sm, w) if most > 1 else 0):
-        fail(st, sm, L.E_SHARED_BOUNDS, i, w, 0, address, size)
+        fail(st, sm, L.ERROR_SHARED_BOUNDS, i, w, 0, address, size)
         return np.int64(-1)
     return address & OFFSET_MASK
 
@@ -79,7 +78,7 @@ def source(st, sm, w, i, address, size):
 @compiled
 def aligned(st, sm, w, i, address, to):
     if address & (to - 1) != 0:
-        fail(st, sm, L.E_MISALIGNED, i, w, 0, address, np.int64(to))
+        fail(st, sm, L.ERROR_MISALIGNED, i, w, 0, address, np.int64(to))
         return False
     return True
 
@@ -90,23 +89,23 @@ def plain_copy(st, sm, w, i, wb, k):
     code = st.code
     kind = code[i, M.COL_AUX4] & M.BULK_KIND
     size = (tm.uniform_word(st, wb, code[i, M.COL_C], 0) & 0xFFFF) * _UNIT
-    k[L.K_BYTES] = size
+    k[L.BULK_BYTES] = size
     leaves = kind == M.BULK_STORE or kind == M.BULK_REDUCE
     shared = kind == M.BULK_SHARED or kind == M.BULK_SHARED_REDUCE
     far, near = (M.COL_A, M.COL_B) if leaves else (M.COL_B, M.COL_A)
     if size == 0:
         return True
     if not shared:
-        k[L.K_MEMORY] = tm.uniform_address(st, wb, code[i, far])
+        k[L.BULK_MEMORY] = tm.uniform_address(st, wb, code[i, far])
         if kind == M.BULK_PREFETCH:
-            n = find_allocation(st.starts, st.ends, k[L.K_MEMORY])
-            k[L.K_BYTES] = size if n >= 0 and k[L.K_MEMORY] + size <= st.ends[n] else 0
+            n = find_allocation(st.starts, st.ends, k[L.BULK_MEMORY])
+            k[L.BULK_BYTES] = size if n >= 0 and k[L.BULK_MEMORY] + size <= st.ends[n] else 0
             return True
-        if not aligned(st, sm, w, i, k[L.K_MEMORY], _UNIT):
+        if not aligned(st, sm, w, i, k[L.BULK_MEMORY], _UNIT):
             return False
     if not aligned(st, sm, w, i, tm.uniform_word(st, wb, code[i, near], 0), _UNIT):
         return False
-    if not shared and not tm.inside(st, sm, w, i, k[L.K_MEMORY], size):
+    if not shared and not tm.inside(st, sm, w, i, k[L.BULK_MEMORY], size):
         return False
     if leaves or shared:
         address = tm.uniform_word(st, wb, code[i, M.COL_B], 0)
@@ -116,9 +115,9 @@ def plain_copy(st, sm, w, i, wb, k):
         if from_ < 0:
             return False
         if leaves:
-            k[L.K_SHARED] = from_
+            k[L.BULK_SHARED] = from_
             return True
-        k[L.K_MEMORY] = from_
+        k[L.BULK_MEMORY] = from_
     return destination(st, sm, w, i, wb, k, size)
 
 
@@ -141,7 +140,7 @@ def has_pixels(k, leaves):
     """Whether a map for im2col and a corner fit each other; else an H200 finds the instruction illegal."""
     for s in range(tm.rank(k) - 2):
         d, low, high = tm.pixel_range(k, s)
-        if not low <= k[L.K_CORNER + d] <= high or (leaves and low < 0):
+        if not low <= k[L.BULK_CORNER + d] <= high or (leaves and low < 0):
             return False
     return True
 
@@ -162,17 +161,17 @@ def tensor_copy(st, sm, w, i, wb, k):
     first = 2 if kind == M.BULK_LOAD else 0 if kind == M.BULK_PREFETCH else 1
     for d in range(rank):
         coordinate = tm.uniform_word(st, wb, code[i, M.COL_A], first + d)
-        k[L.K_CORNER + d] = (coordinate ^ 0x80000000) - 0x80000000
+        k[L.BULK_CORNER + d] = (coordinate ^ 0x80000000) - 0x80000000
     if right and tm.is_im2col(k):
         right = has_pixels(k, kind == M.BULK_STORE or kind == M.BULK_REDUCE)
         if kind == M.BULK_LOAD or kind == M.BULK_PREFETCH:
-            k[L.K_OFFSETS] = tm.uniform_word(st, wb, code[i, M.COL_C], 0) & 0xFFFF
+            k[L.BULK_OFFSETS] = tm.uniform_word(st, wb, code[i, M.COL_C], 0) & 0xFFFF
     if not right:
-        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, tm.word(k, 2), np.int64(128))
+        fail(st, sm, L.ERROR_UNSUPPORTED, i, w, 0, tm.word(k, 2), np.int64(128))
         return False
     rows = tb.row_count(k)
-    k[L.K_BYTES] = rows * tb.row_elements(k) * size
-    if not aligned(st, sm, w, i, tm.tensor_base(k) + k[L.K_CORNER] * size, _UNIT):
+    k[L.BULK_BYTES] = rows * tb.row_elements(k) * size
+    if not aligned(st, sm, w, i, tm.tensor_base(k) + k[L.BULK_CORNER] * size, _UNIT):
         return False
     if kind == M.BULK_PREFETCH:
         return True
@@ -181,15 +180,15 @@ def tensor_copy(st, sm, w, i, wb, k):
         return False
     if kind == M.BULK_LOAD:
         return destination(st, sm, w, i, wb, k, rows * tb.row_pitch(k))
-    k[L.K_SHARED] = source(st, sm, w, i, address, rows * tb.row_pitch(k))
-    return k[L.K_SHARED] >= 0
+    k[L.BULK_SHARED] = source(st, sm, w, i, address, rows * tb.row_pitch(k))
+    return k[L.BULK_SHARED] >= 0
 
 
 # many parameters: the request, and whose it is; compiled code has no records
 @compiled
 def ask(st, sm, k, token, entry, kind, time, address, size):
     """A request for bytes that lie in one line."""
-    n = k[L.K_NEXT]
+    n = k[L.BULK_NEXT]
     if n > L.BULK_LINES:
         return
     sectors = (np.int64(2) << (((address + size - 1) >> 5) & 3)) - (np.int64(1) << ((address >> 5) & 3))
@@ -197,16 +196,16 @@ def ask(st, sm, k, token, entry, kind, time, address, size):
     if kind == ms.KIND_WRITE and size < popc(sectors) * ms.SECTOR_BYTES:
         kind = np.int64(ms.KIND_WRITE_PARTIAL)
     if entry >= 0:
-        st.deferred[sm, entry, L.X_LEFT] += 1
-    st.token[sm, token, L.T_LEFT] += 1
-    k[L.K_NEXT] = n + 1
+        st.deferred[sm, entry, L.DEFERRED_LEFT] += 1
+    st.token[sm, token, L.TOKEN_LEFT] += 1
+    k[L.BULK_NEXT] = n + 1
     what = 2 * token | (entry + 1) << 32
     leaves = time + st.par[P.BULK_START] + n
     if ms.KIND_ATOMIC <= kind < ms.KIND_SM_READ:
         # A sector a cycle leaves shared memory, a row of less than two in two (H200: stores of 16 bytes to 64 KiB and
         # of boxes with rows of 16 bytes to 1 KiB).
-        k[L.K_SENT] += max(popc(sectors), 2)
-        leaves = time + st.par[P.BULK_STORE] + k[L.K_SENT]
+        k[L.BULK_SENT] += max(popc(sectors), 2)
+        leaves = time + st.par[P.BULK_STORE] + k[L.BULK_SENT]
     send(st, sm, leaves, address >> _LINE_SHIFT, sectors, kind, what, payload, np.int64(32))
 
 
@@ -226,7 +225,7 @@ def part_end(at, end, reads):
 def ask_range(st, sm, k, token, entry, kind, time, address, size):
     """The same for any range: a copy goes by 128 bytes, wherever they begin, each as requests for parts of lines (H200:
     16 KiB that begin 48 bytes behind a line are 640 sectors, 512 requests as loads and 256 as stores)."""
-    if st.sm[sm, L.S_LOG_ROW] != 0 and st.sm[sm, L.S_LOG] & AS_TRACER:
+    if st.sm[sm, L.SM_LOG_ROW] != 0 and st.sm[sm, L.SM_LOG] & AS_TRACER:
         log_range(st, sm, address, size)
     at = address
     while at < address + size:
@@ -270,23 +269,24 @@ def begin_token(st, sm, w, kind, k):
     """Token of a copy that no group holds; one end is missing until `event_at`."""
     n = take_token(st, sm, w, 7, kind)
     token = st.token[sm, n]
-    token[L.T_LEFT] = 1
-    token[L.T_TIME] = 0
-    token[L.T_BLOCK], token[L.T_ADDRESS], token[L.T_AMOUNT] = k[L.K_BLOCK], k[L.K_BARRIER], k[L.K_BYTES]
+    token[L.TOKEN_LEFT] = 1
+    token[L.TOKEN_TIME] = 0
+    token[L.TOKEN_BLOCK], token[L.TOKEN_ADDRESS] = k[L.BULK_BLOCK], k[L.BULK_BARRIER]
+    token[L.TOKEN_AMOUNT] = k[L.BULK_BYTES]
     return n
 
 
 @compiled
 def defer_copy(st, sm, w, i, row):
     """Entry of a copy that takes effect between windows."""
-    entry = st.sm[sm, L.S_DEFERRED]
+    entry = st.sm[sm, L.SM_DEFERRED]
     if entry >= st.deferred.shape[1]:
         exhausted(st, sm, L.POOL_DEFERRED, w, st.deferred.shape[1])
         return np.int64(0)
-    st.sm[sm, L.S_DEFERRED] = entry + 1
+    st.sm[sm, L.SM_DEFERRED] = entry + 1
     d = st.deferred[sm, entry]
     d[:] = 0
-    d[L.X_PC], d[L.X_WARP], d[L.X_BULK] = i, w, row + 1
+    d[L.DEFERRED_PC], d[L.DEFERRED_WARP], d[L.DEFERRED_BULK] = i, w, row + 1
     return np.int64(entry)
 
 
@@ -298,42 +298,42 @@ def bulk_access(st, sm, w, i, wb, time):
     row = take_bulk(st, sm, w, i)
     k = st.bulk[sm, row]
     right = tensor_copy(st, sm, w, i, wb, k) if tensor else plain_copy(st, sm, w, i, wb, k)
-    if not right or k[L.K_BYTES] == 0:
+    if not right or k[L.BULK_BYTES] == 0:
         free_bulk(st, sm, row)
         return
     own = np.int64(1) << (own_rank(st, sm, w) if st.par[P.CLUSTER_BLOCKS] > 0 else 0)
-    if kind == M.BULK_LOAD and k[L.K_BLOCKS] & own != 0 and st.par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) != 0:
-        size = tb.row_count(k) * tb.row_pitch(k) if tensor else k[L.K_BYTES]
+    if kind == M.BULK_LOAD and k[L.BULK_BLOCKS] & own != 0 and st.par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) != 0:
+        size = tb.row_count(k) * tb.row_pitch(k) if tensor else k[L.BULK_BYTES]
         if not watch_bulk(st, sm, np.int64(i), np.int64(w), np.int64(row), np.int64(size)):
             return
-    arrives = kind == M.BULK_LOAD and k[L.K_BLOCKS] == own
-    token = begin_token(st, sm, w, L.TOKEN_COPY_BYTES if arrives else L.TOKEN_BULK_WRITE, k)
-    st.token[sm, token, L.T_BULK] = row + 1 if arrives else 0
+    arrives = kind == M.BULK_LOAD and k[L.BULK_BLOCKS] == own
+    token = begin_token(st, sm, w, L.COPY_BYTES_TOKEN if arrives else L.BULK_WRITE_TOKEN, k)
+    st.token[sm, token, L.TOKEN_BULK] = row + 1 if arrives else 0
     entry = np.int64(-1)
     if not arrives and kind != M.BULK_PREFETCH and kind != M.BULK_STORE:
         entry = defer_copy(st, sm, w, i, row)
-    k[L.K_NEXT] = 0
-    if st.sm[sm, L.S_LOG_ROW] != 0 and st.sm[sm, L.S_LOG] & AS_TRACER:
+    k[L.BULK_NEXT] = 0
+    if st.sm[sm, L.SM_LOG_ROW] != 0 and st.sm[sm, L.SM_LOG] & AS_TRACER:
         log_bulk(st, sm, i, k)
     request = _REQUESTS[kind]
     if tensor:
         if not ask_box(st, sm, w, i, k, token, entry, request, time):
             return
     else:
-        ask_range(st, sm, k, token, entry, request, time, k[L.K_MEMORY], k[L.K_BYTES])
-    if entry >= 0 and k[L.K_NEXT] == 0:  # a box without an element in the tensor
+        ask_range(st, sm, k, token, entry, request, time, k[L.BULK_MEMORY], k[L.BULK_BYTES])
+    if entry >= 0 and k[L.BULK_NEXT] == 0:  # a box without an element in the tensor
         ask(st, sm, k, token, entry, np.int64(ms.KIND_SM_WRITE), time, np.int64(0), np.int64(1))
     event_at(st, sm, time + st.par[P.BULK_START], token)
     if kind == M.BULK_STORE or kind == M.BULK_REDUCE:
-        k[L.K_GROUP] = open_bulk(st, sm, w)
-        st.token[sm, k[L.K_GROUP], L.T_LEFT] += 1
-        k[L.K_SENT] += time + st.par[P.BULK_STORE]
+        k[L.BULK_GROUP] = open_bulk(st, sm, w)
+        st.token[sm, k[L.BULK_GROUP], L.TOKEN_LEFT] += 1
+        k[L.BULK_SENT] += time + st.par[P.BULK_STORE]
     if kind == M.BULK_STORE:
-        sent = begin_token(st, sm, w, L.TOKEN_BULK_WRITE, k)
-        st.token[sm, sent, L.T_BULK] = row + 1
-        event_at(st, sm, k[L.K_SENT], sent)
+        sent = begin_token(st, sm, w, L.BULK_WRITE_TOKEN, k)
+        st.token[sm, sent, L.TOKEN_BULK] = row + 1
+        event_at(st, sm, k[L.BULK_SENT], sent)
     elif kind == M.BULK_PREFETCH:
         free_bulk(st, sm, row)
     if entry >= 0 and st.par[P.MODE] & L.BOOKS == 0:
         apply_copy(st, sm, entry, time)
-        st.sm[sm, L.S_DEFERRED] = 0
+        st.sm[sm, L.SM_DEFERRED] = 0

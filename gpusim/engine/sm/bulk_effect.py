@@ -16,35 +16,34 @@ from gpusim.engine.sm.cluster import BYTE_MASK, PEER_SHIFT, SM_SHIFT
 from gpusim.engine.sm.flight import block_key, event_at, free_token, is_there, take_token
 from gpusim.engine.sm.mbarrier import amount, tell
 from gpusim.engine.sm.space import exhausted
-from gpusim.engine.state import L, P, compiled, compiled_on_demand
-from gpusim.engine.state.seats import of_seat
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, of_seat
 from isa import microops as M
 
 
 @compiled
 def take_bulk(st, sm, w, i):
     """A row of State.bulk, for a copy of the warp's block."""
-    row = st.sm[sm, L.S_BULK_FREE] - 1
+    row = st.sm[sm, L.SM_BULK_FREE] - 1
     if row < 0:
-        row = st.sm[sm, L.S_BULKS_NEW]
+        row = st.sm[sm, L.SM_BULKS_NEW]
         if row >= st.bulk.shape[1]:
             exhausted(st, sm, L.POOL_BULK, w, st.bulk.shape[1])
             return np.int64(0)
-        st.sm[sm, L.S_BULKS_NEW] = row + 1
-        st.bulk[sm, row, L.K_NEXT] = 0
+        st.sm[sm, L.SM_BULKS_NEW] = row + 1
+        st.bulk[sm, row, L.BULK_NEXT] = 0
     k = st.bulk[sm, row]
-    st.sm[sm, L.S_BULK_FREE] = k[L.K_NEXT]
+    st.sm[sm, L.SM_BULK_FREE] = k[L.BULK_NEXT]
     k[:] = 0
-    k[L.K_PC], k[L.K_WARP], k[L.K_SEAT] = i, w, st.par[P.SEAT]
-    k[L.K_BLOCK] = block_key(st, sm, st.warp[w, L.W_BLOCK])
+    k[L.BULK_PC], k[L.BULK_WARP], k[L.BULK_SEAT] = i, w, st.par[P.SEAT]
+    k[L.BULK_BLOCK] = block_key(st, sm, st.warp[w, L.WARP_BLOCK])
     return np.int64(row)
 
 
 @compiled
 def free_bulk(st, sm, row):
-    st.bulk[sm, row, L.K_BYTES] = 0
-    st.bulk[sm, row, L.K_NEXT] = st.sm[sm, L.S_BULK_FREE]
-    st.sm[sm, L.S_BULK_FREE] = row + 1
+    st.bulk[sm, row, L.BULK_BYTES] = 0
+    st.bulk[sm, row, L.BULK_NEXT] = st.sm[sm, L.SM_BULK_FREE]
+    st.sm[sm, L.SM_BULK_FREE] = row + 1
 
 
 @compiled
@@ -58,58 +57,58 @@ def reduction_size(kind):
 @compiled
 def move_plain(st, k, words, to, source, from_):
     """Bytes that lie together, as they are or by a reduction."""
-    if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND in (M.BULK_REDUCE, M.BULK_SHARED_REDUCE):
-        kind, operation = st.code[k[L.K_PC], M.COL_AUX3], st.code[k[L.K_PC], M.COL_AUX2]
+    if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND in (M.BULK_REDUCE, M.BULK_SHARED_REDUCE):
+        kind, operation = st.code[k[L.BULK_PC], M.COL_AUX3], st.code[k[L.BULK_PC], M.COL_AUX2]
         step = reduction_size(kind)
-        for n in range(0, k[L.K_BYTES], step):
+        for n in range(0, k[L.BULK_BYTES], step):
             tb.combine(words, to + n, source, from_ + n, step, kind, operation)
         return
-    for n in range(k[L.K_BYTES] >> 2):
+    for n in range(k[L.BULK_BYTES] >> 2):
         words[(to >> 2) + n] = source[(from_ >> 2) + n]
 
 
 @compiled
 def own_place(st, k):
     """Byte in its SM's shared memory of the copy's address there."""
-    return (k[L.K_BLOCK] & 255) * st.par[P.SHARED_STRIDE] + k[L.K_SHARED]
+    return (k[L.BULK_BLOCK] & 255) * st.par[P.SHARED_STRIDE] + k[L.BULK_SHARED]
 
 
 @compiled
 def leave(st, sm, k, operation):
     """What leaves shared memory goes to global memory, as it is or, with an operation, by a reduction."""
-    if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
+    if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
         tb.move_box(st, sm, k, False, operation)
     else:
-        at = k[L.K_MEMORY] - st.par[P.MEMORY_BASE]
+        at = k[L.BULK_MEMORY] - st.par[P.MEMORY_BASE]
         move_plain(st, k, st.memory32, at, st.shared32[sm], own_place(st, k))
 
 
 @compiled_on_demand()
 def leave_with_block(st, sm, slot):
     """A block ends: what it has stored and not waited for leaves its shared memory before another block gets it."""
-    for row in range(st.sm[sm, L.S_BULKS_NEW]):
+    for row in range(st.sm[sm, L.SM_BULKS_NEW]):
         k = st.bulk[sm, row]
-        if k[L.K_BYTES] == 0 or k[L.K_BLOCK] != block_key(st, sm, slot):
+        if k[L.BULK_BYTES] == 0 or k[L.BULK_BLOCK] != block_key(st, sm, slot):
             continue
-        if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:
+        if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:
             leave(st, sm, k, np.int64(-1))
-            k[L.K_BYTES] = 0
+            k[L.BULK_BYTES] = 0
 
 
 @compiled_on_demand()
 def land(st, sm, row, now):
     """What a copy brings is there, unless its block has ended, or what it takes has left."""
     k = st.bulk[sm, row]
-    st = of_seat(st, k[L.K_SEAT])
-    if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:
-        if k[L.K_BYTES] > 0:
+    st = of_seat(st, k[L.BULK_SEAT])
+    if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:
+        if k[L.BULK_BYTES] > 0:
             leave(st, sm, k, np.int64(-1))
-        event_at(st, sm, now, k[L.K_GROUP])
-    elif is_there(st, sm, k[L.K_BLOCK]):
-        if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
+        event_at(st, sm, now, k[L.BULK_GROUP])
+    elif is_there(st, sm, k[L.BULK_BLOCK]):
+        if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
             tb.move_box(st, sm, k, True, np.int64(-1))
         else:
-            at = k[L.K_MEMORY] - st.par[P.MEMORY_BASE]
+            at = k[L.BULK_MEMORY] - st.par[P.MEMORY_BASE]
             move_plain(st, k, st.shared32[sm], own_place(st, k), st.memory32, at)
     free_bulk(st, sm, row)
 
@@ -119,10 +118,10 @@ def send_news(st, sm, slot, kind, barrier, transactions, arrivals):
     """A token that tells an mbarrier of a block something. Returns it."""
     n = take_token(st, sm, 0, 7, kind)
     token = st.token[sm, n]
-    token[L.T_LEFT] = 1
-    token[L.T_TIME] = 0
-    token[L.T_BLOCK] = block_key(st, sm, slot)
-    token[L.T_ADDRESS], token[L.T_AMOUNT], token[L.T_SECTORS] = barrier, transactions, arrivals
+    token[L.TOKEN_LEFT] = 1
+    token[L.TOKEN_TIME] = 0
+    token[L.TOKEN_BLOCK] = block_key(st, sm, slot)
+    token[L.TOKEN_ADDRESS], token[L.TOKEN_AMOUNT], token[L.TOKEN_SECTORS] = barrier, transactions, arrivals
     return n
 
 
@@ -132,8 +131,8 @@ def deliver_news(st, sm, n, time):
     if st.par[P.MODE] & L.BOOKS != 0:
         event_at(st, sm, time, n)
         return
-    if st.token[sm, n, L.T_BULK] > 0:
-        land(st, sm, st.token[sm, n, L.T_BULK] - 1, time)
+    if st.token[sm, n, L.TOKEN_BULK] > 0:
+        land(st, sm, st.token[sm, n, L.TOKEN_BULK] - 1, time)
     tell(st, sm, n, time)
     free_token(st, sm, n)
 
@@ -141,21 +140,21 @@ def deliver_news(st, sm, n, time):
 @compiled
 def copy_to_peer(st, sm, k, rank, time):
     """Sends a copy's bytes, or news of them, to one block of the cluster."""
-    there, slot = sm, k[L.K_BLOCK] & 255
+    there, slot = sm, k[L.BULK_BLOCK] & 255
     if st.par[P.CLUSTER_BLOCKS] > 0:
-        peer = st.block[sm, slot, L.B_PEER + rank]
+        peer = st.block[sm, slot, L.BLOCK_PEER + rank]
         there, slot = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
-    news = send_news(st, there, slot, L.TOKEN_COPY_BYTES, k[L.K_BARRIER], k[L.K_BYTES], np.int64(0))
-    if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_LOAD:
-        row = take_bulk(st, there, k[L.K_WARP], k[L.K_PC])
+    news = send_news(st, there, slot, L.COPY_BYTES_TOKEN, k[L.BULK_BARRIER], k[L.BULK_BYTES], np.int64(0))
+    if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_LOAD:
+        row = take_bulk(st, there, k[L.BULK_WARP], k[L.BULK_PC])
         copy = st.bulk[there, row]
-        for n in range(L.K_FIELDS):
+        for n in range(L.BULK_FIELDS):
             copy[n] = k[n]
-        copy[L.K_BLOCK] = block_key(st, there, slot)
-        st.token[there, news, L.T_BULK] = row + 1
+        copy[L.BULK_BLOCK] = block_key(st, there, slot)
+        st.token[there, news, L.TOKEN_BULK] = row + 1
     else:
-        from_ = (k[L.K_BLOCK] & 255) * st.par[P.SHARED_STRIDE] + k[L.K_MEMORY]
-        to = slot * st.par[P.SHARED_STRIDE] + k[L.K_SHARED]
+        from_ = (k[L.BULK_BLOCK] & 255) * st.par[P.SHARED_STRIDE] + k[L.BULK_MEMORY]
+        to = slot * st.par[P.SHARED_STRIDE] + k[L.BULK_SHARED]
         move_plain(st, k, st.shared32[there], to, st.shared32[sm], from_)
     deliver_news(st, there, news, time)
 
@@ -163,16 +162,16 @@ def copy_to_peer(st, sm, k, rank, time):
 @compiled_on_demand()
 def apply_copy(st, sm, entry, time):
     """A deferred copy takes effect; L2 has replied to the last of its requests at `time`."""
-    row = st.deferred[sm, entry, L.X_BULK] - 1
+    row = st.deferred[sm, entry, L.DEFERRED_BULK] - 1
     k = st.bulk[sm, row]
-    st = of_seat(st, k[L.K_SEAT])
-    kind = st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND
+    st = of_seat(st, k[L.BULK_SEAT])
+    kind = st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND
     if kind == M.BULK_REDUCE:
-        leave(st, sm, k, np.int64(st.code[k[L.K_PC], M.COL_AUX2]))
-        event_at(st, sm, k[L.K_SENT], k[L.K_GROUP])
+        leave(st, sm, k, np.int64(st.code[k[L.BULK_PC], M.COL_AUX2]))
+        event_at(st, sm, k[L.BULK_SENT], k[L.BULK_GROUP])
     else:
         for rank in range(max(st.par[P.CLUSTER_BLOCKS], 1)):
-            if (k[L.K_BLOCKS] >> rank) & 1:
+            if (k[L.BULK_BLOCKS] >> rank) & 1:
                 copy_to_peer(st, sm, k, np.int64(rank), time)
     free_bulk(st, sm, row)
 
@@ -182,14 +181,14 @@ def tell_place(st, place, time, transactions, arrivals):
     """News for the mbarrier at SM << 40 | byte of its shared memory."""
     there, byte = place >> SM_SHIFT, place & BYTE_MASK
     slot, barrier = byte // st.par[P.SHARED_STRIDE], byte % st.par[P.SHARED_STRIDE]
-    n = send_news(st, there, slot, L.TOKEN_REMOTE, barrier, transactions, arrivals)
+    n = send_news(st, there, slot, L.REMOTE_TOKEN, barrier, transactions, arrivals)
     deliver_news(st, there, n, time)
 
 
 @compiled_on_demand()
 def apply_remote(st, sm, entry, time):
     """A deferred SYNCS or STAS on other blocks' shared memory."""
-    i, mask = st.deferred[sm, entry, L.X_PC], st.deferred[sm, entry, L.X_MASK]
+    i, mask = st.deferred[sm, entry, L.DEFERRED_PC], st.deferred[sm, entry, L.DEFERRED_MASK]
     values = st.deferred_values[sm, entry]
     if st.code[i, M.COL_OP] == M.OP_SYNCS:
         what = st.code[i, M.COL_AUX5]

@@ -14,9 +14,7 @@ from numba.core import types
 from gpusim.engine.sm.coalescer import atomic_requests, coalesce
 from gpusim.engine.sm.readiness import block, charge, look_again
 from gpusim.engine.sm.space import fail
-from gpusim.engine.state import L, P, compiled, compiled_on_demand
-from gpusim.engine.state.bits import popc
-from gpusim.engine.state.seats import of_block
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, of_block, popc
 from isa import microops as M
 
 RANK_SHIFT = 24
@@ -31,7 +29,7 @@ PEER_SHIFT = 8
 def own_lanes(st, sm, w, mask):
     """Lanes whose shared addresses are the block's own, which lose their rank."""
     address = st.address[sm]
-    own = st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK]
+    own = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]
     lanes = np.int64(0)
     for lane in range(32):
         if (mask >> lane) & 1 and address[lane] >> RANK_SHIFT == own:
@@ -43,7 +41,7 @@ def own_lanes(st, sm, w, mask):
 @compiled
 def own_offset(st, sm, w, address):
     """A shared address without the rank of the warp's own block; one of another block as it is, out of all bounds."""
-    own = st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK]
+    own = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]
     if st.par[P.CLUSTER_BLOCKS] > 0 and address >> RANK_SHIFT == own:
         return address & OFFSET_MASK
     return address
@@ -61,7 +59,7 @@ def own_offsets(st, sm, w):
 def find_remote(st, sm, i, w, mask, size):
     """Turns the lanes' shared addresses into SM << 40 | byte of its shared memory. False if one is not allowed."""
     address = st.address[sm]
-    own = st.block[sm, st.warp[w, L.W_BLOCK]]
+    own = st.block[sm, st.warp[w, L.WARP_BLOCK]]
     loads = st.code[i, M.COL_OP] == M.OP_LOAD
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
@@ -69,23 +67,23 @@ def find_remote(st, sm, i, w, mask, size):
         rank = address[lane] >> RANK_SHIFT
         offset = address[lane] & OFFSET_MASK
         if offset & (size - 1) != 0:
-            fail(st, sm, L.E_MISALIGNED, i, w, lane, address[lane], size)
+            fail(st, sm, L.ERROR_MISALIGNED, i, w, lane, address[lane], size)
             return False
         end = offset + (1 if loads else size)  # as in lsu.shared_access
         if offset < st.par[P.SHARED_FIRST] or end > st.par[P.SHARED_BYTES]:
-            fail(st, sm, L.E_SHARED_BOUNDS, i, w, lane, address[lane], size)
+            fail(st, sm, L.ERROR_SHARED_BOUNDS, i, w, lane, address[lane], size)
             return False
         if rank >= max(st.par[P.CLUSTER_BLOCKS], 1):
-            fail(st, sm, L.E_CLUSTER, i, w, lane, address[lane], size)
+            fail(st, sm, L.ERROR_CLUSTER, i, w, lane, address[lane], size)
             return False
-        peer = own[L.B_PEER + rank]
+        peer = own[L.BLOCK_PEER + rank]
         if st.par[P.CLUSTER_BLOCKS] == 0:
-            peer = sm << PEER_SHIFT | st.warp[w, L.W_BLOCK]
+            peer = sm << PEER_SHIFT | st.warp[w, L.WARP_BLOCK]
         there, slot = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
         other = st.block[there, slot]
         # Both fields change only between windows.
-        if other[L.B_STATE] == 0 or other[L.B_CLUSTER] != own[L.B_CLUSTER]:
-            fail(st, sm, L.E_CLUSTER, i, w, lane, address[lane], size)
+        if other[L.BLOCK_STATE] == 0 or other[L.BLOCK_CLUSTER] != own[L.BLOCK_CLUSTER]:
+            fail(st, sm, L.ERROR_CLUSTER, i, w, lane, address[lane], size)
             return False
         address[lane] = there << SM_SHIFT | (slot * st.par[P.SHARED_STRIDE] + offset)
     return True
@@ -126,16 +124,16 @@ def remote_lines(st, sm, i, mask, size):
 @compiled_on_demand(types.boolean)
 def cluster_barrier(st, sm, q, slot, w, i, mask, time):
     """UCGABAR_ARV, UCGABAR_WAIT. False if the warp has to wait."""
-    b = st.block[sm, st.warp[w, L.W_BLOCK]]
-    st.warp[w, L.W_PC] = i + 1
+    b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
+    st.warp[w, L.WARP_PC] = i + 1
     if st.code[i, M.COL_OP] == M.OP_CLUSTER_ARRIVE:
-        st.warp[w, L.W_CLUSTER_ARRIVALS] += 1
-        b[L.B_CLUSTER_ARRIVED] += popc(mask & st.warp[w, L.W_ALIVE])
-        b[L.B_CLUSTER_TIME] = max(b[L.B_CLUSTER_TIME] + st.par[P.CLUSTER_WARP], time)
+        st.warp[w, L.WARP_CLUSTER_ARRIVALS] += 1
+        b[L.BLOCK_CLUSTER_ARRIVED] += popc(mask & st.warp[w, L.WARP_ALIVE])
+        b[L.BLOCK_CLUSTER_TIME] = max(b[L.BLOCK_CLUSTER_TIME] + st.par[P.CLUSTER_WARP], time)
         return True
-    if b[L.B_CLUSTER_PHASE] >= st.warp[w, L.W_CLUSTER_ARRIVALS]:
+    if b[L.BLOCK_CLUSTER_PHASE] >= st.warp[w, L.WARP_CLUSTER_ARRIVALS]:
         return True
-    block(st, w, q, slot, L.WAIT_CLUSTER, L.R_BARRIER)
+    block(st, w, q, slot, L.WAIT_CLUSTER, L.STALL_BARRIER)
     return False
 
 
@@ -144,13 +142,13 @@ def complete(st, b):
     """(True if all blocks of block b's cluster have arrived, cycle of the last arrival). Exited threads have."""
     last = np.int64(0)
     for rank in range(st.par[P.CLUSTER_BLOCKS]):
-        peer = b[L.B_PEER + rank]
+        peer = b[L.BLOCK_PEER + rank]
         other = st.block[peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)]
-        if other[L.B_STATE] == 0 or other[L.B_CLUSTER] != b[L.B_CLUSTER]:
+        if other[L.BLOCK_STATE] == 0 or other[L.BLOCK_CLUSTER] != b[L.BLOCK_CLUSTER]:
             continue
-        if other[L.B_CLUSTER_ARRIVED] < other[L.B_ALIVE]:
+        if other[L.BLOCK_CLUSTER_ARRIVED] < other[L.BLOCK_ALIVE]:
             return False, last
-        last = max(last, other[L.B_CLUSTER_TIME])
+        last = max(last, other[L.BLOCK_CLUSTER_TIME])
     return True, last
 
 
@@ -158,13 +156,13 @@ def complete(st, b):
 def let_go(st, sm, slot, time):
     """Opens the cluster's barrier for one block: its waiting warps may issue from `time` on."""
     b = st.block[sm, slot]
-    b[L.B_CLUSTER_ARRIVED] = 0
-    b[L.B_CLUSTER_TIME] = 0
-    b[L.B_CLUSTER_PHASE] += 1
+    b[L.BLOCK_CLUSTER_ARRIVED] = 0
+    b[L.BLOCK_CLUSTER_TIME] = 0
+    b[L.BLOCK_CLUSTER_PHASE] += 1
     count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
     for w in range(sm * count, (sm + 1) * count):
-        if st.warp[w, L.W_BLOCK] == slot and st.warp[w, L.W_STATE] == L.WAIT_CLUSTER:
-            charge(st, sm, w, L.R_BARRIER, time)
+        if st.warp[w, L.WARP_BLOCK] == slot and st.warp[w, L.WARP_STATE] == L.WAIT_CLUSTER:
+            charge(st, sm, w, L.STALL_BARRIER, time)
             look_again(st, sm, w, time)
 
 
@@ -174,17 +172,17 @@ def open_barriers(st, now):
     for sm in range(st.sm.shape[0]):
         for slot in range(st.par[P.BLOCK_SLOTS]):
             b = st.block[sm, slot]
-            if b[L.B_STATE] == 0 or b[L.B_CLUSTER_ARRIVED] == 0:
+            if b[L.BLOCK_STATE] == 0 or b[L.BLOCK_CLUSTER_ARRIVED] == 0:
                 continue
             st = of_block(st, sm, slot)
             all_there, last = complete(st, b)
             if not all_there:
                 continue
-            cluster = b[L.B_CLUSTER]
+            cluster = b[L.BLOCK_CLUSTER]
             time = max(last + st.par[P.CLUSTER_BARRIER], now)
             for rank in range(st.par[P.CLUSTER_BLOCKS]):
-                peer = b[L.B_PEER + rank]
+                peer = b[L.BLOCK_PEER + rank]
                 there, where = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
                 other = st.block[there, where]
-                if other[L.B_STATE] != 0 and other[L.B_CLUSTER] == cluster:
+                if other[L.BLOCK_STATE] != 0 and other[L.BLOCK_CLUSTER] == cluster:
                     let_go(st, there, where, time)

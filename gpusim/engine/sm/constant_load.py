@@ -8,8 +8,7 @@ from gpusim.engine.sm.readiness import CONSTANT_BITS, CONSTANT_SECOND, constant_
 from gpusim.engine.sm.recording import note, take
 from gpusim.engine.sm.space import check_window, fail, load_rows
 from gpusim.engine.sm.stages import enter_address_queue
-from gpusim.engine.state import L, P, compiled
-from gpusim.engine.state.bits import lowest_bit
+from gpusim.engine.state import L, P, compiled, lowest_bit
 from isa import microops as M
 
 
@@ -53,7 +52,7 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
         return
     if not books and st.par[P.MODE] & L.RECORDS == 0:
         return
-    start = max(time + st.par[P.ENTRY], st.smsp[q, L.Q_ADDRESS_FREE])
+    start = max(time + st.par[P.ENTRY], st.smsp[q, L.SMSP_ADDRESS_FREE])
     there = start
     degree = np.int64(0)
     left = np.int64(mask)
@@ -71,11 +70,11 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     if not books:
         return
     missed = 1 if there > start else 0
-    st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += degree - 1 + missed
+    st.counters[st.sm[sm, L.SM_CHUNK], i, L.COUNT_TURNS] += degree - 1 + missed
     enter_address_queue(st.smsp[q], start, st.par[P.CONST_ADDRESS] * degree)
     end = there + st.par[P.CONST_ADDRESS] * (degree - 1)
-    release_at(st, w, st.code[i, M.COL_RBAR], end + st.par[P.CONST_RELEASE], L.R_SHORT)
-    release_at(st, w, st.code[i, M.COL_WBAR], end + st.par[P.CONST_LATENCY], L.R_SHORT)
+    release_at(st, w, st.code[i, M.COL_RBAR], end + st.par[P.CONST_RELEASE], L.STALL_SHORT)
+    release_at(st, w, st.code[i, M.COL_WBAR], end + st.par[P.CONST_LATENCY], L.STALL_SHORT)
 
 
 @compiled
@@ -94,9 +93,9 @@ def load_constants(st, sm, w, i, wb, mask, bank):
     """The values. False after an error."""
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     if bank < 0 or bank >= st.bank8.shape[0]:
-        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, bank, size)
+        fail(st, sm, L.ERROR_UNSUPPORTED, i, w, 0, bank, size)
         return False
-    if not check_window(st, sm, i, w, mask, size, 0, np.int64(st.bank8.shape[1]), L.E_CONSTANT_BOUNDS):
+    if not check_window(st, sm, i, w, mask, size, 0, np.int64(st.bank8.shape[1]), L.ERROR_CONSTANT_BOUNDS):
         return False
     dst = row_offset(st.code[i, M.COL_DST], wb)
     signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED

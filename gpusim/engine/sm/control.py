@@ -15,8 +15,7 @@ from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, sync_lanes
 from gpusim.engine.sm.shadow_copies import end_group, wait_for_groups
 from gpusim.engine.sm.space import fail
 from gpusim.engine.sm.spinning import look
-from gpusim.engine.state import L, P, compiled
-from gpusim.engine.state.bits import lowest_bit, popc
+from gpusim.engine.state import L, P, compiled, lowest_bit, popc
 from isa import microops as M
 
 
@@ -24,14 +23,14 @@ from isa import microops as M
 def goto(st, sm, w, i, taken, target):
     """Sends lanes to an instruction, and counts a divergence."""
     if target < 0 or target >= st.code.shape[0]:
-        fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(taken), target * 16, 16)
+        fail(st, sm, L.ERROR_BAD_TARGET, i, w, lowest_bit(taken), target * 16, 16)
         return
-    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-    counts[L.N_BRANCHES] += 1
+    counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
+    counts[L.COUNT_BRANCHES] += 1
     stack = st.par[P.STACK] != 0
     if convergence.branch(st.warp, st.split, w, np.int64(taken), target, i + 1, stack):
-        counts[L.N_DIVERGENT] += 1
-    elif stack and st.warp[w, L.W_PC] <= i:
+        counts[L.COUNT_DIVERGENT] += 1
+    elif stack and st.warp[w, L.WARP_PC] <= i:
         look(st, w)
 
 
@@ -76,25 +75,25 @@ def indirect(st, sm, w, i, wb, taken):
     group, target, different = targets(st, sm, w, i, wb, lanes)
     null = code[i, M.COL_OP] == M.OP_CALL and target == 0  # a null pointer: a kernel's own start cannot be called
     if null or target < 0 or target >= code.shape[0]:
-        fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(group), target * 16, 16)
+        fail(st, sm, L.ERROR_BAD_TARGET, i, w, lowest_bit(group), target * 16, 16)
         return
-    if st.split[w, L.D_AGAIN] & lanes == 0:  # source counters see an instruction once, with all its targets
-        groups = different + (0 if lanes == st.warp[w, L.W_ACTIVE] else 1)
-        counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-        counts[L.N_BRANCHES] += max(groups - 1, 1)
-        counts[L.N_DIVERGENT] += groups - 1
+    if st.split[w, L.SPLIT_AGAIN] & lanes == 0:  # source counters see an instruction once, with all its targets
+        groups = different + (0 if lanes == st.warp[w, L.WARP_ACTIVE] else 1)
+        counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
+        counts[L.COUNT_BRANCHES] += max(groups - 1, 1)
+        counts[L.COUNT_DIVERGENT] += groups - 1
     convergence.send(st.warp, st.split, w, group, target, lanes & ~group, i + 1)
 
 
 @compiled
 def exit_threads(st, sm, w, i, mask, time):
     """EXIT: the lanes leave their block. False if no lane of the warp can run now."""
-    b = st.block[sm, st.warp[w, L.W_BLOCK]]
-    b[L.B_ALIVE] -= popc(mask)
+    b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
+    b[L.BLOCK_ALIVE] -= popc(mask)
     runs = convergence.exit_lanes(st.warp, st.split, w, np.int64(mask))
-    if b[L.B_ALIVE] > 0:
+    if b[L.BLOCK_ALIVE] > 0:
         for number in range(16):
-            if b[L.B_ARRIVED + number] > 0:
+            if b[L.BLOCK_ARRIVED + number] > 0:
                 check_complete(st, sm, w, i, np.int64(number), time + st.par[P.BAR_BASE], w)
     return runs
 
@@ -106,14 +105,14 @@ def branch_lanes(st, sm, w, i, wb, lanes):
     Behind a BRA.U that some lanes would take, ptxas tests the same condition again and branches around what is for the
     others alone, in a region that begins there: it is taken by all lanes or none.
     """
-    active = st.warp[w, L.W_ACTIVE]
+    active = st.warp[w, L.WARP_ACTIVE]
     kind = st.code[i, M.COL_AUX1]
     if kind == M.BRANCH_DIV:
         a = row_offset(st.code[i, M.COL_A], wb)
         if st.par[P.CHECKS] & CHECK_SYNC:
             mask_is_sound(st, sm, i, w, lanes, a)
         named = np.int64(st.regs[a + lowest_bit(active)])
-        if named & st.warp[w, L.W_ALIVE] & ~active == 0:
+        if named & st.warp[w, L.WARP_ALIVE] & ~active == 0:
             lanes = np.int64(0)
     elif kind == M.BRANCH_ANY and lanes != 0:
         lanes = active
@@ -126,7 +125,7 @@ def branch_lanes(st, sm, w, i, wb, lanes):
 def sync_warp(st, sm, w, i, wb, lanes):
     """WARPSYNC. False if no lane of the warp can run now."""
     code = st.code
-    threads = min(st.par[P.THREADS] - 32 * st.warp[w, L.W_INDEX], 32)
+    threads = min(st.par[P.THREADS] - 32 * st.warp[w, L.WARP_INDEX], 32)
     named = (np.int64(1) << threads) - 1
     if code[i, M.COL_AUX0] & 1 == 0:
         a = row_offset(code[i, M.COL_A], wb)
@@ -143,15 +142,15 @@ def sync_warp(st, sm, w, i, wb, lanes):
     if code[i, M.COL_AUX0] & 4 != 0:
         label = np.int64(code[i, M.COL_AUX1])
         if label < 0 or label >= code.shape[0]:
-            fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(lanes), label * 16, 16)
+            fail(st, sm, L.ERROR_BAD_TARGET, i, w, lowest_bit(lanes), label * 16, 16)
             return True
         return convergence.collect(st.warp, st.split, w, named, label)
-    active = st.warp[w, L.W_ACTIVE]
-    again = st.split[w, L.D_AGAIN] & active
+    active = st.warp[w, L.WARP_ACTIVE]
+    again = st.split[w, L.SPLIT_AGAIN] & active
     runs = convergence.warp_sync(st.warp, st.split, w, named)
-    complete = named & ~active == 0 or st.split[w, L.D_AGAIN] & active != 0  # the last lane has arrived
+    complete = named & ~active == 0 or st.split[w, L.SPLIT_AGAIN] & active != 0  # the last lane has arrived
     if st.par[P.CHECKS] & CHECK_RACE and again == 0 and complete:
-        sync_lanes(st, sm, w, named & st.warp[w, L.W_ALIVE])
+        sync_lanes(st, sm, w, named & st.warp[w, L.WARP_ALIVE])
     return runs
 
 
@@ -161,18 +160,18 @@ def move_barrier(st, w, i, wb, lanes):
     number = st.code[i, M.COL_AUX1]
     kind = st.code[i, M.COL_AUX0]
     if kind >= M.BMOV_COPY:
-        other = L.D_MEMBERS + st.code[i, M.COL_AUX2]
-        st.split[w, L.D_MEMBERS + number] = st.split[w, other]
+        other = L.SPLIT_MEMBERS + st.code[i, M.COL_AUX2]
+        st.split[w, L.SPLIT_MEMBERS + number] = st.split[w, other]
         if kind == M.BMOV_MOVE:
             st.split[w, other] = 0
         return
     if kind == M.BMOV_FROM_REGISTER:
         a = row_offset(st.code[i, M.COL_A], wb)
-        st.split[w, L.D_MEMBERS + number] = np.int64(st.regs[a + lowest_bit(lanes)])
+        st.split[w, L.SPLIT_MEMBERS + number] = np.int64(st.regs[a + lowest_bit(lanes)])
         return
-    write_lanes(st, i, wb, lanes, np.uint32(st.split[w, L.D_MEMBERS + number]))
+    write_lanes(st, i, wb, lanes, np.uint32(st.split[w, L.SPLIT_MEMBERS + number]))
     if kind == M.BMOV_CLEAR:
-        st.split[w, L.D_MEMBERS + number] = 0
+        st.split[w, L.SPLIT_MEMBERS + number] = 0
 
 
 @compiled
@@ -197,12 +196,12 @@ def elect(st, w, i, wb, lanes):
 @compiled
 def change_registers(st, sm, w, i):
     """USETMAXREG: the warp gives registers back to its block, or takes what others gave back, if that is enough."""
-    b = st.block[sm, st.warp[w, L.W_BLOCK]]
-    more = st.code[i, M.COL_AUX0] - st.code[i, M.COL_AUX2] - st.warp[w, L.W_REGISTERS]
-    has = st.code[i, M.COL_AUX1] == 0 or more <= b[L.B_REGISTERS]
+    b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
+    more = st.code[i, M.COL_AUX0] - st.code[i, M.COL_AUX2] - st.warp[w, L.WARP_REGISTERS]
+    has = st.code[i, M.COL_AUX1] == 0 or more <= b[L.BLOCK_REGISTERS]
     if has:
-        b[L.B_REGISTERS] -= more
-        st.warp[w, L.W_REGISTERS] += more
+        b[L.BLOCK_REGISTERS] -= more
+        st.warp[w, L.WARP_REGISTERS] += more
     p = st.code[i, M.COL_PD0]
     if p != 7 and p != 15:
         st.preds[16 * w + p] = np.uint32(0xFFFFFFFF if has else 0)
@@ -212,10 +211,10 @@ def change_registers(st, sm, w, i):
 def reconverge(st, sm, w, i, wb, lanes):
     """Instructions that move lanes of a warp between groups. False if no lane of the warp can run now."""
     op = st.code[i, M.COL_OP]
-    if op == M.OP_BSYNC and lanes == st.warp[w, L.W_ACTIVE]:
+    if op == M.OP_BSYNC and lanes == st.warp[w, L.WARP_ACTIVE]:
         return convergence.meet(st.warp, st.split, w, st.code[i, M.COL_AUX1])
     if op == M.OP_YIELD:
-        st.warp[w, L.W_PC] = i + 1
+        st.warp[w, L.WARP_PC] = i + 1
         if st.par[P.STACK] == 0:
             convergence.give_way(st.warp, st.split, w)
         return True
@@ -229,7 +228,7 @@ def reconverge(st, sm, w, i, wb, lanes):
     elif op == M.OP_BREAK:
         convergence.leave(st.warp, st.split, w, st.code[i, M.COL_AUX1], np.int64(lanes))
         return True
-    st.warp[w, L.W_PC] = i + 1  # a guarded BSYNC, where only some of the lanes go to meet the others, as well
+    st.warp[w, L.WARP_PC] = i + 1  # a guarded BSYNC, where only some of the lanes go to meet the others, as well
     return True
 
 
@@ -243,7 +242,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         branch_lanes(st, sm, w, i, wb, lanes)
         return True
     if lanes == 0 and op != M.OP_BSYNC:
-        st.warp[w, L.W_PC] = i + 1
+        st.warp[w, L.WARP_PC] = i + 1
         return True
     if op == M.OP_EXIT or op == M.OP_KILL:
         return exit_threads(st, sm, w, i, lanes, time)
@@ -257,7 +256,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         return reconverge(st, sm, w, i, wb, lanes)
     if op == M.OP_BPT:
         ended = code[i, M.COL_AUX0] == M.BPT_CODE_END
-        fail(st, sm, L.E_CODE_END if ended else L.E_TRAP, i, w, lowest_bit(lanes), 0, 0)
+        fail(st, sm, L.ERROR_CODE_END if ended else L.ERROR_TRAP, i, w, lowest_bit(lanes), 0, 0)
         return True  # and stay: there is nothing behind the end of the code
     if op == M.OP_BMOV:
         move_barrier(st, w, i, wb, lanes)
@@ -277,17 +276,17 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     elif op == M.OP_REGISTERS:
         change_registers(st, sm, w, i)
     elif op == M.OP_GRID_TRIGGER:
-        b = st.block[sm, st.warp[w, L.W_BLOCK]]
-        b[L.B_TRIGGERED] = time if b[L.B_TRIGGERED] == 0 else b[L.B_TRIGGERED]
+        b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
+        b[L.BLOCK_TRIGGERED] = time if b[L.BLOCK_TRIGGERED] == 0 else b[L.BLOCK_TRIGGERED]
     elif op == M.OP_NOP and st.par[P.CHECKS] & CHECK_RACE:
         sync_lanes(st, sm, w, lanes)
-    st.warp[w, L.W_PC] = i + 1
+    st.warp[w, L.WARP_PC] = i + 1
     if op == M.OP_SYSCALL:
-        st.warp[w, L.W_CALL] = time
-        block(st, w, q, slot, L.WAIT_HOST, L.R_MISC)
+        st.warp[w, L.WARP_CALL] = time
+        block(st, w, q, slot, L.WAIT_HOST, L.STALL_MISC)
         return False
     if op == M.OP_GRID_WAIT and st.par[P.DEPENDS] != 0:
-        block(st, w, q, slot, L.WAIT_GRID, L.R_MISC)
+        block(st, w, q, slot, L.WAIT_GRID, L.STALL_MISC)
         return False
     if op == M.OP_GROUP_ARRIVE:
         return arrive_in_group(st, sm, q, slot, w, time)
@@ -295,6 +294,6 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         wait_for_group(st, sm, w, np.int64(code[i, M.COL_AUX0]))
     if op == M.OP_MEMBAR and lanes != 0 and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.par[P.MODE] & L.BOOKS != 0:
         begin_fence(st, sm, w, np.int64(code[i, M.COL_AUX0]), time)
-        block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
+        block(st, w, q, slot, L.WAIT_MEMBAR, L.STALL_MEMBAR)
         return False
     return True

@@ -42,8 +42,7 @@ Where several groups have stopped and the stack is empty, these rules do not alw
 
 from gpusim.engine.sm import lane_states as states
 from gpusim.engine.sm.lane_states import FIRST_SYNC
-from gpusim.engine.state import L, compiled
-from gpusim.engine.state.bits import lowest_bit, popc
+from gpusim.engine.state import L, compiled, lowest_bit, popc
 
 #: Backward branches a group may take while another one could run, before it gives way: forward progress for loops that
 #: spin without a YIELD. Only the order of independent groups depends on it.
@@ -56,41 +55,41 @@ def branch(warp, split, w, taken, target, fall_through, stack):
 
     stack: a group that spins never gives way.
     """
-    active = warp[w, L.W_ACTIVE]
+    active = warp[w, L.WARP_ACTIVE]
     if taken == active:
-        pc = warp[w, L.W_PC]
-        warp[w, L.W_PC] = target
-        if target <= pc and active != warp[w, L.W_ALIVE] and not stack:
-            split[w, L.D_SPIN] += 1
-            if split[w, L.D_SPIN] >= SPIN_LIMIT and states.can_run(warp, split, w) | split[w, L.D_YIELDED] != 0:
+        pc = warp[w, L.WARP_PC]
+        warp[w, L.WARP_PC] = target
+        if target <= pc and active != warp[w, L.WARP_ALIVE] and not stack:
+            split[w, L.SPLIT_SPIN] += 1
+            if split[w, L.SPLIT_SPIN] >= SPIN_LIMIT and states.can_run(warp, split, w) | split[w, L.SPLIT_YIELDED] != 0:
                 give_way(warp, split, w)
         return False
     if taken == 0:
-        warp[w, L.W_PC] = fall_through
+        warp[w, L.WARP_PC] = fall_through
         return False
     stay = active & ~taken
     if popc(taken) < popc(stay):
         states.park(split, w, stay, fall_through)
-        warp[w, L.W_ACTIVE] = taken
-        warp[w, L.W_PC] = target
+        warp[w, L.WARP_ACTIVE] = taken
+        warp[w, L.WARP_PC] = target
     else:
         states.park(split, w, taken, target)
-        warp[w, L.W_ACTIVE] = stay
-        warp[w, L.W_PC] = fall_through
+        warp[w, L.WARP_ACTIVE] = stay
+        warp[w, L.WARP_PC] = fall_through
     return True
 
 
 @compiled
 def send(warp, split, w, gone, target, again, fall_through):
     """Indirect branch: lanes in `gone` go to `target`, those in `again` repeat the branch, the others go on."""
-    stay = warp[w, L.W_ACTIVE] & ~(gone | again)
+    stay = warp[w, L.WARP_ACTIVE] & ~(gone | again)
     if stay != 0:
         states.park(split, w, stay, fall_through)
     if again != 0:
-        states.park(split, w, again, warp[w, L.W_PC])
-    split[w, L.D_AGAIN] = (split[w, L.D_AGAIN] & ~gone) | again
-    warp[w, L.W_ACTIVE] = gone
-    warp[w, L.W_PC] = target
+        states.park(split, w, again, warp[w, L.WARP_PC])
+    split[w, L.SPLIT_AGAIN] = (split[w, L.SPLIT_AGAIN] & ~gone) | again
+    warp[w, L.WARP_ACTIVE] = gone
+    warp[w, L.WARP_PC] = target
 
 
 @compiled
@@ -99,42 +98,42 @@ def set_barrier(warp, split, w, barrier):
 
     Lanes that wait at it stay: in a recursion they wait for an outer use of the barrier, whose members BMOV has saved.
     """
-    active = warp[w, L.W_ACTIVE]
-    split[w, L.D_SHARED] &= ~(1 << barrier)
-    if split[w, L.D_MEMBERS + barrier] & ~active != 0:
-        split[w, L.D_SHARED] |= 1 << barrier
-    split[w, L.D_MEMBERS + barrier] |= active
+    active = warp[w, L.WARP_ACTIVE]
+    split[w, L.SPLIT_SHARED] &= ~(1 << barrier)
+    if split[w, L.SPLIT_MEMBERS + barrier] & ~active != 0:
+        split[w, L.SPLIT_SHARED] |= 1 << barrier
+    split[w, L.SPLIT_MEMBERS + barrier] |= active
 
 
 @compiled
 def meet(warp, split, w, barrier):
     """BSYNC: the active lanes wait for the members of `barrier`. False if no lane of the warp can run now."""
-    active = warp[w, L.W_ACTIVE]
-    pc = warp[w, L.W_PC]
-    members = split[w, L.D_MEMBERS + barrier] & warp[w, L.W_ALIVE]
+    active = warp[w, L.WARP_ACTIVE]
+    pc = warp[w, L.WARP_PC]
+    members = split[w, L.SPLIT_MEMBERS + barrier] & warp[w, L.WARP_ALIVE]
     if members & active == 0:  # opened before: nothing to wait for
-        warp[w, L.W_PC] = pc + 1
+        warp[w, L.WARP_PC] = pc + 1
         return True
-    missing = members & ~active & ~split[w, L.D_WAITING + barrier]
+    missing = members & ~active & ~split[w, L.SPLIT_WAITING + barrier]
     if missing != 0 and active & ~members != 0:
         states.place(split, w, active & members, pc)
-        split[w, L.D_WAITING + barrier] |= active & members
-        warp[w, L.W_ACTIVE] = active & ~members
-        warp[w, L.W_PC] = pc + 1
+        split[w, L.SPLIT_WAITING + barrier] |= active & members
+        warp[w, L.WARP_ACTIVE] = active & ~members
+        warp[w, L.WARP_PC] = pc + 1
         return True
-    alone = split[w, L.D_DEPTH] == 0 and states.can_run(warp, split, w) == 0
+    alone = split[w, L.SPLIT_DEPTH] == 0 and states.can_run(warp, split, w) == 0
     if missing == 0 or (alone and missing & states.held(split, w) == 0):
         states.wake(split, w, missing)
-        there = split[w, L.D_WAITING + barrier] & members
+        there = split[w, L.SPLIT_WAITING + barrier] & members
         here = states.at_pc(split, w, there, pc)
-        split[w, L.D_MEMBERS + barrier] = 0
+        split[w, L.SPLIT_MEMBERS + barrier] = 0
         states.wake(split, w, there)
-        shared = (split[w, L.D_SHARED] >> barrier) & 1
-        split[w, L.D_SHARED] &= ~(1 << barrier)
+        shared = (split[w, L.SPLIT_SHARED] >> barrier) & 1
+        split[w, L.SPLIT_SHARED] &= ~(1 << barrier)
         states.go_on(warp, split, w, active | here, pc if shared else pc + 1)
         return True
     states.place(split, w, active, pc)
-    split[w, L.D_WAITING + barrier] |= active
+    split[w, L.SPLIT_WAITING + barrier] |= active
     return states.resume(warp, split, w, active)
 
 
@@ -144,60 +143,60 @@ def open_barriers(warp, split, w):
 
     The members of a barrier and the active lanes are then two sides, of which the smaller one runs first.
     """
-    alive = warp[w, L.W_ALIVE]
+    alive = warp[w, L.WARP_ALIVE]
     for b in range(FIRST_SYNC):
-        there = split[w, L.D_WAITING + b] & split[w, L.D_MEMBERS + b]
-        if there == 0 or split[w, L.D_MEMBERS + b] & alive & ~there != 0:
+        there = split[w, L.SPLIT_WAITING + b] & split[w, L.SPLIT_MEMBERS + b]
+        if there == 0 or split[w, L.SPLIT_MEMBERS + b] & alive & ~there != 0:
             continue
-        split[w, L.D_MEMBERS + b] = 0
+        split[w, L.SPLIT_MEMBERS + b] = 0
         states.wake(split, w, there)
-        pc = split[w, L.D_PC + lowest_bit(there)]
+        pc = split[w, L.SPLIT_PC + lowest_bit(there)]
         there = states.at_pc(split, w, there, pc)
-        active = warp[w, L.W_ACTIVE]
+        active = warp[w, L.WARP_ACTIVE]
         if active == 0:
             states.go_on(warp, split, w, there, pc)
         elif popc(there) < popc(active):
-            states.park(split, w, active, warp[w, L.W_PC])
-            warp[w, L.W_ACTIVE] = there
-            warp[w, L.W_PC] = pc
+            states.park(split, w, active, warp[w, L.WARP_PC])
+            warp[w, L.WARP_ACTIVE] = there
+            warp[w, L.WARP_PC] = pc
         else:
             states.park(split, w, there, pc)
-            split[w, L.D_LAST] = 0
+            split[w, L.SPLIT_LAST] = 0
     for b in range(FIRST_SYNC, L.CONVERGENCE_BARRIERS):
-        there = split[w, L.D_WAITING + b]
-        if there != 0 and split[w, L.D_MEMBERS + b] & alive & ~there == 0:
-            split[w, L.D_AGAIN] |= there & ~split[w, L.D_COLLECTIVE]
+        there = split[w, L.SPLIT_WAITING + b]
+        if there != 0 and split[w, L.SPLIT_MEMBERS + b] & alive & ~there == 0:
+            split[w, L.SPLIT_AGAIN] |= there & ~split[w, L.SPLIT_COLLECTIVE]
             states.wake(split, w, there)
 
 
 @compiled
 def leave(warp, split, w, barrier, mask):
     """BREAK: lanes in `mask` no longer take part in `barrier`. Sets the program counter."""
-    warp[w, L.W_PC] += 1
-    split[w, L.D_MEMBERS + barrier] &= ~mask
-    members = split[w, L.D_MEMBERS + barrier] & warp[w, L.W_ALIVE]
+    warp[w, L.WARP_PC] += 1
+    split[w, L.SPLIT_MEMBERS + barrier] &= ~mask
+    members = split[w, L.SPLIT_MEMBERS + barrier] & warp[w, L.WARP_ALIVE]
     empty = mask != 0 and members & ~states.waiting(split, w, 0, FIRST_SYNC) == 0
     open_barriers(warp, split, w)
     if empty:
-        split[w, L.D_MEMBERS + barrier] = 0
+        split[w, L.SPLIT_MEMBERS + barrier] = 0
 
 
 @compiled
 def exit_lanes(warp, split, w, mask):
     """EXIT of the lanes in `mask`. False if no lane of the warp can run now."""
-    warp[w, L.W_ALIVE] &= ~mask
-    warp[w, L.W_ACTIVE] &= ~mask
-    warp[w, L.W_PC] += 1
+    warp[w, L.WARP_ALIVE] &= ~mask
+    warp[w, L.WARP_ACTIVE] &= ~mask
+    warp[w, L.WARP_PC] += 1
     open_barriers(warp, split, w)
-    return warp[w, L.W_ACTIVE] != 0 or states.resume(warp, split, w, 0)
+    return warp[w, L.WARP_ACTIVE] != 0 or states.resume(warp, split, w, 0)
 
 
 @compiled
 def give_way(warp, split, w):
     """YIELD: others run if there are any, and the active lanes go on later from the warp's program counter."""
-    active = warp[w, L.W_ACTIVE]
-    states.place(split, w, active, warp[w, L.W_PC])
-    split[w, L.D_YIELDED] |= active
+    active = warp[w, L.WARP_ACTIVE]
+    states.place(split, w, active, warp[w, L.WARP_PC])
+    split[w, L.SPLIT_YIELDED] |= active
     states.resume(warp, split, w, active)
 
 
@@ -206,31 +205,31 @@ def sync_barrier(split, w, mask):
     """The convergence barrier that stands for WARPSYNC of the lanes in `mask`."""
     found = L.CONVERGENCE_BARRIERS - 1
     for b in range(L.CONVERGENCE_BARRIERS - 1, FIRST_SYNC - 1, -1):
-        if split[w, L.D_WAITING + b] == 0:
+        if split[w, L.SPLIT_WAITING + b] == 0:
             found = b
     for b in range(FIRST_SYNC, L.CONVERGENCE_BARRIERS):
-        if split[w, L.D_WAITING + b] != 0 and split[w, L.D_MEMBERS + b] == mask:
+        if split[w, L.SPLIT_WAITING + b] != 0 and split[w, L.SPLIT_MEMBERS + b] == mask:
             found = b
-    split[w, L.D_MEMBERS + found] = mask
+    split[w, L.SPLIT_MEMBERS + found] = mask
     return found
 
 
 @compiled
 def warp_sync(warp, split, w, mask):
     """WARPSYNC: the active lanes wait for those in `mask`. False if no lane of the warp can run now."""
-    active = warp[w, L.W_ACTIVE]
-    pc = warp[w, L.W_PC]
-    if mask & warp[w, L.W_ALIVE] & ~active == 0 or split[w, L.D_AGAIN] & active != 0:
-        split[w, L.D_AGAIN] &= ~active
-        warp[w, L.W_PC] = pc + 1
+    active = warp[w, L.WARP_ACTIVE]
+    pc = warp[w, L.WARP_PC]
+    if mask & warp[w, L.WARP_ALIVE] & ~active == 0 or split[w, L.SPLIT_AGAIN] & active != 0:
+        split[w, L.SPLIT_AGAIN] &= ~active
+        warp[w, L.WARP_PC] = pc + 1
         return True
     barrier = sync_barrier(split, w, mask)
     states.place(split, w, active, pc)
-    split[w, L.D_WAITING + barrier] |= active
-    there = split[w, L.D_WAITING + barrier]
-    if mask & warp[w, L.W_ALIVE] & ~there == 0:
-        split[w, L.D_AGAIN] |= there & ~split[w, L.D_COLLECTIVE]
-        here = states.at_pc(split, w, there & ~split[w, L.D_COLLECTIVE], pc)
+    split[w, L.SPLIT_WAITING + barrier] |= active
+    there = split[w, L.SPLIT_WAITING + barrier]
+    if mask & warp[w, L.WARP_ALIVE] & ~there == 0:
+        split[w, L.SPLIT_AGAIN] |= there & ~split[w, L.SPLIT_COLLECTIVE]
+        here = states.at_pc(split, w, there & ~split[w, L.SPLIT_COLLECTIVE], pc)
         states.wake(split, w, there)
         states.go_on(warp, split, w, here, pc)
         return True
@@ -240,42 +239,42 @@ def warp_sync(warp, split, w, mask):
 @compiled
 def part(warp, split, w, lanes):
     """WARPSYNC.EXCLUSIVE: of the active lanes these go first, those with other masks execute it again behind them."""
-    others = warp[w, L.W_ACTIVE] & ~lanes
+    others = warp[w, L.WARP_ACTIVE] & ~lanes
     if others != 0:
-        states.park(split, w, others, warp[w, L.W_PC])
-        warp[w, L.W_ACTIVE] = lanes
+        states.park(split, w, others, warp[w, L.WARP_PC])
+        warp[w, L.WARP_ACTIVE] = lanes
 
 
 @compiled
 def collect(warp, split, w, mask, label):
     """WARPSYNC.COLLECTIVE: all in `mask` go on together. False if no lane of the warp can run now."""
-    active = warp[w, L.W_ACTIVE]
-    if split[w, L.D_AGAIN] & active != 0:
-        split[w, L.D_AGAIN] &= ~active
-        warp[w, L.W_PC] = label
+    active = warp[w, L.WARP_ACTIVE]
+    if split[w, L.SPLIT_AGAIN] & active != 0:
+        split[w, L.SPLIT_AGAIN] &= ~active
+        warp[w, L.WARP_PC] = label
         return True
     barrier = sync_barrier(split, w, mask)
-    there = split[w, L.D_WAITING + barrier]
-    if mask & warp[w, L.W_ALIVE] & ~(there | active) != 0:
-        states.place(split, w, active, warp[w, L.W_PC])
-        split[w, L.D_WAITING + barrier] |= active
-        split[w, L.D_COLLECTIVE] |= active
+    there = split[w, L.SPLIT_WAITING + barrier]
+    if mask & warp[w, L.WARP_ALIVE] & ~(there | active) != 0:
+        states.place(split, w, active, warp[w, L.WARP_PC])
+        split[w, L.SPLIT_WAITING + barrier] |= active
+        split[w, L.SPLIT_COLLECTIVE] |= active
         return states.resume(warp, split, w, active)
-    split[w, L.D_INSIDE] |= there
+    split[w, L.SPLIT_INSIDE] |= there
     states.wake(split, w, there)
-    warp[w, L.W_ACTIVE] = there | active
-    warp[w, L.W_PC] += 1
+    warp[w, L.WARP_ACTIVE] = there | active
+    warp[w, L.WARP_PC] += 1
     return True
 
 
 @compiled
 def end_collective(warp, split, w):
     """ENDCOLLECTIVE: the last group to arrive goes on, the others are ready to execute their WARPSYNC again."""
-    others = split[w, L.D_INSIDE] & warp[w, L.W_ACTIVE]
-    split[w, L.D_INSIDE] &= ~others
-    split[w, L.D_AGAIN] |= others
-    warp[w, L.W_ACTIVE] &= ~others
-    warp[w, L.W_PC] += 1
+    others = split[w, L.SPLIT_INSIDE] & warp[w, L.WARP_ACTIVE]
+    split[w, L.SPLIT_INSIDE] &= ~others
+    split[w, L.SPLIT_AGAIN] |= others
+    warp[w, L.WARP_ACTIVE] &= ~others
+    warp[w, L.WARP_PC] += 1
     park_by_place(split, w, others)
 
 
@@ -283,26 +282,26 @@ def end_collective(warp, split, w):
 def park_by_place(split, w, lanes):
     """Puts lanes on the stack that can run again, each by where it is."""
     while lanes != 0:
-        pc = split[w, L.D_PC + lowest_bit(lanes)]
+        pc = split[w, L.SPLIT_PC + lowest_bit(lanes)]
         together = states.at_pc(split, w, lanes, pc)
         states.park(split, w, together, pc)
         lanes &= ~together
-    split[w, L.D_LAST] = 0
+    split[w, L.SPLIT_LAST] = 0
 
 
 @compiled
 def block_at_barrier(warp, split, w, barrier):
     """The active lanes wait at a barrier of the block. False if no lane of the warp can run now."""
-    active = warp[w, L.W_ACTIVE]
-    states.place(split, w, active, warp[w, L.W_PC] + 1)
-    split[w, L.D_HELD + barrier] |= active
+    active = warp[w, L.WARP_ACTIVE]
+    states.place(split, w, active, warp[w, L.WARP_PC] + 1)
+    split[w, L.SPLIT_HELD + barrier] |= active
     return states.resume(warp, split, w, 0)
 
 
 @compiled
 def release_from_barrier(split, w, barrier):
     """Lanes that waited at a barrier of the block can run."""
-    if split[w, L.D_HELD + barrier] != 0:
-        lanes = split[w, L.D_HELD + barrier]
-        split[w, L.D_HELD + barrier] = 0
+    if split[w, L.SPLIT_HELD + barrier] != 0:
+        lanes = split[w, L.SPLIT_HELD + barrier]
+        split[w, L.SPLIT_HELD + barrier] = 0
         park_by_place(split, w, lanes)

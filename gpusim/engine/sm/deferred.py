@@ -3,9 +3,8 @@ SMs, and bulk copies that leave shared memory or go to other blocks."""
 
 from gpusim.engine.sm.atomics import take_effect, take_effect_remotely
 from gpusim.engine.sm.bulk_effect import apply_copy, apply_remote
-from gpusim.engine.state import L, P, compiled
+from gpusim.engine.state import L, P, compiled, of_warp
 from gpusim.engine.state.memory import KIND_SM_READ, REQ_KIND, REQ_REPLY, REQ_TOKEN
-from gpusim.engine.state.seats import of_warp
 from isa import microops as M
 
 
@@ -19,9 +18,9 @@ def arrival(st, request):
 def take_effect_in_memory(st, sm, entry):
     """An access to device memory takes effect, for all its lanes."""
     d = st.deferred[sm, entry]
-    d[L.X_DONE] = 1
-    st = of_warp(st, d[L.X_WARP])
-    take_effect(st, sm, entry, st.memory32, st.memory8, st.par[P.MEMORY_BASE], d[L.X_MASK])
+    d[L.DEFERRED_DONE] = 1
+    st = of_warp(st, d[L.DEFERRED_WARP])
+    take_effect(st, sm, entry, st.memory32, st.memory8, st.par[P.MEMORY_BASE], d[L.DEFERRED_MASK])
 
 
 @compiled
@@ -31,12 +30,12 @@ def catch_up(st, sm, entry):
     A load does not wait for the way that stores take out of the SM, so it may come to L2 first. But a thread sees what
     it has written (PTX manual, "Memory Consistency Model": program order of accesses that overlap).
     """
-    lines = st.deferred[sm, entry, L.X_LINES]
+    lines = st.deferred[sm, entry, L.DEFERRED_LINES]
     for e in range(entry):
         d = st.deferred[sm, e]
-        if d[L.X_DONE] != 0 or d[L.X_LINES] & lines == 0:
+        if d[L.DEFERRED_DONE] != 0 or d[L.DEFERRED_LINES] & lines == 0:
             continue
-        if of_warp(st, d[L.X_WARP]).code[d[L.X_PC], M.COL_OP] != M.OP_LOAD:
+        if of_warp(st, d[L.DEFERRED_WARP]).code[d[L.DEFERRED_PC], M.COL_OP] != M.OP_LOAD:
             take_effect_in_memory(st, sm, e)
 
 
@@ -50,20 +49,20 @@ def apply_deferred(st, order, count):
         if entry < 0:
             continue
         d = st.deferred[sm, entry]
-        if d[L.X_BULK] != 0:
-            d[L.X_LEFT] -= 1
-            d[L.X_TIME] = max(d[L.X_TIME], arrival(st, request))
-            if d[L.X_LEFT] == 0:
-                apply_copy(st, sm, entry, d[L.X_TIME])
+        if d[L.DEFERRED_BULK] != 0:
+            d[L.DEFERRED_LEFT] -= 1
+            d[L.DEFERRED_TIME] = max(d[L.DEFERRED_TIME], arrival(st, request))
+            if d[L.DEFERRED_LEFT] == 0:
+                apply_copy(st, sm, entry, d[L.DEFERRED_TIME])
             continue
-        if d[L.X_DONE] != 0:
+        if d[L.DEFERRED_DONE] != 0:
             continue
-        d[L.X_DONE] = 1
-        st = of_warp(st, d[L.X_WARP])
-        op = st.code[d[L.X_PC], M.COL_OP]
+        d[L.DEFERRED_DONE] = 1
+        st = of_warp(st, d[L.DEFERRED_WARP])
+        op = st.code[d[L.DEFERRED_PC], M.COL_OP]
         if op == M.OP_SYNCS or op == M.OP_STAS:
             apply_remote(st, sm, entry, arrival(st, request))
-        elif d[L.X_REMOTE] != 0:
+        elif d[L.DEFERRED_REMOTE] != 0:
             take_effect_remotely(st, sm, entry)
         else:
             if op == M.OP_LOAD:

@@ -55,7 +55,7 @@ def compute(st, sm, w, i, wb, mask, cls):
     elif cls == M.CLS_TENSOR:
         exec_tensor(st.code, i, st.regs, wb, st.preds, pb, mask)
     else:
-        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, 0, 0)
+        fail(st, sm, L.ERROR_UNSUPPORTED, i, w, 0, 0, 0)
 
 
 @compiled
@@ -92,39 +92,39 @@ def book_result(st, sm, q, w, i, cls, lanes, time):
     par, code = st.par, st.code
     unit, op, wbar = code[i, M.COL_UNIT], code[i, M.COL_OP], code[i, M.COL_WBAR]
     latency = result_latency(code, par, i)
-    release_at(st, w, code[i, M.COL_RBAR], time + par[P.SOURCE_RELEASE], L.R_SHORT)
+    release_at(st, w, code[i, M.COL_RBAR], time + par[P.SOURCE_RELEASE], L.STALL_SHORT)
     if op == M.OP_SHFL or op == M.OP_MOVM:
         start = enter_queue(st, q, time, 1)
         data = take_data_stage(st, sm, q, w, start, 1)
-        release_at(st, w, wbar, data - par[P.ENTRY] + latency, L.R_SHORT)
+        release_at(st, w, wbar, data - par[P.ENTRY] + latency, L.STALL_SHORT)
         return
     if cls == M.CLS_SPECIAL:
         if not differs_by_lane(code, i):
-            start = take_address_port(st, sm, q, L.S_SPECIAL_FREE, time)
-            release_at(st, w, wbar, start + latency, L.R_SHORT)
+            start = take_address_port(st, sm, q, L.SM_SPECIAL_FREE, time)
+            release_at(st, w, wbar, start + latency, L.STALL_SHORT)
             return
         # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
-        start = take_port(st, sm, L.S_SPECIAL_FREE, enter_queue(st, q, time, 2))
+        start = take_port(st, sm, L.SM_SPECIAL_FREE, enter_queue(st, q, time, 2))
         data = take_data_stage(st, sm, q, w, start, 1)
-        release_at(st, w, wbar, data - par[P.ENTRY] + latency, L.R_SHORT)
+        release_at(st, w, wbar, data - par[P.ENTRY] + latency, L.STALL_SHORT)
         return
     operand = code[i, M.COL_CONST]
     if operand >= 0:
-        start = take_address_port(st, sm, q, L.S_CONSTANT_FREE, time)
+        start = take_address_port(st, sm, q, L.SM_CONSTANT_FREE, time)
         there = max(start, loaded_constant(st, sm, q, operand, start))
         if there > start:
-            st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += 1
+            st.counters[st.sm[sm, L.SM_CHUNK], i, L.COUNT_TURNS] += 1
             wait_for_constant(st, sm, there)
-        release_at(st, w, wbar, there - par[P.ENTRY] + latency, L.R_SHORT)
+        release_at(st, w, wbar, there - par[P.ENTRY] + latency, L.STALL_SHORT)
         return
     waits = 0
     if cls == M.CLS_CROSS:
         if op == M.OP_MATCH_ANY and par[P.MODE] == L.TIMED:
             wb = 32 * (par[P.CONST_ROWS] + w * par[P.ROWS_PER_WARP])
-            st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += other_values(st, i, wb, lanes)
+            st.counters[st.sm[sm, L.SM_CHUNK], i, L.COUNT_TURNS] += other_values(st, i, wb, lanes)
     elif unit == M.UNIT_XU:  # `time` plus an interval is when it is free again, more if the instruction waits for it
-        waits = st.smsp[q, L.Q_UNIT_FREE + unit] - time - par[P.UNIT_INTERVAL + unit]
-    release_at(st, w, wbar, time + waits + latency, L.R_SHORT)
+        waits = st.smsp[q, L.SMSP_UNIT_FREE + unit] - time - par[P.UNIT_INTERVAL + unit]
+    release_at(st, w, wbar, time + waits + latency, L.STALL_SHORT)
 
 
 @compiled
@@ -139,7 +139,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
         lanes = np.int64(0xFFFFFFFF)  # a uniform register has one value: later readers look at any lane of the row
     if cls == M.CLS_BARRIER:
         if mask == 0:
-            st.warp[w, L.W_PC] = i + 1
+            st.warp[w, L.WARP_PC] = i + 1
             return True
         op = st.code[i, M.COL_OP]
         if op == M.OP_BAR:
@@ -154,8 +154,8 @@ def execute(st, sm, q, slot, w, i, mask, time):
             memory_access(st, sm, q, w, i, wb, lanes, time)
         else:
             async_access(st, sm, q, slot, w, i, wb, lanes, time)
-            if st.warp[w, L.W_STATE] != L.RUNNING:  # in a functional run, for the phase of an mbarrier
-                st.warp[w, L.W_PC] = i + 1
+            if st.warp[w, L.WARP_STATE] != L.RUNNING:  # in a functional run, for the phase of an mbarrier
+                st.warp[w, L.WARP_PC] = i + 1
                 return False
     elif st.par[P.MODE] & L.COMPUTES == 0:
         pass  # its value is not needed
@@ -167,7 +167,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
         compute(st, sm, w, i, wb, np.uint32(lanes), cls)
     if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY and st.par[P.MODE] & L.BOOKS != 0:
         book_result(st, sm, q, w, i, cls, lanes, time)
-    st.warp[w, L.W_PC] = i + 1
+    st.warp[w, L.WARP_PC] = i + 1
     return True
 
 
@@ -175,8 +175,8 @@ def execute(st, sm, q, slot, w, i, mask, time):
 def read_barrier_result(st, sm, w, i, wb, mask):
     """B2R: what the threads of the block contributed to a reducing barrier."""
     code = st.code
-    b = st.block[sm, st.warp[w, L.W_BLOCK]]
-    result = b[L.B_RESULT + st.warp[w, L.W_BARRIER]]
+    b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
+    result = b[L.BLOCK_RESULT + st.warp[w, L.WARP_BARRIER]]
     if code[i, M.COL_AUX0] == 0:
         dst = wb + 32 * code[i, M.COL_DST]
         for lane in range(32):

@@ -8,9 +8,8 @@ number ends the run with an error when it is used up.
 import numpy as np
 
 from gpusim.engine.sm.space import exhausted
-from gpusim.engine.state import L, P, compiled, ms
+from gpusim.engine.state import L, P, compiled, ms, popc
 from gpusim.engine.state.address_map import PAGE_BITS
-from gpusim.engine.state.bits import popc
 from gpusim.engine.state.heap import heap_pop, heap_push
 
 #: What the second word of a heap entry and REQ_TOKEN mean: number * 2 + kind, a deferred entry + 1 from bit 32 up.
@@ -22,18 +21,18 @@ _NUMBER_BITS = 47  # of a block: three extents of a grid have 31, 16 and 16 bits
 def push_event(st, sm, time, what):
     """Queues an event of the SM. Events of one cycle are taken in the order of their numbers, misses and tokens in
     turn, so it does not matter which was queued first."""
-    count = st.sm[sm, L.S_EVENTS]
+    count = st.sm[sm, L.SM_EVENTS]
     if count >= st.event.shape[1]:
         exhausted(st, sm, L.POOL_EVENTS, 0, st.event.shape[1])
         return
-    st.sm[sm, L.S_EVENTS] = heap_push(st.event_time[sm], st.event[sm], count, time, what)
+    st.sm[sm, L.SM_EVENTS] = heap_push(st.event_time[sm], st.event[sm], count, time, what)
 
 
 @compiled
 def pop_event(st, sm):
     """Takes the earliest event off and returns what it is."""
     what = st.event[sm, 0]
-    st.sm[sm, L.S_EVENTS] = heap_pop(st.event_time[sm], st.event[sm], st.sm[sm, L.S_EVENTS])
+    st.sm[sm, L.SM_EVENTS] = heap_pop(st.event_time[sm], st.event[sm], st.sm[sm, L.SM_EVENTS])
     return what
 
 
@@ -62,11 +61,11 @@ def send(st, sm, time, line, sectors, kind, what, payload, operations):
     if st.par[P.MODE] & L.BOOKS == 0:  # its reply is there
         event_at(st, sm, time, (what & 0xFFFFFFFF) >> 1)
     elif note_request(st, sm, time, line, sectors, kind, what, payload, operations):
-        st.sm[sm, L.S_IN_FLIGHT] += 1
+        st.sm[sm, L.SM_IN_FLIGHT] += 1
         if kind < ms.KIND_SM_READ:
-            st.sm[sm, L.S_ASKED] = time
-            if popc((line >> PAGE_BITS) & st.par[P.PARITY_PAGES]) & 1 != st.sm[sm, L.S_PARTITION]:
-                st.sm[sm, L.S_ASKED_FAR] = time
+            st.sm[sm, L.SM_ASKED] = time
+            if popc((line >> PAGE_BITS) & st.par[P.PARITY_PAGES]) & 1 != st.sm[sm, L.SM_PARTITION]:
+                st.sm[sm, L.SM_ASKED_FAR] = time
     if st.par[P.MODE] & L.KEEPS != 0:
         note_request(st, sm, time, line, sectors, kind, 0, payload, operations)
 
@@ -88,48 +87,48 @@ def note_lines(st, sm, a, count, kind):
 def block_key(st, sm, slot):
     """What tells a block from those that have its place before and after it; its low eight bits are the place."""
     b = st.block[sm, slot]
-    return (b[L.B_SEAT] << _NUMBER_BITS | b[L.B_NUMBER]) << 8 | slot
+    return (b[L.BLOCK_SEAT] << _NUMBER_BITS | b[L.BLOCK_NUMBER]) << 8 | slot
 
 
 @compiled
 def is_there(st, sm, key):
     """Whether the block of a key is still on the SM."""
     slot = key & 255
-    return st.block[sm, slot, L.B_STATE] != 0 and block_key(st, sm, slot) == key
+    return st.block[sm, slot, L.BLOCK_STATE] != 0 and block_key(st, sm, slot) == key
 
 
 @compiled
 def take_token(st, sm, w, scoreboard, kind):
     """Takes a token off the free list (`admission` has seen to it that there is one)."""
-    k = st.sm[sm, L.S_TOKEN_FREE] - 1
+    k = st.sm[sm, L.SM_TOKEN_FREE] - 1
     if k < 0:
-        k = st.sm[sm, L.S_TOKENS_NEW]
+        k = st.sm[sm, L.SM_TOKENS_NEW]
         if k >= st.token.shape[1]:
             exhausted(st, sm, L.POOL_TOKENS, w, st.token.shape[1])
             return np.int64(0)
-        st.sm[sm, L.S_TOKENS_NEW] = k + 1
-        st.token[sm, k, L.T_NEXT] = 0
+        st.sm[sm, L.SM_TOKENS_NEW] = k + 1
+        st.token[sm, k, L.TOKEN_NEXT] = 0
     token = st.token[sm, k]
-    st.sm[sm, L.S_TOKEN_FREE] = token[L.T_NEXT]
-    st.sm[sm, L.S_TOKENS] += 1
-    token[L.T_WARP] = w
-    token[L.T_SEAT] = st.par[P.SEAT]
-    token[L.T_AGE] = st.warp[w, L.W_AGE]
-    token[L.T_SCOREBOARD] = scoreboard
-    token[L.T_LEFT] = 0
-    token[L.T_KIND] = kind
-    token[L.T_SECTORS] = 0
-    token[L.T_AMOUNT] = 0
-    token[L.T_AFTER] = 0
-    token[L.T_BULK] = 0
+    st.sm[sm, L.SM_TOKEN_FREE] = token[L.TOKEN_NEXT]
+    st.sm[sm, L.SM_TOKENS] += 1
+    token[L.TOKEN_WARP] = w
+    token[L.TOKEN_SEAT] = st.par[P.SEAT]
+    token[L.TOKEN_AGE] = st.warp[w, L.WARP_AGE]
+    token[L.TOKEN_SCOREBOARD] = scoreboard
+    token[L.TOKEN_LEFT] = 0
+    token[L.TOKEN_KIND] = kind
+    token[L.TOKEN_SECTORS] = 0
+    token[L.TOKEN_AMOUNT] = 0
+    token[L.TOKEN_AFTER] = 0
+    token[L.TOKEN_BULK] = 0
     return np.int64(k)
 
 
 @compiled
 def free_token(st, sm, k):
-    st.token[sm, k, L.T_NEXT] = st.sm[sm, L.S_TOKEN_FREE]
-    st.sm[sm, L.S_TOKEN_FREE] = k + 1
-    st.sm[sm, L.S_TOKENS] -= 1
+    st.token[sm, k, L.TOKEN_NEXT] = st.sm[sm, L.SM_TOKEN_FREE]
+    st.sm[sm, L.SM_TOKEN_FREE] = k + 1
+    st.sm[sm, L.SM_TOKENS] -= 1
 
 
 @compiled
@@ -139,59 +138,59 @@ def hold_flits(st, sm, token, lines, flits):
     H200, one SM: of reductions 512 flits are, of atomics whose result is asked for 256 lines with one word, 170 with
     more words of a sector, 105 with four sectors. lines: 0 if they hold all of it until the last one is answered.
     """
-    st.token[sm, token, L.T_SECTORS] += lines
-    st.token[sm, token, L.T_AMOUNT] += flits
-    st.sm[sm, L.S_FLITS] += flits
+    st.token[sm, token, L.TOKEN_SECTORS] += lines
+    st.token[sm, token, L.TOKEN_AMOUNT] += flits
+    st.sm[sm, L.SM_FLITS] += flits
 
 
 @compiled
 def free_flits(st, sm, token):
     """One of its lines is answered."""
-    freed = token[L.T_AMOUNT] if token[L.T_LEFT] == 0 else np.int64(0)
-    if token[L.T_SECTORS] > 0:
-        freed = token[L.T_AMOUNT] // token[L.T_SECTORS]
-        token[L.T_SECTORS] -= 1
-    token[L.T_AMOUNT] -= freed
-    st.sm[sm, L.S_FLITS] -= freed
+    freed = token[L.TOKEN_AMOUNT] if token[L.TOKEN_LEFT] == 0 else np.int64(0)
+    if token[L.TOKEN_SECTORS] > 0:
+        freed = token[L.TOKEN_AMOUNT] // token[L.TOKEN_SECTORS]
+        token[L.TOKEN_SECTORS] -= 1
+    token[L.TOKEN_AMOUNT] -= freed
+    st.sm[sm, L.SM_FLITS] -= freed
 
 
 @compiled
 def hold(st, w, scoreboard, reason):
     """The scoreboard waits for a reply whose time is unknown."""
     if scoreboard < 6:
-        st.warp[w, L.W_PENDING + scoreboard] += 1
-        st.warp[w, L.W_KIND + scoreboard] = reason
+        st.warp[w, L.WARP_PENDING + scoreboard] += 1
+        st.warp[w, L.WARP_KIND + scoreboard] = reason
 
 
 @compiled
 def open_copies(st, sm, w):
     """Token of the warp's group of asynchronous copies that is not closed yet; while it is open, one end is missing."""
-    if st.warp[w, L.W_COPIES] == 0:
-        k = take_token(st, sm, w, 7, L.TOKEN_COPY)
-        st.token[sm, k, L.T_LEFT] = 1
-        st.token[sm, k, L.T_TIME] = 0
-        st.warp[w, L.W_COPIES] = k + 1
-    return st.warp[w, L.W_COPIES] - 1
+    if st.warp[w, L.WARP_COPIES] == 0:
+        k = take_token(st, sm, w, 7, L.COPY_TOKEN)
+        st.token[sm, k, L.TOKEN_LEFT] = 1
+        st.token[sm, k, L.TOKEN_TIME] = 0
+        st.warp[w, L.WARP_COPIES] = k + 1
+    return st.warp[w, L.WARP_COPIES] - 1
 
 
 @compiled
 def open_bulk(st, sm, w):
     """The same of bulk copies out of shared memory."""
-    if st.warp[w, L.W_BULK] == 0:
-        k = take_token(st, sm, w, 7, L.TOKEN_BULK_WRITE)
-        st.token[sm, k, L.T_LEFT] = 1
-        st.token[sm, k, L.T_TIME] = 0
-        st.warp[w, L.W_BULK] = k + 1
-    return st.warp[w, L.W_BULK] - 1
+    if st.warp[w, L.WARP_BULK] == 0:
+        k = take_token(st, sm, w, 7, L.BULK_WRITE_TOKEN)
+        st.token[sm, k, L.TOKEN_LEFT] = 1
+        st.token[sm, k, L.TOKEN_TIME] = 0
+        st.warp[w, L.WARP_BULK] = k + 1
+    return st.warp[w, L.WARP_BULK] - 1
 
 
 @compiled
 def close_bulk(st, sm, w, time, scoreboard):
     """The bulk copies so far are a group; the scoreboard counts it until all of it has left shared memory."""
     k = open_bulk(st, sm, w)
-    st.warp[w, L.W_BULK] = 0
-    st.token[sm, k, L.T_SCOREBOARD] = scoreboard
-    hold(st, w, scoreboard, L.R_LONG)
+    st.warp[w, L.WARP_BULK] = 0
+    st.token[sm, k, L.TOKEN_SCOREBOARD] = scoreboard
+    hold(st, w, scoreboard, L.STALL_LONG)
     event_at(st, sm, time + 1, k)
 
 
@@ -199,7 +198,7 @@ def close_bulk(st, sm, w, time, scoreboard):
 def event_at(st, sm, time, k):
     """An end of known time of token k comes by the queue of replies, as those of unknown time do."""
     push_event(st, sm, time, 2 * k + FOR_TOKEN)
-    st.sm[sm, L.S_IN_FLIGHT] += 1
+    st.sm[sm, L.SM_IN_FLIGHT] += 1
 
 
 @compiled
@@ -207,24 +206,24 @@ def close_copies(st, sm, w, time, scoreboard):
     """The asynchronous copies so far are a group; the scoreboard counts it until all of it, and of the groups before
     it, has arrived."""
     k = open_copies(st, sm, w)
-    st.warp[w, L.W_COPIES] = 0
-    st.token[sm, k, L.T_SCOREBOARD] = scoreboard
-    before = st.warp[w, L.W_CLOSED] - 1
+    st.warp[w, L.WARP_COPIES] = 0
+    st.token[sm, k, L.TOKEN_SCOREBOARD] = scoreboard
+    before = st.warp[w, L.WARP_CLOSED] - 1
     if before >= 0:
-        st.token[sm, before, L.T_AFTER] = k + 1
-        st.token[sm, k, L.T_LEFT] += 1
-    st.warp[w, L.W_CLOSED] = k + 1
-    hold(st, w, scoreboard, L.R_LONG)
-    event_at(st, sm, max(time + 1, st.token[sm, k, L.T_TIME]), k)
+        st.token[sm, before, L.TOKEN_AFTER] = k + 1
+        st.token[sm, k, L.TOKEN_LEFT] += 1
+    st.warp[w, L.WARP_CLOSED] = k + 1
+    hold(st, w, scoreboard, L.STALL_LONG)
+    event_at(st, sm, max(time + 1, st.token[sm, k, L.TOKEN_TIME]), k)
 
 
 @compiled
 def release_at(st, w, scoreboard, time, reason):
     """The scoreboard is busy until `time` at least."""
-    if scoreboard < 6 and time > st.warp[w, L.W_RELEASE + scoreboard]:
-        st.warp[w, L.W_RELEASE + scoreboard] = time
-        if st.warp[w, L.W_PENDING + scoreboard] == 0:  # else what it waits for longest is memory
-            st.warp[w, L.W_KIND + scoreboard] = reason
+    if scoreboard < 6 and time > st.warp[w, L.WARP_RELEASE + scoreboard]:
+        st.warp[w, L.WARP_RELEASE + scoreboard] = time
+        if st.warp[w, L.WARP_PENDING + scoreboard] == 0:  # else what it waits for longest is memory
+            st.warp[w, L.WARP_KIND + scoreboard] = reason
 
 
 @compiled
@@ -235,9 +234,9 @@ def deliver(st, queue, count):
         r = st.request[sm, queue[n, 1]]
         reply = r[ms.REQ_REPLY]
         push_event(st, sm, reply, r[ms.REQ_TOKEN] & 0xFFFFFFFF)
-        if reply > st.sm[sm, L.S_LAST_REPLY]:
-            st.sm[sm, L.S_LAST_REPLY] = reply
+        if reply > st.sm[sm, L.SM_LAST_REPLY]:
+            st.sm[sm, L.SM_LAST_REPLY] = reply
     for sm in range(st.requests.size):
         st.requests[sm] = 0
-        st.sm[sm, L.S_DEFERRED] = 0
-        st.sm[sm, L.S_DEFERRED_LINES] = 0
+        st.sm[sm, L.SM_DEFERRED] = 0
+        st.sm[sm, L.SM_DEFERRED_LINES] = 0

@@ -61,7 +61,7 @@ def from_beyond(st, sm, line, ahead, now):
     par = st.par
     cache = st.icache[sm]
     ways = par[P.ICACHE_WAYS]
-    server = L.S_IL15_AHEAD if ahead else L.S_IL15_FREE
+    server = L.SM_IL15_AHEAD if ahead else L.SM_IL15_FREE
     start = max(now, st.sm[sm, server])
     k = look_up(cache, l15_set(st, line), ways, line)
     if k >= 0:
@@ -73,8 +73,8 @@ def from_beyond(st, sm, line, ahead, now):
         if not ahead:
             ready += par[P.IL2_QUEUE]
         interval = par[P.IL2_INTERVAL]
-        if line >= st.sm[sm, L.S_CODE_SEEN]:
-            st.sm[sm, L.S_CODE_SEEN] = line + 1
+        if line >= st.sm[sm, L.SM_CODE_SEEN]:
+            st.sm[sm, L.SM_CODE_SEEN] = line + 1
             interval = par[P.IL15_INTERVAL]
             if line - par[P.CODE_LINE] >= par[P.LAUNCH_LINES]:
                 ready = start + par[P.CODE_FAR]
@@ -99,11 +99,11 @@ def from_l1(st, sm, line, asked_ahead, now):
         return from_beyond(st, sm, line, False, now)
     cache[k, USED] = now
     s = st.sm[sm]
-    start = max(now - ahead, s[L.S_IL1_AHEAD])
-    s[L.S_IL1_AHEAD] = start + par[P.IL1_INTERVAL]
+    start = max(now - ahead, s[L.SM_IL1_AHEAD])
+    s[L.SM_IL1_AHEAD] = start + par[P.IL1_INTERVAL]
     if not asked_ahead:
-        start = max(start, now, s[L.S_IL1_FREE])
-        s[L.S_IL1_FREE] = start + par[P.IL1_INTERVAL]
+        start = max(start, now, s[L.SM_IL1_FREE])
+        s[L.SM_IL1_FREE] = start + par[P.IL1_INTERVAL]
     return max(start + par[P.IL1_LATENCY], cache[k, READY])
 
 

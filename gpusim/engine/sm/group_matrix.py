@@ -70,18 +70,18 @@ def place(descriptor, row, byte, across, element):
 @compiled
 def fragment_word(st, sm, w, i, descriptor, row, byte, across):
     """Four bytes along K of a row of a matrix in shared memory."""
-    base = st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE]
+    base = st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE]
     limit = st.par[P.SHARED_BYTES]
     if not across:
         at = place(descriptor, row, byte, False, 4)
         if at + 4 > limit:
-            fail(st, sm, L.E_SHARED_BOUNDS, i, w, 0, at, 4)
+            fail(st, sm, L.ERROR_SHARED_BOUNDS, i, w, 0, at, 4)
             return np.uint32(0)
         return st.shared32[sm, (base + at) >> 2]
     low = place(descriptor, row, byte, True, 2)
     high = place(descriptor, row, byte + 2, True, 2)
     if max(low, high) + 2 > limit:
-        fail(st, sm, L.E_SHARED_BOUNDS, i, w, 0, max(low, high), 2)
+        fail(st, sm, L.ERROR_SHARED_BOUNDS, i, w, 0, max(low, high), 2)
         return np.uint32(0)
     word = np.uint32(st.shared8[sm, base + low]) | (np.uint32(st.shared8[sm, base + low + 1]) << np.uint32(8))
     word |= np.uint32(st.shared8[sm, base + high]) << np.uint32(16)
@@ -125,7 +125,7 @@ def words_one_by_one(st, sm, w, i, to, descriptor, row, byte, across):
 def fill_tile(st, sm, w, i, first, descriptor, row, halves, pieces, across):
     """Fragment of eight rows (`halves` 1) or sixteen from `row` on, `pieces` of 16 bytes of K, into the SM's
     scratch."""
-    base = (st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE]) >> 2
+    base = (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE]) >> 2
     swizzle = (descriptor >> 62) & 3
     for word in range(pieces * halves):
         to, at = first + 32 * word, row + 8 * (word % halves)
@@ -235,12 +235,12 @@ def columns_of_eight(st, i, spread, tile, c, d, adds, mask, ordinary):
 def count_reads(st, sm, w, i, columns, flags):
     """Wavefronts of the operands that come from shared memory: 128 bytes each, B once for the four warps (H200)."""
     b_bytes = columns * (64 if flags & M.GMMA_SPARSE != 0 else 32)
-    wavefronts = b_bytes // 128 if st.warp[w, L.W_INDEX] & 3 == 0 else np.int64(0)
+    wavefronts = b_bytes // 128 if st.warp[w, L.WARP_INDEX] & 3 == 0 else np.int64(0)
     if flags & M.GMMA_REGISTERS == 0:
         wavefronts += 4
-    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-    counts[L.N_SHARED_WAVEFRONTS] += wavefronts
-    counts[L.N_SHARED_IDEAL] += wavefronts
+    counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
+    counts[L.COUNT_SHARED_WAVEFRONTS] += wavefronts
+    counts[L.COUNT_SHARED_IDEAL] += wavefronts
 
 
 @compiled_on_demand()
@@ -261,7 +261,7 @@ def group_matrix(st, sm, q, w, i, wb, mask, time):
         for k in range(4):
             store(st.tile, tile + 32 * k, load(st.regs, a + 32 * k), FULL_MASK)
     else:
-        row = 16 * (st.warp[w, L.W_INDEX] & 3)
+        row = 16 * (st.warp[w, L.WARP_INDEX] & 3)
         descriptor = uniform_pair(st, code[i, M.COL_B], wb)
         fill_tile(st, sm, w, i, tile, descriptor, row, 2, 2, flags & M.GMMA_TRANSPOSE_A != 0)
     if sparse:

@@ -20,24 +20,24 @@ def book_group(st, sm, q, w, flags, columns, time):
     lines = par[P.BANKS] << par[P.BANK_SHIFT]
     rows = columns + (0 if flags & M.GMMA_REGISTERS != 0 else _A_ROWS)
     # In quarter cycles, as each of the four warps reads a quarter.
-    read = max(st.sm[sm, L.S_GROUP_SHARED], 4 * time) + (rows * _ROW_BYTES + lines - 1) // lines
-    st.sm[sm, L.S_GROUP_SHARED] = read
+    read = max(st.sm[sm, L.SM_GROUP_SHARED], 4 * time) + (rows * _ROW_BYTES + lines - 1) // lines
+    st.sm[sm, L.SM_GROUP_SHARED] = read
     busy = max(columns // par[P.GROUP_COLUMNS], par[P.GROUP_LEAST])
-    done = max(max(st.smsp[q, L.Q_GROUP_FREE], time) + busy, (read + 3) // 4)
-    st.smsp[q, L.Q_GROUP_FREE] = done
-    st.warp[w, L.W_GROUP_DONE] = done + par[P.GROUP_LATENCY]
-    st.warp[w, L.W_GROUP_BEGINS] = done - busy
+    done = max(max(st.smsp[q, L.SMSP_GROUP_FREE], time) + busy, (read + 3) // 4)
+    st.smsp[q, L.SMSP_GROUP_FREE] = done
+    st.warp[w, L.WARP_GROUP_DONE] = done + par[P.GROUP_LATENCY]
+    st.warp[w, L.WARP_GROUP_BEGINS] = done - busy
     if flags & M.GMMA_COMMITS != 0:
-        n = st.warp[w, L.W_GROUPS]
-        st.warp[w, L.W_GROUP + n % L.GROUPS] = st.warp[w, L.W_GROUP_DONE]
-        st.warp[w, L.W_GROUPS] = n + 1
+        n = st.warp[w, L.WARP_GROUPS]
+        st.warp[w, L.WARP_GROUP + n % L.GROUPS] = st.warp[w, L.WARP_GROUP_DONE]
+        st.warp[w, L.WARP_GROUPS] = n + 1
 
 
 @compiled
 def group_over(st, w, left):
     """Cycle at which all but the last `left` groups of products that a warp has committed are done."""
-    n = st.warp[w, L.W_GROUPS] - 1 - left
-    return st.warp[w, L.W_GROUP + n % L.GROUPS] if n >= 0 and left < L.GROUPS else np.int64(0)
+    n = st.warp[w, L.WARP_GROUPS] - 1 - left
+    return st.warp[w, L.WARP_GROUP + n % L.GROUPS] if n >= 0 and left < L.GROUPS else np.int64(0)
 
 
 @compiled
@@ -49,27 +49,28 @@ def wait_for_group(st, sm, w, left):
     is a third of barrier there).
     """
     over = group_over(st, w, left)
-    if st.warp[w, L.W_INDEX] % _WARPS == 0:
-        charge(st, sm, w, L.R_MIO, min(over, st.warp[w, L.W_GROUP_BEGINS]))
-    charge(st, sm, w, L.R_BARRIER, over)
+    if st.warp[w, L.WARP_INDEX] % _WARPS == 0:
+        charge(st, sm, w, L.STALL_MIO, min(over, st.warp[w, L.WARP_GROUP_BEGINS]))
+    charge(st, sm, w, L.STALL_BARRIER, over)
 
 
 @compiled
 def arrive_in_group(st, sm, q, slot, w, time):
     """WARPGROUP.ARRIVE: nobody goes on before all four warps have come (H200: if one of them is 3,000 cycles late, all
     products begin 13 cycles after its arrival). False if the warp has to wait."""
-    b = st.block[sm, st.warp[w, L.W_BLOCK]]
-    number = st.warp[w, L.W_INDEX] // _WARPS
-    here = b[L.B_GROUP + number] + 1
+    b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
+    number = st.warp[w, L.WARP_INDEX] // _WARPS
+    here = b[L.BLOCK_GROUP + number] + 1
     if here < min(_WARPS, st.par[P.WARPS] - _WARPS * number):
-        b[L.B_GROUP + number] = here
-        block(st, w, q, slot, L.WAIT_GROUP, L.R_BARRIER)
+        b[L.BLOCK_GROUP + number] = here
+        block(st, w, q, slot, L.WAIT_GROUP, L.STALL_BARRIER)
         return False
-    b[L.B_GROUP + number] = 0
+    b[L.BLOCK_GROUP + number] = 0
     count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
     for other in range(sm * count, (sm + 1) * count):
-        same = st.warp[other, L.W_BLOCK] == st.warp[w, L.W_BLOCK] and st.warp[other, L.W_INDEX] // _WARPS == number
-        if same and st.warp[other, L.W_STATE] == L.WAIT_GROUP:
-            charge(st, sm, other, L.R_BARRIER, time + 1)
+        same = st.warp[other, L.WARP_BLOCK] == st.warp[w, L.WARP_BLOCK]
+        same = same and st.warp[other, L.WARP_INDEX] // _WARPS == number
+        if same and st.warp[other, L.WARP_STATE] == L.WAIT_GROUP:
+            charge(st, sm, other, L.STALL_BARRIER, time + 1)
             look_again(st, sm, other, time + 1)
     return True

@@ -19,27 +19,27 @@ _TAG_BITS = 8  # for a count of lines
 def find_line(st, sm, line):
     """(place of a line in L1, found). Without a match: the idle way that `l1.replacement` gives up, or -1.
 
-    L_USED is when a line was last used or, for "fifo", when it came; 0 in a way that is empty.
+    TAG_USED is when a line was last used or, for "fifo", when it came; 0 in a way that is empty.
     """
-    sets = st.sm[sm, L.S_L1_SETS]
+    sets = st.sm[sm, L.SM_L1_SETS]
     ways = st.par[P.L1_WAYS]
     tags = st.tags[sm]
     first = line % sets * ways
     place = np.int64(-1)
     for k in range(first, first + ways):  # without branches, so that it becomes vector code; so does the next one
-        place = max(place, k if tags[L.L_TAG, k] == line else -1)
+        place = max(place, k if tags[L.TAG_TAG, k] == line else -1)
     if place >= 0:
         return place, True
     best = L.NEVER
     for k in range(first, first + ways):
-        age = (tags[L.L_USED, k] << L.L_WAY_BITS) + k - first
-        best = min(best, age if tags[L.L_PENDING, k] == 0 else L.NEVER)
+        age = (tags[L.TAG_USED, k] << L.BITS_OF_WAY) + k - first
+        best = min(best, age if tags[L.TAG_PENDING, k] == 0 else L.NEVER)
     if best == L.NEVER:
         return np.int64(-1), False
-    way = best & ((1 << L.L_WAY_BITS) - 1)
+    way = best & ((1 << L.BITS_OF_WAY) - 1)
     if st.par[P.L1_REPLACEMENT] == ms.RANDOM and best > way:
-        way = spread(st.sm[sm, L.S_CLOCK], ways)
-        while tags[L.L_PENDING, first + way] != 0:
+        way = spread(st.sm[sm, L.SM_CLOCK], ways)
+        while tags[L.TAG_PENDING, first + way] != 0:
             way = (way + 1) % ways
     return first + way, False
 
@@ -47,28 +47,28 @@ def find_line(st, sm, line):
 @compiled
 def note_use(st, sm, way):
     """A line of L1 has been found again."""
-    st.sm[sm, L.S_CLOCK] += 1
+    st.sm[sm, L.SM_CLOCK] += 1
     if st.par[P.L1_REPLACEMENT] != ms.FIFO:
-        st.tags[sm, L.L_USED, way] = st.sm[sm, L.S_CLOCK]
+        st.tags[sm, L.TAG_USED, way] = st.sm[sm, L.SM_CLOCK]
 
 
 @compiled
 def replace_line(st, sm, way, line):
     """A way of L1 is another line's from now on, none of whose sectors is there."""
-    st.sm[sm, L.S_CLOCK] += 1
+    st.sm[sm, L.SM_CLOCK] += 1
     tags = st.tags[sm]
-    tags[L.L_TAG, way] = line
-    tags[L.L_VALID, way] = 0
-    tags[L.L_PENDING, way] = 0
-    tags[L.L_USED, way] = st.sm[sm, L.S_CLOCK]
-    tags[L.L_MSHR, way] = 0
-    tags[L.L_WORDS, way] = 0
+    tags[L.TAG_TAG, way] = line
+    tags[L.TAG_VALID, way] = 0
+    tags[L.TAG_PENDING, way] = 0
+    tags[L.TAG_USED, way] = st.sm[sm, L.SM_CLOCK]
+    tags[L.TAG_MSHR, way] = 0
+    tags[L.TAG_WORDS, way] = 0
 
 
 @compiled
 def keep_stored(st, sm, line, sectors, words):
     """With `l1.write_allocate`: words that are stored are in L1."""
-    if st.sm[sm, L.S_L1_SETS] == 0 or words == 0:
+    if st.sm[sm, L.SM_L1_SETS] == 0 or words == 0:
         return
     way, found = find_line(st, sm, line)
     if found:
@@ -77,8 +77,8 @@ def keep_stored(st, sm, line, sectors, words):
         replace_line(st, sm, way, line)
     if way >= 0:
         tags = st.tags[sm]
-        tags[L.L_WORDS, way] |= words
-        tags[L.L_VALID, way] |= whole_sectors(tags[L.L_WORDS, way])
+        tags[L.TAG_WORDS, way] |= words
+        tags[L.TAG_VALID, way] |= whole_sectors(tags[L.TAG_WORDS, way])
 
 
 @compiled

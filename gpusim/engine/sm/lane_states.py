@@ -1,7 +1,8 @@
 """Where the lanes of a warp are that do not run, and which of them goes on next. `convergence.py` uses it.
 
-Each lane has a program counter (D_PC) and a state: it can run, has given way (D_YIELDED), or waits: at a convergence
-barrier or WARPSYNC (D_WAITING), in a WARPSYNC.COLLECTIVE (D_COLLECTIVE, D_INSIDE), at a barrier of the block (D_HELD).
+Each lane has a program counter (SPLIT_PC) and a state: it can run, has given way (SPLIT_YIELDED), or waits: at a
+convergence barrier or WARPSYNC (SPLIT_WAITING), in a WARPSYNC.COLLECTIVE (SPLIT_COLLECTIVE, SPLIT_INSIDE), at a barrier
+of the block (SPLIT_HELD).
 Which goes on next follows from three registers, which an H200 lets a program read (BMOV of OPT_STACK and TRAP_RETURN;
 THREAD_STATE_ENUM holds the states):
 
@@ -10,8 +11,7 @@ THREAD_STATE_ENUM holds the states):
 - a candidate, a lane chosen early for when the stack is empty.
 """
 
-from gpusim.engine.state import L, compiled
-from gpusim.engine.state.bits import lowest_bit
+from gpusim.engine.state import L, compiled, lowest_bit
 
 #: The first of the convergence barriers that stand for WARPSYNC, one for each lane mask in use.
 FIRST_SYNC = 16
@@ -23,7 +23,7 @@ NONE = -1
 def place(split, w, lanes, pc):
     """Sets the program counter of lanes that stop."""
     while lanes != 0:
-        split[w, L.D_PC + lowest_bit(lanes)] = pc
+        split[w, L.SPLIT_PC + lowest_bit(lanes)] = pc
         lanes &= lanes - 1
 
 
@@ -33,7 +33,7 @@ def at_pc(split, w, lanes, pc):
     found = 0
     while lanes != 0:
         lane = lowest_bit(lanes)
-        if split[w, L.D_PC + lane] == pc:
+        if split[w, L.SPLIT_PC + lane] == pc:
             found |= lanes & -lanes
         lanes &= lanes - 1
     return found
@@ -42,25 +42,25 @@ def at_pc(split, w, lanes, pc):
 @compiled
 def park(split, w, lanes, pc):
     """Leaves lanes behind that can run: on top of the stack, and as the last side."""
-    depth = split[w, L.D_DEPTH]
-    if depth >= L.WARP_LANES:  # never, as each entry is a lane of its own; `run_warp.run_instruction` reports it
-        split[w, L.D_FULL] = 1
+    depth = split[w, L.SPLIT_DEPTH]
+    if depth >= L.LANES_OF_WARP:  # never, as each entry is a lane of its own; `run_warp.run_instruction` reports it
+        split[w, L.SPLIT_FULL] = 1
         return
     place(split, w, lanes, pc)
-    split[w, L.D_STACK + depth] = lowest_bit(lanes)
-    split[w, L.D_DEPTH] = depth + 1
-    split[w, L.D_PARKED] |= lanes
-    split[w, L.D_LAST_PC] = pc
-    split[w, L.D_LAST] = lanes
+    split[w, L.SPLIT_STACK + depth] = lowest_bit(lanes)
+    split[w, L.SPLIT_DEPTH] = depth + 1
+    split[w, L.SPLIT_PARKED] |= lanes
+    split[w, L.SPLIT_LAST_PC] = pc
+    split[w, L.SPLIT_LAST] = lanes
 
 
 @compiled
 def wake(split, w, lanes):
     """Lanes that had given way, or waited for others of their warp, can run."""
-    split[w, L.D_YIELDED] &= ~lanes
-    split[w, L.D_COLLECTIVE] &= ~lanes
+    split[w, L.SPLIT_YIELDED] &= ~lanes
+    split[w, L.SPLIT_COLLECTIVE] &= ~lanes
     for b in range(L.CONVERGENCE_BARRIERS):
-        split[w, L.D_WAITING + b] &= ~lanes
+        split[w, L.SPLIT_WAITING + b] &= ~lanes
 
 
 @compiled
@@ -68,7 +68,7 @@ def waiting(split, w, first, last):
     """Lanes that wait at one of the convergence barriers from `first` to before `last`."""
     lanes = 0
     for b in range(first, last):
-        lanes |= split[w, L.D_WAITING + b]
+        lanes |= split[w, L.SPLIT_WAITING + b]
     return lanes
 
 
@@ -76,21 +76,21 @@ def waiting(split, w, first, last):
 def held(split, w):
     """Lanes that wait at a barrier of the block."""
     lanes = 0
-    for b in range(L.BLOCK_BARRIERS):
-        lanes |= split[w, L.D_HELD + b]
+    for b in range(L.BARRIERS_OF_BLOCK):
+        lanes |= split[w, L.SPLIT_HELD + b]
     return lanes
 
 
 @compiled
 def idle(warp, split, w):
     """Lanes that do not run but could be let go on: not those at a barrier of the block, or in a collective."""
-    return warp[w, L.W_ALIVE] & ~warp[w, L.W_ACTIVE] & ~(split[w, L.D_INSIDE] | held(split, w))
+    return warp[w, L.WARP_ALIVE] & ~warp[w, L.WARP_ACTIVE] & ~(split[w, L.SPLIT_INSIDE] | held(split, w))
 
 
 @compiled
 def can_run(warp, split, w):
     """Lanes that do not run and wait for nothing, parked or not."""
-    return idle(warp, split, w) & ~(split[w, L.D_YIELDED] | waiting(split, w, 0, L.CONVERGENCE_BARRIERS))
+    return idle(warp, split, w) & ~(split[w, L.SPLIT_YIELDED] | waiting(split, w, 0, L.CONVERGENCE_BARRIERS))
 
 
 @compiled
@@ -103,37 +103,37 @@ def in_turn(lanes, after):
 @compiled
 def search(warp, split, w):
     """The next candidate: in turn behind the lane that was found last, of all that idle but not on the stack."""
-    lanes = idle(warp, split, w) & ~split[w, L.D_PARKED]
-    split[w, L.D_FIRST_COME] = 0
-    split[w, L.D_CANDIDATE] = NONE if lanes == 0 else in_turn(lanes, split[w, L.D_FOUND])
+    lanes = idle(warp, split, w) & ~split[w, L.SPLIT_PARKED]
+    split[w, L.SPLIT_FIRST_COME] = 0
+    split[w, L.SPLIT_CANDIDATE] = NONE if lanes == 0 else in_turn(lanes, split[w, L.SPLIT_FOUND])
 
 
 @compiled
 def go_on(warp, split, w, lanes, pc):
     """Makes `lanes` the running ones."""
     wake(split, w, lanes)
-    split[w, L.D_PARKED] &= ~lanes
-    if split[w, L.D_CANDIDATE] >= 0 and (lanes >> split[w, L.D_CANDIDATE]) & 1:
-        split[w, L.D_CANDIDATE] = NONE
-    split[w, L.D_SPIN] = 0
-    warp[w, L.W_ACTIVE] = lanes
-    warp[w, L.W_PC] = pc
+    split[w, L.SPLIT_PARKED] &= ~lanes
+    if split[w, L.SPLIT_CANDIDATE] >= 0 and (lanes >> split[w, L.SPLIT_CANDIDATE]) & 1:
+        split[w, L.SPLIT_CANDIDATE] = NONE
+    split[w, L.SPLIT_SPIN] = 0
+    warp[w, L.WARP_ACTIVE] = lanes
+    warp[w, L.WARP_PC] = pc
 
 
 @compiled
 def go_on_with(warp, split, w, lane):
     """Makes an idle lane run and all that are at the same instruction, also those that wait there."""
-    pc = split[w, L.D_PC + lane]
+    pc = split[w, L.SPLIT_PC + lane]
     lanes = at_pc(split, w, idle(warp, split, w), pc)
     kept = 0
-    for k in range(split[w, L.D_DEPTH]):
-        split[w, L.D_STACK + kept] = split[w, L.D_STACK + k]
-        kept += (lanes >> split[w, L.D_STACK + k]) & 1 == 0
-    split[w, L.D_DEPTH] = kept
+    for k in range(split[w, L.SPLIT_DEPTH]):
+        split[w, L.SPLIT_STACK + kept] = split[w, L.SPLIT_STACK + k]
+        kept += (lanes >> split[w, L.SPLIT_STACK + k]) & 1 == 0
+    split[w, L.SPLIT_DEPTH] = kept
     if kept == 0 and can_run(warp, split, w) & ~lanes == 0:
         for b in range(FIRST_SYNC):
-            if split[w, L.D_WAITING + b] & split[w, L.D_MEMBERS + b] & lanes != 0:
-                split[w, L.D_MEMBERS + b] = 0
+            if split[w, L.SPLIT_WAITING + b] & split[w, L.SPLIT_MEMBERS + b] & lanes != 0:
+                split[w, L.SPLIT_MEMBERS + b] = 0
     go_on(warp, split, w, lanes, pc)
 
 
@@ -144,28 +144,28 @@ def resume(warp, split, w, stopped):
     `stopped`: those that did, if they have given way or wait for others of their warp; 0 if they have ended or wait for
     the block.
     """
-    warp[w, L.W_ACTIVE] = 0
-    if split[w, L.D_CANDIDATE] == NONE and stopped != 0:
-        split[w, L.D_CANDIDATE] = lowest_bit(stopped)
-        split[w, L.D_FIRST_COME] = 1
-    if split[w, L.D_DEPTH] == 0:
+    warp[w, L.WARP_ACTIVE] = 0
+    if split[w, L.SPLIT_CANDIDATE] == NONE and stopped != 0:
+        split[w, L.SPLIT_CANDIDATE] = lowest_bit(stopped)
+        split[w, L.SPLIT_FIRST_COME] = 1
+    if split[w, L.SPLIT_DEPTH] == 0:
         return pick(warp, split, w, stopped)
-    split[w, L.D_DEPTH] -= 1
-    if split[w, L.D_LAST] != 0:
-        lanes = split[w, L.D_LAST]
-        split[w, L.D_LAST] = 0
-        go_on(warp, split, w, lanes, split[w, L.D_LAST_PC])
+    split[w, L.SPLIT_DEPTH] -= 1
+    if split[w, L.SPLIT_LAST] != 0:
+        lanes = split[w, L.SPLIT_LAST]
+        split[w, L.SPLIT_LAST] = 0
+        go_on(warp, split, w, lanes, split[w, L.SPLIT_LAST_PC])
         return True
-    lane = split[w, L.D_STACK + split[w, L.D_DEPTH]]
-    candidate = split[w, L.D_CANDIDATE]
-    if candidate > lane and split[w, L.D_FIRST_COME] != 0:  # one that a search had found would stay
+    lane = split[w, L.SPLIT_STACK + split[w, L.SPLIT_DEPTH]]
+    candidate = split[w, L.SPLIT_CANDIDATE]
+    if candidate > lane and split[w, L.SPLIT_FIRST_COME] != 0:  # one that a search had found would stay
         nearer = stopped & ~((2 << lane) - 1) & ((1 << candidate) - 1)
         candidate = lowest_bit(nearer) if nearer != 0 else candidate
-        split[w, L.D_CANDIDATE] = candidate
+        split[w, L.SPLIT_CANDIDATE] = candidate
     go_on_with(warp, split, w, lane)
-    if candidate >= 0 and split[w, L.D_CANDIDATE] == NONE:
+    if candidate >= 0 and split[w, L.SPLIT_CANDIDATE] == NONE:
         search(warp, split, w)
-    warp[w, L.W_TOOK_OLD] = 1
+    warp[w, L.WARP_TOOK_OLD] = 1
     return True
 
 
@@ -185,20 +185,20 @@ def pick(warp, split, w, stopped):
         return False
     lanes &= ~stopped
     if lanes == 0:
-        split[w, L.D_CANDIDATE] = NONE
-        go_on(warp, split, w, stopped, split[w, L.D_PC + lowest_bit(stopped)])
+        split[w, L.SPLIT_CANDIDATE] = NONE
+        go_on(warp, split, w, stopped, split[w, L.SPLIT_PC + lowest_bit(stopped)])
         return True
-    lane = split[w, L.D_CANDIDATE]
+    lane = split[w, L.SPLIT_CANDIDATE]
     if lane == NONE or (lanes >> lane) & 1 == 0:
-        lane = in_turn(lanes, split[w, L.D_FOUND])
-    split[w, L.D_FOUND] = lane
-    split[w, L.D_CANDIDATE] = NONE
+        lane = in_turn(lanes, split[w, L.SPLIT_FOUND])
+    split[w, L.SPLIT_FOUND] = lane
+    split[w, L.SPLIT_CANDIDATE] = NONE
     for b in range(L.CONVERGENCE_BARRIERS):
-        there = split[w, L.D_WAITING + b] & (split[w, L.D_MEMBERS + b] if b < FIRST_SYNC else lanes)
+        there = split[w, L.SPLIT_WAITING + b] & (split[w, L.SPLIT_MEMBERS + b] if b < FIRST_SYNC else lanes)
         if (there >> lane) & 1:
             wake(split, w, there)
             if b < FIRST_SYNC:
-                split[w, L.D_MEMBERS + b] = 0
+                split[w, L.SPLIT_MEMBERS + b] = 0
     go_on_with(warp, split, w, lane)
     search(warp, split, w)
     return True

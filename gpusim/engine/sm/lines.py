@@ -18,8 +18,7 @@ from gpusim.engine.sm.l1 import (
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import enter_queue, leave_queue, take_data_stage
 from gpusim.engine.sm.stored import hurry_stored, join_stored, send_stored, store_cycles, store_line
-from gpusim.engine.state import L, P, compiled, ms
-from gpusim.engine.state.bits import popc
+from gpusim.engine.state import L, P, compiled, ms, popc
 from isa import microops as M
 
 _ANSWERED = 3
@@ -29,16 +28,16 @@ _ANSWERED = 3
 @compiled
 def take_mshr(st, sm, line, sectors, token, way):
     """Takes an MSHR off the free list (`admission` has seen to it that there is one)."""
-    k = st.sm[sm, L.S_MSHR_FREE] - 1
+    k = st.sm[sm, L.SM_MSHR_FREE] - 1
     if k < 0:
-        k = st.sm[sm, L.S_MSHRS_NEW]
+        k = st.sm[sm, L.SM_MSHRS_NEW]
         if k >= st.mshr.shape[1]:
-            exhausted(st, sm, L.POOL_MSHRS, st.token[sm, token, L.T_WARP], st.mshr.shape[1])
+            exhausted(st, sm, L.POOL_MSHRS, st.token[sm, token, L.TOKEN_WARP], st.mshr.shape[1])
             return np.int64(0)
-        st.sm[sm, L.S_MSHRS_NEW] = k + 1
+        st.sm[sm, L.SM_MSHRS_NEW] = k + 1
         st.mshr[sm, k, L.MSHR_NEXT] = 0
     mshr = st.mshr[sm, k]
-    st.sm[sm, L.S_MSHR_FREE] = mshr[L.MSHR_NEXT]
+    st.sm[sm, L.SM_MSHR_FREE] = mshr[L.MSHR_NEXT]
     mshr[L.MSHR_LINE] = line
     mshr[L.MSHR_SECTORS] = sectors
     mshr[L.MSHR_COUNT] = 1
@@ -52,7 +51,7 @@ def take_mshr(st, sm, line, sectors, token, way):
 def load_token(st, sm, a, token):
     """The token of a load, which takes one when the first of its sectors is missing."""
     if token < 0:
-        return take_token(st, sm, a.warp, st.code[a.pc, M.COL_WBAR], L.TOKEN_LOAD)
+        return take_token(st, sm, a.warp, st.code[a.pc, M.COL_WBAR], L.LOAD_TOKEN)
     return token
 
 
@@ -60,16 +59,16 @@ def load_token(st, sm, a, token):
 def wait_too(st, sm, mshr, token):
     """One token more waits for a line request whose own room is full. False if the SM has no row for it."""
     s = st.sm[sm]
-    n = s[L.S_WAIT_FREE] - 1
+    n = s[L.SM_WAIT_FREE] - 1
     if n >= 0:
-        s[L.S_WAIT_FREE] = st.waiting[sm, n, L.WAIT_NEXT]
-    elif s[L.S_WAITS_NEW] < st.waiting.shape[1]:
-        n = s[L.S_WAITS_NEW]
-        s[L.S_WAITS_NEW] = n + 1
+        s[L.SM_WAIT_FREE] = st.waiting[sm, n, L.WAITING_NEXT]
+    elif s[L.SM_WAITS_NEW] < st.waiting.shape[1]:
+        n = s[L.SM_WAITS_NEW]
+        s[L.SM_WAITS_NEW] = n + 1
     else:
         return False
-    st.waiting[sm, n, L.WAIT_TOKEN] = token
-    st.waiting[sm, n, L.WAIT_NEXT] = mshr[L.MSHR_MORE]
+    st.waiting[sm, n, L.WAITING_TOKEN] = token
+    st.waiting[sm, n, L.WAITING_NEXT] = mshr[L.MSHR_MORE]
     mshr[L.MSHR_MORE] = n + 1
     return True
 
@@ -84,10 +83,10 @@ def join_mshrs(st, sm, a, way, sectors, token):
     left = sectors
     for s in range(4):
         if (sectors >> s) & 1:
-            mshr = st.mshr[sm, (st.tags[sm, L.L_MSHR, way] >> (s * L.L_MSHR_BITS)) & L.L_MSHR_MASK]
+            mshr = st.mshr[sm, (st.tags[sm, L.TAG_MSHR, way] >> (s * L.BITS_OF_MSHR)) & L.MASK_OF_MSHR]
             count = mshr[L.MSHR_COUNT]
             more = mshr[L.MSHR_MORE] - 1
-            last = mshr[L.MSHR_TOKEN + count - 1] if more < 0 else st.waiting[sm, more, L.WAIT_TOKEN]
+            last = mshr[L.MSHR_TOKEN + count - 1] if more < 0 else st.waiting[sm, more, L.WAITING_TOKEN]
             if count > 0 and last == token and token >= 0:
                 left &= ~(1 << s)
                 continue
@@ -97,7 +96,7 @@ def join_mshrs(st, sm, a, way, sectors, token):
                 mshr[L.MSHR_COUNT] = count + 1
             elif not wait_too(st, sm, mshr, token):
                 continue
-            st.token[sm, token, L.T_LEFT] += 1
+            st.token[sm, token, L.TOKEN_LEFT] += 1
             left &= ~(1 << s)
     return left, token
 
@@ -106,15 +105,15 @@ def join_mshrs(st, sm, a, way, sectors, token):
 def ask_l2(st, sm, line, sectors, way, token, past, time, policy):
     """Asks L2 for sectors of a line; they are pending in its way of L1, unless that is -1. past: they go past L1."""
     k = take_mshr(st, sm, line, sectors, token, way)
-    st.token[sm, token, L.T_LEFT] += 1
+    st.token[sm, token, L.TOKEN_LEFT] += 1
     if way >= 0:
         tags = st.tags[sm]
-        tags[L.L_PENDING, way] |= sectors
+        tags[L.TAG_PENDING, way] |= sectors
         for s in range(4):
             if (sectors >> s) & 1:
-                shift = s * L.L_MSHR_BITS
-                tags[L.L_MSHR, way] = tags[L.L_MSHR, way] & ~(L.L_MSHR_MASK << shift) | k << shift
-    st.sm[sm, L.S_OUTSTANDING] += popc(sectors)
+                shift = s * L.BITS_OF_MSHR
+                tags[L.TAG_MSHR, way] = tags[L.TAG_MSHR, way] & ~(L.MASK_OF_MSHR << shift) | k << shift
+    st.sm[sm, L.SM_OUTSTANDING] += popc(sectors)
     send(st, sm, time, line, sectors, ms.KIND_READ, 2 * k + FOR_MSHR, np.int64(ms.PAST_L1 if past else 0), policy)
 
 
@@ -152,28 +151,28 @@ def read_lines(st, sm, a, count, bypass, copies):
         return a.time
     touched = st.touched[sm]
     tags = st.tags[sm]
-    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
-    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + par[P.SOURCE_RELEASE], L.R_LONG)
+    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.SM_TAG_FREE])
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + par[P.SOURCE_RELEASE], L.STALL_LONG)
     looked_up = tag_turns(par, touched, count)
     token = copies
     hit_sectors = 0
     hit_lines = 0
     misses = 0
-    counts = st.counters[st.sm[sm, L.S_CHUNK], a.pc]
+    counts = st.counters[st.sm[sm, L.SM_CHUNK], a.pc]
     for n in range(count):
         missing = touched[n, 1]
         way, found = -1, False
-        if not bypass and st.sm[sm, L.S_L1_SETS] > 0:
+        if not bypass and st.sm[sm, L.SM_L1_SETS] > 0:
             way, found = find_line(st, sm, touched[n, 0])
         if found:
             note_use(st, sm, way)
-            hit_lines += 1 if missing & tags[L.L_VALID, way] != 0 else 0
-            absent = missing & ~tags[L.L_VALID, way]
-            if absent != 0 and tags[L.L_WORDS, way] != 0:
-                absent = absent_sectors(tags[L.L_WORDS, way], words_needed(st, sm, a, n), missing, absent)
-                hit_lines += 1 if absent == 0 and missing & tags[L.L_VALID, way] == 0 else 0
-            again, token = join_mshrs(st, sm, a, way, absent & tags[L.L_PENDING, way], token)
-            absent = absent & ~tags[L.L_PENDING, way] | again
+            hit_lines += 1 if missing & tags[L.TAG_VALID, way] != 0 else 0
+            absent = missing & ~tags[L.TAG_VALID, way]
+            if absent != 0 and tags[L.TAG_WORDS, way] != 0:
+                absent = absent_sectors(tags[L.TAG_WORDS, way], words_needed(st, sm, a, n), missing, absent)
+                hit_lines += 1 if absent == 0 and missing & tags[L.TAG_VALID, way] == 0 else 0
+            again, token = join_mshrs(st, sm, a, way, absent & tags[L.TAG_PENDING, way], token)
+            absent = absent & ~tags[L.TAG_PENDING, way] | again
             hit_sectors += popc(missing & ~absent)
             missing = absent
         elif way >= 0:
@@ -183,24 +182,24 @@ def read_lines(st, sm, a, count, bypass, copies):
             token = load_token(st, sm, a, token)
             sent = start + max(misses, n // par[P.L1_TAGS_PER_CYCLE]) + par[P.L1_REQUEST]
             ask_l2(st, sm, touched[n, 0], missing, way, token, bypass, sent, a.policy)
-            counts[L.N_MISSES] += popc(missing)
+            counts[L.COUNT_MISSES] += popc(missing)
             misses += 1
-    counts[L.N_HITS] += hit_sectors
+    counts[L.COUNT_HITS] += hit_sectors
     turns = max(misses, looked_up)
     # A load that waits for its sub-partition's turn lets those of others pass.
-    st.sm[sm, L.S_TAG_FREE] = max(st.sm[sm, L.S_TAG_FREE], min(start, a.time + par[P.ENTRY])) + turns
+    st.sm[sm, L.SM_TAG_FREE] = max(st.sm[sm, L.SM_TAG_FREE], min(start, a.time + par[P.ENTRY])) + turns
     leave_queue(st.smsp[a.smsp], start + turns)
     there = start
     if not bypass:
         data = data_turns(st, sm, count, looked_up, False)
         if misses > 0:
             data += data_turns(st, sm, count, looked_up, True)
-        counts[L.N_L1_DATA] += data
+        counts[L.COUNT_L1_DATA] += data
         there = read_data(st, sm, a, start, data)
     if hit_lines > 0:
-        release_at(st, a.warp, st.code[a.pc, M.COL_WBAR], there, L.R_LONG)
+        release_at(st, a.warp, st.code[a.pc, M.COL_WBAR], there, L.STALL_LONG)
     if token >= 0:
-        hold(st, a.warp, st.code[a.pc, M.COL_WBAR], L.R_LONG)
+        hold(st, a.warp, st.code[a.pc, M.COL_WBAR], L.STALL_LONG)
     return there
 
 
@@ -209,14 +208,14 @@ def write_plain(st, sm, a, count):
     """The lines of a plain store wait for their way to L2 (`stored`); they are in L1 meanwhile and afterwards."""
     par = st.par
     touched = st.touched[sm]
-    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
+    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.SM_TAG_FREE])
     looked_up = tag_turns(par, touched, count)
     turns = max(data_turns(st, sm, count, looked_up, False), 1)
-    st.counters[st.sm[sm, L.S_CHUNK], a.pc, L.N_L1_DATA] += turns
-    st.sm[sm, L.S_TAG_FREE] = start + looked_up
+    st.counters[st.sm[sm, L.SM_CHUNK], a.pc, L.COUNT_L1_DATA] += turns
+    st.sm[sm, L.SM_TAG_FREE] = start + looked_up
     data = take_data_stage(st, sm, a.smsp, a.warp, start, max(turns, par[P.DATA_INTERVAL]))
     release = par[P.STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[P.REGISTER_RELEASE]
-    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.STALL_LONG)
     payload = popc(a.mask) * a.size // count
     token = np.int64(-1)
     room = data
@@ -228,16 +227,16 @@ def write_plain(st, sm, a, count):
         if join_stored(st, sm, a.smsp, line, sectors, words, bytes_, a.time):
             continue
         if token < 0:
-            token = take_token(st, sm, a.warp, 7, L.TOKEN_STORE)
-            st.warp[a.warp, L.W_STORES] += 1
+            token = take_token(st, sm, a.warp, 7, L.STORE_TOKEN)
+            st.warp[a.warp, L.WARP_STORES] += 1
             hurry_stored(st, sm, data)
-        st.token[sm, token, L.T_LEFT] += 1
+        st.token[sm, token, L.TOKEN_LEFT] += 1
         there = max(room, data + n * turns // count)
         room = store_line(st, sm, a.smsp, line, sectors, words, bytes_, there, token, a.policy)
-    for k in (L.S_DATA_FREE, L.S_DATA_SECOND):
+    for k in (L.SM_DATA_FREE, L.SM_DATA_SECOND):
         st.sm[sm, k] = max(st.sm[sm, k], room)
     leave_queue(st.smsp[a.smsp], room)
-    st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], room + turns + par[P.STORE_DRAIN])
+    st.warp[a.warp, L.WARP_DRAINED] = max(st.warp[a.warp, L.WARP_DRAINED], room + turns + par[P.STORE_DRAIN])
 
 
 @compiled
@@ -266,15 +265,15 @@ def write_lines(st, sm, a, count, kind, entry):
     """
     par = st.par
     touched = st.touched[sm]
-    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
-    st.sm[sm, L.S_TAG_FREE] = start + tag_turns(par, touched, count)
+    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.SM_TAG_FREE])
+    st.sm[sm, L.SM_TAG_FREE] = start + tag_turns(par, touched, count)
     data = take_data_stage(st, sm, a.smsp, a.warp, start, 1)
     send_stored(st, sm, L.NEVER)
-    sent = max(data, st.sm[sm, L.S_STORE_FREE])
+    sent = max(data, st.sm[sm, L.SM_STORE_FREE])
     release = par[P.STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[P.REGISTER_RELEASE]
-    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
-    token = take_token(st, sm, a.warp, 7, L.TOKEN_STORE)
-    st.token[sm, token, L.T_LEFT] = count
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.STALL_LONG)
+    token = take_token(st, sm, a.warp, 7, L.STORE_TOKEN)
+    st.token[sm, token, L.TOKEN_LEFT] = count
     payload = popc(a.mask) * a.size // count
     if kind >= ms.KIND_SM_READ:
         # Three packets to another SM take as much room as two for L2, and have it until all have arrived.
@@ -284,7 +283,7 @@ def write_lines(st, sm, a, count, kind, entry):
         hold_flits(st, sm, token, 0, 2 * ((packets + 2) // 3))
     else:
         hold_flits(st, sm, token, count, all_flits(touched, count, payload))
-    st.warp[a.warp, L.W_STORES] += 1
+    st.warp[a.warp, L.WARP_STORES] += 1
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
     operations = a.policy if kind == ms.KIND_WRITE_STRONG else popc(a.mask) // count | adds_floats(st, a.pc)
     parts = np.int64(0)
@@ -297,9 +296,9 @@ def write_lines(st, sm, a, count, kind, entry):
         else:
             sent += store_cycles(par, sectors, True) if kind < ms.KIND_SM_READ else popc(sectors)
     sent += (parts + P.FLIT_PARTS - 1) // P.FLIT_PARTS
-    st.sm[sm, L.S_STORE_FREE] = sent
+    st.sm[sm, L.SM_STORE_FREE] = sent
     leave_queue(st.smsp[a.smsp], sent)
-    st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], sent + par[P.STORE_DRAIN])
+    st.warp[a.warp, L.WARP_DRAINED] = max(st.warp[a.warp, L.WARP_DRAINED], sent + par[P.STORE_DRAIN])
 
 
 @compiled
@@ -307,12 +306,12 @@ def atomic_lines(st, sm, a, count, kind, entry):
     """Atomics with a result and strong loads: the scoreboard waits for the replies of all lines."""
     touched = st.touched[sm]
     wbar = st.code[a.pc, M.COL_WBAR]
-    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
-    st.sm[sm, L.S_TAG_FREE] = start + count
-    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + st.par[P.SOURCE_RELEASE], L.R_LONG)
-    token = take_token(st, sm, a.warp, wbar, L.TOKEN_ATOMIC)
-    st.token[sm, token, L.T_LEFT] = count
-    hold(st, a.warp, wbar, L.R_LONG)
+    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.SM_TAG_FREE])
+    st.sm[sm, L.SM_TAG_FREE] = start + count
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + st.par[P.SOURCE_RELEASE], L.STALL_LONG)
+    token = take_token(st, sm, a.warp, wbar, L.ATOMIC_TOKEN)
+    st.token[sm, token, L.TOKEN_LEFT] = count
+    hold(st, a.warp, wbar, L.STALL_LONG)
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
     # What a strong load brings does not go through L1, whose 48 bytes a cycle do not hold it up: an H100's SM takes 84.
     payload = popc(a.mask) * a.size // count if kind == ms.KIND_ATOMIC else np.int64(ms.PAST_L1)
@@ -321,7 +320,7 @@ def atomic_lines(st, sm, a, count, kind, entry):
     sent = start
     parts = np.int64(0)
     if kind == ms.KIND_ATOMIC:
-        sent = max(sent, st.sm[sm, L.S_STORE_FREE])
+        sent = max(sent, st.sm[sm, L.SM_STORE_FREE])
         flits = all_flits(touched, count, payload)
         hold_flits(st, sm, token, count, max(flits, min(flits + count, _ANSWERED * count)))
     for n in range(count):
@@ -331,7 +330,7 @@ def atomic_lines(st, sm, a, count, kind, entry):
         parts += ms.flits(popc(sectors), payload) * st.par[P.FLIT] if kind == ms.KIND_ATOMIC else P.FLIT_PARTS
     if kind == ms.KIND_ATOMIC:
         sent += (parts + P.FLIT_PARTS - 1) // P.FLIT_PARTS
-        st.sm[sm, L.S_STORE_FREE] = sent
+        st.sm[sm, L.SM_STORE_FREE] = sent
         leave_queue(st.smsp[a.smsp], sent)
 
 
@@ -356,18 +355,18 @@ def defer(st, sm, a, kept):
 
     kept: row of st.held_values[sm] where they are since its issue, or -1.
     """
-    entry = st.sm[sm, L.S_DEFERRED]
+    entry = st.sm[sm, L.SM_DEFERRED]
     if entry >= st.deferred.shape[1]:
         exhausted(st, sm, L.POOL_DEFERRED, a.warp, st.deferred.shape[1])
         return np.int64(0)
-    st.sm[sm, L.S_DEFERRED] = entry + 1
-    st.deferred[sm, entry, L.X_PC] = a.pc
-    st.deferred[sm, entry, L.X_WARP] = a.warp
-    st.deferred[sm, entry, L.X_MASK] = a.mask
-    st.deferred[sm, entry, L.X_DONE] = st.par[P.MODE] & L.COMPUTES == 0
-    st.deferred[sm, entry, L.X_REMOTE] = 0
-    st.deferred[sm, entry, L.X_BULK] = 0
-    st.deferred[sm, entry, L.X_LINES] = 0
+    st.sm[sm, L.SM_DEFERRED] = entry + 1
+    st.deferred[sm, entry, L.DEFERRED_PC] = a.pc
+    st.deferred[sm, entry, L.DEFERRED_WARP] = a.warp
+    st.deferred[sm, entry, L.DEFERRED_MASK] = a.mask
+    st.deferred[sm, entry, L.DEFERRED_DONE] = st.par[P.MODE] & L.COMPUTES == 0
+    st.deferred[sm, entry, L.DEFERRED_REMOTE] = 0
+    st.deferred[sm, entry, L.DEFERRED_BULK] = 0
+    st.deferred[sm, entry, L.DEFERRED_LINES] = 0
     if st.par[P.MODE] & L.COMPUTES == 0:
         return np.int64(entry)
     for lane in range(32):

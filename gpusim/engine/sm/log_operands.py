@@ -22,9 +22,9 @@ def log_operands(st, sm, w, i):
     told = op == M.OP_BAR and (code[i, M.COL_AUX1] < 0 or code[i, M.COL_AUX2] < 0)
     if not told and op != M.OP_SYNCS:
         return
-    row = st.log[sm, st.sm[sm, L.S_LOG_ROW] - 1]
-    row[L.V_VALUES] = new_lanes(st, sm, 2)
-    first, second = st.log_lanes[sm, row[L.V_VALUES]], st.log_lanes[sm, row[L.V_VALUES] + 1]
+    row = st.log[sm, st.sm[sm, L.SM_LOG_ROW] - 1]
+    row[L.EVENT_VALUES] = new_lanes(st, sm, 2)
+    first, second = st.log_lanes[sm, row[L.EVENT_VALUES]], st.log_lanes[sm, row[L.EVENT_VALUES] + 1]
     wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
     uniform = op == M.OP_SYNCS and code[i, M.COL_A] == -1 and code[i, M.COL_AUX3] & M.MEM_UNIFORM_BASE
     a = row_offset(code[i, M.COL_C] if uniform else code[i, M.COL_A], wb)
@@ -41,13 +41,13 @@ def log_operands(st, sm, w, i):
 def log_bulk(st, sm, i, k):
     """A bulk copy, kept in row k of State.bulk, is about to ask for what it touches."""
     kind = st.code[i, M.COL_AUX4] & M.BULK_KIND
-    row = st.log[sm, st.sm[sm, L.S_LOG_ROW] - 1]
-    row[L.V_ACCESS] = new_lanes(st, sm, 1)
-    first = st.log_lanes[sm, row[L.V_ACCESS]]
+    row = st.log[sm, st.sm[sm, L.SM_LOG_ROW] - 1]
+    row[L.EVENT_ACCESS] = new_lanes(st, sm, 1)
+    first = st.log_lanes[sm, row[L.EVENT_ACCESS]]
     arrives = kind == M.BULK_LOAD or kind == M.BULK_SHARED or kind == M.BULK_SHARED_REDUCE
-    first[BULK_BARRIER] = k[L.K_BARRIER] if arrives else 0
-    first[BULK_BLOCKS] = k[L.K_BLOCKS] if st.code[i, M.COL_AUX4] & M.BULK_MULTICAST else 0
-    first[BULK_BYTES] = k[L.K_BYTES]
+    first[BULK_BARRIER] = k[L.BULK_BARRIER] if arrives else 0
+    first[BULK_BLOCKS] = k[L.BULK_BLOCKS] if st.code[i, M.COL_AUX4] & M.BULK_MULTICAST else 0
+    first[BULK_BYTES] = k[L.BULK_BYTES]
     # A prefetch may touch any number of ranges, and a copy from block to block touches none.
     first[BULK_RANGES] = 0 if kind <= M.BULK_REDUCE else -1
 
@@ -55,7 +55,7 @@ def log_bulk(st, sm, i, k):
 @compiled
 def log_range(st, sm, address, size):
     """It asks for bytes that lie together in global memory."""
-    k = st.log[sm, st.sm[sm, L.S_LOG_ROW] - 1, L.V_ACCESS]
+    k = st.log[sm, st.sm[sm, L.SM_LOG_ROW] - 1, L.EVENT_ACCESS]
     n = st.log_lanes[sm, k, BULK_RANGES]
     if n < 0 or size == 0:
         return

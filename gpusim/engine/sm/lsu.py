@@ -13,7 +13,6 @@ import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import queued, space
-from gpusim.engine.sm.access import access
 from gpusim.engine.sm.atomics import copy_operands, execute_atomic, take_effect_remotely, words_of
 from gpusim.engine.sm.cluster import find_remote, own_lanes, remote_lines
 from gpusim.engine.sm.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
@@ -24,10 +23,10 @@ from gpusim.engine.sm.lines import defer, line_filter
 from gpusim.engine.sm.recording import note, put_lines, take, take_lines
 from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
+from gpusim.engine.sm.space import access
 from gpusim.engine.sm.special import atomic_predicate, query_space
 from gpusim.engine.sm.stages import enter_queue, note_store, take_data_stage
-from gpusim.engine.state import L, P, compiled, compiled_on_demand, parts
-from gpusim.engine.state.bits import popc
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, parts, popc
 from gpusim.engine.state.log import log_local
 from gpusim.engine.state.memory import KIND_ATOMIC, KIND_READ, KIND_WRITE
 from isa import microops as M
@@ -79,11 +78,11 @@ def move_shared(st, sm, w, i, wb, mask, size):
     """The values of an access to shared memory, whose addresses are the SM's instruction at hand."""
     op = st.code[i, M.COL_OP]
     address = st.address[sm]
-    base = -np.int64(st.warp[w, L.W_BLOCK]) * st.par[P.SHARED_STRIDE]
+    base = -np.int64(st.warp[w, L.WARP_BLOCK]) * st.par[P.SHARED_STRIDE]
     if op == M.OP_LOAD or op == M.OP_STORE:
         move_rows(st, sm, i, wb, st.shared32[sm], st.shared8[sm], base, 1, mask, size)
     else:
-        values = st.deferred_values[sm, st.sm[sm, L.S_DEFERRED]]
+        values = st.deferred_values[sm, st.sm[sm, L.SM_DEFERRED]]
         copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
         tried = np.int64(mask)
         if st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_CAST_SPIN:
@@ -99,7 +98,7 @@ def checked_shared_cost(st, sm, w, i, wb, mask, size):
     par = st.par
     # ptxas reads a whole vector of which a kernel needs a part: a load has to begin inside, the rest to end there.
     end = par[P.SHARED_BYTES] + (size - 1 if st.code[i, M.COL_OP] == M.OP_LOAD else 0)
-    if not space.check_window(st, sm, i, w, mask, size, par[P.SHARED_FIRST], end, L.E_SHARED_BOUNDS):
+    if not space.check_window(st, sm, i, w, mask, size, par[P.SHARED_FIRST], end, L.ERROR_SHARED_BOUNDS):
         return REFUSED
     if par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
         return REFUSED
@@ -128,12 +127,12 @@ def book_shared(st, sm, q, w, i, size, cost, time):
     par = st.par
     op = st.code[i, M.COL_OP]
     wavefronts, ideal, data_wavefronts, conflicts = cost & 1023, cost >> 10 & 1023, cost >> 20 & 1023, cost >> 30
-    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-    counts[L.N_SHARED_WAVEFRONTS] += wavefronts
-    counts[L.N_SHARED_IDEAL] += ideal
-    counts[L.N_SHARED_DATA] += data_wavefronts
-    counts[L.N_SHARED_CONFLICTS] += conflicts
-    counts[L.N_SHARED_REQUESTS] += 1
+    counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
+    counts[L.COUNT_SHARED_WAVEFRONTS] += wavefronts
+    counts[L.COUNT_SHARED_IDEAL] += ideal
+    counts[L.COUNT_SHARED_DATA] += data_wavefronts
+    counts[L.COUNT_SHARED_CONFLICTS] += conflicts
+    counts[L.COUNT_SHARED_REQUESTS] += 1
     if par[P.MODE] & L.BOOKS == 0:
         return
 
@@ -147,12 +146,12 @@ def book_shared(st, sm, q, w, i, size, cost, time):
         release = par[P.SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[P.REGISTER_RELEASE]
     turn = par[P.SHARED_WAVEFRONT] if op == M.OP_LOAD or op == M.OP_STORE else par[P.SHARED_ATOMIC_INTERVAL]
     data = take_data_stage(st, sm, q, w, start, max(data_wavefronts * turn, par[P.DATA_INTERVAL]))
-    release_at(st, w, rbar, data + release, L.R_SHORT)
+    release_at(st, w, rbar, data + release, L.STALL_SHORT)
     there = data + conflicts * par[P.SHARED_WAY_LATENCY] + par[P.LSU_INTERVAL] * (ideal - 1) - par[P.ENTRY]
     if op == M.OP_LOAD:
-        release_at(st, w, wbar, there + par[P.SHARED_LATENCY], L.R_SHORT)
+        release_at(st, w, wbar, there + par[P.SHARED_LATENCY], L.STALL_SHORT)
     elif op != M.OP_STORE:
-        release_at(st, w, wbar, there + par[P.SHARED_ATOMIC_LATENCY], L.R_SHORT)
+        release_at(st, w, wbar, there + par[P.SHARED_ATOMIC_LATENCY], L.STALL_SHORT)
 
 
 @compiled
@@ -199,7 +198,7 @@ def path_of(st, sm, i, lines):
         if op == M.OP_RED or (st.code[i, M.COL_DST_COUNT] == 0 and st.code[i, M.COL_WBAR] == 7):
             return queued.PATH_REDUCTION
         return queued.PATH_ATOMIC
-    seen = st.sm[sm, L.S_DEFERRED_LINES] | st.sm[sm, L.S_QUEUED_LINES]
+    seen = st.sm[sm, L.SM_DEFERRED_LINES] | st.sm[sm, L.SM_QUEUED_LINES]
     strong = st.code[i, M.COL_AUX3] & M.MEM_STRONG != 0 and st.par[P.MODE] & L.BOOKS != 0
     if strong or seen & line_filter(st.touched[sm], lines) != 0:
         return queued.PATH_READ_STRONG if op == M.OP_LOAD else queued.PATH_WRITE_STRONG
@@ -227,11 +226,11 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     if cost == REFUSED:
         return
     lines, sectors, policy = cost & 255, cost >> 8 & 255, cost >> 16
-    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-    counts[L.N_REQUESTS] += 1
-    counts[L.N_SECTORS] += sectors
-    counts[L.N_TAGS] += lines
-    counts[L.N_SECTORS_IDEAL] += min(sectors, (popc(mask) * size + 31) // 32)
+    counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
+    counts[L.COUNT_REQUESTS] += 1
+    counts[L.COUNT_SECTORS] += sectors
+    counts[L.COUNT_TAGS] += lines
+    counts[L.COUNT_SECTORS_IDEAL] += min(sectors, (popc(mask) * size + 31) // 32)
     if not computes:
         lines = take_lines(st, sm, w)
     elif st.par[P.MODE] & L.RECORDS != 0:
@@ -258,7 +257,7 @@ def remote_access(st, sm, q, w, i, wb, mask, time):
     a = access(q, w, i, wb, mask, size, time)
     if st.par[P.MODE] & L.BOOKS == 0:
         take_effect_remotely(st, sm, defer(st, sm, a, np.int64(-1)))
-        st.sm[sm, L.S_DEFERRED] = 0
+        st.sm[sm, L.SM_DEFERRED] = 0
         return
     path = queued.PATH_REMOTE_WRITE
     if op == M.OP_LOAD:
@@ -295,7 +294,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     start = np.int64(w) * par[P.LOCAL_BYTES] * 32
     if par[P.MODE] & L.COMPUTES != 0:
-        if not space.check_window(st, sm, i, w, mask, size, 0, par[P.LOCAL_BYTES], L.E_LOCAL_BOUNDS):
+        if not space.check_window(st, sm, i, w, mask, size, 0, par[P.LOCAL_BYTES], L.ERROR_LOCAL_BOUNDS):
             return
         space.local_addresses(st, sm, mask, start)
         if par[P.CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
@@ -313,7 +312,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     if par[P.MODE] & L.RECORDS != 0:
         put_lines(st, sm, w, count, True)
         return
-    if st.sm[sm, L.S_LOG_ROW] != 0:
+    if st.sm[sm, L.SM_LOG_ROW] != 0:
         log_local(st, sm, count)
     if st.code[i, M.COL_OP] == M.OP_LOAD:
         queued.send_lines(st, sm, access(q, w, i, wb, mask, 0, time), count, np.int64(queued.PATH_READ))
@@ -329,9 +328,9 @@ def pass_by(st, sm, q, w, i, time):
     32 warps issue one in 1.3 to 1.5 cycles each.
     """
     par = st.par
-    release_at(st, w, st.code[i, M.COL_RBAR], time + par[P.SOURCE_RELEASE], L.R_SHORT)
+    release_at(st, w, st.code[i, M.COL_RBAR], time + par[P.SOURCE_RELEASE], L.STALL_SHORT)
     data = take_data_stage(st, sm, q, w, enter_queue(st, q, time, 1), 1)
-    reason = L.R_SHORT if st.code[i, M.COL_AUX0] == M.SPACE_SHARED else L.R_LONG
+    reason = L.STALL_SHORT if st.code[i, M.COL_AUX0] == M.SPACE_SHARED else L.STALL_LONG
     release_at(st, w, st.code[i, M.COL_WBAR], data - par[P.ENTRY] + par[P.SHUFFLE_LATENCY], reason)
 
 

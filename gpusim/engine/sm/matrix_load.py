@@ -8,14 +8,13 @@ import numpy as np
 from numba.core import types
 
 from gpusim.engine.rows.common import FULL_MASK, row_offset
-from gpusim.engine.sm.access import access
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.coalescer import bank_degree
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.recording import note, take
 from gpusim.engine.sm.shadow import watch_byte
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE, READ, WRITE, epoch_of, record_of
-from gpusim.engine.sm.space import check_window, lane_addresses
+from gpusim.engine.sm.space import access, check_window, lane_addresses
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
 from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from isa import microops as M
@@ -147,7 +146,7 @@ def move_rows(st, sm, w, i, wb, mask, count):
     own_offsets(st, sm, w)
     givers = (np.int64(1) << (_ROWS * count)) - 1
     if not check_window(
-        st, sm, i, w, givers, np.int64(_ROW_BYTES), par[P.SHARED_FIRST], par[P.SHARED_BYTES], L.E_SHARED_BOUNDS
+        st, sm, i, w, givers, np.int64(_ROW_BYTES), par[P.SHARED_FIRST], par[P.SHARED_BYTES], L.ERROR_SHARED_BOUNDS
     ):
         return np.int64(0)
     if par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_matrices(st, sm, np.int64(i), np.int64(w), mask):
@@ -158,7 +157,7 @@ def move_rows(st, sm, w, i, wb, mask, count):
             st.address[sm], st.touched[sm], givers, first, first + _ROWS, _ROW_BYTES >> par[P.BANK_SHIFT],
             par[P.BANKS], par[P.BANK_SHIFT],
         )  # fmt: skip
-    move_matrices(st, sm, i, wb, st.warp[w, L.W_BLOCK] * par[P.SHARED_STRIDE], mask)
+    move_matrices(st, sm, i, wb, st.warp[w, L.WARP_BLOCK] * par[P.SHARED_STRIDE], mask)
     return wavefronts
 
 
@@ -174,20 +173,20 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
         if wavefronts == 0:
             return
         note(st, sm, w, wavefronts)
-    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-    counts[L.N_SHARED_WAVEFRONTS] += wavefronts
-    counts[L.N_SHARED_IDEAL] += count
-    counts[L.N_SHARED_DATA] += wavefronts
-    counts[L.N_SHARED_CONFLICTS] += wavefronts - count
-    counts[L.N_SHARED_REQUESTS] += 1
+    counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
+    counts[L.COUNT_SHARED_WAVEFRONTS] += wavefronts
+    counts[L.COUNT_SHARED_IDEAL] += count
+    counts[L.COUNT_SHARED_DATA] += wavefronts
+    counts[L.COUNT_SHARED_CONFLICTS] += wavefronts - count
+    counts[L.COUNT_SHARED_REQUESTS] += 1
     start = enter_queue(st, q, time, 1)
     load = st.code[i, M.COL_OP] == M.OP_LDSM
     release = par[P.SHARED_LOAD_RELEASE]
     if not load:
         release = par[P.SHARED_STORE_RELEASE] + (count - 1) * par[P.REGISTER_RELEASE]
-    release_at(st, w, st.code[i, M.COL_RBAR], start + release, L.R_SHORT)
+    release_at(st, w, st.code[i, M.COL_RBAR], start + release, L.STALL_SHORT)
     turns = max(wavefronts * par[P.SHARED_WAVEFRONT], par[P.DATA_INTERVAL])
     data = take_data_stage(st, sm, q, w, start, turns)
     if load:
         ways = (wavefronts - count) * par[P.SHARED_WAY_LATENCY] + par[P.LSU_INTERVAL] * (count - 1)
-        release_at(st, w, st.code[i, M.COL_WBAR], data - par[P.ENTRY] + par[P.SHARED_LATENCY] + ways, L.R_SHORT)
+        release_at(st, w, st.code[i, M.COL_WBAR], data - par[P.ENTRY] + par[P.SHARED_LATENCY] + ways, L.STALL_SHORT)

@@ -20,8 +20,7 @@ from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.space import check_window, lane_addresses
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
-from gpusim.engine.state import L, P, compiled
-from gpusim.engine.state.bits import lowest_bit
+from gpusim.engine.state import L, P, compiled, lowest_bit
 from isa import microops as M
 
 _COUNT = 0xFFFFF
@@ -64,11 +63,11 @@ def arrive_at(st, sm, at, arrivals, transactions, dropped, now):
         shadow_copies.end_phase(st, sm, np.int64(at))
     time = now + st.par[P.MBARRIER_WAKE]
     before = np.int64(-1)
-    k = st.sm[sm, L.S_WAITING] - 1
+    k = st.sm[sm, L.SM_WAITING] - 1
     while k >= 0:
         token = st.token[sm, k]
-        after = token[L.T_AFTER] - 1
-        if token[L.T_ADDRESS] == at:
+        after = token[L.TOKEN_AFTER] - 1
+        if token[L.TOKEN_ADDRESS] == at:
             unlink(st, sm, k, before)
             event_at(st, sm, time, k)
             time += st.par[P.BAR_INTERVAL]
@@ -81,10 +80,10 @@ def arrive_at(st, sm, at, arrivals, transactions, dropped, now):
 def unlink(st, sm, k, before):
     """Takes a token out of the list of those that wait for a phase; `before` it is another one, or -1."""
     if before >= 0:
-        st.token[sm, before, L.T_AFTER] = st.token[sm, k, L.T_AFTER]
+        st.token[sm, before, L.TOKEN_AFTER] = st.token[sm, k, L.TOKEN_AFTER]
     else:
-        st.sm[sm, L.S_WAITING] = st.token[sm, k, L.T_AFTER]
-    st.token[sm, k, L.T_AFTER] = 0
+        st.sm[sm, L.SM_WAITING] = st.token[sm, k, L.TOKEN_AFTER]
+    st.token[sm, k, L.TOKEN_AFTER] = 0
 
 
 @compiled
@@ -92,50 +91,50 @@ def give_up(st, sm, now):
     """Looks that have waited for as long as they may see that the phase is not over."""
     ends = L.NEVER
     before = np.int64(-1)
-    k = st.sm[sm, L.S_WAITING] - 1
+    k = st.sm[sm, L.SM_WAITING] - 1
     while k >= 0:
         token = st.token[sm, k]
-        after = token[L.T_AFTER] - 1
-        if token[L.T_TIME] <= now:
+        after = token[L.TOKEN_AFTER] - 1
+        if token[L.TOKEN_TIME] <= now:
             unlink(st, sm, k, before)
             event_at(st, sm, now, k)
         else:
-            ends = min(ends, token[L.T_TIME])
+            ends = min(ends, token[L.TOKEN_TIME])
             before = k
         k = after
-    st.sm[sm, L.S_WAIT_ENDS] = ends
+    st.sm[sm, L.SM_WAIT_ENDS] = ends
 
 
 @compiled
 def wait_for_phase(st, sm, w, i, at, parity, lanes, time):
     """A look that the phase of the object in word `at` keeps waiting."""
     wbar = st.code[i, M.COL_WBAR]
-    k = take_token(st, sm, w, wbar, L.TOKEN_PHASE)
-    hold(st, w, wbar, L.R_LONG)
+    k = take_token(st, sm, w, wbar, L.PHASE_TOKEN)
+    hold(st, w, wbar, L.STALL_LONG)
     token = st.token[sm, k]
-    token[L.T_LEFT] = 1
-    token[L.T_ADDRESS] = at
-    token[L.T_AMOUNT] = lanes
-    token[L.T_BLOCK] = np.int64(i) << 1 | parity
-    token[L.T_TIME] = time + st.par[P.MBARRIER_WAIT]
-    token[L.T_AFTER] = st.sm[sm, L.S_WAITING]
-    ends = st.sm[sm, L.S_WAIT_ENDS] if st.sm[sm, L.S_WAITING] != 0 else L.NEVER
-    st.sm[sm, L.S_WAIT_ENDS] = min(ends, token[L.T_TIME])
-    st.sm[sm, L.S_WAITING] = k + 1
+    token[L.TOKEN_LEFT] = 1
+    token[L.TOKEN_ADDRESS] = at
+    token[L.TOKEN_AMOUNT] = lanes
+    token[L.TOKEN_BLOCK] = np.int64(i) << 1 | parity
+    token[L.TOKEN_TIME] = time + st.par[P.MBARRIER_WAIT]
+    token[L.TOKEN_AFTER] = st.sm[sm, L.SM_WAITING]
+    ends = st.sm[sm, L.SM_WAIT_ENDS] if st.sm[sm, L.SM_WAITING] != 0 else L.NEVER
+    st.sm[sm, L.SM_WAIT_ENDS] = min(ends, token[L.TOKEN_TIME])
+    st.sm[sm, L.SM_WAITING] = k + 1
 
 
 @compiled
 def see_phase(st, sm, k):
     """The result of a look that has waited."""
     token = st.token[sm, k]
-    w = token[L.T_WARP]
-    if st.warp[w, L.W_AGE] != token[L.T_AGE]:
+    w = token[L.TOKEN_WARP]
+    if st.warp[w, L.WARP_AGE] != token[L.TOKEN_AGE]:
         return
-    parity, lanes = token[L.T_BLOCK] & 1, np.uint32(token[L.T_AMOUNT])
-    over = np.int64(st.shared32[sm, token[L.T_ADDRESS] + 1] >> np.uint32(31)) != parity
+    parity, lanes = token[L.TOKEN_BLOCK] & 1, np.uint32(token[L.TOKEN_AMOUNT])
+    over = np.int64(st.shared32[sm, token[L.TOKEN_ADDRESS] + 1] >> np.uint32(31)) != parity
     if over and st.par[P.CHECKS] & CHECK_RACE:
-        shadow_copies.see_end(st, sm, w, np.int64(lanes), token[L.T_ADDRESS])
-    put_checked(st, w, token[L.T_BLOCK] >> 1, lanes, lanes if over else np.uint32(0))
+        shadow_copies.see_end(st, sm, w, np.int64(lanes), token[L.TOKEN_ADDRESS])
+    put_checked(st, w, token[L.TOKEN_BLOCK] >> 1, lanes, lanes if over else np.uint32(0))
 
 
 @compiled
@@ -200,10 +199,10 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
     """SYNCS: every lane in `mask` on the block's own mbarrier at its address (st.address), in order of lanes."""
     par = st.par
     if not check_window(
-        st, sm, i, w, mask, np.int64(_BYTES), par[P.SHARED_FIRST], par[P.SHARED_BYTES], L.E_SHARED_BOUNDS
+        st, sm, i, w, mask, np.int64(_BYTES), par[P.SHARED_FIRST], par[P.SHARED_BYTES], L.ERROR_SHARED_BOUNDS
     ):
         return
-    base = st.warp[w, L.W_BLOCK] * par[P.SHARED_STRIDE]
+    base = st.warp[w, L.WARP_BLOCK] * par[P.SHARED_STRIDE]
     operand = row_offset(st.code[i, M.COL_B], wb)
     dst = row_offset(st.code[i, M.COL_DST], wb)
     checked = np.uint32(0)
@@ -226,11 +225,11 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
         if st.code[i, M.COL_AUX5] != 0 and checked == 0:
             waits = await_phase(st, sm, q, slot, w, i, operand, mask, time)
     start = enter_queue(st, q, time, 1)
-    release_at(st, w, st.code[i, M.COL_RBAR], start + par[P.SHARED_STORE_RELEASE], L.R_SHORT)
+    release_at(st, w, st.code[i, M.COL_RBAR], start + par[P.SHARED_STORE_RELEASE], L.STALL_SHORT)
     data = take_data_stage(st, sm, q, w, start, turns * par[P.SHARED_WAVEFRONT])
     if not waits:
         there = data - par[P.ENTRY] + par[P.MBARRIER_LATENCY] + turns - 1
-        release_at(st, w, st.code[i, M.COL_WBAR], there, L.R_SHORT)
+        release_at(st, w, st.code[i, M.COL_WBAR], there, L.STALL_SHORT)
 
 
 @compiled
@@ -240,11 +239,11 @@ def await_phase(st, sm, q, slot, w, i, operand, mask, time):
     functional = st.par[P.MODE] & L.BOOKS == 0
     if address < 0 or st.code[i, M.COL_WBAR] >= 6 or (functional and can_run(st.warp, st.split, w) != 0):
         return False
-    at = (st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE] + address) >> 2
+    at = (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE] + address) >> 2
     parity = np.int64(st.regs[operand + lowest_bit(mask)] >> np.uint32(31))
     wait_for_phase(st, sm, w, i, at, parity, mask, time)
     if functional:
-        block(st, w, q, slot, L.WAIT_SCOREBOARD, L.R_LONG)
+        block(st, w, q, slot, L.WAIT_SCOREBOARD, L.STALL_LONG)
     return True
 
 
@@ -274,7 +273,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
     lane_addresses(st, sm, i, wb, mask)
     own_offsets(st, sm, w)
     if not check_window(
-        st, sm, i, w, mask, np.int64(_BYTES), st.par[P.SHARED_FIRST], st.par[P.SHARED_BYTES], L.E_SHARED_BOUNDS
+        st, sm, i, w, mask, np.int64(_BYTES), st.par[P.SHARED_FIRST], st.par[P.SHARED_BYTES], L.ERROR_SHARED_BOUNDS
     ):
         return
     lanes = np.int64(0)
@@ -285,30 +284,30 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
             first = lane
     k = open_copies(st, sm, w)
     token = st.token[sm, k]
-    st.warp[w, L.W_COPIES] = 0
+    st.warp[w, L.WARP_COPIES] = 0
     if st.par[P.CHECKS] & CHECK_RACE:
         shadow_copies.end_group_with(st, sm, np.int64(w), st.address[sm, first])
-    token[L.T_KIND] = L.TOKEN_COPY_BYTES if st.code[i, M.COL_AUX4] != 0 else L.TOKEN_COPY_ARRIVE
-    token[L.T_BLOCK] = block_key(st, sm, st.warp[w, L.W_BLOCK])
-    token[L.T_ADDRESS] = st.address[sm, first]
-    token[L.T_AMOUNT] = lanes
-    event_at(st, sm, max(time + 1, token[L.T_TIME]), k)
+    token[L.TOKEN_KIND] = L.COPY_BYTES_TOKEN if st.code[i, M.COL_AUX4] != 0 else L.COPY_ARRIVE_TOKEN
+    token[L.TOKEN_BLOCK] = block_key(st, sm, st.warp[w, L.WARP_BLOCK])
+    token[L.TOKEN_ADDRESS] = st.address[sm, first]
+    token[L.TOKEN_AMOUNT] = lanes
+    event_at(st, sm, max(time + 1, token[L.TOKEN_TIME]), k)
 
 
 @compiled
 def tell(st, sm, k, now):
     """The mbarrier that a token names hears that the copies are there."""
     token = st.token[sm, k]
-    slot = token[L.T_BLOCK] & 255
-    if not is_there(st, sm, token[L.T_BLOCK]):
+    slot = token[L.TOKEN_BLOCK] & 255
+    if not is_there(st, sm, token[L.TOKEN_BLOCK]):
         return
-    at = (slot * st.par[P.SHARED_STRIDE] + token[L.T_ADDRESS]) >> 2
-    if token[L.T_KIND] == L.TOKEN_COPY_ARRIVE:
-        arrive_at(st, sm, at, token[L.T_AMOUNT], 0, 0, now)
-    elif token[L.T_KIND] == L.TOKEN_REMOTE:
-        many = token[L.T_SECTORS]
+    at = (slot * st.par[P.SHARED_STRIDE] + token[L.TOKEN_ADDRESS]) >> 2
+    if token[L.TOKEN_KIND] == L.COPY_ARRIVE_TOKEN:
+        arrive_at(st, sm, at, token[L.TOKEN_AMOUNT], 0, 0, now)
+    elif token[L.TOKEN_KIND] == L.REMOTE_TOKEN:
+        many = token[L.TOKEN_SECTORS]
         if st.par[P.CHECKS] & CHECK_RACE:
             shadow_copies.note_other_block(st, sm, np.int64(at))
-        arrive_at(st, sm, at, many & 0xFFFFFFFF, -token[L.T_AMOUNT], many >> 32, now)
+        arrive_at(st, sm, at, many & 0xFFFFFFFF, -token[L.TOKEN_AMOUNT], many >> 32, now)
     else:
-        arrive_at(st, sm, at, 0, -token[L.T_AMOUNT], 0, now)
+        arrive_at(st, sm, at, 0, -token[L.TOKEN_AMOUNT], 0, now)

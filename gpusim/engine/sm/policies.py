@@ -70,12 +70,12 @@ def choose(st, q, ages, time):
     ages: of the warps, by slot.
     """
     ready = st.ready[q]
-    last = st.smsp[q, L.Q_LAST]
+    last = st.smsp[q, L.SMSP_LAST]
     policy = st.par[P.POLICY]
     if policy == BLOCK:
-        if st.smsp[q, L.Q_IN_TURN] != 0:
+        if st.smsp[q, L.SMSP_IN_TURN] != 0:
             return next_of_oldest_block(ready, st.block_order[q], last, LONGEST_WAIT, time)
-        if ready[last] <= time and st.smsp[q, L.Q_GOES_ON] == time:
+        if ready[last] <= time and st.smsp[q, L.SMSP_GOES_ON] == time:
             return last, False
         return next_of_oldest_block(ready, st.block_order[q], np.int64(ready.size), SHORT_WAIT, time)
     if policy == LRR:

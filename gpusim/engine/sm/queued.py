@@ -32,9 +32,9 @@ def is_store(path):
 @compiled
 def must_wait(st, sm, path):
     """True if L2 takes no further instruction of this kind from the SM at the moment."""
-    full = st.sm[sm, L.S_FLITS] >= st.par[P.MAX_FLITS]
+    full = st.sm[sm, L.SM_FLITS] >= st.par[P.MAX_FLITS]
     if path == PATH_WRITE:  # which may still wait with others, or join them
-        full = full and st.sm[sm, L.S_STORED] >= st.par[P.STORED_LINES]
+        full = full and st.sm[sm, L.SM_STORED] >= st.par[P.STORED_LINES]
     return (is_store(path) or path == PATH_ATOMIC) and full
 
 
@@ -53,7 +53,7 @@ def access_lines(st, sm, a, count, path, kept):
     touched = st.touched[sm]
     if path >= PATH_REMOTE_READ:
         entry = defer(st, sm, a, kept)
-        st.deferred[sm, entry, L.X_REMOTE] = 1
+        st.deferred[sm, entry, L.DEFERRED_REMOTE] = 1
         kind = ms.KIND_SM_ATOMIC
         if path <= PATH_REMOTE_WRITE:
             kind = ms.KIND_SM_READ if path == PATH_REMOTE_READ else ms.KIND_SM_WRITE
@@ -64,9 +64,9 @@ def access_lines(st, sm, a, count, path, kept):
         return
     lines = line_filter(touched, count)
     if path != PATH_READ_STRONG:
-        st.sm[sm, L.S_DEFERRED_LINES] |= lines
+        st.sm[sm, L.SM_DEFERRED_LINES] |= lines
     entry = defer(st, sm, a, kept)
-    st.deferred[sm, entry, L.X_LINES] = lines
+    st.deferred[sm, entry, L.DEFERRED_LINES] = lines
     if path == PATH_READ_STRONG:
         atomic_lines(st, sm, a, count, np.int64(ms.KIND_READ_STRONG), entry)
         return
@@ -87,11 +87,11 @@ def access_lines(st, sm, a, count, path, kept):
 def keep(st, sm, a, count, path):
     """The instruction waits behind all others that do; its scoreboards count it until it goes on."""
     s = st.sm[sm]
-    if s[L.S_QUEUED] >= st.queued.shape[1]:
+    if s[L.SM_QUEUED] >= st.queued.shape[1]:
         exhausted(st, sm, L.POOL_QUEUED, a.warp, st.queued.shape[1])
         return
-    k = (s[L.S_QUEUED_FIRST] + s[L.S_QUEUED]) % st.queued.shape[1]
-    s[L.S_QUEUED] += 1
+    k = (s[L.SM_QUEUED_FIRST] + s[L.SM_QUEUED]) % st.queued.shape[1]
+    s[L.SM_QUEUED] += 1
     h = st.queued[sm, k]
     h[L.QUEUED_WARP] = a.warp
     h[L.QUEUED_PC] = a.pc
@@ -102,20 +102,20 @@ def keep(st, sm, a, count, path):
     h[L.QUEUED_PATH] = path
     h[L.QUEUED_POLICY] = a.policy
     h[L.QUEUED_PLACE] = keep_place(st.smsp[a.smsp])
-    st.smsp[a.smsp, L.Q_KEPT] += 1
+    st.smsp[a.smsp, L.SMSP_KEPT] += 1
     for n in range(count):
         st.queued_lines[sm, k, n, 0] = st.touched[sm, n, 0]
         st.queued_lines[sm, k, n, 1] = st.touched[sm, n, 1]
         st.queued_lines[sm, k, n, 2] = st.touched[sm, n, 2]
     for lane in range(32):
         st.queued_address[sm, k, lane] = st.address[sm, lane]
-    hold(st, a.warp, st.code[a.pc, M.COL_RBAR], L.R_LONG)
-    hold(st, a.warp, st.code[a.pc, M.COL_WBAR], L.R_LONG)
-    st.warp[a.warp, L.W_QUEUED] += 1
+    hold(st, a.warp, st.code[a.pc, M.COL_RBAR], L.STALL_LONG)
+    hold(st, a.warp, st.code[a.pc, M.COL_WBAR], L.STALL_LONG)
+    st.warp[a.warp, L.WARP_QUEUED] += 1
     if is_store(path):
-        st.warp[a.warp, L.W_STORES] += 1
+        st.warp[a.warp, L.WARP_STORES] += 1
     if path != PATH_READ and path != PATH_WRITE:
-        s[L.S_QUEUED_LINES] |= line_filter(st.touched[sm], count)
+        s[L.SM_QUEUED_LINES] |= line_filter(st.touched[sm], count)
         take_operands(st, a, st.queued_values[sm, k])
 
 
@@ -123,7 +123,7 @@ def keep(st, sm, a, count, path):
 def send_lines(st, sm, a, count, path):
     """An instruction that has issued goes on its way, or waits."""
     parts.mark(st, sm, parts.L1)
-    if st.sm[sm, L.S_QUEUED] > 0 or must_wait(st, sm, path):
+    if st.sm[sm, L.SM_QUEUED] > 0 or must_wait(st, sm, path):
         keep(st, sm, a, count, path)
     else:
         access_lines(st, sm, a, count, path, np.int64(-1))
@@ -139,11 +139,11 @@ def take_queued(st, sm):
     the one that is entered next.
     """
     s = st.sm[sm]
-    k = s[L.S_QUEUED_FIRST]
-    s[L.S_QUEUED_FIRST] = (k + 1) % st.queued.shape[1]
-    s[L.S_QUEUED] -= 1
-    if s[L.S_QUEUED] == 0:
-        s[L.S_QUEUED_LINES] = 0
+    k = s[L.SM_QUEUED_FIRST]
+    s[L.SM_QUEUED_FIRST] = (k + 1) % st.queued.shape[1]
+    s[L.SM_QUEUED] -= 1
+    if s[L.SM_QUEUED] == 0:
+        s[L.SM_QUEUED_LINES] = 0
     h = st.queued[sm, k]
     for n in range(h[L.QUEUED_COUNT]):
         st.touched[sm, n, 0] = st.queued_lines[sm, k, n, 0]
@@ -151,10 +151,10 @@ def take_queued(st, sm):
         st.touched[sm, n, 2] = st.queued_lines[sm, k, n, 2]
     for lane in range(32):
         st.address[sm, lane] = st.queued_address[sm, k, lane]
-    st.smsp[h[L.QUEUED_SMSP], L.Q_PLACE_KEPT] = h[L.QUEUED_PLACE] + 1
-    st.smsp[h[L.QUEUED_SMSP], L.Q_KEPT] -= 1
+    st.smsp[h[L.QUEUED_SMSP], L.SMSP_PLACE_KEPT] = h[L.QUEUED_PLACE] + 1
+    st.smsp[h[L.QUEUED_SMSP], L.SMSP_KEPT] -= 1
     w = h[L.QUEUED_WARP]
-    st.warp[w, L.W_QUEUED] -= 1
+    st.warp[w, L.WARP_QUEUED] -= 1
     if is_store(h[L.QUEUED_PATH]):
-        st.warp[w, L.W_STORES] -= 1
+        st.warp[w, L.WARP_STORES] -= 1
     return np.int64(k)

@@ -8,10 +8,8 @@ import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.frontend import fetch
-from gpusim.engine.state import L, P, compiled
-from gpusim.engine.state.bits import prefetch
+from gpusim.engine.state import L, P, compiled, of_warp, prefetch
 from gpusim.engine.state.log import log_stall
-from gpusim.engine.state.seats import of_warp
 from isa import microops as M
 
 CONSTANT_SECOND = -2  # of a line in State.constant: only the second level has it
@@ -23,12 +21,12 @@ CONSTANT_BANK_BITS = 16
 @compiled
 def charge(st, sm, w, reason, until):
     """Charges the warp's time up to `until` to `reason`, at its next instruction."""
-    since = st.warp[w, L.W_SINCE]
+    since = st.warp[w, L.WARP_SINCE]
     if until > since:
-        pc = st.warp[w, L.W_PC]
-        st.counters[st.sm[sm, L.S_CHUNK], pc, L.N_STALL + reason] += until - since
-        st.warp[w, L.W_SINCE] = until
-        if st.sm[sm, L.S_LOG] != 0:
+        pc = st.warp[w, L.WARP_PC]
+        st.counters[st.sm[sm, L.SM_CHUNK], pc, L.COUNT_STALL + reason] += until - since
+        st.warp[w, L.WARP_SINCE] = until
+        if st.sm[sm, L.SM_LOG] != 0:
             log_stall(st, sm, w, reason, since, until)
 
 
@@ -46,18 +44,18 @@ def keep_constant(st, sm, line):
     """
     par, s, order, constant = st.par, st.sm[sm], st.constant_order[sm], st.constant[sm]
     if constant[line] == L.CONSTANT_NOWHERE:
-        taken = s[L.S_CONST_SECOND]
+        taken = s[L.SM_CONST_SECOND]
         place = par[P.CONST_FIRST] + taken % par[P.CONST_SECOND]
         if taken >= par[P.CONST_SECOND]:
             constant[order[place]] = L.CONSTANT_NOWHERE
         order[place] = line
-        s[L.S_CONST_SECOND] = taken + 1
-    taken = s[L.S_CONST_FIRST]
+        s[L.SM_CONST_SECOND] = taken + 1
+    taken = s[L.SM_CONST_FIRST]
     place = taken % par[P.CONST_FIRST]
     if taken >= par[P.CONST_FIRST] and constant[order[place]] != L.CONSTANT_NOWHERE:
         constant[order[place]] = CONSTANT_SECOND
     order[place] = line
-    s[L.S_CONST_FIRST] = taken + 1
+    s[L.SM_CONST_FIRST] = taken + 1
 
 
 @compiled
@@ -77,8 +75,8 @@ def constant_ready(st, sm, q, operand, now):
         start = now
         if there == L.CONSTANT_NOWHERE:
             s = st.sm[sm]
-            start = max(now, s[L.S_CONST_ASKED])
-            s[L.S_CONST_ASKED] = start + min(s[L.S_WARPS], smsps) * turn
+            start = max(now, s[L.SM_CONST_ASKED])
+            s[L.SM_CONST_ASKED] = start + min(s[L.SM_WARPS], smsps) * turn
             start += turn // 2
         keep_constant(st, sm, line)
         there = (start + st.par[P.CONST_MISS]) << CONSTANT_BITS | q % smsps
@@ -103,7 +101,7 @@ def loaded_constant(st, sm, q, operand, now):
         turn = st.par[P.CONST_MISS_INTERVAL]
         before = 0
         if st.constant[sm, line] == L.CONSTANT_NOWHERE:
-            before = min(st.sm[sm, L.S_WARPS], st.par[P.SUB_PARTITIONS])
+            before = min(st.sm[sm, L.SM_WARPS], st.par[P.SUB_PARTITIONS])
         st.loaded[sm, line] = now + before * turn + turn // 2 + st.par[P.CONST_MISS]
     return st.loaded[sm, line]
 
@@ -111,17 +109,17 @@ def loaded_constant(st, sm, q, operand, now):
 @compiled
 def block(st, w, q, slot, state, reason):
     """The warp waits for something whose time is unknown."""
-    st.warp[w, L.W_STATE] = state
-    st.warp[w, L.W_REASON] = reason
+    st.warp[w, L.WARP_STATE] = state
+    st.warp[w, L.WARP_REASON] = reason
     st.ready[q, slot] = L.NEVER
 
 
 @compiled
 def note_ready(st, q, w, unit, now):
     """The warp could issue from now on, or from a time that is known now."""
-    st.warp[w, L.W_READY_AT] = now
-    st.warp[w, L.W_DISPATCH] = st.smsp[q, L.Q_DISPATCH]
-    st.warp[w, L.W_BUSY] = st.smsp[q, L.Q_BUSY + unit]
+    st.warp[w, L.WARP_READY_AT] = now
+    st.warp[w, L.WARP_DISPATCH] = st.smsp[q, L.SMSP_DISPATCH]
+    st.warp[w, L.WARP_BUSY] = st.smsp[q, L.SMSP_BUSY + unit]
 
 
 @compiled
@@ -132,19 +130,19 @@ def charge_queue(st, sm, q, w, unit, until):
     port, a dispatch stall; in the others another warp has been selected. Such cycles are counted from when the warp's
     readiness was known, and taken to be spread evenly.
     """
-    since = st.warp[w, L.W_SINCE]
+    since = st.warp[w, L.WARP_SINCE]
     wait = until - since
     if wait <= 0:
         return
-    blocked = st.smsp[q, L.Q_DISPATCH] - st.warp[w, L.W_DISPATCH]
-    busy = st.smsp[q, L.Q_BUSY + unit] - st.warp[w, L.W_BUSY]
+    blocked = st.smsp[q, L.SMSP_DISPATCH] - st.warp[w, L.WARP_DISPATCH]
+    busy = st.smsp[q, L.SMSP_BUSY + unit] - st.warp[w, L.WARP_BUSY]
     if blocked | busy != 0:
-        span = max(until - st.warp[w, L.W_READY_AT], wait)
+        span = max(until - st.warp[w, L.WARP_READY_AT], wait)
         blocked = blocked * wait // span
         busy = busy * wait // span * st.par[P.BUSY_PERCENT] // 100
-        charge(st, sm, w, L.R_DISPATCH, min(since + blocked, until))
-        charge(st, sm, w, L.R_MATH, min(since + blocked + busy, until))
-    charge(st, sm, w, L.R_NOT_SELECTED, until)
+        charge(st, sm, w, L.STALL_DISPATCH, min(since + blocked, until))
+        charge(st, sm, w, L.STALL_MATH, min(since + blocked + busy, until))
+    charge(st, sm, w, L.STALL_NOT_SELECTED, until)
 
 
 @compiled
@@ -169,58 +167,58 @@ def waits_for_barrier(code, pc):
 @compiled
 def make_ready(st, sm, q, slot, w, now, earliest):
     """Sets the cycle from which the warp's next instruction may issue: `earliest` or later."""
-    pc = st.warp[w, L.W_PC]
+    pc = st.warp[w, L.WARP_PC]
     # What it has been charged for it waits for: a reply may come before the line of the instruction that it is for.
-    time = max(np.int64(earliest), st.warp[w, L.W_SINCE])
+    time = max(np.int64(earliest), st.warp[w, L.WARP_SINCE])
     line = pc >> st.par[P.ICACHE_SHIFT]
-    if line != st.warp[w, L.W_FETCHED]:
-        there = fetch(st, sm, q, st.warp[w, L.W_FETCHED], line, now)
-        st.warp[w, L.W_FETCHED] = line
+    if line != st.warp[w, L.WARP_FETCHED]:
+        there = fetch(st, sm, q, st.warp[w, L.WARP_FETCHED], line, now)
+        st.warp[w, L.WARP_FETCHED] = line
         if there > time:
-            charge(st, sm, w, L.R_WAIT, time)
-            charge(st, sm, w, L.R_NO_INSTRUCTION, there)
+            charge(st, sm, w, L.STALL_WAIT, time)
+            charge(st, sm, w, L.STALL_NO_INSTRUCTION, there)
             time = there
-    charge(st, sm, w, L.R_WAIT, time)
-    opens = st.warp[w, L.W_OPENS]
+    charge(st, sm, w, L.STALL_WAIT, time)
+    opens = st.warp[w, L.WARP_OPENS]
     if opens > time and waits_for_barrier(st.code, pc):
         if opens == L.NEVER:
-            block(st, w, q, slot, L.WAIT_BARRIER, L.R_BARRIER)
+            block(st, w, q, slot, L.WAIT_BARRIER, L.STALL_BARRIER)
             return
-        charge(st, sm, w, L.R_BARRIER, opens)
+        charge(st, sm, w, L.STALL_BARRIER, opens)
         time = opens
     wait = st.code[pc, M.COL_WAIT]
     if wait != 0:
         for s in range(6):
             if (wait >> s) & 1:
-                if st.warp[w, L.W_PENDING + s] > 0:
-                    block(st, w, q, slot, L.WAIT_SCOREBOARD, st.warp[w, L.W_KIND + s])
+                if st.warp[w, L.WARP_PENDING + s] > 0:
+                    block(st, w, q, slot, L.WAIT_SCOREBOARD, st.warp[w, L.WARP_KIND + s])
                     return
-                release = st.warp[w, L.W_RELEASE + s]
+                release = st.warp[w, L.WARP_RELEASE + s]
                 if release > time:
-                    charge(st, sm, w, st.warp[w, L.W_KIND + s], release)
+                    charge(st, sm, w, st.warp[w, L.WARP_KIND + s], release)
                     time = release
     if st.code[pc, M.COL_CLASS] == M.CLS_CONTROL and st.code[pc, M.COL_OP] == M.OP_DEPBAR:
         s = st.code[pc, M.COL_AUX0]
         if s < 6:
-            if st.warp[w, L.W_PENDING + s] > st.code[pc, M.COL_AUX1]:
-                block(st, w, q, slot, L.WAIT_SCOREBOARD, st.warp[w, L.W_KIND + s])
+            if st.warp[w, L.WARP_PENDING + s] > st.code[pc, M.COL_AUX1]:
+                block(st, w, q, slot, L.WAIT_SCOREBOARD, st.warp[w, L.WARP_KIND + s])
                 return
-            release = st.warp[w, L.W_RELEASE + s]
+            release = st.warp[w, L.WARP_RELEASE + s]
             if st.code[pc, M.COL_AUX1] == 0 and release > time:
-                charge(st, sm, w, st.warp[w, L.W_KIND + s], release)
+                charge(st, sm, w, st.warp[w, L.WARP_KIND + s], release)
                 time = release
     operand = st.code[pc, M.COL_CONST]
     if operand >= 0 and st.code[pc, M.COL_VARIABLE] == 0:
         there = constant_ready(st, sm, q, operand, now)
         if there > time:
-            charge(st, sm, w, L.R_IMC, there)
+            charge(st, sm, w, L.STALL_IMC, there)
             time = there
-    st.warp[w, L.W_STATE] = L.RUNNING
+    st.warp[w, L.WARP_STATE] = L.RUNNING
     load_ahead(st, w, pc)
     note_ready(st, q, w, st.code[pc, M.COL_UNIT], now)
     st.ready[q, slot] = time
-    if time < st.smsp[q, L.Q_NEXT]:
-        st.smsp[q, L.Q_NEXT] = time
+    if time < st.smsp[q, L.SMSP_NEXT]:
+        st.smsp[q, L.SMSP_NEXT] = time
 
 
 @compiled
@@ -242,5 +240,5 @@ def look_again(st, sm, w, now):
 def wake(st, sm, w, now):
     """Something that the warp waited for has happened: charge the wait and look again. `st` may be of any launch."""
     st = of_warp(st, w)
-    charge(st, sm, w, st.warp[w, L.W_REASON], now)
+    charge(st, sm, w, st.warp[w, L.WARP_REASON], now)
     look_again(st, sm, w, now)

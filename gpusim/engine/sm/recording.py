@@ -29,23 +29,23 @@ def new_chunk(st, sm, w):
 @compiled
 def begin(st, sm, w):
     """A warp comes up for the first time."""
-    block = st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER]
-    number = block * st.par[P.WARPS] + st.warp[w, L.W_INDEX]
+    block = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_NUMBER]
+    number = block * st.par[P.WARPS] + st.warp[w, L.WARP_INDEX]
     if st.par[P.MODE] & L.RECORDS != 0:
         st.record_starts[number] = new_chunk(st, sm, w)
-    st.warp[w, L.W_RECORD] = st.record_starts[number]
+    st.warp[w, L.WARP_RECORD] = st.record_starts[number]
 
 
 @compiled
 def put(st, sm, w, word):
     """Writes the warp's next word."""
-    k = st.warp[w, L.W_RECORD]
+    k = st.warp[w, L.WARP_RECORD]
     if k & _LAST == _LAST:
         chunk = new_chunk(st, sm, w)
         st.recorded[k] = chunk
         k = chunk
     st.recorded[k] = word
-    st.warp[w, L.W_RECORD] = k + 1
+    st.warp[w, L.WARP_RECORD] = k + 1
 
 
 @compiled
@@ -58,10 +58,10 @@ def note(st, sm, w, word):
 @compiled
 def take(st, w):
     """The warp's next word."""
-    k = st.warp[w, L.W_RECORD]
+    k = st.warp[w, L.WARP_RECORD]
     if k & _LAST == _LAST:
         k = st.recorded[k]
-    st.warp[w, L.W_RECORD] = k + 1
+    st.warp[w, L.WARP_RECORD] = k + 1
     return st.recorded[k]
 
 

@@ -8,9 +8,7 @@ from gpusim.engine.sm.admission import admit, has_fma_halves, in_both_halves
 from gpusim.engine.sm.policies import choose
 from gpusim.engine.sm.readiness import block, charge, charge_queue, look_again, make_ready, note_ready
 from gpusim.engine.sm.run_warp import clear_lanes, finish_warp, run_instruction, stays
-from gpusim.engine.state import L, P, compiled, parts
-from gpusim.engine.state.bits import lowest_bit
-from gpusim.engine.state.seats import of_warp
+from gpusim.engine.state import L, P, compiled, lowest_bit, of_warp, parts
 from isa import microops as M
 
 #: NANOSLEEP sleeps a millisecond at most (PTX manual).
@@ -82,18 +80,18 @@ def next_issue(st, w, i, active, mask, time):
     """
     op = st.code[i, M.COL_OP]
     earliest = time + held(st, i) + max(np.int64(st.code[i, M.COL_STALL]), 1)
-    pc = st.warp[w, L.W_PC]
+    pc = st.warp[w, L.WARP_PC]
     if pc != i + 1 or op == M.OP_BSYNC:
         taken = time + branch_latency(st, i, pc)
-        if st.warp[w, L.W_TOOK_OLD] != 0:
-            st.warp[w, L.W_TOOK_OLD] = 0
+        if st.warp[w, L.WARP_TOOK_OLD] != 0:
+            st.warp[w, L.WARP_TOOK_OLD] = 0
             taken += st.par[P.OLD_GROUP]
-        return earliest, max(taken, earliest), L.R_BRANCH
+        return earliest, max(taken, earliest), L.STALL_BRANCH
     if op == M.OP_MEMBAR and mask != 0:
-        return np.int64(0), max(earliest, time + st.par[P.MEMBAR_CTA_LATENCY]), L.R_MEMBAR
+        return np.int64(0), max(earliest, time + st.par[P.MEMBAR_CTA_LATENCY]), L.STALL_MEMBAR
     if op == M.OP_NANOSLEEP and mask != 0:
-        return np.int64(0), max(earliest, time + sleep_cycles(st, w, i, active)), L.R_SLEEPING
-    return earliest, earliest, L.R_WAIT
+        return np.int64(0), max(earliest, time + sleep_cycles(st, w, i, active)), L.STALL_SLEEPING
+    return earliest, earliest, L.STALL_WAIT
 
 
 @compiled
@@ -101,49 +99,49 @@ def book_issue(st, sm, q, slot, w, i, time):
     """Books the unit of instruction i, which issues."""
     unit = st.code[i, M.COL_UNIT]
     charge_queue(st, sm, q, w, unit, time)
-    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-    counts[L.N_STALL + L.R_SELECTED] += 1
+    counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
+    counts[L.COUNT_STALL + L.STALL_SELECTED] += 1
     interval = unit_interval(st, i, unit)
     smsp = st.smsp[q]
     busy = interval - 1
     if unit == M.UNIT_FMA and has_fma_halves(st):
         interval *= 2
-        if smsp[L.Q_UNIT_FREE + unit] > time:
+        if smsp[L.SMSP_UNIT_FREE + unit] > time:
             unit, busy = M.UNIT_FMAHEAVY, interval - 1
-            counts[L.N_HEAVY] += 1
+            counts[L.COUNT_HEAVY] += 1
     elif in_both_halves(st, i, unit):
         interval = max(interval, st.par[P.UNIT_INTERVAL + M.UNIT_FMAHEAVY])  # the others go through the tensor cores
-        smsp[L.Q_UNIT_FREE + M.UNIT_FMA] = time + interval
+        smsp[L.SMSP_UNIT_FREE + M.UNIT_FMA] = time + interval
         unit, busy = M.UNIT_FMAHEAVY, interval - 1
-    smsp[L.Q_UNIT_FREE + unit] = max(time, smsp[L.Q_UNIT_FREE + unit]) + interval
+    smsp[L.SMSP_UNIT_FREE + unit] = max(time, smsp[L.SMSP_UNIT_FREE + unit]) + interval
     if unit != M.UNIT_XU:
-        smsp[L.Q_BUSY + unit] += busy
-    smsp[L.Q_LAST] = slot
-    smsp[L.Q_IN_TURN] = max(smsp[L.Q_IN_TURN] - 1, st.code[i, M.COL_YIELD])
+        smsp[L.SMSP_BUSY + unit] += busy
+    smsp[L.SMSP_LAST] = slot
+    smsp[L.SMSP_IN_TURN] = max(smsp[L.SMSP_IN_TURN] - 1, st.code[i, M.COL_YIELD])
 
 
 @compiled
 def issue(st, sm, q, slot, w, time):
     """Issues the warp's next instruction."""
-    i = st.warp[w, L.W_PC]
+    i = st.warp[w, L.WARP_PC]
     book_issue(st, sm, q, slot, w, i, time)
     active, mask, runs = run_instruction(st, sm, q, slot, w, i, time)
     parts.mark(st, sm, parts.SCHEDULER)
-    if st.warp[w, L.W_ALIVE] == 0:
-        charge(st, sm, w, L.R_BRANCH, time + 1 + st.par[P.EXIT_CYCLES])
-        if st.warp[w, L.W_QUEUED] > 0:
-            block(st, w, q, slot, L.WAIT_DRAIN, L.R_DRAIN)
+    if st.warp[w, L.WARP_ALIVE] == 0:
+        charge(st, sm, w, L.STALL_BRANCH, time + 1 + st.par[P.EXIT_CYCLES])
+        if st.warp[w, L.WARP_QUEUED] > 0:
+            block(st, w, q, slot, L.WAIT_DRAIN, L.STALL_DRAIN)
         else:
             finish_warp(st, sm, q, slot, w, time)
     elif runs:
         fixed, until, reason = next_issue(st, w, i, active, mask, time)
-        if reason != L.R_WAIT:
-            charge(st, sm, w, L.R_WAIT, fixed)
+        if reason != L.STALL_WAIT:
+            charge(st, sm, w, L.STALL_WAIT, fixed)
             charge(st, sm, w, reason, until)
         parts.mark(st, sm, parts.READINESS)
-        make_ready(st, sm, q, slot, w, time, max(until, st.warp[w, L.W_SINCE]))
+        make_ready(st, sm, q, slot, w, time, max(until, st.warp[w, L.WARP_SINCE]))
         parts.mark(st, sm, parts.SCHEDULER)
-    elif st.warp[w, L.W_STATE] == L.RUNNING:
+    elif st.warp[w, L.WARP_STATE] == L.RUNNING:
         stays(st, sm, q, slot, w, i)
 
 
@@ -155,24 +153,24 @@ def read_registers(smsp, reads, time):
     what one reads from one bank and the next from the other overlaps (H200: FFMAs with two sources in one bank take two
     cycles each, if they take turns between the banks one and a half).
     """
-    even = max(smsp[L.Q_EVEN_FREE], time) + (reads & 15)
-    odd = max(smsp[L.Q_ODD_FREE], time) + (reads >> 4)
-    smsp[L.Q_EVEN_FREE] = even
-    smsp[L.Q_ODD_FREE] = odd
+    even = max(smsp[L.SMSP_EVEN_FREE], time) + (reads & 15)
+    odd = max(smsp[L.SMSP_ODD_FREE], time) + (reads >> 4)
+    smsp[L.SMSP_EVEN_FREE] = even
+    smsp[L.SMSP_ODD_FREE] = odd
     return max(time + 1, even - 1, odd - 1)
 
 
 @compiled
 def step(st, sm, k, time):
-    """One cycle of sub-partition k of an SM: issues at most one instruction and sets Q_NEXT."""
+    """One cycle of sub-partition k of an SM: issues at most one instruction and sets SMSP_NEXT."""
     smsps = st.par[P.SUB_PARTITIONS]
     slots = st.par[P.WARP_SLOTS]
     q = sm * smsps + k
     first = sm * smsps * slots + k
-    ages = st.warp[first : first + slots * smsps : smsps, L.W_AGE]
+    ages = st.warp[first : first + slots * smsps : smsps, L.WARP_AGE]
     smsp = st.smsp[q]
     ready = st.ready[q]
-    smsp[L.Q_NEXT] = L.NEVER
+    smsp[L.SMSP_NEXT] = L.NEVER
     behind = time + 1
     while True:
         slot, several = choose(st, q, ages, time)
@@ -180,24 +178,24 @@ def step(st, sm, k, time):
             break
         w = first + slot * smsps
         st = of_warp(st, w)
-        if st.warp[w, L.W_FETCHED] < 0:  # its first instruction has still to be fetched
+        if st.warp[w, L.WARP_FETCHED] < 0:  # its first instruction has still to be fetched
             clear_lanes(st, sm, w)
             look_again(st, sm, w, time)
             continue
-        i = st.warp[w, L.W_PC]
+        i = st.warp[w, L.WARP_PC]
         free, reason = admit(st, sm, q, w, i, time)
         if free <= time:
             behind = max(read_registers(smsp, np.int64(st.code[i, M.COL_READS]), time), time + 1 + held(st, i))
-            smsp[L.Q_DISPATCH] += behind - time - 1
+            smsp[L.SMSP_DISPATCH] += behind - time - 1
             issue(st, sm, q, slot, w, time)
-            smsp[L.Q_GOES_ON] = behind
+            smsp[L.SMSP_GOES_ON] = behind
             break
         unit = st.code[i, M.COL_UNIT]
-        smsp[L.Q_IN_TURN] = max(smsp[L.Q_IN_TURN], 2 if unit == M.UNIT_LSU else 1)
+        smsp[L.SMSP_IN_TURN] = max(smsp[L.SMSP_IN_TURN], 2 if unit == M.UNIT_LSU else 1)
         charge_queue(st, sm, q, w, unit, time)
         if free == L.NEVER:  # until others that wait for the way beyond the SM have gone on
             block(st, w, q, slot, L.WAIT_THROTTLE, reason)
-            st.sm[sm, L.S_THROTTLED] = 1
+            st.sm[sm, L.SM_THROTTLED] = 1
         else:
             charge(st, sm, w, reason, free)
             note_ready(st, q, w, unit, free)
@@ -206,4 +204,4 @@ def step(st, sm, k, time):
     if not several:
         for slot in range(slots):
             earliest = min(earliest, ready[slot])
-    smsp[L.Q_NEXT] = max(earliest, behind)
+    smsp[L.SMSP_NEXT] = max(earliest, behind)

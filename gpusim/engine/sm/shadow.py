@@ -1,6 +1,6 @@
 """What is remembered about memory on request, to find reads of undefined values, data races and misused barriers.
 
-Nothing here runs unless P_CHECKS asks for it: every caller tests that flag first. Nothing here changes a register, a
+Nothing here runs unless P.CHECKS asks for it: every caller tests that flag first. Nothing here changes a register, a
 byte of memory or a time, so a checked run has the cycles and counts of an unchecked one.
 
 Every byte of shared memory has three records: its last write, and two reads since. `shadow_clocks` says what a record
@@ -14,10 +14,8 @@ from numba.core import types
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import shadow_clocks as sc
-from gpusim.engine.sm.access import access
-from gpusim.engine.sm.space import fail
-from gpusim.engine.state import L, P, compiled, compiled_on_demand
-from gpusim.engine.state.bits import lowest_bit, popc
+from gpusim.engine.sm.space import access, fail
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit, popc
 from isa import microops as M
 
 
@@ -31,7 +29,7 @@ def byte_of(st, base, address, lane, src, at):
 @compiled
 def shared_base(st, w):
     """First byte of the shared memory of a warp's block."""
-    return st.warp[w, L.W_BLOCK] * st.par[P.SHARED_STRIDE]
+    return st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE]
 
 
 @compiled
@@ -90,9 +88,9 @@ def remember_read(st, sm, w, lane, records, record):
 @compiled
 def report_race(st, sm, i, w, lane, address, size, record):
     """Ends the run; the record of the other access goes with the error."""
-    if st.sm[sm, L.S_ERROR] == 0:
-        st.sm[sm, L.S_ERROR_OTHER] = record
-    fail(st, sm, L.E_RACE, i, w, lane, address, size)
+    if st.sm[sm, L.SM_ERROR] == 0:
+        st.sm[sm, L.SM_ERROR_OTHER] = record
+    fail(st, sm, L.ERROR_RACE, i, w, lane, address, size)
 
 
 @compiled
@@ -112,7 +110,7 @@ def watch_byte(st, sm, a, lane, start, byte, kind, spins, record):
             return False
     others_write = st.par[P.CLUSTER_BLOCKS] > 0  # of which nothing is remembered
     if checks & sc.CHECK_INIT and last == 0 and kind != sc.WRITE and kind < sc.COPY and not others_write:
-        fail(st, sm, L.E_UNINITIALIZED, a.pc, w, lane, start, a.size)
+        fail(st, sm, L.ERROR_UNINITIALIZED, a.pc, w, lane, start, a.size)
         return False
     if kind == sc.READ or spins:
         if checks & sc.CHECK_RACE:
@@ -173,7 +171,7 @@ def watch_local(st, sm, i, w, mask, size):
                 elif known[at] == 0:
                     start = np.int64(w) * st.par[P.LOCAL_BYTES] * 32
                     own = st.address[sm, lane] - start
-                    fail(st, sm, L.E_UNINITIALIZED, i, w, lane, own // stride * 4 | (own & 3), size)
+                    fail(st, sm, L.ERROR_UNINITIALIZED, i, w, lane, own // stride * 4 | (own & 3), size)
                     return False
     return True
 
@@ -191,7 +189,7 @@ def watch_global(st, sm, i, w, mask, size):
                 if op == M.OP_STORE or exchange:
                     st.unknown[byte] = 0
                 elif st.unknown[byte] != 0:
-                    fail(st, sm, L.E_UNINITIALIZED, i, w, lane, st.address[sm, lane], size)
+                    fail(st, sm, L.ERROR_UNINITIALIZED, i, w, lane, st.address[sm, lane], size)
                     return False
     return True
 
@@ -224,16 +222,16 @@ def forget_warp(st, w):
 def mask_is_sound(st, sm, i, w, mask, a):
     """Whether the lane masks in the row at `a` name the lanes in `mask` that use them, and none that has exited."""
     width = 32
-    threads = min(st.par[P.THREADS] - width * st.warp[w, L.W_INDEX], width)
-    gone = ((np.int64(1) << threads) - 1) & ~st.warp[w, L.W_ALIVE]
+    threads = min(st.par[P.THREADS] - width * st.warp[w, L.WARP_INDEX], width)
+    gone = ((np.int64(1) << threads) - 1) & ~st.warp[w, L.WARP_ALIVE]
     for lane in range(32):
         if (mask >> lane) & 1:
             named = np.int64(st.regs[a + lane])
             if (named >> lane) & 1 == 0:
-                fail(st, sm, L.E_NOT_IN_MASK, i, w, lane, named, 32)
+                fail(st, sm, L.ERROR_NOT_IN_MASK, i, w, lane, named, 32)
                 return False
             if named & gone != 0:
-                fail(st, sm, L.E_EXITED_IN_MASK, i, w, lane, named, lowest_bit(named & gone))
+                fail(st, sm, L.ERROR_EXITED_IN_MASK, i, w, lane, named, lowest_bit(named & gone))
                 return False
     return True
 
@@ -241,11 +239,11 @@ def mask_is_sound(st, sm, i, w, mask, a):
 @compiled
 def barrier_is_sound(st, sm, i, w, mask, number, threads):
     """Whether all lanes of the warp that are left arrive at a barrier together, with a count that it can have."""
-    missing = st.warp[w, L.W_ALIVE] & ~np.int64(mask)
+    missing = st.warp[w, L.WARP_ALIVE] & ~np.int64(mask)
     if missing != 0:
-        fail(st, sm, L.E_BARRIER_DIVERGENT, i, w, lowest_bit(missing), number, popc(mask))
+        fail(st, sm, L.ERROR_BARRIER_DIVERGENT, i, w, lowest_bit(missing), number, popc(mask))
         return False
     if threads < 0 or threads % 32 != 0 or threads > 32 * st.par[P.WARPS]:
-        fail(st, sm, L.E_BARRIER_COUNT, i, w, lowest_bit(np.int64(mask)), number, threads)
+        fail(st, sm, L.ERROR_BARRIER_COUNT, i, w, lowest_bit(np.int64(mask)), number, threads)
         return False
     return True

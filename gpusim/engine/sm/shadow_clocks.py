@@ -36,7 +36,7 @@ LAST_WRITE, FIRST_READ, SECOND_READ, RECORDS = range(4)
 LANE_LOCK, LANE_JOIN, LANE_ROWS = 32, 33, 34
 OWN_COPIES, LANE_COLUMNS = 32, 33  # groups of the warp's own copies of which the lane knows that they are over
 NAMED_BARRIERS = 16
-WARP_LOCK = NAMED_BARRIERS  # row P_WARPS + WARP_LOCK: what the last owner of a lock had heard of
+WARP_LOCK = NAMED_BARRIERS  # row P.WARPS + WARP_LOCK: what the last owner of a lock had heard of
 WARP_CLUSTER = WARP_LOCK + 1  # what those had heard of that have arrived at the barrier of the cluster
 WARP_ROWS = WARP_CLUSTER + 1  # behind them two for each mbarrier, see `shadow_copies`
 
@@ -44,14 +44,14 @@ WARP_ROWS = WARP_CLUSTER + 1  # behind them two for each mbarrier, see `shadow_c
 @compiled
 def epoch_of(st, w):
     """The warp's epoch, from 1 on."""
-    return min(st.warp[w, L.W_EPOCH] + 1, np.int64(LAST_EPOCH))
+    return min(st.warp[w, L.WARP_EPOCH] + 1, np.int64(LAST_EPOCH))
 
 
 @compiled
 def record_of(st, w, i, kind, lane, epoch):
     """What is remembered of an access."""
     last = np.int64(LAST_EPOCH)  # those behind it are taken for ordered sooner than they are
-    of_warp = np.int64(kind) | np.int64(st.warp[w, L.W_INDEX]) << WARP_BIT | np.int64(i) << PC_BIT
+    of_warp = np.int64(kind) | np.int64(st.warp[w, L.WARP_INDEX]) << WARP_BIT | np.int64(i) << PC_BIT
     return of_warp | np.int64(lane) << LANE_BIT | min(np.int64(epoch), last) << EPOCH_BIT
 
 
@@ -62,8 +62,8 @@ def ordered(st, sm, w, lane, record):
     other = (record >> LANE_BIT) & 31
     epoch = record >> EPOCH_BIT
     kind = record & KINDS
-    mine = st.warp[w, L.W_INDEX]
-    known = st.warp_clock[sm, st.warp[w, L.W_BLOCK], mine]
+    mine = st.warp[w, L.WARP_INDEX]
+    known = st.warp_clock[sm, st.warp[w, L.WARP_BLOCK], mine]
     if kind == BULK:
         mbarrier = epoch & ((1 << MBARRIER_BITS) - 1)
         return epoch >> MBARRIER_BITS < known[2 * st.par[P.WARPS] + mbarrier]
@@ -79,8 +79,8 @@ def ordered(st, sm, w, lane, record):
 @compiled
 def own_copies(st, sm, w):
     """How many groups of its own copies warp w knows to be over."""
-    mine = st.warp[w, L.W_INDEX]
-    return st.warp_clock[sm, st.warp[w, L.W_BLOCK], mine, st.par[P.WARPS] + mine]
+    mine = st.warp[w, L.WARP_INDEX]
+    return st.warp_clock[sm, st.warp[w, L.WARP_BLOCK], mine, st.par[P.WARPS] + mine]
 
 
 @compiled
@@ -101,25 +101,25 @@ def sync_lanes(st, sm, w, mask):
             for other in range(32):
                 clock[lane, other] = clock[LANE_JOIN, other]
             clock[lane, OWN_COPIES] = own_copies(st, sm, w)
-    st.warp[w, L.W_EPOCH] += 1
+    st.warp[w, L.WARP_EPOCH] += 1
 
 
 @compiled
 def add_to(st, sm, w, row):
     """What warp w has done and heard of goes to a row of its block's warp clocks, and a new epoch begins."""
-    clock = st.warp_clock[sm, st.warp[w, L.W_BLOCK]]
-    mine = st.warp[w, L.W_INDEX]
+    clock = st.warp_clock[sm, st.warp[w, L.WARP_BLOCK]]
+    mine = st.warp[w, L.WARP_INDEX]
     for other in range(clock.shape[1]):
         clock[row, other] = max(clock[row, other], clock[mine, other])
     clock[row, mine] = epoch_of(st, w)
-    st.warp[w, L.W_EPOCH] += 1
+    st.warp[w, L.WARP_EPOCH] += 1
 
 
 @compiled
 def hear_of(st, sm, w, row):
     """Warp w has heard of everything in a row of its block's warp clocks."""
-    clock = st.warp_clock[sm, st.warp[w, L.W_BLOCK]]
-    mine = st.warp[w, L.W_INDEX]
+    clock = st.warp_clock[sm, st.warp[w, L.WARP_BLOCK]]
+    mine = st.warp[w, L.WARP_INDEX]
     for other in range(clock.shape[1]):
         clock[mine, other] = max(clock[mine, other], clock[row, other])
 
@@ -134,9 +134,9 @@ def arrive_at_barrier(st, sm, w, number):
 def pass_barrier(st, sm, w, number):
     """A barrier of the block opens for the lanes of warp w that wait at it; called before they are released."""
     lanes = np.int64(0)
-    if st.warp[w, L.W_DEFERRED] == number + 1:
-        lanes = st.warp[w, L.W_ACTIVE]
-    lanes |= st.split[w, L.D_HELD + number]
+    if st.warp[w, L.WARP_DEFERRED] == number + 1:
+        lanes = st.warp[w, L.WARP_ACTIVE]
+    lanes |= st.split[w, L.SPLIT_HELD + number]
     if lanes != 0:
         hear_of(st, sm, w, st.par[P.WARPS] + number)
         sync_lanes(st, sm, w, lanes)
@@ -184,5 +184,5 @@ def meet_cluster(st, sm, w, i, mask):
     add_to(st, sm, w, row)
     count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
     for other in range(sm * count, (sm + 1) * count):
-        if st.warp[other, L.W_BLOCK] == st.warp[w, L.W_BLOCK] and st.warp[other, L.W_STATE] == L.WAIT_CLUSTER:
+        if st.warp[other, L.WARP_BLOCK] == st.warp[w, L.WARP_BLOCK] and st.warp[other, L.WARP_STATE] == L.WAIT_CLUSTER:
             hear_of(st, sm, other, row)

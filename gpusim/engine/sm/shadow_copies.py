@@ -16,12 +16,10 @@ import numpy as np
 from numba.core import types
 
 from gpusim.engine.sm import shadow_clocks as sc
-from gpusim.engine.sm.access import access
 from gpusim.engine.sm.cluster import OFFSET_MASK, RANK_SHIFT
 from gpusim.engine.sm.shadow import watch_byte
-from gpusim.engine.sm.space import exhausted, fail
-from gpusim.engine.state import L, P, compiled, compiled_on_demand
-from gpusim.engine.state.bits import lowest_bit
+from gpusim.engine.sm.space import access, exhausted, fail
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
 from isa import microops as M
 
 # --- rows of copies_seen: the warps of a block, then its mbarriers ----------------------------------------------------
@@ -49,7 +47,7 @@ def mbarrier_at(st, sm, slot, word):
 @compiled
 def own_mbarrier(st, sm, w, address):
     """The same for an address in the shared memory of warp w's block, -1 after an error."""
-    slot = st.warp[w, L.W_BLOCK]
+    slot = st.warp[w, L.WARP_BLOCK]
     n, most = mbarrier_at(st, sm, slot, word_of(st, slot, address)), st.copies_seen.shape[2] - st.par[P.WARPS]
     if n == most:
         exhausted(st, sm, L.POOL_MBARRIERS, w, most)
@@ -76,7 +74,7 @@ def watch_copy(st, sm, i, w, mask):
     a = access(0, w, i, 0, mask, size, 0)
     seen = st.copies_seen[0, 0, 0]
     if st.par[P.CHECKS] & sc.CHECK_RACE:
-        seen = st.copies_seen[sm, st.warp[w, L.W_BLOCK], st.warp[w, L.W_INDEX]]
+        seen = st.copies_seen[sm, st.warp[w, L.WARP_BLOCK], st.warp[w, L.WARP_INDEX]]
     for lane in range(32):
         record = sc.record_of(st, w, i, sc.COPY, lane, seen[SEEN_COUNT] + 1)
         for byte in range(size if (mask >> lane) & 1 else 0):
@@ -89,13 +87,13 @@ def watch_copy(st, sm, i, w, mask):
 @compiled_on_demand(types.boolean)
 def watch_bulk(st, sm, i, w, row, size):
     """The same of a bulk copy of `size` bytes to its own block, which its first active lane issues."""
-    lane, start, phase = np.int64(lowest_bit(st.warp[w, L.W_ACTIVE])), st.bulk[sm, row, L.K_SHARED], np.int64(0)
+    lane, start, phase = np.int64(lowest_bit(st.warp[w, L.WARP_ACTIVE])), st.bulk[sm, row, L.BULK_SHARED], np.int64(0)
     seen = st.copies_seen[0, 0, 0]
     if st.par[P.CHECKS] & sc.CHECK_RACE:
-        n = own_mbarrier(st, sm, w, st.bulk[sm, row, L.K_BARRIER])
+        n = own_mbarrier(st, sm, w, st.bulk[sm, row, L.BULK_BARRIER])
         if n < 0:
             return False
-        seen = st.copies_seen[sm, st.warp[w, L.W_BLOCK], st.par[P.WARPS] + n]
+        seen = st.copies_seen[sm, st.warp[w, L.WARP_BLOCK], st.par[P.WARPS] + n]
         phase = seen[SEEN_COUNT] << sc.MBARRIER_BITS | n
     record = sc.record_of(st, w, i, sc.BULK, lane, phase)
     a = access(0, w, i, 0, 1, size, 0)
@@ -109,7 +107,7 @@ def watch_bulk(st, sm, i, w, row, size):
 @compiled_on_demand()
 def end_group(st, sm, w, i):
     """LDGDEPBAR: the warp's copies so far are a group."""
-    seen = st.copies_seen[sm, st.warp[w, L.W_BLOCK], st.warp[w, L.W_INDEX]]
+    seen = st.copies_seen[sm, st.warp[w, L.WARP_BLOCK], st.warp[w, L.WARP_INDEX]]
     seen[SEEN_COUNT] += 1
     seen[SEEN_BARS] |= np.int64(1) << st.code[i, M.COL_WBAR]
 
@@ -117,14 +115,14 @@ def end_group(st, sm, w, i):
 @compiled_on_demand()
 def wait_for_groups(st, sm, w, i):
     """DEPBAR: all groups but the last ones that it allows are over."""
-    mine = st.warp[w, L.W_INDEX]
-    seen = st.copies_seen[sm, st.warp[w, L.W_BLOCK], mine]
+    mine = st.warp[w, L.WARP_INDEX]
+    seen = st.copies_seen[sm, st.warp[w, L.WARP_BLOCK], mine]
     scoreboard, left = st.code[i, M.COL_AUX0], np.int64(st.code[i, M.COL_AUX1])
     if seen[SEEN_BARS] & st.code[i, M.COL_WAIT] != 0:
         left = np.int64(0)
     elif scoreboard >= 6 or (seen[SEEN_BARS] >> scoreboard) & 1 == 0:
         return
-    known = st.warp_clock[sm, st.warp[w, L.W_BLOCK], mine]
+    known = st.warp_clock[sm, st.warp[w, L.WARP_BLOCK], mine]
     at = st.par[P.WARPS] + mine
     known[at] = max(known[at], seen[SEEN_COUNT] - left)
 
@@ -133,7 +131,7 @@ def wait_for_groups(st, sm, w, i):
 @compiled_on_demand()
 def end_group_with(st, sm, w, address):
     """ARRIVES.LDGSTSBAR: the warp's copies so far are a group, of whose end an mbarrier of the block hears."""
-    slot, mine = st.warp[w, L.W_BLOCK], st.warp[w, L.W_INDEX]
+    slot, mine = st.warp[w, L.WARP_BLOCK], st.warp[w, L.WARP_INDEX]
     n = own_mbarrier(st, sm, w, address)
     if n >= 0:
         st.copies_seen[sm, slot, mine, SEEN_COUNT] += 1
@@ -149,7 +147,7 @@ def note_arrivals(st, sm, w, mask):
     for lane in range(32):
         address = st.address[sm, lane]
         rank = address >> RANK_SHIFT
-        own = rank == 0 or rank == st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK]
+        own = rank == 0 or rank == st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]
         if (mask >> lane) & 1 and own and address != before:
             before = address
             n = own_mbarrier(st, sm, w, address & OFFSET_MASK)
@@ -164,7 +162,7 @@ def note_other_block(st, sm, word):
     n = mbarrier_at(st, sm, slot, word)
     count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
     for w in range(sm * count, (sm + 1) * count):
-        if n < st.copies_seen.shape[2] - st.par[P.WARPS] and st.warp[w, L.W_BLOCK] == slot:
+        if n < st.copies_seen.shape[2] - st.par[P.WARPS] and st.warp[w, L.WARP_BLOCK] == slot:
             sc.add_to(st, sm, w, arrived_row(st, n))
 
 
@@ -185,7 +183,7 @@ def end_phase(st, sm, word):
 @compiled_on_demand()
 def see_end(st, sm, w, lanes, word):
     """Lanes of warp w see that a phase of an mbarrier is over. Of their own warp they hear up to its last arrival."""
-    slot, mine = st.warp[w, L.W_BLOCK], st.warp[w, L.W_INDEX]
+    slot, mine = st.warp[w, L.WARP_BLOCK], st.warp[w, L.WARP_INDEX]
     n = mbarrier_at(st, sm, slot, word)
     if n == st.copies_seen.shape[2] - st.par[P.WARPS]:
         return
@@ -203,14 +201,14 @@ def see_ends(st, sm, w, lanes):
     """The same of the mbarriers in st.address."""
     for lane in range(32):
         if (lanes >> lane) & 1:
-            see_end(st, sm, w, np.int64(1) << lane, word_of(st, st.warp[w, L.W_BLOCK], st.address[sm, lane]))
+            see_end(st, sm, w, np.int64(1) << lane, word_of(st, st.warp[w, L.WARP_BLOCK], st.address[sm, lane]))
 
 
 # --- the end of a block -----------------------------------------------------------------------------------------------
 @compiled_on_demand(types.boolean)
 def all_waited_for(st, sm, w):
     """Whether some warp of a block that ends with warp w knows of the end of every copy; else that is an error."""
-    slot, warps = st.warp[w, L.W_BLOCK], st.par[P.WARPS]
+    slot, warps = st.warp[w, L.WARP_BLOCK], st.par[P.WARPS]
     seen, clock = st.copies_seen[sm, slot], st.warp_clock[sm, slot]
     for n in range(seen.shape[0]):
         last = seen[n, SEEN_LAST]
@@ -219,10 +217,11 @@ def all_waited_for(st, sm, w):
         for each in range(warps):
             known = max(known, clock[each, warps + n])
         if last != 0 and known < needed:
-            if st.sm[sm, L.S_ERROR] == 0:
-                st.sm[sm, L.S_ERROR_OTHER] = last
+            if st.sm[sm, L.SM_ERROR] == 0:
+                st.sm[sm, L.SM_ERROR_OTHER] = last
             where = (seen[n, SEEN_WHERE] - 1) * 4 - slot * st.par[P.SHARED_STRIDE] if n >= warps else 0
-            fail(st, sm, L.E_UNWAITED, (last >> sc.PC_BIT) & 0xFFFFF, w, (last >> sc.LANE_BIT) & 31, where, np.int64(0))
+            i, lane = (last >> sc.PC_BIT) & 0xFFFFF, (last >> sc.LANE_BIT) & 31
+            fail(st, sm, L.ERROR_UNWAITED, i, w, lane, where, np.int64(0))
             return False
     return True
 

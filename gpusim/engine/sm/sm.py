@@ -6,7 +6,6 @@ gives the same result.
 
 import numpy as np
 
-from gpusim.engine.sm.access import access
 from gpusim.engine.sm.admission import ROOM, no_room, too_many_loads
 from gpusim.engine.sm.async_copy import copy_done, land
 from gpusim.engine.sm.fence import STORES, fence_reply, pass_fence
@@ -16,30 +15,29 @@ from gpusim.engine.sm.queued import access_lines, is_store, must_wait, take_queu
 from gpusim.engine.sm.readiness import load_ahead, place_of, wake
 from gpusim.engine.sm.run_warp import finish_warp
 from gpusim.engine.sm.scheduler import step
+from gpusim.engine.sm.space import access
 from gpusim.engine.sm.stored import first_leaves, send_stored
-from gpusim.engine.state import L, P, compiled, parts
-from gpusim.engine.state.bits import popc, prefetch
-from gpusim.engine.state.seats import of_seat, of_warp
+from gpusim.engine.state import L, P, compiled, of_seat, of_warp, parts, popc, prefetch
 from isa import microops as M
 
 
 @compiled
 def scoreboard_reply(st, sm, w, scoreboard, release, now):
     """One reply fewer to wait for; the last one wakes the warp."""
-    st.warp[w, L.W_PENDING + scoreboard] -= 1
-    if release > st.warp[w, L.W_RELEASE + scoreboard]:
-        st.warp[w, L.W_RELEASE + scoreboard] = release
-    if st.warp[w, L.W_STATE] == L.WAIT_SCOREBOARD:
-        counted = st.code[st.warp[w, L.W_PC], M.COL_OP] == M.OP_DEPBAR  # it may wait for some of the replies only
-        if st.warp[w, L.W_PENDING + scoreboard] == 0 or counted:
+    st.warp[w, L.WARP_PENDING + scoreboard] -= 1
+    if release > st.warp[w, L.WARP_RELEASE + scoreboard]:
+        st.warp[w, L.WARP_RELEASE + scoreboard] = release
+    if st.warp[w, L.WARP_STATE] == L.WAIT_SCOREBOARD:
+        counted = st.code[st.warp[w, L.WARP_PC], M.COL_OP] == M.OP_DEPBAR  # it may wait for some of the replies only
+        if st.warp[w, L.WARP_PENDING + scoreboard] == 0 or counted:
             wake(st, sm, w, now)
 
 
 @compiled
 def resume(st, sm, now):
     """Lets instructions that wait go on, in order, as far as L2 takes them."""
-    while st.sm[sm, L.S_QUEUED] > 0:
-        path = st.queued[sm, st.sm[sm, L.S_QUEUED_FIRST], L.QUEUED_PATH]
+    while st.sm[sm, L.SM_QUEUED] > 0:
+        path = st.queued[sm, st.sm[sm, L.SM_QUEUED_FIRST], L.QUEUED_PATH]
         if must_wait(st, sm, path) or no_room(st, sm, ROOM) or (not is_store(path) and too_many_loads(st, sm)):
             return
         k = take_queued(st, sm)
@@ -53,8 +51,8 @@ def resume(st, sm, now):
         for scoreboard in (st.code[i, M.COL_RBAR], st.code[i, M.COL_WBAR]):
             if scoreboard < 6:
                 scoreboard_reply(st, sm, w, scoreboard, now, now)
-        if st.warp[w, L.W_STATE] == L.WAIT_DRAIN and st.warp[w, L.W_QUEUED] == 0:
-            st.warp[w, L.W_DRAINED] = max(st.warp[w, L.W_DRAINED], now)
+        if st.warp[w, L.WARP_STATE] == L.WAIT_DRAIN and st.warp[w, L.WARP_QUEUED] == 0:
+            st.warp[w, L.WARP_DRAINED] = max(st.warp[w, L.WARP_DRAINED], now)
             _, slot = place_of(st, sm, w)
             finish_warp(st, sm, q, slot, w, now)
 
@@ -71,7 +69,7 @@ def wake_all(st, sm, state, now):
     """Looks again at every warp of the SM that waits in `state`."""
     count = warps_of(st)
     for w in range(sm * count, (sm + 1) * count):
-        if st.warp[w, L.W_STATE] == state:
+        if st.warp[w, L.WARP_STATE] == state:
             wake(st, sm, w, now)
 
 
@@ -79,25 +77,25 @@ def wake_all(st, sm, state, now):
 def copy_reply(st, sm, k, now):
     """The last reply to asynchronous copies, or to a look at an mbarrier. Returns the token that hears of it, or -1."""
     token = st.token[sm, k]
-    w = token[L.T_WARP]
-    after = token[L.T_AFTER] - 1
-    if token[L.T_KIND] == L.TOKEN_COPY_DATA:
-        if token[L.T_SECTORS] == 0:  # the data have come; they go to shared memory now
-            token[L.T_SECTORS] = 1
-            token[L.T_LEFT] = 1
+    w = token[L.TOKEN_WARP]
+    after = token[L.TOKEN_AFTER] - 1
+    if token[L.TOKEN_KIND] == L.COPY_DATA_TOKEN:
+        if token[L.TOKEN_SECTORS] == 0:  # the data have come; they go to shared memory now
+            token[L.TOKEN_SECTORS] = 1
+            token[L.TOKEN_LEFT] = 1
             event_at(st, sm, now + st.par[P.COPY_LAND], k)
             return np.int64(-1)
         after = land(st, sm, k)
-    elif token[L.T_KIND] == L.TOKEN_PHASE:
+    elif token[L.TOKEN_KIND] == L.PHASE_TOKEN:
         after = np.int64(-1)
         see_phase(st, sm, k)
     elif not copy_done(st, sm, k, now):
         return np.int64(-1)
-    if st.warp[w, L.W_AGE] == token[L.T_AGE]:
-        if st.warp[w, L.W_CLOSED] == k + 1:
-            st.warp[w, L.W_CLOSED] = 0
-        if token[L.T_SCOREBOARD] < 6:
-            scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now, now)
+    if st.warp[w, L.WARP_AGE] == token[L.TOKEN_AGE]:
+        if st.warp[w, L.WARP_CLOSED] == k + 1:
+            st.warp[w, L.WARP_CLOSED] = 0
+        if token[L.TOKEN_SCOREBOARD] < 6:
+            scoreboard_reply(st, sm, w, token[L.TOKEN_SCOREBOARD], now, now)
     free_token(st, sm, k)
     return after
 
@@ -106,35 +104,35 @@ def copy_reply(st, sm, k, now):
 def token_reply(st, sm, k, now):
     """A reply to a memory instruction; with the last one, its scoreboard is released."""
     token = st.token[sm, k]
-    st = of_seat(st, token[L.T_SEAT])
-    token[L.T_LEFT] -= 1
-    if token[L.T_KIND] == L.TOKEN_STORE or token[L.T_KIND] == L.TOKEN_ATOMIC:
-        full = st.sm[sm, L.S_FLITS] >= st.par[P.MAX_FLITS]
+    st = of_seat(st, token[L.TOKEN_SEAT])
+    token[L.TOKEN_LEFT] -= 1
+    if token[L.TOKEN_KIND] == L.STORE_TOKEN or token[L.TOKEN_KIND] == L.ATOMIC_TOKEN:
+        full = st.sm[sm, L.SM_FLITS] >= st.par[P.MAX_FLITS]
         free_flits(st, sm, token)
-        if full and st.sm[sm, L.S_FLITS] < st.par[P.MAX_FLITS]:
-            st.sm[sm, L.S_STORE_FREE] = max(st.sm[sm, L.S_STORE_FREE], now)
-    if token[L.T_LEFT] > 0:
+        if full and st.sm[sm, L.SM_FLITS] < st.par[P.MAX_FLITS]:
+            st.sm[sm, L.SM_STORE_FREE] = max(st.sm[sm, L.SM_STORE_FREE], now)
+    if token[L.TOKEN_LEFT] > 0:
         return
-    w = token[L.T_WARP]
-    if token[L.T_KIND] == L.TOKEN_FENCE:
+    w = token[L.TOKEN_WARP]
+    if token[L.TOKEN_KIND] == L.FENCE_TOKEN:
         fence_reply(st, sm, k, now)
         return
-    if token[L.T_KIND] >= L.TOKEN_COPY:
+    if token[L.TOKEN_KIND] >= L.COPY_TOKEN:
         after = np.int64(k)
         while after >= 0:
             after = copy_reply(st, sm, after, now)
             if after >= 0:
-                st.token[sm, after, L.T_LEFT] -= 1
-                if st.token[sm, after, L.T_LEFT] > 0:
+                st.token[sm, after, L.TOKEN_LEFT] -= 1
+                if st.token[sm, after, L.TOKEN_LEFT] > 0:
                     return
         return
-    if st.warp[w, L.W_AGE] == token[L.T_AGE]:
-        if token[L.T_KIND] == L.TOKEN_STORE:
-            st.warp[w, L.W_STORES] -= 1
-            if st.warp[w, L.W_STORES] == 0 and st.warp[w, L.W_FENCE] == STORES:
+    if st.warp[w, L.WARP_AGE] == token[L.TOKEN_AGE]:
+        if token[L.TOKEN_KIND] == L.STORE_TOKEN:
+            st.warp[w, L.WARP_STORES] -= 1
+            if st.warp[w, L.WARP_STORES] == 0 and st.warp[w, L.WARP_FENCE] == STORES:
                 pass_fence(st, sm, w, now, now + st.par[P.MEMBAR_LATENCY])
-        elif token[L.T_SCOREBOARD] < 6:
-            scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now + st.par[P.L1_REPLY], now)
+        elif token[L.TOKEN_SCOREBOARD] < 6:
+            scoreboard_reply(st, sm, w, token[L.TOKEN_SCOREBOARD], now + st.par[P.L1_REPLY], now)
     free_token(st, sm, k)
 
 
@@ -145,29 +143,29 @@ def fill_line(st, sm, k, now):
     sectors = mshr[L.MSHR_SECTORS]
     way = mshr[L.MSHR_WAY]
     # Another line may have the way since: a sector that was asked for twice is pending only until the first reply.
-    if way >= 0 and st.tags[sm, L.L_TAG, way] == mshr[L.MSHR_LINE]:
-        st.tags[sm, L.L_VALID, way] |= sectors
-        st.tags[sm, L.L_PENDING, way] &= ~sectors
-    st.sm[sm, L.S_OUTSTANDING] -= popc(sectors)
+    if way >= 0 and st.tags[sm, L.TAG_TAG, way] == mshr[L.MSHR_LINE]:
+        st.tags[sm, L.TAG_VALID, way] |= sectors
+        st.tags[sm, L.TAG_PENDING, way] &= ~sectors
+    st.sm[sm, L.SM_OUTSTANDING] -= popc(sectors)
     for n in range(mshr[L.MSHR_COUNT]):
         token_reply(st, sm, mshr[L.MSHR_TOKEN + n], now)
     more = mshr[L.MSHR_MORE]
     while more > 0:
         row = st.waiting[sm, more - 1]
-        following = row[L.WAIT_NEXT]
-        row[L.WAIT_NEXT] = st.sm[sm, L.S_WAIT_FREE]
-        st.sm[sm, L.S_WAIT_FREE] = more
-        token_reply(st, sm, row[L.WAIT_TOKEN], now)
+        following = row[L.WAITING_NEXT]
+        row[L.WAITING_NEXT] = st.sm[sm, L.SM_WAIT_FREE]
+        st.sm[sm, L.SM_WAIT_FREE] = more
+        token_reply(st, sm, row[L.WAITING_TOKEN], now)
         more = following
     mshr[L.MSHR_COUNT] = 0
-    mshr[L.MSHR_NEXT] = st.sm[sm, L.S_MSHR_FREE]
-    st.sm[sm, L.S_MSHR_FREE] = k + 1
+    mshr[L.MSHR_NEXT] = st.sm[sm, L.SM_MSHR_FREE]
+    st.sm[sm, L.SM_MSHR_FREE] = k + 1
 
 
 @compiled
 def arrive(st, sm, what, now):
     """Handles one reply from beyond the SM."""
-    st.sm[sm, L.S_IN_FLIGHT] -= 1
+    st.sm[sm, L.SM_IN_FLIGHT] -= 1
     kind = what & 1
     number = what >> 1
     if kind == FOR_MSHR:
@@ -175,8 +173,8 @@ def arrive(st, sm, what, now):
     else:
         token_reply(st, sm, number, now)
     resume(st, sm, now)
-    if st.sm[sm, L.S_THROTTLED] != 0:
-        st.sm[sm, L.S_THROTTLED] = 0
+    if st.sm[sm, L.SM_THROTTLED] != 0:
+        st.sm[sm, L.SM_THROTTLED] = 0
         wake_all(st, sm, L.WAIT_THROTTLE, now)
 
 
@@ -185,12 +183,12 @@ def next_event(st, sm):
     """Cycle of the SM's next event, NEVER if it is idle for good."""
     smsps = st.par[P.SUB_PARTITIONS]
     earliest = L.NEVER
-    if st.sm[sm, L.S_EVENTS] > 0:
+    if st.sm[sm, L.SM_EVENTS] > 0:
         earliest = st.event_time[sm, 0]
-    if st.sm[sm, L.S_WAITING] != 0:
-        earliest = min(earliest, st.sm[sm, L.S_WAIT_ENDS])
+    if st.sm[sm, L.SM_WAITING] != 0:
+        earliest = min(earliest, st.sm[sm, L.SM_WAIT_ENDS])
     for q in range(sm * smsps, (sm + 1) * smsps):
-        earliest = min(earliest, st.smsp[q, L.Q_NEXT])
+        earliest = min(earliest, st.smsp[q, L.SMSP_NEXT])
     return earliest
 
 
@@ -206,18 +204,18 @@ def load_sm_ahead(st, sm, until):
     """Starts to load what the SM needs in a window: since its last one, the others' has taken its place in the host's
     caches."""
     smsps, slots = st.par[P.SUB_PARTITIONS], st.par[P.WARP_SLOTS]
-    load_row_ahead(st.sm[sm], L.S_FIELDS)
-    load_row_ahead(st.event[sm], min(st.sm[sm, L.S_EVENTS], EVENTS_AHEAD))
+    load_row_ahead(st.sm[sm], L.SM_FIELDS)
+    load_row_ahead(st.event[sm], min(st.sm[sm, L.SM_EVENTS], EVENTS_AHEAD))
     load_row_ahead(st.address[sm], 32)
     load_row_ahead(st.touched[sm, 0], 64)
     for q in range(sm * smsps, (sm + 1) * smsps):
-        load_row_ahead(st.smsp[q], L.Q_FIELDS)
+        load_row_ahead(st.smsp[q], L.SMSP_FIELDS)
         load_row_ahead(st.block_order[q], slots)
     first = sm * smsps * slots
     for w in range(first, first + smsps * slots):
-        load_row_ahead(st.warp[w], L.W_FIELDS)
+        load_row_ahead(st.warp[w], L.WARP_FIELDS)
         prefetch(st.preds, 16 * w)
-    events = min(st.sm[sm, L.S_EVENTS], EVENTS_AHEAD)
+    events = min(st.sm[sm, L.SM_EVENTS], EVENTS_AHEAD)
     for k in range(events):
         if st.event[sm, k] & 1 == FOR_MSHR:
             load_row_ahead(st.mshr[sm, st.event[sm, k] >> 1], L.MSHR_FIELDS)
@@ -225,13 +223,13 @@ def load_sm_ahead(st, sm, until):
         for slot in range(slots):
             if st.ready[sm * smsps + q, slot] < until:
                 w = first + slot * smsps + q
-                load_ahead(of_warp(st, w), w, st.warp[w, L.W_PC])
+                load_ahead(of_warp(st, w), w, st.warp[w, L.WARP_PC])
     for k in range(events):
         what = st.event[sm, k]
         if what & 1 == FOR_MSHR:
             mshr = st.mshr[sm, what >> 1]
             prefetch(st.token[sm, mshr[L.MSHR_TOKEN]], 0)
-            for field in range(L.L_USED):
+            for field in range(L.TAG_USED):
                 prefetch(st.tags[sm, field], mshr[L.MSHR_WAY])
         else:
             prefetch(st.token[sm, what >> 1], 0)
@@ -244,29 +242,29 @@ def advance(st, sm, start, until):
     if next_event(st, sm) < until:
         load_sm_ahead(st, sm, until)
     resume(st, sm, start)
-    if st.sm[sm, L.S_THROTTLED] != 0:
-        st.sm[sm, L.S_THROTTLED] = 0
+    if st.sm[sm, L.SM_THROTTLED] != 0:
+        st.sm[sm, L.SM_THROTTLED] = 0
         wake_all(st, sm, L.WAIT_THROTTLE, start)
     now = start
     while True:
         event = next_event(st, sm)
-        if st.sm[sm, L.S_ERROR] != 0:
-            st.sm[sm, L.S_NOW] = now
+        if st.sm[sm, L.SM_ERROR] != 0:
+            st.sm[sm, L.SM_NOW] = now
             return event
         if event >= until:
             # Lines of stores that could leave later may be joined in the next window.
-            send_stored(st, sm, until if st.sm[sm, L.S_WARPS] > 0 else L.NEVER)
+            send_stored(st, sm, until if st.sm[sm, L.SM_WARPS] > 0 else L.NEVER)
             return min(event, first_leaves(st, sm))
         now = max(now, event)
-        while st.sm[sm, L.S_EVENTS] > 0 and st.event_time[sm, 0] <= now:
+        while st.sm[sm, L.SM_EVENTS] > 0 and st.event_time[sm, 0] <= now:
             parts.mark(st, sm, parts.REPLIES)
             arrive(st, sm, pop_event(st, sm), now)
-        if st.sm[sm, L.S_WAITING] != 0 and st.sm[sm, L.S_WAIT_ENDS] <= now:
+        if st.sm[sm, L.SM_WAITING] != 0 and st.sm[sm, L.SM_WAIT_ENDS] <= now:
             give_up(st, sm, now)
         parts.mark(st, sm, parts.SCHEDULER)
         k = now % smsps
         for _ in range(smsps):  # each sub-partition is the first to ask for what they share in its turn
-            if st.smsp[sm * smsps + k, L.Q_NEXT] <= now:
+            if st.smsp[sm * smsps + k, L.SMSP_NEXT] <= now:
                 step(st, sm, k, now)
             k = k + 1 if k + 1 < smsps else 0
 
@@ -276,7 +274,7 @@ def advance_range(st, first, last, chunk, start, until):
     """Runs SMs first..last-1 through a window. Returns the earliest event after it."""
     earliest = L.NEVER
     for sm in range(first, last):
-        st.sm[sm, L.S_CHUNK] = chunk
+        st.sm[sm, L.SM_CHUNK] = chunk
         earliest = min(earliest, advance(st, sm, start, until))
         parts.mark(st, sm, 0)
     return np.int64(earliest)

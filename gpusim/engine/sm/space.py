@@ -5,14 +5,39 @@ Local memory interleaves the lanes of a warp word by word, as the hardware does,
 touches whole lines. Generic addresses fall into the shared or the local window or are global.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import FULL_MASK, row_offset
-from gpusim.engine.state import L, compiled
-from gpusim.engine.state.bits import lowest_bit
+from gpusim.engine.state import L, compiled, lowest_bit
 from gpusim.engine.state.log import log_addresses
 from isa import microops as M
+
+
+class Access(NamedTuple):
+    """Who issued it, for which lanes, and when. Its addresses and lines are those at hand in the SM: `State.address`,
+    `State.touched`."""
+
+    smsp: int
+    warp: int
+    pc: int
+    base: int  # element of its warp's first register
+    mask: int
+    size: int  # bytes of a lane, 0 if the addresses are not at hand
+    time: int
+    policy: int  # for L2, see `memory.policy`; 0: none
+
+
+@compiled
+def access(smsp, warp, pc, base, mask, size, time, policy=0):
+    """An Access of 64-bit numbers only, so that what takes one is compiled once."""
+    return Access(
+        np.int64(smsp), np.int64(warp), np.int64(pc), np.int64(base), np.int64(mask), np.int64(size), np.int64(time),
+        np.int64(policy),
+    )  # fmt: skip
+
 
 #: Windows of the generic address space (high words of SR_SWINHI and SR_LWINHI); outside any device allocation.
 SHARED_WINDOW = 0x7E00_0000_0000
@@ -24,19 +49,19 @@ WINDOW_BYTES = 1 << 32
 @compiled
 def fail(st, sm, code, pc, w, lane, address, size):
     """Records the first error of an SM; the run stops at the end of the cycle."""
-    if st.sm[sm, L.S_ERROR] == 0:
-        st.sm[sm, L.S_ERROR] = code
-        st.sm[sm, L.S_ERROR_PC] = pc
-        st.sm[sm, L.S_ERROR_WARP] = w
-        st.sm[sm, L.S_ERROR_LANE] = lane
-        st.sm[sm, L.S_ERROR_ADDRESS] = address
-        st.sm[sm, L.S_ERROR_SIZE] = size
+    if st.sm[sm, L.SM_ERROR] == 0:
+        st.sm[sm, L.SM_ERROR] = code
+        st.sm[sm, L.SM_ERROR_PC] = pc
+        st.sm[sm, L.SM_ERROR_WARP] = w
+        st.sm[sm, L.SM_ERROR_LANE] = lane
+        st.sm[sm, L.SM_ERROR_ADDRESS] = address
+        st.sm[sm, L.SM_ERROR_SIZE] = size
 
 
 @compiled
 def exhausted(st, sm, pool, w, size):
     """Records that one of `layout.POOLS`, of so many places, is used up: the run stops rather than write elsewhere."""
-    fail(st, sm, L.E_POOL, st.warp[w, L.W_PC], w, 0, pool, size)
+    fail(st, sm, L.ERROR_POOL, st.warp[w, L.WARP_PC], w, 0, pool, size)
 
 
 @compiled
@@ -62,7 +87,7 @@ def lane_addresses(st, sm, i, wb, mask):
     if space == M.SPACE_SHARED or space == M.SPACE_LOCAL or space == M.SPACE_CONST:
         row = row & V.splat64(0xFFFFFFFF)
     V.store64(st.address[sm], 0, row)
-    if st.sm[sm, L.S_LOG_ROW] != 0:
+    if st.sm[sm, L.SM_LOG_ROW] != 0:
         log_addresses(st, sm, i, mask)
 
 
@@ -96,7 +121,7 @@ def lies_within(address, mask, size, first, limit):
 def check_global(st, sm, i, w, mask, size):
     """True if every lane's access is aligned and inside one live allocation; else records the first that is not."""
     address = st.address[sm]
-    k = st.sm[sm, L.S_ALLOCATION]
+    k = st.sm[sm, L.SM_ALLOCATION]
     low = np.int64(0)
     high = np.int64(0)
     if 0 <= k < st.starts.size:
@@ -109,16 +134,16 @@ def check_global(st, sm, i, w, mask, size):
             continue
         a = address[lane]
         if a & (size - 1) != 0:
-            fail(st, sm, L.E_MISALIGNED, i, w, lane, a, size)
+            fail(st, sm, L.ERROR_MISALIGNED, i, w, lane, a, size)
             return False
         if a < low or a > high - size:  # not a + size, which wraps at the end of the address space
             k = find_allocation(st.starts, st.ends, a)
             if k < 0 or a > st.ends[k] - size:
-                fail(st, sm, L.E_BOUNDS, i, w, lane, a, size)
+                fail(st, sm, L.ERROR_BOUNDS, i, w, lane, a, size)
                 return False
             low = st.starts[k]
             high = st.ends[k]
-            st.sm[sm, L.S_ALLOCATION] = k
+            st.sm[sm, L.SM_ALLOCATION] = k
     return True
 
 
@@ -132,7 +157,7 @@ def check_window(st, sm, i, w, mask, size, first, limit, code):
         if (mask >> lane) & 1:
             a = address[lane]
             if a & (size - 1) != 0:
-                fail(st, sm, L.E_MISALIGNED, i, w, lane, a, size)
+                fail(st, sm, L.ERROR_MISALIGNED, i, w, lane, a, size)
                 return False
             if a < first or a > limit - size:
                 fail(st, sm, code, i, w, lane, a, size)

@@ -16,8 +16,8 @@ def lane_value(st, sm, w, which, lane, time):
     """Value of a special register in one lane, 64 bits wide."""
     par = st.par
     smsps = par[P.SUB_PARTITIONS]
-    thread = st.warp[w, L.W_INDEX] * 32 + lane
-    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    thread = st.warp[w, L.WARP_INDEX] * 32 + lane
+    b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
     x = thread % par[P.BLOCK_X]
     y = (thread // par[P.BLOCK_X]) % par[P.BLOCK_Y]
     z = thread // (par[P.BLOCK_X] * par[P.BLOCK_Y])
@@ -31,11 +31,11 @@ def lane_value(st, sm, w, which, lane, time):
     if which == M.SR_TID:
         return x | (y << 16) | (z << 26)
     if which == M.SR_CTAID_X:
-        return b[L.B_X]
+        return b[L.BLOCK_X]
     if which == M.SR_CTAID_Y:
-        return b[L.B_Y]
+        return b[L.BLOCK_Y]
     if which == M.SR_CTAID_Z:
-        return b[L.B_Z]
+        return b[L.BLOCK_Z]
     if which == M.SR_LANEID:
         return np.int64(lane)
     if which == M.SR_CLOCKLO or which == M.SR_CLOCKHI:
@@ -69,7 +69,7 @@ def lane_value(st, sm, w, which, lane, time):
         return np.int64(LOCAL_WINDOW >> 32)
     if which == M.SR_CGASIZE:
         return np.int64(1)
-    return b[L.B_RANK]  # SR_CGACTAID
+    return b[L.BLOCK_RANK]  # SR_CGACTAID
 
 
 @compiled
@@ -92,7 +92,7 @@ def read_special(st, sm, w, i, wb, mask, time):
 def query_space(st, sm, w, i, mask, time):
     """QSPC: whether each lane's generic address lies in a space; global is what no window holds."""
     space = st.code[i, M.COL_AUX4]
-    own = st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK] if st.par[P.CLUSTER_BLOCKS] > 0 else np.int64(0)
+    own = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK] if st.par[P.CLUSTER_BLOCKS] > 0 else np.int64(0)
     inside = np.uint32(0)
     for lane in range(32):
         address = st.address[sm, lane]
@@ -108,7 +108,7 @@ def query_space(st, sm, w, i, mask, time):
     p = st.code[i, M.COL_PD0]
     if p < 7:
         st.preds[16 * w + p] = (st.preds[16 * w + p] & ~np.uint32(mask)) | inside
-    release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[P.SPECIAL_LATENCY], L.R_SHORT)
+    release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[P.SPECIAL_LATENCY], L.STALL_SHORT)
 
 
 @compiled
@@ -125,6 +125,6 @@ def atomic_predicate(st, sm, w, i, mask, space, time):
         holds = done and st.code[i, M.COL_AUX0] == M.SPACE_GENERIC
         st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (lanes if holds else np.uint32(0))
     if not done:
-        release_at(st, w, st.code[i, M.COL_RBAR], time + st.par[P.SOURCE_RELEASE], L.R_SHORT)
-        release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[P.SOURCE_RELEASE], L.R_SHORT)
+        release_at(st, w, st.code[i, M.COL_RBAR], time + st.par[P.SOURCE_RELEASE], L.STALL_SHORT)
+        release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[P.SOURCE_RELEASE], L.STALL_SHORT)
     return done

@@ -18,7 +18,7 @@ _PREDICATES = 16
 
 def kept_words(rows: int) -> int:
     """Words that are kept of a warp with so many rows of registers."""
-    return _LANES * rows + _PREDICATES + L.D_KEPT + 2
+    return _LANES * rows + _PREDICATES + L.SPLIT_KEPT + 2
 
 
 @compiled
@@ -29,27 +29,27 @@ def word(st, w, n, registers):
     if n < registers + _PREDICATES:
         return np.int64(st.preds[_PREDICATES * w + n - registers])
     n -= registers + _PREDICATES
-    return st.split[w, n] if n < L.D_KEPT else st.warp[w, L.W_PC if n == L.D_KEPT else L.W_ACTIVE]
+    return st.split[w, n] if n < L.SPLIT_KEPT else st.warp[w, L.WARP_PC if n == L.SPLIT_KEPT else L.WARP_ACTIVE]
 
 
 @compiled
 def look(st, w):
     """The active lanes have all branched backward. Not while results or stores of the warp are under way."""
     warp, lanes = st.warp[w], st.split[w]
-    if lanes[L.D_KEPT] == REPEATS or warp[L.W_STORES] != 0 or st.par[P.MODE] & L.COMPUTES == 0:
+    if lanes[L.SPLIT_KEPT] == REPEATS or warp[L.WARP_STORES] != 0 or st.par[P.MODE] & L.COMPUTES == 0:
         return
     for k in range(6):
-        if warp[L.W_PENDING + k] != 0:
+        if warp[L.WARP_PENDING + k] != 0:
             return
-    lanes[L.D_TURNS] += 1
+    lanes[L.SPLIT_TURNS] += 1
     registers = _LANES * st.par[P.ROWS_PER_WARP]
-    words = registers + _PREDICATES + L.D_KEPT + 2
-    if lanes[L.D_KEPT] == NOT_KEPT or lanes[L.D_TURNS] & (lanes[L.D_TURNS] - 1) == 0:
+    words = registers + _PREDICATES + L.SPLIT_KEPT + 2
+    if lanes[L.SPLIT_KEPT] == NOT_KEPT or lanes[L.SPLIT_TURNS] & (lanes[L.SPLIT_TURNS] - 1) == 0:
         for n in range(words):
             st.kept[w, n] = word(st, w, n, registers)
-        lanes[L.D_KEPT] = KEPT
+        lanes[L.SPLIT_KEPT] = KEPT
         return
     for n in range(words - 1, -1, -1):  # where the warp is tells most, and comes last
         if st.kept[w, n] != word(st, w, n, registers):
             return
-    lanes[L.D_KEPT] = REPEATS
+    lanes[L.SPLIT_KEPT] = REPEATS

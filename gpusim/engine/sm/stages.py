@@ -11,24 +11,24 @@ from isa import microops as M
 def enter_queue(st, q, time, slots):
     """Cycle at which the sub-partition hands the instruction to the SM's memory stages; `slots` it occupies there."""
     smsp = st.smsp[q]
-    start = max(time + st.par[P.ENTRY], smsp[L.Q_LSU_FREE])
-    smsp[L.Q_LSU_FREE] = start + slots * st.par[P.LSU_INTERVAL]
-    if smsp[L.Q_PLACE_KEPT] == 0:
+    start = max(time + st.par[P.ENTRY], smsp[L.SMSP_LSU_FREE])
+    smsp[L.SMSP_LSU_FREE] = start + slots * st.par[P.LSU_INTERVAL]
+    if smsp[L.SMSP_PLACE_KEPT] == 0:
         keep_place(smsp)
     else:
-        smsp[L.Q_PLACE] = smsp[L.Q_PLACE_KEPT] - 1
-        smsp[L.Q_PLACE_KEPT] = 0
-    smsp[L.Q_LEAVES + smsp[L.Q_PLACE]] = start
+        smsp[L.SMSP_PLACE] = smsp[L.SMSP_PLACE_KEPT] - 1
+        smsp[L.SMSP_PLACE_KEPT] = 0
+    smsp[L.SMSP_LEAVES + smsp[L.SMSP_PLACE]] = start
     return start
 
 
 @compiled
 def keep_place(smsp):
     """A further instruction is in the queue, for a time that is not known yet. Returns its place there."""
-    place = smsp[L.Q_ENTERED] % L.QUEUE_MOST
-    smsp[L.Q_LEAVES + place] = L.NEVER
-    smsp[L.Q_ENTERED] += 1
-    smsp[L.Q_PLACE] = place
+    place = smsp[L.SMSP_ENTERED] % L.QUEUE_MOST
+    smsp[L.SMSP_LEAVES + place] = L.NEVER
+    smsp[L.SMSP_ENTERED] += 1
+    smsp[L.SMSP_PLACE] = place
     return place
 
 
@@ -37,9 +37,9 @@ def queue_room(smsp, depth, before):
     """Cycle from which the queue has room for one more instruction, if it holds `depth` at most and so many warps have
     waited longer."""
     depth = max(depth - before, 1)
-    if smsp[L.Q_KEPT] >= depth:  # what came after them may have left
+    if smsp[L.SMSP_KEPT] >= depth:  # what came after them may have left
         return np.int64(L.NEVER)
-    return smsp[L.Q_LEAVES + (smsp[L.Q_ENTERED] - depth) % L.QUEUE_MOST]
+    return smsp[L.SMSP_LEAVES + (smsp[L.SMSP_ENTERED] - depth) % L.QUEUE_MOST]
 
 
 @compiled
@@ -48,14 +48,14 @@ def waiting_before(st, smsp, w):
 
     H200: of 64 warps with loads of 32 turns none falls behind, though old ones get every cycle of other pipes.
     """
-    if smsp[L.Q_WAITING] == 0:
+    if smsp[L.SMSP_WAITING] == 0:
         return np.int64(0)
-    own = st.warp[w, L.W_TURN]
+    own = st.warp[w, L.WARP_TURN]
     count = np.int64(0)
     parts = st.par[P.SUB_PARTITIONS]
     all_ = parts * st.par[P.WARP_SLOTS]
     for other in range(w - w % all_ + w % parts, w - w % all_ + all_, parts):
-        turn = st.warp[other, L.W_TURN]
+        turn = st.warp[other, L.WARP_TURN]
         count += 1 if turn != 0 and (own == 0 or turn < own) else 0
     return count
 
@@ -63,34 +63,34 @@ def waiting_before(st, smsp, w):
 @compiled
 def take_turn(st, smsp, w, room):
     """Warp w waits for room in the memory queue from now on, or does no longer."""
-    waits = st.warp[w, L.W_TURN] != 0
+    waits = st.warp[w, L.WARP_TURN] != 0
     if waits == room:
         if not room:
-            smsp[L.Q_TURNS] += 1
-        st.warp[w, L.W_TURN] = 0 if room else smsp[L.Q_TURNS]
-        smsp[L.Q_WAITING] += -1 if room else 1
+            smsp[L.SMSP_TURNS] += 1
+        st.warp[w, L.WARP_TURN] = 0 if room else smsp[L.SMSP_TURNS]
+        smsp[L.SMSP_WAITING] += -1 if room else 1
 
 
 @compiled
 def note_store(smsp):
     """What entered last is a store, of which the queue holds fewer."""
-    smsp[L.Q_STORE + smsp[L.Q_STORES] % L.QUEUE_MOST] = smsp[L.Q_ENTERED] - 1
-    smsp[L.Q_STORES] += 1
+    smsp[L.SMSP_STORE + smsp[L.SMSP_STORES] % L.QUEUE_MOST] = smsp[L.SMSP_ENTERED] - 1
+    smsp[L.SMSP_STORES] += 1
 
 
 @compiled
 def store_room(smsp, depth):
     """As `queue_room`, if it holds `depth` stores at most."""
-    number = smsp[L.Q_STORE + (smsp[L.Q_STORES] - depth) % L.QUEUE_MOST]
-    if smsp[L.Q_STORES] < depth or smsp[L.Q_ENTERED] - number > L.QUEUE_MOST:
+    number = smsp[L.SMSP_STORE + (smsp[L.SMSP_STORES] - depth) % L.QUEUE_MOST]
+    if smsp[L.SMSP_STORES] < depth or smsp[L.SMSP_ENTERED] - number > L.QUEUE_MOST:
         return np.int64(0)
-    return smsp[L.Q_LEAVES + number % L.QUEUE_MOST]
+    return smsp[L.SMSP_LEAVES + number % L.QUEUE_MOST]
 
 
 @compiled
 def leave_queue(smsp, time):
     """The instruction that was handed over last leaves the queue at `time`, if nothing keeps it longer."""
-    k = L.Q_LEAVES + smsp[L.Q_PLACE]
+    k = L.SMSP_LEAVES + smsp[L.SMSP_PLACE]
     if time > smsp[k]:
         smsp[k] = time
 
@@ -103,14 +103,14 @@ def take_data_stage(st, sm, q, w, start, wavefronts):
     one warp take 64 cycles each, four independent ones 4 * 64; those of seven warps of a sub-partition 32 each.
     """
     s = st.sm[sm]
-    start = max(start, st.warp[w, L.W_DATA])
-    one, other = s[L.S_DATA_FREE], s[L.S_DATA_SECOND]
-    place = L.S_DATA_FREE if (one > other) == (max(one, other) <= start) else L.S_DATA_SECOND
+    start = max(start, st.warp[w, L.WARP_DATA])
+    one, other = s[L.SM_DATA_FREE], s[L.SM_DATA_SECOND]
+    place = L.SM_DATA_FREE if (one > other) == (max(one, other) <= start) else L.SM_DATA_SECOND
     start = max(start, s[place])
-    if s[L.S_STORED] > 0:
+    if s[L.SM_STORED] > 0:
         send_stored(st, sm, start)
     s[place] = start + 2 * wavefronts
-    st.warp[w, L.W_DATA] = start + 2 * wavefronts
+    st.warp[w, L.WARP_DATA] = start + 2 * wavefronts
     leave_queue(st.smsp[q], start + 2 * wavefronts)
     return start
 
@@ -125,8 +125,8 @@ def differs_by_lane(code, i):
 
 @compiled
 def take_port(st, sm, port, start):
-    """Cycle at which the SM takes up a constant load (`port` S_CONSTANT_FREE) or a read of a special register
-    (S_SPECIAL_FREE), one warp after the other.
+    """Cycle at which the SM takes up a constant load (`port` SM_CONSTANT_FREE) or a read of a special register
+    (SM_SPECIAL_FREE), one warp after the other.
 
     H200: queue_ldc, queue_s2r_tid, queue_s2r_block and queue_s2ur agree. They are two ports: blocks of 16 warps that
     each load a constant and read the thread's number start 48 cycles apart.
@@ -145,17 +145,17 @@ def wait_for_constant(st, sm, there):
     one line, 40 issue it, 12 of which wait in front of the port; the others do some 280 cycles later, together.
     """
     s = st.sm[sm]
-    s[L.S_CONST_WAITS] = s[L.S_CONST_WAITS] + 1 if s[L.S_CONST_THERE] == there else 1
-    s[L.S_CONST_THERE] = there
-    if s[L.S_CONST_WAITS] == L.CONSTANTS_WAITING:
-        s[L.S_CONSTANT_FREE] = max(s[L.S_CONSTANT_FREE], there)
+    s[L.SM_CONST_WAITS] = s[L.SM_CONST_WAITS] + 1 if s[L.SM_CONST_THERE] == there else 1
+    s[L.SM_CONST_THERE] = there
+    if s[L.SM_CONST_WAITS] == L.CONSTANTS_WAITING:
+        s[L.SM_CONSTANT_FREE] = max(s[L.SM_CONSTANT_FREE], there)
 
 
 @compiled
 def take_address_port(st, sm, q, port, time):
     """When a constant load, or a read of a special register that all lanes share, is taken up that issues at `time`."""
     smsp = st.smsp[q]
-    start = take_port(st, sm, port, max(time + st.par[P.ENTRY], smsp[L.Q_ADDRESS_FREE]))
+    start = take_port(st, sm, port, max(time + st.par[P.ENTRY], smsp[L.SMSP_ADDRESS_FREE]))
     enter_address_queue(smsp, start, 1)
     return start
 
@@ -163,7 +163,7 @@ def take_address_port(st, sm, q, port, time):
 @compiled
 def enter_address_queue(smsp, start, busy):
     """What is taken up at `start` has waited for that in a short queue of the sub-partition, and keeps it `busy`."""
-    smsp[L.Q_ADDRESS_FREE] = start + busy
-    for k in range(L.Q_ADDRESS, L.Q_ADDRESS + L.ADDRESSES_WAITING):
+    smsp[L.SMSP_ADDRESS_FREE] = start + busy
+    for k in range(L.SMSP_ADDRESS, L.SMSP_ADDRESS + L.ADDRESSES_WAITING):
         smsp[k] = smsp[k + 1]
-    smsp[L.Q_ADDRESS + L.ADDRESSES_WAITING] = start
+    smsp[L.SMSP_ADDRESS + L.ADDRESSES_WAITING] = start

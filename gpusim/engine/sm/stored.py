@@ -10,8 +10,7 @@ same words send them once, 32 warps whose stores come every 11 cycles one in thr
 import numpy as np
 
 from gpusim.engine.sm.flight import hold_flits, send
-from gpusim.engine.state import L, P, compiled, ms
-from gpusim.engine.state.bits import popc
+from gpusim.engine.state import L, P, compiled, ms, popc
 
 _WORD_BYTES = 4
 
@@ -36,23 +35,23 @@ def store_cycles(par, sectors, whole):
 def first_leaves(st, sm):
     """Cycle at which the oldest line leaves if nothing comes between; NEVER if L2 takes no further one now."""
     s = st.sm[sm]
-    if s[L.S_STORED] == 0 or s[L.S_FLITS] >= st.par[P.MAX_FLITS]:
+    if s[L.SM_STORED] == 0 or s[L.SM_FLITS] >= st.par[P.MAX_FLITS]:
         return L.NEVER
-    ready = st.stored[sm, s[L.S_STORED_FIRST], L.STORED_READY]
-    return max(max(s[L.S_STORE_FREE], max(s[L.S_DATA_FREE], s[L.S_DATA_SECOND])), ready)
+    ready = st.stored[sm, s[L.SM_STORED_FIRST], L.STORED_READY]
+    return max(max(s[L.SM_STORE_FREE], max(s[L.SM_DATA_FREE], s[L.SM_DATA_SECOND])), ready)
 
 
 @compiled
 def send_first(st, sm, time):
     """The oldest line leaves."""
     s = st.sm[sm]
-    line = st.stored[sm, s[L.S_STORED_FIRST]]
-    s[L.S_STORED_FIRST] = (s[L.S_STORED_FIRST] + 1) % L.STORED_MOST
-    s[L.S_STORED] -= 1
+    line = st.stored[sm, s[L.SM_STORED_FIRST]]
+    s[L.SM_STORED_FIRST] = (s[L.SM_STORED_FIRST] + 1) % L.STORED_MOST
+    s[L.SM_STORED] -= 1
     sectors = line[L.STORED_SECTORS]
     whole = line[L.STORED_WORDS] == words_of(sectors)
     cycles = store_cycles(st.par, sectors, whole)
-    s[L.S_STORE_FREE] = time + cycles
+    s[L.SM_STORE_FREE] = time + cycles
     hold_flits(st, sm, line[L.STORED_TOKEN], 1, max(popc(sectors), 2))
     size = popc(sectors) * ms.SECTOR_BYTES
     bytes_ = size if whole else min(line[L.STORED_BYTES], size - 1)
@@ -77,7 +76,7 @@ def storing(st, sm, time):
     count = 0
     for q in range(sm * smsps, (sm + 1) * smsps):
         smsp = st.smsp[q]
-        count += smsp[L.Q_LEAVES + (smsp[L.Q_ENTERED] - 1) % L.QUEUE_MOST] >= time
+        count += smsp[L.SMSP_LEAVES + (smsp[L.SMSP_ENTERED] - 1) % L.QUEUE_MOST] >= time
     return max(count, 1)
 
 
@@ -91,8 +90,8 @@ def join_stored(st, sm, q, line, sectors, words, bytes_, time):
     s = st.sm[sm]
     between = np.int64(0)
     turns = np.int64(0)
-    for n in range(s[L.S_STORED] - 1, -1, -1):
-        waits = st.stored[sm, (s[L.S_STORED_FIRST] + n) % L.STORED_MOST]
+    for n in range(s[L.SM_STORED] - 1, -1, -1):
+        waits = st.stored[sm, (s[L.SM_STORED_FIRST] + n) % L.STORED_MOST]
         between += waits[L.STORED_SMSP] == q
         if waits[L.STORED_LINE] == line:
             if waits[L.STORED_SMSP] == q and between > 1:
@@ -111,8 +110,8 @@ def join_stored(st, sm, q, line, sectors, words, bytes_, time):
 def hurry_stored(st, sm, time):
     """A store to other lines has come: those that wait go as soon as they can."""
     s = st.sm[sm]
-    for n in range(s[L.S_STORED] - 1, -1, -1):
-        waits = st.stored[sm, (s[L.S_STORED_FIRST] + n) % L.STORED_MOST]
+    for n in range(s[L.SM_STORED] - 1, -1, -1):
+        waits = st.stored[sm, (s[L.SM_STORED_FIRST] + n) % L.STORED_MOST]
         if waits[L.STORED_READY] <= time:
             return
         waits[L.STORED_READY] = time
@@ -122,12 +121,12 @@ def hurry_stored(st, sm, time):
 def store_line(st, sm, q, line, sectors, words, bytes_, time, token, policy):
     """A line waits from `time` on; if all room is taken, the oldest one goes first. Returns when it has room."""
     s = st.sm[sm]
-    if s[L.S_STORED] >= st.par[P.STORED_LINES]:
-        leaves = max(s[L.S_STORE_FREE], min(st.stored[sm, s[L.S_STORED_FIRST], L.STORED_READY], time))
+    if s[L.SM_STORED] >= st.par[P.STORED_LINES]:
+        leaves = max(s[L.SM_STORE_FREE], min(st.stored[sm, s[L.SM_STORED_FIRST], L.STORED_READY], time))
         send_first(st, sm, leaves)
         time = max(time, leaves)
-    waits = st.stored[sm, (s[L.S_STORED_FIRST] + s[L.S_STORED]) % L.STORED_MOST]
-    s[L.S_STORED] += 1
+    waits = st.stored[sm, (s[L.SM_STORED_FIRST] + s[L.SM_STORED]) % L.STORED_MOST]
+    s[L.SM_STORED] += 1
     waits[L.STORED_LINE] = line
     waits[L.STORED_SECTORS] = sectors
     waits[L.STORED_WORDS] = words

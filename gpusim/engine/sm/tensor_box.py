@@ -30,7 +30,7 @@ def row_elements(k):
 @compiled
 def row_first(k):
     """Number of the first element of a row in the tensor, counted from where `row_start` is."""
-    return np.int64(0) if one_slot(k) else k[L.K_CORNER]
+    return np.int64(0) if one_slot(k) else k[L.BULK_CORNER]
 
 
 @compiled
@@ -66,7 +66,7 @@ def row_start(st, k, r):
     left = np.int64(r)
     for d in range(1, tm.rank(k)):
         here = tm.box_count(k, d)
-        coordinate = k[L.K_CORNER + d] + left % here * tm.element_stride(k, d)
+        coordinate = k[L.BULK_CORNER + d] + left % here * tm.element_stride(k, d)
         left //= here
         if coordinate < 0 or coordinate >= tm.extent(k, d):
             return _OUTSIDE
@@ -84,7 +84,7 @@ def pixel_start(k, r, row):
     for s in range(rank - 2):
         d, low, high = tm.pixel_range(k, s)
         step = tm.element_stride(k, d)
-        start = k[L.K_CORNER + d]
+        start = k[L.BULK_CORNER + d]
         first = (high - start) // step + 1
         if left < first:
             start += left * step
@@ -98,7 +98,7 @@ def pixel_start(k, r, row):
             return _OUTSIDE
         row += start * (tm.stride(k, d) if d > 0 else tm.cell_bytes(k))
     for d in range(rank - 2 if tm.interleave(k) != 0 else rank - 1, rank):
-        coordinate = k[L.K_CORNER + d] + (left if d == rank - 1 else 0)
+        coordinate = k[L.BULK_CORNER + d] + (left if d == rank - 1 else 0)
         if coordinate < 0 or coordinate >= tm.extent(k, d):
             return _OUTSIDE
         row += coordinate * tm.stride(k, d)
@@ -201,7 +201,7 @@ def to_tf32(bits):
 @compiled
 def move_box(st, sm, k, load, operation):
     """All rows of a box between global memory and the shared memory of the copy's block, on SM `sm`."""
-    block = (k[L.K_BLOCK] & 255) * st.par[P.SHARED_STRIDE]
+    block = (k[L.BULK_BLOCK] & 255) * st.par[P.SHARED_STRIDE]
     pitch = row_pitch(k)
     for r in range(row_count(k)):
-        move_row(st, sm, k, r, k[L.K_SHARED] + r * pitch, block, load, operation)
+        move_row(st, sm, k, r, k[L.BULK_SHARED] + r * pitch, block, load, operation)

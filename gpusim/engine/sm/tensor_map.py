@@ -49,7 +49,7 @@ def inside(st, sm, w, i, address, size):
     """True if a range of global memory lies in one live allocation; else records the error."""
     n = find_allocation(st.starts, st.ends, address)
     if n < 0 or address + size > st.ends[n]:
-        fail(st, sm, L.E_BOUNDS, i, w, 0, address, size)
+        fail(st, sm, L.ERROR_BOUNDS, i, w, 0, address, size)
         return False
     return True
 
@@ -58,7 +58,7 @@ def inside(st, sm, w, i, address, size):
 def read_map(st, sm, w, i, wb, k):
     """Copies the words of the map that the instruction names. False after an error."""
     address = uniform_address(st, wb, st.code[i, M.COL_B])
-    first = L.K_MAP
+    first = L.BULK_MAP
     if PARAMETER_WINDOW <= address < PARAMETER_WINDOW + st.bank8.shape[1] - _MAP_BYTES:
         start = (address - PARAMETER_WINDOW) >> 2
         for n in range(_MAP_WORDS):
@@ -67,7 +67,7 @@ def read_map(st, sm, w, i, wb, k):
     if not inside(st, sm, w, i, address, np.int64(_MAP_BYTES)):
         return False
     if address & 63 != 0:
-        fail(st, sm, L.E_MISALIGNED, i, w, 0, address, np.int64(64))
+        fail(st, sm, L.ERROR_MISALIGNED, i, w, 0, address, np.int64(64))
         return False
     start = (address - st.par[P.MEMORY_BASE]) >> 2
     for n in range(_MAP_WORDS):
@@ -78,7 +78,7 @@ def read_map(st, sm, w, i, wb, k):
 @compiled
 def word(k, n):
     """Word n of a copy's tensor map."""
-    return k[L.K_MAP + n]
+    return k[L.BULK_MAP + n]
 
 
 @compiled
@@ -200,7 +200,7 @@ def pixel_corner(k, s, upper):
 @compiled
 def pixel_offset(k, s):
     """Distance along dimension s of all pixels from where they are."""
-    return (k[L.K_OFFSETS] >> (pixel_bits(k) * s)) & ((1 << pixel_bits(k)) - 1)
+    return (k[L.BULK_OFFSETS] >> (pixel_bits(k) * s)) & ((1 << pixel_bits(k)) - 1)
 
 
 @compiled

@@ -8,6 +8,20 @@ Names that most of the engine uses are here under the short names by which it do
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state import parameters as P
+from gpusim.engine.state.bits import lowest_bit, popc, prefetch
 from gpusim.engine.state.jit import compiled, compiled_on_demand
+from gpusim.engine.state.seats import of_block, of_seat, of_warp
 
-__all__ = ["L", "P", "compiled", "compiled_on_demand", "ms"]
+__all__ = [
+    "L",
+    "P",
+    "compiled",
+    "compiled_on_demand",
+    "lowest_bit",
+    "ms",
+    "of_block",
+    "of_seat",
+    "of_warp",
+    "popc",
+    "prefetch",
+]

@@ -98,7 +98,7 @@ def any_nonzero(_sm: np.ndarray, rows: np.ndarray) -> list[int]:
 class Array(NamedTuple):
     """A row of the table.
 
-    shape: extents, by name where they depend on the machine or the launch (`launch_state.sizes_of`). clear: in order;
+    shape: extents, by name where they depend on the machine or the launch (`launch_state`). clear: in order;
     without any, an array of the SMs or of a launch begins with any content, and whoever takes a row of it sets it up.
     view: the array of other elements whose bytes it shares. fresh: never memory of the launch before, since it is read
     after the end of the launch or is large and rare. used: which rows of a record `describe` tells; None: not here.
@@ -132,32 +132,32 @@ class Array(NamedTuple):
 
 
 ZERO, ZEROS, NEVER = (Clear(0),), (Clear(0, every=True),), (Clear(int(L.NEVER), every=True),)
-NO_ISSUE = (*ZEROS, Clear(int(L.NEVER), L.Q_NEXT, every=True))
-NO_CARVEOUT = (*ZEROS, Clear(-1, L.S_CARVEOUT, every=True))
+NO_ISSUE = (*ZEROS, Clear(int(L.NEVER), L.SMSP_NEXT, every=True))
+NO_CARVEOUT = (*ZEROS, Clear(-1, L.SM_CARVEOUT, every=True))
 NO_CODE = (Clear(0), Clear(-1, 0))
 NO_CONSTANTS = (Clear(L.CONSTANT_NOWHERE, when=BEGUN),)
 #: Of warp slots of SMs without a block, all that is looked at is that no warp is there.
-_NOBODY = (Clear(L.FREE, L.W_STATE, every=True), Clear(0, L.W_SINCE, every=True))
-NO_WARPS = (Clear(0), Clear(-1, L.W_BLOCK), Clear(-1, L.W_AGE), *_NOBODY)
+_NOBODY = (Clear(L.FREE, L.WARP_STATE, every=True), Clear(0, L.WARP_SINCE, every=True))
+NO_WARPS = (Clear(0), Clear(-1, L.WARP_BLOCK), Clear(-1, L.WARP_AGE), *_NOBODY)
 #: Who shares the GPU begins with what others have written to memory.
-_NO_VALUES = (Clear(0, L.L_VALID, when=SHARED), Clear(0, L.L_WORDS, when=SHARED))
-NO_LINES = (Clear(-1, L.L_TAG), Clear(0, L.L_PENDING), Clear(0, L.L_USED), *_NO_VALUES)
+_NO_VALUES = (Clear(0, L.TAG_VALID, when=SHARED), Clear(0, L.TAG_WORDS, when=SHARED))
+NO_LINES = (Clear(-1, L.TAG_TAG), Clear(0, L.TAG_PENDING), Clear(0, L.TAG_USED), *_NO_VALUES)
 
-WARP, SPLIT, BLOCK = Record("W_", L.W_FIELDS), Record("D_", L.D_FIELDS), Record("B_", L.B_FIELDS)
-SM, SMSP, TAG = Record("S_", L.S_FIELDS), Record("Q_", L.Q_FIELDS), Record("L_", L.L_FIELDS)
-TOKEN, BULK, COPY = Record("T_", L.T_FIELDS), Record("K_", L.K_FIELDS), Record("COPY_", L.COPY_FIELDS)
-MSHR, WAITING = Record("MSHR_", L.MSHR_FIELDS), Record("WAIT_", L.WAIT_FIELDS)
+WARP, SPLIT, BLOCK = Record("WARP_", L.WARP_FIELDS), Record("SPLIT_", L.SPLIT_FIELDS), Record("BLOCK_", L.BLOCK_FIELDS)
+SM, SMSP, TAG = Record("SM_", L.SM_FIELDS), Record("SMSP_", L.SMSP_FIELDS), Record("TAG_", L.TAG_FIELDS)
+TOKEN, BULK, COPY = Record("TOKEN_", L.TOKEN_FIELDS), Record("BULK_", L.BULK_FIELDS), Record("COPY_", L.COPY_FIELDS)
+MSHR, WAITING = Record("MSHR_", L.MSHR_FIELDS), Record("WAITING_", L.WAITING_FIELDS)
 STORED, QUEUED = Record("STORED_", L.STORED_FIELDS), Record("QUEUED_", L.QUEUED_FIELDS)
-DEFERRED, REQUEST = Record("X_", L.X_FIELDS), Record("REQ_", memory.REQ_FIELDS, memory)
-COUNTERS, LOG = Record("N_", L.N_FIELDS), Record("V_", L.V_FIELDS)
+DEFERRED, REQUEST = Record("DEFERRED_", L.DEFERRED_FIELDS), Record("REQ_", memory.REQ_FIELDS, memory)
+COUNTERS, LOG = Record("COUNT_", L.COUNT_FIELDS), Record("EVENT_", L.EVENT_FIELDS)
 
-TOKENS = pool(L.S_TOKENS_NEW, L.S_TOKEN_FREE, L.T_NEXT)
-BULKS = pool(L.S_BULKS_NEW, L.S_BULK_FREE, L.K_NEXT)
-COPIES = pool(L.S_COPIES_NEW, L.S_COPY_FREE, L.COPY_NEXT)
-MSHRS = pool(L.S_MSHRS_NEW, L.S_MSHR_FREE, L.MSHR_NEXT)
-WAITS = pool(L.S_WAITS_NEW, L.S_WAIT_FREE, L.WAIT_NEXT)
-STORES, QUEUE = ring(L.S_STORED, L.S_STORED_FIRST), ring(L.S_QUEUED, L.S_QUEUED_FIRST)
-DEFERRALS = ring(L.S_DEFERRED)
+TOKENS = pool(L.SM_TOKENS_NEW, L.SM_TOKEN_FREE, L.TOKEN_NEXT)
+BULKS = pool(L.SM_BULKS_NEW, L.SM_BULK_FREE, L.BULK_NEXT)
+COPIES = pool(L.SM_COPIES_NEW, L.SM_COPY_FREE, L.COPY_NEXT)
+MSHRS = pool(L.SM_MSHRS_NEW, L.SM_MSHR_FREE, L.MSHR_NEXT)
+WAITS = pool(L.SM_WAITS_NEW, L.SM_WAIT_FREE, L.WAITING_NEXT)
+STORES, QUEUE = ring(L.SM_STORED, L.SM_STORED_FIRST), ring(L.SM_QUEUED, L.SM_QUEUED_FIRST)
+DEFERRALS = ring(L.SM_DEFERRED)
 
 CHECKED = "last write and reads of each byte of shared memory"
 CLOCKS = "what each knows of the others, see `sm.shadow_clocks`"
@@ -188,12 +188,12 @@ ARRAYS = (
     Array("seats", I64, ("seats",), SMS, "addresses of the states of resident launches", ZEROS, fresh=True),
     Array("preds", U32, ("predicates",), SMS, "16 predicates of each warp"),
     Array("sm", I64, ("sms", SM), SMS, "the SM", NO_CARVEOUT, fresh=True),
-    Array("warp", I64, ("warps", WARP), SMS, "warps", NO_WARPS, used=nonzero(L.W_STATE)),
+    Array("warp", I64, ("warps", WARP), SMS, "warps", NO_WARPS, used=nonzero(L.WARP_STATE)),
     Array("split", I64, ("warps", SPLIT), SMS, "lanes of warps that do not run, see `sm.lane_states`", used=None),
     Array("ready", I64, ("sub_partitions", "slots"), SMS, "cycle from which each warp may issue", NEVER, fresh=True),
     Array("block_order", I64, ("sub_partitions", "slots"), SMS, "age of each warp's block", ZEROS, fresh=True),
     Array("smsp", I64, ("sub_partitions", SMSP), SMS, "sub-partitions", NO_ISSUE, fresh=True),
-    Array("block", I64, ("sms", "block_slots", BLOCK), SMS, "blocks", ZEROS, used=nonzero(L.B_STATE)),
+    Array("block", I64, ("sms", "block_slots", BLOCK), SMS, "blocks", ZEROS, used=nonzero(L.BLOCK_STATE)),
     Array("done", I64, ("sms", "block_slots", 2), SMS, "cycle and slot of blocks that have ended in this window"),
     Array("shared8", U8, ("sms", "shared_bytes"), SMS, "shared memory of all block slots", ZERO),
     Array("shared32", U32, ("sms", "shared_words"), SMS, "shared memory", view="shared8"),

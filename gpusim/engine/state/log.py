@@ -12,14 +12,14 @@ from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
-#: Bits of S_LOG: some of the SM's blocks are logged; all are; what a tracer on a GPU sees (`tracing.accel_sim`): no
+#: Bits of SM_LOG: some of the SM's blocks are logged; all are; what a tracer on a GPU sees (`tracing.accel_sim`): no
 #: stalls, but addresses of all lanes, what barriers are told and what bulk copies touch; there are bulk copies; values
 #: of registers are not logged any more. STOPS, alone: nothing is logged, but a warp may stop the run (`engine.stop`).
 SOME_BLOCKS, WHOLE_SM, AS_TRACER, WITH_BULK, NO_VALUES, STOPS = 1, 2, 4, 8, 16, 32
 #: Rows that blocks may need that end and start between two looks at the room; rows of addresses of one instruction, and
 #: of a bulk copy: a range of at least 16 bytes of shared memory takes two words.
 BLOCK_ROWS, ACCESS_ROWS, BULK_ROWS = 256, 3, 1024
-#: V_ACCESS of an issue without addresses, and of one whose addresses are wanted if it has any.
+#: EVENT_ACCESS of an issue without addresses, and of one whose addresses are wanted if it has any.
 NO_ADDRESSES, ADDRESSES_WANTED = -1, -2
 PREDICATES = 7  # that an instruction can write: P0 to P6
 
@@ -30,68 +30,68 @@ def log_block(st, sm, number, time):
     st.life[number, 0] = sm
     st.life[number, 1] = time
     if st.wanted[number] != 0:
-        st.sm[sm, L.S_LOG] |= SOME_BLOCKS
+        st.sm[sm, L.SM_LOG] |= SOME_BLOCKS
 
 
 @compiled
 def new_row(st, sm, w, kind):
     """Number of the SM's next row, about warp w. There is room: a warp has at most a row for each of its cycles."""
-    n = min(st.sm[sm, L.S_LOGGED], st.log.shape[1] - 1)
-    st.sm[sm, L.S_LOGGED] += 1
-    st.log[sm, n, L.V_KIND] = kind
-    st.log[sm, n, L.V_WARP] = st.warp[w, L.W_LOGGED] - 1
+    n = min(st.sm[sm, L.SM_LOGGED], st.log.shape[1] - 1)
+    st.sm[sm, L.SM_LOGGED] += 1
+    st.log[sm, n, L.EVENT_KIND] = kind
+    st.log[sm, n, L.EVENT_WARP] = st.warp[w, L.WARP_LOGGED] - 1
     return n
 
 
 @compiled
 def log_start(st, sm, q, slot, w, block, time):
     """A warp becomes resident: decides whether it is logged."""
-    if st.sm[sm, L.S_LOG] == STOPS:
+    if st.sm[sm, L.SM_LOG] == STOPS:
         return
-    number = st.block[sm, block, L.B_NUMBER]
-    if st.sm[sm, L.S_LOG] & WHOLE_SM == 0 and st.wanted[number] == 0:
+    number = st.block[sm, block, L.BLOCK_NUMBER]
+    if st.sm[sm, L.SM_LOG] & WHOLE_SM == 0 and st.wanted[number] == 0:
         return
-    st.warp[w, L.W_LOGGED] = number * st.par[P.WARPS] + st.warp[w, L.W_INDEX] + 1
+    st.warp[w, L.WARP_LOGGED] = number * st.par[P.WARPS] + st.warp[w, L.WARP_INDEX] + 1
     row = st.log[sm, new_row(st, sm, w, L.LOG_START)]
-    row[L.V_START] = time
-    row[L.V_SMSP] = q % st.par[P.SUB_PARTITIONS]
-    row[L.V_SLOT] = slot
+    row[L.EVENT_START] = time
+    row[L.EVENT_SMSP] = q % st.par[P.SUB_PARTITIONS]
+    row[L.EVENT_SLOT] = slot
 
 
 @compiled
 def log_end(st, sm, w, time):
     """A warp has ended."""
-    if st.warp[w, L.W_LOGGED] != 0:
-        st.log[sm, new_row(st, sm, w, L.LOG_END), L.V_END] = time
+    if st.warp[w, L.WARP_LOGGED] != 0:
+        st.log[sm, new_row(st, sm, w, L.LOG_END), L.EVENT_END] = time
 
 
 @compiled
 def log_stall(st, sm, w, reason, since, until):
     """A warp waits."""
-    if st.warp[w, L.W_LOGGED] == 0 or st.sm[sm, L.S_LOG] & AS_TRACER:
+    if st.warp[w, L.WARP_LOGGED] == 0 or st.sm[sm, L.SM_LOG] & AS_TRACER:
         return
     row = st.log[sm, new_row(st, sm, w, L.LOG_STALL)]
-    row[L.V_START] = since
-    row[L.V_END] = until
-    row[L.V_REASON] = reason
-    row[L.V_PC] = st.warp[w, L.W_PC]
+    row[L.EVENT_START] = since
+    row[L.EVENT_END] = until
+    row[L.EVENT_REASON] = reason
+    row[L.EVENT_PC] = st.warp[w, L.WARP_PC]
 
 
 @compiled
 def log_room(st, sm):
     """Instructions that an SM can log before its rows are taken away, where that is not after every window."""
-    if st.sm[sm, L.S_LOG] == STOPS:
+    if st.sm[sm, L.SM_LOG] == STOPS:
         return L.NEVER
-    rows = st.log.shape[1] - BLOCK_ROWS - st.sm[sm, L.S_LOGGED]
-    each = BULK_ROWS if st.sm[sm, L.S_LOG] & WITH_BULK else ACCESS_ROWS
-    return max(min(rows, (st.log_lanes.shape[1] - st.sm[sm, L.S_LOG_LANES]) // each), 0)
+    rows = st.log.shape[1] - BLOCK_ROWS - st.sm[sm, L.SM_LOGGED]
+    each = BULK_ROWS if st.sm[sm, L.SM_LOG] & WITH_BULK else ACCESS_ROWS
+    return max(min(rows, (st.log_lanes.shape[1] - st.sm[sm, L.SM_LOG_LANES]) // each), 0)
 
 
 @compiled
 def new_lanes(st, sm, count):
     """Number of the first of the SM's next `count` rows of addresses."""
-    k = min(st.sm[sm, L.S_LOG_LANES], st.log_lanes.shape[1] - count)
-    st.sm[sm, L.S_LOG_LANES] += count
+    k = min(st.sm[sm, L.SM_LOG_LANES], st.log_lanes.shape[1] - count)
+    st.sm[sm, L.SM_LOG_LANES] += count
     return k
 
 
@@ -99,30 +99,30 @@ def new_lanes(st, sm, count):
 @compiled
 def log_issue(st, sm, q, slot, w, i, active, guarded, executed, time):
     """A warp issues instruction i; what it costs is added by `log_costs`, its addresses by `log_addresses`."""
-    if st.warp[w, L.W_LOGGED] == 0:
+    if st.warp[w, L.WARP_LOGGED] == 0:
         return
     n = new_row(st, sm, w, L.LOG_ISSUE)
-    st.sm[sm, L.S_LOG_ROW] = n + 1
+    st.sm[sm, L.SM_LOG_ROW] = n + 1
     row = st.log[sm, n]
-    row[L.V_START] = time
-    row[L.V_PC] = i
-    row[L.V_SMSP] = q % st.par[P.SUB_PARTITIONS]
-    row[L.V_SLOT] = slot
-    row[L.V_ACTIVE] = active
-    row[L.V_GUARDED] = guarded
-    row[L.V_EXECUTED] = executed
-    row[L.V_VALUES] = NO_ADDRESSES
-    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-    row[L.V_WAVEFRONTS] = -counts[L.N_SHARED_WAVEFRONTS]
-    row[L.V_IDEAL] = -counts[L.N_SHARED_IDEAL]
-    row[L.V_SECTORS] = -counts[L.N_SECTORS]
-    row[L.V_LINES] = -counts[L.N_TAGS]
-    row[L.V_DIVERGENT] = -counts[L.N_DIVERGENT]
-    row[L.V_LOCAL] = 0
-    wanted = st.wanted[st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER]]
-    row[L.V_ACCESS] = ADDRESSES_WANTED if wanted != 0 else NO_ADDRESSES
-    if wanted != 0 and st.log_before.shape[1] > 1 and st.sm[sm, L.S_LOG] & (AS_TRACER | NO_VALUES) == 0:
-        log_values(st, sm, w, (wanted - 1) * st.par[P.WARPS] + st.warp[w, L.W_INDEX], time)
+    row[L.EVENT_START] = time
+    row[L.EVENT_PC] = i
+    row[L.EVENT_SMSP] = q % st.par[P.SUB_PARTITIONS]
+    row[L.EVENT_SLOT] = slot
+    row[L.EVENT_ACTIVE] = active
+    row[L.EVENT_GUARDED] = guarded
+    row[L.EVENT_EXECUTED] = executed
+    row[L.EVENT_VALUES] = NO_ADDRESSES
+    counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
+    row[L.EVENT_WAVEFRONTS] = -counts[L.COUNT_SHARED_WAVEFRONTS]
+    row[L.EVENT_IDEAL] = -counts[L.COUNT_SHARED_IDEAL]
+    row[L.EVENT_SECTORS] = -counts[L.COUNT_SECTORS]
+    row[L.EVENT_LINES] = -counts[L.COUNT_TAGS]
+    row[L.EVENT_DIVERGENT] = -counts[L.COUNT_DIVERGENT]
+    row[L.EVENT_LOCAL] = 0
+    wanted = st.wanted[st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_NUMBER]]
+    row[L.EVENT_ACCESS] = ADDRESSES_WANTED if wanted != 0 else NO_ADDRESSES
+    if wanted != 0 and st.log_before.shape[1] > 1 and st.sm[sm, L.SM_LOG] & (AS_TRACER | NO_VALUES) == 0:
+        log_values(st, sm, w, (wanted - 1) * st.par[P.WARPS] + st.warp[w, L.WARP_INDEX], time)
 
 
 @compiled
@@ -141,7 +141,7 @@ def log_values(st, sm, w, k, time):
         else:
             for p in range(PREDICATES):
                 changed |= before[r, p] ^ st.preds[16 * w + p]
-        if changed == 0 or 3 * st.sm[sm, L.S_LOG_LANES] >= 2 * st.log_lanes.shape[1]:
+        if changed == 0 or 3 * st.sm[sm, L.SM_LOG_LANES] >= 2 * st.log_lanes.shape[1]:
             continue
         for lane in range(32 if r < count else PREDICATES):
             before[r, lane] = st.regs[first + 32 * r + lane] if r < count else st.preds[16 * w + lane]
@@ -149,49 +149,49 @@ def log_values(st, sm, w, k, time):
         for lane in range(32):
             st.log_lanes[sm, lanes, lane] = before[r, lane]
         row = st.log[sm, new_row(st, sm, w, L.LOG_VALUE)]
-        row[L.V_START] = time
-        row[L.V_REGISTER] = r
-        row[L.V_ACCESS] = lanes
+        row[L.EVENT_START] = time
+        row[L.EVENT_REGISTER] = r
+        row[L.EVENT_ACCESS] = lanes
 
 
 @compiled
 def log_costs(st, sm, i):
     """The instruction of the last `log_issue` has been executed: what its counters have grown by is its cost."""
-    row = st.log[sm, st.sm[sm, L.S_LOG_ROW] - 1]
-    st.sm[sm, L.S_LOG_ROW] = 0
-    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-    row[L.V_WAVEFRONTS] += counts[L.N_SHARED_WAVEFRONTS]
-    row[L.V_IDEAL] += counts[L.N_SHARED_IDEAL]
-    row[L.V_SECTORS] += counts[L.N_SECTORS]
-    row[L.V_LINES] += counts[L.N_TAGS]
-    row[L.V_DIVERGENT] += counts[L.N_DIVERGENT]
+    row = st.log[sm, st.sm[sm, L.SM_LOG_ROW] - 1]
+    st.sm[sm, L.SM_LOG_ROW] = 0
+    counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
+    row[L.EVENT_WAVEFRONTS] += counts[L.COUNT_SHARED_WAVEFRONTS]
+    row[L.EVENT_IDEAL] += counts[L.COUNT_SHARED_IDEAL]
+    row[L.EVENT_SECTORS] += counts[L.COUNT_SECTORS]
+    row[L.EVENT_LINES] += counts[L.COUNT_TAGS]
+    row[L.EVENT_DIVERGENT] += counts[L.COUNT_DIVERGENT]
 
 
 @compiled
 def log_local(st, sm, count):
     """The access is to local memory, and touches `count` lines: no counter of the instruction says so."""
-    row = st.log[sm, st.sm[sm, L.S_LOG_ROW] - 1]
-    row[L.V_LOCAL] = 1
-    row[L.V_LINES] += count
+    row = st.log[sm, st.sm[sm, L.SM_LOG_ROW] - 1]
+    row[L.EVENT_LOCAL] = 1
+    row[L.EVENT_LINES] += count
     for n in range(count):
-        row[L.V_SECTORS] += popc(st.touched[sm, n, 1])
+        row[L.EVENT_SECTORS] += popc(st.touched[sm, n, 1])
 
 
 @compiled
 def log_addresses(st, sm, i, mask):
     """st.address holds what the lanes in `mask` access."""
-    row = st.log[sm, st.sm[sm, L.S_LOG_ROW] - 1]
-    if row[L.V_ACCESS] == NO_ADDRESSES:
+    row = st.log[sm, st.sm[sm, L.SM_LOG_ROW] - 1]
+    if row[L.EVENT_ACCESS] == NO_ADDRESSES:
         return
-    k = row[L.V_ACCESS]
+    k = row[L.EVENT_ACCESS]
     if k < 0:
         k = new_lanes(st, sm, 1)
-        row[L.V_ACCESS] = k
+        row[L.EVENT_ACCESS] = k
         for lane in range(32):
             st.log_lanes[sm, k, lane] = -1
     lanes = np.int64(mask)
     matrices = st.code[i, M.COL_OP] == M.OP_LDSM or st.code[i, M.COL_OP] == M.OP_STSM
-    if matrices and st.sm[sm, L.S_LOG] & AS_TRACER == 0:
+    if matrices and st.sm[sm, L.SM_LOG] & AS_TRACER == 0:
         lanes &= (np.int64(1) << (8 * np.int64(st.code[i, M.COL_AUX5] & 255))) - 1  # those that name a row of a matrix
     for lane in range(32):
         if (lanes >> lane) & 1:

@@ -179,7 +179,7 @@ CARVEOUT = row()  # what an SM that is idle is set to for it; the least that it 
 CARVEOUT_LEAST = row()
 L1_MOST_SETS = row()  # of L1 with the least shared memory
 DEPENDS = row()  # 1: warps wait at ACQBULK, for the end of the grid before
-STOP_PC = row()  # with the bit STOPS of S_LOG: instruction before which a warp stops the run; its block and its number
+STOP_PC = row()  # with the bit STOPS of SM_LOG: instruction before which a warp stops the run; its block and its number
 STOP_BLOCK = row()  # in the block, -1: any
 STOP_WARP = row()
 UNIT_INTERVAL = row(count=16)  # by unit: cycles between two instructions of a sub-partition

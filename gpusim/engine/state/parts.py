@@ -23,7 +23,7 @@ _SECONDS = 0.0005  # from one look to the next
 def mark(st, sm, part):
     """The host is at `part` of an SM, 0 for none."""
     if PROFILED:
-        st.sm[sm, L.S_PART] = part
+        st.sm[sm, L.SM_PART] = part
 
 
 class PartSampler(threading.Thread):
@@ -31,7 +31,7 @@ class PartSampler(threading.Thread):
 
     def __init__(self, state: State):
         super().__init__(daemon=True)
-        self._at, self._seen = state.sm[:, L.S_PART], np.zeros(len(PARTS), np.int64)
+        self._at, self._seen = state.sm[:, L.SM_PART], np.zeros(len(PARTS), np.int64)
         self._over = threading.Event()
 
     def run(self) -> None:

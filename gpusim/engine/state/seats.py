@@ -29,17 +29,17 @@ def _table_at(_typing: Any, like: Any, address: Any) -> Any:
 
 @compiled
 def of_seat(st, seat):
-    """The state of the launch with this P_SEAT."""
+    """The state of the launch with this P.SEAT."""
     return _table_at(st, st.seats[seat])
 
 
 @compiled
 def of_warp(st, w):
     """The state of a warp's launch."""
-    return _table_at(st, st.seats[st.warp[w, L.W_SEAT]])
+    return _table_at(st, st.seats[st.warp[w, L.WARP_SEAT]])
 
 
 @compiled
 def of_block(st, sm, slot):
     """The state of a block's launch."""
-    return _table_at(st, st.seats[st.block[sm, slot, L.B_SEAT]])
+    return _table_at(st, st.seats[st.block[sm, slot, L.BLOCK_SEAT]])
