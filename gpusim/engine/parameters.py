@@ -13,7 +13,7 @@ from gpusim.engine.grid import Seat
 from gpusim.engine.memory.params import parity_pages
 from gpusim.engine.sm.frontend import INSTRUCTION_BITS
 from gpusim.engine.sm.policies import POLICIES
-from gpusim.engine.state import P
+from gpusim.engine.state import L, P
 from gpusim.launch import Launch
 from gpusim.launch.occupancy import Occupancy
 from isa import microops as M
@@ -63,9 +63,9 @@ def machine_parameters(config: GPUConfig) -> np.ndarray:
     par[_INDICES] = _values_of_keys(config)
     for number, value_of in _DERIVED.items():
         par[number] = value_of(config)
-    interval, latency = unit_timing(config)
-    par[P.UNIT_INTERVAL : P.UNIT_INTERVAL + 16] = interval
-    par[P.UNIT_LATENCY : P.UNIT_LATENCY + 16] = latency
+    units = par[P.UNIT_INTERVAL : P.UNIT_INTERVAL + 16], par[P.UNIT_LATENCY : P.UNIT_LATENCY + 16]
+    units[0][:], units[1][:] = unit_timing(config)
+    par[P.MODE] = L.TIMED
     return par
 
 
