@@ -236,7 +236,7 @@ def signatures() -> str:
     """A line for each declared function, for who calls it: its name, and of each argument the letter and the type, by
     its name in ctypes."""
     lines = []
-    for symbol, point in ENTRY_POINTS.items():
+    for symbol, point in sorted(ENTRY_POINTS.items()):  # the same text in every process
         arguments = zip(point.letters, point.argument_types, strict=True)
         lines.append(" ".join([symbol, *(f"{letter}:{kind.__name__}" for letter, kind in arguments)]))
     return "\n".join(lines)
