@@ -196,8 +196,8 @@ def changed(config: GPUConfig, values: Mapping[Key, float]) -> GPUConfig:
 
 
 def unchecked(config: GPUConfig, values: Mapping[str, Any]) -> GPUConfig:
-    """The machine with other values, which may not be a valid one before others follow."""
-    for name, value in values.items():
+    """The machine with other values of keys, which have a dot; it may not be a valid one before others follow."""
+    for name, value in ((name, value) for name, value in values.items() if "." in name):
         section, _, key = name.rpartition(".")
         update: Any = value_of(config, section).model_copy(update={key: value})
         while "." in section:
