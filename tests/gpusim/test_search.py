@@ -412,7 +412,7 @@ def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys,
     text = capsys.readouterr().out
     assert f"6 machines, {len(keys)} runs" in text
     assert f"the front of {len(found['front'])} (time_us, area_mm2)" in text
-    assert "\nin all of them: gpu = tiny, size = 1024\n" in text
+    assert "\nin all of them: gpu = tiny, size = 1,024\n" in text
     assert not {"gpu", "size"} & set(text.splitlines()[-len(found["front"]) - 1].split())
 
 
