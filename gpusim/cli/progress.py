@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from gpusim.units import scaled
 
@@ -54,27 +54,15 @@ def show_progress(wanted: bool | None, per_block: Callable[[], float] = float) -
     wanted: True always, False never, None if standard error is a terminal. per_block: about how many instructions a
     block issues, 0 if that is not known; asked once, when there is something to show.
     """
-    if not _is_shown(wanted):
-        yield None
-        return
-    bar = LaunchBar(per_block)
-    try:
-        yield bar.instructions
-    finally:
-        bar.stop()
+    with LaunchBar(per_block) as bar:
+        yield bar.instructions if _is_shown(wanted) else None
 
 
 @contextmanager
 def show_points(wanted: bool | None, of: str = "points") -> Iterator[Progress | None]:
-    """The same for `gpusim.explore.run(progress=...)`. of: what is counted."""
-    if not _is_shown(wanted):
-        yield None
-        return
-    bar = Bar(of)
-    try:
-        yield bar.points
-    finally:
-        bar.stop()
+    """The same for `gpusim.explore.sweep(progress=...)`. of: what is counted."""
+    with Bar(of) as bar:
+        yield bar.points if _is_shown(wanted) else None
 
 
 def _is_shown(wanted: bool | None) -> bool:
@@ -82,7 +70,7 @@ def _is_shown(wanted: bool | None) -> bool:
 
 
 class Bar:
-    """A bar of what is finished, with the time that is left."""
+    """A bar of what is finished, with the time that is left; a context manager."""
 
     def __init__(self, of: str) -> None:
         self.of = of
@@ -92,7 +80,10 @@ class Bar:
     def points(self, done: int, failed: int, total: int) -> None:
         self._show(done, total, f", {failed:,} failed" if failed else "")
 
-    def stop(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self.progress is not None:
             self.progress.stop()
 

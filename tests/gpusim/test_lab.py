@@ -116,9 +116,7 @@ def test_a_machine_with_other_parameters():
     assert found["is"]["energy_j"] != same["is"]["energy_j"] > 0
     assert (
         "sm.wings"
-        in answers.answer(("machine", {"gpu": "tiny", "changes": {"sm.wings": 2}, "program": "gemv"}))[
-            "error"
-        ]
+        in answers.answer(("machine", {"gpu": "tiny", "changes": {"sm.wings": 2}, "program": "gemv"}))["error"]
     )
 
 
@@ -191,9 +189,7 @@ def settle(page, condition, seconds=90):
     """Wait until an expression of the page is true."""
     from selenium.webdriver.support.ui import WebDriverWait
 
-    return WebDriverWait(page, seconds, 0.02).until(
-        lambda it: it.execute_script(f"return Boolean({condition})")
-    )
+    return WebDriverWait(page, seconds, 0.02).until(lambda it: it.execute_script(f"return Boolean({condition})"))
 
 
 def move(page, slider, value):
@@ -247,9 +243,7 @@ def test_play_fits_a_phone_and_the_dark(page):
         for name in ("play", "write", "watch", "solve", "explore", "teach"):
             room(page, name)
             assert page.execute_script("return document.documentElement.scrollWidth") <= 390, name
-        assert (
-            page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
-        )
+        assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
@@ -378,10 +372,7 @@ def test_divergence_of_the_page_is_the_engines(browser, tmp_path):  # noqa: F811
     )
     for place, warps in zip(places, found, strict=True):
         launch = play.launch_of("ways", place)
-        args = [
-            np.int32(each) if isinstance(each, int) else np.zeros(each[1], each[0])
-            for each in launch.arguments
-        ]
+        args = [np.int32(each) if isinstance(each, int) else np.zeros(each[1], each[0]) for each in launch.arguments]
         result = simulate(load(play.CUBIN, launch.entry, abi="c"), launch.grid, launch.block, args, "h100")
         rounds = [each for each in result.instructions if each.text.startswith("FFMA")]
         issued, threads = (
