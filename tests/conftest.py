@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -72,7 +73,7 @@ def toolchain() -> None:
         pytest.skip(str(missing))
 
 
-MOST_GB = 4.0
+MOST_GB = 2.0
 """What a process of the tests may ever have held: two of them, and what they start, have to fit a small machine."""
 
 
@@ -80,7 +81,7 @@ MOST_GB = 4.0
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Fails the test with which this process, or one that it started and waited for, has held too much."""
     yield
-    if nextitem is None or nextitem.path != item.path:
+    if nextitem is None or nextitem.path != item.path or held_gb() > MOST_GB / 2:
         give_back()
     before, now = item.session.stash.get(_PEAK, 0.0), peak_gb()
     item.session.stash[_PEAK] = now
@@ -97,6 +98,12 @@ def give_back() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+def held_gb() -> float:
+    """The memory that this process holds, in GB; 0 where nobody tells."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e9 if statm.exists() else 0.0
 
 
 def peak_gb() -> float:

@@ -9,7 +9,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import validate.__main__
+from validate.node import products
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "parallel.md"
 BLOCK = re.compile(r"```(python|sh)\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
@@ -28,11 +31,13 @@ def printed(text: str) -> Iterator[tuple[re.Match[str], str]]:
         yield block, "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines()) + "\n"
 
 
-def test_the_document_prints_what_it_shows() -> None:
+def test_the_document_prints_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for lone products, which take a minute: tests/validate/test_node_training.py has the shortest of them."""
+    monkeypatch.setattr(products, "alone", lambda *whats: ())
     blocks = list(printed(DOCUMENT.read_text("utf-8")))
     assert len(blocks) == 4
     for block, output in blocks:
-        assert output == block[3]
+        assert output == re.sub(r"^(product|outside: 1 GPUs).*\n", "", block[3], flags=re.MULTILINE)
 
 
 def renew() -> None:

@@ -7,6 +7,7 @@ that is there has to differ: `python -m validate microbench compare --update-gap
 import builtins
 import dataclasses
 import dis
+import gc
 import json
 
 import numpy as np
@@ -25,9 +26,11 @@ BENCHES = suite.benches()
 
 @pytest.mark.parametrize("name", BENCHES)
 def test_the_model_reproduces_what_was_measured(name):
-    """At three cases of each, the ends of what it varies and its middle; `validate microbench compare` has all."""
+    """At the ends of what it varies, or at its middle if that fills the GPU; `validate microbench compare` has all."""
+    gc.collect()  # A device and what ran on it refer to each other, and one may hold half a gigabyte.
     quick = [case for case in BENCHES[name].cases if not case.slow]
-    some = [quick[k] for k in sorted({0, len(quick) // 2, len(quick) - 1})]
+    middle = quick[len(quick) // 2]
+    some = [middle] if middle.grid > 8 else [quick[k] for k in sorted({0, len(quick) - 1})]
     rows = list(compare.compare([dataclasses.replace(BENCHES[name], cases=some)], slow=False))
     assert {row.case for row in rows} == {case.key for case in some}
     assert [compare.line(row) for row in rows if row.verdict] == []
