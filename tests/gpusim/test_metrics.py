@@ -14,6 +14,28 @@ from isa import microops as M
 from tests.gpusim.records import LDG, LDS, RED, STG, STS, make_program, make_record
 
 
+def test_global_memory_by_operation():
+    """Counters of shared and global instructions are told apart by what the instruction is."""
+    line = {
+        LDG: (10, 320, 40, 320, 100),
+        STG: (20, 80, 80, 20, 9),
+        RED: (30, 30, 120, 30, 0),
+    }
+    fields = L.COUNT_REQUESTS, L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL, L.COUNT_TAGS, L.COUNT_HITS
+    rows = {row: dict(zip(fields, counts, strict=True)) for row, counts in line.items()}
+    values = MetricValues(make_record(line=rows))
+    requests = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
+    sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
+    assert [values[requests.format(op)] for op in ("ld", "st", "atom", "red")] == [10, 20, 0, 30]
+    assert [values[sectors.format(op)] for op in ("ld", "st", "atom", "red")] == [320, 80, 0, 30]
+    assert values["l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"] == 32.0
+    assert values["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"] == 100
+    assert values["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum"] == 220
+    assert values["memory_l1_tag_requests_global"] == 370
+    assert values["memory_l2_theoretical_sectors_global"] == 430
+    assert values["memory_l2_theoretical_sectors_global_ideal"] == 240
+
+
 def test_every_metric_has_unit_meaning_and_finite_value():
     values = MetricValues(make_record())
     assert set(values) == set(METRICS) and len(values) == len(METRICS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -42,6 +43,7 @@ def run(bench: Bench, case: Case, gpu: str = "h200", overrides: Sequence[str] = 
 
 def _once(bench: Bench, case: Case, gpu: str, overrides: Sequence[str], cycle: int) -> dict[str, float]:
     """The numbers of a run that begins at that cycle of the refresh."""
+    gc.collect()  # the device before, which its streams hold and which it holds
     device = gpusim.Device(gpu, overrides=list(overrides) or None, memory_bytes=_MEMORY_BYTES)
     args = case.make()
     placed = _place(device, args)
@@ -56,8 +58,7 @@ def _once(bench: Bench, case: Case, gpu: str, overrides: Sequence[str], cycle: i
             _launch(device, images.program_of(other), way, _place(device, way.make()))
     _launch(device, program, case, placed)
     index = last_array(args)
-    outcome = placed[index].copy_to_host()
-    return case.reduce((*args[:index], outcome, *args[index + 1 :]))
+    return case.reduce((*args[:index], placed[index].copy_to_host(), *args[index + 1 :]))
 
 
 def _launch(device: gpusim.Device, program: Program, case: Case, placed: Sequence[Any]) -> None:
@@ -73,9 +74,8 @@ def _place(device: gpusim.Device, args: Sequence[Any]) -> list[Any]:
 
 
 def _device_array(device: gpusim.Device, value: np.ndarray) -> DeviceArray:
-    if value.nbytes >= BLANK_BYTES:
-        return device.device_array(value.shape, value.dtype)
-    return device.to_device(value)
+    blank = value.nbytes >= BLANK_BYTES
+    return device.device_array(value.shape, value.dtype) if blank else device.to_device(value)
 
 
 def _reset(args: Sequence[Any], placed: Sequence[Any]) -> None:
