@@ -189,7 +189,7 @@ def _table(rows: np.ndarray, kind: np.dtype) -> np.ndarray:
     """Rows of the log as rows of a table of the trace, in the fields that the log has."""
     found = np.zeros(len(rows), kind)
     for name in kind.names or ():
-        column = getattr(L, f"V_{_COLUMNS.get(name, name.upper())}", None)
+        column = getattr(L, f"EVENT_{_COLUMNS.get(name, name.upper())}", None)
         if column is not None:
             found[name] = rows[:, column]
     return found
