@@ -96,7 +96,7 @@ def add_telling_options(parser: argparse.ArgumentParser, *, save: bool = True) -
 def telling_of(options: argparse.Namespace) -> Telling:
     """What the options ask for. Raises UserError for what could only fail later."""
     from gpusim.driver.outputs.outputs import REPORT_LIMIT, Telling
-    from gpusim.host.options import CHECKS
+    from gpusim.host.options import CHECKS, checks_of
 
     first, last = _numbers(options.launch)
     try:
@@ -107,11 +107,11 @@ def telling_of(options: argparse.Namespace) -> Telling:
         raise UserError("--report and --trace show times, which a functional run has none of")
     if options.trace is not None:
         check_trace_file(Path(options.trace))
-    save = getattr(options, "save", None)
-    if save is not None:
+    if (save := getattr(options, "save", None)) is not None:
         check_writable(save, "--save")
     _check_report(options)
     names = [name.strip() for name in options.check.split(",") if name.strip()]
+    checks_of(() if names == ["all"] else names)  # a mistake is told before the program starts
     limit = options.report_limit if options.report_limit is not None else REPORT_LIMIT
     return Telling(
         report=options.report,
