@@ -73,7 +73,7 @@ def toolchain() -> None:
         pytest.skip(str(missing))
 
 
-MOST_GB = 3.0
+MOST_GB = 3.5
 """What a process of the tests may ever have held: two of them, and what they start, have to fit a small machine."""
 
 
