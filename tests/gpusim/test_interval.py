@@ -143,7 +143,8 @@ def test_a_point_that_failed_or_another_machine_is_no_judge(tmp_path):
     open_journal(journal, "a100", "h200", ()).close()
     options = SimpleNamespace(journals=[journal], described=[], docs=False)
     before = interval.FILE.read_bytes()
-    assert intervals.run(options) == intervals.EXIT_USAGE
+    with pytest.raises(JournalError, match="of the configuration a100"):
+        intervals.run(options)
     assert interval.FILE.read_bytes() == before
 
 

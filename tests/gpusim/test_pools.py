@@ -186,7 +186,7 @@ def test_the_last_place_can_be_taken_and_no_further_one(pool):
     size = getattr(state, SIZE[pool]).shape[1]
     for _ in range(size):
         TAKERS[pool](state)
-        assert state.sm[0, L.SM_ERROR] == L.ERROR_NONE
+        assert state.sm[0, L.SM_ERROR] == 0
     others = {name: getattr(state, name)[1:].copy() for name in SIZE.values()}
     TAKERS[pool](state)
     assert state.sm[0, L.SM_ERROR] == L.ERROR_POOL
