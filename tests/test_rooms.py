@@ -59,7 +59,7 @@ MOST_LINES_OF = {
     "gpusim.plot": 2_218,
     "gpusim.report_html": 831,
     "gpusim.results": 3_693,
-    "gpusim.tracing": 1_653,
+    "gpusim.tracing": 1_651,
     "gpusim.workload": 396,
     "isa": 7_475,
     "programs": 5_951,

@@ -185,13 +185,11 @@ _COLUMNS = {"cycle": "START", "scheduler": "SMSP", "space": "LOCAL"}
 """Columns of the log that have another name than the field of a trace's table."""
 
 
-def _table(rows: np.ndarray, kind: np.dtype) -> np.ndarray:
-    """Rows of the log as rows of a table of the trace, in the fields that the log has."""
+def _table(rows: np.ndarray, kind: np.dtype, *apart: str) -> np.ndarray:
+    """Rows of the log as rows of a table of the trace. apart: fields that the log does not have."""
     found = np.zeros(len(rows), kind)
-    for name in kind.names or ():
-        column = getattr(L, f"EVENT_{_COLUMNS.get(name, name.upper())}", None)
-        if column is not None:
-            found[name] = rows[:, column]
+    for name in set(kind.names or ()).difference(apart):
+        found[name] = rows[:, getattr(L, f"EVENT_{_COLUMNS.get(name, name.upper())}")]
     return found
 
 
@@ -207,7 +205,7 @@ def _issues(rows: np.ndarray, of_sm: np.ndarray) -> np.ndarray:
     chosen = rows[:, L.EVENT_KIND] == L.LOG_ISSUE
     rows, of_sm = rows[chosen], of_sm[chosen]
     order = np.lexsort((rows[:, L.EVENT_SMSP], of_sm, rows[:, L.EVENT_START]))
-    issues = _table(rows[order], ISSUE)
+    issues = _table(rows[order], ISSUE, "sm")
     issues["sm"] = of_sm[order]
     issues["access"] = np.maximum(issues["access"], -1)
     return issues
@@ -232,7 +230,7 @@ def _warps(rows: np.ndarray, of_sm: np.ndarray, warps_per_block: int, until: int
     chosen = (rows[:, L.EVENT_KIND] == L.LOG_START) & (rows[:, L.EVENT_START] < until)
     order = np.argsort(rows[chosen, L.EVENT_WARP])
     starts = rows[chosen][order]
-    warps = _table(starts, WARP)
+    warps = _table(starts, WARP, "block", "sm")
     warps["block"], warps["sm"] = warps["warp"] // warps_per_block, of_sm[chosen][order]
     ends = rows[rows[:, L.EVENT_KIND] == L.LOG_END]
     ends = ends[np.isin(ends[:, L.EVENT_WARP], warps["warp"])]
