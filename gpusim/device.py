@@ -7,7 +7,8 @@ for all streams, and returns when it is done; in a stream it returns at once, an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +39,36 @@ from gpusim.tracing.recording import TraceOptions
 from isa import Program
 
 
+@dataclass
+class _Group:
+    """The GPUs of a node that are simulated together. gpus: their number so far; managed: their managed memory."""
+
+    node: Node
+    gpus: int = 0
+    managed: list[ManagedSet] = field(default_factory=list)
+
+    def next_name(self) -> str:
+        """The name of the next GPU in the node, such as 'gpu0'."""
+        if self.gpus == len(self.node.gpus):
+            raise NodeError(f"{self.node.name} has no more than {self.gpus} GPUs")
+        self.gpus += 1
+        return self.node.gpus[self.gpus - 1]
+
+    def peers(self, name: str, memory: DeviceMemory, config: GPUConfig) -> list[PeerRow]:
+        """What lies on other GPUs than this one."""
+        names, whole = self.node.gpus, memory.by_gpu() if self.gpus > 1 else []
+        held = [(names[owner], address, nbytes) for owner, address, nbytes in whole if names[owner] != name]
+        return rows_from(self.node, name, held, config)
+
+
 class Device:
     """A simulated GPU.
 
     gpu, overrides, threads: as for `gpusim.simulate`. memory_bytes: device memory that can be allocated at once,
-    None for all that the GPU has.
-    unified, base: see `DeviceMemory`.
-    check: what else to look for in every launch, as for `gpusim.simulate`; what a kernel reads from a `device_array`
-    that nothing has written is found here alone, since arrays of NumPy have contents.
-    mode: of every launch, as for `gpusim.simulate`; sampled ones compute all outputs.
+    None for all that the GPU has. unified, base: as of `DeviceMemory`.
+    check: tools that watch every launch, as for `gpusim.simulate`. A read of a `device_array` that nothing has written
+    is found here alone, since arrays of NumPy have contents. mode: of every launch, as for `gpusim.simulate`; sampled
+    ones compute all outputs.
     accel_sim: as for `gpusim.simulate`, of all launches and copies to the device.
     node: the machine that the GPU is in, through which it reaches its host.
     beside: a device of the same node, with whose configuration the next GPU is made: both share one clock, their
@@ -71,10 +93,14 @@ class Device:
         beside: Device | None = None,
     ):
         self._checks, self._mode = checks_of(check), LaunchOptions(mode=mode, accel_sim=accel_sim).mode
+        self._first: Device | None = None
+        self.window: AccessWindow | None = None
+        self.set_aside_bytes: int | None = None
+        self._stream_set: StreamSet | None = None
+        self._managed: ManagedSet | None = None
         self.accel_sim = accel_sim
-        self._first: Device = beside._first if beside is not None else self
         if beside is not None:
-            self._join(threads)
+            self._join(beside, threads)
             return
         self.config = load_config(gpu, overrides)
         self.memory = DeviceMemory(
@@ -84,41 +110,23 @@ class Device:
             undoable=True,
             base=base,
         )
-        self.window: AccessWindow | None = None
-        self.set_aside_bytes: int | None = None
-        self._session = GpuSession(self.config, self.memory, host_threads(threads), peers=self._peers)
-        self._node = load_node(node)
-        self._group = [self]
-        self._stream_set: StreamSet | None = None
-        self._managed: ManagedSet | None = None
-        self.modules, self.calls = self._session.modules, self._session.calls
+        self._group = _Group(load_node(node))
+        self._open(host_threads(threads), None)
 
-    def _join(self, threads: int | None) -> None:
-        """Become the next GPU of the first one's node."""
-        first, group = self._first, self._first._group
-        if len(group) == len(first._node.gpus):
-            raise NodeError(f"{first._node.name} has no more than {len(group)} GPUs")
-        self.config, self._node, self._group = first.config, first._node, group
-        self.memory = GpuMemory(first.memory, len(group))
-        self._session = GpuSession(self.config, self.memory, host_threads(threads), first._session, self._peers)
-        self._stream_set = self._managed = None
+    def _join(self, beside: Device, threads: int | None) -> None:
+        """Become the next GPU of another one's node."""
+        first = self._first = beside._first or beside
+        self.config, self._group = first.config, first._group
+        self.memory = GpuMemory(first.memory, self._group.gpus)
         self._checks, self._mode, self.accel_sim = first._checks, first._mode, None
-        self.window = self.set_aside_bytes = None
-        group.append(self)
+        self._open(host_threads(threads), first._session)
+
+    def _open(self, threads: int, beside: GpuSession | None) -> None:
+        self._node, self.name = self._group.node, self._group.next_name()
+        # Nothing of it refers to the device, whose memory is given back as soon as nobody has it any more.
+        peers = partial(self._group.peers, self.name, self.memory, self.config)
+        self._session = GpuSession(self.config, self.memory, threads, beside, peers)
         self.modules, self.calls = self._session.modules, self._session.calls
-
-    @property
-    def name(self) -> str:
-        """Of the GPU in its node, such as 'gpu0'."""
-        return self._node.gpus[self._group.index(self)]
-
-    def _peers(self) -> list[PeerRow]:
-        """What lies on other GPUs."""
-        if len(self._group) == 1:
-            return []
-        names = self._node.gpus
-        held = [(names[owner], address, nbytes) for owner, address, nbytes in self.memory.by_gpu()]
-        return rows_from(self._node, self.name, [row for row in held if row[0] != self.name], self.config)
 
     def to_device(self, array: np.ndarray, label: str | None = None, stream: Stream | None = None) -> StreamedArray:
         """Copy an array to device memory, in C order."""
@@ -155,6 +163,7 @@ class Device:
         if self._managed is None:
             known = self._node.config.managed if self._timed else None
             self._managed = ManagedSet(self.memory, self.streams, known)
+            self._group.managed.append(self._managed)
         return self._managed
 
     def prefetch(self, array: ManagedArray, to: Place = "device", stream: Stream | None = None) -> None:
@@ -171,10 +180,6 @@ class Device:
         """
         self.managed.advise(array, read_mostly, preferred)
 
-    def _begin_managed(self) -> None:
-        if self._managed is not None:
-            self._managed.begin()
-
     def graph(self) -> DeviceGraph:
         """A new graph of work, which one call of the host starts."""
         return DeviceGraph(self.streams)
@@ -187,7 +192,7 @@ class Device:
     @property
     def streams(self) -> StreamSet:
         if self._stream_set is None:
-            beside = self._first.streams if self is not self._first else None
+            beside = self._first.streams if self._first is not None else None
             self._stream_set = StreamSet(self._session.engine, self._node, self.name, beside, self._timed)
         return self._stream_set
 
@@ -205,13 +210,11 @@ class Device:
             self.streams.drain()
         queue = stream.queue if stream is not None else self._session.engine.main
         ends = source.streams.gpu, target.streams.gpu
-        work = self.streams.copy_between(queue, *ends, source.nbytes, True, lambda: self._move(target, source))
+        work = self.streams.copy_between(
+            queue, *ends, source.nbytes, True, lambda: np.copyto(target.host_view, source.host_view)
+        )
         if stream is None:
             self.streams.wait(work.done)
-
-    @staticmethod
-    def _move(target: StreamedArray, source: StreamedArray) -> None:
-        target.host_view[...] = source.host_view
 
     def free(self, array: DeviceArray) -> None:
         """Give an array's memory back; using it afterwards is an error."""
@@ -295,7 +298,8 @@ class Device:
         options = replace(options or LaunchOptions(), mode=self._mode, outputs=True, accel_sim=self.accel_sim)
         if stream is None:
             self.synchronize()
-        self._begin_managed()
+        if self._managed is not None:
+            self._managed.begin()
         submitted = int(self.streams.call(self._node.config.host.launch_call_us)) if stream is not None else 0
         run = LaunchRun(self._session, program, launch, parameter_bytes, options, placed)
         run.on_start, run.on_end = [*listeners[:1]], [*listeners[1:]]
@@ -316,10 +320,8 @@ class Device:
     ) -> None:
         """Run the same without time and with checks (flags of `checks_of`), and undo it: memory, caches and time are as
         before, and nothing is printed. Raises what the kernel's errors and the checks raise."""
-        limit = max_cycles or DEFAULT_MAX_CYCLES
-        how = LaunchOptions(
-            max_cycles=limit, strict_barriers=False, cooperative=cooperative, checks=checks, mode="functional"
-        )
+        limits: dict[str, Any] = {"max_cycles": max_cycles or DEFAULT_MAX_CYCLES, "strict_barriers": False}
+        how = LaunchOptions(**limits, cooperative=cooperative, checks=checks, mode="functional")
         calls, self._session.calls = self._session.calls, SystemCalls(self.memory, write=lambda text: None)
         try:
             with self.memory.undone():
@@ -341,7 +343,7 @@ class Device:
 
     def timeline(self) -> StreamTimeline:
         """What streams, copy engines, page faults and links have done so far, of all GPUs beside this one."""
-        return StreamTimeline.of(self.streams, [each._managed for each in self._group if each._managed is not None])
+        return StreamTimeline.of(self.streams, self._group.managed)
 
     def flush_l2(self) -> int:
         """Empty the L2 cache, as Nsight Compute does before a launch. Returns the bytes that were written back."""
@@ -383,8 +385,7 @@ class Device:
     def pass_time(self, cycle: int) -> None:
         """Let time pass until a cycle, if it is still to come."""
         if self._timed and cycle > self.now_cycles:
-            env = self._session.engine.env
-            self.streams.wait(env.timeout(cycle - self.now_cycles))
+            self.streams.wait(self._session.engine.env.timeout(cycle - self.now_cycles))
 
     def close(self) -> None:
         """End the device's host threads."""

@@ -81,7 +81,7 @@ MOST_GB = 3.5
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Fails the test with which this process, or one that it started and waited for, has held too much."""
     yield
-    if nextitem is None or nextitem.path != item.path or held_gb() > 2:
+    if (nextitem is None or nextitem.path != item.path) and held_gb() > 1:
         give_back()
     before, now = item.session.stash.get(_PEAK, 0.0), peak_gb()
     item.session.stash[_PEAK] = now

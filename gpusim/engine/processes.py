@@ -110,6 +110,7 @@ class Dispatcher:
         self._requests = np.zeros((1, ms.ORDER_WORDS), np.int64)  # of a window, in order of time
         self._table = np.zeros((SEATS, G_FIELDS), np.int64)
         self._clock = np.zeros(C_FIELDS, np.int64)
+        self._interval = round(config.launch.fill_interval_cycles * FRACTION)
         self._order = first_blocks(config, config.sm.count, config.sm.count, 1)
         self._over: list[Grid] = []  # which others that have begun ahead of their end wait for
         self._states: dict[int, State] = {}  # by seat, of those that have left as well: warps may still name them
@@ -162,8 +163,6 @@ class Dispatcher:
         """A grid gets a seat and, if nobody is before it, the blocks that find room at once."""
         first = not self.residents
         if first:
-            self._states.clear()
-            self._code_line = 0
             grid.alone = grid.alone or not (self._waiting or self._expected or self._company())
         seat = None
         grid.seat = next(k for k in range(SEATS) if all(each.seat != k for each in self.residents))
@@ -197,10 +196,6 @@ class Dispatcher:
             grid.headed = True
         else:
             self._fill(grid.began)
-
-    @property
-    def _interval(self) -> int:
-        return round(self._config.launch.fill_interval_cycles * FRACTION)
 
     def _fill(self, now: int) -> None:
         """The first grid with blocks left, and those behind it once it has none, get the room that there is."""
@@ -305,6 +300,9 @@ class Dispatcher:
                 grid.tell(window.until - grid.start, next_block - running)
             if running == 0 and next_block == total:
                 self.residents.remove(grid)
+                if not self.residents:
+                    self._states.clear()
+                    self._code_line = 0
                 ended = max(int(grid.dispatch[G_LAST]), int(self._clock[C_NOTES]) // FRACTION)
                 last = max(ended, int(grid.state.sm[:, L.SM_LAST_REPLY].max()))
                 if grid.followed:

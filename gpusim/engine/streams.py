@@ -149,6 +149,7 @@ class StreamQueue:
                 self._over(work)
             else:  # a grid that another one follows before its end
                 work.done.callbacks.append(partial(self._over, work))
+            work = self._at_hand = None  # a launch that is over must not hold its device's memory
 
     def _over(self, work: QueuedWork, _: object = None) -> None:
         """Work has ended."""
@@ -171,7 +172,7 @@ class FrontEnd:
         self.env, self._launch = env, config.launch
         self.expected: list[int] = []
         self._free = -config.launch.grid_interval_cycles
-        self._last: dict[int, KernelWork] = {}
+        self._last: dict[int, simpy.Event] = {}
         self._count = 0
 
     def queue(self) -> int:
@@ -183,8 +184,9 @@ class FrontEnd:
         """A launch of a stream, behind all others of its hardware queue."""
         if stream.overhead is not None:
             return KernelWork(self, grid, submitted, None, stream.overhead)
-        self._last[stream.queue] = KernelWork(self, grid, submitted, self._last.get(stream.queue), None)
-        return self._last[stream.queue]
+        work = KernelWork(self, grid, submitted, self._last.get(stream.queue), None)
+        self._last[stream.queue] = work.issued
+        return work
 
     def look(self, since: float) -> int:
         """Cycles until a stream that waits for its copies since then looks again whether they are over, by itself."""
@@ -207,13 +209,13 @@ class FrontEnd:
 class KernelWork:
     """A grid. `Grid.start` is when the stream takes it up.
 
-    submitted: cycle at which the host has put it there; front: what all launches pass; before: the launch before it in
-    its hardware queue, which streams share; overhead: of a graph's, `StreamQueue.overhead`.
+    submitted: cycle at which the host has put it there; front: what all launches pass; before: when the launch
+    before it has left its hardware queue, which streams share; overhead: of a graph's, `StreamQueue.overhead`.
     """
 
     engines: tuple[str, ...] | None = ()
 
-    def __init__(self, front: FrontEnd, grid: Grid, submitted: int, before: KernelWork | None, overhead: int | None):
+    def __init__(self, front: FrontEnd, grid: Grid, submitted: int, before: simpy.Event | None, overhead: int | None):
         self.env, self.grid, self.submitted, self._overhead = front.env, grid, submitted, overhead
         self._front, self._before = front, before
         self.issued, self.done = front.env.event(), grid.done
@@ -227,9 +229,8 @@ class KernelWork:
         if stream.behind_copy:
             yield self.env.timeout(front.look(stream.copies_since)) | stream.engines.stirred
         stream.release()
-        if self._before is not None and not self._before.issued.triggered:
-            yield self._before.issued
-        self._before = None
+        if self._before is not None and not self._before.triggered:
+            yield self._before
         self.issued.succeed()
         stream.engines.stir()
         grid.start = int(self.env.now)

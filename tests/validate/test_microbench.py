@@ -7,7 +7,6 @@ that is there has to differ: `python -m validate microbench compare --update-gap
 import builtins
 import dataclasses
 import dis
-import gc
 import json
 
 import numpy as np
@@ -26,14 +25,18 @@ BENCHES = suite.benches()
 
 @pytest.mark.parametrize("name", BENCHES)
 def test_the_model_reproduces_what_was_measured(name):
-    """At the ends of what it varies, or at its middle if that fills the GPU; `validate microbench compare` has all."""
-    gc.collect()  # A device and what ran on it refer to each other, and one may hold half a gigabyte.
+    """At the ends of what it varies, or at its middle if that fills the GPU; `validate microbench compare` has all. One
+    run is enough where it comes near enough, else the median of several counts."""
     quick = [case for case in BENCHES[name].cases if not case.slow]
     middle = quick[len(quick) // 2]
-    some = [middle] if middle.grid > 8 else [quick[k] for k in sorted({0, len(quick) - 1})]
-    rows = list(compare.compare([dataclasses.replace(BENCHES[name], cases=some)], slow=False))
-    assert {row.case for row in rows} == {case.key for case in some}
-    assert [compare.line(row) for row in rows if row.verdict] == []
+    for case in [middle] if middle.grid > 8 else [quick[k] for k in sorted({0, len(quick) - 1})]:
+        for starts in (1, simulate.STARTS):
+            predicted = simulate.run(BENCHES[name], case, starts=starts)
+            rows = list(compare.rows(BENCHES[name], case, predicted, results.load(), compare.gaps()))
+            assert rows
+            if not any(row.verdict for row in rows):
+                break
+        assert [compare.line(row) for row in rows if row.verdict] == []
 
 
 @pytest.mark.parametrize("gpu", ["h200", "h100"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,17 +32,18 @@ def simulate(
                 yield bench, case, run(bench, case, gpu, overrides)
 
 
-def run(bench: Bench, case: Case, gpu: str = "h200", overrides: Sequence[str] = ()) -> dict[str, float]:
-    """The numbers of one case as the simulator predicts them: medians of `STARTS` runs that begin at other times of the
-    interval in which a bank of DRAM is refreshed, as what was measured are medians of runs that begin at any."""
+def run(
+    bench: Bench, case: Case, gpu: str = "h200", overrides: Sequence[str] = (), starts: int = STARTS
+) -> dict[str, float]:
+    """The numbers of one case as the simulator predicts them: medians of runs that begin at other times of the interval
+    in which a bank of DRAM is refreshed, as what was measured are medians of runs that begin at any."""
     interval = load_config(gpu, list(overrides)).dram.refresh_interval_cycles
-    found = [_once(bench, case, gpu, overrides, round(k * interval / STARTS)) for k in range(STARTS)]
+    found = [_once(bench, case, gpu, overrides, round(k * interval / starts)) for k in range(starts)]
     return {name: float(np.median([each[name] for each in found])) for name in found[0]}
 
 
 def _once(bench: Bench, case: Case, gpu: str, overrides: Sequence[str], cycle: int) -> dict[str, float]:
     """The numbers of a run that begins at that cycle of the refresh."""
-    gc.collect()  # the device before, which its streams hold and which it holds
     device = gpusim.Device(gpu, overrides=list(overrides) or None, memory_bytes=_MEMORY_BYTES)
     args = case.make()
     placed = _place(device, args)
