@@ -15,7 +15,7 @@ LOCKED := $(VENV)/.locked-$(notdir $(PYTHON))
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
 DOCUMENTING := $(VENV)/.documenting-$(notdir $(PYTHON))
 
-.PHONY: help setup demo test quick versions lint coverage bounds bench bench-pair docs lock clean distclean
+.PHONY: help setup demo test quick versions lint coverage bounds bench-pair docs lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## print this list
@@ -69,12 +69,7 @@ bounds: $(INSTALLED)  ## set up, run all kernels of the tests with every index o
 	GPUSIM_BOUNDS_CHECK=1 $(BIN)/python -m pytest --timeout=3600 --numprocesses=$(WORKERS) --dist=loadfile \
 		$(BOUNDS:%=tests/gpusim/test_%.py)
 
-bench: $(INSTALLED)  ## measure how fast the simulator is, beside the last run on such a CPU (SAVE=1 adds to the history)
-	@mkdir -p .cache
-	$(BIN)/python -m pytest -q --benchmark-quiet --benchmark-json=.cache/bench.json tests/bench/speed.py
-	@$(BIN)/python -m tests.bench.history .cache/bench.json $(if $(SAVE),--save)
-
-bench-pair: $(INSTALLED)  ## fail if a workload of make bench takes 15 % longer than in the commit before (or BASE=COMMIT)
+bench-pair: $(INSTALLED)  ## fail if a workload takes 15 % longer than in the commit before (or BASE=COMMIT)
 	@$(if $(BASE),BASE=$(BASE)) $(BIN)/python -m tests.bench.pair
 
 docs: $(DOCUMENTING)  ## set up, build the site into build/site, offline, and check its links

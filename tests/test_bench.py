@@ -1,45 +1,10 @@
-"""The comparisons behind `make bench` and `make bench-pair`, on made-up times; nothing is measured here."""
+"""The comparison behind `make bench-pair`, on made-up times; nothing is measured here."""
 
 import subprocess
 
 import pytest
 
-from tests.bench.history import HISTORY, Row, append, measured, read, table
 from tests.bench.pair import MOST, ROUNDS, Lacking, base_of, slower
-from tests.bench.workloads import WORKLOADS
-
-
-def report(seconds, loops, cpu="EPYC"):
-    """What pytest-benchmark writes, of one workload that does two units in a round."""
-    extra = {"unit": "M instructions", "units": 2, "loops": loops}
-    each = {"params": {"name": "matmul/tiled"}, "stats": {"data": seconds}, "extra_info": extra}
-    machine = {"cpu": {"brand_raw": cpu, "family": 25, "model": 17}}
-    commit = {"id": "0123456789abcdef", "dirty": True}
-    return {
-        "commit_info": commit,
-        "machine_info": machine,
-        "datetime": "2026-11-22T10:00:00",
-        "benchmarks": [each],
-    }
-
-
-def test_history_is_read_as_it_was_written_and_compared_on_like_machines(tmp_path):
-    file = tmp_path / "history.csv"
-    file.write_text(HISTORY.read_text().splitlines()[0] + "\n")
-    for loops, cpu in (([0.16, 0.2], "EPYC"), ([0.5], "Xeon")):
-        append(file, measured(report([0.8, 0.9], loops, cpu)))
-    cpu = "EPYC, family 25, model 17"
-    first = Row("2026-11-22", "0123456789+", cpu, "matmul/tiled", "M instructions", 2.5, 2.5)
-    assert read(file)[0] == first
-    text = table(measured(report([1.0, 1.2], [0.16])), read(file))
-    assert "+25.0 %" in text and "0123456789+" in text
-    assert "%" not in table(measured(report([1.0], [0.16], "Xeon Max")), read(file))
-
-
-def test_the_history_holds_workloads_that_there_are():
-    rows = read(HISTORY)
-    assert rows and all(row.ratio > 0 < row.rate for row in rows)
-    assert set(WORKLOADS) <= {row.workload for row in rows}
 
 
 class Fake:

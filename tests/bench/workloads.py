@@ -1,4 +1,4 @@
-"""What `make bench` and `make bench-pair` measure, and the fixed loop that times are compared with.
+"""The workloads that `make bench-pair` measures.
 
 A workload is prepared once and then run in rounds; a round tells how many units of work it did. Time is processor time,
 children included: what other processes take of the machine is not in it. As a program, this file runs rounds of the
@@ -13,11 +13,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
 from typing import Any
-
-import numba
-import numpy as np
 
 Round = Callable[[], float]
 
@@ -63,36 +59,17 @@ def command(*arguments: str) -> Round:
     return run
 
 
-#: Workload: (what its units are, function that prepares it).
-WORKLOADS: dict[str, tuple[str, Callable[[], Round]]] = {
-    "matmul/tiled": ("M instructions", lambda: detailed("matmul/tiled", 256)),
-    "vector_add": ("M instructions", lambda: detailed("vector_add", 1 << 20)),
-    "matmul_tensor": ("M instructions", lambda: detailed("matmul_tensor/asynchronous", 512)),
-    "collatz": ("M instructions", lambda: detailed("collatz/sorted", 32768)),
-    "atomics": ("M instructions", lambda: detailed("atomics/shared_many", 262144)),
-    "launch again": ("launches", lambda: again("vector_add", 256, 50)),
-    "gpusim --help": ("calls", lambda: command("--help")),
-    "gpusim run vector_add": ("calls", lambda: command("run", "vector_add", "--threads", "1")),
+#: By the name of a workload the function that prepares it.
+WORKLOADS: dict[str, Callable[[], Round]] = {
+    "matmul/tiled": lambda: detailed("matmul/tiled", 256),
+    "vector_add": lambda: detailed("vector_add", 1 << 20),
+    "matmul_tensor": lambda: detailed("matmul_tensor/asynchronous", 512),
+    "collatz": lambda: detailed("collatz/sorted", 32768),
+    "atomics": lambda: detailed("atomics/shared_many", 262144),
+    "launch again": lambda: again("vector_add", 256, 50),
+    "gpusim --help": lambda: command("--help"),
+    "gpusim run vector_add": lambda: command("run", "vector_add", "--threads", "1"),
 }
-
-
-@cache
-def chase() -> Callable[[], int]:
-    """The fixed loop, some 0.2 s: a walk through 64 kB in random order, with a hash of what it meets."""
-    order = np.random.default_rng(0).permutation(1 << 13)
-    following = np.empty_like(order)
-    following[order] = np.roll(order, -1)
-
-    @numba.njit
-    def walk(following: np.ndarray, steps: int) -> int:
-        place, digest = 0, 0
-        for _ in range(steps):
-            place = following[place]
-            digest = ((digest ^ place) * 0x100000001B3) & 0x7FFFFFFFFFFFFFFF
-        return digest
-
-    walk(following, 1)
-    return lambda: walk(following, 50_000_000)
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
@@ -107,7 +84,7 @@ def answer(name: str, ready: dict[str, Round]) -> dict[str, Any]:
     """One round: {'seconds': for a unit of work}, or {'error': why there is none}. A workload's first is a warm-up."""
     try:
         if name not in ready:
-            ready[name] = WORKLOADS[name][1]()
+            ready[name] = WORKLOADS[name]()
         seconds, units = timed(ready[name])
     except Exception as error:  # whatever a tree's code raises: it may lack what a workload asks for
         return {"error": f"{type(error).__name__}: {error}"}
