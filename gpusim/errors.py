@@ -263,9 +263,9 @@ class DataRaceError(KernelError):
     or an access to what an asynchronous copy writes that has not been waited for. Only with `check="racecheck"`.
 
     `hazard` 'read after write', 'write after read' or 'write after write'; `address` and `size` of the later access in
-    bytes; `array` the element there, such as 'tile[1, 5]', None where it is not known; `access` its kind, 'read',
-    'write', 'atomic', 'asynchronous copy' or 'bulk copy'. The place of the error is that of the later one;
-    `other_access`, `other_thread`, `other_file`, `other_line` and `other_instruction` say who was there before.
+    bytes; `access` its kind, 'read', 'write', 'atomic', 'asynchronous copy' or 'bulk copy'. The place of the error is
+    that of the later one; `other_access`, `other_thread`, `other_file`, `other_line` and `other_instruction` say who
+    was there before.
     """
 
     def __init__(
@@ -279,12 +279,11 @@ class DataRaceError(KernelError):
         other_file: str | None = None,
         other_line: int | None = None,
         other_instruction: str | None = None,
-        array: str | None = None,
         **place: Any,
     ):
         self.address, self.size, self.access, self.other_access = address, size, access, other_access
         self.other_thread, self.other_file, self.other_line = other_thread, other_file, other_line
-        self.other_instruction, self.array = other_instruction, array
+        self.other_instruction = other_instruction
         kinds = ["read" if kind == "read" else "write" for kind in (access, other_access)]
         self.hazard = f"{kinds[0]} after {kinds[1]}"
         where = f", {other_file}:{other_line}" if other_file and other_line else ""
@@ -292,9 +291,8 @@ class DataRaceError(KernelError):
         missing = "with no barrier between the two"
         if other_access in _IS_OVER:
             missing = f"which may still be on its way: {_IS_OVER[other_access]}"
-        at = f"{array}, address {address:#x}," if array else f"address {address:#x}"
         super().__init__(
-            f"data race: shared {access} of {_byte_count(size)} at {at} after the {other_access} by "
+            f"data race: shared {access} of {_byte_count(size)} at address {address:#x} after the {other_access} by "
             f"thread {_coordinates(other_thread)}{where}{code}, {missing}",
             **place,
         )

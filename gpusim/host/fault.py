@@ -15,7 +15,6 @@ from gpusim.engine.sm.space import WINDOW_BYTES
 from gpusim.engine.state import L, P
 from gpusim.engine.state.arrays import State
 from gpusim.engine.stop import stopped_warp
-from gpusim.host.shared_arrays import shared_element
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
 from isa import Program
@@ -25,8 +24,10 @@ from isa.instruction import INSTRUCTION_BYTES
 _RETURN_REGISTER = 20
 _SPACES = {M.SPACE_SHARED: "shared", M.SPACE_LOCAL: "local", M.SPACE_CONST: "constant"}
 _SPACE_OF_ERROR = {
-    L.ERROR_BOUNDS: "global", L.ERROR_SHARED_BOUNDS: "shared",
-    L.ERROR_LOCAL_BOUNDS: "local", L.ERROR_CONSTANT_BOUNDS: "constant",
+    L.ERROR_BOUNDS: "global",
+    L.ERROR_SHARED_BOUNDS: "shared",
+    L.ERROR_LOCAL_BOUNDS: "local",
+    L.ERROR_CONSTANT_BOUNDS: "constant",
 }
 _KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic", COPY: errors.ASYNC_COPY, BULK: errors.BULK_COPY}
 
@@ -64,7 +65,6 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
             other_file=before.file,
             other_line=before.line,
             other_instruction=before.text,
-            array=shared_element(program, address, size),
             **place,
         )
     if code == L.ERROR_BARRIER_EXITED:
@@ -95,9 +95,7 @@ def caller(state: State, warp: int, lane: int, program: Program, launch: Launch)
     """
     rows = int(state.par[P.CONST_ROWS]) + warp * int(state.par[P.ROWS_PER_WARP])
     back = int(state.regs[32 * (rows + _RETURN_REGISTER) + lane])
-    return _place(
-        state, sm_of(state, warp), warp, max(back // INSTRUCTION_BYTES - 1, 0), lane, program, launch
-    )
+    return _place(state, sm_of(state, warp), warp, max(back // INSTRUCTION_BYTES - 1, 0), lane, program, launch)
 
 
 _ACCESS_ERRORS = (*_SPACE_OF_ERROR, L.ERROR_MISALIGNED, L.ERROR_UNINITIALIZED)
@@ -234,9 +232,7 @@ def _resident(state: State, program: Program, launch: Launch) -> dict:
     return _place(state, sm_of(state, warp), warp, int(state.warp[warp, L.WARP_PC]), None, program, launch)
 
 
-def _place(
-    state: State, sm: int, warp: int, pc: int, lane: int | None, program: Program, launch: Launch
-) -> dict:
+def _place(state: State, sm: int, warp: int, pc: int, lane: int | None, program: Program, launch: Launch) -> dict:
     """Kernel, source line, block, thread and instruction, as keyword arguments of a KernelError."""
     instruction = program.instructions[min(pc, len(program.instructions) - 1)]
     slot = int(state.warp[warp, L.WARP_BLOCK])

@@ -255,8 +255,10 @@ class LaunchRun(Grid):
                 each.append(state.counters[:, :-1].sum(axis=0))
         fields = {
             **_counted(state),
-            "cycles": 0, "memory": np.zeros(ms.COUNTERS, np.int64),
-            "host_seconds": time.perf_counter() - started, "host_threads": 1,
+            "cycles": 0,
+            "memory": np.zeros(ms.COUNTERS, np.int64),
+            "host_seconds": time.perf_counter() - started,
+            "host_threads": 1,
             "compile_seconds": preparing,
         }
         return fields, np.diff(each, axis=0, prepend=0) / count if each else np.zeros(0)
@@ -277,15 +279,18 @@ class LaunchRun(Grid):
             trace = self.trace_recorder.finish(*what, self.start, cycles)
         fields = {
             **seen,
-            "cycles": cycles, "memory": counters,
-            "slices": slice_sectors, "channels": ms.SECTOR_BYTES * channel_sectors,
+            "cycles": cycles,
+            "memory": counters,
+            "slices": slice_sectors,
+            "channels": ms.SECTOR_BYTES * channel_sectors,
             "host_seconds": seconds,
             "host_parts": {
                 **{part: share * self.seconds[0] for part, share in shares.items()},
                 "memory system": self.seconds[1],
                 "between windows": seconds - self.seconds[:2].sum(),
             },
-            "host_threads": self.session.threads, "compile_seconds": self.compile_seconds,
+            "host_threads": self.session.threads,
+            "compile_seconds": self.compile_seconds,
             "trace": trace,
         }
         return fields if self.sample is None else self.sample.outcome(fields, self.state.handed - self.start)

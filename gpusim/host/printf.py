@@ -31,12 +31,7 @@ def printf(form: str, read: Callable[[int, int], bytes], string: Callable[[int],
         The text, and how many arguments were taken, which is what a kernel's printf returns.
     """
     arguments = _Arguments(read)
-    parts, position = [], 0
-    for match in _CONVERSION.finditer(form):
-        parts.append(form[position : match.start()])
-        parts.append(_convert(match, arguments, string))
-        position = match.end()
-    return "".join((*parts, form[position:])), arguments.count
+    return _CONVERSION.sub(lambda match: _convert(match, arguments, string), form), arguments.count
 
 
 class _Arguments:
@@ -57,59 +52,43 @@ class _Arguments:
 
 
 def _convert(match: re.Match[str], arguments: _Arguments, string: Callable[[int], str]) -> str:
+    """The text of the next argument."""
     kind, flags = match["type"], match["flags"]
     if kind == "%":
         return "%"
     width = arguments.integer(4, True) if match["width"] == "*" else int(match["width"] or 0)
-    if width < 0:
-        flags, width = flags + "-", -width
     precision: int | None = None
     if match["precision"] is not None:
         precision = arguments.integer(4, True) if match["precision"] == "*" else int(match["precision"] or 0)
         precision = None if precision < 0 else precision
-    size = _SIZES[match["length"]]
-    if kind in "di":
-        value = arguments.integer(size, True)
-        return _padded(
-            _sign(value < 0, flags), _digits(str(abs(value)), precision), flags, width, precision is None
-        )
-    if kind in "uoxX":
-        return _unsigned(arguments.integer(size, False), kind, flags, width, precision)
-    if kind in "eEfFgGaA":
-        return _floating(struct.unpack("<d", arguments.take(8))[0], kind, flags, width, precision)
-    if kind == "p":
-        value = arguments.integer(8, False)
-        return _padded("", f"{value:#x}" if value else "(nil)", flags, width, False)
-    if kind == "c":
-        return _padded("", chr(arguments.integer(1, False)), flags, width, False)
-    address = arguments.integer(8, False)
-    text = string(address) if address else "(null)"
-    return _padded("", text[:precision], flags, width, False)
-
-
-def _unsigned(value: int, kind: str, flags: str, width: int, precision: int | None) -> str:
-    digits = _digits(format(value, {"u": "d"}.get(kind, kind)), precision)
-    prefix = ""
-    if "#" in flags and kind in "xX" and value:
-        prefix = "0" + kind
-    elif "#" in flags and kind == "o" and not digits.startswith("0"):
-        digits = "0" + digits
-    return _padded(prefix, digits, flags, width, precision is None)
-
-
-def _floating(value: float, kind: str, flags: str, width: int, precision: int | None) -> str:
-    negative = math.copysign(1.0, value) < 0
-    if math.isfinite(value):
-        magnitude, prefix = abs(value), _sign(negative, flags)
-        if kind in "aA":
-            digits = _hexadecimal(magnitude, precision)
-            prefix += "0x" if kind == "a" else "0X"
+    zeros, size = "0" in flags, _SIZES[match["length"]]
+    if kind in "diouxX":
+        value, base = arguments.integer(size, kind in "di"), kind if kind in "oxX" else "d"
+        digits = "" if precision == value == 0 else format(abs(value), base).rjust(precision or 1, "0")
+        prefix = _sign(value < 0, flags) if kind in "di" else ""
+        if "#" in flags and kind == "o":
+            digits = "0" + digits.removeprefix("0")
+        elif "#" in flags and kind in "xX" and value:
+            prefix = "0" + kind
+        zeros = zeros and precision is None
+    elif kind in "eEfFgGaA":
+        number = struct.unpack("<d", arguments.take(8))[0]
+        prefix, zeros = _sign(math.copysign(1.0, number) < 0, flags), zeros and math.isfinite(number)
+        if kind in "aA" and math.isfinite(number):
+            prefix, digits = prefix + "0x", _hexadecimal(abs(number), precision)
         else:
             form = f"%{'#' if '#' in flags else ''}.{6 if precision is None else precision}{kind}"
-            digits = form % magnitude
-        return _padded(prefix, digits.upper() if kind == "A" else digits, flags, width, True)
-    word = "nan" if math.isnan(value) else "inf"
-    return _padded(_sign(negative, flags), word.upper() if kind.isupper() else word, flags, width, False)
+            digits = (form if math.isfinite(number) else "%g") % abs(number)
+        prefix, digits = (prefix.upper(), digits.upper()) if kind.isupper() else (prefix, digits)
+    else:
+        zeros, prefix, value = False, "", arguments.integer(1 if kind == "c" else 8, False)
+        if kind == "s":
+            digits = (string(value) if value else "(null)")[:precision]
+        else:
+            digits = chr(value) if kind == "c" else f"{value:#x}" if value else "(nil)"
+    if "-" in flags or width < 0:
+        return (prefix + digits).ljust(abs(width))
+    return (prefix + digits.rjust(width - len(prefix), "0")) if zeros else (prefix + digits).rjust(width)
 
 
 def _hexadecimal(value: float, precision: int | None) -> str:
@@ -127,19 +106,5 @@ def _hexadecimal(value: float, precision: int | None) -> str:
     return lead + ("." + fraction if fraction else "") + "p" + power
 
 
-def _digits(digits: str, precision: int | None) -> str:
-    """At least so many digits; none for zero with a precision of 0."""
-    return "" if precision == 0 and digits == "0" else digits.rjust(precision or 1, "0")
-
-
 def _sign(negative: bool, flags: str) -> str:
     return "-" if negative else "+" if "+" in flags else " " if " " in flags else ""
-
-
-def _padded(prefix: str, digits: str, flags: str, width: int, zeros: bool) -> str:
-    """To the width: spaces behind, zeros between prefix and digits, or spaces before."""
-    if "-" in flags:
-        return (prefix + digits).ljust(width)
-    if "0" in flags and zeros:
-        return prefix + digits.rjust(width - len(prefix), "0")
-    return (prefix + digits).rjust(width)

@@ -97,9 +97,7 @@ class SystemCalls:
         if form == 0:
             lane.give(0xFFFFFFFF)
             return
-        text, count = printf(
-            lane.string(form), lambda offset, size: lane.read(arguments + offset, size), lane.string
-        )
+        text, count = printf(lane.string(form), lambda offset, size: lane.read(arguments + offset, size), lane.string)
         self._text.append(text)
         lane.give(count)
 

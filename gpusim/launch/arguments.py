@@ -86,9 +86,7 @@ def bind(
     binder = _Binder(program, memory, names)
     types = parse_signature(signature) if signature is not None else None
     if types is not None and len(types) != len(args):
-        raise ArgumentError(
-            f"{len(args)} arguments given, the signature has {len(types)}", kernel=program.name
-        )
+        raise ArgumentError(f"{len(args)} arguments given, the signature has {len(types)}", kernel=program.name)
     try:
         pieces = [
             (i, piece)
@@ -147,16 +145,8 @@ class _Binder:
         if not self.numba:
             yield _word(device.address)
             return
-        for word in (
-            0,
-            0,
-            device.size,
-            device.dtype.itemsize,
-            device.address,
-            *device.shape,
-            *device.strides,
-        ):
-            yield _word(word)
+        size = device.size, device.dtype.itemsize
+        yield from map(_word, (0, 0, *size, device.address, *device.shape, *device.strides))
 
     def tuple_pieces(self, i: int, value: tuple, type_: Any) -> Iterator[bytes | int | float]:
         if not self.numba:
@@ -196,9 +186,7 @@ class _Binder:
         if dtype is None:
             raise self.error(i, f"{kind_of(value)} given, the signature says {type_}")
         scalar = self.scalar(i, value)
-        if (scalar.dtype.kind == "c" and dtype.kind != "c") or (
-            (dtype.kind in "mM") != (scalar.dtype.kind in "mM")
-        ):
+        if (scalar.dtype.kind == "c" and dtype.kind != "c") or ((dtype.kind in "mM") != (scalar.dtype.kind in "mM")):
             raise self.error(i, f"{kind_of(value)} given, the signature says {type_}")
         if dtype.kind in "iu" and scalar.dtype.kind in "iu":
             limits = np.iinfo(dtype)

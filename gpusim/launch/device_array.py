@@ -26,9 +26,7 @@ class DeviceArray:
     ):
         self.memory, self.address, self.shape = memory, address, tuple(shape)
         self.dtype = np.dtype(dtype)
-        self.strides = (
-            contiguous_strides(self.dtype.itemsize, self.shape) if strides is None else tuple(strides)
-        )
+        self.strides = contiguous_strides(self.dtype.itemsize, self.shape) if strides is None else tuple(strides)
 
     @property
     def ndim(self) -> int:

@@ -401,9 +401,7 @@ class DeviceMemory:
         distances = [_distance(each, address) for each in found[:2]]
         return found[: 2 if len(found) > 1 and 0 < distances[1] < _ALSO_NEAR * distances[0] else 1]
 
-    def _array(
-        self, address: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None
-    ) -> np.ndarray:
+    def _array(self, address: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> np.ndarray:
         # An empty array may start where the arena ends for NumPy's bounds check, so it gets a buffer of its
         # own.
         if 0 in shape or not np.dtype(dtype).itemsize:

@@ -232,4 +232,3 @@ class Modules:
         if fixed and program.sha256 not in self._loaded:
             return program
         return self.of(program).link(program)
-

@@ -90,9 +90,7 @@ def occupancy(
         warp_slots = min(warp_slots, register_warps // sm.sub_partitions)
     blocks = min(limits.values())
     if blocks == 0:
-        raise LaunchError(
-            _nothing_fits(config, limits, threads_per_block, registers_per_thread), kernel=kernel
-        )
+        raise LaunchError(_nothing_fits(config, limits, threads_per_block, registers_per_thread), kernel=kernel)
     carveout = carveout_bytes(config, warps * warp_size, blocks, shared, asked > 0)
     return Occupancy(
         blocks_per_sm=blocks,
@@ -134,9 +132,7 @@ def carveout_bytes(config: GPUConfig, threads: int, blocks: int, shared_bytes: i
             return size
     if sizes[-1] >= blocks * shared_bytes:
         return sizes[-1]
-    raise LaunchError(
-        f"{blocks * shared_bytes:,} bytes of shared memory do not fit in an SM's {sm.shared_bytes:,}"
-    )
+    raise LaunchError(f"{blocks * shared_bytes:,} bytes of shared memory do not fit in an SM's {sm.shared_bytes:,}")
 
 
 def check_architecture(program: str, gpu: str, kernel: str) -> None:
@@ -167,9 +163,7 @@ def check_architecture(program: str, gpu: str, kernel: str) -> None:
     )
 
 
-def check_dimensions(
-    config: GPUConfig, grid: Sequence[int], block: Sequence[int], kernel: str | None = None
-) -> None:
+def check_dimensions(config: GPUConfig, grid: Sequence[int], block: Sequence[int], kernel: str | None = None) -> None:
     """Raise LaunchError unless `grid` and `block`, each (x, y, z), are within the limits of the GPU."""
     limits = (
         ("grid", "blocks", grid, config.launch.max_grid),
@@ -198,14 +192,10 @@ def check_cluster(
         what = f"allowed at most {most}" if most > 1 else f"and {config.gpu.name} has no clusters"
         raise LaunchError(f"clusters of {size}: {blocks:,} blocks, {what}", kernel=kernel)
     if any(extent % part for extent, part in zip(grid, cluster, strict=True)):
-        raise LaunchError(
-            f"grid {tuple(grid)} is not a multiple of the cluster's {size} blocks", kernel=kernel
-        )
+        raise LaunchError(f"grid {tuple(grid)} is not a multiple of the cluster's {size} blocks", kernel=kernel)
     room = config.sm.count // config.sm.gpcs * blocks_per_sm
     if blocks > room:
-        raise LaunchError(
-            f"a cluster of {blocks} blocks does not fit a GPC, which has room for {room}", kernel=kernel
-        )
+        raise LaunchError(f"a cluster of {blocks} blocks does not fit a GPC, which has room for {room}", kernel=kernel)
 
 
 def _check_block(
@@ -237,8 +227,7 @@ def _check_block(
         ),
         (
             static > sm.static_shared_bytes_max,
-            f"{static:,} bytes of static shared memory per block, "
-            f"allowed at most {sm.static_shared_bytes_max:,}",
+            f"{static:,} bytes of static shared memory per block, allowed at most {sm.static_shared_bytes_max:,}",
         ),
         (
             static + dynamic > sm.shared_bytes_per_block_max,

@@ -86,6 +86,4 @@ def _passable(type_: Any) -> bool:
 
 
 def _refused(value: Any, kernel: str | None, i: int, reason: str) -> ArgumentError:
-    return ArgumentError(
-        f"{kind_of(value)} cannot be passed to a kernel: {reason}", kernel=kernel, argument=i
-    )
+    return ArgumentError(f"{kind_of(value)} cannot be passed to a kernel: {reason}", kernel=kernel, argument=i)
