@@ -49,15 +49,14 @@ def execute_program(command: list[str], options: argparse.Namespace) -> int:
     """Run a program and print the table of its launches. Returns its exit status, or that of a mistake if checks found
     one. Raises SimulationError if it cannot be started."""
     from gpusim.config import load_config
-    from gpusim.exec.program import loads_nothing, run
+    from gpusim.exec.program import run
 
     check_limits(options)
     telling = telling_of(options)
     load_config(options.gpu, options.overrides)  # a mistake is told before the program starts
     outcome = run(command, partial(_driver, options, telling), _told)
     if not options.no_report:
-        why = "" if outcome.told else loads_nothing(command[0])
-        _report(outcome.told, options.json, options.output, why)
+        _report(outcome.told, options.json, options.output)
     return EXIT_USER_ERROR if telling.check and any(wrong for *_, wrong in outcome.told) else outcome.status
 
 
@@ -75,11 +74,11 @@ def _told(driver: Driver) -> tuple[str, dict[str, Any], int]:
     return driver.log.render(), driver.log.to_dict(), driver.log.wrong
 
 
-def _report(told: list[tuple[str, dict[str, Any], int]], as_json: bool, output: Path | None, why: str) -> None:
+def _report(told: list[tuple[str, dict[str, Any], int]], as_json: bool, output: Path | None) -> None:
     if as_json:
         values = [value for _, value, _ in told]
         text = json.dumps(values[0] if len(values) == 1 else values, indent=2)
     else:
-        nothing = "the program called no function of CUDA's shared libraries" + (why and f": {why}")
+        nothing = "the program called no function of CUDA's shared libraries (nvcc --cudart shared links them)"
         text = "\n\n".join(table for table, *_ in told) or nothing
     write_table(text, as_json, output)

@@ -100,7 +100,7 @@ def _program(command: list[str], options: argparse.Namespace) -> int:
     """Run a script or an executable, as `gpusim exec` does. Its first process that uses CUDA has the folder, the second
     DIR-2."""
     from gpusim.config import load_config
-    from gpusim.driver.outputs.export import AccelSimExport
+    from gpusim.driver.outputs.outputs import AccelSimExport
     from gpusim.driver.state import Driver
     from gpusim.exec.program import run
     from gpusim.tracing.accel_sim import empty_folder

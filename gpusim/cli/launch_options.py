@@ -96,7 +96,7 @@ def add_telling_options(parser: argparse.ArgumentParser, *, save: bool = True) -
 def telling_of(options: argparse.Namespace) -> Telling:
     """What the options ask for. Raises UserError for what could only fail later."""
     from gpusim.driver.outputs.outputs import REPORT_LIMIT, Telling
-    from gpusim.host.options import CHECKS, checks_of
+    from gpusim.host.options import CHECKS
 
     first, last = _numbers(options.launch)
     try:
@@ -111,7 +111,6 @@ def telling_of(options: argparse.Namespace) -> Telling:
         check_writable(save, "--save")
     _check_report(options)
     names = [name.strip() for name in options.check.split(",") if name.strip()]
-    checks_of(() if names == ["all"] else names)  # a mistake is told before the program starts
     limit = options.report_limit if options.report_limit is not None else REPORT_LIMIT
     return Telling(
         report=options.report,

@@ -25,6 +25,7 @@ from isa.folders import cache_folder, put_file
 
 declare_all()
 
+
 class DriverLibraries:
     """All libraries, loaded. `driver` serves the calls; `serve` exchanges it, while no program holds its handles."""
 

@@ -49,11 +49,9 @@ class CallingThread:
 class MemoryPool:
     """A memory pool. What it holds comes from device memory directly; its reserve is kept in books alone, in pieces of
     `PIECE_BYTES` as an H200's driver takes them, and given back when a stream is waited for, but for the release
-    threshold. kind: of the memory; location: CUmemLocation; most_bytes: in it at once, 0 for any; attributes: what the
-    program set, by number of `CUmemPool_attribute`."""
+    threshold. most_bytes: in it at once, 0 for any; attributes: what the program set, by number of
+    `CUmemPool_attribute`."""
 
-    kind: str = DEVICE
-    location: tuple[int, int] = (1, 0)
     most_bytes: int = 0
     attributes: dict[int, int] = field(default_factory=dict)
     used: int = 0
@@ -88,9 +86,8 @@ def _pieces(nbytes: int) -> int:
 @dataclass
 class Buffer:
     """Memory that a call handed out. flags: as the caller gave them; number: the order of allocation; visible: whether
-    the device can reach it. pool: that it came from. owner: what its address belongs to, in a graph. advice: what the
-    program has said of parts of it: (first and last address, number of `CUmem_range_attribute`, value). ending: a
-    stream will free it."""
+    the device can reach it. pool: that it came from. owner: what its address belongs to, in a graph. ending: a stream
+    will free it."""
 
     context: Context
     address: int
@@ -101,7 +98,6 @@ class Buffer:
     visible: bool = True
     pool: MemoryPool | None = None
     owner: object = None
-    advice: list[tuple[int, int, int, Any]] = field(default_factory=list)
     ending: bool = False
 
 

@@ -25,6 +25,8 @@ REASONS = (
     ),
     ("parameters of a graph's nodes are not told", r"Graph.*Node(GetParams|GetEvent|GetAttribute)"),
     ("graphs with conditions are not simulated", r"Conditional"),
+    ("the largest cluster that fits is not told", r"PotentialCluster"),
+    ("each kind of node has a function that adds it", r"GraphAddNode"),
     ("there is one GPU, which has no peers", r"Multicast|LogicalEndpoint|Clique|P2PAtomic|MultiDevice"),
     ("the GPU cannot be divided", r"Green|DevResource|DevSm|ExecAffinity|ExecutionCtx|Subgrid|Cig"),
     ("device code with addresses of the host's functions is not simulated", r"UnifiedFunction|UnifiedTable|HostVar"),
@@ -36,7 +38,12 @@ REASONS = (
     ("Windows alone has such numbers", r"GetLuid"),
     ("tensor maps for im2col::w, of compute capability 10, are not simulated", r"Im2colWide"),
     ("which atomics the host's processor has is not told", r"AtomicCapabilities"),
-    ("where pages lie is not told", r"LocationInfo"),
+    ("where memory lies, and for whom, is not told", r"LocationInfo|MemRange|MemGetAccess|AllocationProp|RetainAlloc"),
+    ("memory pools are the device's alone", r"MemPool[GS]etAccess|Mem(Get|Set|GetDefault)MemPool$"),
+    ("no books are kept of the memory of graphs", r"GraphMem(Attr|Trim)"),
+    ("copies and prefetches are asked for one by one, without attributes", r"Mem\w+(BatchAsync|WithAttributes)"),
+    ("streams wait for events, not for words of memory", r"StreamWaitValue|StreamWriteValue|BatchMemOp"),
+    ("graphs keep no objects of the program alive", r"UserObject"),
     ("it was replaced before CUDA 4", r"cuDeviceGetProperties"),
 )
 """What is missing, and names that ask for it; the first that fits counts."""

@@ -14,7 +14,7 @@ It raises `DriverError` for an error code. The signature has a letter for each a
 - V the management library's handle of the device: looked up, and not passed;
 - *p, *i, *f: a place for a result of 64 bits, of 32, or a float. It is not passed: what the function returns, one value
   or a tuple, is written to these places, except for None and where the caller wants no answer (address 0);
-- in parentheses: what this driver has no use for.
+- in parentheses: what this driver has no use for; behind all others it may be left out.
 
 A signature that begins with '=' is that of a function that gives C no error code but what it returns, a number; with
 '&' it is the address of a text.
@@ -28,7 +28,7 @@ import struct
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from tempfile import gettempdir
 from typing import Any, TypeVar
 
@@ -43,20 +43,15 @@ _AARCH64 = 8
 """Registers for arguments, which tell that ABI."""
 
 
-
-class _Dim3(ctypes.Structure):
-    _fields_ = (("words", ctypes.c_uint32 * 3),)
-
-
-class _ThreeWords(ctypes.Structure):
-    _fields_ = (("words", ctypes.c_uint64 * 3),)
+def _structure(name: str, words: Any) -> Any:
+    return type(name, (ctypes.Structure,), {"_fields_": (("words", words),)})
 
 
-class _FourWords(ctypes.Structure):
-    _fields_ = (("words", ctypes.c_uint64 * 4),)
-
-
-_STRUCTURES: dict[str, Any] = {"X": _Dim3, "Y": _ThreeWords, "Z": _FourWords}
+_STRUCTURES: dict[str, Any] = {
+    "X": _structure("_Dim3", ctypes.c_uint32 * 3),
+    "Y": _structure("_ThreeWords", ctypes.c_uint64 * 3),
+    "Z": _structure("_FourWords", ctypes.c_uint64 * 4),
+}
 _TYPES: dict[str, Any] = {
     **_STRUCTURES,
     "q": ctypes.c_uint64,
@@ -84,6 +79,7 @@ _LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {
 }
 MANAGED_DEVICE = 0x5EED_0000_0004
 """Handle of the device in the management library."""
+_API = re.compile("_*(cublas|cuda|cu|nvml).*")
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
@@ -113,20 +109,10 @@ class EntryPoint:
         """The name without the variant's suffix."""
         return re.sub(r"_v\d+$", "", self.symbol)
 
-    @property
-    def of_runtime(self) -> bool:
-        """Whether it is a function of the runtime API."""
-        return self.symbol.startswith(("cuda", "__cuda"))
-
-    @property
-    def of_blas(self) -> bool:
-        """Whether it is a function of cuBLAS."""
-        return self.symbol.startswith("cublas")
-
-    @property
-    def of_management(self) -> bool:
-        """Whether it is a function of the management library."""
-        return self.symbol.startswith("nvml")
+    @cached_property
+    def api(self) -> str:
+        """'cu', 'cuda', 'cublas' or 'nvml'."""
+        return _API.sub(r"\1", self.symbol)
 
     def call(self, driver: Driver, arguments: Sequence[Any]) -> int:
         """Do what C asks for; what the call returns. Raises DriverError."""
@@ -193,36 +179,33 @@ ENTRY_POINTS: dict[str, EntryPoint] = {}
 """By exported name."""
 
 
-def entry(
-    symbol: str, signature: str = "", *, since: int = 0, anytime: bool = False
-) -> Callable[[_Run], _Run]:
-    """Declare a function of the API; see the top of this file. One Python function may serve several."""
+def entry(symbols: str, signature: str = "", *, anytime: bool = False) -> Callable[[_Run], _Run]:
+    """Declare functions of the API that one Python function serves; see the top of this file. symbols: their exported
+    names, each with the CUDA version behind it that brought this variant, where there are several of one name."""
 
     def declare(run: _Run) -> _Run:
-        if symbol in ENTRY_POINTS:
-            raise ValueError(f"{symbol} is declared twice")
-        parts = re.findall(r"\*?[a-zA-Z]|[()]", signature)
         used, types, letters = True, [], []
-        gives_text = signature.startswith("&")
-        gives_value = gives_text or signature.startswith("=")
-        for part in parts:
+        for part in re.findall(r"\*?[a-zA-Z]|[()]", signature):
             if part in "()":
                 used = part == ")"
                 continue
             types.append(_TYPES.get(part, ctypes.c_uint64))
             letters.append(part if used else "")
-        gives = gives_value, gives_text
-        ENTRY_POINTS[symbol] = EntryPoint(symbol, tuple(types), tuple(letters), run, since, anytime, *gives)
+        gives = signature.startswith(("=", "&")), signature.startswith("&")
+        for symbol, since in re.findall(r"([^\W\d]\S*)(?: (\d+))?", symbols):
+            if symbol in ENTRY_POINTS:
+                raise ValueError(f"{symbol} is declared twice")
+            version = int(since or 0)
+            ENTRY_POINTS[symbol] = EntryPoint(symbol, tuple(types), tuple(letters), run, version, anytime, *gives)
         return run
 
     return declare
 
 
 def entries(*rows: tuple[str, str, Callable[..., Any]], anytime: bool = False) -> None:
-    """Declare functions of an expression each: (symbol and the version that brought it, signature, what runs it)."""
-    for name, signature, run in rows:
-        symbol, _, since = name.partition(" ")
-        entry(symbol, signature, since=int(since or 0), anytime=anytime)(run)
+    """Declare functions of an expression each: (symbols, signature, what runs them)."""
+    for symbols, signature, run in rows:
+        entry(symbols, signature, anytime=anytime)(run)
 
 
 def same(symbol: str, other: str) -> None:
@@ -251,10 +234,10 @@ _RETURNED_AS_STATE = (ResultCode.SUCCESS, ResultCode.NOT_READY)
 
 def _admit(driver: Driver, point: EntryPoint) -> None:
     """What has to be so before a call. Raises DriverError."""
-    if point.of_management:
+    if point.api == "nvml":
         fail_if(not (point.anytime or driver.managed), ManagementCode.UNINITIALIZED)
         return
-    if (point.of_runtime or point.of_blas) and not registers(point.symbol):
+    if point.api in ("cuda", "cublas") and not registers(point.symbol):
         driver.begin_runtime_call(point.anytime)
     elif not point.anytime:
         fail_if(not driver.initialized, ResultCode.NOT_INITIALIZED)
@@ -297,9 +280,9 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     if message:
         say(message)
     if isinstance(code, ResultCode):
-        if point.of_blas:
+        if point.api == "cublas":
             return code.blas_status
-        if point.of_runtime and code not in _RETURNED_AS_STATE:
+        if point.api == "cuda" and code not in _RETURNED_AS_STATE:
             driver.thread.last_error = code
     return int(code)
 

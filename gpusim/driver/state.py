@@ -2,7 +2,7 @@
 
 One `Driver` serves the process. Handles are numbers that only the driver can interpret, as on hardware; each belongs to
 a context and dies with it. Work of streams goes into those of the device (`queues`). Where there is no clock, it is
-done when the call returns that asks for it, unless it is behind a function of the host or a word that streams wait for.
+done when the call returns that asks for it, unless it is behind a function of the host.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ from gpusim.driver.work.streams import (
     Executable,
     Graph,
     StreamWork,
-    UserObject,
     new_handle,
 )
 from gpusim.driver.work.waiting import waits
@@ -103,15 +102,13 @@ class Driver:
         self.graphs: dict[int, Graph] = {}
         self.captures: list[Capture] = []
         self.executables: dict[int, Executable] = {}
-        self.graph_memory = MemoryPool()
         self.graph_allocations: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self.virtual = VirtualMemory(lambda: self.device.memory)
-        self.linkings: dict[int, Any] = {}
+        self.linkings: dict[int, list[tuple[str, bytes]]] = {}  # (name, content) of what is to be linked
         self.told: set[str] = set()
         self.interrupted = False
         self.runtime_refused = False
         self.managed = 0
-        self.user_objects: dict[int, UserObject] = {}
         self._threads, self._mode = threads, LaunchOptions(mode=mode).mode
         self._device: Device | None = None
         self._threads_seen: defaultdict[int, CallingThread] = defaultdict(CallingThread)
@@ -267,11 +264,6 @@ class Driver:
                 each.valid = False
             raise DriverError(ResultCode.STREAM_CAPTURE_UNSUPPORTED)
 
-    def exchange_capture_mode(self, mode: int) -> int:
-        """Set the calling thread's CUstreamCaptureMode; the one that it had."""
-        before, self.thread.capture_mode = self.thread.capture_mode, mode
-        return before
-
     # --- memory -------------------------------------------------------------------------------------------------------
 
     def allocate(
@@ -298,10 +290,7 @@ class Driver:
             raise DriverError(ResultCode.OUT_OF_MEMORY) from None
         if kind == DEVICE:  # what the host reaches directly may have contents that nobody sees coming
             self.device.memory.forget(address, nbytes)
-        made = Buffer(context, address, nbytes, kind, flags, number, pool=pool, owner=owner)
-        context.buffers[address] = made
-        for each in self.observers:
-            each.allocated(address, nbytes, kind)
+        context.buffers[address] = Buffer(context, address, nbytes, kind, flags, number, pool=pool, owner=owner)
         return address
 
     def register(self, address: int, nbytes: int, flags: int) -> None:
@@ -317,8 +306,6 @@ class Driver:
         if visible:
             memory.adopt(address, nbytes, f"registered memory {number}")
         context.buffers[address] = Buffer(context, address, nbytes, REGISTERED, flags, number, visible)
-        for each in self.observers:
-            each.allocated(address, nbytes, REGISTERED)
 
     def free(self, buffer: Buffer) -> None:
         """Forget a buffer."""
@@ -327,8 +314,6 @@ class Driver:
             buffer.pool.give_back(buffer.nbytes)
         if buffer.visible:
             self.device.memory.free(buffer.address)
-        for each in self.observers:
-            each.freed(buffer.address, buffer.nbytes)
 
     def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, began: int) -> None:
         """Tell of a copy or a fill, see `Observer.copied`."""

@@ -30,6 +30,7 @@ _GIVES_TEXT, _REGISTERS = 1 << 30, 1 << 29  # client.c
 _OTHER_NAMES = {DRIVER: "libcuda.so", "libcudart.so.13": "libcudart.so"}
 """Names without a version that programs open, by the library that they mean."""
 
+
 class NoCompiler(SimulationError):
     """There is no C compiler for the libraries."""
 
@@ -55,9 +56,7 @@ def library_folder() -> Path:
     """The folder with the libraries, compiled if they are not there. Raises SimulationError."""
     machine = platform.machine()
     if not sys.platform.startswith("linux") or machine not in REGISTERS:
-        raise SimulationError(
-            f"gpusim exec needs Linux on {' or '.join(REGISTERS)}, not {sys.platform} on {machine}"
-        )
+        raise SimulationError(f"gpusim exec needs Linux on {' or '.join(REGISTERS)}, not {sys.platform} on {machine}")
     own = {name: resources.files("gpusim.exec").joinpath(name).read_text() for name in ("client.c", "enter.S")}
     stubs, first = {}, 0
     for soname, library in LIBRARIES.items():

@@ -35,7 +35,6 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _SFD_CLOEXEC, _SIGINFO_BYTES, _SIGINFO_CODE = 0o2000000, 128, 8  # signalfd(2)
-_ELF_CLASS_64, _ELF_INTERPRETER = 2, 3
 
 
 @dataclass
@@ -206,22 +205,3 @@ class _Servers:
 def _remove(folder: str | None) -> None:
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def loads_nothing(program: str) -> str:
-    """Why an executable does not load the libraries that it is given, '' if it may."""
-    found = shutil.which(program)
-    try:
-        with open(found or program, "rb") as stream:
-            header = stream.read(64)
-            if header[:4] != b"\x7fELF":
-                return ""  # a script: its interpreter loads them
-            if header[4] != _ELF_CLASS_64:
-                return f"{program} is a program of 32 bits, which CUDA no longer has"
-            (start,), (size, count) = struct.unpack_from("<Q", header, 32), struct.unpack_from("<2H", header, 54)
-            stream.seek(start)
-            kinds = [struct.unpack_from("<I", stream.read(size))[0] for _ in range(count)]
-    except (OSError, struct.error):
-        return ""
-    static = f"{program} is linked statically, so no library can be put in place of its own"
-    return "" if _ELF_INTERPRETER in kinds else static

@@ -50,9 +50,7 @@ def listen() -> tuple[socket.socket, str]:
 def accept(listener: socket.socket) -> tuple[socket.socket, int] | None:
     """A connection and the process at its other end, None if that is another user's."""
     made, _ = listener.accept()
-    process, user, _ = _CREDENTIALS.unpack(
-        made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    )
+    process, user, _ = _CREDENTIALS.unpack(made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     if user != os.getuid():
         made.close()
         return None
@@ -112,9 +110,7 @@ class ServedProcess:
                 connection.answer(value)
 
 
-def serve_process(
-    made: socket.socket, process: int, new_driver: Callable[[], Driver], parent: int
-) -> Driver | None:
+def serve_process(made: socket.socket, process: int, new_driver: Callable[[], Driver], parent: int) -> Driver | None:
     """Serve a process from its first connection until it has ended; returns what has worked for it. parent: a pidfd; if
     that process ends first, it takes the served one with it, and nothing is returned."""
     listener, name = listen()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,13 +18,11 @@ from gpusim.engine.sm.recording import CHUNK
 from gpusim.engine.state import layout as L
 from gpusim.errors import PoolExhausted
 from gpusim.host.sampling import communicates
+from gpusim.host.session import ReadyLaunch
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
 from isa import Program
 from isa import microops as M
-
-if TYPE_CHECKING:
-    from gpusim.host.launch_run import LaunchRun
 
 Recording = tuple[np.ndarray, np.ndarray, np.ndarray]
 """`State.recorded`, `State.record_starts`, and what looking at values has counted: `LOOKED` of each instruction."""
@@ -73,7 +70,7 @@ def key_of(
     return program.sha256, program.symbol, launch.grid, launch.block, launch.shared_bytes, machine, content.digest()
 
 
-def recording_of(run: LaunchRun) -> Recording | None:
+def recording_of(run: ReadyLaunch) -> Recording | None:
     """The recording of a launch, made if it is not known yet; None if its values have to be computed each time."""
     program, options, memory = run.program, run.options, run.session.memory
     if options.trace is not None or options.checks or not replayable(program, run.lowered.code):

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +27,11 @@ from gpusim.config import GPUConfig
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.state import L, ms
 from gpusim.engine.state.arrays import State
+from gpusim.host.session import ReadyLaunch
 from gpusim.results.record import Sampling
 from isa import Program
 from isa import microops as M
 from isa.launch_values import launch_values, reads_launch_value
-
-if TYPE_CHECKING:
-    from gpusim.host.launch_run import LaunchRun
 
 _WORTH_IT = 0.8  # of the blocks timed; what is left is executed for L2
 _TIMED = (0, 4.2), (50, 2.5), (120, 4.2)
@@ -83,7 +81,7 @@ class Sample:
     """A sampled run: its blocks that are evidence are executed when it is made, then the run times `plan.chosen` under
     the eyes of `watch`. plan: None if all blocks are timed, and `why`."""
 
-    def __init__(self, run: LaunchRun):
+    def __init__(self, run: ReadyLaunch):
         session = run.session
         blocks, resident = run.launch.blocks, run.fits.blocks_per_sm * session.config.sm.count
         self._run, self._blocks, self._resident = run, blocks, resident

@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.engine.device import Engine
 from gpusim.engine.launch_state import Spare
-from gpusim.engine.memory.system import PeerRow
+from gpusim.engine.memory.system import MemorySystem, PeerRow
+from gpusim.host.options import LaunchOptions
 from gpusim.host.syscalls import SystemCalls
+from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.module import Modules
+from gpusim.launch.occupancy import Occupancy
+from isa import Program
+from isa.lower import Lowered
+
+
+class ReadyLaunch(Protocol):
+    """A `LaunchRun`, as its sample and its recording know it."""
+
+    session: GpuSession
+    program: Program
+    launch: Launch
+    parameter_bytes: bytes
+    options: LaunchOptions
+    lowered: Lowered
+    fits: Occupancy
+
+    def run_untimed(
+        self,
+        parts: Sequence[np.ndarray | None] = (None,),
+        system: MemorySystem | None = None,
+        recording: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+    ) -> tuple[dict[str, Any], np.ndarray]: ...
 
 
 class GpuSession:

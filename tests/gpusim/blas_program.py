@@ -191,9 +191,7 @@ def matmul(
     check(lt.cublasLtMatmulPreferenceCreate(ctypes.byref(preference)))
     result = ctypes.create_string_buffer(96)
     layouts = [each for _, each in matrices]
-    status = lt.cublasLtMatmulAlgoGetHeuristic(
-        handle, product, *layouts, preference, 1, result, ctypes.byref(count)
-    )
+    status = lt.cublasLtMatmulAlgoGetHeuristic(handle, product, *layouts, preference, 1, result, ctypes.byref(count))
     if status:
         return int(status)
     assert count.value == 1

@@ -125,22 +125,13 @@ def test_a_launch_has_its_own_window_or_its_streams():
     assert calls("cuStreamSetAttribute", stream, 1, wrong) == 1
     calls.do("cuCtxResetPersistingL2Cache")
 
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
-def test_kernels_of_graphs_keep_the_window_of_the_stream_that_was_captured():
-    calls = Calls("h200")
-    windows = Windows()
-    calls.driver.observers.append(windows)
-    kernel, memory, stream = calls.kernel("put"), calls.memory(), calls.handle("cuStreamCreate", 1)
-    values = calls.parameters(struct.pack("<Q", memory), struct.pack("<I", 1))
-    calls.do("cuStreamSetAttribute", stream, 1, struct.pack("<QQfii", memory, 256, 1.0, 2, 0).ljust(64, b"\0"))
+    calls.do("cuStreamSetAttribute", stream, 1, window.ljust(64, b"\0"))  # kernels of graphs keep it
     calls.do("cuStreamBeginCapture_v2", stream, 0)
-    calls.do("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, stream, values, None)
+    launch(stream)
     graph = c_uint64()
     calls.do("cuStreamEndCapture", stream, graph)
-    executable = calls.handle("cuGraphInstantiateWithFlags", graph.value, 0)
-    calls.do("cuGraphLaunch", executable, 0)
-    assert windows.seen == [AccessWindow(memory, 256, 1.0, "persisting", "normal")]
+    calls.do("cuGraphLaunch", calls.handle("cuGraphInstantiateWithFlags", graph.value, 0), 0)
+    assert windows.seen[5:] == [whole]
 
 
 def test_the_program_loses_its_table_keeps_a_quarter_or_all():

@@ -10,9 +10,11 @@ import ctypes
 import gzip
 import json
 import mmap
+import re
 import struct
 import sys
 from ctypes import c_char, c_int, c_size_t, c_uint64
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -93,8 +95,7 @@ def test_attributes_of_launches(calls):
 
 
 @pytest.mark.parametrize(
-    ("recorded", "name"),
-    [("plain", "put"), ("shared", "kept"), ("bounded", "bounded"), ("clustered", "clustered")],
+    ("recorded", "name"), [("plain", "put"), ("shared", "kept"), ("bounded", "bounded"), ("clustered", "clustered")]
 )
 def test_attributes_of_kernels(calls, recorded, name):
     """But for number 5, the architecture that the text was written for, which its machine code does not tell."""
@@ -106,9 +107,7 @@ def test_attributes_of_kernels(calls, recorded, name):
         if number != "5":
             assert or_error(code, place.value) == expected, number
     for number, codes in facts["set"].items():
-        assert {
-            value: calls("cuFuncSetAttribute", kernel, int(number), int(value)) for value in codes
-        } == codes, number
+        assert {value: calls("cuFuncSetAttribute", kernel, int(number), int(value)) for value in codes} == codes, number
 
 
 # Launches from the device (4) end elsewhere.
@@ -131,9 +130,7 @@ def test_limits_and_flags(calls):
             calls.do("cuStreamGetPriority", made, got)
             asked[key] = [0, got.value]
         else:
-            asked[key] = {
-                flags: calls("cuEventCreate", c_uint64(), int(flags)) for flags in RECORDED["limits"][key]
-            }
+            asked[key] = {flags: calls("cuEventCreate", c_uint64(), int(flags)) for flags in RECORDED["limits"][key]}
     assert {key for key in asked if asked[key] != RECORDED["limits"][key]} == OTHER_LIMIT
 
 
@@ -201,136 +198,57 @@ def as_recorded(calls, number, raw, address):
 def test_advice_about_managed_memory(calls):
     nbytes = 1 << 22
     managed, plain = calls.handle("cuMemAllocManaged", nbytes, 1), calls.memory()
-
-    def attributes(address, nbytes=nbytes):
-        found = {}
-        for key in RECORDED["managed"]["fresh"]:
-            number, room = key.split("/")
-            place = marked(32)
-            code = calls("cuMemRangeGetAttribute", place, int(room), int(number), address, nbytes)
-            found[key] = or_error(code, place.raw[: int(room)].hex())
-        return found
-
-    def location(text):
-        kind, number = text.strip("()").split(", ")
-        return int.from_bytes(struct.pack("<2i", int(kind), int(number)), "little")
-
-    for key, expected in RECORDED["managed"].items():
-        what, *rest = key.split(" ", 1)
-        if key in ("fresh", "device memory", "beyond"):
-            got = (
-                attributes(managed)
-                if key == "fresh"
-                else attributes(plain, 16)
-                if key == "device memory"
-                else attributes(managed, 1 << 30)
-            )
-        elif what == "after":
-            got = attributes(managed)
-        elif key == "advise device memory":
-            got = calls("cuMemAdvise_v2", plain, 16, 3, location("(1, 0)"))
-        elif what == "advise":
-            advice, where = rest[0].split(" ", 1)
-            got = calls("cuMemAdvise_v2", managed, nbytes, int(advice), location(where))
-        elif key in ("prefetch device memory", "prefetch nothing"):
-            address, size = (plain, 16) if "device" in key else (managed, 0)
-            got = calls("cuMemPrefetchAsync_v2", address, size, location("(1, 0)"), 0, 0)
-        else:
-            got = [calls("cuMemPrefetchAsync_v2", managed, nbytes, location(rest[0]), 0, 0), 0]
-        assert got == expected, key
+    advise, prefetch = partial(calls, "cuMemAdvise_v2"), partial(calls, "cuMemPrefetchAsync_v2")
+    device = 1  # CUmemLocation (1, 0)
+    asked = {
+        "advise device memory": advise(plain, 16, 3, device),
+        "prefetch device memory": prefetch(plain, 16, device, 0, 0),
+        "prefetch nothing": prefetch(managed, 0, device, 0, 0),
+    }
+    for key in RECORDED["managed"].keys() - asked:
+        if found := re.fullmatch(r"(advise|prefetch) ?(\d*) \((\d), (\d)\)", key):
+            what, advice, kind, number = found.groups()
+            location = int(kind) | int(number) << 32
+            if what == "advise":
+                asked[key] = advise(managed, nbytes, int(advice), location)
+            else:
+                asked[key] = [prefetch(managed, nbytes, location, 0, 0), 0]
+    assert asked == {key: RECORDED["managed"][key] for key in asked} and len(asked) == 14
+    assert calls("cuMemAdvise", managed, nbytes, 3, -1) == 0 == calls("cuMemPrefetchAsync", managed, nbytes, 0, 0)
 
 
-def test_advice_about_parts_of_managed_memory(calls):
-    """What does not hold for all of a range is not told."""
-    managed, place = calls.handle("cuMemAllocManaged", 8192, 1), c_int()
-    calls.do("cuMemAdvise_v2", managed, 4096, 1, 1)
-    for start, nbytes, expected in ((0, 4096, 1), (0, 8192, 0), (4096, 4096, 0), (100, 10, 1)):
-        calls.do("cuMemRangeGetAttribute", place, 4, 1, managed + start, nbytes)
-        assert place.value == expected
-    calls.do("cuMemAdvise", managed, 8192, 3, -1)  # by device, -1 the host
-    rooms, numbers = (c_size_t * 2)(4, 4), (c_int * 2)(2, 1)
-    values = (c_int * 2)(5, 5)
-    places = (c_uint64 * 2)(ctypes.addressof(values), ctypes.addressof(values) + 4)
-    calls.do("cuMemRangeGetAttributes", places, rooms, numbers, 2, managed, 8192)
-    assert list(values) == [-1, 0]
+PLAIN = {"type": 6, "rank": 2, "offset": 0, "interleave": 0, "swizzle": 0, "l2": 0, "fill": 0}
+PLAIN |= {"dims": (256, 64, 8, 4, 2), "box": (64, 16, 2, 1, 1), "steps": (1,) * 5}
+PLAIN |= {"strides": (512, 512 * 64, 512 * 64 * 8, 512 * 64 * 32)}
+ROWS = (1 << 15, 1 << 18, 1 << 20)
+DIFFERENT = {
+    "address 8": {"offset": 8}, "address 16": {"offset": 16}, "address null": {"offset": None},
+    "address 32 interleave 32": {"offset": 16, "interleave": 2, "rank": 3},
+    "stride 8": {"strides": (520, *ROWS)}, "stride small": {"strides": (256, *ROWS)},
+    "stride 0": {"strides": (0, *ROWS)}, "stride big": {"strides": (1 << 40, *ROWS)},
+    "stride bigish": {"strides": ((1 << 40) - 16, *ROWS)},
+    "dim 0": {"dims": (0, 64, 8, 4, 2)}, "dim big": {"dims": (256, 1 << 32, 8, 4, 2)},
+    "dim bigger": {"dims": (256, (1 << 32) + 1, 8, 4, 2)},
+    "box 0": {"box": (0, 1, 1, 1, 1)}, "box 257": {"box": (64, 257, 1, 1, 1)}, "box 256": {"box": (64, 256, 1, 1, 1)},
+    "box odd": {"box": (12, 16, 1, 1, 1)}, "box beyond": {"dims": (8, 64, 8, 4, 2), "box": (64, 16, 1, 1, 1)},
+    "step 0": {"steps": (1, 0, 1, 1, 1)}, "step 8": {"steps": (1, 8, 1, 1, 1)}, "step 9": {"steps": (1, 9, 1, 1, 1)},
+    "step 2 first": {"steps": (2, 1, 1, 1, 1)}, "big box": {"box": (256, 256, 1, 1, 1)},
+    "bigger box": {"rank": 3, "box": (256, 256, 2, 1, 1)},
+}  # fmt: skip
+"""What differs from the plain map, by the name of a recorded one; of others the name says it."""
+STRIDES = {"dims": (2048, 64, 8, 4, 2), "box": (128, 16, 1, 1, 1), "strides": (2048, 2048 * 64, 1 << 20, 1 << 21)}
+BESIDE = {"box 128": {"box": (128, 16, 2, 1, 1)}, "64-element strides": STRIDES, "int": {"type": 3}}
+BESIDE |= {"rank 2": {"rank": 2}}
+BESIDE |= {"rank 4 swizzle 1": {"rank": 4, "swizzle": 1}, "wide": {"box": (64, 16, 2, 1, 1)}, "f32": {"type": 7}}
 
 
 def tiled(name):
-    """Arguments of a recorded map, by its name: the type, and what differs from the plain one."""
-    plain = {
-        "kind": 6,
-        "rank": 2,
-        "offset": 0,
-        "dims": (256, 64, 8, 4, 2),
-        "box": (64, 16, 2, 1, 1),
-        "steps": (1,) * 5,
-    }
-    plain |= {
-        "strides": (512, 512 * 64, 512 * 64 * 8, 512 * 64 * 32),
-        "interleave": 0,
-        "swizzle": 0,
-        "l2": 0,
-        "fill": 0,
-    }
-    words = name.split()
-    number = int(words[1]) if len(words) > 1 and words[1].lstrip("-").isdigit() else None
-    by_number = {
-        "type": "kind",
-        "rank": "rank",
-        "swizzle": "swizzle",
-        "l2": "l2",
-        "fill": "fill",
-        "interleave": "interleave",
-    }
-    if words[0] in by_number:
-        plain[by_number[words[0]]] = number
-        rest = " ".join(words[2:])
-        if words[0] == "swizzle":
-            plain["box"] = (64 if rest == "wide" else 16, 16, 2, 1, 1)
-            plain["kind"] = 7 if rest == "f32" else 6
-        changes = {
-            "box 128": {"box": (128, 16, 2, 1, 1)},
-            "64-element strides": {
-                "dims": (2048, 64, 8, 4, 2),
-                "box": (128, 16, 1, 1, 1),
-                "strides": (2048, 2048 * 64, 1 << 20, 1 << 21),
-            },
-            "int": {"kind": 3},
-            "rank 4 swizzle 1": {"rank": 4, "swizzle": 1},
-            "rank 2": {"rank": 2},
-        }
-        if words[0] == "interleave" and not rest:
-            plain["rank"] = 3
-        return plain | changes.get(rest, {})
-    rows = (1 << 15, 1 << 18, 1 << 20)
-    return (
-        plain
-        | {
-            "address 8": {"offset": 8},
-            "address 16": {"offset": 16},
-            "address 32 interleave 32": {"offset": 16, "interleave": 2, "rank": 3},
-            "address null": {"offset": None},
-            "stride 8": {"strides": (520, *rows)},
-            "stride small": {"strides": (256, *rows)},
-            "stride 0": {"strides": (0, *rows)},
-            "stride big": {"strides": (1 << 40, *rows)},
-            "stride bigish": {"strides": ((1 << 40) - 16, *rows)},
-            "dim 0": {"dims": (0, 64, 8, 4, 2)},
-            "dim big": {"dims": (256, 1 << 32, 8, 4, 2)},
-            "dim bigger": {"dims": (256, (1 << 32) + 1, 8, 4, 2)},
-            "box 0": {"box": (0, 1, 1, 1, 1)},
-            "box 257": {"box": (64, 257, 1, 1, 1)},
-            "box 256": {"box": (64, 256, 1, 1, 1)},
-            "box odd": {"box": (12, 16, 1, 1, 1)},
-            "box beyond": {"dims": (8, 64, 8, 4, 2), "box": (64, 16, 1, 1, 1)},
-            "step 0": {"steps": (1, 0, 1, 1, 1)},
-            "step 8": {"steps": (1, 8, 1, 1, 1)},
-            "step 9": {"steps": (1, 9, 1, 1, 1)},
-            "step 2 first": {"steps": (2, 1, 1, 1, 1)},
-            "big box": {"box": (256, 256, 1, 1, 1)},
-            "bigger box": {"rank": 3, "box": (256, 256, 2, 1, 1)},
-        }[name]
-    )
+    """Arguments of a recorded map, by its name."""
+    if name in DIFFERENT:
+        return PLAIN | DIFFERENT[name]
+    key, number, *rest = name.split()
+    usual = {"swizzle": {"box": (16, 16, 2, 1, 1)}, "interleave": {} if rest else {"rank": 3}}
+    return PLAIN | {key: int(number)} | usual.get(key, {}) | BESIDE.get(" ".join(rest), {})
 
 
 TILED = [name for name in RECORDED["tensor_maps"] if not name.startswith(("im2col", "null", "replace"))]
@@ -354,11 +272,8 @@ def test_tensor_maps(calls, name):
     numbers = [given[key] & 0xFFFFFFFF for key in ("interleave", "swizzle", "l2", "fill")]
     dims, strides = struct.pack("<5Q", *given["dims"]), struct.pack("<4Q", *given["strides"])
     box, steps = struct.pack("<5I", *given["box"]), struct.pack("<5I", *given["steps"])
-    tensor = given["kind"] & 0xFFFFFFFF, given["rank"], address, dims, strides
-    assert (
-        map_of(calls, "cuTensorMapEncodeTiled", *tensor, box, steps, *numbers)
-        == RECORDED["tensor_maps"][name]
-    )
+    tensor = given["type"] & 0xFFFFFFFF, given["rank"], address, dims, strides
+    assert map_of(calls, "cuTensorMapEncodeTiled", *tensor, box, steps, *numbers) == RECORDED["tensor_maps"][name]
 
 
 COLUMNS = {
@@ -387,27 +302,14 @@ COLUMNS = {
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_tensor_maps_for_columns(calls, name):
-    given = {
-        "rank": 4,
-        "lower": (-1, -2, -1),
-        "upper": (-3, -4, -1),
-        "channels": 32,
-        "pixels": 64,
-        "steps": (1,) * 5,
-    }
+    given = {"rank": 4, "lower": (-1, -2, -1), "upper": (-3, -4, -1), "channels": 32, "pixels": 64, "steps": (1,) * 5}
     given |= {"interleave": 0, "swizzle": 0, "l2": 0, "fill": 0} | COLUMNS[name]
-    dims, strides = (
-        struct.pack("<5Q", 64, 32, 16, 8, 4),
-        struct.pack("<4Q", 128, 128 * 32, 128 * 512, 128 * 4096),
-    )
+    dims, strides = (struct.pack("<5Q", 64, 32, 16, 8, 4), struct.pack("<4Q", 128, 128 * 32, 128 * 512, 128 * 4096))
     corners = [struct.pack("<3i", *given[key]) for key in ("lower", "upper")]
     numbers = [given[key] for key in ("interleave", "swizzle", "l2", "fill")]
     what = 6, given["rank"], BASE, dims, strides, *corners, given["channels"], given["pixels"]
     steps = struct.pack("<5I", *given["steps"])
-    assert (
-        map_of(calls, "cuTensorMapEncodeIm2col", *what, steps, *numbers)
-        == RECORDED["tensor_maps"][f"im2col {name}"]
-    )
+    assert map_of(calls, "cuTensorMapEncodeIm2col", *what, steps, *numbers) == RECORDED["tensor_maps"][f"im2col {name}"]
 
 
 def test_a_tensor_map_gets_another_address(calls):

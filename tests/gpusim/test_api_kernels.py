@@ -9,6 +9,8 @@ from ctypes import c_int, c_size_t, c_uint32, c_uint64, string_at
 import pytest
 
 from gpusim.driver.attributes import DRIVER_VERSION
+from gpusim.launch.occupancy import occupancy
+from isa import compile_cuda
 from tests.gpusim.driver_calls import PTX, PTX_90, Calls
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
@@ -61,19 +63,11 @@ def test_clusters_that_fit(calls, kernel):
     given = config(calls, 64)
     calls.do("cuOccupancyMaxActiveClusters", sizes, kernel, given)
     assert sizes.value == 0
-    for allowed, most in ((0, 8), (1, 16)):
-        calls.do("cuFuncSetAttribute", kernel, 14, allowed)
-        calls.do("cuOccupancyMaxPotentialClusterSize", sizes, kernel, given)
-        assert sizes.value == most
 
 
 def test_dynamic_shared_memory_that_is_left(calls):
     kernel, size = calls.kernel("put"), c_size_t()
-    for most, expected in (
-        (0, [0, 0, 0]),
-        (100000, [100000, 100000, 58368]),
-        (200000, [200000, 116736, 58368]),
-    ):
+    for most, expected in ((0, [0, 0, 0]), (100000, [100000, 100000, 58368]), (200000, [200000, 116736, 58368])):
         calls.do("cuFuncSetAttribute", kernel, 8, most)
         found = []
         for blocks in (1, 2, 4):
@@ -81,6 +75,37 @@ def test_dynamic_shared_memory_that_is_left(calls):
             found.append(size.value)
         assert found == expected
     assert calls("cuOccupancyAvailableDynamicSMemPerBlock", size, kernel, 40, 128) == 1
+    assert calls("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 200001, 0, None, None) == 1
+
+
+@pytest.mark.parametrize("threads", [32, 128, 1024])
+def test_blocks_that_fit(calls, threads):
+    kernel = calls.kernel("kept")
+    registers = calls.number("cuFuncGetAttribute", 4, kernel)
+    expected = occupancy(calls.driver.config, threads, registers, 1000).blocks_per_sm
+    assert calls.number("cuOccupancyMaxActiveBlocksPerMultiprocessor", kernel, threads, 0) == expected
+
+
+RANKS = """
+#include <cooperative_groups.h>
+extern "C" __global__ void ranks(unsigned *out) {
+  auto cluster = cooperative_groups::this_cluster();
+  __shared__ unsigned mine;
+  mine = 100 + blockIdx.x;
+  cluster.sync();
+  out[blockIdx.x] = cluster.block_rank() << 8 | *cluster.map_shared_rank(&mine, 0);
+  cluster.sync();
+}"""
+
+
+def test_blocks_of_a_launch_form_clusters(calls, toolchain):
+    kernel = calls.handle("cuModuleGetFunction", calls.handle("cuModuleLoadData", compile_cuda(RANKS)), "ranks")
+    out = calls.memory(8)
+    values = calls.parameters(c_uint64(out))
+    for size in (1, 2, 4):
+        given = config(calls, 8, 1, cluster=(CLUSTER, (size, 1, 1)))
+        calls.do("cuLaunchKernelEx", given, kernel, values, None)
+        assert calls.words(out, 8) == [k % size << 8 | 100 + k // size * size for k in range(8)]
 
 
 def test_texts_are_linked(calls):
@@ -122,12 +147,7 @@ def test_texts_are_linked(calls):
 
 
 def test_entry_points_by_version(calls):
-    known = {
-        "cuGraphGetEdges": 1,
-        "cuGraphGetEdges_v2": 2,
-        "cuMemPrefetchAsync": 3,
-        "cuMemPrefetchAsync_v2": 4,
-    }
+    known = {"cuGraphGetEdges": 1, "cuGraphGetEdges_v2": 2, "cuMemPrefetchAsync": 3, "cuMemPrefetchAsync_v2": 4}
     calls.driver.address_of = known.get
 
     def asked(name, version, flags=0):
@@ -142,6 +162,14 @@ def test_entry_points_by_version(calls):
     assert asked("cuNotThere", 12000) == (0, 0, 1)
     assert asked("cuGraphGetEdges", DRIVER_VERSION + 10) == (1, 5, -1)
     assert [asked("cuGraphGetEdges", 12000, flags)[0] for flags in (1, 2, 3, 4, 8)] == [0, 0, 0, 1, 1]
+    symbols = []
+    calls.driver.address_of = symbols.append
+    for flags in (0, 1, 2):
+        asked("cuLaunchKernel", 12000, flags)
+    assert symbols == ["cuLaunchKernel", "cuLaunchKernel_v2"] * 2 + [
+        *("cuLaunchKernel_ptsz", "cuLaunchKernel_ptds", "cuLaunchKernel_v2_ptsz", "cuLaunchKernel_v2_ptds"),
+        *("cuLaunchKernel", "cuLaunchKernel_v2"),
+    ]
     place = c_uint64(5)
     assert calls("cuGetProcAddress", "cuNotThere", place, 12000, 0) == 500 and place.value == 5
     assert calls("cuGetProcAddress_v2", "cuNotThere", place, 12000, 0, None) == 500
@@ -151,11 +179,7 @@ def test_errors_have_names(calls):
     for code, name, text in (
         (0, "CUDA_SUCCESS", "no error"),
         (217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices"),
-        (
-            912,
-            "CUDA_ERROR_INVALID_CLUSTER_SIZE",
-            "a kernel launch error has occurred due to cluster misconfiguration",
-        ),
+        (912, "CUDA_ERROR_INVALID_CLUSTER_SIZE", "a kernel launch error has occurred due to cluster misconfiguration"),
     ):
         place = c_uint64()
         calls.do("cuGetErrorName", code, place)
@@ -165,15 +189,9 @@ def test_errors_have_names(calls):
     place = c_uint64(5)
     assert calls("cuGetErrorName", 12, place) == 1 and place.value == 0  # the runtime's alone
     said = [
-        string_at(calls(f"cudaGetError{what}", code)).decode()
-        for what in ("Name", "String")
-        for code in (12, 98, 998)
+        string_at(calls(f"cudaGetError{what}", code)).decode() for what in ("Name", "String") for code in (12, 98, 998)
     ]
-    assert said[:3] == [
-        "cudaErrorInvalidPitchValue",
-        "cudaErrorInvalidDeviceFunction",
-        "unrecognized error code",
-    ]
+    assert said[:3] == ["cudaErrorInvalidPitchValue", "cudaErrorInvalidDeviceFunction", "unrecognized error code"]
     assert said[3:] == ["invalid pitch argument", "invalid device function", "unrecognized error code"]
 
 
@@ -186,10 +204,9 @@ def test_every_code_has_a_text():
             texts[code].driver.removeprefix("CUDA_ERROR_").removeprefix("CUDA_"),
             texts[code].runtime.removeprefix("cudaError"),
         )
-        assert code.name in (
-            names[0],
-            "".join(f"_{c}" if c.isupper() else c.upper() for c in names[1]).lstrip("_"),
-        ), code
+        assert code.name in (names[0], "".join(f"_{c}" if c.isupper() else c.upper() for c in names[1]).lstrip("_")), (
+            code
+        )
 
 
 def test_copies_of_attributes_of_streams(calls):

@@ -62,11 +62,7 @@ def test_what_a_device_says(calls, device):
     assert (major.value, minor.value) == (9, 0)
     assert number(calls, "nvmlDeviceGetNumGpuCores", device) == 16896
     assert number(calls, "nvmlDeviceGetArchitecture", device) == 9
-    assert [number(calls, "nvmlDeviceGetMaxClockInfo", device, kind) for kind in (0, 1, 4)] == [
-        1980,
-        1980,
-        "error 2",
-    ]
+    assert [number(calls, "nvmlDeviceGetMaxClockInfo", device, kind) for kind in (0, 1, 4)] == [1980, 1980, "error 2"]
     assert number(calls, "nvmlDeviceGetPowerUsage", device) == "error 3"
     assert number(calls, "nvmlDeviceGetTemperature", device, 0) == "error 3"
     assert number(calls, "nvmlDeviceGetNvLinkState", device, 0) == "error 3"

@@ -36,10 +36,7 @@ def usage(calls, pool):
 
 def test_a_pool_keeps_books(calls):
     pool, stream = calls.handle("cuDeviceGetDefaultMemPool", 0), calls.handle("cuStreamCreate", 1)
-    first, second = (
-        calls.handle("cuMemAllocAsync", 1000, stream),
-        calls.handle("cuMemAllocAsync", 5 << 20, stream),
-    )
+    first, second = (calls.handle("cuMemAllocAsync", 1000, stream), calls.handle("cuMemAllocAsync", 5 << 20, stream))
     both = 1000 + (5 << 20)
     assert usage(calls, pool) == [PIECE, PIECE, both, both]
     calls.do("cuMemFreeAsync", first, stream)
@@ -75,48 +72,24 @@ def test_a_pool_keeps_books(calls):
 
 @pytest.mark.parametrize(
     ("kind", "location", "code"),
-    [
-        (1, (1, 0), 0),
-        (0, (1, 0), 1),
-        (1, (2, 0), 0),
-        (1, (3, 0), 0),
-        (1, (0, 0), 1),
-        (2, (1, 0), 0),
-        (1, (1, 5), 1),
-    ],
+    [(1, (1, 0), 0), (0, (1, 0), 1), (1, (0, 0), 1), (1, (1, 5), 1), (2, (1, 0), 801), (1, (2, 0), 801)],
 )
-def test_pools_of_every_kind(calls, kind, location, code):
+def test_pools_of_a_programs_own(calls, kind, location, code):
     properties = struct.pack("<4iQQ", kind, 0, *location, 0, 1 << 21).ljust(88, b"\0")
-    made = c_uint64()
+    made, place = c_uint64(), c_uint64()
     assert calls("cuMemPoolCreate", made, properties) == code
     if code:
         return
-    pool = made.value
+    pool, before = made.value, calls.handle("cuDeviceGetMemPool", 0)
     address = calls.handle("cuMemAllocFromPoolAsync", 1 << 20, pool, 0)
-    assert (
-        calls("cuMemAllocFromPoolAsync", c_uint64(), (1 << 20) + 1, pool, 0) == 2
-    )  # more than the pool may hold
+    assert calls("cuMemAllocFromPoolAsync", c_uint64(), (1 << 20) + 1, pool, 0) == 2  # more than it may hold
     assert usage(calls, pool) == [PIECE, PIECE, 1 << 20, 1 << 20]
-    place = c_uint64()
-    for number, value in ((2, 1 if location[0] > 1 else 2), (8, int(kind == 2)), (17, pool)):
-        place.value = 0
-        calls.do("cuPointerGetAttribute", place, number, address)
-        assert place.value == value
-    flags = c_int()
-    reached = []
-    for where in ((1, 0), (2, 0)):
-        calls.do("cuMemPoolGetAccess", flags, pool, struct.pack("<2i", *where))
-        reached.append(flags.value)
-    assert reached == ([0, 0] if kind == 2 else [3, 0] if location == (1, 0) else [0, 3])
-    own = kind == 1 and location == (1, 0)
-    for flag, expected in ((0, 101 if own else 0), (1, 801), (3, 0)):
-        assert calls("cuMemPoolSetAccess", pool, struct.pack("<3i", 1, 0, flag), 1) == expected
-    before = calls.handle("cuDeviceGetMemPool", 0)
-    assert calls("cuDeviceSetMemPool", 0, pool) == (1 if location[0] > 1 else 0)
-    assert (calls.handle("cuDeviceGetMemPool", 0) == pool) == own
+    calls.do("cuPointerGetAttribute", place, 17, address)
+    assert place.value == pool
+    calls.do("cuDeviceSetMemPool", 0, pool)
+    assert calls.handle("cuDeviceGetMemPool", 0) == pool
     calls.do("cuMemPoolDestroy", pool)
-    assert calls.handle("cuDeviceGetMemPool", 0) == before
-    assert calls("cuMemPoolDestroy", before) == 1
+    assert calls.handle("cuDeviceGetMemPool", 0) == before and calls("cuMemPoolDestroy", before) == 1
     calls.do("cuMemFreeAsync", address, 0)
 
 
@@ -148,10 +121,6 @@ def test_virtual_memory():
         other = struct.pack("<4iQQ", 1, 0, 1, 5, 0, 0)
         assert [calls("cuMemCreate", c_uint64(), *what, 0) for what in ((0, properties), (4096, properties),
             (MB, bytes(32)), (1 << 45, properties), (MB, other))] == [1, 1, 1, 2, 101]
-        place = bytearray(32)
-        got = (c_uint64 * 4)()
-        calls.do("cuMemGetAllocationPropertiesFromHandle", got, piece)
-        assert bytes(got) == properties
 
         at = lambda k: room + k * MB
         map = lambda address, nbytes, offset=0, flags=0: calls("cuMemMap", address, nbytes, offset, piece, flags)
@@ -160,14 +129,10 @@ def test_virtual_memory():
         assert map(room, 2 * MB) == 0 and map(room, 2 * MB) == 1 and map(at(2), 2 * MB) == 0
         word, flags = c_uint32(42), c_uint64(9)
         assert calls("cuMemcpyHtoD_v2", room, word, 4) == 1            # mapped, and out of reach
-        calls.do("cuMemGetAccess", flags, struct.pack("<2i", 1, 0), room)
-        assert flags.value == 0
         access = lambda k, n, what=reach(): calls("cuMemSetAccess", at(k), n, what, 1)
         assert [access(0, 2 * MB, reach(2)), access(0, 2 * MB, reach(3, 5)), access(0, 4096), access(0, MB),
             access(4, MB), access(0, 6 * MB)] == [1] * 6
         assert access(0, 4 * MB) == 0
-        calls.do("cuMemGetAccess", flags, struct.pack("<2i", 1, 0), room)
-        assert flags.value == 3
         calls.do("cuMemcpyHtoD_v2", room, word, 4)
         assert calls.words(at(2)) == [42]                              # the same memory at two places
         calls.do("cuMemsetD8_v2", room, 1, 4 * MB)                     # across both
@@ -188,9 +153,8 @@ def test_virtual_memory():
             calls.do("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, 0, values, None)   # kernels reach it too
         assert calls.words(at(4) - 4, 2) == [7, 7] and calls.words(at(2) - 4) == [7]
 
-        again = calls.handle("cuMemRetainAllocationHandle", room)
-        assert again == piece and calls("cuMemAddressFree", room, 8 * MB) == 1
-        assert [calls("cuMemRelease", piece) for _ in range(3)] == [0, 0, 1]
+        assert calls("cuMemAddressFree", room, 8 * MB) == 1
+        assert [calls("cuMemRelease", piece) for _ in range(2)] == [0, 1]
         assert calls.words(room) == [0x01010101] and calls("cuMemMap", at(6), 2 * MB, 0, piece, 0) == 1
         unmap = lambda k, n: calls("cuMemUnmap", at(k), n)
         assert [unmap(0, MB), unmap(0, 4 * MB), unmap(0, MB), unmap(4, MB)] == [1, 0, 0, 0]
@@ -214,19 +178,7 @@ def box(width, height, depth, source, target):
     """CUDA_MEMCPY3D of sides (x, y, z, kind, address, pitch, rows)."""
     words = []
     for x, y, z, kind, address, pitch, rows in (source, target):
-        words += [
-            x,
-            y,
-            z,
-            0,
-            kind,
-            address if kind == 1 else 0,
-            address if kind != 1 else 0,
-            0,
-            0,
-            pitch,
-            rows,
-        ]
+        words += [x, y, z, 0, kind, address if kind == 1 else 0, address if kind != 1 else 0, 0, 0, pitch, rows]
     return struct.pack("<25Q", *words, width, height, depth)
 
 
@@ -259,44 +211,6 @@ def test_boxes_are_copied(calls):
         assert calls("cuMemcpy3D_v2", wrong) == 1
     assert calls("cuMemcpy3D_v2", box(0, 0, 0, (0, 0, 0, 2, device, 0, 0), (0, 0, 0, 1, at, 0, 0))) == 0
     assert calls("cuMemcpy3D_v2", box(4, 1, 1, (0, 0, 0, 3, device, 0, 0), (0, 0, 0, 1, at, 0, 0))) == 801
-
-
-def test_batches_of_copies(calls):
-    device, stream = calls.memory(64), calls.handle("cuStreamCreate", 1)
-    host = (c_uint32 * 4)(1, 2, 3, 4)
-
-    def batch(targets, sizes, attributes, indices, where=stream):
-        count, at = len(targets), calls.address(host)
-        rows = (
-            struct.pack(f"<{count}Q", *targets),
-            struct.pack(f"<{count}Q", *(at + 8 * k for k in range(count))),
-        )
-        given = b"".join(struct.pack("<6i", order, 0, 0, 0, 0, 0) for order in attributes)
-        starts = struct.pack(f"<{len(indices)}Q", *indices)
-        return calls(
-            "cuMemcpyBatchAsync_v2",
-            *rows,
-            struct.pack(f"<{count}Q", *sizes),
-            count,
-            given,
-            starts,
-            len(attributes),
-            where,
-        )
-
-    assert batch([device, device + 64], [8, 8], [1], [0]) == 0
-    assert calls.words(device, 2) == [1, 2] and calls.words(device + 64, 2) == [3, 4]
-    assert batch([device], [8], [1], [0], 0) == 1
-    assert batch([device], [8], [], []) == 1
-    assert batch([device], [8], [0], [0]) == 1
-    assert batch([device, device], [8, 8], [1], [1]) == 1
-    assert batch([device], [0], [1], [0]) == 1
-    assert batch([device, 0], [8, 8], [1], [0]) == 1
-    operand = struct.Struct("<I4x3Qii")
-    got = (c_uint32 * 4)()
-    operation = operand.pack(1, device, 64, 2, 0, 0) + operand.pack(1, calls.address(got), 8, 2, 0, 0)
-    calls.do("cuMemcpy3DBatchAsync_v2", 1, operation + struct.pack("<3QII", 8, 2, 1, 1, 0), 0, stream)
-    assert list(got) == [1, 2, 3, 4]
 
 
 def test_every_fill(calls):

@@ -27,10 +27,7 @@ def test_whatever_is_declared_is_exported():
 
 def test_every_reason_is_needed_and_every_refusal_has_one():
     refused = {
-        symbol
-        for library in LIBRARIES.values()
-        for symbol in library.symbols
-        if library.declared(symbol) is None
+        symbol for library in LIBRARIES.values() for symbol in library.symbols if library.declared(symbol) is None
     }
     assert {reason(symbol) for symbol in refused} == {why for why, _ in REASONS}
     with pytest.raises(KeyError):

@@ -28,10 +28,7 @@ PLACE: dict[str, Any] = {
     "instruction": "LDG.E R2, [R4.64]",
     "instruction_address": 0x120,
 }
-WHERE = (
-    " [kernel 'saxpy', saxpy.py:7, block (1, 0, 0), thread (31, 2, 0), "
-    "instruction 'LDG.E R2, [R4.64]' at 0x0120]"
-)
+WHERE = " [kernel 'saxpy', saxpy.py:7, block (1, 0, 0), thread (31, 2, 0), instruction 'LDG.E R2, [R4.64]' at 0x0120]"
 
 CASES = [
     (
@@ -46,11 +43,8 @@ CASES = [
         "out of bounds: global read of 4 bytes at address 0x7f0000002000, just past the end of 'c'" + WHERE,
     ),
     (
-        MemoryAccessError(
-            "misaligned", address=0x11, size=8, access="write", space="shared", kernel="k", line=3
-        ),
-        "misaligned: shared write of 8 bytes at address 0x11, which is not a multiple of 8 "
-        "[kernel 'k', line 3]",
+        MemoryAccessError("misaligned", address=0x11, size=8, access="write", space="shared", kernel="k", line=3),
+        "misaligned: shared write of 8 bytes at address 0x11, which is not a multiple of 8 [kernel 'k', line 3]",
     ),
     (
         BarrierError(barrier=0, arrived=32, expected=64, kernel="k", block=(0, 0, 0)),
@@ -58,9 +52,7 @@ CASES = [
         "[kernel 'k', block (0, 0, 0)]",
     ),
     (
-        DeadlockError(
-            cycle=12345, waiting=["warp 0: BSYNC B0", "b", "c", "d", "e", "f"], instruction_address=16
-        ),
+        DeadlockError(cycle=12345, waiting=["warp 0: BSYNC B0", "b", "c", "d", "e", "f"], instruction_address=16),
         "deadlock at cycle 12,345: warp 0: BSYNC B0; b; c; d; and 2 more [instruction at 0x0010]",
     ),
     (

@@ -35,16 +35,9 @@ def test_a_program_finds_what_it_computes_right(probe, tmp_path):
     assert [line for line in done.stderr.splitlines() if "null pointer" not in line] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "status"), [("exit 7", 7), (f"raise {int(signal.SIGSEGV)}", 128 + signal.SIGSEGV)]
-)
+@pytest.mark.parametrize(("words", "status"), [("exit 7", 7), (f"raise {int(signal.SIGSEGV)}", 128 + signal.SIGSEGV)])
 def test_the_programs_end_is_passed_on(probe, words, status):
     assert run(probe, *words.split()).returncode == status
-
-
-def test_a_shell_runs_it_like_any_other_program(probe):
-    done = run("sh", "-c", f"'{probe}' works && '{probe}' exit 3; echo $? & wait")
-    assert done.stdout.split() == ["PASS", "3"] and done.returncode == 0
 
 
 def test_two_at_once_in_one_and_in_two(probe):
@@ -164,27 +157,6 @@ def test_the_static_runtime_is_told_how_to_be_linked(tmp_path):
     assert done.stderr.count("\n") == 1 and "nvcc --cudart shared" in done.stderr
 
 
-def test_a_program_that_loads_nothing_is_named(tmp_path):
-    (tmp_path / "plain.c").write_text('#include <stdio.h>\nint main(void) { puts("hello"); return 4; }\n')
-    static = tmp_path / "plain"
-    made = subprocess.run(["gcc", "-static", "-o", static, tmp_path / "plain.c"], capture_output=True)
-    if made.returncode:
-        pytest.skip("nothing can be linked statically here")
-    done = run(static, options=())
-    assert done.stdout.startswith("hello\n") and done.returncode == 4
-    assert "called no function" in done.stdout and "is linked statically" in done.stdout
-
-
-def test_a_program_of_32_bits_is_named(tmp_path):
-    """By its header: none can be made here."""
-    from gpusim.exec.program import loads_nothing
-
-    file = tmp_path / "old"
-    file.write_bytes(b"\x7fELF\x01" + bytes(59))
-    file.chmod(0o755)
-    assert "32 bits" in loads_nothing(str(file)) and loads_nothing("sh") == "" and loads_nothing("absent") == ""
-
-
 @pytest.mark.parametrize(("name", "status"), [("absent", 127), ("folder", 126), ("text", 126)])
 def test_what_cannot_be_started(tmp_path, name, status):
     (tmp_path / "folder").mkdir()
@@ -217,14 +189,6 @@ def test_every_process_takes_the_libraries_that_another_made():
         for seed in ("1", "2", "3")
     }
     assert len(found) == 1
-
-
-def test_a_relative_cache_folder_is_made_absolute(monkeypatch, tmp_path):
-    from gpusim.exec import program
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GPUSIM_CACHE_DIR", "here")
-    assert program.environment("x")["LD_LIBRARY_PATH"].startswith(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -301,19 +265,3 @@ def test_a_program_calls_nobody_elses_server(probe):
         assert done.stdout == "0 cudaErrorUnknown\n" or "process is gone" in done.stderr
         listener.settimeout(5)
         assert listener.accept()[0].recv(1) == b""
-
-
-def test_no_port_is_opened(probe, tmp_path):
-    process, others = begin_forever([probe, "forever"], tmp_path)
-    try:
-        sockets = {os.readlink(link) for each in {*others, process.pid} for link in Path(f"/proc/{each}/fd").iterdir()
-                   if os.path.islink(link)}  # fmt: skip
-        numbers = {each[8:-1] for each in sockets if each.startswith("socket:[")}
-        assert numbers
-        for kind in ("tcp", "tcp6", "udp", "udp6"):
-            table = Path(f"/proc/net/{kind}")
-            rows = table.read_text().splitlines()[1:] if table.exists() else []
-            assert not numbers & {row.split()[9] for row in rows}
-    finally:
-        process.kill()
-        assert all_gone(others)

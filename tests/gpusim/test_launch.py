@@ -67,10 +67,3 @@ def test_launch_rejects_shared_bytes() -> None:
         Launch(print, 1, 1, shared_bytes=-4)
     with pytest.raises(TypeError, match="shared_bytes"):
         Launch(print, 1, 1, shared_bytes=1.5)  # type: ignore[arg-type]
-
-
-def test_launch_is_frozen_and_compares_by_identity() -> None:
-    first, second = (Launch(print, 1, 32, (np.zeros(2),)) for _ in range(2))
-    assert first != second
-    with pytest.raises(AttributeError):
-        first.grid = (2, 1, 1)  # type: ignore[misc]

@@ -230,7 +230,7 @@ def test_separately_compiled_functions_are_linked(tmp_path: Path) -> None:
 
 def test_copies_of_one_function_of_the_compiler(toolchain):
     """Each linked object has its own routine for divisions."""
-    divide = '__device__ __noinline__ double {0}(double x, double y) {{ return x / y + {1}; }}'
+    divide = "__device__ __noinline__ double {0}(double x, double y) {{ return x / y + {1}; }}"
     kernel = """__device__ double one(double, double), two(double, double);
     extern "C" __global__ void k(double *out) { out[threadIdx.x] = one(out[threadIdx.x], 3) + two(1e-310, out[31]); }"""
     sources = divide.format("one", 1), divide.format("two", 2), kernel

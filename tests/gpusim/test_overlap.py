@@ -119,37 +119,7 @@ def chain(x, y, rounds):
     for _ in range(rounds):
         value = value * np.float32(0.5) + np.float32(1)
     y[i] = value
-
-def measured(count, n=1 << 19, chunks=4):
-    host_in, host_out = cuda.pinned_array(n, np.float32), cuda.pinned_array(n, np.float32)
-    host_in[:], host_out[:] = np.arange(n) % 100, 0
-    x, y = cuda.device_array(n, np.float32), cuda.device_array(n, np.float32)
-    streams = [cuda.stream() for _ in range(count)]
-    first, last, ends = cuda.event(), cuda.event(), [cuda.event() for _ in streams]
-    first.record(streams[0])
-    for stream in streams[1:]:
-        first.wait(stream)
-    for k in range(chunks):
-        part, stream = slice(k * n // chunks, (k + 1) * n // chunks), streams[k % count]
-        x[part].copy_to_device(host_in[part], stream)
-        chain[n // chunks // 128, 128, stream](x[part], y[part], 8)
-        y[part].copy_to_host(host_out[part], stream)
-    for stream, end in zip(streams, ends):
-        end.record(stream)
-        end.wait(streams[0])
-    last.record(streams[0])
-    last.synchronize()
-    value = (np.arange(n) % 100).astype(np.float32)
-    for _ in range(8):
-        value = value * np.float32(0.5) + np.float32(1)
-    assert (host_out == value).all()
-    return cuda.event_elapsed_time(first, last)
 """
-
-
-def test_streams_of_numba_overlap():
-    pytest.importorskip("cuda.bindings")
-    run_here(f"{SCRIPT}\nmeasured(1)\nassert measured(4) < 0.8 * measured(1)\n")
 
 
 COPIES = """

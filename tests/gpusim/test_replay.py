@@ -19,7 +19,7 @@ from gpusim.driver.outputs.saved import SavedLaunches
 from gpusim.driver.work.launches import Observer
 from gpusim.errors import SavedLaunchesError
 from tests.gpusim.driver_program import run
-from tests.gpusim.test_script import gpusim, write
+from tests.gpusim.test_script import gpusim
 
 pytest.importorskip("cuda.bindings")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
@@ -292,16 +292,6 @@ def test_what_has_not_changed_is_not_stored_again(saved):
     assert [step["launch"] and step["launch"]["number"] for step in steps] == [1, 2, 3, 4, 5, 6, None]
     # The fourth begins with what the third has written, the fifth with the heap, which was not there before.
     assert [len(step["pages"]) for step in steps[3:5]] == [1, 1 + 32]
-
-
-def test_only_chosen_launches_are_saved(tmp_path):
-    write(tmp_path, "run.py", "a = cuda.to_device(np.zeros(64))\nfor k in range(4):\n    add[1, 64](a, float(k))\n")
-    done = gpusim("script", "--gpu", "tiny", "--save", "s", "--launch", "2-3", "--no-report", "run.py", folder=tmp_path)
-    assert done.returncode == 0 and "s: 2 launches in " in done.stderr
-    again, seen = replay(tmp_path / "s")
-    assert [each[0] for each in seen] == [2, 3]
-    (there,) = [each for each in again.memory.allocations if each.nbytes == 512]
-    assert (again.memory.array(there.address, np.float64, (64,)) == 3).all()  # 0 before, then 1 and 2
 
 
 def test_a_full_disk_leaves_no_file_and_the_program_goes_on(tmp_path):

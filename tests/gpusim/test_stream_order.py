@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from tests.gpusim.test_api_graphs import (  # noqa: F401 - all of them once more
     test_nodes_are_done_in_the_order_of_their_edges,
     test_variables_in_graphs,
 )
-from tests.gpusim.test_overlap import DETAILED, gpusim, run, times
+from tests.gpusim.test_overlap import run, times
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
 
@@ -35,7 +34,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def program(folder) -> Path:
-    return build(DATA / "beside.cu", folder / "beside", "-lcuda")
+    return build(DATA / "beside.cu", folder / "beside")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +51,7 @@ IN_TURN = "waits, legacy", "legacy, thread", "thread, legacy"
 def test_who_waits_for_the_default_stream(folder, program, per_thread):
     """Two kernels of one block: of streams that wait for each other, they take twice the time."""
     if per_thread:
-        program = build(DATA / "beside.cu", folder / "per_thread", "-lcuda", "--default-stream", "per-thread")
+        program = build(DATA / "beside.cu", folder / "per_thread", "--default-stream", "per-thread")
     *lines, copied = run(program, "defaults")
     found = times(lines)
     beside = {"waits, default"} if per_thread else set()
@@ -61,17 +60,6 @@ def test_who_waits_for_the_default_stream(folder, program, per_thread):
     for name, us in found.items():
         assert us == pytest.approx(alone if name in beside | {*BESIDE} else 2 * alone, rel=0.05), name
     assert copied == "copied 5 7 cudaErrorNotReady"
-
-
-def test_entry_points_by_name_have_the_stream_that_is_asked_for():
-    calls = Calls()
-    asked = []
-    calls.driver.address_of = lambda symbol: asked.append(symbol)
-    for flags, wanted in ((0, "cuLaunchKernel"), (1, "cuLaunchKernel"), (2, "cuLaunchKernel_ptsz")):
-        asked.clear()
-        calls("cuGetProcAddress", "cuLaunchKernel", bytes(8), 12000, flags)
-        assert asked[0] == wanted
-    assert calls("cuGetProcAddress", "cuLaunchKernel", bytes(8), 12000, 4) == 1
 
 
 # --- graphs -----------------------------------------------------------------------------------------------------------
@@ -100,16 +88,6 @@ def test_all_kinds_of_nodes_in_two_branches_and_a_graph_inside(program):
 def test_memory_is_freed_when_its_stream_has_come_to_that_while_another_one_computes(program):
     ordered = "ordered 5 cudaErrorInvalidValue cudaErrorNotReady 512 0"
     assert run(program, "ordered") == [ordered]
-
-
-def test_a_stream_waits_for_a_word_that_others_write(program):
-    assert run(program, "words") == ["words after 0 9"]
-
-
-def test_a_word_that_nothing_changes_is_not_waited_for_for_ever(program):
-    done = gpusim("exec", *DETAILED, str(program), "never")
-    assert done.stdout == "never 801 0\n"
-    assert re.search(r"gpusim: a stream waits for the word at 0x[0-9a-f]+, which nothing changes", done.stderr)
 
 
 # --- cuBLAS -----------------------------------------------------------------------------------------------------------

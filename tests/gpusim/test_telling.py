@@ -130,19 +130,6 @@ def test_the_timeline_holds_every_launch_and_copy(told):
     assert times == sorted(times) and times[1] > times[0] and times[-1] > times[-2]
 
 
-def test_launches_are_chosen_by_name_and_number(tmp_path):
-    write(tmp_path, "run.py", PROGRAM)
-    for options, rows in (
-        (("--kernel", "^__main__::mir.*Array<float", "--launch", "2-4"), [("4", "mirror")]),
-        (("--launch", "5-", "--section", "memory"), [("5", "mirror")]),
-    ):
-        done = gpusim("script", "--gpu", "tiny", "--report", "p", "--no-report", *options, "run.py", folder=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert [row[:2] for row in rows_of((tmp_path / "p" / "index.html").read_text())] == rows
-    page = (tmp_path / "p" / "launch-5.html").read_text()
-    assert '"shown":["memory"]' in page and '"code":[]' in page and '"trace":null' in page
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -166,6 +153,13 @@ def test_mistakes_are_told_before_anything_runs(tmp_path, capsys, monkeypatch, o
     monkeypatch.chdir(tmp_path)
     assert main(["script", "--gpu", "tiny", *options, "run.py"]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_launches_are_chosen_by_name_and_number():
+    chosen = Telling(kernel=r"^ns::k<.*float>", first=2, last=4)
+    symbols = "_ZN2ns1kILi3EfEEvPT0_", "_Z1kv"
+    found = [(n, symbol) for n in range(1, 6) for symbol in symbols if chosen.chooses(n, symbol)]
+    assert found == [(n, symbols[0]) for n in (2, 3, 4)]
 
 
 def test_options_are_plain_values_and_each_process_has_files_of_its_own(tmp_path):
@@ -217,9 +211,9 @@ def test_a_thousand_launches_write_no_more_pages_than_the_limit_and_say_so(tmp_p
     said = capsys.readouterr().err
     assert f"{count - 4:,} launches have no page: the limit of 3 pages was reached (--report-limit" in said
     index = (tmp_path / "index.html").read_text()
-    assert index.count("<tr><th scope=\"row") == 50 and "more launches are not listed" in index
+    assert index.count('<tr><th scope="row') == 50 and "more launches are not listed" in index
     above = (tmp_path / "launch-3.html").read_text()
-    assert 10 < above.count("<th scope=\"row") < 30 and "more rows in the" in above and MARK not in above
+    assert 10 < above.count('<th scope="row') < 30 and "more rows in the" in above and MARK not in above
 
 
 def test_a_disk_without_room_ends_the_pages_with_one_sentence(tmp_path, monkeypatch, capsys):
@@ -255,10 +249,7 @@ def test_the_log_keeps_numbers_and_no_records():
     assert (log.number, log.wrong) == (3, 1)
     assert launch["energy_j"] == log.to_dict()["total"]["energy_j"] == pytest.approx(2 * joules)
     assert "ns::k<3, float>" in log.render() and joule_text(2 * joules) in log.render().splitlines()[-1]
-
-
-def test_launches_without_time_have_no_energy():
-    log = LaunchLog(load_config("tiny"), timed=False)
+    log = LaunchLog(load_config("tiny"), timed=False)  # which has no energy
     log.add("k", Result(make_record(mode="functional")))
     (launch,) = log.to_dict()["launches"]
     assert launch["energy_j"] is log.to_dict()["total"]["energy_j"] is None and "energy" not in log.render()

@@ -62,9 +62,9 @@ def release(driver: Driver, device: int) -> None:
         driver.clear(driver.primary)
 
 
-@entry("cuCtxCreate_v2", "*p u D", since=3020, anytime=True)
-@entry("cuCtxCreate_v3", "*p (pi) u D", since=11040, anytime=True)
-@entry("cuCtxCreate_v4", "*p (p) u D", since=12050, anytime=True)
+@entry("cuCtxCreate_v2 3020", "*p u D", anytime=True)
+@entry("cuCtxCreate_v3 11040", "*p (pi) u D", anytime=True)
+@entry("cuCtxCreate_v4 12050", "*p (p) u D", anytime=True)
 def create(driver: Driver, flags: int, device: int) -> int:
     context = Context(flags)
     driver.others[context.handle] = context
@@ -103,14 +103,14 @@ def current(driver: Driver) -> int:
 
 
 @entry("cuCtxGetDevice", "*i", anytime=True)
-@entry("cuCtxGetDevice_v2", "*i C", since=13000, anytime=True)
+@entry("cuCtxGetDevice_v2 13000", "*i C", anytime=True)
 def device_of(driver: Driver, context: Context | None = None) -> int:
     _ = context or driver.context()  # raises if there is none
     return 0
 
 
 @entry("cuCtxSynchronize")
-@entry("cuCtxSynchronize_v2", "C", since=13000)
+@entry("cuCtxSynchronize_v2 13000", "C")
 def synchronize(driver: Driver, context: Context | None = None) -> None:
     driver.not_in_captures()
     driver.trim_pools()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpusim.driver.caller import caller, get_pointers, read
+from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entry, same
 from gpusim.driver.state import Driver
@@ -26,24 +26,16 @@ HOST_SIDE, DEVICE_SIDE, _ARRAY, _UNIFIED = 1, 2, 3, 4  # CUmemorytype
 NO_ARRAYS = "CUDA arrays, textures and surfaces are not simulated"
 
 
-def _check_device(driver: Driver, address: int, nbytes: int, written: bool = False) -> None:
-    """Raises INVALID_VALUE unless the bytes lie in one allocation of the device. written: they get contents now."""
+def _check_range(driver: Driver, address: int, nbytes: int, *, written: bool = False, later: bool = False) -> None:
+    """Raises INVALID_VALUE unless the bytes lie in one allocation of the device. written: they get contents now. later:
+    a graph's memory may still have to be allocated."""
     memory = driver.device.memory
     try:
-        memory.view(address, nbytes) if written else memory.check(address, nbytes)
+        if not (later and driver.is_of_graph(address, nbytes)):
+            memory.view(address, nbytes) if written else memory.check(address, nbytes)
     except MemoryAccessError as error:
         if nbytes:
             raise DriverError(ResultCode.INVALID_VALUE, str(error)) from None
-
-
-def _check_to_be(driver: Driver, address: int, nbytes: int) -> None:
-    """The same for work that is done later, when a graph's memory has been allocated."""
-    if not driver.is_of_graph(address, nbytes):
-        _check_device(driver, address, nbytes)
-
-
-def on_device(driver: Driver, address: int) -> bool:
-    return driver.device.memory.holding(address) is not None or driver.is_of_graph(address)
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------
@@ -92,36 +84,38 @@ class MemoryCopy(StreamWork):
             fail_if(side.kind not in (HOST_SIDE, DEVICE_SIDE, _UNIFIED), ResultCode.INVALID_VALUE)
             fail_if(0 < side.pitch < side.x + box.width and box.height > 1, ResultCode.INVALID_VALUE)
             fail_if(0 < side.rows < side.y + box.height and box.depth > 1, ResultCode.INVALID_VALUE)
-            self._place(side, _check_to_be)
+            self._place(side, later=True)
         return self
 
-    def _place(self, side: CopySide, check: Callable[..., None] = _check_device) -> tuple[int, int, int]:
-        """First address, bytes from a row and from a slice to the next, of what lies where it may."""
+    def _place(self, side: CopySide, **how: bool) -> tuple[int, int, int]:
+        """First address, bytes from a row and from a slice to the next, of what lies where it may (`_check_range`)."""
         box = self.box
-        host = side.kind == HOST_SIDE
+        host, memory = side.kind == HOST_SIDE, self.driver.device.memory
         base, pitch = side.host if host else side.device, side.pitch or box.width
         layer = pitch * (side.rows or box.height)
         start = base + side.x + side.y * pitch + side.z * layer
         if box.width and box.height and box.depth:
             fail_if(not base, ResultCode.INVALID_VALUE)
-            if side.kind == DEVICE_SIDE or (not host and on_device(self.driver, base)):
+            if side.kind == DEVICE_SIDE or (not host and (memory.holding(base) or self.driver.is_of_graph(base))):
                 last = (box.depth - 1) * layer + (box.height - 1) * pitch
-                check(self.driver, start, last + box.width)
+                _check_range(self.driver, start, last + box.width, **how)
         return start, pitch, layer
 
     def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         """What is copied from pageable memory is what it holds now; of a graph, when its turn has come. A module's
         constants are part of its launches, which take them over when they are asked for, so a copy to variables has to
         be over by then."""
-        kind, target, source = self._described()
+        driver, sides = self.driver, (self.box.target, self.box.source)
+        to, of = ("D" if self._is_of_device(side) else "H" for side in sides)
+        kind, (target, source) = f"{of}to{to}", (self._place(side)[0] for side in sides)
         if not self._nbytes:
             return
         if kind == "HtoH":
             queues.clear()
             self._move()
-            self.driver.copied(kind, target, source, self._nbytes, stream.shown_handle, self.driver.now_cycles)
+            driver.copied(kind, target, source, self._nbytes, stream.shown_handle, driver.now_cycles)
             return
-        driver, host = self.driver, {"HtoD": source, "DtoH": target}.get(kind)
+        host = {"HtoD": source, "DtoH": target}.get(kind)
         pinned = host is None or driver.buffer_at(host) is not None
         effect = self._move
         if kind == "HtoD" and not (pinned or stream.branch or queues.reads_now(stream)):
@@ -133,29 +127,23 @@ class MemoryCopy(StreamWork):
     def _nbytes(self) -> int:
         return self.box.width * self.box.height * self.box.depth
 
-    def _described(self) -> tuple[str, int, int]:
-        """Its kind, as `Observer.copied` has it, and the first addresses of target and source."""
-        box = self.box
-        to, of = ("D" if self._is_of_device(side) else "H" for side in (box.target, box.source))
-        return f"{of}to{to}", self._place(box.target)[0], self._place(box.source)[0]
-
     def _move(self) -> None:
         box = self.box
-        target, target_pitch, target_layer = self._place(box.target, partial(_check_device, written=True))
+        target, target_pitch, target_layer = self._place(box.target, written=True)
         source, source_pitch, source_layer = self._place(box.source)
         for z in range(box.depth if self._nbytes else 0):
             at = target + z * target_layer, source + z * source_layer
             caller().move(*at, box.width, box.height, target_pitch, source_pitch)
 
-    def _rows(self, side: CopySide, check: Callable[..., None] = _check_device) -> list[tuple[int, int]]:
+    def _rows(self, side: CopySide, **how: bool) -> list[tuple[int, int]]:
         """Address and bytes of each row."""
-        start, pitch, layer = self._place(side, check)
+        start, pitch, layer = self._place(side, **how)
         places = range(self.box.depth), range(self.box.height)
         return [(start + z * layer + y * pitch, self.box.width) for z, y in itertools.product(*places)]
 
     def _write(self, rows: list[bytes]) -> None:
         """Put rows into the device's memory."""
-        places = self._rows(self.box.target, partial(_check_device, written=True))
+        places = self._rows(self.box.target, written=True)
         for place, row in zip(places, rows, strict=True):
             self.driver.device.memory.view(*place)[...] = np.frombuffer(row, np.uint8)
 
@@ -181,9 +169,7 @@ def copy_of_bytes(
     return MemoryCopy(driver, box)
 
 
-def both(
-    name: str, signature: str, make: Callable[..., StreamWork], suffixes: tuple[str, str] = ("", "")
-) -> None:
+def both(name: str, signature: str, make: Callable[..., StreamWork], suffixes: tuple[str, str] = ("", "")) -> None:
     """Declare a function that does work at once, and its other that does so in a stream. make: of a driver and the
     arguments."""
 
@@ -229,65 +215,6 @@ same("cuMemcpy2DUnaligned_v2", "cuMemcpy2D_v2")
 both("cuMemcpy3D", "p", copy_3d, _V2)
 both("cuMemcpy3DPeer", "p", copy_3d)
 
-_ATTRIBUTES_BYTES, _OPERATION_BYTES, _OPERAND_BYTES = 24, 112, 40
-_ORDERS, _POINTER = (1, 2, 3), 1  # CUmemcpySrcAccessOrder, CUmemcpy3DOperandType
-
-
-def _check_batch(count: int, stream: DriverStream) -> None:
-    fail_if(count == 0 or stream.handle in (0, 1, 2), ResultCode.INVALID_VALUE)
-
-
-@entry("cuMemcpyBatchAsync_v2", "p p p q p p q S", since=13000)
-def copy_batch(driver: Driver, targets: int, sources: int, sizes: int, count: int, *rest: Any) -> None:
-    """Copies, with attributes of which each holds from an index on; they say how copies may be done, not what."""
-    attributes, indices, number, stream = rest
-    _check_batch(count, stream)
-    starts = get_pointers(indices, number)
-    fail_if(not starts or starts[0] != 0 or starts[-1] >= count, ResultCode.INVALID_VALUE)
-    for k in range(number):
-        (order,) = struct.unpack("<I", read(attributes + _ATTRIBUTES_BYTES * k, 4))
-        fail_if(order not in _ORDERS, ResultCode.INVALID_VALUE)
-    rows = list(zip(*(get_pointers(each, count) for each in (targets, sources, sizes)), strict=True))
-    fail_if(any(0 in row for row in rows), ResultCode.INVALID_VALUE)
-    for work in [copy_of_bytes(driver, (None, None), *row).checked() for row in rows]:
-        driver.enqueue(stream, work)
-
-
-@entry("cuMemcpyBatchAsync", "p p p q p p q (p) S", since=12080)
-def copy_batch_with_fault(driver: Driver, *arguments: Any) -> None:
-    """The place for the index at fault is left alone: all are checked before the first is done."""
-    copy_batch(driver, *arguments)
-
-
-@entry("cuMemcpy3DBatchAsync_v2", "q p (q) S", since=13000)
-@entry("cuMemcpy3DBatchAsync", "q p (p q) S", since=12080)
-def copy_batch_3d(driver: Driver, count: int, operations: int, stream: DriverStream) -> None:
-    _check_batch(count, stream)
-    works = [_operation(driver, operations + _OPERATION_BYTES * k) for k in range(count)]
-    for work in works:
-        driver.enqueue(stream, work)
-
-
-def _operation(driver: Driver, address: int) -> MemoryCopy:
-    """CUDA_MEMCPY3D_BATCH_OP: two operands, and the size."""
-    width, height, depth = struct.unpack("<3Q", read(address + 2 * _OPERAND_BYTES, 24))
-    box = CopyBox(width=width, height=height, depth=depth)
-    for side, operand in ((box.source, address), (box.target, address + _OPERAND_BYTES)):
-        kind, side.device, side.pitch, side.rows = struct.unpack("<I4x3Q", read(operand, 32))
-        fail_if(kind != _POINTER, ResultCode.NOT_SUPPORTED, NO_ARRAYS)
-        side.kind = _UNIFIED
-    return MemoryCopy(driver, box).checked()
-
-
-@entry("cuMemcpyWithAttributesAsync", "p p q (p) S", since=13020)
-def copy_with_attributes(driver: Driver, target: int, source: int, nbytes: int, stream: DriverStream) -> None:
-    driver.enqueue(stream, copy_of_bytes(driver, (None, None), target, source, nbytes).checked())
-
-
-@entry("cuMemcpy3DWithAttributesAsync", "p (q) S", since=13020)
-def copy_3d_with_attributes(driver: Driver, operation: int, stream: DriverStream) -> None:
-    driver.enqueue(stream, _operation(driver, operation))
-
 
 # --- fills ------------------------------------------------------------------------------------------------------------
 
@@ -328,7 +255,7 @@ class Fill(StreamWork):
     def _check(self) -> None:
         for address in self._rows():
             fail_if(address % self.size, ResultCode.INVALID_VALUE)
-            _check_device(self.driver, address, self.width * self.size)
+            _check_range(self.driver, address, self.width * self.size)
 
     def _fill(self) -> None:
         self._check()
@@ -340,7 +267,8 @@ class Fill(StreamWork):
         """The fill. Raises INVALID_VALUE for one that a graph does not take."""
         wrong = self.size not in _CELLS or not self.width or not self.height
         fail_if(wrong or (self.height > 1 and self.pitch < self.width * self.size), ResultCode.INVALID_VALUE)
-        _check_to_be(self.driver, self.address, (self.height - 1) * self.pitch + self.width * self.size)
+        nbytes = (self.height - 1) * self.pitch + self.width * self.size
+        _check_range(self.driver, self.address, nbytes, later=True)
         return self
 
 

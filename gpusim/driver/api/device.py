@@ -1,14 +1,23 @@
-"""Driver API: devices, of which there is one."""
+"""Driver API: initialization, versions, error texts, entry points, profiler control; devices, of which there is one."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from gpusim.driver import attributes as A
-from gpusim.driver.caller import caller, put_text
-from gpusim.driver.codes import DriverError, ResultCode, fail_if
-from gpusim.driver.registry import entries, entry
+from gpusim.driver.attributes import DRIVER_VERSION
+from gpusim.driver.caller import caller, constant_text, put_int, put_pointer, put_text
+from gpusim.driver.codes import DriverError, ResultCode, code_texts, fail_if
+from gpusim.driver.registry import entries, entry, find, nothing
 from gpusim.driver.state import DEVICE_COUNT, Driver
 
+_FOUND, _NOT_FOUND, _TOO_OLD = 0, 1, 2  # CUdriverProcAddressQueryResult
+_OF_PROCESS, _OF_THREAD = 1, 2  # CUdriverProcAddress_flags: whose stream 0 is
+
 entries(
+    ("cuDriverGetVersion", "*i", lambda driver: DRIVER_VERSION),
+    ("cuGetErrorName", "i p", lambda driver, code, place: _error_text(code, place, "driver")),
+    ("cuGetErrorString", "i p", lambda driver, code, place: _error_text(code, place, "meaning")),
     ("cuDeviceGet", "*i D", lambda driver, ordinal: ordinal),
     ("cuDeviceGetName", "p i D", lambda driver, text, room, _: put_text(text, room, driver.config.gpu.name)),
     ("cuDeviceGetUuid_v2", "p D", lambda driver, content, _: caller().write(content, A.UUID)),
@@ -20,6 +29,60 @@ entries(
     ("cuDeviceGetTexture1DLinearMaxWidth", "*p (i) (u) D", lambda driver, _: 1 << 30),
     anytime=True,
 )
+
+
+@entry("cuInit", "u", anytime=True)
+def initialize(driver: Driver, flags: int) -> None:
+    fail_if(flags, ResultCode.INVALID_VALUE)
+    fail_if(driver.left_to_parent, ResultCode.NOT_INITIALIZED)
+    driver.initialized = True
+
+
+@entry("cuGetExportTable", "(pp)", anytime=True)
+def export_table(driver: Driver) -> None:
+    """Tables that no document describes, by which the vendor's runtime knows the vendor's driver: there are none here,
+    so that runtime gives all its callers an error."""
+    driver.runtime_refused = True
+    raise DriverError(ResultCode.NOT_SUPPORTED)
+
+
+def _error_text(code: int, place: int, attribute: str) -> None:
+    put_pointer(place, 0)
+    found = code_texts().get(code)
+    fail_if(found is None or found.driver == "-", ResultCode.INVALID_VALUE)
+    put_pointer(place, constant_text(getattr(found, attribute)))
+
+
+@entry("cuGetProcAddress 11030", "T p i q", anytime=True)
+def proc_address(driver: Driver, name: str, function: int, version: int, flags: int) -> None:
+    address = _address(driver, name, version, flags)[0]
+    fail_if(not address, ResultCode.NOT_FOUND)
+    put_pointer(function, address)
+
+
+@entry("cuGetProcAddress_v2 12000", "T p i q p", anytime=True)
+def proc_address_with_status(driver: Driver, name: str, function: int, version: int, flags: int, status: int) -> None:
+    """Where there is no function, there is no address and no error, but for who does not ask for the status."""
+    address, found = _address(driver, name, version, flags)
+    put_pointer(function, address)
+    put_int(status, found)
+    fail_if(not address and not status, ResultCode.NOT_FOUND)
+
+
+def _address(driver: Driver, name: str, version: int, flags: int) -> tuple[int, int]:
+    """Where the variant of a function for a CUDA version is, and how the search ended. Raises INVALID_VALUE."""
+    fail_if(flags & ~(_OF_PROCESS | _OF_THREAD) or version > DRIVER_VERSION, ResultCode.INVALID_VALUE)
+    found = find(name, version)
+    if found is None and find(name, DRIVER_VERSION) is not None:
+        return 0, _TOO_OLD
+    of_thread = flags & _OF_THREAD or (driver.thread.has_own_default and not flags & _OF_PROCESS)
+    names = [found.symbol if found else name, f"{name}_v2"]
+    tried = [f"{each}_pt{of}" for each in names for of in ("sz", "ds") if of_thread] + names
+    address = next(filter(None, map(driver.address_of, tried)), 0)
+    return address, _FOUND if address else _NOT_FOUND
+
+
+# --- devices ----------------------------------------------------------------------------------------------------------
 
 
 @entry("cuDeviceGetCount", "*i", anytime=True)
@@ -50,14 +113,14 @@ def peer_attribute(driver: Driver, device: int, peer: int) -> int:
     raise DriverError(ResultCode.INVALID_DEVICE)
 
 
-@entry("cuCtxEnablePeerAccess", "p u")
-def enable(driver: Driver, handle: int, flags: int) -> None:
+def _no_peer(code: ResultCode, driver: Driver, handle: int, flags: int = 0) -> None:
     fail_if(flags, ResultCode.INVALID_VALUE)
     driver.context_of(handle)
-    raise DriverError(ResultCode.PEER_ACCESS_UNSUPPORTED)
+    raise DriverError(code)
 
 
-@entry("cuCtxDisablePeerAccess", "p")
-def disable(driver: Driver, handle: int) -> None:
-    driver.context_of(handle)
-    raise DriverError(ResultCode.PEER_ACCESS_NOT_ENABLED)
+entries(
+    ("cuCtxEnablePeerAccess", "p u", partial(_no_peer, ResultCode.PEER_ACCESS_UNSUPPORTED)),
+    ("cuCtxDisablePeerAccess", "p", partial(_no_peer, ResultCode.PEER_ACCESS_NOT_ENABLED)),
+    ("cuProfilerStart cuProfilerStop", "", nothing),
+)

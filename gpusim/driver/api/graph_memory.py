@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from gpusim.driver.caller import get_pointer, put_pointer, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import DEVICE
-from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import (
     ALLOCATE,
@@ -27,10 +26,7 @@ if TYPE_CHECKING:
     from gpusim.driver.work.queues import WorkQueues
 
 _AUTO_FREE = 1  # CUgraphInstantiate_flags
-_PROPERTIES_BYTES = 88
 _PINNED, _ON_DEVICE = 1, 1  # CUmemAllocationType, CUmemLocationType
-
-entries(("cuDeviceGraphMemTrim", "D", lambda driver, _: driver.graph_memory.trim(0)), anytime=True)
 
 
 class GraphAllocation:
@@ -49,10 +45,9 @@ class GraphAllocation:
 
 @dataclass(frozen=True, eq=False)
 class Allocate(StreamWork):
-    """An allocation. properties: CUmemPoolProps."""
+    """An allocation."""
 
     driver: Driver
-    properties: bytes
     nbytes: int
     allocation: GraphAllocation
     kind = ALLOCATE
@@ -61,7 +56,7 @@ class Allocate(StreamWork):
     def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         queues.clear()
         driver, memory = self.driver, self.allocation
-        driver.allocate(self.nbytes, DEVICE, pool=driver.graph_memory, at=memory.address, owner=memory)
+        driver.allocate(self.nbytes, DEVICE, at=memory.address, owner=memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +74,10 @@ class Free(StreamWork):
         self.driver.free(known(self.driver.buffer_at(address), ResultCode.INVALID_VALUE))
 
 
-def allocation(driver: Driver, nbytes: int, properties: bytes = b"") -> Allocate:
-    """An allocation for a graph. Raises INVALID_VALUE, NOT_SUPPORTED for memory that is not this device's."""
-    properties = properties or struct.pack("<4i", _PINNED, 0, _ON_DEVICE, 0).ljust(_PROPERTIES_BYTES, b"\0")
-    kind, _, location, number = struct.unpack_from("<4i", properties)
-    fail_if(kind != _PINNED or not nbytes, ResultCode.INVALID_VALUE)
-    fail_if(location != _ON_DEVICE, ResultCode.NOT_SUPPORTED)
-    fail_if(number != 0, ResultCode.INVALID_VALUE)
-    return Allocate(driver, properties, nbytes, GraphAllocation(driver, nbytes))
+def allocation(driver: Driver, nbytes: int) -> Allocate:
+    """An allocation for a graph. Raises INVALID_VALUE."""
+    fail_if(not nbytes, ResultCode.INVALID_VALUE)
+    return Allocate(driver, nbytes, GraphAllocation(driver, nbytes))
 
 
 def release(driver: Driver, graph: Graph, address: int) -> Free:
@@ -99,8 +90,13 @@ def release(driver: Driver, graph: Graph, address: int) -> Free:
 
 
 def read_allocation(driver: Driver, address: int) -> Allocate:
-    """The allocation that CUDA_MEM_ALLOC_NODE_PARAMS describes, where its address is written."""
-    work = allocation(driver, get_pointer(address + 104), read(address, _PROPERTIES_BYTES))
+    """The allocation that CUDA_MEM_ALLOC_NODE_PARAMS describes, where its address is written. Raises INVALID_VALUE,
+    NOT_SUPPORTED for memory that is not this device's."""
+    kind, _, location, number = struct.unpack("<4i", read(address, 16))
+    fail_if(kind != _PINNED, ResultCode.INVALID_VALUE)
+    fail_if(location != _ON_DEVICE, ResultCode.NOT_SUPPORTED)
+    fail_if(number != 0, ResultCode.INVALID_VALUE)
+    work = allocation(driver, get_pointer(address + 104))
     put_pointer(address + 112, work.allocation.address)
     return work
 
@@ -113,18 +109,3 @@ def check_launch(driver: Driver, executable: Executable) -> None:
             fail_if(left is not None and not executable.flags & _AUTO_FREE, ResultCode.INVALID_VALUE)
             if left is not None:
                 driver.free(left)
-
-
-@entry("cuDeviceGetGraphMemAttribute", "D i p", anytime=True)
-def get_attribute(driver: Driver, device: int, number: int, place: int) -> None:
-    """Used and reserved bytes are the same here, as on an H200: whole pieces, kept until they are trimmed."""
-    pool = driver.graph_memory
-    fail_if(not 0 <= number < 4, ResultCode.INVALID_VALUE)
-    put_pointer(place, pool.reserved_high if number % 2 else pool.reserved)
-
-
-@entry("cuDeviceSetGraphMemAttribute", "D i p", anytime=True)
-def set_attribute(driver: Driver, device: int, number: int, place: int) -> None:
-    """High water marks can be set to 0, from where they begin anew."""
-    fail_if(number not in (1, 3) or get_pointer(place), ResultCode.INVALID_VALUE)
-    driver.graph_memory.reserved_high = driver.graph_memory.reserved

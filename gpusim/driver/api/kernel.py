@@ -30,9 +30,8 @@ def _prefer(most: int, driver: Driver, kernel: LoadedKernel, preference: int) ->
 
 
 entries(
-    ("cuFuncSetCacheConfig", "K i", partial(_prefer, 3)),
+    ("cuFuncSetCacheConfig cuKernelSetCacheConfig", "K i", partial(_prefer, 3)),
     ("cuFuncSetSharedMemConfig", "K i", partial(_prefer, 2)),
-    ("cuKernelSetCacheConfig", "K i (i)", partial(_prefer, 3)),
 )
 
 
@@ -47,8 +46,7 @@ def _blocks_per_sm(driver: Driver, kernel: LoadedKernel, threads: int, dynamic_s
         return 0
 
 
-@entry("cuFuncGetAttribute", "*i i K")
-@entry("cuKernelGetAttribute", "*i i K (i)")
+@entry("cuFuncGetAttribute cuKernelGetAttribute", "*i i K")
 def get_attribute(driver: Driver, number: int, kernel: LoadedKernel) -> int:
     """The value of an attribute of `CUfunction_attribute`. Raises INVALID_VALUE."""
     program = kernel.program
@@ -90,6 +88,9 @@ def set_attribute(driver: Driver, kernel: LoadedKernel, number: int, value: int)
     kernel.attributes[number] = int(value != 0) if number == _NON_PORTABLE_CLUSTER else value
 
 
+entries(
+    ("cuKernelSetAttribute", "i i K", lambda driver, number, value, of: set_attribute(driver, of, number, value)),
+)
 _MOST = (1 << 31) - 1
 _VALUES = {
     _CARVEOUT: (-1, 100),
@@ -100,13 +101,7 @@ _VALUES = {
 """First and last value of attributes that can be set."""
 
 
-@entry("cuKernelSetAttribute", "i i K (i)")
-def kernel_set_attribute(driver: Driver, number: int, value: int, kernel: LoadedKernel) -> None:
-    set_attribute(driver, kernel, number, value)
-
-
-@entry("cuOccupancyMaxActiveBlocksPerMultiprocessor", "*i K i q")
-@entry("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "*i K i q (u)")
+@entry("cuOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "*i K i q")
 def max_active_blocks(driver: Driver, kernel: LoadedKernel, threads: int, shared_bytes: int) -> int:
     fail_if(threads < 1, ResultCode.INVALID_VALUE)
     return _blocks_per_sm(driver, kernel, threads, shared_bytes)
@@ -121,8 +116,7 @@ def available_dynamic(driver: Driver, kernel: LoadedKernel, blocks: int, threads
     return min(share - kernel.program.static_shared_bytes, get_attribute(driver, MAX_DYNAMIC_SHARED, kernel))
 
 
-@entry("cuOccupancyMaxPotentialBlockSize", "*i *i K p q i")
-@entry("cuOccupancyMaxPotentialBlockSizeWithFlags", "*i *i K p q i (u)")
+@entry("cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags", "*i *i K p q i")
 def potential_block_size(
     driver: Driver, kernel: LoadedKernel, shared_of: int, shared_bytes: int, limit: int
 ) -> tuple[int, int]:
@@ -169,12 +163,3 @@ def active_clusters(
     blocks = min(_blocks_per_sm(driver, kernel, threads, dynamic_shared_bytes), _MOST_CLUSTERED_BLOCKS)
     sms = ((gpc + 1) * sm.count // sm.gpcs - gpc * sm.count // sm.gpcs for gpc in range(sm.gpcs))
     return sum(count * blocks // size for count in sms if count >= size)
-
-
-def largest_cluster(driver: Driver, kernel: LoadedKernel, threads: int, dynamic_shared_bytes: int) -> int:
-    """Blocks of the largest cluster of a power of two that fits, 0 for none."""
-    most = driver.config.sm.max_cluster_blocks if kernel.attributes.get(_NON_PORTABLE_CLUSTER) else 8
-    size = min(most, driver.config.sm.max_cluster_blocks)
-    while size and not active_clusters(driver, kernel, (size, 1, 1), threads, dynamic_shared_bytes):
-        size //= 2
-    return size

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpusim import errors
-from gpusim.driver.api.kernel import MAX_DYNAMIC_SHARED, active_clusters, check_cluster, largest_cluster
+from gpusim.driver.api.kernel import MAX_DYNAMIC_SHARED, active_clusters, check_cluster
 from gpusim.driver.caller import caller, get_pointer, get_pointers, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import LoadedKernel
@@ -178,12 +178,6 @@ def max_active_clusters(driver: Driver, kernel: LoadedKernel, config: int) -> in
     if cluster is None:
         return 0
     return active_clusters(driver, kernel, cluster, math.prod(given.block), given.shared_bytes)
-
-
-@entry("cuOccupancyMaxPotentialClusterSize", "*i K p")
-def potential_cluster_size(driver: Driver, kernel: LoadedKernel, config: int) -> int:
-    given, _ = read_config(config)
-    return largest_cluster(driver, kernel, math.prod(given.block), given.shared_bytes)
 
 
 def _parameter_bytes(program: Program, parameters: int, extra: int) -> bytes:

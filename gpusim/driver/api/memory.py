@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpusim.driver.api import graph_memory as api_graph_memory
 from gpusim.driver.caller import caller, get_pointer, get_uint
@@ -29,9 +30,6 @@ entries(
     ("cuMemFree_v2", "p", lambda driver, address: free(driver, address, DEVICE, MANAGED)),
     ("cuMemFreeHost", "p", lambda driver, address: free(driver, address, HOST)),
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 def allocate(driver: Driver, nbytes: int) -> int:
@@ -62,12 +60,12 @@ def allocate_from_pool(driver: Driver, nbytes: int, pool: MemoryPool, stream: Dr
     if not nbytes:
         return 0
     try:
-        address = driver.allocate(nbytes, pool.kind, pool=pool)
+        address = driver.allocate(nbytes, DEVICE, pool=pool)
     except DriverError as error:
         if error.code != ResultCode.OUT_OF_MEMORY:
             raise
         driver.wait_for_all()  # for what streams will free
-        address = driver.allocate(nbytes, pool.kind, pool=pool)
+        address = driver.allocate(nbytes, DEVICE, pool=pool)
     driver.do(stream, _in_order(lambda: None))
     return address
 
@@ -103,7 +101,7 @@ def free_async(driver: Driver, address: int, stream: DriverStream) -> None:
     if stream.capture is not None:
         driver.enqueue(stream, api_graph_memory.release(driver, stream.capture.graph, address))
     elif address:
-        buffer = _allocated(driver, address, DEVICE, MANAGED, HOST)
+        buffer = _allocated(driver, address, DEVICE, MANAGED)
         buffer.ending = True
         driver.do(stream, _in_order(partial(driver.free, buffer)))
 
@@ -164,8 +162,7 @@ def _pointer_attribute(driver: Driver, number: int, address: int) -> int:
     elif buffer is None:  # a module's variable is memory too
         allocation = known(driver.device.memory.holding(address), ResultCode.INVALID_VALUE)
         buffer = Buffer(driver.context(), allocation.address, allocation.nbytes, DEVICE, 0, 0)
-    pool = buffer.pool if buffer.pool is not driver.graph_memory else None
-    on_device = buffer.kind in (DEVICE, MANAGED)
+    pool, on_device = buffer.pool, buffer.kind in (DEVICE, MANAGED)
     values = {1: 0 if pool else driver.context().handle, 3: address, 4: address, 7: buffer.number, 20: buffer.number}
     values |= {11: start or buffer.address, 12: nbytes or buffer.nbytes, 17: pool.handle if pool else 0}
     values |= {2: _POINTER_KINDS[buffer.kind], _SYNCHRONOUS: on_device, 10: 0, 13: 1, 14: 0, 15: 0, 16: 3, 21: 0}
@@ -201,3 +198,53 @@ def pointer_attributes(driver: Driver, count: int, numbers: int, places: int, ad
         except DriverError:
             value = -2 if number == _DEVICE_ORDINAL else 0
         _put_attribute(get_pointer(places + 8 * k), number, value)
+
+
+# --- where managed memory should be -----------------------------------------------------------------------------------
+# It lies in device memory, so requests are checked, and change nothing.
+
+_ON_DEVICE, _ON_HOST, _LAST_LOCATION = 1, 2, 4
+"""`CUmemLocationType`: the device, the host, and the last of the host's kinds, its nodes."""
+_WITHOUT_PLACE = (1, 2, 4)
+"""`CUmem_advise` that names no place: read mostly, no longer, and no preferred place."""
+_LAST_ADVICE = 6
+
+
+def _check_managed(driver: Driver, address: int, nbytes: int) -> None:
+    """Raise INVALID_VALUE unless a range lies in a managed allocation."""
+    buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
+    outside = not nbytes or address + nbytes > buffer.address + buffer.nbytes
+    fail_if(outside or buffer.kind != MANAGED, ResultCode.INVALID_VALUE)
+
+
+def _check_place(location: int) -> None:
+    """location: a CUmemLocation in a word. Raises INVALID_VALUE, INVALID_DEVICE."""
+    kind, number = struct.unpack("<2i", struct.pack("<Q", location))
+    fail_if(not _ON_DEVICE <= kind <= _LAST_LOCATION, ResultCode.INVALID_VALUE)
+    fail_if(kind == _ON_DEVICE and number != 0, ResultCode.INVALID_DEVICE)
+
+
+def _of_device(number: int) -> int:
+    """The location that a device's number means, -1 for the host."""
+    return _ON_DEVICE | number << 32 if number >= 0 else _ON_HOST
+
+
+def _prefetch(driver: Driver, address: int, nbytes: int, location: int, flags: int, *_stream: DriverStream) -> None:
+    _check_managed(driver, address, nbytes)
+    _check_place(location)
+    fail_if(flags, ResultCode.INVALID_VALUE)
+
+
+def _advise(driver: Driver, address: int, nbytes: int, advice: int, location: int) -> None:
+    _check_managed(driver, address, nbytes)
+    fail_if(not 0 < advice <= _LAST_ADVICE, ResultCode.INVALID_VALUE)
+    if advice not in _WITHOUT_PLACE:
+        _check_place(location)
+
+
+entries(
+    ("cuMemPrefetchAsync_v2 12020", "p q q u S", _prefetch),
+    ("cuMemPrefetchAsync 8000", "p q i S", lambda driver, at, n, to, _: _prefetch(driver, at, n, _of_device(to), 0)),
+    ("cuMemAdvise_v2 12020", "p q i q", _advise),
+    ("cuMemAdvise 8000", "p q i i", lambda driver, at, n, what, of: _advise(driver, at, n, what, _of_device(of))),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ from gpusim.driver.work.streams import (
     SimpleWork,
 )
 
+if TYPE_CHECKING:
+    from gpusim.driver.work.queues import WorkQueues
+
 _INTERPROCESS, _EVENT_FLAGS = 4, 7
 _EXTERNAL = 1  # CUevent_record_flags, CUevent_wait_flags
 
@@ -31,12 +35,17 @@ entries(
     ("cuStreamGetCtx 9020", "S *p", lambda driver, stream: driver.context().handle),
     ("cuStreamGetCtx_v2 12050", "S *p *p", lambda driver, stream: (driver.context().handle, 0)),
     ("cuStreamGetDevice", "S *i", lambda driver, stream: 0),
+    ("cuStreamGetPriority", "S *i", lambda driver, stream: A.priority_of(stream.attributes)),
+    ("cuStreamGetAttribute", "S i p", lambda _, of, number, at: caller().write(at, A.current(of.attributes, number))),
+    ("cuStreamSetAttribute", "S i p", lambda _, of, number, at: set_attribute(of, number, read(at, A.VALUE_BYTES))),
+    ("cuStreamCopyAttributes", "S S", lambda driver, target, source: target.attributes.update(source.attributes)),
     ("cuStreamAttachMemAsync", "(ppqu)", nothing),  # managed memory is visible to host and device at any time
     ("cuCtxWaitEvent", "C E", nothing),  # what was recorded has happened
+    (
+        "cuLaunchHostFunc cuLaunchHostFunc_v2 13020",
+        *("S p p", lambda driver, stream, *what: driver.enqueue(stream, host_call(*what))),
+    ),
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 @entry("cuStreamCreate", "*p u")
@@ -44,7 +53,7 @@ if TYPE_CHECKING:
 def create(driver: Driver, flags: int, priority: int = 0) -> int:
     fail_if(flags & ~1, ResultCode.INVALID_VALUE)
     stream = DriverStream(flags)
-    set_attribute(driver, stream, A.PRIORITY, priority.to_bytes(A.VALUE_BYTES, "little", signed=True))
+    set_attribute(stream, A.PRIORITY, priority.to_bytes(A.VALUE_BYTES, "little", signed=True))
     driver.context().streams[stream.handle] = stream
     return stream.handle
 
@@ -55,28 +64,8 @@ def destroy(driver: Driver, handle: int) -> None:
         driver.queues.forget(stream)
 
 
-@entry("cuStreamGetPriority", "S *i")
-def priority(driver: Driver, stream: DriverStream) -> int:
-    return int.from_bytes(A.current(stream.attributes, A.PRIORITY), "little", signed=True)
-
-
-@entry("cuStreamGetAttribute", "S i p")
-def get_attribute(driver: Driver, stream: DriverStream, number: int, place: int) -> None:
-    caller().write(place, A.current(stream.attributes, number))
-
-
-def set_attribute(driver: Driver, stream: DriverStream, number: int, value: bytes) -> None:
+def set_attribute(stream: DriverStream, number: int, value: bytes) -> None:
     stream.attributes[number] = A.checked(number, value, A.STREAM)
-
-
-@entry("cuStreamSetAttribute", "S i p")
-def set_attribute_at(driver: Driver, stream: DriverStream, number: int, place: int) -> None:
-    set_attribute(driver, stream, number, read(place, A.VALUE_BYTES))
-
-
-@entry("cuStreamCopyAttributes", "S S")
-def copy_attributes(driver: Driver, target: DriverStream, source: DriverStream) -> None:
-    target.attributes.update(source.attributes)
 
 
 @entry("cuStreamSynchronize", "S")
@@ -85,13 +74,19 @@ def synchronize(driver: Driver, stream: DriverStream) -> None:
     driver.trim_pools()
 
 
-@entry("cuStreamQuery", "S")
-def query(driver: Driver, stream: DriverStream) -> None:
-    """Time passes by it, so that whoever asks again and again is told at last."""
-    queues, stream = driver.queues, stream.not_capturing()
-    busy = queues is not None and queues.passes(lambda: queues.is_busy(stream))
+def _ask(driver: Driver, pending: Callable[[WorkQueues], bool]) -> None:
+    """Raise NOT_READY while something is pending. Time passes by it, so that whoever asks again and again is told at
+    last."""
+    queues = driver.queues
+    busy = queues is not None and queues.passes(lambda: pending(queues))
     driver.fail_if_failed()
     fail_if(busy, ResultCode.NOT_READY)
+
+
+@entry("cuStreamQuery", "S")
+def query(driver: Driver, stream: DriverStream) -> None:
+    stream.not_capturing()
+    _ask(driver, lambda queues: queues.is_busy(stream))
 
 
 # --- functions of the host --------------------------------------------------------------------------------------------
@@ -110,12 +105,6 @@ def add_callback(driver: Driver, stream: DriverStream, callback: int, data: int)
     call = partial(caller().function(callback, "pip"), stream.handle, int(ResultCode.SUCCESS))
     work = SimpleWork(lambda stream, queues: queues.call(stream, partial(call, data)), HOST_CALL)
     driver.enqueue(stream.not_capturing(), work)
-
-
-@entry("cuLaunchHostFunc", "S p p")
-@entry("cuLaunchHostFunc_v2", "S p p (u)", since=13020)
-def launch_host_function(driver: Driver, stream: DriverStream, function: int, data: int) -> None:
-    driver.enqueue(stream, host_call(function, data))
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
@@ -151,9 +140,7 @@ def record(driver: Driver, event: DriverEvent, stream: DriverStream, flags: int 
         driver.enqueue(stream, recorded(event))
 
 
-@entry("cuCtxRecordEvent", "(p) E")
-def record_in_context(driver: Driver, event: DriverEvent) -> None:
-    record(driver, event, driver.stream_of(0))
+entries(("cuCtxRecordEvent", "(p) E", lambda driver, event: record(driver, event, driver.stream_of(0))))
 
 
 @entry("cuStreamWaitEvent", "S E u")
@@ -171,12 +158,8 @@ def wait_event(driver: Driver, stream: DriverStream, event: DriverEvent, flags: 
 
 @entry("cuEventQuery", "E")
 def event_query(driver: Driver, event: DriverEvent) -> None:
-    """Time passes by it, as by `query`."""
     _not_captured(event)
-    queues = driver.queues
-    pending = queues is not None and queues.passes(lambda: queues.is_pending(event))
-    driver.fail_if_failed()
-    fail_if(pending, ResultCode.NOT_READY)
+    _ask(driver, lambda queues: queues.is_pending(event))
     driver.trim_pools()
 
 
@@ -195,8 +178,7 @@ def _not_captured(event: DriverEvent) -> None:
         raise DriverError(ResultCode.CAPTURED_EVENT)
 
 
-@entry("cuEventElapsedTime", "*f E E", since=2000)
-@entry("cuEventElapsedTime_v2", "*f E E", since=12080)
+@entry("cuEventElapsedTime 2000 cuEventElapsedTime_v2 12080", "*f E E")
 def elapsed(driver: Driver, first: DriverEvent, last: DriverEvent) -> float:
     """Milliseconds."""
     queues = driver.queues

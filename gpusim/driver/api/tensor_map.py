@@ -53,7 +53,7 @@ def _put(place: int, encode: Any, *what: Any, **manner: Any) -> None:
     caller().write(place, made.tobytes())
 
 
-@entry("cuTensorMapEncodeTiled", "p u u p p p p p u u u u", since=12000, anytime=True)
+@entry("cuTensorMapEncodeTiled 12000", "p u u p p p p p u u u u", anytime=True)
 def encode(driver: Driver, place: int, kind: int, rank: int, *rest: int) -> None:
     """rest: address, extents, strides, box, element strides, and the manner."""
     address, extents, strides, box, steps, *manner = rest
@@ -61,7 +61,7 @@ def encode(driver: Driver, place: int, kind: int, rank: int, *rest: int) -> None
     _put(place, encode_tiled, *tensor, _words(box, rank), _words(steps, rank), **_manner(*manner))
 
 
-@entry("cuTensorMapEncodeIm2col", "p u u p p p p p u u p u u u u", since=12000, anytime=True)
+@entry("cuTensorMapEncodeIm2col 12000", "p u u p p p p p u u p u u u u", anytime=True)
 def encode_columns(driver: Driver, place: int, kind: int, rank: int, *rest: int) -> None:
     """rest: address, extents, strides, lower and upper corner, channels, pixels, element strides, and the manner."""
     address, extents, strides, lower, upper, channels, pixels, steps, *manner = rest
@@ -71,7 +71,7 @@ def encode_columns(driver: Driver, place: int, kind: int, rank: int, *rest: int)
     _put(place, encode_im2col, *tensor, *corners, channels, pixels, _words(steps, rank), **_manner(*manner))
 
 
-@entry("cuTensorMapReplaceAddress", "p p", since=12000, anytime=True)
+@entry("cuTensorMapReplaceAddress 12000", "p p", anytime=True)
 def replace_address(driver: Driver, place: int, address: int) -> None:
     fail_if(not place or not address or address % 16, ResultCode.INVALID_VALUE)
     caller().write(place, struct.pack("<Q", address))

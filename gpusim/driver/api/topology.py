@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from gpusim.driver.api.capture import nodes_at
 from gpusim.driver.api.node import NODES
-from gpusim.driver.caller import get_pointer, get_pointers, put_pointer
+from gpusim.driver.caller import get_pointer, put_pointer
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import KERNEL, Edge, Graph, GraphNode
-
-_PROGRAMMATIC = (0x1_00_01, 0x1_00_02)
-"""Data of edges (from the first byte on: ports of the two nodes, kind) between kernels that may overlap."""
-
-entries(
-    ("cuGraphNodeGetType", "N *i", lambda driver, node: node.work.kind),
-    ("cuGraphChildGraphNodeGetGraph", "N *p", lambda driver, node: _inside(node).handle),
-    ("cuGraphNodeGetContainingGraph", "N *p", lambda driver, node: node.graph.handle),
-    ("cuGraphNodeGetLocalId", "N *i", lambda driver, node: list(node.graph.nodes).index(node)),
-    ("cuGraphNodeGetToolsId", "N *p", lambda driver, node: node.handle),
-    anytime=True,
-)
+from gpusim.driver.work.streams import Graph, GraphNode
 
 
 def _inside(node: GraphNode) -> Graph:
@@ -34,77 +20,68 @@ def _inside(node: GraphNode) -> Graph:
     return node.work.graphs[0]
 
 
-def put_handles(count: int, *columns: tuple[int, Sequence[int]]) -> None:
-    """Write arrays of 64-bit words for the caller. count: the place of the room, and of how many there are. A column:
-    an address, 0 where the caller does not want it, and the words. Wanted is what the first column's address says."""
-    room, found = get_pointer(count), len(columns[0][1])
+def _put(count: int, *columns: tuple[int, Iterable[GraphNode]], data: Sequence[int] = ()) -> None:
+    """Write nodes, each column to an address, 0 where the caller does not want it. count: the place of the room, and of
+    how many there are. data: a place for the edges' data, which are 0. Wanted is what the first column's address
+    says."""
+    handles = [(place, [node.handle for node in nodes]) for place, nodes in columns]
+    room, found = get_pointer(count), len(handles[0][1])
     if columns[0][0]:
         found = min(room, found)
-        for address, words in columns:
+        for address, words in (*handles, *((place, [0] * found) for place in data)):
             for k in range(room if address else 0):
                 put_pointer(address + 8 * k, words[k] if k < found else 0)
     put_pointer(count, found)
 
 
-@entry("cuGraphGetNodes", "G p p", anytime=True)
-def get_nodes(driver: Driver, graph: Graph, nodes: int, count: int) -> None:
-    put_handles(count, (nodes, [node.handle for node in graph.nodes]))
-
-
-@entry("cuGraphGetRootNodes", "G p p", anytime=True)
-def get_roots(driver: Driver, graph: Graph, nodes: int, count: int) -> None:
-    put_handles(count, (nodes, [node.handle for node in graph.nodes if not node.after]))
-
-
-def _put_edges(count: int, data: int, edges: list[Edge], *columns: tuple[int, list[GraphNode]]) -> None:
-    """Write edges: nodes, each column to an address, and the edges' data. Raises LOSSY_QUERY if there are some and the
-    caller, who wants edges, has no place for them."""
-    words = [each for *_, each in edges]
+def _put_edges(rest: Sequence[int], *columns: tuple[int, Iterable[GraphNode]]) -> None:
+    """rest: of newer variants a place for the edges' data, and that of the count."""
+    *data, count = rest
     fail_if(columns[0][0] and not get_pointer(count), ResultCode.INVALID_VALUE)
-    fail_if(columns[0][0] and not data and any(words), ResultCode.LOSSY_QUERY)
-    handles = [(place, [node.handle for node in nodes]) for place, nodes in columns]
-    put_handles(count, *handles, (data, words))
+    _put(count, *columns, data=data)
 
 
-@entry("cuGraphGetEdges_v2", "G p p p p", since=12030, anytime=True)
-def get_edges(driver: Driver, graph: Graph, first: int, last: int, data: int, count: int) -> None:
+def _edges(driver: Driver, graph: Graph, first: int, last: int, *rest: int) -> None:
     edges = graph.edges()
-    _put_edges(count, data, edges, (first, [a for a, _, _ in edges]), (last, [b for _, b, _ in edges]))
+    _put_edges(rest, (first, [a for a, _ in edges]), (last, [b for _, b in edges]))
 
 
-@entry("cuGraphNodeGetDependencies_v2", "N p p p", since=12030, anytime=True)
-def get_dependencies(driver: Driver, node: GraphNode, nodes: int, data: int, count: int) -> None:
-    edges = [(before, node, each) for before, each in node.after.items()]
-    _put_edges(count, data, edges, (nodes, list(node.after)))
+def _dependencies(driver: Driver, node: GraphNode, nodes: int, *rest: int) -> None:
+    _put_edges(rest, (nodes, node.after))
 
 
-@entry("cuGraphNodeGetDependentNodes_v2", "N p p p", since=12030, anytime=True)
-def get_dependents(driver: Driver, node: GraphNode, nodes: int, data: int, count: int) -> None:
-    edges = [edge for edge in node.graph.edges() if edge[0] is node]
-    _put_edges(count, data, edges, (nodes, [after for _, after, _ in edges]))
+def _dependents(driver: Driver, node: GraphNode, nodes: int, *rest: int) -> None:
+    _put_edges(rest, (nodes, [after for before, after in node.graph.edges() if before is node]))
 
 
-@entry("cuGraphAddDependencies_v2", "G p p p q", since=12030, anytime=True)
-def add_dependencies(driver: Driver, graph: Graph, first: int, last: int, data: int, count: int) -> None:
-    edges = get_pointers(data, count) if data else (0,) * count
-    for before, node, each in zip(nodes_at(first, count), nodes_at(last, count), edges, strict=True):
-        kernels = before.work.kind == node.work.kind == KERNEL
-        fail_if(each and not (kernels and each in _PROGRAMMATIC), ResultCode.INVALID_VALUE)
-        graph.connect(before, node, each)
+def _connect(driver: Driver, graph: Graph, first: int, last: int, *rest: int) -> None:
+    *data, count = rest
+    for before, node in zip(nodes_at(first, count, *data), nodes_at(last, count), strict=True):
+        graph.connect(before, node)
 
 
-def _without_data(run: Callable[..., None], driver: Driver, *given: Any) -> None:
-    """The variants of CUDA 12.2 and before."""
-    run(driver, *given[:-1], 0, given[-1])
+def _roots(graph: Graph) -> list[GraphNode]:
+    return [node for node in graph.nodes if not node.after]
 
 
-for _name, _signature, _run in (
-    ("cuGraphGetEdges", "G p p p", get_edges),
-    ("cuGraphNodeGetDependencies", "N p p", get_dependencies),
-    ("cuGraphNodeGetDependentNodes", "N p p", get_dependents),
-    ("cuGraphAddDependencies", "G p p q", add_dependencies),
-):
-    entry(_name, _signature, since=10000, anytime=True)(partial(_without_data, _run))
+entries(
+    ("cuGraphNodeGetType", "N *i", lambda driver, node: node.work.kind),
+    ("cuGraphChildGraphNodeGetGraph", "N *p", lambda driver, node: _inside(node).handle),
+    ("cuGraphNodeGetContainingGraph", "N *p", lambda driver, node: node.graph.handle),
+    ("cuGraphNodeGetLocalId", "N *i", lambda driver, node: list(node.graph.nodes).index(node)),
+    ("cuGraphNodeGetToolsId", "N *p", lambda driver, node: node.handle),
+    ("cuGraphGetNodes", "G p p", lambda driver, graph, place, count: _put(count, (place, graph.nodes))),
+    ("cuGraphGetRootNodes", "G p p", lambda driver, graph, place, count: _put(count, (place, _roots(graph)))),
+    ("cuGraphGetEdges 10000", "G p p p", _edges),
+    ("cuGraphGetEdges_v2 12030", "G p p p p", _edges),
+    ("cuGraphNodeGetDependencies 10000", "N p p", _dependencies),
+    ("cuGraphNodeGetDependencies_v2 12030", "N p p p", _dependencies),
+    ("cuGraphNodeGetDependentNodes 10000", "N p p", _dependents),
+    ("cuGraphNodeGetDependentNodes_v2 12030", "N p p p", _dependents),
+    ("cuGraphAddDependencies 10000", "G p p q", _connect),
+    ("cuGraphAddDependencies_v2 12030", "G p p p q", _connect),
+    anytime=True,
+)
 
 
 @entry("cuGraphNodeFindInClone", "*p p G", anytime=True)
@@ -121,8 +98,8 @@ def print_dot(driver: Driver, graph: Graph, path: str) -> None:
         number = {node: f"graph_{k}_node_{i}" for i, node in enumerate(each.nodes)}
         lines.append(f"subgraph cluster_{k} {{")
         for node, name in number.items():
-            lines.append(f'"{name}" [shape="rectangle" label="{NODES[node.work.kind].name}"];')
-        lines += [f'"{number[before]}" -> "{number[node]}";' for before, node, _ in each.edges()]
+            lines.append(f'"{name}" [shape="rectangle" label="{NODES[node.work.kind][0]}"];')
+        lines += [f'"{number[before]}" -> "{number[node]}";' for before, node in each.edges()]
         lines.append("}")
     try:
         Path(path).write_text("\n".join([*lines, "}", ""]))

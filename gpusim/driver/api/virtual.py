@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import struct
 
-from gpusim.driver.caller import caller, read
-from gpusim.driver.codes import ResultCode, fail_if, known
+from gpusim.driver.caller import read
+from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.memory.virtual import GRANULARITY
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 
-_PROPERTIES_BYTES, _DESCRIPTION_BYTES = 32, 12
+_DESCRIPTION_BYTES = 12
 _PINNED, _LOCATIONS, _ON_DEVICE = 1, (1, 2, 3, 4), 1  # CUmemAllocationType, CUmemLocationType
 _NONE, _READ, _READ_WRITE = 0, 1, 3  # CUmemAccess_flags
 
@@ -37,11 +37,10 @@ def reserve(driver: Driver, nbytes: int, alignment: int, wanted: int, flags: int
 @entry("cuMemCreate", "*p q p q")
 def create(driver: Driver, nbytes: int, properties: int, flags: int) -> int:
     """Handles for other processes may be asked for, but not made of it."""
-    given = read(properties, _PROPERTIES_BYTES)
-    kind, _, location, number = struct.unpack_from("<4i", given)
+    kind, _, location, number = struct.unpack("<4i", read(properties, 16))
     fail_if(flags or kind != _PINNED or location not in _LOCATIONS, ResultCode.INVALID_VALUE)
     fail_if(location == _ON_DEVICE and number != 0, ResultCode.INVALID_DEVICE)
-    return driver.virtual.create(nbytes, given)
+    return driver.virtual.create(nbytes)
 
 
 @entry("cuMemMap", "p q q p q")
@@ -60,22 +59,3 @@ def set_access(driver: Driver, address: int, nbytes: int, descriptions: int, cou
     for location, _, flags in rows:
         if location == _ON_DEVICE:
             driver.virtual.set_reached(address, nbytes, flags != _NONE)
-
-
-@entry("cuMemGetAccess", "*p p p")
-def get_access(driver: Driver, location: int, address: int) -> int:
-    mapping = known(driver.virtual.mapping_at(address), ResultCode.INVALID_VALUE)
-    kind, _ = struct.unpack("<2i", read(location, 8))
-    return _READ_WRITE if mapping.reached and kind == _ON_DEVICE else _NONE
-
-
-@entry("cuMemGetAllocationPropertiesFromHandle", "p p")
-def properties_of(driver: Driver, place: int, handle: int) -> None:
-    caller().write(place, driver.virtual.physical(handle).properties)
-
-
-@entry("cuMemRetainAllocationHandle", "*p p")
-def retain(driver: Driver, address: int) -> int:
-    piece = known(driver.virtual.mapping_at(address), ResultCode.INVALID_VALUE).physical
-    piece.handles += 1
-    return piece.handle

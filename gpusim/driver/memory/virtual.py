@@ -24,14 +24,13 @@ _MOST_BYTES = 0x2000_0000_0000
 
 @dataclass(eq=False)
 class Physical:
-    """Memory without an address, from `start` on in the file of all. properties: CUmemAllocationProp; handles,
-    mappings: how often the program holds it and where it is mapped; without any it is free."""
+    """Memory without an address, from `start` on in the file of all. held: whether the program has its handle;
+    mappings: how often it is mapped. With neither it is free."""
 
     nbytes: int
     start: int
-    properties: bytes
     handle: int
-    handles: int = 1
+    held: bool = True
     mappings: int = 0
 
 
@@ -114,7 +113,7 @@ class VirtualMemory:
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
-    def create(self, nbytes: int, properties: bytes) -> int:
+    def create(self, nbytes: int) -> int:
         """Handle of new memory. Raises INVALID_VALUE, OUT_OF_MEMORY."""
         fail_if(not nbytes or nbytes % GRANULARITY, ResultCode.INVALID_VALUE)
         handle = next(self._numbers)
@@ -123,22 +122,22 @@ class VirtualMemory:
         except OutOfDeviceMemory:
             raise DriverError(ResultCode.OUT_OF_MEMORY) from None
         self._pieces = self._pieces or SharedPieces()
-        self._physical[handle] = Physical(nbytes, self._pieces.take(nbytes), properties, handle)
+        self._physical[handle] = Physical(nbytes, self._pieces.take(nbytes), handle)
         return handle
 
     def physical(self, handle: int) -> Physical:
         """The memory of a handle that the program holds. Raises INVALID_VALUE."""
         found = self._physical.get(handle)
-        return known(found if found and found.handles else None, ResultCode.INVALID_VALUE)
+        return known(found if found and found.held else None, ResultCode.INVALID_VALUE)
 
     def release(self, handle: int) -> None:
-        """The program holds memory once less."""
+        """The program gives a handle up."""
         found = self.physical(handle)
-        found.handles -= 1
+        found.held = False
         self._free_unless_needed(found)
 
     def _free_unless_needed(self, piece: Physical) -> None:
-        if not piece.handles and not piece.mappings:
+        if not piece.held and not piece.mappings:
             assert self._pieces is not None
             self._pieces.give_back(piece.start, piece.nbytes)
             self._memory().occupy(-piece.nbytes, "")

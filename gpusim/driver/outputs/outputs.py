@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpusim.config import GPUConfig
 from gpusim.driver.work.launches import LaunchCall, Observer
 from gpusim.host.options import checks_of
 from isa.demangle import full_name
+
+if TYPE_CHECKING:
+    from gpusim.device import Device
+    from gpusim.tracing.accel_sim import AccelSimTraces
 
 REPORT_LIMIT = 200
 
@@ -25,6 +30,8 @@ class Telling:
     kernel, first, last: which launches have pages, are checked and saved: those whose kernel's full name has a match of
     the regular expression, and whose number lies between the two.
     process: which process of the program it is for; from the second on, files have its number in their names.
+
+    Raises CheckError for an unknown check.
     """
 
     report: str | None = None
@@ -37,6 +44,9 @@ class Telling:
     first: int = 1
     last: int | None = None
     process: int = 1
+
+    def __post_init__(self) -> None:
+        checks_of(self.check)
 
     def of_process(self, number: int) -> Telling:
         """The same for another process of the program."""
@@ -87,3 +97,21 @@ class Checker(Observer):
     def asked(self, call: LaunchCall) -> None:
         if self.telling.chooses(call.number, call.symbol):
             call.checks |= self._flags
+
+
+class AccelSimExport(Observer):
+    """Has the device write launches and copies as traces for another simulator. Of the observers of a driver whose
+    launches are functional."""
+
+    def __init__(self, traces: AccelSimTraces):
+        self.traces = traces
+
+    def began(self, device: Device) -> None:
+        device.accel_sim = self.traces
+
+    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int) -> None:
+        if kind == "HtoD":
+            self.traces.memcpy_htod(target, nbytes)
+
+    def launching(self, call: LaunchCall, cycle: int) -> None:
+        self.traces.stream = call.stream

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,9 +55,7 @@ class Replay:
         self.log = LaunchLog(config, timed=mode != "functional")
         what: dict[str, Any] = {"threads": threads, "mode": mode, "check": telling.check}
         head = saved.head
-        self.device = Device(
-            config, memory_bytes=head.memory_bytes, unified=head.shares_host, base=head.base, **what
-        )
+        self.device = Device(config, memory_bytes=head.memory_bytes, unified=head.shares_host, base=head.base, **what)
         self.memory = self.device.memory
         if self.memory.base != head.base:
             self.device.close()
@@ -65,8 +65,8 @@ class Replay:
         self._pages: dict[int, tuple[int, str]] = {}
         self._modules: dict[int, SavedModule] = {}
         self._linked: dict[int, tuple[SavedModule, LinkedModule]] = {}
-        self._cubins: dict[str, Cubin] = {}
-        self._programs: dict[str, Program] = {}
+        self._cubin: Callable[[str], Cubin] = cache(lambda digest: read_cubin(saved.content("cubins", digest)))
+        self._decoded: Callable[[str, str], Program] = cache(self._decode)
         self._outside: dict[int, Arena] = {}
 
     def run(self) -> LaunchLog:
@@ -203,16 +203,8 @@ class Replay:
         module.place(saved.variables, saved.bank)
         return module
 
-    def _decoded(self, digest: str, cubin: str) -> Program:
-        if digest not in self._programs:
-            image = self.saved.content("programs", digest)
-            self._programs[digest] = Program.from_bytes(image, str(self.saved.path), self._cubin(cubin))
-        return self._programs[digest]
-
-    def _cubin(self, digest: str) -> Cubin:
-        if digest not in self._cubins:
-            self._cubins[digest] = read_cubin(self.saved.content("cubins", digest))
-        return self._cubins[digest]
+    def _decode(self, digest: str, cubin: str) -> Program:
+        return Program.from_bytes(self.saved.content("programs", digest), str(self.saved.path), self._cubin(cubin))
 
     def _recompiled(self, saved: SavedModule, decoded: Program) -> bytes:
         """The module's machine code for this machine."""

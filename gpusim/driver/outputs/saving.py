@@ -32,14 +32,11 @@ from gpusim.driver.outputs.saved import (
     SavedStep,
 )
 from gpusim.driver.work.launches import LaunchCall, Observer
-from gpusim.errors import KernelError
 from gpusim.launch.memory import Allocation, DeviceMemory
-from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.device import Device
     from gpusim.driver.objects import LoadedModule
-    from gpusim.result import Result
 
 _SAMPLE_BYTES, _WORTH_IT = 4096, 0.9
 """A page is compressed if its beginning gets so much shorter by it."""
@@ -59,7 +56,6 @@ class LaunchSaver(Observer):
         self._modules: dict[int, SavedModule] = {}
         self._programs: dict[tuple[int, str], str] = {}
         self._copies: list[SavedCopy] = []
-        self._waiting: dict[int, tuple[SavedStep, bool]] = {}  # by launch, as they began; whether it has ended
         self._steps = self._launches = 0
         self._failed = self._shares_host = False
 
@@ -82,9 +78,7 @@ class LaunchSaver(Observer):
         self._write("head.json", head.model_dump_json().encode())
         self._zip.close()
 
-    def copied(
-        self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int
-    ) -> None:
+    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int) -> None:
         copy = SavedCopy(kind=kind, target=target, source=source, nbytes=nbytes, stream=stream)
         self._copies.append(copy)
 
@@ -92,24 +86,10 @@ class LaunchSaver(Observer):
         if not self._chooses(call.number, call.symbol):
             self._copies.clear()
         else:
-            self._try(lambda: self._prepare(call, cycle))
+            self._try(lambda: self._save(call, cycle))
 
-    def launched(self, call: LaunchCall, result: Result, cycle: int) -> None:
-        self._ended(call.number, True)
-
-    def failed(self, call: LaunchCall, error: IsaError, cycle: int) -> None:
-        self._ended(call.number, isinstance(error, KernelError))
-
-    def _ended(self, number: int, ran: bool) -> None:
-        """Write the steps that are waited for no longer: each holds what has changed since the one before."""
-        if number in self._waiting:
-            step, _ = self._waiting[number]
-            self._waiting[number] = step if ran else step.model_copy(update={"launch": None}), True
-        while self._waiting and next(iter(self._waiting.values()))[1]:
-            self._finish(self._waiting.pop(next(iter(self._waiting)))[0])
-
-    def _prepare(self, call: LaunchCall, start: int) -> None:
-        """Everything about a launch but whether it will run."""
+    def _save(self, call: LaunchCall, start: int) -> None:
+        """Write the step of a launch."""
         assert call.module is not None, "launches of a driver know their module"
         program = call.module.kernel(call.symbol).program
         key = call.module.handle, call.symbol
@@ -131,7 +111,8 @@ class LaunchSaver(Observer):
             set_aside=self._device.set_aside_bytes,
             start=start,
         )
-        self._waiting[call.number] = self._changes(self._news_of(call.module, program.cubin), launch), False
+        self._launches += 1
+        self._write_step(self._changes(self._news_of(call.module, program.cubin), launch))
 
     def _changes(self, modules: list[SavedModule], launch: SavedLaunch | None) -> SavedStep:
         memory = self._memory
@@ -209,11 +190,9 @@ class LaunchSaver(Observer):
         assert self._zip is not None
         self._zip.writestr(name, data, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED, 1)
 
-    def _finish(self, step: SavedStep) -> None:
-        """Write a step."""
+    def _write_step(self, step: SavedStep) -> None:
         self._steps += 1
-        self._launches += step.launch is not None
-        self._try(lambda: self._write(f"steps/{self._steps}.json", step.model_dump_json().encode()))
+        self._write(f"steps/{self._steps}.json", step.model_dump_json().encode())
 
     def _try(self, do: Callable[[], Any]) -> None:
         if self._failed:
@@ -222,7 +201,6 @@ class LaunchSaver(Observer):
             do()
         except OSError as error:
             self._failed = True
-            self._waiting.clear()
             say(f"--save {self.path}: {error.strerror}; nothing is saved")
             if self._zip is not None and self._zip.fp is not None:
                 with suppress(OSError):
@@ -235,7 +213,7 @@ class LaunchSaver(Observer):
         if self._zip is None or self._failed:
             return
         if self._copies:
-            self._finish(self._changes([], None))
+            self._try(lambda: self._write_step(self._changes([], None)))
         self._try(self._end)
         if not self._failed:
             size = self.path.stat().st_size

@@ -66,9 +66,7 @@ class Timeline(Observer):
         self._writer.slice(track, self._ns(self._starts.pop(call.number)), self._ns(cycle), name, facts | more)
         self._launches += 1
 
-    def copied(
-        self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int
-    ) -> None:
+    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int) -> None:
         facts = {"bytes": f"{nbytes:,}", "to": f"{target:#x}", "stream": f"{stream:#x}"}
         facts["value" if kind == "fill" else "from"] = f"{source:#x}"
         track, name = self._track(_DIRECTIONS[kind], 1), f"{nbytes:,} bytes"

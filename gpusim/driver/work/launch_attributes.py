@@ -100,6 +100,11 @@ def current(values: Mapping[int, bytes], number: int) -> bytes:
     return values.get(number, attribute.default.ljust(attribute.size, b"\0"))
 
 
+def priority_of(values: Mapping[int, bytes]) -> int:
+    """The priority of a stream."""
+    return int.from_bytes(current(values, PRIORITY), "little", signed=True)
+
+
 def cluster_of(values: Mapping[int, bytes], number: int = CLUSTER) -> tuple[int, int, int] | None:
     """Blocks per cluster in x, y and z, None where nothing is said."""
     x, y, z = struct.unpack("<3I", values.get(number, bytes(12)))

@@ -81,15 +81,7 @@ class Observer:
     def began(self, device: Device) -> None:
         """The device is there; nothing has happened on it."""
 
-    def allocated(self, address: int, nbytes: int, kind: str) -> None:
-        """Memory was handed out, of a kind of `gpusim.driver.objects`."""
-
-    def freed(self, address: int, nbytes: int) -> None:
-        """Memory was given back."""
-
-    def copied(
-        self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int
-    ) -> None:
+    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int) -> None:
         """Bytes were copied, or set (kind 'fill', and then `source` is the value), from `began` on. kind: 'HtoD',
         'DtoH', 'DtoD', 'HtoH'."""
 

@@ -1,5 +1,6 @@
 """Time passes where a call of the program waits: one event of the simulation happens after the other, and between two
-the functions of the host begin whose turn has come, while other threads have the driver's lock.
+the functions of the host begin whose turn has come, while other threads have the driver's lock. While the program calls
+nothing, a thread lets time pass.
 """
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -15,20 +17,18 @@ from typing import Any, Protocol
 
 import simpy
 
-from gpusim.driver.codes import ResultCode, fail_if, say
+from gpusim.driver.caller import Caller, Gone, serving, undisturbed
+from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.objects import Context
 from gpusim.driver.outputs.log import LaunchLog
-from gpusim.driver.work.idle import IdleProgress
 from gpusim.driver.work.launches import Observer
-from gpusim.driver.work.stream_works import LookWork
 from gpusim.driver.work.streams import HOST_THREAD
 from gpusim.node.streams import StreamSet
 
 PATIENCE_SECONDS = 1.0
 """So long the simulation stands still for a function of the host. One that takes longer may wait for the program."""
-_LOOK_SECONDS = 0.1
-PATIENT_LOOKS = 50
-"""So often a call that waits looks at a word for which a stream waits, while nothing else is to be done."""
+_LOOK_SECONDS, _QUIET_LOOKS = 0.1, 3
+_SLICE_SECONDS, _BETWEEN_SECONDS = 0.05, 0.002
 
 
 class QueueOwner(Protocol):
@@ -60,19 +60,15 @@ class PassingTime(ABC):
         self._set.waits = self.run_until
         self._due: list[tuple[Callable[[], object], simpy.Event]] = []
         self._called: list[tuple[Future[object], simpy.Event]] = []
-        self._words: list[LookWork] = []
-        self._looks = 0
         self._dropped, self._failed = 0, False
-        self._idle = IdleProgress(self._calls, driver.lock, lambda: self.busy, self.run_while)
+        self._thread: threading.Thread | None = None
+        self._standby: Callable[[], Caller] | None = None
         self._contexts: list[Context] = []  # for finalizers, which may run where nothing calls
 
     @property
     @abstractmethod
     def busy(self) -> bool:
         """Whether any stream has work left."""
-
-    def _calls(self) -> tuple[int, int]:
-        return self._driver.calls, len(self._driver.callers)
 
     def _fail_if_called(self) -> None:
         if threading.current_thread().name.startswith(HOST_THREAD):
@@ -83,23 +79,10 @@ class PassingTime(ABC):
         dropped = self._dropped
         self._run(lambda: not done.processed and dropped == self._dropped)
 
-    def run_while(self, wanted: Callable[[], bool]) -> None:
-        """Let time pass as long as that is wanted, and there is something to do, in a thread that calls nothing."""
-        self._driver.thread.contexts[:] = self._contexts
-        self._looks = 0
-        try:
-            self._run(lambda: wanted() and self.busy)
-        except KeyboardInterrupt:
-            self._driver.interrupted = True  # of the call that has come meanwhile
-
     def _run(self, pending: Callable[[], bool]) -> None:
         while pending():
             if not self._go_on():
-                words, self._looks = self._words.copy(), 0
                 self.drop()
-                for each in words:
-                    say(f"a stream waits for {each.what}, which nothing changes")
-                fail_if(words, ResultCode.NOT_SUPPORTED)
                 raise RuntimeError("streams wait for what never happens")
         self._set.host.time = max(self._set.host.time, float(self._env.now))
 
@@ -111,27 +94,21 @@ class PassingTime(ABC):
             self._serve_host()
 
     def _go_on(self, until: float = math.inf) -> bool:
-        """Let something happen. False if nothing does by then, and there is no end of a function to be waited for, nor
-        a word at which it is too early to give up. What it raises, an interrupt or a failure, leaves streams without
-        work; so does a launch that fails."""
+        """Let something happen. False if nothing does by then, and there is no end of a function to be waited for. What
+        it raises, an interrupt or a failure, leaves streams without work; so does a launch that fails."""
         self._serve_host()
-        for each in [each for each in self._words if each.holds()]:
-            self._words.remove(each)
-            each.found.succeed()
         try:
             self._driver.stop_if_interrupted()
             if self._env.peek() <= until and self._env.peek() < math.inf:
-                self._looks = 0
                 self._step()
                 return True
         except BaseException:
             self.drop()
             raise
-        if until < math.inf or not (self._called or self._words):
+        if until < math.inf or not self._called:
             return False
         self._let_others_in([future for future, _ in self._called], _LOOK_SECONDS)
-        self._looks = 0 if self._called else self._looks + 1
-        return self._looks < PATIENT_LOOKS
+        return True
 
     def _step(self) -> None:
         """Let the next event happen."""
@@ -152,7 +129,7 @@ class PassingTime(ABC):
 
     def _let_others_in(self, futures: list[Future[object]], seconds: float) -> None:
         with self._unlocked():
-            wait(futures, seconds, FIRST_COMPLETED) if futures else time.sleep(seconds)
+            wait(futures, seconds, FIRST_COMPLETED)
 
     @contextmanager
     def _unlocked(self) -> Iterator[None]:
@@ -169,4 +146,53 @@ class PassingTime(ABC):
         self._engine.drop()
         self._due.clear()
         self._called.clear()
-        self._words.clear()
+
+    # --- while the program calls nothing ------------------------------------------------------------------------------
+
+    def watch(self, standby: Callable[[], Caller]) -> None:
+        """Let a thread do the work of streams while the program calls nothing: it may wait for a function that a stream
+        is to call, or look at memory. standby: gives what reaches the program's memory meanwhile."""
+        self._contexts, self._standby = list(self._driver.thread.contexts), standby
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="gpusim idle", daemon=True)
+            self._thread.start()
+
+    def _watch(self) -> None:
+        """It counts looks without a call, not seconds, so that a busy machine, which holds up this thread as well as
+        the program, changes little."""
+        try:
+            seen, quiet = (-1, 0), 0
+            while self._is_watched():
+                time.sleep(_LOOK_SECONDS if quiet < _QUIET_LOOKS else _BETWEEN_SECONDS)
+                calls = self._calls()
+                quiet = quiet + 1 if calls == seen and not calls[1] else 0
+                seen = calls
+                if quiet >= _QUIET_LOOKS:
+                    self._slice(seen)
+        except (Gone, TimeoutError):
+            pass
+        except Exception:
+            traceback.print_exc()
+
+    def _calls(self) -> tuple[int, int]:
+        """How often somebody has called or returned, and how many have not returned."""
+        return self._driver.calls, len(self._driver.callers)
+
+    def _is_watched(self) -> bool:
+        """Whether there is work. Whoever adds some has the lock, and sees that this thread is there or gone."""
+        with self._driver.lock:
+            self._driver.thread.contexts[:] = self._contexts  # Python may call finalizers anywhere in this thread
+            if not self.busy:
+                self._thread = None
+            return self.busy
+
+    def _slice(self, calls: tuple[int, int]) -> None:
+        """Let time pass, until a call comes or somebody else should have the lock."""
+        assert self._standby is not None
+        with serving(self._standby()) as process, self._driver.lock, undisturbed:
+            end = time.monotonic() + _SLICE_SECONDS
+            try:
+                self._run(lambda: self._calls() == calls and time.monotonic() < end and self.busy)
+            except KeyboardInterrupt:
+                self._driver.interrupted = True  # of the call that has come meanwhile
+            process.read([])  # what was written is there now

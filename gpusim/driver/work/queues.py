@@ -17,7 +17,6 @@ from gpusim.driver.caller import caller
 from gpusim.driver.work import launch_attributes as A
 from gpusim.driver.work.launches import LaunchCall, Launcher
 from gpusim.driver.work.passing import PassingTime, QueueOwner
-from gpusim.driver.work.stream_works import LookWork
 from gpusim.driver.work.streams import (
     HOST_CALL,
     NO_ORIGIN,
@@ -99,8 +98,7 @@ class WorkQueues(PassingTime):
         elif not self._set.timed:
             self.settle()
         if self.busy:
-            self._contexts = list(self._driver.thread.contexts)
-            self._idle.watch(caller().standby())
+            self.watch(caller().standby())
 
     def clear(self) -> None:
         """Wait for all, before work that has nothing beside it. Raises what a launch has left."""
@@ -121,8 +119,7 @@ class WorkQueues(PassingTime):
         if stream.handle in NO_ORIGIN:
             return self._engine.main
         if stream not in self._queues:
-            priority = int.from_bytes(A.current(stream.attributes, A.PRIORITY), "little", signed=True)
-            self._queues[stream] = self._engine.stream(priority)
+            self._queues[stream] = self._engine.stream(A.priority_of(stream.attributes))
         return self._queues[stream]
 
     def forget(self, stream: DriverStream) -> None:
@@ -233,16 +230,6 @@ class WorkQueues(PassingTime):
     def then(self, stream: DriverStream, effect: Callable[[], object]) -> None:
         """Something that happens at once when a stream has come to it."""
         self._put(stream, TimedWork(self._env, effect), self._set.calls.event_call_us)
-
-    def write_word(self, stream: DriverStream, write: Callable[[], object]) -> None:
-        """A word is written, which takes a stream as long as to record an event."""
-        work = TimedWork(self._env, write, self._set.event_takes[0])
-        self._put(stream, work, self._set.calls.event_call_us)
-
-    def wait_word(self, stream: DriverStream, holds: Callable[[], bool], what: str) -> None:
-        """A stream waits until a word holds what it should. what: says which one."""
-        work = LookWork(self._env, holds, what, self._words, self._set.wait_takes)
-        self._put(stream, work, self._set.calls.event_call_us)
 
     def _put(self, stream: DriverStream, work: TimedWork, call_us: float) -> None:
         queue = self.queue_of(stream)

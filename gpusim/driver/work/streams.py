@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -19,7 +18,7 @@ from weakref import WeakValueDictionary
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 
 KERNEL, COPY, FILL, HOST_CALL, CHILD, EMPTY, WAIT_EVENT, RECORD_EVENT = range(8)  # CUgraphNodeType
-ALLOCATE, FREE, MEMORY_OPERATIONS = range(10, 13)
+ALLOCATE, FREE = 10, 11
 GLOBAL, OF_THREAD, RELAXED = range(3)  # CUstreamCaptureMode
 DISABLE_TIMING = 2  # CUevent_flags
 NO_ORIGIN = (0, 1)
@@ -72,12 +71,12 @@ class SimpleWork(StreamWork):
 
 @dataclass(eq=False)
 class GraphNode:
-    """A piece of work in a graph. after: what it waits for, and the data of each edge (CUgraphEdgeData). origin: handle
-    of the node that it is a copy of."""
+    """A piece of work in a graph. after: nodes that it waits for, as keys. origin: handle of the node that
+    it is a copy of."""
 
     work: StreamWork
     graph: Graph
-    after: dict[GraphNode, int]
+    after: dict[GraphNode, None]
     origin: int = 0
     handle: int = field(default_factory=new_handle)
 
@@ -93,17 +92,11 @@ def node_of(handle: int) -> GraphNode:
     return known(_nodes.get(handle), ResultCode.INVALID_VALUE)
 
 
-Edge = tuple[GraphNode, GraphNode, int]
-"""Nodes from which it begins and where it ends, and its data."""
-
-
 @dataclass(eq=False)
 class Graph:
-    """A graph. nodes: as keys, in the order in which they were made. objects: references to user objects, by handle.
-    inside: whether it is part of another."""
+    """A graph. nodes: as keys, in the order in which they were made. inside: whether it is part of another."""
 
     nodes: dict[GraphNode, None] = field(default_factory=dict)
-    objects: Counter[int] = field(default_factory=Counter)
     inside: bool = False
     handle: int = field(default_factory=new_handle)
 
@@ -115,25 +108,16 @@ class Graph:
         self.nodes[node] = None
         return node
 
-    def connect(self, before: GraphNode, node: GraphNode, data: int = 0) -> None:
+    def connect(self, before: GraphNode, node: GraphNode) -> None:
         """Add an edge. Raises INVALID_VALUE if there is one, or the nodes are not both of this graph."""
         fail_if(before.graph is not self or node.graph is not self, ResultCode.INVALID_VALUE)
         fail_if(before in node.after or before is node, ResultCode.INVALID_VALUE)
-        node.after[before] = data
+        node.after[before] = None
 
-    def edges(self) -> list[Edge]:
-        """All edges, in the order of the nodes where they begin."""
+    def edges(self) -> list[tuple[GraphNode, GraphNode]]:
+        """All edges, as the nodes where they begin and end, in the order of the former."""
         place = {node: k for k, node in enumerate(self.nodes)}
-        found = [(before, node, data) for node in self.nodes for before, data in node.after.items()]
-        return sorted(found, key=lambda edge: place[edge[0]])
-
-    def circle(self) -> list[GraphNode]:
-        """Nodes that wait for each other, in the order in which they were made; none if there are none."""
-        try:
-            TopologicalSorter({node: node.after for node in self.nodes}).prepare()
-        except CycleError as error:
-            return [node for node in self.nodes if node in error.args[1]]
-        return []
+        return sorted(((a, b) for b in self.nodes for a in b.after), key=lambda edge: place[edge[0]])
 
     def ordered(self) -> list[GraphNode]:
         """The nodes, each behind those that it waits for. Raises INVALID_VALUE for a circle."""
@@ -162,11 +146,11 @@ class Graph:
         return any(node.work.single for graph in self.family() for node in graph.nodes)
 
     def copied(self, inside: bool = False) -> Graph:
-        """A graph with copies of the nodes, and the same objects."""
-        made = Graph(objects=self.objects.copy(), inside=inside)
+        """A graph with copies of the nodes."""
+        made = Graph(inside=inside)
         copies = {node: GraphNode(node.work.copied(), made, {}, node.handle) for node in self.nodes}
         for node, copy in copies.items():
-            copy.after = {copies[before]: data for before, data in node.after.items()}
+            copy.after = {copies[before]: None for before in node.after}
         made.nodes = dict.fromkeys(copies.values())
         return made
 
@@ -195,26 +179,16 @@ def _together(groups: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 @dataclass(eq=False)
 class Executable:
-    """What was made of a graph to be launched. flags: CUgraphInstantiate_flags. source: handle of the graph. objects:
-    as of that, and of graphs inside. graph, lines: the device's and its streams, as programs know them, by what these
-    are there; from the first launch on. The first line shows as the stream in which it is launched, others as streams
-    of their own."""
+    """What was made of a graph to be launched. flags: CUgraphInstantiate_flags. source: handle of the graph. graph,
+    lines: the device's and its streams, as programs know them, by what these are there; from the first launch on. The
+    first line shows as the stream in which it is launched, others as streams of their own."""
 
     flags: int
     source: int
-    objects: Counter[int]
     steps: list[Step]
     graph: Any = None
     lines: dict[Any, DriverStream] = field(default_factory=dict)
     handle: int = field(default_factory=new_handle)
-
-
-@dataclass
-class UserObject:
-    """Something of the program's that graphs keep alive; `destroy` is called when nobody refers to it any more."""
-
-    references: int
-    destroy: Callable[[], object]
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ _ADD = """
 Launch(CooperativeKernel|HostFunc|Kernel|KernelEx|KernelExC) GraphLaunch
 EventRecord(WithFlags)? Stream(WaitEvent|AddCallback)
 (Push|Pop)CallConfiguration Mem(Alloc|AllocFromPool|Free)Async Malloc(FromPool)?Async
-FreeAsync Stream(Wait|Write)Value(32|64) StreamBatchMemOp blas(?!Destroy|LtDestroy)\\w+
+FreeAsync blas(?!Destroy|LtDestroy)\\w+
 """
 _WAIT_THEMSELVES = """
 Stream(Synchronize|Query) Event(Synchronize|Query|ElapsedTime) Mem(cpy|set)\\w*

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <initializer_list>
 #include <thread>
-#include <unistd.h>
-#include <cuda.h>
 #include <cuda_runtime.h>
 
 static void check(int code, const char *call) {
@@ -209,47 +207,6 @@ static void ordered() {
   printf(" %llu %llu\n", used[0], used[1]);
 }
 
-// Streams that wait for words: which another stream writes, a kernel, and the host while it calls nothing.
-static void by_words() {
-  cudaStream_t stream, other;
-  cudaEvent_t first, ends[2];
-  volatile int *mapped;
-  OK(cudaStreamCreate(&stream));
-  OK(cudaStreamCreate(&other));
-  OK(cudaEventCreate(&first));
-  for (auto &each : ends) OK(cudaEventCreate(&each));
-  OK(cudaMallocHost((void **)&mapped, 8));
-  mapped[0] = mapped[1] = 0;
-  OK(cudaMemset(ints, 0, 8));
-  OK(cudaEventRecord(first, stream));
-  OK(cuStreamWaitValue32(stream, (CUdeviceptr)ints, 3, CU_STREAM_WAIT_VALUE_GEQ));
-  OK(cudaEventRecord(ends[0], stream));
-  run(other);
-  OK(cudaEventRecord(ends[1], other));
-  OK(cuStreamWriteValue32(other, (CUdeviceptr)ints, 4, 0));
-  float waited = us(first, ends[0]), computed = us(first, ends[1]);
-  printf("words %s", waited > computed && waited < computed + 10 ? "after" : "apart");
-  OK(cuStreamWaitValue32(stream, (CUdeviceptr)(ints + 1), 7, CU_STREAM_WAIT_VALUE_EQ));
-  OK(cuStreamWaitValue32(stream, (CUdeviceptr)mapped, 2, CU_STREAM_WAIT_VALUE_AND));
-  add<<<1, 1, 0, stream>>>((int *)mapped + 1, 9);
-  add<<<1, 1, 0, other>>>(ints + 1, 7);
-  OK(cudaStreamSynchronize(other));
-  usleep(500000);
-  printf(" %d", mapped[1]);
-  mapped[0] = 3;
-  while (mapped[1] != 9) usleep(1000);
-  printf(" %d\n", mapped[1]);
-}
-
-static void never() {
-  cudaStream_t stream;
-  OK(cudaStreamCreate(&stream));
-  OK(cudaMemset(ints, 0, 4));
-  OK(cuStreamWaitValue32(stream, (CUdeviceptr)ints, 1, CU_STREAM_WAIT_VALUE_EQ));
-  printf("never %d", cudaStreamSynchronize(stream));
-  printf(" %d\n", cudaStreamSynchronize(stream));
-}
-
 int main(int count, char **words) {
   OK(cudaMalloc(&x, 4 << 20));
   OK(cudaMalloc(&y, 4 << 20));
@@ -257,7 +214,7 @@ int main(int count, char **words) {
   OK(cudaMemset(x, 0, 4 << 20));
   OK(cudaMemset(ints, 0, 4 * threads));
   struct { const char *name; void (*run)(); } parts[] = {{"defaults", defaults}, {"graphs", graphs}, {"nodes", nodes},
-                                                  {"ordered", ordered}, {"words", by_words}, {"never", never}};
+                                                  {"ordered", ordered}};
   for (int k = 1; k < count; k++)
     for (auto &part : parts)
       if (!strcmp(part.name, words[k])) part.run();

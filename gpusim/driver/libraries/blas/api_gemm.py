@@ -77,9 +77,6 @@ for _variant, _stride, _batches, _pointers in (
         _suffix = "_v2" if not _variant and _letter != "H" else ""
         _run = partial(_of_one_kind, _kind, _pointers)
         routine(f"cublas{_letter}gemm{_variant}{_suffix}", f"ii nnn p {_matrix} {_matrix} p {_matrix} {_batches}")(_run)
-    routine(f"cublasCgemm3m{_variant}", f"ii nnn p {_matrix} {_matrix} p {_matrix} {_batches}")(
-        partial(_of_one_kind, C32, _pointers)
-    )
     _matrix = f"pin{_stride}"
     routine(f"cublasGemm{_variant}Ex", f"ii nnn p {_matrix} {_matrix} p {_matrix} {_batches} i (i)")(
         partial(_of_kinds, _pointers)
@@ -89,8 +86,3 @@ for _variant, _stride, _batches, _pointers in (
 @routine("cublasSgemmEx", "ii nnn p pin pin p pin")
 def sgemm_ex(driver: Driver, handle: Handle, *given: Any) -> None:
     _of_kinds(False, driver, handle, *given, _COMPUTE[F32])
-
-
-@routine("cublasCgemmEx", "ii nnn p pin pin p pin")
-def cgemm_ex(driver: Driver, handle: Handle, *given: Any) -> None:
-    _of_kinds(False, driver, handle, *given, _COMPUTE[C32])

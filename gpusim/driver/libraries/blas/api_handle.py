@@ -9,10 +9,9 @@ from gpusim.driver.api.copy import copy_of_bytes
 from gpusim.driver.caller import constant_text, put_int
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.libraries.blas.state import Handle, add, find, objects
-from gpusim.driver.registry import entries, entry
+from gpusim.driver.registry import entries, nothing
 from gpusim.driver.state import Driver
 
-_VERSIONS = {12: (12, 9, 1), 13: (13, 1, 1)}
 _NAMES = {
     0: "SUCCESS",
     1: "NOT_INITIALIZED",
@@ -39,66 +38,26 @@ def _handle(driver: Driver, handle: int) -> Handle:
     return find(driver, handle, Handle, ResultCode.INVALID_HANDLE)
 
 
-def _number(version: tuple[int, int, int]) -> int:
-    return version[0] * 10000 + version[1] * 100 + version[2]
+def _number(version: tuple[int, int, int], units: tuple[int, int, int], driver: Driver) -> int:
+    return sum(part * unit for part, unit in zip(version, units, strict=True))
 
 
-for _major in (12, 13):
-    _suffix = "@12" if _major == 12 else ""
-    _found = _VERSIONS[_major]
-    for _of in ("cublas", "cublasLt"):
-        entry(f"{_of}GetProperty{_suffix}", "i p", anytime=True)(
-            lambda driver, kind, place, found=_found: _property(kind, place, found)
-        )
-    entry(f"cublasGetVersion_v2{_suffix}", "(p) *i", anytime=True)(lambda driver, found=_found: _number(found))
-    entry(f"cublasLtGetVersion{_suffix}", "=", anytime=True)(lambda driver, found=_found: _number(found))
-    _runtime = 1000 * _found[0] + 10 * _found[1]
-    entry(f"cublasLtGetCudartVersion{_suffix}", "=", anytime=True)(lambda driver, found=_runtime: found)
-entries(
-    ("cublasGetStatusName", "&i", lambda driver, status: constant_text(_name(status))),
-    ("cublasGetStatusString", "&i", lambda driver, status: constant_text(_name(status))),
-    ("cublasLtGetStatusName", "&i", lambda driver, status: constant_text(_name(status))),
-    ("cublasLtGetStatusString", "&i", lambda driver, status: constant_text(_name(status))),
-    anytime=True,
-)
-
-
-def _property(kind: int, place: int, version: tuple[int, int, int]) -> None:
+def _property(version: tuple[int, int, int], driver: Driver, kind: int, place: int) -> None:
     fail_if(kind not in range(3) or not place, ResultCode.INVALID_VALUE)
     put_int(place, version[kind])
 
 
-def _name(status: int) -> str:
-    return f"CUBLAS_STATUS_{_NAMES[status]}" if status in _NAMES else "<unknown>"
+def _name(driver: Driver, status: int) -> int:
+    return constant_text(f"CUBLAS_STATUS_{_NAMES[status]}" if status in _NAMES else "<unknown>")
 
 
-@entry("cublasCreate_v2", "*p")
-@entry("cublasLtCreate", "*p")
-def create(driver: Driver) -> int:
-    return add(driver, Handle())
-
-
-@entry("cublasDestroy_v2", "p", anytime=True)
-@entry("cublasLtDestroy", "p", anytime=True)
-def destroy(driver: Driver, handle: int) -> None:
-    _handle(driver, handle)
-    del objects(driver)[handle]
-
-
-@entry("cublasSetStream_v2", "p p")
-def set_stream(driver: Driver, handle: int, stream: int) -> None:
+def _set_stream(driver: Driver, handle: int, stream: int) -> None:
     _handle(driver, handle).stream = driver.stream_of(stream).handle
 
 
-@entry("cublasGetStream_v2", "p *p")
-def get_stream(driver: Driver, handle: int) -> int:
-    return _handle(driver, handle).stream
-
-
-@entry("cublasSetWorkspace_v2", "p (pq)")
-def set_workspace(driver: Driver, handle: int) -> None:
-    """The kernels need none."""
+def _destroy(driver: Driver, handle: int) -> None:
     _handle(driver, handle)
+    del objects(driver)[handle]
 
 
 def _put(attribute: str, driver: Driver, handle: int, value: int) -> None:
@@ -109,36 +68,36 @@ def _get(attribute: str, driver: Driver, handle: int) -> Any:
     return getattr(_handle(driver, handle), attribute)
 
 
-for _key, _attribute in _SETTINGS.items():
-    entry(f"cublasSet{_key}", "p i")(partial(_put, _attribute))
-    entry(f"cublasGet{_key}", "p *i")(partial(_get, _attribute))
-
-
-@entry("cublasLoggerConfigure", "(iiip)", anytime=True)
-@entry("cublasSetLoggerCallback", "(p)", anytime=True)
-@entry("cublasLtLoggerSetLevel", "(i)", anytime=True)
-@entry("cublasLtLoggerSetMask", "(i)", anytime=True)
-def no_log(driver: Driver) -> None:
-    """Nothing is logged."""
-
-
-@entry("cublasSetVector", "i i p i p i")
-@entry("cublasGetVector", "i i p i p i")
-def copy_vector(driver: Driver, n: int, size: int, source: int, step: int, target: int, target_step: int) -> None:
-    """Between host and device, elements apart."""
-    fail_if(n < 0 or size < 1 or step < 1 or target_step < 1, ResultCode.INVALID_VALUE)
-    pitches = target_step * size, step * size
-    driver.do_now(copy_of_bytes(driver, (None, None), target, source, size, n, *pitches))
-
-
-@entry("cublasSetMatrix", "i i i p i p i")
-@entry("cublasGetMatrix", "i i i p i p i")
-def copy_matrix(driver: Driver, *described: int) -> None:
+def _copy(driver: Driver, rows: int, columns: int, size: int, source: int, leading: int, *to: int) -> None:
     """Columns between host and device."""
-    rows, columns, size, source, leading, target, target_leading = described
+    target, target_leading = to
     wrong = min(rows, columns) < 0 or size < 1 or min(leading, target_leading) < max(1, rows)
     fail_if(wrong, ResultCode.INVALID_VALUE)
     what = target, source, rows * size, columns, target_leading * size, leading * size
     driver.do_now(copy_of_bytes(driver, (None, None), *what))
 
 
+for _suffix, _version in (("", (13, 1, 1)), ("@12", (12, 9, 1))):
+    entries(
+        (f"cublasGetProperty{_suffix} cublasLtGetProperty{_suffix}", "i p", partial(_property, _version)),
+        (f"cublasGetVersion_v2{_suffix}", "(p) *i", partial(_number, _version, (10000, 100, 1))),
+        (f"cublasLtGetVersion{_suffix}", "=", partial(_number, _version, (10000, 100, 1))),
+        (f"cublasLtGetCudartVersion{_suffix}", "=", partial(_number, _version, (1000, 10, 0))),
+        anytime=True,
+    )
+entries(
+    ("cublasGetStatusName cublasGetStatusString cublasLtGetStatusName cublasLtGetStatusString", "&i", _name),
+    ("cublasDestroy_v2 cublasLtDestroy", "p", _destroy),
+    ("cublasLoggerConfigure cublasSetLoggerCallback cublasLtLoggerSetLevel cublasLtLoggerSetMask", "", nothing),
+    anytime=True,
+)
+entries(
+    ("cublasCreate_v2 cublasLtCreate", "*p", lambda driver: add(driver, Handle())),
+    ("cublasSetStream_v2", "p p", _set_stream),
+    ("cublasGetStream_v2", "p *p", partial(_get, "stream")),
+    ("cublasSetWorkspace_v2", "p", _handle),  # the kernels need none
+    *((f"cublasSet{name}", "p i", partial(_put, attribute)) for name, attribute in _SETTINGS.items()),
+    *((f"cublasGet{name}", "p *i", partial(_get, attribute)) for name, attribute in _SETTINGS.items()),
+    ("cublasSetMatrix cublasGetMatrix", "i i i p i p i", _copy),
+    ("cublasSetVector cublasGetVector", "i i p i p i", lambda driver, n, *rest: _copy(driver, 1, n, *rest)),
+)

@@ -54,12 +54,6 @@ def _create(make: Callable[..., Descriptor], driver: Driver, *described: int) ->
     return add(driver, make(*described))
 
 
-def _init(make: Callable[..., Descriptor], driver: Driver, place: int, nbytes: int, *described: int) -> None:
-    """A descriptor in the caller's memory begins with its handle."""
-    fail_if(nbytes < 8, ResultCode.INVALID_VALUE)
-    put_pointer(place, add(driver, make(*described)))
-
-
 def _destroy(driver: Driver, handle: int) -> None:
     find(driver, handle, Descriptor)
     objects(driver).pop(handle, None)
@@ -85,7 +79,6 @@ for _kind, _given, _make in (
 ):
     entries(
         (f"cublasLt{_kind}Create", f"*p {_given}", partial(_create, _make)),
-        (f"cublasLt{_kind}Init_internal", f"p q {_given}", partial(_init, _make)),
         (f"cublasLt{_kind}Destroy", "p", _destroy),
         (f"cublasLt{_kind}SetAttribute", "p i p q", _set),
         (f"cublasLt{_kind}GetAttribute", "p i p q p", _get),
@@ -96,53 +89,15 @@ for _kind, _given, _make in (
 # --- algorithms -------------------------------------------------------------------------------------------------------
 
 
-def _result(place: int, code: ResultCode) -> None:
-    """cublasLtMatmulHeuristicResult_t: the algorithm, bytes of workspace, status, waves."""
-    caller().write(place, _ALGORITHM + struct.pack("<Qif16x", 0, code.blas_status, 1.0))
-
-
 @entry("cublasLtMatmulAlgoGetHeuristic", "p ppppp p i p p")
 def heuristic(driver: Driver, handle: int, *given: int) -> None:
     *described, _, most, results, count = given
     fail_if(most < 1 or not results or not count, ResultCode.INVALID_VALUE)
     put_int(count, 0)
     choose(driver, _described(driver, *described))
-    _result(results, ResultCode.SUCCESS)
+    # cublasLtMatmulHeuristicResult_t: the algorithm, bytes of workspace, status, waves
+    caller().write(results, _ALGORITHM + struct.pack("<Qif16x", 0, ResultCode.SUCCESS.blas_status, 1.0))
     put_int(count, 1)
-
-
-@entry("cublasLtMatmulAlgoCheck", "p ppppp p p")
-def check(driver: Driver, handle: int, *given: int) -> None:
-    *described, _, result = given
-    choose(driver, _described(driver, *described))
-    _result(result, ResultCode.SUCCESS)
-
-
-@entry("cublasLtMatmulAlgoGetIds", "p iiiiii i p *i")
-def algorithm_ids(driver: Driver, handle: int, *given: int) -> int:
-    if given[6] > 0:
-        put_int(given[7], 1)
-    return min(given[6], 1)
-
-
-@entry("cublasLtMatmulAlgoInit", "p iiiiii i p")
-def init_algorithm(driver: Driver, handle: int, *given: int) -> None:
-    fail_if(given[6] != 1, ResultCode.INVALID_VALUE)
-    caller().write(given[7], _ALGORITHM)
-
-
-@entry("cublasLtMatmulAlgoConfigSetAttribute", "p i p q", anytime=True)
-def configure(driver: Driver, algorithm: int, attribute: int, place: int, nbytes: int) -> None:
-    """There is nothing to choose: only what is so anyway is taken."""
-    wanted = int.from_bytes(read(place, nbytes), "little")
-    fail_if(attribute == 0 and wanted != 1, ResultCode.INVALID_VALUE)
-
-
-@entry("cublasLtMatmulAlgoConfigGetAttribute", "p i p q p", anytime=True)
-def configuration(driver: Driver, algorithm: int, attribute: int, place: int, room: int, written: int) -> None:
-    fail_if(room < 4, ResultCode.INVALID_VALUE)
-    put_pointer(written, 4)
-    put_int(place, int(attribute == 0))
 
 
 # --- the product ------------------------------------------------------------------------------------------------------
@@ -216,4 +171,3 @@ def _epilogue(asked: Descriptor, c: Matrix, d: Matrix) -> Epilogue:
     leading, stride = asked.number(_AUX_LEADING), asked.number(_AUX_STRIDE)
     more = asked.number(_BIAS_STRIDE), aux, leading, stride, asked.address(_LARGEST)
     return Epilogue(flags, bias, *more)
-

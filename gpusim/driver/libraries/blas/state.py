@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from gpusim.driver.caller import get_pointer
-from gpusim.driver.codes import ResultCode, fail_if, known
+from gpusim.driver.codes import ResultCode, known
 from gpusim.driver.objects import new_handle
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
@@ -48,7 +47,7 @@ class Descriptor:
 
 
 def objects(driver: Driver) -> dict[int, Any]:
-    """What exists, by handle; or by address, where a descriptor lies in the caller's memory."""
+    """What exists, by handle."""
     found: dict[int, Any] = driver.kept.setdefault(__name__, {})
     return found
 
@@ -61,11 +60,8 @@ def add(driver: Driver, made: object) -> int:
 
 
 def find(driver: Driver, handle: int, kind: type[_Kept], code: ResultCode = ResultCode.INVALID_VALUE) -> _Kept:
-    """What a handle stands for; a descriptor of the caller's memory holds it. Raises `code`."""
-    fail_if(not handle, code)
+    """What a handle stands for. Raises `code`."""
     found = objects(driver).get(handle)
-    if found is None and kind is Descriptor:
-        found = objects(driver).get(get_pointer(handle))
     return known(found if isinstance(found, kind) else None, code)
 
 

@@ -42,9 +42,7 @@ def c_function(library: ctypes.CDLL, symbol: str) -> Callable[..., int]:
     return function
 
 
-def wrapped(
-    library: ctypes.CDLL, symbol: str, check: Callable[[int], None], *defaults: int
-) -> Callable[..., Any]:
+def wrapped(library: ctypes.CDLL, symbol: str, check: Callable[[int], None], *defaults: int) -> Callable[..., Any]:
     """A function of a library without the places for results, and with values for its last arguments. check: raises
     an exception for an error code."""
     signature, function = _signatures().get(symbol), c_function(library, symbol)

@@ -63,9 +63,7 @@ end:
 ret {kind} %result"""
 _for_ever: list[Any] = []
 """What C code refers to."""
-ctypes.pythonapi.Py_IncRef(
-    ctypes.py_object(_for_ever)
-)  # one more than are given back at the interpreter's end
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_for_ever))  # one more than are given back at the interpreter's end
 ctypes.pythonapi.PyCapsule_New.restype = ctypes.py_object
 ctypes.pythonapi.PyCapsule_New.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 
@@ -87,9 +85,7 @@ class Declaration:
         """Its type as Cython writes it."""
         given = [self._written(each) for each in self.arguments if not each.endswith("?")]
         dispatch = ["int __pyx_skip_dispatch"] if self.overridable else []
-        optional = (
-            [f"struct __pyx_opt_args_{self._scope}_{self.name} *__pyx_optional_args"] if self.optional else []
-        )
+        optional = [f"struct __pyx_opt_args_{self._scope}_{self.name} *__pyx_optional_args"] if self.optional else []
         result = self._written(self.result)
         return f"{result}{'' if result.endswith('*') else ' '}({', '.join(given + dispatch + optional) or 'void'})"
 

@@ -60,9 +60,7 @@ class Generator:
     def _check_output_array(self, dtype: Any, size: Any, out: Array, check_only_c_cont: bool = False) -> None:
         dtype = np.dtype(dtype)
         if out.dtype.char != dtype.char:
-            raise TypeError(
-                f"Supplied output array has the wrong type. Expected {dtype.name}, got {out.dtype.name}"
-            )
+            raise TypeError(f"Supplied output array has the wrong type. Expected {dtype.name}, got {out.dtype.name}")
         if not out.flags.c_contiguous and (check_only_c_cont or not out.flags.f_contiguous):
             raise ValueError("Supplied output array is not contiguous, writable or aligned.")
         if size is not None and _shape(size) != out.shape:
@@ -174,13 +172,9 @@ class Generator:
         )
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Array:
-        return (
-            self.standard_gamma(shape, cupy.broadcast(shape, scale).shape if size is None else size) * scale
-        )
+        return self.standard_gamma(shape, cupy.broadcast(shape, scale).shape if size is None else size) * scale
 
-    def standard_gamma(
-        self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Array = None
-    ) -> Array:
+    def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Array = None) -> Array:
         if shape is None:
             raise TypeError("shape must be real number, not NoneType")
         shape = _given("shape", shape, error=ValueError)

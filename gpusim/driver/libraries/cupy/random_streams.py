@@ -36,9 +36,7 @@ def _xorwow(low: int, high: int, count: int) -> Words:
     """Subsequences lie 2**67 numbers apart."""
     a, b = 1099087573 * (low ^ 0xAAD26B49), 2591861531 * (high ^ 0xF7DCEFDD)
     first = 123456789 + a, 362436069 ^ a & _WORD, 521288629 + b, 88675123 ^ b & _WORD, 5783321 + a
-    rows = _doubled(
-        np.array([[each & _WORD for each in first]], np.uint32), count, lambda k: _xorwow_jump(67 + k)
-    )
+    rows = _doubled(np.array([[each & _WORD for each in first]], np.uint32), count, lambda k: _xorwow_jump(67 + k))
     return np.insert(rows, 0, (6615241 + a + b) & _WORD, axis=1)
 
 

@@ -107,9 +107,7 @@ def getDeviceProperties(device: int) -> dict[str, Any]:
             value = bytes(getattr(type(place), name).__get__(place)).ljust(kind._length_, b"\0")
         found[name] = tuple(value) if isinstance(value, ctypes.Array) else value
     del found["reserved"]
-    attributes = {
-        name: globals()["deviceGetAttribute"](number, device) for name, number in _AS_ATTRIBUTES.items()
-    }
+    attributes = {name: globals()["deviceGetAttribute"](number, device) for name, number in _AS_ATTRIBUTES.items()}
     return found | attributes | {"cooperativeMultiDeviceLaunch": 0}
 
 
@@ -267,9 +265,7 @@ def _address(callback: Any) -> int:
     return ctypes.cast(callback, ctypes.c_void_p).value or 0
 
 
-def streamAddCallback(
-    stream: int, callback: Callable[[int, int, object], object], arg: int, flags: int = 0
-) -> None:
+def streamAddCallback(stream: int, callback: Callable[[int, int, object], object], arg: int, flags: int = 0) -> None:
     _calls[number := next(_call_numbers)] = callback, arg
     check_status(_c_function("cudaStreamAddCallback")(stream, _address(_stream_callback), number, flags))
 

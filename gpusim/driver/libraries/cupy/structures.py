@@ -59,9 +59,7 @@ def _structure(name: str, **fields: int) -> Any:
 _PointerAttributes: Any = _structure(
     "gpusim._PointerAttributes", device=_INT, devicePointer=_INTPTR, hostPointer=_INTPTR, type=_INT
 )
-_MemPoolProps: Any = _structure(
-    "gpusim._MemPoolProps", allocType=_INT, handleType=_INT, locationType=_INT, devId=_INT
-)
+_MemPoolProps: Any = _structure("gpusim._MemPoolProps", allocType=_INT, handleType=_INT, locationType=_INT, devId=_INT)
 
 
 class PointerAttributes(_PointerAttributes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import partial
 
 from gpusim.driver import attributes as A
 from gpusim.driver.caller import caller, constant_text
@@ -37,47 +38,33 @@ def _numbers(driver: Driver) -> dict[int, int]:
 
 
 entries(
-    ("nvmlInit", "", lambda driver: _begin(driver)),
-    ("nvmlInit_v2", "", lambda driver: _begin(driver)),
-    ("nvmlInitWithFlags", "(u)", lambda driver: _begin(driver)),
+    ("nvmlInit nvmlInit_v2 nvmlInitWithFlags", "", lambda driver: setattr(driver, "managed", driver.managed + 1)),
     ("nvmlErrorString", "&i", lambda driver, code: constant_text(_said(code))),
     anytime=True,
 )
 entries(
+    ("nvmlShutdown", "", lambda driver: setattr(driver, "managed", driver.managed - 1)),
     ("nvmlSystemGetDriverVersion", "p u", lambda driver, text, room: _put_text(text, room, DRIVER_NAME)),
     ("nvmlSystemGetNVMLVersion", "p u", lambda driver, text, room: _put_text(text, room, f"13.{DRIVER_NAME}")),
-    ("nvmlSystemGetCudaDriverVersion", "*i", lambda driver: A.DRIVER_VERSION),
-    ("nvmlSystemGetCudaDriverVersion_v2", "*i", lambda driver: A.DRIVER_VERSION),
-    ("nvmlDeviceGetCount", "*i", lambda driver: DEVICE_COUNT),
-    ("nvmlDeviceGetCount_v2", "*i", lambda driver: DEVICE_COUNT),
+    ("nvmlSystemGetCudaDriverVersion nvmlSystemGetCudaDriverVersion_v2", "*i", lambda driver: A.DRIVER_VERSION),
+    ("nvmlDeviceGetCount nvmlDeviceGetCount_v2", "*i", lambda driver: DEVICE_COUNT),
     ("nvmlDeviceGetName", "V p u", lambda driver, text, room: _put_text(text, room, driver.config.gpu.name)),
     ("nvmlDeviceGetUUID", "V p u", lambda driver, text, room: _put_text(text, room, uuid_text())),
     ("nvmlDeviceGetCudaComputeCapability", "V *i *i", lambda driver: A.compute_capability(driver.config)),
     ("nvmlDeviceGetNumGpuCores", "V *i", lambda driver: driver.config.sm.count * 32 * driver.config.sm.sub_partitions),
     ("nvmlDeviceGetMemoryBusWidth", "V *i", lambda driver: _numbers(driver)[37]),
-    ("nvmlDeviceGetClockInfo", "V i *i", lambda driver, kind: _clock_mhz(driver, kind)),
-    ("nvmlDeviceGetMaxClockInfo", "V i *i", lambda driver, kind: _clock_mhz(driver, kind)),
-    ("nvmlDeviceGetApplicationsClock", "V i *i", lambda driver, kind: _clock_mhz(driver, kind)),
+    (
+        "nvmlDeviceGetClockInfo nvmlDeviceGetMaxClockInfo nvmlDeviceGetApplicationsClock",
+        *("V i *i", lambda driver, kind: _clock_mhz(driver, kind)),
+    ),
     ("nvmlDeviceGetEccMode", "V *i *i", lambda driver: (1, 1)),
     ("nvmlDeviceGetMigMode", "V *i *i", lambda driver: (0, 0)),
     ("nvmlDeviceGetArchitecture", "V *i", lambda driver: _architecture(driver)),
     ("nvmlDeviceGetP2PStatus", "V V i *i", lambda driver, kind: _LINK_NOT_THERE),
 )  # fmt: skip
-_ZERO = "Index", "MinorNumber", "ComputeMode", "PersistenceMode", "PerformanceState", "MultiGpuBoard", "DisplayActive"
-for _name in _ZERO:
-    entry(f"nvmlDeviceGet{_name}", "V *i")(lambda driver: 0)
-for _name in ("ComputeRunningProcesses", "GraphicsRunningProcesses", "MPSComputeRunningProcesses"):
-    for _version in ("", "_v2", "_v3"):
-        entry(f"nvmlDeviceGet{_name}{_version}", "V *i (p)")(lambda driver: 0)
-
-
-def _begin(driver: Driver) -> None:
-    driver.managed += 1
-
-
-@entry("nvmlShutdown")
-def end(driver: Driver) -> None:
-    driver.managed -= 1
+_ZERO = ["Index", "MinorNumber", "ComputeMode", "PersistenceMode", "PerformanceState", "MultiGpuBoard", "DisplayActive"]
+_NONE = [f"{kind}RunningProcesses{n}" for kind in ("Compute", "Graphics", "MPSCompute") for n in ("", "_v2", "_v3")]
+entry(" ".join(f"nvmlDeviceGet{name}" for name in _ZERO + _NONE), "V *i")(lambda driver: 0)
 
 
 def _said(code: int) -> str:
@@ -106,8 +93,7 @@ Function Not Found
 # --- devices ----------------------------------------------------------------------------------------------------------
 
 
-@entry("nvmlDeviceGetHandleByIndex", "u *p")
-@entry("nvmlDeviceGetHandleByIndex_v2", "u *p")
+@entry("nvmlDeviceGetHandleByIndex nvmlDeviceGetHandleByIndex_v2", "u *p")
 def by_index(driver: Driver, index: int) -> int:
     fail_if(index >= DEVICE_COUNT, ManagementCode.INVALID_ARGUMENT)
     return MANAGED_DEVICE
@@ -119,8 +105,7 @@ def by_uuid(driver: Driver, text: str) -> int:
     return MANAGED_DEVICE
 
 
-@entry("nvmlDeviceGetHandleByPciBusId", "T *p")
-@entry("nvmlDeviceGetHandleByPciBusId_v2", "T *p")
+@entry("nvmlDeviceGetHandleByPciBusId nvmlDeviceGetHandleByPciBusId_v2", "T *p")
 def by_bus(driver: Driver, text: str) -> int:
     """With a domain of any length, or without."""
     place = re.fullmatch(r"(?:0{4}|0{8}):(.+)", text)
@@ -128,17 +113,16 @@ def by_bus(driver: Driver, text: str) -> int:
     return MANAGED_DEVICE
 
 
-@entry("nvmlDeviceGetPciInfo_v3", "V p")
-def pci(driver: Driver, place: int) -> None:
-    """nvmlPciInfo_t: a short text, domain, bus, device, two numbers of the board, and a long text."""
+def _pci(nbytes: int, driver: Driver, place: int) -> None:
+    """nvmlPciInfo_t: a short text, domain, bus, device, two numbers of the board, and from version 3 on a long text."""
     short, long = A.PCI_BUS_ID.encode(), f"0000{A.PCI_BUS_ID}".encode()
-    caller().write(place, struct.pack("<16s5I32s", short, 0, 0, 0, 0, 0, long))
+    caller().write(place, struct.pack("<16s5I32s", short, 0, 0, 0, 0, 0, long)[:nbytes])
 
 
-@entry("nvmlDeviceGetPciInfo", "V p")
-@entry("nvmlDeviceGetPciInfo_v2", "V p")
-def pci_before(driver: Driver, place: int) -> None:
-    caller().write(place, struct.pack("<16s5I", A.PCI_BUS_ID.encode(), 0, 0, 0, 0, 0))
+entries(
+    ("nvmlDeviceGetPciInfo_v3", "V p", partial(_pci, 68)),
+    ("nvmlDeviceGetPciInfo nvmlDeviceGetPciInfo_v2", "V p", partial(_pci, 36)),
+)
 
 
 def _memory_bytes(driver: Driver) -> tuple[int, int]:

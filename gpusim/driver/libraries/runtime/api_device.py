@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpusim.driver.api import entry as api_entry
 from gpusim.driver.api import stream as api_stream
+from gpusim.driver.api.device import proc_address_with_status as _proc_address
 from gpusim.driver.caller import caller, constant_text
 from gpusim.driver.codes import DriverError, ResultCode, code_texts, fail_if
 from gpusim.driver.libraries.runtime.properties import device_properties
@@ -30,8 +30,7 @@ entries(
     ("cudaDeviceGetSharedMemConfig", "*i", lambda driver: 1),  # banks of four bytes
     ("cudaDeviceSetSharedMemConfig", "(i)", nothing),
     ("cudaDeviceGetTexture1DLinearMaxWidth", "*p (p) D", lambda driver, _: 1 << 30),
-    ("cudaDeviceReset", "", lambda driver: driver.clear(driver.primary)),
-    ("cudaThreadExit", "", lambda driver: driver.clear(driver.primary)),
+    ("cudaDeviceReset cudaThreadExit", "", lambda driver: driver.clear(driver.primary)),
     ("cudaGetDeviceProperties", "p D", lambda driver, place, _: _put_properties(driver, place, 13)),
     ("cudaGetDeviceProperties_v2", "p D", lambda driver, place, _: _put_properties(driver, place, 12)),
     ("cudaGetDeviceProperties@12", "p D", lambda driver, place, _: _put_properties(driver, place, 12, _CUDA_11_BYTES)),
@@ -40,6 +39,11 @@ entries(
 entries(
     ("cudaGetErrorName", "&i", lambda driver, code: _error_text(code, "runtime")),
     ("cudaGetErrorString", "&i", lambda driver, code: _error_text(code, "meaning")),
+    (
+        "cudaGetDriverEntryPoint",
+        *("T p q p", lambda driver, name, at, *how: _proc_address(driver, name, at, _VERSIONS[13], *how)),
+    ),
+    ("cudaGetDriverEntryPointByVersion", "T p u q p", _proc_address),
     ("cudaPeekAtLastError", "=", lambda driver: _last_error(driver)),
     anytime=True,
 )
@@ -77,27 +81,11 @@ def set_device_flags(driver: Driver, flags: int) -> None:
     driver.primary.flags = flags
 
 
-@entry("cudaGetDriverEntryPoint", "T p q p", anytime=True)
-def driver_entry_point(driver: Driver, name: str, function: int, flags: int, status: int) -> None:
-    api_entry.proc_address_with_status(driver, name, function, _VERSIONS[13], flags, status)
-
-
-@entry("cudaGetDriverEntryPointByVersion", "T p u q p", anytime=True)
-def driver_entry_point_by_version(
-    driver: Driver, name: str, function: int, version: int, flags: int, status: int
-) -> None:
-    api_entry.proc_address_with_status(driver, name, function, version, flags, status)
-
-
 # --- other devices ----------------------------------------------------------------------------------------------------
 
 
 @entry("cudaDeviceEnablePeerAccess", "D u")
-def enable_peer(driver: Driver, device: int, flags: int) -> None:
+@entry("cudaDeviceDisablePeerAccess", "D")
+def no_peer(driver: Driver, device: int, flags: int = 0) -> None:
     """A device is no peer of itself, and there is no other."""
     raise DriverError(ResultCode.INVALID_VALUE if flags else ResultCode.INVALID_DEVICE)
-
-
-@entry("cudaDeviceDisablePeerAccess", "D")
-def disable_peer(driver: Driver, device: int) -> None:
-    raise DriverError(ResultCode.INVALID_DEVICE)

@@ -21,8 +21,7 @@ entries(
     ("__cudaRegisterFatBinaryEnd", "=(p)", nothing),
     ("__cudaUnregisterFatBinary", "=p", lambda driver, handle: driver.registered.forget(handle)),
     ("__cudaInitModule", "=p", lambda driver, handle: _init_module(driver, handle)),
-    ("__cudaGetKernel", "*p p", lambda driver, function: _checked(driver, function)),
-    ("cudaGetKernel", "*p p", lambda driver, function: _checked(driver, function)),
+    ("__cudaGetKernel cudaGetKernel", "*p p", lambda driver, function: _checked(driver, function)),
     anytime=True,
 )
 entries(
@@ -98,8 +97,7 @@ def _launch(attributes: dict[int, bytes], driver: Driver, function: int, grid: D
 
 
 entries(
-    ("cudaLaunchKernel", "p X X p q S", partial(_launch, {})),
-    ("__cudaLaunchKernel", "p X X p q S", partial(_launch, {})),
+    ("cudaLaunchKernel __cudaLaunchKernel", "p X X p q S", partial(_launch, {})),
     ("cudaLaunchCooperativeKernel", "p X X p q S", partial(_launch, A.COOPERATIVELY)),
 )
 

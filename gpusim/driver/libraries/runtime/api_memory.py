@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from gpusim.driver.api import memory as api_memory
@@ -64,6 +64,10 @@ def sides_of(kind: int) -> Sides:
     """Of a `cudaMemcpyKind`. Raises INVALID_MEMCPY_DIRECTION."""
     fail_if(kind not in _SIDES, ResultCode.INVALID_MEMCPY_DIRECTION)
     return _SIDES[kind]
+
+
+Make = Callable[..., MemoryCopy]
+"""A copy, of a driver and what the program says of it."""
 
 
 def copy_1d(driver: Driver, target: int, source: int, nbytes: int, kind: int) -> MemoryCopy:

@@ -8,17 +8,12 @@ from collections.abc import Sequence
 from gpusim.driver.registry import ENTRY_POINTS, same
 
 _RENAMED = """
-cudaDeviceSynchronize cuCtxSynchronize
-cudaThreadSynchronize cuCtxSynchronize
-cudaDeviceGetCacheConfig cuCtxGetCacheConfig
-cudaDeviceSetCacheConfig cuCtxSetCacheConfig
-cudaDeviceGetLimit cuCtxGetLimit
-cudaDeviceSetLimit cuCtxSetLimit
+cudaDeviceSynchronize cudaThreadSynchronize cuCtxSynchronize
+cudaDeviceGetCacheConfig cudaThreadGetCacheConfig cuCtxGetCacheConfig
+cudaDeviceSetCacheConfig cudaThreadSetCacheConfig cuCtxSetCacheConfig
+cudaDeviceGetLimit cudaThreadGetLimit cuCtxGetLimit
+cudaDeviceSetLimit cudaThreadSetLimit cuCtxSetLimit
 cudaDeviceGetStreamPriorityRange cuCtxGetStreamPriorityRange
-cudaThreadGetCacheConfig cuCtxGetCacheConfig
-cudaThreadSetCacheConfig cuCtxSetCacheConfig
-cudaThreadGetLimit cuCtxGetLimit
-cudaThreadSetLimit cuCtxSetLimit
 cudaStreamCreateWithFlags cuStreamCreate
 cudaEventCreateWithFlags cuEventCreate
 cudaLaunchHostFunc cuLaunchHostFunc
@@ -34,8 +29,6 @@ cudaHostGetDevicePointer cuMemHostGetDevicePointer_v2
 cudaHostGetFlags cuMemHostGetFlags
 cudaMallocManaged cuMemAllocManaged
 cudaGraphInstantiate cuGraphInstantiateWithFlags
-cudaMemcpyBatchAsync@12 cuMemcpyBatchAsync
-cudaMemcpy3DBatchAsync@12 cuMemcpy3DBatchAsync
 """
 _OWN = ("cudaGetExportTable",)
 """Has the name of one of the driver's, and is refused."""
@@ -46,8 +39,8 @@ def declare_same(symbols: Sequence[str], version: int) -> None:
     declares and the driver has by the same name, in their newest variant. Where a library has a second variant by a
     name of its own, the plain name is that of the first. version: of the library."""
     names = {re.sub(r"_pt(ds|sz)$", "", symbol) for symbol in symbols}.difference(_OWN)
-    for symbol, other in (line.split() for line in _RENAMED.split("\n")[1:-1]):
-        if symbol not in ENTRY_POINTS:
+    for *symbols, other in map(str.split, _RENAMED.strip().splitlines()):
+        for symbol in set(symbols).difference(ENTRY_POINTS):
             same(symbol, other)
     for name in sorted(names):
         other, first = name.replace("cuda", "cu", 1), f"{name}_v2" in names
