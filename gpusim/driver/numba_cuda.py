@@ -6,7 +6,7 @@
     ...
     print(driver.log.render())                              # launches with predicted times
 
-In a test suite: `pytest -p gpusim.integrations.pytest_plugin`. Processes that this one starts have no simulated GPU;
+In a test suite these lines stand at the top of conftest.py. Processes that this one starts have no simulated GPU;
 under `gpusim script FILE.py` and `gpusim exec PROGRAM`, which keep the driver in a process of its own, they have.
 """
 

@@ -14,35 +14,19 @@ import pytest
 
 if TYPE_CHECKING:
     import gpusim
-    from gpusim.integrations.pin import PinCheck
-
-FOLDER = "gpusim_pins"
-"""Folder for recorded predictions, beside the test file."""
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the option."""
-    group = parser.getgroup("gpusim-pin", "pinned predictions of gpusim")
-    group.addoption(
-        "--gpusim-update", action="store_true", help=f"record what is predicted now in {FOLDER}, instead of comparing"
-    )
 
 
 @pytest.fixture
 def gpusim_pin(request: pytest.FixtureRequest) -> Pin:
-    """Simulates a launch and fails the test unless its cycles and counters are where they were: see `Pin`."""
-    return Pin(request.path, request.node.name, update=request.config.getoption("--gpusim-update"))
+    """Simulates a launch and fails the test unless its cycles and counters are near what was measured: see `Pin`."""
+    return Pin(request.path.parent)
 
 
 class Pin:
-    """Simulate a launch and hold it to numbers; made by the fixture, once per test.
+    """Simulates a launch and holds it to numbers. folder: paths of measurements are relative to it."""
 
-    path: of the test file. test: the test's name, with its parameters.
-    """
-
-    def __init__(self, path: Path, test: str, *, update: bool) -> None:
-        self._path, self._test, self._update = path, test, update
-        self._count = 0
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     # many parameters: as `gpusim.simulate`, and what was measured.
     def __call__(
@@ -52,10 +36,10 @@ class Pin:
         block: int | Sequence[int],
         args: Sequence[Any] = (),
         *,
+        measured: Any,
+        tolerance: float,
         gpu: Any = "h200",
-        measured: Any = None,
         provenance: str = "",
-        tolerance: float | None = None,
         counters: Mapping[str, float] | Iterable[str] = (),
         kernel_name: str = "",
         **options: Any,
@@ -64,57 +48,37 @@ class Pin:
 
         Args:
             kernel, grid, block, args, gpu, options: as `gpusim.simulate` takes them.
-            measured: what hardware did: the path of an ncu export (`.csv`) or a baseline (`.json`), relative to the
-                test file, or cycles, or {metric: number}. None: what gpusim predicted when `--gpusim-update` was last
-                given, kept in the folder `gpusim_pins` beside the test file.
+            measured: what hardware did: the path of an ncu export (`.csv`) or a baseline (`.json`), or cycles, or
+                {metric: number}.
+            tolerance: greatest error of the cycles, a share: 0.1 is a tenth.
             provenance: where plain numbers were measured; has to be said for them.
-            tolerance: greatest error of the cycles, a share: 0.1 is a tenth. Has to be said for a measurement; a
-                recorded prediction has to be met exactly unless it is given.
             counters: further metrics, each with its tolerance; without tolerances they have `tolerance`'s.
             kernel_name: part of the kernel's name, where an export holds several of the same size.
         """
         import gpusim
+        from gpusim.difference import NotAResult
         from gpusim.integrations import pin
         from gpusim.launch import Launch
+        from gpusim.results.profile import ProfileError
 
-        result = gpusim.simulate(kernel, grid, block, args, gpu, **options)
-        share = 0.0 if tolerance is None and measured is None else tolerance
-        if share is None:
-            pytest.fail("gpusim_pin: say with tolerance= how far from the measurement is near enough", pytrace=False)
-        allowed = dict(counters) if isinstance(counters, Mapping) else dict.fromkeys(counters, share)
-        self._count += 1
-        key = self._test if self._count == 1 else f"{self._test} #{self._count}"
+        if isinstance(measured, (str, Path)):
+            measured = self._folder / measured
+        launch = Launch(kernel, grid, block)
+        shares = dict(counters) if isinstance(counters, Mapping) else dict.fromkeys(counters, tolerance)
         try:
-            if measured is None:
-                path = self._path.parent / FOLDER / f"{self._path.stem}.json"
-                if self._update:
-                    pin.write_pin(path, key, result, list(allowed))
-                    return result
-                reference = pin.pinned(path, key)
-                advice = "If that is meant: pytest --gpusim-update, and look at what it changes."
-                if reference is None:
-                    pytest.fail(f"gpusim_pin: nothing is pinned for {key} yet: pytest --gpusim-update", pytrace=False)
-            else:
-                launch = Launch(kernel, grid, block)
-                if isinstance(measured, (str, Path)):
-                    measured = self._path.parent / measured
-                reference = pin.reference_of(measured, provenance, launch.grid, launch.block, kernel_name)
-                advice = _stalls(result)
-            found = pin.checks(reference, result.metrics, share, allowed)
-        except pin.PinError as error:
+            source, known = pin.measured_counters(measured, provenance, launch.grid, launch.block, kernel_name)
+            result = gpusim.simulate(kernel, grid, block, args, gpu, **options)
+            shares = {pin.CYCLES: tolerance} | shares
+            found = [pin.check(name, source, known, result.metrics, share) for name, share in shares.items()]
+        except (pin.PinError, ProfileError, NotAResult) as error:
             pytest.fail(f"gpusim_pin: {error}", pytrace=False)
-        if not all(check.holds for check in found):
-            pytest.fail(_message(result, reference.source, found, advice), pytrace=False)
+        if not all(holds for holds, _ in found):
+            lines = [
+                f"gpusim_pin: {result.kernel} on {result.record.config.gpu.name} leaves what it is pinned to ({source})"
+            ]
+            lines += [f"  {'ok   ' if holds else 'LEFT '} {text}" for holds, text in found]
+            # Where the predicted time goes: the first thing to look at if it is wrong.
+            reasons = sorted(result.stall_reasons.items(), key=lambda each: -each[1].share)[:3]
+            stalls = ", ".join(f"{name} {each.share:.0%}" for name, each in reasons)
+            pytest.fail("\n".join([*lines, f"Predicted warps spend their time in {stalls}"]), pytrace=False)
         return result
-
-
-def _message(result: gpusim.Result, source: str, found: Sequence[PinCheck], advice: str) -> str:
-    lines = [f"gpusim_pin: {result.kernel} on {result.record.config.gpu.name} leaves what it is pinned to ({source})"]
-    lines += [f"  {'ok   ' if check.holds else 'LEFT '} {check}" for check in found]
-    return "\n".join([*lines, advice])
-
-
-def _stalls(result: gpusim.Result) -> str:
-    """Where the predicted time goes: the first thing to look at if it is wrong."""
-    reasons = sorted(result.stall_reasons.items(), key=lambda each: -each[1].share)[:3]
-    return "Predicted warps spend their time in " + ", ".join(f"{name} {each.share:.0%}" for name, each in reasons)
