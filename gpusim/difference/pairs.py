@@ -108,11 +108,6 @@ def cells(change: Change, spell: Callable[[float], str]) -> list[str]:
     return [*both, times(change), sign + size]
 
 
-def watts(value: float) -> str:
-    """A power without its unit."""
-    return f"{value:,.0f}"
-
-
 @dataclass(frozen=True)
 class FindingChange:
     """What became of one finding of the advice. a and b: the finding on each side, None where it is not there.

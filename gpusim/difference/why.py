@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpusim.difference.pairs import FindingChange, Pairs, watts
+from gpusim.difference.pairs import FindingChange, Pairs
 from gpusim.results.advice import Finding
 from gpusim.results.stalls import STALL_MEANINGS
 from gpusim.units import joule_text
@@ -134,6 +134,6 @@ def _energy(difference: Pairs) -> Iterator[str]:
     most = parts[0]
     yield (
         f"B takes {joule_text(energy.b)}, {energy.b / energy.a:.2f} times A's {joule_text(energy.a)}, at "
-        f"{watts(power.b)} W instead of {watts(power.a)}. What changed most is {_NAMES.get(most.name, most.name)}: "
+        f"{power.b:,.0f} W instead of {power.a:,.0f}. What changed most is {_NAMES.get(most.name, most.name)}: "
         f"{joule_text(most.a)} -> {joule_text(most.b)}."
     )

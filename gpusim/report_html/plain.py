@@ -87,17 +87,6 @@ def _cells(row: Sequence[str], head: Sequence[str]) -> str:
     return f'<th scope="row">{escaped(first)}</th>{"".join(cells)}'
 
 
-def bar(label: str, share: float, number: str, dye: tuple[str, str] | None = None, note: str = "") -> Markup:
-    """A bar of which a share (0 to 1) is full. dye: its colours on a light and on a dark page."""
-    style = f"width:{100 * min(max(share, 0.0), 1.0):.2f}%" + (f";--light:{dye[0]};--night:{dye[1]}" if dye else "")
-    small = f"<small>{escaped(note)}</small>" if note else ""
-    return Markup(
-        f'<div class="bar"><span class="label">{escaped(label)}{small}</span><span class="track" aria-hidden="true">'
-        f'<span class="fill {"dyed" if dye else ""}" style="{style}"></span></span>'
-        f'<span class="number">{escaped(number)}</span></div>'
-    )
-
-
 def folded(summary: str, body: Markup) -> Markup:
     """What is shown when its summary is clicked."""
     return Markup(f"<details><summary>{escaped(summary)}</summary>{body}</details>")

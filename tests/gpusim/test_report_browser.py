@@ -665,12 +665,11 @@ def test_the_page_of_a_difference(browser, tmp_path):
     facts = dict(zip(texts(browser, "dt"), texts(browser, "dd"), strict=True))
     assert facts["A"].startswith("4,000 cycles") and facts["B"].startswith("3,000") and "0.75x" in facts.values()
     shown = {each.find_element("css selector", "th").text: texts(each, "td") for each in browser.find_elements(
-        "css selector", "#metrics > .wide tbody tr")}  # fmt: skip
+        "css selector", "main section > .wide tbody tr")}  # fmt: skip
     assert shown["derived__memory_l1_wavefronts_shared_excessive"] == ["2,112", "0", "gone"]
-    lines = {each.text.split()[-1]: each.text for each in browser.find_elements("css selector", "#lines tbody tr")}
-    assert lines and "s[u]" in find(browser, "#lines").text
-    assert len(texts(browser, "#stalls .bar")) == 2 * len(difference.stalls)
-    assert len(texts(browser, "#energy .bar")) == 2 * len(difference.energy_parts) > 2
+    assert "s[u]" in find(browser, "#source-lines").text
+    assert len(texts(browser, "#stall-reasons tbody tr")) == 1 + len(difference.stalls)
+    assert len(texts(browser, "#energy-by-unit tbody tr")) == len(difference.energy_parts) > 1
     assert facts["A"].endswith(f"{joule_text(a.energy_j, 'µ')}, {a.power_w:,.0f} W")
     assert_readable(browser)
     assert browser.get_log("browser") == []
