@@ -107,9 +107,7 @@ def solve(number: int, source: str, gpu: str) -> Answer:
     """Runs a solution, and says which goals it reaches."""
     exercise = EXERCISES[number - 1]
     result, printed = _run(source, gpu)
-    goals = [
-        {"text": goal.text, "value": goal.said(result), "reached": goal.reached(result)} for goal in exercise.goals
-    ]
+    goals = [goal.to_dict(result) for goal in exercise.goals]
     return _shown(result, source) | {
         "printed": printed, "goals": goals, "solved": all(each["reached"] for each in goals),
     }  # fmt: skip

@@ -1,6 +1,6 @@
 """Play: small experiments whose every slider is an argument of one kernel, so that nothing is compiled between two
-places of a slider. `play.cu` holds the kernels, `play.cubin` their machine code for Hopper, `recorded_h100.json` the
-cycles that an H100 took at a great many places.
+places of a slider. `experiments.toml` says which there are; `play.cu` holds the kernels, `play.cubin` their machine
+code for Hopper, `recorded_h100.json` the cycles that an H100 took at a great many places.
 
 Only the standard library and NumPy are imported here: the recording runs where the simulator does not.
 """
@@ -10,7 +10,8 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -20,12 +21,9 @@ import numpy as np
 
 HERE = Path(__file__).parent
 SOURCE, CUBIN, RECORDED = HERE / "play.cu", HERE / "play.cubin", HERE / "recorded_h100.json.gz"
-ROUNDS, COLUMNS = 32, 32
+ROUNDS = 32
 IMAGE = (256, 64)
 """Width and height of the image of `pixels`."""
-WIDTHS, WARPS = (1, 2, 4, 8, 16), (1, 2, 4, 8, 16, 32)
-POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-PATTERNS = ("lane % ways", "lane * ways / 32", "warp % ways", "scattered")
 
 Place = Mapping[str, int]
 """Where the sliders of an experiment stand, by their names."""
@@ -38,10 +36,10 @@ class Slider:
 
     name: str
     label: str
-    values: tuple[int, ...]
+    values: Sequence[int]
     start: int
-    recorded: tuple[int, ...]
-    words: tuple[str, ...] = ()
+    recorded: Sequence[int]
+    words: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Experiment:
     name: str
     title: str
     about: str
-    code: tuple[str, ...]
+    code: Sequence[str]
     here: int
     unit: str
     sliders: tuple[Slider, ...]
@@ -65,90 +63,13 @@ class Experiment:
                 yield place
 
 
-def _slider(name: str, label: str, values: Any, start: int, recorded: Any = None, words: Any = ()) -> Slider:
-    return Slider(name, label, tuple(values), start, tuple(values if recorded is None else recorded), tuple(words))
+def _experiments() -> Iterator[Experiment]:
+    for each in tomllib.loads((HERE / "experiments.toml").read_text("utf-8"))["experiment"]:
+        sliders = ({"recorded": slider["values"]} | slider for slider in each.pop("sliders"))
+        yield Experiment(**each, sliders=tuple(Slider(**slider) for slider in sliders))
 
 
-EXPERIMENTS = {
-    each.name: each
-    for each in (
-        Experiment(
-            "banks",
-            "Shared memory and its banks",
-            "32 banks of four bytes serve one word each in a wavefront. Lanes that need different words "
-            "of one bank take "
-            "turns; lanes that need the same word do not. A padded row moves the next row on by a few banks.",
-            (
-                "__shared__ {type} tile[][32 + {pad}];",
-                "int i = lane * {stride} + {offset};",
-                "{type} value = tile[i / 32][i % 32];",
-            ),
-            2,
-            "for one such load of all warps",
-            (
-                _slider("width", "Bytes of an element", WIDTHS, 4),
-                _slider("stride", "Stride, elements", range(34), 1),
-                _slider("pad", "Padding of a row of 32, elements", range(5), 0),
-                _slider("offset", "Offset, elements", range(32), 0, (0,)),
-                _slider("warps", "Warps of the block", WARPS, 8),
-            ),
-        ),
-        Experiment(
-            "sectors",
-            "Global memory and its sectors",
-            "A warp's load is served in sectors of 32 bytes, four to a line of 128. Count the sectors "
-            "that are touched, "
-            "and how much of them is used. The data lie in L2; L1 is passed by.",
-            ("int i = thread * {stride} + {offset};", "{type} value = array[i];"),
-            1,
-            "for one such load of all warps",
-            (
-                _slider("width", "Bytes of an element", WIDTHS, 4),
-                _slider("stride", "Stride, elements", range(34), 1),
-                _slider("offset", "Offset, elements", range(32), 0, (0, 1, 4, 8)),
-                _slider("warps", "Warps of the block", WARPS, 8),
-            ),
-        ),
-        Experiment(
-            "ways",
-            "Branches and divergence",
-            "A warp executes one instruction at a time, for those of its lanes that stand at it. Lanes "
-            "that go different "
-            "ways take turns; warps that go different ways do not.",
-            (
-                "int way = {pattern};",
-                "for (int round = 0; round < {work} + {more} * way; round++)",
-                "    x = x * x + 1.0f;              // a loop at the end of each of {ways} ways",
-            ),
-            0,
-            "for all of it",
-            (
-                _slider("pattern", "Which lane goes which way", range(4), 0, None, PATTERNS),
-                _slider("ways", "Ways", (1, 2, 4, 8, 16, 32), 2),
-                _slider("work", "Rounds of each way", (4, 16, 64), 16),
-                _slider("more", "Further rounds for each way before it", (0, 1, 4, 16), 0),
-                _slider("warps", "Warps of the block", (1, 4, 8), 4),
-            ),
-        ),
-        Experiment(
-            "pixels",
-            "The shape of a block",
-            f"A thread moves one pixel of an image of {IMAGE[0]} x {IMAGE[1]}. Neighbours in x are "
-            f"neighbours in memory. "
-            "Threads are numbered along x first, 32 to a warp: a narrow block makes a warp touch many "
-            "rows, a small one "
-            "leaves places of the SM empty.",
-            (
-                "int x = blockIdx.x * {x} + threadIdx.x;",
-                "int y = blockIdx.y * {y} + threadIdx.y;",
-                "out[y * width + x] = 2.0f * in[y * width + x];",
-            ),
-            2,
-            "for the launch, with cold caches",
-            (_slider("x", "Threads along x", POWERS, 32), _slider("y", "Threads along y", POWERS, 8)),
-        ),
-    )
-}
+EXPERIMENTS = {each.name: each for each in _experiments()}
 
 
 def fits(name: str, place: Place) -> bool:
