@@ -245,15 +245,6 @@ class CostDocument(TypedDict):
     parts: dict[str, CostPart]
 
 
-class CostErrors(TypedDict):
-    """`gpusim cost --dies --json`: the model less what is known, as a share, by die and by product."""
-
-    schema_version: Version
-    area: dict[str, float]
-    area_leave_one_out: dict[str, float]
-    power: dict[str, float]
-
-
 Collective = printed(
     "Collective", CollectiveResult, "bus_gb_s", without=("steps", "utilisation", "bin_us"), schema_version=Version
 )
@@ -357,7 +348,7 @@ COMMANDS: dict[str, Any] = {
     "sweep": SweepDocument,
     "search": SearchDocument,
     "sensitivity": SensitivityDocument,
-    "cost": CostDocument | CostErrors,
+    "cost": CostDocument,
     "collective": list[Collective],
     "export": Exported | list[Exported],
     "list": list[ListedProgram] | list[ListedKernel] | list[ListedMetric],

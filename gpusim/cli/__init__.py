@@ -27,22 +27,10 @@ EPILOG = """\
 examples:
   gpusim list                                      what there is to run
   gpusim run reduction/shuffle --size 1000000      run it on a simulated H200 and report
-  gpusim run vector_add --set sm.count=66          the same on half of the SMs
-  gpusim show matmul/tiled --run                   machine code with the cost of each instruction
-  gpusim diff transpose/tiled transpose/padded     two runs: what changed, and why
   gpusim sweep gemv --set sm.count=66,132,264      many machines, one table
-  gpusim bound matmul/tiled --gpu h200 --gpu a100  the least time it can take, and why
-  gpusim script train.py --epochs 2                a Numba CUDA script, as it is, on the simulated GPU
   gpusim exec ./saxpy 1000000                      any CUDA executable, as it is
-  gpusim replay train.launches --gpu a100          its launches again, on another machine, without the program
-  gpusim figures transpose/tiled pictures          pictures of what happened
-  gpusim export accel-sim gemv traces              instructions and addresses for another simulator
-  gpusim config diff h200 a100                     where two GPUs differ
-  gpusim collective all_reduce 256M --gpus 8       what a collective of several GPUs takes
-  gpusim sensitivity gemv --next a100              which parameter of a GPU moves the time most
-  gpusim search space.toml --limit "area_mm2 <= h200"    the best machines under a budget
-  gpusim cost h200 --set sm.count=264              what a GPU costs in area and power
-  gpusim lab                                       sliders, an editor and exercises in the browser
+
+gpusim COMMAND --help has examples of each command.
 """
 
 

@@ -15,78 +15,55 @@ from gpusim.cli.parser import EXIT_OK, UserError
 if TYPE_CHECKING:
     from gpusim.config.derived import DerivedValue
 
-EXAMPLES = """\
-examples:
-  gpusim config list
-  gpusim config show h200
-  gpusim config show mine.toml --set sm.count=66
-  gpusim config diff h200 a100
-  gpusim config diff h200 --set dram.bandwidth_gb_s=2400
-  gpusim config keys dram
-  gpusim config new mine --base h200 --set sm.count=264
-  gpusim config check mine.toml
-"""
-
-SHOW_EXAMPLES = """\
-examples:
-  gpusim config show h200
-  gpusim config show a100 --derived
-  gpusim config show a100 --set sm.count=54 --json
-"""
-DIFF_EXAMPLES = """\
-examples:
-  gpusim config diff h200 a100
-  gpusim config diff h200 --set l2.slices=48
-"""
 _EXIT_WRONG = 1
-CHECK_EXAMPLES = """\
-examples:
-  gpusim config check mine.toml
-  gpusim config check h200 --set dram.bandwidth_gb_s=9000
-status 1 if something is wrong; warnings alone leave it 0
-"""
-NEW_EXAMPLES = """\
-examples:
-  gpusim config new mine --base h200 --set sm.count=264
-  gpusim config new 'Half the L2' --base h100 --set l2.bytes=26214400 -o half.toml
-"""
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "config", "print, compare, check and begin GPU configurations", EXAMPLES)
+    examples = _examples("list", "show mine.toml --set sm.count=66", "diff h200 a100", "new mine --base h200")
+    parser = add_command(commands, "config", "print, compare, check and begin GPU configurations", examples)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     summary = "list the shipped configurations and where their values come from"
-    add_command(actions, "list", summary, "example:\n  gpusim config list\n", list_names, add_json_option)
+    add_command(actions, "list", summary, _examples("list"), list_names, add_json_option)
 
     summary = "print a resolved configuration as TOML, with the source of every value, and what follows from it"
-    each = add_command(actions, "show", summary, SHOW_EXAMPLES, show, add_set_option, add_json_option)
+    examples = _examples("show h200", "show a100 --derived", "show a100 --set sm.count=54 --json")
+    each = add_command(actions, "show", summary, examples, show, add_set_option, add_json_option)
     each.add_argument("name", nargs="?", default="h200", help="shipped name or TOML file (default: h200)")
     each.add_argument("--derived", action="store_true", help="only what follows: peak rates, ridge points, occupancy")
 
     summary = "print the values in which two configurations differ"
-    each = add_command(actions, "diff", summary, DIFF_EXAMPLES, show_diff, add_set_option, add_json_option)
+    examples = _examples("diff h200 a100", "diff h200 --set l2.slices=48")
+    each = add_command(actions, "diff", summary, examples, show_diff, add_set_option, add_json_option)
     each.add_argument("first", metavar="NAME", help="shipped name or TOML file")
     each.add_argument("second", metavar="NAME", nargs="?", help="the other one (default: the first with --set)")
 
     summary = "list the configuration's keys and what they mean"
-    examples = "examples:\n  gpusim config keys\n  gpusim config keys l1\n"
-    each = add_command(actions, "keys", summary, examples, show_keys, add_json_option)
+    each = add_command(actions, "keys", summary, _examples("keys", "keys l1"), show_keys, add_json_option)
     each.add_argument("section", nargs="?", help="only keys of this section")
 
     summary = "check a configuration file: what is wrong, what is suspicious, and what follows from it"
-    each = add_command(actions, "check", summary, CHECK_EXAMPLES, check, add_set_option, add_json_option)
+    examples = _examples("check mine.toml", "check h200 --set dram.bandwidth_gb_s=9000")
+    examples += "status 1 if something is wrong; warnings alone leave it 0\n"
+    each = add_command(actions, "check", summary, examples, check, add_set_option, add_json_option)
     each.add_argument("name", metavar="FILE", help="TOML file or shipped name")
 
     summary = "write a short configuration file of your own, with comments and a schema for editors beside it"
-    each = add_command(actions, "new", summary, NEW_EXAMPLES, new, add_set_option)
+    examples = _examples(
+        "new mine --base h200 --set sm.count=264", "new 'Half the L2' --base h100 --set l2.bytes=26214400 -o half.toml"
+    )
+    each = add_command(actions, "new", summary, examples, new, add_set_option)
     each.add_argument("name", metavar="NAME", help="what the GPU is called")
     each.add_argument("--base", default="h200", metavar="NAME", help="what gives all other values (default: h200)")
     each.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: NAME.toml)")
     each.add_argument("--force", action="store_true", help="overwrite a file that is there")
 
     summary = "print the JSON schema of configuration files, for editors"
-    add_command(actions, "schema", summary, "example:\n  gpusim config schema > gpusim.schema.json\n", schema)
+    add_command(actions, "schema", summary, _examples("schema > gpusim.schema.json"), schema)
+
+
+def _examples(*given: str) -> str:
+    return "examples:\n" + "".join(f"  gpusim config {each}\n" for each in given)
 
 
 def list_names(options: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import statistics
 
 from gpusim.cli.options import add_command, add_json_option, add_set_option
 from gpusim.cli.outputs import columns, print_json, versioned
@@ -14,7 +13,6 @@ examples:
   gpusim cost h200
   gpusim cost h200 --set sm.count=264             what twice the SMs cost
   gpusim cost mine.toml --node N7 --links 0 --json
-  gpusim cost --dies                              the model against dies and products that are known
 
 A first-order model, its numbers and how far it is off: docs/exploring.md.
 """
@@ -29,12 +27,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("gpu", nargs="?", metavar="GPU", help="shipped configuration or a TOML file (default: h200)")
     parser.add_argument("--node", help="process node, such as 4N or N7 (default: that of the architecture)")
     parser.add_argument("--links", type=int, metavar="N", help="NVLink links (default: those of the architecture)")
-    parser.add_argument("--dies", action="store_true", help="compare the model with known dies and products")
 
 
 def execute(options: argparse.Namespace) -> int:
-    if options.dies:
-        return _dies(options)
     from gpusim.config import diff, load_config
     from gpusim.explore.cost import SiliconCost, cost
 
@@ -64,28 +59,3 @@ def execute(options: argparse.Namespace) -> int:
     if found.area_mm2 > RETICLE_MM2:
         print(f"more than the {RETICLE_MM2} mm^2 that a mask has room for")
     return EXIT_OK
-
-
-def _dies(options: argparse.Namespace) -> int:
-    from gpusim.explore import dies
-
-    if options.gpu or options.overrides or options.node or options.links is not None:
-        raise UserError("--dies stands alone")
-    area, left_out, power = dies.area_errors(), dies.leave_one_out(), dies.power_errors()
-    if options.json:
-        print_json(versioned({"area": area, "area_leave_one_out": left_out, "power": power}))
-        return EXIT_OK
-    rows = [("die", "mm^2", "model", "left out"), *(
-        (die.name, f"{die.area_mm2:.1f}", f"{area[die.name]:+.1%}", f"{left_out[die.name]:+.1%}") for die in dies.DIES
-    ), ("mean, largest", "", _summary(area), _summary(left_out))]  # fmt: skip
-    print(columns(rows, "<>"), end="\n\n")
-    rows = [("product", "limit, W", "model", ""), *(
-        (product.name, f"{product.power_w:.0f}", f"{power[product.name]:+.1%}", "") for product in dies.PRODUCTS
-    ), ("mean, largest", "", _summary(power), "")]  # fmt: skip
-    print(columns(rows, "<>"))
-    return EXIT_OK
-
-
-def _summary(errors: dict[str, float]) -> str:
-    sizes = [abs(error) for error in errors.values()]
-    return f"{statistics.fmean(sizes):.1%}, {max(sizes):.1%}"

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.options import add_gpu_options, add_json_option, add_limit_options, add_mode_option
+from gpusim.cli.options import add_gpu_options, add_json_option, add_limit_options, add_mode_option, names_of
 from gpusim.cli.outputs import check_writable
 from gpusim.cli.parser import UserError
-from gpusim.cli.tracing import check_trace_file
+from gpusim.cli.tracing import ENDING
 
 if TYPE_CHECKING:
     from gpusim.driver.outputs.log import LaunchLog
@@ -106,11 +106,11 @@ def telling_of(options: argparse.Namespace) -> Telling:
     if options.mode == "functional" and (options.report or options.trace):
         raise UserError("--report and --trace show times, which a functional run has none of")
     if options.trace is not None:
-        check_trace_file(Path(options.trace))
+        check_writable(options.trace, "--trace", ENDING)
     if (save := getattr(options, "save", None)) is not None:
         check_writable(save, "--save")
     _check_report(options)
-    names = [name.strip() for name in options.check.split(",") if name.strip()]
+    names = names_of(options.check)
     limit = options.report_limit if options.report_limit is not None else REPORT_LIMIT
     return Telling(
         report=options.report,

@@ -43,15 +43,9 @@ def _programs(as_json: bool) -> None:
 
     families = registry().families()
     if as_json:
+        names = ("name", "teaches", "default_size", "sizes", "size_name")
         rows = [
-            {
-                "name": variant.name,
-                "family": family,
-                "teaches": variant.teaches,
-                "default_size": variant.default_size,
-                "sizes": list(variant.sizes),
-                "size_name": variant.size_name,
-            }
+            {"family": family} | {name: getattr(variant, name) for name in names}
             for family, ladder in families.items()
             for variant in ladder
         ]

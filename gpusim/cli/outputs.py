@@ -41,9 +41,11 @@ def columns(table: Iterable[Sequence[Any]], align: str = "<") -> str:
     )
 
 
-def check_writable(path: str | Path, option: str = "--report") -> None:
-    """Refuse before a long run what can only fail after it."""
+def check_writable(path: str | Path, option: str = "--report", *endings: str) -> None:
+    """Refuse before a long run what can only fail after it. endings: that the file's name may have, if not any."""
     target = Path(path)
+    if endings and target.suffix not in endings:
+        raise UserError(f"{option} {path}: the file's name ends in {' or '.join(endings)}")
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise UserError(f"{option} {path}: {'is a folder' if target.is_dir() else 'no such folder'}")
 

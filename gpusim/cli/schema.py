@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from gpusim.cli.options import add_command
 from gpusim.cli.outputs import print_json
@@ -38,23 +36,11 @@ def execute(options: argparse.Namespace) -> int:
     if name not in commands():
         known = ", ".join(commands())
         raise UserError(f"no command {' '.join(options.words)!r} prints JSON; those that do: {known}")
-    definitions = whole["$defs"]
-    needed = [name]
-    for each in needed:  # grows
-        needed += [other for other in _named(definitions[each]) if other not in needed]
-    head = {"$schema": whole["$schema"], "title": f"gpusim {' '.join(options.words)} --json"}
-    print_json(head | definitions.pop(name) | {"$defs": {key: definitions[key] for key in needed[1:]}})
+    head = {"$schema": whole["$schema"], "title": f"gpusim {' '.join(options.words)} --json", "$ref": f"#/$defs/{name}"}
+    print_json(head | {"$defs": whole["$defs"]})
     return EXIT_OK
 
 
 def commands() -> list[str]:
     """Commands that print JSON, with - between their words."""
     return [each["$ref"].rpartition("/")[2] for each in json.loads(FILE.read_text("utf-8"))["anyOf"]]
-
-
-def _named(part: Any) -> Iterator[str]:
-    """Definitions that a part of a schema refers to."""
-    if isinstance(part, dict) and isinstance(part.get("$ref"), str):
-        yield part["$ref"].rpartition("/")[2]
-    for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-        yield from _named(each)

@@ -16,7 +16,6 @@ from gpusim.workload.request import SearchOptions
 
 if TYPE_CHECKING:
     from gpusim.explore.search import Candidate, Found
-    from gpusim.explore.space import Space
 
 EXAMPLES = """\
 examples:
@@ -60,48 +59,29 @@ def execute(options: argparse.Namespace) -> int:
     given = {each.name: getattr(options, each.name, None) for each in fields(SearchOptions)}
     settings = {**asked.search, **{name: value for name, value in given.items() if value is not None}}
     if options.table:
-        table.check_writable(options.table)
+        check_writable(options.table, "--table", *table.FORMATS)
     if options.plot:
         check_writable(options.plot, "--plot")
-    axes = _plot_axes(options.plot_axes, asked.space, settings)
+    axes = names_of(options.plot_axes or "")
+    if len(axes) not in (0, 2):
+        raise UserError(f"--plot-axes takes two columns, X,Y, not {options.plot_axes!r}")
     with evaluator(options, "machines") as rows:
         progress, rows.progress = rows.progress, None  # of machines, not of runs
         found = search(asked.space, rows=rows, screen=not options.no_screen, progress=progress, **settings)
     best = found.best
     if options.table:
         table.write(found.frame(), options.table)
-    if options.plot:
-        save_picture("pareto", found, options.plot, **axes)
     if options.json:
         document: dict[str, Any] = {
             "goals": [str(goal) for goal in found.goals], "limits": [str(limit) for limit in found.limits],
             "runs": found.runs, "front": found.rows(front=True), "candidates": found.rows(),
         }  # fmt: skip
         print_json(versioned(document))
-        return EXIT_OK
-    print("\n".join(_text(found, best)))
+    else:
+        print("\n".join(_text(found, best)))
+    if options.plot:
+        save_picture("pareto", found, options.plot, **dict(zip("xy", axes, strict=False)))
     return EXIT_OK
-
-
-def _plot_axes(text: str | None, space: Space, settings: Mapping[str, Any]) -> dict[str, str]:
-    """The columns to draw. Raises UserError for one that the search will not have."""
-    from gpusim.errors import did_you_mean
-    from gpusim.explore.goals import COLUMNS, Goal, Limit
-
-    if text is None:
-        return {}
-    goals, limits = (Goal.of(each) for each in settings.get("goals", ())), map(Limit.of, settings.get("limits", ()))
-    asked = [*(each.name for each in goals), *(each.name for each in limits)]
-    moved = [*(axis.name for axis in space.axes if axis.name != "gpu"), *settings.get("derived", ())]
-    there = list(dict.fromkeys([*COLUMNS, *asked, *moved]))
-    names = names_of(text)
-    if len(names) != 2:
-        raise UserError(f"--plot-axes takes two columns, X,Y, of {', '.join(there)}")
-    for name in names:
-        if name not in there:
-            meant = did_you_mean(name, there)
-            raise UserError(f"--plot-axes: no column {name!r}; there are {', '.join(there)}{meant}")
-    return dict(zip("xy", names, strict=True))
 
 
 def _text(found: Found, best: Candidate) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,20 +106,10 @@ def control_text(control: Control) -> str:
 def _document(program: Program, result: Result | None) -> dict[str, Any]:
     rows = []
     for index, each in enumerate(program.instructions):
-        row: dict[str, Any] = {
-            "address": each.address,
-            "text": each.text,
-            "file": each.file,
-            "line": each.line,
-            "source": (program.source_line(each) or "").strip(),
-            "control": {
-                "stall": each.control.stall,
-                "yield": each.control.yield_flag,
-                "write_barrier": each.control.write_barrier,
-                "read_barrier": each.control.read_barrier,
-                "wait_mask": each.control.wait_mask,
-            },
-        }
+        bits = asdict(each.control)
+        control = {"yield": bits.pop("yield_flag")} | {name: bit for name, bit in bits.items() if name != "reuse"}
+        row: dict[str, Any] = {name: getattr(each, name) for name in ("address", "text", "file", "line")}
+        row |= {"source": (program.source_line(each) or "").strip(), "control": control}
         if result is not None:
             row["costs"] = result.instructions[index].to_dict()
         rows.append(row)

@@ -20,7 +20,7 @@ from gpusim.cli.axes import (
     read_space,
 )
 from gpusim.cli.options import add_command, add_json_option, names_of
-from gpusim.cli.outputs import columns, print_json, versioned
+from gpusim.cli.outputs import check_writable, columns, print_json, versioned
 from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ examples:
   gpusim sweep study.toml --out study.parquet                   rows are kept in study.journal meanwhile
   gpusim sweep study.toml --out study.parquet --resume          goes on after an interrupt or a crash
   gpusim sweep study.toml --bound-only                          the analytical bound alone, milliseconds each
-  gpusim sweep study.toml --screen 1.2                          simulate what the bound puts within 20 % of the best
 
 """
 
@@ -55,8 +54,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with a journal that exists")
     parser.add_argument("--metrics", default="", metavar="NAMES", help="metrics that become columns: a,b,c")
     parser.add_argument("--bound-only", action="store_true", help="the analytical bound, no simulation")
-    words = "simulate only points whose bound is within this factor of the program's best, such as 1.2"
-    parser.add_argument("--screen", type=float, metavar="FACTOR", help=words)
     words = "compare outputs of bundled programs with their NumPy reference"
     parser.add_argument("--verify", action="store_true", help=words)
     parser.add_argument("--all", action="store_true", help="print every row (default: the first 40; --out writes all)")
@@ -83,10 +80,10 @@ def execute(options: argparse.Namespace) -> int:
     if options.resume and journal is None:
         raise UserError("--resume needs --journal, or --out, to which the journal belongs")
     if options.out:
-        table.check_writable(options.out)
+        check_writable(options.out, "--out", *table.FORMATS)
     started = time.monotonic()
     with evaluator(options, journal=journal, resume=options.resume) as run:
-        run.ask_for(metrics, points, "only" if options.bound_only else True, options.verify, options.screen)
+        run.ask_for(metrics, points, "only" if options.bound_only else True, options.verify)
         try:
             rows = run(points)
         except KeyboardInterrupt:
@@ -108,12 +105,10 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    for name, least in (("workers", 0), ("points", 1), ("timeout", 0), ("screen", 1)):
+    for name, least in (("workers", 0), ("points", 1), ("timeout", 0)):
         value = getattr(options, name)
         if value is not None and not value >= least:
             raise UserError(f"--{name} must not be below {least}, got {value}")
-    if options.bound_only and options.screen is not None:
-        raise UserError("--bound-only and --screen exclude each other")
 
 
 def print_table(points: Sequence[Point], rows: Sequence[RowOf], metrics: Sequence[str], whole: bool) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpusim.cli.outputs import check_writable
 from gpusim.cli.parser import UserError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions |
     from gpusim.tracing.trace import TraceOptions
 
     if options.trace is not None:
-        check_trace_file(Path(options.trace))
+        check_writable(options.trace, "--trace", ENDING)
     chosen = TraceOptions()
     if options.trace_sms is not None:
         chosen = replace(chosen, sms=number_list(options.trace_sms, "--trace-sms"))
@@ -59,14 +60,6 @@ def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions |
             raise UserError(f"--trace-blocks: the grid's {launch.blocks:,} blocks are numbered from 0")
         chosen = replace(chosen, blocks=blocks)
     return chosen if options.trace_limit is None else replace(chosen, limit=options.trace_limit)
-
-
-def check_trace_file(path: Path) -> None:
-    """Refuse before a long run what can only fail after it."""
-    if path.suffix != ENDING:
-        raise UserError(f"--trace {path}: the file's name ends in {ENDING}")
-    if not path.absolute().parent.is_dir():
-        raise UserError(f"--trace {path}: no such folder")
 
 
 def write_trace(trace: Trace, file: str) -> None:

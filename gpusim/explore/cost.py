@@ -3,8 +3,8 @@
     cost(load_config("h200", {"sm.count": 264})).area_mm2
 
 The area of a die is that of its units (transistors by kind and number), arrays (cells by bytes), interfaces (by stack,
-device and link) and a fixed part; `technology.py` holds the numbers and where they come from, `dies.py` the known dies
-that four factors were fitted to and how far off the model is. Power is leakage by area and energy by what happens.
+device and link) and a fixed part; `technology.py` holds the numbers and where they come from. Four factors were
+fitted to known dies (`tests/gpusim/known_dies.py`). Power is leakage by area and energy by what happens.
 docs/exploring.md explains both and says what they are good for.
 """
 

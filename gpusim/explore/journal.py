@@ -116,14 +116,13 @@ def _content(base: sqlite3.Connection, path: Path) -> tuple[Mapping[str, Any], d
 
 
 def _told(error: sqlite3.Error, path: Path) -> JournalError:
-    text = str(error)
-    if "locked" in text:
-        return JournalError(f"another sweep is writing to the journal {path}")
-    if "not a database" in text:
-        return JournalError(f"{path} is not the journal of a sweep")
-    if "malformed" in text:
-        return JournalError(f"the journal {path} is damaged")
-    return JournalError(f"the journal {path} cannot be written: {text}")
+    known = {
+        "locked": f"another sweep is writing to the journal {path}",
+        "not a database": f"{path} is not the journal of a sweep",
+        "malformed": f"the journal {path} is damaged",
+    }
+    told = (reason for sign, reason in known.items() if sign in str(error))
+    return JournalError(next(told, f"the journal {path} cannot be written: {error}"))
 
 
 def make_header(points: Sequence[Point], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,19 +140,15 @@ def make_header(points: Sequence[Point], options: Mapping[str, Any]) -> dict[str
 
 def _same(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
     """That a journal's header is the one wanted. Raises JournalError."""
-    if found.get("format") != wanted["format"]:
-        raise JournalError(f"the journal {path} has format {found.get('format')}, this version writes {FORMAT}")
-    if found.get("sources") != wanted["sources"]:
-        old, new = (str(each.get("sources"))[:8] for each in (found, wanted))
-        raise JournalError(
-            f"the journal {path} was written by another version of gpusim ({old}); this is {new}, whose rows may "
-            "differ: finish it with that version, or start another journal"
-        )
-    if found.get("space") != wanted["space"]:
-        raise JournalError(
-            f"the journal {path} is of another sweep, of {found.get('points')} points, and this one has "
-            f"{wanted['points']}: its points, metrics, options or files are not the same; start another journal"
-        )
+    reasons = {
+        "format": f"has format {found.get('format')}, this version writes {FORMAT}",
+        "sources": "was written by another version of gpusim, whose rows may differ: finish it there",
+        "space": f"is of another sweep, of {found.get('points')} points, and this one has {wanted['points']}: its "
+        "points, metrics, options or files are not the same",
+    }
+    for name, reason in reasons.items():
+        if found.get(name) != wanted[name]:
+            raise JournalError(f"the journal {path} {reason}, or start another journal")
 
 
 def _files_of(points: Iterable[Point]) -> Iterable[str]:

@@ -7,18 +7,17 @@ started again with its journal goes the same way without running anything twice.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpusim.errors import SimulationError
-from gpusim.explore.evaluate import check_points, empty_row, evaluate, machine
+from gpusim.explore.evaluate import check_points, empty_row, evaluate
 from gpusim.explore.interrupt import interruptible, stop_if_interrupted
 from gpusim.explore.journal import Journal, make_header
-from gpusim.explore.point import Pairs, Point
+from gpusim.explore.point import Point
 from gpusim.explore.workers import Ended, Workers
 
 if TYPE_CHECKING:
@@ -44,15 +43,13 @@ def collect(
     metrics: Sequence[str] = (),
     bound: bool | Literal["only"] = True,
     verify: bool = False,
-    screen: float | None = None,
     **how: Any,
 ) -> list[dict[str, Any]]:
     """What `sweep` makes its table of: the rows in the order of the points.
 
     Args:
         points: as `Space` makes them; one that comes twice runs once.
-        metrics, bound, verify: as for `evaluate`, whose columns the rows have. screen: as for
-            `PointEvaluator.ask_for`.
+        metrics, bound, verify: as for `evaluate`, whose columns the rows have.
         how: workers, journal, resume, timeout_s, progress, announce and executor, as for `PointEvaluator`; but by
             default one worker per core, and no journal that exists.
 
@@ -65,7 +62,7 @@ def collect(
     unique = list({point.key: point for point in points}.values())
     with PointEvaluator(**{"workers": None, "resume": False, **how}) as rows:
         check_points(unique, metrics)
-        rows.ask_for(metrics, unique, bound, verify, screen)
+        rows.ask_for(metrics, unique, bound, verify)
         return rows(unique)
 
 
@@ -95,7 +92,6 @@ class PointEvaluator:
         self._announce, self._resume, self._executor = announce, resume, executor
         self.evaluated = self.known = 0
         self._asked: dict[str, Any] = {"metrics": [], "bound": False, "verify": False}
-        self._screen: float | None = None
         self.count = [0, 0, 0]
         self._about: tuple[Point, ...] = ()
         self._rows: dict[str, RowOf] = {}
@@ -109,20 +105,15 @@ class PointEvaluator:
         about: Sequence[Point],
         bound: bool | Literal["only"] = False,
         verify: bool = False,
-        screen: float | None = None,
     ) -> None:
         """Say before the first call what rows are to have, as for `evaluate`, and what they are about: the points, or
-        bare ones with their programs and GPUs alone. That is what the journal is of.
-
-        screen: of each call, only points whose bound is within this factor of the best one of the same program and
-        parameters are simulated; the others' rows have the bound alone.
-        """
+        bare ones with their programs and GPUs alone. That is what the journal is of."""
         asked = {"metrics": list(metrics), "bound": bound, "verify": verify}
         if self._rows or self._book:
             if asked != self._asked:
                 raise SimulationError("rows were evaluated with other metrics")
             return
-        self._asked, self._screen, self._about = asked, screen, tuple({point.key: point for point in about}.values())
+        self._asked, self._about = asked, tuple({point.key: point for point in about}.values())
 
     def __call__(self, points: Sequence[Point]) -> list[RowOf]:
         """Raises JournalError where the journal is not one of the same question, or cannot be written, WorkerFailed
@@ -132,12 +123,7 @@ class PointEvaluator:
             unique = {point.key: point for point in points}
             self.count = [0, 0, len(unique)]
             self._report([self._rows[key] for key in unique if key in self._rows])
-            left = self._left(unique)
-            if self._screen is not None and left:
-                known = {key: self._rows[key] for key in unique if key in self._rows}
-                bounds = self._run(left, self._asked | {"bound": "only"})
-                self._keep(_not_worth_it(unique, known, bounds, self._screen))
-            self._keep(self._run(self._left(unique), self._asked))
+            self._keep(self._run([point for key, point in unique.items() if key not in self._rows]))
         return [self._rows[point.key] for point in points]
 
     def bounds(self, points: Sequence[Point]) -> list[RowOf]:
@@ -164,16 +150,12 @@ class PointEvaluator:
 
     def _open(self) -> None:
         if self.journal is not None and self._book is None:
-            header = make_header(self._about, self._asked | {"screen": self._screen})
-            self._book = Journal(self.journal, header, self._resume)
+            self._book = Journal(self.journal, make_header(self._about, self._asked), self._resume)
             self._rows |= self._book.rows
             self.known = len(self._book.rows)
 
-    def _left(self, wanted: Mapping[str, Point]) -> list[Point]:
-        return [point for key, point in wanted.items() if key not in self._rows]
-
-    def _run(self, points: Sequence[Point], asked: Mapping[str, Any]) -> Iterator[RowOf]:
-        options = {**asked, "timeout_s": self.timeout_s}
+    def _run(self, points: Sequence[Point]) -> Iterator[RowOf]:
+        options = {**self._asked, "timeout_s": self.timeout_s}
         if not points or (self.workers == 0 and self._executor is None):
             yield from (evaluate(point, **options) for point in points)
             return
@@ -183,7 +165,7 @@ class PointEvaluator:
             self._workers = Workers(host_threads(self.workers), self._announce, self._executor)
         for point, row in self._workers.run(partial(evaluate, **options), points, self.timeout_s):
             if isinstance(row, Ended):
-                row = empty_row(point, asked["metrics"]) | {"seconds": round(row.seconds, 6), "error": row.how}
+                row = empty_row(point, self._asked["metrics"]) | {"seconds": round(row.seconds, 6), "error": row.how}
             yield row
 
     def _keep(self, finished: Iterable[RowOf]) -> None:
@@ -201,26 +183,3 @@ class PointEvaluator:
         self.count = [done + len(finished), failed + sum(row["error"] is not None for row in finished), wanted]
         if self.progress is not None:
             self.progress(*self.count)
-
-
-def _not_worth_it(
-    points: Mapping[str, Point], known: Mapping[str, RowOf], bounds: Iterable[RowOf], factor: float
-) -> list[RowOf]:
-    """The rows of bounds that are final as they are: too slow, or failed. known: rows that count for the best."""
-    new = list(bounds)
-    times: dict[str, float] = {}
-    best: dict[tuple[str, Pairs], float] = {}
-    for row in (*known.values(), *new):
-        if row["bound_cycles"] is not None:
-            point = points[row["key"]]
-            # In time: clocks may differ between points.
-            times[point.key] = machine(point).time_us(row["bound_cycles"])
-            kind = point.program, point.parameters
-            best[kind] = min(best.get(kind, math.inf), times[point.key])
-    found = []
-    for row in new:
-        point = points[row["key"]]
-        slow = point.key in times and times[point.key] > factor * best[point.program, point.parameters]
-        if slow or row["error"] is not None:
-            found.append(row)
-    return found

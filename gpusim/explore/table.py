@@ -46,7 +46,8 @@ def frame(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str] = ()) -> pan
 def write(table: pandas.DataFrame, path: str | Path) -> None:
     """Write a table as .parquet or .csv, whole or not at all. Raises TableError."""
     path = Path(path)
-    check_writable(path)
+    if path.suffix not in FORMATS:
+        raise TableError(f"{path}: a table is written as {' or '.join(FORMATS)}")
     part = path.with_name(path.name + ".part")
     try:
         if path.suffix == ".csv":
@@ -60,15 +61,6 @@ def write(table: pandas.DataFrame, path: str | Path) -> None:
         raise TableError(f"{path} cannot be written: {error.strerror or error}") from None
     finally:
         part.unlink(missing_ok=True)
-
-
-def check_writable(path: str | Path) -> None:
-    """Refuse before a sweep what could only fail after it. Raises TableError."""
-    path = Path(path)
-    if path.suffix not in FORMATS:
-        raise TableError(f"{path}: a table is written as {' or '.join(FORMATS)}")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise TableError(f"{path}: {'is a folder' if path.is_dir() else 'no such folder'}")
 
 
 def _column(values: list[Any], name: str) -> Any:

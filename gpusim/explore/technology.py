@@ -26,7 +26,7 @@ class ProcessNode:
     """A process node.
 
     logic_density: million transistors per mm^2 of its high-performance library. sram_cell_um2: high-density
-    six-transistor cell. energy: of one operation, in those of N7, fitted to the products of `gpusim/explore/dies.py`:
+    six-transistor cell. energy: of one operation, in those of N7, fitted to products (`tests/gpusim/known_dies.py`):
     foundries promise 60 % less power from 16FF to N7 and 30 % less from there to the 5 nm family at equal speed, and
     products take part of it as speed.
     """
@@ -106,7 +106,7 @@ PCIE_CONTROLLER = 3.96 * 65.0 / 91.2
 
 @dataclass(frozen=True)
 class Factors:
-    """What was fitted to the dies of `gpusim/explore/dies.py`: relative errors, least squares.
+    """What was fitted to the dies of `tests/gpusim/known_dies.py`: relative errors, least squares.
 
     logic: area of logic, in what its transistors take at the density of the library: wires, clocks, repeaters, slack.
     sram: area of an array, in cells: tags, parity, ports, decoders, sense amplifiers, redundancy.
@@ -121,7 +121,7 @@ class Factors:
 
 
 FITTED = Factors(logic=1.190, sram=7.38, gddr_mm2=9.84, fixed=0.920)
-"""`gpusim cost --dies` fits again and shows how far the model is off."""
+"""`python -m tests.gpusim.known_dies` shows how far the model is off; a test fits again."""
 
 # Energies in pJ of 7 nm.
 FP16_FMA, FP32_FMA, FP64_FMA, INTEGER_OPERATION = 0.50, 1.69, 8.2, 0.76

@@ -10,9 +10,9 @@ import pytest
 
 from gpusim.cli import main
 from gpusim.config import load_config
-from gpusim.explore import dies
 from gpusim.explore import technology as T
-from gpusim.explore.cost import Activity, areas, cost, family_of, memory_of, structure
+from gpusim.explore.cost import Activity, cost, family_of, memory_of, structure
+from tests.gpusim import known_dies as dies
 
 
 def mean(errors):
@@ -68,9 +68,7 @@ def test_what_belongs_to_an_architecture():
 def test_the_document_has_what_the_commands_print(capsys):
     text = (Path(__file__).parents[2] / "docs" / "exploring.md").read_text("utf-8")
     blocks = dict(re.findall(r"<!-- (\w+) -->\n```\n(.*?)```", text, flags=re.DOTALL))
-    main(["cost", "--dies"])
-    area, power = capsys.readouterr().out.split("\n\n")
-    assert (blocks["dies"], blocks["products"]) == (area + "\n", power)
+    assert (blocks["dies"], blocks["products"]) == tuple(f"{table}\n" for table in dies.tables())
     main(["cost", "h200", "--set", "sm.count=264"])
     printed = capsys.readouterr().out.splitlines()
     shown = blocks["cost"].splitlines()
@@ -118,14 +116,6 @@ def test_twice_the_sms_are_less_than_twice_the_die():
     assert twice.area_mm2 == pytest.approx(2 * once.area_mm2 - fixed, rel=0.01)
 
 
-def test_clock_and_bandwidth_cost_power_and_no_area():
-    before = price()
-    for changes in ({"gpu__clock_mhz": 2200}, {"dram__bandwidth_gb_s": 6000}):
-        after = price(**changes)
-        assert after.area_mm2 == before.area_mm2
-        assert after.power_w > before.power_w
-
-
 def test_a_newer_node_is_smaller_and_idle_machines_only_leak():
     config = load_config("h200")
     assert cost(config, node="N7").area_mm2 > 1.3 * cost(config).area_mm2
@@ -133,13 +123,6 @@ def test_a_newer_node_is_smaller_and_idle_machines_only_leak():
     assert idle.power_w == pytest.approx(T.LEAKAGE_W_MM2 * idle.area_mm2)
     with pytest.raises(ValueError, match="no process node '3': there are 16FF"):
         cost(config, node="3")
-
-
-def test_device_memory_with_boards_costs_by_its_devices():
-    config = load_config("h200", {"dram.kind": "GDDR6", "dram.bandwidth_gb_s": 448.0})
-    counted = structure(config)
-    assert (counted.memory, counted.interfaces) == ("GDDR6", 96)
-    assert areas(counted)["memory interfaces"] == pytest.approx(96 * T.FITTED.gddr_mm2)
 
 
 def test_command_prices_parts_and_changes(capsys):
@@ -154,17 +137,11 @@ def test_command_prices_parts_and_changes(capsys):
     assert text.splitlines()[-2].split() == ["without", "--set", f"{found['area_mm2']:.1f}", f"{found['power_w']:.1f}"]
 
 
-def test_known_dies_as_json(capsys):
-    assert main(["cost", "--dies", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["area_leave_one_out"] == dies.leave_one_out()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--node", "3nm"], "no process node '3nm'"),
         (["--links", "-1"], "--links must not be below 0"),
-        (["h200", "--dies"], "--dies stands alone"),
         (["h201"], "did you mean 'h200'"),
     ],
 )

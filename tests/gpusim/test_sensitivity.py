@@ -44,7 +44,7 @@ def product(config):
 
 
 @pytest.mark.parametrize("gpu", shipped_names())
-@pytest.mark.parametrize("factor", (0.5, 1 / 1.2, 1.2, 2.0))
+@pytest.mark.parametrize("factor", (0.5, 1.2))
 def test_every_key_moves_to_a_machine_and_takes_only_what_it_says(gpu, factor):
     config = load_config(gpu)
     for key in KEYS.values():
@@ -62,14 +62,6 @@ def test_every_key_moves_to_a_machine_and_takes_only_what_it_says(gpu, factor):
         else:
             wanted = max(1, value * factor) if isinstance(value, int) else value * factor
             assert abs(reached - wanted) <= max(0.5, 0.06 * wanted), key.name
-
-
-def test_all_keys_together_are_a_machine():
-    for gpu in shipped_names():
-        config = load_config(gpu)
-        for factor in (0.5, 2.0):
-            moved = {key: value_of(config, key.name) * factor for key in KEYS.values()}
-            assert load_config(changed(config, moved)) is not None
 
 
 def test_elasticities_are_the_exponents():
@@ -90,24 +82,22 @@ def test_elasticities_are_the_exponents():
     assert list(found.frame()["key"]) == [effect.key for effect in found.effects]
 
 
-def test_a_smaller_step_and_a_side_that_does_not_exist():
+def test_sides_that_do_not_exist():
+    """A pipe's interval of one cycle has no half; a machine whose point fails has no time."""
     found = one_at_a_time(POINT, ["dram.bandwidth_gb_s", "pipes.fma.initiation_cycles"], step=1.25,
                           rows=Formula(product))  # fmt: skip
     bandwidth, pipe = found.effects
     assert (bandwidth.low, bandwidth.high) == (80, 125)
     assert (pipe.low, pipe.high, pipe.low_us, pipe.elasticity) == (None, None, None, 0)
 
-
-def test_a_point_that_fails_is_a_side_that_is_missing():
     def formula(config):
         return product(config) / (config.sm.count - 1)
 
     found = one_at_a_time(POINT, ["sm.count"], rows=Formula(formula))
     (effect,) = found.effects
-    assert effect.low is None
+    assert effect.low is None and found.errors == ("vector_add on tiny size=4096 sm.count=1: it broke",)
     last_us = formula(load_config("tiny", {"sm.count": 4}))
     assert effect.elasticity == pytest.approx(math.log(last_us / found.time_us, 2))
-    assert found.errors == ("vector_add on tiny size=4096 sm.count=1: it broke",)
 
 
 def test_words_about_limits():

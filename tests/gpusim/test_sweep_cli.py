@@ -1,9 +1,7 @@
 """`gpusim sweep`: what is asked for, what is refused before anything runs, what is printed, exit codes."""
 
 import json
-import sqlite3
 import sys
-from contextlib import closing
 
 import pytest
 
@@ -160,12 +158,11 @@ def test_dry_run_counts(capsys, tmp_path):
         (("saxpy", "--design", "grit"), "no design 'grit'; there are grid, random, lhs; did you mean 'grid'"),
         (("saxpy", "--points", "5"), "for the designs random and lhs"),
         (("saxpy", "--together", "sm.count,size"), "sm.count: goes together with others, but is no axis"),
-        (("saxpy", "--out", "x.txt"), "a table is written as .parquet or .csv"),
+        (("saxpy", "--out", "x.txt"), "--out x.txt: the file's name ends in .parquet or .csv"),
         (("saxpy", "--out", "absent/x.csv"), "no such folder"),
         (("saxpy", "--journal", "absent/x"), "the journal absent/x cannot be written"),
         (("saxpy", "--resume"), "--resume needs --journal"),
         (("saxpy", "--workers", "-1"), "--workers must not be below 0"),
-        (("saxpy", "--screen", "0.5"), "--screen must not be below 1"),
         (("saxpy", "--size", "1:2000000:1"), "at most 100,000 are allowed"),
         (("saxpy", "--size", "1:2000:1", "--set", "sm.count=1:2000:1"), "the grid has 4,000,000 points"),
     ],
@@ -178,28 +175,10 @@ def test_a_mistake_is_one_line_before_anything_runs(capsys, monkeypatch, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_bound_alone_and_a_screen(capsys, toolchain):
+def test_the_bound_alone(capsys, toolchain):
     argv = ("matmul/tiled", *TINY, "--size", 96, "--set", "sm.count=1,2,3,6", "--json")
     bounds = json.loads(sweep(capsys, *argv, "--bound-only")[1])["points"]
     assert all(row["cycles"] is None and row["bound_cycles"] > 0 and row["bound_by"] for row in bounds)
     assert bounds[0]["bound_cycles"] > bounds[1]["bound_cycles"] > bounds[3]["bound_cycles"]
     told = sweep(capsys, *argv[:-1], "--bound-only")[1]
     assert "cycles at least  sm.count=6" in told and "points/s" in told
-    factor = bounds[1]["bound_cycles"] / bounds[3]["bound_cycles"]
-    screened = json.loads(sweep(capsys, *argv, "--screen", factor)[1])["points"]
-    assert [row["cycles"] is not None for row in screened] == [False, True, True, True]
-    assert [row["bound_cycles"] for row in screened] == [row["bound_cycles"] for row in bounds]
-    assert all(row["cycles"] >= row["bound_cycles"] for row in screened[1:])
-
-
-def test_a_screen_is_of_each_program_and_goes_on(capsys, tmp_path, toolchain):
-    journal = tmp_path / "x.journal"
-    argv = ("saxpy", "matmul/tiled", *TINY, "--size", "64,96", "--set", "sm.count=1,6", "--screen", 1, "--json")
-    rows = json.loads(sweep(capsys, *argv, "--journal", journal)[1])["points"]
-    kinds = {(row["program"], row["size"]) for row in rows if row["cycles"] is not None}
-    assert kinds == {(program, size) for program in ("saxpy", "matmul/tiled") for size in (64, 96)}
-    for kept in (5, 2, 0):
-        with closing(sqlite3.connect(journal)) as base, base:
-            base.execute("DELETE FROM rows WHERE rowid > ?", (kept,))
-        again = json.loads(sweep(capsys, *argv, "--journal", journal, "--resume")[1])["points"]
-        assert [row | {"seconds": 0} for row in again] == [row | {"seconds": 0} for row in rows]

@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -39,26 +38,6 @@ def test_what_was_written_is_read_back(journal):
     with Journal(journal, header(), resume=True) as book:
         assert book.rows == {point.key: row(point) for point in POINTS}
     assert read_journal(journal) == (header(), [row(point) for point in POINTS])
-
-
-def test_a_log_torn_anywhere_costs_the_last_rows_alone(tmp_path):
-    """What a process that was killed, or a loss of power, leaves of the log that SQLite writes ahead."""
-    path, copy = tmp_path / "sweep.journal", tmp_path / "copy.journal"
-    with Journal(path, header()) as book:
-        for point in POINTS:
-            book.append(row(point))
-        base, log = path.read_bytes(), Path(f"{path}-wal").read_bytes()
-    seen = set()
-    for length in (*range(0, len(log), 1031), len(log)):
-        copy.write_bytes(base)
-        Path(f"{copy}-wal").write_bytes(log[:length])
-        with Journal(copy, header(), resume=True) as book:
-            assert list(book.rows.values()) == [row(point) for point in POINTS[: len(book.rows)]]
-            seen.add(len(book.rows))
-            for point in POINTS[len(book.rows) :]:
-                book.append(row(point))
-        assert read_journal(copy)[1] == [row(point) for point in POINTS]
-    assert seen == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(

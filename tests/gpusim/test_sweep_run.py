@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from gpusim.cli import main
 from gpusim.explore import Point, Space, interrupt, sweep
 from gpusim.explore import workers as workers_module
 from gpusim.explore.journal import read_journal
 from gpusim.explore.sweep import collect
-from gpusim.explore.workers import Ended, WorkerFailed, Workers, dask_executor
+from gpusim.explore.workers import Ended, WorkerFailed, Workers
 
 sweep_module = sys.modules["gpusim.explore.sweep"]  # not the function of this name
 pytestmark = pytest.mark.usefixtures("toolchain")
@@ -56,10 +55,6 @@ def rows_at_least(journal: Path, count: int) -> bool:
     """Whether a journal that is being written has so many rows: a page of its log each, behind those of its header."""
     log = Path(f"{journal}-wal")
     return log.exists() and log.stat().st_size > (6 + count) * 4200
-
-
-def same_rows(a, b):
-    assert [row | {"seconds": 0} for row in a] == [row | {"seconds": 0} for row in b]
 
 
 def test_a_table_has_the_points_in_order_and_errors_as_rows(table):
@@ -142,33 +137,6 @@ def test_ten_kills_lose_and_repeat_nothing(table, tmp_path):
     assert len(counts) == 10 and counts == sorted(counts) and len(set(counts)) > 3
     assert progress[0][1] == progress[1][1] == "True"  # killed, not finished before
     same(sweep(POINTS, workers=0, metrics=METRICS, journal=journal, resume=True), table)
-    assert sorted(keys(journal)) == sorted(point.key for point in POINTS)
-
-
-def test_a_killed_sweep_leaves_no_process_and_goes_on(table, tmp_path):
-    out = tmp_path / "sweep.parquet"
-    journal = tmp_path / "sweep.journal"
-    file = tmp_path / "sweep.toml"
-    file.write_text(
-        'program = [{ name = "saxpy", size = [600, 1200] }, { name = "matmul/tiled", size = 32 }]\n'
-        f'gpu = "tiny"\nmetrics = {json.dumps(METRICS)}\n'
-        "[axes]\nsm.count = [1, 2, 3]\nsm.max_warps = [32, 33]\ndram.bandwidth_gb_s = [40, 80.5]\n"
-    )
-    command = [sys.executable, "-m", "gpusim.cli", "sweep", str(file), "--out", str(out), "--resume", "--workers"]
-    process = subprocess.Popen([*command, "2"], env=ENVIRONMENT)
-    while not rows_at_least(journal, 4):
-        assert process.poll() is None
-        time.sleep(0.002)
-    family = descendants(process.pid)
-    process.kill()
-    process.wait()
-    assert 0 < len(keys(journal)) < len(POINTS)
-    assert sys.platform != "linux" or len(family) >= 2
-    gone(family)
-    told = subprocess.run([*command, "1"], env=ENVIRONMENT, capture_output=True, text=True)
-    assert told.returncode == 3, told.stderr  # some points failed, as they should
-    assert f"{len(POINTS)} points, {FAILED} failed" in told.stdout and "from the journal" in told.stdout
-    same(pandas.read_parquet(out), table)
     assert sorted(keys(journal)) == sorted(point.key for point in POINTS)
 
 
@@ -271,55 +239,6 @@ def test_any_executor_evaluates_points(table, tmp_path):
     same(sweep(POINTS, metrics=METRICS, executor=executor, journal=journal, resume=True), table)
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """The address of a Dask scheduler on loopback, which has two workers in processes of their own."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
-    ) as made:
-        yield made.scheduler_address
-
-
-def test_a_dask_cluster_gives_the_same_table(table, cluster, tmp_path):
-    with dask_executor(cluster) as executor:
-        same(sweep(POINTS, metrics=METRICS, executor=executor), table)
-        points = []
-        for name in ("killed", "raised"):
-            (tmp_path / f"{name}.py").write_text(DEADLY)
-            points.append(Point(f"{tmp_path / name}.py:kernel", "tiny", (), {"grid": 1, "block": 1}))
-        points += [Point("matmul/tiled", "h200", (), {"size": 1024}), *POINTS[:3]]
-        killed, raised, late, *rest = collect(points, executor=executor, timeout_s=2.0)
-        assert "KilledWorker" in killed["error"] and "no luck" in raised["error"]
-        assert late["error"].startswith("not finished after 2 s: ")
-        same_rows(rest, collect(POINTS[:3], workers=0))
-
-
-def test_the_command_runs_on_a_dask_cluster_and_goes_on_after_a_kill(cluster, tmp_path):
-    journal, out = tmp_path / "dask.journal", tmp_path / "dask.parquet"
-    command = [sys.executable, "-m", "gpusim.cli", "sweep", "saxpy", "--gpu", "tiny", "--size", "600:640:1"]
-    command += ["--journal", str(journal), "--out", str(out), "--resume", "--dask", cluster]
-    process = subprocess.Popen(command, env=ENVIRONMENT)
-    while not rows_at_least(journal, 4):
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.kill()
-    process.wait()
-    kept = keys(journal)
-    assert 0 < len(kept) < 41
-    told = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr
-    assert f"41 points, 0 failed, {len(kept)} of them from the journal" in told.stdout
-    assert keys(journal)[: len(kept)] == kept and len(set(keys(journal))) == 41
-    assert list(pandas.read_parquet(out)["size"]) == list(range(600, 641))
-
-
-def test_no_cluster_is_one_line(capsys):
-    pytest.importorskip("distributed")
-    assert main(["sweep", "saxpy", "--gpu", "tiny", "--dask", "nowhere"]) == 2
-    assert "no Dask cluster at nowhere" in capsys.readouterr().err
-
-
 def test_a_worker_in_a_long_point_ends_with_its_sweep(tmp_path):
     (tmp_path / "endless.py").write_text(DEADLY)
     command = [sys.executable, "-m", "gpusim.cli", "sweep", f"{tmp_path}/endless.py:kernel", "--workers", "1"]
@@ -409,12 +328,3 @@ def test_a_second_interrupt_ends_the_process_at_once():
     command = [sys.executable, "-c", code]
     ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, preexec_fn=usual_interrupts)
     assert (ended.returncode, ended.stdout) == (-signal.SIGINT, "goes on\n")
-
-
-def test_an_interrupt_that_is_ignored_stays_ignored():
-    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with interrupt.interruptible():
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, usual)

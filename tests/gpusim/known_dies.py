@@ -1,5 +1,7 @@
 """Known dies and products: what the cost model was fitted to, and how far it is off.
 
+`python -m tests.gpusim.known_dies` prints the tables of docs/exploring.md.
+
 Areas are those of whole dies, with the SMs, slices and stacks that products disable. White papers and data sheets of
 the vendor give areas and counts; arrays that they do not mention (instruction and constant caches) are taken to be as
 large as in an H200.
@@ -7,11 +9,13 @@ large as in an H200.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
 import numpy as np
 
+from gpusim.cli.outputs import columns
 from gpusim.explore import technology as T
 from gpusim.explore.cost import Structure, areas, powers
 
@@ -124,3 +128,26 @@ def power_errors() -> dict[str, float]:
 
 def _area_error(die: Die, factors: T.Factors) -> float:
     return sum(areas(die.structure, factors).values()) / die.area_mm2 - 1
+
+
+def tables() -> tuple[str, str]:
+    """The errors of areas and of powers."""
+    area, left_out, power = area_errors(), leave_one_out(), power_errors()
+
+    def summary(errors: dict[str, float]) -> str:
+        sizes = [abs(error) for error in errors.values()]
+        return f"{statistics.fmean(sizes):.1%}, {max(sizes):.1%}"
+
+    dies = [
+        (each.name, f"{each.area_mm2:.1f}", f"{area[each.name]:+.1%}", f"{left_out[each.name]:+.1%}") for each in DIES
+    ]
+    products = [(each.name, f"{each.power_w:.0f}", f"{power[each.name]:+.1%}") for each in PRODUCTS]
+    last = "mean, largest", ""
+    return (
+        columns([("die", "mm^2", "model", "left out"), *dies, (*last, summary(area), summary(left_out))], "<>"),
+        columns([("product", "limit, W", "model"), *products, (*last, summary(power))], "<>"),
+    )
+
+
+if __name__ == "__main__":
+    print(*tables(), sep="\n\n")
