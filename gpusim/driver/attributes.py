@@ -31,6 +31,15 @@ _TEXTURES = {
 }  # fmt: skip
 
 
+_YES = (15, 19, 31, 32, 41, 78, 79, 80, 83, 89, 90, 91, 95, 96, 99, 102, 113, 115, 129, 141, 144)
+"""What is so: copies overlap with kernels (15), host memory can be mapped (19), kernels of several streams run at once
+(31), there is ECC (32), addresses are unified (41), streams have priorities (78), L1 caches global and local memory
+(79, 80), there is managed memory (83), for host and device at once (89), compute is preempted (90), registered memory
+has one address (91), launches can be cooperative (95, 96), host memory can be registered (99), also to be read only
+(113), and managed as virtual memory (144, 141 by node) like the device's (102), there are pools (115), and pointers to
+functions are unified (129)."""
+
+
 def compute_capability(config: GPUConfig) -> tuple[int, int]:
     """(9, 0) for sm_90."""
     number = int("".join(c for c in config.gpu.arch.partition("_")[2] if c.isdigit()))
@@ -46,6 +55,7 @@ def device_attributes(config: GPUConfig) -> dict[int, int]:
     clock_khz = round(config.dram.bandwidth_gb_s * 1e6 * 8 / bus_bits / 2)
     return {
         **_TEXTURES,
+        **dict.fromkeys(_YES, 1),
         1: sm.max_threads_per_block,
         2: launch.max_block[0],
         3: launch.max_block[1],
@@ -60,52 +70,26 @@ def device_attributes(config: GPUConfig) -> dict[int, int]:
         12: sm.registers,
         13: config.gpu.clock_mhz * 1000,
         14: 512,  # alignment of textures
-        15: 1,  # copies overlap with kernels
         16: sm.count,
-        19: 1,  # host memory can be mapped
         30: 512,  # alignment of surfaces
-        31: 1,  # kernels of several streams
-        32: 1,  # ECC
         36: clock_khz,
         37: bus_bits,
         38: config.l2.bytes,
         39: sm.max_threads,
         40: 3,  # copy engines
-        41: 1,  # unified addressing
         51: 32,  # alignment of a texture's rows
         75: major,
         76: minor,
-        78: 1,  # priorities of streams
-        79: 1,
-        80: 1,  # L1 caches global and local memory
         81: sm.shared_bytes,
         82: sm.registers,
-        83: 1,  # managed memory
         87: 2,  # ratio of single to double precision
-        89: 1,  # managed memory from host and device at once
-        90: 1,  # compute preemption
-        91: 1,  # registered memory has one address
-        95: 1,  # cooperative launches
-        96: 1,  # on several devices
         97: sm.shared_bytes_per_block_max,
-        99: 1,  # host memory can be registered
-        102: 1,  # virtual memory management
         106: sm.max_blocks,
         108: config.l2.persisting_max_bytes,
         109: config.l2.window_max_bytes,
         111: sm.shared_reserved_bytes,
-        113: 1,  # also read only
-        115: 1,  # memory pools
         120: int(sm.max_cluster_blocks > 1),
-        122: 1,  # operations of streams on 64 bits
-        123: 1,  # and waits for bits that are 0
         126: 4,  # domains of memory fences
         127: int(major >= 9),  # tensor maps
-        129: 1,  # unified function pointers
         131: -1,  # NUMA node of its memory: none
-        134: 0,  # NUMA node of the host's nearest memory
-        141: 1,  # virtual memory management and pools of host memory, by node
-        142: 1,
-        144: 1,  # and of host memory in general
-        145: 1,
     }

@@ -33,6 +33,9 @@ entries(
         lambda driver, _: (driver.primary.flags, driver.primary_references > 0),
     ),
     ("cuCtxPushCurrent_v2", "p", lambda driver, handle: driver.stack.append(driver.context_of(handle))),
+    ("cuCtxPopCurrent_v2", "*p", lambda driver: driver.context() and driver.stack.pop().handle),
+    ("cuCtxGetDevice", "*i", lambda driver: driver.context() and 0),
+    ("cuCtxGetDevice_v2 13000", "*i C", lambda driver, context: 0),
     ("cuCtxGetFlags", "*i", lambda driver: driver.context().flags | _MAPS_HOST),
     ("cuCtxSetFlags 12010", "u", lambda driver, flags: setattr(driver.context(), "flags", flags)),
     ("cuCtxGetId 12000", "C *p", lambda driver, context: context.handle),
@@ -43,6 +46,8 @@ entries(
     ("cuCtxGetCacheConfig", "*i", lambda driver: 0),
     ("cuCtxGetSharedMemConfig", "*i", lambda driver: 1),
     ("cuCtxSetCacheConfig", "(i)", nothing),  # a preference, which Hopper's driver may ignore, and this one does
+    ("cuCtxSetSharedMemConfig", "(i)", nothing),  # banks of four bytes
+    ("cuFlushGPUDirectRDMAWrites", "(ii)", nothing),
     ("cuCtxGetStreamPriorityRange", "*i *i", lambda driver: PRIORITIES),
     ("cuCtxResetPersistingL2Cache", "", lambda driver: driver.device.reset_persisting()),
 )
@@ -81,12 +86,6 @@ def destroy(driver: Driver, handle: int) -> None:
         driver.stack.pop()
 
 
-@entry("cuCtxPopCurrent_v2", "*p", anytime=True)
-def pop(driver: Driver) -> int:
-    driver.context()
-    return driver.stack.pop().handle
-
-
 @entry("cuCtxSetCurrent", "p", anytime=True)
 def set_current(driver: Driver, handle: int) -> None:
     context = driver.context_of(handle) if handle else None
@@ -100,13 +99,6 @@ def set_current(driver: Driver, handle: int) -> None:
 def current(driver: Driver) -> int:
     fail_if(not driver.initialized, ResultCode.NOT_INITIALIZED)
     return driver.stack[-1].handle if driver.stack else 0
-
-
-@entry("cuCtxGetDevice", "*i", anytime=True)
-@entry("cuCtxGetDevice_v2 13000", "*i C", anytime=True)
-def device_of(driver: Driver, context: Context | None = None) -> int:
-    _ = context or driver.context()  # raises if there is none
-    return 0
 
 
 @entry("cuCtxSynchronize")
@@ -137,9 +129,3 @@ def set_limit(driver: Driver, limit: int, value: int) -> None:
         fail_if(value > driver.config.l2.persisting_max_bytes, ResultCode.INVALID_VALUE)
         value = driver.device.set_aside_l2(value)
     driver.context().limits[limit] = max(least, -(-value // unit) * unit)
-
-
-@entry("cuFlushGPUDirectRDMAWrites", "(ii)")
-@entry("cuCtxSetSharedMemConfig", "(i)")
-def ignored(driver: Driver) -> None:
-    """Nothing of it is here, or fixed: banks of shared memory have four bytes."""

@@ -23,6 +23,7 @@ _AUTO_FREE, _UPLOAD, _BY_NODE_PRIORITY = 1, 2, 8  # CUgraphInstantiate_flags
 
 entries(
     ("cuGraphExecGetFlags", "L *p", lambda driver, executable: executable.flags),
+    ("cuGraphClone", "*p G", lambda driver, graph: register(driver, copied(graph))),
     ("cuGraphGetId", "G *i", lambda driver, graph: graph.handle & 0xFFFFFFFF),
     ("cuGraphExecGetId", "L *i", lambda driver, executable: executable.handle & 0xFFFFFFFF),
     anytime=True,
@@ -64,11 +65,6 @@ class ChildGraph(StreamWork):
 def create(driver: Driver, flags: int) -> int:
     fail_if(flags, ResultCode.INVALID_VALUE)
     return register(driver, Graph())
-
-
-@entry("cuGraphClone", "*p G", anytime=True)
-def clone(driver: Driver, graph: Graph) -> int:
-    return register(driver, copied(graph))
 
 
 @entry("cuGraphDestroy", "G", anytime=True)

@@ -25,6 +25,9 @@ _ATTRIBUTE_TYPES: dict[int, Any] = dict.fromkeys((1, 3, 4, 7, 11, 12, 14, 17, 18
 
 entries(
     ("cuMemAlloc_v2", "*p q", lambda driver, nbytes: allocate(driver, nbytes)),
+    ("cuMemAllocAsync", "*p q S", lambda driver, nbytes, *into: _from_pool(driver, nbytes, driver.device_pool, *into)),
+    ("cuMemAllocFromPoolAsync", "*p q P S", lambda *given: _from_pool(*given)),
+    ("cuPointerGetAttribute", "p i p", lambda driver, at, n, of: _put_attribute(at, n, _attribute(driver, n, of))),
     ("cuMemAllocHost_v2", "*p q", lambda driver, nbytes: driver.allocate(nbytes, HOST)),
     ("cuMemHostRegister_v2", "p q u", Driver.register),
     ("cuMemFree_v2", "p", lambda driver, address: free(driver, address, DEVICE, MANAGED)),
@@ -45,13 +48,7 @@ def info(driver: Driver) -> tuple[int, int]:
     return total - driver.device.memory.used_bytes, total
 
 
-@entry("cuMemAllocAsync", "*p q S")
-def allocate_async(driver: Driver, nbytes: int, stream: DriverStream) -> int:
-    return allocate_from_pool(driver, nbytes, driver.device_pool, stream)
-
-
-@entry("cuMemAllocFromPoolAsync", "*p q P S")
-def allocate_from_pool(driver: Driver, nbytes: int, pool: MemoryPool, stream: DriverStream) -> int:
+def _from_pool(driver: Driver, nbytes: int, pool: MemoryPool, stream: DriverStream) -> int:
     """Nothing has no address. In a capture it is a node that allocates."""
     if stream.capture is not None:
         work = api_graph_memory.allocation(driver, nbytes)
@@ -151,7 +148,7 @@ def address_range(driver: Driver, address: int) -> tuple[int, int]:
     return found.address, found.nbytes
 
 
-def _pointer_attribute(driver: Driver, number: int, address: int) -> int:
+def _attribute(driver: Driver, number: int, address: int) -> int:
     """One attribute of `CUpointer_attribute`. Raises INVALID_VALUE."""
     buffer = driver.buffer_at(address)
     mapping = driver.virtual.mapping_at(address)
@@ -172,20 +169,15 @@ def _pointer_attribute(driver: Driver, number: int, address: int) -> int:
 
 
 @entry("cuPointerSetAttribute", "p i p")
-def set_pointer_attribute(driver: Driver, value: int, number: int, address: int) -> None:
+def set_attribute(driver: Driver, value: int, number: int, address: int) -> None:
     """Copies are synchronous anyway."""
     fail_if(number != _SYNCHRONOUS, ResultCode.INVALID_VALUE)
-    _pointer_attribute(driver, number, address)
+    _attribute(driver, number, address)
 
 
 def _put_attribute(place: int, number: int, value: int) -> None:
     if place:
         caller().write(place, bytes(_ATTRIBUTE_TYPES.get(number, ctypes.c_int32)(value)))
-
-
-@entry("cuPointerGetAttribute", "p i p")
-def pointer_attribute(driver: Driver, place: int, number: int, address: int) -> None:
-    _put_attribute(place, number, _pointer_attribute(driver, number, address))
 
 
 @entry("cuPointerGetAttributes", "u p p p")
@@ -194,7 +186,7 @@ def pointer_attributes(driver: Driver, count: int, numbers: int, places: int, ad
     for k in range(count):
         number = get_uint(numbers + 4 * k)
         try:
-            value = _pointer_attribute(driver, number, address)
+            value = _attribute(driver, number, address)
         except DriverError:
             value = -2 if number == _DEVICE_ORDINAL else 0
         _put_attribute(get_pointer(places + 8 * k), number, value)

@@ -18,13 +18,6 @@ from gpusim.driver.work import launch_attributes as A
 Dim3 = tuple[int, int, int]
 
 entries(
-    ("__cudaRegisterFatBinaryEnd", "=(p)", nothing),
-    ("__cudaUnregisterFatBinary", "=p", lambda driver, handle: driver.registered.forget(handle)),
-    ("__cudaInitModule", "=p", lambda driver, handle: _init_module(driver, handle)),
-    ("__cudaGetKernel cudaGetKernel", "*p p", lambda driver, function: _checked(driver, function)),
-    anytime=True,
-)
-entries(
     ("cudaGetFuncBySymbol", "*p K", lambda driver, kernel: kernel.handle),
     ("cudaFuncSetSharedMemConfig", "K (i)", nothing),
     ("cudaKernelSetAttributeForDevice", "K i i (i)", api_kernel.set_attribute),
@@ -38,21 +31,13 @@ def register_fat_binary(driver: Driver, wrapper: int) -> int:
     return wrapper
 
 
-@entry("__cudaRegisterFunction", "=p p (p) p (ippppp)", anytime=True)
-def register_function(driver: Driver, handle: int, function: int, name: int) -> None:
-    driver.registered.functions[function] = driver.registered.binaries[handle], name
-
-
-@entry("__cudaRegisterVar", "=p p (p) p (i q i i)", anytime=True)
-def register_variable(driver: Driver, handle: int, variable: int, name: int) -> None:
-    driver.registered.variables[variable] = driver.registered.binaries[handle], name
-
-
-@entry("__cudaRegisterManagedVar", "=p p (p) p (i q i i)", anytime=True)
-def register_managed(driver: Driver, handle: int, place: int, name: int) -> None:
-    """place: the host's pointer to the variable, which is its symbol too."""
-    register_variable(driver, handle, place, name)
-    driver.registered.binaries[handle].managed.append((place, name))
+def _register(kind: str, driver: Driver, handle: int, symbol: int, name: int) -> None:
+    """symbol: address of the host's function or variable. That of a managed one is the host's pointer to it."""
+    registered = driver.registered
+    table = registered.functions if kind == "Function" else registered.variables
+    table[symbol] = registered.binaries[handle], name
+    if kind == "ManagedVar":
+        registered.binaries[handle].managed.append((symbol, name))
 
 
 def _init_module(driver: Driver, handle: int) -> int:
@@ -68,12 +53,18 @@ def _checked(driver: Driver, function: int) -> int:
     return function
 
 
+entries(
+    ("__cudaRegisterFatBinaryEnd", "=(p)", nothing),
+    ("__cudaUnregisterFatBinary", "=p", lambda driver, handle: driver.registered.forget(handle)),
+    *((f"__cudaRegister{kind}", "=p p (p) p", partial(_register, kind)) for kind in ("Function", "Var", "ManagedVar")),
+    ("__cudaPushCallConfiguration", "=X X q p", lambda driver, *given: driver.thread.configured.append(given)),
+    ("__cudaInitModule", "=p", lambda driver, handle: _init_module(driver, handle)),
+    ("__cudaGetKernel cudaGetKernel", "*p p", lambda driver, function: _checked(driver, function)),
+    anytime=True,
+)
+
+
 # --- launches ---------------------------------------------------------------------------------------------------------
-
-
-@entry("__cudaPushCallConfiguration", "=X X q p", anytime=True)
-def push_configuration(driver: Driver, grid: Dim3, block: Dim3, shared_bytes: int, stream: int) -> None:
-    driver.thread.configured.append((grid, block, shared_bytes, stream))
 
 
 @entry("__cudaPopCallConfiguration", "p p p p", anytime=True)
