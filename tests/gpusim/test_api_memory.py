@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 import sys
 from ctypes import c_int, c_size_t, c_uint32, c_uint64
@@ -254,6 +255,19 @@ def test_there_are_no_peers_and_no_other_processes(calls, capfd):
     assert [line for line in said if "arrays" in line] == [
         "gpusim: cudaMallocArray is not supported: CUDA arrays, textures and surfaces are not simulated"
     ]
+
+
+def test_a_kernel_that_fails_spoils_its_context_until_it_is_reset(capfd):
+    calls = Calls()
+    address = calls.memory()
+    values = calls.parameters(c_uint64(address + 256), c_uint32(1))
+    calls.do("cuLaunchKernel", calls.kernel("put"), 1, 1, 1, 1, 1, 1, 0, 0, values, None)
+    assert calls("cuMemcpyDtoH_v2", c_uint32(), address, 4) == calls("cuCtxSynchronize") == 700
+    assert (
+        "out of bounds: global write of 4 bytes" in (said := capfd.readouterr().err) and "'device allocation 1'" in said
+    )
+    calls.do("cuDevicePrimaryCtxReset_v2", 0)
+    assert calls.memory()
 
 
 def test_a_failed_allocation_leaves_no_address(calls):

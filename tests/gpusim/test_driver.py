@@ -82,34 +82,6 @@ def test_a_forked_process_cannot_use_what_its_parent_initialized():
     """)
 
 
-def test_a_kernel_that_fails_spoils_its_context_until_it_is_reset():
-    done = run("""
-        from cuda.bindings import driver as cu
-        from numba import cuda
-        from numba.cuda.cudadrv.driver import CudaAPIError
-
-        @cuda.jit
-        def beyond(a):
-            a[cuda.grid(1) + 70] = 1
-
-        a = cuda.device_array(64, np.float32)
-        beyond[1, 32](a)
-        for call in (cuda.synchronize, lambda: cuda.device_array(4), a.copy_to_host):
-            try:
-                call()
-            except CudaAPIError as error:
-                assert error.code == 700, error
-            else:
-                raise AssertionError("no error")
-        assert cu.cuDevicePrimaryCtxReset(0)[0] == 0
-        error, address = cu.cuMemAlloc(64)
-        assert error == 0
-    """)
-    assert "out of bounds: global write of 4 bytes" in done.stderr
-    assert "thread (0, 0, 0)" in done.stderr
-    assert "'device allocation 1'" in done.stderr
-
-
 def test_a_driver_in_use_is_not_replaced(tmp_path):
     run("""
         from numba import cuda

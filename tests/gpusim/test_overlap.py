@@ -122,38 +122,6 @@ def chain(x, y, rounds):
 """
 
 
-COPIES = """
-import numpy as np
-from numba import cuda
-
-@cuda.jit
-def move(x, y):
-    i = cuda.grid(1)
-    y[i] = x[i] + 1
-
-n, stream = 1 << 15, cuda.stream()
-host, x = cuda.pinned_array(n, np.float32), [cuda.device_array(n, np.float32) for _ in range(3)]
-for k in range(6):
-    x[k % 3].copy_to_device(host, stream)
-    move[n // 256, 256, stream](x[k % 3], x[(k + 1) % 3])
-    if k % 2:
-        stream.synchronize()
-        move[n // 256, 256](x[k % 3], x[(k + 2) % 3])
-stream.synchronize()
-"""
-
-
-def test_a_replay_takes_the_same_cycles_whatever_was_between_launches(tmp_path):
-    pytest.importorskip("cuda.bindings")
-    (tmp_path / "copies.py").write_text(COPIES)
-    how = "--threads", "1", "--json", "--output"
-    gpusim("script", "--gpu", "tiny", *how, "one", "--save", "saved", "copies.py", cwd=tmp_path)
-    gpusim("replay", *how, "two", "saved", cwd=tmp_path)
-    one, two = (json.loads((tmp_path / name).read_text())["launches"] for name in ("one", "two"))
-    # Their energy goes with values: copies bring back the zeros that launches have changed.
-    assert one == two and one[0]["calls"] == 9 and one[0]["least_cycles"] < one[0]["most_cycles"]
-
-
 def test_what_the_default_stream_does_takes_its_time():
     pytest.importorskip("cuda.bindings")
     run_here(

@@ -54,16 +54,6 @@ def span(device, launches):
 
 
 # --- results and counts ----------------------------------------------------------------------------------------------
-#: Of what counts: shared memory and barriers, local memory, atomics, shuffles, constants, loops that diverge.
-TOGETHER = (
-    "matmul/tiled", "histogram/shared", "reduction/warp_shuffle", "spill", "collatz", "transpose/padded", "scan/warp",
-    "softmax/online", "matmul_tensor", "atomics/same", "constant",
-)  # fmt: skip
-
-
-def some(names):
-    found = [name for name in names if name in registry.names()]
-    return [registry.get(name) for name in found]
 
 
 @cache
