@@ -263,9 +263,7 @@ def test_a_kernel_that_fails_spoils_its_context_until_it_is_reset(capfd):
     values = calls.parameters(c_uint64(address + 256), c_uint32(1))
     calls.do("cuLaunchKernel", calls.kernel("put"), 1, 1, 1, 1, 1, 1, 0, 0, values, None)
     assert calls("cuMemcpyDtoH_v2", c_uint32(), address, 4) == calls("cuCtxSynchronize") == 700
-    assert (
-        "out of bounds: global write of 4 bytes" in (said := capfd.readouterr().err) and "'device allocation 1'" in said
-    )
+    assert re.search(r"out of bounds: global write of 4 bytes .*'device allocation 1'", capfd.readouterr().err)
     calls.do("cuDevicePrimaryCtxReset_v2", 0)
     assert calls.memory()
 
