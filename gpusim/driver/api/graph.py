@@ -109,7 +109,7 @@ def instantiate_with_parameters(driver: Driver, graph: Graph, parameters: int) -
 def destroy_executable(driver: Driver, executable: Executable) -> None:
     del driver.executables[executable.handle]
     if driver.queues is not None:
-        driver.queues.forget_graph(executable)
+        driver.queues.forget(*executable.lines.values())
 
 
 @entry("cuGraphLaunch", "L S")

@@ -122,18 +122,14 @@ class WorkQueues(PassingTime):
             self._queues[stream] = self._engine.stream(A.priority_of(stream.attributes))
         return self._queues[stream]
 
-    def forget(self, stream: DriverStream) -> None:
-        """A stream without work is destroyed."""
-        queue = self._queues.pop(stream, None)
-        if queue is not None and queue in self._engine.streams:
-            self._engine.streams.remove(queue)
-            self._ends.pop(queue, None)
-            self._waited = {pair: end for pair, end in self._waited.items() if queue not in pair}
-
-    def forget_graph(self, executable: Executable) -> None:
-        """What was made of a graph, and does not run, is destroyed."""
-        for line in executable.lines.values():
-            self.forget(line)
+    def forget(self, *streams: DriverStream) -> None:
+        """Streams without work are destroyed."""
+        for stream in streams:
+            queue = self._queues.pop(stream, None)
+            if queue is not None and queue in self._engine.streams:
+                self._engine.streams.remove(queue)
+                self._ends.pop(queue, None)
+                self._waited = {pair: end for pair, end in self._waited.items() if queue not in pair}
 
     def _order(self, stream: DriverStream) -> None:
         """What a stream does next waits for the default stream; of that one, for all streams that wait for it."""
