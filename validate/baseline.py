@@ -205,10 +205,13 @@ def measured(point: ProgramPoint, gpu: str = "h200") -> Measurement:
 
 def text_of(baseline: Baseline) -> str:
     """The file's content: JSON with sorted keys, one counter per line."""
-    document = baseline.model_dump(mode="json", exclude_none=True)
-    text = json.dumps(document, indent=1, sort_keys=True)
-    # Lists of numbers (dimensions, launches of a counter) on one line.
-    return re.sub(r"\[\s+([-\d.e+,\s]+?)\s+\]", lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
+    return compact_text(baseline.model_dump(mode="json", exclude_none=True), sort_keys=True)
+
+
+def compact_text(document: Any, sort_keys: bool = False) -> str:
+    """JSON with a counter in a line, and innermost lists (dimensions, launches of a counter) on one line."""
+    text = json.dumps(document, indent=1, sort_keys=sort_keys)
+    return re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
 
 
 def plain(value: Any) -> Number:

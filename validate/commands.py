@@ -155,20 +155,13 @@ COMMANDS = (
         "published:command", "--gpu a100 h100",
         [some("--gpu", "configurations (default: all)"), flag("--docs", "put the table into docs/validation.md")],
     ),
-    *(
-        Command(
-            package, f"simulate kernels {what}, and compare with NumPy and an H200", "foreign.command:run", example,
-            [some("--only", "points or families (default: all)"), SPLIT, GPU, JSON,
-             option("--package", default=package, choices=(package,)),
-             path("--folder", "kernels that were built elsewhere (manifest.json and cubins)", metavar="DIR"),
-             flag("--list", "name the points, and simulate nothing"),
-             path("--job", "build into a folder for a machine with a GPU", metavar="DIR"),
-             path("--keep", "keep what that machine recorded of --folder", metavar="FILE")],
-        )
-        for package, what, example in (
-            ("triton", "that Triton's wheel builds", "--only matmul attention/full@1024"),
-            ("cutlass", "of CUTLASS, out of a folder", "--folder built --only sm80_half tutorial_tma"),
-        )
+    Command(
+        "triton", "simulate kernels that Triton's wheel builds, and compare with NumPy and an H200",
+        "triton.command:run", "--only matmul attention/full@1024",
+        [some("--only", "points or families (default: all)"), SPLIT, GPU, JSON,
+         flag("--list", "name the points, and simulate nothing"),
+         path("--job", "build into a file for a machine with a GPU", metavar="FILE"),
+         path("--keep", "keep what that machine recorded of a job", nargs=2, metavar=("JOB", "RECORDED"))],
     ),
     Command(
         "cuda-suite", "run a list of executables on the simulated GPU; status 1 if one does not pass its own check",

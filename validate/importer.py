@@ -21,7 +21,7 @@ from programs import images, registry
 from validate import baseline
 from validate.baseline import Baseline, Measurement, Number, Spread, plain
 from validate.gpu import SMI_FIELDS
-from validate.metrics import ASKED_AGAIN, CYCLES, DIFFERENCES, EXACT, LAUNCH
+from validate.metrics import ASKED_AGAIN, CYCLES, EXACT, LAUNCH, with_differences
 from validate.points import ProgramPoint, select
 from validate.record import FORMAT
 
@@ -130,24 +130,19 @@ def _problem(row: dict[str, Any] | None, cubin_sha256: str, polls: bool) -> str 
     for profile in row["profiles"]:
         if (profile["grid"], profile["block"]) != (row["launch"]["grid"], row["launch"]["block"]):
             return f"profiled with grid {profile['grid']} and block {profile['block']}"
-        missing = [name for name in (CYCLES, *EXACT, *LAUNCH) if name not in _with_differences(profile["metrics"])]
+        missing = [name for name in (CYCLES, *EXACT, *LAUNCH) if name not in with_differences(profile["metrics"])]
         if missing:
             return f"not measured: {', '.join(missing)}"
     for name in (*EXACT, *LAUNCH):
         if polls and name in ASKED_AGAIN:
             continue
-        if len({_with_differences(profile["metrics"])[name] for profile in row["profiles"]}) > 1:
+        if len({with_differences(profile["metrics"])[name] for profile in row["profiles"]}) > 1:
             return f"{name} varies from launch to launch, so it cannot be exact"
     return None
 
 
-def _with_differences(metrics: dict[str, float]) -> dict[str, float]:
-    both = {name: pair for name, pair in DIFFERENCES.items() if metrics.keys() >= {*pair}}
-    return metrics | {name: metrics[whole] - metrics[part] for name, (whole, part) in both.items()}
-
-
 def _measurement(point: ProgramPoint, row: dict[str, Any]) -> Measurement:
-    profiles = [_with_differences(profile["metrics"]) for profile in row["profiles"]]
+    profiles = [with_differences(profile["metrics"]) for profile in row["profiles"]]
     counters: dict[str, Number | list[Number]] = {}
     for name in sorted(set.intersection(*map(set, profiles))):
         values = [plain(profile[name]) for profile in profiles]

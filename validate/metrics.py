@@ -45,7 +45,6 @@ LAUNCH = (
     "launch__occupancy_limit_blocks",
     "launch__occupancy_limit_registers",
     "launch__occupancy_limit_shared_mem",
-    "launch__occupancy_limit_shared_mem",
     "launch__occupancy_limit_warps",
     "launch__registers_per_thread",
     "launch__shared_mem_per_block_driver",
@@ -105,3 +104,9 @@ RECORDED = (
     *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in _STALLS),
 )
 """What is asked of ncu; names that a version of it does not know are left out and listed in the recording."""
+
+
+def with_differences(metrics: dict[str, float]) -> dict[str, float]:
+    """Counters of a launch, and those of `DIFFERENCES` whose parts are among them."""
+    both = {name: pair for name, pair in DIFFERENCES.items() if metrics.keys() >= {*pair}}
+    return metrics | {name: metrics[whole] - metrics[part] for name, (whole, part) in both.items()}

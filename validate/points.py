@@ -59,6 +59,20 @@ class ProgramPoint:
         return cls(variant, int(size))
 
 
+@dataclass(frozen=True)
+class NamedPoint(ProgramPoint):
+    """A launch of a kernel that is not bundled; `judging`: whether it judges."""
+
+    judging: bool = False
+
+    @property
+    def split(self) -> str:
+        return "judge" if self.judging else "train"
+
+    def __str__(self) -> str:
+        return self.variant
+
+
 def select(only: Sequence[str] = (), sizes: str = "all") -> list[ProgramPoint]:
     """Points of the variants or families named in `only` (all that are recorded if empty), at sizes 'small', 'large' or
     'all'.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,8 @@ from gpusim.results.metrics import METRICS
 from programs import images
 from validate import baseline
 from validate.baseline import Measurement, Number, Spread
-from validate.metrics import ASKED_AGAIN, CYCLES, EXACT, LAUNCH, RECORDED
-from validate.points import ProgramPoint, describe
+from validate.metrics import ASKED_AGAIN, CYCLES, EXACT, LAUNCH, RECORDED, TIMED_PIPES
+from validate.points import NamedPoint, ProgramPoint, describe
 
 MODELLED = tuple(name for name in RECORDED if name in METRICS and name not in (*EXACT, *LAUNCH, CYCLES))
 """Recorded counters that the simulator predicts with its model of time, caches and memory."""
@@ -138,6 +138,33 @@ def replay(
         exact=pairs(name for name in (*EXACT, *LAUNCH) if not (variant.polls and name in ASKED_AGAIN)),
         modelled=pairs(MODELLED),
         mismatch=variant.mismatch(expected, variant.results(launch)),
+        seconds=seconds,
+        kind=result.kind,
+    )
+
+
+def against(
+    point: NamedPoint, result: gpusim.Result, counters: Mapping[str, Any], mismatch: str | None, seconds: float
+) -> Comparison:
+    """A result beside counters. mismatch, seconds: as `Comparison` has them."""
+    spreads = {name: Spread.of(value) for name, value in counters.items()}
+
+    def pairs(names: Sequence[str]) -> dict[str, Pair]:
+        return {name: Pair(spreads[name].median, result.metrics[name]) for name in names
+                if name in spreads and name in result.metrics}  # fmt: skip
+
+    # What differed between two launches of one kernel depends on time, as the polls of a wait do.
+    alike = [name for name, spread in spreads.items() if spread.min == spread.max]
+    counts = [name for name in alike if name.startswith("sm__inst_executed_pipe_") and name not in TIMED_PIPES]
+    exact = pairs([name for name in alike if name in (*EXACT, *LAUNCH)] + counts)
+    return Comparison(
+        point=point,
+        instructions=int(spreads["smsp__inst_executed.sum"].median),
+        cycles=Pair(spreads[CYCLES].median, result.cycles),
+        spread=spreads[CYCLES],
+        exact=exact,
+        modelled=pairs([name for name in (*MODELLED, *TIMED_PIPES, *EXACT) if name not in exact]),
+        mismatch=mismatch,
         seconds=seconds,
         kind=result.kind,
     )

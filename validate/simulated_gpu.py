@@ -104,6 +104,14 @@ class SimulatedGpu:
             self.device.window = AccessWindow(window.base, window.nbytes, window.hit_ratio, hit, miss)
         return self.device.launch(function, grid, block, tuple(words))
 
+    def reset_persisting(self) -> None:
+        """Make all persisting lines normal."""
+        self.device.reset_persisting()
+
+    def set_aside(self, nbytes: int) -> None:
+        """Set how much of L2 is for persisting accesses."""
+        self.device.set_aside_l2(nbytes)
+
     def synchronize(self) -> None:
         """Wait for everything."""
         self.device.synchronize()

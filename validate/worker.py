@@ -80,10 +80,14 @@ def check_sizes(words: Sequence[Word], parameters: Sequence[tuple[int, int, int]
 
 class DeviceKernel:
     """A cubin's kernel on the GPU, with device arrays for one launch, which are freed at the end of a `with`. Arrays of
-    `large` bytes or more have no contents that matter, and are not copied."""
+    `large` bytes or more have no contents that matter, and are not copied. cluster: of a kernel that
+    does not say it."""
 
-    def __init__(self, gpu: RealGpu, cubin: images.LoadableKernel, launch: Launch, large: float = math.inf) -> None:
-        self.gpu, self.cubin, self.launch, self.large = gpu, cubin, launch, large
+    def __init__(
+        self, gpu: RealGpu, cubin: images.LoadableKernel, launch: Launch, large: float = math.inf,
+        cluster: tuple[int, int, int] = (1, 1, 1),
+    ) -> None:  # fmt: skip
+        self.gpu, self.cubin, self.launch, self.large, self.cluster = gpu, cubin, launch, large, cluster
         self.function = gpu.function(cubin.code, cubin.symbol)
         self.values = [array_of(value) for value in launch.args]
         self.addresses = [gpu.alloc(each.nbytes) if isinstance(each, np.ndarray) else None for each in self.values]
@@ -117,7 +121,8 @@ class DeviceKernel:
 
     def _prepared(self, stream: Any = None) -> Callable[[], None]:
         it = self.launch
-        return self.gpu.prepared(self.function, it.grid, it.block, self.words, it.shared_bytes, stream)
+        shape = it.grid, it.block, self.words, it.shared_bytes, stream
+        return self.gpu.prepared(self.function, *shape, cluster=self.cluster)
 
     def output(self, index: int) -> np.ndarray:
         """An argument's array as it is now."""

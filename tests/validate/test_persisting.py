@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from isa.listing import programs_from_cubin
 from validate.persisting import compare
 from validate.persisting.lab import CUBIN
@@ -36,11 +34,6 @@ def test_points_that_are_known_to_be_off_are_recorded():
     assert set(compare.recording()["counters"]) >= compare.KNOWN
 
 
-@pytest.mark.parametrize(("error", "verdict"), [(0.05, ""), (0.2, "outside")])
-def test_verdicts(error, verdict):
-    assert compare.ComparedLaunch("no such point", (0.5, 0), (0.5 + error, 0)).verdict == verdict
-
-
 def test_the_kernels_are_the_recorded_ones():
     kernels = programs_from_cubin(CUBIN.read_bytes())
     assert {"touch_normal", "touch_hint", "mixed", "probe", "descriptor"} <= set(kernels)
@@ -48,5 +41,5 @@ def test_the_kernels_are_the_recorded_ones():
 
 def test_what_goes_first_is_gone_when_it_is_read_again():
     points = list(compare.compare(("loads",), "first 0 20"))
-    assert [point.name for point in points] == [f"first 0 20 {turn}" for turn in (0, 1, "after")]
-    assert not any(point.verdict for point in points)
+    assert [point.case for point in points[::2]] == [f"first 0 20 {turn}" for turn in (0, 1, "after")]
+    assert all(point.within and not point.gap for point in points)

@@ -38,8 +38,8 @@ def test_judge(status, said, complained, verdict, reason):
     ("text", "wrong"),
     [
         ("[programs.a]\nfolders = 'x'", "folders"),
-        ("[programs.a]\npasses = '('", "regular expression"),
-        ("a = ", "no TOML"),
+        ("[programs.a]\npasses = '('", "program a: missing"),
+        ("a = ", "Invalid value"),
         ("a = 1", "programs"),
     ],
 )

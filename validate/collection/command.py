@@ -9,11 +9,11 @@ from typing import Any
 
 from gpusim.host.options import host_threads
 from validate import comparing
+from validate.baseline import compact_text
 from validate.collection import recording
 from validate.collection.compare import ProgramTask, listed, point_of, rows, split
 from validate.collection.worker import MANIFEST
 from validate.commands import EXIT_OK, UsageError
-from validate.foreign.recording import text_of
 from validate.journal import open_journal
 from validate.scoring import documents, text
 
@@ -22,7 +22,7 @@ def keep(options: argparse.Namespace) -> int:
     """Write the stored recording anew."""
     manifest, raw = _manifest(options.folder), options.recording or [recording.RAW]
     document = recording.keep(options.folder, manifest, raw, options.timeout, print)
-    recording.FILE.write_text(text_of(document), "utf-8")
+    recording.FILE.write_text(compact_text(document), "utf-8")
     splits = [split(point["program"]) for point in document["points"].values()]
     counts = ", ".join(f"{splits.count(each)} {each}" for each in ("train", "judge"))
     print(f"{len(splits)} points in {recording.FILE.name}: {counts}")

@@ -18,9 +18,9 @@ from typing import Any
 from gpusim.errors import SimulationError
 from isa.errors import IsaError
 from validate.collection import saving
-from validate.foreign.compare import ForeignPoint, against
 from validate.metrics import CYCLES
-from validate.replay import Failure
+from validate.points import NamedPoint
+from validate.replay import Failure, against
 from validate.score import Row
 
 LIST = Path(__file__).with_name("programs.toml")
@@ -51,16 +51,16 @@ class ProgramTask:
     folder: Path
     name: str
     built: dict[str, Any] | None
-    points: dict[ForeignPoint, dict[str, Any]]
+    points: dict[NamedPoint, dict[str, Any]]
     symbols: tuple[str, ...]
     gpu: str = "h200"
     seconds: float = 300.0
     threads: int | None = None
 
 
-def point_of(key: str) -> ForeignPoint:
+def point_of(key: str) -> NamedPoint:
     """The point of that name; whether it judges follows from the program's."""
-    return ForeignPoint(key, 0, judging=split(key.partition(":")[0]) == "judge")
+    return NamedPoint(key, 0, judging=split(key.partition(":")[0]) == "judge")
 
 
 def rows(task: ProgramTask) -> list[Row]:
@@ -76,7 +76,7 @@ def rows(task: ProgramTask) -> list[Row]:
 
 
 def _row(
-    task: ProgramTask, point: ForeignPoint, recorded: Mapping[str, Any], path: Path, found: Mapping[str, Any]
+    task: ProgramTask, point: NamedPoint, recorded: Mapping[str, Any], path: Path, found: Mapping[str, Any]
 ) -> Row:
     launch = found.get(recorded["symbol"])
     if launch is None:

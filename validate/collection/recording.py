@@ -15,7 +15,7 @@ from isa.demangle import short_name
 from isa.errors import IsaError
 from validate.baseline import plain
 from validate.collection import saving
-from validate.metrics import CYCLES, DIFFERENCES
+from validate.metrics import CYCLES, DIFFERENCES, with_differences
 
 FILE = Path(__file__).with_name("h200.json")
 RAW = Path(__file__).with_name("recorded_h200.json.gz")
@@ -125,9 +125,8 @@ def choose(found: Mapping[str, Any]) -> list[CountedLaunch]:
         long = SHORTEST_NS <= launch.metrics.get(_DURATION, 0) <= LONGEST_NS
         steady = len(counts) == 1 and len(alike) == len(first) and not contradicts(launch.metrics)
         if long and steady and 0 < max(counts) <= MOST_INSTRUCTIONS:
-            metrics = launch.metrics
-            metrics |= {new: metrics[a] - metrics[b] for new, (a, b) in DIFFERENCES.items() if a in metrics}
             cycles = tuple(each.metrics[CYCLES] for each in alike)
+            metrics = with_differences(launch.metrics)
             fitting.append(CountedLaunch(symbol, launch.grid, launch.block, metrics, cycles))
     longest = sorted(fitting, key=lambda each: each.metrics[_DURATION])[-MOST_OF_A_PROGRAM:]
     return [each for each in fitting if each in longest]

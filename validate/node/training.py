@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,32 +31,20 @@ GAPS: dict[tuple[str, str], str] = {
 """By kind and quantity: why the error is known to be larger."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComparedQuantity(Compared):
-    """One quantity. recorded_us: mean over ranks of their medians."""
-
-    gpus: int
-    kind: str
-    case: str
-    quantity: str
-
-    def __str__(self) -> str:
-        return f"{self.gpus} GPUs, {self.case}, {self.quantity}"
-
-
-def row_of(gpus: int, kind: str, case: str, quantity: str, recorded: float, simulated: float) -> ComparedQuantity:
-    """A row, with what is known of its kind and quantity."""
-    times = {"recorded_us": recorded, "simulated_us": simulated}
-    known = {"limit": LIMIT, "gap": GAPS.get((kind, quantity))}
-    return ComparedQuantity(gpus=gpus, kind=kind, case=case, quantity=quantity, **times, **known)  # type: ignore[arg-type]
+def row_of(gpus: int, kind: str, case: str, quantity: str, measured: float, simulated: float) -> Compared:
+    """A quantity: the mean over ranks of their medians; with what is known of its kind."""
+    return Compared(
+        group=quantity, case=f"{gpus} GPUs, {case}, {quantity}", measured=measured, simulated=simulated, limit=LIMIT,
+        gap=GAPS.get((kind, quantity)),
+    )  # fmt: skip
 
 
 def compare(
     paths: Sequence[Path] | None = None, node: str | Path | Node = "hgx_h200", even: bool = False
-) -> list[ComparedQuantity]:
+) -> list[Compared]:
     """Every recorded step and product, and what the schedules make of it. even: kernels whose time falls evenly with
     SMs, instead of blocks that stay and take tiles."""
-    rows: list[ComparedQuantity] = []
+    rows: list[Compared] = []
     for path in paths or recordings("training"):
         recorded = json.loads(path.read_text("utf-8"))
         costs = Communication(recorded["about"]["gpus"], node)
@@ -91,7 +78,7 @@ def model(case: dict[str, Any], *, forward: bool = True, even: bool = False) -> 
     ]
 
 
-def _steps(case: dict[str, Any], costs: Communication, even: bool) -> Iterator[ComparedQuantity]:
+def _steps(case: dict[str, Any], costs: Communication, even: bool) -> Iterator[Compared]:
     name = f"{case['layers']} layers of {case['width']}, {case['bucket_bytes'] >> 20} MiB buckets"
     buckets = case["layers"] // case["bucket_layers"]
     simulated = {
@@ -107,7 +94,7 @@ def _step(layers: Sequence[Layer], case: dict[str, Any], costs: Communication) -
     return data_parallel(layers, bucket_bytes=case["bucket_bytes"], communication=costs).time_us
 
 
-def _products(case: dict[str, Any], costs: Communication) -> Iterator[ComparedQuantity]:
+def _products(case: dict[str, Any], costs: Communication) -> Iterator[Compared]:
     m, k, n = case["m"], case["k"], case["n"]
     for split, alone in (("columns", "gather"), ("rows", "reduce")):
         product = statistics.mean(case[f"{split}_product"])
@@ -116,25 +103,3 @@ def _products(case: dict[str, Any], costs: Communication) -> Iterator[ComparedQu
         for quantity, time_us in ((alone, schedule.communication_us), (split, schedule.time_us)):
             recorded = statistics.mean(case[quantity])
             yield row_of(costs.gpus, split, f"{m} x {k} x {n}", quantity, recorded, time_us)
-
-
-def table(rows: Iterable[ComparedQuantity]) -> str:
-    """A line for every quantity."""
-    lines = [f"{'GPUs':>4} {'what':<36}{'quantity':<21}{'recorded us':>12}{'simulated':>11}{'error':>8}"]
-    lines += [
-        f"{row.gpus:>4} {row.case:<36}{row.quantity:<21}{row.recorded_us:>12,.1f}{row.simulated_us:>11,.1f}"
-        f"{row.error:>+8.1%}"
-        for row in rows
-    ]
-    return "\n".join(lines)
-
-
-def summary(rows: Sequence[ComparedQuantity]) -> str:
-    """A line for every quantity: mean and largest error."""
-    lines = [f"{'quantity':<21}{'points':>7}{'mean error':>12}{'mean |error|':>14}{'largest':>9}"]
-    for quantity in dict.fromkeys(row.quantity for row in rows):
-        errors = [row.error for row in rows if row.quantity == quantity]
-        most = max(errors, key=abs)
-        mean = statistics.mean(map(abs, errors))
-        lines.append(f"{quantity:<21}{len(errors):>7}{statistics.mean(errors):>+12.1%}{mean:>14.1%}{most:>+9.1%}")
-    return "\n".join(lines)

@@ -11,12 +11,11 @@ import itertools
 import re
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from validate.commands import UsageError, known
-from validate.compared import Compared, sizes
+from validate.compared import Compared, show
 from validate.streams import managed, measure, plans
 from validate.streams.copying import CopyBench
 from validate.streams.lab import Plan, SimulatedLab
@@ -27,7 +26,6 @@ GAPS = "same_stream_gap"
 OVERLAP, ALONE = "overlap", "copies_alone"
 SMALL, GRAPHS = "small_copies", "graphs"
 EXPERIMENTS = (*SPANS, GAPS, SMALL, GRAPHS, OVERLAP, ALONE)
-LIMIT = 0.10
 QUICK = {
     "two_kernels_fit": r"of 1024 threads", "mixed": "seed 4", "leftover": "A fills shared, 1 waves",
     GAPS: r"^(stream|event recorded|event across streams|small memset|dependent.*), 132 blocks of 20 us",
@@ -38,16 +36,7 @@ QUICK = {
 """Cases that take a minute together: by experiment, what their names match."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComparedSpan(Compared):
-    """One case. spread: of the recorded times, the largest over the smallest less one."""
-
-    experiment: str
-    case: str
-    spread: float
-
-
-def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False, gpu: str = "h200") -> Iterator[ComparedSpan]:
+def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False, gpu: str = "h200") -> Iterator[Compared]:
     """Every case of the experiments, or the quick ones, as it is done. Takes up to half a minute a case."""
     recorded = measure.load()["experiments"]
     lab = SimulatedLab(gpu)
@@ -58,7 +47,7 @@ def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False, gpu: str = "
             yield from OTHERS.get(name, _grids_of)(lab, name, cases)
 
 
-def _grids_of(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
+def _grids_of(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
     """Spans of an experiment's cases, or gaps between kernels in line."""
     found, of = measure.GRIDS[name][0](lab), _span if name in SPANS else _gap
     for case, runs in cases.items():
@@ -71,12 +60,9 @@ def _grids_of(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[C
             yield _row(name, case, [of(each) for each in grids], of(simulated))
 
 
-def _row(experiment: str, case: str, times: Sequence[float], simulated: float) -> ComparedSpan:
+def _row(experiment: str, case: str, times: Sequence[float], simulated: float) -> Compared:
     spread = max(times) / min(times) - 1 if min(times) > 0 else 0.0
-    recorded_us, simulated_us = times[0] / 1e3, simulated / 1e3
-    return ComparedSpan(
-        experiment=experiment, case=case, spread=spread, recorded_us=recorded_us, simulated_us=simulated_us
-    )
+    return Compared(group=experiment, case=case, measured=times[0] / 1e3, simulated=simulated / 1e3, spread=spread)
 
 
 Grids = dict[str, tuple[float, ...]]
@@ -117,7 +103,7 @@ _gap, _starts, _let_on = (partial(_between, then=a, before=b) for a, b in ((0, 1
 """From the end to the start, from start to start, from the end to when the next one is let on."""
 
 
-def _graphs(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
+def _graphs(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
     """In line the time between kernels; of a fork from the root to the first branch, and from the last one to the
     join."""
     found = plans.graphs(lab)
@@ -142,7 +128,7 @@ def _join(grids: Grids) -> float:
     return grids["join"][0] - max(grid[1] for name, grid in grids.items() if "." in name)
 
 
-def _overlaps(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
+def _overlaps(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
     """The loop of copies and kernels, timed by events."""
     bench = CopyBench(lab, 64 << 20)
     shape = re.compile(r"(\d+) in (\d+) chunks, (\d+) streams, (\w+) first, kernel [\d.]+ of a copy")
@@ -154,7 +140,7 @@ def _overlaps(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[C
             yield _row(name, case, times, 1e3 * bench.timed_us(plan))
 
 
-def _alone(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
+def _alone(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
     """One copy, timed by events."""
     bench = CopyBench(lab, 64 << 20)
     for case, runs in cases.items():
@@ -166,45 +152,17 @@ def _alone(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[Comp
 OTHERS = {OVERLAP: _overlaps, GRAPHS: _graphs, ALONE: _alone}
 
 
-def line(row: ComparedSpan) -> str:
-    """A row of the table."""
-    return (
-        f"{row.experiment:<16} {row.case:<66} {row.recorded_us:>10,.1f} {row.simulated_us:>10,.1f}"
-        f" {row.error:>+8.1%} {row.spread:>7.1%}"
-    )
-
-
-HEAD = f"{'Experiment':<16} {'case':<66} {'H200 us':>10} {'here us':>10} {'error':>8} {'spread':>7}"
-
-
-def summary(rows: Sequence[ComparedSpan]) -> str:
-    """Mean and largest errors of each experiment."""
-    lines = [f"{'Experiment':<16} {'cases':>6} {'mean':>7} {'median':>7} {'largest':>8} {'within 10 %':>12}"]
-    for name in dict.fromkeys(row.experiment for row in rows):
-        mine = [row for row in rows if row.experiment == name]
-        mean, median, most = sizes(mine)
-        inside = sum(abs(row.error) <= LIMIT for row in mine)
-        counts = f"{f'{inside} of {len(mine)}':>12}"
-        lines.append(f"{name:<16} {len(mine):>6} {mean:>7.1%} {median:>7.1%} {most:>8.1%} {counts}")
-    return "\n".join(lines)
-
-
 def command(options: argparse.Namespace) -> int:
     """`validate streams`."""
     if options.what == "managed":
         names = {case.rsplit(", ", 1)[0] for case in managed.recorded()} & {*managed.CASES}
         known(options.only, sorted(names), "case")
-        print(managed.table(managed.replay(SimulatedLab(), options.mb << 20, options.only)))
+        show(managed.replay(SimulatedLab(), options.mb << 20, options.only))
         return 0
     known(options.only, measure.EXPERIMENTS if options.what == "measure" else EXPERIMENTS, "experiment")
     if options.what == "measure":
         if options.path is None:
             raise UsageError("measure needs a file to write to")
         return measure.main(options.path, options.only, options.seconds)
-    rows = []
-    print(HEAD)
-    for row in compare(options.only or EXPERIMENTS, options.quick):
-        print(line(row), flush=True)
-        rows.append(row)
-    print(f"\n{summary(rows)}")
+    show(compare(options.only or EXPERIMENTS, options.quick))
     return 0

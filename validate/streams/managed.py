@@ -11,8 +11,7 @@ import ctypes
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -241,19 +240,6 @@ class SimulatedManaged(Managed):
         self.steps[name] = {"us": (self.device.now_cycles - before) / self.device.config.gpu.clock_mhz}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ManagedStep(Compared):
-    """A step of a case."""
-
-    kind: str
-    case: str
-    step: str
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.case.rsplit(", ", 1)[1])
-
-
 def recorded() -> dict[str, dict[str, dict[str, float]]]:
     """Medians of every case and step, in microseconds."""
     found: dict[str, dict[str, dict[str, float]]] = json.loads(RECORDING.read_text())["medians_us"]
@@ -277,9 +263,10 @@ def kind_of(case: str, step: str) -> str | None:
     return next((kind for kind, steps in KINDS.items() if step in steps), None)
 
 
-def replay(lab: SimulatedLab, most_bytes: int = 64 * MB, only: Iterable[str] = ()) -> list[ManagedStep]:
-    """Every recorded case of up to so many bytes, or those named, on the lab's device."""
-    rows, wanted = [], tuple(only)
+def replay(lab: SimulatedLab, most_bytes: int = 64 * MB, only: Iterable[str] = ()) -> Iterator[Compared]:
+    """Every recorded case of up to so many bytes, or those named, on the lab's device: its steps, by what they ask
+    about and whether their array is large."""
+    wanted = tuple(only)
     for case, steps in recorded().items():
         name, size = case.rsplit(", ", 1)
         if name not in CASES or int(size) > most_bytes or (wanted and name not in wanted):
@@ -289,22 +276,7 @@ def replay(lab: SimulatedLab, most_bytes: int = 64 * MB, only: Iterable[str] = (
         for step, found in SimulatedManaged(lab, int(size)).run(CASES[name][0]).items():
             kind, known = kind_of(case, step), steps.get(step)
             if kind is not None and known is not None and time_of(known, step) >= LEAST_US:
-                wanted_us, us = time_of(known, step), found["us"]
-                rows.append(ManagedStep(kind=kind, case=case, step=step, recorded_us=wanted_us, simulated_us=us))
-    return rows
-
-
-def table(rows: list[ManagedStep], within: float = 0.2) -> str:
-    """Every step, then each kind in a line."""
-    lines = [f"{'case, bytes':34}{'step':32}{'recorded us':>12}{'simulated':>11}{'error':>8}"]
-    lines += [
-        f"{row.case:34}{row.step:32}{row.recorded_us:12,.1f}{row.simulated_us:11,.1f}{row.error:+8.1%}" for row in rows
-    ]
-    lines += ["", f"{'':40}{'steps':>6}{f'within {within:.0%}':>12}{'mean':>8}{'worst':>8}"]
-    for kind in KINDS:
-        for words, large in (("16 MiB and more", True), ("less", False)):
-            errors = [abs(row.error) for row in rows if row.kind == kind and (row.nbytes >= LARGE) == large]
-            if errors:
-                good, mean = sum(each <= within for each in errors), sum(errors) / len(errors)
-                lines.append(f"{f'{kind}, {words}':40}{len(errors):6}{good:12}{mean:8.1%}{max(errors):8.1%}")
-    return "\n".join(lines)
+                yield Compared(
+                    group=f"{kind}, {'16 MiB and more' if int(size) >= LARGE else 'less'}", case=f"{case}: {step}",
+                    point=(case, step), measured=time_of(known, step), simulated=found["us"], limit=0.2,
+                )  # fmt: skip

@@ -12,10 +12,9 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from typing import Any
 
 from validate.commands import UsageError
 
@@ -24,18 +23,8 @@ class ListError(UsageError):
     """A list that cannot be read."""
 
 
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"no regular expression: {error}") from None
-    return text
-
-
-Pattern = Annotated[str, AfterValidator(_pattern)]
-
-
-class Listed(BaseModel):
+@dataclass(frozen=True)
+class Listed:
     """A program of the list.
 
     program: the executable, or the name of one on PATH; folder: where it runs, an empty one if none is named; both
@@ -44,45 +33,34 @@ class Listed(BaseModel):
     enough to be run with time as well. excluded: why it is not run.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     program: Path = Path()
     arguments: tuple[str, ...] = ()
     folder: Path | None = None
-    passes: Pattern = r"(?i)\bpass(ed|es)?\b"
-    fails: Pattern = r"(?i)\bfail(s|ed|ure)?\b|\bmismatch"
+    passes: str = r"(?i)\bpass(ed|es)?\b"
+    fails: str = r"(?i)\bfail(s|ed|ure)?\b|\bmismatch"
     detailed: bool = False
     excluded: str = ""
-
-
-class _List(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    programs: dict[str, Listed]
-
-
-def _found(root: Path, program: Path) -> Path:
-    """Where a program lies: one without a folder that is not there is looked for on PATH."""
-    on_path = shutil.which(program.name) if program.parent == Path() and not (root / program).exists() else None
-    return Path(on_path) if on_path else root / program
 
 
 def read(path: Path, root: Path | None = None) -> dict[str, Listed]:
     """The programs of a list by name, with paths made absolute: they are relative to `root`, or to the list's folder.
     Raises ListError."""
+    here, where = (root or path.parent).resolve(), ""
     try:
-        found = _List.model_validate(tomllib.loads(path.read_text("utf-8"))).programs
-    except OSError as error:
-        raise ListError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ListError(f"{path} is no TOML file: {error}") from None
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        raise ListError(f"{path}: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
-    here = (root or path.parent).resolve()
-    return {
-        name: each.model_copy(
-            update={"program": _found(here, each.program), "folder": each.folder and here / each.folder}
-        )
-        for name, each in found.items()
-    }
+        found = {}
+        for name, entry in tomllib.loads(path.read_text("utf-8"))["programs"].items():
+            where = f", program {name}"
+            found[name] = _listed(here, entry)
+        return found
+    except (OSError, ValueError, re.error, KeyError, TypeError, AttributeError) as error:
+        raise ListError(f"{path} is no list{where}: {error}") from None
+
+
+def _listed(here: Path, entry: dict[str, Any]) -> Listed:
+    program, folder = Path(entry.get("program", "")), entry.get("folder")
+    on_path = shutil.which(program.name) if program.parent == Path() and not (here / program).exists() else None
+    places = {"program": Path(on_path) if on_path else here / program, "folder": folder and here / folder}
+    found = Listed(**entry | places | {"arguments": tuple(map(str, entry.get("arguments", ())))})
+    for pattern in (found.passes, found.fails):
+        re.compile(pattern)
+    return found

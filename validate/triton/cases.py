@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from validate.foreign.launch import SEED, Work, bfloat16, decoded
+from validate.triton.work import SEED, Work, bfloat16, decoded
 
 JUDGE = frozenset(
     (
@@ -40,6 +40,16 @@ class TritonCase:
 Maker = Callable[..., TritonCase]
 CASES: dict[str, tuple[Maker, tuple[Any, ...]]] = {}
 """By name: who makes it, from what."""
+
+
+def family(name: str) -> str:
+    """The part of a name that is train or judge as a whole."""
+    return name.split("@")[0].split("/")[0]
+
+
+def split(name: str) -> str:
+    """'train' or 'judge'."""
+    return "judge" if family(name) in JUDGE else "train"
 
 
 def make(name: str) -> TritonCase:

@@ -1,0 +1,142 @@
+"""`python -m validate triton`: simulate kernels, compare with NumPy and with a recording."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gpusim
+from gpusim.errors import SimulationError
+from gpusim.results.profile import parse_profile
+from isa import Program
+from isa.errors import IsaError
+from validate import comparing, score
+from validate.baseline import compact_text, plain
+from validate.commands import EXIT_OK, EXIT_WRONG, UsageError
+from validate.metrics import DIFFERENCES, with_differences
+from validate.points import NamedPoint
+from validate.replay import Failure, StaleBaseline, against
+from validate.scoring import text
+from validate.triton import build, cases
+from validate.triton.work import BuiltLaunch, NotBuilt, Work, read_job, write_job
+
+FILE = Path(__file__).with_name("h200.json")
+
+
+class RecordingRefused(ValueError):
+    """Results that are not to be kept, and why."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """The status: 0 if every output is right and every exact counter equal. Raises UsageError if there is nothing to
+    simulate."""
+    names = [name for name in cases.CASES
+             if (not options.only or {name, name.split("@")[0], cases.family(name)} & {*options.only})
+             and options.split in ("all", cases.split(name))]  # fmt: skip
+    if not names:
+        raise UsageError(f"no such point; there are {', '.join(cases.CASES)}")
+    if options.list:
+        print("\n".join(f"{name:40s} {cases.split(name)}" for name in names))
+        return EXIT_OK
+    try:
+        if options.keep:
+            return _keep(*options.keep)
+        build.require()
+        if not options.job:
+            return comparing.show(_rows(names, options.gpu), options, text.report_of_done)[0]
+        write_job(options.job, {name: build.build(name)[1] for name in names})
+    except NotBuilt as error:
+        raise UsageError(str(error)) from None
+    print(f"on the GPU machine: python -m validate.triton.worker {options.job} recorded.json.gz")
+    return EXIT_OK
+
+
+# --- simulated --------------------------------------------------------------------------------------------------------
+
+
+def simulate(program: Program, built: BuiltLaunch, work: Work, gpu: Any = "h200") -> gpusim.Result:
+    """Run a launch with cold caches; its arrays then hold what the kernel left. Raises gpusim.SimulationError."""
+    it = built.launch(work)
+    if built.cluster != (1, 1, 1):
+        program = replace(program, cluster=built.cluster)
+    return gpusim.simulate(program, it.grid, it.block, it.args, gpu, it.shared_bytes)
+
+
+def _rows(names: list[str], gpu: str) -> Iterator[score.Row]:
+    recorded = json.loads(FILE.read_text())["points"]
+    for name in names:
+        point = NamedPoint(name, 0, judging=cases.split(name) == "judge")
+        try:
+            yield _row(point, recorded.get(name), gpu)
+        except (SimulationError, IsaError, StaleBaseline) as error:
+            yield Failure(point, str(error))
+
+
+def _row(point: NamedPoint, recorded: Any, gpu: str) -> score.Row:
+    """One point, against NumPy and the recording. Raises StaleBaseline where the recording is of something else."""
+    (program, built), work = build.build(point.variant), cases.work_of(point.variant)
+    if recorded is None:
+        raise StaleBaseline("not recorded")
+    if recorded["code_sha256"] != built.code_sha256:
+        raise StaleBaseline("other machine code than was measured")
+    if recorded["inputs_sha256"] != work.digest():
+        raise StaleBaseline("the inputs are not those that were measured")
+    began = time.perf_counter()
+    result = simulate(program, built, work, gpu)
+    return against(point, result, recorded["counters"], work.mismatch(work.arrays)[0], time.perf_counter() - began)
+
+
+# --- what the repository keeps of a recording: text and numbers, no machine code --------------------------------------
+
+
+def _keep(job: Path, recorded: Path) -> int:
+    try:
+        document = kept(job, recorded)
+        if missing := {*cases.CASES} - {*document["points"]}:
+            raise RecordingRefused(f"{len(missing)} points are missing, {min(missing)} for one")
+    except RecordingRefused as refused:
+        print(f"nothing kept:\n{refused}", file=sys.stderr)
+        return EXIT_WRONG
+    FILE.write_text(compact_text(document))
+    print(f"{len(document['points'])} points in {FILE.name}")
+    return EXIT_OK
+
+
+def kept(job: Path, recorded: Path) -> dict[str, Any]:
+    """What is kept of what the worker recorded of a job. Raises RecordingRefused if a point is wrong or missing."""
+    with gzip.open(recorded, "rt") as stream:
+        found = json.load(stream)
+    rows, launches, built = found["rows"], parse_profile(found["csv"]), read_job(job)
+    refused = [f"{row['point']}: {row['mismatch']}" for row in rows if row["mismatch"]]
+    refused += [f"{name}: was not launched" for name in built.keys() - {row["point"] for row in rows}]
+    if refused or len(rows) != len(launches):
+        raise RecordingRefused("\n".join(refused) or f"{len(rows)} launches made, {len(launches)} counted")
+    document: dict[str, Any] = {"provenance": found["provenance"] | {"tools": build.tools()}, "points": {}}
+    for name, each in built.items():
+        row = next(row for row in rows if row["point"] == name)
+        mine = [with_differences(launch.metrics) for row, launch in zip(rows, launches, strict=True)
+                if row["point"] == name]  # fmt: skip
+        facts = sorted(key for key in mine[0] if key.startswith("launch__"))
+        wanted = dict.fromkeys(key for key in (*found["metrics"], *DIFFERENCES, *facts) if key in mine[0])
+        shape = {key: getattr(each, key) for key in ("grid", "block", "cluster", "shared_bytes")}
+        document["points"][name] = {
+            "how": build.how(name),
+            "launch": {"symbol": each.kernel.symbol} | shape,
+            "code_sha256": each.code_sha256,
+            "inputs_sha256": row["inputs_sha256"],
+            "error": row["error"],
+            "counters": {key: _values([metrics[key] for metrics in mine]) for key in wanted},
+        }
+    return document
+
+
+def _values(values: list[float]) -> Any:
+    """One value, or that of each launch where they differ."""
+    return plain(values[0]) if len(set(values)) == 1 else [plain(each) for each in values]
