@@ -165,8 +165,8 @@ COMMANDS = (
     ),
     Command(
         "cuda-suite", "run a list of executables on the simulated GPU; status 1 if one does not pass its own check",
-        "suite.command:run", "--suite programs.toml --only reduc --results results.json",
-        [path("--suite", "the list (validate/suite/listing.py)", required=True, metavar="FILE"),
+        "suite:command", "--suite programs.toml --only reduc --results results.json",
+        [path("--suite", "the list (validate/suite.py says its form)", required=True, metavar="FILE"),
          path("--root", "where its programs lie (default: the list's folder)", metavar="DIR"),
          option("--only", "programs whose names match", type=re.compile, default="", metavar="REGEX"), JOBS,
          TIMEOUT, GPU,
@@ -255,7 +255,7 @@ COMMANDS = (
          flag("--fit", "fit the energies of events to the microbenchmarks instead")],
     ),
     Command(
-        "play", "compare the experiments of gpusim lab with an H100", "play.compare:command", "--places 20",
+        "play", "compare the experiments of gpusim lab with an H100", "play:command", "--places 20",
         [option("--places", "of each experiment", type=int, default=100), option("--seed", type=int, default=0)],
     ),
 )  # fmt: skip

@@ -39,6 +39,13 @@ class Compared:
         """Whether the error is no greater than its limit."""
         return abs(self.error) <= self.limit
 
+    @property
+    def verdict(self) -> str:
+        """What is new about the row: 'off' outside its limit for no known reason, 'closed gap' within it for one."""
+        if self.within or self.calibrated:
+            return "closed gap" if self.gap else ""
+        return "" if self.gap else "off"
+
 
 HEAD = f"{'group':<34} {'case':<66} {'measured':>12} {'simulated':>12} {'error':>8} {'spread':>7}"
 
@@ -46,9 +53,13 @@ HEAD = f"{'group':<34} {'case':<66} {'measured':>12} {'simulated':>12} {'error':
 def line(row: Compared) -> str:
     """A row of the table under `HEAD`."""
     spread = "" if row.spread is None else f"{row.spread:7.1%}"
-    note = "calibrates" if row.calibrated else "" if row.within else "known gap" if row.gap else "OUTSIDE"
-    numbers = " ".join(f"{each:>12,.{1 if row.scale is None else 3}f}" for each in (row.measured, row.simulated))
+    note = "calibrates" if row.calibrated else row.verdict or ("" if row.within else "known gap")
+    numbers = f"{_short(row.measured):>12} {_short(row.simulated):>12}"
     return f"{row.group:<34} {row.case:<66} {numbers} {row.error:>+8.1%} {spread:>7} {note}".rstrip()
+
+
+def _short(value: float) -> str:
+    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def summary(rows: Iterable[Compared]) -> str:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -139,12 +135,6 @@ def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, monkeypatch, caps
     assert command.main(line) == 2 and "is not the journal" in capsys.readouterr().err
 
 
-def test_processes_find_what_one_finds():
-    points = select(["vector_add", "saxpy"], "small")
-    for one, found in zip(comparing.compare(points, jobs=1), comparing.compare(points, jobs=2), strict=True):
-        assert (found.cycles, found.exact, found.modelled) == (one.cycles, one.exact, one.modelled)
-
-
 def test_a_process_that_dies_costs_its_point(tmp_path, monkeypatch):
     monkeypatch.setattr(comparing, "_rows_of", die_at_the_first)
     path = tmp_path / "journal"
@@ -158,49 +148,3 @@ def die_at_the_first(task, threads):
     if task.points == (POINTS[0],):
         os._exit(3)
     return [Failure(each, "no") for each in task.points]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
-def test_a_killed_comparison_loses_and_repeats_nothing(tmp_path):
-    """Killed as hard as can be while it works, then resumed: each point is there once, and no worker is left."""
-    path = tmp_path / "journal"
-    line = [sys.executable, "-m", "validate", "compare", "--size", "small", "--resume", str(path), "--jobs", "2"]
-    only = ["--only", "reduction", "transpose", "bank_conflict", "vector_add"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    first = subprocess.Popen([*line, *only], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
-    deadline, log = time.monotonic() + 240, Path(f"{path}-wal")
-    while time.monotonic() < deadline and (not log.exists() or log.stat().st_size < 40_000):
-        time.sleep(0.02)
-    workers = children(first.pid)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    kept = read_journal(path)[1]
-    points = select(only[1:], "small")
-    assert 0 < len(kept) < len(points)
-    done = subprocess.run([*line, *only], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert f"{len(points)}/{len(points)}" in done.stdout
-    after = read_journal(path)[1]
-    assert after[: len(kept)] == kept  # nothing lost
-    keys = [each["key"] for each in after]
-    assert len(keys) == len(set(keys)) == len(points)  # nothing repeated
-    assert [pid for pid in workers if alive(pid)] == []
-
-
-def children(pid):
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid:
-            found.append(int(path.parent.name))
-    return found
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -69,8 +69,8 @@ def rows(task: ProgramTask) -> list[Row]:
         if task.built is None:
             raise saving.NotSaved("not built here")
         path = saving.saved(task.folder, task.built, task.symbols, task.seconds)
-        launches = {each.symbol: each for each in saving.launches(path)}
-    except (saving.NotSaved, SimulationError) as error:
+        launches = saving.launches(path)
+    except (saving.NotSaved, SimulationError, IsaError) as error:
         return [Failure(point, str(error)) for point in task.points]
     return [_row(task, point, recorded, path, launches) for point, recorded in task.points.items()]
 
@@ -84,7 +84,7 @@ def _row(
     shape = [[*launch.grid], [*launch.block], launch.shared_bytes]
     if shape != [recorded[each] for each in ("grid", "block", "shared_bytes")]:
         return Failure(point, "the program launches it otherwise here")
-    if saving.code_of(path, launch.number) != recorded["code_sha256"]:
+    if launch.code_sha256 != recorded["code_sha256"]:
         return Failure(point, "other machine code than was counted: another nvcc")
     began = time.perf_counter()
     try:

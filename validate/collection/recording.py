@@ -96,7 +96,7 @@ def _points(
     if not chosen:
         raise Unfit("no launch of a fitting length")
     path = saving.saved(folder, dict(program), [each.symbol for each in chosen], seconds)
-    saved = {each.symbol: each for each in saving.launches(path)}
+    saved = saving.launches(path)
     for launch in chosen:
         ours = saved.get(launch.symbol)
         if ours is None or (ours.grid, ours.block) != (launch.grid, launch.block):
@@ -104,7 +104,7 @@ def _points(
             continue
         entry = {"program": name, "arguments": program["arguments"], "symbol": launch.symbol, "grid": launch.grid}
         entry |= {"block": launch.block, "shared_bytes": ours.shared_bytes}
-        entry |= {"code_sha256": saving.code_of(path, ours.number), "cycles": [plain(each) for each in launch.cycles]}
+        entry |= {"code_sha256": ours.code_sha256, "cycles": [plain(each) for each in launch.cycles]}
         yield launch, entry
 
 

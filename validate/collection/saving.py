@@ -90,20 +90,29 @@ def saved(folder: Path, program: dict[str, Any], symbols: Collection[str], secon
 
 @dataclass(frozen=True)
 class FoundLaunch:
-    """A launch of a saved file. symbol: in the form of `plain_symbol`."""
+    """A launch of a saved file. symbol: in the form of `plain_symbol`. code_sha256: `isa.Program.code_sha256`."""
 
     number: int
     symbol: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
+    code_sha256: str
 
 
-def launches(path: Path) -> list[FoundLaunch]:
-    """What a file holds, in the order of time."""
+def launches(path: Path) -> dict[str, FoundLaunch]:
+    """What a file holds, by symbol in the order of time. Raises SimulationError, IsaError."""
+    found = {}
     with SavedLaunches(str(path)) as file:
-        found = [step.launch for step in file.steps() if step.launch is not None]
-        return [FoundLaunch(e.number, plain_symbol(e.symbol), e.grid, e.block, e.shared_bytes) for e in found]
+        cubins: dict[int, str] = {}
+        for step in file.steps():
+            cubins |= {module.number: module.cubin for module in step.modules}
+            if (it := step.launch) is not None:
+                cubin = read_cubin(file.content("cubins", cubins[it.module]))
+                code = Program.from_bytes(file.content("programs", it.program), str(path), cubin).code_sha256
+                symbol = plain_symbol(it.symbol)
+                found[symbol] = FoundLaunch(it.number, symbol, it.grid, it.block, it.shared_bytes, code)
+    return found
 
 
 class _Result(Observer):
@@ -130,19 +139,6 @@ def simulate(
     if found.result is None:
         raise SimulationError("the kernel failed")
     return found.result
-
-
-def code_of(path: Path, number: int) -> str:
-    """The digest of a saved launch's machine code, `isa.Program.code_sha256`."""
-    with SavedLaunches(str(path)) as file:
-        cubins: dict[int, str] = {}
-        for step in file.steps():
-            cubins |= {module.number: module.cubin for module in step.modules}
-            if step.launch is not None and step.launch.number == number:
-                cubin = read_cubin(file.content("cubins", cubins[step.launch.module]))
-                image = file.content("programs", step.launch.program)
-                return Program.from_bytes(image, str(path), cubin).code_sha256
-    raise SimulationError(f"{path} has no launch {number}")
 
 
 def _main(file: str, symbols: str, *command: str) -> int:

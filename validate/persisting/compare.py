@@ -76,4 +76,4 @@ def compare(families: Iterable[str] = FAMILIES, only: str = "", settings: Iterab
 def command(options: argparse.Namespace) -> int:
     """`validate persisting`: status 1 if a launch is outside that is not known to be, or the other way round."""
     rows = show(compare(options.families, options.only, options.set))
-    return 1 if not rows or any(row.within == bool(row.gap) for row in rows) else 0
+    return 1 if not rows or any(row.verdict for row in rows) else 0

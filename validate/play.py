@@ -1,16 +1,20 @@
-"""Measures every recorded place of the lab's experiments on a GPU: `python -m validate.play.measure OUT.json.gz`.
+"""The experiments of `gpusim lab` on a GPU, and simulated.
 
-A launch is repeated, and the median of its cycles counts. `pixels` is measured by ncu, with cold caches: so this
-program runs itself under it (`--pixels`). Takes a minute of a GPU.
+`python -m validate.play OUT.json.gz` measures every recorded place of them, in a minute of a GPU. A launch is repeated,
+and the median of its cycles counts. `pixels` is measured by ncu, with cold caches: so this program runs itself under it
+(`--pixels`). `python -m validate play` compares some places with what an H100 took.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
+import random
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ import numpy as np
 from gpusim.lab import play
 from gpusim.results.profile import parse_profile
 from validate import gpu
+from validate.compared import Compared, show
 from validate.metrics import CYCLES
 
 REPEATS, COUNTED = 5, 3
@@ -53,7 +58,7 @@ def launches(real: gpu.RealGpu, name: str, repeats: int) -> list[list[int]]:
 
 def pixels() -> list[list[int]]:
     """Cycles of the launches of `pixels`, each profiled three times. Raises SystemExit if ncu counted others."""
-    command = [sys.executable, "-m", "validate.play.measure", "--pixels"]
+    command = [sys.executable, "-m", "validate.play", "--pixels"]
     done = gpu.count(command, [CYCLES], timeout_s=300, options=["-k", "pixels"])
     values = [int(launch.metrics[CYCLES]) for launch in parse_profile(done.csv)]
     if len(values) != COUNTED * len(list(play.EXPERIMENTS["pixels"].places())):
@@ -76,6 +81,25 @@ def main(path: Path) -> None:
         print(f"{name:<10}{len(found):>7} places", flush=True)
     text = json.dumps({"about": about, "experiments": experiments}, separators=(",", ":"))
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def compare(count: int, seed: int) -> Iterator[Compared]:
+    """So many places of each experiment, drawn by chance, in cycles."""
+    from gpusim.lab.answers import predict
+
+    for name, experiment in play.EXPERIMENTS.items():
+        places = list(experiment.places())
+        for place in random.Random(seed).sample(places, min(count, len(places))):
+            measured = play.measured(name, place)
+            assert measured is not None
+            case = ", ".join(f"{key} {value}" for key, value in place.items())
+            yield Compared(group=name, case=case, measured=measured, simulated=predict(name, place, "h100")["cycles"])
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate play`."""
+    show(compare(options.places, options.seed))
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,2 +1,0 @@
-"""The experiments of `gpusim lab` on a real GPU: `measure` records them, `compare` sets the
-simulator beside."""
