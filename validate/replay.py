@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,9 @@ from gpusim.errors import SimulationError
 from gpusim.results.metrics import METRICS
 from programs import images
 from validate import baseline
-from validate.baseline import Measurement, Number, Spread
+from validate.baseline import BaselineError, MissingBaseline, Number, Spread
 from validate.metrics import ASKED_AGAIN, CYCLES, EXACT, LAUNCH, RECORDED, TIMED_PIPES
-from validate.points import NamedPoint, ProgramPoint, describe
+from validate.points import ProgramPoint, describe
 
 MODELLED = tuple(name for name in RECORDED if name in METRICS and name not in (*EXACT, *LAUNCH, CYCLES))
 """Recorded counters that the simulator predicts with its model of time, caches and memory."""
@@ -90,110 +90,73 @@ class Failure:
     reason: str
 
 
+# many parameters: what is simulated, what with, and how
 def replay(
-    point: ProgramPoint,
-    measured: Measurement,
-    gpu: Any = "h200",
-    *,
-    threads: int | None = None,
-    overrides: Sequence[str] = (),
-    simulate: Callable[..., Any] | None = None,
-) -> Comparison:
-    """Simulate a point and compare it with a measurement.
+    point: ProgramPoint, gpu: Any = "h200", baseline_of: str = "h200", *, threads: int | None = None,
+    overrides: Sequence[str] = (), simulate: Callable[..., Any] | None = None,
+) -> Comparison:  # fmt: skip
+    """Simulate a point and compare it with a GPU's baseline.
 
     simulate: in place of `gpusim.simulate`.
 
     Raises:
-        StaleBaseline: the measurement is of other inputs or another launch.
+        MissingBaseline, BaselineError: there is no such measurement.
+        StaleBaseline: it is of other machine code, inputs or launch.
         gpusim.SimulationError: the simulation failed.
     """
-    run = simulate or gpusim.simulate
-    program = images.image(point.variant)
-    launch = point.make()
+    measured, program = baseline.measured(point, baseline_of), images.image(point.variant)
+    if program.code_sha256 != baseline.load(point.variant, baseline_of).code.code_sha256:
+        raise StaleBaseline(f"{point}: the program image is not the code that was measured; record it again")
+    launch, variant = point.make(), point.program
     if describe(launch) != measured.launch.model_dump(exclude_none=True, mode="json"):
         raise StaleBaseline(f"{point}: the launch or its inputs are not those that were measured")
-    variant = point.program
     expected = variant.reference(launch)
+    run, shape = simulate or gpusim.simulate, (launch.grid, launch.block, launch.args, gpu, launch.shared_bytes)
     started = time.perf_counter()
-    result = run(
-        program,
-        launch.grid,
-        launch.block,
-        launch.args,
-        gpu,
-        launch.shared_bytes,
-        overrides=list(overrides),
-        threads=threads,
-    )
+    result = run(program, *shape, overrides=list(overrides), threads=threads)
     seconds = time.perf_counter() - started
-
-    def pairs(names: Iterable[str]) -> dict[str, Pair]:
-        return {name: Pair(measured[name], result.metrics[name]) for name in names if name in measured.counters}
-
-    return Comparison(
-        point=point,
-        instructions=int(measured["smsp__inst_executed.sum"]),
-        cycles=Pair(measured.cycles.median, result.cycles),
-        spread=measured.cycles,
-        exact=pairs(name for name in (*EXACT, *LAUNCH) if not (variant.polls and name in ASKED_AGAIN)),
-        modelled=pairs(MODELLED),
-        mismatch=variant.mismatch(expected, variant.results(launch)),
-        seconds=seconds,
-        kind=result.kind,
-    )
+    mismatch = variant.mismatch(expected, variant.results(launch))
+    exact = [name for name in (*EXACT, *LAUNCH) if not (variant.polls and name in ASKED_AGAIN)]
+    return against(point, result, measured.counters, mismatch, seconds, exact, MODELLED)
 
 
+# many parameters: both sides, which counters, and what else is told
 def against(
-    point: NamedPoint, result: gpusim.Result, counters: Mapping[str, Any], mismatch: str | None, seconds: float
-) -> Comparison:
-    """A result beside counters. mismatch, seconds: as `Comparison` has them."""
+    point: ProgramPoint, result: gpusim.Result, counters: Mapping[str, Any], mismatch: str | None, seconds: float,
+    exact: Sequence[str] | None = None, modelled: Sequence[str] | None = None,
+) -> Comparison:  # fmt: skip
+    """A result beside counters, each a value or that of each launch. mismatch, seconds: as `Comparison` has them.
+    exact, modelled: names that are compared; by default all that the simulator has, exact those that ought to be and
+    that no two launches differed in."""
     spreads = {name: Spread.of(value) for name, value in counters.items()}
+    if exact is None or modelled is None:
+        # What differed between two launches of one kernel depends on time, as the polls of a wait do.
+        alike = [name for name, spread in spreads.items() if spread.min == spread.max and name in result.metrics]
+        counts = [name for name in alike if name.startswith("sm__inst_executed_pipe_") and name not in TIMED_PIPES]
+        exact = [name for name in alike if name in (*EXACT, *LAUNCH)] + counts
+        others = (*MODELLED, *TIMED_PIPES, *EXACT)
+        modelled = [name for name in others if name not in exact and name in result.metrics]
 
     def pairs(names: Sequence[str]) -> dict[str, Pair]:
-        return {name: Pair(spreads[name].median, result.metrics[name]) for name in names
-                if name in spreads and name in result.metrics}  # fmt: skip
+        return {name: Pair(spreads[name].median, result.metrics[name]) for name in names if name in spreads}
 
-    # What differed between two launches of one kernel depends on time, as the polls of a wait do.
-    alike = [name for name, spread in spreads.items() if spread.min == spread.max]
-    counts = [name for name in alike if name.startswith("sm__inst_executed_pipe_") and name not in TIMED_PIPES]
-    exact = pairs([name for name in alike if name in (*EXACT, *LAUNCH)] + counts)
     return Comparison(
         point=point,
         instructions=int(spreads["smsp__inst_executed.sum"].median),
         cycles=Pair(spreads[CYCLES].median, result.cycles),
         spread=spreads[CYCLES],
-        exact=exact,
-        modelled=pairs([name for name in (*MODELLED, *TIMED_PIPES, *EXACT) if name not in exact]),
+        exact=pairs(exact),
+        modelled=pairs(modelled),
         mismatch=mismatch,
         seconds=seconds,
         kind=result.kind,
     )
 
 
-def replay_baseline(point: ProgramPoint, gpu: Any = "h200", baseline_of: str = "h200", **more: Any) -> Comparison:
-    """`replay` against the baseline file of the point.
-
-    Raises as `replay`, and:
-        MissingBaseline, BaselineError: there is no such measurement.
-        StaleBaseline: it is of other machine code than the program image holds.
-    """
-    measured = baseline.measured(point, baseline_of)
-    code = baseline.load(point.variant, baseline_of).code
-    if images.image(point.variant).code_sha256 != code.code_sha256:
-        raise StaleBaseline(f"{point}: the program image is not the code that was measured; record it again")
-    return replay(point, measured, gpu, **more)
-
-
 def compare(points: Sequence[ProgramPoint], **options: Any) -> Iterator[Comparison | Failure]:
-    """`replay_baseline` for each point, in order; one that fails gives a Failure instead of ending the rest."""
+    """`replay` for each point, in order; one that fails gives a Failure instead of ending the rest."""
     for point in points:
         try:
-            yield replay_baseline(point, **options)
-        except (
-            SimulationError,
-            StaleBaseline,
-            baseline.MissingBaseline,
-            baseline.BaselineError,
-            images.NoImage,
-        ) as error:
+            yield replay(point, **options)
+        except (SimulationError, StaleBaseline, MissingBaseline, BaselineError, images.NoImage) as error:
             yield Failure(point, str(error))

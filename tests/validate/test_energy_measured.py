@@ -13,6 +13,7 @@ from gpusim.config import load_config
 from gpusim.results.energy_events import EVENTS
 from isa.compile import compile_cuda
 from isa.toolchain import find_tool
+from validate.compared import Compared
 from validate.energy import command, kernels
 from validate.energy.fit import STATIC_W, least_squares, static_watts
 from validate.energy.simulated import by_name, of_round, rows_of
@@ -23,7 +24,8 @@ from validate.points import ProgramPoint
 def test_programs_take_what_a_board_took(point):
     row = command.predict(point)
     assert abs(row.error) < 0.12
-    assert abs(row.predicted_us / row.measured_us - 1) < 0.08
+    _, measured_us, simulated_us = row.point
+    assert abs(simulated_us / measured_us - 1) < 0.08
 
 
 # One of each kind, and how far off it is at most: what all of them together can say.
@@ -91,12 +93,12 @@ def test_least_squares_finds_what_is_not_negative():
 
 
 def test_order_of_variants():
-    def row(point: str, measured: float, predicted: float) -> command.EnergyRow:
-        return command.EnergyRow(point, "train", 1, measured, 1, predicted)
+    def row(point: str, measured: float, simulated: float) -> Compared:
+        return Compared(group="train", case="", point=(point,), measured=measured, simulated=simulated)
 
     rows = [row("a/1@8", 1, 5), row("a/2@8", 2, 4), row("a/3@8", 3, 6), row("b@8", 9, 1)]
     assert list(command.ranks([row("a/3@8", 3, 6), row("a/4@8", 3.01, 1)])) == []  # alike
-    assert [(one.point[2], other.point[2], agree) for one, other, agree in command.ranks(rows)] == [
+    assert [(one[2], other[2], agree) for one, other, agree in command.ranks(rows)] == [
         ("1", "2", False), ("1", "3", True), ("2", "3", True)
     ]  # fmt: skip
 
@@ -106,4 +108,4 @@ def test_command(capfd):
 
     assert main(["energy", "--only", "bank_conflict/1", "bank_conflict/2"]) == 0
     printed = capfd.readouterr().out
-    assert "train    2 programs, mean" in printed and "1 of 1 as measured" in printed
+    assert "\ntrain " in printed and "1 of 1 as measured" in printed

@@ -46,7 +46,7 @@ ACCEPTED_ON_H100 = accepted.load(accepted.path_of("h100"))
 
 @cache
 def replayed(point: ProgramPoint, gpu: str = "h200") -> replay.Comparison:
-    return replay.replay_baseline(point, gpu, gpu)
+    return replay.replay(point, gpu, gpu)
 
 
 def test_every_size_of_every_variant_is_a_point():

@@ -40,7 +40,8 @@ def work():
 def test_arguments_are_arrays_maps_and_scalars():
     built = launch_of(args=("x", ("y", (8, 64), "128B"), np.int32(3), SCRATCH), scratch_bytes=16)
     arrays = {"x": np.ones(4, np.float32), "y": np.ones((32, 64), np.uint16)}
-    x, y, three, scratch = built.launch(Work(arrays, {}, kinds={"y": "bf16"})).args
+    mine = Work(arrays, {}, kinds={"y": "bf16"})
+    x, y, three, scratch = built.launch(built.arrays(mine), mine).args
     assert x is arrays["x"] and three == 3 and scratch.tolist() == [0] * 16
     assert isinstance(y, TensorMap) and y.fields == ("bfloat16", (64, 32), (128,), (64, 8), "128B")
     assert built.outputs() == {"x": 0, "y": 1, SCRATCH: 3}
@@ -75,8 +76,8 @@ def test_the_list_is_split_by_family_and_recorded_with_these_inputs():
 
 def test_a_launch_with_a_cluster_is_simulated_and_made_through_the_driver(toolchain, tmp_path):
     cubin, mine = compile_cuda(SOURCE, "sm_90"), work()
-    assert command.simulate(program_from_cubin(cubin, "ranks", abi="c"), launch_of(), mine).cycles > 0
-    assert mine.mismatch(mine.arrays) == (None, 0.0)
+    result, outputs = command.simulate(program_from_cubin(cubin, "ranks", abi="c"), launch_of(), mine)
+    assert result.cycles > 0 and mine.mismatch(outputs) == (None, 0.0)
     write_job(tmp_path / "job", {"p": launch_of(cubin)})
     on_the_simulated_driver(f"""
         from pathlib import Path
@@ -130,7 +131,7 @@ def test_the_command_says_what_is_missing(tmp_path, monkeypatch, capsys):
 def test_triton_kernels_equal_numpy_and_the_recording(name):
     pytest.importorskip("triton", reason="the Triton wheel (over 280 MB) is not installed")
     (program, built), mine = build.build(name), cases.work_of(name)
-    result = command.simulate(program, built, mine)
-    assert mine.mismatch(mine.arrays)[0] is None
+    result, outputs = command.simulate(program, built, mine)
+    assert mine.mismatch(outputs)[0] is None
     assert POINTS[name]["code_sha256"] == built.code_sha256
     assert result.metrics["smsp__thread_inst_executed.sum"] > 0

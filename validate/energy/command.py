@@ -8,8 +8,9 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+from validate.compared import Compared, show
 from validate.energy.kernels import recording
 from validate.points import ProgramPoint, select
 
@@ -20,22 +21,6 @@ QUICK = (
 
 TIE = 0.02
 """Two variants whose joules differ by less are alike: a board says so much from one pass to the next."""
-
-
-class EnergyRow(NamedTuple):
-    """One program, launched again and again: microseconds and joules of a launch, measured and predicted."""
-
-    point: str
-    split: str
-    measured_us: float
-    measured_j: float
-    predicted_us: float
-    predicted_j: float
-
-    @property
-    def error(self) -> float:
-        """Signed, of the predicted joules."""
-        return self.predicted_j / self.measured_j - 1
 
 
 def measured(gpu: str = "h100") -> dict[str, tuple[float, float]]:
@@ -54,23 +39,27 @@ def joules(row: dict[str, Any]) -> float:
     return 1e-6 * row["us"] * row["watts"]
 
 
-def predict(point: str, gpu: str = "h100", threads: int | None = None) -> EnergyRow:
-    """Simulate a program, and what repeating it takes."""
+def predict(point: str, gpu: str = "h100", threads: int | None = None) -> Compared:
+    """Simulate a program and what repeating it takes: microjoules of a launch. Its point is the program's name, and the
+    microseconds of a launch, measured and simulated."""
     from validate.energy.simulated import repeated
 
     chosen = ProgramPoint.parse(point)
     found = repeated(chosen, gpu, threads)
     steady = found.energy.sustained(found.period_us)
-    return EnergyRow(point, chosen.split, *measured(gpu)[point], steady.time_us, steady.energy_j)
+    us, energy_j = measured(gpu)[point]
+    times = us, steady.time_us
+    return Compared(group=chosen.split, case=f"{point}, {us:.2f} us, here {times[1]:.2f}", point=(point, *times),
+                    measured=1e6 * energy_j, simulated=1e6 * steady.energy_j)  # fmt: skip
 
 
-def ranks(rows: Sequence[EnergyRow]) -> Iterator[tuple[EnergyRow, EnergyRow, bool]]:
+def ranks(rows: Sequence[Compared]) -> Iterator[tuple[str, str, bool]]:
     """Every two variants of a ladder that differ on the GPU, and whether that which takes less does so here."""
     for one, other in itertools.combinations(rows, 2):
-        differ = abs(one.measured_j / other.measured_j - 1) > TIE
-        if differ and one.point.partition("/")[0] == other.point.partition("/")[0]:
-            agree = (one.measured_j < other.measured_j) == (one.predicted_j < other.predicted_j)
-            yield one, other, agree
+        names = one.point[0], other.point[0]
+        differ = abs(one.measured / other.measured - 1) > TIE
+        if differ and names[0].partition("/")[0] == names[1].partition("/")[0]:
+            yield *names, (one.measured < other.measured) == (one.simulated < other.simulated)
 
 
 def command(options: argparse.Namespace) -> int:
@@ -83,29 +72,15 @@ def command(options: argparse.Namespace) -> int:
         return 0
     chosen = QUICK if options.quick else map(str, select(options.only, "large"))
     points = [each for each in chosen if each in measured() and options.split in (None, ProgramPoint.parse(each).split)]
-    print(f"{'program':<40}{'split':<7}{'us':>9}{'here':>9}{'uJ':>11}{'here':>11}{'error':>8}")
-    rows = []
-    for row in _rows(points, options.jobs):
-        rows.append(row)
-        here = f"{row.predicted_us:>9.2f}{1e6 * row.measured_j:>11.1f}{1e6 * row.predicted_j:>11.1f}"
-        print(f"{row.point:<40}{row.split:<7}{row.measured_us:>9.2f}{here}{row.error:>+8.1%}", flush=True)
-    print()
-    for split in ("train", "judge"):
-        of = [row.error for row in rows if row.split == split]
-        if of:
-            mean, worst = statistics.mean(map(abs, of)), max(of, key=abs)
-            signed = statistics.mean(of)
-            print(f"{split:<6}{len(of):>4} programs, mean {mean:.1%}, worst {worst:+.1%}, signed {signed:+.1%}")
-    compared = list(ranks(rows))
+    compared = list(ranks(show(_rows(points, options.jobs))))
     for one, other, agree in compared:
         if not agree:
-            ratios = one.measured_j / other.measured_j - 1, one.predicted_j / other.predicted_j - 1
-            print(f"other order: {one.point} to {other.point} {ratios[0]:+.1%}, here {ratios[1]:+.1%}")
+            print(f"other order: {one} to {other}")
     print(f"order of two variants of a ladder: {sum(row[2] for row in compared)} of {len(compared)} as measured")
     return 0
 
 
-def _rows(points: Iterable[str], jobs: int) -> Iterator[EnergyRow]:
+def _rows(points: Iterable[str], jobs: int) -> Iterator[Compared]:
     if jobs == 1:
         yield from map(predict, points)
         return

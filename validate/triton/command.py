@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import gpusim
 from gpusim.errors import SimulationError
 from gpusim.results.profile import parse_profile
@@ -61,12 +63,17 @@ def run(options: argparse.Namespace) -> int:
 # --- simulated --------------------------------------------------------------------------------------------------------
 
 
-def simulate(program: Program, built: BuiltLaunch, work: Work, gpu: Any = "h200") -> gpusim.Result:
-    """Run a launch with cold caches; its arrays then hold what the kernel left. Raises gpusim.SimulationError."""
-    it = built.launch(work)
+def simulate(
+    program: Program, built: BuiltLaunch, work: Work, gpu: Any = "h200"
+) -> tuple[gpusim.Result, dict[str, np.ndarray]]:
+    """Run a launch with cold caches; the result, and all arrays afterwards. Raises gpusim.SimulationError."""
     if built.cluster != (1, 1, 1):
         program = replace(program, cluster=built.cluster)
-    return gpusim.simulate(program, it.grid, it.block, it.args, gpu, it.shared_bytes)
+    with gpusim.Device(gpu) as device:
+        placed = {name: device.to_device(array) for name, array in built.arrays(work).items()}
+        it = built.launch(placed, work)
+        result = device.launch(program, it.grid, it.block, it.args, it.shared_bytes)
+        return result, {name: each.copy_to_host() for name, each in placed.items()}
 
 
 def _rows(names: list[str], gpu: str) -> Iterator[score.Row]:
@@ -89,8 +96,8 @@ def _row(point: NamedPoint, recorded: Any, gpu: str) -> score.Row:
     if recorded["inputs_sha256"] != work.digest():
         raise StaleBaseline("the inputs are not those that were measured")
     began = time.perf_counter()
-    result = simulate(program, built, work, gpu)
-    return against(point, result, recorded["counters"], work.mismatch(work.arrays)[0], time.perf_counter() - began)
+    result, outputs = simulate(program, built, work, gpu)
+    return against(point, result, recorded["counters"], work.mismatch(outputs)[0], time.perf_counter() - began)
 
 
 # --- what the repository keeps of a recording: text and numbers, no machine code --------------------------------------

@@ -63,9 +63,12 @@ class BuiltLaunch:
     cluster: tuple[int, int, int] = (1, 1, 1)
     scratch_bytes: int = 0
 
-    def launch(self, work: Work) -> Launch:
-        """The launch on these arrays."""
-        arrays = work.arrays | {SCRATCH: np.zeros(self.scratch_bytes, np.uint8)}
+    def arrays(self, work: Work) -> dict[str, np.ndarray]:
+        """What lies in device memory before the launch."""
+        return work.arrays | ({SCRATCH: np.zeros(self.scratch_bytes, np.uint8)} if self.scratch_bytes else {})
+
+    def launch(self, arrays: Mapping[str, Any], work: Work) -> Launch:
+        """The launch on these arrays, NumPy's or a device's."""
 
         def argument(value: Any) -> Any:
             if isinstance(value, str):

@@ -28,7 +28,7 @@ _SECONDS = 900.0
 
 def run(real: gpu.RealGpu, built: BuiltLaunch, work: Work) -> dict[str, np.ndarray]:
     """Launch once with fresh arrays, and give back what they hold then. Raises GpuError."""
-    with DeviceKernel(real, built.kernel, built.launch(work), cluster=built.cluster) as kernel:
+    with DeviceKernel(real, built.kernel, built.launch(built.arrays(work), work), cluster=built.cluster) as kernel:
         kernel.reset()
         kernel.run()
         real.synchronize()
