@@ -97,7 +97,8 @@ def command(options: argparse.Namespace) -> int:
     found = [row for row in before if row.mode == mode and row.name in chosen.keys() - left.keys()]
     print(HEAD, *map(line, found), sep="\n", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        for row in pool.map(lambda item: trial(*item, mode, options.timeout, threads, options.gpu), left.items()):
+        how = mode, options.timeout, threads, options.gpu
+        for row in pool.map(lambda name: trial(name, left[name], *how), left):
             found.append(row)
             print(line(row), flush=True)
             before = [each for each in before if (each.name, each.mode) != (row.name, row.mode)] + [row]

@@ -36,18 +36,21 @@ def build(name: str) -> tuple[Program, BuiltLaunch]:
     case = make(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from gpusim.integrations.triton import translate
+        from triton import compile as translate
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+
         from validate.triton import kernels
 
         signature = {name: _type(case, name, value) for name, value in case.arguments.items()}
         signature |= dict.fromkeys(case.constants, "constexpr")
-        aligned = {
+        aligned: dict[tuple[int, ...], Any] = {
             (index,): [["tt.divisibility", 16]]
             for index, (name, value) in enumerate(case.arguments.items())
             if name not in case.boxes and (value is None or (isinstance(value, int) and value % 16 == 0))
         }
-        kernel = getattr(kernels, case.kernel)
-        found = translate(kernel, signature, case.constants, aligned, "sm_90", case.options)
+        source = ASTSource(getattr(kernels, case.kernel), signature, dict(case.constants), aligned)
+        found = translate(source, target=GPUTarget("cuda", 90, 32), options={**case.options, "enable_fp_fusion": True})
     cubin, about = found.asm["cubin"], found.metadata
     program = program_from_cubin(cubin, about.name, abi="c", path=f"{about.name}.cubin")
     return program, _launch(case, program, cubin, about)
