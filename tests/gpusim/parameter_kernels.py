@@ -13,10 +13,10 @@ import numpy as np
 
 import gpusim
 from gpusim.result import Result
-from isa import Program, compile_cuda
+from isa import Program
 from isa.instruction import Control
-from isa.listing import programs_from_cubin
 from tests.gpusim import sass
+from tests.gpusim.kernels import Kernels
 
 _CHAINS = {  # one instruction whose result the next one needs, and the kind of its register
     "fma": ("fma.rn.f32 %0, %0, %0, %0;", "f"),
@@ -227,22 +227,6 @@ extern "C" __global__ void k_shared_load(u32 *out, int rounds, int stride) {
   u32 a = (threadIdx.x & 31) * stride;
   #pragma unroll 1
   for (int r = 0; r < rounds; r++) a += ((volatile u32 *)s)[a & 1023];
-  if (a == 12345) out[0] = 1;
-}
-
-extern "C" __global__ void k_shared_wide(u32 *out, int rounds) {
-  __shared__ uint4 s[32];
-  u32 a = threadIdx.x & 31;
-  if (threadIdx.x < 32) s[a] = make_uint4(0, 0, 0, 0);
-  __syncthreads();
-  #pragma unroll 1
-  for (int r = 0; r < rounds; r++) {
-    uint4 v;
-    u32 at;
-    asm("{.reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t;}" : "=r"(at) : "l"(s + a));
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at));
-    a = (a + v.x + v.y) & 31;
-  }
   if (a == 12345) out[0] = 1;
 }
 
@@ -490,9 +474,7 @@ LAUNCHES: dict[str, tuple[str, int, int, Any, int]] = {
     "far_constants": ("constants", 1, 32, lambda: [128, 16, 1024], 32),
     "shared_load": ("shared_load", 1, 32, lambda: [32, 1], 32),
     "shared_conflicts": ("shared_load", 1, 32, lambda: [32, 32], 32),
-    "many_shared_load": ("shared_load", 1, 512, lambda: [32, 1], 32),
     "many_shared_conflicts": ("shared_load", 1, 512, lambda: [8, 8], 32),
-    "shared_wide": ("shared_wide", 1, 256, lambda: [16], 32),
     "shared_store": ("shared_store", 1, 1024, lambda: [4], 32),
     "shared_add": ("shared_add", 1, 32, lambda: [32, 1], 32),
     "many_shared_add": ("shared_add", 1, 512, lambda: [8, 8], 32),
@@ -510,7 +492,6 @@ LAUNCHES: dict[str, tuple[str, int, int, Any, int]] = {
     "fields": ("fields", 1, 32, lambda: [8], 2048),
     "store_again": ("store_again", 1, 32, lambda: [16], 32),
     "sparse": ("gather", 1, 64, lambda: [_words(1 << 15), 8, 32, 1 << 15], 32),
-    "gather_again": ("gather", 1, 64, lambda: [_words(1 << 11), 64, 8, 1 << 11], 32),
     "chase_l1": ("chase", 1, 1, lambda: [_stride(256, 32), 64, 0], 32),
     "chase_l2": ("chase", 1, 1, lambda: [_stride(1024, 32), 96, 1], 32),
     "chase_row": ("chase", 1, 1, lambda: [_stride(1 << 12, 32), 64, 1], 32),
@@ -540,9 +521,7 @@ LAUNCHES: dict[str, tuple[str, int, int, Any, int]] = {
 }
 
 
-@cache
-def _cubin() -> bytes:
-    return compile_cuda(SOURCE, "sm_90a")
+_KERNELS = Kernels(SOURCE)
 
 
 def _reuse(name: str) -> Program:
@@ -564,12 +543,7 @@ def _reuse(name: str) -> Program:
 @cache
 def program(kernel: str) -> Program:
     """A kernel of `SOURCE`, or one of those written as machine code."""
-    return _reuse(kernel) if kernel in _REUSE else _programs()[f"k_{kernel}"]
-
-
-@cache
-def _programs() -> dict[str, Program]:
-    return programs_from_cubin(_cubin())  # with one listing: each takes half a second
+    return _reuse(kernel) if kernel in _REUSE else _KERNELS[f"k_{kernel}"]
 
 
 def run_again(launch: str, overrides: Any) -> int:

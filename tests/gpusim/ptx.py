@@ -1,5 +1,11 @@
 """Small PTX kernels for tests of single instructions."""
 
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from isa import Program, assemble
+from isa.listing import programs_from_cubin
+
 _NAMES = {
     "%mine": "x5", "%from": "x4", "%in": "x0", "%out": "x1", "%t,": "t0,", "%t;": "t0;", "%s": "t1", "bar]": "t2]",
 }  # fmt: skip
@@ -30,3 +36,26 @@ ld.param.u64 x0,[pi]; ld.param.u64 x1,[po]; mad.wide.u32 x4,t0,16,x0; mad.wide.u
 ret;
 }}
 """
+
+
+def listed(texts: Iterable[str], arch: str) -> dict[str, Program]:
+    """Programs by their PTX, each of which has the entry k behind one and the same head; one file for all of them."""
+    texts = list(dict.fromkeys(texts))
+    head = texts[0].partition(".visible")[0]
+    entries = [text.removeprefix(head).replace(".entry k(", f".entry kernel{n}(", 1) for n, text in enumerate(texts)]
+    made = programs_from_cubin(assemble(head + "".join(entries), arch))
+    return {text: made[f"kernel{n}"] for n, text in enumerate(texts)}
+
+
+class Bodies:
+    """Kernels of a test file by name, from their bodies; assembled and listed together when the first is asked for."""
+
+    def __init__(self, bodies: Mapping[str, str | tuple[str, int]]):
+        self.texts = {name: kernel(*((each,) if isinstance(each, str) else each)) for name, each in bodies.items()}
+
+    def __getitem__(self, name: str) -> Program:
+        return self._programs[self.texts[name]]
+
+    @cached_property
+    def _programs(self) -> dict[str, Program]:
+        return listed(self.texts.values(), "sm_90")

@@ -28,9 +28,9 @@ from isa.listing import program_from_cubin
 from programs import images, registry
 from tests import forks
 from tests.gpusim.accel_sim_reader import read_kernel, read_list
-from tests.gpusim.test_bulk_copy import program
-from tests.gpusim.test_cluster import EXCHANGE
-from tests.gpusim.test_cluster import program as cluster_program
+from tests.gpusim.kernels import Kernels
+from tests.gpusim.test_bulk_copy import HEAD
+from tests.gpusim.test_cluster import KERNELS as CLUSTER
 from tests.gpusim.test_tensor_copy import kernel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,7 +188,7 @@ K k(const int *in, int *out) {
 
 def test_bulk_copies_name_what_they_touch(tmp_path):
     values, out = np.arange(256, dtype=np.int32), np.zeros(256, np.int32)
-    launch = gpusim.launch.Launch(program(COPY), 1, 32, (values, out))
+    launch = gpusim.launch.Launch(Kernels(HEAD + COPY)["k"], 1, 32, (values, out))
     file, _, entries = written(tmp_path / "traces", launch)
     assert (out[:128] == values[:128]).all()
     assert file.head["accelsim tracer version"] == "6"
@@ -234,7 +234,7 @@ def test_a_copy_to_several_blocks_names_them(tmp_path):
 def test_blocks_of_a_cluster_say_which_they_are(tmp_path):
     arrays = np.ones((24, 64), np.int32), np.zeros((24, 64), np.int32), np.zeros(24, np.uint32)
     marks = np.zeros((24, 64), np.uint8)
-    code = cluster_program(EXCHANGE, CX=2, CY=2)
+    code = CLUSTER["exchange_2_2"]
     launch = gpusim.launch.Launch(code, (4, 6), 64, (*arrays, marks))
     file, _, _ = written(tmp_path / "traces", launch)
     assert file.head["accelsim tracer version"] == "6"

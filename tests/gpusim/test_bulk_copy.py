@@ -1,7 +1,5 @@
 """Bulk copies in time, from block to block and to several blocks, and what else blocks of a cluster send each other."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -10,8 +8,7 @@ from gpusim.engine import launch_state
 from gpusim.engine.sm.admission import ROOM
 from gpusim.errors import KernelError, MemoryAccessError
 from gpusim.launch.tensor_map import encode_tiled
-from isa import compile_cuda
-from isa.listing import program_from_cubin
+from tests.gpusim.kernels import Kernels
 
 HEAD = """
 typedef unsigned long long u64;
@@ -48,18 +45,11 @@ __device__ void store(void *to, const void *from, unsigned bytes) {
 #define VIEW asm volatile("fence.proxy.async;" ::: "memory")
 #define K extern "C" __global__ void
 """
-
-
-@cache
-def program(source, **defines):
-    options = [f"-D{name}={value}" for name, value in defines.items()]
-    return program_from_cubin(compile_cuda(HEAD + source, "sm_90a", options=options))
-
-
+KERNELS = Kernels(HEAD)
 MODES = pytest.mark.parametrize("mode", ["detailed", "functional"])
 
-EARLY = """
-K k(const int *in, int *out) {
+KERNELS.add("""
+K early(const int *in, int *out) {
   __shared__ __align__(128) int room[32]; __shared__ u64 bar;
   int t = threadIdx.x;
   room[t] = -1; init(&bar, 1); VIEW; __syncthreads();
@@ -69,62 +59,62 @@ K k(const int *in, int *out) {
   wait(&bar, 0);
   out[32 + t] = room[t];
 }
-"""
+""")
 
 
 def test_a_copy_that_is_read_too_early():
     values, out = np.arange(32, dtype=np.int32), np.zeros(64, np.int32)
-    gpusim.simulate(program(EARLY), 1, 32, (values, out))
+    gpusim.simulate(KERNELS["early"], 1, 32, (values, out))
     assert (out[:32] == -1).all()
     assert (out[32:] == values).all()
-    gpusim.simulate(program(EARLY), 1, 32, (values, out), mode="functional")
+    gpusim.simulate(KERNELS["early"], 1, 32, (values, out), mode="functional")
     assert (out[32:] == values).all()
 
 
-OVERWRITTEN = """
+KERNELS.add("""
 // What is in shared memory when it leaves is stored; a program that has waited may overwrite it.
-K k(int *out) {
+K overwritten(int *out, int waits, int ends) {
   __shared__ __align__(128) int room[32];
   int t = threadIdx.x;
   room[t] = t; VIEW; __syncwarp();
-  if (t == 0) { store(out, room, 128); COMMIT; if (WAITS) READ(0); }
+  if (t == 0) { store(out, room, 128); COMMIT; if (waits) READ(0); }
   __syncwarp();
   room[t] = -1;
-  if (ENDS) return;
+  if (ends) return;
   if (t == 0) LEFT(0);
 }
-"""
+""")
 
 
 @pytest.mark.parametrize("ends", [0, 1])
 @pytest.mark.parametrize("waits", [0, 1])
 def test_a_source_that_is_overwritten(waits, ends):
     out = np.zeros(32, np.int32)
-    gpusim.simulate(program(OVERWRITTEN, WAITS=waits, ENDS=ends), 1, 32, (out,))
+    gpusim.simulate(KERNELS["overwritten"], 1, 32, (out, np.int32(waits), np.int32(ends)))
     assert (out == (np.arange(32) if waits else -1)).all()
 
 
-TURNS = """
+KERNELS.add("""
 // Blocks on one SM after the other store what they have and end: nobody gets what is the next one's.
-K k(int *out) {
+K turns(int *out, int commits) {
   __shared__ __align__(128) int room[32];
   int t = threadIdx.x;
   room[t] = blockIdx.x; VIEW; __syncwarp();
-  if (t == 0) { store(out + 32 * blockIdx.x, room, 128); if (COMMITS) COMMIT; }
+  if (t == 0) { store(out + 32 * blockIdx.x, room, 128); if (commits) COMMIT; }
 }
-"""
+""")
 
 
 @pytest.mark.parametrize("commits", [0, 1])
 @MODES
 def test_stores_that_nobody_waits_for(mode, commits):
     out = np.zeros((300, 32), np.int32)
-    gpusim.simulate(program(TURNS, COMMITS=commits), 300, 32, (out,), mode=mode, gpu="tiny")
+    gpusim.simulate(KERNELS["turns"], 300, 32, (out, np.int32(commits)), mode=mode, gpu="tiny")
     assert (out == np.arange(300)[:, None]).all()
 
 
-GROUPS = """
-K k(int *out, unsigned *times, int n) {
+KERNELS.add("""
+K groups(int *out, unsigned *times, int n) {
   __shared__ __align__(128) int room[8192];
   unsigned t0, t1, t2, t3;
   if (threadIdx.x) return;
@@ -132,20 +122,20 @@ K k(int *out, unsigned *times, int n) {
   LEFT(1); CLOCK(t2); LEFT(0); CLOCK(t3);
   times[0] = t1 - t0; times[1] = t2 - t1; times[2] = t3 - t2;
 }
-"""
+""")
 
 
 def test_groups_of_stores_are_waited_for():
     """A group of 32 KiB takes 32 bytes a cycle longer than one of 128 bytes, as on an H200."""
     times = np.zeros(3, np.uint32)
-    gpusim.simulate(program(GROUPS), 1, 32, (np.zeros(1 << 15, np.int32), times, np.int32(32768)))
+    gpusim.simulate(KERNELS["groups"], 1, 32, (np.zeros(1 << 15, np.int32), times, np.int32(32768)))
     _, first, second = times.tolist()
     assert first < 250
     assert 900 < second < 1100
 
 
-SUM = """
-K __launch_bounds__(32) k(int *out) {
+KERNELS.add("""
+K __launch_bounds__(32) sum(int *out) {
   __shared__ __align__(128) int room[32];
   room[threadIdx.x] = threadIdx.x + blockIdx.x; VIEW; __syncwarp();
   if (threadIdx.x == 0) {
@@ -154,7 +144,7 @@ K __launch_bounds__(32) k(int *out) {
     COMMIT; LEFT(0);
   }
 }
-"""
+""")
 
 
 @MODES
@@ -162,35 +152,35 @@ def test_reductions_of_many_blocks_into_one_place(mode):
     """None is lost, on however many host threads."""
     out = np.zeros(32, np.int32)
     options = {"threads": 3} if mode == "detailed" else {}
-    gpusim.simulate(program(SUM), 264, 32, (out,), mode=mode, **options)
+    gpusim.simulate(KERNELS["sum"], 264, 32, (out,), mode=mode, **options)
     assert (out == 264 * np.arange(32) + 263 * 132).all()
 
 
-MANY = """
-// Block FROM sends its row of the input to the blocks in MASK; the others' rooms stay as they are.
-K __cluster_dims__(4, 1, 1) k(const int *in, int *out) {
+KERNELS.add("""
+// Block `from` sends its row of the input to the blocks in mask; the others' rooms stay as they are.
+K __cluster_dims__(4, 1, 1) many(const int *in, int *out, int mask, int from) {
   __shared__ __align__(128) int room[256]; __shared__ u64 bar;
   int t = threadIdx.x; unsigned r = rank();
   for (int n = t; n < 256; n += 32) room[n] = -1;
   init(&bar, 1); VIEW; meet();
-  if (t == 0 && MASK >> r & 1) expect(&bar, 1024);
+  if (t == 0 && mask >> r & 1) expect(&bar, 1024);
   meet();
-  if (t == 0 && r == FROM)
+  if (t == 0 && r == from)
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-                 " [%0], [%1], 1024, [%2], %3;" ::"r"(sh(room)), "l"(in + 256 * r), "r"(sh(&bar)), "h"((short)MASK)
+                 " [%0], [%1], 1024, [%2], %3;" ::"r"(sh(room)), "l"(in + 256 * r), "r"(sh(&bar)), "h"((short)mask)
                  : "memory");
-  if (MASK >> r & 1) wait(&bar, 0);
+  if (mask >> r & 1) wait(&bar, 0);
   meet();
   for (int n = t; n < 256; n += 32) out[256 * blockIdx.x + n] = room[n];
 }
-"""
+""")
 
 
 @MODES
 @pytest.mark.parametrize(("mask", "source"), [(15, 0), (10, 1), (5, 3), (4, 2), (1, 1)])
 def test_a_copy_to_several_blocks(mask, source, mode):
     values, out = np.arange(2048, dtype=np.int32), np.zeros((8, 256), np.int32)
-    gpusim.simulate(program(MANY, MASK=mask, FROM=source), 8, 32, (values, out), mode=mode)
+    gpusim.simulate(KERNELS["many"], 8, 32, (values, out, np.int32(mask), np.int32(source)), mode=mode)
     row = values[256 * source : 256 * source + 256]
     for block in range(8):
         assert (out[block] == (row if mask >> block % 4 & 1 else -1)).all(), block
@@ -198,12 +188,12 @@ def test_a_copy_to_several_blocks(mask, source, mode):
 
 def test_a_copy_to_a_block_that_is_not_there():
     with pytest.raises(KernelError, match="cluster"):
-        gpusim.simulate(program(MANY, MASK=17, FROM=0), 8, 32, (np.zeros(2048, np.int32), np.zeros(2048, np.int32)))
+        gpusim.simulate(KERNELS["many"], 8, 32, (*np.zeros((2, 2048), np.int32), np.int32(17), np.int32(0)))
 
 
 PASSED_ON = """
 // Each block's row goes to the next one, by a bulk copy, a reduction, or stores of each thread.
-K __cluster_dims__(4, 1, 1) k(const uint4 *in, uint4 *out) {
+K __cluster_dims__(4, 1, 1) NAME(const uint4 *in, uint4 *out) {
   __shared__ __align__(128) uint4 mine[32]; __shared__ __align__(128) uint4 theirs[32]; __shared__ u64 bar;
   int t = threadIdx.x; unsigned r = rank(), next = (r + 1) % 4;
   mine[t] = in[32 * blockIdx.x + t]; theirs[t] = in[32 * ((blockIdx.x & ~3) + (r + 2) % 4) + t];
@@ -217,6 +207,13 @@ K __cluster_dims__(4, 1, 1) k(const uint4 *in, uint4 *out) {
   meet();
 }
 """
+
+
+def named(sent):
+    """Name of the kernel that sends in one of these ways."""
+    return "send_" + sent.replace(" ", "_").replace(".", "_")
+
+
 _BULK = """if (t == 0) asm volatile("{} [%0], [%1], 512, [%2];" ::"r"(to), "r"(sh(mine)), "r"(b) : "memory")"""
 _COPY = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
 _REDUCE = "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes."
@@ -244,6 +241,12 @@ SENT = {
     "dec a lane": (4, _lane(_RED + "dec.u32", "%2", '"r"(v.x)'), 1),
     "add 8 bytes a lane": (2, _lane(_RED + "add.u64", "%2", '"l"(v.x | (u64)v.y << 32)'), 2),
 }  # fmt: skip
+_BAD = {"misaligned": "to + 8", "out of bounds": "to + (1 << 20)"}
+for _name, _part, _send in (
+    *((each, part, send) for each, (part, send, _) in SENT.items()),
+    *((each, 1, _BULK.format(_COPY).replace('"r"(to)', f'"r"({where})')) for each, where in _BAD.items()),
+):
+    KERNELS.add(PASSED_ON.replace("NAME", named(_name)).replace("SEND", _send).replace("PART", str(_part)))
 
 
 def expected_of_lanes(name, old, new, words):
@@ -262,10 +265,10 @@ def expected_of_lanes(name, old, new, words):
 @MODES
 @pytest.mark.parametrize("name", SENT)
 def test_what_blocks_send_each_other(name, mode):
-    part, text, expected = SENT[name]
+    expected = SENT[name][2]
     values = np.random.default_rng(5).integers(0, 1 << 32, (8, 128), np.uint32)
     out = np.zeros_like(values)
-    gpusim.simulate(program(PASSED_ON.replace("SEND", text), PART=part), 8, 32, (values, out), mode=mode)
+    gpusim.simulate(KERNELS[named(name)], 8, 32, (values, out), mode=mode)
     for block in range(8):
         first, r = block & ~3, block % 4
         old, new = values[first + (r + 2) % 4], values[first + (r + 3) % 4]
@@ -273,9 +276,9 @@ def test_what_blocks_send_each_other(name, mode):
         np.testing.assert_array_equal(out[block], right)
 
 
-ARRIVALS = """
+KERNELS.add("""
 // Threads of all blocks arrive at the mbarrier of block 0; then it does at those of the others.
-K __cluster_dims__(4, 1, 1) k(int *out, unsigned *words) {
+K __cluster_dims__(4, 1, 1) arrivals(int *out, unsigned *words) {
   __shared__ u64 bar; __shared__ u64 go; __shared__ int seen[4];
   int t = threadIdx.x; unsigned r = rank();
   init(&bar, 4 * 8); init(&go, 1); meet();
@@ -292,20 +295,20 @@ K __cluster_dims__(4, 1, 1) k(int *out, unsigned *words) {
   meet();
   if (t == 0) words[blockIdx.x] = (unsigned)(bar >> 63) | (unsigned)(go >> 63) << 1;
 }
-"""
+""")
 
 
 @MODES
 def test_arrivals_at_mbarriers_of_other_blocks(mode):
     out, words = np.zeros(8, np.int32), np.zeros(8, np.uint32)
-    gpusim.simulate(program(ARRIVALS), 8, 32, (out, words), mode=mode)
+    gpusim.simulate(KERNELS["arrivals"], 8, 32, (out, words), mode=mode)
     assert (out == [1, 2, 3, 4, 1, 2, 3, 4]).all()
     assert (words == [1, 2, 2, 2, 1, 2, 2, 2]).all()
 
 
-EXPECTED = """
+KERNELS.add("""
 // A block expects bytes at another's mbarrier, and they are complete there.
-K __cluster_dims__(2, 1, 1) k(unsigned *words) {
+K __cluster_dims__(2, 1, 1) expected(unsigned *words) {
   __shared__ u64 bar; int t = threadIdx.x;
   init(&bar, 2); meet();
   if (rank() == 1 && t == 0) {
@@ -323,28 +326,28 @@ K __cluster_dims__(2, 1, 1) k(unsigned *words) {
   meet();
   if (t == 0) { words[4 * rank() + 2] = bar; words[4 * rank() + 3] = bar >> 32; }
 }
-"""
+""")
 
 
 @MODES
 def test_transactions_at_mbarriers_of_other_blocks(mode):
     words = np.zeros(8, np.uint32)
-    gpusim.simulate(program(EXPECTED), 2, 32, (words,), mode=mode)
+    gpusim.simulate(KERNELS["expected"], 2, 32, (words,), mode=mode)
     before, after = words[:2].copy().view(np.uint64)[0], words[2:4].copy().view(np.uint64)[0]
     assert (int(before) >> 21) & 0x3FFFFF == 24  # bytes that are missing
     assert int(before) >> 63 == 0 and int(after) >> 63 == 1
     assert (-(int(after) >> 1)) & 0xFFFFF == 1  # one thread is expected from now on
 
 
-LAZY = """
-K k(u64 *out) {
+KERNELS.add("""
+K lazy(u64 *out, unsigned count, unsigned by) {
   __shared__ u64 bar; u64 st; int t = threadIdx.x;
-  init(&bar, 100); __syncwarp();
-  asm volatile("mbarrier.arrive.noComplete.shared.b64 %0, [%1], 2;" : "=l"(st) : "r"(sh(&bar)) : "memory");
+  init(&bar, count); __syncwarp();
+  asm volatile("mbarrier.arrive.noComplete.shared.b64 %0, [%1], %2;" : "=l"(st) : "r"(sh(&bar)), "r"(by) : "memory");
   out[t] = st; __syncwarp();
   if (t == 0) out[32] = bar;
 }
-"""
+""")
 
 
 def missing(word):
@@ -354,13 +357,13 @@ def missing(word):
 def test_arrivals_that_do_not_end_a_phase():
     """Each thread is told how many were missing before it."""
     out = np.zeros(33, np.uint64)
-    gpusim.simulate(program(LAZY), 1, 32, (out,))
+    gpusim.simulate(KERNELS["lazy"], 1, 32, (out, np.uint32(100), np.uint32(2)))
     assert [missing(word) for word in out[:32]] == [100 - 2 * t for t in range(32)]
     assert missing(out[32]) == 100 - 64
 
 
-POOL = """
-K __maxnreg__(128) k(unsigned *out, int wait) {
+KERNELS.add("""
+K __maxnreg__(128) pool(unsigned *out, int wait) {
   unsigned t0, t1;
   if (threadIdx.x < 128) {
     CLOCK(t0);
@@ -373,7 +376,7 @@ K __maxnreg__(128) k(unsigned *out, int wait) {
     if (threadIdx.x == 128) out[1] = 1;
   }
 }
-"""
+""")
 
 
 def test_registers_go_from_warps_to_warps():
@@ -381,32 +384,32 @@ def test_registers_go_from_warps_to_warps():
     times = []
     for rounds in (0, 400):
         out = np.zeros(2, np.uint32)
-        gpusim.simulate(program(POOL), 1, 256, (out, np.int32(rounds)))
+        gpusim.simulate(KERNELS["pool"], 1, 256, (out, np.int32(rounds)))
         times.append(int(out[0]))
     assert times[1] > times[0] + 400
 
 
-PREFETCH = """
-K k(const uint4 *in, uint4 *out) {
+KERNELS.add("""
+K prefetch(const uint4 *in, uint4 *out) {
   if (threadIdx.x == 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], 4096;" ::"l"(in) : "memory");
   for (int n = 0; n < 300; ++n) __nanosleep(0);
   uint4 v = in[threadIdx.x];
   out[threadIdx.x] = v;
 }
-"""
+""")
 
 
 def test_a_prefetch_into_l2():
     """It reads 128 sectors, which the load finds in L2 then."""
     values, out = np.arange(1024, dtype=np.uint32), np.zeros(128, np.uint32)
-    result = gpusim.simulate(program(PREFETCH), 1, 32, (values, out))
+    result = gpusim.simulate(KERNELS["prefetch"], 1, 32, (values, out))
     assert (out == values[:128]).all()
     assert result.metrics["lts__t_sectors_srcunit_tex_op_read.sum"] == 128 + 16
 
 
-MAP = """
+KERNELS.add("""
 // A tensor map is made in shared memory and copied to global memory, as tensormap.cp_fenceproxy does.
-K k(void *map, const void *tensor, int *out) {
+K map(void *map, const void *tensor, int *out) {
   __shared__ __align__(128) unsigned words[32]; __shared__ __align__(128) int room[32]; __shared__ u64 bar;
   int t = threadIdx.x; words[t] = 0; room[t] = -1; init(&bar, 1); __syncwarp();
   if (t == 0) {
@@ -437,32 +440,31 @@ K k(void *map, const void *tensor, int *out) {
   wait(&bar, 0);
   out[t] = room[t];
 }
-"""
+""")
 
 
 @MODES
 def test_a_map_that_the_device_makes(mode):
     tensor, out = np.arange(320, dtype=np.int32), np.zeros((4, 8), np.int32)
-    gpusim.simulate(program(MAP), 1, 32, (np.zeros(32, np.uint32), tensor, out), mode=mode)
+    gpusim.simulate(KERNELS["map"], 1, 32, (np.zeros(32, np.uint32), tensor, out), mode=mode)
     np.testing.assert_array_equal(out, tensor.reshape(16, 20)[3:7, 4:12])
 
 
-@pytest.mark.parametrize(("what", "message"), [("to + 8", "misaligned"), ("to + (1 << 20)", "out of bounds")])
-def test_a_copy_to_another_block_out_of_bounds(what, message):
-    text = _BULK.format(_COPY).replace('"r"(to)', f'"r"({what})')
+@pytest.mark.parametrize("message", _BAD)
+def test_a_copy_to_another_block_out_of_bounds(message):
     values = np.zeros((8, 128), np.uint32)
     with pytest.raises(MemoryAccessError, match=message):
-        gpusim.simulate(program(PASSED_ON.replace("SEND", text), PART=1), 8, 32, (values, values.copy()))
+        gpusim.simulate(KERNELS[named(message)], 8, 32, (values, values.copy()))
 
 
-LONE = """
-K k(void *g) {
+KERNELS.add("""
+K lone(void *g, int loads, int bytes, int offset) {
   __shared__ __align__(128) uint4 room[1024]; __shared__ u64 bar;
   init(&bar, 1); VIEW; if (threadIdx.x) return;
-  if (LOADS) { expect(&bar, BYTES); load(room, (char *)g + OFFSET, BYTES, &bar); wait(&bar, 0); }
-  else { store((char *)g + OFFSET, room, BYTES); COMMIT; LEFT(0); }
+  if (loads) { expect(&bar, bytes); load(room, (char *)g + offset, bytes, &bar); wait(&bar, 0); }
+  else { store((char *)g + offset, room, bytes); COMMIT; LEFT(0); }
 }
-"""
+""")
 
 
 @pytest.mark.parametrize(
@@ -475,24 +477,26 @@ def test_sectors_equal_the_hardware(size, offset, sectors):
     for loads in (1, 0):
         if loads and offset == 48:
             continue  # known gap: parts of a sector that two requests ask for are one here
-        source = program(LONE, LOADS=loads, BYTES=size, OFFSET=offset)
-        metrics = gpusim.simulate(source, 1, 32, (np.zeros(8192, np.uint32),)).metrics
+        args = (np.zeros(8192, np.uint32), *map(np.int32, (loads, size, offset)))
+        metrics = gpusim.simulate(KERNELS["lone"], 1, 32, args).metrics
         assert metrics[f"lts__t_sectors_srcunit_tex_op_{'read' if loads else 'write'}.sum"] == sectors
         assert metrics["memory_l2_theoretical_sectors_global"] == 0
         assert metrics["memory_l1_wavefronts_shared"] == 0
 
 
-POLICY = """
-K k(const unsigned *sizes, const char *base, u64 *out, unsigned one) {
+POLICY = KERNELS.add("""
+K policy(const unsigned *sizes, const char *base, u64 *out, unsigned one) {
   unsigned size = one ? one : sizes[threadIdx.x]; u64 y;
   const char *at = base + (one ? 0 : (threadIdx.x % 3) * 4096) ;
   asm volatile("createpolicy.range.global.L2::evict_last.L2::evict_unchanged.b64 %0, [%1], 4096, %2;"
                : "=l"(y) : "l"(at), "r"(size));
   out[threadIdx.x] = y;
 }
-"""
-ONE_POLICY = POLICY.replace("one ? one : sizes[threadIdx.x]", "one").replace(
-    "(one ? 0 : (threadIdx.x % 3) * 4096) ", "sizes[0]"
+""")
+KERNELS.add(
+    POLICY.replace("K policy(", "K one_policy(")
+    .replace("one ? one : sizes[threadIdx.x]", "one")
+    .replace("(one ? 0 : (threadIdx.x % 3) * 4096) ", "sizes[0]")
 )
 
 
@@ -503,17 +507,18 @@ def test_a_policy_for_each_lane():
     with gpusim.Device("h200") as device:
         there = device.to_device(base)
         found = device.to_device(out)
-        device.launch(program(POLICY), 1, 32, (device.to_device(sizes), there, found, np.uint32(0)))
+        device.launch(KERNELS["policy"], 1, 32, (device.to_device(sizes), there, found, np.uint32(0)))
         policies = found.copy_to_host()
         for lane in (0, 1, 2, 6, 13, 20, 31):
             offset = device.to_device(np.array([lane % 3 * 4096], np.uint32))
-            device.launch(program(ONE_POLICY), 1, 32, (offset, there, found, np.uint32(sizes[lane])))
+            device.launch(KERNELS["one_policy"], 1, 32, (offset, there, found, np.uint32(sizes[lane])))
             assert (found.copy_to_host() == policies[lane]).all()
     assert np.unique(policies).size > 10
 
 
-CANCEL = """
-K k(unsigned *out) {
+CANCEL = Kernels(HEAD, "sm_100a")
+CANCEL.add("""
+K cancel(unsigned *out) {
   __shared__ __align__(16) unsigned answer[4]; __shared__ u64 bar; int t = threadIdx.x; unsigned canceled;
   if (t < 4) answer[t] = 0x55555555;
   init(&bar, 1); VIEW; __syncwarp();
@@ -528,26 +533,25 @@ K k(unsigned *out) {
                : "=r"(canceled) : "r"(sh(answer)) : "memory");
   out[32 * blockIdx.x + t] = 2 + canceled;
 }
-"""
+""")
 
 
 @MODES
 def test_no_block_is_taken_from_the_dispatcher(mode):
     """On sm_100 a block may ask for one that has not begun; all start anyway, so it is told that there is none."""
     out = np.zeros(256, np.uint32)
-    code = program_from_cubin(compile_cuda(HEAD + CANCEL, "sm_100a"))
-    gpusim.simulate(code, 8, 32, (out,), mode=mode, overrides=["gpu.arch=sm_100"])
+    gpusim.simulate(CANCEL["cancel"], 8, 32, (out,), mode=mode, overrides=["gpu.arch=sm_100"])
     assert (out == 2).all()
 
 
-BOX_PREFETCH = """
-K k(const uint4 *in, void *map, uint4 *out) {
+KERNELS.add("""
+K box_prefetch(const uint4 *in, void *map, uint4 *out) {
   if (threadIdx.x == 0)
     asm volatile("cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%0, {8}];" ::"l"(map) : "memory");
   for (int n = 0; n < 300; ++n) __nanosleep(0);
   out[threadIdx.x] = in[threadIdx.x];
 }
-"""
+""")
 
 
 def test_a_prefetch_of_a_box():
@@ -557,12 +561,12 @@ def test_a_prefetch_of_a_box():
         made = encode_tiled("uint32", words.address, [64], [], [64])
         placed = device.to_device(np.frombuffer(made.tobytes(), np.uint8))
         out = device.to_device(np.zeros(128, np.uint32))
-        result = device.launch(program(BOX_PREFETCH), 1, 32, (words, placed, out))
+        result = device.launch(KERNELS["box_prefetch"], 1, 32, (words, placed, out))
     assert result.metrics["lts__t_sectors_srcunit_tex_op_read.sum"] == 7 + 16
 
 
-SMALL = """
-K k(const int *in, int *out) {
+KERNELS.add("""
+K small(const int *in, int *out) {
   __shared__ __align__(128) int room[4096]; __shared__ u64 bar; int t = threadIdx.x, w = t / 32 * 32;
   init(&bar, 1); VIEW; __syncthreads();
   if (t == 0) expect(&bar, 16384);
@@ -576,7 +580,7 @@ K k(const int *in, int *out) {
     COMMIT; LEFT(0);
   }
 }
-"""
+""")
 
 
 @MODES
@@ -585,28 +589,28 @@ def test_more_copies_than_there_is_room_for(mode, monkeypatch):
     room = launch_state.Capacity(bulk=ROOM + 16)
     monkeypatch.setattr(launch_state, "Capacity", lambda: room)
     values, out = np.arange(4096, dtype=np.int32), np.zeros((2, 1024, 4), np.int32)
-    gpusim.simulate(program(SMALL), 1, 1024, (values, out), mode=mode)
+    gpusim.simulate(KERNELS["small"], 1, 1024, (values, out), mode=mode)
     assert (out == values.reshape(1024, 4)[::-1]).all()
 
 
-BOX = """
-K k(void *map) {
+KERNELS.add("""
+K box(void *map, int kind, int bytes) {
   __shared__ __align__(128) uint4 room[512]; __shared__ u64 bar;
   init(&bar, 1); VIEW; if (threadIdx.x) return;
-  if (KIND == 0) {
-    expect(&bar, BYTES);
+  if (kind == 0) {
+    expect(&bar, bytes);
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {0, 0}],"
                  " [%2];" ::"r"(sh(room)), "l"(map), "r"(sh(&bar)) : "memory");
     wait(&bar, 0);
   } else {
-    if (KIND == 1) asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {0, 0}], [%1];"
+    if (kind == 1) asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {0, 0}], [%1];"
                                 ::"l"(map), "r"(sh(room)) : "memory");
     else asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {0, 0}], [%1];"
                       ::"l"(map), "r"(sh(room)) : "memory");
     COMMIT; LEFT(0);
   }
 }
-"""
+""")
 
 
 @pytest.mark.parametrize(
@@ -619,8 +623,8 @@ def test_sectors_of_boxes_equal_the_hardware(box, swizzle, sectors):
             tensor = device.to_device(np.zeros(64 * 4096, np.uint32))
             made = encode_tiled("uint32", tensor.address, [4096, 64], [16384], box, swizzle=swizzle)
             placed = device.to_device(np.frombuffer(made.tobytes(), np.uint8))
-            code = program(BOX, KIND=kind, BYTES=4 * box[0] * box[1])
-            metrics = device.launch(code, 1, 32, (placed,)).metrics
+            args = (placed, np.int32(kind), np.int32(4 * box[0] * box[1]))
+            metrics = device.launch(KERNELS["box"], 1, 32, args).metrics
             assert metrics[f"lts__t_sectors_srcunit_tex_op_{name}.sum"] == sectors
 
 
@@ -629,9 +633,8 @@ def test_host_threads_change_nothing():
     runs = []
     for threads in (1, 3):
         out = np.zeros((64, 256), np.int32)
-        many = gpusim.simulate(program(MANY, MASK=15, FROM=1), 64, 32, (values, out), threads=threads)
-        text = PASSED_ON.replace("SEND", SENT["add a lane"][1])
+        many = gpusim.simulate(KERNELS["many"], 64, 32, (values, out, np.int32(15), np.int32(1)), threads=threads)
         rows = np.zeros((64, 128), np.uint32)
-        sent = gpusim.simulate(program(text, PART=4), 64, 32, (values.view(np.uint32), rows), threads=threads)
+        sent = gpusim.simulate(KERNELS[named("add a lane")], 64, 32, (values.view(np.uint32), rows), threads=threads)
         runs.append((many.cycles, out.tobytes(), sent.cycles, rows.tobytes()))
     assert runs[0] == runs[1]

@@ -11,10 +11,11 @@ import pytest
 import gpusim
 from gpusim.errors import ArgumentError, SimulationError
 from gpusim.launch.tensor_map import encode_im2col, encode_tiled
-from isa.compile import assemble, compile_cuda
-from isa.listing import program_from_cubin, programs_from_cubin
+from isa.compile import compile_cuda
+from isa.listing import programs_from_cubin
 from tests.gpusim.matrix_operands import mixed, packed
-from tests.gpusim.test_bulk_copy import HEAD, LAZY, program
+from tests.gpusim.ptx import listed as listed_together
+from tests.gpusim.test_bulk_copy import HEAD, KERNELS
 from tests.gpusim.test_tensor_copy import IN_MEMORY, changed, kernel
 
 TYPES = ("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16",
@@ -75,14 +76,14 @@ def text_of(case):
 
 
 @cache
-def assembled(text):
-    """Few texts, for many cases."""
-    return program_from_cubin(assemble(text, "sm_90a"), abi="c")
+def copies():
+    """Programs by their text."""
+    return listed_together(sorted(map(text_of, [*listed("cases"), *listed("illegal")])), "sm_90a")
 
 
 def copy(case, before, image):
     """Runs a case; the tensor and the 16 KB of shared memory, or what was given for them, afterwards."""
-    code = assembled(text_of(case))
+    code = copies()[text_of(case)]
     with gpusim.Device("h200") as device:
         tensor, room = device.to_device(before), device.to_device(image)
         placed = device.to_device(np.frombuffer(encoded(case, tensor.address).tobytes(), np.uint8))
@@ -229,7 +230,6 @@ def test_sparse_products_equal_the_hardware(number):
 
 def test_states_of_arrivals_that_do_not_end_a_phase():
     for count, by, states in listed("lazy"):
-        source = LAZY.replace("init(&bar, 100)", f"init(&bar, {count})").replace("[%1], 2;", f"[%1], {by};")
         out = np.zeros(33, np.uint64)
-        gpusim.simulate(program(source), 1, 32, (out,))
+        gpusim.simulate(KERNELS["lazy"], 1, 32, (out, np.uint32(count), np.uint32(by)))
         assert [hex(word) for word in out[:32].tolist()] == states[:32]

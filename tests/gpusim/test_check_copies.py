@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +11,9 @@ import pytest
 import gpusim
 from gpusim.engine import launch_state
 from gpusim.errors import DataRaceError, PoolExhausted, SynchronizationError
-from isa import compile_cuda
-from isa.listing import program_from_cubin
+from isa import Program
 from programs import images, registry
+from tests.gpusim.kernels import Kernels
 from tests.gpusim.test_bulk_copy import HEAD
 
 # A line that a test expects an error to name ends with a comment that the test looks for.
@@ -28,7 +28,7 @@ TOP = (
 #define GET(p) (*(volatile int *)(p))
 """
 )
-MODES = pytest.mark.parametrize("mode", ["detailed", "functional"])
+MODES = ("detailed", "functional")
 
 
 @pytest.fixture(autouse=True)
@@ -36,28 +36,52 @@ def _needs_toolchain(toolchain):
     pass
 
 
-@cache
-def program(source: str):
-    return program_from_cubin(compile_cuda(TOP + source, "sm_90a", path="copies.cu"))
+class Variants(Kernels):
+    """Kernels k by their text, all in one module; each has lines of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(TOP, path="copies.cu")
+        self.numbers: dict[str, int] = {}
+
+    def add(self, text: str) -> str:
+        if text not in self.numbers:
+            number = self.numbers[text] = len(self.numbers)
+            self.text += "#line 1\n" + text.replace(" k(const", f" k{number}(const")
+        return text
+
+    def __getitem__(self, text: str) -> Program:
+        return super().__getitem__(f"k{self.numbers[text]}")
+
+
+KERNELS = Variants()
 
 
 def line_of(source: str, comment: str) -> int:
-    lines = [k for k, line in enumerate((TOP + source).split("\n"), 1) if line.endswith(f"// {comment}")]
-    assert len(lines) == 1
-    return lines[0]
+    (line,) = (k for k, line in enumerate(source.split("\n"), 1) if line.endswith(f"// {comment}"))
+    return line
 
 
-def run(source: str, threads: int = 64, grid: int = 1, **options):
+def run(source: str, threads: int = 64, grid: int = 1, check: str = "racecheck", **options):
     values, out = np.arange(4096, dtype=np.int32), np.zeros(4096, np.int32)
-    gpusim.simulate(program(source), grid, threads, (values, out), "tiny", check="racecheck", **options)
+    gpusim.simulate(KERNELS[source], grid, threads, (values, out), "tiny", check=check, **options)
     return values, out
 
 
-def caught(kind, source: str, **options):
-    with pytest.raises(kind) as found:
-        run(source, **options)
-    return found.value
+VALUES = np.arange(4096)
+CASES: list[Any] = []
+"""Text, grid and mode of a kernel, and what comes of it: the first 64 values or None if they do not matter; or the kind
+of error and its attributes, where `line` and `other_line` are comments and `lines` both in any order."""
 
+
+def clean(source: str, values: Any = None, modes: tuple[str, ...] = MODES, grid: int = 1) -> None:
+    CASES.extend((KERNELS.add(source), grid, mode, None, {"values": values}) for mode in modes)
+
+
+def wrong(source: str, modes: Any = MODES, grid: int = 1, kind: Any = DataRaceError, **expected: Any) -> None:
+    CASES.extend((KERNELS.add(source), grid, mode, kind, expected) for mode in modes)
+
+
+DETAILED = ("detailed",)
 
 # --- cp.async: who has to wait, and for which group -------------------------------------------------------------------
 GROUPS = """
@@ -78,56 +102,36 @@ def groups(wait: str, use: str = OWN) -> str:
     return GROUPS.replace("WAIT", wait).replace("USE", use)
 
 
-@MODES
-def test_a_thread_reads_what_it_has_copied_itself(mode):
-    """After its own wait, which covers the group, it needs no barrier; in a functional run as in time, whether or not
-    the bytes have come."""
-    values, out = run(groups("PRIOR(0);"), mode=mode)
-    assert (out[:64] == values[64:128]).all()
-    run(groups("PRIOR(1);", OWN.replace("[1]", "[0]")), mode=mode)
-    slow = "PRIOR(1); for (int n = 0; n < 300; ++n) __nanosleep(0);"  # by when the bytes are there
-    for wait in ("", "PRIOR(1);", slow, "__syncthreads();"):
-        error = caught(DataRaceError, groups(wait), mode=mode)
-        assert (error.hazard, error.access, error.other_access) == ("read after write", "read", "asynchronous copy")
-        assert (error.line, error.other_line) == (line_of(GROUPS, "used"), line_of(GROUPS, "copied"))
-        assert error.thread == error.other_thread
-        assert "may still be on its way: that thread has to wait for its group (cp.async.wait_group)" in str(error)
+# After its own wait, which covers the group, a thread needs no barrier; else it does, even when the bytes have come.
+clean(groups("PRIOR(0);"), VALUES[64:128])
+clean(groups("PRIOR(1);", OWN.replace("[1]", "[0]")), VALUES[:64])
+READ_TOO_EARLY = {"hazard": "read after write", "access": "read", "line": "used"}
+BY_COPY = {"other_access": "asynchronous copy", "other_line": "copied"}
+ON_ITS_WAY = "may still be on its way: that thread has to wait for its group (cp.async.wait_group)"
+SLOW = "for (int n = 0; n < 300; ++n) __nanosleep(0);"  # by when the bytes are there
+for _wait in ("", "PRIOR(1);", "PRIOR(1); " + SLOW, "__syncthreads();"):
+    wrong(groups(_wait), **READ_TOO_EARLY, **BY_COPY, text=ON_ITS_WAY, same_thread=True)
+for _use, _access in (("s[1][t] = 1; out[t] = s[0][t];", "write"), ("atomicAdd(&s[1][t], 1);", "atomic")):
+    clean(groups("PRIOR(0);", _use), modes=DETAILED)
+    wrong(groups("PRIOR(1);", _use), DETAILED, access=_access, **BY_COPY)
 
-
-@pytest.mark.parametrize(
-    ("use", "access"), [("s[1][t] = 1; out[t] = s[0][t];", "write"), ("atomicAdd(&s[1][t], 1);", "atomic")]
-)
-def test_other_accesses_are_too_early_as_well(use, access):
-    error = caught(DataRaceError, groups("PRIOR(1);", use))
-    assert (error.access, error.other_access) == (access, "asynchronous copy")
-    run(groups("PRIOR(0);", use))
-
-
+# Other threads hear of it by a barrier: a lane of the same warp, one of another warp, and a load of matrices that
+# another warp has copied.
 MATRIX = (
     'unsigned v = 0; if (t < 32) asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(v)'
     ' : "r"(sh(&s[1][32 + t % 8 * 4])) : "memory"); out[t] = v;'
 )
 OF_NEXT, OF_OTHER_WARP = "out[t] = GET(&s[1][t ^ 1]);", "out[t] = GET(&s[1][t ^ 32]);"
-
-
-@pytest.mark.parametrize("use", [OF_NEXT, OF_OTHER_WARP, MATRIX])
-def test_other_threads_hear_of_it_by_a_barrier(use):
-    """A lane of the same warp, one of another warp, and a load of matrices that another warp has copied."""
-    run(groups("PRIOR(0); __syncthreads();", use))
-    for wait in ("PRIOR(0);", "PRIOR(1); __syncthreads();", "__syncthreads(); PRIOR(0);"):
-        error = caught(DataRaceError, groups(wait, use))
-        assert error.other_access == "asynchronous copy" and error.other_line == line_of(GROUPS, "copied")
-    if use == OF_NEXT:
-        run(groups("PRIOR(0); __syncwarp();", use))
+for _use in (OF_NEXT, OF_OTHER_WARP, MATRIX):
+    clean(groups("PRIOR(0); __syncthreads();", _use), modes=DETAILED)
+    for _wait in ("PRIOR(0);", "PRIOR(1); __syncthreads();", "__syncthreads(); PRIOR(0);"):
+        wrong(groups(_wait, _use), DETAILED, **BY_COPY)
+    if _use == OF_NEXT:
+        clean(groups("PRIOR(0); __syncwarp();", _use), modes=DETAILED)
     else:
-        caught(DataRaceError, groups("PRIOR(0); __syncwarp();", use))
-
-
-def test_a_wait_without_a_commit_waits_for_nothing():
-    source = groups("PRIOR(0);").replace("// copied\n  END;", "// copied")
-    error = caught(DataRaceError, source)
-    assert error.other_line == line_of(source, "copied")
-
+        wrong(groups("PRIOR(0); __syncwarp();", _use), DETAILED)
+# A wait without a commit waits for nothing.
+wrong(groups("PRIOR(0);").replace("// copied\n  END;", "// copied"), DETAILED, other_line="copied")
 
 LOOP = """
 K k(const int *in, int *out) {
@@ -142,40 +146,30 @@ K k(const int *in, int *out) {
   out[t] = sum; PRIOR(0);
 }
 """
-
-
-@MODES
-def test_a_pipeline_of_two_buffers(mode):
-    values, out = run(LOOP.replace("LAST", "__syncthreads();"), mode=mode)
-    assert (out[:64] == values[: 64 * 39].reshape(39, 64)[:, ::-1].sum(0)).all()
-    error = caught(DataRaceError, LOOP.replace("LAST", ""), mode=mode)
-    assert {error.line, error.other_line} == {line_of(LOOP, "refilled"), line_of(LOOP, "taken")}
-    if mode == "detailed":  # in a functional run the other warp reads what this one has refilled
-        assert (error.hazard, error.access) == ("write after read", "asynchronous copy")
-
-
-def test_a_copy_over_what_another_thread_writes():
-    use = "COPY(&s[1][t ^ 32], in + t);"
-    source = "K k(const int *in, int *out) { __shared__ int s[2][64]; int t = threadIdx.x; s[1][t] = 1; WAIT\n USE END;"
-    source = (source + " PRIOR(0); out[t] = GET(&s[1][t ^ 32]); }").replace("USE", use)
-    run(source.replace("WAIT", "__syncthreads();"))
-    error = caught(DataRaceError, source.replace("WAIT", ""))
-    assert (error.hazard, error.access, error.other_access) == ("write after write", "asynchronous copy", "write")
-
+clean(LOOP.replace("LAST", "__syncthreads();"), VALUES[: 64 * 39].reshape(39, 64)[:, ::-1].sum(0))
+# In a functional run the other warp reads what this one has refilled.
+wrong(LOOP.replace("LAST", ""), ("functional",), lines={"refilled", "taken"})
+wrong(
+    LOOP.replace("LAST", ""), DETAILED, lines={"refilled", "taken"}, hazard="write after read",
+    access="asynchronous copy",
+)  # fmt: skip
+OVER = """K k(const int *in, int *out) {
+  __shared__ int s[2][64]; int t = threadIdx.x; s[1][t] = 1;
+  WAIT
+  COPY(&s[1][t ^ 32], in + t); END; PRIOR(0); out[t] = GET(&s[1][t ^ 32]);
+}
+"""
+clean(OVER.replace("WAIT", "__syncthreads();"), modes=DETAILED)
+wrong(OVER.replace("WAIT", ""), DETAILED, hazard="write after write", access="asynchronous copy", other_access="write")
 
 # --- cp.async: copies that nobody waits for ---------------------------------------------------------------------------
-@MODES
-def test_copies_that_nobody_waits_for(mode):
-    source = GROUPS.replace("WAIT", "PRIOR(1);").replace("USE", "").replace("PRIOR(0);", "REST")
-    for rest in ("", "END;"):  # a group without copies is no mistake; the one before it is
-        error = caught(SynchronizationError, source.replace("REST", rest), mode=mode, grid=20)
-        assert (error.problem, error.line) == ("copy never waited for", line_of(GROUPS, "copied"))
-        assert error.thread is not None and error.block is not None and "cp.async.wait_group" in str(error)
-    run(source.replace("REST", "PRIOR(0); END;"), mode=mode, grid=20)
-    run(source.replace("REST", "END; PRIOR(1);"), mode=mode, grid=20)
-    error = caught(SynchronizationError, groups("", "").replace("// copied\n  END;", "// copied"), mode=mode)
-    assert "after a commit" in str(error)
-
+UNWAITED = {"kind": SynchronizationError, "problem": "copy never waited for"}
+LEFT = GROUPS.replace("WAIT", "PRIOR(1);").replace("USE", "").replace("PRIOR(0);", "REST")
+for _rest in ("", "END;"):  # a group without copies is no mistake; the one before it is
+    wrong(LEFT.replace("REST", _rest), grid=20, line="copied", text="cp.async.wait_group", **UNWAITED)
+for _rest in ("PRIOR(0); END;", "END; PRIOR(1);"):
+    clean(LEFT.replace("REST", _rest), grid=20)
+wrong(groups("", "").replace("// copied\n  END;", "// copied"), text="after a commit", **UNWAITED)
 
 # --- cp.async: mbarriers that hear of copies --------------------------------------------------------------------------
 TOLD = """
@@ -188,20 +182,11 @@ K k(const int *in, int *out) {
   out[t] = GET(s + (63 - t));  // used
 }
 """
-
-
-@MODES
-def test_an_mbarrier_that_hears_of_copies(mode):
-    values, out = run(TOLD.replace("WAIT", "wait(&bar, 0);"), mode=mode)
-    assert (out[:64] == values[63::-1]).all()
-    run(TOLD.replace("WAIT", "if (t == 40) wait(&bar, 0); __syncthreads();"), mode=mode)
-    error = caught(DataRaceError, TOLD.replace("WAIT", "__syncthreads();"), mode=mode)
-    assert (error.line, error.other_line) == (line_of(TOLD, "used"), line_of(TOLD, "copied"))
-    error = caught(DataRaceError, TOLD.replace("WAIT", "wait(&bar, 1);"), mode=mode)  # the phase before the first
-    assert {error.line, error.other_line} == {line_of(TOLD, "used"), line_of(TOLD, "copied")}
-    nobody = TOLD.replace("out[t] = GET", "out[t] = 0; if (t < 0) GET")
-    assert caught(SynchronizationError, nobody.replace("WAIT", ""), mode=mode).line == line_of(TOLD, "copied")
-
+clean(TOLD.replace("WAIT", "wait(&bar, 0);"), VALUES[63::-1])
+clean(TOLD.replace("WAIT", "if (t == 40) wait(&bar, 0); __syncthreads();"))
+wrong(TOLD.replace("WAIT", "__syncthreads();"), line="used", other_line="copied")
+wrong(TOLD.replace("WAIT", "wait(&bar, 1);"), lines={"used", "copied"})  # the phase before the first
+wrong(TOLD.replace("out[t] = GET", "out[t] = 0; if (t < 0) GET").replace("WAIT", ""), line="copied", **UNWAITED)
 
 # --- bulk copies ------------------------------------------------------------------------------------------------------
 FULL = """
@@ -218,41 +203,16 @@ K k(const int *in, int *out) {
   wait(&bar[0], 0); wait(&bar[1], 0);
 }
 """
-
-
-@MODES
-@pytest.mark.parametrize("wait", ["wait(&bar[1], 0);", "if (t < 32) wait(&bar[1], 0); __syncthreads();"])
-def test_a_bulk_copy_that_is_waited_for(wait, mode):
-    values, out = run(FULL.replace("WAIT", wait), mode=mode)
-    assert (out[:64] == values[64:128]).all()
-
-
-@MODES
-@pytest.mark.parametrize(
-    "wait",
-    ["", "wait(&bar[0], 0);", "if (t < 32) wait(&bar[1], 0);",
-     "for (int n = 0; n < 300; ++n) __nanosleep(0);", "wait(&bar[0], 0); __syncthreads();"],
-)  # fmt: skip
-def test_a_bulk_copy_that_is_read_too_early(wait, mode):
-    error = caught(DataRaceError, FULL.replace("WAIT", wait), mode=mode)
-    assert (error.hazard, error.access, error.other_access) == ("read after write", "read", "bulk copy")
-    assert error.line == line_of(FULL, "used") and "UBLKCP" in error.other_instruction
-    assert error.other_thread == (0, 0, 0) and "wait for the phase of its mbarrier" in str(error)
-
-
-def test_the_phase_before_the_one_of_a_bulk_copy():
-    """That is over at once, by when no bytes can be there."""
-    assert caught(DataRaceError, FULL.replace("WAIT", "wait(&bar[1], 1);")).line == line_of(FULL, "used")
-
-
-@MODES
-def test_a_bulk_copy_that_nobody_waits_for(mode):
-    source = FULL.replace("WAIT\n", "").replace("out[t] = GET(&s[1][t]);", "")
-    run(source, mode=mode, grid=20)
-    error = caught(SynchronizationError, source.replace("wait(&bar[1], 0);", ""), mode=mode, grid=20)
-    assert error.problem == "copy never waited for" and "UBLKCP" in error.instruction
-    assert error.thread == (0, 0, 0) and "mbarrier" in str(error)
-
+BY_BULK = {**READ_TOO_EARLY, "other_access": "bulk copy", "text": "wait for the phase of its mbarrier"}
+for _wait in ("wait(&bar[1], 0);", "if (t < 32) wait(&bar[1], 0); __syncthreads();"):
+    clean(FULL.replace("WAIT", _wait), VALUES[64:128])
+for _wait in ("", "wait(&bar[0], 0);", "if (t < 32) wait(&bar[1], 0);", SLOW, "wait(&bar[0], 0); __syncthreads();"):
+    wrong(FULL.replace("WAIT", _wait), **BY_BULK, other_thread=(0, 0, 0))
+# The phase before the one of a bulk copy is over at once, by when no bytes can be there.
+wrong(FULL.replace("WAIT", "wait(&bar[1], 1);"), DETAILED, line="used")
+NOBODY = FULL.replace("WAIT\n", "").replace("out[t] = GET(&s[1][t]);", "")
+clean(NOBODY, grid=20)
+wrong(NOBODY.replace("wait(&bar[1], 0);", ""), grid=20, text="mbarrier", thread=(0, 0, 0), **UNWAITED)
 
 RING = """
 // A warp that loads and one that takes, with an mbarrier for each way.
@@ -273,21 +233,14 @@ K k(const int *in, int *out) {
   if (t >= 32) out[t] = sum;
 }
 """
-
-
-@MODES
-def test_a_ring_of_buffers_between_two_warps(mode):
-    right = {"GIVE": "ARRIVE(&empty[b]);", "TAKE": "wait(&empty[b], turn ^ 1);"}
-    source = RING.replace("GIVE", right["GIVE"])
-    values, out = run(source.replace("TAKE", right["TAKE"]), mode=mode)
-    assert (out[32:64] == values[: 20 * 32].reshape(20, 32).sum(0)).all()
-    # Without the parity of the turn before, the first wait for an empty buffer sees no end: nobody would go on. So the
-    # mistakes are an arrival before the last use, and a wait that is left out from the second turn on.
-    early = RING.replace("wait(&full[b], turn);", "wait(&full[b], turn); ARRIVE(&empty[b]);").replace("GIVE", "")
-    error = caught(DataRaceError, early.replace("TAKE", right["TAKE"]), mode=mode)
-    assert (error.hazard, error.access) == ("write after read", "bulk copy")
-    assert error.other_line == line_of(RING, "taken")
-
+# Without the parity of the turn before, the first wait for an empty buffer sees no end: nobody would go on. So the
+# mistake is an arrival before the last use.
+TAKEN = RING.replace("TAKE", "wait(&empty[b], turn ^ 1);")
+clean(TAKEN.replace("GIVE", "ARRIVE(&empty[b]);"))
+wrong(
+    TAKEN.replace("wait(&full[b], turn);", "wait(&full[b], turn); ARRIVE(&empty[b]);").replace("GIVE", ""),
+    hazard="write after read", access="bulk copy", other_line="taken",
+)  # fmt: skip
 
 # --- mbarriers and ordinary accesses ----------------------------------------------------------------------------------
 PASSED = """
@@ -300,19 +253,11 @@ K k(const int *in, int *out) {
   out[t] = GET(s + (63 - t));  // read
 }
 """
-
-
-@MODES
-def test_an_mbarrier_orders_what_threads_do(mode):
-    source = PASSED.replace("COUNT", "64").replace("ARRIVES", "ARRIVE(&bar);")
-    values, out = run(source.replace("PHASE", "0"), mode=mode)
-    assert (out[:64] == values[63::-1]).all()
-    error = caught(DataRaceError, source.replace("PHASE", "1"), mode=mode)  # the phase before the first
-    assert {error.line, error.other_line} == {line_of(PASSED, "read"), line_of(PASSED, "written")}
-    one = PASSED.replace("COUNT", "1").replace("PHASE", "0").replace("ARRIVES", "if (t == 33) ARRIVE(&bar);")
-    error = caught(DataRaceError, one, mode=mode)
-    assert {error.line, error.other_line} == {line_of(PASSED, "read"), line_of(PASSED, "written")}
-
+ALL_ARRIVE = PASSED.replace("COUNT", "64").replace("ARRIVES", "ARRIVE(&bar);")
+ONE_ARRIVES = PASSED.replace("COUNT", "1").replace("ARRIVES", "if (t == 33) ARRIVE(&bar);")
+clean(ALL_ARRIVE.replace("PHASE", "0"), VALUES[63::-1])
+wrong(ALL_ARRIVE.replace("PHASE", "1"), lines={"read", "written"})  # the phase before the first
+wrong(ONE_ARRIVES.replace("PHASE", "0"), lines={"read", "written"})
 
 MET = """
 K __cluster_dims__(2, 1, 1) k(const int *in, int *out) {
@@ -322,13 +267,42 @@ K __cluster_dims__(2, 1, 1) k(const int *in, int *out) {
   meet();
 }
 """
+clean(MET.replace("MEET", "meet();"), VALUES[63::-1], DETAILED, grid=2)
+wrong(MET.replace("MEET", ""), DETAILED, grid=2)
 
 
-def test_the_barrier_of_a_cluster_orders_what_a_block_does():
-    right, wrong = MET.replace("MEET", "meet();"), MET.replace("MEET", "")
-    _, out = run(right, grid=2)
-    assert (out[:64] == np.arange(63, -1, -1)).all()
-    caught(DataRaceError, wrong, grid=2)
+def named(case: Any) -> str:
+    source, _, mode, kind, _ = case
+    return f"{KERNELS.numbers[source]}-{mode}-{kind.__name__ if kind else 'clean'}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_mistakes_are_found_and_their_twins_are_clean(case):
+    source, grid, mode, kind, expected = case
+    if kind is None:
+        _, out = run(source, grid=grid, mode=mode)
+        assert expected["values"] is None or (out[:64] == expected["values"]).all()
+        return
+    with pytest.raises(kind) as caught:
+        run(source, grid=grid, mode=mode)
+    error = caught.value
+    for name, value in expected.items():
+        if name in ("line", "other_line"):
+            assert getattr(error, name) == line_of(source, value)
+        elif name == "lines":
+            assert {error.line, error.other_line} == {line_of(source, each) for each in value}
+        elif name == "text":
+            assert value in str(error)
+        elif name == "same_thread":
+            assert error.thread == error.other_thread
+        else:
+            assert getattr(error, name) == value
+    assert error.thread is not None and error.block is not None
+
+
+def test_a_ring_of_buffers_has_the_sums():
+    values, out = run(TAKEN.replace("GIVE", "ARRIVE(&empty[b]);"))
+    assert (out[32:64] == values[: 20 * 32].reshape(20, 32).sum(0)).all()
 
 
 def test_more_mbarriers_than_there_is_room_for(monkeypatch):
@@ -336,19 +310,19 @@ def test_more_mbarriers_than_there_is_room_for(monkeypatch):
     monkeypatch.setattr(launch_state, "Capacity", lambda: CAPACITY(mbarriers=2))
     run(source)
     monkeypatch.setattr(launch_state, "Capacity", lambda: CAPACITY(mbarriers=1))
-    error = caught(PoolExhausted, source)
-    assert error.size == 1 and re.search("mbarriers of a block", error.pool)
+    with pytest.raises(PoolExhausted) as caught:
+        run(source)
+    assert caught.value.size == 1 and re.search("mbarriers of a block", caught.value.pool)
 
 
 CAPACITY = launch_state.Capacity
 
 
 # --- initcheck, and programs ------------------------------------------------------------------------------------------
-@MODES
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("source", [groups("PRIOR(0);"), FULL.replace("WAIT", "wait(&bar[1], 0);")])
 def test_what_a_copy_brings_is_initialised(source, mode):
-    values, out = np.arange(4096, dtype=np.int32), np.zeros(4096, np.int32)
-    gpusim.simulate(program(source), 1, 64, (values, out), "tiny", check="initcheck", mode=mode)
+    values, out = run(source, check="initcheck", mode=mode)
     assert (out[:64] == values[64:128]).all()
 
 

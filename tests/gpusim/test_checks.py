@@ -3,14 +3,12 @@ without mistakes are left alone, in their cycles too."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gpusim
-import isa
 from gpusim.cli import main
 from gpusim.errors import (
     BarrierError,
@@ -22,6 +20,7 @@ from gpusim.errors import (
     UninitializedReadError,
 )
 from programs import images, registry
+from tests.gpusim.kernels import Kernels
 
 # A line that makes a mistake ends with a comment that a test looks for.
 SOURCE = r"""
@@ -222,18 +221,7 @@ def _needs_toolchain(toolchain):
     pass
 
 
-@cache
-def _cubin() -> bytes:
-    return isa.compile_cuda(SOURCE, path="checks.cu")
-
-
-@cache
-def _kernels() -> dict[str, isa.Program]:
-    return isa.listing.programs_from_cubin(_cubin())  # with one listing: each takes half a second
-
-
-def kernel(name: str) -> isa.Program:
-    return _kernels()[name]
+KERNELS = Kernels(SOURCE, "sm_90", "checks.cu")
 
 
 def line_of(comment: str) -> int:
@@ -244,7 +232,7 @@ def line_of(comment: str) -> int:
 
 def run(name: str, *args: Any, block: Any = 64, grid: Any = 1, **options: Any) -> np.ndarray:
     out = np.zeros(128, np.int32)
-    gpusim.simulate(kernel(name), grid, block, (out, *args), "tiny", threads=1, **options)
+    gpusim.simulate(KERNELS[name], grid, block, (out, *args), "tiny", threads=1, **options)
     return out
 
 
@@ -306,7 +294,7 @@ def test_use_after_free_by_a_pointer_that_was_kept():
         out, old = device.to_device(INTS), device.to_device(INTS, "old")
         device.free(old)
         with pytest.raises(MemoryAccessError) as found:
-            device.launch(kernel("copy"), 1, 64, (out, np.uint64(old.address)))
+            device.launch(KERNELS["copy"], 1, 64, (out, np.uint64(old.address)))
     assert found.value.problem == "use after free" and "'old' (256 bytes, freed)" in str(found.value)
     # The first lane of whichever warp goes first.
     assert found.value.line == line_of("copy") and found.value.thread in ((0, 0, 0), (32, 0, 0))
@@ -320,7 +308,7 @@ def test_generic_accesses_of_one_instruction_may_mean_different_spaces():
 def test_running_past_the_end_of_the_code():
     from dataclasses import replace
 
-    program = kernel("copy")
+    program = KERNELS["copy"]
     last = next(k for k, each in enumerate(program.instructions) if each.opcode == "EXIT")
     with pytest.raises(KernelError, match="past the end of the kernel's code"):
         gpusim.simulate(replace(program, instructions=program.instructions[:last]), 1, 32, (INTS, INTS), "tiny")
@@ -332,19 +320,19 @@ def test_device_memory_that_nothing_has_written():
         out, array = device.device_array(64, np.int32), device.device_array(64, np.int32)
         array.memory.fill(array.address, 4 * 40)
         with pytest.raises(UninitializedReadError) as found:
-            device.launch(kernel("copy"), 1, 64, (out, array))
+            device.launch(KERNELS["copy"], 1, 64, (out, array))
         error = found.value
         assert (error.line, error.thread, error.space) == (line_of("copy"), (40, 0, 0), "global")
         assert error.address == array.address + 160 and "byte 160" in str(error)
         with pytest.raises(UninitializedReadError):  # the failed launch has written nothing
-            device.launch(kernel("copy"), 1, 32, (array, out))
+            device.launch(KERNELS["copy"], 1, 32, (array, out))
         array.copy_to_device(INTS)
-        device.launch(kernel("copy"), 1, 64, (out, array))
-        device.launch(kernel("copy"), 1, 64, (array, out))  # written by a kernel
+        device.launch(KERNELS["copy"], 1, 64, (out, array))
+        device.launch(KERNELS["copy"], 1, 64, (array, out))  # written by a kernel
         fresh = device.device_array(64, np.int32)
         assert not device.free(array) and fresh.address != array.address
         with pytest.raises(UninitializedReadError):
-            device.launch(kernel("copy"), 1, 64, (out, fresh))
+            device.launch(KERNELS["copy"], 1, 64, (out, fresh))
 
 
 def test_shared_memory_that_nothing_has_written():

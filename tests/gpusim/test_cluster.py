@@ -1,22 +1,19 @@
 """Thread block clusters: who is in one, its barrier, and shared memory of its other blocks."""
 
 import dataclasses
-from functools import cache
 
 import numpy as np
 import pytest
 
 import gpusim
 from gpusim.errors import CyclesExceeded, KernelError, LaunchError, MemoryAccessError
-from isa import compile_cuda
-from isa.listing import program_from_cubin
+from tests.gpusim.kernels import Kernels
 
+KERNELS = Kernels("#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n", "sm_90")
 EXCHANGE = """
-#include <cooperative_groups.h>
-namespace cg = cooperative_groups;
 // Every block reads a neighbour's row backwards, adds to another's and writes a byte into a third's.
 extern "C" __global__ void __cluster_dims__(CX, CY, 1)
-exchange(const int *in, int *out, int *who, unsigned char *bytes) {
+exchange_CX_CY(const int *in, int *out, int *who, unsigned char *bytes) {
   __shared__ int row[64];
   __shared__ unsigned char marks[64];
   __shared__ unsigned long long sum;
@@ -37,14 +34,9 @@ exchange(const int *in, int *out, int *who, unsigned char *bytes) {
   if (t == 0) who[block] = rank | cluster.block_index().x << 8 | cluster.block_index().y << 16;
 }
 """
-
-
-@cache
-def program(source, entry=None, **defines):
-    options = [f"-D{name}={value}" for name, value in defines.items()]
-    return program_from_cubin(compile_cuda(source, "sm_90", options=options), entry)
-
-
+SHAPES = [(1, 1), (2, 1), (4, 1), (2, 2), (8, 2)]
+for _across, _down in SHAPES:
+    KERNELS.add(EXCHANGE.replace("CX", str(_across)).replace("CY", str(_down)))
 NAMES = ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
 PLACES = "\n".join(
     f'asm volatile("mov.u32 %0, %%{name}.{axis};" : "=r"(out[{3 * n + k}]));'
@@ -52,7 +44,7 @@ PLACES = "\n".join(
     for k, axis in enumerate("xyz")
 )
 PLACE = f"""
-extern "C" __global__ void DIMENSIONS place(unsigned *out) {{
+extern "C" __global__ void DIMENSIONS place_NUMBER(unsigned *out) {{
   out += 13 * (blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z));
   {PLACES}
   asm volatile("{{ .reg .pred p; mov.pred p, %%is_explicit_cluster; selp.u32 %0, 1, 0, p; }}" : "=r"(out[12]));
@@ -60,20 +52,26 @@ extern "C" __global__ void DIMENSIONS place(unsigned *out) {{
 """
 
 
-@pytest.mark.parametrize("shape", [None, (2, 1, 1), (3, 2, 1), (1, 2, 2)])
+PLACED = [None, (2, 1, 1), (3, 2, 1), (1, 2, 2)]
+for _number, _shape in enumerate(PLACED):
+    _dimensions = f"__cluster_dims__{_shape}" if _shape else ""
+    KERNELS.add(PLACE.replace("DIMENSIONS", _dimensions).replace("NUMBER", str(_number)))
+
+
+@pytest.mark.parametrize("shape", PLACED)
 def test_blocks_know_their_place(shape):
     """As an H200 told them for these grids. Without clusters each block is one."""
     grid, size = (6, 4, 2), shape or (1, 1, 1)
-    source = PLACE.replace("DIMENSIONS", f"__cluster_dims__{shape}" if shape else "")
+    kernel = KERNELS[f"place_{PLACED.index(shape)}"]
     out = np.zeros((grid[2], grid[1], grid[0], 13), np.uint32)
-    gpusim.simulate(program(source), grid, 1, (out,), gpu="tiny", mode="functional")
+    gpusim.simulate(kernel, grid, 1, (out,), gpu="tiny", mode="functional")
     for z, y, x in np.ndindex(grid[::-1]):
         block = np.array((x, y, z))
         expected = (*(block // size), *(np.array(grid) // size), *(block % size), *size, shape is not None)
         assert out[z, y, x].tolist() == [int(each) for each in expected]
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (4, 1), (2, 2), (8, 2)])
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("gpu", ["tiny", "h200"])
 def test_blocks_exchange_through_shared_memory(shape, gpu):
     across, down = shape
@@ -82,7 +80,7 @@ def test_blocks_exchange_through_shared_memory(shape, gpu):
     rng = np.random.default_rng(3)
     values = rng.integers(0, 50, (blocks, 64)).astype(np.int32)
     out, who, marks = np.zeros_like(values), np.zeros(blocks, np.uint32), np.zeros((blocks, 64), np.uint8)
-    gpusim.simulate(program(EXCHANGE, CX=across, CY=down), grid, 64, (values, out, who, marks), gpu=gpu)
+    gpusim.simulate(KERNELS[f"exchange_{across}_{down}"], grid, 64, (values, out, who, marks), gpu=gpu)
 
     def block_of(cluster_x, cluster_y, rank):
         x, y = cluster_x * across + rank % across, cluster_y * down + rank // across
@@ -104,8 +102,7 @@ def test_blocks_exchange_through_shared_memory(shape, gpu):
                 assert (marks[members[(rank + 1) % size]] == (rank + lanes) % 256).all()
 
 
-SCATTER = """
-#include <cooperative_groups.h>
+KERNELS.add("""
 // Two of three lanes write to other blocks' rows, each to that of another rank, and read another's back.
 extern "C" __global__ void __cluster_dims__(4, 1, 1) scatter(int *out) {
   __shared__ int row[32];
@@ -118,13 +115,13 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) scatter(int *out) {
   out[32 * blockIdx.x + t] = t % 3 ? *cluster.map_shared_rank(row + t, (rank + t / 4) % 4) : row[t];
   cluster.sync();
 }
-"""
+""")
 
 
 @pytest.mark.parametrize("gpu", ["tiny", "h200"])
 def test_lanes_of_a_warp_that_mean_different_blocks(gpu):
     out = np.zeros((2, 4, 32), np.int32)
-    gpusim.simulate(program(SCATTER), 8, 32, (out,), gpu=gpu)
+    gpusim.simulate(KERNELS["scatter"], 8, 32, (out,), gpu=gpu)
     for rank in range(4):
         for t in range(32):
             there = (rank + t // 4) % 4  # whose row[t] was written by the block t before it
@@ -133,7 +130,7 @@ def test_lanes_of_a_warp_that_mean_different_blocks(gpu):
 
 
 def test_host_threads_change_nothing():
-    kernel = program(EXCHANGE, CX=4, CY=1)
+    kernel = KERNELS["exchange_4_1"]
     values = np.arange(64 * 64, dtype=np.int32) % 97
     runs = []
     for threads in (1, 3):
@@ -143,9 +140,9 @@ def test_host_threads_change_nothing():
     assert runs[0] == runs[1]
 
 
-COPY = """
+KERNELS.add("""
 // A block copies its part by a bulk copy that an mbarrier waits for, and by cp.async, and passes both on.
-extern "C" __global__ void __cluster_dims__(2, 1, 1) copy(const int *in, int *out) {
+extern "C" __global__ void __cluster_dims__(2, 1, 1) copy(const int *in, int *out, int off) {
   __shared__ alignas(128) int bulk[32];
   __shared__ alignas(16) int lanes[32];
   __shared__ unsigned long long done;
@@ -158,7 +155,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) copy(const int *in, int *ou
   if (t == 0) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 128;" ::"r"(bar) : "memory");
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];" ::"r"(to),
-                 "l"(from), "r"(bar) : "memory");
+                 "l"(from), "r"(bar + off) : "memory");
   }
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4; cp.async.wait_all;" ::"r"(mine), "l"(from + t) : "memory");
   unsigned over = 0;
@@ -168,28 +165,26 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) copy(const int *in, int *ou
   __syncthreads();
   out[32 * blockIdx.x + t] = bulk[31 - t] * 1000 + lanes[t];
 }
-"""
+""")
 
 
 def test_asynchronous_copies_in_a_cluster():
     """Every block's own shared memory, by addresses that have its rank."""
     values = np.arange(128, dtype=np.int32)
     out = np.zeros_like(values)
-    gpusim.simulate(program(COPY), 4, 32, (values, out))
+    gpusim.simulate(KERNELS["copy"], 4, 32, (values, out, np.int32(0)))
     rows = values.reshape(4, 32)
     assert (out.reshape(4, 32) == rows[:, ::-1] * 1000 + rows).all()
 
 
-@pytest.mark.parametrize(("what", "message"), [("+ 4", "misaligned"), ("+ (1 << 20)", "out of bounds")])
-def test_a_copy_that_tells_no_mbarrier(what, message):
+@pytest.mark.parametrize(("off", "message"), [(4, "misaligned"), (1 << 20, "out of bounds")])
+def test_a_copy_that_tells_no_mbarrier(off, message):
     values = np.arange(128, dtype=np.int32)
-    source = COPY.replace('"l"(from), "r"(bar) :', f'"l"(from), "r"(bar {what}) :')
     with pytest.raises(MemoryAccessError, match=message):
-        gpusim.simulate(program(source), 4, 32, (values, np.zeros_like(values)))
+        gpusim.simulate(KERNELS["copy"], 4, 32, (values, np.zeros_like(values), np.int32(off)))
 
 
-ROUNDS = """
-#include <cooperative_groups.h>
+KERNELS.add("""
 // Blocks take turns: in round k, block k % 4 passes what it was given on, plus its thread's number.
 extern "C" __global__ void __cluster_dims__(4, 1, 1) rounds(int *out) {
   __shared__ int baton[32];
@@ -204,34 +199,32 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) rounds(int *out) {
   }
   if (rank == 10 % 4) out[threadIdx.x] = baton[threadIdx.x];
 }
-"""
+""")
 
 
 def test_barrier_orders_rounds():
     out = np.zeros(32, np.int32)
-    gpusim.simulate(program(ROUNDS), 4, 32, (out,))
+    gpusim.simulate(KERNELS["rounds"], 4, 32, (out,))
     assert (out == 10 * np.arange(32) + 45).all()
 
 
-EMPTY = 'extern "C" __global__ void __cluster_dims__(4, 1, 1) k(int *out) { out[threadIdx.x] = 1; }'
-LEFT = """
-extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
+KERNELS.add("""
+extern "C" __global__ void __cluster_dims__(4, 1, 1) empty(int *out) { out[threadIdx.x] = 1; }
+extern "C" __global__ void __cluster_dims__(2, 1, 1) left(int *out, int leave) {
   unsigned rank; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  if (rank == 0 && threadIdx.x < LEAVE) return;
+  if (rank == 0 && threadIdx.x < leave) return;
   asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
   out[threadIdx.x + 32 * rank] = 7;
 }
-"""
-NOT_ALL = """
-extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
+
+extern "C" __global__ void __cluster_dims__(2, 1, 1) not_all(int *out) {
   unsigned rank; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   if (rank == 0) asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
   else for (int k = 0; k < 2; ++k) asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
   if (rank == 0) while (*(volatile int *)out == 0) __nanosleep(1000);
 }
-"""
-ENDED = """
-extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
+
+extern "C" __global__ void __cluster_dims__(2, 1, 1) ended(int *out) {
   __shared__ int row[32];
   row[threadIdx.x] = 1;
   unsigned rank, own = (unsigned)__cvta_generic_to_shared(row + threadIdx.x), other, value;
@@ -242,24 +235,23 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
   asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(other) : "memory");
   out[threadIdx.x] = value;
 }
-"""
-OUTSIDE = """
-extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
+
+extern "C" __global__ void __cluster_dims__(2, 1, 1) outside(int *out, int where, unsigned rank) {
   __shared__ int row[32];
   row[threadIdx.x] = 1;
   unsigned own = (unsigned)__cvta_generic_to_shared(row + threadIdx.x), other, value;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other) : "r"(own + WHERE), "r"(RANK));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other) : "r"(own + where), "r"(rank));
   asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(other) : "memory");
   out[threadIdx.x] = value;
 }
-"""
+""")
 
 
 @pytest.mark.parametrize("leave", [16, 32])
 def test_exited_threads_count_as_arrived(leave):
     """Some of a block, and all of it."""
     out = np.zeros(64, np.int32)
-    gpusim.simulate(program(LEFT, LEAVE=leave), 2, 32, (out,))
+    gpusim.simulate(KERNELS["left"], 2, 32, (out, np.int32(leave)))
     assert (out == np.where(np.arange(64) < leave, 0, 7)).all()
 
 
@@ -278,41 +270,44 @@ def test_exited_threads_count_as_arrived(leave):
     ],
 )
 def test_launches_that_cannot_be(cluster, grid, options, message):
-    kernel = dataclasses.replace(program(EMPTY), cluster=cluster)
+    kernel = dataclasses.replace(KERNELS["empty"], cluster=cluster)
     with pytest.raises(LaunchError, match=message):
         gpusim.simulate(kernel, grid, 32, (np.zeros(64, np.int32),), **options)
 
 
 def test_shared_memory_of_a_block_that_has_ended():
-    with pytest.raises(
-        KernelError, match="block 1 of the cluster, which does not exist or has ended"
-    ) as error:
-        gpusim.simulate(program(ENDED), 2, 32, (np.zeros(64, np.int32),))
+    with pytest.raises(KernelError, match="block 1 of the cluster, which does not exist or has ended") as error:
+        gpusim.simulate(KERNELS["ended"], 2, 32, (np.zeros(64, np.int32),))
     assert error.value.block == (0, 0, 0)
+
+
+def outside(where, rank):
+    arguments = (np.zeros(64, np.int32), np.int32(where), np.uint32(rank))
+    gpusim.simulate(KERNELS["outside"], 2, 32, arguments)
 
 
 def test_outside_the_other_blocks_shared_memory():
     for where in (4096, 128, -1024):  # what the system keeps lies before the block's own
         with pytest.raises(MemoryAccessError, match="out of bounds: shared read of 4 bytes"):
-            gpusim.simulate(program(OUTSIDE, WHERE=where, RANK=1), 2, 32, (np.zeros(64, np.int32),))
+            outside(where, 1)
     with pytest.raises(MemoryAccessError, match="misaligned"):
-        gpusim.simulate(program(OUTSIDE, WHERE=2, RANK=1), 2, 32, (np.zeros(64, np.int32),))
+        outside(2, 1)
 
 
 @pytest.mark.parametrize("rank", [2, 7, 15])
 def test_a_rank_outside_the_cluster(rank):
     with pytest.raises(KernelError, match=f"block {rank} of the cluster, which does not exist") as caught:
-        gpusim.simulate(program(OUTSIDE, WHERE=0, RANK=rank), 2, 32, (np.zeros(64, np.int32),))
+        outside(0, rank)
     assert caught.value.thread == (0, 0, 0) and caught.value.instruction.startswith("LD")
 
 
 def test_a_barrier_that_a_block_never_reaches():
     with pytest.raises(CyclesExceeded):
-        gpusim.simulate(program(NOT_ALL), 2, 32, (np.zeros(64, np.int32),), max_cycles=200_000)
+        gpusim.simulate(KERNELS["not_all"], 2, 32, (np.zeros(64, np.int32),), max_cycles=200_000)
 
 
 def test_clusters_of_two_fill_the_gpu():
     # An H200 has GPCs of 16 and of 18 SMs: 66 clusters of two at once, none of them split between GPCs.
-    place = program(PLACE.replace("DIMENSIONS", "__cluster_dims__(2, 1, 1)"))
+    place = KERNELS[f"place_{PLACED.index((2, 1, 1))}"]
     record = gpusim.simulate(place, 132, 32, [np.zeros(132 * 13, np.uint32)], shared_bytes=200_000).record
     assert (record.sm_blocks == 1).all()

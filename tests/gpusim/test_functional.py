@@ -9,8 +9,7 @@ from gpusim.errors import BarrierError, CyclesExceeded, DataRaceError, MemoryAcc
 from isa import compile_cuda
 from isa.listing import program_from_cubin
 from programs import images, registry
-from tests.gpusim.test_cluster import EXCHANGE
-from tests.gpusim.test_cluster import program as cluster_program
+from tests.gpusim.test_cluster import KERNELS as CLUSTER
 
 
 def simulated(variant, size, mode, **options):
@@ -86,7 +85,7 @@ def test_clusters():
     found = {}
     for mode in ("detailed", "functional"):
         out, who, marks = np.zeros_like(values), np.zeros(24, np.uint32), np.zeros((24, 64), np.uint8)
-        program = cluster_program(EXCHANGE, CX=2, CY=2)
+        program = CLUSTER["exchange_2_2"]
         gpusim.simulate(program, (4, 6), 64, (values, out, who, marks), gpu="h200", mode=mode)
         found[mode] = out, who, marks
     for mine, other in zip(found["functional"], found["detailed"], strict=True):

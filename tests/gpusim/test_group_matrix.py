@@ -13,8 +13,9 @@ import pytest
 
 import gpusim
 from gpusim.errors import MemoryAccessError
-from isa.compile import assemble, compile_cuda
-from isa.listing import program_from_cubin, programs_from_cubin
+from isa.compile import assemble
+from isa.listing import programs_from_cubin
+from tests.gpusim.kernels import Kernels
 from tests.gpusim.matrix_operands import packed
 
 DATA = Path(__file__).parent / "data" / "h200_matrix.npz"
@@ -80,10 +81,16 @@ def run(group, case, program, descriptors):
     return result
 
 
+def plain():
+    """A group of halves that are summed up in single precision, nothing of them transposed."""
+    return next(each for each in groups() if each[4] == "f32" and each[5] == "f16" and not each[7] and not each[8])
+
+
 @pytest.fixture(scope="module")
 def kernels():
     """All of them in one cubin: most of the disassembler's time goes into its start."""
     text = "".join(kernel(f"k{group[0]}", *group[2:]) for group in groups())
+    text += "".join(kernel(f"across{n}", *plain()[2:8], n, n, *plain()[10:]) for n in range(2))
     return programs_from_cubin(assemble(HEADER + text, "sm_90a"), abi="c", path="k")
 
 
@@ -101,22 +108,20 @@ def test_products_equal_the_hardware(group, kernels):
 
 @pytest.mark.parametrize("across", [0, 1])
 @pytest.mark.parametrize("side", [0, 1])
-def test_descriptors_that_point_past_shared_memory(side, across):
+def test_descriptors_that_point_past_shared_memory(side, across, kernels):
     """The first 14 bits of a descriptor are an address in units of 16 bytes: here the last of these."""
-    group = next(each for each in groups() if each[4] == "f32" and each[5] == "f16" and not each[7] and not each[8])
-    index, _, n, k, d, a, b, registers, _, _, *signs = group
-    text = kernel("k", n, k, d, a, b, registers, across, across, *signs)
-    program = program_from_cubin(assemble(HEADER + text, "sm_90a"), abi="c")
+    index, _, n, *_ = plain()
     with np.load(DATA) as data:
         descriptors = [np.uint64(each) for each in data["descriptors"][index % 7][:2]]
     descriptors[side] |= np.uint64(0x3FFF - 0x40)  # the kernel adds where its shared memory starts
     operands = [np.zeros(words, np.uint32) for words in (_IMAGE_WORDS, 512, 64 * n, 64 * n)]
     with pytest.raises(MemoryAccessError, match="out of bounds: shared"):
-        gpusim.simulate(program, 1, 128, (*operands, *descriptors, np.uint32(1)))
+        gpusim.simulate(kernels[f"across{across}"], 1, 128, (*operands, *descriptors, np.uint32(1)))
 
 
 SPARSE = """
-extern "C" __global__ void __launch_bounds__(128) k(const uint4 *a, const uint4 *b, const unsigned *meta, float *out) {
+extern "C" __global__ void __launch_bounds__(128)
+NAME(const uint4 *a, const uint4 *b, const unsigned *meta, float *out) {
   __shared__ __align__(1024) unsigned char room[4096];
   int t = threadIdx.x;
   for (int n = t; n < 128; n += 128) ((uint4 *)room)[n] = a[n];
@@ -126,6 +131,8 @@ extern "C" __global__ void __launch_bounds__(128) k(const uint4 *a, const uint4 
   unsigned long long da = (s >> 4) | 8ull << 16 | 16ull << 32, db = ((s + 2048) >> 4) | 8ull << 16 | 32ull << 32;
   float d[4] = {0, 0, 0, 0};
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  #pragma unroll
+  for (int n = 0; n < TIMES; ++n)
   asm volatile("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%0,%1,%2,%3}, %4, %5, %6, SELECTOR,"
                " 1, 1, 1, 0, 0;"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(da), "l"(db), "r"(m) : "memory");
@@ -133,6 +140,10 @@ extern "C" __global__ void __launch_bounds__(128) k(const uint4 *a, const uint4 
   for (int n = 0; n < 4; ++n) out[4 * t + n] = d[n];
 }
 """
+KERNELS = Kernels()
+for _selector, _times in ((0, 1), (1, 1), (0, 3)):
+    _text = SPARSE.replace("NAME", f"sparse{_selector}_{_times}")
+    KERNELS.add(_text.replace("SELECTOR", str(_selector)).replace("TIMES", str(_times)))
 
 
 @pytest.mark.parametrize("selector", [0, 1])
@@ -155,8 +166,7 @@ def test_sparse_products(selector):
     a = kept.reshape(8, 8, 2, 8).transpose(0, 2, 1, 3).copy()
     b = right.reshape(8, 4, 8).transpose(1, 0, 2).copy()
     out = np.zeros((4, 8, 4, 2, 2), np.float32)
-    source = SPARSE.replace("SELECTOR", str(selector))
-    gpusim.simulate(program_from_cubin(compile_cuda(source, "sm_90a")), 1, 128, (a, b, words, out))
+    gpusim.simulate(KERNELS[f"sparse{selector}_1"], 1, 128, (a, b, words, out))
     result = out.transpose(0, 3, 1, 2, 4).reshape(64, 8)  # warp, half, row, pair of columns, column
     np.testing.assert_array_equal(result, whole @ right.astype(np.float32).T)
 
@@ -166,9 +176,6 @@ def test_wavefronts_of_operands():
     matrices = np.zeros(128 * 4, np.uint32), np.zeros(32 * 4, np.uint32), np.zeros(128, np.uint32)
     totals = []
     for times in (1, 3):
-        repeat = f'#pragma unroll\n  for (int r = 0; r < {times}; ++r) asm volatile("wgmma.mma_async'
-        source = SPARSE.replace("SELECTOR", "0").replace('asm volatile("wgmma.mma_async', repeat)
-        code = program_from_cubin(compile_cuda(source.replace("#pragma", "\n#pragma"), "sm_90a"))
-        result = gpusim.simulate(code, 1, 128, (*matrices, np.zeros(512, np.float32)))
+        result = gpusim.simulate(KERNELS[f"sparse0_{times}"], 1, 128, (*matrices, np.zeros(512, np.float32)))
         totals.append(result.metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"])
     assert totals[1] - totals[0] == 2 * (16 + 4)

@@ -1,7 +1,7 @@
 """Which pipes count an instruction, and in how many turns matrices come out of shared memory: recorded on an H200.
 
-`h200_pipes.zip` holds 467 single instructions with the pipes that Nsight Compute counted them in, 48 kernels whose
-counts are exact down to the turns of the ADU and the half of the FMA pipe, and LDSM and STSM at chosen addresses.
+`h200_pipes.zip` holds 467 single instructions with the pipes that Nsight Compute counted them in, images of 48 kernels
+whose counts are exact down to the turns of the ADU and the half of the FMA pipe, and LDSM and STSM at chosen addresses.
 """
 
 import json
@@ -15,8 +15,8 @@ import pytest
 import gpusim
 from gpusim.engine.state import layout as L
 from gpusim.launch.tensor_map import encode_tiled
+from isa import Program
 from isa.instruction import parse_instruction
-from isa.listing import programs_from_cubin
 from isa.opcodes import OPCODES, PIPES, pipes_of
 from tests.gpusim import sass
 
@@ -30,17 +30,9 @@ def recording():
         return json.loads(file.read("recording.json"))
 
 
-@cache
-def cubins():
-    with zipfile.ZipFile(DATA) as file:
-        rest, found = file.read("cubins.bin"), {}
-    for each in (*recording()["kernels"], *recording()["matrices"]):
-        found[each["name"]], rest = rest[: each["size"]], rest[each["size"] :]
-    return found
-
-
 def program(name):
-    return programs_from_cubin(cubins()[name], abi="c", path=name)[name]
+    with zipfile.ZipFile(DATA) as file:
+        return Program.from_bytes(file.read(f"{name}.gpuprog"), name)
 
 
 def test_every_instruction_counts_in_the_recorded_pipes():

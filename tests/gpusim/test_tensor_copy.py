@@ -1,6 +1,7 @@
 """Tensor maps and copies of boxes of tensors (TMA), replayed from an H200."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 import gpusim
 from gpusim.errors import ArgumentError, MemoryAccessError, SimulationError
 from gpusim.launch.tensor_map import encode_tiled
-from isa.compile import assemble
-from isa.listing import program_from_cubin
+from isa import Program
 from tests.gpusim.matrix_operands import packed
+from tests.gpusim.ptx import listed
 
 DATA = Path(__file__).parent / "data" / "h200_tensor_copies.npz"
 # Names by the driver's CUtensorMapDataType.
@@ -84,6 +85,18 @@ IN_MEMORY = (
 """Changes of the kernel that takes a pointer to the map."""
 
 
+@cache
+def programs() -> dict[str, Program]:
+    """All kernels of this file by their text."""
+    kinds = {"load": "load", "store": "store", "red": "add"}
+    texts = {kernel(kinds[each["kind"]], len(each["shape"])) for each in recorded("cases")}
+    texts |= {changed(kernel(kind, len(first_case(kind)["shape"])), *IN_MEMORY) for kind in ("load", "store")}
+    texts |= {changed(kernel("add", 2), reducing(operation)) for operation in REDUCTIONS}
+    rank = len(first_case("load")["shape"])
+    texts |= {changed(kernel("load", rank), *options.get("changes", ())) for options, _ in OUT_OF_BOUNDS}
+    return listed(sorted(texts), "sm_90a")
+
+
 def copy(case, corner=None, changes=(), moved=0, map_offset=None):
     """Runs a recorded case; the tensor and the image as they are afterwards.
 
@@ -93,7 +106,7 @@ def copy(case, corner=None, changes=(), moved=0, map_offset=None):
     kind = {"load": "load", "store": "store", "red": "add"}[case["kind"]]
     rank = len(case["shape"])
     text = changed(kernel(kind, rank), *changes, *(() if map_offset is None else IN_MEMORY))
-    program = program_from_cubin(assemble(text, "sm_90a"), abi="c", path="k")
+    program = programs()[text]
     form = {6: "f16", 7: "f32", 9: "f16"}.get(case["type"], "s8")
     mode = "any" if form == "s8" else "near"
     with gpusim.Device("h200") as device:
@@ -140,18 +153,18 @@ def test_a_map_in_global_memory_means_the_same(kind):
     equals_the_hardware(case, *copy(case, map_offset=0))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"map_offset": 1 << 30}, "out of bounds: global read of 128 bytes"),
-        ({"map_offset": 16}, "out of bounds: global read of 128 bytes"),
-        ({"changes": [("[s],[m", "[s+16256],[m")]}, "out of bounds: shared write"),
-        ({"changes": [("[s],[m", "[s+64],[m")]}, "misaligned"),
-        ({"changes": [("}],[b];", "}],[b+4];")]}, "misaligned: shared write of 8 bytes"),
-        ({"changes": [("}],[b];", "}],[b+4096];")]}, "out of bounds: shared write of 8 bytes"),
-        ({"moved": 1 << 30}, "out of bounds: global read"),
-    ],
-)
+OUT_OF_BOUNDS = [
+    ({"map_offset": 1 << 30}, "out of bounds: global read of 128 bytes"),
+    ({"map_offset": 16}, "out of bounds: global read of 128 bytes"),
+    ({"changes": [("[s],[m", "[s+16256],[m")]}, "out of bounds: shared write"),
+    ({"changes": [("[s],[m", "[s+64],[m")]}, "misaligned"),
+    ({"changes": [("}],[b];", "}],[b+4];")]}, "misaligned: shared write of 8 bytes"),
+    ({"changes": [("}],[b];", "}],[b+4096];")]}, "out of bounds: shared write of 8 bytes"),
+    ({"moved": 1 << 30}, "out of bounds: global read"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), OUT_OF_BOUNDS)
 def test_a_copy_out_of_bounds(options, message):
     with pytest.raises(MemoryAccessError, match=message):
         copy(first_case("load"), **options)
@@ -162,8 +175,7 @@ def test_a_misaligned_map():
     case = first_case("load")
     with gpusim.Device("h200") as device:
         space = device.to_device(np.zeros(512, np.uint8))
-        text = changed(kernel("load", len(case["shape"])), *IN_MEMORY)
-        program = program_from_cubin(assemble(text, "sm_90a"), abi="c")
+        program = programs()[changed(kernel("load", len(case["shape"])), *IN_MEMORY)]
         place = [np.int32(c) for c in case["corner"]]
         with pytest.raises(MemoryAccessError, match="misaligned: global read of 64 bytes"):
             device.launch(program, 1, 32, (np.uint64(space.address + 32), space, *place, np.uint32(case["bytes"])))
@@ -184,6 +196,13 @@ REDUCTIONS = {
     "xor": np.bitwise_xor, "inc": lambda old, new: np.where(old >= new, 0, old + 1),
     "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - 1),
 }  # fmt: skip
+
+
+def reducing(operation):
+    """The change of a kernel that adds to one that does something else."""
+    return "shared::cta.add", f"shared::cta.{operation}"
+
+
 NUMBERS = {2: np.uint32, 3: np.int32, 4: np.uint64, 5: np.int64, 7: np.float32}
 
 
@@ -198,7 +217,7 @@ NUMBERS = {2: np.uint32, 3: np.int32, 4: np.uint64, 5: np.int64, 7: np.float32}
 def test_reductions_into_a_tensor(kind, operation, corner):
     """Elements inside the tensor are combined with the box's, row by row; all others stay (PTX ISA, cp.reduce)."""
     case = reduction(kind, corner)
-    tensor, image = copy(case, changes=[("shared::cta.add", f"shared::cta.{operation}")])
+    tensor, image = copy(case, changes=[reducing(operation)])
     mode = ("f32", "near") if kind == 7 else ("s8", "any")
     numbers, words = NUMBERS[kind], np.dtype(NUMBERS[kind]).itemsize // 4
     before = packed(900000 + case["number"], 65536, *mode).view(numbers)
@@ -218,7 +237,7 @@ def test_reductions_into_a_tensor(kind, operation, corner):
 def test_reductions_that_a_type_does_not_have(kind, operation):
     """A map says at run time what the elements are: float32 has no minimum, signed 64-bit integers no sum."""
     with pytest.raises(SimulationError, match="not modelled"):
-        copy(reduction(kind, (4, 2)), changes=[("shared::cta.add", f"shared::cta.{operation}")])
+        copy(reduction(kind, (4, 2)), changes=[reducing(operation)])
 
 
 def test_a_corner_off_sixteen_bytes_is_an_error():
