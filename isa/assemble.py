@@ -62,11 +62,7 @@ _RELOCATABLE = 1  # ELF type of an object that has still to be linked
 
 def is_relocatable(cubin: bytes) -> bool:
     """True for a cubin that was made with separate compilation and has not been linked."""
-    return (
-        len(cubin) >= 18
-        and cubin[:4] == b"\x7fELF"
-        and struct.unpack_from("<H", cubin, 16)[0] == _RELOCATABLE
-    )
+    return len(cubin) >= 18 and cubin[:4] == b"\x7fELF" and struct.unpack_from("<H", cubin, 16)[0] == _RELOCATABLE
 
 
 def link_objects(objects: Sequence[tuple[str, bytes]], arch: str) -> bytes:

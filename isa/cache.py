@@ -116,9 +116,7 @@ class Unkeyable(Exception):
     """A kernel refers to an object whose content has no safe digest; it is compiled without the cache."""
 
 
-_TRUSTED = (
-    frozenset({"numba", "numba_cuda", "llvmlite", "numpy", "cuda", "builtins"}) | sys.stdlib_module_names
-)
+_TRUSTED = frozenset({"numba", "numba_cuda", "llvmlite", "numpy", "cuda", "builtins"}) | sys.stdlib_module_names
 _TYPES = {("numba.core.types.abstract", "Type"), ("llvmlite.ir.types", "Type")}
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 
@@ -159,9 +157,7 @@ def _add_code(parts: list[str | bytes], code: types.CodeType, seen: set[int]) ->
     """Add one code object and the ones nested in it; returns every name that they use."""
     names = set(code.co_names)
     parts += [code.co_filename, str(code.co_firstlineno), code.co_code, code.co_linetable, str(code.co_flags)]
-    parts += [
-        repr((code.co_argcount, code.co_kwonlyargcount, code.co_names, code.co_varnames, code.co_freevars))
-    ]
+    parts += [repr((code.co_argcount, code.co_kwonlyargcount, code.co_names, code.co_varnames, code.co_freevars))]
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             names |= _add_code(parts, constant, seen)
@@ -213,9 +209,7 @@ def _add_value(parts: list[str | bytes], value: Any, names: frozenset[str], seen
         _add_trusted(parts, value)
 
 
-def _add_module(
-    parts: list[str | bytes], module: types.ModuleType, names: frozenset[str], seen: set[int]
-) -> None:
+def _add_module(parts: list[str | bytes], module: types.ModuleType, names: frozenset[str], seen: set[int]) -> None:
     """A module of a package with a version counts by name; another one by what the code names in it."""
     name = types.ModuleType.__getattribute__(module, "__name__")
     parts += ["module", name]

@@ -39,13 +39,9 @@ def compile_kernel(
     """
     function = getattr(kernel, "py_func", kernel)
     if not hasattr(function, "__code__"):
-        raise CompileError(
-            f"a kernel is a Python function or a numba.cuda dispatcher, not {type(kernel).__name__}"
-        )
+        raise CompileError(f"a kernel is a Python function or a numba.cuda dispatcher, not {type(kernel).__name__}")
     declared = getattr(kernel, "targetoptions", {})
-    options = {
-        name: declared[name] for name, usual in _DEFAULT_OPTIONS.items() if declared.get(name, usual) != usual
-    }
+    options = {name: declared[name] for name, usual in _DEFAULT_OPTIONS.items() if declared.get(name, usual) != usual}
     if declared.get("link"):
         options["link"] = tuple(declared["link"])
     if "lto" in declared and declared["lto"] == options.get("debug", False):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -70,7 +70,6 @@ def compile_device_code(
     source: str,
     name: str,
     flags: Sequence[str],
-    headers: Mapping[str, str] | None = None,
     expressions: Sequence[str] = (),
 ) -> tuple[bytes | None, str]:
     """Compile a text with NVRTC.
@@ -78,7 +77,6 @@ def compile_device_code(
     Args:
         name: the file's name, as line information and messages have it.
         flags: options; those that find the tool chain's headers come after them.
-        headers: texts to be included by these names, before any file.
         expressions: C++ names of templates' instances that are to be in the cubin, such as 'ns::kernel<float, 4>'.
 
     Returns:
@@ -89,13 +87,9 @@ def compile_device_code(
         ToolchainFailed: it cannot take the text.
     """
     library = _library(find_nvrtc())
-    headers = headers or {}
     encoded = [each.encode() for each in (*flags, *(f"-I{folder}" for folder in include_folders()))]
-    texts, names = (_strings([each.encode() for each in part]) for part in (headers.values(), headers))
     handle = ctypes.c_void_p()
-    status = library.nvrtcCreateProgram(
-        ctypes.byref(handle), source.encode(), name.encode(), len(headers), texts, names
-    )
+    status = library.nvrtcCreateProgram(ctypes.byref(handle), source.encode(), name.encode(), 0, None, None)
     if status:
         raise ToolchainFailed(f"NVRTC cannot take {name} (status {status})")
     try:

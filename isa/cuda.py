@@ -1,13 +1,10 @@
 """CUDA C++ as it is written, with host code or without, to cubins.
 
-Three ways, and the first that succeeds wins:
+Two ways, and the first that succeeds wins:
 1. NVRTC with the text as it is. It takes 0.1 s and needs nothing else, and takes every file that is for the GPU alone.
-2. nvcc with the host's compiler, where both are there. Only they read the host's headers and functions, and nothing is
-   guessed: what they refuse is refused, unless a header is not on this machine.
-3. NVRTC with the host's functions left out and its headers stood in for (`isa.stand_in`).
-All three have the same front end and optimiser; the same text gives the same PTX. NVRTC brings an assembler of its own,
-so if its wheel and nvcc's are of different releases, a few kernels differ in their SASS as they do between these
-releases.
+2. nvcc with the host's compiler, which read the host's headers and functions.
+Both have the same front end and optimiser; the same text gives the same PTX. NVRTC brings an assembler of its own, so
+if its wheel and nvcc's are of different releases, a few kernels differ in their SASS as they do between the releases.
 """
 
 from __future__ import annotations
@@ -18,10 +15,9 @@ from pathlib import Path
 
 from isa.compilers import compile_device_code, compile_with_host, host_compiler_fails
 from isa.errors import CompileError, ToolchainMissing
-from isa.stand_in import compile_without_host
-from isa.toolchain import complaints, find_tool, first_complaint, host_compiler
+from isa.toolchain import find_tool, first_complaint, host_compiler
 
-_WITHOUT_HOST = "read by NVRTC without its host code, since nvcc was not found with a host compiler"
+_NO_COMPILER = "NVRTC reads code for the GPU alone; host code needs nvcc and a C++ compiler, such as g++"
 _READING = ("-include", "--pre-include", "-imacros", "-optf", "--options-file")
 _TARGETS = ("-arch", "--gpu-architecture")
 # The wheels of one toolkit come in several minor releases, which a check in CUDA's C++ headers would refuse.
@@ -30,12 +26,10 @@ _MIXED_RELEASES = "-DCCCL_DISABLE_CTK_COMPATIBILITY_CHECK"
 
 @dataclass(frozen=True)
 class CompiledSource:
-    """A cubin. files: what nvcc read besides the source, None where NVRTC made it. settled: a later compilation of the
-    same files gives the same, which is not so where nvcc missed a header."""
+    """A cubin. files: what nvcc read besides the source, None where NVRTC made it."""
 
     cubin: bytes
     files: tuple[str, ...] | None = None
-    settled: bool = True
 
 
 def compile_source(
@@ -52,22 +46,14 @@ def compile_source(
     cubin, log = compile_device_code(source, str(file), flags, expressions=instances)
     if cubin is not None:
         return CompiledSource(cubin)
-    plain = first_complaint(log, path, "NVRTC")
-    refused: CompileError | None = None
+    error = first_complaint(log, path, "NVRTC")
     if has_nvcc(options):
         cubin, log, files = compile_with_host(source, path, flags, instances)
         if cubin is not None:
             return CompiledSource(cubin, tuple(files))
-        refused = first_complaint(log, path, "nvcc")
-        if not host_compiler_fails(log) and not any(each.missing_file for each in complaints(log)):
-            raise refused
-    cubin, log = compile_without_host(source, path, flags, include_options(options), instances)
-    if cubin is not None:
-        return CompiledSource(cubin, settled=refused is None)
-    error = first_complaint(log, path, "NVRTC")
-    if refused is None and error.reason != plain.reason:
-        error = CompileError(f"{error.reason} ({_WITHOUT_HOST})", error.file, error.line)
-    raise refused or error
+        if not host_compiler_fails(log):
+            raise first_complaint(log, path, "nvcc")
+    raise CompileError(f"{error.reason} ({_NO_COMPILER})", error.file, error.line)
 
 
 def has_nvcc(options: Sequence[str] = ()) -> bool:

@@ -49,9 +49,7 @@ class EntryError(IsaError):
     def __init__(self, message: str, available: tuple[str, ...]) -> None:
         self.available = available
         listing = "".join(f"\n  {name}" for name in available)
-        super().__init__(
-            message + (f"; the file holds:{listing}" if available else "; the file holds no kernel")
-        )
+        super().__init__(message + (f"; the file holds:{listing}" if available else "; the file holds no kernel"))
 
 
 class DecodeError(IsaError):
@@ -69,15 +67,11 @@ class UnknownInstruction(IsaError):
         reason: what exactly is not known, if more than the opcode.
     """
 
-    def __init__(
-        self, text: str, encoding: int, line: int | None = None, kernel: str = "", reason: str = ""
-    ) -> None:
+    def __init__(self, text: str, encoding: int, line: int | None = None, kernel: str = "", reason: str = "") -> None:
         self.text = text
         self.encoding = encoding
         self.line = line
         self.kernel = kernel
         where = f" in kernel {kernel}" if kernel else ""
         where += f", source line {line}" if line else ""
-        super().__init__(
-            f"unknown instruction '{text}' (0x{encoding:032x}){where}" + (f": {reason}" if reason else "")
-        )
+        super().__init__(f"unknown instruction '{text}' (0x{encoding:032x}){where}" + (f": {reason}" if reason else ""))

@@ -191,11 +191,7 @@ def parse_instruction(
     Raises:
         DecodeError: the guard or an operand fits no known form; the message names the text.
     """
-    targets = (
-        tuple(labels[name] for name in re.findall(r"\.L_x_\d+", text) if name in labels)
-        if "(*" in text
-        else ()
-    )
+    targets = tuple(labels[name] for name in re.findall(r"\.L_x_\d+", text) if name in labels) if "(*" in text else ()
     body = _without_annotations(text).strip()
     guard, guard_negated, guard_uniform = PT, False, False
     if body.startswith("@"):
@@ -350,9 +346,7 @@ def _descriptor(text: str) -> Operand | None:
     if not match:
         return None
     base, ubase, offset = _address(match[2])
-    return Operand(
-        "other", value=match[1], base=base, ubase=ubase, offset=offset, suffixes=_suffixes(match[3])[1]
-    )
+    return Operand("other", value=match[1], base=base, ubase=ubase, offset=offset, suffixes=_suffixes(match[3])[1])
 
 
 def _address(text: str) -> tuple[Operand | None, Operand | None, int]:

@@ -148,9 +148,7 @@ def _placed(cubin: Cubin) -> tuple[dict[str, int], dict[str, int]]:
     return starts, {name: end + 2 * INSTRUCTION_BYTES * k for k, name in enumerate(sorted(cubin.externals))}
 
 
-def reachable(
-    cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str
-) -> tuple[list[CubinKernel], list[str]]:
+def reachable(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> tuple[list[CubinKernel], list[str]]:
     """The code sections that a kernel can reach, itself first, and the external functions that they call; where a
     section's disassembly is not there, as far as its relocations tell."""
     reached, called = [cubin.kernels[symbol]], set[str]()
@@ -240,9 +238,7 @@ def _with_immediate(instruction: Instruction, entry: Relocation, value: int) -> 
     if entry.kind not in _IMMEDIATES:
         raise _unknown(entry)
     half = value >> _IMMEDIATES[entry.kind] & 0xFFFFFFFF
-    operands = tuple(
-        Operand("imm", value=half) if _is_address(each) else each for each in instruction.operands
-    )
+    operands = tuple(Operand("imm", value=half) if _is_address(each) else each for each in instruction.operands)
     encoding = instruction.encoding & ~(0xFFFFFFFF << 32) | half << 32
     return replace(instruction, operands=operands, encoding=encoding)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,10 +13,9 @@ from isa.cubin import read_cubin
 from isa.cuda import CompiledSource, compile_source, has_nvcc, include_options, reads_more
 from isa.demangle import names, squeeze, without_parameters
 from isa.errors import CompileError, EntryError, ProgramFileError
-from isa.host_code import kernel_templates
+from isa.includes import own_files
 from isa.listing import program_from_cubin, with_current_source
 from isa.program import DECODER, IMAGE_FORMAT, SUFFIX, Program
-from isa.stand_in import own_files
 from isa.toolchain import INSTANCES, file_identity, host_compiler, identity, include_folders
 
 _OBJECTS = (".o", ".fatbin", ".a")
@@ -24,6 +24,8 @@ _SOURCES = (".cu", ".cuda")
 # What nvcc and gcc heed besides their options.
 _ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH", "INCLUDE")
 _LARGEST_FILE_BYTES = 1 << 30
+# The name of a kernel's template, behind its attributes, such as `__launch_bounds__(128)`.
+_TEMPLATE = re.compile(r"\btemplate\s*<\s*[^>\s][^;{}]*?\b__global__\b[^;{}]*?\b((?!__)\w+)\s*\(")
 
 
 def load(
@@ -67,9 +69,7 @@ def load(
     return program_from_cubin(_cubin(data, file, arch, max_registers), entry, abi=abi, path=str(file))
 
 
-def kernels(
-    path: str | os.PathLike[str], *, arch: str = DEFAULT_ARCH, options: Sequence[str] = ()
-) -> tuple[str, ...]:
+def kernels(path: str | os.PathLike[str], *, arch: str = DEFAULT_ARCH, options: Sequence[str] = ()) -> tuple[str, ...]:
     """Mangled names of a file's kernels, in its order; nothing is disassembled. Files, options and errors as `load`."""
     file = Path(path)
     data = _content(file)
@@ -132,7 +132,7 @@ def _from_source(
     except EntryError as missing:
         made = _with_instance(source, file, entry, arch, options, missing)
         program = program_from_cubin(_cubin(made.cubin, file, arch), entry, abi=abi, path=str(file))
-    if key and made.settled:
+    if key:
         if made.files is not None:
             cache.put_files(key, made.files)
         cache.put(cache.full_key(key), program)
@@ -153,7 +153,7 @@ def _with_instance(
             if error.file != INSTANCES:
                 raise
             raise EntryError(f"{reason}: {error.reason}", missing.available) from None
-    templates = sorted(kernel_templates(source) - {names(each)[-1] for each in missing.available})
+    templates = sorted({*_TEMPLATE.findall(source)} - {names(each)[-1] for each in missing.available})
     if templates and (entry is None or entry.rpartition("::")[2] in templates):
         listed = ", ".join(f"'{each}<...>'" for each in templates)
         reason += f" (it has templates of kernels, of which entry= may name an instance: {listed})"

@@ -271,9 +271,7 @@ class RowWriter:
 
 def is_zero(operand: Operand) -> bool:
     """RZ or URZ."""
-    return (operand.kind == "reg" and operand.index == RZ) or (
-        operand.kind == "ureg" and operand.index == URZ
-    )
+    return (operand.kind == "reg" and operand.index == RZ) or (operand.kind == "ureg" and operand.index == URZ)
 
 
 def plain(op: int, pattern: str = "", numeric: str = "int", **words: str) -> Callable[[RowWriter], None]:

@@ -324,9 +324,7 @@ _ROWS = [
     _row("PREEXIT", m.UNIT_NONE, FIXED, plain(m.OP_GRID_TRIGGER), pipes="adu"),
     _row("ACQBULK", m.UNIT_NONE, FIXED, plain(m.OP_GRID_WAIT)),
     # block barriers
-    _row(
-        "BAR", m.UNIT_ADU, VARIABLE, control.block_barrier, "SYNC ARV RED POPC AND OR SYNCALL DEFER_BLOCKING"
-    ),
+    _row("BAR", m.UNIT_ADU, VARIABLE, control.block_barrier, "SYNC ARV RED POPC AND OR SYNCALL DEFER_BLOCKING"),
     _row("B2R", m.UNIT_ADU, VARIABLE, control.barrier_result, "RESULT"),
     _row("UCGABAR_ARV", m.UNIT_ADU, VARIABLE, plain(m.OP_CLUSTER_ARRIVE)),
     _row("UCGABAR_WAIT", m.UNIT_ADU, VARIABLE, plain(m.OP_CLUSTER_WAIT), pipes=""),

@@ -46,6 +46,7 @@ IMAGE_FORMAT = 1
 DECODER = 6
 """Version of how a cubin becomes a program, part of every cache key too; older images stay readable."""
 
+
 @dataclass(frozen=True)
 class Program(Once):
     """One kernel, compiled and decoded. The dictionaries are not to be changed: programs are shared.
@@ -192,9 +193,7 @@ class Program(Once):
             document = json.loads(_unpacked(data[len(_MAGIC) :]))
             version = document.pop("format")
             if version != IMAGE_FORMAT:
-                raise ProgramFileError(
-                    f"{path} has image format {version}, this version reads {IMAGE_FORMAT}"
-                )
+                raise ProgramFileError(f"{path} has image format {version}, this version reads {IMAGE_FORMAT}")
             files = document.pop("files")
             labels = document["labels"]
             document["instructions"] = tuple(

@@ -180,9 +180,6 @@ _ERROR = re.compile(
 )
 _FRAME = re.compile(r"\bat line (\d+)(?: of (\S.*))?$")
 _FROM = re.compile(r"^(?:In file included|\s+) from (.+?):(\d+)[,:]")
-_NO_FILE = re.compile(
-    r'^(?:cannot open source file "(.+?)"|(.+?): No such file or directory|Cannot open include file: \'(.+?)\':)'
-)
 _SYSTEM = re.compile(
     r"^/usr/(?:include|lib|local/cuda)|.*/(?:site|dist)-packages/nvidia/"
     r"|.*[\\/](?:Microsoft Visual Studio|Windows Kits)[\\/]"
@@ -197,13 +194,6 @@ class Complaint:
 
     text: str
     places: tuple[tuple[str, int], ...]
-    excerpt: str = ""
-
-    @property
-    def missing_file(self) -> str | None:
-        """The header that could not be opened, if that is it."""
-        match = _NO_FILE.match(self.text)
-        return next(filter(None, match.groups())) if match else None
 
     def as_error(self) -> CompileError:
         """With the innermost of its places that is the user's."""
@@ -227,7 +217,7 @@ def complaints(log: str) -> Iterator[Complaint]:
                     break
                 if frame := _FRAME.search(below):
                     places.append((frame[2] or places[-1][0], int(frame[1])))
-            yield Complaint(error["text"], tuple(places), "\n".join(rows[index + 1 : index + 2]))
+            yield Complaint(error["text"], tuple(places))
         included = []
 
 

@@ -61,7 +61,7 @@ MOST_LINES_OF = {
     "gpusim.results": 3_693,
     "gpusim.tracing": 1_651,
     "gpusim.workload": 396,
-    "isa": 7_475,
+    "isa": 6_911,
     "programs": 5_951,
     "validate": 14_886,
 }

@@ -1,4 +1,4 @@
-"""CUDA C++ with host code: through nvcc where a host compiler is there, through NVRTC where it is not."""
+"""CUDA C++ with host code: through nvcc, and what is said where no host compiler is there."""
 
 from __future__ import annotations
 
@@ -78,6 +78,8 @@ def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         find_nvrtc(), find_tool("nvcc")
     except ToolchainMissing as error:
         pytest.skip(str(error))
+    if host_compiler() is None:
+        pytest.skip("there is no host compiler")
 
 
 @pytest.fixture
@@ -87,26 +89,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "main.cu"
 
 
-@pytest.fixture(params=["nvcc", "NVRTC"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With a host compiler, and without."""
-    if request.param == "NVRTC":
-        alone(monkeypatch)
-    elif host_compiler() is None:
-        pytest.skip("there is no host compiler")
-    return request.param
-
-
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NVCC_CCBIN", raising=False)
-    monkeypatch.setenv("PATH", "")
-
-
 def line_of(text: str, source: str = PROGRAM) -> int:
     return next(number for number, row in enumerate(source.splitlines(), 1) if text in row)
 
 
-def test_a_program_as_it_is_written(file: Path, way: str) -> None:
+def test_a_program_as_it_is_written(file: Path) -> None:
     assert set(isa.kernels(file, options=SCALED)) == {"_Z5scaleIfLi4EEvPT_S0_", SHIFT}
     scale = isa.load(file, "scale", options=SCALED)
     stores = {(each.file, each.line) for each in scale.instructions if each.opcode.startswith("STG")}
@@ -115,16 +102,17 @@ def test_a_program_as_it_is_written(file: Path, way: str) -> None:
     assert isa.load(file, "deep::shift(float*, Pair, int)", options=SCALED).symbol == SHIFT
 
 
-def test_both_ways_give_the_same_code(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And so does the kernel without the host's code, which NVRTC takes as it is."""
-    if host_compiler() is None:
-        pytest.skip("there is no host compiler")
+def test_without_a_host_compiler(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVRTC takes what is for the GPU alone, and gives the same code; of other files the error says what is missing."""
     kernel = file.with_name("kernel.cu")
     rows = PROGRAM.splitlines()[line_of("template") - 1 : line_of("namespace") - 1]
     kernel.write_text("\n".join([HEADER.splitlines()[2], *rows]))
-    found = [code(kernel, "scale<float, 4>"), code(file, "scale"), code(file, SHIFT)]
-    alone(monkeypatch)
-    assert [found[0], *found[1:]] == [code(file, "scale"), code(file, "scale"), code(file, SHIFT)]
+    expected = code(file, "scale")
+    monkeypatch.delenv("NVCC_CCBIN", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert code(kernel, "scale<float, 4>") == expected
+    with pytest.raises(CompileError, match=r"host code needs nvcc and a C\+\+ compiler, such as g\+\+"):
+        isa.load(file, "scale", options=(*SCALED, "-DOTHER"))
 
 
 def code(file: Path, entry: str) -> list[int]:
@@ -140,18 +128,15 @@ def code(file: Path, entry: str) -> list[int]:
         ("if (threadIdx.x < n)", "if (threadIdx.x < n", 'expected a "\\)"'),
     ],
 )
-def test_an_error_names_the_users_line(file: Path, way: str, right: str, wrong: str, message: str) -> None:
+def test_an_error_names_the_users_line(file: Path, right: str, wrong: str, message: str) -> None:
     text = PROGRAM.replace(right, wrong)
     file.write_text(text)
     with pytest.raises(CompileError, match=message) as caught:
         isa.load(file, SHIFT, options=SCALED)
     assert (caught.value.file, caught.value.line) == (str(file), line_of(wrong, text))
-    assert ("without its host code" in str(caught.value)) == (way == "NVRTC")
 
 
 def test_an_error_in_a_header_of_the_systems_names_the_users_line(file: Path) -> None:
-    if host_compiler() is None:
-        pytest.skip("there is no host compiler")
     text = PROGRAM.replace("  calls +=", "  struct Fixed { Fixed(const Fixed &) = delete; Fixed() {} } one;\n"
                            "  std::vector<Fixed>().push_back(one);\n  calls +=")  # fmt: skip
     file.write_text(text)
@@ -160,7 +145,7 @@ def test_an_error_in_a_header_of_the_systems_names_the_users_line(file: Path) ->
     assert (caught.value.file, caught.value.line) == (str(file), line_of("push_back", text))
 
 
-def test_options_reach_the_compiler(file: Path, way: str, tmp_path: Path) -> None:
+def test_options_reach_the_compiler(file: Path, tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="SCALE is not set"):
         isa.load(file, SHIFT)
     (tmp_path / "far").mkdir()
@@ -176,11 +161,11 @@ def test_options_reach_the_compiler(file: Path, way: str, tmp_path: Path) -> Non
         isa.load(tmp_path / "kernel.ptx", options=SCALED)
 
 
-def test_an_instance_that_the_host_does_not_ask_for(file: Path, way: str) -> None:
+def test_an_instance_that_the_host_does_not_ask_for(file: Path) -> None:
     program = isa.load(file, "scale<double, 7>", options=SCALED)
     assert program.symbol == "_Z5scaleIdLi7EEvPT_S0_"
     assert isa.load(file, "scale<int, 2>(int*, int)", options=SCALED).symbol == "_Z5scaleIiLi2EEvPT_S0_"
-    problem = 'no kernel \'scale<missing, 7>\': identifier "missing" is undefined'
+    problem = "no kernel 'scale<missing, 7>': identifier \"missing\" is undefined"
     with pytest.raises(EntryError, match=problem) as caught:
         isa.load(file, "scale<missing, 7>", options=SCALED)
     assert set(caught.value.available) == {"_Z5scaleIfLi4EEvPT_S0_", SHIFT}
@@ -190,31 +175,18 @@ def test_an_instance_that_the_host_does_not_ask_for(file: Path, way: str) -> Non
             isa.load(file, entry)
 
 
-def test_a_missing_library_does_not_matter_to_the_kernel(file: Path, way: str) -> None:
-    """Its header cannot be had, and the kernel needs nothing of it."""
-    file.write_text("#include <no_such_library/image.hpp>\n" + PROGRAM.replace("calls = 0;", "calls = image::calls();"))
-    assert isa.load(file, SHIFT, options=SCALED).symbol == SHIFT
-    file.write_text(file.read_text().replace("Pair pair, int32_t n", "image::Pair pair, int n"))
-    with pytest.raises(CompileError) as caught:
-        isa.load(file, SHIFT, options=SCALED)
-    where = "#include <no_such" if way == "nvcc" else "image::Pair"
-    assert (caught.value.file, caught.value.line) == (str(file), line_of(where, file.read_text()))
-
-
-def test_the_cache_sees_what_is_included(file: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Headers beside the file, in the compiler's own search path, and options."""
+def test_the_cache_sees_what_is_included(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headers in the compiler's own search path, and options."""
     compiled = []
     compile_source = cuda.compile_source
     module = sys.modules["isa.load"]  # whose name in the package is the function's
     monkeypatch.setattr(module, "compile_source", lambda *args: compiled.append(args) or compile_source(*args))
     folder = file.with_name("system")
     folder.mkdir()
-    include, header = '#include "twice.h"', file.with_name("twice.h")
-    if way == "nvcc":
-        monkeypatch.setenv("CPATH", str(folder))
-        include, header = "#include <twice.h>", folder / "twice.h"
-        file.with_name("twice.h").rename(header)
-    file.write_text(PROGRAM.replace('#include "twice.h"', include))
+    monkeypatch.setenv("CPATH", str(folder))
+    header = folder / "twice.h"
+    file.with_name("twice.h").rename(header)
+    file.write_text(PROGRAM.replace('#include "twice.h"', "#include <twice.h>"))
     found = []
     for factor in ("x + x", "x * x", "x + x"):
         header.write_text(HEADER.replace("x + x", factor))
@@ -226,7 +198,7 @@ def test_the_cache_sees_what_is_included(file: Path, way: str, monkeypatch: pyte
     assert len(compiled) == 3
 
 
-def test_separate_compilation(tmp_path: Path, way: str) -> None:
+def test_separate_compilation(tmp_path: Path) -> None:
     """With -rdc=true the cubin is linked."""
     path = tmp_path / "k.cu"
     path.write_text("#include <cstdio>\n__global__ void k(int *x) { *x = 1; }\nint main() { k<<<1, 1>>>(nullptr); }\n")
