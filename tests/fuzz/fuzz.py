@@ -20,7 +20,6 @@ from types import FrameType
 
 from tests.fuzz.targets import CORPUS, TARGETS, Target
 
-DEADLINE_SECONDS = 5.0
 MEMORY_BYTES = 4 << 30
 
 
@@ -68,15 +67,15 @@ def fuzz(name: str, count: int, seed: int) -> Iterator[tuple[bytes, str]]:
             yield data, words
 
 
-def attempt(target: Target, data: bytes, seconds: float = DEADLINE_SECONDS) -> str | None:
+def attempt(target: Target, data: bytes) -> str | None:
     """What is wrong with how a target took an input; None if it read it or refused it with a message."""
     try:
-        with deadline(seconds):
+        with deadline(target.seconds):
             target.run(data)
     except target.allowed as error:
         return None if str(error).strip() else f"{type(error).__name__} without a message"
     except OutOfTime:
-        return f"took more than {seconds} seconds"
+        return f"took more than {target.seconds} seconds"
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__}: {str(error)[:200]} ({place.filename}:{place.lineno})"

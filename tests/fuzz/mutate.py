@@ -59,9 +59,7 @@ def mutate_elf(rng: random.Random, data: bytes, others: Sequence[bytes] = ()) ->
             offset, size = rng.choice(((4, 1), (5, 1), (8, 1), (18, 2), (40, 8), (48, 4), (58, 2), (60, 2), (62, 2)))
             _put(rng, work, offset, size)
         elif where <= 3:
-            offset, size = rng.choice(
-                ((0, 4), (4, 4), (8, 8), (24, 8), (32, 8), (40, 4), (44, 4), (48, 8), (56, 8))
-            )
+            offset, size = rng.choice(((0, 4), (4, 4), (8, 8), (24, 8), (32, 8), (40, 4), (44, 4), (48, 8), (56, 8)))
             _put(rng, work, header + offset, size)
         elif header + 64 <= len(data):
             start, size = struct.unpack_from("<QQ", data, header + 24)

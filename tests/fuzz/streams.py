@@ -4,32 +4,25 @@ targets, control bits and order, run on the tiny GPU.
 Compiled code does not check its array indices, so whatever is wrong with a stream has to be found before it runs or by
 the instruction that does it. Every stream has to end with a result or with an error of `gpusim`.
 `NUMBA_BOUNDSCHECK=1` (and a cache folder of its own) makes an index outside its array a finding even where it does
-no harm. Command line: `python -m tests.fuzz.streams [--count N] [--seed S]`; it prints each number before it runs it to
-`--log`, so that the stream that ended the process is known.
+no harm.
 """
 
 from __future__ import annotations
 
-import argparse
-import faulthandler
 import random
 import re
-import sys
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import gpusim
 from gpusim.launch import Launch
-from isa.errors import DecodeError, IsaError
+from isa.errors import DecodeError
 from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
 from isa.program import Program
 from programs import images, registry
-from tests.fuzz.fuzz import OutOfTime, deadline
 from tests.fuzz.mutate import ABSURD
 
 MAX_CYCLES = 20_000
-_SECONDS = 60.0
 _NUMBER = re.compile(r"0x[0-9a-f]+|(?<=R)\d+|(?<=P)[0-6]|(?<=\[)R\d+|(?<=B)\d+")
 
 
@@ -38,9 +31,9 @@ def _variants() -> tuple[str, ...]:
     return tuple(sorted(each.name for family in registry.families().values() for each in family))
 
 
-def stream(number: int, seed: int) -> tuple[Program, Launch, dict]:
+def stream(number: int) -> tuple[Program, Launch, dict]:
     """The damaged program, its launch and its options of one number."""
-    rng = random.Random(f"stream {seed} {number}")
+    rng = random.Random(number)
     name = rng.choice(_variants())
     variant = registry.get(name)
     launch = variant.make(variant.test_size, 0)
@@ -107,49 +100,19 @@ def _other_operand(rng: random.Random, old: Instruction, labels: dict[str, int])
         return old
 
 
-def attempt(number: int, seed: int) -> str:
-    """How a stream ended: 'result', an error's class, or what is wrong, beginning with 'finding'."""
-    program, launch, options = stream(number, seed)
-    try:
-        with deadline(_SECONDS):
-            gpusim.simulate(program, launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes, **options)
-    except IsaError as error:
-        return type(error).__name__ if str(error).strip() else "finding: an error without a message"
-    except OutOfTime:
-        return "finding: out of time"
-    except Exception as error:
-        return f"finding: {type(error).__name__}: {error}"
-    return "result"
+def make(rng: random.Random) -> bytes:
+    """The number of a stream, once the engine is compiled, which no deadline should stop."""
+    _warm()
+    return str(rng.getrandbits(32)).encode()
 
 
-def warm() -> None:
-    """Compiles the engine, which no deadline should stop."""
+def run(data: bytes) -> None:
+    """Simulates the stream of a number."""
+    program, launch, options = stream(int(data))
+    gpusim.simulate(program, launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes, **options)
+
+
+@cache
+def _warm() -> None:
     launch = registry.get("vector_add").make(256, 0)
     gpusim.simulate(images.for_launch(launch), launch.grid, launch.block, launch.args, "tiny")
-
-
-def main() -> int:
-    """Run the command; the exit code says whether there was a finding."""
-    parser = argparse.ArgumentParser(description="Run damaged instruction streams on the tiny GPU.")
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--log", type=Path)
-    options = parser.parse_args()
-    faulthandler.enable()
-    warm()
-    ends: dict[str, int] = {}
-    for number in range(options.first, options.first + options.count):
-        if options.log:
-            options.log.write_text(f"{options.seed} {number}\n")
-        end = attempt(number, options.seed)
-        kind = end.partition(":")[0]
-        ends[kind] = ends.get(kind, 0) + 1
-        if kind == "finding":
-            print(f"stream {number} of seed {options.seed}: {end}", flush=True)
-    print(", ".join(f"{count} {kind}" for kind, count in sorted(ends.items())))
-    return int("finding" in ends)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -23,13 +23,14 @@ from gpusim.workload.spec import parse_arguments, parse_dim3
 from isa import microops as m
 from isa.cubin import read_cubin
 from isa.demangle import qualified_name
-from isa.errors import DecodeError, NotACubin, ProgramFileError, UnknownInstruction
+from isa.errors import DecodeError, IsaError, NotACubin, ProgramFileError, UnknownInstruction
 from isa.instruction import parse_instruction
 from isa.listing import read_sections
 from isa.lower import lower
 from isa.opcodes import OPCODES
 from isa.program import Program
 from programs import images
+from tests.fuzz import streams
 from tests.fuzz.mutate import mutate_bytes, mutate_elf, mutate_text, mutate_tree
 from validate.baseline import FOLDER, BaselineError, load, path_of
 
@@ -41,11 +42,13 @@ _LARGEST = 200_000  # bytes of a configuration or table
 
 @dataclass(frozen=True)
 class Target:
-    """One reader. `make` gives the next input, `run` reads it; errors of the classes in `allowed` are answers."""
+    """One reader. `make` gives the next input, `run` reads it; errors of the classes in `allowed` are answers. seconds:
+    in which it has to answer."""
 
     make: Callable[[random.Random], bytes]
     run: Callable[[bytes], object]
     allowed: tuple[type[Exception], ...]
+    seconds: float = 5
 
 
 @cache
@@ -74,7 +77,7 @@ def _listing(number: int) -> str:
     """A listing as nvdisasm prints it, made from a program."""
     program = programs()[number]
     at = {address: name for name, address in program.labels.items()}
-    rows = [f"\t.section\t.text.{program.symbol},\"ax\",@progbits"]
+    rows = [f'\t.section\t.text.{program.symbol},"ax",@progbits']
     for each in program.instructions:
         if each.address in at:
             rows.append(f"{at[each.address]}:")
@@ -257,4 +260,5 @@ TARGETS = {
     "spec": Target(_make_spec, _run_spec, (WorkloadError,)),
     "table": Target(_make_table, lambda data: parse_profile(data.decode("utf-8", "replace")), (ProfileError,)),
     "baseline": Target(_make_baseline, _run_baseline, (BaselineError,)),
+    "stream": Target(streams.make, streams.run, (IsaError,), seconds=60),
 }
