@@ -6,7 +6,7 @@ kind has, or that contradict others. Each names its key, the value, and what it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +26,7 @@ _CHANNEL_GB_S = {
     "GDDR7": (8, 36.0, "JESD239, vendors' fastest parts"),
     "LPDDR5": (16, 6.4, "JESD209-5"),
 }
-_ROW_NS = {
-    "row_activate_cycles": (8, 25),
-    "row_precharge_cycles": (8, 25),
-    "row_cycle_cycles": (30, 70),
-}
+_ROW_NS = {"row_activate_cycles": (8, 25), "row_precharge_cycles": (8, 25), "row_cycle_cycles": (30, 70)}
 """Nanoseconds of DRAM cells, which have hardly changed for twenty years (JEDEC standards since DDR2)."""
 
 
@@ -65,77 +61,43 @@ def check(config: str | Path, overrides: Iterable[str] | None = None) -> Report:
 
 def suspicious(config: GPUConfig) -> tuple[Warned, ...]:
     """Suspicious values: no GPU of the kind has them, or they contradict each other."""
-    return tuple(each for rule in _RULES for each in rule(config))
-
-
-def _channels(config: GPUConfig) -> Iterator[Warned]:
-    dram = config.dram
-    if dram.kind not in _CHANNEL_GB_S:
-        known = ", ".join(_CHANNEL_GB_S)
-        yield Warned("dram.kind", f"{dram.kind!r} is not one of {known}, so its channels are not checked")
-        return
-    pins, rate, source = _CHANNEL_GB_S[dram.kind]
+    sm, l1, l2, dram, mhz = config.sm, config.l1, config.l2, config.dram, config.gpu.clock_mhz
+    lanes, registers, peaks = config.gpu.warp_size, registers_at_full_occupancy(config), peak_bytes_per_cycle(config)
+    in_flight = sm.count * l1.max_outstanding_sectors * l1.sector_bytes / dram.latency_cycles
+    banks, ns = config.shared.banks * config.shared.bank_bytes, dram.latency_cycles * 1e3 / mhz
+    pins, rate, source = _CHANNEL_GB_S.get(dram.kind, (0, 0.0, ""))
     most, each = pins * rate / 8, dram.bandwidth_gb_s / dram.channels
-    if each > most:
-        yield Warned(
-            "dram.bandwidth_gb_s",
-            f"{each:.1f} GB/s for each of {dram.channels} channels; {dram.kind} carries {most:.1f} at most "
-            f"({pins} pins of {rate:g} Gbit/s, {source}), {most * dram.channels:,.0f} in all",
-        )
-
-
-def _row_times(config: GPUConfig) -> Iterator[Warned]:
-    for name, (low, high) in _ROW_NS.items():
-        ns = getattr(config.dram, name) * 1e3 / config.gpu.clock_mhz
-        if not low <= ns <= high:
-            yield Warned(f"dram.{name}", f"{ns:.1f} ns at {config.gpu.clock_mhz} MHz; DRAM takes {low} to {high} ns")
-    dram = config.dram
-    if dram.row_cycle_cycles < dram.row_activate_cycles + dram.row_precharge_cycles:
-        yield Warned("dram.row_cycle_cycles", "less than opening and closing a row take together")
-
-
-def _widths(config: GPUConfig) -> Iterator[Warned]:
-    peaks = peak_bytes_per_cycle(config)
-    if peaks["L2"] < peaks["DRAM"]:
-        text = f"{peaks['DRAM']:,.0f} B a cycle of memory pass an L2 that delivers {peaks['L2']:,.0f}"
-        yield Warned("dram.bandwidth_gb_s", text)
-    most = config.sm.count * config.l1.max_outstanding_sectors * config.l1.sector_bytes / config.dram.latency_cycles
-    if most < peaks["DRAM"]:
-        text = f"all SMs together keep {most:,.0f} B a cycle under way (Little), memory delivers {peaks['DRAM']:,.0f}"
-        yield Warned("l1.max_outstanding_sectors", text)
-    banks = config.shared.banks * config.shared.bank_bytes
-    if banks < config.l1.data_bytes_per_cycle:
-        text = f"{config.l1.data_bytes_per_cycle} B a cycle out of banks that hold {banks}"
-        yield Warned("l1.data_bytes_per_cycle", text)
-
-
-def _sizes(config: GPUConfig) -> Iterator[Warned]:
-    sm = config.sm
-    if not 300 <= config.gpu.clock_mhz <= 3500:
-        yield Warned("gpu.clock_mhz", f"{config.gpu.clock_mhz} MHz; GPUs run at 300 to 3,500")
-    if sm.max_threads != sm.max_warps * config.gpu.warp_size:
-        text = f"{sm.max_threads} threads, {sm.max_warps} warps of {config.gpu.warp_size}: the smaller number counts"
-        yield Warned("sm.max_threads", text)
-    registers = registers_at_full_occupancy(config)
-    if registers < 16:
-        text = f"{registers} registers per thread with all warps resident; few kernels do with that"
-        yield Warned("sm.registers", text)
-    if config.l2.bytes > 1 << 29:
-        yield Warned("l2.bytes", f"{config.l2.bytes >> 20} MiB; the largest L2 of a GPU has some 256")
-    if sm.gpcs > sm.count:
-        yield Warned("sm.gpcs", f"{sm.gpcs} GPCs for {sm.count} SMs")
-
-
-def _latencies(config: GPUConfig) -> Iterator[Warned]:
-    if config.l1.latency_cycles < config.shared.latency_cycles:
-        text = f"{config.l1.latency_cycles} cycles, less than shared memory's {config.shared.latency_cycles}"
-        yield Warned("l1.latency_cycles", text + ", which has no tags to look up")
-    ns = config.dram.latency_cycles * 1e3 / config.gpu.clock_mhz
-    if not 150 <= ns <= 1000:
-        yield Warned("dram.latency_cycles", f"{ns:.0f} ns; GPUs take 200 to 600 ns")
-
-
-_RULES: tuple[Callable[[GPUConfig], Iterator[Warned]], ...] = (_sizes, _latencies, _widths, _channels, _row_times)
+    row_ns = {name: getattr(dram, name) * 1e3 / mhz for name in _ROW_NS}
+    rows = [
+        ("gpu.clock_mhz", not 300 <= mhz <= 3500, f"{mhz} MHz; GPUs run at 300 to 3,500"),
+        ("sm.max_threads", sm.max_threads != sm.max_warps * lanes,
+         f"{sm.max_threads} threads, {sm.max_warps} warps of {lanes}: the smaller number counts"),
+        ("sm.registers", registers < 16,
+         f"{registers} registers per thread with all warps resident; few kernels do with that"),
+        ("l2.bytes", l2.bytes > 1 << 29, f"{l2.bytes >> 20} MiB; the largest L2 of a GPU has some 256"),
+        ("sm.gpcs", sm.gpcs > sm.count, f"{sm.gpcs} GPCs for {sm.count} SMs"),
+        ("l1.latency_cycles", l1.latency_cycles < config.shared.latency_cycles,
+         f"{l1.latency_cycles} cycles, less than shared memory's {config.shared.latency_cycles}, which has no tags to "
+         "look up"),
+        ("dram.latency_cycles", not 150 <= ns <= 1000, f"{ns:.0f} ns; GPUs take 200 to 600 ns"),
+        ("dram.bandwidth_gb_s", peaks["L2"] < peaks["DRAM"],
+         f"{peaks['DRAM']:,.0f} B a cycle of memory pass an L2 that delivers {peaks['L2']:,.0f}"),
+        ("l1.max_outstanding_sectors", in_flight < peaks["DRAM"],
+         f"all SMs together keep {in_flight:,.0f} B a cycle under way (Little), memory delivers {peaks['DRAM']:,.0f}"),
+        ("l1.data_bytes_per_cycle", banks < l1.data_bytes_per_cycle,
+         f"{l1.data_bytes_per_cycle} B a cycle out of banks that hold {banks}"),
+        ("dram.kind", not pins,
+         f"{dram.kind!r} is not one of {', '.join(_CHANNEL_GB_S)}, so its channels are not checked"),
+        ("dram.bandwidth_gb_s", 0 < most < each,
+         f"{each:.1f} GB/s for each of {dram.channels} channels; {dram.kind} carries {most:.1f} at most "
+         f"({pins} pins of {rate:g} Gbit/s, {source}), {most * dram.channels:,.0f} in all"),
+        *((f"dram.{name}", not low <= row_ns[name] <= high,
+           f"{row_ns[name]:.1f} ns at {mhz} MHz; DRAM takes {low} to {high} ns")
+          for name, (low, high) in _ROW_NS.items()),
+        ("dram.row_cycle_cycles", dram.row_cycle_cycles < dram.row_activate_cycles + dram.row_precharge_cycles,
+         "less than opening and closing a row take together"),
+    ]  # fmt: skip
+    return tuple(Warned(key, reason) for key, wrong, reason in rows if wrong)
 
 
 def _stale(config: GPUConfig, path: str | Path, base: str | None) -> Iterator[Warned]:

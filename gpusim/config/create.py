@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusim.config.keys import toml_value, unit_of
 from gpusim.config.load import diff, load_config, own_sources, shipped_names
-from gpusim.config.models import GPUConfig, describe_keys
+from gpusim.config.models import GPUConfig, describe_keys, toml_value, unit_of
 from gpusim.errors import ConfigError
 
 _OFTEN = ("sm.count", "l2.bytes", "dram.bandwidth_gb_s", "dram.channels")
@@ -57,66 +56,36 @@ FILE_NAME = "gpusim.schema.json"
 
 
 def config_schema() -> dict[str, Any]:
-    """JSON schema (draft 7) of a configuration file."""
-    models = GPUConfig.model_json_schema()
-    properties = _sections(models, models["$defs"], "")
+    """JSON schema (2020-12) of a configuration file: that of `GPUConfig`, of which a file may leave anything out."""
+    schema = GPUConfig.model_json_schema()
+    for part in (schema, *schema["$defs"].values()):
+        part.pop("required", None)
+        part["properties"] = {name: _value(name, each) for name, each in part["properties"].items()}
+        part["description"] = " ".join(part.get("description", "").split())
     base = {
         "description": "configuration that gives every value not listed here: a shipped name, or a path "
         "relative to this file",
         "anyOf": [{"enum": list(shipped_names())}, {"type": "string", "minLength": 1}],
     }
-    return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
+    return schema | {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "gpusim configuration",
         "description": "A GPU that gpusim simulates: a base and what differs from it. Times are SM clock cycles.",
-        "type": "object",
-        "properties": {"base": base, **properties},
-        "additionalProperties": False,
+        "properties": {"base": base, **schema["properties"]},
     }
 
 
-def _sections(model: dict[str, Any], definitions: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Properties of a model: tables for its sections, `_value` for what is a value."""
-    found: dict[str, Any] = {}
-    for name, each in model["properties"].items():
-        part = definitions.get(_reference(each), {})
-        if "properties" in part:
-            text = each.get("description") or part.get("description", "")
-            found[name] = {
-                "description": " ".join(text.split()),
-                "type": "object",
-                "properties": _sections(part, definitions, f"{prefix}{name}."),
-                "additionalProperties": False,
-            }
-        else:
-            found[name] = _value(each, f"{prefix}{name}")
-    return found
-
-
-def _reference(each: dict[str, Any]) -> str:
-    # A section with a description of its own is wrapped in `allOf` by some versions of pydantic.
-    inner = each.get("allOf", [each])[0]
-    return str(inner.get("$ref", "")).rpartition("/")[2]
-
-
-def _value(each: dict[str, Any], key: str) -> dict[str, Any]:
-    """A value, plain or with its source."""
+def _value(name: str, each: dict[str, Any]) -> dict[str, Any]:
+    """A value, plain or with its source; a section as it is."""
+    section = each.get("allOf", [each])[0]  # so wrapped by some versions of pydantic
+    if "$ref" in section:
+        return each | section
     plain = {name: part for name, part in each.items() if name not in ("title", "description")}
-    if "prefixItems" in plain:  # draft 7 has it under `items`
-        plain["items"] = plain.pop("prefixItems")
-        plain["additionalItems"] = False
-    unit = unit_of(key)
-    text = each.get("description", "")
+    unit, text = unit_of(f"_{name}"), each.get("description", "")
+    where = "where the value comes from, such as 'spec: data sheet'"
     with_source = {
         "type": "object",
-        "properties": {
-            "value": plain,
-            "source": {
-                "type": "string",
-                "pattern": r"\S",
-                "description": "where the value comes from, such as 'spec: data sheet'",
-            },
-        },
+        "properties": {"value": plain, "source": {"type": "string", "pattern": r"\S", "description": where}},
         "required": ["value"],
         "additionalProperties": False,
     }

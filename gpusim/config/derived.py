@@ -6,7 +6,9 @@ bounds by arithmetic on the configuration's values, not predictions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from gpusim.config.models import GPUConfig
 
@@ -69,11 +71,6 @@ def registers_at_full_occupancy(config: GPUConfig) -> int:
     return min(per_warp // config.gpu.warp_size, sm.max_registers_per_thread)
 
 
-def derive(config: GPUConfig) -> tuple[DerivedValue, ...]:
-    """All derived values, in the order in which they are printed."""
-    return (*_rates(config), *_bandwidths(config), *_ridges(config), *_occupancy(config), *_balance(config))
-
-
 def _matrix_multiply_adds(config: GPUConfig) -> int:
     """Multiply-adds of the product that `pipes.tensor.initiation_cycles` counts: the largest one of 16-bit inputs that
     the architecture has, m16n8k16, and m16n8k8 before compute capability 8.0 (PTX ISA, mma)."""
@@ -81,93 +78,94 @@ def _matrix_multiply_adds(config: GPUConfig) -> int:
     return 16 * 8 * (16 if capability >= 80 else 8)
 
 
-def _rates(config: GPUConfig) -> list[DerivedValue]:
-    group, peaks, pipes = "peak rates", peak_operations_per_s(config), config.pipes
-    flops = ("TFLOP/s", 1e12)
-    lanes_per_s = config.sm.count * config.sm.sub_partitions * config.gpu.clock_mhz * 1e6 * config.gpu.warp_size
-    words = {"FP32": "single precision", "FP64": "double precision", "FP16": "packed half precision"}
-    rows = [
-        DerivedValue(group, f"{kind.lower()}_flop_s", peaks[kind], f"{text}, a fused multiply-add as two", *flops)
-        for kind, text in words.items()
-    ]
-    alu, xu = pipes.alu.initiation_cycles, pipes.xu.initiation_cycles
+def derive(config: GPUConfig) -> tuple[DerivedValue, ...]:
+    """All derived values, in the order in which they are printed."""
+    return tuple(DerivedValue(group, *row) for group, rows in _GROUPS.items() for row in rows(config))
+
+
+_Rows = list[tuple[Any, ...]]
+"""Fields of derived values behind their group."""
+_TERA, _KIB = ("TFLOP/s", 1e12), ("KiB", 1024)
+
+
+def _rates(config: GPUConfig) -> _Rows:
+    peaks, pipes = peak_operations_per_s(config), config.pipes
+    warps_per_s = config.sm.count * config.sm.sub_partitions * config.gpu.clock_mhz * 1e6
+    lanes_per_s = warps_per_s * config.gpu.warp_size
     return [
-        *rows,
-        DerivedValue(group, "tensor_flop_s", peaks["tensor"], "16-bit matrix products by mma.sync", *flops),
-        DerivedValue(group, "int32_op_s", lanes_per_s / alu, "additions, logic", "Top/s", 1e12),
-        DerivedValue(group, "special_op_s", lanes_per_s / xu, "MUFU", "Top/s", 1e12),
-        DerivedValue(group, "issue_s", lanes_per_s / config.gpu.warp_size, "warp instructions", "G/s", 1e9),
+        ("fp32_flop_s", peaks["FP32"], "single precision, a fused multiply-add as two", *_TERA),
+        ("fp64_flop_s", peaks["FP64"], "double precision, a fused multiply-add as two", *_TERA),
+        ("fp16_flop_s", peaks["FP16"], "packed half precision, a fused multiply-add as two", *_TERA),
+        ("tensor_flop_s", peaks["tensor"], "16-bit matrix products by mma.sync", *_TERA),
+        ("int32_op_s", lanes_per_s / pipes.alu.initiation_cycles, "additions, logic", "Top/s", 1e12),
+        ("special_op_s", lanes_per_s / pipes.xu.initiation_cycles, "MUFU", "Top/s", 1e12),
+        ("issue_s", warps_per_s, "warp instructions", "G/s", 1e9),
     ]
 
 
-def _bandwidths(config: GPUConfig) -> list[DerivedValue]:
-    group, sms, hz = "bandwidths", config.sm.count, config.gpu.clock_mhz * 1e6
-    peaks, shared = peak_bytes_per_cycle(config), config.shared
-    banks = sms * shared.banks * shared.bank_bytes / shared.wavefront_cycles
-    read = peaks["DRAM"] * config.dram.bus_efficiency
-    rows = [
-        ("shared", banks, "shared memory without conflicts"),
+def _bandwidths(config: GPUConfig) -> _Rows:
+    sms, hz, shared, peaks = config.sm.count, config.gpu.clock_mhz * 1e6, config.shared, peak_bytes_per_cycle(config)
+    rows = (
+        ("shared", sms * shared.banks * shared.bank_bytes / shared.wavefront_cycles, "shared memory without conflicts"),
         ("l1", peaks["L1"], "hits in L1"),
         ("l2", peaks["L2"], "hits in L2: the narrowest of slices, ports and SMs"),
         ("dram", peaks["DRAM"], "peak of device memory"),
-        ("dram_read", read, "what a stream of reads reaches"),
-    ]
-    return [
-        each
-        for name, cycle, meaning in rows
-        for each in (
-            DerivedValue(group, f"{name}_bytes_s", cycle * hz, meaning, "TB/s", 1e12),
-            DerivedValue(group, f"{name}_bytes_per_cycle_sm", cycle / sms, "the same per SM and cycle", "B"),
-        )
-    ]
+        ("dram_read", peaks["DRAM"] * config.dram.bus_efficiency, "what a stream of reads reaches"),
+    )
+    found: _Rows = []
+    for name, cycle, meaning in rows:
+        found += [
+            (f"{name}_bytes_s", cycle * hz, meaning, "TB/s", 1e12),
+            (f"{name}_bytes_per_cycle_sm", cycle / sms, "the same per SM and cycle", "B"),
+        ]
+    return found
 
 
-def _ridges(config: GPUConfig) -> list[DerivedValue]:
+def _ridges(config: GPUConfig) -> _Rows:
     operations, peaks = peak_operations_per_s(config), peak_bytes_per_cycle(config)
     hz = config.gpu.clock_mhz * 1e6
+    pairs = (("FP32", "L1"), ("FP32", "L2"), ("FP32", "DRAM"), ("FP64", "DRAM"), ("tensor", "L2"), ("tensor", "DRAM"))
     return [
-        DerivedValue(
-            "ridge points",
-            f"{kind.lower()}_{level.lower()}_flop_per_byte",
-            operations[kind] / (peaks[level] * hz),
-            f"below it, {level} limits {kind}",
-            "FLOP/B",
-        )
-        for kind, levels in (("FP32", ("L1", "L2", "DRAM")), ("FP64", ("DRAM",)), ("tensor", ("L2", "DRAM")))
-        for level in levels
-    ]
+        (f"{kind.lower()}_{level.lower()}_flop_per_byte", operations[kind] / (peaks[level] * hz),
+         f"below it, {level} limits {kind}", "FLOP/B")
+        for kind, level in pairs
+    ]  # fmt: skip
 
 
-def _occupancy(config: GPUConfig) -> list[DerivedValue]:
-    group, sm, lanes = "occupancy limits", config.sm, config.gpu.warp_size
-    threads = min(sm.max_threads, sm.max_warps * lanes)
-    least, shared = -(-threads // sm.max_blocks), sm.shared_bytes * lanes // threads
-    registers = registers_at_full_occupancy(config)
+def _occupancy(config: GPUConfig) -> _Rows:
+    sm, lanes = config.sm, config.gpu.warp_size
+    threads, registers = min(sm.max_threads, sm.max_warps * lanes), registers_at_full_occupancy(config)
     return [
-        DerivedValue(group, "warps_per_sm", sm.max_warps, "resident warps of an SM"),
-        DerivedValue(group, "blocks_per_sm", sm.max_blocks, "resident blocks of an SM"),
-        DerivedValue(group, "threads_per_sm", threads, "resident threads of an SM"),
-        DerivedValue(group, "threads", threads * sm.count, "resident threads of the GPU"),
-        DerivedValue(group, "least_block_threads", least, "threads of a block at least, to fill an SM"),
-        DerivedValue(group, "full_occupancy_registers", registers, "registers per thread with all warps resident"),
-        DerivedValue(group, "full_occupancy_shared_bytes", shared, "shared memory for each warp, all resident", "B"),
-    ]
+        ("warps_per_sm", sm.max_warps, "resident warps of an SM"),
+        ("blocks_per_sm", sm.max_blocks, "resident blocks of an SM"),
+        ("threads_per_sm", threads, "resident threads of an SM"),
+        ("threads", threads * sm.count, "resident threads of the GPU"),
+        ("least_block_threads", -(-threads // sm.max_blocks), "threads of a block at least, to fill an SM"),
+        ("full_occupancy_registers", registers, "registers per thread with all warps resident"),
+        ("full_occupancy_shared_bytes", sm.shared_bytes * lanes // threads, "shared memory for each warp, all resident",
+         "B"),
+    ]  # fmt: skip
 
 
-def _balance(config: GPUConfig) -> list[DerivedValue]:
-    group, sm, peaks = "balance", config.sm, peak_bytes_per_cycle(config)
-    balance = config.dram_bytes_per_cycle * config.gpu.clock_mhz * 1e6 / peak_operations_per_s(config)["FP32"]
-    flight = peaks["DRAM"] * config.dram.latency_cycles / sm.count
-    most_flight = config.l1.max_outstanding_sectors * config.l1.sector_bytes
+def _balance(config: GPUConfig) -> _Rows:
+    sm, dram, l1, peaks = config.sm, config.dram, config.l1, peak_bytes_per_cycle(config)
+    balance = peaks["DRAM"] * config.gpu.clock_mhz * 1e6 / peak_operations_per_s(config)["FP32"]
     most_l1 = sm.unified_l1_bytes - sm.shared_capacities_bytes[0]
-    channel = config.dram.bandwidth_gb_s * 1e9 / config.dram.channels
+    flight = peaks["DRAM"] * dram.latency_cycles / sm.count
+    most_flight = l1.max_outstanding_sectors * l1.sector_bytes
     return [
-        DerivedValue(group, "machine_balance", balance, "device memory for single precision", "B/FLOP"),
-        DerivedValue(group, "l2_bytes_per_sm", config.l2.bytes / sm.count, "L2 for each SM", "KiB", 1024),
-        DerivedValue(group, "l2_slice_bytes", config.l2.bytes / config.l2.slices, "a slice of L2", "KiB", 1024),
-        DerivedValue(group, "most_l1_bytes", most_l1, "L1 of an SM with the least shared memory", "KiB", 1024),
-        DerivedValue(group, "registers_bytes", 4 * sm.registers * sm.count, "registers of the GPU", "MiB", 1 << 20),
-        DerivedValue(group, "dram_channel_bytes_s", channel, "a channel of device memory", "GB/s", 1e9),
-        DerivedValue(group, "flight_bytes_per_sm", flight, "under way in each SM to fill memory (Little)", "KiB", 1024),
-        DerivedValue(group, "most_flight_bytes_per_sm", most_flight, "what an SM can have under way", "KiB", 1024),
+        ("machine_balance", balance, "device memory for single precision", "B/FLOP"),
+        ("l2_bytes_per_sm", config.l2.bytes / sm.count, "L2 for each SM", *_KIB),
+        ("l2_slice_bytes", config.l2.bytes / config.l2.slices, "a slice of L2", *_KIB),
+        ("most_l1_bytes", most_l1, "L1 of an SM with the least shared memory", *_KIB),
+        ("registers_bytes", 4 * sm.registers * sm.count, "registers of the GPU", "MiB", 1 << 20),
+        ("dram_channel_bytes_s", dram.bandwidth_gb_s * 1e9 / dram.channels, "a channel of device memory", "GB/s", 1e9),
+        ("flight_bytes_per_sm", flight, "under way in each SM to fill memory (Little)", *_KIB),
+        ("most_flight_bytes_per_sm", most_flight, "what an SM can have under way", *_KIB),
     ]
+
+
+_GROUPS: dict[str, Callable[[GPUConfig], _Rows]] = {
+    "peak rates": _rates, "bandwidths": _bandwidths, "ridge points": _ridges, "occupancy limits": _occupancy,
+    "balance": _balance,
+}  # fmt: skip

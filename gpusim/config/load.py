@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from gpusim.config.keys import unit_of, unknown
-from gpusim.config.models import GPUConfig, describe, describe_keys
+from gpusim.config.models import GPUConfig, describe, describe_keys, unit_of, unknown
 from gpusim.config.sections import Section
 from gpusim.errors import ConfigError
 
@@ -215,9 +214,7 @@ class _Reader:
                 leaves[key] = (_frozen(value), source or "user")
         return leaves
 
-    def flatten(
-        self, tree: Mapping[str, Any], prefix: str, where: str | None
-    ) -> Iterator[tuple[str, Any, str | None]]:
+    def flatten(self, tree: Mapping[str, Any], prefix: str, where: str | None) -> Iterator[tuple[str, Any, str | None]]:
         """Leaves of a nested mapping as (dotted key, value, source or None)."""
         for name, value in tree.items():
             key = prefix + name

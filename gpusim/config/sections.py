@@ -111,15 +111,11 @@ class Sm(Section):
         if list(steps) != sorted(set(steps)):
             raise ValueError("shared_capacities_bytes must be ascending and distinct")
         if steps[-1] != self.shared_bytes:
-            raise ValueError(
-                f"shared_capacities_bytes must end at shared_bytes = {self.shared_bytes}, not {steps[-1]}"
-            )
+            raise ValueError(f"shared_capacities_bytes must end at shared_bytes = {self.shared_bytes}, not {steps[-1]}")
         if self.shared_bytes > self.unified_l1_bytes:
             raise ValueError("shared_bytes must not exceed unified_l1_bytes")
         if self.shared_bytes_per_block_max + self.shared_reserved_bytes > self.shared_bytes:
-            raise ValueError(
-                "shared_bytes_per_block_max plus shared_reserved_bytes must not exceed shared_bytes"
-            )
+            raise ValueError("shared_bytes_per_block_max plus shared_reserved_bytes must not exceed shared_bytes")
         if self.max_warps % self.sub_partitions:
             raise ValueError("max_warps must be a multiple of sub_partitions")
         if self.registers % (self.sub_partitions * self.register_unit):
@@ -210,9 +206,7 @@ class MemoryInstruction(Section):
     copy_land_cycles: Cycles = _doc("asynchronous copy: from its last reply until its bytes are in shared memory")
     bulk_start_cycles: Cycles = _doc("from the issue of a bulk copy (TMA) to its first request")
     bulk_store_start_cycles: Cycles = _doc("the same of one out of shared memory, to when its first bytes are read")
-    load_source_release_cycles: Cycles = _doc(
-        "global load: issue until the address registers may be overwritten"
-    )
+    load_source_release_cycles: Cycles = _doc("global load: issue until the address registers may be overwritten")
     store_source_release_cycles: Cycles = _doc("global store of one register: issue until its sources are free")
     shared_load_source_release_cycles: Cycles = _doc("shared load: issue until the address registers are free")
     shared_store_source_release_cycles: Cycles = _doc("shared store of one register: issue until its sources are free")
@@ -327,9 +321,7 @@ class Constant(Section):
             raise ValueError(f"line_bytes must be 4 to 65536, a word to a bank, got {self.line_bytes}")
         for name in ("l0_bytes", "l15_bytes", "fetch_bytes"):
             if getattr(self, name) < self.line_bytes:
-                raise ValueError(
-                    f"{name} must not be below line_bytes = {self.line_bytes}, got {getattr(self, name)}"
-                )
+                raise ValueError(f"{name} must not be below line_bytes = {self.line_bytes}, got {getattr(self, name)}")
         if self.fetch_bytes > 1 << 16:
             raise ValueError(f"fetch_bytes must not exceed a bank of 65536, got {self.fetch_bytes}")
         return self
@@ -421,9 +413,7 @@ class L2(Section):
     @model_validator(mode="after")
     def _consistent(self) -> L2:
         if self.slices % self.partitions:
-            raise ValueError(
-                f"slices must be a multiple of partitions = {self.partitions}, got {self.slices}"
-            )
+            raise ValueError(f"slices must be a multiple of partitions = {self.partitions}, got {self.slices}")
         if self.slices // self.partitions % 2:
             raise ValueError(
                 f"slices must be an even number in each of partitions = {self.partitions}, since a kilobyte lies in "
