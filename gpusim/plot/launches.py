@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig
 from gpusim.launch.occupancy import occupancy
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _KIB = 1024
+_BESIDE: dict[str, Any] = {"padding": 4, "fontsize": 9}
+"""Look of a text at the end of a bar."""
 _JOULES = {"J": 1.0, "mJ": 1e-3, "µJ": 1e-6, "nJ": 1e-9, "pJ": 1e-12}
 
 
@@ -54,9 +56,8 @@ def _shares(
     and the shares of the first three in words."""
     ax = style.new_axes(ax, 1.4 + 0.3 * len(parts))
     whole = sum(parts.values())
-    ax.barh(range(len(parts)), [each / unit for each in parts.values()], height=0.75, color=colours)
-    for place, each in enumerate(parts.values()):
-        _beside(ax, each / unit, place, f"{spell(each)}  ({100 * each / whole:.1f} %)")
+    bars = ax.barh(range(len(parts)), [each / unit for each in parts.values()], height=0.75, color=colours)
+    ax.bar_label(bars, [f"{spell(each)}  ({100 * each / whole:.1f} %)" for each in parts.values()], **_BESIDE)
     _bars(ax, list(parts))
     ax.set_xlim(0, room * max(parts.values(), default=1) / unit)
     return ax, ", ".join(f"{name} {100 * each / whole:.1f} %" for name, each in list(parts.items())[:3])
@@ -75,10 +76,10 @@ def _several(results: Mapping[str, Result], ax: Axes | None) -> Axes:
         # A reason that is nowhere a fiftieth of a bar has no entry in the legend, yet it is drawn.
         seen = any(width > 0.02 * total for width, total in zip(widths, totals.values(), strict=True))
         label = reason if seen else f"_{reason}"
-        ax.barh(range(len(results)), widths, 0.75, left, color=colour, edgecolor="white", linewidth=0.5, label=label)
+        look = {"color": colour, "edgecolor": "white", "linewidth": 0.5, "label": label}
+        bars = ax.barh(range(len(results)), widths, 0.75, left, **look)
         left = [start + width for start, width in zip(left, widths, strict=True)]
-    for place, total in enumerate(totals.values()):
-        _beside(ax, total, place, f"{total:.1f}")
+    ax.bar_label(bars, [f"{total:.1f}" for total in totals.values()], **_BESIDE)
     _bars(ax, list(results))
     ax.set_xlim(0, 1.08 * max(totals.values(), default=1))
     words = "; ".join(
@@ -88,9 +89,7 @@ def _several(results: Mapping[str, Result], ax: Axes | None) -> Axes:
     title = "Warp cycles per issued instruction, by stall reason"
     told = f"{title.replace(',', '')}: {words}."
     handles = ax.get_legend_handles_labels()[0]
-    return style.finish(
-        ax, title, told, x="warp cycles per issued instruction", grid="x", legend=handles, columns=4
-    )
+    return style.finish(ax, title, told, x="warp cycles per issued instruction", grid="x", legend=handles, columns=4)
 
 
 @style.styled
@@ -107,11 +106,6 @@ def energy_breakdown(result: Result, ax: Axes | None = None) -> Axes:
     ax, words = _shares(ax, parts, colours, lambda joules: joule_text(joules, "µ"), 1.22, _JOULES[unit])
     what = f"{result.kernel}: {joule_text(energy.energy_j, 'µ')} at {energy.power_w:,.0f} W"
     return style.finish(ax, what, f"Energy of {what}, most of all {words}.", x=f"energy, {unit}", grid="x")
-
-
-def _beside(ax: Axes, end: float, place: int, text: str) -> None:
-    """Write at the end of a bar."""
-    ax.annotate(text, (end, place), (4, 0), textcoords="offset points", va="center", fontsize=9)
 
 
 def _bars(ax: Axes, names: Sequence[str]) -> None:

@@ -225,9 +225,7 @@ def _figure(drawn: Axes | Figure) -> Figure:
     return figure.figure  # type: ignore[return-value]  # the outermost of subfigures
 
 
-def cells(
-    ax: Axes, kind: np.ndarray, colours: Sequence[str], names: Mapping[int, str], x: Any, y: Any
-) -> list[Artist]:
+def cells(ax: Axes, kind: np.ndarray, colours: Sequence[str], names: Mapping[int, str], x: Any, y: Any) -> list[Artist]:
     """Cells of a few kinds, numbered as their colours, between the edges x and y; returns what a legend shows of the
     kinds in `names` that there are."""
     from matplotlib.colors import ListedColormap

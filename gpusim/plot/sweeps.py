@@ -98,9 +98,7 @@ def heat_map(rows: Rows, x: str, y: str, value: str = "time_us", ax: Axes | None
 
 
 @style.styled
-def scaling_curves(
-    rows: Rows, x: str, value: str = "time_us", ax: Axes | None = None, *, by: str = "program"
-) -> Axes:
+def scaling_curves(rows: Rows, x: str, value: str = "time_us", ax: Axes | None = None, *, by: str = "program") -> Axes:
     """Time against one axis of a sweep on logarithmic axes, a line for each value of `by`.
 
     rows: a DataFrame of `gpusim sweep`, or mappings with its columns; one row for each pair of x and `by`.

@@ -14,18 +14,10 @@ from gpusim.node.managed import FAULTS
 from gpusim.node.timeline import StreamTimeline, row_name, rows_of
 from gpusim.parallel.schedule import Schedule
 from gpusim.plot import style
-from gpusim.plot.colours import (
-    GREY,
-    INK,
-    PALE,
-    SPAN_COLOURS,
-    STALL_COLOURS,
-    STEP_COLOURS,
-    WAVE_COLOURS,
-    WORK_COLOURS,
-)
+from gpusim.plot.colours import GREY, INK, PALE, SPAN_COLOURS, STALL_COLOURS, STEP_COLOURS, WAVE_COLOURS, WORK_COLOURS
 from gpusim.plot.words import cut
 from gpusim.results.table import counted
+from gpusim.tracing.recording import counts_over_time
 from gpusim.tracing.trace import Trace
 from gpusim.units import scaled
 
@@ -156,9 +148,7 @@ def _draw_stalls(ax: Axes, spans: np.ndarray, row: np.ndarray, begin: int, end: 
         if mine.any():
             half, above = (0.5, 3) if reason == "selected" else (0.36, 2)
             low, high = row[mine] - half, row[mine] + half
-            style.rectangles(
-                ax, left[mine], right[mine], low, high, STALL_COLOURS[reason], reason, zorder=above
-            )
+            style.rectangles(ax, left[mine], right[mine], low, high, STALL_COLOURS[reason], reason, zorder=above)
             shares[reason] = int((right - left)[mine].sum())
     return shares
 
@@ -223,10 +213,7 @@ def _tail_start(blocks: np.ndarray, sms: int) -> int:
 
 def _count(ax: Axes, blocks: np.ndarray) -> None:
     """Resident blocks of the whole GPU over time."""
-    times = np.concatenate([blocks["start"], blocks["end"]])
-    change = np.concatenate([np.ones(len(blocks), np.int64), -np.ones(len(blocks), np.int64)])
-    at, index = np.unique(times, return_inverse=True)
-    count = np.cumsum(np.bincount(index, weights=change))
+    at, count = counts_over_time(blocks)
     ax.plot(at, count, color=INK, linewidth=1.2, drawstyle="steps-post")
     ax.fill_between(at, count, step="post", color=GREY, alpha=0.25, linewidth=0)
     ax.set_ylabel("blocks")
@@ -392,9 +379,7 @@ def collective_steps(result: CollectiveResult, channel: int = 0, ax: Axes | None
         raise ValueError(f"there is no channel {channel}; there are {known[0]} to {known[-1]}")
     ranks = sorted({step.rank for step in steps})
     begin = result.launch_us + result.start_us
-    bars = [
-        _Bar(ranks.index(step.rank), _kind(step), begin + step.start_us, begin + step.end_us) for step in steps
-    ]
+    bars = [_Bar(ranks.index(step.rank), _kind(step), begin + step.start_us, begin + step.end_us) for step in steps]
     labels = [f"gpu{rank}" for rank in ranks]
     ax, kinds = _timeline(ax, labels, bars, STEP_COLOURS, 0, result.time_us, 0.0016, 0.34)
     ax.axvline(begin, color="black", linewidth=0.8, linestyle=":")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpusim.report_html import MARK
-from gpusim.report_html.plain import Markup, PagePart, render_plain
+from gpusim.report_html.plain import Markup, PagePart, render_plain, table
 from gpusim.units import joule_text
 
 _AROUND = 10  # rows before and after a page's own that stand above it
@@ -84,33 +84,21 @@ def _time(rows: Sequence[IndexRow]) -> float:
 
 def _table(rows: Sequence[IndexRow], total: float, here: str | None = None) -> Markup:
     """here: the page that the table stands above. total: time of all launches, in µs."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in _HEAD)
-    own = {True: ' aria-current="page"', False: ""}
-    lines = "".join(
-        f"<tr{own[here is not None and row.page == here]}>{''.join(_cells(row, total, here))}</tr>\n" for row in rows
-    )
-    return Markup(
-        '<div class="wide" tabindex="0" role="group" aria-label="Launches"><table id="index" class="stacked">\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>"
-    )
+    return table("Launches", _HEAD, (_cells(row, total, here) for row in rows), "stacked launches")
 
 
 def _cells(row: IndexRow, total: float, here: str | None) -> list[str]:
+    own = here is not None and row.page == here
     numbers = f"{row.first:,}" if row.calls == 1 else f"{row.first:,}&ndash;{row.last:,}"
-    name = f"<code>{html.escape(row.name)}</code>"
-    if row.page is not None and row.page != here:
+    name = f'<code title="{html.escape(row.full_name)}">{html.escape(row.name)}</code>'
+    if row.page is not None and not own:
         name = f'<a href="{html.escape(row.page)}">{name}</a>'
     note = f"<small> {html.escape(row.note)}</small>" if row.note else ""
-    timed = row.cycles > 0
     share = 100 * _share(row, total)
-    values = [row.grid, row.block, f"{row.shared_bytes:,} B", f"{row.cycles:,}" if timed else "-"]
-    values += [f"{row.time_us:,.2f}" if timed else "-", f"{share:.1f} %" if timed else "-"]
-    values += [joule_text(row.energy_j, "µ") if timed else "-", row.limiter]
-    style = {"of all time": f' class="share" style="--part:{share:.1f}%"'}
-    return [
-        f'<th scope="row">{numbers}</th>', f'<td title="{html.escape(row.full_name)}">{name}{note}</td>',
-        *(
-            f'<td data-head="{head}"{style.get(head, "")}>{html.escape(value)}</td>'
-            for head, value in zip(_HEAD[2:], values, strict=True)
-        ),
-    ]  # fmt: skip
+    times = ["-"] * 4
+    if row.cycles > 0:
+        part = Markup(f'<span class="share" style="--part:{share:.1f}%">{share:.1f} %</span>')
+        times = [f"{row.cycles:,}", f"{row.time_us:,.2f}", part, joule_text(row.energy_j, "µ")]
+    current = ' aria-current="page"' * own
+    head = Markup(f"<span{current}>{numbers}</span>"), Markup(f"{name}{note}")
+    return [*head, row.grid, row.block, f"{row.shared_bytes:,} B", *times, row.limiter]

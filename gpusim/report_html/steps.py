@@ -115,9 +115,7 @@ def make_steps(trace: Trace | None) -> dict[str, Any] | None:
     }
 
 
-def _warp(
-    trace: Trace, warp: int, rows: np.ndarray, total: int, masks: _Table, patterns: _Table
-) -> dict[str, Any]:
+def _warp(trace: Trace, warp: int, rows: np.ndarray, total: int, masks: _Table, patterns: _Table) -> dict[str, Any]:
     return {
         "warp": warp,
         "label": trace.warp_label(warp),

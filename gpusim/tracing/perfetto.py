@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from gpusim.engine.state import layout as L
-from gpusim.tracing.recording import Recording
+from gpusim.tracing.recording import Recording, counts_over_time
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
@@ -209,10 +209,7 @@ def _write_counters(trace: Recording, writer: TrackWriter, sm_track: int, sm: in
     stalls = stalls[np.isin(stalls["reason"], _WAITS_FOR_MEMORY)]
     for rank, (name, spans) in enumerate((("resident warps", warps), ("warps waiting for memory", stalls)), 1):
         track = writer.track(name, sm_track, rank, "warps")
-        times, change = np.unique(np.concatenate([spans["start"], spans["end"]]), return_inverse=True)
-        signs = np.repeat([1, -1], len(spans))
-        values = np.cumsum(np.bincount(change, signs, len(times))).astype(int)
-        for time, value in zip(times.tolist(), values.tolist(), strict=True):
+        for time, value in zip(*map(np.ndarray.tolist, counts_over_time(spans)), strict=True):
             writer.count(track, time, value)
     track = writer.track("issued per cycle", sm_track, 3, "instructions")
     cycles = trace.issues["cycle"][trace.issues["sm"] == sm]
@@ -268,9 +265,7 @@ def _barrier_flows(trace: Recording) -> dict[tuple[int, int], Fields]:
     next_id = (int(trace.warps["warp"].max()) if len(trace.warps) else 0) + 2
     for wait in trace.stalls[trace.stalls["reason"] == L.STALL_BARRIER]:
         block = wait["warp"] // trace.warps_per_block
-        of_block = arrivals[
-            (arrivals["warp"] // trace.warps_per_block == block) & (arrivals["cycle"] < wait["end"])
-        ]
+        of_block = arrivals[(arrivals["warp"] // trace.warps_per_block == block) & (arrivals["cycle"] < wait["end"])]
         after = trace.of_warp(wait["warp"])
         after = after[after["cycle"] >= wait["end"]]
         if not len(of_block) or not len(after) or of_block[-1]["warp"] == wait["warp"]:

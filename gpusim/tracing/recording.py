@@ -81,16 +81,14 @@ STALL = np.dtype([("warp", "i4"), ("start", "i8"), ("end", "i8"), ("reason", "i1
 VALUE = np.dtype([("warp", "i4"), ("cycle", "i8"), ("register", "i2")])
 BLOCK = np.dtype([("block", "i4"), ("sm", "i2"), ("start", "i8"), ("end", "i8")])
 WARP = np.dtype(
-    [
-        ("warp", "i4"),
-        ("block", "i4"),
-        ("sm", "i2"),
-        ("scheduler", "i1"),
-        ("slot", "i2"),
-        ("start", "i8"),
-        ("end", "i8"),
-    ]
+    [("warp", "i4"), ("block", "i4"), ("sm", "i2"), ("scheduler", "i1"), ("slot", "i2"), ("start", "i8"), ("end", "i8")]
 )
+
+
+def counts_over_time(spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cycles at which the number of rows under way changes, by their `start` and `end`, and what it becomes."""
+    times, change = np.unique(np.concatenate([spans["start"], spans["end"]]), return_inverse=True)
+    return times, np.cumsum(np.bincount(change, np.repeat([1, -1], len(spans)), len(times))).astype(int)
 
 
 @dataclass(frozen=True, eq=False)
