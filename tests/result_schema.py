@@ -19,7 +19,7 @@ from gpusim.difference.pairs import Change, FindingChange, LineChange
 from gpusim.difference.side import Run
 from gpusim.explore.sensitivity import Sensitivity
 from gpusim.results import SCHEMA_VERSION
-from gpusim.results.costs import InstructionCosts, SourceLine
+from gpusim.results.analysis import InstructionCosts, SourceLine
 from gpusim.results.quantities import shown
 from gpusim.results.record import Bound
 from gpusim.results.roofline import Roofline
@@ -43,8 +43,13 @@ def printed(name: str, of: type, *derived: str, without: tuple[str, ...] = (), *
         getter = getattr(of, each).fget
         returned = get_type_hints(getter)["return"]
         hints[each] = Annotated[returned, Field(description=getter.__doc__)]
-    made = TypedDict(name, hints | more)
-    made.__doc__ = of.__doc__
+    return document(name, of.__doc__, **hints | more)
+
+
+def document(name: str, about: str | None, /, **fields: Any) -> Any:
+    """The type of a JSON object with such fields."""
+    made = TypedDict(name, fields)
+    made.__doc__ = about
     return made
 
 
@@ -77,58 +82,31 @@ def run_document() -> type:
             text = f"{each.meaning}, in {each.unit}" if each.unit else each.meaning
             kind = Annotated[_PRINTED.get(each.name, each.kind), Field(description=text)]
             fields[each.name] = NotRequired[kind] if each.timed or each.optional else kind
-    made = TypedDict("RunDocument", fields)
-    made.__doc__ = """`gpusim run --json`, and `Result.to_dict()`, which does not know program, size, seed and check.
-    A functional run lacks what needs times. size and seed: null for a kernel of your own. check: null where outputs
-    were not compared."""
-    return made
+    return document(
+        "RunDocument",
+        "`gpusim run --json`, and `Result.to_dict()`, which does not know program, size, seed and check. A functional "
+        "run lacks what needs times. size and seed: null for a kernel of your own. check: null where outputs were not "
+        "compared.",
+        **fields,
+    )
 
 
-class LaunchGroup(TypedDict):
-    """Launches of one kernel with one grid, block and dynamic shared memory.
-
-    kernel, symbol, name: plain, mangled, and in full. calls: that ended well. first, last: numbers of launches, from 1.
-    cycles, time_us, energy_j, instructions: of all calls together. limiter: of the longest call. Without times there is
-    neither energy nor limiter.
-    """
-
-    kernel: str
-    symbol: str
-    name: str
-    grid: Dim3
-    block: Dim3
-    shared_bytes: int
-    calls: int
-    failed: int
-    findings: int
-    first: int
-    last: int
-    cycles: int
-    least_cycles: int
-    most_cycles: int
-    time_us: float
-    energy_j: float | None
-    instructions: int
-    limiter: str | None
-
-
-class Total(TypedDict):
-    """All launches together."""
-
-    calls: int
-    cycles: int
-    time_us: float
-    energy_j: float | None
-
-
-class LaunchTable(TypedDict):
-    """`gpusim script --json`, `exec` and `replay`: the launches of one process."""
-
-    schema_version: Version
-    gpu: str
-    launches: list[LaunchGroup]
-    total: Total
-    host_seconds: float
+LaunchGroup = document(
+    "LaunchGroup",
+    "Launches of one kernel with one grid, block and dynamic shared memory. kernel, symbol, name: plain, mangled, and "
+    "in full. calls: that ended well. first, last: numbers of launches, from 1. cycles, time_us, energy_j, "
+    "instructions: of all calls together. limiter: of the longest call. Without times there is neither energy nor "
+    "limiter.",
+    **dict.fromkeys(("kernel", "symbol", "name"), str), grid=Dim3, block=Dim3,
+    **dict.fromkeys(("shared_bytes", "calls", "failed", "findings", "first", "last", "instructions"), int),
+    **dict.fromkeys(("cycles", "least_cycles", "most_cycles"), int), time_us=float, energy_j=float | None,
+    limiter=str | None,
+)  # fmt: skip
+Total = document("Total", "All launches together.", calls=int, cycles=int, time_us=float, energy_j=float | None)
+LaunchTable = document(
+    "LaunchTable", "`gpusim script --json`, `exec` and `replay`: the launches of one process.",
+    schema_version=Version, gpu=str, launches=list[LaunchGroup], total=Total, host_seconds=float,
+)  # fmt: skip
 
 
 _TOLD = {"section": NotRequired[str], "unit": NotRequired[str]}
@@ -142,193 +120,87 @@ def diff_document() -> type:
     rows = [each for each in shown(DIFF) if not each.metric]
     run = printed("Run", Run, without=("numbers",), **{each.name: float | None for each in rows})
     numbers = {each.bare: Changed for each in rows}
-    made = TypedDict("DiffDocument", {"schema_version": Version, "a": run, "b": run} | numbers | get_type_hints(_Diff))
-    made.__doc__ = """`gpusim diff --json`: both runs, and what differs between them, the most changed first. why: in
-    sentences. energy, power: null on a side that was measured."""
-    return made
+    return document(
+        "DiffDocument",
+        "`gpusim diff --json`: both runs, and what differs between them, the most changed first. why: in sentences. "
+        "energy, power: null on a side that was measured.",
+        **{"a": run, "b": run} | numbers, **dict.fromkeys(("launch", "configuration", "metrics"), list[Changed]),
+        **dict.fromkeys(("energy_parts", "stalls"), list[StallChanged]), findings=list[FindingChanged],
+        lines=list[LineChange], why=list[str], schema_version=Version,
+    )  # fmt: skip
 
 
-class _Diff(TypedDict):
-    energy_parts: list[StallChanged]
-    why: list[str]
-    launch: list[Changed]
-    configuration: list[Changed]
-    metrics: list[Changed]
-    stalls: list[StallChanged]
-    findings: list[FindingChanged]
-    lines: list[LineChange]
-
-
-ControlBits = TypedDict(
-    "ControlBits",
-    {"stall": int, "yield": bool, "write_barrier": int, "read_barrier": int, "wait_mask": int},
-)
-ControlBits.__doc__ = "The compiler's scheduling bits. Barriers: number of a scoreboard, 7 for none."
-
-
-class ShownInstruction(TypedDict):
-    """One instruction of the listing. address: byte offset in the kernel. costs: with --run."""
-
-    address: int
-    text: str
-    file: str | None
-    line: int | None
-    source: str
-    control: ControlBits
-    costs: NotRequired[InstructionCost]
-
-
-class ShowDocument(TypedDict):
-    """`gpusim show --json`."""
-
-    schema_version: Version
-    kernel: str
-    arch: str
-    registers: int
-    static_shared_bytes: int
-    instructions: list[ShownInstruction]
-
-
-class BoundDocument(TypedDict):
-    """`gpusim bound --json`: the least time on each GPU that was asked for."""
-
-    schema_version: Version
-    program: str
-    size: int | None
-    seed: int | None
-    kernel: str
-    bounds: list[Bound]
-
-
-class SweepDocument(TypedDict):
-    """`gpusim sweep --json`. points: rows of the table; columns depend on what is swept (docs/exploring.md). seconds:
-    of the whole sweep. resumed: rows that the journal had already."""
-
-    schema_version: Version
-    points: list[Row]
-    seconds: float
-    resumed: int
-
-
-class SearchDocument(TypedDict):
-    """`gpusim search --json`. candidates: all machines that were tried, front: the best of them; columns depend on the
-    space (docs/exploring.md)."""
-
-    schema_version: Version
-    goals: list[str]
-    limits: list[str]
-    runs: int
-    front: list[Row]
-    candidates: list[Row]
-
-
+ControlBits = document(
+    "ControlBits", "The compiler's scheduling bits. Barriers: number of a scoreboard, 7 for none.",
+    **{"stall": int, "yield": bool, "write_barrier": int, "read_barrier": int, "wait_mask": int},
+)  # fmt: skip
+ShownInstruction = document(
+    "ShownInstruction", "One instruction of the listing. address: byte offset in the kernel. costs: with --run.",
+    address=int, text=str, file=str | None, line=int | None, source=str, control=ControlBits,
+    costs=NotRequired[InstructionCost],
+)  # fmt: skip
+ShowDocument = document(
+    "ShowDocument", "`gpusim show --json`.", schema_version=Version, kernel=str, arch=str, registers=int,
+    static_shared_bytes=int, instructions=list[ShownInstruction],
+)  # fmt: skip
+BoundDocument = document(
+    "BoundDocument", "`gpusim bound --json`: the least time on each GPU that was asked for.", schema_version=Version,
+    program=str, size=int | None, seed=int | None, kernel=str, bounds=list[Bound],
+)  # fmt: skip
+SweepDocument = document(
+    "SweepDocument",
+    "`gpusim sweep --json`. points: rows of the table; columns depend on what is swept (docs/exploring.md). seconds: "
+    "of the whole sweep. resumed: rows that the journal had already.",
+    schema_version=Version, points=list[Row], seconds=float, resumed=int,
+)  # fmt: skip
+SearchDocument = document(
+    "SearchDocument",
+    "`gpusim search --json`. candidates: all machines that were tried, front: the best of them; columns depend on the "
+    "space (docs/exploring.md).",
+    schema_version=Version, goals=list[str], limits=list[str], runs=int, front=list[Row], candidates=list[Row],
+)  # fmt: skip
 SensitivityDocument = printed(
     "SensitivityDocument", Sensitivity, schema_version=Version, next=NotRequired[Sensitivity],
     text=Annotated[str, Field(description="what limits the program, in words")],
 )  # fmt: skip
-
-
-class CostPart(TypedDict):
-    """One part of a machine."""
-
-    area_mm2: float
-    power_w: float
-
-
-class CostDocument(TypedDict):
-    """`gpusim cost --json`: a first-order model (docs/exploring.md). node: the process."""
-
-    schema_version: Version
-    area_mm2: float
-    power_w: float
-    node: str
-    parts: dict[str, CostPart]
-
-
+CostPart = document("CostPart", "One part of a machine.", area_mm2=float, power_w=float)
+CostDocument = document(
+    "CostDocument", "`gpusim cost --json`: a first-order model (docs/exploring.md). node: the process.",
+    schema_version=Version, area_mm2=float, power_w=float, node=str, parts=dict[str, CostPart],
+)  # fmt: skip
 Collective = printed(
     "Collective", CollectiveResult, "bus_gb_s", without=("steps", "utilisation", "bin_us"), schema_version=Version
 )
-
-
-class Exported(TypedDict):
-    """`gpusim export --json`: what was written; several of them, in a list, where several processes had launches."""
-
-    schema_version: Version
-    folder: str
-    kernels: int
-    copies: int
-    instructions: int
-    nbytes: int
-    seconds: float
-
-
-class ListedProgram(TypedDict):
-    """`gpusim list --json`: one of the bundled programs."""
-
-    name: str
-    family: str
-    teaches: str
-    default_size: int
-    sizes: list[int]
-    size_name: str
-
-
-class ListedKernel(TypedDict):
-    """`gpusim list FILE --json`: one kernel of the file."""
-
-    name: str
-    symbol: str
-
-
-class ListedMetric(TypedDict):
-    """`gpusim list --metrics --json`: one metric."""
-
-    name: str
-    unit: str
-    meaning: str
-
-
-class ListedConfiguration(TypedDict):
-    """`gpusim config list --json`: one shipped GPU. sources: how many of its own values come from where; inherited: how
-    many its base gives."""
-
-    name: str
-    product: str
-    arch: str
-    base: str | None
-    sources: dict[str, int]
-    inherited: int
-
-
-class Derived(TypedDict):
-    """A number that follows from a configuration, in the unit that its name carries."""
-
-    value: float
-    group: str
-    meaning: str
-
-
-class Problem(TypedDict):
-    """What is wrong or suspicious, and at which key."""
-
-    key: str | None
-    message: str
-
-
-class CheckedConfiguration(TypedDict):
-    """`gpusim config check --json`. derived: empty if something is wrong."""
-
-    ok: bool
-    errors: list[Problem]
-    warnings: list[Problem]
-    derived: dict[str, Derived]
-
-
-class ConfigValue(TypedDict):
-    """A value of a configuration and its source."""
-
-    value: Plain
-    source: str
+Exported = document(
+    "Exported",
+    "`gpusim export --json`: what was written; several of them, in a list, where several processes had launches.",
+    schema_version=Version, folder=str, seconds=float,
+    **dict.fromkeys(("kernels", "copies", "instructions", "nbytes"), int),
+)  # fmt: skip
+ListedProgram = document(
+    "ListedProgram", "`gpusim list --json`: one of the bundled programs.", default_size=int, sizes=list[int],
+    **dict.fromkeys(("name", "family", "teaches", "size_name"), str),
+)  # fmt: skip
+ListedKernel = document("ListedKernel", "`gpusim list FILE --json`: one kernel of the file.", name=str, symbol=str)
+ListedMetric = document(
+    "ListedMetric", "`gpusim list --metrics --json`: one metric.", name=str, unit=str, meaning=str
+)  # fmt: skip
+ListedConfiguration = document(
+    "ListedConfiguration",
+    "`gpusim config list --json`: one shipped GPU. sources: how many of its own values come from where; inherited: how "
+    "many its base gives.",
+    name=str, product=str, arch=str, base=str | None, sources=dict[str, int], inherited=int,
+)  # fmt: skip
+Derived = document(
+    "Derived", "A number that follows from a configuration, in the unit that its name carries.", value=float, group=str,
+    meaning=str,
+)  # fmt: skip
+Problem = document("Problem", "What is wrong or suspicious, and at which key.", key=str | None, message=str)
+CheckedConfiguration = document(
+    "CheckedConfiguration", "`gpusim config check --json`. derived: empty if something is wrong.", ok=bool,
+    errors=list[Problem], warnings=list[Problem], derived=dict[str, Derived],
+)  # fmt: skip
+ConfigValue = document("ConfigValue", "A value of a configuration and its source.", value=Plain, source=str)
 
 
 class ShownConfiguration(TypedDict, extra_items=ConfigValue):  # type: ignore[call-arg]

@@ -10,7 +10,7 @@ that meet), `walk` (the least time of one block), `profile` (running some blocks
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -28,20 +28,17 @@ def profile(
     target: Any,
     gpu: str | FilePath | GPUConfig = "h200",
     overrides: Mapping[str, Any] | Sequence[str] | None = None,
-    *,
-    key: Hashable | None = None,
 ) -> Profile:
     """The profile of a launch, the same for machines of any size and speed; from a cache if it is known.
 
     target: a `gpusim.Launch`, or anything with one as `launch`, or a function that makes one of these.
     gpu, overrides: a machine, as for `gpusim.simulate`, of which only what changes the program or its bank conflicts
-    counts (`Profile.needs`); the profile then holds for all machines that agree in that.
-    key: stands for the target, which is then not looked at again if this process knows it; without a key the program
-    and the contents of the arguments are what it is known by.
+    counts (`Profile.needs`); the profile then holds for all machines that agree in that. Program and contents of the
+    arguments are what it is known by.
 
     Raises SimulationError, or one of its subclasses, for what is wrong with the launch or what the kernel does wrong.
     """
-    return profile_of(target, load_config(gpu, overrides), key)
+    return profile_of(target, load_config(gpu, overrides))
 
 
 def quick_bound(target: Any, config: GPUConfig) -> tuple[Bound | None, str]:

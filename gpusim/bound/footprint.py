@@ -287,9 +287,7 @@ def atomic_requests(trace: Trace, issues: np.ndarray, kinds: Kinds) -> int:
     return int(Requests.of(Accesses.of(trace, issues), kinds).count.sum()) if kinds.atomics.any() else 0
 
 
-def hot_requests(
-    trace: Trace, regions: Sequence[Region], memory: DeviceMemory, kinds: Kinds
-) -> tuple[float, float]:
+def hot_requests(trace: Trace, regions: Sequence[Region], memory: DeviceMemory, kinds: Kinds) -> tuple[float, float]:
     """Requests for atomics on the line that gets most of them, and sectors in them, at least: those of blocks that all
     name one line, and all to an array spread over its lines."""
     if not kinds.atomics.any():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -318,40 +318,29 @@ def _same_course(a: np.ndarray, b: np.ndarray) -> bool:
     """True if the warps of two blocks execute the same instructions with the same lanes."""
     warp = a["warp"][0] if len(a) else 0
     other = b["warp"][0] if len(b) else 0
-    return len(a) == len(b) and all(
-        np.array_equal(a[name], b[name]) for name in ("pc", "active", "executed")
-    ) and np.array_equal(a["warp"] - warp, b["warp"] - other)
+    return (
+        len(a) == len(b)
+        and all(np.array_equal(a[name], b[name]) for name in ("pc", "active", "executed"))
+        and np.array_equal(a["warp"] - warp, b["warp"] - other)
+    )
 
 
 _MOST_PROFILES = 64
-_known: OrderedDict[Hashable, Profile] = OrderedDict()
+_known: OrderedDict[str, Profile] = OrderedDict()
 
 
-def profile_of(
-    target: Any, config: GPUConfig, key: Hashable | None = None, effort: Effort | None = None
-) -> Profile:
+def profile_of(target: Any, config: GPUConfig, effort: Effort | None = None) -> Profile:
     """The target's profile, made if it is not known; see `gpusim.bound.profile`, and `make_profile` for the effort."""
-    needs = tuple(needs_of(config).items())
-    name = ("key", key, needs)
-    if key is not None and name in _known:
-        _known.move_to_end(name)
-        return _known[name]
     target = target() if callable(target) else target
     launch: Launch = getattr(target, "launch", target)
     program = program_of(launch, config.gpu.arch)
-    content = _digest(program.sha256, _contents(launch), needs)
-    found = _known.get(content) or make_profile(program, launch, config, effort)
-    _keep(content, found)
-    if key is not None:
-        _keep(name, found)
-    return found
-
-
-def _keep(name: Hashable, profile: Profile) -> None:
-    _known[name] = profile
-    _known.move_to_end(name)
-    while len(_known) > _MOST_PROFILES:
+    content = _digest(program.sha256, _contents(launch), needs_of(config))
+    if content not in _known:
+        _known[content] = make_profile(program, launch, config, effort)
+    _known.move_to_end(content)
+    if len(_known) > _MOST_PROFILES:
         _known.popitem(last=False)
+    return _known[content]
 
 
 def _contents(launch: Launch) -> list[Any]:

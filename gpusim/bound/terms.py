@@ -196,8 +196,7 @@ def _beyond(profile: Profile, config: GPUConfig, times: Times) -> dict[str, floa
     sectors = fetched + total[Amount.WRITE_SECTORS] + total[Amount.ATOMIC_SECTORS]
     sector_cycles = min(l2.atomic_sector_cycles, l2.atomic_whole_sector_cycles)
     updates = max(
-        total[Amount.ATOMIC_LINES] * l2.atomic_same_address_cycles,
-        total[Amount.ATOMIC_SECTORS] * sector_cycles,
+        total[Amount.ATOMIC_LINES] * l2.atomic_same_address_cycles, total[Amount.ATOMIC_SECTORS] * sector_cycles
     )
     updates += total[Amount.PARTIAL_SECTORS] * l2.partial_write_cycles
     start = _start(config) + times.fetch

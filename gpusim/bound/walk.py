@@ -207,9 +207,7 @@ def least_times(path: Path, table: np.ndarray, times: Times, cold: bool) -> tupl
     known = np.full(max(int(table[:, CONSTANT].max()) + 1, 1), _NEVER)
     for _ in range(2 if cold else 1):  # the second time all warps know what any of them has asked for
         now, done = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        warps = Warps(
-            path.bounds[:-1].copy(), now, np.zeros((count, 6), np.int64), done, known, np.zeros(2, np.int64)
-        )
+        warps = Warps(path.bounds[:-1].copy(), now, np.zeros((count, 6), np.int64), done, known, np.zeros(2, np.int64))
         walk(path, table, times, cold, warps)
     return int(warps.found[0]), int(warps.found[1])
 

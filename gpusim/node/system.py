@@ -28,13 +28,7 @@ class System(NodeStreams):
     node, gpus, overrides: as for `load_node`. One thread of the host makes all calls, one after the other.
     """
 
-    def __init__(
-        self,
-        node: str | Path | Node = "hgx_h200",
-        gpus: int | None = None,
-        *,
-        overrides: Overrides = None,
-    ):
+    def __init__(self, node: str | Path | Node = "hgx_h200", gpus: int | None = None, *, overrides: Overrides = None):
         self.node = load_node(node, gpus, overrides=overrides)
         env = simpy.Environment()
         mover = Mover(Clock(env), self.node)

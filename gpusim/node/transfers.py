@@ -69,9 +69,7 @@ class Mover:
         yield from self._flow(copy, path, copy.nbytes)
         yield self.clock.after_us(self._latency_us(path))
 
-    def move_pageable(
-        self, copy: Copy, path: Sequence[int], engines: Sequence[str], returned: simpy.Event
-    ) -> Process:
+    def move_pageable(self, copy: Copy, path: Sequence[int], engines: Sequence[str], returned: simpy.Event) -> Process:
         """A copy from or to pageable memory. `returned` fires when the host has done its part."""
         known, to_device = self.copies, copy.source.startswith("host")
         if to_device and copy.nbytes <= known.inline_bytes:

@@ -186,7 +186,7 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
     for word, lanes in wanted.items():
         kind[lines.index(word // _WORDS), word % _WORDS] = 3 if len(lanes) > 1 else 2
     sectors = kind.reshape(rows, -1, _SECTOR_BYTES // _WORD_BYTES)
-    touched = sectors.any(axis=2)
+    touched = np.asarray(sectors.any(axis=2))
     sectors[(sectors == 0) & touched[:, :, None]] = 1
     ax = style.new_axes(ax, min(2.2 + 0.23 * max(rows, 3), 9.4))
     shown = style.cells(ax, kind, _WORD_COLOURS, _WORD_KINDS, np.arange(_WORDS + 1), np.arange(rows + 1))

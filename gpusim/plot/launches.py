@@ -76,7 +76,7 @@ def _several(results: Mapping[str, Result], ax: Axes | None) -> Axes:
         # A reason that is nowhere a fiftieth of a bar has no entry in the legend, yet it is drawn.
         seen = any(width > 0.02 * total for width, total in zip(widths, totals.values(), strict=True))
         label = reason if seen else f"_{reason}"
-        look = {"color": colour, "edgecolor": "white", "linewidth": 0.5, "label": label}
+        look: dict[str, Any] = {"color": colour, "edgecolor": "white", "linewidth": 0.5, "label": label}
         bars = ax.barh(range(len(results)), widths, 0.75, left, **look)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     ax.bar_label(bars, [f"{total:.1f}" for total in totals.values()], **_BESIDE)

@@ -1,8 +1,8 @@
 """What came out of a run.
 
-Read `record` (raw counts of one launch), `counts` (their sums by kind), `metrics` (under Nsight Compute's
-names), `limiter`, `roofline` and `advice` (what follows from them), `serving` (which lane is served when), `costs`
-(of lines), `analysis` (all of it under one roof), `table`, `sentences` and `quantities` (what is shown of it, and how).
+Read `record` (raw counts of one launch), `counts` (their sums by kind), `metrics` (under Nsight Compute's names),
+`limiter`, `roofline` and `advice` (what follows from them), `analysis` (all of it under one roof, and costs of lines),
+`table`, `sentences` and `quantities` (what is shown of it, and how).
 """
 
 SCHEMA_VERSION = 1

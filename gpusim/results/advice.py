@@ -14,17 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from gpusim.config.derived import peak_bytes_per_cycle
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.memory import SECTOR_BYTES
-from gpusim.results.counts import GLOBAL, SHARED, Counts, ratio
+from gpusim.results.counts import GLOBAL, SHARED, Counts, Place, ratio
 from gpusim.results.limiter import BUSY, running_cycles, utilisation
 from gpusim.results.record import LaunchRecord
-from gpusim.results.source_hints import rounds_in_one, swapped_index
 from isa import microops as M
 
 LEAST = 0.001
@@ -78,26 +76,7 @@ class _Launch:
         """Warp cycles by instruction for some stall reasons."""
         return self.stalls[:, [L.STALLS.index(reason) for reason in reasons]].sum(axis=1)
 
-    @property
-    def rows_lie_along_x(self) -> bool:
-        """Whether neighbours in a warp differ in x, and in an array's last index."""
-        launch = self.record.launch
-        arrays = [each for each in launch.args if isinstance(each, np.ndarray)]
-        return launch.block[0] > 1 and all(each.flags.c_contiguous for each in arrays)
-
-    @cached_property
-    def lines(self) -> dict[tuple[str | None, int | None], np.ndarray]:
-        """Rows of the instructions of each source line."""
-        rows: dict[tuple[str | None, int | None], list[int]] = {}
-        for index, each in enumerate(self.instructions):
-            rows.setdefault((each.file, each.line), []).append(index)
-        return {place: np.array(members) for place, members in rows.items()}
-
-    def opcodes(self, *names: str) -> np.ndarray:
-        """Whether each instruction has one of these base opcodes, bool [instructions]."""
-        return np.array([each.opcode in names for each in self.instructions], bool)
-
-    def place(self, row: int) -> tuple[str | None, int | None]:
+    def place(self, row: int) -> Place:
         """File and line of an instruction."""
         return self.instructions[row].file, self.instructions[row].line
 
@@ -112,11 +91,11 @@ def find(counts: Counts | LaunchRecord) -> list[Finding]:
     return sorted(kept, key=lambda each: -each.share)
 
 
-def _line(place: tuple[str | None, int | None]) -> str:
+def _line(place: Place) -> str:
     return "an unknown line" if place[1] is None else f"line {place[1]}"
 
 
-def _where(place: tuple[str | None, int | None]) -> str:
+def _where(place: Place) -> str:
     return "Instructions without a source line" if place[1] is None else f"Line {place[1]}"
 
 
@@ -128,7 +107,7 @@ def bank_conflicts(launch: _Launch) -> Iterator[Finding]:
     """Wavefronts of shared memory beyond the ideal, by line."""
     shared = launch.counts.accesses(SHARED)
     cycles = launch.record.config.shared.wavefront_cycles
-    for place, rows in launch.lines.items():
+    for place, rows in launch.counts.lines.items():
         members = rows[shared[rows]]
         total = int(launch.counters[members, L.COUNT_SHARED_WAVEFRONTS].sum())
         excessive = total - int(launch.counters[members, L.COUNT_SHARED_IDEAL].sum())
@@ -150,7 +129,7 @@ def uncoalesced(launch: _Launch) -> Iterator[Finding]:
     bandwidth = min(launch.sms * config.crossbar.sm_reply_bytes_per_cycle, peak_bytes_per_cycle(config)["L2"])
     latency = config.l2.latency_near_cycles
     rows_global = launch.counts.accesses(GLOBAL)
-    for place, rows in launch.lines.items():
+    for place, rows in launch.counts.lines.items():
         members = rows[rows_global[rows]]
         ideal, sectors = launch.counters[members, L.COUNT_SECTORS_IDEAL], launch.counters[members, L.COUNT_SECTORS]
         excessive = int(np.maximum(sectors - ideal, 0).sum())
@@ -171,17 +150,12 @@ def uncoalesced(launch: _Launch) -> Iterator[Finding]:
         merging = float(over[stores].sum()) * config.l2.partial_write_cycles / config.l2.slices
         cycles = max(excessive * SECTOR_BYTES / bandwidth, in_flight * latency / launch.sms, merging)
         share = cycles / launch.cycles
-        wrong = swapped_index(launch.record.program, *place) if launch.rows_lie_along_x else None
-        swap = (
-            f"Neighbouring threads differ in threadIdx.x, which is not in the last index of {wrong}: swap the indices."
-        )
         yield Finding("uncoalesced accesses", *place, excessive, min(share, 1.0), (
             f"{_where(place)}: {launch.instructions[worst].opcode} touches "
             f"{ratio(int(launch.counters[worst, L.COUNT_SECTORS]), requests):.1f} sectors per request where "
             f"{ratio(int(launch.counters[worst, L.COUNT_SECTORS_IDEAL]), requests):.1f} would do: {excessive:,} of "
-            f"{total:,} sectors are excessive, {_percent(share)} of the time on the way to L2. " + (swap if wrong else
-            "Let neighbouring threads touch neighbouring addresses, through a tile in shared memory where rows become "
-            "columns.")
+            f"{total:,} sectors are excessive, {_percent(share)} of the time on the way to L2. Let neighbouring "
+            "threads touch neighbouring addresses, through a tile in shared memory where rows become columns."
         ))  # fmt: skip
 
 
@@ -191,7 +165,7 @@ def divergence(launch: _Launch) -> Iterator[Finding]:
     if not divergent.any():
         return
     full = launch.record.launch.threads_per_block / launch.record.occupancy.warps_per_block
-    for place, rows in launch.lines.items():
+    for place, rows in launch.counts.lines.items():
         executed = launch.counters[rows, L.COUNT_EXECUTED]
         threads = launch.counters[rows, L.COUNT_THREADS]
         idle = 1 - threads / np.maximum(executed * full, 1)
@@ -212,11 +186,11 @@ def divergence(launch: _Launch) -> Iterator[Finding]:
 
 def barriers(launch: _Launch) -> Iterator[Finding]:
     """Waits at barriers of the block, by the line of the barrier."""
-    bars = np.flatnonzero(launch.opcodes("BAR")).tolist()
+    bars = np.flatnonzero(launch.counts.opcodes("BAR")).tolist()
     waits = launch.waits("barrier")
     if not bars or not waits.any():
         return
-    cost: dict[tuple[str | None, int | None], float] = {}
+    cost: dict[Place, float] = {}
     for row in np.flatnonzero(waits).tolist():
         # The wait is counted at the instruction behind the barrier.
         place = launch.place(bars[max(int(np.searchsorted(bars, row)) - 1, 0)])
@@ -235,8 +209,8 @@ def barriers(launch: _Launch) -> Iterator[Finding]:
 def loops(launch: _Launch) -> Iterator[Finding]:
     """Counters, tests and branches of loops, by the line that jumps back."""
     time = launch.waits(*_WORK)
-    control = launch.opcodes(*_LOOP_CONTROL)
-    others = launch.opcodes("BAR") | (launch.counts.code[:, M.COL_CLASS] == M.CLS_MEMORY)
+    control = launch.counts.opcodes(*_LOOP_CONTROL)
+    others = launch.counts.opcodes("BAR") | (launch.counts.code[:, M.COL_CLASS] == M.CLS_MEMORY)
     for row, each in enumerate(launch.instructions):
         target = next((o.value for o in each.operands if o.kind == "label"), None) if each.opcode == "BRA" else None
         executed = int(launch.counters[row, L.COUNT_EXECUTED])
@@ -248,13 +222,11 @@ def loops(launch: _Launch) -> Iterator[Finding]:
         overhead = int(launch.counters[members, L.COUNT_EXECUTED].sum())
         total = int(launch.counters[body, L.COUNT_EXECUTED].sum())
         share = launch.of_duration(float(time[members].sum()))
-        several = rounds_in_one(launch.instructions[body[0] : row + 1], launch.record.program)
-        unrolled = f", with {several} rounds of the source in each, since the compiler has unrolled it" * (several > 1)
         yield Finding("loop overhead", *launch.place(row), overhead, share, (
-            f"{_where(launch.place(row))}: the loop goes round {ratio(executed, launch.warps):.1f} times per warp"
-            f"{unrolled}; its counter, tests and branches are {overhead:,} of its {total:,} warp instructions and "
-            f"{_percent(share)} of the time. Make the number of rounds a constant, so that the compiler unrolls "
-            + ("all of it." if several > 1 else "it, or unroll by hand.")
+            f"{_where(launch.place(row))}: the loop goes round {ratio(executed, launch.warps):.1f} times "
+            f"per warp; its counter, tests and branches are {overhead:,} of its {total:,} warp instructions and "
+            f"{_percent(share)} of the time. Make the number of rounds a constant, so that the compiler unrolls all of "
+            "it, or unroll by hand."
         ))  # fmt: skip
 
 
@@ -264,7 +236,7 @@ def work_per_thread(launch: _Launch) -> Iterator[Finding]:
     Half as many blocks take half the time where blocks follow each other. Where all of them run at once, time is saved
     as far as they share something: as much as the busiest resource is used.
     """
-    bars = np.flatnonzero(launch.opcodes("BAR") & (launch.counters[:, L.COUNT_EXECUTED] > 0)).tolist()
+    bars = np.flatnonzero(launch.counts.opcodes("BAR") & (launch.counters[:, L.COUNT_EXECUTED] > 0)).tolist()
     loads = launch.counts.global_total(L.COUNT_REQUESTS, M.OP_LOAD)
     each = ratio(loads, launch.warps)
     if not bars or not 0 < each <= 2:
@@ -289,11 +261,11 @@ def shared_exchange(launch: _Launch) -> Iterator[Finding]:
     stores = int(launch.counters[chains, L.COUNT_EXECUTED].sum())
     if not stores:
         return
-    loads = launch.opcodes("LDS")
-    accesses = loads | launch.opcodes("STS")
+    loads = launch.counts.opcodes("LDS")
+    accesses = loads | launch.counts.opcodes("STS")
     short = launch.waits("short_scoreboard", "mio_throttle").sum()
     executed = launch.counters[:, L.COUNT_EXECUTED]
-    part = ratio(int(executed[loads].sum()), int(executed[launch.opcodes(*_SHORT)].sum()))
+    part = ratio(int(executed[loads].sum()), int(executed[launch.counts.opcodes(*_SHORT)].sum()))
     share = launch.of_duration(part * float(short) + float(launch.waits("selected", "wait")[accesses].sum()))
     share += launch.of_duration(float(launch.waits("barrier").sum())) / 2
     count = int(launch.counters[accesses, L.COUNT_EXECUTED].sum())
@@ -336,7 +308,7 @@ def memory_latency(launch: _Launch) -> Iterator[Finding]:
     for waiting in np.flatnonzero(waits).tolist():
         load = _producer(launch, waiting)
         cost[load] = cost.get(load, 0.0) + float(waits[waiting])
-    by_line: dict[tuple[str | None, int | None], float] = {}
+    by_line: dict[Place, float] = {}
     for row, cycles in cost.items():
         by_line[launch.place(row)] = by_line.get(launch.place(row), 0.0) + cycles
     resident = ratio(launch.counts.warp_cycles, launch.counts.active_cycles)

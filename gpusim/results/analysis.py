@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from gpusim.engine.state import layout as L
 from gpusim.errors import ModeError
 from gpusim.launch.occupancy import Occupancy
 from gpusim.results.advice import Finding, find
-from gpusim.results.costs import InstructionCosts, SourceLine, StallReason, costs_of
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.energy import LaunchEnergy
 from gpusim.results.interval import Interval, interval_of, kind_of
@@ -18,6 +21,118 @@ from gpusim.results.metrics import MetricValues
 from gpusim.results.record import Bound, LaunchRecord, Sampling, Simulation
 from gpusim.results.roofline import Roofline, make_roofline, matrix_operations
 from gpusim.tracing.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class StallReason:
+    """Time of one stall reason. The reasons of a launch add up: shares to 1, cycles to all warp cycles.
+
+    cycles: warp cycles (SM clock). share: of all warp cycles. cycles_per_instruction: per issued warp
+    instruction; ncu's `smsp__average_warps_issue_stalled_*_per_issue_active.ratio`.
+    """
+
+    cycles: int
+    share: float
+    cycles_per_instruction: float
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Counters of one instruction, or summed over those of a source line.
+
+    instructions: warp instructions executed. thread_instructions: active threads summed over them;
+    thread_instructions_pred_on: those whose guard holds. divergent_branches: of `branches` executed ones.
+    shared_wavefronts, and how many of them are excessive (bank conflicts).
+    requests: accesses to global memory; sectors (32 bytes) that they touch; sectors_ideal at contiguous addresses.
+    cycles: warp cycles spent at the instruction, issue included; stalls: the same by reason, without zeros.
+    warp_size: lanes of a warp.
+    """
+
+    instructions: int
+    thread_instructions: int
+    thread_instructions_pred_on: int
+    branches: int
+    divergent_branches: int
+    shared_wavefronts: int
+    shared_wavefronts_excessive: int
+    requests: int
+    sectors: int
+    sectors_ideal: int
+    cycles: int
+    stalls: dict[str, int]
+    warp_size: int
+
+    @property
+    def threads_per_instruction(self) -> float:
+        """Active threads per warp instruction, 0 to `warp_size`."""
+        return ratio(self.thread_instructions, self.instructions)
+
+    @property
+    def thread_efficiency(self) -> float:
+        """Share of the lanes that are active, 0 to 1."""
+        return self.threads_per_instruction / self.warp_size
+
+    @property
+    def stall_cycles(self) -> int:
+        """Warp cycles without the issues themselves."""
+        return self.cycles - self.stalls.get("selected", 0)
+
+    @property
+    def main_stall(self) -> str | None:
+        """The reason that costs most, None if the warps never waited."""
+        waits = {reason: cycles for reason, cycles in self.stalls.items() if reason != "selected"}
+        return max(waits, key=lambda reason: waits[reason]) if waits else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields and what follows from them."""
+        derived = ("threads_per_instruction", "thread_efficiency", "stall_cycles", "main_stall")
+        return asdict(self) | {name: getattr(self, name) for name in derived}
+
+
+@dataclass(frozen=True)
+class SourceLine(Costs):
+    """Costs of one source line. `file` and `line` are None for instructions of unknown origin; `text` is the
+    line as written, '' where unknown; `addresses`: byte offsets of its instructions; `energy_j`: joules of what they
+    do, without static power; None without time."""
+
+    file: str | None = None
+    line: int | None = None
+    text: str = ""
+    addresses: tuple[int, ...] = ()
+    energy_j: float | None = None
+
+
+@dataclass(frozen=True)
+class InstructionCosts(Costs):
+    """Costs of one SASS instruction. `address`: byte offset in the kernel; `text`: as disassembled; `energy_j`: as for
+    a line."""
+
+    address: int = 0
+    text: str = ""
+    file: str | None = None
+    line: int | None = None
+    energy_j: float | None = None
+
+
+def costs_of(rows: np.ndarray, warp_size: int) -> dict[str, Any]:
+    """Fields of `Costs` for the sum of some rows, int64 [rows, COUNT_FIELDS]."""
+    total = rows.sum(axis=0).tolist()
+    stalls = total[L.COUNT_STALL : L.COUNT_STALL + len(L.STALLS)]
+    return {
+        "instructions": total[L.COUNT_EXECUTED],
+        "thread_instructions": total[L.COUNT_THREADS],
+        "thread_instructions_pred_on": total[L.COUNT_PRED_ON],
+        "branches": total[L.COUNT_BRANCHES],
+        "divergent_branches": total[L.COUNT_DIVERGENT],
+        "shared_wavefronts": total[L.COUNT_SHARED_WAVEFRONTS],
+        "shared_wavefronts_excessive": total[L.COUNT_SHARED_WAVEFRONTS] - total[L.COUNT_SHARED_IDEAL],
+        "requests": total[L.COUNT_REQUESTS],
+        "sectors": total[L.COUNT_SECTORS],
+        "sectors_ideal": total[L.COUNT_SECTORS_IDEAL],
+        "cycles": sum(stalls),
+        "stalls": {reason: cycles for reason, cycles in zip(L.STALLS, stalls, strict=True) if cycles},
+        "warp_size": warp_size,
+    }
 
 
 class Analysis:
@@ -63,9 +178,7 @@ class Analysis:
         total = sum(stalls.values())
         order = sorted(stalls, key=lambda reason: -stalls[reason])
         return {
-            reason: StallReason(
-                stalls[reason], ratio(stalls[reason], total), ratio(stalls[reason], self.counts.issued)
-            )
+            reason: StallReason(stalls[reason], ratio(stalls[reason], total), ratio(stalls[reason], self.counts.issued))
             for reason in order
         }
 
@@ -74,12 +187,7 @@ class Analysis:
         """Costs of every SASS instruction, in address order."""
         return [
             InstructionCosts(
-                **costs_of(self.record.counters[index : index + 1], self.record.config.gpu.warp_size),
-                address=each.address,
-                text=each.text,
-                file=each.file,
-                line=each.line,
-                energy_j=self._joules([index]),
+                **self._costs([index]), address=each.address, text=each.text, file=each.file, line=each.line
             )
             for index, each in enumerate(self.record.program.instructions)
         ]
@@ -88,26 +196,22 @@ class Analysis:
     def source_lines(self) -> list[SourceLine]:
         """Costs of every source line that instructions come from, the costliest (warp cycles) first."""
         program = self.record.program
-        groups: dict[tuple[str | None, int | None], list[int]] = {}
-        for index, each in enumerate(program.instructions):
-            groups.setdefault((each.file, each.line), []).append(index)
-        lines = []
-        for (file, number), members in groups.items():
-            first = program.instructions[members[0]]
-            lines.append(
-                SourceLine(
-                    **costs_of(self.record.counters[members], self.record.config.gpu.warp_size),
-                    file=file,
-                    line=number,
-                    text=(program.source_line(first) or "").strip(),
-                    addresses=tuple(program.instructions[index].address for index in members),
-                    energy_j=self._joules(members),
-                )
+        lines = [
+            SourceLine(
+                **self._costs(members),
+                file=file,
+                line=number,
+                text=(program.source_line(program.instructions[members[0]]) or "").strip(),
+                addresses=tuple(program.instructions[index].address for index in members),
             )
+            for (file, number), members in self.counts.lines.items()
+        ]
         return sorted(lines, key=lambda row: (-row.cycles, -row.instructions, row.file or "", row.line or 0))
 
-    def _joules(self, rows: list[int]) -> float | None:
-        return float(self.energy.instruction_j[rows].sum()) if self.record.timed else None
+    def _costs(self, rows: Sequence[int] | np.ndarray) -> dict[str, Any]:
+        """Fields of the costs of some instructions together."""
+        joules = float(self.energy.instruction_j[rows].sum()) if self.record.timed else None
+        return costs_of(self.record.counters[rows], self.record.config.gpu.warp_size) | {"energy_j": joules}
 
     @property
     def trace(self) -> Trace | None:

@@ -19,6 +19,8 @@ from isa.opcodes import pipes_of
 
 GLOBAL = (M.SPACE_GLOBAL, M.SPACE_GENERIC)
 SHARED = (M.SPACE_SHARED, M.SPACE_GENERIC)
+Place = tuple[str | None, int | None]
+"""File and line of instructions, None where they are unknown."""
 
 
 class Counts:
@@ -100,11 +102,21 @@ class Counts:
         """Warp instructions issued, summed over SMs."""
         return int(self.record.sm_issued.sum())
 
+    @cached_property
+    def lines(self) -> dict[Place, np.ndarray]:
+        """Rows of the instructions of each source line, in the order of their first ones."""
+        rows: dict[Place, list[int]] = {}
+        for index, each in enumerate(self.record.program.instructions):
+            rows.setdefault((each.file, each.line), []).append(index)
+        return {place: np.array(members) for place, members in rows.items()}
+
+    def opcodes(self, *names: str) -> np.ndarray:
+        """Instructions of the given base opcodes, as bool [instructions]."""
+        return np.array([each.opcode in names for each in self.record.program.instructions], bool)
+
     def opcode_total(self, field: int, *opcodes: str) -> int:
         """Sum over instructions of the given base opcodes ('FADD' also stands for its 'FADD32I' form)."""
-        wanted = {*opcodes, *(f"{opcode}32I" for opcode in opcodes)}
-        rows = np.array([each.opcode in wanted for each in self.record.program.instructions], bool)
-        return self.total(field, rows)
+        return self.total(field, self.opcodes(*opcodes, *(f"{opcode}32I" for opcode in opcodes)))
 
     @cached_property
     def _pipes(self) -> list[tuple[str, ...]]:

@@ -1,12 +1,15 @@
 """The energy of a launch: static power over its time, and an energy for each event, by unit and by instruction.
 
-`Clocking` is what clock and voltage do to it, and how far a board's limit lets the clock be. docs/energy.md says where
-the numbers come from and how well they agree with a GPU.
+An event has two energies: what it takes with operands that stay as they are, and what comes on top with random ones.
+The activity of an instruction lies between: bits that change, of those that change in random values (half of them).
+It is looked at in some warps (`engine.sm.run_warp`); what was not looked at has the mean of the launch. `Clocking` is
+what clock and voltage do to energies, and how far a board's limit lets the clock be. docs/energy.md says where the
+numbers come from and how well they agree with a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,9 +17,40 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.config.sections import Energy
-from gpusim.results.counts import Counts
-from gpusim.results.energy_events import EVENTS, activity_of, events_of
+from gpusim.engine.state import L, ms
+from gpusim.results.counts import GLOBAL, SHARED, Counts
+from gpusim.results.metrics import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
+from gpusim.results.roofline import multiply_adds
+from isa import microops as M
 
+Put = Callable[[str, np.ndarray, np.ndarray], None]
+EVENTS = (
+    "launch", "warp", "issue", "operand", "alu", "integer_product", "wide_product", "vote", "single_product",
+    "half_product", "double_sum", "double_product", "special", "shuffle", "matrix_half", "matrix_single",
+    "matrix_byte", "matrix_double", "group_half", "group_single", "group_int8", "group_fp8", "constant", "access",
+    "shared_wavefront", "shared_word", "shared_atomic", "l1_tag", "l1_word", "l2_request", "l2_read", "l2_write",
+    "l2_atomic", "fabric", "dram_read", "dram_write", "dram_row", "link",
+)  # fmt: skip
+"""What `energy.*_pj` of a configuration says of each. Sums of single and half precision take no more than their issue
+and their operands."""
+
+_SUMS = (
+    *(M.OP_FADD, M.OP_FADD_MODE, M.OP_FADD_FTZ, M.OP_FADD2, M.OP_HADD2, M.OP_HADD2_F32, M.OP_FHADD),
+    *(M.OP_DADD, M.OP_DADD_MODE, M.OP_DSETP, M.OP_HSETP2, M.OP_HMNMX2),
+)
+_PRODUCTS = (M.OP_IMAD, M.OP_IMAD_X, M.OP_IMAD_CARRY, M.OP_IDP_4A, M.OP_IDP_2A)
+_WIDE_PRODUCTS = (M.OP_IMAD_WIDE_U, M.OP_IMAD_WIDE_S, M.OP_IMAD_HI_U, M.OP_IMAD_HI_S)
+_RANDOM_BITS = 16
+"""Bits of a word of 32 that change from one random value to the next."""
+UNKNOWN_ACTIVITY = 0.5
+_MATRIX = {
+    M.TENSOR_F16: "half",
+    M.TENSOR_BF16: "half",
+    M.TENSOR_TF32: "single",
+    M.TENSOR_E4M3: "byte",
+    M.TENSOR_E5M2: "byte",
+    M.TENSOR_INTEGER: "byte",
+}
 PARTS = {
     "launch": ("launch", "warp"),
     "issue": ("issue",),
@@ -35,6 +69,108 @@ PARTS = {
 """Units and the events that are theirs."""
 _STEPS = 40  # of the search for a clock
 _OFF_CHIP = (*PARTS["memory"], *PARTS["links"])
+
+
+def activity_of(counts: Counts) -> np.ndarray:
+    """Of each instruction, float64 [instructions], 1 for random values."""
+    counters = counts.counters
+    looked = counters[:, L.COUNT_LOOKED]
+    changed = np.maximum(counters[:, L.COUNT_TOGGLED], counters[:, L.COUNT_SPREAD])
+    weight = counters[:, L.COUNT_PRED_ON]
+    known = looked > 0
+    activity = changed / np.maximum(looked, 1) / _RANDOM_BITS
+    mean = np.average(activity[known], weights=weight[known]) if weight[known].any() else UNKNOWN_ACTIVITY
+    return np.where(known, activity, mean)
+
+
+def events_of(counts: Counts) -> np.ndarray:
+    """Of each instruction, float64 [instructions, EVENTS]. What L2 and the memory did is shared among those that asked,
+    by sectors that L1 did not have."""
+    code, counters = counts.code, counts.counters
+    found = np.zeros((len(code), len(EVENTS)))
+
+    def put(event: str, rows: np.ndarray, amount: np.ndarray) -> None:
+        found[rows, EVENTS.index(event)] += amount[rows]
+
+    kind, unit, op = code[:, M.COL_CLASS], code[:, M.COL_UNIT], code[:, M.COL_OP]
+    lanes = counters[:, L.COUNT_PRED_ON].astype(float)
+    every = np.ones(len(code), bool)
+    scalar = unit == M.UNIT_UNIFORM
+    fma = (unit == M.UNIT_FMA) | (unit == M.UNIT_FMAHEAVY)
+    launch = counts.record.launch
+    found[0, EVENTS.index("launch")] = 1
+    found[0, EVENTS.index("warp")] = launch.blocks * -(-launch.threads_per_block // counts.record.config.gpu.warp_size)
+    put("issue", every, counters[:, L.COUNT_EXECUTED])
+    reads = code[:, M.COL_READS]
+    put("operand", ~scalar, lanes * ((reads & 15) + (reads >> 4)))
+    sums, products, wide = (np.isin(op, of) for of in (_SUMS, _PRODUCTS, _WIDE_PRODUCTS))
+    put("integer_product", products, lanes)
+    put("wide_product", wide, lanes)
+    put("alu", fma & (kind == M.CLS_INT) & ~products & ~wide, lanes)
+    double = (unit == M.UNIT_FP64) & (kind != M.CLS_TENSOR)
+    put("single_product", fma & (kind == M.CLS_FLOAT) & ~sums, lanes)
+    put("half_product", (kind == M.CLS_HALF) & ~scalar & ~sums, lanes)
+    put("double_sum", double & sums, lanes)
+    put("double_product", double & ~sums, lanes)
+    put("special", unit == M.UNIT_XU, lanes)
+    put("shuffle", (kind == M.CLS_CROSS) & (op == M.OP_SHFL), lanes)
+    put("vote", (kind == M.CLS_CROSS) & (op != M.OP_SHFL), lanes)
+    put("alu", (unit == M.UNIT_ALU) & (kind != M.CLS_HALF) & (kind != M.CLS_CROSS), lanes)
+    addresses = counters[:, L.COUNT_EXECUTED] + counters[:, L.COUNT_TURNS]
+    put("constant", (kind == M.CLS_MEMORY) & (op == M.OP_LDC), addresses)
+    _put_matrices(put, counts, op)
+    _put_accesses(put, counts, lanes)
+    return found
+
+
+def _put_matrices(put: Put, counts: Counts, op: np.ndarray) -> None:
+    code, executed = counts.code, counts.counters[:, L.COUNT_EXECUTED]
+    for row in np.flatnonzero(np.isin(op, (M.OP_HMMA, M.OP_IMMA, M.OP_DMMA, M.OP_GMMA)) & (executed > 0)):
+        factors = _MATRIX.get(int(code[row, M.COL_AUX1]) & 255, "half")
+        if op[row] == M.OP_IMMA:
+            factors = "byte"
+        if op[row] == M.OP_DMMA:
+            factors = "double"
+        which = "group" if op[row] == M.OP_GMMA else "matrix"
+        if which == "group" and factors == "byte":
+            factors = "int8" if int(code[row, M.COL_AUX1]) & 255 == M.TENSOR_INTEGER else "fp8"
+        amount = np.zeros(len(code))
+        amount[row] = executed[row] * multiply_adds(code[row])
+        put(f"{which}_{factors}", amount > 0, amount)
+
+
+def _put_accesses(put: Put, counts: Counts, lanes: np.ndarray) -> None:
+    code, counters, memory = counts.code, counts.counters, counts.record.memory
+    words = lanes * np.maximum((code[:, M.COL_AUX1] & 0xFF) / 4, 0.25)
+    shared, beyond = counts.accesses(SHARED), counts.accesses((*GLOBAL, M.SPACE_LOCAL))
+    put("shared_wavefront", np.ones(len(code), bool), counters[:, L.COUNT_SHARED_DATA].astype(float))
+    put("shared_word", shared, words)
+    put("shared_atomic", counts.accesses(SHARED, M.OP_ATOM, M.OP_RED), lanes)
+    put("access", shared | beyond, counters[:, L.COUNT_EXECUTED].astype(float))
+    put("l1_tag", beyond, counters[:, L.COUNT_TAGS].astype(float))
+    put("l1_word", beyond, words)
+    loads, stores, atomics = (
+        beyond & counts.accesses((*GLOBAL, M.SPACE_LOCAL), *ops)
+        for ops in ((M.OP_LOAD,), (M.OP_STORE,), (M.OP_ATOM, M.OP_RED))
+    )
+    missed = np.maximum(counters[:, L.COUNT_SECTORS] - counters[:, L.COUNT_HITS], 0) + 2 * counters[:, L.COUNT_PAST_L1]
+
+    def share(event: str, rows: np.ndarray, *which: int, scale: float = 1.0) -> None:
+        total, weight = scale * sum(int(memory[k]) for k in which), np.where(rows, missed, 0).astype(float)
+        if total and not weight.any():
+            weight[:] = counters[:, L.COUNT_EXECUTED]
+        if total:
+            put(event, weight > 0, total * weight / weight.sum())
+
+    share("l2_read", loads, ms.CNT_TEX_READ_SECTORS)
+    share("l2_write", stores, ms.CNT_TEX_WRITE_SECTORS)
+    share("l2_atomic", atomics, ms.CNT_TEX_ATOMIC_SECTORS, ms.CNT_TEX_REDUCTION_SECTORS)
+    share("l2_request", beyond, ms.CNT_REQUESTS)
+    share("fabric", beyond, ms.CNT_FABRIC_READ_SECTORS, ms.CNT_FABRIC_WRITE_SECTORS)
+    share("dram_read", loads, *DRAM_READ_SECTORS)
+    share("dram_write", stores | atomics, *DRAM_WRITE_SECTORS)
+    share("dram_row", beyond, ms.CNT_ROW_OPENS, ms.CNT_ROW_CONFLICTS)
+    share("link", beyond, ms.CNT_PEER_RECEIVED_BYTES, ms.CNT_PEER_SENT_BYTES, scale=1 / ms.SECTOR_BYTES)
 
 
 def picojoules(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
@@ -104,7 +240,7 @@ class LaunchEnergy:
     """Of one launch, at the configuration's clock.
 
     seconds: what it takes. events: float64 [instructions, EVENTS]. activity: float64 [instructions], see
-    `gpusim.results.energy_events`. parts: joules by unit, static power under 'static'. instruction_j: joules of each
+    `activity_of`. parts: joules by unit, static power under 'static'. instruction_j: joules of each
     instruction; static power and the launch itself are nobody's.
     """
 

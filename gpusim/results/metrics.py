@@ -75,16 +75,24 @@ def _theoretical(field: int) -> Compute:
     return compute
 
 
+def _pred_on(opcode: str) -> Compute:
+    return lambda c: c.opcode_total(L.COUNT_PRED_ON, opcode)
+
+
+def _per_request(operation: int) -> Compute:
+    return lambda c: ratio(c.global_total(L.COUNT_SECTORS, operation), c.global_total(L.COUNT_REQUESTS, operation))
+
+
+def _stalled(reason: str) -> Compute:
+    return lambda c: ratio(c.stalls[reason], c.issued)
+
+
 def _memory(*counters: int) -> Compute:
     return lambda c: c.memory(*counters)
 
 
 def _memory_bytes(*counters: int) -> Compute:
     return lambda c: c.memory_bytes(*counters)
-
-
-def _pred_on(opcode: str) -> Compute:
-    return lambda c: c.opcode_total(L.COUNT_PRED_ON, opcode)
 
 
 def _conflicts(*operations: int) -> Compute:
@@ -122,18 +130,6 @@ def _data_pipe_wavefronts(c: Counts) -> int:
     )
 
 
-def _per_request(operation: int) -> Compute:
-    return lambda c: ratio(c.global_total(L.COUNT_SECTORS, operation), c.global_total(L.COUNT_REQUESTS, operation))
-
-
-def _load_misses(c: Counts) -> int:
-    return c.global_total(L.COUNT_SECTORS, M.OP_LOAD) - c.global_total(L.COUNT_HITS, M.OP_LOAD)
-
-
-def _stalled(reason: str) -> Compute:
-    return lambda c: ratio(c.stalls[reason], c.issued)
-
-
 def _seconds(c: Counts) -> float:
     return c.record.cycles / (c.record.config.gpu.clock_mhz * 1e6)
 
@@ -142,33 +138,8 @@ def _dram_bytes(c: Counts) -> int:
     return c.memory_bytes(*DRAM_READ_SECTORS, *DRAM_WRITE_SECTORS)
 
 
-def _dram_percent(c: Counts) -> float:
-    return 100 * ratio(_dram_bytes(c), c.record.cycles * c.record.config.dram_bytes_per_cycle)
-
-
-def _issue_percent(c: Counts) -> float:
-    return 100 * ratio(c.issued, c.active_cycles * c.record.config.sm.sub_partitions)
-
-
-def _warps_percent(c: Counts) -> float:
-    return 100 * ratio(c.warp_cycles, c.active_cycles * c.record.config.sm.max_warps)
-
-
-def _allocated_registers(c: Counts) -> int:
-    return max(c.record.program.registers, LEAST_REGISTERS)
-
-
-def _shared_limit(c: Counts) -> int:
-    occupancy = c.record.occupancy
-    return occupancy.carveout_bytes // occupancy.shared_bytes_per_block
-
-
 def _limit(*resources: str) -> Compute:
     return lambda c: min(c.record.occupancy.limits[resource] for resource in resources)
-
-
-def _waves(c: Counts) -> float:
-    return ratio(c.record.launch.blocks, c.record.config.sm.count * c.record.occupancy.blocks_per_sm)
 
 
 def _shared_rows() -> Iterator[Quantity]:
@@ -205,9 +176,7 @@ def _global_rows() -> Iterator[Quantity]:
     ):
         tail = f"pipe_lsu_mem_global_op_{suffix}"
         requests, sectors = _on_global(L.COUNT_REQUESTS, operation), _on_global(L.COUNT_SECTORS, operation)
-        yield Quantity(
-            f"l1tex__t_requests_{tail}.sum", "request", requests, f"requests of {what}, one per instruction"
-        )
+        yield Quantity(f"l1tex__t_requests_{tail}.sum", "request", requests, f"requests of {what}, one per instruction")
         short = "sectors of loads from global memory" if suffix == "ld" else ""
         yield Quantity(
             f"l1tex__t_sectors_{tail}.sum", "sector", sectors, f"sectors that {what} touch", better=LESS, short=short
@@ -328,7 +297,8 @@ _ROWS = (
         Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", "sector",
          _on_global(L.COUNT_HITS, M.OP_LOAD),
          "sectors of global loads found in L1, or already on their way to it", better=MORE),
-        Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum", "sector", _load_misses,
+        Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum", "sector",
+         lambda c: c.global_total(L.COUNT_SECTORS, M.OP_LOAD) - c.global_total(L.COUNT_HITS, M.OP_LOAD),
          "the other sectors of global loads", better=LESS),
         Quantity("lts__t_sectors_srcunit_tex.sum", "sector", _memory(*TEX_SECTORS),
          "sectors that L1 asks of L2: reads, writes, atomics and reductions", better=LESS),
@@ -365,7 +335,8 @@ _ROWS = (
          better=LESS, short="DRAM bytes"),
         Quantity("dram__bytes.sum.per_second", "byte/s", lambda c: ratio(_dram_bytes(c), _seconds(c)),
          "the same per second of the whole launch", "Memory Throughput", better=MORE),
-        Quantity("dram__throughput.avg.pct_of_peak_sustained_elapsed", "%", _dram_percent,
+        Quantity("dram__throughput.avg.pct_of_peak_sustained_elapsed", "%",
+         lambda c: 100 * ratio(_dram_bytes(c), c.record.cycles * c.record.config.dram_bytes_per_cycle),
          "the same as a share of the peak bandwidth", "Max Bandwidth", better=MORE)),
     *metric_rows("occupancy",
         Quantity("sm__maximum_warps_per_active_cycle_pct", "%", lambda c: 100 * c.record.occupancy.theoretical,
@@ -373,11 +344,13 @@ _ROWS = (
          "Theoretical Occupancy", better=MORE, bar=True),
         Quantity("sm__warps_active.avg.per_cycle_active", "warp/cycle", lambda c: ratio(c.warp_cycles, c.active_cycles),
          "resident warps per active cycle of an SM", "Achieved Active Warps Per SM", better=MORE),
-        Quantity("sm__warps_active.avg.pct_of_peak_sustained_active", "%", _warps_percent,
+        Quantity("sm__warps_active.avg.pct_of_peak_sustained_active", "%",
+         lambda c: 100 * ratio(c.warp_cycles, c.active_cycles * c.record.config.sm.max_warps),
          "achieved occupancy: resident warps per active cycle, of the most that an SM holds",
          "Achieved Occupancy", better=MORE, bar=True, short="occupancy, %")),
     *metric_rows("compute",
-        Quantity("smsp__issue_active.avg.pct_of_peak_sustained_active", "%", _issue_percent,
+        Quantity("smsp__issue_active.avg.pct_of_peak_sustained_active", "%",
+         lambda c: 100 * ratio(c.issued, c.active_cycles * c.record.config.sm.sub_partitions),
          "scheduler cycles that issue an instruction, of the cycles in which the scheduler's SM holds a warp",
          "Issue Slots Busy", better=MORE)),
     *metric_rows("warp-state",
@@ -391,7 +364,8 @@ _ROWS = (
          "Block Size"),
         Quantity("launch__thread_count", "thread", lambda c: c.record.launch.blocks * c.record.launch.threads_per_block,
          "threads of the grid", "Threads"),
-        Quantity("launch__registers_per_thread", "register/thread", _allocated_registers,
+        Quantity("launch__registers_per_thread", "register/thread",
+         lambda c: max(c.record.program.registers, LEAST_REGISTERS),
          "registers per thread, 16 at least", "Registers Per Thread"),
         Quantity("launch__shared_mem_per_block_static", "byte/block", lambda c: c.record.program.static_shared_bytes,
          "shared memory that the kernel declares", "Static Shared Memory Per Block"),
@@ -405,12 +379,15 @@ _ROWS = (
          "blocks per SM at most, by the hardware's maximum", "Block Limit SM"),
         Quantity("launch__occupancy_limit_registers", "block", _limit("registers"),
          "blocks per SM at most, by registers", "Block Limit Registers"),
-        Quantity("launch__occupancy_limit_shared_mem", "block", _shared_limit,
+        Quantity("launch__occupancy_limit_shared_mem", "block",
+         lambda c: c.record.occupancy.carveout_bytes // c.record.occupancy.shared_bytes_per_block,
          "blocks per SM at most, by the shared memory that the SM is set to", "Block Limit Shared Mem"),
         Quantity("launch__occupancy_limit_warps", "block", _limit("warps", "threads"),
          "blocks per SM at most, by warps", "Block Limit Warps")),
     *metric_rows("launch",
-        Quantity("launch__waves_per_multiprocessor", "", _waves, "how often the grid fills the whole GPU",
+        Quantity("launch__waves_per_multiprocessor", "",
+         lambda c: ratio(c.record.launch.blocks, c.record.config.sm.count * c.record.occupancy.blocks_per_sm),
+         "how often the grid fills the whole GPU",
          "Waves Per SM")),
 )
 # fmt: on

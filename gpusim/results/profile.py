@@ -7,7 +7,6 @@ with one grid and block are measurements of one thing.
 from __future__ import annotations
 
 import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -143,19 +142,16 @@ def three(size: Sequence[int]) -> tuple[int, ...]:
 def _rows(text: str) -> Iterator[dict[str, str]]:
     """The rows of the table in a text, by the names of its header, the row of units among them."""
     lines = text.splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith('"ID",')), None)
-    if start is None:
-        return
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID",')), len(lines))
+    table = csv.DictReader(lines[start:])
     try:
-        rows = list(csv.reader(io.StringIO("\n".join(lines[start:]))))
+        if "Kernel Name" not in (table.fieldnames or ("Kernel Name",)):
+            raise ProfileError("the table has no column of kernel names")
+        for row in table:
+            if None not in row and None not in row.values():  # else a message printed between rows
+                yield row
     except csv.Error as error:
         raise ProfileError(f"the table is damaged: {error}") from None
-    header = rows[0]
-    if "Kernel Name" not in header:
-        raise ProfileError("the table has no column of kernel names")
-    for row in rows[1:]:
-        if len(row) == len(header):  # else a message printed between rows
-            yield dict(zip(header, row, strict=True))
 
 
 def _number(cell: str) -> float | None:

@@ -18,8 +18,7 @@ from gpusim.launch.occupancy import Occupancy
 from gpusim.results import SCHEMA_VERSION, sentences
 from gpusim.results import table as T
 from gpusim.results.advice import Finding
-from gpusim.results.analysis import Analysis
-from gpusim.results.costs import InstructionCosts, SourceLine, StallReason
+from gpusim.results.analysis import Analysis, InstructionCosts, SourceLine, StallReason
 from gpusim.results.counts import ratio
 from gpusim.results.interval import Interval
 from gpusim.results.limiter import Limiter

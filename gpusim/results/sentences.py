@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from gpusim.engine.state import L, ms
-from gpusim.results.analysis import Analysis
-from gpusim.results.costs import SourceLine
+from gpusim.results.analysis import Analysis, SourceLine
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.limiter import pipe_cycles, running_cycles, utilisation
 from gpusim.results.metrics import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS

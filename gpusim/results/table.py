@@ -155,4 +155,3 @@ def metric_rows(section: str, *rows: Quantity) -> list[Quantity]:
                 | ({SWEEP} if each.column else set()))
         for each in rows
     ]  # fmt: skip
-

@@ -3,9 +3,7 @@ removes."""
 
 from functools import cache
 
-import numpy as np
 import pytest
-from numba import cuda, float32
 
 import gpusim
 from gpusim.engine.state import layout as L
@@ -150,86 +148,3 @@ def test_a_loops_overhead_is_what_is_not_its_work():
     stalls = 5 * 10_000 + 7 * 2112  # of all instructions, issues included
     running = 1 - make_record().config.launch.overhead_cycles / 4000  # of the duration
     assert found.share == pytest.approx(3 * (1000 + 2112) / stalls * running)
-
-
-def dot(a, b, out, n):
-    i = cuda.grid(1)
-    s = float32(0)
-    for k in range(n):
-        s += a[k] * b[i]
-        s = s * s
-    out[i] = s
-
-
-def by_hand(a, out, n):
-    i = cuda.grid(1)
-    for k in range(0, n, 4):
-        out[i] += a[k] + a[k + 1] + a[k + 2] + a[k + 3]
-
-
-def by_hand_with_a_barrier(a, out, n):
-    i = cuda.grid(1)
-    k = 0
-    while k < n:
-        out[i] += a[k] + a[k + 1] + a[k + 2] + a[k + 3]
-        cuda.syncthreads()
-        k += 4
-
-
-def advice_of(kernel, *args, grid=4, block=64):
-    return {each.kind: each for each in gpusim.simulate(kernel, grid, block, args, gpu="tiny").advice}
-
-
-@pytest.mark.usefixtures("toolchain")
-def test_a_loop_that_the_compiler_has_unrolled_is_said_to_be():
-    """99 rounds of the source are 24 of the machine code's with four in each, and three behind them."""
-    vectors = [np.ones(256, np.float32) for _ in range(3)]
-    found = advice_of(dot, *vectors, 99)["loop overhead"].sentence
-    assert "the loop goes round 24.0 times per warp, with 4 rounds of the source in each, since the compiler" in found
-    # Four elements a round, by hand, are 16 rounds, of which the compiler puts four into one again.
-    found = advice_of(by_hand, *vectors[:2], 64)["loop overhead"].sentence
-    assert "the loop goes round 4.0 times per warp, with 4 rounds of the source in each" in found
-    found = advice_of(by_hand_with_a_barrier, *vectors[:2], 64)["loop overhead"].sentence
-    assert "goes round 16.0 times per warp; its" in found or "goes round 4.0 times per warp, with 4 rounds" in found
-
-
-def swapped(a, b):
-    i, j = cuda.grid(2)
-    b[i, j] = a[i, j] + 1
-
-
-def swapped_by_hand(a, b):
-    row = cuda.blockIdx.x * 16 + cuda.threadIdx.x
-    col = cuda.blockIdx.y * 16 + cuda.threadIdx.y
-    tile = cuda.shared.array((16, 16), float32)
-    tile[cuda.threadIdx.y, cuda.threadIdx.x] = a[row, col]
-    b[row, col] = tile[cuda.threadIdx.y, cuda.threadIdx.x]
-
-
-def transposed(a, b):
-    i, j = cuda.grid(2)
-    b[j, i] = a[i, j]
-
-
-def in_order(a, b):
-    j, i = cuda.grid(2)
-    b[i, j] = a[i, j] + 1
-
-
-@pytest.mark.usefixtures("toolchain")
-@pytest.mark.parametrize(("kernel", "array"), [(swapped, "b[i, j]"), (swapped_by_hand, "a[row, col]")])
-def test_indices_in_the_wrong_order_are_to_be_swapped(kernel, array):
-    images = [np.ones((256, 256), np.float32) for _ in range(2)]
-    found = advice_of(kernel, *images, grid=(16, 16), block=(16, 16))["uncoalesced accesses"].sentence
-    assert found.endswith(f"threadIdx.x, which is not in the last index of {array}: swap the indices.")
-    columns = [np.asfortranarray(images[0]), images[1]]
-    found = advice_of(kernel, *columns, grid=(16, 16), block=(16, 16))["uncoalesced accesses"].sentence
-    assert "swap" not in found, "of an array in columns the first index is the one for x"
-
-
-@pytest.mark.usefixtures("toolchain")
-def test_a_transpose_is_told_of_a_tile_since_to_swap_moves_the_cost():
-    images = [np.ones((256, 256), np.float32) for _ in range(2)]
-    found = advice_of(transposed, *images, grid=(16, 16), block=(16, 16))["uncoalesced accesses"].sentence
-    assert "through a tile in shared memory" in found and "swap" not in found
-    assert "uncoalesced accesses" not in advice_of(in_order, *images, grid=(16, 16), block=(16, 16))

@@ -56,9 +56,7 @@ for number, good, bad in ((0, (0, 2), (-1, 3)), (1, (0, 1), (-1, 2)), (2, (0, 32
 def test_an_index_out_of_range_is_an_error_that_names_its_line(tmp_path):
     (tmp_path / "misses.py").write_text(MISSES)
     checked = {**os.environ, "GPUSIM_BOUNDS_CHECK": "1", "GPUSIM_CACHE_DIR": str(tmp_path)}
-    ran = subprocess.run(
-        [sys.executable, "misses.py"], cwd=tmp_path, env=checked, capture_output=True, text=True
-    )
+    ran = subprocess.run([sys.executable, "misses.py"], cwd=tmp_path, env=checked, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     places = (("misses.py:12", 1, "-1 of 3"), ("misses.py:12", 1, "3 of 3"), ("misses.py:16", 0, "-1 of 2"),
               ("misses.py:16", 0, "2 of 2"), ("misses.py:26", 0, "-32 of 64"), ("misses.py:26", 0, "64 of 64"),

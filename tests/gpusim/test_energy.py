@@ -14,8 +14,7 @@ import isa
 from gpusim.config import describe_keys, load_config
 from gpusim.errors import ModeError
 from gpusim.result import Result
-from gpusim.results.energy import PARTS, Clocking
-from gpusim.results.energy_events import EVENTS
+from gpusim.results.energy import EVENTS, PARTS, Clocking
 from validate.energy.kernels import CUBIN, words
 
 SMALL = {"matrix": (2, 32, 0), "group": (1, 128, 65536)}

@@ -16,11 +16,7 @@ from tests.gpusim.records import LDG, LDS, RED, STG, STS, make_program, make_rec
 
 def test_global_memory_by_operation():
     """Counters of shared and global instructions are told apart by what the instruction is."""
-    line = {
-        LDG: (10, 320, 40, 320, 100),
-        STG: (20, 80, 80, 20, 9),
-        RED: (30, 30, 120, 30, 0),
-    }
+    line = {LDG: (10, 320, 40, 320, 100), STG: (20, 80, 80, 20, 9), RED: (30, 30, 120, 30, 0)}
     fields = L.COUNT_REQUESTS, L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL, L.COUNT_TAGS, L.COUNT_HITS
     rows = {row: dict(zip(fields, counts, strict=True)) for row, counts in line.items()}
     values = MetricValues(make_record(line=rows))

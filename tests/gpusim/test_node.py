@@ -71,9 +71,7 @@ def test_the_reference_node_is_what_its_data_sheet_says() -> None:
 def test_a_hybrid_cube_mesh_has_neighbours_and_strangers() -> None:
     node = load_node("dgx1")
     gpus = range(8)
-    links = {
-        (a, b): names(node, f"gpu{a}", f"gpu{b}") for a, b in itertools.permutations(gpus, 2)
-    }
+    links = {(a, b): names(node, f"gpu{a}", f"gpu{b}") for a, b in itertools.permutations(gpus, 2)}
     near = {pair for pair, path in links.items() if path == [f"gpu{pair[0]}.nvlink>gpu{pair[1]}"]}
     assert all(sum(a == gpu for a, _ in near) == 4 for gpu in gpus)
     assert (0, 5) not in near and "bridge0.memory>host0" in links[0, 5], "staged through host memory"

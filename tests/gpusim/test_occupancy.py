@@ -99,9 +99,7 @@ def test_dimensions(grid, block, words):
     assert words in str(caught.value)
 
 
-launches = st.tuples(
-    st.integers(1, 1024), st.integers(0, 255), st.integers(0, 49152), st.integers(0, 180_000)
-)
+launches = st.tuples(st.integers(1, 1024), st.integers(0, 255), st.integers(0, 49152), st.integers(0, 180_000))
 
 
 @given(launches, st.sampled_from([H200, A100]))

@@ -111,8 +111,7 @@ def handed_on(flag, out, rounds):
 
 @MODES
 @pytest.mark.parametrize(
-    ("kernel", "grid", "block"),
-    [(flag_of_another_warp, 1, 64), (flag_of_another_warp, 10, 256), (handed_on, 1, 96)],
+    ("kernel", "grid", "block"), [(flag_of_another_warp, 1, 64), (flag_of_another_warp, 10, 256), (handed_on, 1, 96)]
 )
 def test_who_waits_for_another_warp_is_not_reported(kernel, grid, block, mode):
     flag, out = np.zeros(2, np.int32), np.zeros(32, np.int32)

@@ -69,12 +69,8 @@ def test_fits_one_screen(record):
 def test_head():
     text = str(Result(full_record()))
     assert text.splitlines()[0] == "kernel on NVIDIA H200, sm_90"
-    assert section(text, "Launch").startswith(
-        "grid (264, 1, 1) x block (256, 1, 1): 264 blocks, 2,112 warps;"
-    )
-    assert section(text, "Duration").startswith(
-        "4,000 cycles = 2.02 us at 1,980 MHz, of which launch overhead 2,465"
-    )
+    assert section(text, "Launch").startswith("grid (264, 1, 1) x block (256, 1, 1): 264 blocks, 2,112 warps;")
+    assert section(text, "Duration").startswith("4,000 cycles = 2.02 us at 1,980 MHz, of which launch overhead 2,465")
     assert section(text, "Limited by").startswith("Launch overhead:")
 
 
@@ -112,9 +108,7 @@ def test_joules_have_three_digits(joules, text):
 
 def test_every_number_of_the_middle_part():
     text = str(Result(full_record()))
-    assert section(text, "Bank conflicts") == (
-        "4,224 shared-memory wavefronts, ideal 2,112: 2,112 excessive (50.0 %)"
-    )
+    assert section(text, "Bank conflicts") == ("4,224 shared-memory wavefronts, ideal 2,112: 2,112 excessive (50.0 %)")
     assert section(text, "Coalescing") == (
         "sectors per request: loads 4.00 (ideal 4.00, 2,112 requests), "
         "stores 32.00 (ideal 4.00, 2,112 requests), reductions 1.00 (ideal 4.00, 2,112 requests)"
@@ -123,9 +117,7 @@ def test_every_number_of_the_middle_part():
         "L1 0.0 % of 8,448 sectors loaded; L2 25.0 % of 8,448 sectors; DRAM read 202.8 kB, written 3.2 kB"
     )
     assert section(text, "Divergence").startswith("32.00 of 32 threads active per instruction")
-    assert section(text, "Occupancy").startswith(
-        "theoretical 100.0 % (64 of 64 warps, limited by warps, threads"
-    )
+    assert section(text, "Occupancy").startswith("theoretical 100.0 % (64 of 64 warps, limited by warps, threads")
     assert "achieved 50.0 % (32.0 warps); 0.25 waves" in section(text, "Occupancy")
     assert (
         section(text, "Simulation")
@@ -189,7 +181,7 @@ def test_bytes_read_beyond_what_the_program_asks_for_are_explained():
 
     assert words(HOME_MISS=1000, FILL=1000) == "32.0 kB"
     assert words(HOME_MISS=1000, FILL=1000, LAUNCH=100) == "35.2 kB (3.2 kB the launch's own: code and constants)"
-    assert words(HOME_MISS=500, FILL=1000)== "32.0 kB (16.0 kB that came along, since memory is read 64 B at a time)"
+    assert words(HOME_MISS=500, FILL=1000) == "32.0 kB (16.0 kB that came along, since memory is read 64 B at a time)"
     assert words(HOME_MISS=1000, FILL=1000, MERGE=10) == "32.3 kB (320 B for sectors written in part)"
     assert words(HOME_MISS=1500, FILL=1500) == "48.0 kB (16.0 kB at least once more, as L2 had not kept them)"
 

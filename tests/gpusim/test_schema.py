@@ -33,14 +33,12 @@ PRINTED = {
 SIMULATED = {
     "run": [
         ("run", "vector_add", "--size", "300", *SMALL),
-        ("run", "matmul/tiled", "--size", "64", *SMALL, "--no-check"),
         ("run", *SAXPY, "--sampled"),
         ("run", *SAXPY, "--functional"),
         ("run", *SAXPY, "--no-bound"),
     ],
     "show": [("show", "vector_add"), ("show", *SAXPY, "--run")],
     "diff": [
-        ("diff", "transpose/naive", "transpose/padded", "--size", "64", *SMALL),
         ("diff", *SAXPY, "--set-b", "issue.policy=lrr"),
     ],
     "bound": [("bound", "vector_add", "--gpu", "tiny", "--gpu", "a100")],
@@ -145,7 +143,6 @@ def test_documents_of_scripts(tmp_path: Path, schema: dict[str, Any]) -> None:
     environment = os.environ | {"PYTHONPATH": str(forks.ROOT)}
     for command, *words in (
         ("script", "--gpu", "tiny", "--save", "all.launches", "script.py"),
-        ("exec", "--gpu", "tiny", sys.executable, "script.py"),
         ("replay", "all.launches"),
     ):
         asked = ("-m", "gpusim.cli", command, "--json", "--output", "out.json", *words)

@@ -69,6 +69,7 @@ def test_what_lies_elsewhere_crosses_the_links():
 
 def test_two_readers_share_the_way_out_of_a_gpu():
     """Against one, and against two that read from different GPUs. Links so narrow that they are what is waited for."""
+
     def took(readers, owners):
         first = gpusim.Device("h200", **SMALL, node=gpusim.node.load_node("hgx_h200", overrides=["nvlink.links=1"]))
         devices = [first, *(gpusim.Device(beside=first, threads=1) for _ in range(3))]

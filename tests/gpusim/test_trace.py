@@ -35,12 +35,7 @@ def run(name, size, **options):
     variant = registry.get(name)
     launch = variant.make(size, 0)
     return gpusim.simulate(
-        images.image(name),
-        launch.grid,
-        launch.block,
-        launch.args,
-        shared_bytes=launch.shared_bytes,
-        **options,
+        images.image(name), launch.grid, launch.block, launch.args, shared_bytes=launch.shared_bytes, **options
     )
 
 
@@ -281,9 +276,7 @@ def test_a_generic_access_is_in_the_space_that_it_goes_to(far, tmp_path):
     kernel = isa.load(tmp_path / "kernel.cu", abi="c")
     trace = gpusim.simulate(kernel, 1, 32, [np.zeros(64, np.int32), np.int32(far)], trace=True).trace
     generic = [
-        row
-        for row in trace.issues
-        if trace.instructions[row["pc"]].opcode in ("LD", "ST") and row["access"] >= 0
+        row for row in trace.issues if trace.instructions[row["pc"]].opcode in ("LD", "ST") and row["access"] >= 0
     ]
     assert len(generic) == 2
     for row in generic:
@@ -302,20 +295,6 @@ def branches(out):
             x = x * 3 + 1
     cuda.syncwarp()
     out[t] = x
-
-
-def test_divergence_is_seen_and_ends():
-    trace = gpusim.simulate(branches, 1, 32, [np.ones(32, np.int64)], trace=True).trace
-    groups = trace.reconvergence(0)
-    assert groups[0].lanes == 0xFFFFFFFF
-    assert groups[0].parent == -1
-    assert any(each.lanes & 0x55555555 == 0 and each.lanes for each in groups[1:])
-    assert sum(len(each.rows) for each in groups) == len(trace.of_warp(0))
-    assert len(groups) > 4
-    last = trace.of_warp(0)[-1]
-    assert last["active"] == 0xFFFFFFFF
-    assert groups[0].rows[-1] == len(trace.of_warp(0)) - 1
-    assert all(each.met_row >= 0 for each in groups[1:])
 
 
 def test_later_launches_of_a_device_begin_at_zero():

@@ -47,9 +47,7 @@ class Read:
             assert packet.trusted_packet_sequence_id == 1
             names |= {each.iid: each.name for each in packet.interned_data.event_names}
             keys |= {each.iid: each.name for each in packet.interned_data.debug_annotation_names}
-            values |= {
-                each.iid: each.str.decode() for each in packet.interned_data.debug_annotation_string_values
-            }
+            values |= {each.iid: each.str.decode() for each in packet.interned_data.debug_annotation_string_values}
             if packet.HasField("track_descriptor"):
                 track = packet.track_descriptor
                 tracks[track.uuid] = (*tracks.get(track.parent_uuid, ()), track.name)

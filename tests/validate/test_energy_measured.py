@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpusim.config import load_config
-from gpusim.results.energy_events import EVENTS
+from gpusim.results.energy import EVENTS
 from isa.compile import compile_cuda
 from isa.toolchain import find_tool
 from validate.compared import Compared

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.results.energy_events import EVENTS
+from gpusim.results.energy import EVENTS
 from validate.energy.kernels import recording
 from validate.energy.simulated import of_round, rows_of
 

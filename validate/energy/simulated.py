@@ -16,8 +16,7 @@ import gpusim
 import isa
 from gpusim.engine.state.memory import LINE_BYTES
 from gpusim.launch import TensorMap
-from gpusim.results.energy import LaunchEnergy
-from gpusim.results.energy_events import EVENTS
+from gpusim.results.energy import EVENTS, LaunchEnergy
 from programs import images
 from validate.energy.kernels import CUBIN, EnergyExperiment, experiments, words
 from validate.points import ProgramPoint

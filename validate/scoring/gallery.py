@@ -50,7 +50,7 @@ def swept(names: Iterable[tuple[str, int]], machines: Iterable[Mapping[str, Any]
         for overrides in machines:
             config = gpusim.load_config("h200", overrides)
             launch = replace(registry.get(name).make(size, 0), kernel=images.image(name))
-            least = gpusim.bound.bound(gpusim.bound.profile(launch, config, key=("gallery", name, size)), config)
+            least = gpusim.bound.bound(gpusim.bound.profile(launch, config), config)
             result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes)
             rows.append(
                 {"program": name, **overrides, "cycles": result.cycles, "time_us": result.time_us}
