@@ -13,15 +13,16 @@ import numpy as np
 
 from gpusim.errors import ArgumentError
 
-_TYPES = {
+TYPES = {
     "uint8": (0, 1), "uint16": (1, 2), "uint32": (2, 4), "int32": (3, 4), "uint64": (4, 8), "int64": (5, 8),
     "float16": (6, 2), "float32": (7, 4), "float64": (9, 8), "bfloat16": (10, 2),
     "float32_ftz": (8, 4), "tfloat32": (7, 4), "tfloat32_ftz": (8, 4),
 }  # fmt: skip
-_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+"""Number in the map and bytes by name, in the order of CUtensorMapDataType."""
+SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 _PERIODS = 16, 256, 512, 1024
-_SLOTS = {"none": 0, "16B": 1, "32B": 2}
-_MOST_DIMENSIONS = 5
+SLOTS = {"none": 0, "16B": 1, "32B": 2}
+MOST_DIMENSIONS = 5
 _PIXEL_BITS = {3: 16, 4: 8, 5: 5}
 _MOST_PIXELS = 1024
 _MOST_BOX_BYTES = 232448  # what a block can have of shared memory; an H200's driver takes 128 KiB, and refuses 256
@@ -53,10 +54,10 @@ def encode_tiled(
     Raises ArgumentError where the driver does.
     """
     words = _words(dtype, address, shape, strides, element_strides, swizzle, nan_fill, interleave, promotion)
-    size = _TYPES[dtype][1]
+    size = TYPES[dtype][1]
     if len(box) != len(shape) or not all(1 <= n <= 256 for n in box) or box[0] * size % 16:
         raise ArgumentError("a tensor map's box has 1 to 256 elements along each dimension, its rows whole 16 bytes")
-    if interleave == "none" and swizzle != "none" and box[0] * size > 16 << _SWIZZLES[swizzle]:
+    if interleave == "none" and swizzle != "none" and box[0] * size > 16 << SWIZZLES[swizzle]:
         raise ArgumentError("an inner box must fit the swizzled line")
     words[13] |= np.uint32((box[0] - 1) << 24)
     words[14] = sum((n - 1) << 8 * d for d, n in enumerate(box[1:]))
@@ -91,10 +92,10 @@ def encode_im2col(
         raise ArgumentError("a map for im2col has three to five dimensions, and corners of two fewer")
     if not all(-(1 << bits - 1) <= n < 1 << bits - 1 for n in (*lower, *upper)):
         raise ArgumentError(f"a corner of {len(shape) - 2} dimensions has {bits} bits")
-    if not 1 <= channels <= 256 or not 1 <= pixels <= _MOST_PIXELS or channels * _TYPES[dtype][1] % 16:
+    if not 1 <= channels <= 256 or not 1 <= pixels <= _MOST_PIXELS or channels * TYPES[dtype][1] % 16:
         raise ArgumentError("a column has up to 1,024 pixels of up to 256 channels that are whole 16 bytes")
-    row = channels * _TYPES[dtype][1]
-    if interleave == "none" and swizzle != "none" and row > 16 << _SWIZZLES[swizzle]:
+    row = channels * TYPES[dtype][1]
+    if interleave == "none" and swizzle != "none" and row > 16 << SWIZZLES[swizzle]:
         raise ArgumentError("the channels of a pixel must fit the swizzled line")
     first = 0 if interleave != "none" else 1
     if any(low > shape[first + s] - 1 + high for s, (low, high) in enumerate(zip(lower, upper, strict=True))):
@@ -125,10 +126,10 @@ def _words(
     steps = list(element_strides or [1] * rank)
     if nan_fill and dtype.startswith(("int", "uint")):
         raise ArgumentError(f"elements of type '{dtype}' cannot be NaN")
-    if dtype not in _TYPES or swizzle not in _SWIZZLES or interleave not in _SLOTS:
+    if dtype not in TYPES or swizzle not in SWIZZLES or interleave not in SLOTS:
         raise ArgumentError(f"a tensor map has no type '{dtype}' with swizzle '{swizzle}', interleave '{interleave}'")
     least = 1 if interleave == "none" else 3
-    if not least <= rank <= _MOST_DIMENSIONS or len(strides) != rank - 1 or len(steps) != rank:
+    if not least <= rank <= MOST_DIMENSIONS or len(strides) != rank - 1 or len(steps) != rank:
         raise ArgumentError("a tensor map has one to five dimensions, interleaved three, and one stride fewer")
     unit = 32 if interleave == "32B" else 16
     if address % unit or any(stride % unit or not 0 <= stride < 1 << 40 for stride in strides):
@@ -137,7 +138,7 @@ def _words(
         raise ArgumentError("a tensor has up to 2**32 elements along a dimension, element strides are 1 to 8")
     words = np.zeros(32, np.uint32)
     words[0], words[1] = address & 0xFFFFFFFF, address >> 32
-    words[2] = (rank - 1) << 4 | _TYPES[dtype][0] << 7 | _SLOTS[interleave] << 11 | _SWIZZLES[swizzle] << 13
+    words[2] = (rank - 1) << 4 | TYPES[dtype][0] << 7 | SLOTS[interleave] << 11 | SWIZZLES[swizzle] << 13
     words[2] |= np.uint32(int(nan_fill) << 15 | int(dtype.startswith("tfloat32")) << 16 | promotion << 17)
     for d, stride in enumerate(strides):
         words[3 + d] = stride >> 4 & 0xFFFFFFFF

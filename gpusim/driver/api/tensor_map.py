@@ -13,20 +13,14 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
 from gpusim.errors import ArgumentError
-from gpusim.launch.tensor_map import encode_im2col, encode_tiled
+from gpusim.launch.tensor_map import MOST_DIMENSIONS, SLOTS, SWIZZLES, TYPES, encode_im2col, encode_tiled
 
-_TYPES = (
-    *("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16"),
-    *("float32_ftz", "tfloat32", "tfloat32_ftz"),
-)
-"""By CUtensorMapDataType; packed types of four and six bits came with compute capability 10."""
-_INTERLEAVES, _SWIZZLES = ("none", "16B", "32B"), ("none", "32B", "64B", "128B")
-_MOST_DIMENSIONS = 5
+_TYPES, _INTERLEAVES, _SWIZZLES = tuple(TYPES), tuple(SLOTS), tuple(SWIZZLES)
 
 
 def _tensor(kind: int, rank: int, address: int, extents: int, strides: int) -> tuple[Any, ...]:
     """The tensor as the encoders take it. Raises INVALID_VALUE."""
-    wrong = not kind < len(_TYPES) or not 0 < rank <= _MOST_DIMENSIONS
+    wrong = not kind < len(_TYPES) or not 0 < rank <= MOST_DIMENSIONS
     fail_if(wrong or not extents or (rank > 1 and not strides), ResultCode.INVALID_VALUE)
     return _TYPES[kind], address, get_pointers(extents, rank), get_pointers(strides, rank - 1)
 
