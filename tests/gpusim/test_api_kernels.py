@@ -176,23 +176,20 @@ def test_entry_points_by_version(calls):
 
 
 def test_errors_have_names(calls):
-    for code, name, text in (
-        (0, "CUDA_SUCCESS", "no error"),
-        (217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices"),
-        (912, "CUDA_ERROR_INVALID_CLUSTER_SIZE", "a kernel launch error has occurred due to cluster misconfiguration"),
-    ):
-        place = c_uint64()
-        calls.do("cuGetErrorName", code, place)
-        assert string_at(place.value).decode() == name
-        calls.do("cuGetErrorString", code, place)
-        assert string_at(place.value).decode() == text
+    def texts(code):
+        places = c_uint64(), c_uint64()
+        for name, place in zip(("Name", "String"), places, strict=True):
+            calls.do(f"cuGetError{name}", code, place)
+        return tuple(string_at(place.value).decode() for place in places)
+
+    assert texts(0) == ("CUDA_SUCCESS", "no error")
+    cluster = "a kernel launch error has occurred due to cluster misconfiguration"
+    assert texts(912) == ("CUDA_ERROR_INVALID_CLUSTER_SIZE", cluster)
     place = c_uint64(5)
     assert calls("cuGetErrorName", 12, place) == 1 and place.value == 0  # the runtime's alone
-    said = [
-        string_at(calls(f"cudaGetError{what}", code)).decode() for what in ("Name", "String") for code in (12, 98, 998)
-    ]
-    assert said[:3] == ["cudaErrorInvalidPitchValue", "cudaErrorInvalidDeviceFunction", "unrecognized error code"]
-    assert said[3:] == ["invalid pitch argument", "invalid device function", "unrecognized error code"]
+    said = {(how, n): string_at(calls(f"cudaGetError{how}", n)).decode() for how in ("Name", "String") for n in (12, 998)}
+    assert (said["Name", 12], said["String", 12]) == ("cudaErrorInvalidPitchValue", "invalid pitch argument")
+    assert said["Name", 998] == said["String", 998] == "unrecognized error code"
 
 
 def test_every_code_has_a_text():

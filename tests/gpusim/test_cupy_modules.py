@@ -25,10 +25,6 @@ from cupy_backends.cuda.api import runtime
 """
 
 
-def test_functions_of_the_runtime():
-    run(HEAD + FUNCTIONS)
-
-
 def test_a_served_program_has_them_without_the_driver():
     """Which takes longer to import than CuPy."""
     loaded = 'assert not {"numba", "pydantic", "gpusim.config", "gpusim.driver.registry"} & set(sys.modules)\n'
