@@ -159,14 +159,6 @@ def _words(linked: LinkedModule, name: str, kind: type) -> list[float]:
     return linked.memory.view(symbol.address, symbol.nbytes).view(kind).tolist()
 
 
-def test_a_module_without_kernels() -> None:
-    memory = DeviceMemory(1 << 20)
-    linked = LinkedModule(isa.compile_cuda("__device__ int number = 7; __constant__ int fixed = 8;"), memory)
-    assert not linked.kernels
-    for name, value in (("number", 7), ("fixed", 8)):
-        assert memory.view(linked.symbol(name).address, 4).view(np.int32)[0] == value
-
-
 def test_unloading_gives_the_memory_back(programs: dict[str, isa.Program]) -> None:
     memory = DeviceMemory()
     module = LinkedModule(programs["count"].cubin, memory)

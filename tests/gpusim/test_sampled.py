@@ -56,11 +56,6 @@ def test_the_error_that_is_said_holds_but_for_one_in_ten():
     assert sum(abs(sampled.cycles / detailed.cycles - 1) > sampled.sampling.error for detailed, sampled in pairs) <= 1
 
 
-def test_it_repeats():
-    first, second = (simulated("access/gather", 131_072, "sampled")[0] for _ in range(2))
-    assert first.cycles == second.cycles and dict(first.metrics) == dict(second.metrics)
-
-
 def test_outputs_are_computed_where_asked_for():
     variant = registry.get("vector_add")
     untouched = variant.make(262_144, 0)
