@@ -27,7 +27,7 @@ REASONS = (
     ("graphs with conditions are not simulated", r"Conditional"),
     ("the largest cluster that fits is not told", r"PotentialCluster"),
     ("each kind of node has a function that adds it", r"GraphAddNode"),
-    ("there is one GPU, which has no peers", r"Multicast|LogicalEndpoint|Clique|P2PAtomic|MultiDevice"),
+    ("there is one GPU, which has no peers", r"Multicast|LogicalEndpoint|Clique|P2PAtomic|MultiDevice|Memcpy3DPeer"),
     ("the GPU cannot be divided", r"Green|DevResource|DevSm|ExecAffinity|ExecutionCtx|Subgrid|Cig"),
     ("device code with addresses of the host's functions is not simulated", r"UnifiedFunction|UnifiedTable|HostVar"),
     ("the driver writes no logs or dumps, and tells of nothing by itself", r"Logs|Coredump|Checkpoint|AsyncNoti"),

@@ -213,7 +213,6 @@ def copy_3d(driver: Driver, address: int) -> MemoryCopy:
 both("cuMemcpy2D", "p", _copy_2d, _V2)
 same("cuMemcpy2DUnaligned_v2", "cuMemcpy2D_v2")
 both("cuMemcpy3D", "p", copy_3d, _V2)
-both("cuMemcpy3DPeer", "p", copy_3d)
 
 
 # --- fills ------------------------------------------------------------------------------------------------------------

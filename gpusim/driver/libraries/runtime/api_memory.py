@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from gpusim.driver.api import memory as api_memory
@@ -87,21 +87,8 @@ _SIDE_WORDS = 8
 def copy_3d(driver: Driver, address: int) -> MemoryCopy:
     """The copy that a cudaMemcpy3DParms describes: source, target, extent and cudaMemcpyKind."""
     words = struct.unpack(f"<{2 * _SIDE_WORDS + 4}Q", read(address, 8 * (2 * _SIDE_WORDS + 4)))
-    return _copy_box(driver, words[:_SIDE_WORDS], words[_SIDE_WORDS:-4], words[-4:-1], sides_of(words[-1]))
-
-
-def _copy_3d_peer(driver: Driver, address: int) -> MemoryCopy:
-    """Of a cudaMemcpy3DPeerParms, which names a device behind each side."""
-    words = struct.unpack(f"<{2 * _SIDE_WORDS + 5}Q", read(address, 8 * (2 * _SIDE_WORDS + 5)))
-    source, target = words[:_SIDE_WORDS], words[_SIDE_WORDS + 1 : -4]
-    return _copy_box(driver, source, target, words[-3:], (None, None))
-
-
-def _copy_box(
-    driver: Driver, source: Sequence[int], target: Sequence[int], extent: Sequence[int], sides: Sides
-) -> MemoryCopy:
-    width, height, depth = extent
-    made = copy_of_bytes(driver, sides, target[4], source[4], width, height, target[5], source[5])
+    source, target, (width, height, depth, kind) = words[:_SIDE_WORDS], words[_SIDE_WORDS:-4], words[-4:]
+    made = copy_of_bytes(driver, sides_of(kind), target[4], source[4], width, height, target[5], source[5])
     made.box.depth = depth
     for side, given in ((made.box.source, source), (made.box.target, target)):
         array, side.x, side.y, side.z, *_, side.rows = given
@@ -113,7 +100,6 @@ both("cudaMemcpy", "p p q i", copy_1d)
 both("cudaMemcpyPeer", "p D p D q", lambda driver, to, _, of, _of, n: copy_of_bytes(driver, (None, None), to, of, n))
 both("cudaMemcpy2D", "p q p q q q i", _copy_2d)
 both("cudaMemcpy3D", "p", copy_3d)
-both("cudaMemcpy3DPeer", "p", _copy_3d_peer)
 both("cudaMemset", "p i q", partial(fill_1d, 1))
 both("cudaMemset2D", "p q i q q", partial(fill_2d, 1))
 
