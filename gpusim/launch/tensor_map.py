@@ -13,12 +13,11 @@ import numpy as np
 
 from gpusim.errors import ArgumentError
 
-TYPES = {
+TYPES = {  # number in the map and bytes, in the order of CUtensorMapDataType
     "uint8": (0, 1), "uint16": (1, 2), "uint32": (2, 4), "int32": (3, 4), "uint64": (4, 8), "int64": (5, 8),
     "float16": (6, 2), "float32": (7, 4), "float64": (9, 8), "bfloat16": (10, 2),
     "float32_ftz": (8, 4), "tfloat32": (7, 4), "tfloat32_ftz": (8, 4),
 }  # fmt: skip
-"""Number in the map and bytes by name, in the order of CUtensorMapDataType."""
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 _PERIODS = 16, 256, 512, 1024
 SLOTS = {"none": 0, "16B": 1, "32B": 2}
