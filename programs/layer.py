@@ -1,6 +1,6 @@
 """The kernels of a model's layer at the shapes that training gives them, for `gpusim.parallel.Layer`.
 
-No ladder: `matmul_hopper` and `flash_attention` are where the techniques are taught. What is new here are shapes: the
+No ladder: `matmul_hopper` is where the techniques are taught. What is new here are shapes: the
 three products of a layer with `rows` inputs of `inner` numbers and weights of `columns` x `inner` sum over different
 sides of the same matrices, so that a factor may lie with the summed side along its rows or across them. Tensor cores
 take both ways from shared memory (PTX ISA 8.5, 9.7.15, "matrix descriptor", leading and stride dimension offsets).
@@ -13,7 +13,6 @@ from math import ceil
 import numpy as np
 
 from gpusim.launch import CudaSource, Launch, TensorMap
-from programs import flash_attention
 
 TILE = 128, 256
 """Rows and columns of the outputs that a block of a product makes at a time, one block on an SM."""
@@ -48,9 +47,3 @@ def product(
     maps.append(TensorMap(np.zeros((m, n), np.uint16), (64, 64), "128B", "bfloat16"))
     sizes = (np.uint32(each) for each in (m, n, min(k, depth or k), clusters))
     return Launch(kernel, min(2 * clusters, blocks // 2 * 2), 384, (*maps, *sizes), SHARED_BYTES)
-
-
-def attention(sequence: int, heads: int, causal: bool) -> Launch:
-    """The forward pass of attention over heads of 64 numbers, each query over all keys or those up to its own place."""
-    kernel = flash_attention.CAUSAL if causal else flash_attention.FULL
-    return flash_attention.make(kernel, sequence, np.random.default_rng(0), heads)

@@ -85,7 +85,12 @@ class Layer:
 
         Raises ParallelError for sizes that are no positive multiples of eight, and for a GPU of another architecture.
         """
-        config = _hopper(name, gpu, overrides)
+        config = load_config(gpu, overrides)
+        if config.gpu.arch != "sm_90":
+            raise ParallelError(
+                f"layer {name!r}: kernels are those of Hopper, {config.gpu.name} is {config.gpu.arch}; simulate others "
+                "and use Layer.of_results, or give times"
+            )
         for size in (rows, inner, columns):
             if isinstance(size, bool) or not isinstance(size, int) or size < 8 or size % 8:
                 raise ParallelError(f"layer {name!r}: sizes must be positive multiples of 8, got {size!r}")
@@ -97,39 +102,6 @@ class Layer:
             2 * rows * columns, (forward.blocks,), (weights.blocks, into.blocks), round(forward.traffic),
             round(weights.traffic + into.traffic), persistent=True,
         )  # fmt: skip
-
-    @classmethod
-    def attention(
-        cls, name: str, sequence: int, heads: int, batch: int = 1, gpu: str | Path | GPUConfig = "h200",
-        overrides: Overrides = None, *, causal: bool = True,
-    ) -> Layer:  # fmt: skip
-        """Attention of `batch` sequences over heads of 64 numbers, whose forward kernel is simulated, in halves. The
-        backward pass is taken to be five products where the forward pass has two, at its speed (T. Dao,
-        "FlashAttention-2", 2023, counts so); it is no kernel that was simulated.
-
-        Raises ParallelError for a sequence that is no multiple of 128, and for a GPU that is no Hopper.
-        """
-        config = _hopper(name, gpu, overrides)
-        check_count(heads=heads, batch=batch)
-        if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 128 or sequence % 128:
-            raise ParallelError(f"layer {name!r}: sequence must be a positive multiple of 128, got {sequence!r}")
-        once = simulated.attention_time(sequence, heads * batch, causal, config)
-        numbers = 2 * sequence * heads * batch * 64  # bytes of queries, keys, values or outputs
-        return cls(
-            name, once.time_us, 2.5 * once.time_us, 0, 4 * numbers, numbers, (once.blocks,), (once.blocks,),
-            round(once.traffic), round(2.5 * once.traffic),
-        )  # fmt: skip
-
-
-def _hopper(name: str, gpu: str | Path | GPUConfig, overrides: Overrides) -> GPUConfig:
-    """The configuration. Raises ParallelError for a GPU that the kernels of `programs.layer` are not for."""
-    config = load_config(gpu, overrides)
-    if config.gpu.arch != "sm_90":
-        raise ParallelError(
-            f"layer {name!r}: kernels are those of Hopper, {config.gpu.name} is {config.gpu.arch}; simulate others and "
-            "use Layer.of_results, or give times"
-        )
-    return config
 
 
 def _blocks(result: Any) -> int:

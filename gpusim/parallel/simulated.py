@@ -1,9 +1,8 @@
-"""Times of a layer's kernels, each simulated once: a part of it exactly, the rest by a rule that a test holds to.
+"""Times of a layer's products, each simulated once: a part of it exactly, the rest by a rule that a test holds to.
 
-Of a product, one wave and two waves of tiles are simulated, of sums over at most 1,024 and 2,048: waves after the first
-one take alike, and a wave grows evenly with the sum. Of attention, as many heads as fill the GPU once and twice. What
-came out is kept on disk under a digest of all that it depends on: machine code, machine, shape, and the simulator's own
-sources; a second step takes it from there.
+One wave and two waves of tiles are simulated, of sums over at most 1,024 and 2,048: waves after the first one take
+alike, and a wave grows evenly with the sum. What came out is kept on disk under a digest of all that it depends on:
+machine code, machine, shape, and the simulator's own sources; a second step takes it from there.
 """
 
 from __future__ import annotations
@@ -11,14 +10,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
 from math import ceil
 from pathlib import Path
 
 from gpusim.config import GPUConfig
-from gpusim.launch import Launch
 from gpusim.launch.program import program_of
 from gpusim.simulation import simulate
 from isa.folders import cache_folder, put_file
@@ -54,59 +51,29 @@ def product_time(m: int, n: int, k: int, which: str, config: GPUConfig) -> Kerne
     """m x n sums over k, laid out as one of `LAYOUTS`."""
     sms = config.sm.count // 2 * 2
     tiles = 2 * ceil(m / (2 * layer.TILE[0])) * ceil(n / layer.TILE[1])
+    waves, depth = ceil(tiles / sms), k if k <= DEPTHS[1] else DEPTHS[0]
+    few = min(waves, 2)
 
     def run(waves: int, depth: int) -> KernelTime:
+        """The time of a part, from the last time if nothing has changed since."""
         count = min(waves * sms, tiles)
-        return _kept(
-            config, ("product", m, n, k, which, count, depth, sms), count,
-            lambda: layer.product(m, n, k, LAYOUTS[which], sms, tiles=count, depth=depth),
-        )  # fmt: skip
+        path = cache_folder() / "layers" / f"{_key(config, (m, n, k, which, count, depth, sms))}.json"
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            return KernelTime(**json.loads(path.read_text("utf-8")))
+        launch = layer.product(m, n, k, LAYOUTS[which], sms, tiles=count, depth=depth)
+        result = simulate(launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes)
+        found = KernelTime(result.time_us, count, float(result.roofline.bytes["DRAM"]))
+        with contextlib.suppress(OSError):
+            put_file(path, json.dumps(asdict(found)).encode())
+        return found
 
-    waves, depth = ceil(tiles / sms), min(k, DEPTHS[0])
-    if k <= DEPTHS[1]:
-        depth = k
-    found = whole(lambda count: run(count, depth), waves)
+    found = run(few, depth)
+    if waves > 2:
+        first = run(1, depth)
+        found = first + (found - first) * (waves - 1)
     if depth < k:
-        some = min(waves, 2)
-        found += (run(some, DEPTHS[1]) - run(some, depth)) * (waves / some * (k - depth) / (DEPTHS[1] - depth))
+        found += (run(few, DEPTHS[1]) - run(few, depth)) * (waves / few * (k - depth) / (DEPTHS[1] - depth))
     return KernelTime(found.time_us, tiles, found.traffic)
-
-
-def attention_time(sequence: int, heads: int, causal: bool, config: GPUConfig) -> KernelTime:
-    """The forward pass of attention over heads of 64 numbers, of all sequences of a micro-batch."""
-    blocks = ceil(sequence / 128)
-    once = 2 * ceil(config.sm.count / blocks)
-
-    def run(times: int) -> KernelTime:
-        heads_now = min(times * once, heads)
-        return _kept(
-            config, ("attention", sequence, heads_now, causal), heads_now * blocks,
-            lambda: layer.attention(sequence, heads_now, causal),
-        )  # fmt: skip
-
-    found = whole(run, heads / once)
-    return KernelTime(found.time_us, heads * blocks, found.traffic)
-
-
-def whole(run: Callable[[int], KernelTime], waves: float) -> KernelTime:
-    """The time of so many waves from that of one and of two; of up to two, theirs."""
-    if waves <= 2:
-        return run(ceil(waves))
-    first, two = run(1), run(2)
-    return first + (two - first) * (waves - 1)
-
-
-def _kept(config: GPUConfig, what: tuple[object, ...], blocks: int, make: Callable[[], Launch]) -> KernelTime:
-    """Time of a launch, from the last time if nothing has changed since."""
-    path = cache_folder() / "layers" / f"{_key(config, what)}.json"
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        return KernelTime(**json.loads(path.read_text("utf-8")))
-    launch = make()
-    result = simulate(launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes)
-    found = KernelTime(result.time_us, blocks, float(result.roofline.bytes["DRAM"]))
-    with contextlib.suppress(OSError):
-        put_file(path, json.dumps(asdict(found)).encode())
-    return found
 
 
 @cache
@@ -118,7 +85,6 @@ def _key(config: GPUConfig, what: tuple[object, ...]) -> str:
 def _programs(arch: str) -> tuple[str, ...]:
     """Digests of the kernels' machine code."""
     launches = [layer.product(256, 256, 64, across) for across in LAYOUTS.values()]
-    launches += [layer.attention(128, 1, causal) for causal in (False, True)]
     return tuple(program_of(each, arch).sha256 for each in launches)
 
 

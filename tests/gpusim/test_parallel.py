@@ -338,21 +338,15 @@ SMALL = ["sm.count=8", "sm.gpcs=2"]
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("which", "shape"),
-    [("forward", (1024, 1536, 512)), ("weights", (512, 2304, 2048)), ("input", (1024, 1536, 512)), ("attention", ())],
+    ("which", "shape"), [("forward", (1024, 1536, 512)), ("weights", (512, 2304, 2048)), ("input", (1024, 1536, 512))]
 )
-def test_a_part_tells_the_time_of_the_whole(which, shape):
+def test_a_part_of_a_product_tells_the_time_of_the_whole(which, shape):
     config = gpusim.load_config("h200", SMALL)
-    if shape:
-        found = simulated.product_time(*shape, which, config)
-        launch = layer_kernels.product(*shape, simulated.LAYOUTS[which], 8)
-        assert found.blocks * 128 * 256 == shape[0] * shape[1]
-    else:
-        found = simulated.attention_time(512, 24, True, config)
-        launch = layer_kernels.attention(512, 24, True)
-        assert found.blocks == 24 * 4
+    found = simulated.product_time(*shape, which, config)
+    launch = layer_kernels.product(*shape, simulated.LAYOUTS[which], 8)
     whole = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes)
     assert found.time_us == pytest.approx(whole.time_us, rel=0.025)
+    assert found.blocks * 128 * 256 == shape[0] * shape[1]
 
 
 @pytest.mark.parametrize("which", simulated.LAYOUTS)
@@ -370,13 +364,10 @@ def test_a_layer_is_simulated_once(monkeypatch, tmp_path):
     monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path))
     sizes = (256, 256, 128)
     first = Layer.product("p", *sizes, overrides=SMALL)
-    attention = Layer.attention("a", 128, 4, overrides=SMALL)
     monkeypatch.setattr(simulated, "simulate", None)
     assert Layer.product("p", *sizes, overrides=SMALL) == first
-    assert Layer.attention("a", 128, 4, overrides=SMALL) == attention
     assert (first.parameter_bytes, first.output_bytes) == (2 * 256 * 128, 2 * 256 * 128)
     assert first.forward_blocks == (2,) and first.backward_blocks == (2, 2) and first.persistent
-    assert attention.backward_us == 2.5 * attention.forward_us and attention.activation_bytes == 4 * 2 * 128 * 4 * 64
     for changed in ({"overrides": [*SMALL, "gpu.clock_mhz=1500"]}, {"gpu": "h100", "overrides": SMALL}):
         with pytest.raises(TypeError):
             Layer.product("p", *sizes, **changed)
@@ -418,8 +409,6 @@ def test_a_layer_of_simulated_kernels():
         (lambda: Layer("bad", 1.0, forward_blocks=(0,)), "forward_blocks"),
         (lambda: Layer.product("bad", 8, 8, 12), "multiples of 8"),
         (lambda: Layer.product("bad", 8, 8, 8, gpu="a100"), "A100 80GB is sm_80"),
-        (lambda: Layer.attention("bad", 100, 1), "multiple of 128"),
-        (lambda: Layer.attention("bad", 128, 0), "heads"),
     ],
 )
 def test_errors(call, words):
