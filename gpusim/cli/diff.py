@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +102,7 @@ def execute(options: argparse.Namespace) -> int:
         else:
             runs[side], mismatch = _simulate(sides[side], HARDWARE in texts.values())
             wrong += [f"{side.upper()}: wrong output: {mismatch}"] if mismatch else []
-    difference = Difference(*_told_apart(runs["a"], runs["b"]))
+    difference = Difference(runs["a"], runs["b"])
     if options.json:
         print_json(difference.to_dict())
     else:
@@ -220,15 +220,3 @@ def _sizes(options: argparse.Namespace) -> list[tuple[int, ...] | None]:
 
     given = ((getattr(options, name), f"--{name}") for name in ("grid", "block"))
     return [parse_dim3(text, flag) if text else None for text, flag in given]
-
-
-def _told_apart(a: Run, b: Run) -> tuple[Run, Run]:
-    """The runs; what differs between their configurations goes into the titles where the programs are the same."""
-    if a.title != b.title or not a.configuration or not b.configuration:
-        return a, b
-    keys = [key for key in a.configuration if a.configuration[key] != b.configuration.get(key)]
-    if a.gpu != b.gpu or not keys:
-        return a, b
-    return tuple(
-        replace(run, title=f"{run.title}, {keys[0]} = {(run.configuration or {})[keys[0]]}") for run in (a, b)
-    )  # type: ignore[return-value]  # two of them

@@ -20,28 +20,15 @@ PARAMETERS = {
     "sm.max_warps": ("Places for warps of an SM", (0.25, 0.5, 0.75, 1)),
 }
 """What can be changed: words for it, and the factors that it may be multiplied by."""
-PROGRAMS = (
-    "vector_add",
-    "matmul/tiled",
-    "gemv",
-    "reduction/shuffle",
-    "histogram/shared_atomics",
-    "double/series",
-)
+PROGRAMS = "vector_add", "matmul/tiled", "gemv", "reduction/shuffle", "histogram/shared_atomics", "double/series"
 """What it is tried with: limited by memory, by shared memory, by arithmetic."""
 
 
 def parameters(gpu: str) -> list[dict[str, Any]]:
     """The sliders of a machine: key, words, and values."""
-    config = load_config(gpu)
-    known = dict(config.items())
+    known = dict(load_config(gpu).items())
     return [
-        {
-            "key": key,
-            "label": label,
-            "factors": list(factors),
-            "values": [_scaled(known[key], each) for each in factors],
-        }
+        {"key": key, "label": label, "factors": factors, "values": [_scaled(known[key], each) for each in factors]}
         for key, (label, factors) in PARAMETERS.items()
     ]
 

@@ -23,13 +23,14 @@ STARTS = ("vector-add", "mandelbrot", "heat")
 def module(name: str) -> str | None:
     """A file that the page asks for; None if there is none of the name."""
     stem, _, kind = name.rpartition(".")
+    package, folder = "gpusim.lab", "static/js"
     if kind == "js" and stem in REPORT_MODULES:
-        return resources.files("gpusim.report_html").joinpath("js", name).read_text("utf-8")
-    if kind == "js" and stem in MODULES:
-        return resources.files("gpusim.lab").joinpath("static", "js", name).read_text("utf-8")
-    if name in FILES:
-        return resources.files("gpusim.lab").joinpath("static", name).read_text("utf-8")
-    return None
+        package, folder = "gpusim.report_html", "js"
+    elif name in FILES:
+        folder = "static"
+    elif kind != "js" or stem not in MODULES:
+        return None
+    return resources.files(package).joinpath(*folder.split("/"), name).read_text("utf-8")
 
 
 def measurements() -> dict[str, Any]:
@@ -52,7 +53,6 @@ def lab_page(progress: dict[str, Any]) -> str:
     from gpusim.config.load import shipped_names
     from gpusim.lab.exercises import EXERCISES
     from gpusim.lab.machines import PROGRAMS
-    from gpusim.report_html import json_for_script
     from gpusim.workload.target import registry
 
     data = {
@@ -66,31 +66,17 @@ def lab_page(progress: dict[str, Any]) -> str:
         "explored": PROGRAMS,
     }
     imports = {f"gpusim/{name}": f"/static/{name}.js" for name in (*REPORT_MODULES, *MODULES)}
-    return _filled(
-        {
-            "imports": json.dumps({"imports": imports}),
-            "style": '<link rel="stylesheet" href="/static/lab.css">',
-            "main": 'import "gpusim/main";',
-            "data": json_for_script(data),
-        }
-    )
+    return _filled(imports, '<link rel="stylesheet" href="/static/lab.css">', 'import "gpusim/main";', data)
 
 
 def play_page() -> str:
     """Play as one file: without a server it has the rules and the recorded figures, and no predictions."""
-    from gpusim.report_html import json_for_script, module_url
+    from gpusim.report_html import module_url
 
     names = (*REPORT_MODULES, "rules", "play")
     imports = {f"gpusim/{name}": module_url(name, module(f"{name}.js") or "") for name in names}
     data = {"play": play.document(), "measured": measurements()}
-    return _filled(
-        {
-            "imports": json.dumps({"imports": imports}),
-            "style": f"<style>{module('lab.css')}</style>",
-            "main": module("main.js") or "",
-            "data": json_for_script(data),
-        }
-    )
+    return _filled(imports, f"<style>{module('lab.css')}</style>", module("main.js") or "", data)
 
 
 def write_play(path: Path) -> Path:
@@ -99,8 +85,11 @@ def write_play(path: Path) -> Path:
     return path
 
 
-def _filled(parts: dict[str, str]) -> str:
+def _filled(imports: dict[str, str], style: str, main: str, data: dict[str, Any]) -> str:
+    from gpusim.report_html import json_for_script
+
     page = resources.files("gpusim.lab").joinpath("static", "lab.html").read_text("utf-8")
+    parts = {"imports": json.dumps({"imports": imports}), "style": style, "main": main, "data": json_for_script(data)}
     for name, text in parts.items():
         page = page.replace("{{" + name + "}}", text, 1)
     return page

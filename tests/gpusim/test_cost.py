@@ -11,7 +11,7 @@ import pytest
 from gpusim.cli import main
 from gpusim.config import load_config
 from gpusim.explore import technology as T
-from gpusim.explore.cost import Activity, cost, family_of, memory_of, structure
+from gpusim.explore.cost import cost, family_of, memory_of, structure
 from tests.gpusim import known_dies as dies
 
 
@@ -114,15 +114,6 @@ def test_twice_the_sms_are_less_than_twice_the_die():
     outside = ("L2", "memory interfaces", "NVLink", "PCIe", "fixed")
     fixed = sum(once.parts[name].area_mm2 for name in outside) + once.parts["crossbar"].area_mm2 * 0.59
     assert twice.area_mm2 == pytest.approx(2 * once.area_mm2 - fixed, rel=0.01)
-
-
-def test_a_newer_node_is_smaller_and_idle_machines_only_leak():
-    config = load_config("h200")
-    assert cost(config, node="N7").area_mm2 > 1.3 * cost(config).area_mm2
-    idle = cost(config, activity=Activity(0, 0, 0, 0, 0, 0, 0))
-    assert idle.power_w == pytest.approx(T.LEAKAGE_W_MM2 * idle.area_mm2)
-    with pytest.raises(ValueError, match="no process node '3': there are 16FF"):
-        cost(config, node="3")
 
 
 def test_command_prices_parts_and_changes(capsys):

@@ -21,6 +21,7 @@ from gpusim.lab.server import LabServer, make_app
 from gpusim.simulation import simulate
 from isa import load
 from isa.cuda import compile_source
+from isa.listing import programs_from_cubin
 from tests.gpusim.data.lab.solve import solved
 from tests.gpusim.test_report_browser import DESKTOP, PHONE, browser, find, texts  # noqa: F401
 
@@ -29,39 +30,33 @@ START = {name: {each.name: each.start for each in it.sliders} for name, it in pl
 KERNEL = EXERCISES[0].start
 
 
-def test_machine_code_is_that_of_the_source(toolchain, tmp_path):
+def test_machine_code_is_that_of_the_source(toolchain):
     """What was measured and is simulated is what the page shows."""
-    made = tmp_path / "made.cubin"
-    made.write_bytes(compile_source(play.SOURCE.read_text("utf-8"), "sm_90", str(play.SOURCE)).cubin)
-    for kernel in ("banks1", "banks16", "sectors4", "sectors8", "ways", "pixels"):
-        now, stored = (load(path, kernel, abi="c") for path in (made, play.CUBIN))
-        assert [each.text for each in now.instructions] == [each.text for each in stored.instructions], kernel
+    made = compile_source(play.SOURCE.read_text("utf-8"), "sm_90", str(play.SOURCE)).cubin
+    now, stored = (
+        {name: [row.text for row in each.instructions] for name, each in programs_from_cubin(cubin).items()}
+        for cubin in (made, play.CUBIN.read_bytes())
+    )
+    assert now == stored and {"banks1", "sectors8", "ways", "pixels"} < set(now)
 
 
 @pytest.mark.parametrize(
     ("name", "count", "mean", "worst"),
-    [("banks", 16, 0.03, 0.12), ("ways", 12, 0.04, 0.35), ("sectors", 8, 0.1, 0.3)],
+    [("banks", 8, 0.03, 0.12), ("ways", 8, 0.04, 0.35), ("sectors", 6, 0.1, 0.3), ("pixels", 1, 0.15, 0.15)],
 )
 def test_predictions_are_near_what_an_h100_took(name, count, mean, worst):
     """Worst are branches that do next to nothing."""
     places = list(play.EXPERIMENTS[name].places())
     assert len(places) == len(play.recorded()["experiments"][name])
     errors = []
-    for place in random.Random(7).sample(places, count):
+    for place in random.Random(7).sample(places, count) if count > 1 else [START[name]]:
         found = answers.predict(name, place, "h100")
         errors.append(abs(found["cycles"] / play.measured(name, place) - 1))
     assert statistics.mean(errors) < mean and max(errors) < worst
-
-
-def test_shape_of_a_block():
-    found = answers.predict("pixels", {"x": 32, "y": 8}, "h100")
-    assert found["cycles"] == pytest.approx(play.measured("pixels", {"x": 32, "y": 8}), rel=0.15)
-    assert dict(row[:2] for row in found["facts"])["Counted sectors a request"] == "4.0"
-    assert not play.fits("pixels", {"x": 64, "y": 32})
-
-
-def test_a_place_that_was_not_measured():
-    assert play.measured("banks", START["banks"] | {"offset": 3}) is None
+    if name == "pixels":
+        assert dict(row[:2] for row in found["facts"])["Counted sectors a request"] == "4.0"
+        assert not play.fits("pixels", {"x": 64, "y": 32})
+        assert play.measured("banks", START["banks"] | {"offset": 3}) is None, "it was not measured there"
 
 
 def test_a_kernel_that_is_right_and_one_beside_it():
@@ -235,7 +230,7 @@ def test_play(page):
     ready(page, "pixels")
 
 
-def test_play_fits_a_phone_and_the_dark(page):
+def test_rooms_fit_a_phone_and_the_dark(page):
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
@@ -246,6 +241,7 @@ def test_play_fits_a_phone_and_the_dark(page):
         assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert len(texts(page, ".slide")) == 6
 
 
 def test_write(page):
@@ -325,15 +321,6 @@ def test_explore(page):
     assert len(texts(page, "tbody tr")) == 7
     times, joules = (texts(page, f"tbody td:nth-child({column})") for column in (2, 3))
     assert [text[-1:] for text in joules] == ["J" if time else "" for time in times] and any(times)
-
-
-def test_teach(page):
-    room(page, "teach")
-    assert len(texts(page, ".slide")) == 6
-    move(page, "stride", 3)
-    assert "No bank conflict" in page.execute_script(
-        "return document.querySelector('.slide [data-experiment=banks] .verdict').textContent"
-    )
 
 
 def test_play_without_a_server(browser, tmp_path):  # noqa: F811

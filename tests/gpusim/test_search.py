@@ -100,12 +100,17 @@ def test_the_best_under_a_budget_is_that_of_an_exhaustive_search(sampler):
     assert max(tried) < 8, "a machine over its budget was run"
 
 
-def test_a_sampler_learns_limits_of_results():
-    """The smallest machine that is fast enough: without the limit it would go to one SM."""
+def test_limits_can_be_of_results_and_larger_can_be_better():
+    """The smallest machine that is fast enough: without the limit the sampler would go to one SM."""
     space = Space("gemv", "tiny", {"sm.count": list(range(1, 65))})
-    found = search(space, ["area_mm2"], ["time_us <= 2"], trials=90, rows=Formula())
+    found = search(space, ["area_mm2"], ["time_us <= 2"], trials=60, rows=Formula())
     assert found.best.machine["sm.count"] in (25, 26)
-    assert sum(each.machine["sm.count"] < 20 for each in found.candidates[-30:]) <= 10
+    assert sum(each.machine["sm.count"] < 20 for each in found.candidates[-20:]) <= 8
+    found = search(SPACE, ["max power_w"], ["time_us >= 9", "area_mm2 <= h200"], trials=60, sampler="random",
+                   derived=RULES, rows=Formula())  # fmt: skip
+    allowed = [each for each in everything() if each[1] >= 9]
+    assert found.best.values["power_w"] == pytest.approx(max(each[3] for each in allowed))
+    assert any(each.pruned is None and not each.feasible for each in found.candidates)
 
 
 def test_the_front_is_what_nothing_beats():
@@ -127,26 +132,18 @@ def test_the_front_is_what_nothing_beats():
     assert len(found.frame()) == len(everything()), "a machine that was tried is not tried again, and all have been"
 
 
-@pytest.mark.parametrize("batch", (1, 5))
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_no_machine_is_tried_twice(sampler, batch):
-    found = search(SPACE, trials=15, sampler=sampler, batch=batch, derived=RULES, rows=Formula(), population=4)
-    assert len(found.candidates) == len({choice(each) for each in found.candidates}) == 15
-    whole = search(SPACE, trials=40, sampler=sampler, batch=batch, derived=RULES, rows=Formula(), population=4)
-    assert len(whole.candidates) == len({choice(each) for each in whole.candidates}) == len(everything())
+@pytest.mark.parametrize(("sampler", "batch"), [("tpe", 1), ("nsga2", 5), ("random", 4)])
+def test_no_machine_is_tried_twice_and_a_seed_says_which(sampler, batch):
+    def once(trials, seed=0):
+        options = {"trials": trials, "sampler": sampler, "seed": seed, "batch": batch, "population": 4}
+        return search(SPACE, derived=RULES, rows=Formula(), **options).candidates
+
+    first = once(14)
+    assert len({choice(each) for each in first}) == 14
+    assert first == once(14) != once(14, seed=1)
+    assert len(once(40)) == len({choice(each) for each in once(40)}) == len(everything())
     between = Space("gemv", "tiny", {"sm.count": [1, 2], "dram.bandwidth_gb_s": {"low": 50.0, "high": 400.0}})
     assert len({str(each.machine) for each in search(between, trials=12, rows=Formula()).candidates}) == 12
-
-
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_the_same_seed_gives_the_same_candidates(sampler):
-    def once(seed, batch=1):
-        found = search(SPACE, trials=14, sampler=sampler, seed=seed, batch=batch, derived=RULES, rows=Formula())
-        return found.candidates
-
-    assert once(1) == once(1)
-    assert once(1, batch=4) == once(1, batch=4)
-    assert once(1) != once(2)
 
 
 def test_keys_that_follow_an_axis_keep_their_proportion():
@@ -188,8 +185,9 @@ def test_a_program_that_fails_is_an_error_of_its_machine():
         _ = nothing.best
 
 
-@pytest.mark.parametrize("goals", (["time_us"], ["cycles", "area_mm2"]))
-def test_a_beaten_bound_saves_the_run_and_changes_nothing(goals):
+def test_a_beaten_bound_saves_the_run_and_changes_nothing():
+    goals = ["cycles", "area_mm2"]
+
     def bound(program, config):
         return 0.9 * formula(program, config)
 
@@ -205,7 +203,7 @@ def test_a_beaten_bound_saves_the_run_and_changes_nothing(goals):
     assert not any(each.pruned for each in search(SPACE, goals, rows=off, screen=False, **options).candidates)
 
 
-@pytest.mark.parametrize("goal", ("energy_j", "energy_delay", "launch_w", "smsp__inst_executed.sum"))
+@pytest.mark.parametrize("goal", ("energy_j", "smsp__inst_executed.sum"))
 def test_goals_that_have_no_bound_are_not_screened(goal):
     run = Formula(bound=formula)
     metric = "smsp__inst_executed.sum"
@@ -214,14 +212,6 @@ def test_goals_that_have_no_bound_are_not_screened(goal):
     assert not any(each.pruned for each in found.candidates)
     assert run._asked["metrics"] == [each for each in (goal,) if each == metric]
     assert found.best.values[goal] == min(each.values[goal] for each in found.candidates if each.feasible)
-
-
-def test_larger_can_be_better_and_limits_can_be_of_results():
-    found = search(SPACE, ["max power_w"], ["time_us >= 9", "area_mm2 <= h200"], trials=60, sampler="random",
-                   derived=RULES, rows=Formula())  # fmt: skip
-    allowed = [each for each in everything() if each[1] >= 9]
-    assert found.best.values["power_w"] == pytest.approx(max(each[3] for each in allowed))
-    assert any(each.pruned is None and not each.feasible for each in found.candidates)
 
 
 def test_ranges_are_searched_between_their_ends():
@@ -301,7 +291,7 @@ def test_pictures_show_every_machine_and_the_front_of_their_axes():
 # --- with the simulator, files and the command line ------------------------------------------------------------------
 
 FILE = """\
-program = ["vector_add", "divergence/4"]
+program = ["vector_add", "saxpy"]
 gpu = "tiny"
 axes.size = 1024
 axes.sm.count = [1, 2, 4]
@@ -376,9 +366,9 @@ def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys,
     assert again["runs"] == 0
     assert again["candidates"] == found["candidates"]
     assert read_journal(journal) == kept
-    assert main(["search", str(file), "--workers", "0"]) == 0
+    assert main(arguments[:-1]) == 0
     text = capsys.readouterr().out
-    assert f"6 machines, {len(keys)} runs" in text
+    assert "6 machines, 0 runs" in text
     assert f"the front of {len(found['front'])} (time_us, area_mm2)" in text
     assert "\nin all of them: gpu = tiny, size = 1,024\n" in text
     assert not {"gpu", "size"} & set(text.splitlines()[-len(found["front"]) - 1].split())

@@ -62,7 +62,6 @@ def test_a_range_reaches_both_ends_evenly():
         ({"low": 1}, "low and high are needed"),
         ({"low": 2, "high": 1}, "low must be below high"),
         ({"low": 0, "high": 1, "log": True}, "must be positive"),
-        ({"low": 1, "high": 2, "step": 0}, "step must be positive"),
         ({"low": 1, "high": 2, "step": 1, "log": True}, "a ratio"),
         ({"low": 1, "high": 2, "step": 1, "points": 2}, "exclude"),
         ({"low": 1, "high": 2, "stepp": 1}, "'stepp' is none of them"),
@@ -76,32 +75,19 @@ def test_a_range_that_means_nothing_is_refused(given, told):
 
 
 def test_grid_has_every_combination_in_order():
-    points = Space(["saxpy", "gemv"], ["tiny", "h200"], {"sm.count": [1, 2], "size": [64, 128]}).grid()
-    seen = [(p.program, p.gpu, dict(p.config)["sm.count"], dict(p.parameters)["size"]) for p in points]
-    wanted = [
-        (program, gpu, count, size)
-        for program in ("saxpy", "gemv")
-        for gpu in ("tiny", "h200")
-        for count in (1, 2)
-        for size in (64, 128)
-    ]
-    assert seen == wanted
+    programs, axes = ["saxpy", {"name": "gemv", "size": [10, 20]}], {"sm.count": [1, 2], "size": 64}
+    points = Space(programs, ["tiny", "h200"], axes).grid()
+    seen = [(p.program, dict(p.parameters)["size"], p.gpu, dict(p.config)["sm.count"]) for p in points]
+    sizes = (("saxpy", 64), ("gemv", 10), ("gemv", 20))
+    assert seen == [(*each, gpu, count) for each in sizes for gpu in ("tiny", "h200") for count in (1, 2)]
 
 
 def test_axes_go_together():
     axes = {"sm.count": [1, 2], "size": [64, 128], "l2.slices": [4, 8]}
-    points = Space("saxpy", "tiny", axes, together=[("sm.count", "l2.slices")]).grid()
-    assert {(dict(p.config)["sm.count"], dict(p.config)["l2.slices"]) for p in points} == {(1, 4), (2, 8)}
-    assert len(points) == 4
-    sampled = Space("saxpy", "tiny", axes, together=[("sm.count", "l2.slices")]).random(20)
-    assert {dict(p.config)["l2.slices"] // dict(p.config)["sm.count"] for p in sampled} == {4}
-
-
-def test_programs_may_have_parameters_of_their_own():
-    space = Space([{"name": "saxpy", "size": [10, 20]}, "gemv"], "tiny", {"size": 64, "sm.count": [1, 2]})
-    seen = [(p.program, dict(p.parameters)["size"], dict(p.config)["sm.count"]) for p in space.grid()]
-    sizes = (("saxpy", 10), ("saxpy", 20), ("gemv", 64))
-    assert seen == [(*each, count) for each in sizes for count in (1, 2)]
+    space = Space("saxpy", "tiny", axes, together=[("sm.count", "l2.slices")])
+    assert len(space.grid()) == 4
+    for points in (space.grid(), space.random(20)):
+        assert {dict(p.config)["l2.slices"] // dict(p.config)["sm.count"] for p in points} == {4}
 
 
 def test_random_is_the_seed_s_and_every_program_meets_the_same_machines():
@@ -204,10 +190,8 @@ def test_a_row_is_what_a_run_says(toolchain):
     [
         (Point("saxpi", "tiny"), "no program named 'saxpi'; did you mean saxpy"),
         (Point("saxpy", "tinny"), "no configuration 'tinny'"),
-        (Point("saxpy", "tiny", {"sm.cout": 1}), "did you mean 'sm.count'"),
         (Point("saxpy", "tiny", {"sm.count": "many"}), "must be a whole number"),
         (Point("saxpy", "tiny", {"sm.max_warps": 33}), "max_warps must be a multiple of sub_partitions"),
-        (Point("saxpy", "tiny", parameters={"size": -1}), "size"),
         (Point("saxpy", "tiny", parameters={"syze": 1}), "unknown parameter 'syze'"),
         (Point("saxpy", "tiny", parameters={"grid": 1}), "not for bundled programs"),
         (Point("absent.py:scale", "tiny", parameters={"grid": 1, "block": 1}), "no such file"),
