@@ -24,6 +24,7 @@ from gpusim.launch.device_array import DeviceArray
 from isa import Program
 from isa.compile import compile_cuda
 from isa.listing import program_from_cubin
+from validate.compared import Compared
 from validate.scoring import documents
 
 TOLERANCE = 0.05
@@ -55,28 +56,10 @@ def _rows() -> tuple[PublishedNumber, ...]:
 ROWS = _rows()
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A row and what the simulator makes of it, in the row's unit."""
-
-    row: PublishedNumber
-    simulated: float
-
-    @property
-    def error(self) -> float:
-        """Relative to what is published."""
-        return self.simulated / self.row.published - 1
-
-    @property
-    def passed(self) -> bool:
-        """Within the tolerance; a known gap passes by being outside."""
-        return (abs(self.error) <= TOLERANCE) != bool(self.row.gap)
-
-
-def outcomes(gpus: Iterable[str] = ()) -> list[Outcome]:
-    """Run all rows, or those of some configurations."""
-    chosen = set(gpus)
-    return [Outcome(row, measure(row)) for row in ROWS if not chosen or row.gpu in chosen]
+def compared(row: PublishedNumber) -> Compared:
+    """A row and what the simulator makes of it, in the row's unit; its point is the row."""
+    return Compared(group=row.gpu, case=f"{row.what}, {row.unit}", point=(row,), measured=row.published,
+                    simulated=measure(row), limit=TOLERANCE, gap=row.gap or None)  # fmt: skip
 
 
 def measure(row: PublishedNumber) -> float:
@@ -84,11 +67,11 @@ def measure(row: PublishedNumber) -> float:
     return _measure(row.gpu, row.kernel, row.overrides, row.unit)
 
 
-def table(found: Iterable[Outcome]) -> str:
-    """Markdown: a row for each outcome."""
+def table(found: Iterable[Compared]) -> str:
+    """Markdown: a row for each number."""
     lines = ["| configuration | what | published | simulated | error | source |", "|---|---|---|---|---|---|"]
     for each in found:
-        row = each.row
+        (row,) = each.point
         as_card = f" ({', '.join(row.overrides)})" if row.overrides else ""
         error = f"{100 * each.error:+.1f} %"
         source = row.source
@@ -222,8 +205,8 @@ class _Bench:
 
 def command(options: argparse.Namespace) -> int:
     """`validate published`: status 1 if a number is off by over 5 %."""
-    found = outcomes(options.gpu)
+    found = [compared(row) for row in ROWS if not options.gpu or row.gpu in options.gpu]
     print(table(found))
     if options.docs:
         documents.put("validation.md", "table", table(found), fence="")
-    return 0 if all(each.passed for each in found) else 1
+    return 1 if any(each.verdict for each in found) else 0

@@ -19,8 +19,8 @@ of_rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.gpu} {row.
 @of_rows
 def test_reproduced(row):
     """A known gap is still one: whoever closes it takes away the row's `gap`."""
-    found = published.Outcome(row, published.measure(row))
-    assert found.passed, f"{found.simulated:.1f} {row.unit}, published {row.published} ({row.source})"
+    found = published.compared(row)
+    assert not found.verdict, f"{found.simulated:.1f} {row.unit}, published {row.published} ({row.source})"
 
 
 @cache
@@ -40,7 +40,7 @@ def test_the_table_in_the_docs_has_every_row():
 @of_rows
 def test_the_table_in_the_docs_is_what_comes_out(row):
     """Word for word, but for simulated numbers, which may be a hundredth off before the table has to be renewed."""
-    fresh = published.table([published.Outcome(row, published.measure(row))]).splitlines()[-1]
+    fresh = published.table([published.compared(row)]).splitlines()[-1]
     old, new = ([cell.strip() for cell in line.split("|")] for line in (shown()[ROWS.index(row)], fresh))
     assert old[:4] == new[:4] and old[6:] == new[6:], "python -m validate published --docs"
     if old[4] != new[4]:
@@ -59,8 +59,8 @@ def test_a_row_fails_where_the_machine_is_another():
     wrong = PublishedNumber(
         row.gpu, row.kernel, row.what, row.published, row.unit, row.source, ("l1.latency_cycles=36",)
     )
-    found = published.Outcome(wrong, published.measure(wrong))
-    assert not found.passed and found.error == pytest.approx(0.093, abs=0.01)
+    found = published.compared(wrong)
+    assert found.verdict == "off" and found.error == pytest.approx(0.093, abs=0.01)
 
 
 # Data sheets: FP32, FP64 and 16-bit tensor TFLOP/s with 32-bit sums, GB/s, SMs, MiB of L2. The tensor rate of the H100,

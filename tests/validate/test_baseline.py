@@ -167,59 +167,30 @@ def test_import_writes_once_and_replaces_only_when_told(tmp_path, recording, mon
     assert 900 in baseline.load("saxpy", "x100_pcie", folder).sizes[0].counters[CYCLES]
 
 
-def wrong_output(row):
-    row["check"] = {"ok": False, "mismatch": "argument 2 differs"}
-
-
-def other_code(row):
-    row["image"]["cubin_sha256"] = "0"
-
-
-def one_launch(row):
-    del row["profiles"][1:]
-
-
-def a_counter_less(row):
-    for profile in row["profiles"]:
-        del profile["metrics"][EXACT[0]]
-
-
-def an_exact_counter_varies(row):
-    row["profiles"][1]["metrics"][EXACT[0]] += 1
-
-
-def other_grid(row):
-    row["profiles"][1]["grid"] = [1, 1, 1]
-
-
-def no_times(row):
-    row["cold_us"] = []
-
-
 def test_counts_of_a_program_that_polls_may_vary(recording):
     row = copy.deepcopy(recording["points"][str(select(["saxpy"], "large")[0])])
-    an_exact_counter_varies(row)
+    row["profiles"][1]["metrics"][EXACT[0]] += 1
     assert importer._problem(row, row["image"]["cubin_sha256"], polls=True) is None
     row["profiles"][1]["metrics"]["memory_l1_tag_requests_global"] += 1
     problem = importer._problem(row, row["image"]["cubin_sha256"], polls=True)
     assert problem and problem.startswith("memory_l1_tag_requests_global varies")
 
 
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (wrong_output, "wrong outputs: argument 2 differs"),
-        (other_code, "other code"),
-        (one_launch, "fewer than two"),
-        (a_counter_less, f"not measured: {EXACT[0]}"),
-        (an_exact_counter_varies, "varies from launch to launch"),
-        (other_grid, "profiled with grid"),
-        (no_times, "no times"),
-    ],
-)
-def test_an_incomplete_recording_is_refused_whole(tmp_path, recording, damage, reason):
+DAMAGES = {
+    "wrong outputs: argument 2 differs": lambda row: row["check"].update(ok=False, mismatch="argument 2 differs"),
+    "other code": lambda row: row["image"].update(cubin_sha256="0"),
+    "fewer than two": lambda row: row["profiles"].__delitem__(slice(1, None)),
+    f"not measured: {EXACT[0]}": lambda row: [each["metrics"].pop(EXACT[0]) for each in row["profiles"]],
+    "varies from launch to launch": lambda row: row["profiles"][1]["metrics"].update({EXACT[0]: 11.0}),
+    "profiled with grid": lambda row: row["profiles"][1].update(grid=[1, 1, 1]),
+    "no times": lambda row: row["cold_us"].clear(),
+}
+
+
+@pytest.mark.parametrize("reason", DAMAGES)
+def test_an_incomplete_recording_is_refused_whole(tmp_path, recording, reason):
     damaged = copy.deepcopy(recording)
-    damage(damaged["points"][str(select(["saxpy"], "large")[0])])
+    DAMAGES[reason](damaged["points"][str(select(["saxpy"], "large")[0])])
     with pytest.raises(importer.ImportRefused, match=reason):
         importer.import_recording(save(tmp_path / "raw.gz", damaged), ["saxpy"], folder=tmp_path / "b")
     assert not (tmp_path / "b").exists()

@@ -17,22 +17,6 @@ CHUNK = 43
 DIFFERING = json.loads((archive.ARCHIVE.parent / "differs.json").read_text())
 EQUAL = [each for each in RECORDED if each.name not in DIFFERING]
 
-# Kernels that found a defect, which stay here by name.
-REGRESSIONS = {
-    "numba10": "R2UR with a predicate result was unknown",
-    "convolution": "IMAD.WIDE with a negated addend was unknown",
-    "numba221": "BREAK took out lanes whose second predicate is false, and lanes that waited there were never let go",
-    "cuda1379": "a BSYNC of lanes that had come by more than one BSSY was not executed once more",
-}
-
-
-def test_enough_is_recorded():
-    assert len(GENERATED) >= 1250
-    assert len(ORDINARY) == 32
-    assert sum(bool(each.counters) for each in EQUAL) >= 1250
-    assert len({each.code_sha256 for each in RECORDED}) > 1280
-    assert PROVENANCE["gpu"] == "NVIDIA H200"
-
 
 @pytest.mark.parametrize("first", range(0, len(EQUAL), CHUNK))
 def test_outputs_and_counters_equal_the_hardware(first):
@@ -54,15 +38,12 @@ def test_an_archive_reads_back(tmp_path):
         assert archive.replay(each, "tiny") == archive.replay(before, "tiny")
 
 
-def test_known_differences_are_still_there():
-    """Whoever closes the gap takes the kernels out of differs.json."""
-    assert {name for name in DIFFERING if archive.replay(BY_NAME[name])} == set(DIFFERING)
-
-
-def test_results_are_right_where_counts_differ():
-    """Among them cuda1010, in which S2UR in divergent code once wrote only the executing lanes of its register."""
+def test_known_differences_are_still_there_and_of_counts_alone():
+    """Whoever closes the gap takes the kernels out of differs.json. Among them is cuda1010, in which S2UR in divergent
+    code once wrote only the executing lanes of its register."""
     for name in DIFFERING:
-        assert all(" is " in message for message in archive.replay(BY_NAME[name])), name
+        found = archive.replay(BY_NAME[name])
+        assert found and all(" is " in message for message in found), name
 
 
 @pytest.mark.parametrize("first", [13820, 16920])
@@ -74,11 +55,6 @@ def test_kernels_kept_by_their_seeds_equal_the_hardware(first, toolchain):
     messages = []
     assert seeds.compare(first, first + 20, say=messages.append) == {}, messages
     assert messages[-1].startswith("20 of 20 kernels equal")
-
-
-@pytest.mark.parametrize("name", REGRESSIONS)
-def test_kernels_that_found_a_defect(name):
-    assert archive.replay(BY_NAME[name], "tiny") == []
 
 
 @pytest.mark.parametrize("name", ["cuda1000", "cuda1999"])

@@ -202,8 +202,8 @@ def test_a_stored_document_reads_back(tmp_path):
 @pytest.mark.parametrize("gpu", ["h200", "h100"])
 def test_the_configuration_claims_no_measurement_that_differs(gpu):
     rows = calibrate.calibrate(gpu, gpu)
-    assert [calibrate.line(row) for row in rows if row.wrong] == []
-    assert len({row.key for row in rows}) == len(calibrate.VALUES)
+    assert [line(row) for row in rows if row.verdict] == []
+    assert len({row.case for row in rows}) == len(calibrate.VALUES)
 
 
 def test_a_wrong_claim_is_found(tmp_path, capsys):
@@ -214,7 +214,7 @@ def test_a_wrong_claim_is_found(tmp_path, capsys):
     )
     assert main(["calibrate", "--gpu", str(path), "--check"]) == 1
     found = capsys.readouterr().out
-    assert "differs, source: assumed: for the test" in found
+    assert "known gap, source: assumed: for the test" in found
     assert main(["calibrate", "--gpu", str(path)]) == 0
     assert main(["calibrate", "--check"]) == 0
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import load_config
+from validate.compared import HEAD, Compared, line
 from validate.microbench import results, suite
 from validate.microbench.results import Number
 
@@ -140,31 +141,9 @@ VALUES: tuple[Value, ...] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class CalibratedValue:
-    """A value as it is configured and as it is derived."""
-
-    key: str
-    bench: str
-    configured: float
-    derived: float
-    spread: float
-    room: float
-    source: str
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the configured value is the derived one, within what spread and derivation leave open."""
-        return abs(self.configured - self.derived) <= self.room
-
-    @property
-    def wrong(self) -> bool:
-        """Whether it claims to be measured, and is not what was."""
-        return not self.agrees and self.source.startswith(CLAIM)
-
-
-def calibrate(gpu: str = "h200", measured: str = "h200") -> list[CalibratedValue]:
-    """Every value that a benchmark isolates. Raises results.NoResult, KeyError for a key that is none."""
+def calibrate(gpu: str = "h200", measured: str = "h200") -> list[Compared]:
+    """Every value that a benchmark isolates: as it is derived, and as it is configured. One that differs has a gap if
+    its source does not claim to be measured. Raises results.NoResult, KeyError for a key that is none."""
     config = load_config(gpu)
     configured = dict(config.items())
     document = results.load(measured)
@@ -172,25 +151,22 @@ def calibrate(gpu: str = "h200", measured: str = "h200") -> list[CalibratedValue
     for value in VALUES:
         bench = suite.benches()[value.bench]
         cases = {x: results.number(document, bench, case, value.number) for x, case in value.cases.items()}
-        found = value.derive(cases)
-        room = found.spread + max(value.unsure * found.value, value.unsure_cycles)
-        now = float(configured[value.key])
-        derived = found.value, found.spread, room, config.source(value.key)
-        rows.append(CalibratedValue(value.key, value.bench, now, *derived))
+        found, now, source = value.derive(cases), float(configured[value.key]), config.source(value.key)
+        room, scale = found.spread + max(value.unsure * found.value, value.unsure_cycles), abs(found.value) or 1.0
+        other = abs(now - found.value) > room and not source.startswith(CLAIM)
+        rows.append(
+            Compared(
+                group=value.bench, case=value.key, measured=found.value, simulated=now, scale=scale,
+                limit=room / scale, spread=found.spread / scale, gap=source if other else None,
+            )
+        )  # fmt: skip
     return rows
-
-
-HEAD = f"{'key':44} {'now':>9} {'derived':>9} {'spread':>8}  benchmark"
-
-
-def line(row: CalibratedValue) -> str:
-    """A row of the table."""
-    mark = "" if row.agrees else "  <- differs" if row.wrong else f"  <- differs, source: {row.source}"
-    return f"{row.key:44} {row.configured:9.4g} {row.derived:9.4g} {row.spread:8.2g}  {row.bench}{mark}"
 
 
 def command(options: argparse.Namespace) -> int:
     """`validate calibrate`: with --check, status 1 if a value that claims to be measured differs."""
     rows = calibrate(options.gpu, options.results or results.gpu_of(options.gpu))
-    print("\n".join([HEAD, *map(line, rows)]))
-    return 1 if options.check and any(row.wrong for row in rows) else 0
+    print(HEAD)
+    for row in rows:
+        print(f"{line(row)}{f', source: {row.gap}' if row.gap else ''}")
+    return 1 if options.check and any(row.verdict for row in rows) else 0

@@ -93,7 +93,7 @@ def command(options: argparse.Namespace) -> int:
     out = sys.stderr if options.json else sys.stdout
     print(HEAD, file=out)
     found = []
-    for row in compare(suite.chosen(options), options.gpu, measured, options.set, slow=not options.fast):
+    for row in compare(suite.select(options.only), options.gpu, measured, options.set, slow=not options.fast):
         found.append(row)
         if options.full or row.verdict:
             print(line(row), file=out, flush=True)

@@ -150,5 +150,5 @@ def command(options: argparse.Namespace) -> int:
     """`validate microbench build`."""
     from validate.microbench import suite
 
-    print(f"{len(build(suite.chosen(options)))} images written")
+    print(f"{len(build(suite.select(options.only)))} images written")
     return 0

@@ -96,5 +96,5 @@ def _provenance(real: gpu.RealGpu, repeats: int) -> dict[str, Any]:
 def command(options: argparse.Namespace) -> int:
     """`validate microbench measure`."""
     say = partial(print, file=sys.stderr, flush=True)
-    results.write(measure(suite.chosen(options), options.repeats, say), options.out)
+    results.write(measure(suite.select(options.only), options.repeats, say), options.out)
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
@@ -32,10 +31,10 @@ def benches() -> dict[str, Bench]:
 
 
 def select(only: Sequence[str] = ()) -> list[Bench]:
-    """Benchmarks whose names begin with one of `only`, all if that is empty. Raises LookupError where none does."""
+    """Benchmarks whose names begin with one of `only`, all if that is empty. Raises UsageError where none does."""
     for name in only:
         if not any(each.startswith(name) for each in benches()):
-            raise LookupError(f"no microbenchmark's name begins with {name}")
+            raise UsageError(f"no microbenchmark's name begins with {name}")
     return [bench for name, bench in benches().items() if not only or name.startswith(tuple(only))]
 
 
@@ -46,11 +45,3 @@ def evicting() -> list[tuple[Bench, Case]]:
         bench = benches()[name]
         found.append((bench, next(case for case in bench.cases if case.key == key)))
     return found
-
-
-def chosen(options: argparse.Namespace) -> list[Bench]:
-    """The benchmarks that a command's options name. Raises UsageError."""
-    try:
-        return select(options.only)
-    except LookupError as problem:
-        raise UsageError(str(problem)) from None

@@ -2,5 +2,5 @@
 
 `measure_copies.py` runs on a machine with GPUs and torch and imports nothing of gpusim; `results/` holds what it gave;
 `copies.py` makes the same calls on the simulated node, `training.py` the same steps with `gpusim.parallel`;
-`command.py` is `python -m validate node`.
+`compare.py` is `python -m validate node`.
 """
