@@ -25,6 +25,10 @@ REASONS = (
     ),
     ("parameters of a graph's nodes are not told", r"Graph.*Node(GetParams|GetEvent|GetAttribute)"),
     ("graphs with conditions are not simulated", r"Conditional"),
+    (
+        "numbers of graphs and their nodes are not told",
+        r"Graph(Exec)?GetId|(Local|Tools)Id|Containing|FindInClone",
+    ),
     ("the largest cluster that fits is not told", r"PotentialCluster"),
     ("each kind of node has a function that adds it", r"GraphAddNode"),
     ("there is one GPU, which has no peers", r"Multicast|LogicalEndpoint|Clique|P2PAtomic|MultiDevice|Memcpy3DPeer"),

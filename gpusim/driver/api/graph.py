@@ -24,8 +24,6 @@ _AUTO_FREE, _UPLOAD, _BY_NODE_PRIORITY = 1, 2, 8  # CUgraphInstantiate_flags
 entries(
     ("cuGraphExecGetFlags", "L *p", lambda driver, executable: executable.flags),
     ("cuGraphClone", "*p G", lambda driver, graph: register(driver, copied(graph))),
-    ("cuGraphGetId", "G *i", lambda driver, graph: graph.handle & 0xFFFFFFFF),
-    ("cuGraphExecGetId", "L *i", lambda driver, executable: executable.handle & 0xFFFFFFFF),
     anytime=True,
 )
 entries(("cuGraphUpload", "L S", nothing))

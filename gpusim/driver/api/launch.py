@@ -114,17 +114,17 @@ class KernelLaunch(StreamWork):
             raise DriverError(ResultCode.NOT_SUPPORTED, what) from None
 
 
-def _launch(attributes: dict[int, bytes], driver: Driver, kernel: LoadedKernel, *described: Any) -> None:
-    """described: the grid's and the block's x, y and z, bytes of shared memory, stream, and parameters as C passes
-    them."""
+def launch(attributes: dict[int, bytes], driver: Driver, kernel: LoadedKernel, *described: Any) -> None:
+    """Put a launch into a stream. described: the grid's and the block's x, y and z, bytes of shared memory, stream, and
+    parameters as C passes them."""
     shared_bytes, stream, *parameters = described[6:]
     what = described[:3], described[3:6], shared_bytes, *parameters
     driver.enqueue(stream, describe(driver, kernel, *what, attributes=A.of_stream(stream.attributes) | attributes))
 
 
 entries(
-    ("cuLaunchKernel", "K uuu uuu u S p p", partial(_launch, {})),
-    ("cuLaunchCooperativeKernel", "K uuu uuu u S p", partial(_launch, A.COOPERATIVELY)),
+    ("cuLaunchKernel", "K uuu uuu u S p p", partial(launch, {})),
+    ("cuLaunchCooperativeKernel", "K uuu uuu u S p", partial(launch, A.COOPERATIVELY)),
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpusim.driver.api.capture import nodes_at
 from gpusim.driver.api.node import NODES
 from gpusim.driver.caller import get_pointer, put_pointer
-from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import Graph, GraphNode
@@ -67,9 +67,6 @@ def _roots(graph: Graph) -> list[GraphNode]:
 entries(
     ("cuGraphNodeGetType", "N *i", lambda driver, node: node.work.kind),
     ("cuGraphChildGraphNodeGetGraph", "N *p", lambda driver, node: _inside(node).handle),
-    ("cuGraphNodeGetContainingGraph", "N *p", lambda driver, node: node.graph.handle),
-    ("cuGraphNodeGetLocalId", "N *i", lambda driver, node: list(node.graph.nodes).index(node)),
-    ("cuGraphNodeGetToolsId", "N *p", lambda driver, node: node.handle),
     ("cuGraphGetNodes", "G p p", lambda driver, graph, place, count: _put(count, (place, graph.nodes))),
     ("cuGraphGetRootNodes", "G p p", lambda driver, graph, place, count: _put(count, (place, _roots(graph)))),
     ("cuGraphGetEdges 10000", "G p p p", _edges),
@@ -82,12 +79,6 @@ entries(
     ("cuGraphAddDependencies_v2 12030", "G p p p q", _connect),
     anytime=True,
 )
-
-
-@entry("cuGraphNodeFindInClone", "*p p G", anytime=True)
-def find_in_clone(driver: Driver, original: int, graph: Graph) -> int:
-    found = (node.handle for each in graph.family() for node in each.nodes if node.origin == original)
-    return known(next(found, None), ResultCode.INVALID_VALUE)
 
 
 @entry("cuGraphDebugDotPrint", "G T (u)", anytime=True)

@@ -71,13 +71,11 @@ class SimpleWork(StreamWork):
 
 @dataclass(eq=False)
 class GraphNode:
-    """A piece of work in a graph. after: nodes that it waits for, as keys. origin: handle of the node that
-    it is a copy of."""
+    """A piece of work in a graph. after: nodes that it waits for, as keys."""
 
     work: StreamWork
     graph: Graph
     after: dict[GraphNode, None]
-    origin: int = 0
     handle: int = field(default_factory=new_handle)
 
     def __post_init__(self) -> None:
@@ -148,7 +146,7 @@ class Graph:
     def copied(self, inside: bool = False) -> Graph:
         """A graph with copies of the nodes."""
         made = Graph(inside=inside)
-        copies = {node: GraphNode(node.work.copied(), made, {}, node.handle) for node in self.nodes}
+        copies = {node: GraphNode(node.work.copied(), made, {}) for node in self.nodes}
         for node, copy in copies.items():
             copy.after = {copies[before]: None for before in node.after}
         made.nodes = dict.fromkeys(copies.values())

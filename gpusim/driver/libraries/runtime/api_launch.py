@@ -82,9 +82,7 @@ def _launch(attributes: dict[int, bytes], driver: Driver, function: int, grid: D
     parameters, shared_bytes, stream = rest
     kernel = _kernel(driver, function)
     _check_configuration(driver, grid, block)
-    attributes = A.of_stream(stream.attributes) | attributes
-    what = kernel, grid, block, shared_bytes, parameters
-    driver.enqueue(stream, api_launch.describe(driver, *what, attributes=attributes))
+    api_launch.launch(attributes, driver, kernel, *grid, *block, shared_bytes, stream, parameters)
 
 
 entries(
