@@ -163,27 +163,29 @@ def replay(recorded: Recorded, gpu: Any = "h200") -> list[str]:
     program = recorded.program()
     if program.code_sha256 != recorded.code_sha256:
         return ["the archive's code is not what its digest says"]
-    args = recorded.arguments()
+
+    def outputs(arrays: list[np.ndarray]) -> str:
+        wrong = [index for index, each in enumerate(arrays) if digest(each) != recorded.outputs[index]]
+        return f"array arguments {wrong} differ" if wrong and not recorded.close else ""
+
+    return differences(program, recorded, recorded.arguments(), gpu, recorded.counters, outputs)
+
+
+# many parameters: a launch, and both kinds of what it is held to
+def differences(
+    program: Program, kernel: Any, args: Sequence[Any], gpu: Any, counters: Mapping[str, int],
+    outputs: Callable[[list[np.ndarray]], str],
+) -> list[str]:  # fmt: skip
+    """Why a launch failed, or what differs from the hardware, in words. kernel: has grid, block and shared_bytes.
+    outputs: what differs in the arrays as the kernel left them."""
     try:
-        result = gpusim.simulate(program, recorded.grid, recorded.block, args, gpu, recorded.shared_bytes, threads=1)
+        result = gpusim.simulate(program, kernel.grid, kernel.block, args, gpu, kernel.shared_bytes, threads=1)
     except (SimulationError, IsaError) as error:
         return [str(error)]
-    found = counted_otherwise(result, recorded.counters)
-    arrays = [value for value in args if isinstance(value, np.ndarray)]
-    digests = [digest(each) for each in arrays]
-    wrong = [index for index, each in enumerate(digests) if each != recorded.outputs[index]]
-    if wrong and not recorded.close:
-        found.append(f"array arguments {wrong} differ")
-    return found
-
-
-def counted_otherwise(result: gpusim.Result, counters: Mapping[str, int]) -> list[str]:
-    """The counters of a launch that are not the hardware's, in words."""
-    return [
-        f"{name} is {result.metrics[name]:g}, not {value}"
-        for name, value in counters.items()
-        if result.metrics[name] != value
-    ]
+    found = [f"{name} is {result.metrics[name]:g}, not {value}"
+             for name, value in counters.items() if result.metrics[name] != value]  # fmt: skip
+    wrong = outputs([value for value in args if isinstance(value, np.ndarray)])
+    return [*found, wrong] if wrong else found
 
 
 def replay_all(
