@@ -16,7 +16,7 @@ import numpy as np
 from gpusim.engine.sm.coalescer import mergeable, pass_lanes
 from gpusim.plot import style
 from gpusim.plot.colours import EXCESSIVE, IDEAL, INK, SHARED_WORD
-from gpusim.plot.words import machine_code, ranges, source
+from gpusim.plot.style import machine_code, ranges, source
 from gpusim.results.table import counted
 from gpusim.tracing.trace import SPACES, Trace
 from isa import microops as M

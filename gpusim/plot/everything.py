@@ -12,9 +12,8 @@ import numpy as np
 from gpusim.plot.accesses import bank_wavefronts, coalescing, worst_global, worst_shared
 from gpusim.plot.lanes import MOST_LABELS, divergence_tree, lane_activity
 from gpusim.plot.launches import energy_breakdown, occupancy_calculator, roofline, stall_breakdown
-from gpusim.plot.style import save
+from gpusim.plot.style import first_warp, save
 from gpusim.plot.timelines import scheduler_timeline, sm_residency
-from gpusim.plot.words import first_warp
 from gpusim.result import Result
 from gpusim.tracing.trace import Trace
 

@@ -22,7 +22,7 @@ from gpusim.plot.colours import (
     VERMILLION,
     YELLOW,
 )
-from gpusim.plot.words import cut, first_warp, lanes_in, ranges, source, until
+from gpusim.plot.style import cut, first_warp, lanes_in, ranges, source, until
 from gpusim.results.limiter import PIPES
 from gpusim.results.table import counted
 from gpusim.tracing.reconvergence import LaneGroup

@@ -1,4 +1,5 @@
-"""The look of every picture, and the one place that imports matplotlib: when the first picture is drawn.
+"""The look of every picture, names in pictures of traces, and the one place that imports matplotlib: when the first
+picture is drawn.
 
 Pictures are 9 inches wide at 100 dots an inch, so that 10-point text is legible at 900 pixels. The fonts are those that
 come with matplotlib, and nothing depends on time or chance: the same result gives the same bytes.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from gpusim.plot.colours import GREY, INK
+from gpusim.tracing.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -252,3 +254,57 @@ def text_on(colour: str) -> str:
     linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "#000000" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "#FFFFFF"
+
+
+def source(trace: Trace, pc: int, width: int = 60) -> str:
+    """Source line of an instruction, 'number: text' cut to `width` characters; the machine code where there is none."""
+    instruction = trace.instructions[pc]
+    if instruction.line is None:
+        return cut(instruction.text, width)
+    text = (trace.program.source_line(instruction) or "").strip()
+    return cut(f"{instruction.line}: {text}", width)
+
+
+def first_warp(trace: Trace) -> int:
+    """The first warp that was traced."""
+    return int(trace.warps["warp"][0]) if len(trace.warps) else 0
+
+
+def machine_code(trace: Trace, pc: int, width: int = 60) -> str:
+    """An instruction as disassembled."""
+    return cut(trace.instructions[pc].text, width)
+
+
+def cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def until(trace: Trace) -> str:
+    """Words that a title adds where the trace does not reach to the end."""
+    return "" if trace.complete else f" (recorded until cycle {trace.until:,})"
+
+
+def lanes_in(mask: int) -> list[int]:
+    """Lanes of a mask, ascending."""
+    return [lane for lane in range(32) if mask >> lane & 1]
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Ascending numbers in short: '0-15', '0,2,…,30', '1,4,9'."""
+    numbers = list(numbers)
+    parts: list[str] = []
+    k = 0
+    while k < len(numbers):
+        step = numbers[k + 1] - numbers[k] if k + 1 < len(numbers) else 1
+        end = k
+        while end + 1 < len(numbers) and numbers[end + 1] - numbers[end] == step:
+            end += 1
+        if step == 1 and end > k:
+            parts.append(f"{numbers[k]}-{numbers[end]}")
+        elif end - k >= 3:
+            parts.append(f"{numbers[k]},{numbers[k + 1]},…,{numbers[end]}")
+        else:
+            parts.append(str(numbers[k]))
+            end = k
+        k = end + 1
+    return ",".join(parts)

@@ -15,7 +15,7 @@ from gpusim.node.timeline import StreamTimeline, row_name, rows_of
 from gpusim.parallel.schedule import Schedule
 from gpusim.plot import style
 from gpusim.plot.colours import GREY, INK, PALE, SPAN_COLOURS, STALL_COLOURS, STEP_COLOURS, WAVE_COLOURS, WORK_COLOURS
-from gpusim.plot.words import cut
+from gpusim.plot.style import cut
 from gpusim.results.table import counted
 from gpusim.tracing.recording import counts_over_time
 from gpusim.tracing.trace import Trace

@@ -9,8 +9,7 @@ from typing import Any
 from gpusim.engine.state import layout as L
 from gpusim.report_html.occupancy import make_occupancy
 from gpusim.report_html.sections import NAMES, make_sections
-from gpusim.report_html.steps import make_steps
-from gpusim.report_html.warps import make_warps
+from gpusim.report_html.steps import make_steps, make_warps
 from gpusim.results.analysis import Analysis
 from gpusim.results.quantities import shown, to_dict
 from gpusim.results.stalls import STALL_MEANINGS, stall_dye

@@ -71,11 +71,8 @@ def lanes(mask):
     "name",
     [
         "divergence/8",
-        "warp_collectives/match",
         "histogram/shared_atomics",
-        "atomics/global_few",
         "spill/local_array",
-        "sort/bitonic_step",
         "matmul_tensor/asynchronous",
         "cluster_reduction",
     ],
@@ -457,16 +454,13 @@ def test_an_executable_with_all_its_launches_and_copies(tmp_path):
     (tmp_path / "add.cu").write_text(SAXPY)
     nvcc = ["nvcc", "--cudart", "shared", "-arch", "sm_90", "-o", "add", "add.cu"]
     subprocess.run(nvcc, cwd=tmp_path, check=True, timeout=300)
-    done = command("--json", "./add", "traces", "--", "word", folder=tmp_path)
-    assert (done.returncode, json.loads(done.stdout)["kernels"]) == (5, 2)
-    (_, nbytes), *kernels = read_list(tmp_path / "traces")
-    assert (nbytes, kernels) == (256, ["kernel-1.traceg", "kernel-2.traceg"])
-    assert read_kernel(tmp_path / "traces" / kernels[1]).head["kernel name"] == "_Z3addPi"
     done = command("--json", "./add", "both", "--", "two", "words", folder=tmp_path)  # a process that forks
     folders = [tmp_path / each["folder"] for each in json.loads(done.stdout)]
-    assert [len(read_list(each)) for each in folders] == [3, 3]
-    assert [each.name for each in folders] == ["both", "both-2"]
-    assert command("./add", "both", folder=tmp_path).stderr.endswith("of their own\n")
+    assert done.returncode == 5 and [each.name for each in folders] == ["both", "both-2"]
+    for each in folders:
+        (_, nbytes), *kernels = read_list(each)
+        assert (nbytes, kernels) == (256, ["kernel-1.traceg", "kernel-2.traceg"])
+        assert read_kernel(each / kernels[1]).head["kernel name"] == "_Z3addPi"
 
 
 def test_the_command_line(tmp_path, capsys):

@@ -15,6 +15,7 @@ from gpusim.config import describe_keys, load_config
 from gpusim.errors import ModeError
 from gpusim.result import Result
 from gpusim.results.energy import EVENTS, PARTS, Clocking
+from isa.listing import programs_from_cubin
 from validate.energy.kernels import CUBIN, words
 
 SMALL = {"matrix": (2, 32, 0), "group": (1, 128, 65536)}
@@ -39,36 +40,29 @@ OTHERS = ("clock_mhz", "board_w", "sm_w", "still_share", "volts_per_clock", "lea
 
 
 @cache
-def _kernel(entry: str, folder: Any) -> isa.Program:
-    path = folder / "kernels.cubin"
-    path.write_bytes(gzip.decompress(CUBIN.read_bytes()))
-    return isa.load(str(path), entry)
+def _kernels() -> dict[str, isa.Program]:
+    return programs_from_cubin(gzip.decompress(CUBIN.read_bytes()), path="kernels.cubin")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("energy")
-
-
-def run(folder: Any, entry: str, a: int = 32, b: int = 0, *, fill: str = "u32", rounds: int = 2, **how: Any) -> Result:
+def run(entry: str, a: int = 32, b: int = 0, *, fill: str = "u32", rounds: int = 2, **how: Any) -> Result:
     """A microbenchmark on a GPU of two SMs and little L2."""
     kind = entry.split("_")[0].removeprefix("w").replace("gmma", "group").replace("mma", "matrix")
     grid, block, shared = SMALL.get(kind, (4, 64, 0))
     overrides = {"l2.bytes": 131072} | how.pop("overrides", {})
     room = np.zeros(1 << 18, np.uint32)
     arguments = (words(fill, 1 << 16), room, np.uint32(rounds), np.uint32(a), np.uint32(b))
-    program = _kernel(entry, folder)
+    program = _kernels()[entry]
     return gpusim.simulate(program, grid, block, arguments, "tiny", shared, overrides=overrides, **how)
 
 
 @pytest.mark.parametrize("event", [each for each in EVENTS if each != "link"])
-def test_each_event_costs_what_the_configuration_says(folder, event):
+def test_each_event_costs_what_the_configuration_says(event):
     entry, a, b = KERNELS[event]
     rounds = 40 if event == "dram_write" else 2
     still, random = getattr(load_config("tiny").energy, f"{event}_pj")
     overrides = {"l2.partitions": 2, "l2.gpc_partitions": [0, 1]} if event == "fabric" else {}
     first, second = (
-        run(folder, entry, a, b, rounds=rounds, overrides=overrides | more)
+        run(entry, a, b, rounds=rounds, overrides=overrides | more)
         for more in ({}, {f"energy.{event}_pj": [still + 1000.0, random + 500.0]})
     )
     count = first.energy.events[:, EVENTS.index(event)]
@@ -77,14 +71,14 @@ def test_each_event_costs_what_the_configuration_says(folder, event):
     assert second.energy_j - first.energy_j == pytest.approx(added, rel=1e-6)
 
 
-def test_what_goes_to_another_gpu_takes_energy_here(folder):
+def test_what_goes_to_another_gpu_takes_energy_here():
     found = []
     for link in (0.0, 1000.0):
         first = gpusim.Device("tiny", overrides={"energy.link_pj": [link, 0.0]})
         room = gpusim.Device(beside=first).device_array(1 << 18, np.uint32)
         data = first.to_device(words("u32", 1 << 16))
         arguments = (data, room, np.uint32(2), np.uint32(63), np.uint32(4))
-        found.append(first.launch(_kernel("read32", folder), 4, 64, arguments))
+        found.append(first.launch(_kernels()["read32"], 4, 64, arguments))
     sectors = found[0].energy.events[:, EVENTS.index("link")].sum()
     assert sectors == 2 * 4 * 64 * 8 * 4 / 32
     assert found[1].energy_j - found[0].energy_j == pytest.approx(1e-9 * sectors)
@@ -97,8 +91,8 @@ def test_every_key_of_the_model_is_tested_here():
     assert set(KERNELS) == set(EVENTS)
 
 
-def test_the_parts_are_the_whole(folder):
-    result = run(folder, "read32", 63, 4)
+def test_the_parts_are_the_whole():
+    result = run("read32", 63, 4)
     energy = result.energy
     assert set(energy.parts) == {"static", *PARTS} and sorted(sum(PARTS.values(), ())) == sorted(EVENTS)
     assert result.energy_j == pytest.approx(sum(energy.parts.values()))
@@ -110,30 +104,30 @@ def test_the_parts_are_the_whole(folder):
         assert sum(each.energy_j for each in costs) == pytest.approx(energy.instruction_j.sum())
 
 
-def test_events_are_those_of_the_counters(folder):
-    result = run(folder, "lds", 2)
+def test_events_are_those_of_the_counters():
+    result = run("lds", 2)
     events = dict(zip(EVENTS, result.energy.events.sum(axis=0).tolist(), strict=True))
     metrics = result.metrics
     assert events["issue"] == metrics["smsp__inst_executed.sum"] and events["warp"] == 8
     assert events["shared_wavefront"] >= 2 * 32 * 2 * 8  # two ways, 32 loads in each of two rounds, 8 warps
-    products = run(folder, "mma_f16")
+    products = run("mma_f16")
     operations = products.roofline.operations["tensor"]
     assert 2 * products.energy.events[:, EVENTS.index("matrix_half")].sum() == operations > 0
 
 
 @pytest.mark.parametrize("entry, fill", [("op_ffma", "f32"), ("op_lop3", "u32"), ("op_dfma", "f64"), ("lds", "u32")])
-def test_random_values_take_more_than_zeros(folder, entry, fill):
+def test_random_values_take_more_than_zeros(entry, fill):
     a = 1 if entry == "lds" else 32
-    random, zeros = (run(folder, entry, a, fill=each, rounds=8) for each in (fill, "zeros"))
+    random, zeros = (run(entry, a, fill=each, rounds=8) for each in (fill, "zeros"))
     event = {"lds": "shared_word", "op_lop3": "alu"}.get(entry, "single_product" if fill == "f32" else "double_product")
     loop = random.energy.events[:, EVENTS.index(event)].argmax()
     assert random.energy.activity[loop] > 0.6 > 0.1 > zeros.energy.activity[loop]
     assert random.energy_j > zeros.energy_j and random.cycles == zeros.cycles
 
 
-def test_what_is_looked_at_does_not_depend_on_the_machine(folder):
+def test_what_is_looked_at_does_not_depend_on_the_machine():
     results = [
-        run(folder, "op_imad", rounds=5, overrides=each, replay=replay)
+        run("op_imad", rounds=5, overrides=each, replay=replay)
         for each in ({}, {"sm.count": 1}, {"pipes.fma.initiation_cycles": 8})
         for replay in (False, True)
     ]
@@ -143,28 +137,28 @@ def test_what_is_looked_at_does_not_depend_on_the_machine(folder):
         assert np.array_equal(each.energy.events[:, 2:12], first.events[:, 2:12])
 
 
-def test_a_run_without_time_has_no_energy(folder):
-    result = run(folder, "op_lop3", mode="functional")
+def test_a_run_without_time_has_no_energy():
+    result = run("op_lop3", mode="functional")
     with pytest.raises(ModeError, match="energy"):
         _ = result.energy_j
     assert {each.energy_j for each in result.source_lines} == {None}
 
 
-def test_static_power_goes_with_time_and_sms(folder):
+def test_static_power_goes_with_time_and_sms():
     of = load_config("tiny").energy
-    found = run(folder, "op_ex2")
+    found = run("op_ex2")
     sms = found.record.config.sm.count
     assert found.energy.parts["static"] == pytest.approx((of.board_w + sms * of.sm_w) * 1e-6 * found.time_us)
-    more = run(folder, "op_ex2", overrides={"energy.board_w": of.board_w + 10, "energy.sm_w": of.sm_w + 1})
+    more = run("op_ex2", overrides={"energy.board_w": of.board_w + 10, "energy.sm_w": of.sm_w + 1})
     assert more.energy.parts["static"] / found.energy.parts["static"] == pytest.approx(
         1 + (10 + sms) / (of.board_w + sms * of.sm_w)
     )
 
 
-def test_a_slower_clock_takes_less_for_the_same_work(folder):
+def test_a_slower_clock_takes_less_for_the_same_work():
     of = load_config("tiny").energy
     full, slow, deep = (
-        run(folder, "op_ffma", fill="f32", overrides={"gpu.clock_mhz": mhz}) for mhz in (1980, 1584, 600)
+        run("op_ffma", fill="f32", overrides={"gpu.clock_mhz": mhz}) for mhz in (1980, 1584, 600)
     )
     issue = [each.energy.parts["issue"] for each in (full, slow, deep)]
     assert issue[1] / issue[0] == pytest.approx((1 - 0.2 * of.volts_per_clock) ** 2)
@@ -174,9 +168,9 @@ def test_a_slower_clock_takes_less_for_the_same_work(folder):
     assert watts[1] / watts[0] == pytest.approx(of.still_share + (1 - of.still_share) * 0.8)
 
 
-def test_other_technologies_scale(folder):
+def test_other_technologies_scale():
     first, second = (
-        run(folder, "read32", 63, 4, overrides=each).energy.parts
+        run("read32", 63, 4, overrides=each).energy.parts
         for each in ({}, {"energy.logic_scale": 2.0, "energy.memory_scale": 3.0})
     )
     assert second["memory"] == pytest.approx(3 * first["memory"])

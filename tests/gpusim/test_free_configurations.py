@@ -97,7 +97,7 @@ RANGES = {
     },
     **{f"pipes.{pipe}.latency_cycles": (1, 2, 9, 40) for pipe in ("fma", "imad", "alu", "half", "xu", "uniform")},
 }
-DRAWN = 60
+DRAWN = 30
 
 
 def with_what_follows(changes):
