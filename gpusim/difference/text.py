@@ -9,7 +9,7 @@ from gpusim.difference.pairs import ORDER, Pairs
 from gpusim.difference.tables import Row, Table, head, tables
 from gpusim.results.sentences import WIDTH, cut
 
-_LABEL, _CELL, _LONGEST = 48, 13, 24
+_LABEL, _CELL, _LEAST, _LONGEST = 48, 13, 9, 24
 
 
 def render(difference: Pairs, why: Sequence[str]) -> str:
@@ -24,21 +24,20 @@ def render(difference: Pairs, why: Sequence[str]) -> str:
         if inner and not metrics:
             lines += ["", _row(("Metrics that differ", *table.head))]
         metrics = metrics or inner
-        lines += _section(table) if inner else ["", *_table(table)]
+        lines += _section(table) if inner else ["", _row((table.title, *table.head)), *_rows(table)]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def _section(table: Table) -> Iterator[str]:
     count = len(table.rows) + len(table.alike)
     yield f"  {table.title}" + (f" ({len(table.alike)} of {count} alike)" if table.alike else "")
-    yield from (f"  {line}" for line in [*_table(table)][1:])
+    yield from _rows(table, "    ")
 
 
-def _table(table: Table) -> Iterator[str]:
-    yield _row((table.title, *table.head))
-    yield from (_row((f"  {name}", *cells)) for name, *cells in table.rows[: table.most])
+def _rows(table: Table, indent: str = "  ") -> Iterator[str]:
+    yield from (_row((indent + name, *cells)) for name, *cells in table.rows[: table.most])
     if len(table.rows) > table.most:
-        yield f"  and {len(table.rows) - table.most} more (--json)"
+        yield f"{indent}and {len(table.rows) - table.most} more (--json)"
 
 
 def _row(row: Row) -> str:
@@ -46,7 +45,8 @@ def _row(row: Row) -> str:
     a long value its end is shown, which tells names of one family apart."""
     name, *cells = row
     name = name if " " not in name.strip() else cut(name, _LABEL - 1)
-    width = min(_CELL, (WIDTH - len(name)) // len(cells)) - 1
+    full = _LABEL + _CELL * len(cells)
+    width = max(min(_CELL, (full - len(name)) // len(cells)), _LEAST) - 1
     ends = (each if len(each) <= _LONGEST else f"...{each[3 - _LONGEST :]}" for each in cells)
     block = "".join(f" {each:>{width}}" for each in ends)
-    return cut(name + block.rjust(_LABEL + _CELL * len(cells) - len(name)))
+    return cut(name + block.rjust(full - len(name)))
