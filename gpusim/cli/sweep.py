@@ -144,25 +144,15 @@ def print_summary(points: Sequence[Point], rows: Sequence[RowOf], seconds: float
         varied = _choices(points)
         lines = [_line(members, varied, by) for members in several[:_MOST_ROWS]]
         print(columns([("program", "points", "best", "with", "worst", "with"), *lines]))
-    if len(several) > _MOST_ROWS:
-        print(f"and {len(several) - _MOST_ROWS:,} more")
     wrong = _failures(points, rows)
     for members in wrong[:_MOST_FAILURES]:
         print(f"{len(members):,} failed: {members[0][1]}\n  such as {members[0][0]}")
-    if len(wrong) > _MOST_FAILURES:
-        print(f"and {len(wrong) - _MOST_FAILURES:,} more errors, in the table's column error")
     text = f"{len(rows):,} points, {sum(map(len, wrong)):,} failed"
     if resumed > 0:
         text += f", {resumed:,} of them from the journal"
     new = len(rows) - resumed
     if new:
-        minutes, rest = divmod(round(seconds), 60)
-        text += f"; {seconds:.1f} s" if seconds < 100 else f"; {minutes} min {rest} s"
-        text += f", {new / max(seconds, 1e-9):.1f} points/s"
-        # Which of the rows are new is not told apart: with a journal, the mean of all counts.
-        instructions = sum(row["warp_instructions"] or 0 for row in rows) * new / len(rows)
-        if instructions:
-            text += f", {instructions / max(seconds, 1e-9) / 1e6:.2f} Minstructions/s"
+        text += f"; {seconds:.1f} s, {new / max(seconds, 1e-9):.1f} points/s"
     print(text)
 
 

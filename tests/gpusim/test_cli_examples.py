@@ -3,6 +3,7 @@
 import argparse
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -117,9 +118,14 @@ NAMED = re.compile(r"(?:`|^  |; |: |see )gpusim ([a-z]+)(?: ([a-z]+))?([^`;)]*)"
 PROSE = {"come", "decodes", "executes", "is", "takes"}
 
 
+@cache
+def known_commands():
+    return dict(parsers(make_parser()))
+
+
 def wrong_names(text):
     """Commands, and options of them, that a text names and that there are not."""
-    known = dict(parsers(make_parser()))
+    known = known_commands()
     for first, second, rest in NAMED.findall(text):
         if first in PROSE:
             continue

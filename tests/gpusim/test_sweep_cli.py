@@ -51,13 +51,15 @@ def test_a_sweep_prints_its_best_and_worst_points(capsys, toolchain):
     assert table[2] == ["saxpy", "64", "2", table[2][3], "us", "all", "alike"]
     assert table[1][5] == "sm.count=2" and table[1][8] == "sm.count=1"
     assert float(table[1][3]) < float(table[1][6])
-    assert out.splitlines()[-1].startswith("4 points, 0 failed; ") and "Minstructions/s" in out
+    assert out.splitlines()[-1].startswith("4 points, 0 failed; ") and out.endswith(" points/s\n")
 
 
-def test_a_sweep_prints_its_table(capsys, tmp_path, toolchain):
+def test_a_sweep_prints_its_table_with_failures_and_another_exit_code(capsys, tmp_path, toolchain):
     metrics = "energy_j,launch_w,smsp__inst_executed.sum"
     axes = ("--size", "64,128", "--set", "sm.max_warps=32,33,64", "--metrics", metrics)
-    _, out, _ = sweep(capsys, "saxpy", *TINY, *axes, "--out", tmp_path / "table.csv")
+    code, out, _ = sweep(capsys, "saxpy", *TINY, *axes, "--out", tmp_path / "table.csv")
+    assert code == 3 and (tmp_path / "table.journal").exists()
+    assert "2 failed: sm: max_warps must be a multiple of sub_partitions\n  such as saxpy on tiny size=64" in out
     head, *rows = [line.split() for line in out.split("\n\n")[0].splitlines()]
     assert head == [
         "program", "size", "sm.max_warps", "time_us", "cycles", "energy_j", "bound_cycles", "bound_by", "launch_w",
@@ -66,6 +68,7 @@ def test_a_sweep_prints_its_table(capsys, tmp_path, toolchain):
     assert [row[1:3] for row in rows] == [[size, warps] for size in ("64", "128") for warps in ("32", "33", "64")]
     assert [row[3] == "failed" for row in rows] == [False, True, False] * 2
     written = pandas.read_csv(tmp_path / "table.csv")
+    assert written["error"].notna().sum() == written["cycles"].isna().sum() == 2
     for row in rows:
         mine = (written["size"] == int(row[1])) & (written["sm.max_warps"] == int(row[2]))
         (cycles,), (count,) = written[mine]["cycles"], written[mine]["smsp__inst_executed.sum"]
@@ -77,21 +80,11 @@ def test_a_sweep_prints_its_table(capsys, tmp_path, toolchain):
 
 
 def test_a_long_table_is_cut_unless_all_of_it_is_asked_for(capsys):
-    argv = ("saxpy", *TINY, "--size", "64:2816:64", "--bound-only")
+    argv = ("saxpy", *TINY, "--size", 64, "--set", "sm.count=1:44:1", "--bound-only")
     lines = sweep(capsys, *argv)[1].split("\n\n")[0].splitlines()
     assert len(lines) == 42 and lines[-1].startswith("40 of 44 rows, all with --all; ")
     lines = sweep(capsys, *argv, "--all")[1].split("\n\n")[0].splitlines()
-    assert len(lines) == 45 and lines[-1].split()[1] == "2,816"
-
-
-def test_failed_points_are_rows_and_another_exit_code(capsys, tmp_path, toolchain):
-    out = tmp_path / "table.csv"
-    code, told, _ = sweep(capsys, "saxpy", *TINY, "--size", 64, "--set", "sm.max_warps=32,33", "--out", out)
-    assert code == 3
-    assert "1 failed: sm: max_warps must be a multiple of sub_partitions\n  such as saxpy on tiny size=64" in told
-    table = pandas.read_csv(out)
-    assert table["error"].isna().tolist() == [True, False] and table["cycles"].isna().tolist() == [False, True]
-    assert (tmp_path / "table.journal").exists()
+    assert len(lines) == 45 and lines[-1].split()[2] == "44"
 
 
 def test_a_second_sweep_resumes_only_on_request(capsys, tmp_path, toolchain):
