@@ -1,6 +1,5 @@
 """The HTML report in a real browser: headless Chromium, driven by its own driver. Skipped where there is none."""
 
-import base64
 import json
 import shutil
 from dataclasses import replace
@@ -219,25 +218,6 @@ def test_values_of_a_lanes_registers(page):
     )
     assert register(page, "R4")[1] == "40"
     assert find(page, ".held select").get_attribute("value") == "20"
-
-
-READ = """
-const done = arguments[arguments.length - 1];
-import("gpusim/registers").then(({ read, guess, laneOf }) => done([
-  read(0x3f800000, "float"), read(0, "double", 0x40290000), read(0xbc004200, "half2"), read(0xffffffff, "integer"),
-  read(0xffffffff, "unsigned"), guess(0x3dcccccd), guess(1000), guess(0x7f000012), laneOf(7, 3), laneOf([8, -4], 3),
-  arguments[0].map((lane) => laneOf(arguments[1], lane)),
-]));
-"""
-
-
-def test_words_are_read_as_they_are_meant(page):
-    words = np.arange(32, dtype="<u4") * 0x01234567
-    row = base64.b64encode(words.tobytes()).decode()
-    *read, lanes = page.execute_async_script(READ, list(range(32)), row)
-    assert read[:5] == ["1.0", "12.5", "3.0, -1.0", "-1", "4,294,967,295"]
-    assert read[5:] == ["float", "integer", "integer", 7, (8 - 12) % (1 << 32)]
-    assert lanes == words.tolist()
 
 
 def test_jumps_go_to_the_next_step_of_a_kind(page):
