@@ -162,6 +162,7 @@ class PassingTime(ABC):
         the program, changes little."""
         try:
             seen, quiet = (-1, 0), 0
+            self._driver.thread.contexts[:] = self._contexts  # Python may call finalizers anywhere in this thread
             while self._is_watched():
                 time.sleep(_LOOK_SECONDS if quiet < _QUIET_LOOKS else _BETWEEN_SECONDS)
                 calls = self._calls()
@@ -181,7 +182,6 @@ class PassingTime(ABC):
     def _is_watched(self) -> bool:
         """Whether there is work. Whoever adds some has the lock, and sees that this thread is there or gone."""
         with self._driver.lock:
-            self._driver.thread.contexts[:] = self._contexts  # Python may call finalizers anywhere in this thread
             if not self.busy:
                 self._thread = None
             return self.busy
@@ -190,6 +190,7 @@ class PassingTime(ABC):
         """Let time pass, until a call comes or somebody else should have the lock."""
         assert self._standby is not None
         with serving(self._standby()) as process, self._driver.lock, undisturbed:
+            self._driver.thread.contexts[:] = self._contexts
             end = time.monotonic() + _SLICE_SECONDS
             try:
                 self._run(lambda: self._calls() == calls and time.monotonic() < end and self.busy)
