@@ -96,8 +96,7 @@ def instantiate_with_log(driver: Driver, graph: Graph, fault: int) -> int:
 
 @entry("cuGraphInstantiateWithParams 12000", "*p G p")
 def instantiate_with_parameters(driver: Driver, graph: Graph, parameters: int) -> int:
-    """CUDA_GRAPH_INSTANTIATE_PARAMS: flags, stream, and for the answer the node at fault, which is not told, and the
-    result."""
+    """CUDA_GRAPH_INSTANTIATE_PARAMS: flags, stream; for the answer the node at fault, which is not told, and a code."""
     put_pointer(parameters + 16, 0)
     put_int(parameters + 24, 0)
     return instantiate(driver, graph, get_pointer(parameters) & ~_UPLOAD)
