@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 _ENVIRONMENT = dict(os.environ)
 IMPORTED = (
-    *("gpusim.cli.exec", "gpusim.cli.script", "gpusim.device", "gpusim.driver.library", "gpusim.exec.program"),
+    *("gpusim.cli.exec", "gpusim.device", "gpusim.driver.library", "gpusim.exec.program"),
     *("numba.cuda", "numba.cuda.compiler", "numba.cuda.fp16", "numba.cuda.libdevicedecl", "numba.cuda.np.arraymath"),
 )
 

@@ -35,7 +35,7 @@ gpusim COMMAND --help has examples of each command.
 
 
 _MODULES = {
-    "run": "run", "script": "script", "exec": "exec", "replay": "replay", "list": "listing", "show": "show",
+    "run": "run", "script": "exec", "exec": "exec", "replay": "replay", "list": "listing", "show": "show",
     "diff": "diff", "bound": "bound",
     "sweep": "sweep", "search": "search", "sensitivity": "sensitivity", "cost": "cost", "figures": "figures",
     "config": "configs", "collective": "collective", "export": "export", "lab": "lab",
@@ -60,8 +60,8 @@ def make_parser(command: str | None = None) -> argparse.ArgumentParser:
     told = f"gpusim {__version__}"
     parser.add_argument("--version", action="version", version=told, help="print the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in (command,) if command in _MODULES else _MODULES:
-        import_module(f"gpusim.cli.{_MODULES[name]}").add(commands)
+    for module in (_MODULES[command],) if command in _MODULES else dict.fromkeys(_MODULES.values()):
+        import_module(f"gpusim.cli.{module}").add(commands)
     return parser
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpusim.cli.exec import python_command
 from gpusim.cli.options import (
     ARGUMENT_HELP,
     add_command,
@@ -21,7 +22,6 @@ from gpusim.cli.options import (
 from gpusim.cli.outputs import print_json, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.cli.run import check_limits, target_of
-from gpusim.cli.script import python_command
 from gpusim.cli.tracing import number_list
 from gpusim.tracing import BINARY_VERSIONS
 
