@@ -15,28 +15,15 @@ from gpusim.explore import Point, explain, one_at_a_time
 from gpusim.explore.journal import read_journal
 from gpusim.explore.keys import KEYS, changed, find_keys, value_of
 from gpusim.explore.sensitivity import SensitivityError
-from gpusim.explore.sweep import PointEvaluator
+from tests.gpusim import test_search
 
 matplotlib.use("Agg")
 POINT = Point("vector_add", "tiny", (), (("size", 4096),))
 
 
-class Formula(PointEvaluator):
+def formula_of(formula):
     """Rows whose time is a formula of the machine."""
-
-    def __init__(self, formula):
-        super().__init__()
-        self.formula = formula
-
-    def __call__(self, points):
-        rows = []
-        for point in points:
-            config = load_config(point.gpu, dict(point.config))
-            try:
-                rows.append({"time_us": self.formula(config), "error": None})
-            except ZeroDivisionError:
-                rows.append({"time_us": None, "error": "it broke"})
-        return rows
+    return test_search.Formula(lambda program, config: formula(config))
 
 
 def product(config):
@@ -66,7 +53,7 @@ def test_every_key_moves_to_a_machine_and_takes_only_what_it_says(gpu, factor):
 
 def test_elasticities_are_the_exponents():
     found = one_at_a_time(POINT, ["dram.latency_cycles", "sm.count", "l2.bytes", "dram.bandwidth_gb_s"],
-                          rows=Formula(product))  # fmt: skip
+                          rows=formula_of(product))  # fmt: skip
     values = {effect.key: effect for effect in found.effects}
     assert [effect.key for effect in found.effects] == ["sm.count", "dram.bandwidth_gb_s", "dram.latency_cycles",
                                                         "l2.bytes"]  # fmt: skip
@@ -85,7 +72,7 @@ def test_elasticities_are_the_exponents():
 def test_sides_that_do_not_exist():
     """A pipe's interval of one cycle has no half; a machine whose point fails has no time."""
     found = one_at_a_time(POINT, ["dram.bandwidth_gb_s", "pipes.fma.initiation_cycles"], step=1.25,
-                          rows=Formula(product))  # fmt: skip
+                          rows=formula_of(product))  # fmt: skip
     bandwidth, pipe = found.effects
     assert (bandwidth.low, bandwidth.high) == (80, 125)
     assert (pipe.low, pipe.high, pipe.low_us, pipe.elasticity) == (None, None, None, 0)
@@ -93,7 +80,7 @@ def test_sides_that_do_not_exist():
     def formula(config):
         return product(config) / (config.sm.count - 1)
 
-    found = one_at_a_time(POINT, ["sm.count"], rows=Formula(formula))
+    found = one_at_a_time(POINT, ["sm.count"], rows=formula_of(formula))
     (effect,) = found.effects
     assert effect.low is None and found.errors == ("vector_add on tiny size=4096 sm.count=1: it broke",)
     last_us = formula(load_config("tiny", {"sm.count": 4}))
@@ -101,8 +88,8 @@ def test_sides_that_do_not_exist():
 
 
 def test_words_about_limits():
-    here = one_at_a_time(POINT, rows=Formula(product))
-    launch = Formula(lambda config: config.launch.overhead_cycles / 1000)
+    here = one_at_a_time(POINT, rows=formula_of(product))
+    launch = formula_of(lambda config: config.launch.overhead_cycles / 1000)
     there = one_at_a_time(Point("vector_add", "h200"), rows=launch)
     text = explain(here, there)
     assert "What limits it most is the number of SMs: sm.count from 2 to 4 saves 40.5 % of the time" in text
@@ -113,15 +100,15 @@ def test_words_about_limits():
 
 
 def test_words_where_nothing_helps():
-    idle = one_at_a_time(POINT, rows=Formula(lambda config: 1.0))
+    idle = one_at_a_time(POINT, rows=formula_of(lambda config: 1.0))
     assert explain(idle).endswith("No part of the machine, made better alone, makes it faster.")
     # Fewer SMs would cost time, more save none.
-    enough = one_at_a_time(POINT, ["sm.count"], rows=Formula(lambda config: 1 / min(config.sm.count, 2)))
+    enough = one_at_a_time(POINT, ["sm.count"], rows=formula_of(lambda config: 1 / min(config.sm.count, 2)))
     assert enough.effects[0].elasticity == pytest.approx(-0.5)
     assert explain(enough).endswith("No part of the machine, made better alone, makes it faster.")
     with pytest.raises(SensitivityError, match="it broke"):
-        one_at_a_time(POINT, ["sm.count"], rows=Formula(lambda config: 1 / 0))
-    both = one_at_a_time(POINT, rows=Formula(lambda config: config.sm.count / config.dram.bandwidth_gb_s))
+        one_at_a_time(POINT, ["sm.count"], rows=formula_of(lambda config: 1 / 0))
+    both = one_at_a_time(POINT, rows=formula_of(lambda config: config.sm.count / config.dram.bandwidth_gb_s))
     assert explain(both).endswith("Better is slower for the number of SMs.")
     assert explain(idle, idle).endswith("The same limits both.")
 
@@ -156,7 +143,7 @@ def test_keys_by_name():
 
 def test_tornado_has_the_times_that_were_found():
     found = one_at_a_time(POINT, ["sm.count", "dram.bandwidth_gb_s", "dram.latency_cycles", "l2.bytes"],
-                          rows=Formula(product))  # fmt: skip
+                          rows=formula_of(product))  # fmt: skip
     ax = plot.tornado(found)
     assert [text.get_text() for text in ax.get_yticklabels()] == ["sm.count", "dram.bandwidth_gb_s",
                                                                   "dram.latency_cycles"]  # fmt: skip
@@ -168,7 +155,7 @@ def test_tornado_has_the_times_that_were_found():
     assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["better value", "worse value"]
     assert "sm.count -41 %" in plot.text_alternative(ax)
     with pytest.raises(ValueError, match="no key moves the time"):
-        plot.tornado(one_at_a_time(POINT, ["sm.count"], rows=Formula(lambda config: 1.0)))
+        plot.tornado(one_at_a_time(POINT, ["sm.count"], rows=formula_of(lambda config: 1.0)))
 
 
 # --- command line --------------------------------------------------------------------------------------------------
