@@ -180,9 +180,7 @@ def single() -> Iterator[Form]:
     yield _one("tanh.approx", "f32")[0], "approximate"
     yield _two("copysign", "f32")
     yield _two("copysign", "f64")
-    for what, kind in product(
-        ("finite", "infinite", "number", "notanumber", "normal", "subnormal"), ("f32", "f64")
-    ):
+    for what, kind in product(("finite", "infinite", "number", "notanumber", "normal", "subnormal"), ("f32", "f64")):
         yield f"testp.{what}.{kind} {{d.p}}, {{a.{_letter(kind)}}}", ""
 
 
@@ -443,9 +441,7 @@ def atomics() -> Iterator[Form]:
         x, dot = _letter(kind), f".{space}" if space else ""
         yield f"atom{dot}.add.noftz.{kind} {{d.{x}}}, [{address}+8], {{a.{x}}}", ""
         yield f"red{dot}.add.noftz.{kind} [{address}+8], {{a.{x}}}", ""
-    for order, scope in product(
-        (".relaxed", ".acquire", ".release", ".acq_rel"), (".cta", ".gpu", ".sys", ".cluster")
-    ):
+    for order, scope in product((".relaxed", ".acquire", ".release", ".acq_rel"), (".cta", ".gpu", ".sys", ".cluster")):
         yield f"atom{order}{scope}.global.add.u32 {{d.r}}, [in], {{a.r}}", ""
         if order in (".relaxed", ".release"):
             yield f"red{order}{scope}.global.add.u32 [in], {{a.r}}", ""

@@ -30,8 +30,21 @@ def operand_classes(form: tuple[str, str]) -> str:
     return "".join(kind for kind in sources if kind != "p") + "p" * sources.count("p")
 
 
-def kernel_text(name: str, form: tuple[str, str]) -> str:
-    """A kernel `name(in, out)` around one form.
+_HEAD = """{
+.reg .b64 in, out, wide; .reg .b32 tid, sh, word; .shared .align 16 .b8 buffer[4096];
+ld.param.u64 in, [pin]; ld.param.u64 out, [pout]; mov.u32 tid, %tid.x;
+mul.wide.u32 wide, tid, STRIDE; add.u64 in, in, wide; add.u64 out, out, wide;
+mov.u32 sh, buffer; shl.b32 word, tid, 4; add.u32 sh, sh, word;
+""".replace("STRIDE", str(_STRIDE))
+
+
+def kernel_head(name: str) -> str:
+    """Where a kernel `name(in, out)` begins; it ends with "ret; }"."""
+    return f".visible .entry {name}(.param .u64 pin, .param .u64 pout)\n{_HEAD}"
+
+
+def form_text(form: tuple[str, str]) -> str:
+    """What a kernel does with one form, in a scope of its own.
 
     Args:
         form: (template, note). In the template `{d.r}` is a destination and `{a.r}`, `{b.r}`, ... are sources of
@@ -42,13 +55,8 @@ def kernel_text(name: str, form: tuple[str, str]) -> str:
     template = form[0]
     names = sorted(set(re.findall(r"\{(\w+)\.([hrlfdq])\}", template)))
     predicates = sorted(set(re.findall(r"\{(\w+)\.p\}", template)))
-    rows = [f".visible .entry {name}(.param .u64 pin, .param .u64 pout)", "{"]
-    rows += [".reg .b64 in, out, wide;", ".reg .b32 tid, sh, word;", ".shared .align 16 .b8 buffer[4096];"]
-    rows += [f".reg .{_CLASSES[kind][0]} {each}_{kind};" for each, kind in names]
+    rows = ["{", *(f".reg .{_CLASSES[kind][0]} {each}_{kind};" for each, kind in names)]
     rows += [f".reg .pred {each}_p;" for each in predicates]
-    rows += ["ld.param.u64 in, [pin];", "ld.param.u64 out, [pout];", "mov.u32 tid, %tid.x;"]
-    rows += [f"mul.wide.u32 wide, tid, {_STRIDE};", "add.u64 in, in, wide;", "add.u64 out, out, wide;"]
-    rows += ["mov.u32 sh, buffer;", "shl.b32 word, tid, 4;", "add.u32 sh, sh, word;"]
     if "[sh" in template:
         rows += [".reg .b64 first, second; ld.global.v2.u64 {first, second}, [in];"]
         rows += ["st.shared.v2.u64 [sh], {first, second};"]
@@ -59,9 +67,7 @@ def kernel_text(name: str, form: tuple[str, str]) -> str:
         _, size, access = _CLASSES[kind]
         at = -(-at // size) * size
         if kind == "q":
-            rows.append(
-                f".reg .b64 low_{each}, high_{each}; ld.global.v2.u64 {{low_{each}, high_{each}}}, [in+{at}];"
-            )
+            rows.append(f".reg .b64 low_{each}, high_{each}; ld.global.v2.u64 {{low_{each}, high_{each}}}, [in+{at}];")
             rows.append(f"mov.b128 {each}_q, {{low_{each}, high_{each}}};")
         else:
             rows.append(f"ld.global.{access} {each}_{kind}, [in+{at}];")
@@ -89,16 +95,25 @@ def kernel_text(name: str, form: tuple[str, str]) -> str:
             at = -(-at // 4) * 4
             rows.append(f"selp.u32 word, 1, 0, {each}_p; st.global.u32 [out+{at}], word;")
             at += 4
-    return "\n".join([*rows, "ret;", "}"])
+    return "\n".join([*rows, "}"])
+
+
+def _groups(kernels: dict[str, tuple[str, str]], together: int) -> list[list[str]]:
+    ends = [name for name, (_, note) in kernels.items() if note == "ends"]
+    others = [name for name in kernels if name not in ends]
+    return [others[at : at + together] for at in range(0, len(others), together)] + [[name] for name in ends]
 
 
 def assemble_all(
-    forms: Iterable[tuple[str, str]], arch: str
+    forms: Iterable[tuple[str, str]], arch: str, together: int = 1
 ) -> tuple[bytes, dict[str, tuple[str, str]], dict[str, str]]:
     """Assemble every form that the architecture has.
 
+    together: forms of a kernel; one that ends it has a kernel to itself.
+
     Returns:
-        The cubin, its kernels' forms by name, and the dropped kernels with the assembler's reason.
+        The cubin, its forms by the name that a kernel with one of them has, and those dropped with the assembler's
+        reason.
     """
     kernels = {f"k{number}": form for number, form in enumerate(forms)}
     dropped: dict[str, str] = {}
@@ -108,10 +123,13 @@ def assemble_all(
             rows = [f".version {_VERSION}", f".target {arch}", ".address_size 64"]
             rows += [".global .texref texture;", ".global .surfref surface;"]
             owners = [""] * len(rows)
-            for name, form in kernels.items():
-                text = kernel_text(name, form).split("\n")
-                rows += text
-                owners += [name] * len(text)
+            for group in _groups(kernels, together):
+                for name in group:
+                    before = kernel_head(name) if name == group[0] else ""
+                    after = "\nret; }" if name == group[-1] else ""
+                    text = f"{before}{form_text(kernels[name])}{after}".split("\n")
+                    rows += text
+                    owners += [name] * len(text)
             source.write_text("\n".join(rows) + "\n")
             command = [find_tool("ptxas"), f"-arch={arch}", "-O3", str(source), "-o", str(target)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

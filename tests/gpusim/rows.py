@@ -50,9 +50,7 @@ class Warp:
 
     def wide(self) -> list[int]:
         """The 32 values of the destination pair."""
-        return [
-            low | high << 32 for low, high in zip(self.row(40).tolist(), self.row(41).tolist(), strict=True)
-        ]
+        return [low | high << 32 for low, high in zip(self.row(40).tolist(), self.row(41).tolist(), strict=True)]
 
     def lanes_of(self, predicate: int) -> list[bool]:
         return [bool(int(self.preds[predicate]) >> lane & 1) for lane in range(LANES)]

@@ -72,9 +72,7 @@ def test_recorded_loops_of_cast_spin(size):
         totals = np.zeros(4, int)
         while mask:
             wavefronts, ideal, pipe, _ = shared("load", size, address, mask)
-            winners, spin, spin_ideal = coalescer.spin_winners(
-                address, scratch(), mask, size, BANKS, BANK_SHIFT
-            )
+            winners, spin, spin_ideal = coalescer.spin_winners(address, scratch(), mask, size, BANKS, BANK_SHIFT)
             totals += (wavefronts + spin, ideal + spin_ideal, pipe, spin)
             seen = {lane: memory[int(address[lane])] for lane in range(32) if winners >> lane & 1}
             for lane, old in seen.items():

@@ -48,9 +48,7 @@ def run(program: Program, classes: str, arch: str = "sm_90") -> tuple[np.ndarray
     """What the kernel leaves in the operands' and the results' memory."""
     memory = np.concatenate([operands(classes).ravel(), np.zeros(256, np.uint8)])
     results = np.full(THREADS * BYTES + 256, UNWRITTEN, np.uint8)
-    gpusim.simulate(
-        program, 1, THREADS, (memory, results), gpu="tiny", overrides=[f"gpu.arch={arch}"], threads=1
-    )
+    gpusim.simulate(program, 1, THREADS, (memory, results), gpu="tiny", overrides=[f"gpu.arch={arch}"], threads=1)
     return memory[: THREADS * BYTES], results[: THREADS * BYTES]
 
 
@@ -87,9 +85,7 @@ def test_results_are_those_of_the_gpu(chapter, toolchain):
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_100", "sm_120"])
 def test_other_architectures_give_the_same_bits(arch, toolchain):
     """Other machine code for the same PTX, a sample of it; the whole list takes a minute for each architecture."""
-    exact = {
-        form for chapter in CHAPTERS.values() for form in chapter if form[0] in recording() and form[1] == ""
-    }
+    exact = {form for chapter in CHAPTERS.values() for form in chapter if form[0] in recording() and form[1] == ""}
     cubin, kernels, _ = assemble_all(sorted(exact)[::23], arch)
     wrong = []
     for name, program in programs_from_cubin(cubin, abi="c").items():

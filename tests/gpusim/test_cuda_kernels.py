@@ -1,4 +1,4 @@
-"""CUDA C++ as libraries and users write it: CUB's block algorithms, division, switches, spills, SIMD in a word."""
+"""CUDA C++ as libraries and users write it: CUB's block algorithms, division, switches, spills."""
 
 from functools import cache
 
@@ -74,16 +74,6 @@ extern "C" __global__ void cases(const int* in, int* out) {
     }
     out[threadIdx.x] = y;
 }
-extern "C" __global__ void words(const unsigned* a, const unsigned* b, unsigned* out) {
-    int i = threadIdx.x;
-    out[i] = __vadd4(a[i], b[i]);
-    out[128 + i] = __vmaxs2(a[i], b[i]);
-    out[256 + i] = __dp4a((int)a[i], (int)b[i], 5);
-    out[384 + i] = __funnelshift_l(a[i], b[i], b[i]);
-    out[512 + i] = __byte_perm(a[i], b[i], 0x2615);
-    out[640 + i] = __vabsdiffu4(a[i], b[i]);
-    out[768 + i] = __vcmpgtu4(a[i], b[i]);
-}
 extern "C" __global__ void largest_alike(const int* group, const int* in, int* out) {
     int i = threadIdx.x;
     if (group[i] < 5) out[i] = __reduce_max_sync(__match_any_sync(__activemask(), group[i]), in[i]);
@@ -98,9 +88,7 @@ def programs(source: str) -> dict[str, Program]:
 
 
 def launch(source: str, name: str, *args: object, grid: int = 1, block: int = 128) -> None:
-    gpusim.simulate(
-        programs(source)[name], grid, block, args, gpu="tiny", overrides=["gpu.arch=sm_90"], threads=1
-    )
+    gpusim.simulate(programs(source)[name], grid, block, args, gpu="tiny", overrides=["gpu.arch=sm_90"], threads=1)
 
 
 def test_cub_adds_a_block(toolchain):
@@ -140,23 +128,17 @@ def test_reductions_of_lanes_that_match(toolchain):
         assert group[lane] >= 5 or out[lane] == alike.max()
 
 
-@pytest.mark.parametrize(
-    "name, kind, bits", [("doubles", np.float64, np.uint64), ("singles", np.float32, np.uint32)]
-)
+@pytest.mark.parametrize("name, kind, bits", [("doubles", np.float64, np.uint64), ("singles", np.float32, np.uint32)])
 def test_division_and_roots_are_rounded_as_numpy_does(name, kind, bits, toolchain):
     """The compiler's sequences around MUFU, slow paths included: any bits, near overflow, denormal numbers."""
     rng = np.random.default_rng(5)
     n, width = 2048, bits(0).nbytes * 8
     a, b = (rng.integers(0, 1 << width, n, bits, endpoint=False).view(kind) for _ in range(2))
     a[: n // 4], b[: n // 4] = rng.standard_normal((2, n // 4)).astype(kind)
-    special = np.array(
-        [0.0, -0.0, 1, np.inf, -np.inf, np.nan, np.finfo(kind).tiny, np.finfo(kind).max, 5e-324], kind
-    )
+    special = np.array([0.0, -0.0, 1, np.inf, -np.inf, np.nan, np.finfo(kind).tiny, np.finfo(kind).max, 5e-324], kind)
     special = np.append(special, np.finfo(kind).smallest_subnormal)
     a[-500:], b[-500:] = rng.choice(special, (2, 500))
-    a[n // 4 : n // 3], b[n // 3 : n // 2] = (
-        rng.choice(special, size) for size in (n // 3 - n // 4, n // 2 - n // 3)
-    )
+    a[n // 4 : n // 3], b[n // 3 : n // 2] = (rng.choice(special, size) for size in (n // 3 - n // 4, n // 2 - n // 3))
     out = np.zeros(3 * n, kind)
     launch(PLAIN, name, a, b, out, np.int32(n), grid=n // 128)
     with np.errstate(all="ignore"):
@@ -203,25 +185,6 @@ def test_a_switch_takes_every_lane_where_it_belongs(toolchain):
     np.testing.assert_array_equal(out.view(np.uint32), [expected(int(x)) for x in values])
 
 
-def test_bytes_and_halves_of_words(toolchain):
-    a, b = np.random.default_rng(8).integers(0, 1 << 32, (2, 128)).astype(np.uint32)
-    out = np.zeros((7, 128), np.uint32)
-    launch(PLAIN, "words", a, b, out)
-    x, y = (each.view(np.uint8).reshape(128, 4) for each in (a, b))
-    wants = [
-        (x + y).view(np.uint32)[:, 0],
-        np.maximum(a.view(np.int16), b.view(np.int16)).view(np.uint32),
-        ((x.view(np.int8).astype(int) * y.view(np.int8)).sum(axis=1) + 5).astype(np.uint32),
-        # The upper word of (hi:lo) shifted left, with the first argument as the lower word.
-        [((int(q) << 32 | int(p)) << (int(q) & 31) >> 32) & 0xFFFFFFFF for p, q in zip(a, b, strict=True)],
-        np.concatenate([x, y], axis=1)[:, [5, 1, 6, 2]].copy().view(np.uint32)[:, 0],
-        np.abs(x.astype(int) - y).astype(np.uint8).view(np.uint32)[:, 0],
-        np.where(x > y, 255, 0).astype(np.uint8).view(np.uint32)[:, 0],
-    ]
-    for got, want in zip(out, wants, strict=True):
-        np.testing.assert_array_equal(got, np.asarray(want, np.uint32))
-
-
 WRITTEN = r"""
 extern "C" __global__ void reads_its_own(volatile int* words, int* out) {
     int thread = blockIdx.x * blockDim.x + threadIdx.x, mixed = 0;
@@ -242,11 +205,10 @@ extern "C" __global__ void beside_reductions(int* words, int* out) {
 @pytest.mark.parametrize("gpu", ["tiny", "h200"])
 def test_a_thread_reads_what_it_has_written(gpu, toolchain):
     """Volatile accesses take effect at L2, as do all on lines of reductions; a load gets there sooner than a store."""
-    programs = programs_from_cubin(compile_cuda(WRITTEN))
     thread = np.arange(256)
     words, out = np.zeros(32 * 256, np.int32), np.zeros(256, np.int32)
-    gpusim.simulate(programs["reads_its_own"], 2, 128, (words, out), gpu, threads=1)
+    gpusim.simulate(programs(WRITTEN)["reads_its_own"], 2, 128, (words, out), gpu, threads=1)
     assert out.tolist() == sum(3**k * (8 * thread + k + 1) for k in range(8)).tolist()
     words, out = np.full(8 * 256, 7, np.int32), np.zeros(256, np.int32)
-    gpusim.simulate(programs["beside_reductions"], 2, 128, (words, out), gpu, threads=1)
+    gpusim.simulate(programs(WRITTEN)["beside_reductions"], 2, 128, (words, out), gpu, threads=1)
     assert out.tolist() == (thread + 7).tolist()

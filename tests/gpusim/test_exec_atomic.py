@@ -47,14 +47,6 @@ def prepared(bits, seed):
     return found
 
 
-def test_a_result_nobody_wants_is_dropped():
-    """An ATOMG with RZ as its destination changes memory and no register."""
-    places, operands, swaps = prepared(32, 4)
-    found, got = run(f"ATOMG.E.ADD.STRONG.GPU PT, RZ, {GLOBAL}, R8", "", places, operands, swaps)
-    sums = places[:, 0] + operands[:, 0].reshape(-1, PLACES).sum(axis=0, dtype=np.uint32)
-    assert (found[:, 0] == sums).all() and (got[:, :2] == 0xFFFFFFFF).all()
-
-
 @pytest.mark.parametrize("bits", [32, 64])
 def test_compare_and_store_of_a_loop(bits):
     """CAST.SPIN: in each bank the lowest lane tries, and stores if the word is what it expects; the others fail.

@@ -93,9 +93,7 @@ def test_uniform_reads_are_those_of_lane_0():
 def test_where_a_warp_runs():
     """Warps of a block sit in different places of one SM; the virtual id names both."""
     sms = load_config("tiny").sm.count
-    sm, virtual_sm, warp, both = (
-        read(f"SR_{name}") for name in ("SMID", "VIRTUALSMID", "WARPID", "VIRTID")
-    )
+    sm, virtual_sm, warp, both = (read(f"SR_{name}") for name in ("SMID", "VIRTUALSMID", "WARPID", "VIRTID"))
     assert sm == virtual_sm and len(set(sm)) == 1 and sm[0] < sms
     assert len(set(warp[:32])) == len(set(warp[32:])) == 1 and warp[0] != warp[32]
     assert both == [s << 20 | w << 8 for s, w in zip(sm, warp, strict=True)]

@@ -37,9 +37,7 @@ def argument(described):
     dtype = np.dtype(described["dtype"])
     if "value" in described:
         return dtype.type(described["value"])
-    return (
-        np.array(described["array"], dtype) if "array" in described else np.zeros(described["zeros"], dtype)
-    )
+    return np.array(described["array"], dtype) if "array" in described else np.zeros(described["zeros"], dtype)
 
 
 def linked(launch, arguments):

@@ -208,9 +208,7 @@ def test_l2_is_asked_once_for_what_up_to_four_sms_of_a_gpc_read_together(readers
     # All that go together get their data together.
     arrived = [10 * k + time for k, time in enumerate(times)]
     assert max(arrived[:4]) - min(arrived[:4]) <= 10 * 3
-    other = bench.send(
-        (10, 8, line, s.KIND_READ), (20_000, 0, line, s.KIND_READ), (21_000, 1, line, s.KIND_READ)
-    )
+    other = bench.send((10, 8, line, s.KIND_READ), (20_000, 0, line, s.KIND_READ), (21_000, 1, line, s.KIND_READ))
     assert bench.count(s.CNT_TEX_READ_SECTORS) == 4 * (served + 3), (other, "another GPC, or long after")
 
 
@@ -220,9 +218,7 @@ def test_a_refresh_keeps_its_bank_from_being_read(h200):
     times = np.array([bench.one(5_000 * n, 0, (1 << 22) + 977 * n) for n in range(4000)])
     late = np.maximum(times - Bench().one(0, 0, 0) - h200.l2.fabric_latency_cycles, 0)
     share = np.mean(late > 20)
-    assert (
-        abs(share - 540 / 3861) < 0.02 + 0.5 * 200 / 3861
-    )  # a near line's first 180 late cycles do not show
+    assert abs(share - 540 / 3861) < 0.02 + 0.5 * 200 / 3861  # a near line's first 180 late cycles do not show
     assert 500 < late.max() <= 545
 
 
@@ -400,9 +396,7 @@ def _collect(req, req_n, replies, sent):
     return latest
 
 
-def stream(
-    bench, kinds, megabytes, sms=SMS, outstanding=128, step=4, sectors=15, payload=128, same_line=False
-):
+def stream(bench, kinds, megabytes, sms=SMS, outstanding=128, step=4, sectors=15, payload=128, same_line=False):
     """(Cycles, requests) until all SMs together have sent `kinds` (a list) to each line of as many arrays.
 
     Each SM takes turns of `step` lines. Queues start idle, caches as they are.
@@ -532,9 +526,7 @@ def test_reductions_to_random_words_of_a_line_take_longer_per_sector():
         bench.one(0, 0, line, sectors=15)
         # All from the ports of the line's own partition.
         ports = bench.ports(0)
-        replies = bench.send(
-            *((10_000, sm, line, s.KIND_REDUCTION, 15, 4 * operations, operations) for sm in ports)
-        )
+        replies = bench.send(*((10_000, sm, line, s.KIND_REDUCTION, 15, 4 * operations, operations) for sm in ports))
         cycles.append((max(replies) - min(replies)) / (4 * (len(ports) - 1)))
     assert cycles == pytest.approx([1.41, 1.17], rel=0.02)
 

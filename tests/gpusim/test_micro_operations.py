@@ -63,17 +63,7 @@ def samples_of(row: MicroOperation) -> list[tuple[list[int], list[tuple[int, int
         return lowered()[row.number]
     columns = [0] * m.COLUMNS
     columns[m.COL_OP], columns[m.COL_CLASS] = row.number, row.number // CLASS_SIZE
-    for name, value in {
-        "DST": 24,
-        "A": 12,
-        "B": 14,
-        "C": 4,
-        "PD0": 5,
-        "PD1": 6,
-        "PS0": 4,
-        "PS1": 7,
-        "PS2": 7,
-    }.items():
+    for name, value in zip(COLUMNS, (24, 12, 14, 4, 5, 6, 4, 7, 7), strict=False):
         columns[column(name)] = value
     ones = list(columns)
     ones[m.COL_AUX0 : m.COL_AUX0 + 6] = [1] * 6
@@ -169,9 +159,7 @@ def test_every_row_names_a_function_that_knows_it():
     for name, row in m.MICRO_OPERATIONS.items():
         file, function = row.executor.split(": ")
         text = (ENGINE / file).read_text()
-        assert function in {
-            node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)
-        }, name
+        assert function in {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}, name
 
 
 def test_contradictory_rows_are_refused():

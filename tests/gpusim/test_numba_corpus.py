@@ -23,9 +23,7 @@ TABLE = np.arange(N, dtype=np.float32) ** 2
 
 
 def simulate(kernel: Any, *args: Any, grid: int = 1, block: int = N, **settings: Any) -> None:
-    gpusim.simulate(
-        kernel, grid, block, args, overrides=["sm.count=2"], threads=1, max_cycles=2_000_000, **settings
-    )
+    gpusim.simulate(kernel, grid, block, args, overrides=["sm.count=2"], threads=1, max_cycles=2_000_000, **settings)
 
 
 def half_arithmetic(a, b, out):
@@ -42,9 +40,7 @@ def test_float16() -> None:
     simulate(half_arithmetic, a, b, out)
     x, y = a.astype(np.float64), b.astype(np.float64)
     expected = np.where(x < y, x * y + x, x * y + y - np.maximum(x, y))
-    np.testing.assert_allclose(
-        out.astype(np.float64), expected, atol=8e-3
-    )  # two roundings of values below 16
+    np.testing.assert_allclose(out.astype(np.float64), expected, atol=8e-3)  # two roundings of values below 16
 
 
 def half_functions(a, out):

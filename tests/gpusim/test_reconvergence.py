@@ -52,8 +52,9 @@ def test_other_programs_do_the_same(name):
     variant = next((each for each in family if each.name == name), family[0])
     launches = [variant.make(variant.test_size, 0) for _ in range(2)]
     expected = variant.reference(launches[0])
+    kernel = images.image(variant.name)
     results = [
-        run(each.kernel, each.grid, each.block, *each.args, overrides=how, shared_bytes=each.shared_bytes)
+        run(kernel, each.grid, each.block, *each.args, overrides=how, shared_bytes=each.shared_bytes)
         for each, how in zip(launches, ([], STACK), strict=True)
     ]
     assert variant.mismatch(expected, variant.results(launches[1])) is None

@@ -83,16 +83,16 @@ def test_a_file_is_written_whole(tmp_path):
     assert [(path.name, path.read_bytes()) for path in (tmp_path / "new").iterdir()] == [("a.part", b"content")]
 
 
-def test_no_program_waits_for_a_function_in_its_run(toolchain):
+def test_no_program_waits_for_a_function_in_its_run():
     """`warm.prepare_core` knows what each needs: every family, smallest size, in a process that has loaded nothing."""
     code = """
         import gpusim
-        from programs import registry
+        from programs import images, registry
         from gpusim.engine.state import stubs
         for name, ladder in registry.families().items():
             launch = ladder[-1].make(min(ladder[-1].sizes), 0)
-            launch = (launch.kernel, launch.grid, launch.block, launch.args, "h200", launch.shared_bytes)
-            gpusim.simulate(*launch)
+            kernel = images.image(ladder[-1].name)
+            gpusim.simulate(kernel, launch.grid, launch.block, launch.args, "h200", launch.shared_bytes)
             assert not stubs.late, (name, stubs.late)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=300)

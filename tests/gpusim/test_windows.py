@@ -81,9 +81,7 @@ def assert_works_as_new(device, x, threads):
     other, same, _ = long_launch(threads)
     other._session.engine.env.run(until=device._session.engine.env.now)
     for _ in range(2):
-        result, expected = (
-            each.launch(add_one, 32, 128, (array,)) for each, array in ((device, x), (other, same))
-        )
+        result, expected = (each.launch(add_one, 32, 128, (array,)) for each, array in ((device, x), (other, same)))
         ours, theirs = x.copy_to_host(), same.copy_to_host()  # once each, for it takes time
         assert (ours == theirs).all() and ours.any()
         assert result.cycles == expected.cycles
@@ -92,9 +90,7 @@ def assert_works_as_new(device, x, threads):
 
 # --- launches that do not end ----------------------------------------------------------------------------------------
 @THREADS
-@pytest.mark.parametrize(
-    "error", [Awkward(1, 2), KeyboardInterrupt(), SystemExit(3)], ids=lambda e: type(e).__name__
-)
+@pytest.mark.parametrize("error", [Awkward(1, 2), KeyboardInterrupt(), SystemExit(3)], ids=lambda e: type(e).__name__)
 def test_a_device_works_on_after_an_exception_of_progress(error, threads):
     device, x, launch = long_launch(threads)
 

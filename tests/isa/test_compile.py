@@ -86,9 +86,7 @@ def test_saxpy_is_complete() -> None:
     program = isa.compile_kernel(saxpy, (float32, FLOATS, FLOATS))
     assert (program.name, program.arch, program.abi) == ("saxpy", "sm_90", "numba")
     # float32, then seven 64-bit words for each one-dimensional array.
-    assert [(each.offset, each.size) for each in program.parameters] == [(0, 4)] + [
-        (8 * k, 8) for k in range(1, 15)
-    ]
+    assert [(each.offset, each.size) for each in program.parameters] == [(0, 4)] + [(8 * k, 8) for k in range(1, 15)]
     assert program.parameter_base == 0x210
     assert program.opcode_histogram()["FFMA"] == 1
     fused = next(each for each in program.instructions if each.opcode == "FFMA")

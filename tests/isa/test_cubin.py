@@ -138,9 +138,7 @@ def test_global_variables_and_their_relocations(cubin: Cubin) -> None:
 
 def test_registers_agree_with_the_code(data: bytes, cubin: Cubin) -> None:
     program = program_from_cubin(data, "memory")
-    used = {each.index for line in program.instructions for each in line.operands if each.kind == "reg"} - {
-        255
-    }
+    used = {each.index for line in program.instructions for each in line.operands if each.kind == "reg"} - {255}
     assert max(used) < program.registers
     assert program.registers == cubin.kernels["memory"].registers
 
@@ -170,9 +168,7 @@ def test_damaged_file_never_ends_in_another_error(data: bytes) -> None:
         damaged = bytearray(data)
         for _ in range(8):
             # Section headers and the symbol and attribute tables before the code are where damage does harm.
-            place = generator.choice(
-                (generator.randrange(64, len(data)), generator.randrange(start, start + 64 * 40))
-            )
+            place = generator.choice((generator.randrange(64, len(data)), generator.randrange(start, start + 64 * 40)))
             damaged[min(place, len(data) - 1)] = generator.randrange(256)
         try:
             parsed = read_cubin(bytes(damaged), "damaged.cubin")

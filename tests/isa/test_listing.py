@@ -252,9 +252,7 @@ def test_yield_polarity_and_reuse_flags_agree_with_ptxas(kernels: dict[str, tupl
     assert not any(each.control.yield_flag for each in kept)
     assert all(each.control.reuse for each in kept)
     assert not any(each.control.reuse for each in everything if each not in kept)
-    assert all(
-        each.control.yield_flag for each in everything if each.control.stall >= 12 and each.opcode != "BRA"
-    )
+    assert all(each.control.yield_flag for each in everything if each.control.stall >= 12 and each.opcode != "BRA")
 
 
 def test_varied_kernels_decode(kernels: dict[str, tuple[Instruction, ...]]) -> None:

@@ -195,8 +195,7 @@ def test_a_source_file_without_an_end() -> None:
 def test_included_headers_and_options(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "scale.h").write_text("#define SCALE 5\n")
     (tmp_path / "k.cu").write_text(
-        '#include <vector_types.h>\n#include "scale.h"\n'
-        "__global__ void k(float4 *a) { a[1].x = a[0].y * SCALE; }\n"
+        '#include <vector_types.h>\n#include "scale.h"\n__global__ void k(float4 *a) { a[1].x = a[0].y * SCALE; }\n'
     )
     program = isa.load(tmp_path / "k.cu", arch="sm_80", max_registers=16)
     assert program.arch == "sm_80"

@@ -10,6 +10,10 @@ from isa.lower_writer import ConstantPool, RegisterLayout
 LABELS = {"here": 0}
 REFUSED = [
     # operands in general
+    ("FROB R0, R1", "opcode FROB"),
+    ("IADD3.WEIRD R0, R1, R2, R3", "modifier .WEIRD"),
+    ("IADD3 R0, R1, R2, R3, 0x5", "more than expected"),
+    ("S2R R0, SR_SOMETHING", "special register"),
     ("IADD3 R0, R1, R2", "an operand is missing"),
     ("IADD3 R0, R1, P2, R3", "a pred operand where reg or ureg or imm"),
     ("LEA R0, R1, R2, R3", "a register where an immediate is expected"),
@@ -73,6 +77,19 @@ REFUSED = [
     ("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8].odd, R24, gsb0", "descriptor flag .odd"),
     ("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8+0x10], R24, gsb0", "a matrix descriptor of another kind"),
     # bulk copies
+    ("STAS [R12.64+0x10], R15", "STAS"),
+    ("REDAS.ADD.F32 [R12.64], R15", "REDAS"),
+    ("UBLKRED.G.S.MIN.F32.RN [UR16], [UR5], UR7", "UBLKRED"),
+    ("UBLKRED.S.G.ADD [UR16], [UR5], UR7", "UBLKRED"),
+    ("UTMALDG.2D.GATHER4 [UR8], [UR4], UR6", "UTMALDG"),
+    ("UGETNEXTWORKID.BROADCAST [UR4], [UR5]", "UGETNEXTWORKID"),
+    ("LDSM.8.MT1616 R6, [R5]", "LDSM"),
+    ("RPCMOV.32 R6, Rpc.MID", "RPCMOV"),
+    ("LDGMC.E.ADD.32.STRONG.SYS R3, [R2.64+URZ]", "multimem.* not modelled"),
+    ("USTGR.E.NA.64.MMIO.SYS [UR4], UR6", "memory-mapped.* not modelled"),
+    ("UREDGR.E.ADD.NA.S32.MMIO.SYS [UR4], UR6", "memory-mapped.* not modelled"),
+    ("UMEMSETS.64 [UR5], URZ, UR4", "zeros in bulk.* not modelled"),
+    ("UVIRTCOUNT.DEALLOC.SMPOOL 0x80", "tensor memory.* not modelled"),
     ("UBLKCP.G.G [UR8], [UR4], UR7", "from global to global memory"),
     ("UBLKCP.S.G [R8], [UR4], UR6", "not in uniform registers alone"),
     ("UBLKCP.S.G [UR8+0x10], [UR4], UR6", "not in uniform registers alone"),
@@ -114,6 +131,7 @@ REFUSED = [
     ("IMMA.SP.16864.S4.S4 R0, R4, R8, R12, R14, 0x0", "a sparse matrix of four-bit numbers"),
     # control
     ("DEPBAR.LE SB0, 0x0, {3,7}", "a scoreboard that does not exist"),
+    ("DEPBAR {6}", "DEPBAR"),
     ("BRA.DIV `(here)", "a convergence branch without a mask"),
     ("BRA.CONV `(here)", "a convergence branch without a mask"),
     ("BMOV R0, B1", "not of 32 bits"),

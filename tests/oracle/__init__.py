@@ -11,44 +11,11 @@ from isa.instruction import Instruction
 from tests.oracle import atomics, conversions, floating, integers, later, memory
 from tests.oracle.lane import Lane, Undefined, View
 
-UNIFORM = {
-    "U" + name: name
-    for name in [
-        "MOV",
-        "SEL",
-        "IADD3",
-        "IMAD",
-        "LEA",
-        "LOP3",
-        "SHF",
-        "BMSK",
-        "SGXT",
-        "PRMT",
-        "ISETP",
-        "PLOP3",
-        "POPC",
-        "FLO",
-        "BREV",
-        "IABS",
-        "IMNMX",
-        "VIMNMX",
-        "VIADD",
-        "FADD",
-        "FMUL",
-        "FFMA",
-        "FMNMX",
-        "FSEL",
-        "FSET",
-        "FSETP",
-        "F2I",
-        "I2F",
-        "I2FP",
-        "FRND",
-        "F2F",
-        "F2FP",
-        "IADD",
-    ]
-} | {"UP2UR": "P2R", "UR2UP": "R2P"}
+_VECTOR = (
+    "MOV SEL IADD3 IMAD LEA LOP3 SHF BMSK SGXT PRMT ISETP PLOP3 POPC FLO BREV IABS IMNMX VIMNMX VIADD FADD FMUL FFMA"
+    " FMNMX FSEL FSET FSETP F2I I2F I2FP FRND F2F F2FP IADD"
+)
+UNIFORM = {"U" + name: name for name in _VECTOR.split()} | {"UP2UR": "P2R", "UR2UP": "R2P"}
 """Uniform opcodes and the vector ones that mean the same."""
 _GROUPS = (integers, floating, conversions, later, memory, atomics)
 MEANINGS = {name: meaning for group in _GROUPS for name, meaning in group.MEANINGS.items()}

@@ -30,11 +30,7 @@ def with_payload(target: Format, source: Format, bits: int) -> int:
     """A quiet NaN with the upper bits of the source's; its sign goes along."""
     fraction = bits & (1 << source.fraction) - 1
     kept = fraction << target.fraction if source.fraction < target.fraction else fraction
-    kept = (
-        kept >> source.fraction - target.fraction
-        if source.fraction > target.fraction
-        else kept >> source.fraction
-    )
+    kept = kept >> source.fraction - target.fraction if source.fraction > target.fraction else kept >> source.fraction
     sign = target.sign if floats.negative(source, bits) else 0
     return sign | target.exponent_ones << target.fraction | 1 << target.fraction - 1 | kept
 

@@ -219,10 +219,7 @@ class Pairs:
             if operand.kind == "fimm":
                 k += 1
             else:
-                halves = [
-                    (x & 0x7FFF if operand.absolute else x) ^ (0x8000 if operand.negate else 0)
-                    for x in halves
-                ]
+                halves = [(x & 0x7FFF if operand.absolute else x) ^ (0x8000 if operand.negate else 0) for x in halves]
             if v.has("FTZ", "FMZ"):
                 halves = [floats.flush(self.form, x) for x in halves]
             self.values.append((halves[0], halves[1]))
@@ -259,8 +256,7 @@ def packed_minmax(v: View) -> None:
     if v.has("XORSIGN"):
         signs = [(x ^ y) & 0x8000 for x, y in zip(pairs.own[0], pairs.own[1], strict=True)]
         results = [
-            x if floats.is_nan(pairs.form, x) else x & 0x7FFF | sign
-            for x, sign in zip(results, signs, strict=True)
+            x if floats.is_nan(pairs.form, x) else x & 0x7FFF | sign for x, sign in zip(results, signs, strict=True)
         ]
     v.put(results[0] | results[1] << 16)
 

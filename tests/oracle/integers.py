@@ -46,8 +46,7 @@ def iadd3(v: View) -> None:
 def viadd(v: View) -> None:
     if v.has("16x2"):
         low, high = (
-            sum(-(v.raw(k) >> s) if v.sources[k].negate else v.raw(k) >> s for k in (0, 1)) & 0xFFFF
-            for s in (0, 16)
+            sum(-(v.raw(k) >> s) if v.sources[k].negate else v.raw(k) >> s for k in (0, 1)) & 0xFFFF for s in (0, 16)
         )
         v.put(low | high << 16)
     elif v.has("U8x4"):
@@ -156,12 +155,7 @@ def prmt(v: View) -> None:
         picked = [2 * (n & 1), 2 * (n & 1) + 1] * 2
     else:
         nibbles = [selector >> 4 * k & 15 for k in range(4)]
-        v.put(
-            sum(
-                ((0xFF * (data[x & 7] >> 7)) if x & 8 else data[x & 7]) << 8 * k
-                for k, x in enumerate(nibbles)
-            )
-        )
+        v.put(sum(((0xFF * (data[x & 7] >> 7)) if x & 8 else data[x & 7]) << 8 * k for k, x in enumerate(nibbles)))
         return
     v.put(sum(data[x] << 8 * k for k, x in enumerate(picked)))
 
@@ -213,8 +207,7 @@ def dot_product(v: View) -> None:
         left = [signed(a >> 16 * k, 16) if kinds[0][0] == "S" else a >> 16 * k & 0xFFFF for k in range(2)]
         first = 2 if v.has("HI") else 0
         right = [
-            signed(b >> 8 * (first + k), 8) if kinds[1][0] == "S" else b >> 8 * (first + k) & 255
-            for k in range(2)
+            signed(b >> 8 * (first + k), 8) if kinds[1][0] == "S" else b >> 8 * (first + k) & 255 for k in range(2)
         ]
     v.put(sum(x * y for x, y in zip(left, right, strict=True)) + v.word(2))
 

@@ -161,10 +161,7 @@ def aligned_sum(kind: Format, target: Format, pairs: list[tuple[int, int]], c: i
     special = _special(kind, target, pairs, c)
     if special is not None:
         return special
-    terms = [
-        (floats.value(kind, x) * floats.value(kind, y), _exponent(kind, x) + _exponent(kind, y))
-        for x, y in pairs
-    ]
+    terms = [(floats.value(kind, x) * floats.value(kind, y), _exponent(kind, x) + _exponent(kind, y)) for x, y in pairs]
     terms.append((floats.value(target, c), _exponent(target, c)))
     terms = [(value, exponent) for value, exponent in terms if value]
     if not terms:

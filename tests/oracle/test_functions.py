@@ -16,9 +16,9 @@ from tests.oracle.functions import UPPER_OF_DOUBLE, Interval, is_permitted, perm
 from tests.oracle.lane import View
 from tests.oracle.replay import examples, lane_of, recorded
 
-_WORDS = st.sampled_from(
-    (*SPECIAL_WORDS, 0x3F000000, 0x42FE0000, 0xC2FC0000, 0x7E800000, 0x3C007C00)
-) | st.integers(0, FULL)
+_WORDS = st.sampled_from((*SPECIAL_WORDS, 0x3F000000, 0x42FE0000, 0xC2FC0000, 0x7E800000, 0x3C007C00)) | st.integers(
+    0, FULL
+)
 FORMS = recorded(["MUFU", "FCHK"])
 NAMES = sorted({form.instruction.mnemonic for form in FORMS["MUFU"]})
 
@@ -41,9 +41,7 @@ def _format(form: Form) -> Format:
 
 
 def described(allowed: int | Interval) -> str:
-    return (
-        f"{allowed:#x}" if isinstance(allowed, int) else " to ".join(repr(float(bound)) for bound in allowed)
-    )
+    return f"{allowed:#x}" if isinstance(allowed, int) else " to ".join(repr(float(bound)) for bound in allowed)
 
 
 def wrong(form: Form, results: np.ndarray) -> list[str]:
@@ -72,9 +70,7 @@ def test_executors_keep_to_the_manual(name):
     def check(form, drawn, seed):
         rng = np.random.default_rng(seed)
         # Of the other half the exponents lie around zero, where values are neither huge nor nothing.
-        lanes = np.concatenate(
-            [np.repeat(np.array(drawn, np.uint32)[:, None], 8, axis=1), moderate(rng, (16, 8))]
-        )
+        lanes = np.concatenate([np.repeat(np.array(drawn, np.uint32)[:, None], 8, axis=1), moderate(rng, (16, 8))])
         lanes[:, 5] = FULL
         other = replace(form, operands=np.concatenate([lanes, lanes]))
         assert not wrong(other, replay(other, EXECUTORS)[:32])

@@ -13,9 +13,7 @@ from tests.oracle import Undefined
 from tests.oracle.lanes_between import MEANINGS as OF_WARPS
 from tests.oracle.replay import examples, interpret_warp, recorded, written
 
-_WORDS = st.integers(0, FULL) | st.sampled_from(
-    [0, 31, 1 << 31, FULL, 0x7F800000, 0xFF800000, 0x7FC12345, 0xFF800001]
-)
+_WORDS = st.integers(0, FULL) | st.sampled_from([0, 31, 1 << 31, FULL, 0x7F800000, 0xFF800000, 0x7FC12345, 0xFF800001])
 FORMS = {opcode: found for opcode, found in recorded(OF_WARPS).items() if found} | written(["CREDUX"])
 
 

@@ -143,6 +143,7 @@ GROUPS = {
     "REDG": _atomics("REDG", _INTEGERS + _LONG + _FLOATS),
     "RED": _atomics("RED", _INTEGERS + _LONG),
     "counts": [("ATOMS.POPC.INC.32 R24, {}", "shared", 4)],
+    "nobody's": [("ATOMG.E.ADD.STRONG.GPU PT, RZ, {}, R4", "global", 4), ("ATOMS.ADD RZ, {}, R4", "shared", 4)],
     "constants": _CONSTANTS,
     "copies": [
         (f"LDGSTS.E{cache}{size}{zero[0]} [R2], {{}}{zero[1]}", "global", count)
@@ -152,15 +153,9 @@ GROUPS = {
     ],
     "spaces": [(f"QSPC.E.{space} P2, RZ, [R8]", "generic", 4) for space in "SLG"],
     "LDSM": [
-        (f"LDSM.16.{kind}{count} R24, {{}}", "rows", 16)
-        for kind in ("M88", "MT88")
-        for count in ("", ".2", ".4")
+        (f"LDSM.16.{kind}{count} R24, {{}}", "rows", 16) for kind in ("M88", "MT88") for count in ("", ".2", ".4")
     ],
-    "STSM": [
-        (f"STSM.16.{kind}{count} {{}}, R4", "rows", 16)
-        for kind in ("M88", "MT88")
-        for count in ("", ".2", ".4")
-    ],
+    "STSM": [(f"STSM.16.{kind}{count} {{}}, R4", "rows", 16) for kind in ("M88", "MT88") for count in ("", ".2", ".4")],
     "MOVM": [("MOVM.16.MT88 R24, R12", "none", 16)],
     "registers": [
         (f"{opcode}, {name}", "none", 4)
@@ -202,9 +197,7 @@ def drawn(group: str, text: str, space: str, size: int, seed: int) -> Case:
     if group in ("copies", "spaces"):
         change = 0
     windows = rng.choice(one_of(_windows(group, space)), 32)
-    at = np.stack([CELL * cells + offset[0] - change, offset[1] - change, windows, windows], axis=1).astype(
-        np.int32
-    )
+    at = np.stack([CELL * cells + offset[0] - change, offset[1] - change, windows, windows], axis=1).astype(np.int32)
     if "ZFILL" in text:
         change = one_of((0, 0, size // 2, size - 1))  # so many bytes become zero
     plus = f"+{change:#x}".replace("+-", "-").replace("-", "+-") if change else ""
