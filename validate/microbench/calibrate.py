@@ -166,7 +166,7 @@ def calibrate(gpu: str = "h200", measured: str = "h200") -> list[Compared]:
 def command(options: argparse.Namespace) -> int:
     """`validate calibrate`: with --check, status 1 if a value that claims to be measured differs."""
     rows = calibrate(options.gpu, options.results or results.gpu_of(options.gpu))
-    print(HEAD)
+    print(HEAD.replace("measured", " derived").replace(" simulated", "configured"))
     for row in rows:
         print(f"{line(row)}{f', source: {row.gap}' if row.gap else ''}")
     return 1 if options.check and any(row.verdict for row in rows) else 0
