@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from gpusim.driver.registry import ENTRY_POINTS
 from tests.gpusim.driver_calls import PTX, PTX_90, Calls
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
@@ -138,6 +139,53 @@ def test_limits_and_flags(calls):
 # Tokens for other drivers (5); numbers of allocations (7, 20); what other processes and hardware may do (10, 15, 21);
 # pages, which are no larger than what was asked for (18).
 OTHER_POINTER = {"5", "7", "10", "15", "18", "20", "21"}
+
+
+PERMITTED = (
+    "cudaGetDeviceCount cudaGetDeviceProperties_v2 cudaRuntimeGetVersion cudaDriverGetVersion cudaEventQuery "
+    "cudaEventSynchronize cudaGetLastError cudaPeekAtLastError cuDriverGetVersion cuGetErrorName cuStreamQuery "
+    "cuEventQuery cuInit"
+)
+REFUSED = (
+    "cudaMalloc cudaFree cudaMallocHost cudaMallocAsync cudaGetDevice cudaSetDevice cudaDeviceGetAttribute "
+    "cudaDeviceSynchronize cudaStreamSynchronize cudaStreamQuery cudaStreamCreate cudaStreamWaitEvent cudaEventCreate "
+    "cudaEventRecord cudaMemcpy cudaMemcpyAsync cudaMemset cudaMemsetAsync cudaLaunchKernel cudaLaunchHostFunc "
+    "cudaGraphLaunch cudaMemGetInfo cudaPointerGetAttributes cudaDeviceGetLimit cudaFuncGetAttributes cudaHostAlloc "
+    "cuCtxGetCurrent cuCtxSynchronize cuMemAlloc_v2 cuDeviceGet"
+)
+
+
+@pytest.mark.parametrize("mode", ["functional", "detailed"])
+@pytest.mark.parametrize("by", ["cuLaunchHostFunc", "cuStreamAddCallback"])
+def test_a_function_that_a_stream_calls_may_ask_little(mode, by):
+    """As on an H100 (driver 580, CUDA 13.0): 800 is not permitted."""
+    calls, found = Calls(mode=mode), {}
+    event, stream, other = calls.handle("cuEventCreate", 0), *(calls.handle("cuStreamCreate", 1) for _ in range(2))
+    first = {"cudaEventQuery": event, "cudaEventSynchronize": event, "cuEventQuery": event, "cuStreamQuery": other}
+
+    def function(*_):
+        for name in (*PERMITTED.split(), *REFUSED.split()):
+            point = ENTRY_POINTS[name]
+            words = [calls.address((c_char * 4096)()) for _ in point.letters]
+            if name == "cuInit":
+                words = [0]
+            elif name == "cuGetErrorName":
+                words[0] = 1
+            elif name == "cudaGetDeviceProperties_v2":
+                words[1] = 0
+            elif name in first:
+                words[0] = first[name]
+            found[name] = calls(name, *words)
+
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    if by == "cuStreamAddCallback":
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+    kept = kind(function)
+    words = (0, 0) if by == "cuStreamAddCallback" else (0,)
+    calls.do(by, stream, ctypes.cast(kept, ctypes.c_void_p).value, *words)
+    calls.do("cuStreamSynchronize", stream)
+    assert {name for name, code in found.items() if code == 800} == set(REFUSED.split())
+    assert {found[name] for name in PERMITTED.split() if "LastError" not in name} == {0}
 
 
 def test_what_is_known_of_pointers(calls):

@@ -72,7 +72,7 @@ class PassingTime(ABC):
 
     def _fail_if_called(self) -> None:
         if threading.current_thread().name.startswith(HOST_THREAD):
-            fail_if(self.busy, ResultCode.NOT_PERMITTED, "a function that a stream calls must not call CUDA")
+            fail_if(self.busy, ResultCode.NOT_PERMITTED, "a function that a stream calls waits for an event to come")
 
     def run_until(self, done: simpy.Event) -> None:
         """Wait until something happens, or is dropped."""

@@ -269,7 +269,6 @@ class WorkQueues(PassingTime):
 
     def wait(self, stream: DriverStream) -> None:
         """Wait for the work of a stream, and of those that it waits for."""
-        self._fail_if_called()
         for queue in self._waited_for(stream):
             self._wait_for(queue)
 
@@ -280,11 +279,11 @@ class WorkQueues(PassingTime):
     def wait_for_event(self, event: DriverEvent) -> None:
         """Wait for an event."""
         if event.work is not None and self.is_pending(event):
+            self._fail_if_called()
             self.run_until(event.work[0].done)
 
     def drain(self) -> None:
         """Wait for all work of all streams."""
-        self._fail_if_called()
         while self.busy:
             for queue in list(self._engine.streams):
                 self._wait_for(queue)

@@ -31,6 +31,22 @@ DeviceTotalMem DeviceComputeCapability DevicePrimaryCtx(GetState|Retain) StreamG
 _PREFIX = re.compile("^_*cuda|^cu")
 
 
+_WITHIN = """
+Init (Driver|Runtime)GetVersion GetDevice(Count|Properties) GetError(Name|String) GetLastError PeekAtLastError
+GetProcAddress\\w* Event(Query|Synchronize|ElapsedTime) cuStreamQuery
+"""
+"""What a function that a stream calls may call, as on an H100 (driver 580, CUDA 13.0)."""
+
+
+@cache
+def permitted_within(symbol: str) -> bool:
+    """Whether a function that a stream calls may call this one, by its exported name."""
+    name = re.sub(r"(@\d+|_v\d+)$", "", symbol)
+    return symbol.startswith(("nvml", "__cuda")) or bool(
+        _PERMITTED.fullmatch(name) or _PERMITTED.fullmatch(_PREFIX.sub("", name, count=1))
+    )
+
+
 @cache
 def waits(symbol: str) -> bool:
     """Whether a function, by its exported name, waits for the work of all streams."""
@@ -40,4 +56,5 @@ def waits(symbol: str) -> bool:
     return _NAMED.fullmatch(name) is None
 
 
+_PERMITTED = re.compile("|".join(_WITHIN.split()))
 _NAMED = re.compile("|".join(" ".join((_ADD, _WAIT_THEMSELVES, _MAKE, _ASK)).split()))
