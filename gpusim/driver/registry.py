@@ -25,6 +25,7 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +36,8 @@ from typing import Any, TypeVar
 from gpusim.driver.caller import Gone, caller, read, text
 from gpusim.driver.codes import Code, DriverError, ManagementCode, ResultCode, fail_if, known, say
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import DriverStream, node_of
+from gpusim.driver.work.streams import HOST_THREAD, DriverStream, node_of
+from gpusim.driver.work.waiting import permitted_within
 from isa.errors import IsaError
 from isa.folders import cache_folder
 
@@ -125,7 +127,10 @@ class EntryPoint:
             elif letter == "V":
                 _LOOKED_UP[letter](driver, value)
             elif letter:
-                passed.append(_LOOKED_UP[letter](driver, value) if letter in _LOOKED_UP else value)
+                found: Any = _LOOKED_UP[letter](driver, value) if letter in _LOOKED_UP else value
+                if letter == "S" and "Captur" not in self.symbol:
+                    driver.not_in_implicit(found)
+                passed.append(found)
         try:
             answer = self.run(driver, *passed)
         except DriverError:
@@ -142,7 +147,7 @@ class EntryPoint:
     def _spoil_captures(self, passed: Sequence[Any]) -> None:
         """A capture does not survive a call on its stream that fails, but for those about captures themselves."""
         for each in passed:
-            if isinstance(each, DriverStream) and each.capture is not None and "Capture" not in self.symbol:
+            if isinstance(each, DriverStream) and each.capture is not None and "Captur" not in self.symbol:
                 each.capture.valid = False
 
     def arguments(self, words: Sequence[int], registers: int) -> list[Any]:
@@ -251,6 +256,8 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     driver.callers.append(None)
     driver.calls += 1
     try:
+        by_stream = threading.current_thread().name.startswith(HOST_THREAD)
+        fail_if(by_stream and not permitted_within(point.symbol), ResultCode.NOT_PERMITTED)
         with driver.lock:
             driver.stop_if_interrupted()
             driver.wait_before(point.symbol, point.per_thread)

@@ -41,6 +41,7 @@ from gpusim.driver.work.streams import (
     GLOBAL,
     HOST_THREAD,
     NO_ORIGIN,
+    NON_BLOCKING,
     OF_EACH_THREAD,
     OF_THREAD,
     RELAXED,
@@ -251,18 +252,30 @@ class Driver:
             owned.clear()
         context.failed = None
 
-    def not_in_captures(self) -> None:
-        """What a program calls that might wait for captured work ends captures that watch for it. Raises
-        STREAM_CAPTURE_UNSUPPORTED."""
+    def not_in_captures(self, relaxed: bool = False) -> None:
+        """A call that might wait for captured work ends captures that watch for it. relaxed: it ends those that watch
+        for nothing as well. Raises STREAM_CAPTURE_UNSUPPORTED."""
         watching = [
             each
             for each in self.captures
-            if each.mode == GLOBAL or (each.mode == OF_THREAD and each.thread == threading.get_ident())
+            if relaxed or each.mode == GLOBAL or (each.mode == OF_THREAD and each.thread == threading.get_ident())
         ]
-        if watching and self.thread.capture_mode != RELAXED:
-            for each in watching:
-                each.valid = False
-            raise DriverError(ResultCode.STREAM_CAPTURE_UNSUPPORTED)
+        if relaxed or self.thread.capture_mode != RELAXED:
+            self._end_captures(watching, ResultCode.STREAM_CAPTURE_UNSUPPORTED)
+
+    def not_in_implicit(self, stream: DriverStream) -> None:
+        """A call on the legacy stream ends captures of streams that wait for that. Raises STREAM_CAPTURE_IMPLICIT."""
+        if stream.handle in NO_ORIGIN:
+            waiting = [
+                each for each in self.captures if any(not stream.flags & NON_BLOCKING for stream in each.streams)
+            ]
+            self._end_captures(waiting, ResultCode.STREAM_CAPTURE_IMPLICIT)
+
+    @staticmethod
+    def _end_captures(captures: Sequence[Capture], code: ResultCode) -> None:
+        for each in captures:
+            each.valid = False
+        fail_if(captures, code)
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
@@ -295,6 +308,7 @@ class Driver:
 
     def register(self, address: int, nbytes: int, flags: int) -> None:
         """Make memory of the host known. Raises HOST_MEMORY_ALREADY_REGISTERED, INVALID_VALUE."""
+        self.not_in_captures()
         fail_if(nbytes == 0 or address == 0, ResultCode.INVALID_VALUE)
         number, context = next(self._buffer_numbers), self.context()
         memory = self.device.memory
@@ -364,6 +378,7 @@ class Driver:
     def do_now(self, work: StreamWork) -> None:
         """Do work in the default stream, and wait for it. Raises STREAM_CAPTURE_UNSUPPORTED."""
         stream = self.stream_of(0).not_capturing()
+        self.not_in_implicit(stream)
         self.do(stream, work)
         self.wait_for(stream)
 

@@ -31,10 +31,6 @@ def _seen_status(driver: Driver, stream: DriverStream) -> int:
     """Nobody can tell of the null stream while one that waits for it is captured."""
     waiting = (not each.flags & NON_BLOCKING for capture in driver.captures for each in capture.streams)
     fail_if(stream.handle in NO_ORIGIN and any(waiting), ResultCode.STREAM_CAPTURE_IMPLICIT)
-    return _status(stream)
-
-
-def _status(stream: DriverStream) -> int:
     return _NONE if stream.capture is None else _ACTIVE if stream.capture.valid else _INVALIDATED
 
 
@@ -51,6 +47,7 @@ def begin(driver: Driver, stream: DriverStream, *to: Any) -> None:
     """to: a graph and the nodes behind which it goes on, unless it is a new one, and CUstreamCaptureMode."""
     graph, nodes, data, count, mode = to if to[1:] else (Graph(), 0, 0, 0, *to)
     fail_if(mode not in _MODES, ResultCode.INVALID_VALUE)
+    driver.not_in_implicit(stream)
     fail_if(stream.handle in NO_ORIGIN, ResultCode.STREAM_CAPTURE_UNSUPPORTED)
     fail_if(stream.capture is not None, ResultCode.ILLEGAL_STATE)
     capture = Capture(stream, graph, mode=mode)
@@ -75,9 +72,9 @@ def end(driver: Driver, stream: DriverStream, graph: int) -> None:
 def capture_info(driver: Driver, stream: DriverStream) -> tuple[int | None, ...]:
     """Status, number, graph, and nodes that the next work comes after: an array and how many. The array stays
     valid."""
-    capture = stream.capture
+    status, capture = _seen_status(driver, stream), stream.capture
     if capture is None or not capture.valid:
-        return _status(stream), None, None, None, None
+        return status, None, None, None, None
     last = [node.handle for node in capture.ends[stream.handle]]
     driver.graphs[capture.graph.handle] = capture.graph
     nodes = caller().keep(struct.pack(f"<{len(last)}Q", *last))

@@ -104,7 +104,7 @@ def current(driver: Driver) -> int:
 @entry("cuCtxSynchronize")
 @entry("cuCtxSynchronize_v2 13000", "C")
 def synchronize(driver: Driver, context: Context | None = None) -> None:
-    driver.not_in_captures()
+    driver.not_in_captures(relaxed=True)
     driver.trim_pools()
 
 
@@ -121,6 +121,7 @@ def get_limit(driver: Driver, limit: int) -> int:
 
 @entry("cuCtxSetLimit", "i q")
 def set_limit(driver: Driver, limit: int, value: int) -> None:
+    driver.not_in_captures()
     fail_if(not 0 <= limit <= _LAST_LIMIT, ResultCode.INVALID_VALUE)
     fail_if(limit in _FIXED, ResultCode.NOT_PERMITTED)
     _, least, unit, most = known(_LIMITS.get(limit), ResultCode.UNSUPPORTED_LIMIT)

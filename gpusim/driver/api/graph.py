@@ -77,6 +77,7 @@ def destroy(driver: Driver, graph: Graph) -> None:
 
 @entry("cuGraphInstantiateWithFlags 11040", "*p G q")
 def instantiate(driver: Driver, graph: Graph, flags: int) -> int:
+    driver.not_in_captures()
     fail_if(flags & ~(_AUTO_FREE | _BY_NODE_PRIORITY), ResultCode.INVALID_VALUE)
     fail_if(graph.inside, ResultCode.NOT_SUPPORTED)
     again = graph.single and any(each.source == graph.handle for each in driver.executables.values())

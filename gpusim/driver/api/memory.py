@@ -14,7 +14,7 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, MemoryPool
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import DriverStream, SimpleWork
+from gpusim.driver.work.streams import NO_ORIGIN, DriverStream, SimpleWork
 
 _PITCH_BYTES = 512
 _MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, which unified addressing sets always
@@ -28,17 +28,17 @@ entries(
     ("cuMemAllocAsync", "*p q S", lambda driver, nbytes, *into: _from_pool(driver, nbytes, driver.device_pool, *into)),
     ("cuMemAllocFromPoolAsync", "*p q P S", lambda *given: _from_pool(*given)),
     ("cuPointerGetAttribute", "p i p", lambda driver, at, n, of: _put_attribute(at, n, _attribute(driver, n, of))),
-    ("cuMemAllocHost_v2", "*p q", lambda driver, nbytes: driver.allocate(nbytes, HOST)),
+    ("cuMemAllocHost_v2", "*p q", lambda driver, nbytes: allocate(driver, nbytes, HOST)),
     ("cuMemHostRegister_v2", "p q u", Driver.register),
     ("cuMemFree_v2", "p", lambda driver, address: free(driver, address, DEVICE, MANAGED)),
     ("cuMemFreeHost", "p", lambda driver, address: free(driver, address, HOST)),
 )
 
 
-def allocate(driver: Driver, nbytes: int) -> int:
-    """Address of new device memory. Raises INVALID_VALUE, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED."""
+def allocate(driver: Driver, nbytes: int, kind: str = DEVICE) -> int:
+    """Address of new memory. Raises INVALID_VALUE, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED."""
     driver.not_in_captures()
-    return driver.allocate(nbytes, DEVICE)
+    return driver.allocate(nbytes, kind)
 
 
 @entry("cuMemGetInfo_v2", "*p *p")
@@ -54,6 +54,8 @@ def _from_pool(driver: Driver, nbytes: int, pool: MemoryPool, stream: DriverStre
         work = api_graph_memory.allocation(driver, nbytes)
         driver.enqueue(stream, work)
         return work.allocation.address
+    if stream.handle in NO_ORIGIN:
+        driver.not_in_captures()
     if not nbytes:
         return 0
     try:
@@ -80,7 +82,8 @@ def allocate_pitch(driver: Driver, width: int, height: int) -> tuple[int, int]:
 
 
 def free(driver: Driver, address: int, *kinds: str) -> None:
-    """Free an allocation of one of these kinds. Raises INVALID_VALUE."""
+    """Free an allocation of one of these kinds. Raises INVALID_VALUE, STREAM_CAPTURE_UNSUPPORTED."""
+    driver.not_in_captures()
     if address:
         driver.free(_allocated(driver, address, *kinds))
 
@@ -105,6 +108,7 @@ def free_async(driver: Driver, address: int, stream: DriverStream) -> None:
 
 @entry("cuMemAllocManaged", "*p q u")
 def allocate_managed(driver: Driver, nbytes: int, flags: int) -> int:
+    driver.not_in_captures()
     fail_if(flags not in (1, 2), ResultCode.INVALID_VALUE)  # global or host
     return driver.allocate(nbytes, MANAGED, flags)
 
@@ -221,7 +225,8 @@ def _of_device(number: int) -> int:
     return _ON_DEVICE | number << 32 if number >= 0 else _ON_HOST
 
 
-def _prefetch(driver: Driver, address: int, nbytes: int, location: int, flags: int, *_stream: DriverStream) -> None:
+def _prefetch(driver: Driver, address: int, nbytes: int, location: int, flags: int, stream: DriverStream) -> None:
+    stream.not_capturing()
     _check_managed(driver, address, nbytes)
     _check_place(location)
     fail_if(flags, ResultCode.INVALID_VALUE)
@@ -236,7 +241,7 @@ def _advise(driver: Driver, address: int, nbytes: int, advice: int, location: in
 
 entries(
     ("cuMemPrefetchAsync_v2 12020", "p q q u S", _prefetch),
-    ("cuMemPrefetchAsync 8000", "p q i S", lambda driver, at, n, to, _: _prefetch(driver, at, n, _of_device(to), 0)),
+    ("cuMemPrefetchAsync 8000", "p q i S", lambda driver, at, n, to, s: _prefetch(driver, at, n, _of_device(to), 0, s)),
     ("cuMemAdvise_v2 12020", "p q i q", _advise),
     ("cuMemAdvise 8000", "p q i i", lambda driver, at, n, what, of: _advise(driver, at, n, what, _of_device(of))),
 )

@@ -39,7 +39,8 @@ entries(
     ("cuStreamGetAttribute", "S i p", lambda _, of, number, at: caller().write(at, A.current(of.attributes, number))),
     ("cuStreamSetAttribute", "S i p", lambda _, of, number, at: set_attribute(of, number, read(at, A.VALUE_BYTES))),
     ("cuStreamCopyAttributes", "S S", lambda driver, target, source: target.attributes.update(source.attributes)),
-    ("cuStreamAttachMemAsync", "(ppqu)", nothing),  # managed memory is visible to host and device at any time
+    # Managed memory is visible to host and device at any time.
+    ("cuStreamAttachMemAsync", "S (pqu)", lambda driver, stream: nothing(driver, stream.not_capturing())),
     ("cuCtxWaitEvent", "C E", nothing),  # what was recorded has happened
     (
         "cuLaunchHostFunc cuLaunchHostFunc_v2 13020",
@@ -70,8 +71,15 @@ def set_attribute(stream: DriverStream, number: int, value: bytes) -> None:
 
 @entry("cuStreamSynchronize", "S")
 def synchronize(driver: Driver, stream: DriverStream) -> None:
-    driver.wait_for(stream.not_capturing())
+    _outside(driver, stream)
+    driver.wait_for(stream)
     driver.trim_pools()
+
+
+def _outside(driver: Driver, stream: DriverStream) -> None:
+    """A question about a stream: neither it nor, unless they are relaxed, others are captured."""
+    stream.not_capturing()
+    driver.not_in_captures()
 
 
 def _ask(driver: Driver, pending: Callable[[WorkQueues], bool]) -> None:
@@ -85,7 +93,7 @@ def _ask(driver: Driver, pending: Callable[[WorkQueues], bool]) -> None:
 
 @entry("cuStreamQuery", "S")
 def query(driver: Driver, stream: DriverStream) -> None:
-    stream.not_capturing()
+    _outside(driver, stream)
     _ask(driver, lambda queues: queues.is_busy(stream))
 
 
@@ -158,30 +166,32 @@ def wait_event(driver: Driver, stream: DriverStream, event: DriverEvent, flags: 
 
 @entry("cuEventQuery", "E")
 def event_query(driver: Driver, event: DriverEvent) -> None:
-    _not_captured(event)
+    _not_captured(driver, event)
     _ask(driver, lambda queues: queues.is_pending(event))
     driver.trim_pools()
 
 
 @entry("cuEventSynchronize", "E")
 def event_synchronize(driver: Driver, event: DriverEvent) -> None:
-    _not_captured(event)
+    _not_captured(driver, event)
     if driver.queues is not None:
         driver.queues.wait_for_event(event)
     driver.fail_if_failed()
     driver.trim_pools()
 
 
-def _not_captured(event: DriverEvent) -> None:
+def _not_captured(driver: Driver, event: DriverEvent) -> None:
     if event.captured is not None:
         event.captured[0].valid = False
         raise DriverError(ResultCode.CAPTURED_EVENT)
+    driver.not_in_captures()
 
 
 @entry("cuEventElapsedTime 2000 cuEventElapsedTime_v2 12080", "*f E E")
 def elapsed(driver: Driver, first: DriverEvent, last: DriverEvent) -> float:
     """Milliseconds."""
     queues = driver.queues
+    fail_if(any(each.captured is not None for each in (first, last)), ResultCode.CAPTURED_EVENT)
     pending = queues is not None and any(queues.is_pending(each) for each in (first, last))
     fail_if(pending, ResultCode.NOT_READY)
     if first.cycle is None or last.cycle is None or (first.flags | last.flags) & DISABLE_TIMING:
