@@ -57,7 +57,7 @@ MOST_LINES_OF = {
     "gpusim.node": 2_273,
     "gpusim.parallel": 1_129,
     "gpusim.plot": 2_279,
-    "gpusim.report_html": 796,
+    "gpusim.report_html": 795,
     "gpusim.results": 3_281,
     "gpusim.tracing": 1_644,
     "gpusim.workload": 396,

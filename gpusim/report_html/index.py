@@ -89,7 +89,7 @@ def _table(rows: Sequence[IndexRow], total: float, here: str | None = None) -> M
 
 def _cells(row: IndexRow, total: float, here: str | None) -> list[str]:
     own = here is not None and row.page == here
-    numbers = f"{row.first:,}" if row.calls == 1 else f"{row.first:,}&ndash;{row.last:,}"
+    numbers = f"{row.first:,}" if row.calls == 1 else f"{row.first:,}\N{EN DASH}{row.last:,}"
     name = f'<code title="{html.escape(row.full_name)}">{html.escape(row.name)}</code>'
     if row.page is not None and not own:
         name = f'<a href="{html.escape(row.page)}">{name}</a>'
@@ -99,6 +99,5 @@ def _cells(row: IndexRow, total: float, here: str | None) -> list[str]:
     if row.cycles > 0:
         part = Markup(f'<span class="share" style="--part:{share:.1f}%">{share:.1f} %</span>')
         times = [f"{row.cycles:,}", f"{row.time_us:,.2f}", part, joule_text(row.energy_j, "µ")]
-    current = ' aria-current="page"' * own
-    head = Markup(f"<span{current}>{numbers}</span>"), Markup(f"{name}{note}")
-    return [*head, row.grid, row.block, f"{row.shared_bytes:,} B", *times, row.limiter]
+    first = Markup(f'<span aria-current="page">{numbers}</span>') if own else numbers
+    return [first, Markup(f"{name}{note}"), row.grid, row.block, f"{row.shared_bytes:,} B", *times, row.limiter]

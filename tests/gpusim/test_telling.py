@@ -62,7 +62,7 @@ def rows_of(page):
         first, name, *cells = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
         link = re.search(r'href="(.*?)"', name)
         kernel = re.sub(r"<.*?>", "", name.partition("<small>")[0])
-        found.append((first.replace("&ndash;", "-"), kernel, link and link[1], cells))
+        found.append((first.replace("\N{EN DASH}", "-"), kernel, link and link[1], cells))
     return found
 
 
