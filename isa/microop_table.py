@@ -72,9 +72,7 @@ class MicroOperations:
             ValueError: a row without a name, or with two; a class that does not exist; words of a family that has no
                 constants.
         """
-        names = {
-            name.removeprefix("OP_"): number for name, number in constants.items() if name.startswith("OP_")
-        }
+        names = {name.removeprefix("OP_"): number for name, number in constants.items() if name.startswith("OP_")}
         if sorted(names.values()) != sorted(self.rows):  # type: ignore[type-var]
             raise ValueError("every micro-operation has one name, and every name a row of its own")
         classes = {number for name, number in constants.items() if name.startswith("CLS_")}

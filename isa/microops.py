@@ -236,15 +236,11 @@ _block(410, "rows/convert.py: exec_convert")
 _WHOLE = {"aux0": "FLAG_*", "aux1": "ROUND_*", "aux2": "bits of d", "aux5": "half of A that is read"}
 _FROM_FLOAT = {**_WHOLE, "aux4": "bits of A"}
 OP_F2I = _op("d = A as an integer", **_FROM_FLOAT, aux3="1: signed")
-OP_I2F = _op(
-    "d = integer A as a float", **(_FROM_FLOAT | {"aux3": "1: signed", "aux5": "first byte of a small A"})
-)
+OP_I2F = _op("d = integer A as a float", **(_FROM_FLOAT | {"aux3": "1: signed", "aux5": "first byte of a small A"}))
 OP_F2F = _op("d = A as another float", **_FROM_FLOAT)
 OP_FRND = _op("d = A rounded to a whole number, of as many bits", **_WHOLE)
 OP_POPC = _op("d = number of ones in A")
-OP_FLO_U = _op(
-    "d = number of A's leading one, else all ones; PD0 = found", aux0="1: distance from the top (.SH)"
-)
+OP_FLO_U = _op("d = number of A's leading one, else all ones; PD0 = found", aux0="1: distance from the top (.SH)")
 OP_FLO_S = _op("as FLO_U, d = leading bit of A that differs from the sign; PD0 = found", aux0="as FLO_U")
 OP_BREV = _op("d = A with its bits in reverse")
 OP_F2FP = _op(
@@ -295,14 +291,10 @@ OP_PLOP3 = _op(
     aux2="bit k: the sign of A, B or C, not PSk",
 )
 _FILE = {"aux1": "1: uniform predicates"}
-OP_P2R = _op(
-    "d = A with the bits of mask B taken from predicates", aux0="byte of d that receives them", **_FILE
-)
+OP_P2R = _op("d = A with the bits of mask B taken from predicates", aux0="byte of d that receives them", **_FILE)
 OP_R2P = _op("predicates in mask B = bits of a byte of A", aux0="the byte", **_FILE)
 OP_FCHK = _op("PD0 = A / B needs the slow path")
-OP_ISETP_WIDE = _op(
-    "as ISETP of pairs A, B, and PS0: PD0, PD1", aux0="COMPARE_*", aux1="1: unsigned", aux2="BOOL_*"
-)
+OP_ISETP_WIDE = _op("as ISETP of pairs A, B, and PS0: PD0, PD1", aux0="COMPARE_*", aux1="1: unsigned", aux2="BOOL_*")
 
 COMPARE_LT = 1
 COMPARE_EQ = 2
@@ -315,9 +307,7 @@ BOOL_AND, BOOL_OR, BOOL_XOR = range(3)
 # --- CLS_CROSS: executed with the real mask even when the destination is uniform ------------------------------------
 _block(600, "rows/cross.py: exec_cross")
 _UNIFORM = {"aux5": "1: the results are uniform"}
-OP_SHFL = _op(
-    "d = A of the lane that B (lane or offset) and C (clamp, segment) name; PD0 = in range", aux0="SHFL_*"
-)
+OP_SHFL = _op("d = A of the lane that B (lane or offset) and C (clamp, segment) name; PD0 = in range", aux0="SHFL_*")
 OP_VOTE = _op("d = ballot of PS0 (executing lanes), PD0 = all / any / equal", aux0="VOTE_*", **_UNIFORM)
 OP_MATCH_ANY = _op("d = lanes of the executing mask with the same A", aux0="1: 64-bit")
 OP_MATCH_ALL = _op("d = executing mask if all A are equal else 0, PD0 = all equal", aux0="1: 64-bit")
@@ -347,9 +337,7 @@ OP_HFMA2 = _op("d = A * B + C")
 OP_HMNMX2 = _op("d = PS0 ? min(A, B) : max(A, B)")
 _COMPARED = {"aux3": "COMPARE_*", "aux4": "BOOL_*"}
 OP_HSETP2 = _op("PD0 = (A cmp B) bool PS0 of the lower halves, PD1 of the upper ones", **_COMPARED)
-OP_HSET2 = _op(
-    "d = (A cmp B) bool PS0 ? true : 0, in halves", **_COMPARED, aux5="true is 1: 1.0, 0: all ones"
-)
+OP_HSET2 = _op("d = (A cmp B) bool PS0 ? true : 0, in halves", **_COMPARED, aux5="true is 1: 1.0, 0: all ones")
 OP_HADD2_F32 = _op("d = one half of A + one of B, as f32")
 OP_FHADD = _op("d = f32 A + half B, as f32")
 OP_FHFMA = _op("d = half A * half B + f32 C")
@@ -416,13 +404,9 @@ SR_LWINHI = 27  # high word of the local window
 
 _PRINTED = {f"SR_{name}_{axis}": f"SR_{name}.{axis}" for name in ("TID", "CTAID") for axis in "XYZ"}
 _PRINTED |= {"SR_CGACTAID": "SR_CgaCtaId", "SR_CGASIZE": "SR_CgaSize", "SR_ZERO": "SRZ"}
-SPECIAL_REGISTERS = {
-    _PRINTED.get(name, name): number for name, number in globals().items() if name.startswith("SR_")
-}
+SPECIAL_REGISTERS = {_PRINTED.get(name, name): number for name, number in globals().items() if name.startswith("SR_")}
 SPECIAL_REGISTERS["SR_CLOCK"] = SR_CLOCKLO
-SPECIAL_REGISTERS |= {
-    f"SR_PM{k}": SR_ZERO for k in range(8)
-}  # the profiler's counters, of which nothing is counted
+SPECIAL_REGISTERS |= {f"SR_PM{k}": SR_ZERO for k in range(8)}  # the profiler's counters, of which nothing is counted
 # Below this the stack has run out: code for debugging compares it with R1. Local memory begins at 0 here.
 SPECIAL_REGISTERS["SR_LMEMHIOFF"] = SR_ZERO
 
@@ -451,9 +435,7 @@ OP_LDGSTS = _op(
 OP_LDSM = _op("d = matrices in shared memory whose rows lie at A", **_ACCESS, **_MATRICES)
 OP_STSM = _op("matrices in shared memory whose rows lie at A = B", **_ACCESS, **_MATRICES)
 _block(1008, "sm/special.py: query_space")
-OP_QSPC = _op(
-    "PD0 = generic address A lies in a space", **_ADDRESS, aux4="it", aux5="1: of the whole cluster"
-)
+OP_QSPC = _op("PD0 = generic address A lies in a space", **_ADDRESS, aux4="it", aux5="1: of the whole cluster")
 _block(1009, "sm/async_copy.py: async_access")
 OP_SYNCS = _op(
     "mbarrier at A, operand B, pair d = its words before, PD0 = phase is over",
@@ -461,9 +443,7 @@ OP_SYNCS = _op(
     aux4="SYNCS_EXCHANGE to SYNCS_ARRIVE",
     aux5="what arrives: SYNCS_* of arrivals | of transactions << 4 | SYNCS_DROP; of a look: 1: may wait for the phase",
 )
-OP_ARRIVES = _op(
-    "the copies so far arrive at mbarrier A", **_ACCESS, aux4="0: as arrivals, 1: as transactions"
-)
+OP_ARRIVES = _op("the copies so far arrive at mbarrier A", **_ACCESS, aux4="0: as arrivals, 1: as transactions")
 OP_BULK_COPY = _op(
     "A = destination and mbarrier, B = source (loads) or the other way round, C = size; of tensors: A = shared "
     "address, mbarrier (loads), coordinates, B = tensor map, C = distances of pixels; upper half of C: blocks",

@@ -47,7 +47,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_485,
     "gpusim.difference": 1_013,
     "gpusim.driver": 10_122,
-    "gpusim.engine": 19_465,
+    "gpusim.engine": 19_443,
     "gpusim.exec": 706,
     "gpusim.explore": 2_734,
     "gpusim.host": 1_625,
@@ -61,7 +61,7 @@ MOST_LINES_OF = {
     "gpusim.results": 3_281,
     "gpusim.tracing": 1_644,
     "gpusim.workload": 396,
-    "isa": 6_911,
+    "isa": 6_889,
     "programs": 5_944,
     "validate": 14_825,
 }

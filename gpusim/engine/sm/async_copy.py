@@ -14,13 +14,13 @@ from gpusim.engine.sm.bulk_effect import land as land_bulk
 from gpusim.engine.sm.cluster import OFFSET_MASK, find_remote, own_lanes, own_offsets, remote_lines
 from gpusim.engine.sm.coalescer import coalesce
 from gpusim.engine.sm.copy_cost import copy_wavefronts, last_to_target, sector_pairs
-from gpusim.engine.sm.flight import block_key, event_at, is_there, open_copies, take_token
+from gpusim.engine.sm.flight import block_key, event_at, give_row, is_there, open_group, take_end, take_row
 from gpusim.engine.sm.lines import defer, read_lines, write_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_copy
-from gpusim.engine.sm.space import access, check_global, check_window, exhausted, fail, find_allocation, lane_addresses
+from gpusim.engine.sm.space import access, check_global, check_window, fail, find_allocation, lane_addresses
 from gpusim.engine.sm.stored import words_of
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, popc
 from gpusim.engine.state.log import AS_TRACER, log_addresses
@@ -161,32 +161,19 @@ def copy_lanes(st, sm, i, mask, reading, base, source, target):
 @compiled
 def keep_copy(st, sm, w, i, mask, reading):
     """Keeps what a copy moves when its data are there. Returns the copy's token, of whose ends one is missing."""
-    s = st.sm[sm]
-    n = s[L.SM_COPY_FREE] - 1
+    n = take_row(st, sm, w, st.copy_lanes[sm], L.SM_COPIES_NEW, L.SM_COPY_FREE, L.COPY_NEXT, L.POOL_COPIES)
     if n < 0:
-        n = s[L.SM_COPIES_NEW]
-        if n >= st.copy_lanes.shape[1]:
-            exhausted(st, sm, L.POOL_COPIES, w, st.copy_lanes.shape[1])
-            return np.int64(0)
-        s[L.SM_COPIES_NEW] = n + 1
-        st.copy_lanes[sm, n, L.COPY_NEXT] = 0
-    group = open_copies(st, sm, w)
+        return np.int64(0)
+    group = open_group(st, sm, w, L.WARP_COPIES, L.COPY_TOKEN)
     st.token[sm, group, L.TOKEN_LEFT] += 1
     copy = st.copy_lanes[sm, n]
-    s[L.SM_COPY_FREE] = copy[L.COPY_NEXT]
     copy[L.COPY_PC] = i
     copy[L.COPY_MASK] = mask
     copy[L.COPY_READING] = reading
     for lane in range(32):
         copy[L.COPY_TARGET + lane] = st.copy_targets[sm, lane]
         copy[L.COPY_SOURCE + lane] = st.address[sm, lane]
-    k = take_token(st, sm, w, 7, L.COPY_DATA_TOKEN)
-    token = st.token[sm, k]
-    token[L.TOKEN_LEFT] = 1
-    token[L.TOKEN_BLOCK] = block_key(st, sm, st.warp[w, L.WARP_BLOCK])
-    token[L.TOKEN_ADDRESS] = n
-    token[L.TOKEN_AMOUNT] = group
-    return k
+    return take_end(st, sm, w, L.COPY_DATA_TOKEN, block_key(st, sm, st.warp[w, L.WARP_BLOCK]), n, group)
 
 
 @compiled
@@ -200,8 +187,7 @@ def land(st, sm, k):
         i, mask, reading = copy[L.COPY_PC], copy[L.COPY_MASK], copy[L.COPY_READING]
         source, target = copy[L.COPY_SOURCE : L.COPY_SOURCE + 32], copy[L.COPY_TARGET : L.COPY_TARGET + 32]
         copy_lanes(st, sm, i, mask, reading, slot * st.par[P.SHARED_STRIDE], source, target)
-    copy[L.COPY_NEXT] = st.sm[sm, L.SM_COPY_FREE]
-    st.sm[sm, L.SM_COPY_FREE] = n + 1
+    give_row(st, sm, st.copy_lanes[sm], n, L.SM_COPY_FREE, L.COPY_NEXT)
     return token[L.TOKEN_AMOUNT]
 
 
@@ -309,18 +295,13 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
 
 @compiled
 def copy_done(st, sm, k, now):
-    """All replies to a group of copies are there. False if its part of known time is not over: it comes again then."""
+    """All replies to a group of copies are there."""
     token = st.token[sm, k]
-    if token[L.TOKEN_TIME] > now:
-        token[L.TOKEN_LEFT] = 1
-        event_at(st, sm, token[L.TOKEN_TIME], k)
-        return False
     if token[L.TOKEN_BULK] > 0:
         land_bulk(st, sm, token[L.TOKEN_BULK] - 1, now)
     kind = token[L.TOKEN_KIND]
     if kind == L.COPY_ARRIVE_TOKEN or kind == L.COPY_BYTES_TOKEN or kind == L.REMOTE_TOKEN:
         tell(st, sm, k, now)
-    return True
 
 
 @compiled_on_demand()

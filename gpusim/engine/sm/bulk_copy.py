@@ -10,7 +10,7 @@ from gpusim.engine.sm import tensor_box as tb
 from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.bulk_effect import apply_copy, free_bulk, take_bulk
 from gpusim.engine.sm.cluster import OFFSET_MASK, RANK_SHIFT
-from gpusim.engine.sm.flight import event_at, open_bulk, send, take_token
+from gpusim.engine.sm.flight import event_at, open_group, send, take_end
 from gpusim.engine.sm.log_operands import log_bulk, log_range
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_bulk
@@ -266,14 +266,8 @@ def ask_box(st, sm, w, i, k, token, entry, kind, time):
 
 @compiled
 def begin_token(st, sm, w, kind, k):
-    """Token of a copy that no group holds; one end is missing until `event_at`."""
-    n = take_token(st, sm, w, 7, kind)
-    token = st.token[sm, n]
-    token[L.TOKEN_LEFT] = 1
-    token[L.TOKEN_TIME] = 0
-    token[L.TOKEN_BLOCK], token[L.TOKEN_ADDRESS] = k[L.BULK_BLOCK], k[L.BULK_BARRIER]
-    token[L.TOKEN_AMOUNT] = k[L.BULK_BYTES]
-    return n
+    """Token of a copy that no group holds."""
+    return take_end(st, sm, w, kind, k[L.BULK_BLOCK], k[L.BULK_BARRIER], k[L.BULK_BYTES])
 
 
 @compiled
@@ -325,7 +319,7 @@ def bulk_access(st, sm, w, i, wb, time):
         ask(st, sm, k, token, entry, np.int64(ms.KIND_SM_WRITE), time, np.int64(0), np.int64(1))
     event_at(st, sm, time + st.par[P.BULK_START], token)
     if kind == M.BULK_STORE or kind == M.BULK_REDUCE:
-        k[L.BULK_GROUP] = open_bulk(st, sm, w)
+        k[L.BULK_GROUP] = open_group(st, sm, w, L.WARP_BULK, L.BULK_WRITE_TOKEN)
         st.token[sm, k[L.BULK_GROUP], L.TOKEN_LEFT] += 1
         k[L.BULK_SENT] += time + st.par[P.BULK_STORE]
     if kind == M.BULK_STORE:

@@ -13,9 +13,8 @@ import numpy as np
 from gpusim.engine.sm import tensor_box as tb
 from gpusim.engine.sm.atomics import take_effect_remotely
 from gpusim.engine.sm.cluster import BYTE_MASK, PEER_SHIFT, SM_SHIFT
-from gpusim.engine.sm.flight import block_key, event_at, free_token, is_there, take_token
+from gpusim.engine.sm.flight import block_key, event_at, free_token, give_row, is_there, take_end, take_row
 from gpusim.engine.sm.mbarrier import amount, tell
-from gpusim.engine.sm.space import exhausted
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, of_seat
 from isa import microops as M
 
@@ -23,27 +22,20 @@ from isa import microops as M
 @compiled
 def take_bulk(st, sm, w, i):
     """A row of State.bulk, for a copy of the warp's block."""
-    row = st.sm[sm, L.SM_BULK_FREE] - 1
+    row = take_row(st, sm, w, st.bulk[sm], L.SM_BULKS_NEW, L.SM_BULK_FREE, L.BULK_NEXT, L.POOL_BULK)
     if row < 0:
-        row = st.sm[sm, L.SM_BULKS_NEW]
-        if row >= st.bulk.shape[1]:
-            exhausted(st, sm, L.POOL_BULK, w, st.bulk.shape[1])
-            return np.int64(0)
-        st.sm[sm, L.SM_BULKS_NEW] = row + 1
-        st.bulk[sm, row, L.BULK_NEXT] = 0
+        return np.int64(0)
     k = st.bulk[sm, row]
-    st.sm[sm, L.SM_BULK_FREE] = k[L.BULK_NEXT]
     k[:] = 0
     k[L.BULK_PC], k[L.BULK_WARP], k[L.BULK_SEAT] = i, w, st.par[P.SEAT]
     k[L.BULK_BLOCK] = block_key(st, sm, st.warp[w, L.WARP_BLOCK])
-    return np.int64(row)
+    return row
 
 
 @compiled
 def free_bulk(st, sm, row):
     st.bulk[sm, row, L.BULK_BYTES] = 0
-    st.bulk[sm, row, L.BULK_NEXT] = st.sm[sm, L.SM_BULK_FREE]
-    st.sm[sm, L.SM_BULK_FREE] = row + 1
+    give_row(st, sm, st.bulk[sm], row, L.SM_BULK_FREE, L.BULK_NEXT)
 
 
 @compiled
@@ -116,12 +108,8 @@ def land(st, sm, row, now):
 @compiled
 def send_news(st, sm, slot, kind, barrier, transactions, arrivals):
     """A token that tells an mbarrier of a block something. Returns it."""
-    n = take_token(st, sm, 0, 7, kind)
-    token = st.token[sm, n]
-    token[L.TOKEN_LEFT] = 1
-    token[L.TOKEN_TIME] = 0
-    token[L.TOKEN_BLOCK] = block_key(st, sm, slot)
-    token[L.TOKEN_ADDRESS], token[L.TOKEN_AMOUNT], token[L.TOKEN_SECTORS] = barrier, transactions, arrivals
+    n = take_end(st, sm, 0, kind, block_key(st, sm, slot), barrier, transactions)
+    st.token[sm, n, L.TOKEN_SECTORS] = arrivals
     return n
 
 

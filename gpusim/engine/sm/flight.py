@@ -98,18 +98,36 @@ def is_there(st, sm, key):
 
 
 @compiled
+def take_row(st, sm, w, rows, new, free, following, pool):
+    """Takes a row of a pool of the SM, see `arrays.pool`: the last one given back, else the first that was never used.
+    Returns its number, -1 after an error if there is none."""
+    s = st.sm[sm]
+    k = s[free] - 1
+    if k >= 0:
+        s[free] = rows[k, following]
+        return k
+    k = s[new]
+    if k >= rows.shape[0]:
+        exhausted(st, sm, pool, w, rows.shape[0])
+        return np.int64(-1)
+    s[new] = k + 1
+    return k
+
+
+@compiled
+def give_row(st, sm, rows, k, free, following):
+    """Gives row k of a pool back."""
+    rows[k, following] = st.sm[sm, free]
+    st.sm[sm, free] = k + 1
+
+
+@compiled
 def take_token(st, sm, w, scoreboard, kind):
-    """Takes a token off the free list (`admission` has seen to it that there is one)."""
-    k = st.sm[sm, L.SM_TOKEN_FREE] - 1
+    """Takes a token (`admission` has seen to it that there is one)."""
+    k = take_row(st, sm, w, st.token[sm], L.SM_TOKENS_NEW, L.SM_TOKEN_FREE, L.TOKEN_NEXT, L.POOL_TOKENS)
     if k < 0:
-        k = st.sm[sm, L.SM_TOKENS_NEW]
-        if k >= st.token.shape[1]:
-            exhausted(st, sm, L.POOL_TOKENS, w, st.token.shape[1])
-            return np.int64(0)
-        st.sm[sm, L.SM_TOKENS_NEW] = k + 1
-        st.token[sm, k, L.TOKEN_NEXT] = 0
+        return np.int64(0)
     token = st.token[sm, k]
-    st.sm[sm, L.SM_TOKEN_FREE] = token[L.TOKEN_NEXT]
     st.sm[sm, L.SM_TOKENS] += 1
     token[L.TOKEN_WARP] = w
     token[L.TOKEN_SEAT] = st.par[P.SEAT]
@@ -121,14 +139,23 @@ def take_token(st, sm, w, scoreboard, kind):
     token[L.TOKEN_AMOUNT] = 0
     token[L.TOKEN_AFTER] = 0
     token[L.TOKEN_BULK] = 0
-    return np.int64(k)
+    return k
 
 
 @compiled
 def free_token(st, sm, k):
-    st.token[sm, k, L.TOKEN_NEXT] = st.sm[sm, L.SM_TOKEN_FREE]
-    st.sm[sm, L.SM_TOKEN_FREE] = k + 1
+    give_row(st, sm, st.token[sm], k, L.SM_TOKEN_FREE, L.TOKEN_NEXT)
     st.sm[sm, L.SM_TOKENS] -= 1
+
+
+@compiled
+def take_end(st, sm, w, kind, block, address, amount):
+    """Takes a token of which one end is missing, until `event_at`. block: key of the block that it is for."""
+    k = take_token(st, sm, w, 7, kind)
+    token = st.token[sm, k]
+    token[L.TOKEN_LEFT] = 1
+    token[L.TOKEN_BLOCK], token[L.TOKEN_ADDRESS], token[L.TOKEN_AMOUNT] = block, address, amount
+    return k
 
 
 @compiled
@@ -163,31 +190,18 @@ def hold(st, w, scoreboard, reason):
 
 
 @compiled
-def open_copies(st, sm, w):
-    """Token of the warp's group of asynchronous copies that is not closed yet; while it is open, one end is missing."""
-    if st.warp[w, L.WARP_COPIES] == 0:
-        k = take_token(st, sm, w, 7, L.COPY_TOKEN)
-        st.token[sm, k, L.TOKEN_LEFT] = 1
-        st.token[sm, k, L.TOKEN_TIME] = 0
-        st.warp[w, L.WARP_COPIES] = k + 1
-    return st.warp[w, L.WARP_COPIES] - 1
-
-
-@compiled
-def open_bulk(st, sm, w):
-    """The same of bulk copies out of shared memory."""
-    if st.warp[w, L.WARP_BULK] == 0:
-        k = take_token(st, sm, w, 7, L.BULK_WRITE_TOKEN)
-        st.token[sm, k, L.TOKEN_LEFT] = 1
-        st.token[sm, k, L.TOKEN_TIME] = 0
-        st.warp[w, L.WARP_BULK] = k + 1
-    return st.warp[w, L.WARP_BULK] - 1
+def open_group(st, sm, w, field, kind):
+    """Token of the warp's group of copies that is not closed yet; while it is open, one end is missing. field:
+    WARP_COPIES for asynchronous copies, WARP_BULK for bulk copies out of shared memory."""
+    if st.warp[w, field] == 0:
+        st.warp[w, field] = 1 + take_end(st, sm, w, kind, np.int64(0), np.int64(0), np.int64(0))
+    return st.warp[w, field] - 1
 
 
 @compiled
 def close_bulk(st, sm, w, time, scoreboard):
     """The bulk copies so far are a group; the scoreboard counts it until all of it has left shared memory."""
-    k = open_bulk(st, sm, w)
+    k = open_group(st, sm, w, L.WARP_BULK, L.BULK_WRITE_TOKEN)
     st.warp[w, L.WARP_BULK] = 0
     st.token[sm, k, L.TOKEN_SCOREBOARD] = scoreboard
     hold(st, w, scoreboard, L.STALL_LONG)
@@ -205,7 +219,7 @@ def event_at(st, sm, time, k):
 def close_copies(st, sm, w, time, scoreboard):
     """The asynchronous copies so far are a group; the scoreboard counts it until all of it, and of the groups before
     it, has arrived."""
-    k = open_copies(st, sm, w)
+    k = open_group(st, sm, w, L.WARP_COPIES, L.COPY_TOKEN)
     st.warp[w, L.WARP_COPIES] = 0
     st.token[sm, k, L.TOKEN_SCOREBOARD] = scoreboard
     before = st.warp[w, L.WARP_CLOSED] - 1
@@ -214,7 +228,7 @@ def close_copies(st, sm, w, time, scoreboard):
         st.token[sm, k, L.TOKEN_LEFT] += 1
     st.warp[w, L.WARP_CLOSED] = k + 1
     hold(st, w, scoreboard, L.STALL_LONG)
-    event_at(st, sm, max(time + 1, st.token[sm, k, L.TOKEN_TIME]), k)
+    event_at(st, sm, time + 1, k)
 
 
 @compiled

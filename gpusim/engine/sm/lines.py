@@ -4,7 +4,17 @@ import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.atomics import copy_operands
-from gpusim.engine.sm.flight import FOR_MSHR, FOR_TOKEN, hold, hold_flits, note_lines, release_at, send, take_token
+from gpusim.engine.sm.flight import (
+    FOR_MSHR,
+    FOR_TOKEN,
+    hold,
+    hold_flits,
+    note_lines,
+    release_at,
+    send,
+    take_row,
+    take_token,
+)
 from gpusim.engine.sm.l1 import (
     absent_sectors,
     data_turns,
@@ -27,24 +37,19 @@ _ANSWERED = 3
 
 @compiled
 def take_mshr(st, sm, line, sectors, token, way):
-    """Takes an MSHR off the free list (`admission` has seen to it that there is one)."""
-    k = st.sm[sm, L.SM_MSHR_FREE] - 1
+    """Takes an MSHR (`admission` has seen to it that there is one)."""
+    w = st.token[sm, token, L.TOKEN_WARP]
+    k = take_row(st, sm, w, st.mshr[sm], L.SM_MSHRS_NEW, L.SM_MSHR_FREE, L.MSHR_NEXT, L.POOL_MSHRS)
     if k < 0:
-        k = st.sm[sm, L.SM_MSHRS_NEW]
-        if k >= st.mshr.shape[1]:
-            exhausted(st, sm, L.POOL_MSHRS, st.token[sm, token, L.TOKEN_WARP], st.mshr.shape[1])
-            return np.int64(0)
-        st.sm[sm, L.SM_MSHRS_NEW] = k + 1
-        st.mshr[sm, k, L.MSHR_NEXT] = 0
+        return np.int64(0)
     mshr = st.mshr[sm, k]
-    st.sm[sm, L.SM_MSHR_FREE] = mshr[L.MSHR_NEXT]
     mshr[L.MSHR_LINE] = line
     mshr[L.MSHR_SECTORS] = sectors
     mshr[L.MSHR_COUNT] = 1
     mshr[L.MSHR_MORE] = 0
     mshr[L.MSHR_WAY] = way
     mshr[L.MSHR_TOKEN] = token
-    return np.int64(k)
+    return k
 
 
 @compiled
@@ -59,14 +64,10 @@ def load_token(st, sm, a, token):
 def wait_too(st, sm, mshr, token):
     """One token more waits for a line request whose own room is full. False if the SM has no row for it."""
     s = st.sm[sm]
-    n = s[L.SM_WAIT_FREE] - 1
-    if n >= 0:
-        s[L.SM_WAIT_FREE] = st.waiting[sm, n, L.WAITING_NEXT]
-    elif s[L.SM_WAITS_NEW] < st.waiting.shape[1]:
-        n = s[L.SM_WAITS_NEW]
-        s[L.SM_WAITS_NEW] = n + 1
-    else:
+    if s[L.SM_WAIT_FREE] == 0 and s[L.SM_WAITS_NEW] == st.waiting.shape[1]:
         return False
+    w = st.token[sm, token, L.TOKEN_WARP]
+    n = take_row(st, sm, w, st.waiting[sm], L.SM_WAITS_NEW, L.SM_WAIT_FREE, L.WAITING_NEXT, L.POOL_TOKENS)
     st.waiting[sm, n, L.WAITING_TOKEN] = token
     st.waiting[sm, n, L.WAITING_NEXT] = mshr[L.MSHR_MORE]
     mshr[L.MSHR_MORE] = n + 1
@@ -353,7 +354,7 @@ def take_operands(st, a, values):
 def defer(st, sm, a, kept):
     """Keeps the operands of an access that takes effect at L2 in time order. Returns its entry.
 
-    kept: row of st.held_values[sm] where they are since its issue, or -1.
+    kept: row of st.queued_values[sm] where they are since its issue, or -1.
     """
     entry = st.sm[sm, L.SM_DEFERRED]
     if entry >= st.deferred.shape[1]:

@@ -14,7 +14,7 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import shadow_copies
 from gpusim.engine.sm.cluster import own_offsets
-from gpusim.engine.sm.flight import block_key, event_at, hold, is_there, open_copies, release_at, take_token
+from gpusim.engine.sm.flight import block_key, event_at, hold, is_there, open_group, release_at, take_token
 from gpusim.engine.sm.lane_states import can_run
 from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
@@ -282,7 +282,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
         if (mask >> lane) & 1:
             lanes += 1
             first = lane
-    k = open_copies(st, sm, w)
+    k = open_group(st, sm, w, L.WARP_COPIES, L.COPY_TOKEN)
     token = st.token[sm, k]
     st.warp[w, L.WARP_COPIES] = 0
     if st.par[P.CHECKS] & CHECK_RACE:
@@ -291,7 +291,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
     token[L.TOKEN_BLOCK] = block_key(st, sm, st.warp[w, L.WARP_BLOCK])
     token[L.TOKEN_ADDRESS] = st.address[sm, first]
     token[L.TOKEN_AMOUNT] = lanes
-    event_at(st, sm, max(time + 1, token[L.TOKEN_TIME]), k)
+    event_at(st, sm, time + 1, k)
 
 
 @compiled

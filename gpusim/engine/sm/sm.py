@@ -9,7 +9,7 @@ import numpy as np
 from gpusim.engine.sm.admission import ROOM, no_room, too_many_loads
 from gpusim.engine.sm.async_copy import copy_done, land
 from gpusim.engine.sm.fence import STORES, fence_reply, pass_fence
-from gpusim.engine.sm.flight import FOR_MSHR, event_at, free_flits, free_token, pop_event
+from gpusim.engine.sm.flight import FOR_MSHR, event_at, free_flits, free_token, give_row, pop_event
 from gpusim.engine.sm.mbarrier import give_up, see_phase
 from gpusim.engine.sm.queued import access_lines, is_store, must_wait, take_queued
 from gpusim.engine.sm.readiness import load_ahead, place_of, wake
@@ -89,8 +89,8 @@ def copy_reply(st, sm, k, now):
     elif token[L.TOKEN_KIND] == L.PHASE_TOKEN:
         after = np.int64(-1)
         see_phase(st, sm, k)
-    elif not copy_done(st, sm, k, now):
-        return np.int64(-1)
+    else:
+        copy_done(st, sm, k, now)
     if st.warp[w, L.WARP_AGE] == token[L.TOKEN_AGE]:
         if st.warp[w, L.WARP_CLOSED] == k + 1:
             st.warp[w, L.WARP_CLOSED] = 0
@@ -153,13 +153,11 @@ def fill_line(st, sm, k, now):
     while more > 0:
         row = st.waiting[sm, more - 1]
         following = row[L.WAITING_NEXT]
-        row[L.WAITING_NEXT] = st.sm[sm, L.SM_WAIT_FREE]
-        st.sm[sm, L.SM_WAIT_FREE] = more
+        give_row(st, sm, st.waiting[sm], more - 1, L.SM_WAIT_FREE, L.WAITING_NEXT)
         token_reply(st, sm, row[L.WAITING_TOKEN], now)
         more = following
     mshr[L.MSHR_COUNT] = 0
-    mshr[L.MSHR_NEXT] = st.sm[sm, L.SM_MSHR_FREE]
-    st.sm[sm, L.SM_MSHR_FREE] = k + 1
+    give_row(st, sm, st.mshr[sm], k, L.SM_MSHR_FREE, L.MSHR_NEXT)
 
 
 @compiled

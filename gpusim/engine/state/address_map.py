@@ -12,7 +12,6 @@ its slices is a hash of the block. Any such run of blocks uses each slice alike,
 strides of every power of two beyond a pair spread as random addresses do.
 """
 
-
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled

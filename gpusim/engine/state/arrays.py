@@ -165,6 +165,7 @@ CLOCKS = "what each knows of the others, see `sm.shadow_clocks`"
 COPIED = "what a block knows of its asynchronous copies, see `sm.shadow_copies`"
 I32, I64, U8, U32 = np.int32, np.int64, np.uint8, np.uint32
 ARRAYS = (
+    # What a launch brings with it.
     Array("code", I32, ("instructions", M.COLUMNS), GIVEN, "micro-operations; the last row ends a run"),
     Array("par", I64, ("parameters",), GIVEN, "parameters, by the numbers of `state.parameters`"),
     Array("chosen", I64, ("chosen_blocks",), GIVEN, "blocks that are run, in this order; none: all, in theirs"),
@@ -177,6 +178,7 @@ ARRAYS = (
     Array("starts", I64, ("allocations",), GIVEN, "first addresses of live allocations, sorted"),
     Array("ends", I64, ("allocations",), GIVEN, "addresses behind them"),
     Array("unknown", U8, ("known_bytes",), GIVEN, "checks: 1 for a byte of memory that was never written"),
+    # Its own.
     Array("regs", U32, ("register_words",), LAUNCH, "rows of 32 lanes: constants, then each warp's registers"),
     Array("local8", U8, ("local_bytes",), LAUNCH, "local memory of all threads, the words of a warp together", ZERO),
     Array("local32", U32, ("local_words",), LAUNCH, "local memory", view="local8"),
@@ -196,11 +198,13 @@ ARRAYS = (
     Array("done", I64, ("sms", "block_slots", 2), SMS, "cycle and slot of blocks that have ended in this window"),
     Array("shared8", U8, ("sms", "shared_bytes"), SMS, "shared memory of all block slots", ZERO),
     Array("shared32", U32, ("sms", "shared_words"), SMS, "shared memory", view="shared8"),
+    # Their caches.
     Array("tags", I64, ("sms", TAG, "l1_lines"), SMS, "L1's lines, a field of all beside each other", NO_LINES),
     Array("icache", I64, ("sms", "icache_lines", 3), SMS, "lines of all levels of instruction caches", NO_CODE),
     Array("constant", I64, ("sms", "constant_lines"), SMS, "where each line is, from when on", NO_CONSTANTS),
     Array("loaded", I64, ("sms", "loaded_lines"), SMS, "cycle from which LDC has a line of bank 0", NO_CONSTANTS),
     Array("constant_order", I64, ("sms", "constant_places"), SMS, "lines that both levels took in last, rings"),
+    # What is in flight.
     Array("token", I64, ("sms", "tokens", TOKEN), SMS, "memory instructions in flight", used=TOKENS),
     Array("bulk", I64, ("sms", "bulk_copies", BULK), SMS, "bulk copies whose bytes have not moved", used=BULKS),
     Array("copy_lanes", I64, ("sms", "copies", COPY), SMS, "asynchronous copies in flight", used=COPIES),
@@ -218,6 +222,7 @@ ARRAYS = (
     Array("requests", I64, ("sms",), SMS, "how many", ZEROS, fresh=True),
     Array("event_time", I64, ("sms", "events"), SMS, "cycles of replies to come, a heap, see `state.heap`"),
     Array("event", I64, ("sms", "events"), SMS, "what each answers, see `sm.flight`"),
+    # Scratch of the instruction that is being executed.
     Array("address", I64, ("sms", 32), SMS, "its addresses"),
     Array("touched", I64, ("sms", "touched_lines", 5), SMS, "its lines, their sectors and words, see `sm.l1`"),
     Array("copy_targets", I64, ("sms", "copy_words"), SMS, "where an asynchronous copy goes"),

@@ -45,9 +45,7 @@ PAST_L1 = -1
 
 # Kinds of request, in an order that tells them apart: reads, then atomics, then stores.
 KIND_READ = 0
-KIND_READ_STRONG = (
-    1  # past the L1; copies in the near partition are coherent and may serve it (measured on an H200)
-)
+KIND_READ_STRONG = 1  # past the L1; copies in the near partition are coherent and may serve it (measured on an H200)
 KIND_INSTRUCTION = 2
 KIND_CONSTANT = 3
 KIND_ATOMIC = 4  # returns the old values
