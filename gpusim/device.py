@@ -314,17 +314,14 @@ class Device:
         program: Program,
         launch: Launch,
         parameter_bytes: bytes,
-        checks: int,
-        max_cycles: int | None = None,
-        cooperative: bool = False,
+        options: LaunchOptions,
     ) -> None:
-        """Run the same without time and with checks (flags of `checks_of`), and undo it: memory, caches and time are as
-        before, and nothing is printed. Raises what the kernel's errors and the checks raise."""
-        limits: dict[str, Any] = {"max_cycles": max_cycles or DEFAULT_MAX_CYCLES, "strict_barriers": False}
-        how = LaunchOptions(**limits, cooperative=cooperative, checks=checks, mode="functional")
+        """Run the same without time and with the options' checks, and undo it: memory, caches and time are as before,
+        and nothing is printed. Raises what the kernel's errors and the checks raise."""
         calls, self._session.calls = self._session.calls, SystemCalls(self.memory, write=lambda text: None)
         try:
             with self.memory.undone():
+                how = replace(options, mode="functional")
                 LaunchRun(self._session, program, launch, parameter_bytes, how).run_now()
         finally:
             self._session.calls = calls

@@ -302,7 +302,7 @@ class SynchronizationError(KernelError):
     """A barrier used in a way that CUDA leaves undefined, only with `check="synccheck"`; an asynchronous copy into
     shared memory for which nobody waits, only with `check="racecheck"`.
 
-    `problem` 'divergent threads', 'thread count', 'thread not in mask', 'exited thread in mask' or 'copy never waited
+    `problem` 'divergent threads', 'thread count', 'exited thread in mask' or 'copy never waited
     for'; `barrier` its number for barriers of the block; `mask` of lanes for those of a warp.
     """
 
@@ -311,6 +311,14 @@ class SynchronizationError(KernelError):
     ):
         self.problem, self.barrier, self.mask = problem, barrier, mask
         super().__init__(f"{problem}: {explanation}", **place)
+
+
+class IllegalInstruction(KernelError):
+    """A shuffle, vote, match or reduction of a warp by a lane that its `mask` does not name."""
+
+    def __init__(self, explanation: str, *, mask: int, **place: Any):
+        self.mask = mask
+        super().__init__(f"illegal instruction: {explanation}", **place)
 
 
 class DeadlockError(KernelError):

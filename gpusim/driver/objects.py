@@ -14,6 +14,8 @@ from isa import Program
 
 DEVICE, HOST, MANAGED, REGISTERED = "device", "host", "managed", "registered"
 """Kinds of memory: cuMemAlloc, pinned host memory, managed memory, and registered memory of the host's own."""
+STACK_LIMIT, PRINTF_LIMIT, HEAP_LIMIT = range(3)
+"""CUlimit: bytes of a thread's stack, of the buffer of printf, of the heap of malloc."""
 
 
 @dataclass

@@ -45,7 +45,8 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
     address, size = int(record[L.SM_ERROR_ADDRESS]), int(record[L.SM_ERROR_SIZE])
     instruction = program.instructions[min(pc, len(program.instructions) - 1)]
     if code in _ACCESS_ERRORS:
-        return _access_fault(code, address, size, instruction.opcode, state.code[pc], memory, place)
+        local = int(state.par[P.LOCAL_BYTES])
+        return _access_fault(code, address, size, instruction.opcode, state.code[pc], memory, local, place)
     other = int(record[L.SM_ERROR_OTHER])
     thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
     if code == L.ERROR_UNWAITED:
@@ -72,6 +73,8 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
         return errors.BarrierError(barrier=address, arrived=total - size, expected=total, **place)
     if code in _SYNC_ERRORS:
         return _sync_fault(code, address, size, place)
+    if code == L.ERROR_NOT_IN_MASK:
+        return errors.IllegalInstruction(f"the mask {address:#010x} does not name this thread", mask=address, **place)
     if code == L.ERROR_DEADLOCK:
         waiting = ("lanes of one warp wait for each other",)
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=waiting, **place)
@@ -99,11 +102,11 @@ def caller(state: State, warp: int, lane: int, program: Program, launch: Launch)
 
 
 _ACCESS_ERRORS = (*_SPACE_OF_ERROR, L.ERROR_MISALIGNED, L.ERROR_UNINITIALIZED)
-_SYNC_ERRORS = (L.ERROR_BARRIER_DIVERGENT, L.ERROR_BARRIER_COUNT, L.ERROR_NOT_IN_MASK, L.ERROR_EXITED_IN_MASK)
+_SYNC_ERRORS = (L.ERROR_BARRIER_DIVERGENT, L.ERROR_BARRIER_COUNT, L.ERROR_EXITED_IN_MASK)
 
 
 def _access_fault(
-    code: int, address: int, size: int, opcode: str, row: np.ndarray, memory: DeviceMemory, place: dict
+    code: int, address: int, size: int, opcode: str, row: np.ndarray, memory: DeviceMemory, local: int, place: dict
 ) -> errors.KernelError:
     """An access that is out of bounds, misaligned, to freed memory, or to bytes without contents."""
     copies = int(row[M.COL_OP]) in (M.OP_BULK_COPY, M.OP_LDGSTS)
@@ -114,6 +117,8 @@ def _access_fault(
     else:
         space = _SPACES.get(int(row[M.COL_AUX0]), "global")
     nearest = memory.describe(address, size) if space == "global" else None
+    if code == L.ERROR_LOCAL_BOUNDS:
+        nearest = f"past the thread's stack of {local:,} bytes (for recursion and calls by pointer: cudaLimitStackSize)"
     access = _access_of_copy(row, space) if copies else _access(opcode)
     if code == L.ERROR_UNINITIALIZED:
         return errors.UninitializedReadError(
@@ -135,9 +140,6 @@ def _sync_fault(code: int, address: int, size: int, place: dict) -> errors.Synch
     if code == L.ERROR_BARRIER_COUNT:
         words = f"barrier {address} waits for {size:,} threads, which is not a number of whole warps of the block"
         return errors.SynchronizationError("thread count", words, barrier=address, **place)
-    if code == L.ERROR_NOT_IN_MASK:
-        words = f"the mask {address:#010x} does not name this thread, which executes it"
-        return errors.SynchronizationError("thread not in mask", words, mask=address, **place)
     words = f"the mask {address:#010x} names lane {size}, which has exited"
     return errors.SynchronizationError("exited thread in mask", words, mask=address, **place)
 

@@ -16,8 +16,6 @@ from isa import Program
 from isa.launch_values import launch_values, reads_launch_value
 from isa.lower import Lowered, lower
 
-#: Local memory that CUDA gives every thread beyond what the compiler counted, for recursion and calls by pointer.
-_DEFAULT_STACK_BYTES = 1024
 #: CUDA programming guide, technical specifications per compute capability: 512 KB.
 _MOST_LOCAL_BYTES = 512 << 10
 _MOST_RETIMED = 16
@@ -38,7 +36,7 @@ def lowered_once(program: Program, config: GPUConfig) -> Lowered:
     return kept[key]
 
 
-def fit(config: GPUConfig, program: Program, launch: Launch, cooperative: bool) -> tuple[Occupancy, bool]:
+def fit(config: GPUConfig, program: Program, launch: Launch, cooperative: bool | None) -> tuple[Occupancy, bool]:
     """How the launch's blocks fill an SM, and whether all of them share a workspace. Raises LaunchError if the GPU does
     not take them."""
     check_dimensions(config, launch.grid, launch.block, program.name)
@@ -53,7 +51,8 @@ def fit(config: GPUConfig, program: Program, launch: Launch, cooperative: bool) 
     )
     if program.cluster is not None:
         check_cluster(config, program.cluster, launch.grid, fits.blocks_per_sm, program.name)
-    together = cooperative or reads_launch_value(program, launch_values(program.arch).environment + 4)
+    workspace = launch_values(program.arch).environment + 4
+    together = reads_launch_value(program, workspace) if cooperative is None else cooperative
     if together and launch.blocks > fits.blocks_per_sm * config.sm.count:
         raise LaunchError(
             f"a cooperative launch of {launch.blocks:,} blocks, of which the GPU holds "
@@ -74,7 +73,8 @@ def engine_parameters(
 ) -> np.ndarray:
     """The vector `State.par` of a launch. memory_base: where device memory begins."""
     shared = program.static_shared_bytes + launch.shared_bytes
-    memories = Memories(program.shared_base, program.shared_base + shared, local_bytes(program), memory_base)
+    local = local_bytes(program, options.stack_bytes)
+    memories = Memories(program.shared_base, program.shared_base + shared, local, memory_base)
     how = options.strict_barriers, program.cluster or (0, 0, 0), options.checks
     par = parameters(config, launch, lowered, fits, memories, *how)
     unit = config.sm.shared_unit_bytes  # in which %total_smem_size counts, says the PTX ISA
@@ -82,7 +82,7 @@ def engine_parameters(
     return par
 
 
-def local_bytes(program: Program) -> int:
+def local_bytes(program: Program, stack_bytes: int) -> int:
     """Local memory per thread: the compiler's stack, rounded to 16 bytes, and room for calls it could not count."""
     calls = program.once("calls", lambda: any(each.opcode in ("CALL", "BRX", "JMX") for each in program.instructions))
     if program.local_bytes == 0 and not calls:
@@ -92,4 +92,4 @@ def local_bytes(program: Program) -> int:
             f"{program.local_bytes:,} bytes of local memory per thread, allowed at most {_MOST_LOCAL_BYTES:,}",
             kernel=program.name,
         )
-    return -(-program.local_bytes // VECTOR_BYTES) * VECTOR_BYTES + (_DEFAULT_STACK_BYTES if calls else 0)
+    return -(-program.local_bytes // VECTOR_BYTES) * VECTOR_BYTES + (stack_bytes if calls else 0)

@@ -29,9 +29,9 @@ class LaunchOptions:
     """What may be said of a run.
 
     max_cycles: SM clock cycles after which it is given up, None for no limit. strict_barriers: a barrier that some
-    threads have exited without reaching is an error. cooperative: all blocks have to be resident at once, as they must
-    anyhow if the kernel uses the workspace of grid-wide barriers. checks: flags of `checks_of`. trace: what to record.
-    mode: one of MODES.
+    threads have exited without reaching is an error. cooperative: all blocks have to be resident at once, and have
+    the workspace of grid-wide barriers; None: if the kernel reads where that is. stack_bytes: of a thread's stack, for
+    calls that the compiler could not count. checks: flags of `checks_of`. trace: what to record. mode: one of MODES.
     blocks: the only blocks that are run, by number; None for all. outputs: a sampled run executes the blocks that it
     does not time. replay: values that an earlier run of the launch has recorded need not be computed again.
     window: address range whose accesses carry an L2 policy. programmatic: the launch may begin when the one before it
@@ -41,7 +41,8 @@ class LaunchOptions:
 
     max_cycles: int | None = DEFAULT_MAX_CYCLES
     strict_barriers: bool = True
-    cooperative: bool = False
+    cooperative: bool | None = None
+    stack_bytes: int = 1024
     checks: int = 0
     progress: Progress | None = None
     trace: TraceOptions | None = None

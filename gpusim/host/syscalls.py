@@ -38,7 +38,8 @@ class SystemCalls:
     """What kernels of one device share on the host: the device heap, and where printf's text goes.
 
     memory: the device's memory. heap_bytes: what malloc can give at once, over all launches.
-    write: takes the text of a launch when it ends; None for the standard output of that time.
+    write: takes the text of a launch when it ends; None for the standard output of that time. made: names of the calls
+    that kernels have made.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class SystemCalls:
     ) -> None:
         self.memory, self.heap_bytes, self.write = memory, heap_bytes, write
         self._heap_used = 0
+        self.made: set[str] = set()
         self._text: list[str] = []
 
     @property
@@ -73,7 +75,9 @@ class SystemCalls:
         version, self._heap_used = self.memory.version, self.heap_used_bytes
         for w in warps:
             pc = int(state.warp[w, L.WARP_PC]) - 1
-            call = getattr(self, "_" + _NAMES[int(state.code[pc, M.COL_AUX0])].strip("_"))
+            name = _NAMES[int(state.code[pc, M.COL_AUX0])].strip("_")
+            call = getattr(self, "_" + name)
+            self.made.add(name)
             active = int(state.warp[w, L.WARP_ACTIVE])
             for lane in range(32):
                 if active >> lane & 1:

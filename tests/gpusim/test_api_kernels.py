@@ -108,6 +108,73 @@ def test_blocks_of_a_launch_form_clusters(calls, toolchain):
         assert calls.words(out, 8) == [k % size << 8 | 100 + k // size * size for k in range(8)]
 
 
+ASKED = """
+#include <cooperative_groups.h>
+extern "C" __global__ void grid(unsigned *out) {
+  auto all = cooperative_groups::this_grid();
+  if (threadIdx.x + blockIdx.x == 0) out[0] = all.is_valid() ? 1 : 2;
+  if (all.is_valid()) all.sync();
+  if (threadIdx.x == 0) atomicAdd(out + 1, 1);
+}
+extern "C" __global__ void waits() { cooperative_groups::this_grid().sync(); }
+__device__ __noinline__ int deeper(volatile int *q, int n) {
+  volatile int room[64];
+  room[n & 63] = n;
+  if (n == 0) return q[0];
+  return deeper(q, n - 1) + room[n & 63];
+}
+extern "C" __global__ void recurse(int *out, int n) { out[1] = deeper(out, n); }
+extern "C" __global__ void heap(unsigned *fails, int n) { if (!malloc(n)) atomicAdd(fails, 1); }"""
+
+
+@pytest.fixture
+def asked(toolchain):
+    """A driver of its own, since some kernels here end with an error, and a launch: of a kernel with so many blocks and
+    threads and, beside an address, a number. It gives the code of the wait for it, and two words."""
+    calls = Calls()
+    module, out = calls.handle("cuModuleLoadData", compile_cuda(ASKED)), calls.memory(2)
+
+    def run(kernel, blocks, threads=1, number=0, how="cuLaunchKernel"):
+        values = calls.parameters(c_uint64(out), c_int(number))
+        end = (values,) if "Cooperative" in how else (values, None)
+        function = calls.handle("cuModuleGetFunction", module, kernel)
+        code = calls(how, function, blocks, 1, 1, threads, 1, 1, 0, 0, *end) or calls("cuCtxSynchronize")
+        return code, *(() if code else calls.words(out, 2))
+
+    return calls, run
+
+
+def test_a_launch_is_cooperative_if_the_program_says_so(asked):
+    """As on an H100: a plain launch has no workspace of its grid, however many blocks it has, and fails where it waits
+    for all of them."""
+    _, run = asked
+    assert run("grid", 3) == (0, 2, 3)
+    assert run("grid", 4000) == (0, 2, 4003)
+    assert run("grid", 3, how="cuLaunchCooperativeKernel") == (0, 1, 4006)
+    assert run("grid", 4000, how="cuLaunchCooperativeKernel") == (720,)
+    assert run("waits", 2) == (719,)
+
+
+@pytest.mark.parametrize(("stack", "deepest"), [(None, 2), (2048, 6), (4096, 13), (16384, 55)])
+def test_the_stack_is_as_deep_as_its_limit(asked, stack, deepest, capsys):
+    """Depths that an H100 (driver 580, CUDA 13.0) runs; with one more it gives an illegal address."""
+    calls, run = asked
+    if stack is not None:
+        calls.do("cuCtxSetLimit", 0, stack)
+    assert run("recurse", 1, number=deepest)[0] == 0
+    assert run("recurse", 1, number=deepest + 1) == (700,)
+    assert f"stack of {stack or 1024:,} bytes" in capsys.readouterr().err
+
+
+def test_the_heap_is_as_large_as_its_limit_until_a_kernel_has_used_it(asked):
+    """As on an H100, where the limit of a heap in use cannot be set."""
+    calls, run = asked
+    calls.do("cuCtxSetLimit", 2, 64 << 20)
+    assert run("heap", 8, 128, 16384)[:2] == (0, 0)
+    assert run("heap", 1, 1, 65 << 20)[:2] == (0, 1)
+    assert calls("cuCtxSetLimit", 2, 128 << 20) == 1 and calls.handle("cuCtxGetLimit", 2) == 64 << 20
+
+
 def test_texts_are_linked(calls):
     """A function of one text is called by a kernel of another."""
     head = ".version 8.0\n.target sm_80\n.address_size 64\n"

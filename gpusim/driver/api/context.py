@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from gpusim.driver.codes import ResultCode, fail_if, known
-from gpusim.driver.objects import Context
+from gpusim.driver.objects import HEAP_LIMIT, PRINTF_LIMIT, STACK_LIMIT, Context
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.driver.work.launch_attributes import PRIORITIES
 
 _PERSISTING = 6
 _LIMITS = {
-    0: (1024, 0, 16, 512 << 10),  # bytes of stack
-    1: (8650752, 512 << 10, 1, 1 << 40),  # of printf's buffer
-    2: (8 << 20, 4 << 20, 1, 1 << 40),  # of malloc's heap
+    STACK_LIMIT: (1024, 0, 16, 512 << 10),
+    PRINTF_LIMIT: (8650752, 512 << 10, 1, 1 << 40),  # nothing is lost here, however small it is
+    HEAP_LIMIT: (8 << 20, 4 << 20, 1, 1 << 40),
     4: (2048, 32, 1, 1 << 30),  # launches from the device that are pending
     5: (64, 0, 1, 128),  # bytes that L2 fetches
     _PERSISTING: (0, 0, 1, 1 << 30),  # of L2 set aside for persisting accesses: what the device has
@@ -129,4 +129,10 @@ def set_limit(driver: Driver, limit: int, value: int) -> None:
     if limit == _PERSISTING:
         fail_if(value > driver.config.l2.persisting_max_bytes, ResultCode.INVALID_VALUE)
         value = driver.device.set_aside_l2(value)
-    driver.context().limits[limit] = max(least, -(-value // unit) * unit)
+    value = max(least, -(-value // unit) * unit)
+    # A kernel that has printed or allocated has settled the size of what it did that in.
+    asked = {PRINTF_LIMIT: "vprintf", HEAP_LIMIT: "malloc"}.get(limit)
+    fail_if(asked in driver.device.calls.made, ResultCode.INVALID_VALUE)
+    if limit == HEAP_LIMIT:
+        driver.device.calls.heap_bytes = value
+    driver.context().limits[limit] = value

@@ -16,7 +16,7 @@ from gpusim import errors
 from gpusim.driver.api.kernel import MAX_DYNAMIC_SHARED, active_clusters, check_cluster
 from gpusim.driver.caller import caller, get_pointer, get_pointers, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
-from gpusim.driver.objects import LoadedKernel
+from gpusim.driver.objects import STACK_LIMIT, LoadedKernel
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work import launch_attributes as A
@@ -96,6 +96,7 @@ class KernelLaunch(StreamWork):
         how = stream.shown_handle, self.cooperative, kernel.module
         window = A.window_of(self.attributes)
         call = LaunchCall(driver.log.number + 1, kernel.name, program, described, self.values, *how, window=window)
+        call.stack_bytes = driver.context().limits.get(STACK_LIMIT, call.stack_bytes)
         call.programmatic = any(self.attributes.get(A.PROGRAMMATIC, b""))
         for each in driver.observers:
             each.asked(call)
@@ -215,4 +216,6 @@ def _failure(error: Exception) -> ResultCode:
         return ResultCode.MISALIGNED_ADDRESS if error.problem == "misaligned" else ResultCode.ILLEGAL_ADDRESS
     if isinstance(error, (errors.CyclesExceeded, errors.DeadlockError)):
         return ResultCode.LAUNCH_TIMEOUT
+    if isinstance(error, errors.IllegalInstruction):
+        return ResultCode.ILLEGAL_INSTRUCTION
     return ResultCode.ASSERT if isinstance(error, errors.AssertionFailed) else ResultCode.LAUNCH_FAILED

@@ -7,7 +7,7 @@ or for checks of it, for which it has the GPU for itself. The driver has a list 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpusim import errors
@@ -44,7 +44,7 @@ class LaunchCall:
     number: of all that ran, from 1. program: ready to run; symbol: the kernel's mangled name. parameter_bytes: the
     parameter area of constant bank 0. stream: its handle. module: what the kernel was loaded with, if by a driver.
     window: what accesses are for L2. programmatic: it begins when the one before it lets it. checks, trace: what
-    observers want, the flags of `checks_of` and what to record.
+    observers want, the flags of `checks_of` and what to record. stack_bytes: as of `LaunchOptions`.
     """
 
     number: int
@@ -59,6 +59,7 @@ class LaunchCall:
     programmatic: bool = False
     checks: int = 0
     trace: TraceOptions | None = None
+    stack_bytes: int = 1024
 
     @property
     def name(self) -> str:
@@ -118,10 +119,9 @@ class Launcher:
     def begin(self, call: LaunchCall, queue: StreamQueue | None = None) -> LaunchRun:
         """Put a launch into a stream of the device, by default behind the work of all, and tell of it from then on. Of
         a failure the user is told. Raises LaunchError, and IsaError if it cannot run."""
-        options = LaunchOptions(
-            max_cycles=self.max_cycles or DEFAULT_MAX_CYCLES, strict_barriers=False, cooperative=call.cooperative,
-            trace=call.trace, progress=self.progress, window=call.window, programmatic=call.programmatic,
-            alone=call.checks != 0,
+        options = replace(
+            self._options(call), trace=call.trace, progress=self.progress, window=call.window,
+            programmatic=call.programmatic, alone=call.checks != 0,
         )  # fmt: skip
         checked = False
 
@@ -164,11 +164,16 @@ class Launcher:
         elif isinstance(error, IsaError):
             say(f"launch {call.number}, {short_name(call.symbol)}: {error}")
 
+    def _options(self, call: LaunchCall) -> LaunchOptions:
+        most = self.max_cycles or DEFAULT_MAX_CYCLES
+        how = {"cooperative": call.cooperative, "stack_bytes": call.stack_bytes}
+        return LaunchOptions(max_cycles=most, strict_barriers=False, **how)  # type: ignore[arg-type]
+
     def _check(self, call: LaunchCall) -> bool:
         """Look for what checks find. Other errors are found by the run itself. Returns whether nothing was found."""
-        how = call.checks, self.max_cycles, call.cooperative
+        how = replace(self._options(call), checks=call.checks)
         try:
-            self.device.check(call.program, call.launch, call.parameter_bytes, *how)
+            self.device.check(call.program, call.launch, call.parameter_bytes, how)
         except (*FINDINGS, errors.PoolExhausted) as error:
             count = self.log.add_finding(call.symbol, call.program, call.launch)
             if count <= FINDINGS_SAID:

@@ -137,6 +137,12 @@ def sync_warp(st, sm, w, i, wb, lanes):
             lanes &= alike
             convergence.part(st.warp, st.split, w, lanes)
         named &= np.int64(st.regs[a + first])
+        # H100: so for every function of a warp that is compiled to it. Some branch around it where nobody is missing
+        # (BRA.DIV), and run on.
+        for lane in range(32):
+            if (lanes >> lane) & 1 and (st.regs[a + lane] >> lane) & 1 == 0:
+                fail(st, sm, L.ERROR_NOT_IN_MASK, i, w, lane, np.int64(st.regs[a + lane]), 32)
+                return True
         if st.par[P.CHECKS] & CHECK_SYNC:
             mask_is_sound(st, sm, i, w, lanes, a)
     if code[i, M.COL_AUX0] & 4 != 0:

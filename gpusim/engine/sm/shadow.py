@@ -220,16 +220,13 @@ def forget_warp(st, w):
 # --- use of barriers --------------------------------------------------------------------------------------------------
 @compiled
 def mask_is_sound(st, sm, i, w, mask, a):
-    """Whether the lane masks in the row at `a` name the lanes in `mask` that use them, and none that has exited."""
+    """Whether the lane masks in the row at `a` name no lane that has exited, for the lanes in `mask` that use them."""
     width = 32
     threads = min(st.par[P.THREADS] - width * st.warp[w, L.WARP_INDEX], width)
     gone = ((np.int64(1) << threads) - 1) & ~st.warp[w, L.WARP_ALIVE]
     for lane in range(32):
         if (mask >> lane) & 1:
             named = np.int64(st.regs[a + lane])
-            if (named >> lane) & 1 == 0:
-                fail(st, sm, L.ERROR_NOT_IN_MASK, i, w, lane, named, 32)
-                return False
             if named & gone != 0:
                 fail(st, sm, L.ERROR_EXITED_IN_MASK, i, w, lane, named, lowest_bit(named & gone))
                 return False
