@@ -68,6 +68,7 @@ def add_design_options(parser: argparse.ArgumentParser) -> None:
 def add_workers_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that simulates many launches."""
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
+    parser.add_argument("--dask", metavar="ADDRESS", help="a Dask cluster to run on, such as tcp://HOST:8786")
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds that one run may take")
     add_progress_option(parser)
 
@@ -78,9 +79,10 @@ def evaluator(options: argparse.Namespace, of: str = "points", **how: Any) -> It
     arguments of `PointEvaluator`."""
     from gpusim.cli.progress import say_compiling, show_points
     from gpusim.explore.sweep import PointEvaluator
+    from gpusim.explore.workers import dask_executor
 
-    with show_points(options.progress, of) as show:
-        how = {"journal": options.journal, "progress": show, **how}
+    with show_points(options.progress, of) as show, dask_executor(options.dask) as executor:
+        how = {"journal": options.journal, "progress": show, "executor": executor, **how}
         with PointEvaluator(options.workers, timeout_s=options.timeout, announce=say_compiling, **how) as rows:
             yield rows
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import context, parent_process
@@ -148,6 +149,37 @@ class Workers:
         elif isinstance(error, TimeoutError) and limit_s is not None and self._executor is None:
             how = f"not finished after {limit_s:g} s, nor {GRACE_S:g} s later"
         return Ended(how, seconds)
+
+
+@contextmanager
+def dask_executor(address: str | None) -> Iterator[Executor | None]:
+    """Connect to a Dask cluster and yield its executor. address: of its scheduler, such as tcp://host:8786, or its
+    scheduler file; None yields None.
+
+    Raises WorkerFailed if Dask is missing, nobody answers, or a worker's gpusim is another version than this one.
+    """
+    if address is None:
+        yield None
+        return
+    from gpusim.explore.journal import sources_digest
+
+    try:
+        from distributed import Client
+    except ImportError:
+        raise WorkerFailed("--dask needs the package distributed: pip install 'gpusim[explore]'") from None
+    where = {"scheduler_file": address} if os.path.exists(address) else {"address": address}
+    try:
+        client = Client(**where, set_as_default=False)
+        client.wait_for_workers(1, timeout=30)
+        others = [worker for worker, each in client.run(sources_digest).items() if each != sources_digest()]
+    except (OSError, ValueError, ImportError) as error:
+        raise WorkerFailed(f"no Dask cluster at {address}: {error}") from None
+    try:
+        if others:
+            raise WorkerFailed(f"the Dask worker {others[0]} has another version of gpusim than this process")
+        yield client.get_executor(pure=False)
+    finally:
+        client.close()
 
 
 def _processes(count: int) -> ProcessPool:

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from gpusim.cli import main
 from gpusim.explore import Point, Space, interrupt, sweep
 from gpusim.explore import workers as workers_module
 from gpusim.explore.journal import read_journal
 from gpusim.explore.sweep import collect
-from gpusim.explore.workers import Ended, WorkerFailed, Workers
+from gpusim.explore.workers import Ended, WorkerFailed, Workers, dask_executor
 
 sweep_module = sys.modules["gpusim.explore.sweep"]  # not the function of this name
 pytestmark = pytest.mark.usefixtures("toolchain")
@@ -225,6 +226,56 @@ def test_any_executor_evaluates_points(table, tmp_path):
     with pytest.raises(WorkerFailed, match="shutdown"):
         sweep(POINTS[:2], executor=executor)
     same(sweep(POINTS, metrics=METRICS, executor=executor, journal=journal, resume=True), table)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """The address of a Dask scheduler on loopback, which has two workers in processes of their own."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
+    ) as made:
+        yield made.scheduler_address
+
+
+def test_a_dask_cluster_gives_the_same_table(table, cluster, tmp_path):
+    with dask_executor(cluster) as executor:
+        same(sweep(POINTS, metrics=METRICS, executor=executor), table)
+        points = []
+        for name in ("killed", "raised"):
+            (tmp_path / f"{name}.py").write_text(DEADLY)
+            points.append(Point(f"{tmp_path / name}.py:kernel", "tiny", (), {"grid": 1, "block": 1}))
+        points += [Point("matmul/tiled", "h200", (), {"size": 1024}), *POINTS[:3]]
+        killed, raised, late, *rest = collect(points, executor=executor, timeout_s=2.0)
+        assert "KilledWorker" in killed["error"] and "no luck" in raised["error"]
+        assert late["error"].startswith("not finished after 2 s: ")
+        alone = collect(POINTS[:3], workers=0)
+        assert [row | {"seconds": 0} for row in rest] == [row | {"seconds": 0} for row in alone]
+
+
+def test_the_command_runs_on_a_dask_cluster_and_goes_on_after_a_kill(cluster, tmp_path):
+    journal, out = tmp_path / "dask.journal", tmp_path / "dask.parquet"
+    command = [sys.executable, "-m", "gpusim.cli", "sweep", "saxpy", "--gpu", "tiny", "--size", "600:640:1"]
+    command += ["--journal", str(journal), "--out", str(out), "--resume", "--dask", cluster]
+    process = subprocess.Popen(command, env=ENVIRONMENT)
+    while not rows_at_least(journal, 4):
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    kept = keys(journal)
+    assert 0 < len(kept) < 41
+    told = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert f"41 points, 0 failed, {len(kept)} of them from the journal" in told.stdout
+    assert keys(journal)[: len(kept)] == kept and len(set(keys(journal))) == 41
+    assert list(pandas.read_parquet(out)["size"]) == list(range(600, 641))
+
+
+def test_no_cluster_is_one_line(capsys):
+    pytest.importorskip("distributed")
+    assert main(["sweep", "saxpy", "--gpu", "tiny", "--dask", "nowhere"]) == 2
+    assert "no Dask cluster at nowhere" in capsys.readouterr().err
 
 
 def test_a_worker_in_a_long_point_ends_with_its_sweep(tmp_path):
