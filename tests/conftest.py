@@ -27,20 +27,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 LONGEST = (
-    *("validate/test_replay", "validate/test_streams_compare", "gpusim/test_overlap", "gpusim/test_exec"),
-    *("test_parallel_document", "validate/test_microbench", "gpusim/test_plot", "test_notebooks"),
-    *("validate/test_managed", "gpusim/test_sweep_run", "gpusim/test_parallel"),
-    *("validate/test_generated", "gpusim/test_sampled", "gpusim/test_memory_system", "gpusim/test_reconvergence"),
-    *("gpusim/test_free_configurations", "test_tutorial", "test_nodes_document", "gpusim/test_bulk_forms"),
-    *("validate/test_persisting", "gpusim/test_managed", "gpusim/test_node_peer", "gpusim/test_numba_corpus"),
-    *("gpusim/test_telling", "gpusim/test_bulk_copy", "validate/test_comparing", "gpusim/test_sm_timing"),
-    *("test_repository", "gpusim/test_replay", "gpusim/test_whole_program", "gpusim/test_accel_sim"),
-    *("isa/test_compile", "gpusim/test_simulate", "isa/test_library", "isa/test_cuda"),
-    *("gpusim/test_functional", "gpusim/test_blas"),
-    *("gpusim/test_micro_operations", "gpusim/test_script", "gpusim/test_published", "gpusim/test_async_copy"),
-    *("gpusim/test_driver", "gpusim/test_pools", "gpusim/test_search", "gpusim/test_cli", "test_beside_document"),
-    *("gpusim/test_report_browser", "gpusim/test_group_matrix", "isa/test_corpus", "gpusim/test_cluster"),
-    *("validate/test_images", "gpusim/test_check_copies", "gpusim/test_link"),
+    *("test_notebooks", "gpusim/test_published", "validate/test_microbench", "validate/test_images"),
+    *("validate/test_generated", "gpusim/test_lab", "validate/test_replay", "gpusim/test_corpus"),
+    *("gpusim/test_exec", "test_nodes_document", "gpusim/test_other_gpus", "gpusim/test_blas"),
+    *("oracle/test_oracle", "isa/test_cuda", "isa/test_corpus", "gpusim/test_bound", "gpusim/test_overlap"),
+    *("gpusim/test_report_browser", "validate/test_energy_measured", "validate/test_streams_compare"),
+    *("gpusim/test_plot", "validate/test_managed", "gpusim/test_checks", "gpusim/test_schema"),
+    *("programs/test_cudasim", "gpusim/test_l1_recorded", "gpusim/test_sweep_run", "gpusim/test_accel_sim"),
+    *("isa/test_library", "gpusim/test_numba_corpus", "test_tutorial", "gpusim/test_micro_operations"),
+    *("gpusim/test_node_keys", "gpusim/test_script", "gpusim/test_api_kernels", "oracle/test_memory"),
+    *("gpusim/test_whole_program", "test_repository", "gpusim/test_parallel", "gpusim/test_reconvergence"),
+    *("gpusim/test_memory_system", "gpusim/test_sampled", "test_beside_document", "gpusim/test_stream_order"),
+    *("gpusim/test_launch_cost", "gpusim/test_free_configurations", "validate/test_persisting"),
+    *("gpusim/test_functional", "gpusim/test_replay", "isa/test_compile", "gpusim/test_cli"),
+    *("gpusim/test_telling",),
 )
 """Files of which each process begins one first, so that none works alone on one in the end."""
 

@@ -138,8 +138,8 @@ def sync_warp(st, sm, w, i, wb, lanes):
             convergence.part(st.warp, st.split, w, lanes)
         named &= np.int64(st.regs[a + first])
         # H100: so for every function of a warp that is compiled to it. Some branch around it where nobody is missing
-        # (BRA.DIV), and run on.
-        for lane in range(32):
+        # (BRA.DIV), and run on; H200: COLLECTIVE takes any mask.
+        for lane in range(32 if code[i, M.COL_AUX0] & 4 == 0 else 0):
             if (lanes >> lane) & 1 and (st.regs[a + lane] >> lane) & 1 == 0:
                 fail(st, sm, L.ERROR_NOT_IN_MASK, i, w, lane, np.int64(st.regs[a + lane]), 32)
                 return True
