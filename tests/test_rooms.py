@@ -46,7 +46,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_182,
     "gpusim.config": 1_485,
     "gpusim.difference": 1_013,
-    "gpusim.driver": 10_139,
+    "gpusim.driver": 10_137,
     "gpusim.engine": 19_446,
     "gpusim.exec": 706,
     "gpusim.explore": 2_766,

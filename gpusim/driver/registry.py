@@ -25,7 +25,6 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +35,7 @@ from typing import Any, TypeVar
 from gpusim.driver.caller import Gone, caller, read, text
 from gpusim.driver.codes import Code, DriverError, ManagementCode, ResultCode, fail_if, known, say
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import HOST_THREAD, DriverStream, node_of
+from gpusim.driver.work.streams import DriverStream, called_by_stream, node_of
 from gpusim.driver.work.waiting import permitted_within
 from isa.errors import IsaError
 from isa.folders import cache_folder
@@ -256,8 +255,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     driver.callers.append(None)
     driver.calls += 1
     try:
-        by_stream = threading.current_thread().name.startswith(HOST_THREAD)
-        fail_if(by_stream and not permitted_within(point.symbol), ResultCode.NOT_PERMITTED)
+        fail_if(called_by_stream() and not permitted_within(point.symbol), ResultCode.NOT_PERMITTED)
         with driver.lock:
             driver.stop_if_interrupted()
             driver.wait_before(point.symbol, point.per_thread)

@@ -265,11 +265,13 @@ class Driver:
 
     def not_in_implicit(self, stream: DriverStream) -> None:
         """A call on the legacy stream ends captures of streams that wait for that. Raises STREAM_CAPTURE_IMPLICIT."""
-        if stream.handle in NO_ORIGIN:
-            waiting = [
-                each for each in self.captures if any(not stream.flags & NON_BLOCKING for stream in each.streams)
-            ]
-            self._end_captures(waiting, ResultCode.STREAM_CAPTURE_IMPLICIT)
+        self._end_captures(self.captures_waiting_for(stream), ResultCode.STREAM_CAPTURE_IMPLICIT)
+
+    def captures_waiting_for(self, stream: DriverStream) -> list[Capture]:
+        """Captures with a stream that waits for this one, if it is the legacy stream."""
+        if stream.handle not in NO_ORIGIN:
+            return []
+        return [each for each in self.captures if any(not one.flags & NON_BLOCKING for one in each.streams)]
 
     @staticmethod
     def _end_captures(captures: Sequence[Capture], code: ResultCode) -> None:

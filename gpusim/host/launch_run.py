@@ -27,7 +27,7 @@ from gpusim.engine.streams import StreamQueue
 from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
 from gpusim.host.fault import caller, fault, never_ends, nothing_moves, out_of_cycles
-from gpusim.host.fitting import engine_parameters, fit, local_bytes, lowered_once
+from gpusim.host.fitting import engine_parameters, fit, lowered_once
 from gpusim.host.options import LaunchOptions
 from gpusim.host.recording import LOOKED, Recording, recording_of
 from gpusim.host.sampling import Sample
@@ -86,7 +86,6 @@ class LaunchRun(Grid):
         self.par = engine_parameters(config, program, launch, self.lowered, self.fits, session.memory.base, options)
         if options.mode != "functional" and session.engine.memory_system.has_run(program.sha256):
             self.par[P.CONST_FAR] = config.constant.l2_latency_cycles
-        self._local = local_bytes(program, options.stack_bytes)
         self.name = short_name(program.name)
         self.untimed = options.mode == "functional"
         self._stop = StopWatch(options.stop, program) if options.stop is not None else None
@@ -317,7 +316,7 @@ class LaunchRun(Grid):
         seat: Seat | None,
     ) -> State:
         session, program, config = self.session, self.program, self.session.config
-        what = program, self.launch, self.parameter_bytes, self._local, config.sm.count, self._workspace
+        what = program, self.launch, self.parameter_bytes, int(par[P.LOCAL_BYTES]), config.sm.count, self._workspace
         log, where = recorder.arrays if recorder is not None else None, (session.memory, session.threads, spare)
         try:
             return build_state(par, self.lowered, constant_banks(*what), *where, log, chosen, recording, seat)

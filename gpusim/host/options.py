@@ -17,6 +17,8 @@ CHECKS = {"memcheck": 0, "initcheck": 1, "racecheck": 2, "synccheck": 4}
 
 #: A launch may run this long unless `max_cycles` says otherwise: a minute of GPU time. An endless loop ends here.
 DEFAULT_MAX_CYCLES = 100_000_000
+#: CUDA gives a thread so much stack beyond what the compiler counted, for recursion and calls by pointer.
+DEFAULT_STACK_BYTES = 1024
 
 MODES = ("detailed", "sampled", "functional")
 
@@ -42,7 +44,7 @@ class LaunchOptions:
     max_cycles: int | None = DEFAULT_MAX_CYCLES
     strict_barriers: bool = True
     cooperative: bool | None = None
-    stack_bytes: int = 1024
+    stack_bytes: int = DEFAULT_STACK_BYTES
     checks: int = 0
     progress: Progress | None = None
     trace: TraceOptions | None = None

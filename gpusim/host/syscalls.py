@@ -38,8 +38,7 @@ class SystemCalls:
     """What kernels of one device share on the host: the device heap, and where printf's text goes.
 
     memory: the device's memory. heap_bytes: what malloc can give at once, over all launches.
-    write: takes the text of a launch when it ends; None for the standard output of that time. made: names of the calls
-    that kernels have made.
+    write: takes the text of a launch when it ends; None for the standard output of that time. made: calls so far.
     """
 
     def __init__(

@@ -12,7 +12,6 @@ from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import (
     GLOBAL,
     NO_ORIGIN,
-    NON_BLOCKING,
     OF_THREAD,
     RELAXED,
     Capture,
@@ -29,8 +28,7 @@ _ADD, _SET = 0, 1  # CUstreamUpdateCaptureDependencies_flags
 
 def _seen_status(driver: Driver, stream: DriverStream) -> int:
     """Nobody can tell of the null stream while one that waits for it is captured."""
-    waiting = (not each.flags & NON_BLOCKING for capture in driver.captures for each in capture.streams)
-    fail_if(stream.handle in NO_ORIGIN and any(waiting), ResultCode.STREAM_CAPTURE_IMPLICIT)
+    fail_if(driver.captures_waiting_for(stream), ResultCode.STREAM_CAPTURE_IMPLICIT)
     return _NONE if stream.capture is None else _ACTIVE if stream.capture.valid else _INVALIDATED
 
 

@@ -7,12 +7,14 @@ from gpusim.driver.objects import HEAP_LIMIT, PRINTF_LIMIT, STACK_LIMIT, Context
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.driver.work.launch_attributes import PRIORITIES
+from gpusim.host.options import DEFAULT_STACK_BYTES
+from gpusim.host.syscalls import HEAP_BYTES
 
 _PERSISTING = 6
 _LIMITS = {
-    STACK_LIMIT: (1024, 0, 16, 512 << 10),
+    STACK_LIMIT: (DEFAULT_STACK_BYTES, 0, 16, 512 << 10),
     PRINTF_LIMIT: (8650752, 512 << 10, 1, 1 << 40),  # nothing is lost here, however small it is
-    HEAP_LIMIT: (8 << 20, 4 << 20, 1, 1 << 40),
+    HEAP_LIMIT: (HEAP_BYTES, 4 << 20, 1, 1 << 40),
     4: (2048, 32, 1, 1 << 30),  # launches from the device that are pending
     5: (64, 0, 1, 128),  # bytes that L2 fetches
     _PERSISTING: (0, 0, 1, 1 << 30),  # of L2 set aside for persisting accesses: what the device has

@@ -71,15 +71,10 @@ def set_attribute(stream: DriverStream, number: int, value: bytes) -> None:
 
 @entry("cuStreamSynchronize", "S")
 def synchronize(driver: Driver, stream: DriverStream) -> None:
-    _outside(driver, stream)
-    driver.wait_for(stream)
-    driver.trim_pools()
-
-
-def _outside(driver: Driver, stream: DriverStream) -> None:
-    """A question about a stream: neither it nor, unless they are relaxed, others are captured."""
     stream.not_capturing()
     driver.not_in_captures()
+    driver.wait_for(stream)
+    driver.trim_pools()
 
 
 def _ask(driver: Driver, pending: Callable[[WorkQueues], bool]) -> None:
@@ -93,7 +88,8 @@ def _ask(driver: Driver, pending: Callable[[WorkQueues], bool]) -> None:
 
 @entry("cuStreamQuery", "S")
 def query(driver: Driver, stream: DriverStream) -> None:
-    _outside(driver, stream)
+    stream.not_capturing()
+    driver.not_in_captures()
     _ask(driver, lambda queues: queues.is_busy(stream))
 
 

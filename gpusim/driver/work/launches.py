@@ -15,7 +15,7 @@ from gpusim.driver.codes import say
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.engine.streams import StreamQueue
 from gpusim.errors import LaunchError
-from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions, Progress
+from gpusim.host.options import DEFAULT_MAX_CYCLES, DEFAULT_STACK_BYTES, LaunchOptions, Progress
 from gpusim.launch import Launch
 from gpusim.launch.access_window import AccessWindow
 from gpusim.launch.memory import Allocation, DeviceMemory
@@ -59,7 +59,7 @@ class LaunchCall:
     programmatic: bool = False
     checks: int = 0
     trace: TraceOptions | None = None
-    stack_bytes: int = 1024
+    stack_bytes: int = DEFAULT_STACK_BYTES
 
     @property
     def name(self) -> str:
@@ -165,9 +165,10 @@ class Launcher:
             say(f"launch {call.number}, {short_name(call.symbol)}: {error}")
 
     def _options(self, call: LaunchCall) -> LaunchOptions:
-        most = self.max_cycles or DEFAULT_MAX_CYCLES
-        how = {"cooperative": call.cooperative, "stack_bytes": call.stack_bytes}
-        return LaunchOptions(max_cycles=most, strict_barriers=False, **how)  # type: ignore[arg-type]
+        return LaunchOptions(
+            max_cycles=self.max_cycles or DEFAULT_MAX_CYCLES, strict_barriers=False, cooperative=call.cooperative,
+            stack_bytes=call.stack_bytes,
+        )  # fmt: skip
 
     def _check(self, call: LaunchCall) -> bool:
         """Look for what checks find. Other errors are found by the run itself. Returns whether nothing was found."""

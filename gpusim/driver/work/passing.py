@@ -18,11 +18,9 @@ from typing import Any, Protocol
 import simpy
 
 from gpusim.driver.caller import Caller, Gone, serving, undisturbed
-from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.objects import Context
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.work.launches import Observer
-from gpusim.driver.work.streams import HOST_THREAD
 from gpusim.node.streams import StreamSet
 
 PATIENCE_SECONDS = 1.0
@@ -69,10 +67,6 @@ class PassingTime(ABC):
     @abstractmethod
     def busy(self) -> bool:
         """Whether any stream has work left."""
-
-    def _fail_if_called(self) -> None:
-        if threading.current_thread().name.startswith(HOST_THREAD):
-            fail_if(self.busy, ResultCode.NOT_PERMITTED, "a function that a stream calls waits for an event to come")
 
     def run_until(self, done: simpy.Event) -> None:
         """Wait until something happens, or is dropped."""

@@ -14,6 +14,7 @@ import simpy
 
 from gpusim.device import Device
 from gpusim.driver.caller import caller
+from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.work import launch_attributes as A
 from gpusim.driver.work.launches import LaunchCall, Launcher
 from gpusim.driver.work.passing import PassingTime, QueueOwner
@@ -25,6 +26,7 @@ from gpusim.driver.work.streams import (
     DriverStream,
     Executable,
     StreamWork,
+    called_by_stream,
 )
 from gpusim.engine.grid import EndedWithAnother
 from gpusim.engine.streams import KernelWork, StreamQueue
@@ -279,7 +281,7 @@ class WorkQueues(PassingTime):
     def wait_for_event(self, event: DriverEvent) -> None:
         """Wait for an event."""
         if event.work is not None and self.is_pending(event):
-            self._fail_if_called()
+            fail_if(called_by_stream(), ResultCode.NOT_PERMITTED, "a function that a stream calls waits for an event")
             self.run_until(event.work[0].done)
 
     def drain(self) -> None:

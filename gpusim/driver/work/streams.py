@@ -29,6 +29,12 @@ NON_BLOCKING = 1  # CUstream_flags: it and the default stream do not wait for ea
 HOST_THREAD = "gpusim host calls"
 """The thread that calls functions of the host."""
 
+
+def called_by_stream() -> bool:
+    """Whether this thread is in a function that a stream calls."""
+    return threading.current_thread().name.startswith(HOST_THREAD)
+
+
 _handles = itertools.count(0x5EED_0000_0010, 0x10)
 
 

@@ -29,11 +29,9 @@ DeviceTotalMem DeviceComputeCapability DevicePrimaryCtx(GetState|Retain) StreamG
 (Func|Kernel)(Get|Is)\\w+ PointerGetAttributes? TensorMapEncode\\w+ HostGet\\w+ MemHostGet\\w+ MemGet(Info|AddressRange)
 """
 _PREFIX = re.compile("^_*cuda|^cu")
-
-
 _WITHIN = """
 Init (Driver|Runtime)GetVersion GetDevice(Count|Properties) GetError(Name|String) GetLastError PeekAtLastError
-GetProcAddress\\w* Event(Query|Synchronize|ElapsedTime) cuStreamQuery
+GetProcAddress\\w* Event(Query|Synchronize|ElapsedTime)
 """
 """What a function that a stream calls may call, as on an H100 (driver 580, CUDA 13.0)."""
 
@@ -41,10 +39,8 @@ GetProcAddress\\w* Event(Query|Synchronize|ElapsedTime) cuStreamQuery
 @cache
 def permitted_within(symbol: str) -> bool:
     """Whether a function that a stream calls may call this one, by its exported name."""
-    name = re.sub(r"(@\d+|_v\d+)$", "", symbol)
-    return symbol.startswith(("nvml", "__cuda")) or bool(
-        _PERMITTED.fullmatch(name) or _PERMITTED.fullmatch(_PREFIX.sub("", name, count=1))
-    )
+    of_either_api = _PERMITTED.fullmatch(_bare(symbol)) is not None
+    return of_either_api or symbol.startswith(("nvml", "__cuda")) or symbol == "cuStreamQuery"
 
 
 @cache
@@ -52,8 +48,11 @@ def waits(symbol: str) -> bool:
     """Whether a function, by its exported name, waits for the work of all streams."""
     if symbol.startswith("nvml"):
         return False
-    name = re.sub(r"(@\d+|_v\d+)$", "", _PREFIX.sub("", symbol, count=1))
-    return _NAMED.fullmatch(name) is None
+    return _NAMED.fullmatch(_bare(symbol)) is None
+
+
+def _bare(symbol: str) -> str:
+    return re.sub(r"(@\d+|_v\d+)$", "", _PREFIX.sub("", symbol, count=1))
 
 
 _PERMITTED = re.compile("|".join(_WITHIN.split()))
