@@ -10,6 +10,6 @@ from), `log.py` (what ran). Users take `numba_cuda.py`.
 device), `passing.py` (time passes while a call waits), `waiting.py` (which do).
 
 `outputs/` is what launches tell: `outputs.py` (the options), then the observers: `pages.py`, `timeline.py`, and
-`saving.py` with its file in `saved.py`, which `replay.py` runs again. `memory/` has images and virtual ranges;
-`libraries/` what lies over the driver or stands in for a library.
+`saving.py` with its file in `saved.py`, which `replay.py` runs again. `images.py` loads modules;
+`libraries/` is what lies over the driver or stands in for a library.
 """

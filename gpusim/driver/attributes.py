@@ -31,13 +31,13 @@ _TEXTURES = {
 }  # fmt: skip
 
 
-_YES = (15, 19, 31, 32, 41, 78, 79, 80, 83, 89, 90, 91, 95, 96, 99, 102, 113, 115, 129, 141, 144)
+_YES = (15, 19, 31, 32, 41, 78, 79, 80, 83, 89, 90, 91, 95, 96, 99, 113, 115, 129, 141, 144)
 """What is so: copies overlap with kernels (15), host memory can be mapped (19), kernels of several streams run at once
 (31), there is ECC (32), addresses are unified (41), streams have priorities (78), L1 caches global and local memory
 (79, 80), there is managed memory (83), for host and device at once (89), compute is preempted (90), registered memory
 has one address (91), launches can be cooperative (95, 96), host memory can be registered (99), also to be read only
-(113), and managed as virtual memory (144, 141 by node) like the device's (102), there are pools (115), and pointers to
-functions are unified (129)."""
+(113), and managed as virtual memory (144, 141 by node), there are pools (115), and pointers to functions are unified
+(129). There is no virtual memory management of the device's (102), which programs ask before they use it."""
 
 
 def compute_capability(config: GPUConfig) -> tuple[int, int]:

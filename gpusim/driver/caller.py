@@ -45,12 +45,8 @@ class Caller(Protocol):
     def share(self, address: int, nbytes: int) -> bool:
         """Let the simulated device reach memory where it lies; False if it cannot."""
 
-    def map(self, address: int, nbytes: int, file: int, start: int = 0) -> bool:
-        """Let the process see a file of memory, from `start` on, at this address; False if something else lies
-        there."""
-
-    def unmap(self, address: int, nbytes: int) -> None:
-        """Take back what `map` did."""
+    def map(self, address: int, nbytes: int, file: int) -> bool:
+        """Let the process see a file of memory at this address; False if something else lies there."""
 
     def print(self, text: str) -> None:
         """Write what kernels have printed to the standard output."""
@@ -89,15 +85,12 @@ class ThisProcess:
     def share(self, address: int, nbytes: int) -> bool:
         return True
 
-    def map(self, address: int, nbytes: int, file: int, start: int = 0) -> bool:
+    def map(self, address: int, nbytes: int, file: int) -> bool:
         return True
 
     def print(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
-
-    def unmap(self, address: int, nbytes: int) -> None:
-        pass
 
     def interrupted(self) -> None:
         _thread.interrupt_main()

@@ -43,6 +43,7 @@ REASONS = (
     ("tensor maps for im2col::w, of compute capability 10, are not simulated", r"Im2colWide"),
     ("which atomics the host's processor has is not told", r"AtomicCapabilities"),
     ("where memory lies, and for whom, is not told", r"LocationInfo|MemRange|MemGetAccess|AllocationProp|RetainAlloc"),
+    ("ranges of addresses are not managed apart from memory", r"cuMem(Address|Create|Map|Unmap|Rele|SetAcc|.*Granul)"),
     ("memory pools are the device's alone", r"MemPool[GS]etAccess|Mem(Get|Set|GetDefault)MemPool$"),
     ("no books are kept of the memory of graphs", r"GraphMem(Attr|Trim)"),
     ("copies and prefetches are asked for one by one, without attributes", r"Mem\w+(BatchAsync|WithAttributes)"),

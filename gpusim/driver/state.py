@@ -20,8 +20,7 @@ from weakref import WeakValueDictionary
 from gpusim.config import GPUConfig, load_config
 from gpusim.driver.caller import caller, put_pointer, text
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known, say
-from gpusim.driver.memory.images import read_image, read_ptx
-from gpusim.driver.memory.virtual import VirtualMemory
+from gpusim.driver.images import read_image, read_ptx
 from gpusim.driver.objects import (
     DEVICE,
     MANAGED,
@@ -104,7 +103,6 @@ class Driver:
         self.captures: list[Capture] = []
         self.executables: dict[int, Executable] = {}
         self.graph_allocations: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self.virtual = VirtualMemory(lambda: self.device.memory)
         self.linkings: dict[int, list[tuple[str, bytes]]] = {}  # (name, content) of what is to be linked
         self.told: set[str] = set()
         self.interrupted = False

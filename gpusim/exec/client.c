@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { RETURN, READ, WRITE, TEXT, MOVE, KEEP, CALL, SHARE, MAP, THREAD, SYMBOL, PRINT, UNMAP };
+enum { RETURN, READ, WRITE, TEXT, MOVE, KEEP, CALL, SHARE, MAP, THREAD, SYMBOL, PRINT };
 #if defined(__x86_64__)
 enum { REGISTERS_HELD = 6 };             /* that pass integers, System V ABI */
 #else
@@ -225,7 +225,7 @@ static int obey(struct link link, uint64_t *value) {
         case SHARE: share(&order, file); break;
         case MAP:
             answer = order.a == (uint64_t)mmap((void *)order.a, order.b, PROT_READ | PROT_WRITE,
-                                               MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, order.c);
+                                               MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
             bytes = sizeof answer;
             break;
         case THREAD: start_thread(); break;
@@ -235,7 +235,6 @@ static int obey(struct link link, uint64_t *value) {
         case PRINT:
             if (print(link, order.a)) return -1;
             break;
-        case UNMAP: munmap((void *)order.a, order.b); break;
         default: return -1;
         }
         if (file >= 0) close(file);

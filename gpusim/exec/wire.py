@@ -31,7 +31,7 @@ NAME_BYTES = 64
 _CONNECTS_SECONDS = 60
 _HELLO = struct.Struct("<IIii")
 _ORDER = struct.Struct("<II6Q")
-_RETURN, _READ, _WRITE, _TEXT, _MOVE, _KEEP, _CALL, _SHARE, _MAP, _THREAD, _SYMBOL, _PRINT, _UNMAP = range(13)
+_RETURN, _READ, _WRITE, _TEXT, _MOVE, _KEEP, _CALL, _SHARE, _MAP, _THREAD, _SYMBOL, _PRINT = range(12)
 
 
 def read_hello(connection: socket.socket) -> tuple[int, int, int]:
@@ -172,12 +172,9 @@ class Connection:
         self._order(_SYMBOL, self.keep(name.encode() + b"\0"))
         return self._number()
 
-    def map(self, address: int, nbytes: int, file: int, start: int = 0) -> bool:
-        self._order(_MAP, address, nbytes, start, file=file)
+    def map(self, address: int, nbytes: int, file: int) -> bool:
+        self._order(_MAP, address, nbytes, file=file)
         return bool(self._number())
-
-    def unmap(self, address: int, nbytes: int) -> None:
-        self._order(_UNMAP, address, nbytes)
 
     # --- the socket ---------------------------------------------------------------------------------------------------
 

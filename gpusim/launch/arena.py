@@ -23,7 +23,6 @@ _THERE, _OF_FILE = np.uint64(3 << 62), np.uint64(1 << 61)
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _FIXED, _FIXED_NOREPLACE = 0x10, 0x100000  # Linux; the second fails rather than replace what lies there
 _REMOVE = 9  # Linux's MADV_REMOVE
-_PUNCH_HOLE = 3  # Linux's FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 _SMALLEST = 64 << 20
 _MOST_AT_ONCE = 1 << 30  # bytes of a write; Linux takes 2 GB at most
 
@@ -31,8 +30,6 @@ _library = ctypes.CDLL(None, use_errno=True)
 _library.mmap.restype = ctypes.c_void_p
 _library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_ssize_t)
 _library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-_library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-_library.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_ssize_t, ctypes.c_ssize_t)
 
 
 class Arena:
@@ -114,42 +111,14 @@ class Arena:
             _library.madvise(self.address + first, last - first, advice)
 
 
-class SharedPieces:
-    """Memory that can be mapped at several addresses, and by several processes: ranges of one file, zero when taken."""
-
-    def __init__(self) -> None:
-        self.file = os.memfd_create("gpusim pieces")
-        weakref.finalize(self, os.close, self.file)
-        self._end = 0
-        self._free: dict[int, list[int]] = {}
-
-    def take(self, nbytes: int) -> int:
-        """Offset of a piece in the file."""
-        if self._free.get(nbytes):
-            return self._free[nbytes].pop()
-        start, self._end = self._end, self._end + nbytes
-        os.ftruncate(self.file, self._end)
-        return start
-
-    def give_back(self, start: int, nbytes: int) -> None:
-        """Nobody needs a piece any more."""
-        _library.fallocate(self.file, _PUNCH_HOLE, start, nbytes)
-        self._free.setdefault(nbytes, []).append(start)
+def map_shared(address: int, nbytes: int, file: int) -> bool:
+    """Map a file of memory at an address; False if something lies there."""
+    return _map(address, nbytes, mmap.MAP_SHARED | _NORESERVE | _FIXED_NOREPLACE, file)
 
 
-def map_shared(address: int, nbytes: int, file: int, start: int = 0) -> bool:
-    """Map a file of memory, from `start` on, at an address; False if something lies there."""
-    return _map(address, nbytes, mmap.MAP_SHARED | _NORESERVE | _FIXED_NOREPLACE, file, start)
-
-
-def unmap(address: int, nbytes: int) -> None:
-    """Take back what `map_shared` has mapped."""
-    _library.munmap(address, nbytes)
-
-
-def _map(address: int, nbytes: int, flags: int, file: int, start: int = 0) -> bool:
+def _map(address: int, nbytes: int, flags: int, file: int) -> bool:
     """Map memory at an address; False if the host puts it elsewhere or not at all."""
-    got = _library.mmap(address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, file, start)
+    got = _library.mmap(address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, file, 0)
     return bool(got == address)
 
 

@@ -57,7 +57,7 @@ def or_error(code, value):
 # The board and its memory as configured; what this device cannot do: share memory and events with other processes and
 # with other hardware (103, 110, 114, 116 to 119, 124, 125, 128), compress (107), what arrays can (112, 121), wait for
 # words of memory (122, 123), and pools of host memory (142, 145).
-OTHER_DEVICE = {34, 36, 37, 103, 107, 110, 112, 114, *range(116, 120), *range(121, 126), 128, 139, 140, 142, 145}
+OTHER_DEVICE = {34, 36, 37, 102, 103, 107, 110, 112, 114, *range(116, 120), *range(121, 126), 128, 139, 140, 142, 145}
 
 
 @pytest.mark.parametrize("number", RECORDED["device_attributes"])

@@ -1,4 +1,4 @@
-"""Pools, virtual memory management, copies of every shape: codes and numbers are those that an H200 gives."""
+"""Pools, copies of every shape: codes and numbers are those that an H200 gives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ctypes import c_int, c_size_t, c_uint32, c_uint64
 import pytest
 
 from tests.gpusim.driver_calls import Calls
-from tests.gpusim.driver_program import run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
 PIECE = 32 << 20
@@ -92,84 +91,6 @@ def test_pools_of_a_programs_own(calls, kind, location, code):
     calls.do("cuMemPoolDestroy", pool)
     assert calls.handle("cuDeviceGetMemPool", 0) == before and calls("cuMemPoolDestroy", before) == 1
     calls.do("cuMemFreeAsync", address, 0)
-
-
-# --- virtual memory management ----------------------------------------------------------------------------------------
-
-
-def test_virtual_memory():
-    """In a process of its own, whose device memory lies where it is meant to."""
-    run("""
-        import struct
-        from ctypes import c_uint32, c_uint64, c_size_t
-        from tests.gpusim.driver_calls import Calls
-        calls = Calls()
-        MB = 2 << 20
-        properties = struct.pack("<4iQQ", 1, 0, 1, 0, 0, 0)
-        reach = lambda flags=3, device=0: struct.pack("<3i", 1, device, flags)
-        assert calls.handle("cuMemGetAllocationGranularity", properties, 0) == MB
-        room = calls.handle("cuMemAddressReserve", 8 * MB, 0, 0, 0)
-        wrong = ((0, 0, 0), (4096, 0, 0), (MB, 3, 0), (MB, 0, 1))
-        assert [calls("cuMemAddressReserve", c_uint64(), n, unit, 0, flags) for n, unit, flags in wrong] == [1] * 4
-        assert calls("cuMemAddressReserve", c_uint64(), 1 << 50, 0, 0, 0) == 2
-        assert calls.handle("cuMemAddressReserve", MB, 1 << 30, 0, 0) % (1 << 30) == 0
-
-        free = lambda: calls.handle("cuMemGetInfo_v2", c_size_t())
-        kernel = calls.kernel("put")
-        before = free()
-        piece = calls.handle("cuMemCreate", 2 * MB, properties, 0)
-        assert before - free() == 2 * MB
-        other = struct.pack("<4iQQ", 1, 0, 1, 5, 0, 0)
-        assert [calls("cuMemCreate", c_uint64(), *what, 0) for what in ((0, properties), (4096, properties),
-            (MB, bytes(32)), (1 << 45, properties), (MB, other))] == [1, 1, 1, 2, 101]
-
-        at = lambda k: room + k * MB
-        map = lambda address, nbytes, offset=0, flags=0: calls("cuMemMap", address, nbytes, offset, piece, flags)
-        assert [map(room, 4096), map(room + 4096, MB), map(room, MB, MB), map(room, 3 * MB)] == [801] * 4
-        assert [map(room, 2 * MB, 0, 1), map(1 << 40, 2 * MB)] == [1, 1]
-        assert map(room, 2 * MB) == 0 and map(room, 2 * MB) == 1 and map(at(2), 2 * MB) == 0
-        word, flags = c_uint32(42), c_uint64(9)
-        assert calls("cuMemcpyHtoD_v2", room, word, 4) == 1            # mapped, and out of reach
-        access = lambda k, n, what=reach(): calls("cuMemSetAccess", at(k), n, what, 1)
-        assert [access(0, 2 * MB, reach(2)), access(0, 2 * MB, reach(3, 5)), access(0, 4096), access(0, MB),
-            access(4, MB), access(0, 6 * MB)] == [1] * 6
-        assert access(0, 4 * MB) == 0
-        calls.do("cuMemcpyHtoD_v2", room, word, 4)
-        assert calls.words(at(2)) == [42]                              # the same memory at two places
-        calls.do("cuMemsetD8_v2", room, 1, 4 * MB)                     # across both
-        base, size = c_uint64(), c_size_t()
-        calls.do("cuMemGetAddressRange_v2", base, size, room + MB + 8)
-        assert (base.value, size.value) == (room, 2 * MB)
-        for number, expected in ((11, room), (12, 8 * MB), (18, 2 * MB), (19, room), (2, 2), (13, 1), (17, 0)):
-            flags.value = 0
-            calls.do("cuPointerGetAttribute", flags, number, room + MB + 8)
-            assert flags.value == expected, number
-        assert calls("cuPointerGetAttribute", flags, 4, room) == 1 and calls("cuMemFree_v2", room) == 1
-
-        second = calls.handle("cuMemCreate", MB, properties, 0)
-        calls.do("cuMemMap", at(4), MB, 0, second, 0)
-        assert access(4, MB) == 0
-        for address in (at(4) - 4, at(4)):
-            values = calls.parameters(c_uint64(address), c_uint32(7))
-            calls.do("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, 0, values, None)   # kernels reach it too
-        assert calls.words(at(4) - 4, 2) == [7, 7] and calls.words(at(2) - 4) == [7]
-
-        assert calls("cuMemAddressFree", room, 8 * MB) == 1
-        assert [calls("cuMemRelease", piece) for _ in range(2)] == [0, 1]
-        assert calls.words(room) == [0x01010101] and calls("cuMemMap", at(6), 2 * MB, 0, piece, 0) == 1
-        unmap = lambda k, n: calls("cuMemUnmap", at(k), n)
-        assert [unmap(0, MB), unmap(0, 4 * MB), unmap(0, MB), unmap(4, MB)] == [1, 0, 0, 0]
-        assert calls("cuMemcpyHtoD_v2", room, word, 4) == 1
-        calls.do("cuMemRelease", second)
-        assert before - free() == 8                                    # the module's variable, placed by the launch
-        assert [calls("cuMemAddressFree", room, MB), calls("cuMemAddressFree", at(1), MB)] == [1, 1]
-        calls.do("cuMemAddressFree", room, 8 * MB)
-
-        fresh = calls.handle("cuMemAddressReserve", 2 * MB, 0, 0, 0)   # freed pieces come back as zeros
-        calls.do("cuMemMap", fresh, 2 * MB, 0, calls.handle("cuMemCreate", 2 * MB, properties, 0), 0)
-        calls.do("cuMemSetAccess", fresh, 2 * MB, reach(), 1)
-        assert calls.words(fresh) == [0]
-    """)
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpusim import load_config
+from gpusim.driver import images
 from gpusim.driver.codes import DriverError, ResultCode
-from gpusim.driver.memory import images
 from isa import assemble
 from isa.cubin import read_cubin
 from isa.errors import ToolchainMissing

@@ -144,9 +144,6 @@ def host_get_device_pointer(driver: Driver, address: int) -> int:
 
 @entry("cuMemGetAddressRange_v2", "*p *p p")
 def address_range(driver: Driver, address: int) -> tuple[int, int]:
-    mapping = driver.virtual.mapping_at(address)
-    if mapping is not None:
-        return mapping.address, mapping.physical.nbytes
     buffer = driver.buffer_at(address)  # of the host's memory, what lies below the device's has no other record
     found = buffer or known(driver.device.memory.holding(address), ResultCode.NOT_FOUND)
     return found.address, found.nbytes
@@ -155,17 +152,12 @@ def address_range(driver: Driver, address: int) -> tuple[int, int]:
 def _attribute(driver: Driver, number: int, address: int) -> int:
     """One attribute of `CUpointer_attribute`. Raises INVALID_VALUE."""
     buffer = driver.buffer_at(address)
-    mapping = driver.virtual.mapping_at(address)
-    start = nbytes = 0
-    if mapping is not None:
-        buffer = Buffer(driver.context(), mapping.address, mapping.physical.nbytes, DEVICE, 0, mapping.number)
-        start, nbytes = mapping.reservation.address, mapping.reservation.nbytes
-    elif buffer is None:  # a module's variable is memory too
+    if buffer is None:  # a module's variable is memory too
         allocation = known(driver.device.memory.holding(address), ResultCode.INVALID_VALUE)
         buffer = Buffer(driver.context(), allocation.address, allocation.nbytes, DEVICE, 0, 0)
     pool, on_device = buffer.pool, buffer.kind in (DEVICE, MANAGED)
     values = {1: 0 if pool else driver.context().handle, 3: address, 4: address, 7: buffer.number, 20: buffer.number}
-    values |= {11: start or buffer.address, 12: nbytes or buffer.nbytes, 17: pool.handle if pool else 0}
+    values |= {11: buffer.address, 12: buffer.nbytes, 17: pool.handle if pool else 0}
     values |= {2: _POINTER_KINDS[buffer.kind], _SYNCHRONOUS: on_device, 10: 0, 13: 1, 14: 0, 15: 0, 16: 3, 21: 0}
     values |= {18: buffer.nbytes, 19: buffer.address, _IS_MANAGED: buffer.kind == MANAGED, _DEVICE_ORDINAL: 0}
     fail_if(number not in values or (number == 4 and buffer.kind == DEVICE), ResultCode.INVALID_VALUE)

@@ -1,1 +1,0 @@
-"""Memory and what is loaded into it: virtual ranges, images of modules."""
