@@ -100,10 +100,12 @@ COMMANDS = (
          flag("--force", "replace baselines that differ")],
     ),
     Command(
-        "instructions", "build the job that records single instructions, or import its results",
+        "instructions", "build the job that records the known single instructions again, or import its results",
         "instructions.job:command", "job.npz results.npz",
         [path("job", "file to write, or that the results belong to", metavar="JOB"),
-         path("results", "what worker.py wrote", nargs="?", metavar="RESULTS")],
+         path("results", "what worker.py wrote", nargs="?", metavar="RESULTS"),
+         option("--add", "forms that are not recorded yet: word, double, half, uniform or memory, and 128 bits in hex",
+                nargs="*", default=(), metavar="FAMILY:ENCODING")],
     ),
     Command(
         "compare", "simulate the recorded points and compare; status 1 if an exact counter differs",

@@ -7,6 +7,6 @@ try record validate record --out "$out/record" --only vector_add matmul_hopper/t
 try microbench validate microbench measure --only pipe_ffma launch_gap cluster_load_2 --out "$out/micro.json" --repeats 2
 try energy validate.energy.measure "$out/energy.json.gz" --only "^(ffma f32|empty 132 blocks)$" --passes 1
 try streams validate streams measure "$out/streams.json" --only two_kernels_fit graphs same_stream_gap copies_alone managed
-try play validate.play.measure "$out/play.json.gz"
+try play validate.play "$out/play.json.gz"
 try persisting validate.persisting.measure "$out/persisting.json"
 echo "failed:${failed:- nothing}"; [ -z "$failed" ]

@@ -1,6 +1,6 @@
 """Single instructions on a real GPU: every form the disassembler knows, with random and special operands.
 
-Reading order: encode.py (bits of an instruction, and what the disassembler makes of them), forms.py (which forms are
-recorded), kernel.py (the kernel around one instruction), operands.py (what it is given), job.py (one file that holds
-all of it, and its results into the test data), worker.py (runs a job on a GPU).
+Reading order: kernel.py (the kernel around one instruction), job.py (one file with it and the recorded forms, and its
+results into the test data), worker.py (runs a job on a GPU), encode.py (bits of an instruction, and the disassembler's
+text for them).
 """

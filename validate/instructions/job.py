@@ -1,71 +1,86 @@
-"""A job, everything that `worker` needs in one file; and its results into the data that the tests replay."""
+"""A job, everything that `worker` needs in one file; and its results into the data that the tests replay.
+
+The recording is where forms and operands are kept. Its 3,680 forms, and 320 that an H200 refuses, are every opcode,
+modifier set and kind of operand that nvdisasm knows of single instructions. About half of the operands' values are
+those at which arithmetic has its corners: both zeros, denormals, infinities, quiet and signalling NaN with payloads,
+powers of two and their neighbours, shift counts beyond the width.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from isa.opcodes import OPCODES
 from isa.toolchain import tool_version
-from validate.instructions import forms, kernel, operands
+from validate.commands import UsageError
+from validate.instructions import kernel
+from validate.instructions.encode import texts, with_control
 
 DATA = Path(__file__).parents[2] / "tests" / "gpusim" / "data" / "h200_instructions.npz"
+FAMILIES = ("word", "double", "half", "uniform", "memory")
+"""Sets of operands in the order of the recording: those of 32-bit words, ..., of what accesses memory."""
 REGISTERS = 8
 """Words of a result that are registers and predicates; the rest is memory, kept for memory instructions only."""
-_PREDICATES, _UNIFORM_PREDICATES = kernel.OUTPUT.index("P"), kernel.OUTPUT.index("UP")
+_PREDICATES = kernel.OUTPUT.index("P")
 
 
-def write(path: Path, chosen: list[forms.Form], stall: int = 11) -> None:
-    """Write a job for these forms.
+def write(path: Path, added: Sequence[str] = ()) -> None:
+    """Write a job for the recorded forms, and for further ones, 'FAMILY:ENCODING' each.
 
     Raises:
+        UsageError: an added form that is none.
         ToolchainMissing, ToolchainFailed: see `kernel.build`.
     """
-    cubin, offset, _ = kernel.build()
+    cubin, offset = kernel.build()
+    with np.load(DATA) as file:
+        kept = {name: file[name] for name in ("text", "encoding", "family", "operands", "constants")}
+    new = [*_parsed(added)]
+    family = np.array([*kept["family"], *(each[2] for each in new)], np.uint8)
     np.savez_compressed(
         path,
         cubin=np.frombuffer(cubin, np.uint8),
         offset=offset,
         output_words=len(kernel.OUTPUT),
-        constants=constants(),
-        text=np.array([form.text for form in chosen]),
-        encoding=words([scheduled(form, stall) for form in chosen]),
-        family=np.array([operands.FAMILIES.index(form.family) for form in chosen], np.uint8),
-        uniform=np.array([form.family == "uniform" for form in chosen], np.uint8),
-        operands=np.stack([operands.operands(family) for family in operands.FAMILIES]),
+        constants=kept["constants"],
+        text=np.array([*kept["text"], *(each[0] for each in new)]),
+        encoding=np.array([*kept["encoding"], *(each[1] for each in new)], np.uint64),
+        family=family,
+        uniform=(family == FAMILIES.index("uniform")).astype(np.uint8),
+        operands=kept["operands"],
     )
 
 
-def scheduled(form: forms.Form, stall: int) -> int:
+def _parsed(added: Sequence[str]) -> Iterator[tuple[str, tuple[int, int], int]]:
+    """Text, encoding (low word first) and number of the family of each form. Raises UsageError."""
+    pairs = [each.partition(":") for each in added]
+    try:
+        words = [int(word, 16) for *_, word in pairs]
+        families = [FAMILIES.index(family) for family, *_ in pairs]
+    except ValueError as error:
+        raise UsageError(f"a form is FAMILY:ENCODING, of {', '.join(FAMILIES)} and hex digits: {error}") from None
+    for word, text, family in zip(words, texts(words) if words else (), families, strict=True):
+        if text is None:
+            raise UsageError(f"nvdisasm refuses {word:x}")
+        bits = _scheduled(word, re.sub(r"^@\S+ ", "", text).split()[0].split(".")[0])
+        yield text, (bits & (1 << 64) - 1, bits >> 64), family
+
+
+def _scheduled(bits: int, name: str) -> int:
     """The encoding that waits for everything before it and announces its result where it can."""
-    from isa.opcodes import OPCODES
-    from validate.instructions.encode import with_control
-
-    opcode = OPCODES.get(forms.opcode_of(form.text))
-    name = forms.opcode_of(form.text)
-    variable = opcode.variable if opcode else name in ("FSWZADD", "CLMAD")
+    variable = OPCODES[name].variable if name in OPCODES else name in ("FSWZADD", "CLMAD")
     stores = name in ("ST", "STG", "STS", "STL", "RED", "REDG")
-    return with_control(
-        form.encoding, stall, write=0 if variable and not stores else 7, read=1 if variable else 7, wait=0x3F
-    )
-
-
-def constants() -> np.ndarray:
-    """uint32 [16]: the words of constant bank 0 that instructions read."""
-    few = (0x3FC00000, 0xC0490FDB, 5, 0x80000001, 0x3C00BC00, 0x4000B800, 0x00000021, 0x9876ABCD)
-    more = (0, 0x3FF80000, 0x12345678, 0xC08F4000, 0x7F800000, 0x0001FFFF, 0x3F803F00, 0x7FFFFFFF)
-    return np.array((*few, *more), np.uint32)
-
-
-def words(encodings: list[int]) -> np.ndarray:
-    """uint64 [n, 2], low word first."""
-    return np.array([[each & (1 << 64) - 1, each >> 64] for each in encodings], np.uint64)
+    return with_control(bits, 11, write=0 if variable and not stores else 7, read=1 if variable else 7, wait=0x3F)
 
 
 def import_results(job_path: Path, results_path: Path, out: Path = DATA) -> dict[str, int]:
-    """Join a job and its results; returns how many forms were recorded, refused by the GPU, and not reached.
+    """Join a job and its results; returns how many forms were recorded, refused by the GPU, and not reached. What was
+    refused before stays so.
 
     The file holds: text [n], encoding [n, 2], family [n], operands [families, lanes, 8], constants [16], registers
     [n, lanes, 8] in the order of `kernel.OUTPUT` with predicates as changes of the input's, memory [m, lanes, 24]
@@ -75,7 +90,9 @@ def import_results(job_path: Path, results_path: Path, out: Path = DATA) -> dict
         job = dict(file)
     with np.load(results_path) as file:
         results, state, provenance = file["results"], file["state"], json.loads(str(file["provenance"]))
-    is_memory = job["family"] == operands.FAMILIES.index("memory")
+    with np.load(DATA) as file:
+        refused = [each for each in file["refused"] if each not in job["text"]]
+    is_memory = job["family"] == FAMILIES.index("memory")
     recorded = np.flatnonzero(state == 1)
     order = np.concatenate([recorded[~is_memory[recorded]], recorded[is_memory[recorded]]])
     registers = results[order, :, :REGISTERS]
@@ -92,7 +109,7 @@ def import_results(job_path: Path, results_path: Path, out: Path = DATA) -> dict
         constants=job["constants"],
         registers=registers,
         memory=results[order[is_memory[order]], :, REGISTERS:],
-        refused=job["text"][state == 2],
+        refused=np.array([*refused, *job["text"][state == 2]]),
         provenance=json.dumps(provenance),
     )
     return {"recorded": len(order), "refused": int((state == 2).sum()), "not reached": int((state == 0).sum())}
@@ -101,7 +118,7 @@ def import_results(job_path: Path, results_path: Path, out: Path = DATA) -> dict
 def command(options: argparse.Namespace) -> int:
     """`validate instructions`."""
     if options.results is None:
-        write(options.job, forms.find())
+        write(options.job, options.add)
         print(f"run on the GPU machine: python -m validate.instructions.worker {options.job} results.npz")
     else:
         print(import_results(options.job, options.results))

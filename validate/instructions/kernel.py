@@ -12,15 +12,12 @@ from __future__ import annotations
 
 from isa import compile_cuda
 from isa.elf import Elf
-from validate.instructions.encode import RA, RB, RC, RD, field, texts, with_control
+from validate.instructions.encode import RA, RB, RC, RD, field, with_control
 
 INPUT_BYTES = 32
 OUTPUT = ("R24", "R25", "R26", "R27", "P", "UP", "UR24", "UR25") + ("shared",) * 8 + ("local",) * 8
 """The words that a thread writes, in order."""
 OUTPUT_BYTES = 4 * len(OUTPUT)
-CONSTANT_WORDS = 16
-CONSTANT_OFFSET = 0x220
-"""Byte offset in bank 0 of the 16 words that instructions with a constant operand read."""
 SHARED_START = 0x400
 """Shared memory below belongs to the system on compute capability 9.0."""
 _PARAMETERS = 0x210
@@ -147,11 +144,11 @@ def _after(asm: Assembler) -> None:
     asm.fixed(_EXIT)
 
 
-def build() -> tuple[bytes, int, list[str | None]]:
-    """The cubin with a NOP in the place of the instruction, that place's byte offset in the file, and the listing.
+def build() -> tuple[bytes, int]:
+    """The cubin with a NOP in the place of the instruction, and that place's byte offset in the file.
 
     Raises:
-        ToolchainMissing, ToolchainFailed: the tools that compile or disassemble it are missing or refuse.
+        ToolchainMissing, ToolchainFailed: the tools that compile it are missing or refuse.
         ValueError: the compiled kernel leaves no room for the assembled one.
     """
     asm = Assembler()
@@ -164,8 +161,7 @@ def build() -> tuple[bytes, int, list[str | None]]:
     start, size = _code_range(cubin)
     if len(code) > size:
         raise ValueError(f"{len(code)} bytes of code do not fit into {size}")
-    listing = texts(asm.words)
-    return cubin[:start] + code + cubin[start + len(code) :], start + 16 * slot, listing
+    return cubin[:start] + code + cubin[start + len(code) :], start + 16 * slot
 
 
 def _code_range(cubin: bytes) -> tuple[int, int]:
