@@ -115,7 +115,8 @@ def unknown_key(key: str) -> ConfigError:
 
 
 def _leaves(config: Any) -> dict[str, Leaf]:
-    return {key: (value, config.source(key)) for key, value in config.items()}
+    sources = config._sources  # once: pydantic looks a private attribute up in ten steps
+    return {key: (value, sources[key]) for key, value in config.items()}
 
 
 @cache
@@ -170,9 +171,8 @@ class _Reader:
 
     def read(self, config: Any, overrides: Overrides) -> tuple[Any, list[ConfigError]]:
         """The checked tree, None if there are errors, and these."""
-        found = None
+        found = where = None
         try:
-            where = None
             if isinstance(config, self.kind.model):
                 leaves = _leaves(config)
             else:

@@ -1,4 +1,5 @@
-"""Every scalar PTX instruction, compiled for sm_90 and run, gives the bits that an H200 gave.
+"""Scalar PTX instructions, compiled for sm_90 and run, give the bits that an H200 gave: a third of each chapter, since
+machine instructions are all compared by themselves (test_hardware.py).
 
 `tests/corpus` holds the instructions and their operands; the recording holds what each kernel wrote. Instructions of
 which the PTX manual promises an error bound only are held to that bound.
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import gpusim
+from gpusim.config import GPUConfig, load_config
 from isa import Program
 from isa.listing import programs_from_cubin
 from tests.corpus import BYTES, CHAPTERS, THREADS, assemble_all, operand_classes, operands
@@ -37,18 +39,23 @@ def recording() -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
 
 
 @cache
-def programs(chapter: str) -> list[tuple[tuple[str, str], Program]]:
-    """Form and program of every recorded kernel of a chapter."""
-    forms = {form for form in CHAPTERS[chapter] if form[0] in recording()}
-    cubin, kernels, _ = assemble_all(sorted(forms), "sm_90")
-    return [(kernels[name], program) for name, program in programs_from_cubin(cubin, abi="c").items()]
+def machine(arch: str) -> GPUConfig:
+    return load_config("tiny", [f"gpu.arch={arch}"])
+
+
+@cache
+def programs() -> dict[tuple[str, str], Program]:
+    """Every third recorded kernel of a chapter by its form, in one file: a listing takes half a second."""
+    chosen = [form for name in CHAPTERS for form in sorted(set(CHAPTERS[name])) if form[0] in recording()][::3]
+    cubin, kernels, _ = assemble_all(dict.fromkeys(chosen), "sm_90")
+    return {kernels[name]: program for name, program in programs_from_cubin(cubin, abi="c").items()}
 
 
 def run(program: Program, classes: str, arch: str = "sm_90") -> tuple[np.ndarray, np.ndarray]:
     """What the kernel leaves in the operands' and the results' memory."""
     memory = np.concatenate([operands(classes).ravel(), np.zeros(256, np.uint8)])
     results = np.full(THREADS * BYTES + 256, UNWRITTEN, np.uint8)
-    gpusim.simulate(program, 1, THREADS, (memory, results), gpu="tiny", overrides=[f"gpu.arch={arch}"], threads=1)
+    gpusim.simulate(program, 1, THREADS, (memory, results), machine(arch), threads=1)
     return memory[: THREADS * BYTES], results[: THREADS * BYTES]
 
 
@@ -72,7 +79,8 @@ def close(got: np.ndarray, want: np.ndarray, template: str) -> bool:
 @pytest.mark.parametrize("chapter", sorted(set(CHAPTERS) - {"textures"}))
 def test_results_are_those_of_the_gpu(chapter, toolchain):
     wrong = []
-    for (template, note), program in programs(chapter):
+    for template, note in sorted(programs().keys() & set(CHAPTERS[chapter])):
+        program = programs()[template, note]
         classes = operand_classes((template, note))
         want, changed = recording()[template]
         memory, results = run(program, classes)
@@ -82,11 +90,11 @@ def test_results_are_those_of_the_gpu(chapter, toolchain):
     assert not wrong
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_100", "sm_120"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_86", "sm_100", "sm_120"])
 def test_other_architectures_give_the_same_bits(arch, toolchain):
-    """Other machine code for the same PTX, a sample of it; the whole list takes a minute for each architecture."""
+    """Other machine code for the same PTX, a sample of it; the whole list takes half a minute for each architecture."""
     exact = {form for chapter in CHAPTERS.values() for form in chapter if form[0] in recording() and form[1] == ""}
-    cubin, kernels, _ = assemble_all(sorted(exact)[::23], arch)
+    cubin, kernels, _ = assemble_all(sorted(exact)[::46], arch)
     wrong = []
     for name, program in programs_from_cubin(cubin, abi="c").items():
         want, changed = recording()[kernels[name][0]]
@@ -95,7 +103,7 @@ def test_other_architectures_give_the_same_bits(arch, toolchain):
         unchanged = operands(classes).ravel() if changed is None else changed
         if not np.array_equal(results, want) or not np.array_equal(memory, unchanged):
             wrong.append(kernels[name][0])
-    assert len(kernels) > 70
+    assert len(kernels) > 35
     assert not wrong
 
 

@@ -7,44 +7,60 @@ from pathlib import Path
 import pytest
 
 from gpusim.config import load_config, shipped_names
+from gpusim.config.derived import peak_operations_per_s
 from validate import published
+from validate.compared import Compared
 from validate.published import ROWS, PublishedNumber
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-of_rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.gpu} {row.kernel}")
-
-
-@of_rows
-def test_reproduced(row):
-    """A known gap is still one: whoever closes it takes away the row's `gap`."""
-    found = published.compared(row)
-    assert not found.verdict, f"{found.simulated:.1f} {row.unit}, published {row.published} ({row.source})"
+# What fills L2 or goes to memory takes seconds on a large GPU: these stand for the rest, beside each row of everything
+# else. `python -m validate published` runs all.
+LARGE = (" l2", " dram", "_stream")
+HELD_LARGE = {
+    "t4": {"pointers l2", "again l2", "read_stream"},
+    "a10": {"scale_stream"},
+    "a100": {"pointers l2"},
+    "v100": {"indices dram"},
+    "h100": {"indices l2", "pointers dram"},
+    "rtx5090": {"indices dram"},
+}
+HELD = [row for row in ROWS if row.gap or not row.kernel.endswith(LARGE) or row.kernel in HELD_LARGE.get(row.gpu, ())]
 
 
 @cache
 def shown():
-    """The table in the docs, without its head."""
+    """Cells of the table in the docs, a list for each row, without its head."""
     text = re.search(r"<!-- table -->\n(.*?)\n<!-- /table -->", (DOCS / "validation.md").read_text("utf-8"), re.DOTALL)
     assert text is not None
     head, lines = published.table([]).splitlines(), text[1].splitlines()
     assert lines[: len(head)] == head
-    return lines[len(head) :]
+    return [cells(line) for line in lines[len(head) :]]
 
 
-def test_the_table_in_the_docs_has_every_row():
+def cells(line):
+    return [cell.strip() for cell in line.split("|")]
+
+
+@pytest.mark.parametrize("row", HELD, ids=lambda row: f"{row.gpu} {row.kernel}")
+def test_reproduced(row):
+    """A known gap is still one: whoever closes it takes away the row's `gap`. Simulated numbers may be a hundredth off
+    before the table in the docs has to be renewed."""
+    found = published.compared(row)
+    assert not found.verdict, f"{found.simulated:.1f} {row.unit}, published {row.published} ({row.source})"
+    in_docs = float(shown()[ROWS.index(row)][4].replace(",", ""))
+    assert in_docs == pytest.approx(found.simulated, rel=0.01, abs=0.05), "python -m validate published --docs"
+
+
+def test_the_table_in_the_docs_is_that_of_the_rows():
     assert len(shown()) == len(ROWS)
-
-
-@of_rows
-def test_the_table_in_the_docs_is_what_comes_out(row):
-    """Word for word, but for simulated numbers, which may be a hundredth off before the table has to be renewed."""
-    fresh = published.table([published.compared(row)]).splitlines()[-1]
-    old, new = ([cell.strip() for cell in line.split("|")] for line in (shown()[ROWS.index(row)], fresh))
-    assert old[:4] == new[:4] and old[6:] == new[6:], "python -m validate published --docs"
-    if old[4] != new[4]:
-        assert float(old[4].replace(",", "")) == pytest.approx(float(new[4].replace(",", "")), rel=0.01)
+    for row, old in zip(ROWS, shown(), strict=True):
+        simulated = float(old[4].replace(",", ""))
+        like = Compared(group="", case="", point=(row,), measured=row.published, simulated=simulated)
+        new = cells(published.table([like]).splitlines()[-1])
+        assert old[:4] == new[:4] and old[6:] == new[6:], "python -m validate published --docs"
+        assert row.gap or abs(like.error) < published.TOLERANCE
 
 
 def test_both_measured_gpus_have_every_kind_of_row():
@@ -88,8 +104,6 @@ def test_every_product_has_a_data_sheet():
 
 @pytest.mark.parametrize("name", SHEETS)
 def test_peaks_are_those_of_the_data_sheets(name):
-    from gpusim.config.derived import peak_operations_per_s
-
     config = load_config(name)
     fp32, fp64, tensor, bandwidth, sms, l2 = SHEETS[name]
     peaks = peak_operations_per_s(config)

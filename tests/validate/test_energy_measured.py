@@ -19,7 +19,7 @@ from validate.energy.fit import STATIC_W, least_squares, static_watts
 from validate.energy.simulated import by_name, of_round, rows_of
 
 
-@pytest.mark.parametrize("point", command.QUICK)
+@pytest.mark.parametrize("point", ["bank_conflict/1@262144", "reduction/shuffle@1048576"])
 def test_programs_take_what_a_board_took(point):
     row = command.predict(point)
     assert abs(row.error) < 0.12
@@ -29,10 +29,9 @@ def test_programs_take_what_a_board_took(point):
 
 # One of each kind, and how far off it is at most: what all of them together can say.
 @pytest.mark.parametrize(
-    "name, most",
-    [("ffma f32", 0.08), ("ffma zeros", 0.08), ("dfma f64", 0.1), ("lop3 1 lanes", 0.1), ("lds u32", 0.1),
-     ("l1_128 u32", 0.1), ("wgmma_f16 f16 33 blocks", 0.06), ("mma_s8 zeros 66 blocks", 0.06)],
-)  # fmt: skip
+    ("name", "most"),
+    [("ffma zeros", 0.08), ("lop3 1 lanes", 0.1), ("lds u32", 0.1), ("wgmma_f16 f16 33 blocks", 0.06)],
+)
 def test_microbenchmarks_take_what_they_were_fitted_to(name, most):
     of = load_config("h100").energy
     pairs = np.array([getattr(of, f"{event}_pj") for event in EVENTS])
@@ -98,6 +97,6 @@ def test_order_of_variants():
 def test_command(capfd):
     from validate.__main__ import main
 
-    assert main(["energy", "--only", "bank_conflict/1", "bank_conflict/2"]) == 0
+    assert main(["energy", "--only", "divergence/1", "divergence/2"]) == 0
     printed = capfd.readouterr().out
     assert "\ntrain " in printed and "1 of 1 as measured" in printed

