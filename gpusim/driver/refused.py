@@ -24,6 +24,7 @@ REASONS = (
         r"Graph(.*SetParams|.*SetEvent|.*NodeSet|ExecUpdate|.*CopyAttr|NodeGetEnabled|RemoveDep|DestroyNode)|Recapture",
     ),
     ("parameters of a graph's nodes are not told", r"Graph.*Node(GetParams|GetEvent|GetAttribute)"),
+    ("edges of graphs are not told", r"Graph(NodeGetDepend|GetEdges|GetRoot)"),
     ("graphs with conditions are not simulated", r"Conditional"),
     (
         "numbers of graphs and their nodes are not told",

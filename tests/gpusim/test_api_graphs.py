@@ -36,13 +36,9 @@ class Graph:
     def launched(self, flags=0):
         return self.calls.handle("cuGraphInstantiateWithFlags", self.handle, flags)
 
-    def count(self, name="cuGraphGetNodes", of=None, extra=1):
-        room = c_size_t()
-        self.calls.do(name, of or self.handle, *(None,) * extra, room)
-        return room.value
-
     def types(self):
-        room = c_size_t(self.count())
+        room = c_size_t()
+        self.calls.do("cuGraphGetNodes", self.handle, None, room)
         nodes = (c_uint64 * room.value)()
         self.calls.do("cuGraphGetNodes", self.handle, nodes, room)
         return [kind(self.calls, node) for node in nodes]
@@ -121,14 +117,7 @@ def test_graphs_do_not_change(calls, capsys):
 
 
 def test_edges(calls, chain):
-    assert chain.count("cuGraphGetRootNodes") == 1
-    assert chain.count("cuGraphGetEdges_v2", extra=3) == 4
-    assert chain.count("cuGraphNodeGetDependencies_v2", chain.note, 2) == 2
-    assert chain.count("cuGraphNodeGetDependentNodes_v2", chain.put, 2) == 2
-    first, last, room = (c_uint64 * 5)(), (c_uint64 * 5)(), c_size_t(5)
-    calls.do("cuGraphGetEdges", chain.handle, first, last, room)
-    expected = [(chain.put, chain.fill), (chain.put, chain.note), (chain.fill, chain.copy), (chain.copy, chain.note)]
-    assert room.value == 4 and list(zip(first, last, strict=True))[:4] == expected and last[4] == 0
+    first = (c_uint64 * 5)()
     room = c_size_t(2)
     calls.do("cuGraphGetNodes", chain.handle, first, room)
     assert room.value == 2 and list(first)[:2] == [chain.put, chain.fill]
@@ -320,7 +309,6 @@ def test_a_capture_goes_on_in_a_graph_made_by_hand(calls, chain):
     calls.do("cuStreamGetCaptureInfo_v3", stream, *info)
     assert (status.value, graph.value, count.value) == (1, chain.handle, 1)
     captured = c_uint64.from_address(nodes.value).value
-    assert chain.count("cuGraphNodeGetDependencies_v2", captured, 2) == 1
     empty = chain.add("Empty", after=[captured])
     for flags, expected in ((0, 2), (1, 1)):
         calls.do("cuStreamUpdateCaptureDependencies_v2", stream, c_uint64(empty), None, 1, flags)

@@ -214,7 +214,8 @@ def test_texts_are_linked(calls):
 
 
 def test_entry_points_by_version(calls):
-    known = {"cuGraphGetEdges": 1, "cuGraphGetEdges_v2": 2, "cuMemPrefetchAsync": 3, "cuMemPrefetchAsync_v2": 4}
+    names = "cuGraphAddDependencies", "cuMemPrefetchAsync"
+    known = {f"{name}{end}": 2 * k + m for k, name in enumerate(names) for m, end in ((1, ""), (2, "_v2"))}
     calls.driver.address_of = known.get
 
     def asked(name, version, flags=0):
@@ -222,13 +223,13 @@ def test_entry_points_by_version(calls):
         code = calls("cuGetProcAddress_v2", name, place, version, flags, status)
         return code, place.value, status.value
 
-    assert asked("cuGraphGetEdges", 9000) == (0, 0, 2)  # came later
-    assert asked("cuGraphGetEdges", 12020) == (0, 1, 0)
-    assert asked("cuGraphGetEdges", 12030) == asked("cuGraphGetEdges", 12030, 2) == (0, 2, 0)
+    assert asked("cuGraphAddDependencies", 9000) == (0, 0, 2)  # came later
+    assert asked("cuGraphAddDependencies", 12020) == (0, 1, 0)
+    assert asked("cuGraphAddDependencies", 12030) == asked("cuGraphAddDependencies", 12030, 2) == (0, 2, 0)
     assert [asked("cuMemPrefetchAsync", version)[1] for version in (8000, 12010, 12020)] == [3, 3, 4]
     assert asked("cuNotThere", 12000) == (0, 0, 1)
-    assert asked("cuGraphGetEdges", DRIVER_VERSION + 10) == (1, 5, -1)
-    assert [asked("cuGraphGetEdges", 12000, flags)[0] for flags in (1, 2, 3, 4, 8)] == [0, 0, 0, 1, 1]
+    assert asked("cuGraphAddDependencies", DRIVER_VERSION + 10) == (1, 5, -1)
+    assert [asked("cuGraphAddDependencies", 12000, flags)[0] for flags in (1, 2, 3, 4, 8)] == [0, 0, 0, 1, 1]
     symbols = []
     calls.driver.address_of = symbols.append
     for flags in (0, 1, 2):

@@ -1,5 +1,5 @@
-"""Driver API: graphs and what is launched of them. `api_capture` lets streams make their nodes, `api_node` programs;
-`api_topology` says how they hang together."""
+"""Driver API: graphs and what is launched of them. `capture` lets streams make their nodes, `node`
+programs."""
 
 from __future__ import annotations
 

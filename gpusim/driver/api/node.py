@@ -1,4 +1,4 @@
-"""Driver API: nodes of graphs that a program makes one by one.
+"""Driver API: nodes of graphs that a program makes one by one, edges that it adds between them, a picture of both.
 
 A row of `NODES` is a kind of node: how work is made of its parameters. `declare` makes a function of it, for this API
 and for the runtime's.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from gpusim.driver.api.capture import nodes_at
@@ -17,9 +18,9 @@ from gpusim.driver.api.graph import ChildGraph, copied, register
 from gpusim.driver.api.graph_memory import read_allocation, release
 from gpusim.driver.api.launch import describe
 from gpusim.driver.api.stream import host_call, recorded, waited_for
-from gpusim.driver.caller import get_pointer, get_pointers, read
-from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.registry import entry
+from gpusim.driver.caller import get_pointer, get_pointers, put_pointer, read
+from gpusim.driver.codes import DriverError, ResultCode, fail_if
+from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import (
     ALLOCATE,
@@ -33,6 +34,7 @@ from gpusim.driver.work.streams import (
     RECORD_EVENT,
     WAIT_EVENT,
     Graph,
+    GraphNode,
     StreamWork,
 )
 
@@ -95,3 +97,53 @@ def declare(symbols: str, arguments: str, make: Make) -> None:
 for _number, (_name, _arguments, _make) in NODES.items():
     declare(f"cuGraphAdd{_name}Node" + " 10000" * (_number == KERNEL), _arguments, _make)
 declare("cuGraphAddKernelNode_v2 12000", "p", partial(read_kernel, 2))
+
+
+def _inside(node: GraphNode) -> Graph:
+    """The graph that a node is. Raises INVALID_VALUE."""
+    fail_if(not node.work.graphs, ResultCode.INVALID_VALUE)
+    return node.work.graphs[0]
+
+
+def _put_nodes(driver: Driver, graph: Graph, place: int, count: int) -> None:
+    """Write handles to a place, unless it is 0. count: the place of the room, and of the number of nodes."""
+    found = list(graph.nodes)
+    if place:
+        room = get_pointer(count)
+        found = found[:room]
+        for k in range(room):
+            put_pointer(place + 8 * k, found[k].handle if k < len(found) else 0)
+    put_pointer(count, len(found))
+
+
+def _connect(driver: Driver, graph: Graph, first: int, last: int, *rest: int) -> None:
+    *data, count = rest
+    for before, node in zip(nodes_at(first, count, *data), nodes_at(last, count), strict=True):
+        graph.connect(before, node)
+
+
+entries(
+    ("cuGraphNodeGetType", "N *i", lambda driver, node: node.work.kind),
+    ("cuGraphChildGraphNodeGetGraph", "N *p", lambda driver, node: _inside(node).handle),
+    ("cuGraphGetNodes", "G p p", _put_nodes),
+    ("cuGraphAddDependencies 10000", "G p p q", _connect),
+    ("cuGraphAddDependencies_v2 12030", "G p p p q", _connect),
+    anytime=True,
+)
+
+
+@entry("cuGraphDebugDotPrint", "G T (u)", anytime=True)
+def print_dot(driver: Driver, graph: Graph, path: str) -> None:
+    """The graph in the language of Graphviz, nodes by kind and number."""
+    lines = ["digraph dot {"]
+    for k, each in enumerate(graph.family()):
+        number = {node: f"graph_{k}_node_{i}" for i, node in enumerate(each.nodes)}
+        lines.append(f"subgraph cluster_{k} {{")
+        for node, name in number.items():
+            lines.append(f'"{name}" [shape="rectangle" label="{NODES[node.work.kind][0]}"];')
+        lines += [f'"{number[before]}" -> "{number[node]}";' for before, node in each.edges()]
+        lines.append("}")
+    try:
+        Path(path).write_text("\n".join([*lines, "}", ""]))
+    except OSError:
+        raise DriverError(ResultCode.INVALID_VALUE) from None
