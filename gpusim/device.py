@@ -23,9 +23,9 @@ from gpusim.host.options import CHECKS, DEFAULT_MAX_CYCLES, LaunchOptions, Progr
 from gpusim.host.session import GpuSession
 from gpusim.host.syscalls import SystemCalls
 from gpusim.launch import Launch
-from gpusim.launch.access_window import AccessWindow
 from gpusim.launch.arguments import BoundArguments
 from gpusim.launch.device_array import DeviceArray
+from gpusim.launch.launch import AccessWindow
 from gpusim.launch.memory import BASE, DeviceMemory, GpuMemory
 from gpusim.launch.program import place_arguments, program_of
 from gpusim.node import Node, load_node

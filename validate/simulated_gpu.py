@@ -11,7 +11,7 @@ import numpy as np
 import gpusim
 from gpusim.host.options import LaunchOptions
 from gpusim.launch import Launch
-from gpusim.launch.access_window import PROPERTIES, AccessWindow
+from gpusim.launch.launch import PROPERTIES, AccessWindow
 from gpusim.node.streams import Event, Stream
 from isa import Program, load
 from validate.gpu import ACCESSED_BY, HOST, PREFERRED, READ_MOSTLY, PolicyWindow

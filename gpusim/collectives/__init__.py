@@ -5,8 +5,8 @@ through a node), `programs` (what each block does, slice by slice), `machine` (t
 them), `result`.
 """
 
+from gpusim.collectives.machine import NAMES, CollectiveError
 from gpusim.collectives.result import CollectiveResult, LinkUse, Step
 from gpusim.collectives.run import collective
-from gpusim.collectives.timing import NAMES, CollectiveError
 
 __all__ = ["NAMES", "CollectiveError", "CollectiveResult", "LinkUse", "Step", "collective"]

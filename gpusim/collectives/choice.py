@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpusim.collectives.timing import ALGORITHMS, NAMES, PROTOCOLS, CollectiveError
+from gpusim.collectives.machine import ALGORITHMS, NAMES, PROTOCOLS, CollectiveError
 
 STEPS = 8
 """Slots of the buffer between two ranks of a channel."""

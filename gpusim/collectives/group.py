@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise, permutations
 
 from gpusim.collectives.choice import Communicator
-from gpusim.collectives.timing import CollectiveError
+from gpusim.collectives.machine import CollectiveError
 from gpusim.config import load_config
 from gpusim.errors import NodeError
 from gpusim.node import Node

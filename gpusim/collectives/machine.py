@@ -8,6 +8,11 @@ the one before has begun to pass it on. A flag, and a credit back, waits for the
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +20,7 @@ import numpy as np
 from gpusim.engine.state.heap import heap_pop, heap_push
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.table import ArrayTable
+from gpusim.errors import SimulationError
 
 #: Connections that an actor receives from, and that it sends to, at most.
 PARTNERS = 3
@@ -215,3 +221,45 @@ def _tell(m: CollectiveMachine, c: int, time: float, at: np.ndarray, count: int,
     if m.actor[a, A_ASLEEP]:
         m.actor[a, A_ASLEEP] = 0
         _call(m, a, time)
+
+
+#: Bytes on a link for each byte of data: LL sends a flag beside every four bytes, LL128 eight bytes of flag in 128.
+WIRE = {"LL": 2.0, "LL128": 128 / 120, "Simple": 1.0}
+#: Data that the threads of a block pass on together with protocols whose flags lie beside the data: 8 bytes of each of
+#: 512 threads, 60 of each of 640. Simple hands over whole slices.
+GRANULE_BYTES = {"LL": 4096, "LL128": 38400, "Simple": 0}
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Values by section and name; `sources` says where each comes from."""
+
+    values: Mapping[str, Mapping[str, float]]
+    sources: Mapping[str, str]
+
+    def cost_us(self, protocol: str, reads: int, local: bool, remote: bool) -> float:
+        """Microseconds a byte that a block takes to pass data on: operands it reads, whether it writes to its own
+        memory, to a peer's, or both."""
+        known = self.values[protocol]
+        write = known["remote_ps"] if remote else known["local_ps"]
+        if local and remote:
+            write += known["second_ps"]
+        return (write + known["read_ps"] * (reads - 1)) * 1e-6
+
+
+@cache
+def timing() -> Timing:
+    """The shipped constants."""
+    tree = tomllib.loads((Path(__file__).parent / "nccl.toml").read_text("utf-8"))
+    values = {section: {key: leaf["value"] for key, leaf in table.items()} for section, table in tree.items()}
+    sources = {f"{section}.{key}": leaf["source"] for section, table in tree.items() for key, leaf in table.items()}
+    return Timing(values, sources)
+
+
+NAMES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv")
+ALGORITHMS = ("tree", "ring")
+PROTOCOLS = ("LL", "LL128", "Simple")
+
+
+class CollectiveError(SimulationError):
+    """A collective that no group of ranks can carry out: a wrong name, sizes that cannot be shared."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpusim.collectives.choice import Choice
-from gpusim.collectives.machine import SHARED
-from gpusim.collectives.timing import GRANULE_BYTES, WIRE, Timing
+from gpusim.collectives.machine import GRANULE_BYTES, SHARED, WIRE, Timing
 
 
 @dataclass

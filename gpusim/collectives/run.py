@@ -13,8 +13,8 @@ from gpusim.collectives import choice as C
 from gpusim.collectives import machine as M
 from gpusim.collectives import programs
 from gpusim.collectives.group import RankGroup, group_of
+from gpusim.collectives.machine import ALGORITHMS, PROTOCOLS, CollectiveError, Timing, timing
 from gpusim.collectives.result import CollectiveResult, LinkUse, Step
-from gpusim.collectives.timing import ALGORITHMS, PROTOCOLS, CollectiveError, Timing, timing
 from gpusim.config.load import Overrides
 from gpusim.node import Node, load_node
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpusim.engine.stop import Stop
 from gpusim.errors import CheckError, ModeError, did_you_mean
-from gpusim.launch.access_window import AccessWindow
+from gpusim.launch.launch import AccessWindow
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.recording import TraceOptions
 

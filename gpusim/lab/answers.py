@@ -8,11 +8,14 @@ import ast
 import contextlib
 import io
 import linecache
+import math
 import re
 import tempfile
 import time
+import tomllib
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +25,7 @@ from gpusim.config import load_config
 from gpusim.difference import compare_results
 from gpusim.errors import WorkloadError
 from gpusim.lab import play
-from gpusim.lab.exercises import EXERCISES
-from gpusim.lab.machines import explore
+from gpusim.lab.play import explore
 from gpusim.report_html import render
 from gpusim.result import Result
 from gpusim.results.counts import ratio
@@ -218,3 +220,62 @@ def _difference(previous: Answer | None, result: Result) -> Answer | None:
 _ANSWERS: dict[str, Callable[..., Answer]] = {
     "predict": predict, "write": write, "solve": solve, "watch": watch, "machine": explore,
 }  # fmt: skip
+
+
+FOLDER = Path(__file__).parent / "solve"
+
+
+@dataclass(frozen=True)
+class ExerciseGoal:
+    """text: what is asked. of: metrics of a run whose sum decides it, 'roof' for the share of its roof in percent;
+    least, most: what that has to be."""
+
+    text: str
+    of: tuple[str, ...]
+    least: float = -math.inf
+    most: float = math.inf
+
+    def value(self, result: Result) -> float:
+        """The number of a run that decides."""
+        metrics = {"roof": 100 * result.roofline.share_of_roof} if "roof" in self.of else result.metrics
+        return float(sum(metrics[name] for name in self.of))
+
+    def to_dict(self, result: Result) -> dict[str, Any]:
+        """What a run has reached, as the page takes it."""
+        found = self.value(result)
+        told = f"{found:,.0f}" if found.is_integer() else f"{found:,.2f}"
+        return {"text": self.text, "value": told, "reached": self.least <= found <= self.most}
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """number: from 1. gpu: the machine it runs on. hints: from a nudge to nearly the answer."""
+
+    number: int
+    title: str
+    task: str
+    start: str
+    hints: tuple[str, ...]
+    goals: tuple[ExerciseGoal, ...]
+    gpu: str = "h200"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the page takes it."""
+        return vars(self) | {"goals": [each.text for each in self.goals]}
+
+
+def _exercise(path: Path, rules: dict[str, dict[str, Any]]) -> Exercise:
+    number = int(path.name[:2])
+    text = path.read_text("utf-8")
+    title, _, task = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")
+    own = rules[str(number)]
+    goals = tuple(ExerciseGoal(**each) for each in own.pop("goals"))
+    return Exercise(number, title, " ".join(task.split()), text.partition('"""\n\n')[2], goals=goals, **own)
+
+
+def _exercises() -> tuple[Exercise, ...]:
+    rules = tomllib.loads((FOLDER / "rules.toml").read_text("utf-8"))
+    return tuple(_exercise(path, rules) for path in sorted(FOLDER.glob("*.txt")))
+
+
+EXERCISES = _exercises()

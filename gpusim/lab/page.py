@@ -51,8 +51,8 @@ def _start(name: str) -> dict[str, str]:
 def lab_page(progress: dict[str, Any]) -> str:
     """The page of the server."""
     from gpusim.config.load import shipped_names
-    from gpusim.lab.exercises import EXERCISES
-    from gpusim.lab.machines import PROGRAMS
+    from gpusim.lab.answers import EXERCISES
+    from gpusim.lab.play import PROGRAMS
     from gpusim.workload.target import registry
 
     data = {

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from gpusim.collectives import collective
-from gpusim.collectives.timing import timing
+from gpusim.collectives.machine import timing
 from gpusim.config.load import Overrides
 from gpusim.node import Node, load_node
 

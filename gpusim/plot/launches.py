@@ -10,7 +10,7 @@ from gpusim.config import GPUConfig
 from gpusim.launch.occupancy import occupancy
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREY, INK, LEVEL_COLOURS, STALL_COLOURS, VERMILLION
-from gpusim.report_html.occupancy import curves
+from gpusim.report_html.sections import curves
 from gpusim.result import Result
 from gpusim.units import byte_text, joule_text, rate_text, scaled
 

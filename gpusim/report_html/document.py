@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.engine.state import layout as L
-from gpusim.report_html.occupancy import make_occupancy
-from gpusim.report_html.sections import NAMES, make_sections
+from gpusim.report_html.sections import NAMES, make_occupancy, make_sections
 from gpusim.report_html.steps import make_steps, make_warps
 from gpusim.results.analysis import Analysis
 from gpusim.results.quantities import shown, to_dict

@@ -18,7 +18,7 @@ from gpusim.config import load_config
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.state import L, ms
 from gpusim.errors import ConfigError, LaunchError, OutOfDeviceMemory, SimulationError, SpinDeadlock
-from gpusim.launch.access_window import AccessWindow
+from gpusim.launch.launch import AccessWindow
 from gpusim.launch.occupancy import occupancy
 from gpusim.result import Result
 from tests.gpusim.parameter_kernels import run, run_again, run_in_streams

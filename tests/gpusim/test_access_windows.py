@@ -12,7 +12,7 @@ import pytest
 import gpusim
 from gpusim.driver.work.launches import Observer
 from gpusim.errors import LaunchError
-from gpusim.launch.access_window import AccessWindow
+from gpusim.launch.launch import AccessWindow
 from isa import compile_cuda
 from isa.listing import programs_from_cubin
 from programs import registry

@@ -15,7 +15,7 @@ import uvicorn
 
 from gpusim.engine.sm import coalescer
 from gpusim.lab import answers, play
-from gpusim.lab.exercises import EXERCISES
+from gpusim.lab.answers import EXERCISES
 from gpusim.lab.page import play_page, write_play
 from gpusim.lab.server import LabServer, make_app
 from gpusim.simulation import simulate

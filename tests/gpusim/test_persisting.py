@@ -12,7 +12,7 @@ from gpusim.engine.memory.policy import class_of
 from gpusim.engine.memory.system import MemorySystem, process_window
 from gpusim.engine.state import memory as ms
 from gpusim.errors import LaunchError
-from gpusim.launch.access_window import AccessWindow
+from gpusim.launch.launch import AccessWindow
 from tests.gpusim.line_places import map_lines
 
 WAYS = 8

@@ -18,8 +18,8 @@ from gpusim.driver.outputs.saved import ZEROS, SavedLaunch, SavedLaunches, Saved
 from gpusim.driver.work.launches import LaunchCall, Launcher
 from gpusim.errors import KernelError, LaunchError, MemoryAccessError, OutOfDeviceMemory, SavedLaunchesError
 from gpusim.launch import Launch
-from gpusim.launch.access_window import AccessWindow
 from gpusim.launch.arena import Arena
+from gpusim.launch.launch import AccessWindow
 from gpusim.launch.module import LinkedModule
 from gpusim.launch.occupancy import check_architecture
 from isa import Program, assemble

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpusim.driver.codes import ResultCode, fail_if, known
-from gpusim.launch.access_window import PROPERTIES, AccessWindow
+from gpusim.launch.launch import PROPERTIES, AccessWindow
 
 WINDOW, COOPERATIVE, CLUSTER, PROGRAMMATIC, PRIORITY, PREFERRED_CLUSTER, DEVICE_UPDATABLE = 1, 2, 4, 6, 8, 11, 13
 VALUE_BYTES, ATTRIBUTE_BYTES = 64, 72

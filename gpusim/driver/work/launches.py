@@ -17,7 +17,7 @@ from gpusim.engine.streams import StreamQueue
 from gpusim.errors import LaunchError
 from gpusim.host.options import DEFAULT_MAX_CYCLES, DEFAULT_STACK_BYTES, LaunchOptions, Progress
 from gpusim.launch import Launch
-from gpusim.launch.access_window import AccessWindow
+from gpusim.launch.launch import AccessWindow
 from gpusim.launch.memory import Allocation, DeviceMemory
 from gpusim.tracing.recording import TraceOptions
 from isa import Program

@@ -21,7 +21,7 @@ from gpusim.engine.memory.policy import RATIO_OF
 from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
 from gpusim.engine.state import compiled, ms, prefetch
 from gpusim.errors import LaunchError
-from gpusim.launch.access_window import AccessWindow
+from gpusim.launch.launch import AccessWindow
 
 _HOST_LINE_WORDS = 8
 

@@ -9,7 +9,7 @@ const TOP = 22;
 const BOTTOM = 22;
 const MOST_BLOCKS = 64; // that are drawn one by one
 
-/** Draws into `root` what `gpusim.report_html.occupancy` makes. */
+/** Draws into `root` what `gpusim.report_html.sections` makes. */
 export function occupancy(root, data) {
   const share = (value) => `${((100 * value) / data.most).toFixed(0)} %`;
   root.append(

@@ -8,12 +8,15 @@ from typing import Any
 
 from gpusim.driver.api import kernel as api_kernel
 from gpusim.driver.api import launch as api_launch
+from gpusim.driver.api.node import NODES, declare, not_empty
 from gpusim.driver.caller import caller, put_pointer
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
+from gpusim.driver.libraries.runtime.api_memory import Make, copy_1d, copy_3d, copy_from_symbol, copy_to_symbol
 from gpusim.driver.objects import FatBinary, LoadedKernel
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.driver.work import launch_attributes as A
+from gpusim.driver.work.streams import COPY, Graph, StreamWork
 
 Dim3 = tuple[int, int, int]
 
@@ -131,3 +134,14 @@ def function_attributes(driver: Driver, place: int, function: int) -> None:
     sizes = (api_kernel.get_attribute(driver, number, kernel) for number in _SIZES)
     numbers = (api_kernel.get_attribute(driver, number, kernel) for number in _NUMBERS)
     caller().write(place, struct.pack(f"<{len(_SIZES)}Q{len(_NUMBERS)}i", *sizes, *numbers))
+
+
+def _copy(make: Make, driver: Driver, graph: Graph, *what: Any) -> StreamWork:
+    return not_empty(make(driver, *what).checked())
+
+
+for _number, (_name, _arguments, _make) in NODES.items():
+    declare(f"cudaGraphAdd{_name}Node", _arguments, partial(_copy, copy_3d) if _number == COPY else _make)
+declare("cudaGraphAddMemcpyNode1D", "p p q i", partial(_copy, copy_1d))
+declare("cudaGraphAddMemcpyNodeToSymbol", "p p q q i", partial(_copy, copy_to_symbol))
+declare("cudaGraphAddMemcpyNodeFromSymbol", "p p q q i", partial(_copy, copy_from_symbol))
