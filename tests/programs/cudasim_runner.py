@@ -1,9 +1,9 @@
-"""Runs every program at its test size under Numba's CUDA simulator; prints {variant: what is wrong, or null}.
+"""Runs programs at their test sizes under Numba's CUDA simulator; prints {variant: what is wrong, or null}.
 
 Run as a script with NUMBA_ENABLE_CUDASIM=1, which Numba reads once, at import; arguments name the variants to
-run, all if there are none. The simulator runs each thread as a Python thread and knows no warps, so what
-programs use of warps is added here: a barrier of the whole block stands for the barrier of a warp, which is the
-same for programs in which all threads that are still alive reach it. Nor does it know the instructions of
+run. The simulator runs each thread as a Python thread and knows no warps, so what programs use of warps is added here:
+a barrier of the whole block stands for the barrier of a warp, which is the same for programs in which all threads that
+are still alive reach it. Nor does it know the instructions of
 `programs.ptx` and the fast functions of libdevice, which get a meaning in Python here.
 """
 
@@ -14,7 +14,6 @@ import os
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -227,38 +226,8 @@ def _mma_half(*values: Any) -> tuple[np.float32, ...]:
     return (*result[group, pair : pair + 2], *result[group + 8, pair : pair + 2])
 
 
-def _load_matrices(array: Any, index: Any) -> tuple[Any, ...]:
-    module = _get_kernel_context()
-    block, thread = _swap(module, index)
-    lane = thread % 32
-    rows = [_exchange[block, thread - lane + 8 * i + lane // 4] for i in range(4)]
-    result = tuple(array[int(row) + lane % 4] for row in rows)
-    module.syncthreads()
-    return result
-
-
-_started: defaultdict[Any, list[tuple[Any, ...]]] = defaultdict(list)
-_committed: defaultdict[Any, list[tuple[Any, ...]]] = defaultdict(list)
-
-
-def _copy_async(*copy: Any) -> None:
-    _started[threading.current_thread()].append(copy)
-
-
-def _commit_copies() -> None:
-    thread = threading.current_thread()
-    _committed[thread] += _started.pop(thread, [])
-
-
-def _await_copies() -> None:
-    # No earlier than a copy has to be there: one that is not committed, or not waited for, is missed.
-    for shared, to, source, at in _committed.pop(threading.current_thread(), []):
-        _store4(shared, to, *_load4(source, at))
-
-
 ptx.fma_half2, ptx.dp4a, ptx.mma_half = _fma_half2, _dp4a, _mma_half
-ptx.load4, ptx.store4, ptx.load_matrices = _load4, _store4, _load_matrices
-ptx.copy_async, ptx.commit_copies, ptx.await_copies = _copy_async, _commit_copies, _await_copies
+ptx.load4, ptx.store4 = _load4, _store4
 
 
 def run(variant: Variant) -> str | None:
@@ -276,7 +245,7 @@ if __name__ == "__main__":
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
     report = {}
-    for name in sys.argv[1:] or registry.names():
+    for name in sys.argv[1:]:
         start = time.perf_counter()
         report[name] = run(registry.get(name))
         print(f"{name} {time.perf_counter() - start:.1f} s", file=sys.stderr)
