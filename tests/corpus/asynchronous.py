@@ -161,14 +161,15 @@ def clusters() -> Iterator[str]:
 
 
 def products() -> Iterator[str]:
-    """wgmma of all types, dense and sparse, with A in shared memory and in registers."""
+    """wgmma of all types, dense and sparse, with A in shared memory and in registers, and one type in larger sizes."""
     halves, none = ", 1, 1, 0, {t}", ""
     kinds = [("f32", "f16.f16", 16, halves), ("f16", "f16.f16", 16, halves), ("f32", "bf16.bf16", 16, halves),
              ("f32", "tf32.tf32", 8, ", -1, 1"), ("s32", "b1.b1.and.popc", 256, none)]  # fmt: skip
     bytes_8 = ("e4m3", "e5m2")
     kinds += [(to, f"{a}.{b}", 32, ", 1, 1") for to, a, b in product(("f32", "f16"), bytes_8, bytes_8)]
     kinds += [("s32", f"{a}.{b}", 32, none) for a, b in product(("s8", "u8"), ("s8", "u8.satfinite"))]
-    for n, (to, types, k, rest), registers, sparse in product((8, 64, 256), kinds, (0, 1), (0, 1)):
+    sizes = [(8, each) for each in kinds] + [(n, kinds[0]) for n in (64, 256)]
+    for (n, (to, types, k, rest)), registers, sparse in product(sizes, (0, 1), (0, 1)):
         if sparse and k == 256:
             continue
         d = _list("d", n // 4 if to == "f16" else n // 2, "f" if to == "f32" else "r")

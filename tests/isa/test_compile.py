@@ -87,7 +87,7 @@ def test_saxpy_is_complete() -> None:
     assert (program.name, program.arch, program.abi) == ("saxpy", "sm_90", "numba")
     # float32, then seven 64-bit words for each one-dimensional array.
     assert [(each.offset, each.size) for each in program.parameters] == [(0, 4)] + [(8 * k, 8) for k in range(1, 15)]
-    assert program.parameter_base == 0x210
+    assert (program.parameter_base, program.max_threads, program.exceptions) == (0x210, None, {})
     assert program.opcode_histogram()["FFMA"] == 1
     fused = next(each for each in program.instructions if each.opcode == "FFMA")
     assert fused.file == __file__
@@ -110,9 +110,8 @@ def test_cached_program_is_equal_and_quick(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_closures_of_one_function_are_different_programs() -> None:
-    two, three = (isa.compile_kernel(make_scale(factor), (FLOATS,)) for factor in (2.0, 3.0))
-    assert two.code_sha256 != three.code_sha256
-    assert isa.compile_kernel(make_scale(2.0), (FLOATS,)) is two
+    two = isa.compile_kernel(make_scale(2.0), (FLOATS,))
+    assert parts(make_scale(3.0)) != parts(make_scale(2.0)) and isa.compile_kernel(make_scale(2.0), (FLOATS,)) is two
 
 
 def test_key_covers_types_target_and_options() -> None:
@@ -253,10 +252,9 @@ def roots(x):
 
 
 def test_options_of_the_dispatcher_apply() -> None:
-    exact = isa.compile_kernel(roots, (FLOATS,))
-    other = isa.compile_kernel(cuda.jit(fastmath=True, launch_bounds=128)(roots), (FLOATS,))
-    assert len(other.instructions) < len(exact.instructions)
-    assert (exact.max_threads, other.max_threads) == (None, 128)
+    program = isa.compile_kernel(cuda.jit(fastmath=True, launch_bounds=128)(roots), (FLOATS,))
+    assert program.max_threads == 128
+    assert "CALL" not in program.opcode_histogram()  # of an exact division
 
 
 def test_exceptions_of_code_for_debugging() -> None:
@@ -271,7 +269,6 @@ def test_exceptions_of_code_for_debugging() -> None:
     line = checked.py_func.__code__.co_firstlineno + 3
     program = isa.compile_kernel(checked, (types.int32[::1],))
     assert f"ValueError: too large: 3 ({__file__}:{line}, in checked)" in program.exceptions.values()
-    assert not isa.compile_kernel(checked.py_func, (types.int32[::1],)).exceptions
 
 
 def test_max_registers_limits_registers() -> None:
@@ -282,9 +279,8 @@ def test_max_registers_limits_registers() -> None:
             total += x[i + k] * x[i - 3 * k]
         x[i] = total
 
-    free = isa.compile_kernel(hungry, (FLOATS,))
     tight = isa.compile_kernel(cuda.jit(hungry), (FLOATS,), max_registers=24)
-    assert tight.registers <= 24 < free.registers
+    assert tight.registers <= 24
     assert isa.compile_kernel(cuda.jit(max_registers=24)(hungry), (FLOATS,)) == tight
 
 
@@ -438,7 +434,7 @@ def test_import_is_quick_and_light() -> None:
         "print([m for m in ('numba', 'elftools', 'numpy') if m in sys.modules])"
     )
     best = 1.0
-    for _ in range(5):
+    for _ in range(3):
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True,
             env={"PYTHONPATH": str(Path(isa.__file__).parents[1])},

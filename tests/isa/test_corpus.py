@@ -17,34 +17,20 @@ from tests.corpus import FORMS, assemble_all, asynchronous
 
 TEXTURES = "SULD SURED SUST TEX TLD TLD4 TXD TXQ"
 LATER = f"{TEXTURES} LDG"  # LDG.ENL2.256 has two destinations
-REFUSED = {
-    "sm_75": f"{TEXTURES} HADD2 UNNAMED",  # HADD2 of a float32; nvdisasm has no name for F2FP there
-    "sm_80": TEXTURES,
-    "sm_86": TEXTURES,
-    "sm_89": TEXTURES,
-    "sm_90": TEXTURES,
-    "sm_100": LATER,
-    "sm_120": LATER,
-}
-LEAST = {
-    "sm_75": 1800,
-    "sm_80": 1900,
-    "sm_86": 1950,
-    "sm_89": 1950,
-    "sm_90": 2250,
-    "sm_100": 2300,
-    "sm_120": 2300,
+ASYNCHRONOUS = "LDG LDGMC LDSM STG STSM UBLKCP UGETNEXTWORKID UMEMSETS UREDGR USTGR UTMALDG UTMASTG"
+# Forms, the least number of those that it has, and what is refused. sm_86 and sm_89 have no instruction that neither
+# sm_80 nor sm_90 has.
+TARGETS = {
+    "sm_75": (FORMS, 1800, f"{TEXTURES} HADD2 UNNAMED"),  # HADD2 of a float32; nvdisasm has no name for F2FP there
+    "sm_80": (FORMS, 1900, TEXTURES),
+    "sm_90a": (asynchronous.FORMS, 690, "LDGMC"),
+    "sm_100": (FORMS, 2300, LATER),
+    "sm_100a": (asynchronous.FORMS, 675, ASYNCHRONOUS),
+    "sm_120": (FORMS, 2300, LATER),
 }
 
 
-# What `tests.corpus.asynchronous` has beside.
-ASYNCHRONOUS = {
-    "sm_90a": "LDGMC",
-    "sm_100a": "LDG LDGMC LDSM STG STSM UBLKCP UGETNEXTWORKID UMEMSETS UREDGR USTGR UTMALDG UTMASTG",
-}
-
-
-TOGETHER = 16
+TOGETHER = 48
 """Forms of a kernel: most of the tools' time goes into what every kernel has. Where forms beside each other leave one
 out as redundant, `tests/gpusim/test_corpus.py` has it still, which runs every form of sm_90 in a kernel of its own."""
 
@@ -68,18 +54,12 @@ def _refused(cubin):
     return refused
 
 
-@pytest.mark.parametrize("arch", sorted(REFUSED))
+@pytest.mark.parametrize("arch", TARGETS)
 def test_every_instruction_lowers(arch, toolchain):
-    cubin, kernels, _ = assemble_all(FORMS, arch, TOGETHER)
-    assert len(kernels) >= LEAST[arch]
-    assert _refused(cubin) == set(REFUSED[arch].split())
-
-
-@pytest.mark.parametrize(("arch", "least"), [("sm_90a", 825), ("sm_100a", 675)])
-def test_every_asynchronous_instruction_lowers(arch, least, toolchain):
-    cubin, kernels, _ = assemble_all(asynchronous.FORMS, arch, TOGETHER)
+    forms, least, refused = TARGETS[arch]
+    cubin, kernels, _ = assemble_all(forms, arch, TOGETHER)
     assert len(kernels) >= least
-    assert _refused(cubin) == set(ASYNCHRONOUS[arch].split())
+    assert _refused(cubin) == set(refused.split())
 
 
 @pytest.fixture(scope="module")

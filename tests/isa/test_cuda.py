@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,6 @@ from isa.toolchain import find_nvrtc, find_tool, host_compiler
 PROGRAM = """#include <cuda_runtime.h>
 #include <stdio.h>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 #include "twice.h"
@@ -28,7 +29,7 @@ PROGRAM = """#include <cuda_runtime.h>
 
 struct Options {
   std::string name = "none";
-  std::map<int, std::vector<float>> tables;
+  std::vector<std::string> tables;
   bool parse(int argc, char **argv) { return argc > 1 && name == argv[1]; }
 };
 struct Pair {
@@ -63,56 +64,74 @@ int main(int argc, char **argv) {
 }
 """
 HEADER = """#pragma once
-#include <iostream>
+#include <string>
 template <class T> __device__ T twice(T x) { return x + x; }
-inline void report(const std::string &text) { std::cout << text << std::endl; }
+inline void report(const std::string &text) { puts(text.c_str()); }
 """
 SCALED = ["-DSCALE=3"]
+LOAD = sys.modules["isa.load"]  # whose name in the package is the function's
 SHIFT = "_ZN4deep5shiftEPf4Pairi"
 
 
-@pytest.fixture(autouse=True)
-def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path / "cache"))
+@pytest.fixture(scope="module", autouse=True)
+def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One of this file's, and nvcc compiles the same once for all kernels of a file."""
     try:
         find_nvrtc(), find_tool("nvcc")
     except ToolchainMissing as error:
         pytest.skip(str(error))
     if host_compiler() is None:
         pytest.skip("there is no host compiler")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUSIM_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        once = cache(cuda.compile_source)
+        patch.setattr(
+            LOAD, "compile_source", lambda *words: once(*(tuple(w) if isinstance(w, list) else w for w in words))
+        )
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program in a file that nobody changes."""
+    return written(tmp_path_factory.mktemp("program"))
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    (tmp_path / "twice.h").write_text(HEADER)
-    (tmp_path / "main.cu").write_text(PROGRAM)
-    return tmp_path / "main.cu"
+    return written(tmp_path)
+
+
+def written(folder: Path) -> Path:
+    (folder / "twice.h").write_text(HEADER)
+    (folder / "main.cu").write_text(PROGRAM)
+    return folder / "main.cu"
 
 
 def line_of(text: str, source: str = PROGRAM) -> int:
     return next(number for number, row in enumerate(source.splitlines(), 1) if text in row)
 
 
-def test_a_program_as_it_is_written(file: Path) -> None:
-    assert set(isa.kernels(file, options=SCALED)) == {"_Z5scaleIfLi4EEvPT_S0_", SHIFT}
-    scale = isa.load(file, "scale", options=SCALED)
+def test_a_program_as_it_is_written(whole: Path) -> None:
+    assert set(isa.kernels(whole, options=SCALED)) == {"_Z5scaleIfLi4EEvPT_S0_", SHIFT}
+    scale = isa.load(whole, "scale", options=SCALED)
     stores = {(each.file, each.line) for each in scale.instructions if each.opcode.startswith("STG")}
-    assert stores == {(str(file), line_of("x[i] ="))}
+    assert stores == {(str(whole), line_of("x[i] ="))}
     assert [each.opcode for each in scale.instructions].count("FADD") == 1  # twice
-    assert isa.load(file, "deep::shift(float*, Pair, int)", options=SCALED).symbol == SHIFT
+    assert isa.load(whole, "deep::shift(float*, Pair, int)", options=SCALED).symbol == SHIFT
 
 
-def test_without_a_host_compiler(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_host_compiler(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """NVRTC takes what is for the GPU alone, and gives the same code; of other files the error says what is missing."""
-    kernel = file.with_name("kernel.cu")
+    kernel = tmp_path / "kernel.cu"
     rows = PROGRAM.splitlines()[line_of("template") - 1 : line_of("namespace") - 1]
     kernel.write_text("\n".join([HEADER.splitlines()[2], *rows]))
-    expected = code(file, "scale")
+    expected = code(whole, "scale")
     monkeypatch.delenv("NVCC_CCBIN", raising=False)
     monkeypatch.setenv("PATH", "")
     assert code(kernel, "scale<float, 4>") == expected
     with pytest.raises(CompileError, match=r"host code needs nvcc and a C\+\+ compiler, such as g\+\+"):
-        isa.load(file, "scale", options=(*SCALED, "-DOTHER"))
+        isa.load(whole, "scale", options=(*SCALED, "-DOTHER"))
 
 
 def code(file: Path, entry: str) -> list[int]:
@@ -123,9 +142,7 @@ def code(file: Path, entry: str) -> list[int]:
     ("right", "wrong", "message"),
     [
         ("T(SCALE)", "T(SCALE) * zz", 'identifier "zz" is undefined'),
-        ("x[threadIdx.x] +=", "x[threadIdx.x].y +=", "must have class type"),
         ('#include "twice.h"', '#include "thrice.h"', "thrice.h"),
-        ("if (threadIdx.x < n)", "if (threadIdx.x < n", 'expected a "\\)"'),
     ],
 )
 def test_an_error_names_the_users_line(file: Path, right: str, wrong: str, message: str) -> None:
@@ -150,10 +167,9 @@ def test_options_reach_the_compiler(file: Path, tmp_path: Path) -> None:
         isa.load(file, SHIFT)
     (tmp_path / "far").mkdir()
     (tmp_path / "twice.h").rename(tmp_path / "far" / "twice.h")
-    first = isa.load(file, "scale", options=("-D", "SCALE=3", "-I", str(tmp_path / "far"), "-std=c++20"))
-    again = isa.load(file, "scale", options=("-DSCALE=5", f"-I{tmp_path / 'far'}"))
-    assert first.code_sha256 != again.code_sha256
-    assert isa.load(file, "scale", arch="sm_80", options=("-DSCALE=5", f"-I{tmp_path / 'far'}")).arch == "sm_80"
+    first = isa.load(file, "scale", arch="sm_80", options=("-D", "SCALE=3", "-I", str(tmp_path / "far"), "-std=c++20"))
+    again = isa.load(file, "scale", arch="sm_80", options=("-DSCALE=5", f"-I{tmp_path / 'far'}"))
+    assert first.arch == again.arch == "sm_80" and first.code_sha256 != again.code_sha256
     with pytest.raises(CompileError, match="--nonsense"):
         isa.load(file, "scale", options=(*SCALED, f"-I{tmp_path / 'far'}", "--nonsense"))
     (tmp_path / "kernel.ptx").write_text("")
@@ -161,41 +177,38 @@ def test_options_reach_the_compiler(file: Path, tmp_path: Path) -> None:
         isa.load(tmp_path / "kernel.ptx", options=SCALED)
 
 
-def test_an_instance_that_the_host_does_not_ask_for(file: Path) -> None:
-    program = isa.load(file, "scale<double, 7>", options=SCALED)
+def test_an_instance_that_the_host_does_not_ask_for(whole: Path, tmp_path: Path) -> None:
+    program = isa.load(whole, "scale<double, 7>(double*, double)", options=SCALED)
     assert program.symbol == "_Z5scaleIdLi7EEvPT_S0_"
-    assert isa.load(file, "scale<int, 2>(int*, int)", options=SCALED).symbol == "_Z5scaleIiLi2EEvPT_S0_"
     problem = "no kernel 'scale<missing, 7>': identifier \"missing\" is undefined"
     with pytest.raises(EntryError, match=problem) as caught:
-        isa.load(file, "scale<missing, 7>", options=SCALED)
+        isa.load(whole, "scale<missing, 7>", options=SCALED)
     assert set(caught.value.available) == {"_Z5scaleIfLi4EEvPT_S0_", SHIFT}
-    file.write_text("#include <stdio.h>\ntemplate <class T> __global__ void fill(T *x) { *x = T(); }\nint main() {}\n")
+    file = tmp_path / "template.cu"
+    file.write_text("template <class T> __global__ void fill(T *x) { *x = T(); }\n")
     for entry in (None, "fill"):
         with pytest.raises(EntryError, match=r"'fill<\.\.\.>'"):
             isa.load(file, entry)
 
 
-def test_the_cache_sees_what_is_included(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Headers in the compiler's own search path, and options."""
+def test_the_cache_sees_what_is_included(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headers in the compiler's own search path."""
     compiled = []
-    compile_source = cuda.compile_source
-    module = sys.modules["isa.load"]  # whose name in the package is the function's
-    monkeypatch.setattr(module, "compile_source", lambda *args: compiled.append(args) or compile_source(*args))
-    folder = file.with_name("system")
+    monkeypatch.setattr(LOAD, "compile_source", lambda *args: compiled.append(args) or cuda.compile_source(*args))
+    folder = tmp_path / "system"
     folder.mkdir()
     monkeypatch.setenv("CPATH", str(folder))
-    header = folder / "twice.h"
-    file.with_name("twice.h").rename(header)
-    file.write_text(PROGRAM.replace('#include "twice.h"', "#include <twice.h>"))
+    file = tmp_path / "k.cu"
+    file.write_text(
+        "#include <cstdio>\n#include <factor.h>\n__global__ void k(float *x) { *x *= FACTOR; }\nint main() {}\n"
+    )
     found = []
-    for factor in ("x + x", "x * x", "x + x"):
-        header.write_text(HEADER.replace("x + x", factor))
+    for factor in (3, 5, 3):
+        (folder / "factor.h").write_text(f"#define FACTOR {factor}\n")
         for _ in range(2):
-            found.append(isa.load(file, "scale", options=SCALED).code_sha256)
+            found.append(isa.load(file).code_sha256)
     assert found[0] == found[1] == found[4] == found[5] != found[2] == found[3]
     assert len(compiled) == 2
-    isa.load(file, "scale", options=["-DSCALE=4"])
-    assert len(compiled) == 3
 
 
 def test_separate_compilation(tmp_path: Path) -> None:

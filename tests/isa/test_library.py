@@ -48,7 +48,6 @@ CUBINS = {
     "functions": _separate,
     "variables": cache(lambda: isa.compile_cuda(test_cubin.SOURCE)),
     "templates": cache(lambda: isa.compile_cuda(test_load.SOURCE, path="kernels.cu")),
-    "linked": cache(lambda: isa.compile_cuda(test_link.SOURCE)),
     "inlined lines": cache(lambda: isa.compile_cuda(test_listing.KERNELS, path="kernels.cu", options=("-lineinfo",))),
 }
 
@@ -95,16 +94,24 @@ def _counted(program: Program) -> Program:
     return replace(program, instructions=instructions, labels=labels, source={})
 
 
+REACHED = {
+    "one": {"one", "_Z7throughi", "_Z3sumi"},
+    "three": {"three", "_Z6unusedi"},
+    "four": {"four"},
+}
+TABLES = {"_Z7throughi", "_Z6squarei", "_Z3sumi"}
+"""What the module's tables name, which is listed with each kernel, as is what it calls: its relocations have both."""
+
+
 @pytest.mark.parametrize("name", CUBINS)
 def test_a_chosen_kernel_is_that_of_the_whole_listing(name: str, listed: list[set[str]]) -> None:
     cubin = CUBINS[name]()
     whole = programs_from_cubin(cubin)
     assert listed.pop() == _code(cubin) and len(whole) > 1
-    # Three of many, since the disassembler starts anew for each, half a second each time.
-    names = list(whole)
-    for symbol in dict.fromkeys([*names[:: -(-len(names) // 2)], names[-1]]):
-        expected = whole[symbol]
-        found = _counted(program_from_cubin(cubin, symbol, abi="c"))
+    # The last of several, since the disassembler starts anew for each, half a second each time.
+    for symbol in REACHED if name == "functions" else list(whole)[-1:]:
+        expected, program = whole[symbol], program_from_cubin(cubin, symbol, abi="c")
+        found = _counted(program)
         # A section that begins with the line of which the one before it has come gets no comment in a whole listing.
         unknown = [each.line is None for each in expected.instructions]
         lines = tuple(
@@ -113,25 +120,10 @@ def test_a_chosen_kernel_is_that_of_the_whole_listing(name: str, listed: list[se
         )
         assert replace(found, instructions=lines) == _counted(expected)
         assert symbol in listed[0] and all(len(each) < len(_code(cubin)) for each in listed)
+        if name == "functions":
+            assert listed == [REACHED[symbol] | TABLES]
+            assert {"one", "two", "three", "four", "_Z6unusedi"} & program.labels.keys() == REACHED[symbol] - TABLES
         listed.clear()
-
-
-REACHED = {
-    "one": {"one", "_Z7throughi", "_Z3sumi"},
-    "two": {"two", "_Z7throughi", "_Z3sumi", "_Z6squarei"},
-    "three": {"three", "_Z6unusedi"},
-    "four": {"four"},
-}
-
-
-@pytest.mark.parametrize("entry", REACHED)
-def test_functions_in_sections_of_their_own(entry: str, listed: list[set[str]]) -> None:
-    """What a kernel calls is listed with it, and what its module's tables name: a kernel's relocations have those."""
-    cubin = _separate()
-    tables = {"_Z7throughi", "_Z6squarei", "_Z3sumi"}
-    program = program_from_cubin(cubin, entry, abi="c")
-    assert listed == [REACHED[entry] | tables]
-    assert {"one", "two", "three", "four", "_Z6unusedi"} & program.labels.keys() == REACHED[entry] - tables
 
 
 def test_functions_that_only_the_text_names(listed: list[set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
