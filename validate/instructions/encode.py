@@ -13,7 +13,7 @@ from isa.instruction import INSTRUCTION_BYTES
 from isa.toolchain import find_tool
 
 NOP = 0x7918 | 7 << 12
-RD, RA, RB, RC = 16, 24, 32, 64
+RA, RB, RC = 24, 32, 64
 """First bits of the register fields, of 8 bits each."""
 _PASSES = 8
 _BAD = re.compile(r"at address (0x[0-9a-f]+)")
