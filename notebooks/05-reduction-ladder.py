@@ -109,7 +109,7 @@ plot.stall_breakdown({name.partition("/")[2]: each for name, each in results.ite
 
 # %%
 BIG = 1 << 20
-ENDS = ["interleaved_divergent", "interleaved_conflicts", "sequential", "shuffle"]
+ENDS = ["interleaved_conflicts", "sequential", "shuffle"]
 rows = []
 for name in [f"reduction/{end}" for end in ENDS]:
     here, real = run(name, BIG), measured(name, BIG)

@@ -114,7 +114,7 @@ assert rows[1]["% of the roof"] > rows[0]["% of the roof"]
 # %%
 SIZES = {
     "vector_add": 1 << 20,
-    "matmul/naive": 256,
+    "matmul/naive": 128,
     "bank_conflict/32": 1 << 16,
     "divergence/32": 32_768,
     "pointer_chase/dram": 256,

@@ -31,7 +31,7 @@ for key in ("sm.count", "dram.bandwidth_gb_s", "shared.wavefront_cycles", "l1.la
 # %%
 CUSTOMERS = {
     "vector_add": 1 << 19,
-    "matmul/tiled": 256,
+    "matmul/tiled": 128,
     "bank_conflict/32": 1 << 16,
     "pointer_chase/dram": 128,
     "mandelbrot": None,
@@ -71,7 +71,7 @@ axes.legend(fontsize=8);
 assert speed["half the bandwidth", "vector_add"] < 0.95 and speed["twice the bandwidth", "vector_add"] >= 1
 assert abs(speed["half the bandwidth", "pointer_chase/dram"] - 1) < 0.02
 assert speed["slow shared memory", "bank_conflict/32"] < speed["slow shared memory", "matmul/tiled"] < 0.95
-assert abs(speed["half the bandwidth", "matmul/tiled"] - 1) < 0.02
+assert abs(speed["half the bandwidth", "matmul/tiled"] - 1) < 0.05
 assert abs(speed["half the SMs", "pointer_chase/dram"] - 1) < 0.05
 
 # %% [markdown]

@@ -204,7 +204,6 @@ assert all(0.6 < row["pJ"] / row["pJ, H100"] < 1.6 for row in rows)
 
 # %%
 LADDER = (
-    "matmul/naive",
     "matmul/tiled",
     "matmul_register/strided",
     "matmul_register/double_buffered",
@@ -252,9 +251,8 @@ for axes, share in ((left, False), (right, True)):
                          for name, (of, _) in ladder.items()])  # fmt: skip
         axes.barh(LADDER, wide, left=start, color=colour, label=None if share else group)
         start += wide
-for name in ("matmul/naive", "matmul/tiled"):
-    real = 1e12 * measured()[f"{name}@{N}"][1] / N**3
-    left.plot(real, name, "D", color="black", markersize=5, label="H100" if name == LADDER[0] else None)
+real = 1e12 * measured()[f"{LADDER[0]}@{N}"][1] / N**3
+left.plot(real, LADDER[0], "D", color="black", markersize=5, label="H100")
 left.invert_yaxis()
 left.set_xlabel("pJ for a multiply-add")
 right.set(xlabel="% of what is not static", xlim=(0, 100))
@@ -264,7 +262,7 @@ first, last = LADDER[0], LADDER[-1]
 moving = {name: totals[name] - of["static"] for name, (of, _) in ladder.items()}
 print(f"from {first} to {last}: {totals[first] / totals[last]:.0f} times less in all, "
       f"{moving[first] / moving[last]:.0f} times less without static power")  # fmt: skip
-assert totals[first] > 8 * totals[last] and moving[first] > 30 * moving[last]
+assert totals[first] > 5 * totals[last] and moving[first] > 25 * moving[last]
 arithmetic = {name: of["floating point units"] + of["tensor cores"] for name, (of, _) in ladder.items()}
 print(f"arithmetic: {arithmetic[first] / moving[first]:.0%} of what is not static in {first}, "
       f"{arithmetic[last] / moving[last]:.0%} in {last}")  # fmt: skip
@@ -274,7 +272,7 @@ assert ladder[last][0]["static"] > 0.7 * totals[last]
 # %% [markdown]
 # In the first step arithmetic hardly shows in what it takes: the joules go into loads, the instructions around them and
 # registers. Each step takes some of that away, and at the end most of what moves at all moves in tensor cores. What a
-# multiply-add takes, static power left out, falls more than thirty times.
+# multiply-add takes, static power left out, falls some thirty times.
 #
 # Then static power is nearly all that is left. At this size most SMs have nothing to do, and the larger the tiles the
 # fewer SMs have one. A larger product spreads static power over more work. The boards ran most steps at other sizes,
@@ -291,30 +289,28 @@ for point in points:
 assert of_boards[points[0]] > 100 * of_boards[points[-1]]
 
 # %% [markdown]
-# Where simulation and board ran the same, step and size:
+# The first step at this size is simulated above as well:
 
 # %%
-totals_at = {f"{name}@{N}": (totals[name], ladder[name][1]) for name in LADDER[:2]}
-large = parts_of("matmul_register/double_buffered", 512)
-totals_at[points[2]] = (sum(large[0].values()), large[1])
-table([{"program": point, "us": us, "us, H100": measured()[point][0], "pJ": here, "pJ, H100": of_boards[point]}
-       for point, (here, us) in totals_at.items()])  # fmt: skip
-assert all(abs(here / of_boards[point] - 1) < 0.3 for point, (here, _) in totals_at.items())
-small = ladder["matmul_register/double_buffered"][0]
-for size, of in ((N, small), (512, large[0])):
-    print(f"double_buffered, {size}: static power is {of['static'] / sum(of.values()):.0%}")
-assert large[0]["static"] / sum(large[0].values()) < 0.6 < small["static"] / sum(small.values())
+us, joules = measured()[f"{first}@{N}"]
+table([{"program": f"{first}@{N}", "us": ladder[first][1], "us, H100": us,
+        "pJ": totals[first], "pJ, H100": 1e12 * joules / N**3}])  # fmt: skip
+assert abs(totals[first] * N**3 / (1e12 * joules) - 1) < 0.3
+large = parts_of(last, 4 * N)[0]
+for size, of in ((N, ladder[last][0]), (4 * N, large)):
+    print(f"{last}, {size}: static power is {of['static'] / sum(of.values()):.0%}")
+assert large["static"] / sum(large.values()) < 0.6 < ladder[last][0]["static"] / totals[last]
 
 # %% [markdown]
 # ## Race to halt, or slow down?
 #
 # With the clock the voltage falls, and with the square of the voltage what an event takes. But a launch that takes
-# longer pays static power for longer. Two programs at four clocks: `gemv`, whose 64 MiB come from memory, and a product
+# longer pays static power for longer. Two programs at four clocks: `gemv`, whose 16 MiB come from memory, and a product
 # large enough to keep the tensor cores busy.
 
 # %%
 CLOCKS = (1980, 1635, 1290, 990)
-WORK = {"gemv/vectorised": 4096, "matmul_hopper/persistent": 1024}
+WORK = {"gemv/vectorised": 2048, "matmul_hopper/persistent": 768}
 sweep = {name: [run(name, size, gpu="h100", overrides={"gpu.clock_mhz": clock}) for clock in CLOCKS]
          for name, size in WORK.items()}  # fmt: skip
 rows = []
@@ -365,7 +361,7 @@ for name, results in sweep.items():
 
 # %% [markdown]
 # Even if it could fall asleep at once, racing at full clock does not pay here: the least voltage is a good place to be,
-# and to go far below it gains nothing.
+# and to go far below it gains next to nothing.
 #
 # ## 700 W
 #
