@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpusim.errors import SimulationError
 from gpusim.exec.libraries import library_folder
 from tests.gpusim.cuda_program import DATA, build, command, environment, run
 
@@ -117,8 +119,7 @@ def all_gone(processes: set[int], seconds: float = 2) -> bool:
     return False
 
 
-@pytest.mark.parametrize("started_by", ["itself", "a shell"])
-@pytest.mark.parametrize("killed", ["program", "gpusim"])
+@pytest.mark.parametrize(("killed", "started_by"), [("program", "a shell"), ("gpusim", "itself")])
 def test_a_kill_in_the_middle_leaves_nothing(probe, tmp_path, killed, started_by):
     words: list[object] = [probe, "forever"] if started_by == "itself" else ["sh", "-c", f"'{probe}' forever; exit $?"]
     process, others = begin_forever(words, tmp_path)
@@ -180,20 +181,27 @@ def test_nothing_is_loaded_from_the_working_directory(monkeypatch):
     assert program.environment("x")["LD_LIBRARY_PATH"] == str(library_folder())
 
 
-@pytest.mark.parametrize(
-    ("place", "reason"),
-    [("/proc/gpusim", "cannot make the libraries"), ("a file", "cannot make the libraries"), ("a b", "for the space")],
-)
-def test_a_cache_folder_that_is_of_no_use(tmp_path, place, reason):
+def libraries_in(folder: Path) -> Path:
+    """A copy of the libraries, where they are looked for if GPUSIM_CACHE_DIR names the folder."""
+    made = library_folder()
+    return Path(shutil.copytree(made, folder / "exec" / made.name, symlinks=True))
+
+
+def test_a_cache_folder_that_is_of_no_use(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    folder = {"a file": tmp_path / "file", "a b": tmp_path / "a b"}.get(place, Path(place))
-    done = run("true", env={"GPUSIM_CACHE_DIR": str(folder)})
-    assert done.returncode != 0 and reason in done.stderr and "GPUSIM_CACHE_DIR" in done.stderr
+    done = run("true", env={"GPUSIM_CACHE_DIR": str(tmp_path / "file")})
+    assert done.returncode != 0 and "cannot make the libraries" in done.stderr and "GPUSIM_CACHE_DIR" in done.stderr
     assert done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
+    libraries_in(tmp_path / "a b")
+    for place, reason in (("/proc/gpusim", "cannot make the libraries"), (str(tmp_path / "a b"), "for the space")):
+        monkeypatch.setenv("GPUSIM_CACHE_DIR", place)
+        with pytest.raises(SimulationError, match=f"{reason}.*GPUSIM_CACHE_DIR"):
+            library_folder()
 
 
 def test_a_place_for_compiled_code_that_takes_none_is_named(probe, tmp_path):
     (tmp_path / "engine").write_text("")
+    libraries_in(tmp_path)
     done = run(probe, "works", env={"GPUSIM_CACHE_DIR": str(tmp_path)})
     assert f"GPUSIM_CACHE_DIR says where compiled code goes ({tmp_path})" in done.stderr
     assert "PASS" not in done.stdout and "Traceback" not in done.stderr
@@ -211,16 +219,17 @@ def test_a_full_disk_leaves_no_half_library(tmp_path):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
-def test_libraries_of_another_user_are_not_loaded(tmp_path):
-    done = run("true", env={"GPUSIM_CACHE_DIR": str(tmp_path)})
-    assert done.returncode == 0
-    (made,) = (tmp_path / "exec").iterdir()
+def test_libraries_of_another_user_are_not_loaded(tmp_path, monkeypatch):
+    made = libraries_in(tmp_path)
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path))
+    assert library_folder() == made
     os.chown(made, 12345, 12345)
-    done = run("true", env={"GPUSIM_CACHE_DIR": str(tmp_path)})
-    assert done.returncode != 0 and "another user's" in done.stderr and done.stderr.count("\n") == 1
+    with pytest.raises(SimulationError, match="another user's"):
+        library_folder()
     os.chown(made, 0, 0)
     made.chmod(0o777)
-    assert "written by all" in run("true", env={"GPUSIM_CACHE_DIR": str(tmp_path)}).stderr
+    with pytest.raises(SimulationError, match="written by all"):
+        library_folder()
 
 
 def test_only_the_own_user_is_served(monkeypatch):

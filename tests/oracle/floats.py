@@ -55,8 +55,10 @@ def value(form: Format, bits: int) -> Fraction:
     fraction = bits & ((1 << form.fraction) - 1)
     if exponent:
         fraction |= 1 << form.fraction
-    size = Fraction(fraction) * Fraction(2) ** (max(exponent, 1) - form.bias - form.fraction)
-    return -size if negative(form, bits) else size
+    if negative(form, bits):
+        fraction = -fraction
+    scale = max(exponent, 1) - form.bias - form.fraction
+    return Fraction(fraction << scale) if scale >= 0 else Fraction(fraction, 1 << -scale)
 
 
 def encode(form: Format, exact: Fraction, rounding: int = m.ROUND_NEAREST, zero_sign: bool = False) -> int:
@@ -64,19 +66,20 @@ def encode(form: Format, exact: Fraction, rounding: int = m.ROUND_NEAREST, zero_
     if exact == 0:
         return form.sign if zero_sign else 0
     minus = exact < 0
-    size = abs(exact)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    exponent -= size < Fraction(2) ** exponent
+    above, below = abs(exact.numerator), exact.denominator
+    exponent = above.bit_length() - below.bit_length()
+    exponent -= above << max(-exponent, 0) < below << max(exponent, 0)
     exponent = max(exponent, 1 - form.bias)
-    unit = Fraction(2) ** (exponent - form.fraction)
-    steps, rest = divmod(size, unit)
+    unit = exponent - form.fraction  # a step is 2**unit
+    unit_size = below << max(unit, 0)
+    steps, rest = divmod(above << max(-unit, 0), unit_size)
     up = {
-        m.ROUND_NEAREST: rest * 2 > unit or (rest * 2 == unit and steps % 2 == 1),
+        m.ROUND_NEAREST: rest * 2 > unit_size or (rest * 2 == unit_size and steps % 2 == 1),
         m.ROUND_ZERO: False,
         m.ROUND_UP: rest > 0 and not minus,
         m.ROUND_DOWN: rest > 0 and minus,
     }[rounding]
-    steps = int(steps) + up
+    steps += up
     # A number of steps below 2**fraction is a denormal one; carries run into the exponent field by themselves.
     field = max(exponent + form.bias - 1, 0)
     bits = steps + (field << form.fraction)

@@ -1,6 +1,6 @@
 """Recorded forms and drawn operands through the interpreter, and where the executors are known to differ."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache, reduce
 from operator import or_
 
@@ -204,9 +204,8 @@ def interpret(form: Form, lanes: range) -> np.ndarray:
     Raises:
         Undefined: see `tests.oracle.execute`.
     """
-    operands, rows = form.operands.tolist(), []
-    for number in lanes:
-        lane = _lane_of(operands, form.family, number)
+    rows = []
+    for lane in lanes_of(form, lanes):
         execute(form.instruction, lane)
         rows.append(_results(lane))
     return np.array(rows, np.uint32)
@@ -214,30 +213,26 @@ def interpret(form: Form, lanes: range) -> np.ndarray:
 
 def interpret_warp(form: Form, first: int) -> np.ndarray:
     """Results [32, 8] of the warp that begins at lane `first`, for opcodes whose lanes see each other."""
-    lanes = [lane_of(form, number) for number in range(first, first + 32)]
+    lanes = list(lanes_of(form, range(first, first + 32)))
     execute_warp(form.instruction, lanes)
     return np.array([_results(lane) for lane in lanes], np.uint32)
 
 
-def lane_of(form: Form, number: int) -> Lane:
-    """What lane `number` of the 64 finds."""
-    return _lane_of(form.operands.tolist(), form.family, number)
-
-
-def _lane_of(operands: list[list[int]], family: str, number: int) -> Lane:
-    uniform = family == "uniform"
-    row = operands[number]
-    warp = operands[32 * (number // 32) : 32 * (number // 32) + 32]
-    lane = Lane(constants=constants(), number=number % 32)
-    bits = row[5]
-    shared = bits if uniform else reduce(or_, [each[5] for each in warp])
-    for k, register in enumerate(OPERAND_REGISTERS):
-        lane.registers[register] = row[k]
-        lane.uniform[register] = row[k] if uniform else warp[0][k]
-    for k in range(7):
-        lane.predicates[k] = bool(bits >> k & 1)
-        lane.uniform_predicates[k] = bool(shared >> k & 1)
-    return lane
+def lanes_of(form: Form, numbers: Iterable[int]) -> Iterator[Lane]:
+    """What lanes of these numbers, of the 64, find."""
+    operands, uniform = form.operands.tolist(), form.family == "uniform"
+    any_lane = [reduce(or_, [row[5] for row in operands[first : first + 32]], 0) for first in (0, 32)]
+    for number in numbers:
+        row = operands[number]
+        shared = row if uniform else operands[number & 32]
+        bits, of_warp = row[5], row[5] if uniform else any_lane[number // 32]
+        lane = Lane(constants=constants(), number=number % 32)
+        lane.registers.update(zip(OPERAND_REGISTERS, row, strict=True))
+        lane.uniform.update(zip(OPERAND_REGISTERS, shared, strict=True))
+        for k in range(7):
+            lane.predicates[k] = bool(bits >> k & 1)
+            lane.uniform_predicates[k] = bool(of_warp >> k & 1)
+        yield lane
 
 
 def _results(lane: Lane) -> list[int]:

@@ -14,7 +14,7 @@ from tests.oracle.floating import part
 from tests.oracle.floats import BF16, F16, F32, Format
 from tests.oracle.functions import UPPER_OF_DOUBLE, Interval, is_permitted, permitted, short_way_is_right
 from tests.oracle.lane import View
-from tests.oracle.replay import examples, lane_of, recorded
+from tests.oracle.replay import examples, lanes_of, recorded
 
 _WORDS = st.sampled_from((*SPECIAL_WORDS, 0x3F000000, 0x42FE0000, 0xC2FC0000, 0x7E800000, 0x3C007C00)) | st.integers(
     0, FULL
@@ -31,7 +31,7 @@ def moderate(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
 
 def operands(form: Form, count: int) -> list[int]:
     """Bits of MUFU's operand in each of the first lanes, in its format."""
-    view = [View(form.instruction, lane_of(form, number), True) for number in range(count)]
+    view = [View(form.instruction, lane, True) for lane in lanes_of(form, range(count))]
     return [part(each, 0, _format(form)) for each in view]
 
 
@@ -81,7 +81,7 @@ def test_executors_keep_to_the_manual(name):
 def needs_the_long_way(form: Form, outcome: np.ndarray) -> list[tuple[int, int, bool]]:
     """Dividend, divisor and FCHK's result in each of the lanes."""
     predicate = form.instruction.operands[0].index
-    views = [View(form.instruction, lane_of(form, number), False) for number in range(len(outcome))]
+    views = [View(form.instruction, lane, False) for lane in lanes_of(form, range(len(outcome)))]
     found = [bool(bits >> predicate & 1) for bits in outcome[:, 4].tolist()]
     return [(view.floating(0), view.floating(1), each) for view, each in zip(views, found, strict=True)]
 

@@ -86,7 +86,7 @@ def _moves(opcodes: str, operands: str, orders: list[str]) -> list[tuple[str, st
         (f"{opcode}{extended}{size}{order} {operands}", space, count)
         for opcode, space, extended in (part.split(":") for part in opcodes.split())
         for size, count in _SIZES.items()
-        for order in (orders if extended else [""])
+        for order in (orders if extended and size in ("", ".S16") else [""])
         if not (order == ".CONSTANT" and space == "generic")
     ]
 
