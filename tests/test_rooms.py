@@ -52,8 +52,8 @@ MOST_LINES_OF = {
     "gpusim.explore": 2_766,
     "gpusim.host": 1_633,
     "gpusim.integrations": 153,
-    "gpusim.lab": 792,
-    "gpusim.launch": 2_025,
+    "gpusim.lab": 795,
+    "gpusim.launch": 2_027,
     "gpusim.node": 2_273,
     "gpusim.parallel": 1_129,
     "gpusim.plot": 2_279,
@@ -63,7 +63,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 396,
     "isa": 6_889,
     "programs": 5_944,
-    "validate": 14_383,
+    "validate": 14_147,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

@@ -19,11 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.config import load_config
 from gpusim.errors import SimulationError
-from gpusim.explore.cost import cost
-from gpusim.workload.request import Request
-from gpusim.workload.target import find_target
 
 HERE = Path(__file__).parent
 SOURCE, CUBIN, RECORDED = HERE / "play.cu", HERE / "play.cubin", HERE / "recorded_h100.json.gz"
@@ -161,6 +157,8 @@ PROGRAMS = "vector_add", "matmul/tiled", "gemv", "reduction/shuffle", "histogram
 
 def parameters(gpu: str) -> list[dict[str, Any]]:
     """The sliders of a machine: key, words, and values."""
+    from gpusim.config import load_config
+
     known = dict(load_config(gpu).items())
     return [
         {"key": key, "label": label, "factors": factors, "values": [_scaled(known[key], each) for each in factors]}
@@ -182,6 +180,11 @@ def explore(gpu: str, changes: Mapping[str, float], program: str) -> dict[str, A
 
 @lru_cache(maxsize=256)
 def _measured(gpu: str, changes: tuple[tuple[str, float], ...], program: str) -> dict[str, Any]:
+    from gpusim.config import load_config
+    from gpusim.explore.cost import cost
+    from gpusim.workload.request import Request
+    from gpusim.workload.target import find_target
+
     known = dict(load_config(gpu).items())
     config = load_config(gpu, {key: _scaled(known[key], factor) for key, factor in changes if factor != 1})
     result = find_target(Request(program), config).simulate(config)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpusim.config.models import GPUConfig
 from gpusim.errors import LaunchError
+
+if TYPE_CHECKING:  # models need pydantic, which a machine that records does not have
+    from gpusim.config.models import GPUConfig
 
 Dim3 = tuple[int, int, int]
 

@@ -15,7 +15,7 @@ from isa.compile import compile_cuda
 from isa.toolchain import find_tool
 from validate.compared import Compared
 from validate.energy import command, kernels
-from validate.energy.fit import STATIC_W, least_squares, static_watts
+from validate.energy.command import STATIC_W, least_squares, static_watts
 from validate.energy.simulated import by_name, of_round, rows_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isa.listing import programs_from_cubin
 from validate.persisting import compare
-from validate.persisting.lab import CUBIN
+from validate.persisting.measure import CUBIN
 
 
 def test_shares():

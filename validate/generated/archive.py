@@ -4,6 +4,8 @@ simulator: outputs to the bit, counters to the last one.
 `h200.zip` has four members, each compressed as a whole, which is what makes a thousand programs small:
 `kernels.json` (provenance, names of the counters, one entry per kernel), `programs.json` (program images without
 instructions, cubin and source), `listing.txt` (the instructions' text, a line each), `encodings.bin` (16 bytes each).
+Outputs are those of a plain launch, counters those of one launch under ncu with its caches emptied; nvcc 13.0 compiled
+the generated kernels in C++, twenty to a cubin, Numba the others.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import json
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -104,53 +106,6 @@ def load(path: Path = ARCHIVE) -> tuple[dict[str, Any], tuple[Recorded, ...]]:
             Recorded(**row, grid=grid, block=block, values=values, outputs=outputs, counters=counters, image=packed)
         )
     return document["provenance"], tuple(found)
-
-
-def save(
-    path: Path, provenance: dict[str, Any], metrics: list[str], rows: Iterable[tuple[dict[str, Any], Program]]
-) -> None:
-    """Write an archive of (entry of `kernels.json`, its program).
-
-    Raises ValueError for a program that reads addresses which a loader writes: they are not kept, since all that
-    Numba asks for is the address of an environment that no kernel looks at.
-    """
-    kernels, images, texts, encodings = [], [], [], []
-    for row, program in rows:
-        if program.relocations and any("c[0x4]" in each.text for each in program.instructions):
-            raise ValueError(f"{row['name']} reads addresses of variables")
-        empty = hashlib.sha256(b"").hexdigest()
-        plain = replace(program, cubin=b"", sha256=empty, source={}, relocations=())
-        image = json.loads(zlib.decompress(plain.to_bytes().removeprefix(_MAGIC)))
-        image |= {"instructions": len(program.instructions), "files": []}
-        texts += [each.text for each in program.instructions]
-        encodings += [each.encoding.to_bytes(INSTRUCTION_BYTES, "little") for each in program.instructions]
-        kernels.append(row)
-        images.append(image)
-    document = {"provenance": provenance, "metrics": metrics, "kernels": kernels}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
-        for name, content in (
-            ("kernels.json", json.dumps(document, separators=(",", ":"))),
-            ("programs.json", json.dumps(images, separators=(",", ":"))),
-            ("listing.txt", "\n".join(texts)),
-            ("encodings.bin", b"".join(encodings)),
-        ):
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_LZMA)
-
-
-def entry_of(recorded: Recorded) -> dict[str, Any]:
-    """The entry of `kernels.json` that a recorded kernel was read from."""
-    row = {name: getattr(recorded, name) for name in ("name", "grid", "block", "shared_bytes", "tree", "code_sha256")}
-    values, counters = map(_describe, recorded.values), recorded.counters.values()
-    rest = {"outputs": recorded.outputs, "close": recorded.close, "values": [*values], "counters": [*counters]}
-    return row | rest
-
-
-def _describe(value: Any) -> dict[str, Any]:
-    """An argument as JSON: type, shape and bytes."""
-    array = np.asarray(value)
-    content = zlib.compress(np.ascontiguousarray(array).tobytes(), 9).hex()
-    shape = list(array.shape) if isinstance(value, np.ndarray) else None
-    return {"dtype": str(array.dtype), "shape": shape, "bytes": content}
 
 
 def _value(described: dict[str, Any]) -> Any:

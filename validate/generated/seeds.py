@@ -2,19 +2,17 @@
 
 A kernel grows from its seed and is compiled when it is compared. Its outputs have to be the H200's whatever compiled
 it. Counters of three thousand are kept too, and compared where the code is the code that was measured: nvcc 13.0 gives
-that (`--nvcc`), NVRTC for some kernels. `record.py` says how they were recorded.
+that (`--nvcc`), NVRTC for some kernels.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -34,23 +32,6 @@ def of_code(code: bytes) -> int:
 def of_outputs(arrays: Iterable[np.ndarray]) -> int:
     """64 bits of the SHA-256 of what a kernel left in its arrays."""
     return int(hashlib.sha256("".join(archive.digest(each)[:16] for each in arrays).encode()).hexdigest()[:16], 16)
-
-
-def save(
-    first: int, rows: Sequence[tuple[int, int, list[int]]], metrics: Sequence[str], provenance: dict[str, Any]
-) -> None:
-    """Writes (digest of the code, digest of the outputs, counters or nothing) of the kernels from seed `first` on."""
-    counted = [index for index, row in enumerate(rows) if row[2]]
-    np.savez_compressed(
-        FILE,
-        first=first,
-        code=np.array([row[0] for row in rows], np.uint64),
-        outputs=np.array([row[1] for row in rows], np.uint64),
-        counted=np.array(counted, np.uint32),
-        counters=np.array([rows[index][2] for index in counted], np.uint32),
-        metrics=np.array(metrics),
-        provenance=json.dumps(provenance),
-    )
 
 
 def compare(

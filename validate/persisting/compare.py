@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from validate.compared import Compared, show
-from validate.persisting.lab import CUBIN, FAMILIES, RESULTS, L2Lab, family
-from validate.persisting.measure import COUNTERS
+from validate.persisting.measure import COUNTERS, CUBIN, FAMILIES, RESULTS, L2Lab, family
 from validate.simulated_gpu import SimulatedGpu
 
 FOUND, HITS = "found in L2", "sectors that hit"
