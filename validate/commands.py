@@ -180,14 +180,14 @@ COMMANDS = (
     Command(
         "collection compare",
         "run built programs, simulate their counted launches, compare; status 1 if an exact counter differs",
-        "collection.command:compare", "built --split train --resume compare.journal",
+        "collection.compare:compare", "built --split train --resume compare.journal",
         [path("folder", "built programs with manifest.json; launches are kept there", metavar="FOLDER"), GPU, RESUME,
          flag("--docs", "write the scores of all points into docs/accuracy.md"), JSON,
          some("--only", "programs (default: all)"), SPLIT, JOBS, TIMEOUT],
     ),
     Command(
         "collection keep", "turn recordings of validate.collection.worker into the stored one",
-        "collection.command:keep", "built recorded.json.gz",
+        "collection.compare:keep", "built recorded.json.gz",
         [path("folder", "the programs that were counted", metavar="FOLDER"),
          path("recording", "what the worker wrote (default: the stored one of an H200)", nargs="*",
               metavar="RECORDING"), TIMEOUT],

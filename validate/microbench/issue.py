@@ -15,7 +15,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.instructions.encode import RA, RB, RC, field
+from validate.instructions.job import RA, RB, RC, field
 from validate.microbench.asm import after, clock, eight, inline
 from validate.microbench.bench import Case, bench, rows_case, span
 
