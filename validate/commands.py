@@ -142,7 +142,7 @@ COMMANDS = (
     ),
     Command(
         "generated", "replay recorded generated and ordinary kernels; status 1 if an output or a counter differs",
-        "generated.seeds:command", "--only numba17 bitonic_sort",
+        "generated.archive:command", "--only numba17 bitonic_sort",
         [some("--only", "kernels (default: all)"), GPU,
          option("--seeds", "kernels 10000 to 20000 are kept by their seeds", nargs=2, type=int,
                 metavar=("FIRST", "LAST")),
@@ -224,7 +224,7 @@ COMMANDS = (
     ),
     Command(
         "node", "compare what several GPUs recorded with the simulated node; status 1 if something new is outside",
-        "node.compare:command", "copies --all",
+        "node.training:command", "copies --all",
         [option("what", "what was recorded", choices=("copies", "collectives", "training")),
          path("--recording", "instead of those that are kept", nargs="*", metavar="FILE"),
          option("--node", "node to simulate", default="hgx_h200"), flag("--all", "also every point"),

@@ -6,16 +6,23 @@ simulator: outputs to the bit, counters to the last one.
 instructions, cubin and source), `listing.txt` (the instructions' text, a line each), `encodings.bin` (16 bytes each).
 Outputs are those of a plain launch, counters those of one launch under ncu with its caches emptied; nvcc 13.0 compiled
 the generated kernels in C++, twenty to a cubin, Numba the others.
+
+Ten thousand more (`SEEDS`) are kept by their seeds, as digests. Such a kernel grows from its seed and is compiled when
+it is compared. Its outputs have to be the H200's whatever compiled it. Counters of three thousand are kept too, and
+compared where the code is the code that was measured: nvcc 13.0 gives that (`--nvcc`), NVRTC for some kernels.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
+import subprocess
+import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,12 +32,15 @@ import numpy as np
 
 import gpusim
 from gpusim.errors import SimulationError
-from isa import Program
+from isa import Program, compile_cuda
+from isa.cubin import read_cubin
 from isa.errors import IsaError
 from isa.instruction import INSTRUCTION_BYTES
-from validate.generated import tree
+from isa.listing import programs_from_cubin
+from validate.generated import emit, tree
 
 ARCHIVE = Path(__file__).parent / "h200.zip"
+SEEDS = Path(__file__).parent / "h200_seeds.npz"
 _MAGIC = b"GPUPROG\n"
 
 
@@ -159,3 +169,67 @@ def replay_all(
         f"in {time.monotonic() - started:.0f} s"
     )
     return differing
+
+
+# --- kept by their seeds ----------------------------------------------------------------------------------------------
+
+
+def of_outputs(arrays: Iterable[np.ndarray]) -> int:
+    """64 bits of the SHA-256 of what a kernel left in its arrays."""
+    return int(hashlib.sha256("".join(digest(each)[:16] for each in arrays).encode()).hexdigest()[:16], 16)
+
+
+def compare(
+    first: int, last: int, *, gpu: str = "h200", nvcc: str | None = None, say: Callable[[str], None] = print
+) -> dict[int, list[str]]:
+    """What differs from the hardware, by seed, of the kernels from `first` to before `last`, whole cubins of them.
+
+    Raises:
+        ValueError: a seed that was not recorded.
+        CalledProcessError: nvcc failed.
+    """
+    with np.load(SEEDS) as file:
+        kept = {name: file[name] for name in file.files}
+    start, end = int(kept["first"]), int(kept["first"]) + len(kept["code"])
+    if first < start or last > end:
+        raise ValueError(f"recorded are the seeds from {start} to {end - 1}")
+    counters = dict(zip(kept["counted"].tolist(), kept["counters"].tolist(), strict=True))
+    differing: dict[int, list[str]] = {}
+    compared = counted = 0
+    for first_of_cubin in range(first - first % emit.PER_CUBIN, last, emit.PER_CUBIN):
+        source, kernels = emit.grown(first_of_cubin)
+        cubin = _nvcc(source, nvcc) if nvcc else compile_cuda(source, path="generated.cu")
+        programs, read = programs_from_cubin(cubin), read_cubin(cubin)
+        for seed, kernel in kernels.items():
+            name, index = f"gen{seed}", seed - start
+            as_measured = int(hashlib.sha256(read.code(name).code).hexdigest()[:16], 16) == int(kept["code"][index])
+            values = counters.get(index) if as_measured else None
+            wanted = dict(zip(kept["metrics"].tolist(), values, strict=True)) if values else {}
+            args, left = tuple(tree.arguments(kernel.total, seed).values()), int(kept["outputs"][index])
+            found = differences(
+                programs[name], kernel, args, gpu, wanted,
+                lambda arrays, left=left: "" if of_outputs(arrays) == left else "arrays differ",  # type: ignore[misc]
+            )  # fmt: skip
+            compared, counted = compared + 1, counted + bool(wanted)
+            if found:
+                differing[seed] = found
+                say(f"seed {seed}: {'; '.join(found)}")
+    say(f"{compared - len(differing)} of {compared} kernels equal; {counted} have counters of this code")
+    return differing
+
+
+def _nvcc(source: str, nvcc: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "generated.cu"
+        path.write_text(source)
+        cubin = path.with_suffix(".cubin")
+        subprocess.run([nvcc, "-w", "-cubin", "-arch=sm_90", "-o", str(cubin), str(path)], check=True)
+        return cubin.read_bytes()
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate generated`: status 1 if a kernel differs."""
+    if options.seeds:
+        return 1 if compare(*options.seeds, gpu=options.gpu, nvcc=options.nvcc) else 0
+    kernels = [each for each in load()[1] if not options.only or each.name in options.only]
+    return 1 if replay_all(kernels, options.gpu) or not kernels else 0

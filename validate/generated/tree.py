@@ -11,7 +11,7 @@ memory is only read between barriers.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -93,10 +93,6 @@ class KernelTree:
     def shared_bytes(self) -> int:
         """Dynamic shared memory per block."""
         return sum(self.threads * (8 if "64" in kind else 4) for kind, dynamic in self.shared if dynamic)
-
-    def to_text(self) -> str:
-        """The tree as text."""
-        return repr(astuple(self))
 
 
 def arguments(threads: int, seed: int) -> dict[str, Any]:

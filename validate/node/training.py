@@ -8,17 +8,21 @@ product's kernel beside an all-reduce. "product" is the kernel of
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from gpusim.errors import SimulationError
 from gpusim.node import Node
 from gpusim.parallel import Communication, Layer, data_parallel, tensor_parallel
+from validate import compared
 from validate.compared import Compared
-from validate.node import products
-from validate.node.copies import recordings
+from validate.node import collectives, copies, products
 
 LIMIT = 0.10
 """Errors beyond this are listed in `GAPS`, or fail."""
@@ -45,7 +49,7 @@ def compare(
     """Every recorded step and product, and what the schedules make of it. even: kernels whose time falls evenly with
     SMs, instead of blocks that stay and take tiles."""
     rows: list[Compared] = []
-    for path in paths or recordings("training"):
+    for path in paths or copies.recordings("training"):
         recorded = json.loads(path.read_text("utf-8"))
         costs = Communication(recorded["about"]["gpus"], node)
         for case in recorded["data_parallel"]:
@@ -103,3 +107,24 @@ def _products(case: dict[str, Any], costs: Communication) -> Iterator[Compared]:
         for quantity, time_us in ((alone, schedule.communication_us), (split, schedule.time_us)):
             recorded = statistics.mean(case[quantity])
             yield row_of(costs.gpus, split, f"{m} x {k} x {n}", quantity, recorded, time_us)
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate node`: status 1 if something new is outside."""
+    rows_of: Any = {"copies": copies.compare, "collectives": collectives.compare, "training": compare}[options.what]
+    try:
+        rows = rows_of(options.recording, options.node)
+        wrong, lines = compared.outside(rows)
+        if options.what == "collectives":
+            other, more = collectives.choices(options.node)
+            wrong, lines = wrong or other, lines + more
+    except (SimulationError, OSError, ValueError, KeyError) as error:
+        print(f"validate: error: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps([{**asdict(row), "error": row.error} for row in rows], indent=1))
+    else:
+        if options.all:
+            print("\n".join([compared.HEAD, *map(compared.line, rows), ""]))
+        print("\n".join([compared.summary(rows), *lines]))
+    return 1 if wrong else 0
