@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import subprocess
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from gpusim.config import load_config
 from gpusim.results.energy import EVENTS
 from isa.compile import compile_cuda
-from isa.toolchain import find_tool
+from isa.cubin import read_cubin
 from validate.compared import Compared
 from validate.energy import command, kernels
 from validate.energy.command import STATIC_W, least_squares, static_watts
@@ -53,24 +52,14 @@ def test_the_static_power_is_that_of_boards_that_sleep():
     assert by_sms["stay 132 SMs"] == pytest.approx(by_sms["stay 1 SMs"], rel=0.005)  # an SM that sleeps takes nothing
 
 
-def test_the_stored_machine_code_is_that_of_the_source(toolchain, tmp_path):
+def test_the_stored_machine_code_is_that_of_the_source(toolchain):
     """Of all kernels but most of those that are a row of a table each: all of them take a minute."""
-
-    def instructions(code: bytes) -> dict[str, list[str]]:
-        path = tmp_path / "kernels.cubin"
-        path.write_bytes(code)
-        done = subprocess.run([find_tool("nvdisasm"), "-c", str(path)], capture_output=True, text=True, check=True)
-        parts = re.split(r"^\.text\.(\w+):", done.stdout, flags=re.MULTILINE)[1:]
-        labels = re.compile(r"`\(\.L_x_\d+\)")
-        return {
-            name: re.findall(r"^\s+/\*[0-9a-f]{4}\*/.*", labels.sub("", text), re.MULTILINE)
-            for name, text in zip(parts[::2], parts[1::2], strict=True)
-        }
-
     rows = re.compile(r"^(OP|MMA|GROUP)\((?!iadd3|lop3|imad_wide).*\n( .*\n)*", re.MULTILINE)
-    some = rows.sub("", kernels.SOURCE.read_text())
-    stored = instructions(gzip.decompress(kernels.CUBIN.read_bytes()))
-    again = instructions(compile_cuda(some, "sm_90a", path="kernels.cu"))
+    some = compile_cuda(rows.sub("", kernels.SOURCE.read_text()), "sm_90a", path="kernels.cu")
+    stored, again = (
+        {name: kernel.code for name, kernel in read_cubin(each).kernels.items()}
+        for each in (gzip.decompress(kernels.CUBIN.read_bytes()), some)
+    )
     assert len(stored) == 51 and len(again) == 21
     assert {name: stored[name] for name in again} == again
 

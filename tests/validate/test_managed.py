@@ -10,8 +10,9 @@ from validate.streams.managed import MB, replay
 @pytest.fixture(scope="module")
 def rows(toolchain):
     lab = SimulatedLab()
-    names = "in order", "faults", "prefetch", "widths", "untouched, whole gpu", "sparse 64KB", "read mostly"
-    return [*replay(lab, 16 * MB, names), *replay(lab, MB, ["stays on host"])]
+    small = "in order", "faults", "untouched, whole gpu", "prefetch"
+    names = [*(f"{name}, {4 * MB}" for name in small), f"widths, {16 * MB}", "sparse 64KB"]
+    return [*replay(lab, 16 * MB, names), *replay(lab, MB, ["stays on host", "read mostly"])]
 
 
 def of(rows, case, *steps):
@@ -23,13 +24,12 @@ def of(rows, case, *steps):
 @pytest.mark.parametrize(
     "case, steps",
     [
-        (f"in order, {16 * MB}", ("touch", "host reads back")),
         (f"in order, {4 * MB}", ("touch", "host reads back")),
-        (f"faults, {16 * MB}", ("gpu reads", "gpu reads, host had read", "gpu writes", "host reads back")),
-        (f"untouched, whole gpu, {16 * MB}", ("gpu writes untouched", "host reads back")),
+        (f"faults, {4 * MB}", ("host reads back",)),
+        (f"untouched, whole gpu, {4 * MB}", ("gpu writes untouched", "host reads back")),
         (f"sparse 64KB, {16 * MB}", ("touch sparsely", "touch every page")),
         (f"widths, {16 * MB}", ("touch by a warp", "touch by all", "touch by all, pages far apart")),
-        (f"prefetch, {16 * MB}", ("prefetch to gpu", "prefetch to gpu again", "prefetch to host", "gpu reads after")),
+        (f"prefetch, {4 * MB}", ("prefetch to gpu", "prefetch to host", "gpu reads after")),
         (f"stays on host, {MB}", ("touch in order",)),
         (f"read mostly, {MB}", ("host writes again",)),
     ],
@@ -46,7 +46,7 @@ def test_pages_of_little_memory_collapse_too_slowly(rows):
 
 def test_little_memory_comes_too_fast(rows):
     """A known gap: the first megabytes take an H200 longer, as its driver has not yet been busy for long."""
-    assert of(rows, f"faults, {4 * MB}", "gpu reads")[0].error < -0.25
+    assert -0.5 < of(rows, f"faults, {4 * MB}", "gpu reads")[0].error < -0.25
 
 
 def test_one_sm_brings_too_fast(rows):
@@ -55,4 +55,4 @@ def test_one_sm_brings_too_fast(rows):
 
 
 def test_the_table_sums_up(rows):
-    assert "whole GPU, 16 MiB and more" in summary(rows)
+    assert "one thread, 16 MiB and more" in summary(rows)

@@ -59,12 +59,12 @@ def held(product: dict[str, Any], sms: int) -> float:
     return float(env.now)
 
 
-def alone(*whats: str, width: int | None = None) -> Iterator[tuple[str, str, float, float]]:
+def alone(*whats: str) -> Iterator[tuple[str, str, float, float]]:
     """(case, quantity, recorded, simulated microseconds) of the kernel of `programs.layer` for some products of each
-    width, or of one: "product" of random numbers on the H200, "product of zeros". Simulated, its time does not depend
+    width: "product" of random numbers on the H200, "product of zeros". Simulated, its time does not depend
     on the numbers; the first time takes up to 20 seconds each."""
     for each in recorded()["products"]:
-        if each["what"] in whats and width in (None, each["width"]):
+        if each["what"] in whats:
             time_us = product_time(*sides(each), each["what"], load_config("h200")).time_us
             yield _case(each), "product", each["own_random_us"], time_us
             yield _case(each), "product of zeros", each["own_zeros_us"], time_us

@@ -264,12 +264,12 @@ def kind_of(case: str, step: str) -> str | None:
 
 
 def replay(lab: SimulatedLab, most_bytes: int = 64 * MB, only: Iterable[str] = ()) -> Iterator[Compared]:
-    """Every recorded case of up to so many bytes, or those named, on the lab's device: its steps, by what they ask
-    about and whether their array is large."""
-    wanted = tuple(only)
+    """Every recorded case of up to so many bytes, or those named, with their size or without, on the lab's device: its
+    steps, by what they ask about and whether their array is large."""
+    wanted = set(only)
     for case, steps in recorded().items():
         name, size = case.rsplit(", ", 1)
-        if name not in CASES or int(size) > most_bytes or (wanted and name not in wanted):
+        if name not in CASES or int(size) > most_bytes or (wanted and wanted.isdisjoint((name, case))):
             continue
         if name == "read mostly" and int(size) > MB:  # half a second of collapsing pages
             continue
