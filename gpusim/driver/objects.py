@@ -88,8 +88,7 @@ def _pieces(nbytes: int) -> int:
 @dataclass
 class Buffer:
     """Memory that a call handed out. flags: as the caller gave them; number: the order of allocation; visible: whether
-    the device can reach it. pool: that it came from. owner: what its address belongs to, in a graph. ending: a stream
-    will free it."""
+    the device can reach it. pool: that it came from. ending: a stream will free it."""
 
     context: Context
     address: int
@@ -99,7 +98,6 @@ class Buffer:
     number: int
     visible: bool = True
     pool: MemoryPool | None = None
-    owner: object = None
     ending: bool = False
 
 

@@ -46,7 +46,7 @@ REASONS = (
     ("where memory lies, and for whom, is not told", r"LocationInfo|MemRange|MemGetAccess|AllocationProp|RetainAlloc"),
     ("ranges of addresses are not managed apart from memory", r"cuMem(Address|Create|Map|Unmap|Rele|SetAcc|.*Granul)"),
     ("memory pools are the device's alone", r"MemPool[GS]etAccess|Mem(Get|Set|GetDefault)MemPool$"),
-    ("no books are kept of the memory of graphs", r"GraphMem(Attr|Trim)"),
+    ("graphs allocate no memory", r"Graph(AddMem(Alloc|Free)|Mem(Attr|Trim))"),
     ("copies and prefetches are asked for one by one, without attributes", r"Mem\w+(BatchAsync|WithAttributes)"),
     ("streams wait for events, not for words of memory", r"StreamWaitValue|StreamWriteValue|BatchMemOp"),
     ("graphs keep no objects of the program alive", r"UserObject"),

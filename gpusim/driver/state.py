@@ -15,7 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from gpusim.config import GPUConfig, load_config
 from gpusim.driver.caller import caller, put_pointer, text
@@ -102,7 +101,6 @@ class Driver:
         self.graphs: dict[int, Graph] = {}
         self.captures: list[Capture] = []
         self.executables: dict[int, Executable] = {}
-        self.graph_allocations: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self.linkings: dict[int, list[tuple[str, bytes]]] = {}  # (name, content) of what is to be linked
         self.told: set[str] = set()
         self.interrupted = False
@@ -285,25 +283,21 @@ class Driver:
         kind: str,
         flags: int = 0,
         pool: MemoryPool | None = None,
-        *,
-        at: int | None = None,
-        owner: object = None,
     ) -> int:
-        """Address of new memory. at, owner: a reserved address, and what it belongs to. Raises INVALID_VALUE for no
-        bytes, OUT_OF_MEMORY."""
+        """Address of new memory. Raises INVALID_VALUE for no bytes, OUT_OF_MEMORY."""
         fail_if(nbytes == 0, ResultCode.INVALID_VALUE)
         number, context = next(self._buffer_numbers), self.context()
         if pool is not None:
             pool.take(nbytes)
         try:
-            address = self.device.memory.alloc(nbytes, f"{kind} allocation {number}", at=at)
+            address = self.device.memory.alloc(nbytes, f"{kind} allocation {number}")
         except (OutOfDeviceMemory, MemoryError, OverflowError):
             if pool is not None:
                 pool.give_back(nbytes)
             raise DriverError(ResultCode.OUT_OF_MEMORY) from None
         if kind == DEVICE:  # what the host reaches directly may have contents that nobody sees coming
             self.device.memory.forget(address, nbytes)
-        context.buffers[address] = Buffer(context, address, nbytes, kind, flags, number, pool=pool, owner=owner)
+        context.buffers[address] = Buffer(context, address, nbytes, kind, flags, number, pool=pool)
         return address
 
     def register(self, address: int, nbytes: int, flags: int) -> None:
@@ -347,11 +341,6 @@ class Driver:
         if buffer is None:  # perhaps a module's variable
             return self.device.memory.holding(address) is not None
         return buffer.kind in (DEVICE, MANAGED)
-
-    def is_of_graph(self, address: int, nbytes: int = 1) -> bool:
-        """Whether these addresses are a graph's, where memory lies when it is launched."""
-        ranges = ((each.address, each.nbytes) for each in self.graph_allocations.values())
-        return any(first <= address and address + nbytes <= first + size for first, size in ranges)
 
     def trim_pools(self) -> None:
         """What pools do when the host has waited for work: give back what is free beyond their threshold."""

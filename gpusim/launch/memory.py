@@ -112,7 +112,6 @@ class DeviceMemory:
         self._live: dict[int, Allocation] = {}
         self._starts: list[int] = []
         self._freed: list[Allocation] = []
-        self._reserved: dict[int, int] = {}
         self._next = self.base + GUARD_BYTES
         self._used_bytes = 0
         self._count = 0
@@ -183,16 +182,6 @@ class DeviceMemory:
             else:
                 found.append((owner, each.address, each.nbytes))
         return found
-
-    def reserve(self, nbytes: int) -> int:
-        """An address for `alloc`, which nothing else gets until `release`. Raises OutOfDeviceMemory."""
-        address = self._place(nbytes, "a reservation")
-        self._reserved[address] = nbytes
-        return address
-
-    def release(self, address: int) -> None:
-        """Give a reserved address back."""
-        del self._reserved[address]
 
     def occupy(self, nbytes: int, label: str) -> None:
         """Count bytes as used that lie outside the arena (`adopt`); a negative number, as used no longer. Raises
@@ -445,13 +434,11 @@ class DeviceMemory:
         return address
 
     def _gaps(self) -> Iterator[tuple[int, int]]:
-        """Ranges of freed addresses that keep the guard distance to what is live or reserved, lowest first."""
-        taken = {start: self._live[start].end for start in self._starts if self.is_inside(start)}
-        taken |= {start: start + nbytes for start, nbytes in self._reserved.items()}
+        """Ranges of freed addresses that keep the guard distance to what is live, lowest first."""
         previous = self.base
-        for start, end in sorted(taken.items()):
+        for start in filter(self.is_inside, self._starts):
             yield _round_up(previous + GUARD_BYTES), start - GUARD_BYTES
-            previous = end
+            previous = self._live[start].end
         yield _round_up(previous + GUARD_BYTES), self.base + self._arena.size - GUARD_BYTES
 
     def _changed(self) -> None:

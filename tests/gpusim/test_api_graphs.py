@@ -12,7 +12,7 @@ import pytest
 from tests.gpusim.driver_calls import PTX, Calls
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
-KERNEL, COPY, FILL, HOST, CHILD, EMPTY, WAIT, RECORD, ALLOCATE, FREE = 0, 1, 2, 3, 4, 5, 6, 7, 10, 11
+KERNEL, COPY, FILL, HOST, CHILD, EMPTY, WAIT, RECORD = range(8)
 
 
 @pytest.fixture(scope="module")
@@ -233,65 +233,14 @@ def test_events_outside_a_graph(calls):
     assert calls("cuEventElapsedTime", time_ms, event, event) == 0
 
 
-def test_memory_of_graphs(calls):
-    """Lies where the node says from the launch until it is freed, there or outside."""
-    made = Graph(calls)
-    properties = struct.pack("<4i", 1, 0, 1, 0)
-
-    def request(nbytes, given=properties):
-        return ctypes.create_string_buffer(given.ljust(88, b"\0") + struct.pack("<4Q", 0, 0, nbytes, 0), 120)
-
-    def place(asked):
-        return struct.unpack_from("<Q", asked, 112)[0]
-
-    inside, left = request(1000), request(5 << 20)
-    first = made.add("MemAlloc", inside)
-    second = made.add("MemAlloc", left, after=[first])
-    assert calls("cuGraphAddMemAllocNode", c_uint64(), made.handle, None, 0, request(0)) == 1
-    assert (
-        calls("cuGraphAddMemAllocNode", c_uint64(), made.handle, None, 0, request(8, struct.pack("<4i", 1, 0, 2, 0)))
-        == 801
-    )
-    used = made.add("Memset", fill(place(inside), 5, 4), calls.context, after=[second])
-    made.add("Memset", fill(place(left), 6, 4), calls.context, after=[second])
-    made.add("MemFree", place(inside), after=[used])
-    for address in (place(inside), calls.memory(), 0):
-        assert calls("cuGraphAddMemFreeNode", c_uint64(), made.handle, None, 0, address) == 1
-    assert made.types() == [ALLOCATE, ALLOCATE, FILL, FILL, FREE]
-    assert calls("cuGraphClone", c_uint64(), made.handle) == 801
-    assert calls("cuGraphAddChildGraphNode", c_uint64(), Graph(calls).handle, None, 0, made.handle) == 801
-    word = c_uint32()
-    assert calls("cuMemcpyDtoH_v2", word, place(left), 4) == 1
-    executable = made.launched()
-    assert calls("cuGraphInstantiateWithFlags", c_uint64(), made.handle, 0) == 801
-    launch(calls, executable)
-    assert calls.words(place(left)) == [6] and calls("cuMemcpyDtoH_v2", word, place(inside), 4) == 1
-    assert calls("cuGraphLaunch", executable, 0) == 1  # what the last launch left is still there
-    calls.do("cuMemFreeAsync", place(left), 0)
-    launch(calls, executable)
-    calls.do("cuMemFree_v2", place(left))
-    calls.do("cuGraphExecDestroy", executable)
-    again = made.launched(1)  # frees what the last launch left
-    for _ in range(3):
-        launch(calls, again)
-    calls.do("cuGraphDestroy", made.handle)
-    launch(calls, again)
-
-
-def test_captured_memory(calls):
-    stream, address = calls.handle("cuStreamCreate", 1), c_uint64()
+def test_graphs_allocate_no_memory(calls, capsys):
+    stream, address, memory = calls.handle("cuStreamCreate", 1), c_uint64(), calls.memory()
     calls.do("cuStreamBeginCapture_v2", stream, 0)
-    calls.do("cuMemAllocAsync", address, 256, stream)
-    calls.do("cuMemsetD32Async", address.value, 9, 64, stream)
-    target, graph = c_uint64(), c_uint64()
-    calls.do("cuStreamEndCapture", stream, graph)
-    assert Graph(calls, graph.value).types() == [ALLOCATE, FILL]
-    executable = calls.handle("cuGraphInstantiateWithFlags", graph.value, 0)
-    assert calls("cuMemcpyDtoH_v2", target, address.value, 4) == 1
-    calls.do("cuGraphLaunch", executable, stream)
-    assert calls.words(address.value, 2) == [9, 9]
-    calls.do("cuMemFreeAsync", address.value, stream)
-    assert calls("cuMemcpyDtoH_v2", target, address.value, 4) == 1
+    assert calls("cuMemAllocAsync", address, 256, stream) == 801
+    assert "allocate it before the capture" in capsys.readouterr().err
+    assert calls("cuMemFreeAsync", memory, stream) == 801
+    assert calls("cuGraphAddMemAllocNode", c_uint64(), Graph(calls).handle, None, 0, bytes(120)) == 801
+    calls("cuStreamEndCapture", stream, c_uint64())
 
 
 def test_a_capture_goes_on_in_a_graph_made_by_hand(calls, chain):

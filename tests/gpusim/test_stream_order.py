@@ -13,10 +13,9 @@ from tests.gpusim.driver_calls import Calls
 from tests.gpusim.driver_program import run as run_here
 from tests.gpusim.test_api_graphs import (  # noqa: F401 - all of them once more, with a clock
     chain,
-    test_captured_memory,
     test_events_outside_a_graph,
+    test_graphs_allocate_no_memory,
     test_graphs_inside_graphs,
-    test_memory_of_graphs,
     test_nodes_are_done_in_the_order_of_their_edges,
     test_variables_in_graphs,
 )

@@ -26,13 +26,11 @@ HOST_SIDE, DEVICE_SIDE, _ARRAY, _UNIFIED = 1, 2, 3, 4  # CUmemorytype
 NO_ARRAYS = "CUDA arrays, textures and surfaces are not simulated"
 
 
-def _check_range(driver: Driver, address: int, nbytes: int, *, written: bool = False, later: bool = False) -> None:
-    """Raises INVALID_VALUE unless the bytes lie in one allocation of the device. written: they get contents now. later:
-    a graph's memory may still have to be allocated."""
+def _check_range(driver: Driver, address: int, nbytes: int, *, written: bool = False) -> None:
+    """Raises INVALID_VALUE unless the bytes lie in one allocation of the device. written: they get contents now."""
     memory = driver.device.memory
     try:
-        if not (later and driver.is_of_graph(address, nbytes)):
-            memory.view(address, nbytes) if written else memory.check(address, nbytes)
+        memory.view(address, nbytes) if written else memory.check(address, nbytes)
     except MemoryAccessError as error:
         if nbytes:
             raise DriverError(ResultCode.INVALID_VALUE, str(error)) from None
@@ -84,7 +82,7 @@ class MemoryCopy(StreamWork):
             fail_if(side.kind not in (HOST_SIDE, DEVICE_SIDE, _UNIFIED), ResultCode.INVALID_VALUE)
             fail_if(0 < side.pitch < side.x + box.width and box.height > 1, ResultCode.INVALID_VALUE)
             fail_if(0 < side.rows < side.y + box.height and box.depth > 1, ResultCode.INVALID_VALUE)
-            self._place(side, later=True)
+            self._place(side)
         return self
 
     def _place(self, side: CopySide, **how: bool) -> tuple[int, int, int]:
@@ -96,7 +94,7 @@ class MemoryCopy(StreamWork):
         start = base + side.x + side.y * pitch + side.z * layer
         if box.width and box.height and box.depth:
             fail_if(not base, ResultCode.INVALID_VALUE)
-            if side.kind == DEVICE_SIDE or (not host and (memory.holding(base) or self.driver.is_of_graph(base))):
+            if side.kind == DEVICE_SIDE or (not host and memory.holding(base)):
                 last = (box.depth - 1) * layer + (box.height - 1) * pitch
                 _check_range(self.driver, start, last + box.width, **how)
         return start, pitch, layer
@@ -267,7 +265,7 @@ class Fill(StreamWork):
         wrong = self.size not in _CELLS or not self.width or not self.height
         fail_if(wrong or (self.height > 1 and self.pitch < self.width * self.size), ResultCode.INVALID_VALUE)
         nbytes = (self.height - 1) * self.pitch + self.width * self.size
-        _check_range(self.driver, self.address, nbytes, later=True)
+        _check_range(self.driver, self.address, nbytes)
         return self
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusim.driver.api.graph_memory import check_launch
 from gpusim.driver.caller import get_pointer, put_int, put_pointer
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.registry import entries, entry, nothing
@@ -23,7 +22,7 @@ _AUTO_FREE, _UPLOAD, _BY_NODE_PRIORITY = 1, 2, 8  # CUgraphInstantiate_flags
 
 entries(
     ("cuGraphExecGetFlags", "L *p", lambda driver, executable: executable.flags),
-    ("cuGraphClone", "*p G", lambda driver, graph: register(driver, copied(graph))),
+    ("cuGraphClone", "*p G", lambda driver, graph: register(driver, graph.copied())),
     anytime=True,
 )
 entries(("cuGraphUpload", "L S", nothing))
@@ -33,12 +32,6 @@ def register(driver: Driver, graph: Graph) -> int:
     """Make a graph known, and those inside it; its handle."""
     driver.graphs.update({each.handle: each for each in graph.family()})
     return graph.handle
-
-
-def copied(graph: Graph, inside: bool = False) -> Graph:
-    """A copy. Raises NOT_SUPPORTED for a graph that cannot be copied."""
-    fail_if(graph.single, ResultCode.NOT_SUPPORTED)
-    return graph.copied(inside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +73,9 @@ def instantiate(driver: Driver, graph: Graph, flags: int) -> int:
     driver.not_in_captures()
     fail_if(flags & ~(_AUTO_FREE | _BY_NODE_PRIORITY), ResultCode.INVALID_VALUE)
     fail_if(graph.inside, ResultCode.NOT_SUPPORTED)
-    again = graph.single and any(each.source == graph.handle for each in driver.executables.values())
-    fail_if(again, ResultCode.NOT_SUPPORTED)
     steps: list[Step] = []
     graph.steps_into(steps)
-    made = Executable(flags, graph.handle, steps)
+    made = Executable(flags, steps)
     driver.executables[made.handle] = made
     return made.handle
 
@@ -114,7 +105,4 @@ def destroy_executable(driver: Driver, executable: Executable) -> None:
 def launch(driver: Driver, executable: Executable, stream: DriverStream) -> None:
     """Do what a graph holds. Captures do not take launches of graphs."""
     stream.not_capturing()
-    if any(work.single for work, _ in executable.steps):
-        driver.wait_for_all()
-    check_launch(driver, executable)
     driver.do(stream, executable)

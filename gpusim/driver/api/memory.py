@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from gpusim.driver.api import graph_memory as api_graph_memory
 from gpusim.driver.caller import caller, get_pointer, get_uint
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, MemoryPool
@@ -17,6 +16,7 @@ from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import NO_ORIGIN, DriverStream, SimpleWork
 
 _PITCH_BYTES = 512
+_NOT_OF_GRAPHS = "graphs allocate no memory: allocate it before the capture"
 _MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, which unified addressing sets always
 _POINTER_KINDS = {HOST: 1, REGISTERED: 1, DEVICE: 2, MANAGED: 2}  # CUmemorytype
 _SYNCHRONOUS, _IS_MANAGED, _DEVICE_ORDINAL = 6, 8, 9
@@ -49,11 +49,8 @@ def info(driver: Driver) -> tuple[int, int]:
 
 
 def _from_pool(driver: Driver, nbytes: int, pool: MemoryPool, stream: DriverStream) -> int:
-    """Nothing has no address. In a capture it is a node that allocates."""
-    if stream.capture is not None:
-        work = api_graph_memory.allocation(driver, nbytes)
-        driver.enqueue(stream, work)
-        return work.allocation.address
+    """Nothing has no address."""
+    fail_if(stream.capture is not None, ResultCode.NOT_SUPPORTED, _NOT_OF_GRAPHS)
     if stream.handle in NO_ORIGIN:
         driver.not_in_captures()
     if not nbytes:
@@ -98,9 +95,8 @@ def _allocated(driver: Driver, address: int, *kinds: str) -> Buffer:
 
 @entry("cuMemFreeAsync", "p S")
 def free_async(driver: Driver, address: int, stream: DriverStream) -> None:
-    if stream.capture is not None:
-        driver.enqueue(stream, api_graph_memory.release(driver, stream.capture.graph, address))
-    elif address:
+    fail_if(stream.capture is not None, ResultCode.NOT_SUPPORTED, _NOT_OF_GRAPHS)
+    if address:
         buffer = _allocated(driver, address, DEVICE, MANAGED)
         buffer.ending = True
         driver.do(stream, _in_order(partial(driver.free, buffer)))

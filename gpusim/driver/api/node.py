@@ -14,8 +14,7 @@ from typing import Any
 
 from gpusim.driver.api.capture import nodes_at
 from gpusim.driver.api.copy import Fill, MemoryCopy, copy_3d
-from gpusim.driver.api.graph import ChildGraph, copied, register
-from gpusim.driver.api.graph_memory import read_allocation, release
+from gpusim.driver.api.graph import ChildGraph, register
 from gpusim.driver.api.launch import describe
 from gpusim.driver.api.stream import host_call, recorded, waited_for
 from gpusim.driver.caller import get_pointer, get_pointers, put_pointer, read
@@ -23,12 +22,10 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import (
-    ALLOCATE,
     CHILD,
     COPY,
     EMPTY,
     FILL,
-    FREE,
     HOST_CALL,
     KERNEL,
     RECORD_EVENT,
@@ -65,7 +62,7 @@ def _fill(driver: Driver, graph: Graph, address: int) -> StreamWork:
 
 
 def _child(driver: Driver, graph: Graph, inner: Graph) -> StreamWork:
-    inside = copied(inner, inside=True)
+    inside = inner.copied(inside=True)
     register(driver, inside)
     return ChildGraph(inside)
 
@@ -79,8 +76,6 @@ NODES: dict[int, tuple[str, str, Make]] = {
     EMPTY: ("Empty", "", lambda driver, graph: StreamWork()),
     WAIT_EVENT: ("EventWait", "E", lambda driver, graph, event: waited_for(event)),
     RECORD_EVENT: ("EventRecord", "E", lambda driver, graph, event: recorded(event)),
-    ALLOCATE: ("MemAlloc", "p", lambda driver, graph, at: read_allocation(driver, at)),
-    FREE: ("MemFree", "p", release),
 }
 """By number of `CUgraphNodeType`: name in that of the function, its arguments, and what makes the work."""
 

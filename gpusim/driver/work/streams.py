@@ -18,7 +18,6 @@ from weakref import WeakValueDictionary
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 
 KERNEL, COPY, FILL, HOST_CALL, CHILD, EMPTY, WAIT_EVENT, RECORD_EVENT = range(8)  # CUgraphNodeType
-ALLOCATE, FREE = 10, 11
 GLOBAL, OF_THREAD, RELAXED = range(3)  # CUstreamCaptureMode
 DISABLE_TIMING = 2  # CUevent_flags
 NO_ORIGIN = (0, 1)
@@ -44,11 +43,9 @@ def new_handle() -> int:
 
 
 class StreamWork:
-    """Something that a stream does; of this class itself, nothing. kind: of a node with it. single: a graph with it
-    cannot be copied, nor be instantiated twice at a time."""
+    """Something that a stream does; of this class itself, nothing. kind: of a node with it."""
 
     kind: int = EMPTY
-    single = False
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
@@ -144,11 +141,6 @@ class Graph:
             for inner in node.work.graphs:
                 yield from inner.family()
 
-    @property
-    def single(self) -> bool:
-        """Whether some work allows one executable at a time."""
-        return any(node.work.single for graph in self.family() for node in graph.nodes)
-
     def copied(self, inside: bool = False) -> Graph:
         """A graph with copies of the nodes."""
         made = Graph(inside=inside)
@@ -183,12 +175,11 @@ def _together(groups: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 @dataclass(eq=False)
 class Executable:
-    """What was made of a graph to be launched. flags: CUgraphInstantiate_flags. source: handle of the graph. graph,
+    """What was made of a graph to be launched. flags: CUgraphInstantiate_flags. graph,
     lines: the device's and its streams, as programs know them, by what these are there; from the first launch on. The
     first line shows as the stream in which it is launched, others as streams of their own."""
 
     flags: int
-    source: int
     steps: list[Step]
     graph: Any = None
     lines: dict[Any, DriverStream] = field(default_factory=dict)
