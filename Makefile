@@ -44,10 +44,10 @@ test: lint-and-compile  ## set up, check style and types, run all tests in two p
 	$(PYTEST) $(PYTEST_ARGS)
 
 quick: lint-and-compile  ## set up, check style and types, run the tests that tell most: a minute, once all is compiled
-	$(PYTEST) -m 'not long' $(QUICK) $(PYTEST_ARGS)
+	$(PYTEST) $(QUICK) $(PYTEST_ARGS)
 
 versions:  ## run the tests of make quick on the lowest and the newest Python and Numba that pyproject.toml declares
-	$(PYTHON) tests/versions.py --numprocesses=$(WORKERS) --dist=loadfile -m 'not long' $(QUICK) $(PYTEST_ARGS)
+	$(PYTHON) tests/versions.py --numprocesses=$(WORKERS) --dist=loadfile $(QUICK) $(PYTEST_ARGS)
 
 # The engine is compiled while style and types are checked, so that the tests' processes find it compiled.
 .PHONY: lint-and-compile

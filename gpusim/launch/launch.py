@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpusim.errors import LaunchError
-
 if TYPE_CHECKING:  # models need pydantic, which a machine that records does not have
     from gpusim.config.models import GPUConfig
 
@@ -142,6 +140,8 @@ class AccessWindow:
 
     def check(self, config: GPUConfig) -> None:
         """Raise LaunchError for a window that a GPU does not take."""
+        from gpusim.errors import LaunchError  # errors import isa, which programs do without
+
         for name, wrong in (
             (f"{self.nbytes:,} bytes, allowed 1 to {config.l2.window_max_bytes:,}",
              not 0 < self.nbytes <= config.l2.window_max_bytes),

@@ -15,8 +15,9 @@ COMMON = ("vector_add", "matmul/tiled", "matmul_tensor/asynchronous", "reduction
 SAMPLE = {
     "t4": ("matmul/tiled", "reduction/shuffle", "histogram", "softmax", "double/series", "low_precision", "scan"),
     "v100": ("matmul/tiled", "double/series", "transpose/padded"),
-    "b200": ("matmul/tiled", "matmul_tensor/asynchronous", "attention/fused"),
-    **dict.fromkeys(("rtx3090", "rtx4090", "a10", "l4", "l40s"), COMMON),
+    "b200": ("matmul/tiled", "matmul_tensor/asynchronous"),
+    **dict.fromkeys(("rtx3090", "rtx4090"), COMMON),
+    **dict.fromkeys(("a10", "l4", "l40s"), COMMON[:1]),  # of the same architectures
     "rtx5090": (*COMMON, "low_precision", "double/series", "cluster_reduction"),
     "orin": (*COMMON, "low_precision"),
 }

@@ -336,7 +336,6 @@ def test_stages_have_layers_and_an_order():
 SMALL = ["sm.count=8", "sm.gpcs=2"]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("which", "shape"), [("forward", (1024, 1536, 512)), ("weights", (512, 2304, 2048)), ("input", (1024, 1536, 512))]
 )

@@ -62,7 +62,6 @@ def test_other_programs_do_the_same(name):
     assert dict(results[0].metrics) == dict(results[1].metrics)
 
 
-@pytest.mark.long
 def test_every_program_computes_the_same():
     for name in registry.names():
         if name != "spin_lock/lanes":
