@@ -18,11 +18,12 @@ from tests.corpus import FORMS, assemble_all, asynchronous
 TEXTURES = "SULD SURED SUST TEX TLD TLD4 TXD TXQ"
 LATER = f"{TEXTURES} LDG"  # LDG.ENL2.256 has two destinations
 ASYNCHRONOUS = "LDG LDGMC LDSM STG STSM UBLKCP UGETNEXTWORKID UMEMSETS UREDGR USTGR UTMALDG UTMASTG"
-# Forms, the least number of those that it has, and what is refused. sm_86 and sm_89 have no instruction that neither
-# sm_80 nor sm_90 has.
+# Forms, the least number of those that it has, and what is refused. sm_86 and sm_89 have no opcode with modifiers that
+# neither sm_80 nor sm_90 has.
 TARGETS = {
     "sm_75": (FORMS, 1800, f"{TEXTURES} HADD2 UNNAMED"),  # HADD2 of a float32; nvdisasm has no name for F2FP there
     "sm_80": (FORMS, 1900, TEXTURES),
+    "sm_90": (FORMS, 2250, TEXTURES),
     "sm_90a": (asynchronous.FORMS, 690, "LDGMC"),
     "sm_100": (FORMS, 2300, LATER),
     "sm_100a": (asynchronous.FORMS, 675, ASYNCHRONOUS),
@@ -32,7 +33,7 @@ TARGETS = {
 
 TOGETHER = 48
 """Forms of a kernel: most of the tools' time goes into what every kernel has. Where forms beside each other leave one
-out as redundant, `tests/gpusim/test_corpus.py` has it still, which runs every form of sm_90 in a kernel of its own."""
+out as redundant, a third of them still stand alone in `tests/gpusim/test_corpus.py`, which runs each in a kernel."""
 
 
 def _refused(cubin):

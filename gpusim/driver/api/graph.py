@@ -1,5 +1,5 @@
-"""Driver API: graphs and what is launched of them. `capture` lets streams make their nodes, `node`
-programs."""
+"""Driver API: graphs and what is launched of them. `capture` lets streams make their nodes,
+`node` programs."""
 
 from __future__ import annotations
 

@@ -175,9 +175,9 @@ def _together(groups: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 @dataclass(eq=False)
 class Executable:
-    """What was made of a graph to be launched. flags: CUgraphInstantiate_flags. graph,
-    lines: the device's and its streams, as programs know them, by what these are there; from the first launch on. The
-    first line shows as the stream in which it is launched, others as streams of their own."""
+    """What was made of a graph to be launched. flags: CUgraphInstantiate_flags. graph, lines: the device's
+    and its streams, as programs know them, by what these are there; from the first launch on. The first line shows as
+    the stream in which it is launched, others as streams of their own."""
 
     flags: int
     steps: list[Step]
