@@ -87,7 +87,7 @@ assert abs(speed["half the SMs", "pointer_chase/dram"] - 1) < 0.05
 # Speed by the number of SMs, everything else as it is. A straight line would be perfect scaling.
 
 # %%
-COUNTS = (16, 32, 66, 132)
+COUNTS = (33, 66, 132)
 SCALED = {"vector_add": 1 << 19, "mandelbrot": None, "waves/one": 132}
 figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
 rows = []

@@ -215,7 +215,7 @@ axes.legend(fontsize=8);
 # and the kernel reads and writes it there over the bus.
 
 # %%
-def managed(act, nbytes=4 * MIB):
+def managed(act, nbytes=2 * MIB):
     with gpusim.Device("h200") as device:
         x, stream = device.managed_array(nbytes // 4, np.float32), device.stream()
         x[:] = 1
@@ -252,12 +252,12 @@ for name in ("nothing", "prefetch"):
 #
 # ## More than there is room for
 #
-# Managed memory may be larger than the GPU's. Here the GPU has 7 MiB, in which three blocks of 2 MiB have room:
+# Managed memory may be larger than the GPU's. Here the GPU has 5 MiB, in which two blocks of 2 MiB have room:
 
 # %%
 rows = []
-for mib in (4, 8):
-    with gpusim.Device("h200", memory_bytes=7 * MIB) as device:
+for mib in (4, 6):
+    with gpusim.Device("h200", memory_bytes=5 * MIB) as device:
         x = device.managed_array(mib * MIB // 4, np.float32)
         x[:] = 1
         passes = [device.launch(scale, 264, 256, (x,)) for _ in range(2)]
@@ -268,7 +268,7 @@ table(rows)
 assert rows[1]["second us"] > 100 * rows[0]["second us"] and rows[1]["faults"] > 3 * rows[0]["faults"]
 
 # %% [markdown]
-# What fits is there the second time. What does not fit by a quarter is never there: the block that came longest ago
+# What fits is there the second time. What does not fit by a third is never there: the block that came longest ago
 # leaves for the next one, and is just what will be asked for soonest. The second pass is even slower, since something
 # must leave for all that comes. A cache that is read in order, again and again, and is slightly too small, might as
 # well not be there.
@@ -299,7 +299,7 @@ def hits(variant, kib, ratio=None):
     return result.metrics["lts__t_sectors_srcunit_tex_lookup_hit.sum"] / read
 
 
-KIB = (256, 512, 640, 768, 1024)
+KIB = (256, 512, 768, 1024)
 aside = gpusim.load_config("tiny").l2.persisting_max_bytes / 1024
 curves = {
     "no window": [hits(variants[0], kib) for kib in KIB],
