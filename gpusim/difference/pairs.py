@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.difference.side import LineCost, Run
-from gpusim.results.advice import Finding
+from gpusim.results.finding import Finding
 from gpusim.results.quantities import QUANTITIES, shown
 from gpusim.results.table import DIFF, SECTIONS, Quantity
 

@@ -11,7 +11,7 @@ from typing import Any
 from gpusim.errors import SimulationError
 from gpusim.result import Result
 from gpusim.results import SCHEMA_VERSION
-from gpusim.results.advice import Finding
+from gpusim.results.finding import Finding
 from gpusim.results.quantities import shown
 from gpusim.results.table import DIFF
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpusim.difference.pairs import FindingChange, Pairs
-from gpusim.results.advice import Finding
+from gpusim.results.finding import Finding
 from gpusim.results.stalls import STALL_MEANINGS
 from gpusim.units import joule_text
 

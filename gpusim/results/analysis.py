@@ -12,9 +12,10 @@ import numpy as np
 from gpusim.engine.state import layout as L
 from gpusim.errors import ModeError
 from gpusim.launch.occupancy import Occupancy
-from gpusim.results.advice import Finding, find
+from gpusim.results.advice import find
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.energy import LaunchEnergy
+from gpusim.results.finding import Finding
 from gpusim.results.interval import Interval, interval_of, kind_of
 from gpusim.results.limiter import Limiter, find_limiter
 from gpusim.results.metrics import MetricValues

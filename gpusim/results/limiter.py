@@ -9,8 +9,8 @@ order, each with the number that decides it:
 3. SMs hold no warp for 40 % of that time: too few blocks, or a tail.
 4. Otherwise latency: the costliest stall reason.
 
-Where bank conflicts, uncoalesced accesses or divergence make up much of the work of the limiting part, they are
-named instead of it, since removing them is what helps.
+Where bank conflicts, uncoalesced accesses, local memory or divergence make up much of the work of the limiting part,
+they are named instead of it, since removing them is what helps.
 """
 
 from __future__ import annotations
@@ -143,6 +143,8 @@ def _resource(counts: Counts, name: str, share: float) -> tuple[str, str]:
         return "bank conflicts", f"Bank conflicts: {used}, and {_conflicts(counts)}."
     if name in ("L2 bandwidth", "L1TEX tag stage") and uncoalesced_share(counts) >= _WASTE:
         return "uncoalesced accesses", f"Uncoalesced accesses: {used}, and {_uncoalesced(counts)}."
+    if name in ("DRAM bandwidth", "L2 bandwidth") and local_share(counts) >= _WASTE:
+        return "local memory", f"Local memory: {used}, and {_local(counts)}."
     warp_size = counts.record.config.gpu.warp_size
     threads = ratio(counts.total(L.COUNT_THREADS), counts.instructions)
     if (name == "issue slots" or name.endswith("pipe")) and threads < _FEW_THREADS * warp_size:
@@ -191,6 +193,8 @@ def _latency(counts: Counts, shares: dict[str, float]) -> tuple[str, str]:
         return "bank conflicts", f"Bank conflicts: {waiting}, and {_conflicts(counts)}."
     if reason in ("lg_throttle", "long_scoreboard") and uncoalesced_share(counts) >= _WASTE:
         return "uncoalesced accesses", f"Uncoalesced accesses: {waiting}, and {_uncoalesced(counts)}."
+    if reason in ("lg_throttle", "long_scoreboard") and local_share(counts) >= _WASTE:
+        return "local memory", f"Local memory: {waiting}, and {_local(counts)}."
     kind = _WAITS.get(reason, "latency")
     return kind, f"{kind[0].upper()}{kind[1:]}: {waiting}; {_busiest(shares)}."
 
@@ -221,6 +225,12 @@ def uncoalesced_share(counts: Counts) -> float:
     return ratio(counts.excess(L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL), counts.total(L.COUNT_SECTORS))
 
 
+def local_share(counts: Counts) -> float:
+    """Share of the sectors of global and local memory that are local: spilled registers, and arrays."""
+    local = counts.total(L.COUNT_LOCAL_SECTORS)
+    return ratio(local, local + counts.total(L.COUNT_SECTORS))
+
+
 def _conflicts(counts: Counts) -> str:
     wavefronts = counts.total(L.COUNT_SHARED_WAVEFRONTS)
     excessive = wavefronts - counts.total(L.COUNT_SHARED_IDEAL)
@@ -231,3 +241,8 @@ def _uncoalesced(counts: Counts) -> str:
     sectors = counts.total(L.COUNT_SECTORS)
     excess = counts.excess(L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL)
     return f"{excess:,} of {sectors:,} sectors of global memory are excessive"
+
+
+def _local(counts: Counts) -> str:
+    stack = counts.record.program.local_bytes
+    return f"{100 * local_share(counts):.0f} % of all sectors are local memory, of which a thread has {stack:,} bytes"

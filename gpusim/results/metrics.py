@@ -79,8 +79,24 @@ def _pred_on(opcode: str) -> Compute:
     return lambda c: c.opcode_total(L.COUNT_PRED_ON, opcode)
 
 
-def _per_request(operation: int) -> Compute:
-    return lambda c: ratio(c.global_total(L.COUNT_SECTORS, operation), c.global_total(L.COUNT_REQUESTS, operation))
+def _on_local(field: int, operation: int) -> Compute:
+    return lambda c: c.total(field, c.accesses((M.SPACE_LOCAL,), operation))
+
+
+def _accesses(space: str, operation: int) -> tuple[Compute, Compute]:
+    """Requests and sectors of an operation. Of local memory, also what generic addresses lead there."""
+    if space == "global":
+        return _on_global(L.COUNT_REQUESTS, operation), _on_global(L.COUNT_SECTORS, operation)
+    spaces = (M.SPACE_LOCAL, M.SPACE_GENERIC)
+    requests, sectors = (
+        (lambda c, field=field: c.total(field, c.accesses(spaces, operation)))
+        for field in (L.COUNT_LOCAL_REQUESTS, L.COUNT_LOCAL_SECTORS)
+    )
+    return requests, sectors
+
+
+def _quotient(numerator: Compute, denominator: Compute) -> Compute:
+    return lambda c: ratio(numerator(c), denominator(c))
 
 
 def _stalled(reason: str) -> Compute:
@@ -162,29 +178,37 @@ def _shared_rows() -> Iterator[Quantity]:
         )  # fmt: skip
 
 
-def _global_rows() -> Iterator[Quantity]:
+def _access_rows() -> Iterator[Quantity]:
     yield Quantity(
         "l1tex__data_pipe_lsu_wavefronts.sum", "",
         lambda c: _data_pipe_wavefronts(c) + int(c.counters[:, L.COUNT_L1_DATA].sum()),
         "wavefronts of shared memory, thread indices, shuffles and barriers, and of loads and stores through L1",
     )  # fmt: skip
-    for suffix, what, operation in (
-        ("ld", "global loads", M.OP_LOAD),
-        ("st", "global stores", M.OP_STORE),
-        ("atom", "global atomics that return a value", M.OP_ATOM),
-        ("red", "global reductions", M.OP_RED),
+    for space, suffix, what, operation in (
+        ("global", "ld", "global loads", M.OP_LOAD),
+        ("global", "st", "global stores", M.OP_STORE),
+        ("global", "atom", "global atomics that return a value", M.OP_ATOM),
+        ("global", "red", "global reductions", M.OP_RED),
+        ("local", "ld", "loads of local memory", M.OP_LOAD),
+        ("local", "st", "stores to local memory", M.OP_STORE),
     ):
-        tail = f"pipe_lsu_mem_global_op_{suffix}"
-        requests, sectors = _on_global(L.COUNT_REQUESTS, operation), _on_global(L.COUNT_SECTORS, operation)
-        yield Quantity(f"l1tex__t_requests_{tail}.sum", "request", requests, f"requests of {what}, one per instruction")
-        short = "sectors of loads from global memory" if suffix == "ld" else ""
+        tail = f"pipe_lsu_mem_{space}_op_{suffix}"
+        requests, sectors = _accesses(space, operation)
+        each = "instruction" if space == "global" else "word of a thread"
+        yield Quantity(f"l1tex__t_requests_{tail}.sum", "request", requests, f"requests of {what}, one per {each}")
+        short = "sectors of loads from global memory" if (space, suffix) == ("global", "ld") else ""
         yield Quantity(
             f"l1tex__t_sectors_{tail}.sum", "sector", sectors, f"sectors that {what} touch", better=LESS, short=short
         )
         yield Quantity(
-            f"l1tex__average_t_sectors_per_request_{tail}.ratio", "sector/request", _per_request(operation),
+            f"l1tex__average_t_sectors_per_request_{tail}.ratio", "sector/request", _quotient(sectors, requests),
             f"sectors per request of {what}; 4 is ideal for 32 threads of 4 bytes", better=LESS,
         )  # fmt: skip
+        if space == "local":
+            yield Quantity(
+                f"smsp__inst_executed_op_local_{suffix}.sum", "inst",
+                _on_local(L.COUNT_EXECUTED, operation), f"warp instructions that are {what}", better=LESS,
+            )  # fmt: skip
 
 
 def _stall_rows() -> Iterator[Quantity]:
@@ -293,13 +317,19 @@ _ROWS = (
         Quantity("memory_l2_theoretical_sectors_global_ideal", "", _theoretical(L.COUNT_SECTORS_IDEAL),
          "sectors that the same threads would touch at contiguous addresses")),
     *metric_rows("memory",
-        *_global_rows(),
+        *_access_rows(),
         Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", "sector",
          _on_global(L.COUNT_HITS, M.OP_LOAD),
          "sectors of global loads found in L1, or already on their way to it", better=MORE),
         Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum", "sector",
          lambda c: c.global_total(L.COUNT_SECTORS, M.OP_LOAD) - c.global_total(L.COUNT_HITS, M.OP_LOAD),
          "the other sectors of global loads", better=LESS),
+        Quantity("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum", "sector",
+         _on_local(L.COUNT_HITS, M.OP_LOAD), "sectors of loads of local memory found in L1, or on their way to it",
+         better=MORE),
+        Quantity("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum", "sector",
+         lambda c: c.total(L.COUNT_LOCAL_SECTORS, c.accesses((M.SPACE_LOCAL,), M.OP_LOAD))
+         - _on_local(L.COUNT_HITS, M.OP_LOAD)(c), "the other sectors of loads of local memory", better=LESS),
         Quantity("lts__t_sectors_srcunit_tex.sum", "sector", _memory(*TEX_SECTORS),
          "sectors that L1 asks of L2: reads, writes, atomics and reductions", better=LESS),
         Quantity("lts__t_sectors_srcunit_tex_op_read.sum", "sector", _memory(ms.CNT_TEX_READ_SECTORS),

@@ -17,9 +17,9 @@ from gpusim.engine.state import layout as L
 from gpusim.launch.occupancy import Occupancy
 from gpusim.results import SCHEMA_VERSION, sentences
 from gpusim.results import table as T
-from gpusim.results.advice import Finding
 from gpusim.results.analysis import Analysis, InstructionCosts, SourceLine, StallReason
 from gpusim.results.counts import ratio
+from gpusim.results.finding import Finding
 from gpusim.results.interval import Interval
 from gpusim.results.limiter import Limiter
 from gpusim.results.metrics import METRICS
@@ -65,6 +65,9 @@ _HEAD = (
     _field("block", Dim3, lambda r: list(r.record.launch.block), "threads along x, y and z", timed=False),
     _field("shared_bytes", int, lambda r: r.record.launch.shared_bytes,
            "dynamic shared memory of a block", timed=False),
+    Quantity("local_bytes", "byte", lambda r: r.record.program.local_bytes, "local memory that the compiler gives a "
+             "thread: spilled registers, and arrays", "Local Memory Per Thread", "launch", LESS, EVERYWHERE - {T.TEXT},
+             int, short="bytes of local memory a thread", timed=False),
     _field("configuration", dict[str, Any], lambda r: dict(r.record.config.items()),
            "the machine, by key", timed=False),
     _field("sampling", Sampling, lambda r: r.sampling and asdict(r.sampling), "what a sampled run did",

@@ -54,9 +54,10 @@ def launch(result: Analysis) -> str:
     """Grid, block, and what a block takes of an SM."""
     record, launched = result.record, result.record.launch
     warps = launched.blocks * record.occupancy.warps_per_block
+    stack = f", {record.program.local_bytes:,} bytes of stack" if record.program.local_bytes else ""
     return (
         f"grid {_dim3(launched.grid)} x block {_dim3(launched.block)}: {counted(launched.blocks, 'block')}, "
-        f"{counted(warps, 'warp')}; {record.program.registers} registers per thread, {shared_words(record)}"
+        f"{counted(warps, 'warp')}; {record.program.registers} registers{stack} per thread, {shared_words(record)}"
     )
 
 

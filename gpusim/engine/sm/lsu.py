@@ -271,19 +271,20 @@ def remote_access(st, sm, q, w, i, wb, mask, time):
 
 @compiled
 def local_lines(st, sm, mask, size):
-    """Fills st.touched[sm] with the lines of an access whose addresses are at hand. Returns their number."""
+    """Fills st.touched[sm] with the lines of an access whose addresses are at hand. Returns their number, and the
+    sectors of its requests: one for each word, as on an H100."""
     address = st.address[sm]
-    count = np.int64(0)
+    count, all_sectors = np.int64(0), np.int64(0)
     for _word in range(max(size >> 2, 1)):
-        n, _ = coalesce(address, st.touched[sm, count:], mask, 4)
-        note_words(address, st.touched[sm, count:], n, mask, 4)
+        n, sectors = coalesce(address, st.touched[sm, count:], mask, 4)
+        all_sectors += sectors
+        if count < 32:
+            note_words(address, st.touched[sm, count:], n, mask, 4)
+            count += n
         for lane in range(32):
             if (mask >> lane) & 1:
                 address[lane] += 4 * 32
-        count += n
-        if count > 31:
-            break
-    return count
+    return count, all_sectors
 
 
 @compiled
@@ -300,17 +301,22 @@ def local_access(st, sm, q, w, i, wb, mask, time):
         if par[P.CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
             return
         move_rows(st, sm, i, wb, st.local32, st.local8, 0, 32, mask, size)
-        if par[P.MODE] & (L.BOOKS | L.RECORDS) == 0:
-            return
-        count = local_lines(st, sm, mask, size)
+        count, sectors = local_lines(st, sm, mask, size)
+        note(st, sm, w, sectors)
         further = -(start >> 7) if par[P.MODE] & L.RECORDS != 0 else par[P.LOCAL_LINE]
     else:
+        sectors = take(st, w)
         count = take_lines(st, sm, w)
         further = par[P.LOCAL_LINE] + (start >> 7)
+    counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
+    counts[L.COUNT_LOCAL_REQUESTS] += max(size >> 2, 1)
+    counts[L.COUNT_LOCAL_SECTORS] += sectors
     for n in range(count):
         st.touched[sm, n, 0] += further
     if par[P.MODE] & L.RECORDS != 0:
         put_lines(st, sm, w, count, True)
+        return
+    if par[P.MODE] & L.BOOKS == 0:
         return
     if st.sm[sm, L.SM_LOG_ROW] != 0:
         log_local(st, sm, count)

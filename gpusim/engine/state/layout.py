@@ -441,6 +441,8 @@ STALL_MISC = _row(STALLS, "misc")
     COUNT_LOOKED,  # values that were looked at, see engine.sm.run_warp
     COUNT_TOGGLED,  # bits of them that differ from what their register held before
     COUNT_SPREAD,  # and from that of another lane
-) = range(23)
-COUNT_STALL = 23
+    COUNT_LOCAL_REQUESTS,  # of local memory: one for each word that a lane accesses
+    COUNT_LOCAL_SECTORS,
+) = range(25)
+COUNT_STALL = 25
 COUNT_FIELDS = COUNT_STALL + 21
