@@ -6,7 +6,6 @@ violation. docs/architecture.md says what the rooms are about.
 
 from __future__ import annotations
 
-import ast
 import re
 import statistics
 from collections import Counter, defaultdict
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import PACKAGES, ROOT, Rule, found_when_planted, imported, modules, within
+from tests.house import PACKAGES, ROOT, Rule, Source, found_when_planted, modules, within
 
 # What a module may import of this repository, by the longest prefix of its own name.
 MAY_IMPORT = {
@@ -72,9 +71,9 @@ lines takes them elsewhere first, in the same change."""
 def wrong_imports(root: Path) -> list[str]:
     """isa <- gpusim <- programs <- validate, and no package imports the tests."""
     found = []
-    for path, name, tree in modules(root):
+    for path, name, source in modules(root):
         allowed = MAY_IMPORT[max((p for p in MAY_IMPORT if within(name, p)), key=len)]
-        for line, target in imported(tree, name, path.name == "__init__.py"):
+        for line, target in source.imports:
             ours = target.split(".")[0] in (*PACKAGES, "tests")
             if ours and not any(within(target, prefix) for prefix in allowed):
                 found.append(f"{path.relative_to(root)}:{line} imports {target}")
@@ -84,13 +83,13 @@ def wrong_imports(root: Path) -> list[str]:
 def imports_from_above(root: Path) -> list[str]:
     """A room of gpusim imports from the rooms before it."""
     found = []
-    for path, name, tree in modules(root):
+    for path, name, source in modules(root):
         if not within(name, "gpusim"):
             continue
         if (own := room(name)) == "gpusim" != name:
             found.append(f"{path.relative_to(root)} lies in no room")
             continue
-        targets = {each for each in imported(tree, name, path.name == "__init__.py") if within(each[1], "gpusim")}
+        targets = {each for each in source.imports if within(each[1], "gpusim")}
         found += [
             f"{path.relative_to(root)}:{line} imports {target}, which is above {own}"
             for line, target in sorted(targets)
@@ -112,20 +111,20 @@ def full_landing(root: Path) -> list[str]:
 
 def circles(root: Path) -> list[str]:
     """No module imports itself by way of others."""
-    trees = {name: (tree, path.name == "__init__.py") for path, name, tree in modules(root)}
+    sources = {name: source for _, name, source in modules(root)}
     to = {
-        name: {known(target, trees) for _, target in imported(tree, name, package)} - {None, name}
-        for name, (tree, package) in trees.items()
+        name: {known(target, sources) for _, target in source.imports} - {None, name}
+        for name, source in sources.items()
     }
     found = defaultdict(list)
-    reached = {name: reach(name, to) for name in trees}
-    for name in sorted(trees):
+    reached = {name: reach(name, to) for name in sources}
+    for name in sorted(sources):
         if name in reached[name]:
             found[min(each for each in reached[name] if name in reached[each])].append(name)
     return [f"a circle of {', '.join(names)}" for names in found.values()]
 
 
-def known(target: str, names: dict[str, tuple[ast.Module, bool]]) -> str | None:
+def known(target: str, names: dict[str, Source]) -> str | None:
     """The module that is imported: the target, or the one that holds it."""
     return next((each for each in (target, target.rpartition(".")[0]) if each in names), None)
 
@@ -141,24 +140,24 @@ def reach(start: str, to: dict[str, set[str]]) -> set[str]:
 
 def wrong_sizes(root: Path) -> list[str]:
     """A file fits in a head: most under 200 lines, and one over 500 says at its top why."""
-    lengths = {path: len(path.read_text("utf-8").splitlines()) for path, _, _ in modules(root)}
+    sources = {path: source for path, _, source in modules(root)}
     found = [
-        f"{path.relative_to(root)} has {lengths[path]} lines, and its docstring does not say why (more than 500 lines)"
-        for path, _, tree in modules(root)
-        if lengths[path] > 500 and "500 lines" not in (ast.get_docstring(tree) or "")
+        f"{path.relative_to(root)} has {len(source.lines)} lines, and its docstring does not say why (more than 500)"
+        for path, source in sources.items()
+        if len(source.lines) > 500 and "500 lines" not in source.docstring
     ]
-    median = statistics.median(lengths.values())
+    median = statistics.median(len(source.lines) for source in sources.values())
     return found + ([f"the median file has {median} lines"] if median >= 200 else [])
 
 
 def crowded_rooms(root: Path) -> list[str]:
     """A folder holds at most so many lines, and each has a limit."""
     lines: Counter[str] = Counter()
-    for path, name, _ in modules(root):
+    for _, name, source in modules(root):
         package, _, inner = name.partition(".")
         folder = f"{package}.{inner.partition('.')[0]}"
         inside = package == "gpusim" and inner and (root / folder.replace(".", "/")).is_dir()
-        lines[folder if inside else package] += len(path.read_text("utf-8").splitlines())
+        lines[folder if inside else package] += len(source.lines)
     return [
         f"{folder} has {count:,} lines, and may have {MOST_LINES_OF.get(folder, 0):,}"
         for folder, count in sorted(lines.items())
@@ -170,32 +169,22 @@ def long_functions(root: Path) -> list[str]:
     """A function has at most 80 lines and 10 parameters, or says right above it why not: `# long: ...`, `# many
     parameters: ...`."""
     found = []
-    for path, _, tree in modules(root):
-        lines = path.read_text("utf-8").splitlines()
-        for function in ast.walk(tree):
-            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            size = (function.end_lineno or 0) - function.lineno + 1
-            given = parameters(function.args)
-            reasons = "\n".join(comments_above(lines, function))
-            where = f"{path.relative_to(root)}:{function.lineno} {function.name} has"
-            if size > MOST_LINES and not re.search(r"^# long: ..", reasons, re.MULTILINE):
-                found.append(f"{where} {size} lines")
-            if given > MOST_PARAMETERS and not re.search(r"^# many parameters: ..", reasons, re.MULTILINE):
-                found.append(f"{where} {given} parameters")
+    for path, _, source in modules(root):
+        for function in source.functions:
+            reasons = "\n".join(comments_above(source.lines, function.heads))
+            where = f"{path.relative_to(root)}:{function.line} {function.name} has"
+            if function.size > MOST_LINES and not re.search(r"^# long: ..", reasons, re.MULTILINE):
+                found.append(f"{where} {function.size} lines")
+            if function.parameters > MOST_PARAMETERS and not re.search(
+                r"^# many parameters: ..", reasons, re.MULTILINE
+            ):
+                found.append(f"{where} {function.parameters} parameters")
     return found
 
 
-def parameters(arguments: ast.arguments) -> int:
-    """How many a caller may give: neither self nor cls."""
-    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    gathered = [each for each in (arguments.vararg, arguments.kwarg) if each]
-    return len(named) + len(gathered) - (named[:1] != [] and named[0].arg in ("self", "cls"))
-
-
-def comments_above(lines: list[str], function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+def comments_above(lines: list[str], heads: set[int]) -> Iterator[str]:
     """Comments right above a function, or above its decorators."""
-    for first in {function.lineno, *(each.lineno for each in function.decorator_list)}:
+    for first in heads:
         above = first - 2
         while above >= 0 and lines[above].lstrip().startswith("#"):
             yield lines[above].strip()
@@ -205,14 +194,23 @@ def comments_above(lines: list[str], function: ast.FunctionDef | ast.AsyncFuncti
 def classes_of_one_name(root: Path) -> list[str]:
     """A public class's name says which one is meant."""
     where: dict[str, list[str]] = defaultdict(list)
-    for _, name, tree in modules(root):
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                where[node.name].append(name)
+    for _, name, source in modules(root):
+        for each in source.classes:
+            if not each.startswith("_"):
+                where[each].append(name)
     return [f"{name} is a class in {', '.join(homes)}" for name, homes in sorted(where.items()) if len(homes) > 1]
 
 
+def missing_docstrings(root: Path) -> list[str]:
+    """Every module says what it is for, and every folder of modules is a package that says what lives there."""
+    silent = [path for path, _, source in modules(root) if not source.docstring]
+    loose = {path.parent for path, _, _ in modules(root) if not (path.parent / "__init__.py").exists()}
+    found = [f"{path.relative_to(root)} has no docstring" for path in silent]
+    return found + [f"{folder.relative_to(root)} has no __init__.py" for folder in sorted(loose)]
+
+
 RULES: list[Rule] = [
+    missing_docstrings,
     wrong_imports,
     imports_from_above,
     full_landing,
@@ -232,6 +230,8 @@ def test_rule_holds(rule: Rule) -> None:
 LONG = "def f():\n" + "    x = 1\n" * 80
 MANY = "def f({}): ...\n".format(", ".join("abcdefghijk"))
 PLANTED: list[tuple[Rule, str, str]] = [
+    (missing_docstrings, "isa/bad.py", "x = 1"),
+    (missing_docstrings, "isa/sub/fine.py", '"""A module."""'),
     (wrong_imports, "isa/bad.py", "from gpusim import launch"),
     (wrong_imports, "gpusim/engine/bad.py", "import programs.registry"),
     (wrong_imports, "gpusim/bad.py", "importlib.import_module('validate.ncu')"),
@@ -279,6 +279,6 @@ SOUND = {f"gpusim/{each}.py": "" for each in ("errors", "units", "config", "devi
 
 @pytest.mark.parametrize(("rule", "name", "text"), PLANTED)
 def test_rule_can_fail(tmp_path: Path, rule: Rule, name: str, text: str) -> None:
-    small = dict.fromkeys(("isa/__init__.py", "isa/one.py"), "")  # of two files one may be half
-    sound = small if rule is wrong_sizes else SOUND
+    small = dict.fromkeys(("isa/__init__.py", "isa/one.py"), '"""A module."""')  # of two files one may be half
+    sound = small if rule in (wrong_sizes, missing_docstrings) else SOUND
     assert len(found_when_planted(tmp_path, rule, sound, name, text)) == 1
