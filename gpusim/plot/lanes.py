@@ -97,10 +97,10 @@ def _draw(ax: Axes, cells: np.ndarray) -> list[Artist]:
     ax.imshow(
         cells, cmap=ListedColormap(colours), vmin=0, vmax=len(colours) - 1, aspect="auto", interpolation="nearest"
     )
-    ax.set_xticks(np.arange(-0.5, 32), minor=True)
-    ax.set_yticks(np.arange(-0.5, len(cells)), minor=True)
-    ax.grid(which="minor", color="white", linewidth=1.0 if len(cells) <= MOST_LABELS else 0.2)
-    ax.tick_params(which="both", length=0)
+    width = 1.0 if len(cells) <= MOST_LABELS else 0.2
+    ax.hlines(np.arange(0.5, len(cells) - 1), -0.5, 31.5, color="white", linewidth=width)
+    ax.vlines(np.arange(0.5, 31), -0.5, len(cells) - 0.5, color="white", linewidth=width)
+    ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     used = [unit for k, unit in enumerate(UNITS, 2) if (cells == k).any()]
     shown: list[Artist] = [Patch(color=UNIT_COLOURS[unit], label=f"{PIPES[unit]} pipe") for unit in used]
@@ -119,6 +119,7 @@ def _label(ax: Axes, trace: Trace, rows: np.ndarray, first: int) -> None:
     places = range(0, len(rows), every)
     ax.set_yticks(places, [f"{trace.instructions[rows['pc'][k]].opcode}  {first + k}" for k in places], fontsize=7)
     before: object = None
+    begun: list[float] = []
     free = 0  # the first row that another line's text leaves free
     for k, pc in enumerate(rows["pc"].tolist()):
         instruction = trace.instructions[pc]
@@ -130,9 +131,10 @@ def _label(ax: Axes, trace: Trace, rows: np.ndarray, first: int) -> None:
                 text, (1, k), (8, 0), xycoords=ax.get_yaxis_transform(), textcoords="offset points",
                 va="center", fontsize=7.5, family="DejaVu Sans Mono", annotation_clip=False,
             )  # fmt: skip
-            beside = ax.get_yaxis_transform()
-            ax.plot([1.002, 1.015], [k - 0.5] * 2, color=LIGHT, transform=beside, clip_on=False, linewidth=0.8)
+            begun.append(k - 0.5)
         before = line
+    beside = ax.get_yaxis_transform()
+    ax.hlines(begun, 1.002, 1.015, color=LIGHT, transform=beside, clip_on=False, linewidth=0.8)
 
 
 _DEPTHS = (BLUE, ORANGE, SKY, GREEN, PURPLE, YELLOW, VERMILLION)

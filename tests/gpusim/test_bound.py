@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from numba import cuda
 
 import gpusim
 from gpusim.bound import bound, profile, quick_bound
@@ -17,6 +16,7 @@ from gpusim.cli import main
 from gpusim.errors import LaunchError, MemoryAccessError
 from gpusim.launch import Launch
 from programs import images, registry
+from tests.gpusim.kernels import Kernels
 
 FLAT = {
     "sm.count": 3,
@@ -39,15 +39,32 @@ OTHER = {
     "sm.sub_partitions": 2,
 }
 JUDGES = ("other", "h200", "flat")
-LADDERS = registry.families().values()
-# Where each family begins and where it leads. The whole of flash attention's is its causal one over twice the blocks.
-PROGRAMS = sorted({each.name for ladder in LADDERS for each in (ladder[0], ladder[-1])} - {"flash_attention/full"})
+PROGRAMS = [ladder[-1].name for ladder in registry.families().values()]
+"""Where each family leads."""
 MACHINES = {
     "other": gpusim.load_config("tiny", OTHER),
     "h200": gpusim.load_config("h200"),
     "tiny": gpusim.load_config("tiny"),
     "flat": gpusim.load_config("tiny", FLAT),
 }
+
+
+KERNELS = Kernels("""
+#define KERNEL extern "C" __global__ void
+#define I (blockIdx.x * blockDim.x + threadIdx.x)
+KERNEL in_place(float *x) { x[I] *= 2; }
+KERNEL overwrite(float *x, float *y) {
+    y[I] = 1;
+    __syncthreads();
+    x[I] = y[I ^ 32] + 1;  // what another warp of the block has written
+}
+KERNEL spread(float *x, float *y) { y[I] = x[I * 32]; }
+KERNEL one_counter(float *x) { atomicAdd(x, threadIdx.x); }
+KERNEL beyond(float *x) { x[I + 1000] = 1; }
+KERNEL spins(volatile int *x) { while (x[0] < 1000000) x[0] += threadIdx.x + 1; }
+KERNEL takes_turns(int *x) { x[atomicAdd(x, 1) % 8 + 1] += 1; }
+KERNEL by_block(int *x) { for (int k = 0; k < blockIdx.x; k++) x[blockIdx.x] = x[blockIdx.x] * 3 + k; }
+""")
 
 
 def launch_of(name, size=None):
@@ -70,7 +87,9 @@ def simulate(launch, config, **options):
 def ratio(name, machine):
     """Simulated cycles of a small program over its bound."""
     config = MACHINES[machine]
-    return simulate(launch_of(name), config).cycles / bound(profile(launch_of(name)), config).cycles
+    launch = launch_of(name)
+    least = bound(profile(launch), config).cycles
+    return simulate(launch, config).cycles / least
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -120,47 +139,26 @@ def test_kinds_of_blocks_part_the_grid(grid):
     assert sum(len(kind.places) for kind in kinds) <= 64 or max(grid) <= 8
 
 
-def in_place(x):
-    i = cuda.grid(1)
-    x[i] = x[i] * 2
-
-
-def overwrite(x, y):
-    i = cuda.grid(1)
-    y[i] = 1
-    cuda.syncthreads()
-    x[i] = y[i ^ 32] + 1  # what another warp of the block has written
-
-
-def spread(x, y):
-    i = cuda.grid(1)
-    y[i] = x[i * 32]
-
-
 def test_memory_that_is_read_only_after_it_was_written_need_not_come():
     x = np.ones(1 << 15, np.float32)
     sectors = x.nbytes // 32
-    assert profile(Launch(in_place, 128, 256, (x,))).footprint.fetched[32] == sectors
-    known = profile(Launch(overwrite, 128, 256, (x, x.copy())))
+    assert profile(Launch(KERNELS["in_place"], 128, 256, (x,))).footprint.fetched[32] == sectors
+    known = profile(Launch(KERNELS["overwrite"], 128, 256, (x, x.copy())))
     assert known.footprint.fetched == {32: 0, 64: 0, 128: 0}
     assert known.footprint.written == 2 * sectors
 
 
 def test_a_sparse_read_fetches_what_a_miss_brings():
     x, y = np.ones(32 << 12, np.float32), np.ones(1 << 12, np.float32)
-    fetched = profile(Launch(spread, 64, 64, (x, y))).footprint.fetched
+    fetched = profile(Launch(KERNELS["spread"], 64, 64, (x, y))).footprint.fetched
     assert fetched == {32: 1 << 12, 64: 2 << 12, 128: 4 << 12}
 
 
-def one_counter(x):
-    cuda.atomic.add(x, 0, np.float32(cuda.threadIdx.x))
-
-
 def test_atomics_on_one_address_wait_for_each_other():
-    known = profile(Launch(one_counter, 200, 64, (np.zeros(1, np.float32),)))
+    known = profile(Launch(KERNELS["one_counter"], 200, 64, (np.zeros(1, np.float32),)))
     config = MACHINES["h200"]
     requests = known.hot[0]
-    result = gpusim.simulate(one_counter, 200, 64, (np.zeros(1, np.float32),))
+    result = gpusim.simulate(KERNELS["one_counter"], 200, 64, (np.zeros(1, np.float32),))
     assert requests == 200 * 64 or requests == result.metrics["l1tex__t_requests_pipe_lsu_mem_global_op_red.sum"]
     found = bound(known, config)
     assert found.by == "one line's atomics"
@@ -171,7 +169,7 @@ def test_atomics_on_one_address_wait_for_each_other():
 
 
 def test_terms_follow_their_own_resource_and_no_other():
-    known = profile(launch_of("matmul/tiled", 512))
+    known = profile(launch_of("matmul/tiled", 384))
     before = bound(known, "h200").terms
     for key, value, name, factor in (
         ("dram.bandwidth_gb_s", 2400, "DRAM", 2),
@@ -220,12 +218,8 @@ def test_the_arguments_stay_as_they_are():
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(before, launch.args, strict=True))
 
 
-def beyond(x):
-    x[cuda.grid(1) + 1000] = 1
-
-
 def test_what_a_kernel_does_wrong_is_said():
-    launch = Launch(beyond, 100, 64, (np.ones(64, np.float32),))
+    launch = Launch(KERNELS["beyond"], 100, 64, (np.ones(64, np.float32),))
     with pytest.raises(MemoryAccessError):
         profile(launch)
     found, why = quick_bound(launch, MACHINES["h200"])
@@ -247,35 +241,21 @@ def test_report_shows_how_far_the_time_is_from_the_bound():
     assert without.cycles == result.cycles and without.why_no_bound == ""
 
 
-def spins(x):
-    while x[0] < 1_000_000:
-        x[0] += cuda.threadIdx.x + 1
-
-
-def takes_turns(x):
-    x[cuda.atomic.add(x, 0, 1) % 8 + 1] += 1
-
-
-def by_block(x):
-    for _ in range(cuda.blockIdx.x):
-        x[cuda.blockIdx.x] += 1
-
-
 @pytest.mark.parametrize(
-    ("kernel", "grid", "reason"),
+    ("name", "grid", "reason"),
     [
-        (by_block, 100, "its blocks differ in what they execute"),
-        (by_block, (3, 3, 3), "its grid is so small"),
-        (takes_turns, 100, "its blocks may depend on what others do"),
-        (spins, 1, "its blocks take more than 100,000 cycles"),
+        ("by_block", 100, "its blocks differ in what they execute"),
+        ("by_block", (3, 3, 3), "its grid is so small"),
+        ("takes_turns", 100, "its blocks may depend on what others do"),
+        ("spins", 1, "its blocks take more than 100,000 cycles"),
     ],
 )
-def test_where_no_bound_is_found_the_reason_is_told(kernel, grid, reason):
+def test_where_no_bound_is_found_the_reason_is_told(name, grid, reason):
     config = MACHINES["tiny"]
-    launch = Launch(kernel, grid, 32, (np.zeros(128, np.int32),))
+    launch = Launch(KERNELS[name], grid, 32, (np.zeros(128, np.int32),))
     found, why = quick_bound(launch, config)
     assert found is None and reason in why
-    if kernel is not spins:
+    if name != "spins":
         result = simulate(launch, config, bound=True)
         assert result.bound is None and result.why_no_bound == why == result.to_dict()["why_no_bound"]
         assert f"Bound           not known at once: {reason}" in str(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,25 +58,23 @@ add[2, 32](np.zeros(64, np.float32), 1)
 """
 
 
-@pytest.fixture(scope="module")
-def schema() -> dict[str, Any]:
-    """The schema of the file, but with no other fields than those that it knows: a new one has to be added to it."""
+@cache
+def validator(command: str) -> jsonschema.Validator:
+    """Of a command's part of the file, but with no other fields than those that it knows: a new one has to be added."""
     whole: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
     for part in whole["$defs"].values():
         if "properties" in part:
             part.setdefault("additionalProperties", False)
-    return whole
+    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{command}", "$defs": whole["$defs"]})
 
 
-def check(schema: dict[str, Any], command: str, text: str) -> None:
+def check(command: str, text: str) -> None:
     """Hold what a command printed to its part of the schema, and to JSON, which has no NaN."""
 
     def refuse(name: str) -> None:
         raise AssertionError(f"{name} is no JSON")
 
-    document = json.loads(text, parse_constant=refuse)
-    whole = {"$schema": schema["$schema"], "$ref": f"#/$defs/{command}", "$defs": schema["$defs"]}
-    jsonschema.validate(document, whole, jsonschema.Draft202012Validator)
+    validator(command).validate(json.loads(text, parse_constant=refuse))
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -100,45 +99,45 @@ def test_the_command_prints_it_whole_and_in_parts(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("words", [words for each in PRINTED.values() for words in each], ids=" ".join)
-def test_documents(capsys: pytest.CaptureFixture[str], schema: dict[str, Any], words: tuple[str, ...]) -> None:
+def test_documents(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
     (command,) = (name for name, cases in PRINTED.items() if words in cases)
-    check(schema, command, printed(capsys, *words, "--json"))
+    check(command, printed(capsys, *words, "--json"))
 
 
 @pytest.mark.usefixtures("toolchain")
 @pytest.mark.parametrize("words", [words for each in SIMULATED.values() for words in each], ids=" ".join)
-def test_documents_of_runs(capsys: pytest.CaptureFixture[str], schema: dict[str, Any], words: tuple[str, ...]) -> None:
+def test_documents_of_runs(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
     (command,) = (name for name, cases in SIMULATED.items() if words in cases)
     text = printed(capsys, *words, "--json")
-    check(schema, command, text)
+    check(command, text)
     assert json.loads(text)["schema_version"] == SCHEMA_VERSION
     # Were a field renamed, or were there one more, it would be noticed.
     other = json.loads(text) | {"unknown": 1}
     with pytest.raises(jsonschema.ValidationError, match="unknown"):
-        check(schema, command, json.dumps(other))
+        check(command, json.dumps(other))
     del other["unknown"], other["schema_version"]
     with pytest.raises(jsonschema.ValidationError, match="schema_version"):
-        check(schema, command, json.dumps(other))
+        check(command, json.dumps(other))
 
 
 @pytest.mark.usefixtures("toolchain")
-def test_documents_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], schema: dict[str, Any]) -> None:
+def test_documents_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What needs a file: kernels of one, traces, a search."""
     (tmp_path / "one.ptx").write_text(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry one() { ret; }\n", "utf-8"
     )
-    check(schema, "list", printed(capsys, "list", str(tmp_path / "one.ptx"), "--json"))
-    check(schema, "export", printed(capsys, "export", "accel-sim", *SAXPY, str(tmp_path / "traces"), "--json"))
+    check("list", printed(capsys, "list", str(tmp_path / "one.ptx"), "--json"))
+    check("export", printed(capsys, "export", "accel-sim", *SAXPY, str(tmp_path / "traces"), "--json"))
     pytest.importorskip("optuna")
     space = 'program = [{ name = "saxpy", size = 256 }]\ngpu = "tiny"\naxes.sm.count = [1, 2]\n'
     (tmp_path / "space.toml").write_text(space, "utf-8")
     search = ("search", str(tmp_path / "space.toml"), "--trials", "3", "--workers", "0", "--json")
-    check(schema, "search", printed(capsys, *search))
+    check("search", printed(capsys, *search))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
 @pytest.mark.usefixtures("toolchain")
-def test_documents_of_scripts(tmp_path: Path, schema: dict[str, Any]) -> None:
+def test_documents_of_scripts(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT, "utf-8")
     environment = os.environ | {"PYTHONPATH": str(forks.ROOT)}
     for command, *words in (
@@ -148,7 +147,7 @@ def test_documents_of_scripts(tmp_path: Path, schema: dict[str, Any]) -> None:
         asked = ("-m", "gpusim.cli", command, "--json", "--output", "out.json", *words)
         done = forks.run(*asked, cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stderr
-        check(schema, command, (tmp_path / "out.json").read_text("utf-8"))
+        check(command, (tmp_path / "out.json").read_text("utf-8"))
 
 
 def test_a_result_of_another_version_is_refused(tmp_path: Path) -> None:
