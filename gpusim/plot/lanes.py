@@ -119,22 +119,20 @@ def _label(ax: Axes, trace: Trace, rows: np.ndarray, first: int) -> None:
     places = range(0, len(rows), every)
     ax.set_yticks(places, [f"{trace.instructions[rows['pc'][k]].opcode}  {first + k}" for k in places], fontsize=7)
     before: object = None
-    begun: list[float] = []
-    free = 0  # the first row that another line's text leaves free
+    begun: list[int] = []  # rows beside which a line's text stands
     for k, pc in enumerate(rows["pc"].tolist()):
         instruction = trace.instructions[pc]
         line = (instruction.file, instruction.line)
-        if line != before and k >= free:
-            free = k + every
+        if line != before and (not begun or k >= begun[-1] + every):
             text = source(trace, pc, 58) if instruction.line is not None else ""
             ax.annotate(
                 text, (1, k), (8, 0), xycoords=ax.get_yaxis_transform(), textcoords="offset points",
                 va="center", fontsize=7.5, family="DejaVu Sans Mono", annotation_clip=False,
             )  # fmt: skip
-            begun.append(k - 0.5)
+            begun.append(k)
         before = line
     beside = ax.get_yaxis_transform()
-    ax.hlines(begun, 1.002, 1.015, color=LIGHT, transform=beside, clip_on=False, linewidth=0.8)
+    ax.hlines(np.array(begun) - 0.5, 1.002, 1.015, color=LIGHT, transform=beside, clip_on=False, linewidth=0.8)
 
 
 _DEPTHS = (BLUE, ORANGE, SKY, GREEN, PURPLE, YELLOW, VERMILLION)
