@@ -23,7 +23,7 @@ from gpusim.config import load_config
 from gpusim.launch.device_array import DeviceArray
 from isa import Program
 from isa.compile import compile_cuda
-from isa.listing import program_from_cubin
+from isa.listing import programs_from_cubin
 from validate.compared import Compared
 from validate.scoring import documents
 
@@ -113,8 +113,8 @@ def _measure(gpu: str, kernel: str, overrides: tuple[str, ...], unit: str) -> fl
 
 
 @cache
-def _cubin(arch: str) -> bytes:
-    return compile_cuda(_SOURCE.read_text(encoding="utf-8"), arch, path=str(_SOURCE))
+def _programs(arch: str) -> dict[str, Program]:
+    return programs_from_cubin(compile_cuda(_SOURCE.read_text(encoding="utf-8"), arch, path=str(_SOURCE)))
 
 
 class _Bench:
@@ -189,18 +189,15 @@ class _Bench:
     def _device(self) -> gpusim.Device:
         return gpusim.Device(self.config, memory_bytes=2 << 30)
 
-    def _program(self, kernel: str) -> Program:
-        return program_from_cubin(_cubin(self.config.gpu.arch), kernel, abi="c", path=str(_SOURCE))
-
     def _clocks(self, device: gpusim.Device, kernel: str, threads: int, args: tuple[Any, ...]) -> float:
         """Cycles between the two clocks that a kernel of one block has read."""
         out = np.zeros(4, np.uint32)
-        device.launch(self._program(kernel), 1, threads, (*args, out))
+        device.launch(_programs(self.config.gpu.arch)[kernel], 1, threads, (*args, out))
         return float((int(out[1]) - int(out[0])) % 2**32)
 
     def _cycles(self, device: gpusim.Device, kernel: str, blocks: int, args: tuple[DeviceArray | Any, ...]) -> int:
         out = np.zeros(4, np.uint32)
-        return device.launch(self._program(kernel), blocks, 1024, (*args, out)).cycles
+        return device.launch(_programs(self.config.gpu.arch)[kernel], blocks, 1024, (*args, out)).cycles
 
 
 def command(options: argparse.Namespace) -> int:

@@ -69,7 +69,7 @@ def steps(values, least):
 
 def test_waves_appear_where_the_number_of_sms_crosses_a_divisor_of_the_grid(compute_code):
     blocks = 12  # of 1,024 threads and much shared memory: one on an SM
-    launch = Launch(compute_code, blocks, 1024, (np.zeros(blocks * 1024, np.float32), np.int64(40)), 200_000)
+    launch = Launch(compute_code, blocks, 1024, (np.zeros(blocks * 1024, np.float32), np.int64(10)), 200_000)
     counts = list(range(2, 14))
     simulated, bounds = [], []
     for count in counts:
@@ -91,7 +91,7 @@ def test_waves_appear_where_the_number_of_sms_crosses_a_divisor_of_the_grid(comp
 
 
 def copies(code):
-    words = 1 << 18
+    words = 1 << 17
     x = np.arange(words, dtype=np.float32)
     return Launch(code, words // 256, 256, (x, np.zeros_like(x)))
 
@@ -110,7 +110,7 @@ def test_a_bandwidth_bound_program_scales_with_bandwidth_and_not_with_sms(copy_c
 
 def test_a_compute_bound_program_scales_with_sms_and_not_with_bandwidth(compute_code):
     blocks = 64
-    launch = Launch(compute_code, blocks, 256, (np.zeros(blocks * 256, np.float32), np.int64(40)))
+    launch = Launch(compute_code, blocks, 256, (np.zeros(blocks * 256, np.float32), np.int64(20)))
     result, found = run(launch, "tiny", {"sm.count": 4})
     assert found.by in ("FMA pipe", "issue slots")
     more, more_bound = run(launch, "tiny", {"sm.count": 8})
@@ -122,15 +122,15 @@ def test_a_compute_bound_program_scales_with_sms_and_not_with_bandwidth(compute_
 
 
 def test_twice_the_l2_removes_the_traffic_of_what_then_fits():
-    """384 KiB read four times: an L2 of 256 KiB fetches them again and again, one of 512 KiB once."""
-    words, blocks = 3 << 15, 16
+    """192 KiB read four times: an L2 of 128 KiB fetches them again and again, one of 256 KiB once."""
+    words, blocks = 3 << 14, 8
     code = compiled(sweep_twice, "void(float32[::1], float32[::1], int64, int64)")
     x = np.ones(words, np.float32)
     launch = Launch(code, blocks, 512, (x, np.zeros(blocks * 512, np.float32), np.int64(words), np.int64(4)))
     # No line is left: no L1.
-    machine = {"sm.count": 4, "l1.reserved_lines": 4096, "dram.bandwidth_gb_s": 25, "l2.bytes": 1 << 18}
+    machine = {"sm.count": 4, "l1.reserved_lines": 4096, "dram.bandwidth_gb_s": 25, "l2.bytes": 1 << 17}
     small, small_bound = run(launch, "tiny", machine)
-    large, large_bound = run(launch, "tiny", machine | {"l2.bytes": 2 << 18})
+    large, large_bound = run(launch, "tiny", machine | {"l2.bytes": 2 << 17})
     read = {"small": small.metrics["dram__bytes_read.sum"], "large": large.metrics["dram__bytes_read.sum"]}
     assert read["small"] > 3 * x.nbytes
     assert read["large"] == pytest.approx(x.nbytes, rel=0.05)
