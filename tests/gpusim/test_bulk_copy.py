@@ -339,7 +339,7 @@ def test_transactions_at_mbarriers_of_other_blocks(mode):
     assert (-(int(after) >> 1)) & 0xFFFFF == 1  # one thread is expected from now on
 
 
-KERNELS.add("""
+LAZY = KERNELS.add("""
 K lazy(u64 *out, unsigned count, unsigned by) {
   __shared__ u64 bar; u64 st; int t = threadIdx.x;
   init(&bar, count); __syncwarp();

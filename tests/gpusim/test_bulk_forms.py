@@ -15,7 +15,7 @@ from isa.compile import compile_cuda
 from isa.listing import programs_from_cubin
 from tests.gpusim.matrix_operands import mixed, packed
 from tests.gpusim.ptx import listed as listed_together
-from tests.gpusim.test_bulk_copy import HEAD, KERNELS
+from tests.gpusim.test_bulk_copy import HEAD, LAZY
 from tests.gpusim.test_tensor_copy import IN_MEMORY, changed, kernel
 
 TYPES = ("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16",
@@ -205,10 +205,11 @@ K __launch_bounds__(128) sparse{number}(const uint4 *a, const uint4 *b, const un
 @cache
 def kernels():
     """reduce0 and sparse0 and so on, compiled together and listed once."""
-    found = [product(name, n) for n, name in enumerate(listed("sparse"))]
+    found = [HEAD, LAZY]
+    found += [product(name, n) for n, name in enumerate(listed("sparse"))]
     for n, (operation, kind, _) in enumerate(listed("reduce")):
         found.append(REDUCE.replace("NAME", f"reduce{n}").replace("OP", f"{operation}.{kind}"))
-    return programs_from_cubin(compile_cuda(HEAD + "".join(found), "sm_90a"))
+    return programs_from_cubin(compile_cuda("".join(found), "sm_90a"))
 
 
 @pytest.mark.parametrize("number", range(len(listed("sparse"))), ids=lambda n: listed("sparse")[n])
@@ -231,5 +232,5 @@ def test_sparse_products_equal_the_hardware(number):
 def test_states_of_arrivals_that_do_not_end_a_phase():
     for count, by, states in listed("lazy"):
         out = np.zeros(33, np.uint64)
-        gpusim.simulate(KERNELS["lazy"], 1, 32, (out, np.uint32(count), np.uint32(by)))
+        gpusim.simulate(kernels()["lazy"], 1, 32, (out, np.uint32(count), np.uint32(by)))
         assert [hex(word) for word in out[:32].tolist()] == states[:32]

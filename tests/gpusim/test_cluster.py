@@ -9,7 +9,8 @@ import gpusim
 from gpusim.errors import CyclesExceeded, KernelError, LaunchError, MemoryAccessError
 from tests.gpusim.kernels import Kernels
 
-KERNELS = Kernels("#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n", "sm_90")
+HEAD = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
+KERNELS = Kernels(HEAD, "sm_90")
 EXCHANGE = """
 // Every block reads a neighbour's row backwards, adds to another's and writes a byte into a third's.
 extern "C" __global__ void __cluster_dims__(CX, CY, 1)

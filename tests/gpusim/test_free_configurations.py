@@ -7,6 +7,7 @@ addresses alone has to be the same on every machine; what depends on banks besid
 
 from __future__ import annotations
 
+import itertools
 import random
 from functools import cache
 
@@ -97,7 +98,7 @@ RANGES = {
     },
     **{f"pipes.{pipe}.latency_cycles": (1, 2, 9, 40) for pipe in ("fma", "imad", "alu", "half", "xu", "uniform")},
 }
-DRAWN = 30
+DRAWN = 16
 
 
 def with_what_follows(changes):
@@ -162,9 +163,8 @@ def test_a_machine_drawn_at_random(name, number):
 
 @pytest.mark.parametrize("key", RANGES)
 def test_the_whole_range_of_one_parameter(key):
-    for value in RANGES[key]:
-        for name in OTHERS:
-            check(name, with_what_follows({key: value}))
+    for value, name in zip(RANGES[key], itertools.cycle(OTHERS)):
+        check(name, with_what_follows({key: value}))
 
 
 def test_a_reply_that_is_there_before_the_code_that_waits_for_it():
@@ -172,7 +172,7 @@ def test_a_reply_that_is_there_before_the_code_that_waits_for_it():
     check("divergence/1", {"icache.l15_bytes": 2048, "sm.sub_partitions": 16})
 
 
-@pytest.mark.parametrize("channels", [32, 64, 96, 100, 128, 160, 192, 224, 256])
+@pytest.mark.parametrize("channels", [32, 96, 100, 192, 256])
 def test_any_number_of_channels_shares_the_lines(channels):
     """On 96 slices: every channel has its share, and a row no more lines than fit, all of one bank."""
     config = load_config("h200", {"dram.channels": channels})

@@ -2,14 +2,43 @@
 
 import numpy as np
 import pytest
-from numba import cuda
 
 import gpusim
 from gpusim.errors import BarrierError, CyclesExceeded, DataRaceError, MemoryAccessError, ModeError
-from isa import compile_cuda
-from isa.listing import program_from_cubin
 from programs import images, registry
-from tests.gpusim.test_cluster import KERNELS as CLUSTER
+from tests.gpusim.kernels import Kernels
+from tests.gpusim.test_cluster import EXCHANGE, HEAD
+
+KERNELS = Kernels(HEAD, "sm_90")
+KERNELS.add(EXCHANGE.replace("CX", "2").replace("CY", "2"))
+KERNELS.add("""
+#define KERNEL extern "C" __global__ void
+KERNEL chain(volatile int *flags, int *sums, int step) {
+  int before = blockIdx.x - step;
+  if (threadIdx.x == 0) {
+    int value = 1;
+    if (before >= 0 && before < gridDim.x) { while (flags[before] == 0) {} value += sums[before]; }
+    sums[blockIdx.x] = value;
+    __threadfence();
+    flags[blockIdx.x] = 1;
+  }
+}
+KERNEL hello() { if (threadIdx.x == 3) printf("block %d\\n", blockIdx.x); }
+KERNEL beyond(float *x) { x[threadIdx.x] = 1; }
+KERNEL endless(volatile float *x) { while (x[0] == 0) __threadfence(); }
+KERNEL some() { if (threadIdx.x < 32) __syncthreads(); }
+KERNEL race(int *out) {
+  __shared__ int word;
+  word = threadIdx.x;
+  __syncthreads();
+  if (threadIdx.x == 32) word = 7;
+  out[threadIdx.x] = word;
+}
+KERNEL twice(float *x) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < 1000) x[i] *= 2;
+}
+""")
 
 
 def simulated(variant, size, mode, **options):
@@ -19,10 +48,6 @@ def simulated(variant, size, mode, **options):
         mode=mode, **options,
     )  # fmt: skip
     return result, launch
-
-
-def cuda_program(source):
-    return program_from_cubin(compile_cuda(source, "sm_90"), None)
 
 
 @pytest.mark.parametrize("name", [variants[-1].name for variants in registry.families().values()])
@@ -62,20 +87,9 @@ def test_other_modes_and_traces_are_refused():
 @pytest.mark.parametrize("blocks", [40, 400])
 def test_blocks_that_wait_for_others_meet_them(blocks):
     """A chain through the grid: each block waits for the one before it, or, where all fit at once, behind it."""
-    chain = cuda_program("""
-    extern "C" __global__ void chain(volatile int *flags, int *sums, int step) {
-      int before = blockIdx.x - step;
-      if (threadIdx.x == 0) {
-        int value = 1;
-        if (before >= 0 && before < gridDim.x) { while (flags[before] == 0) {} value += sums[before]; }
-        sums[blockIdx.x] = value;
-        __threadfence();
-        flags[blockIdx.x] = 1;
-      }
-    }""")
     for step in (1, -1) if blocks == 40 else (1,):
         flags, sums = np.zeros(blocks, np.int32), np.zeros(blocks, np.int32)
-        gpusim.simulate(chain, blocks, 1024, (flags, sums, np.int32(step)), gpu="tiny", mode="functional",
+        gpusim.simulate(KERNELS["chain"], blocks, 1024, (flags, sums, np.int32(step)), gpu="tiny", mode="functional",
                         overrides={"sm.count": 24})  # fmt: skip
         np.testing.assert_array_equal(sums[::step], np.arange(1, blocks + 1))
 
@@ -85,73 +99,39 @@ def test_clusters():
     found = {}
     for mode in ("detailed", "functional"):
         out, who, marks = np.zeros_like(values), np.zeros(24, np.uint32), np.zeros((24, 64), np.uint8)
-        program = CLUSTER["exchange_2_2"]
-        gpusim.simulate(program, (4, 6), 64, (values, out, who, marks), gpu="h200", mode=mode)
+        gpusim.simulate(KERNELS["exchange_2_2"], (4, 6), 64, (values, out, who, marks), gpu="h200", mode=mode)
         found[mode] = out, who, marks
     for mine, other in zip(found["functional"], found["detailed"], strict=True):
         np.testing.assert_array_equal(mine, other)
 
 
 def test_printf(capfd):
-    kernel = cuda_program("""
-    extern "C" __global__ void hello() { if (threadIdx.x == 3) printf("block %d\\n", blockIdx.x); }""")
-    gpusim.simulate(kernel, 3, 32, (), mode="functional")
+    gpusim.simulate(KERNELS["hello"], 3, 32, (), mode="functional")
     assert sorted(capfd.readouterr().out.split("\n")) == ["", "block 0", "block 1", "block 2"]
 
 
 def test_errors_are_found():
-    @cuda.jit
-    def beyond(x):
-        x[cuda.grid(1)] = 1
-
     x = np.zeros(100, np.float32)
     with pytest.raises(MemoryAccessError, match="out of bounds"):
-        gpusim.simulate(beyond, 1, 128, (x,), mode="functional")
+        gpusim.simulate(KERNELS["beyond"], 1, 128, (x,), mode="functional")
     assert not x.any()
-
-    @cuda.jit
-    def endless(x):
-        while x[0] == 0:
-            cuda.threadfence()
-
     with pytest.raises(CyclesExceeded):
-        gpusim.simulate(endless, 1, 32, (x,), mode="functional", max_cycles=100_000)
-
-    @cuda.jit
-    def some(x):
-        if cuda.threadIdx.x < 32:
-            cuda.syncthreads()
-
+        gpusim.simulate(KERNELS["endless"], 1, 32, (x,), mode="functional", max_cycles=100_000)
     with pytest.raises(BarrierError):
-        gpusim.simulate(some, 1, 64, (x,), mode="functional")
+        gpusim.simulate(KERNELS["some"], 1, 64, (), mode="functional")
 
 
 def test_races_are_found_too():
     variant = registry.get("reduction/sequential")
     simulated(variant, variant.test_size, "functional", check="racecheck,initcheck,synccheck")
-    kernel = cuda_program("""
-    extern "C" __global__ void race(int *out) {
-      __shared__ int word;
-      word = threadIdx.x;
-      __syncthreads();
-      if (threadIdx.x == 32) word = 7;
-      out[threadIdx.x] = word;
-    }""")
     with pytest.raises(DataRaceError):
-        gpusim.simulate(kernel, 1, 64, (np.zeros(64, np.int32),), check="racecheck", mode="functional")
+        gpusim.simulate(KERNELS["race"], 1, 64, (np.zeros(64, np.int32),), check="racecheck", mode="functional")
 
 
 def test_a_device_may_be_functional():
     with gpusim.Device("tiny", mode="functional") as device:
         x = device.to_device(np.arange(1000, dtype=np.float32))
-
-        @cuda.jit
-        def double(x):
-            i = cuda.grid(1)
-            if i < x.size:
-                x[i] *= 2
-
         for _ in range(2):
-            result = device.launch(double, 8, 128, (x,))
+            result = device.launch(KERNELS["twice"], 8, 128, (x,))
         np.testing.assert_array_equal(x.copy_to_host(), 4 * np.arange(1000, dtype=np.float32))
         assert result.metrics["smsp__inst_executed.sum"] > 0 and device.now_cycles == 0

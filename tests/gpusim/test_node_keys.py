@@ -101,20 +101,20 @@ def scenario(name: str, overrides: dict[str, object]) -> Outcome:
     """The time of many kinds of copies, one group after the other, and when and where each of them went."""
     system = System(name, overrides=overrides)
     last = system.node.gpus[-1]
-    groups: list[list[tuple[int | str, int | str, int]]] = [[(0, 0, 20 * MB)]]
-    groups += [[(last, 0, nbytes)] for nbytes in (4096, 20 * MB)]
-    groups += [[(last, 0, 20 * MB), (0, last, 20 * MB)], [(1, 0, 20 * MB), (0, 1, 20 * MB)]]
-    groups += [[(1, 0, 20 * MB)] * 2, [(0, "host", 20 * MB)] * 2, [("host", 0, 20 * MB)] * 2]
-    groups += [[(0, "host", 20 * MB), ("host", 0, 20 * MB)], [(last, "host0", MB)]]
-    groups += [[(gpu, "host", 20 * MB) for gpu in system.node.gpus[:4]]]
-    groups += [[("host", gpu, 20 * MB) for gpu in system.node.gpus[:4]]]
+    groups: list[list[tuple[int | str, int | str, int]]] = [[(0, 0, 8 * MB)]]
+    groups += [[(last, 0, nbytes)] for nbytes in (4096, 8 * MB)]
+    groups += [[(last, 0, 8 * MB), (0, last, 8 * MB)], [(1, 0, 8 * MB), (0, 1, 8 * MB)]]
+    groups += [[(1, 0, 8 * MB)] * 2, [(0, "host", 8 * MB)] * 2, [("host", 0, 8 * MB)] * 2]
+    groups += [[(0, "host", 8 * MB), ("host", 0, 8 * MB)], [(last, "host0", MB)]]
+    groups += [[(gpu, "host", 8 * MB) for gpu in system.node.gpus[:4]]]
+    groups += [[("host", gpu, 8 * MB) for gpu in system.node.gpus[:4]]]
     for group in groups:
         for destination, source, nbytes in group:
             stream = system.stream(destination if source in ("host", "host0") else source)
             stream.record()
             system.copy(destination, source, nbytes, stream)
         system.synchronize()
-    for nbytes in (4096, 20 * MB, 150 * MB):
+    for nbytes in (4096, 8 * MB, 150 * MB):
         system.copy(0, "host", nbytes, pinned=False)
         system.copy("host", 0, nbytes, pinned=False)
     result = system.run()
