@@ -131,8 +131,6 @@ def test_an_installed_wheel_simulates(wheel: Path, tmp_path: Path) -> None:
 
     where = output(str(scripts / "python"), "-c", "import gpusim, isa; print(gpusim.__file__, isa.__file__)")
     assert all(Path(each).is_relative_to(installed) for each in where.split())
-    assert output(str(scripts / "gpusim"), "--version") == f"gpusim {gpusim.__version__}\n"
-    assert json.loads(output(str(scripts / "gpusim"), "schema", "run"))["$defs"]
     report = output(str(scripts / "gpusim"), "run", "matmul/tiled")
     assert "output equals the NumPy reference" in report and "Simulation" in report
     assert names == set(SHIPPED)

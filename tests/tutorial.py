@@ -6,12 +6,17 @@ shows lines of the output of the commands before it, in order; `...` stands for 
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from gpusim import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -34,30 +39,35 @@ def prose(text: str) -> str:
 def play(text: str, folder: Path) -> list[tuple[str, str, int, str]]:
     """Do what the tutorial says in an empty folder. Returns (output, errors, worst exit code, block that shows the
     output or '') for each block of commands."""
-    programs = folder / ".bin"
-    programs.mkdir()
-    for name, what in (("gpusim", "-m gpusim.cli"), ("python", "")):
-        (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {what} "$@"\n', "utf-8")
-        (programs / name).chmod(0o755)
-    environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     played: list[tuple[str, str, int, str]] = []
     for language, content in blocks(text):
         if language == "python" and (name := re.match(r"# (\w+\.py)\n", content)):
             (folder / name[1]).write_text(content, "utf-8")
         elif language == "sh":
             commands = [line for line in content.splitlines() if not line.startswith(ELSEWHERE)]
-            done = [
-                subprocess.run(
-                    ["sh", "-c", each], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
-                )
-                for each in commands
-            ]
-            output, errors = ("".join(getattr(each, name) for each in done) for name in ("stdout", "stderr"))
-            played.append((output, errors, max((each.returncode for each in done), default=0), ""))
+            done = [_run(each, folder) for each in commands]
+            output, errors = ("".join(each[k] for each in done) for k in (0, 1))
+            played.append((output, errors, max((code for _, _, code in done), default=0), ""))
         elif not language and played:
             output, errors, code, _ = played[-1]
             played[-1] = (output, errors, code, content)
     return played
+
+
+def _run(command: str, folder: Path) -> tuple[str, str, int]:
+    """Output, errors and exit code of a command: gpusim's in this process, others in a shell."""
+    words, _, file = command.partition(" > ")
+    if not words.startswith("gpusim "):
+        where = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+        shell = ["sh", "-c", command]
+        done = subprocess.run(shell, cwd=folder, env=os.environ | where, capture_output=True, text=True, timeout=600)
+        return done.stdout, done.stderr, done.returncode
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        code = cli.main(shlex.split(words)[1:])
+    if file:
+        (folder / file).write_text(output.getvalue(), "utf-8")
+    return "" if file else output.getvalue(), errors.getvalue(), code
 
 
 def missing(shown: str, output: str) -> list[str]:

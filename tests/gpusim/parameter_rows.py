@@ -1,5 +1,5 @@
-"""Every parameter of the configuration, a change of it, and what that does to a small kernel: the table of the tests
-`test_parameters_sm.py` and `test_parameters_memory.py`.
+"""Every parameter of the configuration, a change of it, and what that does to a small kernel: the table of
+`test_parameters.py`.
 
 Each effect was predicted before it was run. A parameter without a row fails `test_every_parameter_has_a_row`. All runs
 are on the `tiny` GPU, which gives the same cycles every time, so an effect of a few cycles is one. Where a change makes
@@ -235,7 +235,7 @@ FOUR_SMS = {"sm.count": 4}
 SMALL_L2 = {"l2.bytes": 131072}
 SMALL_ICACHE = {"icache.l1_bytes": 4096}
 
-SM_ROWS = (
+ROWS = (
     Row("gpu.name", "Paper GPU", Shown("Paper GPU", report=True), "a label of reports"),
     Row("gpu.arch", "sm_80", Fails("empty", "a GPU of sm_80 does not run"), "machine code is for one architecture"),
     Row("gpu.clock_mhz", 3960, slower("read", 0.5), "memory's bytes a second are fewer bytes a cycle"),
@@ -406,9 +406,6 @@ SM_ROWS = (
     Row("launch.copy_looks_cycles", 90_000, InStreams("copy", 0.3), "a grid behind a copy that the first look misses"),
     Row("launch.max_grid", [1, 1, 1], Fails("copy", "grid"), "16 blocks"),
     Row("launch.max_block", [16, 1, 1], Fails("empty", "block"), "32 threads"),
-)
-
-MEMORY_ROWS = (
     Row("l1.line_bytes", 64, Refused("l1.line_bytes: must be 128, got 64"), "compiled in"),
     Row("l1.sector_bytes", 64, Refused("l1.sector_bytes: must be 32, got 64"), "compiled in"),
     Row("l1.replacement", "random", more("twice", l1_hits, 0.2), "of lines in turn the oldest is the next one wanted",
@@ -507,5 +504,3 @@ MEMORY_ROWS = (
     Row("dram.refresh_channels", 1, other("gather_lines"), "banks are late alone or together"),
     Row("dram.refresh_cycles", 1, faster("gather_lines", 0.05), "nobody waits for one"),
 )
-
-ROWS = SM_ROWS + MEMORY_ROWS

@@ -36,7 +36,7 @@ extern "C" __global__ void make(u64 *out) {
     asm volatile("createpolicy.fractional.L2::evict_first.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(out[1]));
 }
 """
-HOT, STREAM = 120_000, 800_000  # words: 480 KB and 3.2 MB on a machine with 1 MB of L2
+HOT, STREAM = 30_000, 200_000  # words: 120 KB and 800 KB on a machine with 256 KB of L2
 READ = "dram__bytes_read.sum"
 
 
@@ -47,7 +47,7 @@ def programs():
 
 @pytest.fixture
 def device():
-    with gpusim.Device("tiny") as device:
+    with gpusim.Device("tiny", overrides={"l2.bytes": 1 << 18}) as device:
         yield device
 
 

@@ -55,19 +55,23 @@ def run(entry: str, a: int = 32, b: int = 0, *, fill: str = "u32", rounds: int =
     return gpusim.simulate(program, grid, block, arguments, "tiny", shared, overrides=overrides, **how)
 
 
-@pytest.mark.parametrize("event", [each for each in EVENTS if each != "link"])
-def test_each_event_costs_what_the_configuration_says(event):
-    entry, a, b = KERNELS[event]
-    rounds = 40 if event == "dram_write" else 2
-    still, random = getattr(load_config("tiny").energy, f"{event}_pj")
-    overrides = {"l2.partitions": 2, "l2.gpc_partitions": [0, 1]} if event == "fabric" else {}
-    first, second = (
-        run(entry, a, b, rounds=rounds, overrides=overrides | more)
-        for more in ({}, {f"energy.{event}_pj": [still + 1000.0, random + 500.0]})
-    )
-    count = first.energy.events[:, EVENTS.index(event)]
-    assert count.sum() > 0
-    added = 1e-12 * (1000 * count + 500 * count * first.energy.activity).sum()
+@pytest.mark.parametrize("kernel", sorted({*KERNELS.values()}), ids=lambda kernel: kernel[0])
+def test_each_event_costs_what_the_configuration_says(kernel):
+    """All events cost more at once, each by its own amount."""
+    own = {event for event, each in KERNELS.items() if each == kernel and event != "link"}
+    rounds = 40 if "dram_write" in own else 2
+    overrides = {"l2.partitions": 2, "l2.gpc_partitions": [0, 1]} if "fabric" in own else {}
+    price = load_config("tiny", overrides).energy
+    more = [(1000.0 + 10 * number, 500.0 + 7 * number) for number in range(len(EVENTS))]
+    changed = {
+        f"energy.{event}_pj": [old + new for old, new in zip(getattr(price, f"{event}_pj"), added, strict=True)]
+        for event, added in zip(EVENTS, more, strict=True)
+    }
+    first, second = (run(*kernel, rounds=rounds, overrides=overrides | each) for each in ({}, changed))
+    counts = first.energy.events
+    assert all(counts[:, EVENTS.index(event)].sum() > 0 for event in own)
+    still, random = 1e-12 * np.array(more).T
+    added = (counts @ still).sum() + (first.energy.activity * (counts @ random)).sum()
     assert second.energy_j - first.energy_j == pytest.approx(added, rel=1e-6)
 
 
@@ -157,9 +161,7 @@ def test_static_power_goes_with_time_and_sms():
 
 def test_a_slower_clock_takes_less_for_the_same_work():
     of = load_config("tiny").energy
-    full, slow, deep = (
-        run("op_ffma", fill="f32", overrides={"gpu.clock_mhz": mhz}) for mhz in (1980, 1584, 600)
-    )
+    full, slow, deep = (run("op_ffma", fill="f32", overrides={"gpu.clock_mhz": mhz}) for mhz in (1980, 1584, 600))
     issue = [each.energy.parts["issue"] for each in (full, slow, deep)]
     assert issue[1] / issue[0] == pytest.approx((1 - 0.2 * of.volts_per_clock) ** 2)
     assert issue[2] / issue[0] == pytest.approx(of.least_volts**2)

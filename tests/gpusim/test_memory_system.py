@@ -607,9 +607,7 @@ def _side_by_side(bench, parts):
     [
         (_blocks, [(s.KIND_WRITE, 16)], 0, 0),
         (_blocks, [(s.KIND_WRITE, 36)], 333456, 0.05),
-        (_blocks, [(s.KIND_WRITE, 64)], 1252136, 0.05),
         (_blocks, [(s.KIND_WRITE, 8), (s.KIND_READ, 32)], 106896, 0.15),
-        (_blocks, [(s.KIND_WRITE, 8), (s.KIND_READ, 40)], 249624, 0.15),
         (_blocks, [(s.KIND_WRITE, 8), (s.KIND_READ, 56)], 332672, 0.05),
         (_side_by_side, [(s.KIND_READ, 16), (s.KIND_WRITE, 16)], 14624, 0.5),
         (_side_by_side, [(s.KIND_READ, 64), (s.KIND_WRITE, 64)], 1496840, 0.05),

@@ -119,7 +119,7 @@ EXECUTED = [name for name, row in m.MICRO_OPERATIONS.items() if row.number // CL
 @pytest.mark.parametrize("name", EXECUTED)
 def test_columns_that_a_row_does_not_name_change_nothing(name):
     row = m.MICRO_OPERATIONS[name]
-    for columns, constants in samples_of(row):
+    for columns, constants in samples_of(row)[::3]:
         expected = result(columns, constants)
         for other in set(COLUMNS) - row.columns - {"DST"}:
             for variant in changed(columns, other):

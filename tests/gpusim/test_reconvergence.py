@@ -7,13 +7,69 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numba import cuda
 
 import gpusim
-import isa
 from gpusim.errors import CyclesExceeded, DeadlockError, SpinDeadlock
 from programs import images, registry
+from tests.gpusim.kernels import Kernels
 
+KERNELS = Kernels("""
+#define KERNEL extern "C" __global__ void
+__device__ void until(int *word) { while (atomicAdd(word, 0) == 0); }
+__device__ void much_later(int *word, int rounds) {
+  unsigned x = threadIdx.x;
+  for (int k = 0; k < rounds; k++) x = x * 1664525u + 1013904223u;
+  if (x) atomicMax(word, 1);
+}
+// Half of the first warp waits for what the last does much later; the others wait for that half.
+KERNEL another_warp(int *flag, int *out, int rounds) {
+  int t = threadIdx.x;
+  if (blockIdx.x == 0 && t < 32) {
+    if (t < 16) until(flag);
+    out[t] = flag[0];
+  } else if (blockIdx.x == gridDim.x - 1 && t >= blockDim.x - 32) much_later(flag, rounds);
+}
+// As before, and the warp that does it has waited in turn, half of it, for what a third one does.
+KERNEL handed_on(int *flag, int *out, int rounds) {
+  int t = threadIdx.x;
+  if (t < 32) {
+    if (t & 1) until(flag);
+    out[t] = 1;
+  } else if (t < 64) {
+    if (t & 1) until(flag + 1);
+    atomicMax(flag, 1);
+  } else much_later(flag + 1, rounds);
+}
+KERNEL until_late(int *out, unsigned long long cycles) {
+  if (threadIdx.x < 16) {
+    unsigned long long start = clock64();
+    while (clock64() - start < cycles) __nanosleep(100);
+  }
+  out[threadIdx.x] = 1;
+}
+KERNEL until_told(volatile int *flag, int *out) {
+  if (threadIdx.x < 16) while (flag[0] == 0);
+  if (threadIdx.x == 31) flag[0] = 1;
+  out[threadIdx.x] = 1;
+}
+// Half of the warp turns until it has counted, in memory alone.
+KERNEL until_it_counts(int *count, int *out, int rounds) {
+  if (threadIdx.x < 16) while (atomicAdd(count, 1) < rounds);
+  out[threadIdx.x] = 1;
+}
+KERNEL all_wait(int *flag, int *out) {
+  until(flag);
+  out[threadIdx.x] = 1;
+}
+// The second warp waits at a barrier for the first, half of which waits for the other half.
+KERNEL at_the_barrier(int *flag, int *out) {
+  int t = threadIdx.x;
+  if (t < 16) until(flag);
+  if (t == 31) atomicMax(flag, 1);
+  __syncthreads();
+  out[t] = 1;
+}
+""")
 STACK = ["issue.reconvergence=stack"]
 MODES = pytest.mark.parametrize("mode", ["detailed", "functional"])
 
@@ -62,146 +118,57 @@ def test_other_programs_do_the_same(name):
     assert dict(results[0].metrics) == dict(results[1].metrics)
 
 
-def test_every_program_computes_the_same():
-    for name in registry.names():
-        if name != "spin_lock/lanes":
-            variant = registry.get(name)
-            launch = variant.make(variant.test_size, 0)
-            expected, options = variant.reference(launch), {"shared_bytes": launch.shared_bytes, "mode": "functional"}
-            gpusim.simulate(images.image(name), launch.grid, launch.block, launch.args, overrides=STACK, **options)
-            assert variant.mismatch(expected, variant.results(launch)) is None
-
-
-def flag_of_another_warp(flag, out, rounds):
-    """Half of the first warp waits for what the second does much later; the others wait for that half."""
-    t = cuda.threadIdx.x
-    if cuda.blockIdx.x == 0 and t < 32:
-        if t < 16:
-            while cuda.atomic.add(flag, 0, 0) == 0:
-                pass
-        out[t] = flag[0]
-    elif cuda.blockIdx.x == cuda.gridDim.x - 1 and t >= cuda.blockDim.x - 32:
-        x = np.uint32(t)
-        for _ in range(rounds):
-            x = x * np.uint32(1664525) + np.uint32(1013904223)
-        if x != np.uint32(0):
-            cuda.atomic.max(flag, 0, 1)
-
-
-def handed_on(flag, out, rounds):
-    """As before, and the warp that does it has waited in turn, half of it, for what a third one does."""
-    t = cuda.threadIdx.x
-    if t < 32:
-        if t & 1:
-            while cuda.atomic.add(flag, 0, 0) == 0:
-                pass
-        out[t] = 1
-    elif t < 64:
-        if t & 1:
-            while cuda.atomic.add(flag, 1, 0) == 0:
-                pass
-        cuda.atomic.max(flag, 0, 1)
-    else:
-        x = np.uint32(t)
-        for _ in range(rounds):
-            x = x * np.uint32(1664525) + np.uint32(1013904223)
-        if x != np.uint32(0):
-            cuda.atomic.max(flag, 1, 1)
+def test_every_family_computes_the_same():
+    for variant in (ladder[-1] for ladder in registry.families().values()):
+        launch = variant.make(variant.test_size, 0)
+        expected, options = variant.reference(launch), {"shared_bytes": launch.shared_bytes, "mode": "functional"}
+        gpusim.simulate(images.image(variant.name), launch.grid, launch.block, launch.args, overrides=STACK, **options)
+        assert variant.mismatch(expected, variant.results(launch)) is None
 
 
 @MODES
 @pytest.mark.parametrize(
-    ("kernel", "grid", "block"), [(flag_of_another_warp, 1, 64), (flag_of_another_warp, 10, 256), (handed_on, 1, 96)]
+    ("name", "grid", "block"), [("another_warp", 1, 64), ("another_warp", 10, 256), ("handed_on", 1, 96)]
 )
-def test_who_waits_for_another_warp_is_not_reported(kernel, grid, block, mode):
+def test_who_waits_for_another_warp_is_not_reported(name, grid, block, mode):
     flag, out = np.zeros(2, np.int32), np.zeros(32, np.int32)
-    run(kernel, grid, block, flag, out, np.int32(30_000), mode=mode)
+    run(KERNELS[name], grid, block, flag, out, np.int32(30_000), mode=mode)
     assert (out == 1).all()
 
 
-UNTIL_LATE = """
-extern "C" __global__ void until_late(int *out, unsigned long long cycles) {
-  if (threadIdx.x < 16) {
-    unsigned long long start = clock64();
-    while (clock64() - start < cycles) __nanosleep(100);
-  }
-  out[threadIdx.x] = 1;
-}
-extern "C" __global__ void until_told(volatile int *flag, int *out) {
-  if (threadIdx.x < 16)
-    while (flag[0] == 0);
-  if (threadIdx.x == 31)
-    flag[0] = 1;
-  out[threadIdx.x] = 1;
-}
-"""
-
-
-def test_who_waits_for_a_time_is_not_reported(tmp_path, toolchain):
-    (tmp_path / "late.cu").write_text(UNTIL_LATE)
+def test_who_waits_for_a_time_is_not_reported():
     out = np.zeros(32, np.int32)
-    run(isa.load(tmp_path / "late.cu", entry="until_late"), 1, 32, out, np.uint64(100_000))
+    run(KERNELS["until_late"], 1, 32, out, np.uint64(100_000))
     assert (out == 1).all()
 
 
-def test_a_flag_of_the_same_warp_is_read_for_ever(tmp_path, toolchain):
+def test_a_flag_of_the_same_warp_is_read_for_ever():
     """A lane that would set a flag waits behind those that read it, with plain loads."""
-    (tmp_path / "told.cu").write_text(UNTIL_LATE)
-    program = isa.load(tmp_path / "told.cu", entry="until_told")
     flag, out = np.zeros(1, np.int32), np.zeros(32, np.int32)
-    run(program, 1, 32, flag, out, overrides=[])
+    run(KERNELS["until_told"], 1, 32, flag, out, overrides=[])
     assert (out == 1).all() and flag[0] == 1
     with pytest.raises(SpinDeadlock) as caught:
-        run(program, 1, 32, np.zeros(1, np.int32), np.zeros(32, np.int32))
+        run(KERNELS["until_told"], 1, 32, np.zeros(1, np.int32), np.zeros(32, np.int32))
     assert caught.value.spinning == 0xFFFF and caught.value.parked == 0xFFFF0000
-
-
-def until_it_counts(count, out, rounds):
-    """Half of the warp turns until it has counted, in memory alone."""
-    t = cuda.threadIdx.x
-    if t < 16:
-        while cuda.atomic.add(count, 0, 1) < rounds:
-            pass
-    out[t] = 1
 
 
 def test_who_changes_memory_is_not_reported():
     count, out = np.zeros(2, np.int32), np.zeros(32, np.int32)
-    run(until_it_counts, 1, 32, count, out, np.int32(500))
+    run(KERNELS["until_it_counts"], 1, 32, count, out, np.int32(500))
     assert (out == 1).all() and count[0] >= 500
-
-
-def all_wait(flag, out):
-    while cuda.atomic.add(flag, 0, 0) == 0:
-        pass
-    out[cuda.threadIdx.x] = 1
 
 
 def test_a_loop_without_divergence_is_none_of_the_stacks():
     with pytest.raises(CyclesExceeded):
-        gpusim.simulate(
-            all_wait, 1, 32, (np.zeros(1, np.int32), np.zeros(32, np.int32)), gpu="tiny", overrides=STACK,
-            max_cycles=100_000,
-        )  # fmt: skip
-
-
-def at_the_barrier(flag, out):
-    """The second warp waits at a barrier for the first, half of which waits for the other half."""
-    t = cuda.threadIdx.x
-    if t < 16:
-        while cuda.atomic.add(flag, 0, 0) == 0:
-            pass
-    if t == 31:
-        cuda.atomic.max(flag, 0, 1)
-    cuda.syncthreads()
-    out[t] = 1
+        arguments = np.zeros(1, np.int32), np.zeros(32, np.int32)
+        gpusim.simulate(KERNELS["all_wait"], 1, 32, arguments, gpu="tiny", overrides=STACK, max_cycles=100_000)
 
 
 @MODES
 def test_others_may_wait_at_a_barrier(mode):
     flag, out = np.zeros(1, np.int32), np.zeros(64, np.int32)
-    run(at_the_barrier, 1, 64, flag, out, mode=mode, overrides=[])
+    run(KERNELS["at_the_barrier"], 1, 64, flag, out, mode=mode, overrides=[])
     assert (out == 1).all()
     with pytest.raises(SpinDeadlock) as caught:
-        run(at_the_barrier, 1, 64, np.zeros(1, np.int32), out, mode=mode)
+        run(KERNELS["at_the_barrier"], 1, 64, np.zeros(1, np.int32), out, mode=mode)
     assert caught.value.spinning == 0xFFFF and caught.value.parked == 0xFFFF0000

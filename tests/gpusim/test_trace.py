@@ -191,7 +191,7 @@ def test_loads_of_slices_and_channels_are_the_metrics(pair):
 
 def test_a_trace_does_not_depend_on_host_threads():
     options = TraceOptions(sms=(0, 5, 131), blocks=(3, 77))
-    one, two = (run("matmul/tiled", 256, threads=n, trace=options) for n in (1, 2))
+    one, two = (run("matmul/tiled", 192, threads=n, trace=options) for n in (1, 2))
     assert one.cycles == two.cycles
     for name in ("issues", "stalls", "addresses", "sizes", "stores", "blocks", "warps"):
         assert np.array_equal(getattr(one.trace, name), getattr(two.trace, name))
