@@ -620,15 +620,16 @@ def test_what_is_written_to_memory_while_a_kernel_runs(order, parts, measured_se
     step = SMS * each
     for first in range(0, len(work), step):
         some = work[first : first + step]
-        req, counts = np.zeros((SMS, each * BLOCK, s.REQ_FIELDS), np.int64), np.zeros(SMS, np.int64)
-        for n, (kind, line) in enumerate(some):
-            sm = n % SMS
-            rows = req[sm, counts[sm] : counts[sm] + BLOCK]
-            rows[:, s.REQ_TIME] = 4 * first + n // SMS * 60 + n % SMS // 4
-            rows[:, s.REQ_LINE], rows[:, s.REQ_KIND] = line + np.arange(BLOCK), kind
-            rows[:, s.REQ_SECTORS], rows[:, s.REQ_PAYLOAD_BYTES] = 15, 128 * (kind == s.KIND_WRITE)
-            counts[sm] += BLOCK
-        process_window(bench.system.state, req, counts, np.zeros((step * BLOCK, s.ORDER_WORDS), np.int64))
+        kind, line = some.T[:, :, None]
+        turn, sm = np.divmod(np.arange(len(some)), SMS)
+        rows = np.zeros((len(some), BLOCK, s.REQ_FIELDS), np.int64)
+        rows[:, :, s.REQ_TIME] = (4 * first + turn * 60 + sm // 4)[:, None]
+        rows[:, :, s.REQ_LINE], rows[:, :, s.REQ_KIND] = line + np.arange(BLOCK), kind
+        rows[:, :, s.REQ_SECTORS], rows[:, :, s.REQ_PAYLOAD_BYTES] = 15, 128 * (kind == s.KIND_WRITE)
+        req = np.zeros((SMS, each, BLOCK, s.REQ_FIELDS), np.int64)
+        req[sm, turn] = rows
+        counts, order = BLOCK * np.bincount(sm, minlength=SMS), np.zeros((step * BLOCK, s.ORDER_WORDS), np.int64)
+        process_window(bench.system.state, req.reshape(SMS, each * BLOCK, s.REQ_FIELDS), counts, order)
     assert abs(bench.count(s.CNT_WRITEBACK_SECTORS) - measured_sectors) <= within * measured_sectors
 
 
