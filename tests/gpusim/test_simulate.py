@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from numba import cuda, float32, int32
+from numba import cuda, int32
 
 import gpusim
 import isa
@@ -18,6 +18,7 @@ from gpusim.errors import (
     MemoryAccessError,
     SimulationError,
 )
+from tests.gpusim.kernels import Kernels
 
 BLOCK = 64
 
@@ -33,38 +34,6 @@ def gather_far(x, out, shift):
     out[i] = x[i + shift]
 
 
-def reverse_in_shared(x):
-    tile = cuda.shared.array(BLOCK, int32)
-    t = cuda.threadIdx.x
-    tile[t] = x[t]
-    cuda.syncthreads()
-    x[t] = tile[BLOCK - 1 - t]
-
-
-def reverse_rows(x):
-    tile = cuda.shared.array(BLOCK, int32)
-    t, row = cuda.threadIdx.x, cuda.blockIdx.x
-    tile[t] = x[row, t]
-    cuda.syncthreads()
-    x[row, t] = tile[BLOCK - 1 - t]
-
-
-def shared_overrun(x):
-    tile = cuda.shared.array(BLOCK, int32)
-    t = cuda.threadIdx.x
-    tile[t + x[0]] = t
-    cuda.syncthreads()
-    x[t] = tile[t]
-
-
-def one_in_dynamic_shared(x, at, store):
-    tile = cuda.shared.array(0, int32)
-    if store:
-        tile[at] = 7
-    else:
-        x[0] = tile[at]
-
-
 def seven_in_dynamic_shared(x):
     tile = cuda.shared.array(0, int32)
     for k in range(7):
@@ -74,62 +43,86 @@ def seven_in_dynamic_shared(x):
         x[k] = tile[k]
 
 
-def half_reach_barrier(x):
-    t = cuda.threadIdx.x
-    if t < BLOCK // 2:
-        cuda.syncthreads()
-        x[t] = 1
-
-
-def half_wait_for_a_flag(x):
-    t = cuda.threadIdx.x
-    if t >= BLOCK // 2:
-        while cuda.atomic.add(x, 0, 0) == 0:
-            pass
-    cuda.syncthreads()
-    x[t] = 1
-
-
-def endless(x):
-    while x[0] == 0:
-        cuda.atomic.add(x, 1, 1)
-
-
-def lane_lock(lock, count):
-    while cuda.atomic.cas(lock, 0, 0, 1) != 0:
-        pass
-    cuda.threadfence()
-    count[0] += 1
-    cuda.threadfence()
-    cuda.atomic.exch(lock, 0, 0)
-
-
-def mixed_atomics(counts, sums):
-    i = cuda.grid(1)
-    cuda.atomic.add(counts, i % 7, 1)
-    cuda.atomic.max(sums, 0, i)
-    cuda.atomic.add(sums, 1, cuda.atomic.add(sums, 2, 1))
-
-
-def last_block_sums(x, partial, ticket, out):
-    tile = cuda.shared.array(BLOCK, float32)
-    last = cuda.shared.array(1, int32)
-    t = cuda.threadIdx.x
-    tile[t] = x[cuda.grid(1)]
-    cuda.syncthreads()
-    if t == 0:
-        total = float32(0)
-        for k in range(BLOCK):
-            total += tile[k]
-        partial[cuda.blockIdx.x] = total
-        cuda.threadfence()
-        last[0] = cuda.atomic.add(ticket, 0, 1) == cuda.gridDim.x - 1
-    cuda.syncthreads()
-    if last[0] and t == 0:
-        total = float32(0)
-        for k in range(cuda.gridDim.x):
-            total += partial[k]
-        out[0] = total
+KERNELS = Kernels(r"""
+#define KERNEL extern "C" __global__ void
+#define BLOCK 64
+#define T threadIdx.x
+typedef unsigned long long u64;
+KERNEL reverse_rows(int *x) {
+  __shared__ int tile[BLOCK];
+  x += BLOCK * blockIdx.x;
+  tile[T] = x[T];
+  __syncthreads();
+  x[T] = tile[BLOCK - 1 - T];
+}
+KERNEL shared_overrun(int *x) {
+  __shared__ int tile[BLOCK];
+  tile[T + x[0]] = T;
+  __syncthreads();
+  x[T] = tile[T];
+}
+KERNEL one_in_dynamic_shared(int *x, int at, int store) {
+  extern __shared__ int tile[];
+  if (store) tile[at] = 7;
+  else x[0] = tile[at];
+}
+KERNEL half_reach_barrier(int *x) {
+  if (T < BLOCK / 2) {
+    __syncthreads();
+    x[T] = 1;
+  }
+}
+KERNEL half_wait_for_a_flag(int *x) {
+  if (T >= BLOCK / 2) while (atomicAdd(x, 0) == 0);
+  __syncthreads();
+  x[T] = 1;
+}
+KERNEL endless(int *x) { while (x[0] == 0) atomicAdd(x + 1, 1); }
+KERNEL lane_lock(int *lock, int *count) {
+  while (atomicCAS(lock, 0, 1) != 0);
+  __threadfence();
+  count[0] += 1;
+  __threadfence();
+  atomicExch(lock, 0);
+}
+KERNEL mixed_atomics(int *counts, u64 *sums) {
+  int i = blockIdx.x * blockDim.x + T;
+  atomicAdd(counts + i % 7, 1);
+  atomicMax(sums, (u64)i);
+  atomicAdd(sums + 1, atomicAdd(sums + 2, 1ull));
+}
+KERNEL last_block_sums(const float *x, volatile float *partial, int *ticket, float *out) {
+  __shared__ float tile[BLOCK];
+  __shared__ bool last;
+  tile[T] = x[BLOCK * blockIdx.x + T];
+  __syncthreads();
+  if (T == 0) {
+    float total = 0;
+    for (int k = 0; k < BLOCK; k++) total += tile[k];
+    partial[blockIdx.x] = total;
+    __threadfence();
+    last = atomicAdd(ticket, 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (last && T == 0) {
+    float total = 0;
+    for (int k = 0; k < gridDim.x; k++) total += partial[k];
+    out[0] = total;
+  }
+}
+KERNEL wait_in_two_places(int *x, unsigned low, unsigned high) {
+  if (T < 16) {
+    __syncwarp(low);
+    x[T] = 1;
+  } else {
+    __syncwarp(high);
+    x[T] = 2;
+  }
+}
+KERNEL fetch(cudaTextureObject_t t, float *out) { out[0] = tex1Dfetch<float>(t, 1); }
+__device__ __noinline__ double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
+KERNEL factorials(double *out) { out[T] = factorial(T % 12); }
+""")
 
 
 def run(kernel, grid, block, *args, **options):
@@ -145,15 +138,9 @@ def test_arrays_are_updated_in_place():
     assert result.cycles > 0 and result.time_us == pytest.approx(result.cycles / 1980)
 
 
-def test_shared_memory_and_barrier():
-    x = np.arange(BLOCK, dtype=np.int32)
-    run(reverse_in_shared, 1, BLOCK, x)
-    assert (x == np.arange(BLOCK)[::-1]).all()
-
-
 def test_atomics_on_the_whole_device():
     counts, sums = np.zeros(7, np.int32), np.zeros(3, np.int64)
-    run(mixed_atomics, 20, BLOCK, counts, sums)
+    run(KERNELS["mixed_atomics"], 20, BLOCK, counts, sums)
     n = 20 * BLOCK
     assert (counts == np.bincount(np.arange(n) % 7)).all()
     assert sums.tolist() == [n - 1, n * (n - 1) // 2, n]
@@ -162,27 +149,27 @@ def test_atomics_on_the_whole_device():
 def test_the_last_block_sees_what_the_others_wrote():
     x = np.random.default_rng(1).random(24 * BLOCK).astype(np.float32)
     out = np.zeros(1, np.float32)
-    run(last_block_sums, 24, BLOCK, x, np.zeros(24, np.float32), np.zeros(1, np.int32), out)
+    run(KERNELS["last_block_sums"], 24, BLOCK, x, np.zeros(24, np.float32), np.zeros(1, np.int32), out)
     assert out[0] == pytest.approx(x.sum(), rel=1e-5)
 
 
 def test_a_lock_between_lanes_ends():
     lock, count = np.zeros(1, np.int32), np.zeros(1, np.int32)
-    run(lane_lock, 2, 32, lock, count, max_cycles=3_000_000)
+    run(KERNELS["lane_lock"], 2, 32, lock, count, max_cycles=3_000_000)
     assert count[0] == 64 and lock[0] == 0
 
 
-@pytest.mark.parametrize("kernel", [mixed_atomics, last_block_sums])
+@pytest.mark.parametrize("kernel", ["mixed_atomics", "last_block_sums"])
 def test_threads_and_repetition_do_not_change_a_cycle(kernel, monkeypatch):
     monkeypatch.setattr(processes, "WARPS_APART", 0)
 
     def once(threads):
-        if kernel is mixed_atomics:
+        if kernel == "mixed_atomics":
             args = (np.zeros(7, np.int32), np.zeros(3, np.int64))
         else:
             args = (np.ones(24 * BLOCK, np.float32), np.zeros(24, np.float32), np.zeros(1, np.int32),
                     np.zeros(1, np.float32))  # fmt: skip
-        result = gpusim.simulate(kernel, 24, BLOCK, args, overrides=["sm.count=8"], threads=threads)
+        result = gpusim.simulate(KERNELS[kernel], 24, BLOCK, args, overrides=["sm.count=8"], threads=threads)
         return result.cycles, dict(result.metrics), [a.tobytes() for a in args], result.record.counters.tobytes()
 
     first = once(1)
@@ -213,7 +200,7 @@ def test_out_of_bounds_names_everything():
 def test_shared_memory_has_bounds():
     x = np.full(BLOCK, 4000, np.int32)
     with pytest.raises(MemoryAccessError, match="shared write"):
-        run(shared_overrun, 1, BLOCK, x)
+        run(KERNELS["shared_overrun"], 1, BLOCK, x)
     assert (x == 4000).all()
 
 
@@ -230,7 +217,7 @@ def test_shared_memory_that_begins_later_than_the_configuration_says():
     """Hopper code's begins at 1 KiB, whether the GPU reserves it or not; the SMs are full of blocks."""
     x = np.arange(96 * BLOCK, dtype=np.int32).reshape(96, BLOCK)
     expected = x[:, ::-1].copy()
-    run(reverse_rows, 96, BLOCK, x, overrides=["sm.shared_reserved_bytes=0"])
+    run(KERNELS["reverse_rows"], 96, BLOCK, x, overrides=["sm.shared_reserved_bytes=0"])
     np.testing.assert_array_equal(x, expected)
 
 
@@ -238,29 +225,19 @@ def test_shared_memory_that_begins_later_than_the_configuration_says():
 def test_a_word_past_the_end_of_shared_memory(store):
     """Seven words end inside a unit of 16 bytes: only a wider load that begins inside may read the rest of it."""
     x = np.ones(1, np.int32)
-    run(one_in_dynamic_shared, 1, 1, x, 6, store, shared_bytes=28)
+    run(KERNELS["one_in_dynamic_shared"], 1, 1, x, np.int32(6), np.int32(store), shared_bytes=28)
     assert x[0] == store  # memory begins as zeros
     with pytest.raises(MemoryAccessError, match=f"shared {'write' if store else 'read'} of 4 bytes at address 0x41c"):
-        run(one_in_dynamic_shared, 1, 1, x, 7, store, shared_bytes=28)
+        run(KERNELS["one_in_dynamic_shared"], 1, 1, x, np.int32(7), np.int32(store), shared_bytes=28)
 
 
 def test_a_barrier_that_some_threads_exit_without_reaching():
     x = np.zeros(BLOCK, np.int32)
     with pytest.raises(BarrierError, match="32 of 64 threads"):
-        run(half_reach_barrier, 1, BLOCK, x)
+        run(KERNELS["half_reach_barrier"], 1, BLOCK, x)
     assert (x == 0).all()
-    run(half_reach_barrier, 1, BLOCK, x, strict_barriers=False)
+    run(KERNELS["half_reach_barrier"], 1, BLOCK, x, strict_barriers=False)
     assert x.sum() == BLOCK // 2
-
-
-def wait_in_two_places(x, low, high):
-    t = cuda.threadIdx.x
-    if t < 16:
-        cuda.syncwarp(low)
-        x[t] = 1
-    else:
-        cuda.syncwarp(high)
-        x[t] = 2
 
 
 def test_a_deadlock_says_when_and_who_waits():
@@ -271,12 +248,12 @@ def test_a_deadlock_says_when_and_who_waits():
     with gpusim.Device("tiny") as device:
         x = device.to_device(np.zeros(32, np.int32))
         for _ in range(2):
-            apart = device.launch(wait_in_two_places, 1, 32, (x, *masks))
+            apart = device.launch(KERNELS["wait_in_two_places"], 1, 32, (x, *masks))
         assert x.copy_to_host().tolist() == [1] * 16 + [2] * 16
         for _ in range(2):
             start = device.now_cycles
             with pytest.raises(DeadlockError, match="deadlock at cycle") as caught:
-                device.launch(wait_in_two_places, 1, 32, (x, *mixed))
+                device.launch(KERNELS["wait_in_two_places"], 1, 32, (x, *mixed))
             assert overhead < caught.value.cycle < apart.cycles
             assert start + caught.value.cycle <= device.now_cycles + device.config.l2.lookahead_cycles
         low, high = sorted(caught.value.waiting)
@@ -286,10 +263,10 @@ def test_a_deadlock_says_when_and_who_waits():
 
 
 def test_endless_loops_end_at_max_cycles():
-    for kernel in (endless, half_wait_for_a_flag):
+    for kernel in ("endless", "half_wait_for_a_flag"):
         x = np.zeros(BLOCK, np.int32)
         with pytest.raises(CyclesExceeded, match="50,000"):
-            run(kernel, 1, BLOCK, x, max_cycles=50_000)
+            run(KERNELS[kernel], 1, BLOCK, x, max_cycles=50_000)
         assert (x == 0).all()
 
 
@@ -314,14 +291,10 @@ def test_a_file_that_is_no_cubin(tmp_path):
 
 
 def test_unknown_opcode_is_refused_before_anything_runs():
-    source = """
-    extern "C" __global__ void sample(cudaTextureObject_t t, float *out) { out[0] = tex1Dfetch<float>(t, 1); }
-    """
-    program = isa.listing.program_from_cubin(isa.compile_cuda(source), "sample", abi="c")
     out = np.zeros(4, np.float32)
     with pytest.raises(isa.UnknownInstruction, match="TLD") as caught:
-        gpusim.simulate(program, 1, 32, (np.uint64(1), out), gpu="tiny")
-    assert "sample" in str(caught.value) and "0x" in str(caught.value)
+        run(KERNELS["fetch"], 1, 32, np.uint64(1), out)
+    assert "fetch" in str(caught.value) and "0x" in str(caught.value)
 
 
 def test_every_mistake_has_one_base_class():
@@ -329,11 +302,6 @@ def test_every_mistake_has_one_base_class():
 
 
 def test_recursion_to_a_depth_that_differs_between_lanes():
-    source = """
-    __device__ __noinline__ double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
-    extern "C" __global__ void factorials(double *out) { out[threadIdx.x] = factorial(threadIdx.x % 12); }
-    """
-    program = isa.listing.program_from_cubin(isa.compile_cuda(source), "factorials", abi="c")
     out = np.zeros(64)
-    gpusim.simulate(program, 1, 64, (out,), gpu="tiny")
+    run(KERNELS["factorials"], 1, 64, out)
     assert out.tolist() == [math.factorial(i % 12) for i in range(64)]
