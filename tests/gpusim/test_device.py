@@ -2,27 +2,27 @@
 
 import numpy as np
 import pytest
-from numba import cuda
 
 import gpusim
 from gpusim.config import load_config
 from gpusim.engine.memory.place import first_blocks, places
 from gpusim.errors import MemoryAccessError
 from gpusim.launch.arena import Arena
-from isa import compile_cuda
-from isa.listing import program_from_cubin
+from tests.gpusim.kernels import Kernels
+
+KERNELS = Kernels("""
+#define KERNEL extern "C" __global__ void
+#define I (blockIdx.x * blockDim.x + threadIdx.x)
+KERNEL add_one(int *x, int size) { if (I < size) x[I] += 1; }
+KERNEL add_far(int *x, int distance) { x[I] += 1; x[I + distance] += 1; }
+KERNEL counts(volatile int *x, int rounds) { for (int k = 0; k < rounds; k++) x[I] += 1; }
+KERNEL frees(char **kept, int *out) { free(*kept); out[0] = 1; out[100] = 1; }
+KERNEL keeps(char **kept) { *kept = (char *)malloc(100); (*kept)[7] = 42; }
+""")
 
 
-def add_one(x):
-    i = cuda.grid(1)
-    if i < x.size:
-        x[i] += 1
-
-
-def add_far(x, distance):
-    i = cuda.grid(1)
-    x[i] += 1
-    x[i + distance] += 1
+def add_one(device, x, **options):
+    return device.launch(KERNELS["add_one"], -(-x.size // 128), 128, (x, np.int32(x.size)), **options)
 
 
 @pytest.fixture(scope="module")
@@ -33,29 +33,29 @@ def device():
 
 def test_arrays_stay_on_the_device(device):
     x = device.to_device(np.arange(1000, dtype=np.int32))
-    device.launch(add_one, 8, 128, (x,))
-    device.launch(add_one, 8, 128, (x,))
+    add_one(device, x)
+    add_one(device, x)
     assert (x.copy_to_host() == np.arange(1000) + 2).all()
 
 
 def test_l2_stays_warm_until_flushed(device):
-    x = device.to_device(np.zeros(4096, np.float32))
+    x = device.to_device(np.zeros(4096, np.int32))
     device.flush_l2()
-    cold = device.launch(add_one, 32, 128, (x,))
-    warm = device.launch(add_one, 32, 128, (x,))
+    cold = add_one(device, x)
+    warm = add_one(device, x)
     assert cold.metrics["dram__bytes_read.sum"] >= 4 * 4096
     assert warm.metrics["dram__bytes_read.sum"] == 0
     assert warm.cycles < cold.cycles
     device.flush_l2()
-    assert device.launch(add_one, 32, 128, (x,)).metrics["dram__bytes_read.sum"] >= 4 * 4096
+    assert add_one(device, x).metrics["dram__bytes_read.sum"] >= 4 * 4096
 
 
 def test_events_measure_simulated_time(device):
-    x = device.to_device(np.zeros(256, np.float32))
+    x = device.to_device(np.zeros(256, np.int32))
     start, end = device.event(), device.event()
     stream = device.stream()
     start.record(stream)
-    pending = device.launch(add_one, 2, 128, (x,), stream=stream)
+    pending = add_one(device, x, stream=stream)
     end.record(stream)
     took = start.elapsed_ms(end)
     cycles = pending.result.cycles + device.config.launch.event_cycles
@@ -63,11 +63,11 @@ def test_events_measure_simulated_time(device):
 
 
 def test_a_failed_launch_leaves_memory_as_it_was(device):
-    x = device.to_device(np.zeros(128, np.float32), "x")
+    x = device.to_device(np.zeros(128, np.int32), "x")
     with pytest.raises(MemoryAccessError, match="past the end of 'x'"):
-        device.launch(add_far, 1, 128, (x, 128))
+        device.launch(KERNELS["add_far"], 1, 128, (x, np.int32(128)))
     assert (x.copy_to_host() == 0).all()
-    device.launch(add_one, 1, 128, (x,))
+    add_one(device, x)
     assert (x.copy_to_host() == 1).all()
 
 
@@ -75,26 +75,13 @@ def breaks_off(*_):
     raise KeyboardInterrupt
 
 
-def counts(x, rounds):
-    i = cuda.grid(1)
-    for _ in range(rounds):
-        x[i] += 1
-
-
-def test_an_interrupted_launch_leaves_memory_as_it_was():
+def test_an_interrupted_launch_leaves_memory_as_it_was_and_the_device_alive():
     with gpusim.Device("tiny") as device:
-        x = device.to_device(np.zeros(128, np.float32), "x")
+        x = device.to_device(np.zeros(128, np.int32), "x")
         with pytest.raises(KeyboardInterrupt):
-            device.launch(counts, 1, 128, (x, 1000), progress=breaks_off)
+            device.launch(KERNELS["counts"], 1, 128, (x, np.int32(1000)), progress=breaks_off)
         assert (x.copy_to_host() == 0).all()
-
-
-def test_a_device_works_on_after_an_interrupt():
-    with gpusim.Device("tiny") as device:
-        x = device.to_device(np.zeros(128, np.float32), "x")
-        with pytest.raises(KeyboardInterrupt):
-            device.launch(counts, 1, 128, (x, 1000), progress=breaks_off)
-        device.launch(add_one, 1, 128, (x,))
+        add_one(device, x)
         assert (x.copy_to_host() == 1).all()
 
 
@@ -102,34 +89,27 @@ def test_a_device_works_on_after_an_interrupt():
 def test_a_launch_copies_what_it_writes_not_what_is_live():
     with gpusim.Device("tiny") as device:
         device.to_device(np.ones(1 << 24, np.float32))
-        x = device.to_device(np.zeros(128, np.float32))
+        x = device.to_device(np.zeros(128, np.int32))
         for _ in range(4):
-            device.launch(add_one, 1, 128, (x,))
+            add_one(device, x)
         assert (x.copy_to_host() == 4).all() and device.memory.kept_bytes == 4 * 4096
 
 
-FREED = """
-extern "C" __global__ void frees(char **kept, int *out) { free(*kept); out[0] = 1; out[100] = 1; }
-extern "C" __global__ void keeps(char **kept) { *kept = (char *)malloc(100); (*kept)[7] = 42; }
-"""
-
-
 def test_a_failed_launch_leaves_the_heap_as_it_was(device):
-    cubin = compile_cuda(FREED, "sm_90")
     kept, out = device.to_device(np.zeros(1, np.uint64)), device.to_device(np.zeros(1, np.int32), "out")
-    device.launch(program_from_cubin(cubin, "keeps"), 1, 1, (kept,))
+    device.launch(KERNELS["keeps"], 1, 1, (kept,))
     with pytest.raises(MemoryAccessError, match="past the end of 'out'"):
-        device.launch(program_from_cubin(cubin, "frees"), 1, 1, (kept, out))
+        device.launch(KERNELS["frees"], 1, 1, (kept, out))
     address = int(kept.copy_to_host()[0])
     assert device.memory.view(address, 100)[7] == 42 and out.copy_to_host()[0] == 0
     device.memory.free(address)
 
 
 def test_use_after_free_is_found(device):
-    x = device.to_device(np.zeros(128, np.float32))
+    x = device.to_device(np.zeros(128, np.int32))
     device.free(x)
     with pytest.raises(gpusim.SimulationError):
-        device.launch(add_one, 1, 128, (x,))
+        add_one(device, x)
 
 
 def test_an_unrecorded_event_has_no_time(device):
