@@ -4,53 +4,34 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from numba import cuda, float32
 
 import gpusim
 from gpusim.bound import bound, profile
 from gpusim.launch import Launch
-from isa import compile_kernel
+from tests.gpusim.kernels import Kernels
 
 # A machine on which only one thing happens at a time: few SMs, no overhead, memory that never refreshes.
 PLAIN = {"launch.overhead_cycles": 0, "dram.refresh_cycles": 0, "launch.block_interval_cycles": 0.01}
 
 
-def compute(y, rounds):
-    """Multiplications and additions that depend on each other, and one store."""
-    value = float32(cuda.threadIdx.x)
-    for _ in range(rounds):
-        for _ in range(16):
-            value = value * float32(1.0001) + float32(0.5)
-    y[cuda.grid(1)] = value
-
-
-def copy(x, y):
-    i = cuda.grid(1)
-    y[i] = x[i]
-
-
-def sweep_twice(x, y, words, times):
-    """Every block reads its part of x several times."""
-    i = cuda.grid(1)
-    total = float32(0)
-    for _ in range(times):
-        for k in range(i, words, cuda.gridsize(1)):
-            total += x[k]
-    y[i] = total
-
-
-def compiled(kernel, types):
-    return compile_kernel(kernel, types, "sm_90")
-
-
-@pytest.fixture(scope="module")
-def compute_code():
-    return compiled(compute, "void(float32[::1], int64)")
-
-
-@pytest.fixture(scope="module")
-def copy_code():
-    return compiled(copy, "void(float32[::1], float32[::1])")
+KERNELS = Kernels("""
+#define KERNEL extern "C" __global__ void
+#define I (blockIdx.x * blockDim.x + threadIdx.x)
+// Multiplications and additions that depend on each other, and one store.
+KERNEL compute(float *y, int rounds) {
+  float value = threadIdx.x;
+  for (int k = 0; k < 16 * rounds; k++) value = value * 1.0001f + 0.5f;
+  y[I] = value;
+}
+KERNEL copy(const float *x, float *y) { y[I] = x[I]; }
+// Every block reads its part of x several times.
+KERNEL sweep(const float *x, float *y, int words, int times) {
+  float total = 0;
+  for (int n = 0; n < times; n++)
+    for (int k = I; k < words; k += gridDim.x * blockDim.x) total += x[k];
+  y[I] = total;
+}
+""")
 
 
 def run(launch, base, overrides):
@@ -67,9 +48,9 @@ def steps(values, least):
     return [k for k, (a, b) in enumerate(pairwise(values), 1) if b < (1 - least) * a]
 
 
-def test_waves_appear_where_the_number_of_sms_crosses_a_divisor_of_the_grid(compute_code):
+def test_waves_appear_where_the_number_of_sms_crosses_a_divisor_of_the_grid():
     blocks = 12  # of 1,024 threads and much shared memory: one on an SM
-    launch = Launch(compute_code, blocks, 1024, (np.zeros(blocks * 1024, np.float32), np.int64(10)), 200_000)
+    launch = Launch(KERNELS["compute"], blocks, 1024, (np.zeros(blocks * 1024, np.float32), np.int32(10)), 200_000)
     counts = list(range(2, 14))
     simulated, bounds = [], []
     for count in counts:
@@ -90,27 +71,27 @@ def test_waves_appear_where_the_number_of_sms_crosses_a_divisor_of_the_grid(comp
     assert all(each <= cycles for each, cycles in zip(bounds, simulated, strict=True))
 
 
-def copies(code):
+def copies():
     words = 1 << 17
     x = np.arange(words, dtype=np.float32)
-    return Launch(code, words // 256, 256, (x, np.zeros_like(x)))
+    return Launch(KERNELS["copy"], words // 256, 256, (x, np.zeros_like(x)))
 
 
-def test_a_bandwidth_bound_program_scales_with_bandwidth_and_not_with_sms(copy_code):
+def test_a_bandwidth_bound_program_scales_with_bandwidth_and_not_with_sms():
     base = {"sm.count": 8, "dram.bandwidth_gb_s": 25}
-    result, found = run(copies(copy_code), "tiny", base)
+    result, found = run(copies(), "tiny", base)
     assert found.by == "DRAM"
-    twice, twice_bound = run(copies(copy_code), "tiny", base | {"dram.bandwidth_gb_s": 50})
+    twice, twice_bound = run(copies(), "tiny", base | {"dram.bandwidth_gb_s": 50})
     assert result.cycles / twice.cycles == pytest.approx(2, rel=0.15)
     assert found.cycles / twice_bound.cycles == pytest.approx(2, rel=0.15)
-    more, more_bound = run(copies(copy_code), "tiny", base | {"sm.count": 16})
+    more, more_bound = run(copies(), "tiny", base | {"sm.count": 16})
     assert more.cycles == pytest.approx(result.cycles, rel=0.1)
     assert more_bound.cycles == pytest.approx(found.cycles, rel=0.05)
 
 
-def test_a_compute_bound_program_scales_with_sms_and_not_with_bandwidth(compute_code):
+def test_a_compute_bound_program_scales_with_sms_and_not_with_bandwidth():
     blocks = 64
-    launch = Launch(compute_code, blocks, 256, (np.zeros(blocks * 256, np.float32), np.int64(20)))
+    launch = Launch(KERNELS["compute"], blocks, 256, (np.zeros(blocks * 256, np.float32), np.int32(20)))
     result, found = run(launch, "tiny", {"sm.count": 4})
     assert found.by in ("FMA pipe", "issue slots")
     more, more_bound = run(launch, "tiny", {"sm.count": 8})
@@ -124,9 +105,10 @@ def test_a_compute_bound_program_scales_with_sms_and_not_with_bandwidth(compute_
 def test_twice_the_l2_removes_the_traffic_of_what_then_fits():
     """192 KiB read four times: an L2 of 128 KiB fetches them again and again, one of 256 KiB once."""
     words, blocks = 3 << 14, 8
-    code = compiled(sweep_twice, "void(float32[::1], float32[::1], int64, int64)")
     x = np.ones(words, np.float32)
-    launch = Launch(code, blocks, 512, (x, np.zeros(blocks * 512, np.float32), np.int64(words), np.int64(4)))
+    launch = Launch(
+        KERNELS["sweep"], blocks, 512, (x, np.zeros(blocks * 512, np.float32), np.int32(words), np.int32(4))
+    )
     # No line is left: no L1.
     machine = {"sm.count": 4, "l1.reserved_lines": 4096, "dram.bandwidth_gb_s": 25, "l2.bytes": 1 << 17}
     small, small_bound = run(launch, "tiny", machine)

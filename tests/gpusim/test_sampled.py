@@ -4,11 +4,23 @@ from functools import cache
 
 import numpy as np
 import pytest
-from numba import cuda
 
 import gpusim
 from gpusim.host.sampling import Plan
 from programs import images, registry
+from tests.gpusim.kernels import Kernels
+
+KERNELS = Kernels("""
+#define KERNEL extern "C" __global__ void
+#define I (blockIdx.x * blockDim.x + threadIdx.x)
+KERNEL triangle(float *x) {
+  float total = 0;
+  for (int k = 0; k < blockIdx.x / 4; k++) total = total * 0.5f + x[I] * k;
+  x[I] = total;
+}
+KERNEL ticket(int *counter, int *x) { x[atomicAdd(counter, 1)] = 1; }
+KERNEL increment(float *x) { x[I] += 1; }
+""")
 
 #: Programs whose grids fill the GPU more than a hundred, more than fifty and a few times.
 POINTS = {
@@ -70,18 +82,10 @@ def test_outputs_are_computed_where_asked_for():
 def test_work_that_grows_over_the_grid():
     """The first blocks have a hundredth of the work of the last ones: evidence from the gap says so."""
 
-    @cuda.jit
-    def triangle(x):
-        i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
-        total = np.float32(0)
-        for k in range(cuda.blockIdx.x // 4):
-            total = total * np.float32(0.5) + x[i] * k
-        x[i] = total
-
     found = {}
     for mode in ("detailed", "sampled"):
         x = np.ones(64 * 512, np.float32)
-        found[mode] = gpusim.simulate(triangle, 512, 64, (x,), gpu="tiny", mode=mode)
+        found[mode] = gpusim.simulate(KERNELS["triangle"], 512, 64, (x,), gpu="tiny", mode=mode)
     detailed, sampled = found["detailed"], found["sampled"]
     assert sampled.metrics["smsp__inst_executed.sum"] == pytest.approx(
         detailed.metrics["smsp__inst_executed.sum"], rel=0.03
@@ -94,12 +98,8 @@ def test_what_cannot_be_sampled_is_timed_whole():
     assert few.sampling.why_all.endswith("blocks are few, of which the GPU holds 16 at once")
     assert few.cycles == simulated("vector_add", 1024, "detailed")[0].cycles
 
-    @cuda.jit
-    def ticket(counter, x):
-        x[cuda.atomic.add(counter, 0, 1)] = 1
-
     x = np.zeros(64 * 1024, np.int32)
-    result = gpusim.simulate(ticket, 1024, 64, (np.zeros(1, np.int32), x), gpu="tiny", mode="sampled")
+    result = gpusim.simulate(KERNELS["ticket"], 1024, 64, (np.zeros(1, np.int32), x), gpu="tiny", mode="sampled")
     assert result.sampling.why_all == "blocks may depend on what others do" and x.all()
 
 
@@ -107,25 +107,19 @@ def test_a_gap_that_is_evidence_from_end_to_end():
     """Nothing is left to execute for L2."""
     assert not Plan.of(31, 5, False).warm.size
 
-    @cuda.jit
-    def increment(x):
-        x[cuda.grid(1)] += 1
-
     x = np.zeros(31 * 64, np.float32)
     machine = {"sm.count": 5, "sm.max_blocks": 1}
-    result = gpusim.simulate(increment, 31, 64, (x,), gpu="tiny", overrides=machine, mode="sampled", outputs=True)
+    result = gpusim.simulate(
+        KERNELS["increment"], 31, 64, (x,), gpu="tiny", overrides=machine, mode="sampled", outputs=True
+    )
     assert result.sampling.timed < 31 and x.min() == x.max() == 1
 
 
 def test_a_device_computes_what_later_launches_read():
-    @cuda.jit
-    def increment(x):
-        x[cuda.grid(1)] += 1
-
     with gpusim.Device("tiny", mode="sampled") as device:
         x = device.to_device(np.zeros(128 * 1024, np.float32))
         for _ in range(3):
-            result = device.launch(increment, 1024, 128, (x,))
+            result = device.launch(KERNELS["increment"], 1024, 128, (x,))
         assert result.sampling.timed < 1024
         np.testing.assert_array_equal(x.copy_to_host(), np.full(128 * 1024, 3, np.float32))
 
