@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 
 import pytest
 
@@ -19,16 +20,26 @@ def module(entry):
     return ROOT.joinpath(*entry["kernel"].split(".")[:-1]).with_suffix(".py")
 
 
-def made_of(text, name):
-    """What a kernel's machine code and its lines are made of in its file: its function, and the functions and constants
-    there that it names, directly or not. Empty if there is no such function."""
+@cache
+def definitions(text):
+    """What a file binds at its top, by name. A docstring is in no machine code."""
     top = {}
     for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
+            del node.body[0]
         targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [node])
         for target in targets:
             for each in ast.walk(target) if isinstance(node, ast.Assign | ast.AnnAssign) else targets:
                 if found := getattr(each, "id", getattr(each, "name", None)):
                     top[found] = node
+    return top
+
+
+@cache
+def made_of(text, name):
+    """What a kernel's machine code and its lines are made of in its file: its function, and the functions and constants
+    there that it names, directly or not. Empty if there is no such function."""
+    top = definitions(text)
     reached, left = {}, [name]
     while left:
         each = left.pop()
@@ -52,24 +63,23 @@ def is_changed(entry):
     return not held or (own in held and not made_of(module(entry).read_text("utf-8"), name))
 
 
-def units(entry):
-    """What a compilation depends on beside: the kernel's file stands for it, and the instructions that it takes from
-    `programs.ptx`, of which no image tells."""
+def instructions(entry):
+    """Instructions of `programs.ptx` that a kernel takes, of which no image tells."""
     made = made_of(module(entry).read_text("utf-8"), entry["kernel"].split(".")[-1])
-    return {module(entry).stem}, set(re.findall(r"id='ptx'.*?attr='(\w+)'", " ".join(made.values())))
+    return set(re.findall(r"id='ptx'.*?attr='(\w+)'", " ".join(made.values())))
 
 
 def compiled_again():
-    """Kernels of another source than their images', and the smallest of every third file and for each instruction of
+    """Kernels of another source than their images', and every twentieth and the smallest for each instruction of
     `programs.ptx`: the compilation of what has not changed takes seconds for some."""
     by_size = sorted(ENTRIES, key=lambda entry: (images.FOLDER / entry["file"]).stat().st_size)
-    files, instructions = ([each[k] for each in map(units, by_size)] for k in (0, 1))
-    chosen = {entry["file"]: entry for entry in ENTRIES if is_changed(entry)}
-    for found, step in ((files, 3), (instructions, 1)):
-        for unit in sorted(set().union(*found))[::step]:
-            smallest = by_size[next(place for place, each in enumerate(found) if unit in each)]
-            chosen[smallest["file"]] = smallest
-    return list(chosen.values())
+    chosen, met = [entry for entry in ENTRIES if is_changed(entry)], set()
+    for place, entry in enumerate(by_size):
+        taken = instructions(entry)
+        if entry not in chosen and (not taken <= met or place % 20 == 0):
+            chosen.append(entry)
+            met |= taken
+    return chosen
 
 
 def test_what_a_kernel_is_made_of():
