@@ -87,7 +87,7 @@ def test_the_interpreter_is_right_about_the_gpu(form):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_executor_agrees_with_the_interpreter(kind):
-    @examples(40)
+    @examples(15)
     @given(
         st.sampled_from([form for form in FORMS if kind_of(form) == kind]),
         st.sampled_from(MODES),
