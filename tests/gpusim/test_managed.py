@@ -20,7 +20,7 @@ MB = 1 << 20
 
 @pytest.fixture
 def device():
-    with gpusim.Device("h200") as made:
+    with gpusim.Device("h200", threads=1) as made:
         yield made
 
 

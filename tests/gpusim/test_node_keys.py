@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import cuda
 
 import gpusim
 from gpusim.node import System, describe_node_keys, load_node
 from gpusim.node.sections import ManagedMemory
+from tests.gpusim.kernels import Kernels
 
 MB = 1_000_000
 NAMES = ("node.name", "node.gpu")  # what things are called moves no copy
@@ -134,11 +134,27 @@ def test_a_key_matters(before: dict[str, Outcome], name: str, key: str, value: o
         assert (changed[0] > before[name][0]) == (way == "slower") and changed[0] != before[name][0]
 
 
-def read(x, out):
-    total = 0
-    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
-        total += x[i]
-    out[cuda.grid(1)] = total
+KERNELS = Kernels("""
+#define KERNEL extern "C" __global__ void
+#define I (blockIdx.x * blockDim.x + threadIdx.x)
+#define ALL (gridDim.x * blockDim.x)
+KERNEL read(const int *x, int size, int *out) {
+  int total = 0;
+  for (int i = I; i < size; i += ALL) total += x[i];
+  out[I] = total;
+}
+// A word of each of so many pages; value: written there if positive. A thread pauses before each of its pages.
+KERNEL touch(int *x, int pages, int pause, int value) {
+  int words = 1024, total = 0;
+  for (int page = I; page < pages; page += ALL) {
+    for (int k = 0; k < pause; k++) total = total * 3 + k * total;
+    int *word = x + page * words + I % words;
+    if (value > 0) *word = value;
+    else total += *word;
+  }
+  if (total == -1) x[0] = total;
+}
+""")
 
 
 def device_times(overrides: dict[str, object]) -> tuple[float, ...]:
@@ -153,10 +169,10 @@ def device_times(overrides: dict[str, object]) -> tuple[float, ...]:
     near[:1].copy_to_device(host[:1], stream)
     marks.append(stream.record())
     for _ in range(2):
-        first.launch(read, 1, 64, (near, out), stream=stream)
+        first.launch(KERNELS["read"], 1, 64, (near, np.int32(512), out), stream=stream)
     stream.call(lambda: None)
     marks.append(stream.record())
-    first.launch(read, 4, 128, (x, out), stream=stream)
+    first.launch(KERNELS["read"], 4, 128, (x, np.int32(1 << 14), out), stream=stream)
     marks.append(stream.record())
     first.synchronize()
     exchange = gpusim.collective("all_to_all", 64 << 20, 2, node).time_us
@@ -173,20 +189,6 @@ def test_a_key_matters_to_devices(device_before: tuple[float, ...], key: str) ->
     assert device_times({key: DEVICE_KEYS[key]}) != device_before
 
 
-def touch(x, pages, pause, value):
-    """A word of each of so many pages; value: written there if positive. A thread pauses before each of its pages."""
-    i, words, total = cuda.grid(1), 1024, 0
-    for page in range(i, pages, cuda.gridsize(1)):
-        for k in range(pause):
-            total = total * 3 + k
-        if value > 0:
-            x[page * words + i % words] = value
-        else:
-            total += x[page * words + i % words]
-    if total == -1:
-        x[0] = total
-
-
 def managed_times(overrides: dict[str, object]) -> list[float]:
     """Of kernels and the host that use managed memory in every way, after each step, on a GPU that has room for little:
     the time, and how far the host's thread has come."""
@@ -197,12 +199,12 @@ def managed_times(overrides: dict[str, object]) -> list[float]:
     times: list[float] = []
 
     def use(x: Any, blocks: int = 4, threads: int = 128, pages: int = 512, pause: int = 0, value: int = 0) -> None:
-        device.launch(touch, blocks, threads, (x, *map(np.int32, (pages, pause, value))))
+        device.launch(KERNELS["touch"], blocks, threads, (x, *map(np.int32, (pages, pause, value))))
         times.extend((device.now_cycles, device.streams.host.time))
 
     first[:] = 1
     use(first)
-    use(second, 1, 1, 17, 700)  # untouched, one page after the other, in two leaves
+    use(second, 1, 1, 17, 4000)  # untouched, one page after the other, in two leaves
     first.host(write=True)
     device.prefetch(first)
     use(first)

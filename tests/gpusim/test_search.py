@@ -141,7 +141,8 @@ def test_no_machine_is_tried_twice_and_a_seed_says_which(sampler, batch):
     first = once(14)
     assert len({choice(each) for each in first}) == 14
     assert first == once(14) != once(14, seed=1)
-    assert len(once(40)) == len({choice(each) for each in once(40)}) == len(everything())
+    whole = once(40)
+    assert len(whole) == len({choice(each) for each in whole}) == len(everything())
     between = Space("gemv", "tiny", {"sm.count": [1, 2], "dram.bandwidth_gb_s": {"low": 50.0, "high": 400.0}})
     assert len({str(each.machine) for each in search(between, trials=12, rows=Formula()).candidates}) == 12
 

@@ -158,7 +158,7 @@ def test_an_interrupt_on_any_line_leaves_the_device_alive(threads):
     run(-1)
     total = seen
     rng = np.random.default_rng(0)
-    for last in [*range(400, 600, 3), *rng.integers(1, total, 20).tolist()]:
+    for last in [*range(400, 600, 7), *rng.integers(1, total, 10).tolist()]:
         with suppress(KeyboardInterrupt):  # of what it falls on SimPy forgives some
             run(last)
     assert_works_as_new(device, x, threads)
