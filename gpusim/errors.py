@@ -265,7 +265,7 @@ class DataRaceError(KernelError):
     `hazard` 'read after write', 'write after read' or 'write after write'; `address` and `size` of the later access in
     bytes; `access` its kind, 'read', 'write', 'atomic', 'asynchronous copy' or 'bulk copy'. The place of the error is
     that of the later one; `other_access`, `other_thread`, `other_file`, `other_line` and `other_instruction` say who
-    was there before.
+    was there before. committed: False where the kernel has never committed a group of asynchronous copies.
     """
 
     def __init__(
@@ -279,6 +279,7 @@ class DataRaceError(KernelError):
         other_file: str | None = None,
         other_line: int | None = None,
         other_instruction: str | None = None,
+        committed: bool = True,
         **place: Any,
     ):
         self.address, self.size, self.access, self.other_access = address, size, access, other_access
@@ -291,6 +292,8 @@ class DataRaceError(KernelError):
         missing = "with no barrier between the two"
         if other_access in _IS_OVER:
             missing = f"which may still be on its way: {_IS_OVER[other_access]}"
+        if not committed:
+            missing = "which belongs to no group, since none is committed (cp.async.commit_group): no wait waits for it"
         super().__init__(
             f"data race: shared {access} of {_byte_count(size)} at address {address:#x} after the {other_access} by "
             f"thread {_coordinates(other_thread)}{where}{code}, {missing}",
@@ -356,16 +359,24 @@ class PoolExhausted(KernelError):
 
 
 class CyclesExceeded(KernelError):
-    """The run passed `max_cycles`. `finished_blocks` of `total_blocks` had ended by then."""
+    """The run passed `max_cycles`. `finished_blocks` of `total_blocks` had ended by then; `waiting` says for what
+    warps waited."""
 
     def __init__(
-        self, max_cycles: int, *, finished_blocks: int | None = None, total_blocks: int | None = None, **place: Any
+        self,
+        max_cycles: int,
+        *,
+        finished_blocks: int | None = None,
+        total_blocks: int | None = None,
+        waiting: Sequence[str] = (),
+        **place: Any,
     ):
         self.max_cycles, self.finished_blocks, self.total_blocks = max_cycles, finished_blocks, total_blocks
         reason = f"not finished after max_cycles = {max_cycles:,} cycles"
         if finished_blocks is not None and total_blocks is not None:
             reason += f" ({finished_blocks:,} of {total_blocks:,} blocks done)"
-        super().__init__(reason, **place)
+        self.waiting = tuple(waiting)
+        super().__init__(reason + "".join(f"; {each}" for each in self.waiting[:4]), **place)
 
 
 def _restore(cls: type[SimulationError], args: tuple[Any, ...], state: dict[str, Any]) -> SimulationError:

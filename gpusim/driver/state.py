@@ -295,6 +295,7 @@ class Driver:
             if pool is not None:
                 pool.give_back(nbytes)
             raise DriverError(ResultCode.OUT_OF_MEMORY) from None
+        self.device.memory.host_writes |= kind != DEVICE
         if kind == DEVICE:  # what the host reaches directly may have contents that nobody sees coming
             self.device.memory.forget(address, nbytes)
         context.buffers[address] = Buffer(context, address, nbytes, kind, flags, number, pool=pool)

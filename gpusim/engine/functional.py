@@ -140,7 +140,7 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
     table, seats, clock = np.zeros((1, G_FIELDS), np.int64), np.zeros(1, np.int64), np.zeros(C_FIELDS, np.int64)
     dispatch = grid.dispatch = table[0]
     dispatch[G_TOTAL] = grid.blocks
-    grid.watch = EndlessWatch.of(state, dispatch)
+    grid.watch = EndlessWatch.of(state, dispatch) if grid.watched else None
     before = int(state.counters[:, :, L.COUNT_EXECUTED].sum())  # of blocks that were run before these
     total, sms = grid.blocks, int(state.par[P.SM_COUNT])
     room = sms * int(state.par[P.RESIDENT])

@@ -79,6 +79,7 @@ class Grid:
         self.seat = 0
         self.kind, self.name = "kernel", "kernel"
         self.watch: EndlessWatch | None = None
+        self.watched = True  # nobody else writes what it reads while it runs
         self.headed = False  # nobody has been before it for room
         self.start = self.began = self.end = 0
         self.memory: list[np.ndarray] = []

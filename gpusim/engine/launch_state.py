@@ -269,7 +269,7 @@ def _sizes(
         "register_words": 32 * (constants + sms * warps * lowered.rows_per_warp),
         "local_bytes": sms * local_bytes,
         "shared_bytes": shared_bytes,
-        "kept_warps": sms * warps if values[P.STACK] else 1,
+        "kept_warps": sms * warps,
         "kept_words": kept_words(lowered.rows_per_warp),
         "handed_blocks": 0 if chosen is None else len(chosen),
         "l1_lines": values[P.L1_SETS if seat is None else P.L1_MOST_SETS] * values[P.L1_WAYS],

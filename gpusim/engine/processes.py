@@ -188,7 +188,7 @@ class Dispatcher:
             grid.recorder.begin(state)
         place = next((k for k, each in enumerate(self.residents) if each.priority > grid.priority), len(self.residents))
         self.residents.insert(place, grid)
-        if grid.alone and not self._company():
+        if grid.alone and grid.watched and not self._company():
             grid.watch = EndlessWatch.of(state, grid.dispatch)
         if grid.alone:
             order = first_blocks(self._config, self._config.sm.count, grid.blocks, int(state.par[P.RESIDENT]))

@@ -15,6 +15,7 @@ from gpusim.engine.sm.space import WINDOW_BYTES
 from gpusim.engine.state import L, P
 from gpusim.engine.state.arrays import State
 from gpusim.engine.stop import stopped_warp
+from gpusim.host.waiting import waits
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
 from isa import Program
@@ -66,6 +67,7 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
             other_file=before.file,
             other_line=before.line,
             other_instruction=before.text,
+            committed=other & KINDS != COPY or _commits(state),
             **place,
         )
     if code == L.ERROR_BARRIER_EXITED:
@@ -89,6 +91,12 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
         L.ERROR_UNSUPPORTED: f"{instruction.mnemonic} decodes, but its execution is not modelled",
     }
     return errors.KernelError(reasons.get(code, f"error {code}"), **place)
+
+
+def _commits(state: State) -> bool:
+    """Whether any warp has told its asynchronous copies to belong to a group, or to an mbarrier."""
+    rows = np.isin(state.code[:, M.COL_OP], (M.OP_LDGDEPBAR, M.OP_ARRIVES))
+    return bool(state.counters[:, rows, L.COUNT_EXECUTED].any())
 
 
 def caller(state: State, warp: int, lane: int, program: Program, launch: Launch) -> dict[str, Any]:
@@ -144,25 +152,30 @@ def _sync_fault(code: int, address: int, size: int, place: dict) -> errors.Synch
     return errors.SynchronizationError("exited thread in mask", words, mask=address, **place)
 
 
-def out_of_cycles(grid: Grid, program: Program, launch: Launch, max_cycles: int | None) -> errors.CyclesExceeded:
-    """The exception for a run past its limit; names a warp that is still running."""
+def out_of_cycles(
+    grid: Grid, program: Program, launch: Launch, memory: DeviceMemory, max_cycles: int | None
+) -> errors.CyclesExceeded:
+    """The exception for a run past its limit; names a warp that is still running, and what warps wait for."""
     finished = int(grid.dispatch[G_NEXT] - grid.dispatch[G_RUNNING])
     return errors.CyclesExceeded(
         max_cycles=max_cycles or 0,
         finished_blocks=finished,
         total_blocks=int(grid.dispatch[G_TOTAL]),
+        waiting=waits(grid, program, memory),
         **_resident(grid.state, program, launch),
     )
 
 
-def nothing_moves(grid: Grid, program: Program, launch: Launch) -> errors.KernelError:
+def nothing_moves(grid: Grid, program: Program, launch: Launch, memory: DeviceMemory) -> errors.KernelError:
     """The exception for resident warps none of which can ever issue again: a barrier not reached, or a deadlock."""
     state = grid.state
     at_barrier = np.flatnonzero(state.warp[:, L.WARP_STATE] == L.WAIT_BARRIER).tolist()
     if not at_barrier:
         cluster = bool((state.warp[:, L.WARP_STATE] == L.WAIT_CLUSTER).any())
-        words = "some threads never arrive at the barrier of their cluster" if cluster else "no warp can issue"
-        return errors.DeadlockError(cycle=_last_issue(grid), waiting=(words,), **_resident(state, program, launch))
+        words = waits(grid, program, memory) or ["no warp can issue"]
+        if cluster:
+            words = ["some threads never arrive at the barrier of their cluster"]
+        return errors.DeadlockError(cycle=_last_issue(grid), waiting=words, **_resident(state, program, launch))
     warp = next((each for each in at_barrier if _waits_for_block(state, each)), at_barrier[0])
     sm = sm_of(state, warp)
     split = state.split[warp]
@@ -181,10 +194,16 @@ def nothing_moves(grid: Grid, program: Program, launch: Launch) -> errors.Kernel
     )
 
 
-def never_ends(grid: Grid, warp: int, program: Program, launch: Launch) -> errors.SpinDeadlock:
-    """The exception for lanes that spin for ever while others of their warp, `warp`, wait until they have done."""
+def never_ends(
+    grid: Grid, warp: int, program: Program, launch: Launch, memory: DeviceMemory
+) -> errors.DeadlockError:
+    """The exception for warps that spin for ever, as `warp` does, or whose lanes do while others of the warp wait until
+    they have done."""
     state, row = grid.state, grid.state.warp[warp]
     active, alive = int(row[L.WARP_ACTIVE]), int(row[L.WARP_ALIVE])
+    if state.par[P.STACK] == 0 or active == alive:
+        place = _place(state, sm_of(state, warp), warp, int(row[L.WARP_PC]), None, program, launch)
+        return errors.DeadlockError(cycle=_last_issue(grid), waiting=waits(grid, program, memory), **place)
     return errors.SpinDeadlock(
         cycle=_last_issue(grid),
         warp=int(row[L.WARP_INDEX]),

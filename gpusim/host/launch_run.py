@@ -92,6 +92,7 @@ class LaunchRun(Grid):
         watched = options.trace is not None or self._stop is not None
         apart = watched or options.replay or options.mode == "sampled" or options.checks != 0
         self.alone = bool(apart or options.alone or program.cluster or self.par[P.STACK])
+        self.watched = not session.memory.host_writes
         self._peers: Sequence[PeerRow] = ()
         self._workspace = 0
         self._wait: Callable[[simpy.Event], object] = session.engine.wait
@@ -347,17 +348,17 @@ class LaunchRun(Grid):
     @contextmanager
     def _faults(self, grid: Grid) -> Iterator[None]:
         """Tell in the user's terms what ends a launch early."""
-        program, launch = self.program, self.launch
+        program, launch, memory = self.program, self.launch, self.session.memory
         try:
             yield
         except MachineStopped as stopped:
-            raise fault(grid, stopped.sm, program, launch, self.session.memory) from None
+            raise fault(grid, stopped.sm, program, launch, memory) from None
         except CyclesUsedUp:
-            raise out_of_cycles(grid, program, launch, self.options.max_cycles) from None
+            raise out_of_cycles(grid, program, launch, memory, self.options.max_cycles) from None
         except NothingMoves:
-            raise nothing_moves(grid, program, launch) from None
+            raise nothing_moves(grid, program, launch, memory) from None
         except NeverEnds as found:
-            raise never_ends(grid, found.warp, program, launch) from None
+            raise never_ends(grid, found.warp, program, launch, memory) from None
 
 
 def session_run(

@@ -107,6 +107,8 @@ class DeviceMemory:
         self.base = self._contents.address if unified else base
         self._followed = Arena(self._arena.size, undoable=undoable) if follow_contents else None
         self._unknown = self._followed.bytes if self._followed else np.zeros(1, np.uint8)
+        self.host_writes = False
+        """Whether the host may write what a kernel reads while the kernel runs."""
         self.kept_bytes = 0
         """Bytes that `all_or_nothing` has copied so far."""
         self._live: dict[int, Allocation] = {}
@@ -235,6 +237,7 @@ class DeviceMemory:
             raise ValueError(f"a part of the {nbytes:,} bytes at {address:#x} is known to the device already")
         self._live[address] = Allocation(address, nbytes, label)
         self._starts.insert(following, address)
+        self.host_writes = True
         self._changed()
 
     def holding(self, address: int) -> Allocation | None:

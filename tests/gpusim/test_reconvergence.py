@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim.errors import CyclesExceeded, DeadlockError, SpinDeadlock
+from gpusim.errors import DeadlockError, SpinDeadlock
 from programs import images, registry
 from tests.gpusim.kernels import Kernels
 
@@ -159,9 +159,9 @@ def test_who_changes_memory_is_not_reported():
 
 
 def test_a_loop_without_divergence_is_none_of_the_stacks():
-    with pytest.raises(CyclesExceeded):
-        arguments = np.zeros(1, np.int32), np.zeros(32, np.int32)
-        gpusim.simulate(KERNELS["all_wait"], 1, 32, arguments, gpu="tiny", overrides=STACK, max_cycles=100_000)
+    with pytest.raises(DeadlockError, match=r"1 warp spin .* byte 0 of 'argument 0' .*, which nobody writes") as caught:
+        run(KERNELS["all_wait"], 1, 32, np.zeros(1, np.int32), np.zeros(32, np.int32))
+    assert not isinstance(caught.value, SpinDeadlock)
 
 
 @MODES

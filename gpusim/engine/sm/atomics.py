@@ -190,7 +190,7 @@ def execute_atomic(st, words, base, address, values, i, w, mask, tried):
                     st.regs[dst + 32 * k + lane] = words[at + k]
             before = words[at]
             written = (tried >> lane) & 1 != 0 and modify(words, at, op, kind, values, lane)
-            if written and st.par[P.STACK] != 0 and (count > 1 or words[at] != before):
+            if written and st.par[P.WATCHED] != 0 and (count > 1 or words[at] != before):
                 st.sm[w // (st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]), L.SM_CHANGED] += 1
             if written:
                 success |= np.uint32(1) << np.uint32(lane)

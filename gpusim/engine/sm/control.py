@@ -27,10 +27,9 @@ def goto(st, sm, w, i, taken, target):
         return
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
     counts[L.COUNT_BRANCHES] += 1
-    stack = st.par[P.STACK] != 0
-    if convergence.branch(st.warp, st.split, w, np.int64(taken), target, i + 1, stack):
+    if convergence.branch(st.warp, st.split, w, np.int64(taken), target, i + 1, st.par[P.STACK] != 0):
         counts[L.COUNT_DIVERGENT] += 1
-    elif stack and st.warp[w, L.WARP_PC] <= i:
+    elif st.par[P.WATCHED] != 0 and st.warp[w, L.WARP_PC] <= i:
         look(st, w)
 
 

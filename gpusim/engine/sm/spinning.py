@@ -1,14 +1,15 @@
 """Loops that never end: a warp that comes to a backward branch once more with all that it had there before.
 
-Only for machines whose lanes never give way to each other (`issue.reconvergence = "stack"`), where lanes may spin for
-what others of their warp will never do. A warp keeps what it holds at a backward branch, and compares it at those that
-follow; it keeps anew at each power of two of them (R. P. Brent, "An improved Monte Carlo factorization algorithm", BIT
-20, 1980), so a cycle of any length is found within three times as many branches as there were before it and are in it.
+Only while somebody looks (`engine.endless`). A warp keeps what it holds at a backward branch, and compares it at those
+that follow; it keeps anew at each power of two of them (R. P. Brent, "An improved Monte Carlo factorization algorithm",
+BIT 20, 1980), so a cycle of any length is found within three times as many branches as there were before it and are in
+it.
 Registers, predicates and control flow are compared word by word. `gpusim.engine.endless` says when that is for ever.
 """
 
 import numpy as np
 
+from gpusim.engine.sm.lane_states import can_run
 from gpusim.engine.state import L, P, compiled
 
 NOT_KEPT, KEPT, REPEATS = range(3)
@@ -29,6 +30,9 @@ def word(st, w, n, registers):
     if n < registers + _PREDICATES:
         return np.int64(st.preds[_PREDICATES * w + n - registers])
     n -= registers + _PREDICATES
+    # How long its lanes have spun tells only when others of the warp get their turn.
+    if n == L.SPLIT_SPIN and can_run(st.warp, st.split, w) | st.split[w, L.SPLIT_YIELDED] == 0:
+        return np.int64(0)
     return st.split[w, n] if n < L.SPLIT_KEPT else st.warp[w, L.WARP_PC if n == L.SPLIT_KEPT else L.WARP_ACTIVE]
 
 

@@ -182,7 +182,7 @@ ARRAYS = (
     Array("regs", U32, ("register_words",), LAUNCH, "rows of 32 lanes: constants, then each warp's registers"),
     Array("local8", U8, ("local_bytes",), LAUNCH, "local memory of all threads, the words of a warp together", ZERO),
     Array("local32", U32, ("local_words",), LAUNCH, "local memory", view="local8"),
-    Array("kept", I64, ("kept_warps", "kept_words"), LAUNCH, "what `sm.spinning` remembers of each warp"),
+    Array("kept", I64, ("kept_warps", "kept_words"), LAUNCH, "what `sm.spinning` remembers of each warp", fresh=True),
     Array("counters", I64, ("chunks", "instructions", COUNTERS), LAUNCH, "counters by host thread", ZEROS, fresh=True),
     Array("handed", I64, ("handed_blocks", 2), LAUNCH, "start and end of each of `chosen`", ZEROS, fresh=True),
     # Slots of the SMs.

@@ -238,7 +238,7 @@ SM_AGE = 79  # warps that it has got so far; then blocks
 SM_BLOCK_NUMBER = 80
 SM_L1_SETS = 81  # of its L1
 SM_CARVEOUT = 82  # bytes of its shared memory
-SM_CHANGED = 83  # atomics that changed what was there, counted only with P.STACK
+SM_CHANGED = 83  # atomics that changed what was there, counted only with P.WATCHED
 CONSTANTS_WAITING = 28  # most that do
 SM_FIELDS = 88
 

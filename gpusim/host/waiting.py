@@ -1,0 +1,108 @@
+"""What warps wait for that do not come on: mbarriers, words of memory, other warps, room on an SM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpusim.engine.dispatcher import G_NEXT, G_TOTAL
+from gpusim.engine.grid import Grid
+from gpusim.engine.host_calls import sm_of
+from gpusim.engine.sm.mbarrier import COUNT, FULL, SIGN, TRANSACTIONS
+from gpusim.engine.state import L, P
+from gpusim.engine.state.arrays import State
+from gpusim.launch.memory import DeviceMemory
+from isa import Program
+from isa import microops as M
+from isa.instruction import Instruction
+
+_LOOP = 64  # instructions of the longest loop in which a word is looked for that it reads
+
+
+def waits(grid: Grid, program: Program, memory: DeviceMemory) -> list[str]:
+    """A sentence for each thing that resident warps wait for, those that most wait for first."""
+    state, found = grid.state, dict[str, int]()
+    for warp in np.flatnonzero(state.warp[:, L.WARP_STATE] != L.FREE).tolist():
+        for sentence in _of_warp(state, warp, program, memory):
+            found[sentence] = found.get(sentence, 0) + 1
+    said = [f"{count:,} warp{'s' * (count > 1)} {each}" for each, count in sorted(found.items(), key=lambda f: -f[1])]
+    left = int(grid.dispatch[G_TOTAL] - grid.dispatch[G_NEXT])
+    if left and said:
+        said.insert(1, f"{left:,} block{'s' * (left > 1)} cannot start until one of those that run has ended")
+    return said
+
+
+def _of_warp(state: State, warp: int, program: Program, memory: DeviceMemory) -> Iterator[str]:
+    row, sm = state.warp[warp], sm_of(state, warp)
+    pc = int(row[L.WARP_PC])
+    if int(row[L.WARP_STATE]) == L.WAIT_BARRIER:
+        yield f"wait at barrier {int(row[L.WARP_BARRIER])} of their block{_line(program.instructions[max(pc - 1, 0)])}"
+        return
+    if int(row[L.WARP_STATE]) == L.WAIT_CLUSTER:
+        yield "wait at the barrier of their cluster"
+        return
+    look = _look(state, sm, warp)
+    if look is not None:
+        yield _at_mbarrier(state, sm, warp, look, program)
+        return
+    loop = _loop(program, pc)
+    if any(state.code[k, M.COL_OP] == M.OP_SYNCS for k in loop):
+        yield f"look at an mbarrier{_line(program.instructions[pc])}"
+        return
+    reads = [k for k in loop if state.code[k, M.COL_CLASS] == M.CLS_MEMORY and state.code[k, M.COL_OP] != M.OP_LDC]
+    if reads:
+        place = _address(state, warp, program.instructions[reads[0]])
+        what = "a word that nobody writes" if place is None else f"{memory.describe(place, 4)}, which nobody writes"
+        yield f"spin{_line(program.instructions[reads[0]])} on {what}"
+
+
+def _loop(program: Program, pc: int) -> range:
+    """The shortest loop that an instruction is in; empty if there is none."""
+    for row in range(pc, min(pc + _LOOP, len(program.instructions))):
+        each = program.instructions[row]
+        target = next((o.value for o in each.operands if o.kind == "label"), None) if each.opcode == "BRA" else None
+        if isinstance(target, int) and target // 16 <= pc:
+            return range(target // 16, row + 1)
+    return range(0)
+
+
+def _line(instruction: Instruction) -> str:
+    return "" if instruction.line is None else f" (line {instruction.line})"
+
+
+def _look(state: State, sm: int, warp: int) -> np.ndarray | None:
+    """The token with which a warp waits for the phase of an mbarrier."""
+    k = int(state.sm[sm, L.SM_WAITING]) - 1
+    while k >= 0:
+        token = state.token[sm, k]
+        if int(token[L.TOKEN_WARP]) == warp:
+            return token
+        k = int(token[L.TOKEN_AFTER]) - 1
+    return None
+
+
+def _at_mbarrier(state: State, sm: int, warp: int, look: np.ndarray, program: Program) -> str:
+    """Which mbarrier a warp waits for, and what its phase lacks."""
+    at, line = int(look[L.TOKEN_ADDRESS]), _line(program.instructions[int(look[L.TOKEN_BLOCK]) >> 1])
+    low, high = (int(each) for each in state.shared32[sm, at : at + 2])
+    value = low | high << 32
+    expected, missing = (FULL - (value >> bit & COUNT) & COUNT for bit in (1, 43))
+    nbytes = ((value >> 21 & TRANSACTIONS) ^ SIGN) - SIGN
+    address = 4 * at - int(state.warp[warp, L.WARP_BLOCK]) * int(state.par[P.SHARED_STRIDE])
+    return (
+        f"wait{line} for the mbarrier at {address:#x} of shared memory: in its phase of parity {value >> 63} "
+        f"{missing:,} of {expected:,} arrivals are missing, and {nbytes:,} bytes of copies that were announced"
+    )
+
+
+def _address(state: State, warp: int, instruction: Instruction) -> int | None:
+    """Address that the first active lane reads, where registers alone say it."""
+    operand = next((each for each in instruction.operands if each.kind == "mem"), None)
+    active = int(state.warp[warp, L.WARP_ACTIVE])
+    if operand is None or operand.base is None or operand.ubase is not None or not active:
+        return None
+    lane = (active & -active).bit_length() - 1
+    rows = int(state.par[P.CONST_ROWS]) + warp * int(state.par[P.ROWS_PER_WARP]) + operand.base.index
+    low, high = (int(state.regs[32 * (rows + k) + lane]) for k in (0, 1))
+    return (low | high << 32) + operand.offset
