@@ -11,7 +11,6 @@ import pytest
 import gpusim
 from gpusim.cli import main
 from gpusim.errors import (
-    BarrierError,
     CheckError,
     DataRaceError,
     IllegalInstruction,
@@ -460,11 +459,6 @@ def test_a_lane_that_its_mask_does_not_name_is_an_illegal_instruction(op, apart)
         else:
             out = run("of_warp", *arguments, block=32, mode="functional")
             assert n != 16 or op == 7 or out[32:35].tolist() == right[op]
-
-
-def test_threads_that_never_arrive_are_found_without_any_option():
-    with pytest.raises(BarrierError):
-        run("odd_barrier", np.int32(64), block=32)
 
 
 # --- what checks do not do --------------------------------------------------------------------------------------------

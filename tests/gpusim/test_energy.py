@@ -12,7 +12,6 @@ import pytest
 import gpusim
 import isa
 from gpusim.config import describe_keys, load_config
-from gpusim.errors import ModeError
 from gpusim.result import Result
 from gpusim.results.energy import EVENTS, PARTS, Clocking
 from isa.listing import programs_from_cubin
@@ -139,13 +138,6 @@ def test_what_is_looked_at_does_not_depend_on_the_machine():
     for each in results[1:]:
         assert np.array_equal(each.energy.activity, first.activity)
         assert np.array_equal(each.energy.events[:, 2:12], first.events[:, 2:12])
-
-
-def test_a_run_without_time_has_no_energy():
-    result = run("op_lop3", mode="functional")
-    with pytest.raises(ModeError, match="energy"):
-        _ = result.energy_j
-    assert {each.energy_j for each in result.source_lines} == {None}
 
 
 def test_static_power_goes_with_time_and_sms():

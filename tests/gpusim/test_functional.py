@@ -69,6 +69,7 @@ def test_what_needs_time_is_not_there():
     for name in ("energy", "energy_j", "power_w"):
         with pytest.raises(ModeError, match="functional run has no energy"):
             getattr(result, name)
+    assert {each.energy_j for each in result.source_lines} == {None}
     with pytest.raises(KeyError, match="a functional run has no dram__bytes"):
         _ = result.metrics["dram__bytes.sum"]
     assert not {"cycles", "energy_j", "power_w", "energy_parts"} & result.to_dict().keys()

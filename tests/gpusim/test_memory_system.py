@@ -713,17 +713,6 @@ def test_counters_conserve_and_no_reply_is_too_early(seed, near_copy, fetch_byte
         assert sorted((used & s.AGE_MASK) >> s.AGE_SHIFT) == list(range(len(used)))
 
 
-def test_the_same_requests_give_the_same_replies_in_the_same_order():
-    results = []
-    for _ in range(2):
-        req, counts = _mixed(5)
-        order = np.zeros((counts.sum(), s.ORDER_WORDS), np.int64)
-        process_window(Bench().system.state, req, counts, order)
-        results.append((req, order))
-    assert (results[0][0] == results[1][0]).all()
-    assert (results[0][1] == results[1][1]).all()
-
-
 @pytest.mark.parametrize("span", [1, 200, 2048, 10**7])
 def test_order_is_by_time_then_sm_then_index(span):
     req, counts = _mixed(6, n=3000, span=span)
