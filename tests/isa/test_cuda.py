@@ -11,7 +11,6 @@ import pytest
 
 import isa
 from isa import CompileError, EntryError, cuda
-from isa.cubin import read_cubin
 from isa.errors import ProgramFileError, ToolchainMissing
 from isa.toolchain import find_nvrtc, find_tool, host_compiler
 
@@ -216,4 +215,3 @@ def test_separate_compilation(tmp_path: Path) -> None:
     path = tmp_path / "k.cu"
     path.write_text("#include <cstdio>\n__global__ void k(int *x) { *x = 1; }\nint main() { k<<<1, 1>>>(nullptr); }\n")
     assert isa.load(path, "k", options=["-rdc=true"]).name == "k"
-    assert read_cubin(isa.compile_cuda(path.read_text(), path="k.cu"), "k.cu").kernels

@@ -24,7 +24,7 @@ VARIANTS = [
     for each in ladder
     if any(isinstance(one.kernel, CudaSource) for one in ladder)
 ]
-LARGER = {"matmul_hopper/persistent": 2048}
+LARGER = {"matmul_hopper/persistent": 1536}
 """Sizes at which blocks take more than one tile."""
 
 

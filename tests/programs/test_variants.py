@@ -48,17 +48,17 @@ def test_metadata(variant: Variant) -> None:
     assert 0 < small < large
     assert small <= variant.default_size <= large
     assert variant.teaches.endswith(".") and "\n" not in variant.teaches
-    for size in (*variant.sizes, variant.default_size, variant.test_size):
+    for size in (variant.default_size, variant.test_size):
         launch = variant.make(size, 0)
         assert launch.kernel is variant.kernel
         assert launch.threads_per_block <= 1024
 
 
 @each_variant
-@pytest.mark.parametrize("size", [0, -256, MAX_SIZE + 1, 2.5, True, "16"])
-def test_impossible_sizes_are_refused(variant: Variant, size: object) -> None:
-    with pytest.raises(ValueError, match=r"size \("):
-        variant.make(size, 0)  # type: ignore[arg-type]
+def test_impossible_sizes_are_refused(variant: Variant) -> None:
+    for size in (0, -256, MAX_SIZE + 1, 2.5, True, "16"):
+        with pytest.raises(ValueError, match=r"size \("):
+            variant.make(size, 0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["matmul/naive", "matmul/tiled"])

@@ -18,19 +18,15 @@ from validate.energy.command import STATIC_W, least_squares, static_watts
 from validate.energy.simulated import by_name, of_round, rows_of
 
 
-@pytest.mark.parametrize("point", ["bank_conflict/1@262144", "reduction/shuffle@1048576"])
-def test_programs_take_what_a_board_took(point):
-    row = command.predict(point)
+def test_a_program_takes_what_a_board_took():
+    row = command.predict("reduction/shuffle@1048576")
     assert abs(row.error) < 0.12
     _, measured_us, simulated_us = row.point
     assert abs(simulated_us / measured_us - 1) < 0.08
 
 
-# One of each kind, and how far off it is at most: what all of them together can say.
-@pytest.mark.parametrize(
-    ("name", "most"),
-    [("ffma zeros", 0.08), ("lop3 1 lanes", 0.1), ("lds u32", 0.1), ("wgmma_f16 f16 33 blocks", 0.06)],
-)
+# How far off each is at most: what all of them together can say.
+@pytest.mark.parametrize(("name", "most"), [("lop3 1 lanes", 0.1), ("wgmma_f16 f16 33 blocks", 0.06)])
 def test_microbenchmarks_take_what_they_were_fitted_to(name, most):
     of = load_config("h100").energy
     pairs = np.array([getattr(of, f"{event}_pj") for event in EVENTS])

@@ -139,6 +139,9 @@ def test_what_records_needs_nothing_of_the_simulator():
     workers = [f"validate.{name}.worker" for name in ("triton", "collection", "instructions")]
     measuring = [f"validate.{name}.measure" for name in ("energy", "microbench", "persisting", "streams")]
     code = "import sys; sys.modules |= dict.fromkeys(('pydantic', 'simpy', 'elftools', 'rich', 'cupy'))\n"
+    code += "import gpusim.launch; assert not {'numba', 'numpy'} & {*sys.modules}, 'gpusim.launch must stay light'\n"
+    code += "from programs import registry; assert registry.names()\n"
+    code += "assert not any(name == 'isa' or name.startswith('gpusim.engine') for name in sys.modules)\n"
     code += "import validate.streams.compare, validate.record, validate.worker, validate.play, "
     code += ", ".join(workers + measuring)
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
