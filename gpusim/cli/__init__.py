@@ -35,7 +35,8 @@ gpusim COMMAND --help has examples of each command.
 
 
 _MODULES = {
-    "run": "run", "script": "exec", "exec": "exec", "replay": "replay", "list": "listing", "show": "show",
+    "run": "run", "script": "exec", "exec": "exec", "nvcc": "nvcc", "replay": "replay", "list": "listing",
+    "show": "show",
     "diff": "diff", "bound": "bound",
     "sweep": "sweep", "search": "search", "sensitivity": "sensitivity", "cost": "cost", "figures": "figures",
     "config": "configs", "collective": "collective", "export": "export", "lab": "lab",

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusim.driver import library  # noqa: F401 - it declares all functions
-from gpusim.exec.libraries import library_folder
+from gpusim.exec.toolkit import nvcc_command
 from isa.errors import ToolchainMissing
 from isa.toolchain import find_tool
 from tests import forks
@@ -21,27 +20,21 @@ DATA = Path(__file__).parent / "data"
 GPU = ("--gpu", "tiny", "--functional")
 
 
-def require_compiler() -> str:
-    """nvcc; the test is skipped where it, a C++ compiler, or Linux is not there."""
+def require_compiler() -> None:
+    """Skips the test where nvcc, a C++ compiler, or Linux is not there."""
     if not sys.platform.startswith("linux") or shutil.which("g++") is None:
         pytest.skip("there is no C++ compiler")
     try:
-        found = Path(find_tool("ptxas")).with_name("nvcc")
+        find_tool("nvcc")
     except ToolchainMissing as missing:
         pytest.skip(str(missing))
-    if not found.exists():
-        pytest.skip("there is no nvcc")
-    return str(found)
 
 
 def build(source: Path, made: Path, *options: str, static: bool = False) -> Path:
     """An executable of one source, with the shared runtime library, or with the vendor's static one."""
-    nvcc = require_compiler()
-    link: tuple[str, ...] = ("--cudart", "static")
-    if not static:
-        folder = library_folder()
-        link = ("--cudart", "none", f"-L{folder}", "-l:libcudart.so.13", "-Xlinker", f"-rpath-link={folder}")
-    command = [nvcc, "-arch=sm_90", "-lineinfo", "-o", str(made), str(source), *link, *options]
+    require_compiler()
+    link = ["--cudart", "static"] if static else []
+    command = nvcc_command([*link, "-arch=sm_90", "-lineinfo", "-o", str(made), str(source), *options])
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return made

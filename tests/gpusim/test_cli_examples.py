@@ -135,7 +135,7 @@ def wrong_names(text):
             continue
         own = known.get(f"{command} {second}", known[command])
         options = {name for each in (known[command], own) for action in each._actions for name in action.option_strings}
-        if first not in ("exec", "script"):  # whose words behind the program are the program's
+        if first not in ("exec", "nvcc", "script"):  # whose words are those of what they start
             given = re.split(r"  | -- |#|\|", rest)[0]
             asked = re.findall(r"(?<![\w-])--[a-z][a-z-]+", given)
             yield from (f"{command} {each}" for each in asked if each not in options)
