@@ -24,8 +24,6 @@ VARIANTS = [
     for each in ladder
     if any(isinstance(one.kernel, CudaSource) for one in ladder)
 ]
-LARGER = {"matmul_hopper/persistent": 1536}
-"""Sizes at which blocks take more than one tile."""
 
 
 def simulated(variant: Variant, size: int, **options) -> gpusim.Result:
@@ -45,9 +43,8 @@ def test_matches_reference(variant: Variant) -> None:
 
 
 @pytest.mark.usefixtures("toolchain")
-@pytest.mark.parametrize("name", LARGER)
-def test_matches_reference_at_a_larger_size(name: str) -> None:
-    simulated(registry.get(name), LARGER[name], mode="functional")
+def test_blocks_that_take_several_tiles() -> None:
+    simulated(registry.get("matmul_hopper/persistent"), 1536, mode="functional")
 
 
 def test_a_source_is_named_like_a_function(tmp_path: Path) -> None:

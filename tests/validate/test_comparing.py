@@ -138,10 +138,10 @@ def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, monkeypatch, caps
 def test_a_process_that_dies_costs_its_point(tmp_path, monkeypatch):
     monkeypatch.setattr(comparing, "_rows_of", die_at_the_first)
     path = tmp_path / "journal"
-    rows = list(comparing.compare(POINTS, journal=path, jobs=2))
-    assert [type(each) for each in rows] == [ProcessDied, *[Failure] * (len(POINTS) - 1)]
+    rows = list(comparing.compare(POINTS[:3], journal=path, jobs=2))
+    assert [type(each) for each in rows] == [ProcessDied, Failure, Failure]
     assert "exit code 3" in rows[0].reason
-    assert len(read_journal(path)[1]) == len(POINTS) - 1  # that point is tried again
+    assert len(read_journal(path)[1]) == 2  # that point is tried again
 
 
 def die_at_the_first(task, threads):
