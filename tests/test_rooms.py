@@ -57,7 +57,7 @@ MOST_LINES_OF = {
     "gpusim.parallel": 1_129,
     "gpusim.plot": 2_279,
     "gpusim.report_html": 787,
-    "gpusim.results": 3_548,
+    "gpusim.results": 3_551,
     "gpusim.tracing": 1_644,
     "gpusim.workload": 396,
     "isa": 6_889,

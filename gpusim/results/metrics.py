@@ -17,7 +17,7 @@ import numpy as np
 from gpusim.engine.state import L, ms
 from gpusim.errors import did_you_mean
 from gpusim.launch.occupancy import LEAST_REGISTERS
-from gpusim.results.counts import GLOBAL, Counts, ratio
+from gpusim.results.counts import GLOBAL, SHARED, Counts, ratio
 from gpusim.results.record import LaunchRecord
 from gpusim.results.stalls import STALL_MEANINGS
 from gpusim.results.table import LESS, MORE, Quantity, metric_rows
@@ -112,9 +112,12 @@ def _memory_bytes(*counters: int) -> Compute:
 
 
 def _conflicts(*operations: int) -> Compute:
+    """Asynchronous copies through L1 count with all instructions, those past it do not, as on an H100."""
+
     def compute(c: Counts) -> int:
-        wavefronts = c.shared_total(L.COUNT_SHARED_WAVEFRONTS, *operations)
-        return wavefronts - c.shared_total(L.COUNT_SHARED_IDEAL, *operations)
+        copies = (c.code[:, M.COL_CLASS] == M.CLS_MEMORY) & (c.code[:, M.COL_OP] == M.OP_LDGSTS) & ~_past_l1(c.code)
+        rows = c.accesses(SHARED, *operations) | (copies if not operations else False)
+        return c.total(L.COUNT_SHARED_WAVEFRONTS, rows) - c.total(L.COUNT_SHARED_IDEAL, rows)
 
     return compute
 

@@ -98,3 +98,13 @@ def test_a_copy_of_which_no_lane_reads(kernels, operator, size, wavefronts):
         "memory_l1_wavefronts_shared_ideal",
     }
     assert more["memory_l1_wavefronts_shared"] == wavefronts
+
+
+@pytest.mark.parametrize(("operator", "apart", "conflicts"), [("ca", True, 4), ("ca", False, 0), ("cg", True, 0)])
+def test_conflicts_are_those_of_copies_through_l1(kernels, operator, apart, conflicts):
+    """As on an H100, where lanes of neighbouring targets read every other vector. It counts two copies, twice these."""
+    t = np.arange(32, dtype=np.uint32)
+    source = 16 * ((t & 15) * 2 + (t >> 4)) if apart else 16 * t
+    args = [np.arange(1 << 18, dtype=np.uint32), source, 16 * t, 0 * t, np.uint32(0xFFFFFFFF), np.uint32(16)]
+    metrics = gpusim.simulate(kernels[operator, 16, ""], 1, 32, args, "h100", mode="functional").metrics
+    assert metrics["l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"] == conflicts
