@@ -33,8 +33,10 @@ _SPACE_OF_ERROR = {
 _KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic", COPY: errors.ASYNC_COPY, BULK: errors.BULK_COPY}
 
 
-def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceMemory) -> errors.SimulationError:
-    """The exception for the error that an SM has recorded."""
+def fault(
+    grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceMemory, parameters: bytes
+) -> errors.SimulationError:
+    """The exception for the error that an SM has recorded. parameters: the launch's, as the kernel finds them."""
     state = grid.state
     record = state.sm[sm]
     code = int(record[L.SM_ERROR])
@@ -47,7 +49,9 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
     instruction = program.instructions[min(pc, len(program.instructions) - 1)]
     if code in _ACCESS_ERRORS:
         local = int(state.par[P.LOCAL_BYTES])
-        return _access_fault(code, address, size, instruction.opcode, state.code[pc], memory, local, place)
+        told = np.frombuffer(parameters[: len(parameters) & -8], np.int64).tolist()
+        nearest = memory.describe(address, size, told)
+        return _access_fault(code, address, size, instruction.opcode, state.code[pc], nearest, local, place)
     other = int(record[L.SM_ERROR_OTHER])
     thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
     if code == L.ERROR_UNWAITED:
@@ -114,7 +118,7 @@ _SYNC_ERRORS = (L.ERROR_BARRIER_DIVERGENT, L.ERROR_BARRIER_COUNT, L.ERROR_EXITED
 
 
 def _access_fault(
-    code: int, address: int, size: int, opcode: str, row: np.ndarray, memory: DeviceMemory, local: int, place: dict
+    code: int, address: int, size: int, opcode: str, row: np.ndarray, near: str, local: int, place: dict
 ) -> errors.KernelError:
     """An access that is out of bounds, misaligned, to freed memory, or to bytes without contents."""
     copies = int(row[M.COL_OP]) in (M.OP_BULK_COPY, M.OP_LDGSTS)
@@ -124,7 +128,7 @@ def _access_fault(
         space = "global" if address >= WINDOW_BYTES else "shared" if copies else "shared or local"
     else:
         space = _SPACES.get(int(row[M.COL_AUX0]), "global")
-    nearest = memory.describe(address, size) if space == "global" else None
+    nearest = near if space == "global" else None
     if code == L.ERROR_LOCAL_BOUNDS:
         nearest = f"past the thread's stack of {local:,} bytes (for recursion and calls by pointer: cudaLimitStackSize)"
     access = _access_of_copy(row, space) if copies else _access(opcode)

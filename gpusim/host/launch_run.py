@@ -352,7 +352,7 @@ class LaunchRun(Grid):
         try:
             yield
         except MachineStopped as stopped:
-            raise fault(grid, stopped.sm, program, launch, memory) from None
+            raise fault(grid, stopped.sm, program, launch, memory, self.parameter_bytes) from None
         except CyclesUsedUp:
             raise out_of_cycles(grid, program, launch, memory, self.options.max_cycles) from None
         except NothingMoves:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import bisect
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -373,13 +373,18 @@ class DeviceMemory:
         if self._unknown.size > 1 and self.is_inside(start):
             yield self._unknown[offset : offset + nbytes]
 
-    def describe(self, address: int, size: int = 1) -> str:
-        """The allocation at or nearest to `address`, in words: "4 bytes past the end of 'c' (40,000 bytes)"."""
+    def describe(self, address: int, size: int = 1, told: Iterable[int] = ()) -> str:
+        """The allocation at or nearest to `address`, in words: "4 bytes past the end of 'c' (40,000 bytes)". told:
+        addresses that a kernel has been given: where another allocation is nearer, measured from one of theirs."""
         if 0 <= address < GUARD_BYTES:
             return "a null pointer" + (f" plus {address:,} bytes" if address else "")
         if not self.is_inside(address):
             return "not an address of device memory"
-        return " and ".join(_words(each, address, size) for each in self.near(address)) or "no allocation is near"
+        found = self.near(address)
+        given = [each for each in map(self.holding, told) if each is not None]
+        if given and all(_distance(each, address) and each not in given for each in found):
+            found = [min(given, key=lambda each: _distance(each, address))]
+        return " and ".join(_words(each, address, size) for each in found) or "no allocation is near"
 
     def near(self, address: int) -> list[Allocation]:
         """The allocation that holds an address, or held it, or is nearest to it, and another that is about as near."""

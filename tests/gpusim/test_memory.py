@@ -52,6 +52,10 @@ def test_descriptions():
     assert DeviceMemory().describe(BASE) == "no allocation is near"
     one = memory.alloc(1)
     assert memory.describe(one).endswith("(1 byte)") and "'allocation 2'" in memory.describe(one)
+    other = memory.alloc(16, "other")
+    assert "'other'" in memory.describe(other + 400)
+    assert memory.describe(other + 400, 4, [1, one]).endswith("past the end of 'allocation 2' (1 byte)")
+    assert memory.describe(other + 8, 4, [one]) == "byte 8 of 'other' (16 bytes)"
 
 
 def test_between_two_allocations_both_are_named_if_both_are_near():
