@@ -3,6 +3,9 @@
 Each is an intrinsic: a call compiles to one PTX instruction, or to one load or store of LLVM. What they mean is
 said in "PTX ISA" (NVIDIA, version 8.5), in the sections named below. Packed operands are `uint32`: two halves, the
 first in the low 16 bits, or four signed bytes, the first lowest.
+
+Numba's CUDA simulator cannot run them; `tests/programs/cudasim_runner.py` puts functions with the same meaning in
+their place.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ LONGEST = (
     *("oracle/test_oracle", "isa/test_cuda", "isa/test_corpus", "gpusim/test_bound", "gpusim/test_overlap"),
     *("gpusim/test_report_browser", "validate/test_energy_measured", "validate/test_streams_compare"),
     *("gpusim/test_plot", "validate/test_managed", "gpusim/test_checks", "gpusim/test_schema"),
-    *("gpusim/test_l1_recorded", "gpusim/test_sweep_run", "gpusim/test_accel_sim"),
+    *("programs/test_cudasim", "gpusim/test_l1_recorded", "gpusim/test_sweep_run", "gpusim/test_accel_sim"),
     *("isa/test_library", "gpusim/test_numba_corpus", "test_tutorial", "gpusim/test_micro_operations"),
     *("gpusim/test_node_keys", "gpusim/test_script", "gpusim/test_api_kernels", "oracle/test_memory"),
     *("gpusim/test_whole_program", "test_repository", "gpusim/test_parallel", "gpusim/test_reconvergence"),

@@ -61,7 +61,7 @@ MOST_LINES_OF = {
     "gpusim.tracing": 1_644,
     "gpusim.workload": 396,
     "isa": 6_889,
-    "programs": 5_941,
+    "programs": 5_944,
     "validate": 14_097,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
