@@ -126,7 +126,7 @@ def _from_source(
     program = cache.get(cache.full_key(key)) if key else None
     if program is not None:
         return with_current_source(program)
-    made = compile_source(source, arch, str(file), options)
+    made = _compiled(source, file, arch, options)
     try:
         program = program_from_cubin(_cubin(made.cubin, file, arch), entry, abi=abi, path=str(file))
     except EntryError as missing:
@@ -137,6 +137,23 @@ def _from_source(
             cache.put_files(key, made.files)
         cache.put(cache.full_key(key), program)
     return program
+
+
+_LAST: dict[str, CompiledSource] = {}
+"""What this process has compiled last, by its key: for another kernel of the file it is there."""
+
+
+def _compiled(source: str, file: Path, arch: str, options: Sequence[str]) -> CompiledSource:
+    cache, key = default_cache(), _source_key(source, file, (arch,), options)
+    if key and (made := _LAST.get(cache.full_key(key))):
+        return made
+    made = compile_source(source, arch, str(file), options)
+    if key:
+        if made.files is not None:
+            cache.put_files(key, made.files)
+        _LAST.clear()
+        _LAST[cache.full_key(key)] = made
+    return made
 
 
 def _with_instance(

@@ -60,7 +60,7 @@ MOST_LINES_OF = {
     "gpusim.results": 3_551,
     "gpusim.tracing": 1_644,
     "gpusim.workload": 396,
-    "isa": 6_889,
+    "isa": 6_906,
     "programs": 5_944,
     "validate": 14_097,
 }

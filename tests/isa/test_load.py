@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -204,3 +205,19 @@ def test_included_headers_and_options(folder: Path, tmp_path: Path) -> None:
     assert program.arch == "sm_80"
     assert program.registers <= 16
     assert program.opcode_histogram()["FMUL"] == 1
+
+
+def test_another_kernel_of_a_file_is_not_compiled_again(tmp_path, monkeypatch, toolchain):
+    compiled = []
+    load = sys.modules["isa.load"]  # whose name in the package is the function's
+    compile_source = load.compile_source
+    monkeypatch.setattr(load, "compile_source", lambda *words: compiled.append(words) or compile_source(*words))
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path))
+    (tmp_path / "k.h").write_text("#define N 1\n")
+    each = (("a", "N"), ("b", "2"))
+    kernels = (f'extern "C" __global__ void {name}(int *p) {{ *p = {value}; }}' for name, value in each)
+    (tmp_path / "k.cu").write_text("\n".join(['#include "k.h"', *kernels]))
+    first, second = (isa.load(tmp_path / "k.cu", entry=entry) for entry in "ab")
+    assert len(compiled) == 1 and first.code_sha256 != second.code_sha256
+    (tmp_path / "k.h").write_text("#define N 3\n")
+    assert isa.load(tmp_path / "k.cu", entry="a").code_sha256 != first.code_sha256 and len(compiled) == 2
