@@ -16,6 +16,7 @@ import tomllib
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,10 @@ from gpusim.results.table import LAB, spelled
 from gpusim.simulation import simulate
 from gpusim.workload.request import Request
 from gpusim.workload.target import find_target, find_variant, load_kernel
-from isa import Program, load
+from isa import Program
+from isa.cuda import compile_source
 from isa.errors import IsaError
+from isa.listing import programs_from_cubin
 
 Answer = dict[str, Any]
 _LOADED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
@@ -44,7 +47,6 @@ MOST_CYCLES = 20_000_000
 MOST_PRINTED = 20_000
 _SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
 _LANES = "smsp__thread_inst_executed_per_inst_executed.ratio"
-_programs: dict[tuple[str, str], Program] = {}
 
 
 def answer(task: tuple[str, Mapping[str, Any]]) -> Answer:
@@ -64,16 +66,19 @@ def predict(experiment: str, place: Mapping[str, int], gpu: str) -> Answer:
     """Simulates one place of the sliders."""
     launch = play.launch_of(experiment, place)
     config = load_config(gpu)
-    if (launch.entry, config.gpu.arch) not in _programs:
-        fits = config.gpu.arch.startswith("sm_90")
-        _programs[launch.entry, config.gpu.arch] = load(
-            play.CUBIN if fits else play.SOURCE, launch.entry, abi="c", arch=config.gpu.arch
-        )
-    program = _programs[launch.entry, config.gpu.arch]
+    program = _programs(config.gpu.arch)[launch.entry]
     args = [np.int32(each) if isinstance(each, int) else np.zeros(each[1], each[0]) for each in launch.arguments]
     result = simulate(program, launch.grid, launch.block, args, config)
     cycles = result.cycles if experiment == "pixels" else play.took(np.asarray(args[0]))
     return {"cycles": cycles, "facts": _counted(experiment, result)}
+
+
+@cache
+def _programs(arch: str) -> dict[str, Program]:
+    """The experiments' kernels, disassembled together, so that no slider waits for one of them."""
+    if arch.startswith("sm_90"):
+        return programs_from_cubin(play.CUBIN.read_bytes())
+    return programs_from_cubin(compile_source(play.SOURCE.read_text("utf-8"), arch, str(play.SOURCE)).cubin)
 
 
 def _counted(experiment: str, result: Result) -> list[tuple[str, str, str]]:
