@@ -35,8 +35,7 @@ from gpusim.results.table import LAB, spelled
 from gpusim.simulation import simulate
 from gpusim.workload.request import Request
 from gpusim.workload.target import find_target, find_variant, load_kernel
-from isa import Program
-from isa.cuda import compile_source
+from isa import Program, compile_cuda
 from isa.errors import IsaError
 from isa.listing import programs_from_cubin
 
@@ -76,9 +75,8 @@ def predict(experiment: str, place: Mapping[str, int], gpu: str) -> Answer:
 @cache
 def _programs(arch: str) -> dict[str, Program]:
     """The experiments' kernels, disassembled together, so that no slider waits for one of them."""
-    if arch.startswith("sm_90"):
-        return programs_from_cubin(play.CUBIN.read_bytes())
-    return programs_from_cubin(compile_source(play.SOURCE.read_text("utf-8"), arch, str(play.SOURCE)).cubin)
+    source, stored = play.SOURCE.read_text("utf-8"), arch.startswith("sm_90")
+    return programs_from_cubin(play.CUBIN.read_bytes() if stored else compile_cuda(source, arch))
 
 
 def _counted(experiment: str, result: Result) -> list[tuple[str, str, str]]:
@@ -159,12 +157,8 @@ def _run(source: str, gpu: str) -> tuple[Result, str]:
 
 def _words(error: Exception, path: Path) -> str:
     """An error without the name of a file that the user has never seen."""
-    text = str(error) or "it is not true"
-    text = (
-        text.replace(f"{path} cannot be imported: ", "")
-        .replace(f"{path}", "the kernel")
-        .replace(path.name, "the kernel")
-    )
+    text = (str(error) or "it is not true").replace(f"{path} cannot be imported: ", "")
+    text = text.replace(str(path), "the kernel").replace(path.name, "the kernel")
     text = re.sub(r"^the kernel:\d+: ", "", text)
     if isinstance(error, AssertionError):
         return f"check() says no: {text}"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpusim.cli import main
 from gpusim.errors import SimulationError
 from gpusim.exec.libraries import library_folder
 from tests.gpusim.cuda_program import DATA, build, command, environment, run
@@ -19,7 +20,8 @@ from tests.gpusim.cuda_program import DATA, build, command, environment, run
 @pytest.fixture(scope="module")
 def probe(tmp_path_factory) -> Path:
     """Built, and run once: the first program to be run compiles the engine, which may take minutes."""
-    made = build(DATA / "probe.cu", tmp_path_factory.mktemp("exec") / "probe", "-ldl", "-lpthread")
+    folder = tmp_path_factory.mktemp("exec")
+    made = build(build(DATA / "probe.cu", folder / "probe.o", "-c"), folder / "probe", "-ldl", "-lpthread")
     run(made, "works", timeout=900)
     return made
 
@@ -42,11 +44,9 @@ def test_the_programs_end_is_passed_on(probe, words, status):
 
 
 def test_two_at_once_in_one_and_in_two(probe):
-    together = [
-        subprocess.Popen(command("sh", "-c", f"'{probe}' works & '{probe}' threads 2; wait"), stdout=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    assert [each.communicate(timeout=120)[0].split() for each in together] == [[b"PASS", b"PASS"]] * 2
+    words = ("sh", "-c", f"'{probe}' works & '{probe}' threads 2; wait")
+    beside = subprocess.Popen(command(*words), stdout=subprocess.PIPE, text=True)
+    assert run(*words).stdout.split() == beside.communicate(timeout=120)[0].split() == ["PASS", "PASS"]
 
 
 def test_what_kernels_print_comes_in_order_with_the_programs_own(probe):
@@ -151,8 +151,8 @@ def test_sigterm_goes_to_the_program(probe, tmp_path):
 # --- what a program may be that cannot use it -------------------------------------------------------------------------
 
 
-def test_the_static_runtime_is_told_how_to_be_linked(tmp_path):
-    done = run(build(DATA / "probe.cu", tmp_path / "static", static=True), "count")
+def test_the_static_runtime_is_told_how_to_be_linked(probe, tmp_path):
+    done = run(build(probe.with_suffix(".o"), tmp_path / "static", static=True), "count")
     assert done.stdout == "0 cudaErrorNotSupported\n" and done.returncode == 1
     assert done.stderr.count("\n") == 1 and "nvcc --cudart shared" in done.stderr
 
@@ -187,11 +187,12 @@ def libraries_in(folder: Path) -> Path:
     return Path(shutil.copytree(made, folder / "exec" / made.name, symlinks=True))
 
 
-def test_a_cache_folder_that_is_of_no_use(tmp_path, monkeypatch):
+def test_a_cache_folder_that_is_of_no_use(tmp_path, monkeypatch, capfd):
     (tmp_path / "file").write_text("")
-    done = run("true", env={"GPUSIM_CACHE_DIR": str(tmp_path / "file")})
-    assert done.returncode != 0 and "cannot make the libraries" in done.stderr and "GPUSIM_CACHE_DIR" in done.stderr
-    assert done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path / "file"))
+    assert main(["exec", "true"]) != 0
+    complaint = capfd.readouterr().err
+    assert "cannot make the libraries" in complaint and "GPUSIM_CACHE_DIR" in complaint and complaint.count("\n") == 1
     libraries_in(tmp_path / "a b")
     for place, reason in (("/proc/gpusim", "cannot make the libraries"), (str(tmp_path / "a b"), "for the space")):
         monkeypatch.setenv("GPUSIM_CACHE_DIR", place)
@@ -207,14 +208,18 @@ def test_a_place_for_compiled_code_that_takes_none_is_named(probe, tmp_path):
     assert "PASS" not in done.stdout and "Traceback" not in done.stderr
 
 
-def test_a_full_disk_leaves_no_half_library(tmp_path):
+def test_a_full_disk_leaves_no_half_library(tmp_path, monkeypatch):
     import resource
 
-    def full() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-
-    done = run("true", env={"GPUSIM_CACHE_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}, preexec_fn=full)
-    assert done.returncode != 0 and done.stderr.count("\n") == 1 and "cannot make" in done.stderr
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(SimulationError, match="cannot make"):
+            library_folder()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
 
 

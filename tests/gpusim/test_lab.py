@@ -277,7 +277,8 @@ def test_solve(page, lab):
 def test_watch_two_in_step(page):
     room(page, "watch")
     page.execute_script(
-        "const [a, b] = document.querySelectorAll('.bar select'); a.value = 'bank_conflict/2'; b.value = 'bank_conflict/32'"
+        "const [a, b] = document.querySelectorAll('.bar select');"
+        "a.value = 'bank_conflict/2'; b.value = 'bank_conflict/32'"
     )
     find(page, "[data-watch]").click()
     inner = "document.querySelectorAll('iframe')[{}]?.contentDocument?.querySelector('.stepper')"
