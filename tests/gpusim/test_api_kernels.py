@@ -98,8 +98,14 @@ extern "C" __global__ void ranks(unsigned *out) {
 }"""
 
 
-def test_blocks_of_a_launch_form_clusters(calls, toolchain):
-    kernel = calls.handle("cuModuleGetFunction", calls.handle("cuModuleLoadData", compile_cuda(RANKS)), "ranks")
+@pytest.fixture(scope="module")
+def groups(toolchain):
+    """A cubin of all kernels here in CUDA C++: their headers take two seconds."""
+    return compile_cuda(RANKS + ASKED)
+
+
+def test_blocks_of_a_launch_form_clusters(calls, groups):
+    kernel = calls.handle("cuModuleGetFunction", calls.handle("cuModuleLoadData", groups), "ranks")
     out = calls.memory(8)
     values = calls.parameters(c_uint64(out))
     for size in (1, 2, 4):
@@ -109,7 +115,6 @@ def test_blocks_of_a_launch_form_clusters(calls, toolchain):
 
 
 ASKED = """
-#include <cooperative_groups.h>
 extern "C" __global__ void grid(unsigned *out) {
   auto all = cooperative_groups::this_grid();
   if (threadIdx.x + blockIdx.x == 0) out[0] = all.is_valid() ? 1 : 2;
@@ -128,11 +133,11 @@ extern "C" __global__ void heap(unsigned *fails, int n) { if (!malloc(n)) atomic
 
 
 @pytest.fixture
-def asked(toolchain):
+def asked(groups):
     """A driver of its own, since some kernels here end with an error, and a launch: of a kernel with so many blocks and
     threads and, beside an address, a number. It gives the code of the wait for it, and two words."""
     calls = Calls()
-    module, out = calls.handle("cuModuleLoadData", compile_cuda(ASKED)), calls.memory(2)
+    module, out = calls.handle("cuModuleLoadData", groups), calls.memory(2)
 
     def run(kernel, blocks, threads=1, number=0, how="cuLaunchKernel"):
         values = calls.parameters(c_uint64(out), c_int(number))

@@ -29,30 +29,21 @@ def simulate(kernel: Any, *args: Any, grid: int = 1, block: int = N, **settings:
 def half_arithmetic(a, b, out):
     i = cuda.grid(1)
     if a[i] < b[i]:
-        out[i] = a[i] * b[i] + a[i]
+        out[0, i] = a[i] * b[i] + a[i]
     else:
-        out[i] = cuda.fp16.hfma(a[i], b[i], b[i]) - cuda.fp16.hmax(a[i], b[i])
+        out[0, i] = cuda.fp16.hfma(a[i], b[i], b[i]) - cuda.fp16.hmax(a[i], b[i])
+    size = abs(a[i])
+    out[1, i] = cuda.fp16.hexp(a[i]) + cuda.fp16.hsqrt(size) + cuda.fp16.hsin(a[i])
 
 
 def test_float16() -> None:
-    a = np.linspace(-2, 3, N).astype(np.float16)
-    b, out = a[::-1].copy(), np.zeros(N, np.float16)
+    a = np.linspace(-2, 2, N).astype(np.float16)
+    b, out = a[::-1].copy(), np.zeros((2, N), np.float16)
     simulate(half_arithmetic, a, b, out)
     x, y = a.astype(np.float64), b.astype(np.float64)
     expected = np.where(x < y, x * y + x, x * y + y - np.maximum(x, y))
-    np.testing.assert_allclose(out.astype(np.float64), expected, atol=8e-3)  # two roundings of values below 16
-
-
-def half_functions(a, out):
-    i = cuda.grid(1)
-    out[i] = cuda.fp16.hexp(a[i]) + cuda.fp16.hsqrt(a[i]) + cuda.fp16.hsin(a[i])
-
-
-def test_float16_functions() -> None:
-    a, out = np.linspace(0, 2, N).astype(np.float16), np.zeros(N, np.float16)
-    simulate(half_functions, a, out)
-    x = a.astype(np.float64)
-    np.testing.assert_allclose(out, np.exp(x) + np.sqrt(x) + np.sin(x), rtol=4e-3, atol=4e-3)
+    np.testing.assert_allclose(out[0].astype(np.float64), expected, atol=8e-3)  # two roundings of values below 16
+    np.testing.assert_allclose(out[1], np.exp(x) + np.sqrt(abs(x)) + np.sin(x), rtol=4e-3, atol=4e-3)
 
 
 def complex_arithmetic(a, out):
@@ -60,12 +51,11 @@ def complex_arithmetic(a, out):
     out[i] = a[i] * a[i] / (a[i] + 1) + abs(a[i])
 
 
-@pytest.mark.parametrize(("kind", "tolerance"), [(np.complex64, 1e-5), (np.complex128, 1e-13)])
-def test_complex_numbers(kind: Any, tolerance: float) -> None:
-    a = (np.arange(N) + 1j * np.arange(N)[::-1]).astype(kind)
+def test_complex_numbers() -> None:
+    a = np.arange(N) + 1j * np.arange(N)[::-1]
     out = np.zeros_like(a)
     simulate(complex_arithmetic, a, out)
-    np.testing.assert_allclose(out, a * a / (a + 1) + abs(a), rtol=tolerance)
+    np.testing.assert_allclose(out, a * a / (a + 1) + abs(a), rtol=1e-13)
 
 
 def record_fields(r):
@@ -144,7 +134,7 @@ def atomics(a, u, x, old):
 
 @pytest.mark.parametrize(
     ("kind", "real"),
-    [(np.int32, np.float32), (np.int64, np.float64), (np.uint32, np.float64), (np.uint64, np.float32)],
+    [(np.int64, np.float32), (np.uint32, np.float64)],
 )
 def test_atomics(kind: Any, real: Any) -> None:
     a, u, x, old = np.zeros(9, kind), np.zeros(2, np.uint32), np.zeros(3, real), np.zeros(N, np.uint32)
@@ -226,8 +216,8 @@ def functions(a, out):
 
 
 # Units in the last place: CUDA C++ Programming Guide, "Mathematical Functions", the largest of the ones used here.
-@pytest.mark.parametrize(("kind", "ulps"), [(np.float32, 8), (np.float64, 8)])
-def test_mathematical_functions(kind: Any, ulps: int) -> None:
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_mathematical_functions(kind: Any) -> None:
     a = np.linspace(0.25, 6, N).astype(kind)
     out = np.zeros((12, N), kind)
     simulate(functions, a, out)
@@ -239,7 +229,7 @@ def test_mathematical_functions(kind: Any, ulps: int) -> None:
     )  # fmt: skip
     expected = np.array([[function(value) for value in x] for function in references])
     scale = np.maximum(np.abs(expected), 1 if kind == np.float64 else 0.05)  # lgamma has zeros at 1 and 2
-    assert (np.abs(out - expected) <= ulps * np.finfo(kind).eps * scale).all()
+    assert (np.abs(out - expected) <= 8 * np.finfo(kind).eps * scale).all()
 
 
 def test_fastmath() -> None:

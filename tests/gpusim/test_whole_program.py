@@ -77,14 +77,17 @@ def test_a_file_is_written_whole(tmp_path):
 
 
 def test_no_program_waits_for_a_function_in_its_run():
-    """`warm.prepare_core` knows what each needs: every family, smallest size, in a process that has loaded nothing."""
+    """`warm.prepare_core` knows what each needs: in a process that has loaded nothing, short programs that need little
+    of what is compiled on demand, and together all of it."""
     code = """
         import gpusim
         from programs import images, registry
         from gpusim.engine.state import stubs
-        for name, ladder in registry.families().items():
-            launch = ladder[-1].make(min(ladder[-1].sizes), 0)
-            kernel = images.image(ladder[-1].name)
+        named = "saxpy scan warp_collectives atomics spin_lock cluster_reduction matmul_tensor low_precision"
+        for name in (*named.split(), "matmul_hopper", "flash_attention", "double"):
+            variant = registry.families()[name][-1]
+            launch = variant.make(min(variant.sizes), 0)
+            kernel = images.image(variant.name)
             gpusim.simulate(kernel, launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes)
             assert not stubs.late, (name, stubs.late)
     """
