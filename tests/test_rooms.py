@@ -51,7 +51,7 @@ MOST_LINES_OF = {
     "gpusim.explore": 2_766,
     "gpusim.host": 1_766,
     "gpusim.integrations": 153,
-    "gpusim.lab": 795,
+    "gpusim.lab": 794,
     "gpusim.launch": 2_022,
     "gpusim.node": 2_273,
     "gpusim.parallel": 1_129,

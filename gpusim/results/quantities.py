@@ -66,8 +66,8 @@ _HEAD = (
     _field("shared_bytes", int, lambda r: r.record.launch.shared_bytes,
            "dynamic shared memory of a block", timed=False),
     Quantity("local_bytes", "byte", lambda r: r.record.program.local_bytes, "local memory that the compiler gives a "
-             "thread: spilled registers, and arrays", "Local Memory Per Thread", "launch", LESS, EVERYWHERE - {T.TEXT},
-             int, short="bytes of local memory a thread", timed=False),
+             "thread: spilled registers, and arrays", "Local Memory Per Thread", "launch", LESS,
+             frozenset({T.JSON, T.PAGE}), int, timed=False),
     _field("configuration", dict[str, Any], lambda r: dict(r.record.config.items()),
            "the machine, by key", timed=False),
     _field("sampling", Sampling, lambda r: r.sampling and asdict(r.sampling), "what a sampled run did",
