@@ -188,12 +188,12 @@ def libraries_in(folder: Path) -> Path:
 
 
 def test_a_cache_folder_that_is_of_no_use(tmp_path, monkeypatch, capfd):
+    libraries_in(tmp_path / "a b")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path / "file"))
     assert main(["exec", "true"]) != 0
     complaint = capfd.readouterr().err
     assert "cannot make the libraries" in complaint and "GPUSIM_CACHE_DIR" in complaint and complaint.count("\n") == 1
-    libraries_in(tmp_path / "a b")
     for place, reason in (("/proc/gpusim", "cannot make the libraries"), (str(tmp_path / "a b"), "for the space")):
         monkeypatch.setenv("GPUSIM_CACHE_DIR", place)
         with pytest.raises(SimulationError, match=f"{reason}.*GPUSIM_CACHE_DIR"):

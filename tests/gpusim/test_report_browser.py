@@ -555,6 +555,7 @@ def test_the_page_of_a_difference(browser, tmp_path):
     fixed = LINE | {LDS: {L.COUNT_SHARED_WAVEFRONTS: 2112, L.COUNT_SHARED_IDEAL: 2112}}
     a, b = Result(make_record(line=LINE)), Result(make_record(line=fixed, cycles=3000))
     difference = gpusim.compare_results(a, b, "be<fore", "after")
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
     browser.get(difference.report_html(tmp_path / "diff.html").as_uri())
     assert find(browser, "h1").text == "be<fore and after"
     assert texts(browser, "#why li") == difference.why
