@@ -27,20 +27,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 LONGEST = (
-    *("test_notebooks", "gpusim/test_published", "validate/test_microbench", "validate/test_images"),
-    *("validate/test_generated", "gpusim/test_lab", "validate/test_replay", "gpusim/test_corpus"),
-    *("gpusim/test_exec", "test_nodes_document", "gpusim/test_other_gpus", "gpusim/test_blas"),
-    *("oracle/test_oracle", "isa/test_cuda", "isa/test_corpus", "gpusim/test_bound", "gpusim/test_overlap"),
-    *("gpusim/test_report_browser", "validate/test_energy_measured", "validate/test_streams_compare"),
-    *("gpusim/test_plot", "validate/test_managed", "gpusim/test_checks", "gpusim/test_schema"),
-    *("programs/test_cudasim", "gpusim/test_l1_recorded", "gpusim/test_sweep_run", "gpusim/test_accel_sim"),
-    *("isa/test_library", "gpusim/test_numba_corpus", "test_tutorial", "gpusim/test_micro_operations"),
-    *("gpusim/test_node_keys", "gpusim/test_script", "gpusim/test_api_kernels", "oracle/test_memory"),
-    *("gpusim/test_whole_program", "test_repository", "gpusim/test_parallel", "gpusim/test_reconvergence"),
-    *("gpusim/test_memory_system", "gpusim/test_sampled", "test_beside_document", "gpusim/test_stream_order"),
-    *("gpusim/test_launch_cost", "gpusim/test_free_configurations", "validate/test_persisting"),
-    *("gpusim/test_functional", "gpusim/test_replay", "isa/test_compile", "gpusim/test_cli"),
-    *("gpusim/test_telling",),
+    *("test_notebooks", "gpusim/test_lab", "gpusim/test_sweep_run", "gpusim/test_blas", "oracle/test_oracle"),
+    *("gpusim/test_overlap", "validate/test_microbench", "gpusim/test_exec", "gpusim/test_report_browser"),
+    *("gpusim/test_accel_sim", "isa/test_corpus", "validate/test_replay", "programs/test_cudasim"),
+    *("validate/test_images", "validate/test_streams_compare", "gpusim/test_stream_order"),
+    *("gpusim/test_launch_cost", "isa/test_cuda", "gpusim/test_script", "gpusim/test_numba_corpus"),
+    *("gpusim/test_bound", "test_nodes_document", "gpusim/test_published", "gpusim/test_other_gpus"),
+    *("gpusim/test_findings", "gpusim/test_plot", "programs/test_cuda_sources", "gpusim/test_replay"),
+    *("gpusim/test_cli", "gpusim/test_parallel", "gpusim/test_parameters", "gpusim/test_telling"),
+    *("gpusim/test_node_keys", "gpusim/test_bulk_forms", "gpusim/test_pools", "validate/test_generated"),
+    *("gpusim/test_managed", "gpusim/test_cli_examples", "gpusim/test_memory_system", "isa/test_library"),
+    *("gpusim/test_nvcc", "validate/test_managed", "gpusim/test_node_peer", "isa/test_compile"),
 )
 """Files of which each process begins one first, so that none works alone on one in the end."""
 

@@ -34,7 +34,7 @@ _KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic", COPY: errors.ASYNC_COP
 
 
 def fault(
-    grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceMemory, parameters: bytes
+    grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceMemory, parameters: bytes = b""
 ) -> errors.SimulationError:
     """The exception for the error that an SM has recorded. parameters: the launch's, as the kernel finds them."""
     state = grid.state

@@ -248,7 +248,7 @@ def test_ptx_is_compiled_for_other_architectures(tmp_path, toolchain):
 def test_memory_of_the_host_comes_back_where_it_was(tmp_path, toolchain):
     code = """
 load(compile_cuda(SOURCE, driver.config.gpu.arch))
-big = np.zeros(100000, np.float32)
+big = np.zeros(10_000_000, np.float32)[:100000]  # from 32 MB on the C library maps it where the device reaches it
 ok(cu.cuMemHostRegister(big.ctypes.data, big.nbytes, 2))
 managed = x = ok(cu.cuMemAllocManaged(16000, 1))
 big[:] = 3
