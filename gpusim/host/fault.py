@@ -207,7 +207,8 @@ def never_ends(
     active, alive = int(row[L.WARP_ACTIVE]), int(row[L.WARP_ALIVE])
     if state.par[P.STACK] == 0 or active == alive:
         place = _place(state, sm_of(state, warp), warp, int(row[L.WARP_PC]), None, program, launch)
-        return errors.DeadlockError(cycle=_last_issue(grid), waiting=waits(grid, program, memory), **place)
+        waiting = waits(grid, program, memory, for_ever=True)
+        return errors.DeadlockError(cycle=_last_issue(grid), waiting=waiting, **place)
     return errors.SpinDeadlock(
         cycle=_last_issue(grid),
         warp=int(row[L.WARP_INDEX]),

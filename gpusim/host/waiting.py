@@ -20,11 +20,12 @@ from isa.instruction import Instruction
 _LOOP = 64  # instructions of the longest loop in which a word is looked for that it reads
 
 
-def waits(grid: Grid, program: Program, memory: DeviceMemory) -> list[str]:
-    """A sentence for each thing that resident warps wait for, those that most wait for first."""
+def waits(grid: Grid, program: Program, memory: DeviceMemory, for_ever: bool = False) -> list[str]:
+    """A sentence for each thing that resident warps wait for, those that most wait for first. for_ever: it is certain
+    that none of them ever does anything else, so that one in a loop spins."""
     state, found = grid.state, dict[str, int]()
     for warp in np.flatnonzero(state.warp[:, L.WARP_STATE] != L.FREE).tolist():
-        for sentence in _of_warp(state, warp, program, memory):
+        for sentence in _of_warp(state, warp, program, memory, for_ever):
             found[sentence] = found.get(sentence, 0) + 1
     said = [f"{count:,} warp{'s' * (count > 1)} {each}" for each, count in sorted(found.items(), key=lambda f: -f[1])]
     left = int(grid.dispatch[G_TOTAL] - grid.dispatch[G_NEXT])
@@ -33,7 +34,7 @@ def waits(grid: Grid, program: Program, memory: DeviceMemory) -> list[str]:
     return said
 
 
-def _of_warp(state: State, warp: int, program: Program, memory: DeviceMemory) -> Iterator[str]:
+def _of_warp(state: State, warp: int, program: Program, memory: DeviceMemory, for_ever: bool) -> Iterator[str]:
     row, sm = state.warp[warp], sm_of(state, warp)
     pc = int(row[L.WARP_PC])
     if int(row[L.WARP_STATE]) == L.WAIT_BARRIER:
@@ -51,7 +52,7 @@ def _of_warp(state: State, warp: int, program: Program, memory: DeviceMemory) ->
         yield f"look at an mbarrier{_line(program.instructions[pc])}"
         return
     reads = [k for k in loop if state.code[k, M.COL_CLASS] == M.CLS_MEMORY and state.code[k, M.COL_OP] != M.OP_LDC]
-    if reads:
+    if reads and for_ever:
         place = _address(state, warp, program.instructions[reads[0]])
         what = "a word that nobody writes" if place is None else f"{memory.describe(place, 4)}, which nobody writes"
         yield f"spin{_line(program.instructions[reads[0]])} on {what}"

@@ -48,6 +48,9 @@ def test_a_run_past_its_limit_says_what_it_waits_for():
         run("copies", 1, 128, np.zeros(256, np.int32), np.zeros(128, np.int32), np.int32(1024), np.int32(1),
             max_cycles=50_000)  # fmt: skip
     assert len(caught.value.waiting) == 1
+    with pytest.raises(CyclesExceeded) as caught:  # others read a word while a loop takes long
+        run("late", 4, 32, np.zeros(1, np.int32), np.zeros(2, np.int32), np.int64(20_000), max_cycles=50_000)
+    assert caught.value.waiting == ()
 
 
 def test_who_waits_for_what_comes_late_is_not_reported(monkeypatch):
