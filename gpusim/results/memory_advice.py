@@ -158,7 +158,7 @@ def local_memory(launch: LaunchSums) -> Iterator[Finding]:
     for row in rows.tolist():
         offset = _on_the_stack(launch, row)
         (spills if offset is not None and (len(kinds[offset]) > 1 or not indexed) else array).append(row)
-    program, waits = launch.record.program, launch.waits_by_access("long_scoreboard", "lg_throttle")
+    program, waits = launch.record.program, launch.waits_by_access("long_scoreboard")
     used = next(iter(utilisation(launch.counts, launch.running).values()))
     sectors = launch.counts.total(L.COUNT_LOCAL_SECTORS)
     for members, kind in ((spills, "register spills"), (array, "local arrays")):
