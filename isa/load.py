@@ -121,39 +121,29 @@ def _from_source(
 ) -> Program:
     """A kernel of a CUDA C++ file, from the cache if nothing that it is made of has changed."""
     source = data.decode(errors="replace")
-    cache = default_cache()
-    key = _source_key(source, file, (str(entry), str(abi), arch), options)
-    program = cache.get(cache.full_key(key)) if key else None
+    cache, key = default_cache(), _source_key(source, file, arch, options)
+    wanted = (str(entry), str(abi))
+    program = cache.get(cache.key([cache.full_key(key), *wanted])) if key else None
     if program is not None:
         return with_current_source(program)
-    made = _compiled(source, file, arch, options)
+    made = (_LAST.get(cache.full_key(key)) if key else None) or compile_source(source, arch, str(file), options)
+    if key:
+        if made.files is not None:
+            cache.put_files(key, made.files)
+        _LAST.clear()
+        _LAST[cache.full_key(key)] = made
     try:
         program = program_from_cubin(_cubin(made.cubin, file, arch), entry, abi=abi, path=str(file))
     except EntryError as missing:
         made = _with_instance(source, file, entry, arch, options, missing)
         program = program_from_cubin(_cubin(made.cubin, file, arch), entry, abi=abi, path=str(file))
     if key:
-        if made.files is not None:
-            cache.put_files(key, made.files)
-        cache.put(cache.full_key(key), program)
+        cache.put(cache.key([cache.full_key(key), *wanted]), program)
     return program
 
 
 _LAST: dict[str, CompiledSource] = {}
 """What this process has compiled last, by its key: for another kernel of the file it is there."""
-
-
-def _compiled(source: str, file: Path, arch: str, options: Sequence[str]) -> CompiledSource:
-    cache, key = default_cache(), _source_key(source, file, (arch,), options)
-    if key and (made := _LAST.get(cache.full_key(key))):
-        return made
-    made = compile_source(source, arch, str(file), options)
-    if key:
-        if made.files is not None:
-            cache.put_files(key, made.files)
-        _LAST.clear()
-        _LAST[cache.full_key(key)] = made
-    return made
 
 
 def _with_instance(
@@ -177,7 +167,7 @@ def _with_instance(
     raise EntryError(reason, missing.available)
 
 
-def _source_key(source: str, file: Path, settings: tuple[str, ...], options: Sequence[str]) -> str | None:
+def _source_key(source: str, file: Path, arch: str, options: Sequence[str]) -> str | None:
     """Cache key of what a CUDA C++ file compiles to, None where a macro or an option decides what it includes."""
     own = own_files(source, file, include_options(options))
     if own.by_macro or reads_more(options):
@@ -187,7 +177,7 @@ def _source_key(source: str, file: Path, settings: tuple[str, ...], options: Seq
         compiler = host_compiler()
         tools += [identity("nvcc"), file_identity(compiler) if compiler else ""]
         tools += [f"{name}={os.environ.get(name)}" for name in _ENVIRONMENT]
-    what = ["cu", f"{IMAGE_FORMAT}.{DECODER}", *settings, repr(list(options)), *tools, *include_folders()]
+    what = ["cu", f"{IMAGE_FORMAT}.{DECODER}", arch, repr(list(options)), *tools, *include_folders()]
     return ProgramCache.key([*what, *own.key_parts()])
 
 

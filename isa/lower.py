@@ -113,6 +113,13 @@ def lower(program: LowerableProgram) -> Lowered:
     return Lowered(code, const_rows, layout.sink_row + SINK_ROWS, layout.ureg_base, layout.sink_row)
 
 
+def loops(code: np.ndarray) -> list[tuple[int, int]]:
+    """First and last instruction of each loop that a BRA closes, the shortest first. code: `Lowered.code`."""
+    branches = np.flatnonzero((code[:, m.COL_CLASS] == m.CLS_CONTROL) & (code[:, m.COL_OP] == m.OP_BRA))
+    found = ((int(code[row, m.COL_AUX0]), row) for row in branches.tolist())
+    return sorted((each for each in found if each[0] < each[1]), key=lambda each: each[1] - each[0])
+
+
 def lower_instruction(
     instruction: Instruction, pool: ConstantPool, layout: RegisterLayout, kernel: str = ""
 ) -> RowWriter:

@@ -56,13 +56,6 @@ class EndlessWatch:
         later = _LATER if state.par[P.MODE] & L.BOOKS else _LATER_FUNCTIONAL
         self._wait = self._left = _FIRST_WAIT if self._stack else later
         self._before: tuple[np.ndarray, int] | None = None
-        code = state.code
-        kind, op = code[:, M.COL_CLASS], code[:, M.COL_OP]
-        times = (kind == M.CLS_SPECIAL) & np.isin(code[:, M.COL_AUX0], _TIMES)
-        looks = (op == M.OP_SYNCS) & (code[:, M.COL_AUX4] == M.SYNCS_CHECK)
-        self._harmless = np.isin(kind, _ARITHMETIC) & ~times
-        self._harmless |= (kind == M.CLS_MEMORY) & (np.isin(op, _MEMORY) | looks)
-        self._harmless |= (kind == M.CLS_CONTROL) & np.isin(op, _CONTROL)
         state.par[P.WATCHED] = self._stack
 
     @staticmethod
@@ -88,6 +81,15 @@ class EndlessWatch:
         self._state.par[P.WATCHED] = begins
         self._state.split[:, [L.SPLIT_KEPT, L.SPLIT_TURNS]] = NOT_KEPT, 0
 
+    def _harmless(self) -> np.ndarray:
+        """Instructions after which the proof goes on, as bool [instructions]."""
+        code = self._state.code
+        kind, op = code[:, M.COL_CLASS], code[:, M.COL_OP]
+        times = (kind == M.CLS_SPECIAL) & np.isin(code[:, M.COL_AUX0], _TIMES)
+        looks = (op == M.OP_SYNCS) & (code[:, M.COL_AUX4] == M.SYNCS_CHECK)
+        memory = (kind == M.CLS_MEMORY) & (np.isin(op, _MEMORY) | looks)
+        return np.isin(kind, _ARITHMETIC) & ~times | memory | (kind == M.CLS_CONTROL) & np.isin(op, _CONTROL)
+
     def _for_ever(self, executed: np.ndarray, changed: int, now: np.ndarray, changed_now: int) -> int | None:
         """A warp that does the same for ever, if all that is resident does."""
         state, dispatch = self._state, self._dispatch
@@ -99,7 +101,7 @@ class EndlessWatch:
         room = dispatch[G_NEXT] < dispatch[G_TOTAL] and (state.sm[:, L.SM_BLOCKS] == 0).any()
         if not (spins | at_barrier).all() or room:
             return None
-        if changed_now != changed or not self._harmless[now > executed].all():
+        if changed_now != changed or not self._harmless()[now > executed].all():
             return None
         parted = np.flatnonzero(spins & (rows[:, L.WARP_ACTIVE] != rows[:, L.WARP_ALIVE]))
         found = parted if self._stack and parted.size else np.flatnonzero(spins)

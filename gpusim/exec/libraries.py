@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from importlib.util import find_spec
@@ -64,20 +65,27 @@ def library_folder() -> Path:
         first += len(library.symbols)
     parts = [str(PROTOCOL), *own.values(), *stubs, *stubs.values(), *_OTHER_NAMES.values(), signatures()]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-    folder = cache_folder().absolute() / "exec" / digest
+    folder = kept_folder("exec", digest, "libraries", lambda made: _compile(made, own, stubs))
+    _check(folder)
+    return folder
+
+
+def kept_folder(kind: str, digest: str, what: str, fill: Callable[[Path], None]) -> Path:
+    """A folder of the cache, filled and put in its place at once if it is not there. what: its contents, for messages.
+    Raises SimulationError where it cannot be made."""
+    folder = cache_folder().absolute() / kind / digest
     if not folder.exists():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder.parent) as room:
                 made = Path(room, digest)
                 made.mkdir()
-                _compile(made, own, stubs)
+                fill(made)
                 made.rename(folder)
         except OSError as error:
             if not folder.exists():  # another process was faster
-                what = f"cannot make the libraries in {folder}: {error.strerror}"
-                raise SimulationError(f"{what}; GPUSIM_CACHE_DIR names another folder for them") from None
-    _check(folder)
+                words = f"cannot make the {what} in {folder}: {error.strerror}"
+                raise SimulationError(f"{words}; GPUSIM_CACHE_DIR names another folder for them") from None
     return folder
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 from pathlib import Path
 
 from gpusim.errors import SimulationError
-from gpusim.exec.libraries import library_folder
-from isa.folders import cache_folder
+from gpusim.exec.libraries import kept_folder, library_folder
 from isa.toolchain import find_tool, library_folders
 
 _PARTS = {"nvcc": "bin/nvcc", "the CUDA runtime's headers": "include/cuda_runtime.h", "nvvm": "nvvm/bin/cicc"}
@@ -39,21 +37,14 @@ def toolkit_folder() -> Path:
     links |= {f"bin/{each.name}": each for each in compiler.parent.iterdir()}
     links |= {f"lib64/{name}": path for name, path in libraries.items()}
     digest = hashlib.sha256("\0".join(f"{name}\0{path}" for name, path in sorted(links.items())).encode())
-    folder = cache_folder().absolute() / "toolkit" / digest.hexdigest()[:16]
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as room:
-            made = Path(room, "made")
-            for name, path in links.items():
-                (made / name).parent.mkdir(parents=True, exist_ok=True)
-                (made / name).symlink_to(path)
-            (made / "lib").symlink_to("lib64")
-            try:
-                made.rename(folder)
-            except OSError:  # another process was faster, or there is no room
-                if not folder.exists():
-                    raise
-    return folder
+
+    def link(made: Path) -> None:
+        for name, path in links.items():
+            (made / name).parent.mkdir(parents=True, exist_ok=True)
+            (made / name).symlink_to(path)
+        (made / "lib").symlink_to("lib64")
+
+    return kept_folder("toolkit", digest.hexdigest()[:16], "links", link)
 
 
 def _libraries(*folders: Path) -> dict[str, Path]:

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gpusim.engine.describe import registers
 from gpusim.engine.dispatcher import G_NEXT, G_TOTAL
 from gpusim.engine.grid import Grid
 from gpusim.engine.host_calls import sm_of
-from gpusim.engine.sm.mbarrier import COUNT, FULL, SIGN, TRANSACTIONS
+from gpusim.engine.sm.mbarrier import parts_of
 from gpusim.engine.state import L, P
 from gpusim.engine.state.arrays import State
 from gpusim.launch.memory import DeviceMemory
 from isa import Program
 from isa import microops as M
 from isa.instruction import Instruction
-
-_LOOP = 64  # instructions of the longest loop in which a word is looked for that it reads
+from isa.lower import loops
 
 
 def waits(grid: Grid, program: Program, memory: DeviceMemory, for_ever: bool = False) -> list[str]:
@@ -47,7 +47,7 @@ def _of_warp(state: State, warp: int, program: Program, memory: DeviceMemory, fo
     if look is not None:
         yield _at_mbarrier(state, sm, warp, look, program)
         return
-    loop = _loop(program, pc)
+    loop = next((range(first, last + 1) for first, last in loops(state.code) if first <= pc <= last), range(0))
     if any(state.code[k, M.COL_OP] == M.OP_SYNCS for k in loop):
         yield f"look at an mbarrier{_line(program.instructions[pc])}"
         return
@@ -56,16 +56,6 @@ def _of_warp(state: State, warp: int, program: Program, memory: DeviceMemory, fo
         place = _address(state, warp, program.instructions[reads[0]])
         what = "a word that nobody writes" if place is None else f"{memory.describe(place, 4)}, which nobody writes"
         yield f"spin{_line(program.instructions[reads[0]])} on {what}"
-
-
-def _loop(program: Program, pc: int) -> range:
-    """The shortest loop that an instruction is in; empty if there is none."""
-    for row in range(pc, min(pc + _LOOP, len(program.instructions))):
-        each = program.instructions[row]
-        target = next((o.value for o in each.operands if o.kind == "label"), None) if each.opcode == "BRA" else None
-        if isinstance(target, int) and target // 16 <= pc:
-            return range(target // 16, row + 1)
-    return range(0)
 
 
 def _line(instruction: Instruction) -> str:
@@ -87,12 +77,10 @@ def _at_mbarrier(state: State, sm: int, warp: int, look: np.ndarray, program: Pr
     """Which mbarrier a warp waits for, and what its phase lacks."""
     at, line = int(look[L.TOKEN_ADDRESS]), _line(program.instructions[int(look[L.TOKEN_BLOCK]) >> 1])
     low, high = (int(each) for each in state.shared32[sm, at : at + 2])
-    value = low | high << 32
-    expected, missing = (FULL - (value >> bit & COUNT) & COUNT for bit in (1, 43))
-    nbytes = ((value >> 21 & TRANSACTIONS) ^ SIGN) - SIGN
+    expected, missing, nbytes, phase = parts_of.function(low | high << 32)
     address = 4 * at - int(state.warp[warp, L.WARP_BLOCK]) * int(state.par[P.SHARED_STRIDE])
     return (
-        f"wait{line} for the mbarrier at {address:#x} of shared memory: in its phase of parity {value >> 63} "
+        f"wait{line} for the mbarrier at {address:#x} of shared memory: in its phase of parity {phase} "
         f"{missing:,} of {expected:,} arrivals are missing, and {nbytes:,} bytes of copies that were announced"
     )
 
@@ -104,6 +92,5 @@ def _address(state: State, warp: int, instruction: Instruction) -> int | None:
     if operand is None or operand.base is None or operand.ubase is not None or not active:
         return None
     lane = (active & -active).bit_length() - 1
-    rows = int(state.par[P.CONST_ROWS]) + warp * int(state.par[P.ROWS_PER_WARP]) + operand.base.index
-    low, high = (int(state.regs[32 * (rows + k) + lane]) for k in (0, 1))
-    return (low | high << 32) + operand.offset
+    own, first = registers(state, warp), operand.base.index
+    return (int(own[f"R{first}"][lane]) | int(own[f"R{first + 1}"][lane]) << 32) + operand.offset

@@ -18,7 +18,7 @@ import numpy as np
 
 from gpusim.engine.state import layout as L
 from gpusim.results import memory_advice
-from gpusim.results.counts import Counts, Place, ratio
+from gpusim.results.counts import Counts, ratio
 from gpusim.results.finding import Finding, LaunchSums, line_of, percent, where
 from gpusim.results.limiter import BUSY, utilisation
 from gpusim.results.record import LaunchRecord
@@ -72,15 +72,7 @@ def divergence(launch: LaunchSums) -> Iterator[Finding]:
 def barriers(launch: LaunchSums) -> Iterator[Finding]:
     """Waits at barriers of the block, by the line of the barrier."""
     bars = np.flatnonzero(launch.counts.opcodes("BAR")).tolist()
-    waits = launch.waits("barrier")
-    if not bars or not waits.any():
-        return
-    cost: dict[Place, float] = {}
-    for row in np.flatnonzero(waits).tolist():
-        # The wait is counted at the instruction behind the barrier.
-        place = launch.place(bars[max(int(np.searchsorted(bars, row)) - 1, 0)])
-        cost[place] = cost.get(place, 0.0) + float(waits[row])
-    for place, cycles in cost.items():
+    for place, cycles in launch.waits_behind("barrier", "BAR").items():
         executed = int(launch.counters[[bar for bar in bars if launch.place(bar) == place], L.COUNT_EXECUTED].sum())
         share = launch.of_duration(cycles)
         each = ratio(executed, launch.warps)
@@ -158,13 +150,7 @@ def spinning(launch: LaunchSums) -> Iterator[Finding]:
 
 def fences(launch: LaunchSums) -> Iterator[Finding]:
     """Waits at memory fences, by the line of the fence."""
-    waits, members = launch.waits("membar"), launch.counts.opcodes("MEMBAR", "ERRBAR", "CCTL", "FENCE")
-    rows = np.flatnonzero(members).tolist()
-    cost: dict[Place, float] = {}
-    for row in np.flatnonzero(waits).tolist() if rows else ():
-        place = launch.place(rows[max(int(np.searchsorted(rows, row, "right")) - 1, 0)])
-        cost[place] = cost.get(place, 0.0) + float(waits[row])
-    for place, cycles in cost.items():
+    for place, cycles in launch.waits_behind("membar", "MEMBAR", "ERRBAR", "CCTL", "FENCE").items():
         share = launch.of_duration(cycles)
         yield Finding("memory fences", *place, cycles, share, (
             f"{where(place)}: warps wait {percent(share)} of the time at a fence until their stores are seen. "

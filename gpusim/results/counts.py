@@ -19,6 +19,7 @@ from isa.opcodes import pipes_of
 
 GLOBAL = (M.SPACE_GLOBAL, M.SPACE_GENERIC)
 SHARED = (M.SPACE_SHARED, M.SPACE_GENERIC)
+LOCAL = (M.SPACE_LOCAL,)
 Place = tuple[str | None, int | None]
 """File and line of instructions, None where they are unknown."""
 
@@ -40,13 +41,22 @@ class Counts:
         column = self.counters[:, field]
         return int(column.sum() if rows is None else column[rows].sum())
 
+    @property
+    def copies(self) -> np.ndarray:
+        """Asynchronous copies (LDGSTS), as bool [instructions]."""
+        return (self.code[:, M.COL_CLASS] == M.CLS_MEMORY) & (self.code[:, M.COL_OP] == M.OP_LDGSTS)
+
+    @property
+    def past_l1(self) -> np.ndarray:
+        """Those of them that go past L1, as bool [instructions]."""
+        return self.copies & (self.code[:, M.COL_AUX3] & M.MEM_BYPASS != 0)
+
     def accesses(self, spaces: tuple[int, ...], *operations: int) -> np.ndarray:
         """Memory instructions of the given spaces and OP_* (all if none given), as bool [instructions].
 
         Asynchronous copies count as loads of global memory.
         """
-        operation, memory = self.code[:, M.COL_OP], self.code[:, M.COL_CLASS] == M.CLS_MEMORY
-        copies = memory & (operation == M.OP_LDGSTS)
+        operation, memory, copies = self.code[:, M.COL_OP], self.code[:, M.COL_CLASS] == M.CLS_MEMORY, self.copies
         rows = memory & ~copies & np.isin(self.code[:, M.COL_AUX0], spaces)
         if operations:
             rows &= np.isin(operation, operations)

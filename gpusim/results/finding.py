@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from gpusim.results.counts import Counts, Place
 from gpusim.results.limiter import running_cycles
 from isa import microops as M
 from isa.instruction import NO_BARRIER
+from isa.lower import loops
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,16 @@ class LaunchSums:
         """File and line of an instruction."""
         return self.instructions[row].file, self.instructions[row].line
 
+    def waits_behind(self, reason: str, *opcodes: str) -> dict[Place, float]:
+        """Warp cycles for a stall reason by the line of the instruction that makes warps wait: the last one before that
+        at which the wait is counted."""
+        waits, rows = self.waits(reason), np.flatnonzero(self.counts.opcodes(*opcodes)).tolist()
+        cost: dict[Place, float] = {}
+        for row in np.flatnonzero(waits).tolist() if rows else ():
+            place = self.place(rows[max(bisect_left(rows, row) - 1, 0)])
+            cost[place] = cost.get(place, 0.0) + float(waits[row])
+        return cost
+
     def waits_by_access(self, *reasons: str) -> dict[int, float]:
         """Warp cycles for some stall reasons by the memory instruction whose result, or operands, are waited for."""
         waits = self.waits(*reasons)
@@ -81,12 +93,7 @@ class LaunchSums:
     @cached_property
     def loops(self) -> list[tuple[int, int]]:
         """First and last instruction of each loop that was executed, the shortest first."""
-        found = []
-        for row, each in enumerate(self.instructions):
-            target = next((o.value for o in each.operands if o.kind == "label"), None) if each.opcode == "BRA" else None
-            if isinstance(target, int) and target < each.address and self.counters[row, L.COUNT_EXECUTED]:
-                found.append((target // 16, row))
-        return sorted(found, key=lambda each: each[1] - each[0])
+        return [each for each in loops(self.counts.code) if self.counters[each[1], L.COUNT_EXECUTED]]
 
 
 def line_of(place: Place) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from gpusim.config.derived import peak_bytes_per_cycle
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.memory import SECTOR_BYTES
-from gpusim.results.counts import GLOBAL, SHARED, Place, ratio
+from gpusim.results.counts import GLOBAL, LOCAL, SHARED, Place, ratio
 from gpusim.results.finding import Finding, LaunchSums, percent, where
 from gpusim.results.limiter import utilisation
 from isa import microops as M
@@ -124,7 +124,7 @@ def _writer(launch: LaunchSums, row: int, register: int) -> int | None:
 
 def memory_latency(launch: LaunchSums) -> Iterator[Finding]:
     """Waits for loads of global memory, by the line of the load."""
-    local = launch.counts.accesses((M.SPACE_LOCAL,))
+    local = launch.counts.accesses(LOCAL)
     by_line: dict[Place, float] = {}
     for row, cycles in launch.waits_by_access("long_scoreboard", "lg_throttle").items():
         if not local[row]:
@@ -147,30 +147,29 @@ def local_memory(launch: LaunchSums) -> Iterator[Finding]:
     Such an array is addressed by a register, spilled registers by the stack pointer and a number. Where there is an
     array, a number that is only stored or only loaded stands for one of its elements.
     """
-    rows = np.flatnonzero(launch.counts.accesses((M.SPACE_LOCAL,)) & (launch.counters[:, L.COUNT_EXECUTED] > 0))
-    kinds: dict[int, set[bool]] = {}  # offset from the stack pointer: whether stored, whether loaded
-    for row in rows.tolist():
-        if (offset := _on_the_stack(launch, row)) is not None:
-            kinds.setdefault(offset, set()).add(launch.instructions[row].opcode == "STL")
-    indexed = any(_on_the_stack(launch, row) is None for row in rows.tolist())
-    spills: list[int] = []
-    array: list[int] = []
-    for row in rows.tolist():
-        offset = _on_the_stack(launch, row)
-        (spills if offset is not None and (len(kinds[offset]) > 1 or not indexed) else array).append(row)
+    members = launch.counts.accesses(LOCAL) & (launch.counters[:, L.COUNT_EXECUTED] > 0)
+    offsets = {row: _on_the_stack(launch, row) for row in np.flatnonzero(members).tolist()}
+    if not offsets:
+        return
+    stored, loaded = (
+        {offset for row, offset in offsets.items() if launch.instructions[row].opcode == opcode}
+        for opcode in ("STL", "LDL")
+    )
+    spilled = (stored & loaded if None in offsets.values() else stored | loaded) - {None}
+    spills, array = ([row for row, offset in offsets.items() if (offset in spilled) == each] for each in (True, False))
     program, waits = launch.record.program, launch.waits_by_access("long_scoreboard")
     used = next(iter(utilisation(launch.counts, launch.running).values()))
     sectors = launch.counts.total(L.COUNT_LOCAL_SECTORS)
-    for members, kind in ((spills, "register spills"), (array, "local arrays")):
-        if not members:
+    for rows, kind in ((spills, "register spills"), (array, "local arrays")):
+        if not rows:
             continue
-        own = launch.counters[members]
+        own = launch.counters[rows]
         executed, touched = int(own[:, L.COUNT_EXECUTED].sum()), int(own[:, L.COUNT_LOCAL_SECTORS].sum())
         part = ratio(touched, sectors + launch.counts.global_total(L.COUNT_SECTORS))
-        waited = sum(waits.get(row, 0.0) for row in members) + launch.waits("selected", "lg_throttle")[members].sum()
+        waited = sum(waits.get(row, 0.0) for row in rows) + launch.waits("selected", "lg_throttle")[rows].sum()
         share = min(max(launch.of_duration(float(waited)), part * used * launch.running / launch.cycles), 1.0)
         lines: dict[Place, int] = {}
-        for row, count in zip(members, own[:, L.COUNT_EXECUTED].tolist(), strict=True):
+        for row, count in zip(rows, own[:, L.COUNT_EXECUTED].tolist(), strict=True):
             lines[launch.place(row)] = lines.get(launch.place(row), 0) + count
         most = sorted(lines, key=lambda place: -lines[place])
         if kind == "register spills":
@@ -220,9 +219,9 @@ def contended_atomics(launch: LaunchSums) -> Iterator[Finding]:
         share = (turns - ideal) * config.shared.atomic_wavefront_cycles / launch.sms / launch.cycles
         each = ratio(turns, int(launch.counters[members, L.COUNT_SHARED_REQUESTS].sum()))
         yield Finding("contended atomics", *place, turns - ideal, min(share, 1.0), (
-            f"{where(place)}: lanes meet at words or banks of {_array(launch, place)}shared memory, whose atomics take "
-            f"turns: {each:.1f} wavefronts per request, {percent(share)} of the time on the shared-memory data pipe. "
-            f"{first}, or give each warp a copy of its own."
+            f"{where(place)}: lanes meet at words or banks of {_array(launch, int(members[0]))}shared memory, whose "
+            f"atomics take turns: {each:.1f} wavefronts per request, {percent(share)} of the time on the shared-memory "
+            f"data pipe. {first}, or give each warp a copy of its own."
         ))  # fmt: skip
     members = np.flatnonzero(atomics & counts.accesses(GLOBAL) & (launch.counters[:, L.COUNT_REQUESTS] > 0))
     slices = launch.record.slices
@@ -233,20 +232,19 @@ def contended_atomics(launch: LaunchSums) -> Iterator[Finding]:
     cycles = config.l2.atomic_same_float_cycles if floats else config.l2.atomic_same_address_cycles
     share = min(float(slices.max()) * cycles / launch.cycles, 1.0)
     operations = launch.counters[members, L.COUNT_PRED_ON]
-    place, count = launch.place(int(members[np.argmax(operations)])), int(operations.sum())
+    row, count = int(members[np.argmax(operations)]), int(operations.sum())
+    place = launch.place(row)
     yield Finding("contended atomics", *place, count, share, (
-        f"{where(place)}: {count:,} atomic operations meet at few addresses of {_array(launch, place)}global memory. "
+        f"{where(place)}: {count:,} atomic operations meet at few addresses of {_array(launch, row)}global memory. "
         f"The busiest of {len(slices)} slices of L2 serves {int(slices.max()):,} sectors, {slices.mean():,.0f} are the "
         f"mean, one after the other: {percent(share)} of the time. {first}, or let each block count in shared memory "
         "and add its sums at the end (privatisation)."
     ))  # fmt: skip
 
 
-def _array(launch: LaunchSums, place: Place) -> str:
+def _array(launch: LaunchSums, row: int) -> str:
     """The array that an atomic names in its source line, and 'in '; '' where the line does not tell."""
-    file, line = place
-    lines = launch.record.program.source.get(file or "", ())
-    text = lines[line - 1] if line is not None and line <= len(lines) else ""
+    text = launch.record.program.source_line(launch.instructions[row]) or ""
     found = re.search(r"atomic\w*(?:\.\w+)?\(\s*&?\s*(\w+)", text)
     return f"{found[1]} in " if found else ""
 

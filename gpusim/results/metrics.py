@@ -17,7 +17,7 @@ import numpy as np
 from gpusim.engine.state import L, ms
 from gpusim.errors import did_you_mean
 from gpusim.launch.occupancy import LEAST_REGISTERS
-from gpusim.results.counts import GLOBAL, SHARED, Counts, ratio
+from gpusim.results.counts import GLOBAL, LOCAL, SHARED, Counts, ratio
 from gpusim.results.record import LaunchRecord
 from gpusim.results.stalls import STALL_MEANINGS
 from gpusim.results.table import LESS, MORE, Quantity, metric_rows
@@ -51,14 +51,8 @@ def _total(field: int) -> Compute:
     return lambda c: c.total(field)
 
 
-def _on_global(field: int, *operations: int) -> Compute:
-    return lambda c: c.global_total(field, *operations)
-
-
-def _past_l1(code: np.ndarray) -> np.ndarray:
-    """Asynchronous copies past L1, as bool [instructions]."""
-    copies = (code[:, M.COL_CLASS] == M.CLS_MEMORY) & (code[:, M.COL_OP] == M.OP_LDGSTS)
-    return copies & (code[:, M.COL_AUX3] & M.MEM_BYPASS != 0)
+def _on(spaces: tuple[int, ...], field: int, *operations: int) -> Compute:
+    return lambda c: c.total(field, c.accesses(spaces, *operations))
 
 
 def _theoretical(field: int) -> Compute:
@@ -67,7 +61,7 @@ def _theoretical(field: int) -> Compute:
 
     def compute(c: Counts) -> int:
         code = c.code
-        past = _past_l1(code)
+        past = c.past_l1
         free = past & (code[:, M.COL_GUARD] == 7)
         of_copies = L.COUNT_PAST_L1 if field == L.COUNT_SECTORS else field
         return c.total(field, c.accesses(GLOBAL) & ~past) + c.total(of_copies, free)
@@ -77,22 +71,6 @@ def _theoretical(field: int) -> Compute:
 
 def _pred_on(opcode: str) -> Compute:
     return lambda c: c.opcode_total(L.COUNT_PRED_ON, opcode)
-
-
-def _on_local(field: int, operation: int) -> Compute:
-    return lambda c: c.total(field, c.accesses((M.SPACE_LOCAL,), operation))
-
-
-def _accesses(space: str, operation: int) -> tuple[Compute, Compute]:
-    """Requests and sectors of an operation. Of local memory, also what generic addresses lead there."""
-    if space == "global":
-        return _on_global(L.COUNT_REQUESTS, operation), _on_global(L.COUNT_SECTORS, operation)
-    spaces = (M.SPACE_LOCAL, M.SPACE_GENERIC)
-    requests, sectors = (
-        (lambda c, field=field: c.total(field, c.accesses(spaces, operation)))
-        for field in (L.COUNT_LOCAL_REQUESTS, L.COUNT_LOCAL_SECTORS)
-    )
-    return requests, sectors
 
 
 def _quotient(numerator: Compute, denominator: Compute) -> Compute:
@@ -115,8 +93,9 @@ def _conflicts(*operations: int) -> Compute:
     """Asynchronous copies through L1 count with all instructions, those past it do not, as on an H100."""
 
     def compute(c: Counts) -> int:
-        copies = (c.code[:, M.COL_CLASS] == M.CLS_MEMORY) & (c.code[:, M.COL_OP] == M.OP_LDGSTS) & ~_past_l1(c.code)
-        rows = c.accesses(SHARED, *operations) | (copies if not operations else False)
+        rows = c.accesses(SHARED, *operations)
+        if not operations:
+            rows |= c.copies & ~c.past_l1
         return c.total(L.COUNT_SHARED_WAVEFRONTS, rows) - c.total(L.COUNT_SHARED_IDEAL, rows)
 
     return compute
@@ -141,7 +120,7 @@ def _data_pipe_wavefronts(c: Counts) -> int:
     )
     waits = (code[:, M.COL_OP] == M.OP_BAR) & (code[:, M.COL_AUX0] != M.BAR_ARRIVE)
     return (
-        c.total(L.COUNT_SHARED_WAVEFRONTS, ~_past_l1(code))
+        c.total(L.COUNT_SHARED_WAVEFRONTS, ~c.past_l1)
         + int(c.counters[:, L.COUNT_EXECUTED][special & (code[:, M.COL_UNIFORM] == 0)].sum())
         + int(c.counters[:, L.COUNT_EXECUTED][code[:, M.COL_OP] == M.OP_SHFL].sum())
         + max(idle, 0)
@@ -181,6 +160,14 @@ def _shared_rows() -> Iterator[Quantity]:
         )  # fmt: skip
 
 
+_COUNTED = {
+    "global": ((GLOBAL, L.COUNT_REQUESTS), (GLOBAL, L.COUNT_SECTORS)),
+    # What generic addresses lead there has no instructions of its own.
+    "local": (((*LOCAL, M.SPACE_GENERIC), L.COUNT_LOCAL_REQUESTS), ((*LOCAL, M.SPACE_GENERIC), L.COUNT_LOCAL_SECTORS)),
+}
+"""Spaces and counters of requests and of sectors."""
+
+
 def _access_rows() -> Iterator[Quantity]:
     yield Quantity(
         "l1tex__data_pipe_lsu_wavefronts.sum", "",
@@ -196,7 +183,7 @@ def _access_rows() -> Iterator[Quantity]:
         ("local", "st", "stores to local memory", M.OP_STORE),
     ):
         tail = f"pipe_lsu_mem_{space}_op_{suffix}"
-        requests, sectors = _accesses(space, operation)
+        requests, sectors = (_on(*each, operation) for each in _COUNTED[space])
         each = "instruction" if space == "global" else "word of a thread"
         yield Quantity(f"l1tex__t_requests_{tail}.sum", "request", requests, f"requests of {what}, one per {each}")
         short = "sectors of loads from global memory" if (space, suffix) == ("global", "ld") else ""
@@ -210,7 +197,7 @@ def _access_rows() -> Iterator[Quantity]:
         if space == "local":
             yield Quantity(
                 f"smsp__inst_executed_op_local_{suffix}.sum", "inst",
-                _on_local(L.COUNT_EXECUTED, operation), f"warp instructions that are {what}", better=LESS,
+                _on(LOCAL, L.COUNT_EXECUTED, operation), f"warp instructions that are {what}", better=LESS,
             )  # fmt: skip
 
 
@@ -313,7 +300,7 @@ _ROWS = (
          "wavefronts beyond the ideal: bank conflicts", "Excessive Shared Wavefronts", better=LESS)),
     *metric_rows("memory", *_shared_rows()),
     *metric_rows("source",
-        Quantity("memory_l1_tag_requests_global", "", _on_global(L.COUNT_TAGS),
+        Quantity("memory_l1_tag_requests_global", "", _on(GLOBAL, L.COUNT_TAGS),
          "128-byte lines that global instructions look up, one L1 tag each"),
         Quantity("memory_l2_theoretical_sectors_global", "", _theoretical(L.COUNT_SECTORS),
          "32-byte sectors that global instructions touch: what they would ask of L2 if nothing hit L1", better=LESS),
@@ -322,17 +309,17 @@ _ROWS = (
     *metric_rows("memory",
         *_access_rows(),
         Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", "sector",
-         _on_global(L.COUNT_HITS, M.OP_LOAD),
+         _on(GLOBAL, L.COUNT_HITS, M.OP_LOAD),
          "sectors of global loads found in L1, or already on their way to it", better=MORE),
         Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum", "sector",
          lambda c: c.global_total(L.COUNT_SECTORS, M.OP_LOAD) - c.global_total(L.COUNT_HITS, M.OP_LOAD),
          "the other sectors of global loads", better=LESS),
         Quantity("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum", "sector",
-         _on_local(L.COUNT_HITS, M.OP_LOAD), "sectors of loads of local memory found in L1, or on their way to it",
+         _on(LOCAL, L.COUNT_HITS, M.OP_LOAD), "sectors of loads of local memory found in L1, or on their way to it",
          better=MORE),
         Quantity("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum", "sector",
-         lambda c: c.total(L.COUNT_LOCAL_SECTORS, c.accesses((M.SPACE_LOCAL,), M.OP_LOAD))
-         - _on_local(L.COUNT_HITS, M.OP_LOAD)(c), "the other sectors of loads of local memory", better=LESS),
+         lambda c: c.total(L.COUNT_LOCAL_SECTORS, c.accesses(LOCAL, M.OP_LOAD))
+         - _on(LOCAL, L.COUNT_HITS, M.OP_LOAD)(c), "the other sectors of loads of local memory", better=LESS),
         Quantity("lts__t_sectors_srcunit_tex.sum", "sector", _memory(*TEX_SECTORS),
          "sectors that L1 asks of L2: reads, writes, atomics and reductions", better=LESS),
         Quantity("lts__t_sectors_srcunit_tex_op_read.sum", "sector", _memory(ms.CNT_TEX_READ_SECTORS),

@@ -23,11 +23,20 @@ from gpusim.engine.sm.stages import enter_queue, take_data_stage
 from gpusim.engine.state import L, P, compiled, lowest_bit
 from isa import microops as M
 
-COUNT = 0xFFFFF
-FULL = 0x100000
-TRANSACTIONS = 0x3FFFFF
-SIGN = 0x200000
+_COUNT = 0xFFFFF
+_FULL = 0x100000
+_TRANSACTIONS = 0x3FFFFF
+_SIGN = 0x200000
 _BYTES = 8
+
+
+@compiled
+def parts_of(value):
+    """(Arrivals expected, arrivals missing, transactions missing, phase) of an object."""
+    expected = (_FULL - ((value >> 1) & _COUNT)) & _COUNT
+    missing = (_FULL - ((value >> 43) & _COUNT)) & _COUNT
+    left = (((value >> 21) & _TRANSACTIONS) ^ _SIGN) - _SIGN
+    return expected, missing, left, (value >> 63) & 1
 
 
 @compiled
@@ -35,10 +44,7 @@ def update(words, at, arrivals, transactions, dropped):
     """`arrivals` threads arrive and `transactions` are added to those missing, at the object in words[at], [at + 1].
     Returns whether that ends its phase."""
     value = np.int64(words[at]) | (np.int64(words[at + 1]) << 32)
-    expected = (FULL - ((value >> 1) & COUNT)) & COUNT
-    missing = (FULL - ((value >> 43) & COUNT)) & COUNT
-    left = (((value >> 21) & TRANSACTIONS) ^ SIGN) - SIGN
-    phase = (value >> 63) & 1
+    expected, missing, left, phase = parts_of(value)
     expected -= dropped
     missing -= arrivals
     left += transactions
@@ -46,8 +52,8 @@ def update(words, at, arrivals, transactions, dropped):
     if over:
         phase ^= 1
         missing = expected
-    low = ((FULL - expected) & COUNT) << 1 | (left & TRANSACTIONS) << 21
-    high = (left & TRANSACTIONS) >> 11 | ((FULL - missing) & COUNT) << 11 | phase << 31
+    low = ((_FULL - expected) & _COUNT) << 1 | (left & _TRANSACTIONS) << 21
+    high = (left & _TRANSACTIONS) >> 11 | ((_FULL - missing) & _COUNT) << 11 | phase << 31
     words[at] = np.uint32(low & 0xFFFFFFFF)
     words[at + 1] = np.uint32(high & 0xFFFFFFFF)
     return over
