@@ -10,8 +10,9 @@ from typing import Any
 
 from gpusim.node import Event, Node, Stream, System, load_node
 from validate.compared import Compared
-from validate.node.measure_copies import jobs
 
+Job = tuple[str, str]
+"""Destination and source: gpu0 ..., pinned (page-locked host memory), pageable."""
 RESULTS = Path(__file__).parent / "results"
 LARGE_BYTES, LARGE_LIMIT, SMALL_LIMIT = 16 << 20, 0.05, 0.30
 """From 16 MB on bandwidth decides and the model is held to 5 %, below latency does and it is held to 30 %."""
@@ -79,6 +80,32 @@ def _group(kind: str) -> str:
     if "pageable" in kind:
         return "host, pageable"
     return "within a GPU" if kind == "device" else "between GPUs" if "peer" in kind else "host, pinned"
+
+
+def jobs(kind: str, world: int) -> list[Job]:
+    """The copies of a kind, which start together, each on a stream of its source's GPU (from a host: its target's)."""
+    gpus = [f"gpu{k}" for k in range(world)]
+    fixed: dict[str, list[Job]] = {
+        "device": [("gpu0", "gpu0")],
+        "peer": [("gpu1", "gpu0")],
+        "peer_both_ways": [("gpu1", "gpu0"), ("gpu0", "gpu1")],
+        "peer_twice": [("gpu1", "gpu0")] * 2,
+        "to_device_and_back_pinned": [("gpu0", "pinned"), ("pinned", "gpu0")],
+        "to_two_devices_pinned": [(gpu, "pinned") for gpu in gpus[:2]],
+        "to_all_devices_pinned": [(gpu, "pinned") for gpu in gpus],
+        "from_all_devices_pinned": [("pinned", gpu) for gpu in gpus],
+        "peer_ring": [(gpus[(k + 1) % world], gpus[k]) for k in range(world)],
+        "peer_fan_out": [(gpu, "gpu0") for gpu in gpus[1:]],
+        "peer_fan_in": [("gpu0", gpu) for gpu in gpus[1:]],
+        "peer_fan_out_2": [(gpu, "gpu0") for gpu in gpus[1:3]],
+        "peer_fan_in_2": [("gpu0", gpu) for gpu in gpus[1:3]],
+    }
+    if kind in fixed:
+        return fixed[kind]
+    if kind.startswith("peer_0_"):
+        return [(f"gpu{kind.removeprefix('peer_0_')}", "gpu0")]
+    direction, _, memory = kind.rpartition("_")
+    return [("gpu0", memory)] if direction == "to_device" else [(memory, "gpu0")]
 
 
 def simulate(node: Node, kind: str, nbytes: int, world: int) -> list[float]:
