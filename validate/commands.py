@@ -231,14 +231,11 @@ COMMANDS = (
          flag("--json", "every point as JSON instead")],
     ),
     Command(
-        "streams", "record on this machine's GPU how streams, copies and managed memory share it; or simulate the same",
+        "streams", "compare how streams, copies and managed memory share an H200 with the simulated one",
         "streams.compare:command", "compare --quick",
-        [option("what", "record on this machine's GPU; compare what is kept, or what is kept of managed memory, with a "
-                "simulation", choices=("measure", "compare", "managed")),
-         path("path", "measure: the recording to write", nargs="?", metavar="FILE"),
+        [option("what", "streams and copies, or managed memory", choices=("compare", "managed")),
          option("--mb", "managed: largest array in MiB", type=int, default=64),
          some("--only", "experiments (default: all)"),
-         option("--seconds", "for all measuring", type=float, default=280.0),
          flag("--quick", "compare some cases, for a minute or two")],
     ),
     Command(

@@ -1,7 +1,7 @@
 """The one GPU side of every recording: CUDA's driver, `nvidia-smi`, and Nsight Compute's command line.
 
 The driver is bound by cuda.bindings, which numba-cuda brings along. CuPy would not do: it cannot launch a kernel whose
-parameters are bytes, in clusters or before the last one has ended, nor encode a tensor map or set a window of L2.
+parameters are bytes in clusters, nor encode a tensor map.
 A machine that records needs NumPy, numba-cuda and, for counters, `ncu`.
 """
 
@@ -30,10 +30,6 @@ USUAL_SHARED_BYTES = 48 << 10
 """Dynamic shared memory that a kernel may have without being asked about it."""
 USUAL_CLUSTER = 8
 """Blocks of a cluster that every kernel may have."""
-HOST = -1
-"""The host as the place of managed memory; GPUs count from 0."""
-READ_MOSTLY, PREFERRED, ACCESSED_BY = 1, 3, 5
-"""Numbers of CUmem_advise."""
 SMI_FIELDS = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,temperature.gpu"
 
 
@@ -41,34 +37,16 @@ class GpuError(RuntimeError):
     """A call of the driver that failed."""
 
 
-@dataclass(frozen=True)
-class PolicyWindow:
-    """Addresses whose accesses L2 treats by a policy: `hit_ratio` of them by `hit`, the others by `miss` (0 normal,
-    1 streaming, 2 persisting)."""
-
-    base: int
-    nbytes: int
-    hit_ratio: float = 1.0
-    hit: int = 2
-    miss: int = 1
-
-
 class RealGpu:
-    """A GPU with its primary context current. Addresses are integers, streams and events the binding's handles.
+    """A GPU with its primary context current. Addresses are integers, streams and events the binding's handles."""
 
-    binding: in place of `cuda.bindings.driver`, for tests.
-    """
-
-    def __init__(self, number: int = 0, binding: Any = None) -> None:
-        if binding is None:
-            binding = import_module("cuda.bindings.driver")
-        self.driver = binding
+    def __init__(self, number: int = 0) -> None:
+        self.driver = import_module("cuda.bindings.driver")
         self.call("cuInit", 0)
         self.device = self.call("cuDeviceGet", number)
         self.call("cuCtxSetCurrent", self.call("cuDevicePrimaryCtxRetain", self.device))
         self._functions: dict[tuple[str, str], Any] = {}
-        self._called: list[Any] = []
-        self.default = binding.CUstream(0)
+        self.default = self.driver.CUstream(0)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """What a function of the driver returns behind its status. Raises GpuError."""
@@ -99,14 +77,6 @@ class RealGpu:
         """Address of new device memory."""
         return int(self.call("cuMemAlloc", max(nbytes, 256)))
 
-    def pinned(self, nbytes: int) -> int:
-        """Address of page-locked host memory, which the GPU reaches under the same one."""
-        return int(self.call("cuMemHostAlloc", nbytes, 3))
-
-    def managed(self, nbytes: int) -> int:
-        """Address of new managed memory."""
-        return int(self.call("cuMemAllocManaged", nbytes, 1))
-
     def free(self, address: int) -> None:
         """Free device or managed memory."""
         self.call("cuMemFree", address)
@@ -128,33 +98,6 @@ class RealGpu:
         """Set bytes, in the order of a stream."""
         self.call("cuMemsetD8Async", address, value, nbytes, stream or self.default)
 
-    def copy(self, kind: str, to: int, of: int, nbytes: int, stream: Any) -> None:
-        """An asynchronous copy. kind: HtoD, DtoH, DtoD, or memset to zero."""
-        if kind == "memset":
-            self.fill(to, 0, nbytes, stream)
-        else:
-            self.call(f"cuMemcpy{kind}Async", to, of, nbytes, stream)
-
-    def prefetch(self, address: int, nbytes: int, place: int, stream: Any) -> None:
-        """Bring managed memory to a GPU, or to the HOST."""
-        self.call(self._second("cuMemPrefetchAsync"), address, nbytes, self._location(place), 0, stream)
-
-    def advise(self, address: int, nbytes: int, advice: int, place: int) -> None:
-        """Advise on managed memory, with a number of CUmem_advise."""
-        kind = self.driver.CUmem_advise(advice)
-        self.call(self._second("cuMemAdvise"), address, nbytes, kind, self._location(place))
-
-    def _second(self, name: str) -> str:
-        """Bindings of CUDA 12 name the second version of a function, those of 13 have no other."""
-        return f"{name}_v2" if hasattr(self.driver, f"{name}_v2") else name
-
-    def _location(self, place: int) -> Any:
-        found = self.driver.CUmemLocation()
-        kinds = self.driver.CUmemLocationType
-        found.type = kinds.CU_MEM_LOCATION_TYPE_HOST if place == HOST else kinds.CU_MEM_LOCATION_TYPE_DEVICE
-        found.id = max(place, 0)
-        return found
-
     def function(self, cubin: bytes, symbol: str) -> Any:
         """A kernel of a cubin; each cubin is loaded once."""
         digest = hashlib.sha256(cubin).hexdigest()
@@ -173,11 +116,10 @@ class RealGpu:
     # many parameters: everything that a launch can say.
     def prepared(
         self, function: Any, grid: Sequence[int], block: Sequence[int], words: Sequence[Any], shared_bytes: int = 0,
-        stream: Any = None, *, cluster: Sequence[int] = (1, 1, 1), programmatic: bool = False,
-        window: PolicyWindow | None = None,
+        stream: Any = None, *, cluster: Sequence[int] = (1, 1, 1),
     ) -> Callable[[], None]:  # fmt: skip
         """A function that launches a kernel without waiting, and takes the host no longer than it must. words: its
-        parameters, NumPy scalars or bytes. programmatic: it may start before the one before it has ended."""
+        parameters, NumPy scalars or bytes."""
         if shared_bytes > USUAL_SHARED_BYTES:
             self.set_function(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared_bytes)
         if math.prod(cluster) > USUAL_CLUSTER:
@@ -189,8 +131,11 @@ class RealGpu:
         config.gridDimX, config.gridDimY, config.gridDimZ = (*grid, 1, 1)[:3]
         config.blockDimX, config.blockDimY, config.blockDimZ = (*block, 1, 1)[:3]
         config.sharedMemBytes, config.hStream = shared_bytes, stream or self.default
-        attributes = list(self._attributes(cluster, programmatic, window))
-        config.attrs, config.numAttrs = attributes, len(attributes)
+        if math.prod(cluster) > 1:
+            made = self.driver.CUlaunchAttribute()
+            made.id, size = self.driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, made.value.clusterDim
+            size.x, size.y, size.z = cluster
+            config.attrs, config.numAttrs = [made], 1
         place = ctypes.addressof(pointers)
 
         def start(_held: Any = (pieces, pointers)) -> None:
@@ -201,25 +146,6 @@ class RealGpu:
     def launch(self, *arguments: Any, **more: Any) -> None:
         """Launch a kernel once; parameters as for `prepared`."""
         self.prepared(*arguments, **more)()
-
-    def _attributes(self, cluster: Sequence[int], programmatic: bool, window: PolicyWindow | None) -> Any:
-        kinds = self.driver.CUlaunchAttributeID
-        if math.prod(cluster) > 1:
-            made = self.driver.CUlaunchAttribute()
-            made.id, size = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, made.value.clusterDim
-            size.x, size.y, size.z = cluster
-            yield made
-        if programmatic:
-            made = self.driver.CUlaunchAttribute()
-            made.id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-            made.value.programmaticStreamSerializationAllowed = 1
-            yield made
-        if window is not None:
-            made, policies = self.driver.CUlaunchAttribute(), self.driver.CUaccessProperty
-            made.id, policy = kinds.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, made.value.accessPolicyWindow
-            policy.base_ptr, policy.num_bytes, policy.hitRatio = window.base, window.nbytes, window.hit_ratio
-            policy.hitProp, policy.missProp = policies(window.hit), policies(window.miss)
-            yield made
 
     # many parameters: those of cuTensorMapEncodeTiled.
     def encode(
@@ -239,22 +165,14 @@ class RealGpu:
         )
         return b"".join(int(each).to_bytes(8, "little") for each in found.opaque)
 
-    def stream(self, priority: int = 0) -> Any:
-        """A new stream that does not wait for the default one."""
-        return self.call("cuStreamCreateWithPriority", 1, priority)
-
-    def event(self, timing: bool = True) -> Any:
+    def event(self) -> Any:
         """A new event."""
-        return self.call("cuEventCreate", 0 if timing else 2)
+        return self.call("cuEventCreate", 0)
 
     def record(self, event: Any, stream: Any = None) -> Any:
         """Record an event in a stream; returns it."""
         self.call("cuEventRecord", event, stream or self.default)
         return event
-
-    def wait(self, stream: Any, event: Any) -> None:
-        """Let a stream wait for an event."""
-        self.call("cuStreamWaitEvent", stream, event, 0)
 
     def elapsed_us(self, first: Any, last: Any) -> float:
         """Microseconds between two events, once the last has happened."""
@@ -272,30 +190,15 @@ class RealGpu:
 
     def graph(self, put: Any) -> Any:
         """A function that launches, in a stream, the graph of what `put` puts into one."""
-        origin = self.stream()
+        origin = self.call("cuStreamCreate", 1)  # which does not wait for the default one
         self.call("cuStreamBeginCapture", origin, self.driver.CUstreamCaptureMode(2))
         put(origin)
         graph = self.call("cuGraphInstantiate", self.call("cuStreamEndCapture", origin), 0)
         return lambda stream=None: self.call("cuGraphLaunch", graph, stream or self.default)
 
-    def host_function(self, stream: Any, function: Callable[[], None]) -> None:
-        """Let the host call a function in the order of a stream."""
-        self._called.append(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: function()))
-        self.call("cuLaunchHostFunc", stream, ctypes.cast(self._called[-1], ctypes.c_void_p).value, 0)
-
     def synchronize(self) -> None:
         """Wait for everything."""
         self.call("cuCtxSynchronize")
-
-    def set_aside(self, nbytes: int) -> int:
-        """Set how much of L2 is for persisting accesses; returns what the driver made of it."""
-        limit = self.driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE
-        self.call("cuCtxSetLimit", limit, nbytes)
-        return int(self.call("cuCtxGetLimit", limit))
-
-    def reset_persisting(self) -> None:
-        """Make all persisting lines normal."""
-        self.call("cuCtxResetPersistingL2Cache")
 
 
 # --- what a recording is made with ------------------------------------------------------------------------------------

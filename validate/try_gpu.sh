@@ -1,12 +1,10 @@
 #!/bin/bash
 # bash validate/try_gpu.sh [FOLDER]: a little of every recording on this machine's GPU, in a minute or two; what fails is
-# named at the end. Streams need nvcc, counters ncu.
+# named at the end. Counters need ncu.
 out=${1:-$(mktemp -d)}; failed=""; mkdir -p "$out"; cd "$(dirname "$0")/.." || exit 2
 try() { name=$1; shift; echo "== $name"; timeout 120 python3 -m "$@" || failed="$failed $name"; }
 try record validate record --out "$out/record" --only vector_add matmul_hopper/tma --size small --repeats 2 --seconds 60
 try microbench validate microbench measure --only pipe_ffma launch_gap cluster_load_2 --out "$out/micro.json" --repeats 2
 try energy validate.energy.measure "$out/energy.json.gz" --only "^(ffma f32|empty 132 blocks)$" --passes 1
-try streams validate streams measure "$out/streams.json" --only two_kernels_fit graphs same_stream_gap copies_alone managed
 try play validate.play "$out/play.json.gz"
-try persisting validate.persisting.measure "$out/persisting.json"
 echo "failed:${failed:- nothing}"; [ -z "$failed" ]

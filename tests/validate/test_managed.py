@@ -3,13 +3,13 @@
 import pytest
 
 from validate.compared import summary
-from validate.streams.lab import SimulatedLab
+from validate.streams.lab import Lab
 from validate.streams.managed import MB, replay
 
 
 @pytest.fixture(scope="module")
 def rows(toolchain):
-    lab = SimulatedLab()
+    lab = Lab()
     small = "in order", "faults", "untouched, whole gpu", "prefetch"
     names = [*(f"{name}, {4 * MB}" for name in small), f"widths, {16 * MB}", "sparse 64KB"]
     return [*replay(lab, 16 * MB, names), *replay(lab, MB, ["stays on host", "read mostly"])]

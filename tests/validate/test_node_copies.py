@@ -8,7 +8,7 @@ from gpusim.node import describe_node_keys, load_node
 from validate.__main__ import main
 from validate.compared import Compared
 from validate.node import copies
-from validate.streams.measure import EXPERIMENTS
+from validate.streams.compare import EXPERIMENTS
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_what_is_said_to_be_measured_names_a_recorded_kind() -> None:
     config = load_node().config
     cited = [config.source(key) for key in describe_node_keys() if config.source(key).startswith("microbenchmark")]
     assert len(cited) > 20
-    others = {"pageable", "pointer chase", "broadcast", *EXPERIMENTS}
+    others = {"pageable", "pointer chase", "broadcast", "managed", *EXPERIMENTS}
     for source in cited:
         assert any(kind in source for kind in (*kinds, *others)), source
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from isa.listing import programs_from_cubin
 from validate.persisting import compare
-from validate.persisting.measure import CUBIN
 
 
 def test_shares():
@@ -17,7 +16,7 @@ def test_points_that_are_known_to_be_off_are_recorded():
 
 
 def test_the_kernels_are_the_recorded_ones():
-    kernels = programs_from_cubin(CUBIN.read_bytes())
+    kernels = programs_from_cubin(compare.CUBIN.read_bytes())
     assert {"touch_normal", "touch_hint", "mixed", "probe", "descriptor"} <= set(kernels)
 
 

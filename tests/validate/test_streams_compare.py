@@ -49,4 +49,3 @@ def test_the_command_sums_up(capsys, monkeypatch):
         "two_kernels_fit", "2", "1", "+6.0%", "6.0%", "6.0%", "+11.0%", "b"
     ]  # fmt: skip
     assert main(["streams", "compare", "--only", "nothing"]) == 2
-    assert main(["streams", "measure"]) == 2

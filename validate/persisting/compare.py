@@ -9,13 +9,30 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
-from validate.compared import Compared, show
-from validate.persisting.measure import COUNTERS, CUBIN, FAMILIES, RESULTS, L2Lab, family
-from validate.simulated_gpu import SimulatedGpu
+import numpy as np
 
+import gpusim
+from gpusim.launch.launch import AccessWindow
+from isa import load
+from validate.compared import Compared, show
+
+CUBIN = Path(__file__).with_name("kernels.cubin")
+RESULTS = Path(__file__).parent / "results"
+MB = 1 << 20
+TILE, HOT_MB, STREAM_MB = 16 << 10, 128, 512
+POLICIES = {"normal": 0x1000 << 48, "first": 0x12F0 << 48, "last": 0x14F0 << 48}
+"""Words of createpolicy, by what is evicted when."""
+FAMILIES = ("working_set", "sliding", "loads")
+COUNTERS = (
+    *("lts__t_sectors_srcunit_tex_lookup_hit.sum", "lts__t_sectors_srcunit_tex_lookup_miss.sum"),
+    "dram__bytes_read.sum",
+)
+"""Sectors that hit and missed, and bytes from memory."""
 FOUND, HITS = "found in L2", "sectors that hit"
 TOLERANCE = 0.1
 SECTOR_BYTES = 32
@@ -42,17 +59,66 @@ def shares(found: Iterable[float]) -> tuple[float, float]:
     return 1 - memory / ((hit + miss) * SECTOR_BYTES), hit / (hit + miss)
 
 
-class SimulatedL2Lab(L2Lab):
-    """A lab on a simulated device; `counted` has the shares of each launch by its label."""
+class L2Lab:
+    """Regions of memory of a simulated GPU, and launches; `counted` has the shares of each by its label."""
 
     def __init__(self, settings: Iterable[str] = ()) -> None:
-        gpu = SimulatedGpu("h200", settings=tuple(settings))
-        super().__init__(gpu, gpu.device.config.l2.persisting_max_bytes, OTHER_MB)
+        self.device = gpusim.Device("h200", overrides=list(settings))
+        self.hot, self.stream, self.other = (
+            self.device.memory.alloc(each * MB) for each in (HOT_MB, STREAM_MB, OTHER_MB)
+        )
+        self.sink = self.device.memory.alloc(4096)
+        self.kernel = cache(partial(load, CUBIN, abi="c", arch=self.device.config.gpu.arch))
         self.counted: dict[str, tuple[float, float]] = {}
 
-    def launch(self, name: str, grid: int, words: Sequence[Any], label: str) -> None:
-        result = self.gpu.run(self.gpu.function(CUBIN, name), grid, 256, words, self.window)
+    def launch(self, name: str, grid: int, words: tuple[Any, ...], label: str) -> None:
+        """Launch a kernel of 256 threads a block."""
+        result = self.device.launch(self.kernel(name), grid, 256, words)
         self.counted[label] = shares(float(result.metrics[each]) for each in COUNTERS)
+
+    def begin(self, set_aside: int = 0) -> None:
+        """No window, nothing persisting, other data in L2."""
+        self.device.window = None
+        self.device.reset_persisting()
+        self.device.set_aside_l2(set_aside)
+        self.touch(self.other, OTHER_MB * MB, "begin")
+
+    def touch(self, base: int, nbytes: int, label: str, kind: str = "normal", policy: int = 0) -> None:
+        """Read a region once."""
+        self.launch(f"touch_{kind}", nbytes // TILE, (*map(np.uint64, (base, policy, self.sink)),), label)
+
+    def mixed(self, hot_bytes: int, total: int, label: str) -> None:
+        """Read `total` bytes of the stream and as many of the hot region, over and over."""
+        words = (np.uint64(self.hot), np.uint32(hot_bytes // TILE), np.uint64(self.stream), np.uint64(self.sink))
+        self.launch("mixed", total // TILE, words, label)
+
+    def run(self, group: str) -> None:
+        """The launches of a group, labelled with its name and turn: later ones find what the first left."""
+        kind, *values = group.split()
+        if kind == "working_set":
+            self.begin()
+            for turn in range(2):
+                self.touch(self.hot, int(values[0]) * MB, f"{group} {turn}")
+            return
+        set_aside, hot = int(values[0]), int(values[1]) * MB
+        self.begin(set_aside)
+        if kind == "sliding":
+            ratio = float(values[2])
+            if ratio:
+                self.device.window = AccessWindow(self.hot, hot, ratio, "persisting", "streaming")
+            for turn in range(2):
+                self.mixed(hot, 128 * MB, f"{group} {turn}")
+        else:
+            for turn in range(2):
+                self.touch(self.hot, hot, f"{group} {turn}", "hint", POLICIES[kind])
+            self.touch(self.stream, 128 * MB, "stream")
+            self.touch(self.hot, hot, f"{group} after")
+
+
+def family(name: str) -> str:
+    """Which experiment a launch belongs to."""
+    first = name.partition(" ")[0]
+    return first if first in FAMILIES else "loads"
 
 
 def compare(families: Iterable[str] = FAMILIES, only: str = "", settings: Iterable[str] = ()) -> Iterator[Compared]:
@@ -61,9 +127,9 @@ def compare(families: Iterable[str] = FAMILIES, only: str = "", settings: Iterab
     measured = recording()["counters"]
     chosen = [name for name in measured if family(name) in families and only in name]
     for group in dict.fromkeys(name.rpartition(" ")[0] for name in chosen):
-        lab = SimulatedL2Lab(settings)
-        lab.run(group, turns=2)
-        lab.gpu.device.close()
+        lab = L2Lab(settings)
+        lab.run(group)
+        lab.device.close()
         for label, simulated in lab.counted.items():
             if label in measured:
                 gap = "docs/known_gaps.md" if label in KNOWN else None

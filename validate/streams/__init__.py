@@ -1,6 +1,6 @@
 """Streams, copies and managed memory of a real H200, recorded, and the same plans on a simulated one.
 
-Read `kernels.cu` (blocks that say where and when they ran), `lab.py` (streams behind a gate, on a real or a simulated
-GPU), the plans (`plans.py`, `copying.py`, `managed.py`), `compare.py`, and `measure.py`, which records the plans.
-`results/h200.json.gz` holds further experiments that docs/streams.md reads its rules from.
+Read `kernels.cu` (blocks that say where and when they ran), `lab.py` (streams behind a gate), the plans (`plans.py`,
+`managed.py`), and `compare.py`. `results/` holds the recordings, with how they were made in `about`; `h200.json.gz` has
+further experiments that docs/streams.md reads its rules from.
 """

@@ -7,19 +7,23 @@ span is compared; `spread` says how far those of all runs lie apart.
 from __future__ import annotations
 
 import argparse
+import gzip
 import itertools
+import json
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from validate.commands import UsageError, known
+from validate.commands import known
 from validate.compared import Compared, show
-from validate.streams import managed, measure, plans
-from validate.streams.copying import CopyBench
-from validate.streams.lab import Plan, SimulatedLab
+from validate.streams import managed, plans
+from validate.streams.lab import Lab, Plan
+from validate.streams.plans import CopyBench
 
+RESULTS = Path(__file__).parent / "results" / "h200.json.gz"
 SPANS = ("two_kernels_fit", "leftover", "priority", "mixed", "pairs", "fillers")
 """Experiments whose spans are compared, from the first block's start to the last one's end."""
 GAPS = "same_stream_gap"
@@ -36,10 +40,10 @@ QUICK = {
 """Cases that take a minute together: by experiment, what their names match."""
 
 
-def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False, gpu: str = "h200") -> Iterator[Compared]:
+def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False) -> Iterator[Compared]:
     """Every case of the experiments, or the quick ones, as it is done. Takes up to half a minute a case."""
-    recorded = measure.load()["experiments"]
-    lab = SimulatedLab(gpu)
+    recorded = json.loads(gzip.decompress(RESULTS.read_bytes()))["experiments"]
+    lab = Lab()
     for name in only:
         wanted = re.compile(QUICK.get(name, "nothing of it") if quick else "")
         cases = {case: runs for case, runs in recorded[name].items() if wanted.search(case)}
@@ -47,9 +51,10 @@ def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False, gpu: str = "
             yield from OTHERS.get(name, _grids_of)(lab, name, cases)
 
 
-def _grids_of(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
+def _grids_of(lab: Lab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
     """Spans of an experiment's cases, or gaps between kernels in line."""
-    found, of = measure.GRIDS[name][0](lab), _span if name in SPANS else _gap
+    make: Callable[[Lab], plans.Plans] = getattr(plans, name)
+    found, of = make(lab), _span if name in SPANS else _gap
     for case, runs in cases.items():
         grids = [_grids(run) for run in (runs["runs"] if isinstance(runs, dict) else runs)]
         simulated = _simulated(lab, found[case], sorted(grids[0], key=lambda label: grids[0][label]))
@@ -69,7 +74,7 @@ Grids = dict[str, tuple[float, ...]]
 """First start and last end of grids by name, in ns; and when the first block of a dependent one was let on."""
 
 
-def _simulated(lab: SimulatedLab, plan: Plan, first: Sequence[str]) -> Grids:
+def _simulated(lab: Lab, plan: Plan, first: Sequence[str]) -> Grids:
     lab.begin()
     plan()
     grids = lab.finish(first).items()
@@ -103,7 +108,7 @@ _gap, _starts, _let_on = (partial(_between, then=a, before=b) for a, b in ((0, 1
 """From the end to the start, from start to start, from the end to when the next one is let on."""
 
 
-def _graphs(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
+def _graphs(lab: Lab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
     """In line the time between kernels; of a fork from the root to the first branch, and from the last one to the
     join."""
     found = plans.graphs(lab)
@@ -128,9 +133,9 @@ def _join(grids: Grids) -> float:
     return grids["join"][0] - max(grid[1] for name, grid in grids.items() if "." in name)
 
 
-def _overlaps(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
+def _overlaps(lab: Lab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
     """The loop of copies and kernels, timed by events."""
-    bench = CopyBench(lab, 64 << 20)
+    bench = CopyBench(lab)
     shape = re.compile(r"(\d+) in (\d+) chunks, (\d+) streams, (\w+) first, kernel [\d.]+ of a copy")
     for case, found in cases.items():
         if match := shape.match(case):
@@ -140,9 +145,9 @@ def _overlaps(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[C
             yield _row(name, case, times, 1e3 * bench.timed_us(plan))
 
 
-def _alone(lab: SimulatedLab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
+def _alone(lab: Lab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
     """One copy, timed by events."""
-    bench = CopyBench(lab, 64 << 20)
+    bench = CopyBench(lab)
     for case, runs in cases.items():
         if match := re.fullmatch(r"(\w+) (\d+)", case):
             times = [1e3 * run["marks_us"]["end"] for run in runs]
@@ -157,12 +162,8 @@ def command(options: argparse.Namespace) -> int:
     if options.what == "managed":
         names = {case.rsplit(", ", 1)[0] for case in managed.recorded()} & {*managed.CASES}
         known(options.only, sorted(names), "case")
-        show(managed.replay(SimulatedLab(), options.mb << 20, options.only))
+        show(managed.replay(Lab(), options.mb << 20, options.only))
         return 0
-    known(options.only, measure.EXPERIMENTS if options.what == "measure" else EXPERIMENTS, "experiment")
-    if options.what == "measure":
-        if options.path is None:
-            raise UsageError("measure needs a file to write to")
-        return measure.main(options.path, options.only, options.seconds)
+    known(options.only, EXPERIMENTS, "experiment")
     show(compare(options.only or EXPERIMENTS, options.quick))
     return 0

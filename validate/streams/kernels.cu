@@ -38,48 +38,12 @@ DEVICE void wait_cycles(long long cycles) {
     }
 }
 
-// Holds back what waits for it until the host writes 1 to open, or limit ns have gone by.
-extern "C" __global__ void gate(long long *stamps, volatile int *open, long long limit) {
-    begin(stamps);
-    if (threadIdx.x == 0) {
-        long long first = now();
-        while (*open == 0 && now() - first < limit) {
-        }
-    }
-    end(stamps);
-}
-
-// The values that globaltimer and clock64 take as one thread reads them again and again.
-extern "C" __global__ void timer(long long *values, int count) {
-    for (int k = 0; k < count; ++k) {
-        values[2 * k] = now();
-        values[2 * k + 1] = clock64();
-    }
-}
-
 // Block b takes cycles + step * (b % modulus).
 extern "C" __global__ void spin(long long *stamps, int cycles, int step, int modulus) {
     begin(stamps);
     wait_cycles(cycles + (long long)step * (blockIdx.x % modulus));
     end(stamps);
 }
-
-// spin with so many values held in registers all the while.
-#define SPIN_WITH(VALUES)                                                                     \
-    extern "C" __global__ void spin_##VALUES(long long *stamps, int cycles, volatile float *p) { \
-        begin(stamps);                                                                        \
-        float v[VALUES];                                                                      \
-        _Pragma("unroll") for (int k = 0; k < VALUES; ++k) v[k] = p[k];                       \
-        wait_cycles(cycles);                                                                  \
-        __syncthreads();                                                                      \
-        _Pragma("unroll") for (int k = 0; k < VALUES; ++k) p[k] = v[k];                       \
-        end(stamps);                                                                          \
-    }
-SPIN_WITH(5)
-SPIN_WITH(18)
-SPIN_WITH(26)
-SPIN_WITH(50)
-SPIN_WITH(114)
 
 // The same with programmatic dependent launch: early says when a dependent kernel may start. LAST: when the wait ended.
 extern "C" __global__ void spin_dependent(long long *stamps, int cycles, int early) {

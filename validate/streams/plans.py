@@ -1,4 +1,4 @@
-"""Plans of grids in several streams: how they share the SMs, and what lies between one and the next.
+"""Plans of grids and copies in several streams: how they share the GPU, and what lies between one and the next.
 
 Each function gives the plans of an experiment, by the names of their cases, for a lab.
 """
@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from validate.streams.lab import FULL, Lab, Plan, SimulatedLab, us
+from gpusim.node.streams import Event, Stream
+from validate.streams.lab import FULL, Lab, Plan, us
 
 KB = 1 << 10
 LOW, HIGH = 0, -5
@@ -110,7 +111,7 @@ def mixed(lab: Lab) -> Plans:
 def _works(lab: Lab) -> Callable[[str, str, int, int, int], Plan]:
     """A function (label, name, stream, grid, threads) that plans a kernel of some 50 to 200 us, bound by arithmetic,
     memory or shared memory."""
-    memory = [lab.gpu.alloc(COPY_BYTES) for _ in range(4)]
+    memory = [lab.device.memory.alloc(COPY_BYTES) for _ in range(4)]
     scratch = np.uint64(lab.scratch)
 
     def work(label: str, name: str, stream: int, grid: int, threads: int) -> Plan:
@@ -158,15 +159,14 @@ def fillers(lab: Lab) -> Plans:
 
 def same_stream_gap(lab: Lab) -> Plans:
     """Eight kernels, each after the one before, linked in every way there is."""
-    gpu, scratch, host = lab.gpu, lab.scratch, lab.opened + 512
-    events = [gpu.event() for _ in range(COUNT)]
+    events = [lab.device.event() for _ in range(COUNT)]
     between: dict[str, Callable[[int], object]] = {
         "stream": lambda k: None,
-        "event recorded": lambda k: gpu.record(events[k], lab.stream(0)),
-        "small memset": lambda k: gpu.copy("memset", scratch, 0, 4, lab.stream(0)),
-        "small copy in": lambda k: gpu.copy("HtoD", scratch, host, 4, lab.stream(0)),
-        "small copy out": lambda k: gpu.copy("DtoH", host, scratch, 4, lab.stream(0)),
-        "host function": lambda k: gpu.host_function(lab.stream(0), lambda: None),
+        "event recorded": lambda k: events[k].record(lab.stream(0)),
+        "small memset": lambda k: lab.copy("memset", 4, lab.stream(0)),
+        "small copy in": lambda k: lab.copy("HtoD", 4, lab.stream(0)),
+        "small copy out": lambda k: lab.copy("DtoH", 4, lab.stream(0)),
+        "host function": lambda k: lab.stream(0).call(lambda: None),
     }
 
     def line(grid: int, length: float, link: Callable[[int], object]) -> None:
@@ -178,9 +178,9 @@ def same_stream_gap(lab: Lab) -> Plans:
         for k in range(COUNT):
             stream = lab.stream(k % 2)
             if k:
-                gpu.wait(stream, events[k - 1])
+                stream.wait_event(events[k - 1])
             lab.spin(f"{k}", stream, grid, length)
-            gpu.record(events[k], stream)
+            events[k].record(stream)
 
     def dependent(grid: int, length: float, early: int) -> None:
         for k in range(COUNT):
@@ -203,7 +203,7 @@ def small_copies(lab: Lab) -> Plans:
     def plan(nbytes: int) -> None:
         for k in range(COUNT):
             lab.spin(f"{k}", lab.stream(0), 132, 20)
-            lab.gpu.copy("HtoD", lab.scratch, lab.opened + 512, nbytes, lab.stream(0))
+            lab.copy("HtoD", nbytes, lab.stream(0))
 
     return {f"{nbytes} bytes": partial(plan, nbytes) for nbytes in (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)}
 
@@ -214,13 +214,12 @@ SHAPES = {"in line": (1, COUNT - 1), "four branches of two": (4, 2), "fork of ei
 
 def graphs(lab: Lab) -> Plans:
     """Graphs of kernels in line and of branches side by side."""
-    make = _simulated_graph if isinstance(lab, SimulatedLab) else _captured_graph
     cases = itertools.product(GRIDS, SHAPES)
-    return {f"{shape}, {grid} blocks of {length} us": make(lab, shape, grid, length)
+    return {f"{shape}, {grid} blocks of {length} us": _graph(lab, shape, grid, length)
             for (grid, length), shape in cases}  # fmt: skip
 
 
-def _simulated_graph(lab: Any, shape: str, grid: int, length: float) -> Plan:
+def _graph(lab: Lab, shape: str, grid: int, length: float) -> Plan:
     branches, each = SHAPES[shape]
     graph, nodes = lab.device.graph(), dict[str, Any]()
 
@@ -237,31 +236,62 @@ def _simulated_graph(lab: Any, shape: str, grid: int, length: float) -> Plan:
     return lambda: graph.start(lab.stream(0))
 
 
-def _captured_graph(lab: Any, shape: str, grid: int, length: float) -> Plan:
-    """The graph is captured in a run of its own; its kernels write to the same stamps in every launch."""
-    (branches, each), gpu = SHAPES[shape], lab.gpu
-    streams = [gpu.stream() for _ in range(branches)]
-    fork, joins = gpu.event(False), [gpu.event(False) for _ in streams]
+# --- copies, timed by events ------------------------------------------------------------------------------------------
 
-    def put(origin: Any) -> None:
-        lab.spin("root", origin, grid, length)
-        gpu.record(fork, origin)
-        for branch, stream in enumerate(streams):
-            gpu.wait(stream, fork)
-            for turn in range(each):
-                lab.spin(f"{branch}.{turn}", stream, grid, length)
-            gpu.wait(origin, gpu.record(joins[branch], stream))
-        if branches > 1:
-            lab.spin("join", origin, grid, length)
 
-    lab.begin()
-    launch = gpu.graph(put)
-    captured = lab.kernels[1:]
-    lab.finish()
+class CopyBench:
+    """Memory for the kernels between copies, and plans that set marks: events by name."""
 
-    def plan() -> None:
-        for label, _, blocks in captured:
-            lab.reserve(label, blocks)
-        launch(lab.stream(0))
+    def __init__(self, lab: Lab, nbytes: int = 64 << 20) -> None:
+        self.lab = lab
+        self.x, self.y = (np.uint64(lab.device.memory.alloc(nbytes)) for _ in range(2))
+        self.marks: list[Event] = []
 
-    return plan
+    def mark(self, stream: Stream) -> None:
+        """Add an event."""
+        self.marks.append(stream.record())
+
+    def kernel(self, stream: Stream, nbytes: int, iterations: int, offset: int, label: str) -> None:
+        """saxpy_chunk from what HtoD brings to what DtoH takes."""
+        count, start = nbytes // 4, np.uint64(offset)
+        words = self.y + start, self.x + start, np.int32(count), np.int32(iterations)
+        self.lab.launch(label, stream, "saxpy_chunk", min(1056, -(-count // 256)), 256, 0, *words)
+
+    def one(self, kind: str, nbytes: int) -> None:
+        """A copy between two marks."""
+        stream = self.lab.stream(0)
+        self.mark(stream)
+        self.lab.copy(kind, nbytes, stream)
+        self.mark(stream)
+
+    def loop(self, nbytes: int, iterations: int, chunks: int, streams: int, order: str) -> None:
+        """The textbook's loop over several streams: copy a chunk in, compute, copy it out. Breadth first: of all
+        streams one step, then of all the next; each round of chunks by itself."""
+        size, lab = nbytes // chunks, self.lab
+        steps: list[Callable[[int], None]] = [
+            lambda k: lab.copy("HtoD", size, lab.stream(k % streams)),
+            lambda k: self.kernel(lab.stream(k % streams), size, iterations, k * size, f"{k}"),
+            lambda k: lab.copy("DtoH", size, lab.stream(k % streams)),
+        ]
+        origin = lab.stream(0)
+        self.mark(origin)
+        for other in range(1, streams):
+            lab.stream(other).wait_event(self.marks[0])
+        together = streams if order == "breadth" else 1
+        for first in range(0, chunks, together):
+            for step in steps:
+                for k in range(first, min(chunks, first + together)):
+                    step(k)
+                    if chunks == 4:  # the recorded loops marked each step of these
+                        self.mark(lab.stream(k % streams))
+        for other in range(1, streams):
+            origin.wait_event(lab.stream(other).record())
+        self.mark(origin)
+
+    def timed_us(self, plan: Plan) -> float:
+        """Run a plan once: microseconds from its first mark to its last."""
+        self.lab.begin()
+        self.marks.clear()
+        plan()
+        self.lab.finish()
+        return 1000 * self.marks[0].elapsed_ms(self.marks[-1])
