@@ -38,7 +38,7 @@ class GpuError(RuntimeError):
 
 
 class RealGpu:
-    """A GPU with its primary context current. Addresses are integers, streams and events the binding's handles."""
+    """A GPU with its primary context current. Addresses are integers."""
 
     def __init__(self, number: int = 0) -> None:
         self.driver = import_module("cuda.bindings.driver")
@@ -78,7 +78,7 @@ class RealGpu:
         return int(self.call("cuMemAlloc", max(nbytes, 256)))
 
     def free(self, address: int) -> None:
-        """Free device or managed memory."""
+        """Free device memory."""
         self.call("cuMemFree", address)
 
     def put(self, address: int, data: np.ndarray) -> None:
@@ -94,9 +94,9 @@ class RealGpu:
             self.call("cuMemcpyDtoH", data.ctypes.data, address, data.nbytes)
         return data
 
-    def fill(self, address: int, value: int, nbytes: int, stream: Any = None) -> None:
-        """Set bytes, in the order of a stream."""
-        self.call("cuMemsetD8Async", address, value, nbytes, stream or self.default)
+    def fill(self, address: int, value: int, nbytes: int) -> None:
+        """Set bytes."""
+        self.call("cuMemsetD8Async", address, value, nbytes, self.default)
 
     def function(self, cubin: bytes, symbol: str) -> Any:
         """A kernel of a cubin; each cubin is loaded once."""
@@ -116,7 +116,7 @@ class RealGpu:
     # many parameters: everything that a launch can say.
     def prepared(
         self, function: Any, grid: Sequence[int], block: Sequence[int], words: Sequence[Any], shared_bytes: int = 0,
-        stream: Any = None, *, cluster: Sequence[int] = (1, 1, 1),
+        cluster: Sequence[int] = (1, 1, 1),
     ) -> Callable[[], None]:  # fmt: skip
         """A function that launches a kernel without waiting, and takes the host no longer than it must. words: its
         parameters, NumPy scalars or bytes."""
@@ -130,7 +130,7 @@ class RealGpu:
         config = self.driver.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = (*grid, 1, 1)[:3]
         config.blockDimX, config.blockDimY, config.blockDimZ = (*block, 1, 1)[:3]
-        config.sharedMemBytes, config.hStream = shared_bytes, stream or self.default
+        config.sharedMemBytes, config.hStream = shared_bytes, self.default
         if math.prod(cluster) > 1:
             made = self.driver.CUlaunchAttribute()
             made.id, size = self.driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, made.value.clusterDim
@@ -150,51 +150,32 @@ class RealGpu:
     # many parameters: those of cuTensorMapEncodeTiled.
     def encode(
         self, kind: int, address: int, shape: Sequence[int], strides: Sequence[int], box: Sequence[int],
-        steps: Sequence[int], *, swizzle: int = 0, interleave: int = 0, promotion: int = 0, fill: int = 0,
+        steps: Sequence[int], swizzle: int,
     ) -> bytes:  # fmt: skip
-        """128 bytes: the tensor map that the driver makes. kind, swizzle ... fill: numbers of cuda.h; dimensions from
-        the innermost one, strides in bytes, one fewer. Raises GpuError where the driver refuses."""
+        """128 bytes: the tensor map that the driver makes. kind, swizzle: numbers of cuda.h; dimensions from the
+        innermost one, strides in bytes, one fewer. Raises GpuError where the driver refuses."""
         it = self.driver
         long, short = it.cuuint64_t, it.cuuint32_t
         found = self.call(
             *("cuTensorMapEncodeTiled", it.CUtensorMapDataType(kind), len(shape), address),
             *([long(each) for each in shape], [long(each) for each in strides]),
             *([short(each) for each in box], [short(each) for each in steps]),
-            *(it.CUtensorMapInterleave(interleave), it.CUtensorMapSwizzle(swizzle)),
-            *(it.CUtensorMapL2promotion(promotion), it.CUtensorMapFloatOOBfill(fill)),
+            *(it.CUtensorMapInterleave(0), it.CUtensorMapSwizzle(swizzle)),
+            *(it.CUtensorMapL2promotion(0), it.CUtensorMapFloatOOBfill(0)),
         )
         return b"".join(int(each).to_bytes(8, "little") for each in found.opaque)
 
-    def event(self) -> Any:
-        """A new event."""
-        return self.call("cuEventCreate", 0)
-
-    def record(self, event: Any, stream: Any = None) -> Any:
-        """Record an event in a stream; returns it."""
-        self.call("cuEventRecord", event, stream or self.default)
-        return event
-
-    def elapsed_us(self, first: Any, last: Any) -> float:
-        """Microseconds between two events, once the last has happened."""
-        self.call("cuEventSynchronize", last)
-        return round(1e3 * float(self.call("cuEventElapsedTime", first, last)), 3)
-
-    def timed_us(self, launch: Any, before: Any = None) -> float:
+    def timed_us(self, launch: Callable[[], object], before: Callable[[], object] | None = None) -> float:
         """Microseconds from event to event around what `launch` puts into the default stream; `before` puts something
         in front, so that the GPU is busy while the host enqueues."""
         if before is not None:
             before()
-        first = self.record(self.event())
+        first, last = (self.call("cuEventCreate", 0) for _ in range(2))
+        self.call("cuEventRecord", first, self.default)
         launch()
-        return self.elapsed_us(first, self.record(self.event()))
-
-    def graph(self, put: Any) -> Any:
-        """A function that launches, in a stream, the graph of what `put` puts into one."""
-        origin = self.call("cuStreamCreate", 1)  # which does not wait for the default one
-        self.call("cuStreamBeginCapture", origin, self.driver.CUstreamCaptureMode(2))
-        put(origin)
-        graph = self.call("cuGraphInstantiate", self.call("cuStreamEndCapture", origin), 0)
-        return lambda stream=None: self.call("cuGraphLaunch", graph, stream or self.default)
+        self.call("cuEventRecord", last, self.default)
+        self.call("cuEventSynchronize", last)
+        return round(1e3 * float(self.call("cuEventElapsedTime", first, last)), 3)
 
     def synchronize(self) -> None:
         """Wait for everything."""

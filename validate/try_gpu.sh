@@ -5,6 +5,4 @@ out=${1:-$(mktemp -d)}; failed=""; mkdir -p "$out"; cd "$(dirname "$0")/.." || e
 try() { name=$1; shift; echo "== $name"; timeout 120 python3 -m "$@" || failed="$failed $name"; }
 try record validate record --out "$out/record" --only vector_add matmul_hopper/tma --size small --repeats 2 --seconds 60
 try microbench validate microbench measure --only pipe_ffma launch_gap cluster_load_2 --out "$out/micro.json" --repeats 2
-try energy validate.energy.measure "$out/energy.json.gz" --only "^(ffma f32|empty 132 blocks)$" --passes 1
-try play validate.play "$out/play.json.gz"
 echo "failed:${failed:- nothing}"; [ -z "$failed" ]

@@ -87,13 +87,15 @@ class DeviceKernel:
         self, gpu: RealGpu, cubin: images.LoadableKernel, launch: Launch, large: float = math.inf,
         cluster: tuple[int, int, int] = (1, 1, 1),
     ) -> None:  # fmt: skip
-        self.gpu, self.cubin, self.launch, self.large, self.cluster = gpu, cubin, launch, large, cluster
+        self.gpu, self.cubin, self.launch, self.large = gpu, cubin, launch, large
         self.function = gpu.function(cubin.code, cubin.symbol)
         self.values = [array_of(value) for value in launch.args]
         self.addresses = [gpu.alloc(each.nbytes) if isinstance(each, np.ndarray) else None for each in self.values]
         self.words = flatten(launch.args, self.addresses, cubin.abi, self._encode)
         check_sizes(self.words, cubin.parameters)
-        self._start = self._prepared()
+        shape = launch.grid, launch.block, self.words, launch.shared_bytes
+        self.run = gpu.prepared(self.function, *shape, cluster)
+        """Launches once, without waiting."""
 
     def __enter__(self) -> DeviceKernel:
         return self
@@ -107,22 +109,13 @@ class DeviceKernel:
     def _encode(self, tensor_map: TensorMap, address: int) -> bytes:
         kind, shape, strides, box, swizzle = tensor_map.fields
         steps, pattern = [1] * len(shape), _SWIZZLES.index(swizzle)
-        return self.gpu.encode(_TYPES.index(kind), address, shape, strides, box, steps, swizzle=pattern)
+        return self.gpu.encode(_TYPES.index(kind), address, shape, strides, box, steps, pattern)
 
     def reset(self) -> None:
         """Put the inputs, and the poison of the outputs, back in place."""
         for address, value in zip(self.addresses, self.values, strict=True):
             if address is not None and value.nbytes < self.large:
                 self.gpu.put(address, value)
-
-    def run(self, stream: Any = None) -> None:
-        """Launch once, without waiting."""
-        (self._start if stream is None else self._prepared(stream))()
-
-    def _prepared(self, stream: Any = None) -> Callable[[], None]:
-        it = self.launch
-        shape = it.grid, it.block, self.words, it.shared_bytes, stream
-        return self.gpu.prepared(self.function, *shape, cluster=self.cluster)
 
     def output(self, index: int) -> np.ndarray:
         """An argument's array as it is now."""
