@@ -19,8 +19,7 @@ from gpusim.config import load_config
 from gpusim.plot.colours import BLUE, GREEN, GREY, LIGHT, ORANGE, PURPLE, SKY, VERMILLION
 from programs import images, registry
 from validate.energy.command import measured
-from validate.energy.kernels import recording, words
-from validate.energy.simulated import by_name, kernel, repeated
+from validate.energy.kernels import by_name, kernel, recording, repeated, words
 from validate.points import SEED, ProgramPoint
 
 config = load_config("h100")

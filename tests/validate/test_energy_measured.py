@@ -15,7 +15,7 @@ from isa.cubin import read_cubin
 from validate.compared import Compared
 from validate.energy import command, kernels
 from validate.energy.command import STATIC_W, least_squares, static_watts
-from validate.energy.simulated import by_name, of_round, rows_of
+from validate.energy.kernels import by_name, of_round, rows_of
 
 
 def test_a_program_takes_what_a_board_took():

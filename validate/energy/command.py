@@ -15,8 +15,7 @@ import numpy as np
 
 from gpusim.results.energy import EVENTS
 from validate.compared import Compared, show
-from validate.energy.kernels import recording
-from validate.energy.simulated import of_round, repeated, rows_of
+from validate.energy.kernels import of_round, recording, repeated, rows_of
 from validate.points import ProgramPoint, select
 
 QUICK = (
