@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpusim.difference import page, text
+from gpusim.difference import page, tables
 from gpusim.difference.pairs import Change, Pairs
 from gpusim.difference.side import Run, as_run
 from gpusim.difference.why import sentences
@@ -49,7 +49,7 @@ class Difference(Pairs):
         return target
 
     def __str__(self) -> str:
-        return text.render(self, self.why)
+        return tables.render(self, self.why)
 
 
 def compare_results(
