@@ -17,11 +17,11 @@ from validate import worker
 from validate.__main__ import main
 from validate.compared import line
 from validate.images import tools
-from validate.microbench import calibrate, compare, images, results, simulate, suite
-from validate.microbench.bench import Bench, Case
+from validate.microbench import calibrate, compare, images, results, simulate
+from validate.microbench.bench import Bench, Case, benches
 from validate.microbench.results import Number
 
-BENCHES = suite.benches()
+BENCHES = benches()
 
 
 def held():

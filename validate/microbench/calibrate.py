@@ -17,7 +17,8 @@ import numpy as np
 
 from gpusim.config import load_config
 from validate.compared import HEAD, Compared, line
-from validate.microbench import results, suite
+from validate.microbench import results
+from validate.microbench.bench import benches
 from validate.microbench.results import Number
 
 CLAIM = "microbenchmark"
@@ -149,7 +150,7 @@ def calibrate(gpu: str = "h200", measured: str = "h200") -> list[Compared]:
     document = results.load(measured)
     rows = []
     for value in VALUES:
-        bench = suite.benches()[value.bench]
+        bench = benches()[value.bench]
         cases = {x: results.number(document, bench, case, value.number) for x, case in value.cases.items()}
         found, now, source = value.derive(cases), float(configured[value.key]), config.source(value.key)
         room, scale = found.spread + max(value.unsure * found.value, value.unsure_cycles), abs(found.value) or 1.0

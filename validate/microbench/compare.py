@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from validate.compared import HEAD, Compared, line
-from validate.microbench import results, simulate, suite
-from validate.microbench.bench import Bench, Case
+from validate.microbench import results, simulate
+from validate.microbench.bench import Bench, Case, select
 from validate.microbench.results import Number
 
 FOLDER = Path(__file__).parent
@@ -93,7 +93,7 @@ def command(options: argparse.Namespace) -> int:
     out = sys.stderr if options.json else sys.stdout
     print(HEAD, file=out)
     found = []
-    for row in compare(suite.select(options.only), options.gpu, measured, options.set, slow=not options.fast):
+    for row in compare(select(options.only), options.gpu, measured, options.set, slow=not options.fast):
         found.append(row)
         if options.full or row.verdict:
             print(line(row), file=out, flush=True)

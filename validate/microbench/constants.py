@@ -144,7 +144,7 @@ def _first() -> Any:
 
 
 def fill(out: Any) -> None:
-    """Reads 62 KiB of constants, a word of each line of 64 bytes; see `suite.evicting`."""
+    """Reads 62 KiB of constants, a word of each line of 64 bytes; see `bench.evicting`."""
     table = cuda.const.array_like(_TABLE)
     total = np.uint32(0)
     k = np.int32(0)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from programs.images import LoadableKernel, NoImage, read_cubin
-from validate.microbench.bench import Bench
+from validate.microbench.bench import Bench, select
 
 if TYPE_CHECKING:
     from isa import Program
@@ -148,7 +148,5 @@ def _open(file: str) -> Program:
 
 def command(options: argparse.Namespace) -> int:
     """`validate microbench build`."""
-    from validate.microbench import suite
-
-    print(f"{len(build(suite.select(options.only)))} images written")
+    print(f"{len(build(select(options.only)))} images written")
     return 0

@@ -13,8 +13,8 @@ import numpy as np
 
 from gpusim.launch import Launch
 from validate import gpu, worker
-from validate.microbench import images, results, suite
-from validate.microbench.bench import BLANK_BYTES, Bench, Case, last_array
+from validate.microbench import images, results
+from validate.microbench.bench import BLANK_BYTES, Bench, Case, evicting, last_array, select
 
 _PADDING_BYTES = 13 * 173 * 4096
 _SMI = "driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem"
@@ -39,7 +39,7 @@ def measure(benches: Sequence[Bench], repeats: int, say: Callable[[str], None] =
     """Every case of every benchmark so many times; the document that `results.py` describes."""
     real = gpu.RealGpu()
     flush = worker.flush_kernel(real)
-    evict = [_Launch(real, bench, case) for bench, case in suite.evicting()]
+    evict = [_Launch(real, bench, case) for bench, case in evicting()]
     for _ in range(2000):  # a second or so, for the clocks to rise
         flush.run()
     real.synchronize()
@@ -96,5 +96,5 @@ def _provenance(real: gpu.RealGpu, repeats: int) -> dict[str, Any]:
 def command(options: argparse.Namespace) -> int:
     """`validate microbench measure`."""
     say = partial(print, file=sys.stderr, flush=True)
-    results.write(measure(suite.select(options.only), options.repeats, say), options.out)
+    results.write(measure(select(options.only), options.repeats, say), options.out)
     return 0

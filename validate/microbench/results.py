@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from validate.microbench import images
-from validate.microbench.bench import Bench
+from validate.microbench.bench import Bench, benches
 
 FOLDER = Path(__file__).parent / "results"
 
@@ -109,10 +109,8 @@ def write(document: dict[str, Any], path: Path) -> None:
 
 def command(options: argparse.Namespace) -> int:
     """`validate microbench join`."""
-    from validate.microbench import suite
-
     joined = join([json.loads(path.read_text()) for path in options.recordings])
-    order = {name: place for place, name in enumerate(suite.benches())}
+    order = {name: place for place, name in enumerate(benches())}
     joined["benches"] = dict(sorted(joined["benches"].items(), key=lambda each: order[each[0]]))
     write(joined, FOLDER / f"{options.gpu}.json")
     return 0

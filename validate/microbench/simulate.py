@@ -13,8 +13,8 @@ from gpusim.launch import Launch
 from gpusim.launch.arguments import bind
 from gpusim.launch.device_array import DeviceArray
 from isa import Program
-from validate.microbench import images, suite
-from validate.microbench.bench import BLANK_BYTES, Bench, Case, last_array
+from validate.microbench import images
+from validate.microbench.bench import BLANK_BYTES, Bench, Case, evicting, last_array
 
 STARTS = 3
 """Runs of a case."""
@@ -54,7 +54,7 @@ def _once(bench: Bench, case: Case, gpu: str, overrides: Sequence[str], cycle: i
         _launch(device, program, case, placed)
     if case.before == "evicted":
         _reset(args, placed)
-        for other, way in suite.evicting():
+        for other, way in evicting():
             _launch(device, images.program_of(other), way, _place(device, way.make()))
     _launch(device, program, case, placed)
     index = last_array(args)

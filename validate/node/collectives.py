@@ -52,10 +52,3 @@ def wrong_choices(node: str = "hgx_h200") -> tuple[int, list[str]]:
                 wrong.append(f"{group.ranks} GPUs, {name}, {nbytes:,} bytes: {made.algorithm} {made.protocol} "
                              f"{made.channels}, NCCL {logged}")  # fmt: skip
     return count, wrong
-
-
-def choices(node: str) -> tuple[bool, list[str]]:
-    """Whether a choice is another than NCCL's, and what to say of the choices."""
-    count, wrong = wrong_choices(node)
-    made = f"{count - len(wrong)} of {count} choices of algorithm, protocol and channels as NCCL made them"
-    return bool(wrong), [made, *wrong]

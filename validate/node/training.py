@@ -116,8 +116,9 @@ def command(options: argparse.Namespace) -> int:
         rows = rows_of(options.recording, options.node)
         wrong, lines = compared.outside(rows)
         if options.what == "collectives":
-            other, more = collectives.choices(options.node)
-            wrong, lines = wrong or other, lines + more
+            count, other = collectives.wrong_choices(options.node)
+            made = f"{count - len(other)} of {count} choices of algorithm, protocol and channels as NCCL made them"
+            wrong, lines = wrong or bool(other), [*lines, made, *other]
     except (SimulationError, OSError, ValueError, KeyError) as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return 2
