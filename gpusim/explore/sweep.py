@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas
 
 RowOf = dict[str, Any]
-Progress = Callable[[int, int, int], None]
 
 
 def sweep(points: Iterable[Point], *, metrics: Sequence[str] = (), **options: Any) -> pandas.DataFrame:
@@ -82,7 +81,7 @@ class PointEvaluator:
         self,
         workers: int | None = 0,
         journal: str | Path | None = None,
-        progress: Progress | None = None,
+        progress: Callable[[int, int, int], None] | None = None,
         timeout_s: float | None = None,
         announce: Callable[[], None] | None = None,
         resume: bool = True,
@@ -156,7 +155,8 @@ class PointEvaluator:
 
     def _run(self, points: Sequence[Point]) -> Iterator[RowOf]:
         options = {**self._asked, "timeout_s": self.timeout_s}
-        if not points or (self.workers == 0 and self._executor is None):
+        here = self.workers == 0 or (self._asked["bound"] == "only" and len(points) < 32)  # before a process has begun
+        if not points or (here and self._executor is None):
             yield from (evaluate(point, **options) for point in points)
             return
         if self._workers is None:

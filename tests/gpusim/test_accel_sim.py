@@ -30,7 +30,6 @@ from tests import forks
 from tests.gpusim.accel_sim_reader import read_kernel, read_list
 from tests.gpusim.kernels import Kernels
 from tests.gpusim.test_bulk_copy import HEAD
-from tests.gpusim.test_cluster import KERNELS as CLUSTER
 from tests.gpusim.test_tensor_copy import kernel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -229,10 +228,8 @@ def test_a_copy_to_several_blocks_names_them(tmp_path):
 
 
 def test_blocks_of_a_cluster_say_which_they_are(tmp_path):
-    arrays = np.ones((24, 64), np.int32), np.zeros((24, 64), np.int32), np.zeros(24, np.uint32)
-    marks = np.zeros((24, 64), np.uint8)
-    code = CLUSTER["exchange_2_2"]
-    launch = gpusim.launch.Launch(code, (4, 6), 64, (*arrays, marks))
+    source = 'extern "C" __global__ void __cluster_dims__(2, 2, 1) k(int *out) { out[blockIdx.x] = 1; }'
+    launch = of_cuda(source, (4, 6), 64, [np.zeros(4, np.int32)])
     file, _, _ = written(tmp_path / "traces", launch)
     assert file.head["accelsim tracer version"] == "6"
     assert list(file.clusters) == [(x, y, 0) for y in range(6) for x in range(4)]

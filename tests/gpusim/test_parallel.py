@@ -337,7 +337,7 @@ SMALL = ["sm.count=8", "sm.gpcs=2"]
 
 
 @pytest.mark.parametrize(
-    ("which", "shape"), [("forward", (1024, 1536, 512)), ("weights", (512, 2304, 2048)), ("input", (1024, 1536, 512))]
+    ("which", "shape"), [("forward", (1024, 1536, 512)), ("weights", (512, 2304, 1024)), ("input", (1024, 1536, 512))]
 )
 def test_a_part_of_a_product_tells_the_time_of_the_whole(which, shape):
     config = gpusim.load_config("h200", SMALL)

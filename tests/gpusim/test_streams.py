@@ -1,7 +1,6 @@
 """Several grids on a GPU at once, copies beside them, and the host between: one clock for all of it."""
 
 import itertools
-from functools import cache
 
 import numpy as np
 import pytest
@@ -56,7 +55,6 @@ def span(device, launches):
 # --- results and counts ----------------------------------------------------------------------------------------------
 
 
-@cache
 def counters_alone(variant):
     launch = variant.make(variant.test_size, 0)
     return gpusim.simulate(
@@ -65,12 +63,11 @@ def counters_alone(variant):
     ).record.counters  # fmt: skip
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_programs_beside_each_other_compute_and_count_what_they_do_alone(threads):
+def test_programs_beside_each_other_compute_and_count_what_they_do_alone():
     variants = [ladder[0] for ladder in registry.families().values()]
-    variants = [each for each in variants if isinstance(each.kernel, type(add_one)) and not each.polls]
-    assert len(variants) > 20
-    with gpusim.Device("h200", threads=threads, overrides=["sm.count=4", "sm.gpcs=1"]) as device:
+    variants = [each for each in variants if isinstance(each.kernel, type(add_one)) and not each.polls][::2]
+    assert len(variants) > 10
+    with gpusim.Device("h200", threads=2, overrides=["sm.count=4", "sm.gpcs=1"]) as device:
         pending, expected, launches = [], [], []
         for variant in variants:
             launch = variant.make(variant.test_size, 0)
@@ -80,14 +77,12 @@ def test_programs_beside_each_other_compute_and_count_what_they_do_alone(threads
             how = images.image(variant.name), launch.grid, launch.block, launch.args, launch.shared_bytes
             pending.append(device.launch(*how, stream=stream))
         device.synchronize()
-    starts = []
     for variant, launch, want, each in zip(variants, launches, expected, pending, strict=True):
         assert variant.mismatch(want, variant.results(launch)) is None
         fields = [L.COUNT_EXECUTED, L.COUNT_THREADS, L.COUNT_PRED_ON, L.COUNT_SHARED_WAVEFRONTS]
         fields += [L.COUNT_SECTORS, L.COUNT_TAGS]
         together = each.result.record.counters
         assert (together[:, fields] == counters_alone(variant)[:, fields]).all(), variant.name
-        starts.append(each.result.cycles)
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------
@@ -212,7 +207,7 @@ def test_a_copy_within_the_gpu_stands_in_the_queue_of_grids():
     with gpusim.Device("h200", threads=1, overrides=["sm.count=4", "sm.gpcs=1"]) as device:
         source, target = (device.device_array(1 << 20, np.float32) for _ in range(2))
         source.copy_to_device(np.arange(1 << 20, dtype=np.float32))
-        arrays, _, steps = chains(device, 2, blocks=256, steps=500)
+        arrays, _, steps = chains(device, 2, blocks=256, steps=200)
         before = len(device.timeline().spans)
         device.launch(chain, 256, 128, (arrays[0], steps), stream=device.stream())
         device.copy(target, source, stream=device.stream())
