@@ -6,6 +6,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,19 +17,18 @@ import gpusim
 from gpusim.cli import main
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW
 from gpusim.errors import MemoryAccessError, ModeError, TraceError
+from gpusim.launch import Launch
 from gpusim.launch.tensor_map import encode_tiled
 from gpusim.tracing import accel_launch
 from gpusim.tracing.accel_lines import LANES, PLAIN, binary_version, lines_of
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.trace import SPACES
-from isa import compile_cuda
-from isa.compile import assemble
 from isa.instruction import parse_instruction
-from isa.listing import program_from_cubin
 from programs import images, registry
 from tests import forks
 from tests.gpusim.accel_sim_reader import read_kernel, read_list
 from tests.gpusim.kernels import Kernels
+from tests.gpusim.ptx import listed
 from tests.gpusim.test_bulk_copy import HEAD
 from tests.gpusim.test_tensor_copy import kernel
 
@@ -50,9 +50,7 @@ def written(folder, launch, gpu="h200", **options):
     return file, result, entries
 
 
-def of_cuda(source, grid, block, args, shared_bytes=0):
-    code = program_from_cubin(compile_cuda(source, "sm_90"), None)
-    return gpusim.launch.Launch(code, grid, block, args, shared_bytes)
+KERNELS = Kernels(HEAD)
 
 
 def lines(file):
@@ -135,8 +133,8 @@ def test_the_head_says_what_was_launched(tmp_path):
     assert min(line.addresses[0] for line in loads) == entries[0][0]
 
 
-WINDOWS = r"""
-extern "C" __global__ void k(int *out, int which, int bar) {
+KERNELS.add(r"""
+K windows(int *out, int which, int bar) {
   __shared__ int shared[64];
   int local[64];
   for (int i = 0; i < 64; ++i) local[i] = i * which;
@@ -147,12 +145,12 @@ extern "C" __global__ void k(int *out, int which, int bar) {
   asm volatile("bar.sync %0, 64;" :: "r"(bar));
   out[64 + threadIdx.x] = at[63 - threadIdx.x] + local[threadIdx.x];
 }
-"""
+""")
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_generic_addresses_lie_in_the_windows_of_the_head(which, tmp_path):
-    launch = of_cuda(WINDOWS, 1, 64, (np.zeros(128, np.int32), np.int32(which), np.int32(5)))
+    launch = Launch(KERNELS["windows"], 1, 64, (np.zeros(128, np.int32), np.int32(which), np.int32(5)))
     file, _, entries = written(tmp_path / "traces", launch)
     shared, local = (int(file.head[f"{name} base_addr"], 16) for name in ("shmem", "local mem"))
     low = (entries[0][0], shared, local)[which]
@@ -170,8 +168,8 @@ def test_generic_addresses_lie_in_the_windows_of_the_head(which, tmp_path):
 
 # --- bulk copies, mbarriers, clusters ---------------------------------------------------------------------------------
 
-COPY = """
-K k(const int *in, int *out) {
+KERNELS.add("""
+K copy(const int *in, int *out) {
   __shared__ __align__(128) int room[256]; __shared__ u64 bar;
   int t = threadIdx.x;
   init(&bar, 1); VIEW; __syncthreads();
@@ -179,12 +177,14 @@ K k(const int *in, int *out) {
   wait(&bar, 0);
   if (t == 0) { store(out, room, 512); COMMIT; LEFT(0); }
 }
-"""
+K __cluster_dims__(2, 2, 1) clusters(int *out) { out[blockIdx.x] = 1; }
+K beyond(int *out) { out[threadIdx.x + 100000 * blockIdx.x] = 1; }
+""")
 
 
 def test_bulk_copies_name_what_they_touch(tmp_path):
     values, out = np.arange(256, dtype=np.int32), np.zeros(256, np.int32)
-    launch = gpusim.launch.Launch(Kernels(HEAD + COPY)["k"], 1, 32, (values, out))
+    launch = Launch(KERNELS["copy"], 1, 32, (values, out))
     file, _, entries = written(tmp_path / "traces", launch)
     assert (out[:128] == values[:128]).all()
     assert file.head["accelsim tracer version"] == "6"
@@ -203,14 +203,21 @@ def test_bulk_copies_name_what_they_touch(tmp_path):
     assert expected.values[1][0] == at
 
 
-@pytest.mark.parametrize("kind", ["load", "store", "add"])
+BOXES = {kind: kernel(kind, 2) for kind in ("load", "store", "add")}
+
+
+@cache
+def boxes():
+    return listed(BOXES.values(), "sm_90a")
+
+
+@pytest.mark.parametrize("kind", BOXES)
 def test_a_box_at_the_edge_of_a_tensor(kind, tmp_path):
     """24 rows of 20 numbers in rows of 24; of a box of 8 rows of 16 that begins at (12, 20), 4 rows of 8 are inside."""
-    code = program_from_cubin(assemble(kernel(kind, 2), "sm_90a"), abi="c", path="k")
     with gpusim.Device("h200", mode="functional", accel_sim=AccelSimTraces(tmp_path / "traces")) as device:
         tensor, image = device.to_device(np.zeros((24, 24), np.float32)), device.to_device(np.zeros(4096, np.uint32))
         tensor_map = encode_tiled("float32", tensor.address, (20, 24), (96,), (16, 8))
-        device.launch(code, 1, 32, (tensor_map, image, np.int32(12), np.int32(20), np.uint32(512)))
+        device.launch(boxes()[BOXES[kind]], 1, 32, (tensor_map, image, np.int32(12), np.int32(20), np.uint32(512)))
     (line,) = (each for each in lines(read_kernel(tmp_path / "traces" / "kernel-1.traceg")) if each.bulk)
     inside = [tensor.address + 96 * (20 + y) + 4 * 12 + x for y in range(4) for x in (0, 16)]
     assert list(line.addresses.values()) == inside
@@ -228,9 +235,7 @@ def test_a_copy_to_several_blocks_names_them(tmp_path):
 
 
 def test_blocks_of_a_cluster_say_which_they_are(tmp_path):
-    source = 'extern "C" __global__ void __cluster_dims__(2, 2, 1) k(int *out) { out[blockIdx.x] = 1; }'
-    launch = of_cuda(source, (4, 6), 64, [np.zeros(4, np.int32)])
-    file, _, _ = written(tmp_path / "traces", launch)
+    file, _, _ = written(tmp_path / "traces", Launch(KERNELS["clusters"], (4, 6), 64, [np.zeros(4, np.int32)]))
     assert file.head["accelsim tracer version"] == "6"
     assert list(file.clusters) == [(x, y, 0) for y in range(6) for x in range(4)]
     assert file.clusters[3, 4, 0] == {"cluster id": "1,2,0", "cluster cta": "1,0,0", "cluster rank": "1"}
@@ -359,13 +364,9 @@ def test_a_run_in_time_writes_nothing(tmp_path):
         gpusim.simulate(lambda: None, 1, 1, accel_sim=AccelSimTraces(tmp_path / "traces"))
 
 
-OUT_OF_BOUNDS = 'extern "C" __global__ void k(int *out) { out[threadIdx.x + 100000 * blockIdx.x] = 1; }'
-
-
 def test_a_launch_that_fails_leaves_no_file(tmp_path):
-    launch = of_cuda(OUT_OF_BOUNDS, 2, 32, (np.zeros(32, np.int32),))
     with pytest.raises(MemoryAccessError):
-        written(tmp_path / "traces", launch)
+        written(tmp_path / "traces", Launch(KERNELS["beyond"], 2, 32, (np.zeros(32, np.int32),)))
     assert [each.name for each in (tmp_path / "traces").iterdir()] == ["kernelslist.g"]
     assert len(read_list(tmp_path / "traces")) == 1  # the argument's copy
 

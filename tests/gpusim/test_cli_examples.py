@@ -21,6 +21,7 @@ SHORT = (
     "sweep study.toml --bound-only",
 )  # fmt: skip
 """What is run, because it takes a second or less."""
+LONG = "--sampled"
 KERNELS = """
 from numba import cuda
 
@@ -104,7 +105,9 @@ def test_example_parses_and_names_what_exists(example, folder, monkeypatch):
                 load_config(gpu, given.get("overrides") if gpu == machines[0] else None)
 
 
-@pytest.mark.parametrize("example", sorted({example for _, example in EXAMPLES if example[7:].startswith(SHORT)}))
+@pytest.mark.parametrize(
+    "example", sorted({each for _, each in EXAMPLES if each[7:].startswith(SHORT) and LONG not in each})
+)
 def test_short_example_runs(example, folder, monkeypatch, capsys, toolchain):
     monkeypatch.chdir(folder)
     if example.startswith("gpusim config new"):

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpusim
-import isa
 from gpusim.engine.sm import coalescer
-from tests.gpusim.ptx import kernel
+from tests.gpusim.ptx import Bodies
 
 RECORDED = json.loads(gzip.decompress((Path(__file__).parent / "data/h200_patterns.json.gz").read_bytes()))
 BANKS, BANK_SHIFT = 32, 2
@@ -189,21 +188,19 @@ def test_atomic_requests_serve_every_lane_once(offsets, mask, swap):
         assert all(part < 4 or part & 3 == 0 for part in touched[:requests, 1])
 
 
-@pytest.mark.parametrize(
-    ("address", "load", "wavefronts"),
-    [
-        ("mov.u32 t6,room;", "ld.volatile.shared.v4.u32 {v0,v1,v2,v3},[t6];", 2),
-        (
-            "mov.u32 t6,room; cvt.u64.u32 x6,t6; cvta.shared.u64 x6,x6; ld.global.u64 x7,[%from]; add.u64 x6,x6,x7;",
-            "ld.volatile.v4.u32 {v0,v1,v2,v3},[x6];",
-            4,
-        ),
-    ],
+BROADCASTS = Bodies(
+    {
+        "shared": """mov.u32 t6,room; ld.volatile.shared.v4.u32 {v0,v1,v2,v3},[t6];
+        st.global.v4.u32 [%mine],{v0,v1,v2,v3};""",
+        "generic": """mov.u32 t6,room; cvt.u64.u32 x6,t6; cvta.shared.u64 x6,x6; ld.global.u64 x7,[%from];
+        add.u64 x6,x6,x7; ld.volatile.v4.u32 {v0,v1,v2,v3},[x6]; st.global.v4.u32 [%mine],{v0,v1,v2,v3};""",
+    }
 )
-def test_a_broadcast_of_16_bytes(toolchain, tmp_path, address, load, wavefronts):
+
+
+@pytest.mark.parametrize(("address", "wavefronts"), [("shared", 2), ("generic", 4)])
+def test_a_broadcast_of_16_bytes(toolchain, address, wavefronts):
     """An H100 counts so: what is loaded by a generic address, here one that the compiler cannot know, is not merged."""
-    path = tmp_path / "broadcast.ptx"
-    path.write_text(kernel(f"{address} {load} st.global.v4.u32 [%mine],{{v0,v1,v2,v3}};"))
     arrays = np.zeros(128, np.uint32), np.zeros(128, np.uint32)
-    result = gpusim.simulate(isa.load(path, abi="c"), 1, 32, arrays, "h100")
+    result = gpusim.simulate(BROADCASTS[address], 1, 32, arrays, "h100")
     assert result.metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == wavefronts

@@ -113,7 +113,7 @@ def groups_of(notes):
     return [[place, lanes[clock, place]] for clock, place in sorted(lanes)]
 
 
-@pytest.mark.parametrize("program", sorted({launch["program"] for launch in GROUP_LAUNCHES}, key=int)[::6])
+@pytest.mark.parametrize("program", sorted({launch["program"] for launch in GROUP_LAUNCHES}, key=int)[::12])
 def test_groups_run_as_on_the_hardware(program):
     """Which lanes run together, and when: loops that give way, ways out of several loops, barriers used twice."""
     launches = [launch for launch in GROUP_LAUNCHES if launch["program"] == program]

@@ -38,21 +38,21 @@ OF_ADDRESSES = (
 OF_BANKS = ("memory_l1_wavefronts_shared", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
 
 RANGES = {
-    "shared.banks": (1, 16, 32, 64, 256),
-    "shared.bank_bytes": (1, 4, 8, 16),
-    "sm.sub_partitions": (1, 2, 4, 8, 16),
-    "sm.max_warps": (16, 32, 48, 64, 128, 256),
-    "sm.max_blocks": (1, 8, 16, 64, 256),
-    "sm.registers": (16384, 32768, 131072, 262144),
+    "shared.banks": (1, 16, 256),
+    "shared.bank_bytes": (1, 16),
+    "sm.sub_partitions": (1, 2, 16),
+    "sm.max_warps": (16, 48, 256),
+    "sm.max_blocks": (1, 8, 256),
+    "sm.registers": (16384, 262144),
     "sm.register_unit": (64, 512),
-    "sm.warp_allocation_unit": (1, 2, 8),
-    "sm.count": (1, 2, 3, 7, 33, 132, 512),
-    "sm.gpcs": (1, 2, 3, 8, 12),
-    "crossbar.sms_per_port": (1, 2, 3, 4),
+    "sm.warp_allocation_unit": (1, 8),
+    "sm.count": (1, 3, 33, 512),
+    "sm.gpcs": (1, 3, 12),
+    "crossbar.sms_per_port": (1, 3, 4),
     "issue.policy": ("block", "glrr", "gto", "gty", "lrr", "oldest"),
     "l2.partitions": (1, 2, 4),
-    "l2.slices": (2, 4, 6, 12, 20, 48, 96),
-    "l2.ways": (1, 4, 20, 63),
+    "l2.slices": (2, 6, 20, 96),
+    "l2.ways": (1, 20, 63),
     "l2.replacement": ("fifo", "lru", "random"),
     "l2.near_copy": (True, False),
     "l2.passed_first": (True, False),
@@ -64,11 +64,11 @@ RANGES = {
     "l2.dirty_age": (1, 13, 70),
     "l2.lookahead_cycles": (10, 100, 200),
     # HBM2 to HBM4 stacks of 32 pseudo channels, and boards of 8 to 16 channels of GDDR.
-    "dram.channels": (1, 3, 8, 10, 12, 16, 64, 96, 128, 160, 192, 224, 256),
+    "dram.channels": (1, 3, 12, 96, 256),
     "dram.banks_per_channel": (1, 4, 48),
     "dram.row_bytes": (128, 1024, 8192),
     "dram.bandwidth_gb_s": (1.0, 100.0, 50000.0),
-    "l1.ways": (1, 3, 64, 100, 4096),
+    "l1.ways": (1, 3, 100, 4096),
     "l1.reserved_lines": (0, 100, 5000),
     "l1.replacement": ("fifo", "lru", "random"),
     "l1.write_allocate": (True, False),
@@ -78,11 +78,11 @@ RANGES = {
     "l1.max_outstanding_flits": (1, 100000),
     "memory_instruction.queue_depth": (1, 2, 32),
     "memory_instruction.store_queue_depth": (1, 32),
-    "icache.line_bytes": (16, 64, 256, 512),
+    "icache.line_bytes": (16, 512),
     "icache.l0_bytes": (512, 20000),
     "icache.l1_bytes": (2048, 100000),
     "icache.l15_bytes": (2048, 8192),
-    "icache.prefetch_lines": (0, 1, 100),
+    "icache.prefetch_lines": (0, 100),
     "constant.line_bytes": (4, 32, 256),
     "constant.l0_bytes": (256, 9000),
     "constant.l15_bytes": (1024, 65536),
@@ -93,12 +93,12 @@ RANGES = {
     "launch.refill_cycles": (0, 1000),
     "gpu.clock_mhz": (100, 5000),
     **{
-        f"pipes.{pipe}.initiation_cycles": (1, 2, 8, 32)
+        f"pipes.{pipe}.initiation_cycles": (1, 8, 32)
         for pipe in ("fma", "imad", "alu", "half", "fp64", "xu", "popc", "lsu", "uniform", "branch", "tensor")
     },
-    **{f"pipes.{pipe}.latency_cycles": (1, 2, 9, 40) for pipe in ("fma", "imad", "alu", "half", "xu", "uniform")},
+    **{f"pipes.{pipe}.latency_cycles": (1, 40) for pipe in ("fma", "imad", "alu", "half", "xu", "uniform")},
 }
-DRAWN = 16
+DRAWN = 10
 
 
 def with_what_follows(changes):

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 import gpusim
-import isa
 from gpusim.errors import CyclesExceeded, DataRaceError, DeadlockError
+from tests.gpusim.kernels import Kernels
 
 SOURCE = Path(__file__).parent / "data" / "hangs.cu"
+KERNELS = Kernels(SOURCE.read_text("utf-8"), "sm_90", str(SOURCE))
 FOUR = ["sm.count=4", "sm.gpcs=1"]
 MODES = pytest.mark.parametrize("mode", ["detailed", "functional"])
 pytestmark = pytest.mark.usefixtures("toolchain")
 
 
 def run(kernel, grid, block, *arguments, **options):
-    program = isa.load(SOURCE, entry=kernel)
-    return gpusim.simulate(program, grid, block, arguments, overrides=FOUR, **options)
+    return gpusim.simulate(KERNELS[kernel], grid, block, arguments, overrides=FOUR, **options)
 
 
 def test_blocks_that_find_no_room_while_others_wait_for_them():
