@@ -18,7 +18,7 @@ from gpusim.engine.grid import Seat
 from gpusim.engine.sm.admission import ROOM
 from gpusim.engine.sm.group_matrix import TILE_WORDS
 from gpusim.engine.sm.policies import TURN_BITS
-from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE, LANE_COLUMNS, LANE_ROWS, RECORDS, WARP_ROWS
+from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE, ENTRY, LANE_COLUMNS, LANE_ROWS, RECORDS, WARP_ROWS
 from gpusim.engine.sm.shadow_copies import SEEN_FIELDS
 from gpusim.engine.sm.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from gpusim.engine.sm.spinning import kept_words
@@ -296,7 +296,8 @@ def _sizes(
     if races:
         sizes |= {"raced_warps": sms * warps, "lane_rows": LANE_ROWS, "lane_columns": LANE_COLUMNS}
         sizes |= {"raced_sms": sms, "raced_blocks": values[P.BLOCK_SLOTS], "seen": of_block + room.mbarriers}
-        sizes |= {"rows": of_block + WARP_ROWS + 2 * room.mbarriers, "columns": 2 * of_block + room.mbarriers}
+        sizes |= {"rows": 2 * of_block + WARP_ROWS + 2 * room.mbarriers, "columns": 2 * of_block + room.mbarriers}
+        sizes["of"] = ENTRY
     return defaultdict(lambda: 1, sizes)  # what neither a check nor a recorder has asked for
 
 

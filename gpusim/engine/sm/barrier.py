@@ -12,11 +12,11 @@ votes do not wait (`ahead_*`). So lanes of a warp that are all there are not par
 import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
+from gpusim.engine.sm import shadow_clocks as sc
 from gpusim.engine.sm.convergence import block_at_barrier, release_from_barrier
 from gpusim.engine.sm.lane_states import resume
 from gpusim.engine.sm.readiness import block, charge, look_again
 from gpusim.engine.sm.shadow import barrier_is_sound
-from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, arrive_at_barrier, close_barrier, pass_barrier
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import L, P, compiled, popc
 from isa import microops as M
@@ -35,8 +35,8 @@ def release(st, sm, w0, barrier, time, current_w):
     for w in range(sm * count, (sm + 1) * count):
         if st.warp[w, L.WARP_BLOCK] != slot or st.warp[w, L.WARP_STATE] == L.FREE:
             continue
-        if par[P.CHECKS] & CHECK_RACE:
-            pass_barrier(st, sm, w, barrier)
+        if par[P.CHECKS] & sc.CHECK_RACE:
+            sc.pass_barrier(st, sm, w, barrier)
         release_from_barrier(st.split, w, barrier)
         if st.warp[w, L.WARP_DEFERRED] == barrier + 1:
             st.warp[w, L.WARP_DEFERRED] = 0
@@ -47,8 +47,8 @@ def release(st, sm, w0, barrier, time, current_w):
         elif w != current_w and st.warp[w, L.WARP_ACTIVE] == 0 and resume(st.warp, st.split, w, 0):
             charge(st, sm, w, L.STALL_BARRIER, time)
             look_again(st, sm, w, time)
-    if par[P.CHECKS] & CHECK_RACE:
-        close_barrier(st, sm, slot, barrier)
+    if par[P.CHECKS] & sc.CHECK_RACE:
+        sc.close_barrier(st, sm, slot, barrier)
 
 
 @compiled
@@ -82,10 +82,10 @@ def barrier(st, sm, q, slot, w, i, wb, mask, time):
     if threads < 0:
         threads = np.int64(st.regs[row_offset(code[i, M.COL_B], wb)])
     b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
-    if par[P.CHECKS] & CHECK_SYNC and not barrier_is_sound(st, sm, i, w, mask, number, threads):
+    if par[P.CHECKS] & sc.CHECK_SYNC and not barrier_is_sound(st, sm, i, w, mask, number, threads):
         return True
-    if par[P.CHECKS] & CHECK_RACE:
-        arrive_at_barrier(st, sm, w, number)
+    if par[P.CHECKS] & sc.CHECK_RACE:
+        sc.publish(st, sm, w, sc.arriving(st, w, np.int64(mask)), sc.shared_row(st, number))
     b[L.BLOCK_EXPECTED + number] = threads
     start = max(time, st.sm[sm, L.SM_ADU_FREE])
     st.sm[sm, L.SM_ADU_FREE] = start + par[P.BAR_INTERVAL]

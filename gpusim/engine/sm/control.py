@@ -275,7 +275,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         if st.par[P.CHECKS] & CHECK_RACE:
             end_group(st, sm, w, i)
     elif op == M.OP_DEPBAR and st.par[P.CHECKS] & CHECK_RACE:
-        wait_for_groups(st, sm, w, i)
+        wait_for_groups(st, sm, w, i, np.int64(lanes))
     elif op == M.OP_BULK_COMMIT:
         close_bulk(st, sm, w, time, code[i, M.COL_RBAR])
     elif op == M.OP_REGISTERS:

@@ -258,11 +258,7 @@ def arrived_together(st, sm, mask, dst):
     """What .TMASK tells each lane: which lanes arrive at its mbarrier, and the upper word before the first of them."""
     left = np.int64(mask)
     while left != 0:
-        first, lanes = np.int64(-1), np.int64(0)
-        for lane in range(32):
-            if (left >> lane) & 1 and (first < 0 or st.address[sm, lane] == st.address[sm, first]):
-                first = lane if first < 0 else first
-                lanes |= np.int64(1) << lane
+        first, lanes = lowest_bit(left), shadow_copies.lanes_of_one(st, sm, left)
         for lane in range(32):
             if (lanes >> lane) & 1:
                 st.regs[dst + lane] = np.uint32(lanes)
@@ -292,7 +288,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
     token = st.token[sm, k]
     st.warp[w, L.WARP_COPIES] = 0
     if st.par[P.CHECKS] & CHECK_RACE:
-        shadow_copies.end_group_with(st, sm, np.int64(w), st.address[sm, first])
+        shadow_copies.end_group_with(st, sm, np.int64(w), np.int64(mask), st.address[sm, first])
     token[L.TOKEN_KIND] = L.COPY_BYTES_TOKEN if st.code[i, M.COL_AUX4] != 0 else L.COPY_ARRIVE_TOKEN
     token[L.TOKEN_BLOCK] = block_key(st, sm, st.warp[w, L.WARP_BLOCK])
     token[L.TOKEN_ADDRESS] = st.address[sm, first]

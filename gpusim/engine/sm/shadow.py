@@ -203,7 +203,7 @@ def forget_block(st, sm, block):
     if checks & (sc.CHECK_INIT | sc.CHECK_RACE):
         st.shadow[sm, block * stride : (block + 1) * stride, :] = 0
     if checks & sc.CHECK_RACE:
-        st.warp_clock[sm, block, : st.par[P.WARPS] + sc.WARP_ROWS, :] = 0
+        st.warp_clock[sm, block, : sc.shared_row(st, sc.WARP_ROWS)] = 0
         st.copies_seen[sm, block, :, :] = 0
 
 
@@ -221,9 +221,7 @@ def forget_warp(st, w):
 @compiled
 def mask_is_sound(st, sm, i, w, mask, a):
     """Whether the lane masks in the row at `a` name no lane that has exited, for the lanes in `mask` that use them."""
-    width = 32
-    threads = min(st.par[P.THREADS] - width * st.warp[w, L.WARP_INDEX], width)
-    gone = ((np.int64(1) << threads) - 1) & ~st.warp[w, L.WARP_ALIVE]
+    gone = sc.lanes_of(st, w) & ~st.warp[w, L.WARP_ALIVE]
     for lane in range(32):
         if (mask >> lane) & 1:
             named = np.int64(st.regs[a + lane])

@@ -4,12 +4,12 @@ A copy writes its bytes at any time until it is over. So they are recorded when 
 BULK, and any access before its thread has heard of the end is an error, whether or not the bytes have come by then.
 
 LDGSTS: the copies of a warp are over by groups, which LDGDEPBAR (cp.async.commit_group) and ARRIVES.LDGSTSBAR end and
-which are counted for each warp. A DEPBAR on their scoreboard that leaves n of them tells the warp that all others are
-over, whatever lanes execute it: the thread that has copied may go on, others have to hear of it by a barrier.
+which are counted for each warp. A DEPBAR on their scoreboard that leaves n of them tells the lanes that execute it that
+their own copies in all others are over; other lanes have to hear of it by a barrier.
 
 Bulk copies are over with the phase of their mbarrier in which they were issued, for whoever has seen its end. An
 mbarrier has two rows of a block's warp clocks: what those have heard of that have arrived so far, and what it was when
-the last phase ended, of which those hear who see that end. All lanes of a warp see it with the one that looks.
+the last phase ended, of which the lanes hear that see that end.
 """
 
 import numpy as np
@@ -27,7 +27,8 @@ SEEN_COUNT = 0  # groups of copies that the warp has ended, phases of the mbarri
 SEEN_BARS = 1  # scoreboards of those groups
 SEEN_WHERE = 1  # 1 + word of the mbarrier in its SM's shared memory
 SEEN_LAST = 2  # record of the last copy
-SEEN_FIELDS = 3
+SEEN_WAITED = 3  # groups of copies of whose end some lane of the warp knows
+SEEN_FIELDS = 4
 
 
 @compiled
@@ -63,7 +64,7 @@ def word_of(st, slot, address):
 @compiled
 def arrived_row(st, n):
     """Row of the warp clocks for those that arrive at mbarrier n; behind it lies the one of its last phase."""
-    return st.par[P.WARPS] + sc.WARP_ROWS + 2 * n
+    return sc.shared_row(st, sc.WARP_ROWS + 2 * n)
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------
@@ -113,46 +114,58 @@ def end_group(st, sm, w, i):
 
 
 @compiled_on_demand()
-def wait_for_groups(st, sm, w, i):
+def wait_for_groups(st, sm, w, i, lanes):
     """DEPBAR: all groups but the last ones that it allows are over."""
-    mine = st.warp[w, L.WARP_INDEX]
-    seen = st.copies_seen[sm, st.warp[w, L.WARP_BLOCK], mine]
+    slot, mine = st.warp[w, L.WARP_BLOCK], st.warp[w, L.WARP_INDEX]
+    seen = st.copies_seen[sm, slot, mine]
     scoreboard, left = st.code[i, M.COL_AUX0], np.int64(st.code[i, M.COL_AUX1])
     if seen[SEEN_BARS] & st.code[i, M.COL_WAIT] != 0:
         left = np.int64(0)
     elif scoreboard >= 6 or (seen[SEEN_BARS] >> scoreboard) & 1 == 0:
         return
-    known = st.warp_clock[sm, st.warp[w, L.WARP_BLOCK], mine]
-    at = st.par[P.WARPS] + mine
-    known[at] = max(known[at], seen[SEEN_COUNT] - left)
+    over = seen[SEEN_COUNT] - left
+    for lane in range(32):
+        if (lanes >> lane) & 1:
+            at = sc.LANE_COPIES + lane
+            st.lane_clock[w, lane, at] = max(st.lane_clock[w, lane, at], over)
+    seen[SEEN_WAITED] = max(seen[SEEN_WAITED], over)
 
 
 # --- mbarriers --------------------------------------------------------------------------------------------------------
+@compiled
+def lanes_of_one(st, sm, lanes):
+    """Those of the lanes whose address is that of the lowest one."""
+    first, found = lowest_bit(lanes), np.int64(0)
+    for lane in range(32):
+        found |= np.int64((lanes >> lane) & 1 != 0 and st.address[sm, lane] == st.address[sm, first]) << lane
+    return found
+
+
 @compiled_on_demand()
-def end_group_with(st, sm, w, address):
+def end_group_with(st, sm, w, lanes, address):
     """ARRIVES.LDGSTSBAR: the warp's copies so far are a group, of whose end an mbarrier of the block hears."""
     slot, mine = st.warp[w, L.WARP_BLOCK], st.warp[w, L.WARP_INDEX]
     n = own_mbarrier(st, sm, w, address)
     if n >= 0:
-        st.copies_seen[sm, slot, mine, SEEN_COUNT] += 1
-        sc.add_to(st, sm, w, arrived_row(st, n))
-        told = st.copies_seen[sm, slot, mine, SEEN_COUNT]
-        st.warp_clock[sm, slot, arrived_row(st, n), st.par[P.WARPS] + mine] = told
+        seen, row = st.copies_seen[sm, slot, mine], arrived_row(st, n)
+        seen[SEEN_COUNT] += 1
+        sc.publish(st, sm, w, lanes, row)
+        every = seen[SEEN_COUNT] if sc.lanes_of(st, w) & ~lanes == 0 else np.int64(0)
+        sc.raise_to(st.warp_clock[sm, slot, row, st.par[P.WARPS] + mine], every, seen[SEEN_COUNT], lanes)
 
 
 @compiled_on_demand()
 def note_arrivals(st, sm, w, mask):
     """Lanes of warp w arrive at the mbarriers in st.address, as far as these are the block's own."""
-    before = np.int64(-1)
-    for lane in range(32):
-        address = st.address[sm, lane]
+    left = mask
+    while left != 0:
+        lanes, address = lanes_of_one(st, sm, left), st.address[sm, lowest_bit(left)]
         rank = address >> RANK_SHIFT
-        own = rank == 0 or rank == st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]
-        if (mask >> lane) & 1 and own and address != before:
-            before = address
+        if rank == 0 or rank == st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]:
             n = own_mbarrier(st, sm, w, address & OFFSET_MASK)
             if n >= 0:
-                sc.add_to(st, sm, w, arrived_row(st, n))
+                sc.publish(st, sm, w, lanes, arrived_row(st, n))
+        left &= ~lanes
 
 
 @compiled_on_demand()
@@ -163,7 +176,7 @@ def note_other_block(st, sm, word):
     count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
     for w in range(sm * count, (sm + 1) * count):
         if n < st.copies_seen.shape[2] - st.par[P.WARPS] and st.warp[w, L.WARP_BLOCK] == slot:
-            sc.add_to(st, sm, w, arrived_row(st, n))
+            sc.publish(st, sm, w, np.int64(0xFFFFFFFF), arrived_row(st, n))
 
 
 @compiled_on_demand()
@@ -175,47 +188,40 @@ def end_phase(st, sm, word):
         seen, clock = st.copies_seen[sm, slot, n], st.warp_clock[sm, slot]
         row = arrived_row(st, n - st.par[P.WARPS])
         seen[SEEN_COUNT] += 1
-        clock[row, st.par[P.WARPS] + n] = seen[SEEN_COUNT]
-        for column in range(clock.shape[1]):
-            clock[row + 1, column] = clock[row, column]
+        clock[row, st.par[P.WARPS] + n, sc.EVERY] = seen[SEEN_COUNT]
+        sc.join_rows(clock[row + 1], clock[row])
 
 
 @compiled_on_demand()
 def see_end(st, sm, w, lanes, word):
-    """Lanes of warp w see that a phase of an mbarrier is over. Of their own warp they hear up to its last arrival."""
-    slot, mine = st.warp[w, L.WARP_BLOCK], st.warp[w, L.WARP_INDEX]
-    n = mbarrier_at(st, sm, slot, word)
-    if n == st.copies_seen.shape[2] - st.par[P.WARPS]:
-        return
-    row = arrived_row(st, n) + 1
-    sc.hear_of(st, sm, w, row)
-    arrived, copied = st.warp_clock[sm, slot, row, mine], st.warp_clock[sm, slot, row, st.par[P.WARPS] + mine]
-    for lane in range(32):
-        for other in range(sc.LANE_COLUMNS if (lanes >> lane) & 1 else 0):
-            heard = copied if other == sc.OWN_COPIES else arrived
-            st.lane_clock[w, lane, other] = max(st.lane_clock[w, lane, other], heard)
+    """Lanes of warp w see that a phase of an mbarrier is over."""
+    n = mbarrier_at(st, sm, st.warp[w, L.WARP_BLOCK], word)
+    if n != st.copies_seen.shape[2] - st.par[P.WARPS]:
+        sc.hear_of(st, sm, w, lanes, arrived_row(st, n) + 1)
 
 
 @compiled_on_demand()
 def see_ends(st, sm, w, lanes):
     """The same of the mbarriers in st.address."""
-    for lane in range(32):
-        if (lanes >> lane) & 1:
-            see_end(st, sm, w, np.int64(1) << lane, word_of(st, st.warp[w, L.WARP_BLOCK], st.address[sm, lane]))
+    left = lanes
+    while left != 0:
+        looking = lanes_of_one(st, sm, left)
+        see_end(st, sm, w, looking, word_of(st, st.warp[w, L.WARP_BLOCK], st.address[sm, lowest_bit(left)]))
+        left &= ~looking
 
 
 # --- the end of a block -----------------------------------------------------------------------------------------------
 @compiled_on_demand(types.boolean)
 def all_waited_for(st, sm, w):
-    """Whether some warp of a block that ends with warp w knows of the end of every copy; else that is an error."""
+    """Whether some lane of a block that ends with warp w knows of the end of every copy; else that is an error."""
     slot, warps = st.warp[w, L.WARP_BLOCK], st.par[P.WARPS]
     seen, clock = st.copies_seen[sm, slot], st.warp_clock[sm, slot]
     for n in range(seen.shape[0]):
         last = seen[n, SEEN_LAST]
         needed = last >> sc.EPOCH_BIT if n < warps else (last >> (sc.EPOCH_BIT + sc.MBARRIER_BITS)) + 1
-        known = np.int64(0)
-        for each in range(warps):
-            known = max(known, clock[each, warps + n])
+        known = seen[n, SEEN_WAITED]
+        for each in range(2 * warps):
+            known = max(known, clock[each, warps + n, sc.EVERY], clock[each, warps + n, sc.SOME])
         if last != 0 and known < needed:
             if st.sm[sm, L.SM_ERROR] == 0:
                 st.sm[sm, L.SM_ERROR_OTHER] = last

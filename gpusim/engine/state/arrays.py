@@ -230,7 +230,7 @@ ARRAYS = (
     # What `sm.shadow` remembers, where it checks.
     Array("shadow", I64, ("checked_sms", "checked_bytes", "accesses"), LAUNCH, CHECKED, ZEROS, fresh=True),
     Array("lane_clock", I64, ("raced_warps", "lane_rows", "lane_columns"), LAUNCH, CLOCKS, ZEROS, fresh=True),
-    Array("warp_clock", I64, ("raced_sms", "raced_blocks", "rows", "columns"), LAUNCH, CLOCKS, ZEROS, fresh=True),
+    Array("warp_clock", I64, ("raced_sms", "raced_blocks", "rows", "columns", "of"), LAUNCH, CLOCKS, ZEROS, fresh=True),
     Array("copies_seen", I64, ("raced_sms", "raced_blocks", "seen", "fields"), LAUNCH, COPIED, ZEROS, fresh=True),
     Array("local_known", U8, ("known_local_bytes",), LAUNCH, "1 for a byte of local8 that is known", ZEROS, fresh=True),
     # What `state.log` writes, where anything is logged.

@@ -24,7 +24,7 @@ from numba.extending import (
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-_MOST_DIMENSIONS = 4
+_MOST_DIMENSIONS = 5
 _ENTRY_WORDS = 1 + _MOST_DIMENSIONS
 _WORD = ir.IntType(64)
 
