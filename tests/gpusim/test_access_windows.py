@@ -11,7 +11,6 @@ import pytest
 
 import gpusim
 from gpusim.driver.work.launches import Observer
-from gpusim.errors import LaunchError
 from gpusim.launch.launch import AccessWindow
 from isa import compile_cuda
 from isa.listing import programs_from_cubin
@@ -77,15 +76,6 @@ def test_policies_of_loads_and_a_window_keep_the_same(programs, device):
     device.access_policy(None)
     device.reset_persisting()
     assert read_bytes(device, programs["slide"], 0, 0) > 1.1 * streamed
-
-
-def test_what_is_set_aside_is_told_and_limited(device):
-    l2 = device.config.l2
-    assert device.set_aside_l2(1) == l2.bytes // l2.ways
-    with pytest.raises(LaunchError, match="to set aside"):
-        device.set_aside_l2(l2.bytes)
-    with pytest.raises(LaunchError, match="hit ratio of 2"):
-        device.access_policy(device.device_array(8), 2)
 
 
 class Windows(Observer):

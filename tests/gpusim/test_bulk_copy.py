@@ -339,29 +339,6 @@ def test_transactions_at_mbarriers_of_other_blocks(mode):
     assert (-(int(after) >> 1)) & 0xFFFFF == 1  # one thread is expected from now on
 
 
-LAZY = KERNELS.add("""
-K lazy(u64 *out, unsigned count, unsigned by) {
-  __shared__ u64 bar; u64 st; int t = threadIdx.x;
-  init(&bar, count); __syncwarp();
-  asm volatile("mbarrier.arrive.noComplete.shared.b64 %0, [%1], %2;" : "=l"(st) : "r"(sh(&bar)), "r"(by) : "memory");
-  out[t] = st; __syncwarp();
-  if (t == 0) out[32] = bar;
-}
-""")
-
-
-def missing(word):
-    return (-(int(word) >> 43)) & 0xFFFFF
-
-
-def test_arrivals_that_do_not_end_a_phase():
-    """Each thread is told how many were missing before it."""
-    out = np.zeros(33, np.uint64)
-    gpusim.simulate(KERNELS["lazy"], 1, 32, (out, np.uint32(100), np.uint32(2)))
-    assert [missing(word) for word in out[:32]] == [100 - 2 * t for t in range(32)]
-    assert missing(out[32]) == 100 - 64
-
-
 KERNELS.add("""
 K __maxnreg__(128) pool(unsigned *out, int wait) {
   unsigned t0, t1;

@@ -148,13 +148,6 @@ def test_hardware_never_needs_more_than_separate_passes(offsets, mask, size, ope
     assert 0 <= conflicts < pipe <= shared("store", size, address, mask)[2]
 
 
-@given(st.integers(0, 31), st.sampled_from((16, 32, 64)))
-def test_odd_strides_never_conflict(half_stride, banks):
-    """Power-of-two banks and an odd stride: a full pass of different banks."""
-    address, _ = warp([4 * lane * (2 * half_stride + 1) for lane in range(32)])
-    assert shared("load", 4, address, ALL, banks)[0] == max(32 // banks, 1)
-
-
 def test_wider_data_path_takes_fewer_passes():
     """Contiguous 16-byte accesses fill 64 banks half as often as 32, whatever the width of a bank."""
     address, _ = warp([16 * lane for lane in range(32)])

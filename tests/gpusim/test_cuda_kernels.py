@@ -1,4 +1,4 @@
-"""CUDA C++ as libraries and users write it: CUB's block algorithms, division, switches, spills."""
+"""CUDA C++ as libraries and users write it: CUB's block algorithms, division, matching lanes."""
 
 from functools import cache
 
@@ -12,19 +12,12 @@ from isa.listing import programs_from_cubin
 CUB = """
 #include <cub/block/block_radix_sort.cuh>
 #include <cub/block/block_reduce.cuh>
-#include <cub/block/block_scan.cuh>
-#include <cub/warp/warp_reduce.cuh>
 
 extern "C" __global__ void block_sum(const int* in, int* out) {
     using Reduce = cub::BlockReduce<int, 128>;
     __shared__ typename Reduce::TempStorage storage;
     int total = Reduce(storage).Sum(in[threadIdx.x]);
     if (threadIdx.x == 0) out[0] = total;
-}
-extern "C" __global__ void block_scan(const int* in, int* out) {
-    using Scan = cub::BlockScan<int, 128>;
-    __shared__ typename Scan::TempStorage storage;
-    Scan(storage).ExclusiveSum(in[threadIdx.x], out[threadIdx.x]);
 }
 extern "C" __global__ void block_sort(const unsigned* in, unsigned* out) {
     using Sort = cub::BlockRadixSort<unsigned, 128, 4>;
@@ -33,13 +26,6 @@ extern "C" __global__ void block_sort(const unsigned* in, unsigned* out) {
     for (int i = 0; i < 4; i++) keys[i] = in[threadIdx.x * 4 + i];
     Sort(storage).Sort(keys);
     for (int i = 0; i < 4; i++) out[threadIdx.x * 4 + i] = keys[i];
-}
-extern "C" __global__ void warp_largest(const float* in, float* out) {
-    using Reduce = cub::WarpReduce<float>;
-    __shared__ typename Reduce::TempStorage storage[4];
-    float most = Reduce(storage[threadIdx.x / 32])
-        .Reduce(in[threadIdx.x], [](float a, float b) { return a > b ? a : b; });
-    if (threadIdx.x % 32 == 0) out[threadIdx.x / 32] = most;
 }
 """
 
@@ -52,32 +38,23 @@ extern "C" __global__ void singles(const float* a, const float* b, float* out, i
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) { out[i] = a[i] / b[i]; out[n + i] = sqrtf(fabsf(a[i])); out[2 * n + i] = __frcp_rn(b[i]); }
 }
-extern "C" __global__ void __launch_bounds__(128, 16) spills(const float* in, float* out) {
-    float kept[64];
-#pragma unroll
-    for (int k = 0; k < 64; k++) kept[k] = in[k * 128 + threadIdx.x];
-#pragma unroll
-    for (int round = 0; round < 3; round++)
-#pragma unroll
-        for (int k = 0; k < 64; k++) kept[k] = kept[k] * 0.5f + kept[(k * 7 + 3) % 64];
-#pragma unroll
-    for (int k = 0; k < 64; k++) out[k * 128 + threadIdx.x] = kept[k];
-}
-extern "C" __global__ void cases(const int* in, int* out) {
-    int x = in[threadIdx.x], y = x;
-    switch (x & 15) {
-        case 0: y = x * 3; break;      case 1: y = x ^ 0x55; break;  case 2: y = __brev(x); break;
-        case 3: y = __popc(x); break;  case 4: y = -x; break;        case 5: y = x >> 3; break;
-        case 6: y = __clz(x); break;   case 7: y = x / 7; break;     case 8: y = x % 9; break;
-        case 9: y = __ffs(x); break;   case 10: y = x << 5; break;   case 11: y = ~x; break;
-        case 12: y = x * x; break;     case 13: y = abs(x); break;   default: y = 77; break;
-    }
-    out[threadIdx.x] = y;
-}
 extern "C" __global__ void largest_alike(const int* group, const int* in, int* out) {
     int i = threadIdx.x;
     if (group[i] < 5) out[i] = __reduce_max_sync(__match_any_sync(__activemask(), group[i]), in[i]);
     out[128 + i] = __reduce_add_sync(__match_any_sync(~0u, group[i]), in[i]);
+}
+extern "C" __global__ void reads_its_own(volatile int* words, int* out) {
+    int thread = blockIdx.x * blockDim.x + threadIdx.x, mixed = 0;
+    for (int k = 0; k < 8; k++) words[32 * thread + k] = 8 * thread + k + 1;
+    for (int k = 7; k >= 0; k--) mixed = 3 * mixed + words[32 * thread + k];
+    out[thread] = mixed;
+}
+extern "C" __global__ void beside_reductions(int* words, int* out) {
+    int thread = blockIdx.x * blockDim.x + threadIdx.x, *own = words + 8 * thread;
+    atomicAdd(own, 5);
+    own[1 + (thread & 3)] = thread;
+    atomicMax(own + 6, thread);
+    out[thread] = own[1 + (thread & 3)] + own[7];
 }
 """
 
@@ -97,23 +74,12 @@ def test_cub_adds_a_block(toolchain):
     assert out[0] == values.sum()
 
 
-def test_cub_scans_a_block(toolchain):
-    values, out = np.random.default_rng(2).integers(-99, 99, 128).astype(np.int32), np.zeros(128, np.int32)
-    launch(CUB, "block_scan", values, out)
-    np.testing.assert_array_equal(out, np.cumsum(values) - values)
-
-
 def test_cub_sorts_a_block(toolchain):
+    """By digits, of which it scans the counts."""
     values = np.random.default_rng(3).integers(0, 1 << 32, 512).astype(np.uint32)
     out = np.zeros_like(values)
     launch(CUB, "block_sort", values, out)
     np.testing.assert_array_equal(out, np.sort(values))
-
-
-def test_cub_reduces_warps_with_an_operator(toolchain):
-    values, out = np.random.default_rng(4).standard_normal(128).astype(np.float32), np.zeros(4, np.float32)
-    launch(CUB, "warp_largest", values, out)
-    np.testing.assert_array_equal(out, values.reshape(4, 32).max(axis=1))
 
 
 def test_reductions_of_lanes_that_match(toolchain):
@@ -148,67 +114,13 @@ def test_division_and_roots_are_rounded_as_numpy_does(name, kind, bits, toolchai
     np.testing.assert_array_equal(out.view(bits)[~nan], want.view(bits)[~nan])
 
 
-def test_registers_that_do_not_fit_are_spilled_and_come_back(toolchain):
-    values = np.random.default_rng(6).standard_normal((64, 128)).astype(np.float32)
-    out = np.zeros_like(values)
-    program = programs(PLAIN)["spills"]
-    assert program.registers <= 32 and any(each.opcode == "STL" for each in program.instructions)
-    launch(PLAIN, "spills", values, out)
-    kept = list(values)
-    for _ in range(3):
-        for k in range(64):  # one rounding each: the product by one half is exact
-            kept[k] = kept[k] * np.float32(0.5) + kept[(k * 7 + 3) % 64]
-    np.testing.assert_array_equal(out, np.stack(kept))
-
-
-def test_a_switch_takes_every_lane_where_it_belongs(toolchain):
-    values = np.random.default_rng(7).integers(-(1 << 31), 1 << 31, 128).astype(np.int32)
-    out = np.zeros_like(values)
-    launch(PLAIN, "cases", values, out)
-
-    def expected(x: int) -> int:
-        word = x & 0xFFFFFFFF
-        quotient = abs(x) // 7 * (-1 if x < 0 else 1)
-        remainder = abs(x) % 9 * (-1 if x < 0 else 1)
-        results = [
-            x * 3,
-            x ^ 0x55,
-            int(f"{word:032b}"[::-1], 2),
-            word.bit_count(),
-            -x,
-            x >> 3,
-            32 - word.bit_length(),
-        ]
-        results += [quotient, remainder, (word & -word).bit_length(), x << 5, ~x, x * x, abs(x), 77, 77]
-        return results[x & 15] & 0xFFFFFFFF
-
-    np.testing.assert_array_equal(out.view(np.uint32), [expected(int(x)) for x in values])
-
-
-WRITTEN = r"""
-extern "C" __global__ void reads_its_own(volatile int* words, int* out) {
-    int thread = blockIdx.x * blockDim.x + threadIdx.x, mixed = 0;
-    for (int k = 0; k < 8; k++) words[32 * thread + k] = 8 * thread + k + 1;
-    for (int k = 7; k >= 0; k--) mixed = 3 * mixed + words[32 * thread + k];
-    out[thread] = mixed;
-}
-extern "C" __global__ void beside_reductions(int* words, int* out) {
-    int thread = blockIdx.x * blockDim.x + threadIdx.x, *own = words + 8 * thread;
-    atomicAdd(own, 5);
-    own[1 + (thread & 3)] = thread;
-    atomicMax(own + 6, thread);
-    out[thread] = own[1 + (thread & 3)] + own[7];
-}
-"""
-
-
 @pytest.mark.parametrize("gpu", ["tiny", "h200"])
 def test_a_thread_reads_what_it_has_written(gpu, toolchain):
     """Volatile accesses take effect at L2, as do all on lines of reductions; a load gets there sooner than a store."""
     thread = np.arange(256)
     words, out = np.zeros(32 * 256, np.int32), np.zeros(256, np.int32)
-    gpusim.simulate(programs(WRITTEN)["reads_its_own"], 2, 128, (words, out), gpu, threads=1)
+    gpusim.simulate(programs(PLAIN)["reads_its_own"], 2, 128, (words, out), gpu, threads=1)
     assert out.tolist() == sum(3**k * (8 * thread + k + 1) for k in range(8)).tolist()
     words, out = np.full(8 * 256, 7, np.int32), np.zeros(256, np.int32)
-    gpusim.simulate(programs(WRITTEN)["beside_reductions"], 2, 128, (words, out), gpu, threads=1)
+    gpusim.simulate(programs(PLAIN)["beside_reductions"], 2, 128, (words, out), gpu, threads=1)
     assert out.tolist() == (thread + 7).tolist()

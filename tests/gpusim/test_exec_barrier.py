@@ -82,6 +82,9 @@ def test_reductions_over_the_block(chosen):
         ("OR", "B2R.RESULT RZ, P2\n@P2 MOV R6, 0x9", 9 if chosen else 5),
     ):
         assert out_of(text.format(chosen=hex(chosen), kind=kind, read=read), 64) == [value] * 64
+    some = "ISETP.LT.U32.AND P0, PT, R0, 0x4, PT\n@P0 B2R.RESULT R6"
+    found = out_of(text.format(chosen=hex(chosen), kind="POPC", read=some), 64)
+    assert found == [chosen] * 4 + [5] * 60  # of the lanes that execute alone
     # A result that goes to PT is dropped.
     assert out_of(text.format(chosen=hex(chosen), kind="OR", read="B2R.RESULT RZ, PT"), 64) == [5] * 64
 

@@ -20,20 +20,6 @@ def test_exchanges_take_the_time_of_their_kind():
     assert nothing <= vote < redux and vote < match
 
 
-def test_b2r_writes_the_lanes_that_execute():
-    text = """
-    S2R R4, SR_LANEID
-    MOV R6, 0x7
-    BAR.RED.POPC.DEFER_BLOCKING 0x0, PT
-    ISETP.LT.U32.AND P0, PT, R4, 0x4, PT
-    @P0 B2R.RESULT R6
-    @RETURN
-    """
-    out = np.zeros(32, np.uint32)
-    sass.run(text, out)
-    assert out.tolist() == [32] * 4 + [7] * 28
-
-
 @pytest.mark.parametrize("warps", [2, 11, 12, 32])
 def test_warps_that_want_one_line_wait_for_one_request(warps):
     """All warps load one word: the first asks L2, all others wait for its reply. Each sector is a hit or a miss."""
@@ -75,18 +61,3 @@ def test_memory_without_any_allocation():
 def test_constant_banks_that_are_not_modelled():
     with pytest.raises(KernelError, match="not modelled"):
         sass.run("LDC R6, c[0x7][R2]")
-
-
-def test_small_loads_of_some_lanes():
-    text = """
-    S2R R4, SR_LANEID
-    MOV R6, 0x1234567
-    STS [0x400], R6
-    ISETP.LT.U32.AND P0, PT, R4, 0x8, PT
-    @P0 LDS.U8 R6, [0x401]
-    @!P0 LDS.U16 R6, [0x402]
-    @RETURN
-    """
-    out = np.zeros(32, np.uint32)
-    sass.run(text, out, static_shared_bytes=16)
-    assert out.tolist() == [0x45] * 8 + [0x123] * 24

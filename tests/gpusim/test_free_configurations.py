@@ -191,28 +191,3 @@ def test_wavefronts_follow_the_banks():
     assert found[16] > found[32] > found[64] > found[128]
     wide = counters("reduction/interleaved_conflicts", 32, 8)[OF_BANKS[0]]
     assert wide == found[64]
-
-
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [
-        ({"shared.banks": 48}, "shared.banks"),
-        ({"sm.sub_partitions": 3}, "sm"),
-        ({"l2.slices": 5}, "l2"),
-        ({"l2.partitions": 4}, "l2"),
-        ({"l2.ways": 64}, "l2.ways"),
-        ({"l1.line_bytes": 64}, "l1.line_bytes"),
-        ({"l2.sector_bytes": 64}, "l2.sector_bytes"),
-        ({"dram.row_bytes": 64}, None),
-        ({"sm.max_blocks": 512}, "sm.max_blocks"),
-        ({"l1.max_outstanding_sectors": 100_000}, "l1.max_outstanding_sectors"),
-        ({"icache.l0_bytes": 1}, "icache"),
-        ({"constant.line_bytes": 512}, "constant"),
-    ],
-)
-def test_what_cannot_be_is_refused_by_name(changes, key):
-    with pytest.raises(ConfigError) as caught:
-        load_config("tiny", changes)
-    assert caught.value.key == key, caught.value
-    (wrong,) = changes
-    assert wrong.rsplit(".", 1)[1] in str(caught.value)

@@ -7,11 +7,8 @@ import gpusim
 from gpusim.errors import BarrierError, CyclesExceeded, DataRaceError, MemoryAccessError, ModeError
 from programs import images, registry
 from tests.gpusim.kernels import Kernels
-from tests.gpusim.test_cluster import EXCHANGE, HEAD
 
-KERNELS = Kernels(HEAD, "sm_90")
-KERNELS.add(EXCHANGE.replace("CX", "2").replace("CY", "2"))
-KERNELS.add("""
+KERNELS = Kernels("""
 #define KERNEL extern "C" __global__ void
 KERNEL chain(volatile int *flags, int *sums, int step) {
   int before = blockIdx.x - step;
@@ -93,17 +90,6 @@ def test_blocks_that_wait_for_others_meet_them(blocks):
         gpusim.simulate(KERNELS["chain"], blocks, 1024, (flags, sums, np.int32(step)), gpu="tiny", mode="functional",
                         overrides={"sm.count": 24})  # fmt: skip
         np.testing.assert_array_equal(sums[::step], np.arange(1, blocks + 1))
-
-
-def test_clusters():
-    values = np.random.default_rng(3).integers(0, 50, (24, 64)).astype(np.int32)
-    found = {}
-    for mode in ("detailed", "functional"):
-        out, who, marks = np.zeros_like(values), np.zeros(24, np.uint32), np.zeros((24, 64), np.uint8)
-        gpusim.simulate(KERNELS["exchange_2_2"], (4, 6), 64, (values, out, who, marks), gpu="h200", mode=mode)
-        found[mode] = out, who, marks
-    for mine, other in zip(found["functional"], found["detailed"], strict=True):
-        np.testing.assert_array_equal(mine, other)
 
 
 def test_printf(capfd):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import gpusim
 import isa
-from gpusim.errors import AssertionFailed, LaunchError, MemoryAccessError, SymbolError
+from gpusim.errors import AssertionFailed, MemoryAccessError, SymbolError
 from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.module import LinkedModule
 from isa import listing
@@ -34,7 +35,6 @@ __global__ void two(int *out) { out[threadIdx.x] = functions[out[1] & 1](threadI
 }
 """
 SOURCE = r"""
-#include <cooperative_groups.h>
 extern "C" __device__ void __assertfail(const char *, const char *, unsigned, const char *, unsigned long);
 __device__ int counter = 5;
 __device__ float table[4] = {1, 2, 3, 4};
@@ -78,21 +78,17 @@ extern "C" __global__ void heap(int *out, int n, int kind) {
   if (kind == 2) free(p);
   if (kind == 3) free(out);
 }
-extern "C" __global__ void meet(int *out) {
-  auto grid = cooperative_groups::this_grid();
-  int i = threadIdx.x + blockIdx.x * blockDim.x;
-  out[i] = i;
-  grid.sync();
-  int other = out[grid.size() - 1 - i];
-  grid.sync();
-  out[i] += other;
-}
 """
+
+
+@cache
+def separate() -> bytes:
+    return isa.compile_cuda(SEPARATE, options=("-rdc=true",))
 
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, isa.Program]:
-    """By name. Compiled and listed once: for each kernel it takes two seconds."""
+    """By name. Compiled and listed once."""
     return programs_from_cubin(isa.compile_cuda(SOURCE, path="shapes.cu"))
 
 
@@ -146,7 +142,7 @@ def test_variables_need_no_kernel(programs: dict[str, isa.Program], monkeypatch:
 
 def test_tables_of_functions_need_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions have their addresses before any kernel is laid out, and those are where every kernel has them."""
-    cubin = link_objects([("a.cubin", isa.compile_cuda(SEPARATE, options=("-rdc=true",)))], "sm_90")
+    cubin = link_objects([("a.cubin", separate())], "sm_90")
     labels = program_from_cubin(cubin, "two").labels
     monkeypatch.setattr(listing, "disassemble", lambda *_: pytest.fail("a kernel is disassembled"))
     linked = LinkedModule(cubin, DeviceMemory(1 << 20))
@@ -193,17 +189,9 @@ def test_the_device_heap(programs: dict[str, isa.Program]) -> None:
             gpusim.simulate(program, 1, 1, [out, 6, kind], **SETTINGS, **LIMIT)
 
 
-def test_all_blocks_meet_at_a_grid_barrier(programs: dict[str, isa.Program]) -> None:
-    out = np.zeros(4 * 32, np.int32)
-    gpusim.simulate(programs["meet"], 4, 32, [out], **SETTINGS, **LIMIT)
-    assert (out == out.size - 1).all()
-    with pytest.raises(LaunchError, match="at once"):
-        gpusim.simulate(programs["meet"], 1000, 32, [np.zeros(32000, np.int32)], **SETTINGS, **LIMIT)
-
-
 def test_separately_compiled_functions_are_linked(tmp_path: Path) -> None:
     path = tmp_path / "sums.cubin"
-    path.write_bytes(isa.compile_cuda(SEPARATE, options=("-rdc=true",)))
+    path.write_bytes(separate())
     i = np.arange(8)
     sums = i * (((i ^ 1) * ((i ^ 1) + 1)) // 2 + 3)
     for entry, expected in (("one", sums), ("two", sums)):
