@@ -35,7 +35,7 @@ extern "C" __global__ void make(u64 *out) {
     asm volatile("createpolicy.fractional.L2::evict_first.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(out[1]));
 }
 """
-HOT, STREAM = 30_000, 200_000  # words: 120 KB and 800 KB on a machine with 256 KB of L2
+HOT, STREAM = 15_000, 100_000  # words: 60 KB and 400 KB on a machine with 128 KB of L2
 READ = "dram__bytes_read.sum"
 
 
@@ -46,7 +46,7 @@ def programs():
 
 @pytest.fixture
 def device():
-    with gpusim.Device("tiny", overrides={"l2.bytes": 1 << 18}) as device:
+    with gpusim.Device("tiny", overrides={"l2.bytes": 1 << 17}) as device:
         yield device
 
 

@@ -7,7 +7,6 @@ The recording also has launches that read random places of a gigabyte (`memory`)
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
 from pathlib import Path
@@ -17,21 +16,15 @@ import pytest
 
 import gpusim
 from gpusim.config import load_config
-from isa import compile_cuda
-from isa.listing import programs_from_cubin
+from tests.gpusim.kernels import Kernels
 
 DATA = Path(__file__).parent / "data"
 RECORDING = json.loads(gzip.decompress((DATA / "h200_l1.json.gz").read_bytes()))
 LAUNCHES = {each["name"]: each for each in RECORDING["launches"]}
+KERNELS = Kernels((DATA / "h200_l1.cu").read_text("utf-8"), "sm_90", str(DATA / "h200_l1.cu"))
 
 #: Launches whose stores join as often as timing has it, here and there within so much of the sectors written.
 BY_TIME = {"8x32 b1 w1": 0.13, "8x32 b1 w8": 0.01, "loop 4x32 lane 16 b1 w8": 0.03}
-
-
-@functools.cache
-def programs():
-    source = DATA / "h200_l1.cu"
-    return programs_from_cubin(compile_cuda(source.read_text(), "sm_90", path=str(source)), abi="c")
 
 
 def simulated(each):
@@ -42,7 +35,7 @@ def simulated(each):
         arguments = [data, out, *numbers]
     else:
         arguments = [data, *numbers, out]
-    return gpusim.simulate(programs()[each["kernel"]], each["grid"], each["block"], arguments, "h200")
+    return gpusim.simulate(KERNELS[each["kernel"]], each["grid"], each["block"], arguments, "h200")
 
 
 # Of some groups every seventh launch, so that each warmth, count of warps and kind of address is among them.
