@@ -12,12 +12,12 @@ import pytest
 import gpusim
 from gpusim.driver.work.launches import Observer
 from gpusim.launch.launch import AccessWindow
-from isa import compile_cuda
-from isa.listing import programs_from_cubin
 from programs import registry
 from tests.gpusim.driver_calls import Calls
+from tests.gpusim.kernels import Kernels
 
-SOURCE = r"""
+KERNELS = Kernels(
+    r"""
 typedef unsigned long long u64;
 extern "C" __global__ void slide(const int *hot, int words, const int *stream, int *out, u64 hot_policy,
                                  u64 stream_policy) {
@@ -34,14 +34,11 @@ extern "C" __global__ void make(u64 *out) {
     asm volatile("createpolicy.fractional.L2::evict_last.L2::evict_first.b64 %0, 1.0;" : "=l"(out[0]));
     asm volatile("createpolicy.fractional.L2::evict_first.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(out[1]));
 }
-"""
+""",
+    "sm_90",
+)
 HOT, STREAM = 15_000, 100_000  # words: 60 KB and 400 KB on a machine with 128 KB of L2
 READ = "dram__bytes_read.sum"
-
-
-@pytest.fixture(scope="module")
-def programs():
-    return programs_from_cubin(compile_cuda(SOURCE, "sm_90"))
 
 
 @pytest.fixture
@@ -61,21 +58,21 @@ def read_bytes(device, program, *policies):
     return result.metrics[READ]
 
 
-def test_policies_of_loads_and_a_window_keep_the_same(programs, device):
+def test_policies_of_loads_and_a_window_keep_the_same(device):
     """The hot array stays while an array of three times L2 goes through: of it alone is read from memory."""
     words = device.device_array(2, np.uint64)
-    device.launch(programs["make"], 1, 1, (words,))
+    device.launch(KERNELS["make"], 1, 1, (words,))
     last, first = (int(each) for each in words.copy_to_host())
     assert (last, first) == (0x15F << 52, 0x12F << 52)
     device.set_aside_l2(device.config.l2.persisting_max_bytes)
     streamed = 4 * STREAM // 1024 * 1024
-    hinted = read_bytes(device, programs["slide"], last, first)
+    hinted = read_bytes(device, KERNELS["slide"], last, first)
     assert hinted == pytest.approx(streamed, rel=0.03)
     device.reset_persisting()
-    assert read_bytes(device, programs["plain"]) == pytest.approx(streamed, rel=0.03)
+    assert read_bytes(device, KERNELS["plain"]) == pytest.approx(streamed, rel=0.03)
     device.access_policy(None)
     device.reset_persisting()
-    assert read_bytes(device, programs["slide"], 0, 0) > 1.1 * streamed
+    assert read_bytes(device, KERNELS["slide"], 0, 0) > 1.1 * streamed
 
 
 class Windows(Observer):

@@ -219,7 +219,6 @@ _COPY = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
 _REDUCE = "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes."
 _STORE = """asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes."""
 _RED = """asm volatile("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes."""
-_TWICE = """asm volatile("{op} [%0], {{%1,%2}}, [%3];" ::"r"(lane), "r"(v.x), "r"(v.y), "r"(b) : "memory")"""
 
 
 def _lane(begin, value, tail):

@@ -16,7 +16,7 @@ from gpusim.workload.target import find_variant
 from isa import compile_cuda
 
 SHORT = (
-    "list", "config", "cost h200", "collective all_reduce 64M", "collective all_gather",
+    "list", "config", "cost h200", "collective all_reduce 64M",
     "show vector_add", "show reduction", "show kernels.py", "run vector_add", "bound vector_add",
     "sweep study.toml --bound-only",
 )  # fmt: skip

@@ -53,23 +53,30 @@ def test_an_atomic_on_generic_addresses_says_where_it_was_done():
 
 
 def test_constants_at_addresses_from_registers():
-    """LDC with a register gathers; its sizes, signs and uniform bases are those of the other loads."""
-    bank = BYTES[:256].tobytes()
-    reads = {
-        "LDC R6, c[0x3][R4]": (4, np.uint32),
-        "LDC.U8 R6, c[0x3][R0]": (1, np.uint8),
-        "LDC.S8 R6, c[0x3][R0+0x1]": (1, np.int8),
-        "LDC.S16 R6, c[0x3][R5]": (2, np.int16),
-        "LDC.64 R6, c[0x3][R2]": (8, np.uint32),
-        "UMOV UR8, 0x4\nLDC R6, c[0x3][R4+UR8]": (4, np.uint32),
-        "UMOV UR8, 0x4\nLDC R6, c[0x3][UR8]": (0, np.uint32),
-    }
-    for text, (step, kind) in reads.items():
-        addresses = "IMAD R4, R0, 0x4, RZ\nIMAD R5, R0, 0x2, RZ\nIMAD R2, R0, 0x8, RZ\n"
-        out, _ = run(addresses + text + "\n@RETURN", constant_banks={3: bank})
-        first = 4 if "UR8" in text else 1 if "0x1" in text else 0
-        values = [np.frombuffer(bank, kind, 1, first + step * lane)[0] for lane in range(32 if step < 8 else 31)]
-        assert out.tolist()[: len(values)] == [int(value) & 0xFFFFFFFF for value in values], text
+    """LDC with a register gathers, from a uniform base too."""
+    bank = BYTES[:256].view(np.uint32)
+    for address, expected in (("R4+UR8", bank[1:33]), ("UR8", [bank[1]] * 32)):
+        text = f"IMAD R4, R0, 0x4, RZ\nUMOV UR8, 0x4\nLDC R6, c[0x3][{address}]\n@RETURN"
+        out, _ = run(text, constant_banks={3: bank.tobytes()})
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_a_uniform_load_in_divergent_code_is_for_all_lanes():
+    """Some lanes execute it, and all read what it has loaded."""
+    text = """
+    ISETP.LT.U32.AND P0, PT, R0, 0x7, PT
+    BSSY B0, `(met)
+    @P0 BRA `(join)
+    LDCU.128 UR8, c[0x3][0x0]
+    join:
+    BSYNC B0
+    met:
+    MOV R6, UR8
+    IADD3 R6, R6, UR11, RZ
+    @RETURN
+    """
+    out, _ = run(text, constant_banks={3: np.array([3, 0, 0, 4], np.uint32).tobytes()})
+    assert out.tolist() == [7] * 32
 
 
 def test_lanes_that_share_a_constant_cost_one_pass():

@@ -111,15 +111,6 @@ def test_the_interval_is_shown(launch):
     assert make_document(result, sections=["roofline"])["sure"] == str(found)
 
 
-def test_it_is_wider_on_a_machine_that_was_not_measured(launch):
-    near = launch("h200").interval
-    other = launch("h200", overrides=["dram.bandwidth_gb_s=4000"])
-    far = other.interval
-    assert far.distance > 0 and far.kind == near.kind
-    assert far.high / far.low > near.high / near.low
-    assert "from measured ones" in str(far) and "from measured ones" not in str(near)
-
-
 def test_each_step_away_from_measured_machines_widens_it():
     config = load_config("h200")
     counts = SimpleNamespace(record=SimpleNamespace(config=config, cycles=10_000, sampling=None))
@@ -127,6 +118,7 @@ def test_each_step_away_from_measured_machines_widens_it():
     for rate in (4800, 4000, 3500, 3000, 1000, 100):
         counts.record.config = load_config("h200", [f"dram.bandwidth_gb_s={rate}"])
         found.append(interval.interval_of(counts, "memory latency"))
+    assert "from measured ones" in str(found[1]) and "from measured ones" not in str(found[0])
     lows, highs = [each.low for each in found], [each.high for each in found]
     assert lows == sorted(set(lows), reverse=True) and highs == sorted(set(highs))
     counts.record.config, counts.record.sampling = config, SimpleNamespace(error=0.2)
