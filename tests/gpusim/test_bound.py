@@ -92,7 +92,7 @@ def ratio(name, machine):
     return simulate(launch, config).cycles / least
 
 
-@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+@pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=PROGRAMS)
 def test_no_program_takes_less_than_its_bound(number):
     """On the H200, and on one machine of no product or the other."""
     for machine in ("h200", OTHERS[number % 2]):
