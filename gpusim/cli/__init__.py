@@ -76,6 +76,10 @@ def _mistakes() -> tuple[type[Exception], ...]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. argv: arguments without the program's name, None for the process's."""
     if argv is None:
+        if "_ARGCOMPLETE" in os.environ:
+            from gpusim.cli.completion import answer
+
+            answer(make_parser)
         argv = sys.argv[1:]
         if argv[:1] != ["script"]:  # whose files may wait for the last search for garbage to be written
             atexit.register(gc.freeze)  # without one, which would take as long as importing Numba did

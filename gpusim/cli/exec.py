@@ -53,7 +53,8 @@ examples:
 
 Options of gpusim come before FILE.py; everything behind it is the script's. The script runs as under python: __main__,
 sys.argv, sys.path and the exit status are its own. Python processes that it starts see a simulated GPU too.
-At the end a table says which kernels were launched and how long they would have taken.
+At the end a table says which kernels were launched and how long they would have taken, and in between to whom sends
+SIGUSR1 to gpusim.
 """
 
 
@@ -102,11 +103,21 @@ def execute_program(command: list[str], options: argparse.Namespace) -> int:
 
 
 def _driver(options: argparse.Namespace, telling: Telling, process: int) -> Driver:
-    from gpusim.cli.progress import announce_compilation
     from gpusim.driver.state import Driver
 
+    driver = Driver(options.gpu, **driver_options(options), telling=telling.of_process(process))
+    _tell_progress(driver, options)
+    return driver
+
+
+def _tell_progress(driver: Driver, options: argparse.Namespace) -> None:
+    from gpusim.cli.progress import announce_compilation, is_shown
+    from gpusim.driver.outputs.status import Status, tell_when_asked
+
     announce_compilation()
-    return Driver(options.gpu, **driver_options(options), telling=telling.of_process(process))
+    tell_when_asked(driver.log)
+    if is_shown(options.progress):
+        driver.observers.append(Status(driver.log))
 
 
 def _told(driver: Driver) -> tuple[str, dict[str, Any], int]:
@@ -135,13 +146,12 @@ def python_command(file: str, arguments: list[str]) -> list[str]:
 
 
 def _in_this_process(options: argparse.Namespace) -> int:
-    from gpusim.cli.progress import announce_compilation
     from gpusim.driver.numba_cuda import install
 
     check_limits(options)
     telling = telling_of(options)
     driver = install(options.gpu, **driver_options(options), telling=telling)
-    announce_compilation()
+    _tell_progress(driver, options)
     if not options.no_report:
         # Before the script registers anything, so that they are called after what it does at its end, the last first.
         atexit.register(print_table, driver.log, options.json, options.output)

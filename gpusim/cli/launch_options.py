@@ -9,7 +9,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.options import add_gpu_options, add_json_option, add_limit_options, add_mode_option, names_of
+from gpusim.cli.options import (
+    add_gpu_options,
+    add_json_option,
+    add_limit_options,
+    add_mode_option,
+    add_progress_option,
+    names_of,
+)
 from gpusim.cli.outputs import check_writable
 from gpusim.cli.parser import UserError
 from gpusim.cli.tracing import ENDING
@@ -23,8 +30,9 @@ _NUMBERS = re.compile(r"(\d+)(?:(-)(\d*))?")
 
 def add_program_options(parser: argparse.ArgumentParser) -> None:
     """What is said of programs that launch by themselves."""
-    for add in (add_gpu_options, add_limit_options, add_mode_option, add_table_options, add_telling_options):
+    for add in (add_gpu_options, add_limit_options, add_progress_option, add_mode_option, add_table_options):
         add(parser)
+    add_telling_options(parser)
 
 
 def driver_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def show_progress(wanted: bool | None, per_block: Callable[[], float] = float) -
                 total = issued * blocks / finished if finished else 0.0
             bar.show(issued, total or None, launch_text(issued, total, cycles, finished, blocks))
 
-        yield instructions if _is_shown(wanted) else None
+        yield instructions if is_shown(wanted) else None
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def show_points(wanted: bool | None, of: str = "points") -> Iterator[Progress | 
         def points(done: int, failed: int, total: int) -> None:
             bar.show(done, total, f"{done:,} of {total:,} {of}{f', {failed:,} failed' if failed else ''}")
 
-        yield points if _is_shown(wanted) else None
+        yield points if is_shown(wanted) else None
 
 
 def launch_text(issued: int, total: float, cycles: int, finished: int, blocks: int) -> str:
@@ -82,7 +82,8 @@ def launch_text(issued: int, total: float, cycles: int, finished: int, blocks: i
     return f"{scaled(issued)}{of}instructions; cycle {cycles:,}, {finished:,} of {blocks:,} blocks done"
 
 
-def _is_shown(wanted: bool | None) -> bool:
+def is_shown(wanted: bool | None) -> bool:
+    """Whether progress is to be shown, see `show_progress`."""
     return wanted or (wanted is None and sys.stderr.isatty())
 
 

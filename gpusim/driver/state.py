@@ -403,7 +403,7 @@ class Driver:
         """End a call that waits for work, if there is one, as soon as that can stop."""
         self.interrupted = bool(self.callers)
 
-    def stop_if_interrupted(self, *_progress: int) -> None:
+    def stop_if_interrupted(self) -> None:
         """Raise the KeyboardInterrupt that is due; called between two events, and while a launch has no clock."""
         if self.interrupted:
             self.interrupted = False

@@ -33,8 +33,9 @@ ADDRESS = "GPUSIM_EXEC"
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit statuses of a program that cannot be started, as a shell has them."""
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+_READ = (signal.SIGINT, signal.SIGUSR1)
 _PR_SET_PDEATHSIG = 1
-_SFD_CLOEXEC, _SIGINFO_BYTES, _SIGINFO_CODE = 0o2000000, 128, 8  # signalfd(2)
+_SFD_CLOEXEC, _SIGINFO_BYTES = 0o2000000, 128  # signalfd(2)
 
 
 @dataclass
@@ -70,7 +71,7 @@ def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Calla
     # A terminal's Ctrl-C and Ctrl-\\ go to the program too, which is in the same group of processes.
     if signal.getsignal(signal.SIGQUIT) != signal.SIG_IGN:  # which the program inherits
         signal.signal(signal.SIGQUIT, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # it is read from a file, with its sender
+    signal.pthread_sigmask(signal.SIG_BLOCK, _READ)  # they are read from a file, with their sender
     try:
         program = subprocess.Popen(list(command), env=changed, preexec_fn=_begin_program)
     except FileNotFoundError:
@@ -94,7 +95,7 @@ def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Calla
 
 def _begin_program() -> None:
     """Let the program take interrupts, and end when the process that made it does, however that ends."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _READ)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -116,10 +117,11 @@ class _Servers:
         self._told: list[IO[bytes]] = []  # a file of each
         self._living: dict[int, tuple[int, str | None]] = {}  # by pidfd: the process, its folder
         self._this_process = os.pidfd_open(os.getpid())
-        interrupts = (ctypes.c_uint64 * 16)(1 << signal.SIGINT - 1)  # sigset_t
-        self._interrupts = ctypes.CDLL(None).signalfd(-1, interrupts, _SFD_CLOEXEC)
-        if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # which the program has inherited
-            self._selector.register(self._interrupts, selectors.EVENT_READ)
+        # An interrupt that is ignored is so by the program, too, which has inherited that.
+        read = [each for each in _READ if signal.getsignal(each) != signal.SIG_IGN]
+        signals = (ctypes.c_uint64 * 16)(sum(1 << each - 1 for each in read))  # sigset_t
+        self._signals = ctypes.CDLL(None).signalfd(-1, signals, _SFD_CLOEXEC)
+        self._selector.register(self._signals, selectors.EVENT_READ)
 
     def wait_for(self, program: subprocess.Popen[bytes]) -> int:
         """Serve until the program has ended, and the processes that it leaves behind. Returns the program's status."""
@@ -130,8 +132,8 @@ class _Servers:
             for key, _ in self._selector.select():
                 if key.fileobj is self._listener:
                     self._begin()
-                elif key.fd == self._interrupts:
-                    self._interrupt(program)
+                elif key.fd == self._signals:
+                    self._signalled(program)
                 elif key.fd == ended:
                     status = program.wait()
                     self._selector.unregister(ended)
@@ -140,14 +142,15 @@ class _Servers:
         self._selector.unregister(self._listener)
         return status
 
-    def _interrupt(self, program: subprocess.Popen[bytes]) -> None:
-        """End the calls that are under way: a Python program that waits in one acts on an interrupt when it returns.
-        One that no terminal has sent may be for this process alone, and is passed on."""
-        (code,) = struct.unpack_from("<i", os.read(self._interrupts, _SIGINFO_BYTES), _SIGINFO_CODE)
-        if code <= 0:
-            program.send_signal(signal.SIGINT)
+    def _signalled(self, program: subprocess.Popen[bytes]) -> None:
+        """Pass a signal on to the servers. An interrupt ends the calls that are under way: a Python program that waits
+        in one acts on it when it returns. One that no terminal has sent may be for this process alone, and goes to the
+        program too."""
+        number, _, code = struct.unpack_from("<3i", os.read(self._signals, _SIGINFO_BYTES))
+        if number == signal.SIGINT and code <= 0:
+            program.send_signal(number)
         for server, *_ in self._living.values():
-            os.kill(server, signal.SIGINT)
+            os.kill(server, number)
 
     def told(self) -> list[Any]:
         """What the servers had to tell."""

@@ -372,11 +372,11 @@ def test_show_with_costs(capsys):
 
 
 def test_help_starts_without_the_heavy_imports():
-    """A help text must not wait for NumPy, Numba, pydantic, rich or shtab, nor for the decoder; a configuration not for
-    Numba."""
+    """A help text must not wait for NumPy, Numba, pydantic, rich or argcomplete, nor for the decoder; a configuration
+    not for Numba."""
     code = (
         "import sys; from gpusim.cli import main; main(['--help']); "
-        "assert not {'isa', 'numpy', 'numba', 'pydantic', 'rich', 'shtab'} & set(sys.modules); "
+        "assert not {'isa', 'numpy', 'numba', 'pydantic', 'rich', 'argcomplete'} & set(sys.modules); "
         "from gpusim.config import load_config; load_config('a100'); assert 'numba' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -94,7 +94,7 @@ def test_mistakes_on_the_command_line(tmp_path, capsys, monkeypatch, arguments, 
 )
 def test_an_interrupt_ends_the_call_and_fails_its_context(tmp_path, options, by):
     """The script hears of it as under python, and nothing that was lost passes for done. A terminal interrupts
-    the script as well, while a signal reaches `gpusim script` alone."""
+    the script as well, while a signal reaches `gpusim script` alone. Before, it says how far it is, and what ran."""
     write(
         tmp_path,
         "run.py",
@@ -120,7 +120,7 @@ def test_an_interrupt_ends_the_call_and_fails_its_context(tmp_path, options, by)
         raise KeyboardInterrupt
         """,
     )
-    command = [sys.executable, "-m", "gpusim.cli", "script", "--gpu", "tiny", *options, "run.py"]
+    command = [sys.executable, "-m", "gpusim.cli", "script", "--gpu", "tiny", "--progress", *options, "run.py"]
     keyboard, terminal = os.openpty()
     process = subprocess.Popen(
         command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
@@ -129,7 +129,12 @@ def test_an_interrupt_ends_the_call_and_fails_its_context(tmp_path, options, by)
     )  # fmt: skip
     try:
         assert process.stdout is not None and process.stdout.readline() == "begins\n"
-        time.sleep(1)  # it is in the kernel, or about to enter the call
+        assert process.stderr is not None
+        status = next(line for line in process.stderr if "launches done" in line)
+        assert re.search(r"1 launches done, now 2, .*forever.*: 0 of 1 blocks, cycle [\d,]+; [\d.]+ M?", status)
+        process.send_signal(signal.SIGUSR1)
+        assert next(line for line in process.stderr if line == "gpusim: so far\n")
+        assert next(line for line in process.stderr if line.lstrip().startswith("add "))
         os.write(keyboard, b"\x03") if by == "a terminal" else process.send_signal(signal.SIGINT)
         text, complaints = process.communicate(timeout=120)
     finally:

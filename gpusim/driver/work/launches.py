@@ -6,7 +6,7 @@ or for checks of it, for which it has the GPU for itself. The driver has a list 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from gpusim.driver.codes import say
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.engine.streams import StreamQueue
 from gpusim.errors import LaunchError
-from gpusim.host.options import DEFAULT_MAX_CYCLES, DEFAULT_STACK_BYTES, LaunchOptions, Progress
+from gpusim.host.options import DEFAULT_MAX_CYCLES, DEFAULT_STACK_BYTES, LaunchOptions
 from gpusim.launch import Launch
 from gpusim.launch.launch import AccessWindow
 from gpusim.launch.memory import Allocation, DeviceMemory
@@ -92,6 +92,9 @@ class Observer:
     def launching(self, call: LaunchCall, cycle: int) -> None:
         """A launch is about to run, in memory as it is now."""
 
+    def advanced(self, call: LaunchCall, cycles: int, finished: int, issued: int) -> None:
+        """It runs: called now and then with its cycles, the blocks that have ended, and the instructions issued."""
+
     def launched(self, call: LaunchCall, result: Result, cycle: int) -> None:
         """It has ended, at this cycle."""
 
@@ -107,20 +110,26 @@ class Observer:
 
 @dataclass(frozen=True)
 class Launcher:
-    """How launches are run, and who is told of them. max_cycles: None for the default. progress: as for
-    `gpusim.simulate`, and may raise what ends the launch."""
+    """How launches are run, and who is told of them. max_cycles: None for the default. stop: called while one runs; may
+    raise what ends it."""
 
     device: Device
     log: LaunchLog
     observers: Sequence[Observer]
     max_cycles: int | None = None
-    progress: Progress | None = None
+    stop: Callable[[], None] = lambda: None
 
     def begin(self, call: LaunchCall, queue: StreamQueue | None = None) -> LaunchRun:
         """Put a launch into a stream of the device, by default behind the work of all, and tell of it from then on. Of
         a failure the user is told. Raises LaunchError, and IsaError if it cannot run."""
+
+        def advanced(cycles: int, finished: int, _: int, issued: int) -> None:
+            self.stop()
+            for each in self.observers:
+                each.advanced(call, cycles, finished, issued)
+
         options = replace(
-            self._options(call), trace=call.trace, progress=self.progress, window=call.window,
+            self._options(call), trace=call.trace, progress=advanced, window=call.window,
             programmatic=call.programmatic, alone=call.checks != 0,
         )  # fmt: skip
         checked = False
