@@ -56,7 +56,7 @@ def manager() -> Iterator[KernelManager]:
 def test_runs(manager, lesson):
     # Assertions in the cells hold the numbers that the text speaks of to what the simulator says.
     made = build.notebook(FOLDER / f"{lesson}.py")
-    cells = ["%reset -f", "__import__('gc').collect(), __import__('ctypes').CDLL(None).malloc_trim(0);"]
+    cells = ["%reset -f", "__import__('ctypes').CDLL(None).malloc_trim(0);"]
     afresh = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
     build.execute(afresh, manager)
     build.execute(made, manager)
