@@ -83,7 +83,7 @@ def test_the_interpreter_is_right_about_the_gpu(opcode):
 def test_executors_agree_with_the_interpreter(opcode):
     """Every form with each example's operands, in every other lane; of opcodes with few forms, more examples."""
 
-    @examples(max(3, 60 // len(DRAWN[opcode])))
+    @examples(max(2, 36 // len(DRAWN[opcode])))
     @given(st.lists(_WORDS, min_size=32, max_size=32), st.integers(0, 1 << 30))
     def check(drawn, seed):
         rng = np.random.default_rng(seed)
