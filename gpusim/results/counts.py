@@ -102,6 +102,12 @@ class Counts:
         """Cycles with a resident warp, summed over SMs."""
         return int(self.record.sm_active_cycles.sum())
 
+    @property
+    def scheduler_cycles(self) -> int:
+        """Cycles in which a scheduler holds a warp, over all schedulers: warps of an SM are spread over them evenly."""
+        all_hold = self.record.sm_active_cycles * self.record.config.sm.sub_partitions
+        return int(np.minimum(all_hold, self.record.sm_warp_cycles).sum())
+
     @cached_property
     def warp_cycles(self) -> int:
         """Resident warps, summed over cycles and SMs."""

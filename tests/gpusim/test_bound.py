@@ -272,3 +272,9 @@ def test_command_compares_machines(capsys):
     text = capsys.readouterr().out
     assert f"{here['cycles']:,}" in text and f"{there['cycles']:,}" in text and there["by"] in text
     assert main(["bound", "vector_add", "--set", "sm.count=none"]) == 2
+
+
+def test_a_kernel_that_prints_prints_once(capsys):
+    kernels = Kernels('extern "C" __global__ void prints() { printf("block %d\\n", blockIdx.x); }')
+    assert gpusim.simulate(kernels["prints"], 2, 1, (), "tiny", bound=True).bound is not None
+    assert capsys.readouterr().out == "block 0\nblock 1\n"
