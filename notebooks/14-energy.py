@@ -204,9 +204,7 @@ assert all(0.6 < row["pJ"] / row["pJ, H100"] < 1.6 for row in rows)
 # %%
 LADDER = (
     "matmul/tiled",
-    "matmul_register/strided",
     "matmul_register/double_buffered",
-    "matmul_tensor/direct",
     "matmul_tensor/asynchronous",
     "matmul_hopper/multistage",
     "matmul_hopper/wgmma",
