@@ -141,16 +141,6 @@ def test_fewer_links_are_slower_and_farther_ones_later():
     assert gpusim.simulate(fill, 132, THREADS, args, node=third).cycles > 1.3 * usual
 
 
-def test_atomics_of_peers_add_up():
-    cells = np.zeros(32, np.int32)
-
-    def count(cells):
-        cuda.atomic.add(cells, cuda.grid(1) % 32, 1)
-
-    gpusim.simulate(count, 8, 128, (on("gpu2", cells),))
-    assert (cells == 32).all()
-
-
 @pytest.mark.parametrize(
     "args, node, message",
     [

@@ -15,7 +15,7 @@ SAMPLE = {
     "t4": ("matmul/tiled", "histogram", "low_precision"),
     "v100": ("double/series", "transpose/padded"),
     "b200": ("matmul_tensor/asynchronous",),
-    "rtx3090": ("reduction/shuffle", "matmul_tensor/asynchronous"),
+    "rtx3090": ("reduction/shuffle",),
     "rtx4090": ("matmul/tiled",),
     **dict.fromkeys(("a10", "l4", "l40s"), ("vector_add",)),  # of the same architectures
     "rtx5090": ("matmul_tensor/asynchronous", "low_precision", "cluster_reduction"),

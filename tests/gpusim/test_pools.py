@@ -238,4 +238,3 @@ def test_a_reply_leaves_a_way_alone_that_another_line_has():
     replace_line(state, 0, 0, 12)
     arrive(state, 0, 2 * misses[1] + FOR_MSHR, 101)
     assert tag[L.TAG_TAG] == 12 and tag[L.TAG_VALID] == 0
-
