@@ -102,9 +102,9 @@ def test_cached_program_is_equal_and_quick(monkeypatch: pytest.MonkeyPatch) -> N
     spent = []
     for _ in range(3):
         default_cache()._recent.clear()
-        start = time.perf_counter()
+        start = time.thread_time()
         again = isa.compile_kernel(saxpy, (float32, FLOATS, FLOATS))
-        spent.append(time.perf_counter() - start)
+        spent.append(time.thread_time() - start)
         assert again == first
     assert min(spent) < 0.030
 
