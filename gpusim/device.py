@@ -55,7 +55,7 @@ class _Group:
         return self.node.gpus[self.gpus - 1]
 
     def peers(self, name: str, memory: DeviceMemory, config: GPUConfig) -> list[PeerRow]:
-        """What lies on other GPUs than this one."""
+        """Return the arrays that lie on other GPUs than this one."""
         names, whole = self.node.gpus, memory.by_gpu() if self.gpus > 1 else []
         held = [(names[owner], address, nbytes) for owner, address, nbytes in whole if names[owner] != name]
         return rows_from(self.node, name, held, config)
@@ -339,7 +339,7 @@ class Device:
         self.streams.drain()
 
     def timeline(self) -> StreamTimeline:
-        """What streams, copy engines, page faults and links have done so far, of all GPUs beside this one."""
+        """Return what streams, copy engines, page faults and links have done so far, of all GPUs beside this one."""
         return StreamTimeline.of(self.streams, self._group.managed)
 
     def flush_l2(self) -> int:

@@ -108,7 +108,7 @@ class Measurement(_Model):
         return plain(statistics.median(value)) if isinstance(value, list) else value
 
     def spread(self, name: str) -> Spread:
-        """How a counter varies from launch to launch."""
+        """Return how a counter varies from launch to launch."""
         return Spread.of(self.counters[name])
 
 
@@ -166,7 +166,7 @@ def gpu_of(configuration: str) -> str:
 
 
 def path_of(variant: str, gpu: str = "h200", folder: Path = FOLDER) -> Path:
-    """Where the baseline of a variant lies."""
+    """Return where the baseline of a variant lies."""
     family, _, name = variant.partition("/")
     return folder / gpu / family / f"{name or family}.json"
 
@@ -196,7 +196,7 @@ def load(variant: str, gpu: str = "h200", folder: Path = FOLDER) -> Baseline:
 
 
 def measured(point: ProgramPoint, gpu: str = "h200") -> Measurement:
-    """What was measured at a point. Raises as `load`, and MissingBaseline for another size or seed."""
+    """Return the measurement of a point. Raises as `load`, and MissingBaseline for another size or seed."""
     found = load(point.variant, gpu).at(point.size)
     if found.seed != point.seed:
         raise MissingBaseline(f"{point} was recorded with seed {found.seed}, not {point.seed}")

@@ -72,7 +72,7 @@ def _rows_of(task: Task, threads: int | None) -> list[score.Row]:
 def known_rows(
     book: Journal | None, point_of: Callable[[str], ProgramPoint] = ProgramPoint.parse
 ) -> dict[ProgramPoint, score.Row]:
-    """What a journal holds. Raises JournalError."""
+    """Return the rows of a journal. Raises JournalError."""
     try:
         found = [score.row_of(line, point_of) for line in (book.rows.values() if book else ())]
     except (ValueError, KeyError, TypeError):

@@ -49,7 +49,7 @@ class RealGpu:
         self.default = self.driver.CUstream(0)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """What a function of the driver returns behind its status. Raises GpuError."""
+        """Return what a function of the driver returns behind its status. Raises GpuError."""
         status, *found = getattr(self.driver, name)(*arguments)
         if int(status):
             raise GpuError(f"{name}: {getattr(status, 'name', status)}")

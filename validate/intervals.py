@@ -95,7 +95,7 @@ def text_of(points: Iterable[Judged], head: str = _HEAD) -> str:
 
 
 def covered(points: Sequence[Judged]) -> list[bool]:
-    """Whether each point lies in the interval that the points of all other programs give."""
+    """Return whether each point lies in the interval that the points of all other programs give."""
     found = []
     for point in points:
         low, high, _ = span_of(point.kind, [each for each in points if each.program != point.program])

@@ -77,7 +77,7 @@ def _note(header: Mapping[str, Any], lines: Sequence[Any], gpu: str) -> str:
 
 
 def _header(gpu: str, files: Sequence[Path], overrides: Sequence[str]) -> dict[str, Any]:
-    """What all rows of a journal depend on."""
+    """Return what all rows of a journal depend on."""
     digest = hashlib.blake2b(json.dumps(load_config(gpu, overrides).to_dict(), sort_keys=True).encode(), digest_size=16)
     for path in (_HERE / "replay.py", _HERE / "metrics.py", *files):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -63,7 +63,7 @@ def compared(row: PublishedNumber) -> Compared:
 
 
 def measure(row: PublishedNumber) -> float:
-    """What the simulator measures for a row, in the row's unit."""
+    """Measure a row on the simulator, in the row's unit."""
     return _measure(row.gpu, row.kernel, row.overrides, row.unit)
 
 

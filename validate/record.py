@@ -163,8 +163,8 @@ def complaints(output: str, metrics: Sequence[str]) -> list[str]:
 def _worker(
     task: str, repeats: int, seconds: float, points: Sequence[ProgramPoint], metrics: Sequence[str] | None
 ) -> tuple[dict[str, Any], list[ProfiledLaunch]]:
-    """What `validate.worker` writes of a task, and what ncu counted of its launches if metrics are asked for. Raises
-    RecordingFailed."""
+    """Return what `validate.worker` writes of a task, and what ncu counted of its launches if metrics are asked for.
+    Raises RecordingFailed."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out.json")
         line = [sys.executable, "-m", "validate.worker", task, str(out), str(repeats), f"{seconds - 10.0:.0f}"]

@@ -98,7 +98,7 @@ def complete(found: Mapping[ProgramPoint, Row], points: Sequence[ProgramPoint]) 
 
 
 def ok(rows: Sequence[Row]) -> bool:
-    """Whether every point could be compared and everything that must be equal is."""
+    """Return whether every point could be compared and everything that must be equal is."""
     return bool(rows) and all(isinstance(row, Comparison) and row.ok for row in rows)
 
 

@@ -197,7 +197,7 @@ def line(row: Trial) -> str:
 
 
 def summary(rows: Iterable[Trial]) -> str:
-    """How many of each verdict."""
+    """Return how many of each verdict."""
     counts = Counter(row.verdict for row in rows)
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()) or "no program of that name"
 

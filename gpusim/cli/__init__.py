@@ -67,7 +67,7 @@ def make_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 def _mistakes() -> tuple[type[Exception], ...]:
-    """What is a user's mistake; asked where something was raised, since a help text does not wait for it."""
+    """Return the exceptions that are a user's mistake, once one was raised: a help text does not wait for them."""
     from isa.errors import IsaError
 
     return UserError, IsaError

@@ -126,7 +126,7 @@ def read_space(options: argparse.Namespace) -> Sweep:
 
 
 def parse_axis(text: str, option: str) -> Any:
-    """What `Axis.of` takes, for a text as AXIS_HELP spells it. Raises UserError."""
+    """Return the arguments of `Axis.of` for a text as AXIS_HELP spells it. Raises UserError."""
     parts = [part.strip() for part in text.strip().split(":")]
     if len(parts) > 1 and all(_NUMBER.fullmatch(part) and part for part in parts[:2]):
         return _range(parts, text, option)

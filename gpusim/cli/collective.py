@@ -63,7 +63,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def _row(result: CollectiveResult) -> dict[str, Any]:
-    """What a program may want to read."""
+    """Return the result as plain values, for a program to read."""
     left_out = ("outputs", "steps", "utilisation", "bin_us")
     return {key: value for key, value in asdict(result).items() if key not in left_out} | {"bus_gb_s": result.bus_gb_s}
 

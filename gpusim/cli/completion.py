@@ -66,7 +66,7 @@ def _mark(parser: argparse.ArgumentParser, known: Mapping[str, Words], path: str
 
 
 def _known() -> dict[str, Words]:
-    """What an argument can be: by command and name where that tells it, else by name, else by its placeholder."""
+    """Return completers of arguments: by command and name where that tells it, else by name or placeholder."""
     from argcomplete import DirectoriesCompleter
 
     kernels = (".py", ".cu", ".ptx", ".cubin", ".gpuprog")

@@ -178,7 +178,7 @@ def _at_a_recorded_point(options: argparse.Namespace) -> None:
 
 
 def _hardware(other: Run) -> Run:
-    """What a real GPU did with the other side's program."""
+    """Return what was recorded on a GPU of the other side's program."""
     from gpusim.difference import recorded
 
     values: dict[str, Any] = other.launch

@@ -121,7 +121,7 @@ def _tell_progress(driver: Driver, options: argparse.Namespace) -> None:
 
 
 def _told(driver: Driver) -> tuple[str, dict[str, Any], int]:
-    """What is printed about one process: the table as text, and as plain values; and how many launches went wrong."""
+    """Return the table of one process as text and as plain values, and how many launches went wrong."""
     driver.close()
     return driver.log.render(), driver.log.to_dict(), driver.log.wrong
 

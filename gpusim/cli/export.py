@@ -149,13 +149,13 @@ class _Told:
 
 
 def _said(traces: AccelSimTraces) -> dict[str, Any]:
-    """What has been written."""
+    """Return a line that says what was written."""
     names = ("kernels", "copies", "instructions", "nbytes", "seconds")
     return versioned({"folder": str(traces.folder)} | {name: getattr(traces, name) for name in names})
 
 
 def _report(written: list[dict[str, Any]], as_json: bool) -> None:
-    """What was written for each process, and how fast."""
+    """Print what was written for each process, and how fast."""
     sys.stdout.flush()
     if as_json:
         print_json(written[0] if len(written) == 1 else written)

@@ -69,6 +69,6 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def progress_file() -> Path:
-    """Where this user's progress through the exercises is kept."""
+    """Return where this user's progress through the exercises is kept."""
     data = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_DATA_HOME")
     return (Path(data) if data else Path.home() / ".local" / "share") / "gpusim" / "lab.json"

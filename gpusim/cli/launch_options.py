@@ -29,7 +29,7 @@ _NUMBERS = re.compile(r"(\d+)(?:(-)(\d*))?")
 
 
 def add_program_options(parser: argparse.ArgumentParser) -> None:
-    """What is said of programs that launch by themselves."""
+    """Add the options of commands whose programs launch by themselves."""
     for add in (add_gpu_options, add_limit_options, add_progress_option, add_mode_option, add_table_options):
         add(parser)
     add_telling_options(parser)
@@ -102,7 +102,7 @@ def add_telling_options(parser: argparse.ArgumentParser, *, save: bool = True) -
 
 
 def telling_of(options: argparse.Namespace) -> Telling:
-    """What the options ask for. Raises UserError for what could only fail later."""
+    """Make the `Telling` that the options ask for. Raises UserError for what could only fail later."""
     from gpusim.driver.outputs.outputs import REPORT_LIMIT, Telling
     from gpusim.host.options import CHECKS
 

@@ -116,7 +116,7 @@ def add_field_options(parser: argparse._ActionsContainer, of: type, suffix: str 
 
 
 def add_cuda_options(parser: argparse._ArgumentGroup) -> None:
-    """What the compiler of a .cu file is told; all of it in `cuda_options`, in its order."""
+    """Add the compiler's options for a .cu file; all of them are in `cuda_options`, in its order."""
     further = "further options of nvcc, such as --cuda-options='--use_fast_math --extended-lambda'"
     for name, const, metavar, text in (
         ("-D", "-D", "NAME[=VALUE]", "define a macro"),

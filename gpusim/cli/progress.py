@@ -77,13 +77,13 @@ def show_points(wanted: bool | None, of: str = "points") -> Iterator[Progress | 
 
 
 def launch_text(issued: int, total: float, cycles: int, finished: int, blocks: int) -> str:
-    """What stands beside the bar of a launch. total: its instructions, 0 if that is not known."""
+    """Return the text beside the bar of a launch. total: its instructions, 0 if that is not known."""
     of = f" of {scaled(total)}" if total else ""
     return f"{scaled(issued)}{of}instructions; cycle {cycles:,}, {finished:,} of {blocks:,} blocks done"
 
 
 def is_shown(wanted: bool | None) -> bool:
-    """Whether progress is to be shown, see `show_progress`."""
+    """Return whether progress is to be shown, see `show_progress`."""
     return wanted or (wanted is None and sys.stderr.isatty())
 
 

@@ -114,7 +114,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def target_of(options: argparse.Namespace, launchable: bool = True) -> Target:
-    """What the options of `add_target_options` stand for; launchable: as for `find_target`."""
+    """Find the target that the options of `add_target_options` name; launchable: as for `find_target`."""
     with collector_off():
         from gpusim.config import load_config
         from gpusim.workload.request import Request
@@ -183,6 +183,6 @@ def check_limits(options: argparse.Namespace) -> None:
 
 
 def make_document(target: Target, result: Result, check: ReferenceCheck | None) -> dict[str, Any]:
-    """What --json prints."""
+    """Return the document that --json prints."""
     head = {"program": target.name, "size": target.size, "seed": target.seed, "check": check and asdict(check)}
     return head | result.to_dict()

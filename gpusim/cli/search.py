@@ -85,7 +85,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _text(found: Found, best: Candidate) -> list[str]:
-    """What was found, as lines."""
+    """Return the lines that say what was found."""
     count = {
         "not run, over a limit": sum(each.pruned not in (None, "bound") for each in found.candidates),
         "not run, its bound is beaten": sum(each.pruned == "bound" for each in found.candidates),

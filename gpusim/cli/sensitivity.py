@@ -65,7 +65,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _find(options: argparse.Namespace, rows: PointEvaluator) -> tuple[Sensitivity, Sensitivity | None]:
-    """What was asked for, on the GPU and on the next one."""
+    """Find what was asked for, on the GPU and on the next one."""
     from gpusim.explore.evaluate import check_points
     from gpusim.explore.sensitivity import one_at_a_time
 

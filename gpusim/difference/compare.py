@@ -58,7 +58,7 @@ def compare_results(
     title_a: str | None = None,
     title_b: str | None = None,
 ) -> Difference:
-    """What differs between two runs, and why.
+    """Say what differs between two runs, and why.
 
     a, b: results, or what `Result.to_dict` gave of them, from a file for one. title_a, title_b: what was run, by
     default the program's or the kernel's name. `print` shows the difference.

@@ -82,7 +82,7 @@ def values_of(measurement: Mapping[str, Any]) -> dict[str, list[float]]:
 
 
 def profiled_run(profile: ProfiledKernel, title: str) -> Run:
-    """What a user profiled as a run. Raises NotAResult if the metric of cycles or of time is missing."""
+    """Read a user's profile as a run. Raises NotAResult if the metric of cycles or of time is missing."""
     missing = [name for name in (_CYCLES, _NS) if name not in profile.counters]
     if missing:
         raise NotAResult(f"{title} has no {' and no '.join(missing)}")

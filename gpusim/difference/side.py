@@ -149,7 +149,7 @@ def _line(row: Mapping[str, Any]) -> LineCost:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """What `gpusim run --json` printed into a file. Raises NotAResult, and OSError if it cannot be read."""
+    """Read what `gpusim run --json` printed into a file. Raises NotAResult, and OSError if it cannot be read."""
     try:
         document = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -172,5 +172,5 @@ def stall_reasons(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def is_stall(metric: str) -> bool:
-    """Whether a metric is that of a stall reason."""
+    """Return whether a metric is that of a stall reason."""
     return metric.startswith(_HEAD)

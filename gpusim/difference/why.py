@@ -57,7 +57,7 @@ def _whole(difference: Pairs) -> Iterator[str]:
 
 
 def _hardware(difference: Pairs) -> Iterator[str]:
-    """What a comparison with a real GPU can tell."""
+    """Add what a comparison with a real GPU can tell."""
     sides = {name: run for name, run in (("A", difference.a), ("B", difference.b)) if run.measured}
     for name, run in sides.items():
         other = difference.b if name == "A" else difference.a

@@ -128,7 +128,7 @@ def fail_if(condition: object, code: Code, message: str = "") -> None:
 
 
 def known(value: _Value | None, code: Code = ResultCode.INVALID_HANDLE) -> _Value:
-    """What was looked up. Raises DriverError where there is nothing."""
+    """Return the object that was looked up. Raises DriverError if it is None."""
     if value is None:
         raise DriverError(code)
     return value

@@ -37,7 +37,7 @@ class Library:
         return _symbols(self)
 
     def point(self, symbol: str) -> EntryPoint:
-        """What answers a function."""
+        """Return the entry point that answers a function."""
         return self.declared(symbol) or refusal(symbol)
 
     def declared(self, symbol: str) -> EntryPoint | None:

@@ -58,7 +58,7 @@ def read_ptx(address: int) -> list[bytes]:
 
 
 def _content(address: int) -> tuple[int, bytes]:
-    """Where the image lies that a wrapper may point to, and its first bytes."""
+    """Return where the image lies that a wrapper may point to, and its first bytes."""
     magic = read(address, 4)
     if magic == _FATBIN_WRAPPER:
         (address,) = struct.unpack("<Q", read(address + 8, 8))

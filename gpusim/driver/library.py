@@ -71,7 +71,7 @@ class DriverLibraries:
         return None
 
     def _callback(self, point: EntryPoint) -> Any:
-        """What C calls for a function."""
+        """Make the callback that C calls for a function."""
 
         def call(*arguments: Any) -> int:
             with undisturbed:
@@ -82,7 +82,7 @@ class DriverLibraries:
 
 
 def already_loaded() -> bool:
-    """Whether the process has a driver library already, which could no longer be replaced."""
+    """Return whether the process has a driver library already, which could no longer be replaced."""
     try:
         ctypes.CDLL(DRIVER, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
     except OSError:

@@ -82,5 +82,5 @@ class _Refusal:
 
 
 def refusal(symbol: str) -> EntryPoint:
-    """What answers a function that is refused."""
+    """Make the answer of a function that is refused."""
     return EntryPoint(symbol, (), (), _Refusal(symbol), since=0, anytime=not symbol.startswith("nvml"))

@@ -230,14 +230,14 @@ def signatures() -> str:
 
 
 def nothing(driver: Driver, *_checked: object) -> None:
-    """What a call does that is done when its arguments have been looked up: what it asks for is so anyway."""
+    """Do nothing: the call is done once its arguments have been looked up, for what it asks for is so anyway."""
 
 
 _RETURNED_AS_STATE = (ResultCode.SUCCESS, ResultCode.NOT_READY)
 
 
 def _admit(driver: Driver, point: EntryPoint) -> None:
-    """What has to be so before a call. Raises DriverError."""
+    """Check what has to hold before a call. Raises DriverError."""
     if point.api == "nvml":
         fail_if(not (point.anytime or driver.managed), ManagementCode.UNINITIALIZED)
         return
@@ -250,7 +250,7 @@ def _admit(driver: Driver, point: EntryPoint) -> None:
 
 
 def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
-    """What a function returns to C: no exception leaves it but one that ends the process."""
+    """Return to C what a function answers: no exception leaves it but one that ends the process."""
     code: Code
     driver.callers.append(None)
     driver.calls += 1

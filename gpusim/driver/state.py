@@ -230,7 +230,7 @@ class Driver:
         return LoadedModule(self.context(), linked, ptx)
 
     def begin_runtime_call(self, anytime: bool) -> None:
-        """What the runtime does before a call: the device's primary context is current if none was made so. Raises
+        """Do what the runtime does before a call: the device's primary context is current if none was made so. Raises
         NOT_INITIALIZED in a process whose parent had begun."""
         fail_if(self.left_to_parent, ResultCode.NOT_INITIALIZED)
         self.initialized = True
@@ -337,14 +337,14 @@ class Driver:
         return next((b for b in self._buffers() if b.address <= address < b.address + b.nbytes), None)
 
     def is_device_memory(self, address: int) -> bool:
-        """Whether the device's own memory lies at an address, managed memory included."""
+        """Return whether the device's own memory lies at an address, managed memory included."""
         buffer = self.buffer_at(address)
         if buffer is None:  # perhaps a module's variable
             return self.device.memory.holding(address) is not None
         return buffer.kind in (DEVICE, MANAGED)
 
     def trim_pools(self) -> None:
-        """What pools do when the host has waited for work: give back what is free beyond their threshold."""
+        """Let pools, when the host has waited for work, give back what is free beyond their threshold."""
         for pool in self.pools.values():
             pool.trim(pool.attributes.get(RELEASE_THRESHOLD, 0))
 
@@ -373,7 +373,7 @@ class Driver:
         self.wait_for(stream)
 
     def wait_before(self, symbol: str, has_own_default: bool = False) -> None:
-        """What a call does first: it waits for the work of all streams, unless it is one that need not."""
+        """Wait, as a call does first, for the work of all streams, unless it is one that need not."""
         self.thread.has_own_default = has_own_default
         if self.queues is not None and self.queues.busy and waits(symbol):
             self.queues.drain()

@@ -27,7 +27,7 @@ def fields(record: Record, row: np.ndarray) -> str:
 
 
 def describe(state: State, sm: int, program: Program | None = None) -> str:
-    """What an SM holds, in lines: warps, sub-partitions, blocks, what is in flight, caches.
+    """Describe what an SM holds, in lines: warps, sub-partitions, blocks, what is in flight, caches.
 
     program: that of the launch, for the text of instructions; without it, micro-operations are told by number.
     """
@@ -53,7 +53,7 @@ def describe(state: State, sm: int, program: Program | None = None) -> str:
 
 
 def describe_warp(state: State, sm: int, w: int, program: Program | None = None) -> str:
-    """Where a warp is, what it waits for, and its registers and predicates, in lines."""
+    """Return where a warp is, what it waits for, and its registers and predicates, in lines."""
     lines = _warp(state, sm, w, program)
     own = registers(state, w)
     for name, values in own.items():
@@ -83,7 +83,7 @@ def predicates(state: State, w: int) -> dict[str, int]:
 
 
 def _warp(state: State, sm: int, w: int, program: Program | None) -> list[str]:
-    """Where a warp is, and all of its fields."""
+    """Return where a warp is, and all of its fields."""
     smsps, row = int(state.par[P.SUB_PARTITIONS]), state.warp[w]
     local = w - sm * smsps * int(state.par[P.WARP_SLOTS])
     block = state.block[sm, row[L.WARP_BLOCK]]
@@ -120,7 +120,7 @@ def _instruction(state: State, pc: int, program: Program | None) -> str:
 
 
 def _caches(state: State, sm: int) -> tuple[str, list[str]]:
-    """How full the caches are, and L1's lines with sectors to come."""
+    """Return how full the caches are, and L1's lines with sectors to come."""
     tags = state.tags[sm]
     lines = tags[L.TAG_TAG], state.icache[sm, :, 0], state.constant[sm]
     held, code, constants = (np.count_nonzero(each >= 0) for each in lines)

@@ -180,7 +180,7 @@ class Engine:
 
 
 def error_of(failed: simpy.Event) -> Exception:
-    """What an event has failed with."""
+    """Return the exception that an event has failed with."""
     error = failed.value
     assert isinstance(error, Exception)
     return error

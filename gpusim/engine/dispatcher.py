@@ -186,7 +186,7 @@ def room(st, sm, time):
 
 @compiled
 def fitting(st, sm, time):
-    """How many further blocks of a launch an SM has room for at `time`, beside those of others.
+    """Return how many further blocks of a launch an SM has room for at `time`, beside those of others.
 
     An SM is divided between shared memory and L1 as the launch of its first block wants it, until it is idle again.
     Launches that want more shared memory for their full occupancy do not get on it, be there room or not (H200,

@@ -46,7 +46,7 @@ _CALL = 1 << 22  # from one look of the host to the next
 
 @compiled
 def take_replies(st, sm):
-    """What was asked for is there."""
+    """Deliver the replies to all that was asked for."""
     while st.sm[sm, L.SM_EVENTS] > 0:
         now = st.event_time[sm, 0]
         arrive(st, sm, pop_event(st, sm), now)

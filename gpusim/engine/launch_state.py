@@ -302,7 +302,7 @@ def _sizes(
 
 
 def _parts(par: np.ndarray, sizes: dict[str, int], chosen: np.ndarray | None, seat: Seat | None) -> dict[str, slice]:
-    """What of these extents a launch takes: rows of SMs that get a block, and its own constants."""
+    """Return the part of these extents that a launch takes: rows of SMs that get a block, and its own constants."""
     sms = sizes["sms"]
     in_order = par[P.CLUSTER_BLOCKS] == 0 and seat is None
     blocks = math.prod(par[P.GRID_X : P.GRID_Z + 1].tolist()) if chosen is None else len(chosen)

@@ -75,7 +75,7 @@ class SMs:
         return int(min(when))
 
     def _worth_threads(self, state: State) -> bool:
-        """Whether there are warps enough in all groups but the fullest to be worth waking other threads."""
+        """Return whether there are warps enough in all groups but the fullest to be worth waking other threads."""
         if len(self._groups) == 1:
             return False
         warps = np.add.reduceat(state.sm[:, L.SM_WARPS], self._firsts)
@@ -276,7 +276,7 @@ class Dispatcher:
         return total
 
     def _end(self, window: Window) -> None:
-        """What happens between windows: the host answers, blocks take the room of others, grids end."""
+        """Work between windows: the host answers, blocks take the room of others, grids end."""
         for grid in self.residents:
             if grid.host is not None and (warps := asked(grid.state)).size:
                 self.at_hand = grid

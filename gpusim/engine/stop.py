@@ -46,7 +46,7 @@ class Stop:
 
     @classmethod
     def of(cls, at: str | None, until: str | None) -> Stop | None:
-        """What CYCLE[:SM] or PC[:BLOCK[:WARP]] stand for, numbers as in Python (0x90); None without either."""
+        """Read CYCLE[:SM] or PC[:BLOCK[:WARP]], numbers as in Python (0x90); None without either."""
         if at is None and until is None:
             return None
         names = ("cycle", "sm") if at is not None else ("pc", "block", "warp")

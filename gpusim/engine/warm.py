@@ -84,7 +84,7 @@ def prepare_core(state: State, memory_state: np.ndarray | None, shared: bool = F
 
 
 def _on_demand(state: State) -> list[Any]:
-    """What this launch needs of the functions that are compiled on demand; a stub would load what is missing here."""
+    """Return the functions compiled on demand that this launch needs; a stub would load what is missing here."""
     code, par = state.code, state.par
     kinds, ops = set(code[:, M.COL_CLASS].tolist()), code[:, M.COL_OP]
     memory = ops[code[:, M.COL_CLASS] == M.CLS_MEMORY]

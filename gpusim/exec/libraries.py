@@ -38,7 +38,7 @@ class NoCompiler(SimulationError):
 
 @cache
 def functions() -> tuple[EntryPoint, ...]:
-    """What answers each function of all libraries, by the number that its stub sends."""
+    """Return the entry point of each function of all libraries, by the number that its stub sends."""
     return tuple(library.point(symbol) for library in LIBRARIES.values() for symbol in library.symbols)
 
 

@@ -48,9 +48,9 @@ class ProgramEnd:
 
 
 def environment(address: str) -> dict[str, str]:
-    """What the program finds our libraries by, and Python our `sitecustomize`. Libraries are loaded before all others:
-    a program may name the folder of the vendor's in itself. An empty name in a list of folders would be the working
-    directory, and is left out."""
+    """Return the variables by which the program finds our libraries, and Python our `sitecustomize`. The libraries
+    are loaded before all others, since a program may itself name the folder of the vendor's. An empty name in a list of
+    folders would be the working directory, and is left out."""
     folder = library_folder()
     changed = dict(os.environ)
     preload = [str(folder / soname) for soname in LIBRARIES]
@@ -153,7 +153,7 @@ class _Servers:
             os.kill(server, number)
 
     def told(self) -> list[Any]:
-        """What the servers had to tell."""
+        """Return what the servers had to tell."""
         return [pickle.load(each) for each in self._told if each.seek(0, os.SEEK_END) and not each.seek(0)]
 
     def _begin(self) -> None:

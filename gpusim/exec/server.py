@@ -140,7 +140,7 @@ def serve_process(made: socket.socket, process: int, new_driver: Callable[[], Dr
 
 
 def _address(symbol: str) -> int:
-    """Where a function of the libraries lies in the process that this thread works for."""
+    """Return where a function of the libraries lies in the process that this thread works for."""
     process = caller()
     assert isinstance(process, Connection)
     return process.symbol(symbol)

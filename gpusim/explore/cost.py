@@ -96,7 +96,7 @@ class Activity:
 
 
 def structure(config: GPUConfig, *, node: str | None = None, links: int | None = None) -> Structure:
-    """What a configuration has. node, links: in place of what its `gpu.arch` implies.
+    """Return the structure of a configuration. node, links: in place of what its `gpu.arch` implies.
 
     Raises ValueError for a node that is not in `technology.NODES`.
     """

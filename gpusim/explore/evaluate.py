@@ -148,7 +148,7 @@ _own: dict[tuple[Any, ...], Target] = {}
 
 
 def find(point: Point, config: GPUConfig) -> Target:
-    """What a point runs, with fresh arguments. Raises what `gpusim run` would print."""
+    """Find what a point runs, with fresh arguments. Raises what `gpusim run` would print."""
     from gpusim.workload.target import find_target
 
     request = _request(point)

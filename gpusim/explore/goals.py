@@ -38,7 +38,7 @@ class Goal:
         return cls(_known(name), direction.strip() == "max")
 
     def loss(self, value: float) -> float:
-        """What is to be small."""
+        """Return the number that is to be small."""
         return -value if self.larger and math.isfinite(value) else value
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Limit:
         return cls(name, sign == "<=", bound)
 
     def holds(self, value: float) -> bool:
-        """Whether a value keeps the limit."""
+        """Return whether a value keeps the limit."""
         return value <= self.bound if self.most else value >= self.bound
 
     def excess(self, value: float) -> float:
@@ -88,7 +88,7 @@ class Limit:
 
 
 def dominates(a: Sequence[float], b: Sequence[float]) -> bool:
-    """Whether losses `a` are nowhere above `b` and somewhere below."""
+    """Return whether losses `a` are nowhere above `b` and somewhere below."""
     return all(x <= y for x, y in zip(a, b, strict=True)) and any(x < y for x, y in zip(a, b, strict=True))
 
 

@@ -22,7 +22,7 @@ class _Signal:
 
 
 def interrupted() -> bool:
-    """Whether Ctrl-C was pressed since `interruptible` began."""
+    """Return whether Ctrl-C was pressed since `interruptible` began."""
     return _Signal.pressed
 
 

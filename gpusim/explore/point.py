@@ -57,7 +57,7 @@ class Point:
         return plain | {"config": dict(self.config), "parameters": dict(self.parameters)}
 
     def columns(self) -> dict[str, Any]:
-        """What the point is, as the first columns of its row."""
+        """Return the first columns of the point's row: what the point is."""
         return {"key": self.key, "program": self.program, "gpu": self.gpu} | dict(self.parameters) | dict(self.config)
 
     def __str__(self) -> str:

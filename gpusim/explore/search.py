@@ -250,7 +250,7 @@ class _Evaluator:
         return done
 
     def _price(self, choice: Mapping[str, Any], number: int) -> tuple[Candidate, list[Point]]:
-        """What is known before anything runs, and the points to run."""
+        """Return what is known before anything runs, and the points to run."""
         machine = dict(choice)
         try:
             base = load_config(choice["gpu"])
@@ -274,7 +274,7 @@ class _Evaluator:
         return Candidate(number, machine, values, True), points
 
     def _beaten(self, points: Sequence[Point], values: Mapping[str, float]) -> bool:
-        """Whether even the analytical bound is beaten in all goals by a machine that was run."""
+        """Return whether even the analytical bound is beaten in all goals by a machine that was run."""
         if not self.seen:
             return False
         cycles: list[Any] = [row.get("bound_cycles") for row in self.run.bounds(points)]

@@ -119,7 +119,7 @@ def one_at_a_time(
 
 
 def explain(found: Sensitivity, following: Sensitivity | None = None) -> str:
-    """What limits the program on this GPU, and what would on the next one, from what `one_at_a_time` found."""
+    """Say what limits the program on this GPU, and what would on the next one, from what `one_at_a_time` found."""
     text = [f"{found.program} on {found.gpu} takes {found.time_us:.4g} us. {_limits(found)}"]
     if following is not None:
         ratio = found.time_us / following.time_us
@@ -148,7 +148,7 @@ def _limits(found: Sensitivity) -> str:
 
 
 def _moved(a: Sensitivity, b: Sensitivity) -> str:
-    """What matters more and what less on the second machine."""
+    """Say what matters more and what less on the second machine."""
     first = {each.key: each for each in a.effects if each.key != "gpu.clock_mhz"}
     pairs = [(first[each.key], each) for each in b.effects if each.key in first]
     more = max(pairs, key=lambda pair: pair[1].gain - pair[0].gain, default=None)

@@ -136,7 +136,7 @@ class Axis:
         return min(max(self._rounded(value), self.low), self.high)
 
     def _count(self) -> int:
-        """How many steps a stepped range has, 0 for a continuous one."""
+        """Return how many steps a stepped range has, 0 for a continuous one."""
         if self.points is not None:
             return self.points
         if self.step is None:

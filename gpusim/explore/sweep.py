@@ -44,7 +44,7 @@ def collect(
     verify: bool = False,
     **how: Any,
 ) -> list[dict[str, Any]]:
-    """What `sweep` makes its table of: the rows in the order of the points.
+    """Return the rows of which `sweep` makes its table, in the order of the points.
 
     Args:
         points: as `Space` makes them; one that comes twice runs once.

@@ -127,7 +127,7 @@ class Workers:
         return _processes(self._count)
 
     def _outcome(self, future: Future[Any], limit_s: float | None, seconds: float) -> Any:
-        """What the function returned, or how the task ended. Raises WorkerFailed if no other task can be run either."""
+        """Return the function's result, or how the task ended. Raises WorkerFailed if no other task can run either."""
         from pebble import ProcessExpired
 
         if future.cancelled():

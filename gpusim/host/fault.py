@@ -98,7 +98,7 @@ def fault(
 
 
 def _commits(state: State) -> bool:
-    """Whether any warp has told its asynchronous copies to belong to a group, or to an mbarrier."""
+    """Return whether any warp has told its asynchronous copies to belong to a group, or to an mbarrier."""
     rows = np.isin(state.code[:, M.COL_OP], (M.OP_LDGDEPBAR, M.OP_ARRIVES))
     return bool(state.counters[:, rows, L.COUNT_EXECUTED].any())
 
@@ -220,7 +220,7 @@ def never_ends(
 
 
 def _waits_for_block(state: State, warp: int) -> bool:
-    """Whether a warp at a barrier has lanes at one of the block's: all of them if its lanes have not parted."""
+    """Return whether a warp at a barrier has lanes at one of the block's: all of them if its lanes have not parted."""
     held = state.split[warp, L.SPLIT_HELD : L.SPLIT_HELD + L.BARRIERS_OF_BLOCK]
     return state.warp[warp, L.WARP_ALIVE] == state.warp[warp, L.WARP_ACTIVE] or bool(held.any())
 
@@ -236,7 +236,7 @@ def _last_issue(grid: Grid) -> int:
 
 
 def _groups(state: State, warp: int, program: Program, lanes: int) -> tuple[str, ...]:
-    """What the groups that some lanes of a warp form wait for, which is each other."""
+    """Say what the groups that some lanes of a warp form wait for, which is each other."""
     groups: dict[int, int] = {}
     for lane in _lanes(lanes):
         pc = int(state.split[warp, L.SPLIT_PC + lane])
@@ -292,7 +292,7 @@ def _access(opcode: str) -> str:
 
 
 def _access_of_copy(row: np.ndarray, space: str) -> str:
-    """What a copy between global and shared memory does to one of them."""
+    """Say what a copy between global and shared memory does to one of them."""
     kind = M.BULK_LOAD if int(row[M.COL_OP]) == M.OP_LDGSTS else int(row[M.COL_AUX4])
     if (kind & M.BULK_KIND == M.BULK_LOAD) != (space == "shared"):
         return "read"

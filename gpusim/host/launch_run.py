@@ -267,7 +267,7 @@ class LaunchRun(Grid):
     # --- what both share ----------------------------------------------------------------------------------------------
 
     def _timed(self) -> dict[str, Any]:
-        """What the record says of a run in time."""
+        """Return the fields of the record of a run in time."""
         seconds = time.perf_counter() - self._started - self.compile_seconds
         shares = self._parts.stop() if self._parts is not None else {"SMs": 1.0}
         counters, slice_sectors, channel_sectors = self.memory
@@ -339,7 +339,7 @@ class LaunchRun(Grid):
         system.fetch(program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
 
     def _host(self, state: State) -> Host | None:
-        """What serves the kernel's calls of the host, if it has any."""
+        """Return the server of the kernel's calls of the host, if it has any."""
         if not self.lowered.once("calls the host", lambda: M.OP_SYSCALL in state.code[:, M.COL_OP]):
             return None
         place = partial(caller, state, program=self.program, launch=self.launch)
@@ -374,7 +374,7 @@ def session_run(
 
 
 def _counted(state: State) -> dict[str, np.ndarray]:
-    """What SMs have counted."""
+    """Return the counters of the SMs."""
     return {
         "counters": state.counters[0, :-1] if len(state.counters) == 1 else state.counters[:, :-1].sum(axis=0),
         "sm_active_cycles": state.sm[:, L.SM_ACTIVE_CYCLES].copy(),

@@ -41,7 +41,7 @@ _BY_REGISTER = (M.OP_BMOV, M.OP_NANOSLEEP, M.OP_LDGDEPBAR, M.OP_GROUP_WAIT)
 
 
 def replayable(program: Program, code: np.ndarray) -> bool:
-    """Whether a recording of the program can stand for its values. code: its lowered rows."""
+    """Return whether a recording of the program can stand for its values. code: its lowered rows."""
     if communicates(program, code):
         return False
     kind, op = code[:, M.COL_CLASS], code[:, M.COL_OP]
@@ -61,7 +61,7 @@ def replayable(program: Program, code: np.ndarray) -> bool:
 def key_of(
     program: Program, launch: Launch, parameter_bytes: bytes, memory: DeviceMemory, config: GPUConfig
 ) -> Hashable:
-    """What two launches have in common that one recording serves."""
+    """Return the key that two launches share if one recording serves both."""
     content = hashlib.blake2b(parameter_bytes)
     for each in memory.allocations:
         content.update(f"{each.address} {each.nbytes}".encode())

@@ -74,7 +74,7 @@ def communicates(program: Program, code: np.ndarray) -> bool:
 
 
 def is_cooperative(program: Program) -> bool:
-    """Whether the kernel uses what blocks of a cooperative launch share."""
+    """Return whether the kernel uses what blocks of a cooperative launch share."""
     return bool(reads_launch_value(program, launch_values(program.arch).environment + 4))
 
 
@@ -107,7 +107,7 @@ class Sample:
         self.watch = Watch(plan, system, footprint, lambda: run.run_untimed([plan.warm], system))
 
     def outcome(self, timed: dict[str, Any], handed: np.ndarray) -> dict[str, Any]:
-        """What the record of the whole grid says; arguments as for `estimated`."""
+        """Return the record's fields for the whole grid; arguments as for `estimated`."""
         plan, run = self.plan, self._run
         if plan is None:
             return timed | {"sampling": Sampling(self._blocks, self._blocks, self._resident, 0, 0.0, True, self.why)}
@@ -254,7 +254,7 @@ def are_long(counters: np.ndarray, blocks_per_sm: int, config: GPUConfig) -> boo
 def estimated(
     plan: Plan, watch: Watch, handed: np.ndarray, timed: Mapping[str, Any], groups: np.ndarray
 ) -> dict[str, Any]:
-    """What the record of the whole grid says. timed: fields of the record of the timed blocks; handed: when each
+    """Return the record's fields for the whole grid. timed: fields of the record of the timed blocks; handed: when each
     started and ended. groups: int64 [groups, instructions, fields], counters of a block of each group, in the mean."""
     counters, mean = timed["counters"], groups.mean(axis=0)
     work = groups[:, :, L.COUNT_EXECUTED].sum(axis=1)

@@ -74,7 +74,7 @@ def _look(state: State, sm: int, warp: int) -> np.ndarray | None:
 
 
 def _at_mbarrier(state: State, sm: int, warp: int, look: np.ndarray, program: Program) -> str:
-    """Which mbarrier a warp waits for, and what its phase lacks."""
+    """Return which mbarrier a warp waits for, and what its phase lacks."""
     at, line = int(look[L.TOKEN_ADDRESS]), _line(program.instructions[int(look[L.TOKEN_BLOCK]) >> 1])
     low, high = (int(each) for each in state.shared32[sm, at : at + 2])
     expected, missing, nbytes, phase = parts_of.function(low | high << 32)

@@ -25,7 +25,7 @@ class PinError(SimulationError):
 def measured_counters(
     measured: Any, provenance: str, grid: Sequence[int], block: Sequence[int], kernel_name: str
 ) -> tuple[str, Counters]:
-    """Where the numbers of a user's `measured` come from, and the numbers; see `pytest_pin.Pin`.
+    """Return where the numbers of a user's `measured` come from, and the numbers; see `pytest_pin.Pin`.
 
     Raises PinError, and the errors of profiles and recordings that cannot be read.
     """

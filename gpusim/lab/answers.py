@@ -80,7 +80,7 @@ def _programs(arch: str) -> dict[str, Program]:
 
 
 def _counted(experiment: str, result: Result) -> list[tuple[str, str, str]]:
-    """What the simulator has counted beside the cycles: name, value, remark."""
+    """Return what the simulator has counted beside the cycles: name, value, remark."""
     metrics = result.metrics
     if experiment == "banks":
         loads = 2 * play.ROUNDS * result.record.launch.threads_per_block // 32
@@ -184,7 +184,7 @@ def _line_of(error: BaseException, path: Path) -> int | None:
 
 
 def _shown(result: Result, source: str) -> Answer:
-    """What stands beside the editor."""
+    """Return what stands beside the editor."""
     total = max(sum(row.cycles for row in result.source_lines), 1)
     lines = [
         {
@@ -240,7 +240,7 @@ class ExerciseGoal:
         return float(sum(metrics[name] for name in self.of))
 
     def to_dict(self, result: Result) -> dict[str, Any]:
-        """What a run has reached, as the page takes it."""
+        """Return what a run has reached, as the page takes it."""
         found = self.value(result)
         told = f"{found:,.0f}" if found.is_integer() else f"{found:,.2f}"
         return {"text": self.text, "value": told, "reached": self.least <= found <= self.most}

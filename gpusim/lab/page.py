@@ -34,7 +34,7 @@ def module(name: str) -> str | None:
 
 
 def measurements() -> dict[str, Any]:
-    """What a GPU has measured, as the page takes it: by experiment and place, and on which."""
+    """Return a GPU's measurements, as the page takes them: by experiment and place, and on which."""
     recorded = play.recorded()
     found = {}
     for name, experiment in play.EXPERIMENTS.items():

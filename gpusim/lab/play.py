@@ -75,7 +75,7 @@ EXPERIMENTS = {each.name: each for each in _experiments()}
 
 
 def fits(name: str, place: Place) -> bool:
-    """Whether a place of the sliders can be launched."""
+    """Return whether a place of the sliders can be launched."""
     return name != "pixels" or place["x"] * place["y"] <= 1024
 
 
@@ -122,7 +122,7 @@ def per_round(name: str) -> int:
 
 @cache
 def recorded() -> dict[str, Any]:
-    """What an H100 measured: provenance, and the cycles of each experiment in the order of its places."""
+    """Return the recording of an H100: provenance, and the cycles of each experiment in the order of its places."""
     return json.loads(gzip.decompress(RECORDED.read_bytes()))
 
 

@@ -46,7 +46,7 @@ def without_peers(args: Sequence[Any]) -> tuple[tuple[Any, ...], dict[int, str]]
 def peer_rows(
     node: Node, where: Mapping[int, str], addresses: Mapping[int, int], memory: DeviceMemory, config: GPUConfig
 ) -> list[PeerRow]:
-    """What `MemorySystem.set_peers` takes, for the arrays at `addresses` by position.
+    """Return the rows that `MemorySystem.set_peers` takes, for the arrays at `addresses` by position.
 
     Raises NodeError for a GPU that is not there, that the kernel runs on itself, or that cannot be reached.
     """

@@ -119,7 +119,7 @@ class NodeResult:
         return sum(copy.nbytes for copy in self.copies)
 
     def __str__(self) -> str:
-        """What was copied and when, which link held it up, what every link carried: the first copies, the busiest
+        """Say what was copied and when, which link held it up, what every link carried: the first copies, the busiest
         links."""
         lines = [
             self.title,
@@ -147,7 +147,7 @@ class NodeResult:
         return "\n".join(lines + _more(len(uses) - _MOST_LINKS))
 
     def _held_up(self) -> list[str]:
-        """What held copies up, and how long they stood before copy engines."""
+        """Say what held copies up, and how long they stood before copy engines."""
         if not self.bottleneck:
             return ["Nothing moved"]
         name = self.bottleneck

@@ -26,7 +26,7 @@ class StreamTimeline:
 
     @classmethod
     def of(cls, streams: StreamSet, managed: Iterable[ManagedSet] = ()) -> StreamTimeline:
-        """What has happened so far."""
+        """Return the timeline of what has happened so far."""
         per_us, mover = streams.clock.per_us, streams.mover
         done = streams.engines.spans + [span for each in managed for span in each.spans]
         spans = [each._replace(start=each.start / per_us, end=each.end / per_us) for each in done]
@@ -65,5 +65,5 @@ def rows_of(spans: Iterable[Span]) -> list[tuple[str, int]]:
 
 
 def row_name(row: tuple[str, int]) -> str:
-    """What a row shows, without its GPU."""
+    """Return the name of what a row shows, without its GPU."""
     return "faults" if row[1] == FAULTS else f"stream {row[1]}"

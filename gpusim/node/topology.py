@@ -105,11 +105,11 @@ class Node:
         return self._paths[a, b]
 
     def latency_us(self, path: Iterable[int]) -> float:
-        """What the links of a path take together."""
+        """Return the latency of a path, in us: that of its links together."""
         return sum(self.links[index].latency_us for index in path)
 
     def bandwidth_gb_s(self, path: Iterable[int]) -> float:
-        """What a path carries when nothing else uses it: its slowest link."""
+        """Return the bandwidth of a path that nothing else uses: its slowest link's."""
         return min(self.links[index].bandwidth_gb_s for index in path)
 
     @cached_property
@@ -177,7 +177,7 @@ class Node:
             return None
 
     def _reaches(self, path: tuple[int, ...]) -> bool:
-        """Whether the PCIe peers of a path can read and write each other's memory."""
+        """Return whether the PCIe peers of a path can read and write each other's memory."""
         peers = self.config.pcie.peers
         kinds = {self.links[index].kind for index in path}
         bridges = any(self.links[index].end.startswith("bridge") for index in path)

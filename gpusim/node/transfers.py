@@ -33,7 +33,7 @@ def engines_of(node: Node, path: Sequence[int], start: str, end: str, gpu: str) 
 
 
 def is_pageable(copy: Copy, pinned: bool) -> bool:
-    """Whether the host takes part: pageable memory at one end."""
+    """Return whether the host takes part: pageable memory at one end."""
     return not pinned and (copy.source.startswith("host") or copy.destination.startswith("host"))
 
 
@@ -59,7 +59,7 @@ class Mover:
         return self.node.path(start, end) or self._own[start]
 
     def engine_count(self, engine: str) -> int:
-        """How many copies an engine of this name serves at once."""
+        """Return how many copies an engine of this name serves at once."""
         kind = engine.rpartition(".")[2]
         return 1 if kind == "sm" else getattr(self.copies, f"{kind}_engines")
 

@@ -88,5 +88,5 @@ def _cells(row: Sequence[str], head: Sequence[str]) -> str:
 
 
 def folded(summary: str, body: Markup) -> Markup:
-    """What is shown when its summary is clicked."""
+    """Return a part that is shown when its summary is clicked."""
     return Markup(f"<details><summary>{escaped(summary)}</summary>{body}</details>")

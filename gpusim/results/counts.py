@@ -72,7 +72,7 @@ class Counts:
         return self.total(field, self.accesses(SHARED, *operations))
 
     def excess(self, actual: int, ideal: int, rows: np.ndarray | None = None) -> int:
-        """What `actual` exceeds `ideal` by, summed over instructions of which each counts at least zero: an
+        """Return by how much `actual` exceeds `ideal`, summed over instructions of which each counts at least zero: an
         instruction whose lanes share a word needs less than the ideal for distinct words, and that is no credit
         to others."""
         over = np.maximum(self.counters[:, actual] - self.counters[:, ideal], 0)

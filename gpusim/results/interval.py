@@ -79,7 +79,7 @@ class Interval:
 
 
 def kind_of(counts: Counts) -> str:
-    """What holds a kernel up: the first kind whose condition is true."""
+    """Return the kind of a kernel: the first whose condition is true."""
     record = counts.record
     running = running_cycles(counts)
     shares = utilisation(counts, running)
@@ -100,7 +100,7 @@ def kind_of(counts: Counts) -> str:
 
 
 def _executed(counts: Counts, *operations: int) -> bool:
-    """Whether a share of the kernel that counts is of these operations."""
+    """Return whether a share of the kernel that counts is of these operations."""
     found = sum(int(counts.counters[counts.code[:, M.COL_OP] == each, L.COUNT_EXECUTED].sum()) for each in operations)
     return found > _SOME * counts.instructions
 

@@ -108,7 +108,7 @@ def utilisation(counts: Counts, cycles: int) -> dict[str, float]:
 
 
 def find_limiter(counts: Counts) -> Limiter:
-    """What limits a launch, by the rules of this module."""
+    """Return what limits a launch, by the rules of this module."""
     record = counts.record
     running = running_cycles(counts)
     shares = utilisation(counts, running)

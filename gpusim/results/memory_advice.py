@@ -99,7 +99,7 @@ def shared_exchange(launch: LaunchSums) -> Iterator[Finding]:
 
 
 def _accumulates(launch: LaunchSums, row: int) -> bool:
-    """Whether an instruction stores to shared memory what arithmetic made of a word of shared memory."""
+    """Return whether an instruction stores to shared memory what arithmetic made of a word of shared memory."""
     store = launch.instructions[row]
     if store.opcode != "STS" or store.operands[-1].kind != "reg":
         return False

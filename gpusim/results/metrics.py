@@ -106,9 +106,9 @@ def _shared_wavefronts(*operations: int) -> Compute:
 
 
 def _data_pipe_wavefronts(c: Counts) -> int:
-    """What passes the data pipe under the name of shared memory, as recorded on an H200: besides the wavefronts of
-    loads, stores and atomics one each for reading a thread's index or lane, for a shuffle, for a load, store or atomic
-    without any active lane, and for a barrier that completes. Bulk copies, and copies past L1, have none."""
+    """Return the data pipe's wavefronts of shared memory, as recorded on an H200: besides those of loads, stores and
+    atomics one each for reading a thread's index or lane, for a shuffle, for a load, store or atomic without any active
+    lane, and for a barrier that completes. Bulk copies, and copies past L1, have none."""
     executed, code = L.COUNT_EXECUTED, c.code
     lane_registers = (M.SR_TID_X, M.SR_TID_Y, M.SR_TID_Z, M.SR_TID, M.SR_LANEID)
     special = (code[:, M.COL_OP] == M.OP_S2R) & np.isin(code[:, M.COL_AUX0], lane_registers)

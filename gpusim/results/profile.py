@@ -120,7 +120,7 @@ def parse_profile(text: str) -> list[ProfiledLaunch]:
 
 
 def scale_of(unit: str) -> float:
-    """What a value in a unit is multiplied by to be in ncu's base unit: nanoseconds for times, else without prefix.
+    """Return the factor that brings a value in a unit to ncu's base unit: nanoseconds for times, else without prefix.
 
     ncu's prefixes are powers of 1,000 (Kbyte, Gbyte/s, Mhz, usecond, cycle/nsecond); other units are base units.
     """

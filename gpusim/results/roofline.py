@@ -136,7 +136,7 @@ def multiply_adds(row: np.ndarray) -> int:
 
 
 def _is_move(instruction: Instruction) -> bool:
-    """Whether it is an HFMA2 of zero factors."""
+    """Return whether it is an HFMA2 of zero factors."""
     factors = instruction.operands[1:3]
     return instruction.opcode == "HFMA2" and all(each.kind == "reg" and each.index == RZ for each in factors)
 

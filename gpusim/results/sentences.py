@@ -62,7 +62,7 @@ def launch(result: Analysis) -> str:
 
 
 def mode(result: Analysis) -> str:
-    """What a functional run leaves out."""
+    """Say what a functional run leaves out."""
     return "" if result.record.timed else "functional: what the instructions do, without time and energy"
 
 
@@ -98,7 +98,7 @@ def energy(result: Analysis) -> str:
 
 
 def sampled(result: Analysis) -> str:
-    """What a sampled run did."""
+    """Say what a sampled run did."""
     sampling = result.sampling
     if sampling is None:
         return ""
@@ -301,7 +301,7 @@ def _percent(share: float) -> str:
 
 
 def render_profile(result: Analysis) -> str:
-    """Where the host's time went, part by part, and what more host threads could give."""
+    """Return where the host's time went, part by part, and what more host threads could give."""
     record = result.record
     total, instructions = max(record.host_seconds, 1e-9), max(Counts(record).instructions, 1)
     lines = [f"{'Host time':<28}{'s':>8}{'share':>9}{'ns per instruction':>21}"]

@@ -50,7 +50,7 @@ class Target:
         )  # fmt: skip
 
     def expected(self) -> Any:
-        """What the NumPy reference computes from the inputs as they are now; None without a reference."""
+        """Return what the NumPy reference computes from the inputs as they are now; None without a reference."""
         return self.variant.reference(self.launch) if self.variant else None
 
     def check(self, expected: Any) -> ReferenceCheck | None:
@@ -88,7 +88,7 @@ def find_variant(name: str) -> Any:
 
 
 def find_target(request: Request, config: GPUConfig, *, launchable: bool = True) -> Target:
-    """What a request stands for on a machine.
+    """Find the target of a request on a machine.
 
     launchable: grid and block are needed; False to look at the code alone, with (1, 1, 1) for what is not given.
 
@@ -158,7 +158,7 @@ def load_kernel(path: str, name: str | None) -> Any:
 
 
 def _is_kernel(value: Any) -> bool:
-    """Whether a value is a dispatcher of `numba.cuda.jit`, and not of a device function."""
+    """Return whether a value is a dispatcher of `numba.cuda.jit`, and not of a device function."""
     return hasattr(value, "py_func") and not getattr(value, "targetoptions", {}).get("device")
 
 

@@ -57,8 +57,8 @@ def load(path: Path = FILE) -> dict[str, Any]:
 def keep(
     folder: Path, manifest: Mapping[str, Any], recordings: Sequence[Path], seconds: float, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """What is to be kept. manifest: of the folder whose programs were counted. seconds: each program may take so long
-    to run functionally. say: hears what is left out, and why."""
+    """Return what is to be kept. manifest: of the folder whose programs were counted. seconds: the most that a
+    program may take to run functionally. say: hears what is left out, and why."""
     found: dict[str, Any] = {}
     documents = []
     for path in recordings:

@@ -124,7 +124,7 @@ def _value(described: dict[str, Any]) -> Any:
 
 
 def replay(recorded: Recorded, gpu: Any = "h200") -> list[str]:
-    """What differs from the hardware, in words; empty if nothing does."""
+    """Say what differs from the hardware, in words; empty if nothing does."""
     program = recorded.program()
     if program.code_sha256 != recorded.code_sha256:
         return ["the archive's code is not what its digest says"]
@@ -156,7 +156,7 @@ def differences(
 def replay_all(
     kernels: Sequence[Recorded], gpu: Any = "h200", say: Callable[[str], None] = print
 ) -> dict[str, list[str]]:
-    """What differs, by kernel; only kernels that differ are in it."""
+    """Say what differs, by kernel; only kernels that differ are in it."""
     started, differing = time.monotonic(), {}
     for recorded in kernels:
         if found := replay(recorded, gpu):
@@ -182,7 +182,7 @@ def of_outputs(arrays: Iterable[np.ndarray]) -> int:
 def compare(
     first: int, last: int, *, gpu: str = "h200", nvcc: str | None = None, say: Callable[[str], None] = print
 ) -> dict[int, list[str]]:
-    """What differs from the hardware, by seed, of the kernels from `first` to before `last`, whole cubins of them.
+    """Say what differs from the hardware, by seed, of the kernels from `first` to before `last`, whole cubins of them.
 
     Raises:
         ValueError: a seed that was not recorded.

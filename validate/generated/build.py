@@ -315,5 +315,5 @@ class _Grower:
 
 
 def _apart(stride: int, threads: int) -> bool:
-    """Whether multiples of a stride are different for all threads."""
+    """Return whether multiples of a stride are different for all threads."""
     return len({index * stride % threads for index in range(threads)}) == threads

@@ -98,7 +98,7 @@ def address(context: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def shared_address(context: Any, array: Any) -> Any:
-    """Where a shared array begins, as instructions for shared memory take it: uint32."""
+    """Return where a shared array begins, as instructions for shared memory take it: uint32."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         data = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).data

@@ -47,7 +47,7 @@ _put = inline(
 
 @cuda.jit(device=True)
 def _aligned(room: Any) -> Any:
-    """Where a line of the banks begins: what lies across two of them arrives at half the rate."""
+    """Return where a line of the banks begins: what lies across two of them arrives at half the rate."""
     return (shared_address(room) + np.uint32(127)) & np.uint32(0xFFFFFF80)
 
 

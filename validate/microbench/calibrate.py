@@ -69,7 +69,7 @@ def initiation(found: Found) -> BenchValue:
 
 
 def slope(found: Found, intercept: bool = False) -> BenchValue:
-    """How much a number grows with what the cases vary, or where its line begins."""
+    """Return how much a number grows with what the cases vary, or where its line begins."""
     x, y = np.array(list(found)), np.array([number.median for number in found.values()])
     line = np.polyfit(x, y, 1)
     residue = float(np.abs(np.polyval(line, x) - y).max() / np.ptp(x))

@@ -51,7 +51,7 @@ def rows(
 
 
 def room(bench: Bench, number: Number, simulated: float) -> float:
-    """How far from the median a simulated number may lie: by the benchmark's tolerance, or among the repeats."""
+    """Return how far from the median a simulated number may lie: by the benchmark's tolerance, or among the repeats."""
     most = number.greatest - number.median if simulated > number.median else number.median - number.least
     return max(bench.tolerance * abs(number.median), most) + bench.slack
 
@@ -80,7 +80,7 @@ def update_gaps(found: Sequence[Compared], gpu: str = "h200") -> int:
 
 
 def summary(found: Sequence[Compared]) -> str:
-    """How many numbers are within what is allowed."""
+    """Return how many numbers are within what is allowed."""
     within = sum(row.within for row in found)
     wrong = sum(bool(row.verdict) for row in found)
     known = sum(row.gap is not None and not row.within for row in found)

@@ -40,7 +40,7 @@ def compare(
 
 
 def wrong_choices(node: str = "hgx_h200") -> tuple[int, list[str]]:
-    """How many choices NCCL logged, and those that the simulated one makes otherwise, a line each."""
+    """Return how many choices NCCL logged, and those that the simulated one makes otherwise, a line each."""
     count, wrong = 0, []
     for path in recordings("collectives"):
         recorded = load(path)

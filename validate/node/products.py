@@ -27,7 +27,7 @@ CHANNELS = 24
 
 @cache
 def recorded() -> dict[str, Any]:
-    """What is in the file."""
+    """Return the recorded products."""
     tree: dict[str, Any] = json.loads(PATH.read_text("utf-8"))
     return tree
 

@@ -48,7 +48,7 @@ more by 0.100."""
 
 
 def recording(gpu: str = "h200") -> dict[str, Any]:
-    """What was measured on a GPU."""
+    """Return the recording of a GPU."""
     document: dict[str, Any] = json.loads((RESULTS / f"{gpu}.json").read_text())
     return document
 
@@ -116,7 +116,7 @@ class L2Lab:
 
 
 def family(name: str) -> str:
-    """Which experiment a launch belongs to."""
+    """Return which experiment a launch belongs to."""
     first = name.partition(" ")[0]
     return first if first in FAMILIES else "loads"
 

@@ -68,7 +68,7 @@ class Score:
     bias: float
 
     def meets(self, group: CounterGroup) -> bool:
-        """Whether both targets are met."""
+        """Return whether both targets are met."""
         return self.median <= group.median and self.p90 <= group.p90
 
 

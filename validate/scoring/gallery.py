@@ -39,7 +39,7 @@ def simulated(name: str, size: int, trace: bool = False) -> Result:
 
 
 def traced(name: str, size: int) -> Any:
-    """What happened on SM 0 and in block 0."""
+    """Return a trace of SM 0 and of block 0."""
     return simulated(name, size, trace=True).trace
 
 

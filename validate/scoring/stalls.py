@@ -72,7 +72,7 @@ def worst_difference(row: Comparison) -> float | None:
 
 
 def right(rows: Sequence[Comparison]) -> tuple[int, int]:
-    """How many points are right, and how many have stall reasons."""
+    """Return how many points are right, and how many have stall reasons."""
     worst = [off for off in map(worst_difference, rows) if off is not None]
     return sum(off <= WITHIN_POINTS for off in worst), len(worst)
 

@@ -165,14 +165,14 @@ def recorded() -> dict[str, dict[str, dict[str, float]]]:
 
 
 def time_of(step: dict[str, float], name: str) -> float:
-    """What is compared of a recorded step."""
+    """Return the time of a recorded step that is compared."""
     if "kernel_us" not in step:
         return step.get("event_us", step.get("host_us", 0.0))
     return step["event_us"] - EMPTY_US if "writes" in name else step["kernel_us"]
 
 
 def kind_of(case: str, step: str) -> str | None:
-    """What a step asks about."""
+    """Return the kind of what a step asks about."""
     if case.startswith("untouched, host") and "again" in step:
         return None
     for name, kind in (("read mostly", "read mostly"), ("stays on host", "over the bus")):

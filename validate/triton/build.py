@@ -96,11 +96,11 @@ def _launch(case: TritonCase, program: Program, cubin: bytes, about: Any) -> Bui
 
 
 def how(name: str) -> dict[str, Any]:
-    """How a case is compiled, for the recording."""
+    """Return how a case is compiled, for the recording."""
     case = make(name)
     return {"kernel": case.kernel, **case.constants, **case.options}
 
 
 def tools() -> dict[str, str]:
-    """What compiles; the wheel brings its own ptxas."""
+    """Return the tools that compile; the wheel brings its own ptxas."""
     return {"triton": WHEEL}

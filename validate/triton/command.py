@@ -117,7 +117,7 @@ def _keep(job: Path, recorded: Path) -> int:
 
 
 def kept(job: Path, recorded: Path) -> dict[str, Any]:
-    """What is kept of what the worker recorded of a job. Raises RecordingRefused if a point is wrong or missing."""
+    """Return what is kept of a job that the worker recorded. Raises RecordingRefused if a point is wrong or missing."""
     with gzip.open(recorded, "rt") as stream:
         found = json.load(stream)
     rows, launches, built = found["rows"], parse_profile(found["csv"]), read_job(job)

@@ -33,7 +33,7 @@ class Work:
     kinds: dict[str, str] = field(default_factory=dict)
 
     def mismatch(self, outputs: Mapping[str, np.ndarray]) -> tuple[str | None, float]:
-        """What is wrong with outputs, None if nothing; and the greatest error, relative to the greatest magnitude."""
+        """Say what is wrong with outputs, None if nothing, and the greatest error beside the greatest magnitude."""
         worst = 0.0
         for name, wanted in self.expected.items():
             found = decoded(outputs[name], self.kinds.get(name)).astype(np.float64).reshape(wanted.shape)
@@ -64,7 +64,7 @@ class BuiltLaunch:
     scratch_bytes: int = 0
 
     def arrays(self, work: Work) -> dict[str, np.ndarray]:
-        """What lies in device memory before the launch."""
+        """Return the arrays in device memory before the launch."""
         return work.arrays | ({SCRATCH: np.zeros(self.scratch_bytes, np.uint8)} if self.scratch_bytes else {})
 
     def launch(self, arrays: Mapping[str, Any], work: Work) -> Launch:

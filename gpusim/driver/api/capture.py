@@ -100,7 +100,7 @@ def update_dependencies(driver: Driver, stream: DriverStream, nodes: int, *rest:
 
 @entry("cuThreadExchangeStreamCaptureMode", "p", anytime=True)
 def exchange_mode(driver: Driver, mode: int) -> None:
-    """What the calling thread may do during captures."""
+    """Exchange the mode that limits the calling thread during captures."""
     given = get_uint(mode)
     fail_if(given not in _MODES, ResultCode.INVALID_VALUE)
     put_int(mode, driver.thread.capture_mode)

@@ -246,7 +246,7 @@ class Fill(StreamWork):
         return self.value & (1 << 8 * self.size) - 1
 
     def _rows(self) -> list[int]:
-        """Where each row begins."""
+        """Return where each row begins."""
         return [self.address + row * self.pitch for row in range(self.height)]
 
     def _check(self) -> None:

@@ -70,7 +70,7 @@ def proc_address_with_status(driver: Driver, name: str, function: int, version: 
 
 
 def _address(driver: Driver, name: str, version: int, flags: int) -> tuple[int, int]:
-    """Where the variant of a function for a CUDA version is, and how the search ended. Raises INVALID_VALUE."""
+    """Return where the variant of a function for a CUDA version is, and how the search ended. Raises INVALID_VALUE."""
     fail_if(flags & ~(_OF_PROCESS | _OF_THREAD) or version > DRIVER_VERSION, ResultCode.INVALID_VALUE)
     found = find(name, version)
     if found is None and find(name, DRIVER_VERSION) is not None:

@@ -104,7 +104,7 @@ class KernelLaunch(StreamWork):
 
     @contextmanager
     def _refused(self) -> Iterator[None]:
-        """What the GPU does not take, or the simulator cannot run, is refused."""
+        """Refuse what the GPU does not take or the simulator cannot run."""
         try:
             yield
         except errors.LaunchError as error:

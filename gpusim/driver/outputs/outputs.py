@@ -53,7 +53,7 @@ class Telling:
         return replace(self, process=number)
 
     def chooses(self, number: int, symbol: str) -> bool:
-        """Whether a launch is among those chosen, by its number and its kernel's mangled name."""
+        """Return whether a launch is among those chosen, by its number and its kernel's mangled name."""
         within = self.first <= number and (self.last is None or number <= self.last)
         return within and (not self.kernel or self._pattern.search(full_name(symbol)) is not None)
 
@@ -62,7 +62,7 @@ class Telling:
         return re.compile(self.kernel)
 
     def observers(self, config: GPUConfig, mode: str) -> list[Observer]:
-        """What does it. mode: of the launches. Raises OSError if a file cannot be made."""
+        """Make the observers that do it. mode: of the launches. Raises OSError if a file cannot be made."""
         # Imported where they are asked for: a program's start waits for it.
         found: list[Observer] = []
         if self.check:

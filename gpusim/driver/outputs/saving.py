@@ -161,7 +161,7 @@ class LaunchSaver(Observer):
         return digest
 
     def _news_of(self, module: LoadedModule, cubin: bytes) -> list[SavedModule]:
-        """What is not known yet of a module."""
+        """Return what was not yet written of a module."""
         variables, bank = module.linked.places
         known = self._modules.get(module.handle)
         if known is not None and (known.variables, known.bank) == (variables, bank):

@@ -48,7 +48,7 @@ def window_of(values: Mapping[int, bytes]) -> AccessWindow | None:
 
 
 def of_stream(values: Mapping[int, bytes]) -> dict[int, bytes]:
-    """What a launch takes over from its stream's attributes."""
+    """Return the attributes that a launch takes over from its stream."""
     return {WINDOW: values[WINDOW]} if WINDOW in values else {}
 
 
@@ -94,7 +94,7 @@ def checked(number: int, value: bytes, where: str) -> bytes:
 
 
 def current(values: Mapping[int, bytes], number: int) -> bytes:
-    """What an attribute of a stream is. Raises INVALID_VALUE."""
+    """Return the value of a stream's attribute. Raises INVALID_VALUE."""
     attribute = known(_TABLE.get(number), ResultCode.INVALID_VALUE)
     fail_if(STREAM not in attribute.where, ResultCode.INVALID_VALUE)
     return values.get(number, attribute.default.ljust(attribute.size, b"\0"))

@@ -170,11 +170,11 @@ class PassingTime(ABC):
             traceback.print_exc()
 
     def _calls(self) -> tuple[int, int]:
-        """How often somebody has called or returned, and how many have not returned."""
+        """Return how often somebody has called or returned, and how many have not returned."""
         return self._driver.calls, len(self._driver.callers)
 
     def _is_watched(self) -> bool:
-        """Whether there is work. Whoever adds some has the lock, and sees that this thread is there or gone."""
+        """Return whether there is work. Whoever adds some has the lock, and sees that this thread is there or gone."""
         with self._driver.lock:
             if not self.busy:
                 self._thread = None

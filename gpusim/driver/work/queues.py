@@ -53,7 +53,7 @@ class WorkQueues(PassingTime):
         return any(map(self._has_work, self._engine.streams))
 
     def _has_work(self, queue: StreamQueue) -> bool:
-        """Whether work is left there, or somebody is still to be told that it is done."""
+        """Return whether work is left there, or somebody is still to be told that it is done."""
         return bool(queue.pending) or (queue in self._ends and not self._ends[queue].processed)
 
     # --- what streams get ---------------------------------------------------------------------------------------------
@@ -108,11 +108,11 @@ class WorkQueues(PassingTime):
         self._driver.fail_if_failed()
 
     def reads_now(self, stream: DriverStream) -> bool:
-        """Whether a copy that is put into a stream is done before the call returns."""
+        """Return whether a copy that is put into a stream is done before the call returns."""
         return self.alone(stream) or not (self._set.timed or self.busy)
 
     def alone(self, stream: DriverStream) -> bool:
-        """Whether nothing is ever done beside a stream: it is the default one, and all others wait for that."""
+        """Return whether nothing is ever done beside a stream: it is the default one, and all others wait for that."""
         others = (each for context in self._driver.contexts() for each in context.streams.values())
         return stream.handle in NO_ORIGIN and not any(each.flags & NON_BLOCKING for each in others)
 
@@ -134,7 +134,7 @@ class WorkQueues(PassingTime):
                 self._waited = {pair: end for pair, end in self._waited.items() if queue not in pair}
 
     def _order(self, stream: DriverStream) -> None:
-        """What a stream does next waits for the default stream; of that one, for all streams that wait for it."""
+        """Let a stream's next work wait for the default stream; of that one, for all streams that wait for it."""
         if not stream.flags & NON_BLOCKING:
             queue = self.queue_of(stream)
             before = self._blocking() if queue is self._engine.main else [self._engine.main]
@@ -241,7 +241,7 @@ class WorkQueues(PassingTime):
         self._put(stream, work, call_us)
 
     def wait_event(self, stream: DriverStream, event: DriverEvent) -> None:
-        """What comes behind waits for an event, as it was last recorded."""
+        """Let later work wait for an event, as it was last recorded."""
         events = [event.work[0].done] if self.is_pending(event) and event.work else []
         work = WaitWork(self._env, events, takes=self._set.wait_takes)
         self._put(stream, work, self._set.calls.event_call_us)
@@ -249,11 +249,11 @@ class WorkQueues(PassingTime):
     # --- who waits for what -------------------------------------------------------------------------------------------
 
     def is_pending(self, event: DriverEvent) -> bool:
-        """Whether an event has been recorded in work that is still to be done."""
+        """Return whether an event has been recorded in work that is still to be done."""
         return event.work is not None and event.work[1] == self._dropped and not event.work[0].done.processed
 
     def is_busy(self, stream: DriverStream) -> bool:
-        """Whether a stream has work left, or one that it waits for."""
+        """Return whether a stream has work left, or one that it waits for."""
         return any(map(self._has_work, self._waited_for(stream)))
 
     def _waited_for(self, stream: DriverStream) -> list[StreamQueue]:

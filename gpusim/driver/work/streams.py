@@ -30,7 +30,7 @@ HOST_THREAD = "gpusim host calls"
 
 
 def called_by_stream() -> bool:
-    """Whether this thread is in a function that a stream calls."""
+    """Return whether this thread is in a function that a stream calls."""
     return threading.current_thread().name.startswith(HOST_THREAD)
 
 

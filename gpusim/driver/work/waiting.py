@@ -38,14 +38,14 @@ GetProcAddress\\w* Event(Query|Synchronize|ElapsedTime)
 
 @cache
 def permitted_within(symbol: str) -> bool:
-    """Whether a function that a stream calls may call this one, by its exported name."""
+    """Return whether a function that a stream calls may call this one, by its exported name."""
     of_either_api = _PERMITTED.fullmatch(_bare(symbol)) is not None
     return of_either_api or symbol.startswith(("nvml", "__cuda")) or symbol == "cuStreamQuery"
 
 
 @cache
 def waits(symbol: str) -> bool:
-    """Whether a function, by its exported name, waits for the work of all streams."""
+    """Return whether a function, by its exported name, waits for the work of all streams."""
     if symbol.startswith("nvml"):
         return False
     return _NAMED.fullmatch(_bare(symbol)) is None

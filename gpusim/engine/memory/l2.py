@@ -47,7 +47,7 @@ def sectors_of(mask):
 
 @compiled
 def set_start(m, slice_, index):
-    """Where the set `index` of a slice starts: its tags, and behind them the other words of its lines."""
+    """Return where the set `index` of a slice starts: its tags, and behind them the other words of its lines."""
     return m[ms.P_LINES] + (slice_ * m[ms.P_SETS] + index) * m[ms.P_WAYS] * ms.LINE_WORDS
 
 
@@ -103,9 +103,9 @@ def classify(m, first, entry, cls):
 
 @compiled
 def victim(m, first, tag):
-    """What goes of the set that starts at `first`: an empty entry, else the oldest line of those that are to go first,
-    only passed through, have no class, persist. The oldest is the one used least recently or, for "fifo", the first
-    that came; "random" takes any that does not persist.
+    """Return the entry to evict of the set at `first`: an empty one, else the oldest line of those that are to go
+    first, only passed through, have no class, persist. The oldest is the one used least recently or, for "fifo", the
+    first that came; "random" takes any that does not persist.
 
     Returns (entry, age of the oldest dirty line, its entry); the age is 0 if no line is dirty.
     """
@@ -191,7 +191,7 @@ def limit_dirty(m, target, first, now):
 
 @compiled
 def still_pending(m, entry, sectors, now):
-    """How long the `sectors` of a line are still on their way, 0 if they are there; counts them."""
+    """Return how long the `sectors` of a line are still on their way, 0 if they are there; counts them."""
     pending = (m[entry] >> ms.PENDING_SHIFT) & sectors
     if pending == 0:
         return 0

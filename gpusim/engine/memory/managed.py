@@ -50,7 +50,7 @@ def word_of(m, row, leaf):
 
 @compiled
 def stays(m, row, line, writes):
-    """Whether a request goes to host memory, where its leaf shall stay."""
+    """Return whether a request goes to host memory, where its leaf shall stay."""
     if m[row + ms.MANAGED_ADVICE] & ms.STAYS_ON_HOST == 0:
         return False
     word = word_of(m, row, (line - m[row + ms.PEER_FIRST]) // ms.LEAF_LINES)
@@ -127,7 +127,7 @@ def make_room(m, row, needed, now):
 
 @compiled
 def has_room(m, sm):
-    """Whether the present batch takes another page of an SM."""
+    """Return whether the present batch takes another page of an SM."""
     of = m[m[ms.P_FAULT_SMS] + sm]
     full = of >> _COUNT_BITS == m[ms.P_FAULT_BATCH] and of & _COUNT >= m[ms.P_FAULT_SM_MOST]
     return m[ms.P_FAULT_ENTRIES] < m[ms.P_FAULT_MOST] and not full

@@ -16,7 +16,7 @@ _ALL = (1 << ms.SECTORS_PER_LINE) - 1
 
 @compiled
 def entry_of(m, gpc, line):
-    """Where a read of `line` is noted. Two lines of one entry displace each other, and lose their company."""
+    """Return where a read of `line` is noted. Two lines of one entry displace each other, and lose their company."""
     return m[ms.P_LRC] + (gpc * ms.LRC_ENTRIES + spread(line, ms.LRC_ENTRIES)) * ms.LRC_WORDS
 
 

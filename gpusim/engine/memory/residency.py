@@ -183,7 +183,7 @@ class Residency:
         return cycle + takes + evicted
 
     def faults(self) -> list[Fault]:
-        """What has come by faults since the record was last cleared, in the order in which it was asked for."""
+        """Return what has come by faults since the record was last cleared, in the order in which it was asked for."""
         first = self._m[ms.P_FAULT_ROWS]
         rows = self._m[first : first + self._m[ms.P_FAULTS] * ms.FAULT_WORDS].reshape(-1, ms.FAULT_WORDS)
         addresses = {number: address for address, number in self._numbers.items()}

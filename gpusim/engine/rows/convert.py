@@ -17,7 +17,7 @@ from isa import microops as m
 
 @compiled
 def integer_of_nan(bits, modes):
-    """What F2I makes of a NaN, as measured on an H200 for all types: zero for .NTZ, else the top bit."""
+    """The integer that F2I makes of a NaN, as measured on an H200 for all types: zero for .NTZ, else the top bit."""
     return V.splat64(0) if modes & m.FLAG_NTZ else V.splat64(np.int64(1) << (bits - 1))
 
 

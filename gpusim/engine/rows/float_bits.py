@@ -46,7 +46,7 @@ def saturated(bits):
 
 @compiled
 def sum_error(x, y, total):
-    """What x + y lost when it was rounded to `total`; f64 rows, or numbers."""
+    """The part of x + y that was lost when it was rounded to `total`; f64 rows, or numbers."""
     y_part = total - x
     x_part = total - y_part
     return (x - x_part) + (y - y_part)

@@ -100,7 +100,7 @@ def half_compare(code, i, upper, regs, wb, other):
 
 @compiled
 def compare_truth(code, i):
-    """What HSET2 writes for true: 1.0 with .BF, else all ones."""
+    """The bits that HSET2 writes for true: 1.0 with .BF, else all ones."""
     if code[i, m.COL_AUX5] == 0:
         return V.splat(0xFFFF)
     return V.splat(0x3F80 if code[i, m.COL_AUX1] == m.HALF_BF16 else 0x3C00)

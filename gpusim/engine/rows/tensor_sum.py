@@ -105,7 +105,7 @@ def power_of_two(exponent):
 
 @compiled
 def scale_up(top, places):
-    """What makes the last place that counts a one."""
+    """The factor that makes the last place that counts a one."""
     return power_of_two(V.splat(_F64_BIAS + 2 * _ORIGIN + places) - top)
 
 

@@ -101,7 +101,7 @@ def number_of(word, k, kind, signed):
 
 @compiled
 def ordinary(seen):
-    """Whether no exponent among the larger ones `seen` is out of range."""
+    """Return whether no exponent among the larger ones `seen` is out of range."""
     wrong = seen & (V.shr(seen, V.splat(1)) ^ V.splat(0xFFFFFFFF))
     return V.equal(wrong & V.splat(0x40004000), V.splat(0)) == _ALL_LANES
 
@@ -200,7 +200,7 @@ def addend(word, upper, result_bits):
 
 @compiled
 def scale_of(top, places):
-    """What makes the last place that counts a one."""
+    """The factor that makes the last place that counts a one."""
     return V.as_f32((V.splat(_F32_BIAS + places) - top) << V.splat(23))
 
 
@@ -223,7 +223,7 @@ def rounded(total, top, value, alone, places, result_bits):
 
 @compiled
 def finite_words(c0, c1, c2, c3, result_bits):
-    """Whether rows of C hold neither infinity nor NaN."""
+    """Return whether rows of C hold neither infinity nor NaN."""
     if result_bits == 32:
         most = V.max_u(V.max_u(c0 << V.splat(1), c1 << V.splat(1)), V.max_u(c2 << V.splat(1), c3 << V.splat(1)))
         return V.less_u(most, V.splat(0xFF000000)) == _ALL_LANES

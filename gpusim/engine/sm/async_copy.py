@@ -216,7 +216,7 @@ def copy_addresses(st, sm, w, i, wb, mask, size):
 
 @compiled
 def count_copy(st, sm, i, mask, reading, lines, sectors):
-    """What Nsight Compute counts of a copy, whose sources have lost the bytes that become zero.
+    """Counts a copy as Nsight Compute does; its sources have lost the bytes that become zero.
 
     Of copies past L1 it leaves out wavefronts and theoretical sectors if they are guarded. It counts wavefronts of
     those that may write zeros as of a store by all lanes, also where none of them reads, and of the .ZFILL form as of

@@ -123,7 +123,7 @@ def plain_copy(st, sm, w, i, wb, k):
 
 @compiled
 def reduced(kind, operation):
-    """Whether elements of a type can be reduced so; others an H200 finds to be an illegal instruction."""
+    """Return whether elements of a type can be reduced so; others an H200 finds to be an illegal instruction."""
     if kind == M.TYPE_F32 or kind == M.TYPE_F32_FTZ or kind == M.TYPE_F64:
         return operation == M.ATOMIC_ADD
     if kind == M.TYPE_F16X2 or kind == M.TYPE_BF16X2:
@@ -137,7 +137,7 @@ def reduced(kind, operation):
 
 @compiled
 def has_pixels(k, leaves):
-    """Whether a map for im2col and a corner fit each other; else an H200 finds the instruction illegal."""
+    """Return whether a map for im2col and a corner fit each other; else an H200 finds the instruction illegal."""
     for s in range(tm.rank(k) - 2):
         d, low, high = tm.pixel_range(k, s)
         if not low <= k[L.BULK_CORNER + d] <= high or (leaves and low < 0):

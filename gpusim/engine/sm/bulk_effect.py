@@ -67,7 +67,7 @@ def own_place(st, k):
 
 @compiled
 def leave(st, sm, k, operation):
-    """What leaves shared memory goes to global memory, as it is or, with an operation, by a reduction."""
+    """Writes a copy out of shared memory to global memory, as it is or, with an operation, by a reduction."""
     if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
         tb.move_box(st, sm, k, False, operation)
     else:
@@ -89,7 +89,7 @@ def leave_with_block(st, sm, slot):
 
 @compiled_on_demand()
 def land(st, sm, row, now):
-    """What a copy brings is there, unless its block has ended, or what it takes has left."""
+    """Writes what a copy brings, unless its block has ended, or what it takes has left."""
     k = st.bulk[sm, row]
     st = of_seat(st, k[L.BULK_SEAT])
     if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:

@@ -115,7 +115,7 @@ def _any_degree(address, touched, mask, first, last, words, banks, shift):
 
 @compiled
 def lanes_agree(address, mask, first, last, distance):
-    """Whether each active lane of first..last-1 has the address of lane ^ distance, where that is active too."""
+    """Return whether each active lane of first..last-1 has the address of lane ^ distance, where that is active too."""
     for lane in range(first, last):
         other = lane ^ distance
         if other > lane and (mask >> lane) & (mask >> other) & 1 and address[lane] != address[other]:
@@ -125,7 +125,7 @@ def lanes_agree(address, mask, first, last, distance):
 
 @compiled
 def mergeable(address, mask, first, last):
-    """Whether a load of more than a bank word can serve two neighbouring passes of these lanes as one."""
+    """Return whether a load of more than a bank word can serve two neighbouring passes of these lanes as one."""
     return lanes_agree(address, mask, first, last, 1) or lanes_agree(address, mask, first, last, 2)
 
 

@@ -19,7 +19,7 @@ _SECTOR_BITS, _LINE_BITS = 5, 7
 
 @compiled
 def meeting(place, shift, ways, first, last, mask, met):
-    """How many lanes of a group meet in a bank, in met[0 .. ways - 1]. Returns whether more than one does."""
+    """Count the lanes of a group that meet in each bank, in met[0 .. ways - 1]. Return whether in one several do."""
     met[:ways] = 0
     most = np.int64(0)
     for lane in range(first, last):
@@ -32,7 +32,7 @@ def meeting(place, shift, ways, first, last, mask, met):
 
 @compiled
 def all_apart(place, shift, ways, first, last, mask):
-    """Whether no two lanes of a group meet in a bank, of a power of two up to 32."""
+    """Return whether no two lanes of a group meet in a bank, of a power of two up to 32."""
     seen = np.int64(0)
     for lane in range(first, last):  # without branches, so that it becomes vector code
         seen |= ((mask >> lane) & 1) << ((place[lane] >> shift) & (ways - 1))
@@ -108,7 +108,7 @@ def note(keys, count, key):
 
 @compiled
 def same_sectors(source, target, lane, other):
-    """Whether two lanes copy from one sector to one sector."""
+    """Return whether two lanes copy from one sector to one sector."""
     apart = (source[lane] ^ source[other]) | (target[lane] ^ target[other])
     return apart >> _SECTOR_BITS == 0
 

@@ -85,14 +85,14 @@ def note_lines(st, sm, a, count, kind):
 
 @compiled
 def block_key(st, sm, slot):
-    """What tells a block from those that have its place before and after it; its low eight bits are the place."""
+    """The number that tells a block from those before and after it in its place, which are the low eight bits."""
     b = st.block[sm, slot]
     return (b[L.BLOCK_SEAT] << _NUMBER_BITS | b[L.BLOCK_NUMBER]) << 8 | slot
 
 
 @compiled
 def is_there(st, sm, key):
-    """Whether the block of a key is still on the SM."""
+    """Return whether the block of a key is still on the SM."""
     slot = key & 255
     return st.block[sm, slot, L.BLOCK_STATE] != 0 and block_key(st, sm, slot) == key
 

@@ -38,7 +38,7 @@ def line_bytes(swizzle):
 
 @compiled
 def swizzled(address, swizzle):
-    """Where a byte really lies: some of address bits 7..9 are added to bits 4..6 without carry."""
+    """Return where a byte really lies: some of address bits 7..9 are added to bits 4..6 without carry."""
     if swizzle == _NO_SWIZZLE:
         return address
     moved = (line_bytes(swizzle) // _UNIT - 1) & (address >> 7)

@@ -132,7 +132,7 @@ def note_words(address, touched, count, mask, size):
 
 @compiled
 def absent_sectors(words, needed, wanted, absent):
-    """Which of the `wanted` sectors of a line a load has to ask for, `absent` of which are not there as a whole.
+    """Return which of the `wanted` sectors of a line a load has to ask for, `absent` of which are not there as a whole.
 
     Stores have left `words` there, which may be all that the load `needed`. If of a sector they are not, an H200 asks
     for all sectors that hold stored words.

@@ -44,7 +44,7 @@ def access_size(st, i):
 
 @compiled
 def shared_cost(st, sm, i, mask, size):
-    """What a shared-memory instruction costs: see `coalescer.shared_wavefronts`."""
+    """The wavefronts of a shared-memory instruction: see `coalescer.shared_wavefronts`."""
     op = st.code[i, M.COL_OP]
     atomic = st.code[i, M.COL_AUX4] >> 8
     address = st.address[sm]
@@ -164,7 +164,7 @@ def record_lines(st, sm, w, i, lines, mask):
 
 @compiled
 def policy_of(st, i, wb):
-    """What the descriptor of a load or store says to L2, see `memory.policy`; 0 if nothing."""
+    """The L2 policy in the descriptor of a load or store, see `memory.policy`; 0 if nothing."""
     row = st.code[i, M.COL_AUX5]
     return np.int64(st.regs[row_offset(row, wb) + 32]) if row != 0 else np.int64(0)
 

@@ -154,7 +154,7 @@ def put_checked(st, w, i, lanes, checked):
 
 @compiled
 def amount(kind, operand):
-    """What one of the SYNCS_ONE... stands for."""
+    """The amount that one of the SYNCS_ONE... stands for."""
     if kind == M.SYNCS_ONE:
         return np.int64(1)
     if kind == M.SYNCS_OPERAND:
@@ -255,7 +255,7 @@ def await_phase(st, sm, q, slot, w, i, operand, mask, time):
 
 @compiled
 def arrived_together(st, sm, mask, dst):
-    """What .TMASK tells each lane: which lanes arrive at its mbarrier, and the upper word before the first of them."""
+    """Tells each lane, as .TMASK does, which lanes arrive at its mbarrier, and the upper word before the first."""
     left = np.int64(mask)
     while left != 0:
         first, lanes = lowest_bit(left), shadow_copies.lanes_of_one(st, sm, left)

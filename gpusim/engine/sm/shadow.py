@@ -34,7 +34,7 @@ def shared_base(st, w):
 
 @compiled
 def changes_value(st, sm, a, lane, byte, record):
-    """Whether a store over another thread's unordered write leaves another value than that thread wrote."""
+    """Return whether a store over another thread's unordered write leaves another value than that thread wrote."""
     address = st.address[sm]
     base = shared_base(st, a.warp)
     src = row_offset(st.code[a.pc, M.COL_B], a.base)

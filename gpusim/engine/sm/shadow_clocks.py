@@ -58,7 +58,7 @@ def epoch_of(st, w):
 
 @compiled
 def record_of(st, w, i, kind, lane, epoch):
-    """What is remembered of an access."""
+    """The record of an access."""
     last = np.int64(LAST_EPOCH)  # those behind it are taken for ordered sooner than they are
     of_warp = np.int64(kind) | np.int64(st.warp[w, L.WARP_INDEX]) << WARP_BIT | np.int64(i) << PC_BIT
     return of_warp | np.int64(lane) << LANE_BIT | min(np.int64(epoch), last) << EPOCH_BIT
@@ -117,7 +117,7 @@ def heard(st, sm, w, lane, column, other):
 
 @compiled
 def ordered(st, sm, w, lane, record):
-    """Whether the access of a record, or the copy, was over before whatever `lane` of warp w does now."""
+    """Return whether the access of a record, or the copy, was over before whatever `lane` of warp w does now."""
     warp = (record >> WARP_BIT) & 1023
     other = (record >> LANE_BIT) & 31
     epoch = record >> EPOCH_BIT
@@ -173,7 +173,7 @@ def sync_lanes(st, sm, w, lanes):
 
 @compiled
 def publish(st, sm, w, lanes, row):
-    """What lanes of warp w have done and heard of goes to a row of its block's warp clocks, and a new epoch begins."""
+    """Adds what lanes of warp w have done and heard of to a row of its block's warp clocks, and a new epoch begins."""
     clock = st.warp_clock[sm, st.warp[w, L.WARP_BLOCK]]
     warps, mine = st.par[P.WARPS], st.warp[w, L.WARP_INDEX]
     join_rows(clock[row], clock[mine])

@@ -110,7 +110,7 @@ def find_allocation(starts, ends, address):
 
 @compiled
 def lies_within(address, mask, size, first, limit):
-    """Whether every lane's access is aligned and lies between `first` and `limit`."""
+    """Return whether every lane's access is aligned and lies between `first` and `limit`."""
     row = V.load64(address, 0)
     misaligned = ~V.equal64(row & V.splat64(size - 1), V.splat64(0))
     outside = V.less_s64(row, V.splat64(first)) | V.less_s64(V.splat64(limit - size), row)
@@ -167,7 +167,7 @@ def check_window(st, sm, i, w, mask, size, first, limit, code):
 
 @compiled
 def in_a_row(address):
-    """Whether each lane's address is that of the lane before and 4."""
+    """Return whether each lane's address is that of the lane before and 4."""
     row = V.splat64(address[0]) + V.zero_extend(V.lane_numbers() << V.splat(2))
     return V.equal64(V.load64(address, 0), row) == np.uint32(FULL_MASK)
 

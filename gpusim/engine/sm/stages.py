@@ -73,7 +73,7 @@ def take_turn(st, smsp, w, room):
 
 @compiled
 def note_store(smsp):
-    """What entered last is a store, of which the queue holds fewer."""
+    """Notes that the last entry is a store, of which the queue holds fewer."""
     smsp[L.SMSP_STORE + smsp[L.SMSP_STORES] % L.QUEUE_MOST] = smsp[L.SMSP_ENTERED] - 1
     smsp[L.SMSP_STORES] += 1
 

@@ -117,7 +117,7 @@ def row_limit(k, exact):
 
 @compiled
 def out_of_bounds(shared, at, size, fill):
-    """What a load puts in place of an element outside the tensor."""
+    """Fills in what a load puts in place of an element outside the tensor."""
     for b in range(size):
         value = (_OUT_OF_BOUNDS_NAN >> (8 * (b & 1))) & 255 if fill else 0
         shared[at + b] = np.uint8(value)

@@ -81,7 +81,7 @@ def _fill(address: int) -> None:
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 def _load(address: int) -> None:
-    """What a stub with an empty cell calls. An exception cannot pass through machine code: it ends the process."""
+    """Load a function for a stub with an empty cell. An exception ends the process: machine code cannot pass it on."""
     try:
         late.append(_STANDS_FOR[address][1])
         _fill(address)

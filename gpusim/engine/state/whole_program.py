@@ -133,7 +133,7 @@ class _EntryLibrary(JITCodeLibrary):
         self._finalize_final_module()
 
     def reduced(self) -> tuple[Any, ...]:
-        """What is kept of it: machine code, and the names that are defined there."""
+        """Return what is kept of it: machine code, and the names that are defined there."""
         both = (*self._final_module.functions, *self._final_module.global_variables)
         names = [each.name for each in both if not each.is_declaration and each.linkage != ll.Linkage.internal]
         return self._get_compiled_object(), names, self.stubs
@@ -322,7 +322,7 @@ class _Entry(_Dispatcher):
         super().__init__(owner, {})
 
     def address(self, arguments: tuple[types.Type, ...]) -> int:
-        """Where its machine code for these types begins, without the wrapper for Python."""
+        """Return where its machine code for these types begins, without the wrapper for Python."""
         self.compile(arguments)
         result = self.overloads[arguments]
         return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)

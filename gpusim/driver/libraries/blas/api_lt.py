@@ -121,7 +121,7 @@ def _described(
     addresses: tuple[int, int, int, int] = (0, 0, 0, 0),
     scalars: tuple[int, int] = (0, 0),
 ) -> MatrixProduct:
-    """What is asked for. Raises INVALID_VALUE, NOT_SUPPORTED."""
+    """Return the product that is asked for. Raises INVALID_VALUE, NOT_SUPPORTED."""
     asked = find(driver, product, Descriptor)
     found = [find(driver, each, Descriptor) for each in layouts]
     operations = asked.number(_TRANS_A), asked.number(_TRANS_B), asked.number(_TRANS_C), 0

@@ -59,7 +59,7 @@ def _launch(driver: Driver, handle: Handle, what: Sums) -> None:
 
 
 def start(address: int, count: int, step: int, nbytes: int) -> int:
-    """Where the first element of a vector lies: with a negative step it goes backwards from its end."""
+    """Return where the first element of a vector lies: with a negative step it goes backwards from its end."""
     return address if step > 0 else address - (count - 1) * step * nbytes
 
 

@@ -126,7 +126,7 @@ def scalar_kind(compute: int, result: int) -> int:
 
 
 def allows_tf32(compute: int) -> bool:
-    """Whether `cublasComputeType_t` lets tensor cores round floats."""
+    """Return whether `cublasComputeType_t` lets tensor cores round floats."""
     return compute in _TF32
 
 

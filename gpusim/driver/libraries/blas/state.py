@@ -47,7 +47,7 @@ class Descriptor:
 
 
 def objects(driver: Driver) -> dict[int, Any]:
-    """What exists, by handle."""
+    """Return the objects that exist, by handle."""
     found: dict[int, Any] = driver.kept.setdefault(__name__, {})
     return found
 
@@ -60,7 +60,7 @@ def add(driver: Driver, made: object) -> int:
 
 
 def find(driver: Driver, handle: int, kind: type[_Kept], code: ResultCode = ResultCode.INVALID_VALUE) -> _Kept:
-    """What a handle stands for. Raises `code`."""
+    """Return the object of a handle. Raises `code`."""
     found = objects(driver).get(handle)
     return known(found if isinstance(found, kind) else None, code)
 

@@ -29,7 +29,7 @@ cub_scan = cub_histogram = cub_reduction
 
 
 def _cub_device_segmented_reduce_axis_compatible(axes: tuple[int, ...], ndim: int, order: str) -> bool:
-    """Whether these axes are the fastest ones of an array in C's or Fortran's order."""
+    """Return whether these axes are the fastest ones of an array in C's or Fortran's order."""
     first = ndim - len(axes) if order == "C" else 0
     return bool(axes) and axes == tuple(range(first, first + len(axes)))
 

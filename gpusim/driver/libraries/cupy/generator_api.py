@@ -209,7 +209,7 @@ class FeistelBijection:
         self._keys = np.asarray(keys_array, np.uint32)
 
     def __call__(self, size: int) -> Array:
-        """Where the first `size` numbers go."""
+        """Return where the first `size` numbers go."""
         keys, bits = cupy.asarray(self._keys), (np.uint32(self._left_bits), np.uint32(self._right_bits))
         return _shuffled()(keys, *bits, np.uint32(self.num_rounds), np.uint64(self._count), size=size)
 

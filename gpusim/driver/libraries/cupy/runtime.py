@@ -81,7 +81,7 @@ _getLocalRuntimeVersion = _wrapped("cudaRuntimeGetVersion")
 
 
 def _told(symbol: str, *arguments: Any, kind: Any = ctypes.c_size_t, place_first: bool = True) -> int:
-    """What a function writes to its first or last argument's place."""
+    """Return the value that a function writes to its first or last argument's place."""
     place = kind()
     at = (ctypes.addressof(place),)
     check_status(_c_function(symbol)(*at, *arguments) if place_first else _c_function(symbol)(*arguments, *at))

@@ -51,7 +51,7 @@ def _init_module(driver: Driver, handle: int) -> int:
 
 
 def _checked(driver: Driver, function: int) -> int:
-    """What stands for a kernel in any context: the host's function."""
+    """Return the host's function, which stands for a kernel in any context."""
     fail_if(function not in driver.registered.functions, ResultCode.INVALID_DEVICE_FUNCTION)
     return function
 
