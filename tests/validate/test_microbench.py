@@ -25,12 +25,12 @@ BENCHES = benches()
 
 
 def held():
-    """Of the benchmarks that are variants of one kernel every twentieth; and the one of memory's bandwidth."""
+    """Of the benchmarks that are variants of one kernel every tenth; and the one of memory's bandwidth."""
     variants = {}
     for name, bench in BENCHES.items():
         code = bench.kernel.__code__
         variants.setdefault((code.co_filename, code.co_firstlineno), []).append(name)
-    return [*(name for names in variants.values() for name in names[::-1][::20]), "memory_load"]
+    return [*(name for names in variants.values() for name in names[::-1][::10]), "memory_load"]
 
 
 @pytest.mark.parametrize("name", held())

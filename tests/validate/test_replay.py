@@ -1,8 +1,8 @@
 """The simulator against recordings of an H200 and an H100: counters that must be equal, cycles, and who is faster.
 
 Every test runs the machine code that the GPU ran, on the same inputs. Points are simulated once and shared by the
-tests: at its small size every fourth variant, and each with a reference of its own; some at their large one; of the
-H100 one of every sixth family.
+tests: at its small size every other variant, and each with a reference of its own; some at their large one; of the H100
+one of every sixth family.
 `python -m validate compare` has all. A point without baseline fails. `accepted_h200.txt` and `accepted_h100.txt` in
 `validate/scoring/` have the score of the last complete comparison that was accepted: the model may not get worse than
 that, and a known gap may not close without anybody noticing.
@@ -30,7 +30,7 @@ LADDERS = {
 FAMILIES = [variants[0].name for variants in registry.families().values() if variants[0].recorded]
 REFERENCES = {registry.get(name).reference.__code__: name for name in registry.recorded()}
 RANKED = {point.variant for ladder in LADDERS.values() for point in ladder}
-HELD = {*registry.recorded()[::4], *REFERENCES.values(), *RANKED}
+HELD = {*registry.recorded()[::2], *REFERENCES.values(), *RANKED}
 POINTS = [point for point in select(sizes="small") if point.variant in HELD] + LARGE
 ON_H100 = [select([name], "small")[0] for name in FAMILIES[::6]]
 ACCEPTED = {gpu: accepted.load(accepted.path_of(gpu)) for gpu in ("h200", "h100")}
