@@ -70,7 +70,7 @@ def toolchain() -> None:
         pytest.skip(str(missing))
 
 
-MOST_GB = 3.5
+MOST_GB = 2.5
 """What a process of the tests may ever have held: two of them, and what they start, have to fit a small machine."""
 
 
