@@ -89,7 +89,7 @@ def leave_with_block(st, sm, slot):
 
 @compiled_on_demand()
 def land(st, sm, row, now):
-    """Writes what a copy brings, unless its block has ended, or what it takes has left."""
+    """Complete a copy: write what it loads, unless its block has ended; a store's bytes leave if they have not."""
     k = st.bulk[sm, row]
     st = of_seat(st, k[L.BULK_SEAT])
     if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:

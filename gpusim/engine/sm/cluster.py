@@ -49,7 +49,7 @@ def own_offset(st, sm, w, address):
 
 @compiled
 def own_offsets(st, sm, w):
-    """The same for the addresses of all lanes."""
+    """Replace the addresses of all lanes by their `own_offset`."""
     if st.par[P.CLUSTER_BLOCKS] > 0:
         for lane in range(32):
             st.address[sm, lane] = own_offset(st, sm, w, st.address[sm, lane])

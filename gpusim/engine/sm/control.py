@@ -35,7 +35,7 @@ def goto(st, sm, w, i, taken, target):
 
 @compiled
 def same_target(st, a, lanes, leader):
-    """Those of `lanes` that go where `leader` goes: their address registers, at `a`, hold the same word."""
+    """The lanes, of `lanes`, that branch where `leader` does: their address registers, at `a`, hold the same word."""
     group = np.int64(0)
     for lane in range(32):
         if (lanes >> lane) & 1 and st.regs[a + lane] == st.regs[a + leader]:

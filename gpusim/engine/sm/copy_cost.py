@@ -19,7 +19,7 @@ _SECTOR_BITS, _LINE_BITS = 5, 7
 
 @compiled
 def meeting(place, shift, ways, first, last, mask, met):
-    """Count the lanes of a group that meet in each bank, in met[0 .. ways - 1]. Return whether in one several do."""
+    """Count the lanes of a group in each bank, into met[0 .. ways - 1]. Return the largest count."""
     met[:ways] = 0
     most = np.int64(0)
     for lane in range(first, last):

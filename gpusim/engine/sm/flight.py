@@ -85,7 +85,7 @@ def note_lines(st, sm, a, count, kind):
 
 @compiled
 def block_key(st, sm, slot):
-    """The number that tells a block from those before and after it in its place, which are the low eight bits."""
+    """The key of a block, which differs from those of blocks before and after it in its slot (the low eight bits)."""
     b = st.block[sm, slot]
     return (b[L.BLOCK_SEAT] << _NUMBER_BITS | b[L.BLOCK_NUMBER]) << 8 | slot
 

@@ -29,7 +29,7 @@ def place(split, w, lanes, pc):
 
 @compiled
 def at_pc(split, w, lanes, pc):
-    """Those of `lanes`, which do not run, that are at an instruction."""
+    """The lanes, of the idle `lanes`, whose program counter is at an instruction."""
     found = 0
     while lanes != 0:
         lane = lowest_bit(lanes)

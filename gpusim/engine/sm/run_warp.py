@@ -27,7 +27,7 @@ _FURTHER = 16
 
 @compiled
 def is_looked_at(st, sm, w):
-    """Return whether a warp is one in eight; those of block 0 all are."""
+    """Return whether a warp is sampled: all warps of block 0, one in eight of the others."""
     block = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_NUMBER]
     mixed = (block * 2654435761 + st.warp[w, L.WARP_INDEX] * 40503 + 1) & 0xFFFFFFFF
     return block == 0 or ((mixed * 2246822519) >> 20) & 7 == 0

@@ -47,7 +47,7 @@ def mbarrier_at(st, sm, slot, word):
 
 @compiled
 def own_mbarrier(st, sm, w, address):
-    """The same for an address in the shared memory of warp w's block, -1 after an error."""
+    """Number of the block's mbarrier at an address in the shared memory of warp w's block, -1 after an error."""
     slot = st.warp[w, L.WARP_BLOCK]
     n, most = mbarrier_at(st, sm, slot, word_of(st, slot, address)), st.copies_seen.shape[2] - st.par[P.WARPS]
     if n == most:
@@ -87,7 +87,7 @@ def watch_copy(st, sm, i, w, mask):
 
 @compiled_on_demand(types.boolean)
 def watch_bulk(st, sm, i, w, row, size):
-    """The same of a bulk copy of `size` bytes to its own block, which its first active lane issues."""
+    """As watch_copy, of a bulk copy of `size` bytes to its own block, which its first active lane issues."""
     lane, start, phase = np.int64(lowest_bit(st.warp[w, L.WARP_ACTIVE])), st.bulk[sm, row, L.BULK_SHARED], np.int64(0)
     seen = st.copies_seen[0, 0, 0]
     if st.par[P.CHECKS] & sc.CHECK_RACE:
@@ -134,7 +134,7 @@ def wait_for_groups(st, sm, w, i, lanes):
 # --- mbarriers --------------------------------------------------------------------------------------------------------
 @compiled
 def lanes_of_one(st, sm, lanes):
-    """Those of the lanes whose address is that of the lowest one."""
+    """The lanes, of `lanes`, whose address is that of the lowest one."""
     first, found = lowest_bit(lanes), np.int64(0)
     for lane in range(32):
         found |= np.int64((lanes >> lane) & 1 != 0 and st.address[sm, lane] == st.address[sm, first]) << lane
@@ -202,7 +202,7 @@ def see_end(st, sm, w, lanes, word):
 
 @compiled_on_demand()
 def see_ends(st, sm, w, lanes):
-    """The same of the mbarriers in st.address."""
+    """Lanes of warp w see that a phase of the mbarriers at their addresses (st.address) is over."""
     left = lanes
     while left != 0:
         looking = lanes_of_one(st, sm, left)

@@ -240,7 +240,7 @@ def local_addresses(st, sm, mask, start):
 
 @compiled
 def in_window(st, sm, mask, window):
-    """Those lanes in `mask` whose generic addresses lie in a window."""
+    """The lanes in `mask` whose generic addresses lie in a window."""
     lanes = np.int64(0)
     for lane in range(32):
         if (mask >> lane) & 1 and window <= st.address[sm, lane] < window + WINDOW_BYTES:

@@ -68,8 +68,8 @@ Used = Callable[[np.ndarray, np.ndarray], list[int]]
 
 
 def pool(new: int, free: int, following: int) -> Used:
-    """Those taken and not given back. new: field with the first row that was never used; free: with 1 + the last one
-    given back, which leads to the others by its field `following`."""
+    """Rows of a pool taken and not given back. new: field with the first row that was never used; free: with 1 + the
+    last one given back, which leads to the others by its field `following`."""
 
     def used(sm: np.ndarray, rows: np.ndarray) -> list[int]:
         idle, last = set(), int(sm[free])
@@ -87,12 +87,12 @@ def ring(count: int, first: int | None = None) -> Used:
 
 
 def nonzero(field: int) -> Used:
-    """Those in which a field is not 0."""
+    """Rows in which a field is not 0."""
     return lambda _sm, rows: np.flatnonzero(rows[:, field]).tolist()
 
 
 def any_nonzero(_sm: np.ndarray, rows: np.ndarray) -> list[int]:
-    """Those that are not all 0."""
+    """Rows that are not all 0."""
     return np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1)).tolist()
 
 
