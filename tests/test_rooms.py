@@ -46,7 +46,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_485,
     "gpusim.difference": 1_009,
     "gpusim.driver": 9_719,
-    "gpusim.engine": 19_550,
+    "gpusim.engine": 19_551,
     "gpusim.exec": 777,
     "gpusim.explore": 2_766,
     "gpusim.host": 1_755,

@@ -53,8 +53,8 @@ examples:
 
 Options of gpusim come before FILE.py; everything behind it is the script's. The script runs as under python: __main__,
 sys.argv, sys.path and the exit status are its own. Python processes that it starts see a simulated GPU too.
-At the end a table says which kernels were launched and how long they would have taken, and in between to whom sends
-SIGUSR1 to gpusim.
+At the end a table says which kernels were launched and how long they would have taken. SIGUSR1 to gpusim prints what
+there is of it so far.
 """
 
 

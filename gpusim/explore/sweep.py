@@ -155,7 +155,7 @@ class PointEvaluator:
 
     def _run(self, points: Sequence[Point]) -> Iterator[RowOf]:
         options = {**self._asked, "timeout_s": self.timeout_s}
-        here = self.workers == 0 or (self._asked["bound"] == "only" and len(points) < 32)  # before a process has begun
+        here = self.workers == 0 or (self._asked["bound"] == "only" and len(points) < 32)  # quicker than a process
         if not points or (here and self._executor is None):
             yield from (evaluate(point, **options) for point in points)
             return

@@ -43,11 +43,11 @@ def _of_warp(state: State, warp: int, program: Program, memory: DeviceMemory, fo
     if int(row[L.WARP_STATE]) == L.WAIT_CLUSTER:
         yield "wait at the barrier of their cluster"
         return
-    look = _look(state, sm, warp)
-    if look is not None:
+    if (look := _look(state, sm, warp)) is not None:
         yield _at_mbarrier(state, sm, warp, look, program)
         return
-    loop = next((range(first, last + 1) for first, last in loops(state.code) if first <= pc <= last), range(0))
+    around = program.once("loops", lambda: loops(state.code))
+    loop = next((range(first, last + 1) for first, last in around if first <= pc <= last), range(0))
     if any(state.code[k, M.COL_OP] == M.OP_SYNCS for k in loop):
         yield f"look at an mbarrier{_line(program.instructions[pc])}"
         return

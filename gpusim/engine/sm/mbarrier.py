@@ -18,7 +18,7 @@ from gpusim.engine.sm.flight import block_key, event_at, hold, is_there, open_gr
 from gpusim.engine.sm.lane_states import can_run
 from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
-from gpusim.engine.sm.space import check_window, lane_addresses
+from gpusim.engine.sm.space import check_window, lane_addresses, same_address
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
 from gpusim.engine.state import L, P, compiled, lowest_bit
 from isa import microops as M
@@ -258,7 +258,7 @@ def arrived_together(st, sm, mask, dst):
     """Tells each lane, as .TMASK does, which lanes arrive at its mbarrier, and the upper word before the first."""
     left = np.int64(mask)
     while left != 0:
-        first, lanes = lowest_bit(left), shadow_copies.lanes_of_one(st, sm, left)
+        first, lanes = lowest_bit(left), same_address(st, sm, left)
         for lane in range(32):
             if (lanes >> lane) & 1:
                 st.regs[dst + lane] = np.uint32(lanes)

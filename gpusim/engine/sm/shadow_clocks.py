@@ -180,11 +180,12 @@ def publish(st, sm, w, lanes, row):
     if clock[warps + mine, mine, WHO] & lanes != 0:
         join_rows(clock[row], clock[warps + mine])
     join_lanes(st, w, lanes)
+    own = lanes_of(st, w)
     for part in range(2):
         known = st.lane_clock[w, LANE_JOIN, LANE_COPIES * part : LANE_COPIES * (part + 1)]
         every, some, who = np.int64(LAST_EPOCH), np.int64(0), np.int64(0)
         for lane in range(32):
-            if (lanes_of(st, w) >> lane) & 1:
+            if (own >> lane) & 1:
                 every = min(every, known[lane])
         for lane in range(32):
             some = max(some, known[lane])

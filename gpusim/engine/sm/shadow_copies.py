@@ -18,7 +18,7 @@ from numba.core import types
 from gpusim.engine.sm import shadow_clocks as sc
 from gpusim.engine.sm.cluster import OFFSET_MASK, RANK_SHIFT
 from gpusim.engine.sm.shadow import watch_byte
-from gpusim.engine.sm.space import access, exhausted, fail
+from gpusim.engine.sm.space import access, exhausted, fail, same_address
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
 from isa import microops as M
 
@@ -132,15 +132,6 @@ def wait_for_groups(st, sm, w, i, lanes):
 
 
 # --- mbarriers --------------------------------------------------------------------------------------------------------
-@compiled
-def lanes_of_one(st, sm, lanes):
-    """The lanes, of `lanes`, whose address is that of the lowest one."""
-    first, found = lowest_bit(lanes), np.int64(0)
-    for lane in range(32):
-        found |= np.int64((lanes >> lane) & 1 != 0 and st.address[sm, lane] == st.address[sm, first]) << lane
-    return found
-
-
 @compiled_on_demand()
 def end_group_with(st, sm, w, lanes, address):
     """ARRIVES.LDGSTSBAR: the warp's copies so far are a group, of whose end an mbarrier of the block hears."""
@@ -159,7 +150,7 @@ def note_arrivals(st, sm, w, mask):
     """Lanes of warp w arrive at the mbarriers in st.address, as far as these are the block's own."""
     left = mask
     while left != 0:
-        lanes, address = lanes_of_one(st, sm, left), st.address[sm, lowest_bit(left)]
+        lanes, address = same_address(st, sm, left), st.address[sm, lowest_bit(left)]
         rank = address >> RANK_SHIFT
         if rank == 0 or rank == st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]:
             n = own_mbarrier(st, sm, w, address & OFFSET_MASK)
@@ -205,7 +196,7 @@ def see_ends(st, sm, w, lanes):
     """Lanes of warp w see that a phase of the mbarriers at their addresses (st.address) is over."""
     left = lanes
     while left != 0:
-        looking = lanes_of_one(st, sm, left)
+        looking = same_address(st, sm, left)
         see_end(st, sm, w, looking, word_of(st, st.warp[w, L.WARP_BLOCK], st.address[sm, lowest_bit(left)]))
         left &= ~looking
 

@@ -239,6 +239,15 @@ def local_addresses(st, sm, mask, start):
 
 
 @compiled
+def same_address(st, sm, lanes):
+    """The lanes, of `lanes`, whose address in st.address is that of the lowest one."""
+    first, found = lowest_bit(lanes), np.int64(0)
+    for lane in range(32):
+        found |= np.int64((lanes >> lane) & 1 != 0 and st.address[sm, lane] == st.address[sm, first]) << lane
+    return found
+
+
+@compiled
 def in_window(st, sm, mask, window):
     """The lanes in `mask` whose generic addresses lie in a window."""
     lanes = np.int64(0)
