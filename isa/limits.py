@@ -55,7 +55,7 @@ def problem_with(kernel: Any) -> str | None:
 
 
 def problem_with_program(program: Any) -> str | None:
-    """As `problem_with`, for the fields that a program has beyond a kernel's, as read from an image."""
+    """The complaint about a field that a program, read from an image, has beyond those of a kernel, or None."""
     for name in ("name", "symbol", "arch", "abi", "sha256"):
         if not isinstance(getattr(program, name), str):
             return f"{name} is not text"

@@ -143,7 +143,7 @@ def _from_source(
 
 
 _LAST: dict[str, CompiledSource] = {}
-"""What this process has compiled last, by its key: for another kernel of the file it is there."""
+"""The source compiled last by this process, by its cache key: another kernel of the file needs no compilation."""
 
 
 def _with_instance(

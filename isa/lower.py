@@ -169,7 +169,7 @@ def _guard(instruction: Instruction) -> int:
 
 
 def _layout(program: LowerableProgram) -> RegisterLayout:
-    """As many register and uniform rows as the program can touch: few rows keep all warps in the host's cache."""
+    """Size the register file by what the program can touch: few rows keep all warps in the host's cache."""
     registers, uniform = program.registers, 0
     for instruction in program.instructions:
         for operand in instruction.operands:

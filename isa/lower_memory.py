@@ -74,7 +74,7 @@ def _take_address(w: RowWriter) -> None:
 
 
 def _take_plain_address(w: RowWriter) -> None:
-    """That of a load or store, whose descriptor may be a policy for L2 (`gpusim/engine/memory/policy.py`)."""
+    """Take a load's or store's address, whose descriptor may be an L2 policy (`gpusim/engine/memory/policy.py`)."""
     operand = w.peek()
     _take_address(w)
     if operand is not None and operand.desc is not None and not is_zero(operand.desc):

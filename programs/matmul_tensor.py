@@ -190,7 +190,7 @@ def _left_row(lane):
 
 @cuda.jit(device=True)
 def _right_row(lane):
-    """The same for `b`: both halves of columns 0 to 7, then of columns 8 to 15."""
+    """Word at which the lane's column of `b` begins for ldmatrix: both halves of columns 0 to 7, then of 8 to 15."""
     column = (lane & np.uint32(7)) + ((lane >> np.uint32(4)) << np.uint32(3))
     return column * np.uint32(PITCH) + (np.uint32(4) & (lane >> np.uint32(1)))
 
@@ -226,7 +226,7 @@ def ldmatrix(a, b, c, n):
 
 @cuda.jit(device=True)
 def _start_fill(tile, to, source, at, pitch, t):
-    """As `_fill`, but the data arrives later and touches no register."""
+    """Start to copy 64 rows of 16 words to a tile, asynchronously and past the registers; otherwise like `_fill`."""
     row = t >> np.uint32(2)
     word = np.uint32(4) * (t & np.uint32(3))
     for i in range(2):

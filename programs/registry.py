@@ -27,7 +27,7 @@ def names() -> list[str]:
 
 
 def recorded() -> list[str]:
-    """Those of them that hardware has counted."""
+    """Names of the variants that have a recording from hardware."""
     return [name for name in names() if get(name).recorded]
 
 

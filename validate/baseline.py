@@ -68,7 +68,7 @@ class Argument(_Model):
 
 
 class LaunchFlags(_Model):
-    """How the kernel was launched."""
+    """Grid, block, dynamic shared memory in bytes, and arguments of a recorded launch."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -77,7 +77,7 @@ class LaunchFlags(_Model):
 
 
 class OutputCheck(_Model):
-    """What comparing the GPU's outputs with the NumPy reference gave; `exact` means bit for bit."""
+    """Comparison of the GPU's outputs with the NumPy reference; `exact` means equal bit for bit."""
 
     ok: Literal[True]
     exact: bool
@@ -113,8 +113,8 @@ class Measurement(_Model):
 
 
 class GPUProvenance(_Model):
-    """Where a recording comes from. Clocks in MHz: the most the GPU allows, what the driver showed just after the
-    timed launches, and (median over launches) what ncu saw; tools: what compiled the kernel."""
+    """GPU, driver and tools of a recording. Clocks in MHz: the most the GPU allows, the driver's reading just after the
+    timed launches, and ncu's (median over launches); tools: versions of those that compiled the kernel."""
 
     date: str
     gpu: str

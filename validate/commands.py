@@ -15,7 +15,7 @@ Option = tuple[str, dict[str, Any]]
 
 
 class UsageError(Exception):
-    """What was asked for cannot be done; the message says why."""
+    """A request that cannot be fulfilled; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,12 @@ class Compared:
 
     @property
     def within(self) -> bool:
-        """Whether the error is no greater than its limit."""
+        """True if the absolute error is at most the limit."""
         return abs(self.error) <= self.limit
 
     @property
     def verdict(self) -> str:
-        """What is new about the row: 'off' outside its limit for no known reason, 'closed gap' within it for one."""
+        """'off' beyond the limit without a known reason, 'closed gap' within it despite one, otherwise ''."""
         if self.within or self.calibrated:
             return "closed gap" if self.gap else ""
         return "" if self.gap else "off"
@@ -81,7 +81,7 @@ def summary(rows: Iterable[Compared]) -> str:
 
 
 def outside(rows: Iterable[Compared]) -> tuple[bool, list[str]]:
-    """Whether a row that judges is outside its limit and not known to be, and a line for each that is outside."""
+    """Return True if a row that judges is off without a known reason, and a line for each that exceeds its limit."""
     found = [row for row in rows if not row.within and not row.calibrated]
     known = (f"known: {row.gap}" if row.gap else "NOT KNOWN" for row in found)
     lines = [f"outside: {row.case}, {row.error:+.1%}; {how}" for row, how in zip(found, known, strict=True)]

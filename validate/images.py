@@ -65,8 +65,7 @@ def tools() -> dict[str, str]:
 
 
 def without_folder(program: Program, root: Path) -> Program:
-    """The same program with source files named relative to `root`, so that it is the same wherever it was
-    compiled.
+    """Return a copy whose source files are named relative to `root`, so that it is the same wherever it was compiled.
 
     In the cubin, the folder's name is overwritten by './/...' of equal length, which means the same to every
     reader of paths and moves nothing in the file.

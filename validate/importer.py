@@ -116,7 +116,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _problem(row: dict[str, Any] | None, cubin_sha256: str, polls: bool) -> str | None:
-    """Why a point cannot be imported, None if it can."""
+    """Return the reason why a point cannot be imported, None if it can."""
     if row is None:
         return "not in the recording"
     if not row.get("check", {}).get("ok"):

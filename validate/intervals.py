@@ -78,7 +78,7 @@ def _point(name: str) -> ProgramPoint:
 
 
 def judges(gpu: str, rows: Iterable[score.Row]) -> list[Judged]:
-    """Those of the rows that judge the model. Raises JournalError if one could not be compared."""
+    """Select the rows whose points judge the model. Raises JournalError if one could not be compared."""
     found = []
     for row in rows:
         if row.point.split == "judge":

@@ -1,4 +1,4 @@
-"""What a long comparison has done so far: a journal as sweeps keep it (`gpusim.explore.journal`), a row a point.
+"""The journal of a long comparison: one row a point, in the format of sweeps (`gpusim.explore.journal`).
 
 Its header says what the rows depend on beside the simulator's sources: configuration, machine code, baselines, and
 which counters are compared. Another comparison than that is refused.

@@ -1,4 +1,4 @@
-"""Which hardware counters are recorded, and which of them a simulated run must equal exactly."""
+"""Names of the hardware counters that are recorded, and of those that a simulated run must equal exactly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXACT = (
 """Counters that follow from the machine code and the data alone, whatever the timing."""
 
 ASKED_AGAIN = tuple(name for name in EXACT if "inst_executed" in name)
-"""Those of them that depend on timing where warps ask again and again for what others have to do (`Variant.polls`)."""
+"""Exact counters that depend on timing in kernels whose warps poll (`Variant.polls`)."""
 
 DIFFERENCES = {
     "derived__memory_l1_wavefronts_shared_excessive": (
@@ -52,13 +52,13 @@ LAUNCH = (
     "launch__shared_mem_per_block_static",
     "launch__waves_per_multiprocessor",
 )
-"""What ncu says of the launch itself whatever it is asked; follows from machine code and launch, so exact too."""
+"""ncu's facts about the launch itself; they follow from machine code and launch, so they must be exact too."""
 
 PIPES = (
     *("alu", "fma", "fmaheavy", "fma_type_fp16", "fp64", "lsu", "xu", "uniform", "cbu", "adu", "tex", "tma"),
     *("tensor_op_hmma", "tensor_op_imma", "tensor_op_dmma", "tensor_op_gmma"),
 )
-"""Whose `sm__inst_executed_pipe_*.sum` is recorded of kernels that are not ours."""
+"""Pipes whose `sm__inst_executed_pipe_*.sum` is recorded for kernels that are not ours."""
 
 TIMED_PIPES = ("sm__inst_executed_pipe_fmaheavy.sum", "sm__inst_executed_pipe_adu.sum")
 """Counts that depend on timing: which half of the FMA pipe was free; what the ADU is asked again."""
@@ -103,7 +103,7 @@ RECORDED = (
     "launch__registers_per_thread",
     *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in _STALLS),
 )
-"""What is asked of ncu; names that a version of it does not know are left out and listed in the recording."""
+"""Metrics requested from ncu; names unknown to its version are left out and listed in the recording."""
 
 
 def with_differences(metrics: dict[str, float]) -> dict[str, float]:

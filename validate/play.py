@@ -16,7 +16,7 @@ from validate.compared import Compared, show
 
 
 def compare(count: int, seed: int) -> Iterator[Compared]:
-    """So many places of each experiment, drawn by chance, in cycles."""
+    """Compare `count` randomly drawn places of each experiment, in cycles."""
     for name, experiment in play.EXPERIMENTS.items():
         places = list(experiment.places())
         for place in random.Random(seed).sample(places, min(count, len(places))):

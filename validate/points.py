@@ -1,4 +1,4 @@
-"""What is recorded and compared: points, each a variant at one size with one seed."""
+"""Points that are recorded and compared: each is a variant at one size with one seed."""
 
 from __future__ import annotations
 

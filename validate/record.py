@@ -139,8 +139,8 @@ def record(
 
 
 def supported(point: ProgramPoint, metrics: Sequence[str], seconds: float) -> list[str]:
-    """Those of `metrics` that ncu collects. It refuses a whole run for one unknown name, so the names that it complains
-    about are left out until it has no complaint. Raises RecordingFailed."""
+    """Return the `metrics` that ncu collects. It refuses a whole run for one unknown name, so the names that it
+    complains about are left out until it accepts the rest. Raises RecordingFailed."""
     names = list(metrics)
     while names:
         try:
@@ -154,7 +154,7 @@ def supported(point: ProgramPoint, metrics: Sequence[str], seconds: float) -> li
 
 
 def complaints(output: str, metrics: Sequence[str]) -> list[str]:
-    """Those of `metrics` that an ==ERROR== or ==WARNING== line of ncu names, in their order."""
+    """Return the `metrics` that an ==ERROR== or ==WARNING== line of ncu names, in their order."""
     lines = [line for line in output.splitlines() if line.startswith(("==ERROR==", "==WARNING=="))]
     named = {word.strip(".:;,'\"") for line in lines for word in line.replace(",", " ").split()}
     return [metric for metric in metrics if metric in named]

@@ -78,7 +78,7 @@ class Comparison:
 
     @property
     def ok(self) -> bool:
-        """Whether everything that must be equal is."""
+        """True if all exact counters are equal and the outputs agree with the reference."""
         return not self.differing and self.mismatch is None
 
 

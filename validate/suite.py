@@ -58,7 +58,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of a program. reason: why it did not pass, in a line. launches, instructions: of all its kernels, warp
+    """Outcome of a program. reason: why it did not pass, in a line. launches, instructions: of all its kernels, warp
     instructions."""
 
     name: str

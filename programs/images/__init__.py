@@ -119,7 +119,7 @@ def type_names(args: Sequence[Any]) -> list[str]:
 
 
 def type_name(type_: Any) -> str:
-    """The same spelling of a Numba type."""
+    """Spelling of one Numba type in the index, as in `type_names`."""
     if hasattr(type_, "layout"):
         return f"{type_.dtype}[{type_.ndim},{type_.layout}]"
     return {"boolean": "bool"}.get(str(type_), str(type_))

@@ -1,4 +1,4 @@
-"""What the repository keeps of a recording: launches, their counters, and the digest of the code that was counted."""
+"""The stored form of a recording: launches, their counters, and the digest of the code that was counted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from validate.metrics import CYCLES, DIFFERENCES, with_differences
 
 FILE = Path(__file__).with_name("h200.json")
 RAW = Path(__file__).with_name("recorded_h200.json.gz")
-"""What an H200 counted of every program of the list, before anything is left out."""
+"""All counters that an H200 gave for every program of the list, before any are left out."""
 SHORTEST_NS, LONGEST_NS = 5_000, 500_000
 MOST_INSTRUCTIONS = 50_000_000
 """Warp instructions: a simulation of more takes minutes."""
@@ -41,7 +41,7 @@ class CountedLaunch:
 
 
 class Unfit(ValueError):
-    """Why a program, or a launch, is not kept."""
+    """A program or launch is not kept; the message says why."""
 
 
 def load(path: Path = FILE) -> dict[str, Any]:
@@ -133,8 +133,8 @@ def choose(found: Mapping[str, Any]) -> list[CountedLaunch]:
 
 
 def contradicts(counted: Mapping[str, float]) -> bool:
-    """Whether counters cannot be of one and the same execution. A profiler runs a kernel once for each few of them; one
-    whose threads try again until they succeed, or poll, does other work each time."""
+    """Return True if counters cannot be of one execution. A profiler runs a kernel once for each few counters; one
+    whose threads poll, or retry until they succeed, does other work each time."""
     warps, threads = counted.get(_INSTRUCTIONS, 0.0), counted.get("smsp__thread_inst_executed.sum", 0.0)
     executed = counted.get("smsp__thread_inst_executed_pred_on.sum", 0.0)
     sectors, requests = (counted.get(f"l1tex__t_{what}_pipe_lsu_mem_global_op_atom.sum", 0.0)

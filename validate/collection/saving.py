@@ -28,7 +28,7 @@ from isa.cubin import read_cubin
 from validate import gpu
 
 _HASHES = re.compile(r"(?<=_)[0-9a-f]{8}(?=_)|(?<=INTERNAL_)[0-9a-f]+(?=_)")
-"""What nvcc puts into the names of kernels that no other file sees: digests of where the file lay."""
+"""Digests of a file's path, which nvcc puts into the names of kernels that are local to the file."""
 
 
 class NotSaved(RuntimeError):

@@ -141,8 +141,8 @@ def differences(
     program: Program, kernel: Any, args: Sequence[Any], gpu: Any, counters: Mapping[str, int],
     outputs: Callable[[list[np.ndarray]], str],
 ) -> list[str]:  # fmt: skip
-    """Why a launch failed, or what differs from the hardware, in words. kernel: has grid, block and shared_bytes.
-    outputs: what differs in the arrays as the kernel left them."""
+    """Return a line for each difference from the hardware, or the error of a failed launch. kernel: has grid, block and
+    shared_bytes. outputs: returns a line about wrong arrays, '' if none."""
     try:
         result = gpusim.simulate(program, kernel.grid, kernel.block, args, gpu, kernel.shared_bytes, threads=1)
     except (SimulationError, IsaError) as error:

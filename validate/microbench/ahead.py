@@ -1,4 +1,4 @@
-"""What a warp does behind a barrier that others have not come to yet: an H200 lets it issue some instructions."""
+"""Run-ahead of a warp past a barrier that others have not reached: an H200 lets it issue some instructions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What microbenchmarks need and Numba has no word for: clocks, the SM's number, loads with cache operators, and blocks
-of chosen instructions.
+"""Intrinsics of microbenchmarks that Numba lacks: clocks, the SM's number, loads with cache operators, blocks of chosen
+instructions.
 
 Each is PTX inline in the kernel, `volatile`, so that LLVM neither moves nor removes it. Names of registers and
 operators: PTX ISA, "Special Registers" and "Cache Operators".
@@ -111,7 +111,7 @@ def shared_address(context: Any, array: Any) -> Any:
 clock = inline("mov.u32 $0, %clock;", types.uint32)
 """The SM's cycle counter, low half."""
 clock_when = inline("st.volatile.shared.u32 [$1], $2; mov.u32 $0, %clock;", types.uint32, (types.uint32, types.uint32))
-"""The same, at a place in shared memory and a word: not before the word is there, since the store of it comes first."""
+"""Store a word at a shared address, then read the clock: it waits for the word, since the store of it comes first."""
 globaltimer = inline("mov.u64 $0, %globaltimer;", types.uint64)
 """Nanoseconds, the same for all SMs; the hardware updates it every 32 ns."""
 smid = inline("mov.u32 $0, %smid;", types.uint32)

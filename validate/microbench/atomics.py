@@ -109,8 +109,8 @@ _LINES = 1 << 16
 )
 def _spread(_: str, add: Callable[..., Any]) -> Any:
     def kernel(data: Any, group: Any, step: Any, rounds: Any, one: Any, out: Any) -> None:
-        """So many neighbouring lanes add to words `step` apart of a line, others to lines that a generator chooses,
-        four times a round, all twice. out [warp]: cycles of the second time."""
+        """Of each warp, `group` neighbouring lanes add to words `step` apart of one line that a generator chooses, four
+        times a round; all rounds run twice. out [warp]: cycles of the second run."""
         lane = np.int64(cuda.threadIdx.x & 31)
         word = lane % group * step
         x = np.uint32(cuda.grid(1) // group) * np.uint32(2654435761)

@@ -1,4 +1,4 @@
-"""What a microbenchmark consists of: a kernel that isolates one mechanism, and the launches it is measured at."""
+"""Parts of a microbenchmark: a kernel that isolates one mechanism, and the launches that are measured."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def stream_case(
     warps: int, *, sms: int = SMS, mib: int = 128, rounds: int = 8, loads: int = 1, stores: bool = False,
     resident: int = 1, before: str = "cold",
 ) -> Case:  # fmt: skip
-    """So many (1 or 2) blocks of so many warps on each of so many SMs, which read, or write, lines of their own."""
+    """A case of `resident` (1 or 2) blocks of `warps` warps on each SM; each warp reads or writes its own lines."""
     blocks = sms * resident
     lines = max(loads, 4 * (not loads), loads * (1 + stores))
 

@@ -16,8 +16,8 @@ from validate.microbench.bench import Bench, Case, select
 from validate.microbench.results import Number
 
 FOLDER = Path(__file__).parent
-"""Where `known_gaps_GPU.json` lies. Benchmark to 'why' and 'numbers': name of each number that differs by more than is
-allowed to its ratio, simulated by measured, when it was listed."""
+"""Folder of `known_gaps_GPU.json`. It maps a benchmark to 'why' and 'numbers': the ratio, simulated to measured when it
+was listed, of each number outside its limit."""
 
 
 def compare(

@@ -154,7 +154,7 @@ def _turns(name: str, lines: Sequence[str], rewrite: Any = None) -> Any:
             x[0] = a
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
-        """When the first and the second warp of a sub-partition end, as parts of the time that all take."""
+        """Ends of the first and second warp of a sub-partition, as shares of the time until the last one's."""
         ends = np.sort((rows[:, 1] - rows[:, 0].min()).reshape(-1, 4), axis=0).mean(axis=1)
         return {"first": float(ends[0] / ends[-1]), "second": float(ends[1] / ends[-1])}
 

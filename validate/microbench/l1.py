@@ -19,7 +19,7 @@ _CHASE = inline(
     types.uint64,
     (types.uint64,),
 )
-"""So many loads one after the other, each of the next one's address."""
+"""A chain of `_STEP` loads through L1; each loads the next one's address."""
 
 
 def chase(data: Any, after_each: Any, stride: Any, loads: Any, out: Any) -> None:

@@ -24,7 +24,7 @@ def _latency() -> Any:
 
 
 def far(data: Any, offsets: Any, zero: Any, first: Any, second: Any, flag: Any, out: Any) -> None:
-    """As `latency` on the SM `second`, of lines that the SM `first` has read just before."""
+    """Time loads like `latency`, on the SM `second`, of lines that the SM `first` has read just before."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
     sm = smid()
     if cuda.threadIdx.x != 0 or (sm != first and sm != second):

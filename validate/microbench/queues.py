@@ -33,7 +33,7 @@ _WORDS = 1 << 17
 
 @dataclass(frozen=True)
 class QueuedOp:
-    """What is issued back to back.
+    """An operation that is issued back to back.
 
     name: of its benchmark. line: PTX; `#` is the result, `@` the byte offset of this repetition, a the lane's address,
     s its place in shared memory, w a word, `~` the repetition's number.

@@ -27,7 +27,7 @@ class NoResult(LookupError):
 
 @dataclass(frozen=True)
 class Number:
-    """What was measured: the median of the repeats, the least and the greatest."""
+    """A measured number: median, least and greatest of the repeats."""
 
     median: float
     least: float

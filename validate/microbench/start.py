@@ -1,4 +1,4 @@
-"""What a kernel's first instructions cost a warp, by what has run before: lines of code that caches hold or not."""
+"""Cost of a kernel's first instructions for a warp, by whether caches hold their lines from what ran before."""
 
 from __future__ import annotations
 

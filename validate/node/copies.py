@@ -18,8 +18,8 @@ LARGE_BYTES, LARGE_LIMIT, SMALL_LIMIT = 16 << 20, 0.05, 0.30
 """From 16 MB on bandwidth decides and the model is held to 5 %, below latency does and it is held to 30 %."""
 
 PYTHON_US = 26.0
-"""What torch's Python takes between two copies beside the driver's calls: peer_both_ways of 4 KB on two GPUs, 71.6 us
-of the host, less peer's 32.0 and the calls' own 13.8."""
+"""Time of torch's Python between two copies, in us, beside the driver's calls: peer_both_ways of 4 KB on two GPUs takes
+71.6 of the host, less peer's 32.0 and the calls' own 13.8."""
 CALIBRATED = {
     (2, "device", 256 << 10), (2, "device", LARGE_BYTES << 4), (2, "device", LARGE_BYTES << 6),
     (2, "peer", 4 << 10), (2, "peer", LARGE_BYTES << 4), (2, "peer", LARGE_BYTES << 6),
@@ -50,7 +50,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def recordings(what: str = "copies") -> list[Path]:
-    """Those that are kept of copies, collectives or training."""
+    """Paths of the stored recordings of one kind: copies, collectives or training."""
     return sorted(RESULTS.glob(f"{what}_*.json"))
 
 

@@ -1,4 +1,4 @@
-"""What L2 keeps when it is told to: kernels, what an H200 did with them, and the comparison.
+"""Persisting accesses of L2: kernels, an H200's counters of them, and their comparison with the simulator.
 
 `kernels.cubin` is `kernels.cu` by nvcc 13.0 for sm_90 (the load in its kernel `descriptor` was moved by hand to the
 word in front of the parameters). `compare.py` makes the launches that ncu counted on an H200 (`results/h200.json`) on a

@@ -37,7 +37,7 @@ FOUND, HITS = "found in L2", "sectors that hit"
 TOLERANCE = 0.1
 SECTOR_BYTES = 32
 OTHER_MB = 96
-"""What fills L2 before a point; the H200's runs took 256 MB, which leave the same."""
+"""Size of the read that fills L2 before a point; the H200's runs read 256 MB, which has the same effect."""
 KNOWN = {
     *(f"working_set {size} 1" for size in (32, 44, 48, 52, 56, 60, 64, 72)),
     "sliding 0 20 0.000000 1", "sliding 0 30 0.000000 0", "sliding 0 30 0.000000 1", "sliding 13107200 20 1.000000 1",

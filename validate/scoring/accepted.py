@@ -25,7 +25,7 @@ POINT_TOLERANCE = 0.02
 MEAN_TOLERANCE = 0.002
 """By how much the mean absolute error of the cycles of all replayed points may be greater."""
 COUNTER_TOLERANCE = 0.01
-"""The same for each group of counters."""
+"""By how much the mean absolute error of a group of counters may be greater."""
 STALL_TOLERANCE = 0.02
 """By how much the share of points with right stall reasons may be smaller."""
 
@@ -66,7 +66,7 @@ class Entry:
 
     @property
     def is_gap(self) -> bool:
-        """Whether the point is a known gap."""
+        """True if the accepted error is greater than `GAP`, which makes the point a known gap."""
         return abs(self.error) > GAP
 
 

@@ -1,4 +1,4 @@
-"""How far each modelled counter lies from the hardware's, and the targets of the counters of caches and memory.
+"""Errors of each modelled counter against the hardware, and the targets of the counters of caches and memory.
 
 An error is relative to what was measured, but at least to a floor: below it a count is noise. Between two launches of
 one kernel an H200 itself differs by up to 850 sectors in nine of ten of the programs that may be looked at, since the
@@ -55,7 +55,7 @@ GROUPS = (
 
 @dataclass(frozen=True)
 class Score:
-    """How a counter compares over some points: absolute errors, shares; bias: mean of the signed ones."""
+    """Errors of a counter over some points: shares of the measured; bias: mean of the signed ones."""
 
     title: str
     unit: str

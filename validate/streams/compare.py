@@ -1,4 +1,4 @@
-"""What an H200 recorded of grids and copies in several streams, beside the simulated one: the same plans, run once.
+"""Grids and copies in several streams: an H200's recorded times beside simulated ones of the same plans, run once.
 
 Streams that one event releases begin in any order on hardware. So they begin here as in the first recorded run, whose
 span is compared; `spread` says how far those of all runs lie apart.

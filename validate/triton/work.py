@@ -1,4 +1,4 @@
-"""What a kernel in Triton works on, and its launch as it was built. A machine with a GPU needs no more than NumPy."""
+"""Inputs and outputs of a kernel in Triton, and its compiled launch. A machine with a GPU needs no more than NumPy."""
 
 from __future__ import annotations
 
