@@ -146,7 +146,6 @@ class Kinds:
         operation, unit = code[:, M.COL_OP], code[:, M.COL_UNIT]
         memory = code[:, M.COL_CLASS] == M.CLS_MEMORY
         strong = code[:, M.COL_AUX3] & M.MEM_STRONG != 0
-        bypass = code[:, M.COL_AUX3] & M.MEM_BYPASS != 0
         silent = (code[:, M.COL_DST_COUNT] == 0) & (code[:, M.COL_WBAR] == 7)
         beyond = memory & (code[:, M.COL_AUX0] != M.SPACE_SHARED)
         self.constant = memory & (operation == M.OP_LDC)
@@ -161,7 +160,6 @@ class Kinds:
         self.writes = self.stores | self.reductions
         self.strict = self.returns | (self.loads & strong)
         self.plain_loads = (self.loads & ~strong) | self.copies
-        self.bypasses = self.copies & bypass
         heavy = (operation >= M.OP_IMAD_WIDE_U) & (operation <= M.OP_IMAD_HI_S)
         self.wide = (unit == M.UNIT_FMAHEAVY) & heavy
         variable = code[:, M.COL_VARIABLE] != 0

@@ -1,4 +1,5 @@
-"""`gpusim exec`: any executable that uses CUDA, as it is, on a simulated GPU; `gpusim script`: a Python script.
+"""`gpusim exec`: any executable that uses CUDA, as it is, on a simulated GPU; `gpusim script`: a Python script;
+`gpusim nvcc`: the vendor's compiler out of its wheels, for programs of `gpusim exec`.
 
 `gpusim script FILE.py` is `gpusim exec python FILE.py`; where there is no C compiler for the libraries of that, the
 script runs in this process.
@@ -11,7 +12,9 @@ import atexit
 import json
 import os
 import runpy
+import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +60,16 @@ At the end a table says which kernels were launched and how long they would have
 there is of it so far.
 """
 
+NVCC_EXAMPLES = """\
+examples:
+  gpusim nvcc -arch=sm_90 -o saxpy saxpy.cu && gpusim exec ./saxpy
+  gpusim nvcc -arch=sm_90 -std=c++20 -o product product.cu -lcublas
+  CUDA_HOME=$(gpusim nvcc --home) gpusim script extension.py     builds PyTorch's extensions with it
+
+All arguments are nvcc's. The runtime is linked as a shared library, as `gpusim exec` needs it, unless --cudart says
+otherwise. No CUDA toolkit has to be installed; a C++ compiler has to be.
+"""
+
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "script", "run a Numba CUDA script on a simulated GPU", SCRIPT_EXAMPLES)
@@ -69,6 +82,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the program's own arguments")
     add_program_options(parser)
     parser.set_defaults(command=execute)
+    parser = add_command(commands, "nvcc", "compile CUDA C++ with the installed packages' nvcc", NVCC_EXAMPLES)
+    parser.prefix_chars = "\0"  # what begins with a hyphen is nvcc's
+    what = "nvcc's own; --home alone prints the folder of the toolkit"
+    parser.add_argument("arguments", nargs="*", metavar="ARGS", help=what)
+    parser.set_defaults(command=execute_nvcc)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -105,14 +123,14 @@ def execute_program(command: list[str], options: argparse.Namespace) -> int:
 def _driver(options: argparse.Namespace, telling: Telling, process: int) -> Driver:
     from gpusim.driver.state import Driver
 
-    driver = Driver(options.gpu, **driver_options(options), telling=telling.of_process(process))
+    driver = Driver(options.gpu, **driver_options(options), telling=replace(telling, process=process))
     _tell_progress(driver, options)
     return driver
 
 
 def _tell_progress(driver: Driver, options: argparse.Namespace) -> None:
     from gpusim.cli.progress import announce_compilation, is_shown
-    from gpusim.driver.outputs.status import Status, tell_when_asked
+    from gpusim.driver.outputs.outputs import Status, tell_when_asked
 
     announce_compilation()
     tell_when_asked(driver.log)
@@ -161,3 +179,14 @@ def _in_this_process(options: argparse.Namespace) -> int:
     runpy.run_path(options.file, run_name="__main__")
     driver.finish()
     return EXIT_USER_ERROR if telling.check and driver.log.wrong else EXIT_OK
+
+
+def execute_nvcc(options: argparse.Namespace) -> int:
+    """Run nvcc. Returns its exit status."""
+    from gpusim.exec.libraries import nvcc_command, toolkit_folder
+
+    if options.arguments == ["--home"]:
+        print(toolkit_folder())
+        return 0
+    status = subprocess.run(nvcc_command(options.arguments), check=False).returncode
+    return status if status >= 0 else 128 - status

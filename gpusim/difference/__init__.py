@@ -2,7 +2,7 @@
 
 `compare_results` makes a `Difference` of two results, of results saved as JSON, or of a result and what a real GPU did;
 terminal and JSON show the same object. Reading order: `side` (one run in plain values), `recorded` (a run of a real
-GPU), `pairs` (what differs), `why` (in sentences), `tables` (with its text) and `page`, `compare` (all of it).
+GPU), `pairs` (what differs), `why` (in sentences), `tables` (with its text), `compare` (all of it, with its page).
 """
 
 from gpusim.difference.compare import Difference, compare_results

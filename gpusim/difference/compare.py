@@ -1,19 +1,22 @@
-"""The difference of two runs with its views: sentences, text, JSON."""
+"""The difference of two runs with its views: sentences, text, JSON, and an HTML page without scripts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpusim.difference import page, tables
-from gpusim.difference.pairs import Change, Pairs
+from gpusim.difference.pairs import Change, Pairs, times
 from gpusim.difference.side import Run, as_run
+from gpusim.difference.tables import Row, Table, render, tables
 from gpusim.difference.why import sentences
+from gpusim.report_html.plain import Markup, PagePart, folded, join, render_plain, table
 from gpusim.result import Result
 from gpusim.results import SCHEMA_VERSION
+from gpusim.results.quantities import QUANTITIES
+from gpusim.results.table import spelled
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,11 @@ class Difference(Pairs):
     def report_html(self, path: str | Path) -> Path:
         """Write the difference as one HTML page and return its path. Raises OSError if that cannot be done."""
         target = Path(path)
-        target.write_text(page.render_page(self, self.why), "utf-8")
+        target.write_text(render_page(self, self.why), "utf-8")
         return target
 
     def __str__(self) -> str:
-        return tables.render(self, self.why)
+        return render(self, self.why)
 
 
 def compare_results(
@@ -75,3 +78,40 @@ def _run(run: Run) -> dict[str, Any]:
 
 def _plain(change: Change) -> dict[str, Any]:
     return {name: value for name, value in asdict(change).items() if value != ""} | {"ratio": change.ratio}
+
+
+def render_page(difference: Pairs, why: Sequence[str]) -> str:
+    """The page with its sentences."""
+    sides = {"A": difference.a, "B": difference.b}
+    numbers = difference.numbers.values()
+    facts = {
+        side: ", ".join(
+            spelled(value, row.unit, "µ")
+            for row, change in numbers
+            if (value := getattr(change, side.lower())) is not None
+        )
+        for side in sides
+    } | {f"{row.label}, B of A": times(each) for row, each in numbers if None not in (each.a, each.b)}
+    head = join(Markup(f'<p class="kernel">{side}: {join([run.heading])}</p>') for side, run in sides.items())
+    items = Markup(f"<ul>{join(Markup(f'<li>{join([text])}</li>') for text in why)}</ul>")
+    parts = [PagePart("why", "Why", (), items), *map(_part, tables(difference))]
+    titles = " and ".join(run.title for run in sides.values())
+    return render_plain(titles, "gpusim diff · A and B side by side", facts, parts, head)
+
+
+def _part(shown: Table) -> PagePart:
+    def made(rows: Sequence[Row]) -> Markup:
+        return table(shown.title, ("", *shown.head), [(_named(name), *cells) for name, *cells in rows])
+
+    body = made(shown.rows) if shown.rows else Markup("")
+    if shown.alike:
+        count = len(shown.alike)
+        body = join([body, folded(f"{count} of {count + len(shown.rows)} alike", made(shown.alike))])
+    name = shown.title.partition(",")[0].partition(":")[0].lower().replace(" ", "-")
+    return PagePart(name, shown.title, [shown.about] if shown.about else [], body)
+
+
+def _named(name: str) -> str:
+    """The name of a row; that of a metric with its meaning."""
+    meaning = QUANTITIES[name].meaning if name in QUANTITIES else ""
+    return Markup(f'<span title="{join([meaning])}">{join([name])}</span>') if meaning else name

@@ -7,14 +7,14 @@ A library's functions are those of `symbols.txt` of its room: those that are not
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cached_property
 from importlib import import_module, resources
 from pkgutil import iter_modules
 
-from gpusim.driver.libraries.runtime.names import declare_same
 from gpusim.driver.refused import refusal
-from gpusim.driver.registry import ENTRY_POINTS, EntryPoint
+from gpusim.driver.registry import ENTRY_POINTS, EntryPoint, same
 
 DRIVER = "libcuda.so.1"
 
@@ -31,10 +31,15 @@ class Library:
     versioned: bool = False
     listed: str = "symbols.txt"
 
-    @property
+    @cached_property
     def symbols(self) -> tuple[str, ...]:
         """Names of all exported functions, sorted."""
-        return _symbols(self)
+        found = set()
+        for line in resources.files(self.package).joinpath(self.listed).read_text().split():
+            version, _, name = line.rpartition("/")
+            if not line.startswith("#") and int(version or self.version) == self.version:
+                found.add(name)
+        return tuple(sorted(found))
 
     def point(self, symbol: str) -> EntryPoint:
         """Return the entry point that answers a function."""
@@ -46,16 +51,6 @@ class Library:
         name = re.sub(r"_pt(ds|sz)$", "", symbol)
         found = ENTRY_POINTS.get(f"{name}@{self.version}") or ENTRY_POINTS.get(name)
         return replace(found, per_thread=True) if found and name != symbol else found
-
-
-@cache
-def _symbols(library: Library) -> tuple[str, ...]:
-    found = set()
-    for line in resources.files(library.package).joinpath(library.listed).read_text().split():
-        version, _, name = line.rpartition("/")
-        if not line.startswith("#") and int(version or library.version) == library.version:
-            found.add(name)
-    return tuple(sorted(found))
 
 
 _BLAS, _MANAGEMENT, _RUNTIME = (f"gpusim.driver.libraries.{room}" for room in ("blas", "management", "runtime"))
@@ -80,3 +75,47 @@ def declare_all() -> None:
     for library in LIBRARIES.values():
         if library.package == _RUNTIME:
             declare_same(library.symbols, library.version)
+
+
+_RENAMED = """
+cudaDeviceSynchronize cudaThreadSynchronize cuCtxSynchronize
+cudaDeviceGetCacheConfig cudaThreadGetCacheConfig cuCtxGetCacheConfig
+cudaDeviceSetCacheConfig cudaThreadSetCacheConfig cuCtxSetCacheConfig
+cudaDeviceGetLimit cudaThreadGetLimit cuCtxGetLimit
+cudaDeviceSetLimit cudaThreadSetLimit cuCtxSetLimit
+cudaDeviceGetStreamPriorityRange cuCtxGetStreamPriorityRange
+cudaStreamCreateWithFlags cuStreamCreate
+cudaEventCreateWithFlags cuEventCreate
+cudaLaunchHostFunc cuLaunchHostFunc
+cudaMallocHost cuMemAllocHost_v2
+cudaMallocFromPoolAsync cuMemAllocFromPoolAsync
+cudaMallocAsync cuMemAllocAsync
+cudaFreeAsync cuMemFreeAsync
+cudaFreeHost cuMemFreeHost
+cudaHostAlloc cuMemHostAlloc
+cudaHostRegister cuMemHostRegister_v2
+cudaHostUnregister cuMemHostUnregister
+cudaHostGetDevicePointer cuMemHostGetDevicePointer_v2
+cudaHostGetFlags cuMemHostGetFlags
+cudaMallocManaged cuMemAllocManaged
+cudaGraphInstantiate cuGraphInstantiateWithFlags
+"""
+_OWN = ("cudaGetExportTable",)
+"""Has the name of one of the driver's, and is refused."""
+
+
+def declare_same(symbols: Sequence[str], version: int) -> None:
+    """Declare the functions of a library that are the driver's: those of `_RENAMED`, and all that no other file
+    declares and the driver has by the same name, in their newest variant. Where a library has a second variant by a
+    name of its own, the plain name is that of the first. version: of the library."""
+    names = {re.sub(r"_pt(ds|sz)$", "", symbol) for symbol in symbols}.difference(_OWN)
+    for *symbols, other in map(str.split, _RENAMED.strip().splitlines()):
+        for symbol in set(symbols).difference(ENTRY_POINTS):
+            same(symbol, other)
+    for name in sorted(names):
+        other, first = name.replace("cuda", "cu", 1), f"{name}_v2" in names
+        variants = (other,) if first or re.search(r"_v\d$", name) else (f"{other}_v3", f"{other}_v2", other)
+        found = next((each for each in variants if each in ENTRY_POINTS), None)
+        symbol = f"{name}@{version}" if first else name
+        if found is not None and symbol not in ENTRY_POINTS:
+            same(symbol, found)

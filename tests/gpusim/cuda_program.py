@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusim.exec.toolkit import nvcc_command
+from gpusim.exec.libraries import nvcc_command
 from isa.errors import ToolchainMissing
 from isa.toolchain import find_tool
 from tests import forks

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpusim.cli import main
-from gpusim.exec import toolkit
+from gpusim.exec import libraries
 from tests.gpusim import cuda_program
 
 SOURCE = r"""
@@ -57,16 +57,16 @@ def test_the_folder_is_a_toolkit(bare, capsys):
     headers = "include/cuda_runtime.h", "include/cccl/cub/cub.cuh"
     for path in ("bin/nvcc", *headers, "lib64/libcudart.so", "lib/libcuda.so"):
         assert (home / path).exists(), path
-    assert os.path.samefile(home, toolkit.toolkit_folder())
+    assert os.path.samefile(home, libraries.toolkit_folder())
 
 
 def test_a_missing_part_is_named(bare, tmp_path, monkeypatch):
     nvcc = tmp_path / "bin" / "nvcc"
     nvcc.parent.mkdir()
     nvcc.touch()
-    monkeypatch.setattr(toolkit, "find_tool", lambda name: str(nvcc))
-    with pytest.raises(toolkit.SimulationError, match=r"runtime's headers is not in .*pip install 'cuda-toolkit\["):
-        toolkit.toolkit_folder()
+    monkeypatch.setattr(libraries, "find_tool", lambda name: str(nvcc))
+    with pytest.raises(libraries.SimulationError, match=r"runtime's headers is not in .*pip install 'cuda-toolkit\["):
+        libraries.toolkit_folder()
 
 
 def test_the_status_is_nvccs(bare, tmp_path):

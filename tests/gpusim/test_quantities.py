@@ -5,7 +5,7 @@ import json
 import pytest
 
 import gpusim
-from gpusim.difference.page import render_page
+from gpusim.difference.compare import render_page
 from gpusim.explore.evaluate import empty_row, evaluate
 from gpusim.explore.point import Point
 from gpusim.lab import answers

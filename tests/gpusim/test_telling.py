@@ -167,7 +167,7 @@ def test_options_are_plain_values_and_each_process_has_files_of_its_own(tmp_path
     assert asdict(Telling(**json.loads(json.dumps(asdict(telling))))) == json.loads(json.dumps(asdict(telling))) | {
         "sections": ["memory"], "check": ["racecheck"],
     }  # fmt: skip
-    second = Telling(report=str(tmp_path / "pages"), trace="all.perfetto-trace").of_process(2)
+    second = Telling(report=str(tmp_path / "pages"), trace="all.perfetto-trace", process=2)
     pages, timeline = second.observers(load_config("tiny"), "detailed")
     assert pages.folder == tmp_path / "pages-2"
     assert timeline.path.name == "all-2.perfetto-trace"

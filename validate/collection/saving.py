@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ def _main(file: str, symbols: str, *command: str) -> int:
     telling = FirstLaunches(save=file, symbols=json.loads(symbols))
 
     def driver(process: int) -> Driver:
-        return Driver("h200", mode="functional", telling=telling.of_process(process))
+        return Driver("h200", mode="functional", telling=replace(telling, process=process))
 
     return run(list(command), driver, Driver.close).status
 

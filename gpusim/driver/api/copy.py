@@ -38,18 +38,16 @@ def _check_range(driver: Driver, address: int, nbytes: int, *, written: bool = F
 
 # --- copies -----------------------------------------------------------------------------------------------------------
 
-_SIDE: tuple[tuple[str, Any], ...] = (
-    *((name, ctypes.c_uint64) for name in ("x", "y", "z", "level")),
-    ("kind", ctypes.c_uint32),
-    *((name, ctypes.c_uint64) for name in ("host", "device", "array", "reserved", "pitch", "rows")),
-)
-
 
 class CopySide(ctypes.Structure):
     """Where a box of bytes lies: from position x, y, z on, `pitch` bytes from a row to the next, `rows` rows from a
     slice to the next; 0 where there is one, or what is copied fills it."""
 
-    _fields_ = _SIDE
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("x", "y", "z", "level")),
+        ("kind", ctypes.c_uint32),
+        *((name, ctypes.c_uint64) for name in ("host", "device", "array", "reserved", "pitch", "rows")),
+    )
 
 
 class CopyBox(ctypes.Structure):
