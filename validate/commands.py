@@ -120,7 +120,7 @@ COMMANDS = (
     ),
     Command(
         "score", "score a comparison that has been made; status 1 if an exact counter differs or a point is missing",
-        "scoring.command:command", "compare.journal --full",
+        "scoring.documents:command", "compare.journal --full",
         [path("file", "journal of compare --resume, or what --json printed", metavar="FILE"), *POINTS, SPLIT,
          option("--gpu", "configuration that was compared", default="h200"),
          flag("--points", "also the table of points"), flag("--full", "also every modelled counter by itself"),

@@ -17,7 +17,7 @@ from validate import worker
 from validate.__main__ import main
 from validate.compared import line
 from validate.images import tools
-from validate.microbench import calibrate, compare, images, results, simulate
+from validate.microbench import calibrate, compare, images, results
 from validate.microbench.bench import Bench, Case, benches
 from validate.microbench.results import Number
 
@@ -40,8 +40,8 @@ def test_the_model_reproduces_what_was_measured(name):
     quick = [case for case in BENCHES[name].cases if not case.slow]
     middle = quick[len(quick) // 2]
     for case in [middle] if middle.grid > 8 else [quick[k] for k in sorted({0, len(quick) - 1})]:
-        for starts in (1, simulate.STARTS):
-            predicted = simulate.run(BENCHES[name], case, starts=starts)
+        for starts in (1, compare.STARTS):
+            predicted = compare.run(BENCHES[name], case, starts=starts)
             rows = list(compare.rows(BENCHES[name], case, predicted, results.load(), compare.gaps()))
             assert rows
             if not any(row.verdict for row in rows):
@@ -241,7 +241,7 @@ def test_commands(capsys):
     assert main(["microbench", "compare", "--only", "pipe_fadd", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     found = {each["point"][1]: each["simulated"] for each in rows if each["point"][0] == "warps=1"}
-    assert found == simulate.run(BENCHES["pipe_fadd"], BENCHES["pipe_fadd"].cases[0])
+    assert found == compare.run(BENCHES["pipe_fadd"], BENCHES["pipe_fadd"].cases[0])
     assert main(["microbench", "compare", "--only", "sync_barrier", "--full", "--fast"]) == 0
     assert capsys.readouterr().out.count("sync_barrier ") == 6
     slower = ["--set", "issue.bar_per_warp_cycles=9"]

@@ -14,7 +14,7 @@ from isa.listing import program_from_cubin
 from programs.images import LoadableKernel
 from tests.validate.test_gpu import on_the_simulated_driver
 from validate import __main__ as command_line
-from validate.triton import build, cases, command
+from validate.triton import cases, command
 from validate.triton.work import SCRATCH, BuiltLaunch, Work, bfloat16, decoded, write_job
 
 POINTS = json.loads(command.FILE.read_text())["points"]
@@ -103,7 +103,7 @@ def kept(job, mismatch=None, counted=2):
 
 def test_what_is_kept_of_a_recording(tmp_path, capsys):
     document = kept(tmp_path)
-    assert document["provenance"] == {"gpu": "G", "ncu": "1", "tools": build.tools()}
+    assert document["provenance"] == {"gpu": "G", "ncu": "1", "tools": {"triton": command.WHEEL}}
     assert document["points"]["vector_add@10000"]["counters"] == {"gpc__cycles_elapsed.max": [5000, 5001]}
     assert command_line.main(["triton", "--keep", *map(str, (tmp_path / "job", tmp_path / "r.json.gz"))]) == 1
     assert "31 points are missing" in capsys.readouterr().err
@@ -119,7 +119,7 @@ def test_the_command_says_what_is_missing(tmp_path, monkeypatch, capsys):
         [name, "judge"] for name in cases.CASES if name.startswith("attention/")
     ]
     assert command_line.main(["triton", "--only", "nothing"]) == 2
-    monkeypatch.setattr(build, "find_spec", lambda name: None)
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
     assert command_line.main(["triton"]) == 2
     assert "the Triton wheel is not installed" in capsys.readouterr().err
     (tmp_path / "r").write_bytes(gzip.compress(b'{"rows": [], "csv": ""}'))
@@ -130,7 +130,7 @@ def test_the_command_says_what_is_missing(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", ["vector_add@10000", "host_map@256"])
 def test_triton_kernels_equal_numpy_and_the_recording(name):
     pytest.importorskip("triton", reason="the Triton wheel (over 280 MB) is not installed")
-    (program, built), mine = build.build(name), cases.work_of(name)
+    (program, built), mine = command.build(name), cases.work_of(name)
     result, outputs = command.simulate(program, built, mine)
     assert mine.mismatch(outputs)[0] is None
     assert POINTS[name]["code_sha256"] == built.code_sha256

@@ -1,15 +1,21 @@
-"""The scores in `docs/`: tables between their marks."""
+"""`python -m validate score`: scores of a comparison that has been made, and what the repository keeps of them: what is
+accepted, and tables in `docs/` between their marks."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from validate import score
+from validate import baseline, journal, score
 from validate.commands import UsageError
+from validate.comparing import points_of
+from validate.points import select
 from validate.score import Row
-from validate.scoring import text
+from validate.scoring import accepted, text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -44,3 +50,58 @@ def put(name: str, mark: str, content: str, docs: Path | None = None, *, fence: 
         raise DocumentError(f"{path} does not have one place marked {mark}")
     path.write_text(after, "utf-8")
     return path
+
+
+def command(options: argparse.Namespace) -> int:
+    """`validate score`: status 1 if an exact counter differs, a point is missing, or a file cannot be written."""
+    found, note = journal.rows_of(options.file, options.gpu)
+    if note:
+        print(f"validate: note: {note}", file=sys.stderr)
+    rows = score.complete({row.point: row for row in found}, points_of(options))
+    if options.json:
+        print(json.dumps(score.document(rows), indent=1))
+    else:
+        if options.points:
+            print("\n".join([score.HEAD, *map(score.line, rows), ""]))
+        print(text.report(rows, full=options.full))
+    return 0 if _write(rows, options) and score.ok(rows) else 1
+
+
+def _write(rows: Sequence[score.Row], options: argparse.Namespace) -> bool:
+    """The files that were asked for; False, with the reason on standard error, if there is not enough to write."""
+    if not text.done(rows):
+        print("validate: error: no point was compared, so there is nothing to write", file=sys.stderr)
+        return False
+    return _renew(rows, options) if options.accept or options.docs else True
+
+
+def _renew(rows: Sequence[score.Row], options: argparse.Namespace) -> bool:
+    """Renew what the repository keeps of the score; False, with the reason on standard error, if that is not right."""
+    found = text.done(rows)
+    missing = {*select()} - {row.point for row in found}
+    if missing:
+        print(f"validate: error: {len(missing)} points are missing, {min(map(str, missing))} for one", file=sys.stderr)
+        return False
+    gpu = options.gpu
+    other = [row.point for row in found if row.cycles.measured != baseline.measured(row.point, gpu).cycles.median]
+    if other:
+        print(f"validate: error: {other[0]} was compared with another measurement than {gpu}'s", file=sys.stderr)
+        return False
+    if options.accept:
+        file = accepted.path_of(gpu)
+        entries = [accepted.Entry.of(row) for row in found]
+        worse = accepted.worse_score(entries, accepted.load(file)) if file.exists() else []
+        if worse and not options.because:
+            print("validate: error: worse than what was accepted; say why with --because:", file=sys.stderr)
+            print("\n".join(f"  {each}" for each in worse), file=sys.stderr)
+            return False
+        file.write_text(accepted.text_of(entries, options.because), "utf-8")
+        print(f"wrote {file}", file=sys.stderr)
+    if options.docs:
+        try:
+            written = accuracy(rows, gpu)
+        except DocumentError as error:
+            print(f"validate: error: {error}", file=sys.stderr)
+            return False
+        print(f"wrote {written}", file=sys.stderr)
+    return True

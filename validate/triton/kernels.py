@@ -1,6 +1,7 @@
 """Kernels in Triton, written for the comparison: what people write in it, from a vector sum to attention.
 
-Only `build` imports this module, since it needs the Triton wheel. Names in capitals are constants of the compilation.
+Only `command.build` imports this module, since it needs the Triton wheel. Names in capitals are constants of the
+compilation.
 """
 
 from __future__ import annotations
