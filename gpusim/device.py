@@ -198,7 +198,7 @@ class Device:
 
     @property
     def _timed(self) -> bool:
-        """Whether there is a clock: on a functional or a sampled device work of streams takes no time."""
+        """True on a detailed device; on a functional or a sampled one, work of streams takes no time."""
         return self._mode == "detailed"
 
     def copy(self, target: StreamedArray, source: StreamedArray, stream: Stream | None = None) -> None:

@@ -42,7 +42,7 @@ class Region:
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """Number of blocks in the region."""
         return math.prod(self.extents)
 
 

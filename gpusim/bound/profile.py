@@ -135,7 +135,7 @@ class Profile:
 
     @cached_property
     def cooperative(self) -> bool:
-        """Whether all blocks have to be resident at once."""
+        """True if all blocks have to be resident at once."""
         return is_cooperative(self.program)
 
     @property

@@ -1,4 +1,4 @@
-"""How a space of machines and programs is spelled on the command line, or named as a file; and who runs its points."""
+"""Spaces of machines and programs, as the command line or a file spells them, and the evaluator of their points."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def add_space_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_design_options(parser: argparse.ArgumentParser) -> None:
-    """Which points of the space."""
+    """Add the options that choose the points of a space."""
     parser.add_argument("--design", metavar="NAME", help="which points of the space: grid (default), random, lhs")
     parser.add_argument("--points", type=int, metavar="N", help="machines to choose, for random and lhs")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of that choice (default: 0)")
@@ -75,7 +75,7 @@ def add_workers_options(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def evaluator(options: argparse.Namespace, of: str = "points", **how: Any) -> Iterator[PointEvaluator]:
-    """Who evaluates points as those options say, with a bar for its progress. of: what the bar counts; how: further
+    """Yield the evaluator that the options ask for, with a progress bar. of: noun that the bar counts; how: further
     arguments of `PointEvaluator`."""
     from gpusim.cli.progress import say_compiling, show_points
     from gpusim.explore.sweep import PointEvaluator

@@ -92,7 +92,7 @@ def _known() -> dict[str, Words]:
 
 
 def _programs() -> Iterable[str]:
-    """As the registry of programs lists them, whose modules a shell would wait for."""
+    """Names of the bundled programs, from the index of images: importing the registry would make a shell wait."""
     index = json.loads(resources.files("programs").joinpath("images/index.json").read_bytes())
     return sorted(name for each in index["images"] for name in each["variants"])
 

@@ -95,7 +95,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def execute_script(options: argparse.Namespace) -> int:
-    """The same for a script."""
+    """Run a script as `execute` runs a program; without a C compiler, in this process. Returns its exit status."""
     from gpusim.exec.libraries import NoCompiler
 
     try:

@@ -1,4 +1,4 @@
-"""What the commands that run other people's launches declare and print: the table, and what else launches tell."""
+"""Options and outputs of the commands that run other people's launches: the table, pages, traces, saved launches."""
 
 from __future__ import annotations
 

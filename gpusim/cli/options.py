@@ -1,4 +1,4 @@
-"""What several commands declare: programs, GPUs, runs, journals, JSON."""
+"""Options that several commands share: programs, GPUs, runs, journals, JSON."""
 
 from __future__ import annotations
 

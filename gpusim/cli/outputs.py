@@ -1,4 +1,4 @@
-"""What several commands print and write: JSON, columns, pictures."""
+"""Output of several commands: JSON, columns, pictures."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from gpusim.units import scaled
 Progress = Callable[[int, int, int], None]
 LaunchProgress = Callable[[int, int, int, int], None]
 PATIENCE_S = 2.0
-"""What is shorter than this shows nothing."""
+"""Seconds that a launch or a compilation runs before its progress is shown."""
 _EVERY_S = 5.0
 
 
@@ -38,7 +38,7 @@ def announce_compilation() -> None:
 
 
 def say_compiling() -> None:
-    """The same where somebody else has found out."""
+    """Print that the simulator core is being compiled, by this process or by a worker."""
     print("gpusim: compiling the simulator core (once)", file=sys.stderr, flush=True)
 
 
@@ -67,7 +67,7 @@ def show_progress(wanted: bool | None, per_block: Callable[[], float] = float) -
 
 @contextmanager
 def show_points(wanted: bool | None, of: str = "points") -> Iterator[Progress | None]:
-    """The same for `gpusim.explore.sweep(progress=...)`. of: what is counted."""
+    """A callback for `gpusim.explore.sweep(progress=...)`, or None, as in `show_progress`. of: noun that it counts."""
     with Bar() as bar:
 
         def points(done: int, failed: int, total: int) -> None:

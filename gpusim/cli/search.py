@@ -108,7 +108,7 @@ def _text(found: Found, best: Candidate) -> list[str]:
 
 
 def _apart(rows: Sequence[Mapping[str, Any]], names: list[str]) -> tuple[str, list[str]]:
-    """What several rows have in common, as a text, and the names of what they do not."""
+    """Return the values that all rows share, as a text, and the names of those in which the rows differ."""
     differ = [name for name in names if len(rows) == 1 or len({str(row.get(name)) for row in rows}) > 1]
     same = [f"{name} = {cell(rows[0][name])}" for name in names if name not in differ and name in rows[0]]
     return ", ".join(same), differ

@@ -38,8 +38,8 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
 
 
 def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions | None:
-    """What to record, None without --trace and --report. Raises UserError before anything runs if it could not be
-    written."""
+    """Options of the recording, None without --trace and --report. Raises UserError before anything runs if the trace
+    could not be written."""
     given = {name: getattr(options, name) for name in ("trace_sms", "trace_blocks", "trace_limit")}
     if options.trace is None and options.report is None:
         for name, value in given.items():

@@ -39,7 +39,7 @@ class Change:
 
     @property
     def equal(self) -> bool:
-        """Whether nothing changed."""
+        """True if both sides have the same value."""
         return self.a == self.b
 
     @property
@@ -110,8 +110,8 @@ def cells(change: Change, spell: Callable[[float], str]) -> list[str]:
 
 @dataclass(frozen=True)
 class FindingChange:
-    """What became of one finding of the advice. a and b: the finding on each side, None where it is not there.
-    cycles_a and cycles_b: what it costs there, its share of the launch's cycles."""
+    """One finding of the advice on both sides. a and b: the finding, None where a side lacks it. cycles_a and cycles_b:
+    its cost in cycles, its share times the launch's."""
 
     kind: str
     a: Finding | None
@@ -210,7 +210,7 @@ class Pairs:
 
     @cached_property
     def launch(self) -> list[Change]:
-        """How the launches differ, in the order of `Run.launch`; only what both sides tell."""
+        """Differences between the launches, in the order of `Run.launch`, of facts that both sides have."""
         return list(_unequal(self.a.launch, self.b.launch))
 
     @cached_property
@@ -238,7 +238,7 @@ class Pairs:
 
     @property
     def described(self) -> list[tuple[str, list[Change]]]:
-        """How the launches and the machines differ, where they do."""
+        """Differences between the launches and between the configurations, with their titles; without empty ones."""
         return [each for each in (("Launch", self.launch), ("Configuration", self.configuration)) if each[1]]
 
     @cached_property
@@ -276,14 +276,14 @@ class Pairs:
 
     @property
     def changed_lines(self) -> list[LineChange]:
-        """Those that differ in cycles, the largest difference first; none where a side was measured."""
+        """Lines whose cycles differ, the largest difference first; none where a side was measured."""
         if self.a.measured or self.b.measured:
             return []
         return sorted((e for e in self.lines if not e.cycles.equal), key=lambda each: -abs(each.cycles.difference))
 
     @cached_property
     def findings(self) -> list[FindingChange]:
-        """What became of the advice, what saved or cost most first; empty if a side was measured, not simulated."""
+        """Changes of the advice, the largest saving or cost first; empty if a side was measured, not simulated."""
         if self.a.measured or self.b.measured:
             return []
         kinds = dict.fromkeys(each.kind for each in (*self.a.findings, *self.b.findings))

@@ -1,4 +1,4 @@
-"""What a real GPU did: with a bundled program, read from the text of a recording, or as a user profiled it.
+"""Counters of a real GPU as a side of a comparison: a recording of a bundled program, or a user's profile.
 
 A recording is a JSON file for one program: `provenance` says which GPU and tools, `sizes` is a list of measurements,
 each with `size`, `seed`, `launch` and `counters` by Nsight Compute's names; a counter is a number, or a list with one
@@ -17,14 +17,14 @@ from gpusim.difference.side import NotAResult, Run, is_stall, numbers_of, stall_
 from gpusim.results.profile import ProfiledKernel
 
 FOLDERS = (Path(__file__).parent / "recordings", Path(__file__).parents[2] / "validate" / "baselines")
-"""Where recordings lie: in an installed gpusim, and in its repository."""
+"""Folders of recordings: in an installed gpusim, and in its repository."""
 _CYCLES, _NS = "gpc__cycles_elapsed.max", "gpu__time_duration.sum"
 _LAUNCH = {
     "dynamic shared bytes": "launch__shared_mem_per_block_dynamic",
     "static shared bytes": "launch__shared_mem_per_block_static",
     "registers per thread": "launch__registers_per_thread",
 }
-"""How a launch was made, by the metrics that tell it."""
+"""Facts of a launch, and the metric that tells each."""
 
 
 class NotRecorded(NotAResult):

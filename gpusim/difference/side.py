@@ -21,14 +21,14 @@ _HEAD, _TAIL = STALL.split("{}")
 
 
 class NotAResult(SimulationError):
-    """What should be compared is neither a saved result nor a recording."""
+    """A file is neither a result saved by this version nor a recording; the message says why."""
 
 
 @dataclass(frozen=True)
 class LineCost:
-    """What one source line cost. cycles: warp cycles. conflicts: excessive wavefronts of shared memory.
-    excess_sectors: sectors of global memory beyond the ideal. threads: active ones per instruction. energy_j: joules
-    without static power."""
+    """Cost of one source line. cycles: warp cycles. conflicts: excessive wavefronts of shared memory. excess_sectors:
+    sectors of global memory beyond the ideal. threads: active ones per instruction. energy_j: joules without static
+    power."""
 
     file: str
     line: int
@@ -73,7 +73,7 @@ class Run:
 
     @property
     def time_us(self) -> float:
-        """The same in microseconds."""
+        """Duration of the launch in microseconds."""
         return self.numbers["time_us"] or 0.0
 
     @property

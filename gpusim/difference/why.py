@@ -28,7 +28,7 @@ _WORTH = {
     "instruction fetch": "warp cycles of waiting",
     "partial warps": "lanes without a thread",
 }
-"""What the number of a finding counts."""
+"""Noun that a finding's number counts, by the kind of finding."""
 _NAMES = {"static": "static power", "launch": "beginning the launch and its warps", "issue": "issuing instructions"}
 """Of parts of the energy, those whose own names do not say what they are."""
 
@@ -127,7 +127,7 @@ def _stalls(difference: Pairs) -> Iterator[str]:
 
 
 def _energy(difference: Pairs) -> Iterator[str]:
-    """How the joules changed, and in which unit most."""
+    """A sentence on the change of the joules and the unit that changed most."""
     energy, power, parts = difference.energy, difference.power, difference.energy_parts
     if not parts or not energy.a or abs(energy.difference) < _LEAST * energy.a:
         return

@@ -1,4 +1,4 @@
-"""What the device says about itself: attributes of the driver API by number, from the configuration.
+"""Device attributes of the driver API by number, from the configuration.
 
 Numbers and meanings are those of `CUdevice_attribute` in the CUDA Driver API. Limits of textures and surfaces are those
 that an H200 tells, though there are none here. What is not listed is 0: sharing of memory with other processes and with
@@ -32,7 +32,7 @@ _TEXTURES = {
 
 
 _YES = (15, 19, 31, 32, 41, 78, 79, 80, 83, 89, 90, 91, 95, 96, 99, 113, 115, 129, 141, 144)
-"""What is so: copies overlap with kernels (15), host memory can be mapped (19), kernels of several streams run at once
+"""Set to 1: copies overlap with kernels (15), host memory can be mapped (19), kernels of several streams run at once
 (31), there is ECC (32), addresses are unified (41), streams have priorities (78), L1 caches global and local memory
 (79, 80), there is managed memory (83), for host and device at once (89), compute is preempted (90), registered memory
 has one address (91), launches can be cooperative (95, 96), host memory can be registered (99), also to be read only

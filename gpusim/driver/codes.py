@@ -1,5 +1,5 @@
-"""What a call returns, and what is said to the user beside it: numbers and names (`CUresult`, `cudaError_t`), and the
-error that carries them."""
+"""Codes that calls return (`CUresult`, `cudaError_t`), their names, the user's messages beside them, and the error that
+carries them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ResultCode(IntEnum):
 
     @property
     def blas_status(self) -> int:
-        """What cuBLAS returns in its place (cublas_api.h, cublasStatus_t)."""
+        """The cuBLAS status in its place (cublas_api.h, cublasStatus_t)."""
         return _BLAS.get(self.name, _BLAS_EXECUTION_FAILED)
 
 
@@ -81,7 +81,7 @@ _BLAS = {
 
 
 class ManagementCode(IntEnum):
-    """Those of the management library (nvmlReturn_t)."""
+    """Codes of the management library (nvmlReturn_t)."""
 
     UNINITIALIZED = 1
     INVALID_ARGUMENT = 2
@@ -95,7 +95,7 @@ Code = ResultCode | ManagementCode
 
 
 class _Text(NamedTuple):
-    """What is said of a code: its names in the driver's header file and in the runtime's, '-' for none, and a line."""
+    """A code's names in the driver's and in the runtime's header file, '-' for none, and its meaning in a line."""
 
     driver: str
     runtime: str

@@ -1,4 +1,4 @@
-"""Which functions each library exports, for programs in this process and elsewhere.
+"""Functions that each library exports, for programs in this process and elsewhere.
 
 A library's functions are those of `symbols.txt` of its room: those that are not declared in the table are refused
 (`refused`), so that a program that links one it never calls can start.
@@ -46,8 +46,8 @@ class Library:
         return self.declared(symbol) or refusal(symbol)
 
     def declared(self, symbol: str) -> EntryPoint | None:
-        """What does a function, None for one that is refused; its variant whose stream 0 is the calling thread's own
-        does the same there."""
+        """Return a function's entry point, None if it is refused; a variant whose stream 0 is the calling thread's own
+        has the same one."""
         name = re.sub(r"_pt(ds|sz)$", "", symbol)
         found = ENTRY_POINTS.get(f"{name}@{self.version}") or ENTRY_POINTS.get(name)
         return replace(found, per_thread=True) if found and name != symbol else found

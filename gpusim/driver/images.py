@@ -1,4 +1,4 @@
-"""What a module is loaded from: a cubin, a fat binary with cubins and PTX, or PTX text, at an address of the host.
+"""Images that modules are loaded from: a cubin, a fat binary with cubins and PTX, or PTX text, at a host address.
 
 None of them states its size, so that is read from its headers: the ELF header of a cubin, and the fat binary's header
 as the tool chain's `fatbinary` writes it (a header of 16 bytes and one of `header size` bytes before each entry). Of a
@@ -141,8 +141,8 @@ class _Entry:
         return self.stored.content()[slice(*self.part) if self.part else slice(None)]
 
     def rank(self, wanted: int) -> tuple[int, ...]:
-        """Which of several is taken, the highest; () if it does not fit the GPU. Cubins run on what has their major
-        number and at least their minor one, PTX on all that is later."""
+        """Return the key by which the greatest of several is taken, () if it does not fit the GPU. Cubins run on GPUs
+        of their major number and at least their minor one, PTX on all later ones."""
         if self.flags & _UNKNOWN_COMPRESSION or self.kind not in (_PTX, _CUBIN):
             return ()
         within_major = self.kind == _CUBIN or self.flags & _SAME_FAMILY

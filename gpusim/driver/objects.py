@@ -1,4 +1,4 @@
-"""What handles stand for: contexts, and what belongs to one: memory, modules, kernels (and `streams`)."""
+"""Objects behind handles: contexts and what one owns, such as memory, modules and kernels (streams: `work.streams`)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ class Context:
 
 @dataclass
 class CallingThread:
-    """What belongs to a thread that calls: its contexts, the current one last; CUstreamCaptureMode; the runtime's
-    last error; launches that are configured and not yet made; whether it calls a function whose stream 0 is the
-    thread's own."""
+    """State of a calling thread: its contexts, the current one last; CUstreamCaptureMode; the runtime's last error;
+    launches that are configured and not yet made; whether it calls a function whose stream 0 is the thread's own."""
 
     contexts: list[Context] = field(default_factory=list)
     capture_mode: int = 0

@@ -52,15 +52,15 @@ REASONS = (
     ("graphs keep no objects of the program alive", r"UserObject"),
     ("it was replaced before CUDA 4", r"cuDeviceGetProperties"),
 )
-"""What is missing, and names that ask for it; the first that fits counts."""
+"""Reasons for refusals, each with a pattern of the functions' names; the first that matches counts."""
 
 
 ASKED_BY_LIBRARIES = ("cudaGetExportTable", "cuDeviceGetLuid")
-"""What libraries try, and do without: the user is told nothing."""
+"""Functions that libraries try and do without: their refusal is not printed."""
 
 
 def reason(symbol: str) -> str:
-    """Why a function is refused. Raises KeyError for one that fits no reason."""
+    """Return why a function is refused. Raises KeyError if no reason matches."""
     for why, names in REASONS:
         if re.search(names, symbol):
             return why

@@ -175,7 +175,7 @@ class EntryPoint:
 
 
 def registers(symbol: str) -> bool:
-    """Whether a function only tells what the program holds, as a program's start does whether it uses that or not."""
+    """Return True if a function only registers content of the program, which every start does, whether used or not."""
     return symbol.startswith(("__cudaRegister", "__cudaUnregister"))
 
 

@@ -1,4 +1,4 @@
-"""What the driver knows: the simulated device, contexts, memory by its kind, and what each handle stands for.
+"""The driver's state: the simulated device, contexts, memory by kind, and the objects behind handles.
 
 One `Driver` serves the process. Handles are numbers that only the driver can interpret, as on hardware; each belongs to
 a context and dies with it. Work of streams goes into those of the device (`queues`). Where there is no clock, it is

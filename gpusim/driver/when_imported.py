@@ -1,4 +1,4 @@
-"""What becomes of other people's Python packages when they are imported, so that their users need not care.
+"""Changes to other people's Python packages as they are imported, so that they work here without their users' help.
 
 Nothing of them changes on disk.
 

@@ -40,7 +40,7 @@ _SFD_CLOEXEC, _SIGINFO_BYTES = 0o2000000, 128  # signalfd(2)
 
 @dataclass
 class ProgramEnd:
-    """How the program ended, and what each of its processes that called CUDA has to tell, in the order of their first
+    """The program's exit status, and the outputs of each of its processes that called CUDA, in the order of their first
     calls."""
 
     status: int

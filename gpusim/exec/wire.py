@@ -23,7 +23,7 @@ REGISTERS = {"x86_64": 6, "aarch64": 8}
 STACK_WORDS = 18
 """Words of the caller's stack that come with a call: client.c's STACK."""
 CALLS, ORDERS, CALLS_AGAIN = range(3)
-"""What a connection is for: calls of a thread, orders to call functions of the program, or calls of a thread whose
+"""Purposes of a connection: calls of a thread, orders to call functions of the program, or calls of a thread whose
 earlier connection the program has closed, as one does that closes all files."""
 GOOD_BYE = (1 << 29) - 1
 """In place of a function's number: the program ends."""
@@ -56,8 +56,8 @@ def _received(connection: socket.socket, nbytes: int) -> bytes:
 
 
 class CallingProcess:
-    """What the connections of a process share: texts kept in its memory, and the connections for orders: one to call
-    functions, and one for what is to be done while no call is made."""
+    """State that the connections of a process share: texts kept in its memory, and the connections for orders: one to
+    call functions, and one for work while no call is made."""
 
     def __init__(self) -> None:
         self.kept: dict[bytes, int] = {}

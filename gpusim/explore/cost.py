@@ -1,4 +1,4 @@
-"""What a GPU costs: a first-order model of the area of its die and of its power, from its configuration.
+"""A first-order model of a GPU's cost, the area of its die and its power, from its configuration.
 
     cost(load_config("h200", {"sm.count": 264})).area_mm2
 
@@ -22,7 +22,7 @@ from gpusim.explore import technology as T
 
 @dataclass(frozen=True)
 class Structure:
-    """What the model counts: a machine in units, bytes and interfaces.
+    """A machine as the model counts it, in units, bytes and interfaces.
 
     node: name of a process node. sms: SMs. lanes: threads that an SM issues for in a cycle, all sub-partitions.
     fp32, integer, fp64, half, mufu: units of an SM by kind, one for a lane's operation per cycle; tensor: products of
@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True)
 class SiliconCost:
-    """What a machine costs. area_mm2: a die with what the configuration enables, and no spare SMs. power_w: at the
+    """The cost of a machine. area_mm2: a die with what the configuration enables, and no spare SMs. power_w: at the
     activity asked for, memory included. parts: by name, the sums of which they are. structure: what was counted."""
 
     area_mm2: float
@@ -83,8 +83,8 @@ class SiliconCost:
 
 @dataclass(frozen=True)
 class Activity:
-    """How busy a machine is, as shares of its peaks; the default is a load that brings a product near its limit: large
-    products of half precision out of caches."""
+    """Use of a machine's parts, as shares of their peaks; the default is a load that brings a product near its limit:
+    large products of half precision out of caches."""
 
     issue: float = 0.5
     units: float = 0.25
@@ -145,8 +145,8 @@ def structure(config: GPUConfig, *, node: str | None = None, links: int | None =
 
 
 def family_of(arch: str, stacked: bool = True) -> T.Family:
-    """What belongs to an architecture; that of the newest known one that is not newer. stacked: whether its memory is
-    HBM: what is compiled for sm_75 and has that is a Volta, for which today's compilers have no target."""
+    """The traits of an architecture, or of the newest known one that is not newer. stacked: its memory is HBM. sm_75
+    with HBM stands for Volta, for which today's compilers have no target."""
     number = 70 if _number(arch) == 75 and stacked else _number(arch)
     known = [name for name in T.FAMILIES if _number(name) <= number]
     return T.FAMILIES[known[-1] if known else next(iter(T.FAMILIES))]

@@ -1,4 +1,4 @@
-"""What a search is after and what it must not exceed: names, spellings, comparison."""
+"""Goals and limits of a search: names, spellings, comparison."""
 
 from __future__ import annotations
 

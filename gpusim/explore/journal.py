@@ -139,7 +139,7 @@ def make_header(points: Sequence[Point], options: Mapping[str, Any]) -> dict[str
 
 
 def _same(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
-    """That a journal's header is the one wanted. Raises JournalError."""
+    """Check that a journal's header is the one wanted. Raises JournalError."""
     reasons = {
         "format": f"has format {found.get('format')}, this version writes {FORMAT}",
         "sources": "was written by another version of gpusim, whose rows may differ: finish it there",

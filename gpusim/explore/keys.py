@@ -208,5 +208,5 @@ def unchecked(config: GPUConfig, values: Mapping[str, Any]) -> GPUConfig:
 
 
 def changes(base: GPUConfig, config: GPUConfig) -> tuple[tuple[str, Any], ...]:
-    """What a point of the machine `config` on top of `base` has as its `config`."""
+    """Return the `config` of a point whose machine is `config`: the keys and values that differ from `base`."""
     return tuple((key, value) for key, (_, value) in diff(base, config).items())

@@ -13,7 +13,7 @@ from gpusim.errors import ConfigError
 from gpusim.workload.request import BUNDLED_PARAMETERS, OWN_PARAMETERS
 
 PARAMETERS = tuple(dict.fromkeys([*BUNDLED_PARAMETERS, *OWN_PARAMETERS]))
-"""What can be chosen for a program, under the names of `gpusim run`."""
+"""Parameters of programs that a point can set, under the names of `gpusim run`."""
 
 Pairs = tuple[tuple[str, Any], ...]
 

@@ -63,7 +63,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found: all candidates in the order in which they were tried."""
+    """The result of a search: all candidates in the order in which they were tried."""
 
     goals: tuple[Goal, ...]
     limits: tuple[Limit, ...]
@@ -92,7 +92,7 @@ class Found:
         return load_pandas().DataFrame(self.rows(front))
 
     def rows(self, front: bool = False) -> list[dict[str, Any]]:
-        """The same as plain values."""
+        """The candidates as plain values; front: only those on the front."""
         chosen = self.front() if front else self.candidates
         on_front = {each.number for each in self.front()}
         names = dict.fromkeys(name for each in self.candidates for name in each.values)
@@ -181,8 +181,8 @@ def _key(choice: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 class _Proposals:
-    """What the sampler proposes, each machine once. One that is known is told again, so that the sampler goes on from
-    it; where it proposes nothing else any more, chance does.
+    """New machines for the search, each once. A known one that the sampler proposes is told again, so that it goes on
+    from there; where it proposes no others any more, they are drawn at random.
 
     known: candidates by `_key` of their choice. tell: a trial and the candidate that it is.
     """
@@ -195,7 +195,7 @@ class _Proposals:
         self._size = math.prod(math.inf if each is None else len(each) for each in levels)
 
     def new(self, count: int) -> list[tuple[Any, dict[str, Any]]]:
-        """So many trials with their choices; fewer if the space has no more."""
+        """Return up to `count` trials with their choices; fewer if the space has no more."""
         found: dict[tuple[Any, ...], tuple[Any, dict[str, Any]]] = {}
         repeated = 0
         while len(found) < count and len(self.known) + len(found) < self._size and repeated < _MOST_REPEATED:
@@ -369,7 +369,7 @@ def _suggest(trial: Any, space: Space) -> dict[str, Any]:
 
 
 def _drawn(space: Space, chance: random.Random) -> dict[str, Any]:
-    """What `_suggest` is to find in a trial, by chance."""
+    """Draw at random the values that `_suggest` is to find in a trial."""
     drawn: dict[str, Any] = {}
     for group in space.groups:
         levels = group[0].levels()

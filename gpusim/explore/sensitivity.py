@@ -1,4 +1,4 @@
-"""Which parameter of a machine moves the time of a program most.
+"""Sensitivity of a program's time to each parameter of a machine.
 
 `one_at_a_time` changes each key alone, down and up; `explain` says in a few lines what limits a program here, and what
 would on another GPU.
@@ -32,8 +32,8 @@ class SensitivityError(ValueError):
 
 @dataclass(frozen=True)
 class KeyEffect:
-    """What one key does. value: of the machine; low, high: what was tried (None: not below or above `value`);
-    low_us, high_us: the program's time there.
+    """The effect of one key. value: of the machine; low, high: values tried (None: not below or above `value`); low_us,
+    high_us: the program's time there.
 
     elasticity: change of the logarithm of the time per change of the logarithm of the value, from low to high: -1 is a
     time that halves when the value doubles. gain: share of the time that the better of the two values saves; negative

@@ -38,7 +38,7 @@ ProgramSpec = str | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Axis:
-    """What one name ("gpu", a dotted key of the configuration, or a parameter of the program) may be.
+    """Values of one name ("gpu", a dotted key of the configuration, or a parameter of the program).
 
     values: all of them, for a list; None for a range, from `low` to `high`, both included. A range of two integers has
     integers only. step: distance between neighbours, or with `log` their ratio; points: how many there are, evenly
@@ -107,7 +107,7 @@ class Axis:
 
     @property
     def is_integer(self) -> bool:
-        """Whether all values of a range are integers."""
+        """True if all values of a range are integers."""
         return self.values is None and isinstance(self.low, int) and isinstance(self.high, int)
 
     def levels(self) -> tuple[Any, ...] | None:
@@ -305,7 +305,7 @@ def _positive(n: int) -> int:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a file asks for. points: how many, for the designs random and lhs. search: the options of
+    """The content of a sweep's file. points: their number, for the designs random and lhs. search: the options of
     `gpusim.explore.search.search` that it names."""
 
     space: Space
@@ -371,7 +371,7 @@ def _search(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check(table: Mapping[str, Any], known: Mapping[str, tuple[type, ...]], prefix: str) -> None:
-    """That a table has no other keys than these, with values of these kinds."""
+    """Check that a table has known keys alone, with values of their kinds. Raises ConfigError."""
     for key, value in table.items():
         if key not in known:
             close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)

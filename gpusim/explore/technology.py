@@ -1,5 +1,4 @@
-"""What silicon costs: numbers of process nodes, circuits and memories that the cost model is made of, each with its
-source.
+"""Numbers of process nodes, circuits and memories that the cost model is made of, each with its source.
 
 Areas are mm^2, transistor counts millions, energies pJ. Sources in short:
 
@@ -55,8 +54,8 @@ NODES = {
 
 @dataclass(frozen=True)
 class Family:
-    """What an architecture has that a configuration does not say: its node, links to other GPUs, PCIe generation, and
-    whether it has ray tracing units."""
+    """Traits of an architecture that a configuration does not have: its node, generation and number of links to other
+    GPUs, PCIe generation, and whether it has ray tracing units."""
 
     node: str
     nvlink: int
@@ -106,7 +105,7 @@ PCIE_CONTROLLER = 3.96 * 65.0 / 91.2
 
 @dataclass(frozen=True)
 class Factors:
-    """What was fitted to the dies of `tests/gpusim/known_dies.py`: relative errors, least squares.
+    """Factors fitted to the dies of `tests/gpusim/known_dies.py`: relative errors, least squares.
 
     logic: area of logic, in what its transistors take at the density of the library: wires, clocks, repeaters, slack.
     sram: area of an array, in cells: tags, parity, ports, decoders, sense amplifiers, redundancy.

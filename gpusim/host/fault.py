@@ -1,4 +1,4 @@
-"""What went wrong inside a kernel, in the user's terms: from the state of a stopped machine to an exception."""
+"""Faults inside a kernel, in the user's terms: from the state of a stopped machine to an exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a launch fits on a GPU: its program's rows, blocks on an SM, local memory, and the engine's parameters."""
+"""The fit of a launch on a GPU: its program's rows, blocks on an SM, local memory, and the engine's parameters."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def lowered_once(program: Program, config: GPUConfig) -> Lowered:
 
 
 def fit(config: GPUConfig, program: Program, launch: Launch, cooperative: bool | None) -> tuple[Occupancy, bool]:
-    """How the launch's blocks fill an SM, and whether all of them share a workspace. Raises LaunchError if the GPU does
-    not take them."""
+    """Return the occupancy of an SM, and whether all blocks share a workspace. Raises LaunchError if the GPU does not
+    take them."""
     check_dimensions(config, launch.grid, launch.block, program.name)
     fits = occupancy(
         config,

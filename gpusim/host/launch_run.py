@@ -45,7 +45,7 @@ from isa import microops as M
 from isa.demangle import short_name
 from isa.instruction import INSTRUCTION_BYTES
 
-#: What blocks of a cooperative launch share: a size and the grid's barrier (cooperative_groups.h).
+#: Shared by the blocks of a cooperative launch: a size and the grid's barrier (cooperative_groups.h).
 _WORKSPACE_BYTES = 64
 
 Listener = Callable[["LaunchRun"], object]
@@ -140,7 +140,7 @@ class LaunchRun(Grid):
 
     @property
     def result(self) -> Result:
-        """What came out. Waits for the launch; raises what it has ended with."""
+        """The result of the launch. Waits for its end; raises the error that it has ended with."""
         return Result(self.wait())
 
     def drop(self) -> None:

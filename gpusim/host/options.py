@@ -1,4 +1,4 @@
-"""How a launch is to be run, beside what is run: one object for all of it."""
+"""Options of a run, beside the launch itself: one object for all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusim.launch.launch import AccessWindow
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.recording import TraceOptions
 
-#: What `check` may name, after compute-sanitizer's tools; memcheck is always on.
+#: Flags by the names that `check` takes, after compute-sanitizer's tools; memcheck is always on.
 CHECKS = {"memcheck": 0, "initcheck": 1, "racecheck": 2, "synccheck": 4}
 
 #: A launch may run this long unless `max_cycles` says otherwise: a minute of GPU time. An endless loop ends here.
@@ -28,7 +28,7 @@ Progress = Callable[[int, int, int, int], None]
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What may be said of a run.
+    """Options of a run.
 
     max_cycles: SM clock cycles after which it is given up, None for no limit. strict_barriers: a barrier that some
     threads have exited without reaching is an error. cooperative: all blocks have to be resident at once, and have

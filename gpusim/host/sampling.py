@@ -49,7 +49,7 @@ _GROUPS = 16
 _LEAST_ERROR = 0.15
 """Of the extrapolated cycles: fitted so that nine of ten programs keep to the error that is said, see docs/modes.md."""
 _FIXED = [ms.CNT_LAUNCH_SECTORS, ms.CNT_FABRIC_LAUNCH_SECTORS, ms.CNT_FABRIC_BARRIERS]
-"""What a launch has once, however many blocks."""
+"""Counters of traffic that a launch has once, however many blocks it has."""
 _ASKED = [ms.CNT_TEX_READ_SECTORS, ms.CNT_TEX_WRITE_SECTORS, ms.CNT_TEX_ATOMIC_SECTORS, ms.CNT_TEX_REDUCTION_SECTORS]
 COUNTED = [
     *(L.COUNT_EXECUTED, L.COUNT_THREADS, L.COUNT_PRED_ON, L.COUNT_DIVERGENT, L.COUNT_BRANCHES),
@@ -61,7 +61,7 @@ COUNTED = [
 
 
 def communicates(program: Program, code: np.ndarray) -> bool:
-    """Whether blocks may do what depends on other blocks: grid-wide barriers, clusters, what the host serves, atomics
+    """Return True if blocks may depend on other blocks: by grid-wide barriers, clusters, what the host serves, atomics
     on global memory whose result is used, loads that see what others store. code: the program's lowered rows."""
     if program.cluster is not None or is_cooperative(program):
         return True
@@ -121,8 +121,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which of a grid's blocks are timed: the first `head` and the last `tail`. resident: blocks on the GPU at once.
-    long: each takes so much time that one generation tells, whatever L2 holds."""
+    """The timed blocks of a grid: the first `head` and the last `tail`. resident: blocks on the GPU at once. long: each
+    takes so much time that one generation tells, whatever L2 holds."""
 
     blocks: int
     resident: int
@@ -175,7 +175,7 @@ class Plan:
         return self._without(np.arange(self.head, self.blocks - self.tail), [*self.groups, self.warm])
 
     def _without(self, numbers: np.ndarray, parts: list[np.ndarray]) -> np.ndarray:
-        """Those of some numbers, which lie together, that are in none of the parts."""
+        """Return the `numbers`, which are consecutive, that are in none of the parts."""
         left = np.ones(len(numbers), bool)
         for part in parts if len(numbers) else ():
             left[part[(part >= numbers[0]) & (part <= numbers[-1])] - numbers[0]] = False
@@ -246,7 +246,7 @@ def generation(plan: Plan, handed: np.ndarray) -> tuple[float, float | None]:
 
 
 def are_long(counters: np.ndarray, blocks_per_sm: int, config: GPUConfig) -> bool:
-    """Whether blocks are, and all alike, of which some have these counters, int64 [blocks, instructions, fields]."""
+    """Return True if blocks are long and alike, by counters of some, int64 [blocks, instructions, fields]."""
     work = counters[:, :, L.COUNT_EXECUTED].sum(axis=1)
     return bool(work.mean() * blocks_per_sm >= _LONG * config.sm.sub_partitions and work.std() < _ALIKE * work.mean())
 

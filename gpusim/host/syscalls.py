@@ -35,7 +35,7 @@ _HEAP_LABEL = "malloc in a kernel"
 
 
 class SystemCalls:
-    """What kernels of one device share on the host: the device heap, and where printf's text goes.
+    """State that kernels of one device share on the host: the device heap, and the destination of printf's text.
 
     memory: the device's memory. heap_bytes: what malloc can give at once, over all launches.
     write: takes the text of a launch when it ends; None for the standard output of that time. made: calls so far.

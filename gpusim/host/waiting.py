@@ -1,4 +1,4 @@
-"""What warps wait for that do not come on: mbarriers, words of memory, other warps, room on an SM."""
+"""Sentences on warps that wait in vain: for mbarriers, words of memory, other warps, room on an SM."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def measured_counters(
 
 
 def check(name: str, source: str, measured: Counters, metrics: Mapping[str, float], allowed: float) -> tuple[bool, str]:
-    """Whether a prediction is within a share of the median of what was measured, and that in words. Raises PinError."""
+    """Return True if a prediction is within a share of the measured median, and a line on both. Raises PinError."""
     if name not in METRICS:
         raise PinError(f"gpusim has no metric {name!r}")
     if name not in measured:

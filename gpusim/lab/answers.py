@@ -1,5 +1,5 @@
-"""What the page is told: each function here takes plain values from it and returns plain values, in the worker's
-process. Kernels that people write are executed there, with their own Python: whoever may connect may do as much.
+"""Answers to the page: each function here takes plain values from it and returns plain values, in the worker's process.
+Kernels that people write are executed there, with their own Python: whoever may connect may do as much.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ class Exercise:
     gpu: str = "h200"
 
     def to_dict(self) -> dict[str, Any]:
-        """As the page takes it."""
+        """Return the exercise as the page takes it, its goals as texts."""
         return vars(self) | {"goals": [each.text for each in self.goals]}
 
 

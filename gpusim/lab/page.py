@@ -16,7 +16,7 @@ REPORT_MODULES = ("format", "access")
 MODULES = ("rules", "play", "write", "watch", "solve", "explore", "teach", "ask", "main")
 FILES = ("lab.css",)
 STARTS = ("vector-add", "mandelbrot", "heat")
-"""What one can begin with in the editor: texts of `starts/`."""
+"""Texts of `starts/` that one can begin with in the editor."""
 
 
 @cache

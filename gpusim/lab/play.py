@@ -28,7 +28,7 @@ IMAGE = (256, 64)
 """Width and height of the image of `pixels`."""
 
 Place = Mapping[str, int]
-"""Where the sliders of an experiment stand, by their names."""
+"""Positions of an experiment's sliders, by their names."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,9 @@ PARAMETERS = {
     "l2.bytes": ("L2, bytes", (0.5, 1, 2)),
     "sm.max_warps": ("Places for warps of an SM", (0.25, 0.5, 0.75, 1)),
 }
-"""What can be changed: words for it, and the factors that it may be multiplied by."""
+"""Keys that the page can change: label, and the factors to multiply the value by."""
 PROGRAMS = "vector_add", "matmul/tiled", "gemv", "reduction/shuffle", "histogram/shared_atomics", "double/series"
-"""What it is tried with: limited by memory, by shared memory, by arithmetic."""
+"""Programs to try a changed machine with: limited by memory, by shared memory, by arithmetic."""
 
 
 def parameters(gpu: str) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ class Asker:
 
 
 class LabServer:
-    """What the server remembers: pages of runs by number, the last run, and how far the exercises are."""
+    """State of the server: pages of runs by number, the last run, and progress in the exercises."""
 
     def __init__(self, progress: Path):
         self.quick, self.slow = Asker(), Asker()
@@ -143,7 +143,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "watch": {"program": str, "gpu": str, "size": (int, type(None))},
     "machine": {"gpu": str, "changes": dict, "program": str},
 }
-"""What the page may ask, with the types of the values."""
+"""Questions that the page may ask, with the types of their values."""
 
 
 def make_app(lab: LabServer, key: str) -> Starlette:

@@ -80,7 +80,7 @@ def encode_im2col(
     interleave: str = "none",
     promotion: int = 0,
 ) -> np.void:
-    """As `encode_tiled`, for copies of columns of `pixels` pixels with so many `channels` each.
+    """A tensor map for copies of `pixels` pixels with `channels` channels each; the rest is as for `encode_tiled`.
 
     lower, upper: corners of the box that pixels are taken from, one number for each dimension but channels and images;
     those of `upper` count from the far end of the tensor.

@@ -33,7 +33,7 @@ class Link:
     reverse: float = 0.0
 
     def scaled(self, factor: float) -> Link:
-        """The same link with its bandwidth multiplied."""
+        """Return the link with its bandwidth multiplied."""
         return replace(self, bandwidth_gb_s=self.bandwidth_gb_s * factor)
 
 

@@ -122,7 +122,7 @@ class Flows:
         return load
 
     def _overhead(self, link: int, load: dict[int, float]) -> float:
-        """What a link carries for the opposite direction's sake."""
+        """Return the load on a link, in bytes a microsecond, that the opposite direction's traffic causes."""
         opposite = self._opposite[link]
         return 0.0 if opposite is None else self.links[opposite].reverse * load.get(opposite, 0.0)
 

@@ -81,14 +81,14 @@ class ManagedSet:
 
     @property
     def faults(self) -> list[Fault]:
-        """What has come by faults of kernels and host, as it was asked for."""
+        """Faults of kernels and host, in the order in which they were asked for."""
         self._collect()
         return self._faults
 
     @property
     def spans(self) -> list[Span]:
-        """What faults have moved and when; those of kernels one after the other, as the driver serves them. Some leaves
-        of a range may have been there before."""
+        """Migrations by faults, with their times; those of kernels follow each other, as the driver serves them. Some
+        leaves of a range may have been there before."""
         found, end = list(self._touches), 0
         served = sorted((each for each in self.faults if each.to == "gpu"), key=attrgetter("ready"))
         for ready, group in groupby(served, attrgetter("ready")):
@@ -253,11 +253,11 @@ class ManagedArray(StreamedArray):
 
     @property
     def faults(self) -> list[Fault]:
-        """What has come by faults of kernels and host, as it was asked for."""
+        """Faults of kernels and host at this array, in the order in which they were asked for."""
         return [each for each in self.managed.faults if each.address == self.address]
 
     def _part(self, key: Any) -> np.ndarray:
-        """What a key names, as a view; of keys that choose single elements the whole array."""
+        """Return the view that a key names, the whole array for keys that choose single elements."""
         key = key if isinstance(key, tuple) else (key,)
         view = self.host_view
         part = view[key if any(each is Ellipsis for each in key) else (*key, ...)]

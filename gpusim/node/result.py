@@ -1,4 +1,4 @@
-"""What copying gave: times of every copy, load of every link over time, and a report that names what held copies up."""
+"""Result of a node's run: times of every copy, load of every link over time, and a report on what held copies up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusim.units import aligned, byte_text
 
 _MOST_COPIES, _MOST_LINKS = 20, 12
 STAGING = "host copying"
-"""What holds a copy of pageable memory up beside links: the host, which copies through staging buffers."""
+"""Name of the host among bottlenecks: it copies pageable memory through staging buffers."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Copy:
 
     @property
     def bottleneck(self) -> str:
-        """What set its pace the longest, a link's name or `STAGING`; '' if there was nothing to move."""
+        """Link, or `STAGING`, that set its pace the longest; '' if there was nothing to move."""
         return max(self.held_us, key=lambda name: (self.held_us[name], name), default="")
 
 
@@ -74,7 +74,7 @@ class LinkLoad:
 
     @property
     def busy_us(self) -> float:
-        """How long anything was on the link."""
+        """Time in microseconds with traffic on the link."""
         return float(self._spans()[self.shares > 0].sum())
 
     @property
@@ -106,7 +106,7 @@ class NodeResult:
 
     @property
     def bottleneck(self) -> str:
-        """What set the pace of copies the longest, a link's name or `STAGING`; '' if nothing moved."""
+        """Link, or `STAGING`, that set the pace of copies the longest; '' if nothing moved."""
         held: dict[str, float] = {}
         for copy in self.copies:
             for name, time_us in copy.held_us.items():

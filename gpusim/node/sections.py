@@ -25,7 +25,7 @@ Scale = tuple[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
 
 
 class Box(Section):
-    """What there is and how often."""
+    """The product, its GPU, and the numbers of GPUs and machines."""
 
     name: str = Field(min_length=1, description="name of the product")
     gpu: str = Field(min_length=1, description="GPU configuration of every GPU")
@@ -113,7 +113,7 @@ class Processors(Section):
 
 
 class Network(Wire):
-    """What joins machines: NICs below the PCIe switches, and switches that pass everything on at full rate."""
+    """The network between machines: NICs below the PCIe switches, and switches that forward at full rate."""
 
     kind: Literal["infiniband", "socket"] = _doc("infiniband: NICs read and write memory; socket: the kernel's TCP")
     nics_per_switch: Number = _doc("NICs below one PCIe switch")
@@ -177,7 +177,7 @@ class ManagedMemory(Section):
 
 
 class Changes(Section):
-    """What differs on one machine, by the names of links; `gpu0-switch0` means both directions."""
+    """Changes on one machine, by the names of links; `gpu0-switch0` means both directions."""
 
     down: tuple[str, ...] = _doc("links that do not work")
     scale: tuple[Scale, ...] = _doc("links whose bandwidth is multiplied by a factor, as (name, factor)")

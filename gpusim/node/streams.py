@@ -182,7 +182,7 @@ class StreamSet(NodeStreams):
     def copy_between(
         self, queue: StreamQueue, start: str, end: str, nbytes: int, pinned: bool, effect: Callable[[], Any]
     ) -> TimedWork | KernelWork | UntimedWork:
-        """The same between two memories of the node, by name."""
+        """Copy between two memories of the node, by name; otherwise like `copy`."""
         if not self.timed:
             return self.put(queue, TimedWork(self.env, effect), 0)
         if start != end:
@@ -206,7 +206,7 @@ class Stream:
 
     @property
     def priority(self) -> int:
-        """As CUDA counts: 0 is the lowest, and lower numbers get room on SMs first."""
+        """CUDA's priority: 0 is the lowest, and lower numbers get room on SMs first."""
         return self.queue.priority
 
     def record(self, event: Event | None = None) -> Event:
@@ -251,17 +251,17 @@ class Event:
 
     @property
     def time(self) -> float | None:
-        """When it has happened, as the clock of the streams counts; None if it has not."""
+        """Time at which it has happened, by the clock of the streams; None if it has not."""
         return None if self.work is None or self.work.time is None else self._set.clock.nearest(self.work.time)
 
     @property
     def cycle(self) -> int | None:
-        """When it has happened, in SM clock cycles since the device was made; None if it has not."""
+        """SM clock cycles from the device's creation until it happened; None if it has not."""
         return None if self.time is None else int(self.time)
 
     @property
     def time_us(self) -> float | None:
-        """The same in microseconds."""
+        """Microseconds from the device's creation until it happened; None if it has not."""
         return None if self.time is None else self.time / self._set.clock.per_us
 
     def synchronize(self) -> None:

@@ -1,5 +1,5 @@
-"""What happened on the clock of a device or of several: kernels, copies, prefetches and calls of the host by stream,
-what page faults moved, and how full each link was."""
+"""Timeline of one or several devices on their clock: kernels, copies, prefetches and calls of the host by stream,
+migrations by page faults, and the use of each link."""
 
 from __future__ import annotations
 

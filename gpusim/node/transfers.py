@@ -1,4 +1,4 @@
-"""What one copy takes once its copy engines are free: start-up, flows over its path, and for pageable memory the host's
+"""Stages of one copy once its copy engines are free: start-up, flows over its path, and for pageable memory the host's
 part, which goes through two pinned buffers in turn."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What streams of a node do beside running kernels: copies, events, waits, pauses and calls of the host.
+"""Work of a node's streams beside kernels: copies, events, waits, pauses and calls of the host.
 
 Each is a `QueuedWork` of `engine.streams`; times are those of the environment, as its `Clock` counts them.
 """

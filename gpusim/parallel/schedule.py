@@ -51,7 +51,7 @@ class Schedule:
     link_gb_s: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     def events(self, gpu: int, *kinds: str) -> tuple[StepEvent, ...]:
-        """Those of a GPU, of some kinds or all."""
+        """Events of a GPU, of some kinds or all."""
         return tuple(each for each in self.timeline if each.gpu == gpu and (not kinds or each.kind in kinds))
 
     @cached_property

@@ -114,7 +114,7 @@ def guide(ax: Axes, axis: Literal["both", "x", "y"]) -> None:
 
 
 def named(artists: Iterable[Artist]) -> list[Artist]:
-    """Those that a legend shows: their labels do not begin with '_'."""
+    """Return the artists that a legend shows: their labels do not begin with '_'."""
     return [each for each in artists if not str(each.get_label()).startswith("_")]
 
 
@@ -168,7 +168,7 @@ def finish(
 
 
 def finish_figure(figure: Figure, title: str, words: str) -> Figure:
-    """The same for a picture of several axes."""
+    """The end of a picture of several axes: title, and `words`, the text alternative."""
     if title:
         figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     _describe(figure, words)
@@ -208,7 +208,7 @@ def save(drawn: Axes | Figure, path: str | Path) -> Path:
 
 
 def _with_palette(png: bytes) -> bytes:
-    """The same picture with 256 colours, a third of the size. No colour is off by more than one or two of 255."""
+    """Return the picture in 256 colours, at a third of the size. No colour is off by more than one or two of 255."""
     from PIL import Image, PngImagePlugin  # matplotlib needs it too
 
     image = Image.open(io.BytesIO(png))

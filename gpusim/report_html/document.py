@@ -18,7 +18,7 @@ FIELDS = (
     "instructions", "thread_instructions", "thread_instructions_pred_on", "branches", "divergent_branches",
     "shared_wavefronts", "shared_wavefronts_excessive", "requests", "sectors", "sectors_ideal", "cycles", "energy_j",
 )  # fmt: skip
-"""What the document holds of each instruction's `gpusim.results.analysis.InstructionCosts`, in order, before stalls."""
+"""Fields of each instruction's `gpusim.results.analysis.InstructionCosts` in the document, in order, before stalls."""
 _LARGE = frozenset({"configuration", "source_lines", "instructions"})
 """Of the result's document what the page has in fewer characters."""
 

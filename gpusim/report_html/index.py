@@ -40,7 +40,7 @@ class IndexRow:
 
     @property
     def calls(self) -> int:
-        """How many launches the row stands for."""
+        """Number of launches that the row stands for."""
         return self.last - self.first + 1
 
 

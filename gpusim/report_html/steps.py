@@ -1,5 +1,5 @@
-"""What the document has of a trace. For the warp stepper the issues of a few warps, with what their lanes address;
-`make_warps` is for the chart of warps over cycles.
+"""A trace in the document: for the warp stepper the issues of a few warps with their lanes' addresses (`make_steps`),
+and each warp's state over cycles for the chart of warps (`make_warps`).
 
 A trace may be far larger than a page should be, so the document holds at most `WARPS` warps, `STEPS` issues of each and
 `PATTERNS` different patterns of addresses; `cut` says so in words that the page shows.

@@ -1,4 +1,4 @@
-"""What came out of a run.
+"""Results of a run.
 
 Read `record` (raw counts of one launch), `counts` (their sums by kind), `metrics` (under Nsight Compute's names),
 `limiter`, `roofline` and `advice` (what follows from them), `analysis` (all of it under one roof, and costs of lines),

@@ -1,4 +1,4 @@
-"""What costs a launch its time, each cause with the number that says so and what to try, the dearest first.
+"""Causes that cost a launch time, each with its number and a remedy, the costliest first.
 
 The limiter names one thing; here are all of them. A finding's `share` is the part of the launch's duration that its
 cause takes, an upper bound of what removing it is worth:

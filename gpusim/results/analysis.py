@@ -1,4 +1,4 @@
-"""What a run tells: cycles, metrics, stall reasons, costs per source line and per instruction."""
+"""Analysis of a run: cycles, metrics, stall reasons, costs per source line and per instruction."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def costs_of(rows: np.ndarray, warp_size: int) -> dict[str, Any]:
 
 
 class Analysis:
-    """What follows from the record of one launch. Everything is computed when first asked for.
+    """Quantities that follow from the record of one launch, each computed when first asked for.
 
     bound: the least time that the launch can take on this machine, if `simulate(bound=True)` asked for it;
     why_no_bound: where it asked in vain, the reason.
@@ -161,7 +161,7 @@ class Analysis:
 
     @property
     def time_us(self) -> float:
-        """The same in microseconds, at the configuration's SM clock."""
+        """Duration of the launch in microseconds, at the configuration's SM clock."""
         return self.record.config.time_us(self.cycles)
 
     @cached_property
@@ -172,8 +172,7 @@ class Analysis:
 
     @cached_property
     def stall_reasons(self) -> dict[str, StallReason]:
-        """What warps spent their time on, by Nsight Compute's stall reasons, the costliest first. 'selected' is the
-        issue itself."""
+        """Time of warps by Nsight Compute's stall reasons, the costliest first. 'selected' is the issue itself."""
         self._needs_time("stall reasons")
         stalls = self.counts.stalls
         total = sum(stalls.values())
@@ -216,12 +215,12 @@ class Analysis:
 
     @property
     def trace(self) -> Trace | None:
-        """What happened when, if `trace=` asked for it."""
+        """The trace of the run if `trace=` asked for it, None otherwise."""
         return self.record.trace
 
     @property
     def sampling(self) -> Sampling | None:
-        """What a sampled run did, and how far its cycles may be off; None of other runs."""
+        """Extent of a sampled run, and the error that its cycles may have; None of other runs."""
         return self.record.sampling
 
     @property
@@ -252,7 +251,7 @@ class Analysis:
 
     @cached_property
     def limiter(self) -> Limiter:
-        """What limits the launch, with the numbers that say so."""
+        """The limiter of the launch, with the numbers that say so."""
         self._needs_time("limiter")
         return find_limiter(self.counts)
 
@@ -270,13 +269,13 @@ class Analysis:
 
     @cached_property
     def advice(self) -> list[Finding]:
-        """What costs the launch its time and what to try, the dearest first. See `gpusim.results.advice`."""
+        """Causes that cost the launch time, with remedies, the costliest first. See `gpusim.results.advice`."""
         self._needs_time("advice")
         return find(self.counts)
 
     @cached_property
     def energy(self) -> LaunchEnergy:
-        """What the board takes for the launch, by unit and instruction. See `gpusim.results.energy`."""
+        """Energy of the board for the launch, by unit and instruction. See `gpusim.results.energy`."""
         self._needs_time("energy")
         return LaunchEnergy(self.counts, 1e-6 * self.time_us)
 
@@ -307,7 +306,7 @@ class Analysis:
 
     @property
     def simulation(self) -> Simulation:
-        """What the simulator took."""
+        """Time, threads and speed of the simulation on the host."""
         record = self.record
         return Simulation(record.host_seconds, record.host_threads, record.compile_seconds, self.rate)
 

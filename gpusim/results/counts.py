@@ -48,7 +48,7 @@ class Counts:
 
     @property
     def past_l1(self) -> np.ndarray:
-        """Those of them that go past L1, as bool [instructions]."""
+        """Asynchronous copies that bypass L1, as bool [instructions]."""
         return self.copies & (self.code[:, M.COL_AUX3] & M.MEM_BYPASS != 0)
 
     def accesses(self, spaces: tuple[int, ...], *operations: int) -> np.ndarray:
@@ -83,7 +83,7 @@ class Counts:
         return int(sum(int(self.record.memory[counter]) for counter in counters))
 
     def memory_bytes(self, *counters: int) -> int:
-        """The same for counters of sectors, in bytes."""
+        """Bytes of CNT_* counters of the memory system that count sectors, summed."""
         return SECTOR_BYTES * self.memory(*counters)
 
     @cached_property

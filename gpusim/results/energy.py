@@ -31,8 +31,8 @@ EVENTS = (
     "shared_wavefront", "shared_word", "shared_atomic", "l1_tag", "l1_word", "l2_request", "l2_read", "l2_write",
     "l2_atomic", "fabric", "dram_read", "dram_write", "dram_row", "link",
 )  # fmt: skip
-"""What `energy.*_pj` of a configuration says of each. Sums of single and half precision take no more than their issue
-and their operands."""
+"""Events with an energy each, `energy.*_pj` of a configuration. Sums of single and half precision take no more than
+their issue and their operands."""
 
 _SUMS = (
     *(M.OP_FADD, M.OP_FADD_MODE, M.OP_FADD_FTZ, M.OP_FADD2, M.OP_HADD2, M.OP_HADD2_F32, M.OP_FHADD),
@@ -278,8 +278,8 @@ class LaunchEnergy:
         return self.energy_j / self.seconds if self.seconds else 0.0
 
     def sustained(self, period_us: float | None = None) -> Sustained:
-        """As it is when launches follow each other for a second and more. period_us: from one to the next at full
-        clock; by default the launch's own time."""
+        """Return the clock, time and power of launches that follow each other for a second or more. period_us: from one
+        to the next at full clock; by default the launch's own time."""
         seconds = self.seconds if period_us is None else 1e-6 * period_us
         off_chip = float(self.event_j[:, [EVENTS.index(each) for each in _OFF_CHIP]].sum())
         logic = float(self.event_j.sum()) - off_chip

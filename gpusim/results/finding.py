@@ -34,7 +34,7 @@ class Finding:
 
 
 class LaunchSums:
-    """What the rules read, summed once."""
+    """Sums of a launch that several rules read, computed once."""
 
     def __init__(self, counts: Counts):
         self.counts, self.record, self.counters = counts, counts.record, counts.counters

@@ -1,4 +1,4 @@
-"""How sure a prediction of cycles is: where nine of ten kernels of its kind lie.
+"""Intervals around predicted cycles in which nine of ten kernels of a kind lie.
 
 The kind of a kernel is what holds it up, by the counters of its own simulation. `judged.txt` has, of every point that
 judges the model, its kind, the cycles that a GPU took and those predicted; `python -m validate intervals` writes it.
@@ -139,9 +139,9 @@ def span_of(kind: str, points: Sequence[Judged]) -> tuple[float, float, int]:
 
 @lru_cache(256)
 def distance(config: GPUConfig, measured: tuple[str, ...] = MEASURED) -> float:
-    """How far a machine is from the nearest measured one: the root of the summed squares of the logarithms to base 2 by
-    which their numbers differ, of each section of the configuration the greatest alone, since one change of a machine
-    shows in several keys. What is not a number, and whether it has a thing at all, adds 1 for each section."""
+    """Return the distance of a machine from the nearest measured one: the root of the summed squares of the logarithms
+    to base 2 by which their numbers differ, of each section of the configuration the greatest alone, since one change
+    of a machine shows in several keys. A difference in something that is no positive number counts as 1."""
     return min(_between(config, load_config(name)) for name in measured)
 
 

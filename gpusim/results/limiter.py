@@ -1,4 +1,4 @@
-"""What limits a launch: the utilisation of every shared resource, and one sentence that follows from it.
+"""The limiter of a launch: the utilisation of every shared resource, and one sentence that follows from it.
 
 A launch is limited by what is used most; where nothing is used much, by what its warps wait for. The rules, in
 order, each with the number that decides it:
@@ -55,7 +55,7 @@ PIPES = {
 
 @dataclass(frozen=True)
 class Limiter:
-    """What limits a launch.
+    """The limiter of a launch.
 
     kind: a short name, such as 'DRAM bandwidth'. sentence: the same with the numbers that say so.
     utilisation: share of its peak that each resource reaches while blocks run, 0 to 1, the most used first.

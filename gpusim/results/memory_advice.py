@@ -1,4 +1,4 @@
-"""What the memory of a launch costs it: rules of the advice about shared, global, local and constant memory."""
+"""Advice on the memory of a launch: rules about shared, global, local and constant memory."""
 
 from __future__ import annotations
 

@@ -419,7 +419,7 @@ assert len(METRICS) == len(_ROWS), "a metric stands in the table twice"
 _TIMED = re.compile(
     "cycle|time|active|lookup|stalled|latency|lts__|dram__|nvl|fmaheavy|^sm__inst_executed_pipe_adu|lsu_wavefronts.sum"
 )
-"""What a metric's name holds that does not follow from instructions and addresses alone."""
+"""Parts of the names of metrics that do not follow from instructions and addresses alone."""
 
 
 class UnknownMetric(KeyError):

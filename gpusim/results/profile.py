@@ -1,4 +1,4 @@
-"""What a real GPU counted, read from the CSV that Nsight Compute prints.
+"""Counters of a real GPU, read from the CSV that Nsight Compute prints.
 
 `ncu --csv --page raw` (from a run, or `--import` of a report) prints a row for each launch. The launches of one kernel
 with one grid and block are measurements of one thing.

@@ -32,19 +32,19 @@ Dim3 = tuple[int, int, int]
 
 
 def _field(name: str, kind: Any, formula: Callable[[Analysis], Any], meaning: str, **more: Any) -> Quantity:
-    """What T.JSON holds beside numbers of the launch, and the report with `text`."""
+    """A quantity of T.JSON that is no number of the launch; with `text` it is in the report too."""
     where = frozenset({T.JSON, T.TEXT} if "text" in more else {T.JSON})
     return Quantity(name, "", formula, meaning, kind=kind, where=where, **more)
 
 
 def _sentence(name: str, label: str, formula: Callable[[Analysis], str] = str, **more: Any) -> Quantity:
-    """What the report alone has: numbers that T.JSON holds, side by side."""
+    """A line of the report alone, which shows numbers of T.JSON side by side."""
     more = {"text": line(label, formula)} | more
     return Quantity(name, "", formula, label, kind=str, where=frozenset({T.TEXT}), **more)
 
 
 def _on_page(section: str, label: str, unit: str, formula: Callable[[Analysis], Any], meaning: str = "") -> Quantity:
-    """What the page alone has; None of its value leaves it out."""
+    """A quantity of the page alone, which leaves it out if its value is None."""
     return Quantity(f"{section}: {label}", unit, formula, meaning, label, section, where=frozenset({T.PAGE}))
 
 

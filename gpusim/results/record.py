@@ -1,4 +1,4 @@
-"""What one launch leaves behind: raw counts, from which `results.analysis` makes metrics, its bound, and how it ran."""
+"""The record of one launch: raw counts, from which `results.analysis` makes metrics, its bound, and how it ran."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from isa import Program
 
 @dataclass(frozen=True)
 class Sampling:
-    """What a sampled run did: how many blocks of the grid it timed, of how many, and how many the GPU holds at once; in
-    how many places it executed blocks as evidence that the others do the same.
+    """Extent of a sampled run. timed: blocks that it timed, of `blocks` in the grid, of which the GPU holds `resident`
+    at once; places: in how many it executed blocks, as evidence that the others do the same.
 
     error: by what share the cycles may be off those of a detailed run, which nine runs of ten keep to. outputs: whether
     all blocks were executed, so that memory holds what the kernel computes. why_all: why all blocks were timed.
@@ -58,7 +58,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What the simulator itself took. Compilation of its engine is apart; instructions are warp instructions."""
+    """Speed of the simulation on the host. Compilation of its engine is apart; instructions are warp instructions."""
 
     host_seconds: float
     host_threads: int
@@ -109,5 +109,5 @@ class LaunchRecord:
 
     @property
     def timed(self) -> bool:
-        """Whether it knows of cycles."""
+        """True if the run has cycles, which a functional one has not."""
         return self.mode != "functional"

@@ -80,7 +80,7 @@ class Roofline:
 
     @property
     def roof(self) -> str:
-        """What the launch would be bound by if everything ran at its peak: a level of memory or 'compute'."""
+        """The bound of the launch if everything ran at its peak: a level of memory or 'compute'."""
         times = self.memory_seconds | {"compute": self.compute_seconds}
         return max(times, key=lambda name: times[name])
 

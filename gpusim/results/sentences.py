@@ -276,7 +276,7 @@ def capital(text: str) -> str:
 
 
 def simulation(result: Analysis, whole: bool) -> Iterator[str]:
-    """How fast the simulator was."""
+    """Lines on the simulator's own speed."""
     record = result.record
     products = f", {scaled(result.matrix_rate)}FLOP/s of matrix products" if result.matrix_rate else ""
     yield ""

@@ -1,5 +1,5 @@
-"""What each stall reason means, and the colours that pictures and pages share: Okabe and Ito's eight, and one for each
-reason.
+"""Meanings and colours of the stall reasons. Pictures and pages share the colours: Okabe and Ito's eight, and one for
+each reason.
 
 The eight colours are of "Color Universal Design" (2008), which people with any colour vision tell apart. There are more
 stall reasons than that; the other colours are those that lie furthest from these and from each other for people with
@@ -35,7 +35,7 @@ _STALLS = {
     "misc": ("something else", "#FBEEE2"),
 }
 STALL_MEANINGS = {reason: meaning for reason, (meaning, _) in _STALLS.items()}
-"""What a warp waits for, by stall reason."""
+"""Event or resource that a warp waits for, by stall reason."""
 STALL_COLOURS = {reason: colour for reason, (_, colour) in _STALLS.items()}
 """Colour of each stall reason of `gpusim.engine.state.layout.STALLS`: issue and what could issue are green, global
 memory is warm, shared memory blue, barriers and fences purple, the front end grey."""

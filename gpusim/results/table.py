@@ -1,4 +1,4 @@
-"""What a row of the table of quantities is, and how its number is spelled.
+"""Rows of the table of quantities, and the spelling of their numbers.
 
 A result holds many things; each is declared once, as a `Quantity`. `gpusim.results.quantities` has all of them. The
 terminal's report, the page, JSON and its schema, `gpusim diff`, the columns of sweeps, the lab and the reference page

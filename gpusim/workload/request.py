@@ -1,4 +1,4 @@
-"""What is asked to be run, as plain values under the names of `gpusim run`'s options. No heavy imports here."""
+"""Requests for runs, as plain values under the names of `gpusim run`'s options. No heavy imports here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 BUNDLED_PARAMETERS = ("size", "seed")
-"""What can be chosen for a bundled program."""
+"""Parameters of a bundled program that can be chosen."""
 LAUNCH_PARAMETERS = ("grid", "block", "args", "signature", "entry", "abi", "shared_bytes", "cuda_options")
 OWN_PARAMETERS = ("seed", *LAUNCH_PARAMETERS)
 """And for a kernel of the user's."""
@@ -68,7 +68,7 @@ SAMPLERS = ("tpe", "nsga2", "random")
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How a space is searched: the keys of a file's table [search], and options of `gpusim search`. Arguments of
+    """Options of a search: the keys of a file's table [search], and options of `gpusim search`. Arguments of
     `gpusim.explore.search.search`, which says what they mean; where they are None it takes its defaults."""
 
     goals: tuple[str, ...] | None = option(

@@ -1,4 +1,4 @@
-"""What a request stands for: a kernel with its arguments, ready to launch, and whether its outputs are right."""
+"""Targets of requests: a kernel with its arguments, ready to launch, and the check of its outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReferenceCheck:
-    """Whether outputs are what the reference computed from the inputs, and that in words."""
+    """Comparison of outputs with the reference. equal: within its tolerance; message: the same in words."""
 
     equal: bool
     message: str
@@ -64,7 +64,7 @@ class Target:
         return ReferenceCheck(mismatch is None, mismatch or f"output equals the NumPy reference{within}")
 
     def renewed(self, request: Request) -> Target:
-        """The same kernel of the user's with arguments that no run has changed."""
+        """Return the user's kernel with new arguments, which no run has changed."""
         return replace(self, launch=replace(self.launch, args=parse_arguments(request.args or "", request.seed)))
 
     def recorded(self) -> Target:

@@ -81,7 +81,7 @@ def capture_info(driver: Driver, stream: DriverStream) -> tuple[int | None, ...]
 
 @entry("cuStreamGetCaptureInfo_v3 12030", "S *i *p *p *p *p *p")
 def capture_info_with_edges(driver: Driver, stream: DriverStream) -> tuple[int | None, ...]:
-    """The same; before the count the edges' data, of which no edge of a capture has any."""
+    """Return `capture_info` with the edges' data before the count: zeros, since no edge of a capture has any."""
     *found, count = capture_info(driver, stream)
     return *found, caller().keep(bytes(8 * count)) if count else 0, count
 

@@ -40,8 +40,8 @@ def _check_range(driver: Driver, address: int, nbytes: int, *, written: bool = F
 
 
 class CopySide(ctypes.Structure):
-    """Where a box of bytes lies: from position x, y, z on, `pitch` bytes from a row to the next, `rows` rows from a
-    slice to the next; 0 where there is one, or what is copied fills it."""
+    """One side of a copied box of bytes. It begins at position x, y, z; a row begins every `pitch` bytes, a slice every
+    `rows` rows; 0 where there is one, or the box fills it."""
 
     _fields_ = (
         *((name, ctypes.c_uint64) for name in ("x", "y", "z", "level")),
@@ -98,9 +98,8 @@ class MemoryCopy(StreamWork):
         return start, pitch, layer
 
     def put(self, stream: DriverStream, queues: WorkQueues) -> None:
-        """What is copied from pageable memory is what it holds now; of a graph, when its turn has come. A module's
-        constants are part of its launches, which take them over when they are asked for, so a copy to variables has to
-        be over by then."""
+        """Queue the copy. Pageable memory is read now or, in a graph, at its turn. A launch takes over its module's
+        constants when it is submitted, so a copy to variables is waited for."""
         driver, sides = self.driver, (self.box.target, self.box.source)
         to, of = ("D" if self._is_of_device(side) else "H" for side in sides)
         kind, (target, source) = f"{of}to{to}", (self._place(side)[0] for side in sides)
@@ -148,7 +147,7 @@ class MemoryCopy(StreamWork):
 
 
 Sides = tuple[bool | None, bool | None]
-"""Whether target and source are addresses of the device, not of the host; None: as they lie."""
+"""(target, source): True for an address of the device, False for the host's, None to decide by the address."""
 
 
 def copy_of_bytes(

@@ -62,7 +62,7 @@ def proc_address(driver: Driver, name: str, function: int, version: int, flags: 
 
 @entry("cuGetProcAddress_v2 12000", "T p i q p", anytime=True)
 def proc_address_with_status(driver: Driver, name: str, function: int, version: int, flags: int, status: int) -> None:
-    """Where there is no function, there is no address and no error, but for who does not ask for the status."""
+    """Write a function's address and status; a missing one is 0, and an error only where no status is wanted."""
     address, found = _address(driver, name, version, flags)
     put_pointer(function, address)
     put_int(status, found)

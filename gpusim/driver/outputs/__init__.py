@@ -1,1 +1,1 @@
-"""What launches tell: the table, pages, timelines, and saved launches that can be run again."""
+"""Outputs of launches: the table, pages, timelines, and saved launches that can be run again."""

@@ -1,4 +1,4 @@
-"""What ran: launches with their predicted times, grouped by kernel and configuration, as a table and as JSON."""
+"""The log of launches: their predicted times, grouped by kernel and configuration, as a table and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program's launches are to tell, beside the table: options as plain values, and the observers that do it."""
+"""Outputs of a program's launches beside the table: options as plain values, and the observers that make them."""
 
 from __future__ import annotations
 

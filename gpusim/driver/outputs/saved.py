@@ -37,8 +37,8 @@ class _Saved(BaseModel):
 
 
 class SavedHead(_Saved):
-    """What the launches ran on. base: first address of device memory, and its size in bytes. shares_host: they also
-    reached memory of the host's own."""
+    """GPU and memory of the launches. base, memory_bytes: first address and size of device memory. shares_host: they
+    also reached memory of the host's own."""
 
     format: int
     gpu: str
@@ -88,9 +88,8 @@ class SavedLaunch(_Saved):
 
 
 class SavedStep(_Saved):
-    """What has happened since the step before: allocations that are gone, by address, and new ones, as (address, bytes,
-    label); pages with another content, as (address, bytes, digest); copies. Then a launch. next_address: as of
-    `DeviceMemory`."""
+    """Changes since the step before, then a launch. freed: addresses of allocations that are gone; allocated: new ones,
+    (address, bytes, label); pages: of new content, (address, bytes, digest). next_address: as of `DeviceMemory`."""
 
     freed: tuple[int, ...]
     allocated: tuple[tuple[int, int, str], ...]

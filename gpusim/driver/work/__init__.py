@@ -1,1 +1,1 @@
-"""What streams and graphs do: pieces of work, how they go into streams of the device, and how time passes."""
+"""Work of streams and graphs: its pieces, their way into streams of the device, and the passing of time."""

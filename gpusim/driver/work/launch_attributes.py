@@ -21,7 +21,7 @@ PRIORITIES = 0, -5
 """Least and greatest priority of a stream, as on Hopper."""
 STREAM, LAUNCH = "stream", "launch"
 _EVENTS = (7, 12)
-"""Those that name an event to be recorded: at blocks' triggers, and when all blocks have begun."""
+"""Attributes that name an event to be recorded: at blocks' triggers, and when all blocks have begun."""
 COOPERATIVELY = {COOPERATIVE: struct.pack("<i", 1)}
 
 

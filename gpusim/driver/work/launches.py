@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from gpusim.result import Result
 
 FINDINGS = (errors.DataRaceError, errors.UninitializedReadError, errors.SynchronizationError)
-"""What checks find, and hardware does not stop at."""
+"""Errors that checks find and hardware does not stop at."""
 FINDINGS_SAID = 5
-"""What is found in more launches of one kernel, grid and block is not printed."""
+"""Launches of one kernel, grid and block whose findings are printed, at most."""
 _POINTER_BYTES = 8
 
 
@@ -110,8 +110,8 @@ class Observer:
 
 @dataclass(frozen=True)
 class Launcher:
-    """How launches are run, and who is told of them. max_cycles: None for the default. stop: called while one runs; may
-    raise what ends it."""
+    """The means to run launches, and the observers to tell. max_cycles: None for the default. stop: called while one
+    runs; may raise an exception that ends it."""
 
     device: Device
     log: LaunchLog

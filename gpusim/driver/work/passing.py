@@ -24,7 +24,7 @@ from gpusim.driver.work.launches import Observer
 from gpusim.node.streams import StreamSet
 
 PATIENCE_SECONDS = 1.0
-"""So long the simulation stands still for a function of the host. One that takes longer may wait for the program."""
+"""Host time that the simulation waits for a function of the host; one that takes longer may wait for the program."""
 _LOOK_SECONDS, _QUIET_LOOKS = 0.1, 3
 _SLICE_SECONDS, _BETWEEN_SECONDS = 0.05, 0.002
 
@@ -66,7 +66,7 @@ class PassingTime(ABC):
     @property
     @abstractmethod
     def busy(self) -> bool:
-        """Whether any stream has work left."""
+        """True if any stream has work left."""
 
     def run_until(self, done: simpy.Event) -> None:
         """Wait until something happens, or is dropped."""

@@ -49,7 +49,7 @@ class WorkQueues(PassingTime):
 
     @property
     def busy(self) -> bool:
-        """Whether any stream has work left."""
+        """True if any stream has work left."""
         return any(map(self._has_work, self._engine.streams))
 
     def _has_work(self, queue: StreamQueue) -> bool:
@@ -144,7 +144,7 @@ class WorkQueues(PassingTime):
                 self._set.put(queue, wait, 0)
 
     def _blocking(self) -> list[StreamQueue]:
-        """Those of streams that the default stream waits for."""
+        """Queues of the streams that the default stream waits for."""
         return [queue for stream, queue in self._queues.items() if not stream.flags & NON_BLOCKING]
 
     def _new_end(self, queue: StreamQueue, waiting: StreamQueue) -> simpy.Event | None:
@@ -257,7 +257,7 @@ class WorkQueues(PassingTime):
         return any(map(self._has_work, self._waited_for(stream)))
 
     def _waited_for(self, stream: DriverStream) -> list[StreamQueue]:
-        """Whose work has to be done that a stream's is: the default stream's is if that is of all that wait for it."""
+        """Queues that are empty once a stream is idle: its own, and for the default stream all blocking ones."""
         return [*(self._blocking() if stream.handle in NO_ORIGIN else ()), self.queue_of(stream)]
 
     def passes(self, pending: Callable[[], bool]) -> bool:

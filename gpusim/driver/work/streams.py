@@ -1,4 +1,4 @@
-"""What is done in which order: pieces of work, streams and events, and graphs, captured or made by hand.
+"""Work and its order: pieces of work, streams and events, and graphs, captured or made by hand.
 
 A piece of work is an object that knows its parameters. It is put into a stream of the device; while the stream is
 captured, it becomes a node of a graph instead, the same as a program makes node by node. What is launched of a graph is
@@ -57,13 +57,13 @@ class StreamWork:
         `WorkQueues`."""
 
     def copied(self) -> StreamWork:
-        """The same for another graph."""
+        """Return this work for a copy of its graph."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class SimpleWork(StreamWork):
-    """What one function of the queues does. into: puts it there."""
+    """Work that one function of the queues does. into: puts it there."""
 
     into: Callable[[DriverStream, Any], object]
     kind: int = EMPTY
@@ -175,9 +175,9 @@ def _together(groups: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 @dataclass(eq=False)
 class Executable:
-    """What was made of a graph to be launched. flags: CUgraphInstantiate_flags. graph, lines: the device's
-    and its streams, as programs know them, by what these are there; from the first launch on. The first line shows as
-    the stream in which it is launched, others as streams of their own."""
+    """A graph made ready to launch. flags: CUgraphInstantiate_flags. graph: the device's; lines: streams as programs
+    know them, by the device's; both from the first launch on. The first line shows as the stream in which it is
+    launched, others as streams of their own."""
 
     flags: int
     steps: list[Step]
@@ -260,6 +260,6 @@ class DriverEvent:
 
     @property
     def cycle(self) -> int | None:
-        """When it was reached, None before that."""
+        """SM clock cycle at which it was reached, None before that."""
         time = None if self.work is None else self.work[0].time
         return None if time is None else round(time)

@@ -33,7 +33,7 @@ _WITHIN = """
 Init (Driver|Runtime)GetVersion GetDevice(Count|Properties) GetError(Name|String) GetLastError PeekAtLastError
 GetProcAddress\\w* Event(Query|Synchronize|ElapsedTime)
 """
-"""What a function that a stream calls may call, as on an H100 (driver 580, CUDA 13.0)."""
+"""Functions that one called by a stream may call, as on an H100 (driver 580, CUDA 13.0)."""
 
 
 @cache

@@ -31,7 +31,7 @@ _SETTINGS = {
     "SmCountTarget": "sm_count_target",
     "EmulationStrategy": "emulation",
 }
-"""What is set and got as an int, and where it is kept."""
+"""Settings with a getter and a setter of an int, and the field that holds each."""
 
 
 def _handle(driver: Driver, handle: int) -> Handle:

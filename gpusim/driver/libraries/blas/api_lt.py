@@ -36,7 +36,7 @@ _TYPE, _ORDER, _ROWS, _COLUMNS, _LEADING, _BATCHES, _STRIDE, _PLANE, _BATCH_MODE
 _SCALAR, _OUTER_VECTOR = 0, 3  # cublasLtMatmulMatrixScale_t
 _BIAS_FLAG, _AUX_FLAG = 4, 128
 _EPILOGUES = (1, 2, 4, 6, 32, 36, 130, 134, 160, 164, 136, 192)
-"""What the kernel does; the sums of gradients for a bias are left to the caller."""
+"""Epilogues that the kernel supports (cublasLtEpilogue_t); those that sum a bias's gradients are refused."""
 _ALGORITHM = struct.pack("<8Q", 1, *(0,) * 7)
 """cublasLtMatmulAlgo_t of the one algorithm: its number, and nothing to choose."""
 

@@ -102,7 +102,7 @@ def _dot(
 
 @contextmanager
 def result_on_device(driver: Driver, handle: Handle, result: int, nbytes: int) -> Iterator[int]:
-    """Where a kernel is to write a result: one for the host goes through the device. Raises INVALID_VALUE."""
+    """Yield the device address for a kernel's result; one for the host is copied there after. Raises INVALID_VALUE."""
     fail_if(not result, ResultCode.INVALID_VALUE)
     if handle.pointer_mode:
         yield result

@@ -34,7 +34,7 @@ _RESULTS = {
     C64: (C64,),
     I32: (I32,),
 }
-"""What may come out, by the type of the scalars."""
+"""Allowed types of the result, by the type of the scalars."""
 FP8 = (E4M3, E5M2)
 _SCALARS = {64: F16, 65: F16, 70: F64, 71: F64, 72: I32, 73: I32}
 """Type of the scalars by `cublasComputeType_t`; the others take floats."""
@@ -77,7 +77,7 @@ class Scalars:
     on_device: bool = False
 
     def packed(self) -> bytes:
-        """As the kernel takes them: two addresses, two values of 16 bytes."""
+        """Return the kernel's parameter: two addresses, then two values of 16 bytes."""
         if self.on_device:
             return struct.pack("<2Q32x", self.alpha, self.beta)
         size = KINDS[self.kind][1]
@@ -87,9 +87,9 @@ class Scalars:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What is done with a sum before it is stored. flags: `cublasLtEpilogue_t`. bias, aux: addresses; bias_stride,
-    aux_stride: elements to the batch's next; aux_leading: from a column of aux to the next. largest: where the largest
-    absolute value goes."""
+    """Operations on a sum before it is stored. flags: `cublasLtEpilogue_t`. bias, aux: addresses; bias_stride,
+    aux_stride: elements to the batch's next; aux_leading: from a column of aux to the next. largest: address of the
+    largest absolute value."""
 
     flags: int = 1
     bias: int = 0
@@ -193,7 +193,7 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
 
 
 def _name(macros: dict[str, str | int]) -> str:
-    """As the table of launches shows it: factors, what comes out if that is something else, tile."""
+    """Kernel name in the table of launches: types of the factors, that of the result if it differs, tile."""
     factor, other, result = (str(macros[each]) for each in ("TA", "TB", "TD"))
     types = [factor, *([other] if other != factor else [])]
     if result != factor and (factor, result) not in (("tf32", "f32"), ("i8", "i32")):

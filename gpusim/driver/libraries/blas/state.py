@@ -1,4 +1,4 @@
-"""What cuBLAS's handles stand for, and how its functions are declared."""
+"""Objects behind cuBLAS's handles, and the declaration of its functions."""
 
 from __future__ import annotations
 

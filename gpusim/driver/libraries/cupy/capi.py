@@ -39,7 +39,7 @@ _RESULTS = {
 """Type in LLVM by type in C, the function of Python's C API that takes the value out of an object, and what makes the
 one of the other."""
 _STRUCTURE = "cuda"
-"""What structures that are returned by value begin with. All are so large that the caller passes their place."""
+"""Prefix of the structures that are returned by value. All are so large that the caller passes their place."""
 _API = """
 declare i32 @Py_IsInitialized()
 declare i64 @Py_NewRef(i64)
@@ -62,7 +62,7 @@ br i1 %bad, label %over, label %end
 end:
 ret {kind} %result"""
 _for_ever: list[Any] = []
-"""What C code refers to."""
+"""Objects that C code refers to, which therefore are never freed."""
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_for_ever))  # one more than are given back at the interpreter's end
 ctypes.pythonapi.PyCapsule_New.restype = ctypes.py_object
 ctypes.pythonapi.PyCapsule_New.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
@@ -91,7 +91,7 @@ class Declaration:
 
     @property
     def optional(self) -> bool:
-        """Whether an argument may be left out."""
+        """True if an argument may be left out."""
         return any(each.endswith("?") for each in self.arguments)
 
     @property

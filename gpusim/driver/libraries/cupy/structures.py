@@ -63,7 +63,7 @@ _MemPoolProps: Any = _structure("gpusim._MemPoolProps", allocType=_INT, handleTy
 
 
 class PointerAttributes(_PointerAttributes):
-    """What is known of an address: kind of memory (cudaMemoryType), device, addresses on the device and on the host."""
+    """Memory at an address: its kind (cudaMemoryType), device, addresses on the device and on the host."""
 
     __slots__ = tuple[str, ...]()  # the base has them
 
@@ -72,7 +72,7 @@ class PointerAttributes(_PointerAttributes):
 
 
 class MemPoolProps(_MemPoolProps):
-    """What a memory pool is made with: cudaMemAllocationType, cudaMemAllocationHandleType, cudaMemLocationType,
+    """Properties of a new memory pool: cudaMemAllocationType, cudaMemAllocationHandleType, cudaMemLocationType,
     device."""
 
     __slots__ = tuple[str, ...]()  # the base has them

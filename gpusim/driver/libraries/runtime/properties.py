@@ -58,7 +58,7 @@ _BY_ATTRIBUTES = {
     "maxTextureCubemapLayered": (53, 54), "maxSurface2D": (56, 57), "maxSurface3D": (58, 59, 60),
     "maxSurface1DLayered": (61, 62), "maxSurface2DLayered": (63, 64, 65), "maxSurfaceCubemapLayered": (67, 68),
 }  # fmt: skip
-"""Those of several numbers."""
+"""Fields that consist of several attributes, by their numbers."""
 
 
 @cache
