@@ -21,6 +21,8 @@ from isa.toolchain import find_nvrtc, find_tool, numba_version
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+os.environ["MPLBACKEND"] = "Agg"  # pictures go to files
+
 # What a shell starts in the background ignores Ctrl-C, and so does what that starts: here it has to arrive.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -78,6 +80,8 @@ MOST_GB = 2.5
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Fails the test with which this process, or one that it started and waited for, has held too much."""
     yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
     if (nextitem is None or nextitem.path != item.path) and held_gb() > 1:
         give_back()
     before, now = item.session.stash.get(_PEAK, 0.0), peak_gb()

@@ -27,9 +27,7 @@ from tests.house import ROOT
 def listed(root: Path, page: Path) -> Iterator[Path]:
     """The pages that a page's tables of contents name, and those that they name in turn."""
     text = page.read_text("utf-8") if page.suffix == ".md" else ""
-    for block in re.findall(
-        r"^```\{toctree\}\n(.*?)^```", made.with_made(text), flags=re.DOTALL | re.MULTILINE
-    ):
+    for block in re.findall(r"^```\{toctree\}\n(.*?)^```", made.with_made(text), flags=re.DOTALL | re.MULTILINE):
         for line in filter(None, (each for each in block.splitlines() if not each.startswith(":"))):
             name = re.sub(r".*<(.*)>$", r"\1", line)
             found = [*page.parent.glob(name + ".md"), *page.parent.glob(name + ".ipynb")]
@@ -77,9 +75,7 @@ def documented() -> tuple[set[str], list[object]]:
         modules.add(name)
         module, left_out = import_module(name), re.findall(r"\w+", options.partition("exclude-members:")[2])
         shown += [getattr(module, each) for each in getattr(module, "__all__", ()) if each not in left_out]
-    for name in re.findall(
-        r"^\.\. (?:auto(?:class|function|data)|py:data):: (\S+)", text, flags=re.MULTILINE
-    ):
+    for name in re.findall(r"^\.\. (?:auto(?:class|function|data)|py:data):: (\S+)", text, flags=re.MULTILINE):
         module, _, name = name.rpartition(".")
         shown.append(getattr(import_module(module), name))
     return modules, shown
@@ -88,21 +84,15 @@ def documented() -> tuple[set[str], list[object]]:
 def test_the_reference_has_every_export() -> None:
     modules, shown = documented()
     known = {id(each) for each in shown}
-    for package in (
-        import_module(name) for name in {*modules, "gpusim", "gpusim.launch"} - {"gpusim.errors"}
-    ):
+    for package in (import_module(name) for name in {*modules, "gpusim", "gpusim.launch"} - {"gpusim.errors"}):
         for name in package.__all__:
             thing = getattr(package, name)
             defined_in = getattr(thing, "__module__", "")
-            assert inspect.ismodule(thing) or id(thing) in known or defined_in == "gpusim.errors", (
-                f"{package}.{name}"
-            )
+            assert inspect.ismodule(thing) or id(thing) in known or defined_in == "gpusim.errors", f"{package}.{name}"
 
 
 def test_the_make_target_and_the_workflow_fit() -> None:
-    told = subprocess.run(
-        ["make", "--dry-run", "docs"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    told = subprocess.run(["make", "--dry-run", "docs"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     folder = re.findall(r"python docs/site/build\.py (\S+)$", told, flags=re.MULTILINE)
     flow = yaml.safe_load((ROOT / ".github/workflows/docs.yml").read_text("utf-8"))
     build, deploy = flow["jobs"]["build"], flow["jobs"]["deploy"]
@@ -115,12 +105,8 @@ def test_the_make_target_and_the_workflow_fit() -> None:
 
 
 def test_the_site_has_a_lock_of_its_own() -> None:
-    asked = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"][
-        "docs"
-    ]
-    lock, other = (
-        (ROOT / name).read_text("utf-8") for name in ("docs/site/requirements.lock", "requirements.lock")
-    )
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["docs"]
+    lock, other = ((ROOT / name).read_text("utf-8") for name in ("docs/site/requirements.lock", "requirements.lock"))
     pinned = re.findall(r"^([\w-]+)==\S+.*\\\n    --hash=sha256:[0-9a-f]{64}", lock, flags=re.MULTILINE)
     assert {re.split(r"[^\w-]", each)[0] for each in asked} <= set(pinned)
     assert len(pinned) == len(re.findall(r"^\w", lock, flags=re.MULTILINE))

@@ -34,9 +34,7 @@ def detailed(name: str, size: int) -> Round:
     def run() -> float:
         launch = variant.make(size, 0)
         arguments: dict[str, Any] = {"shared_bytes": launch.shared_bytes, "signature": launch.signature}
-        result = gpusim.simulate(
-            launch.kernel, launch.grid, launch.block, launch.args, threads=1, **arguments
-        )
+        result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, threads=1, **arguments)
         return round(result.rate * result.record.host_seconds) / 1e6
 
     return run

@@ -24,8 +24,9 @@ from gpusim.tracing.accel_lines import LANES, PLAIN, binary_version, lines_of
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.trace import SPACES
 from isa.instruction import parse_instruction
-from programs import images, registry
+from programs import registry
 from tests import forks
+from tests.gpusim import bundled
 from tests.gpusim.accel_sim_reader import read_kernel, read_list
 from tests.gpusim.kernels import Kernels
 from tests.gpusim.ptx import listed
@@ -39,10 +40,7 @@ GENERIC = ("LD", "ST", "ATOM", "RED")
 def written(folder, launch, gpu="h200", **options):
     """The trace of a launch, and what the run returned."""
     traces = AccelSimTraces(folder, **options)
-    result = gpusim.simulate(
-        images.for_launch(launch) or launch.kernel, launch.grid, launch.block, launch.args, gpu, launch.shared_bytes,
-        mode="functional", accel_sim=traces,
-    )  # fmt: skip
+    result = bundled.simulate(launch, gpu, mode="functional", accel_sim=traces)
     entries = read_list(folder)
     file = read_kernel(folder / entries[-1])
     assert traces.instructions == sum(map(len, file.warps.values()))
@@ -80,9 +78,7 @@ def test_every_line_is_what_a_run_in_time_records(name, tmp_path):
     file, result, entries = written(tmp_path / "traces", variant.make(variant.test_size, 0))
     launch = variant.make(variant.test_size, 0)
     every = gpusim.TraceOptions(sms=(), blocks=range(launch.blocks), limit=10**7)
-    trace = gpusim.simulate(
-        images.image(name), launch.grid, launch.block, launch.args, "h200", launch.shared_bytes, trace=every,
-    ).trace  # fmt: skip
+    trace = bundled.simulate(launch, "h200", trace=every).trace
     threads = sum(len(lanes(line.mask)) for line in lines(file))
     assert threads >= result.record.counters[:, 2].sum()  # without the second predicates of branches
     issues = trace.issues[np.lexsort((trace.issues["cycle"], trace.issues["warp"]))]

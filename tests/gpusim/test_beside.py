@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -177,7 +175,6 @@ def test_machines_are_found_by_name_and_file(tmp_path):
 
 
 def test_the_picture_is_the_rows():
-    matplotlib.use("Agg")
     rows = [
         {"machine": name, "n": n, "time_us": start + n**3 / rate}
         for name, start, rate in (("A", 1, 1e6), ("B", 4, 1e8))
@@ -195,4 +192,3 @@ def test_the_picture_is_the_rows():
     assert "B from 4 µs at 16" in plot.text_alternative(figure)
     with pytest.raises(ValueError, match="above zero"):
         plot.latency_and_throughput([])
-    plt.close("all")

@@ -16,6 +16,7 @@ from gpusim.cli import main
 from gpusim.errors import LaunchError, MemoryAccessError
 from gpusim.launch import Launch
 from programs import images, registry
+from tests.gpusim import bundled
 from tests.gpusim.kernels import Kernels
 
 FLAT = {
@@ -75,9 +76,7 @@ def launch_of(name, size=None):
 
 
 def simulate(launch, config, **options):
-    return gpusim.simulate(
-        launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes, threads=1, **options
-    )
+    return bundled.simulate(launch, config, threads=1, **options)
 
 
 # --- truth -----------------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-import gpusim
 from gpusim.engine.state.jit import BOUNDS_CHECK
 from programs import registry
+from tests.gpusim import bundled
 
 MISSES = """
 import numpy as np
@@ -69,8 +69,4 @@ def test_an_index_out_of_range_is_an_error_that_names_its_line(tmp_path):
 @pytest.mark.skipif(not BOUNDS_CHECK, reason="without the check other tests run these: make bounds")
 @pytest.mark.parametrize("name", registry.names())
 def test_no_program_leaves_its_arrays(name):
-    program = registry.get(name)
-    launch = program.make(program.test_size, 0)
-    expected = program.reference(launch)
-    gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, shared_bytes=launch.shared_bytes)
-    assert program.mismatch(expected, program.results(launch)) is None
+    bundled.checked(name, "h200")

@@ -13,7 +13,8 @@ import gpusim
 from gpusim.engine import launch_state
 from gpusim.errors import DataRaceError, PoolExhausted, SynchronizationError
 from isa import Program
-from programs import images, registry
+from programs import registry
+from tests.gpusim import bundled
 from tests.gpusim.kernels import Kernels
 from tests.gpusim.test_bulk_copy import HEAD
 
@@ -373,12 +374,6 @@ HOPPER = [each.name for each in registry.families()["matmul_hopper"]]
 @pytest.mark.parametrize("name", [*HOPPER, "flash_attention/full", "matmul_tensor/asynchronous"])
 def test_programs_with_copies_are_clean(name):
     """In their cycles and counts as without checks."""
-    variant = registry.get(name)
-    results = []
-    for check in ((), "racecheck"):
-        launch = variant.make(variant.test_size, 0)
-        result = gpusim.simulate(
-            images.image(name), launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes, check=check
-        )
-        results.append((result.cycles, result.record.counters.tobytes()))
-    assert results[0] == results[1]
+    plain, watched = (bundled.checked(name, check=each) for each in ((), "racecheck"))
+    assert plain.cycles == watched.cycles
+    assert plain.record.counters.tobytes() == watched.record.counters.tobytes()

@@ -19,7 +19,8 @@ from gpusim.errors import (
     SynchronizationError,
     UninitializedReadError,
 )
-from programs import images, registry
+from programs import registry
+from tests.gpusim import bundled
 from tests.gpusim.kernels import Kernels
 
 # A line that makes a mistake ends with a comment that a test looks for.
@@ -464,17 +465,9 @@ def test_a_lane_that_its_mask_does_not_name_is_an_illegal_instruction(op, apart)
 # --- what checks do not do --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", sorted(family[-1].name for family in registry.families().values())[::2])
 def test_bundled_programs_are_clean_and_as_fast_as_without_checks(name):
-    variant = registry.get(name)
-    results = []
-    for check in ((), ("initcheck", "racecheck", "synccheck")):
-        launch = variant.make(variant.test_size, 0)
-        expected = variant.reference(launch)
-        result = gpusim.simulate(
-            images.image(name), launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes, check=check
-        )
-        assert variant.mismatch(expected, variant.results(launch)) is None
-        results.append((result.cycles, result.record.counters.tobytes(), dict(result.metrics)))
-    assert results[0] == results[1]
+    plain, watched = (bundled.checked(name, check=each) for each in ((), ("initcheck", "racecheck", "synccheck")))
+    assert plain.cycles == watched.cycles and dict(plain.metrics) == dict(watched.metrics)
+    assert plain.record.counters.tobytes() == watched.record.counters.tobytes()
 
 
 def test_names_of_checks():

@@ -130,17 +130,6 @@ def test_lanes_of_a_warp_that_mean_different_blocks(gpu):
             assert out[:, rank, t].tolist() == [expected] * 2
 
 
-def test_host_threads_change_nothing():
-    kernel = KERNELS["exchange_4_1"]
-    values = np.arange(64 * 64, dtype=np.int32) % 97
-    runs = []
-    for threads in (1, 3):
-        out, who, marks = np.zeros_like(values), np.zeros(64, np.uint32), np.zeros(64 * 64, np.uint8)
-        result = gpusim.simulate(kernel, (64, 1), 64, (values, out, who, marks), threads=threads)
-        runs.append((result.cycles, out.tobytes(), marks.tobytes()))
-    assert runs[0] == runs[1]
-
-
 KERNELS.add("""
 // A block copies its part by a bulk copy that an mbarrier waits for, and by cp.async, and passes both on.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) copy(const int *in, int *out, int off) {
@@ -183,30 +172,6 @@ def test_a_copy_that_tells_no_mbarrier(off, message):
     values = np.arange(128, dtype=np.int32)
     with pytest.raises(MemoryAccessError, match=message):
         gpusim.simulate(KERNELS["copy"], 4, 32, (values, np.zeros_like(values), np.int32(off)))
-
-
-KERNELS.add("""
-// Blocks take turns: in round k, block k % 4 passes what it was given on, plus its thread's number.
-extern "C" __global__ void __cluster_dims__(4, 1, 1) rounds(int *out) {
-  __shared__ int baton[32];
-  auto cluster = cooperative_groups::this_cluster();
-  unsigned rank = cluster.block_rank();
-  baton[threadIdx.x] = 0;
-  cluster.sync();
-  for (int k = 0; k < 10; ++k) {
-    int *next = cluster.map_shared_rank(baton, (rank + 1) % 4);
-    if (k % 4 == rank) next[threadIdx.x] = baton[threadIdx.x] + threadIdx.x + k;
-    cluster.sync();
-  }
-  if (rank == 10 % 4) out[threadIdx.x] = baton[threadIdx.x];
-}
-""")
-
-
-def test_barrier_orders_rounds():
-    out = np.zeros(32, np.int32)
-    gpusim.simulate(KERNELS["rounds"], 4, 32, (out,))
-    assert (out == 10 * np.arange(32) + 45).all()
 
 
 KERNELS.add("""

@@ -8,6 +8,7 @@ import pytest
 import gpusim
 from gpusim.bound import bound, profile
 from gpusim.launch import Launch
+from tests.gpusim import bundled
 from tests.gpusim.kernels import Kernels
 
 # A machine on which only one thing happens at a time: few SMs, no overhead, memory that never refreshes.
@@ -37,9 +38,7 @@ KERNEL sweep(const float *x, float *y, int words, int times) {
 def run(launch, base, overrides):
     """Simulated result and bound of a launch."""
     config = gpusim.load_config(base, PLAIN | overrides)
-    result = gpusim.simulate(
-        launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes, threads=1
-    )
+    result = bundled.simulate(launch, config, threads=1)
     found = bound(profile(launch, config), config)
     assert found.cycles <= result.cycles
     return result, found

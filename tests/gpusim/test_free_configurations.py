@@ -14,16 +14,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-import gpusim
 from gpusim.config import load_config
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.errors import ConfigError
-from programs import images, registry
+from tests.gpusim import bundled
 from tests.gpusim.line_places import map_lines
 
 PROGRAMS = {"reduction/shuffle": 4184, "transpose/tiled": 64}
-LATE_CODE = {"divergence/1": 1000}
 OTHERS = {"histogram/shared_atomics": 5000, "reduction/interleaved_conflicts": 600}
+SIZES = PROGRAMS | OTHERS | {"divergence/1": 1000}
 #: Counters that follow from the program and its addresses.
 OF_ADDRESSES = (
     "smsp__inst_executed.sum",
@@ -129,25 +128,17 @@ def drawn():
 def counters(name, banks, bank_bytes):
     """What a program counts on the tiny GPU with such banks."""
     changes = {"shared.banks": banks, "shared.bank_bytes": bank_bytes}
-    size = (PROGRAMS | OTHERS | LATE_CODE)[name]
-    launch = registry.get(name).make(size, 1)
-    result = gpusim.simulate(images.image(name), launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
-                             overrides=changes)  # fmt: skip
+    result = bundled.checked(name, size=SIZES[name], seed=1, overrides=changes)
     return {metric: result.metrics[metric] for metric in OF_ADDRESSES + OF_BANKS}
 
 
 def check(name, changes):
     config = load_config("tiny", changes)
-    variant = registry.get(name)
-    launch = variant.make((PROGRAMS | OTHERS | LATE_CODE)[name], 1)
-    expected = variant.reference(launch)
-    result = gpusim.simulate(images.image(name), launch.grid, launch.block, launch.args, config, launch.shared_bytes,
-                             max_cycles=20_000_000)  # fmt: skip
-    assert variant.mismatch(expected, variant.results(launch)) is None
+    result = bundled.checked(name, config, SIZES[name], 1, max_cycles=20_000_000)
     charged = sum(reason.cycles for reason in result.stall_reasons.values())
     assert charged == result.record.sm_warp_cycles.sum()
     assert result.stall_reasons["selected"].cycles == result.metrics["smsp__inst_executed.sum"]
-    assert result.record.sm_blocks.sum() == launch.blocks
+    assert result.record.sm_blocks.sum() == result.record.launch.blocks
     lookups = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld"
     parts = (result.metrics[f"{lookups}_lookup_{how}.sum"] for how in ("hit", "miss"))
     assert sum(parts) == result.metrics[f"{lookups}.sum"]

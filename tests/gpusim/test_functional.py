@@ -5,7 +5,8 @@ import pytest
 
 import gpusim
 from gpusim.errors import BarrierError, CyclesExceeded, DataRaceError, MemoryAccessError, ModeError
-from programs import images, registry
+from programs import registry
+from tests.gpusim import bundled
 from tests.gpusim.kernels import Kernels
 
 KERNELS = Kernels("""
@@ -20,7 +21,6 @@ KERNEL chain(volatile int *flags, int *sums, int step) {
     flags[blockIdx.x] = 1;
   }
 }
-KERNEL hello() { if (threadIdx.x == 3) printf("block %d\\n", blockIdx.x); }
 KERNEL beyond(float *x) { x[threadIdx.x] = 1; }
 KERNEL endless(volatile float *x) { while (x[0] == 0) __threadfence(); }
 KERNEL some() { if (threadIdx.x < 32) __syncthreads(); }
@@ -40,11 +40,7 @@ KERNEL twice(float *x) {
 
 def simulated(variant, size, mode, **options):
     launch = variant.make(size, 0)
-    result = gpusim.simulate(
-        images.image(variant.name), launch.grid, launch.block, launch.args, "h200", launch.shared_bytes,
-        mode=mode, **options,
-    )  # fmt: skip
-    return result, launch
+    return bundled.simulate(launch, "h200", mode=mode, **options), launch
 
 
 @pytest.mark.parametrize("name", [variants[-1].name for variants in registry.families().values()])
@@ -90,11 +86,6 @@ def test_blocks_that_wait_for_others_meet_them(blocks):
         gpusim.simulate(KERNELS["chain"], blocks, 1024, (flags, sums, np.int32(step)), gpu="tiny", mode="functional",
                         overrides={"sm.count": 24})  # fmt: skip
         np.testing.assert_array_equal(sums[::step], np.arange(1, blocks + 1))
-
-
-def test_printf(capfd):
-    gpusim.simulate(KERNELS["hello"], 3, 32, (), mode="functional")
-    assert sorted(capfd.readouterr().out.split("\n")) == ["", "block 0", "block 1", "block 2"]
 
 
 def test_errors_are_found():

@@ -74,10 +74,12 @@ class Bench:
         lines = np.arange(start, start + 64 + 4 * nth)
         return int(lines[map_lines(self.system.state, lines)[:, 0] == home][nth])
 
-    def ports(self, partition):
-        """One SM of each port whose SMs ask a partition."""
+    def apart(self, time, *what):
+        """Cycles between two replies to requests made at the same time by an SM of each port of partition 0."""
         state, step = self.system.state, self.config.crossbar.sms_per_port
-        return [sm for sm in range(0, self.n_sms, step) if partition_of(state, sm) == partition]
+        ports = [sm for sm in range(0, self.n_sms, step) if partition_of(state, sm) == 0]
+        replies = self.send(*((time, sm, *what) for sm in ports))
+        return (max(replies) - min(replies)) / (len(ports) - 1)
 
     def count(self, counter):
         return int(self.system.counters[counter])
@@ -524,10 +526,7 @@ def test_reductions_to_random_words_of_a_line_take_longer_per_sector():
         bench = Bench()
         line = bench.line(home=0)
         bench.one(0, 0, line, sectors=15)
-        # All from the ports of the line's own partition.
-        ports = bench.ports(0)
-        replies = bench.send(*((10_000, sm, line, s.KIND_REDUCTION, 15, 4 * operations, operations) for sm in ports))
-        cycles.append((max(replies) - min(replies)) / (4 * (len(ports) - 1)))
+        cycles.append(bench.apart(10_000, line, s.KIND_REDUCTION, 15, 4 * operations, operations) / 4)
     assert cycles == pytest.approx([1.41, 1.17], rel=0.02)
 
 
@@ -546,10 +545,7 @@ def test_stores_pay_for_the_sectors_they_write_in_part(h200):
         bench = Bench()
         line = bench.line(home=0)
         kind = s.KIND_WRITE if payload == 128 else s.KIND_WRITE_PARTIAL
-        # One SM each of the ports of the line's own partition, at the same time.
-        ports = bench.ports(0)
-        replies = bench.send(*((0, sm, line, kind, 15, payload, 32) for sm in ports))
-        spans.append((max(replies) - min(replies)) / (len(ports) - 1))
+        spans.append(bench.apart(0, line, kind, 15, payload, 32))
     partial, request = h200.l2.partial_write_cycles, h200.l2.partial_request_cycles
     whole = 4 * s.SECTOR_BYTES / h200.l2.slice_bytes_per_cycle
     assert spans == pytest.approx([whole, max(whole, request + partial), request + 4 * partial], abs=0.1)

@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from itertools import combinations
 
-import matplotlib
 import numpy as np
 import pytest
 from numba import cuda
@@ -22,18 +21,9 @@ from gpusim.plot.accesses import lanes_by_word, worst_global, worst_shared
 from gpusim.plot.style import ranges
 from gpusim.tracing.reconvergence import lane_groups
 from gpusim.tracing.trace import SPACES, TraceOptions
-from programs import images, registry
+from tests.gpusim import bundled
 
-matplotlib.use("Agg")
 EVERYTHING = TraceOptions(sms=range(132), blocks=range(1000), limit=1_000_000)
-
-
-@pytest.fixture(autouse=True)
-def no_figure_is_left_open():
-    yield
-    from matplotlib import pyplot
-
-    pyplot.close("all")
 
 
 _RUNS = {}
@@ -42,11 +32,7 @@ _RUNS = {}
 def run(name, size=None, options=EVERYTHING):
     """A bundled program, simulated once."""
     if (name, size) not in _RUNS:
-        variant = registry.get(name)
-        launch = variant.make(size or variant.test_size, 0)
-        program = images.image(name)
-        _RUNS[name, size] = gpusim.simulate(program, launch.grid, launch.block, launch.args, trace=options)
-        assert launch.shared_bytes == 0
+        _RUNS[name, size] = bundled.checked(name, "h200", size, trace=options)
         assert _RUNS[name, size].trace.complete
     return _RUNS[name, size]
 
@@ -345,9 +331,7 @@ def test_timeline_shows_a_window():
 
 
 def test_a_trace_that_breaks_off_is_not_drawn_beyond_its_end():
-    launch = registry.get("matmul/tiled").make(32, 0)
-    options = TraceOptions(limit=500)
-    trace = gpusim.simulate(images.image("matmul/tiled"), launch.grid, launch.block, launch.args, trace=options).trace
+    trace = bundled.checked("matmul/tiled", "h200", 32, trace=TraceOptions(limit=500)).trace
     assert not trace.complete
     ax = plot.scheduler_timeline(trace, cycles=None)
     assert ax.get_xlim()[1] == trace.until

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import pytest
 
 import gpusim
 from gpusim import plot
 from gpusim.parallel import Layer, NoCommunication, data_parallel, pipeline
-
-matplotlib.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def no_figure_is_left_open():
-    yield
-    from matplotlib import pyplot
-
-    pyplot.close("all")
 
 
 def widths(boxes) -> float:

@@ -1,13 +1,12 @@
 """Pictures of sweeps: what they show is read back from matplotlib and compared with the table's rows."""
 
-import matplotlib
 import numpy as np
 import pytest
+from matplotlib.colors import LogNorm
 
 from gpusim import plot
 from gpusim.plot.sweeps import label, records, short
 
-matplotlib.use("Agg")
 ROWS = [
     {
         "program": "copy",
@@ -21,14 +20,6 @@ ROWS = [
     for n in (8, 2, 4)
     for m in (2, 1)
 ]
-
-
-@pytest.fixture(autouse=True)
-def no_figure_is_left_open():
-    yield
-    from matplotlib import pyplot
-
-    pyplot.close("all")
 
 
 def of(l2):
@@ -64,9 +55,9 @@ def test_what_failed_or_was_not_tried_is_an_empty_cell():
 
 def test_a_wide_range_has_a_logarithmic_scale():
     wide = [row | {"time_us": 10.0 ** row["sm.count"]} for row in of(1 << 20)]
-    assert isinstance(plot.heat_map(wide, "sm.count", "l2.bytes").images[0].norm, matplotlib.colors.LogNorm)
+    assert isinstance(plot.heat_map(wide, "sm.count", "l2.bytes").images[0].norm, LogNorm)
     narrow = plot.heat_map(of(1 << 20), "sm.count", "l2.bytes").images[0].norm
-    assert not isinstance(narrow, matplotlib.colors.LogNorm)
+    assert not isinstance(narrow, LogNorm)
 
 
 def test_a_table_that_cannot_be_drawn_is_refused():

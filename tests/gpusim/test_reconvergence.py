@@ -10,7 +10,8 @@ import pytest
 
 import gpusim
 from gpusim.errors import DeadlockError, SpinDeadlock
-from programs import images, registry
+from programs import registry
+from tests.gpusim import bundled
 from tests.gpusim.kernels import Kernels
 
 KERNELS = Kernels("""
@@ -102,28 +103,18 @@ def test_a_lock_between_lanes_hangs_on_the_stack_alone(name, overrides, mode):
     assert variant.mismatch(expected, variant.results(launch)) is None
 
 
-@pytest.mark.parametrize("name", ["divergence/2", "divergence/32", "mandelbrot", "collatz", "reduction/interleaved"])
+PARTING = "divergence/2", "divergence/32", "mandelbrot", "collatz/consecutive", "reduction/interleaved_divergent"
+
+
+@pytest.mark.parametrize("name", PARTING)
 def test_other_programs_do_the_same(name):
-    family = registry.families()[name.partition("/")[0]]
-    variant = next((each for each in family if each.name == name), family[0])
-    launches = [variant.make(variant.test_size, 0) for _ in range(2)]
-    expected = variant.reference(launches[0])
-    kernel = images.image(variant.name)
-    results = [
-        run(kernel, each.grid, each.block, *each.args, overrides=how, shared_bytes=each.shared_bytes)
-        for each, how in zip(launches, ([], STACK), strict=True)
-    ]
-    assert variant.mismatch(expected, variant.results(launches[1])) is None
-    assert results[0].cycles == results[1].cycles
-    assert dict(results[0].metrics) == dict(results[1].metrics)
+    usual, stacked = (bundled.checked(name, overrides=how) for how in ([], STACK))
+    assert usual.cycles == stacked.cycles and dict(usual.metrics) == dict(stacked.metrics)
 
 
 def test_every_family_computes_the_same():
     for variant in (ladder[-1] for ladder in registry.families().values()):
-        launch = variant.make(variant.test_size, 0)
-        expected, options = variant.reference(launch), {"shared_bytes": launch.shared_bytes, "mode": "functional"}
-        gpusim.simulate(images.image(variant.name), launch.grid, launch.block, launch.args, overrides=STACK, **options)
-        assert variant.mismatch(expected, variant.results(launch)) is None
+        bundled.checked(variant.name, "h200", overrides=STACK, mode="functional")
 
 
 @MODES

@@ -8,7 +8,8 @@ from gpusim.errors import MemoryAccessError
 from gpusim.explore.evaluate import evaluate
 from gpusim.explore.point import Point
 from gpusim.host import recording
-from programs import images, registry
+from programs import registry
+from tests.gpusim import bundled
 from tests.gpusim.kernels import Kernels
 
 KERNELS = Kernels("""
@@ -28,10 +29,7 @@ def simulated(name, replay, gpu="h200", **overrides):
     variant = registry.get(name)
     launch = variant.make(variant.test_size, 0)
     before = [np.asarray(each).tobytes() for each in launch.args]
-    result = gpusim.simulate(
-        images.image(name), launch.grid, launch.block, launch.args, gpu, launch.shared_bytes,
-        replay=replay, overrides=overrides,
-    )  # fmt: skip
+    result = bundled.simulate(launch, gpu, replay=replay, overrides=overrides)
     return result, before == [np.asarray(each).tobytes() for each in launch.args]
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import gpusim
 from gpusim.host.sampling import Plan
-from programs import images, registry
+from programs import registry
+from tests.gpusim import bundled
 from tests.gpusim.kernels import Kernels
 
 KERNELS = Kernels("""
@@ -35,11 +36,7 @@ MACHINE = {"sm.count": 8, "l2.slices": 16, "l2.bytes": 4 << 20, "dram.channels":
 
 def simulated(name, size, mode, **options):
     launch = registry.get(name).make(size, 0)
-    result = gpusim.simulate(
-        images.image(name), launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
-        mode=mode, **options,
-    )  # fmt: skip
-    return result, launch
+    return bundled.simulate(launch, mode=mode, **options), launch
 
 
 @cache

@@ -7,7 +7,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import matplotlib
 import pytest
 
 from gpusim import plot
@@ -21,7 +20,6 @@ from gpusim.explore.search import SearchError
 from gpusim.explore.space import read_sweep
 from gpusim.explore.sweep import PointEvaluator
 
-matplotlib.use("Agg")
 SMS, CHANNELS = [1, 2, 3, 4, 6, 8], [4, 8, 16]
 SPACE = Space(["vector_add", "gemv"], "tiny", {"sm.count": SMS, "dram.channels": CHANNELS})
 RULES = {"dram.bandwidth_gb_s": "dram.channels", "l2.slices": "dram.channels", "l2.bytes": "l2.slices"}

@@ -4,7 +4,6 @@ import json
 import math
 import re
 
-import matplotlib
 import pytest
 
 from gpusim import plot
@@ -17,7 +16,6 @@ from gpusim.explore.keys import KEYS, changed, find_keys, value_of
 from gpusim.explore.sensitivity import SensitivityError
 from tests.gpusim import test_search
 
-matplotlib.use("Agg")
 POINT = Point("vector_add", "tiny", (), (("size", 4096),))
 
 

@@ -29,17 +29,6 @@ def add_to(x, value):
     cuda.atomic.add(x, i % x.size, value)
 
 
-def sum_part(mine, other, first, count):
-    """Adds the other GPU's words first..first+count-1 to mine."""
-    for i in range(first + cuda.grid(1), first + count, cuda.gridsize(1)):
-        mine[i] += other[i]
-
-
-def take_part(mine, other, first, count):
-    for i in range(first + cuda.grid(1), first + count, cuda.gridsize(1)):
-        mine[i] = other[i]
-
-
 def together(devices, launches):
     """Cycles of launches, (device, kernel, args) each, that begin together; their results."""
     begun = devices[0].now_cycles
@@ -54,17 +43,6 @@ def test_kernels_of_two_gpus_add_to_one_array():
     x = first.to_device(np.zeros(64, np.int32))
     together((first, second), [(first, add_to, (x, np.int32(1))), (second, add_to, (x, np.int32(1000)))])
     assert (x.copy_to_host() == 32 * 256 // 64 * 1001).all()
-
-
-def test_what_lies_elsewhere_crosses_the_links():
-    first, second = gpus(2)
-    x = second.to_device(np.ones(WORDS, np.float32))
-    out = first.to_device(np.zeros(32 * 256, np.float32))
-    result = first.launch(read_all, 32, 256, (x, out))
-    assert out.copy_to_host().sum() == WORDS
-    assert result.metrics["nvlrx__bytes_data_user.sum"] == 4 * WORDS
-    own = second.to_device(np.zeros(32 * 256, np.float32))
-    assert second.launch(read_all, 32, 256, (x, own)).metrics["nvlrx__bytes_data_user.sum"] == 0
 
 
 def test_two_readers_share_the_way_out_of_a_gpu():
@@ -99,26 +77,6 @@ def test_streams_of_two_gpus_wait_for_each_other():
     second.synchronize()
     assert after.cycle >= event.cycle >= slow.result.cycles
     assert (x.copy_to_host() == 1).all()
-
-
-def test_an_all_reduce_of_two_gpus_in_two_kernels_each():
-    """Each sums one half, then takes the other half of the other."""
-    devices = gpus(2)
-    values = [np.arange(WORDS, dtype=np.float32), np.ones(WORDS, np.float32)]
-    arrays = [device.to_device(value) for device, value in zip(devices, values, strict=True)]
-    streams = [device.stream() for device in devices]
-    half, done = WORDS // 2, []
-    for kernel in (sum_part, take_part):
-        for k, device in enumerate(devices):
-            for event in done:
-                streams[k].wait_event(event)
-            first = half * (k if kernel is sum_part else 1 - k)
-            device.launch(kernel, 32, 256, (arrays[k], arrays[1 - k], first, half), stream=streams[k])
-        done = [stream.record() for stream in streams]
-    for device in devices:
-        device.synchronize()
-    for array in arrays:
-        assert (array.copy_to_host() == values[0] + values[1]).all()
 
 
 def test_copies_between_gpus_take_a_copy_engine():

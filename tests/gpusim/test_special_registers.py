@@ -26,8 +26,7 @@ _WARPS = {"sm_90": 64, "sm_86": 48, "sm_75": 32}
 def test_launch_values(arch):
     """Every architecture reads the launch's values from other places; sizes are those of this launch."""
     reads = "\n".join(
-        f"mov.u32 v, %{name}; st.global.u32 [p + {4 * k}], v;"
-        for k, name in enumerate([*_REGISTERS, "nwarpid"])
+        f"mov.u32 v, %{name}; st.global.u32 [p + {4 * k}], v;" for k, name in enumerate([*_REGISTERS, "nwarpid"])
     )
     program = program_from_cubin(
         assemble(

@@ -11,6 +11,7 @@ from gpusim.engine.grid import EndedWithAnother
 from gpusim.engine.state import layout as L
 from gpusim.errors import CyclesExceeded, MemoryAccessError
 from programs import images, registry
+from tests.gpusim import bundled
 from tests.gpusim import parameter_kernels as kernels
 
 
@@ -52,22 +53,17 @@ def span(device, launches):
     return device.now_cycles - begun
 
 
+FOUR_SMS = ["sm.count=4", "sm.gpcs=1"]
+
+
 # --- results and counts ----------------------------------------------------------------------------------------------
-
-
-def counters_alone(variant):
-    launch = variant.make(variant.test_size, 0)
-    return gpusim.simulate(
-        images.image(variant.name), launch.grid, launch.block, launch.args, "h200", launch.shared_bytes,
-        overrides=["sm.count=4", "sm.gpcs=1"],
-    ).record.counters  # fmt: skip
 
 
 def test_programs_beside_each_other_compute_and_count_what_they_do_alone():
     variants = [ladder[0] for ladder in registry.families().values()]
     variants = [each for each in variants if isinstance(each.kernel, type(add_one)) and not each.polls][::2]
     assert len(variants) > 10
-    with gpusim.Device("h200", threads=2, overrides=["sm.count=4", "sm.gpcs=1"]) as device:
+    with gpusim.Device("h200", threads=2, overrides=FOUR_SMS) as device:
         pending, expected, launches = [], [], []
         for variant in variants:
             launch = variant.make(variant.test_size, 0)
@@ -82,7 +78,8 @@ def test_programs_beside_each_other_compute_and_count_what_they_do_alone():
         fields = [L.COUNT_EXECUTED, L.COUNT_THREADS, L.COUNT_PRED_ON, L.COUNT_SHARED_WAVEFRONTS]
         fields += [L.COUNT_SECTORS, L.COUNT_TAGS]
         together = each.result.record.counters
-        assert (together[:, fields] == counters_alone(variant)[:, fields]).all(), variant.name
+        alone = bundled.checked(variant.name, "h200", overrides=FOUR_SMS).record.counters
+        assert (together[:, fields] == alone[:, fields]).all(), variant.name
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from gpusim.engine.state import memory as S
 from gpusim.errors import TraceError
 from gpusim.results.metrics import TEX_SECTORS
 from gpusim.tracing.trace import SPACES, TraceOptions
-from programs import images, registry
+from tests.gpusim import bundled
 
 ONE_SM = ["sm.count=1", "sm.gpcs=1", "sm.tpc_gpcs=[0]"]
 SIZES = {
@@ -32,11 +32,7 @@ SIZES = {
 
 
 def run(name, size, **options):
-    variant = registry.get(name)
-    launch = variant.make(size, 0)
-    return gpusim.simulate(
-        images.image(name), launch.grid, launch.block, launch.args, shared_bytes=launch.shared_bytes, **options
-    )
+    return bundled.checked(name, "h200", size, **options)
 
 
 EVERYTHING = TraceOptions(sms=(0,), blocks=(0,), limit=10_000_000)

@@ -95,12 +95,6 @@ def test_ptx_and_saved_image(folder: Path, tmp_path: Path) -> None:
         isa.load(image, abi="numba")
 
 
-def test_second_load_does_not_disassemble(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = isa.load(folder / "kernels.cubin", "plain")
-    monkeypatch.setattr("isa.listing.disassemble", lambda _: pytest.fail("disassembled again"))
-    assert isa.load(folder / "kernels.cubin", "plain") == first
-
-
 def test_abi_is_recorded(folder: Path) -> None:
     assert isa.load(folder / "kernels.cubin", "plain", abi="numba").abi == "numba"
     assert isa.load(folder / "kernels.cubin", "plain").abi == "c"

@@ -2,7 +2,6 @@
 
 import re
 
-import matplotlib
 import pytest
 from PIL import Image
 
@@ -11,7 +10,6 @@ from validate.__main__ import main
 from validate.scoring import gallery
 from validate.scoring.documents import DOCS, DocumentError
 
-matplotlib.use("Agg")
 TEXT = (DOCS / gallery.DOCUMENT).read_text("utf-8")
 SHOWN = {
     name: re.sub(r"\\([\[\]])", r"\1", text)
