@@ -27,7 +27,11 @@ def put_file(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write a file that appears under its name in one step, so that a reader never sees half of it. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    os.chmod(temporary, mode)
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

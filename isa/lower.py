@@ -6,7 +6,6 @@ Read `isa.microops` first (what a row means), then `isa.opcodes` (one line per i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from isa import microops as m
 from isa.errors import UnknownInstruction
 from isa.instruction import RZ, URZ, Instruction, Operand
 from isa.lower_writer import SINK_ROWS, ConstantPool, RegisterLayout, RowWriter
-from isa.once import Once
 from isa.opcodes import OPCODES
+from isa.program import Once, Program
 
 _SLOTS = {m.COL_A: 0, m.COL_B: 1, m.COL_C: 2}
 _MATH = (m.UNIT_FMA, m.UNIT_FMAHEAVY, m.UNIT_ALU, m.UNIT_HALF)
@@ -60,19 +59,6 @@ _SPARE_ROWS = 3  # a 128-bit access names its first register only
 _SPARE_UNIFORM_ROWS = 7  # a copy of a tensor's box reads up to seven more than it names
 
 
-class LowerableProgram(Protocol):
-    """The parts of a `Program` that lowering reads."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def registers(self) -> int: ...
-
-    @property
-    def instructions(self) -> tuple[Instruction, ...]: ...
-
-
 @dataclass(frozen=True)
 class Lowered(Once):
     """A program as numbers.
@@ -92,7 +78,7 @@ class Lowered(Once):
     sink_row: int
 
 
-def lower(program: LowerableProgram) -> Lowered:
+def lower(program: Program) -> Lowered:
     """Lower a whole program before anything runs.
 
     Raises:
@@ -168,7 +154,7 @@ def _guard(instruction: Instruction) -> int:
     return 8 + instruction.guard
 
 
-def _layout(program: LowerableProgram) -> RegisterLayout:
+def _layout(program: Program) -> RegisterLayout:
     """Size the register file by what the program can touch: few rows keep all warps in the host's cache."""
     registers, uniform = program.registers, 0
     for instruction in program.instructions:

@@ -10,20 +10,21 @@ import base64
 import hashlib
 import json
 import os
-import tempfile
 import zlib
 from collections import Counter
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from isa.cubin import Cubin, GlobalSymbol, Parameter, Relocation
 from isa.errors import DecodeError, ProgramFileError
+from isa.folders import put_file
 from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
 from isa.limits import problem_with_program
-from isa.once import Once
 
+_Fact = TypeVar("_Fact")
 SUFFIX = ".gpuprog"
 _MAGIC = b"GPUPROG\n"
 _MOST_DOCUMENT_BYTES = 256 << 20
@@ -45,6 +46,24 @@ IMAGE_FORMAT = 1
 """Version of the program image; part of every cache key."""
 DECODER = 6
 """Version of how a cubin becomes a program, part of every cache key too; older images stay readable."""
+
+
+class Once:
+    """An object that remembers what others have worked out of it, as long as it lives; copies and pickles do not."""
+
+    @cached_property
+    def _facts(self) -> dict[Hashable, Any]:
+        return {}
+
+    def once(self, what: Hashable, work_out: Callable[[], _Fact]) -> _Fact:
+        """The fact of this name, worked out when it is first asked for."""
+        if what not in self._facts:
+            self._facts[what] = work_out()
+        found: _Fact = self._facts[what]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_facts"}
 
 
 @dataclass(frozen=True)
@@ -145,15 +164,7 @@ class Program(Once):
         It appears under its name in one step, so that a reader never sees half a file.
         """
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=target.name, suffix=".tmp", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(self.to_bytes(with_cubin=with_cubin))
-            os.replace(temporary, target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        put_file(target, self.to_bytes(with_cubin=with_cubin))
         return target
 
     @classmethod

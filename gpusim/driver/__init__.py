@@ -7,7 +7,7 @@ for), `state.py` (the driver), `attributes.py` and `images.py` (what the device 
 from), `log.py` (what ran). Users take `numba_cuda.py`.
 
 `work/` is what streams do: `streams.py` (pieces of work, graphs of them), `queues.py` (how they go into streams of the
-device), `passing.py` (time passes while a call waits), `waiting.py` (which do).
+device), `passing.py` (time passes while a call waits).
 
 `outputs/` is what launches tell: `outputs.py` (the options), then the observers: `pages.py`, `timeline.py`, and
 `saving.py` with its file in `saved.py`, which `replay.py` runs again. `images.py` loads modules;

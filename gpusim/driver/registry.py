@@ -36,7 +36,6 @@ from gpusim.driver.caller import Gone, caller, read, text
 from gpusim.driver.codes import Code, DriverError, ManagementCode, ResultCode, fail_if, known, say
 from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import DriverStream, called_by_stream, node_of
-from gpusim.driver.work.waiting import permitted_within
 from isa.errors import IsaError
 from isa.folders import cache_folder
 
@@ -258,7 +257,9 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
         fail_if(called_by_stream() and not permitted_within(point.symbol), ResultCode.NOT_PERMITTED)
         with driver.lock:
             driver.stop_if_interrupted()
-            driver.wait_before(point.symbol, point.per_thread)
+            driver.thread.has_own_default = point.per_thread
+            if waits(point.symbol):
+                driver.wait_for_all()
             _admit(driver, point)
             return point.call(driver, arguments)
     except DriverError as error:
@@ -307,3 +308,60 @@ def _variants(declared: int) -> dict[str, list[EntryPoint]]:
     for each in ENTRY_POINTS.values():
         found.setdefault(each.name, []).append(each)
     return found
+
+
+# --- which calls wait -------------------------------------------------------------------------------------------------
+# Functions not listed here drain all streams first. Listed ones only enqueue, only query, or wait themselves.
+
+_ADD = """
+Launch(CooperativeKernel|HostFunc|Kernel|KernelEx|KernelExC) GraphLaunch
+EventRecord(WithFlags)? Stream(WaitEvent|AddCallback)
+(Push|Pop)CallConfiguration Mem(Alloc|AllocFromPool|Free)Async Malloc(FromPool)?Async
+FreeAsync blas(?!Destroy|LtDestroy)\\w+
+"""
+_WAIT_THEMSELVES = """
+Stream(Synchronize|Query) Event(Synchronize|Query|ElapsedTime) Mem(cpy|set)\\w*
+"""
+_MAKE = """
+Stream(Create|CreateWithFlags|CreateWithPriority) Event(Create|CreateWithFlags|Destroy)
+StreamBeginCapture(ToGraph)? StreamEndCapture StreamIsCapturing StreamUpdateCaptureDependencies
+ThreadExchangeStreamCaptureMode Graph(Add|Child|Clone|Create|Event|Get|Host|Instantiate|Kernel|Mem|Node|Remove)\\w*
+GraphExec\\w*(Get|Set|Update)\\w*
+Register\\w+ Init InitDevice SetDevice ChooseDevice Ctx(PushCurrent|PopCurrent|SetCurrent)
+Module(Load|LoadData|LoadDataEx|LoadFatBinary|GetFunction) LibraryLoadData LibraryGetKernel FuncLoad
+FuncSet(Attribute|CacheConfig)
+"""
+_ASK = """
+(Driver|Runtime)GetVersion Get\\w+ PeekAtLastError CtxGet\\w+ DeviceGet\\w* DeviceCanAccessPeer
+DeviceTotalMem DeviceComputeCapability DevicePrimaryCtx(GetState|Retain) StreamGet\\w+ Occupancy\\w+
+(Func|Kernel)(Get|Is)\\w+ PointerGetAttributes? TensorMapEncode\\w+ HostGet\\w+ MemHostGet\\w+ MemGet(Info|AddressRange)
+"""
+_PREFIX = re.compile("^_*cuda|^cu")
+_WITHIN = """
+Init (Driver|Runtime)GetVersion GetDevice(Count|Properties) GetError(Name|String) GetLastError PeekAtLastError
+GetProcAddress\\w* Event(Query|Synchronize|ElapsedTime)
+"""
+"""Functions that one called by a stream may call, as on an H100 (driver 580, CUDA 13.0)."""
+
+
+@cache
+def permitted_within(symbol: str) -> bool:
+    """Return whether a function that a stream calls may call this one, by its exported name."""
+    of_either_api = _PERMITTED.fullmatch(_bare(symbol)) is not None
+    return of_either_api or symbol.startswith(("nvml", "__cuda")) or symbol == "cuStreamQuery"
+
+
+@cache
+def waits(symbol: str) -> bool:
+    """Return whether a function, by its exported name, waits for the work of all streams."""
+    if symbol.startswith("nvml"):
+        return False
+    return _NAMED.fullmatch(_bare(symbol)) is None
+
+
+def _bare(symbol: str) -> str:
+    return re.sub(r"(@\d+|_v\d+)$", "", _PREFIX.sub("", symbol, count=1))
+
+
+_PERMITTED = re.compile("|".join(_WITHIN.split()))
+_NAMED = re.compile("|".join(" ".join((_ADD, _WAIT_THEMSELVES, _MAKE, _ASK)).split()))

@@ -50,7 +50,6 @@ from gpusim.driver.work.streams import (
     StreamWork,
     new_handle,
 )
-from gpusim.driver.work.waiting import waits
 from gpusim.errors import OutOfDeviceMemory
 from gpusim.host.options import LaunchOptions
 from gpusim.launch.module import LinkedModule
@@ -371,12 +370,6 @@ class Driver:
         self.not_in_implicit(stream)
         self.do(stream, work)
         self.wait_for(stream)
-
-    def wait_before(self, symbol: str, has_own_default: bool = False) -> None:
-        """Wait, as a call does first, for the work of all streams, unless it is one that need not."""
-        self.thread.has_own_default = has_own_default
-        if self.queues is not None and self.queues.busy and waits(symbol):
-            self.queues.drain()
 
     def wait_for(self, stream: DriverStream) -> None:
         """Wait for the work of a stream. Raises what a kernel has left."""

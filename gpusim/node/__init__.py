@@ -2,7 +2,7 @@
 
 Reading order: `sections.py` (every key of a description and what it means), `hgx_h200.toml` (the reference node and
 where each number comes from), `build.py` (from a description to links), `topology.py` (a node and its
-paths), `streams.py` (streams and events, on a `clock.py`), `system.py` (copies between GPUs),
+paths), `streams.py` (streams and events, on a clock), `system.py` (copies between GPUs),
 `transfers.py` (what one copy takes), `flows.py` (how copies share links), `result.py` (with its report); `peer.py`
 (arrays of kernels that live on another GPU).
 """

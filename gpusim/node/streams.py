@@ -19,7 +19,7 @@ from gpusim.engine.grid import EndedWithAnother, Transfer
 from gpusim.engine.streams import Engines, KernelWork, StreamQueue, UntimedWork
 from gpusim.host.launch_run import LaunchRun
 from gpusim.launch.device_array import DeviceArray
-from gpusim.node.clock import Clock
+from gpusim.node.flows import Clock
 from gpusim.node.result import Copy
 from gpusim.node.topology import Node
 from gpusim.node.transfers import Mover, engines_of

@@ -14,7 +14,7 @@ import simpy
 from gpusim.config.load import Overrides
 from gpusim.engine.streams import Engines, StreamQueue
 from gpusim.errors import NodeError
-from gpusim.node.clock import Clock
+from gpusim.node.flows import Clock
 from gpusim.node.result import Copy, LinkLoad, NodeResult
 from gpusim.node.streams import Event, HostThread, NodeStreams, Stream
 from gpusim.node.topology import Node, load_node

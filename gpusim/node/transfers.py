@@ -10,8 +10,7 @@ from typing import Any
 import simpy
 
 from gpusim.node.build import Link
-from gpusim.node.clock import Clock
-from gpusim.node.flows import Flow, Flows
+from gpusim.node.flows import Clock, Flow, Flows
 from gpusim.node.result import STAGING, Copy
 from gpusim.node.topology import Node
 

@@ -11,8 +11,7 @@ import pytest
 import simpy
 
 from gpusim.node.build import Link
-from gpusim.node.clock import Clock
-from gpusim.node.flows import Flow, Flows, fill
+from gpusim.node.flows import Clock, Flow, Flows, fill
 
 Transfer = tuple[float, tuple[int, ...], int]
 """When it starts, over which links, how many bytes."""

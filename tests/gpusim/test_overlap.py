@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpusim.driver import library  # noqa: F401 - it declares all functions
-from gpusim.driver.registry import ENTRY_POINTS
-from gpusim.driver.work.waiting import waits
+from gpusim.driver.registry import ENTRY_POINTS, waits
 from tests import forks
 from tests.gpusim import cuda_program
 from tests.gpusim.cuda_program import DATA, build
