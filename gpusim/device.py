@@ -7,6 +7,7 @@ for all streams, and returns when it is done; in a stream it returns at once, an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,11 +24,10 @@ from gpusim.host.options import CHECKS, DEFAULT_MAX_CYCLES, LaunchOptions, Progr
 from gpusim.host.session import GpuSession
 from gpusim.host.syscalls import SystemCalls
 from gpusim.launch import Launch
-from gpusim.launch.arguments import BoundArguments
+from gpusim.launch.arguments import BoundArguments, place_arguments, program_of
 from gpusim.launch.device_array import DeviceArray
 from gpusim.launch.launch import AccessWindow
 from gpusim.launch.memory import BASE, DeviceMemory, GpuMemory
-from gpusim.launch.program import place_arguments, program_of
 from gpusim.node import Node, load_node
 from gpusim.node.graphs import DeviceGraph
 from gpusim.node.managed import ManagedArray, ManagedSet, Place
@@ -61,7 +61,7 @@ class _Group:
         return rows_from(self.node, name, held, config)
 
 
-class Device:
+class Device(AbstractContextManager["Device"]):
     """A simulated GPU.
 
     gpu, overrides, threads: as for `gpusim.simulate`. memory_bytes: device memory that can be allocated at once,
@@ -387,9 +387,6 @@ class Device:
     def close(self) -> None:
         """End the device's host threads."""
         self._session.close()
-
-    def __enter__(self) -> Device:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -13,8 +13,8 @@ from gpusim.host.launch_run import session_run
 from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions, Progress, checks_of, host_threads
 from gpusim.host.session import GpuSession
 from gpusim.launch import Launch, as_args
+from gpusim.launch.arguments import program_of
 from gpusim.launch.memory import DeviceMemory
-from gpusim.launch.program import program_of
 from gpusim.node import Node, load_node
 from gpusim.node.peer import peer_rows, without_peers
 from gpusim.result import Result

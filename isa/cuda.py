@@ -9,13 +9,16 @@ if its wheel and nvcc's are of different releases, a few kernels differ in their
 
 from __future__ import annotations
 
+import ctypes
+import re
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from isa.compilers import compile_device_code, compile_with_host, host_compiler_fails
-from isa.errors import CompileError, ToolchainMissing
-from isa.toolchain import find_tool, first_complaint, host_compiler
+from isa.errors import CompileError, ToolchainFailed, ToolchainMissing
+from isa.toolchain import INSTANCES, find_nvrtc, find_tool, first_complaint, host_compiler, include_folders, run_tool
 
 _NO_COMPILER = "NVRTC reads code for the GPU alone; host code needs nvcc and a C++ compiler, such as g++"
 _READING = ("-include", "--pre-include", "-imacros", "-optf", "--options-file")
@@ -83,3 +86,108 @@ def _values(options: Sequence[str], names: tuple[str, ...]) -> Iterator[str]:
                 yield next(following, "")
             elif each.startswith(name):
                 yield each.removeprefix(name).removeprefix("=")
+
+
+_NO_HOST = re.compile(r"host compiler|unsupported (?:GNU|clang|Microsoft)|cicc|cudafe", re.IGNORECASE)
+
+
+def compile_with_host(
+    source: str, path: str, flags: Sequence[str], expressions: Sequence[str] = ()
+) -> tuple[bytes | None, str, list[str]]:
+    """Compile a text with nvcc, its device code to a cubin and its host code not at all.
+
+    Args:
+        path: where the text comes from; the file itself is read if that is what it holds.
+        flags: options of nvcc; those that find CUDA's headers come after them.
+        expressions: C++ names of kernels' instances that are to be in the cubin, such as 'ns::kernel<float, 4>'.
+
+    Returns:
+        The cubin, None if there are errors, the log, and the files that were read besides the text.
+
+    Raises:
+        ToolchainMissing: there is no nvcc.
+        ToolchainFailed: it does not end.
+    """
+    file = Path(path).resolve()
+    with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
+        cubin, needed, unit = Path(folder, "made.cubin"), Path(folder, "made.d"), file
+        if expressions or not file.is_file() or file.read_bytes() != source.encode():
+            # The address of an instance is what makes the front end emit it.
+            wanted = [f"static auto *const gpusim_instance_{i} = &{each};" for i, each in enumerate(expressions)]
+            unit = Path(folder, file.name)
+            named = str(file).replace("\\", "\\\\")
+            text = [f'#line 1 "{named}"', source, f'#line 1 "{INSTANCES}"', *wanted, ""]
+            unit.write_text("\n".join(text), encoding="utf-8")
+        command = [find_tool("nvcc"), "-cubin", *flags, "-MD", "-MF", str(needed), "-o", str(cubin)]
+        # Not as folders of the system: complaints of what a macro of theirs stands for would be left out.
+        command += [f"-I{each}" for each in include_folders()]
+        done = run_tool([*command, str(unit)])
+        log = (done.stderr + done.stdout).replace(str(unit), str(file))
+        if done.returncode or not cubin.is_file():
+            return None, log, []
+        return cubin.read_bytes(), log, [each for each in _dependencies(needed) if each != str(unit)]
+
+
+def host_compiler_fails(log: str) -> bool:
+    """True if nvcc failed for want of a part of the tool chain or of a host compiler that it takes."""
+    return bool(_NO_HOST.search(log))
+
+
+def _dependencies(file: Path) -> list[str]:
+    """The files of a rule for make, whose spaces are escaped."""
+    text = file.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ").replace("\\\r\n", " ")
+    _, _, names = text.partition(" : ") if " : " in text else text.partition(": ")
+    return [re.sub(r"\\([ #])", r"\1", name) for name in re.findall(r"(?:\\[ #]|\S)+", names)]
+
+
+def compile_device_code(
+    source: str,
+    name: str,
+    flags: Sequence[str],
+    expressions: Sequence[str] = (),
+) -> tuple[bytes | None, str]:
+    """Compile a text with NVRTC.
+
+    Args:
+        name: the file's name, as line information and messages have it.
+        flags: options; those that find the tool chain's headers come after them.
+        expressions: C++ names of templates' instances that are to be in the cubin, such as 'ns::kernel<float, 4>'.
+
+    Returns:
+        The cubin, None if the text has errors, and the log.
+
+    Raises:
+        ToolchainMissing: there is no NVRTC.
+        ToolchainFailed: it cannot take the text.
+    """
+    library = _library(find_nvrtc())
+    encoded = [each.encode() for each in (*flags, *(f"-I{folder}" for folder in include_folders()))]
+    handle = ctypes.c_void_p()
+    status = library.nvrtcCreateProgram(ctypes.byref(handle), source.encode(), name.encode(), 0, None, None)
+    if status:
+        raise ToolchainFailed(f"NVRTC cannot take {name} (status {status})")
+    try:
+        for expression in expressions:
+            library.nvrtcAddNameExpression(handle, expression.encode())
+        failed = library.nvrtcCompileProgram(handle, len(encoded), _strings(encoded))
+        log = _text(library, "ProgramLog", handle).rstrip(b"\0").decode(errors="replace")
+        return (None if failed else _text(library, "CUBIN", handle)), log
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(handle))
+
+
+@lru_cache(maxsize=4)
+def _library(path: str) -> ctypes.CDLL:
+    return ctypes.CDLL(path)
+
+
+def _strings(values: list[bytes]) -> ctypes.Array[ctypes.c_char_p]:
+    return (ctypes.c_char_p * len(values))(*values)
+
+
+def _text(library: ctypes.CDLL, what: str, handle: ctypes.c_void_p) -> bytes:
+    size = ctypes.c_size_t()
+    getattr(library, f"nvrtcGet{what}Size")(handle, ctypes.byref(size))
+    buffer = ctypes.create_string_buffer(size.value)
+    getattr(library, f"nvrtcGet{what}")(handle, buffer)
+    return buffer.raw

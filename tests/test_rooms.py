@@ -38,21 +38,21 @@ ROOMS = (
 MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
 MOST_LINES_OF = {
-    "gpusim": 1_050,
+    "gpusim": 1_047,
     "gpusim.beside": 497,
-    "gpusim.bound": 1_421,
+    "gpusim.bound": 1_406,
     "gpusim.cli": 3_091,
     "gpusim.collectives": 1_177,
     "gpusim.config": 1_485,
     "gpusim.difference": 1_001,
-    "gpusim.driver": 9_683,
+    "gpusim.driver": 9_662,
     "gpusim.engine": 19_551,
     "gpusim.exec": 766,
-    "gpusim.explore": 2_766,
-    "gpusim.host": 1_755,
+    "gpusim.explore": 2_762,
+    "gpusim.host": 1_750,
     "gpusim.integrations": 153,
     "gpusim.lab": 794,
-    "gpusim.launch": 2_022,
+    "gpusim.launch": 2_013,
     "gpusim.node": 2_264,
     "gpusim.parallel": 1_129,
     "gpusim.plot": 2_279,
@@ -60,9 +60,9 @@ MOST_LINES_OF = {
     "gpusim.results": 3_545,
     "gpusim.tracing": 1_644,
     "gpusim.workload": 396,
-    "isa": 6_877,
+    "isa": 6_866,
     "programs": 5_944,
-    "validate": 12_853,
+    "validate": 12_851,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

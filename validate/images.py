@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import programs
-from gpusim.launch.program import program_of
+from gpusim.launch.arguments import program_of
 from isa import Program, ProgramFileError
 from isa.toolchain import numba_version, tool_version
 from programs import images, registry

@@ -12,6 +12,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def check_sizes(words: Sequence[Word], parameters: Sequence[tuple[int, int, int]
         raise ValueError(f"the arguments flatten to sizes {found}, the kernel takes {sizes}")
 
 
-class DeviceKernel:
+class DeviceKernel(AbstractContextManager["DeviceKernel"]):
     """A cubin's kernel on the GPU, with device arrays for one launch, which are freed at the end of a `with`. Arrays of
     `large` bytes or more have no contents that matter, and are not copied. cluster: of a kernel that
     does not say it."""
@@ -96,9 +97,6 @@ class DeviceKernel:
         shape = launch.grid, launch.block, self.words, launch.shared_bytes
         self.run = gpu.prepared(self.function, *shape, cluster)
         """Launches once, without waiting."""
-
-    def __enter__(self) -> DeviceKernel:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.gpu.synchronize()

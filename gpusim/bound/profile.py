@@ -28,8 +28,8 @@ from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions
 from gpusim.host.sampling import communicates, is_cooperative
 from gpusim.host.session import GpuSession
 from gpusim.launch import Dim3, Launch
+from gpusim.launch.arguments import program_of
 from gpusim.launch.memory import DeviceMemory
-from gpusim.launch.program import program_of
 from gpusim.results.record import LaunchRecord
 from gpusim.tracing.trace import SPACES, Trace, TraceOptions
 from isa import Program

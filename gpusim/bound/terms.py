@@ -18,7 +18,7 @@ from gpusim.engine.parameters import unit_timing
 from gpusim.engine.state.memory import P_BURST, TICKS
 from gpusim.errors import LaunchError
 from gpusim.host.fitting import lowered_once
-from gpusim.launch.occupancy import Occupancy, occupancy
+from gpusim.launch.occupancy import occupancy
 from gpusim.results.record import Bound
 from isa import microops as M
 
@@ -48,8 +48,10 @@ def bound(profile: Profile, config: GPUConfig) -> Bound:
         raise LaunchError(
             f"the profile holds for {differing[0]} = {profile.needs[differing[0]]!r} only", kernel=profile.kernel
         )
-    fits = _occupancy(profile, config)
-    slots = fits.blocks_per_sm * config.sm.count
+    program, launch = profile.program, profile.launch
+    shared = program.static_shared_bytes, launch.shared_bytes
+    what = launch.threads_per_block, program.registers, *shared, program.max_threads, program.name
+    slots = occupancy(config, *what).blocks_per_sm * config.sm.count
     if profile.cooperative and profile.blocks > slots:
         raise LaunchError(
             f"a cooperative launch of {profile.blocks:,} blocks, of which the GPU holds {slots:,} at once",
@@ -84,23 +86,6 @@ def busiest(profile: Profile, values: np.ndarray, places: int) -> np.ndarray:
     order = np.argsort(-values, axis=1)
     so_far = np.cumsum(profile.counts[order], axis=1)
     return np.maximum(share, (-(-so_far // places) * np.take_along_axis(values, order, 1)).max(axis=1))
-
-
-def _occupancy(profile: Profile, config: GPUConfig) -> Occupancy:
-    program = profile.program
-    key = ("occupancy", config.sm)
-    if key not in profile.memo:
-        profile.memo[key] = occupancy(
-            config,
-            profile.launch.threads_per_block,
-            program.registers,
-            program.static_shared_bytes,
-            profile.launch.shared_bytes,
-            program.max_threads,
-            program.name,
-        )
-    found: Occupancy = profile.memo[key]
-    return found
 
 
 def _start(config: GPUConfig) -> int:

@@ -51,7 +51,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     from gpusim.config import load_config
-    from gpusim.launch.program import program_of
+    from gpusim.launch.arguments import program_of
 
     target = target_of(options, launchable=options.run)
     result = None

@@ -11,6 +11,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +29,7 @@ class JournalError(SimulationError):
     """A journal that cannot be gone on with: of another sweep, of another version, in use, or damaged."""
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """An open journal. `rows`: what it held when it was opened, by key."""
 
     def __init__(self, path: str | Path, header: Mapping[str, Any], resume: bool = False) -> None:
@@ -77,9 +78,6 @@ class Journal:
     def close(self) -> None:
         """Bring what was written into the file, and let go of it."""
         self._base.close()
-
-    def __enter__(self) -> Journal:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

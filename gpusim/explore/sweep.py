@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -65,7 +66,7 @@ def collect(
         return rows(unique)
 
 
-class PointEvaluator:
+class PointEvaluator(AbstractContextManager["PointEvaluator"]):
     """A function from points to their rows, in their order; a context manager.
 
     workers: processes; None takes one per core, 0 runs here. executor: evaluates points instead, and stays open; the
@@ -140,9 +141,6 @@ class PointEvaluator:
         if self._book is not None:
             self._book.close()
         self._workers = self._book = None
-
-    def __enter__(self) -> PointEvaluator:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

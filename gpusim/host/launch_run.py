@@ -33,9 +33,8 @@ from gpusim.host.recording import LOOKED, Recording, recording_of
 from gpusim.host.sampling import Sample
 from gpusim.host.session import GpuSession
 from gpusim.launch import Launch
-from gpusim.launch.arguments import BoundArguments
+from gpusim.launch.arguments import BoundArguments, place_arguments
 from gpusim.launch.occupancy import check_architecture
-from gpusim.launch.program import place_arguments
 from gpusim.result import Result
 from gpusim.results.record import LaunchRecord
 from gpusim.tracing.accel_launch import AccelSimLaunch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,7 +41,7 @@ class ReadyLaunch(Protocol):
     ) -> tuple[dict[str, Any], np.ndarray]: ...
 
 
-class GpuSession:
+class GpuSession(AbstractContextManager["GpuSession"]):
     """A GPU with its memory, cold caches and so many host threads.
 
     beside: another GPU, whose clock and links it shares. peers: tells what lies on other GPUs when a launch begins.
@@ -77,9 +78,6 @@ class GpuSession:
             self._engine.close()
         self.spare.give_back()
         self.spare = Spare()
-
-    def __enter__(self) -> GpuSession:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -41,10 +41,8 @@ class SystemCalls:
     write: takes the text of a launch when it ends; None for the standard output of that time. made: calls so far.
     """
 
-    def __init__(
-        self, memory: DeviceMemory, heap_bytes: int = HEAP_BYTES, write: Callable[[str], Any] | None = None
-    ) -> None:
-        self.memory, self.heap_bytes, self.write = memory, heap_bytes, write
+    def __init__(self, memory: DeviceMemory, write: Callable[[str], Any] | None = None) -> None:
+        self.memory, self.heap_bytes, self.write = memory, HEAP_BYTES, write
         self._heap_used = 0
         self.made: set[str] = set()
         self._text: list[str] = []

@@ -9,7 +9,8 @@ The layouts are those of the two ways to compile a kernel:
 - `abi="c"`: an array becomes one pointer, a record its bytes (which may also be given as they are), a tensor map what
   the driver encodes, a scalar itself.
 
-A parameter's place comes from the program, whose compiler aligned it; here count and sizes must agree.
+A parameter's place comes from the program, whose compiler aligned it; here count and sizes must agree. `program_of` has
+the program of a launch, for its architecture, and `place_arguments` puts its arguments in place.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from typing import Any
 import numpy as np
 
 from gpusim.errors import ArgumentError
-from gpusim.launch.cuda import TensorMap
+from gpusim.launch.cuda import CudaSource, TensorMap
 from gpusim.launch.device_array import DeviceArray
+from gpusim.launch.launch import Launch
 from gpusim.launch.memory import DeviceMemory, span
 from gpusim.launch.signatures import infer_signature, kind_of, parse_signature, scalar_dtype
 from gpusim.launch.tensor_map import encode_tiled
+from isa import Program, compile_kernel, load
 
 __all__ = ["BoundArguments", "DeviceArray", "bind", "infer_signature", "parse_signature"]
 
@@ -272,3 +275,27 @@ class _Binder:
 
 def _word(value: int) -> bytes:
     return int(value).to_bytes(8, "little", signed=value < 0)
+
+
+def program_of(launch: Launch, arch: str) -> Program:
+    """The machine code of a launch's kernel, for its arguments and an architecture such as 'sm_90'."""
+    kernel, signature = launch.kernel, launch.signature
+    if isinstance(kernel, Program):
+        return kernel
+    if isinstance(kernel, CudaSource):
+        return load(kernel.path, kernel.entry, abi="c", arch=kernel.arch or arch, options=kernel.options)
+    name = getattr(kernel, "__name__", None)
+    types = parse_signature(signature) if signature is not None else infer_signature(launch.args, name)
+    return compile_kernel(kernel, types, arch)
+
+
+def place_arguments(program: Program, launch: Launch, memory: DeviceMemory) -> BoundArguments:
+    """The launch's arguments in device memory, as its program takes them; see `bind`."""
+    signature = None if program is launch.kernel else launch.signature
+    return bind(program, launch.args, memory, signature, _parameter_names(launch.kernel))
+
+
+def _parameter_names(kernel: Any) -> tuple[str, ...]:
+    """Names of a Python kernel's parameters, for messages; empty for a program."""
+    code = getattr(getattr(kernel, "py_func", kernel), "__code__", None)
+    return code.co_varnames[: code.co_argcount] if code is not None else ()

@@ -16,7 +16,7 @@ from math import ceil
 from pathlib import Path
 
 from gpusim.config import GPUConfig
-from gpusim.launch.program import program_of
+from gpusim.launch.arguments import program_of
 from gpusim.simulation import simulate
 from isa.folders import cache_folder, put_file
 from programs import layer

@@ -11,7 +11,7 @@ import pytest
 import gpusim
 from gpusim.errors import ArgumentError
 from gpusim.launch import CudaSource, Launch, TensorMap
-from gpusim.launch.program import program_of
+from gpusim.launch.arguments import program_of
 from gpusim.workload.request import Request
 from gpusim.workload.target import find_target
 from isa import IsaError

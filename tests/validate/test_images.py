@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from gpusim.launch.program import program_of
+from gpusim.launch.arguments import program_of
 from programs import images, registry
 from validate.images import tools
 

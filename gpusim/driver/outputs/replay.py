@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -32,7 +33,7 @@ _COMPILED = "compiled from PTX for this GPU"
 _TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
 
 
-class Replay:
+class Replay(AbstractContextManager["Replay"]):
     """Saved launches on a machine. Only those that `telling` chooses run; what the others have changed of memory is
     taken from the file.
 
@@ -88,9 +89,6 @@ class Replay:
             if launch is not None and self.telling.chooses(launch.number, launch.symbol):
                 self._run(launch, step)
         return self.log
-
-    def __enter__(self) -> Replay:
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Tell what is still to be told, and end the device."""

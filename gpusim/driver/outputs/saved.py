@@ -15,6 +15,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
@@ -100,7 +101,7 @@ class SavedStep(_Saved):
     launch: SavedLaunch | None
 
 
-class SavedLaunches:
+class SavedLaunches(AbstractContextManager["SavedLaunches"]):
     """An open file of saved launches. Raises SavedLaunchesError, here and later, for one that is none or damaged."""
 
     def __init__(self, path: str | Path):
@@ -155,9 +156,6 @@ class SavedLaunches:
             return self._zip.read(name)
         except _DAMAGE as error:
             raise SavedLaunchesError(f"{self.path} is damaged: {str(error) or type(error).__name__}") from None
-
-    def __enter__(self) -> SavedLaunches:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._zip.close()
