@@ -169,7 +169,7 @@ def compile_device_code(
     try:
         for expression in expressions:
             library.nvrtcAddNameExpression(handle, expression.encode())
-        failed = library.nvrtcCompileProgram(handle, len(encoded), _strings(encoded))
+        failed = library.nvrtcCompileProgram(handle, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded))
         log = _text(library, "ProgramLog", handle).rstrip(b"\0").decode(errors="replace")
         return (None if failed else _text(library, "CUBIN", handle)), log
     finally:
@@ -179,10 +179,6 @@ def compile_device_code(
 @lru_cache(maxsize=4)
 def _library(path: str) -> ctypes.CDLL:
     return ctypes.CDLL(path)
-
-
-def _strings(values: list[bytes]) -> ctypes.Array[ctypes.c_char_p]:
-    return (ctypes.c_char_p * len(values))(*values)
 
 
 def _text(library: ctypes.CDLL, what: str, handle: ctypes.c_void_p) -> bytes:

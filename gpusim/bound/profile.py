@@ -335,7 +335,7 @@ def profile_of(target: Any, config: GPUConfig, effort: Effort | None = None) -> 
     target = target() if callable(target) else target
     launch: Launch = getattr(target, "launch", target)
     program = program_of(launch, config.gpu.arch)
-    content = _digest(program.sha256, _contents(launch), needs_of(config))
+    content = repr((program.sha256, _contents(launch), needs_of(config)))
     if content not in _known:
         _known[content] = make_profile(program, launch, config, effort)
     _known.move_to_end(content)
@@ -352,7 +352,3 @@ def _contents(launch: Launch) -> list[Any]:
         content = hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).hexdigest()
         parts.append((str(array.dtype), array.shape, array.strides, content))
     return parts
-
-
-def _digest(*parts: Any) -> str:
-    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()

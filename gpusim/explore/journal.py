@@ -125,7 +125,8 @@ def _told(error: sqlite3.Error, path: Path) -> JournalError:
 
 def make_header(points: Sequence[Point], options: Mapping[str, Any]) -> dict[str, Any]:
     """The first line for these points and what is asked about them (metrics, bound, verify)."""
-    files = {name: _digest_of(Path(name)) for name in sorted(set(_files_of(points)))}
+    contents = {name: Path(name).read_bytes() for name in sorted(set(_files_of(points)))}
+    files = {name: hashlib.blake2b(each, digest_size=16).hexdigest() for name, each in contents.items()}
     asked = json.dumps([sorted(point.key for point in points), dict(options), files], sort_keys=True)
     return {
         "journal": "gpusim sweep",
@@ -154,10 +155,6 @@ def _files_of(points: Iterable[Point]) -> Iterable[str]:
     for point in points:
         program = point.program.rpartition(":")[0]
         yield from (name for name in (program, point.program, point.gpu) if Path(name).suffix and Path(name).is_file())
-
-
-def _digest_of(path: Path) -> str:
-    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
 @cache

@@ -25,10 +25,6 @@ _EVENTS = (7, 12)
 COOPERATIVELY = {COOPERATIVE: struct.pack("<i", 1)}
 
 
-def _anything(value: bytes) -> bool:
-    return True
-
-
 def _below(limit: int, first: int = 0) -> Callable[[bytes], bool]:
     return lambda value: first <= int.from_bytes(value, "little") < limit
 
@@ -58,7 +54,7 @@ class _Attribute:
 
     size: int
     where: tuple[str, ...]
-    valid: Callable[[bytes], bool] = _anything
+    valid: Callable[[bytes], bool] = lambda value: True
     default: bytes = b""
 
 

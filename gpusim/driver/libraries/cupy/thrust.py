@@ -38,7 +38,8 @@ def sort(dtype: Any, data_start: int, keys_start: int, shape: Sequence[int]) -> 
     rows, count = math.prod(shape[:-1]), shape[-1]
     order, unsorted = cupy.empty(tuple(shape), np.int64), cupy.empty(tuple(shape), dtype)
     _sort(kernels, data_start, rows, count, 1, order.data.ptr)
-    unsorted.data.copy_from_device_async(_pointer(data_start, unsorted.nbytes), unsorted.nbytes)
+    given = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(data_start, unsorted.nbytes, None), 0)
+    unsorted.data.copy_from_device_async(given, unsorted.nbytes)
     elements = unsorted, np.int32(count), np.int64(rows), order, np.uint64(data_start)
     kernels.get_function("gather")(_grid(count, rows), (_THREADS,), elements)
 
@@ -87,7 +88,3 @@ def _sort(kernels: Any, keys: int, rows: int, count: int, levels: int, order: in
 
 def _grid(threads: int, rows: int) -> tuple[int, int]:
     return -(-threads // _THREADS), min(rows, _MOST_ROWS)
-
-
-def _pointer(address: int, nbytes: int) -> Any:
-    return cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(address, nbytes, None), 0)
