@@ -13,6 +13,7 @@ import gpusim
 from gpusim.driver.work.launches import Observer
 from gpusim.launch.launch import AccessWindow
 from programs import registry
+from tests.gpusim import bundled
 from tests.gpusim.driver_calls import Calls
 from tests.gpusim.kernels import Kernels
 
@@ -124,8 +125,7 @@ def test_a_launch_has_its_own_window_or_its_streams():
 def test_the_program_loses_its_table_keeps_a_quarter_or_all():
     hits = []
     for variant in registry.families()["persisting"]:
-        launch = variant.make(variant.default_size, 0)
-        result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, gpu="tiny")
+        result = bundled.checked(variant.name, size=variant.default_size)
         read = result.metrics["lts__t_sectors_srcunit_tex_op_read.sum"]
         hits.append(result.metrics["lts__t_sectors_srcunit_tex_lookup_hit.sum"] / read)
     # The table is a third of what is read, and three of four rounds find what is kept.

@@ -5,12 +5,10 @@ from functools import cache
 
 import pytest
 
-import gpusim
 from gpusim.engine.state import layout as L
 from gpusim.results.advice import LEAST, find
 from isa.instruction import parse_instruction
-from programs.images import image
-from programs.registry import get
+from tests.gpusim import bundled
 from tests.gpusim.records import BRA, FFMA, FILE, LDG, LDS, STG, make_program, make_record, stall
 
 # Variant, what the next one removes, a part of the line to blame, the next one.
@@ -30,8 +28,7 @@ SIZES = {"reduction": 40_000, "transpose": 128}
 
 @cache
 def simulated(name):
-    launch = get(name).make(SIZES[name.partition("/")[0]], 0)
-    return gpusim.simulate(image(name), launch.grid, launch.block, launch.args)
+    return bundled.checked(name, "h200", SIZES[name.partition("/")[0]])
 
 
 def cycles(result, kind):

@@ -7,7 +7,6 @@ import gpusim
 from gpusim.config import load_config
 from gpusim.engine.memory.place import first_blocks, places
 from gpusim.errors import MemoryAccessError
-from gpusim.launch.arena import Arena
 from tests.gpusim.kernels import Kernels
 
 KERNELS = Kernels("""
@@ -68,16 +67,6 @@ def test_a_failed_launch_leaves_memory_as_it_was(device):
     assert (x.copy_to_host() == 0).all()
     add_one(device, x)
     assert (x.copy_to_host() == 1).all()
-
-
-@pytest.mark.skipif(not Arena(1, undoable=True).can_keep, reason="the host does not tell written pages")
-def test_a_launch_copies_what_it_writes_not_what_is_live():
-    with gpusim.Device("tiny") as device:
-        device.to_device(np.ones(1 << 24, np.float32))
-        x = device.to_device(np.zeros(128, np.int32))
-        for _ in range(4):
-            add_one(device, x)
-        assert (x.copy_to_host() == 4).all() and device.memory.kept_bytes == 4 * 4096
 
 
 def test_a_failed_launch_leaves_the_heap_as_it_was(device):

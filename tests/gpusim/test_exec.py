@@ -15,6 +15,7 @@ from gpusim.cli import main
 from gpusim.errors import SimulationError
 from gpusim.exec.libraries import library_folder
 from tests.gpusim.cuda_program import DATA, build, command, environment, run
+from tests.processes import all_gone, descendants, names
 
 
 @pytest.fixture(scope="module")
@@ -61,31 +62,6 @@ def test_the_report_tells_each_process_apart(probe):
 # --- ends that nobody planned -----------------------------------------------------------------------------------------
 
 
-def children_of(process: int) -> set[int]:
-    """All descendants."""
-    found: set[int] = set()
-    todo = [process]
-    while todo:
-        for task in Path(f"/proc/{todo.pop()}/task").glob("*/children"):
-            new = {int(each) for each in task.read_text().split()}
-            todo += new - found
-            found |= new
-    return found
-
-
-def names(processes: set[int]) -> dict[int, str]:
-    """Those that live, with their names."""
-    found = {}
-    for each in processes:
-        try:
-            state = Path(f"/proc/{each}/stat").read_text()
-        except OSError:
-            continue
-        if state.rpartition(")")[2].split()[0] != "Z":
-            found[each] = state.partition("(")[2].rpartition(")")[0]
-    return found
-
-
 def begin_forever(
     words: list[object], temporary: Path, *, computes: bool = True
 ) -> tuple[subprocess.Popen[str], set[int]]:
@@ -97,7 +73,7 @@ def begin_forever(
     assert process.stdout is not None and process.stdout.readline() == "running\n"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        found = names(children_of(process.pid))
+        found = names(descendants(process.pid))
         servers = [each for each, name in found.items() if name != "probe" and name != "sh"]
         if servers and (not computes or all(busy(each) for each in servers)):
             return process, set(found)
@@ -109,15 +85,6 @@ def busy(process: int) -> bool:
     """Whether a process has computed for longer than it takes to begin."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) / os.sysconf("SC_CLK_TCK") > 1
-
-
-def all_gone(processes: set[int], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if not names(processes):
-            return True
-        time.sleep(0.02)
-    return False
 
 
 @pytest.mark.parametrize(("killed", "started_by"), [("program", "a shell"), ("gpusim", "itself")])

@@ -1,4 +1,4 @@
-"""Whole runs of few instructions: times of exchanges between lanes, lines that several warps want, errors."""
+"""Whole runs of few instructions: lines that several warps want, errors."""
 
 import numpy as np
 import pytest
@@ -7,17 +7,6 @@ from gpusim.errors import KernelError, MemoryAccessError
 from tests.gpusim import sass
 
 IN = f"c[0x0][{sass.PARAMETERS + 8:#x}]"
-
-
-def test_exchanges_take_the_time_of_their_kind():
-    """A match looks at one group of lanes after the other and takes longer than a vote; both are waited for."""
-
-    def cycles(text):
-        return sass.run("S2R R4, SR_LANEID\n" + "\n".join([text] * 50), np.zeros(32, np.uint32)).cycles
-
-    nothing = cycles("MOV R5, R4")
-    vote, match, redux = cycles("VOTE.ANY R5, PT, PT"), cycles("MATCH.ANY R5, R4"), cycles("REDUX.SUM UR6, R4")
-    assert nothing <= vote < redux and vote < match
 
 
 @pytest.mark.parametrize("warps", [2, 11, 12, 32])

@@ -174,11 +174,3 @@ def test_any_number_of_channels_shares_the_lines(channels):
     assert (where[:, 4] // config.dram.banks_per_channel == where[:, 3]).all()
     _, lines = np.unique(where[:, 4] << 32 | where[:, 5], return_counts=True)
     assert lines.max() <= config.dram.row_bytes // config.l2.line_bytes
-
-
-def test_wavefronts_follow_the_banks():
-    """Words next to each other of 32 lanes fill 16 banks twice; strides of two words hit half of 32 banks."""
-    found = {banks: counters("reduction/interleaved_conflicts", banks, 4)[OF_BANKS[0]] for banks in (16, 32, 64, 128)}
-    assert found[16] > found[32] > found[64] > found[128]
-    wide = counters("reduction/interleaved_conflicts", 32, 8)[OF_BANKS[0]]
-    assert wide == found[64]

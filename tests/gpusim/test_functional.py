@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim.errors import BarrierError, CyclesExceeded, DataRaceError, MemoryAccessError, ModeError
+from gpusim.errors import BarrierError, CyclesExceeded, MemoryAccessError, ModeError
 from programs import registry
 from tests.gpusim import bundled
 from tests.gpusim.kernels import Kernels
@@ -24,13 +24,6 @@ KERNEL chain(volatile int *flags, int *sums, int step) {
 KERNEL beyond(float *x) { x[threadIdx.x] = 1; }
 KERNEL endless(volatile float *x) { while (x[0] == 0) __threadfence(); }
 KERNEL some() { if (threadIdx.x < 32) __syncthreads(); }
-KERNEL race(int *out) {
-  __shared__ int word;
-  word = threadIdx.x;
-  __syncthreads();
-  if (threadIdx.x == 32) word = 7;
-  out[threadIdx.x] = word;
-}
 KERNEL twice(float *x) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < 1000) x[i] *= 2;
@@ -97,13 +90,6 @@ def test_errors_are_found():
         gpusim.simulate(KERNELS["endless"], 1, 32, (x,), mode="functional", max_cycles=100_000)
     with pytest.raises(BarrierError):
         gpusim.simulate(KERNELS["some"], 1, 64, (), mode="functional")
-
-
-def test_races_are_found_too():
-    variant = registry.get("reduction/sequential")
-    simulated(variant, variant.test_size, "functional", check="racecheck,initcheck,synccheck")
-    with pytest.raises(DataRaceError):
-        gpusim.simulate(KERNELS["race"], 1, 64, (np.zeros(64, np.int32),), check="racecheck", mode="functional")
 
 
 def test_a_device_may_be_functional():

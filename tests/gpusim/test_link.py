@@ -58,10 +58,6 @@ extern "C" __global__ void pointers(float *out, int select) {
 extern "C" __global__ void count(int *out) { out[0] = atomicAdd(pointer, 1); out[1] = (int)coefficient[out[2]]; }
 extern "C" __global__ void address(float *out) { const float *p = out[0] < 0 ? table : coefficient; out[1] = p[1]; }
 extern "C" __global__ void past(float *out, int i) { out[0] = table[i]; }
-extern "C" __global__ void speak(int n) {
-  int i = threadIdx.x + blockIdx.x * blockDim.x;
-  if (i < n) printf("%d of %s: %5.2f %lld%% %c\n", i, "speak", i / 4.0f, 1ll << 40, 'a' + i);
-}
 extern "C" __global__ void check(int n) {
   int i = threadIdx.x;
   if (i >= n) __assertfail("i < n", "shapes.cu", 77, "check", 1);
@@ -162,12 +158,6 @@ def test_unloading_gives_the_memory_back(programs: dict[str, isa.Program]) -> No
     module.symbol("coefficient")
     module.unload()
     assert memory.used_bytes == 0
-
-
-def test_printf_in_order_of_lanes(programs: dict[str, isa.Program], capsys: pytest.CaptureFixture[str]) -> None:
-    gpusim.simulate(programs["speak"], 1, 4, [3], **SETTINGS, **LIMIT)
-    lines = [f"{i} of speak: {i / 4:5.2f} {1 << 40}% {chr(ord('a') + i)}\n" for i in range(3)]
-    assert capsys.readouterr().out == "".join(lines)
 
 
 def test_a_failed_assertion_names_its_place_and_thread(programs: dict[str, isa.Program]) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from gpusim.engine.rows.tensor import exec_tensor
-from isa import microops as m
 from isa.instruction import parse_instruction
 from isa.lower import lower_instruction
 from isa.lower_writer import ConstantPool, RegisterLayout
@@ -71,30 +70,3 @@ def test_products_equal_the_hardware(form, recording):
             exec_tensor(code, 0, regs, 0, np.zeros(16, np.uint32), 0, np.uint32(WORD))
             got = table[_D : _D + expected.shape[2]].T
             np.testing.assert_array_equal(got, expected[warp], f"{head}, {mode} operands, warp {warp}")
-
-
-def test_four_bit_products_are_exact():
-    """sm_80 has them as one instruction; NumPy is the oracle."""
-    code = lowered("IMMA.16864.S4.U4", False, 0)
-    assert code[0, m.COL_OP] == m.OP_IMMA
-    a, b = operand(5, "any", 16, 64, "s4")[0], operand(6, "any", 8, 64, "u4")[0]
-    c = operand(7, "any", 16, 8, "s32")[0]
-    regs = registers()
-    table = regs.reshape(_ROWS, LANES)
-    for first, words in ((_A, a), (_B, b), (_C, c)):
-        table[first : first + words.shape[1]] = words.T
-    exec_tensor(code, 0, regs, 0, np.zeros(16, np.uint32), 0, np.uint32(WORD))
-    left, right = np.zeros((16, 64), np.int64), np.zeros((64, 8), np.int64)
-    for lane in range(LANES):
-        g, t = lane // 4, lane % 4
-        for k in range(8):
-            for word in range(4):
-                value = int(a[lane, word]) >> 4 * k & 15
-                left[g + 8 * (word % 2), 32 * (word // 2) + 8 * t + k] = value - 16 * (value > 7)
-            for word in range(2):
-                right[32 * word + 8 * t + k, g] = int(b[lane, word]) >> 4 * k & 15
-    products = left @ right
-    for lane in range(LANES):
-        for k in range(4):
-            total = products[lane // 4 + 8 * (k // 2), 2 * (lane % 4) + k % 2] + int(c[lane, k])
-            assert int(table[_D + k, lane]) == total & WORD

@@ -232,12 +232,6 @@ def test_mathematical_functions(kind: Any) -> None:
     assert (np.abs(out - expected) <= 8 * np.finfo(kind).eps * scale).all()
 
 
-def test_fastmath() -> None:
-    out = np.zeros((12, N), np.float32)
-    simulate(cuda.jit(fastmath=True)(functions), np.linspace(0.5, 2, N).astype(np.float32), out)
-    np.testing.assert_allclose(out[1], np.exp(np.linspace(0.5, 2, N)), rtol=1e-5)
-
-
 def speak(a):
     i = cuda.grid(1)
     if i < 2:

@@ -14,8 +14,7 @@ from gpusim.report_html.index import IndexRow, put_above, render_index
 from gpusim.result import Result
 from gpusim.results.stalls import STALL_COLOURS
 from gpusim.units import joule_text
-from programs.images import image
-from programs.registry import get
+from tests.gpusim import bundled
 from tests.gpusim.hand_trace import STEPS, make_trace
 from tests.gpusim.records import BRA, FADD, FILE, LDS, STG, STS, make_program, make_record
 from tests.gpusim.test_report_html import LINE
@@ -459,8 +458,7 @@ import("gpusim/access").then(({ sharedMap, globalMap }) => {
 def test_maps_of_a_program_show_what_the_engine_counted(browser, tmp_path):
     """The page derives wavefronts and lines from addresses; the engine counted them on its own."""
     name = "reduction/interleaved_conflicts"
-    launch = get(name).make(600, 0)
-    result = gpusim.simulate(image(name), launch.grid, launch.block, launch.args, trace=True)
+    result = bundled.checked(name, "h200", 600, trace=True)
     path = result.report_html(tmp_path / "report.html", name)
     assert path.stat().st_size < 1 << 20
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)

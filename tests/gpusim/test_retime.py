@@ -3,10 +3,8 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
-import gpusim
 from gpusim.config import load_config, shipped_names
 from gpusim.engine.retime import changes, compiled_latency, retimed
 from isa import microops as M
@@ -123,19 +121,3 @@ def test_cycles_of_a_chain(latency):
     """Four rounds of 16 FFMA of which each needs the one before it; a branch lies between the rounds."""
     before, after = (run("fma", {"pipes.fma.latency_cycles": each}).cycles for each in (4, latency))
     assert after - before == pytest.approx(4 * 15 * (latency - 4), rel=0.15)
-
-
-def test_results_do_not_depend_on_latencies():
-    x = np.arange(64, dtype=np.float32)
-    text = """
-    S2R R0, SR_TID.X
-    IMAD.WIDE.U32 R2, R0, 0x4, c[0x0][0x210]
-    LDG.E R6, desc[UR4][R2.64]
-    FFMA R6, R6, R6, R6
-    STG.E desc[UR4][R2.64], R6
-    """
-    for latency in (1, 4, 30):
-        out = x.copy()
-        program = sass.assemble(text)
-        gpusim.simulate(program, 1, 64, (out,), "tiny", overrides={"pipes.fma.latency_cycles": latency})
-        np.testing.assert_array_equal(out, x * x + x)

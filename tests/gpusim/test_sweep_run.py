@@ -20,6 +20,7 @@ from gpusim.explore import workers as workers_module
 from gpusim.explore.journal import read_journal
 from gpusim.explore.sweep import collect
 from gpusim.explore.workers import Ended, WorkerFailed, Workers, dask_executor
+from tests.processes import all_gone, descendants
 
 sweep_module = sys.modules["gpusim.explore.sweep"]  # not the function of this name
 pytestmark = pytest.mark.usefixtures("toolchain")
@@ -139,30 +140,6 @@ def test_ten_kills_lose_and_repeat_nothing(table, tmp_path):
     assert progress[0][1] == progress[1][1] == "True"  # killed, not finished before
     same(sweep(POINTS, workers=0, metrics=METRICS, journal=journal, resume=True), table)
     assert sorted(keys(journal)) == sorted(point.key for point in POINTS)
-
-
-def gone(family: list[int]) -> None:
-    """Waits until processes have ended."""
-    deadline = time.monotonic() + 120
-    while any(Path(f"/proc/{each}").exists() and not is_zombie(each) for each in family):
-        assert time.monotonic() < deadline, "processes outlive their sweep"
-        time.sleep(0.05)
-
-
-def descendants(process: int) -> list[int]:
-    """Processes that a process has started, and those that these have."""
-    found = []
-    for path in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in map(int, path.read_text().split()):
-            found += [child, *descendants(child)]
-    return found
-
-
-def is_zombie(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 DEADLY = """
@@ -289,7 +266,7 @@ def test_a_worker_in_a_long_point_ends_with_its_sweep(tmp_path):
     process.kill()
     process.wait()
     assert sys.platform != "linux" or family
-    gone(family)
+    assert all_gone(family), "processes outlive their sweep"
 
 
 def usual_interrupts():
@@ -315,7 +292,7 @@ def test_an_interrupt_ends_cleanly(tmp_path):
     assert kept > 0
     assert f"interrupted; {kept} of 5,401 points are in {journal}, --resume goes on" in told
     assert "Traceback" not in told, told
-    gone(family)
+    assert all_gone(family), "processes outlive their sweep"
 
 
 class _Callback:

@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 
-import gpusim
 from gpusim.errors import ConfigError
 from gpusim.explore import Axis, Point, Space, evaluate, read_sweep
-from programs import registry
+from tests.gpusim import bundled
 
 
 def test_a_point_is_the_same_however_it_is_written():
@@ -174,8 +173,7 @@ def test_a_wrong_file_is_told(tmp_path, old, new, told):
 def test_a_row_is_what_a_run_says(toolchain):
     point = Point("saxpy", "tiny", {"sm.count": 1}, {"size": 600})
     row = evaluate(point, metrics=["dram__bytes_read.sum"], verify=True)
-    launch = registry.get("saxpy").make(600, 0)
-    result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "tiny", overrides=["sm.count=1"])
+    result = bundled.checked("saxpy", size=600, overrides=["sm.count=1"])
     assert row["error"] is None and row["cycles"] == result.cycles and row["time_us"] == result.time_us
     assert (row["energy_j"], row["launch_w"]) == (result.energy_j, result.power_w)
     assert row["energy_delay"] == pytest.approx(result.energy_j * 1e-6 * result.time_us)

@@ -14,7 +14,6 @@ import gpusim
 import isa
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
-from gpusim.errors import TraceError
 from gpusim.results.metrics import TEX_SECTORS
 from gpusim.tracing.trace import SPACES, TraceOptions
 from tests.gpusim import bundled
@@ -211,11 +210,6 @@ def test_what_exceeds_the_limit_is_left_out_at_a_cycle():
         assert tiles[-1][1] == warp["end"] == min(whole.warps["end"][warp["warp"]], part.until)
         assert all(before[1] == after[0] for before, after in pairwise(tiles))
     assert run("matmul/tiled", 64, overrides=ONE_SM, trace=TraceOptions(limit=len(whole.issues))).trace.complete
-
-
-def test_an_sm_that_is_not_there_cannot_be_traced():
-    with pytest.raises(TraceError, match="SM 132 is to be traced, but the GPU has 132"):
-        run("vector_add", 1024, trace=TraceOptions(sms=(0, 132)))
 
 
 @cuda.jit

@@ -222,18 +222,19 @@ def integer_matrix(views: list[View]) -> None:
     """IMMA: the sum wraps, or with .SAT is limited once at the end."""
     first = views[0]
     rows, depth = shape_of(first)
-    signs = [name[0] == "S" for name in first.instruction.modifiers if name in ("S8", "U8")]
+    kinds = [name for name in first.instruction.modifiers if re.fullmatch("[SU][48]", name)]
+    bits = int(kinds[0][1])
 
     def cell(pairs: list[tuple[int, int]], c: int) -> int:
         total = signed(c)
         for pair in pairs:
-            x, y = (signed(z, 8) if negative else z for z, negative in zip(pair, signs, strict=True))
+            x, y = (signed(z, bits) if kind[0] == "S" else z for z, kind in zip(pair, kinds, strict=True))
             total += x * y
         if first.has("SAT"):
             total = min(max(total, -(1 << 31)), (1 << 31) - 1)
         return total & WORD
 
-    _multiply(views, (rows, depth), 8, 32, cell)
+    _multiply(views, (rows, depth), bits, 32, cell)
 
 
 def bit_matrix(views: list[View]) -> None:
