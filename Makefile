@@ -101,7 +101,7 @@ $(LOCKED): requirements.lock
 	@$(PYTHON) -m venv --clear $(VENV)
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock >$(VENV)/uv.lock
 	@$(PIP) install --require-hashes --requirement $(VENV)/uv.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes \
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes \
 		--requirement requirements.lock || $(PIP) install --require-hashes --requirement requirements.lock
 	@touch $@
 

@@ -44,8 +44,6 @@ from gpusim.engine.state.arrays import State
 _CODE_LINES = 1024  # launches that share the GPU have their code at multiples of so many lines
 _PROGRESS_WINDOWS = 4  # from one call of `progress` to the next
 WARPS_APART = 32  # fewer take less time in a window than to wake another thread for them, some 0.1 ms
-
-
 _LATE = 2
 """Priority of events that come behind all others of a cycle; SimPy's own are 0 and 1."""
 
@@ -66,7 +64,7 @@ class SMs:
         """Run through a window. Returns the cycle of the next event on any SM, as far as SMs know themselves."""
         *others, own = self._groups
         through, when = (window.start, window.until), []
-        if self._worth_threads(window.state):
+        if others and self._worth_threads(window):
             started = [self._submit(advance_range, window.state, *each, *through) for each in others]
             when.append(advance_range(window.state, *own, *through))
             when += [each.result() for each in started]
@@ -74,11 +72,12 @@ class SMs:
             when += [advance_range(window.state, *each, *through) for each in self._groups]
         return int(min(when))
 
-    def _worth_threads(self, state: State) -> bool:
-        """Return whether there are warps enough in all groups but the fullest to be worth waking other threads."""
-        if len(self._groups) == 1:
-            return False
-        warps = np.add.reduceat(state.sm[:, L.SM_WARPS], self._firsts)
+    def _worth_threads(self, window: Window) -> bool:
+        """Return whether SMs that act in the window have warps enough, but in the fullest group, for more threads."""
+        state = window.state
+        acts = (state.smsp[:, L.SMSP_NEXT] < window.until).reshape(len(state.sm), -1).any(axis=1)
+        acts |= (state.sm[:, L.SM_EVENTS] > 0) & (state.event_time[:, 0] < window.until)
+        warps = np.add.reduceat(state.sm[:, L.SM_WARPS] * acts, self._firsts)
         return int(warps.sum() - warps.max()) >= WARPS_APART
 
 
