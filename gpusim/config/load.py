@@ -70,7 +70,7 @@ def load_config(config: str | Path | GPUConfig = "h200", overrides: Overrides = 
 
 
 def load(kind: Kind, config: Any, overrides: Overrides = None) -> Any:
-    """The same for a description of any kind; `config` is a name, a path or a `kind.model`."""
+    """Return a description of any kind, as `load_config` does; `config` is a name, a path or a `kind.model`."""
     if not isinstance(config, kind.model):
         path = _find(config, kind)
         if path.parent == kind.folder:

@@ -1,4 +1,4 @@
-"""What an SM and its warps are at, in words: `describe(state, sm)` between two windows, for whoever debugs the engine.
+"""Text on an SM and its warps for debugging the engine: `describe(state, sm)` between two windows.
 
 It tells every array of the SMs whose rows are a `Record` in `state.arrays`: the rows in use, and of each the columns
 that are not 0, by the names of `layout` without their prefix and in small letters. Element k of a column that has

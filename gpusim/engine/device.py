@@ -117,7 +117,7 @@ class Engine:
         self._started = True
 
     def _company(self) -> bool:
-        """Whether grids wait in more than one stream, that of the one at hand included, or one follows another soon."""
+        """Return True if grids wait in several streams, the one at hand included, or one follows another soon."""
         waiting = [[work.grid for work in each.pending if isinstance(work, KernelWork)] for each in self.streams]
         followed = any(grid.followed for grids in waiting for grid in grids)
         return followed or sum(any(not isinstance(grid, Transfer) for grid in grids) for grids in waiting) > 1

@@ -17,7 +17,7 @@ from gpusim.engine.sm.shadow import forget_block, forget_warp
 from gpusim.engine.state import L, P, compiled, of_block, of_seat, of_warp
 from gpusim.engine.state.log import log_block, log_start
 
-#: What the dispatcher knows of a grid: its next block and how many it has, how many are on SMs, the last end of one.
+#: A grid's words in the dispatcher: its next block, how many it has, how many are on SMs, the last end of one.
 G_NEXT, G_TOTAL, G_RUNNING, G_LAST, G_PATIENCE, G_FIELDS = range(6)
 #: Its two servers: cycles from which it hands out another block, and takes note of another end.
 C_HANDS, C_NOTES, C_FIELDS = range(3)
@@ -311,7 +311,7 @@ def fill(st, grid, clock, now, order, interval):
 
 @compiled
 def fill_beside(st, grid, clock, now, order, interval):
-    """The same where other launches have blocks on SMs: each block goes to an SM that has room for most of them.
+    """Place blocks on SMs that other launches use, too: each goes to an SM that has room for most of them.
 
     order: of all SMs, which decides between equals. H200: right for 98.5 % of 12,000 placements of 40 random schedules.
     """

@@ -35,8 +35,8 @@ class Recorder(Protocol):
 
 
 class Seat(NamedTuple):
-    """Where a launch sits among those that share the GPU. number: of its seat; beside: the state of one that is there,
-    None for the first; code_line: how far along its code lies in the instruction caches, in lines."""
+    """A launch's seat among those that share the GPU. number: of its seat; beside: the state of one that is there, None
+    for the first; code_line: how far along its code lies in the instruction caches, in lines."""
 
     number: int
     beside: State | None
@@ -139,7 +139,7 @@ class Window:
 
 
 class RunStopped(Exception):
-    """What ends a grid early."""
+    """A grid ends early."""
 
 
 class MachineStopped(RunStopped):

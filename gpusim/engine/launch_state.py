@@ -132,7 +132,7 @@ def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
 LARGE_BYTES = 16 << 20
 """An array from here on is a mapping of its own. From 1 MiB on, small launches took 9 ms more: fresh pages."""
 _KEPT_BYTES = 512 << 20
-"""What a process keeps of memory that no engine uses."""
+"""Most bytes of arrays that a process keeps while no engine uses them."""
 
 
 class Spare:

@@ -19,7 +19,7 @@ from gpusim.launch.occupancy import Occupancy
 from isa import microops as M
 from isa.lower import Lowered
 
-#: Where local memory seems to lie.
+#: First address of local memory, as caches see it.
 LOCAL_ADDRESS = 0x7D20_0000_0000
 #: The widest access of a thread.
 VECTOR_BYTES = 16
@@ -30,8 +30,8 @@ _DERIVED = {number: key for number, key in enumerate(P.KEYS) if key is not None 
 
 
 class Memories(NamedTuple):
-    """Where a launch's memories begin and how many bytes they have: a block's shared memory from the system's part on,
-    a thread's local memory, the arena of global memory."""
+    """First bytes and sizes of a launch's memories: a block's shared memory from the system's part on, a thread's local
+    memory, the arena of global memory."""
 
     shared_first: int
     shared_bytes: int
@@ -115,7 +115,7 @@ def parameters(
 
 
 def put_seat(par: np.ndarray, config: GPUConfig, occupancy: Occupancy, seat: Seat, constant_lines: int) -> None:
-    """What a launch that shares the GPU sees of it: all slots of the SMs, and what of them it takes for a block.
+    """Set the parameters of a launch that shares the GPU: all slots of the SMs, and what of them it takes for a block.
     constant_lines: that a launch has in the constant caches' tables."""
     sm = config.sm
     par[P.WARP_SLOTS] = sm.max_warps // sm.sub_partitions
@@ -132,7 +132,7 @@ def put_seat(par: np.ndarray, config: GPUConfig, occupancy: Occupancy, seat: Sea
 
 
 def _put_fetches(par: np.ndarray, config: GPUConfig, launch: Launch, lowered: Lowered) -> None:
-    """How long first lines of code and constants take, which the SMs of a GPC ask for at the same time."""
+    """Set the time of first lines of code and constants, which the SMs of a GPC ask for at the same time."""
     icache = config.icache
     # What has been asked for before comes again only if L1.5 does not hold all code.
     fits = 16 * len(lowered.code) <= icache.l15_bytes

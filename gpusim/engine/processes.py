@@ -1,4 +1,4 @@
-"""What a GPU does in time, as one SimPy process: the block dispatcher.
+"""The GPU in simulated time, as one SimPy process: the block dispatcher.
 
 `Dispatcher.run` starts waiting grids, sends one lookahead window after the other through SMs and memory system, and
 lets the window's time pass. What happens inside a window is compiled, and nobody else can act in between. A grid has

@@ -21,10 +21,10 @@ from gpusim.config.sections import Pipe
 from isa import microops as M
 from isa.lower import Lowered
 
-#: What the compiler (CUDA 13.4) counts on: cycles between two instructions of which one needs the result of the other,
-#: in chains of FFMA, IMAD, PRMT, DFMA, VOTE and HMMA.16816 (HMMA.1688 for 7.5), by the compute capability that they are
-#: compiled for. HFMA2 varies between 4 and 10 with what is behind it; what the configurations say stands for it, as for
-#: the uniform datapath.
+#: Latencies that the compiler (CUDA 13.4) assumes: cycles from an instruction to one that needs its result, in chains
+#: of FFMA, IMAD, PRMT, DFMA, VOTE and HMMA.16816 (HMMA.1688 for 7.5), by the compute capability that they are compiled
+#: for. HFMA2 varies between 4 and 10 with what is behind it; what the configurations say stands for it, as for the
+#: uniform datapath.
 _COMPILED = {
     "pipes.fma": {0: 4},
     "pipes.imad": {0: 4},
@@ -84,7 +84,7 @@ def changes(config: GPUConfig, arch: str) -> dict[int, int]:
 
 
 def retimed(lowered: Lowered, by: Mapping[int, int]) -> Lowered:
-    """The same program with the stalls of a machine whose units' results come `by` cycles later (see `changes`)."""
+    """Return the program with the stalls of a machine whose units' results come `by` cycles later (see `changes`)."""
     if not by:
         return lowered
     code = lowered.code.copy()

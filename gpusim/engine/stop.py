@@ -19,9 +19,9 @@ from isa.instruction import INSTRUCTION_BYTES
 
 @dataclass(frozen=True)
 class Stop:
-    """Where a run stops: at a `cycle`, for a look at SM `sm`, or before the instruction at address `pc` of the code
-    is executed, by warp `warp` of block `block` (their numbers in the block and in the grid; None: whichever comes
-    first), for a look at that warp.
+    """The place where a run stops: at a `cycle`, for a look at SM `sm`, or before the instruction at address `pc` of
+    the code is executed, by warp `warp` of block `block` (their numbers in the block and in the grid; None: whichever
+    comes first), for a look at that warp.
 
     Raises ModeError unless it is one of the two.
     """

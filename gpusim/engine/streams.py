@@ -25,8 +25,8 @@ class Span(NamedTuple):
 
 
 class QueuedWork(Protocol):
-    """What a stream does. `run` takes its time until the stream goes on; `done` fires at its end, or fails. engines:
-    what it holds of the machine meanwhile, None for work that the stream itself does."""
+    """Work of a stream. `run` takes its time until the stream goes on; `done` fires at its end, or fails. engines:
+    those that it holds meanwhile, by name, None for work that the stream itself does."""
 
     done: simpy.Event
     engines: tuple[str, ...] | None
@@ -39,9 +39,9 @@ class QueuedWork(Protocol):
 
 
 class Engines:
-    """What streams hold of a machine one after the other, such as copy engines, by name. count: how many there are.
-    stirred: fires when a launch or a copy begins or ends, whereupon all streams that wait look again. spans: what all
-    streams have done."""
+    """Parts of a machine that streams hold one after the other, such as copy engines, by name. count: how many there
+    are. stirred: fires when a launch or a copy begins or ends, whereupon all streams that wait look again. spans: what
+    all streams have done."""
 
     def __init__(self, env: simpy.Environment, count: Callable[[str], int]):
         self.env, self.count = env, count
@@ -160,7 +160,7 @@ class StreamQueue:
 
 
 class FrontEnd:
-    """What launches pass on their way from streams to the block dispatcher.
+    """The front end, which launches pass on their way from streams to the block dispatcher.
 
     expected: cycles at which grids will come that are on their way. dispatcher: the present one; there is another after
     a launch has failed.

@@ -120,7 +120,7 @@ class Launch:
 
 
 PROPERTIES = ("normal", "streaming", "persisting")
-"""As `cudaAccessProperty` numbers them."""
+"""Names of properties, in the order of `cudaAccessProperty`'s numbers."""
 
 
 @dataclass(frozen=True)

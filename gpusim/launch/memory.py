@@ -108,7 +108,7 @@ class DeviceMemory:
         self._followed = Arena(self._arena.size, undoable=undoable) if follow_contents else None
         self._unknown = self._followed.bytes if self._followed else np.zeros(1, np.uint8)
         self.host_writes = False
-        """Whether the host may write what a kernel reads while the kernel runs."""
+        """True once the host may write what a kernel reads while the kernel runs."""
         self.kept_bytes = 0
         """Bytes that `all_or_nothing` has copied so far."""
         self._live: dict[int, Allocation] = {}
@@ -473,7 +473,7 @@ class GpuMemory(DeviceMemory):
         self.number = number
 
     def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None) -> int:
-        """As `DeviceMemory.alloc`."""
+        """Allocate memory on this GPU; otherwise like `DeviceMemory.alloc`."""
         address = super().alloc(nbytes, label, at=at)
         self._owners[address] = self.number
         return address

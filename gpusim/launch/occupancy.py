@@ -22,7 +22,7 @@ from gpusim.errors import LaunchError
 
 _DOUBLED_THREADS = 512
 LEAST_REGISTERS = 16
-"""That a thread gets: an H200 shows kernels of 8 to 15 with 16, and as many blocks as follow from that."""
+"""Least registers of a thread: an H200 shows kernels of 8 to 15 with 16, and as many blocks as follow from that."""
 _ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)$")
 
 

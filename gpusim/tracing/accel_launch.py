@@ -26,8 +26,8 @@ from isa import Program
 LONGEST = 6 * 32 * 20
 """Bytes of a line but for its ranges: values of five registers and 32 addresses."""
 PIECE_WARP, PIECE_LINES, PIECE_END, PIECE_FIELDS = range(4)
-#: How the reader takes addresses (enum address_format): the first and a stride, the first and differences, and the
-#: same for bulk copies.
+#: The reader's formats of addresses (enum address_format): the first and a stride, the first and differences, and the
+#: latter for bulk copies.
 _STRIDE, _DELTA, _BULK_DELTA = 1, 2, 4
 _SPACE, _MINUS, _ZERO, _X, _A, _LINE_END = 32, 45, 48, 120, 97, 10
 _NO_STRIDE = 1 << 40

@@ -57,8 +57,8 @@ def book_reply(m, sm, sectors, now):
 
 @compiled
 def book_past(m, sm, sectors, now):
-    """The same past L1. What the SMs of a TPC share does not hold it up, but what L2 gives in all: on an H200 one SM
-    alone gets 105 bytes a cycle by a bulk copy, and all of them 31 each, be their GPC one of 16 or of 18 SMs
-    (`bulk_latency`, `bulk_rate`)."""
+    """Bring `sectors` sectors to an SM past L1; return the wait. The port of a TPC does not hold them up, but L2's
+    total rate does: on an H200 one SM alone gets 105 bytes a cycle by a bulk copy, and all of them 31 each, be their
+    GPC one of 16 or of 18 SMs (`bulk_latency`, `bulk_rate`)."""
     shared = book(m, m[ms.P_L2_OUT], now, sectors * m[ms.P_L2_OUT_SECTOR])
     return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * m[ms.P_SM_PAST_SECTOR]))

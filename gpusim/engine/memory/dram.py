@@ -13,7 +13,7 @@ from gpusim.engine.state.address_map import GOLDEN, memory_location
 
 @compiled
 def refreshed(m, bank, now):
-    """When a bank that is wanted at `now` is out of its refresh, which banks of one number of some channels share.
+    """Return when a bank wanted at `now` is out of its refresh, which banks of one number of some channels share.
 
     H200: the lines of a kilobyte, which lie in two slices, are late together two times in three, those of a slice
     always, and those of different kilobytes as if they had nothing to do with each other.
@@ -59,8 +59,8 @@ def bank_access(m, bank, row, asked, now, bus_time):
 
 @compiled
 def held_up(m, channel, bank, now):
-    """When a read of a bank that comes to a channel at `now` may go on: behind the bank's refresh, and that which the
-    read before it waits for."""
+    """Return when a read that comes to a channel at `now` may access its bank: behind the bank's refresh, and that
+    which the read before it waits for."""
     held = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS + ms.CHANNEL_HELD
     own, other = refreshed(m, bank, now), m[held]
     m[held] = own if own > now else 0

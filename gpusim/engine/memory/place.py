@@ -1,4 +1,4 @@
-"""Where an SM is: its port of the crossbar, its GPC, and the partition of L2 that it asks; where it looks for a line.
+"""The place of an SM: its port of the crossbar, GPC and partition of L2; and the slices that it asks for a line.
 
 SMs are numbered in the order in which they get their first blocks. A grid that does not fill the GPU gets other SMs
 than a large one does. Measured on an H200, by the SM that each block of grids of 1 to 1,024 blocks ran on: GPC by GPC;
@@ -23,7 +23,7 @@ PARTITION_SHIFT, _PORT_SHIFT, _CPC_SHIFT, PLACE_MASK = 16, 32, 48, 0xFFFF
 
 
 class SlicePair(NamedTuple):
-    """Where a request looks for its line: it enters through the near slice, of the partition that its SM asks, and goes
+    """The slices of a request for a line: it enters through the near slice, of the partition that its SM asks, and goes
     on to the home slice, of the same index, if the line lives in the other partition. Both use the same set and tag."""
 
     near: int  # partition
@@ -81,8 +81,8 @@ def _runs(config: GPUConfig, n_sms: int) -> tuple[list[tuple[int, list[int]]], i
 
 
 def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:
-    """What `gpc_of` and the others read at P_PLACES, one word for each SM: of those that get a block of a grid of so
-    many blocks, then of the others."""
+    """The words at P_PLACES that `gpc_of` and the others read, one for each SM: of those that get a block of a grid of
+    `blocks` blocks, then of the others."""
     partitions = config.l2.gpc_partitions
     if len(partitions) != config.sm.gpcs or max(partitions) >= config.l2.partitions:
         partitions = tuple(gpc % config.l2.partitions for gpc in range(config.sm.gpcs))

@@ -1,4 +1,4 @@
-"""What L2 is told about a request: policies of single loads and stores, and the window of a launch.
+"""L2's policies for requests: those of single loads and stores, and the window of a launch.
 
 A policy is the upper word of the descriptor that `createpolicy` makes and that a load or store names, as the code of
 ptxas shows which computes it:
@@ -24,7 +24,7 @@ RATIO_OF = 16
 
 @compiled
 def chosen(line, sixteenths):
-    """Whether a line is among so many sixteenths of all: as the hash of its address says, the same for 512 bytes."""
+    """Return True if a line is among the chosen sixteenths, by the hash of its address, the same for 512 bytes."""
     return spread(line >> _CHUNK_BITS, RATIO_OF) < sixteenths
 
 

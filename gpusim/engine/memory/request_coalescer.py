@@ -1,4 +1,4 @@
-"""What SMs of one GPC read at the same time, L2 is asked for once.
+"""Merging of reads: L2 is asked once for sectors that SMs of one GPC read at the same time.
 
 The unit that Nsight Compute calls the L2 request coalescer (LRC) holds a read until its data is back. A read of the
 same sectors by an SM of the same GPC joins it meanwhile, four together at most, and all get the data at once. Measured

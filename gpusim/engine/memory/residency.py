@@ -1,4 +1,4 @@
-"""Where managed memory is, as the host sees it: ranges, what was advised, the host's own touches, the faults so far.
+"""Managed memory as the host sees it: ranges and their places, advice, the host's own touches, the faults so far.
 
 The table lies in the memory system's array, where `managed` serves the faults of kernels by it.
 """
@@ -22,7 +22,7 @@ _LONG_AGO = -(1 << 62)
 
 
 class Fault(NamedTuple):
-    """What came together, for a page that was asked for where it was not.
+    """Leaves that came together, for a page that was asked for where it was not.
 
     cycle: when that was; ready: from when it is there; address: of its array; to: "gpu" or "host".
     """
@@ -36,7 +36,7 @@ class Fault(NamedTuple):
 
 
 class FaultCosts(NamedTuple):
-    """What the service of faults of the GPU takes, in cycles; pages of a batch, and those of one SM; see `managed`."""
+    """Costs of serving the GPU's faults, in cycles; pages of a batch, and those of one SM; see `managed`."""
 
     pages: int
     sm_pages: int

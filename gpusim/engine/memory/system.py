@@ -233,7 +233,7 @@ class MemorySystem:
 
     @property
     def peer_links(self) -> np.ndarray:
-        """When each link to other GPUs is free, int64 [PEERS_MOST], in ticks: a view of the state."""
+        """Ticks at which each link to other GPUs is free, int64 [PEERS_MOST]: a view of the state."""
         first = int(self.state[ms.P_PEER_PORTS])
         return self.state[first : first + ms.PEERS_MOST]
 
@@ -356,7 +356,7 @@ class MemorySystem:
         return written_bytes
 
     def reset(self) -> None:
-        """As new: caches empty, queues idle, rows closed, counters and time at zero."""
+        """Return to the initial state: caches empty, queues idle, rows closed, counters and time at zero."""
         self.counters.fill(0)
         self._queues.fill(0)
         self._lines.fill(0)

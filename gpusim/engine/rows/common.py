@@ -1,4 +1,4 @@
-"""What all executors share: fetching a source operand with its modifier, and predicates."""
+"""Functions that all executors share: fetching a source operand with its modifier, and predicates."""
 
 import numpy as np
 

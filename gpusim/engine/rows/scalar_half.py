@@ -64,7 +64,7 @@ def combine_half(op, form, old, value):
 
 @compiled
 def combine_halves(op, form, old, value):
-    """As combine_half for the two halves of a 32-bit word."""
+    """Combine both halves of a 32-bit word by combine_half."""
     old = np.int64(old)
     value = np.int64(value)
     lower = combine_half(op, form, old, value)

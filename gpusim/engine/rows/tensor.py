@@ -94,7 +94,7 @@ def hmma(code, i, regs, wb, mask):
 
 @compiled
 def integer_element(code, i, regs, wb, tall, half, odd):
-    """As float_element for integers and bits."""
+    """Results of one row half and one of each lane's two columns, for integers and bits."""
     kind, saturate, sparse = code[i, m.COL_AUX1], code[i, m.COL_AUX2] != 0, code[i, m.COL_AUX3]
     a = row_offset(code[i, m.COL_A], wb) + 32 * half
     b = row_offset(code[i, m.COL_B], wb)

@@ -49,7 +49,7 @@ def integer_sum(a_rows, a, step, b_rows, b, odd, words, kind, c_word, saturate):
 # many parameters: two fragments with their places, an addend and where the metadata lies
 @compiled
 def sparse_integer_sum(a_rows, a, b_rows, b, odd, words, kind, c_word, saturate, meta_rows, lower, selector):
-    """As integer_sum for bytes of which two in four are kept: metadata words lie in lanes, see `group_numbers`."""
+    """C plus products as in integer_sum, of bytes of which two in four are kept: `group_numbers` reads the metadata."""
     total = V.splat(0)
     for word in range(words):
         chosen = group_numbers(meta_rows, a_rows, lower, 2 * word if words > 1 else 2 * selector)

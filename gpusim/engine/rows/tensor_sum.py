@@ -195,8 +195,8 @@ def selected(b_rows, b, odd, chosen, j, kind):
 # many parameters: as fused_sum
 @compiled
 def fused_sparse_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bits, sign, chosen, more):
-    """As fused_sum where only half of A is there and `chosen` says which half, a word for each lane's row, `more` for
-    elements from number 16 on."""
+    """A sum as in fused_sum where only half of A is there and `chosen` says which half, a word for each lane's row,
+    `more` for elements from number 16 on."""
     kind, b_kind = kinds & 255, kinds >> 8
     places = PLACES_8BIT if kind == m.TENSOR_E4M3 or kind == m.TENSOR_E5M2 else PLACES
     per = elements_per_word(kind)

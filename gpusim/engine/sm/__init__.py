@@ -1,4 +1,4 @@
-"""When an instruction runs, and what it does beyond its registers, inside one SM.
+"""The execution of instructions in time inside one SM, and their effects beyond registers.
 
 Read `sm` (the life of an SM in a window), `scheduler` and `readiness` (who issues), `execute` (one instruction),
 `control`, `lane_states` and `convergence` (divergence), `lsu`, `coalescer` and `lines` (an access and the L1), then

@@ -1,4 +1,4 @@
-"""When the unit of an instruction takes it, and what its warp waits for until then."""
+"""Admission of instructions to their units: the cycle of it, and the stall reason of the warp until then."""
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def queue_free(st, smsp, w, i, time):
 
 @compiled
 def admit_memory(st, sm, q, w, i, free, time):
-    """As `admit`, of an instruction of the LSU or the ADU whose unit is free from `free` on."""
+    """Return the same as `admit`, for an instruction of the LSU or the ADU whose unit is free from `free` on."""
     smsp = st.smsp[q]
     free = max(free, queue_free(st, smsp, w, i, time))
     op = st.code[i, M.COL_OP]

@@ -115,8 +115,8 @@ def global_sources(st, sm, i, wb):
 
 @compiled
 def check_parts(st, sm, i, w, mask, size):
-    """As check_global where the sources' distances from multiples of `size` are the bytes at the end that become zero,
-    which may lie outside of all memory."""
+    """Check global addresses as check_global does, where the sources' distances from multiples of `size` are the bytes
+    at the end that become zero, which may lie outside of all memory."""
     for lane in range(32):
         if (mask >> lane) & 1:
             missing = st.address[sm, lane] & (size - 1)

@@ -105,7 +105,7 @@ def combine32(op, kind, old, value):
 
 @compiled
 def combine64(op, kind, old, value):
-    """As combine32 for 64-bit types."""
+    """Return the new value of a 64-bit atomic, as combine32 does of a 32-bit one."""
     if op == M.ATOMIC_EXCH:
         return value
     if kind == M.TYPE_F64:

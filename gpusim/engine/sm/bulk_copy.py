@@ -211,7 +211,7 @@ def ask(st, sm, k, token, entry, kind, time, address, size):
 
 @compiled
 def part_end(at, end, reads):
-    """Where a request ends that begins at `at`: with its line; reads of parts of a sector are requests of their own."""
+    """Return the end of a request from `at` on: its line's; reads of parts of a sector are requests of their own."""
     line = min(((at >> _LINE_SHIFT) + 1) << _LINE_SHIFT, end)
     if not reads:
         return line
@@ -223,7 +223,7 @@ def part_end(at, end, reads):
 
 @compiled
 def ask_range(st, sm, k, token, entry, kind, time, address, size):
-    """The same for any range: a copy goes by 128 bytes, wherever they begin, each as requests for parts of lines (H200:
+    """Requests for any range: a copy goes by 128 bytes, wherever they begin, each as requests for parts of lines (H200:
     16 KiB that begin 48 bytes behind a line are 640 sectors, 512 requests as loads and 256 as stores)."""
     if st.sm[sm, L.SM_LOG_ROW] != 0 and st.sm[sm, L.SM_LOG] & AS_TRACER:
         log_range(st, sm, address, size)

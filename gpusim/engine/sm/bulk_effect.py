@@ -1,4 +1,4 @@
-"""What bulk copies do when their time has come: bytes move, reductions take place, mbarriers are told.
+"""Effects of bulk copies when their time has come: bytes move, reductions take place, mbarriers are told.
 
 Copies to a block's own shared memory land on its SM when L2 has replied. Stores are read from it, and are in global
 memory as other plain stores are, when their last byte has left; then their group is over, be it waited for with .read

@@ -1,4 +1,4 @@
-"""What a warp's addresses cost: wavefronts of shared memory, lines and sectors of global memory.
+"""Cost of a warp's addresses: wavefronts of shared memory, lines and sectors of global memory.
 
 These are functions of lane addresses, active lanes and access size alone, so they equal the hardware's counters
 exactly. Each rule below was found by our microbenchmark on an H200 (one warp, one access, over 1,000 lane patterns
@@ -94,7 +94,7 @@ def _ordered_degree(address, touched, mask, first, last, banks, shift):
 
 @compiled
 def _any_degree(address, touched, mask, first, last, words, banks, shift):
-    """As bank_degree, for addresses in any order and any number of words and banks."""
+    """Return what bank_degree does, for addresses in any order and any number of words and banks."""
     for bank in range(banks):
         touched[bank, 1] = 0
     degree = 0

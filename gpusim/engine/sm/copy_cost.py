@@ -1,4 +1,4 @@
-"""What an asynchronous copy (LDGSTS) costs in wavefronts of shared memory and in sectors, as an H200 counts them.
+"""Cost of an asynchronous copy (LDGSTS) in wavefronts of shared memory and in sectors, as an H200 counts them.
 
 Through L1 it goes in groups of lanes whose words fill a line of the banks. Two lanes of a group collide that meet in a
 bank, of L1 at their sources or of shared memory at their targets, be their words the same or not; a group takes as many

@@ -1,5 +1,5 @@
-"""What takes effect between windows, in order of time: atomics, reductions and strong accesses at L2, accesses to other
-SMs, and bulk copies that leave shared memory or go to other blocks."""
+"""Effects between windows, in order of time: atomics, reductions and strong accesses at L2, accesses to other SMs, and
+bulk copies that leave shared memory or go to other blocks."""
 
 from gpusim.engine.sm.atomics import take_effect, take_effect_remotely
 from gpusim.engine.sm.bulk_effect import apply_copy, apply_remote

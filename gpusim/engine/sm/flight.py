@@ -1,4 +1,4 @@
-"""What is in flight: scoreboards, tokens of memory instructions, requests to L2 and the SM's queue of replies.
+"""Work in flight: scoreboards, tokens of memory instructions, requests to L2 and the SM's queue of replies.
 
 A *token* stands for one instruction that waits for replies; an *MSHR* (miss status holding register) for one line
 request of L1 that several tokens may wait for. Replies arrive through a heap per SM, ordered by time. What has a fixed
@@ -12,7 +12,7 @@ from gpusim.engine.state import L, P, compiled, ms, popc
 from gpusim.engine.state.address_map import PAGE_BITS
 from gpusim.engine.state.heap import heap_pop, heap_push
 
-#: What the second word of a heap entry and REQ_TOKEN mean: number * 2 + kind, a deferred entry + 1 from bit 32 up.
+#: Kinds in the second word of a heap entry and REQ_TOKEN: number * 2 + kind, a deferred entry + 1 from bit 32 up.
 FOR_TOKEN, FOR_MSHR = range(2)
 _NUMBER_BITS = 47  # of a block: three extents of a grid have 31, 16 and 16 bits, but no grid has so many blocks
 
@@ -160,7 +160,7 @@ def take_end(st, sm, w, kind, block, address, amount):
 
 @compiled
 def hold_flits(st, sm, token, lines, flits):
-    """So many more lines of a store or an atomic are under way, which an SM has only so many flits of.
+    """Add lines of a store or an atomic that are under way, of which an SM's flits limit the number.
 
     H200, one SM: of reductions 512 flits are, of atomics whose result is asked for 256 lines with one word, 170 with
     more words of a sector, 105 with four sectors. lines: 0 if they hold all of it until the last one is answered.

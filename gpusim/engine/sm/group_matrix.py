@@ -168,7 +168,7 @@ def element(st, i, tile, c_word, half, odd):
 
 @compiled
 def sparse_element(st, i, tile, c_word, half, odd):
-    """As `element`, for sparse A: two of four elements along K are stored, and metadata say which."""
+    """Results as of `element`, for sparse A: two of four elements along K are stored, and metadata say which."""
     kinds, result_bits, flags = st.code[i, M.COL_AUX1], st.code[i, M.COL_AUX2], st.code[i, M.COL_AUX4]
     a, b, words = tile + 32 * half, tile + _B_TILE, tile + _METADATA
     selector = (flags >> M.GMMA_SELECTOR_BIT) & 3

@@ -1,4 +1,4 @@
-"""When products of four warps (wgmma) begin and are done, and groups of them that a warp waits for."""
+"""Times of products of four warps (wgmma), from begin to end, and groups of them that a warp waits for."""
 
 import numpy as np
 
@@ -12,10 +12,10 @@ _ROW_BYTES, _A_ROWS = 32, 64  # what a product takes of a row of A or a column o
 
 @compiled
 def book_group(st, sm, q, w, flags, columns, time):
-    """When a warp's part of a product is done: its tensor core takes the columns of one product after the other, and
-    waits for what all four read out of shared memory, 32 bytes of each row of A and column of B, a line of the banks a
-    cycle (H200, `group_*`: 64 x 16 by 16 x n from shared memory take 18, 24, 34, 48, 128 cycles for n = 8, 32, 64, 96,
-    256, and two groups of warps twice as long)."""
+    """Book a warp's part of a product: its tensor core takes the columns of one product after the other, and waits for
+    what all four read out of shared memory, 32 bytes of each row of A and column of B, a line of the banks a cycle
+    (H200, `group_*`: 64 x 16 by 16 x n from shared memory take 18, 24, 34, 48, 128 cycles for n = 8, 32, 64, 96, 256,
+    and two groups of warps twice as long)."""
     par = st.par
     lines = par[P.BANKS] << par[P.BANK_SHIFT]
     rows = columns + (0 if flags & M.GMMA_REGISTERS != 0 else _A_ROWS)

@@ -1,4 +1,4 @@
-"""Where the lanes of a warp are that do not run, and which of them goes on next. `convergence.py` uses it.
+"""States of a warp's lanes that do not run, and the choice of those that go on next. `convergence.py` uses it.
 
 Each lane has a program counter (SPLIT_PC) and a state: it can run, has given way (SPLIT_YIELDED), or waits: at a
 convergence barrier or WARPSYNC (SPLIT_WAITING), in a WARPSYNC.COLLECTIVE (SPLIT_COLLECTIVE, SPLIT_INSIDE), at a barrier

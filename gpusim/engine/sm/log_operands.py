@@ -1,5 +1,5 @@
-"""What a tracer on a GPU sees of an instruction beside the lanes' addresses: the registers that say what is done to a
-barrier, and the memory that a bulk copy touches. Only for logs that ask for it (`state.log.AS_TRACER`)."""
+"""Operands that a tracer on a GPU sees beside the lanes' addresses: the registers that say what is done to a barrier,
+and the memory that a bulk copy touches. Only for logs that ask for it (`state.log.AS_TRACER`)."""
 
 import numpy as np
 

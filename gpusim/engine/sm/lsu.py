@@ -191,7 +191,7 @@ def global_cost(st, sm, w, i, wb, mask, size):
 
 @compiled
 def path_of(st, sm, i, lines):
-    """How an access to global memory goes on, PATH_* of `queued`: in order at L2 if it is strong, or if a line that it
+    """The path of an access to global memory, PATH_* of `queued`: in order at L2 if it is strong, or if a line that it
     touches has atomics that have not taken effect."""
     op = st.code[i, M.COL_OP]
     if op != M.OP_LOAD and op != M.OP_STORE:

@@ -73,7 +73,7 @@ def load_matrix(regs, rows, shared, address, base, matrix, transposed):
 
 @compiled
 def store_matrix(regs, rows, shared, address, base, matrix, transposed):
-    """As load_matrix, the other way; of rows with one address the last stays."""
+    """Store the words of one matrix, the reverse of load_matrix; of rows with one address the last stays."""
     for k in range(0, _ROWS, 2):
         x_at = (base + address[_ROWS * matrix + k]) >> 2
         y_at = (base + address[_ROWS * matrix + k + 1]) >> 2
@@ -125,7 +125,7 @@ def move_matrices(st, sm, i, wb, base, mask):
 
 @compiled_on_demand(types.boolean)
 def watch_matrices(st, sm, i, w, mask):
-    """As `shadow.watch_shared`: each lane accesses the bytes of its own words. False if that is an error."""
+    """Check a load or store of matrices: each lane accesses the bytes of its own words. False if that is an error."""
     kind = np.int64(READ if st.code[i, M.COL_OP] == M.OP_LDSM else WRITE)
     a = access(0, w, i, 0, mask, 2, 0)
     for matrix in range(st.code[i, M.COL_AUX5] & 255):

@@ -1,4 +1,4 @@
-"""Which of a sub-partition's ready warps issues: one function for each `issue.policy`, on its slots.
+"""Issue policies: the choice among a sub-partition's ready warps, one function for each `issue.policy`, on its slots.
 
 Each gives the slot of the chosen warp, or -1 if none is ready. `last` is the slot that issued last.
 """
@@ -14,7 +14,7 @@ TURN_BITS = 8  # of the place of a slot in turn
 LONGEST_WAIT = 0xFFFF
 """Cycles for which a warp has been ready that are told apart where warps take turns."""
 SHORT_WAIT = 8
-"""The same where the last warp could have gone on. Microbenchmarks on an H200 (chains of FFMA without yields, 8 warps):
+"""LONGEST_WAIT if the last warp can go on. Microbenchmarks on an H200 (chains of FFMA without yields, 8 warps):
 seven that issue one instruction at a time keep the eighth out, five that issue two or three the others: 4 to 12."""
 _ORDER_BITS = TURN_BITS + 16
 

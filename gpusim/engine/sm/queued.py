@@ -17,7 +17,7 @@ from gpusim.engine.sm.stages import keep_place, note_store
 from gpusim.engine.state import L, P, compiled, ms, parts
 from isa import microops as M
 
-#: How an instruction goes on: plain ones have moved their values already, the others take effect at L2.
+#: Paths of instructions: plain ones have moved their values already, the others take effect at L2.
 PATH_READ, PATH_WRITE, PATH_READ_STRONG, PATH_WRITE_STRONG, PATH_REDUCTION, PATH_ATOMIC = range(6)
 #: To shared memory of another SM.
 PATH_REMOTE_READ, PATH_REMOTE_WRITE, PATH_REMOTE_REDUCTION, PATH_REMOTE_ATOMIC = range(6, 10)

@@ -1,4 +1,4 @@
-"""When a warp may issue next, and what each cycle that it does not is charged to.
+"""Readiness of warps: when one may issue next, and the stall reason that each cycle until then is charged to.
 
 `make_ready` walks through everything that can hold the next instruction back: supply, scoreboards, constants. Every
 cycle of a resident warp is charged to exactly one reason, so that stalls and issues add up to warp cycles.
@@ -157,7 +157,7 @@ def load_ahead(st, w, pc):
 
 @compiled
 def waits_for_barrier(code, pc):
-    """Whether an instruction does not issue before the barrier is open that its warp has passed, see `sm.barrier`."""
+    """Return True if an instruction waits until the barrier is open that its warp has passed, see `sm.barrier`."""
     cls = code[pc, M.COL_CLASS]
     if cls == M.CLS_CONTROL:
         return code[pc, M.COL_OP] != M.OP_ELECT

@@ -1,4 +1,4 @@
-"""What of a launch's values its time depends on, written down by a functional run and read by runs in time.
+"""Values that the time of a launch depends on, written down by a functional run and read by runs in time.
 
 Each warp has words of its own, in the order of its instructions: the lanes for which a guarded instruction runs, those
 that a branch takes, the lines and sectors of an access, the wavefronts of one to shared memory. They lie in chunks, the

@@ -74,7 +74,7 @@ def unit_interval(st, i, unit):
 
 @compiled
 def next_issue(st, w, i, active, mask, time):
-    """When the warp that has executed instruction i at `time` may issue the next one at the earliest.
+    """Find when the warp that has executed instruction i at `time` may issue the next one at the earliest.
 
     Returns (cycle until which it waits for a fixed time, cycle from which it may issue, what it waits for between).
     """

@@ -1,4 +1,4 @@
-"""What is remembered about memory on request, to find reads of undefined values, data races and misused barriers.
+"""Records of memory accesses, kept on request to find reads of undefined values, data races and misused barriers.
 
 Nothing here runs unless P.CHECKS asks for it: every caller tests that flag first. Nothing here changes a register, a
 byte of memory or a time, so a checked run has the cycles and counts of an unchecked one.
@@ -49,8 +49,8 @@ def changes_value(st, sm, a, lane, byte, record):
 
 @compiled
 def excludes(kind, before):
-    """Whether an access and the write or atomic before it must be ordered. Writes over writes are judged by value, and
-    copies over copies are let be."""
+    """Return True if an access and the write or atomic before it must be ordered. Writes over writes are judged by
+    value, and copies over copies are let be."""
     if kind >= sc.COPY or before >= sc.COPY:
         return kind < sc.COPY or before < sc.COPY
     return before == sc.ATOMIC if kind == sc.WRITE else kind != sc.ATOMIC or before != sc.ATOMIC
@@ -158,7 +158,7 @@ def watch_shared(st, sm, i, w, wb, mask, size):
 
 @compiled_on_demand(types.boolean)
 def watch_local(st, sm, i, w, mask, size):
-    """As watch_shared for thread-private memory, with byte addresses in the interleaved array in st.address[sm]."""
+    """Check loads of thread-private memory for undefined bytes; st.address[sm] are places in the interleaved array."""
     store = st.code[i, M.COL_OP] == M.OP_STORE
     known = st.local_known
     stride = 4 * 32
@@ -178,7 +178,7 @@ def watch_local(st, sm, i, w, mask, size):
 
 @compiled_on_demand(types.boolean)
 def watch_global(st, sm, i, w, mask, size):
-    """As watch_shared for device memory that was allocated and never written."""
+    """Check that device memory was written between its allocation and a read. False if that is an error."""
     op = st.code[i, M.COL_OP]
     exchange = op == M.OP_ATOM and st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_EXCH
     base = st.par[P.MEMORY_BASE]
@@ -220,7 +220,7 @@ def forget_warp(st, w):
 # --- use of barriers --------------------------------------------------------------------------------------------------
 @compiled
 def mask_is_sound(st, sm, i, w, mask, a):
-    """Whether the lane masks in the row at `a` name no lane that has exited, for the lanes in `mask` that use them."""
+    """Return True if the lane masks in the row at `a`, of the lanes in `mask`, name no lane that has exited."""
     gone = sc.lanes_of(st, w) & ~st.warp[w, L.WARP_ALIVE]
     for lane in range(32):
         if (mask >> lane) & 1:
@@ -233,7 +233,7 @@ def mask_is_sound(st, sm, i, w, mask, a):
 
 @compiled
 def barrier_is_sound(st, sm, i, w, mask, number, threads):
-    """Whether all lanes of the warp that are left arrive at a barrier together, with a count that it can have."""
+    """Return True if all remaining lanes of the warp arrive at a barrier together, with a count that it can have."""
     missing = st.warp[w, L.WARP_ALIVE] & ~np.int64(mask)
     if missing != 0:
         fail(st, sm, L.ERROR_BARRIER_DIVERGENT, i, w, lowest_bit(missing), number, popc(mask))

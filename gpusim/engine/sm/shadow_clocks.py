@@ -1,4 +1,4 @@
-"""Who has heard of what: the records that `shadow` keeps of accesses to shared memory, and the clocks that order them.
+"""The order of accesses: the records that `shadow` keeps of those to shared memory, and the clocks that order them.
 
 A record says who accessed a byte (warp, lane), by which instruction, and at which of the warp's *epochs*; a new epoch
 begins whenever lanes of the warp synchronise. Two accesses are ordered if the later one's lane has heard of an epoch of

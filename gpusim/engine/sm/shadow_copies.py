@@ -1,4 +1,4 @@
-"""What racecheck knows of asynchronous copies into shared memory, and of mbarriers.
+"""Racecheck's knowledge of asynchronous copies into shared memory, and of mbarriers.
 
 A copy writes its bytes at any time until it is over. So they are recorded when it is issued, as written by a COPY or a
 BULK, and any access before its thread has heard of the end is an error, whether or not the bytes have come by then.
@@ -33,7 +33,7 @@ SEEN_FIELDS = 4
 
 @compiled
 def mbarrier_at(st, sm, slot, word):
-    """Which of the block's mbarriers lies at a word of the SM's shared memory; from now on one does. As many as there
+    """Number of the block's mbarrier at a word of the SM's shared memory; from now on one lies there. As many as there
     is room for if that would be one too many."""
     seen, first = st.copies_seen[sm, slot], st.par[P.WARPS]
     for row in range(first, seen.shape[0]):
@@ -87,7 +87,7 @@ def watch_copy(st, sm, i, w, mask):
 
 @compiled_on_demand(types.boolean)
 def watch_bulk(st, sm, i, w, row, size):
-    """As watch_copy, of a bulk copy of `size` bytes to its own block, which its first active lane issues."""
+    """Check a bulk copy of `size` bytes to its own block, which its first active lane issues. False after an error."""
     lane, start, phase = np.int64(lowest_bit(st.warp[w, L.WARP_ACTIVE])), st.bulk[sm, row, L.BULK_SHARED], np.int64(0)
     seen = st.copies_seen[0, 0, 0]
     if st.par[P.CHECKS] & sc.CHECK_RACE:
@@ -204,7 +204,7 @@ def see_ends(st, sm, w, lanes):
 # --- the end of a block -----------------------------------------------------------------------------------------------
 @compiled_on_demand(types.boolean)
 def all_waited_for(st, sm, w):
-    """Whether some lane of a block that ends with warp w knows of the end of every copy; else that is an error."""
+    """Return True if some lane of a block that ends with warp w knows of every copy's end; else that is an error."""
     slot, warps = st.warp[w, L.WARP_BLOCK], st.par[P.WARPS]
     seen, clock = st.copies_seen[sm, slot], st.warp_clock[sm, slot]
     for n in range(seen.shape[0]):

@@ -17,7 +17,7 @@ from isa import microops as M
 
 
 class Access(NamedTuple):
-    """Who issued it, for which lanes, and when. Its addresses and lines are those at hand in the SM: `State.address`,
+    """Issuer, lanes and time of an access. Its addresses and lines are those at hand in the SM: `State.address`,
     `State.touched`."""
 
     smsp: int
@@ -149,7 +149,7 @@ def check_global(st, sm, i, w, mask, size):
 
 @compiled
 def check_window(st, sm, i, w, mask, size, first, limit, code):
-    """As check_global for a memory that runs from `first` to `limit` (shared, local, constant)."""
+    """Check addresses as check_global does, for a memory from `first` to `limit` (shared, local, constant)."""
     address = st.address[sm]
     if lies_within(address, mask, size, first, limit):
         return True
@@ -202,7 +202,7 @@ def load_rows(words, bytes_, address, base, step, regs, dst, mask, size, signed)
 
 @compiled
 def store_rows(words, bytes_, address, base, step, regs, src, mask, size):
-    """As load_rows, the other way. Lanes write in order: of several that name one address, the highest wins."""
+    """Store what load_rows loads. Lanes write in order: of several that name one address, the highest wins."""
     if size >= 4:
         if mask == FULL_MASK and size == 4 and in_a_row(address):
             V.store_words(words, (address[0] - base) >> 2, V.load(regs, src))

@@ -1,5 +1,5 @@
-"""What a program asks of its SM: special registers (who a thread is, where it runs, what time it is), and what a
-generic address means: the space that QSPC asks for, and whether an atomic can be done there."""
+"""Values that a program asks its SM for: special registers (who a thread is, where it runs, what time it is), the space
+of a generic address (QSPC), and whether an atomic can be done there."""
 
 import numpy as np
 

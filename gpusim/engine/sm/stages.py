@@ -80,7 +80,7 @@ def note_store(smsp):
 
 @compiled
 def store_room(smsp, depth):
-    """As `queue_room`, if it holds `depth` stores at most."""
+    """Cycle from which the queue has room for a store, if it holds `depth` of them at most."""
     number = smsp[L.SMSP_STORE + (smsp[L.SMSP_STORES] - depth) % L.QUEUE_MOST]
     if smsp[L.SMSP_STORES] < depth or smsp[L.SMSP_ENTERED] - number > L.QUEUE_MOST:
         return np.int64(0)
@@ -153,7 +153,7 @@ def wait_for_constant(st, sm, there):
 
 @compiled
 def take_address_port(st, sm, q, port, time):
-    """When a constant load, or a read of a special register that all lanes share, is taken up that issues at `time`."""
+    """Cycle at which a constant load or a read of a uniform special register, issued at `time`, is taken up."""
     smsp = st.smsp[q]
     start = take_port(st, sm, port, max(time + st.par[P.ENTRY], smsp[L.SMSP_ADDRESS_FREE]))
     enter_address_queue(smsp, start, 1)
@@ -162,7 +162,7 @@ def take_address_port(st, sm, q, port, time):
 
 @compiled
 def enter_address_queue(smsp, start, busy):
-    """What is taken up at `start` has waited for that in a short queue of the sub-partition, and keeps it `busy`."""
+    """Note what waited in a short queue of the sub-partition until `start` and then keeps it `busy` cycles."""
     smsp[L.SMSP_ADDRESS_FREE] = start + busy
     for k in range(L.SMSP_ADDRESS, L.SMSP_ADDRESS + L.ADDRESSES_WAITING):
         smsp[k] = smsp[k + 1]

@@ -76,9 +76,9 @@ def row_start(st, k, r):
 
 @compiled
 def pixel_start(k, r, row):
-    """The same of pixel r: pixels follow each other along the first dimension of theirs from the corner to the end of
-    their box, then from its beginning with the next one along the second, and so on to the next image (PTX ISA, im2col
-    mode). Offsets move them all."""
+    """`row_start` of pixel r: pixels follow each other along the first dimension of theirs from the corner to the end
+    of their box, then from its beginning with the next one along the second, and so on to the next image (PTX ISA,
+    im2col mode). Offsets move them all."""
     rank = tm.rank(k)
     left = np.int64(r)
     for s in range(rank - 2):

@@ -1,6 +1,6 @@
-"""What the compiled core works on: `arrays` (the table of arrays, `table` in compiled code), `layout` (their columns),
-`parameters`, `memory` (the memory system's own), `address_map`, `heap`, `bits`, and what launches share: `seats`.
-How it is compiled: `jit`, `whole_program`, `stubs`, `code_cache`, `bounds`. What it writes down: `log`, `parts`.
+"""State of the compiled core: `arrays` (the table of arrays, `table` in compiled code), `layout` (their columns),
+`parameters`, `memory` (the memory system's own), `address_map`, `heap`, `bits`, and what launches share: `seats`. How
+it is compiled: `jit`, `whole_program`, `stubs`, `code_cache`, `bounds`. What it writes down: `log`, `parts`.
 
 Names that most of the engine uses are here under the short names by which it does.
 """

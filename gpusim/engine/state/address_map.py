@@ -1,4 +1,4 @@
-"""Where a line lives: home partition, slice, set and tag in L2, and channel, bank and row in memory.
+"""Address mapping of a line: home partition, slice, set and tag in L2, and channel, bank and row in memory.
 
 Latencies of atomics to every line of some megabytes show an H200's order: 4 KB are of one partition, and which one is
 the parity of some address bits; in a kilobyte two slices alternate, two lines at a time. Reductions agree: two

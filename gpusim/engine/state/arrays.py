@@ -23,7 +23,7 @@ from isa import microops as M
 #: together; arrays of a launch are its own; others are handed in by whoever has them: the launch's code and parameters,
 #: device memory, a recorder, a recording.
 SMS, LAUNCH, GIVEN = "SMs", "launch", "given"
-#: When an array is cleared: as it is made; as any launch begins; as one begins that may share the SMs with others.
+#: Times of clearing an array: as it is made; as any launch begins; as one begins that may share the SMs with others.
 MADE, BEGUN, SHARED = "made", "begun", "shared"
 
 
@@ -140,7 +140,7 @@ NO_CONSTANTS = (Clear(L.CONSTANT_NOWHERE, when=BEGUN),)
 #: Of warp slots of SMs without a block, all that is looked at is that no warp is there.
 _NOBODY = (Clear(L.FREE, L.WARP_STATE, every=True), Clear(0, L.WARP_SINCE, every=True))
 NO_WARPS = (Clear(0), Clear(-1, L.WARP_BLOCK), Clear(-1, L.WARP_AGE), *_NOBODY)
-#: Who shares the GPU begins with what others have written to memory.
+#: A launch that shares the GPU begins with what others have written to memory.
 _NO_VALUES = (Clear(0, L.TAG_VALID, when=SHARED), Clear(0, L.TAG_WORDS, when=SHARED))
 NO_LINES = (Clear(-1, L.TAG_TAG), Clear(0, L.TAG_PENDING), Clear(0, L.TAG_USED), *_NO_VALUES)
 

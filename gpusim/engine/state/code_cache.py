@@ -1,4 +1,4 @@
-"""Where compiled functions are kept: by content.
+"""The cache of compiled functions, by content.
 
 A file's folder is named after a digest of the file and of everything in `gpusim` and `isa` that it imports. A change
 recompiles what uses the changed file, and two checkouts of one version share their code. With GPUSIM_BOUNDS_CHECK=1 in
@@ -23,14 +23,14 @@ import numba
 
 from isa.folders import cache_folder
 
-#: Where gpusim and isa lie.
+#: Folder of gpusim and isa.
 _HOME = Path(__file__).parents[3]
 _ROOMS = ("gpusim", "isa")
 #: An import statement that is not inside a function, whose names are all that compiled code can refer to.
 _IMPORT = re.compile(r"^from ((?:gpusim|isa)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
-#: Whether an index out of range ends the run with an IndexError, rather than with what lies at that place of memory.
+#: True if an index out of range ends the run with an IndexError, rather than with what lies at that place of memory.
 BOUNDS_CHECK = os.environ.get("GPUSIM_BOUNDS_CHECK") == "1"
-#: Whether the engine notes where it is, for `gpusim run --profile`; its code has folders of its own too.
+#: True if the engine notes where it is, for `gpusim run --profile`; its code has folders of its own too.
 PROFILED = os.environ.get("GPUSIM_HOST_PROFILE") == "1"
 #: Called with what is being compiled whenever this process compiles a function, or machine code of an entry.
 watchers: list[Callable[[str], None]] = []

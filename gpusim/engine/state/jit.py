@@ -1,4 +1,4 @@
-"""How a function of the engine is marked for compilation; see `whole_program` for how, `code_cache` for where to."""
+"""Decorators of the engine's functions that are compiled: `whole_program` compiles them, `code_cache` keeps them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def compiled_on_demand(returns: types.Type = types.none) -> Callable[[Callable[..., Any]], Any]:
-    """As `compiled`, for what few programs need: it is compiled apart from its callers, when it is first called.
+    """Compile, apart from its callers and when first called, a function that few programs need; else as `compiled`.
 
     returns: what the function gives, which its callers have to know without it.
     """

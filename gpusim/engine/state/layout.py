@@ -251,7 +251,7 @@ ERROR_POOL = 19  # one of POOLS is used up
 ERROR_UNWAITED = 20  # an asynchronous copy that nobody has waited for
 ERROR_STOPPED = 21  # no error: the run was to stop here
 
-#: What an SM has a fixed number of, as an error names it.
+#: Resources of which an SM has a fixed number, as an error names them.
 POOLS: list[str] = []
 POOL_TOKENS = _row(POOLS, "memory instructions in flight")
 POOL_MSHRS = _row(POOLS, "L1 misses in flight")

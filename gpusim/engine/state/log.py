@@ -1,4 +1,4 @@
-"""What an SM writes down about chosen warps while it runs, for `gpusim.tracing.trace`: a row for each event.
+"""The SM's log of chosen warps while it runs, for `gpusim.tracing.trace`: a row for each event.
 
 Every SM has rows of its own, so what is written does not depend on the number of host threads; the host takes them
 away between lookahead windows (`tracing.recorder`). Nothing here changes what the machine does.
@@ -127,9 +127,9 @@ def log_issue(st, sm, q, slot, w, i, active, guarded, executed, time):
 
 @compiled
 def log_values(st, sm, w, k, time):
-    """What registers and predicates of a warp have become since its last issue: a row for each that has changed, so
-    results that come late need no care. k: its row of `log_before`. A third of the rows of lanes is kept for addresses;
-    what finds no place in the others is logged at a later issue."""
+    """Log registers and predicates of a warp that have changed since its last issue: a row for each, so results that
+    come late need no care. k: its row of `log_before`. A third of the rows of lanes is kept for addresses; what finds
+    no place in the others is logged at a later issue."""
     before = st.log_before[k]
     count = before.shape[0] - 1
     first = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])

@@ -1,4 +1,4 @@
-"""What the memory system is made of: request fields, counters, parameters, and where they lie in its one array.
+"""Layout of the memory system: request fields, counters, parameters, and their places in its one array.
 
 All state is one int64 array, which the compiled functions call `m`: a function that takes one array costs nothing to
 call, one that takes a dozen costs more than its work. It holds the counters (m[CNT_...]), the parameters (m[P_...]),
@@ -25,7 +25,7 @@ TICKS = 1 << TICK_BITS
 
 LINE_BYTES, SECTOR_BYTES, SECTORS_PER_LINE = 128, 32, 4
 
-#: Which line of a set of a cache goes for another one, by its name in the configuration.
+#: Replacement policies of a cache's sets, by their names in the configuration.
 REPLACEMENTS = {"lru": 0, "fifo": 1, "random": 2}
 FIFO, RANDOM = 1, 2
 
@@ -106,7 +106,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
 
 
 # Parameters, a row each: the configuration as integers. Latencies, and occupancies per byte or sector, in ticks.
-#: What each is, by number: a key of the configuration or a function of it, and how much of it makes 1. Without a row in
+#: Source of each, by number: key of the configuration or a function of it, and how much of it makes 1. Without a row in
 #: this table `memory.params` sets a parameter, or the run does as it goes on.
 VALUES: dict[int, tuple[str | Callable[[GPUConfig], float], int]] = {}
 _numbers = count(COUNTERS)

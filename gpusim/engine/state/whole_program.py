@@ -72,7 +72,7 @@ class Compiled:
 
     @property
     def local(self) -> bool:
-        """Whether it is defined inside a function, so that nobody else can find it by its name."""
+        """True if it is defined inside a function, so that nobody else can find it by its name."""
         return "<locals>" in self.function.__qualname__
 
 
@@ -282,7 +282,7 @@ class _Part(_Dispatcher):
         return self._result(library, fndesc, signature(self.owner.returns, *arguments), None, library)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Numba's, but a number that is written at the call is a number like any other: one specialisation for all."""
+        """Return Numba's template; numbers that are written at the call are any numbers: one specialisation for all."""
         return super().get_call_template([unliteral(each) for each in args], kws)
 
     def add_overload(self, result: CompileResult) -> None:
