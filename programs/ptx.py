@@ -4,8 +4,8 @@ Each is an intrinsic: a call compiles to one PTX instruction, or to one load or 
 said in "PTX ISA" (NVIDIA, version 8.5), in the sections named below. Packed operands are `uint32`: two halves, the
 first in the low 16 bits, or four signed bytes, the first lowest.
 
-Numba's CUDA simulator cannot run them; `tests/programs/cudasim_runner.py` puts functions with the same meaning in
-their place.
+Numba's own CUDA simulator (NUMBA_ENABLE_CUDASIM=1) knows none of them: a kernel that calls one runs on a GPU, or in
+this project.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LONGEST = (
     *("test_notebooks", "gpusim/test_lab", "gpusim/test_sweep_run", "gpusim/test_blas", "oracle/test_oracle"),
     *("gpusim/test_overlap", "validate/test_microbench", "gpusim/test_exec", "gpusim/test_report_browser"),
-    *("gpusim/test_accel_sim", "isa/test_corpus", "validate/test_replay", "programs/test_cudasim"),
+    *("gpusim/test_accel_sim", "isa/test_corpus", "validate/test_replay"),
     *("validate/test_images", "validate/test_streams_compare", "gpusim/test_stream_order"),
     *("gpusim/test_launch_cost", "isa/test_cuda", "gpusim/test_script", "gpusim/test_numba_corpus"),
     *("gpusim/test_bound", "test_nodes_document", "gpusim/test_published", "gpusim/test_other_gpus"),

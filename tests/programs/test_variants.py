@@ -9,6 +9,7 @@ from gpusim.launch import Launch
 from programs import registry
 from programs.rounding import fma32
 from programs.variant import MAX_SIZE, Variant, ceil_div, check_size
+from tests.gpusim import bundled
 
 VARIANTS = [registry.get(name) for name in registry.names()]
 each_variant = pytest.mark.parametrize("variant", VARIANTS, ids=registry.names())
@@ -59,6 +60,11 @@ def test_impossible_sizes_are_refused(variant: Variant) -> None:
     for size in (0, -256, MAX_SIZE + 1, 2.5, True, "16"):
         with pytest.raises(ValueError, match=r"size \("):
             variant.make(size, 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [name for name in registry.names() if not registry.get(name).recorded])
+def test_what_no_gpu_has_run_matches_its_reference(name: str) -> None:
+    bundled.checked(name)
 
 
 @pytest.mark.parametrize("name", ["matmul/naive", "matmul/tiled"])

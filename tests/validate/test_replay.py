@@ -28,7 +28,10 @@ LADDERS = {
     "divergence": select(["divergence"], "small"),
 }
 FAMILIES = [variants[0].name for variants in registry.families().values() if variants[0].recorded]
-REFERENCES = {registry.get(name).reference.__code__: name for name in registry.recorded()}
+REFERENCES = {
+    (each.reference.__code__, *(repr(cell.cell_contents) for cell in each.reference.__closure__ or ())): each.name
+    for each in map(registry.get, registry.recorded())
+}
 RANKED = {point.variant for ladder in LADDERS.values() for point in ladder}
 HELD = {*registry.recorded()[::2], *REFERENCES.values(), *RANKED}
 POINTS = [point for point in select(sizes="small") if point.variant in HELD] + LARGE
