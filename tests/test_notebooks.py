@@ -48,7 +48,9 @@ def test_lessons_are_numbered_without_a_gap():
 def manager() -> Iterator[KernelManager]:
     """One kernel for all lessons: to start it takes as long as most lessons."""
     kernel = KernelManager(kernel_name="python3")
-    yield kernel
+    with pytest.MonkeyPatch.context() as changed:
+        changed.delenv("MPLBACKEND")  # Jupyter has a backend of its own, which shows pictures in the notebook
+        yield kernel
     kernel.shutdown_kernel(now=True)
 
 
