@@ -220,6 +220,9 @@ def test_a_graph_as_a_picture(calls, chain, tmp_path):
     calls.do("cuGraphDebugDotPrint", chain.handle, str(path), 0)
     text = path.read_text()
     assert text.startswith("digraph") and text.count("->") == 4 and text.count("label") == 4
+    assert '"0\\nput"' in text and '"1\\nMEMSET"' in text
+    calls.do("cuGraphDebugDotPrint", chain.handle, str(path), 4)
+    assert r"put\<\<\<\{1,1,1\},\{1,1,1\},0\>\>\>" in path.read_text()
     assert calls("cuGraphDebugDotPrint", chain.handle, str(tmp_path / "nowhere" / "graph.dot"), 0) == 1
 
 
@@ -452,8 +455,22 @@ def test_captures_that_cannot_be(calls):
     assert calls("cuStreamWaitEvent", one, given.join, 0) == 905 and given.end(one) == 901
     assert given.begin(one) == 0 and given.follow(0, fork, one) == 906
     assert given.begin(two) == 0 and given.follow(two, fork, one) == 902 and given.end(two) == 901
-    assert given.follow(two, fork, one) == 0 and given.end(two) == 903
-    assert given.launch(two, 0, 3) == 0 and given.end(one) == 904 and given.status(two) == 0
+    assert given.follow(two, fork, one) == given.launch(two, 0, 3) == 0
+    assert given.end(one) == 904 and given.status(two) == 0
     assert calls("cuStreamWaitEvent", two, fork, 0) == given.status(two) == given.launch(two, 0, 4) == 0
     calls.do("cuStreamSynchronize", two)
+    assert calls.words(given.memory) == [4]
+
+
+def test_a_capture_that_is_ended_elsewhere_and_one_whose_stream_ends(calls):
+    """As an H100 with driver 580 answers."""
+    given = TwoStreams(calls)
+    one, two, fork = given.one, given.two, given.fork
+    assert given.begin(one) == given.follow(two, fork, one) == 0 and given.end(two) == 903
+    assert given.launch(two, 0, 3) == 901 and given.end(one) == 901 and given.launch(two, 0, 3) == 0
+    assert given.begin(one) == given.follow(two, fork, one) == 0 and calls("cuCtxSynchronize") == 900
+    assert given.end(one) == 901
+    assert given.begin(one) == given.follow(two, fork, one) == 0
+    calls.do("cuStreamDestroy_v2", one)
+    assert given.end(two) == 401 and given.launch(two, 0, 4) == calls("cuCtxSynchronize") == 0
     assert calls.words(given.memory) == [4]

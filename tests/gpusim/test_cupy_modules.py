@@ -57,6 +57,8 @@ assert runtime.streamGetFlags(stream) == 1 and runtime.streamGetPriority(stream)
 runtime.streamBeginCapture(stream)
 assert runtime.streamIsCapturing(stream)
 runtime.graphDestroy(runtime.streamEndCapture(stream))
+from cupy_backends.cuda.libs import curand
+assert str(curand.CURANDError(100)) == "CURAND_STATUS_VERSION_MISMATCH"
 properties = runtime.getDeviceProperties(0)
 assert properties["multiProcessorCount"] == 2 and properties["clockRate"] > 0
 assert "intptr_t (size_t, int __pyx_skip_dispatch)" in str(runtime.__pyx_capi__["malloc"])

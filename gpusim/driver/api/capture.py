@@ -57,6 +57,7 @@ def begin(driver: Driver, stream: DriverStream, *to: Any) -> None:
 def end(driver: Driver, stream: DriverStream, graph: int) -> None:
     put_pointer(graph, 0)
     capture = known(stream.capture, ResultCode.ILLEGAL_STATE)
+    capture.valid &= capture.origin is stream
     fail_if(capture.origin is not stream, ResultCode.STREAM_CAPTURE_UNMATCHED)
     joined = capture.close()
     driver.captures.remove(capture)

@@ -15,7 +15,7 @@ from typing import Any
 from gpusim.driver.api.capture import nodes_at
 from gpusim.driver.api.copy import Fill, MemoryCopy, copy_3d
 from gpusim.driver.api.graph import ChildGraph, register
-from gpusim.driver.api.launch import describe
+from gpusim.driver.api.launch import KernelLaunch, describe
 from gpusim.driver.api.stream import host_call, recorded, waited_for
 from gpusim.driver.caller import get_pointer, get_pointers, put_pointer, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
@@ -127,15 +127,28 @@ entries(
 )
 
 
-@entry("cuGraphDebugDotPrint", "G T (u)", anytime=True)
-def print_dot(driver: Driver, graph: Graph, path: str) -> None:
-    """The graph in the language of Graphviz, nodes by kind and number."""
+_WITH_DIMENSIONS = 1 | 1 << 2  # CUgraphDebugDot_flags: verbose, parameters of kernels
+
+
+def _label(work: StreamWork, flags: int) -> str:
+    """The kind of work, or its kernel's name, with grid, block and bytes of shared memory if flags ask for them."""
+    if not isinstance(work, KernelLaunch):
+        return NODES[work.kind][0].upper()
+    if not flags & _WITH_DIMENSIONS:
+        return work.kernel.name
+    grid, block = (",".join(map(str, each)) for each in (work.described.grid, work.described.block))
+    return rf"{work.kernel.name}\<\<\<\{{{grid}\}},\{{{block}\}},{work.described.shared_bytes}\>\>\>"
+
+
+@entry("cuGraphDebugDotPrint", "G T u", anytime=True)
+def print_dot(driver: Driver, graph: Graph, path: str, flags: int) -> None:
+    """The graph in the language of Graphviz, nodes by kind or kernel and number."""
     lines = ["digraph dot {"]
     for k, each in enumerate(graph.family()):
         number = {node: f"graph_{k}_node_{i}" for i, node in enumerate(each.nodes)}
         lines.append(f"subgraph cluster_{k} {{")
-        for node, name in number.items():
-            lines.append(f'"{name}" [shape="rectangle" label="{NODES[node.work.kind][0]}"];')
+        for i, (node, name) in enumerate(number.items()):
+            lines.append(f'"{name}" [shape="rectangle" label="{i}\\n{_label(node.work, flags)}"];')
         lines += [f'"{number[before]}" -> "{number[node]}";' for before, node in each.edges()]
         lines.append("}")
     try:

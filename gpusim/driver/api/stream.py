@@ -60,7 +60,12 @@ def create(driver: Driver, flags: int, priority: int = 0) -> int:
 
 
 def destroy(driver: Driver, handle: int) -> None:
+    """A stream's capture ends with the stream that it began in."""
     stream = known(driver.context().streams.pop(handle, None))
+    capture = stream.capture
+    if capture is not None and capture.origin is stream:
+        capture.close()
+        driver.captures.remove(capture)
     if driver.queues is not None:
         driver.queues.forget(stream)
 
