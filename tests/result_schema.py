@@ -96,8 +96,8 @@ LaunchGroup = document(
     "Launches of one kernel with one grid, block and dynamic shared memory. kernel, symbol, name: plain, mangled, and "
     "in full. calls: that ended well. first, last: numbers of launches, from 1. cycles, time_us, energy_j, "
     "instructions: of all calls together. limiter: of the longest call. Without times there is neither energy nor "
-    "limiter.",
-    **dict.fromkeys(("kernel", "symbol", "name"), str), grid=Dim3, block=Dim3,
+    "limiter. nvtx_range: innermost of the thread that launched, behind its domain and ': '; '' for none.",
+    **dict.fromkeys(("kernel", "symbol", "name", "nvtx_range"), str), grid=Dim3, block=Dim3,
     **dict.fromkeys(("shared_bytes", "calls", "failed", "findings", "first", "last", "instructions"), int),
     **dict.fromkeys(("cycles", "least_cycles", "most_cycles"), int), time_us=float, energy_j=float | None,
     limiter=str | None,

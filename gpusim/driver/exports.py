@@ -53,12 +53,15 @@ class Library:
         return replace(found, per_thread=True) if found and name != symbol else found
 
 
-_BLAS, _MANAGEMENT, _RUNTIME = (f"gpusim.driver.libraries.{room}" for room in ("blas", "management", "runtime"))
+NVTX = "libgpusim-nvtx.so"
+_ROOMS = [f"gpusim.driver.libraries.{room}" for room in ("blas", "management", "nvtx", "runtime")]
+_BLAS, _MANAGEMENT, _NVTX, _RUNTIME = _ROOMS
 LIBRARIES = {
     each.soname: each
     for each in (
         Library(DRIVER, "gpusim.driver"),
         Library("libnvidia-ml.so.1", _MANAGEMENT),
+        Library(NVTX, _NVTX),
         *(Library(f"libcudart.so.{version}", _RUNTIME, version, True) for version in (12, 13)),
         *(Library(f"libcublas.so.{version}", _BLAS, version, True) for version in (12, 13)),
         *(Library(f"libcublasLt.so.{version}", _BLAS, version, True, "symbols_lt.txt") for version in (12, 13)),
@@ -69,7 +72,7 @@ LIBRARIES = {
 
 def declare_all() -> None:
     """Load every module with entry points: the driver's, then those of the libraries over it."""
-    for room in ("gpusim.driver.api", _BLAS, _MANAGEMENT, _RUNTIME):
+    for room in ("gpusim.driver.api", *_ROOMS):
         for module in iter_modules(import_module(room).__path__, f"{room}."):
             import_module(module.name)
     for library in LIBRARIES.values():

@@ -17,7 +17,7 @@ from typing import Any
 
 from gpusim.driver.caller import undisturbed
 from gpusim.driver.elf import MACHINES, SLOTS, stub_library
-from gpusim.driver.exports import DRIVER, LIBRARIES, Library, declare_all
+from gpusim.driver.exports import DRIVER, LIBRARIES, NVTX, Library, declare_all
 from gpusim.driver.registry import EntryPoint, answer
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
@@ -31,7 +31,7 @@ class DriverLibraries:
 
     def __init__(self, driver: Driver):
         self.serve(driver)
-        self.path = _library_file(LIBRARIES[DRIVER])
+        self.path, self.nvtx_path = _library_file(LIBRARIES[DRIVER]), _library_file(LIBRARIES[NVTX])
         self._loaded = {
             soname: ctypes.CDLL(str(_library_file(library)), mode=ctypes.RTLD_GLOBAL)
             for soname, library in LIBRARIES.items()

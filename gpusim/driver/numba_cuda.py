@@ -69,6 +69,7 @@ def install(
         # Numba looks for libcuda.so first, which on a machine with a GPU is the real one.
         os.environ["NUMBA_CUDA_DRIVER"] = str(_library.path)
         os.environ["TRITON_LIBCUDA_PATH"] = str(_library.path.parent)
+        os.environ["NVTX_INJECTION64_PATH"] = str(_library.nvtx_path)
         when_imported.watch()
         atexit.register(_library.close)
     else:

@@ -37,13 +37,31 @@ class Context:
 @dataclass
 class CallingThread:
     """State of a calling thread: its contexts, the current one last; CUstreamCaptureMode; the runtime's last error;
-    launches that are configured and not yet made; whether it calls a function whose stream 0 is the thread's own."""
+    launches that are configured and not yet made; whether it calls a function whose stream 0 is the thread's own; its
+    open ranges."""
 
     contexts: list[Context] = field(default_factory=list)
     capture_mode: int = 0
     last_error: ResultCode = ResultCode.SUCCESS
     configured: list[tuple[Any, ...]] = field(default_factory=list)
     has_own_default: bool = False
+    ranges: list[NamedRange] = field(default_factory=list)
+
+    def pushed(self, domain: str) -> list[NamedRange]:
+        """Its open ranges that can be popped."""
+        return [each for each in self.ranges if not each.handle and each.domain == domain]
+
+
+@dataclass(eq=False)
+class NamedRange:
+    """A range of the program (NVTX), or a mark. name: behind its domain's. domain: "" for the default one. began: the
+    host's clock then, in SM clock cycles. handle: by which any thread can end it, 0 for one that is pushed."""
+
+    name: str
+    domain: str
+    thread: CallingThread
+    began: int
+    handle: int = 0
 
 
 @dataclass(eq=False)

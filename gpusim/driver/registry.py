@@ -348,13 +348,13 @@ GetProcAddress\\w* Event(Query|Synchronize|ElapsedTime)
 def permitted_within(symbol: str) -> bool:
     """Return whether a function that a stream calls may call this one, by its exported name."""
     of_either_api = _PERMITTED.fullmatch(_bare(symbol)) is not None
-    return of_either_api or symbol.startswith(("nvml", "__cuda")) or symbol == "cuStreamQuery"
+    return of_either_api or symbol.startswith(("nvml", "nvtx", "__cuda")) or symbol == "cuStreamQuery"
 
 
 @cache
 def waits(symbol: str) -> bool:
     """Return whether a function, by its exported name, waits for the work of all streams."""
-    if symbol.startswith("nvml"):
+    if symbol.startswith(("nvml", "nvtx", "Initialize")):
         return False
     return _NAMED.fullmatch(_bare(symbol)) is None
 

@@ -31,6 +31,7 @@ from gpusim.driver.objects import (
     LoadedKernel,
     LoadedModule,
     MemoryPool,
+    NamedRange,
     Registrations,
 )
 from gpusim.driver.outputs.log import LaunchLog
@@ -139,6 +140,11 @@ class Driver:
     def now_cycles(self) -> int:
         """Simulated time, in SM clock cycles."""
         return self._device.now_cycles if self._device is not None else 0
+
+    @property
+    def host_cycles(self) -> int:
+        """The host thread's time, which is ahead of the simulation where streams have work left, in SM clock cycles."""
+        return max(self.now_cycles, round(self._device.streams.host.time)) if self._device is not None else 0
 
     @property
     def used_bytes(self) -> int:
@@ -350,6 +356,13 @@ class Driver:
     def _buffers(self) -> Iterable[Buffer]:
         return (buffer for context in self.contexts() for buffer in context.buffers.values())
 
+    def tell_range(self, ended: NamedRange) -> None:
+        """A range of the program ends now; or a mark was set, which was never open."""
+        if ended in ended.thread.ranges:
+            ended.thread.ranges.remove(ended)
+        for each in self.observers:
+            each.ranged(ended, self.host_cycles)
+
     # --- work of streams, and the host's functions among it -----------------------------------------------------------
 
     def enqueue(self, stream: DriverStream, work: StreamWork) -> None:
@@ -362,6 +375,7 @@ class Driver:
     def do(self, stream: DriverStream, work: StreamWork | Executable) -> None:
         """Put work, or all that is in a graph, into a stream of the device."""
         assert self.device and self.queues is not None  # that is made with the device
+        stream.nvtx_range = self.thread.ranges[-1].name if self.thread.ranges else ""
         self.queues.add(stream, work)
 
     def do_now(self, work: StreamWork) -> None:
@@ -426,6 +440,8 @@ class Driver:
         """End the threads, if they are this process's, and tell what is still to be told."""
         if self.left_to_parent:
             return
+        for ended in [each for thread in self._threads_seen.values() for each in reversed(thread.ranges)]:
+            self.tell_range(ended)
         observers, self.observers = self.observers, []
         for each in observers:
             each.close()

@@ -22,7 +22,7 @@ from functools import partial
 from importlib import resources
 from typing import IO, Any
 
-from gpusim.driver.exports import DRIVER, LIBRARIES
+from gpusim.driver.exports import DRIVER, LIBRARIES, NVTX
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
 from gpusim.exec.libraries import library_folder
@@ -59,6 +59,7 @@ def environment(address: str) -> dict[str, str]:
         changed[name] = ":".join([*first, *filter(None, re.split("[:;]", os.environ.get(name, "")))])
     # Names of the driver that Numba and Triton would otherwise look for among the machine's.
     changed |= {"NUMBA_CUDA_DRIVER": str(folder / DRIVER), "TRITON_LIBCUDA_PATH": str(folder)}
+    changed["NVTX_INJECTION64_PATH"] = str(folder / NVTX)
     return changed | {ADDRESS: address}
 
 

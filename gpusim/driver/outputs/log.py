@@ -23,8 +23,8 @@ NAME_WIDTH = 48
 
 @dataclass
 class Launches:
-    """Launches of one kernel with the same grid, block and dynamic shared memory. Nothing of a launch but these numbers
-    is kept.
+    """Launches of one kernel with the same grid, block and dynamic shared memory, within ranges of one name. Nothing of
+    a launch but these numbers is kept.
 
     first, last: numbers of the first and the last of them among all launches of the program, from 1.
     cycles, energy_j: sums over the calls that ended, in SM clock cycles and joules; `limiter` is what limits the one
@@ -48,6 +48,7 @@ class Launches:
     limiter: str | None = None
     failed: int = 0
     findings: int = 0
+    nvtx_range: str = ""
 
 
 class LaunchLog:
@@ -60,10 +61,10 @@ class LaunchLog:
         self.number = 0
         self.host_seconds = 0.0
 
-    def add(self, symbol: str, result: Result, number: int = 0) -> None:
-        """Note a launch. number: the next one's, if none is given."""
+    def add(self, symbol: str, result: Result, number: int = 0, nvtx_range: str = "") -> None:
+        """Note a launch. number: the next one's, if none is given. nvtx_range: as of `LaunchCall`."""
         record = result.record
-        group = self._next(symbol, record.program, record.launch, number)
+        group = self._next(symbol, record.program, record.launch, number, nvtx_range)
         group.least_cycles = min(group.least_cycles, record.cycles) if group.calls else record.cycles
         if self.timed and (group.limiter is None or record.cycles > group.most_cycles):
             group.limiter, group.most_cycles = result.limiter.kind, record.cycles
@@ -74,28 +75,28 @@ class LaunchLog:
         group.instructions += int(record.sm_issued.sum())
         self.host_seconds += record.host_seconds
 
-    def add_failure(self, symbol: str, program: Program, launch: Launch, number: int = 0) -> None:
+    def add_failure(self, symbol: str, program: Program, launch: Launch, number: int = 0, nvtx_range: str = "") -> None:
         """Note a launch that ended with an error."""
-        self._next(symbol, program, launch, number).failed += 1
+        self._next(symbol, program, launch, number, nvtx_range).failed += 1
 
-    def add_finding(self, symbol: str, program: Program, launch: Launch) -> int:
+    def add_finding(self, symbol: str, program: Program, launch: Launch, nvtx_range: str = "") -> int:
         """Note that a check found something in the launch that runs now; in how many like it, this one included."""
-        group = self._group(symbol, program, launch)
+        group = self._group(symbol, program, launch, nvtx_range)
         group.findings += 1
         return group.findings
 
-    def _next(self, symbol: str, program: Program, launch: Launch, number: int) -> Launches:
-        group = self._group(symbol, program, launch)
+    def _next(self, symbol: str, program: Program, launch: Launch, number: int, nvtx_range: str) -> Launches:
+        group = self._group(symbol, program, launch, nvtx_range)
         number = number or self.number + 1
         self.number = max(self.number, number)
         group.first, group.last = min(group.first, number), max(group.last, number)
         return group
 
-    def _group(self, symbol: str, program: Program, launch: Launch) -> Launches:
-        key = (symbol, program.sha256, launch.grid, launch.block, launch.shared_bytes)
+    def _group(self, symbol: str, program: Program, launch: Launch, nvtx_range: str) -> Launches:
+        key = (symbol, program.sha256, launch.grid, launch.block, launch.shared_bytes, nvtx_range)
         if key not in self.groups:
             what = program.name, symbol, launch.grid, launch.block, launch.shared_bytes
-            self.groups[key] = Launches(*what, first=self.number + 1)
+            self.groups[key] = Launches(*what, first=self.number + 1, nvtx_range=nvtx_range)
         return self.groups[key]
 
     @property
@@ -161,6 +162,9 @@ class LaunchLog:
         timed = ("cycles per call", "time in us", "energy", "limited by")
         for name in ("kernel", "grid", "block", "calls", *(timed if self.timed else ("instructions per call",))):
             table.add_column(name, justify="left" if name in ("kernel", "limited by") else "right", overflow="fold")
+        in_ranges = any(group.nvtx_range for group in self.groups.values())
+        if in_ranges:
+            table.add_column("NVTX range", overflow="fold")
         shown = sorted(self.groups.values(), key=lambda group: (-group.cycles, -group.instructions, group.first))
         kept = shown[:limit]
         for each in kept:
@@ -172,7 +176,7 @@ class LaunchLog:
             if self.timed:
                 row.append(f"{self.config.time_us(each.cycles):,.2f}")
                 row += [joule_text(each.energy_j), each.limiter or "error"]
-            table.add_row(*row)
+            table.add_row(*row, *([each.nvtx_range or "-"] if in_ranges else ()))
         if len(shown) > len(kept):
             table.add_row(f"and {len(shown) - len(kept):,} more")
         table.add_section()

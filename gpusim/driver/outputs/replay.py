@@ -121,7 +121,7 @@ class Replay(AbstractContextManager["Replay"]):
             raise SavedLaunchesError(f"{where}: {error}") from None
         call = LaunchCall(
             launch.number, launch.symbol, program, described, parameters, launch.stream, launch.cooperative,
-            window=AccessWindow(*launch.window) if launch.window else None,
+            window=AccessWindow(*launch.window) if launch.window else None, nvtx_range=launch.nvtx_range,
         )  # fmt: skip
         if launch.set_aside is not None and launch.set_aside != self.device.set_aside_bytes:
             self.device.set_aside_l2(min(launch.set_aside, self.config.l2.persisting_max_bytes))

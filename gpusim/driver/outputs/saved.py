@@ -86,6 +86,7 @@ class SavedLaunch(_Saved):
     window: tuple[int, int, float, str, str] | None = None
     set_aside: int | None = None
     start: int = 0
+    nvtx_range: str = ""
 
 
 class SavedStep(_Saved):

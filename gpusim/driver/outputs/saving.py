@@ -110,6 +110,7 @@ class LaunchSaver(Observer):
             window=None if call.window is None else astuple(call.window),
             set_aside=self._device.set_aside_bytes,
             start=start,
+            nvtx_range=call.nvtx_range,
         )
         self._launches += 1
         self._write_step(self._changes(self._news_of(call.module, program.cubin), launch))

@@ -1,7 +1,8 @@
 """All launches and copies of a program on one timeline for Perfetto: `--trace FILE`.
 
 One nanosecond of the viewer's axis is one of simulated time. Launches lie on a track for each stream, copies and fills
-on one for each direction. Those that engines do one after the other are slices, others moments, at their end.
+on one for each direction. Those that engines do one after the other are slices, others moments, at their end. Ranges of
+the program (NVTX) lie above them, on the host's clock: launches of a range run later than their calls.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpusim.config import GPUConfig
 from gpusim.driver.codes import say
+from gpusim.driver.objects import NamedRange
 from gpusim.driver.work.launches import LaunchCall, Observer
 from gpusim.errors import KernelError
 from gpusim.tracing.perfetto import TrackWriter, write_packets
@@ -40,6 +42,8 @@ class Timeline(Observer):
         self._tracks: dict[str, int] = {}
         self._launches = self._copies = 0
         self._starts: dict[int, int] = {}
+        self._threads: dict[int, int] = {}
+        self._ranges: list[tuple[int, int, int, str]] = []
 
     def launching(self, call: LaunchCall, cycle: int) -> None:
         self._starts[call.number] = cycle
@@ -61,6 +65,7 @@ class Timeline(Observer):
             "block": str(launch.block),
             "dynamic shared memory": f"{launch.shared_bytes:,} bytes",
         }
+        facts |= {"NVTX range": call.nvtx_range} if call.nvtx_range else {}
         track = self._track("default stream" if call.stream == 0 else f"stream {call.stream:#x}", 0)
         name = short_name(call.symbol)
         self._writer.slice(track, self._ns(self._starts.pop(call.number)), self._ns(cycle), name, facts | more)
@@ -76,6 +81,14 @@ class Timeline(Observer):
             self._writer.instant(track, self._ns(cycle), name, facts)
         self._copies += 1
 
+    def ranged(self, ended: NamedRange, cycle: int) -> None:
+        if ended.handle:  # these overlap in any way, so each has a track; the viewer joins those of one name
+            track = self._writer.track("started ranges", self._whole, -1)
+        else:
+            number = self._threads.setdefault(id(ended.thread), len(self._threads) + 1)
+            track = self._track(f"ranges of thread {number}" + (f", {ended.domain}" if ended.domain else ""), -2)
+        self._ranges.append((track, self._ns(ended.began), self._ns(cycle), ended.name))
+
     def _track(self, name: str, rank: int) -> int:
         if name not in self._tracks:
             self._tracks[name] = self._writer.track(name, self._whole, rank)
@@ -85,6 +98,11 @@ class Timeline(Observer):
         return round(1000 * self.config.time_us(cycle))
 
     def close(self) -> None:
+        for track, start, end, name in reversed(self._ranges):  # of those at one time the outer one first
+            if start < end:
+                self._writer.slice(track, start, end, name, {})
+            else:
+                self._writer.instant(track, end, name, {})
         try:
             write_packets(self._writer.packets(), self.path)
         except OSError as error:

@@ -26,7 +26,7 @@ from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.device import Device
-    from gpusim.driver.objects import LoadedModule
+    from gpusim.driver.objects import LoadedModule, NamedRange
     from gpusim.host.launch_run import LaunchRun
     from gpusim.result import Result
 
@@ -44,7 +44,8 @@ class LaunchCall:
     number: of all that ran, from 1. program: ready to run; symbol: the kernel's mangled name. parameter_bytes: the
     parameter area of constant bank 0. stream: its handle. module: what the kernel was loaded with, if by a driver.
     window: what accesses are for L2. programmatic: it begins when the one before it lets it. checks, trace: what
-    observers want, the flags of `checks_of` and what to record. stack_bytes: as of `LaunchOptions`.
+    observers want, the flags of `checks_of` and what to record. stack_bytes: as of `LaunchOptions`. nvtx_range: the
+    innermost range of the thread that asked for it, "" for none.
     """
 
     number: int
@@ -60,6 +61,7 @@ class LaunchCall:
     checks: int = 0
     trace: TraceOptions | None = None
     stack_bytes: int = DEFAULT_STACK_BYTES
+    nvtx_range: str = ""
 
     @property
     def name(self) -> str:
@@ -104,6 +106,9 @@ class Observer:
     def failed(self, call: LaunchCall, error: IsaError, cycle: int) -> None:
         """It ended with an error: a KernelError, or it did not begin."""
 
+    def ranged(self, ended: NamedRange, cycle: int) -> None:
+        """A range of the program has ended, or a mark was set, on the host's clock."""
+
     def close(self) -> None:
         """The program has ended."""
 
@@ -147,7 +152,7 @@ class Launcher:
             if not checked:
                 self.device.memory.know_all()
             result = run.result
-            self.log.add(call.symbol, result, call.number)
+            self.log.add(call.symbol, result, call.number, call.nvtx_range)
             for each in self.observers:
                 each.launched(call, result, self.device.now_cycles)
 
@@ -168,7 +173,7 @@ class Launcher:
         """Tell of what a launch has ended with."""
         self._tell_failure(call, error if isinstance(error, IsaError) else LaunchError("it ended with another"))
         if isinstance(error, errors.KernelError):
-            self.log.add_failure(call.symbol, call.program, call.launch, call.number)
+            self.log.add_failure(call.symbol, call.program, call.launch, call.number, call.nvtx_range)
             say(told(call, error, self.device.memory))
         elif isinstance(error, IsaError):
             say(f"launch {call.number}, {short_name(call.symbol)}: {error}")
@@ -185,7 +190,7 @@ class Launcher:
         try:
             self.device.check(call.program, call.launch, call.parameter_bytes, how)
         except (*FINDINGS, errors.PoolExhausted) as error:
-            count = self.log.add_finding(call.symbol, call.program, call.launch)
+            count = self.log.add_finding(call.symbol, call.program, call.launch, call.nvtx_range)
             if count <= FINDINGS_SAID:
                 say(told(call, error, self.device.memory))
             if count == FINDINGS_SAID:

@@ -76,8 +76,9 @@ class WorkQueues(PassingTime):
             lines = {line.queue: DriverStream(NON_BLOCKING, branch=True) for line in executable.graph.lines}
             executable.lines = lines
             self._queues |= {line: queue for queue, line in lines.items()}
-        for first in list(executable.lines.values())[:1]:
-            first.shown_handle = stream.shown_handle
+        for number, line in enumerate(executable.lines.values()):
+            line.shown_handle = line.shown_handle if number else stream.shown_handle
+            line.nvtx_range = stream.nvtx_range
         return partial(executable.graph.start, Stream(self._set, self.queue_of(stream)))
 
     def _put_step(self, executable: Executable, work: StreamWork, queue: Stream) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from gpusim.driver.api.copy import Fill
@@ -50,10 +48,6 @@ def _layout(kind: int, rows: int, columns: int, leading: int) -> Descriptor:
     return Descriptor({_TYPE: struct.pack("<i", kind), **{key: struct.pack("<Q", x) for key, x in sizes.items()}})
 
 
-def _create(make: Callable[..., Descriptor], driver: Driver, *described: int) -> int:
-    return add(driver, make(*described))
-
-
 def _destroy(driver: Driver, handle: int) -> None:
     find(driver, handle, Descriptor)
     objects(driver).pop(handle, None)
@@ -78,7 +72,7 @@ for _kind, _given, _make in (
     ("MatmulPreference", "", Descriptor),
 ):
     entries(
-        (f"cublasLt{_kind}Create", f"*p {_given}", partial(_create, _make)),
+        (f"cublasLt{_kind}Create", f"*p {_given}", lambda driver, *given, make=_make: add(driver, make(*given))),
         (f"cublasLt{_kind}Destroy", "p", _destroy),
         (f"cublasLt{_kind}SetAttribute", "p i p q", _set),
         (f"cublasLt{_kind}GetAttribute", "p i p q p", _get),

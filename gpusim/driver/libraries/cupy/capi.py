@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,19 +166,18 @@ def declarations(module: str, text: str) -> Iterator[Declaration]:
             yield Declaration(module, name, result, kinds, error or "0", not direct)
 
 
-def interface(declared: Iterable[Declaration], functions: Mapping[str, Any]) -> dict[str, Any]:
+def interface(declared: Collection[Declaration], functions: Mapping[str, Any]) -> dict[str, Any]:
     """The capsules of C functions that call Python functions of the same names."""
-    code, known = [_API], []
+    code = [_API]
     for each in declared:
         letters = ctypes.create_string_buffer(each.letters())
         function = _with_optional(each, functions[each.name]) if each.optional else functions[each.name]
         _for_ever.append((letters, function))
         code.append(each.instructions(id(function), ctypes.addressof(letters)))
-        known.append(each)
     for name in re.findall(r"@(\w+)", _API):
         llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
     engine = _compiled("".join(code))
-    return {each.name: _capsule(engine.get_function_address(each.symbol), each.written()) for each in known}
+    return {each.name: _capsule(engine.get_function_address(each.symbol), each.written()) for each in declared}
 
 
 def constants(values: Mapping[str, int]) -> dict[str, Any]:

@@ -35,4 +35,4 @@ def _cub_device_segmented_reduce_axis_compatible(axes: tuple[int, ...], ndim: in
 
 
 _DECLARED = "int (object, Py_ssize_t, object) except -1: _cub_device_segmented_reduce_axis_compatible\n"
-__pyx_capi__ = capi.interface(capi.declarations(__name__, _DECLARED), globals())
+__pyx_capi__ = capi.interface([*capi.declarations(__name__, _DECLARED)], globals())

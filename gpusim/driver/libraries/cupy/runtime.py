@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from cupy_backends.cuda.api import _runtime_enum
@@ -292,72 +293,7 @@ def _ensure_context() -> None:
 
 # --- what CuPy's compiled modules find --------------------------------------------------------------------------------
 
-_DECLARED = """
-object (int): check_status deviceGetPCIBusId getDeviceProperties setDevice deviceEnablePeerAccess
-object (int): _deviceEnsurePeerAccess
-object (): deviceSynchronize memGetInfo profilerStart profilerStop
-cdef object (): _ensure_context
-int () except -1: driverGetVersion runtimeGetVersion _getCUDAMajorVersion getDevice getDeviceCount
-int (int, int) except -1: deviceGetAttribute deviceCanAccessPeer
-int (object) except -1: deviceGetByPCIBusId
-size_t (int) except -1: deviceGetLimit
-object (int, size_t): deviceSetLimit
-intptr_t (size_t): malloc
-intptr_t (size_t, unsigned int?): mallocManaged
-intptr_t (intptr_t, size_t, size_t, size_t, unsigned int?): malloc3DArray
-intptr_t (intptr_t, size_t, size_t, unsigned int?): mallocArray
-intptr_t (size_t, intptr_t): mallocAsync
-intptr_t (size_t, intptr_t, intptr_t): mallocFromPoolAsync
-intptr_t (size_t, unsigned int): hostAlloc
-object (intptr_t, size_t, unsigned int): hostRegister
-object (intptr_t): hostUnregister free freeHost freeArray memcpy3D memPoolDestroy streamDestroy streamSynchronize
-object (intptr_t): streamQuery eventDestroy eventQuery eventSynchronize graphDestroy graphExecDestroy
-object (intptr_t, intptr_t): freeAsync memcpy3DAsync eventRecord graphLaunch graphUpload
-object (intptr_t, intptr_t, size_t, int): memcpy
-object (intptr_t, intptr_t, size_t, int, intptr_t): memcpyAsync
-object (intptr_t, int, intptr_t, int, size_t): memcpyPeer
-object (intptr_t, int, intptr_t, int, size_t, intptr_t): memcpyPeerAsync
-object (intptr_t, size_t, intptr_t, size_t, size_t, size_t, cudaMemcpyKind): memcpy2D
-object (intptr_t, size_t, intptr_t, size_t, size_t, size_t, cudaMemcpyKind, intptr_t): memcpy2DAsync
-object (intptr_t, size_t, intptr_t, size_t, size_t, size_t, size_t, int): memcpy2DFromArray
-object (intptr_t, size_t, intptr_t, size_t, size_t, size_t, size_t, int, intptr_t): memcpy2DFromArrayAsync
-object (intptr_t, size_t, size_t, intptr_t, size_t, size_t, size_t, int): memcpy2DToArray
-object (intptr_t, size_t, size_t, intptr_t, size_t, size_t, size_t, int, intptr_t): memcpy2DToArrayAsync
-object (intptr_t, int, size_t): memset
-object (intptr_t, int, size_t, intptr_t): memsetAsync
-object (intptr_t, size_t, int, intptr_t): memPrefetchAsync
-object (intptr_t, size_t, int, int): memAdvise
-PointerAttributes (intptr_t): pointerGetAttributes
-int (intptr_t) except -1: pointerGetMemoryType streamIsCapturing
-intptr_t (int): deviceGetDefaultMemPool deviceGetMemPool
-object (int, intptr_t): deviceSetMemPool
-intptr_t (MemPoolProps): memPoolCreate
-object (intptr_t, size_t): memPoolTrimTo
-object (intptr_t, int): memPoolGetAttribute
-object (intptr_t, int, object): memPoolSetAttribute
-intptr_t (): streamCreate eventCreate
-intptr_t (unsigned int): streamCreateWithFlags eventCreateWithFlags
-intptr_t (unsigned int, int): streamCreateWithPriority
-unsigned int (intptr_t): streamGetFlags
-int (intptr_t): streamGetPriority
-object (intptr_t, object, intptr_t, unsigned int?): streamAddCallback
-object (intptr_t, object, intptr_t): launchHostFunc
-object (intptr_t, object): _launchHostFuncUnmanaged
-object (intptr_t, intptr_t, unsigned int?): streamWaitEvent
-object (intptr_t, int?): streamBeginCapture
-intptr_t (intptr_t): streamEndCapture graphInstantiate
-float (intptr_t, intptr_t) except 0.0: eventElapsedTime
-uintmax_t (intptr_t, intptr_t): createTextureObject
-uintmax_t (intptr_t): createSurfaceObject
-object (uintmax_t): destroyTextureObject destroySurfaceObject
-cdef cudaChannelFormatDesc (intptr_t): getChannelDesc
-cdef cudaResourceDesc (uintmax_t): getTextureObjectResourceDesc
-cdef cudaTextureDesc (uintmax_t): getTextureObjectTextureDesc
-cdef cudaExtent (size_t, size_t, size_t): make_Extent
-cdef cudaPos (size_t, size_t, size_t): make_Pos
-cdef cudaPitchedPtr (intptr_t, size_t, size_t, size_t): make_PitchedPtr
-object (intptr_t, object, unsigned int): graphDebugDotPrint
-"""
+_DECLARED = Path(capi.__file__).with_name("runtime.txt").read_text()
 """The functions as CuPy 13.6 to 14.2 declare them; those that are not defined above are the runtime's as they are."""
 _VARIABLES = {
     "_is_hip_environment": 0,
