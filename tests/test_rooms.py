@@ -47,7 +47,7 @@ MOST_LINES_OF = {
     "gpusim.difference": 1_001,
     "gpusim.driver": 9_798,
     "gpusim.engine": 19_551,
-    "gpusim.exec": 767,
+    "gpusim.exec": 774,
     "gpusim.explore": 2_758,
     "gpusim.host": 1_750,
     "gpusim.integrations": 153,

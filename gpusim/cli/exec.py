@@ -183,10 +183,10 @@ def _in_this_process(options: argparse.Namespace) -> int:
 
 def execute_nvcc(options: argparse.Namespace) -> int:
     """Run nvcc. Returns its exit status."""
-    from gpusim.exec.libraries import nvcc_command, toolkit_folder
+    from gpusim.exec.libraries import toolkit_folder
 
     if options.arguments == ["--home"]:
         print(toolkit_folder())
         return 0
-    status = subprocess.run(nvcc_command(options.arguments), check=False).returncode
+    status = subprocess.run([toolkit_folder() / "bin" / "nvcc", *options.arguments], check=False).returncode
     return status if status >= 0 else 128 - status

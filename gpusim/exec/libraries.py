@@ -149,11 +149,19 @@ def _compiler() -> list[str]:
 
 
 _PARTS = {"nvcc": "bin/nvcc", "the CUDA runtime's headers": "include/cuda_runtime.h", "nvvm": "nvvm/bin/cicc"}
+_NVCC = """#!/bin/sh
+case " $*" in
+*" -cudart"* | *" --cudart"*) ;;
+*) export NVCC_PREPEND_FLAGS="--cudart shared $NVCC_PREPEND_FLAGS" ;;
+esac
+exec "$(dirname "$0")/../vendor/nvcc" "$@"
+"""
 
 
 def toolkit_folder() -> Path:
     """The folder, which `$CUDA_HOME` may name: bin, include, lib, lib64 and nvvm. It is made when it is not there.
 
+    Its `bin/nvcc` links the shared runtime unless its arguments choose another, so makefiles and CMake do as well.
     Libraries of the vendor's that are not installed, such as cuBLAS, are those that `gpusim exec` puts in their place.
     Raises SimulationError if a part of the tool chain is missing, ToolchainMissing without nvcc.
     """
@@ -167,15 +175,20 @@ def toolkit_folder() -> Path:
             )
     libraries = {**_libraries(library_folder()), **_libraries(*map(Path, library_folders()))}
     links = {path: root / path for path in ("include", "nvvm")}
-    links |= {f"bin/{each.name}": each for each in compiler.parent.iterdir()}
+    own = root / "vendor"  # $CUDA_HOME names such a folder already
+    tools = sorted((own if own.is_dir() else compiler.parent).iterdir())
+    links |= {f"{folder}/{each.name}": each for each in tools for folder in ("bin", "vendor")}
     links |= {f"lib64/{name}": path for name, path in libraries.items()}
-    digest = hashlib.sha256("\0".join(f"{name}\0{path}" for name, path in sorted(links.items())).encode())
+    del links["bin/nvcc"]
+    digest = hashlib.sha256("\0".join([_NVCC, *(f"{name}\0{path}" for name, path in sorted(links.items()))]).encode())
 
     def link(made: Path) -> None:
         for name, path in links.items():
             (made / name).parent.mkdir(parents=True, exist_ok=True)
             (made / name).symlink_to(path)
         (made / "lib").symlink_to("lib64")
+        (made / "bin" / "nvcc").write_text(_NVCC)
+        (made / "bin" / "nvcc").chmod(0o755)
 
     return kept_folder("toolkit", digest.hexdigest()[:16], "links", link)
 
@@ -188,9 +201,3 @@ def _libraries(*folders: Path) -> dict[str, Path]:
             found[path.name] = path
             found.setdefault(re.sub(r"\.so[.\d]+$", ".so", path.name), path)
     return found
-
-
-def nvcc_command(arguments: list[str]) -> list[str]:
-    """The command that runs nvcc of the folder; it links the shared runtime unless the arguments choose another."""
-    chosen = any(re.match(r"-?-cudart\b", each) for each in arguments)
-    return [os.fspath(toolkit_folder() / "bin" / "nvcc"), *([] if chosen else ["--cudart", "shared"]), *arguments]

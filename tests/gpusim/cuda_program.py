@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusim.exec.libraries import nvcc_command
+from gpusim.exec.libraries import toolkit_folder
 from isa.errors import ToolchainMissing
 from isa.toolchain import find_tool
 from tests import forks
@@ -34,7 +34,7 @@ def build(source: Path, made: Path, *options: str, static: bool = False) -> Path
     """An executable of one source, with the shared runtime library, or with the vendor's static one."""
     require_compiler()
     link = ["--cudart", "static"] if static else []
-    command = nvcc_command([*link, "-arch=sm_90", "-lineinfo", "-o", str(made), str(source), *options])
+    command = [toolkit_folder() / "bin" / "nvcc", *link, "-arch=sm_90", "-lineinfo", "-o", made, source, *options]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return made

@@ -60,6 +60,18 @@ def test_the_folder_is_a_toolkit(bare, capsys):
     assert os.path.samefile(home, libraries.toolkit_folder())
 
 
+@pytest.mark.parametrize("chosen, linked", [([], "-lcudart"), (["--cudart=static"], "-lcudart_static")])
+def test_builds_of_others_link_the_shared_runtime(bare, tmp_path, monkeypatch, chosen, linked):
+    """A makefile and CMake call the folder's nvcc themselves, also where $CUDA_HOME names that folder already."""
+    home = libraries.toolkit_folder()
+    monkeypatch.setenv("CUDA_HOME", str(home))
+    for nvcc in (home, libraries.toolkit_folder()):
+        command = [nvcc / "bin" / "nvcc", *chosen, "--dryrun", "x.o", "-o", "x"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert linked in done.stderr.split(), done.stderr
+        assert "warning" not in done.stderr
+
+
 def test_a_missing_part_is_named(bare, tmp_path, monkeypatch):
     nvcc = tmp_path / "bin" / "nvcc"
     nvcc.parent.mkdir()
