@@ -57,6 +57,9 @@ assert runtime.streamGetFlags(stream) == 1 and runtime.streamGetPriority(stream)
 runtime.streamBeginCapture(stream)
 assert runtime.streamIsCapturing(stream)
 runtime.graphDestroy(runtime.streamEndCapture(stream))
+pool = runtime.deviceGetDefaultMemPool(0)
+runtime.memPoolSetAttribute(pool, 4, 0.5 * (1 << 30))  # as `MemoryAsyncPool.set_limit` gives a fraction
+assert runtime.memPoolGetAttribute(pool, 4) == 1 << 29
 from cupy_backends.cuda.libs import curand
 assert str(curand.CURANDError(100)) == "CURAND_STATUS_VERSION_MISMATCH"
 properties = runtime.getDeviceProperties(0)

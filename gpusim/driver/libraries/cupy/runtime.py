@@ -203,8 +203,8 @@ def memPoolGetAttribute(pool: int, attr: int) -> int:
     return _told("cudaMemPoolGetAttribute", pool, attr, kind=kind, place_first=False)
 
 
-def memPoolSetAttribute(pool: int, attr: int, value: int) -> None:
-    given = ctypes.c_int(value) if attr <= _SWITCHES else ctypes.c_uint64(value)
+def memPoolSetAttribute(pool: int, attr: int, value: float) -> None:
+    given = ctypes.c_int(int(value)) if attr <= _SWITCHES else ctypes.c_uint64(int(value))
     check_status(_c_function("cudaMemPoolSetAttribute")(pool, attr, ctypes.addressof(given)))
 
 
