@@ -38,7 +38,6 @@ struct order { uint32_t what, spare; uint64_t a, b, c, d, e, f; };
 struct link { int socket; ino_t inode; };
 
 static __thread struct link connection = {-1, 0};
-static __thread int signalled;            /* a handler has run while the thread waited */
 static char server[NAME_BYTES];          /* where this process's simulator listens, once it has one */
 static int left_to_parent, lost;
 static struct link *open_connections;
@@ -73,7 +72,7 @@ static int receive_all(struct link link, void *data, size_t bytes, int *file) {
         struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1};
         if (file) message.msg_control = &control, message.msg_controllen = sizeof control;
         ssize_t got = recvmsg(link.socket, &message, MSG_CMSG_CLOEXEC);
-        if (got < 0 && errno == EINTR && (signalled = 1)) continue;
+        if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return -1;
         struct cmsghdr *header = file ? CMSG_FIRSTHDR(&message) : 0;
         if (header && header->cmsg_type == SCM_RIGHTS) memcpy(file, CMSG_DATA(header), sizeof(int));
@@ -190,6 +189,17 @@ static void start_thread(void) {
     pthread_sigmask(SIG_SETMASK, &before, 0);
 }
 
+/* Python raises KeyboardInterrupt behind a call of its main thread that succeeds. It is told to here, since the answer to
+   the call may be there before the signal that its handler waits for. False where it would not raise it. */
+static int python_interrupted(void) {
+    struct sigaction handler;
+    void (*interrupt)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "PyErr_SetInterrupt"); /* needs no lock of Python's */
+    if (!interrupt || gettid() != getpid() || sigaction(SIGINT, 0, &handler)) return 0;
+    if (handler.sa_handler == SIG_DFL || handler.sa_handler == SIG_IGN) return 0;
+    interrupt();
+    return 1;
+}
+
 /* Do what the simulator asks for until it returns; -1 if it is gone. */
 static int obey(struct link link, uint64_t *value) {
     for (;;) {
@@ -200,8 +210,7 @@ static int obey(struct link link, uint64_t *value) {
         size_t bytes = 0;
         if (receive_all(link, &order, sizeof order, &file)) return -1;
         switch (order.what) {
-        /* b: an interrupt has ended the call. Python raises its exception behind a call of its main thread that succeeds. */
-        case RETURN: *value = order.b && signalled && gettid() == getpid() ? 0 : order.a; return 0;
+        case RETURN: *value = order.b && python_interrupted() ? 0 : order.a; return 0; /* b: an interrupt has ended it */
         case READ: data = (void *)order.a, bytes = order.b; break;
         case WRITE:
             if (receive_all(link, (void *)order.a, order.b, 0)) return -1;
@@ -273,7 +282,6 @@ __attribute__((visibility("default"))) uint64_t gpusim_call(uint32_t function, c
     struct request request = {function & NUMBER, 0, {0}};
     int before = errno;
     uint64_t value = 0;
-    signalled = 0;
     if (left_to_parent) return function & GIVES_TEXT ? (uint64_t)"initialization error" : NOT_INITIALIZED;
     memcpy(request.words, registers, REGISTERS_HELD * sizeof(uint64_t));
     memcpy(request.words + REGISTERS_HELD, stack, STACK * sizeof(uint64_t));

@@ -174,7 +174,6 @@ class _Servers:
                 os.setpgid(0, 0)  # with the tools that it runs, which end with it
                 for number in _PASSED_ON:
                     signal.signal(number, signal.SIG_DFL)
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
                 self._listener.close()
                 tempfile.tempdir = temporary
                 new_driver = partial(self._new_driver, len(self._told) + 1)

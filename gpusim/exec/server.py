@@ -119,6 +119,7 @@ def serve_process(made: socket.socket, process: int, new_driver: Callable[[], Dr
     driver.address_of = _address
     served = ServedProcess(driver)
     signal.signal(signal.SIGINT, lambda *_: served.interrupt())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # not before: a process that has just begun would end
     # The hello of the first connection is answered with where the others go.
     made.sendall(name.encode().ljust(NAME_BYTES, b"\0"))
     _in_thread(served, made)

@@ -90,15 +90,21 @@ def test_mistakes_on_the_command_line(tmp_path, capsys, monkeypatch, arguments, 
 
 
 @pytest.mark.parametrize(
-    ("options", "by"), [((), "a terminal"), (("--functional",), "a signal")], ids=["timed", "functional"]
+    ("options", "by"),
+    [((), "a terminal"), (("--functional",), "a signal"), (("--functional",), "a signal that comes late")],
+    ids=["timed", "functional", "late"],
 )
 def test_an_interrupt_ends_the_call_and_fails_its_context(tmp_path, options, by):
     """The script hears of it as under python, and nothing that was lost passes for done. A terminal interrupts
-    the script as well, while a signal reaches `gpusim script` alone. Before, it says how far it is, and what ran."""
+    the script as well, while a signal reaches `gpusim script` alone. The call may end before the script has got
+    its signal. Before, it says how far it is, and what ran."""
+    late = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])" if by.endswith("late") else ""
     write(
         tmp_path,
         "run.py",
-        """
+        f"""
+        import signal
+        {late}
         @cuda.jit
         def forever(a):
             while a[0] < 1e30:
@@ -124,13 +130,13 @@ def test_an_interrupt_ends_the_call_and_fails_its_context(tmp_path, options, by)
     keyboard, terminal = os.openpty()
     process = subprocess.Popen(
         command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, start_new_session=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}, start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )  # fmt: skip
     try:
         assert process.stdout is not None and process.stdout.readline() == "begins\n"
         assert process.stderr is not None
-        status = next(line for line in process.stderr if "launches done" in line)
+        status = next(line for line in process.stderr if "1 launches done" in line)
         assert re.search(r"1 launches done, now 2, .*forever.*: 0 of 1 blocks, cycle [\d,]+; [\d.]+ M?", status)
         process.send_signal(signal.SIGUSR1)
         assert next(line for line in process.stderr if line == "gpusim: so far\n")
@@ -142,6 +148,23 @@ def test_an_interrupt_ends_the_call_and_fails_its_context(tmp_path, options, by)
             os.killpg(process.pid, signal.SIGKILL)
     assert text.splitlines()[:2] == ["interrupted", "True"] and "add " in text, complaints
     assert process.returncode == 128 + signal.SIGINT and complaints.count("cannot be used any more") == 1
+
+
+def test_an_interrupt_while_a_server_begins_leaves_it_there(tmp_path):
+    asks = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0), flush=True)"
+    begins = f"""
+    import os, signal, sys
+    from gpusim.driver.state import Driver
+    from gpusim.exec.program import run
+
+    def interrupted(process):
+        os.kill(os.getpid(), signal.SIGINT)
+        return Driver("tiny")
+
+    sys.exit(run([sys.executable, "-c", {asks!r}], interrupted, str).status)
+    """
+    done = forks.run("-c", textwrap.dedent(begins), cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(forks.ROOT)})
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
 def test_a_machine_without_a_compiler_runs_it_inside(tmp_path):
