@@ -113,6 +113,16 @@ def test_rule_holds(rule: Rule) -> None:
     assert rule(ROOT) == []
 
 
+def test_a_release_of_cuda_that_pytorch_pins_has_what_is_asked_of_it() -> None:
+    """cuda-toolkit 13.0, as its metadata says; pip leaves an extra out that a package does not have."""
+    has = "cccl crt cublas cudart cufft cupti cuxxfilt curand nvcc nvfatbin nvjitlink nvml nvptxcompiler nvrtc nvvm"
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    (extras,) = (
+        re.findall(r"\w+", each[len("cuda-toolkit") : each.index("]")]) for each in asked if "toolkit[" in each
+    )
+    assert extras and set(extras) <= set(has.split())
+
+
 LOCK = "rich==1.0 \\\n    --hash=sha256:" + "0" * 64 + "\n"
 PROJECT = '[project]\ndependencies = ["rich>=1"]\noptional-dependencies = {test = [], build = []}\n'
 PLANTED: list[tuple[Rule, str, str]] = [
