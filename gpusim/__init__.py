@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from gpusim.launch import Launch
     from gpusim.result import Result
     from gpusim.simulation import simulate
-    from gpusim.tracing.trace import Trace, TraceOptions
+    from gpusim.tracing.perfetto import Trace
+    from gpusim.tracing.recording import TraceOptions
 
 __version__ = "0.3.0"
 
@@ -42,8 +43,8 @@ _HOME = {
     "collective": "gpusim.collectives",
     "compare_results": "gpusim.difference",
     "load_config": "gpusim.config",
-    "Trace": "gpusim.tracing.trace",
-    "TraceOptions": "gpusim.tracing.trace",
+    "Trace": "gpusim.tracing.perfetto",
+    "TraceOptions": "gpusim.tracing.recording",
     "simulate": "gpusim.simulation",
 }
 

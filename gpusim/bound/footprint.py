@@ -17,7 +17,8 @@ from gpusim.bound.work import Kinds
 from gpusim.engine.state import memory as S
 from gpusim.launch.memory import DeviceMemory
 from gpusim.results.record import LaunchRecord
-from gpusim.tracing.trace import SPACES, Trace
+from gpusim.tracing.perfetto import Trace
+from gpusim.tracing.recording import SPACES
 
 _GLOBAL = SPACES.index("global")
 _SECTOR_SHIFT = 5

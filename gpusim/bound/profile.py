@@ -31,7 +31,8 @@ from gpusim.launch import Dim3, Launch
 from gpusim.launch.arguments import program_of
 from gpusim.launch.memory import DeviceMemory
 from gpusim.results.record import LaunchRecord
-from gpusim.tracing.trace import SPACES, Trace, TraceOptions
+from gpusim.tracing.perfetto import Trace
+from gpusim.tracing.recording import SPACES, TraceOptions
 from isa import Program
 
 #: An L2 and a memory for blocks whose time does not matter.

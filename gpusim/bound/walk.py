@@ -21,7 +21,7 @@ from gpusim.engine.sm.execute import result_latency
 from gpusim.engine.sm.fence import TOGETHER
 from gpusim.engine.state import parameters as P
 from gpusim.engine.state.jit import compiled
-from gpusim.tracing.trace import Trace
+from gpusim.tracing.perfetto import Trace
 from isa import microops as M
 
 #: Issues of a block that are walked along; of a longer one only the longest warp is, as far as that goes.

@@ -30,7 +30,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     from gpusim.plot import MatplotlibMissing, write_all
-    from gpusim.tracing.trace import TraceOptions
+    from gpusim.tracing.recording import TraceOptions
 
     cycles = _window(options.cycles)
     result = simulate_target(target_of(options), options, TraceOptions())

@@ -27,7 +27,7 @@ from gpusim.cli.tracing import add_trace_options, trace_options, write_trace
 
 if TYPE_CHECKING:
     from gpusim.result import Result
-    from gpusim.tracing.trace import TraceOptions
+    from gpusim.tracing.recording import TraceOptions
     from gpusim.workload.target import ReferenceCheck, Target
 
 EXAMPLES = """\

@@ -13,7 +13,8 @@ from gpusim.cli.parser import UserError
 
 if TYPE_CHECKING:
     from gpusim.launch import Launch
-    from gpusim.tracing.trace import Trace, TraceOptions
+    from gpusim.tracing.perfetto import Trace
+    from gpusim.tracing.recording import TraceOptions
 
 ENDING = ".perfetto-trace"
 
@@ -47,7 +48,7 @@ def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions |
                 option = f"--{name.replace('_', '-')}"
                 raise UserError(f"{option} says what --trace FILE and --report FILE record; both are missing")
         return None
-    from gpusim.tracing.trace import TraceOptions
+    from gpusim.tracing.recording import TraceOptions
 
     if options.trace is not None:
         check_writable(options.trace, "--trace", ENDING)

@@ -18,7 +18,8 @@ from gpusim.plot import style
 from gpusim.plot.colours import EXCESSIVE, IDEAL, INK, SHARED_WORD
 from gpusim.plot.style import machine_code, ranges, source
 from gpusim.results.table import counted
-from gpusim.tracing.trace import SPACES, Trace
+from gpusim.tracing.perfetto import Trace
+from gpusim.tracing.recording import SPACES
 from isa import microops as M
 
 if TYPE_CHECKING:

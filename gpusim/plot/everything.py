@@ -15,7 +15,7 @@ from gpusim.plot.launches import energy_breakdown, occupancy_calculator, rooflin
 from gpusim.plot.style import first_warp, save
 from gpusim.plot.timelines import scheduler_timeline, sm_residency
 from gpusim.result import Result
-from gpusim.tracing.trace import Trace
+from gpusim.tracing.perfetto import Trace
 
 _BEFORE = 8
 """Issues that are shown before the first one of lanes that have parted."""

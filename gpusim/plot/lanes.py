@@ -25,8 +25,8 @@ from gpusim.plot.colours import (
 from gpusim.plot.style import cut, first_warp, lanes_in, ranges, source, until
 from gpusim.results.limiter import PIPES
 from gpusim.results.table import counted
+from gpusim.tracing.perfetto import Trace
 from gpusim.tracing.reconvergence import LaneGroup
-from gpusim.tracing.trace import Trace
 from isa import microops as M
 
 if TYPE_CHECKING:

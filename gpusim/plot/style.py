@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from gpusim.plot.colours import GREY, INK
-from gpusim.tracing.trace import Trace
+from gpusim.tracing.perfetto import Trace
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -22,7 +22,7 @@ import numpy as np
 
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.log import PREDICATES
-from gpusim.tracing.trace import Trace
+from gpusim.tracing.perfetto import Trace
 
 WARPS = 16
 STEPS = 4_000

@@ -21,7 +21,7 @@ from gpusim.results.limiter import Limiter, find_limiter
 from gpusim.results.metrics import MetricValues
 from gpusim.results.record import Bound, LaunchRecord, Sampling, Simulation
 from gpusim.results.roofline import Roofline, make_roofline, matrix_operations
-from gpusim.tracing.trace import Trace
+from gpusim.tracing.perfetto import Trace
 
 
 @dataclass(frozen=True, slots=True)

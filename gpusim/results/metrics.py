@@ -108,7 +108,7 @@ def _shared_wavefronts(*operations: int) -> Compute:
 def _data_pipe_wavefronts(c: Counts) -> int:
     """Return the data pipe's wavefronts of shared memory, as recorded on an H200: besides those of loads, stores and
     atomics one each for reading a thread's index or lane, for a shuffle, for a load, store or atomic without any active
-    lane, and for a barrier that completes. Bulk copies, and copies past L1, have none."""
+    lane, and for a barrier that completes. Bulk copies have none, copies past L1 only those that write zeros."""
     executed, code = L.COUNT_EXECUTED, c.code
     lane_registers = (M.SR_TID_X, M.SR_TID_Y, M.SR_TID_Z, M.SR_TID, M.SR_LANEID)
     special = (code[:, M.COL_OP] == M.OP_S2R) & np.isin(code[:, M.COL_AUX0], lane_registers)
@@ -118,14 +118,27 @@ def _data_pipe_wavefronts(c: Counts) -> int:
         sign * c.total(field, accesses)
         for sign, field in ((1, executed), (-1, L.COUNT_REQUESTS), (-1, L.COUNT_SHARED_REQUESTS))
     )
-    waits = (code[:, M.COL_OP] == M.OP_BAR) & (code[:, M.COL_AUX0] != M.BAR_ARRIVE)
     return (
         c.total(L.COUNT_SHARED_WAVEFRONTS, ~c.past_l1)
+        + c.total(L.COUNT_ZEROS)
         + int(c.counters[:, L.COUNT_EXECUTED][special & (code[:, M.COL_UNIFORM] == 0)].sum())
         + int(c.counters[:, L.COUNT_EXECUTED][code[:, M.COL_OP] == M.OP_SHFL].sum())
         + max(idle, 0)
-        + c.total(executed, waits) // c.record.occupancy.warps_per_block
+        + _barriers(c)
     )
+
+
+def _barriers(c: Counts) -> int:
+    """Return how many barriers of a block have completed; an H100 counts several without an access between as one."""
+    waits = (c.code[:, M.COL_OP] == M.OP_BAR) & (c.code[:, M.COL_AUX0] != M.BAR_ARRIVE)
+    return c.total(L.COUNT_EXECUTED, waits) // c.record.occupancy.warps_per_block
+
+
+def _all_data_pipe_wavefronts(c: Counts) -> int:
+    """Return the data pipe's wavefronts, as recorded on an H100: besides those of shared memory the turns of loads and
+    stores, and one more for each barrier and each group of asynchronous copies that a warp closes; none for copies."""
+    turns = c.total(L.COUNT_L1_DATA, ~c.copies) + c.total(L.COUNT_EXECUTED, c.code[:, M.COL_OP] == M.OP_LDGDEPBAR)
+    return _data_pipe_wavefronts(c) + turns + _barriers(c)
 
 
 def _seconds(c: Counts) -> float:
@@ -171,7 +184,7 @@ _COUNTED = {
 def _access_rows() -> Iterator[Quantity]:
     yield Quantity(
         "l1tex__data_pipe_lsu_wavefronts.sum", "",
-        lambda c: _data_pipe_wavefronts(c) + int(c.counters[:, L.COUNT_L1_DATA].sum()),
+        _all_data_pipe_wavefronts,
         "wavefronts of shared memory, thread indices, shuffles and barriers, and of loads and stores through L1",
     )  # fmt: skip
     for space, suffix, what, operation in (

@@ -9,7 +9,7 @@ import numpy as np
 from gpusim.config import GPUConfig
 from gpusim.launch import Launch
 from gpusim.launch.occupancy import Occupancy
-from gpusim.tracing.trace import Trace
+from gpusim.tracing.perfetto import Trace
 from isa import Program
 
 

@@ -275,3 +275,11 @@ def _barrier_flows(trace: Recording) -> dict[tuple[int, int], Fields]:
         flows.setdefault((int(then["warp"]), int(then["cycle"])), []).append((_FLOW_END, Fixed64(next_id)))
         next_id += 1
     return flows
+
+
+class Trace(Recording):
+    """The recording of one launch, `result.trace`, which can be written for a timeline viewer."""
+
+    def perfetto(self, path: str | Path) -> None:
+        """Write a trace for https://ui.perfetto.dev: SMs, schedulers and warps as tracks."""
+        write_packets(perfetto_packets(self), path)

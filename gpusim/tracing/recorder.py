@@ -14,7 +14,8 @@ from gpusim.engine.state.arrays import State
 from gpusim.engine.state.log import NO_VALUES, WHOLE_SM
 from gpusim.errors import TraceError
 from gpusim.launch import Launch
-from gpusim.tracing.trace import BLOCK, ISSUE, SPACES, STALL, VALUE, WARP, Trace, TraceOptions
+from gpusim.tracing.perfetto import Trace
+from gpusim.tracing.recording import BLOCK, ISSUE, SPACES, STALL, VALUE, WARP, TraceOptions
 from isa import Program
 from isa import microops as M
 from isa.lower import SINK_ROWS, Lowered

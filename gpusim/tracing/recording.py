@@ -1,4 +1,4 @@
-"""The tables of a recording, and the questions that they answer. See `gpusim.tracing.trace`."""
+"""The tables of a recording, and the questions that they answer. `gpusim.simulate(..., trace=...)` makes it."""
 
 from __future__ import annotations
 

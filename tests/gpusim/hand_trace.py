@@ -11,7 +11,8 @@ import numpy as np
 
 from gpusim.engine.state import layout as L
 from gpusim.results.record import LaunchRecord
-from gpusim.tracing.trace import BLOCK, ISSUE, SPACES, STALL, VALUE, WARP, Trace, TraceOptions
+from gpusim.tracing.perfetto import Trace
+from gpusim.tracing.recording import BLOCK, ISSUE, SPACES, STALL, VALUE, WARP, TraceOptions
 from tests.gpusim.records import BRA, EXIT, FADD, FFMA, LDG, LDS, STG, STS
 
 ALL, LOW, HIGH = 0xFFFFFFFF, 0xFFFF, 0xFFFF0000

@@ -22,7 +22,7 @@ from gpusim.launch.tensor_map import encode_tiled
 from gpusim.tracing import accel_launch
 from gpusim.tracing.accel_lines import LANES, PLAIN, binary_version, lines_of
 from gpusim.tracing.accel_sim import AccelSimTraces
-from gpusim.tracing.trace import SPACES
+from gpusim.tracing.recording import SPACES
 from isa.instruction import parse_instruction
 from programs import registry
 from tests import forks

@@ -108,3 +108,37 @@ def test_conflicts_are_those_of_copies_through_l1(kernels, operator, apart, conf
     args = [np.arange(1 << 18, dtype=np.uint32), source, 16 * t, 0 * t, np.uint32(0xFFFFFFFF), np.uint32(16)]
     metrics = gpusim.simulate(kernels[operator, 16, ""], 1, 32, args, "h100", mode="functional").metrics
     assert metrics["l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"] == conflicts
+
+
+ZEROS = {
+    ("cg", 16): {0: 4, 1: 4, 0xFF: 3, 0xFFFF: 2, 0xFFFFFFFE: 1, 0x7FFFFFFF: 1, 0x55555555: 4, "half": 4},
+    ("ca", 16): {0: 0, 1: 1, 0xFF: 0, 0xFFFF: 0, 0xFFFFFFFE: 1, 0x7FFFFFFF: 1, 0x55555555: 4, "half": 0},
+    ("ca", 8): {0: 0, 1: 1, 0xFF: 1, 0xFFFF: 0, 0xFFFFFFFE: 1, 0x7FFFFFFF: 1, 0x55555555: 2, "half": 0},
+    ("ca", 4): {0: 0, 1: 1, 0xFF: 1, 0xFFFF: 1, 0xFFFFFFFE: 1, 0x7FFFFFFF: 1, 0x55555555: 1},
+}
+"""By operator and size: lanes that read all their bytes, the others none, or all lanes half of them. The data pipe's
+further wavefronts of shared memory, beside those of a copy of which all lanes read all, on an H100 (Nsight Compute
+2025.3, driver 580, ptxas 13.5)."""
+
+
+def _data_pipe(kernel, mask, size):
+    """The data pipe's wavefronts of shared memory, and its other ones."""
+    lanes = np.arange(32, dtype=np.uint32)
+    args = [np.arange(1 << 18, dtype=np.uint32), 16 * lanes, 16 * lanes, 0 * lanes, np.uint32(mask), np.uint32(size)]
+    metrics = gpusim.simulate(kernel, 1, 32, args, "h100").metrics
+    total, shared = (metrics[f"l1tex__data_pipe_lsu_wavefronts{end}.sum"] for end in ("", "_mem_shared"))
+    return shared, total - shared
+
+
+@pytest.mark.parametrize(("operator", "size"), ZEROS)
+def test_zeros_take_wavefronts_of_their_own(kernels, operator, size):
+    kernel = kernels[operator, size, "zero"]
+    full, _ = _data_pipe(kernel, 0xFFFFFFFF, size)
+    masks = {mask: (0xFFFFFFFF, size // 2) if mask == "half" else (mask, size) for mask in ZEROS[operator, size]}
+    assert {mask: _data_pipe(kernel, *each)[0] - full for mask, each in masks.items()} == ZEROS[operator, size]
+
+
+@pytest.mark.parametrize(("form", "wavefronts"), [("", 3), ("twice", 3), ("read back", 5)])
+def test_groups_and_barriers_pass_through_the_data_pipe(kernels, form, wavefronts):
+    """Two loads and the end of a group; and a barrier and a store. Copies count as of shared memory alone."""
+    assert _data_pipe(kernels["ca", 16, form], 0xFFFFFFFF, 16)[1] == wavefronts

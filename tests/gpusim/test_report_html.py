@@ -14,7 +14,7 @@ from gpusim.engine.state import layout as L
 from gpusim.report_html import MODULES, render, steps
 from gpusim.report_html.document import FIELDS, make_document
 from gpusim.result import Result
-from gpusim.tracing.trace import SPACES, TraceOptions
+from gpusim.tracing.recording import SPACES, TraceOptions
 from gpusim.units import joule_text
 from tests.gpusim.hand_trace import ADDRESS, HIGH, LOADED, LOW, REGISTERS, STALLS, STEPS, make_trace
 from tests.gpusim.records import CODE, FILE, LDG, LDS, SOURCE, STG, make_program, make_record, stall

@@ -15,7 +15,7 @@ import isa
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
 from gpusim.results.metrics import TEX_SECTORS
-from gpusim.tracing.trace import SPACES, TraceOptions
+from gpusim.tracing.recording import SPACES, TraceOptions
 from tests.gpusim import bundled
 
 ONE_SM = ["sm.count=1", "sm.gpcs=1", "sm.tpc_gpcs=[0]"]

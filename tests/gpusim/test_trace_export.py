@@ -13,7 +13,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 from gpusim.cli import main
 from gpusim.engine.state.layout import STALLS
 from gpusim.tracing.perfetto import RATE_CYCLES
-from gpusim.tracing.trace import TraceOptions
+from gpusim.tracing.recording import TraceOptions
 from tests.gpusim.test_trace import run
 
 

@@ -5,8 +5,9 @@ import pytest
 
 import gpusim
 from gpusim.errors import TraceError
+from gpusim.tracing.perfetto import Trace
 from gpusim.tracing.reconvergence import lane_groups
-from gpusim.tracing.trace import BLOCK, ISSUE, STALL, WARP, Trace, TraceOptions
+from gpusim.tracing.recording import BLOCK, ISSUE, STALL, WARP, TraceOptions
 
 ALL = 0xFFFFFFFF
 LOW, HIGH = 0xFFFF, 0xFFFF0000

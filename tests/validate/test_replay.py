@@ -15,7 +15,7 @@ from functools import cache
 import pytest
 
 from programs import registry
-from tests.validate import order
+from tests.validate import held, order
 from validate import baseline, replay
 from validate.points import ProgramPoint, select
 from validate.scoring import accepted
@@ -60,7 +60,7 @@ def test_a_point_is_what_the_hardware_made_of_it(gpu, point):
     assert {name: (pair.measured, pair.predicted) for name, pair in found.differing.items()} == {}
     assert found.cycles.measured / 2 < found.cycles.predicted < found.cycles.measured * 2
     now, then = accepted.Entry.of(found), ACCEPTED[gpu][point]
-    assert accepted.worse_point(now, then) is None and accepted.closed_gap(now, then) is None
+    assert held.worse_point(now, then) is None and held.closed_gap(now, then) is None
 
 
 @pytest.mark.parametrize("family", LADDERS)

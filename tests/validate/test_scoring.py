@@ -8,6 +8,7 @@ import statistics
 
 import pytest
 
+from tests.validate import held
 from validate import __main__ as command
 from validate import baseline, score
 from validate.baseline import Spread
@@ -124,9 +125,9 @@ def test_a_worse_model_is_told_from_an_accepted_one():
     def changed(cycles, **more):
         return accepted.Entry.of(row(TRAIN, 1, cycles, {"wait": (3, 3), "selected": (1, 1)}, **more))
 
-    assert accepted.worse_point(changed((5000, 5590)), near) is None  # 1.8 points worse
-    assert "+12.2%, accepted +10.0%" in accepted.worse_point(changed((5000, 5610)), near)
-    assert accepted.worse_point(changed((5000, 4600)), near) is None  # better, on the other side
+    assert held.worse_point(changed((5000, 5590)), near) is None  # 1.8 points worse
+    assert "+12.2%, accepted +10.0%" in held.worse_point(changed((5000, 5610)), near)
+    assert held.worse_point(changed((5000, 4600)), near) is None  # better, on the other side
     (worse,) = accepted.worse_score([changed((5000, 5520), **{SECTORS: (5000, 5100)})], then)
     assert worse == "cycles: 10.40% over 1 points, accepted 10.00%"
     counters_worse = accepted.worse_score([changed((5000, 5500), **{SECTORS: (5000, 5200)})], then)
@@ -137,8 +138,8 @@ def test_a_worse_model_is_told_from_an_accepted_one():
     # A gap that closes is noticed, one that only shrinks is not.
     assert far.is_gap and not near.is_gap
     shrunk, closed = (accepted.Entry.of(row(TRAIN, 2, (50_000, cycles))) for cycles in (39_000, 41_000))
-    assert accepted.closed_gap(shrunk, far) is None and accepted.closed_gap(near, near) is None
-    assert "was a known gap (-28.0%) and is none any more (-18.0%)" in accepted.closed_gap(closed, far)
+    assert held.closed_gap(shrunk, far) is None and held.closed_gap(near, near) is None
+    assert "was a known gap (-28.0%) and is none any more (-18.0%)" in held.closed_gap(closed, far)
 
 
 def test_accepting_a_worse_score_needs_a_reason(tmp_path, monkeypatch, capsys):

@@ -20,8 +20,6 @@ from validate.scoring import counters, stalls
 FOLDER = Path(__file__).parent
 
 GAP = 0.20
-POINT_TOLERANCE = 0.02
-"""By how much the cycles of one point may be further off than accepted, as a share of the measured."""
 MEAN_TOLERANCE = 0.002
 """By how much the mean absolute error of the cycles of all replayed points may be greater."""
 COUNTER_TOLERANCE = 0.01
@@ -107,23 +105,6 @@ def text_of(entries: Iterable[Entry], because: str = "") -> str:
         worst = "-" if each.stalls is None else f"{each.stalls:.2f}"
         lines.append(f"{each.point} {each.measured:.10g} {each.predicted:.10g} {worst} {errors}")
     return "\n".join(lines) + "\n"
-
-
-def worse_point(now: Entry, then: Entry) -> str | None:
-    """A sentence if a point's cycles are further off than was accepted, else None."""
-    if abs(now.error) <= abs(then.error) + POINT_TOLERANCE:
-        return None
-    return f"{now.point}: {now.error:+.1%}, accepted {then.error:+.1%}; at most {POINT_TOLERANCE:.0%} worse is allowed"
-
-
-def closed_gap(now: Entry, then: Entry) -> str | None:
-    """A sentence if a known gap has closed, else None."""
-    if not then.is_gap or now.is_gap:
-        return None
-    return (
-        f"{now.point} was a known gap ({then.error:+.1%}) and is none any more ({now.error:+.1%}): renew the file "
-        "with python -m validate score FILE --accept, and look whether docs/known_gaps.md still speaks of it"
-    )
 
 
 def worse_score(now: Sequence[Entry], then: Mapping[ProgramPoint, Entry]) -> list[str]:

@@ -13,7 +13,7 @@ from gpusim.engine.sm.bulk_effect import apply_remote, send_news
 from gpusim.engine.sm.bulk_effect import land as land_bulk
 from gpusim.engine.sm.cluster import OFFSET_MASK, find_remote, own_lanes, own_offsets, remote_lines
 from gpusim.engine.sm.coalescer import coalesce
-from gpusim.engine.sm.copy_cost import copy_wavefronts, last_to_target, sector_pairs
+from gpusim.engine.sm.copy_cost import copy_wavefronts, last_to_target, sector_pairs, zero_wavefronts
 from gpusim.engine.sm.flight import block_key, event_at, give_row, is_there, open_group, take_end, take_row
 from gpusim.engine.sm.lines import defer, read_lines, write_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
@@ -215,12 +215,12 @@ def copy_addresses(st, sm, w, i, wb, mask, size):
 
 
 @compiled
-def count_copy(st, sm, i, mask, reading, lines, sectors):
+def count_copy(st, sm, i, mask, reading, parts, lines, sectors):
     """Counts a copy as Nsight Compute does; its sources have lost the bytes that become zero.
 
     Of copies past L1 it leaves out wavefronts and theoretical sectors if they are guarded. It counts wavefronts of
     those that may write zeros as of a store by all lanes, also where none of them reads, and of the .ZFILL form as of
-    copies of both kinds. lines, sectors: that are read, 0 if none is.
+    copies of both kinds. lines, sectors: that are read, 0 if none is. parts: some lane gets zeros behind what it reads.
     """
     code, counts = st.code, st.counters[st.sm[sm, L.SM_CHUNK], i]
     size = np.int64(code[i, M.COL_AUX1] & 255)
@@ -228,7 +228,10 @@ def count_copy(st, sm, i, mask, reading, lines, sectors):
     line_bytes = st.par[P.BANKS] << st.par[P.BANK_SHIFT]
     counts[L.COUNT_REQUESTS] += lines > 0
     counts[L.COUNT_TAGS] += lines
-    if code[i, M.COL_AUX3] & M.MEM_BYPASS == 0:
+    bypass = code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
+    zeros = mask if bypass and parts else mask & ~reading
+    counts[L.COUNT_ZEROS] += zero_wavefronts(zeros, reading, size, line_bytes, bypass) - (reading == 0)
+    if not bypass:
         counts[L.COUNT_SECTORS] += sectors
         counts[L.COUNT_SECTORS_IDEAL] += min(sectors, (popc(reading) * size + 31) // 32)
         wavefronts, ideal = copy_wavefronts(source, target, mask, reading, size, line_bytes, scratch)
@@ -278,12 +281,14 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     else:
         base = st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE]
         copy_lanes(st, sm, i, mask, reading, base, address, st.copy_targets[sm])
+    parts = False
     if st.code[i, M.COL_AUX4] != 0:
         for lane in range(32):
+            parts |= (reading >> lane) & 1 != 0 and address[lane] & (size - 1) != 0
             address[lane] &= ~(size - 1)
     there = time + st.par[P.SHARED_LATENCY]
     lines, sectors = coalesce(address, st.touched[sm], reading, size)
-    count_copy(st, sm, i, mask, reading, lines, sectors)
+    count_copy(st, sm, i, mask, reading, parts, lines, sectors)
     if reading != 0:
         bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
         for n in range(lines):

@@ -82,6 +82,21 @@ def copy_wavefronts(source, target, mask, reading, size, line_bytes, met):
 
 
 @compiled
+def zero_wavefronts(zeros, reading, size, line_bytes, bypass):
+    """Wavefronts that write a copy's zeros, as an H100 counts them (tests/gpusim/test_async_copy_counts.py): one for
+    each group of lanes whose words fill a line of the banks, of a copy through L1 only where others of them read.
+
+    zeros: lanes that get zeros; of a copy past L1 all, if one of them gets a part of its bytes.
+    """
+    ways = line_bytes // size
+    wavefronts = np.int64(0)
+    for first in range(0, 32, ways):
+        group = ((np.int64(1) << ways) - 1) << first
+        wavefronts += (zeros & group != 0) and (bypass or reading & group != 0)
+    return wavefronts
+
+
+@compiled
 def last_to_target(target, mask):
     """Of lanes with the same target the last ones."""
     seen = np.uint64(0)

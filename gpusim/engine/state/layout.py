@@ -443,6 +443,7 @@ STALL_MISC = _row(STALLS, "misc")
     COUNT_SPREAD,  # and from that of another lane
     COUNT_LOCAL_REQUESTS,  # of local memory: one for each word that a lane accesses
     COUNT_LOCAL_SECTORS,
-) = range(25)
-COUNT_STALL = 25
+    COUNT_ZEROS,  # wavefronts that write the zeros of asynchronous copies, see engine.sm.copy_cost
+) = range(26)
+COUNT_STALL = 26
 COUNT_FIELDS = COUNT_STALL + 21

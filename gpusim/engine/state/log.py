@@ -1,4 +1,4 @@
-"""The SM's log of chosen warps while it runs, for `gpusim.tracing.trace`: a row for each event.
+"""The SM's log of chosen warps while it runs, for `gpusim.tracing`: a row for each event.
 
 Every SM has rows of its own, so what is written does not depend on the number of host threads; the host takes them
 away between lookahead windows (`tracing.recorder`). Nothing here changes what the machine does.
