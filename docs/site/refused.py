@@ -17,13 +17,13 @@ BEGIN, END = "<!-- refused: python -m docs.site.refused -->", "<!-- end -->"
 
 def listing() -> str:
     """How many functions of each library do something, and by reason those that are refused, without the prefix of
-    their library and the suffixes of their variants; cuBLAS has too many for a list."""
+    their library and the suffixes of their variants; cuBLAS and CUPTI have too many for a list."""
     lines = ["| library | functions | that do something |", "|---|---|---|"]
     by_reason = defaultdict(set)
     for _, library in sorted(LIBRARIES.items()):
         refused = [symbol for symbol in library.symbols if library.declared(symbol) is None]
         lines.append(f"| `{library.soname}` | {len(library.symbols)} | {len(library.symbols) - len(refused)} |")
-        for symbol in refused if not library.soname.startswith("libcublas") else ():
+        for symbol in refused if not library.soname.startswith(("libcublas", "libcupti")) else ():
             by_reason[reason(symbol)].add(re.sub(r"^(__)?(cu(da)?|nvml)|(_v\d)?(_pt(ds|sz))?$", "", symbol))
     lines += ["", "| refused, because | functions |", "|---|---|"]
     lines += [f"| {why} | {', '.join(sorted(by_reason[why]))} |" for why, _ in REASONS if why in by_reason]

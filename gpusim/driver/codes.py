@@ -81,7 +81,7 @@ _BLAS = {
 
 
 class ManagementCode(IntEnum):
-    """Codes of the management library (nvmlReturn_t)."""
+    """Codes of the management library (nvmlReturn_t), and one of CUPTI's (CUptiResult)."""
 
     UNINITIALIZED = 1
     INVALID_ARGUMENT = 2
@@ -89,6 +89,7 @@ class ManagementCode(IntEnum):
     NOT_FOUND = 6
     INSUFFICIENT_SIZE = 7
     FUNCTION_NOT_FOUND = 13
+    OF_CUPTI = 27  # CUPTI_ERROR_NOT_SUPPORTED
 
 
 Code = ResultCode | ManagementCode

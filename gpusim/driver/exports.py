@@ -62,6 +62,7 @@ LIBRARIES = {
         Library(DRIVER, "gpusim.driver"),
         Library("libnvidia-ml.so.1", _MANAGEMENT),
         Library(NVTX, _NVTX),
+        *(Library(f"libcupti.so.{version}", "gpusim.driver", version, True, "cupti.txt") for version in (12, 13)),
         *(Library(f"libcudart.so.{version}", _RUNTIME, version, True) for version in (12, 13)),
         *(Library(f"libcublas.so.{version}", _BLAS, version, True) for version in (12, 13)),
         *(Library(f"libcublasLt.so.{version}", _BLAS, version, True, "symbols_lt.txt") for version in (12, 13)),

@@ -59,8 +59,7 @@ def environment(address: str) -> dict[str, str]:
         changed[name] = ":".join([*first, *filter(None, re.split("[:;]", os.environ.get(name, "")))])
     # Names of the driver that Numba and Triton would otherwise look for among the machine's.
     changed |= {"NUMBA_CUDA_DRIVER": str(folder / DRIVER), "TRITON_LIBCUDA_PATH": str(folder)}
-    changed["NVTX_INJECTION64_PATH"] = str(folder / NVTX)
-    return changed | {ADDRESS: address}
+    return changed | {ADDRESS: address, "NVTX_INJECTION64_PATH": str(folder / NVTX)}
 
 
 def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Callable[[Driver], Any]) -> ProgramEnd:

@@ -1,8 +1,8 @@
 """All launches and copies of a program on one timeline for Perfetto: `--trace FILE`.
 
 One nanosecond of the viewer's axis is one of simulated time. Launches lie on a track for each stream, copies and fills
-on one for each direction. Those that engines do one after the other are slices, others moments, at their end. Ranges of
-the program (NVTX) lie above them, on the host's clock: launches of a range run later than their calls.
+on one for each direction. Those that engines do one after the other are slices, others moments, at their end. Ranges
+of the program (NVTX) lie above, by the host's clock.
 """
 
 from __future__ import annotations

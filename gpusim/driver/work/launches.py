@@ -44,8 +44,7 @@ class LaunchCall:
     number: of all that ran, from 1. program: ready to run; symbol: the kernel's mangled name. parameter_bytes: the
     parameter area of constant bank 0. stream: its handle. module: what the kernel was loaded with, if by a driver.
     window: what accesses are for L2. programmatic: it begins when the one before it lets it. checks, trace: what
-    observers want, the flags of `checks_of` and what to record. stack_bytes: as of `LaunchOptions`. nvtx_range: the
-    innermost range of the thread that asked for it, "" for none.
+    observers want, the flags of `checks_of` and what to record. stack_bytes: of `LaunchOptions`. nvtx_range: around it.
     """
 
     number: int

@@ -230,8 +230,7 @@ class Capture:
 class DriverStream:
     """An order of work. capture: what its work goes into instead of being done. attributes: what the program set, by
     number of `CUlaunchAttributeID`. shown_handle: what reports print; differs from `handle` for per-thread default
-    streams and branches of graphs. branch: it is one of a graph that is launched. nvtx_range: the innermost range of
-    the thread that has put work into it last."""
+    streams and branches of graphs. branch: it is one of a graph that is launched. nvtx_range: around the last call."""
 
     flags: int = 0
     handle: int = field(default_factory=new_handle)

@@ -16,7 +16,6 @@ from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import new_handle
 
-_CALLBACKS = 1  # NvtxExportTableID
 _MODULES = {
     1: "MarkEx MarkA MarkW RangeStartEx RangeStartA RangeStartW RangeEnd RangePushEx RangePushA RangePushW RangePop",
     5: "DomainMarkEx DomainRangeStartEx DomainRangeEnd DomainRangePushEx DomainRangePop - - - - DomainRegisterStringA "
@@ -30,9 +29,8 @@ _WIDE, _REGISTERED = 2, 3  # nvtxMessageType_t
 @entry("InitializeInjectionNvtx2", "=p", anytime=True)
 def initialize(driver: Driver, export_table: int) -> int:
     """Put our functions into the tables of a copy of NVTX: each library of a program may have its own."""
-    call = caller()
-    table = call.function(export_table, "i")(_CALLBACKS)
-    get_module, room = call.function(get_pointer(table + 8), "ipp"), call.keep(b"NVTX's table and its size")
+    table = caller().function(export_table, "i")(1)  # NVTX_ETID_CALLBACKS
+    get_module, room = caller().function(get_pointer(table + 8), "ipp"), caller().keep(b"NVTX's table and its size")
     read(room, 1)  # what is kept lies there before another thread of the program writes to it
     for module, names in _MODULES.items():
         if not get_module(module, room, room + 8):
@@ -61,8 +59,7 @@ def _message(driver: Driver, attributes: int) -> str:
     return _wide_text(message) if kind == _WIDE else text(message)
 
 
-def _keep(driver: Driver, name: str) -> int:
-    """The handle of a domain or a registered text."""
+def _handle_of(driver: Driver, name: str) -> int:
     driver.kept[handle := new_handle()] = name
     return handle
 
@@ -117,9 +114,9 @@ entries(
     ("nvtxDomainRangePop", "=p", _pop),
     ("nvtxRangeEnd", "=q", _end),
     ("nvtxDomainRangeEnd", "=(p)q", _end),
-    ("nvtxDomainCreateA", "=T", _keep),
-    ("nvtxDomainCreateW", "=p", lambda driver, name: _keep(driver, _wide_text(name))),
-    ("nvtxDomainRegisterStringA", "=(p)T", _keep),
-    ("nvtxDomainRegisterStringW", "=(p)p", lambda driver, message: _keep(driver, _wide_text(message))),
+    ("nvtxDomainCreateA", "=T", _handle_of),
+    ("nvtxDomainCreateW", "=p", lambda driver, name: _handle_of(driver, _wide_text(name))),
+    ("nvtxDomainRegisterStringA", "=(p)T", _handle_of),
+    ("nvtxDomainRegisterStringW", "=(p)p", lambda driver, message: _handle_of(driver, _wide_text(message))),
     anytime=True,
 )
