@@ -270,7 +270,8 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
         for each in driver.contexts():
             each.failed = ResultCode.UNKNOWN
         caller().interrupted()
-        code, message = ResultCode.UNKNOWN, f"{point.symbol}: interrupted; the context cannot be used any more"
+        say(f"{point.symbol}: interrupted; the context cannot be used any more")
+        return ResultCode.UNKNOWN.blas_status if point.api == "cublas" else ResultCode.UNKNOWN  # and no last error
     except Gone:
         raise
     except OSError as error:

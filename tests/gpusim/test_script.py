@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import os
 import re
@@ -10,10 +11,16 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gpusim.cli import main
+from gpusim.driver.caller import serving
+from gpusim.driver.codes import ResultCode
+from gpusim.driver.exports import declare_all
+from gpusim.driver.registry import ENTRY_POINTS, answer
+from gpusim.driver.state import Driver
 from isa.folders import cache_folder
 from tests import forks
 
@@ -148,6 +155,19 @@ def test_an_interrupt_ends_the_call_and_fails_its_context(tmp_path, options, by)
             os.killpg(process.pid, signal.SIGKILL)
     assert text.splitlines()[:2] == ["interrupted", "True"] and "add " in text, complaints
     assert process.returncode == 128 + signal.SIGINT and complaints.count("cannot be used any more") == 1
+
+
+def test_an_interrupted_call_of_the_runtime_leaves_no_last_error():
+    def interrupt(driver):
+        raise KeyboardInterrupt
+
+    declare_all()
+    driver, called = Driver("tiny"), []
+    interrupted = dataclasses.replace(ENTRY_POINTS["cudaDeviceSynchronize"], run=interrupt)
+    with serving(SimpleNamespace(interrupted=lambda: called.append(True))):
+        assert answer(driver, interrupted, []) == ResultCode.UNKNOWN and called
+        assert answer(driver, ENTRY_POINTS["cudaGetLastError"], []) == 0
+        assert answer(driver, ENTRY_POINTS["cudaDeviceSynchronize"], []) == ResultCode.UNKNOWN
 
 
 def test_an_interrupt_while_a_server_begins_leaves_it_there(tmp_path):

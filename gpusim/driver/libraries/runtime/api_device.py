@@ -65,7 +65,7 @@ def _error_text(code: int, attribute: str) -> int:
 
 def _last_error(driver: Driver) -> int:
     """The calling thread's last error, or that of a kernel, after which nothing works any more."""
-    return int(driver.primary.failed or driver.thread.last_error)
+    return int(code if (code := driver.primary.failed) and code != ResultCode.UNKNOWN else driver.thread.last_error)
 
 
 @entry("cudaGetLastError", "=", anytime=True)
