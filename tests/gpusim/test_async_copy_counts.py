@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gpusim
+from gpusim.engine.sm.copy_cost import zero_wavefronts
 from isa.assemble import assemble
 from isa.listing import programs_from_cubin
 
@@ -136,6 +137,13 @@ def test_zeros_take_wavefronts_of_their_own(kernels, operator, size):
     full, _ = _data_pipe(kernel, 0xFFFFFFFF, size)
     masks = {mask: (0xFFFFFFFF, size // 2) if mask == "half" else (mask, size) for mask in ZEROS[operator, size]}
     assert {mask: _data_pipe(kernel, *each)[0] - full for mask, each in masks.items()} == ZEROS[operator, size]
+
+
+@pytest.mark.parametrize("banks", (16, 32, 64, 128))
+def test_a_group_is_a_line_of_the_banks_and_has_a_warp_at_most(banks):
+    some, others = np.int64(0x00010001), np.int64(0xFFFEFFFE)
+    count = zero_wavefronts(some, others, np.int64(4), np.int64(4 * banks), False)
+    assert count == (2 if banks == 16 else 1)
 
 
 @pytest.mark.parametrize(("form", "wavefronts"), [("", 3), ("twice", 3), ("read back", 5)])

@@ -88,7 +88,7 @@ def zero_wavefronts(zeros, reading, size, line_bytes, bypass):
 
     zeros: lanes that get zeros; of a copy past L1 all, if one of them gets a part of its bytes.
     """
-    ways = line_bytes // size
+    ways = min(line_bytes // size, 32)
     wavefronts = np.int64(0)
     for first in range(0, 32, ways):
         group = ((np.int64(1) << ways) - 1) << first
