@@ -56,7 +56,7 @@ lint-and-compile: $(INSTALLED)
 
 lint: $(INSTALLED)  ## set up, check style and types
 	$(BIN)/ruff check .
-	$(BIN)/mypy isa gpusim programs validate
+	$(BIN)/pyrefly check
 
 coverage: $(INSTALLED)  ## set up, measure which branches of isa its tests take
 	$(BIN)/python -m coverage run -m pytest tests/isa
@@ -87,7 +87,7 @@ lock:  ## renew requirements.lock from pyproject.toml (LOCK_ARGS=--upgrade for n
 		$$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) $(LOCK_ARGS)
 
 clean:  ## remove caches and compiled code
-	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .cache
 	find isa gpusim programs validate tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## remove the environments as well

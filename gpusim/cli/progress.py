@@ -110,6 +110,6 @@ class Bar:
             # The last minute's speed: points of one program often stand together.
             how: dict[str, Any] = {"transient": True, "speed_estimate_period": 60.0}
             self.shown = Progress(*columns, console=Console(stderr=True), **how)
-            self.shown.add_task(text, total=total, completed=done)
+            self.shown.add_task(text, total=total, completed=int(done))
             self.shown.start()
         self.shown.update(self.shown.task_ids[0], completed=done, total=total, description=text)

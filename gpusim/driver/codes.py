@@ -106,7 +106,7 @@ class _Text(NamedTuple):
 @cache
 def code_texts() -> dict[int, _Text]:
     """Every code that a driver or a runtime can return."""
-    lines = resources.files(__package__).joinpath("codes.txt").read_text().splitlines()[1:]
+    lines = resources.files("gpusim.driver").joinpath("codes.txt").read_text().splitlines()[1:]
     rows = (line.split(maxsplit=3) for line in lines)
     return {int(number): _Text(*names) for number, *names in rows}
 

@@ -60,7 +60,7 @@ def collect(
         KeyboardInterrupt: after Ctrl-C; what was finished is in the journal.
     """
     unique = list({point.key: point for point in points}.values())
-    with PointEvaluator(**{"workers": None, "resume": False, **how}) as rows:
+    with PointEvaluator(**dict[str, Any]({"workers": None, "resume": False} | how)) as rows:
         check_points(unique, metrics)
         rows.ask_for(metrics, unique, bound, verify)
         return rows(unique)
@@ -152,7 +152,7 @@ class PointEvaluator(AbstractContextManager["PointEvaluator"]):
             self.known = len(self._book.rows)
 
     def _run(self, points: Sequence[Point]) -> Iterator[RowOf]:
-        options = {**self._asked, "timeout_s": self.timeout_s}
+        options = self._asked | {"timeout_s": self.timeout_s}
         here = self.workers == 0 or (self._asked["bound"] == "only" and len(points) < 32)  # quicker than a process
         if not points or (here and self._executor is None):
             yield from (evaluate(point, **options) for point in points)

@@ -219,10 +219,9 @@ class ManagedArray(StreamedArray):
         self._touch(view, write)
         return view
 
-    def __getitem__(self, key: Any) -> Any:
-        view = self._part(key)
-        self._touch(view, False)
-        return self.host_view[key]
+    def __getitem__(self, part: Any) -> Any:
+        self._touch(self._part(part), False)
+        return self.host_view[part]
 
     def __setitem__(self, key: Any, values: Any) -> None:
         view = self._part(key)

@@ -39,7 +39,7 @@ def _field(name: str, kind: Any, formula: Callable[[Analysis], Any], meaning: st
 
 def _sentence(name: str, label: str, formula: Callable[[Analysis], str] = str, **more: Any) -> Quantity:
     """A line of the report alone, which shows numbers of T.JSON side by side."""
-    more = {"text": line(label, formula)} | more
+    more.setdefault("text", line(label, formula))
     return Quantity(name, "", formula, label, kind=str, where=frozenset({T.TEXT}), **more)
 
 
@@ -54,7 +54,8 @@ def _each(costs: list[Any]) -> list[dict[str, Any]]:
 
 _NUMBER = EVERYWHERE | {T.FACTS}
 _HEAD = (
-    _field("schema_version", Literal[SCHEMA_VERSION], lambda r: SCHEMA_VERSION,
+    _field("schema_version", Literal[SCHEMA_VERSION],  # pyrefly: ignore[not-a-type]
+           lambda r: SCHEMA_VERSION,
            "raised when a field goes or changes its meaning; a new field leaves it as it is", timed=False),
     _field("kernel", str, lambda r: r.kernel, "the kernel's name", text=sentences.kernel, timed=False),
     _field("gpu", str, lambda r: r.record.config.gpu.name, "the simulated GPU", timed=False),

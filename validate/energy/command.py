@@ -41,7 +41,7 @@ def measured(gpu: str = "h100") -> dict[str, tuple[float, float]]:
     for row in recording(gpu)["programs"]:
         found.setdefault(row["name"], []).append(row)
     return {
-        name: tuple(statistics.median(each) for each in ([row["us"] for row in rows], [joules(row) for row in rows]))
+        name: (statistics.median(row["us"] for row in rows), statistics.median(joules(row) for row in rows))
         for name, rows in found.items()
     }
 

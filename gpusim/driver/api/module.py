@@ -59,8 +59,8 @@ def _content(path: str) -> bytes:
 @entry("cuLibraryUnload", "p", anytime=True)
 def library_unload(driver: Driver, handle: int) -> None:
     """Libraries belong to no context: they can be unloaded whichever is current."""
-    modules = (context.modules.get(handle) for context in driver.contexts())
-    known(next((module for module in modules if module is not None), None)).unload()
+    holders = (context.modules for context in driver.contexts() if handle in context.modules)
+    known(next(holders, {}).get(handle)).unload()
 
 
 @entry("cuModuleGetGlobal_v2 cuLibraryGetGlobal cuLibraryGetManaged", "*p *p M T")

@@ -61,9 +61,9 @@ def create(driver: Driver, flags: int, priority: int = 0) -> int:
 
 def destroy(driver: Driver, handle: int) -> None:
     """A stream's capture ends with the stream that it began in."""
-    stream = known(driver.context().streams.pop(handle, None))
-    capture = stream.capture
-    if capture is not None and capture.origin is stream:
+    stream = known(driver.context().streams.get(handle))
+    del driver.context().streams[handle]
+    if (capture := stream.capture) is not None and capture.origin is stream:
         capture.close()
         driver.captures.remove(capture)
     if driver.queues is not None:

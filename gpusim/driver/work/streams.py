@@ -66,7 +66,7 @@ class SimpleWork(StreamWork):
     """Work that one function of the queues does. into: puts it there."""
 
     into: Callable[[DriverStream, Any], object]
-    kind: int = EMPTY
+    kind: int = EMPTY  # pyrefly: ignore[bad-override]
 
     def put(self, stream: DriverStream, queues: Any) -> None:
         self.into(stream, queues)

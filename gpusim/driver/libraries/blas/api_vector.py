@@ -85,7 +85,7 @@ def _gemv(
     where = (start(x[0], columns, x[1], size), x[1]), (start(y[0], rows, y[1], size), y[1])
     packed = Scalars(kind, alpha, beta, on_device=bool(handle.pointer_mode)).packed()
     strides = [each[2] if count else 0 for each in (a, x, y)]
-    what = Sums(kind, (a[0], *steps), *where, (rows, columns), packed, strides, batches, operation == 2)
+    what = Sums(kind, (a[0], steps[0], steps[1]), *where, (rows, columns), packed, strides, batches, operation == 2)
     _launch(driver, handle, what)
 
 

@@ -43,7 +43,7 @@ def kernel(driver: Driver, file: str, name: str, **macros: str | int) -> LoadedK
 @cache
 def _source(file: str) -> str:
     """A file's text with the one that it includes in its place."""
-    folder = resources.files(__package__)
+    folder = resources.files("gpusim.driver.libraries.blas")
     return folder.joinpath(file).read_text().replace('#include "types.cuh"', folder.joinpath("types.cuh").read_text())
 
 
