@@ -143,10 +143,7 @@ COMMANDS = (
     Command(
         "generated", "replay recorded generated and ordinary kernels; status 1 if an output or a counter differs",
         "generated.archive:command", "--only numba17 bitonic_sort",
-        [some("--only", "kernels (default: all)"), GPU,
-         option("--seeds", "kernels 10000 to 20000 are kept by their seeds", nargs=2, type=int,
-                metavar=("FIRST", "LAST")),
-         option("--nvcc", "compiles those as they were measured: nvcc 13.0", metavar="PATH")],
+        [some("--only", "kernels (default: all)"), GPU],
     ),
     Command(
         "figures", "draw the pictures of docs/figures.md, and renew their descriptions there",

@@ -1,12 +1,10 @@
 """Generated kernels: the simulator and the H200 agree, outputs to the bit and counters to one."""
 
 import json
-from dataclasses import astuple
-from random import Random
 
 import pytest
 
-from validate.generated import archive, build
+from validate.generated import archive
 
 RECORDED = archive.load()[1]
 BY_NAME = {each.name: each for each in RECORDED}
@@ -16,8 +14,9 @@ CHUNK = 43
 
 # Kernels whose counters are not yet the hardware's: groups of lanes run in another order, see docs/known_gaps.md.
 DIFFERING = json.loads((archive.ARCHIVE.parent / "differs.json").read_text())
-# Of the others each ordinary kernel, and every tenth generated one: `python -m validate generated` replays all.
-HELD = [each for each in (*ORDINARY, *GENERATED[::10]) if each.name not in DIFFERING]
+# Of the others each ordinary kernel, every tenth generated one, and the last, cuda16920, whose loads once overtook a
+# store of their thread: `python -m validate generated` replays all.
+HELD = [each for each in (*ORDINARY, *GENERATED[::10], GENERATED[-1]) if each.name not in DIFFERING]
 
 
 @pytest.mark.parametrize("first", range(0, len(HELD), CHUNK))
@@ -33,25 +32,6 @@ def test_known_differences_are_still_there_and_of_counts_alone():
     for name in DIFFERING:
         found = archive.replay(BY_NAME[name])
         assert found and all(" is " in message for message in found), name
-
-
-def test_kernels_kept_by_their_seeds_equal_the_hardware(toolchain):
-    """Of ten thousand: compiled here, so all outputs, and the counters of those that come out as they were measured.
-
-    16920 found loads that overtook a store of the same thread.
-    """
-    messages = []
-    assert archive.compare(16920, 16940, say=messages.append) == {}, messages
-    assert messages[-1].startswith("20 of 20 kernels equal")
-
-
-@pytest.mark.parametrize("name", ["cuda1000", "cuda1999"])
-def test_a_seed_gives_the_kernel_that_was_recorded(name):
-    grown = build.kernel(Random(BY_NAME[name].seed))
-    assert repr(astuple(grown)).replace(", ", ",") == BY_NAME[name].tree
-    assert (grown.grid, grown.block, grown.shared_bytes) == (
-        BY_NAME[name].grid, BY_NAME[name].block, BY_NAME[name].shared_bytes
-    )  # fmt: skip
 
 
 def test_a_wrong_counter_or_output_is_noticed():
