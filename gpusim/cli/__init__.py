@@ -35,7 +35,7 @@ gpusim COMMAND --help has examples of each command.
 
 
 _MODULES = {
-    "run": "run", "script": "exec", "exec": "exec", "nvcc": "exec", "replay": "replay", "list": "listing",
+    "run": "run", "script": "exec", "exec": "exec", "nvcc": "exec", "replay": "exec", "list": "listing",
     "show": "show",
     "diff": "diff", "bound": "bound",
     "sweep": "sweep", "search": "search", "sensitivity": "sensitivity", "cost": "cost", "figures": "figures",

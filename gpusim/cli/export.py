@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,6 @@ examples:
 No GPU is needed. accel-sim.out -trace traces/kernelslist.g -config ... reads it.
 
 """
-_EVERY_S = 2.0
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -99,8 +97,9 @@ def execute(options: argparse.Namespace) -> int:
 def _program(command: list[str], options: argparse.Namespace) -> int:
     """Run a script or an executable, as `gpusim exec` does. Its first process that uses CUDA has the folder, the second
     DIR-2."""
+    from gpusim.cli.progress import is_shown
     from gpusim.config import load_config
-    from gpusim.driver.outputs.outputs import AccelSimExport
+    from gpusim.driver.outputs.outputs import AccelSimExport, Status
     from gpusim.driver.state import Driver
     from gpusim.exec.program import run
     from gpusim.tracing.accel_sim import empty_folder
@@ -109,6 +108,8 @@ def _program(command: list[str], options: argparse.Namespace) -> int:
         how: dict[str, Any] = {"overrides": options.overrides, "max_cycles": options.max_cycles}
         driver = Driver(options.gpu, mode="functional", **how)
         driver.observers.append(AccelSimExport(_traces(options, process=process)))
+        if is_shown(options.progress):
+            driver.observers.append(Status(driver.log))
         return driver
 
     def said(driver: Driver) -> dict[str, Any]:
@@ -130,22 +131,8 @@ def _traces(options: argparse.Namespace, blocks: int | None = None, process: int
         raise UserError("--blocks names no block")
     if chosen and blocks is not None and chosen[-1] >= blocks:
         raise UserError(f"--blocks: the grid's blocks are 0 to {blocks - 1:,}")
-    shown = sys.stderr.isatty() if options.progress is None else options.progress
-    told = {"told": _Told().told} if shown and blocks is None else {}
     folder = options.folder if process == 1 else f"{options.folder}-{process}"
-    return AccelSimTraces(folder, binary=options.binary_version, blocks=chosen, compress=options.compress, **told)
-
-
-class _Told:
-    """A line every few seconds about how far a program has come."""
-
-    def __init__(self) -> None:
-        self._due = time.monotonic() + _EVERY_S
-
-    def told(self, number: int, instructions: int) -> None:
-        if time.monotonic() > self._due:
-            self._due = time.monotonic() + _EVERY_S
-            print(f"gpusim: launch {number:,}, {instructions:,} warp instructions", file=sys.stderr, flush=True)
+    return AccelSimTraces(folder, binary=options.binary_version, blocks=chosen, compress=options.compress)
 
 
 def _said(traces: AccelSimTraces) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -269,8 +269,8 @@ class AccelSimLaunch:
     """Takes the log of a launch's SMs and writes it: a `Recorder` of the engine.
 
     out: where blocks go, behind the header. blocks: those that are written, by number, in this order. par: `State.par`.
-    together: whether all blocks run at the same time. folder: for what does not fit into memory. told: called now and
-    then with the instructions so far. `arrays` belong to the launch's state; `started`: when its first block did.
+    together: whether all blocks run at the same time. folder: for what does not fit into memory. `arrays` belong to the
+    launch's state; `started`: when its first block did.
     """
 
     def __init__(
@@ -282,7 +282,6 @@ class AccelSimLaunch:
         par: np.ndarray,
         together: bool,
         folder: Path,
-        told: Callable[[int], None] = lambda instructions: None,
     ):
         clusters = program.cluster is not None
         rows = (_ROWS_TOGETHER if together or clusters else _ROWS) + BLOCK_ROWS
@@ -299,7 +298,7 @@ class AccelSimLaunch:
         self.instructions = 0
         self.started = 0.0
         self._what = AS_TRACER | (WITH_BULK if bulk else 0)
-        self._out, self._lines, self._folder, self._told = out, lines, folder, told
+        self._out, self._lines, self._folder = out, lines, folder
         self._grid, self._cluster = par[P.GRID_X : P.GRID_Z + 1].tolist(), program.cluster
         self._warps = int(par[P.WARPS])
         self._order = iter(blocks)
@@ -324,7 +323,6 @@ class AccelSimLaunch:
             while self._next in self._blocks and not self._blocks[self._next].running:
                 self._write(self._next, self._blocks.pop(self._next))
                 self._next = next(self._order, None)
-        self._told(self.instructions)
 
     def close(self) -> None:
         """Forget what has not been written."""

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import lzma
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -65,9 +64,8 @@ class AccelSimTraces:
     folder: is made; it may exist if it is empty. binary: version of machine code whose table of opcodes the reader is
     to use, one of BINARY_VERSIONS; None for the kernel's own. blocks: the only blocks that are written of each launch;
     None for all. The grid is then told to be as large as they are many. compress: files are `.traceg.xz`.
-    told: called now and then with (number of the launch, its instructions so far). `kernels`, `copies`, `instructions`
-    and `nbytes` say what has been written, `seconds` how long that and its execution took; `stream` is the handle of
-    the stream that launches are in from now on.
+    `kernels`, `copies`, `instructions` and `nbytes` say what has been written, `seconds` how long that and its
+    execution took; `stream` is the handle of the stream that launches are in from now on.
 
     Raises TraceError, here and later, if something cannot be written.
     """
@@ -79,7 +77,6 @@ class AccelSimTraces:
         binary: int | None = None,
         blocks: Sequence[int] | None = None,
         compress: bool = False,
-        told: Callable[[int, int], None] = lambda number, instructions: None,
     ):
         if binary is not None and binary not in BINARY_VERSIONS:
             names = ", ".join(map(str, BINARY_VERSIONS))
@@ -88,7 +85,7 @@ class AccelSimTraces:
         self.kernels = self.copies = self.instructions = self.nbytes = 0
         self.seconds = 0.0
         self.stream = 0
-        self._binary, self._blocks, self._compress, self._told = binary, blocks, compress, told
+        self._binary, self._blocks, self._compress = binary, blocks, compress
         self._lines: dict[Hashable, Lines] = {}
         empty_folder(self.folder)
         self._list("x", "")
@@ -135,7 +132,7 @@ class AccelSimTraces:
         with writing(self.folder):
             # It is closed below, where that may fail.
             out: IO[bytes] = lzma.open(path, "wb", preset=1) if self._compress else path.open("wb")  # noqa: SIM115
-        taken = AccelSimLaunch(out, lines, program, blocks, par, together, self.folder, partial(self._told, number))
+        taken = AccelSimLaunch(out, lines, program, blocks, par, together, self.folder)
         try:
             with writing(self.folder):
                 out.write(header.encode())
