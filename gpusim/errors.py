@@ -23,12 +23,17 @@ _IS_OVER = {
 }
 
 
-def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """'; did you mean ...?' with the nearest of what there is, or nothing."""
+def nearest(wrong: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The name that is most like a wrong one, None if none is. cutoff: least likeness, 0 to 1."""
     import difflib
 
-    close = difflib.get_close_matches(wrong, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return next(iter(difflib.get_close_matches(wrong, list(known), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(wrong: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """'; did you mean ...?' with the nearest of what there is, or nothing."""
+    close = nearest(wrong, known, cutoff)
+    return f"; did you mean {close}?" if close else ""
 
 
 class SimulationError(IsaError):
@@ -60,9 +65,7 @@ class ConfigError(SimulationError):
     `suggestion` is the nearest real key or name.
     """
 
-    def __init__(
-        self, reason: str, *, key: str | None = None, suggestion: str | None = None, where: str | None = None
-    ):
+    def __init__(self, reason: str, *, key: str | None = None, suggestion: str | None = None, where: str | None = None):
         self.reason, self.key, self.suggestion, self.where = reason, key, suggestion, where
         message = f"{key}: {reason}" if key else reason
         if suggestion:
@@ -87,9 +90,7 @@ class ArgumentError(SimulationError):
     """Arguments that do not fit a kernel's parameters. `argument` is its position in the call, None if it is
     the count."""
 
-    def __init__(
-        self, reason: str, *, kernel: str | None = None, argument: int | None = None, name: str | None = None
-    ):
+    def __init__(self, reason: str, *, kernel: str | None = None, argument: int | None = None, name: str | None = None):
         self.reason, self.kernel, self.argument, self.name = reason, kernel, argument, name
         parts = [f"kernel {kernel!r}"] if kernel else []
         if argument is not None:
@@ -131,9 +132,7 @@ class SavedLaunchesError(SimulationError):
 class OutOfDeviceMemory(SimulationError):
     """An allocation that the simulated GPU has no room for. Sizes in bytes."""
 
-    def __init__(
-        self, *, requested_bytes: int, used_bytes: int, capacity_bytes: int, label: str | None = None
-    ):
+    def __init__(self, *, requested_bytes: int, used_bytes: int, capacity_bytes: int, label: str | None = None):
         self.requested_bytes, self.used_bytes = requested_bytes, used_bytes
         self.capacity_bytes, self.label = capacity_bytes, label
         what = f" for {label!r}" if label else ""

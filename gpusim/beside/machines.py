@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import simpy
 
 from gpusim.beside.sections import CPU, SYSTOLIC, CpuConfig, SystolicConfig
 from gpusim.config.load import Kind, Overrides, load
-from gpusim.errors import ConfigError
+from gpusim.errors import ConfigError, nearest
 
 
 @dataclass(frozen=True)
@@ -318,9 +317,8 @@ def _kind(name: str, folder: Path) -> Kind:
             return kind
     path = folder / Path(name).expanduser()
     if not path.is_file():
-        close = difflib.get_close_matches(name.lower(), shipped_machines(), n=1, cutoff=0.5)
         reason = f"no machine {name!r}: it is neither a file nor one of {', '.join(shipped_machines())}"
-        raise ConfigError(reason, suggestion=close[0] if close else None)
+        raise ConfigError(reason, suggestion=nearest(name.lower(), shipped_machines(), 0.5))
     try:
         tree = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):  # which reading it as either will say

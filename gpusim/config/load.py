@@ -7,7 +7,6 @@ listed. A value is `{ value = 23, source = "..." }`; a file of the user's may al
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +18,7 @@ from pydantic import ValidationError
 
 from gpusim.config.models import GPUConfig, describe, describe_keys, unit_of, unknown
 from gpusim.config.sections import Section
-from gpusim.errors import ConfigError
+from gpusim.errors import ConfigError, nearest
 
 Leaf = tuple[Any, str]
 """A value and its source."""
@@ -141,11 +140,8 @@ def _find(name: str | Path, kind: Kind, relative_to: Path = Path()) -> Path:
         raise ConfigError(f"no {kind.noun} file: {str(error)[:200]}") from None
     if path.suffix or len(Path(text).parts) > 1:
         raise ConfigError(f"no {kind.noun} file {str(path)!r}")
-    close = difflib.get_close_matches(text.lower(), kind.names(), n=1, cutoff=0.5)
-    raise ConfigError(
-        f"no {kind.noun} {text!r}: it is neither a file nor one of {', '.join(kind.names())}",
-        suggestion=close[0] if close else None,
-    )
+    reason = f"no {kind.noun} {text!r}: it is neither a file nor one of {', '.join(kind.names())}"
+    raise ConfigError(reason, suggestion=nearest(text.lower(), kind.names(), 0.5))
 
 
 def _parse(path: Path) -> dict[str, Any]:

@@ -3,7 +3,6 @@ values as text."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -12,7 +11,7 @@ from typing import Any
 from pydantic import PrivateAttr, model_validator
 
 from gpusim.config import sections
-from gpusim.errors import ConfigError
+from gpusim.errors import ConfigError, nearest
 
 _UNITS = {
     "cycles": "SM clock cycles",
@@ -46,14 +45,11 @@ def unknown(key: str, keys: Mapping[str, str], where: str | None = None) -> Conf
     if key in sections:
         inside = next(known for known in keys if known.startswith(key + "."))
         return ConfigError("is a section, not a value", key=key, suggestion=inside)
-    close = difflib.get_close_matches(key, keys, n=1, cutoff=0.6)
-    if not close:
-        # A key in the wrong section, or without one.
-        last = key.rsplit(".", 1)[-1]
-        tails = {known.rsplit(".", 1)[-1]: known for known in reversed(list(keys))}
-        close = [tails[t] for t in difflib.get_close_matches(last, tails, n=1, cutoff=0.6)]
+    # Also of a key in the wrong section, or without one.
+    tails = {known.rsplit(".", 1)[-1]: known for known in reversed(list(keys))}
+    close = nearest(key, keys) or tails.get(nearest(key.rsplit(".", 1)[-1], tails) or "")
     reason = "unknown key" if close else f"unknown key; the sections are {', '.join(sections)}"
-    return ConfigError(reason, key=key, suggestion=close[0] if close else None, where=where)
+    return ConfigError(reason, key=key, suggestion=close, where=where)
 
 
 def toml_value(value: Any) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpusim.config import load_config
-from gpusim.errors import ConfigError
+from gpusim.errors import ConfigError, nearest
 from gpusim.explore.cost import cost
 from gpusim.explore.evaluate import ENERGIES
 
@@ -104,6 +103,5 @@ def _known(name: str) -> str:
 
     if name in COLUMNS or name in METRICS:
         return name
-    close = difflib.get_close_matches(name, [*COLUMNS, *METRICS], n=1, cutoff=0.5)
-    raise ConfigError(f"no column {name!r}; there are {', '.join(COLUMNS)} and the metrics",
-                      suggestion=close[0] if close else None)  # fmt: skip
+    close = nearest(name, [*COLUMNS, *METRICS], 0.5)
+    raise ConfigError(f"no column {name!r}; there are {', '.join(COLUMNS)} and the metrics", suggestion=close)

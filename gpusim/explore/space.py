@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 import random
@@ -18,7 +17,7 @@ from typing import Any
 
 from gpusim.config import describe_keys
 from gpusim.config.load import unknown_key
-from gpusim.errors import ConfigError
+from gpusim.errors import ConfigError, nearest
 from gpusim.explore.point import PARAMETERS, Pairs, Point, plain
 from gpusim.workload.request import COMPILED, SearchOptions
 
@@ -205,9 +204,8 @@ class Space:
     def points(self, design: str = "grid", n: int | None = None, seed: int = 0) -> list[Point]:
         """The points of a design by name: one of DESIGNS. n is for random and lhs."""
         if design not in DESIGNS:
-            close = difflib.get_close_matches(design, DESIGNS, n=1, cutoff=0.3)
-            raise ConfigError(f"no design {design!r}; there are {', '.join(DESIGNS)}",
-                              suggestion=close[0] if close else None)  # fmt: skip
+            close = nearest(design, DESIGNS, 0.3)
+            raise ConfigError(f"no design {design!r}; there are {', '.join(DESIGNS)}", suggestion=close)
         if design in ("random", "lhs"):
             if n is None:
                 raise ConfigError(f"the design {design} needs a number of points")
@@ -284,10 +282,10 @@ def _known(name: str) -> str:
 
 
 def _unknown_parameter(name: str) -> ConfigError:
-    close = difflib.get_close_matches(name, [*PARAMETERS, "gpu"], n=1, cutoff=0.6)
-    if not close:
+    close = nearest(name, [*PARAMETERS, "gpu"])
+    if close is None:
         return unknown_key(name)  # perhaps a key of the configuration without its section
-    return ConfigError("unknown parameter of a program", key=name, suggestion=close[0])
+    return ConfigError("unknown parameter of a program", key=name, suggestion=close)
 
 
 def _levels(axis: Axis) -> tuple[Any, ...]:
@@ -374,9 +372,8 @@ def _check(table: Mapping[str, Any], known: Mapping[str, tuple[type, ...]], pref
     """Check that a table has known keys alone, with values of their kinds. Raises ConfigError."""
     for key, value in table.items():
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
             reason = f"unknown key; there are {', '.join(known)}"
-            raise ConfigError(reason, key=prefix + key, suggestion=close[0] if close else None)
+            raise ConfigError(reason, key=prefix + key, suggestion=nearest(key, known))
         if not isinstance(value, known[key]) or isinstance(value, bool):
             wanted = " or ".join(_WORDS[kind] for kind in known[key])
             raise ConfigError(f"must be {wanted}, got {value!r}", key=prefix + key)

@@ -7,11 +7,10 @@ everything on), `pcie0` (PCIe switches), `bridge0` (host bridges of a socket), `
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpusim.errors import NodeError
+from gpusim.errors import NodeError, did_you_mean
 from gpusim.node.sections import NodeConfig, Wire
 
 
@@ -121,7 +120,5 @@ def _named(name: str, links: dict[str, Link]) -> list[str]:
     found = [link.name for link in links.values() if frozenset((link.start, link.end)) in ends]
     if not found:
         pairs = dict.fromkeys(f"{link.start}-{link.end}" for link in links.values())
-        close = difflib.get_close_matches(name, [*links, *pairs], n=1, cutoff=0.4)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise NodeError(f"there is no link {name!r}{hint}")
+        raise NodeError(f"there is no link {name!r}{did_you_mean(name, [*links, *pairs], 0.4)}")
     return found
