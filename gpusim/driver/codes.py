@@ -81,7 +81,7 @@ _BLAS = {
 
 
 class ManagementCode(IntEnum):
-    """Codes of the management library (nvmlReturn_t), and one of CUPTI's (CUptiResult)."""
+    """Codes of the management library (nvmlReturn_t)."""
 
     UNINITIALIZED = 1
     INVALID_ARGUMENT = 2
@@ -89,10 +89,21 @@ class ManagementCode(IntEnum):
     NOT_FOUND = 6
     INSUFFICIENT_SIZE = 7
     FUNCTION_NOT_FOUND = 13
-    OF_CUPTI = 27  # CUPTI_ERROR_NOT_SUPPORTED
 
 
-Code = ResultCode | ManagementCode
+class ProfilerCode(IntEnum):
+    """Codes of CUPTI (CUptiResult)."""
+
+    INVALID_PARAMETER = 1
+    INVALID_OPERATION = 7
+    MAX_LIMIT_REACHED = 12
+    QUEUE_EMPTY = 18
+    INVALID_STREAM = 20
+    INVALID_KIND = 21
+    NOT_SUPPORTED = 27
+
+
+Code = ResultCode | ManagementCode | ProfilerCode
 
 
 class _Text(NamedTuple):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -38,7 +41,8 @@ class Context:
 class CallingThread:
     """State of a calling thread: its contexts, the current one last; CUstreamCaptureMode; the runtime's last error;
     launches that are configured and not yet made; whether it calls a function whose stream 0 is the thread's own; its
-    open ranges."""
+    open ranges; numbers of its process and of itself (pthread_self, 32 bits); number of its last call, and of what lies
+    around it elsewhere, by kind (CUPTI)."""
 
     contexts: list[Context] = field(default_factory=list)
     capture_mode: int = 0
@@ -46,6 +50,9 @@ class CallingThread:
     configured: list[tuple[Any, ...]] = field(default_factory=list)
     has_own_default: bool = False
     ranges: list[NamedRange] = field(default_factory=list)
+    ident: tuple[int, int] = field(default_factory=lambda: (os.getpid(), threading.get_ident() & 0xFFFF_FFFF))
+    correlation: int = 0
+    external: dict[int, list[int]] = field(default_factory=dict)
 
     def pushed(self, domain: str) -> list[NamedRange]:
         """Its open ranges that can be popped."""
@@ -55,13 +62,15 @@ class CallingThread:
 @dataclass(eq=False)
 class NamedRange:
     """A range of the program (NVTX), or a mark. name: behind its domain's. domain: "" for the default one. began: the
-    host's clock then, in SM clock cycles. handle: by which any thread can end it, 0 for one that is pushed."""
+    host's clock then, in SM clock cycles. handle: by which any thread can end it, 0 for one that is pushed.
+    began_ns: on the system's clock, 0 for a mark."""
 
     name: str
     domain: str
     thread: CallingThread
     began: int
     handle: int = 0
+    began_ns: int = field(default_factory=time.time_ns)
 
 
 @dataclass(eq=False)

@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass
 
 from gpusim.driver.api.copy import NO_ARRAYS
-from gpusim.driver.caller import constant_text, put_pointer
-from gpusim.driver.codes import DriverError, ManagementCode, ResultCode, fail_if, say
-from gpusim.driver.registry import EntryPoint, entry
+from gpusim.driver.codes import DriverError, ManagementCode, ProfilerCode, ResultCode, fail_if, say
+from gpusim.driver.registry import EntryPoint
 from gpusim.driver.state import Driver
 
 REASONS = (
     ("what is measured on a device, or lies around it, is not simulated", r"^nvml"),
-    ("profilers in the program get no device times; the table, --trace and --report of gpusim tell them", r"^cupti"),
+    ("of CUPTI, the interface for activities is there", r"^cupti"),
     ("of cuBLAS, what machine learning and scientific programs use most is there", r"^cublas"),
     ("graphics is not simulated", r"Graphics|cu(da)?GL|EGL|VDPAU"),
     (NO_ARRAYS, r"Array|Tex|Surf|Mipmap|ChannelDesc|cuMemcpy(.toA|Ato)"),
@@ -80,12 +79,7 @@ class _Refusal:
         if why not in driver.told and self.symbol not in ASKED_BY_LIBRARIES:
             driver.told.add(why)
             say(f"{self.symbol} is not supported: {why}")
-        raise DriverError(ManagementCode.OF_CUPTI if self.symbol[:5] == "cupti" else ResultCode.NOT_SUPPORTED)
-
-
-entry("cuptiGetResultString", "ip", anytime=True)(
-    lambda driver, code, place: put_pointer(place, constant_text("CUPTI_ERROR_NOT_SUPPORTED"))
-)
+        raise DriverError((ProfilerCode if self.symbol[:5] == "cupti" else ResultCode).NOT_SUPPORTED)
 
 
 def refusal(symbol: str) -> EntryPoint:

@@ -79,7 +79,7 @@ _LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {
 }
 MANAGED_DEVICE = 0x5EED_0000_0004
 """Handle of the device in the management library."""
-_API = re.compile("_*(cublas|cuda|cu|nvml).*")
+_API = re.compile("_*(cublas|cuda|cupti|cu|nvml).*")
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
@@ -111,7 +111,7 @@ class EntryPoint:
 
     @cached_property
     def api(self) -> str:
-        """'cu', 'cuda', 'cublas' or 'nvml'."""
+        """'cu', 'cuda', 'cublas', 'cupti' or 'nvml'."""
         return _API.sub(r"\1", self.symbol)
 
     def call(self, driver: Driver, arguments: Sequence[Any]) -> int:
@@ -255,7 +255,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     driver.calls += 1
     try:
         fail_if(called_by_stream() and not permitted_within(point.symbol), ResultCode.NOT_PERMITTED)
-        with driver.lock:
+        with driver.lock, driver.around_call(point):
             driver.stop_if_interrupted()
             driver.thread.has_own_default = point.per_thread
             if waits(point.symbol):
@@ -349,13 +349,13 @@ GetProcAddress\\w* Event(Query|Synchronize|ElapsedTime)
 def permitted_within(symbol: str) -> bool:
     """Return whether a function that a stream calls may call this one, by its exported name."""
     of_either_api = _PERMITTED.fullmatch(_bare(symbol)) is not None
-    return of_either_api or symbol.startswith(("nvml", "nvtx", "__cuda")) or symbol == "cuStreamQuery"
+    return of_either_api or symbol.startswith(("nvml", "nvtx", "cupti", "__cuda")) or symbol == "cuStreamQuery"
 
 
 @cache
 def waits(symbol: str) -> bool:
     """Return whether a function, by its exported name, waits for the work of all streams."""
-    if symbol.startswith(("nvml", "nvtx", "Initialize")):
+    if symbol.startswith(("nvml", "nvtx", "cupti", "Initialize")):
         return False
     return _NAMED.fullmatch(_bare(symbol)) is None
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from gpusim.driver.objects import (
 )
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.outputs.outputs import Telling
+from gpusim.driver.work.launches import CopyCall
 from gpusim.driver.work.streams import (
     GLOBAL,
     HOST_THREAD,
@@ -92,6 +93,7 @@ class Driver:
         self.lock = threading.RLock()
         self.log = LaunchLog(self.config, timed=mode != "functional")
         self.address_of: Callable[[str], int | None] = lambda symbol: None
+        self.around_call: Callable[[Any], AbstractContextManager[None]] = lambda point: nullcontext()
         self.initialized = self.left_to_parent = False
         self.primary = Context()
         self.primary_references = 0
@@ -329,10 +331,10 @@ class Driver:
         if buffer.visible:
             self.device.memory.free(buffer.address)
 
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, began: int) -> None:
+    def copied(self, copy: CopyCall, began: int) -> None:
         """Tell of a copy or a fill, see `Observer.copied`."""
         for each in self.observers:
-            each.copied(kind, target, source, nbytes, stream, self.now_cycles, began)
+            each.copied(copy, self.now_cycles, began)
 
     def buffer_at(self, address: int) -> Buffer | None:
         """The buffer that an address lies in."""
@@ -376,6 +378,7 @@ class Driver:
         """Put work, or all that is in a graph, into a stream of the device."""
         assert self.device and self.queues is not None  # that is made with the device
         stream.nvtx_range = self.thread.ranges[-1].name if self.thread.ranges else ""
+        stream.correlation = self.thread.correlation
         self.queues.add(stream, work)
 
     def do_now(self, work: StreamWork) -> None:
@@ -415,6 +418,15 @@ class Driver:
         if self.interrupted:
             self.interrupted = False
             raise KeyboardInterrupt
+
+    @contextmanager
+    def unlocked(self) -> Iterator[None]:
+        """Let others in while the host does something."""
+        self.lock.release()
+        try:
+            yield
+        finally:
+            self.lock.acquire()
 
     def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]:
         """Call a function of the host on the driver's thread."""

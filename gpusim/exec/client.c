@@ -30,7 +30,7 @@ enum { NOT_INITIALIZED = 3, UNKNOWN = 999 };
 /* What a stub says of its function beside its number: it gives a text, or it only tells what the program holds. */
 enum { GIVES_TEXT = 1 << 30, REGISTERS = 1 << 29, NUMBER = REGISTERS - 1, GOOD_BYE = NUMBER };
 
-struct hello { uint32_t protocol, what; int32_t process, thread; };
+struct hello { uint32_t protocol, what; int32_t process, thread; uint64_t self; };
 struct request { uint32_t function, unanswered; uint64_t words[WORDS]; };
 struct order { uint32_t what, spare; uint64_t a, b, c, d, e, f; };
 
@@ -133,7 +133,7 @@ static struct link connect_to(const char *name) {
 /* A connection to this process's simulator, which the first one brings into being. */
 static struct link connect_once(uint32_t what) {
     pthread_once(&once, begin);
-    struct hello hello = {GPUSIM_PROTOCOL, what, getpid(), gettid()};
+    struct hello hello = {GPUSIM_PROTOCOL, what, getpid(), gettid(), (uint64_t)pthread_self()};
     pthread_mutex_lock(&lock);
     const char *asked = getenv("GPUSIM_EXEC");
     int first = !server[0];
@@ -228,7 +228,8 @@ static int obey(struct link link, uint64_t *value) {
             answer = (uint64_t)malloc(order.a), bytes = sizeof answer;
             break;
         case CALL:
-            answer = ((uint64_t (*)(uint64_t, uint64_t, uint64_t))order.a)(order.b, order.c, order.d);
+            answer = ((uint64_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))order.a)(order.b, order.c, order.d,
+                                                                                             order.e, order.f);
             bytes = sizeof answer;
             break;
         case SHARE: share(&order, file); break;

@@ -72,7 +72,7 @@ class ServedProcess:
     def serve(self, made: socket.socket) -> None:
         """Answer the calls of a connection whose hello is still to come."""
         try:
-            what, _, thread = read_hello(made)
+            what, thread, ident = read_hello(made)
         except Gone:
             made.close()
             return
@@ -84,8 +84,7 @@ class ServedProcess:
         if thread in self._calls_functions:
             threading.current_thread().name = HOST_THREAD
         state = vars(self.driver.thread)
-        if what == CALLS_AGAIN:
-            state.update(self._states.get(thread, {}))
+        state |= (self._states.get(thread, {}) if what == CALLS_AGAIN else {}) | {"ident": ident}
         self._states[thread] = state
         with serving(connection), contextlib.suppress(Gone):
             self._answer_all(connection)

@@ -17,7 +17,7 @@ from functools import partial
 from gpusim.driver.caller import Gone
 from gpusim.launch.arena import map_shared
 
-PROTOCOL = 4
+PROTOCOL = 5
 REGISTERS = {"x86_64": 6, "aarch64": 8}
 """Integer registers that pass arguments, by machine: System V ABI, AAPCS64."""
 STACK_WORDS = 18
@@ -29,17 +29,17 @@ GOOD_BYE = (1 << 29) - 1
 """In place of a function's number: the program ends."""
 NAME_BYTES = 64
 _CONNECTS_SECONDS = 60
-_HELLO = struct.Struct("<IIii")
+_HELLO = struct.Struct("<IIiiQ")
 _ORDER = struct.Struct("<II6Q")
 _RETURN, _READ, _WRITE, _TEXT, _MOVE, _KEEP, _CALL, _SHARE, _MAP, _THREAD, _SYMBOL, _PRINT = range(12)
 
 
-def read_hello(connection: socket.socket) -> tuple[int, int, int]:
-    """(what the connection is for, process, thread). Raises Gone, also for another protocol."""
-    protocol, what, process, thread = _HELLO.unpack(_received(connection, _HELLO.size))
+def read_hello(connection: socket.socket) -> tuple[int, int, tuple[int, int]]:
+    """(what it is for, thread, process and thread as POSIX numbers them). Raises Gone, also for another protocol."""
+    protocol, what, process, thread, own = _HELLO.unpack(_received(connection, _HELLO.size))
     if protocol != PROTOCOL:
         raise Gone
-    return what, process, thread
+    return what, thread, (process, own & 0xFFFF_FFFF)
 
 
 def _received(connection: socket.socket, nbytes: int) -> bytes:

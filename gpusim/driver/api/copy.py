@@ -16,6 +16,7 @@ from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entry, same
 from gpusim.driver.state import Driver
+from gpusim.driver.work.launches import CopyCall
 from gpusim.driver.work.streams import COPY, FILL, DriverStream, StreamWork
 from gpusim.errors import MemoryAccessError
 
@@ -105,18 +106,19 @@ class MemoryCopy(StreamWork):
         kind, (target, source) = f"{of}to{to}", (self._place(side)[0] for side in sides)
         if not self._nbytes:
             return
+        host = {"HtoD": source, "DtoH": target}.get(kind)
+        pinned = host is None or driver.buffer_at(host) is not None
+        copy = CopyCall(kind, target, source, self._nbytes, stream.shown_handle, pinned, stream.correlation)
         if kind == "HtoH":
             queues.clear()
             self._move()
-            driver.copied(kind, target, source, self._nbytes, stream.shown_handle, driver.now_cycles)
+            driver.copied(copy, driver.now_cycles)
             return
-        host = {"HtoD": source, "DtoH": target}.get(kind)
-        pinned = host is None or driver.buffer_at(host) is not None
         effect = self._move
         if kind == "HtoD" and not (pinned or stream.branch or queues.reads_now(stream)):
             effect = partial(self._write, caller().read(self._rows(self.box.source)))
         variable = kind.endswith("D") and driver.buffer_at(target) is None
-        queues.copy(stream, kind, target, source, self._nbytes, effect, pinned=pinned, wait=variable)
+        queues.copy(stream, copy, effect, wait=variable)
 
     @property
     def _nbytes(self) -> int:
@@ -232,7 +234,8 @@ class Fill(StreamWork):
         self._check()
         if self._nbytes:
             variable = self.driver.buffer_at(self.address) is None
-            queues.copy(stream, "fill", self.address, self._value, self._nbytes, self._fill, wait=variable)
+            what = "fill", self.address, self._value, self._nbytes, stream.shown_handle
+            queues.copy(stream, CopyCall(*what, correlation=stream.correlation), self._fill, wait=variable)
 
     @property
     def _nbytes(self) -> int:

@@ -97,7 +97,7 @@ class KernelLaunch(StreamWork):
         window = A.window_of(self.attributes)
         call = LaunchCall(driver.log.number + 1, kernel.name, program, described, self.values, *how, window=window)
         call.stack_bytes = driver.context().limits.get(STACK_LIMIT, call.stack_bytes)
-        call.nvtx_range = stream.nvtx_range
+        call.nvtx_range, call.correlation = stream.nvtx_range, stream.correlation
         call.programmatic = any(self.attributes.get(A.PROGRAMMATIC, b""))
         for each in driver.observers:
             each.asked(call)

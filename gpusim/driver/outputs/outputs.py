@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gpusim.config import GPUConfig
 from gpusim.driver.codes import say
 from gpusim.driver.outputs.log import LaunchLog
-from gpusim.driver.work.launches import LaunchCall, Observer
+from gpusim.driver.work.launches import CopyCall, LaunchCall, Observer
 from gpusim.host.options import checks_of
 from gpusim.units import scaled
 from isa.demangle import full_name, short_name
@@ -111,9 +111,9 @@ class AccelSimExport(Observer):
     def began(self, device: Device) -> None:
         device.accel_sim = self.traces
 
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int) -> None:
-        if kind == "HtoD":
-            self.traces.memcpy_htod(target, nbytes)
+    def copied(self, copy: CopyCall, cycle: int, began: int) -> None:
+        if copy.kind == "HtoD":
+            self.traces.memcpy_htod(copy.target, copy.nbytes)
 
     def launching(self, call: LaunchCall, cycle: int) -> None:
         self.traces.stream = call.stream

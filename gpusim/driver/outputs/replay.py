@@ -16,7 +16,7 @@ from gpusim.device import Device
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.outputs.outputs import Telling
 from gpusim.driver.outputs.saved import ZEROS, SavedLaunch, SavedLaunches, SavedModule, SavedStep
-from gpusim.driver.work.launches import LaunchCall, Launcher
+from gpusim.driver.work.launches import CopyCall, LaunchCall, Launcher
 from gpusim.errors import KernelError, LaunchError, MemoryAccessError, OutOfDeviceMemory, SavedLaunchesError
 from gpusim.launch import Launch
 from gpusim.launch.arena import Arena
@@ -85,7 +85,7 @@ class Replay(AbstractContextManager["Replay"]):
                 now = self.device.now_cycles
                 for copy in step.copies:
                     for each in self.observers:
-                        each.copied(**dict(copy), cycle=now, began=now)
+                        each.copied(CopyCall(**dict(copy)), now, now)
             if launch is not None and self.telling.chooses(launch.number, launch.symbol):
                 self._run(launch, step)
         return self.log

@@ -31,7 +31,7 @@ from gpusim.driver.outputs.saved import (
     SavedModule,
     SavedStep,
 )
-from gpusim.driver.work.launches import LaunchCall, Observer
+from gpusim.driver.work.launches import CopyCall, LaunchCall, Observer
 from gpusim.launch.memory import Allocation, DeviceMemory
 
 if TYPE_CHECKING:
@@ -78,9 +78,8 @@ class LaunchSaver(Observer):
         self._write("head.json", head.model_dump_json().encode())
         self._zip.close()
 
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int) -> None:
-        copy = SavedCopy(kind=kind, target=target, source=source, nbytes=nbytes, stream=stream)
-        self._copies.append(copy)
+    def copied(self, copy: CopyCall, cycle: int, began: int) -> None:
+        self._copies.append(SavedCopy(**{name: getattr(copy, name) for name in SavedCopy.model_fields}))
 
     def launching(self, call: LaunchCall, cycle: int) -> None:
         if not self._chooses(call.number, call.symbol):

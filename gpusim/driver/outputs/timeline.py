@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpusim.config import GPUConfig
 from gpusim.driver.codes import say
 from gpusim.driver.objects import NamedRange
-from gpusim.driver.work.launches import LaunchCall, Observer
+from gpusim.driver.work.launches import CopyCall, LaunchCall, Observer
 from gpusim.errors import KernelError
 from gpusim.tracing.perfetto import TrackWriter, write_packets
 from isa.demangle import short_name
@@ -71,11 +71,11 @@ class Timeline(Observer):
         self._writer.slice(track, self._ns(self._starts.pop(call.number)), self._ns(cycle), name, facts | more)
         self._launches += 1
 
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int) -> None:
-        facts = {"bytes": f"{nbytes:,}", "to": f"{target:#x}", "stream": f"{stream:#x}"}
-        facts["value" if kind == "fill" else "from"] = f"{source:#x}"
-        track, name = self._track(_DIRECTIONS[kind], 1), f"{nbytes:,} bytes"
-        if kind in _BY_ENGINES and began < cycle:
+    def copied(self, copy: CopyCall, cycle: int, began: int) -> None:
+        facts = {"bytes": f"{copy.nbytes:,}", "to": f"{copy.target:#x}", "stream": f"{copy.stream:#x}"}
+        facts["value" if copy.kind == "fill" else "from"] = f"{copy.source:#x}"
+        track, name = self._track(_DIRECTIONS[copy.kind], 1), f"{copy.nbytes:,} bytes"
+        if copy.kind in _BY_ENGINES and began < cycle:
             self._writer.slice(track, self._ns(began), self._ns(cycle), name, facts)
         else:
             self._writer.instant(track, self._ns(cycle), name, facts)

@@ -45,6 +45,7 @@ class LaunchCall:
     parameter area of constant bank 0. stream: its handle. module: what the kernel was loaded with, if by a driver.
     window: what accesses are for L2. programmatic: it begins when the one before it lets it. checks, trace: what
     observers want, the flags of `checks_of` and what to record. stack_bytes: of `LaunchOptions`. nvtx_range: around it.
+    correlation: number of the call that asked for it, 0 where none is noted.
     """
 
     number: int
@@ -61,6 +62,7 @@ class LaunchCall:
     trace: TraceOptions | None = None
     stack_bytes: int = DEFAULT_STACK_BYTES
     nvtx_range: str = ""
+    correlation: int = 0
 
     @property
     def name(self) -> str:
@@ -75,6 +77,20 @@ class LaunchCall:
         self.trace = options
 
 
+@dataclass(frozen=True)
+class CopyCall:
+    """A copy or a fill. kind: 'HtoD', 'DtoH', 'DtoD', 'HtoH' or 'fill', whose `source` is the value. stream: a handle;
+    pinned: as the host's memory is; correlation: as of a `LaunchCall`."""
+
+    kind: str
+    target: int
+    source: int
+    nbytes: int
+    stream: int
+    pinned: bool = True
+    correlation: int = 0
+
+
 class Observer:
     """Hears what a program does with the device; overrides what it wants to know. Times are SM clock cycles since the
     device was made. After `asked` may come `launching`, and after that `launched` or `failed`; of several launches, in
@@ -83,9 +99,8 @@ class Observer:
     def began(self, device: Device) -> None:
         """The device is there; nothing has happened on it."""
 
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int) -> None:
-        """Bytes were copied, or set (kind 'fill', and then `source` is the value), from `began` on. kind: 'HtoD',
-        'DtoH', 'DtoD', 'HtoH'."""
+    def copied(self, copy: CopyCall, cycle: int, began: int) -> None:
+        """Bytes were copied, or set, from `began` on."""
 
     def asked(self, call: LaunchCall) -> None:
         """The program has asked for a launch: the time to ask for a trace or checks of it."""

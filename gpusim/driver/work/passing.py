@@ -10,9 +10,9 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import simpy
@@ -20,7 +20,7 @@ import simpy
 from gpusim.driver.caller import Caller, Gone, serving, undisturbed
 from gpusim.driver.objects import Context
 from gpusim.driver.outputs.log import LaunchLog
-from gpusim.driver.work.launches import Observer
+from gpusim.driver.work.launches import CopyCall, Observer
 from gpusim.node.streams import StreamSet
 
 PATIENCE_SECONDS = 1.0
@@ -46,7 +46,8 @@ class QueueOwner(Protocol):
     def fail_if_failed(self) -> None: ...
     def stop_if_interrupted(self) -> None: ...
     def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]: ...
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, began: int) -> None: ...
+    def copied(self, copy: CopyCall, began: int) -> None: ...
+    def unlocked(self) -> AbstractContextManager[None]: ...
 
 
 class PassingTime(ABC):
@@ -122,16 +123,8 @@ class PassingTime(ABC):
             each[1].succeed()
 
     def _let_others_in(self, futures: list[Future[object]], seconds: float) -> None:
-        with self._unlocked():
+        with self._driver.unlocked():
             wait(futures, seconds, FIRST_COMPLETED)
-
-    @contextmanager
-    def _unlocked(self) -> Iterator[None]:
-        self._driver.lock.release()
-        try:
-            yield
-        finally:
-            self._driver.lock.acquire()
 
     def drop(self) -> None:
         """Take out all work of all streams."""

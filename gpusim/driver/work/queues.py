@@ -16,7 +16,7 @@ from gpusim.device import Device
 from gpusim.driver.caller import caller
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.work import launch_attributes as A
-from gpusim.driver.work.launches import LaunchCall, Launcher
+from gpusim.driver.work.launches import CopyCall, LaunchCall, Launcher
 from gpusim.driver.work.passing import PassingTime, QueueOwner
 from gpusim.driver.work.streams import (
     HOST_CALL,
@@ -78,7 +78,7 @@ class WorkQueues(PassingTime):
             self._queues |= {line: queue for queue, line in lines.items()}
         for number, line in enumerate(executable.lines.values()):
             line.shown_handle = line.shown_handle if number else stream.shown_handle
-            line.nvtx_range = stream.nvtx_range
+            line.nvtx_range, line.correlation = stream.nvtx_range, stream.correlation
         return partial(executable.graph.start, Stream(self._set, self.queue_of(stream)))
 
     def _put_step(self, executable: Executable, work: StreamWork, queue: Stream) -> None:
@@ -183,34 +183,22 @@ class WorkQueues(PassingTime):
         self._ends[queue] = run.done
         self._launches.append(run)
 
-    # many parameters: what a copy is, and who is to be told of it.
-    def copy(
-        self,
-        stream: DriverStream,
-        kind: str,
-        target: int,
-        source: int,
-        nbytes: int,
-        effect: Callable[[], object],
-        *,
-        pinned: bool = True,
-        wait: bool = False,
-    ) -> None:
-        """A copy or a fill, see `Observer.copied`. effect: moves the bytes. wait: until that is done."""
-        queue, handle = self.queue_of(stream), stream.shown_handle
+    def copy(self, stream: DriverStream, copy: CopyCall, effect: Callable[[], object], wait: bool = False) -> None:
+        """A copy or a fill. effect: moves the bytes. wait: until that is done."""
+        queue = self.queue_of(stream)
 
         def done() -> None:
             effect()
             span = queue.pending[0].span()
             began = span[2] if span is not None else self._env.now
-            self._driver.copied(kind, target, source, nbytes, handle, round(began))
+            self._driver.copied(copy, round(began))
 
-        to_device = {"HtoD": True, "DtoH": False}.get(kind)
+        to_device = {"HtoD": True, "DtoH": False}.get(copy.kind)
         dropped = self._dropped
-        if kind == "fill":
-            work = self._set.fill(queue, nbytes, done)
+        if copy.kind == "fill":
+            work = self._set.fill(queue, copy.nbytes, done)
         else:
-            work = self._set.copy(queue, nbytes, to_device, pinned, done)
+            work = self._set.copy(queue, copy.nbytes, to_device, copy.pinned, done)
         if dropped == self._dropped:  # it may have waited for pageable memory
             self._ends[queue] = work.done
         if wait:

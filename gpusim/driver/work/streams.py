@@ -230,13 +230,15 @@ class Capture:
 class DriverStream:
     """An order of work. capture: what its work goes into instead of being done. attributes: what the program set, by
     number of `CUlaunchAttributeID`. shown_handle: what reports print; differs from `handle` for per-thread default
-    streams and branches of graphs. branch: it is one of a graph that is launched. nvtx_range: around the last call."""
+    streams and branches of graphs. branch: it is one of a graph that is launched. nvtx_range: around the last call;
+    correlation: its number."""
 
     flags: int = 0
     handle: int = field(default_factory=new_handle)
     shown_handle: int = -1
     branch: bool = False
     nvtx_range: str = ""
+    correlation: int = 0
     capture: Capture | None = None
     attributes: dict[int, bytes] = field(default_factory=dict)
 

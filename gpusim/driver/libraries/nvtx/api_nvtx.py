@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 from gpusim.driver.caller import caller, get_pointer, get_pointers, get_uint, put_pointer, read, text
 from gpusim.driver.objects import NamedRange
@@ -106,7 +107,7 @@ def _declare(name: str, begin: Callable[[Driver, int, str], int | None]) -> None
     )
 
 
-_declare("Mark", lambda driver, domain, name: driver.tell_range(_named(driver, domain, name)))
+_declare("Mark", lambda driver, domain, name: driver.tell_range(replace(_named(driver, domain, name), began_ns=0)))
 _declare("RangePush", _push)
 _declare("RangeStart", _start)
 entries(
