@@ -116,18 +116,18 @@ assert first[0]["the long one us"] < 1.05 * plain[0]["the long one us"]
 
 
 # %%
-def pipeline(count, chunks=4, pinned=True, n=1 << 20):
+def pipeline(count, chunks=4, pinned=True, n=1 << 19):
     """Microseconds for all of it, and the timeline."""
     with gpusim.Device("h200", overrides=FOUR) as device:
         make = device.pinned_array if pinned else np.zeros
-        host_in, host_out = make(n, np.float32), make(n, np.float32)
-        x, y = (device.device_array(n, np.float32) for _ in range(2))
+        host_in, host_out = make(n, np.float64), make(n, np.float64)
+        x, y = (device.device_array(n, np.float64) for _ in range(2))
         streams = [device.stream() for _ in range(count)]
         start = device.now_cycles
         for k in range(chunks):
             part, stream = slice(k * n // chunks, (k + 1) * n // chunks), streams[k % count]
             x[part].copy_to_device(host_in[part], stream)
-            device.launch(smooth, n // chunks // 256, 256, (x[part], y[part], 4), stream=stream)
+            device.launch(smooth, n // chunks // 256, 256, (x[part], y[part], 8), stream=stream)
             y[part].copy_to_host(host_out[part], stream)
         device.synchronize()
         return device.config.time_us(device.now_cycles - start), device.timeline()
@@ -342,8 +342,8 @@ assert at["the stream leaves first"][768] > 0.24
 #
 # 1. Far better: while the warps of one wait, the schedulers are free for the other. It is what occupancy does
 #    within one kernel (notebook 7).
-# 2. Four to six, and eight for an array twice as large: with fewer chunks the first copy in and the last one out stand
-#    alone for longer, with more the host's calls take longer than what they ask for.
+# 2. Three to six, and four to ten for twice the array: with fewer chunks the first copy in and the last one out
+#    stand alone for longer, with more the host's calls take longer than what they ask for.
 # 3. A pass over the bus takes as long every time, one on the GPU a few microseconds: the cell below counts.
 # 4. Reads make copies, so after the first pass of each side both have the data, and nothing moves any more. A write
 #    takes the copy of the other side away, page by page, and is slow.

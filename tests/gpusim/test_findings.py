@@ -51,7 +51,7 @@ def test_hits_of_local_memory_in_l1_are_those_of_an_h100():
 
 
 def test_spills_and_arrays_are_told_apart():
-    spilled, indexed = run("spilled", 132, 1024, out=1 << 18), run("indexed", 64, 256)
+    spilled, indexed = run("spilled", 132, 256), run("indexed", 64, 256)
     assert spilled.limiter.kind == "local memory" and "local arrays" not in {each.kind for each in spilled.advice}
     first = spilled.advice[0]
     assert first.kind == "register spills" and "__launch_bounds__" in first.sentence

@@ -20,6 +20,7 @@ from gpusim.explore import workers as workers_module
 from gpusim.explore.journal import read_journal
 from gpusim.explore.sweep import collect
 from gpusim.explore.workers import Ended, WorkerFailed, Workers, dask_executor
+from tests import forks
 from tests.processes import all_gone, descendants
 
 sweep_module = sys.modules["gpusim.explore.sweep"]  # not the function of this name
@@ -131,8 +132,7 @@ for attempt in range(10):
 def test_ten_kills_lose_and_repeat_nothing(table, tmp_path):
     journal = tmp_path / "killed.journal"
     points = json.dumps([point.to_dict() for point in POINTS])
-    command = [sys.executable, "-c", KILLED, points, str(journal), json.dumps(METRICS)]
-    told = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+    told = forks.run("-c", KILLED, points, journal, json.dumps(METRICS), env=ENVIRONMENT, timeout=120)
     assert told.returncode == 0, told.stderr
     progress = [line.split() for line in told.stdout.splitlines()]
     counts = [int(count) for count, _ in progress]
@@ -209,12 +209,12 @@ def test_any_executor_evaluates_points(table, tmp_path):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """The address of a Dask scheduler on loopback, which has two workers in processes of their own."""
+    """The address of a Dask scheduler on loopback, which has a worker in a process of its own."""
     distributed, dask = map(pytest.importorskip, ("distributed", "dask"))
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
+            n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
         ) as made,
     ):
         yield made.scheduler_address

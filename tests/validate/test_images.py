@@ -70,7 +70,7 @@ def instructions(entry):
 
 
 def compiled_again():
-    """Kernels of another source than their images', and every sixtieth and the smallest for each instruction of
+    """Kernels of another source than their images', and every sixtieth and small ones that have each instruction of
     `programs.ptx`: the compilation of what has not changed takes seconds for some."""
     by_size = sorted(ENTRIES, key=lambda entry: (images.FOLDER / entry["file"]).stat().st_size)
     chosen, met = [entry for entry in ENTRIES if is_changed(entry)], set()
@@ -79,6 +79,10 @@ def compiled_again():
         if entry not in chosen and (not taken <= met or place % 60 == 0):
             chosen.append(entry)
             met |= taken
+    for entry in reversed(chosen):
+        others = set().union(*(instructions(each) for each in chosen if each is not entry))
+        if not is_changed(entry) and set() < instructions(entry) <= others:
+            chosen = [each for each in chosen if each is not entry]
     return chosen
 
 
