@@ -45,7 +45,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_177,
     "gpusim.config": 1_477,
     "gpusim.difference": 1_001,
-    "gpusim.driver": 10_104,
+    "gpusim.driver": 10_103,
     "gpusim.engine": 19_571,
     "gpusim.exec": 772,
     "gpusim.explore": 2_753,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import struct
 import sys
 from collections import Counter
 
@@ -150,7 +151,16 @@ time.sleep(0.05)
 after = clock()
 stop(10)
 do("ActivityFlushAll", 0)
-assert len(sessions) == 2
+
+cu.cuStreamBeginCapture(s.handle, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+add[1, 8, s](x, 1.0)
+executable = cu.cuGraphInstantiate(cu.cuStreamEndCapture(s.handle)[1], 0)[1]
+listen(4, 10)
+for _ in range(2):
+    assert cu.cuGraphLaunch(executable, s.handle)[0] == 0
+s.synchronize()
+stop(4, 10)
+assert len(sessions) == 3
 json.dump({"sessions": sessions, "streams": [each.value for each in numbers], "clock": [before, after],
            "ident": [os.getpid(), threading.get_ident() & 0xFFFFFFFF], "began": began.value}, open("records.json", "w"))
 '''
@@ -170,7 +180,7 @@ def test_a_program_s_profiler_reads_times_as_in_the_table(tmp_path, inside):
         assert "cupti" not in done.stderr
         table = json.loads(done.stdout)["launches"]
     found = json.loads((tmp_path / "records.json").read_text())
-    records, later = found["sessions"]
+    records, later, of_graph = found["sessions"]
     calls = {each["correlation"]: each for each in records if each["kind"] == 4}
     kernels = [each for each in records if each["kind"] == 10]
 
@@ -213,6 +223,31 @@ def test_a_program_s_profiler_reads_times_as_in_the_table(tmp_path, inside):
     assert [what[1:] for what in mine] == [(4, 8)] and mine == pytest.approx(theirs, rel=1e-2)
     before, after = found["clock"]
     assert before < later[0]["start"] < later[0]["end"] < after
+
+    calls = {each["correlation"]: each["name"] for each in of_graph if each["kind"] == 4}
+    asked = [each["correlation"] for each in of_graph if each["kind"] == 10]
+    assert len({*asked}) == 2 and [calls[each] for each in asked] == ["cuGraphLaunch"] * 2
+
+
+def test_what_cublas_launches_is_known_as_a_launch_of_the_runtime():
+    calls, room, valid = Calls(library="libcupti.so.13"), ctypes.create_string_buffer(4096), []
+
+    @ctypes.CFUNCTYPE(None, *[ctypes.POINTER(ctypes.c_size_t)] * 3)
+    def requested(buffer, size, most):
+        buffer[0], size[0] = ctypes.addressof(room), 4096
+
+    completed = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * 5)(lambda *given: valid.append(given[-1]))
+    functions = (ctypes.cast(each, ctypes.c_void_p).value for each in (requested, completed))
+    calls.do("cuptiActivityRegisterCallbacks", *functions)
+    for kind in (5, 10):  # the runtime's calls, kernels
+        calls.do("cuptiActivityEnable", kind)
+    handle, alpha = calls.handle("cublasCreate_v2"), ctypes.c_float(2)
+    calls.do("cublasSscal_v2", handle, 64, alpha, calls.memory(), 1)
+    calls.do("cuptiActivityFlushAll", 0)
+    assert valid == [216 + 40]
+    kernel, call = room.raw[:216], struct.unpack("<IIQQ4I", room.raw[216:256])
+    assert (kernel[0], *call[:2]) == (10, 5, 211)  # CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000
+    assert struct.unpack("<I", kernel[92:96])[0] == call[6] > 0 and call[7] == 0
 
 
 def test_records_for_which_the_program_has_no_buffer_are_counted():

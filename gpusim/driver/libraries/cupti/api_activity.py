@@ -116,7 +116,7 @@ class Activities(Observer):
 
     def launched(self, call: LaunchCall, result: Result, cycle: int) -> None:
         launch, program = call.launch, call.program
-        what = program.registers, self._at(cycle - result.cycles), self._at(cycle), *self._where(call.stream)
+        what = program.registers, self._at(cycle - result.record.cycles), self._at(cycle), *self._where(call.stream)
         sizes = *launch.grid, *launch.block, program.static_shared_bytes, launch.shared_bytes, program.local_bytes
         how = call.correlation, call.number, call.symbol, call.cooperative, *(program.cluster or (0, 0, 0))
         for kind in (_KERNEL, _CONCURRENT):
@@ -138,8 +138,6 @@ class Activities(Observer):
         self._add(_MARKER, *first, *whose, ended.name.removeprefix(f"{ended.domain}: "), ended.domain)
         if ended.began_ns:
             self._add(_MARKER, _END, now, *whose, "", "")
-
-    # --- the program's buffers and clock ------------------------------------------------------------------------------
 
     def _request(self) -> None:
         room = caller().keep(b"CUPTI's buffer, its size, and records")
@@ -241,6 +239,7 @@ def _text(found: str | None) -> int:
 
 
 def _callback(driver: Driver, domain: int) -> None:
+    """Those at resources may be enabled, without which PyTorch takes no records; here none is called."""
     fail_if(domain != _OF_RESOURCES, ProfilerCode.NOT_SUPPORTED)
 
 
