@@ -93,15 +93,13 @@ def replay(form: Form, executors: dict) -> np.ndarray:
         rows[:] = 0
         preds = np.zeros(16, np.uint32)
         preds[[7, 15]] = FULL
-        bits = operands[:, 5]
-        lanes = np.arange(32, dtype=np.uint32)
-        for k in range(7):
-            preds[k] = np.bitwise_or.reduce((bits >> np.uint32(k) & 1) << lanes)
-            # A warp whose lanes all hold the same stands for 32 warps with the same rule.
-            preds[8 + k] = preds[k] if form.family == "uniform" else FULL * bool(preds[k])
-        for k, register in enumerate(OPERAND_REGISTERS):
-            rows[register] = operands[:, k]
-            rows[_UNIFORM_BASE + register] = operands[:, k] if form.family == "uniform" else operands[0, k]
+        lanes, seven = np.arange(32, dtype=np.uint32), np.arange(7, dtype=np.uint32)[:, None]
+        preds[:7] = np.bitwise_or.reduce((operands[:, 5] >> seven & 1) << lanes, axis=1)
+        # A warp whose lanes all hold the same stands for 32 warps with the same rule.
+        preds[8:15] = preds[:7] if form.family == "uniform" else FULL * (preds[:7] != 0)
+        registers = np.array(OPERAND_REGISTERS)
+        rows[registers] = operands.T
+        rows[_UNIFORM_BASE + registers] = operands.T if form.family == "uniform" else operands[:1].T
         guard = preds[form.instruction.guard]
         mask = np.uint32(~guard if form.instruction.guard_negated else guard)
         executors[columns[m.COL_CLASS]](code, 0, regs, first, preds, 0, mask)
@@ -114,5 +112,5 @@ def replay(form: Form, executors: dict) -> np.ndarray:
 
 
 def _bits(preds: np.ndarray) -> np.ndarray:
-    lanes = np.arange(32, dtype=np.uint32)
-    return sum((preds[k] >> lanes & 1) << np.uint32(k) for k in range(7)).astype(np.uint32)
+    lanes, seven = np.arange(32, dtype=np.uint32), np.arange(7, dtype=np.uint32)[:, None]
+    return np.bitwise_or.reduce((preds[:, None] >> lanes & 1) << seven, axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -189,54 +190,53 @@ def test_a_key_matters_to_devices(device_before: tuple[float, ...], key: str) ->
     assert device_times({key: DEVICE_KEYS[key]}) != device_before
 
 
-def managed_times(overrides: dict[str, object]) -> list[float]:
+def managed_times(overrides: dict[str, object]) -> Iterator[tuple[float, float]]:
     """Of kernels and the host that use managed memory in every way, after each step, on a GPU that has room for little:
     the time, and how far the host's thread has come."""
     node = load_node("hgx_h200", 1, overrides=overrides)
     device = gpusim.Device("tiny", threads=1, node=node, memory_bytes=8 << 20)
     first, second = (device.managed_array(1 << 19, np.int32) for _ in range(2))
     stream = device.stream()
-    times: list[float] = []
 
-    def use(x: Any, blocks: int = 4, threads: int = 128, pages: int = 512, pause: int = 0, value: int = 0) -> None:
-        device.launch(KERNELS["touch"], blocks, threads, (x, *map(np.int32, (pages, pause, value))))
-        times.extend((device.now_cycles, device.streams.host.time))
+    def use(x: Any, *shape: int, pages: int = 512, pause: int = 0, value: int = 0) -> tuple[float, float]:
+        device.launch(KERNELS["touch"], *(shape or (4, 128)), (x, *map(np.int32, (pages, pause, value))))
+        return device.now_cycles, device.streams.host.time
 
     first[:] = 1
-    use(first)
-    use(second, 1, 1, 17, 4000)  # untouched, one page after the other, in two leaves
+    yield use(first)
+    yield use(second, 1, 1, pages=17, pause=4000)  # untouched, one page after the other, in two leaves
     first.host(write=True)
     device.prefetch(first)
-    use(first)
+    yield use(first)
     for to in ("device", "device", "host"):
         device.prefetch(second, to, stream)
         stream.record()
-        use(first)
+        yield use(first)
     device.advise(first, read_mostly=True)
     first.host(write=True)
-    use(first)
-    use(first, value=2)
+    yield use(first)
+    yield use(first, value=2)
     first.host()
     first[:5000] = 3
     device.advise(second, preferred="host")
-    use(second)
+    yield use(second)
     device.device_array(5 << 20, np.uint8)  # leaves room for one and a half of the arrays
     third = device.managed_array(1 << 19, np.int32)
     device.prefetch(third)
-    use(third)
-    use(first)
-    return times
+    yield use(third)
+    yield use(first)
 
 
 @pytest.fixture(scope="module")
-def managed_before() -> list[float]:
-    return managed_times({})
+def managed_before() -> list[tuple[float, float]]:
+    return list(managed_times({}))
 
 
 @pytest.mark.parametrize("key", MANAGED_KEYS)
-def test_a_key_matters_to_managed_memory(managed_before: list[float], key: str) -> None:
+def test_a_key_matters_to_managed_memory(managed_before: list[tuple[float, float]], key: str) -> None:
     value = getattr(load_node("hgx_h200").config.managed, key.removeprefix("managed."))
-    assert managed_times({key: value // 8 if isinstance(value, int) else 2 * value}) != managed_before
+    times = managed_times({key: value // 8 if isinstance(value, int) else 2 * value})
+    assert any(now != before for now, before in zip(times, managed_before, strict=True))
 
 
 def test_every_key_has_its_row() -> None:

@@ -155,12 +155,11 @@ def interpreted(case: Case) -> np.ndarray:
 
 
 def _fill(space: dict[int, int], start: int, operands: np.ndarray) -> None:
-    for k, byte in enumerate(np.ascontiguousarray(operands).view(np.uint8).ravel().tolist()):
-        space[start + k] = byte
+    space.update(enumerate(np.ascontiguousarray(operands).tobytes(), start))
 
 
 def _words(space: dict[int, int], start: int) -> list[int]:
-    return [sum(space[start + 4 * k + j] << 8 * j for j in range(4)) for k in range(8)]
+    return np.frombuffer(bytes(map(space.__getitem__, range(start, start + 32))), np.uint32).tolist()
 
 
 def _lane(case: Case, number: int, memory: dict[str, dict[int, int]], warp: np.ndarray) -> Lane:

@@ -74,7 +74,7 @@ class View:
                 self.sources.append(operand)
 
     def has(self, *names: str) -> bool:
-        return any(name in self.modifiers for name in names)
+        return not self.modifiers.isdisjoint(names)
 
     # --- sources --------------------------------------------------------------------------------------------------
     def raw(self, k: int, words: int = 1) -> int:
@@ -90,7 +90,7 @@ class View:
         file, zero = (self.lane.uniform, URZ) if operand.kind == "ureg" else (self.lane.registers, RZ)
         if operand.index == zero:
             return 0
-        return sum(file[operand.index + i] << 32 * i for i in range(words))
+        return file[operand.index] if words == 1 else sum(file[operand.index + i] << 32 * i for i in range(words))
 
     def word(self, k: int) -> int:
         """Source `k` as an integer with its '-', '~' or bars applied."""

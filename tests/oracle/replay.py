@@ -1,8 +1,9 @@
 """Recorded forms and drawn operands through the interpreter, and where the executors are known to differ."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import cache, reduce
-from operator import or_
+from functools import cache
+from operator import lshift
 
 import numpy as np
 from hypothesis import settings
@@ -15,6 +16,7 @@ from tests.gpusim.recorded_forms import CONSTANT_OFFSET, OPERAND_REGISTERS, Form
 from tests.oracle import Lane, execute
 from tests.oracle.lanes_between import execute_warp
 
+SEVEN = range(7)
 _HALVES = {"F16", "BF16"}
 NOT_YET = {
     "MUFU.TANH of halves is that of single precision": lambda i: (
@@ -221,23 +223,29 @@ def interpret_warp(form: Form, first: int) -> np.ndarray:
 def lanes_of(form: Form, numbers: Iterable[int]) -> Iterator[Lane]:
     """What lanes of these numbers, of the 64, find."""
     operands, uniform = form.operands.tolist(), form.family == "uniform"
-    any_lane = [reduce(or_, [row[5] for row in operands[first : first + 32]], 0) for first in (0, 32)]
+    any_lane = [int(np.bitwise_or.reduce(form.operands[first : first + 32, 5])) for first in (0, 32)]
     for number in numbers:
         row = operands[number]
         shared = row if uniform else operands[number & 32]
         bits, of_warp = row[5], row[5] if uniform else any_lane[number // 32]
-        lane = Lane(constants=constants(), number=number % 32)
-        lane.registers.update(zip(OPERAND_REGISTERS, row, strict=True))
-        lane.uniform.update(zip(OPERAND_REGISTERS, shared, strict=True))
-        for k in range(7):
-            lane.predicates[k] = bool(bits >> k & 1)
-            lane.uniform_predicates[k] = bool(of_warp >> k & 1)
-        yield lane
+        yield Lane(
+            registers=defaultdict(int, zip(OPERAND_REGISTERS, row, strict=True)),
+            uniform=defaultdict(int, zip(OPERAND_REGISTERS, shared, strict=True)),
+            predicates=predicates(bits & 127).copy(),
+            uniform_predicates=predicates(of_warp & 127).copy(),
+            constants=constants(),
+            number=number % 32,
+        )
+
+
+@cache
+def predicates(bits: int) -> dict[int, bool]:
+    return defaultdict(bool, {k: bool(bits >> k & 1) for k in SEVEN})
 
 
 def _results(lane: Lane) -> list[int]:
     return (
         [lane.registers[register] for register in (24, 25, 26, 27)]
-        + [sum(file[k] << k for k in range(7)) for file in (lane.predicates, lane.uniform_predicates)]
+        + [sum(map(lshift, map(file.__getitem__, SEVEN), SEVEN)) for file in (lane.predicates, lane.uniform_predicates)]
         + [lane.uniform[24], lane.uniform[25]]
     )
