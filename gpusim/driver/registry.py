@@ -65,7 +65,7 @@ _TYPES: dict[str, Any] = {
 _RESULTS: dict[str, Any] = {"*p": ctypes.c_uint64, "*i": ctypes.c_uint32, "*f": ctypes.c_float}
 _LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {
     "D": Driver.check_device,
-    "C": Driver.context_or_current,
+    "C": lambda driver, handle: driver.context_of(handle) if handle else driver.context(),
     "S": Driver.stream_of,
     "E": lambda driver, handle: known(driver.context().events.get(handle)),
     "K": Driver.kernel_of,

@@ -180,10 +180,6 @@ class Driver:
         found = (each for each in self.contexts() if each.handle == handle)
         return known(next(found, None), ResultCode.INVALID_CONTEXT)
 
-    def context_or_current(self, handle: int) -> Context:
-        """The context of a handle, the current one for 0. Raises INVALID_CONTEXT."""
-        return self.context_of(handle) if handle else self.context()
-
     def check_device(self, number: int) -> int:
         """The number of a device. Raises NOT_INITIALIZED, INVALID_DEVICE."""
         fail_if(not self.initialized, ResultCode.NOT_INITIALIZED)

@@ -144,10 +144,11 @@ add[1, 16, s](x, 1.0), s.synchronize()                            # nobody liste
 
 clock = CFUNCTYPE(c_uint64)(lambda: 3 * time.monotonic_ns())
 do("ActivityRegisterTimestampCallback", clock)
-listen(10)
+add[4, 8, s](x, 1.0)
 before = clock()
-add[4, 8, s](x, 1.0), s.synchronize()
-time.sleep(0.05)
+listen(10)
+time.sleep(0.6)                                                   # it is simulated while the program calls nothing
+s.synchronize()
 after = clock()
 stop(10)
 do("ActivityFlushAll", 0)

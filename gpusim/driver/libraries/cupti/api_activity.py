@@ -85,7 +85,7 @@ class Activities(Observer):
             self._request()
         driver, thread, begun, code = self._driver, self._driver.thread, _Moment(time.time_ns()), 0
         launches = driver.log.number
-        self._zero += max(begun - self._at(driver.host_cycles), 0)
+        self._join(begun)
         self._calls = thread.correlation = asked = self._calls + 1
         try:
             yield
@@ -105,6 +105,10 @@ class Activities(Observer):
 
     def _at(self, cycle: int) -> _Moment:
         return _Moment(self._zero + round(1000 * self._driver.config.time_us(cycle)))
+
+    def _join(self, now: int) -> None:
+        """Let the host's simulated time be the one that its clock shows, unless it was later already."""
+        self._zero += max(now - self._at(self._driver.host_cycles), 0)
 
     def _add(self, kind: int, *values: Any) -> None:
         if kind in self.kinds:
@@ -128,8 +132,7 @@ class Activities(Observer):
         if copy.kind == "fill":
             self._add(_FILL, copy.source, *what, _DEVICE)
         else:
-            sides = memory[copy.kind[0]], memory[copy.kind[-1]]
-            self._add(_COPY, _DIRECTIONS[copy.kind], *sides, 0, *what, 1)
+            self._add(_COPY, _DIRECTIONS[copy.kind], memory[copy.kind[0]], memory[copy.kind[-1]], 0, *what, 1)
 
     def ranged(self, ended: NamedRange, cycle: int) -> None:
         self._ranges += 1
@@ -187,6 +190,7 @@ class Activities(Observer):
     def enable(self, kind: int) -> None:
         fail_if(kind not in (*_FORMS, _OVERHEAD), ProfilerCode.INVALID_KIND)  # of which there is none
         self.kinds.add(kind)
+        self._join(time.time_ns())
         self._chosen = {each: wanted for each, wanted in self._chosen.items() if each[0] != kind}
 
     def choose(self, kind: int, number: int, wanted: int) -> None:
