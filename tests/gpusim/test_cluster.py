@@ -9,7 +9,14 @@ import gpusim
 from gpusim.errors import CyclesExceeded, KernelError, LaunchError, MemoryAccessError
 from tests.gpusim.kernels import Kernels
 
-HEAD = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
+# As cooperative groups have it, whose header takes two seconds; tests/gpusim/test_api_kernels.py includes it.
+HEAD = """
+struct Cluster {
+  __device__ unsigned block_rank() { return __clusterRelativeBlockRank(); }
+  __device__ void sync() { __cluster_barrier_arrive(); __cluster_barrier_wait(); }
+  template <class T> __device__ T *map_shared_rank(T *p, int rank) { return (T *)__cluster_map_shared_rank(p, rank); }
+};
+"""
 KERNELS = Kernels(HEAD, "sm_90")
 EXCHANGE = """
 // Every block reads a neighbour's row backwards, adds to another's and writes a byte into a third's.
@@ -18,8 +25,8 @@ exchange_CX_CY(const int *in, int *out, int *who, unsigned char *bytes) {
   __shared__ int row[64];
   __shared__ unsigned char marks[64];
   __shared__ unsigned long long sum;
-  cg::cluster_group cluster = cg::this_cluster();
-  unsigned rank = cluster.block_rank(), blocks = cluster.num_blocks();
+  Cluster cluster;
+  unsigned rank = cluster.block_rank(), blocks = __clusterSizeInBlocks();
   int t = threadIdx.x, block = blockIdx.x + gridDim.x * blockIdx.y;
   row[t] = in[64 * block + t];
   if (t == 0) sum = 0;
@@ -32,7 +39,7 @@ exchange_CX_CY(const int *in, int *out, int *who, unsigned char *bytes) {
   cluster.sync();
   out[64 * block + t] = row[t] + (int)(*cluster.map_shared_rank(&sum, 0) >> 20) * 1000;
   bytes[64 * block + t] = marks[t];
-  if (t == 0) who[block] = rank | cluster.block_index().x << 8 | cluster.block_index().y << 16;
+  if (t == 0) who[block] = rank | __clusterRelativeBlockIdx().x << 8 | __clusterRelativeBlockIdx().y << 16;
 }
 """
 SHAPES = [(1, 1), (2, 1), (4, 1), (2, 2), (8, 2)]
@@ -107,7 +114,7 @@ KERNELS.add("""
 // Two of three lanes write to other blocks' rows, each to that of another rank, and read another's back.
 extern "C" __global__ void __cluster_dims__(4, 1, 1) scatter(int *out) {
   __shared__ int row[32];
-  auto cluster = cooperative_groups::this_cluster();
+  Cluster cluster;
   unsigned rank = cluster.block_rank(), t = threadIdx.x;
   row[t] = -1;
   cluster.sync();

@@ -19,10 +19,8 @@ from validate.triton.work import SCRATCH, BuiltLaunch, Work, bfloat16, decoded, 
 
 POINTS = json.loads(command.FILE.read_text())["points"]
 SOURCE = """
-#include <cooperative_groups.h>
 extern "C" __global__ void ranks(int* out, int scale) {
-    auto cluster = cooperative_groups::this_cluster();
-    out[blockIdx.x] = scale * cluster.num_blocks() + cluster.block_rank();
+    out[blockIdx.x] = scale * __clusterSizeInBlocks() + __clusterRelativeBlockRank();
 }
 """
 
