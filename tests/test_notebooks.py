@@ -58,7 +58,9 @@ def manager() -> Iterator[KernelManager]:
 def test_runs(manager, lesson):
     # Assertions in the cells hold the numbers that the text speaks of to what the simulator says.
     made = build.notebook(FOLDER / f"{lesson}.py")
-    cells = ["%reset -f", "__import__('ctypes').CDLL(None).malloc_trim(0);"]
+    # Pictures are drawn once, and coarse: nobody looks at these.
+    drawn = "%config InlineBackend.print_figure_kwargs = {'dpi': 20}"
+    cells = ["%reset -f", "__import__('ctypes').CDLL(None).malloc_trim(0);", drawn]
     afresh = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
     build.execute(afresh, manager)
     build.execute(made, manager)
@@ -68,11 +70,11 @@ def test_runs(manager, lesson):
     assert [_kinds(cell) for cell in code] == [_kinds(cell) for cell in committed], "run notebooks/build.py again"
 
 
-def test_a_false_assertion_is_seen(tmp_path):
+def test_a_false_assertion_is_seen(manager, tmp_path):
     source = tmp_path / "99-wrong.py"
     source.write_text("# %%\nassert 1 + 1 == 3\n")
     with pytest.raises(CellExecutionError):
-        build.execute(build.notebook(source))
+        build.execute(build.notebook(source), manager)
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
