@@ -10,7 +10,7 @@ import hashlib
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +19,7 @@ from isa import elf
 from isa.elf import Elf, ElfSection
 from isa.errors import NotACubin
 from isa.limits import MOST_GLOBAL_BYTES, problem_with
+from isa.source_lines import Frame, source_lines
 
 _ELF_MAGIC = b"\x7fELF"
 _EM_CUDA = 190
@@ -38,9 +39,6 @@ _RECURSION = 0xFFFFFFFF
 _CONSTANTS = re.compile(r"\.nv\.constant(\d+)(?:\.(.+))?$")
 _RELOCATIONS = re.compile(r"\.rela?\.(?:nv\.(constant\d+)|(text)|nv\.(global)(?:\.init)?)(?:\.(.+))?$")
 """Sections with constants and relocations: those of one code section end in its name, others are for all."""
-_OF_CODE = re.compile(r"(?:\.rela?)?\.(?:text|nv\.(?:info|shared|local|constant\d+))\.(.+)$")
-_OF_ALL_CODE = re.compile(r"(\.rela?)?\.debug_frame$|\.nv\.(info|callgraph|prototype)$|\.nv\.(cap)?merc\.")
-"""Sections that belong to one code section, and those that name all and that no listing of code shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +166,11 @@ class Cubin:
         """A code section, of a kernel or of a function."""
         return self.kernels[name] if name in self.kernels else self.functions[name]
 
-    def reduced(self, names: Collection[str]) -> bytes:
-        """The file with the code of these sections alone, to be disassembled. Raises NotACubin."""
-        code = self.kernels.keys() | self.functions.keys()
-        gone = set()
-        for section in self.file.sections:
-            match = _OF_CODE.match(section.name)
-            of_others = match is not None and match[1] in code and match[1] not in names
-            if of_others or _OF_ALL_CODE.match(section.name):
-                gone.add(section.number)
-        return self.file.without(gone)
+    @cached_property
+    def lines(self) -> Mapping[str, list[tuple[int, Frame]]]:
+        """Source lines by code section, see `source_lines`. Raises NotACubin."""
+        with damage(self.file.path):
+            return source_lines(self.file)
 
 
 def read_cubin(data: bytes, path: str = "<cubin>") -> Cubin:
@@ -195,16 +188,16 @@ def read_cubin(data: bytes, path: str = "<cubin>") -> Cubin:
     machine = int.from_bytes(data[18:20], "little")
     if len(data) >= elf.HEADER_BYTES and machine != _EM_CUDA:
         raise NotACubin(path, f"it is an ELF file for machine {machine}, not for CUDA ({_EM_CUDA})")
-    with _damage(path):
+    with damage(path):
         return _Reader(Elf(data, path)).read()
 
 
 @contextmanager
-def _damage(path: str) -> Iterator[None]:
+def damage(path: str) -> Iterator[None]:
     """Tells what a damaged file makes of a reader."""
     try:
         yield
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, LookupError, ValueError, ArithmeticError) as error:
         raise NotACubin(path, f"its sections are damaged ({error or type(error).__name__})") from error
 
 
@@ -265,7 +258,7 @@ class _Reader:
         text = self.file.symbols[index].section
         assert text is not None
         kernel = CubinKernel(name, index, self.file.data(text))
-        with _damage(self.file.path):
+        with damage(self.file.path):
             self._read_code(kernel, text)
         problem = problem_with(kernel)
         if problem is not None:

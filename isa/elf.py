@@ -8,7 +8,7 @@ library's cubin has thousands of sections and tens of megabytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from isa.errors import NotACubin
@@ -96,31 +96,6 @@ class Elf:
             raise NotACubin(self.path, f"{section.name} holds no relocations")
         for offset, info, *addend in struct.iter_unpack("<QQq" if section.kind == RELA else "<QQ", self.data(section)):
             yield offset, info & 0xFFFFFFFF, self.symbols[info >> 32], addend[0] if addend else 0
-
-    def without(self, gone: Collection[int]) -> bytes:
-        """The file without the contents of sections, by number: tools read it faster. What is left keeps its
-        numbers, so that nothing else changes, and symbols that lay in them are undefined ones."""
-        out = bytearray(self.content[:HEADER_BYTES])
-        start = struct.unpack_from("<Q", out, 40)[0]
-        rows = bytearray(self.content[start : start + _SECTION_BYTES * len(self.sections)])
-        for section in self.sections:
-            row = _SECTION_BYTES * section.number
-            if section.number in gone:
-                struct.pack_into("<IIQQQQ", rows, row, *struct.unpack_from("<I", rows, row), 0, 0, 0, 0, 0)
-                continue
-            out += bytes(-len(out) % min(max(section.alignment, 1), _MOST_ALIGNMENT))
-            struct.pack_into("<Q", rows, row + 24, at := len(out))
-            if section.kind != NOBITS and at + section.size > len(self.content) + _MOST_ALIGNMENT * len(self.sections):
-                raise NotACubin(self.path, f"section {section.number} lies in others")
-            out += self.data(section)
-            if section.kind == SYMTAB:
-                for entry in range(at, len(out), _ENTRY_BYTES[SYMTAB]):
-                    if struct.unpack_from("<H", out, entry + 6)[0] in gone:
-                        struct.pack_into("<BBHQQ", out, entry + 4, 0, 0, 0, 0, 0)
-        out += bytes(-len(out) % 8)
-        struct.pack_into("<QQ", out, 32, 0, len(out))  # no segments, which only a loader needs
-        struct.pack_into("<H", out, 56, 0)
-        return bytes(out + rows)
 
     def _check(self, sections: list[ElfSection]) -> None:
         entries, longest = len(sections), 0

@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 from collections.abc import Collection, Mapping
+from itertools import count
 from pathlib import Path
 
 from isa import device_library
@@ -23,6 +24,8 @@ from isa.errors import DecodeError, EntryError, ToolchainFailed
 from isa.instruction import INSTRUCTION_BYTES
 from isa.link import CodeSection, merge, reachable
 from isa.program import DECODER, IMAGE_FORMAT, Program
+from isa.source_lines import of_tools
+from isa.templates import templates
 from isa.toolchain import find_tool, identity, run_tool
 
 _SECTION = re.compile(r"\t\.section\t\.text\.(.+?),")
@@ -33,12 +36,7 @@ _SOURCE = re.compile(r'\t//## File "(.+?)", line (\d{1,9})(?: inlined at "(.+?)"
 UNNAMED = "UNNAMED"  # opcode of an encoding that nvdisasm prints without a name
 _CODE = re.compile(r"\s+/\*([0-9a-f]{4,15})\*/\s(.*)/\* 0x([0-9a-f]{16}) \*/$")
 _UPPER = re.compile(r"\s+/\* 0x([0-9a-f]{16}) \*/$")
-_JUMP_TABLE = re.compile(r"\b(?:BRX|JMX)")
 _LARGEST_SOURCE_BYTES = 64 << 20
-_TOOL_FILES = re.compile(
-    r"__nv_nvrtc_builtin_header\.h$|/(site|dist)-packages/(nvidia|numba|numba_cuda|cuda)/"
-    r"|/cuda[^/]*/(.*/)?include/"
-)
 # Numba puts ABI tags into a kernel's mangled name: a counter ("B2v1") and compilation flags ("B106cw51c...").
 _NUMBA_NAME = re.compile(r"_ZN.*B\d+v\d+B\d+cw\d+c")
 
@@ -60,11 +58,7 @@ def disassemble(cubin: bytes, functions: Collection[int] = ()) -> str:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
         chosen = ["-fun", ",".join(map(str, sorted(functions)))] if functions else []
-        command = [tool, "-c", "-hex", "-gi", *chosen, str(path)]
-        # Without the analysis of data flow, a third of its time: it finds the targets of jump tables, nothing else.
-        done = run_tool([*command, "-ndf"])
-        if _JUMP_TABLE.search(done.stdout):
-            done = run_tool(command)
+        done = run_tool([tool, "-c", "-hex", "-gi", *chosen, str(path)])
     if done.returncode:
         raise ToolchainFailed(f"nvdisasm failed: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
@@ -115,9 +109,42 @@ def read_sections(listing: str) -> dict[str, CodeSection]:
     return sections
 
 
+def decode_sections(parsed: Cubin, names: Collection[str]) -> dict[str, CodeSection] | None:
+    """Code sections from templates and the cubin's line table, as `read_sections` finds them in a listing of these;
+    None where an instruction has no template, or an address that the loader writes. Raises NotACubin."""
+    known = templates(parsed.arch)
+    wanted = sorted((parsed.code(name) for name in names), key=lambda each: each.symbol_index)
+    if known is None or any(entry.target == "text" for each in wanted for entry in each.relocations):
+        return None
+    sections, labels = dict[str, CodeSection](), count()
+    for each in wanted:
+        sections[each.name] = section = CodeSection(each.name, {f".text.{each.name}": 0})
+        places = {at: name for name, at in each.functions.items()} | {0: each.name}
+        rows = iter([*parsed.lines.get(each.name, ()), (len(each.code), ("", 0))])
+        (start, following), frame = next(rows), (None, None)
+        for address in range(0, len(each.code), INSTRUCTION_BYTES):
+            encoding = int.from_bytes(each.code[address : address + INSTRUCTION_BYTES], "little")
+            text = known.text(encoding)
+            if text is None:
+                return None
+            text, jumps, distance = text.partition("=>")
+            if jumps:
+                target = address + INSTRUCTION_BYTES + int(distance, 16)
+                if not 0 <= target <= len(each.code):
+                    return None
+                if target not in places:
+                    places[target] = f".L_x_{next(labels)}"
+                    section.labels[places[target]] = target
+                text = _COPY.sub(r"\1", f"{text}`({places[target]})")
+            while start <= address:
+                frame, (start, following) = following, next(rows)
+            section.lines.append((address, text, encoding, frame[1], frame[0]))
+    return sections
+
+
 def _user_frame(frames: list[tuple[str, int]]) -> tuple[str | None, int | None]:
     for file, line in frames:
-        if not _TOOL_FILES.search(file):
+        if not of_tools(file):
             return file, line
     return frames[0] if frames else (None, None)
 
@@ -161,25 +188,25 @@ def _sections_of(parsed: Cubin, symbol: str) -> dict[str, CodeSection]:
     which is then listed once more with what was missing, since labels are counted through a listing."""
     sections = dict[str, CodeSection]()
     while missing := [each.name for each in reachable(parsed, sections, symbol)[0] if each.name not in sections]:
-        listed = read_sections(_listing_of(parsed, {*sections, *missing}))
+        listed = _listed(parsed, {*sections, *missing})
         if not listed.keys() >= set(missing):
             raise DecodeError(f"nvdisasm lists no code for {missing[0]}")
         sections = listed
     return sections
 
 
-def _listing_of(parsed: Cubin, names: Collection[str]) -> str:
-    """The listing of some code sections. nvdisasm takes in a whole library for one kernel, so it gets a smaller file;
-    and the library if it refuses that, since nobody says what a cubin has to have."""
-    try:
-        return disassemble(parsed.reduced(names))
-    except ToolchainFailed:
-        return disassemble(parsed.file.content, [parsed.code(name).symbol_index for name in names])
+def _listed(parsed: Cubin, names: Collection[str]) -> dict[str, CodeSection]:
+    """Some code sections, by templates, or by nvdisasm where these do not know an instruction."""
+    sections = decode_sections(parsed, names)
+    if sections is not None:
+        return sections
+    return read_sections(disassemble(parsed.file.content, [parsed.code(name).symbol_index for name in names]))
 
 
 def programs_from_cubin(cubin: bytes, *, abi: str = "c", path: str = "<cubin>") -> dict[str, Program]:
     """Decode every kernel of a cubin with one disassembly, by mangled name; nothing is cached. Raises as above."""
-    parsed, sections = read_cubin(cubin, path), read_sections(disassemble(cubin))
+    parsed = read_cubin(cubin, path)
+    sections = decode_sections(parsed, [*parsed.kernels, *parsed.functions]) or read_sections(disassemble(cubin))
     return {name: _build(parsed, sections, name, abi) for name in parsed.kernels}
 
 
@@ -259,7 +286,7 @@ def with_current_source(program: Program) -> Program:
     """
     files = set(program.source) or {each.file for each in program.instructions if each.file}
     source = dict(program.source)
-    for file in sorted(file for file in files if not _TOOL_FILES.search(file)):
+    for file in sorted(file for file in files if not of_tools(file)):
         lines = _lines_of(file)
         if lines:
             source[file] = [line.rstrip("\r\n") for line in lines]

@@ -44,7 +44,7 @@ _DAMAGE = (
 """Errors that reading a damaged image may raise."""
 IMAGE_FORMAT = 1
 """Version of the program image; part of every cache key."""
-DECODER = 6
+DECODER = 7
 """Version of how a cubin becomes a program, part of every cache key too; older images stay readable."""
 
 

@@ -108,6 +108,11 @@ COMMANDS = (
                 nargs="*", default=(), metavar="FAMILY:ENCODING")],
     ),
     Command(
+        "templates", "learn the texts of instructions from nvdisasm", "instructions.learn:command", "kernels.cubin",
+        [path("cubins", "code to learn from", nargs="*", metavar="CUBIN"),
+         option("--rounds", "at most so many", type=int, default=8, metavar="N")],
+    ),
+    Command(
         "compare", "simulate the recorded points and compare; status 1 if an exact counter differs",
         "comparing:command", "--only reduction --size large --resume compare.journal",
         [*POINTS, SPLIT, GPU,

@@ -29,14 +29,14 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from gpusim.plot import MatplotlibMissing, write_all
+    from gpusim.plot import write_all
     from gpusim.tracing.recording import TraceOptions
 
     cycles = _window(options.cycles)
     result = simulate_target(target_of(options), options, TraceOptions())
     try:
         written = write_all(result, options.folder, options.kind, cycles)
-    except (MatplotlibMissing, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(str(error)) from None
     for path in written:
         print(path)

@@ -56,5 +56,5 @@ def save_picture(kind: str, of: Any, path: Path, **options: Any) -> None:
 
     try:
         plot.save(getattr(plot, kind)(of, **options), path)
-    except (plot.MatplotlibMissing, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"--plot {path}: {error}") from None

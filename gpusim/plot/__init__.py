@@ -16,7 +16,7 @@ from gpusim.plot.everything import write_all
 from gpusim.plot.lanes import divergence_tree, lane_activity
 from gpusim.plot.launches import energy_breakdown, occupancy_calculator, roofline, stall_breakdown
 from gpusim.plot.scatter import latency_and_throughput, predicted_against_measured
-from gpusim.plot.style import MatplotlibMissing, save, text_alternative
+from gpusim.plot.style import save, text_alternative
 from gpusim.plot.sweeps import heat_map, pareto, scaling_curves, tornado
 from gpusim.plot.timelines import (
     collective_steps,
@@ -34,4 +34,4 @@ FIGURES = (
     write_all,
 )  # fmt: skip
 """The functions that draw."""
-__all__ = ["MatplotlibMissing", "save", "text_alternative", *(draw.__name__ for draw in FIGURES)]
+__all__ = ["save", "text_alternative", *(draw.__name__ for draw in FIGURES)]

@@ -57,37 +57,20 @@ _ALTERNATIVES: weakref.WeakKeyDictionary[Figure, str] = weakref.WeakKeyDictionar
 Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
-class MatplotlibMissing(ImportError):
-    """matplotlib, which draws the pictures, is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__("gpusim.plot draws with matplotlib, which is not installed; `pip install matplotlib` adds it")
-
-
-def matplotlib() -> Any:
-    """The package. Raises MatplotlibMissing."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        if error.name is None or error.name.partition(".")[0] != "matplotlib":
-            raise  # it is there, and something that it needs is not
-        raise MatplotlibMissing from None
-    return matplotlib
-
-
 def styled(draw: Draw) -> Draw:
-    """Decorator of a figure's function: it runs with the settings of this module. Raises MatplotlibMissing."""
+    """Decorator of a figure's function: it runs with the settings of this module."""
 
     @functools.wraps(draw)
     def with_style(*args: Any, **options: Any) -> Any:
-        package = matplotlib()
+        import matplotlib
+
         # In a notebook, loading the backend switches on that figures show themselves. Were it loaded inside the
         # context, the end of it would switch that off again, and only the first picture would be seen.
         from matplotlib import pyplot
 
         pyplot.draw_if_interactive()
 
-        with package.rc_context(_SETTINGS):
+        with matplotlib.rc_context(_SETTINGS):
             return draw(*args, **options)
 
     return with_style  # type: ignore[return-value]
@@ -100,7 +83,6 @@ def new_axes(ax: Axes | None, height: float) -> Axes:
 
 def new_figure(height: float) -> Figure:
     """An empty figure of `height` inches that notebooks show by themselves."""
-    matplotlib()
     from matplotlib import pyplot
 
     figure = pyplot.figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
@@ -200,7 +182,9 @@ def save(drawn: Axes | Figure, path: str | Path) -> Path:
         "pdf": {"CreationDate": None},
     }
     buffer = io.BytesIO()
-    with matplotlib().rc_context(_SETTINGS):
+    import matplotlib
+
+    with matplotlib.rc_context(_SETTINGS):
         figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata.get(kind))
     path.write_bytes(_with_palette(buffer.getvalue()) if kind == "png" else buffer.getvalue())
     pyplot.close(figure)

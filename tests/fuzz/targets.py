@@ -25,7 +25,7 @@ from isa.cubin import read_cubin
 from isa.demangle import qualified_name
 from isa.errors import DecodeError, IsaError, NotACubin, ProgramFileError, UnknownInstruction
 from isa.instruction import parse_instruction
-from isa.listing import read_sections
+from isa.listing import decode_sections, read_sections
 from isa.lower import lower
 from isa.opcodes import OPCODES
 from isa.program import Program
@@ -68,7 +68,7 @@ def _run_cubin(data: bytes) -> None:
     cubin = read_cubin(data)
     for name in (*cubin.kernels, *cubin.functions):
         cubin.code(name)
-        cubin.reduced([name])
+        decode_sections(cubin, [name])
 
 
 # --- listings and instructions ----------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import doctest
 import importlib
 import pkgutil
-import sys
 from collections import Counter
 from itertools import combinations
 
@@ -395,13 +394,6 @@ def test_a_picture_can_go_into_axes_of_the_caller():
     assert "Roofline of vector_add" in plot.text_alternative(figure)
     with pytest.raises(KeyError):
         plot.text_alternative(pyplot.figure())
-
-
-def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
-    result = run("vector_add")
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(plot.MatplotlibMissing, match="pip install matplotlib"):
-        plot.roofline(result)
 
 
 # What a dichromat sees of linear RGB: Machado, Oliveira, Fernandes, "A physiologically-based model for simulation of

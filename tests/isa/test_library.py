@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,13 +16,15 @@ from elftools.elf.elffile import ELFFile
 import isa
 from isa import elf, listing
 from isa.assemble import link_objects
-from isa.cache import _cache_of, default_cache
+from isa.cache import _cache_of
 from isa.compile import assemble
-from isa.cubin import CubinKernel, _Reader, read_cubin
+from isa.cubin import Cubin, CubinKernel, _Reader, read_cubin
 from isa.elf import Elf
-from isa.errors import NotACubin, ToolchainFailed
+from isa.errors import NotACubin
+from isa.link import CodeSection
 from isa.listing import program_from_cubin, programs_from_cubin
 from isa.program import Program
+from isa.templates import Templates, templates
 from tests.gpusim import test_link
 from tests.isa import test_cubin, test_listing, test_load
 
@@ -58,23 +59,17 @@ def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[set[str]]]:
-    """The code sections of every listing that nvdisasm prints."""
+def listed(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """The code sections that are listed, each time."""
     seen: list[set[str]] = []
-    real = listing.disassemble
+    real = listing._listed
 
-    def disassemble(*arguments: object) -> str:
-        text = real(*arguments)
-        seen.append(set(listing.read_sections(text)))
-        return text
+    def sections(parsed: Cubin, names: Collection[str]) -> dict[str, CodeSection]:
+        seen.append(set(names))
+        return real(parsed, names)
 
-    monkeypatch.setattr(listing, "disassemble", disassemble)
-    yield seen
-
-
-def _code(cubin: bytes) -> set[str]:
-    names = (each.name for each in ELFFile(io.BytesIO(cubin)).iter_sections())
-    return {name.removeprefix(".text.") for name in names if name.startswith(".text.")}
+    monkeypatch.setattr(listing, "_listed", sections)
+    return seen
 
 
 def _counted(program: Program) -> Program:
@@ -104,12 +99,16 @@ TABLES = {"_Z7throughi", "_Z6squarei", "_Z3sumi"}
 
 
 @pytest.mark.parametrize("name", ["functions", "inlined lines"])
-def test_a_chosen_kernel_is_that_of_the_whole_listing(name: str, listed: list[set[str]]) -> None:
+def test_a_chosen_kernel_is_that_of_the_whole_listing(
+    name: str, listed: list[set[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As nvdisasm lists all, whoever lists the chosen one."""
     cubin = CUBINS[name]()
-    whole = programs_from_cubin(cubin)
-    assert listed.pop() == _code(cubin) and len(whole) > 1
-    # The last of several, since the disassembler starts anew for each, half a second each time.
-    for symbol in REACHED if name == "functions" else list(whole)[-1:]:
+    with monkeypatch.context() as only:
+        only.setattr(listing, "decode_sections", lambda *_: None)
+        whole = programs_from_cubin(cubin)
+    assert len(whole) > 1
+    for symbol in REACHED if name == "functions" else whole:
         expected, program = whole[symbol], program_from_cubin(cubin, symbol, abi="c")
         found = _counted(program)
         # A section that begins with the line of which the one before it has come gets no comment in a whole listing.
@@ -119,7 +118,7 @@ def test_a_chosen_kernel_is_that_of_the_whole_listing(name: str, listed: list[se
             for each, none in zip(found.instructions, unknown, strict=True)
         )
         assert replace(found, instructions=lines) == _counted(expected)
-        assert symbol in listed[0] and all(len(each) < len(_code(cubin)) for each in listed)
+        assert symbol in listed[0]
         if name == "functions":
             assert listed == [REACHED[symbol] | TABLES]
             assert {"one", "two", "three", "four", "_Z6unusedi"} & program.labels.keys() == REACHED[symbol] - TABLES
@@ -127,7 +126,8 @@ def test_a_chosen_kernel_is_that_of_the_whole_listing(name: str, listed: list[se
 
 
 def test_functions_that_only_the_text_names(listed: list[set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without relocations of code, the listing has to be made again until it holds everything that it names."""
+    """Without relocations of code, nvdisasm has to list again until there is everything that it names."""
+    monkeypatch.setattr(listing, "decode_sections", lambda *_: None)
     cubin = _separate()
     parsed = read_cubin(cubin)
     for each in (*parsed.kernels.values(), *parsed.functions.values()):
@@ -137,23 +137,16 @@ def test_functions_that_only_the_text_names(listed: list[set[str]], monkeypatch:
     assert listed == [{"one"}, {"one", "_Z7throughi"}, {"one", "_Z7throughi", "_Z3sumi"}]
 
 
-def test_a_reduced_file_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole file is listed in its place."""
-    cubin, asked, real = _separate(), list[int](), listing.disassemble
-
-    def disassemble(data: bytes, functions: Collection[int] = ()) -> str:
-        asked.append(len(data))
-        if data is not cubin:
-            raise ToolchainFailed("no")
-        return real(data, functions)
-
-    monkeypatch.setattr(listing, "disassemble", disassemble)
-    program = program_from_cubin(cubin, "two")
-    assert asked[0] < len(cubin) == asked[1] and len(asked) == 2
-    default_cache()._recent.clear()
-    monkeypatch.setattr(listing, "disassemble", real)
+def test_an_instruction_that_no_template_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvdisasm lists the kernel, and the program is the same."""
+    cubin, asked, real = CUBINS["templates"](), list[Collection[int]](), listing.disassemble
+    program = program_from_cubin(cubin, "plain")
+    known, unknown, text = templates("sm_90"), program.instructions[3].encoding, Templates.text
+    assert known is not None and known.text(unknown) == program.instructions[3].text
+    monkeypatch.setattr(Templates, "text", lambda self, word: None if word == unknown else text(self, word))
+    monkeypatch.setattr(listing, "disassemble", lambda *each: asked.append(each[1]) or real(*each))
     monkeypatch.setenv("GPUSIM_CACHE_DIR", os.environ["GPUSIM_CACHE_DIR"] + "2")
-    assert program_from_cubin(cubin, "two") == program
+    assert _counted(program_from_cubin(cubin, "plain")) == _counted(program) and len(asked) == 1
 
 
 @pytest.fixture(scope="module")
@@ -205,16 +198,6 @@ def test_a_kernel_is_read_when_it_is_asked_for(library: Path, monkeypatch: pytes
     assert parsed.kernels["kernel_4"].registers > 0
     with pytest.raises(NotACubin, match="damaged"):
         parsed.kernels["kernel_5"]
-
-
-def test_sections_that_lie_in_each_other_are_not_copied_over_and_over() -> None:
-    cubin = bytearray(_separate())
-    table, count = struct.unpack_from("<Q", cubin, 40)[0], struct.unpack_from("<H", cubin, 60)[0]
-    for row in range(table, table + 64 * count, 64):
-        if struct.unpack_from("<I", cubin, row + 4)[0] == elf.PROGBITS:
-            struct.pack_into("<QQ", cubin, row + 24, 0, len(cubin))
-    with pytest.raises(NotACubin, match="lies in others"):
-        Elf(bytes(cubin), "folded").without(())
 
 
 def test_the_list_of_kernels(library: Path, listed: list[set[str]], tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 
-from isa.errors import ToolchainFailed
 from isa.instruction import INSTRUCTION_BYTES
 from isa.opcodes import OPCODES
 from isa.toolchain import find_tool, tool_version
@@ -34,7 +33,6 @@ _PREDICATES = kernel.OUTPUT.index("P")
 NOP = 0x7918 | 7 << 12
 RA, RB, RC = 24, 32, 64
 """First bits of the register fields, of 8 bits each."""
-_PASSES = 8
 _BAD = re.compile(r"at address (0x[0-9a-f]+)")
 _LINE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s+/\* 0x")
 
@@ -76,6 +74,7 @@ def _parsed(added: Sequence[str]) -> Iterator[tuple[str, tuple[int, int], int]]:
     for word, text, family in zip(words, texts(words) if words else (), families, strict=True):
         if text is None:
             raise UsageError(f"nvdisasm refuses {word:x}")
+        text = text.replace("] [", "][")
         bits = _scheduled(word, re.sub(r"^@\S+ ", "", text).split()[0].split(".")[0])
         yield text, (bits & (1 << 64) - 1, bits >> 64), family
 
@@ -99,29 +98,26 @@ def with_control(bits: int, stall: int, *, write: int = 7, read: int = 7, wait: 
 
 
 def texts(encodings: Iterable[int], architecture: str = "SM90") -> list[str | None]:
-    """Text of each encoding, None where the disassembler refuses it.
-
-    Raises:
-        ToolchainMissing: there is no nvdisasm.
-        ToolchainFailed: it fails in another way.
-    """
+    """Text of each encoding, None where nvdisasm refuses it. Raises ToolchainMissing if there is no nvdisasm."""
     words = list(encodings)
     refused: set[int] = set()
-    for _ in range(_PASSES):
+    while True:
         listing, complaints = _disassemble(words, architecture)
-        found = {int(address, 16) // INSTRUCTION_BYTES for address in _BAD.findall(complaints)}
+        found = {int(address, 16) // INSTRUCTION_BYTES for address in _BAD.findall(complaints)} - refused
+        if not found and not listing and len(words) > 1:  # it does not say where
+            parts = words[: len(words) // 2], words[len(words) // 2 :]
+            each_text = (text for part in parts for text in texts(part, architecture))
+            found = {k for k, text in enumerate(each_text) if text is None}
         if not found:
             break
         refused |= found
         for k in found:
             words[k] = NOP
-    if not listing:
-        raise ToolchainFailed(f"nvdisasm failed: {complaints[:500]}")
     result: list[str | None] = [None] * len(words)
     for match in _LINE.finditer(listing):
         k = int(match[1], 16) // INSTRUCTION_BYTES
         if k not in refused:
-            result[k] = " ".join(match[2].split()).replace("] [", "][")
+            result[k] = " ".join(match[2].split())
     return result
 
 

@@ -77,8 +77,9 @@ class WorkQueues(PassingTime):
             executable.lines = lines
             self._queues |= {line: queue for queue, line in lines.items()}
         for number, line in enumerate(executable.lines.values()):
-            line.shown_handle = line.shown_handle if number else stream.shown_handle
             line.nvtx_range, line.correlation = stream.nvtx_range, stream.correlation
+            if number == 0:
+                line.shown_handle = stream.shown_handle
         return partial(executable.graph.start, Stream(self._set, self.queue_of(stream)))
 
     def _put_step(self, executable: Executable, work: StreamWork, queue: Stream) -> None:
