@@ -49,7 +49,7 @@ MOST_LINES_OF = {
     "gpusim.engine": 19_571,
     "gpusim.exec": 772,
     "gpusim.explore": 2_753,
-    "gpusim.host": 1_731,
+    "gpusim.host": 1_732,
     "gpusim.integrations": 153,
     "gpusim.lab": 794,
     "gpusim.launch": 2_013,

@@ -81,10 +81,11 @@ def checks_of(check: str | Iterable[str]) -> int:
 
 
 def host_threads(threads: int | None) -> int:
-    """Host threads to use: as asked for, or one per core this process may run on."""
+    """Host threads to use: as asked for, or one per core this process may run on, shared with pytest-xdist's others."""
     if threads is not None:
         return max(threads, 1)
     try:
-        return len(os.sched_getaffinity(0))
+        cores = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every platform
-        return os.cpu_count() or 1
+        cores = os.cpu_count() or 1
+    return max(cores // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), 1)
