@@ -39,17 +39,17 @@ MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
 MOST_LINES_OF = {
     "gpusim": 1_047,
-    "gpusim.beside": 495,
+    "gpusim.beside": 493,
     "gpusim.bound": 1_404,
     "gpusim.cli": 3_055,
-    "gpusim.collectives": 1_177,
-    "gpusim.config": 1_477,
-    "gpusim.difference": 1_001,
-    "gpusim.driver": 10_104,
+    "gpusim.collectives": 1_167,
+    "gpusim.config": 1_472,
+    "gpusim.difference": 1_000,
+    "gpusim.driver": 10_002,
     "gpusim.engine": 19_571,
     "gpusim.exec": 772,
     "gpusim.explore": 2_753,
-    "gpusim.host": 1_732,
+    "gpusim.host": 1_728,
     "gpusim.integrations": 153,
     "gpusim.lab": 794,
     "gpusim.launch": 2_013,
@@ -58,11 +58,11 @@ MOST_LINES_OF = {
     "gpusim.plot": 2_264,
     "gpusim.report_html": 787,
     "gpusim.results": 3_558,
-    "gpusim.tracing": 1_624,
+    "gpusim.tracing": 1_603,
     "gpusim.workload": 396,
     "isa": 7_145,
     "programs": 5_944,
-    "validate": 12_393,
+    "validate": 12_373,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

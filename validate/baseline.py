@@ -6,8 +6,6 @@ file that does not fit it is refused. `validate.importer` makes baselines from a
 
 from __future__ import annotations
 
-import json
-import re
 import statistics
 from functools import cache
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from validate.gpu import compact_text
 from validate.points import ProgramPoint
 
 FOLDER = Path(__file__).parent / "baselines"
@@ -206,12 +205,6 @@ def measured(point: ProgramPoint, gpu: str = "h200") -> Measurement:
 def text_of(baseline: Baseline) -> str:
     """The file's content: JSON with sorted keys, one counter per line."""
     return compact_text(baseline.model_dump(mode="json", exclude_none=True), sort_keys=True)
-
-
-def compact_text(document: Any, sort_keys: bool = False) -> str:
-    """JSON with a counter in a line, and innermost lists (dimensions, launches of a counter) on one line."""
-    text = json.dumps(document, indent=1, sort_keys=sort_keys)
-    return re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
 
 
 def plain(value: Any) -> Number:

@@ -11,8 +11,10 @@ import contextlib
 import ctypes
 import datetime
 import hashlib
+import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -202,6 +204,12 @@ def said(line: Sequence[str]) -> str:
         return subprocess.run(line, capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"failed: {error}"
+
+
+def compact_text(document: Any, sort_keys: bool = False) -> str:
+    """JSON with a number or counter in a line, and innermost lists (dimensions, launches of a counter) on one line."""
+    text = json.dumps(document, indent=1, sort_keys=sort_keys)
+    return re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
 
 
 # --- Nsight Compute ---------------------------------------------------------------------------------------------------

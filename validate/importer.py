@@ -33,7 +33,7 @@ _CLOCKS = {
 
 
 class ImportRefused(ValueError):
-    """The recording cannot become baselines, or would replace some; nothing was written."""
+    """A recording cannot be kept, or would replace baselines; nothing was written."""
 
 
 def import_recording(

@@ -60,7 +60,8 @@ def _read(paths: Sequence[Path], gpus: Mapping[str, str]) -> list[Judged]:
     found = []
     for path in paths:
         try:
-            header, rows = journal.read(path, _point)
+            # The point of a public program has its kernel behind a colon.
+            header, rows = journal.read(path, lambda name: (point_of if ":" in name else ProgramPoint.parse)(name))
         except OSError as error:
             raise JournalError(f"{path} cannot be read: {error.strerror}") from None
         except KeyError as missing:
@@ -70,11 +71,6 @@ def _read(paths: Sequence[Path], gpus: Mapping[str, str]) -> list[Judged]:
             raise JournalError(f"{path} is of the configuration {of}, not one of {', '.join(gpus)}")
         found += judges(gpus[of], rows)
     return found
-
-
-def _point(name: str) -> ProgramPoint:
-    """A point of either kind: that of a public program has its kernel behind a colon."""
-    return point_of(name) if ":" in name else ProgramPoint.parse(name)
 
 
 def judges(gpu: str, rows: Iterable[score.Row]) -> list[Judged]:

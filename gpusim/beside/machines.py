@@ -245,11 +245,6 @@ def systolic_product(config: SystolicConfig, m: int, n: int, k: int) -> ProductR
     )
 
 
-def cpu_product(config: CpuConfig, m: int, n: int, k: int) -> ProductRun:
-    """The product on a CPU, with one core or all, whichever is faster."""
-    return min((_on_cores(config, m, n, k, cores) for cores in (1, config.cores.count)), key=lambda each: each.seconds)
-
-
 def _on_cores(config: CpuConfig, m: int, n: int, k: int, cores: int) -> ProductRun:
     """The product on so many cores."""
     block, core, clock_hz = config.blocking, config.cores, config.chip.clock_mhz * 1e6
@@ -337,7 +332,10 @@ def matrix_product(machine: Named, m: int, n: int, k: int) -> ProductRun:
     if min(m, n, k) < 1:
         raise ValueError(f"a matrix has at least one row and one column, not {m} x {n} x {k}")
     found = load_machine(machine)
-    return cpu_product(found, m, n, k) if isinstance(found, CpuConfig) else systolic_product(found, m, n, k)
+    if not isinstance(found, CpuConfig):
+        return systolic_product(found, m, n, k)
+    # One core or all, whichever is faster.
+    return min((_on_cores(found, m, n, k, cores) for cores in (1, found.cores.count)), key=lambda each: each.seconds)
 
 
 def dependent_load_us(machine: Named, nbytes: int) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpusim.collectives.machine import ALGORITHMS, NAMES, PROTOCOLS, CollectiveError
+from gpusim.collectives.machine import ALGORITHMS, PROTOCOLS, CollectiveError
 
 STEPS = 8
 """Slots of the buffer between two ranks of a channel."""
@@ -104,10 +104,6 @@ def _up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def _generation(capability: int) -> dict[str, tuple[float, float, float]]:
-    return _GENERATIONS[max((known for known in _GENERATIONS if known <= capability), default=70)]
-
-
 def steps_of(name: str, ranks: int) -> int:
     """Steps that NCCL counts for a ring."""
     return {"all_reduce": 2 * (ranks - 1), "all_gather": ranks - 1, "reduce_scatter": ranks - 1}.get(name, ranks)
@@ -118,7 +114,8 @@ def prediction(name: str, nbytes: int, group: Communicator, algorithm: str, prot
     if algorithm == "tree" and name != "all_reduce":
         return None
     p, ranks, machines = PROTOCOLS.index(protocol), group.ranks, group.machines
-    known, where = _generation(group.capability), min(machines, 3) - 1
+    generation = max((each for each in _GENERATIONS if each <= group.capability), default=70)
+    known, where = _GENERATIONS[generation], min(machines, 3) - 1
     # The search finds rings of half of the channels, which are then used twice.
     rings = max(group.channels // 2, 1)
     bandwidth = rings * group.channel_gb_s
@@ -252,9 +249,3 @@ def _point_to_point(
     part = _up(math.ceil(each / count), _P2P_PART_BYTES)
     sizes = [min(part, each - k * part) for k in range(count) if each - k * part > 0]
     return Choice("p2p", protocol, tuple(sizes), chunk, 1, STEPS)
-
-
-def check_name(name: str) -> None:
-    """Raises CollectiveError for what is no collective, naming those that are."""
-    if name not in NAMES:
-        raise CollectiveError(f"no collective {name!r}; there are {', '.join(NAMES)}")

@@ -56,7 +56,6 @@ def collective(
     where = load_node(node, gpus, overrides=overrides)
     group = group_of(where)
     ranks = group.communicator.ranks
-    C.check_name(name)
     _check(name, nbytes, ranks, root, algorithm, protocol, channels)
     known = timing()
     how = C.choose(name, nbytes, group.communicator, algorithm, protocol, channels)
@@ -82,6 +81,8 @@ def collective(
 
 
 def _check(name: str, nbytes: int, ranks: int, root: int, algorithm: Any, protocol: Any, channels: Any) -> None:
+    if name not in M.NAMES:
+        raise CollectiveError(f"no collective {name!r}; there are {', '.join(M.NAMES)}")
     whole = 4 * ranks if name in ("all_gather", "reduce_scatter", "all_to_all") else 4
     if not isinstance(nbytes, (int, np.integer)) or nbytes < whole or nbytes % whole:
         raise CollectiveError(f"{name} of {ranks} ranks needs a multiple of {whole} bytes, got {nbytes!r}")
@@ -172,9 +173,7 @@ def _machine(
     )  # fmt: skip
 
 
-def _trace(
-    plan: programs.CollectivePlan, protocol: str, node: Node, known: Timing, end: float
-) -> dict[str, Any]:
+def _trace(plan: programs.CollectivePlan, protocol: str, node: Node, known: Timing, end: float) -> dict[str, Any]:
     """Runs the machine once more, now that its time is known, and records every step and how busy links are."""
     bin_us = max(end, 1e-3) / _BINS
     steps = sum(len(plan.tables[table]) for table in plan.table)

@@ -67,7 +67,7 @@ def peak_bytes_per_cycle(config: GPUConfig) -> dict[str, float]:
 def registers_at_full_occupancy(config: GPUConfig) -> int:
     """Registers per thread with which all warps that an SM has room for are resident."""
     sm = config.sm
-    per_warp = sm.registers_per_sub_partition // sm.warps_per_sub_partition // sm.register_unit * sm.register_unit
+    per_warp = sm.registers // sm.max_warps // sm.register_unit * sm.register_unit
     return min(per_warp // config.gpu.warp_size, sm.max_registers_per_thread)
 
 

@@ -123,11 +123,6 @@ class Sm(Section):
         return self
 
     @property
-    def warps_per_sub_partition(self) -> int:
-        """Resident warps of one sub-partition."""
-        return self.max_warps // self.sub_partitions
-
-    @property
     def registers_per_sub_partition(self) -> int:
         """Registers of one sub-partition."""
         return self.registers // self.sub_partitions

@@ -91,14 +91,13 @@ def render(difference: Pairs, why: Sequence[str]) -> str:
         if inner and not metrics:
             lines += ["", _row(("Metrics that differ", *table.head))]
         metrics = metrics or inner
-        lines += _section(table) if inner else ["", _row((table.title, *table.head)), *_rows(table)]
+        if inner:
+            count = len(table.rows) + len(table.alike)
+            lines.append(f"  {table.title}" + (f" ({len(table.alike)} of {count} alike)" if table.alike else ""))
+        else:
+            lines += ["", _row((table.title, *table.head))]
+        lines += _rows(table, "    " if inner else "  ")
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _section(table: Table) -> Iterator[str]:
-    count = len(table.rows) + len(table.alike)
-    yield f"  {table.title}" + (f" ({len(table.alike)} of {count} alike)" if table.alike else "")
-    yield from _rows(table, "    ")
 
 
 def _rows(table: Table, indent: str = "  ") -> Iterator[str]:

@@ -81,39 +81,17 @@ def declare_all() -> None:
             declare_same(library.symbols, library.version)
 
 
-_RENAMED = """
-cudaDeviceSynchronize cudaThreadSynchronize cuCtxSynchronize
-cudaDeviceGetCacheConfig cudaThreadGetCacheConfig cuCtxGetCacheConfig
-cudaDeviceSetCacheConfig cudaThreadSetCacheConfig cuCtxSetCacheConfig
-cudaDeviceGetLimit cudaThreadGetLimit cuCtxGetLimit
-cudaDeviceSetLimit cudaThreadSetLimit cuCtxSetLimit
-cudaDeviceGetStreamPriorityRange cuCtxGetStreamPriorityRange
-cudaStreamCreateWithFlags cuStreamCreate
-cudaEventCreateWithFlags cuEventCreate
-cudaLaunchHostFunc cuLaunchHostFunc
-cudaMallocHost cuMemAllocHost_v2
-cudaMallocFromPoolAsync cuMemAllocFromPoolAsync
-cudaMallocAsync cuMemAllocAsync
-cudaFreeAsync cuMemFreeAsync
-cudaFreeHost cuMemFreeHost
-cudaHostAlloc cuMemHostAlloc
-cudaHostRegister cuMemHostRegister_v2
-cudaHostUnregister cuMemHostUnregister
-cudaHostGetDevicePointer cuMemHostGetDevicePointer_v2
-cudaHostGetFlags cuMemHostGetFlags
-cudaMallocManaged cuMemAllocManaged
-cudaGraphInstantiate cuGraphInstantiateWithFlags
-"""
 _OWN = ("cudaGetExportTable",)
 """Has the name of one of the driver's, and is refused."""
 
 
 def declare_same(symbols: Sequence[str], version: int) -> None:
-    """Declare the functions of a library that are the driver's: those of `_RENAMED`, and all that no other file
+    """Declare the functions of a library that are the driver's: those of its `renamed.txt`, and all that no other file
     declares and the driver has by the same name, in their newest variant. Where a library has a second variant by a
     name of its own, the plain name is that of the first. version: of the library."""
     names = {re.sub(r"_pt(ds|sz)$", "", symbol) for symbol in symbols}.difference(_OWN)
-    for *symbols, other in map(str.split, _RENAMED.strip().splitlines()):
+    renamed = resources.files(_RUNTIME).joinpath("renamed.txt").read_text().splitlines()
+    for *symbols, other in map(str.split, renamed):
         for symbol in set(symbols).difference(ENTRY_POINTS):
             same(symbol, other)
     for name in sorted(names):

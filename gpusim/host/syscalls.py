@@ -47,11 +47,6 @@ class SystemCalls:
         self.made: set[str] = set()
         self._text: list[str] = []
 
-    @property
-    def heap_used_bytes(self) -> int:
-        """Bytes of the device heap that kernels hold."""
-        return sum(each.nbytes for each in self.memory.allocations if each.label == _HEAP_LABEL)
-
     def flush(self) -> None:
         """Write what kernels have printed, at the end of a launch."""
         text = "".join(self._text)
@@ -69,7 +64,8 @@ class SystemCalls:
             AssertionFailed: a thread's assertion does not hold.
             MemoryAccessError: free of what malloc did not give, or a string that is not in memory.
         """
-        version, self._heap_used = self.memory.version, self.heap_used_bytes
+        version = self.memory.version
+        self._heap_used = sum(each.nbytes for each in self.memory.allocations if each.label == _HEAP_LABEL)
         for w in warps:
             pc = int(state.warp[w, L.WARP_PC]) - 1
             name = _NAMES[int(state.code[pc, M.COL_AUX0])].strip("_")

@@ -28,25 +28,7 @@ from gpusim.tracing.accel_lines import Lines, binary_version, lines_of
 from isa import Program
 
 LIST = "kernelslist.g"
-_HEADER = """\
--kernel name = {name}
--kernel id = {number}
--grid dim = ({grid})
--block dim = ({block})
--shmem = {shared}
--nregs = {registers}
--binary version = {binary}
--cuda stream id = {stream}
--shmem base_addr = 0x{SHARED_WINDOW:016x}
--local mem base_addr = 0x{LOCAL_WINDOW:016x}
--nvbit version = -1
--accelsim tracer version = {lines.version}
--enable lineinfo = 0
-
-#traces format = [line_num] PC mask dest_num [reg_dests] opcode src_num [reg_srcs] mem_width [adrrescompress?] \
-[mem_addresses] {behind}
-
-"""
+_HEADER = Path(__file__).with_name("accel_sim_header.txt").read_text()
 _BEHIND = {5: "immediate", 6: "immediate immediate2 Val|NoVal [dest_val_num] [dest_val] [src_val_num] [src_val] ..."}
 
 

@@ -174,11 +174,8 @@ class Recording:
     def reconvergence(self, warp: int) -> tuple[LaneGroup, ...]:
         """The groups of lanes that a warp's instructions were issued for, in the order of their first issue: the first
         is the whole warp, every other one has a parent that it has parted from. See `gpusim.tracing.reconvergence`."""
-        return lane_groups(self.of_warp(warp), self._exits())
-
-    def _exits(self) -> np.ndarray:
-        """bool [instructions]: whether the lanes that execute it end."""
-        return np.array([each.opcode in ("EXIT", "KILL") for each in self.instructions], bool)
+        ends = np.array([each.opcode in ("EXIT", "KILL") for each in self.instructions], bool)
+        return lane_groups(self.of_warp(warp), ends)
 
     def warp_label(self, warp: int) -> str:
         """Block coordinates and index of a warp, as in 'block 3,0,0 warp 1'."""

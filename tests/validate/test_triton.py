@@ -105,9 +105,9 @@ def test_what_is_kept_of_a_recording(tmp_path, capsys):
     assert document["points"]["vector_add@10000"]["counters"] == {"gpc__cycles_elapsed.max": [5000, 5001]}
     assert command_line.main(["triton", "--keep", *map(str, (tmp_path / "job", tmp_path / "r.json.gz"))]) == 1
     assert "31 points are missing" in capsys.readouterr().err
-    with pytest.raises(command.RecordingRefused, match="vector_add@10000: bad"):
+    with pytest.raises(command.ImportRefused, match="vector_add@10000: bad"):
         kept(tmp_path, mismatch="bad")
-    with pytest.raises(command.RecordingRefused, match="2 launches made, 1 counted"):
+    with pytest.raises(command.ImportRefused, match="2 launches made, 1 counted"):
         kept(tmp_path, counted=1)
 
 

@@ -21,10 +21,10 @@ from gpusim.errors import SimulationError
 from gpusim.host.options import host_threads
 from isa.errors import IsaError
 from validate import comparing
-from validate.baseline import compact_text
 from validate.collection import recording, saving
 from validate.collection.worker import MANIFEST
 from validate.commands import EXIT_OK, UsageError
+from validate.gpu import compact_text
 from validate.journal import open_journal
 from validate.metrics import CYCLES
 from validate.points import NamedPoint

@@ -17,11 +17,10 @@ _PIECE = 128
 """Instructions of the shortest straight line: 2 KiB."""
 
 
-def _straight(instructions: int) -> Any:
-    return eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{k % 8}, w;" for k in range(instructions)], types.float32)
-
-
-_2K, _4K, _8K, _16K, _32K, _64K, _128K = (_straight(_PIECE << k) for k in range(7))
+_2K, _4K, _8K, _16K, _32K, _64K, _128K = (
+    eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{k % 8}, w;" for k in range(_PIECE << size)], types.float32)
+    for size in range(7)
+)
 
 
 def code(x: Any, size: Any, rounds: Any, out: Any) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpusim.launch import Launch
 from validate import gpu, worker
-from validate.microbench import images, results
+from validate.microbench import images
 from validate.microbench.bench import BLANK_BYTES, Bench, Case, evicting, last_array, select
 
 _PADDING_BYTES = 13 * 173 * 4096
@@ -96,5 +96,5 @@ def _provenance(real: gpu.RealGpu, repeats: int) -> dict[str, Any]:
 def command(options: argparse.Namespace) -> int:
     """`validate microbench measure`."""
     say = partial(print, file=sys.stderr, flush=True)
-    results.write(measure(select(options.only), options.repeats, say), options.out)
+    options.out.write_text(gpu.compact_text(measure(select(options.only), options.repeats, say)))
     return 0

@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from validate.gpu import compact_text
 from validate.microbench import images
 from validate.microbench.bench import Bench, benches
 
@@ -92,25 +93,10 @@ def _joined(values: Sequence[list[float]]) -> list[float]:
     return [median(medians), min(least), max(greatest)]
 
 
-def write(document: dict[str, Any], path: Path) -> None:
-    """Write a document so that a number is a line."""
-    parts = [f' "recordings": {json.dumps(document["recordings"], indent=2)}']
-    benches = []
-    for name, entry in document["benches"].items():
-        cases = []
-        for key, found in entry["cases"].items():
-            rows = ",\n".join(f"    {json.dumps(each)}: {json.dumps(values)}" for each, values in found.items())
-            cases.append(f"   {json.dumps(key)}: {{\n{rows}\n   }}")
-        head = f'   "unit": {json.dumps(entry["unit"])},\n   "code_sha256": "{entry["code_sha256"]}",\n   "cases": {{\n'
-        benches.append(f"  {json.dumps(name)}: {{\n{head}" + ",\n".join(cases) + "\n  }}")
-    parts.append(' "benches": {\n' + ",\n".join(benches) + "\n }")
-    path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
-
-
 def command(options: argparse.Namespace) -> int:
     """`validate microbench join`."""
     joined = join([json.loads(path.read_text()) for path in options.recordings])
     order = {name: place for place, name in enumerate(benches())}
     joined["benches"] = dict(sorted(joined["benches"].items(), key=lambda each: order[each[0]]))
-    write(joined, FOLDER / f"{options.gpu}.json")
+    (FOLDER / f"{options.gpu}.json").write_text(compact_text(joined))
     return 0

@@ -25,8 +25,10 @@ from isa.errors import IsaError
 from isa.listing import program_from_cubin
 from programs.images import LoadableKernel
 from validate import comparing, score
-from validate.baseline import compact_text, plain
+from validate.baseline import plain
 from validate.commands import EXIT_OK, EXIT_WRONG, UsageError
+from validate.gpu import compact_text
+from validate.importer import ImportRefused
 from validate.metrics import DIFFERENCES, with_differences
 from validate.points import NamedPoint
 from validate.replay import Failure, StaleBaseline, against
@@ -36,10 +38,6 @@ from validate.triton.cases import TritonCase, make
 from validate.triton.work import SCRATCH, BuiltLaunch, NotBuilt, Work, read_job, write_job
 
 FILE = Path(__file__).with_name("h200.json")
-
-
-class RecordingRefused(ValueError):
-    """Results that are not to be kept, and why."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -113,8 +111,8 @@ def _keep(job: Path, recorded: Path) -> int:
     try:
         document = kept(job, recorded)
         if missing := {*cases.CASES} - {*document["points"]}:
-            raise RecordingRefused(f"{len(missing)} points are missing, {min(missing)} for one")
-    except RecordingRefused as refused:
+            raise ImportRefused(f"{len(missing)} points are missing, {min(missing)} for one")
+    except ImportRefused as refused:
         print(f"nothing kept:\n{refused}", file=sys.stderr)
         return EXIT_WRONG
     FILE.write_text(compact_text(document))
@@ -123,14 +121,14 @@ def _keep(job: Path, recorded: Path) -> int:
 
 
 def kept(job: Path, recorded: Path) -> dict[str, Any]:
-    """Return what is kept of a job that the worker recorded. Raises RecordingRefused if a point is wrong or missing."""
+    """Return what is kept of a job that the worker recorded. Raises ImportRefused if a point is wrong or missing."""
     with gzip.open(recorded, "rt") as stream:
         found = json.load(stream)
     rows, launches, built = found["rows"], parse_profile(found["csv"]), read_job(job)
     refused = [f"{row['point']}: {row['mismatch']}" for row in rows if row["mismatch"]]
     refused += [f"{name}: was not launched" for name in built.keys() - {row["point"] for row in rows}]
     if refused or len(rows) != len(launches):
-        raise RecordingRefused("\n".join(refused) or f"{len(rows)} launches made, {len(launches)} counted")
+        raise ImportRefused("\n".join(refused) or f"{len(rows)} launches made, {len(launches)} counted")
     tools = {"triton": WHEEL}  # which brings its own ptxas
     document: dict[str, Any] = {"provenance": found["provenance"] | {"tools": tools}, "points": {}}
     for name, each in built.items():

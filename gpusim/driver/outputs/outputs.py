@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,11 +56,7 @@ class Telling:
     def chooses(self, number: int, symbol: str) -> bool:
         """Return whether a launch is among those chosen, by its number and its kernel's mangled name."""
         within = self.first <= number and (self.last is None or number <= self.last)
-        return within and (not self.kernel or self._pattern.search(full_name(symbol)) is not None)
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(self.kernel)
+        return within and (not self.kernel or re.search(self.kernel, full_name(symbol)) is not None)
 
     def observers(self, config: GPUConfig, mode: str) -> list[Observer]:
         """Make the observers that do it. mode: of the launches. Raises OSError if a file cannot be made."""

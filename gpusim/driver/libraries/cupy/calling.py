@@ -33,6 +33,13 @@ def _signatures() -> dict[str, list[tuple[str, Any]]]:
     return found
 
 
+def constants(part: str) -> dict[str, int]:
+    """Numbers by name, of a part of `constants.txt`."""
+    text = Path(__file__).with_name("constants.txt").read_text().partition(f"[{part}]\n")[2].partition("[")[0]
+    words = text.split()
+    return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+
+
 def c_function(library: ctypes.CDLL, symbol: str) -> Callable[..., int]:
     """A function of a library, called as in C."""
     function: Any = getattr(library, symbol)

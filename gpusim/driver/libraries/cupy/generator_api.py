@@ -4,6 +4,7 @@ this package. Parameters, results and errors are those of `cupy.random.Generator
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import cupy
@@ -219,19 +220,6 @@ def _shuffled() -> Any:
     return cupy.ElementwiseKernel(
         "raw uint32 keys, uint32 left_bits, uint32 right_bits, uint32 rounds, uint64 count",
         "int64 out",
-        """
-        const unsigned left_mask = (1ull << left_bits) - 1, right_mask = (1ull << right_bits) - 1;
-        unsigned long long value = i;
-        do {
-            unsigned left = value >> right_bits, right = value & right_mask;
-            for (unsigned round = 0; round < rounds; ++round) {
-                const unsigned long long product = 0xD2B74407B1CE6E93ull * left;
-                left = (unsigned(product >> 32) ^ keys[round] ^ right) & left_mask;
-                right = (unsigned(product) << (right_bits - left_bits) | right >> left_bits) & right_mask;
-            }
-            value = (unsigned long long)left << right_bits | right;
-        } while (value >= count);
-        out = value;
-        """,
+        Path(__file__).with_name("shuffled.cu").read_text(),
         "shuffled",
     )

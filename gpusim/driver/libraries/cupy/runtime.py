@@ -27,18 +27,8 @@ _library = ctypes.CDLL(f"libcudart.so.{_VERSION}")
 _library.cudaGetErrorName.restype = _library.cudaGetErrorString.restype = ctypes.c_char_p
 
 is_hip = False
-_CONSTANTS = """
-memcpyHostToHost 0 memcpyHostToDevice 1 memcpyDeviceToHost 2 memcpyDeviceToDevice 3 memcpyDefault 4
-hostAllocDefault 0 hostAllocPortable 1 hostAllocMapped 2 hostAllocWriteCombined 4
-streamDefault 0 streamNonBlocking 1 streamLegacy 1 streamPerThread 2
-eventDefault 0 eventBlockingSync 1 eventDisableTiming 2 eventInterprocess 4
-streamCaptureModeGlobal 0 streamCaptureModeThreadLocal 1 streamCaptureModeRelaxed 2
-streamCaptureStatusNone 0 streamCaptureStatusActive 1 streamCaptureStatusInvalidated 2
-memoryTypeUnregistered 0 memoryTypeHost 1 memoryTypeDevice 2 memoryTypeManaged 3
-"""
-"""Names that CuPy has kept beside those of the header file, which are in a module of their own."""
-_words = _CONSTANTS.split()
-globals().update(zip(_words[::2], map(int, _words[1::2]), strict=True))
+# Names that CuPy has kept beside those of the header file, which are in a module of their own.
+globals().update(calling.constants("runtime"))
 globals().update({name: value for name, value in vars(_runtime_enum).items() if not name.startswith("_")})
 
 

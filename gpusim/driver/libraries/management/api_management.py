@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from functools import partial
+from pathlib import Path
 
 from gpusim.driver import attributes as A
 from gpusim.driver.caller import caller, constant_text
@@ -71,22 +72,7 @@ def _said(code: int) -> str:
     return _TEXTS[code] if 0 <= code < len(_TEXTS) else "Unknown Error"
 
 
-_TEXTS = """
-Success
-Uninitialized
-Invalid Argument
-Not Supported
-Insufficient Permissions
-Already Initialized
-Not Found
-Insufficient Size
-Insufficient External Power
-Driver Not Loaded
-Timeout
-Interrupt Request Issue
-NVML Shared Library Not Found
-Function Not Found
-""".strip().splitlines()
+_TEXTS = Path(__file__).with_name("codes.txt").read_text().splitlines()
 """By nvmlReturn_t, as far as this library returns them."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.driver.attributes import UUID, device_attributes
@@ -13,27 +14,7 @@ if TYPE_CHECKING:
 
 # A field a word: its name, and behind a colon what is not an int: q for size_t, u for unsigned, a number for so many
 # ints, c and a number for bytes. Those behind '12/' are CUDA 12's alone, behind '13/' newer than it.
-_LAYOUT = """
-name:c256 uuid:c16 luid:c8 luidDeviceNodeMask:u totalGlobalMem:q sharedMemPerBlock:q regsPerBlock warpSize memPitch:q
-maxThreadsPerBlock maxThreadsDim:3 maxGridSize:3 12/clockRate totalConstMem:q major minor textureAlignment:q
-texturePitchAlignment:q 12/deviceOverlap multiProcessorCount 12/kernelExecTimeoutEnabled integrated canMapHostMemory
-12/computeMode maxTexture1D maxTexture1DMipmap 12/maxTexture1DLinear maxTexture2D:2 maxTexture2DMipmap:2
-maxTexture2DLinear:3 maxTexture2DGather:2 maxTexture3D:3 maxTexture3DAlt:3 maxTextureCubemap maxTexture1DLayered:2
-maxTexture2DLayered:3 maxTextureCubemapLayered:2 maxSurface1D maxSurface2D:2 maxSurface3D:3 maxSurface1DLayered:2
-maxSurface2DLayered:3 maxSurfaceCubemap maxSurfaceCubemapLayered:2 surfaceAlignment:q concurrentKernels ECCEnabled
-pciBusID pciDeviceID pciDomainID tccDriver asyncEngineCount unifiedAddressing 12/memoryClockRate memoryBusWidth
-l2CacheSize persistingL2CacheMaxSize maxThreadsPerMultiProcessor streamPrioritiesSupported globalL1CacheSupported
-localL1CacheSupported sharedMemPerMultiprocessor:q regsPerMultiprocessor managedMemory isMultiGpuBoard
-multiGpuBoardGroupID hostNativeAtomicSupported 12/singleToDoublePrecisionPerfRatio pageableMemoryAccess
-concurrentManagedAccess computePreemptionSupported canUseHostPointerForRegisteredMem cooperativeLaunch
-12/cooperativeMultiDeviceLaunch sharedMemPerBlockOptin:q pageableMemoryAccessUsesHostPageTables
-directManagedMemAccessFromHost maxBlocksPerMultiProcessor accessPolicyMaxWindowSize reservedSharedMemPerBlock:q
-hostRegisterSupported sparseCudaArraySupported hostRegisterReadOnlySupported timelineSemaphoreInteropSupported
-memoryPoolsSupported gpuDirectRDMASupported gpuDirectRDMAFlushWritesOptions:u gpuDirectRDMAWritesOrdering
-memoryPoolSupportedHandleTypes:u deferredMappingCudaArraySupported ipcEventSupported clusterLaunch
-unifiedFunctionPointers 13/deviceNumaConfig 13/deviceNumaId 13/mpsEnabled 13/hostNumaId 13/gpuPciDeviceID:u
-13/gpuPciSubsystemID:u 13/hostNumaMultinodeIpcSupported 13/reserved:56 12/reserved:63
-"""
+_LAYOUT = Path(__file__).with_name("properties.txt").read_text()
 _BY_ATTRIBUTE = {
     "maxThreadsPerBlock": 1, "sharedMemPerBlock": 8, "totalConstMem": 9, "warpSize": 10, "memPitch": 11,
     "regsPerBlock": 12, "clockRate": 13, "textureAlignment": 14, "deviceOverlap": 15, "multiProcessorCount": 16,
