@@ -45,9 +45,9 @@ def test_all_see_what_the_last_to_arrive_has_written(barrier):
     assert out_of(SLOW_WRITER.format(barrier=barrier), 96) == [42] * 96
 
 
-def test_arrival_does_not_wait():
-    """Warps 1 and 2 arrive and go on; warp 0 waits for them, and only then reads what warp 2 wrote before."""
-    text = """
+PROGRAMS = {
+    # Warps 1 and 2 arrive and go on; warp 0 waits for them, and only then reads what warp 2 wrote before.
+    "arrival does not wait": ("""
     S2R R0, SR_TID.X
     ISETP.LT.U32.AND P0, PT, R0, 0x20, PT
     @P0 BRA `(wait)
@@ -61,8 +61,44 @@ def test_arrival_does_not_wait():
     LDS R6, [0x400]
     end:
     @RETURN
-    """
-    assert out_of(text, 96) == [7] * 32 + [1] * 64
+    """, [7] * 32 + [1] * 64),
+    "reductions one after the other start anew": ("""
+    S2R R0, SR_TID.X
+    ISETP.LT.U32.AND P1, PT, R0, 0x30, PT
+    BAR.RED.POPC.DEFER_BLOCKING 0x0, P1
+    B2R.RESULT R6
+    BAR.RED.POPC.DEFER_BLOCKING 0x0, !P1
+    B2R.RESULT R7
+    IMAD R6, R6, 0x100, R7
+    @RETURN
+    """, [0x3010] * 64),
+    # Both sides of a branch have a barrier of their own in the code, which is the same barrier of the block.
+    "lanes of a warp may arrive one group after the other": ("""
+    S2R R0, SR_TID.X
+    LOP3.LUT R1, R0, 0x1, RZ, 0xc0, !PT
+    ISETP.NE.U32.AND P0, PT, R1, RZ, PT
+    BSSY B0, `(met)
+    @P0 BRA `(odd)
+    MOV R6, 0x4
+    BAR.SYNC.DEFER_BLOCKING 0x0
+    BRA `(join)
+    odd:
+    MOV R6, 0x5
+    BAR.SYNC.DEFER_BLOCKING 0x0
+    join:
+    BSYNC B0
+    met:
+    @RETURN
+    """, [4, 5] * 32),
+    "a barrier that is guarded out is passed": (
+        "ISETP.NE.U32.AND P0, PT, RZ, RZ, PT\nMOV R6, 0x3\n@P0 BAR.SYNC.DEFER_BLOCKING 0x0\n@RETURN", [3] * 32
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), PROGRAMS.values(), ids=PROGRAMS)
+def test_what_each_thread_has_in_the_end(text, expected):
+    assert out_of(text, len(expected)) == expected
 
 
 @pytest.mark.parametrize("chosen", [0, 1, 40, 63, 64])
@@ -87,47 +123,6 @@ def test_reductions_over_the_block(chosen):
     assert found == [chosen] * 4 + [5] * 60  # of the lanes that execute alone
     # A result that goes to PT is dropped.
     assert out_of(text.format(chosen=hex(chosen), kind="OR", read="B2R.RESULT RZ, PT"), 64) == [5] * 64
-
-
-def test_reductions_one_after_the_other_start_anew():
-    text = """
-    S2R R0, SR_TID.X
-    ISETP.LT.U32.AND P1, PT, R0, 0x30, PT
-    BAR.RED.POPC.DEFER_BLOCKING 0x0, P1
-    B2R.RESULT R6
-    BAR.RED.POPC.DEFER_BLOCKING 0x0, !P1
-    B2R.RESULT R7
-    IMAD R6, R6, 0x100, R7
-    @RETURN
-    """
-    assert out_of(text, 64) == [0x3010] * 64
-
-
-def test_a_barrier_that_is_guarded_out_is_passed():
-    text = "ISETP.NE.U32.AND P0, PT, RZ, RZ, PT\nMOV R6, 0x3\n@P0 BAR.SYNC.DEFER_BLOCKING 0x0\n@RETURN"
-    assert out_of(text, 32) == [3] * 32
-
-
-def test_lanes_of_a_warp_may_arrive_one_group_after_the_other():
-    """Both sides of a branch have a barrier of their own in the code, which is the same barrier of the block."""
-    text = """
-    S2R R0, SR_TID.X
-    LOP3.LUT R1, R0, 0x1, RZ, 0xc0, !PT
-    ISETP.NE.U32.AND P0, PT, R1, RZ, PT
-    BSSY B0, `(met)
-    @P0 BRA `(odd)
-    MOV R6, 0x4
-    BAR.SYNC.DEFER_BLOCKING 0x0
-    BRA `(join)
-    odd:
-    MOV R6, 0x5
-    BAR.SYNC.DEFER_BLOCKING 0x0
-    join:
-    BSYNC B0
-    met:
-    @RETURN
-    """
-    assert out_of(text, 64) == [4, 5] * 32
 
 
 EARLY_EXIT = """

@@ -131,9 +131,9 @@ def test_branch_where_lanes_are_missing(mask, missing):
     assert out_of(text) == [3] * 16 + [2 if missing else 1] * 16
 
 
-def test_guards_of_barriers_between_lanes():
-    """A guarded BSSY names its lanes only, a guarded BSYNC that not all pass holds nobody, a false one is nothing."""
-    text = """
+PROGRAMS = {
+    # A guarded BSSY names its lanes only, a guarded BSYNC that not all pass holds nobody, a false one is nothing.
+    "guards of barriers between lanes": ("""
     ISETP.LT.U32.AND P0, PT, R0, 0x8, PT
     ISETP.NE.U32.AND P1, PT, RZ, RZ, PT
     @P1 BSSY B0, `(met)
@@ -149,13 +149,9 @@ def test_guards_of_barriers_between_lanes():
     BSYNC B0
     met:
     @RETURN
-    """
-    assert out_of(text) == [5] * 32
-
-
-def test_convergence_barriers_in_registers():
-    """BMOV reads who is to meet, clears it if asked to, and puts back what the lowest lane that runs has."""
-    text = """
+    """, [5] * 32),
+    # BMOV reads who is to meet, clears it if asked to, and puts back what the lowest lane that runs has.
+    "convergence barriers in registers": ("""
     ISETP.LT.U32.AND P0, PT, R0, 0x8, PT
     @!P0 BRA `(end)
     BSSY B3, `(end)
@@ -168,13 +164,9 @@ def test_convergence_barriers_in_registers():
     BMOV.32.CLEAR RZ, B3
     end:
     @RETURN
-    """
-    assert out_of(text) == [0xFF] * 8 + [0] * 24
-
-
-def test_convergence_barriers_from_each_other():
-    """As kernels for sm_87 begin: with CLEAR the other one is empty afterwards, without it is not."""
-    text = """
+    """, [0xFF] * 8 + [0] * 24),
+    # As kernels for sm_87 begin: with CLEAR the other one is empty afterwards, without it is not.
+    "convergence barriers from each other": ("""
     BMOV.32 B1, R0
     BMOV.32 B2, 0x70
     BMOV.32.CLEAR B1, B2
@@ -188,13 +180,9 @@ def test_convergence_barriers_from_each_other():
     BMOV.32.CLEAR RZ, B1
     BMOV.32.CLEAR RZ, B3
     @RETURN
-    """
-    assert out_of(text) == [3 * 0x70] * 32
-
-
-def test_elected_lane():
-    """ELECT chooses one of the lanes that run: its number in all of them, and a predicate in it alone."""
-    text = """
+    """, [3 * 0x70] * 32),
+    # ELECT chooses one of the lanes that run: its number in all of them, and a predicate in it alone.
+    "elected lane": ("""
     ISETP.LT.U32.AND P0, PT, R0, 0x5, PT
     @P0 BRA `(end)
     ELECT P1, R4, PT
@@ -203,8 +191,56 @@ def test_elected_lane():
     ELECT PT, R4, PT
     end:
     @RETURN
-    """
-    assert out_of(text) == [0] * 5 + [0x100] + [5] * 26
+    """, [0] * 5 + [0x100] + [5] * 26),
+    # WARPSYNC with a mask from a register: the lanes of both sides meet in the middle of them, and go on apart.
+    "warps wait for their named lanes": ("""
+    ISETP.LT.U32.AND P0, PT, R0, 0x10, PT
+    MOV R8, 0xffffffff
+    BSSY B0, `(met)
+    @P0 BRA `(others)
+    MOV R4, 0x1
+    STS [0x400], R4
+    WARPSYNC R8
+    BRA `(join)
+    others:
+    WARPSYNC 0xffffffff
+    LDS R6, [0x400]
+    join:
+    BSYNC B0
+    met:
+    @RETURN
+    """, [1] * 16 + [0] * 16),
+    "hints change nothing": ("""
+    MOV R6, 0x4
+    NOP
+    PMTRIG 0x1
+    YIELD
+    NANOSLEEP 0x10
+    ERRBAR
+    FENCE.VIEW.ASYNC.S
+    DEPBAR.LE SB0, 0x0, {1,2}
+    CCTL.IVALL
+    CCTL.E.PF1 [R2.64]
+    @RETURN
+    """, [4] * 32),
+    # Two lanes sync with a whole warp whose other lanes have gone past and wait where all meet, as in the last step of
+    # numba-cuda's reduction, which runs on hardware.
+    "a warpsync whose others wait behind it is passed": ("""
+    BSSY B0, `(met)
+    ISETP.LT.U32.AND P0, PT, R0, 0x2, PT
+    @!P0 BRA `(met)
+    WARPSYNC.ALL
+    IADD3 R6, R6, 0x5, RZ
+    met:
+    BSYNC B0
+    @RETURN
+    """, [5] * 2 + [0] * 30),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), PROGRAMS.values(), ids=PROGRAMS)
+def test_what_each_lane_has_in_the_end(text, expected):
+    assert out_of(text, static_shared_bytes=16) == expected
 
 
 @pytest.mark.parametrize("how", ["EXIT", "KILL"])
@@ -262,61 +298,6 @@ def test_a_fence_waits_for_stores(scope, waits):
     least = 200  # a store takes longer than that to L2 and back
     assert (times[1] - times[0] > least) == waits
     assert (times[0] > 900) == (scope == "SYS")
-
-
-def test_warps_wait_for_their_named_lanes():
-    """WARPSYNC with a mask from a register: the lanes of both sides meet in the middle of them, and go on apart."""
-    text = """
-    ISETP.LT.U32.AND P0, PT, R0, 0x10, PT
-    MOV R8, 0xffffffff
-    BSSY B0, `(met)
-    @P0 BRA `(others)
-    MOV R4, 0x1
-    STS [0x400], R4
-    WARPSYNC R8
-    BRA `(join)
-    others:
-    WARPSYNC 0xffffffff
-    LDS R6, [0x400]
-    join:
-    BSYNC B0
-    met:
-    @RETURN
-    """
-    assert out_of(text, static_shared_bytes=16) == [1] * 16 + [0] * 16
-
-
-def test_hints_change_nothing():
-    text = """
-    MOV R6, 0x4
-    NOP
-    PMTRIG 0x1
-    YIELD
-    NANOSLEEP 0x10
-    ERRBAR
-    FENCE.VIEW.ASYNC.S
-    DEPBAR.LE SB0, 0x0, {1,2}
-    CCTL.IVALL
-    CCTL.E.PF1 [R2.64]
-    @RETURN
-    """
-    assert out_of(text) == [4] * 32
-
-
-def test_a_warpsync_whose_others_wait_behind_it_is_passed():
-    """Two lanes sync with a whole warp whose other lanes have gone past and wait where all meet, as in the last step of
-    numba-cuda's reduction, which runs on hardware."""
-    text = """
-    BSSY B0, `(met)
-    ISETP.LT.U32.AND P0, PT, R0, 0x2, PT
-    @!P0 BRA `(met)
-    WARPSYNC.ALL
-    IADD3 R6, R6, 0x5, RZ
-    met:
-    BSYNC B0
-    @RETURN
-    """
-    assert out_of(text) == [5] * 2 + [0] * 30
 
 
 STORES = "MOV R4, 0x7\nSTS [0x400], R4\n"
