@@ -14,6 +14,6 @@ def test_one_of_a_shape_is_enough(toolchain):
     known = templates("sm_90")
     assert known and len(seeds) == 3 and "0 of 3 seeds are not known" in lines[0]
     row = next(row for row in learner.rows[seeds["FADD"] & 0xFFF] if row.fits(seeds["FADD"]))
-    drawn = {row.drawn(learner._draw) & SHOWN | 7 << 12 for _ in range(200)}
+    drawn = {each & SHOWN | 7 << 12 for each in row.drawn(learner._draw, 200)}
     texts = [known.text(each) for each in drawn]
     assert len(drawn) > 100 and None not in texts and [learner._text(each) for each in drawn] == texts

@@ -77,14 +77,21 @@ class _Row:
     def fits(self, encoding: int) -> bool:
         return encoding & self.template.mask == self.template.fixed
 
-    def drawn(self, draw: random.Random) -> int:
-        """The example with other operands, some of them special."""
+    def drawn(self, draw: random.Random, number: int) -> Iterator[int]:
+        """The example with other operands: some special, and each power of two of a number, with registers that are."""
+        powers = [32 * (each.kind == "X" and each.runs[0][1] > 16) for each in self.fields]
+        for turn in range(number + max(powers, default=0)):
+            yield self._drawn(draw, 0.9 if turn >= number else 0.4, turn - number)
+
+    def _drawn(self, draw: random.Random, part: float, power: int) -> int:
         encoding = self.example
         for each in self.fields:
             for first, width, *_ in each.runs:
                 most = (1 << width) - 1
                 special = draw.choice((0, most, most, 1 << draw.randrange(width)))
-                value = special if draw.random() < 0.4 else draw.getrandbits(width)
+                value = special if draw.random() < part else draw.getrandbits(width)
+                if power >= 0 and width > 16:
+                    value = 1 << power % width
                 encoding = encoding & ~(most << first) | value << first
             for _, bit in each.flags:
                 encoding ^= (draw.random() < 0.4) << bit
@@ -258,11 +265,12 @@ class Learner:
 
     def _wrong(self, rows: Sequence[_Row], number: int) -> list[list[int]]:
         """For each template, drawn encodings of which its text is wrong, alone or because another one comes first."""
-        drawn = [row.drawn(self._draw) for row in rows for _ in range(number)]
-        listed = self._listed(drawn)
-        bad = [text is not None and text != rows[k // number].template.text(word, self.urz)
-               for k, (word, text) in enumerate(zip(drawn, listed, strict=True))]  # fmt: skip
-        return [[drawn[k] for k in range(at, at + number) if bad[k]] for at in range(0, len(drawn), number)]
+        drawn = [[*row.drawn(self._draw, number)] for row in rows]
+        listed = iter(self._listed([word for words in drawn for word in words]))
+        return [
+            [word for word in words if next(listed) not in (None, row.template.text(word, self.urz))]
+            for row, words in zip(rows, drawn, strict=True)
+        ]
 
     def _settled(self, rows: Sequence[_Row]) -> Iterator[_Row]:
         """The templates, those that are wrong for some operands with special operands as the sample has them."""
@@ -280,7 +288,7 @@ class Learner:
         wrong: list[int] = []
         for _ in range(5):
             known = [row for rows in self.rows.values() for row in rows]
-            drawn = [*wrong, *(row.drawn(self._draw) for row in known for _ in range(_DRAWN))]
+            drawn = [*wrong, *(word for row in known for word in row.drawn(self._draw, _DRAWN))]
             wrong, moved = [], 0
             for word, text in zip(drawn, self._listed(drawn), strict=True):
                 rows = self.rows[word & 0xFFF]
