@@ -25,6 +25,7 @@ SHOWN = (1 << 105) - 1 & ~GUARD | 0xF << 122
 """Bits that a text shows beside its guard: all but the guard, stall, scoreboards and wait mask."""
 UNKNOWN = "?"
 _OPCODE = 0xFFF
+_ENCODED_AS = {"sm_86": "sm_80", "sm_87": "sm_80", "sm_89": "sm_80"}
 _FIELD = re.compile(r"\{(\w+) ([\d+<,-]+)((?: [-~!|r]\d+)*)\}")
 _RUN = re.compile(r"(\d+)\+(\d+)(?:<(\d+))?(-?)")
 _LAST = {"R": ("Z", 255), "P": ("T", 7), "UP": ("T", 7)}
@@ -143,6 +144,7 @@ class Templates:
 @cache
 def templates(arch: str) -> Templates | None:
     """The templates of an architecture, such as 'sm_90'; None if none were learned."""
+    arch = _ENCODED_AS.get(arch, arch)
     if not file_of(arch).exists():
         return None
     with gzip.open(file_of(arch), "rt", encoding="utf-8") as file:

@@ -151,6 +151,7 @@ class Learner:
                 break
         for _ in range(_LAST_ROUNDS):
             wrong = self._ordered()
+            wrong += [each for each, text in self._texts.items() if self._text(each) not in (None, text)]
             for word, text in zip(wrong, self._listed(wrong), strict=True):
                 rows = self.rows[word & 0xFFF]
                 if self._text(word) not in (None, text):
