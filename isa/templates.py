@@ -1,10 +1,11 @@
 """The text of an instruction from its encoding, without the vendor's disassembler.
 
-`encodings/` holds texts that `validate.templates` has learned from nvdisasm and checked against it. Each has
-fields for its operands and belongs to one value of all bits outside of them. A field reads `{kind run,... flag...}`:
+`encodings/` holds texts that `python -m validate templates` has learned from nvdisasm and checked against it. Each has
+fields for its operands and belongs to one value of all bits outside of them; one of which the text is `?` keeps what
+it fits from those behind it. A field reads `{kind run,... flag...}`:
 
-- kind: R, UR, P, UP, B or SB of a register; X of an integer; F, D, H or h of a float32, of a float64's upper half, and
-  of a float16 in the upper or the lower half of a word; L of a jump's distance from the next instruction.
+- kind: R, UR, P, UP, B or SB of a register; X of an integer; F, D or H of a float32, of a float64's upper half or of a
+  float16; L of a jump's distance from the next instruction.
 - runs of bits, lowest first: first bit + width, `<` shift if the lowest does not count one, `-` at the last if signed.
 - flags: the bit that prints `-`, `~`, `!` before a register, `|` around it, or `r`, `.reuse`, behind it.
 """
@@ -25,6 +26,7 @@ SHOWN = (1 << 105) - 1 & ~GUARD | 0xF << 122
 """Bits that a text shows beside its guard: all but the guard, stall, scoreboards and wait mask."""
 UNKNOWN = "?"
 _OPCODE = 0xFFF
+# Of 93,000 encodings of these from PyTorch's libraries and the tests none has another text than on sm_80.
 _ENCODED_AS = {"sm_86": "sm_80", "sm_87": "sm_80", "sm_89": "sm_80"}
 _FIELD = re.compile(r"\{(\w+) ([\d+<,-]+)((?: [-~!|r]\d+)*)\}")
 _RUN = re.compile(r"(\d+)\+(\d+)(?:<(\d+))?(-?)")

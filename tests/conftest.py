@@ -29,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 LONGEST = (
-    *("test_notebooks", "gpusim/test_lab", "gpusim/test_sweep_run", "gpusim/test_blas", "oracle/test_oracle"),
+    *("test_notebooks", "gpusim/test_sweep_run", "gpusim/test_blas", "oracle/test_oracle", "gpusim/test_lab"),
     *("gpusim/test_overlap", "validate/test_microbench", "gpusim/test_exec", "gpusim/test_report_browser"),
     *("gpusim/test_accel_sim", "isa/test_corpus", "validate/test_replay"),
     *("validate/test_images", "validate/test_streams_compare", "gpusim/test_stream_order"),
