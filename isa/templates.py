@@ -16,7 +16,7 @@ import gzip
 import json
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,11 +31,8 @@ _ENCODED_AS = {"sm_86": "sm_80", "sm_87": "sm_80", "sm_89": "sm_80"}
 _FIELD = re.compile(r"\{(\w+) ([\d+<,-]+)((?: [-~!|r]\d+)*)\}")
 _RUN = re.compile(r"(\d+)\+(\d+)(?:<(\d+))?(-?)")
 _LAST = {"R": ("Z", 255), "P": ("T", 7), "UP": ("T", 7)}
-_FLOATS: dict[str, Callable[[int], bytes]] = {
-    "F": lambda bits: struct.pack("<I", bits),
-    "D": lambda bits: struct.pack("<Q", bits << 32),
-    "H": lambda bits: struct.pack("<H", bits),
-}
+# Forms of the word and of the number, low bits that an instruction leaves out, bits of the sign and of a quiet NaN.
+_FLOATS = {"F": ("<I", "<f", 0, 31, 22), "D": ("<Q", "<d", 32, 31, 19), "H": ("<H", "<e", 0, 15, 9)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +60,10 @@ class Field:
     def text(self, encoding: int, urz: int) -> str:
         """The operand as nvdisasm prints it. urz: the index of URZ."""
         value = self.value(encoding)
-        if self.kind == "L":
-            return f"=>{'-' * (value < 0)}0x{abs(value):x}"
         if self.kind in _FLOATS:
             return float_text(self.kind, value)
-        if self.kind == "X":
-            return f"{'-' * (value < 0)}0x{abs(value):x}"
+        if self.kind in "LX":
+            return f"{'=>' * (self.kind == 'L')}{'-' * (value < 0)}0x{abs(value):x}"
         last, number = ("Z", urz) if self.kind == "UR" else _LAST.get(self.kind, ("", -1))
         text = f"{self.kind}{last if value == number else value}"
         for sign, bit in self.flags:
@@ -79,10 +74,11 @@ class Field:
 
 def float_text(kind: str, bits: int) -> str:
     """A float as nvdisasm prints it; one that is no digits has a space behind it."""
-    (value,) = struct.unpack({"F": "<f", "D": "<d", "H": "<e"}[kind], _FLOATS[kind](bits))
-    sign = "-" if bits >> (15 if kind == "H" else 31) else "+"
+    word, form, missing, sign_bit, quiet_bit = _FLOATS[kind]
+    (value,) = struct.unpack(form, struct.pack(word, bits << missing))
+    sign = "-" if bits >> sign_bit else "+"
     if value != value:
-        return f"{sign}{'Q' if bits >> {'F': 22, 'D': 19, 'H': 9}[kind] & 1 else 'S'}NAN "
+        return f"{sign}{'Q' if bits >> quiet_bit & 1 else 'S'}NAN "
     if abs(value) == float("inf"):
         return f"{sign}INF "
     if not value and sign == "-":
@@ -146,7 +142,6 @@ class Templates:
 @cache
 def templates(arch: str) -> Templates | None:
     """The templates of an architecture, such as 'sm_90'; None if none were learned."""
-    arch = _ENCODED_AS.get(arch, arch)
     if not file_of(arch).exists():
         return None
     with gzip.open(file_of(arch), "rt", encoding="utf-8") as file:
@@ -154,5 +149,5 @@ def templates(arch: str) -> Templates | None:
 
 
 def file_of(arch: str) -> Path:
-    """The file with the templates of an architecture."""
-    return Path(__file__).with_name("encodings") / f"{arch}.json.gz"
+    """The file with the templates of an architecture, and of those that are encoded like it."""
+    return Path(__file__).with_name("encodings") / f"{_ENCODED_AS.get(arch, arch)}.json.gz"

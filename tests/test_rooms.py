@@ -60,7 +60,7 @@ MOST_LINES_OF = {
     "gpusim.results": 3_558,
     "gpusim.tracing": 1_603,
     "gpusim.workload": 396,
-    "isa": 7_157,
+    "isa": 7_152,
     "programs": 5_944,
     "validate": 12_382,
 }
