@@ -15,6 +15,7 @@ from gpusim.host.session import GpuSession
 from gpusim.launch import Launch, as_args
 from gpusim.launch.arguments import program_of
 from gpusim.launch.memory import DeviceMemory
+from gpusim.machine.gpu import GPU, machine_of
 from gpusim.node import Node, load_node
 from gpusim.node.peer import peer_rows, without_peers
 from gpusim.result import Result
@@ -47,6 +48,7 @@ def simulate(
     replay: bool = False,
     accel_sim: AccelSimTraces | None = None,
     stop: Stop | None = None,
+    model: str | type[GPU] = "engine",
 ) -> Result:
     """Run a kernel once on a simulated GPU with cold caches.
 
@@ -79,6 +81,7 @@ def simulate(
         replay: for many machines one after the other: what a launch does is executed once, where values do not depend
             on time; the result is the same, but `args` stay as they are.
         accel_sim: write the instructions of a functional run for Accel-Sim: docs/traces.md.
+        model: "engine"; "simpy" for the machine of SimPy processes, or a subclass of `gpusim.machine.GPU`.
         stop: a `gpusim.Stop`, where the run ends with a `gpusim.Stopped` that says what is there: docs/testing.md.
 
     Raises:
@@ -96,6 +99,7 @@ def simulate(
         replay=replay,
         accel_sim=accel_sim,
         stop=stop,
+        machine=machine_of(model),
     )
     config = load_config(gpu, overrides)
     here, elsewhere = without_peers(as_args(args))

@@ -151,21 +151,9 @@ COMMANDS = (
         [some("--only", "kernels (default: all)"), GPU],
     ),
     Command(
-        "figures", "draw the pictures of docs/figures.md, and renew their descriptions there",
-        "scoring.gallery:command", "", [some("--only", "pictures (default: all)")],
-    ),
-    Command(
         "published", "run published microbenchmarks on the shipped configurations; status 1 if one is off by over 5 %",
         "published:command", "--gpu a100 h100",
         [some("--gpu", "configurations (default: all)"), flag("--docs", "put the table into docs/validation.md")],
-    ),
-    Command(
-        "triton", "simulate kernels that Triton's wheel builds, and compare with NumPy and an H200",
-        "triton.command:run", "--only matmul attention/full@1024",
-        [some("--only", "points or families (default: all)"), SPLIT, GPU, JSON,
-         flag("--list", "name the points, and simulate nothing"),
-         path("--job", "build into a file for a machine with a GPU", metavar="FILE"),
-         path("--keep", "keep what that machine recorded of a job", nargs=2, metavar=("JOB", "RECORDED"))],
     ),
     Command(
         "cuda-suite", "run a list of executables on the simulated GPU; status 1 if one does not pass its own check",

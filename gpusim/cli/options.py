@@ -152,6 +152,12 @@ def add_mode_option(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def add_model_option(parser: argparse.ArgumentParser) -> None:
+    """--model."""
+    words = "engine (default), simpy, or FILE.py:CLASS, a machine of your own: docs/architecture.md"
+    parser.add_argument("--model", default="engine", metavar="MODEL", help=words)
+
+
 def add_progress_option(parser: argparse.ArgumentParser) -> None:
     """--progress and --no-progress."""
     parser.add_argument(

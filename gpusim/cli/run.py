@@ -16,6 +16,7 @@ from gpusim.cli.options import (
     add_command,
     add_json_option,
     add_mode_option,
+    add_model_option,
     add_output_check_option,
     add_run_options,
     add_target_options,
@@ -52,7 +53,7 @@ examples:
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "run a program on a simulated GPU and report"
-    options = add_target_options, add_run_options, add_mode_option, add_trace_options, add_json_option
+    options = add_target_options, add_run_options, add_mode_option, add_model_option, add_trace_options, add_json_option
     parser = add_command(commands, "run", summary, EXAMPLES + ARGUMENT_HELP, execute, *options)
     parser.add_argument("--outputs", action="store_true", help="a sampled run executes all blocks, and is checked")
     add_output_check_option(parser)
@@ -147,6 +148,7 @@ def simulate_target(
     from gpusim.cli.progress import announce_compilation, show_progress
     from gpusim.engine.stop import Stop
     from gpusim.host.options import DEFAULT_MAX_CYCLES
+    from gpusim.workload.target import load_model
 
     check_limits(options)
     announce_compilation()
@@ -170,6 +172,7 @@ def simulate_target(
             bound=bound,
             stop=Stop.of(getattr(options, "stop_at", None), getattr(options, "until", None)),
             mode=getattr(options, "mode", "detailed"),
+            model=load_model(getattr(options, "model", "engine")),
             outputs=getattr(options, "outputs", False),
         )
 

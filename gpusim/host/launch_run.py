@@ -35,6 +35,9 @@ from gpusim.host.session import GpuSession
 from gpusim.launch import Launch
 from gpusim.launch.arguments import BoundArguments, place_arguments
 from gpusim.launch.occupancy import check_architecture
+from gpusim.machine.execution import Executor
+from gpusim.machine.gpu import GPU, run_machine
+from gpusim.machine.instruction import check_modelled
 from gpusim.result import Result
 from gpusim.results.record import LaunchRecord
 from gpusim.tracing.accel_launch import AccelSimLaunch
@@ -86,7 +89,7 @@ class LaunchRun(Grid):
         if options.mode != "functional" and session.engine.memory_system.has_run(program.sha256):
             self.par[P.CONST_FAR] = config.constant.l2_latency_cycles
         self.name = short_name(program.name)
-        self.untimed = options.mode == "functional"
+        self.untimed = options.mode == "functional" or options.machine is not None
         self._stop = StopWatch(options.stop, program) if options.stop is not None else None
         watched = options.trace is not None or self._stop is not None
         apart = watched or options.replay or options.mode == "sampled" or options.checks != 0
@@ -181,7 +184,8 @@ class LaunchRun(Grid):
             put_seat(par, session.config, self.fits, seat, constant_lines(par))
         par[P.MODE] = L.TIMED if self.recording is None else L.REPLAYS
         spare = session.spare if seat is None else Spare()
-        self.state = self._state(par, self.chosen, self.trace_recorder, spare, self.recording, seat)
+        log = self.trace_recorder.arrays if self.trace_recorder is not None else None
+        self.state = self._state(par, self.chosen, log, spare, self.recording, seat)
         self.compile_seconds = self._compiled(self.state, session.engine.memory_system.state, seat is not None)
         self._bind_to_memory_system(seat)
         self.host = self._host(self.state)
@@ -193,7 +197,9 @@ class LaunchRun(Grid):
         """Its turn has come on a device without a clock: run it now."""
         self._tell(self.on_start)
         accel_sim = self.options.accel_sim
-        if accel_sim is not None:
+        if self.options.machine is not None:
+            self._executed = self.run_on_machine(self.options.machine)
+        elif accel_sim is not None:
             with accel_sim.launch(self.program, self.launch, self.par, self.together) as taken:
                 self._executed, _ = self.run_untimed(recorder=taken)
         else:
@@ -239,7 +245,8 @@ class LaunchRun(Grid):
             par[P.MODE] = L.RECORDING
         # A timed run may be under way, with the memory that the session has to spare.
         spare = self.session.spare if system is None else Spare()
-        state = self._state(par, None if parts[0] is None else parts[0].copy(), recorder, spare, recording, None)
+        log = recorder.arrays if recorder is not None else None
+        state = self._state(par, None if parts[0] is None else parts[0].copy(), log, spare, recording, None)
         preparing = self._compiled(state, None, False)
         started = time.perf_counter()
         each = []
@@ -262,6 +269,24 @@ class LaunchRun(Grid):
             "compile_seconds": preparing,
         }
         return fields, np.diff(each, axis=0, prepend=0) / count if each else np.zeros(0)
+
+    def run_on_machine(self, machine: type[GPU]) -> dict[str, Any]:
+        """Run it on a machine of SimPy processes. Returns what the record says of that."""
+        par, config, system = self.par.copy(), self.session.config, self.session.engine.memory_system
+        par[P.MODE] = L.FUNCTIONAL
+        check_modelled(self.program, self.lowered.code)
+        log = Executor.log(config.sm.count, self.launch.blocks)
+        state = self._state(par, None, log, self.session.spare, None, None)
+        preparing = self._compiled(state, None, False)
+        started = time.perf_counter()
+        system.place(self.launch.blocks)
+        grid = Grid(simpy.Environment(), self.launch.blocks, self.max_cycles)
+        grid.state, what = state, (self.launch.blocks, self.fits.l1_bytes, self.max_cycles)
+        with self._faults(grid):
+            fields = run_machine(machine, config, state, system.partitions, *what)
+        fields["machine"] = machine.__name__
+        host = {"host_seconds": time.perf_counter() - started, "host_threads": 1, "compile_seconds": preparing}
+        return {**_counted(state), **fields, **host}
 
     # --- what both share ----------------------------------------------------------------------------------------------
 
@@ -310,14 +335,14 @@ class LaunchRun(Grid):
         self,
         par: np.ndarray,
         chosen: np.ndarray | None,
-        recorder: TraceRecorder | AccelSimLaunch | None,
+        log: dict[str, np.ndarray] | None,
         spare: Spare,
         recording: Recording | None,
         seat: Seat | None,
     ) -> State:
         session, program, config = self.session, self.program, self.session.config
         what = program, self.launch, self.parameter_bytes, int(par[P.LOCAL_BYTES]), config.sm.count, self._workspace
-        log, where = recorder.arrays if recorder is not None else None, (session.memory, session.threads, spare)
+        where = session.memory, session.threads, spare
         try:
             return build_state(par, self.lowered, constant_banks(*what), *where, log, chosen, recording, seat)
         except MemoryError:

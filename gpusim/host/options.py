@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gpusim.engine.stop import Stop
 from gpusim.errors import CheckError, ModeError, did_you_mean
 from gpusim.launch.launch import AccessWindow
+from gpusim.machine.gpu import GPU
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.recording import TraceOptions
 
@@ -39,6 +40,7 @@ class LaunchOptions:
     window: address range whose accesses carry an L2 policy. programmatic: the launch may begin when the one before it
     in its stream lets it. alone: nothing else is on the GPU meanwhile.
     accel_sim: where a functional run's instructions are written for another simulator. stop: where the run is stopped.
+    machine: a class of SimPy processes on which it is run instead of the engine.
     """
 
     max_cycles: int | None = DEFAULT_MAX_CYCLES
@@ -57,6 +59,7 @@ class LaunchOptions:
     replay: bool = False
     accel_sim: AccelSimTraces | None = None
     stop: Stop | None = None
+    machine: type[GPU] | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:

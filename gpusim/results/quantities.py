@@ -82,7 +82,7 @@ _HEAD = (
     Quantity("time_us", "us", lambda r: r.time_us, "the same in microseconds, at the configuration's SM clock",
              "Duration", better=LESS, where=_NUMBER - {T.PAGE, T.TEXT}),
     _field("interval", Interval, lambda r: asdict(r.interval), "cycles between which nine of ten kernels of its kind "
-           "lie", text=line("Interval", lambda r: str(r.interval))),
+           "lie", text=line("Interval", lambda r: "" if r.record.machine else str(r.interval))),
     _field("bound", Bound | None, lambda r: r.bound and asdict(r.bound), "the least time that the launch can take",
            text=line("Bound", sentences.bound)),
     _field("why_no_bound", str | None, lambda r: r.why_no_bound or None, "why there is no bound, if it was asked for"),

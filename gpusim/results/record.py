@@ -82,6 +82,7 @@ class LaunchRecord:
     trace: what happened when, if it was asked for.
     mode: how the launch was run. A functional run has counted what instructions do, but has no times, no cycles and no
         traffic: those are zero.
+    machine: the class of SimPy processes that it ran on, empty for the engine.
     host_parts: seconds of the host by part of the simulator. sampling: of a sampled run, how it was done.
     """
 
@@ -104,6 +105,7 @@ class LaunchRecord:
     channels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     trace: Trace | None = None
     mode: str = "detailed"
+    machine: str = ""
     host_parts: dict[str, float] = field(default_factory=dict)
     sampling: Sampling | None = None
 

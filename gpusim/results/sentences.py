@@ -62,7 +62,9 @@ def launch(result: Analysis) -> str:
 
 
 def mode(result: Analysis) -> str:
-    """Say what a functional run leaves out."""
+    """Say what a functional run leaves out, and whose times those of another machine are."""
+    if result.record.machine:
+        return f"simpy: results and counts are the engine's, times those of {result.record.machine}"
     return "" if result.record.timed else "functional: what the instructions do, without time and energy"
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.config import GPUConfig
 from gpusim.errors import WorkloadError
 from gpusim.launch import Launch
+from gpusim.machine.gpu import GPU
 from gpusim.simulation import simulate
 from gpusim.workload.request import LAUNCH_PARAMETERS, Request
 from gpusim.workload.spec import parse_arguments, parse_dim3
@@ -155,6 +156,17 @@ def load_kernel(path: str, name: str | None) -> Any:
     if not hasattr(getattr(kernel, "py_func", kernel), "__code__"):
         raise WorkloadError(f"{name!r} in {path} is not a function but {type(kernel).__name__}")
     return kernel
+
+
+def load_model(text: str) -> str | type[GPU]:
+    """The model of a name, or the machine that a Python file has as FILE.py:CLASS. Raises WorkloadError."""
+    path, colon, name = text.rpartition(":")
+    if not colon:
+        return text
+    found = vars(_import(path)).get(name)
+    if not isinstance(found, type) or not issubclass(found, GPU):
+        raise WorkloadError(f"{path} has no subclass {name!r} of gpusim.machine.GPU")
+    return found
 
 
 def _is_kernel(value: Any) -> bool:

@@ -1,9 +1,12 @@
-"""The pictures of `docs/figures.md`: which program each of them shows, and their descriptions in the document."""
+"""The pictures of `docs/figures.md`: which program each of them shows, and their descriptions in the document.
+
+    python docs/site/gallery.py [PICTURE ...]     # by default all
+"""
 
 from __future__ import annotations
 
-import argparse
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -12,18 +15,20 @@ from typing import Any
 
 import numpy as np
 
-import gpusim
-from gpusim import beside, plot
-from gpusim.collectives import CollectiveResult
-from gpusim.explore import Point, one_at_a_time, search
-from gpusim.explore.space import read_sweep
-from gpusim.explore.sweep import PointEvaluator
-from gpusim.parallel import Layer, data_parallel, pipeline
-from gpusim.result import Result
-from programs import images, registry
-from validate.commands import known
-from validate.scoring import accepted
-from validate.scoring.documents import DOCS, DocumentError
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import gpusim  # noqa: E402
+from gpusim import beside, plot  # noqa: E402
+from gpusim.collectives import CollectiveResult  # noqa: E402
+from gpusim.explore import Point, one_at_a_time, search  # noqa: E402
+from gpusim.explore.space import read_sweep  # noqa: E402
+from gpusim.explore.sweep import PointEvaluator  # noqa: E402
+from gpusim.parallel import Layer, data_parallel, pipeline  # noqa: E402
+from gpusim.result import Result  # noqa: E402
+from programs import images, registry  # noqa: E402
+from validate.scoring import accepted  # noqa: E402
+from validate.scoring.documents import DOCS, DocumentError  # noqa: E402
 
 DOCUMENT = "figures.md"
 LADDER = tuple(name for name in registry.names() if name.startswith("reduction/"))
@@ -159,9 +164,11 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
 def write(docs: Path | None = None, only: Collection[str] = ()) -> list[Path]:
     """Draw the pictures (or those named) and renew their descriptions in the document; returns the files.
 
-    Raises DocumentError if the document does not show one of them.
+    Raises DocumentError for a name that is none, and if the document does not show one of them.
     """
     docs = docs or DOCS
+    if unknown := set(only) - set(PICTURES):
+        raise DocumentError(f"there is no picture {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}")
     written = []
     (docs / "figures").mkdir(exist_ok=True)
     for name, draw in PICTURES.items():
@@ -184,9 +191,6 @@ def _describe(document: Path, name: str, text: str) -> None:
     document.write_text(after, "utf-8")
 
 
-def command(options: argparse.Namespace) -> int:
-    """`validate figures`."""
-    known(options.only, PICTURES, "picture")
-    for path in write(only=options.only):
-        print(path, flush=True)
-    return 0
+if __name__ == "__main__":
+    for written in write(only=sys.argv[1:]):
+        print(written, flush=True)

@@ -1,0 +1,50 @@
+"""What an SM needs beside data: lines of code and constants, which are cold when a launch begins."""
+
+from __future__ import annotations
+
+from gpusim.config import GPUConfig
+from isa.instruction import INSTRUCTION_BYTES
+
+
+class Supply:
+    """Decoded and constant caches. A line that no warp of the SM has wanted comes from L2 after a fixed time, as
+    the launch has brought it near; the lines behind it follow, since a stream buffer asks for them ahead."""
+
+    def __init__(self, config: GPUConfig, blocks: int, code_bytes: int):
+        self.config = config
+        per_line = config.icache.line_bytes // INSTRUCTION_BYTES
+        self.shift = per_line.bit_length() - 1
+        #: The SMs of a GPC ask for the same lines at the same time, and wait for half of the others.
+        self.queue = config.constant.miss_interval_cycles * min(blocks, config.sm.count) / config.sm.gpcs
+        self.code: dict[int, float] = {}
+        self.constants: dict[int, float] = {}
+        self.asked: float = 0
+        self.last = code_bytes // config.icache.line_bytes
+
+    def instruction(self, pc: int, now: float) -> float:
+        """Return the cycle from which the instruction can be decoded."""
+        line = pc >> self.shift
+        ready = self.code.get(line)
+        if ready is None:
+            icache = self.config.icache
+            ready = now + icache.l2_latency_cycles + 1.5 * self.queue
+            for ahead in range(icache.prefetch_lines + 1):
+                self.code.setdefault(line + ahead, ready + ahead * icache.l15_line_cycles)
+        elif line + 1 not in self.code and line < self.last:
+            icache = self.config.icache
+            last = ready + icache.l15_line_cycles
+            for ahead in range(1, icache.prefetch_lines + 1):
+                self.code.setdefault(line + ahead, max(last, now) + (ahead - 1) * icache.l15_line_cycles)
+        return ready
+
+    def constant(self, operand: int, now: float) -> float:
+        """Return the cycle from which a constant operand, `bank << 16 | offset`, can be read."""
+        constant = self.config.constant
+        line = operand // constant.line_bytes
+        ready = self.constants.get(line)
+        if ready is None:
+            start = max(now, self.asked)
+            self.asked = start + self.config.sm.sub_partitions * self.queue
+            latency = constant.memory_latency_cycles if operand >> 16 else constant.l15_latency_cycles
+            ready = self.constants[line] = start + self.queue / 2 + latency
+        return ready

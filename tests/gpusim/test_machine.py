@@ -1,0 +1,153 @@
+"""The machine of SimPy processes: it computes and counts as the engine does, is about as fast, and can be changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import cuda
+
+import gpusim
+from gpusim import machine
+from gpusim.cli import main
+from gpusim.engine.state import L
+from gpusim.errors import ModeError, SimulationError
+from gpusim.workload.target import load_model
+from programs import registry
+
+MACHINES = Path(__file__).parents[2] / "docs/machines"
+EXACT = [*range(L.COUNT_EXECUTED, L.COUNT_TAGS + 1), L.COUNT_SHARED_REQUESTS]
+MOST_INSTRUCTIONS = 40_000
+#: Programs that a launch's time decides: what they count differs, as it does between two GPUs.
+IN_TURN = {"spin_lock/in_turn", "spin_lock/lanes"}
+
+
+def both(name: str, size: int | None = None) -> tuple[gpusim.Result, gpusim.Result]:
+    """A program's results on the engine and on the machine, whose outputs are the same and right."""
+    results = []
+    variant = registry.get(name)
+    for model in ("engine", "simpy"):
+        launch = variant.make(size or variant.test_size, 0)
+        expected = variant.reference(launch)
+        what = launch.kernel, launch.grid, launch.block, launch.args, "h100", launch.shared_bytes
+        results.append(gpusim.simulate(*what, signature=launch.signature, model=model))
+        assert variant.mismatch(expected, variant.results(launch)) is None
+        if results[0].record.counters[:, L.COUNT_EXECUTED].sum() > MOST_INSTRUCTIONS:
+            pytest.skip("too large for the machine in a test")
+    return results[0], results[1]
+
+
+RATIOS: dict[str, float] = {}
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_it_computes_and_counts_as_the_engine_does(name):
+    try:
+        engine, simpy = both(name)
+    except ModeError as refused:
+        assert "does not model" in str(refused)
+        pytest.skip(str(refused))
+    if name not in IN_TURN:
+        ours, theirs = simpy.record.counters[:, EXACT], engine.record.counters[:, EXACT]
+        assert np.array_equal(ours, theirs)
+    RATIOS[name] = simpy.cycles / engine.cycles
+    assert 0.65 < RATIOS[name] < 1.35
+
+
+def test_times_are_close_to_the_engines_in_the_mean():
+    """Of the tests above, in one process."""
+    if len(RATIOS) < 100:
+        pytest.skip("needs the tests above")
+    assert np.mean(np.abs(np.array(list(RATIOS.values())) - 1)) < 0.06
+
+
+def test_every_cycle_of_a_warp_is_charged():
+    for result in both("matmul/tiled"):
+        stalls = result.record.counters[:, L.COUNT_STALL : L.COUNT_STALL + len(L.STALLS)].sum(axis=0)
+        assert stalls[L.STALL_SELECTED] == result.record.counters[:, L.COUNT_EXECUTED].sum()
+        assert stalls.sum() == pytest.approx(result.record.sm_warp_cycles.sum(), rel=0.1)
+
+
+def test_a_run_repeats_cycle_for_cycle():
+    assert both("reduction/shuffle")[1].cycles == both("reduction/shuffle")[1].cycles
+
+
+@pytest.mark.parametrize("name", ["flash_attention/full", "cluster_reduction"])
+def test_what_it_does_not_model_is_refused_by_name(name):
+    with pytest.raises(ModeError, match=r"does not model (bulk and tensor copies|thread block clusters)"):
+        cycles(name, "simpy")
+
+
+def test_a_model_that_does_not_exist(capsys):
+    assert main(["run", "vector_add", "--model", "simpi"]) == 2
+    assert "there is no model 'simpi'; there are engine, simpy; did you mean simpy?" in capsys.readouterr().err
+    assert main(["run", "vector_add", "--model", f"{MACHINES}/two_level.py:Absent"]) == 2
+
+
+def test_an_error_names_the_thread():
+    def beyond(x):
+        x[cuda.threadIdx.x + 1_000_000_000] = 1
+
+    with pytest.raises(SimulationError, match="block"):
+        gpusim.simulate(beyond, 1, 32, [np.zeros(32, np.float32)], "tiny", model="simpy")
+
+
+# --- machines of one's own --------------------------------------------------------------------------------------------
+
+
+def cycles(name: str, model: str, size: int | None = None, **overrides: float) -> int:
+    variant = registry.get(name)
+    launch = variant.make(size or variant.test_size, 0)
+    what = launch.kernel, launch.grid, launch.block, launch.args, "h100", launch.shared_bytes
+    model_of = load_model(f"{MACHINES}/{model}" if ":" in model else model)
+    expected = variant.reference(launch)
+    result = gpusim.simulate(*what, signature=launch.signature, model=model_of, overrides=overrides)
+    assert variant.mismatch(expected, variant.results(launch)) is None
+    return result.cycles
+
+
+def test_hashed_banks_take_a_transposes_conflicts():
+    plain, padded, hashed = (
+        cycles(*each)
+        for each in (
+            ("transpose/tiled", "simpy"),
+            ("transpose/padded", "simpy"),
+            ("transpose/tiled", "hashed_banks.py:HashedBanks"),
+        )
+    )
+    assert hashed < plain - 300 and abs(hashed - padded) < 300
+
+
+def test_a_two_level_scheduler_changes_whose_turn_it_is():
+    assert cycles("attention/fused", "two_level.py:TwoLevel") < cycles("attention/fused", "simpy")
+
+
+def test_a_victim_cache_finds_lines_that_had_to_go():
+    few = {"l1.reserved_lines": 1_780}
+    plain, beside = (cycles("spmv/csr_scalar", each, **few) for each in ("simpy", "victim_cache.py:VictimCache"))
+    assert beside < 0.95 * plain
+
+
+def test_compressed_transfers_help_where_memory_is_the_limit():
+    narrow = {"dram.bandwidth_gb_s": 100.0}
+    plain, compressed = (
+        cycles("vector_add", each, **narrow) for each in ("simpy", "compressed_memory.py:CompressedMemory")
+    )
+    assert compressed < plain
+
+
+def test_a_run_can_be_stepped_and_looked_at():
+    seen = []
+
+    class Watched(machine.GPU):
+        def run(self, until=None):
+            super().run(until=400)
+            self.step()
+            seen.append(str(self.sms[0]))
+            return super().run()
+
+    launch = registry.get("vector_add").make(1024, 0)
+    what = launch.kernel, launch.grid, launch.block, launch.args, "h100", launch.shared_bytes
+    assert gpusim.simulate(*what, model=Watched).cycles > 2_000
+    assert seen[0].startswith("SM 0 at cycle 4") and "warp 0 (block 0) at 0x" in seen[0]
