@@ -124,6 +124,11 @@ COMMANDS = (
          flag("--full", "also how counters and stall reasons compare"), JSON],
     ),
     Command(
+        "machine", "compare the machine of SimPy processes, and the engine, with a GPU; status 1 if outputs are wrong",
+        "machine:command", "--only reduction transpose",
+        [*POINTS, SPLIT, GPU, option("--most", "warp instructions of a point", type=int, default=300_000, metavar="N")],
+    ),
+    Command(
         "score", "score a comparison that has been made; status 1 if an exact counter differs or a point is missing",
         "scoring.documents:command", "compare.journal --full",
         [path("file", "journal of compare --resume, or what --json printed", metavar="FILE"), *POINTS, SPLIT,

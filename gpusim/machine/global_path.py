@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Generator
 
 import simpy
@@ -105,6 +106,9 @@ class GlobalPath:
         took, store, share = 0.0, instruction.op == M.OP_STORE, access.lanes.bit_count() / max(len(access.lines), 1)
         if store:
             yield self.sm.data.serve(self.turns(access.lines))
+        # Lanes with the same word send a request each.
+        same = Counter(each for lane, each in enumerate(access.addresses) if access.lanes >> lane & 1)
+        turns = max(same.values(), default=1)
         for line, sectors, words in access.lines:
             if store:
                 whole = instruction.size >= 4 and all(words >> 8 * k & 255 in (0, 255) for k in range(4))
@@ -113,7 +117,7 @@ class GlobalPath:
                 yield self.stores_out.serve(max(self.config.l1.store_line_cycles, sectors.bit_count()))
                 took = max(took, self.sm.gpu.l2.write(line, sectors, self.sm.partition))
             else:
-                yield self.stores_out.serve(self.config.crossbar.flit_cycles * sectors.bit_count())
-                took = max(took, self.sm.gpu.l2.atomic(instruction, line, sectors, words, share))
+                yield self.stores_out.serve(self.config.crossbar.flit_cycles * max(sectors.bit_count(), turns))
+                took = max(took, self.sm.gpu.l2.atomic(instruction, line, sectors, share, turns))
         self.sm.drained = max(self.sm.drained, self.env.now + took)
         return took - self.config.memory_instruction.entry_cycles - len(access.lines)

@@ -53,15 +53,15 @@ class Slice:
         held[1] |= sectors
         return ready
 
-    def update(self, line: int, sectors: int, words: int, lanes: float, adds_floats: bool) -> float:
-        """Execute an atomic's part on one line, of so many lanes. Returns the cycle at which it is done: floating-point
-        numbers that are added to one word follow each other."""
+    def update(self, line: int, sectors: int, lanes: float, turns: int, adds_floats: bool) -> float:
+        """Execute an atomic's part on one line, of so many lanes, of which those that share a word take turns. Returns
+        the cycle at which it is done: floating-point numbers that are added to one sector in turn take longer."""
         l2, count = self.config, sectors.bit_count()
         each = l2.atomic_whole_sector_cycles if lanes >= 8 * count else l2.atomic_sector_cycles
-        busy = max(max(count, lanes / 8) * each, l2.atomic_same_address_cycles)
-        if adds_floats and self.last == (line, sectors):
-            busy = max(busy, l2.atomic_same_float_cycles * lanes / max(words.bit_count(), 1))
+        busy = max(count, lanes / 8) * each
+        floats = adds_floats and self.last == (line, sectors)
         self.last = line, sectors
+        busy = max(busy, turns * (l2.atomic_same_float_cycles if floats else l2.atomic_same_address_cycles))
         return max(self.read(line, sectors), self.atomics.book(busy) + busy)
 
     def _turn(self, sectors: int) -> float:
@@ -146,8 +146,8 @@ class L2Cache:
         self.requests["write"] += sectors.bit_count()
         return self.slice_of(line).write(line, sectors) - self.env.now + self.latency(line, partition)
 
-    def atomic(self, instruction: Decoded, line: int, sectors: int, words: int, lanes: float) -> float:
+    def atomic(self, instruction: Decoded, line: int, sectors: int, lanes: float, turns: int) -> float:
         """Return the cycles of an atomic's part on one line, there and back."""
         self.requests["atomic" if instruction.op == M.OP_ATOM else "reduction"] += sectors.bit_count()
-        done = self.slice_of(line).update(line, sectors, words, lanes, instruction.adds_floats) - self.env.now
+        done = self.slice_of(line).update(line, sectors, lanes, turns, instruction.adds_floats) - self.env.now
         return done + self.config.l2.atomic_latency_cycles

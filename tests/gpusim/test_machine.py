@@ -52,14 +52,14 @@ def test_it_computes_and_counts_as_the_engine_does(name):
         ours, theirs = simpy.record.counters[:, EXACT], engine.record.counters[:, EXACT]
         assert np.array_equal(ours, theirs)
     RATIOS[name] = simpy.cycles / engine.cycles
-    assert 0.65 < RATIOS[name] < 1.35
+    assert 0.8 < RATIOS[name] < 1.2
 
 
 def test_times_are_close_to_the_engines_in_the_mean():
     """Of the tests above, in one process."""
     if len(RATIOS) < 100:
         pytest.skip("needs the tests above")
-    assert np.mean(np.abs(np.array(list(RATIOS.values())) - 1)) < 0.06
+    assert np.mean(np.abs(np.array(list(RATIOS.values())) - 1)) < 0.05
 
 
 def test_every_cycle_of_a_warp_is_charged():
