@@ -165,7 +165,7 @@ def _tell_progress(driver: Driver, options: argparse.Namespace) -> None:
     from gpusim.cli.progress import announce_compilation, is_shown
     from gpusim.driver.outputs.outputs import Status, tell_when_asked
 
-    announce_compilation()
+    announce_compilation(driver.stop_if_interrupted)
     tell_when_asked(driver.log)
     if is_shown(options.progress):
         driver.observers.append(Status(driver.log))

@@ -18,8 +18,8 @@ PATIENCE_S = 2.0
 _EVERY_S = 5.0
 
 
-def announce_compilation() -> None:
-    """From now on say how far it has come when this process compiles parts of the simulator's core."""
+def announce_compilation(stop: Callable[[], None] = lambda: None) -> None:
+    """From now on say how far this process is when it compiles the simulator's core. stop: raises what is to end it."""
     from gpusim.engine.state import code_cache
 
     count, due = 0, math.inf
@@ -34,7 +34,7 @@ def announce_compilation() -> None:
             due = time.monotonic() + _EVERY_S
             print(f"gpusim: {count:,} functions, now {what}", file=sys.stderr, flush=True)
 
-    code_cache.watchers[:] = [compiles]
+    code_cache.watchers[:] = [lambda _: stop(), compiles]
 
 
 def say_compiling() -> None:

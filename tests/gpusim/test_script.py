@@ -16,11 +16,13 @@ from types import SimpleNamespace
 import pytest
 
 from gpusim.cli import main
+from gpusim.cli.exec import _tell_progress
 from gpusim.driver.caller import serving
 from gpusim.driver.codes import ResultCode
 from gpusim.driver.exports import declare_all
 from gpusim.driver.registry import ENTRY_POINTS, answer
 from gpusim.driver.state import Driver
+from gpusim.engine.state import code_cache
 from isa.folders import cache_folder
 from tests import forks
 
@@ -155,6 +157,18 @@ def test_an_interrupt_ends_the_call_and_fails_its_context(tmp_path, options, by)
             os.killpg(process.pid, signal.SIGKILL)
     assert text.splitlines()[:2] == ["interrupted", "True"] and "add " in text, complaints
     assert process.returncode == 128 + signal.SIGINT and complaints.count("cannot be used any more") == 1
+
+
+def test_an_interrupt_ends_a_compilation_between_two_functions(monkeypatch):
+    """A server's thread compiles, which no signal interrupts, and a whole engine takes it a minute."""
+    monkeypatch.setattr(code_cache, "watchers", [])
+    monkeypatch.setattr("gpusim.driver.outputs.outputs.tell_when_asked", id)
+    driver = Driver("tiny")
+    _tell_progress(driver, SimpleNamespace(progress=False))
+    driver.callers.append(None)
+    driver.interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        code_cache.watchers[0]("a function")
 
 
 def test_an_interrupted_call_of_the_runtime_leaves_no_last_error():
