@@ -17,7 +17,11 @@ Areas are mm^2, transistor counts millions, energies pJ. Sources in short:
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
+
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -36,19 +40,7 @@ class ProcessNode:
     energy: float
 
 
-NODES = {
-    # 16FF: 28.9 M/mm^2 (WikiChip, 16 nm), cell 0.070 um^2 (Chen et al., ISSCC 2014). 12FFN is its tuned variant.
-    "16FF": ProcessNode("16FF", 28.9, 0.070, 1.3),
-    "12FFN": ProcessNode("12FFN", 28.9, 0.070, 1.3),
-    # N7: 65.0 M/mm^2 with its high-performance cells, 91.2 with its dense ones (WikiChip, 7 nm), cell 0.027 um^2 (Chang
-    # et al., ISSCC 2017).
-    "N7": ProcessNode("N7", 65.0, 0.027, 1.0),
-    # 4N belongs to the 5 nm family: 1.51 times the logic density of N7 (137.6 to 91.2, Angstronomics 2022), cell 0.021
-    # um^2 (Yeap et al., IEDM 2019).
-    "4N": ProcessNode("4N", 98.1, 0.021, 0.9),
-    # 4NP: 4N with some 6 % more density (TSMC, N4P against N5); the cell has not shrunk.
-    "4NP": ProcessNode("4NP", 104.0, 0.021, 0.85),
-}
+NODES = {name: ProcessNode(name, **row) for name, row in _TABLES["nodes"].items()}
 """Process nodes by name."""
 
 
@@ -64,18 +56,7 @@ class Family:
     ray_tracing: bool = False
 
 
-FAMILIES = {
-    "sm_60": Family("16FF", 1, 4, 3),
-    "sm_70": Family("12FFN", 2, 6, 3),
-    "sm_75": Family("12FFN", 2, 1, 3, True),
-    "sm_80": Family("N7", 3, 12, 4),
-    "sm_86": Family("N7", 3, 0, 4, True),
-    "sm_89": Family("4N", 4, 0, 4, True),
-    "sm_90": Family("4N", 4, 18, 5),
-    "sm_100": Family("4NP", 5, 18, 5),
-    "sm_103": Family("4NP", 5, 18, 5),
-    "sm_120": Family("4NP", 5, 0, 5, True),
-}
+FAMILIES = {arch: Family(**row) for arch, row in _TABLES["families"].items()}
 """By `gpu.arch`; an unknown one counts as the newest that is not newer (white papers of the products)."""
 
 # Transistors, millions (LLMCompass; see the top of this file).
@@ -156,18 +137,7 @@ class Memory:
     stacked: bool = True
 
 
-MEMORIES = {
-    # JEDEC JESD235 and JESD238; 3.9 pJ a bit in the stack (O'Connor 2017), 1.6 in the GPU, so that it is in the middle
-    # of the 3.9 to 7.0 of Jouppi 2021. HBM3 runs its pins at 0.4 V: a third less for those, as vendors say.
-    "HBM2": Memory(307, 16, 5.5),
-    "HBM2E": Memory(461, 16, 5.5),
-    "HBM3": Memory(819, 32, 4.5),
-    "HBM3E": Memory(1229, 32, 4.5),
-    # JESD250; 5.5 to 7.5 pJ (Jouppi 2021).
-    "GDDR6": Memory(72, 2, 7.0, stacked=False),
-    "GDDR6X": Memory(96, 2, 7.25, stacked=False),
-    "GDDR7": Memory(128, 4, 6.5, stacked=False),
-}
+MEMORIES = {kind: Memory(**row) for kind, row in _TABLES["memories"].items()}
 """By `dram.kind`, in capitals; an unknown kind counts as the newest of its sort."""
 
 NVLINK_BIT = 10.0

@@ -281,9 +281,9 @@ class LaunchRun(Grid):
         started = time.perf_counter()
         system.place(self.launch.blocks)
         grid = Grid(simpy.Environment(), self.launch.blocks, self.max_cycles)
-        grid.state, what = state, (self.launch.blocks, self.fits.l1_bytes, self.max_cycles)
+        grid.state = state
         with self._faults(grid):
-            fields = run_machine(machine, config, state, system.partitions, *what)
+            fields = run_machine(machine, config, grid, system.partitions, self.fits.l1_bytes)
         fields["machine"] = machine.__name__
         host = {"host_seconds": time.perf_counter() - started, "host_threads": 1, "compile_seconds": preparing}
         return {**_counted(state), **fields, **host}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Generator
+from typing import Any
 
 import simpy
 
 from gpusim.engine.state import L
-from gpusim.machine.around import Around
 from gpusim.machine.execution import Executed
 from gpusim.machine.instruction import Decoded
 from gpusim.machine.server import Server
@@ -22,7 +22,7 @@ SECTOR = 32
 class GlobalPath:
     """The tag stage of an SM, its ways to L2 and back; each access on its way is a process."""
 
-    def __init__(self, sm: Around):
+    def __init__(self, sm: Any):
         self.sm, self.env, self.config = sm, sm.env, sm.config
         self.tags, self.stores_out, self.replies_in = Server(sm.env), Server(sm.env), Server(sm.env)
 

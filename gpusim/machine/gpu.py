@@ -11,7 +11,7 @@ import simpy
 
 from gpusim.config import GPUConfig
 from gpusim.engine.dispatcher import C_FIELDS, FRACTION, G_FIELDS, G_NEXT, G_RUNNING, G_TOTAL, fill, place_blocks
-from gpusim.engine.grid import CyclesUsedUp, NothingMoves
+from gpusim.engine.grid import CyclesUsedUp, Grid, NothingMoves
 from gpusim.engine.memory.place import first_blocks
 from gpusim.engine.parameters import unit_timing
 from gpusim.engine.state import L, P, ms
@@ -106,22 +106,25 @@ class GPU:
 
 
 def run_machine(
-    machine: type[GPU], config: GPUConfig, state: State, partitions: np.ndarray, blocks: int, l1_bytes: int,
-    max_cycles: int | None,
-) -> dict[str, Any]:  # fmt: skip
-    """Run a launch on a machine. Returns fields of its record; raises what the engine's grids do."""
-    gpu = machine(config, state, partitions, blocks, l1_bytes)
-    try:
-        gpu.run()
-    except RuntimeError as error:
-        if gpu.env.peek() < float("inf") or gpu.over.triggered:
-            raise
-        raise NothingMoves(int(gpu.env.now)) from error
-    if max_cycles is not None and gpu.end > max_cycles:
-        raise CyclesUsedUp
+    machine: type[GPU], config: GPUConfig, grid: Grid, partitions: np.ndarray, l1_bytes: int
+) -> dict[str, Any]:
+    """Run a launch, whose state `grid` has, on a machine. Returns fields of its record; raises what ends it early."""
+    state, max_cycles = grid.state, grid.max_cycles
+    gpu = machine(config, state, partitions, grid.blocks, l1_bytes)
+    grid.dispatch = gpu.grid
+    gpu.env.process(_limit(gpu, max_cycles if max_cycles is not None else int(L.NEVER)))
+    gpu.run()
     stalls = state.counters[0, : len(gpu.stalls), L.COUNT_STALL : L.COUNT_STALL + len(L.STALLS)]
     stalls += np.rint(gpu.stalls).astype(np.int64)
-    return {"cycles": math.ceil(gpu.end) + config.launch.overhead_cycles, **gpu.counted()}
+    fields = {"cycles": math.ceil(gpu.end) + config.launch.overhead_cycles, **gpu.counted()}
+    gpu.__dict__.clear()  # else the memory waits for the collector: processes refer to it and it to them
+    return fields
+
+
+def _limit(gpu: GPU, cycles: int) -> Generator[simpy.Event, None, None]:
+    """End a run that takes too long, or in which nothing will ever happen again."""
+    yield gpu.env.timeout(cycles)
+    raise NothingMoves(int(gpu.env.now)) if gpu.env.peek() == float("inf") else CyclesUsedUp
 
 
 def machine_of(model: str | type[GPU]) -> type[GPU] | None:

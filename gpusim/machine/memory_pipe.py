@@ -7,9 +7,9 @@ stage, which L1 and shared memory have together, gives a wavefront a cycle. What
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from gpusim.engine.state import L
-from gpusim.machine.around import Around
 from gpusim.machine.execution import Executed
 from gpusim.machine.global_path import GlobalPath
 from gpusim.machine.instruction import Decoded
@@ -23,7 +23,7 @@ class MemoryPipe:
 
     GlobalPath = GlobalPath
 
-    def __init__(self, sm: Around):
+    def __init__(self, sm: Any):
         self.sm, self.env, self.config = sm, sm.env, sm.config
         self.entry = [Server(sm.env) for _ in range(sm.config.sm.sub_partitions)]
         self.indexed = [Server(sm.env) for _ in self.entry]  # indexed loads of constants

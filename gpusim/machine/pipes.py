@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpusim.engine.state import L
-from gpusim.machine.around import Around
 from gpusim.machine.instruction import Decoded
 from gpusim.machine.warp import Warp
 from isa import microops as M
@@ -13,7 +14,7 @@ class ExecutionUnits:
     """free: cycle from which each unit takes an instruction; even, odd: from which the two register banks read again.
     halves: the FMA pipe has a light half, for single precision alone, and a heavy one for all."""
 
-    def __init__(self, sm: Around, number: int):
+    def __init__(self, sm: Any, number: int):
         self.sm, self.number, self.config = sm, number, sm.config
         self.free = [0.0] * 16
         self.even = self.odd = 0.0

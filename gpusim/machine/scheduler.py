@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from typing import Any
 
 import simpy
 
 from gpusim.engine.state import L
-from gpusim.machine.around import Around
 from gpusim.machine.pipes import ExecutionUnits
 from gpusim.machine.stalls import after_control, charge
 from gpusim.machine.warp import NEVER, Warp
@@ -18,7 +18,7 @@ from isa import microops as M
 class Scheduler:
     """A process that issues, and sleeps while no warp can."""
 
-    def __init__(self, sm: Around, number: int):
+    def __init__(self, sm: Any, number: int):
         self.sm, self.number, self.env, self.config = sm, number, sm.env, sm.config
         self.warps: list[Warp] = []
         self.last: Warp | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpusim.config import GPUConfig
 from gpusim.engine.state import L
-from gpusim.machine.around import Around
 from gpusim.machine.instruction import Decoded
 from gpusim.machine.pipes import ExecutionUnits
 from gpusim.machine.warp import Warp
@@ -28,7 +29,7 @@ def after_control(config: GPUConfig, instruction: Decoded, target: int) -> tuple
     return 0, L.STALL_WAIT
 
 
-def charge(sm: Around, units: ExecutionUnits, warp: Warp, instruction: Decoded, now: float) -> None:
+def charge(sm: Any, units: ExecutionUnits, warp: Warp, instruction: Decoded, now: float) -> None:
     """Charge a warp's cycles since its last issue to stall reasons, each up to the cycle at which it was over."""
     counts = sm.gpu.stalls[instruction.pc]
     for until, kind in warp.reasons(instruction.boards):

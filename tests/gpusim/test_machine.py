@@ -93,6 +93,15 @@ def test_an_error_names_the_thread():
         gpusim.simulate(beyond, 1, 32, [np.zeros(32, np.float32)], "tiny", model="simpy")
 
 
+def test_a_kernel_without_an_end_is_given_up():
+    def spins(x):
+        while x[0] == 0:
+            x[1] += 1
+
+    with pytest.raises(SimulationError, match="max_cycles"):
+        gpusim.simulate(spins, 1, 32, [np.zeros(32, np.int32)], "tiny", model="simpy", max_cycles=20_000)
+
+
 # --- machines of one's own --------------------------------------------------------------------------------------------
 
 
