@@ -32,7 +32,7 @@ def pairs(points: Sequence[ProgramPoint], gpu: str) -> Iterator[tuple[Comparison
 
 
 def command(options: argparse.Namespace) -> int:
-    """`validate machine`: status 1 if an output or a counter of instructions is wrong."""
+    """`validate machine`: status 1 if an output is wrong."""
     gpu = baseline.gpu_of(options.gpu)
     found = []
     print(f"{'error of cycles':40} {'engine':>8} {'simpy':>8}")

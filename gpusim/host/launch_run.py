@@ -275,8 +275,8 @@ class LaunchRun(Grid):
         par, config, system = self.par.copy(), self.session.config, self.session.engine.memory_system
         par[P.MODE] = L.FUNCTIONAL
         check_modelled(self.program, self.lowered.code)
-        log = Executor.log(config.sm.count, self.launch.blocks)
-        state = self._state(par, None, log, self.session.spare, None, None)
+        log, spare = Executor.log(config.sm.count, self.launch.blocks), self.session.spare
+        state = self._state(par, None, log, spare, None, None)
         preparing = self._compiled(state, None, False)
         started = time.perf_counter()
         system.place(self.launch.blocks)
@@ -284,9 +284,8 @@ class LaunchRun(Grid):
         grid.state = state
         with self._faults(grid):
             fields = run_machine(machine, config, grid, system.partitions, self.fits.l1_bytes)
-        fields["machine"] = machine.__name__
         host = {"host_seconds": time.perf_counter() - started, "host_threads": 1, "compile_seconds": preparing}
-        return {**_counted(state), **fields, **host}
+        return {**_counted(state), **fields, **host, "machine": machine.__name__}
 
     # --- what both share ----------------------------------------------------------------------------------------------
 

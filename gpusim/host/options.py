@@ -69,6 +69,9 @@ class LaunchOptions:
             raise ModeError(f"a {self.mode} run has no trace of what happened when")
         if self.mode != "functional" and self.accel_sim is not None:
             raise ModeError("instructions are written for other simulators in functional runs alone")
+        elsewhere = self.trace or self.stop or self.accel_sim or self.replay or self.blocks or self.mode != "detailed"
+        if self.machine is not None and elsewhere:
+            raise ModeError("the SimPy machine runs whole launches in detail, without trace, stop or replay")
         if self.stop is not None and (self.mode not in self.stop.modes or self.replay or self.trace or self.accel_sim):
             raise ModeError("detailed runs can stop, functional ones before an instruction, without trace or replay")
 

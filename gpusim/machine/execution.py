@@ -51,8 +51,8 @@ def with_words(
 class Executor:
     """Executes instructions on the engine's state. log: the arrays that belong into that state."""
 
-    def __init__(self, state: State, instructions: list[Decoded]):
-        self.state, self.instructions = state, instructions
+    def __init__(self, state: State):
+        self.state = state
         state.sm[:, L.SM_LOG] = WHOLE_SM | AS_TRACER
 
     @staticmethod

@@ -71,7 +71,7 @@ class GlobalPath:
         """What is in L1 comes out of it; what is not comes from L2, once for all who wait for it."""
         l1, waits, hit, missed = self.sm.l1, [], [], []
         for line, sectors, words in access.lines:
-            _, others, missing = l1.lookup(line, sectors)
+            others, missing = l1.lookup(line, sectors)
             self.sm.gpu.counts[instruction.pc, L.COUNT_HITS] += (sectors & ~missing).bit_count()
             self.sm.gpu.counts[instruction.pc, L.COUNT_MISSES] += missing.bit_count()
             waits += others

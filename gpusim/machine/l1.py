@@ -18,9 +18,8 @@ class L1Cache:
         self.sets: list[OrderedDict[int, int]] = [OrderedDict() for _ in range(config.l1.sets(l1_bytes))]
         self.pending: dict[tuple[int, int], simpy.Event] = {}
 
-    def lookup(self, line: int, sectors: int) -> tuple[int, list[simpy.Event], int]:
-        """Look up sectors of a line. Returns (those that are there, the misses under way of others, those that have to
-        be asked for)."""
+    def lookup(self, line: int, sectors: int) -> tuple[list[simpy.Event], int]:
+        """Look up sectors of a line. Returns (the misses under way of some, those that have to be asked for)."""
         held = self.set_of(line).get(line, 0) if self.sets else 0
         waits, missing = [], 0
         for sector in (1, 2, 4, 8):
@@ -31,7 +30,7 @@ class L1Cache:
                     missing |= sector
         if held:
             self.set_of(line).move_to_end(line)
-        return sectors & held, waits, missing
+        return waits, missing
 
     def ask(self, line: int, sectors: int) -> simpy.Event:
         """Note that sectors are on their way; the event is to be triggered when they are there."""

@@ -7,7 +7,7 @@ from isa.instruction import INSTRUCTION_BYTES
 
 
 class Supply:
-    """Decoded and constant caches. A line that no warp of the SM has wanted comes from L2 after a fixed time, as
+    """Instruction and constant caches. A line that no warp of the SM has wanted comes from L2 after a fixed time, as
     the launch has brought it near; the lines behind it follow, since a stream buffer asks for them ahead."""
 
     def __init__(self, config: GPUConfig, blocks: int, code_bytes: int):
@@ -23,18 +23,14 @@ class Supply:
 
     def instruction(self, pc: int, now: float) -> float:
         """Return the cycle from which the instruction can be decoded."""
-        line = pc >> self.shift
+        line, icache = pc >> self.shift, self.config.icache
         ready = self.code.get(line)
         if ready is None:
-            icache = self.config.icache
-            ready = now + icache.l2_latency_cycles + 1.5 * self.queue
-            for ahead in range(icache.prefetch_lines + 1):
-                self.code.setdefault(line + ahead, ready + ahead * icache.l15_line_cycles)
-        elif line + 1 not in self.code and line < self.last:
-            icache = self.config.icache
-            last = ready + icache.l15_line_cycles
-            for ahead in range(1, icache.prefetch_lines + 1):
-                self.code.setdefault(line + ahead, max(last, now) + (ahead - 1) * icache.l15_line_cycles)
+            ready = self.code[line] = now + icache.l2_latency_cycles + 1.5 * self.queue
+        if line + 1 not in self.code and line < self.last:
+            first = max(ready + icache.l15_line_cycles, now)
+            for ahead in range(icache.prefetch_lines):
+                self.code.setdefault(line + 1 + ahead, first + ahead * icache.l15_line_cycles)
         return ready
 
     def constant(self, operand: int, now: float) -> float:

@@ -85,6 +85,13 @@ def test_a_model_that_does_not_exist(capsys):
     assert main(["run", "vector_add", "--model", f"{MACHINES}/two_level.py:Absent"]) == 2
 
 
+@pytest.mark.parametrize("option", [{"mode": "functional"}, {"trace": True}, {"replay": True}], ids=str)
+def test_what_only_the_engine_does_is_refused(option):
+    launch = registry.get("vector_add").make(1024, 0)
+    with pytest.raises(ModeError, match="without trace, stop or replay"):
+        gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "h100", model="simpy", **option)
+
+
 def test_an_error_names_the_thread():
     def beyond(x):
         x[cuda.threadIdx.x + 1_000_000_000] = 1
