@@ -390,4 +390,3 @@ class Device(AbstractContextManager["Device"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpusim.bound import quick_bound
 from gpusim.config import GPUConfig, load_config
@@ -15,12 +15,14 @@ from gpusim.host.session import GpuSession
 from gpusim.launch import Launch, as_args
 from gpusim.launch.arguments import program_of
 from gpusim.launch.memory import DeviceMemory
-from gpusim.machine.gpu import GPU, machine_of
 from gpusim.node import Node, load_node
 from gpusim.node.peer import peer_rows, without_peers
 from gpusim.result import Result
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.recording import TraceOptions
+
+if TYPE_CHECKING:
+    from gpusim.machine.gpu import GPU
 
 
 # many parameters: it is the call that users make, and each has a name of its own.
@@ -88,6 +90,11 @@ def simulate(
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
             wrong; the arrays in `args` are then unchanged.
     """
+    machine = None
+    if model != "engine":
+        from gpusim.machine.run import machine_of
+
+        machine = machine_of(model)
     options = LaunchOptions(
         max_cycles=max_cycles,
         strict_barriers=strict_barriers,
@@ -99,7 +106,7 @@ def simulate(
         replay=replay,
         accel_sim=accel_sim,
         stop=stop,
-        machine=machine_of(model),
+        machine=machine,
     )
     config = load_config(gpu, overrides)
     here, elsewhere = without_peers(as_args(args))

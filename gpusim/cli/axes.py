@@ -45,6 +45,7 @@ def add_space_options(parser: argparse.ArgumentParser) -> None:
         help="values of one key of the configuration, such as sm.count=66,132,264 (may be repeated)",
     )
     parser.add_argument("--size", metavar="VALUES", help="problem sizes of bundled programs")
+    parser.add_argument("--model", metavar="NAMES", help="engine (default), simpy, FILE.py:CLASS, as for gpusim run")
     parser.add_argument(
         "--together",
         action="append",
@@ -102,6 +103,8 @@ def read_space(options: argparse.Namespace) -> Sweep:
         axes[name] = parse_axis(values, f"--set {name}")
     if options.size is not None:
         axes["size"] = parse_axis(options.size, "--size")
+    if options.model:
+        axes["model"] = names_of(options.model)
     axes |= {name: getattr(options, name) for name in LAUNCH_PARAMETERS if getattr(options, name) is not None}
     for name in {"grid", "block"} & axes.keys():
         axes[name] = [shape.strip() for shape in axes[name].split(";")]

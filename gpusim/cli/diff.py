@@ -15,6 +15,7 @@ from gpusim.cli.options import (
     add_gpu_options,
     add_json_option,
     add_launch_options,
+    add_model_option,
     add_output_check_option,
     add_run_options,
 )
@@ -32,6 +33,7 @@ examples:
   gpusim diff reduction/sequential reduction/first_add            one step of a ladder
   gpusim diff matmul/tiled --gpu-b a100                        one program on two GPUs
   gpusim diff vector_add --set-b sm.count=66                   and on half of the SMs
+  gpusim diff transpose/tiled --model simpy --model-b banks.py:HashedBanks   a mechanism of your own
   gpusim diff transpose/tiled hardware                         the model against a real H200
   gpusim diff vector_add profile.csv --size 10000              and against your own profile of it
   gpusim diff saxpy.cu profile.csv --args "float32(2), float32[65536], float32[65536]"
@@ -46,7 +48,7 @@ printed of the other side's launch; grid, block and dynamic shared memory of you
 
 """
 HARDWARE = "hardware"
-_OF_A_SIDE = (*(each.name for each in fields(Request) if "help" in each.metadata), "gpu")
+_OF_A_SIDE = (*(each.name for each in fields(Request) if "help" in each.metadata), "gpu", "model")
 """Options that a side may have of its own; `--set-a` and `--set-b` add to `--set`."""
 
 
@@ -59,9 +61,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     # Whether a seed was given decides which recording fits.
     parser.set_defaults(seed=None)
     add_gpu_options(parser)
+    add_model_option(parser)
     sides = parser.add_argument_group("one side only")
     for side in "ab":
         sides.add_argument(f"--gpu-{side}", metavar="NAME", help=f"GPU of {side.upper()}")
+        sides.add_argument(f"--model-{side}", metavar="MODEL", help=f"model of {side.upper()}")
         sides.add_argument(
             f"--set-{side}", action="append", default=[], metavar="KEY=VALUE", help=f"--set of {side.upper()}"
         )

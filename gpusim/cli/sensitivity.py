@@ -84,7 +84,7 @@ def point_of(options: argparse.Namespace, gpu: str | None = None) -> Point:
 
     name = gpu or options.gpu
     config = changes(load_config(name), load_config(name, options.overrides))
-    given = {each: getattr(options, each) for each in PARAMETERS if getattr(options, each) is not None}
+    given = {each: value for each in PARAMETERS if (value := getattr(options, each, None)) is not None}
     return Point(options.program, name, config, tuple(given.items()))
 
 

@@ -65,7 +65,7 @@ def _check_program(program: str, parameters: Sequence[str]) -> None:
             raise ConfigError(str(error)) from None
     elif not Path(file).is_file():
         raise ConfigError(f"no such file: {file}")
-    known = BUNDLED_PARAMETERS if file is None else OWN_PARAMETERS
+    known = (*(BUNDLED_PARAMETERS if file is None else OWN_PARAMETERS), "model")
     for name in parameters:
         if name not in known:
             raise ConfigError(f"{name}: not a parameter of {program}, which takes {', '.join(known)}")
@@ -98,6 +98,8 @@ def evaluate(
 
     Whatever is wrong with the point is one line in `error`; no exception but KeyboardInterrupt leaves here.
     """
+    from gpusim.workload.target import load_model
+
     started = time.perf_counter()
     row = empty_row(point, metrics)
     error = None
@@ -112,7 +114,9 @@ def evaluate(
             expected = target.expected() if verify else None
             # What a launch does is the same on most machines of a sweep; only a check needs its outputs again.
             watch = _watch(timeout_s, stop)
-            result = target.simulate(config, threads=threads, progress=watch, replay=not verify)
+            model = load_model(dict(point.parameters).get("model", "engine"))
+            replay = model == "engine" and not verify
+            result = target.simulate(config, threads=threads, progress=watch, replay=replay, model=model)
             check = target.check(expected)
             if check is not None and not check.equal:
                 raise ValueError(f"wrong output: {check.message}")
@@ -170,7 +174,7 @@ def _request(point: Point) -> Request:
         value = given.get(name)
         if value is not None and not isinstance(value, str):
             given[name] = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return Request(point.program, **given)
+    return Request.of({"program": point.program, **given})
 
 
 def _bound(target: Target, config: GPUConfig, alone: bool) -> dict[str, Any]:

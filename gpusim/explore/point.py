@@ -12,8 +12,8 @@ from typing import Any
 from gpusim.errors import ConfigError
 from gpusim.workload.request import BUNDLED_PARAMETERS, OWN_PARAMETERS
 
-PARAMETERS = tuple(dict.fromkeys([*BUNDLED_PARAMETERS, *OWN_PARAMETERS]))
-"""Parameters of programs that a point can set, under the names of `gpusim run`."""
+PARAMETERS = tuple(dict.fromkeys([*BUNDLED_PARAMETERS, *OWN_PARAMETERS, "model"]))
+"""What a point can set beside its machine, under the names of `gpusim run`: parameters of programs, and the model."""
 
 Pairs = tuple[tuple[str, Any], ...]
 

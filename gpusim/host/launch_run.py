@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
@@ -35,9 +35,6 @@ from gpusim.host.session import GpuSession
 from gpusim.launch import Launch
 from gpusim.launch.arguments import BoundArguments, place_arguments
 from gpusim.launch.occupancy import check_architecture
-from gpusim.machine.execution import Executor
-from gpusim.machine.gpu import GPU, run_machine
-from gpusim.machine.instruction import check_modelled
 from gpusim.result import Result
 from gpusim.results.record import LaunchRecord
 from gpusim.tracing.accel_launch import AccelSimLaunch
@@ -46,6 +43,9 @@ from isa import Program
 from isa import microops as M
 from isa.demangle import short_name
 from isa.instruction import INSTRUCTION_BYTES
+
+if TYPE_CHECKING:
+    from gpusim.machine.gpu import GPU
 
 #: Shared by the blocks of a cooperative launch: a size and the grid's barrier (cooperative_groups.h).
 _WORKSPACE_BYTES = 64
@@ -272,20 +272,30 @@ class LaunchRun(Grid):
 
     def run_on_machine(self, machine: type[GPU]) -> dict[str, Any]:
         """Run it on a machine of SimPy processes. Returns what the record says of that."""
+        from gpusim.machine.execution import Executor
+        from gpusim.machine.instruction import check_modelled
+        from gpusim.machine.run import run_machine
+
         par, config, system = self.par.copy(), self.session.config, self.session.engine.memory_system
         par[P.MODE] = L.FUNCTIONAL
         check_modelled(self.program, self.lowered.code)
-        log, spare = Executor.log(config.sm.count, self.launch.blocks), self.session.spare
-        state = self._state(par, None, log, spare, None, None)
-        preparing = self._compiled(state, None, False)
-        started = time.perf_counter()
-        system.place(self.launch.blocks)
-        grid = Grid(simpy.Environment(), self.launch.blocks, self.max_cycles)
-        grid.state = state
+        log = Executor.log(config.sm.count, self.launch.blocks)
+        tracer = TraceRecorder(self.options.trace, config, self.launch, par) if self.options.trace else None
+        grid = Grid(simpy.Environment(), self.launch.blocks, self.max_cycles, self.progress, tracer)
+        self.state = grid.state = self._state(par, None, log, self.session.spare, None, None)
+        preparing = self._compiled(grid.state, None, False)
+        started, before = time.perf_counter(), system.counters.copy()
+        self._bind_to_memory_system(None)
         with self._faults(grid):
-            fields = run_machine(machine, config, grid, system.partitions, self.fits.l1_bytes)
+            fields = run_machine(
+                machine, config, grid, system.partitions, self.fits.l1_bytes, self._peers or self.session.peers()
+            )
+        fields["memory"] += system.counters - before  # code and constants
+        if tracer is not None:
+            what = grid.state, self.lowered, self.program, self.launch, config
+            fields["trace"] = tracer.finish(*what, -config.launch.overhead_cycles, fields["cycles"])
         host = {"host_seconds": time.perf_counter() - started, "host_threads": 1, "compile_seconds": preparing}
-        return {**_counted(state), **fields, **host, "machine": machine.__name__}
+        return {**_counted(grid.state), **fields, **host, "machine": machine.__name__}
 
     # --- what both share ----------------------------------------------------------------------------------------------
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpusim.engine.stop import Stop
 from gpusim.errors import CheckError, ModeError, did_you_mean
 from gpusim.launch.launch import AccessWindow
-from gpusim.machine.gpu import GPU
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.recording import TraceOptions
+
+if TYPE_CHECKING:
+    from gpusim.machine.gpu import GPU
 
 #: Flags by the names that `check` takes, after compute-sanitizer's tools; memcheck is always on.
 CHECKS = {"memcheck": 0, "initcheck": 1, "racecheck": 2, "synccheck": 4}
@@ -69,9 +72,9 @@ class LaunchOptions:
             raise ModeError(f"a {self.mode} run has no trace of what happened when")
         if self.mode != "functional" and self.accel_sim is not None:
             raise ModeError("instructions are written for other simulators in functional runs alone")
-        elsewhere = self.trace or self.stop or self.accel_sim or self.replay or self.blocks or self.mode != "detailed"
+        elsewhere = self.stop or self.accel_sim or self.replay or self.blocks or self.mode != "detailed"
         if self.machine is not None and elsewhere:
-            raise ModeError("the SimPy machine runs whole launches in detail, without trace, stop or replay")
+            raise ModeError("the SimPy machine runs whole launches in detail, without stop or replay")
         if self.stop is not None and (self.mode not in self.stop.modes or self.replay or self.trace or self.accel_sim):
             raise ModeError("detailed runs can stop, functional ones before an instruction, without trace or replay")
 

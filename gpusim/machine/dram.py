@@ -11,11 +11,12 @@ from gpusim.machine.server import Server
 class Channel:
     """A pseudo channel of HBM. It moves a sector at a time; a row that is not open is opened first (JEDEC HBM3)."""
 
-    def __init__(self, env: simpy.Environment, config: GPUConfig):
-        self.env, self.config = env, config.dram
+    def __init__(self, env: simpy.Environment, config: GPUConfig, number: int):
+        self.env, self.config, self.number = env, config.dram, number
         self.bus = Server(env)
         self.cycles_per_byte = config.dram.channels / (config.dram_bytes_per_cycle * config.dram.bus_efficiency)
         self.rows: dict[int, tuple[int, float]] = {}  # of a bank: its open row, the cycle of its last opening
+        self.held: float = 0  # until which the next read waits with the last one
         self.row_hits = self.row_opens = self.bytes_moved = 0
 
     def transfer(self, place: int, size: int) -> float:
@@ -25,7 +26,9 @@ class Channel:
         number = place // dram.row_bytes
         bank, row = number % dram.banks_per_channel, number // dram.banks_per_channel
         opened, when = self.rows.get(bank, (-1, -float(dram.row_idle_cycles)))
-        earliest = self.env.now
+        own = self.refreshed(bank)
+        # The next read waits with one that waits for its bank, those behind it pass.
+        earliest, self.held = max(own, self.held), own if own > self.env.now else 0
         if opened == row:
             self.row_hits += 1
         else:
@@ -34,7 +37,16 @@ class Channel:
             self.rows[bank] = row, earliest
         self.bytes_moved += size
         cycles = self.moved(size) * self.cycles_per_byte
-        return self.bus.book(cycles, earliest) + cycles
+        # Others may have the bus while one waits for its bank, as under a scheduler that reorders.
+        return max(self.bus.book(cycles), earliest) + cycles
+
+    def refreshed(self, bank: int) -> float:
+        """Return the cycle from which a bank can be read. Banks are refreshed one after the other, those of one number
+        of some channels together (H200: one load in eight comes up to 540 cycles later, evenly spread)."""
+        dram = self.config
+        number = self.number // dram.refresh_channels * dram.banks_per_channel + bank
+        since = (self.env.now + number * 0.618034 * dram.refresh_interval_cycles) % dram.refresh_interval_cycles
+        return self.env.now + max(dram.refresh_cycles - since, 0)
 
     def moved(self, size: int) -> float:
         """Return how many bytes go over the bus for so many of L2's."""

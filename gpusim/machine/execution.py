@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import typeof
 
 from gpusim.engine.functional import run_warp
-from gpusim.engine.grid import MachineStopped
+from gpusim.engine.grid import MachineStopped, Recorder
 from gpusim.engine.state import L
 from gpusim.engine.state.arrays import State
 from gpusim.engine.state.log import AS_TRACER, BLOCK_ROWS, WHOLE_SM
@@ -37,6 +38,10 @@ class Executed(NamedTuple):
     wavefronts: int
 
 
+NOTHING = Executed(0, False, [], [], 0)
+"""Of instructions that access no memory, of which the machine needs to know no more."""
+
+
 def with_words(
     lines: list[tuple[int, int, int]], addresses: list[int], lanes: int, size: int
 ) -> list[tuple[int, int, int]]:
@@ -49,11 +54,18 @@ def with_words(
 
 
 class Executor:
-    """Executes instructions on the engine's state. log: the arrays that belong into that state."""
+    """Executes instructions on the engine's state, which the arrays of `log` belong to. recorder: takes the log of the
+    SMs that it wants `traced`, with the stalls that the machine adds to it."""
 
-    def __init__(self, state: State):
-        self.state = state
-        state.sm[:, L.SM_LOG] = WHOLE_SM | AS_TRACER
+    def __init__(self, state: State, recorder: Recorder | None = None):
+        self.state, self.recorder = state, recorder
+        if recorder is not None:
+            recorder.begin(state)
+        self.traced = frozenset(state.sm[:, L.SM_LOG].nonzero()[0].tolist())
+        state.sm[:, L.SM_LOG] = AS_TRACER | WHOLE_SM  # stalls are the machine's to log
+        # For each instruction: machine code that does not look at its arguments' types, fields without arrays.
+        self.run_warp = run_warp.entry.compile(tuple(map(typeof, (state, 0, 0, 1))))
+        self.sm, self.warp = memoryview(state.sm), memoryview(state.warp)  # type: ignore[arg-type]
 
     @staticmethod
     def log(sms: int, blocks: int) -> dict[str, np.ndarray]:
@@ -68,27 +80,46 @@ class Executor:
 
     def execute(self, sm: int, w: int, instruction: Decoded, now: int) -> Executed:
         """Execute the warp's next instruction. Raises MachineStopped for what a program may not do."""
-        state = self.state
-        s = state.sm[sm]
-        s[L.SM_LOGGED] = s[L.SM_LOG_LANES] = 0
-        state.warp[w, L.WARP_SINCE] = now
-        run_warp(state, sm, w, 1)
-        if s[L.SM_ERROR]:
+        state, s = self.state, self.sm
+        n = s[sm, L.SM_LOGGED]
+        self.warp[w, L.WARP_SINCE] = now
+        self.run_warp(state, sm, w, 1)
+        if s[sm, L.SM_ERROR]:
             raise MachineStopped(sm)
-        row = state.log[sm, 0].tolist()
-        lines: list[tuple[int, int, int]] = []
-        addresses: list[int] = []
-        if instruction.is_memory:
-            if row[L.EVENT_ACCESS] >= 0:
-                addresses = state.log_lanes[sm, row[L.EVENT_ACCESS]].tolist()
-            if instruction.space != M.SPACE_SHARED:
-                lines = [tuple(each) for each in state.touched[sm, : row[L.EVENT_LINES], :3].tolist()]
-                if not row[L.EVENT_LOCAL]:
-                    lines = with_words(lines, addresses, row[L.EVENT_EXECUTED], instruction.size)
+        found = self.access(sm, n, instruction) if instruction.is_memory else NOTHING
+        self.note(sm, now)
+        return found
+
+    def access(self, sm: int, n: int, instruction: Decoded) -> Executed:
+        """Return what the memory instruction in row n of the SM's log has accessed."""
+        row, addresses, lines = self.state.log[sm, n].tolist(), [], []
+        if row[L.EVENT_ACCESS] >= 0:
+            addresses = self.state.log_lanes[sm, row[L.EVENT_ACCESS]].tolist()
+        if instruction.space != M.SPACE_SHARED:
+            lines = [tuple(each) for each in self.state.touched[sm, : row[L.EVENT_LINES], :3].tolist()]
+            if not row[L.EVENT_LOCAL]:
+                lines = with_words(lines, addresses, row[L.EVENT_EXECUTED], instruction.size)
         local = row[L.EVENT_LOCAL] != 0
         return Executed(row[L.EVENT_EXECUTED], local, lines, addresses, row[L.EVENT_WAVEFRONTS])
 
+    def stalled(self, sm: int, w: int, pc: int, kind: int, since: float, until: float) -> None:
+        """A warp has waited for a reason."""
+        if sm in self.traced:
+            row = self.state.log[sm, self.sm[sm, L.SM_LOGGED]]
+            row[:] = 0
+            row[[L.EVENT_KIND, L.EVENT_WARP, L.EVENT_REASON]] = L.LOG_STALL, self.warp[w, L.WARP_LOGGED] - 1, kind
+            row[[L.EVENT_PC, L.EVENT_START, L.EVENT_END]] = pc, since, until
+            self.sm[sm, L.SM_LOGGED] += 1
+
+    def note(self, sm: int, now: int) -> None:
+        """Hand what an SM has logged to the recorder, or forget it. Nothing is traced any more once that has enough."""
+        if sm in self.traced and self.recorder is not None:
+            self.recorder.collect(self.state, now)
+            if not self.sm[sm, L.SM_LOG]:
+                self.traced = frozenset()
+                self.state.sm[:, L.SM_LOG], self.state.wanted[:] = AS_TRACER | WHOLE_SM, 1
+        self.sm[sm, L.SM_LOGGED] = self.sm[sm, L.SM_LOG_LANES] = 0
+
     def place_of(self, w: int) -> tuple[int, int]:
         """(program counter, state) of a warp."""
-        pc, state = self.state.warp[w, [L.WARP_PC, L.WARP_STATE]].tolist()
-        return pc, state
+        return self.warp[w, L.WARP_PC], self.warp[w, L.WARP_STATE]

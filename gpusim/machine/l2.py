@@ -1,123 +1,50 @@
-"""L2: slices with tags of their own, in partitions, each in front of channels of device memory."""
+"""L2: slices in partitions, the way of a request from an SM to the slice of its line and back, links to other GPUs."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Sequence
 
 import simpy
 
 from gpusim.config import GPUConfig
+from gpusim.engine.memory.system import PeerRow
 from gpusim.machine.dram import Channel
 from gpusim.machine.instruction import Decoded
-from gpusim.machine.server import Server
+from gpusim.machine.nvlink import NVLink
+from gpusim.machine.slice import Slice
 from isa import microops as M
-
-SECTOR = 32
-
-
-class Slice:
-    """A slice of L2: one port, and lines of four sectors, of which the one used least recently goes."""
-
-    def __init__(self, env: simpy.Environment, config: GPUConfig, channels: list[Channel]):
-        self.env, self.config, self.channels = env, config.l2, channels
-        self.port, self.atomics = Server(env), Server(env)
-        self.room = config.l2.bytes // config.l2.slices // config.l2.line_bytes
-        self.lines: OrderedDict[int, list[int]] = OrderedDict()  # line -> [sectors that are there, of them dirty]
-        self.arriving: dict[int, float] = {}  # line -> cycle at which its last sectors come from memory
-        self.last = -1, 0  # line and sectors of the last atomic
-        self.sectors = self.hits = self.fetched = self.written = 0
-        near, far = config.l2.latency_near_cycles, config.l2.latency_far_cycles
-        #: What a miss takes longer than a hit; both are means over near and far lines.
-        self.miss = config.dram.latency_cycles - (near if config.l2.partitions == 1 else (near + far) / 2)
-
-    def channel(self, line: int) -> Channel:
-        """Return the channel that holds a line: half a kilobyte in each in turn."""
-        return self.channels[(line >> 2) % len(self.channels)]
-
-    def read(self, line: int, sectors: int) -> float:
-        """Look a line up and fetch what is missing. Returns the cycle at which it is there, less the way to the SM."""
-        ready = self._turn(sectors)
-        held = self._line(line)
-        missing = sectors & ~held[0]
-        self.hits += (sectors & ~missing).bit_count()
-        if missing:
-            ready = max(ready, self._fetch(line, held, missing))
-        return max(ready, self.arriving.get(line, 0))
-
-    def write(self, line: int, sectors: int) -> float:
-        """Take sectors in. Returns the cycle at which they are there."""
-        ready = self._turn(sectors)
-        held = self._line(line)
-        self.hits += sectors.bit_count()
-        held[0] |= sectors
-        held[1] |= sectors
-        return ready
-
-    def update(self, line: int, sectors: int, lanes: float, turns: int, adds_floats: bool) -> float:
-        """Execute an atomic's part on one line, of so many lanes, of which those that share a word take turns. Returns
-        the cycle at which it is done: floating-point numbers that are added to one sector in turn take longer."""
-        l2, count = self.config, sectors.bit_count()
-        each = l2.atomic_whole_sector_cycles if lanes >= 8 * count else l2.atomic_sector_cycles
-        busy = max(count, lanes / 8) * each
-        floats = adds_floats and self.last == (line, sectors)
-        self.last = line, sectors
-        busy = max(busy, turns * (l2.atomic_same_float_cycles if floats else l2.atomic_same_address_cycles))
-        return max(self.read(line, sectors), self.atomics.book(busy) + busy)
-
-    def _turn(self, sectors: int) -> float:
-        count = sectors.bit_count()
-        self.sectors += count
-        cycles = count * SECTOR / self.config.slice_bytes_per_cycle
-        return self.port.book(cycles) + cycles
-
-    def _line(self, line: int) -> list[int]:
-        held = self.lines.get(line)
-        if held is None:
-            if len(self.lines) >= self.room:
-                old, (_, dirty) = self.lines.popitem(last=False)
-                if dirty:
-                    self.written += dirty.bit_count()
-                    self.channel(old).transfer(old << 7, SECTOR * dirty.bit_count())
-            held = self.lines[line] = [0, 0]
-        else:
-            self.lines.move_to_end(line)
-        return held
-
-    def _fetch(self, line: int, held: list[int], missing: int) -> float:
-        pair = self.config.fetch_bytes // SECTOR
-        wanted = 0
-        for first in range(0, 4, pair):
-            if missing >> first & (1 << pair) - 1:
-                wanted |= (1 << pair) - 1 << first
-        wanted &= ~held[0]
-        held[0] |= wanted
-        self.fetched += wanted.bit_count()
-        self.arriving[line] = self.channel(line).transfer(line << 7, SECTOR * wanted.bit_count()) + self.miss
-        return self.arriving[line]
 
 
 class L2Cache:
-    """All slices, and the way to them: `access` is a request's whole way from an SM and back."""
+    """All slices, and the way to them: `read`, `write` and `atomic` are a request's whole way from an SM and back.
+    links: to other GPUs' memory; requests, crossed: sectors that SMs have asked for, and those from the other half."""
 
     Slice = Slice
     Channel = Channel
+    NVLink = NVLink
 
-    def __init__(self, env: simpy.Environment, config: GPUConfig):
+    def __init__(self, env: simpy.Environment, config: GPUConfig, peers: Sequence[PeerRow] = ()):
         self.env, self.config = env, config
         l2 = config.l2
-        self.channels = [self.Channel(env, config) for _ in range(config.dram.channels)]
+        self.channels = [self.Channel(env, config, number) for number in range(config.dram.channels)]
         per = max(len(self.channels) // l2.slices, 1)
         self.slices = []
         for number in range(l2.slices):
             first = number * per % len(self.channels)
             self.slices.append(self.Slice(env, config, self.channels[first : first + per]))
-        self.requests: dict[str, int] = {"read": 0, "write": 0, "atomic": 0, "reduction": 0}
+        self.links = [self.NVLink(env, config, row) for row in peers]
+        self.requests = dict.fromkeys(("read", "write", "atomic", "reduction"), 0)
+        self.crossed = dict.fromkeys(("read", "write", "missed"), 0)
         self.seen: list[set[int]] = [set() for _ in range(l2.partitions)]
 
     def slice_of(self, line: int) -> Slice:
-        """Return the slice that holds a line. Which bits the hardware mixes is not known; this spreads any stride."""
-        mixed = line ^ line >> 7 ^ line >> 13 ^ line >> 19
-        return self.slices[(mixed * 0x9E3779B1 >> 8) % len(self.slices)]
+        """Return the slice that holds a line: in a kilobyte two slices of its home alternate, two lines at a time
+        (H200: latencies of atomics to every line). Which two is a hash that spreads any stride, as in the engine."""
+        each = len(self.slices) // self.config.l2.partitions
+        pairs = max(each // 2, 1)
+        turn, pair = divmod(line >> 3, pairs)
+        pair = (pair + (turn * 0x9E3779B1 >> 12)) % pairs
+        return self.slices[self.home(line) * each + (2 * pair + (line >> 1 & 1)) % each]
 
     def home(self, line: int) -> int:
         """Return the partition that is an address's home: the parity of some of its bits."""
@@ -126,28 +53,47 @@ class L2Cache:
             return (line >> 5) % l2.partitions
         return sum(line >> bit - 7 & 1 for bit in l2.home_address_bits) & 1
 
-    def latency(self, line: int, partition: int) -> int:
-        """Return the whole latency of a hit for an SM of a partition; what it has read from the other one is near."""
-        l2 = self.config.l2
-        if self.home(line) == partition:
-            return l2.latency_near_cycles
-        if l2.near_copy and line in self.seen[partition]:
-            return l2.latency_near_cycles
+    def is_near(self, line: int, partition: int) -> bool:
+        """Return whether an SM of a partition finds a line there, as what has been read from the other one."""
+        if self.home(line) == partition or (self.config.l2.near_copy and line in self.seen[partition]):
+            return True
         self.seen[partition].add(line)
-        return l2.latency_far_cycles
+        return False
+
+    def link(self, line: int) -> NVLink | None:
+        """Return the link to the GPU that a line belongs to, None for this one."""
+        return next((each for each in self.links if each.holds(line)), None) if self.links else None
 
     def read(self, line: int, sectors: int, partition: int) -> float:
         """Return the cycles that a read takes, from the SM's request to its reply, without the SM's own part."""
         self.requests["read"] += sectors.bit_count()
-        return self.slice_of(line).read(line, sectors) - self.env.now + self.latency(line, partition)
+        if link := self.link(line):
+            return link.read(sectors)
+        home, l2 = self.slice_of(line), self.config.l2
+        before = home.fetched
+        took = home.read(line, sectors) - self.env.now
+        if self.is_near(line, partition):
+            return took + l2.latency_near_cycles
+        self.crossed["read"] += sectors.bit_count()
+        self.crossed["missed"] += home.fetched - before
+        return took + l2.latency_far_cycles
 
     def write(self, line: int, sectors: int, partition: int) -> float:
         """Return the cycles from a store's leaving the SM to its acknowledgement."""
         self.requests["write"] += sectors.bit_count()
-        return self.slice_of(line).write(line, sectors) - self.env.now + self.latency(line, partition)
+        if link := self.link(line):
+            return link.write(sectors)
+        took, l2 = self.slice_of(line).write(line, sectors) - self.env.now, self.config.l2
+        far = self.home(line) != partition
+        self.crossed["write"] += sectors.bit_count() if far else 0
+        return took + (l2.latency_far_cycles if far else l2.latency_near_cycles)
 
-    def atomic(self, instruction: Decoded, line: int, sectors: int, lanes: float, turns: int) -> float:
+    # many parameters: an atomic's part on one line
+    def atomic(self, instruction: Decoded, line: int, sectors: int, partition: int, lanes: float, turns: int) -> float:
         """Return the cycles of an atomic's part on one line, there and back."""
         self.requests["atomic" if instruction.op == M.OP_ATOM else "reduction"] += sectors.bit_count()
+        if link := self.link(line):
+            return link.atomic(sectors)
+        self.crossed["write"] += sectors.bit_count() if self.home(line) != partition else 0
         done = self.slice_of(line).update(line, sectors, lanes, turns, instruction.adds_floats) - self.env.now
         return done + self.config.l2.atomic_latency_cycles

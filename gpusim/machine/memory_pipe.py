@@ -29,7 +29,6 @@ class MemoryPipe:
         self.indexed = [Server(sm.env) for _ in self.entry]  # indexed loads of constants
         self.leaves: list[deque[float]] = [deque() for _ in self.entry]
         self.held = [0] * len(self.entry)  # of instructions in the queues, those that wait for the way beyond the SM
-        self.full_until = [-1.0] * len(self.entry)
         self.address = Server(sm.env)
         self.path = self.GlobalPath(sm)
 
@@ -41,12 +40,7 @@ class MemoryPipe:
         depth = self.config.memory_instruction.queue_depth - self.held[sub]
         if len(leaves) < depth:
             return now
-        self.full_until[sub] = now
         return leaves[-depth] if depth > 0 else NEVER
-
-    def was_full(self, sub: int, now: float) -> bool:
-        """Return whether the queue has just been full."""
-        return now - self.full_until[sub] < 2 * self.config.pipes.lsu.initiation_cycles
 
     def issue(self, warp: Warp, sub: int, instruction: Decoded, access: Executed) -> None:
         """Take an instruction of the memory pipe that has just been issued."""
@@ -71,7 +65,10 @@ class MemoryPipe:
             if instruction.result != 7:
                 warp.boards[instruction.result].pending += 1
                 warp.boards[instruction.result].kind = L.STALL_LONG
+            if instruction.is_copy:
+                warp.groups[-1].left += 1
             self.held[sub] += 1
+            warp.on_way += 1
             self.sm.under_way[warp.slot] += 1
             self.env.process(self.path.run(warp, sub, instruction, access, start))
 

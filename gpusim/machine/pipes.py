@@ -21,15 +21,18 @@ class ExecutionUnits:
         self.intervals, self.latencies = sm.gpu.units
         self.halves = self.config.pipes.fma.initiation_cycles < self.config.pipes.imad.initiation_cycles
 
-    def admit(self, instruction: Decoded, now: float) -> float:
-        """Return the cycle from which its unit takes an instruction."""
+    def admit(self, instruction: Decoded, now: float) -> tuple[float, int]:
+        """Return (cycle from which its unit takes an instruction, stall reason of a warp that waits for it)."""
         unit = instruction.unit
         free = self.free[unit]
         if unit == M.UNIT_LSU:
-            return max(free, self.sm.memory.room(self.number, now))
+            reason = L.STALL_LG if instruction.beyond else L.STALL_MIO
+            return max(free, self.sm.memory.room(self.number, now)), reason
+        if unit == M.UNIT_XU:
+            return free - self.config.pipes.xu_ahead_cycles, L.STALL_MIO
         if unit == M.UNIT_FMA and self.halves:
-            return min(free, self.free[M.UNIT_FMAHEAVY])
-        return free - self.config.pipes.xu_ahead_cycles if unit == M.UNIT_XU else free
+            free = min(free, self.free[M.UNIT_FMAHEAVY])
+        return free, L.STALL_MATH
 
     def read_registers(self, instruction: Decoded, now: float) -> float:
         """Book the register banks. Returns the cycle from which the next instruction may issue: an instruction waits a
@@ -45,7 +48,9 @@ class ExecutionUnits:
         interval = self.config.pipes.wide_initiation_cycles if instruction.wide else self.intervals[unit]
         if unit == M.UNIT_FMA and self.halves:
             interval *= 2
-            unit = M.UNIT_FMAHEAVY if self.free[unit] > now else unit
+            if self.free[unit] > now:
+                unit = M.UNIT_FMAHEAVY
+                self.sm.gpu.counts[instruction.pc, L.COUNT_HEAVY] += 1
         self.free[unit] = max(self.free[unit], now) + interval
 
     def book_result(self, warp: Warp, instruction: Decoded, now: float) -> None:

@@ -8,43 +8,48 @@ from typing import Any
 
 import simpy
 
+from gpusim.engine.sm.policies import LONGEST_WAIT, SHORT_WAIT
 from gpusim.engine.state import L
+from gpusim.machine.instruction import Decoded
 from gpusim.machine.pipes import ExecutionUnits
-from gpusim.machine.stalls import after_control, charge
+from gpusim.machine.stalls import after_control, attribute, charge
 from gpusim.machine.warp import NEVER, Warp
 from isa import microops as M
 
 
 class Scheduler:
-    """A process that issues, and sleeps while no warp can."""
+    """A process that issues, and sleeps while no warp can. last: the warp that issued last, which may go on from cycle
+    `goes_on`; in_turn: issues for which warps take turns, 1 behind a yield or a busy unit, 2 behind a full queue; kept:
+    warps that wait for room in the memory pipe, and the stall reason of each."""
 
     def __init__(self, sm: Any, number: int):
         self.sm, self.number, self.env, self.config = sm, number, sm.env, sm.config
+        self.slots = sm.gpu.warps_per_sm // sm.config.sm.sub_partitions
         self.warps: list[Warp] = []
         self.last: Warp | None = None
+        self.goes_on, self.in_turn = 0.0, 0
+        self.kept: dict[Warp, int] = {}
         self.pipes = ExecutionUnits(sm, number)
         self.alarm = self.env.event()
         self.env.process(self.run())
 
     def run(self) -> Generator[simpy.Event, None, None]:
-        """Issue one instruction a cycle as long as a warp is ready."""
+        """Issue one instruction a cycle as long as a warp is ready and its unit takes it."""
         while True:
             now = self.env.now
-            ready, next_time = [], NEVER
-            for warp in self.warps:
-                if warp.ready > now:
-                    next_time = min(next_time, warp.ready)
-                elif (free := self.pipes.admit(self.sm.gpu.program[warp.pc], now)) <= now:
-                    ready.append(warp)
-                else:
-                    next_time = min(next_time, free)
-            if ready:
-                warp = self.choose(ready)
-                dispatch = self.pipes.read_registers(self.sm.gpu.program[warp.pc], now)
-                self.issue(warp)
-                yield self.env.timeout(dispatch - now)
-            else:
-                yield self.sleep(next_time)
+            ready = [warp for warp in self.warps if warp.ready <= now]
+            if not ready:
+                yield self.sleep(min([warp.ready for warp in self.warps], default=NEVER))
+                continue
+            warp = self.choose(ready) if len(ready) > 1 else ready[0]
+            instruction = self.sm.gpu.program[warp.pc]
+            free, reason = self.pipes.admit(instruction, now)
+            if free > now:
+                self.refuse(warp, instruction, free, reason)
+                continue
+            self.goes_on = self.pipes.read_registers(instruction, now)
+            self.issue(warp, instruction)
+            yield self.env.timeout(self.goes_on - now)
 
     def sleep(self, until: float) -> simpy.Event:
         """Return an event that happens at a cycle, or as soon as `wake` is called."""
@@ -61,30 +66,55 @@ class Scheduler:
             alarm.succeed()
 
     def choose(self, ready: list[Warp]) -> Warp:
-        """Choose among warps that are ready: the one that has issued last, else the oldest block's, the youngest of
-        them."""
-        if self.last in ready:
+        """Choose among several warps that are ready: the one that has issued last, unless they take turns; else of the
+        oldest block's the one that has waited longest, as far as that is told apart (H200: `turns_*` in
+        validate/microbench/issue.py; the engine's `policies` have the details)."""
+        now, slots, before, longest = self.env.now, self.slots, self.slots, SHORT_WAIT
+        if self.in_turn:
+            before, longest = (self.last.place if self.last else before), LONGEST_WAIT
+        elif self.last in ready and self.goes_on == now:
             return self.last
-        return min(ready, key=lambda warp: (warp.block, -warp.age))
+        return min(ready, key=lambda w: (w.block, -min(now - w.ready, longest), (before - 1 - w.place) % slots))
 
-    def issue(self, warp: Warp) -> None:
+    def refuse(self, warp: Warp, instruction: Decoded, free: float, reason: int) -> None:
+        """The unit of a warp's next instruction takes it from a later cycle on, or nobody knows when."""
+        self.in_turn = max(self.in_turn, 2 if instruction.unit == M.UNIT_LSU else 1)
+        charge(self.sm, warp, instruction, self.env.now)
+        warp.ready = free
+        if free < NEVER:
+            attribute(self.sm, warp, reason, free)
+        else:
+            self.kept[warp] = reason
+
+    def room(self) -> None:
+        """The memory pipe may have room for those that wait for it."""
+        for warp, reason in self.kept.items():
+            attribute(self.sm, warp, reason, self.env.now)
+            warp.ready = self.env.now
+        self.kept.clear()
+        self.wake()
+
+    def issue(self, warp: Warp, instruction: Decoded) -> None:
         """Issue a warp's next instruction: it is executed, its unit and its scoreboards are booked, and it is known
         when the warp comes up again."""
         now, sm = self.env.now, self.sm
-        instruction = sm.gpu.program[warp.pc]
-        charge(self.sm, self.pipes, warp, instruction, now)
-        self.last = warp
+        charge(sm, warp, instruction, now)
+        sm.gpu.stalls[warp.pc][L.STALL_SELECTED] += 1
+        self.last, self.in_turn = warp, max(self.in_turn - 1, instruction.yields)
         self.pipes.book(instruction, now)
         access = sm.gpu.executor.execute(sm.number, warp.number, instruction, int(now))
         warp.since = now + 1
         pc, state = sm.gpu.executor.place_of(warp.number)
         if instruction.is_memory:
             sm.memory.issue(warp, self.number, instruction, access)
+        elif instruction.op == M.OP_LDGDEPBAR and instruction.kind == M.CLS_CONTROL:
+            warp.commit(instruction.result)
+            warp.settle(now + 1)
         elif instruction.variable:
             self.pipes.book_result(warp, instruction, now)
         warp.stall, warp.stall_kind = now + instruction.stall, L.STALL_WAIT
         if pc != warp.pc + 1 or instruction.kind == M.CLS_CONTROL:
-            cycles, kind = after_control(self.config, instruction, pc)
+            cycles, kind = after_control(sm, instruction, pc)
             if now + cycles > warp.stall:
                 warp.stall, warp.stall_kind = now + cycles, kind
         warp.pc = pc
@@ -102,9 +132,7 @@ class Scheduler:
         if warp.blocked >= 0 or warp not in self.warps:
             return
         instruction, now = self.sm.gpu.program[warp.pc], self.env.now
-        ready = warp.stall
-        for k in instruction.boards:
-            ready = max(ready, warp.boards[k].clear)
+        ready = max(warp.stall, warp.clear(instruction))
         if ready < NEVER:
             warp.fetched = self.sm.supply.instruction(warp.pc, max(now, warp.stall))
             ready = max(ready, warp.fetched)

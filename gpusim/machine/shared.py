@@ -28,11 +28,14 @@ class SharedMemory:
         """
         if instruction.size != 4 or instruction.op not in (M.OP_LOAD, M.OP_STORE) or not access.addresses:
             return max(access.wavefronts, 1)
-        words: dict[int, set[int]] = {}
-        for lane, address in enumerate(access.addresses):
-            if access.lanes >> lane & 1:
-                words.setdefault(self.bank(address), set()).add(address // self.config.bank_bytes)
-        return max(map(len, words.values()), default=1)
+        bank_bytes = self.config.bank_bytes
+        words = {address // bank_bytes for address in access.addresses if address >= 0}
+        if len(words) == 1:
+            return 1
+        in_bank = [0] * self.config.banks
+        for word in words:
+            in_bank[self.bank(word * bank_bytes)] += 1
+        return max(in_bank)
 
     def serve(self, instruction: Decoded, access: Executed, earliest: float) -> float:
         """Take a turn of the data stage. Returns the cycle at which the result is there."""

@@ -7,12 +7,14 @@ from typing import Any
 
 import simpy
 
+from gpusim.engine.sm.fence import TOGETHER
 from gpusim.engine.state import L
 from gpusim.machine.l1 import L1Cache
 from gpusim.machine.memory_pipe import MemoryPipe
 from gpusim.machine.scheduler import Scheduler
 from gpusim.machine.server import Server
 from gpusim.machine.shared import SharedMemory
+from gpusim.machine.stalls import attribute
 from gpusim.machine.supply import Supply
 from gpusim.machine.warp import Warp
 
@@ -36,6 +38,7 @@ class SM:
         self.barriers = Server(self.env)
         self.on_left: list[simpy.Event] = []
         self.drained: float = 0
+        self.fences, self.asked = (-float("inf"), 0.0), False  # first and last cycle of the latest; L2 was asked since
 
     def __str__(self) -> str:
         lines = [f"SM {self.number} at cycle {self.env.now:,}: {len(self.resident)} warps"]
@@ -58,11 +61,12 @@ class SM:
             if number not in self.resident:
                 block, age, start = rows[w, [L.WARP_BLOCK, L.WARP_AGE, L.WARP_START]].tolist()
                 of = int(state.block[self.number, block, L.BLOCK_NUMBER])
-                warp = Warp(number, of, block, age, start)
+                warp = Warp(number, w // len(self.schedulers), of, block, age, start)
                 self.resident[number] = warp
                 scheduler = self.schedulers[w % len(self.schedulers)]
                 scheduler.warps.append(warp)
                 scheduler.look(warp)
+        self.gpu.executor.note(self.number, int(self.env.now))
 
     def left(self, slot: int) -> None:
         """An access of a block has left the SM."""
@@ -85,10 +89,26 @@ class SM:
                     other.stall, other.stall_kind = max(other.stall, opens), L.STALL_BARRIER
                     self.schedulers[other.number % self.gpu.warps_per_sm % len(self.schedulers)].look(other)
 
+    def fence(self, cycles: int) -> float:
+        """Return how long a fence of so many cycles takes that a warp comes to now. One is under way at a time, which
+        those share that come in its first cycles; it takes longer if L2 has been asked for something since the last
+        one, and as long as the SM's stores do (H200: `fence_beside` in validate/microbench/control.py)."""
+        start, end = self.fences
+        if self.env.now >= start + TOGETHER:
+            start = max(self.env.now, end)
+            end = start + cycles + (self.config.memory_instruction.fence_gpu_again_cycles if self.asked else 0)
+            self.fences, self.asked = (start, end), False
+        return max(end, self.drained) - self.env.now
+
+    def stays(self, warp: Warp, kind: int, until: float) -> None:
+        """A warp that has ended keeps its place until a cycle."""
+        self.gpu.state.sm[self.number, L.SM_WARP_CYCLES] += math.ceil(max(until - warp.since, 0))
+        attribute(self, warp, kind, until)
+
     def warp_ends(self, scheduler: Scheduler, warp: Warp, now: float) -> None:
         """A warp has executed its last instruction. The block's last one makes room for another block."""
+        self.stays(warp, L.STALL_BRANCH, now + 1 + self.config.issue.exit_cycles)
         scheduler.warps.remove(warp)
-        scheduler.last = None if scheduler.last is warp else scheduler.last
         del self.resident[warp.number]
         self.barrier_reached(warp, now)
         s = self.gpu.state.sm[self.number]

@@ -433,6 +433,8 @@ _TIMED = re.compile(
     "cycle|time|active|lookup|stalled|latency|lts__|dram__|nvl|fmaheavy|^sm__inst_executed_pipe_adu|lsu_wavefronts.sum"
 )
 """Parts of the names of metrics that do not follow from instructions and addresses alone."""
+_NOT_OF_MACHINES = re.compile("dispatch_stall|^sm__inst_executed_pipe_adu")
+"""Parts of the names of metrics that the machine of SimPy processes does not model."""
 
 
 class UnknownMetric(KeyError):
@@ -458,12 +460,13 @@ class MetricValues(Mapping[str, float]):
     def __init__(self, counts: Counts | LaunchRecord):
         self._counts = counts if isinstance(counts, Counts) else Counts(counts)
         self._known: dict[str, float] = {}
-        timed = self._counts.record.timed
-        self._names = METRICS if timed else {name: METRICS[name] for name in METRICS if not _TIMED.search(name)}
+        record = self._counts.record
+        none = _NOT_OF_MACHINES if record.machine else None if record.timed else _TIMED
+        self._names = METRICS if none is None else {name: METRICS[name] for name in METRICS if not none.search(name)}
 
     def __getitem__(self, name: str) -> float:
         if name not in self._names:
-            raise UnknownMetric(name, self._counts.record.mode)
+            raise UnknownMetric(name, self._counts.record.machine or self._counts.record.mode)
         if name not in self._known:
             self._known[name] = METRICS[name].formula(self._counts)
         return self._known[name]

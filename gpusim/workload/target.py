@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from gpusim.config import GPUConfig
 from gpusim.errors import WorkloadError
 from gpusim.launch import Launch
-from gpusim.machine.gpu import GPU
 from gpusim.simulation import simulate
 from gpusim.workload.request import LAUNCH_PARAMETERS, Request
 from gpusim.workload.spec import parse_arguments, parse_dim3
 from isa import ToolchainMissing, load, toolchain
 
 if TYPE_CHECKING:
+    from gpusim.machine.gpu import GPU
     from gpusim.result import Result
 
 
@@ -163,6 +163,8 @@ def load_model(text: str) -> str | type[GPU]:
     path, colon, name = text.rpartition(":")
     if not colon:
         return text
+    from gpusim.machine.gpu import GPU
+
     found = vars(_import(path)).get(name)
     if not isinstance(found, type) or not issubclass(found, GPU):
         raise WorkloadError(f"{path} has no subclass {name!r} of gpusim.machine.GPU")
