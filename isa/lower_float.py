@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa import microops as m
-from isa.lower_writer import BOOLEANS, COMPARES, RowWriter, constants, is_zero
+from isa.lower_writer import BOOLEANS, COMPARES, NO_RELATION, RowWriter, constants, is_zero
 
 _ROUNDINGS = {"RN": m.ROUND_NEAREST, "RM": m.ROUND_DOWN, "RP": m.ROUND_UP, "RZ": m.ROUND_ZERO}
 _ROUNDINGS |= {"FLOOR": m.ROUND_DOWN, "CEIL": m.ROUND_UP, "TRUNC": m.ROUND_ZERO}
@@ -44,13 +44,10 @@ def float_select(w: RowWriter) -> None:
 
 
 def float_minmax(w: RowWriter) -> None:
-    w.set(m.OP_FMNMX, aux0=flags(w))
-    w.operands("d A B ps0", numeric="float")
-
-
-def float_minmax3(w: RowWriter) -> None:
-    w.set(m.OP_FMNMX3, aux0=flags(w))
-    w.operands("d A B C ps0", numeric="float")
+    """FMNMX and, of three numbers, FMNMX3."""
+    three = w.instruction.opcode == "FMNMX3"
+    w.set(m.OP_FMNMX3 if three else m.OP_FMNMX, aux0=flags(w))
+    w.operands("d A B C ps0" if three else "d A B ps0", numeric="float")
 
 
 def paired_arithmetic(w: RowWriter) -> None:
@@ -71,9 +68,7 @@ def compare(w: RowWriter) -> None:
     rows = 2 if opcode.startswith("D") else 1
     # MIN and MAX are DSETP's alone: PD0 chooses the operand, PD1 says that both are NaN; see exec_double.
     relation = w.choose({"MIN": m.COMPARE_MIN, "MAX": m.COMPARE_MAX}, -1)
-    relation = w.choose(COMPARES, -1) if relation < 0 else relation
-    if relation < 0:
-        raise w.refuse("a comparison without a relation")
+    relation = w.one_of(COMPARES, NO_RELATION) if relation < 0 else relation
     op = getattr(m, "OP_" + opcode)
     w.set(op, aux0=relation, aux1=flags(w), aux2=w.choose(BOOLEANS, m.BOOL_AND), aux3=int(w.has("BF")))
     if op == m.OP_FSET:
@@ -90,9 +85,7 @@ def double_arithmetic(w: RowWriter) -> None:
 
 
 def transcendental(w: RowWriter) -> None:
-    w.set(w.choose(_MUFU, 0), aux0=flags(w))
-    if not w.columns[m.COL_OP]:
-        raise w.refuse("a function that is not known")
+    w.set(w.one_of(_MUFU, "a function that is not known"), aux0=flags(w))
     w.dst()
     form = w.choose(_HALF_FORMATS, -1)
     if form < 0:
@@ -292,9 +285,7 @@ def mixed_arithmetic(w: RowWriter) -> None:
 
 def half_compare(w: RowWriter) -> None:
     """HSETP2 (two predicates, low half first) and HSET2 (two halves: 1.0 with .BF, else all ones)."""
-    relation = w.choose(COMPARES, -1)
-    if relation < 0:
-        raise w.refuse("a comparison without a relation")
+    relation = w.one_of(COMPARES, NO_RELATION)
     form, boolean = w.choose(_HALF_FORMATS, m.HALF_F16), w.choose(BOOLEANS, m.BOOL_AND)
     op = getattr(m, "OP_" + w.instruction.opcode)
     w.set(op, aux0=flags(w), aux1=form, aux3=relation, aux4=boolean, aux5=int(w.has("BF")))
