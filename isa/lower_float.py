@@ -100,20 +100,19 @@ def transcendental(w: RowWriter) -> None:
 
 def float_to_integer(w: RowWriter) -> None:
     """F2I[.FTZ][.type][.source type][.rounding][.NTZ]; the result is S32 and the source F32 unless said."""
-    target = [name for name in w.modifiers if name in _INTEGERS]
-    source = w.choose(_FLOATS, 32)
-    kind = target[0] if target else "S32"
+    kind, source = _integer_kind(w), w.choose(_FLOATS, 32)
     form, bits = flags(w) | m.FLAG_BF16 * w.has("BF16"), _INTEGERS[kind]
     w.set(m.OP_F2I, aux0=form, aux1=rounding(w), aux2=bits, aux3=int(kind.startswith("S")), aux4=source)
-    w.dst(2 if bits == 64 else 1)
-    _float_source(w, source)
+    _from_float(w, bits, source)
+
+
+def _integer_kind(w: RowWriter) -> str:
+    return next((name for name in w.modifiers if name in _INTEGERS), "S32")
 
 
 def integer_to_float(w: RowWriter) -> None:
     """I2F, I2FP: the first type is the result (F32 unless said), the second the source (S32 unless said)."""
-    target = w.choose(_FLOATS, 32)
-    kinds = [name for name in w.modifiers if name in _INTEGERS]
-    kind = kinds[0] if kinds else "S32"
+    kind, target = _integer_kind(w), w.choose(_FLOATS, 32)
     form, bits = m.FLAG_TO_BF16 * w.has("BF16"), _INTEGERS[kind]
     w.set(m.OP_I2F, aux0=form, aux1=rounding(w), aux2=target, aux3=int(kind.startswith("S")), aux4=bits)
     w.dst(2 if target == 64 else 1)
@@ -136,23 +135,23 @@ def float_to_float(w: RowWriter) -> None:
     target, source = _FLOATS[kinds[0]], _FLOATS[kinds[1]]
     forms = m.FLAG_TO_BF16 * (kinds[0] == "BF16") | m.FLAG_BF16 * (kinds[1] == "BF16")
     w.set(m.OP_F2F, aux0=flags(w) | forms, aux1=rounding(w), aux2=target, aux4=source)
-    w.dst(2 if target == 64 else 1)
-    _float_source(w, source)
+    _from_float(w, target, source)
 
 
 def round_to_integral(w: RowWriter) -> None:
     bits = w.choose(_FLOATS, 32)
     forms = (m.FLAG_BF16 | m.FLAG_TO_BF16) * w.has("BF16")
     w.set(m.OP_FRND, aux0=flags(w) | forms, aux1=rounding(w), aux2=bits)
-    w.dst(2 if bits == 64 else 1)
-    _float_source(w, bits)
+    _from_float(w, bits, bits)
 
 
-def _float_source(w: RowWriter, bits: int) -> None:
-    if bits == 16:
+def _from_float(w: RowWriter, target: int, source: int) -> None:
+    """A result of so many bits, and a float of so many."""
+    w.dst(2 if target == 64 else 1)
+    if source == 16:
         half_source(w, m.COL_A, m.COL_AUX5)
     else:
-        w.src(m.COL_A, bits // 32, "float")
+        w.src(m.COL_A, source // 32, "float")
 
 
 def pack_floats(w: RowWriter) -> None:

@@ -238,25 +238,17 @@ def async_copy(w: RowWriter) -> None:
     w.ps(0)
 
 
-def matrix_load(w: RowWriter) -> None:
-    """LDSM: 8x8 matrices of 16-bit elements, one row address per lane group; .MT88 transposes."""
-    count, transposed = _matrices(w)
-    w.set(m.OP_LDSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | transposed << 8)
-    w.dst(count)
-    _take_address(w)
-
-
-def matrix_store(w: RowWriter) -> None:
-    count, transposed = _matrices(w)
-    w.set(m.OP_STSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | transposed << 8)
-    _take_address(w)
-    w.columns[m.COL_B] = _data(w, count)
-
-
-def _matrices(w: RowWriter) -> tuple[int, int]:
+def matrices(w: RowWriter) -> None:
+    """LDSM and STSM: 8x8 matrices of 16-bit elements, one row address per lane group; .MT88 transposes."""
     if not w.has("M88", "MT88"):
         raise w.refuse("a matrix shape that is not known")
-    return w.choose({"2": 2, "4": 4}, 1), int(w.has("MT88"))
+    loads, count = w.instruction.opcode == "LDSM", w.choose({"2": 2, "4": 4}, 1)
+    w.set(m.OP_LDSM if loads else m.OP_STSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | w.has("MT88") << 8)
+    if loads:
+        w.dst(count)
+    _take_address(w)
+    if not loads:
+        w.columns[m.COL_B] = _data(w, count)
 
 
 def cache_control(w: RowWriter) -> None:
