@@ -204,7 +204,7 @@ class MemoryAccessError(KernelError):
     ):
         self.problem, self.address, self.size, self.access = problem, address, size, access
         self.space, self.allocation = space, allocation
-        reason = f"{problem}: {space} {access} of {_byte_count(size)} at address {address:#x}"
+        reason = f"{problem}: {space} {access} of {byte_count(size)} at address {address:#x}"
         if problem == "misaligned":
             reason += f", which is not a multiple of {size:,}"
         if allocation:
@@ -252,7 +252,7 @@ class UninitializedReadError(KernelError):
         self, *, address: int, size: int, access: str, space: str, allocation: str | None = None, **place: Any
     ):
         self.address, self.size, self.access, self.space, self.allocation = address, size, access, space, allocation
-        reason = f"uninitialized read: {space} {access} of {_byte_count(size)} at address {address:#x}"
+        reason = f"uninitialized read: {space} {access} of {byte_count(size)} at address {address:#x}"
         reason += f", {allocation}," if allocation else ""
         super().__init__(reason + " to which nothing has been written", **place)
 
@@ -294,7 +294,7 @@ class DataRaceError(KernelError):
         if not committed:
             missing = "which belongs to no group, since none is committed (cp.async.commit_group): no wait waits for it"
         super().__init__(
-            f"data race: shared {access} of {_byte_count(size)} at address {address:#x} after the {other_access} by "
+            f"data race: shared {access} of {byte_count(size)} at address {address:#x} after the {other_access} by "
             f"thread {_coordinates(other_thread)}{where}{code}, {missing}",
             **place,
         )
@@ -324,8 +324,7 @@ class IllegalInstruction(KernelError):
 
 
 class DeadlockError(KernelError):
-    """No warp can ever run again. `cycle` is when that was found; `waiting` says what each stuck warp waits
-    for."""
+    """No warp can ever run again. `cycle` is when that was found; `waiting` says what each stuck warp waits for."""
 
     def __init__(self, *, cycle: int, waiting: Sequence[str] = (), **place: Any):
         self.cycle, self.waiting = cycle, tuple(waiting)
@@ -385,7 +384,8 @@ def _restore(cls: type[SimulationError], args: tuple[Any, ...], state: dict[str,
     return error
 
 
-def _byte_count(size: int) -> str:
+def byte_count(size: int) -> str:
+    """'1 byte', '2,048 bytes'."""
     return f"{size:,} byte" if size == 1 else f"{size:,} bytes"
 
 

@@ -25,7 +25,6 @@ _COMPRESSED = 0x800
 
 MOST_ENTRIES = 1 << 20
 """Symbols or relocations in one table: a thousand times what the largest libraries have."""
-_MOST_ALIGNMENT = 256
 _MOST_NAME_READS = 1 << 28
 """Bytes of names that reading all symbols may take, since a table of names may be one name without an end."""
 

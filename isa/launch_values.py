@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from isa.program import Program
 
 _CLUSTER_BYTES = 0xA0
-ENVIRONMENT_REGISTERS = 32
-"""%envreg0 to %envreg31, 4 bytes each, from `LaunchValues.environment` on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class LaunchValues:
     reserved_shared: int | None
     """Bytes of shared memory that belong to the system, 4 bytes: %total_smem_size is SR_SMEMSZ less these."""
     environment: int
-    """Values from the driver for library code, such as the workspace of grid-wide barriers (%envreg0 and so on)."""
+    """32 values of 4 bytes from the driver for library code, such as the workspace of grid-wide barriers (%envreg0)."""
     shared_window: int | None
     """Start of shared memory among generic addresses, 8 bytes; from sm_90 on SR_SWINHI says it."""
     local_window: int

@@ -65,7 +65,8 @@ def load(
         return _checked(Program.from_bytes(data, str(file)), entry, abi, file)
     _check_options(file, options)
     if file.suffix.lower() in _SOURCES:
-        return _from_source(data, file, entry, abi, arch, _source_options(options, max_registers))
+        limit = [] if max_registers is None else [f"--maxrregcount={max_registers}"]
+        return _from_source(data, file, entry, abi, arch, [*options, *limit])
     return program_from_cubin(_cubin(data, file, arch, max_registers), entry, abi=abi, path=str(file))
 
 
@@ -110,10 +111,6 @@ def _cubin(data: bytes, file: Path, arch: str, max_registers: int | None = None)
     if is_relocatable(data):
         data = link_objects([(f"{file}.cubin", data)], read_cubin(data, str(file)).arch)
     return data
-
-
-def _source_options(options: Sequence[str], max_registers: int | None) -> list[str]:
-    return [*options, *([] if max_registers is None else [f"--maxrregcount={max_registers}"])]
 
 
 def _from_source(

@@ -44,12 +44,12 @@ def _direction(w: RowWriter) -> int:
 def plain_copy(w: RowWriter) -> None:
     """UBLKCP.S.G and .S.S [shared, mbarrier], [source], size | blocks; UBLKCP.G.S [global], [shared], size."""
     w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux4=_direction(w) | _multicast(w))
-    _addresses_and_size(w)
+    _addresses_and_size(w, m.COL_A, m.COL_B)
 
 
-def _addresses_and_size(w: RowWriter) -> None:
-    _address(w, m.COL_A)
-    _address(w, m.COL_B)
+def _addresses_and_size(w: RowWriter, *columns: int) -> None:
+    for column in columns:
+        _address(w, column)
     w.columns[m.COL_C] = w.register_row(w.take("ureg"))
     _cache_hint(w)
 
@@ -57,16 +57,11 @@ def _addresses_and_size(w: RowWriter) -> None:
 def plain_prefetch(w: RowWriter) -> None:
     """UBLKPF.L2 [global], size."""
     w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux4=m.BULK_PREFETCH)
-    _address(w, m.COL_B)
-    w.columns[m.COL_C] = w.register_row(w.take("ureg"))
-    _cache_hint(w)
+    _addresses_and_size(w, m.COL_B)
 
 
 def _operation(w: RowWriter) -> int:
-    operation = m.ATOMIC_INC if w.has("INC") else w.choose(ATOMICS, -1)
-    if operation < 0:
-        raise w.refuse("a reduction without an operation")
-    return operation
+    return m.ATOMIC_INC if w.has("INC") else w.one_of(ATOMICS, "a reduction without an operation")
 
 
 def plain_reduction(w: RowWriter) -> None:
@@ -77,7 +72,7 @@ def plain_reduction(w: RowWriter) -> None:
     if direction < 0:
         raise w.refuse("a reduction out of global memory")
     w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux2=operation, aux3=kind, aux4=direction)
-    _addresses_and_size(w)
+    _addresses_and_size(w, m.COL_A, m.COL_B)
 
 
 def tensor_copy(w: RowWriter) -> None:

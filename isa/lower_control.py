@@ -181,9 +181,7 @@ _BAR_RED = constants("BAR_RED_", "POPC AND OR")
 
 def block_barrier(w: RowWriter) -> None:
     """BAR.kind barrier [, threads] [, predicate]."""
-    kind = w.choose(_BAR_RED, -1) if w.has("RED") else w.choose(_BAR, -1)
-    if kind < 0:
-        raise w.refuse("a kind of barrier that is not known")
+    kind = w.one_of(_BAR_RED if w.has("RED") else _BAR, "a kind of barrier that is not known")
     w.set(m.OP_BAR, aux0=kind, aux3=int(w.has("DEFER_BLOCKING")))
     if w.peek() is not None:
         _number_or_row(w, m.COL_AUX1, m.COL_A)
@@ -234,19 +232,14 @@ def special_register(w: RowWriter) -> None:
 
 
 def shuffle(w: RowWriter) -> None:
-    w.set(m.OP_SHFL, aux0=w.choose(constants("SHFL_", "IDX UP DOWN BFLY"), -1))
-    if w.columns[m.COL_AUX0] < 0:
-        raise w.refuse("a shuffle without a kind")
+    w.set(m.OP_SHFL, aux0=w.one_of(constants("SHFL_", "IDX UP DOWN BFLY"), "a shuffle without a kind"))
     w.operands("pd0 d A B C", numeric="raw")
 
 
 def vote(w: RowWriter) -> None:
     """VOTE.kind [Rd,] Pd, Ps: Rd = ballot; VOTEU writes uniform registers and predicates."""
-    kinds = constants("VOTE_", "ALL ANY EQ")
-    uniform = int(w.instruction.opcode == "VOTEU")
-    w.set(m.OP_VOTE, aux0=w.choose(kinds, -1), aux5=uniform)
-    if w.columns[m.COL_AUX0] < 0:
-        raise w.refuse("a vote without a kind")
+    kind = w.one_of(constants("VOTE_", "ALL ANY EQ"), "a vote without a kind")
+    w.set(m.OP_VOTE, aux0=kind, aux5=int(w.instruction.opcode == "VOTEU"))
     if w.next_is("reg", "ureg"):
         w.dst()
     w.operands("pd0 ps0")

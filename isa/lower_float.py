@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa import microops as m
-from isa.lower_writer import BOOLEANS, COMPARES, RowWriter, constants, is_zero
+from isa.lower_writer import BOOLEANS, COMPARES, NO_RELATION, RowWriter, constants, is_zero
 
 _ROUNDINGS = {"RN": m.ROUND_NEAREST, "RM": m.ROUND_DOWN, "RP": m.ROUND_UP, "RZ": m.ROUND_ZERO}
 _ROUNDINGS |= {"FLOOR": m.ROUND_DOWN, "CEIL": m.ROUND_UP, "TRUNC": m.ROUND_ZERO}
@@ -44,13 +44,10 @@ def float_select(w: RowWriter) -> None:
 
 
 def float_minmax(w: RowWriter) -> None:
-    w.set(m.OP_FMNMX, aux0=flags(w))
-    w.operands("d A B ps0", numeric="float")
-
-
-def float_minmax3(w: RowWriter) -> None:
-    w.set(m.OP_FMNMX3, aux0=flags(w))
-    w.operands("d A B C ps0", numeric="float")
+    """FMNMX and, of three numbers, FMNMX3."""
+    three = w.instruction.opcode == "FMNMX3"
+    w.set(m.OP_FMNMX3 if three else m.OP_FMNMX, aux0=flags(w))
+    w.operands("d A B C ps0" if three else "d A B ps0", numeric="float")
 
 
 def paired_arithmetic(w: RowWriter) -> None:
@@ -71,9 +68,7 @@ def compare(w: RowWriter) -> None:
     rows = 2 if opcode.startswith("D") else 1
     # MIN and MAX are DSETP's alone: PD0 chooses the operand, PD1 says that both are NaN; see exec_double.
     relation = w.choose({"MIN": m.COMPARE_MIN, "MAX": m.COMPARE_MAX}, -1)
-    relation = w.choose(COMPARES, -1) if relation < 0 else relation
-    if relation < 0:
-        raise w.refuse("a comparison without a relation")
+    relation = w.one_of(COMPARES, NO_RELATION) if relation < 0 else relation
     op = getattr(m, "OP_" + opcode)
     w.set(op, aux0=relation, aux1=flags(w), aux2=w.choose(BOOLEANS, m.BOOL_AND), aux3=int(w.has("BF")))
     if op == m.OP_FSET:
@@ -90,9 +85,7 @@ def double_arithmetic(w: RowWriter) -> None:
 
 
 def transcendental(w: RowWriter) -> None:
-    w.set(w.choose(_MUFU, 0), aux0=flags(w))
-    if not w.columns[m.COL_OP]:
-        raise w.refuse("a function that is not known")
+    w.set(w.one_of(_MUFU, "a function that is not known"), aux0=flags(w))
     w.dst()
     form = w.choose(_HALF_FORMATS, -1)
     if form < 0:
@@ -107,20 +100,19 @@ def transcendental(w: RowWriter) -> None:
 
 def float_to_integer(w: RowWriter) -> None:
     """F2I[.FTZ][.type][.source type][.rounding][.NTZ]; the result is S32 and the source F32 unless said."""
-    target = [name for name in w.modifiers if name in _INTEGERS]
-    source = w.choose(_FLOATS, 32)
-    kind = target[0] if target else "S32"
+    kind, source = _integer_kind(w), w.choose(_FLOATS, 32)
     form, bits = flags(w) | m.FLAG_BF16 * w.has("BF16"), _INTEGERS[kind]
     w.set(m.OP_F2I, aux0=form, aux1=rounding(w), aux2=bits, aux3=int(kind.startswith("S")), aux4=source)
-    w.dst(2 if bits == 64 else 1)
-    _float_source(w, source)
+    _from_float(w, bits, source)
+
+
+def _integer_kind(w: RowWriter) -> str:
+    return next((name for name in w.modifiers if name in _INTEGERS), "S32")
 
 
 def integer_to_float(w: RowWriter) -> None:
     """I2F, I2FP: the first type is the result (F32 unless said), the second the source (S32 unless said)."""
-    target = w.choose(_FLOATS, 32)
-    kinds = [name for name in w.modifiers if name in _INTEGERS]
-    kind = kinds[0] if kinds else "S32"
+    kind, target = _integer_kind(w), w.choose(_FLOATS, 32)
     form, bits = m.FLAG_TO_BF16 * w.has("BF16"), _INTEGERS[kind]
     w.set(m.OP_I2F, aux0=form, aux1=rounding(w), aux2=target, aux3=int(kind.startswith("S")), aux4=bits)
     w.dst(2 if target == 64 else 1)
@@ -143,23 +135,23 @@ def float_to_float(w: RowWriter) -> None:
     target, source = _FLOATS[kinds[0]], _FLOATS[kinds[1]]
     forms = m.FLAG_TO_BF16 * (kinds[0] == "BF16") | m.FLAG_BF16 * (kinds[1] == "BF16")
     w.set(m.OP_F2F, aux0=flags(w) | forms, aux1=rounding(w), aux2=target, aux4=source)
-    w.dst(2 if target == 64 else 1)
-    _float_source(w, source)
+    _from_float(w, target, source)
 
 
 def round_to_integral(w: RowWriter) -> None:
     bits = w.choose(_FLOATS, 32)
     forms = (m.FLAG_BF16 | m.FLAG_TO_BF16) * w.has("BF16")
     w.set(m.OP_FRND, aux0=flags(w) | forms, aux1=rounding(w), aux2=bits)
-    w.dst(2 if bits == 64 else 1)
-    _float_source(w, bits)
+    _from_float(w, bits, bits)
 
 
-def _float_source(w: RowWriter, bits: int) -> None:
-    if bits == 16:
+def _from_float(w: RowWriter, target: int, source: int) -> None:
+    """A result of so many bits, and a float of so many."""
+    w.dst(2 if target == 64 else 1)
+    if source == 16:
         half_source(w, m.COL_A, m.COL_AUX5)
     else:
-        w.src(m.COL_A, bits // 32, "float")
+        w.src(m.COL_A, source // 32, "float")
 
 
 def pack_floats(w: RowWriter) -> None:
@@ -292,9 +284,7 @@ def mixed_arithmetic(w: RowWriter) -> None:
 
 def half_compare(w: RowWriter) -> None:
     """HSETP2 (two predicates, low half first) and HSET2 (two halves: 1.0 with .BF, else all ones)."""
-    relation = w.choose(COMPARES, -1)
-    if relation < 0:
-        raise w.refuse("a comparison without a relation")
+    relation = w.one_of(COMPARES, NO_RELATION)
     form, boolean = w.choose(_HALF_FORMATS, m.HALF_F16), w.choose(BOOLEANS, m.BOOL_AND)
     op = getattr(m, "OP_" + w.instruction.opcode)
     w.set(op, aux0=flags(w), aux1=form, aux3=relation, aux4=boolean, aux5=int(w.has("BF")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa import microops as m
-from isa.lower_writer import BOOLEANS, COMPARES, RowWriter, constants, is_zero
+from isa.lower_writer import BOOLEANS, COMPARES, NO_RELATION, RowWriter, constants, is_zero
 
 _PRMT = constants("PRMT_", "IDX F4E B4E RC8 ECL ECR RC16")
 _BYTES = {"B0": 0, "B1": 1, "B2": 2, "B3": 3}
@@ -268,23 +268,15 @@ def _wide_minmax(w: RowWriter) -> None:
     w.set(m.OP_MNMX_WIDE_S if w.has("S64") else m.OP_MNMX_WIDE_U)
 
 
-def add_minmax(w: RowWriter) -> None:
-    """VIADDMNMX: minimum or maximum of a + b and c."""
-    packed = w.has("S16x2", "U16x2")
-    w.operands("d A B C ps0", numeric="raw" if packed else "int")
-    signed, relu = not w.has("U32", "U16x2"), int(w.has("RELU"))
-    if packed:
-        w.set(m.OP_MNMX_16X2, aux0=int(signed), aux1=relu, aux2=1)
-    else:
-        w.set(m.OP_ADDMNMX_S if signed else m.OP_ADDMNMX_U, aux1=relu)
-
-
 def minmax3(w: RowWriter) -> None:
-    packed = w.has("S16x2", "U16x2")
+    """VIMNMX3: minimum or maximum of a, b and c; VIADDMNMX: of a + b and c."""
+    packed, adds = w.has("S16x2", "U16x2"), w.instruction.opcode == "VIADDMNMX"
     w.operands("d A B C ps0", numeric="raw" if packed else "int")
     signed, relu = not w.has("U32", "U16x2"), int(w.has("RELU"))
     if packed:
-        w.set(m.OP_MNMX3_16X2, aux0=int(signed), aux1=relu)
+        w.set(m.OP_MNMX_16X2 if adds else m.OP_MNMX3_16X2, aux0=int(signed), aux1=relu, aux2=int(adds))
+    elif adds:
+        w.set(m.OP_ADDMNMX_S if signed else m.OP_ADDMNMX_U, aux1=relu)
     else:
         w.set(m.OP_MNMX3_S if signed else m.OP_MNMX3_U, aux1=relu)
 
@@ -346,15 +338,9 @@ def bit_count(w: RowWriter) -> None:
 def isetp(w: RowWriter) -> None:
     extended = w.has("EX")
     rows = 2 if w.has("S64", "U64") else 1
-    w.set(
-        m.OP_ISETP_WIDE if rows == 2 else m.OP_ISETP,
-        aux0=w.choose(COMPARES, -1),
-        aux1=int(w.has("U32", "U64")),
-        aux2=w.choose(BOOLEANS, m.BOOL_AND),
-        aux3=int(extended),
-    )
-    if w.columns[m.COL_AUX0] < 0:
-        raise w.refuse("a comparison without a relation")
+    relation, boolean = w.one_of(COMPARES, NO_RELATION), w.choose(BOOLEANS, m.BOOL_AND)
+    op, unsigned = m.OP_ISETP_WIDE if rows == 2 else m.OP_ISETP, w.has("U32", "U64")
+    w.set(op, aux0=relation, aux1=int(unsigned), aux2=boolean, aux3=int(extended))
     w.operands("pd0 pd1 A B ps0", rows, "raw" if rows == 2 else "int")
     if extended:
         w.ps(1)

@@ -167,9 +167,7 @@ def atomic(w: RowWriter) -> None:
     elif w.has("INC"):
         operation = m.ATOMIC_INC
     else:
-        operation = w.choose(ATOMICS, -1)
-        if operation < 0:
-            raise w.refuse("an atomic without an operation")
+        operation = w.one_of(ATOMICS, "an atomic without an operation")
     check_operation(w, operation, kind)
     op = m.OP_RED if reduction else m.OP_ATOM
     w.set(op, aux0=_SPACES[opcode], aux1=size, aux3=_ordering(w), aux4=operation << 8 | kind)
@@ -240,25 +238,17 @@ def async_copy(w: RowWriter) -> None:
     w.ps(0)
 
 
-def matrix_load(w: RowWriter) -> None:
-    """LDSM: 8x8 matrices of 16-bit elements, one row address per lane group; .MT88 transposes."""
-    count, transposed = _matrices(w)
-    w.set(m.OP_LDSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | transposed << 8)
-    w.dst(count)
-    _take_address(w)
-
-
-def matrix_store(w: RowWriter) -> None:
-    count, transposed = _matrices(w)
-    w.set(m.OP_STSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | transposed << 8)
-    _take_address(w)
-    w.columns[m.COL_B] = _data(w, count)
-
-
-def _matrices(w: RowWriter) -> tuple[int, int]:
+def matrices(w: RowWriter) -> None:
+    """LDSM and STSM: 8x8 matrices of 16-bit elements, one row address per lane group; .MT88 transposes."""
     if not w.has("M88", "MT88"):
         raise w.refuse("a matrix shape that is not known")
-    return w.choose({"2": 2, "4": 4}, 1), int(w.has("MT88"))
+    loads, count = w.instruction.opcode == "LDSM", w.choose({"2": 2, "4": 4}, 1)
+    w.set(m.OP_LDSM if loads else m.OP_STSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | w.has("MT88") << 8)
+    if loads:
+        w.dst(count)
+    _take_address(w)
+    if not loads:
+        w.columns[m.COL_B] = _data(w, count)
 
 
 def cache_control(w: RowWriter) -> None:
@@ -271,9 +261,8 @@ def cache_control(w: RowWriter) -> None:
 def query_space(w: RowWriter) -> None:
     """QSPC.E.S and its like: does a generic address lie in this space?"""
     # .D is the shared memory of the whole cluster, which lies in the same window.
-    space = w.choose({"S": m.SPACE_SHARED, "D": m.SPACE_SHARED, "L": m.SPACE_LOCAL, "G": m.SPACE_GLOBAL}, -1)
-    if space < 0:
-        raise w.refuse("a space that is not known")
+    spaces = {"S": m.SPACE_SHARED, "D": m.SPACE_SHARED, "L": m.SPACE_LOCAL, "G": m.SPACE_GLOBAL}
+    space = w.one_of(spaces, "a space that is not known")
     w.set(m.OP_QSPC, aux0=m.SPACE_GENERIC, aux4=space, aux5=int(w.has("D")))
     w.pd(0)
     if not is_zero(w.take("reg")):  # an H200 writes 1 for a global address; for others nobody knows

@@ -22,6 +22,7 @@ COMPARES = {
     **_RELATIONS,
     **{name + "U": relation | _UNORDERED for name, relation in _RELATIONS.items()},
 }
+NO_RELATION = "a comparison without a relation"
 
 
 def constants(prefix: str, names: str) -> dict[str, int]:
@@ -109,6 +110,12 @@ class RowWriter:
         if len(set(found)) > 1:
             raise self.refuse("contradicting modifiers")
         return found[0] if found else default
+
+    def one_of(self, choices: dict[str, int], missing: str) -> int:
+        """The same of a modifier that has to be there. missing: what is wrong without."""
+        if (found := self.choose(choices, -1)) < 0:
+            raise self.refuse(missing)
+        return found
 
     # --- operands in printed order --------------------------------------------------------------------------------
     def peek(self, ahead: int = 0) -> Operand | None:

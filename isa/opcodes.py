@@ -75,6 +75,9 @@ _FLOAT_COMPARE = _COMPARE + " NUM NAN LTU EQU LEU GTU NEU GEU"
 _ROUND = "RN RM RP RZ"
 _ROUND_INTEGER = _ROUND + " FLOOR CEIL TRUNC"
 _INTEGERS = "U8 S8 U16 S16 U32 S32 U64 S64"
+_FLOATS = "F16 BF16 F32 F64"
+_FUNCTIONS = "RCP RSQ SQRT EX2 LG2 SIN COS TANH RCP64H RSQ64H"
+_PACKING = "PACK_AB PACK_B MERGE_C PACK_AB_MERGE_C UNPACK_B UNPACK_B_MERGE_C"
 _HALF = "BF16_V2 FTZ SAT"
 _PACKED = "S16x2 U16x2 RELU U32 S32"
 _ACCESS = "E U8 S8 U16 S16 32 64 128"
@@ -84,6 +87,8 @@ _BULK = "ADD MIN MAX INC DEC AND OR XOR S32 U64 S64 64 F16 BF16 F32 F64 RN"
 _BOX = "1D 2D 3D 4D 5D IM2COL"
 _ATOMIC = "ADD MIN MAX INC DEC AND OR XOR EXCH CAS S32 U64 S64 F32 FTZ RN F64 F16x2 BF16x2"
 _ATOMIC += " F32x2 F32x4 F16x4 F16x8 BF16x4 BF16x8"
+_BARRIER = "EXCH 64 ARRIVE TRANS64 TMASK RED OPTOUT A1TR A1T0 ART0 A0TR A0TX A0T1 PHASECHK TRYWAIT CCTL IV IVALL"
+_INTEGER_MATRIX = "16832 16816 16864 8816 8832 S8 U8 S4 U4 SAT SP"
 
 
 def _row(
@@ -143,7 +148,7 @@ _ROWS = [
     _row("IMNMX", m.UNIT_ALU, FIXED, ints.minmax, "U32 U64 S64"),
     _row("VIMNMX", m.UNIT_ALU, FIXED, ints.minmax, _PACKED + " U8x4 S8x4"),
     _row("VIMNMX3", m.UNIT_ALU, FIXED, ints.minmax3, _PACKED),
-    _row("VIADDMNMX", m.UNIT_ALU, FIXED, ints.add_minmax, _PACKED),
+    _row("VIADDMNMX", m.UNIT_ALU, FIXED, ints.minmax3, _PACKED),
     _row("IDP", m.UNIT_FMAHEAVY, FIXED, ints.dot_product, "4A 2A LO HI S8 U8 S16 U16"),
     _row("VABSDIFF", m.UNIT_ALU, FIXED, ints.difference, "U32"),
     _row("VABSDIFF4", m.UNIT_ALU, FIXED, ints.difference, "U8 S8 ACC"),
@@ -166,45 +171,26 @@ _ROWS = [
     _row("FFMA32I", m.UNIT_FMA, FIXED, floats.float_arithmetic, "FTZ FMZ SAT"),
     _row("FSEL", m.UNIT_ALU, FIXED, floats.float_select, "FTZ"),
     _row("FMNMX", m.UNIT_ALU, FIXED, floats.float_minmax, "FTZ NAN XORSIGN"),
-    _row("FMNMX3", m.UNIT_ALU, FIXED, floats.float_minmax3, "FTZ NAN"),
+    _row("FMNMX3", m.UNIT_ALU, FIXED, floats.float_minmax, "FTZ NAN"),
     _row("FADD2", m.UNIT_FMA, FIXED, floats.paired_arithmetic, "FTZ"),
     _row("FMUL2", m.UNIT_FMA, FIXED, floats.paired_arithmetic, "FTZ"),
     _row("FFMA2", m.UNIT_FMA, FIXED, floats.paired_arithmetic, "FTZ"),
     _row("FSET", m.UNIT_ALU, FIXED, floats.compare, _FLOAT_COMPARE + " BF FTZ"),
     _row("FSETP", m.UNIT_ALU, FIXED, floats.compare, _FLOAT_COMPARE + " FTZ"),
     _row("FCHK", m.UNIT_XU, VARIABLE, plain(m.OP_FCHK, "pd0 A B", "float"), "DIVIDE"),
-    _row(
-        "MUFU",
-        m.UNIT_XU,
-        VARIABLE,
-        floats.transcendental,
-        "RCP RSQ SQRT EX2 LG2 SIN COS TANH RCP64H RSQ64H FTZ F16 BF16",
-    ),
+    _row("MUFU", m.UNIT_XU, VARIABLE, floats.transcendental, _FUNCTIONS + " FTZ F16 BF16"),
     # double precision
     _row("DADD", m.UNIT_FP64, FIXED, floats.double_arithmetic, _ROUND),
     _row("DMUL", m.UNIT_FP64, FIXED, floats.double_arithmetic, _ROUND),
     _row("DFMA", m.UNIT_FP64, FIXED, floats.double_arithmetic, _ROUND),
     _row("DSETP", m.UNIT_FP64, FIXED, floats.compare, _FLOAT_COMPARE + " MIN MAX"),
     # conversions
-    _row(
-        "F2I",
-        m.UNIT_XU,
-        VARIABLE,
-        floats.float_to_integer,
-        _INTEGERS + " F16 BF16 F32 F64 FTZ NTZ " + _ROUND_INTEGER,
-    ),
-    _row("I2F", m.UNIT_XU, VARIABLE, floats.integer_to_float, _INTEGERS + " F16 BF16 F32 F64 " + _ROUND),
+    _row("F2I", m.UNIT_XU, VARIABLE, floats.float_to_integer, f"{_INTEGERS} {_FLOATS} FTZ NTZ {_ROUND_INTEGER}"),
+    _row("I2F", m.UNIT_XU, VARIABLE, floats.integer_to_float, f"{_INTEGERS} {_FLOATS} {_ROUND}"),
     _row("I2FP", m.UNIT_ALU, FIXED, floats.integer_to_float, "S32 U32 F32 " + _ROUND),
-    _row("F2F", m.UNIT_XU, VARIABLE, floats.float_to_float, "F16 BF16 F32 F64 FTZ " + _ROUND),
-    _row("FRND", m.UNIT_XU, VARIABLE, floats.round_to_integral, "F16 BF16 F32 F64 FTZ NTZ " + _ROUND_INTEGER),
-    _row(
-        "F2FP",
-        m.UNIT_ALU,
-        FIXED,
-        floats.pack_floats,
-        "F16 BF16 F32 E4M3 E5M2 TF32 PACK_AB PACK_B MERGE_C PACK_AB_MERGE_C UNPACK_B UNPACK_B_MERGE_C "
-        "RELU SATFINITE RN RZ",
-    ),
+    _row("F2F", m.UNIT_XU, VARIABLE, floats.float_to_float, f"{_FLOATS} FTZ {_ROUND}"),
+    _row("FRND", m.UNIT_XU, VARIABLE, floats.round_to_integral, f"{_FLOATS} FTZ NTZ {_ROUND_INTEGER}"),
+    _row("F2FP", m.UNIT_ALU, FIXED, floats.pack_floats, _PACKING + " F16 BF16 F32 E4M3 E5M2 TF32 RELU SATFINITE RN RZ"),
     _row("F2IP", m.UNIT_ALU, FIXED, floats.pack_as_integers, "U8 S8 F32 FTZ NTZ " + _ROUND_INTEGER),
     # packed halves
     _row("HADD2", m.UNIT_HALF, FIXED, floats.half_arithmetic, _HALF + " F32"),
@@ -220,10 +206,7 @@ _ROWS = [
     _row("FHFMA", m.UNIT_FMA, FIXED, floats.mixed_arithmetic, "BF16"),
     # tensor cores
     _row("HMMA", m.UNIT_TENSOR, FIXED, tensor.half_matrix, "16816 1688 16832 F16 F32 BF16 TF32 1684 SP", _HMMA),
-    _row(
-        *("IMMA", m.UNIT_TENSOR, FIXED, tensor.integer_matrix),
-        *("16832 16816 16864 8816 8832 S8 U8 S4 U4 SAT SP", _IMMA),
-    ),
+    _row("IMMA", m.UNIT_TENSOR, FIXED, tensor.integer_matrix, _INTEGER_MATRIX, _IMMA),
     _row("BMMA", m.UNIT_TENSOR, FIXED, tensor.bit_matrix, "88128 168128 168256 AND XOR POPC", _IMMA),
     _row("DMMA", m.UNIT_TENSOR, VARIABLE, tensor.double_matrix, "8x8x4 16x8x4 16x8x8 16x8x16", _DMMA),
     _row("HGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} SP F16 F32 BF16 TF32", f"{_GMMA} {_HMMA}"),
@@ -262,16 +245,9 @@ _ROWS = [
     _row("LDC", m.UNIT_ADU, VARIABLE, memory.load_constant, "U8 S8 U16 S16 32 64 128"),
     _row("LDGSTS", m.UNIT_LSU, VARIABLE, memory.async_copy, f"E BYPASS ACCESS ZFILL 32 64 128 {_ORDER}"),
     _row("LDGDEPBAR", m.UNIT_LSU, VARIABLE, plain(m.OP_LDGDEPBAR)),
-    _row("LDSM", m.UNIT_LSU, VARIABLE, memory.matrix_load, "16 M88 MT88 2 4"),
-    _row("STSM", m.UNIT_LSU, VARIABLE, memory.matrix_store, "16 M88 MT88 2 4"),
-    _row(
-        "SYNCS",
-        m.UNIT_LSU,
-        VARIABLE,
-        memory.barrier_object,
-        "EXCH 64 ARRIVE TRANS64 TMASK RED OPTOUT A1TR A1T0 ART0 A0TR A0TX A0T1 PHASECHK TRYWAIT CCTL IV IVALL",
-        pipes="adu",
-    ),
+    _row("LDSM", m.UNIT_LSU, VARIABLE, memory.matrices, "16 M88 MT88 2 4"),
+    _row("STSM", m.UNIT_LSU, VARIABLE, memory.matrices, "16 M88 MT88 2 4"),
+    _row("SYNCS", m.UNIT_LSU, VARIABLE, memory.barrier_object, _BARRIER, "adu"),
     _row("ARRIVES", m.UNIT_LSU, VARIABLE, memory.copies_arrive, "LDGSTSBAR 64 ARVCNT TRANSCNT"),
     _row("UBLKCP", m.UNIT_LSU, VARIABLE, bulk.plain_copy, "S G MULTICAST", "tma"),
     _row("UBLKRED", m.UNIT_LSU, VARIABLE, bulk.plain_reduction, f"S G {_BULK}", "tma"),
@@ -288,10 +264,7 @@ _ROWS = [
     _row("CCTL", m.UNIT_LSU, VARIABLE, memory.cache_control, "E IVALL DML2 RML2 PML2 PF1 PF2 IV C LDCU DEEP"),
     _row("CCTLL", m.UNIT_LSU, VARIABLE, memory.cache_control, "PF1 PF2"),
     _row("QSPC", m.UNIT_LSU, VARIABLE, memory.query_space, "E S D L G"),
-    _row(
-        *("MEMBAR", m.UNIT_LSU, VARIABLE, control.membar, "SC ALL CTA SM GPU SYS VC"),
-        pipes="lsu, GPU: lsu tex, SYS: lsu tex",
-    ),
+    _row("MEMBAR", m.UNIT_LSU, VARIABLE, control.membar, "SC ALL CTA SM GPU SYS VC", "lsu, GPU: lsu tex, SYS: lsu tex"),
     _row("ERRBAR", m.UNIT_LSU, VARIABLE, plain(m.OP_ERRBAR), pipes=""),
     _row("CGAERRBAR", m.UNIT_LSU, VARIABLE, plain(m.OP_ERRBAR), pipes="adu"),
     _row("FENCE", m.UNIT_LSU, VARIABLE, plain(m.OP_ERRBAR), "VIEW ASYNC S G T"),

@@ -58,104 +58,51 @@ def scatter_add(values, index, sums):
         cuda.atomic.add(sums, index[i], values[i])
 
 
-def _words(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    # Below 2**24, so that sums of eight stay far from the sign.
-    return rng.integers(1, 1 << 24, shape, np.int32)
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, stride: int = 1, start: int = 0) -> Launch:
+    def words(*shape: int) -> np.ndarray:
+        # Below 2**24, so that sums of eight stay far from the sign.
+        return rng.integers(1, 1 << 24, shape, np.int32)
+
+    out = np.full(n, -1, np.int32)
+    args: tuple
+    if kernel is copy:
+        args = words(n * stride + start), out, np.int32(stride), np.int32(start)
+    elif kernel is gather:
+        args = words(n), rng.integers(0, n, n, np.int32), out
+    elif kernel is scatter_add:
+        # Sums are added to what is there, so they start at zero; each is added to eight times, or nearly.
+        bins = ceil_div(n, FIELDS)
+        index = rng.permutation(n).astype(np.int32) % np.int32(bins)
+        args = words(n), index, np.zeros(bins, np.int32)
+    else:
+        args = words(n, FIELDS) if kernel is structures else words(FIELDS, n), out
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, args)
 
 
-def _poison(n: int) -> np.ndarray:
-    return np.full(n, -1, np.int32)
+def reference(launch: Launch) -> tuple[np.ndarray, ...]:
+    first, second, *rest = launch.args
+    if launch.kernel is copy:
+        stride, start = rest
+        return (first[start :: int(stride)][: second.size].copy(),)
+    if launch.kernel is gather:
+        return (first[second],)
+    if launch.kernel is scatter_add:
+        # Doubles hold sums of integers exactly up to 2**53.
+        return (np.bincount(second, weights=first, minlength=rest[0].size).astype(np.int32),)
+    records = first if launch.kernel is structures else first.T
+    return (records[:, :4].sum(1, dtype=np.int32),)
 
 
-def _make_copy(stride: int, start: int) -> Callable[[int, np.random.Generator], tuple]:
-    def make(n: int, rng: np.random.Generator) -> tuple:
-        return _words(rng, n * stride + start), _poison(n), np.int32(stride), np.int32(start)
-
-    return make
-
-
-def _make_structures(n: int, rng: np.random.Generator) -> tuple:
-    return _words(rng, n, FIELDS), _poison(n)
-
-
-def _make_fields(n: int, rng: np.random.Generator) -> tuple:
-    return _words(rng, FIELDS, n), _poison(n)
-
-
-def _make_gather(n: int, rng: np.random.Generator) -> tuple:
-    return _words(rng, n), rng.integers(0, n, n, np.int32), _poison(n)
-
-
-def _make_scatter(n: int, rng: np.random.Generator) -> tuple:
-    # Sums are added to what is there, so they start at zero; each is added to eight times, or nearly.
-    index = rng.permutation(n).astype(np.int32) % np.int32(ceil_div(n, FIELDS))
-    return _words(rng, n), index, np.zeros(ceil_div(n, FIELDS), np.int32)
-
-
-def _copied(launch: Launch) -> tuple[np.ndarray, ...]:
-    src, dst, stride, start = launch.args
-    return (src[start :: int(stride)][: dst.size].copy(),)
-
-
-def _added_structures(launch: Launch) -> tuple[np.ndarray, ...]:
-    return (launch.args[0][:, :4].sum(1, dtype=np.int32),)
-
-
-def _added_fields(launch: Launch) -> tuple[np.ndarray, ...]:
-    return (launch.args[0][:4].sum(0, dtype=np.int32),)
-
-
-def _gathered(launch: Launch) -> tuple[np.ndarray, ...]:
-    src, index, _ = launch.args
-    return (src[index],)
-
-
-def _scattered(launch: Launch) -> tuple[np.ndarray, ...]:
-    values, index, sums = launch.args
-    # Doubles hold sums of integers exactly up to 2**53.
-    return (np.bincount(index, weights=values, minlength=sums.size).astype(np.int32),)
-
-
-def make(
-    kernel: Callable[..., None],
-    n: int,
-    rng: np.random.Generator,
-    arguments: Callable[[int, np.random.Generator], tuple],
-) -> Launch:
-    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, arguments(n, rng))
-
-
+_INDEXED = {"outputs": (2,)}
 VARIANTS = ladder(
     Size("elements", (1 << 17, 1 << 21), default=1 << 18, test=600, maximum=1 << 24),
     make,
-    _copied,
-    step(copy, "Neighbouring words: four sectors to a request.", _make_copy(1, 0), name="contiguous"),
-    step(copy, "Starting one word off asks L1 for a fifth sector.", _make_copy(1, 1), name="offset"),
-    step(copy, "Every eighth word: a sector fetched for each word.", _make_copy(8, 0), name="strided"),
-    step(
-        structures,
-        "An array of structures fetches the fields nobody asked for.",
-        _make_structures,
-        reference=_added_structures,
-    ),
-    step(
-        fields,
-        "A structure of arrays reads the fields it needs, contiguously.",
-        _make_fields,
-        reference=_added_fields,
-    ),
-    step(
-        gather,
-        "Words in random order: a sector, and a miss, for each.",
-        _make_gather,
-        reference=_gathered,
-        outputs=(2,),
-    ),
-    step(
-        scatter_add,
-        "Atomics on random words: L2 adds, a sector for each.",
-        _make_scatter,
-        reference=_scattered,
-        outputs=(2,),
-    ),
+    reference,
+    step(copy, "Neighbouring words: four sectors to a request.", 1, 0, name="contiguous"),
+    step(copy, "Starting one word off asks L1 for a fifth sector.", 1, 1, name="offset"),
+    step(copy, "Every eighth word: a sector fetched for each word.", 8, 0, name="strided"),
+    step(structures, "An array of structures fetches the fields nobody asked for."),
+    step(fields, "A structure of arrays reads the fields it needs, contiguously."),
+    step(gather, "Words in random order: a sector, and a miss, for each.", **_INDEXED),
+    step(scatter_add, "Atomics on random words: L2 adds, a sector for each.", **_INDEXED),
 )

@@ -240,31 +240,18 @@ def _softmax(s: np.ndarray) -> np.ndarray:
     return power / power.sum(axis=2, keepdims=True)
 
 
-def _draw(size: int, seed: int, count: int) -> list[np.ndarray]:
-    """`count` arrays of heads x size x DIM in [0, 1)."""
-    n = check_size(size, "n (queries and keys)", multiple=TILE, maximum=1 << 12)
-    rng = np.random.default_rng(seed)
-    heads = min(HEADS, n // 32)
-    return [rng.random((heads, n, DIM), np.float32) for _ in range(count)]
-
-
-def _make_scores(size: int, seed: int) -> Launch:
-    q, k = _draw(size, seed, 2)
-    s = np.full((len(q), size, size), np.nan, np.float32)
-    return Launch(scores, (size // TILE, size // TILE, len(q)), BLOCK, (q, k, s))
-
-
-def _make_values(size: int, seed: int) -> Launch:
-    v = _draw(size, seed, 1)[0]
-    # Weights that add up to about one, in steps that every NumPy draws alike, which exponentials are not.
-    p = np.random.default_rng(seed + 1).integers(0, 1 << 12, (len(v), size, size)) / np.float32(size << 11)
-    p = p.astype(np.float32)
-    return Launch(values, (size // TILE, len(v)), BLOCK, (p, v, np.full_like(v, np.nan)))
-
-
-def _make_fused(size: int, seed: int) -> Launch:
-    q, k, v = _draw(size, seed, 3)
-    return Launch(fused, (size // TILE, len(v)), BLOCK, (q, k, v, np.full_like(v, np.nan)))
+def _make(kernel: Callable[..., None], size: int, seed: int) -> Launch:
+    n = check_size(size, SIZE_NAME, multiple=TILE, maximum=1 << 12)
+    rng, heads, tiles = np.random.default_rng(seed), min(HEADS, n // 32), n // TILE
+    # Queries, keys and values in [0, 1), as far as the kernel takes them.
+    args = [rng.random((heads, n, DIM), np.float32) for _ in range({scores: 2, values: 1, fused: 3}[kernel])]
+    if kernel is scores:
+        return Launch(kernel, (tiles, tiles, heads), BLOCK, (*args, np.full((heads, n, n), np.nan, np.float32)))
+    if kernel is values:
+        # Weights that add up to about one, in steps that every NumPy draws alike, which exponentials are not.
+        p = np.random.default_rng(seed + 1).integers(0, 1 << 12, (heads, n, n)) / np.float32(n << 11)
+        args.insert(0, p.astype(np.float32))
+    return Launch(kernel, (tiles, heads), BLOCK, (*args, np.full_like(args[-1], np.nan)))
 
 
 def _reference(launch: Launch) -> tuple[np.ndarray, ...]:
@@ -275,28 +262,24 @@ def _reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return ((_softmax(s) @ rest[0] if rest else s).astype(np.float32),)
 
 
-def _variant(
-    kernel: Callable[..., None], make: Callable[[int, int], Launch], output: int, teaches: str
-) -> Variant:
-    return Variant(
+SIZE_NAME = "n (queries and keys)"
+VARIANTS = tuple(
+    Variant(
         name=f"attention/{kernel.__name__}",
         kernel=kernel,
         teaches=teaches,
-        make=make,
+        make=lambda size, seed, kernel=kernel: _make(kernel, size, seed),
         reference=_reference,
         outputs=(output,),
         sizes=(128, 512),
         default_size=256,
         test_size=TILE,
-        size_name="n (queries and keys)",
+        size_name=SIZE_NAME,
         rtol=RTOL,
     )
-
-
-VARIANTS = (
-    _variant(scores, _make_scores, 2, "Unfused, a kernel stores the score of every query with every key."),
-    _variant(values, _make_values, 2, "Unfused, another reads the weights back to add up the values."),
-    _variant(
-        fused, _make_fused, 3, "An online softmax keeps scores in registers and shared memory, never in HBM."
-    ),
+    for kernel, output, teaches in (
+        (scores, 2, "Unfused, a kernel stores the score of every query with every key."),
+        (values, 2, "Unfused, another reads the weights back to add up the values."),
+        (fused, 3, "An online softmax keeps scores in registers and shared memory, never in HBM."),
+    )
 )

@@ -57,9 +57,7 @@ VARIANTS = ladder(
     Size("threads", (1 << 15, 1 << 18), default=1 << 15, test=150, maximum=1 << 22),
     make,
     reference,
-    step(
-        constant, "A constant that all lanes ask for is one word of the constant cache.", 1, name="broadcast"
-    ),
+    step(constant, "A constant that all lanes ask for is one word of the constant cache.", 1, name="broadcast"),
     step(constant, "Four different constants take four turns.", 4, name="ways4"),
     step(constant, _ONE_BY_ONE, 32, name="ways32"),
 )

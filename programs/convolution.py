@@ -191,9 +191,7 @@ VARIANTS = ladder(
     reference,
     step(direct, "A thread per output loads both factors of every product from the L1 cache."),
     step(tiled, "A tile with its halo in shared memory serves nine taps; the halo's loads are ragged."),
-    step(
-        implicit_gemm, "As a matrix product whose second factor is never stored, it keeps sums in registers."
-    ),
+    step(implicit_gemm, "As a matrix product whose second factor is never stored, it keeps sums in registers."),
     outputs=(2,),
     rtol=RTOL,
 )

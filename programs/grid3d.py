@@ -31,9 +31,7 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (src + (x << 18) + (y << 9) + z,)
 
 
-def make(
-    kernel: Kernel, n: int, rng: np.random.Generator, block: tuple[int, int, int], planes: int = 0
-) -> Launch:
+def make(kernel: Kernel, n: int, rng: np.random.Generator, block: tuple[int, int, int], planes: int = 0) -> Launch:
     shape = (planes or n, n, n)
     src = rng.integers(0, 1 << 18, shape, np.int32)
     grid = tuple(ceil_div(length, part) for length, part in zip(shape[::-1], block, strict=True))

@@ -75,36 +75,26 @@ def dot_dp4a(x, y, partial):
         partial[i >> 5] = total
 
 
-def _make_single(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
-    x, y = (rng.random(n, np.float32) for _ in "xy")
-    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (np.float32(ALPHA), x, y, np.full_like(x, np.nan)))
-
-
-def _make_half(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
-    alpha = np.full(2, ALPHA, np.float16).view(np.uint32)[0]
-    # Multiples of 2**-12, so that no half is subnormal.
-    x, y = ((rng.integers(1, 4097, n) / 4096).astype(np.float16).view(np.uint32) for _ in "xy")
-    return Launch(kernel, ceil_div(x.size, BLOCK), BLOCK, (alpha, x, y, np.full_like(x, 0xFFFFFFFF)))
-
-
-def _reference_single(launch: Launch) -> tuple[np.ndarray, ...]:
-    alpha, x, y, _ = launch.args
-    return (fma32(alpha, x, y),)
-
-
-def _reference_half(launch: Launch) -> tuple[np.ndarray, ...]:
-    x, y = (each.view(np.float16).astype(np.float64) for each in launch.args[1:3])
-    return ((ALPHA * x + y).astype(np.float16).view(np.uint32),)
-
-
-def _make_dot(kernel: Callable[..., None], n: int, rng: np.random.Generator, dtype: type) -> Launch:
-    x: np.ndarray = rng.integers(-128, 128, n, np.int8).view(dtype)
-    y: np.ndarray = rng.integers(-128, 128, n, np.int8).view(dtype)
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, dtype: type) -> Launch:
+    if kernel is axpy_single:
+        x, y = (rng.random(n, dtype) for _ in "xy")
+        return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (dtype(ALPHA), x, y, np.full_like(x, np.nan)))
+    if kernel is axpy_half:
+        alpha = np.full(2, ALPHA, dtype).view(np.uint32)[0]
+        # Multiples of 2**-12, so that no half is subnormal.
+        x, y = ((rng.integers(1, 4097, n) / 4096).astype(dtype).view(np.uint32) for _ in "xy")
+        return Launch(kernel, ceil_div(x.size, BLOCK), BLOCK, (alpha, x, y, np.full_like(x, 0xFFFFFFFF)))
+    x, y = (rng.integers(-128, 128, n, np.int8).view(dtype) for _ in "xy")
     partial = np.full(n // ITEMS // 32, np.iinfo(np.int32).min, np.int32)
     return Launch(kernel, n // CHUNK, BLOCK, (x, y, partial))
 
 
-def _reference_dot(launch: Launch) -> tuple[np.ndarray, ...]:
+def reference(launch: Launch) -> tuple[np.ndarray, ...]:
+    if launch.kernel is axpy_single:
+        return (fma32(*launch.args[:3]),)
+    if launch.kernel is axpy_half:
+        x, y = (each.view(np.float16).astype(np.float64) for each in launch.args[1:3])
+        return ((ALPHA * x + y).astype(np.float16).view(np.uint32),)
     x, y, partial = launch.args
     threads = launch.blocks * BLOCK
     # Thread t takes elements (bytes or words) t, t + threads, and so on.
@@ -113,20 +103,13 @@ def _reference_dot(launch: Launch) -> tuple[np.ndarray, ...]:
     return (per_thread.reshape(partial.size, 32).sum(1, np.int32),)
 
 
-_SINGLE = {
-    "make": _make_single,
-    "reference": _reference_single,
-    "outputs": (3,),
-    "test_size": 600,
-    "multiple": 2,
-}
-_HALF = {**_SINGLE, "make": _make_half, "reference": _reference_half}
+_AXPY = {"outputs": (3,), "test_size": 600, "multiple": 2}
 VARIANTS = ladder(
     Size("elements", (1 << 18, 1 << 22), default=1 << 18, test=CHUNK, multiple=CHUNK),
-    _make_dot,
-    _reference_dot,
-    step(axpy_single, "Single precision: a word and a lane per element.", **_SINGLE),
-    step(axpy_half, "Two halves in a word halve the bytes and the instructions.", **_HALF),
+    make,
+    reference,
+    step(axpy_single, "Single precision: a word and a lane per element.", np.float32, **_AXPY),
+    step(axpy_half, "Two halves in a word halve the bytes and the instructions.", np.float16, **_AXPY),
     step(dot_bytes, "Bytes one by one waste each load's width.", np.int8),
     step(dot_dp4a, "Four products of bytes per instruction.", np.uint32),
     outputs=(2,),

@@ -291,9 +291,7 @@ VARIANTS = ladder(
     make,
     reference,
     step(direct, "Tensor cores compute faster than fragments can be loaded from global memory.", NARROW),
-    step(
-        staged, "Warps share tiles in shared memory; fragments of unpadded rows collide in its banks.", TILE
-    ),
+    step(staged, "Warps share tiles in shared memory; fragments of unpadded rows collide in its banks.", TILE),
     step(ldmatrix, "One instruction loads four padded 8 x 8 matrices into the lanes that need them.", TILE),
     step(asynchronous, "Copies past the registers bring the next tile while this one is multiplied.", TILE),
     outputs=(2,),

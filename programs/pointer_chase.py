@@ -86,10 +86,6 @@ VARIANTS = ladder(
         1 << 7,
         name="l1",
     ),
-    step(
-        read_first, "A working set of 1 MiB, read before: most steps miss L1 and hit L2.", 1 << 13, name="l2"
-    ),
-    step(
-        pointer_chase, "A working set of 64 MiB: every step misses all caches, to DRAM.", 1 << 19, name="dram"
-    ),
+    step(read_first, "A working set of 1 MiB, read before: most steps miss L1 and hit L2.", 1 << 13, name="l2"),
+    step(pointer_chase, "A working set of 64 MiB: every step misses all caches, to DRAM.", 1 << 19, name="dram"),
 )

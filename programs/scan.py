@@ -160,11 +160,7 @@ VARIANTS = ladder(
         "Adding the word d to the left for every d is simple and does n log n additions.",
         CHUNK,
     ),
-    step(
-        blelloch, "A tree up and a tree down do 2n additions; their strides collide in the banks.", CHUNK // 2
-    ),
+    step(blelloch, "A tree up and a tree down do 2n additions; their strides collide in the banks.", CHUNK // 2),
     step(padded, "One unused word after every 32 takes the conflicts out of the tree.", CHUNK // 2),
-    step(
-        shuffle, "Warps that scan in registers need shared memory for one sum each, and one barrier.", CHUNK
-    ),
+    step(shuffle, "Warps that scan in registers need shared memory for one sum each, and one barrier.", CHUNK),
 )

@@ -136,8 +136,6 @@ VARIANTS = ladder(
     reference,
     step(three_passes, "Maximum, sum and output take a pass each: every row is read three times.", 1, BLOCK),
     step(online, "Scaling the sum whenever the maximum grows makes one pass of two.", 1, BLOCK),
-    step(
-        warp_per_row, "A row kept in a warp's registers is read once and needs no barrier.", ROWS, 32 * ROWS
-    ),
+    step(warp_per_row, "A row kept in a warp's registers is read once and needs no barrier.", ROWS, 32 * ROWS),
     rtol=RTOL,
 )

@@ -121,18 +121,15 @@ def radix_count(x, y):
         y[cuda.blockIdx.x * DIGITS + t] = total
 
 
-def _reference_step(launch: Launch) -> tuple[np.ndarray, ...]:
-    a, b, c, d = launch.args[0].reshape(4, -1)
-    return (np.concatenate([np.minimum(a, b), np.maximum(a, b), np.maximum(c, d), np.minimum(c, d)]),)
-
-
-def _reference_sort(launch: Launch) -> tuple[np.ndarray, ...]:
-    return (np.sort(launch.args[0].reshape(-1, CHUNK), axis=1).ravel(),)
-
-
-def _reference_count(launch: Launch) -> tuple[np.ndarray, ...]:
-    digits = launch.args[0].reshape(-1, CHUNK, 1) % DIGITS
-    return ((digits == np.arange(DIGITS)).sum(axis=1, dtype=np.int32).ravel(),)
+def reference(launch: Launch) -> tuple[np.ndarray, ...]:
+    x = launch.args[0]
+    if launch.kernel is bitonic_step:
+        a, b, c, d = x.reshape(4, -1)
+        return (np.concatenate([np.minimum(a, b), np.maximum(a, b), np.maximum(c, d), np.minimum(c, d)]),)
+    if launch.kernel is radix_count:
+        digits = x.reshape(-1, CHUNK, 1) % DIGITS
+        return ((digits == np.arange(DIGITS)).sum(axis=1, dtype=np.int32).ravel(),)
+    return (np.sort(x.reshape(-1, CHUNK), axis=1).ravel(),)
 
 
 def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
@@ -140,13 +137,12 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launc
     return Launch(kernel, n // CHUNK, BLOCK, (x, np.full(out, -1, np.int32)))
 
 
-_STEP = {"reference": _reference_step, "sizes": (20 * CHUNK, 1 << 20)}
-_COUNT = {"reference": _reference_count, "sizes": (20 * CHUNK, 1 << 19)}
+_STEP, _COUNT = {"sizes": (20 * CHUNK, 1 << 20)}, {"sizes": (20 * CHUNK, 1 << 19)}
 _ODD_EVEN = {"sizes": (4 * CHUNK, 128 * CHUNK), "default_size": 4 * CHUNK}
 VARIANTS = ladder(
     Size("elements", (20 * CHUNK, 1 << 17), default=20 * CHUNK, test=CHUNK, multiple=CHUNK),
     make,
-    _reference_sort,
+    reference,
     step(bitonic_step, "One step of a sort over global memory reads and writes all of it.", **_STEP),
     step(radix_count, "Ballots count the digits of a radix sort without atomics.", **_COUNT),
     step(odd_even, "Exchanging neighbours only takes as many rounds as there are elements.", **_ODD_EVEN),

@@ -29,30 +29,15 @@ _NUMBER = re.compile(r"[-+]?(\d[\d_]*)?(\.\d+)?([eE][-+]?\d+)?")
 
 def add_space_options(parser: argparse.ArgumentParser) -> None:
     """The programs and everything that varies."""
-    parser.add_argument(
-        "what",
-        nargs="+",
-        metavar="FILE.toml | PROGRAM",
-        help="a sweep as a file (docs/exploring.md), or programs as gpusim run takes them",
-    )
+    words = "a sweep as a file (docs/exploring.md), or programs as gpusim run takes them"
+    parser.add_argument("what", nargs="+", metavar="FILE.toml | PROGRAM", help=words)
     parser.add_argument("--gpu", metavar="NAMES", help="shipped configurations or TOML files (default: h200)")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUES",
-        dest="axes",
-        help="values of one key of the configuration, such as sm.count=66,132,264 (may be repeated)",
-    )
+    words = "values of one key of the configuration, such as sm.count=66,132,264 (may be repeated)"
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUES", dest="axes", help=words)
     parser.add_argument("--size", metavar="VALUES", help="problem sizes of bundled programs")
     parser.add_argument("--model", metavar="NAMES", help="engine (default), simpy, FILE.py:CLASS, as for gpusim run")
-    parser.add_argument(
-        "--together",
-        action="append",
-        default=[],
-        metavar="NAMES",
-        help="names whose values go in step, such as sm.count,l2.slices (may be repeated)",
-    )
+    words = "names whose values go in step, such as sm.count,l2.slices (may be repeated)"
+    parser.add_argument("--together", action="append", default=[], metavar="NAMES", help=words)
     own = parser.add_argument_group("your own kernels, as for gpusim run")
     for name in LAUNCH_PARAMETERS:
         own.add_argument(f"--{name.replace('_', '-')}", metavar="TEXT", help=argparse.SUPPRESS)

@@ -277,25 +277,14 @@ def add_telling_options(parser: argparse.ArgumentParser, *, save: bool = True) -
     group.add_argument(
         "--report-limit", type=int, metavar="N", help="pages at most, of launches that differ (default: 200)"
     )
-    group.add_argument(
-        "--trace",
-        metavar="FILE",
-        help="write a timeline of launches and copies: FILE.perfetto-trace, for ui.perfetto.dev",
-    )
-    group.add_argument(
-        "--check",
-        default="",
-        metavar="TOOLS",
-        help="what to look for: initcheck, racecheck, synccheck, separated by commas, or all (memcheck is always on)",
-    )
+    words = "write a timeline of launches and copies: FILE.perfetto-trace, for ui.perfetto.dev"
+    group.add_argument("--trace", metavar="FILE", help=words)
+    words = "what to look for: initcheck, racecheck, synccheck, separated by commas, or all (memcheck is always on)"
+    group.add_argument("--check", default="", metavar="TOOLS", help=words)
     if save:
         group.add_argument("--save", metavar="FILE", help="save launches with all that they read, for gpusim replay")
-    group.add_argument(
-        "--kernel",
-        default="",
-        metavar="REGEX",
-        help="only launches of kernels in whose full name it is found have pages, are checked or saved",
-    )
+    words = "only launches of kernels in whose full name it is found have pages, are checked or saved"
+    group.add_argument("--kernel", default="", metavar="REGEX", help=words)
     group.add_argument(
         "--launch", metavar="N-M", help="only launches with these numbers, from 1: 7, 7-12 or 7- (to the end)"
     )

@@ -55,12 +55,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_gpu_options(parser)
     add_limit_options(parser)
     parser.add_argument("--blocks", metavar="LIST", help="the only blocks to write, such as 0,4-7 (default: all)")
-    parser.add_argument(
-        "--binary-version",
-        type=int,
-        choices=BINARY_VERSIONS,
-        help="the machine code whose table of opcodes Accel-Sim is to use (default: the GPU's own, 90 for an H200)",
-    )
+    words = "the machine code whose table of opcodes Accel-Sim is to use (default: the GPU's own, 90 for an H200)"
+    parser.add_argument("--binary-version", type=int, choices=BINARY_VERSIONS, help=words)
     parser.add_argument("--compress", action="store_true", help="write .traceg.xz, much smaller, more slowly")
     add_progress_option(parser)
     add_json_option(parser)

@@ -61,14 +61,8 @@ def add_gpu_options(parser: argparse.ArgumentParser) -> None:
 
 def add_set_option(parser: argparse.ArgumentParser) -> None:
     """--set."""
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="change one value of the configuration, such as sm.count=66 (may be repeated; see gpusim config keys)",
-    )
+    words = "change one value of the configuration, such as sm.count=66 (may be repeated; see gpusim config keys)"
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=words)
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
@@ -160,22 +154,15 @@ def add_model_option(parser: argparse.ArgumentParser) -> None:
 
 def add_progress_option(parser: argparse.ArgumentParser) -> None:
     """--progress and --no-progress."""
-    parser.add_argument(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        help="show progress and what is left (default: if standard error is a terminal)",
-    )
+    words = "show progress and what is left (default: if standard error is a terminal)"
+    parser.add_argument("--progress", action=argparse.BooleanOptionalAction, help=words)
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that simulates one launch."""
     add_limit_options(parser)
-    parser.add_argument(
-        "--check",
-        default="",
-        metavar="TOOLS",
-        help="what else to look for: initcheck, racecheck, synccheck, separated by commas (memcheck is always on)",
-    )
+    words = "what else to look for: initcheck, racecheck, synccheck, separated by commas (memcheck is always on)"
+    parser.add_argument("--check", default="", metavar="TOOLS", help=words)
     add_progress_option(parser)
 
 

@@ -25,16 +25,10 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--trace", metavar="FILE", help="write what happened when: FILE.perfetto-trace, for ui.perfetto.dev"
     )
-    group.add_argument(
-        "--trace-sms",
-        metavar="LIST",
-        help="SMs whose every issue and stall is recorded, such as 0,4-7 or none (default: 0)",
-    )
-    group.add_argument(
-        "--trace-blocks",
-        metavar="LIST",
-        help="blocks recorded wherever they run, with addresses, by number or none (default: 0)",
-    )
+    words = "SMs whose every issue and stall is recorded, such as 0,4-7 or none (default: 0)"
+    group.add_argument("--trace-sms", metavar="LIST", help=words)
+    words = "blocks recorded wherever they run, with addresses, by number or none (default: 0)"
+    group.add_argument("--trace-blocks", metavar="LIST", help=words)
     group.add_argument("--trace-limit", type=int, metavar="N", help="issues to record at most (default: 200,000)")
 
 

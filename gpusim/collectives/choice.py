@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 from gpusim.collectives.machine import ALGORITHMS, PROTOCOLS, CollectiveError
+from gpusim.launch.memory import round_up
 
 STEPS = 8
 """Slots of the buffer between two ranks of a channel."""
@@ -97,11 +98,6 @@ class Communicator:
     channels: int
     channel_gb_s: float
     link: str
-
-
-def _up(value: int, unit: int) -> int:
-    """The next multiple."""
-    return -(-value // unit) * unit
 
 
 def steps_of(name: str, ranks: int) -> int:
@@ -208,7 +204,7 @@ def _parts(
     if protocol == "LL":
         per_byte *= 4
     per_channel = max(_LEAST_TRAFFIC_BYTES, count * per_byte // most)
-    cell = _up(math.ceil(_LEAST_TRAFFIC_BYTES / per_byte), 16)
+    cell = round_up(math.ceil(_LEAST_TRAFFIC_BYTES / per_byte), 16)
     cells = -(-count // cell)
     each = min(cells, -(-per_channel // (cell * per_byte)))
     if cells <= each or most == 1:
@@ -246,6 +242,6 @@ def _point_to_point(
     if channels is not None:
         count = min(channels, count)
     chunk = step // 2 if protocol == "LL" else step
-    part = _up(math.ceil(each / count), _P2P_PART_BYTES)
+    part = round_up(math.ceil(each / count), _P2P_PART_BYTES)
     sizes = [min(part, each - k * part) for k in range(count) if each - k * part > 0]
     return Choice("p2p", protocol, tuple(sizes), chunk, 1, STEPS)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from gpusim.launch.memory import round_up
+
 SLOTS = "gpusim_driver_slots"
 """Symbol of the table: one 64-bit address per function, in the order of `names`."""
 
@@ -38,8 +40,8 @@ def stub_library(names: Sequence[str], machine: str, soname: str) -> bytes:
     table = _HEADER_BYTES + 4 * _SEGMENT_BYTES
     hashes = table + _SYMBOL_BYTES * count
     texts = hashes + 4 * (3 + count)
-    code = _round_up(texts + len(strings), _STUB_BYTES)
-    data = _round_up(code + _STUB_BYTES * len(names), _PAGE)
+    code = round_up(texts + len(strings), _STUB_BYTES)
+    data = round_up(code + _STUB_BYTES * len(names), _PAGE)
     dynamic = [
         (_DT_HASH, hashes),
         (_DT_STRTAB, texts),
@@ -103,7 +105,3 @@ def _elf_header(machine: int, segments: int) -> bytes:
         *(shared_object, machine, version, 0, _HEADER_BYTES, 0, 0, _HEADER_BYTES),
         *(_SEGMENT_BYTES, segments, 0, 0, 0),
     )
-
-
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit

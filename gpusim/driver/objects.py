@@ -12,6 +12,7 @@ from typing import Any
 
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.work.streams import DriverEvent, DriverStream, new_handle
+from gpusim.launch.memory import round_up
 from gpusim.launch.module import LinkedModule
 from isa import Program
 
@@ -92,7 +93,7 @@ class MemoryPool:
         """Note an allocation. Raises OUT_OF_MEMORY."""
         fail_if(self.most_bytes and self.used + nbytes > self.most_bytes, ResultCode.OUT_OF_MEMORY)
         self.used += nbytes
-        self.reserved = max(self.reserved, _pieces(self.used))
+        self.reserved = max(self.reserved, round_up(self.used, PIECE_BYTES))
         self.used_high, self.reserved_high = max(self.used_high, self.used), max(self.reserved_high, self.reserved)
 
     def give_back(self, nbytes: int) -> None:
@@ -101,14 +102,10 @@ class MemoryPool:
 
     def trim(self, keep: int) -> None:
         """Give back what is reserved beyond `keep` bytes and not used."""
-        self.reserved = max(_pieces(self.used), min(self.reserved, _pieces(keep)))
+        self.reserved = max(round_up(self.used, PIECE_BYTES), min(self.reserved, round_up(keep, PIECE_BYTES)))
 
 
 PIECE_BYTES = 32 << 20
-
-
-def _pieces(nbytes: int) -> int:
-    return -(-nbytes // PIECE_BYTES) * PIECE_BYTES
 
 
 @dataclass

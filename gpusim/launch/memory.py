@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpusim.errors import ArgumentError, MemoryAccessError, OutOfDeviceMemory
+from gpusim.errors import ArgumentError, MemoryAccessError, OutOfDeviceMemory, byte_count
 from gpusim.launch.arena import Arena
 
 BASE = 0x7F00_0000_0000
@@ -420,7 +420,7 @@ class DeviceMemory:
 
     def _place(self, nbytes: int, label: str) -> int:
         address = self._next
-        following = _round_up(address + nbytes + GUARD_BYTES)
+        following = round_up(address + nbytes + GUARD_BYTES, ALIGNMENT)
         if following <= self.base + self._arena.size:
             self._next = following
             return address
@@ -445,9 +445,9 @@ class DeviceMemory:
         """Ranges of freed addresses that keep the guard distance to what is live, lowest first."""
         previous = self.base
         for start in filter(self.is_inside, self._starts):
-            yield _round_up(previous + GUARD_BYTES), start - GUARD_BYTES
+            yield round_up(previous + GUARD_BYTES, ALIGNMENT), start - GUARD_BYTES
             previous = self._live[start].end
-        yield _round_up(previous + GUARD_BYTES), self.base + self._arena.size - GUARD_BYTES
+        yield round_up(previous + GUARD_BYTES, ALIGNMENT), self.base + self._arena.size - GUARD_BYTES
 
     def _changed(self) -> None:
         self._tables = None
@@ -483,8 +483,9 @@ class _Undo(Exception):
     """Nothing is wrong, and nothing shall be kept."""
 
 
-def _round_up(value: int) -> int:
-    return -(-value // ALIGNMENT) * ALIGNMENT
+def round_up(value: int, unit: int) -> int:
+    """The next multiple of a unit, or the value itself if it is one."""
+    return -(-value // unit) * unit
 
 
 def _distance(allocation: Allocation, address: int) -> int:
@@ -494,21 +495,17 @@ def _distance(allocation: Allocation, address: int) -> int:
 
 
 def _words(allocation: Allocation, address: int, size: int) -> str:
-    what = f"{allocation.label!r} ({_bytes(allocation.nbytes)}{', freed' if allocation.freed else ''})"
+    what = f"{allocation.label!r} ({byte_count(allocation.nbytes)}{', freed' if allocation.freed else ''})"
     if address < allocation.address:
-        return f"{_bytes(allocation.address - address)} before the start of {what}"
+        return f"{byte_count(allocation.address - address)} before the start of {what}"
     if address > allocation.end:
-        return f"{_bytes(address - allocation.end)} past the end of {what}"
+        return f"{byte_count(address - allocation.end)} past the end of {what}"
     if address == allocation.end:
         return f"just past the end of {what}"
     if address + size > allocation.end:
         inside, beyond = allocation.end - address, address + size - allocation.end
-        return f"from {_bytes(inside)} before the end of {what} to {_bytes(beyond)} past it"
+        return f"from {byte_count(inside)} before the end of {what} to {byte_count(beyond)} past it"
     return f"byte {address - allocation.address:,} of {what}"
-
-
-def _bytes(count: int) -> str:
-    return f"{count:,} byte" + ("" if count == 1 else "s")
 
 
 def contiguous_strides(itemsize: int, shape: tuple[int, ...]) -> tuple[int, ...]:

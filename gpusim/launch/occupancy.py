@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from gpusim.config import GPUConfig
 from gpusim.errors import LaunchError
+from gpusim.launch.memory import round_up
 
 _DOUBLED_THREADS = 512
 LEAST_REGISTERS = 16
@@ -73,9 +74,9 @@ def occupancy(
     _check_block(config, threads_per_block, registers_per_thread, max_threads, shared_bytes, kernel)
     warps = -(-threads_per_block // warp_size)
     registers = max(registers_per_thread, LEAST_REGISTERS) if registers_per_thread else 0
-    registers_per_warp = _round_up(registers * warp_size, sm.register_unit)
-    shared = _round_up(asked + sm.shared_reserved_bytes, sm.shared_unit_bytes)
-    allocated_warps = _round_up(warps, sm.warp_allocation_unit)
+    registers_per_warp = round_up(registers * warp_size, sm.register_unit)
+    shared = round_up(asked + sm.shared_reserved_bytes, sm.shared_unit_bytes)
+    allocated_warps = round_up(warps, sm.warp_allocation_unit)
     limits = {
         "warps": sm.max_warps // warps,
         "threads": sm.max_threads // (warps * warp_size),
@@ -209,32 +210,19 @@ def _check_block(
     """Raise LaunchError for a block that no SM of this GPU takes. shared_bytes: static and dynamic."""
     sm, (static, dynamic) = config.sm, shared_bytes
     for wrong, words in (
-        (
-            not 1 <= threads <= sm.max_threads_per_block,
-            f"{threads:,} threads per block, allowed 1 to {sm.max_threads_per_block:,}",
-        ),
-        (
-            max_threads is not None and threads > max_threads,
-            f"{threads:,} threads per block, the kernel was compiled for {max_threads or 0:,} at most",
-        ),
-        (
-            not 0 <= registers <= sm.max_registers_per_thread,
-            f"{registers:,} registers per thread, allowed at most {sm.max_registers_per_thread:,}",
-        ),
-        (
-            min(static, dynamic) < 0,
-            f"shared memory must not be negative, got {min(static, dynamic):,} bytes",
-        ),
-        (
-            static > sm.static_shared_bytes_max,
-            f"{static:,} bytes of static shared memory per block, allowed at most {sm.static_shared_bytes_max:,}",
-        ),
-        (
-            static + dynamic > sm.shared_bytes_per_block_max,
-            f"{static + dynamic:,} bytes of shared memory per block ({static:,} static + "
-            f"{dynamic:,} dynamic), allowed at most {sm.shared_bytes_per_block_max:,}",
-        ),
-    ):
+        (not 1 <= threads <= sm.max_threads_per_block,
+         f"{threads:,} threads per block, allowed 1 to {sm.max_threads_per_block:,}"),
+        (max_threads is not None and threads > max_threads,
+         f"{threads:,} threads per block, the kernel was compiled for {max_threads or 0:,} at most"),
+        (not 0 <= registers <= sm.max_registers_per_thread,
+         f"{registers:,} registers per thread, allowed at most {sm.max_registers_per_thread:,}"),
+        (min(static, dynamic) < 0, f"shared memory must not be negative, got {min(static, dynamic):,} bytes"),
+        (static > sm.static_shared_bytes_max,
+         f"{static:,} bytes of static shared memory per block, allowed at most {sm.static_shared_bytes_max:,}"),
+        (static + dynamic > sm.shared_bytes_per_block_max,
+         f"{static + dynamic:,} bytes of shared memory per block ({static:,} static + "
+         f"{dynamic:,} dynamic), allowed at most {sm.shared_bytes_per_block_max:,}"),
+    ):  # fmt: skip
         if wrong:
             raise LaunchError(words, kernel=kernel)
 
@@ -245,7 +233,3 @@ def _nothing_fits(config: GPUConfig, limits: dict[str, int], threads: int, regis
         total = config.sm.registers
         return f"{threads:,} threads with {registers} registers each need more than the {total:,} of an SM"
     return f"a block of {threads:,} threads needs more {' and '.join(lacking)} than an SM has"
-
-
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit

@@ -68,19 +68,21 @@ def _timeline(
     return ax, kinds
 
 
-def _fill_links(ax: Axes, first: int, links: Mapping[str, Any], start: float, end: float) -> None:
-    """Rows from `first` on, one for each link: bars as high as the share of its bandwidth that is used. links: by name
-    [intervals, 3] of start, end and share."""
-    for row, (name, intervals) in enumerate(links.items(), first):
+def _with_links(
+    ax: Axes | None, labels: Sequence[str], bars: Sequence[_Bar], colours: Mapping[str, str], start: float, end: float,
+    links: Mapping[str, Any],
+) -> tuple[Axes, list[Artist]]:  # fmt: skip
+    """The same of microseconds, and below it a row for each link: bars as high as the share of its bandwidth that is
+    used. links: by name [intervals, 3] of start, end and share."""
+    ax, kinds = _timeline(ax, [*labels, *(cut(name, 34) for name in links)], bars, colours, start, end)
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    for row, (name, intervals) in enumerate(links.items(), len(labels)):
         ax.axhspan(row - 0.4, row + 0.4, color=PALE, linewidth=0, zorder=1)
         left, right, share = np.array(intervals, np.float64).reshape(-1, 3).T
         left, right = np.clip(left, start, end), np.clip(right, start, end)
         low = row + 0.4 - 0.8 * np.minimum(share, 1.0)
         style.rectangles(ax, left, right, low, row + 0.4, GREY, name, smooth=True)
-
-
-def _whole(value: float, _: float) -> str:
-    return f"{value:,.0f}"
+    return ax, kinds
 
 
 def _check_window(shown: Sequence[Any], start: float, end: float) -> None:
@@ -269,10 +271,7 @@ def streams_timeline(
     carried = {name: float(((each[:, 1] - each[:, 0]) * each[:, 2]).sum()) for name, each in used.items()}
     busiest = sorted((name for name in carried if carried[name] > 0), key=lambda name: (-carried[name], name))[:links]
     bars = [_Bar(rows.index((span.gpu, span.stream)), span.kind, span.start, span.end) for span in shown]
-    labels += [cut(name, 34) for name in busiest]
-    ax, kinds = _timeline(ax, labels, bars, SPAN_COLOURS, start, end)
-    _fill_links(ax, len(rows), {name: used[name] for name in busiest}, start, end)
-    ax.xaxis.set_major_formatter(_whole)
+    ax, kinds = _with_links(ax, labels, bars, SPAN_COLOURS, start, end, {name: used[name] for name in busiest})
     count = counted(sum(number != FAULTS for _, number in rows), "stream")
     busy = {kind: sum(span.end - span.start for span in shown if span.kind == kind) for kind in SPAN_COLOURS}
     told = {kind: f"{kind} {time:,.0f} us" for kind, time in busy.items() if time}
@@ -325,10 +324,9 @@ def training_timeline(
     shown = [bar for bar in _joined(events) if bar.end > start and bar.start < end]
     _check_window(shown, start, end)
     busiest = sorted(schedule.link_bytes, key=lambda name: (-schedule.link_bytes[name], name))[: max(links, 0)]
-    labels = [f"gpu{gpu} {stream}" for gpu, stream in streams] + [cut(name, 34) for name in busiest]
-    ax, kinds = _timeline(ax, labels, shown, WORK_COLOURS, start, end)
-    _fill_links(ax, len(streams), {name: schedule.link_timeline(name) for name in busiest}, start, end)
-    ax.xaxis.set_major_formatter(_whole)
+    labels = [f"gpu{gpu} {stream}" for gpu, stream in streams]
+    use = {name: schedule.link_timeline(name) for name in busiest}
+    ax, kinds = _with_links(ax, labels, shown, WORK_COLOURS, start, end, use)
     title = f"{schedule.kind} on {schedule.gpus} GPUs of {schedule.node}: {schedule.time_us:,.0f} us"
     which = "all of them" if len(schedule.simulated) == schedule.gpus else "one of them, the others do the same"
     exposed = f"{schedule.exposed_communication_us:,.0f} us"

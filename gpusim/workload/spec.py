@@ -47,9 +47,7 @@ def _argument(text: str, generator: np.random.Generator) -> Any:
             return kind(text)
         except ValueError:
             continue
-    raise WorkloadError(
-        f"--args: cannot read {text!r}; an argument is spelled float32[1024]=random, int32(7) or 2.5"
-    )
+    raise WorkloadError(f"--args: cannot read {text!r}; an argument is spelled float32[1024]=random, int32(7) or 2.5")
 
 
 def _array(text: str, match: re.Match[str], generator: np.random.Generator) -> np.ndarray:
@@ -60,9 +58,7 @@ def _array(text: str, match: re.Match[str], generator: np.random.Generator) -> n
         raise WorkloadError(f"--args: {text!r} has a shape that is not a list of integers") from None
     size = int(np.prod(shape, dtype=object))
     if size * dtype.itemsize > _MAX_BYTES:
-        raise WorkloadError(
-            f"--args: {text!r} has {size * dtype.itemsize:,} bytes, at most {_MAX_BYTES:,} are allowed"
-        )
+        raise WorkloadError(f"--args: {text!r} has {size * dtype.itemsize:,} bytes, at most {_MAX_BYTES:,} are allowed")
     fill = match[3] or "zeros"
     if fill in ("zeros", "ones"):
         return np.full(shape, fill == "ones", dtype)
@@ -94,9 +90,7 @@ def _number(word: str, dtype: np.dtype, text: str) -> Any:
     if dtype.kind == "b" and word.lower() in _BOOLEANS:
         return _BOOLEANS[word.lower()]
     try:
-        value: Any = (
-            int(word, 0) if dtype.kind in "iub" else complex(word) if dtype.kind == "c" else float(word)
-        )
+        value: Any = int(word, 0) if dtype.kind in "iub" else complex(word) if dtype.kind == "c" else float(word)
         if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
             raise ValueError
     except ValueError:

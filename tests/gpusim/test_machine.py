@@ -86,7 +86,7 @@ def test_a_model_that_does_not_exist(capsys):
     assert main(["run", "vector_add", "--model", f"{MACHINES}/two_level.py:Absent"]) == 2
 
 
-@pytest.mark.parametrize("option", [{"mode": "functional"}, {"accel_sim": True}, {"replay": True}], ids=str)
+@pytest.mark.parametrize("option", [{"mode": "functional"}, {"replay": True}], ids=str)
 def test_what_only_the_engine_does_is_refused(option):
     launch = registry.get("vector_add").make(1024, 0)
     with pytest.raises(ModeError, match="without stop or replay"):
@@ -174,7 +174,7 @@ def cycles(name: str, model: str, size: int | None = None, **overrides: float) -
 
 def test_hashed_banks_take_a_transposes_conflicts():
     plain, padded, hashed = (
-        cycles(*each)
+        cycles(*each, **{"dram.refresh_cycles": 0})
         for each in (
             ("transpose/tiled", "simpy"),
             ("transpose/padded", "simpy"),
