@@ -90,11 +90,6 @@ def simulate(
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
             wrong; the arrays in `args` are then unchanged.
     """
-    machine = None
-    if model != "engine":
-        from gpusim.machine.run import machine_of
-
-        machine = machine_of(model)
     options = LaunchOptions(
         max_cycles=max_cycles,
         strict_barriers=strict_barriers,
@@ -106,7 +101,7 @@ def simulate(
         replay=replay,
         accel_sim=accel_sim,
         stop=stop,
-        machine=machine,
+        model=model,
     )
     config = load_config(gpu, overrides)
     here, elsewhere = without_peers(as_args(args))

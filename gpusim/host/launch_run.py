@@ -89,7 +89,7 @@ class LaunchRun(Grid):
         if options.mode != "functional" and session.engine.memory_system.has_run(program.sha256):
             self.par[P.CONST_FAR] = config.constant.l2_latency_cycles
         self.name = short_name(program.name)
-        self.untimed = options.mode == "functional" or options.machine is not None
+        self.untimed = options.mode == "functional" or options.model != "engine"
         self._stop = StopWatch(options.stop, program) if options.stop is not None else None
         watched = options.trace is not None or self._stop is not None
         apart = watched or options.replay or options.mode == "sampled" or options.checks != 0
@@ -197,8 +197,8 @@ class LaunchRun(Grid):
         """Its turn has come on a device without a clock: run it now."""
         self._tell(self.on_start)
         accel_sim = self.options.accel_sim
-        if self.options.machine is not None:
-            self._executed = self.run_on_machine(self.options.machine)
+        if self.options.model != "engine":
+            self._executed = self.run_on_machine(self.options.model)
         elif accel_sim is not None:
             with accel_sim.launch(self.program, self.launch, self.par, self.together) as taken:
                 self._executed, _ = self.run_untimed(recorder=taken)
@@ -270,12 +270,13 @@ class LaunchRun(Grid):
         }
         return fields, np.diff(each, axis=0, prepend=0) / count if each else np.zeros(0)
 
-    def run_on_machine(self, machine: type[GPU]) -> dict[str, Any]:
+    def run_on_machine(self, model: str | type[GPU]) -> dict[str, Any]:
         """Run it on a machine of SimPy processes. Returns what the record says of that."""
         from gpusim.machine.execution import Executor
         from gpusim.machine.instruction import check_modelled
-        from gpusim.machine.run import run_machine
+        from gpusim.machine.run import machine_of, run_machine
 
+        machine = machine_of(model)
         par, config, system = self.par.copy(), self.session.config, self.session.engine.memory_system
         par[P.MODE] = L.FUNCTIONAL
         check_modelled(self.program, self.lowered.code)

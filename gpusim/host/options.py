@@ -62,7 +62,7 @@ class LaunchOptions:
     replay: bool = False
     accel_sim: AccelSimTraces | None = None
     stop: Stop | None = None
-    machine: type[GPU] | None = None
+    model: str | type[GPU] = "engine"
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -73,7 +73,7 @@ class LaunchOptions:
         if self.mode != "functional" and self.accel_sim is not None:
             raise ModeError("instructions are written for other simulators in functional runs alone")
         elsewhere = self.stop or self.accel_sim or self.replay or self.blocks or self.mode != "detailed"
-        if self.machine is not None and elsewhere:
+        if self.model != "engine" and elsewhere:
             raise ModeError("the SimPy machine runs whole launches in detail, without stop or replay")
         if self.stop is not None and (self.mode not in self.stop.modes or self.replay or self.trace or self.accel_sim):
             raise ModeError("detailed runs can stop, functional ones before an instruction, without trace or replay")

@@ -15,7 +15,7 @@ from gpusim.machine.instruction import Decoded as Decoded
 from gpusim.machine.l1 import L1Cache as L1Cache
 from gpusim.machine.l2 import L2Cache as L2Cache
 from gpusim.machine.memory_pipe import MemoryPipe as MemoryPipe
-from gpusim.machine.nvlink import NVLink as NVLink
+from gpusim.machine.nvlink import PeerLink as PeerLink
 from gpusim.machine.scheduler import Scheduler as Scheduler
 from gpusim.machine.server import Server as Server
 from gpusim.machine.shared import SharedMemory as SharedMemory

@@ -19,8 +19,8 @@ from gpusim.engine.state.log import AS_TRACER, BLOCK_ROWS, WHOLE_SM
 from gpusim.machine.instruction import Decoded
 from isa import microops as M
 
-LOG_ROWS, LOG_LANES = BLOCK_ROWS + 16, 16
-"""Rows of the log that one instruction may take, and of addresses."""
+LOG_ROWS, LOG_LANES = 2 * BLOCK_ROWS, 16
+"""Rows of an SM's log, half of which blocks may need that begin, and of addresses."""
 
 
 class Executed(NamedTuple):
@@ -83,7 +83,8 @@ class Executor:
         state, s = self.state, self.sm
         n = s[sm, L.SM_LOGGED]
         self.warp[w, L.WARP_SINCE] = now
-        self.run_warp(state, sm, w, 1)
+        if not self.run_warp(state, sm, w, 1):
+            raise AssertionError(f"warp {w} of SM {sm} has not executed its instruction")
         if s[sm, L.SM_ERROR]:
             raise MachineStopped(sm)
         found = self.access(sm, n, instruction) if instruction.is_memory else NOTHING
@@ -110,6 +111,8 @@ class Executor:
             row[[L.EVENT_KIND, L.EVENT_WARP, L.EVENT_REASON]] = L.LOG_STALL, self.warp[w, L.WARP_LOGGED] - 1, kind
             row[[L.EVENT_PC, L.EVENT_START, L.EVENT_END]] = pc, since, until
             self.sm[sm, L.SM_LOGGED] += 1
+            if self.sm[sm, L.SM_LOGGED] > BLOCK_ROWS // 2:
+                self.note(sm, int(until))
 
     def note(self, sm: int, now: int) -> None:
         """Hand what an SM has logged to the recorder, or forget it. Nothing is traced any more once that has enough."""

@@ -10,7 +10,7 @@ from gpusim.config import GPUConfig
 from gpusim.engine.memory.system import PeerRow
 from gpusim.machine.dram import Channel
 from gpusim.machine.instruction import Decoded
-from gpusim.machine.nvlink import NVLink
+from gpusim.machine.nvlink import PeerLink
 from gpusim.machine.slice import Slice
 from isa import microops as M
 
@@ -21,7 +21,7 @@ class L2Cache:
 
     Slice = Slice
     Channel = Channel
-    NVLink = NVLink
+    PeerLink = PeerLink
 
     def __init__(self, env: simpy.Environment, config: GPUConfig, peers: Sequence[PeerRow] = ()):
         self.env, self.config = env, config
@@ -32,7 +32,7 @@ class L2Cache:
         for number in range(l2.slices):
             first = number * per % len(self.channels)
             self.slices.append(self.Slice(env, config, self.channels[first : first + per]))
-        self.links = [self.NVLink(env, config, row) for row in peers]
+        self.links = [self.PeerLink(env, config, row) for row in peers]
         self.requests = dict.fromkeys(("read", "write", "atomic", "reduction"), 0)
         self.crossed = dict.fromkeys(("read", "write", "missed"), 0)
         self.seen: list[set[int]] = [set() for _ in range(l2.partitions)]
@@ -60,7 +60,7 @@ class L2Cache:
         self.seen[partition].add(line)
         return False
 
-    def link(self, line: int) -> NVLink | None:
+    def link(self, line: int) -> PeerLink | None:
         """Return the link to the GPU that a line belongs to, None for this one."""
         return next((each for each in self.links if each.holds(line)), None) if self.links else None
 

@@ -11,7 +11,7 @@ from gpusim.machine.server import Server
 SECTOR = 32
 
 
-class NVLink:
+class PeerLink:
     """The links to a GPU in whose memory an array lies, and back. row: where it lies, what the way adds to a hit in L2
     and how many bytes pass in a cycle."""
 

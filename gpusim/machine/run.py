@@ -47,13 +47,9 @@ def _watch(gpu: GPU, grid: Grid) -> Generator[simpy.Event, None, None]:
         grid.tell(int(gpu.env.now), grid.blocks - int(gpu.grid[G_TOTAL] - gpu.grid[G_NEXT] + gpu.grid[G_RUNNING]))
 
 
-def machine_of(model: str | type[GPU]) -> type[GPU] | None:
-    """The class that a model's name stands for, None for the engine. Raises ModeError for an unknown name."""
-    if isinstance(model, str):
-        if model not in MODELS:
-            raise ModeError(f"there is no model {model!r}; there are {', '.join(MODELS)}{did_you_mean(model, MODELS)}")
-        return MODELS[model]
-    return model
-
-
-MODELS: dict[str, type[GPU] | None] = {"engine": None, "simpy": GPU}
+def machine_of(model: str | type[GPU]) -> type[GPU]:
+    """The class that a model's name stands for, or the class itself. Raises ModeError for an unknown name."""
+    if isinstance(model, str) and model != "simpy":
+        known = "engine", "simpy"
+        raise ModeError(f"there is no model {model!r}; there are {', '.join(known)}{did_you_mean(model, known)}")
+    return GPU if isinstance(model, str) else model

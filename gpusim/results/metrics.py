@@ -433,8 +433,7 @@ _TIMED = re.compile(
     "cycle|time|active|lookup|stalled|latency|lts__|dram__|nvl|fmaheavy|^sm__inst_executed_pipe_adu|lsu_wavefronts.sum"
 )
 """Parts of the names of metrics that do not follow from instructions and addresses alone."""
-_NOT_OF_MACHINES = re.compile("dispatch_stall|^sm__inst_executed_pipe_adu")
-"""Parts of the names of metrics that the machine of SimPy processes does not model."""
+_NOT_OF_MACHINES = re.compile("dispatch_stall|^sm__inst_executed_pipe_adu")  # not modelled by SimPy processes
 
 
 class UnknownMetric(KeyError):

@@ -113,9 +113,9 @@ def test_a_trace_tells_every_issue_and_wait(tmp_path):
         issues = trace.issues[trace.issues["warp"] == warp["warp"]]
         stalls = trace.stalls[(trace.stalls["warp"] == warp["warp"]) & (trace.stalls["end"] <= issues["cycle"].max())]
         waited += (stalls["end"] - stalls["start"]).sum()
-        assert issues["cycle"].max() - warp["start"] == (stalls["end"] - stalls["start"]).sum() + len(issues) - 1
+        assert issues["cycle"].max() - warp["start"] == (stalls["end"] - stalls["start"]).sum() + len(issues) - 1  # not a cycle twice
     assert waited > 0
-    trace.write(tmp_path / "t.perfetto-trace")
+    trace.perfetto(tmp_path / "t.perfetto-trace")
 
 
 def test_a_peers_memory_is_reached_over_nvlink():
@@ -135,7 +135,7 @@ def test_a_peers_memory_is_reached_over_nvlink():
 def test_sweeps_and_differences_take_models(capsys):
     hashed = f"{MACHINES}/hashed_banks.py:HashedBanks"
     assert main(["sweep", "transpose/tiled", "--size", "64", "--model", f"simpy,{hashed}", "--verify", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    rows = json.loads(capsys.readouterr().out)["points"]
     assert [row["model"] for row in rows] == ["simpy", hashed] and rows[1]["cycles"] < rows[0]["cycles"]
     assert main(["diff", "transpose/tiled", "--size", "64", "--model", "simpy", "--model-b", hashed]) == 0
     assert "memory_l1_wavefronts_shared" not in capsys.readouterr().out  # counts are the engine's
