@@ -161,12 +161,9 @@ class Engine:
         by its `done`."""
         self._started = False  # until this is done, which another interrupt may prevent
         ended = {*unwanted, *(grid.done for grid in self._front.dispatcher.running)}
-        come = [grid for grid in self._front.dispatcher.come() if grid.done not in ended]
+        come = [grid for grid in self._front.dispatcher.grids.items if grid.done not in ended]
         if getgeneratorstate(self._process) != GEN_RUNNING:
             self._process.close()
-        grids = self._front.dispatcher.grids  # an event on its way looks there once more, and must find nothing to do
-        grids.put_queue.clear()
-        grids.get_queue.clear()
         self.close()
         self.memory_system.reset()
         for stream in self.streams:

@@ -24,6 +24,25 @@ Progress = Callable[[int, int, int, int], None]
 """Called now and then with (cycles, blocks finished, blocks in the grid, warp instructions issued)."""
 
 
+class Inbox:
+    """A list of what one process is handed, and the event that it waits for; who ends the process may forget both."""
+
+    def __init__(self, env: simpy.Environment):
+        self.env, self.items = env, list[Any]()
+        self._come = env.event()
+
+    def put(self, item: Any) -> None:
+        """Add an item behind all others."""
+        self.items.append(item)
+        if not self._come.triggered:
+            self._come.succeed()
+
+    def come(self) -> simpy.Event:
+        """Return an event that happens when there are items, this cycle if there are some."""
+        self._come = self.env.event()
+        return self._come.succeed() if self.items else self._come
+
+
 class Recorder(Protocol):
     """Takes away what the SMs write down about themselves."""
 

@@ -29,7 +29,7 @@ from gpusim.engine.dispatcher import (
     refill,
 )
 from gpusim.engine.endless import EndlessWatch
-from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves, Process, Seat, Transfer, Window
+from gpusim.engine.grid import CyclesUsedUp, Grid, Inbox, MachineStopped, NothingMoves, Process, Seat, Transfer, Window
 from gpusim.engine.host_calls import asked, let_on, resume, sm_of
 from gpusim.engine.launch_state import SEATS
 from gpusim.engine.memory.place import first_blocks
@@ -98,9 +98,9 @@ class Dispatcher:
         expected: list[int],
         company: Callable[[], bool],
     ):
-        self.grids = simpy.Store(env)
+        self.grids = Inbox(env)
         self.residents: list[Grid] = []  # in the order in which they get room
-        self._waiting: list[Grid] = []
+        self._waiting: list[Grid] = self.grids.items
         self._moving: Transfer | None = None
         self.running: set[Grid] = set()  # residents, those whose stores are on their way, what is moving
         self.at_hand: Grid | None = None  # what is being done is for this one alone
@@ -120,9 +120,7 @@ class Dispatcher:
         """Takes grids from streams; `Grid.left` of each fires when it is done."""
         while True:
             if not self.residents and not self._waiting and self._moving is None:
-                self._waiting.append((yield self.grids.get()))
-            while self.grids.items:
-                self._waiting.append((yield self.grids.get()))
+                yield self.grids.come()
             self._admit()
             if self.residents:
                 yield from self._window()
@@ -134,10 +132,6 @@ class Dispatcher:
                 self._moving = self.at_hand = None
                 self.running.discard(moved)
                 moved.left.succeed()
-
-    def come(self) -> list[Grid]:
-        """Grids that have come and not begun."""
-        return [*self._waiting, *self.grids.items]
 
     def _admit(self) -> None:
         """Start waiting grids, unless a waiting or a resident one needs the GPU for itself."""

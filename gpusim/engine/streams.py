@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import simpy
 
 from gpusim.config import GPUConfig
-from gpusim.engine.grid import Grid, Process
+from gpusim.engine.grid import Grid, Inbox, Process
 
 
 class Span(NamedTuple):
@@ -83,7 +83,7 @@ class StreamQueue:
         self.behind_copy = False
         self.copies_since = 0.0
         self.engines = engines
-        self._work = simpy.Store(env)
+        self._work = Inbox(env)
         self._kept: list[tuple[simpy.Resource, Any]] = []
         self._names: tuple[str, ...] = ()
         self.used: tuple[str, ...] | None = None
@@ -101,7 +101,6 @@ class StreamQueue:
                 self._work.items.remove(work)
             elif work is self._at_hand:
                 self._process.close()
-                self._work.get_queue.clear()
                 self.release()
                 self._begin()
             self.pending.remove(work)
@@ -141,7 +140,10 @@ class StreamQueue:
         while True:
             if not self._work.items:
                 self.release()
-            work = self._at_hand = yield self._work.get()
+            yield self._work.come()
+            if not self._work.items:  # dropped meanwhile
+                continue
+            work = self._at_hand = self._work.items.pop(0)
             yield from work.run(self)
             if work.engines is not None:
                 self.used = work.engines
