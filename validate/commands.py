@@ -126,7 +126,8 @@ COMMANDS = (
     Command(
         "machine", "compare the machine of SimPy processes, and the engine, with a GPU; status 1 if outputs are wrong",
         "machine:command", "--only reduction transpose",
-        [*POINTS, SPLIT, GPU, option("--most", "warp instructions of a point", type=int, default=300_000, metavar="N")],
+        [*POINTS, SPLIT, GPU, option("--most", "warp instructions of a point", type=int, default=300_000, metavar="N"),
+         flag("--without", "also the mean error of both without a mechanism, one after the other")],
     ),
     Command(
         "score", "score a comparison that has been made; status 1 if an exact counter differs or a point is missing",

@@ -21,26 +21,52 @@ def small(points: Sequence[ProgramPoint], gpu: str, most: int) -> list[ProgramPo
     return [each for each in points if baseline.measured(each, gpu)["smsp__inst_executed.sum"] <= most]
 
 
-def pairs(points: Sequence[ProgramPoint], gpu: str) -> Iterator[tuple[Comparison, Comparison]]:
+def pairs(
+    points: Sequence[ProgramPoint], gpu: str, overrides: Sequence[str] = ()
+) -> Iterator[tuple[Comparison, Comparison]]:
     """Each point on the engine and on the machine, but for those that the machine refuses."""
     for point in points:
         try:
-            simpy = replay(point, gpu, gpu, simulate=partial(gpusim.simulate, model="simpy"))
+            simpy = replay(point, gpu, gpu, overrides=overrides, simulate=partial(gpusim.simulate, model="simpy"))
         except ModeError:
             continue
-        yield replay(point, gpu, gpu), simpy
+        yield replay(point, gpu, gpu, overrides=overrides), simpy
+
+
+def mechanisms(gpu: str) -> dict[str, list[str]]:
+    """Changes to a GPU that leave a mechanism out, by its name."""
+    l2 = gpusim.load_config(gpu).l2
+    return {
+        "refresh of device memory": ["dram.refresh_cycles=0"],
+        "the far half of L2": [f"l2.latency_far_cycles={l2.latency_near_cycles}"],
+        "misses of code": ["icache.l2_latency_cycles=1", "icache.l15_line_cycles=1"],
+        "misses of constants": ["constant.memory_latency_cycles=1", "constant.l15_latency_cycles=1"],
+        "the TPC's port to L2": ["crossbar.port_request_bytes_per_cycle=1000000", "crossbar.sm_reply_bytes_per_cycle=1000000"],
+        "the queue in front of memory": ["memory_instruction.queue_depth=32"],
+        "turns of warps (greedy, then the oldest)": ["issue.policy=gto"],
+    }
+
+
+def mean_errors(found: Sequence[tuple[Comparison, Comparison]]) -> list[float]:
+    """Of the engine and of the machine: mean of the absolute errors."""
+    return [sum(abs(row.error) for row in each) / len(found) for each in zip(*found, strict=True)]
 
 
 def command(options: argparse.Namespace) -> int:
     """`validate machine`: status 1 if an output is wrong."""
     gpu = baseline.gpu_of(options.gpu)
-    found = []
+    points, found = small(points_of(options), gpu, options.most), []
     print(f"{'error of cycles':40} {'engine':>8} {'simpy':>8}")
-    for both in pairs(small(points_of(options), gpu, options.most), gpu):
+    for both in pairs(points, gpu):
         found.append(both)
         wrong = "".join(f"  {name}" for name in both[1].differing) + ("" if both[1].mismatch is None else "  outputs")
         print(f"{both[0].point!s:40} {both[0].error:+8.1%} {both[1].error:+8.1%}{wrong}", flush=True)
     for name, each in zip(("engine", "simpy"), zip(*found, strict=True), strict=False):
         errors = [abs(row.error) for row in each]
         print(f"{name}: {len(errors)} points, mean error {sum(errors) / len(errors):.1%}, p90 {p90(errors):.1%}")
+    if options.without:
+        print(f"{'mean error':40} {'engine':>8} {'simpy':>8}")
+        for name, overrides in {"as it is": [], **mechanisms(gpu)}.items():
+            engine, simpy = mean_errors(list(pairs(points, gpu, overrides)) if overrides else found)
+            print(f"{'without ' * bool(overrides) + name:40} {engine:8.1%} {simpy:8.1%}", flush=True)
     return EXIT_OK if all(row.mismatch is None for _, row in found) else EXIT_WRONG

@@ -138,7 +138,8 @@ def against(
         modelled = [name for name in others if name not in exact and name in result.metrics]
 
     def pairs(names: Sequence[str]) -> dict[str, Pair]:
-        return {name: Pair(spreads[name].median, result.metrics[name]) for name in names if name in spreads}
+        there = [name for name in names if name in spreads and name in result.metrics]
+        return {name: Pair(spreads[name].median, result.metrics[name]) for name in there}
 
     return Comparison(
         point=point,

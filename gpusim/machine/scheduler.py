@@ -8,10 +8,10 @@ from typing import Any
 
 import simpy
 
-from gpusim.engine.sm.policies import LONGEST_WAIT, SHORT_WAIT
 from gpusim.engine.state import L
 from gpusim.machine.instruction import Decoded
 from gpusim.machine.pipes import ExecutionUnits
+from gpusim.machine.policies import POLICIES
 from gpusim.machine.stalls import after_control, attribute, charge
 from gpusim.machine.warp import NEVER, Warp
 from isa import microops as M
@@ -66,15 +66,8 @@ class Scheduler:
             alarm.succeed()
 
     def choose(self, ready: list[Warp]) -> Warp:
-        """Choose among several warps that are ready: the one that has issued last, unless they take turns; else of the
-        oldest block's the one that has waited longest, as far as that is told apart (H200: `turns_*` in
-        validate/microbench/issue.py; the engine's `policies` have the details)."""
-        now, slots, before, longest = self.env.now, self.slots, self.slots, SHORT_WAIT
-        if self.in_turn:
-            before, longest = (self.last.place if self.last else before), LONGEST_WAIT
-        elif self.last in ready and self.goes_on == now:
-            return self.last
-        return min(ready, key=lambda w: (w.block, -min(now - w.ready, longest), (before - 1 - w.place) % slots))
+        """Choose among several warps that are ready, by the policy of the configuration."""
+        return POLICIES[self.config.issue.policy](self, ready)
 
     def refuse(self, warp: Warp, instruction: Decoded, free: float, reason: int) -> None:
         """The unit of a warp's next instruction takes it from a later cycle on, or nobody knows when."""
