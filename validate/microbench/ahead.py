@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, inline, shared_address
+from validate.microbench.asm import address, after, inline, record, shared_address
 from validate.microbench.bench import bench, rows_case
 
 _LATE_CYCLES = 3000
@@ -82,8 +82,7 @@ def _ahead(_: str, line: str) -> Any:
                 spin(np.uint32(_LATE_CYCLES))
             clocks = behind(shared_address(tile), address(data, np.int64(0)), t + np.uint32(3))
             if t & np.uint32(31) == 0:
-                for n in range(count):
-                    out[at + n] = clocks[n]
+                record(out, at, clocks)
             k = after(k)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:

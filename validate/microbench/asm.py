@@ -7,10 +7,12 @@ operators: PTX ISA, "Special Registers" and "Cache Operators".
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from llvmlite import ir
+from numba import cuda
 from numba.core import cgutils
 from numba.cuda import types
 from numba.cuda.extending import intrinsic
@@ -106,6 +108,26 @@ def shared_address(context: Any, array: Any) -> Any:
         return builder.ptrtoint(shared, ir.IntType(32))
 
     return types.uint32(array), codegen
+
+
+@intrinsic
+def record(context: Any, out: Any, place: Any, words: Any) -> Any:
+    """Assign the words of a tuple to items of an array, one after the other from `place` on."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> None:
+        array, at, given = values
+        for k, (kind, word) in enumerate(zip(words, cgutils.unpack_tuple(builder, given), strict=True)):
+            assign = context.get_function(operator.setitem, types.void(out, types.int64, kind))
+            assign(builder, (array, builder.add(at, ir.Constant(at.type, k)), word))
+
+    return types.void(out, types.int64, words), codegen
+
+
+@cuda.jit(device=True, inline="always")
+def record_warp(out: Any, thread: Any, words: Any) -> None:
+    """Lane 0 of each warp records its warp's row of an array that has as many columns as there are words."""
+    if thread & 31 == 0:
+        record(out, len(words) * (thread >> 5), words)
 
 
 clock = inline("mov.u32 $0, %clock;", types.uint32)

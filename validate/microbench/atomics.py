@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, clock, inline, smid
+from validate.microbench.asm import address, after, clock, inline, record, smid
 from validate.microbench.bench import SMS, Case, bench, rows_case, spans_by_sm, waits
 
 _LOADS = 8
@@ -40,8 +40,7 @@ def atomic_latency(data: Any, offset: Any, rounds: Any, zero: Any, out: Any) -> 
         k = after(k)
     data[offset] = value
     end = clock()
-    out[0] = start
-    out[1] = end
+    record(out, 0, (start, end))
 
 
 @bench("atomic_latency", "How long does an atomic addition take whose result the next one needs?")
@@ -79,8 +78,7 @@ def _rate(_: str, add: Callable[..., Any]) -> Any:
         cuda.threadfence()
         end = clock()
         if t & 31 == 0:
-            out[3 * warp] = start
-            out[3 * warp + 1] = end
+            record(out, 3 * warp, (start, end))
             out[3 * warp + 2] = smid()
         if value == np.uint32(0xFFFFFFF0):
             data[0] = value

@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, clock, inline, shared_address, smid
+from validate.microbench.asm import address, after, clock, inline, record, shared_address, smid
 from validate.microbench.bench import Case, bench, blank, rows_case, spans_by_sm, waits
 
 _SIZES = (16, 128, 512, 2048, 8192, 32768)
@@ -66,8 +66,7 @@ def bulk_latency(data: Any, size: Any, rounds: Any, out: Any) -> None:
     k = np.int32(0)
     while k < rounds:
         clocks = _fetch(address(data, np.int64(0)), _aligned(room), place, size, np.uint32(k & 1))
-        for n in range(3):
-            out[4 * k + n] = clocks[n]
+        record(out, 4 * k, clocks)
         k = after(k)
 
 
@@ -86,8 +85,7 @@ def bulk_store(data: Any, size: Any, rounds: Any, out: Any) -> None:
     k = np.int32(0)
     while k < rounds:
         clocks = _put(address(data, np.int64(0)), _aligned(room), size)
-        for n in range(4):
-            out[4 * k + n] = clocks[n]
+        record(out, 4 * k, clocks)
         k = after(k)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from validate.microbench.asm import address, after, clock, clock_when, load_l2, shared_address, smid, store
+from validate.microbench.asm import address, after, clock, clock_when, load_l2, record, shared_address, smid, store
 from validate.microbench.bench import ALONE, SMS, Case, blank, rows_case, spans_by_sm, summary, waits
 
 LINE = 128
@@ -32,8 +32,7 @@ def latency(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
         value = load_l2(place)
         end = clock_when(landing, value)
         back = value & zero
-        out[2 * k] = start
-        out[2 * k + 1] = end
+        record(out, 2 * k, (start, end))
         k = after(k)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, clock, inline, shared_address, smid
+from validate.microbench.asm import after, clock, inline, record, shared_address, smid
 from validate.microbench.bench import Case, bench, chain_latency, rows_case, spans_by_sm, waits
 
 _FEW, _MORE, _MANY = 8, 24, 16
@@ -50,7 +50,7 @@ def _load(size: int) -> Any:
                 middle = clock()
                 place = more(place)
                 last = clock()
-                out[0], out[1], out[2] = first, middle, last
+                record(out, 0, (first, middle, last))
                 k = after(k)
         _meet()
 
@@ -124,10 +124,8 @@ def _rate(name: str, line: str) -> Any:
         cuda.syncthreads()
         stop = clock()
         if t == 0:
-            row = 3 * np.int64(cuda.blockIdx.x)
-            out[row] = start
-            out[row + 1] = stop
-            out[row + 2] = smid() + np.uint32(place == np.uint32(1))  # so that it is used
+            used = np.uint32(place == np.uint32(1))
+            record(out, 3 * np.int64(cuda.blockIdx.x), (start, stop, smid() + used))
         _meet()
 
     def case(pattern: str, warps: int, blocks: int) -> Case:
@@ -164,8 +162,7 @@ def _barrier(how: str, size: int) -> Any:
         start = many()
         stop = many()
         if cuda.threadIdx.x == 0:
-            out[2 * np.int64(cuda.blockIdx.x)] = start
-            out[2 * np.int64(cuda.blockIdx.x) + 1] = stop
+            record(out, 2 * np.int64(cuda.blockIdx.x), (start, stop))
 
     def case(warps: int) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:
@@ -215,7 +212,7 @@ def _hop(how: str) -> Any:
             k = after(k)
         end = clock()
         if cuda.blockIdx.x == 0:
-            out[0], out[1] = start, end
+            record(out, 0, (start, end))
         _meet()
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
@@ -246,9 +243,7 @@ def cluster_copy(size: Any, rounds: Any, out: Any) -> None:
     while k < rounds:
         target = _place(source + size, other)
         clocks = _copy(target, source, size, own, _place(own, other), np.uint32(k & 1))
-        row = 2 * (np.int64(cuda.blockIdx.x) * rounds + k)
-        out[row] = clocks[0]
-        out[row + 1] = clocks[1]
+        record(out, 2 * (np.int64(cuda.blockIdx.x) * rounds + k), clocks)
         k = after(k)
     _meet()
 

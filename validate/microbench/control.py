@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, block, clock, inline, load_l2, store
+from validate.microbench.asm import address, after, block, clock, inline, load_l2, record_warp, store
 from validate.microbench.bench import Case, bench, rows_case, span, waits
 
 _STORE, _LOAD, _ATOM, _RED, _SHARED = range(5)
@@ -50,9 +50,7 @@ def fence_beside(data: Any, asking: Any, fencing: Any, lines: Any, kind: Any, pa
             start = clock()
             end = _fence_and_clock()
         turn = after(turn)
-    if t & 31 == 0:
-        out[2 * warp] = start
-        out[2 * warp + 1] = end
+    record_warp(out, t, (start, end))
     if value == np.uint32(1):
         out[0] = value + tile[0]
 
@@ -193,9 +191,7 @@ def _control(_: str, what: str, body: Callable[..., Any], cuts: tuple[int, ...],
                 k = after(k)
             turn = after(turn)
         end = clock()
-        if lane == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        record_warp(out, t, (start, end))
         if v == np.float32(1.5):
             x[0] = v
 
@@ -243,9 +239,7 @@ def _sync(name: str, what: str, count: int, line: str, warps: tuple[int, ...]) -
             value = many(value)
             end = clock()
             turn = after(turn)
-        if t & 31 == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        record_warp(out, t, (start, end))
         if value != t:
             out[0] = value
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, clock, inline, load_l2, shared_address, smid
+from validate.microbench.asm import address, after, clock, inline, load_l2, record, shared_address, smid
 from validate.microbench.bench import Case, bench, blank, rows_case, spans_by_sm, waits
 
 _KINDS = {"ca_4": ("ca", 4), "ca_8": ("ca", 8), "ca_16": ("ca", 16), "cg_16": ("cg", 16)}
@@ -51,8 +51,7 @@ def _latency(kind: str, count: int) -> Any:
         while k < rounds:
             clocks = clocked(address(data, np.int64(lane * (size // 4))), shared_address(tile) + lane * size)
             if lane == 0:
-                for n in range(3):
-                    out[4 * k + n] = clocks[n]
+                record(out, 4 * k, clocks)
             k = after(k)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
@@ -98,10 +97,7 @@ def _rate(kind: str) -> Any:
         _finish(last)
         end = clock()
         if lane == 0:
-            at = np.int64(3) * np.int64(block * warps + warp)
-            out[at] = start
-            out[at + 1] = end
-            out[at + 2] = smid()
+            record(out, np.int64(3) * np.int64(block * warps + warp), (start, end, smid()))
 
     def case(warps: int, blocks: int) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:
@@ -141,8 +137,7 @@ def _groups() -> Any:
         apart = np.uint64(1 << 18)
         clocks = groups(first, first + apart, first + apart * np.uint64(2), first + apart * np.uint64(3), place)
         if lane == 0:
-            for n in range(5):
-                out[n] = clocks[n]
+            record(out, 0, clocks)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
         return {f"end of {k}": float(end) for k, end in enumerate((rows[0, 1:] - rows[0, 0]) % 2**32)}

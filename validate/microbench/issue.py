@@ -16,7 +16,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.instructions.job import RA, RB, RC, field
-from validate.microbench.asm import after, clock, eight, inline
+from validate.microbench.asm import after, clock, eight, inline, record_warp
 from validate.microbench.bench import Case, bench, rows_case, span
 
 _INSTRUCTIONS = 2048
@@ -44,9 +44,7 @@ def _loop_kernel(many: Callable[..., Any]) -> Callable[..., None]:
                 k = after(k)
             turn = after(turn)
         end = clock()
-        if t & 31 == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        record_warp(out, t, (start, end))
         if a + b + c + d + e + f + g + h == np.float32(1.5):
             x[0] = a
 
@@ -147,9 +145,7 @@ def _turns(name: str, lines: Sequence[str], rewrite: Any = None) -> Any:
             a, b, c, d, e, f, g, h = many(a, b, c, d, e, f, g, h, w)
             k = after(k)
         end = clock()
-        if t & 31 == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        record_warp(out, t, (start, end))
         if a + b + c + d + e + f + g + h == np.float32(1.5):
             x[0] = a
 

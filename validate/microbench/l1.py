@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, clock, inline
+from validate.microbench.asm import address, after, clock, inline, record, record_warp
 from validate.microbench.bench import Case, bench, rows_case, span, waits
 
 _LINE = 128
@@ -43,8 +43,7 @@ def chase(data: Any, after_each: Any, stride: Any, loads: Any, out: Any) -> None
             n = after(n + np.int32(_STEP - 1))
         turn = after(turn)
     end = clock()
-    out[0] = start
-    out[1] = end
+    record(out, 0, (start, end))
     if place == 1:
         data[0] = place
 
@@ -118,9 +117,7 @@ def _rate(name: str, _: str, what: str, strides: tuple[int, ...]) -> Any:
                 k = after(k)
             turn = after(turn)
         end = clock()
-        if t & 31 == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        record_warp(out, t, (start, end))
         if value == 1:
             data[0] = value
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from validate.microbench.asm import address, after, clock, clock_when, load_l2, shared_address, smid
+from validate.microbench.asm import address, after, clock, clock_when, load_l2, record, shared_address, smid
 from validate.microbench.bench import ALONE, SMS, Case, bench, blank, rows_case, summary, waits
 from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
 
@@ -46,8 +46,7 @@ def far(data: Any, offsets: Any, zero: Any, first: Any, second: Any, flag: Any, 
         start = clock_when(landing, np.uint32(place))
         back = load_l2(place)
         end = clock_when(landing, back)
-        out[2 * k] = start
-        out[2 * k + 1] = end
+        record(out, 2 * k, (start, end))
         k = after(k)
 
 
@@ -90,8 +89,7 @@ def capacity(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
         value = load_l2(place)
         end = clock_when(landing, value)
         back = value & zero
-        out[2 * k] = start
-        out[2 * k + 1] = end
+        record(out, 2 * k, (start, end))
         k = after(k)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, clock, globaltimer, inline, shared_address, smid
+from validate.microbench.asm import after, clock, globaltimer, inline, record, shared_address, smid
 from validate.microbench.bench import SMS, Case, bench, rows_case
 
 _COLUMNS = 4
@@ -36,11 +36,7 @@ def stay(cycles: Any, count: Any, out: Any) -> None:
         end = clock()
     ended = globaltimer()
     end = clock()
-    row = 4 * np.int64(count[0])
-    out[row] = start
-    out[row + 1] = end
-    out[row + 2] = np.uint32(began)
-    out[row + 3] = np.uint32(ended)
+    record(out, 4 * np.int64(count[0]), (start, end, np.uint32(began), np.uint32(ended)))
     count[0] += 1
 
 
@@ -73,11 +69,7 @@ def blocks(cycles: Any, out: Any) -> None:
     cuda.syncthreads()
     end = clock()
     if cuda.threadIdx.x == 0:
-        at = np.int64(_COLUMNS) * cuda.blockIdx.x
-        out[at] = start
-        out[at + 1] = end
-        out[at + 2] = smid()
-        out[at + 3] = np.uint32(began)
+        record(out, np.int64(_COLUMNS) * cuda.blockIdx.x, (start, end, smid(), np.uint32(began)))
 
 
 @bench(
@@ -128,9 +120,7 @@ def rate(steps: Any, out: Any) -> None:
     while k < steps:
         k = after(k)
     if cuda.threadIdx.x == 0:
-        at = 2 * np.int64(cuda.blockIdx.x)
-        out[at] = clock()
-        out[at + 1] = smid()
+        record(out, 2 * np.int64(cuda.blockIdx.x), (clock(), smid()))
 
 
 @bench("block_rate", "How many cycles of the GPU does a block take that does nothing, when there are many?", slack=0.05)
@@ -180,10 +170,7 @@ def lives(mask: Any, short: Any, longer: Any, more: Any, out: Any) -> None:
     end = clock()
     if cuda.threadIdx.x & 31 == 0:
         at = np.int64(_COLUMNS) * np.int64(cuda.grid(1) >> 5)
-        out[at] = start
-        out[at + 1] = end + (place & np.uint32(1))
-        out[at + 2] = smid()
-        out[at + 3] = _warpid()
+        record(out, at, (start, end + (place & np.uint32(1)), smid(), _warpid()))
 
 
 def _of_sm(rows: np.ndarray, warps: int, sm: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

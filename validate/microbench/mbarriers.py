@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, clock, inline, shared_address
+from validate.microbench.asm import after, clock, inline, record, shared_address
 from validate.microbench.bench import Case, bench, chain_latency, rows_case, waits
 
 _FEW, _MORE = 8, 24
@@ -51,7 +51,7 @@ def _own(look: str) -> Any:
             middle = clock()
             place = more(place)
             last = clock()
-            out[0], out[1], out[2] = first, middle, last
+            record(out, 0, (first, middle, last))
             k = after(k)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
@@ -95,7 +95,7 @@ def _hop(look: str) -> Any:
                 k = after(k)
         end = clock()
         if cuda.threadIdx.x == 0:
-            out[0], out[1] = start, end
+            record(out, 0, (start, end))
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
         return {"each": float(waits(rows)[0]) / (2 * _HOPS)}
@@ -167,8 +167,7 @@ def _wake(look: str) -> Any:
             elif t >= 32:
                 seen = waiting(place, np.uint32(k & 1))
                 if t & np.uint32(31) == 0:
-                    out[at] = seen[0]
-                    out[at + 1] = seen[1]
+                    record(out, at, seen)
             k = after(k)
 
     def case(warps: int, pause: int) -> Case:

@@ -15,7 +15,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, inline
+from validate.microbench.asm import address, after, inline, record_warp
 from validate.microbench.bench import Case, bench, rows_case, waits
 
 _EVERY = 4
@@ -208,9 +208,7 @@ def _guarded(op: str, how: str) -> Any:
             cuda.syncthreads()
             took = probe(address(data, np.int64(t)), near, zero)
             k = after(k)
-        if t & 31 == 0:
-            out[2 * (t >> 5)] = zero
-            out[2 * (t >> 5) + 1] = took
+        record_warp(out, t, (zero, took))
 
     def case(warps: int) -> Case:
         inputs = np.zeros(1024, np.uint32), np.uint32(0)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, clock, inline, shared_address
+from validate.microbench.asm import after, clock, inline, record_warp, shared_address
 from validate.microbench.bench import Case, bench, chain_latency, rows_case, span
 
 _PAIR_COUNT, _PAIR_ROUNDS, _PAIR_WORDS = 16, 16, 1024
@@ -56,9 +56,7 @@ def _pairs(_: str, line: str, strides: tuple[int, ...]) -> Any:
                     k = after(k)
                 end = clock()
             turn = after(turn)
-        if t & np.int32(31) == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        record_warp(out, t, (start, end))
         if value == np.uint32(12345):
             out[0] = value
 
@@ -160,13 +158,7 @@ def _shared(access: SharedAccess) -> Any:
                 k = after(k)
             stop = clock()
             turn = after(turn)
-        if t & np.int32(31) == 0:
-            at = np.int64(5) * (t >> 5)
-            out[at] = first
-            out[at + 1] = middle
-            out[at + 2] = last
-            out[at + 3] = start
-            out[at + 4] = stop
+        record_warp(out, t, (first, middle, last, start, stop))
         if value == np.uint32(1):
             out[0] = value
 
