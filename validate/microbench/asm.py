@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import cuda
 from numba.core import cgutils
@@ -130,6 +131,15 @@ def record_warp(out: Any, thread: Any, words: Any) -> None:
         record(out, len(words) * (thread >> 5), words)
 
 
+@cuda.jit(device=True, inline="always")
+def clear(tile: Any, words: Any) -> None:
+    """All threads of a block zero words of shared memory."""
+    k = np.int32(cuda.threadIdx.x)
+    while k < words:
+        tile[k] = np.uint32(0)
+        k += np.int32(cuda.blockDim.x)
+
+
 clock = inline("mov.u32 $0, %clock;", types.uint32)
 """The SM's cycle counter, low half."""
 clock_when = inline("st.volatile.shared.u32 [$1], $2; mov.u32 $0, %clock;", types.uint32, (types.uint32, types.uint32))
@@ -140,8 +150,6 @@ smid = inline("mov.u32 $0, %smid;", types.uint32)
 """Number of the SM."""
 load_l2 = inline("ld.global.cg.u32 $0, [$1];", types.uint32, (types.uint64,))
 """A word, past the L1."""
-load_l1 = inline("ld.global.ca.u32 $0, [$1];", types.uint32, (types.uint64,))
-"""A word, through the L1."""
 store = inline("st.global.u32 [$1], $2; mov.b32 $0, $2;", types.uint32, (types.uint64, types.uint32))
 """Writes a word and returns it."""
 after = inline("add.s32 $0, $1, 1;", types.int32, (types.int32,))

@@ -19,12 +19,9 @@ _ODD = 40503
 """Multiplying by it, modulo a power of two, is a permutation: warps meet slices and channels evenly."""
 
 
-def latency(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
-    """One lane of one SM loads words at byte offsets, each after the one before; out [load, 2]: clocks around each."""
-    landing = shared_address(cuda.shared.array(32, np.uint32))
-    if smid() != sm or cuda.threadIdx.x != 0:
-        return
-    back = np.uint32(0)
+@cuda.jit(device=True, inline="always")
+def chain(data: Any, offsets: Any, back: Any, zero: Any, landing: Any, out: Any) -> None:
+    """Loads words at byte offsets, each after the one before. out [load, 2]: clocks around each."""
     k = np.int32(0)
     while k < offsets.size:
         place = address(data, np.int64(0)) + np.uint64(offsets[k]) + np.uint64(back)
@@ -34,6 +31,14 @@ def latency(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
         back = value & zero
         record(out, 2 * k, (start, end))
         k = after(k)
+
+
+def latency(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
+    """One lane of one SM makes a `chain`."""
+    landing = shared_address(cuda.shared.array(32, np.uint32))
+    if smid() != sm or cuda.threadIdx.x != 0:
+        return
+    chain(data, offsets, np.uint32(0), zero, landing, out)
 
 
 def latency_case(key: str, offsets: np.ndarray, *, sm: int = 0, before: str = "cold", groups: int = 1) -> Case:

@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, clock, inline, record, shared_address, smid
+from validate.microbench.asm import after, clear, clock, inline, record, shared_address, smid
 from validate.microbench.bench import Case, bench, chain_latency, rows_case, spans_by_sm, waits
 
 _FEW, _MORE, _MANY = 8, 24, 16
@@ -111,10 +111,7 @@ def _rate(name: str, line: str) -> Any:
         there = (_rank() + np.uint32(shift) + lane * np.uint32(spread)) & np.uint32(3) if shift >= 0 else np.uint32(0)
         offset = lane * np.uint32(stride) * np.uint32(wide) % np.uint32(4 * _WORDS)
         place = _place(shared_address(tile) + offset, there)
-        k = np.int32(t)
-        while k < _ROOM_WORDS:
-            tile[k] = 0
-            k += np.int32(cuda.blockDim.x)
+        clear(tile, _ROOM_WORDS)
         _meet()
         start = clock()
         k = np.int32(0)

@@ -10,7 +10,7 @@ from numba import cuda
 
 from validate.microbench.asm import address, after, clock, clock_when, load_l2, record, shared_address, smid
 from validate.microbench.bench import ALONE, SMS, Case, bench, blank, rows_case, summary, waits
-from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
+from validate.microbench.chase import LINE, MIB, STREAM, chain, latency, latency_case, spread, stream_case
 
 _WARPS = (1, 2, 4, 8, 16, 32)
 GPC = (*(16 * k + j for k in range(4) for j in (0, 1)), *range(124, 132))
@@ -81,16 +81,7 @@ def capacity(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
     cuda.syncthreads()
     if cuda.threadIdx.x != 0:
         return
-    back &= zero
-    k = np.int32(0)
-    while k < offsets.size:
-        place = address(data, np.int64(0)) + np.uint64(offsets[k]) + np.uint64(back)
-        start = clock_when(landing, np.uint32(place))
-        value = load_l2(place)
-        end = clock_when(landing, value)
-        back = value & zero
-        record(out, 2 * k, (start, end))
-        k = after(k)
+    chain(data, offsets, back & zero, zero, landing, out)
 
 
 @bench("l2_capacity", "How long does a load take of some MiB that one SM has read in turn?", slack=10)

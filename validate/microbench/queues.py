@@ -15,7 +15,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, inline, record_warp
+from validate.microbench.asm import address, after, clear, inline, record_warp
 from validate.microbench.bench import Case, bench, rows_case, waits
 
 _EVERY = 4
@@ -116,10 +116,7 @@ def _queue(op: QueuedOp) -> Any:
         """data: words that lanes reach, `stride` apart. out [warp, count / 4 + 1]: clocks before, between and after."""
         tile = cuda.shared.array(6144, np.uint32)
         t = np.int32(cuda.threadIdx.x)
-        k = t
-        while k < 6144:
-            tile[k] = np.uint32(0)
-            k += np.int32(cuda.blockDim.x)
+        clear(tile, 6144)
         place = np.int64((t & np.int32(31)) * stride)
         near = np.uint32(address(tile, place) & np.uint64(0xFFFFFF))
         to = address(out, np.int64(t >> 5) * np.int64(columns))
