@@ -154,3 +154,22 @@ store = inline("st.global.u32 [$1], $2; mov.b32 $0, $2;", types.uint32, (types.u
 """Writes a word and returns it."""
 after = inline("add.s32 $0, $1, 1;", types.int32, (types.int32,))
 """The next integer, in a way that no compiler sees through: a loop that counts with it is not unrolled."""
+
+
+def timed_chain(few: Callable[..., Any], more: Callable[..., Any]) -> Callable[..., Any]:
+    """A function `(value, out)` for kernels that runs two chains on a value, one behind the other, and all again. out
+    [3]: clocks before, between and behind them."""
+
+    @cuda.jit(device=True, inline="always")
+    def run(value: Any, out: Any) -> None:
+        k = np.int32(0)
+        while k < 2:
+            first = clock()
+            value = few(value)
+            middle = clock()
+            value = more(value)
+            last = clock()
+            record(out, 0, (first, middle, last))
+            k = after(k)
+
+    return run

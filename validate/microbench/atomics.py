@@ -10,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, clock, inline, record, smid
-from validate.microbench.bench import SMS, Case, bench, rows_case, spans_by_sm, waits
+from validate.microbench.bench import SMS, Case, bench, each, rows_case, spans_by_sm
 
 _LOADS = 8
 _AT = (types.uint64, types.uint32)
@@ -49,7 +49,7 @@ def _latency() -> Any:
         return rows_case(
             f"word={offset}", 1, 32, (1, 2),
             (np.zeros(4096, np.uint32), np.int32(offset), np.int32(3), np.uint32(0)),
-            lambda rows: {"each": float(waits(rows)[0]) / _LOADS},
+            lambda rows: each(rows, _LOADS),
         )  # fmt: skip
 
     return atomic_latency, map(case, (0, 1000, 3333))

@@ -143,6 +143,11 @@ def waits(rows: np.ndarray, last: int = 1) -> np.ndarray:
     return (rows[:, last] - rows[:, 0]) % 2**32  # type: ignore[no-any-return]
 
 
+def each(rows: np.ndarray, count: int) -> dict[str, float]:
+    """Mean cycles of each of `count` operations that lie between the two clocks of a row."""
+    return {"each": float(waits(rows).mean()) / count}
+
+
 def per_step(rows: np.ndarray, names: Sequence[str]) -> dict[str, float]:
     """Mean cycles between the clocks of each row, by name."""
     return dict(zip(names, map(float, (np.diff(rows, axis=1) % 2**32).mean(axis=0)), strict=True))

@@ -9,8 +9,8 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, clear, clock, inline, record, shared_address, smid
-from validate.microbench.bench import Case, bench, chain_latency, rows_case, spans_by_sm, waits
+from validate.microbench.asm import after, clear, clock, inline, record, shared_address, smid, timed_chain
+from validate.microbench.bench import Case, bench, chain_latency, each, rows_case, spans_by_sm, waits
 
 _FEW, _MORE, _MANY = 8, 24, 16
 _WORDS, _ROOM_WORDS = 4352, 4864
@@ -33,7 +33,7 @@ def _chain(count: int) -> Callable[..., Any]:
     over=(2, 8),
 )
 def _load(size: int) -> Any:
-    few, more = _chain(_FEW), _chain(_MORE)
+    chain = timed_chain(_chain(_FEW), _chain(_MORE))
 
     def kernel(distance: Any, out: Any) -> None:
         """The first block loads a word of one that far away, which is its own address. out [1, 3]: clocks."""
@@ -43,22 +43,14 @@ def _load(size: int) -> Any:
             tile[0] = place
         _meet()
         if cuda.blockIdx.x == 0:
-            k = np.int32(0)
-            while k < 2:
-                first = clock()
-                place = few(place)
-                middle = clock()
-                place = more(place)
-                last = clock()
-                record(out, 0, (first, middle, last))
-                k = after(k)
+            chain(place, out)
         _meet()
 
     def case(distance: int) -> Case:
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return {"each": chain_latency(rows[0], _FEW, _MORE)}
-
-        return rows_case(f"distance={distance}", size, 1, (1, 3), (np.int32(distance),), reduce)
+        return rows_case(
+            f"distance={distance}", size, 1, (1, 3), (np.int32(distance),),
+            lambda rows: {"each": chain_latency(rows[0], _FEW, _MORE)},
+        )  # fmt: skip
 
     return kernel, map(case, sorted({0, 1, size // 2, size - 1})), {"cluster": size}
 
@@ -162,10 +154,7 @@ def _barrier(how: str, size: int) -> Any:
             record(out, 2 * np.int64(cuda.blockIdx.x), (start, stop))
 
     def case(warps: int) -> Case:
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return {"each": float(np.mean(waits(rows))) / _MANY}
-
-        return rows_case(f"warps={warps}", size, 32 * warps, (size, 2), (), reduce)
+        return rows_case(f"warps={warps}", size, 32 * warps, (size, 2), (), lambda rows: each(rows, _MANY))
 
     return kernel, map(case, (1, 8)), {"cluster": size}
 
@@ -212,10 +201,7 @@ def _hop(how: str) -> Any:
             record(out, 0, (start, end))
         _meet()
 
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"each": float(waits(rows)[0]) / (2 * _HOPS)}
-
-    return kernel, (rows_case("one", 2, 1, (1, 2), (np.int32(_HOPS),), reduce),)
+    return kernel, (rows_case("one", 2, 1, (1, 2), (np.int32(_HOPS),), lambda rows: each(rows, 2 * _HOPS)),)
 
 
 _copy = inline(

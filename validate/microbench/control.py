@@ -10,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, block, clock, inline, load_l2, record_warp, store
-from validate.microbench.bench import Case, bench, rows_case, span, waits
+from validate.microbench.bench import Case, bench, each, rows_case, span, waits
 
 _STORE, _LOAD, _ATOM, _RED, _SHARED = range(5)
 _atom = inline("atom.global.add.u32 $0, [$1], 1;", types.uint32, (types.uint64,))
@@ -244,9 +244,6 @@ def _sync(name: str, what: str, count: int, line: str, warps: tuple[int, ...]) -
             out[0] = value
 
     def case(number: int) -> Case:
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return {"each": float(waits(rows).mean()) / count}
-
-        return rows_case(f"warps={number}", 1, 32 * number, (number, 2), (), reduce)
+        return rows_case(f"warps={number}", 1, 32 * number, (number, 2), (), lambda rows: each(rows, count))
 
     return kernel, map(case, warps)

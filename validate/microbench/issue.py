@@ -93,10 +93,10 @@ def _issue(name: str, lines: tuple[str, ...], length: int, declare: str = "") ->
     many = eight([*text, *(_KEEP if declare else ())], types.float32, declare)
 
     def case(warps: int) -> Case:
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return {"per_cycle": warps * _INSTRUCTIONS / span(rows[:, 0], rows[:, 1])}
-
-        return _loop_case(warps, _INSTRUCTIONS // length, reduce)
+        count = warps * _INSTRUCTIONS
+        return _loop_case(
+            warps, _INSTRUCTIONS // length, lambda rows: {"per_cycle": count / span(rows[:, 0], rows[:, 1])}
+        )
 
     return _loop_kernel(many), map(case, (4, 8, 16, 32)), {"opcodes": ("FFMA",) if "ffma" in name else ()}
 

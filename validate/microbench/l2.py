@@ -56,13 +56,12 @@ def _far() -> Any:
 
     def case(second: int) -> Case:
         numbers = np.uint32(0), np.uint32(0), np.uint32(second)
-        inputs = blank(16 * MIB + LINE), offsets, *numbers, np.zeros(1, np.int32)
-
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return summary(waits(rows))
-
-        key = f"sm=0 then sm={second}"
-        return rows_case(key, SMS, 32, (offsets.size, 2), inputs, reduce, shared_bytes=ALONE, before="cold")
+        return rows_case(
+            f"sm=0 then sm={second}", SMS, 32, (offsets.size, 2),
+            (blank(16 * MIB + LINE), offsets, *numbers, np.zeros(1, np.int32)),
+            lambda rows: summary(waits(rows)),
+            shared_bytes=ALONE, before="cold",
+        )  # fmt: skip
 
     return far, map(case, (0, 1, 2, 4, 6, 8, 64, 100, 131))
 

@@ -9,8 +9,8 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, clock, inline, record, shared_address
-from validate.microbench.bench import Case, bench, chain_latency, rows_case, waits
+from validate.microbench.asm import after, clock, inline, record, shared_address, timed_chain
+from validate.microbench.bench import Case, bench, chain_latency, each, rows_case, waits
 
 _FEW, _MORE = 8, 24
 _LOOKS = ("test_wait", "try_wait")
@@ -37,27 +37,17 @@ def _own(look: str) -> Any:
         text = f"{{ .reg .b64 s; .reg .b32 b; .reg .pred p; mov.b32 b, $1; {steps} mov.b32 $0, b; }}"
         return inline(text, types.uint32, (types.uint32,))
 
-    few, more = chain(_FEW), chain(_MORE)
+    timed = timed_chain(chain(_FEW), chain(_MORE))
 
     def kernel(out: Any) -> None:
         """One thread arrives at an mbarrier of its own and waits. out [1, 3]: clocks around few and more rounds."""
         tile = cuda.shared.array(2, np.uint64)
         place = shared_address(tile)
         _init(place, np.uint32(1))
-        k = np.int32(0)
-        while k < 2:
-            first = clock()
-            place = few(place)
-            middle = clock()
-            place = more(place)
-            last = clock()
-            record(out, 0, (first, middle, last))
-            k = after(k)
+        timed(place, out)
 
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"each": chain_latency(rows[0], _FEW, _MORE)}
-
-    return kernel, (rows_case("one", 1, 1, (1, 3), (), reduce),)
+    latency = rows_case("one", 1, 1, (1, 3), (), lambda rows: {"each": chain_latency(rows[0], _FEW, _MORE)})
+    return kernel, (latency,)
 
 
 _HOPS = 64
@@ -97,10 +87,7 @@ def _hop(look: str) -> Any:
         if cuda.threadIdx.x == 0:
             record(out, 0, (start, end))
 
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"each": float(waits(rows)[0]) / (2 * _HOPS)}
-
-    return kernel, (rows_case("one", 1, 64, (1, 2), (np.int32(_HOPS),), reduce),)
+    return kernel, (rows_case("one", 1, 64, (1, 2), (np.int32(_HOPS),), lambda rows: each(rows, 2 * _HOPS)),)
 
 
 @bench(

@@ -16,7 +16,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, clear, inline, record_warp
-from validate.microbench.bench import Case, bench, rows_case, waits
+from validate.microbench.bench import Case, bench, each, rows_case
 
 _EVERY = 4
 """Instructions between two clocks: with more clocks, the compiler puts some into uniform registers, which is slow."""
@@ -209,10 +209,6 @@ def _guarded(op: str, how: str) -> Any:
 
     def case(warps: int) -> Case:
         inputs = np.zeros(1024, np.uint32), np.uint32(0)
-
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return {"each": float(waits(rows).mean()) / _COUNT}
-
-        return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 2), inputs, reduce)
+        return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 2), inputs, lambda rows: each(rows, _COUNT))
 
     return kernel, map(case, (1, 4, 16, 32)), {"opcodes": (opcode,), "rewrite": rewrite}
