@@ -10,7 +10,8 @@ from gpusim.collectives.choice import choose
 from gpusim.collectives.group import group_of
 from gpusim.node import load_node
 from validate.compared import Compared
-from validate.node.copies import load, recordings
+from validate.gpu import read_json
+from validate.node.copies import recordings
 
 BANDS = ((16 << 20, 0.13), (64 << 10, 0.25), (0, 0.30))
 """From which size on, and the greatest error that is allowed there."""
@@ -27,7 +28,7 @@ def compare(
     node makes of it. most_bytes: only so large ones."""
     rows = []
     for path in paths or recordings("collectives"):
-        for ranks, name, nbytes, last_us, *_ in load(path)["calls"]:
+        for ranks, name, nbytes, last_us, *_ in read_json(path)["calls"]:
             if most_bytes is None or nbytes <= most_bytes:
                 least, limit = next(each for each in BANDS if nbytes >= each[0])
                 rows.append(Compared(
@@ -43,7 +44,7 @@ def wrong_choices(node: str = "hgx_h200") -> tuple[int, list[str]]:
     """Return how many choices NCCL logged, and those that the simulated one makes otherwise, a line each."""
     count, wrong = 0, []
     for path in recordings("collectives"):
-        recorded = load(path)
+        recorded = read_json(path)
         group = group_of(load_node(node, recorded["about"]["gpus"])).communicator
         for name, nbytes, *logged in recorded["choices"]:
             made = choose(name, nbytes, group)
