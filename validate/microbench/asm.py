@@ -63,6 +63,12 @@ def inline(text: str, result: Any, arguments: Sequence[types.Type] = ()) -> Call
     return intrinsic(scope["word"])  # type: ignore[no-any-return]
 
 
+def ptx(text: str, arguments: str = "", results: int = 1) -> Callable[..., Any]:
+    """`inline` whose results are words of 32 bits. arguments: a letter each, r for 32 bits and l for 64."""
+    kinds = [{"r": types.uint32, "l": types.uint64}[each] for each in arguments]
+    return inline(text, types.uint32 if results == 1 else types.UniTuple(types.uint32, results), kinds)
+
+
 def block(lines: Iterable[str], kind: types.Type, declare: str = "") -> Callable[..., Any]:
     """A function `(v, w)` that runs these PTX lines on the registers `v` and `w` and returns `v`.
 
@@ -140,17 +146,17 @@ def clear(tile: Any, words: Any) -> None:
         k += np.int32(cuda.blockDim.x)
 
 
-clock = inline("mov.u32 $0, %clock;", types.uint32)
+clock = ptx("mov.u32 $0, %clock;")
 """The SM's cycle counter, low half."""
-clock_when = inline("st.volatile.shared.u32 [$1], $2; mov.u32 $0, %clock;", types.uint32, (types.uint32, types.uint32))
+clock_when = ptx("st.volatile.shared.u32 [$1], $2; mov.u32 $0, %clock;", "rr")
 """Store a word at a shared address, then read the clock: it waits for the word, since the store of it comes first."""
 globaltimer = inline("mov.u64 $0, %globaltimer;", types.uint64)
 """Nanoseconds, the same for all SMs; the hardware updates it every 32 ns."""
-smid = inline("mov.u32 $0, %smid;", types.uint32)
+smid = ptx("mov.u32 $0, %smid;")
 """Number of the SM."""
-load_l2 = inline("ld.global.cg.u32 $0, [$1];", types.uint32, (types.uint64,))
+load_l2 = ptx("ld.global.cg.u32 $0, [$1];", "l")
 """A word, past the L1."""
-store = inline("st.global.u32 [$1], $2; mov.b32 $0, $2;", types.uint32, (types.uint64, types.uint32))
+store = ptx("st.global.u32 [$1], $2; mov.b32 $0, $2;", "lr")
 """Writes a word and returns it."""
 after = inline("add.s32 $0, $1, 1;", types.int32, (types.int32,))
 """The next integer, in a way that no compiler sees through: a loop that counts with it is not unrolled."""

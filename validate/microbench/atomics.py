@@ -7,23 +7,20 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import address, after, clock, inline, record, smid
+from validate.microbench.asm import address, after, clock, ptx, record, smid
 from validate.microbench.bench import SMS, Case, bench, each, rows_case, spans_by_sm
 
 _LOADS = 8
-_AT = (types.uint64, types.uint32)
-_CHAIN = inline(
+_CHAIN = ptx(
     "{ .reg .u64 a; .reg .u32 v; mov.b64 a, $1; mov.b32 v, $2; "
     + "atom.global.add.u32 v, [a], v; " * _LOADS
     + "mov.b32 $0, v; }",
-    types.uint32,
-    _AT,
+    "lr",
 )
-_RED = inline("red.global.add.u32 [$1], $2; mov.b32 $0, $2;", types.uint32, _AT)
-_RED_FLOAT = inline("{ .reg .f32 f; mov.b32 f, $2; red.global.add.f32 [$1], f; mov.b32 $0, $2; }", types.uint32, _AT)
-_ATOM = inline("atom.global.add.u32 $0, [$1], $2;", types.uint32, _AT)
+_RED = ptx("red.global.add.u32 [$1], $2; mov.b32 $0, $2;", "lr")
+_RED_FLOAT = ptx("{ .reg .f32 f; mov.b32 f, $2; red.global.add.f32 [$1], f; mov.b32 $0, $2; }", "lr")
+_ATOM = ptx("atom.global.add.u32 $0, [$1], $2;", "lr")
 
 
 def atomic_latency(data: Any, offset: Any, rounds: Any, zero: Any, out: Any) -> None:

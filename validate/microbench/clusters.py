@@ -7,24 +7,22 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import after, clear, clock, inline, record, shared_address, smid, timed_chain
+from validate.microbench.asm import after, clear, clock, ptx, record, shared_address, smid, timed_chain
 from validate.microbench.bench import Case, bench, chain_latency, each, rows_case, spans_by_sm, waits
 
 _FEW, _MORE, _MANY = 8, 24, 16
 _WORDS, _ROOM_WORDS = 4352, 4864
 _ROUNDS, _HOPS = 8, 32
-_ONE, _TWO = (types.uint32,), (types.uint32, types.uint32)
-_rank = inline("mov.u32 $0, %cluster_ctarank;", types.uint32)
-_place = inline("mapa.shared::cluster.u32 $0, $1, $2;", types.uint32, _TWO)
-_init = inline("mbarrier.init.shared.b64 [$1], 1; mov.b32 $0, $1;", types.uint32, _ONE)
-_meet = inline("barrier.cluster.arrive; barrier.cluster.wait; mov.u32 $0, %clock;", types.uint32)
+_rank = ptx("mov.u32 $0, %cluster_ctarank;")
+_place = ptx("mapa.shared::cluster.u32 $0, $1, $2;", "rr")
+_init = ptx("mbarrier.init.shared.b64 [$1], 1; mov.b32 $0, $1;", "r")
+_meet = ptx("barrier.cluster.arrive; barrier.cluster.wait; mov.u32 $0, %clock;")
 
 
 def _chain(count: int) -> Callable[..., Any]:
     step = "ld.volatile.shared::cluster.u32 s, [s]; "
-    return inline(f"{{ .reg .u32 s; mov.b32 s, $1; {step * count} mov.b32 $0, s; }}", types.uint32, _ONE)
+    return ptx(f"{{ .reg .u32 s; mov.b32 s, $1; {step * count} mov.b32 $0, s; }}", "r")
 
 
 @bench(
@@ -91,7 +89,7 @@ def _rate(name: str, line: str) -> Any:
     sums = " ".join(f"add.u32 v, v, {each}{k};" for k in range(_MANY) for each in "rxyz" if each + "#" in line)
     names = ", ".join(f"{each}<{_MANY}>" for each in "rxyz")
     text = f"{{ .reg .u32 s, v, w, {names}; mov.b32 s, $1; mov.b32 v, 0; mov.b32 w, 0; {lines} {sums} mov.b32 $0, v; }}"
-    many = inline(text, types.uint32, _ONE)
+    many = ptx(text, "r")
 
     def kernel(stride: Any, shift: Any, spread: Any, asking: Any, rounds: Any, out: Any) -> None:
         """Lanes access words (or four) `stride` apart of the block `shift` on, or, with `spread`, of the four in turn;
@@ -142,7 +140,7 @@ _TAILS = {"relaxed": ("arrive.relaxed", "wait"), "ordered": ("arrive.release", "
 )
 def _barrier(how: str, size: int) -> Any:
     rounds = " ".join(f"barrier.cluster.{each};" for each in _TAILS[how])
-    many = inline(f"{rounds * _MANY} mov.u32 $0, %clock;", types.uint32)
+    many = ptx(f"{rounds * _MANY} mov.u32 $0, %clock;")
 
     def kernel(out: Any) -> None:
         """All blocks of a cluster meet again and again. out [block, 2]: clocks."""
@@ -171,14 +169,12 @@ def _hop(how: str) -> Any:
         "arrive": "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$1];",
         "store": "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [$1 + 8], $1, [$1];",
     }[how]
-    send = inline(f"{arrive} mov.b32 $0, $1;", types.uint32, _ONE)
+    send = ptx(f"{arrive} mov.b32 $0, $1;", "r")
     expect = "mbarrier.arrive.expect_tx.shared.b64 t, [$1], 4;" if how == "store" else ""
     look = "L: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$1], $2; @!p bra L;"
-    prepare = inline(f"{{ .reg .b64 t; {expect} mov.b32 $0, $1; }}", types.uint32, _ONE)
-    waiting = inline(f"{{ .reg .pred p; {look} mov.b32 $0, $2; }}", types.uint32, _TWO)
-    init = inline(
-        "mbarrier.init.shared.b64 [$1], 1; fence.mbarrier_init.release.cluster; mov.b32 $0, $1;", types.uint32, _ONE
-    )
+    prepare = ptx(f"{{ .reg .b64 t; {expect} mov.b32 $0, $1; }}", "r")
+    waiting = ptx(f"{{ .reg .pred p; {look} mov.b32 $0, $2; }}", "rr")
+    init = ptx("mbarrier.init.shared.b64 [$1], 1; fence.mbarrier_init.release.cluster; mov.b32 $0, $1;", "r")
 
     def kernel(rounds: Any, out: Any) -> None:
         """Two blocks hand a token to and fro. out [1, 2]: clocks around all rounds."""
@@ -204,12 +200,12 @@ def _hop(how: str) -> Any:
     return kernel, (rows_case("one", 2, 1, (1, 2), (np.int32(_HOPS),), lambda rows: each(rows, 2 * _HOPS)),)
 
 
-_copy = inline(
+_copy = ptx(
     "{ .reg .pred p; .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [$5], $4; barrier.cluster.arrive;"
     "barrier.cluster.wait; mov.u32 $0, %clock; cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
     " [$2], [$3], $4, [$6]; L: mbarrier.try_wait.parity.shared.b64 p, [$5], $7; @!p bra L; mov.u32 $1, %clock; }",
-    types.UniTuple(types.uint32, 2),
-    (types.uint32,) * 6,
+    "rrrrrr",
+    results=2,
 )
 
 

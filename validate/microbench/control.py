@@ -9,13 +9,13 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, block, clock, inline, load_l2, record_warp, store
+from validate.microbench.asm import address, after, block, clock, inline, load_l2, ptx, record_warp, store
 from validate.microbench.bench import Case, bench, each, rows_case, span, waits
 
 _STORE, _LOAD, _ATOM, _RED, _SHARED = range(5)
-_atom = inline("atom.global.add.u32 $0, [$1], 1;", types.uint32, (types.uint64,))
-_red = inline("red.global.add.u32 [$1], 1; mov.b32 $0, 0;", types.uint32, (types.uint64,))
-_fence_and_clock = inline("fence.acq_rel.gpu; mov.u32 $0, %clock;", types.uint32)
+_atom = ptx("atom.global.add.u32 $0, [$1], 1;", "l")
+_red = ptx("red.global.add.u32 [$1], 1; mov.b32 $0, 0;", "l")
+_fence_and_clock = ptx("fence.acq_rel.gpu; mov.u32 $0, %clock;")
 
 
 def fence_beside(data: Any, asking: Any, fencing: Any, lines: Any, kind: Any, pause: Any, out: Any) -> None:
@@ -226,7 +226,7 @@ _EXCHANGE = "st.volatile.shared.u32 [v], t; bar.sync 0; ld.volatile.shared.u32 t
 )
 def _sync(name: str, what: str, count: int, line: str, warps: tuple[int, ...]) -> Any:
     before = f".reg .u32 s, v, t, n; {_TILE}" if name == "exchange" else ""
-    many = inline(f"{{ {before}{line * count}mov.b32 $0, $1; }}", types.uint32, (types.uint32,))
+    many = ptx(f"{{ {before}{line * count}mov.b32 $0, $1; }}", "r")
 
     def kernel(out: Any) -> None:
         """out [warp, 2]: clocks around a block of instructions, the second time that it runs."""

@@ -16,7 +16,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.instructions.job import RA, RB, RC, field
-from validate.microbench.asm import after, clock, eight, inline, record_warp
+from validate.microbench.asm import after, clock, eight, ptx, record_warp
 from validate.microbench.bench import Case, bench, rows_case, span
 
 _INSTRUCTIONS = 2048
@@ -104,11 +104,10 @@ def _issue(name: str, lines: tuple[str, ...], length: int, declare: str = "") ->
 _YIELD = 109
 """The bit that is 0 in an instruction that asks for another warp."""
 _START = 4096
-_SPIN = inline(
+_SPIN = ptx(
     "{ .reg .u32 a, b; .reg .pred p; mov.u32 a, %clock; and.b32 a, a, -2048; add.u32 a, a, $1; L: mov.u32 b, %clock;"
     "sub.u32 b, a, b; setp.gt.s32 p, b, 0; @p bra L; mov.u32 $0, b; }",
-    types.uint32,
-    (types.uint32,),
+    "r",
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, clock, inline, record, record_warp
+from validate.microbench.asm import address, after, clock, inline, ptx, record, record_warp
 from validate.microbench.bench import Case, bench, rows_case, span, waits
 
 _LINE = 128
@@ -99,7 +99,7 @@ def _rate(name: str, _: str, what: str, strides: tuple[int, ...]) -> Any:
     if name == "l1_hit":
         loads, tail = line.replace("#", "r0").replace("@", "0"), "mov.b32 $0, r0; }"
     text = "{ .reg .u32 r<4>, x, y, z; .reg .u64 a; mov.b64 a, $1; " + loads + tail
-    four = inline(text, types.uint32, (types.uint64,))
+    four = ptx(text, "l")
 
     def kernel(data: Any, stride: Any, rounds: Any, out: Any) -> None:
         """Lanes load words `stride` apart, warps 1 KiB apart; data: zeros. out [warp, 2]: clocks."""

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import after, clock, globaltimer, inline, record, shared_address, smid
+from validate.microbench.asm import after, clock, globaltimer, ptx, record, shared_address, smid
 from validate.microbench.bench import SMS, Case, bench, rows_case
 
 _COLUMNS = 4
@@ -142,12 +141,8 @@ def _rate() -> Any:
 
 _SLOTS = 64
 """Warps of an SM."""
-_warpid = inline("mov.u32 $0, %warpid;", types.uint32)
-_wait = inline(
-    "{ .reg .u32 s; mov.b32 s, $1; " + "ld.volatile.shared.u32 s, [s]; " * 32 + "mov.b32 $0, s; }",
-    types.uint32,
-    (types.uint32,),
-)
+_warpid = ptx("mov.u32 $0, %warpid;")
+_wait = ptx("{ .reg .u32 s; mov.b32 s, $1; " + "ld.volatile.shared.u32 s, [s]; " * 32 + "mov.b32 $0, s; }", "r")
 
 
 def lives(mask: Any, short: Any, longer: Any, more: Any, out: Any) -> None:

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import address, after, clear, inline, record_warp
+from validate.microbench.asm import address, after, clear, ptx, record_warp
 from validate.microbench.bench import Case, bench, each, rows_case
 
 _EVERY = 4
@@ -99,8 +98,7 @@ def _probe(op: QueuedOp) -> Callable[..., Any]:
     parts += [f"add.u32 v, v, r{k}{x};" for k in range(op.count) for x in results]
     parts += [f"st.global.u32 [o + {4 * k}], t{k};" for k in range(op.count // _EVERY + 1)]
     parts.append("mov.b32 $0, v; }")
-    takes = (types.uint64, types.uint32, types.uint32, types.uint64)
-    return inline(" ".join(parts), types.uint32, takes)
+    return ptx(" ".join(parts), "lrrl")
 
 
 @bench(
@@ -176,7 +174,7 @@ def _guarded_probe(line: str, chain: bool) -> Callable[..., Any]:
         parts += [f"and.b32 x{k}, x{k}, $3; add.u32 s, s, x{k};" for k in range(_COUNT)]
     parts.append("add.u32 w, w, s; sub.u32 w, w, $2; mov.u32 e, %clock; sub.u32 e, e, t; and.b32 w, w, $3;")
     parts.append("add.u32 $0, e, w; }")
-    return inline(" ".join(parts), types.uint32, (types.uint64, types.uint32, types.uint32))
+    return ptx(" ".join(parts), "lrr")
 
 
 @bench(

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import after, clock, inline, record_warp, shared_address
+from validate.microbench.asm import after, clock, ptx, record_warp, shared_address
 from validate.microbench.bench import Case, bench, chain_latency, rows_case, span
 
 _PAIR_COUNT, _PAIR_ROUNDS, _PAIR_WORDS = 16, 16, 1024
@@ -32,7 +31,7 @@ def _pairs(_: str, line: str, strides: tuple[int, ...]) -> Any:
     for k in range(_PAIR_COUNT):
         parts.append(f".reg .b32 r{k}; {line.replace('#', f'r{k}')}")
     parts += [f"xor.b32 v, v, r{k};" for k in range(_PAIR_COUNT)]
-    many = inline(" ".join([*parts, "mov.b32 $0, v; }"]), types.uint32, (types.uint32, types.uint32))
+    many = ptx(" ".join([*parts, "mov.b32 $0, v; }"]), "rr")
 
     def kernel(stride: Any, chosen: Any, rounds: Any, out: Any) -> None:
         """Lanes name words of shared memory `stride` apart. chosen: bit k for warp k. out [warp, 2]: clocks."""
@@ -105,7 +104,7 @@ ACCESSES = (
 def _chain(access: SharedAccess, count: int) -> Callable[..., Any]:
     step = access.line.replace("#", "s") + " "
     text = "{ .reg .u32 s, w, x, y, z; mov.b32 s, $1; mov.b32 w, $2; "
-    return inline(f"{text} {step * count} mov.b32 $0, s; }}", types.uint32, (types.uint32, types.uint32))
+    return ptx(f"{text} {step * count} mov.b32 $0, s; }}", "rr")
 
 
 def _many(access: SharedAccess) -> Callable[..., Any]:
@@ -116,7 +115,7 @@ def _many(access: SharedAccess) -> Callable[..., Any]:
             parts.append(f"add.u32 v, v, r{k - 8};")
     if access.dependent:
         parts += [f"add.u32 v, v, r{k};" for k in range(_MANY - 8, _MANY)]
-    return inline(" ".join([*parts, "mov.b32 $0, v; }"]), types.uint32, (types.uint32, types.uint32))
+    return ptx(" ".join([*parts, "mov.b32 $0, v; }"]), "rr")
 
 
 @bench(

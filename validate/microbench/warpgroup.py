@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import after, clear, inline, shared_address
+from validate.microbench.asm import after, clear, ptx, shared_address
 from validate.microbench.bench import Case, bench, rows_case, span
 
 _FEW, _MORE = 1, 17
@@ -77,10 +76,7 @@ OPS = (
     slack=3,
 )
 def _products(op: GroupOp) -> Any:
-    few, more = (
-        inline(f"{{ {op.lines(count)} }}", types.UniTuple(types.uint32, 4), (types.uint64, types.uint64, types.uint32))
-        for count in (_FEW, _MORE)
-    )
+    few, more = (ptx(f"{{ {op.lines(count)} }}", "llr", results=4) for count in (_FEW, _MORE))
 
     def kernel(rounds: Any, out: Any) -> None:
         """Each warpgroup multiplies zeros that lie in shared memory. out [warp, 6]: clocks of few, and of more."""
