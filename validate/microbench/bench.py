@@ -133,9 +133,14 @@ def span(starts: np.ndarray, ends: np.ndarray) -> float:
     return float(last.max() - first.min())
 
 
+def by_sm(rows: np.ndarray, column: int = 2) -> list[np.ndarray]:
+    """The rows of each SM, whose number is in that column."""
+    return [rows[rows[:, column] == sm] for sm in np.unique(rows[:, column])]
+
+
 def spans_by_sm(rows: np.ndarray) -> list[float]:
     """`span` of each SM, from rows that begin with a start, an end and the SM's number."""
-    return [span(mine[:, 0], mine[:, 1]) for mine in (rows[rows[:, 2] == sm] for sm in np.unique(rows[:, 2]))]
+    return [span(mine[:, 0], mine[:, 1]) for mine in by_sm(rows)]
 
 
 def waits(rows: np.ndarray, last: int = 1) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import after, clock, globaltimer, ptx, record, shared_address, smid
-from validate.microbench.bench import SMS, Case, bench, rows_case
+from validate.microbench.bench import SMS, Case, bench, by_sm, rows_case
 
 _COLUMNS = 4
 
@@ -19,11 +19,6 @@ _COLUMNS = 4
 def _since(clocks: np.ndarray) -> np.ndarray:
     """Cycles of clocks of 32 bits from the first of them on, that may have wrapped."""
     return (clocks - clocks.flat[0] + 2**31) % 2**32  # type: ignore[no-any-return]
-
-
-def _by_sm(rows: np.ndarray, column: int = 2) -> list[np.ndarray]:
-    """The rows of each SM, whose number is in that column."""
-    return [rows[rows[:, column] == sm] for sm in np.unique(rows[:, column])]
 
 
 def stay(cycles: Any, count: Any, out: Any) -> None:
@@ -82,7 +77,7 @@ def _refill() -> Any:
 
         def reduce(rows: np.ndarray) -> dict[str, float]:
             found = []
-            for mine in _by_sm(rows):
+            for mine in by_sm(rows):
                 times = _since(mine[:, :2])
                 starts, ends = np.sort(times[:, 0]), np.sort(times[:, 1])
                 if len(starts) > resident:
@@ -105,7 +100,7 @@ def _refill() -> Any:
 def _order() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         """Distinct SMs among the first 132 blocks, and cycles between two blocks of one SM that start together."""
-        starts = [np.sort(_since(mine[:, 0])) for mine in _by_sm(rows)]
+        starts = [np.sort(_since(mine[:, 0])) for mine in by_sm(rows)]
         apart = float(np.median([each[1] - each[0] for each in starts]))
         return {"SMs of the first 132 blocks": float(len(np.unique(rows[:SMS, 2]))), "from first to second": apart}
 
@@ -126,7 +121,7 @@ def rate(steps: Any, out: Any) -> None:
 def _rate() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of the GPU for each block, from the times between the blocks of each SM."""
-        times = [np.sort(_since(mine[:, 0])) for mine in _by_sm(rows, 1)]
+        times = [np.sort(_since(mine[:, 0])) for mine in by_sm(rows, 1)]
         rates = [float(each[-1] - each[0]) / (len(each) - 1) for each in times]
         return {"a block": float(np.mean(rates)) / SMS}
 
