@@ -98,18 +98,14 @@ def write(path: Path, added: Sequence[str] = ()) -> None:
         kept = {name: file[name] for name in ("text", "encoding", "family", "operands", "constants")}
     new = [*_parsed(added)]
     family = np.array([*kept["family"], *(each[2] for each in new)], np.uint8)
-    np.savez_compressed(
-        path,
-        cubin=np.frombuffer(cubin, np.uint8),
-        offset=offset,
-        output_words=len(OUTPUT),
-        constants=kept["constants"],
-        text=np.array([*kept["text"], *(each[0] for each in new)]),
-        encoding=np.array([*kept["encoding"], *(each[1] for each in new)], np.uint64),
-        family=family,
-        uniform=(family == FAMILIES.index("uniform")).astype(np.uint8),
-        operands=kept["operands"],
-    )
+    kept |= {
+        "text": np.array([*kept["text"], *(each[0] for each in new)]),
+        "encoding": np.array([*kept["encoding"], *(each[1] for each in new)], np.uint64),
+        "family": family,
+        "uniform": (family == FAMILIES.index("uniform")).astype(np.uint8),
+        "cubin": np.frombuffer(cubin, np.uint8),
+    }
+    np.savez_compressed(path, **kept, offset=offset, output_words=len(OUTPUT))
 
 
 def _parsed(added: Sequence[str]) -> Iterator[tuple[str, tuple[int, int], int]]:
@@ -205,11 +201,8 @@ def import_results(job_path: Path, results_path: Path, out: Path = DATA) -> dict
     provenance["nvdisasm"], provenance["ptxas"] = tool_version("nvdisasm"), tool_version("ptxas")
     np.savez_compressed(
         out,
-        text=job["text"][order],
-        encoding=job["encoding"][order],
-        family=job["family"][order],
-        operands=job["operands"],
-        constants=job["constants"],
+        **{name: job[name][order] for name in ("text", "encoding", "family")},
+        **{name: job[name] for name in ("operands", "constants")},
         registers=registers,
         memory=results[order[is_memory[order]], :, REGISTERS:],
         refused=np.array([*refused, *job["text"][state == 2]]),

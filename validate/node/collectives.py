@@ -21,22 +21,19 @@ CALIBRATED_BYTES = (16 << 20, 256 << 20)
 that gpusim/collectives/nccl.toml names; the others judge."""
 
 
-def compare(
-    paths: Sequence[Path] | None = None, node: str = "hgx_h200", most_bytes: int | None = None
-) -> list[Compared]:
+def compare(paths: Sequence[Path] | None = None, node: str = "hgx_h200") -> list[Compared]:
     """Every recorded call (ranks, collective, bytes), from its begin to the last rank's end, and what the simulated
-    node makes of it. most_bytes: only so large ones."""
+    node makes of it."""
     rows = []
     for path in paths or recordings("collectives"):
         for ranks, name, nbytes, last_us, *_ in read_json(path)["calls"]:
-            if most_bytes is None or nbytes <= most_bytes:
-                least, limit = next(each for each in BANDS if nbytes >= each[0])
-                rows.append(Compared(
-                    group=f"{name}, {f'from {least >> 10:,} KiB' if least else 'less'}",
-                    case=f"{ranks} GPUs, {name}, {nbytes:,} bytes", point=(ranks, name, nbytes), measured=last_us,
-                    simulated=collective(name, nbytes // (4 * ranks) * 4 * ranks, ranks, node).time_us,
-                    limit=limit, calibrated=ranks == 2 and nbytes in CALIBRATED_BYTES,
-                ))  # fmt: skip
+            least, limit = next(each for each in BANDS if nbytes >= each[0])
+            rows.append(Compared(
+                group=f"{name}, {f'from {least >> 10:,} KiB' if least else 'less'}",
+                case=f"{ranks} GPUs, {name}, {nbytes:,} bytes", point=(ranks, name, nbytes), measured=last_us,
+                simulated=collective(name, nbytes // (4 * ranks) * 4 * ranks, ranks, node).time_us,
+                limit=limit, calibrated=ranks == 2 and nbytes in CALIBRATED_BYTES,
+            ))  # fmt: skip
     return sorted(rows, key=lambda row: (NAMES.index(row.point[1]), -row.point[2]))
 
 
