@@ -10,7 +10,7 @@ from numba import cuda
 
 from validate.microbench.asm import address, after, clock, clock_when, load_l2, record, shared_address, smid
 from validate.microbench.bench import ALONE, SMS, Case, bench, blank, rows_case, summary, waits
-from validate.microbench.chase import LINE, MIB, STREAM, chain, latency, latency_case, spread, stream_case
+from validate.microbench.chase import LINE, MIB, STREAM, chain, latency, latency_case, loaded, spread, stream_case
 
 _WARPS = (1, 2, 4, 8, 16, 32)
 GPC = (*(16 * k + j for k in range(4) for j in (0, 1)), *range(124, 132))
@@ -97,13 +97,10 @@ def _capacity() -> Any:
     return capacity, map(case, (8, 16, 24, 32, 40, 48, 56, 64, 80))
 
 
-@bench(
+@loaded(
     "l2_load{0}",
     "How do latency and throughput of reads that hit L2 go together, one line at a time, or four ({0})?",
-    "cycles; bytes per cycle",
     over=("", "_4"),
-    tolerance=0.15,
-    slack=5,
 )
 def _load(name: str) -> Any:
     case = partial(stream_case, mib=16, before="same")
