@@ -122,7 +122,7 @@ def show(
     kept = []
     for row in found:
         kept.append(row)
-        print(score.timed_line(row), file=out, flush=True)
+        print(score.line(row, timed=True), file=out, flush=True)
     print(f"\n{report(kept)}", file=out)
     if options.json:
         print(json.dumps(score.document(kept), indent=1))

@@ -113,12 +113,13 @@ def worse_score(now: Sequence[Entry], then: Mapping[ProgramPoint, Entry]) -> lis
     before = [then[entry.point] for entry in now if entry.point in then]
     if not before:
         return ["no point has been accepted"]
+    cycles = "cycles", MEAN_TOLERANCE, lambda entries: _mean(abs(entry.error) for entry in entries)
     groups = (
         (group.title, COUNTER_TOLERANCE, partial(_mean_counter, place=k)) for k, group in enumerate(counters.GROUPS)
     )
     stalled = "points with other stall reasons", STALL_TOLERANCE, _wrong_stalls
     worse = []
-    for title, tolerance, score in (("cycles", MEAN_TOLERANCE, _mean_error), *groups, stalled):
+    for title, tolerance, score in (cycles, *groups, stalled):
         if (new := score(now)) > (old := score(before)) + tolerance:
             worse.append(f"{title}: {new:.2%} over {len(before)} points, accepted {old:.2%}")
     return worse
@@ -126,10 +127,6 @@ def worse_score(now: Sequence[Entry], then: Mapping[ProgramPoint, Entry]) -> lis
 
 def _mean(values: Iterable[float]) -> float:
     return statistics.fmean([*values] or [0.0])
-
-
-def _mean_error(entries: Sequence[Entry]) -> float:
-    return _mean(abs(entry.error) for entry in entries)
 
 
 def _mean_counter(entries: Sequence[Entry], place: int) -> float:
