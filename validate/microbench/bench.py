@@ -106,7 +106,7 @@ def rows_case(
     def make() -> tuple[Any, ...]:
         return *inputs, np.zeros(count * columns, np.uint32)
 
-    return Case(key, grid, block, make, lambda args: reduce(rows_of(args, columns)), **more)
+    return Case(key, grid, block, make, lambda args: reduce(args[-1].reshape(-1, columns).astype(np.int64)), **more)
 
 
 def summary(values: np.ndarray, prefix: str = "") -> dict[str, float]:
@@ -119,11 +119,6 @@ def summary(values: np.ndarray, prefix: str = "") -> dict[str, float]:
 def last_array(arguments: Sequence[Any]) -> int:
     """Position of the last array among the arguments: what a kernel measured."""
     return max(index for index, value in enumerate(arguments) if isinstance(value, np.ndarray))
-
-
-def rows_of(arguments: Sequence[Any], columns: int) -> np.ndarray:
-    """int64 [n, columns] of the last array."""
-    return arguments[last_array(arguments)].reshape(-1, columns).astype(np.int64)  # type: ignore[no-any-return]
 
 
 def span(starts: np.ndarray, ends: np.ndarray) -> float:
