@@ -179,3 +179,28 @@ def timed_chain(few: Callable[..., Any], more: Callable[..., Any]) -> Callable[.
             k = after(k)
 
     return run
+
+
+def timed(step: Callable[..., Any], *, both: bool = False) -> Callable[..., Any]:
+    """A function `(value, given, rounds)` for kernels: all warps make `value = step(value, given)` so many times, and
+    again behind a barrier. It returns the last value and the clocks around the second time. both: it reads the clock
+    behind the first time too."""
+    step = cuda.jit(device=True, inline="always")(step)
+
+    @cuda.jit(device=True, inline="always")
+    def run(value: Any, given: Any, rounds: Any) -> Any:
+        start = end = np.uint32(0)
+        turn = np.int32(0)
+        while turn < 2:
+            cuda.syncthreads()
+            start = clock()
+            k = np.int32(0)
+            while k < rounds:
+                value = step(value, given)
+                k = after(k)
+            if both:
+                end = clock()
+            turn = after(turn)
+        return value, start, end if both else clock()
+
+    return run

@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, block, clock, inline, load_l2, ptx, record_warp, store
+from validate.microbench.asm import address, after, block, clock, inline, load_l2, ptx, record_warp, store, timed
 from validate.microbench.bench import Case, bench, each, rows_case, span, waits
 
 _STORE, _LOAD, _ATOM, _RED, _SHARED = range(5)
@@ -173,24 +173,13 @@ def _call(v: Any, w: Any, lane: Any, cut: Any) -> Any:
 )
 def _control(_: str, what: str, body: Callable[..., Any], cuts: tuple[int, ...], warps: tuple[int, ...]) -> Any:
     inner = cuda.jit(device=True, forceinline=True)(body)
+    turns = timed(lambda v, given: inner(v, *given))
 
     def kernel(x: Any, cut: Any, rounds: Any, out: Any) -> None:
         """Runs the body `rounds` times, where lanes below `cut` do something else. out [warp, 2]: clocks."""
         t = np.int32(cuda.threadIdx.x)
         lane = t & np.int32(31)
-        v = x[0]
-        w = x[1]
-        start = np.uint32(0)
-        turn = np.int32(0)
-        while turn < 2:
-            cuda.syncthreads()
-            start = clock()
-            k = np.int32(0)
-            while k < rounds:
-                v = inner(v, w, lane, cut)
-                k = after(k)
-            turn = after(turn)
-        end = clock()
+        v, start, end = turns(x[0], (x[1], lane, cut), rounds)
         record_warp(out, t, (start, end))
         if v == np.float32(1.5):
             x[0] = v

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from validate.microbench.asm import after, clock, ptx, record_warp, shared_address
+from validate.microbench.asm import after, clock, ptx, record_warp, shared_address, timed
 from validate.microbench.bench import Case, bench, chain_latency, rows_case, span
 
 _PAIR_COUNT, _PAIR_ROUNDS, _PAIR_WORDS = 16, 16, 1024
@@ -126,6 +126,7 @@ def _many(access: SharedAccess) -> Callable[..., Any]:
 )
 def _shared(access: SharedAccess) -> Any:
     few, more, many = _chain(access, _FEW), _chain(access, _MORE), _many(access)
+    turns = timed(lambda value, given: value ^ many(*given), both=True)
 
     def kernel(stride: Any, zero: Any, rounds: Any, out: Any) -> None:
         """Lanes access words `stride` apart. out [warp, 5]: clocks of a chain, and of the loop."""
@@ -137,7 +138,7 @@ def _shared(access: SharedAccess) -> Any:
             k += np.int32(cuda.blockDim.x)
         place = shared_address(tile) + np.uint32(4) * np.uint32((t & np.int32(31)) * stride)
         value = place
-        first = middle = last = start = stop = np.uint32(0)
+        first = middle = last = np.uint32(0)
         cuda.syncthreads()
         k = np.int32(0)
         while k < 2:
@@ -147,16 +148,7 @@ def _shared(access: SharedAccess) -> Any:
             value = more(value, zero)
             last = clock()
             k = after(k)
-        turn = np.int32(0)
-        while turn < 2:
-            cuda.syncthreads()
-            start = clock()
-            k = np.int32(0)
-            while k < rounds:
-                value ^= many(place, zero)
-                k = after(k)
-            stop = clock()
-            turn = after(turn)
+        value, start, stop = turns(value, (place, zero), rounds)
         record_warp(out, t, (first, middle, last, start, stop))
         if value == np.uint32(1):
             out[0] = value
