@@ -2,7 +2,8 @@
 instructions.
 
 Each is PTX inline in the kernel, `volatile`, so that LLVM neither moves nor removes it. Names of registers and
-operators: PTX ISA, "Special Registers" and "Cache Operators".
+operators: PTX ISA, "Special Registers" and "Cache Operators". Parts that kernels share are inlined by Numba: a device
+function that is called would add a word to the constants, which were measured without it.
 """
 
 from __future__ import annotations
