@@ -46,14 +46,14 @@ MOST_LINES_OF = {
     "gpusim.config": 1_472,
     "gpusim.difference": 1_000,
     "gpusim.driver": 9_997,
-    "gpusim.engine": 19_571,
+    "gpusim.engine": 19_583,
     "gpusim.exec": 772,
     "gpusim.explore": 2_727,
     "gpusim.host": 1_772,
     "gpusim.integrations": 153,
     "gpusim.lab": 794,
     "gpusim.launch": 1_994,
-    "gpusim.machine": 1_632,
+    "gpusim.machine": 1_678,
     "gpusim.node": 2_260,
     "gpusim.parallel": 1_129,
     "gpusim.plot": 2_262,
@@ -63,7 +63,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 404,
     "isa": 7_025,
     "programs": 5_817,
-    "validate": 11_328,
+    "validate": 11_174,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

@@ -28,12 +28,9 @@ from validate.scoring import text
 
 @dataclass(frozen=True)
 class Task:
-    """Points to be simulated with a configuration and compared with a GPU's baselines."""
+    """Points that are simulated and compared together."""
 
     points: tuple[ProgramPoint, ...]
-    gpu: str = "h200"
-    baseline_of: str = "h200"
-    overrides: tuple[str, ...] = ()
 
 
 class ProcessDied(Failure):
@@ -58,14 +55,14 @@ def compare(
     load_config(gpu, overrides)
     book = open_journal(journal, gpu, baseline_of, overrides) if journal else None
     found = known_rows(book)
-    tasks = [Task((each,), gpu, baseline_of, tuple(overrides)) for each in points if each not in found]
+    tasks = [Task((each,)) for each in points if each not in found]
     jobs = min(jobs or host_threads(None), len(tasks))
-    work = partial(_rows_of, threads=threads or (max(1, host_threads(None) // jobs) if jobs > 1 else None))
+    threads = threads or (max(1, host_threads(None) // jobs) if jobs > 1 else None)
+    work = partial(_rows_of, gpu=gpu, baseline_of=baseline_of, overrides=tuple(overrides), threads=threads)
     return rows(points, found, tasks, work, jobs, book)
 
 
-def _rows_of(task: Task, threads: int | None) -> list[score.Row]:
-    how = {"gpu": task.gpu, "baseline_of": task.baseline_of, "overrides": task.overrides, "threads": threads}
+def _rows_of(task: Task, **how: Any) -> list[score.Row]:
     return list(replay.compare(task.points, **how))
 
 
@@ -125,7 +122,7 @@ def show(
     kept = []
     for row in found:
         kept.append(row)
-        print(score.timed_line(row), file=out, flush=True)
+        print(score.line(row, timed=True), file=out, flush=True)
     print(f"\n{report(kept)}", file=out)
     if options.json:
         print(json.dumps(score.document(kept), indent=1))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import datetime
+import gzip
 import hashlib
 import json
 import math
@@ -204,6 +205,12 @@ def said(line: Sequence[str]) -> str:
         return subprocess.run(line, capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"failed: {error}"
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file, which may be compressed."""
+    content = path.read_bytes()
+    return json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
 
 
 def compact_text(document: Any, sort_keys: bool = False) -> str:

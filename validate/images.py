@@ -40,7 +40,7 @@ def build(arch: str = "sm_90", *, force: bool = False, say: Callable[[str], None
             continue
         program = without_folder(program_of(launch, arch), ROOT)
         path = images.FOLDER / file
-        fresh = not force and _is_current(path, program)
+        fresh = not force and is_current(path, program)
         if not fresh:
             program.save(path)
             written.append(file)
@@ -88,13 +88,15 @@ def without_folder(program: Program, root: Path) -> Program:
     )
 
 
-def _is_current(path: Path, program: Program) -> bool:
+def is_current(path: Path, program: Program, *, source: bool = True) -> bool:
+    """Return whether a saved image holds the same machine code and, if asked for, the same source."""
     try:
         saved = Program.open(path)
     except ProgramFileError:
         return False
     lines, saved_lines = ([each.line for each in one.instructions] for one in (program, saved))
-    return (saved.code_sha256, saved.source, saved_lines) == (program.code_sha256, program.source, lines)
+    same_source = (saved.source, saved_lines) == (program.source, lines)
+    return saved.code_sha256 == program.code_sha256 and (same_source or not source)
 
 
 def command(options: argparse.Namespace) -> int:

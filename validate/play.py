@@ -30,4 +30,3 @@ def command(options: argparse.Namespace) -> int:
     """`validate play`."""
     show(compare(options.places, options.seed))
     return 0
-

@@ -20,7 +20,6 @@ import numpy as np
 
 import gpusim
 from gpusim.config import load_config
-from gpusim.launch.device_array import DeviceArray
 from isa import Program
 from isa.compile import compile_cuda
 from isa.listing import programs_from_cubin
@@ -195,7 +194,7 @@ class _Bench:
         device.launch(_programs(self.config.gpu.arch)[kernel], 1, threads, (*args, out))
         return float((int(out[1]) - int(out[0])) % 2**32)
 
-    def _cycles(self, device: gpusim.Device, kernel: str, blocks: int, args: tuple[DeviceArray | Any, ...]) -> int:
+    def _cycles(self, device: gpusim.Device, kernel: str, blocks: int, args: tuple[Any, ...]) -> int:
         out = np.zeros(4, np.uint32)
         return device.launch(_programs(self.config.gpu.arch)[kernel], blocks, 1024, (*args, out)).cycles
 

@@ -39,6 +39,11 @@ class Pair:
         return abs(self.measured - self.predicted) <= 0.005 + 1e-9
 
     @property
+    def difference(self) -> Number:
+        """Predicted less measured."""
+        return self.predicted - self.measured
+
+    @property
     def ratio(self) -> float | None:
         """Predicted by measured; None where nothing was measured and something predicted, 1 where neither."""
         if self.measured:

@@ -21,15 +21,9 @@ HEAD = (
 TIMED_HEAD = f"{HEAD} {'s':>6s}"
 
 
-def timed_line(row: Row) -> str:
-    """One point as a line of the table under `TIMED_HEAD`: with the seconds that its simulation took."""
-    first, *more = line(row).split("\n")
-    seconds = "" if isinstance(row, Failure) else f" {row.seconds:6.1f}"
-    return "\n".join([first + seconds, *more])
-
-
-def line(row: Row) -> str:
-    """One point as a line of the table under `HEAD`, and a line for everything about it that is wrong."""
+def line(row: Row, *, timed: bool = False) -> str:
+    """One point as a line of the table under `HEAD`, or under `TIMED_HEAD` with the seconds that its simulation took,
+    and a line for everything about it that is wrong."""
     if isinstance(row, Failure):
         return f"{row.point!s:36s} FAILED {row.reason}"
     exact = f"{len(row.exact) - len(row.differing)}/{len(row.exact)}"
@@ -37,6 +31,7 @@ def line(row: Row) -> str:
         f"{row.point!s:36s} {row.instructions:10d} {exact:>7s} {row.cycles.measured:9.0f} "
         f"{row.spread.relative:7.1%} {row.cycles.predicted:10.0f} {row.error:+8.1%}"
     )
+    text += f" {row.seconds:6.1f}" if timed else ""
     for name, pair in row.differing.items():
         text += f"\n    {name}: measured {number(pair.measured)}, predicted {number(pair.predicted)}"
     if row.mismatch:

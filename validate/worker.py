@@ -81,21 +81,16 @@ def check_sizes(words: Sequence[Word], parameters: Sequence[tuple[int, int, int]
 
 class DeviceKernel(AbstractContextManager["DeviceKernel"]):
     """A cubin's kernel on the GPU, with device arrays for one launch, which are freed at the end of a `with`. Arrays of
-    `large` bytes or more have no contents that matter, and are not copied. cluster: of a kernel that
-    does not say it."""
+    `large` bytes or more have no contents that matter, and are not copied."""
 
-    def __init__(
-        self, gpu: RealGpu, cubin: images.LoadableKernel, launch: Launch, large: float = math.inf,
-        cluster: tuple[int, int, int] = (1, 1, 1),
-    ) -> None:  # fmt: skip
+    def __init__(self, gpu: RealGpu, cubin: images.LoadableKernel, launch: Launch, large: float = math.inf) -> None:
         self.gpu, self.cubin, self.launch, self.large = gpu, cubin, launch, large
         self.function = gpu.function(cubin.code, cubin.symbol)
         self.values = [array_of(value) for value in launch.args]
         self.addresses = [gpu.alloc(each.nbytes) if isinstance(each, np.ndarray) else None for each in self.values]
         self.words = flatten(launch.args, self.addresses, cubin.abi, self._encode)
         check_sizes(self.words, cubin.parameters)
-        shape = launch.grid, launch.block, self.words, launch.shared_bytes
-        self.run = gpu.prepared(self.function, *shape, cluster)
+        self.run = gpu.prepared(self.function, launch.grid, launch.block, self.words, launch.shared_bytes)
         """Launches once, without waiting."""
 
     def __exit__(self, *error: object) -> None:

@@ -1,6 +1,6 @@
 """Single instructions recorded on an H200 (`python -m validate instructions`), and how an executor replays one.
 
-See validate/instructions/kernel.py for the registers that an instruction finds: R12..R15 and R4..R7 of each lane, the
+See validate/instructions/job.py for the registers that an instruction finds: R12..R15 and R4..R7 of each lane, the
 same of the lowest lane in uniform registers, predicates from R5.
 """
 

@@ -144,7 +144,7 @@ def test_a_process_that_dies_costs_its_point(tmp_path, monkeypatch):
     assert len(read_journal(path)[1]) == 2  # that point is tried again
 
 
-def die_at_the_first(task, threads):
+def die_at_the_first(task, **how):
     if task.points == (POINTS[0],):
         os._exit(3)
     return [Failure(each, "no") for each in task.points]

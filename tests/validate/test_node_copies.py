@@ -7,6 +7,7 @@ import pytest
 from gpusim.node import describe_node_keys, load_node
 from validate.__main__ import main
 from validate.compared import Compared
+from validate.gpu import read_json
 from validate.node import copies
 from validate.streams.compare import EXPERIMENTS
 
@@ -17,9 +18,9 @@ def rows() -> list[Compared]:
 
 
 def test_every_recorded_copy_is_simulated(rows: list[Compared]) -> None:
-    assert len(rows) == sum(len(copies.load(path)["copies"]) for path in copies.recordings()) == 77 + 83
+    assert len(rows) == sum(len(read_json(path)["copies"]) for path in copies.recordings()) == 77 + 83
     for path in copies.recordings():
-        about = copies.load(path)["about"]
+        about = read_json(path)["about"]
         assert about["driver"] == "580.159.04" and about["date"] == "2026-11-21" and "medians" in about["timed"]
     assert {row.point for row in rows} >= copies.CALIBRATED
 
@@ -65,7 +66,7 @@ def test_a_wrong_bandwidth_would_be_seen() -> None:
 
 
 def test_what_is_said_to_be_measured_names_a_recorded_kind() -> None:
-    kinds = {entry["kind"] for path in copies.recordings() for entry in copies.load(path)["copies"]}
+    kinds = {entry["kind"] for path in copies.recordings() for entry in read_json(path)["copies"]}
     config = load_node().config
     cited = [config.source(key) for key in describe_node_keys() if config.source(key).startswith("microbenchmark")]
     assert len(cited) > 20

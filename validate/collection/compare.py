@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import shlex
 import time
 import tomllib
@@ -24,7 +23,7 @@ from validate import comparing
 from validate.collection import recording, saving
 from validate.collection.worker import MANIFEST
 from validate.commands import EXIT_OK, UsageError
-from validate.gpu import compact_text
+from validate.gpu import compact_text, read_json
 from validate.journal import open_journal
 from validate.metrics import CYCLES
 from validate.points import NamedPoint
@@ -148,7 +147,6 @@ def compare(options: argparse.Namespace) -> int:
 
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+        return read_json(folder / MANIFEST)  # type: ignore[no-any-return]
     except (OSError, ValueError) as error:
         raise UsageError(f"{folder} has no {MANIFEST} of built programs: {error}") from None
-    return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from isa.demangle import short_name
 from isa.errors import IsaError
 from validate.baseline import plain
 from validate.collection import saving
+from validate.gpu import read_json
 from validate.metrics import CYCLES, DIFFERENCES, with_differences
 
 FILE = Path(__file__).with_name("h200.json")
@@ -47,7 +46,7 @@ class Unfit(ValueError):
 def load(path: Path = FILE) -> dict[str, Any]:
     """The stored recording; each point has 'program', 'symbol', 'grid', 'block', 'shared_bytes', 'code_sha256',
     'cycles' (of each run) and 'counters' (by name)."""
-    document: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    document: dict[str, Any] = read_json(path)
     for point in document["points"].values():
         found = zip(document["counters"], point["counters"], strict=True)
         point["counters"] = {name: value for name, value in found if value is not None}
@@ -62,8 +61,7 @@ def keep(
     found: dict[str, Any] = {}
     documents = []
     for path in recordings:
-        with gzip.open(path, "rt") as stream:
-            documents.append(json.load(stream))
+        documents.append(read_json(path))
         found |= documents[-1]["programs"]
     names = [*documents[0]["metrics"], *DIFFERENCES]
     points: dict[str, Any] = {}

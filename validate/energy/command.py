@@ -40,15 +40,9 @@ def measured(gpu: str = "h100") -> dict[str, tuple[float, float]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for row in recording(gpu)["programs"]:
         found.setdefault(row["name"], []).append(row)
-    return {
-        name: (statistics.median(row["us"] for row in rows), statistics.median(joules(row) for row in rows))
-        for name, rows in found.items()
-    }
-
-
-def joules(row: dict[str, Any]) -> float:
-    """Of a launch."""
-    return 1e-6 * row["us"] * row["watts"]
+    times = {name: statistics.median(row["us"] for row in rows) for name, rows in found.items()}
+    joules = {name: statistics.median(1e-6 * row["us"] * row["watts"] for row in rows) for name, rows in found.items()}
+    return {name: (times[name], joules[name]) for name in found}
 
 
 def predict(point: str, gpu: str = "h100", threads: int | None = None) -> Compared:

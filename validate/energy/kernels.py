@@ -7,7 +7,6 @@ took, and the events of these and of the repeated programs when they are simulat
 from __future__ import annotations
 
 import gzip
-import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from gpusim.engine.state.memory import LINE_BYTES
 from gpusim.launch import TensorMap
 from gpusim.results.energy import EVENTS, LaunchEnergy
 from programs import images
+from validate.gpu import read_json
 from validate.points import ProgramPoint
 
 SOURCE = Path(__file__).with_name("kernels.cu")
@@ -147,7 +147,7 @@ def words(fill: str, count: int) -> np.ndarray:
 def recording(gpu: str = "h100") -> dict[str, Any]:
     """'about': provenance. 'micro', 'programs': rows with watts, microseconds of a launch, clock, temperature and which
     board it was. Raises FileNotFoundError for a GPU of which there is none."""
-    return json.loads(gzip.decompress((_RESULTS / f"{gpu}.json.gz").read_bytes()))
+    return read_json(_RESULTS / f"{gpu}.json.gz")  # type: ignore[no-any-return]
 
 
 # --- simulated --------------------------------------------------------------------------------------------------------

@@ -128,14 +128,10 @@ def load(path: Path = ARCHIVE) -> tuple[dict[str, Any], tuple[Recorded, ...]]:
             (next(texts), f"{int.from_bytes(next(words), 'little'):x}", None, None) for _ in range(count)
         ]
         packed = _MAGIC + zlib.compress(json.dumps(image).encode(), 0)
-        counters = dict(zip(document["metrics"], row.pop("counters"), strict=True)) if row["counters"] else {}
-        row.pop("counters", None)
-        values = tuple(_value(each) for each in row.pop("values"))
-        grid, block = tuple(row.pop("grid")), tuple(row.pop("block"))
-        outputs = tuple(row.pop("outputs"))
-        found.append(
-            Recorded(**row, grid=grid, block=block, values=values, outputs=outputs, counters=counters, image=packed)
-        )
+        row |= {name: tuple(row[name]) for name in ("grid", "block", "outputs")}
+        row["counters"] = dict(zip(document["metrics"], row["counters"], strict=True)) if row["counters"] else {}
+        row["values"] = tuple(map(_value, row["values"]))
+        found.append(Recorded(**row, image=packed))
     return document["provenance"], tuple(found)
 
 

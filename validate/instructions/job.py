@@ -18,23 +18,72 @@ from pathlib import Path
 
 import numpy as np
 
+from isa import compile_cuda
+from isa.elf import Elf
 from isa.instruction import INSTRUCTION_BYTES
 from isa.opcodes import OPCODES
 from isa.toolchain import find_tool, tool_version
 from validate.commands import UsageError
-from validate.instructions import kernel
 
 DATA = Path(__file__).parents[2] / "tests" / "gpusim" / "data" / "h200_instructions.npz"
 FAMILIES = ("word", "double", "half", "uniform", "memory")
 """Sets of operands in the order of the recording: those of 32-bit words, ..., of what accesses memory."""
 REGISTERS = 8
 """Words of a result that are registers and predicates; the rest is memory, kept for memory instructions only."""
-_PREDICATES = kernel.OUTPUT.index("P")
+OUTPUT = ("R24", "R25", "R26", "R27", "P", "UP", "UR24", "UR25") + ("shared",) * 8 + ("local",) * 8
+"""The words that a thread writes, in order."""
+_LISTING = Path(__file__).with_name("kernel.sass")
+"""The kernel's instructions, each of which waits for everything before it, so the order is all that matters."""
+_SLOT = 54
+"""Place of the instruction among them."""
+_PREDICATES = OUTPUT.index("P")
 NOP = 0x7918 | 7 << 12
 RA, RB, RC = 24, 32, 64
 """First bits of the register fields, of 8 bits each."""
 _BAD = re.compile(r"at address (0x[0-9a-f]+)")
 _LINE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s+/\* 0x")
+
+_SOURCE = """
+struct Words { unsigned w[16]; };
+extern "C" __global__ void form(const float4 *in, float4 *out, Words words) {
+    __shared__ float4 shared[256];
+    float4 local[32];
+    int t = threadIdx.x;
+    float4 v[40];
+    for (int k = 0; k < 40; ++k) v[k] = in[k * 32 + t];
+    shared[t] = v[0];
+    for (int k = 0; k < 32; ++k) local[k] = v[k];
+    __syncthreads();
+    float4 picked = local[words.w[t & 15] & 31];
+    for (int k = 0; k < 40; ++k) { v[k].x += picked.x * shared[k ^ t].y; }
+    for (int k = 0; k < 40; ++k) out[k * 32 + t] = v[39 - k];
+}
+"""
+
+
+def build() -> tuple[bytes, int]:
+    """The cubin of the kernel around one instruction, with a NOP in its place, and that place's byte offset in the
+    file.
+
+    Every thread loads 32 bytes into R12..R15 and R4..R7, copies of the warp's lowest lane stand in the uniform
+    registers of the same numbers, bits 0..6 of R5 are in P0..P6 and their disjunction over the warp in UP0..UP6.
+    R24..R27 and UR24, UR25 are zero. Then comes the instruction. What a thread writes back is listed in `OUTPUT`.
+
+    A thread's memory operands are 32 bytes of its own, which hold its input: in global memory at R8:R9, where it was
+    loaded from, in shared memory at R2, in local memory at R3. R16 holds a small multiple of 4 from R14.
+
+    Raises:
+        ToolchainMissing, ToolchainFailed: the tools that compile it are missing or refuse.
+        ValueError: the compiled kernel leaves no room for the assembled one.
+    """
+    lines = [line for line in _LISTING.read_text("utf-8").splitlines() if not line.startswith("//")]
+    code = b"".join(int(line.split()[0], 16).to_bytes(INSTRUCTION_BYTES, "little") for line in lines)
+    cubin = compile_cuda(_SOURCE, "sm_90")
+    section = Elf(cubin, "the kernel").by_name[".text.form"]
+    if len(code) > section.size:
+        raise ValueError(f"{len(code)} bytes of code do not fit into {section.size}")
+    start = section.offset
+    return cubin[:start] + code + cubin[start + len(code) :], start + INSTRUCTION_BYTES * _SLOT
 
 
 def write(path: Path, added: Sequence[str] = ()) -> None:
@@ -42,25 +91,21 @@ def write(path: Path, added: Sequence[str] = ()) -> None:
 
     Raises:
         UsageError: an added form that is none.
-        ToolchainMissing, ToolchainFailed: see `kernel.build`.
+        ToolchainMissing, ToolchainFailed: see `build`.
     """
-    cubin, offset = kernel.build()
+    cubin, offset = build()
     with np.load(DATA) as file:
         kept = {name: file[name] for name in ("text", "encoding", "family", "operands", "constants")}
     new = [*_parsed(added)]
     family = np.array([*kept["family"], *(each[2] for each in new)], np.uint8)
-    np.savez_compressed(
-        path,
-        cubin=np.frombuffer(cubin, np.uint8),
-        offset=offset,
-        output_words=len(kernel.OUTPUT),
-        constants=kept["constants"],
-        text=np.array([*kept["text"], *(each[0] for each in new)]),
-        encoding=np.array([*kept["encoding"], *(each[1] for each in new)], np.uint64),
-        family=family,
-        uniform=(family == FAMILIES.index("uniform")).astype(np.uint8),
-        operands=kept["operands"],
-    )
+    kept |= {
+        "text": np.array([*kept["text"], *(each[0] for each in new)]),
+        "encoding": np.array([*kept["encoding"], *(each[1] for each in new)], np.uint64),
+        "family": family,
+        "uniform": (family == FAMILIES.index("uniform")).astype(np.uint8),
+        "cubin": np.frombuffer(cubin, np.uint8),
+    }
+    np.savez_compressed(path, **kept, offset=offset, output_words=len(OUTPUT))
 
 
 def _parsed(added: Sequence[str]) -> Iterator[tuple[str, tuple[int, int], int]]:
@@ -137,7 +182,7 @@ def import_results(job_path: Path, results_path: Path, out: Path = DATA) -> dict
     refused before stays so.
 
     The file holds: text [n], encoding [n, 2], family [n], operands [families, lanes, 8], constants [16], registers
-    [n, lanes, 8] in the order of `kernel.OUTPUT` with predicates as changes of the input's, memory [m, lanes, 24]
+    [n, lanes, 8] in the order of `OUTPUT` with predicates as changes of the input's, memory [m, lanes, 24]
     (shared, local and global cell) for the last m forms, refused: texts, and provenance.
     """
     with np.load(job_path) as file:
@@ -156,11 +201,8 @@ def import_results(job_path: Path, results_path: Path, out: Path = DATA) -> dict
     provenance["nvdisasm"], provenance["ptxas"] = tool_version("nvdisasm"), tool_version("ptxas")
     np.savez_compressed(
         out,
-        text=job["text"][order],
-        encoding=job["encoding"][order],
-        family=job["family"][order],
-        operands=job["operands"],
-        constants=job["constants"],
+        **{name: job[name][order] for name in ("text", "encoding", "family")},
+        **{name: job[name] for name in ("operands", "constants")},
         registers=registers,
         memory=results[order[is_memory[order]], :, REGISTERS:],
         refused=np.array([*refused, *job["text"][state == 2]]),

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import address, after, inline, shared_address
+from validate.microbench.asm import address, after, ptx, record, shared_address
 from validate.microbench.bench import bench, rows_case
 
 _LATE_CYCLES = 3000
@@ -62,12 +61,11 @@ def _ahead(_: str, line: str) -> Any:
     out = f"OUT: cvt.rzi.u32.f32 e, f; xor.b32 d, d, e; cvt.rzi.u32.f64 e, h; xor.b32 ${count - 1}, d, e;"
     zero = " ".join(f"mov.u32 ${k + 2}, 0;" for k in range(_TIMES))
     text = f"{{ {registers} {into} {zero} mov.u32 $0, %clock; bar.sync 0; mov.u32 $1, %clock; {steps} {out} }}"
-    behind = inline(text, types.UniTuple(types.uint32, count), (types.uint32, types.uint64, types.uint32))
-    spin = inline(
+    behind = ptx(text, "rlr", results=count)
+    spin = ptx(
         "{ .reg .u32 a, b; .reg .pred p; mov.u32 a, %clock; L: mov.u32 b, %clock; sub.u32 b, b, a;"
         "setp.lt.u32 p, b, $1; @p bra L; mov.u32 $0, b; }",
-        types.uint32,
-        (types.uint32,),
+        "r",
     )
 
     def kernel(data: Any, rounds: Any, out: Any) -> None:
@@ -82,8 +80,7 @@ def _ahead(_: str, line: str) -> Any:
                 spin(np.uint32(_LATE_CYCLES))
             clocks = behind(shared_address(tile), address(data, np.int64(0)), t + np.uint32(3))
             if t & np.uint32(31) == 0:
-                for n in range(count):
-                    out[at + n] = clocks[n]
+                record(out, at, clocks)
             k = after(k)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:

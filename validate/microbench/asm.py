@@ -2,15 +2,19 @@
 instructions.
 
 Each is PTX inline in the kernel, `volatile`, so that LLVM neither moves nor removes it. Names of registers and
-operators: PTX ISA, "Special Registers" and "Cache Operators".
+operators: PTX ISA, "Special Registers" and "Cache Operators". Parts that kernels share are inlined by Numba: a device
+function that is called would add a word to the constants, which were measured without it.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
+from numba import cuda
 from numba.core import cgutils
 from numba.cuda import types
 from numba.cuda.extending import intrinsic
@@ -58,6 +62,12 @@ def inline(text: str, result: Any, arguments: Sequence[types.Type] = ()) -> Call
     scope: dict[str, Any] = {"typing": typing}
     exec(f"def word(context{names}): return typing(context)", scope)
     return intrinsic(scope["word"])  # type: ignore[no-any-return]
+
+
+def ptx(text: str, arguments: str = "", results: int = 1) -> Callable[..., Any]:
+    """`inline` whose results are words of 32 bits. arguments: a letter each, r for 32 bits and l for 64."""
+    kinds = [{"r": types.uint32, "l": types.uint64}[each] for each in arguments]
+    return inline(text, types.uint32 if results == 1 else types.UniTuple(types.uint32, results), kinds)
 
 
 def block(lines: Iterable[str], kind: types.Type, declare: str = "") -> Callable[..., Any]:
@@ -108,19 +118,90 @@ def shared_address(context: Any, array: Any) -> Any:
     return types.uint32(array), codegen
 
 
-clock = inline("mov.u32 $0, %clock;", types.uint32)
+@intrinsic
+def record(context: Any, out: Any, place: Any, words: Any) -> Any:
+    """Assign the words of a tuple to items of an array, one after the other from `place` on."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> None:
+        array, at, given = values
+        for k, (kind, word) in enumerate(zip(words, cgutils.unpack_tuple(builder, given), strict=True)):
+            assign = context.get_function(operator.setitem, types.void(out, types.int64, kind))
+            assign(builder, (array, builder.add(at, ir.Constant(at.type, k)), word))
+
+    return types.void(out, types.int64, words), codegen
+
+
+@cuda.jit(device=True, inline="always")
+def record_warp(out: Any, thread: Any, words: Any) -> None:
+    """Lane 0 of each warp records its warp's row of an array that has as many columns as there are words."""
+    if thread & 31 == 0:
+        record(out, len(words) * (thread >> 5), words)
+
+
+@cuda.jit(device=True, inline="always")
+def clear(tile: Any, words: Any) -> None:
+    """All threads of a block zero words of shared memory."""
+    k = np.int32(cuda.threadIdx.x)
+    while k < words:
+        tile[k] = np.uint32(0)
+        k += np.int32(cuda.blockDim.x)
+
+
+clock = ptx("mov.u32 $0, %clock;")
 """The SM's cycle counter, low half."""
-clock_when = inline("st.volatile.shared.u32 [$1], $2; mov.u32 $0, %clock;", types.uint32, (types.uint32, types.uint32))
+clock_when = ptx("st.volatile.shared.u32 [$1], $2; mov.u32 $0, %clock;", "rr")
 """Store a word at a shared address, then read the clock: it waits for the word, since the store of it comes first."""
 globaltimer = inline("mov.u64 $0, %globaltimer;", types.uint64)
 """Nanoseconds, the same for all SMs; the hardware updates it every 32 ns."""
-smid = inline("mov.u32 $0, %smid;", types.uint32)
+smid = ptx("mov.u32 $0, %smid;")
 """Number of the SM."""
-load_l2 = inline("ld.global.cg.u32 $0, [$1];", types.uint32, (types.uint64,))
+load_l2 = ptx("ld.global.cg.u32 $0, [$1];", "l")
 """A word, past the L1."""
-load_l1 = inline("ld.global.ca.u32 $0, [$1];", types.uint32, (types.uint64,))
-"""A word, through the L1."""
-store = inline("st.global.u32 [$1], $2; mov.b32 $0, $2;", types.uint32, (types.uint64, types.uint32))
+store = ptx("st.global.u32 [$1], $2; mov.b32 $0, $2;", "lr")
 """Writes a word and returns it."""
 after = inline("add.s32 $0, $1, 1;", types.int32, (types.int32,))
 """The next integer, in a way that no compiler sees through: a loop that counts with it is not unrolled."""
+
+
+def timed_chain(few: Callable[..., Any], more: Callable[..., Any]) -> Callable[..., Any]:
+    """A function `(value, out)` for kernels that runs two chains on a value, one behind the other, and all again. out
+    [3]: clocks before, between and behind them."""
+
+    @cuda.jit(device=True, inline="always")
+    def run(value: Any, out: Any) -> None:
+        k = np.int32(0)
+        while k < 2:
+            first = clock()
+            value = few(value)
+            middle = clock()
+            value = more(value)
+            last = clock()
+            record(out, 0, (first, middle, last))
+            k = after(k)
+
+    return run
+
+
+def timed(step: Callable[..., Any], *, both: bool = False) -> Callable[..., Any]:
+    """A function `(value, given, rounds)` for kernels: all warps make `value = step(value, given)` so many times, and
+    again behind a barrier. It returns the last value and the clocks around the second time. both: it reads the clock
+    behind the first time too."""
+    step = cuda.jit(device=True, inline="always")(step)
+
+    @cuda.jit(device=True, inline="always")
+    def run(value: Any, given: Any, rounds: Any) -> Any:
+        start = end = np.uint32(0)
+        turn = np.int32(0)
+        while turn < 2:
+            cuda.syncthreads()
+            start = clock()
+            k = np.int32(0)
+            while k < rounds:
+                value = step(value, given)
+                k = after(k)
+            if both:
+                end = clock()
+            turn = after(turn)
+        return value, start, end if both else clock()
+
+    return run

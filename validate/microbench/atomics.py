@@ -7,23 +7,20 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import address, after, clock, inline, smid
-from validate.microbench.bench import SMS, Case, bench, rows_case, spans_by_sm, waits
+from validate.microbench.asm import address, after, clock, ptx, record, smid
+from validate.microbench.bench import SMS, Case, bench, each, rows_case, spans_by_sm
 
 _LOADS = 8
-_AT = (types.uint64, types.uint32)
-_CHAIN = inline(
+_CHAIN = ptx(
     "{ .reg .u64 a; .reg .u32 v; mov.b64 a, $1; mov.b32 v, $2; "
     + "atom.global.add.u32 v, [a], v; " * _LOADS
     + "mov.b32 $0, v; }",
-    types.uint32,
-    _AT,
+    "lr",
 )
-_RED = inline("red.global.add.u32 [$1], $2; mov.b32 $0, $2;", types.uint32, _AT)
-_RED_FLOAT = inline("{ .reg .f32 f; mov.b32 f, $2; red.global.add.f32 [$1], f; mov.b32 $0, $2; }", types.uint32, _AT)
-_ATOM = inline("atom.global.add.u32 $0, [$1], $2;", types.uint32, _AT)
+_RED = ptx("red.global.add.u32 [$1], $2; mov.b32 $0, $2;", "lr")
+_RED_FLOAT = ptx("{ .reg .f32 f; mov.b32 f, $2; red.global.add.f32 [$1], f; mov.b32 $0, $2; }", "lr")
+_ATOM = ptx("atom.global.add.u32 $0, [$1], $2;", "lr")
 
 
 def atomic_latency(data: Any, offset: Any, rounds: Any, zero: Any, out: Any) -> None:
@@ -40,8 +37,7 @@ def atomic_latency(data: Any, offset: Any, rounds: Any, zero: Any, out: Any) -> 
         k = after(k)
     data[offset] = value
     end = clock()
-    out[0] = start
-    out[1] = end
+    record(out, 0, (start, end))
 
 
 @bench("atomic_latency", "How long does an atomic addition take whose result the next one needs?")
@@ -50,7 +46,7 @@ def _latency() -> Any:
         return rows_case(
             f"word={offset}", 1, 32, (1, 2),
             (np.zeros(4096, np.uint32), np.int32(offset), np.int32(3), np.uint32(0)),
-            lambda rows: {"each": float(waits(rows)[0]) / _LOADS},
+            lambda rows: each(rows, _LOADS),
         )  # fmt: skip
 
     return atomic_latency, map(case, (0, 1000, 3333))
@@ -79,8 +75,7 @@ def _rate(_: str, add: Callable[..., Any]) -> Any:
         cuda.threadfence()
         end = clock()
         if t & 31 == 0:
-            out[3 * warp] = start
-            out[3 * warp + 1] = end
+            record(out, 3 * warp, (start, end))
             out[3 * warp + 2] = smid()
         if value == np.uint32(0xFFFFFFF0):
             data[0] = value

@@ -106,7 +106,7 @@ def rows_case(
     def make() -> tuple[Any, ...]:
         return *inputs, np.zeros(count * columns, np.uint32)
 
-    return Case(key, grid, block, make, lambda args: reduce(rows_of(args, columns)), **more)
+    return Case(key, grid, block, make, lambda args: reduce(args[-1].reshape(-1, columns).astype(np.int64)), **more)
 
 
 def summary(values: np.ndarray, prefix: str = "") -> dict[str, float]:
@@ -121,11 +121,6 @@ def last_array(arguments: Sequence[Any]) -> int:
     return max(index for index, value in enumerate(arguments) if isinstance(value, np.ndarray))
 
 
-def rows_of(arguments: Sequence[Any], columns: int) -> np.ndarray:
-    """int64 [n, columns] of the last array."""
-    return arguments[last_array(arguments)].reshape(-1, columns).astype(np.int64)  # type: ignore[no-any-return]
-
-
 def span(starts: np.ndarray, ends: np.ndarray) -> float:
     """Cycles from the first start to the last end of one SM, from clocks of 32 bits that may have wrapped."""
     origin = starts[0]
@@ -133,14 +128,24 @@ def span(starts: np.ndarray, ends: np.ndarray) -> float:
     return float(last.max() - first.min())
 
 
+def by_sm(rows: np.ndarray, column: int = 2) -> list[np.ndarray]:
+    """The rows of each SM, whose number is in that column."""
+    return [rows[rows[:, column] == sm] for sm in np.unique(rows[:, column])]
+
+
 def spans_by_sm(rows: np.ndarray) -> list[float]:
     """`span` of each SM, from rows that begin with a start, an end and the SM's number."""
-    return [span(mine[:, 0], mine[:, 1]) for mine in (rows[rows[:, 2] == sm] for sm in np.unique(rows[:, 2]))]
+    return [span(mine[:, 0], mine[:, 1]) for mine in by_sm(rows)]
 
 
 def waits(rows: np.ndarray, last: int = 1) -> np.ndarray:
     """int64 [n]: cycles from the first clock of each row to the one in column `last`."""
     return (rows[:, last] - rows[:, 0]) % 2**32  # type: ignore[no-any-return]
+
+
+def each(rows: np.ndarray, count: int) -> dict[str, float]:
+    """Mean cycles of each of `count` operations that lie between the two clocks of a row."""
+    return {"each": float(waits(rows).mean()) / count}
 
 
 def per_step(rows: np.ndarray, names: Sequence[str]) -> dict[str, float]:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import address, after, clock, inline, shared_address, smid
+from validate.microbench.asm import address, after, clock, ptx, record, shared_address, smid
 from validate.microbench.bench import Case, bench, blank, rows_case, spans_by_sm, waits
 
 _SIZES = (16, 128, 512, 2048, 8192, 32768)
@@ -21,27 +20,24 @@ _LOAD = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], 
 _WAIT = "L: mbarrier.try_wait.parity.shared.b64 p, [b], r; @!p bra L;"
 _EXPECT = "mbarrier.arrive.expect_tx.shared.b64 t, [b], n;"
 _REGISTERS = ".reg .b64 a, t; .reg .b32 s, b, n, r; .reg .pred p;"
-_init = inline("mbarrier.init.shared.b64 [$1], 1; mov.b32 $0, $1;", types.uint32, (types.uint32,))
-_fetch = inline(
+_init = ptx("mbarrier.init.shared.b64 [$1], 1; mov.b32 $0, $1;", "r")
+_fetch = ptx(
     f"{{ {_REGISTERS} mov.b64 a, $3; mov.b32 s, $4; mov.b32 b, $5; mov.b32 n, $6; mov.b32 r, $7; {_EXPECT}"
     f"mov.u32 $0, %clock; {_LOAD} mov.u32 $1, %clock; {_WAIT} mov.u32 $2, %clock; }}",
-    types.UniTuple(types.uint32, 3),
-    (types.uint64, *(types.uint32,) * 4),
+    "lrrrr",
+    results=3,
 )
-_start = inline(
+_start = ptx(
     f"{{ {_REGISTERS} mov.b64 a, $1; mov.b32 s, $2; mov.b32 b, $3; mov.b32 n, $4; {_EXPECT}{_LOAD} mov.b32 $0, s; }}",
-    types.uint32,
-    (types.uint64, *(types.uint32,) * 3),
+    "lrrr",
 )
-_wait = inline(
-    f"{{ {_REGISTERS} mov.b32 b, $1; mov.b32 r, $2; {_WAIT} mov.b32 $0, r; }}", types.uint32, (types.uint32,) * 2
-)
-_put = inline(
+_wait = ptx(f"{{ {_REGISTERS} mov.b32 b, $1; mov.b32 r, $2; {_WAIT} mov.b32 $0, r; }}", "rr")
+_put = ptx(
     "{ fence.proxy.async; mov.u32 $0, %clock; cp.async.bulk.global.shared::cta.bulk_group [$4], [$5], $6;"
     "cp.async.bulk.commit_group; mov.u32 $1, %clock; cp.async.bulk.wait_group.read 0; mov.u32 $2, %clock;"
     "cp.async.bulk.wait_group 0; mov.u32 $3, %clock; }",
-    types.UniTuple(types.uint32, 4),
-    (types.uint64, types.uint32, types.uint32),
+    "lrr",
+    results=4,
 )
 
 
@@ -66,8 +62,7 @@ def bulk_latency(data: Any, size: Any, rounds: Any, out: Any) -> None:
     k = np.int32(0)
     while k < rounds:
         clocks = _fetch(address(data, np.int64(0)), _aligned(room), place, size, np.uint32(k & 1))
-        for n in range(3):
-            out[4 * k + n] = clocks[n]
+        record(out, 4 * k, clocks)
         k = after(k)
 
 
@@ -86,8 +81,7 @@ def bulk_store(data: Any, size: Any, rounds: Any, out: Any) -> None:
     k = np.int32(0)
     while k < rounds:
         clocks = _put(address(data, np.int64(0)), _aligned(room), size)
-        for n in range(4):
-            out[4 * k + n] = clocks[n]
+        record(out, 4 * k, clocks)
         k = after(k)
 
 

@@ -4,27 +4,27 @@ warps that load at once."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import cuda
 
-from validate.microbench.asm import address, after, clock, clock_when, load_l2, shared_address, smid, store
-from validate.microbench.bench import ALONE, SMS, Case, blank, rows_case, spans_by_sm, summary, waits
+from validate.microbench.asm import address, after, clock, clock_when, load_l2, record, shared_address, smid, store
+from validate.microbench.bench import ALONE, SMS, Case, bench, blank, rows_case, spans_by_sm, summary, waits
 
 LINE = 128
 LINE_WORDS = LINE // 4
 MIB = 1 << 20
+loaded = partial(bench, unit="cycles; bytes per cycle", tolerance=0.15, slack=5)
+"""`bench` of latency and throughput under load."""
 _ODD = 40503
 """Multiplying by it, modulo a power of two, is a permutation: warps meet slices and channels evenly."""
 
 
-def latency(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
-    """One lane of one SM loads words at byte offsets, each after the one before; out [load, 2]: clocks around each."""
-    landing = shared_address(cuda.shared.array(32, np.uint32))
-    if smid() != sm or cuda.threadIdx.x != 0:
-        return
-    back = np.uint32(0)
+@cuda.jit(device=True, inline="always")
+def chain(data: Any, offsets: Any, back: Any, zero: Any, landing: Any, out: Any) -> None:
+    """Loads words at byte offsets, each after the one before. out [load, 2]: clocks around each."""
     k = np.int32(0)
     while k < offsets.size:
         place = address(data, np.int64(0)) + np.uint64(offsets[k]) + np.uint64(back)
@@ -32,9 +32,16 @@ def latency(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
         value = load_l2(place)
         end = clock_when(landing, value)
         back = value & zero
-        out[2 * k] = start
-        out[2 * k + 1] = end
+        record(out, 2 * k, (start, end))
         k = after(k)
+
+
+def latency(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
+    """One lane of one SM makes a `chain`."""
+    landing = shared_address(cuda.shared.array(32, np.uint32))
+    if smid() != sm or cuda.threadIdx.x != 0:
+        return
+    chain(data, offsets, np.uint32(0), zero, landing, out)
 
 
 def latency_case(key: str, offsets: np.ndarray, *, sm: int = 0, before: str = "cold", groups: int = 1) -> Case:

@@ -7,24 +7,22 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import after, clock, inline, shared_address, smid
-from validate.microbench.bench import Case, bench, chain_latency, rows_case, spans_by_sm, waits
+from validate.microbench.asm import after, clear, clock, ptx, record, shared_address, smid, timed_chain
+from validate.microbench.bench import Case, bench, chain_latency, each, rows_case, spans_by_sm, waits
 
 _FEW, _MORE, _MANY = 8, 24, 16
 _WORDS, _ROOM_WORDS = 4352, 4864
 _ROUNDS, _HOPS = 8, 32
-_ONE, _TWO = (types.uint32,), (types.uint32, types.uint32)
-_rank = inline("mov.u32 $0, %cluster_ctarank;", types.uint32)
-_place = inline("mapa.shared::cluster.u32 $0, $1, $2;", types.uint32, _TWO)
-_init = inline("mbarrier.init.shared.b64 [$1], 1; mov.b32 $0, $1;", types.uint32, _ONE)
-_meet = inline("barrier.cluster.arrive; barrier.cluster.wait; mov.u32 $0, %clock;", types.uint32)
+_rank = ptx("mov.u32 $0, %cluster_ctarank;")
+_place = ptx("mapa.shared::cluster.u32 $0, $1, $2;", "rr")
+_init = ptx("mbarrier.init.shared.b64 [$1], 1; mov.b32 $0, $1;", "r")
+_meet = ptx("barrier.cluster.arrive; barrier.cluster.wait; mov.u32 $0, %clock;")
 
 
 def _chain(count: int) -> Callable[..., Any]:
     step = "ld.volatile.shared::cluster.u32 s, [s]; "
-    return inline(f"{{ .reg .u32 s; mov.b32 s, $1; {step * count} mov.b32 $0, s; }}", types.uint32, _ONE)
+    return ptx(f"{{ .reg .u32 s; mov.b32 s, $1; {step * count} mov.b32 $0, s; }}", "r")
 
 
 @bench(
@@ -33,7 +31,7 @@ def _chain(count: int) -> Callable[..., Any]:
     over=(2, 8),
 )
 def _load(size: int) -> Any:
-    few, more = _chain(_FEW), _chain(_MORE)
+    chain = timed_chain(_chain(_FEW), _chain(_MORE))
 
     def kernel(distance: Any, out: Any) -> None:
         """The first block loads a word of one that far away, which is its own address. out [1, 3]: clocks."""
@@ -43,22 +41,14 @@ def _load(size: int) -> Any:
             tile[0] = place
         _meet()
         if cuda.blockIdx.x == 0:
-            k = np.int32(0)
-            while k < 2:
-                first = clock()
-                place = few(place)
-                middle = clock()
-                place = more(place)
-                last = clock()
-                out[0], out[1], out[2] = first, middle, last
-                k = after(k)
+            chain(place, out)
         _meet()
 
     def case(distance: int) -> Case:
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return {"each": chain_latency(rows[0], _FEW, _MORE)}
-
-        return rows_case(f"distance={distance}", size, 1, (1, 3), (np.int32(distance),), reduce)
+        return rows_case(
+            f"distance={distance}", size, 1, (1, 3), (np.int32(distance),),
+            lambda rows: {"each": chain_latency(rows[0], _FEW, _MORE)},
+        )  # fmt: skip
 
     return kernel, map(case, sorted({0, 1, size // 2, size - 1})), {"cluster": size}
 
@@ -99,7 +89,7 @@ def _rate(name: str, line: str) -> Any:
     sums = " ".join(f"add.u32 v, v, {each}{k};" for k in range(_MANY) for each in "rxyz" if each + "#" in line)
     names = ", ".join(f"{each}<{_MANY}>" for each in "rxyz")
     text = f"{{ .reg .u32 s, v, w, {names}; mov.b32 s, $1; mov.b32 v, 0; mov.b32 w, 0; {lines} {sums} mov.b32 $0, v; }}"
-    many = inline(text, types.uint32, _ONE)
+    many = ptx(text, "r")
 
     def kernel(stride: Any, shift: Any, spread: Any, asking: Any, rounds: Any, out: Any) -> None:
         """Lanes access words (or four) `stride` apart of the block `shift` on, or, with `spread`, of the four in turn;
@@ -111,10 +101,7 @@ def _rate(name: str, line: str) -> Any:
         there = (_rank() + np.uint32(shift) + lane * np.uint32(spread)) & np.uint32(3) if shift >= 0 else np.uint32(0)
         offset = lane * np.uint32(stride) * np.uint32(wide) % np.uint32(4 * _WORDS)
         place = _place(shared_address(tile) + offset, there)
-        k = np.int32(t)
-        while k < _ROOM_WORDS:
-            tile[k] = 0
-            k += np.int32(cuda.blockDim.x)
+        clear(tile, _ROOM_WORDS)
         _meet()
         start = clock()
         k = np.int32(0)
@@ -124,10 +111,8 @@ def _rate(name: str, line: str) -> Any:
         cuda.syncthreads()
         stop = clock()
         if t == 0:
-            row = 3 * np.int64(cuda.blockIdx.x)
-            out[row] = start
-            out[row + 1] = stop
-            out[row + 2] = smid() + np.uint32(place == np.uint32(1))  # so that it is used
+            used = np.uint32(place == np.uint32(1))
+            record(out, 3 * np.int64(cuda.blockIdx.x), (start, stop, smid() + used))
         _meet()
 
     def case(pattern: str, warps: int, blocks: int) -> Case:
@@ -155,7 +140,7 @@ _TAILS = {"relaxed": ("arrive.relaxed", "wait"), "ordered": ("arrive.release", "
 )
 def _barrier(how: str, size: int) -> Any:
     rounds = " ".join(f"barrier.cluster.{each};" for each in _TAILS[how])
-    many = inline(f"{rounds * _MANY} mov.u32 $0, %clock;", types.uint32)
+    many = ptx(f"{rounds * _MANY} mov.u32 $0, %clock;")
 
     def kernel(out: Any) -> None:
         """All blocks of a cluster meet again and again. out [block, 2]: clocks."""
@@ -164,14 +149,10 @@ def _barrier(how: str, size: int) -> Any:
         start = many()
         stop = many()
         if cuda.threadIdx.x == 0:
-            out[2 * np.int64(cuda.blockIdx.x)] = start
-            out[2 * np.int64(cuda.blockIdx.x) + 1] = stop
+            record(out, 2 * np.int64(cuda.blockIdx.x), (start, stop))
 
     def case(warps: int) -> Case:
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return {"each": float(np.mean(waits(rows))) / _MANY}
-
-        return rows_case(f"warps={warps}", size, 32 * warps, (size, 2), (), reduce)
+        return rows_case(f"warps={warps}", size, 32 * warps, (size, 2), (), lambda rows: each(rows, _MANY))
 
     return kernel, map(case, (1, 8)), {"cluster": size}
 
@@ -188,14 +169,12 @@ def _hop(how: str) -> Any:
         "arrive": "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$1];",
         "store": "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [$1 + 8], $1, [$1];",
     }[how]
-    send = inline(f"{arrive} mov.b32 $0, $1;", types.uint32, _ONE)
+    send = ptx(f"{arrive} mov.b32 $0, $1;", "r")
     expect = "mbarrier.arrive.expect_tx.shared.b64 t, [$1], 4;" if how == "store" else ""
     look = "L: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$1], $2; @!p bra L;"
-    prepare = inline(f"{{ .reg .b64 t; {expect} mov.b32 $0, $1; }}", types.uint32, _ONE)
-    waiting = inline(f"{{ .reg .pred p; {look} mov.b32 $0, $2; }}", types.uint32, _TWO)
-    init = inline(
-        "mbarrier.init.shared.b64 [$1], 1; fence.mbarrier_init.release.cluster; mov.b32 $0, $1;", types.uint32, _ONE
-    )
+    prepare = ptx(f"{{ .reg .b64 t; {expect} mov.b32 $0, $1; }}", "r")
+    waiting = ptx(f"{{ .reg .pred p; {look} mov.b32 $0, $2; }}", "rr")
+    init = ptx("mbarrier.init.shared.b64 [$1], 1; fence.mbarrier_init.release.cluster; mov.b32 $0, $1;", "r")
 
     def kernel(rounds: Any, out: Any) -> None:
         """Two blocks hand a token to and fro. out [1, 2]: clocks around all rounds."""
@@ -215,21 +194,18 @@ def _hop(how: str) -> Any:
             k = after(k)
         end = clock()
         if cuda.blockIdx.x == 0:
-            out[0], out[1] = start, end
+            record(out, 0, (start, end))
         _meet()
 
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"each": float(waits(rows)[0]) / (2 * _HOPS)}
-
-    return kernel, (rows_case("one", 2, 1, (1, 2), (np.int32(_HOPS),), reduce),)
+    return kernel, (rows_case("one", 2, 1, (1, 2), (np.int32(_HOPS),), lambda rows: each(rows, 2 * _HOPS)),)
 
 
-_copy = inline(
+_copy = ptx(
     "{ .reg .pred p; .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [$5], $4; barrier.cluster.arrive;"
     "barrier.cluster.wait; mov.u32 $0, %clock; cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
     " [$2], [$3], $4, [$6]; L: mbarrier.try_wait.parity.shared.b64 p, [$5], $7; @!p bra L; mov.u32 $1, %clock; }",
-    types.UniTuple(types.uint32, 2),
-    (types.uint32,) * 6,
+    "rrrrrr",
+    results=2,
 )
 
 
@@ -246,9 +222,7 @@ def cluster_copy(size: Any, rounds: Any, out: Any) -> None:
     while k < rounds:
         target = _place(source + size, other)
         clocks = _copy(target, source, size, own, _place(own, other), np.uint32(k & 1))
-        row = 2 * (np.int64(cuda.blockIdx.x) * rounds + k)
-        out[row] = clocks[0]
-        out[row + 1] = clocks[1]
+        record(out, 2 * (np.int64(cuda.blockIdx.x) * rounds + k), clocks)
         k = after(k)
     _meet()
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from validate.microbench.asm import after, clock, clock_when, shared_address
+from validate.microbench.asm import after, clock, clock_when, record, shared_address
 from validate.microbench.bench import SMS, Case, bench, per_step, rows_case, waits
 
 _SHAPES = ((1, 1), (SMS, 1), (SMS, 8))
@@ -26,11 +26,7 @@ def parameters(
     t4 = clock_when(landing, np.uint32(c ^ d ^ e ^ f ^ g ^ h ^ i ^ j ^ k))
     at = np.int64(6) * np.int64(cuda.grid(1) >> 5)
     if cuda.threadIdx.x & 31 == 0:
-        out[at] = t0
-        out[at + 1] = t1
-        out[at + 2] = t2
-        out[at + 3] = t3
-        out[at + 4] = t4
+        record(out, at, (t0, t1, t2, t3, t4))
 
 
 @bench(
@@ -80,8 +76,7 @@ def constant_chase(mask: Any, lanes: Any, zero: Any, rounds: Any, out: Any) -> N
         end = clock()
         k = after(k)
     if lane == 0:
-        out[0] = start
-        out[1] = end
+        record(out, 0, (start, end))
     if place == -1:
         out[0] = np.uint32(place)
 
@@ -119,8 +114,7 @@ def constant_first(zero: Any, out: Any) -> None:
         end = clock_when(landing, value)
         place = np.int32(value & zero)
         if cuda.threadIdx.x & 31 == 0:
-            out[at + 2 * k] = start
-            out[at + 2 * k + 1] = end
+            record(out, at + 2 * k, (start, end))
         k = after(k)
 
 

@@ -9,13 +9,13 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, block, clock, inline, load_l2, store
-from validate.microbench.bench import Case, bench, rows_case, span, waits
+from validate.microbench.asm import address, after, block, clock, inline, load_l2, ptx, record_warp, store, timed
+from validate.microbench.bench import Case, bench, each, rows_case, span, waits
 
 _STORE, _LOAD, _ATOM, _RED, _SHARED = range(5)
-_atom = inline("atom.global.add.u32 $0, [$1], 1;", types.uint32, (types.uint64,))
-_red = inline("red.global.add.u32 [$1], 1; mov.b32 $0, 0;", types.uint32, (types.uint64,))
-_fence_and_clock = inline("fence.acq_rel.gpu; mov.u32 $0, %clock;", types.uint32)
+_atom = ptx("atom.global.add.u32 $0, [$1], 1;", "l")
+_red = ptx("red.global.add.u32 [$1], 1; mov.b32 $0, 0;", "l")
+_fence_and_clock = ptx("fence.acq_rel.gpu; mov.u32 $0, %clock;")
 
 
 def fence_beside(data: Any, asking: Any, fencing: Any, lines: Any, kind: Any, pause: Any, out: Any) -> None:
@@ -50,9 +50,7 @@ def fence_beside(data: Any, asking: Any, fencing: Any, lines: Any, kind: Any, pa
             start = clock()
             end = _fence_and_clock()
         turn = after(turn)
-    if t & 31 == 0:
-        out[2 * warp] = start
-        out[2 * warp + 1] = end
+    record_warp(out, t, (start, end))
     if value == np.uint32(1):
         out[0] = value + tile[0]
 
@@ -175,27 +173,14 @@ def _call(v: Any, w: Any, lane: Any, cut: Any) -> Any:
 )
 def _control(_: str, what: str, body: Callable[..., Any], cuts: tuple[int, ...], warps: tuple[int, ...]) -> Any:
     inner = cuda.jit(device=True, forceinline=True)(body)
+    turns = timed(lambda v, given: inner(v, *given))
 
     def kernel(x: Any, cut: Any, rounds: Any, out: Any) -> None:
         """Runs the body `rounds` times, where lanes below `cut` do something else. out [warp, 2]: clocks."""
         t = np.int32(cuda.threadIdx.x)
         lane = t & np.int32(31)
-        v = x[0]
-        w = x[1]
-        start = np.uint32(0)
-        turn = np.int32(0)
-        while turn < 2:
-            cuda.syncthreads()
-            start = clock()
-            k = np.int32(0)
-            while k < rounds:
-                v = inner(v, w, lane, cut)
-                k = after(k)
-            turn = after(turn)
-        end = clock()
-        if lane == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        v, start, end = turns(x[0], (x[1], lane, cut), rounds)
+        record_warp(out, t, (start, end))
         if v == np.float32(1.5):
             x[0] = v
 
@@ -230,7 +215,7 @@ _EXCHANGE = "st.volatile.shared.u32 [v], t; bar.sync 0; ld.volatile.shared.u32 t
 )
 def _sync(name: str, what: str, count: int, line: str, warps: tuple[int, ...]) -> Any:
     before = f".reg .u32 s, v, t, n; {_TILE}" if name == "exchange" else ""
-    many = inline(f"{{ {before}{line * count}mov.b32 $0, $1; }}", types.uint32, (types.uint32,))
+    many = ptx(f"{{ {before}{line * count}mov.b32 $0, $1; }}", "r")
 
     def kernel(out: Any) -> None:
         """out [warp, 2]: clocks around a block of instructions, the second time that it runs."""
@@ -243,16 +228,11 @@ def _sync(name: str, what: str, count: int, line: str, warps: tuple[int, ...]) -
             value = many(value)
             end = clock()
             turn = after(turn)
-        if t & 31 == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        record_warp(out, t, (start, end))
         if value != t:
             out[0] = value
 
     def case(number: int) -> Case:
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return {"each": float(waits(rows).mean()) / count}
-
-        return rows_case(f"warps={number}", 1, 32 * number, (number, 2), (), reduce)
+        return rows_case(f"warps={number}", 1, 32 * number, (number, 2), (), lambda rows: each(rows, count))
 
     return kernel, map(case, warps)

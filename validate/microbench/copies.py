@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import address, after, clock, inline, load_l2, shared_address, smid
+from validate.microbench.asm import address, after, clock, load_l2, ptx, record, shared_address, smid
 from validate.microbench.bench import Case, bench, blank, rows_case, spans_by_sm, waits
 
 _KINDS = {"ca_4": ("ca", 4), "ca_8": ("ca", 8), "ca_16": ("ca", 16), "cg_16": ("cg", 16)}
@@ -18,7 +17,7 @@ _LATER = 16
 _ROUNDS = 8
 _SHARED_WORDS = 12 << 10
 
-_finish = inline("cp.async.wait_group 0; mov.b32 $0, $1;", types.uint32, (types.uint32,))
+_finish = ptx("cp.async.wait_group 0; mov.b32 $0, $1;", "r")
 
 
 def _group(kind: str, count: int, bytes_apart: int) -> str:
@@ -40,7 +39,7 @@ def _latency(kind: str, count: int) -> Any:
     size = _KINDS[kind][1]
     text = "{ .reg .u64 a; .reg .u32 s; mov.b64 a, $3; mov.b32 s, $4; mov.u32 $0, %clock;"
     text += f"{_group(kind, count, 4096)} mov.u32 $1, %clock; cp.async.wait_group 0; mov.u32 $2, %clock; }}"
-    clocked = inline(text, types.UniTuple(types.uint32, 3), (types.uint64, types.uint32))
+    clocked = ptx(text, "lr", results=3)
     words = 8 * size * count
 
     def kernel(data: Any, rounds: Any, out: Any) -> None:
@@ -51,8 +50,7 @@ def _latency(kind: str, count: int) -> Any:
         while k < rounds:
             clocks = clocked(address(data, np.int64(lane * (size // 4))), shared_address(tile) + lane * size)
             if lane == 0:
-                for n in range(3):
-                    out[4 * k + n] = clocks[n]
+                record(out, 4 * k, clocks)
             k = after(k)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
@@ -75,7 +73,7 @@ def _latency(kind: str, count: int) -> Any:
 def _rate(kind: str) -> Any:
     size = _KINDS[kind][1]
     text = f"{{ .reg .u64 a; .reg .u32 s; mov.b64 a, $1; mov.b32 s, $2; {_group(kind, _LATER, 32 * size)}"
-    copy = inline(f"{text} cp.async.wait_group 1; mov.b32 $0, s; }}", types.uint32, (types.uint64, types.uint32))
+    copy = ptx(f"{text} cp.async.wait_group 1; mov.b32 $0, s; }}", "lr")
 
     def kernel(data: Any, rounds: Any, out: Any) -> None:
         """Each warp copies 16 times 32 lanes a round, other data each round; one group may be on its way.
@@ -98,10 +96,7 @@ def _rate(kind: str) -> Any:
         _finish(last)
         end = clock()
         if lane == 0:
-            at = np.int64(3) * np.int64(block * warps + warp)
-            out[at] = start
-            out[at + 1] = end
-            out[at + 2] = smid()
+            record(out, np.int64(3) * np.int64(block * warps + warp), (start, end, smid()))
 
     def case(warps: int, blocks: int) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:
@@ -126,7 +121,7 @@ def _groups() -> Any:
     into = " ".join(f"mov.b64 a{k}, ${k + 5};" for k in range(4))
     ends = " ".join(f"cp.async.wait_group {3 - k}; mov.u32 ${k + 1}, %clock;" for k in range(4))
     text = f"{{ .reg .u64 a<4>; .reg .u32 s; mov.b32 s, $9; {into} mov.u32 $0, %clock; {copies} {ends} }}"
-    groups = inline(text, types.UniTuple(types.uint32, 5), (types.uint64,) * 4 + (types.uint32,))
+    groups = ptx(text, "llllr", results=5)
 
     def kernel(data: Any, far: Any, out: Any) -> None:
         """Four groups of one copy. Bit k of `far`: group k comes out of memory. out [1, 5]: clocks as they end."""
@@ -141,8 +136,7 @@ def _groups() -> Any:
         apart = np.uint64(1 << 18)
         clocks = groups(first, first + apart, first + apart * np.uint64(2), first + apart * np.uint64(3), place)
         if lane == 0:
-            for n in range(5):
-                out[n] = clocks[n]
+            record(out, 0, clocks)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
         return {f"end of {k}": float(end) for k, end in enumerate((rows[0, 1:] - rows[0, 0]) % 2**32)}

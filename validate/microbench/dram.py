@@ -10,7 +10,7 @@ from numba import cuda
 
 from validate.microbench.asm import address, after, clock_when, load_l2, shared_address
 from validate.microbench.bench import ALONE, Case, bench, blank, rows_case, waits
-from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
+from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, loaded, spread, stream_case
 
 _TOGETHER = 8
 _MEETINGS = 512
@@ -88,12 +88,9 @@ def _reach() -> Any:
     )
 
 
-@bench(
+@loaded(
     "memory_load",
     "How do latency and throughput of reads from memory go together, one line at a time, without and with writes?",
-    "cycles; bytes per cycle",
-    tolerance=0.15,
-    slack=5,
 )
 def _load() -> Any:
     return STREAM[1], (
@@ -103,12 +100,9 @@ def _load() -> Any:
     )
 
 
-@bench(
+@loaded(
     "memory_load_4",
     "How do latency and throughput of reads from memory go together, four lines at a time, and with writes?",
-    "cycles; bytes per cycle",
-    tolerance=0.15,
-    slack=5,
 )
 def _load_4() -> Any:
     return STREAM[4], (
@@ -119,13 +113,7 @@ def _load_4() -> Any:
     )
 
 
-@bench(
-    "memory_writes",
-    "How many bytes per cycle of its clock does the GPU write to memory?",
-    "bytes per cycle",
-    tolerance=0.15,
-    slack=5,
-)
+@loaded("memory_writes", "How many bytes per cycle of its clock does the GPU write to memory?", unit="bytes per cycle")
 def _writes() -> Any:
     case = partial(stream_case, loads=0, stores=True)
     return STREAM[0], (case(1), case(8), case(32, sms=33), case(32, resident=2))

@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, clock, eight
+from validate.microbench.asm import after, clock, eight, record
 from validate.microbench.bench import SMS, Case, bench, rows_case, span
 
 LINE_INSTRUCTIONS = 8
@@ -56,10 +56,7 @@ def code(x: Any, size: Any, rounds: Any, out: Any) -> None:
         k = after(k)
     last = clock()
     if t & 31 == 0:
-        at = np.int64(3) * (np.int64(cuda.grid(1)) >> 5)
-        out[at] = start
-        out[at + 1] = first
-        out[at + 2] = last
+        record(out, np.int64(3) * (np.int64(cuda.grid(1)) >> 5), (start, first, last))
     x[t] = a + b + c + d + e + f + g + h
 
 

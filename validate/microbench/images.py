@@ -54,8 +54,7 @@ def build(benches: list[Bench], say: Callable[[str], None] = print) -> list[str]
     Raises ValueError if the compiler has found a way around what a benchmark measures, or two kernels share a name.
     """
     from gpusim.launch.arguments import infer_signature
-    from isa import Program, ProgramFileError
-    from validate.images import tools
+    from validate.images import is_current, tools
 
     kernels: dict[str, Any] = {}
     images = dict(index()["images"])
@@ -68,11 +67,7 @@ def build(benches: list[Bench], say: Callable[[str], None] = print) -> list[str]
         program = _compile(bench, types)
         _check(bench, program)
         path = FOLDER / file
-        try:
-            fresh = Program.open(path).code_sha256 == program.code_sha256
-        except ProgramFileError:
-            fresh = False
-        if not fresh:
+        if not is_current(path, program, source=False):
             path.parent.mkdir(exist_ok=True)
             program.save(path)
             written.append(file)

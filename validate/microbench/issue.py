@@ -16,7 +16,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.instructions.job import RA, RB, RC, field
-from validate.microbench.asm import after, clock, eight, inline
+from validate.microbench.asm import after, clock, eight, ptx, record_warp
 from validate.microbench.bench import Case, bench, rows_case, span
 
 _INSTRUCTIONS = 2048
@@ -44,9 +44,7 @@ def _loop_kernel(many: Callable[..., Any]) -> Callable[..., None]:
                 k = after(k)
             turn = after(turn)
         end = clock()
-        if t & 31 == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        record_warp(out, t, (start, end))
         if a + b + c + d + e + f + g + h == np.float32(1.5):
             x[0] = a
 
@@ -95,10 +93,10 @@ def _issue(name: str, lines: tuple[str, ...], length: int, declare: str = "") ->
     many = eight([*text, *(_KEEP if declare else ())], types.float32, declare)
 
     def case(warps: int) -> Case:
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return {"per_cycle": warps * _INSTRUCTIONS / span(rows[:, 0], rows[:, 1])}
-
-        return _loop_case(warps, _INSTRUCTIONS // length, reduce)
+        count = warps * _INSTRUCTIONS
+        return _loop_case(
+            warps, _INSTRUCTIONS // length, lambda rows: {"per_cycle": count / span(rows[:, 0], rows[:, 1])}
+        )
 
     return _loop_kernel(many), map(case, (4, 8, 16, 32)), {"opcodes": ("FFMA",) if "ffma" in name else ()}
 
@@ -106,11 +104,10 @@ def _issue(name: str, lines: tuple[str, ...], length: int, declare: str = "") ->
 _YIELD = 109
 """The bit that is 0 in an instruction that asks for another warp."""
 _START = 4096
-_SPIN = inline(
+_SPIN = ptx(
     "{ .reg .u32 a, b; .reg .pred p; mov.u32 a, %clock; and.b32 a, a, -2048; add.u32 a, a, $1; L: mov.u32 b, %clock;"
     "sub.u32 b, a, b; setp.gt.s32 p, b, 0; @p bra L; mov.u32 $0, b; }",
-    types.uint32,
-    (types.uint32,),
+    "r",
 )
 
 
@@ -147,9 +144,7 @@ def _turns(name: str, lines: Sequence[str], rewrite: Any = None) -> Any:
             a, b, c, d, e, f, g, h = many(a, b, c, d, e, f, g, h, w)
             k = after(k)
         end = clock()
-        if t & 31 == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        record_warp(out, t, (start, end))
         if a + b + c + d + e + f + g + h == np.float32(1.5):
             x[0] = a
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, clock, inline
+from validate.microbench.asm import address, after, clock, inline, ptx, record, record_warp, timed
 from validate.microbench.bench import Case, bench, rows_case, span, waits
 
 _LINE = 128
@@ -43,8 +43,7 @@ def chase(data: Any, after_each: Any, stride: Any, loads: Any, out: Any) -> None
             n = after(n + np.int32(_STEP - 1))
         turn = after(turn)
     end = clock()
-    out[0] = start
-    out[1] = end
+    record(out, 0, (start, end))
     if place == 1:
         data[0] = place
 
@@ -100,27 +99,15 @@ def _rate(name: str, _: str, what: str, strides: tuple[int, ...]) -> Any:
     if name == "l1_hit":
         loads, tail = line.replace("#", "r0").replace("@", "0"), "mov.b32 $0, r0; }"
     text = "{ .reg .u32 r<4>, x, y, z; .reg .u64 a; mov.b64 a, $1; " + loads + tail
-    four = inline(text, types.uint32, (types.uint64,))
+    four = ptx(text, "l")
+    turns = timed(lambda value, base: four(base + np.uint64(value)))
 
     def kernel(data: Any, stride: Any, rounds: Any, out: Any) -> None:
         """Lanes load words `stride` apart, warps 1 KiB apart; data: zeros. out [warp, 2]: clocks."""
         t = np.int64(cuda.threadIdx.x)
         base = address(data, (t & 31) * stride + (t >> 5) * 256)
-        value = np.uint32(0)
-        start = np.uint32(0)
-        turn = np.int32(0)
-        while turn < 2:
-            cuda.syncthreads()
-            start = clock()
-            k = np.int32(0)
-            while k < rounds:
-                value = four(base + np.uint64(value))
-                k = after(k)
-            turn = after(turn)
-        end = clock()
-        if t & 31 == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        value, start, end = turns(np.uint32(0), base, rounds)
+        record_warp(out, t, (start, end))
         if value == 1:
             data[0] = value
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from validate.microbench.asm import address, after, clock, clock_when, load_l2, shared_address, smid
+from validate.microbench.asm import address, after, clock, clock_when, load_l2, record, shared_address, smid
 from validate.microbench.bench import ALONE, SMS, Case, bench, blank, rows_case, summary, waits
-from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
+from validate.microbench.chase import LINE, MIB, STREAM, chain, latency, latency_case, loaded, spread, stream_case
 
 _WARPS = (1, 2, 4, 8, 16, 32)
 GPC = (*(16 * k + j for k in range(4) for j in (0, 1)), *range(124, 132))
@@ -46,8 +46,7 @@ def far(data: Any, offsets: Any, zero: Any, first: Any, second: Any, flag: Any, 
         start = clock_when(landing, np.uint32(place))
         back = load_l2(place)
         end = clock_when(landing, back)
-        out[2 * k] = start
-        out[2 * k + 1] = end
+        record(out, 2 * k, (start, end))
         k = after(k)
 
 
@@ -57,13 +56,12 @@ def _far() -> Any:
 
     def case(second: int) -> Case:
         numbers = np.uint32(0), np.uint32(0), np.uint32(second)
-        inputs = blank(16 * MIB + LINE), offsets, *numbers, np.zeros(1, np.int32)
-
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return summary(waits(rows))
-
-        key = f"sm=0 then sm={second}"
-        return rows_case(key, SMS, 32, (offsets.size, 2), inputs, reduce, shared_bytes=ALONE, before="cold")
+        return rows_case(
+            f"sm=0 then sm={second}", SMS, 32, (offsets.size, 2),
+            (blank(16 * MIB + LINE), offsets, *numbers, np.zeros(1, np.int32)),
+            lambda rows: summary(waits(rows)),
+            shared_bytes=ALONE, before="cold",
+        )  # fmt: skip
 
     return far, map(case, (0, 1, 2, 4, 6, 8, 64, 100, 131))
 
@@ -82,17 +80,7 @@ def capacity(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
     cuda.syncthreads()
     if cuda.threadIdx.x != 0:
         return
-    back &= zero
-    k = np.int32(0)
-    while k < offsets.size:
-        place = address(data, np.int64(0)) + np.uint64(offsets[k]) + np.uint64(back)
-        start = clock_when(landing, np.uint32(place))
-        value = load_l2(place)
-        end = clock_when(landing, value)
-        back = value & zero
-        out[2 * k] = start
-        out[2 * k + 1] = end
-        k = after(k)
+    chain(data, offsets, back & zero, zero, landing, out)
 
 
 @bench("l2_capacity", "How long does a load take of some MiB that one SM has read in turn?", slack=10)
@@ -109,13 +97,10 @@ def _capacity() -> Any:
     return capacity, map(case, (8, 16, 24, 32, 40, 48, 56, 64, 80))
 
 
-@bench(
+@loaded(
     "l2_load{0}",
     "How do latency and throughput of reads that hit L2 go together, one line at a time, or four ({0})?",
-    "cycles; bytes per cycle",
     over=("", "_4"),
-    tolerance=0.15,
-    slack=5,
 )
 def _load(name: str) -> Any:
     case = partial(stream_case, mib=16, before="same")

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import after, clock, globaltimer, inline, shared_address, smid
-from validate.microbench.bench import SMS, Case, bench, rows_case
+from validate.microbench.asm import after, clock, globaltimer, ptx, record, shared_address, smid
+from validate.microbench.bench import SMS, Case, bench, by_sm, rows_case
 
 _COLUMNS = 4
 
@@ -20,11 +19,6 @@ _COLUMNS = 4
 def _since(clocks: np.ndarray) -> np.ndarray:
     """Cycles of clocks of 32 bits from the first of them on, that may have wrapped."""
     return (clocks - clocks.flat[0] + 2**31) % 2**32  # type: ignore[no-any-return]
-
-
-def _by_sm(rows: np.ndarray, column: int = 2) -> list[np.ndarray]:
-    """The rows of each SM, whose number is in that column."""
-    return [rows[rows[:, column] == sm] for sm in np.unique(rows[:, column])]
 
 
 def stay(cycles: Any, count: Any, out: Any) -> None:
@@ -36,11 +30,7 @@ def stay(cycles: Any, count: Any, out: Any) -> None:
         end = clock()
     ended = globaltimer()
     end = clock()
-    row = 4 * np.int64(count[0])
-    out[row] = start
-    out[row + 1] = end
-    out[row + 2] = np.uint32(began)
-    out[row + 3] = np.uint32(ended)
+    record(out, 4 * np.int64(count[0]), (start, end, np.uint32(began), np.uint32(ended)))
     count[0] += 1
 
 
@@ -73,11 +63,7 @@ def blocks(cycles: Any, out: Any) -> None:
     cuda.syncthreads()
     end = clock()
     if cuda.threadIdx.x == 0:
-        at = np.int64(_COLUMNS) * cuda.blockIdx.x
-        out[at] = start
-        out[at + 1] = end
-        out[at + 2] = smid()
-        out[at + 3] = np.uint32(began)
+        record(out, np.int64(_COLUMNS) * cuda.blockIdx.x, (start, end, smid(), np.uint32(began)))
 
 
 @bench(
@@ -91,7 +77,7 @@ def _refill() -> Any:
 
         def reduce(rows: np.ndarray) -> dict[str, float]:
             found = []
-            for mine in _by_sm(rows):
+            for mine in by_sm(rows):
                 times = _since(mine[:, :2])
                 starts, ends = np.sort(times[:, 0]), np.sort(times[:, 1])
                 if len(starts) > resident:
@@ -114,7 +100,7 @@ def _refill() -> Any:
 def _order() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         """Distinct SMs among the first 132 blocks, and cycles between two blocks of one SM that start together."""
-        starts = [np.sort(_since(mine[:, 0])) for mine in _by_sm(rows)]
+        starts = [np.sort(_since(mine[:, 0])) for mine in by_sm(rows)]
         apart = float(np.median([each[1] - each[0] for each in starts]))
         return {"SMs of the first 132 blocks": float(len(np.unique(rows[:SMS, 2]))), "from first to second": apart}
 
@@ -128,16 +114,14 @@ def rate(steps: Any, out: Any) -> None:
     while k < steps:
         k = after(k)
     if cuda.threadIdx.x == 0:
-        at = 2 * np.int64(cuda.blockIdx.x)
-        out[at] = clock()
-        out[at + 1] = smid()
+        record(out, 2 * np.int64(cuda.blockIdx.x), (clock(), smid()))
 
 
 @bench("block_rate", "How many cycles of the GPU does a block take that does nothing, when there are many?", slack=0.05)
 def _rate() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of the GPU for each block, from the times between the blocks of each SM."""
-        times = [np.sort(_since(mine[:, 0])) for mine in _by_sm(rows, 1)]
+        times = [np.sort(_since(mine[:, 0])) for mine in by_sm(rows, 1)]
         rates = [float(each[-1] - each[0]) / (len(each) - 1) for each in times]
         return {"a block": float(np.mean(rates)) / SMS}
 
@@ -152,12 +136,8 @@ def _rate() -> Any:
 
 _SLOTS = 64
 """Warps of an SM."""
-_warpid = inline("mov.u32 $0, %warpid;", types.uint32)
-_wait = inline(
-    "{ .reg .u32 s; mov.b32 s, $1; " + "ld.volatile.shared.u32 s, [s]; " * 32 + "mov.b32 $0, s; }",
-    types.uint32,
-    (types.uint32,),
-)
+_warpid = ptx("mov.u32 $0, %warpid;")
+_wait = ptx("{ .reg .u32 s; mov.b32 s, $1; " + "ld.volatile.shared.u32 s, [s]; " * 32 + "mov.b32 $0, s; }", "r")
 
 
 def lives(mask: Any, short: Any, longer: Any, more: Any, out: Any) -> None:
@@ -180,10 +160,7 @@ def lives(mask: Any, short: Any, longer: Any, more: Any, out: Any) -> None:
     end = clock()
     if cuda.threadIdx.x & 31 == 0:
         at = np.int64(_COLUMNS) * np.int64(cuda.grid(1) >> 5)
-        out[at] = start
-        out[at + 1] = end + (place & np.uint32(1))
-        out[at + 2] = smid()
-        out[at + 3] = _warpid()
+        record(out, at, (start, end + (place & np.uint32(1)), smid(), _warpid()))
 
 
 def _of_sm(rows: np.ndarray, warps: int, sm: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,19 +7,15 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import after, clock, inline, shared_address
-from validate.microbench.bench import Case, bench, chain_latency, rows_case, waits
+from validate.microbench.asm import after, clock, ptx, record, shared_address, timed_chain
+from validate.microbench.bench import Case, bench, chain_latency, each, rows_case, waits
 
 _FEW, _MORE = 8, 24
 _LOOKS = ("test_wait", "try_wait")
-_TWO = (types.uint32, types.uint32)
-_init = inline("mbarrier.init.shared.b64 [$1], $2; mov.b32 $0, $2;", types.uint32, _TWO)
-_arrive = inline(
-    "{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [$1]; mov.u32 $0, %clock; }", types.uint32, (types.uint32,)
-)
-_pause = inline("nanosleep.u32 $1; mov.b32 $0, $1;", types.uint32, (types.uint32,))
+_init = ptx("mbarrier.init.shared.b64 [$1], $2; mov.b32 $0, $2;", "rr")
+_arrive = ptx("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [$1]; mov.u32 $0, %clock; }", "r")
+_pause = ptx("nanosleep.u32 $1; mov.b32 $0, $1;", "r")
 
 
 @bench(
@@ -35,29 +31,19 @@ def _own(look: str) -> Any:
             for k in range(count)
         )
         text = f"{{ .reg .b64 s; .reg .b32 b; .reg .pred p; mov.b32 b, $1; {steps} mov.b32 $0, b; }}"
-        return inline(text, types.uint32, (types.uint32,))
+        return ptx(text, "r")
 
-    few, more = chain(_FEW), chain(_MORE)
+    timed = timed_chain(chain(_FEW), chain(_MORE))
 
     def kernel(out: Any) -> None:
         """One thread arrives at an mbarrier of its own and waits. out [1, 3]: clocks around few and more rounds."""
         tile = cuda.shared.array(2, np.uint64)
         place = shared_address(tile)
         _init(place, np.uint32(1))
-        k = np.int32(0)
-        while k < 2:
-            first = clock()
-            place = few(place)
-            middle = clock()
-            place = more(place)
-            last = clock()
-            out[0], out[1], out[2] = first, middle, last
-            k = after(k)
+        timed(place, out)
 
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"each": chain_latency(rows[0], _FEW, _MORE)}
-
-    return kernel, (rows_case("one", 1, 1, (1, 3), (), reduce),)
+    latency = rows_case("one", 1, 1, (1, 3), (), lambda rows: {"each": chain_latency(rows[0], _FEW, _MORE)})
+    return kernel, (latency,)
 
 
 _HOPS = 64
@@ -71,7 +57,7 @@ _HOPS = 64
 )
 def _hop(look: str) -> Any:
     wait = f"{{ .reg .pred p; L: mbarrier.{look}.parity.shared.b64 p, [$1], $2; @!p bra L; mov.b32 $0, $2; }}"
-    waiting = inline(wait, types.uint32, _TWO)
+    waiting = ptx(wait, "rr")
 
     def kernel(rounds: Any, out: Any) -> None:
         """Two warps hand a token to and fro. out [1, 2]: clocks around all rounds."""
@@ -95,12 +81,9 @@ def _hop(look: str) -> Any:
                 k = after(k)
         end = clock()
         if cuda.threadIdx.x == 0:
-            out[0], out[1] = start, end
+            record(out, 0, (start, end))
 
-    def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"each": float(waits(rows)[0]) / (2 * _HOPS)}
-
-    return kernel, (rows_case("one", 1, 64, (1, 2), (np.int32(_HOPS),), reduce),)
+    return kernel, (rows_case("one", 1, 64, (1, 2), (np.int32(_HOPS),), lambda rows: each(rows, 2 * _HOPS)),)
 
 
 @bench(
@@ -113,7 +96,7 @@ def _sleep(hint: int | str) -> Any:
     tail = "" if hint == "default" else f", {hint}"
     text = "{ .reg .pred p; mov.u32 $0, %clock; "
     text += f"mbarrier.try_wait.parity.shared.b64 p, [$3], 0{tail}; selp.u32 $2, 1, 0, p; mov.u32 $1, %clock; }}"
-    look = inline(text, types.UniTuple(types.uint32, 3), (types.uint32,))
+    look = ptx(text, "r", results=3)
 
     def kernel(rounds: Any, out: Any) -> None:
         """Looks at a phase that never ends. out [round, 3]: clocks around one look, and what it saw."""
@@ -147,7 +130,7 @@ _TURNS = 6
 def _wake(look: str) -> Any:
     text = "{ .reg .pred p; .reg .u32 n; mov.u32 n, 0; "
     text += f"L: mbarrier.{look}.parity.shared.b64 p, [$2], $3; add.u32 n, n, 1; @!p bra L; "
-    waiting = inline(text + "mov.u32 $0, %clock; mov.b32 $1, n; }", types.UniTuple(types.uint32, 2), _TWO)
+    waiting = ptx(text + "mov.u32 $0, %clock; mov.b32 $1, n; }", "rr", results=2)
 
     def kernel(pause: Any, rounds: Any, out: Any) -> None:
         """The first warp pauses and arrives, all others wait. out [round, warp, 2]: the clock of the arrival, or of the
@@ -167,8 +150,7 @@ def _wake(look: str) -> Any:
             elif t >= 32:
                 seen = waiting(place, np.uint32(k & 1))
                 if t & np.uint32(31) == 0:
-                    out[at] = seen[0]
-                    out[at + 1] = seen[1]
+                    record(out, at, seen)
             k = after(k)
 
     def case(warps: int, pause: int) -> Case:

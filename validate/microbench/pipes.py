@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, block, clock, eight
+from validate.microbench.asm import after, block, clock, eight, record_warp
 from validate.microbench.bench import Case, bench, chain_latency, rows_case, span
 
 _FEW, _MORE, _MANY = 16, 48, 64
@@ -123,13 +123,7 @@ def _pipe(op: PipeOp) -> Any:
                 k = after(k)
             stop = clock()
             n = after(n)
-        if t & 31 == 0:
-            at = np.int64(5) * (t >> 5)
-            out[at] = first
-            out[at + 1] = middle
-            out[at + 2] = last
-            out[at + 3] = start
-            out[at + 4] = stop
+        record_warp(out, t, (first, middle, last, start, stop))
         x[t] = a + b + c + d + e + f + g + h
 
     def case(warps: int) -> Case:

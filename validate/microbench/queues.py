@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import address, after, inline
-from validate.microbench.bench import Case, bench, rows_case, waits
+from validate.microbench.asm import address, after, clear, ptx, record_warp
+from validate.microbench.bench import Case, bench, each, rows_case
 
 _EVERY = 4
 """Instructions between two clocks: with more clocks, the compiler puts some into uniform registers, which is slow."""
@@ -99,8 +98,7 @@ def _probe(op: QueuedOp) -> Callable[..., Any]:
     parts += [f"add.u32 v, v, r{k}{x};" for k in range(op.count) for x in results]
     parts += [f"st.global.u32 [o + {4 * k}], t{k};" for k in range(op.count // _EVERY + 1)]
     parts.append("mov.b32 $0, v; }")
-    takes = (types.uint64, types.uint32, types.uint32, types.uint64)
-    return inline(" ".join(parts), types.uint32, takes)
+    return ptx(" ".join(parts), "lrrl")
 
 
 @bench(
@@ -116,10 +114,7 @@ def _queue(op: QueuedOp) -> Any:
         """data: words that lanes reach, `stride` apart. out [warp, count / 4 + 1]: clocks before, between and after."""
         tile = cuda.shared.array(6144, np.uint32)
         t = np.int32(cuda.threadIdx.x)
-        k = t
-        while k < 6144:
-            tile[k] = np.uint32(0)
-            k += np.int32(cuda.blockDim.x)
+        clear(tile, 6144)
         place = np.int64((t & np.int32(31)) * stride)
         near = np.uint32(address(tile, place) & np.uint64(0xFFFFFF))
         to = address(out, np.int64(t >> 5) * np.int64(columns))
@@ -179,7 +174,7 @@ def _guarded_probe(line: str, chain: bool) -> Callable[..., Any]:
         parts += [f"and.b32 x{k}, x{k}, $3; add.u32 s, s, x{k};" for k in range(_COUNT)]
     parts.append("add.u32 w, w, s; sub.u32 w, w, $2; mov.u32 e, %clock; sub.u32 e, e, t; and.b32 w, w, $3;")
     parts.append("add.u32 $0, e, w; }")
-    return inline(" ".join(parts), types.uint32, (types.uint64, types.uint32, types.uint32))
+    return ptx(" ".join(parts), "lrr")
 
 
 @bench(
@@ -208,16 +203,10 @@ def _guarded(op: str, how: str) -> Any:
             cuda.syncthreads()
             took = probe(address(data, np.int64(t)), near, zero)
             k = after(k)
-        if t & 31 == 0:
-            out[2 * (t >> 5)] = zero
-            out[2 * (t >> 5) + 1] = took
+        record_warp(out, t, (zero, took))
 
     def case(warps: int) -> Case:
         inputs = np.zeros(1024, np.uint32), np.uint32(0)
-
-        def reduce(rows: np.ndarray) -> dict[str, float]:
-            return {"each": float(waits(rows).mean()) / _COUNT}
-
-        return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 2), inputs, reduce)
+        return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 2), inputs, lambda rows: each(rows, _COUNT))
 
     return kernel, map(case, (1, 4, 16, 32)), {"opcodes": (opcode,), "rewrite": rewrite}

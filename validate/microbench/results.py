@@ -8,14 +8,13 @@ Cards of one type differ, in which SMs are near which half of L2 for one, so res
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from validate.gpu import compact_text
+from validate.gpu import compact_text, read_json
 from validate.microbench import images
 from validate.microbench.bench import Bench, benches
 
@@ -50,7 +49,7 @@ def load(gpu: str = "h200") -> dict[str, Any]:
     path = FOLDER / f"{gpu}.json"
     if not path.exists():
         raise NoResult(f"no microbenchmarks of {gpu}; 'python -m validate microbench measure' makes some")
-    return json.loads(path.read_text())  # type: ignore[no-any-return]
+    return read_json(path)  # type: ignore[no-any-return]
 
 
 def numbers(document: dict[str, Any], bench: Bench, key: str) -> dict[str, Number]:
@@ -95,7 +94,7 @@ def _joined(values: Sequence[list[float]]) -> list[float]:
 
 def command(options: argparse.Namespace) -> int:
     """`validate microbench join`."""
-    joined = join([json.loads(path.read_text()) for path in options.recordings])
+    joined = join([*map(read_json, options.recordings)])
     order = {name: place for place, name in enumerate(benches())}
     joined["benches"] = dict(sorted(joined["benches"].items(), key=lambda each: order[each[0]]))
     (FOLDER / f"{options.gpu}.json").write_text(compact_text(joined))

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import after, clock, inline, shared_address
+from validate.microbench.asm import after, clock, ptx, record_warp, shared_address, timed
 from validate.microbench.bench import Case, bench, chain_latency, rows_case, span
 
 _PAIR_COUNT, _PAIR_ROUNDS, _PAIR_WORDS = 16, 16, 1024
@@ -32,7 +31,7 @@ def _pairs(_: str, line: str, strides: tuple[int, ...]) -> Any:
     for k in range(_PAIR_COUNT):
         parts.append(f".reg .b32 r{k}; {line.replace('#', f'r{k}')}")
     parts += [f"xor.b32 v, v, r{k};" for k in range(_PAIR_COUNT)]
-    many = inline(" ".join([*parts, "mov.b32 $0, v; }"]), types.uint32, (types.uint32, types.uint32))
+    many = ptx(" ".join([*parts, "mov.b32 $0, v; }"]), "rr")
 
     def kernel(stride: Any, chosen: Any, rounds: Any, out: Any) -> None:
         """Lanes name words of shared memory `stride` apart. chosen: bit k for warp k. out [warp, 2]: clocks."""
@@ -56,9 +55,7 @@ def _pairs(_: str, line: str, strides: tuple[int, ...]) -> Any:
                     k = after(k)
                 end = clock()
             turn = after(turn)
-        if t & np.int32(31) == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
+        record_warp(out, t, (start, end))
         if value == np.uint32(12345):
             out[0] = value
 
@@ -107,7 +104,7 @@ ACCESSES = (
 def _chain(access: SharedAccess, count: int) -> Callable[..., Any]:
     step = access.line.replace("#", "s") + " "
     text = "{ .reg .u32 s, w, x, y, z; mov.b32 s, $1; mov.b32 w, $2; "
-    return inline(f"{text} {step * count} mov.b32 $0, s; }}", types.uint32, (types.uint32, types.uint32))
+    return ptx(f"{text} {step * count} mov.b32 $0, s; }}", "rr")
 
 
 def _many(access: SharedAccess) -> Callable[..., Any]:
@@ -118,7 +115,7 @@ def _many(access: SharedAccess) -> Callable[..., Any]:
             parts.append(f"add.u32 v, v, r{k - 8};")
     if access.dependent:
         parts += [f"add.u32 v, v, r{k};" for k in range(_MANY - 8, _MANY)]
-    return inline(" ".join([*parts, "mov.b32 $0, v; }"]), types.uint32, (types.uint32, types.uint32))
+    return ptx(" ".join([*parts, "mov.b32 $0, v; }"]), "rr")
 
 
 @bench(
@@ -129,6 +126,7 @@ def _many(access: SharedAccess) -> Callable[..., Any]:
 )
 def _shared(access: SharedAccess) -> Any:
     few, more, many = _chain(access, _FEW), _chain(access, _MORE), _many(access)
+    turns = timed(lambda value, given: value ^ many(*given), both=True)
 
     def kernel(stride: Any, zero: Any, rounds: Any, out: Any) -> None:
         """Lanes access words `stride` apart. out [warp, 5]: clocks of a chain, and of the loop."""
@@ -140,7 +138,7 @@ def _shared(access: SharedAccess) -> Any:
             k += np.int32(cuda.blockDim.x)
         place = shared_address(tile) + np.uint32(4) * np.uint32((t & np.int32(31)) * stride)
         value = place
-        first = middle = last = start = stop = np.uint32(0)
+        first = middle = last = np.uint32(0)
         cuda.syncthreads()
         k = np.int32(0)
         while k < 2:
@@ -150,23 +148,8 @@ def _shared(access: SharedAccess) -> Any:
             value = more(value, zero)
             last = clock()
             k = after(k)
-        turn = np.int32(0)
-        while turn < 2:
-            cuda.syncthreads()
-            start = clock()
-            k = np.int32(0)
-            while k < rounds:
-                value ^= many(place, zero)
-                k = after(k)
-            stop = clock()
-            turn = after(turn)
-        if t & np.int32(31) == 0:
-            at = np.int64(5) * (t >> 5)
-            out[at] = first
-            out[at + 1] = middle
-            out[at + 2] = last
-            out[at + 3] = start
-            out[at + 4] = stop
+        value, start, stop = turns(value, (place, zero), rounds)
+        record_warp(out, t, (first, middle, last, start, stop))
         if value == np.uint32(1):
             out[0] = value
 

@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, block, clock, inline
+from validate.microbench.asm import address, block, clock, inline, ptx
 from validate.microbench.bench import SMS, Case, bench, per_step, rows_case
 
 
@@ -18,15 +18,14 @@ def _case(sms: int, warps: int, before: str, columns: int, inputs: tuple[Any, ..
     return rows_case(key, sms, 32 * warps, (sms * warps, columns), inputs, reduce, before=before, slow=slow)
 
 
-_ARRIVE = inline(
+_ARRIVE = ptx(
     "{ .reg .u32 t<6>, a, b, c; .reg .u64 o; .reg .pred p;"
     " mov.u32 t0, %clock; mov.u32 a, %tid.x; mov.u32 t1, %clock; add.u32 b, a, t1; mov.u32 t2, %clock;"
     " mov.u32 c, %ctaid.x; mov.u32 t3, %clock; mad.lo.u32 c, c, $2, b; mov.u32 t4, %clock;"
     " sub.u32 c, c, t1; shr.u32 c, c, 5; mul.wide.u32 o, c, 20; add.u64 o, o, $1; and.b32 b, a, 31;"
     " setp.eq.u32 p, b, 0; @p st.global.u32 [o], t0; @p st.global.u32 [o + 4], t1; @p st.global.u32 [o + 8], t2;"
     " @p st.global.u32 [o + 12], t3; @p st.global.u32 [o + 16], t4; mov.b32 $0, c; }",
-    types.uint32,
-    (types.uint64, types.uint32),
+    "lr",
 )
 
 

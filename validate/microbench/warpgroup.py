@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda import types
 
-from validate.microbench.asm import after, inline, shared_address
+from validate.microbench.asm import after, clear, ptx, shared_address
 from validate.microbench.bench import Case, bench, rows_case, span
 
 _FEW, _MORE = 1, 17
@@ -77,19 +76,13 @@ OPS = (
     slack=3,
 )
 def _products(op: GroupOp) -> Any:
-    few, more = (
-        inline(f"{{ {op.lines(count)} }}", types.UniTuple(types.uint32, 4), (types.uint64, types.uint64, types.uint32))
-        for count in (_FEW, _MORE)
-    )
+    few, more = (ptx(f"{{ {op.lines(count)} }}", "llr", results=4) for count in (_FEW, _MORE))
 
     def kernel(rounds: Any, out: Any) -> None:
         """Each warpgroup multiplies zeros that lie in shared memory. out [warp, 6]: clocks of few, and of more."""
         room = cuda.shared.array(0, np.uint32)
         t = np.int32(cuda.threadIdx.x)
-        k = t
-        while k < _ROOM_BYTES // 4:
-            room[k] = np.uint32(0)
-            k += np.int32(cuda.blockDim.x)
+        clear(room, _ROOM_BYTES // 4)
         group = np.uint32(t) >> np.uint32(7)
         place = (shared_address(room) + np.uint32(1023)) & np.uint32(0xFFFFFC00)
         left = np.uint64(_SWIZZLED_128) | np.uint64((place + group * np.uint32(16384)) >> np.uint32(4))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from gpusim.node import Event, Node, Stream, System, load_node
 from validate.compared import Compared
+from validate.gpu import read_json
 
 Job = tuple[str, str]
 """Destination and source: gpu0 ..., pinned (page-locked host memory), pageable."""
@@ -43,14 +42,10 @@ GAPS = {
 """Points (kind, bytes) that may be outside, and why."""
 
 
-def load(path: Path) -> dict[str, Any]:
-    """A recording: {"about": ..., "copies": [{"kind", "nbytes", "wall_us", "event_us"}]}; or of collectives {"about",
-    "columns", "calls", "choice_columns", "choices"}."""
-    return json.loads(path.read_text("utf-8"))  # type: ignore[no-any-return]
-
-
 def recordings(what: str = "copies") -> list[Path]:
-    """Paths of the stored recordings of one kind: copies, collectives or training."""
+    """Paths of the stored recordings of one kind: copies, collectives or training. One is {"about": ..., "copies":
+    [{"kind", "nbytes", "wall_us", "event_us"}]}; or of collectives {"about", "columns", "calls", "choice_columns",
+    "choices"}."""
     return sorted(RESULTS.glob(f"{what}_*.json"))
 
 
@@ -59,7 +54,7 @@ def compare(paths: Sequence[Path] | None = None, node: str | Path | Node = "hgx_
     time between their events. Copies within one GPU are a group of their own, since nothing of the node is in them."""
     rows = []
     for path in paths or recordings():
-        recorded = load(path)
+        recorded = read_json(path)
         world = recorded["about"]["gpus"]
         machine = load_node(node, world)
         for entry in recorded["copies"]:

@@ -6,7 +6,6 @@ and with memory traffic beside it, and when every kernel of three backward passe
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import simpy
 from gpusim.config import load_config
 from gpusim.parallel.machine import Sms
 from gpusim.parallel.simulated import product_time
+from validate.gpu import read_json
 from validate.node.copies import RESULTS
 
 PATH = RESULTS / "products_2_h200.json"
@@ -28,8 +28,7 @@ CHANNELS = 24
 @cache
 def recorded() -> dict[str, Any]:
     """Return the recorded products."""
-    tree: dict[str, Any] = json.loads(PATH.read_text("utf-8"))
-    return tree
+    return read_json(PATH)  # type: ignore[no-any-return]
 
 
 def sides(product: dict[str, Any]) -> tuple[int, int, int]:

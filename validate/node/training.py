@@ -22,6 +22,7 @@ from gpusim.node import Node
 from gpusim.parallel import Communication, Layer, data_parallel, tensor_parallel
 from validate import compared
 from validate.compared import Compared
+from validate.gpu import read_json
 from validate.node import collectives, copies, products
 
 LIMIT = 0.10
@@ -50,7 +51,7 @@ def compare(
     SMs, instead of blocks that stay and take tiles."""
     rows: list[Compared] = []
     for path in paths or copies.recordings("training"):
-        recorded = json.loads(path.read_text("utf-8"))
+        recorded = read_json(path)
         costs = Communication(recorded["about"]["gpus"], node)
         for case in recorded["data_parallel"]:
             rows += _steps(case, costs, even)

@@ -7,7 +7,6 @@ launch is good if the first is within 0.1 of the H200's. What is known to be off
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
@@ -20,6 +19,7 @@ import gpusim
 from gpusim.launch.launch import AccessWindow
 from isa import load
 from validate.compared import Compared, show
+from validate.gpu import read_json
 
 CUBIN = Path(__file__).with_name("kernels.cubin")
 RESULTS = Path(__file__).parent / "results"
@@ -49,8 +49,7 @@ more by 0.100."""
 
 def recording(gpu: str = "h200") -> dict[str, Any]:
     """Return the recording of a GPU."""
-    document: dict[str, Any] = json.loads((RESULTS / f"{gpu}.json").read_text())
-    return document
+    return read_json(RESULTS / f"{gpu}.json")  # type: ignore[no-any-return]
 
 
 def shares(found: Iterable[float]) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from validate.points import ProgramPoint
@@ -112,25 +113,20 @@ def worse_score(now: Sequence[Entry], then: Mapping[ProgramPoint, Entry]) -> lis
     before = [then[entry.point] for entry in now if entry.point in then]
     if not before:
         return ["no point has been accepted"]
-    scores: list[tuple[str, float, float, float]]
-    scores = [("cycles", MEAN_TOLERANCE, _mean_error(now), _mean_error(before))]
-    for place, group in enumerate(counters.GROUPS):
-        scores.append((group.title, COUNTER_TOLERANCE, _mean_counter(now, place), _mean_counter(before, place)))
-    wrong = "points with other stall reasons"
-    scores.append((wrong, STALL_TOLERANCE, 1 - _right_stalls(now), 1 - _right_stalls(before)))
-    return [
-        f"{title}: {new:.2%} over {len(before)} points, accepted {old:.2%}"
-        for title, tolerance, new, old in scores
-        if new > old + tolerance
-    ]
+    cycles = "cycles", MEAN_TOLERANCE, lambda entries: _mean(abs(entry.error) for entry in entries)
+    groups = (
+        (group.title, COUNTER_TOLERANCE, partial(_mean_counter, place=k)) for k, group in enumerate(counters.GROUPS)
+    )
+    stalled = "points with other stall reasons", STALL_TOLERANCE, _wrong_stalls
+    worse = []
+    for title, tolerance, score in (cycles, *groups, stalled):
+        if (new := score(now)) > (old := score(before)) + tolerance:
+            worse.append(f"{title}: {new:.2%} over {len(before)} points, accepted {old:.2%}")
+    return worse
 
 
 def _mean(values: Iterable[float]) -> float:
     return statistics.fmean([*values] or [0.0])
-
-
-def _mean_error(entries: Sequence[Entry]) -> float:
-    return _mean(abs(entry.error) for entry in entries)
 
 
 def _mean_counter(entries: Sequence[Entry], place: int) -> float:
@@ -139,5 +135,5 @@ def _mean_counter(entries: Sequence[Entry], place: int) -> float:
     return _mean(min(abs(error), 1.0) for error in errors if error is not None)
 
 
-def _right_stalls(entries: Sequence[Entry]) -> float:
-    return _mean(entry.stalls <= stalls.WITHIN_POINTS for entry in entries if entry.stalls is not None)
+def _wrong_stalls(entries: Sequence[Entry]) -> float:
+    return 1 - _mean(entry.stalls <= stalls.WITHIN_POINTS for entry in entries if entry.stalls is not None)

@@ -58,8 +58,6 @@ class Score:
     """Errors of a counter over some points: shares of the measured; bias: mean of the signed ones."""
 
     title: str
-    unit: str
-    floor: float
     points: int
     median: float
     p90: float
@@ -100,8 +98,6 @@ def score(group: CounterGroup, rows: Sequence[Comparison]) -> Score | None:
     worst = max(found, key=lambda each: abs(each[1]))
     return Score(
         title=group.title,
-        unit=group.unit,
-        floor=FLOORS.get(group.unit, 0.0),
         points=len(found),
         median=statistics.median(absolute),
         p90=p90(absolute),

@@ -70,9 +70,13 @@ def command(options: argparse.Namespace) -> int:
 def _write(rows: Sequence[score.Row], options: argparse.Namespace) -> bool:
     """The files that were asked for; False, with the reason on standard error, if there is not enough to write."""
     if not text.done(rows):
-        print("validate: error: no point was compared, so there is nothing to write", file=sys.stderr)
-        return False
+        return _refused("no point was compared, so there is nothing to write")
     return _renew(rows, options) if options.accept or options.docs else True
+
+
+def _refused(why: object) -> bool:
+    print(f"validate: error: {why}", file=sys.stderr)
+    return False
 
 
 def _renew(rows: Sequence[score.Row], options: argparse.Namespace) -> bool:
@@ -80,28 +84,23 @@ def _renew(rows: Sequence[score.Row], options: argparse.Namespace) -> bool:
     found = text.done(rows)
     missing = {*select()} - {row.point for row in found}
     if missing:
-        print(f"validate: error: {len(missing)} points are missing, {min(map(str, missing))} for one", file=sys.stderr)
-        return False
+        return _refused(f"{len(missing)} points are missing, {min(map(str, missing))} for one")
     gpu = options.gpu
     other = [row.point for row in found if row.cycles.measured != baseline.measured(row.point, gpu).cycles.median]
     if other:
-        print(f"validate: error: {other[0]} was compared with another measurement than {gpu}'s", file=sys.stderr)
-        return False
+        return _refused(f"{other[0]} was compared with another measurement than {gpu}'s")
     if options.accept:
         file = accepted.path_of(gpu)
         entries = [accepted.Entry.of(row) for row in found]
         worse = accepted.worse_score(entries, accepted.load(file)) if file.exists() else []
         if worse and not options.because:
-            print("validate: error: worse than what was accepted; say why with --because:", file=sys.stderr)
-            print("\n".join(f"  {each}" for each in worse), file=sys.stderr)
-            return False
+            return _refused("\n  ".join(["worse than what was accepted; say why with --because:", *worse]))
         file.write_text(accepted.text_of(entries, options.because), "utf-8")
         print(f"wrote {file}", file=sys.stderr)
     if options.docs:
         try:
             written = accuracy(rows, gpu)
         except DocumentError as error:
-            print(f"validate: error: {error}", file=sys.stderr)
-            return False
+            return _refused(error)
         print(f"wrote {written}", file=sys.stderr)
     return True

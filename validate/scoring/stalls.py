@@ -10,26 +10,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from validate.replay import Comparison
+from validate.replay import Comparison, Pair
 
 PREFIX = "smsp__average_warps_issue_stalled_"
 SUFFIX = "_per_issue_active.ratio"
 REASONS_THAT_COUNT = 3
 WITHIN_POINTS = 5.0
 TARGET = 0.80
-
-
-@dataclass(frozen=True)
-class Share:
-    """Share of a reason in all warp cycles, per cent."""
-
-    measured: float
-    predicted: float
-
-    @property
-    def difference(self) -> float:
-        """Predicted less measured, percentage points."""
-        return self.predicted - self.measured
 
 
 @dataclass(frozen=True)
@@ -44,8 +31,9 @@ class Reason:
     misses: int
 
 
-def shares(row: Comparison) -> dict[str, Share]:
-    """Share of every reason, issues ("selected") among them; empty where either side has none at all."""
+def shares(row: Comparison) -> dict[str, Pair]:
+    """Share of every reason in all warp cycles, per cent, issues ("selected") among them; empty where either side has
+    none at all."""
     pairs = {
         name.removeprefix(PREFIX).removesuffix(SUFFIX): pair
         for name, pair in row.modelled.items()
@@ -56,11 +44,11 @@ def shares(row: Comparison) -> dict[str, Share]:
     if not measured or not predicted:
         return {}
     return {
-        name: Share(100 * pair.measured / measured, 100 * pair.predicted / predicted) for name, pair in pairs.items()
+        name: Pair(100 * pair.measured / measured, 100 * pair.predicted / predicted) for name, pair in pairs.items()
     }
 
 
-def top(found: dict[str, Share]) -> list[str]:
+def top(found: dict[str, Pair]) -> list[str]:
     """The reasons that count: those that cost most on the hardware."""
     return sorted(found, key=lambda name: -found[name].measured)[:REASONS_THAT_COUNT]
 
@@ -83,17 +71,13 @@ def by_reason(rows: Sequence[Comparison]) -> list[Reason]:
     reasons = []
     for name in dict.fromkeys(name for found in all_shares for name in found):
         mine = [found[name] for found in all_shares if name in found]
-        misses = sum(
-            name in top(found) and abs(found[name].difference) > WITHIN_POINTS for found in all_shares if name in found
-        )
+        counting = [found[name] for found in all_shares if name in top(found)]
         if any(share.measured or share.predicted for share in mine):
-            reasons.append(
-                Reason(
-                    name=name,
-                    measured=statistics.fmean(share.measured for share in mine),
-                    predicted=statistics.fmean(share.predicted for share in mine),
-                    difference=statistics.fmean(abs(share.difference) for share in mine),
-                    misses=misses,
-                )
-            )
+            reasons.append(Reason(
+                name=name,
+                measured=statistics.fmean(share.measured for share in mine),
+                predicted=statistics.fmean(share.predicted for share in mine),
+                difference=statistics.fmean(abs(share.difference) for share in mine),
+                misses=sum(abs(share.difference) > WITHIN_POINTS for share in counting),
+            ))  # fmt: skip
     return sorted(reasons, key=lambda reason: -reason.measured)

@@ -7,9 +7,7 @@ span is compared; `spread` says how far those of all runs lie apart.
 from __future__ import annotations
 
 import argparse
-import gzip
 import itertools
-import json
 import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +17,7 @@ from typing import Any
 
 from validate.commands import known
 from validate.compared import Compared, show
+from validate.gpu import read_json
 from validate.streams import managed, plans
 from validate.streams.lab import Lab, Plan
 from validate.streams.plans import CopyBench
@@ -42,7 +41,7 @@ QUICK = {
 
 def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False) -> Iterator[Compared]:
     """Every case of the experiments, or the quick ones, as it is done. Takes up to half a minute a case."""
-    recorded = json.loads(gzip.decompress(RESULTS.read_bytes()))["experiments"]
+    recorded = read_json(RESULTS)["experiments"]
     lab = Lab()
     for name in only:
         wanted = re.compile(QUICK.get(name, "nothing of it") if quick else "")

@@ -7,7 +7,6 @@ that between the events around it. Steps in which nothing has to come are not co
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 
 from gpusim.node.managed import Place
 from validate.compared import Compared
+from validate.gpu import read_json
 from validate.streams.lab import Lab
 
 RECORDING = Path(__file__).parent / "results" / "managed_h200.json"
@@ -160,8 +160,7 @@ CASES: dict[str, tuple[Step, ...]] = {
 
 def recorded() -> dict[str, dict[str, dict[str, float]]]:
     """Medians of every case and step, in microseconds."""
-    found: dict[str, dict[str, dict[str, float]]] = json.loads(RECORDING.read_text())["medians_us"]
-    return found
+    return read_json(RECORDING)["medians_us"]  # type: ignore[no-any-return]
 
 
 def time_of(step: dict[str, float], name: str) -> float:
