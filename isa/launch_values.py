@@ -6,7 +6,10 @@ The offsets are no interface of CUDA's; each comes from assembling PTX that read
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 _CLUSTER_BYTES = 0xA0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchValues:
     """Byte offsets in constant bank 0; None where an architecture has no such value."""
 
@@ -31,11 +34,11 @@ class LaunchValues:
     """8 bytes (%gridid)."""
     sm_count: int
     """4 bytes (%nsmid)."""
-    reserved_shared: int | None
+    reserved_shared: int | None = None
     """Bytes of shared memory that belong to the system, 4 bytes: %total_smem_size is SR_SMEMSZ less these."""
     environment: int
     """32 values of 4 bytes from the driver for library code, such as the workspace of grid-wide barriers (%envreg0)."""
-    shared_window: int | None
+    shared_window: int | None = None
     """Start of shared memory among generic addresses, 8 bytes; from sm_90 on SR_SWINHI says it."""
     local_window: int
     """Start of local memory among generic addresses, 8 bytes."""
@@ -55,61 +58,17 @@ class LaunchValues:
     """Blocks of a cluster, 4 bytes (%cluster_nctarank)."""
 
 
-_TURING = LaunchValues(
-    block=0x0,
-    grid=0xC,
-    shared_window=0x18,
-    local_window=0x20,
-    stack=0x28,
-    dynamic_shared=0x2C,
-    grid_number=0x30,
-    environment=0x88,
-    sm_count=0x10C,
-    constants=0x50,
-    reserved_shared=None,
-)
-_AMPERE = replace(_TURING, reserved_shared=0x114)
-_HOPPER = replace(
-    _AMPERE,
-    environment=0x40,
-    constants=0xD0,
-    parameter_window=0x198,
-    is_cluster=0x140,
-    cluster=0x144,
-    cluster_reciprocals=0x150,
-    clusters=0x15C,
-    cluster_blocks=0x188,
-)
-# From Blackwell on, part of the values stands _CLUSTER_BYTES x SR_CgaSize bytes before the offset in the instruction;
-# model's SR_CgaSize is 1.
-_BLACKWELL = LaunchValues(
-    block=0x360,
-    grid=0x370,
-    shared_window=None,
-    local_window=0x2F8,
-    stack=0x37C,
-    dynamic_shared=0x2AC - _CLUSTER_BYTES,
-    grid_number=0x140,
-    environment=0x250 - _CLUSTER_BYTES,
-    sm_count=0x2D0,
-    constants=0x120,
-    reserved_shared=0x16C,
-    is_cluster=0x36C,
-    cluster=0x2A0 - _CLUSTER_BYTES,
-    cluster_reciprocals=0x2B0 - _CLUSTER_BYTES,
-    clusters=0x2C0 - _CLUSTER_BYTES,
-    cluster_blocks=0x2CC - _CLUSTER_BYTES,
-)
-
-
+@cache
 def launch_values(arch: str) -> LaunchValues:
     """The offsets for an architecture such as 'sm_90'; an unknown one is taken as the next known one below it."""
-    number = int("".join(filter(str.isdigit, arch)))
-    if number >= 100:
-        return _BLACKWELL
-    if number >= 90:
-        return _HOPPER
-    return _AMPERE if number >= 80 else _TURING
+    number = max(int("".join(filter(str.isdigit, arch))), 75)
+    known = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    # What an architecture does not say is as before it, but for Blackwell's, which are all new.
+    first = 100 if number >= 100 else 0
+    found: dict[str, int] = {}
+    for since, values in known.items():
+        found |= values if first <= int(since) <= number else {}
+    return LaunchValues(**found)
 
 
 def reads_launch_value(program: Program, offset: int) -> bool:

@@ -9,7 +9,9 @@ without multicast. `python -m validate node choices` holds them to what NCCL log
 from __future__ import annotations
 
 import math
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpusim.collectives.machine import ALGORITHMS, PROTOCOLS, CollectiveError
 from gpusim.launch.memory import round_up
@@ -17,39 +19,7 @@ from gpusim.launch.memory import round_up
 STEPS = 8
 """Slots of the buffer between two ranks of a channel."""
 
-_BASE_US = {"tree": (6.8, 14.0, 8.4), "ring": (6.6, 14.0, 8.4)}
-# Latency of a step over NVLink, PCIe and a network, by protocol (LL, LL128, Simple).
-_HOP_US = {
-    "nvlink": {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4)},
-    "pcie": {"tree": (1.0, 1.9, 4.0), "ring": (1.0, 2.5, 5.7)},
-    "network": {"tree": (5.0, 8.5, 14.0), "ring": (2.7, 4.0, 14.0)},
-}
-# By generation of GPU, on one machine, two and more: bandwidth of LL, and of a channel of a ring with LL128, of a tree
-# with LL128 and of a tree.
-_GENERATIONS = {
-    70: {
-        "ll": (39.0, 39.0, 20.4), "ring": (20.0, 20.0, 20.0),
-        "tree128": (20.0, 20.0, 20.0), "tree": (26.5, 18.5, 10.0),
-    },
-    80: {
-        "ll": (87.7, 22.5, 19.0), "ring": (20.0, 20.0, 20.0),
-        "tree128": (20.0, 20.0, 20.0), "tree": (24.0, 23.6, 17.8),
-    },
-    90: {
-        "ll": (141.0, 45.0, 35.0), "ring": (36.7, 36.7, 36.7),
-        "tree128": (36.7, 36.7, 29.0), "tree": (38.7, 41.4, 36.0),
-    },
-    100: {
-        "ll": (282.0, 90.0, 70.0), "ring": (73.4, 34.6, 73.4),
-        "tree128": (55.6, 31.67, 20.0), "tree": (70.0, 42.8, 24.0),
-    },
-}
-# How far trees fall short of their prediction, by protocol, for 64 B, 128 B, ... 256 MB.
-_TREE_SHORTFALL = (
-    (1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1),
-    (1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1),
-    (.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9),
-)  # fmt: skip
+_TUNING = tomllib.loads((Path(__file__).parent / "tuning.toml").read_text("utf-8"))
 _THREADS = {"LL": 512, "LL128": 640, "Simple": 512}
 _BYTES_PER_THREAD = {"LL": 8, "LL128": 8, "Simple": 64}
 _BUFFER_BYTES = {"LL": 512 * 8 * STEPS * 16, "LL128": 120 * 640 * STEPS * 8, "Simple": 4 << 20}
@@ -110,8 +80,8 @@ def prediction(name: str, nbytes: int, group: Communicator, algorithm: str, prot
     if algorithm == "tree" and name != "all_reduce":
         return None
     p, ranks, machines = PROTOCOLS.index(protocol), group.ranks, group.machines
-    generation = max((each for each in _GENERATIONS if each <= group.capability), default=70)
-    known, where = _GENERATIONS[generation], min(machines, 3) - 1
+    generation = max((int(each) for each in _TUNING["generations"] if int(each) <= group.capability), default=70)
+    known, where = _TUNING["generations"][str(generation)], min(machines, 3) - 1
     # The search finds rings of half of the channels, which are then used twice.
     rings = max(group.channels // 2, 1)
     bandwidth = rings * group.channel_gb_s
@@ -130,10 +100,10 @@ def prediction(name: str, nbytes: int, group: Communicator, algorithm: str, prot
         bandwidth *= 0.5
         size = int(math.log2(nbytes >> 6)) if nbytes >= 64 else -1
         if 0 <= size < 23:
-            bandwidth *= _TREE_SHORTFALL[p][size]
-    latency = _BASE_US[algorithm][p]
-    inside = _HOP_US[group.link][algorithm][p]
-    across = _HOP_US["network"][algorithm][p]
+            bandwidth *= _TUNING["tree_shortfall"][protocol][size]
+    latency = _TUNING["base_us"][algorithm][p]
+    inside = _TUNING["hop_us"][group.link][algorithm][p]
+    across = _TUNING["hop_us"]["network"][algorithm][p]
     if algorithm == "tree":
         latency += 2 * ((ranks // machines - 1) * inside + int(math.log2(machines)) * across)
     elif name in ("broadcast", "reduce"):
