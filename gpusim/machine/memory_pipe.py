@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any
 
 from gpusim.engine.state import L
+from gpusim.engine.state.layout import ADDRESSES_WAITING
 from gpusim.machine.execution import Executed
 from gpusim.machine.global_path import GlobalPath
 from gpusim.machine.instruction import Decoded
@@ -26,7 +27,8 @@ class MemoryPipe:
     def __init__(self, sm: Any):
         self.sm, self.env, self.config = sm, sm.env, sm.config
         self.entry = [Server(sm.env) for _ in range(sm.config.sm.sub_partitions)]
-        self.indexed = [Server(sm.env) for _ in self.entry]  # indexed loads of constants
+        self.addresses = [Server(sm.env) for _ in self.entry]  # of constants: taken one after the other
+        self.taken = [deque[float](maxlen=ADDRESSES_WAITING + 1) for _ in self.entry]  # when the last ones were
         self.leaves: list[deque[float]] = [deque() for _ in self.entry]
         self.held = [0] * len(self.entry)  # of instructions in the queues, those that wait for the way beyond the SM
         self.address = Server(sm.env)
@@ -75,12 +77,24 @@ class MemoryPipe:
     def constant(self, warp: Warp, sub: int, instruction: Decoded, access: Executed) -> None:
         """Load a constant at an address in registers: different addresses are served one by one."""
         times, constant, now = self.config.memory_instruction, self.config.constant, self.env.now
-        different = len({each for lane, each in enumerate(access.addresses) if access.lanes >> lane & 1})
-        start = self.address.book(times.address_interval_cycles, now + times.entry_cycles)
-        cycles = constant.address_cycles * max(different - 1, 0)
-        there = self.indexed[sub].book(cycles, self.sm.supply.constant(instruction.constant, start)) + cycles
-        self.sources(warp, instruction, now + times.constant_source_release_cycles)
-        self.result(warp, instruction, there + constant.load_latency_cycles - times.entry_cycles, L.STALL_SHORT)
+        places = {each for lane, each in enumerate(access.addresses) if access.lanes >> lane & 1}
+        start = self.take_address(sub, constant.address_cycles * len(places), now + times.entry_cycles)
+        there = start
+        if instruction.constant >> 16:
+            there = max([self.sm.supply.table(instruction.constant + each, start) for each in places], default=start)
+        there += constant.address_cycles * max(len(places) - 1, 0)
+        self.sources(warp, instruction, there + times.constant_source_release_cycles)
+        self.result(warp, instruction, there + constant.load_latency_cycles, L.STALL_SHORT)
+
+    def take_address(self, sub: int, cycles: float, earliest: float) -> float:
+        """Take up the address of a constant. Returns when; few others of the sub-partition wait in front of it."""
+        start = self.addresses[sub].book(cycles, earliest)
+        self.taken[sub].append(start)
+        return start
+
+    def address_room(self, sub: int) -> float:
+        """Return the cycle from which another address may wait."""
+        return self.taken[sub][0] if len(self.taken[sub]) > ADDRESSES_WAITING else 0
 
     def sources(self, warp: Warp, instruction: Decoded, until: float) -> None:
         """Hold the scoreboard of the registers that an instruction reads."""

@@ -25,6 +25,8 @@ class ExecutionUnits:
         """Return (cycle from which its unit takes an instruction, stall reason of a warp that waits for it)."""
         unit = instruction.unit
         free = self.free[unit]
+        if instruction.is_memory and instruction.op == M.OP_LDC:
+            return max(free, self.sm.memory.address_room(self.number)), L.STALL_MIO
         if unit == M.UNIT_LSU:
             reason = L.STALL_LG if instruction.beyond else L.STALL_MIO
             return max(free, self.sm.memory.room(self.number, now)), reason

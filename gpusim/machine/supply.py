@@ -18,6 +18,7 @@ class Supply:
         self.queue = config.constant.miss_interval_cycles * min(blocks, config.sm.count) / config.sm.gpcs
         self.code: dict[int, float] = {}
         self.constants: dict[int, float] = {}
+        self.chunks: dict[int, float] = {}
         self.asked: float = 0
         self.last = code_bytes // config.icache.line_bytes
 
@@ -34,13 +35,23 @@ class Supply:
         return ready
 
     def constant(self, operand: int, now: float) -> float:
-        """Return the cycle from which a constant operand, `bank << 16 | offset`, can be read."""
+        """Return the cycle from which an operand of an instruction, `bank << 16 | offset`, can be read."""
         constant = self.config.constant
         line = operand // constant.line_bytes
         ready = self.constants.get(line)
         if ready is None:
             start = max(now, self.asked)
             self.asked = start + self.config.sm.sub_partitions * self.queue
-            latency = constant.memory_latency_cycles if operand >> 16 else constant.l15_latency_cycles
-            ready = self.constants[line] = start + self.queue / 2 + latency
+            ready = self.constants[line] = start + self.queue / 2 + constant.l15_latency_cycles
         return ready
+
+    def table(self, operand: int, now: float) -> float:
+        """Return the cycle from which a word of a module's constants can be loaded. Several lines come at once from
+        memory, one of them to where loads read (H200: `constant_first` in validate/microbench/constants.py)."""
+        constant = self.config.constant
+        line, chunk = operand // constant.line_bytes, operand // constant.fetch_bytes
+        if line not in self.constants:
+            near = chunk in self.chunks
+            wait = constant.l15_latency_cycles if near else constant.memory_latency_cycles
+            self.constants[line] = self.chunks[chunk] = max(now, self.chunks.get(chunk, 0)) + wait
+        return self.constants[line]
