@@ -17,18 +17,6 @@ from gpusim.node.system import System
 from gpusim.node.topology import Node, load_node
 
 __all__ = [
-    "Copy",
-    "Event",
-    "Link",
-    "LinkLoad",
-    "Node",
-    "NodeError",
-    "NodeResult",
-    "Peer",
-    "Stream",
-    "System",
-    "describe_node_keys",
-    "load_node",
-    "on",
-    "shipped_nodes",
-]
+    "Copy", "Event", "Link", "LinkLoad", "Node", "NodeError", "NodeResult", "Peer", "Stream", "System",
+    "describe_node_keys", "load_node", "on", "shipped_nodes",
+]  # fmt: skip

@@ -15,15 +15,6 @@ from gpusim.parallel.replicas import data_parallel, fully_sharded, tensor_parall
 from gpusim.parallel.schedule import Schedule, StepEvent
 
 __all__ = [
-    "CallCost",
-    "Communication",
-    "Layer",
-    "NoCommunication",
-    "ParallelError",
-    "Schedule",
-    "StepEvent",
-    "data_parallel",
-    "fully_sharded",
-    "pipeline",
-    "tensor_parallel",
-]
+    "CallCost", "Communication", "Layer", "NoCommunication", "ParallelError", "Schedule", "StepEvent",
+    "data_parallel", "fully_sharded", "pipeline", "tensor_parallel",
+]  # fmt: skip
