@@ -1,163 +1,78 @@
 // D = epilogue(alpha * A B + beta * C), rows of D contiguous, for one choice of types: TA, TB, TC, TD in memory, TS the
 // scalars, NAME the kernel, TILE_M and TILE_N the block's part of D. MATRIX: tensor cores multiply (mma.sync), else
-// multiply-adds do. EPILOGUE: there is one. A block holds a tile of A and one of B in shared memory, 64 bytes of each row, and fetches the next
-// from global memory while it multiplies. This is `gpusim`'s stand-in for the library's own kernels, not their equal.
-#include "types.cuh"
+// multiply-adds do, of which a thread has EACH x EACH sums, and SLICES groups of threads share a tile's sum over k.
+// EPILOGUE: there is one. A block holds a tile of A and one of B in shared memory, 64 bytes of each row for each slice,
+// and fetches the next from global memory while it multiplies.
+#include "product.cuh"
 
-struct Operand { const void *data; long long row, k, batch; };  // distances in elements; row: of A's rows, B's columns
-struct Output { void *data; long long row, batch; };
-struct Gemm {
-    Operand a, b;
-    Output c, d, aux;
-    const void *bias;
-    long long bias_row, bias_column, bias_batch;
-    const void *alpha_at, *beta_at;  // on the device, else 0 and the values follow
-    u64 alpha[2], beta[2];
-    const float *scale_a, *scale_b, *scale_c, *scale_d;
-    float *largest;
-    int scale_row, scale_column;  // distances of scales: 0 for one number
-    int m, n, k, batches;
-    int pointers, conjugate_a, conjugate_b, epilogue;  // pointers: data are arrays of pointers
-};
-enum { RELU = 2, DRELU = 8, GELU = 32, DGELU = 64, AUX = 128 };  // cublasLtEpilogue_t
+__device__ inline int min(int x, int y) { return x < y ? x : y; }
 
-typedef decltype(wide(TS())) Scalar;
-
-template <class T> __device__ T *of_batch(const void *data, long long distance, int batch, int pointers) {
-    return pointers ? ((T *const *)data)[batch] : (T *)data + distance * batch;
-}
-
-// --- the epilogue -----------------------------------------------------------------------------------------------------
-
-template <class X> __device__ Scalar to_scalar(X x) { return Scalar(x); }
-
-template <class X> __device__ X activated(X x, int) { return x; }
-__device__ inline float tangent(float x) { return .7978845608f * (x + .044715f * x * x * x); }
-__device__ inline float activated(float x, int epilogue) {
-    if (epilogue & RELU) return x < 0 ? 0 : x;  // NaN stays
-    if (epilogue & GELU) return .5f * x * (1 + tanhf(tangent(x)));
-    return x;
-}
-template <class X> __device__ X gelu_slope(X x) { return x; }
-__device__ inline float gelu_slope(float x) {
-    float t = tanhf(tangent(x));
-    return .5f * (1 + t) + .5f * x * (1 - t * t) * .7978845608f * (1 + 3 * .044715f * x * x);
-}
-template <class X> __device__ X scaled(X x, const Gemm &, int, int) { return x; }
-__device__ inline float scaled(float x, const Gemm &p, int i, int j) {
-    if (p.scale_a) x *= p.scale_a[(long long)p.scale_row * i];
-    return p.scale_b ? x * p.scale_b[(long long)p.scale_column * j] : x;
-}
-template <class X> __device__ void finish(X &, const Gemm &) {}
-__device__ inline void finish(float &x, const Gemm &p) {
-    if (p.largest) atomicMax((int *)p.largest, __float_as_int(fabsf(x)));
-    if (p.scale_d) x *= *p.scale_d;
-}
-
-struct Writer {
-    const Gemm &p;
-    const TC *c;
-    TD *d;
-    char *aux;
-    const TD *bias;
-    Scalar alpha, beta;
-
-    __device__ Writer(const Gemm &p, int batch, Scalar alpha, Scalar beta) : p(p), alpha(alpha), beta(beta) {
-        c = is_zero(beta) ? 0 : of_batch<const TC>(p.c.data, p.c.batch, batch, p.pointers);
-        d = of_batch<TD>(p.d.data, p.d.batch, batch, p.pointers);
-        long long distance = p.aux.batch * batch;
-        aux = (char *)p.aux.data + (p.epilogue & (RELU | DRELU) ? distance / 8 : distance * (long long)sizeof(TD));
-        bias = (const TD *)p.bias + p.bias_batch * batch;
-    }
-    __device__ Scalar value(Scalar product, int i, int j) {
-        Scalar x = alpha * product;
-        if (EPILOGUE) x = scaled(x, p, i, j);
-        if (c) {
-            Scalar before = to_scalar(wide(c[p.c.row * i + j]));
-            x = x + beta * (EPILOGUE && p.scale_c ? before * Scalar(*p.scale_c) : before);
-        }
-        if (!EPILOGUE) return x;
-        if (p.bias) x = x + to_scalar(wide(bias[p.bias_row * i + p.bias_column * j]));
-        return p.epilogue & AUX ? with_aux(x, i, j) : activated(x, p.epilogue);
-    }
-    template <class X> __device__ X with_aux(X x, int i, int j) {
-        long long at = p.aux.row * i + j;
-        if (p.epilogue & (RELU | DRELU)) {  // a bit for each element says whether it passed
-            u32 *word = (u32 *)aux + at / 32, bit = 1u << at % 32;
-            if (p.epilogue & DRELU) return *word & bit ? x : X(0);
-            x >= X(0) ? atomicOr(word, bit) : atomicAnd(word, ~bit);
-        } else if (p.epilogue & DGELU) {
-            return x * gelu_slope(to_scalar(wide(((const TD *)aux)[at])));
-        } else {
-            narrow(x, ((TD *)aux)[at]);
-        }
-        return activated(x, p.epilogue);
-    }
-    template <class R> __device__ complex<R> with_aux(complex<R> x, int, int) { return x; }
-    // Two elements that lie side by side in a row.
-    template <class X> __device__ void put(int i, int j, X first, X second) {
-        struct alignas(2 * sizeof(TD)) Pair { TD x, y; } pair;
-        if (i >= p.m || j >= p.n) return;
-        TD *to = d + p.d.row * i + j;
-        Scalar x = value(to_scalar(first), i, j);
-        if (EPILOGUE) finish(x, p);
-        narrow(x, pair.x);
-        if (j + 1 < p.n) {
-            Scalar y = value(to_scalar(second), i, j + 1);
-            if (EPILOGUE) finish(y, p);
-            narrow(y, pair.y);
-            if ((u64)to % sizeof(Pair) == 0) *(Pair *)to = pair;
-            else to[0] = pair.x, to[1] = pair.y;
-        } else {
-            to[0] = pair.x;
-        }
-    }
-};
-
-// --- tiles ------------------------------------------------------------------------------------------------------------
-
-constexpr int TILE_K = 64 / sizeof(TA);
 #if MATRIX
+constexpr int TILE_K = 64 / sizeof(TA);
 constexpr int WARP_M = TILE_M / 2, WARP_N = 32, THREADS = 2 * TILE_N;
 #else
-constexpr int THREADS = 256;
+constexpr int TILE_K = SLICES * 64 / sizeof(TA);
+constexpr int PER_SLICE = TILE_M * TILE_N / (EACH * EACH), THREADS = SLICES * PER_SLICE;
 #endif
+
+__device__ inline uint4 load_16(const void *at) {
+    uint4 words;
+    asm("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w) : "l"(at));
+    return words;
+}
 
 // A tile on its way: ROWS x TILE_K elements in chunks of 16 bytes along the direction in which they lie.
 template <class T, int ROWS> struct Fetched {
     static constexpr int PER = 16 / sizeof(T), ALONG_K = TILE_K / PER, COUNT = ROWS * ALONG_K / THREADS;
     static_assert(COUNT * THREADS == ROWS * ALONG_K, "whole chunks for each thread");
     uint4 held[COUNT];
+    const T *at[COUNT];
+    long long step;
+    bool along_k, whole;  // whole: chunks inside lie at multiples of 16 bytes, and none is cut by the last row
 
     // Lanes that follow each other take chunks that do; where a column is contiguous, tensor cores' tiles are written
     // across, so there they take columns that do.
     __device__ static void place(int number, bool along_k, int &row, int &k) {
         int chunk = number * THREADS + threadIdx.x;
-        if (along_k) row = chunk / ALONG_K, k = chunk % ALONG_K * PER;
+        if (along_k) row = chunk / 4 % ROWS, k = (chunk % 4 + chunk / (4 * ROWS) * 4) * PER;
         else if (MATRIX) row = chunk / TILE_K * PER, k = chunk % TILE_K;
         else row = chunk % (ROWS / PER) * PER, k = chunk / (ROWS / PER);
     }
-    __device__ void fetch(const T *data, const Operand &from, int rows, int ks, int row0, int k0) {
-        bool along_k = from.k == 1;
+    __device__ Fetched(const T *data, const Operand &from, int rows, int ks, int row0) {
+        along_k = from.k == 1, step = from.k * TILE_K;
         long long pitch = along_k ? from.row : from.k;
-        bool whole = (((u64)data | pitch * sizeof(T)) & 15) == 0;
-#pragma unroll
+        whole = (((u64)data | pitch * sizeof(T)) & 15) == 0 && (along_k || rows % PER == 0);
         for (int number = 0; number < COUNT; number++) {
             int row, k;
             place(number, along_k, row, k);
-            row += row0, k += k0;
-            int left = along_k ? (row < rows ? ks - k : 0) : k < ks ? rows - row : 0;
-            const T *at = data + from.row * row + from.k * k;
-            uint4 chunk = make_uint4(0, 0, 0, 0);
-            if (whole && left >= PER) chunk = *(const uint4 *)at;
-            else if (left > 0) {
-                T *one = (T *)&chunk;
-#pragma unroll
-                for (int each = 0; each < PER; each++)
-                    if (each < left) one[each] = at[along_k ? each : from.row * each];
-            }
-            held[number] = chunk;
+            row = row + row0 < rows ? row + row0 : rows - (along_k ? 1 : PER);  // outside: what is not written
+            at[number] = data + from.row * (whole ? row : min(row, rows - 1)) + from.k * k;
         }
+    }
+    __device__ void fetch(const Operand &from, int rows, int ks, int row0, int k0) {
+        if (whole && k0 + TILE_K <= ks) {
+#pragma unroll
+            for (int number = 0; number < COUNT; number++) held[number] = load_16(at[number]);
+        } else {
+#pragma unroll
+            for (int number = 0; number < COUNT; number++) {
+                int row, k;
+                place(number, along_k, row, k);
+                row += row0, k += k0;
+                int left = along_k ? (row < rows ? ks - k : 0) : k < ks ? rows - row : 0;
+                held[number] = part(at[number], along_k ? 1 : from.row, left);
+            }
+        }
+        for (int number = 0; number < COUNT; number++) at[number] += step;
+    }
+    __device__ static __noinline__ uint4 part(const T *at, long long apart, int left) {
+        uint4 chunk = make_uint4(0, 0, 0, 0);
+        T *one = (T *)&chunk;
+#pragma unroll
+        for (int each = 0; each < PER; each++)
+            if (each < left) one[each] = at[apart * each];
+        return chunk;
     }
 };
 
@@ -256,71 +171,120 @@ template <int ROWS> constexpr int TILE_BYTES = TILE_K * (ROWS + PADDING) * sizeo
 // Tiles lie here as columns of A and rows of B.
 template <class T, int ROWS>
 __device__ void store_tile(char *tile, Fetched<T, ROWS> &from, bool along_k, bool conjugated) {
-    Factor *to = (Factor *)tile;
+    constexpr int PITCH = ROWS + PADDING;
+    int row, k, apart = along_k ? PITCH : 1;
+    from.place(0, along_k, row, k);
+    Factor *to = (Factor *)tile + k * PITCH + row;
 #pragma unroll
     for (int number = 0; number < from.COUNT; number++) {
-        int row, k;
-        from.place(number, along_k, row, k);
+        int next_row, next_k;
+        from.place(number, along_k, next_row, next_k);
+        Factor *first = to + (next_k - k) * PITCH + next_row - row;
 #pragma unroll
         for (int each = 0; each < from.PER; each++) {
             Factor x = wide(((const T *)&from.held[number])[each]);
-            to[(along_k ? k + each : k) * (ROWS + PADDING) + (along_k ? row : row + each)] = conjugated ? conjugate(x) : x;
+            first[each * apart] = conjugated ? conjugate(x) : x;
         }
     }
 }
 
-// A thread's part of a block's tile: rows that follow each other, pairs of columns 32 apart.
+// A thread's part of a block's tile: EACH rows and columns, in groups of four that lie side by side.
 struct Product {
-    static constexpr int M = TILE_M / (THREADS / 16), PAIRS = TILE_N / 32;
-    Factor sum[M][PAIRS][2];
-    int row0, column0;
+    static constexpr int GROUP = EACH < 4 ? EACH : 4, GROUPS = EACH / GROUP, ACROSS = TILE_N / EACH, DOWN = TILE_M / EACH;
+    Factor sum[EACH][EACH];
+    int slice, row0, column0;
 
-    __device__ Product() : sum{}, row0(threadIdx.x / 16 * M), column0(threadIdx.x % 16 * 2) {}
+    __device__ Product() : sum{} {
+        int thread = threadIdx.x % PER_SLICE;
+        slice = threadIdx.x / PER_SLICE, row0 = thread / ACROSS * GROUP, column0 = thread % ACROSS * GROUP;
+    }
+    // The compiler would load right before it multiplies, and wait; what is volatile stays where it is.
+    __device__ static void take(Factor *to, const Factor *from) {
+        if constexpr (sizeof(Factor) * GROUP == 16) {
+            uint4 &words = *(uint4 *)to;
+            asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w) : "r"((u32)__cvta_generic_to_shared(from)));
+        } else {
+            for (int each = 0; each < GROUP; each++) to[each] = from[each];
+        }
+    }
+    __device__ static int place(int each, int apart) { return each / GROUP * apart * GROUP + each % GROUP; }
     __device__ void add(const char *tile_a, const char *tile_b) {
+        const Factor *a = (const Factor *)tile_a + slice * (TILE_K / SLICES) * (TILE_M + PADDING) + row0;
+        const Factor *b = (const Factor *)tile_b + slice * (TILE_K / SLICES) * (TILE_N + PADDING) + column0;
+        Factor of_a[2][EACH], of_b[2][EACH];
 #pragma unroll
-        for (int k = 0; k < TILE_K; k++) {
-            const Factor *a = (const Factor *)tile_a + k * (TILE_M + PADDING) + row0;
-            const Factor *b = (const Factor *)tile_b + k * (TILE_N + PADDING) + column0;
+        for (int k = 0; k <= TILE_K / SLICES; k++, a += TILE_M + PADDING, b += TILE_N + PADDING) {
+            if (k < TILE_K / SLICES)
 #pragma unroll
-            for (int i = 0; i < M; i++)
-                for (int j = 0; j < PAIRS; j++)
-                    for (int part = 0; part < 2; part++) sum[i][j][part] = sum[i][j][part] + a[i] * b[32 * j + part];
+                for (int group = 0; group < GROUPS; group++) {
+                    take(of_a[k % 2] + group * GROUP, a + place(group * GROUP, DOWN));
+                    take(of_b[k % 2] + group * GROUP, b + place(group * GROUP, ACROSS));
+                }
+            if (k > 0)
+#pragma unroll
+                for (int i = 0; i < EACH; i++)
+                    for (int j = 0; j < EACH; j++)
+                        sum[i][j] = sum[i][j] + of_a[(k + 1) % 2][i] * of_b[(k + 1) % 2][j];
+        }
+    }
+    // The slices' sums become one, in order, so that it is the same each time.
+    __device__ void join(char *tile) {
+        Factor *other = (Factor *)tile + threadIdx.x % PER_SLICE;
+        for (int from = 1; from < SLICES; from++) {
+            __syncthreads();
+            if (slice == from)
+#pragma unroll
+                for (int each = 0; each < EACH * EACH; each++) other[each * PER_SLICE] = sum[each / EACH][each % EACH];
+            __syncthreads();
+            if (slice == 0)
+#pragma unroll
+                for (int each = 0; each < EACH * EACH; each++)
+                    sum[each / EACH][each % EACH] = sum[each / EACH][each % EACH] + other[each * PER_SLICE];
         }
     }
     __device__ void write(Writer &to, int i0, int j0) {
+        if (slice > 0) return;
 #pragma unroll
-        for (int i = 0; i < M; i++)
-            for (int j = 0; j < PAIRS; j++)
-                to.put(i0 + row0 + i, j0 + column0 + 32 * j, sum[i][j][0], sum[i][j][1]);
+        for (int i = 0; i < EACH; i++)
+            for (int j = 0; j < EACH; j += 2)
+                to.put(i0 + row0 + place(i, DOWN), j0 + column0 + place(j, ACROSS), sum[i][j], sum[i][j + 1]);
     }
 };
 #endif
 
 extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Gemm p) {
-    __shared__ __align__(16) char tile_a[TILE_BYTES<TILE_M>], tile_b[TILE_BYTES<TILE_N>];
+    constexpr int BYTES_A = TILE_BYTES<TILE_M>, BYTES = BYTES_A + TILE_BYTES<TILE_N>;
+    __shared__ __align__(16) char tiles[2 * BYTES];
     Scalar alpha = wide(given<TS>(p.alpha_at, p.alpha[0], p.alpha[1]));
     Scalar beta = wide(given<TS>(p.beta_at, p.beta[0], p.beta[1]));
     int i0 = blockIdx.y * TILE_M, j0 = blockIdx.x * TILE_N, ks = is_zero(alpha) ? 0 : p.k;
     for (int batch = blockIdx.z; batch < p.batches; batch += gridDim.z) {
         const TA *a = of_batch<const TA>(p.a.data, p.a.batch, batch, p.pointers);
         const TB *b = of_batch<const TB>(p.b.data, p.b.batch, batch, p.pointers);
-        Fetched<TA, TILE_M> next_a;
-        Fetched<TB, TILE_N> next_b;
+        Fetched<TA, TILE_M> next_a(a, p.a, p.m, ks, i0);
+        Fetched<TB, TILE_N> next_b(b, p.b, p.n, ks, j0);
         Product product;
-        next_a.fetch(a, p.a, p.m, ks, i0, 0);
-        next_b.fetch(b, p.b, p.n, ks, j0, 0);
-        for (int k0 = 0; k0 < ks; k0 += TILE_K) {
-            store_tile<TA, TILE_M>(tile_a, next_a, p.a.k == 1, p.conjugate_a);
-            store_tile<TB, TILE_N>(tile_b, next_b, p.b.k == 1, p.conjugate_b);
-            __syncthreads();
+        char *tile = tiles, *other = tiles + BYTES;
+        for (int k0 = -TILE_K; k0 < ks; k0 += TILE_K) {
             if (k0 + TILE_K < ks) {
-                next_a.fetch(a, p.a, p.m, ks, i0, k0 + TILE_K);
-                next_b.fetch(b, p.b, p.n, ks, j0, k0 + TILE_K);
+                next_a.fetch(p.a, p.m, ks, i0, k0 + TILE_K);
+                next_b.fetch(p.b, p.n, ks, j0, k0 + TILE_K);
             }
-            product.add(tile_a, tile_b);
+            if (k0 >= 0) product.add(tile, tile + BYTES_A);
+            if (k0 + TILE_K < ks) {
+                store_tile<TA, TILE_M>(other, next_a, next_a.along_k, p.conjugate_a);
+                store_tile<TB, TILE_N>(other + BYTES_A, next_b, next_b.along_k, p.conjugate_b);
+            }
             __syncthreads();
+            char *done = tile;
+            tile = other, other = done;
         }
+#if !MATRIX
+        product.join(tiles);
+#endif
         Writer writer(p, batch, alpha, beta);
         product.write(writer, i0, j0);
+        if (gridDim.z < p.batches) __syncthreads();
     }
 }

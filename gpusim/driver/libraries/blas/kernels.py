@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -42,9 +43,9 @@ def kernel(driver: Driver, file: str, name: str, **macros: str | int) -> LoadedK
 
 @cache
 def _source(file: str) -> str:
-    """A file's text with the one that it includes in its place."""
-    folder = resources.files("gpusim.driver.libraries.blas")
-    return folder.joinpath(file).read_text().replace('#include "types.cuh"', folder.joinpath("types.cuh").read_text())
+    """A file's text with those that it includes in their places."""
+    text = resources.files("gpusim.driver.libraries.blas").joinpath(file).read_text()
+    return re.sub(r'#include "(.+)"', lambda found: _source(found[1]), text)
 
 
 @cache

@@ -152,6 +152,11 @@ def choose(driver: Driver, what: MatrixProduct) -> dict[str, str | int]:
     names = ["tf32" if matrix and each == F32 else KINDS[each][0] for each in (a, b)]
     plain = what.epilogue == Epilogue() and not any((what.a.scale, what.b.scale, what.c.scale, what.d.scale))
     types = {"TA": names[0], "TB": names[1], "TC": KINDS[c][0], "TD": KINDS[d][0], "TS": KINDS[scalars][0]}
+    import os
+    tm, tn, each, slices = map(int, os.environ.get("GPUSIM_T", "64,64,4,1").split(","))
+    own = {"EACH": each, "SLICES": slices} if not matrix else {}
+    if not matrix:
+        return {**types, "MATRIX": 0, "TILE_M": tm, "TILE_N": tn, "EPILOGUE": int(not plain), **own}
     return {**types, "MATRIX": int(matrix), "TILE_M": tile, "TILE_N": tile, "EPILOGUE": int(not plain)}
 
 
@@ -185,10 +190,11 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
             struct.pack("<2i", int(second[0].operation == CONJUGATED), after.flags),
         )
     )
-    tile = int(macros["TILE_M"])
-    grid = -(-columns // tile), -(-rows // tile), min(what.batches, _MOST_BLOCKS)
+    tile = int(macros["TILE_M"]), int(macros["TILE_N"])
+    grid = -(-columns // tile[1]), -(-rows // tile[0]), min(what.batches, _MOST_BLOCKS)
     fail_if(grid[1] > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
-    threads = 256 if tile == _MANY or not macros["MATRIX"] else 128
+    each = int(macros.get("EACH", 1))
+    threads = 2 * tile[1] if macros["MATRIX"] else int(macros["SLICES"]) * tile[0] * tile[1] // each**2
     run(driver, stream, "gemm.cu", name, grid, threads, values, **macros)
 
 
