@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpusim import beside, bound, explore, node, parallel, plot
+    from gpusim import beside, bound, explore, machine, node, parallel, plot
     from gpusim.collectives import collective
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
@@ -51,12 +51,12 @@ _HOME = {
 __all__ = [
     "CHECKS", "Device", "Difference", "GPUConfig", "Launch", "Result", "SimulationError", "Stop", "Stopped",
     "Trace", "TraceOptions", "beside", "bound", "collective", "compare_results", "explore", "load_config",
-    "node", "parallel", "plot", "simulate",
+    "machine", "node", "parallel", "plot", "simulate",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("beside", "bound", "explore", "node", "parallel", "plot"):
+    if name in ("beside", "bound", "explore", "machine", "node", "parallel", "plot"):
         return import_module(f"gpusim.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gpusim' has no attribute {name!r}")

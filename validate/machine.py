@@ -41,7 +41,7 @@ def mechanisms(gpu: str) -> dict[str, list[str]]:
         "the far half of L2": [f"l2.latency_far_cycles={l2.latency_near_cycles}"],
         "misses of code": ["icache.l2_latency_cycles=1", "icache.l15_line_cycles=1"],
         "misses of constants": ["constant.memory_latency_cycles=1", "constant.l15_latency_cycles=1"],
-        "the TPC's port to L2": ["crossbar.port_request_bytes_per_cycle=1000000", "crossbar.sm_reply_bytes_per_cycle=1000000"],
+        "the TPC's port to L2": [f"crossbar.{key}_bytes_per_cycle=1000000" for key in ("port_request", "sm_reply")],
         "the queue in front of memory": ["memory_instruction.queue_depth=32"],
         "turns of warps (greedy, then the oldest)": ["issue.policy=gto"],
     }

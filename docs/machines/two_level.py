@@ -7,11 +7,11 @@ another one (V. Narasiman et al., "Improving GPU Performance via Large Warps and
 
 from gpusim import machine
 
-ACTIVE = 4
-"""Warps of a sub-partition that take turns."""
-
 
 class TwoLevelScheduler(machine.Scheduler):
+    most_active = 4
+    """Warps of a sub-partition that take turns."""
+
     def __init__(self, sm: machine.SM, number: int) -> None:
         super().__init__(sm, number)
         self.active: list[machine.Warp] = []
@@ -20,7 +20,7 @@ class TwoLevelScheduler(machine.Scheduler):
         now = self.env.now
         self.active = [warp for warp in self.active if warp in self.warps and warp.ready <= now + 32]
         waiting = sorted((warp for warp in ready if warp not in self.active), key=lambda warp: warp.age)
-        self.active += waiting[: ACTIVE - len(self.active)]
+        self.active += waiting[: self.most_active - len(self.active)]
         turn = [warp for warp in self.active if warp in ready] or ready
         return min(turn, key=lambda warp: warp.since)  # the one that has not issued for longest
 

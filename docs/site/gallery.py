@@ -1,6 +1,6 @@
 """The pictures of `docs/figures.md`: which program each of them shows, and their descriptions in the document.
 
-    python docs/site/gallery.py [PICTURE ...]     # by default all
+python docs/site/gallery.py [PICTURE ...]     # by default all
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from gpusim.explore import Point, one_at_a_time, search  # noqa: E402
 from gpusim.explore.space import read_sweep  # noqa: E402
 from gpusim.explore.sweep import PointEvaluator  # noqa: E402
 from gpusim.parallel import Layer, data_parallel, pipeline  # noqa: E402
+from gpusim.plot import style  # noqa: E402
+from gpusim.plot.colours import LINE_COLOURS, MARKERS  # noqa: E402
 from gpusim.result import Result  # noqa: E402
+from gpusim.workload.target import load_model  # noqa: E402
 from programs import images, registry  # noqa: E402
 from validate.scoring import accepted  # noqa: E402
 from validate.scoring.documents import DOCS, DocumentError  # noqa: E402
@@ -134,6 +137,93 @@ def _pareto() -> Any:
         return plot.pareto(search(asked.space, rows=rows, **asked.search))
 
 
+def machine_cycles(name: str, size: int, model: Any = "simpy", *last: Any, **overrides: Any) -> int:
+    """Cycles of a bundled program on a machine of SimPy processes. last: in place of its last arguments. Without
+    refresh of memory: whom that meets is luck of a few hundred cycles, which each change of a machine draws anew."""
+    launch = registry.get(name).make(size, 0)
+    args = (*launch.args[: len(launch.args) - len(last)], *last)
+    what = images.image(name), launch.grid, launch.block, args, "h200", launch.shared_bytes
+    return gpusim.simulate(*what, model=model, overrides={"dram.refresh_cycles": 0} | overrides).cycles
+
+
+def machine_of(name: str) -> Any:
+    """A machine of docs/machines, as FILE.py:CLASS."""
+    return load_model(f"{DOCS / 'machines' / name}")
+
+
+@style.styled
+def effect(
+    title: str, curves: Mapping[str, Mapping[Any, float]], x: str, y: str = "SM clock cycles", **axes: Any
+) -> Any:  # fmt: skip
+    """Curves by their names, each as {x: y}. axes: what else is set of the axes."""
+    ax, words = style.new_axes(None, 4.2), []
+    for (name, points), colour, marker in zip(curves.items(), LINE_COLOURS, MARKERS, strict=False):
+        ax.plot(list(points), list(points.values()), color=colour, marker=marker, markersize=5, label=name)
+        least, most = (each(points, key=points.__getitem__) for each in (min, max))
+        ends = [f"{points[at]:,.0f}" if points[at] > 100 else f"{points[at]:.3f}" for at in (least, most)]
+        words.append(f"{name} from {ends[0]} at {least:,} to {ends[1]} at {most:,}")
+    ax.set(**axes)
+    ticks = list(next(iter(curves.values())))
+    ax.set_xticks(ticks, [f"{each:,}" for each in ticks])
+    ax.minorticks_off()
+    if axes.get("ylim", (1, 1))[0] == 0:
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+    text = f"{title}: {y} against {x}; {'; '.join(words)}."
+    return style.finish(ax, title, text, x=x, y=y, grid="both", legend=style.named(ax.lines), columns=5)
+
+
+def _hashed() -> Any:
+    models = {"word w in bank w mod 32": "simpy", "hashed": machine_of("hashed_banks.py:HashedBanks")}
+    curves = {
+        label: {stride: machine_cycles("bank_conflict/1", 300, model, np.int32(stride)) for stride in range(1, 34)}
+        for label, model in models.items()
+    }
+    title = "Hashed banks, two blocks that load shared memory in strides"
+    return effect(title, curves, "words from lane to lane", ylim=(0, 13_000))
+
+
+def _two_level() -> Any:
+    model, one, curves = machine_of("two_level.py:TwoLevel"), {"sm.count": 1}, {}
+    sizes = {
+        **{"layernorm/registers": 64, "montecarlo/stored": 1 << 15, "reduction/shuffle": 1 << 14},
+        **{"spmv/csr_vector": 128, "stencil/global_2d": 80},
+    }
+    for name, size in sizes.items():
+        before, curves[name] = machine_cycles(name, size, **one), {}
+        for count in (1, 2, 4, 8, 16):
+            model.SM.Scheduler.most_active = count
+            curves[name][count] = machine_cycles(name, size, model, **one) / before
+    return effect(
+        "Two-level scheduler, on one SM", curves, "warps of a sub-partition that take turns",
+        "cycles, scheduler as it is = 1", xscale="log",
+    )  # fmt: skip
+
+
+def _victims() -> Any:
+    def cycles(lines: int, model: Any = "simpy") -> int:
+        return machine_cycles("spmv/csr_scalar", 192, model, **{"sm.count": 1, "l1.reserved_lines": 1792 - lines})
+
+    model, whole, sizes = machine_of("victim_cache.py:VictimCache"), cycles(1748), (4, 8, 16, 32, 64, 128, 256)
+    curves = {
+        "L1 alone": {lines: cycles(lines) / whole for lines in sizes},
+        "L1 and a victim cache of 64 lines": {lines: cycles(lines, model) / whole for lines in sizes},
+        "L1 of 64 lines more": {lines: cycles(lines + 64) / whole for lines in sizes},
+    }
+    title = "Victim cache, spmv/csr_scalar with 192 rows on one SM"
+    return effect(title, curves, "lines of L1, in sets of four", "cycles, L1 of 1,748 lines = 1", xscale="log")
+
+
+def _compressed() -> Any:
+    models = {"all bytes": "simpy", "two bytes in three": machine_of("compressed_memory.py:CompressedMemory")}
+    rates = (50, 100, 200, 400, 800, 1600, 4800)
+    curves = {
+        label: {rate: machine_cycles("saxpy", 1 << 15, model, **{"dram.bandwidth_gb_s": float(rate)}) for rate in rates}
+        for label, model in models.items()
+    }
+    title = "Compressed transfers, saxpy of 32,768 elements"
+    return effect(title, curves, "dram.bandwidth_gb_s, GB/s", xscale="log", ylim=(0, 22_000))
+
+
 PICTURES: Mapping[str, Callable[[], Any]] = {
     "roofline": lambda: plot.roofline(simulated("matmul/tiled", 256)),
     "stalls": lambda: plot.stall_breakdown(simulated("matmul/tiled", 256)),
@@ -157,6 +247,10 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
     "tornado": _tornado,
     "beside": _beside,
     "pareto": _pareto,
+    "hashed": _hashed,
+    "two_level": _two_level,
+    "victims": _victims,
+    "compressed": _compressed,
 }
 """Every picture by the name of its file."""
 

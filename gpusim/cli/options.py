@@ -148,7 +148,7 @@ def add_mode_option(parser: argparse.ArgumentParser) -> None:
 
 def add_model_option(parser: argparse.ArgumentParser) -> None:
     """--model."""
-    words = "engine (default), simpy, or FILE.py:CLASS, a machine of your own: docs/architecture.md"
+    words = "engine (default), simpy, or FILE.py:CLASS, a machine of your own: docs/machine.md"
     parser.add_argument("--model", default="engine", metavar="MODEL", help=words)
 
 

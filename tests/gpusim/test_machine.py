@@ -113,7 +113,7 @@ def test_a_trace_tells_every_issue_and_wait(tmp_path):
         issues = trace.issues[trace.issues["warp"] == warp["warp"]]
         stalls = trace.stalls[(trace.stalls["warp"] == warp["warp"]) & (trace.stalls["end"] <= issues["cycle"].max())]
         waited += (stalls["end"] - stalls["start"]).sum()
-        assert issues["cycle"].max() - warp["start"] == (stalls["end"] - stalls["start"]).sum() + len(issues) - 1  # not a cycle twice
+        assert issues["cycle"].max() - warp["start"] == (stalls["end"] - stalls["start"]).sum() + len(issues) - 1
     assert waited > 0
     trace.perfetto(tmp_path / "t.perfetto-trace")
 
