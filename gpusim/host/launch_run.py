@@ -284,6 +284,7 @@ class LaunchRun(Grid):
         tracer = TraceRecorder(self.options.trace, config, self.launch, par) if self.options.trace else None
         grid = Grid(simpy.Environment(), self.launch.blocks, self.max_cycles, self.progress, tracer)
         self.state = grid.state = self._state(par, None, log, self.session.spare, None, None)
+        grid.host = self._host(grid.state)
         preparing = self._compiled(grid.state, None, False)
         started, before = time.perf_counter(), system.counters.copy()
         self._bind_to_memory_system(None)

@@ -12,7 +12,8 @@ import numpy as np
 from numba import typeof
 
 from gpusim.engine.functional import run_warp
-from gpusim.engine.grid import MachineStopped, Recorder
+from gpusim.engine.grid import Host, MachineStopped, Recorder
+from gpusim.engine.host_calls import resume
 from gpusim.engine.state import L
 from gpusim.engine.state.arrays import State
 from gpusim.engine.state.log import AS_TRACER, BLOCK_ROWS, WHOLE_SM
@@ -55,10 +56,10 @@ def with_words(
 
 class Executor:
     """Executes instructions on the engine's state, which the arrays of `log` belong to. recorder: takes the log of the
-    SMs that it wants `traced`, with the stalls that the machine adds to it."""
+    SMs that it wants `traced`, with the stalls that the machine adds to it. host: serves calls such as printf."""
 
-    def __init__(self, state: State, recorder: Recorder | None = None):
-        self.state, self.recorder = state, recorder
+    def __init__(self, state: State, recorder: Recorder | None = None, host: Host | None = None):
+        self.state, self.recorder, self.host = state, recorder, host
         if recorder is not None:
             recorder.begin(state)
         self.traced = frozenset(state.sm[:, L.SM_LOG].nonzero()[0].tolist())
@@ -87,6 +88,9 @@ class Executor:
             raise AssertionError(f"warp {w} of SM {sm} has not executed its instruction")
         if s[sm, L.SM_ERROR]:
             raise MachineStopped(sm)
+        if self.warp[w, L.WARP_STATE] == L.WAIT_HOST and self.host is not None:
+            self.host(state, np.array([w]))
+            resume(state, sm, w, now)
         found = self.access(sm, n, instruction) if instruction.is_memory else NOTHING
         self.note(sm, now)
         return found

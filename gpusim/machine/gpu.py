@@ -36,7 +36,7 @@ class GPU:
         self.partitions = partitions.tolist()
         self.program = decode(state.code)
         self.code_bytes = 16 * len(self.program)
-        self.executor = Executor(state, grid.recorder)
+        self.executor = Executor(state, grid.recorder, grid.host)
         intervals, latencies = unit_timing(config)
         self.units = intervals.tolist(), latencies.tolist()
         self.counts = state.counters[0]

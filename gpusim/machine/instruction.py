@@ -17,8 +17,6 @@ NOT_MODELLED = {
     **dict.fromkeys([(M.CLS_MEMORY, M.OP_BULK_COPY), (M.CLS_CONTROL, M.OP_BULK_COMMIT)], "bulk and tensor copies"),
     **dict.fromkeys([(M.CLS_MEMORY, op) for op in (M.OP_SYNCS, M.OP_STAS, M.OP_ARRIVES)], "mbarriers"),
     **dict.fromkeys([(M.CLS_TENSOR, M.OP_GMMA), (M.CLS_CONTROL, M.OP_GROUP_ARRIVE)], "products of four warps (wgmma)"),
-    **dict.fromkeys([(M.CLS_CONTROL, M.OP_SYSCALL)], "calls of the host (printf, malloc)"),
-    **dict.fromkeys([(M.CLS_CONTROL, M.OP_GRID_WAIT), (M.CLS_CONTROL, M.OP_GRID_TRIGGER)], "dependent launches"),
 }
 """What it refuses, by class and operation."""
 

@@ -141,6 +141,18 @@ def test_sweeps_and_differences_take_models(capsys):
     assert "memory_l1_wavefronts_shared" not in capsys.readouterr().out  # counts are the engine's
 
 
+def test_kernels_print(capfd):
+    def says(x):
+        i = cuda.grid(1)
+        print(i, x[i])
+
+    told = {}
+    for model in ("engine", "simpy"):
+        gpusim.simulate(says, 2, 4, [np.arange(8, dtype=np.int32)], "tiny", model=model)
+        told[model] = sorted(capfd.readouterr().out.splitlines())
+    assert told["simpy"] == told["engine"] == [f"{i} {i}" for i in range(8)]
+
+
 def test_an_error_names_the_thread():
     def beyond(x):
         x[cuda.threadIdx.x + 1_000_000_000] = 1
