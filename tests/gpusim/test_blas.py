@@ -35,7 +35,25 @@ def test_shapes_transposes_and_scalars():
         gemm_ex(handle, (5, 6, 0), scalars=(1, 0.5))            # no sum: C is only scaled
         gemm_ex(handle, (5, 6, 0), scalars=(1, 0))
         names = {group.symbol for group in driver.log.groups.values()}
-        assert names == {"gpusim_gemm_f32_64x64"}, names
+        assert names == {"gpusim_gemm_f32_32x32", "gpusim_gemm_f32_thin"}, names
+    """)
+
+
+def test_every_tile_and_thin_products():
+    _run("""
+        gemm_ex(handle, (1100, 1030, 33), (T, N))               # rows and columns that no tile fits, a sum of 33
+        gemm_ex(handle, (2050, 2048, 16), (N, T))
+        names = {group.symbol for group in driver.log.groups.values()}
+        assert names == {"gpusim_gemm_f32_64x64", "gpusim_gemm_f32_128x128"}, names
+        for kinds, compute, more in (
+            ((F32, F32, F32), 68, {}), ((F16, F16, F16), 68, {}), ((BF16, BF16, F32), 68, {"tolerance": 1e-5}),
+            ((F64, F64, F64), 70, {}), ((I8, I8, I32), 72, {"scalars": (2, 1)}), ((E4M3, E5M2, BF16), 68, {}),
+            ((C32, C32, C32), 68, {"scalars": (2 + 1j, 1 - 2j)}),
+        ):
+            for extents in ((1, 70, 300), (70, 1, 300), (3, 41, 261), (130, 4, 64)):
+                for operations in ((C if kinds[0] == C32 else T, N), (N, T)):
+                    gemm_ex(handle, extents, operations, kinds, compute, extra=1, **more)
+                    gemm_ex(handle, extents, operations, kinds, compute, **more)
     """)
 
 

@@ -255,7 +255,8 @@ struct Product {
 
 extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Gemm p) {
     constexpr int BYTES_A = TILE_BYTES<TILE_M>, BYTES = BYTES_A + TILE_BYTES<TILE_N>;
-    __shared__ __align__(16) char tiles[2 * BYTES];
+    constexpr bool TWO = 2 * BYTES <= 48 << 10;  // tiles of each
+    __shared__ __align__(16) char tiles[TWO ? 2 * BYTES : BYTES];
     Scalar alpha = wide(given<TS>(p.alpha_at, p.alpha[0], p.alpha[1]));
     Scalar beta = wide(given<TS>(p.beta_at, p.beta[0], p.beta[1]));
     int i0 = blockIdx.y * TILE_M, j0 = blockIdx.x * TILE_N, ks = is_zero(alpha) ? 0 : p.k;
@@ -265,13 +266,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Gemm p) {
         Fetched<TA, TILE_M> next_a(a, p.a, p.m, ks, i0);
         Fetched<TB, TILE_N> next_b(b, p.b, p.n, ks, j0);
         Product product;
-        char *tile = tiles, *other = tiles + BYTES;
+        char *tile = tiles, *other = tiles + (TWO ? BYTES : 0);
         for (int k0 = -TILE_K; k0 < ks; k0 += TILE_K) {
             if (k0 + TILE_K < ks) {
                 next_a.fetch(p.a, p.m, ks, i0, k0 + TILE_K);
                 next_b.fetch(p.b, p.n, ks, j0, k0 + TILE_K);
             }
             if (k0 >= 0) product.add(tile, tile + BYTES_A);
+            if (!TWO) __syncthreads();
             if (k0 + TILE_K < ks) {
                 store_tile<TA, TILE_M>(other, next_a, next_a.along_k, p.conjugate_a);
                 store_tile<TB, TILE_N>(other + BYTES_A, next_b, next_b.along_k, p.conjugate_b);
@@ -285,6 +287,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Gemm p) {
 #endif
         Writer writer(p, batch, alpha, beta);
         product.write(writer, i0, j0);
-        if (gridDim.z < p.batches) __syncthreads();
+        __syncthreads();
     }
 }

@@ -40,6 +40,11 @@ _SCALARS = {64: F16, 65: F16, 70: F64, 71: F64, 72: I32, 73: I32}
 """Type of the scalars by `cublasComputeType_t`; the others take floats."""
 _TF32 = (74, 75, 77)
 _FEW, _MANY = 64, 128
+_THIN, _WARPS = 4, 8
+"""Rows or columns up to which a product is that of `thin.cu`."""
+_TILES = ((32, 4, 4, 5.8, 7.6), (64, 8, 2, 7.2, 21.0), (128, 8, 1, 0.0, 80.0))
+"""Of floats: tile, sums of a thread in a row, slices; microseconds of a sum of 768 on an H200, a part that is always
+there and one for each block that an SM has (measured from 16 x 512 x 512 to 2048 x 2048 x 2048)."""
 _MOST_BLOCKS = 65535
 """Of a grid in y and in z."""
 
@@ -152,12 +157,25 @@ def choose(driver: Driver, what: MatrixProduct) -> dict[str, str | int]:
     names = ["tf32" if matrix and each == F32 else KINDS[each][0] for each in (a, b)]
     plain = what.epilogue == Epilogue() and not any((what.a.scale, what.b.scale, what.c.scale, what.d.scale))
     types = {"TA": names[0], "TB": names[1], "TC": KINDS[c][0], "TD": KINDS[d][0], "TS": KINDS[scalars][0]}
-    import os
-    tm, tn, each, slices = map(int, os.environ.get("GPUSIM_T", "64,64,4,1").split(","))
-    own = {"EACH": each, "SLICES": slices} if not matrix else {}
+    macros: dict[str, str | int] = {**types, "EPILOGUE": int(not plain)}
+    if min(what.m, what.n) <= _THIN:
+        return macros | {"FEW": 1 if min(what.m, what.n) == 1 else _THIN}
+    macros |= {"MATRIX": int(matrix), "TILE_M": tile, "TILE_N": tile}
     if not matrix:
-        return {**types, "MATRIX": 0, "TILE_M": tm, "TILE_N": tn, "EPILOGUE": int(not plain), **own}
-    return {**types, "MATRIX": int(matrix), "TILE_M": tile, "TILE_N": tile, "EPILOGUE": int(not plain)}
+        size, each, slices = fastest(driver, what) if a == F32 else (_FEW, 4, 1)
+        macros |= {"TILE_M": size, "TILE_N": size, "EACH": each, "SLICES": slices}
+    return macros
+
+
+def fastest(driver: Driver, what: MatrixProduct) -> tuple[int, int, int]:
+    """The tile of a product of floats, sums of a thread in a row, and slices of the sum over k, by `_TILES`."""
+    sms = driver.config.sm.count
+
+    def cost(row: tuple[int, int, int, float, float]) -> float:
+        blocks = -(-what.m // row[0]) * -(-what.n // row[0]) * what.batches
+        return row[3] + row[4] * -(-blocks // sms)
+
+    return min(_TILES, key=cost)[:3]
 
 
 def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
@@ -190,11 +208,17 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
             struct.pack("<2i", int(second[0].operation == CONJUGATED), after.flags),
         )
     )
-    tile = int(macros["TILE_M"]), int(macros["TILE_N"])
-    grid = -(-columns // tile[1]), -(-rows // tile[0]), min(what.batches, _MOST_BLOCKS)
+    batches = min(what.batches, _MOST_BLOCKS)
+    if "FEW" in macros:
+        macros["TALL"] = int(rows > columns)
+        length, (_, _, of_k) = (rows, first) if rows > columns else (columns, second)
+        each = _WARPS if of_k == 1 else 32 * max(4 // KINDS[what.a.kind][1], 1)
+        run(driver, stream, "thin.cu", name, (-(-length // each), 1, batches), 32 * _WARPS, values, **macros)
+        return
+    tile, per = int(macros["TILE_M"]), int(macros.get("EACH", 1))
+    grid = -(-columns // tile), -(-rows // tile), batches
     fail_if(grid[1] > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
-    each = int(macros.get("EACH", 1))
-    threads = 2 * tile[1] if macros["MATRIX"] else int(macros["SLICES"]) * tile[0] * tile[1] // each**2
+    threads = 2 * tile if macros["MATRIX"] else int(macros["SLICES"]) * (tile // per) ** 2
     run(driver, stream, "gemm.cu", name, grid, threads, values, **macros)
 
 
@@ -204,5 +228,5 @@ def _name(macros: dict[str, str | int]) -> str:
     types = [factor, *([other] if other != factor else [])]
     if result != factor and (factor, result) not in (("tf32", "f32"), ("i8", "i32")):
         types.append(result)
-    tile = f"{macros['TILE_M']}x{macros['TILE_N']}"
+    tile = "thin" if "FEW" in macros else f"{macros['TILE_M']}x{macros['TILE_N']}"
     return "_".join(("gpusim_gemm", *types, tile, *(["epilogue"] if macros["EPILOGUE"] else [])))

@@ -9,11 +9,17 @@ typedef TA TW; typedef TB TX;
 typedef TB TW; typedef TA TX;
 #endif
 typedef decltype(wide(TW())) Factor;
-constexpr int WARPS = 8, PER = 16 / sizeof(TW), WORD = sizeof(TW) < 4 ? 4 / sizeof(TW) : 1;
+constexpr int WARPS = 8, PER = 16 / sizeof(TW), BATCH = 4, WORD = sizeof(TW) < 4 ? 4 / sizeof(TW) : 1;
 
 __device__ inline Factor shuffled(Factor x, int distance) {
     u32 *words = (u32 *)&x;
     for (int k = 0; k < sizeof(Factor) / 4; k++) words[k] = __shfl_xor_sync(0xffffffff, words[k], distance);
+    return x;
+}
+
+__device__ inline Factor from_lane(Factor x, int lane) {
+    u32 *words = (u32 *)&x;
+    for (int k = 0; k < sizeof(Factor) / 4; k++) words[k] = __shfl_sync(0xffffffff, words[k], lane);
     return x;
 }
 
@@ -26,42 +32,61 @@ struct Thin {
     __device__ Factor taken(const TX *at) { Factor value = wide(*at); return conjugate_x ? conjugate(value) : value; }
     __device__ Factor kept(TW held) { Factor value = wide(held); return conjugate_w ? conjugate(value) : value; }
 
-    // One of the long side, whose numbers lie side by side; lanes take chunks of 16 bytes.
+    // One of the long side, whose numbers lie side by side; lanes take chunks of 16 bytes, four at a time.
     __device__ void along_k(Factor sum[FEW], int at) {
         const TW *row = w + of_w.row * at;
-        bool whole = ((u64)row & 15) == 0;
-        int lane = threadIdx.x % 32;
-#pragma unroll 4
-        for (int k = lane * PER; k < ks; k += 32 * PER) {
-            uint4 chunk;
-            TW *held = (TW *)&chunk;
-            if (whole && k + PER <= ks) chunk = *(const uint4 *)(row + k);
-            else
-#pragma unroll
-                for (int each = 0; each < PER; each++)
-                    if (k + each < ks) held[each] = row[k + each];
-#pragma unroll
-            for (int each = 0; each < PER; each++)
-                if (k + each < ks)
-#pragma unroll
-                    for (int n = 0; n < FEW; n++)
-                        if (n < few) sum[n] = sum[n] + kept(held[each]) * taken(x + of_x.row * n + of_x.k * (k + each));
+        bool whole = (((u64)w | of_w.row * sizeof(TW) | (u64)x | of_x.row * sizeof(TX)) & 15) == 0;
+        int k = threadIdx.x % 32 * PER;
+        if (sizeof(TX) == sizeof(TW) && whole && of_x.k == 1) {
+            for (; k + (BATCH - 1) * 32 * PER + PER <= ks; k += BATCH * 32 * PER) batch<BATCH>(sum, row, k);
+            for (; k + PER <= ks; k += 32 * PER) batch<1>(sum, row, k);
         }
+        for (; k < ks; k += 32 * PER)
+            for (int each = k; each < k + PER && each < ks; each++)
+#pragma unroll
+                for (int n = 0; n < FEW; n++)
+                    if (n < few) sum[n] = sum[n] + kept(row[each]) * taken(x + of_x.row * n + of_x.k * each);
+#pragma unroll
         for (int n = 0; n < FEW; n++)
             for (int distance = 16; distance > 0; distance /= 2) sum[n] = sum[n] + shuffled(sum[n], distance);
     }
-    // A word's numbers of the long side, for every eighth k.
+    template <int MANY> __device__ void batch(Factor sum[FEW], const TW *row, int k) {
+        uint4 of_row[MANY], beside[MANY][FEW];
+#pragma unroll
+        for (int m = 0; m < MANY; m++) {
+            of_row[m] = *(const uint4 *)(row + k + m * 32 * PER);
+#pragma unroll
+            for (int n = 0; n < FEW; n++) beside[m][n] = *(const uint4 *)(x + of_x.row * (n < few ? n : 0) + k + m * 32 * PER);
+        }
+#pragma unroll
+        for (int m = 0; m < MANY; m++)
+            for (int each = 0; each < PER; each++)
+                for (int n = 0; n < FEW; n++)
+                    sum[n] = sum[n] + kept(((const TW *)&of_row[m])[each]) * taken((const TX *)&beside[m][n] + each);
+    }
+    // A word's numbers of the long side, for every eighth k: lanes load the others' numbers for 32 of them.
     __device__ void across_k(Factor sum[WORD][FEW], int at) {
-#pragma unroll 8
-        for (int k = threadIdx.x / 32; k < ks; k += WARPS) {
-            const TW *from = w + of_w.k * k + at;
+        int lane = threadIdx.x % 32;
+        for (int first = threadIdx.x / 32; first < ks; first += 32 * WARPS) {
+            int own = first + lane * WARPS;
+            Factor held[FEW];
 #pragma unroll
-            for (int n = 0; n < FEW; n++) {
-                if (n >= few) continue;
-                Factor value = taken(x + of_x.row * n + of_x.k * k);
+            for (int n = 0; n < FEW; n++)
+                held[n] = own < ks && n < few ? taken(x + of_x.row * n + of_x.k * own) : Factor(0);
+            for (int step = 0; step < 32 && first + step * WARPS < ks; step += 8) {
+                TW words[8][WORD];
 #pragma unroll
-                for (int each = 0; each < WORD; each++)
-                    if (at + each < length) sum[each][n] = sum[each][n] + kept(from[each * of_w.row]) * value;
+                for (int each = 0; each < 8; each++) {
+                    int k = first + (step + each) * WARPS;
+                    for (int word = 0; word < WORD; word++)
+                        words[each][word] = k < ks && at + word < length ? w[of_w.k * k + of_w.row * (at + word)] : TW();
+                }
+#pragma unroll
+                for (int each = 0; each < 8; each++)
+                    for (int n = 0; n < FEW; n++) {
+                        Factor value = from_lane(held[n], step + each);
+                        for (int word = 0; word < WORD; word++) sum[word][n] = sum[word][n] + kept(words[each][word]) * value;
+                    }
             }
         }
     }
