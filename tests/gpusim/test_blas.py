@@ -41,10 +41,16 @@ def test_shapes_transposes_and_scalars():
 
 def test_every_tile_and_thin_products():
     _run("""
-        gemm_ex(handle, (1100, 1030, 33), (T, N))               # rows and columns that no tile fits, a sum of 33
-        gemm_ex(handle, (2050, 2048, 16), (N, T))
-        names = {group.symbol for group in driver.log.groups.values()}
-        assert names == {"gpusim_gemm_f32_64x64", "gpusim_gemm_f32_128x128"}, names
+        from gpusim.driver.libraries.blas import multiply
+        for row in multiply._TILES:
+            multiply._TILES = ((*row[:3], 0, 0, 1, 0),)         # nothing but sums costs time
+            for operations in ((T, N), (N, T)):
+                gemm_ex(handle, (150, 143, 33), operations)     # no tile fits rows, columns or the sum
+                gemm_ex(handle, (256, 128, 64), operations)
+                gemm_ex(handle, (20, 31, 701), operations)      # one tile, whose sum two blocks share
+        shapes = {(group.symbol, group.grid) for group in driver.log.groups.values()}
+        assert {name for name, _ in shapes} == {f"gpusim_gemm_f32_{n}x{n}" for n in (32, 64, 128)}, shapes
+        assert {name for name, grid in shapes if grid[2] == 2} == {f"gpusim_gemm_f32_{n}x{n}" for n in (32, 64)}
         for kinds, compute, more in (
             ((F32, F32, F32), 68, {}), ((F16, F16, F16), 68, {}), ((BF16, BF16, F32), 68, {"tolerance": 1e-5}),
             ((F64, F64, F64), 70, {}), ((I8, I8, I32), 72, {"scalars": (2, 1)}), ((E4M3, E5M2, BF16), 68, {}),

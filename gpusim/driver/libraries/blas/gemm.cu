@@ -1,6 +1,7 @@
 // D = epilogue(alpha * A B + beta * C), rows of D contiguous, for one choice of types: TA, TB, TC, TD in memory, TS the
 // scalars, NAME the kernel, TILE_M and TILE_N the block's part of D. MATRIX: tensor cores multiply (mma.sync), else
-// multiply-adds do, of which a thread has EACH x EACH sums, and SLICES groups of threads share a tile's sum over k.
+// multiply-adds do, of which a thread has EACH x EACH sums, and SLICES groups of threads share a tile's sum over k, or
+// those of PARTS blocks, a cluster.
 // EPILOGUE: there is one. A block holds a tile of A and one of B in shared memory, 64 bytes of each row for each slice,
 // and fetches the next from global memory while it multiplies.
 #include "product.cuh"
@@ -9,7 +10,7 @@ __device__ inline int min(int x, int y) { return x < y ? x : y; }
 
 #if MATRIX
 constexpr int TILE_K = 64 / sizeof(TA);
-constexpr int WARP_M = TILE_M / 2, WARP_N = 32, THREADS = 2 * TILE_N;
+constexpr int WARP_M = TILE_M / 2, WARP_N = 32, THREADS = 2 * TILE_N, PARTS = 1;
 #else
 constexpr int TILE_K = SLICES * 64 / sizeof(TA);
 constexpr int PER_SLICE = TILE_M * TILE_N / (EACH * EACH), THREADS = SLICES * PER_SLICE;
@@ -49,6 +50,9 @@ template <class T, int ROWS> struct Fetched {
             row = row + row0 < rows ? row + row0 : rows - (along_k ? 1 : PER);  // outside: what is not written
             at[number] = data + from.row * (whole ? row : min(row, rows - 1)) + from.k * k;
         }
+    }
+    __device__ void skip(int k) {
+        for (int number = 0; number < COUNT; number++) at[number] += step / TILE_K * k;
     }
     __device__ void fetch(const Operand &from, int rows, int ks, int row0, int k0) {
         if (whole && k0 + TILE_K <= ks) {
@@ -243,8 +247,31 @@ struct Product {
                     sum[each / EACH][each % EACH] = sum[each / EACH][each % EACH] + other[each * PER_SLICE];
         }
     }
+    // So do those of a cluster's blocks.
+    __device__ void gather(char *tile) {
+        u32 own = (u32)__cvta_generic_to_shared(tile + threadIdx.x % PER_SLICE * sizeof(Factor));
+        __syncthreads();
+        if (slice == 0 && blockIdx.z % PARTS > 0)
+#pragma unroll
+            for (int each = 0; each < EACH * EACH; each++)
+                ((Factor *)tile)[each * PER_SLICE + threadIdx.x] = sum[each / EACH][each % EACH];
+        asm volatile("barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
+        if (slice == 0 && blockIdx.z % PARTS == 0)
+            for (int from = 1; from < PARTS; from++) {
+                u32 there;
+                asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"(from));
+#pragma unroll
+                for (int each = 0; each < EACH * EACH; each++) {
+                    float value;
+                    asm volatile("ld.shared::cluster.f32 %0, [%1];"
+                        : "=f"(value) : "r"(there + each * PER_SLICE * (int)sizeof(Factor)));
+                    sum[each / EACH][each % EACH] = sum[each / EACH][each % EACH] + Factor(value);
+                }
+            }
+        asm volatile("barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
+    }
     __device__ void write(Writer &to, int i0, int j0) {
-        if (slice > 0) return;
+        if (slice > 0 || blockIdx.z % PARTS > 0) return;
 #pragma unroll
         for (int i = 0; i < EACH; i++)
             for (int j = 0; j < EACH; j += 2)
@@ -253,28 +280,36 @@ struct Product {
 };
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Gemm p) {
+#if !MATRIX && PARTS > 1
+#define CLUSTER __cluster_dims__(1, 1, PARTS)
+#else
+#define CLUSTER
+#endif
+extern "C" __global__ void __launch_bounds__(THREADS) CLUSTER NAME(const Gemm p) {
     constexpr int BYTES_A = TILE_BYTES<TILE_M>, BYTES = BYTES_A + TILE_BYTES<TILE_N>;
     constexpr bool TWO = 2 * BYTES <= 48 << 10;  // tiles of each
     __shared__ __align__(16) char tiles[TWO ? 2 * BYTES : BYTES];
     Scalar alpha = wide(given<TS>(p.alpha_at, p.alpha[0], p.alpha[1]));
     Scalar beta = wide(given<TS>(p.beta_at, p.beta[0], p.beta[1]));
     int i0 = blockIdx.y * TILE_M, j0 = blockIdx.x * TILE_N, ks = is_zero(alpha) ? 0 : p.k;
-    for (int batch = blockIdx.z; batch < p.batches; batch += gridDim.z) {
+    for (int batch = blockIdx.z / PARTS; batch < p.batches; batch += gridDim.z / PARTS) {
         const TA *a = of_batch<const TA>(p.a.data, p.a.batch, batch, p.pointers);
         const TB *b = of_batch<const TB>(p.b.data, p.b.batch, batch, p.pointers);
         Fetched<TA, TILE_M> next_a(a, p.a, p.m, ks, i0);
         Fetched<TB, TILE_N> next_b(b, p.b, p.n, ks, j0);
         Product product;
         char *tile = tiles, *other = tiles + (TWO ? BYTES : 0);
-        for (int k0 = -TILE_K; k0 < ks; k0 += TILE_K) {
-            if (k0 + TILE_K < ks) {
+        int steps = ((ks + TILE_K - 1) / TILE_K + PARTS - 1) / PARTS * TILE_K;  // of a block's part
+        int start = blockIdx.z % PARTS * steps, end = start + steps < ks ? start + steps : ks;
+        next_a.skip(start), next_b.skip(start);
+        for (int k0 = start - TILE_K; k0 < end; k0 += TILE_K) {
+            if (k0 + TILE_K < end) {
                 next_a.fetch(p.a, p.m, ks, i0, k0 + TILE_K);
                 next_b.fetch(p.b, p.n, ks, j0, k0 + TILE_K);
             }
-            if (k0 >= 0) product.add(tile, tile + BYTES_A);
+            if (k0 >= start) product.add(tile, tile + BYTES_A);
             if (!TWO) __syncthreads();
-            if (k0 + TILE_K < ks) {
+            if (k0 + TILE_K < end) {
                 store_tile<TA, TILE_M>(other, next_a, next_a.along_k, p.conjugate_a);
                 store_tile<TB, TILE_N>(other + BYTES_A, next_b, next_b.along_k, p.conjugate_b);
             }
@@ -284,6 +319,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Gemm p) {
         }
 #if !MATRIX
         product.join(tiles);
+        if (PARTS > 1) product.gather(tiles);
 #endif
         Writer writer(p, batch, alpha, beta);
         product.write(writer, i0, j0);

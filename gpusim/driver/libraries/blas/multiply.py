@@ -42,9 +42,10 @@ _TF32 = (74, 75, 77)
 _FEW, _MANY = 64, 128
 _THIN, _WARPS = 4, 8
 """Rows or columns up to which a product is that of `thin.cu`."""
-_TILES = ((32, 4, 4, 5.8, 7.6), (64, 8, 2, 7.2, 21.0), (128, 8, 1, 0.0, 80.0))
-"""Of floats: tile, sums of a thread in a row, slices; microseconds of a sum of 768 on an H200, a part that is always
-there and one for each block that an SM has (measured from 16 x 512 x 512 to 2048 x 2048 x 2048)."""
+_TILES = ((32, 4, 4, 2.0, 3.5, 7.5, 1.4), (64, 8, 2, 5.0, 2.0, 21.5, 4.5), (128, 8, 1, 6.0, 0.0, 74.0, 0.0))
+"""Of floats: tile, sums of a thread in a row, slices; microseconds on an H200 that are always there; in a sum of 768, a
+part that is there once and one for each block of an SM; for each of those the join of a cluster's sums (measured from 1
+to 2048 rows and columns)."""
 _MOST_BLOCKS = 65535
 """Of a grid in y and in z."""
 
@@ -162,20 +163,25 @@ def choose(driver: Driver, what: MatrixProduct) -> dict[str, str | int]:
         return macros | {"FEW": 1 if min(what.m, what.n) == 1 else _THIN}
     macros |= {"MATRIX": int(matrix), "TILE_M": tile, "TILE_N": tile}
     if not matrix:
-        size, each, slices = fastest(driver, what) if a == F32 else (_FEW, 4, 1)
-        macros |= {"TILE_M": size, "TILE_N": size, "EACH": each, "SLICES": slices}
+        size, each, slices, parts = fastest(driver, what, capability >= 90) if a == F32 else (_FEW, 4, 1, 1)
+        macros |= {"TILE_M": size, "TILE_N": size, "EACH": each, "SLICES": slices, "PARTS": parts}
     return macros
 
 
-def fastest(driver: Driver, what: MatrixProduct) -> tuple[int, int, int]:
-    """The tile of a product of floats, sums of a thread in a row, and slices of the sum over k, by `_TILES`."""
-    sms = driver.config.sm.count
+def fastest(driver: Driver, what: MatrixProduct, clusters: bool) -> tuple[int, int, int, int]:
+    """The tile of a product of floats, sums of a thread in a row, slices of the sum over k, and parts of it that the
+    blocks of a cluster have, by what `_TILES` says of their time."""
+    sms, sums = driver.config.sm.count, what.k / 768
 
-    def cost(row: tuple[int, int, int, float, float]) -> float:
-        blocks = -(-what.m // row[0]) * -(-what.n // row[0]) * what.batches
-        return row[3] + row[4] * -(-blocks // sms)
+    def cost(row: tuple[int, int, int, float, float, float, float], parts: int) -> float:
+        each = -(-(-(-what.m // row[0]) * -(-what.n // row[0]) * what.batches * parts) // sms)
+        return row[3] + (row[4] + row[5] * each) * sums / parts + row[6] * each * (parts > 1)
 
-    return min(_TILES, key=cost)[:3]
+    clusters = clusters and what.batches <= _MOST_BLOCKS // 8
+    # The largest tile's sums find no room beside each other.
+    choices = [(row, parts) for row in _TILES for parts in (1, 2, 4, 8) if parts == 1 or (clusters and row[0] < _MANY)]
+    row, parts = min(choices, key=lambda choice: cost(*choice))
+    return (*row[:3], parts)
 
 
 def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
@@ -216,7 +222,7 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
         run(driver, stream, "thin.cu", name, (-(-length // each), 1, batches), 32 * _WARPS, values, **macros)
         return
     tile, per = int(macros["TILE_M"]), int(macros.get("EACH", 1))
-    grid = -(-columns // tile), -(-rows // tile), batches
+    grid = -(-columns // tile), -(-rows // tile), batches * int(macros.get("PARTS", 1))
     fail_if(grid[1] > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
     threads = 2 * tile if macros["MATRIX"] else int(macros["SLICES"]) * (tile // per) ** 2
     run(driver, stream, "gemm.cu", name, grid, threads, values, **macros)
