@@ -12,28 +12,13 @@ from gpusim.driver.libraries.blas.kernels import run
 from gpusim.driver.state import Driver
 
 KINDS = {
-    0: ("f32", 4),
-    1: ("f64", 8),
-    2: ("f16", 2),
-    3: ("i8", 1),
-    4: ("c32", 8),
-    5: ("c64", 16),
-    10: ("i32", 4),
-    14: ("bf16", 2),
-    28: ("e4m3", 1),
-    29: ("e5m2", 1),
-}
+    0: ("f32", 4), 1: ("f64", 8), 2: ("f16", 2), 3: ("i8", 1), 4: ("c32", 8), 5: ("c64", 16), 10: ("i32", 4),
+    14: ("bf16", 2), 28: ("e4m3", 1), 29: ("e5m2", 1),
+}  # fmt: skip
 """Name in `types.cuh` and bytes of a number, by `cudaDataType_t`."""
 F32, F64, F16, I8, C32, C64, I32, BF16, E4M3, E5M2 = 0, 1, 2, 3, 4, 5, 10, 14, 28, 29
 TRANSPOSED, CONJUGATED = 1, 2  # cublasOperation_t
-_RESULTS = {
-    F32: (F32, F16, BF16, I8, E4M3, E5M2),
-    F16: (F16,),
-    F64: (F64,),
-    C32: (C32,),
-    C64: (C64,),
-    I32: (I32,),
-}
+_RESULTS = {F32: (F32, F16, BF16, I8, E4M3, E5M2)} | {kind: (kind,) for kind in (F16, F64, C32, C64, I32)}
 """Allowed types of the result, by the type of the scalars."""
 FP8 = (E4M3, E5M2)
 _SCALARS = {64: F16, 65: F16, 70: F64, 71: F64, 72: I32, 73: I32}
