@@ -162,9 +162,9 @@ def fastest(driver: Driver, what: MatrixProduct, clusters: bool) -> tuple[int, i
         each = -(-(-(-what.m // row[0]) * -(-what.n // row[0]) * what.batches * parts) // sms)
         return row[3] + (row[4] + row[5] * each) * sums / parts + row[6] * each * (parts > 1)
 
-    clusters = clusters and what.batches <= _MOST_BLOCKS // 8
+    clusters = clusters and what.batches <= _MOST_BLOCKS // 4
     # The largest tile's sums find no room beside each other.
-    choices = [(row, parts) for row in _TILES for parts in (1, 2, 4, 8) if parts == 1 or (clusters and row[0] < _MANY)]
+    choices = [(row, parts) for row in _TILES for parts in (1, 2, 4) if parts == 1 or (clusters and row[0] < _MANY)]
     row, parts = min(choices, key=lambda choice: cost(*choice))
     return (*row[:3], parts)
 
