@@ -9,6 +9,7 @@ from typing import Any
 from gpusim.engine.state import layout as L
 from gpusim.report_html.sections import NAMES, make_occupancy, make_sections
 from gpusim.report_html.steps import make_steps, make_warps
+from gpusim.results import sentences
 from gpusim.results.analysis import Analysis
 from gpusim.results.quantities import shown, to_dict
 from gpusim.results.stalls import STALL_MEANINGS, stall_dye
@@ -53,7 +54,7 @@ def make_document(
             *([name, "\u00d7".join(f" {each:,} " for each in size).strip()] for name, size in sizes.items()),
             ["Registers/thread", f"{result.record.program.registers}"],
         ],
-        "sure": str(result.interval),
+        "sure": str(result.interval or sentences.mode(result)),
         "words": {name: [each.title, each.about] for name, each in SECTIONS.items()},
         "sections": make_sections(result),
         "filling": make_occupancy(result),

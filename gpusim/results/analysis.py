@@ -262,10 +262,11 @@ class Analysis:
         return kind_of(self.counts)
 
     @cached_property
-    def interval(self) -> Interval:
-        """The cycles between which nine of ten kernels of its kind lie. See `gpusim.results.interval`."""
+    def interval(self) -> Interval | None:
+        """The cycles between which nine of ten kernels of its kind lie; None for a machine of SimPy processes, since
+        the engine's errors say how far those lie. See `gpusim.results.interval`."""
         self._needs_time("interval")
-        return interval_of(self.counts, self.kind)
+        return None if self.record.machine else interval_of(self.counts, self.kind)
 
     @cached_property
     def advice(self) -> list[Finding]:

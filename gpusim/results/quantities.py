@@ -77,12 +77,14 @@ _HEAD = (
     Quantity("cycles", "cycle", lambda r: r.cycles,
              "SM clock cycles from the start of the launch to its end, launch overhead included", "Cycles",
              "", LESS, _NUMBER - {T.PAGE}, int, short="cycles", text=line("Duration", sentences.duration)),
-    Quantity("cycles_low", "cycle", lambda r: r.interval.low, "the interval's lower end", where=frozenset({T.SWEEP})),
-    Quantity("cycles_high", "cycle", lambda r: r.interval.high, "the interval's upper end", where=frozenset({T.SWEEP})),
+    Quantity("cycles_low", "cycle", lambda r: r.interval and r.interval.low, "the interval's lower end",
+             where=frozenset({T.SWEEP})),
+    Quantity("cycles_high", "cycle", lambda r: r.interval and r.interval.high, "the interval's upper end",
+             where=frozenset({T.SWEEP})),
     Quantity("time_us", "us", lambda r: r.time_us, "the same in microseconds, at the configuration's SM clock",
              "Duration", better=LESS, where=_NUMBER - {T.PAGE, T.TEXT}),
-    _field("interval", Interval, lambda r: asdict(r.interval), "cycles between which nine of ten kernels of its kind "
-           "lie", text=line("Interval", lambda r: "" if r.record.machine else str(r.interval))),
+    _field("interval", Interval | None, lambda r: r.interval and asdict(r.interval), "cycles between which nine of ten "
+           "kernels of its kind lie", text=line("Interval", lambda r: str(r.interval or ""))),
     _field("bound", Bound | None, lambda r: r.bound and asdict(r.bound), "the least time that the launch can take",
            text=line("Bound", sentences.bound)),
     _field("why_no_bound", str | None, lambda r: r.why_no_bound or None, "why there is no bound, if it was asked for"),

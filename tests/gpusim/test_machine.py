@@ -137,6 +137,7 @@ def test_sweeps_and_differences_take_models(capsys):
     assert main(["sweep", "transpose/tiled", "--size", "64", "--model", f"simpy,{hashed}", "--verify", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["points"]
     assert [row["model"] for row in rows] == ["simpy", hashed] and rows[1]["cycles"] < rows[0]["cycles"]
+    assert rows[0]["cycles_low"] is None  # the interval is the engine's
     assert main(["diff", "transpose/tiled", "--size", "64", "--model", "simpy", "--model-b", hashed]) == 0
     assert "memory_l1_wavefronts_shared" not in capsys.readouterr().out  # counts are the engine's
 
