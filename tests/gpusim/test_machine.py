@@ -13,7 +13,7 @@ import gpusim
 from gpusim import machine
 from gpusim.cli import main
 from gpusim.engine.state import L
-from gpusim.errors import ModeError, SimulationError
+from gpusim.errors import DataRaceError, ModeError, SimulationError
 from gpusim.workload.target import load_model
 from programs import registry
 
@@ -152,6 +152,17 @@ def test_kernels_print(capfd):
         gpusim.simulate(says, 2, 4, [np.arange(8, dtype=np.int32)], "tiny", model=model)
         told[model] = sorted(capfd.readouterr().out.splitlines())
     assert told["simpy"] == told["engine"] == [f"{i} {i}" for i in range(8)]
+
+
+def test_checks_find_what_they_find_on_the_engine():
+    def races(y):
+        tile = cuda.shared.array(64, np.float32)
+        i = cuda.threadIdx.x
+        tile[i] = i
+        y[i] = tile[63 - i]
+
+    with pytest.raises(DataRaceError, match="shared read of 4 bytes"):
+        gpusim.simulate(races, 1, 64, [np.zeros(64, np.float32)], "tiny", model="simpy", check="racecheck")
 
 
 def test_an_error_names_the_thread():
