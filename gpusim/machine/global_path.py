@@ -33,16 +33,14 @@ class GlobalPath:
         group = warp.groups[-1]
         yield self.env.timeout(math.ceil(start) - self.env.now)
         yield self.tags.serve(math.ceil(len(access.lines) / self.config.l1.tag_lookups_per_cycle))
-        if instruction.op == M.OP_LOAD:
+        if instruction.op == M.OP_LOAD or instruction.is_copy:
             self.leave(warp, sub)
             yield from self.load(instruction, access)
-        elif instruction.is_copy:
-            self.leave(warp, sub)
-            yield from self.load(instruction, access)
-            yield self.sm.data.serve(max(access.wavefronts, 1))
-            group.left -= 1
-            warp.settle(self.env.now)
-            self.sm.schedulers[sub].look(warp)
+            if instruction.is_copy:
+                yield self.sm.data.serve(max(access.wavefronts, 1))
+                group.left -= 1
+                warp.settle(self.env.now)
+                self.sm.schedulers[sub].look(warp)
         else:
             took = yield from self.send(instruction, access)
             self.leave(warp, sub)
@@ -108,19 +106,21 @@ class GlobalPath:
         """A request to L2 and its reply."""
         self.sm.asked = True
         took = self.sm.gpu.l2.read(line, sectors, self.sm.partition) - self.config.memory_instruction.entry_cycles - 2
-        crossbar = self.config.crossbar
-        yield self.sm.port.serve(crossbar.request_header_bytes / crossbar.port_request_bytes_per_cycle)
+        yield self.sm.port.serve(self.request_cycles(0))
         yield self.env.timeout(math.ceil(took))
-        yield self.replies_in.serve(SECTOR * sectors.bit_count() / crossbar.sm_reply_bytes_per_cycle)
+        yield self.replies_in.serve(SECTOR * sectors.bit_count() / self.config.crossbar.sm_reply_bytes_per_cycle)
         if not past:
             self.sm.l1.fill(line, sectors)
         arrival.succeed()
 
+    def request_cycles(self, sectors: float) -> float:
+        """Return how long a request that carries so many sectors takes the TPC's way to L2."""
+        crossbar = self.config.crossbar
+        return (crossbar.request_header_bytes + SECTOR * sectors) / crossbar.port_request_bytes_per_cycle
+
     def port(self, sectors: float) -> float:
         """Take the TPC's way to L2 for a request that carries so many sectors. Returns how long it waits."""
-        crossbar = self.config.crossbar
-        size = crossbar.request_header_bytes + SECTOR * sectors
-        return self.sm.port.book(size / crossbar.port_request_bytes_per_cycle) - self.env.now
+        return self.sm.port.book(self.request_cycles(sectors)) - self.env.now
 
     def send(self, instruction: Decoded, access: Executed) -> Generator[simpy.Event, None, float]:
         """Lines of a store or an atomic go to L2 one after the other. Returns the cycles to the last answer."""

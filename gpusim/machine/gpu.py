@@ -94,11 +94,8 @@ class GPU:
         l2, memory = self.l2, np.zeros(ms.COUNTERS, np.int64)
         for name, count in l2.requests.items():
             memory[getattr(ms, f"CNT_TEX_{name.upper()}_SECTORS")] = count
-        memory[ms.CNT_FABRIC_READ_SECTORS], memory[ms.CNT_FABRIC_WRITE_SECTORS] = (
-            l2.crossed["read"],
-            l2.crossed["write"],
-        )
-        memory[ms.CNT_FABRIC_MISS_SECTORS] = l2.crossed["missed"]
+        for name, count in l2.crossed.items():
+            memory[getattr(ms, f"CNT_FABRIC_{name.upper()}_SECTORS")] = count
         memory[ms.CNT_TEX_HIT_SECTORS] = sum(each.hits for each in l2.slices)
         memory[[ms.CNT_TEX_MISS_SECTORS, ms.CNT_HOME_MISS_SECTORS]] = sum(each.missed for each in l2.slices)
         memory[ms.CNT_FILL_SECTORS] = sum(each.fetched for each in l2.slices)

@@ -8,6 +8,7 @@ import simpy
 
 from gpusim.config import GPUConfig
 from gpusim.engine.memory.system import PeerRow
+from gpusim.engine.state.address_map import GOLDEN
 from gpusim.machine.dram import Channel
 from gpusim.machine.instruction import Decoded
 from gpusim.machine.nvlink import PeerLink
@@ -34,7 +35,7 @@ class L2Cache:
             self.slices.append(self.Slice(env, config, self.channels[first : first + per]))
         self.links = [self.PeerLink(env, config, row) for row in peers]
         self.requests = dict.fromkeys(("read", "write", "atomic", "reduction"), 0)
-        self.crossed = dict.fromkeys(("read", "write", "missed"), 0)
+        self.crossed = dict.fromkeys(("read", "write", "miss"), 0)
         self.seen: list[set[int]] = [set() for _ in range(l2.partitions)]
 
     def slice_of(self, line: int) -> Slice:
@@ -43,7 +44,7 @@ class L2Cache:
         each = len(self.slices) // self.config.l2.partitions
         pairs = max(each // 2, 1)
         turn, pair = divmod(line >> 3, pairs)
-        pair = (pair + (turn * 0x9E3779B1 >> 12)) % pairs
+        pair = (pair + (turn * GOLDEN >> 12)) % pairs
         return self.slices[self.home(line) * each + (2 * pair + (line >> 1 & 1)) % each]
 
     def home(self, line: int) -> int:
@@ -75,7 +76,7 @@ class L2Cache:
         if self.is_near(line, partition):
             return took + l2.latency_near_cycles
         self.crossed["read"] += sectors.bit_count()
-        self.crossed["missed"] += home.fetched - before
+        self.crossed["miss"] += home.fetched - before
         return took + l2.latency_far_cycles
 
     def write(self, line: int, sectors: int, partition: int) -> float:

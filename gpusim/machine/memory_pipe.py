@@ -31,7 +31,7 @@ class MemoryPipe:
         self.taken = [deque[float](maxlen=ADDRESSES_WAITING + 1) for _ in self.entry]  # when the last ones were
         self.leaves: list[deque[float]] = [deque() for _ in self.entry]
         self.held = [0] * len(self.entry)  # of instructions in the queues, those that wait for the way beyond the SM
-        self.address = Server(sm.env)
+        self.address_port = Server(sm.env)
         self.path = self.GlobalPath(sm)
 
     def room(self, sub: int, now: float) -> float:

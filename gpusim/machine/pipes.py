@@ -65,11 +65,11 @@ class ExecutionUnits:
             start = self.sm.data.book(1, entered) - times.entry_cycles
             latency = times.shuffle_latency_cycles
         elif instruction.constant >= 0:
-            asked = self.sm.memory.address.book(times.address_interval_cycles, now + times.entry_cycles)
+            asked = self.sm.memory.address_port.book(times.address_interval_cycles, now + times.entry_cycles)
             start = max(asked, self.sm.supply.constant(instruction.constant, asked)) - times.entry_cycles
             latency = self.config.constant.load_latency_cycles
         elif kind == M.CLS_SPECIAL:
-            start = self.sm.memory.address.book(times.address_interval_cycles, now)
+            start = self.sm.memory.address_port.book(times.address_interval_cycles, now)
             latency = times.s2r_latency_cycles
         elif kind == M.CLS_CROSS:
             latency = times.vote_latency_cycles

@@ -137,20 +137,18 @@ def choose(driver: Driver, what: MatrixProduct) -> dict[str, str | int]:
     fail_if(a in FP8 and capability < 89, ResultCode.NOT_SUPPORTED)
     fail_if(what.d.by_rows != what.c.by_rows or what.d.operation, ResultCode.NOT_SUPPORTED)
     matrix = capability >= 80 and a not in (C32, C64) and (a != F32 or what.tf32)
-    tile = _FEW
-    if matrix and a != F64 and -(-what.m // _MANY) * -(-what.n // _MANY) * what.batches >= driver.config.sm.count:
-        tile = _MANY
     names = ["tf32" if matrix and each == F32 else KINDS[each][0] for each in (a, b)]
     plain = what.epilogue == Epilogue() and not any((what.a.scale, what.b.scale, what.c.scale, what.d.scale))
     types = {"TA": names[0], "TB": names[1], "TC": KINDS[c][0], "TD": KINDS[d][0], "TS": KINDS[scalars][0]}
     macros: dict[str, str | int] = {**types, "EPILOGUE": int(not plain)}
     if min(what.m, what.n) <= _THIN:
         return macros | {"FEW": 1 if min(what.m, what.n) == 1 else _THIN}
-    macros |= {"MATRIX": int(matrix), "TILE_M": tile, "TILE_N": tile}
-    if not matrix:
-        size, each, slices, parts = fastest(driver, what, capability >= 90) if a == F32 else (_FEW, 4, 1, 1)
-        macros |= {"TILE_M": size, "TILE_N": size, "EACH": each, "SLICES": slices, "PARTS": parts}
-    return macros
+    if matrix:
+        many = -(-what.m // _MANY) * -(-what.n // _MANY) * what.batches >= driver.config.sm.count
+        tile = _MANY if many and a != F64 else _FEW
+        return macros | {"MATRIX": 1, "TILE_M": tile, "TILE_N": tile}
+    tile, each, slices, parts = fastest(driver, what, capability >= 90) if a == F32 else (_FEW, 4, 1, 1)
+    return macros | {"MATRIX": 0, "TILE_M": tile, "TILE_N": tile, "EACH": each, "SLICES": slices, "PARTS": parts}
 
 
 def fastest(driver: Driver, what: MatrixProduct, clusters: bool) -> tuple[int, int, int, int]:
