@@ -2,8 +2,8 @@
 
 `main` parses and turns every mistake of the user into one line and an exit code. One module per command; each has
 `add(commands)`, which declares its arguments, and imports what it needs only when it runs, so that a help text does
-not wait for Numba. `options` has what several of them declare, `outputs` and `progress` what several of them print;
-what PROGRAM and --args may be is for `gpusim.workload` to say.
+not wait for Numba; its examples are files of `help`. `options` has what several of them declare, `outputs` and
+`progress` what several of them print; what PROGRAM and --args may be is for `gpusim.workload` to say.
 
 Exit codes: 0 success, 1 a program's output differs from its reference, 2 a mistake in what was asked for,
 3 some points of a sweep failed, 130 interrupted, 141 the reader of the output went away.
@@ -19,19 +19,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from gpusim.cli.parser import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USER_ERROR, Parser, UserError
+from gpusim.cli.parser import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USER_ERROR, Parser, UserError, help_text
 
 __all__ = ["UserError", "main", "make_parser"]
-
-EPILOG = """\
-examples:
-  gpusim list                                      what there is to run
-  gpusim run reduction/shuffle --size 1000000      run it on a simulated H200 and report
-  gpusim sweep gemv --set sm.count=66,132,264      many machines, one table
-  gpusim exec ./saxpy 1000000                      any CUDA executable, as it is
-
-gpusim COMMAND --help has examples of each command.
-"""
 
 
 _MODULES = {
@@ -55,7 +45,7 @@ def make_parser(command: str | None = None) -> argparse.ArgumentParser:
     parser = Parser(
         prog="gpusim",
         description="A GPU simulator that executes the machine code a real GPU would run.",
-        epilog=EPILOG,
+        epilog=help_text("gpusim"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     told = f"gpusim {__version__}"

@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from gpusim.explore.space import Sweep
     from gpusim.explore.sweep import PointEvaluator
 
-AXIS_HELP = """\
-values (--set, --size, --gpu): 66,132,264           one after the other
-                               66:264:66            from 66 to 264 in steps of 66
-                               1200:9600            anything between, for the designs random and lhs
-                               1200:9600:log        the same, evenly by ratio;  32:256:2:log  each twice the one before
-shapes (--grid, --block):      "64; 16,16"          one after the other
-"""
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*)?(\.\d+)?([eE][-+]?\d+)?")
 
 
@@ -114,7 +107,7 @@ def read_space(options: argparse.Namespace) -> Sweep:
 
 
 def parse_axis(text: str, option: str) -> Any:
-    """Return the arguments of `Axis.of` for a text as AXIS_HELP spells it. Raises UserError."""
+    """Return the arguments of `Axis.of` for a text as `help/axes.txt` spells it. Raises UserError."""
     parts = [part.strip() for part in text.strip().split(":")]
     if len(parts) > 1 and all(_NUMBER.fullmatch(part) and part for part in parts[:2]):
         return _range(parts, text, option)

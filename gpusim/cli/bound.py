@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gpusim.cli.options import (
-    ARGUMENT_HELP,
     add_command,
     add_json_option,
     add_launch_options,
@@ -15,27 +14,16 @@ from gpusim.cli.options import (
     add_set_option,
 )
 from gpusim.cli.outputs import columns, print_json, versioned
-from gpusim.cli.parser import EXIT_OK
+from gpusim.cli.parser import EXIT_OK, help_text
 
 if TYPE_CHECKING:
     from gpusim.bound import Bound
-
-EXAMPLES = """\
-examples:
-  gpusim bound matmul/tiled --size 1024                      what it could reach on an H200, and what stops it there
-  gpusim bound reduction/shuffle --gpu h200 --gpu a100       on two GPUs
-  gpusim bound vector_add --set sm.count=264 --json
-  gpusim bound kernels.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
-
-No launch takes less than its bound: docs/bound.md says what each term is.
-
-"""
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "the least time a program can take, in milliseconds: docs/bound.md"
     options = add_program, add_launch_options, add_set_option, add_json_option
-    parser = add_command(commands, "bound", summary, EXAMPLES + ARGUMENT_HELP, execute, *options)
+    parser = add_command(commands, "bound", summary, help_text("bound", "arguments"), execute, *options)
     words = "shipped configuration or a TOML file; may be repeated (default: h200)"
     parser.add_argument("--gpu", action="append", metavar="NAME", help=words)
 

@@ -9,25 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.options import add_command, add_json_option, add_set_option
 from gpusim.cli.outputs import columns, print_json, versioned
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import EXIT_OK, UserError, help_text
 
 if TYPE_CHECKING:
     from gpusim.collectives import CollectiveResult
 
-EXAMPLES = """\
-examples:
-  gpusim collective all_reduce 256M
-  gpusim collective all_reduce 4K,1M,1G --gpus 4
-  gpusim collective all_gather 64M --node two_nodes_ib --gpus 16
-  gpusim collective all_reduce 64M --algorithm tree --protocol LL128 --set nvlink.links=12
-"""
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "simulate a collective of several GPUs as NCCL does it"
-    parser = add_command(commands, "collective", summary, EXAMPLES, show, add_set_option, add_json_option)
+    options = add_set_option, add_json_option
+    parser = add_command(commands, "collective", summary, help_text("collective"), show, *options)
     parser.add_argument("name", help="all_reduce, all_gather, reduce_scatter, broadcast, ...")
     parser.add_argument("sizes", help="bytes of a rank's larger buffer: 1048576, 64K, 16M or 1G; several: 4K,1M")
     parser.add_argument("--gpus", type=int, default=8, help="the first so many GPUs (default: %(default)s)")

@@ -10,27 +10,15 @@ from importlib import import_module, resources
 from typing import Any
 
 from gpusim.cli.options import add_command
-from gpusim.cli.parser import EXIT_OK
+from gpusim.cli.parser import EXIT_OK, help_text
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
-EXAMPLES = """\
-where it goes, for new shells:
-  gpusim completion bash > ~/.local/share/bash-completion/completions/gpusim
-  gpusim completion zsh > "${fpath[1]}/_gpusim"
-  gpusim completion fish > ~/.config/fish/completions/gpusim.fish
-for this shell alone:
-  eval "$(gpusim completion bash)"
-  eval "$(gpusim completion zsh)"
-  eval (gpusim completion fish | string collect)
-
-Bash finds the file where the package bash-completion is installed.
-"""
 Words = Callable[..., Iterable[str]]
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "print a script that completes command lines in a shell"
-    parser = add_command(commands, "completion", summary, EXAMPLES, execute)
+    parser = add_command(commands, "completion", summary, help_text("completion"), execute)
     parser.add_argument("shell", choices=SHELLS, help="the shell")
 
 

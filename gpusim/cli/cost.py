@@ -6,16 +6,7 @@ import argparse
 
 from gpusim.cli.options import add_command, add_json_option, add_set_option
 from gpusim.cli.outputs import columns, print_json, versioned
-from gpusim.cli.parser import EXIT_OK, UserError
-
-EXAMPLES = """\
-examples:
-  gpusim cost h200
-  gpusim cost h200 --set sm.count=264             what twice the SMs cost
-  gpusim cost mine.toml --node N7 --links 0 --json
-
-A first-order model, its numbers and how far it is off: docs/exploring.md.
-"""
+from gpusim.cli.parser import EXIT_OK, UserError, help_text
 
 RETICLE_MM2 = 858
 """26 mm by 33 mm, the field of today's scanners."""
@@ -23,7 +14,7 @@ RETICLE_MM2 = 858
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "price a GPU: area of its die and power, part by part"
-    parser = add_command(commands, "cost", summary, EXAMPLES, execute, add_set_option, add_json_option)
+    parser = add_command(commands, "cost", summary, help_text("cost"), execute, add_set_option, add_json_option)
     parser.add_argument("gpu", nargs="?", metavar="GPU", help="shipped configuration or a TOML file (default: h200)")
     parser.add_argument("--node", help="process node, such as 4N or N7 (default: that of the architecture)")
     parser.add_argument("--links", type=int, metavar="N", help="NVLink links (default: those of the architecture)")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.options import (
-    ARGUMENT_HELP,
     add_command,
     add_field_options,
     add_gpu_options,
@@ -20,40 +19,20 @@ from gpusim.cli.options import (
     add_run_options,
 )
 from gpusim.cli.outputs import check_writable, print_json
-from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError
+from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError, help_text
 from gpusim.cli.run import make_document, simulate_target, target_of
 from gpusim.workload.request import Request
 
 if TYPE_CHECKING:
     from gpusim.difference import Run
 
-EXAMPLES = """\
-examples:
-  gpusim diff transpose/tiled transpose/padded                 what the padding changes
-  gpusim diff reduction/sequential reduction/first_add            one step of a ladder
-  gpusim diff matmul/tiled --gpu-b a100                        one program on two GPUs
-  gpusim diff vector_add --set-b sm.count=66                   and on half of the SMs
-  gpusim diff transpose/tiled --model simpy --model-b banks.py:HashedBanks   a mechanism of your own
-  gpusim diff transpose/tiled hardware                         the model against a real H200
-  gpusim diff vector_add profile.csv --size 10000              and against your own profile of it
-  gpusim diff saxpy.cu profile.csv --args "float32(2), float32[65536], float32[65536]"
-  gpusim diff before.json after.json                           what gpusim run --json printed
-  gpusim diff transpose/tiled transpose/padded --report d.html   the same as a page
-  gpusim diff old.py:scale new.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
-
-Every option of the launch and the GPU can be given for one side: --size-a, --args-b, --set-b and so on. Without B, A
-is compared with itself under the options of b. hardware: what a real H200 did with the other side's program, at a
-recorded size and seed; the model then runs the machine code that was recorded. FILE.csv: what ncu --csv --page raw
-printed of the other side's launch; grid, block and dynamic shared memory of your own kernel are taken from it.
-
-"""
 HARDWARE = "hardware"
 _OF_A_SIDE = (*(each.name for each in fields(Request) if "help" in each.metadata), "gpu", "model")
 """Options that a side may have of its own; `--set-a` and `--set-b` add to `--set`."""
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "diff", "compare two runs: what changed, and why", EXAMPLES + ARGUMENT_HELP)
+    parser = add_command(commands, "diff", "compare two runs: what changed, and why", help_text("diff", "arguments"))
     what = f"a program as gpusim run takes it, a saved result (FILE.json), a profile (FILE.csv), or {HARDWARE}"
     parser.add_argument("a", metavar="A", help=what)
     parser.add_argument("b", metavar="B", nargs="?", help="the same (default: A again)")

@@ -32,7 +32,7 @@ from gpusim.cli.options import (
     names_of,
 )
 from gpusim.cli.outputs import check_writable
-from gpusim.cli.parser import EXIT_OK, EXIT_USER_ERROR, UserError
+from gpusim.cli.parser import EXIT_OK, EXIT_USER_ERROR, UserError, help_text
 from gpusim.cli.run import check_limits
 from gpusim.cli.tracing import ENDING
 
@@ -41,81 +41,26 @@ if TYPE_CHECKING:
     from gpusim.driver.outputs.outputs import Telling
     from gpusim.driver.state import Driver
 
-EXAMPLES = """\
-examples:
-  nvcc --cudart shared -o saxpy saxpy.cu && gpusim exec ./saxpy
-  gpusim exec --gpu a100 --set sm.count=54 ./saxpy 1000000
-  gpusim exec --functional ./saxpy                         what it computes, not how long it takes
-  gpusim exec --json --output launches.json python3 train.py
-  gpusim exec --report pages --kernel saxpy ./saxpy        a page for each launch of it: docs/report.md
-  gpusim exec --save saxpy.launches ./saxpy                to be run again without the program: gpusim replay
-
-Options of gpusim come before PROGRAM; everything behind it is the program's. Its input, output, signals and exit status
-are its own, and so are those of the programs that it starts. It has to find CUDA in shared libraries, as programs of
-`nvcc --cudart shared` do. At the end a table says which kernels were launched and how long they would have taken.
-"""
-
-
-SCRIPT_EXAMPLES = """\
-examples:
-  gpusim script saxpy.py
-  gpusim script --gpu a100 --set sm.count=54 train.py --epochs 2
-  gpusim script --functional train.py                      what it computes, not how long it takes
-  gpusim script --json --output launches.json saxpy.py
-  gpusim script --report pages --kernel saxpy saxpy.py     a page for each launch of it: docs/report.md
-  gpusim script --check racecheck,initcheck train.py       data races, uninitialised reads: docs/errors.md
-  gpusim script --trace all.perfetto-trace saxpy.py        launches and copies on one timeline: docs/traces.md
-  gpusim script --save saxpy.launches saxpy.py             to be run again without the script: gpusim replay
-
-Options of gpusim come before FILE.py; everything behind it is the script's. The script runs as under python: __main__,
-sys.argv, sys.path and the exit status are its own. Python processes that it starts see a simulated GPU too.
-At the end a table says which kernels were launched and how long they would have taken. SIGUSR1 to gpusim prints what
-there is of it so far.
-"""
-
-NVCC_EXAMPLES = """\
-examples:
-  gpusim nvcc -arch=sm_90 -o saxpy saxpy.cu && gpusim exec ./saxpy
-  gpusim nvcc -arch=sm_90 -std=c++20 -o product product.cu -lcublas
-  CUDA_HOME=$(gpusim nvcc --home) gpusim script extension.py     builds PyTorch's extensions with it
-
-All arguments are nvcc's. The runtime is linked as a shared library, as `gpusim exec` needs it, unless --cudart says
-otherwise. No CUDA toolkit has to be installed; a C++ compiler has to be.
-"""
-
-
-REPLAY_EXAMPLES = """\
-examples:
-  gpusim replay train.launches                             the same launches, with the same times
-  gpusim replay train.launches --gpu b200                  on another machine
-  gpusim replay train.launches --set sm.count=66 --json
-  gpusim replay train.launches --launch 40-50 --report pages
-
-FILE is what --save of gpusim script or exec writes. Each launch finds memory as it found it when it was saved, at the
-same addresses. Caches are cold before the first one. With --kernel or --launch only those launches run. Machine code
-runs on GPUs of its architecture; on others what came with PTX is compiled anew.
-"""
-
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "script", "run a Numba CUDA script on a simulated GPU", SCRIPT_EXAMPLES)
+    parser = add_command(commands, "script", "run a Numba CUDA script on a simulated GPU", help_text("script"))
     parser.add_argument("file", metavar="FILE.py", help="the script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own arguments")
     add_program_options(parser)
     parser.set_defaults(command=execute_script)
-    parser = add_command(commands, "exec", "run any CUDA executable on a simulated GPU", EXAMPLES)
+    parser = add_command(commands, "exec", "run any CUDA executable on a simulated GPU", help_text("exec"))
     parser.add_argument("executable", metavar="PROGRAM", help="the executable")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the program's own arguments")
     add_program_options(parser)
     parser.set_defaults(command=execute)
-    parser = add_command(commands, "nvcc", "compile CUDA C++ with the installed packages' nvcc", NVCC_EXAMPLES)
+    parser = add_command(commands, "nvcc", "compile CUDA C++ with the installed packages' nvcc", help_text("nvcc"))
     parser.prefix_chars = "\0"  # what begins with a hyphen is nvcc's
     what = "nvcc's own; --home alone prints the folder of the toolkit"
     parser.add_argument("arguments", nargs="*", metavar="ARGS", help=what)
     parser.set_defaults(command=execute_nvcc)
     summary = "run saved launches again, on any simulated GPU"
     adders = add_set_option, add_limit_options, add_mode_option, add_table_options
-    parser = add_command(commands, "replay", summary, REPLAY_EXAMPLES, execute_replay, *adders)
+    parser = add_command(commands, "replay", summary, help_text("replay"), execute_replay, *adders)
     parser.add_argument("file", metavar="FILE", help="what --save of gpusim script or exec has written")
     words = "shipped configuration or a TOML file (default: that of the saved launches)"
     parser.add_argument("--gpu", metavar="NAME", help=words)

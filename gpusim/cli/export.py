@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.exec import python_command
 from gpusim.cli.options import (
-    ARGUMENT_HELP,
     add_command,
     add_gpu_options,
     add_json_option,
@@ -19,7 +18,7 @@ from gpusim.cli.options import (
     add_progress_option,
 )
 from gpusim.cli.outputs import print_json, versioned
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import EXIT_OK, UserError, help_text
 from gpusim.cli.run import check_limits, target_of
 from gpusim.cli.tracing import number_list
 from gpusim.tracing import BINARY_VERSIONS
@@ -27,23 +26,10 @@ from gpusim.tracing import BINARY_VERSIONS
 if TYPE_CHECKING:
     from gpusim.tracing.accel_sim import AccelSimTraces
 
-EXAMPLES = """\
-examples:
-  gpusim export accel-sim vector_add traces
-  gpusim export accel-sim matmul/tiled traces --size 512 --blocks 0-15 --gpu a100
-  gpusim export accel-sim reduction/shuffle traces --binary-version 80     for an Accel-Sim without Hopper's opcodes
-  gpusim export accel-sim kernels.py:scale traces --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
-  gpusim export accel-sim --gpu a100 train.py traces -- --epochs 2         every launch and copy of a Numba CUDA script
-  gpusim export accel-sim ./saxpy traces -- 1000000                        and of an executable, as gpusim exec runs it
-
-No GPU is needed. accel-sim.out -trace traces/kernelslist.g -config ... reads it.
-
-"""
-
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(
-        commands, "export", "write a program's instructions for another simulator", EXAMPLES + ARGUMENT_HELP
+        commands, "export", "write a program's instructions for another simulator", help_text("export", "arguments")
     )
     parser.add_argument("format", choices=("accel-sim",), help="Accel-Sim's kernel traces: docs/traces.md")
     known = "what gpusim run takes; FILE.py, a script, or ./FILE, an executable: with all their launches and copies"

@@ -12,21 +12,14 @@ import webbrowser
 from pathlib import Path
 
 from gpusim.cli.options import add_command
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import EXIT_OK, UserError, help_text
 
 _HOST = "localhost"
-EXAMPLES = """\
-examples:
-  gpusim lab                            open the page in a browser
-  gpusim lab --no-browser --port 8800   print its address
-  gpusim lab --export play.html         Play as one file that needs no server
-
-"""
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "play with a GPU in the browser: sliders, an editor, exercises"
-    parser = add_command(commands, "lab", summary, EXAMPLES, execute)
+    parser = add_command(commands, "lab", summary, help_text("lab"), execute)
     words = "port of this machine (default: a free one)"
     parser.add_argument("--port", type=int, default=0, metavar="N", help=words)
     parser.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")

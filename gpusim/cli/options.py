@@ -11,14 +11,6 @@ from typing import Any
 from gpusim.workload.request import Request
 
 PROGRAM_HELP = "a bundled program (gpusim list), FILE.py:KERNEL, or a .cubin, .ptx, .cu or .gpuprog file"
-ARGUMENT_HELP = """\
-arguments of your own kernels (--args), separated by commas:
-  float32[1024]           array of zeros, any NumPy number type and up to any number of dimensions: int32[64,64]
-  float32[1024]=random    uniform from 0 to 1; integers from 0 to 99; the same for the same --seed
-  float32[1024]=arange    0, 1, 2, ...;  =ones;  =zeros;  =3.5 every element
-  7   2.5   true          a number as Python has it: a 64-bit integer or float, a boolean
-  int32(7)  float32(2.5)  a number of a NumPy type
-"""
 
 
 def names_of(text: str) -> list[str]:

@@ -6,10 +6,17 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 EXIT_OK, EXIT_MISMATCH, EXIT_USER_ERROR, EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 _CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
+
+
+def help_text(*names: str) -> str:
+    """What stands below the options of a command: these files of `gpusim/cli/help`, an empty line between."""
+    folder = Path(__file__).with_name("help")
+    return "\n".join((folder / f"{name}.txt").read_text("utf-8") for name in names)
 
 
 class UserError(Exception):

@@ -12,7 +12,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.options import (
-    ARGUMENT_HELP,
     add_command,
     add_json_option,
     add_mode_option,
@@ -23,7 +22,7 @@ from gpusim.cli.options import (
     names_of,
 )
 from gpusim.cli.outputs import check_writable, print_json
-from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError
+from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError, help_text
 from gpusim.cli.tracing import add_trace_options, trace_options, write_trace
 
 if TYPE_CHECKING:
@@ -31,30 +30,11 @@ if TYPE_CHECKING:
     from gpusim.tracing.recording import TraceOptions
     from gpusim.workload.target import ReferenceCheck, Target
 
-EXAMPLES = """\
-examples:
-  gpusim run vector_add
-  gpusim run reduction/shuffle --size 1000000 --gpu a100
-  gpusim run vector_add --set sm.count=66 --json
-  gpusim run vector_add --size 16000000 --sampled          some blocks timed, the others extrapolated
-  gpusim run matmul/tiled --functional                     results and counts without time
-  gpusim run transpose/tiled --report transpose.html      a page with source view and warp stepper
-  gpusim run histogram/shared_atomics --check initcheck,racecheck
-  gpusim run transpose/naive --size 256 --trace naive.perfetto-trace
-  gpusim run matmul/tiled --stop-at 3000:1                 what SM 1 is at in cycle 3,000
-  gpusim run vector_add --until 0x90:2:1                   registers of warp 1 of block 2 before that instruction
-  gpusim run reduction/sequential --trace warps.perfetto-trace --trace-blocks 0,1 --trace-sms none
-  gpusim run kernels.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
-  gpusim run kernel.cubin --entry saxpy --grid 8 --block 128 --args "float32(2), float32[1024], float32[1024]"
-  gpusim run main.cu --entry "tiled<float, 16>" -D TILE=16 -I ../common --grid 8 --block 128 --args "float32[1024]"
-
-"""
-
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "run a program on a simulated GPU and report"
     options = add_target_options, add_run_options, add_mode_option, add_model_option, add_trace_options, add_json_option
-    parser = add_command(commands, "run", summary, EXAMPLES + ARGUMENT_HELP, execute, *options)
+    parser = add_command(commands, "run", summary, help_text("run", "arguments"), execute, *options)
     parser.add_argument("--outputs", action="store_true", help="a sampled run executes all blocks, and is checked")
     add_output_check_option(parser)
     parser.add_argument("--all", action="store_true", help="report every finding of the advice")

@@ -8,22 +8,14 @@ from pathlib import Path
 
 from gpusim.cli.options import add_command
 from gpusim.cli.outputs import print_json
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import EXIT_OK, UserError, help_text
 
 FILE = Path(__file__).with_name("results.schema.json")
-EXAMPLES = """\
-examples:
-  gpusim schema run > run.schema.json              of what gpusim run --json prints
-  gpusim schema config check                       of what gpusim config check --json prints
-  gpusim schema                                    of everything that is printed with --json
-
-The schema of configuration files is another one: gpusim config schema.
-"""
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "print the schema of JSON that commands print: docs/report.md"
-    parser = add_command(commands, "schema", summary, EXAMPLES, execute)
+    parser = add_command(commands, "schema", summary, help_text("schema"), execute)
     parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command that prints it (default: all of them)")
 
 

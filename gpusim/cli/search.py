@@ -8,41 +8,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.axes import AXIS_HELP, add_space_options, add_workers_options, evaluator, read_space
+from gpusim.cli.axes import add_space_options, add_workers_options, evaluator, read_space
 from gpusim.cli.options import add_command, add_field_options, add_json_option, names_of
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import EXIT_OK, UserError, help_text
 from gpusim.workload.request import SearchOptions
 
 if TYPE_CHECKING:
     from gpusim.explore.search import Candidate, Found
 
-EXAMPLES = """\
-examples:
-  gpusim search space.toml --goal time_us --limit "area_mm2 <= h200" --trials 60
-  gpusim search space.toml --goal time_us --goal area_mm2 --sampler nsga2 --plot front.png
-  gpusim search space.toml --journal search.journal        killed, and started again: nothing runs twice
-  gpusim search gemv --set sm.count=66,132,198 --set l2.slices=48,96 --goal energy_j       a space without a file
-  gpusim search kernels.py:scale --grid 512 --block "64; 128; 256" --args "float32[65536]=random, 2.0" --trials 3
-
-space.toml is the file of a sweep, and may have a table [search] with the same options; docs/exploring.md describes it:
-
-  program = ["gemv", "matmul/tiled"]
-  gpu = "h200"
-  axes.sm.count = [66, 99, 132, 165, 198]
-  axes.dram.channels = [96, 192, 288]
-  [search]
-  goals = ["time_us"]
-  limits = ["area_mm2 <= h200"]
-  derived.dram.bandwidth_gb_s = "dram.channels"
-
-"""
-
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "search a space of machines for the best under a budget: docs/exploring.md"
     options = add_space_options, add_workers_options, add_json_option
-    parser = add_command(commands, "search", summary, EXAMPLES + AXIS_HELP, execute, *options)
+    parser = add_command(commands, "search", summary, help_text("search", "axes"), execute, *options)
     add_field_options(parser, SearchOptions)
     parser.add_argument("--no-screen", action="store_true", help="also run machines whose analytical bound is beaten")
     parser.add_argument("--journal", type=Path, metavar="FILE", help="keep finished runs here and do not repeat them")

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.options import (
-    ARGUMENT_HELP,
     add_command,
     add_json_option,
     add_run_options,
     add_target_options,
 )
 from gpusim.cli.outputs import print_json, versioned
-from gpusim.cli.parser import EXIT_OK
+from gpusim.cli.parser import EXIT_OK, help_text
 from gpusim.cli.run import simulate_target, target_of
 from gpusim.units import aligned, joule_text
 
@@ -24,26 +23,11 @@ if TYPE_CHECKING:
     from isa import Program
     from isa.instruction import Control
 
-EXAMPLES = """\
-examples:
-  gpusim show vector_add
-  gpusim show matmul/tiled --run                   with the cost of each instruction, from a simulated run
-  gpusim show reduction/shuffle --control          with the compiler's scheduling bits
-  gpusim show kernels.py:scale --args "float32[1024], float32(2.5)"
-  gpusim show kernel.cubin --entry saxpy
-
-columns of --run: warp instructions executed, active threads per instruction, warp cycles (waiting included), energy
-  without static power, and the main stall reason
-column of --control: wait mask over scoreboards 0 to 5, scoreboard released when sources are read (R) and when the
-  result is written (W), yield, stall cycles
-
-"""
-
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "print a program's machine code with its source lines"
     options = add_target_options, add_run_options, add_json_option
-    parser = add_command(commands, "show", summary, EXAMPLES + ARGUMENT_HELP, execute, *options)
+    parser = add_command(commands, "show", summary, help_text("show", "arguments"), execute, *options)
     words = "simulate, and print each instruction's cost beside it"
     parser.add_argument("--run", action="store_true", help=words)
     parser.add_argument("--control", action="store_true", help="print the compiler's scheduling bits")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.axes import (
-    AXIS_HELP,
     add_design_options,
     add_space_options,
     add_workers_options,
@@ -21,7 +20,7 @@ from gpusim.cli.axes import (
 )
 from gpusim.cli.options import add_command, add_json_option, names_of
 from gpusim.cli.outputs import check_writable, columns, print_json, versioned
-from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError
+from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError, help_text
 
 if TYPE_CHECKING:
     from gpusim.explore import Point
@@ -31,23 +30,12 @@ _OUTPUTS = ("time_us", "cycles", "energy_j", "bound_cycles", "bound_by")
 """Columns of a result that are printed; --out writes the others too, and --metrics prints those of energy."""
 _MOST_FAILURES = 5
 _MOST_ROWS = 40
-EXAMPLES = """\
-examples:
-  gpusim sweep vector_add matmul/tiled --set sm.count=66,132,264 --out sms.parquet
-  gpusim sweep gemv --size 256,512 --set dram.bandwidth_gb_s=1200:9600:2:log --gpu h200,a100
-  gpusim sweep waves/one --set sm.count=100:160 --design random --points 20 --seed 1
-  gpusim sweep study.toml --out study.parquet --dry-run         how many points there are
-  gpusim sweep study.toml --out study.parquet                   rows are kept in study.journal meanwhile
-  gpusim sweep study.toml --out study.parquet --resume          goes on after an interrupt or a crash
-  gpusim sweep study.toml --bound-only                          the analytical bound alone, milliseconds each
-
-"""
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "run programs on many machines, into one table: docs/exploring.md"
     options = add_space_options, add_design_options, add_workers_options, add_json_option
-    parser = add_command(commands, "sweep", summary, EXAMPLES + AXIS_HELP, execute, *options)
+    parser = add_command(commands, "sweep", summary, help_text("sweep", "axes"), execute, *options)
     parser.add_argument("--out", metavar="FILE", help="write the table as .parquet or .csv")
     words = "keep each row as it is finished (default: --out with the ending .journal)"
     parser.add_argument("--journal", metavar="FILE", help=words)

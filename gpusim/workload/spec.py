@@ -1,4 +1,4 @@
-"""Spelling of a kernel's arguments; `gpusim.cli.options.ARGUMENT_HELP` is the grammar."""
+"""Spelling of a kernel's arguments; `gpusim/cli/help/arguments.txt` is the grammar."""
 
 from __future__ import annotations
 
