@@ -7,6 +7,7 @@ that between the events around it. Steps in which nothing has to come are not co
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,26 +20,12 @@ from validate.gpu import read_json
 from validate.streams.lab import Lab
 
 RECORDING = Path(__file__).parent / "results" / "managed_h200.json"
-KB, MB, PAGE = 1 << 10, 1 << 20, 4096
-ODD = 7919
-"""Multiplied with a page's number, modulo a power of two of pages, it gives every page once, far apart."""
+MB, PAGE = 1 << 20, 4096
 EMPTY_US = 20.0
 """Events around a kernel with next to nothing to do ("gpu reads again" of 64 KiB and 1 MiB: 19 to 22)."""
 LEAST_US = 30.0
 LARGE = 16 * MB
-KINDS: dict[str, tuple[str, ...]] = {
-    "one thread": ("touch", "touch untouched", "touch sparsely", "touch every page", "touch in order"),
-    "a warp": ("touch by a warp",),
-    "a block, all in order": ("touch by a block", "touch by all", "touch by all, pages far apart"),
-    "whole GPU": ("gpu reads", "gpu reads, host had read", "gpu reads after", "gpu writes", "gpu writes untouched"),
-    "prefetch": ("prefetch to gpu", "prefetch to gpu again", "prefetch to host"),
-    "host": ("host reads back", "host writes untouched"),
-    "read mostly": ("gpu reads", "gpu writes", "host writes again", "host reads after write"),
-    "over the bus": ("gpu reads", "gpu reads again", "gpu writes", "touch in order"),
-}
-"""Steps by what they ask about; those of the last two are of one case each."""
-
-Step = tuple[Any, ...]
+Step = list[Any]
 """A method of `Managed` and what it is given, first the step's name."""
 
 
@@ -97,65 +84,10 @@ class Managed:
         self.steps[name] = (self.device.now_cycles - before) / self.device.config.gpu.clock_mhz
 
 
-# --- cases ------------------------------------------------------------------------------------------------------------
-
-_FILLED, _BACK = ("host", "host writes", True), ("host", "host writes back", True)
-_READ_BACK = ("host", "host reads back")
-
-
-def _in_order(multiplier: int = 1, write: int = 0) -> tuple[Step, ...]:
-    """Host memory that one thread of the GPU touches page by page, each after the one before."""
-    touches = (("touch", name, 1, 1, multiplier, write) for name in ("touch", "touch again"))
-    return _FILLED, *touches, _READ_BACK
-
-
-_FAULTS: tuple[Step, ...] = (  # and a page that the host had read meanwhile
-    _FILLED, ("read", "gpu reads"), ("read", "gpu reads again"), _READ_BACK, ("host", "host reads again"),
-    ("read", "gpu reads, host had read"), ("host", "host writes all", True), ("write", "gpu writes"),
-    ("host", "host reads all"),
-)  # fmt: skip
-_PREFETCHED: tuple[Step, ...] = (
-    _FILLED, ("prefetch", "prefetch to gpu", "device"), ("prefetch", "prefetch to gpu again", "device"),
-    ("read", "gpu reads"), ("prefetch", "prefetch to host", "host"), ("host", "host reads"),
-    ("read", "gpu reads after"),
-)  # fmt: skip
-_WIDTHS: tuple[Step, ...] = (  # every lane of a warp has a page of its own; then a block; then all
-    _FILLED, ("touch", "touch by a warp", 1, 32), _BACK, ("touch", "touch by a block", 1, 1024), _BACK,
-    ("touch", "touch by all", 264, 256), _BACK, ("touch", "touch by all, pages far apart", 264, 256, ODD),
-)  # fmt: skip
-_READ_MOSTLY: tuple[Step, ...] = (  # both read copies of their own until one writes
-    _FILLED, ("advise", "read_mostly", True), ("read", "gpu reads"), ("read", "gpu reads again"),
-    ("host", "host reads"), ("read", "gpu reads after host read"), ("write", "gpu writes"),
-    ("host", "host reads after write"), ("read", "gpu reads after that"), ("host", "host writes again", True),
-    ("read", "gpu reads after host wrote"),
-)  # fmt: skip
-_STAYS: tuple[Step, ...] = (  # preferred on the host and mapped for the GPU: kernels reach it over the bus
-    ("advise", "preferred", "host"), _FILLED, ("read", "gpu reads"),
-    ("read", "gpu reads again"), ("touch", "touch in order"), ("write", "gpu writes"), ("host", "host reads"),
-)  # fmt: skip
-_PREFERRED: tuple[Step, ...] = (  # the host fetches it all the same, where it cannot map the GPU's memory
-    ("advise", "preferred", "device"), _FILLED, ("read", "gpu reads"), ("host", "host reads"),
-    ("read", "gpu reads after"),
-)  # fmt: skip
-
-CASES: dict[str, tuple[Step, ...]] = {
-    "faults": _FAULTS,
-    "in order": _in_order(),
-    "far apart": _in_order(ODD),
-    "in order, written": _in_order(write=1),
-    "widths": _WIDTHS,
-    "untouched": (("touch", "touch untouched", 1, 1, 1, 2), _READ_BACK),
-    "untouched, whole gpu": (("write", "gpu writes untouched"), ("write", "gpu writes again"), _READ_BACK),
-    "untouched, host": (("host", "host writes untouched", True), ("host", "host writes again", True)),
-    "prefetch": _PREFETCHED,
-    "prefetch untouched": (("prefetch", "prefetch to gpu", "device"), ("write", "gpu writes")),
-    **{f"sparse {stride}KB": (  # one page of every stride; then every page, of which some have come with it
-        _FILLED, ("touch", "touch sparsely", 1, 1, 1, 0, stride * KB), ("touch", "touch every page"),
-    ) for stride in (64, 128, 256, 512, 1024, 2048, 4096)},
-    "read mostly": _READ_MOSTLY,
-    "stays on host": _STAYS,
-    "preferred on gpu": _PREFERRED,
-}  # fmt: skip
+_DOCUMENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+CASES: dict[str, list[Step]] = _DOCUMENT["cases"]
+KINDS: dict[str, list[str]] = _DOCUMENT["kinds"]
+"""Steps by what they ask about."""
 
 
 def recorded() -> dict[str, dict[str, dict[str, float]]]:
