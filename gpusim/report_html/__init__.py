@@ -14,6 +14,7 @@ import base64
 import html
 import json
 import os
+import re
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -31,19 +32,21 @@ MARK = "<!-- launches -->"
 def render(result: Analysis, title: str | None = None, **more: Any) -> str:
     """The whole page. `title`: what was run, by default the kernel's name; more: as for `make_document`."""
     document = make_document(result, title, **more)
-    page = asset("template.html")
-    for mark, text in {
-        "{{title}}": html.escape(document["title"]),
-        "{{style}}": asset("style.css"),
-        "{{launches}}": MARK if document["index"] else "",
-        "{{imports}}": json.dumps(
-            {"imports": {f"gpusim/{name}": module_url(name, asset(f"js/{name}.js")) for name in MODULES}}
-        ),
-        "{{main}}": asset("js/main.js"),
-        "{{data}}": json_for_script(document),
-    }.items():
-        page = page.replace(mark, text, 1)
-    return page
+    modules = {f"gpusim/{name}": module_url(name, asset(f"js/{name}.js")) for name in MODULES}
+    return filled(
+        "template.html",
+        title=html.escape(document["title"]),
+        style=asset("style.css"),
+        launches=MARK if document["index"] else "",
+        imports=json.dumps({"imports": modules}),
+        main=asset("js/main.js"),
+        data=json_for_script(document),
+    )
+
+
+def filled(name: str, **texts: str) -> str:
+    """A file of the page with texts in place of its marks, such as `{{title}}`; what they bring along is no mark."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: texts[mark[1]], asset(name))
 
 
 def write(result: Analysis, path: str | os.PathLike[str], title: str | None = None, **more: Any) -> Path:

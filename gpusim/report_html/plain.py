@@ -6,9 +6,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpusim.report_html import asset
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+from gpusim.report_html import asset, filled
 
 
 class Markup(str):
@@ -47,26 +45,8 @@ def render_plain(title: str, brand: str, facts: Mapping[str, str], parts: Sequen
         + f"{escaped(part.body)}\n</section>\n"
         for part in parts
     )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escaped(title)} &ndash; gpusim</title>
-<style>
-{asset("style.css")}
-</style>
-</head>
-<body>
-<header><p class="brand">{escaped(brand)}</p>
-<h1>{escaped(title)}</h1>
-<dl class="facts">{dl}</dl>{escaped(head)}</header>
-<main>{sections}</main>
-</body>
-</html>
-"""
+    texts = {"title": escaped(title), "style": asset("style.css"), "brand": escaped(brand), "facts": dl}
+    return filled("plain.html", **texts, head=escaped(head), sections=sections)
 
 
 def table(label: str, head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "stacked") -> Markup:
