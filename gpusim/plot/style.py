@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from gpusim.plot.colours import GREY, INK
+from gpusim.plot.colours import GREY
 from gpusim.tracing.perfetto import Trace
 
 if TYPE_CHECKING:
@@ -29,36 +29,21 @@ WIDTH = 9.0
 """Inches."""
 DPI = 100
 
-_SETTINGS: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 10,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "axes.labelsize": 10,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "hatch.linewidth": 0.6,
-    "svg.hashsalt": "gpusim",
-    "svg.fonttype": "none",
-}
 _OURS: weakref.WeakSet[Figure] = weakref.WeakSet()
 _ALTERNATIVES: weakref.WeakKeyDictionary[Figure, str] = weakref.WeakKeyDictionary()
 Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
+@functools.cache
+def _settings() -> Any:
+    """The settings of `style.mplstyle`."""
+    import matplotlib
+
+    return matplotlib.rc_params_from_file(Path(__file__).with_suffix(".mplstyle"), use_default_template=False)
+
+
 def styled(draw: Draw) -> Draw:
-    """Decorator of a figure's function: it runs with the settings of this module."""
+    """Decorator of a figure's function: it runs with the settings of `style.mplstyle`."""
 
     @functools.wraps(draw)
     def with_style(*args: Any, **options: Any) -> Any:
@@ -70,7 +55,7 @@ def styled(draw: Draw) -> Draw:
 
         pyplot.draw_if_interactive()
 
-        with matplotlib.rc_context(_SETTINGS):
+        with matplotlib.rc_context(_settings()):
             return draw(*args, **options)
 
     return with_style  # type: ignore[return-value]
@@ -184,7 +169,7 @@ def save(drawn: Axes | Figure, path: str | Path) -> Path:
     buffer = io.BytesIO()
     import matplotlib
 
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(_settings()):
         figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata.get(kind))
     path.write_bytes(_with_palette(buffer.getvalue()) if kind == "png" else buffer.getvalue())
     pyplot.close(figure)
