@@ -12,7 +12,9 @@ a version of machine code lacks are written as others that do the same in it.
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -29,29 +31,19 @@ NO_VALUE, ZERO_VALUE, FIRST_VALUE, SECOND_VALUE = range(4)
 
 _MOST_SOURCES = 4  # that the reader takes
 _BULK = ("UTMALDG", "UTMASTG", "UTMAPF", "UTMAREDG", "UBLKCP", "UBLKPF", "UBLKRED")
-# Opcodes that a table lacks, as others. The second for 90 are Blackwell's.
-_UP_TO_90 = {
-    **{"SYSCALL": "NOP", "ENDCOLLECTIVE": "NOP", "SYNCS.CCTL": "NOP", "REDAS": "STAS", "BGMMA": "IGMMA"},
-    **{"LDCU": "ULDC", "CREDUX": "REDUX", "FADD2": "FADD", "FMUL2": "FMUL", "FFMA2": "FFMA", "FHADD": "FADD"},
-    **{"FHFMA": "FFMA", "FMNMX3": "FMNMX", "UVIADD": "UIADD3", "UIADD": "UIADD3", "UIABS": "UIADD3"},
-    **dict.fromkeys(("UIMNMX", "UVIMNMX", "UFADD", "UFFMA", "UFMUL", "UFMNMX", "UFSEL", "UFRND"), "UIADD3"),
-    **dict.fromkeys(("UFSET", "UFSETP"), "UISETP"),
-    **dict.fromkeys(("UF2F", "UF2I", "UI2F", "UI2FP"), "UMOV"),
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_RENAMED = {
+    version: {
+        name: written
+        for last, rows in _TABLES["renamed"].items()
+        for written, names in rows.items()
+        for name in names
+        if version <= int(last)
+    }
+    for version in BINARY_VERSIONS
 }
-_UP_TO_86 = _UP_TO_90 | {
-    **{"VIADD": "IADD3", "VIADDMNMX": "IMNMX", "VIMNMX": "IMNMX", "VIMNMX3": "IMNMX", "REDG": "RED", "STSM": "STS"},
-    **dict.fromkeys(("ACQBULK", "PREEXIT", "CGAERRBAR", "ELECT", "FENCE", "USETMAXREG"), "NOP"),
-}
-_UP_TO_75 = _UP_TO_86 | {"I2FP": "I2F", "F2IP": "F2I", "HMNMX2": "HADD2"}
-_RENAMED = {70: _UP_TO_75, 75: _UP_TO_75, 80: _UP_TO_86, 86: _UP_TO_86, 90: _UP_TO_90}
-_NEWER = {
-    "LDGSTS": 80,
-    "LDGDEPBAR": 80,
-    "REDUX": 80,
-    "DMMA": 80,
-    **dict.fromkeys((*_BULK, "UTMACCTL", "UTMACMDFLUSH", "SYNCS", "ARRIVES", "STAS", "REDAS", "WARPGROUP"), 90),
-    **dict.fromkeys(("HGMMA", "QGMMA", "IGMMA", "BGMMA", "UCGABAR_ARV", "UCGABAR_WAIT"), 90),
-}
+"""By version: opcodes that its table lacks, and as which others they are written."""
+_NEWER = {name: int(first) for first, names in _TABLES["since"].items() for name in names}
 """Opcodes that no older table has anything like, and the first version that has them."""
 
 
