@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.options import add_command, add_json_option, add_set_option
 from gpusim.cli.outputs import columns, print_json
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import EXIT_OK, UserError, help_text
 
 if TYPE_CHECKING:
     from gpusim.config.derived import DerivedValue
@@ -19,51 +19,39 @@ _EXIT_WRONG = 1
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    examples = _examples("list", "show mine.toml --set sm.count=66", "diff h200 a100", "new mine --base h200")
-    parser = add_command(commands, "config", "print, compare, check and begin GPU configurations", examples)
+    parser = add_command(commands, "config", "print, compare, check and begin GPU configurations", help_text("config"))
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     summary = "list the shipped configurations and where their values come from"
-    add_command(actions, "list", summary, _examples("list"), list_names, add_json_option)
+    add_command(actions, "list", summary, help_text("config-list"), list_names, add_json_option)
 
     summary = "print a resolved configuration as TOML, with the source of every value, and what follows from it"
-    examples = _examples("show h200", "show a100 --derived", "show a100 --set sm.count=54 --json")
-    each = add_command(actions, "show", summary, examples, show, add_set_option, add_json_option)
+    each = add_command(actions, "show", summary, help_text("config-show"), show, add_set_option, add_json_option)
     each.add_argument("name", nargs="?", default="h200", help="shipped name or TOML file (default: h200)")
     each.add_argument("--derived", action="store_true", help="only what follows: peak rates, ridge points, occupancy")
 
     summary = "print the values in which two configurations differ"
-    examples = _examples("diff h200 a100", "diff h200 --set l2.slices=48")
-    each = add_command(actions, "diff", summary, examples, show_diff, add_set_option, add_json_option)
+    each = add_command(actions, "diff", summary, help_text("config-diff"), show_diff, add_set_option, add_json_option)
     each.add_argument("first", metavar="NAME", help="shipped name or TOML file")
     each.add_argument("second", metavar="NAME", nargs="?", help="the other one (default: the first with --set)")
 
     summary = "list the configuration's keys and what they mean"
-    each = add_command(actions, "keys", summary, _examples("keys", "keys l1"), show_keys, add_json_option)
+    each = add_command(actions, "keys", summary, help_text("config-keys"), show_keys, add_json_option)
     each.add_argument("section", nargs="?", help="only keys of this section")
 
     summary = "check a configuration file: what is wrong, what is suspicious, and what follows from it"
-    examples = _examples("check mine.toml", "check h200 --set dram.bandwidth_gb_s=9000")
-    examples += "status 1 if something is wrong; warnings alone leave it 0\n"
-    each = add_command(actions, "check", summary, examples, check, add_set_option, add_json_option)
+    each = add_command(actions, "check", summary, help_text("config-check"), check, add_set_option, add_json_option)
     each.add_argument("name", metavar="FILE", help="TOML file or shipped name")
 
     summary = "write a short configuration file of your own, with comments and a schema for editors beside it"
-    examples = _examples(
-        "new mine --base h200 --set sm.count=264", "new 'Half the L2' --base h100 --set l2.bytes=26214400 -o half.toml"
-    )
-    each = add_command(actions, "new", summary, examples, new, add_set_option)
+    each = add_command(actions, "new", summary, help_text("config-new"), new, add_set_option)
     each.add_argument("name", metavar="NAME", help="what the GPU is called")
     each.add_argument("--base", default="h200", metavar="NAME", help="what gives all other values (default: h200)")
     each.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: NAME.toml)")
     each.add_argument("--force", action="store_true", help="overwrite a file that is there")
 
     summary = "print the JSON schema of configuration files, for editors"
-    add_command(actions, "schema", summary, _examples("schema > gpusim.schema.json"), schema)
-
-
-def _examples(*given: str) -> str:
-    return "examples:\n" + "".join(f"  gpusim config {each}\n" for each in given)
+    add_command(actions, "schema", summary, help_text("config-schema"), schema)
 
 
 def list_names(options: argparse.Namespace) -> int:
