@@ -58,7 +58,7 @@ MOST_LINES_OF = {
     "gpusim.parallel": 1_120,
     "gpusim.plot": 2_247,
     "gpusim.report_html": 771,
-    "gpusim.results": 3_567,
+    "gpusim.results": 3_504,
     "gpusim.tracing": 1_595,
     "gpusim.workload": 404,
     "isa": 6_963,

@@ -24,7 +24,7 @@ from gpusim.engine.parameters import unit_timing
 from gpusim.engine.state import layout as L
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.roofline import count_bytes
-from gpusim.results.stalls import STALL_MEANINGS
+from gpusim.results.stalls import STALL_LIMITS, STALL_MEANINGS
 from isa import microops as M
 
 BUSY = 0.6
@@ -195,23 +195,8 @@ def _latency(counts: Counts, shares: dict[str, float]) -> tuple[str, str]:
         return "uncoalesced accesses", f"Uncoalesced accesses: {waiting}, and {_uncoalesced(counts)}."
     if reason in ("lg_throttle", "long_scoreboard") and local_share(counts) >= _WASTE:
         return "local memory", f"Local memory: {waiting}, and {_local(counts)}."
-    kind = _WAITS.get(reason, "latency")
+    kind = STALL_LIMITS.get(reason, "latency")
     return kind, f"{kind[0].upper()}{kind[1:]}: {waiting}; {_busiest(shares)}."
-
-
-_WAITS = {
-    "long_scoreboard": "memory latency",
-    "lg_throttle": "memory latency",
-    "short_scoreboard": "latency of shared memory and special functions",
-    "mio_throttle": "queue of shared memory and special functions",
-    "barrier": "barriers",
-    "membar": "memory fences",
-    "math_pipe_throttle": "execution pipe",
-    "no_instruction": "instruction fetch",
-    "imc_miss": "constant fetch",
-    "branch_resolving": "branches",
-    "wait": "instruction latency",
-}
 
 
 def conflict_share(counts: Counts) -> float:

@@ -7,8 +7,10 @@ are made of these rows.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from gpusim.units import joule_text, rate_text, scaled
@@ -29,35 +31,9 @@ class ReportSection:
     about: str
 
 
-SECTIONS = {
-    each.name: each
-    for each in (
-        ReportSection("advice", "Summary and advice",
-                "Each with the share of the duration that its cause takes, which is at most what removing it is worth. "
-                "Shares overlap."),
-        ReportSection("speed-of-light", "GPU Speed Of Light Throughput",
-                "How much of the peak of each unit the launch reaches, over its whole duration."),
-        ReportSection("launch", "Launch Statistics", "What was launched, and how it spreads over the SMs."),
-        ReportSection("occupancy", "Occupancy", "Warps resident on an SM, of the most that it holds."),
-        ReportSection("memory", "Memory Workload Analysis", "Traffic at each level of the memory."),
-        ReportSection("nvlink", "NVLink", "What kernels read and write of other GPUs' memory."),
-        ReportSection("compute", "Compute Workload Analysis",
-                "What the execution pipes do while their SM holds a warp."),
-        ReportSection("scheduler", "Scheduler Statistics",
-                "How many warps a scheduler has to choose from in each cycle."),
-        ReportSection("warp-state", "Warp State Statistics",
-                "What warps spend their cycles on, between one instruction and the next."),
-        ReportSection("energy", "Energy", "Where the joules of the launch go. Lines and instructions below have theirs "
-                "without the static part."),
-        ReportSection("source", "Source Counters", "What each line costs; open a line to see its machine code."),
-        ReportSection("warps", "Warps over Cycles",
-                "The warps of one SM, a row for each: when it issues, when it waits, and for what."),
-        ReportSection("stepper", "Warp Stepper",
-                "One warp, instruction by instruction, as the simulator executed it: which lanes run, where the others "
-                "wait, what they address, what their registers hold."),
-    )
-}  # fmt: skip
-"""Sections by name, in their order, which is Nsight Compute's; advice, energy and the last two are not among its."""
+_SECTIONS = tomllib.loads(Path(__file__).with_name("sections.toml").read_text("utf-8"))
+SECTIONS = {name: ReportSection(name, **row) for name, row in _SECTIONS.items()}
+"""Sections by name, in the order of `sections.toml`."""
 
 
 @dataclass(frozen=True, slots=True)
