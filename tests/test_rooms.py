@@ -63,7 +63,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 404,
     "isa": 6_963,
     "programs": 5_817,
-    "validate": 10_817,
+    "validate": 10_736,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

@@ -7,48 +7,17 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from validate.microbench.asm import address, after, ptx, record, shared_address
+from validate.microbench.asm import LINES, address, after, ptx, record, shared_address
 from validate.microbench.bench import bench, rows_case
 
 _LATE_CYCLES = 3000
 _TIMES = 4
-_MATRIX = "{f, x, y, z}, {d, d, d, d}, {d, d}, {f, x, y, z}"
-OPS = {
-    "none": "",
-    "imad": "mad.lo.u32 d, d, d, s;",
-    "iadd": "add.u32 d, d, s;",
-    "ffma": "fma.rn.f32 f, f, f, f;",
-    "dfma": "fma.rn.f64 h, h, h, h;",
-    "hfma2": "fma.rn.f16x2 d, d, d, d;",
-    "vote": "setp.ne.u32 p, d, 0; vote.sync.ballot.b32 d, p, 0xffffffff;",
-    "mma": f"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {_MATRIX};",
-    "redux": "redux.sync.add.u32 d, d, 0xffffffff;",
-    "match": "match.any.sync.b32 d, d, 0xffffffff;",
-    "popc": "popc.b32 d, d;",
-    "mufu": "ex2.approx.ftz.f32 f, f;",
-    "i2f": "cvt.rn.f32.u16 f, w;",
-    "shfl": "shfl.sync.bfly.b32 d, d, 1, 31, 0xffffffff;",
-    "s2r": "mov.u32 e, %nwarpid; add.u32 d, d, e;",
-    "s2ur": "mov.u32 e, %globaltimer_lo; add.u32 d, d, e;",
-    "elect": "elect.sync e|p, 0xffffffff; selp.u32 e, 1, 2, p; add.u32 d, d, e;",
-    "lds": "ld.volatile.shared.u32 e, [s]; add.u32 d, d, e;",
-    "sts": "st.volatile.shared.u32 [s], d;",
-    "ldg": "ld.volatile.global.u32 e, [g]; add.u32 d, d, e;",
-    "stg": "st.volatile.global.u32 [g], d;",
-    "branch": "setp.eq.u32 p, d, 12345; @p bra OUT;",
-    "fence": "fence.acq_rel.cta;",
-    "fence_proxy": "fence.proxy.async;",
-    "nanosleep": "nanosleep.u32 20;",
-    "warpsync": "bar.warp.sync 0xffffffff;",
-}
-"""Instructions behind the barrier, as PTX: s is an address in shared memory, g one in global memory, d a word that the
-next one may depend on, p a predicate, f a float and h a double."""
 
 
 @bench(
     "ahead_{0}",
     "Does a warp wait for a barrier before what follows it ({0})?",
-    over=OPS.items(),
+    over=LINES["ahead"].items(),
     arch="sm_90a",
     slack=20,
 )

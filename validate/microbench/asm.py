@@ -9,7 +9,9 @@ function that is called would add a word to the constants, which were measured w
 from __future__ import annotations
 
 import operator
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from numba.core import cgutils
 from numba.cuda import types
 from numba.cuda.extending import intrinsic
 
+LINES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("lines.toml").read_text("utf-8"))
+"""PTX that is measured, by benchmark."""
 _LETTERS = {
     types.uint32: "r",
     types.int32: "r",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from validate.microbench.asm import after, clear, clock, ptx, record, shared_address, smid, timed_chain
+from validate.microbench.asm import LINES, after, clear, clock, ptx, record, shared_address, smid, timed_chain
 from validate.microbench.bench import Case, bench, chain_latency, each, rows_case, spans_by_sm, waits
 
 _FEW, _MORE, _MANY = 8, 24, 16
@@ -53,14 +53,6 @@ def _load(size: int) -> Any:
     return kernel, map(case, sorted({0, 1, size // 2, size - 1})), {"cluster": size}
 
 
-_ACCESSES = {
-    "load": "ld.shared::cluster.u32 r#, [s + @];",
-    "load_128": "ld.shared::cluster.v4.u32 {r#, x#, y#, z#}, [s + @];",
-    "store": "st.shared::cluster.u32 [s + @], w;",
-    "store_128": "st.shared::cluster.v4.u32 [s + @], {w, w, w, w};",
-    "red": "red.shared::cluster.add.u32 [s + @], w;",
-    "atom": "atom.shared::cluster.add.u32 r#, [s + @], w;",
-}
 _PATTERNS = {
     "in a row": (1, 1, 0, 15),
     "own in a row": (1, 0, 0, 15),
@@ -80,7 +72,7 @@ _PATTERNS = {
 @bench(
     "cluster_{0}",
     "How many cycles does a warp instruction take on shared memory of other blocks ({0})?",
-    over=_ACCESSES.items(),
+    over=LINES["clusters"].items(),
     cluster=4,
 )
 def _rate(name: str, line: str) -> Any:
