@@ -1,6 +1,4 @@
-"""Changes to other people's Python packages as they are imported, so that they work here without their users' help.
-
-Nothing of them changes on disk.
+"""Changes to other people's Python packages, as they are imported and not on disk, so that they work here as they are.
 
 - PyTorch: cuDNN is off. The vendor's library works with the vendor's driver alone; convolutions and attention then take
   the kernels that PyTorch itself brings.
@@ -73,8 +71,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if name in REPLACED:
-            file = Path(__file__).parent / "libraries" / "cupy" / REPLACED[name]
-            return spec_from_file_location(name, file)
+            return spec_from_file_location(name, Path(__file__).parent / "libraries" / "cupy" / REPLACED[name])
         if name not in _THEN:
             return None
         for finder in sys.meta_path:

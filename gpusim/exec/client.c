@@ -26,6 +26,7 @@ enum { REGISTERS_HELD = 8 };             /* AAPCS64 */
 #endif
 enum { STACK = 18, WORDS = REGISTERS_HELD + STACK };
 enum { CALLS = 0, ORDERS = 1, CALLS_AGAIN = 2, NAME_BYTES = 64 };
+enum { STAYS_SECONDS = 60 };              /* in case that the main thread waits for the one that stays */
 enum { NOT_INITIALIZED = 3, UNKNOWN = 999 };
 /* What a stub says of its function beside its number: it gives a text, or it only tells what the program holds. */
 enum { GIVES_TEXT = 1 << 30, REGISTERS = 1 << 29, NUMBER = REGISTERS - 1, GOOD_BYE = NUMBER };
@@ -299,6 +300,22 @@ __attribute__((visibility("default"))) uint64_t gpusim_call(uint32_t function, c
     }
     errno = before;
     return value;
+}
+
+/* Python before 3.14 ends a thread that asks for its lock while the interpreter ends, by pthread_exit. That unwinds the
+   thread, and a C++ function on the way that may throw nothing aborts the whole process. PyTorch's threads get there when
+   they drop a failed backward()'s exception behind the main thread, with any GPU, if there is no core for them; the
+   simulator takes one. So the thread stays where it is, as with Python 3.14, until the main one has ended the process. */
+__attribute__((visibility("default"), noreturn)) void pthread_exit(void *value) {
+    int (*ending)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+    void (*go_on)(void *) = (void (*)(void *))dlsym(RTLD_NEXT, "pthread_exit");
+    Dl_info caller, python;
+    if (!ending) ending = (int (*)(void))dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");  /* before 3.13 */
+    if (ending && gettid() != getpid() && dladdr(__builtin_return_address(0), &caller) && dladdr(ending, &python) &&
+        caller.dli_fbase == python.dli_fbase && ending())
+        sleep(STAYS_SECONDS);
+    go_on(value);
+    abort();
 }
 
 /* A program that ends by itself lets its streams do what it has not waited for. */

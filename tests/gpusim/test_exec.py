@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -117,6 +118,31 @@ def test_sigterm_goes_to_the_program(probe, tmp_path):
 
 
 # --- what a program may be that cannot use it -------------------------------------------------------------------------
+
+
+LATE_THREADS = """
+import atexit, ctypes, sys, time
+
+library = ctypes.PyDLL(sys.argv[1])
+
+class Ending:
+    def __del__(self, sleep=time.sleep):
+        sleep(1)
+
+if sys.argv[2] == "waits":
+    atexit.register(library.ask_in_vain)
+else:
+    ending = Ending()
+    library.ask_after(300)
+"""
+
+
+@pytest.mark.parametrize(("when", "printed"), [("waits", "had it"), ("late", "")])
+def test_a_thread_that_wants_pythons_lock_at_the_end_aborts_nothing(tmp_path, when, printed):
+    """Where it waits for it already, it has it; where it comes while the interpreter ends, it stays."""
+    built = build(DATA / "late_threads.cpp", tmp_path / "late.so", "-shared", "-Xcompiler", "-fPIC")
+    done = run(sys.executable, "-c", LATE_THREADS, built, when)
+    assert (done.returncode, done.stderr) == (0, "") and printed in done.stdout
 
 
 def test_the_static_runtime_is_told_how_to_be_linked(probe, tmp_path):
