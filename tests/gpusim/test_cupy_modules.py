@@ -101,3 +101,28 @@ assert not hasattr(cublas, "nonsense")
 cublas.destroy(handle)
 """
     )
+
+
+def test_a_source_that_jitify_cannot_compile():
+    """Its error is Jitify's, which CuPy tells from NVRTC's."""
+    run(
+        HEAD
+        + """
+sys.modules["cupy"], sys.modules["cupy.cuda"] = types.ModuleType("cupy"), types.ModuleType("cupy.cuda")
+sys.modules["cupy.cuda"].__path__, destroyed = [], []
+nvrtc = sys.modules["cupy_backends.cuda.libs.nvrtc"] = types.ModuleType("nvrtc")
+sys.modules["cupy_backends.cuda.libs"].nvrtc, nvrtc.NVRTCError = nvrtc, ArithmeticError
+nvrtc.createProgram = lambda source, name, headers, names: (source, name)
+nvrtc.compileProgram = lambda program, options: 1 / ("#error" not in program[0])
+nvrtc.getProgramLog, nvrtc.destroyProgram = " in ".join, destroyed.append
+from cupy.cuda import jitify
+assert jitify.jitify("k.cu\\nint x;", ("-I.",)) == ("k.cu", ("-I.", "--device-as-default-execution-space"), (), ())
+try:
+    jitify.jitify("k.cu\\n#error", ())
+except RuntimeError as error:
+    assert str(error) == "#error in k.cu"
+else:
+    assert False
+assert destroyed == [("int x;", "k.cu"), ("#error", "k.cu")]
+"""
+    )
