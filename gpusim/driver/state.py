@@ -94,7 +94,7 @@ class Driver:
         self.log = LaunchLog(self.config, timed=mode != "functional")
         self.address_of: Callable[[str], int | None] = lambda symbol: None
         self.around_call: Callable[[Any], AbstractContextManager[None]] = lambda point: nullcontext()
-        self.initialized = self.left_to_parent = False
+        self.initialized = self.left_to_parent = self.hidden = False
         self.primary = Context()
         self.primary_references = 0
         self.others: dict[int, Context] = {}
@@ -181,7 +181,8 @@ class Driver:
         return known(next(found, None), ResultCode.INVALID_CONTEXT)
 
     def check_device(self, number: int) -> int:
-        """The number of a device. Raises NOT_INITIALIZED, INVALID_DEVICE."""
+        """The number of a device. Raises NO_DEVICE, NOT_INITIALIZED, INVALID_DEVICE."""
+        fail_if(self.hidden, ResultCode.NO_DEVICE)
         fail_if(not self.initialized, ResultCode.NOT_INITIALIZED)
         fail_if(not 0 <= number < DEVICE_COUNT, ResultCode.INVALID_DEVICE)
         return number
@@ -234,10 +235,11 @@ class Driver:
 
     def begin_runtime_call(self, anytime: bool) -> None:
         """Do what the runtime does before a call: the device's primary context is current if none was made so. Raises
-        NOT_INITIALIZED in a process whose parent had begun."""
+        NOT_INITIALIZED in a process whose parent had begun, NO_DEVICE if there is none for it."""
         fail_if(self.left_to_parent, ResultCode.NOT_INITIALIZED)
         self.initialized = True
         if not anytime and not self.stack:
+            self.check_device(0)
             self.primary_references = max(self.primary_references, 1)
             self.stack.append(self.primary)
 

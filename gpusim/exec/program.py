@@ -50,9 +50,9 @@ class ProgramEnd:
 def environment(address: str) -> dict[str, str]:
     """Return the variables by which the program finds our libraries, and Python our `sitecustomize`. The libraries
     are loaded before all others, since a program may itself name the folder of the vendor's. An empty name in a list of
-    folders would be the working directory, and is left out."""
+    folders would be the working directory, and is left out. What hides this machine's GPUs is, too."""
     folder = library_folder()
-    changed = dict(os.environ)
+    changed = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
     preload = [str(folder / soname) for soname in LIBRARIES]
     inherit = [str(resources.files("gpusim.driver.inherit"))]
     for name, first in (("LD_PRELOAD", preload), ("LD_LIBRARY_PATH", [str(folder)]), ("PYTHONPATH", inherit)):

@@ -72,7 +72,7 @@ class ServedProcess:
     def serve(self, made: socket.socket) -> None:
         """Answer the calls of a connection whose hello is still to come."""
         try:
-            what, thread, ident = read_hello(made)
+            what, hidden, thread, ident = read_hello(made)
         except Gone:
             made.close()
             return
@@ -81,6 +81,7 @@ class ServedProcess:
             self._calls_functions.add(thread)
             self._process.asked.pop(0).set_result(connection)
             return
+        self.driver.hidden |= hidden
         if thread in self._calls_functions:
             threading.current_thread().name = HOST_THREAD
         state = vars(self.driver.thread)
@@ -123,9 +124,8 @@ def serve_process(made: socket.socket, process: int, new_driver: Callable[[], Dr
     made.sendall(name.encode().ljust(NAME_BYTES, b"\0"))
     _in_thread(served, made)
     watched = select.poll()
-    watched.register(listener, select.POLLIN)
-    watched.register(ended, select.POLLIN)
-    watched.register(parent, select.POLLIN)
+    for each in (listener, ended, parent):
+        watched.register(each, select.POLLIN)
     while True:
         ready = {which for which, _ in watched.poll()}
         if listener.fileno() in ready:

@@ -17,14 +17,14 @@ from functools import partial
 from gpusim.driver.caller import Gone
 from gpusim.launch.arena import map_shared
 
-PROTOCOL = 5
+PROTOCOL = 6
 REGISTERS = {"x86_64": 6, "aarch64": 8}
 """Integer registers that pass arguments, by machine: System V ABI, AAPCS64."""
 STACK_WORDS = 18
 """Words of the caller's stack that come with a call: client.c's STACK."""
-CALLS, ORDERS, CALLS_AGAIN = range(3)
+CALLS, ORDERS, CALLS_AGAIN, _HIDDEN = 0, 1, 2, 4
 """Purposes of a connection: calls of a thread, orders to call functions of the program, or calls of a thread whose
-earlier connection the program has closed, as one does that closes all files."""
+earlier connection the program has closed, as one does that closes all files. Added to each: the device is hidden."""
 GOOD_BYE = (1 << 29) - 1
 """In place of a function's number: the program ends."""
 NAME_BYTES = 64
@@ -34,12 +34,12 @@ _ORDER = struct.Struct("<II6Q")
 _RETURN, _READ, _WRITE, _TEXT, _MOVE, _KEEP, _CALL, _SHARE, _MAP, _THREAD, _SYMBOL, _PRINT = range(12)
 
 
-def read_hello(connection: socket.socket) -> tuple[int, int, tuple[int, int]]:
-    """(what it is for, thread, process and thread as POSIX numbers them). Raises Gone, also for another protocol."""
+def read_hello(connection: socket.socket) -> tuple[int, bool, int, tuple[int, int]]:
+    """(purpose, is the device hidden, thread, process and thread for POSIX). Raises Gone for another protocol."""
     protocol, what, process, thread, own = _HELLO.unpack(_received(connection, _HELLO.size))
     if protocol != PROTOCOL:
         raise Gone
-    return what, thread, (process, own & 0xFFFF_FFFF)
+    return what & ~_HIDDEN, bool(what & _HIDDEN), thread, (process, own & 0xFFFF_FFFF)
 
 
 def _received(connection: socket.socket, nbytes: int) -> bytes:

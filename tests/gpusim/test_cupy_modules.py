@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
+from gpusim.driver.libraries import cupy
 from tests.gpusim import cuda_program
 from tests.gpusim.driver_program import run
 
@@ -101,3 +103,85 @@ assert not hasattr(cublas, "nonsense")
 cublas.destroy(handle)
 """
     )
+
+
+def test_a_source_that_jitify_cannot_compile():
+    """Its error is Jitify's, which CuPy tells from NVRTC's."""
+    run(
+        HEAD
+        + """
+sys.modules["cupy"], sys.modules["cupy.cuda"] = types.ModuleType("cupy"), types.ModuleType("cupy.cuda")
+sys.modules["cupy.cuda"].__path__, destroyed = [], []
+nvrtc = sys.modules["cupy_backends.cuda.libs.nvrtc"] = types.ModuleType("nvrtc")
+sys.modules["cupy_backends.cuda.libs"].nvrtc, nvrtc.NVRTCError = nvrtc, ArithmeticError
+nvrtc.createProgram = lambda source, name, headers, names: (source, name)
+nvrtc.compileProgram = lambda program, options: 1 / ("#error" not in program[0])
+nvrtc.getProgramLog, nvrtc.destroyProgram = " in ".join, destroyed.append
+from cupy.cuda import jitify
+assert jitify.jitify("k.cu\\nint x;", ("-I.",)) == ("k.cu", ("-I.", "--device-as-default-execution-space"), (), ())
+try:
+    jitify.jitify("k.cu\\n#error", ())
+except RuntimeError as error:
+    assert str(error) == "#error in k.cu"
+else:
+    assert False
+assert destroyed == [("int x;", "k.cu"), ("#error", "k.cu")]
+"""
+    )
+
+
+def test_calls_of_curand_go_on_where_the_last_one_ended():
+    """So that numbers do not depend on how many are asked for at once."""
+    run(
+        HEAD
+        + """
+cupy = sys.modules["cupy"] = types.ModuleType("cupy")
+cupy.cuda = types.SimpleNamespace(
+    get_current_stream=lambda: types.SimpleNamespace(ptr=0), MemoryPointer=lambda memory, offset: memory,
+    UnownedMemory=lambda address, size, owner, device: None)  # an address that is 0 has no device to be looked up
+cupy.ndarray, cupy.asarray = lambda shape, dtype, memory: shape, lambda given: types.SimpleNamespace(data=given)
+import gpusim.driver.libraries.cupy as package
+package.random_streams, drawn = types.ModuleType("random_streams"), []
+package.random_streams.states = lambda kind, seed, count: types.SimpleNamespace(ptr=(kind, seed))
+package.random_streams.draw = lambda kind, states, count, results, expression, begin: drawn.append(
+    (states, results, begin))
+from cupy_backends.cuda.libs import curand
+handle = curand.createGenerator(curand.CURAND_RNG_PSEUDO_PHILOX4_32_10)
+for seed in 3, 4:
+    curand.setPseudoRandomGeneratorSeed(handle, seed)
+    curand.generate(handle, 64, 5000)
+    curand.generateUniform(handle, 0, 0)
+    curand.generateUniform(handle, 64, 2)
+    curand.generate(handle, 64, 1)
+calls = [((5000,), 0), ((0,), 5000), ((2,), 5000), ((1,), 5002)]
+assert drawn == [(("Philox", seed), *each) for seed in (3, 4) for each in calls]
+"""
+    )
+
+
+DRAWS = """
+#include <cstdio>
+#include <cstring>
+#include "random.cu"
+int main() {
+    State made[5] = {}, *states;
+    for (unsigned i = 0; i < 5; ++i) made[i].sum = 100 * i, made[i].v[4] = i + 1;
+    unsigned found[2][12], *results;
+    cudaMalloc(&states, sizeof made);
+    cudaMalloc(&results, sizeof found[0]);
+    for (int first : {12, 7}) {  // results of a call; the others are another's
+        cudaMemcpy(states, made, sizeof made, cudaMemcpyHostToDevice);
+        draw<<<1, 32>>>(states, 5, results, first, 0, 0, 0, 0, 0, 0);
+        draw<<<1, 32>>>(states, 5, results + first, 12 - first, 0, 0, 0, 0, 0, first);
+        cudaMemcpy(found[first == 12], results, sizeof found[0], cudaMemcpyDeviceToHost);
+    }
+    printf("%d %d\\n", memcmp(found[0], found[1], sizeof found[0]), found[0][7] != found[0][2]);
+}
+"""
+
+
+def test_results_of_two_draws_are_those_of_one(tmp_path):
+    (tmp_path / "draws.cu").write_text(DRAWS)
+    macros = "-DSTATE=Xorwow", "-DOUT=unsigned", "-DDRAW=s.next()", f"-I{Path(cupy.__file__).parent}"
+    made = cuda_program.build(tmp_path / "draws.cu", tmp_path / "draws", *macros)
+    assert cuda_program.run(made).stdout == "0 1\n"

@@ -332,3 +332,26 @@ def test_branches_to_where_no_code_is(branch, target):
     with pytest.raises(KernelError, match="outside the kernel's code") as caught:
         gpusim.simulate(dataclasses.replace(program, instructions=code), 1, 32, (np.zeros(32, np.uint32),), gpu="tiny")
     assert caught.value.thread == (3, 0, 0)
+
+
+@pytest.mark.parametrize("mode", ["detailed", "functional"])
+def test_a_barrier_of_the_block_in_a_collective(mode):
+    """As a barrier of a grid is compiled: lanes that run in another's copy go on with it, and part where that ends."""
+    text = """
+    ISETP.EQ.U32.AND P0, PT, R0, RZ, PT
+    @P0 BRA `(together)
+    MOV R6, 0x1
+    together:
+    WARPSYNC.COLLECTIVE.ALL `(first)
+    BAR.SYNC 0x0
+    ENDCOLLECTIVE
+    first:
+    IADD3 R6, R6, 0x10, RZ
+    WARPSYNC.COLLECTIVE.ALL `(second)
+    BAR.SYNC.DEFER_BLOCKING 0x0
+    ENDCOLLECTIVE
+    second:
+    IADD3 R6, R6, 0x20, RZ
+    @RETURN
+    """
+    assert out_of(text, 64, mode=mode) == [0x30] + [0x31] * 63

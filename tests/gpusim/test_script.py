@@ -201,6 +201,29 @@ def test_an_interrupt_while_a_server_begins_leaves_it_there(tmp_path):
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
+def test_a_program_hides_the_device_from_others(tmp_path):
+    """As on a machine with one GPU; what hides this machine's from gpusim hides none from the program."""
+    code = """
+    import ctypes, os, subprocess, sys
+    if sys.argv[1:]:
+        driver, runtime = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libcudart.so.13")
+        count, place = ctypes.c_int(-1), ctypes.c_void_p()
+        calls = driver.cuInit(0), runtime.cudaGetDeviceCount(ctypes.byref(count)), runtime.cudaFree(place)
+        sys.exit(f"{sys.argv[1]}: {set(calls)}, {count.value}")
+    for each in (os.environ.get("CUDA_VISIBLE_DEVICES", "all"), "", "-1", "1", "none", "0", "0,1", "GPU-1"):
+        environment = os.environ | ({} if each == "all" else {"CUDA_VISIBLE_DEVICES": each})
+        subprocess.run([sys.executable, __file__, each], env=environment)
+    """
+    (tmp_path / "hide.py").write_text(textwrap.dedent(code))
+    done = gpusim("script", "--no-report", "--functional", "hide.py", folder=tmp_path, CUDA_VISIBLE_DEVICES="-1")
+    hidden = [f"{each}: {{100}}, -1" for each in ("", "-1", "1", "none")]
+    assert done.stderr.splitlines() == [
+        "all: {0}, 1",
+        *hidden,
+        *(f"{each}: {{0}}, 1" for each in ("0", "0,1", "GPU-1")),
+    ]
+
+
 def test_a_machine_without_a_compiler_runs_it_inside(tmp_path):
     """The engine's compiled code is the one that is there; the libraries of `gpusim exec` are not."""
     write(

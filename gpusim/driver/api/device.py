@@ -18,6 +18,7 @@ entries(
     ("cuDriverGetVersion", "*i", lambda driver: DRIVER_VERSION),
     ("cuGetErrorName", "i p", lambda driver, code, place: _error_text(code, place, "driver")),
     ("cuGetErrorString", "i p", lambda driver, code, place: _error_text(code, place, "meaning")),
+    ("cuDeviceGetCount", "*i", lambda driver: driver.check_device(0) or DEVICE_COUNT),
     ("cuDeviceGet", "*i D", lambda driver, ordinal: ordinal),
     ("cuDeviceGetName", "p i D", lambda driver, text, room, _: put_text(text, room, driver.config.gpu.name)),
     ("cuDeviceGetUuid_v2", "p D", lambda driver, content, _: caller().write(content, A.UUID)),
@@ -34,8 +35,8 @@ entries(
 @entry("cuInit", "u", anytime=True)
 def initialize(driver: Driver, flags: int) -> None:
     fail_if(flags, ResultCode.INVALID_VALUE)
-    fail_if(driver.left_to_parent, ResultCode.NOT_INITIALIZED)
-    driver.initialized = True
+    driver.begin_runtime_call(anytime=True)
+    driver.check_device(0)
 
 
 @entry("cuGetExportTable", "(pp)", anytime=True)
@@ -83,12 +84,6 @@ def _address(driver: Driver, name: str, version: int, flags: int) -> tuple[int, 
 
 
 # --- devices ----------------------------------------------------------------------------------------------------------
-
-
-@entry("cuDeviceGetCount", "*i", anytime=True)
-def count(driver: Driver) -> int:
-    driver.check_device(0)
-    return DEVICE_COUNT
 
 
 @entry("cuDeviceGetAttribute", "*i i D", anytime=True)

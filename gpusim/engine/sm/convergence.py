@@ -31,7 +31,7 @@ registers of control flow hold (`tests/gpusim/test_flow_replay.py` replays some)
   mask go on without the others, to the next BSYNC. (Not measured: the order of the masks.)
 - WARPSYNC.COLLECTIVE begins code that all lanes of the mask run together, in the copy of the last group to arrive. When
   it ends the groups part, and those that had waited execute their WARPSYNC again, which sends them to its label.
-- Lanes that a barrier of the block lets go are on the stack, by their instruction. (Not measured.)
+- Lanes that a barrier of the block lets go are on the stack, by their instruction, but go on together in a collective.
 
 A machine with `issue.reconvergence = "stack"` has none of the ways to give way: YIELD does nothing, and a group that
 spins goes on. What a parting leaves behind then waits until those before it can go no further (`spinning.py`).
@@ -293,7 +293,7 @@ def park_by_place(split, w, lanes):
 def block_at_barrier(warp, split, w, barrier):
     """The active lanes wait at a barrier of the block. False if no lane of the warp can run now."""
     active = warp[w, L.WARP_ACTIVE]
-    states.place(split, w, active, warp[w, L.WARP_PC] + 1)
+    states.place(split, w, active & ~split[w, L.SPLIT_INSIDE], warp[w, L.WARP_PC] + 1)  # those are still at WARPSYNC
     split[w, L.SPLIT_HELD + barrier] |= active
     return states.resume(warp, split, w, 0)
 
@@ -304,4 +304,4 @@ def release_from_barrier(split, w, barrier):
     if split[w, L.SPLIT_HELD + barrier] != 0:
         lanes = split[w, L.SPLIT_HELD + barrier]
         split[w, L.SPLIT_HELD + barrier] = 0
-        park_by_place(split, w, lanes)
+        park_by_place(split, w, lanes & ~split[w, L.SPLIT_INSIDE])

@@ -110,13 +110,13 @@ def search(warp, split, w):
 
 @compiled
 def go_on(warp, split, w, lanes, pc):
-    """Makes `lanes` the running ones."""
+    """Makes `lanes` the running ones, and those in their copy of a collective that no barrier holds any more."""
     wake(split, w, lanes)
     split[w, L.SPLIT_PARKED] &= ~lanes
     if split[w, L.SPLIT_CANDIDATE] >= 0 and (lanes >> split[w, L.SPLIT_CANDIDATE]) & 1:
         split[w, L.SPLIT_CANDIDATE] = NONE
     split[w, L.SPLIT_SPIN] = 0
-    warp[w, L.WARP_ACTIVE] = lanes
+    warp[w, L.WARP_ACTIVE] = lanes | split[w, L.SPLIT_INSIDE] & ~held(split, w)
     warp[w, L.WARP_PC] = pc
 
 

@@ -1,6 +1,6 @@
 """In the place of `cupy_backends.cuda.libs.curand`: the pseudorandom generators of cuRAND's host interface, since the
-vendor's library has the static runtime inside. Result n comes from subsequence n modulo 4096, as cuRAND documents it of
-XORWOW in its legacy order.
+vendor's library has the static runtime inside. Result n since the seed was set comes from subsequence n modulo 4096, as
+cuRAND documents it of XORWOW in its legacy order.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class CURANDError(RuntimeError):
 
 
 class _Generator:
-    """A generator. states: an array on the device, made when first needed."""
+    """A generator. drawn: results since the seed was set. states: an array on the device, made for the first."""
 
     def __init__(self, kind: str):
-        self.kind, self.seed = kind, 0
+        self.kind, self.seed, self.drawn = kind, 0, 0
         self.states: Any = None
 
 
@@ -66,13 +66,13 @@ def setStream(generator: int, stream: int) -> None:
 
 def setPseudoRandomGeneratorSeed(generator: int, seed: int) -> None:
     known = _known(generator)
-    known.seed, known.states = seed, None
+    known.seed, known.drawn = seed, 0
 
 
 def setGeneratorOffset(generator: int, offset: int) -> None:
     if offset:
         raise CURANDError(104)
-    _known(generator).states = None
+    _known(generator).drawn = 0
 
 
 def setGeneratorOrdering(generator: int, order: int) -> None:
@@ -92,12 +92,14 @@ def _fill(handle: int, address: int, count: int, dtype: Any, expression: str, *p
 
     generator = _known(handle)
     setStream(handle, cupy.cuda.get_current_stream().ptr)
-    if generator.states is None:
+    if not generator.drawn:
         generator.states = cupy.asarray(random_streams.states(generator.kind, generator.seed, _SUBSEQUENCES))
-    memory = cupy.cuda.UnownedMemory(address, count * np.dtype(dtype).itemsize, None)
+    memory = cupy.cuda.UnownedMemory(address, count * np.dtype(dtype).itemsize, None, 0)
     results = cupy.ndarray((count,), dtype, cupy.cuda.MemoryPointer(memory, 0))
     given = (cupy.asarray([each], np.float64) for each in parameters)
-    random_streams.draw(generator.kind, generator.states.data.ptr, _SUBSEQUENCES, results, expression, *given)
+    where = generator.states.data.ptr, _SUBSEQUENCES
+    random_streams.draw(generator.kind, *where, results, expression, *given, begin=generator.drawn)
+    generator.drawn += count
 
 
 def _declare(name: str, kind: Any, expression: str, pairs: bool = False) -> None:

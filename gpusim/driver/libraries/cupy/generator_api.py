@@ -166,11 +166,8 @@ class Generator:
         dtype = np.dtype(dtype)
         if dtype.char not in expressions:
             raise TypeError(f"Unsupported dtype {dtype.name} for standard_normal")
-        return _draw(
-            self.bit_generator,
-            cupy.empty(_shape(size), dtype) if out is None else out,
-            expressions[dtype.char],
-        )
+        out = cupy.empty(_shape(size), dtype) if out is None else out
+        return _draw(self.bit_generator, out, expressions[dtype.char])
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Array:
         return self.standard_gamma(shape, cupy.broadcast(shape, scale).shape if size is None else size) * scale

@@ -311,11 +311,12 @@ __device__ long long hypergeometric(State& s, long long good, long long bad, lon
 // Result k comes from state k modulo their number. a, b, c: parameters of the distribution.
 extern "C" __global__ void draw(
     State* states, long long state_count, OUT* results, long long count, const double* a, const double* b,
-    const double* c, unsigned long long most, unsigned long long mask
+    const double* c, unsigned long long most, unsigned long long mask, unsigned long long begin
 ) {
     const long long first = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (first >= state_count) return;
-    State s = states[first];
+    State& at = states[(begin + first) % state_count];
+    State s = at;
     for (long long k = first; k < count; k += state_count) results[k] = DRAW;
-    states[first] = s;
+    at = s;
 }

@@ -135,15 +135,15 @@ def draw(
 ) -> None:
     """Fill an array of CuPy's. states, count: address and number of the states. expression: in CUDA C++, of the state s
     and the index k, which gives parameters a[k], b[k], c[k] of type double, contiguous, and limits `most` and
-    `mask`."""
+    `mask`. limits: beside these `begin`, the state of the first result."""
     if not results.size:
         return
     kernel = _kernel(generator, expression, _TYPES[results.dtype.char])
     arrays = [*parameters, *(np.uint64(0),) * (3 - len(parameters))]
     given = (np.uint64(states), np.int64(count), results, np.int64(results.size), *arrays)
-    most, mask = (np.uint64(limits.get(each, 0)) for each in ("most", "mask"))
+    more = (np.uint64(limits.get(each, 0)) for each in ("most", "mask", "begin"))
     # States that draw nothing stay as they are, and need no thread.
-    kernel((-(-min(count, results.size) // _THREADS),), (_THREADS,), (*given, most, mask))
+    kernel((-(-min(count, results.size) // _THREADS),), (_THREADS,), (*given, *more))
 
 
 _TYPES = {

@@ -65,6 +65,8 @@ mallocManaged = _wrapped("cudaMallocManaged", 1)
 streamWaitEvent = _wrapped("cudaStreamWaitEvent", 0)
 streamBeginCapture = _wrapped("cudaStreamBeginCapture", 2)
 graphInstantiate = _wrapped("cudaGraphInstantiate", 0)
+deviceEnablePeerAccess = _wrapped("cudaDeviceEnablePeerAccess", 0)
+streamQuery, eventQuery = _c_function("cudaStreamQuery"), _c_function("cudaEventQuery")
 _getLocalRuntimeVersion = _wrapped("cudaRuntimeGetVersion")
 
 
@@ -122,10 +124,6 @@ def deviceGetPCIBusId(device: int) -> str:
     text = ctypes.create_string_buffer(13)
     check_status(_library.cudaDeviceGetPCIBusId(text, len(text), device))
     return text.value.decode("ascii")
-
-
-def deviceEnablePeerAccess(peerDevice: int) -> None:
-    check_status(_library.cudaDeviceEnablePeerAccess(peerDevice, 0))
 
 
 _PEER_ALREADY_ENABLED = 704
@@ -196,14 +194,6 @@ def memPoolGetAttribute(pool: int, attr: int) -> int:
 def memPoolSetAttribute(pool: int, attr: int, value: float) -> None:
     given = ctypes.c_int(int(value)) if attr <= _SWITCHES else ctypes.c_uint64(int(value))
     check_status(_c_function("cudaMemPoolSetAttribute")(pool, attr, ctypes.addressof(given)))
-
-
-def streamQuery(stream: int) -> int:
-    return _c_function("cudaStreamQuery")(stream)
-
-
-def eventQuery(event: int) -> int:
-    return _c_function("cudaEventQuery")(event)
 
 
 def streamEndCapture(stream: int) -> int:

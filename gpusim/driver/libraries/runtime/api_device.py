@@ -18,7 +18,7 @@ _UNKNOWN = "unrecognized error code"
 _DEVICE_FLAGS = 0x3F  # cudaDeviceMask, without cudaDeviceMapHost's history
 
 entries(
-    ("cudaGetDeviceCount", "*i", lambda driver: DEVICE_COUNT),
+    ("cudaGetDeviceCount", "*i", lambda driver: driver.check_device(0) or DEVICE_COUNT),
     ("cudaGetDevice", "*i", lambda driver: 0),
     ("cudaSetDevice", "D", lambda driver, _: driver.begin_runtime_call(anytime=False)),
     ("cudaInitDevice", "D (uu)", nothing),
