@@ -40,6 +40,13 @@ struct alignas(16) Place {
     int z;
 #endif
     __device__ bool there() const { return y > OUTSIDE / 2; }
+    __device__ bool meets(const Place &other, int extent_x, int extent_y, int extent_z) const {
+        bool inside = ((u32)(x + other.x) < extent_x) & ((u32)(y + other.y) < extent_y);
+#if DIMS == 3
+        inside &= (u32)(z + other.z) < extent_z;
+#endif
+        return inside;
+    }
 };
 __device__ inline Place place(const Index &of, u32 number) {
     Place found;
@@ -65,68 +72,92 @@ __device__ inline Place place(const Index &of, u32 number) {
     }
     return found;
 }
-__device__ inline bool inside(const Conv &p, const Place &a, const Place &b) {
-#if DIMS == 3
-    if ((u32)(a.z + b.z) >= p.z) return false;
-#endif
-    return (u32)(a.x + b.x) < p.x && (u32)(a.y + b.y) < p.y;
-}
-__device__ inline Sum finished(const Conv &p, Sum sum, int channel, int at) {
-    Sum x = Sum(p.alpha) * sum;
-    if (p.beta != 0) x += Sum(p.beta) * wide(((const T *)p.added)[at]);
-    if (p.bias) x += wide(((const T *)p.bias)[channel]);
-    return p.relu && x < 0 ? 0 : x;  // NaN stays
-}
+// What becomes of a sum.
+struct Finish {
+    Sum alpha, beta;
+    const T *added, *bias;
+    T *out;
+    bool relu;
+
+    __device__ Finish(const Conv &p) : alpha(p.alpha), beta(p.beta), relu(p.relu) {
+        added = (const T *)p.added, bias = (const T *)p.bias, out = (T *)p.out;
+    }
+    __device__ void put(Sum sum, int channel, int at) const {
+        Sum x = alpha * sum;
+        if (beta != 0) x += beta * wide(added[at]);
+        if (bias) x += wide(bias[channel]);
+        narrow(relu && x < 0 ? 0 : x, out[at]);  // NaN stays
+    }
+};
 
 #if MODE == TILES
 typedef T TA;
 #if TENSOR
-constexpr int TILE_K = 64 / sizeof(T), WARP_M = TILE_M / 2, WARP_N = 32, THREADS = 2 * TILE_N;
+constexpr int BYTES_K = SLICES * 64, TILE_K = BYTES_K / sizeof(T), WARP_M = TILE_M / 2, WARP_N = 32, THREADS = 2 * TILE_N;
 #else
 constexpr int TILE_K = SLICES * 64 / sizeof(T), PARTS = 1;
 #include "simt.cuh"
 #endif
 constexpr int TILE_FREE = IMAGE_ROWS ? TILE_M : TILE_N, TILE_CHANNELS = IMAGE_ROWS ? TILE_N : TILE_M;
 
-template <int BYTES> struct Bytes;
-template <> struct Bytes<2> { typedef unsigned short type; };
+// What lies at an address, or zeros. Volatile, so that all loads of a tile are on their way before one is waited for.
+#define LOAD(TYPE, LAST, KIND, ...)                                                                                   \
+    __device__ inline void load(TYPE &to, const void *at, bool there) {                                               \
+        to = TYPE();                                                                                                  \
+        asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, %" #LAST ", 0;\n @p ld.global." KIND ";\n}"                  \
+            : __VA_ARGS__ : "l"(at), "r"((int)there));                                                                \
+    }
+typedef unsigned short u16;
+LOAD(u16, 2, "u16 %0, [%1]", "+h"(to))
+LOAD(u32, 2, "u32 %0, [%1]", "+r"(to))
+LOAD(uint2, 3, "v2.u32 {%0, %1}, [%2]", "+r"(to.x), "+r"(to.y))
+LOAD(uint4, 5, "v4.u32 {%0, %1, %2, %3}, [%4]", "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w))
+template <int BYTES> struct Bytes { typedef uint4 type; };
+template <> struct Bytes<2> { typedef u16 type; };
 template <> struct Bytes<4> { typedef u32 type; };
 template <> struct Bytes<8> { typedef uint2 type; };
-template <> struct Bytes<16> { typedef uint4 type; };
 
 // A tile's place in shared memory. Multiply-adds take columns. Tensor cores take tiles as they came, either way so that
 // what a warp loads lies in different banks.
 template <int ROWS, bool ALONG_K> struct Layout {
 #if TENSOR
     static constexpr int K = ALONG_K ? sizeof(T) : ROWS * sizeof(T) + (sizeof(T) == 4 ? 32 : 16);
-    static constexpr int ROW = ALONG_K ? 80 : sizeof(T), BYTES = ALONG_K ? ROWS * ROW : TILE_K * K;
+    static constexpr int ROW = ALONG_K ? BYTES_K + 16 : sizeof(T), BYTES = ALONG_K ? ROWS * ROW : TILE_K * K;
 #else
     static constexpr int ROW = sizeof(Factor), K = (ROWS + PADDING) * ROW, BYTES = TILE_K * K;
 #endif
 };
 
-// A tile of an operand on its way, in chunks of WIDTH elements. A thread's chunks lie in one row, or at one k.
+// A tile of an operand on its way, in chunks of WIDTH elements.
 template <bool IMAGE, int ROWS, bool ALONG_K, int WIDTH> struct Fetched {
-    static constexpr int LANES = (ALONG_K ? TILE_K : ROWS) / WIDTH, STEP = THREADS / LANES;
     static constexpr int COUNT = ROWS * TILE_K / WIDTH / THREADS;
-    static_assert(COUNT * WIDTH * THREADS == ROWS * TILE_K && STEP * LANES == THREADS, "whole chunks for each thread");
+    // Lanes that follow each other along k; what multiply-adds take is written across, so few do, of one sector.
+    static constexpr u32 LANES = TENSOR ? TILE_K / WIDTH : WIDTH < 8 ? 8 / WIDTH : 1;
+    static_assert(COUNT * WIDTH * THREADS == ROWS * TILE_K, "whole chunks for each thread");
     typedef typename Bytes<WIDTH * sizeof(T)>::type Chunk;
     typedef Layout<ROWS, ALONG_K> Tile;
     Chunk held[COUNT];
 
-    __device__ static int row(int number) { return ALONG_K ? threadIdx.x / LANES + number * STEP : threadIdx.x % LANES * WIDTH; }
-    __device__ static int k(int number) { return ALONG_K ? threadIdx.x % LANES * WIDTH : threadIdx.x / LANES + number * STEP; }
+    __device__ static int row(int number) {
+        u32 chunk = number * THREADS + threadIdx.x;
+        return ALONG_K ? chunk / LANES % ROWS : chunk % (ROWS / WIDTH) * WIDTH;
+    }
+    __device__ static int k(int number) {
+        u32 chunk = number * THREADS + threadIdx.x;
+        return ALONG_K ? (chunk % LANES + chunk / (LANES * ROWS) * LANES) * WIDTH : chunk / (ROWS / WIDTH);
+    }
     __device__ void fetch(const T *data, const Conv &p, const Place *rows, const Place *ks, int channel0) {
+        int x = p.x, y = p.y, z = p.z, channels = p.channels, step = p.plain_channel, at[COUNT];
+        bool there[COUNT];
 #pragma unroll
         for (int number = 0; number < COUNT; number++) {
-            const Place &at_k = ks[k(number)];
+            const Place &at_k = ks[k(number)], &at_row = rows[IMAGE ? row(number) : 0];
             int channel = channel0 + row(number);
-            const Place &at_row = rows[IMAGE ? row(number) : 0];
-            bool there = IMAGE ? inside(p, at_row, at_k) : channel < p.channels && at_k.there();
-            int at = IMAGE ? at_row.image + at_k.image : channel * p.plain_channel + at_k.other;
-            held[number] = Chunk();
-            if (there) held[number] = *(const Chunk *)(data + at);
+            there[number] = IMAGE ? at_row.meets(at_k, x, y, z) : (channel < channels) & at_k.there();
+            at[number] = IMAGE ? at_row.image + at_k.image : channel * step + at_k.other;
         }
+#pragma unroll
+        for (int number = 0; number < COUNT; number++) load(held[number], data + at[number], there[number]);
     }
     __device__ void store(char *tile) {
 #pragma unroll
@@ -218,42 +249,26 @@ struct Product {
 #endif
 
 struct Writer {
-    const Conv &p;
-    const Place *free;  // of the tile
-    int channel0, base, first;  // distance of the group, number of its first channel
+    const Finish to;
+    const Place *free;                              // of the tile
+    int channel0, channels, step, base, first;  // base: distance of the group; first: number of its first channel
     float *sums;
 
-    __device__ int channel(int i, int j) { return channel0 + (IMAGE_ROWS ? j : i); }
-    __device__ int at(int i, int j) {
+    __device__ void put(int i, int j, Sum sum) {
         const Place &place = free[IMAGE_ROWS ? i : j];
-        return place.there() && channel(i, j) < p.channels ? base + channel(i, j) * p.out_channel + place.other : -1;
+        int channel = channel0 + (IMAGE_ROWS ? j : i), at = base + channel * step + place.other;
+        if (!place.there() || channel >= channels) return;
+        if (sums) sums[at] = sum;
+        else to.put(sum, first + channel, at);
     }
-    // Two elements of a row that follow each other.
-    __device__ void put(int i, int j, Sum x, Sum y) {
-        struct alignas(2 * sizeof(T)) Pair { T x, y; } pair;
-        int to = at(i, j), next = at(i, j + 1);
-        if (sums) {
-            if (to >= 0) sums[to] = x;
-            if (next >= 0) sums[next] = y;
-            return;
-        }
-        T *out = (T *)p.out;
-        if (to >= 0) narrow(finished(p, x, first + channel(i, j), to), pair.x);
-        if (next >= 0) narrow(finished(p, y, first + channel(i, j + 1), next), pair.y);
-        if (to >= 0 && next == to + 1 && (u64)(out + to) % sizeof(Pair) == 0) {
-            *(Pair *)(out + to) = pair;
-        } else {
-            if (to >= 0) out[to] = pair.x;
-            if (next >= 0) out[next] = pair.y;
-        }
-    }
+    __device__ void put(int i, int j, Sum x, Sum y) { put(i, j, x), put(i, j + 1, y); }
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS) NAME(const __grid_constant__ Conv p) {
     constexpr int BYTES_IMAGE = Image::Tile::BYTES, BYTES = BYTES_IMAGE + Plain::Tile::BYTES;
-    constexpr bool TWO = 2 * BYTES + (TILE_FREE + 2 * TILE_K) * sizeof(Place) <= 48 << 10;  // tiles of each
+    constexpr bool TWO = 2 * BYTES + (TILE_FREE + THREADS) * sizeof(Place) <= 48 << 10;  // tiles of each
     __shared__ __align__(16) char tiles[TWO ? 2 * BYTES : BYTES];
-    __shared__ Place rows[TILE_FREE], ks[2][TILE_K];
+    __shared__ Place rows[TILE_FREE], ks[THREADS];
     int part = blockIdx.z % p.parts, group = blockIdx.z / p.parts % p.groups, phase = blockIdx.z / p.parts / p.groups;
     const Index &free = p.free[phase], &red = p.red[phase];
     int free0 = blockIdx.x * TILE_FREE, channel0 = blockIdx.y * TILE_CHANNELS;
@@ -261,22 +276,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) NAME(const __grid_constant
     int steps = ((red.count + TILE_K - 1) / TILE_K + p.parts - 1) / p.parts;  // of a part
     int start = part * steps * TILE_K, end = red.count < start + steps * TILE_K ? red.count : start + steps * TILE_K;
     for (int row = threadIdx.x; row < TILE_FREE; row += THREADS) rows[row] = place(free, free0 + row);
-    if (threadIdx.x < TILE_K) ks[0][threadIdx.x] = place(red, start + threadIdx.x);
-    __syncthreads();
     const T *data = (const T *)p.image + group * p.image_group, *plain = (const T *)p.plain + group * p.plain_group;
     Image next_image;
     Plain next_plain;
     Product product;
     char *tile = tiles, *other = tiles + (TWO ? BYTES : 0);
-    int of_next = 0;
     for (int k0 = start - TILE_K; k0 < end; k0 += TILE_K) {
         bool more = k0 + TILE_K < end;
-        if (more) {
-            next_image.fetch(data, p, rows, ks[of_next], 0);
-            next_plain.fetch(plain, p, rows, ks[of_next], channel0);
-            of_next ^= 1;  // what the step after it fetches
-            if (threadIdx.x < TILE_K) ks[of_next][threadIdx.x] = place(red, k0 + 2 * TILE_K + threadIdx.x);
+        int next = (k0 + TILE_K - start) % THREADS;
+        if (more && next == 0) {  // places for some steps
+            ks[threadIdx.x] = place(red, k0 + TILE_K + threadIdx.x);
+            __syncthreads();
         }
+        if (more) next_image.fetch(data, p, rows, ks + next, 0), next_plain.fetch(plain, p, rows, ks + next, channel0);
         if (k0 >= start) product.add(IMAGE_ROWS ? tile : tile + BYTES_IMAGE, IMAGE_ROWS ? tile + BYTES_IMAGE : tile);
         if (!TWO) __syncthreads();
         if (more) next_image.store(other), next_plain.store(other + BYTES_IMAGE);
@@ -288,7 +300,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) NAME(const __grid_constant
     product.join(tiles);
 #endif
     float *sums = p.parts > 1 ? p.sums + (long long)part * p.span : 0;
-    Writer writer{p, rows, channel0, group * p.out_group, group * p.channels, sums};
+    Writer writer{Finish(p), rows, channel0, p.channels, p.out_channel, group * p.out_group, group * p.channels, sums};
     product.write(writer, 0, 0);
 }
 
@@ -298,7 +310,7 @@ extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ C
     if (at >= p.span) return;
     float sum = 0;
     for (int part = 0; part < p.parts; part++) sum += p.sums[(long long)part * p.span + at];
-    narrow(finished(p, sum, 0, at), ((T *)p.out)[at]);
+    Finish(p).put(sum, 0, at);
 }
 
 #else
@@ -311,7 +323,7 @@ __device__ inline Sum element(const Conv &p, int phase, int channel, const Place
     Sum sum = 0;
     for (int k = first; k < red.count; k += step) {
         Place at = place(red, k);
-        if (inside(p, free, at)) sum += wide(plain[at.other]) * wide(image[at.image]);
+        if (free.meets(at, p.x, p.y, p.z)) sum += wide(plain[at.other]) * wide(image[at.image]);
     }
     return sum;
 }
@@ -333,7 +345,6 @@ extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ C
     if (threadIdx.x > 0) return;
     sum = sums[0];
 #endif
-    int at = channel / p.channels * p.out_group + channel % p.channels * p.out_channel + free.other;
-    narrow(finished(p, sum, channel, at), ((T *)p.out)[at]);
+    Finish(p).put(sum, channel, channel / p.channels * p.out_group + channel % p.channels * p.out_channel + free.other);
 }
 #endif

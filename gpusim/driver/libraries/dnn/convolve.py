@@ -19,7 +19,7 @@ _FEW_CHANNELS = 4
 """Of a group, up to which a thread or a block computes an element of the result, instead of a tile."""
 _THREADS = 256  # of a block of those kernels
 _ROLES = {FORWARD: "forward", DATA: "data", FILTER: "filter"}
-_MOST_PHASES, _MOST_PARTS, _MOST_BLOCKS = 8, 64, 65535
+_MOST_PHASES, _MOST_BLOCKS = 8, 65535
 
 
 @dataclass(frozen=True)
@@ -166,42 +166,44 @@ def _loads(work: _Work, role: int, nbytes: int, image: int, plain: int) -> dict[
 
 @dataclass(frozen=True)
 class _Shape:
-    """Tile: free places, channels. each: sums of a thread in a row; slices: of the sum; parts: blocks that share it."""
+    """Tile: free places, channels. each: sums of a thread in a row; slices: threads that share a sum or, of tensor
+    cores, times 64 bytes of a step. alone, beside: cycles of a step of an SM's only block, and of each of several
+    (of this machine's model of an H200; 3x3 filters of 64 channels). parts: blocks that share a sum."""
 
     free: int
     channels: int
-    each: int = 0
-    slices: int = 1
+    each: int
+    slices: int
+    alone: int
+    beside: int
     parts: int = 1
 
 
-_TENSOR_SHAPES = tuple(_Shape(free, channels) for free, channels in product((128, 64), repeat=2))
-_FLOAT_SHAPES = (_Shape(128, 128, 8), _Shape(128, 64, 8), _Shape(64, 64, 8, 2), _Shape(32, 32, 4, 4))
-_DOUBLE_SHAPES = (_Shape(64, 64, 4),)
+_TENSOR_SHAPES = _Shape(128, 128, 0, 1, 2600, 2200), _Shape(128, 64, 0, 1, 2100, 1500), _Shape(64, 64, 0, 2, 2500, 1700)
+_FLOAT_SHAPES = (
+    *(_Shape(128, 128, 8, 1, 5200, 5000), _Shape(128, 64, 8, 1, 3300, 2950)),
+    *(_Shape(64, 64, 8, 2, 4000, 3250), _Shape(32, 32, 4, 4, 3000, 1900)),
+)
+_DOUBLE_SHAPES = (_Shape(64, 64, 4, 1, 4000, 3250),)
+_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_BEGIN, _JOIN_CYCLES, _JOINED = 3000, 8000, 10
+"""Cycles around a tile's steps and of the kernel that adds parts, and elements of a part that an SM adds in one."""
 
 
 def _shape(driver: Driver, what: Convolution, work: _Work, engine: int) -> _Shape:
-    """The tile and parts that take the fewest cycles, by how many blocks an SM gets."""
+    """The tile and parts that take the fewest cycles."""
     sms, (kind, nbytes) = driver.config.sm.count, TYPES[what.x.kind]
+    shapes = _TENSOR_SHAPES if engine == TENSOR_CORES else _DOUBLE_SHAPES if kind == "f64" else _FLOAT_SHAPES
     dense = math.prod(what.result.sizes) == _span(what)
-    plain = what.bias is None and what.added is None and not what.relu
-    most = _MOST_PARTS if dense and plain and kind != "f64" else 1
+    divided = dense and kind != "f64" and what.bias is None and what.added is None and not what.relu
 
     def cost(shape: _Shape) -> float:
-        if engine == TENSOR_CORES:
-            length = 64 // nbytes
-            step = shape.free * shape.channels * length / 400 + (shape.free + shape.channels) * length / 16
-        else:
-            length = shape.slices * 64 // nbytes
-            step = shape.free * shape.channels * length / 100
-        steps = -(-(-(-work.sums // length)) // shape.parts)
-        blocks = _tiles(what, work, shape)[0] * _tiles(what, work, shape)[1] * _tiles(what, work, shape)[2]
-        each = -(-blocks // sms)
-        join = 3000 + shape.parts * _span(what) / sms / 8 if shape.parts > 1 else 0
-        return steps * max(step * each, 900) + 1500 + join
+        steps = -(-(-(-work.sums * nbytes // (64 * shape.slices))) // shape.parts)
+        each = -(-math.prod(_grid(what, work, shape)) // sms)
+        join = _JOIN_CYCLES + shape.parts * _span(what) / sms / _JOINED if shape.parts > 1 else 0
+        return steps * max(shape.alone, shape.beside * each) + _BEGIN + join
 
-    shapes = _TENSOR_SHAPES if engine == TENSOR_CORES else _DOUBLE_SHAPES if kind == "f64" else _FLOAT_SHAPES
-    parts = [each for each in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if each <= most]
+    parts = _PARTS if divided else (1,)
     return min((replace(shape, parts=each) for shape in shapes for each in parts), key=cost)
 
 
@@ -210,7 +212,7 @@ def _span(what: Convolution) -> int:
     return sum((size - 1) * step for size, step in zip(what.result.sizes, what.result.steps, strict=True)) + 1
 
 
-def _tiles(what: Convolution, work: _Work, shape: _Shape) -> tuple[int, int, int]:
+def _grid(what: Convolution, work: _Work, shape: _Shape) -> tuple[int, int, int]:
     """The grid, for all phases."""
     others = len(work.free) * what.groups * shape.parts
     return -(-work.places // shape.free), -(-work.channels // shape.channels), others
@@ -239,7 +241,7 @@ def convolve(
     added = addresses[what.added.uid] if what.added else out
     bias = addresses[what.bias.uid] if what.bias else 0
     few = work.channels <= _FEW_CHANNELS
-    shape = _Shape(0, 0) if few else _shape(driver, what, work, engine)
+    shape = _Shape(*(0,) * 6) if few else _shape(driver, what, work, engine)
     fail_if(shape.parts > 1 and not workspace, ResultCode.INVALID_VALUE)
     extents = (*(what.y if what.role == DATA else what.x).sizes[:1:-1], 1, 1)[:3]
     macros: dict[str, str | int] = {"T": kind, "DIMS": max(len(what.padding), 2)}
@@ -269,9 +271,9 @@ def convolve(
         tile = (shape.free, shape.channels) if rows else (shape.channels, shape.free)
         more = macros | _loads(part, what.role, nbytes, image, plain)
         more |= {"MODE": _TILES, "TENSOR": int(tensor), "IMAGE_ROWS": int(rows), "TILE_M": tile[0], "TILE_N": tile[1]}
-        more |= {} if tensor else {"EACH": shape.each, "SLICES": shape.slices}
+        more |= {"EACH": shape.each, "SLICES": shape.slices}
         more["T"] = "tf32" if tensor and kind == "f32" else kind
-        grid = _tiles(what, part, shape)
+        grid = _grid(what, part, shape)
         fail_if(max(grid[1:]) > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
         threads = 2 * tile[1] if tensor else shape.slices * tile[0] * tile[1] // shape.each**2
         named = f"{name.replace(kind, str(more['T']))}_{tile[0]}x{tile[1]}"
