@@ -72,8 +72,8 @@ STATUSES = {
         **{"INVALID_VALUE": 7, "NO_BINARY_FOR_GPU": 8, "UNKNOWN": 14, "NOT_SUPPORTED": 15},
     },
     "cudnn": {
-        **{"": 5000, "SUCCESS": 0, "NOT_INITIALIZED": 1001, "INVALID_CONTEXT": 1001, "INVALID_VALUE": 2000},
-        **{"INVALID_HANDLE": 2000, "ILLEGAL_STATE": 2004, "NOT_SUPPORTED": 3000, "OUT_OF_MEMORY": 4003, "UNKNOWN": 4000},
+        **{"": 5000, "SUCCESS": 0, "NOT_INITIALIZED": 1001, "INVALID_CONTEXT": 1001, "UNKNOWN": 4000},
+        **{"INVALID_VALUE": 2000, "INVALID_HANDLE": 2000, "ILLEGAL_STATE": 2004, "NOT_SUPPORTED": 3000},
     },
 }
 """Statuses of libraries (cublas_api.h, cudnn_graph.h) by names of `ResultCode`; '' for those that are not named."""

@@ -19,7 +19,18 @@ for _name in ("cudnnGetErrorString", "cudnnGetVersion"):
 DATA_TYPE = {F32: 0, F64: 1, F16: 2, BF16: 9}
 POINTWISE, CONVOLUTION, HEURISTICS, ENGINE, CONFIG, PLAN, FORWARD, FILTER, DATA = 0, 1, 4, 2, 3, 5, 10, 11, 12
 OF_POINTWISE, GRAPH, PACK, TENSOR = 13, 15, 16, 17
-NUMBERS = {1: "i4", 3: "i8", 4: "f4", 6: "u8", 7: "i4", 8: "i4", 14: "i4", 15: "u8", 0: "u8", 2: "?"}  # by attribute type
+NUMBERS = {
+    1: "i4",
+    3: "i8",
+    4: "f4",
+    6: "u8",
+    7: "i4",
+    8: "i4",
+    14: "i4",
+    15: "u8",
+    0: "u8",
+    2: "?",
+}  # by attribute type
 ROLES = {FORWARD: (700, 704, 703, 705, 702), DATA: (706, 710, 709, 711, 708), FILTER: (712, 716, 715, 717, 714)}
 NOT_SUPPORTED, BAD_PARAM, NOT_FINALIZED = 3000, 2000, 2004
 
@@ -124,10 +135,12 @@ def reference(role: int, x: Any, w: Any, y: Any, padding: Any, strides: Any, dil
             elif role == DATA:
                 image += np.einsum("nk...,kc->nc...", y[:, ys], filtered)
             else:
-                found[(ys, slice(None), *tap)] = np.einsum("nci,nki->kc", *(each.reshape(*each.shape[:2], -1) for each in (image, y[:, ys])))
+                flat = (each.reshape(*each.shape[:2], -1) for each in (image, y[:, ys]))
+                found[(ys, slice(None), *tap)] = np.einsum("nci,nki->kc", *flat)
     if role != DATA:
         return found
-    return padded[(slice(None), slice(None), *(slice(a, a + n) for a, n in zip(padding, x.shape[2:], strict=True)))]
+    inner = (slice(a, a + n) for a, n in zip(padding, x.shape[2:], strict=True))
+    return padded[(slice(None), slice(None), *inner)]
 
 
 def convolve(
@@ -148,7 +161,8 @@ def convolve(
     """Run a convolution with random tensors by an engine, by default that of the highest number, and compare."""
     space, groups = len(image) - 2, image[1] // filters[1]
     how = (padding,) * space, (stride,) * space, (dilation,) * space
-    out = tuple((n + 2 * padding - dilation * (f - 1) - 1) // stride + 1 for n, f in zip(image[2:], filters[2:], strict=True))
+    extents = zip(image[2:], filters[2:], strict=True)
+    out = tuple((n + 2 * padding - dilation * (f - 1) - 1) // stride + 1 for n, f in extents)
     shapes = {ord("x"): image, ord("w"): filters, ord("y"): (image[0], filters[0], *out)}
     rng, result = np.random.default_rng(1), {FORWARD: ord("y"), DATA: ord("x"), FILTER: ord("w")}[role]
     values = {uid: encoded(rng.standard_normal(shape), kind) for uid, shape in shapes.items()}
@@ -159,7 +173,8 @@ def convolve(
                  (103, 3, how[1]), (102, 3, how[2]))  # fmt: skip
     tensors = [(name, 15, tensor(uid, kind, shapes[uid], last)) for name, uid in zip(parts, shapes, strict=True)]
     scalars = (of_alpha, 4, alpha), (of_alpha + 1, 4, beta)
-    offered = {engine_of(each)[0]: each for each in configs_of(handle, [made(role, *tensors, (of_how, 15, moves), *scalars)])}
+    operation = made(role, *tensors, (of_how, 15, moves), *scalars)
+    offered = {engine_of(each)[0]: each for each in configs_of(handle, [operation])}
     execute(handle, offered[max(offered) if engine is None else engine], places)
     found = to_host(places[result], laid[result])
     x, w, y = (exact(each, kind) for each in values.values())

@@ -16,8 +16,11 @@ pytestmark = [
 HEAD = """
 from tests.gpusim.dnn_program import *
 handle = new_handle()
+ONES = [(each, 3, (1, 1)) for each in (102, 103, 104, 105)]
 def names():
     return {group.symbol for group in driver.log.groups.values()}
+def moving(mode=1):
+    return made(CONVOLUTION, (100, 1, 0), (101, 7, mode), (106, 3, 2), *ONES)
 """
 
 
@@ -60,7 +63,6 @@ def test_types_on_tensor_cores():
         convolve(handle, FORWARD, kind=F64)
         kinds = {name.split("_")[3] for name in names()}
         assert {"f16", "bf16", "tf32", "f64"} <= kinds, names()
-        operation = made(FORWARD, final=False)
     """)
 
 
@@ -76,12 +78,14 @@ def test_sums_that_blocks_share():
 def test_bias_sum_and_activation_in_one_graph():
     _run("""
         rng, kind = np.random.default_rng(2), F32
-        x, w, z, b = (rng.standard_normal(shape).astype("f4") for shape in ((2, 8, 6, 7), (12, 8, 3, 3), (2, 12, 6, 7), (1, 12, 1, 1)))
-        moves = made(CONVOLUTION, (100, 1, 0), (101, 7, 1), (106, 3, 2), *((each, 3, (1, 1)) for each in (102, 103, 104, 105)))
+        of_all = (2, 8, 6, 7), (12, 8, 3, 3), (2, 12, 6, 7), (1, 12, 1, 1)
+        x, w, z, b = (rng.standard_normal(shape).astype("f4") for shape in of_all)
+        moves = moving()
         shapes = {1: x.shape, 2: w.shape, 3: z.shape, 4: z.shape, 5: b.shape, 6: z.shape, 7: z.shape, 8: z.shape}
         of = {uid: tensor(uid, kind, shape, False, virtual=uid in (4, 6, 7)) for uid, shape in shapes.items()}
         def after(mode, x, y, *more):
-            return made(OF_POINTWISE, (750, 15, made(POINTWISE, (0, 14, mode), (1, 1, 0))), (751, 15, of[x]), (753, 15, of[y]), *more)
+            how = made(POINTWISE, (0, 14, mode), (1, 1, 0))
+            return made(OF_POINTWISE, (750, 15, how), (751, 15, of[x]), (753, 15, of[y]), *more)
         conv = made(FORWARD, (704, 15, of[1]), (703, 15, of[2]), (705, 15, of[4]), (702, 15, moves))
         added = after(0, 4, 6, (752, 15, of[3]), (755, 4, 0.5))
         biased = after(0, 6, 7, (752, 15, of[5]))
@@ -109,14 +113,15 @@ def test_engines_versions_and_wrong_calls():
         check(dnn.cudnnSetStream(handle, stream))
         check(dnn.cudnnGetStream(handle, ctypes.byref(found)))
         assert found.value == stream.value
-        moves = made(CONVOLUTION, (100, 1, 0), (101, 7, 1), (106, 3, 2), *((each, 3, (1, 1)) for each in (102, 103, 104, 105)))
+        moves = moving()
         def operation(kind, image=(2, 8, 6, 7), how=moves):
-            of = [tensor(uid, kind, shape, False) for uid, shape in ((1, image), (2, (12, 8, 3, 3)), (3, (2, 12, 6, 7)))]
+            shapes = (1, image), (2, (12, 8, 3, 3)), (3, (2, 12, 6, 7))
+            of = [tensor(uid, kind, shape, False) for uid, shape in shapes]
             return made(FORWARD, *zip((704, 703, 705), (15,) * 3, of), (702, 15, how))
         assert [engine_of(each) for each in configs_of(handle, [operation(F32)])] == [(0, [0]), (1, [])]
         assert [engine_of(each) for each in configs_of(handle, [operation(F16)])] == [(0, [0])]
         assert [engine_of(each) for each in configs_of(handle, [operation(F64)])] == [(1, [])]
-        flipped = made(CONVOLUTION, (100, 1, 0), (101, 7, 0), (106, 3, 2), *((each, 3, (1, 1)) for each in (102, 103, 104, 105)))
+        flipped = moving(mode=0)
         for given, wanted in (
             (lambda: configs_of(handle, [operation(F32, (2, 8, 7, 7))]), BAD_PARAM),    # y has another shape
             (lambda: configs_of(handle, [operation(F32, how=flipped)]), NOT_SUPPORTED),

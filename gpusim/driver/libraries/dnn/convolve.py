@@ -198,7 +198,7 @@ def _shape(driver: Driver, what: Convolution, work: _Work, engine: int) -> _Shap
     divided = dense and kind != "f64" and what.bias is None and what.added is None and not what.relu
 
     def cost(shape: _Shape) -> float:
-        steps = -(-(-(-work.sums * nbytes // (64 * shape.slices))) // shape.parts)
+        steps = math.ceil(work.sums * nbytes / (64 * shape.slices * shape.parts))
         each = -(-math.prod(_grid(what, work, shape)) // sms)
         join = _JOIN_CYCLES + shape.parts * _span(what) / sms / _JOINED if shape.parts > 1 else 0
         return steps * max(shape.alone, shape.beside * each) + _BEGIN + join

@@ -1,8 +1,8 @@
 """Descriptors of cuDNN's backend interface, and the convolution that a graph of operations is.
 
 Numbers are those of cudnn_graph.h, version 9.24. A graph that is supported has one convolution, forward or for the
-gradient of its data or its filter; behind a forward one, operations on elements may add a bias, add a tensor laid out as
-the result, and apply ReLU.
+gradient of its data or its filter; behind a forward one, operations on elements may add a bias, add a tensor laid out
+as the result, and apply ReLU.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _ENGINE_GRAPH, _ENGINE_NUMBER, _NOTES = 1300, 1301, 1303
 _OPERATOR, _LOWER_CLIP, _UPPER_CLIP, _SLOPE = 0, 3, 4, 5
 _POINTWISE, _X, _B, _Y, _ALPHA1, _ALPHA2 = 750, 751, 752, 753, 754, 755
 _TYPE, _SIZES, _STEPS, _VECTOR, _NUMBER, _BY_VALUE = 901, 902, 903, 904, 906, 908
-_OF_CONVOLUTION = {FORWARD: range(700, 706), DATA: (706, 707, 708, 709, 710, 711), FILTER: (712, 713, 714, 715, 716, 717)}
-"""Attributes of an operation: alpha, beta, the convolution, filter, image, result; FILTER's are filter, image, result."""
+_OF_CONVOLUTION = {FORWARD: range(700, 706), DATA: range(706, 712), FILTER: range(712, 718)}
+"""Attributes of an operation: alpha, beta, the convolution, and the tensors at w, x and y or their gradients."""
 _ADD, _RELU = 0, 100  # cudnnPointwiseMode_t
 TYPES = {0: ("f32", 4), 1: ("f64", 8), 2: ("f16", 2), 9: ("bf16", 2)}
 """Name in `types.cuh` and bytes of a number, by cudnnDataType_t."""
@@ -38,11 +38,11 @@ _TENSOR_CORE_NOTE = struct.pack("<i", 0)  # CUDNN_NUMERICAL_NOTE_TENSOR_CORE
 
 
 @dataclass
-class Descriptor(state.Descriptor):
+class BackendDescriptor(state.Descriptor):
     """kind: cudnnBackendDescriptorType_t. parts: descriptors by the attribute that they are. final: finalized."""
 
     kind: int = 0
-    parts: dict[int, list[Descriptor]] = field(default_factory=dict)
+    parts: dict[int, list[BackendDescriptor]] = field(default_factory=dict)
     final: bool = False
 
     def numbers(self, attribute: int) -> tuple[int, ...]:
@@ -55,7 +55,7 @@ class Descriptor(state.Descriptor):
         value = self.attributes.get(attribute)
         return default if value is None else float(struct.unpack("<f" if len(value) == 4 else "<d", value)[0])
 
-    def part(self, attribute: int) -> Descriptor:
+    def part(self, attribute: int) -> BackendDescriptor:
         """The one descriptor of an attribute. Raises INVALID_VALUE."""
         found = self.parts.get(attribute, [])
         fail_if(len(found) != 1, ResultCode.INVALID_VALUE)
@@ -102,7 +102,7 @@ def unsupported(reason: str) -> DriverError:
     return DriverError(ResultCode.NOT_SUPPORTED, f"the stand-in for cuDNN does not support {reason}")
 
 
-def engine_configs(driver: Driver, heuristics: Descriptor) -> list[Descriptor]:
+def engine_configs(driver: Driver, heuristics: BackendDescriptor) -> list[BackendDescriptor]:
     """Configurations of the engines that do a graph, the fastest first. Raises INVALID_VALUE, NOT_SUPPORTED."""
     graph = heuristics.part(_HEURISTICS_GRAPH)
     what = _of_graph(graph)
@@ -112,22 +112,22 @@ def engine_configs(driver: Driver, heuristics: Descriptor) -> list[Descriptor]:
     for number in engines:
         notes = _TENSOR_CORE_NOTE if number == TENSOR_CORES else b""
         values = {_ENGINE_NUMBER: struct.pack("<q", number), _NOTES: notes}
-        engine = Descriptor(values, ENGINE, {_ENGINE_GRAPH: [graph]}, True)
-        found.append(Descriptor({}, ENGINE_CONFIG, {_ENGINE: [engine]}, True))
+        engine = BackendDescriptor(values, ENGINE, {_ENGINE_GRAPH: [graph]}, True)
+        found.append(BackendDescriptor({}, ENGINE_CONFIG, {_ENGINE: [engine]}, True))
     return found
 
 
-def engine_of(plan: Descriptor) -> int:
+def engine_of(plan: BackendDescriptor) -> int:
     """Number of a plan's engine."""
     return plan.part(_CONFIG).part(_ENGINE).number(_ENGINE_NUMBER)
 
 
-def convolution(plan: Descriptor) -> Convolution:
+def convolution(plan: BackendDescriptor) -> Convolution:
     """What a plan does. Raises INVALID_VALUE, NOT_SUPPORTED."""
     return _of_graph(plan.part(_CONFIG).part(_ENGINE).part(_ENGINE_GRAPH))
 
 
-def _of_graph(graph: Descriptor) -> Convolution:
+def _of_graph(graph: BackendDescriptor) -> Convolution:
     operations = graph.parts.get(_OPERATIONS, [])
     fail_if(not operations, ResultCode.INVALID_VALUE)
     first, *rest = operations
@@ -139,14 +139,14 @@ def _of_graph(graph: Descriptor) -> Convolution:
     return what
 
 
-def _of_operation(of: Descriptor) -> Convolution:
+def _of_operation(of: BackendDescriptor) -> Convolution:
     alpha, beta, how, *tensors = _OF_CONVOLUTION[of.kind]
     parts = [_tensor(of.part(each)) for each in tensors]
     w, x, y = parts
     how_made = of.part(how)
     lists = [how_made.numbers(each) for each in (_PRE, _STRIDES, _DILATIONS)]
     dimensions = len(x.sizes) - 2
-    fail_if(not 1 <= dimensions or {len(each) for each in lists} != {dimensions}, ResultCode.INVALID_VALUE)
+    fail_if(not dimensions >= 1 or {len(each) for each in lists} != {dimensions}, ResultCode.INVALID_VALUE)
     if dimensions > 3 or how_made.number(_MODE) != 1:  # CUDNN_CROSS_CORRELATION
         raise unsupported("convolutions in more than three dimensions, or with flipped filters")
     if len({each.kind for each in parts}) > 1 or x.kind not in TYPES:
@@ -163,7 +163,7 @@ def _of_operation(of: Descriptor) -> Convolution:
     return Convolution(of.kind, x, w, y, result, *lists, of.scalar(alpha, 1), of.scalar(beta, 0))
 
 
-def _followed_by(what: Convolution, operation: Descriptor) -> Convolution:
+def _followed_by(what: Convolution, operation: BackendDescriptor) -> Convolution:
     """The convolution with an operation on elements behind it."""
     fits = operation.kind == POINTWISE and what.role == FORWARD and not what.relu
     if not fits or _tensor(operation.part(_X)).uid != what.result.uid:
@@ -187,12 +187,12 @@ def _followed_by(what: Convolution, operation: Descriptor) -> Convolution:
     return replace(what, result=result, bias=other)
 
 
-def _is_plain(relu: Descriptor) -> bool:
+def _is_plain(relu: BackendDescriptor) -> bool:
     upper = relu.scalar(_UPPER_CLIP, float("inf"))
     return relu.scalar(_LOWER_CLIP, 0) == 0 and relu.scalar(_SLOPE, 0) == 0 and upper >= 3e38
 
 
-def _tensor(of: Descriptor) -> Tensor:
+def _tensor(of: BackendDescriptor) -> Tensor:
     sizes, steps = of.numbers(_SIZES), of.numbers(_STEPS)
     fail_if(len(sizes) != len(steps) or len(sizes) < 3 or min(sizes) < 1, ResultCode.INVALID_VALUE)
     vector: Any = of.numbers(_VECTOR) or (1,)
