@@ -61,24 +61,23 @@ class ResultCode(IntEnum):
     INVALID_CLUSTER_SIZE = 912
     UNKNOWN = 999
 
-    @property
-    def blas_status(self) -> int:
-        """The cuBLAS status in its place (cublas_api.h, cublasStatus_t)."""
-        return _BLAS.get(self.name, _BLAS_EXECUTION_FAILED)
+    def status(self, api: str) -> int:
+        """What a library's call returns in its place: a row of `STATUSES`, or the code itself."""
+        row = STATUSES.get(api, {})
+        return row.get(self.name, row.get("", self.value))
 
 
-_BLAS_EXECUTION_FAILED = 13
-_BLAS = {
-    "SUCCESS": 0,
-    "NOT_INITIALIZED": 1,
-    "INVALID_HANDLE": 1,
-    "INVALID_CONTEXT": 1,
-    "OUT_OF_MEMORY": 3,
-    "INVALID_VALUE": 7,
-    "NO_BINARY_FOR_GPU": 8,
-    "UNKNOWN": 14,
-    "NOT_SUPPORTED": 15,
+STATUSES = {
+    "cublas": {
+        **{"": 13, "SUCCESS": 0, "NOT_INITIALIZED": 1, "INVALID_HANDLE": 1, "INVALID_CONTEXT": 1, "OUT_OF_MEMORY": 3},
+        **{"INVALID_VALUE": 7, "NO_BINARY_FOR_GPU": 8, "UNKNOWN": 14, "NOT_SUPPORTED": 15},
+    },
+    "cudnn": {
+        **{"": 5000, "SUCCESS": 0, "NOT_INITIALIZED": 1001, "INVALID_CONTEXT": 1001, "UNKNOWN": 4000},
+        **{"INVALID_VALUE": 2000, "INVALID_HANDLE": 2000, "ILLEGAL_STATE": 2004, "NOT_SUPPORTED": 3000},
+    },
 }
+"""Statuses of libraries (cublas_api.h, cudnn_graph.h) by names of `ResultCode`; '' for those that are not named."""
 
 
 class ManagementCode(IntEnum):

@@ -54,14 +54,15 @@ class Library:
 
 
 NVTX = "libgpusim-nvtx.so"
-_ROOMS = [f"gpusim.driver.libraries.{room}" for room in ("blas", "cupti", "management", "nvtx", "runtime")]
-_BLAS, _CUPTI, _MANAGEMENT, _NVTX, _RUNTIME = _ROOMS
+_ROOMS = [f"gpusim.driver.libraries.{room}" for room in ("blas", "cupti", "dnn", "management", "nvtx", "runtime")]
+_BLAS, _CUPTI, _DNN, _MANAGEMENT, _NVTX, _RUNTIME = _ROOMS
 LIBRARIES = {
     each.soname: each
     for each in (
         Library(DRIVER, "gpusim.driver"),
         Library("libnvidia-ml.so.1", _MANAGEMENT),
         Library(NVTX, _NVTX),
+        Library("libcudnn.so.9", _DNN, versioned=True),
         *(Library(f"libcupti.so.{version}", _CUPTI, version, True) for version in (12, 13)),
         *(Library(f"libcudart.so.{version}", _RUNTIME, version, True) for version in (12, 13)),
         *(Library(f"libcublas.so.{version}", _BLAS, version, True) for version in (12, 13)),

@@ -33,7 +33,7 @@ from tempfile import gettempdir
 from typing import Any, TypeVar
 
 from gpusim.driver.caller import Gone, caller, read, text
-from gpusim.driver.codes import Code, DriverError, ManagementCode, ResultCode, fail_if, known, say
+from gpusim.driver.codes import STATUSES, Code, DriverError, ManagementCode, ResultCode, fail_if, known, say
 from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import DriverStream, called_by_stream, node_of
 from isa.errors import IsaError
@@ -79,7 +79,7 @@ _LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {
 }
 MANAGED_DEVICE = 0x5EED_0000_0004
 """Handle of the device in the management library."""
-_API = re.compile("_*(cublas|cuda|cupti|cu|nvml).*")
+_API = re.compile("_*(cublas|cuda|cudnn|cupti|cu|nvml).*")
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
@@ -111,7 +111,7 @@ class EntryPoint:
 
     @cached_property
     def api(self) -> str:
-        """'cu', 'cuda', 'cublas', 'cupti' or 'nvml'."""
+        """'cu', 'cuda', 'cublas', 'cudnn', 'cupti' or 'nvml'."""
         return _API.sub(r"\1", self.symbol)
 
     def call(self, driver: Driver, arguments: Sequence[Any]) -> int:
@@ -240,7 +240,7 @@ def _admit(driver: Driver, point: EntryPoint) -> None:
     if point.api == "nvml":
         fail_if(not (point.anytime or driver.managed), ManagementCode.UNINITIALIZED)
         return
-    if point.api in ("cuda", "cublas") and not registers(point.symbol):
+    if point.api in ("cuda", *STATUSES) and not registers(point.symbol):
         driver.begin_runtime_call(point.anytime)
     elif not point.anytime:
         fail_if(not driver.initialized, ResultCode.NOT_INITIALIZED)
@@ -271,7 +271,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
             each.failed = ResultCode.UNKNOWN
         caller().interrupted()
         say(f"{point.symbol}: interrupted; the context cannot be used any more")
-        return ResultCode.UNKNOWN.blas_status if point.api == "cublas" else ResultCode.UNKNOWN  # and no last error
+        return ResultCode.UNKNOWN.status(point.api)  # and no last error
     except Gone:
         raise
     except OSError as error:
@@ -287,10 +287,9 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     if message:
         say(message)
     if isinstance(code, ResultCode):
-        if point.api == "cublas":
-            return code.blas_status
         if point.api == "cuda" and code not in _RETURNED_AS_STATE:
             driver.thread.last_error = code
+        return code.status(point.api)
     return int(code)
 
 
@@ -318,7 +317,7 @@ _ADD = """
 Launch(CooperativeKernel|HostFunc|Kernel|KernelEx|KernelExC) GraphLaunch
 EventRecord(WithFlags)? Stream(WaitEvent|AddCallback)
 (Push|Pop)CallConfiguration Mem(Alloc|AllocFromPool|Free)Async Malloc(FromPool)?Async
-FreeAsync blas(?!Destroy|LtDestroy)\\w+
+FreeAsync blas(?!Destroy|LtDestroy)\\w+ dnn(?!Destroy)\\w+
 """
 _WAIT_THEMSELVES = """
 Stream(Synchronize|Query) Event(Synchronize|Query|ElapsedTime) Mem(cpy|set)\\w*

@@ -1,7 +1,7 @@
 """Changes to other people's Python packages, as they are imported and not on disk, so that they work here as they are.
 
-- PyTorch: cuDNN is off. The vendor's library works with the vendor's driver alone; convolutions and attention then take
-  the kernels that PyTorch itself brings.
+- PyTorch: of cuDNN it takes convolutions, for which there is a stand-in (`libraries/dnn`). Attention, batch norm,
+  recurrent networks and the rest take the kernels that PyTorch itself brings, as they do where cuDNN is off.
 - Triton: what autotuning measures runs twice, the second time for its time. `do_bench` would fill a tenth of a second
   of the GPU's time with repetitions, thousands of them, which all take the same here.
 - CuPy: seven of its extension modules have the vendor's static runtime inside or use libraries that have, which work
@@ -20,9 +20,24 @@ from types import ModuleType
 from typing import Any
 
 
-def _without_cudnn(torch: Any) -> None:
-    torch.backends.cudnn.enabled = False
+def _cudnn_of_convolutions(torch: Any) -> None:
     torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.backends.cudnn.is_acceptable = lambda tensor: False
+    aten, every = torch.ops.aten, [True] * 3
+    library = torch.library.Library("aten", "IMPL", "CUDA")  # replaces what would call cuDNN, while this object lives
+    _KEPT.append(library)
+    for name in ("cudnn_is_acceptable", "_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor"):
+        library.impl(name, lambda *_: False)
+    library.impl("cudnn_batch_norm", lambda x, *given: (*aten.native_batch_norm(x, *given), x.new_empty(0)))
+    library.impl(
+        "cudnn_batch_norm_backward",
+        lambda x, gradient, *given: aten.native_batch_norm_backward(gradient, x, *given[:-2], True, given[-2], every),
+    )
+    library.impl("cudnn_grid_sampler", lambda x, grid: aten.grid_sampler_2d(x, grid, 0, 0, True))
+    library.impl(
+        "cudnn_grid_sampler_backward",
+        lambda x, grid, gradient: aten.grid_sampler_2d_backward(gradient, x, grid, 0, 0, True, every[:2]),
+    )
 
 
 def _measured_once(testing: Any) -> None:
@@ -42,7 +57,8 @@ def _measured_once(testing: Any) -> None:
     testing.do_bench = do_bench
 
 
-_THEN: dict[str, Callable[[ModuleType], None]] = {"torch": _without_cudnn, "triton.testing": _measured_once}
+_KEPT: list[object] = []
+_THEN: dict[str, Callable[[ModuleType], None]] = {"torch": _cudnn_of_convolutions, "triton.testing": _measured_once}
 
 REPLACED = {
     "cupy_backends.cuda.api.runtime": "runtime.py",

@@ -90,7 +90,7 @@ def heuristic(driver: Driver, handle: int, *given: int) -> None:
     put_int(count, 0)
     choose(driver, _described(driver, *described))
     # cublasLtMatmulHeuristicResult_t: the algorithm, bytes of workspace, status, waves
-    caller().write(results, _ALGORITHM + struct.pack("<Qif16x", 0, ResultCode.SUCCESS.blas_status, 1.0))
+    caller().write(results, _ALGORITHM + struct.pack("<Qif16x", 0, ResultCode.SUCCESS, 1.0))
     put_int(count, 1)
 
 

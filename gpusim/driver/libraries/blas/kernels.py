@@ -57,9 +57,9 @@ def _cubin(file: str, options: tuple[str, ...], arch: str) -> bytes:
     except OSError:
         pass
     try:
-        cubin = compile_cuda(_source(file), arch, path=str(Path(__file__).with_name(file)), options=options)
+        cubin = compile_cuda(_source(file), arch, path=str(Path(__file__).parent / file), options=options)
     except IsaError as error:
-        raise DriverError(ResultCode.NOT_SUPPORTED, f"a kernel for cuBLAS cannot be compiled: {error}") from None
+        raise DriverError(ResultCode.NOT_SUPPORTED, f"a kernel of a library cannot be compiled: {error}") from None
     with contextlib.suppress(OSError):  # it is compiled again next time
         put_file(path, cubin)
     return cubin
