@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from gpusim import load_config
-from gpusim.driver.libraries.blas.multiply import fastest
+from gpusim.driver.libraries.blas.choice import fastest
 from tests import forks
 
 RECORDED = json.loads((Path(__file__).parent / "data/products_h200.json").read_text())["products"]

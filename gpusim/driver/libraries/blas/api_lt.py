@@ -8,18 +8,8 @@ from typing import Any
 from gpusim.driver.api.copy import Fill
 from gpusim.driver.caller import caller, put_int, put_pointer, read
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.libraries.blas.multiply import (
-    BF16,
-    FP8,
-    KINDS,
-    Epilogue,
-    Matrix,
-    MatrixProduct,
-    Scalars,
-    allows_tf32,
-    choose,
-    multiply,
-)
+from gpusim.driver.libraries.blas.multiply import allows_tf32, check, multiply
+from gpusim.driver.libraries.blas.product import BF16, FP8, KINDS, Epilogue, Matrix, MatrixProduct, Scalars
 from gpusim.driver.libraries.blas.state import Descriptor, Handle, add, find, objects
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
@@ -28,7 +18,7 @@ from gpusim.driver.state import Driver
 _COMPUTE, _SCALE_TYPE, _POINTER_MODE, _TRANS_A, _TRANS_B, _TRANS_C = range(6)
 _EPILOGUE, _BIAS, _BIAS_STRIDE, _AUX, _AUX_LEADING, _AUX_STRIDE = 7, 8, 10, 11, 12, 13
 _SCALE_A, _SCALE_B, _SCALE_C, _SCALE_D, _LARGEST, _AUX_TYPE = 17, 18, 19, 20, 21, 22
-_BIAS_TYPE, _MODE_A, _MODE_B, _MODE_C, _MODE_D = 26, 31, 32, 33, 34
+_FAST, _BIAS_TYPE, _MODE_A, _MODE_B, _MODE_C, _MODE_D = 25, 26, 31, 32, 33, 34
 # cublasLtMatrixLayoutAttribute_t
 _TYPE, _ORDER, _ROWS, _COLUMNS, _LEADING, _BATCHES, _STRIDE, _PLANE, _BATCH_MODE = range(9)
 _SCALAR, _OUTER_VECTOR = 0, 3  # cublasLtMatmulMatrixScale_t
@@ -88,7 +78,7 @@ def heuristic(driver: Driver, handle: int, *given: int) -> None:
     *described, _, most, results, count = given
     fail_if(most < 1 or not results or not count, ResultCode.INVALID_VALUE)
     put_int(count, 0)
-    choose(driver, _described(driver, *described))
+    check(driver, _described(driver, *described))
     # cublasLtMatmulHeuristicResult_t: the algorithm, bytes of workspace, status, waves
     caller().write(results, _ALGORITHM + struct.pack("<Qif16x", 0, ResultCode.SUCCESS, 1.0))
     put_int(count, 1)
@@ -134,7 +124,8 @@ def _described(
     given = Scalars(asked.number(_SCALE_TYPE), *scalars, on_device=bool(asked.number(_POINTER_MODE)))
     batches = max(found[3].number(_BATCHES, 1), 1)
     tf32 = allows_tf32(asked.number(_COMPUTE))
-    return MatrixProduct(rows, n, k, a, b, c, d, given, batches, tf32=tf32, epilogue=_epilogue(asked, c, d))
+    fast = asked.attributes.get(_FAST, b"\0")[0] != 0
+    return MatrixProduct(rows, n, k, a, b, c, d, given, batches, False, tf32, fast, _epilogue(asked, c, d))
 
 
 def _matrix(layout: Descriptor, address: int, operation: int, scale: int, each: bool) -> Matrix:

@@ -13,7 +13,7 @@ from typing import Any
 from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.driver.libraries.blas.kernels import run
-from gpusim.driver.libraries.blas.multiply import BF16, C32, C64, F16, F32, F64, KINDS, Scalars
+from gpusim.driver.libraries.blas.product import BF16, C32, C64, F16, F32, F64, KINDS, Scalars
 from gpusim.driver.libraries.blas.state import Handle, routine
 from gpusim.driver.objects import DEVICE
 from gpusim.driver.state import Driver

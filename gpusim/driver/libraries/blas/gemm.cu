@@ -10,7 +10,7 @@ __device__ inline int min(int x, int y) { return x < y ? x : y; }
 
 #if MATRIX
 constexpr int TILE_K = 64 / sizeof(TA);
-constexpr int WARP_M = TILE_M / 2, WARP_N = 32, THREADS = 2 * TILE_N, PARTS = 1;
+constexpr int WARP_M = TILE_M / 2, WARP_N = 32, THREADS = 2 * TILE_N;
 #else
 constexpr int TILE_K = SLICES * 64 / sizeof(TA);
 #include "simt.cuh"
@@ -162,8 +162,8 @@ struct Product {
         for (int i = 0; i < M; i++)
             for (int j = 0; j < N; j++)
                 for (int part = 0; part < 4; part += 2)
-                    to.put(i0 + row0 + 16 * i + group + 4 * part, j0 + column0 + 8 * j + 2 * lane, sum[i][j][part],
-                           sum[i][j][part + 1]);
+                    to.put(i0 + row0 + 16 * i + group + 4 * part, j0 + column0 + 8 * j + 2 * lane,
+                           {sum[i][j][part], sum[i][j][part + 1]});
     }
 };
 template <int ROWS> constexpr int TILE_BYTES = ROWS * PITCH_BYTES;
@@ -198,7 +198,8 @@ __device__ void store_tile(char *tile, Fetched<T, ROWS> &from, bool along_k, boo
 extern "C" __global__ void __launch_bounds__(THREADS) CLUSTER NAME(const Gemm p) {
     constexpr int BYTES_A = TILE_BYTES<TILE_M>, BYTES = BYTES_A + TILE_BYTES<TILE_N>;
     constexpr bool TWO = 2 * BYTES <= 48 << 10;  // tiles of each
-    __shared__ __align__(16) char tiles[TWO ? 2 * BYTES : BYTES];
+    constexpr int OF_TILES = TWO ? 2 * BYTES : BYTES, OF_SUMS = SLICES * PARTS > 1 ? TILE_M * TILE_N * 4 : 0;
+    __shared__ __align__(16) char tiles[OF_TILES > OF_SUMS ? OF_TILES : OF_SUMS];
     Scalar alpha = wide(given<TS>(p.alpha_at, p.alpha[0], p.alpha[1]));
     Scalar beta = wide(given<TS>(p.beta_at, p.beta[0], p.beta[1]));
     int i0 = blockIdx.y * TILE_M, j0 = blockIdx.x * TILE_N, ks = is_zero(alpha) ? 0 : p.k;

@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from gpusim.driver.api.kernel import MAX_DYNAMIC_SHARED
 from gpusim.driver.api.launch import describe
 from gpusim.driver.codes import DriverError, ResultCode
 from gpusim.driver.objects import LoadedKernel
@@ -22,10 +23,22 @@ from isa.toolchain import identity
 
 
 def run(
-    driver: Driver, stream: int, file: str, name: str, grid: Sequence[int], threads: int, values: bytes, **macros: Any
+    driver: Driver,
+    stream: int,
+    file: str,
+    name: str,
+    grid: Sequence[int],
+    threads: int,
+    values: bytes,
+    shared: int = 0,
+    **macros: Any,
 ) -> None:
-    """Launch a kernel, as for `kernel`, in a stream by its handle. values: its parameters."""
-    launch = describe(driver, kernel(driver, file, name, **macros), grid, (threads, 1, 1), 0, values=values)
+    """Launch a kernel, as for `kernel`, in a stream by its handle. values: its parameters. shared: bytes of shared
+    memory beside what it declares."""
+    found = kernel(driver, file, name, **macros)
+    found.attributes[MAX_DYNAMIC_SHARED] = driver.config.sm.shared_bytes_per_block_max
+    values = bytes(found.program.parameters[0].offset) + values
+    launch = describe(driver, found, grid, (threads, 1, 1), shared, values=values)
     driver.enqueue(driver.stream_of(stream), launch)
 
 
@@ -37,7 +50,8 @@ def kernel(driver: Driver, file: str, name: str, **macros: str | int) -> LoadedK
     options = tuple(f"-D{key}={value}" for key, value in {**macros, "NAME": name}.items())
     found = loaded.get((file, options))
     if found is None or found.module.handle not in context.modules:
-        found = loaded[file, options] = driver.place(_cubin(file, options, driver.config.gpu.arch)).kernel(name)
+        arch = driver.config.gpu.arch + ("a" if "TYPES" in macros else "")  # what no later architecture has
+        found = loaded[file, options] = driver.place(_cubin(file, options, arch)).kernel(name)
     return found
 
 

@@ -97,22 +97,22 @@ struct Writer {
         if (EPILOGUE) finish(x, p);
         narrow(x, d[p.d.row * i + j]);
     }
-    // Two elements that lie side by side in a row.
-    template <class X> __device__ void put(int i, int j, X first, X second) {
-        struct alignas(2 * sizeof(TD)) Pair { TD x, y; } pair;
+    // Elements that lie side by side in a row.
+    template <class X, int N> __device__ void put(int i, int j, const X (&sum)[N]) {
+        struct alignas(N * sizeof(TD)) { TD of[N]; } row;
         if (i >= p.m || j >= p.n) return;
         TD *to = d + p.d.row * i + j;
-        Scalar x = value(to_scalar(first), i, j);
-        if (EPILOGUE) finish(x, p);
-        narrow(x, pair.x);
-        if (j + 1 < p.n) {
-            Scalar y = value(to_scalar(second), i, j + 1);
-            if (EPILOGUE) finish(y, p);
-            narrow(y, pair.y);
-            if ((u64)to % sizeof(Pair) == 0) *(Pair *)to = pair;
-            else to[0] = pair.x, to[1] = pair.y;
-        } else {
-            to[0] = pair.x;
-        }
+#pragma unroll
+        for (int each = 0; each < N; each++)
+            if (j + each < p.n) {
+                Scalar x = value(to_scalar(sum[each]), i, j + each);
+                if (EPILOGUE) finish(x, p);
+                narrow(x, row.of[each]);
+            }
+        if ((u64)to % sizeof row == 0 && j + N <= p.n) *(decltype(row) *)to = row;
+        else
+#pragma unroll
+            for (int each = 0; each < N; each++)
+                if (j + each < p.n) to[each] = row.of[each];
     }
 };

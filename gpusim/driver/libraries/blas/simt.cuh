@@ -89,6 +89,6 @@ struct Product {
 #pragma unroll
         for (int i = 0; i < EACH; i++)
             for (int j = 0; j < EACH; j += 2)
-                to.put(i0 + row0 + place(i, DOWN), j0 + column0 + place(j, ACROSS), sum[i][j], sum[i][j + 1]);
+                to.put(i0 + row0 + place(i, DOWN), j0 + column0 + place(j, ACROSS), {sum[i][j], sum[i][j + 1]});
     }
 };

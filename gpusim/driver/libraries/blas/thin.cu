@@ -1,6 +1,7 @@
 // D = epilogue(alpha * A B + beta * C) where D has at most FEW rows, or columns (TALL): every number of the other factor is
 // read once, so its way from memory is what it takes. A block of 256 threads sums for 8 of the long side, a warp each,
-// where k is contiguous there, else for as many as its lanes read words, and its warps take turns at k.
+// where k is contiguous there, else for as many as its lanes read words, and its warps, and those of the PARTS blocks of a
+// cluster, take turns at k.
 #include "product.cuh"
 
 #if TALL
@@ -9,7 +10,7 @@ typedef TA TW; typedef TB TX;
 typedef TB TW; typedef TA TX;
 #endif
 typedef decltype(wide(TW())) Factor;
-constexpr int WARPS = 8, PER = 16 / sizeof(TW), BATCH = 4, WORD = sizeof(TW) < 4 ? 4 / sizeof(TW) : 1;
+constexpr int WARPS = 8, WAYS = WARPS * PARTS, PER = 16 / sizeof(TW), BATCH = 4, WORD = sizeof(TW) < 4 ? 4 / sizeof(TW) : 1;
 
 __device__ inline Factor shuffled(Factor x, int distance) {
     u32 *words = (u32 *)&x;
@@ -22,6 +23,26 @@ __device__ inline Factor from_lane(Factor x, int lane) {
     for (int k = 0; k < sizeof(Factor) / 4; k++) words[k] = __shfl_sync(0xffffffff, words[k], lane);
     return x;
 }
+
+#if PARTS > 1
+// What lies at the same place in another block of the cluster.
+__device__ inline Factor of_block(Factor *at, int rank) {
+    Factor x;
+    u32 there, *words = (u32 *)&x;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"((u32)__cvta_generic_to_shared(at)), "r"(rank));
+    for (int k = 0; k < sizeof(Factor) / 4; k++)
+        asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(words[k]) : "r"(there + 4 * k) : "memory");
+    return x;
+}
+__device__ inline void meet_cluster() {
+    asm volatile("barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
+}
+#define CLUSTER __cluster_dims__(1, 1, PARTS)
+#else
+__device__ inline Factor of_block(Factor *at, int) { return *at; }
+__device__ inline void meet_cluster() {}
+#define CLUSTER
+#endif
 
 struct Thin {
     const TW *w;
@@ -64,20 +85,20 @@ struct Thin {
                 for (int n = 0; n < FEW; n++)
                     sum[n] = sum[n] + kept(((const TW *)&of_row[m])[each]) * taken((const TX *)&beside[m][n] + each);
     }
-    // A word's numbers of the long side, for every eighth k: lanes load the others' numbers for 32 of them.
+    // A word's numbers of the long side, for one k of WAYS: lanes load the others' numbers for 32 of them.
     __device__ void across_k(Factor sum[WORD][FEW], int at) {
         int lane = threadIdx.x % 32;
-        for (int first = threadIdx.x / 32; first < ks; first += 32 * WARPS) {
-            int own = first + lane * WARPS;
+        for (int first = threadIdx.x / 32 + blockIdx.z % PARTS * WARPS; first < ks; first += 32 * WAYS) {
+            int own = first + lane * WAYS;
             Factor held[FEW];
 #pragma unroll
             for (int n = 0; n < FEW; n++)
                 held[n] = own < ks && n < few ? taken(x + of_x.row * n + of_x.k * own) : Factor(0);
-            for (int step = 0; step < 32 && first + step * WARPS < ks; step += 8) {
+            for (int step = 0; step < 32 && first + step * WAYS < ks; step += 8) {
                 TW words[8][WORD];
 #pragma unroll
                 for (int each = 0; each < 8; each++) {
-                    int k = first + (step + each) * WARPS;
+                    int k = first + (step + each) * WAYS;
                     for (int word = 0; word < WORD; word++)
                         words[each][word] = k < ks && at + word < length ? w[of_w.k * k + of_w.row * (at + word)] : TW();
                 }
@@ -92,12 +113,12 @@ struct Thin {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS) NAME(const Gemm p) {
+extern "C" __global__ void __launch_bounds__(32 * WARPS) CLUSTER NAME(const Gemm p) {
     __shared__ Factor parts[WARPS][WORD * FEW][32];
     Scalar alpha = wide(given<TS>(p.alpha_at, p.alpha[0], p.alpha[1]));
     Scalar beta = wide(given<TS>(p.beta_at, p.beta[0], p.beta[1]));
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, ks = is_zero(alpha) ? 0 : p.k;
-    for (int batch = blockIdx.z; batch < p.batches; batch += gridDim.z) {
+    for (int batch = blockIdx.z / PARTS; batch < p.batches; batch += gridDim.z / PARTS) {
         const TA *a = of_batch<const TA>(p.a.data, p.a.batch, batch, p.pointers);
         const TB *b = of_batch<const TB>(p.b.data, p.b.batch, batch, p.pointers);
 #if TALL
@@ -123,11 +144,20 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) NAME(const Gemm p) {
         __syncthreads();
         for (int each = warp; each < WORD * FEW; each += WARPS) {
             int place = at + each / FEW, n = each % FEW;
-            if (place >= thin.length || n >= thin.few) continue;
             Factor all = parts[0][each][lane];
             for (int from = 1; from < WARPS; from++) all = all + parts[from][each][lane];
+            if (PARTS > 1) parts[0][each][lane] = all;
+            else if (place < thin.length && n < thin.few) TALL ? writer.put(place, n, all) : writer.put(n, place, all);
+        }
+        meet_cluster();
+        for (int each = warp; PARTS > 1 && blockIdx.z % PARTS == 0 && each < WORD * FEW; each += WARPS) {
+            int place = at + each / FEW, n = each % FEW;
+            if (place >= thin.length || n >= thin.few) continue;
+            Factor all = Factor(0);
+            for (int from = 0; from < PARTS; from++) all = all + of_block(&parts[0][each][lane], from);
             TALL ? writer.put(place, n, all) : writer.put(n, place, all);
         }
+        meet_cluster();
         __syncthreads();
     }
 }
