@@ -22,7 +22,7 @@ _MOST_STAGES = 8
 
 
 @dataclass(frozen=True)
-class Choice:
+class KernelChoice:
     """A launch of a kernel. tile: of its name; shared: dynamic shared memory in bytes; maps: tensor maps, which are its
     first parameters."""
 
@@ -74,7 +74,7 @@ def tiles() -> tuple[Tile, ...]:
     return tuple(Tile(row[0], *map(int, row[1:7]), *map(float, row[7:])) for row in rows)
 
 
-def choose(config: GPUConfig, what: MatrixProduct, types: Macros, capability: int) -> Choice:
+def choose(config: GPUConfig, what: MatrixProduct, types: Macros, capability: int) -> KernelChoice:
     """The kernel of a product whose rows are contiguous. types: its types' macros; capability: 90 of sm_90."""
     sm, copied = config.sm, capability >= 90 and _can_be_copied(what)
     most = min(8, sm.max_cluster_blocks, sm.count // sm.gpcs) if 8 * what.batches <= MOST_BLOCKS else 1
@@ -97,7 +97,7 @@ def choose(config: GPUConfig, what: MatrixProduct, types: Macros, capability: in
     macros: Macros = {"TILE_M": size, "TILE_N": size, "EACH": each, "SLICES": slices, "PARTS": parts}
     threads = 2 * size if types["MATRIX"] else slices * (size // each) ** 2
     grid = ceil(what.n / size), ceil(what.m / size), min(what.batches, MOST_BLOCKS) * parts
-    return Choice("gemm.cu", f"{size}x{size}", grid, threads, macros)
+    return KernelChoice("gemm.cu", f"{size}x{size}", grid, threads, macros)
 
 
 def fastest(way: str, sms: int, most: int, what: MatrixProduct) -> tuple[Tile, int]:
@@ -116,7 +116,7 @@ def fastest(way: str, sms: int, most: int, what: MatrixProduct) -> tuple[Tile, i
     )
 
 
-def _thin(what: MatrixProduct, sms: int, most: int, along: bool) -> Choice:
+def _thin(what: MatrixProduct, sms: int, most: int, along: bool) -> KernelChoice:
     """along: k is contiguous in the large factor."""
     few, length = min(what.m, what.n), max(what.m, what.n)
     blocks = ceil(length / (_WARPS if along else 32 * max(4 // KINDS[what.a.kind][1], 1)))
@@ -124,7 +124,7 @@ def _thin(what: MatrixProduct, sms: int, most: int, along: bool) -> Choice:
     while not along and 2 * parts <= most and 64 * parts < what.k and blocks * batches * parts < 4 * sms:
         parts *= 2
     macros: Macros = {"FEW": 1 if few == 1 else _THIN, "TALL": int(what.m > what.n), "PARTS": parts}
-    return Choice("thin.cu", "thin", (blocks, 1, batches * parts), 32 * _WARPS, macros)
+    return KernelChoice("thin.cu", "thin", (blocks, 1, batches * parts), 32 * _WARPS, macros)
 
 
 # --- by bulk copies ---------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def _can_be_copied(what: MatrixProduct) -> bool:
     return True
 
 
-def _copied(config: GPUConfig, what: MatrixProduct, types: Macros, tile: Tile, parts: int) -> Choice:
+def _copied(config: GPUConfig, what: MatrixProduct, types: Macros, tile: Tile, parts: int) -> KernelChoice:
     """As many stages as find room beside those of the other blocks of an SM."""
     stage, sm = (tile.m + tile.n) * LINE, config.sm
     room = sm.shared_bytes_per_block_max
@@ -160,7 +160,7 @@ def _copied(config: GPUConfig, what: MatrixProduct, types: Macros, tile: Tile, p
     maps += _tensor_map(str(types["TB"]), what, what.b, across[1], what.n, tile.n // tile.share)
     grid = ceil(what.n / tile.n), ceil(what.m / (tile.m * tile.share)) * tile.share, what.batches * parts
     shared = max(stages * stage, tile.m * (4 * tile.n + 32)) + 1024
-    return Choice("bulk.cu", f"{tile.m}x{tile.n}", grid, 2 * tile.m + 32, macros, shared, maps)
+    return KernelChoice("bulk.cu", f"{tile.m}x{tile.n}", grid, 2 * tile.m + 32, macros, shared, maps)
 
 
 def _tensor_map(kind: str, what: MatrixProduct, each: Matrix, across: int, rows: int, box: int) -> bytes:

@@ -242,8 +242,8 @@ struct Product {
         for (int i = 0; i < M; i++)
             for (int j = 0; j < N; j++)
                 for (int part = 0; part < 4; part += 2)
-                    to.put(i0 + row0 + 16 * i + group + 4 * part, j0 + column0 + 8 * j + 2 * lane, sum[i][j][part],
-                           sum[i][j][part + 1]);
+                    to.put(i0 + row0 + 16 * i + group + 4 * part, j0 + column0 + 8 * j + 2 * lane,
+                           {sum[i][j][part], sum[i][j][part + 1]});
     }
 };
 #endif
@@ -261,7 +261,7 @@ struct Writer {
         if (sums) sums[at] = sum;
         else to.put(sum, first + channel, at);
     }
-    __device__ void put(int i, int j, Sum x, Sum y) { put(i, j, x), put(i, j + 1, y); }
+    __device__ void put(int i, int j, const Sum (&pair)[2]) { put(i, j, pair[0]), put(i, j + 1, pair[1]); }
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS) NAME(const __grid_constant__ Conv p) {
