@@ -59,6 +59,7 @@ template <int N> __device__ void hold(Sum (&sum)[N]) {  // in its registers whil
 
 // A group's 64 rows: each warp has sixteen, a thread of them two pairs of columns of eight.
 struct Product {
+    static constexpr int TOGETHER = 2;  // sums that lie side by side
     Sum sum[TILE_N / 2] = {}, total[TILE_N / 2] = {};
     __device__ static u32 row(int i) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8; }
     __device__ static u32 column(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
@@ -91,7 +92,7 @@ struct Product {
 #else
 // A group's 64 rows: two by two warps, a thread has eight rows and every eighth column or, where they lie together, four.
 struct Product {
-    static constexpr int M = 8, N = TILE_N / 16;
+    static constexpr int M = 8, N = TILE_N / 16, TOGETHER = ACROSS_B ? 4 : 1;
     Sum sum[M * N] = {};
     __device__ static u32 place(bool across, u32 lane, int i) { return across ? 4 * lane + i / 4 * 32 + i % 4 : lane + 8 * i; }
     __device__ static u32 down() { return threadIdx.x % 32 / 8 + threadIdx.x / 32 % 2 * 4; }
@@ -146,6 +147,10 @@ __device__ inline void release(u32 barrier, u32 rank) {
 __device__ inline void meet_cluster() {
     asm volatile("barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
 }
+// The same for blocks that have nothing to tell each other but that they are there, without a fence.
+__device__ inline void meet_cluster_only() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
+}
 
 #if SHARE * PARTS > 1
 #define CLUSTER __cluster_dims__(1, SHARE, PARTS)
@@ -172,10 +177,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MATRIX || TILE_M > 64 ? 1 
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     // Who copies need not wait for those who multiply in its own block.
-    if (SHARE > 1) meet_cluster();
+    if (SHARE > 1) meet_cluster_only();
     else if (t >= CONSUMERS) asm volatile("bar.arrive 1, %0;" :: "n"(THREADS) : "memory");
     else asm volatile("bar.sync 1, %0;" :: "n"(THREADS) : "memory");
     u32 stage = 0, parity = 0;
+    constexpr int TOGETHER = Product::TOGETHER;
     Product product;
     if (t >= CONSUMERS) {
         if (lane == 0)
@@ -209,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MATRIX || TILE_M > 64 ? 1 
         // Each warp turns its sixteen rows, so that lanes that follow each other store what does.
         constexpr u32 PER = 16 / sizeof(TD), SIDE = (TILE_N + 8) * sizeof(TD);
         struct alignas(2 * sizeof(TD)) Pair { TD x, y; };
-        if (SHARE > 1) meet_cluster();  // nobody leaves while another copies into its tiles
+        if (SHARE > 1) meet_cluster_only();  // nobody leaves while another copies into its tiles
         if (t >= CONSUMERS) return;
         char *rows = shared + (begin - shared_address(shared)) + t / 32 * 16 * SIDE;
 #pragma unroll
@@ -233,26 +239,39 @@ extern "C" __global__ void __launch_bounds__(THREADS, MATRIX || TILE_M > 64 ? 1 
         }
         return;
     }
-    if (t < CONSUMERS)
+    if (t < CONSUMERS) {
+        struct alignas(4 * TOGETHER) Group { Sum of[TOGETHER]; };
+        char *at = shared + (begin - shared_address(shared));
 #pragma unroll
-        for (int i = 0; i < TILE_N / 2; i++)
-            *(Sum *)(shared + (begin - shared_address(shared)) + product.row(i) * PITCH + product.column(i) * 4) = product.sum[i];
+        for (int i = 0; i < TILE_N / 2; i += TOGETHER)
+            *(Group *)(at + product.row(i) * PITCH + product.column(i) * 4) = *(Group *)(product.sum + i);
+    }
     if (SHARE * PARTS > 1) meet_cluster();
     else __syncthreads();
+    constexpr u32 PIECES = TILE_M / PARTS * TILE_N / 4, MANY = PIECES / CONSUMERS < 4 ? PIECES / CONSUMERS : 4;
+    constexpr u32 AHEAD = MANY > 0 ? MANY : 1;  // pieces of four columns whose way from memory a thread waits for at once
     if (t < CONSUMERS)
-        for (u32 piece = t; piece < TILE_M / PARTS * TILE_N / 4; piece += CONSUMERS) {
-            u32 i = part * (TILE_M / PARTS) + piece / (TILE_N / 4), j = piece % (TILE_N / 4) * 4;
-            Sum all[4] = {};
+        for (u32 piece = t; piece < PIECES; piece += AHEAD * CONSUMERS) {
+            Sum all[AHEAD][4] = {};
+            int i[AHEAD], j[AHEAD];
 #pragma unroll
-            for (u32 from = 0; from < PARTS; from++) {
-                uint4 of;
-                u32 there = begin + i * PITCH + j * 4;
-                if (PARTS > 1) asm volatile("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(there) : "r"(from * SHARE + share));
-                asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
-                    : "=r"(of.x), "=r"(of.y), "=r"(of.z), "=r"(of.w) : "r"(there) : "memory");
-                for (int each = 0; each < 4; each++) all[each] += ((const Sum *)&of)[each];
+            for (u32 one = 0; one < AHEAD; one++) {
+                u32 row = part * (TILE_M / PARTS) + (piece + one * CONSUMERS) / (TILE_N / 4);
+                u32 column = (piece + one * CONSUMERS) % (TILE_N / 4) * 4;
+                i[one] = i0 + row, j[one] = j0 + column;
+#pragma unroll
+                for (u32 from = 0; from < PARTS; from++) {
+                    uint4 of;
+                    u32 there = begin + row * PITCH + column * 4;
+                    if (PARTS > 1)
+                        asm volatile("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(there) : "r"(from * SHARE + share));
+                    asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
+                        : "=r"(of.x), "=r"(of.y), "=r"(of.z), "=r"(of.w) : "r"(there) : "memory");
+#pragma unroll
+                    for (int each = 0; each < 4; each++) all[one][each] += ((const Sum *)&of)[each];
+                }
             }
-            writer.put(i0 + i, j0 + j, all);
+            writer.put(i, j, all);
         }
-    if (PARTS > 1) meet_cluster();
+    if (PARTS > 1) meet_cluster_only();
 }

@@ -145,9 +145,11 @@ def _can_be_copied(what: MatrixProduct) -> bool:
 
 def _copied(config: GPUConfig, what: MatrixProduct, types: Macros, tile: Tile, parts: int) -> KernelChoice:
     """As many stages as find room beside those of the other blocks of an SM."""
-    stage, sm = (tile.m + tile.n) * LINE, config.sm
+    stage, sm, blocks = (tile.m + tile.n) * LINE, config.sm, tile.blocks(what) * parts
+    if tile.share * parts > 1:
+        blocks += blocks // 4  # clusters leave SMs of a GPC empty, where a second block can go
     room = sm.shared_bytes_per_block_max
-    for together in range(1, min(ceil(tile.blocks(what) * parts / sm.count), 3 if stage <= 2 * 64 * LINE else 2) + 1):
+    for together in range(1, min(ceil(blocks / sm.count), 3 if stage <= 2 * 64 * LINE else 2) + 1):
         share = sm.shared_bytes // together - sm.shared_reserved_bytes
         room = share if share >= 3 * stage + 2048 else room
     stages = min((min(room, sm.shared_bytes_per_block_max) - 2048) // stage, _MOST_STAGES)

@@ -67,17 +67,6 @@ struct Writer {
         aux = (char *)p.aux.data + (p.epilogue & (RELU | DRELU) ? distance / 8 : distance * (long long)sizeof(TD));
         bias = (const TD *)p.bias + p.bias_batch * batch;
     }
-    __device__ Scalar value(Scalar product, int i, int j) {
-        Scalar x = alpha * product;
-        if (EPILOGUE) x = scaled(x, p, i, j);
-        if (c) {
-            Scalar before = to_scalar(wide(c[p.c.row * i + j]));
-            x = x + beta * (EPILOGUE && p.scale_c ? before * Scalar(*p.scale_c) : before);
-        }
-        if (!EPILOGUE) return x;
-        if (p.bias) x = x + to_scalar(wide(bias[p.bias_row * i + p.bias_column * j]));
-        return p.epilogue & AUX ? with_aux(x, i, j) : activated(x, p.epilogue);
-    }
     template <class X> __device__ X with_aux(X x, int i, int j) {
         long long at = p.aux.row * i + j;
         if (p.epilogue & (RELU | DRELU)) {  // a bit for each element says whether it passed
@@ -92,27 +81,52 @@ struct Writer {
         return activated(x, p.epilogue);
     }
     template <class R> __device__ complex<R> with_aux(complex<R> x, int, int) { return x; }
-    template <class X> __device__ void put(int i, int j, X sum) {
-        Scalar x = value(to_scalar(sum), i, j);
-        if (EPILOGUE) finish(x, p);
-        narrow(x, d[p.d.row * i + j]);
-    }
-    // Elements that lie side by side in a row.
-    template <class X, int N> __device__ void put(int i, int j, const X (&sum)[N]) {
-        struct alignas(N * sizeof(TD)) { TD of[N]; } row;
-        if (i >= p.m || j >= p.n) return;
-        TD *to = d + p.d.row * i + j;
+    // N elements that lie side by side, in each of P places. What a step reads is read for all of them at once.
+    template <class X, int P, int N> __device__ void put(const int (&i)[P], const int (&j)[P], const X (&sum)[P][N]) {
+        struct alignas(N * sizeof(TD)) Row { TD of[N]; };
+        Scalar x[P][N];
+        // Outside of D what lies at its end is read instead: a branch would wait for what it guards.
+        auto each = [&](auto step) {
 #pragma unroll
-        for (int each = 0; each < N; each++)
-            if (j + each < p.n) {
-                Scalar x = value(to_scalar(sum[each]), i, j + each);
-                if (EPILOGUE) finish(x, p);
-                narrow(x, row.of[each]);
+            for (int at = 0; at < P * N; at++) {
+                int row = i[at / N] < p.m ? i[at / N] : p.m - 1, column = j[at / N] + at % N;
+                x[at / N][at % N] = step(x[at / N][at % N], row, column < p.n ? column : p.n - 1);
             }
-        if ((u64)to % sizeof row == 0 && j + N <= p.n) *(decltype(row) *)to = row;
-        else
+        };
+        auto inside = [&](auto step) {
 #pragma unroll
-            for (int each = 0; each < N; each++)
-                if (j + each < p.n) to[each] = row.of[each];
+            for (int at = 0; at < P * N; at++)
+                if (i[at / N] < p.m && j[at / N] + at % N < p.n)
+                    x[at / N][at % N] = step(x[at / N][at % N], i[at / N], j[at / N] + at % N);
+        };
+#pragma unroll
+        for (int at = 0; at < P * N; at++) x[at / N][at % N] = alpha * to_scalar(sum[at / N][at % N]);
+        if (EPILOGUE && (p.scale_a || p.scale_b)) each([&](Scalar x, int i, int j) { return scaled(x, p, i, j); });
+        if (c) {
+            Scalar factor = EPILOGUE && p.scale_c ? beta * Scalar(*p.scale_c) : beta;
+            each([&](Scalar x, int i, int j) { return x + factor * to_scalar(wide(c[p.c.row * i + j])); });
+        }
+        if (EPILOGUE && p.bias)
+            each([&](Scalar x, int i, int j) { return x + to_scalar(wide(bias[p.bias_row * i + p.bias_column * j])); });
+        if (EPILOGUE && p.epilogue & AUX) inside([&](Scalar x, int i, int j) { return with_aux(x, i, j); });
+        else if (EPILOGUE && p.epilogue & (RELU | GELU)) each([&](Scalar x, int, int) { return activated(x, p.epilogue); });
+        if (EPILOGUE && (p.largest || p.scale_d)) inside([&](Scalar x, int, int) { return finish(x, p), x; });
+#pragma unroll
+        for (int at = 0; at < P; at++) {
+            Row row;
+            TD *to = d + p.d.row * i[at] + j[at];
+#pragma unroll
+            for (int one = 0; one < N; one++) narrow(x[at][one], row.of[one]);
+            if (i[at] >= p.m || j[at] >= p.n) continue;
+            if ((u64)to % sizeof row == 0 && j[at] + N <= p.n) *(Row *)to = row;
+            else
+#pragma unroll
+                for (int one = 0; one < N; one++)
+                    if (j[at] + one < p.n) to[one] = row.of[one];
+        }
     }
+    template <class X, int N> __device__ void put(int i, int j, const X (&sum)[N]) {
+        put<X, 1, N>({i}, {j}, (const X(&)[1][N])sum);
+    }
+    template <class X> __device__ void put(int i, int j, X sum) { put<X, 1, 1>({i}, {j}, {{sum}}); }
 };

@@ -264,7 +264,7 @@ def convolve(
             grid = -(-count // (_THREADS if mode == _THREADS_EACH else 1)), 1, len(part.free)
             per_channel = work.groups[2] if work.channels == 1 else work.out
             more = macros | {"MODE": mode, "CHANNELS_FIRST": int(per_channel == 1 and what.groups > 1)}
-            run(driver, stream, _FILE, f"{name}_direct", grid, _THREADS, values, **more)
+            run(driver, stream, _FILE, f"{name}_direct", grid, _THREADS, values, 0, **more)
             continue
         rows = work.out == 1 and part.free[0].digits[0].other != 1
         tensor = engine == TENSOR_CORES
@@ -277,7 +277,7 @@ def convolve(
         fail_if(max(grid[1:]) > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
         threads = 2 * tile[1] if tensor else shape.slices * tile[0] * tile[1] // shape.each**2
         named = f"{name.replace(kind, str(more['T']))}_{tile[0]}x{tile[1]}"
-        run(driver, stream, _FILE, named, grid, threads, values, **more)
+        run(driver, stream, _FILE, named, grid, threads, values, 0, **more)
     if shape.parts > 1:
         grid = -(-_span(what) // _THREADS), 1, 1
-        run(driver, stream, _FILE, f"gpusim_conv_sum_{kind}", grid, _THREADS, values, **macros, MODE=_JOIN)
+        run(driver, stream, _FILE, f"gpusim_conv_sum_{kind}", grid, _THREADS, values, 0, **macros, MODE=_JOIN)

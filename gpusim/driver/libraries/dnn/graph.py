@@ -144,7 +144,7 @@ def _of_operation(of: BackendDescriptor) -> Convolution:
     parts = [_tensor(of.part(each)) for each in tensors]
     w, x, y = parts
     how_made = of.part(how)
-    lists = [how_made.numbers(each) for each in (_PRE, _STRIDES, _DILATIONS)]
+    before, strides, dilations = lists = [how_made.numbers(each) for each in (_PRE, _STRIDES, _DILATIONS)]
     dimensions = len(x.sizes) - 2
     fail_if(not dimensions >= 1 or {len(each) for each in lists} != {dimensions}, ResultCode.INVALID_VALUE)
     if dimensions > 3 or how_made.number(_MODE) != 1:  # CUDNN_CROSS_CORRELATION
@@ -153,14 +153,15 @@ def _of_operation(of: BackendDescriptor) -> Convolution:
         raise unsupported("convolutions of types other than float, double, half and bfloat16, or of several")
     groups, left = divmod(x.sizes[1], w.sizes[1])
     wrong = left or y.sizes[1] != w.sizes[0] or w.sizes[0] % groups or x.sizes[0] != y.sizes[0]
-    post = how_made.numbers(_POST) or lists[0]
-    for extent, taps, before, after, stride, dilation, out in zip(
-        x.sizes[2:], w.sizes[2:], lists[0], post, lists[1], lists[2], y.sizes[2:], strict=True
+    post = how_made.numbers(_POST) or before
+    for extent, taps, first, after, stride, dilation, out in zip(
+        x.sizes[2:], w.sizes[2:], before, post, strides, dilations, y.sizes[2:], strict=True
     ):
-        wrong = wrong or out != (extent + before + after - dilation * (taps - 1) - 1) // stride + 1
+        wrong = wrong or out != (extent + first + after - dilation * (taps - 1) - 1) // stride + 1
     fail_if(wrong, ResultCode.INVALID_VALUE)
     result = {FORWARD: y, DATA: x, FILTER: w}[of.kind]
-    return Convolution(of.kind, x, w, y, result, *lists, of.scalar(alpha, 1), of.scalar(beta, 0))
+    given = before, strides, dilations, of.scalar(alpha, 1), of.scalar(beta, 0)
+    return Convolution(of.kind, x, w, y, result, *given)
 
 
 def _followed_by(what: Convolution, operation: BackendDescriptor) -> Convolution:
