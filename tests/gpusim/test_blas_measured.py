@@ -36,7 +36,7 @@ from tests import forks
 RECORDED = json.loads((Path(__file__).parent / "data/products_h200.json").read_text())["products"]
 KINDS = {"f16": F16, "bf16": BF16, "tf32": F32, "f32": F32, "f64": F64, "i8": I8, "e4m3": E4M3}
 SHOWN = {  # of one kind each: a type in memory, NumPy's, and products
-    "f32": ("np.float32", "F32", ((64, 768, 768), (512, 2304, 768), (512, 512, 512))),
+    "f32": ("np.float32", "F32", ((64, 768, 768), (64, 3072, 768), (512, 2304, 768), (1024, 768, 768))),
     "f16": ("np.float16", "F16", ((64, 768, 768), (64, 3072, 768), (512, 2304, 768), (1024, 1024, 1024))),
 }
 PROGRAM = """
@@ -85,8 +85,8 @@ def test_our_kernels_take_what_they_took_on_the_gpu(tmp_path):
                 and [each["grid"][0], each["grid"][2]] == [-(-shape[1] // int(tile.split("x")[1])), parts]
             )
             took = group["least_cycles"] / 1980
-            print(kind, shape, took, ours_us, library_us)
-            assert abs(took / ours_us - 1) < 0.2, (kind, shape, took, ours_us)
+            near = 0.15 if parts == 1 else 0.35  # known_gaps.md: clusters beside each other on an SM
+            assert abs(took / ours_us - 1) < near, (kind, shape, took, ours_us)
             assert 0.6 < took / library_us < 1.6, (kind, shape, took, library_us)
 
 
