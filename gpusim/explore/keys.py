@@ -7,9 +7,11 @@ another one takes that one along.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 from gpusim.config import GPUConfig, describe_keys, diff, load_config
@@ -112,44 +114,11 @@ def _multiple(value: float, unit: int) -> int:
     return max(1, round(value / unit)) * unit
 
 
-_SMALLER = "smaller"
-_LARGER = "larger"
-
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 KEYS = {
-    key.name: key
-    for key in (
-        Key("gpu.clock_mhz", _LARGER, "the clock"),
-        Key("sm.count", _LARGER, "the number of SMs"),
-        Key("sm.max_warps", _LARGER, "warps that an SM holds", _warps),
-        Key("sm.max_blocks", _LARGER, "blocks that an SM holds"),
-        Key("sm.registers", _LARGER, "registers", _registers),
-        Key("sm.shared_bytes", _LARGER, "shared memory", _shared),
-        Key("sm.unified_l1_bytes", _LARGER, "the size of L1", _l1),
-        Key("pipes.fma.initiation_cycles", _SMALLER, "FP32 arithmetic"),
-        Key("pipes.fma.latency_cycles", _SMALLER, "the latency of FP32 arithmetic"),
-        Key("pipes.alu.initiation_cycles", _SMALLER, "integer arithmetic"),
-        Key("pipes.imad.initiation_cycles", _SMALLER, "integer products"),
-        Key("pipes.fp64.initiation_cycles", _SMALLER, "FP64 arithmetic"),
-        Key("pipes.xu.initiation_cycles", _SMALLER, "special functions"),
-        Key("pipes.tensor.initiation_cycles", _SMALLER, "tensor units"),
-        Key("shared.latency_cycles", _SMALLER, "the latency of shared memory"),
-        Key("l1.latency_cycles", _SMALLER, "the latency of L1", _l1_latency),
-        Key("l1.data_bytes_per_cycle", _LARGER, "the bandwidth of L1"),
-        Key("l1.max_outstanding_sectors", _LARGER, "loads that an SM waits for at once"),
-        Key("memory_instruction.queue_depth", _LARGER, "the queue in front of memory", _queue),
-        Key("crossbar.port_reply_bytes_per_cycle", _LARGER, "the bandwidth from L2 to a TPC"),
-        Key("crossbar.sm_reply_bytes_per_cycle", _LARGER, "the bandwidth from L2 to an SM"),
-        Key("l2.bytes", _LARGER, "the size of L2", _l2),
-        Key("l2.slice_bytes_per_cycle", _LARGER, "the bandwidth of L2"),
-        Key("l2.latency_near_cycles", _SMALLER, "the latency of L2", _l2_latency),
-        Key("l2.fabric_bytes_per_cycle", _LARGER, "the bandwidth between the halves of L2"),
-        Key("l2.atomic_sector_cycles", _SMALLER, "atomics"),
-        Key("dram.bandwidth_gb_s", _LARGER, "the bandwidth of device memory"),
-        Key("dram.latency_cycles", _SMALLER, "the latency of device memory", _dram_latency),
-        Key("launch.overhead_cycles", _SMALLER, "launch overhead"),
-        Key("launch.block_interval_cycles", _SMALLER, "the rate of blocks"),
-    )
-}  # fmt: skip
+    name: Key(name, row["better"], row["what"], globals()[row["apply"]] if "apply" in row else None)
+    for name, row in _TABLE.items()
+}
 """By name, in the order of the machine."""
 
 

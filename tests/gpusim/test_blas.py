@@ -68,6 +68,22 @@ def test_every_tile_and_thin_products():
     """)
 
 
+def test_factors_that_bulk_copies_cannot_take_are_copied():
+    _run("""
+        for kinds, compute, more in (
+            ((F16, F16, F16), 68, {}), ((I8, I8, I32), 72, {}), ((E4M3, E5M2, BF16), 68, {}),
+            ((F32, F32, F32), 74, {"tolerance": 2e-3}), ((F32, F32, F32), 68, {}),
+        ):
+            large = (400, 301, 300) if compute == 68 and kinds[0] == F32 else (70, 33, 75)
+            for extents in (large, (large[0] + 60, large[1], large[2] + 7)):    # the second has no room in the first's
+                for operations in ((T, N), (N, N), (N, T), (T, T)):
+                    gemm_ex(handle, extents, operations, kinds, compute, extra=1, **more)
+        names = {group.symbol for group in driver.log.groups.values()}
+        assert {"gpusim_pack_8", "gpusim_pack_16", "gpusim_pack_32"} <= names
+        assert not any(name.startswith("gpusim_gemm") and name.endswith("_32x32") for name in names), names
+    """)
+
+
 def test_every_type():
     _run("""
         for kinds, compute, more in (
@@ -285,7 +301,8 @@ def test_handles_and_what_is_refused():
         assert found.value == stream.value
         check(blas.cublasSetMathMode(handle, 3))
         gemm_ex(handle, (16, 16, 16), tolerance=2e-3)
-        assert {group.symbol for group in driver.log.groups.values()} == {"gpusim_gemm_tf32_64x64"}
+        symbols = {group.symbol for group in driver.log.groups.values()}
+        assert symbols == {"gpusim_pack_32", "gpusim_gemm_tf32_64x32"}, symbols    # tf32 wants k along rows
         one = scalar(1, F32)
         place = p(to_device(np.zeros(64, np.float32)))
         x = pointer_of(one)

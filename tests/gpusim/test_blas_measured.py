@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from gpusim import load_config
 from gpusim.driver.libraries.blas import multiply
-from gpusim.driver.libraries.blas.choice import choose
+from gpusim.driver.libraries.blas.choice import can_be_copied, choose, way_of
 from gpusim.driver.libraries.blas.product import (
     BF16,
     E4M3,
@@ -91,13 +92,24 @@ def test_our_kernels_take_what_they_took_on_the_gpu(tmp_path):
 
 
 def test_the_kernel_that_is_chosen_is_seldom_far_from_the_library():
+    """In the median 5 % slower, and 15 % off; doubles are three to six times slower."""
     driver = SimpleNamespace(config=load_config("h200"))
-    ratios = []
+    ratios = {}
     for row in RECORDED:
         *_, library_us, _, ours_us, _, tile, parts = row
         what = of(row)
-        found = choose(driver.config, what, multiply.check(driver, what), 90)
+        types = multiply.check(driver, what)
+        copied = way_of(driver.config, what, types, 90) != "simt" and min(what.m, what.n) > 4
+        if copied and tile != "32x32":  # copies, if need be, lie as well as possible
+            wide = replace(what.a, stride=0, leading=4096, operation=0, by_rows=True)
+            lies = [can_be_copied(*each, what) for each in zip((what.a, what.b), what.across, strict=True)]
+            a = what.a if lies[0] else wide
+            b = what.b if lies[1] else replace(wide, kind=what.b.kind, by_rows=False)
+            what = replace(what, a=a, b=b)
+        found = choose(driver.config, what, types, 90)
         assert (found.tile, found.macros.get("PARTS", 1)) == (tile, parts), row
-        ratios.append(ours_us / library_us)
-    far = np.abs(np.array(ratios) - 1)
-    assert np.median(far) < 0.3 and np.mean(far < 0.2) > 0.33, (np.median(far), np.mean(far < 0.2))
+        ratios.setdefault(row[0], []).append(ours_us / library_us)
+    every = np.concatenate([each for kind, each in ratios.items() if kind != "f64"])
+    far = np.abs(every - 1)
+    shown = np.median(every), np.median(far), np.mean(far)
+    assert 0.95 < shown[0] < 1.1 and shown[1] < 0.16 and shown[2] < 0.25, shown

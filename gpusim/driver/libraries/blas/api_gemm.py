@@ -7,8 +7,19 @@ from functools import partial
 from typing import Any
 
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.libraries.blas.multiply import allows_tf32, multiply, scalar_kind
-from gpusim.driver.libraries.blas.product import C32, C64, F16, F32, F64, Matrix, MatrixProduct, Scalars
+from gpusim.driver.libraries.blas.multiply import multiply
+from gpusim.driver.libraries.blas.product import (
+    C32,
+    C64,
+    F16,
+    F32,
+    F64,
+    Matrix,
+    MatrixProduct,
+    Scalars,
+    allows_tf32,
+    scalar_kind,
+)
 from gpusim.driver.libraries.blas.state import Handle, routine
 from gpusim.driver.state import Driver
 

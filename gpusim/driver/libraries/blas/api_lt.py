@@ -8,8 +8,8 @@ from typing import Any
 from gpusim.driver.api.copy import Fill
 from gpusim.driver.caller import caller, put_int, put_pointer, read
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.libraries.blas.multiply import allows_tf32, check, multiply
-from gpusim.driver.libraries.blas.product import BF16, FP8, KINDS, Epilogue, Matrix, MatrixProduct, Scalars
+from gpusim.driver.libraries.blas.multiply import check, multiply
+from gpusim.driver.libraries.blas.product import BF16, FP8, KINDS, Epilogue, Matrix, MatrixProduct, Scalars, allows_tf32
 from gpusim.driver.libraries.blas.state import Descriptor, Handle, add, find, objects
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver

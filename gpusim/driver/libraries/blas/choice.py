@@ -15,7 +15,7 @@ Macros = dict[str, str | int]
 MOST_BLOCKS = 65535
 """Of a grid in y and in z."""
 _FEW, _MANY = 64, 128
-_THIN, _WARPS, _SMALL = 4, 8, 1 << 20
+THIN, _WARPS, _SMALL = 4, 8, 1 << 20
 """Rows or columns up to which a product is that of `thin.cu`, warps of its blocks, and numbers of the other factor up
 to which it is faster than tensor cores even where it reads them more than once."""
 _MOST_STAGES = 8
@@ -74,15 +74,24 @@ def tiles() -> tuple[Tile, ...]:
     return tuple(Tile(row[0], *map(int, row[1:7]), *map(float, row[7:])) for row in rows)
 
 
+def way_of(config: GPUConfig, what: MatrixProduct, types: Macros, capability: int) -> str:
+    """How a product is done if its factors lie well: wgmma, fma, or simt where there are no bulk copies for it."""
+    if what.pointers or not what.k or KINDS[what.a.kind][1] > 4 or 8 * what.batches > MOST_BLOCKS:
+        return "simt"
+    if types["MATRIX"]:
+        return "wgmma" if capability == 90 else "simt"
+    return "fma" if types["TA"] == "f32" and capability >= 90 and config.sm.max_cluster_blocks > 1 else "simt"
+
+
 def choose(config: GPUConfig, what: MatrixProduct, types: Macros, capability: int) -> KernelChoice:
     """The kernel of a product whose rows are contiguous. types: its types' macros; capability: 90 of sm_90."""
-    sm, copied = config.sm, capability >= 90 and _can_be_copied(what)
+    sm, way = config.sm, way_of(config, what, types, capability)
+    lie_well = (can_be_copied(*each, what) for each in zip((what.a, what.b), what.across, strict=True))
+    copied = way != "simt" and all(lie_well)
     most = min(8, sm.max_cluster_blocks, sm.count // sm.gpcs) if 8 * what.batches <= MOST_BLOCKS else 1
-    way = "wgmma" if types["MATRIX"] and capability == 90 else "fma" if types["TA"] == "f32" else ""
-    copied = copied and way != "" and most > 1
     few, length = min(what.m, what.n), max(what.m, what.n)
     along = not what.across[what.m <= what.n]
-    if few <= _THIN and (way != "wgmma" or not copied or (few == 1 and along) or length * what.k <= _SMALL):
+    if few <= THIN and (way != "wgmma" or not copied or (few == 1 and along) or length * what.k <= _SMALL):
         return _thin(what, sm.count, most, along)
     if copied:
         tile, parts = fastest(way, sm.count, most, what)
@@ -123,24 +132,18 @@ def _thin(what: MatrixProduct, sms: int, most: int, along: bool) -> KernelChoice
     batches, parts = min(what.batches, MOST_BLOCKS), 1
     while not along and 2 * parts <= most and 64 * parts < what.k and blocks * batches * parts < 4 * sms:
         parts *= 2
-    macros: Macros = {"FEW": 1 if few == 1 else _THIN, "TALL": int(what.m > what.n), "PARTS": parts}
+    macros: Macros = {"FEW": 1 if few == 1 else THIN, "TALL": int(what.m > what.n), "PARTS": parts}
     return KernelChoice("thin.cu", "thin", (blocks, 1, batches * parts), 32 * _WARPS, macros)
 
 
 # --- by bulk copies ---------------------------------------------------------------------------------------------------
 
 
-def _can_be_copied(what: MatrixProduct) -> bool:
-    """Return whether bulk copies can take both factors, and tensor cores read them as they lie."""
-    if what.pointers or not what.k or KINDS[what.a.kind][1] > 4:
-        return False
-    for each, across in zip((what.a, what.b), what.across, strict=True):
-        size = KINDS[each.kind][1]
-        if any(number % 16 for number in (each.address, each.leading * size, each.stride * size * (what.batches > 1))):
-            return False
-        if across and size != 2 and (size != 4 or what.tf32):
-            return False
-    return True
+def can_be_copied(each: Matrix, across: bool, what: MatrixProduct) -> bool:
+    """Return whether bulk copies can take a factor, and multiply-adds or tensor cores read it as it lies."""
+    size = KINDS[each.kind][1]
+    numbers = each.address, each.leading * size, each.stride * size * (what.batches > 1)
+    return not any(number % 16 for number in numbers) and (not across or size == 2 or (size == 4 and not what.tf32))
 
 
 def _copied(config: GPUConfig, what: MatrixProduct, types: Macros, tile: Tile, parts: int) -> KernelChoice:

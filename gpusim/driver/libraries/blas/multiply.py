@@ -3,66 +3,32 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
+from math import ceil
 
 from gpusim.driver.attributes import compute_capability
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.libraries.blas.choice import MOST_BLOCKS, Macros, choose
+from gpusim.driver.libraries.blas.choice import MOST_BLOCKS, THIN, Macros, can_be_copied, choose, way_of
 from gpusim.driver.libraries.blas.kernels import run
-from gpusim.driver.libraries.blas.product import (
-    BF16,
-    C32,
-    C64,
-    CONJUGATED,
-    E4M3,
-    E5M2,
-    F16,
-    F32,
-    F64,
-    FP8,
-    I8,
-    I32,
-    KINDS,
-    Epilogue,
-    MatrixProduct,
-)  # fmt: skip
+from gpusim.driver.libraries.blas.product import C32, C64, CONJUGATED, E5M2, F32, FP8, KINDS, Epilogue, MatrixProduct
+from gpusim.driver.objects import DEVICE
 from gpusim.driver.state import Driver
 
-_RESULTS = {F32: (F32, F16, BF16, I8, E4M3, E5M2)} | {kind: (kind,) for kind in (F16, F64, C32, C64, I32)}
-"""Allowed types of the result, by the type of the scalars."""
-_SCALARS = {64: F16, 65: F16, 70: F64, 71: F64, 72: I32, 73: I32}
-"""Type of the scalars by `cublasComputeType_t`; the others take floats."""
-_TF32 = (74, 75, 77)
-
-
-def scalar_kind(compute: int, result: int) -> int:
-    """Type of alpha and beta by `cublasComputeType_t` and the type of what comes out."""
-    kind = _SCALARS.get(compute, F32)
-    return {F32: C32, F64: C64}.get(kind, kind) if result in (C32, C64) else kind
-
-
-def allows_tf32(compute: int) -> bool:
-    """Return whether `cublasComputeType_t` lets tensor cores round floats."""
-    return compute in _TF32
-
+_WORTH_COPIES = 1 << 25
+"""Products of numbers from which on floats are copied to where bulk copies can take them."""
 
 def check(driver: Driver, what: MatrixProduct) -> Macros:
     """The macros of a product's types. Raises INVALID_VALUE, NOT_SUPPORTED."""
     fail_if(min(what.m, what.n, what.k, what.batches) < 0, ResultCode.INVALID_VALUE)
     a, b, c, d = (each.kind for each in (what.a, what.b, what.c, what.d))
-    scalars = what.scalars.kind
-    known = {a, b, c, d, scalars} <= KINDS.keys() and d in _RESULTS.get(scalars, ())
-    alike = a == b or {a, b} == set(FP8)
-    real = a not in (C32, C64, F64, I32)
-    fits = a == I8 if scalars == I32 else real if scalars in (F32, F16) else a == scalars
-    after = c == d or (d in FP8 and c in (F16, BF16, d))
     capability = _capability(driver)
-    fail_if(not (known and alike and fits and after) or a == b == E5M2, ResultCode.NOT_SUPPORTED)
+    fail_if(not what.allowed or a == b == E5M2, ResultCode.NOT_SUPPORTED)
     fail_if(a in FP8 and capability < 89, ResultCode.NOT_SUPPORTED)
     fail_if(what.d.by_rows != what.c.by_rows or what.d.operation, ResultCode.NOT_SUPPORTED)
     matrix = capability >= 80 and a not in (C32, C64) and (a != F32 or what.tf32)
     names = ["tf32" if matrix and each == F32 else KINDS[each][0] for each in (a, b)]
     plain = what.epilogue == Epilogue() and not any((what.a.scale, what.b.scale, what.c.scale, what.d.scale))
-    types = {"TA": names[0], "TB": names[1], "TC": KINDS[c][0], "TD": KINDS[d][0], "TS": KINDS[scalars][0]}
+    types = {"TA": names[0], "TB": names[1], "TC": KINDS[c][0], "TD": KINDS[d][0], "TS": KINDS[what.scalars.kind][0]}
     return types | {"EPILOGUE": int(not plain), "MATRIX": int(matrix)}
 
 
@@ -80,11 +46,44 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
     if not what.d.by_rows:  # the kernels' rows are contiguous
         what, bias_steps = what.transposed(), (0, 1)
         types = check(driver, what)
+    what = _packed(driver, stream, what, types)
     chosen = choose(driver.config, what, types, _capability(driver))
     fail_if(chosen.grid[1] > MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
     values, name = chosen.maps + _values(what, bias_steps), _name(types, chosen.tile)
     macros = types | chosen.macros
     run(driver, stream, chosen.file, name, chosen.grid, chosen.threads, values, chosen.shared, **macros)
+
+
+def _packed(driver: Driver, stream: int, what: MatrixProduct, types: Macros) -> MatrixProduct:
+    """The product of copies of those factors that bulk copies cannot take, where these are worth it."""
+    way = way_of(driver.config, what, types, _capability(driver))
+    small = way == "fma" and what.m * what.n * what.k * what.batches < _WORTH_COPIES
+    if min(what.m, what.n) <= THIN or way == "simt" or small:
+        return what
+    factors = [what.a, what.b]
+    for side, (each, across, rows) in enumerate(zip(factors, what.across, (what.m, what.n), strict=True)):
+        if can_be_copied(each, across, what):
+            continue
+        size, batches = KINDS[each.kind][1], what.batches if each.stride else 1
+        pitch = -(-what.k * size // 16) * 16 // size
+        room = _room(driver, stream, side, pitch * rows * batches * size)
+        row, k = each.steps if side == 0 else each.steps[::-1]
+        values = struct.pack("<Q3q", each.address, row, k, each.stride)
+        values += struct.pack("<Q2q2i", room, pitch, pitch * rows, rows, what.k)
+        grid = ceil(what.k / 64), ceil(rows / 32), batches
+        run(driver, stream, "pack.cu", f"gpusim_pack_{8 * size}", grid, 256, values, 0, SIZE=size)
+        far = pitch * rows * (batches > 1)
+        factors[side] = replace(each, address=room, leading=pitch, stride=far, operation=0, by_rows=side == 0)
+    return replace(what, a=factors[0], b=factors[1])
+
+
+def _room(driver: Driver, stream: int, side: int, nbytes: int) -> int:
+    """Memory for a factor's copy, of a stream. What is too small stays: a captured graph may use it."""
+    rooms: dict[tuple[int, int, int], tuple[int, int]] = driver.kept.setdefault(_room.__qualname__, {})
+    key = driver.context().handle, stream, side
+    if key not in rooms or rooms[key][1] < nbytes:
+        rooms[key] = driver.allocate(nbytes, DEVICE), nbytes
+    return rooms[key][0]
 
 
 def _values(what: MatrixProduct, bias_steps: tuple[int, int]) -> bytes:

@@ -18,6 +18,22 @@ TRANSPOSED, CONJUGATED = 1, 2  # cublasOperation_t
 FP8 = (E4M3, E5M2)
 LINE = 128
 """Bytes along k of a step."""
+_RESULTS = {F32: (F32, F16, BF16, I8, E4M3, E5M2)} | {kind: (kind,) for kind in (F16, F64, C32, C64, I32)}
+"""Allowed types of the result, by the type of the scalars."""
+_SCALARS = {64: F16, 65: F16, 70: F64, 71: F64, 72: I32, 73: I32}
+"""Type of the scalars by `cublasComputeType_t`; the others take floats."""
+_TF32 = (74, 75, 77)
+
+
+def scalar_kind(compute: int, result: int) -> int:
+    """Type of alpha and beta by `cublasComputeType_t` and the type of what comes out."""
+    kind = _SCALARS.get(compute, F32)
+    return {F32: C32, F64: C64}.get(kind, kind) if result in (C32, C64) else kind
+
+
+def allows_tf32(compute: int) -> bool:
+    """Return whether `cublasComputeType_t` lets tensor cores round floats."""
+    return compute in _TF32
 
 
 @dataclass(frozen=True)
@@ -110,3 +126,13 @@ class MatrixProduct:
     def across(self) -> tuple[bool, bool]:
         """Whether k runs across what lies together in memory, of the first factor and of the second."""
         return self.a.steps[1] != 1, self.b.steps[0] != 1
+
+    @property
+    def allowed(self) -> bool:
+        """Whether there are such factors, scalars and results together."""
+        a, b, c, d, scalars = (each.kind for each in (self.a, self.b, self.c, self.d, self.scalars))
+        if not ({a, b, c, d, scalars} <= KINDS.keys() and d in _RESULTS.get(scalars, ())):
+            return False
+        real = a not in (C32, C64, F64, I32)
+        fits = a == I8 if scalars == I32 else real if scalars in (F32, F16) else a == scalars
+        return (a == b or {a, b} == set(FP8)) and fits and (c == d or (d in FP8 and c in (F16, BF16, d)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,22 +16,7 @@ if TYPE_CHECKING:
 # A field a word: its name, and behind a colon what is not an int: q for size_t, u for unsigned, a number for so many
 # ints, c and a number for bytes. Those behind '12/' are CUDA 12's alone, behind '13/' newer than it.
 _LAYOUT = Path(__file__).with_name("properties.txt").read_text()
-_BY_ATTRIBUTE = {
-    "maxThreadsPerBlock": 1, "sharedMemPerBlock": 8, "totalConstMem": 9, "warpSize": 10, "memPitch": 11,
-    "regsPerBlock": 12, "clockRate": 13, "textureAlignment": 14, "deviceOverlap": 15, "multiProcessorCount": 16,
-    "canMapHostMemory": 19, "surfaceAlignment": 30, "concurrentKernels": 31, "ECCEnabled": 32, "memoryClockRate": 36,
-    "memoryBusWidth": 37, "l2CacheSize": 38, "maxThreadsPerMultiProcessor": 39, "asyncEngineCount": 40,
-    "unifiedAddressing": 41, "texturePitchAlignment": 51, "major": 75, "minor": 76, "streamPrioritiesSupported": 78,
-    "globalL1CacheSupported": 79, "localL1CacheSupported": 80, "sharedMemPerMultiprocessor": 81,
-    "regsPerMultiprocessor": 82, "managedMemory": 83, "singleToDoublePrecisionPerfRatio": 87,
-    "concurrentManagedAccess": 89, "computePreemptionSupported": 90, "canUseHostPointerForRegisteredMem": 91,
-    "cooperativeLaunch": 95, "sharedMemPerBlockOptin": 97, "hostRegisterSupported": 99,
-    "maxBlocksPerMultiProcessor": 106, "reservedSharedMemPerBlock": 111, "hostRegisterReadOnlySupported": 113,
-    "memoryPoolsSupported": 115, "clusterLaunch": 120, "unifiedFunctionPointers": 129, "deviceNumaId": 131,
-    "hostNumaId": 134, "persistingL2CacheMaxSize": 108, "accessPolicyMaxWindowSize": 109,
-    "maxTexture1D": 21, "maxTexture1DMipmap": 77,
-    "maxTexture1DLinear": 69, "maxTextureCubemap": 52, "maxSurface1D": 55, "maxSurfaceCubemap": 66,
-}  # fmt: skip
+_BY_ATTRIBUTE = tomllib.loads(Path(__file__).with_name("attributes.toml").read_text())
 """Fields that are attributes of the device, by number of `cudaDeviceAttr`."""
 _BY_ATTRIBUTES = {
     "maxThreadsDim": (2, 3, 4), "maxGridSize": (5, 6, 7), "maxTexture2D": (22, 23), "maxTexture2DMipmap": (73, 74),
