@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from gpusim.driver.libraries.blas import kernels
 from tests.gpusim.driver_program import run
 
 pytestmark = [
@@ -313,3 +314,14 @@ def test_handles_and_what_is_refused():
         check(blas.cublasDestroy_v2(handle))
         assert call(8) == 1
     """)
+
+
+def test_macros_stand_in_the_source_where_no_shell_reads_them(monkeypatch):
+    """nvcc 13.0 lost quotes and commas of arguments."""
+    given = []
+    monkeypatch.setattr(kernels, "compile_cuda", lambda *what, **more: given.append((what, more)) or b"cubin")
+    monkeypatch.setattr(kernels, "put_file", lambda path, content: None)
+    assert kernels._cubin("pack.cu", '#define SUMS "+f"(d[0]), "+f"(d[1])\n', "sm_90") == b"cubin"
+    ((text, _), more), *others = given
+    assert text.startswith('#define SUMS "+f"(d[0]), "+f"(d[1])\n#line 1\n// Copies')
+    assert "options" not in more and not others

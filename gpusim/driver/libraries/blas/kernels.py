@@ -47,11 +47,12 @@ def kernel(driver: Driver, file: str, name: str, **macros: str | int) -> LoadedK
     loaded in the current context. Raises NOT_SUPPORTED where there is no compiler."""
     context = driver.context()
     loaded = driver.kept.setdefault((__name__, context.handle), {})
-    options = tuple(f"-D{key}={value}" for key, value in {**macros, "NAME": name}.items())
-    found = loaded.get((file, options))
+    # Not as arguments: nvcc gives those to a shell, where quotes and commas are lost.
+    defined = "".join(f"#define {key} {value}\n" for key, value in {**macros, "NAME": name}.items())
+    found = loaded.get((file, defined))
     if found is None or found.module.handle not in context.modules:
         arch = driver.config.gpu.arch + ("a" if "TYPES" in macros else "")  # what no later architecture has
-        found = loaded[file, options] = driver.place(_cubin(file, options, arch)).kernel(name)
+        found = loaded[file, defined] = driver.place(_cubin(file, defined, arch)).kernel(name)
     return found
 
 
@@ -63,15 +64,16 @@ def _source(file: str) -> str:
 
 
 @cache
-def _cubin(file: str, options: tuple[str, ...], arch: str) -> bytes:
-    parts = (_source(file), *options, arch, *map(str, identity("nvrtc")))
+def _cubin(file: str, defined: str, arch: str) -> bytes:
+    text = f"{defined}#line 1\n{_source(file)}"
+    parts = (text, arch, *map(str, identity("nvrtc")))
     path = cache_folder() / "blas" / (hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32] + ".cubin")
     try:
         return path.read_bytes()
     except OSError:
         pass
     try:
-        cubin = compile_cuda(_source(file), arch, path=str(Path(__file__).parent / file), options=options)
+        cubin = compile_cuda(text, arch, path=str(Path(__file__).parent / file))
     except IsaError as error:
         raise DriverError(ResultCode.NOT_SUPPORTED, f"a kernel of a library cannot be compiled: {error}") from None
     with contextlib.suppress(OSError):  # it is compiled again next time
