@@ -45,7 +45,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_133,
     "gpusim.config": 1_472,
     "gpusim.difference": 1_000,
-    "gpusim.driver": 10_810,
+    "gpusim.driver": 10_808,
     "gpusim.engine": 19_583,
     "gpusim.exec": 772,
     "gpusim.explore": 2_696,

@@ -99,17 +99,20 @@ def test_the_kernel_that_is_chosen_is_seldom_far_from_the_library():
         *_, library_us, _, ours_us, _, tile, parts = row
         what = of(row)
         types = multiply.check(driver, what)
-        copied = way_of(driver.config, what, types, 90) != "simt" and min(what.m, what.n) > 4
+        copied = way_of(driver.config, what, types) != "simt" and min(what.m, what.n) > 4
         if copied and tile != "32x32":  # copies, if need be, lie as well as possible
             wide = replace(what.a, stride=0, leading=4096, operation=0, by_rows=True)
             lies = [can_be_copied(*each, what) for each in zip((what.a, what.b), what.across, strict=True)]
             a = what.a if lies[0] else wide
             b = what.b if lies[1] else replace(wide, kind=what.b.kind, by_rows=False)
             what = replace(what, a=a, b=b)
-        found = choose(driver.config, what, types, 90)
+        found = choose(driver.config, what, types)
         assert (found.tile, found.macros.get("PARTS", 1)) == (tile, parts), row
         ratios.setdefault(row[0], []).append(ours_us / library_us)
     every = np.concatenate([each for kind, each in ratios.items() if kind != "f64"])
     far = np.abs(every - 1)
+    for kind, each in ratios.items():
+        print(f"{kind}: {len(each)} products, {np.median(each):.2f} times the library in the median")
     shown = np.median(every), np.median(far), np.mean(far)
+    print(f"all but doubles: {len(every)}, {shown[0]:.2f} times; {shown[1]:.0%} off, in the mean {shown[2]:.1%}")
     assert 0.95 < shown[0] < 1.1 and shown[1] < 0.16 and shown[2] < 0.25, shown

@@ -144,10 +144,7 @@ __device__ inline void release(u32 barrier, u32 rank) {
         asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                      "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [there]; }" :: "r"(barrier), "r"(rank + lane) : "memory");
 }
-__device__ inline void meet_cluster() {
-    asm volatile("barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
-}
-// The same for blocks that have nothing to tell each other but that they are there, without a fence.
+// `meet_cluster` for blocks that have nothing to tell each other but that they are there, without a fence.
 __device__ inline void meet_cluster_only() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
 }

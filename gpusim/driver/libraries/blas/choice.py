@@ -8,6 +8,7 @@ from importlib import resources
 from math import ceil
 
 from gpusim.config import GPUConfig
+from gpusim.driver.attributes import compute_capability
 from gpusim.driver.libraries.blas.product import F32, F64, FP8, I8, KINDS, LINE, Matrix, MatrixProduct
 from gpusim.launch.tensor_map import encode_tiled
 
@@ -74,21 +75,23 @@ def tiles() -> tuple[Tile, ...]:
     return tuple(Tile(row[0], *map(int, row[1:7]), *map(float, row[7:])) for row in rows)
 
 
-def way_of(config: GPUConfig, what: MatrixProduct, types: Macros, capability: int) -> str:
+def way_of(config: GPUConfig, what: MatrixProduct, types: Macros) -> str:
     """How a product is done if its factors lie well: wgmma, fma, or simt where there are no bulk copies for it."""
     if what.pointers or not what.k or KINDS[what.a.kind][1] > 4 or 8 * what.batches > MOST_BLOCKS:
         return "simt"
     if types["MATRIX"]:
-        return "wgmma" if capability == 90 else "simt"
-    return "fma" if types["TA"] == "f32" and capability >= 90 and config.sm.max_cluster_blocks > 1 else "simt"
+        return "wgmma" if compute_capability(config) == (9, 0) else "simt"
+    has_copies = compute_capability(config) >= (9, 0) and config.sm.max_cluster_blocks > 1
+    return "fma" if types["TA"] == "f32" and has_copies else "simt"
 
 
-def choose(config: GPUConfig, what: MatrixProduct, types: Macros, capability: int) -> KernelChoice:
-    """The kernel of a product whose rows are contiguous. types: its types' macros; capability: 90 of sm_90."""
-    sm, way = config.sm, way_of(config, what, types, capability)
+def choose(config: GPUConfig, what: MatrixProduct, types: Macros) -> KernelChoice:
+    """The kernel of a product whose rows are contiguous. types: its types' macros."""
+    sm, way = config.sm, way_of(config, what, types)
     lie_well = (can_be_copied(*each, what) for each in zip((what.a, what.b), what.across, strict=True))
     copied = way != "simt" and all(lie_well)
-    most = min(8, sm.max_cluster_blocks, sm.count // sm.gpcs) if 8 * what.batches <= MOST_BLOCKS else 1
+    clusters = compute_capability(config) >= (9, 0) and 8 * what.batches <= MOST_BLOCKS
+    most = min(8, sm.max_cluster_blocks, sm.count // sm.gpcs) if clusters else 1
     few, length = min(what.m, what.n), max(what.m, what.n)
     along = not what.across[what.m <= what.n]
     if few <= THIN and (way != "wgmma" or not copied or (few == 1 and along) or length * what.k <= _SMALL):
@@ -101,7 +104,7 @@ def choose(config: GPUConfig, what: MatrixProduct, types: Macros, capability: in
         many = ceil(what.m / _MANY) * ceil(what.n / _MANY) * what.batches >= sm.count
         size = _MANY if many and what.a.kind != F64 else _FEW
     elif what.a.kind == F32:
-        tile, parts = fastest("simt", sm.count, most if capability >= 90 else 1, what)
+        tile, parts = fastest("simt", sm.count, most, what)
         size, each, slices = tile.m, tile.each, tile.slices
     macros: Macros = {"TILE_M": size, "TILE_N": size, "EACH": each, "SLICES": slices, "PARTS": parts}
     threads = 2 * size if types["MATRIX"] else slices * (size // each) ** 2

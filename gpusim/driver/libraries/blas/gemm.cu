@@ -128,17 +128,8 @@ __device__ inline void mma(double d[4], double a[4], double b[2], double, double
             : "+d"(d[part % 2 * 2]), "+d"(d[part % 2 * 2 + 1]) : "d"(a[part]), "d"(b[part / 2]));
 }
 
-// A warp's part of a block's tile, in fragments of 16 x 8.
-struct Product {
-    static constexpr int M = WARP_M / 16, N = WARP_N / 8, ACROSS = TILE_N / WARP_N;
-    decltype(wide(TA())) sum[M][N][4];
-    int row0, column0, group, lane;
-
-    __device__ Product() : sum{} {
-        int warp = threadIdx.x / 32;
-        row0 = warp / ACROSS * WARP_M, column0 = warp % ACROSS * WARP_N;
-        group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
-    }
+#include "fragments.cuh"
+struct Product : Fragments<decltype(wide(TA()))> {
     __device__ void add(const char *tile_a, const char *tile_b) {
         const Word *a = (const Word *)tile_a + (row0 + group) * PITCH + lane;
         const Word *b = (const Word *)tile_b + (column0 + group) * PITCH + lane;
@@ -156,14 +147,6 @@ struct Product {
             for (int i = 0; i < M; i++)
                 for (int j = 0; j < N; j++) mma(sum[i][j], of_a[i], of_b[j], TA(), TB());
         }
-    }
-    __device__ void write(Writer &to, int i0, int j0) {
-#pragma unroll
-        for (int i = 0; i < M; i++)
-            for (int j = 0; j < N; j++)
-                for (int part = 0; part < 4; part += 2)
-                    to.put(i0 + row0 + 16 * i + group + 4 * part, j0 + column0 + 8 * j + 2 * lane,
-                           {sum[i][j][part], sum[i][j][part + 1]});
     }
 };
 template <int ROWS> constexpr int TILE_BYTES = ROWS * PITCH_BYTES;

@@ -17,37 +17,32 @@ from gpusim.driver.state import Driver
 _WORTH_COPIES = 1 << 25
 """Products of numbers from which on floats are copied to where bulk copies can take them."""
 
+
 def check(driver: Driver, what: MatrixProduct) -> Macros:
     """The macros of a product's types. Raises INVALID_VALUE, NOT_SUPPORTED."""
     fail_if(min(what.m, what.n, what.k, what.batches) < 0, ResultCode.INVALID_VALUE)
     a, b, c, d = (each.kind for each in (what.a, what.b, what.c, what.d))
-    capability = _capability(driver)
+    capability = compute_capability(driver.config)
     fail_if(not what.allowed or a == b == E5M2, ResultCode.NOT_SUPPORTED)
-    fail_if(a in FP8 and capability < 89, ResultCode.NOT_SUPPORTED)
+    fail_if(a in FP8 and capability < (8, 9), ResultCode.NOT_SUPPORTED)
     fail_if(what.d.by_rows != what.c.by_rows or what.d.operation, ResultCode.NOT_SUPPORTED)
-    matrix = capability >= 80 and a not in (C32, C64) and (a != F32 or what.tf32)
+    matrix = capability >= (8, 0) and a not in (C32, C64) and (a != F32 or what.tf32)
     names = ["tf32" if matrix and each == F32 else KINDS[each][0] for each in (a, b)]
     plain = what.epilogue == Epilogue() and not any((what.a.scale, what.b.scale, what.c.scale, what.d.scale))
     types = {"TA": names[0], "TB": names[1], "TC": KINDS[c][0], "TD": KINDS[d][0], "TS": KINDS[what.scalars.kind][0]}
     return types | {"EPILOGUE": int(not plain), "MATRIX": int(matrix)}
 
 
-def _capability(driver: Driver) -> int:
-    major, minor = compute_capability(driver.config)
-    return 10 * major + minor
-
-
 def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
     """Launch the kernel of a product in a stream by its handle. Raises INVALID_VALUE, NOT_SUPPORTED."""
-    types = check(driver, what)
-    if not (what.m and what.n and what.batches):
-        return
     bias_steps = (1, 0)
     if not what.d.by_rows:  # the kernels' rows are contiguous
         what, bias_steps = what.transposed(), (0, 1)
-        types = check(driver, what)
+    types = check(driver, what)
+    if not (what.m and what.n and what.batches):
+        return
     what = _packed(driver, stream, what, types)
-    chosen = choose(driver.config, what, types, _capability(driver))
+    chosen = choose(driver.config, what, types)
     fail_if(chosen.grid[1] > MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
     values, name = chosen.maps + _values(what, bias_steps), _name(types, chosen.tile)
     macros = types | chosen.macros
@@ -56,7 +51,7 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
 
 def _packed(driver: Driver, stream: int, what: MatrixProduct, types: Macros) -> MatrixProduct:
     """The product of copies of those factors that bulk copies cannot take, where these are worth it."""
-    way = way_of(driver.config, what, types, _capability(driver))
+    way = way_of(driver.config, what, types)
     small = way == "fma" and what.m * what.n * what.k * what.batches < _WORTH_COPIES
     if min(what.m, what.n) <= THIN or way == "simt" or small:
         return what

@@ -1,6 +1,7 @@
 // What the kernels of products take, and what becomes of a sum: D = epilogue(alpha * sum + beta * C). TA, TB, TC, TD are
 // types in memory, TS that of the scalars. EPILOGUE: there is one.
 #include "types.cuh"
+#include "cluster.cuh"
 
 struct Operand { const void *data; long long row, k, batch; };  // distances in elements; row: of A's rows, B's columns
 struct Output { void *data; long long row, batch; };

@@ -69,7 +69,7 @@ struct Product {
 #pragma unroll
             for (int each = 0; each < EACH * EACH; each++)
                 ((Factor *)tile)[each * PER_SLICE + threadIdx.x] = sum[each / EACH][each % EACH];
-        asm volatile("barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
+        meet_cluster();
         if (slice == 0 && blockIdx.z % PARTS == 0)
             for (int from = 1; from < PARTS; from++) {
                 u32 there;
@@ -82,7 +82,7 @@ struct Product {
                     sum[each / EACH][each % EACH] = sum[each / EACH][each % EACH] + Factor(value);
                 }
             }
-        asm volatile("barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
+        meet_cluster();
     }
     template <class W> __device__ void write(W &to, int i0, int j0) {
         if (slice > 0 || blockIdx.z % PARTS > 0) return;

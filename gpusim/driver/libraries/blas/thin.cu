@@ -34,13 +34,9 @@ __device__ inline Factor of_block(Factor *at, int rank) {
         asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(words[k]) : "r"(there + 4 * k) : "memory");
     return x;
 }
-__device__ inline void meet_cluster() {
-    asm volatile("barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
-}
 #define CLUSTER __cluster_dims__(1, 1, PARTS)
 #else
 __device__ inline Factor of_block(Factor *at, int) { return *at; }
-__device__ inline void meet_cluster() {}
 #define CLUSTER
 #endif
 
@@ -149,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) CLUSTER NAME(const Gemm
             if (PARTS > 1) parts[0][each][lane] = all;
             else if (place < thin.length && n < thin.few) TALL ? writer.put(place, n, all) : writer.put(n, place, all);
         }
-        meet_cluster();
+        if (PARTS > 1) meet_cluster();
         for (int each = warp; PARTS > 1 && blockIdx.z % PARTS == 0 && each < WORD * FEW; each += WARPS) {
             int place = at + each / FEW, n = each % FEW;
             if (place >= thin.length || n >= thin.few) continue;
@@ -157,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) CLUSTER NAME(const Gemm
             for (int from = 0; from < PARTS; from++) all = all + of_block(&parts[0][each][lane], from);
             TALL ? writer.put(place, n, all) : writer.put(n, place, all);
         }
-        meet_cluster();
+        if (PARTS > 1) meet_cluster();
         __syncthreads();
     }
 }

@@ -8,6 +8,7 @@
 // IMAGE_WIDTH, PLAIN_WIDTH elements at once. JOIN adds the parts of sums that were shared between blocks. THREADS_EACH has
 // a thread for each element of a few channels, BLOCKS_EACH a block.
 #include "types.cuh"
+#include "cluster.cuh"
 
 #define TILES 0
 #define JOIN 1
@@ -189,17 +190,10 @@ __device__ inline void mma(float d[4], u32 a[4], u32 b[2], f16) { MMA("m16n8k16"
 __device__ inline void mma(float d[4], u32 a[4], u32 b[2], bf16) { MMA("m16n8k16", "bf16"); }
 __device__ inline void mma(float d[4], u32 a[4], u32 b[2], tf32) { MMA("m16n8k8", "tf32"); }
 
-// A warp's part of a block's tile, in fragments of 16 x 8.
-struct Product {
-    static constexpr int M = WARP_M / 16, N = WARP_N / 8, ACROSS = TILE_N / WARP_N, STEP = 32 / sizeof(T);
-    float sum[M][N][4];
-    int row0, column0, group, lane;
+#include "fragments.cuh"
+struct Product : Fragments<float> {
+    static constexpr int STEP = 32 / sizeof(T);
 
-    __device__ Product() : sum{} {
-        int warp = threadIdx.x / 32;
-        row0 = warp / ACROSS * WARP_M, column0 = warp % ACROSS * WARP_N;
-        group = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
-    }
     // 16 rows and 32 bytes of k: words of the rows' halves for the first 16 bytes, then for the others; of B (BY_K), words
     // of both 16 bytes for the first 8 rows, then for the others.
     template <class Tile, bool ALONG_K, bool BY_K> __device__ void load(u32 words[4], const char *tile, int row, int k) {
@@ -236,14 +230,6 @@ struct Product {
             for (int i = 0; i < M; i++)
                 for (int j = 0; j < N; j++) mma(sum[i][j], a[i], b[j / 2] + j % 2 * 2, T());
         }
-    }
-    template <class W> __device__ void write(W &to, int i0, int j0) {
-#pragma unroll
-        for (int i = 0; i < M; i++)
-            for (int j = 0; j < N; j++)
-                for (int part = 0; part < 4; part += 2)
-                    to.put(i0 + row0 + 16 * i + group + 4 * part, j0 + column0 + 8 * j + 2 * lane,
-                           {sum[i][j][part], sum[i][j][part + 1]});
     }
 };
 #endif
