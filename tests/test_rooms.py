@@ -61,7 +61,7 @@ MOST_LINES_OF = {
     "gpusim.results": 3_504,
     "gpusim.tracing": 1_595,
     "gpusim.workload": 404,
-    "isa": 6_963,
+    "isa": 6_726,
     "programs": 5_817,
     "validate": 10_736,
 }
