@@ -4,8 +4,9 @@ It is the same machine as the compiled engine's, by the same numbers of the conf
 executors, so results and counts are the engine's; only time is its own, told in fewer words. Read it from the inside
 out: `instruction`, `execution` (what an instruction does), `warp`, `server` (what serves one after the other), `supply`
 (code and constants), `pipes`, `shared`, `memory_pipe`, `global_path` with `l1`, `l2`, `slice`, `dram` and `nvlink`,
-`stalls`, `policies` and `scheduler` (whose turn it is), `sm`, `gpu` (blocks, SMs, the end), `run`. A class names the
-classes that it is made of as its attributes: a subclass of `GPU` that names another one is another machine.
+`scheduler` (whose turn it is, and what a warp's cycles are charged to), `sm`, `gpu` (blocks, SMs, the end), `run`. A
+class names the classes that it is made of as its attributes: a subclass of `GPU` that names another one is another
+machine.
 """
 
 from gpusim.machine.dram import Channel as Channel

@@ -3,18 +3,97 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import simpy
 
+from gpusim.engine.sm.policies import LONGEST_WAIT, SHORT_WAIT
 from gpusim.engine.state import L
 from gpusim.machine.instruction import Decoded
 from gpusim.machine.pipes import ExecutionUnits
-from gpusim.machine.policies import POLICIES
-from gpusim.machine.stalls import after_control, attribute, charge
 from gpusim.machine.warp import NEVER, Warp
 from isa import microops as M
+
+Policy = Callable[[Any, list[Warp]], Warp]
+
+
+def by_block(scheduler: Any, ready: list[Warp]) -> Warp:
+    """The one that has issued last, unless warps take turns; else of the oldest block's the one that has waited
+    longest, as far as that is told apart (H200: `turns_*` in validate/microbench/issue.py)."""
+    now, slots, before, longest = scheduler.env.now, scheduler.slots, scheduler.slots, SHORT_WAIT
+    if scheduler.in_turn:
+        before, longest = (scheduler.last.place if scheduler.last else before), LONGEST_WAIT
+    elif scheduler.last in ready and scheduler.goes_on == now:
+        return scheduler.last  # type: ignore[no-any-return]
+    return min(ready, key=lambda w: (w.block, -min(now - w.ready, longest), (before - 1 - w.place) % slots))
+
+
+def oldest(scheduler: Any, ready: list[Warp]) -> Warp:
+    """The one that was launched first."""
+    return min(ready, key=lambda warp: warp.age)
+
+
+def youngest(scheduler: Any, ready: list[Warp]) -> Warp:
+    """The one that was launched last."""
+    return max(ready, key=lambda warp: warp.age)
+
+
+def next_in_turn(scheduler: Any, ready: list[Warp]) -> Warp:
+    """The next one behind that which has issued last."""
+    turn = scheduler.last.place + 1 if scheduler.last else 0
+    return min(ready, key=lambda warp: (warp.place - turn) % scheduler.slots)
+
+
+def greedy(then: Policy) -> Policy:
+    """The one that has issued last as long as it can; else another policy's."""
+    return lambda scheduler, ready: scheduler.last if scheduler.last in ready else then(scheduler, ready)
+
+
+POLICIES: dict[str, Policy] = {
+    "block": by_block,
+    "glrr": greedy(next_in_turn),
+    "gto": greedy(oldest),
+    "gty": greedy(youngest),
+    "lrr": next_in_turn,
+    "oldest": oldest,
+}
+
+
+_INDIRECT = (M.OP_RET, M.OP_BRX, M.OP_JMX)
+
+
+def after_control(sm: Any, instruction: Decoded, target: int) -> tuple[int, int]:
+    """Return (cycles that a branch or a fence keeps its warp, their stall reason). target: where the warp goes on."""
+    issue, times, op = sm.config.issue, sm.config.memory_instruction, instruction.op
+    if op == M.OP_BSYNC:
+        return issue.bsync_latency_cycles, L.STALL_BRANCH
+    if target != instruction.pc + 1:
+        slow = op in _INDIRECT
+        return issue.indirect_branch_latency_cycles if slow else issue.branch_latency_cycles, L.STALL_BRANCH
+    if op == M.OP_MEMBAR and instruction.kind == M.CLS_CONTROL:
+        if instruction.space < M.SCOPE_GPU:
+            return times.fence_cta_latency_cycles, L.STALL_MEMBAR
+        wide = instruction.space > M.SCOPE_GPU
+        whole = times.fence_system_latency_cycles if wide else times.fence_gpu_latency_cycles
+        return math.ceil(sm.fence(whole)), L.STALL_MEMBAR
+    return 0, L.STALL_WAIT
+
+
+def attribute(sm: Any, warp: Warp, kind: int, until: float) -> None:
+    """Charge a warp's cycles since it last was charged for any to a stall reason."""
+    if until > warp.since:
+        sm.gpu.stalls[warp.pc][kind] += until - warp.since
+        sm.gpu.executor.stalled(sm.number, warp.number, warp.pc, kind, warp.since, until)
+        warp.since = until
+
+
+def charge(sm: Any, warp: Warp, instruction: Decoded, now: float) -> None:
+    """Charge a warp's cycles up to now: to what kept its next instruction, each up to the cycle at which it was over,
+    and behind that to other warps' turns."""
+    for until, kind in warp.reasons(instruction.awaited):
+        attribute(sm, warp, kind, min(until, now))
+    attribute(sm, warp, L.STALL_NOT_SELECTED, now)
 
 
 class Scheduler:

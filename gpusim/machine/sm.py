@@ -11,10 +11,9 @@ from gpusim.engine.sm.fence import TOGETHER
 from gpusim.engine.state import L
 from gpusim.machine.l1 import L1Cache
 from gpusim.machine.memory_pipe import MemoryPipe
-from gpusim.machine.scheduler import Scheduler
+from gpusim.machine.scheduler import Scheduler, attribute
 from gpusim.machine.server import Server
 from gpusim.machine.shared import SharedMemory
-from gpusim.machine.stalls import attribute
 from gpusim.machine.supply import Supply
 from gpusim.machine.warp import Warp
 
