@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from gpusim.host.printf import printf
+from gpusim.host.syscalls import printf
 
 
 def run(form: str, packed: bytes = b"", strings: dict[int, str] | None = None) -> tuple[str, int]:
