@@ -9,8 +9,7 @@ import re
 from collections import defaultdict
 
 import gpusim.driver.library  # noqa: F401 - it declares the functions
-from gpusim.driver.exports import LIBRARIES
-from gpusim.driver.refused import REASONS, reason
+from gpusim.driver.exports import LIBRARIES, REASONS, reason
 
 BEGIN, END = "<!-- refused: python -m docs.site.refused -->", "<!-- end -->"
 

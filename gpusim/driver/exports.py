@@ -1,7 +1,7 @@
 """Functions that each library exports, for programs in this process and elsewhere.
 
 A library's functions are those of `symbols.txt` of its room: those that are not declared in the table are refused
-(`refused`), so that a program that links one it never calls can start.
+(`reason` says why), so that a program that links one it never calls can start.
 """
 
 from __future__ import annotations
@@ -11,10 +11,46 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module, resources
+from pathlib import Path
 from pkgutil import iter_modules
 
-from gpusim.driver.refused import refusal
+from gpusim.driver.codes import DriverError, ManagementCode, ProfilerCode, ResultCode, fail_if, say
 from gpusim.driver.registry import ENTRY_POINTS, EntryPoint, same
+from gpusim.driver.state import Driver
+
+_TEXT = Path(__file__).with_name("refused.txt").read_text("utf-8")
+REASONS = [tuple(reversed(line.split("\t"))) for line in _TEXT.splitlines()[1:]]
+"""Reasons for refusals, each with a pattern of the functions' names; the first that matches counts."""
+ASKED_BY_LIBRARIES = ("cudaGetExportTable", "cuDeviceGetLuid")
+"""Functions that libraries try and do without: their refusal is not printed."""
+
+
+def reason(symbol: str) -> str:
+    """Return why a function is refused. Raises KeyError if no reason matches."""
+    for why, names in REASONS:
+        if re.search(names, symbol):
+            return why
+    raise KeyError(symbol)
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    symbol: str
+
+    def __call__(self, driver: Driver) -> None:
+        """The user is told each reason once; programs ask the management library for all that they can."""
+        fail_if(self.symbol.startswith("nvml"), ManagementCode.NOT_SUPPORTED)
+        why = reason(self.symbol)
+        if why not in driver.told and self.symbol not in ASKED_BY_LIBRARIES:
+            driver.told.add(why)
+            say(f"{self.symbol} is not supported: {why}")
+        raise DriverError((ProfilerCode if self.symbol[:5] == "cupti" else ResultCode).NOT_SUPPORTED)
+
+
+def refusal(symbol: str) -> EntryPoint:
+    """Make the answer of a function that is refused."""
+    return EntryPoint(symbol, (), (), _Refusal(symbol), since=0, anytime=not symbol.startswith("nvml"))
+
 
 DRIVER = "libcuda.so.1"
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs.site.refused import BEGIN, END, listing
-from gpusim.driver.exports import LIBRARIES
-from gpusim.driver.refused import REASONS, reason
+from gpusim.driver.exports import LIBRARIES, REASONS, reason
 from gpusim.driver.registry import ENTRY_POINTS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "driver.md").read_text(encoding="utf-8")
