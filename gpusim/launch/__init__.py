@@ -1,7 +1,7 @@
 """A launch and its data.
 
 Read `launch` and `cuda` (one launch, described without any machine), `arena`, `memory` and `device_array` (device
-memory), `signatures` and `arguments` (a kernel's parameters, and the program of a launch), `module` (a loaded cubin),
+memory), `arguments` (a kernel's parameters, and the program of a launch), `module` (a loaded cubin),
 then `occupancy` (whether and how it fits).
 """
 
