@@ -10,7 +10,7 @@ import gpusim
 from gpusim.config import load_config
 from gpusim.errors import ModeError
 from gpusim.explore.journal import JournalError
-from gpusim.report_html.document import make_document
+from gpusim.report_html import make_document
 from gpusim.results import interval
 from gpusim.results.interval import distance, judged, span, span_of
 from programs import images

@@ -9,7 +9,7 @@ from gpusim.difference.compare import render_page
 from gpusim.explore.evaluate import empty_row, evaluate
 from gpusim.explore.point import Point
 from gpusim.lab import answers
-from gpusim.report_html.document import make_document
+from gpusim.report_html import make_document
 from gpusim.result import Result
 from gpusim.results import quantities
 from gpusim.results.metrics import METRICS

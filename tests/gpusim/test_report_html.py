@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from gpusim.engine.state import layout as L
-from gpusim.report_html import MODULES, render, steps
-from gpusim.report_html.document import FIELDS, make_document
+from gpusim.report_html import FIELDS, MODULES, make_document, render, steps
 from gpusim.result import Result
 from gpusim.tracing.recording import SPACES, TraceOptions
 from gpusim.units import joule_text
