@@ -31,14 +31,14 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from gpusim.explore import table
     from gpusim.explore.search import search
+    from gpusim.explore.sweep import FORMATS, write
 
     asked = read_space(options)
     given = {each.name: getattr(options, each.name, None) for each in fields(SearchOptions)}
     settings = {**asked.search, **{name: value for name, value in given.items() if value is not None}}
     if options.table:
-        check_writable(options.table, "--table", *table.FORMATS)
+        check_writable(options.table, "--table", *FORMATS)
     if options.plot:
         check_writable(options.plot, "--plot")
     axes = names_of(options.plot_axes or "")
@@ -49,7 +49,7 @@ def execute(options: argparse.Namespace) -> int:
         found = search(asked.space, rows=rows, screen=not options.no_screen, progress=progress, **settings)
     best = found.best
     if options.table:
-        table.write(found.frame(), options.table)
+        write(found.frame(), options.table)
     if options.json:
         document: dict[str, Any] = {
             "goals": [str(goal) for goal in found.goals], "limits": [str(limit) for limit in found.limits],

@@ -49,8 +49,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from gpusim.explore import table
     from gpusim.explore.evaluate import check_points
+    from gpusim.explore.sweep import FORMATS, frame, write
 
     sweep = read_space(options)
     design, number = options.design or sweep.design, options.points or sweep.points
@@ -68,7 +68,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.resume and journal is None:
         raise UserError("--resume needs --journal, or --out, to which the journal belongs")
     if options.out:
-        check_writable(options.out, "--out", *table.FORMATS)
+        check_writable(options.out, "--out", *FORMATS)
     started = time.monotonic()
     with evaluator(options, journal=journal, resume=options.resume) as run:
         run.ask_for(metrics, points, "only" if options.bound_only else True, options.verify)
@@ -81,7 +81,7 @@ def execute(options: argparse.Namespace) -> int:
             return EXIT_INTERRUPTED
     seconds, resumed = time.monotonic() - started, run.known
     if options.out:
-        table.write(table.frame(rows, metrics), options.out)
+        write(frame(rows, metrics), options.out)
     if options.json:
         print_json(versioned({"points": rows, "seconds": seconds, "resumed": resumed}))
     else:

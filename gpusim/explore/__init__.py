@@ -1,9 +1,9 @@
 """Many runs at once: points of a space of machines and programs, each evaluated into one row of a table.
 
 Reading order: `point` (what one run is), `space` (which points there are, by design or in a file), `evaluate` (a point
-to a row), `sweep` (points to rows, each once) with `workers` (processes of this machine, or an executor), `journal`
-(what is kept) and `interrupt` (Ctrl-C), and `table` (what comes out). Then `search` with `goals`, `sensitivity` with
-`keys`, and `cost` with `technology` (what a machine costs).
+to a row), `sweep` (points to rows, each once, and to a table) with `workers` (processes of this machine, or an
+executor), `journal` (what is kept) and `interrupt` (Ctrl-C). Then `search` with `goals`, `sensitivity` with `keys`, and
+`cost` with `technology` (what a machine costs).
 """
 
 from gpusim.explore.cost import cost

@@ -27,8 +27,7 @@ from gpusim.explore.interrupt import interruptible, stop_if_interrupted
 from gpusim.explore.keys import find_keys, unchecked, value_of
 from gpusim.explore.point import Point
 from gpusim.explore.space import Axis, Space
-from gpusim.explore.sweep import PointEvaluator
-from gpusim.explore.table import load_pandas
+from gpusim.explore.sweep import PointEvaluator, load_pandas
 from gpusim.workload.request import SAMPLERS
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from gpusim.config import load_config
 from gpusim.errors import ConfigError
 from gpusim.explore.keys import Key, changed, changes, find_keys, value_of
 from gpusim.explore.point import Point
-from gpusim.explore.sweep import PointEvaluator
-from gpusim.explore.table import load_pandas
+from gpusim.explore.sweep import PointEvaluator, load_pandas
 
 if TYPE_CHECKING:
     import pandas

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpusim.explore.table import TableError, frame, write
+from gpusim.explore.sweep import TableError, frame, write
 
 pandas = pytest.importorskip("pandas")
 ROWS = [
