@@ -199,7 +199,7 @@ def _profiled(options: argparse.Namespace, other: Run | None) -> Run:
 
 def _sizes(options: argparse.Namespace) -> list[tuple[int, ...] | None]:
     """Grid and block where they are given."""
-    from gpusim.workload.spec import parse_dim3
+    from gpusim.workload.target import parse_dim3
 
     given = ((getattr(options, name), f"--{name}") for name in ("grid", "block"))
     return [parse_dim3(text, flag) if text else None for text, flag in given]

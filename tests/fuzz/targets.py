@@ -19,7 +19,7 @@ from gpusim.config import load_config
 from gpusim.config.load import shipped_names
 from gpusim.errors import ConfigError, WorkloadError
 from gpusim.results.profile import ProfileError, parse_profile
-from gpusim.workload.spec import parse_arguments, parse_dim3
+from gpusim.workload.target import parse_arguments, parse_dim3
 from isa import microops as m
 from isa.cubin import read_cubin
 from isa.demangle import qualified_name

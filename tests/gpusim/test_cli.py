@@ -18,7 +18,7 @@ from gpusim.errors import WorkloadError
 from gpusim.lab.play import CUBIN
 from gpusim.results.metrics import METRICS
 from gpusim.units import joule_text
-from gpusim.workload.spec import parse_arguments
+from gpusim.workload.target import parse_arguments
 from programs import registry
 
 ROOT = Path(__file__).parents[2]
