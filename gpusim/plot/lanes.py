@@ -26,7 +26,7 @@ from gpusim.plot.style import cut, first_warp, lanes_in, ranges, source, until
 from gpusim.results.limiter import PIPES
 from gpusim.results.table import counted
 from gpusim.tracing.perfetto import Trace
-from gpusim.tracing.reconvergence import LaneGroup
+from gpusim.tracing.recording import LaneGroup
 from isa import microops as M
 
 if TYPE_CHECKING:

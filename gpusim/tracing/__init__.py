@@ -1,7 +1,7 @@
 """Events of a launch over time.
 
-Read `recording` (what to record, what is kept, and the questions it answers), `reconvergence` (what became of a warp's
-lanes), the format `perfetto` and a recording that writes it, then `recorder` (how it comes out of a run).
+Read `recording` (what to record, what is kept, and the questions it answers, what became of a warp's
+lanes among them), the format `perfetto` and a recording that writes it, then `recorder` (how it comes out of a run).
 Accel-Sim's traces come out of runs without time: `accel_sim`, `accel_lines`, `accel_launch`.
 """
 

@@ -18,8 +18,7 @@ from gpusim.errors import LaunchError
 from gpusim.plot import colours, everything, lanes, style
 from gpusim.plot.accesses import lanes_by_word, worst_global, worst_shared
 from gpusim.plot.style import ranges
-from gpusim.tracing.reconvergence import lane_groups
-from gpusim.tracing.recording import SPACES, TraceOptions
+from gpusim.tracing.recording import SPACES, TraceOptions, lane_groups
 from tests.gpusim import bundled
 
 EVERYTHING = TraceOptions(sms=range(132), blocks=range(1000), limit=1_000_000)

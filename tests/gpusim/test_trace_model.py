@@ -6,8 +6,7 @@ import pytest
 import gpusim
 from gpusim.errors import TraceError
 from gpusim.tracing.perfetto import Trace
-from gpusim.tracing.reconvergence import lane_groups
-from gpusim.tracing.recording import BLOCK, ISSUE, STALL, WARP, TraceOptions
+from gpusim.tracing.recording import BLOCK, ISSUE, STALL, WARP, TraceOptions, lane_groups
 
 ALL = 0xFFFFFFFF
 LOW, HIGH = 0xFFFF, 0xFFFF0000
