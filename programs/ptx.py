@@ -35,9 +35,7 @@ def fma_half2(typingctx, a, b, c):
 @intrinsic
 def dp4a(typingctx, a, b, c):
     """c plus the four products of signed bytes of a and b (9.7.1.23, dp4a.s32.s32): two `uint32` and an `int32`."""
-    return types.int32(types.uint32, types.uint32, types.int32), _asm(
-        "dp4a.s32.s32 $0, $1, $2, $3;", "=r,r,r,r", WORD
-    )
+    return types.int32(types.uint32, types.uint32, types.int32), _asm("dp4a.s32.s32 $0, $1, $2, $3;", "=r,r,r,r", WORD)
 
 
 # many parameters: an operand of the instruction each

@@ -91,9 +91,7 @@ def _check(module: str, ladder: tuple[Variant, ...]) -> None:
     seen: set[str] = set()
     for variant in ladder:
         if variant.family != module:
-            raise ValueError(
-                f"programs/{module}.py defines {variant.name!r}: its name must begin with {module!r}"
-            )
+            raise ValueError(f"programs/{module}.py defines {variant.name!r}: its name must begin with {module!r}")
         if variant.name in seen:
             raise ValueError(f"programs/{module}.py defines {variant.name!r} twice")
         seen.add(variant.name)

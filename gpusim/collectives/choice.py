@@ -190,9 +190,7 @@ def _parts(
     return tuple(sizes)
 
 
-def _point_to_point(
-    name: str, nbytes: int, group: Communicator, protocol: str | None, channels: int | None
-) -> Choice:
+def _point_to_point(name: str, nbytes: int, group: Communicator, protocol: str | None, channels: int | None) -> Choice:
     """All-to-all and send/receive: each pair of ranks has its own channels."""
     each = nbytes // group.ranks if name == "all_to_all" else nbytes
     total = 1 << (group.channels - 1).bit_length()

@@ -200,9 +200,7 @@ def _tree_table(role: str, children: int, choice: Choice, part: int, timing: Tim
     return build.table()
 
 
-def pairs(
-    choice: Choice, sends: list[tuple[int, int]], ranks: int, total: int, timing: Timing
-) -> CollectivePlan:
+def pairs(choice: Choice, sends: list[tuple[int, int]], ranks: int, total: int, timing: Timing) -> CollectivePlan:
     """Point-to-point copies. sends: (rank, peer); total: channels of a GPU, over which a rank's copies are laid."""
     plan = CollectivePlan(depth_of(choice), WIRE[choice.protocol])
     shared = timing.values[choice.protocol]["pair_ps"] * 0.5e-6

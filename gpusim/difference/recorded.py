@@ -64,9 +64,7 @@ def as_run(document: dict[str, Any], size: int, seed: int) -> Run:
     found = next((each for each in document["sizes"] if (each["size"], each["seed"]) == (size, seed)), None)
     if found is None:
         known = ", ".join(f"size {at} with seed {with_seed}" for at, with_seed in points(document))
-        raise NotRecorded(
-            f"{document['variant']} was recorded at {known}, not at size {size:,} with seed {seed}"
-        )
+        raise NotRecorded(f"{document['variant']} was recorded at {known}, not at size {size:,} with seed {seed}")
     launch = found["launch"]
     return _measured(
         document["variant"],
