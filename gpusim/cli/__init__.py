@@ -1,9 +1,9 @@
 """The command line: `gpusim run`, `list`, `show`, `figures`, `config` and others.
 
-`main` parses and turns every mistake of the user into one line and an exit code. One module per command; each has
-`add(commands)`, which declares its arguments, and imports what it needs only when it runs, so that a help text does
-not wait for Numba; its examples are files of `help`. `options` has what several of them declare, `outputs` and
-`progress` what several of them print; what PROGRAM and --args may be is for `gpusim.workload` to say.
+`main` parses and turns every mistake of the user into one line and an exit code. `commands.toml` declares the commands
+and their options, and names the function of each, in a module of its own that is imported when it runs, so that a help
+text does not wait for Numba; its examples are files of `help`. `outputs` and `progress` have what several of them
+print; what PROGRAM and --args may be is for `gpusim.workload` to say.
 
 Exit codes: 0 success, 1 a program's output differs from its reference, 2 a mistake in what was asked for,
 3 some points of a sweep failed, 130 interrupted, 141 the reader of the output went away.
@@ -19,40 +19,28 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from gpusim.cli.parser import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USER_ERROR, Parser, UserError, help_text
+from gpusim.cli import parser as command_line
+from gpusim.cli.parser import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USER_ERROR, UserError
 
 __all__ = ["UserError", "main", "make_parser"]
 
 
-_MODULES = {
-    "run": "run", "script": "exec", "exec": "exec", "nvcc": "exec", "replay": "exec", "list": "listing",
-    "show": "show",
-    "diff": "diff", "bound": "bound",
-    "sweep": "sweep", "search": "search", "sensitivity": "sensitivity", "cost": "cost", "figures": "figures",
-    "config": "configs", "collective": "collective", "export": "export", "lab": "lab",
-    "schema": "schema", "completion": "completion",
-}  # fmt: skip
-"""Commands in the order of the help text, and the module of each."""
-
-
 def make_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """The parser of the whole command line; `options.command(options)` runs the command chosen.
+    """The parser of the whole command line; `options.command` names the function that runs the command chosen.
 
-    command: the one that is on the command line, whose module alone is imported then; anything else for all of them.
+    command: the one that is on the command line, which alone is declared then; anything else for all of them.
     """
     from gpusim import __version__
 
-    parser = Parser(
+    parser = command_line.Parser(
         prog="gpusim",
         description="A GPU simulator that executes the machine code a real GPU would run.",
-        epilog=help_text("gpusim"),
+        epilog=command_line.help_text("gpusim"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     told = f"gpusim {__version__}"
     parser.add_argument("--version", action="version", version=told, help="print the version and exit")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (_MODULES[command],) if command in _MODULES else dict.fromkeys(_MODULES.values()):
-        import_module(f"gpusim.cli.{module}").add(commands)
+    command_line.add_commands(parser, command)
     return parser
 
 
@@ -79,7 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed its message, or the help text
         return int(stop.code or 0)
     try:
-        code: int = options.command(options)
+        module, _, function = options.command.partition(":")
+        code: int = getattr(import_module(f"gpusim.cli.{module}"), function)(options)
         sys.stdout.flush()
         return code
     except _mistakes() as error:

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.options import add_progress_option, names_of
-from gpusim.cli.parser import UserError
+from gpusim.cli.parser import UserError, names_of
 from gpusim.workload.request import LAUNCH_PARAMETERS
 
 if TYPE_CHECKING:
@@ -18,38 +17,6 @@ if TYPE_CHECKING:
     from gpusim.explore.sweep import PointEvaluator
 
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*)?(\.\d+)?([eE][-+]?\d+)?")
-
-
-def add_space_options(parser: argparse.ArgumentParser) -> None:
-    """The programs and everything that varies."""
-    words = "a sweep as a file (docs/exploring.md), or programs as gpusim run takes them"
-    parser.add_argument("what", nargs="+", metavar="FILE.toml | PROGRAM", help=words)
-    parser.add_argument("--gpu", metavar="NAMES", help="shipped configurations or TOML files (default: h200)")
-    words = "values of one key of the configuration, such as sm.count=66,132,264 (may be repeated)"
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUES", dest="axes", help=words)
-    parser.add_argument("--size", metavar="VALUES", help="problem sizes of bundled programs")
-    parser.add_argument("--model", metavar="NAMES", help="engine (default), simpy, FILE.py:CLASS, as for gpusim run")
-    words = "names whose values go in step, such as sm.count,l2.slices (may be repeated)"
-    parser.add_argument("--together", action="append", default=[], metavar="NAMES", help=words)
-    own = parser.add_argument_group("your own kernels, as for gpusim run")
-    for name in LAUNCH_PARAMETERS:
-        own.add_argument(f"--{name.replace('_', '-')}", metavar="TEXT", help=argparse.SUPPRESS)
-    own.description = ", ".join(f"--{name.replace('_', '-')}" for name in LAUNCH_PARAMETERS)
-
-
-def add_design_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose the points of a space."""
-    parser.add_argument("--design", metavar="NAME", help="which points of the space: grid (default), random, lhs")
-    parser.add_argument("--points", type=int, metavar="N", help="machines to choose, for random and lhs")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of that choice (default: 0)")
-
-
-def add_workers_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that simulates many launches."""
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
-    parser.add_argument("--dask", metavar="ADDRESS", help="a Dask cluster to run on, such as tcp://HOST:8786")
-    parser.add_argument("--timeout", type=float, metavar="S", help="seconds that one run may take")
-    add_progress_option(parser)
 
 
 @contextmanager

@@ -6,26 +6,11 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from gpusim.cli.options import (
-    add_command,
-    add_json_option,
-    add_launch_options,
-    add_program,
-    add_set_option,
-)
 from gpusim.cli.outputs import columns, print_json, versioned
-from gpusim.cli.parser import EXIT_OK, help_text
+from gpusim.cli.parser import EXIT_OK
 
 if TYPE_CHECKING:
     from gpusim.bound import Bound
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "the least time a program can take, in milliseconds: docs/bound.md"
-    options = add_program, add_launch_options, add_set_option, add_json_option
-    parser = add_command(commands, "bound", summary, help_text("bound", "arguments"), execute, *options)
-    words = "shipped configuration or a TOML file; may be repeated (default: h200)"
-    parser.add_argument("--gpu", action="append", metavar="NAME", help=words)
 
 
 def execute(options: argparse.Namespace) -> int:

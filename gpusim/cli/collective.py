@@ -7,29 +7,14 @@ import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.options import add_command, add_json_option, add_set_option
 from gpusim.cli.outputs import columns, print_json, versioned
-from gpusim.cli.parser import EXIT_OK, UserError, help_text
+from gpusim.cli.parser import EXIT_OK, UserError
 
 if TYPE_CHECKING:
     from gpusim.collectives import CollectiveResult
 
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "simulate a collective of several GPUs as NCCL does it"
-    options = add_set_option, add_json_option
-    parser = add_command(commands, "collective", summary, help_text("collective"), show, *options)
-    parser.add_argument("name", help="all_reduce, all_gather, reduce_scatter, broadcast, ...")
-    parser.add_argument("sizes", help="bytes of a rank's larger buffer: 1048576, 64K, 16M or 1G; several: 4K,1M")
-    parser.add_argument("--gpus", type=int, default=8, help="the first so many GPUs (default: %(default)s)")
-    parser.add_argument("--node", default="hgx_h200", help="shipped node or a TOML file (default: %(default)s)")
-    parser.add_argument("--root", type=int, default=0, help="of a broadcast or reduction (default: %(default)s)")
-    parser.add_argument("--algorithm", help="ring or tree, instead of NCCL's choice")
-    parser.add_argument("--protocol", help="LL, LL128 or Simple, instead of NCCL's choice")
-    parser.add_argument("--channels", type=int, help="thread blocks of each rank, instead of NCCL's choice")
 
 
 def show(options: argparse.Namespace) -> int:

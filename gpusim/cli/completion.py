@@ -9,17 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module, resources
 from typing import Any
 
-from gpusim.cli.options import add_command
-from gpusim.cli.parser import EXIT_OK, help_text
+from gpusim.cli.parser import EXIT_OK
 
-SHELLS = ("bash", "zsh", "fish", "powershell")
 Words = Callable[..., Iterable[str]]
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "print a script that completes command lines in a shell"
-    parser = add_command(commands, "completion", summary, help_text("completion"), execute)
-    parser.add_argument("shell", choices=SHELLS, help="the shell")
 
 
 def execute(options: argparse.Namespace) -> int:

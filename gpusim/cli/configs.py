@@ -8,50 +8,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.options import add_command, add_json_option, add_set_option
 from gpusim.cli.outputs import columns, print_json
-from gpusim.cli.parser import EXIT_OK, UserError, help_text
+from gpusim.cli.parser import EXIT_OK, UserError
 
 if TYPE_CHECKING:
     from gpusim.config.derived import DerivedValue
 
 _EXIT_WRONG = 1
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "config", "print, compare, check and begin GPU configurations", help_text("config"))
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-
-    summary = "list the shipped configurations and where their values come from"
-    add_command(actions, "list", summary, help_text("config-list"), list_names, add_json_option)
-
-    summary = "print a resolved configuration as TOML, with the source of every value, and what follows from it"
-    each = add_command(actions, "show", summary, help_text("config-show"), show, add_set_option, add_json_option)
-    each.add_argument("name", nargs="?", default="h200", help="shipped name or TOML file (default: h200)")
-    each.add_argument("--derived", action="store_true", help="only what follows: peak rates, ridge points, occupancy")
-
-    summary = "print the values in which two configurations differ"
-    each = add_command(actions, "diff", summary, help_text("config-diff"), show_diff, add_set_option, add_json_option)
-    each.add_argument("first", metavar="NAME", help="shipped name or TOML file")
-    each.add_argument("second", metavar="NAME", nargs="?", help="the other one (default: the first with --set)")
-
-    summary = "list the configuration's keys and what they mean"
-    each = add_command(actions, "keys", summary, help_text("config-keys"), show_keys, add_json_option)
-    each.add_argument("section", nargs="?", help="only keys of this section")
-
-    summary = "check a configuration file: what is wrong, what is suspicious, and what follows from it"
-    each = add_command(actions, "check", summary, help_text("config-check"), check, add_set_option, add_json_option)
-    each.add_argument("name", metavar="FILE", help="TOML file or shipped name")
-
-    summary = "write a short configuration file of your own, with comments and a schema for editors beside it"
-    each = add_command(actions, "new", summary, help_text("config-new"), new, add_set_option)
-    each.add_argument("name", metavar="NAME", help="what the GPU is called")
-    each.add_argument("--base", default="h200", metavar="NAME", help="what gives all other values (default: h200)")
-    each.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: NAME.toml)")
-    each.add_argument("--force", action="store_true", help="overwrite a file that is there")
-
-    summary = "print the JSON schema of configuration files, for editors"
-    add_command(actions, "schema", summary, help_text("config-schema"), schema)
 
 
 def list_names(options: argparse.Namespace) -> int:

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from gpusim.cli.options import add_command, add_json_option, add_set_option
 from gpusim.cli.outputs import columns, print_json, versioned
-from gpusim.cli.parser import EXIT_OK, UserError, help_text
+from gpusim.cli.parser import EXIT_OK, UserError
 
 RETICLE_MM2 = 858
 """26 mm by 33 mm, the field of today's scanners."""
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "price a GPU: area of its die and power, part by part"
-    parser = add_command(commands, "cost", summary, help_text("cost"), execute, add_set_option, add_json_option)
-    parser.add_argument("gpu", nargs="?", metavar="GPU", help="shipped configuration or a TOML file (default: h200)")
-    parser.add_argument("--node", help="process node, such as 4N or N7 (default: that of the architecture)")
-    parser.add_argument("--links", type=int, metavar="N", help="NVLink links (default: those of the architecture)")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -4,59 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.options import (
-    add_command,
-    add_field_options,
-    add_gpu_options,
-    add_json_option,
-    add_launch_options,
-    add_model_option,
-    add_output_check_option,
-    add_run_options,
-)
 from gpusim.cli.outputs import check_writable, print_json
-from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError, help_text
+from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError
 from gpusim.cli.run import make_document, simulate_target, target_of
-from gpusim.workload.request import Request
+from gpusim.workload.request import OWN_PARAMETERS
 
 if TYPE_CHECKING:
     from gpusim.difference import Run
 
 HARDWARE = "hardware"
-_OF_A_SIDE = (*(each.name for each in fields(Request) if "help" in each.metadata), "gpu", "model")
+_OF_A_SIDE = ("size", *(each for each in OWN_PARAMETERS if each != "cuda_options"), "gpu", "model")
 """Options that a side may have of its own; `--set-a` and `--set-b` add to `--set`."""
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "diff", "compare two runs: what changed, and why", help_text("diff", "arguments"))
-    what = f"a program as gpusim run takes it, a saved result (FILE.json), a profile (FILE.csv), or {HARDWARE}"
-    parser.add_argument("a", metavar="A", help=what)
-    parser.add_argument("b", metavar="B", nargs="?", help="the same (default: A again)")
-    add_launch_options(parser)
-    # Whether a seed was given decides which recording fits.
-    parser.set_defaults(seed=None)
-    add_gpu_options(parser)
-    add_model_option(parser)
-    sides = parser.add_argument_group("one side only")
-    for side in "ab":
-        sides.add_argument(f"--gpu-{side}", metavar="NAME", help=f"GPU of {side.upper()}")
-        sides.add_argument(f"--model-{side}", metavar="MODEL", help=f"model of {side.upper()}")
-        sides.add_argument(
-            f"--set-{side}", action="append", default=[], metavar="KEY=VALUE", help=f"--set of {side.upper()}"
-        )
-        add_field_options(sides, Request, f"-{side}")
-    add_run_options(parser)
-    parser.add_argument(
-        "--kernel", default="", metavar="TEXT", help="part of the kernel's name, where a profile holds several"
-    )
-    parser.add_argument("--report", metavar="FILE.html", help="also write the difference as one HTML file")
-    add_output_check_option(parser)
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -21,18 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.options import (
-    add_command,
-    add_gpu_options,
-    add_json_option,
-    add_limit_options,
-    add_mode_option,
-    add_progress_option,
-    add_set_option,
-    names_of,
-)
 from gpusim.cli.outputs import check_writable
-from gpusim.cli.parser import EXIT_OK, EXIT_USER_ERROR, UserError, help_text
+from gpusim.cli.parser import EXIT_OK, EXIT_USER_ERROR, UserError, names_of
 from gpusim.cli.run import check_limits
 from gpusim.cli.tracing import ENDING
 
@@ -40,31 +30,6 @@ if TYPE_CHECKING:
     from gpusim.driver.outputs.log import LaunchLog
     from gpusim.driver.outputs.outputs import Telling
     from gpusim.driver.state import Driver
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(commands, "script", "run a Numba CUDA script on a simulated GPU", help_text("script"))
-    parser.add_argument("file", metavar="FILE.py", help="the script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own arguments")
-    add_program_options(parser)
-    parser.set_defaults(command=execute_script)
-    parser = add_command(commands, "exec", "run any CUDA executable on a simulated GPU", help_text("exec"))
-    parser.add_argument("executable", metavar="PROGRAM", help="the executable")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the program's own arguments")
-    add_program_options(parser)
-    parser.set_defaults(command=execute)
-    parser = add_command(commands, "nvcc", "compile CUDA C++ with the installed packages' nvcc", help_text("nvcc"))
-    parser.prefix_chars = "\0"  # what begins with a hyphen is nvcc's
-    what = "nvcc's own; --home alone prints the folder of the toolkit"
-    parser.add_argument("arguments", nargs="*", metavar="ARGS", help=what)
-    parser.set_defaults(command=execute_nvcc)
-    summary = "run saved launches again, on any simulated GPU"
-    adders = add_set_option, add_limit_options, add_mode_option, add_table_options
-    parser = add_command(commands, "replay", summary, help_text("replay"), execute_replay, *adders)
-    parser.add_argument("file", metavar="FILE", help="what --save of gpusim script or exec has written")
-    words = "shipped configuration or a TOML file (default: that of the saved launches)"
-    parser.add_argument("--gpu", metavar="NAME", help=words)
-    add_telling_options(parser, save=False)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -173,25 +138,9 @@ def execute_nvcc(options: argparse.Namespace) -> int:
 _NUMBERS = re.compile(r"(\d+)(?:(-)(\d*))?")
 
 
-def add_program_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of commands whose programs launch by themselves."""
-    for add in (add_gpu_options, add_limit_options, add_progress_option, add_mode_option, add_table_options):
-        add(parser)
-    add_telling_options(parser)
-
-
 def driver_options(options: argparse.Namespace) -> dict[str, Any]:
     """Arguments of a `gpusim.driver.state.Driver`, but for the GPU and what it tells."""
     return {name: getattr(options, name) for name in ("overrides", "threads", "max_cycles", "mode")}
-
-
-def add_table_options(parser: argparse.ArgumentParser) -> None:
-    """--output, --no-report and --json."""
-    parser.add_argument(
-        "--output", type=Path, metavar="PATH", help="write the table there instead of to standard output"
-    )
-    parser.add_argument("--no-report", action="store_true", help="print nothing of gpusim's own")
-    add_json_option(parser)
 
 
 def print_table(log: LaunchLog, as_json: bool, output: Path | None) -> None:
@@ -209,30 +158,6 @@ def write_table(text: str, as_json: bool, output: Path | None) -> None:
     else:
         sys.stdout.flush()
         print(text if as_json else f"\n{text}", flush=True)
-
-
-def add_telling_options(parser: argparse.ArgumentParser, *, save: bool = True) -> None:
-    """The fields of `gpusim.driver.outputs.outputs.Telling`. save: whether launches can be saved."""
-    group = parser.add_argument_group("what launches tell")
-    group.add_argument("--report", metavar="DIR", help="write a page for each launch, and index.html that lists them")
-    group.add_argument(
-        "--section", action="append", default=[], metavar="NAME", dest="sections",
-        help="only this section of the pages, such as memory or source (may be repeated; see docs/report.md)",
-    )  # fmt: skip
-    group.add_argument(
-        "--report-limit", type=int, metavar="N", help="pages at most, of launches that differ (default: 200)"
-    )
-    words = "write a timeline of launches and copies: FILE.perfetto-trace, for ui.perfetto.dev"
-    group.add_argument("--trace", metavar="FILE", help=words)
-    words = "what to look for: initcheck, racecheck, synccheck, separated by commas, or all (memcheck is always on)"
-    group.add_argument("--check", default="", metavar="TOOLS", help=words)
-    if save:
-        group.add_argument("--save", metavar="FILE", help="save launches with all that they read, for gpusim replay")
-    words = "only launches of kernels in whose full name it is found have pages, are checked or saved"
-    group.add_argument("--kernel", default="", metavar="REGEX", help=words)
-    group.add_argument(
-        "--launch", metavar="N-M", help="only launches with these numbers, from 1: 7, 7-12 or 7- (to the end)"
-    )
 
 
 def telling_of(options: argparse.Namespace) -> Telling:

@@ -9,44 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.exec import python_command
-from gpusim.cli.options import (
-    add_command,
-    add_gpu_options,
-    add_json_option,
-    add_launch_options,
-    add_limit_options,
-    add_progress_option,
-)
 from gpusim.cli.outputs import print_json, versioned
-from gpusim.cli.parser import EXIT_OK, UserError, help_text
+from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.cli.run import check_limits, target_of
 from gpusim.cli.tracing import number_list
-from gpusim.tracing import BINARY_VERSIONS
 
 if TYPE_CHECKING:
     from gpusim.tracing.accel_sim import AccelSimTraces
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands, "export", "write a program's instructions for another simulator", help_text("export", "arguments")
-    )
-    parser.add_argument("format", choices=("accel-sim",), help="Accel-Sim's kernel traces: docs/traces.md")
-    known = "what gpusim run takes; FILE.py, a script, or ./FILE, an executable: with all their launches and copies"
-    parser.add_argument("program", metavar="PROGRAM", help=known)
-    parser.add_argument("folder", metavar="DIR", help="where the traces go; made if need be, and empty")
-    own = "of a script or an executable, behind --; options of gpusim come first then"
-    parser.add_argument("arguments", nargs="*", metavar="ARGS", help=own)
-    add_launch_options(parser)
-    add_gpu_options(parser)
-    add_limit_options(parser)
-    parser.add_argument("--blocks", metavar="LIST", help="the only blocks to write, such as 0,4-7 (default: all)")
-    words = "the machine code whose table of opcodes Accel-Sim is to use (default: the GPU's own, 90 for an H200)"
-    parser.add_argument("--binary-version", type=int, choices=BINARY_VERSIONS, help=words)
-    parser.add_argument("--compress", action="store_true", help="write .traceg.xz, much smaller, more slowly")
-    add_progress_option(parser)
-    add_json_option(parser)
-    parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from gpusim.cli.options import add_command, add_run_options, add_target_options
-from gpusim.cli.parser import EXIT_OK, UserError, help_text
+from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.cli.run import simulate_target, target_of
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "run a program and draw what happened: docs/figures.md"
-    options = add_target_options, add_run_options
-    parser = add_command(commands, "figures", summary, help_text("figures", "arguments"), execute, *options)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the pictures go; made if need be")
-    parser.add_argument("--kind", choices=("png", "svg", "pdf"), default="png", help="format (default: png)")
-    words = "the part of the launch to look at (default: from its start, and lanes where they first part)"
-    parser.add_argument("--cycles", metavar="FIRST:LAST", help=words)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -11,19 +11,9 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from gpusim.cli.options import add_command
-from gpusim.cli.parser import EXIT_OK, UserError, help_text
+from gpusim.cli.parser import EXIT_OK, UserError
 
 _HOST = "localhost"
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "play with a GPU in the browser: sliders, an editor, exercises"
-    parser = add_command(commands, "lab", summary, help_text("lab"), execute)
-    words = "port of this machine (default: a free one)"
-    parser.add_argument("--port", type=int, default=0, metavar="N", help=words)
-    parser.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")
-    parser.add_argument("--export", metavar="FILE.html", help="write Play as one file, and do nothing else")
 
 
 def execute(options: argparse.Namespace) -> int:

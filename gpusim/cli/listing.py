@@ -5,20 +5,11 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from gpusim.cli.options import add_command, add_json_option
 from gpusim.cli.outputs import print_json
-from gpusim.cli.parser import EXIT_OK, help_text
+from gpusim.cli.parser import EXIT_OK
 from gpusim.units import aligned
 
 _NAME, _SIZE, _WIDTH = 34, 12, 110
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "list the bundled programs and what each teaches"
-    parser = add_command(commands, "list", summary, help_text("list"), execute, add_json_option)
-    parser.add_argument("file", nargs="?", help="list the kernels of this file instead, as for gpusim run")
-    words = "list the metrics of a result instead, with their units"
-    parser.add_argument("--metrics", action="store_true", help=words)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -1,11 +1,13 @@
-"""The parser of the command line: argparse's, which also says what an option or a command nearly is called; exit codes,
-and mistakes."""
+"""The parser of the command line, made of `commands.toml`: argparse's, which also says what an option or a command is
+nearly called; exit codes, and mistakes."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+import shlex
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,11 @@ def help_text(*names: str) -> str:
     """What stands below the options of a command: these files of `gpusim/cli/help`, an empty line between."""
     folder = Path(__file__).with_name("help")
     return "\n".join((folder / f"{name}.txt").read_text("utf-8") for name in names)
+
+
+def names_of(text: str) -> list[str]:
+    """The names of a list such as 'racecheck, initcheck'."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 class UserError(Exception):
@@ -48,3 +55,64 @@ class Parser(argparse.ArgumentParser):
         if found := _CHOICES.search(message):
             message += _meant(found[1], re.findall(r"[^\s',]+", found[2]))
         super().error(message)
+
+
+class _Words(argparse.Action):
+    """Add to a command line: `const` with the value, quoted; the value as it is where that is empty."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        given = shlex.quote(self.const + values) if self.const else values
+        setattr(namespace, self.dest, " ".join(filter(None, (getattr(namespace, self.dest), given))))
+
+
+_TYPES = {"int": int, "float": float, "path": Path}
+_ACTIONS = {"boolean": argparse.BooleanOptionalAction, "words": _Words}
+
+
+def add_commands(whole: argparse.ArgumentParser, chosen: str | None) -> None:
+    """Add the commands of `commands.toml`, or the chosen one alone if there is one of the name."""
+    document = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
+    places = {"": whole.add_subparsers(title="commands", metavar="COMMAND", required=True)}
+    rows = [each for each in document["commands"] if each["name"].split()[0] == chosen] or document["commands"]
+    for row in rows:
+        group, _, name = row["name"].rpartition(" ")
+        made = places[group].add_parser(
+            name,
+            help=row["does"],
+            description=row["does"][0].upper() + row["does"][1:] + ".",
+            epilog=help_text(row["name"].replace(" ", "-"), *filter(None, [row.get("also")])),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        made.prefix_chars = row.get("prefix_chars", made.prefix_chars)
+        _add_options(made, document["groups"], _options(row["options"], document["shared"]))
+        # parser: who tells what an unknown option is nearly called
+        made.set_defaults(parser=made, command=row.get("run"), **dict.fromkeys(row.get("unset", ())))
+        if "run" not in row:
+            places[row["name"]] = made.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+
+def _options(rows: Iterable[Any], shared: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """Options, with those of shared rows in their places."""
+    for row in rows:
+        if isinstance(row, str):
+            yield from _options(shared[row], shared)
+        elif "suffix" in row:
+            for each in _options(shared[row["shared"]], shared):
+                kept = {"type": each["type"]} if "type" in each else {}
+                yield kept | {"name": each["name"] + row["suffix"], "group": row["group"], "hidden": True}
+        else:
+            yield dict(row)
+
+
+def _add_options(parser: argparse.ArgumentParser, about: Mapping[str, str], rows: Iterable[dict[str, Any]]) -> None:
+    groups: dict[str, argparse._ActionsContainer] = {"": parser}
+    for row in rows:
+        names, group = row.pop("name"), row.pop("group", "")
+        if group not in groups:
+            groups[group] = parser.add_argument_group(group, about.get(group))
+        if row.pop("hidden", False):
+            row["help"] = argparse.SUPPRESS
+        for key, meanings in (("type", _TYPES), ("action", _ACTIONS)):
+            if key in row:
+                row[key] = meanings.get(row[key], row[key])
+        groups[group].add_argument(*([names] if isinstance(names, str) else names), **row)

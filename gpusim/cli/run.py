@@ -11,42 +11,14 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.options import (
-    add_command,
-    add_json_option,
-    add_mode_option,
-    add_model_option,
-    add_output_check_option,
-    add_run_options,
-    add_target_options,
-    names_of,
-)
 from gpusim.cli.outputs import check_writable, print_json
-from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError, help_text
-from gpusim.cli.tracing import add_trace_options, trace_options, write_trace
+from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError, names_of
+from gpusim.cli.tracing import trace_options, write_trace
 
 if TYPE_CHECKING:
     from gpusim.result import Result
     from gpusim.tracing.recording import TraceOptions
     from gpusim.workload.target import ReferenceCheck, Target
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "run a program on a simulated GPU and report"
-    options = add_target_options, add_run_options, add_mode_option, add_model_option, add_trace_options, add_json_option
-    parser = add_command(commands, "run", summary, help_text("run", "arguments"), execute, *options)
-    parser.add_argument("--outputs", action="store_true", help="a sampled run executes all blocks, and is checked")
-    add_output_check_option(parser)
-    parser.add_argument("--all", action="store_true", help="report every finding of the advice")
-    words = "also the least time the launch could take, where a few blocks tell: docs/bound.md (default: yes)"
-    parser.add_argument("--bound", action=argparse.BooleanOptionalAction, default=True, help=words)
-    words = "also where the host's time goes, by part of the simulator (on one host thread; compiles a core for it)"
-    parser.add_argument("--profile", action="store_true", help=words)
-    words = "also write the report as one HTML file, with a stepper through the warps of block 0"
-    parser.add_argument("--report", metavar="FILE.html", help=words)
-    parser.add_argument("--stop-at", metavar="CYCLE[:SM]", help="end at a cycle and print what is in an SM")
-    words = "end when a warp comes to the instruction at this address and print its registers: docs/testing.md"
-    parser.add_argument("--until", metavar="PC[:BLOCK[:WARP]]", help=words)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -6,17 +6,10 @@ import argparse
 import json
 from pathlib import Path
 
-from gpusim.cli.options import add_command
 from gpusim.cli.outputs import print_json
-from gpusim.cli.parser import EXIT_OK, UserError, help_text
+from gpusim.cli.parser import EXIT_OK, UserError
 
 FILE = Path(__file__).with_name("results.schema.json")
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "print the schema of JSON that commands print: docs/report.md"
-    parser = add_command(commands, "schema", summary, help_text("schema"), execute)
-    parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command that prints it (default: all of them)")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -5,29 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.axes import add_space_options, add_workers_options, evaluator, read_space
-from gpusim.cli.options import add_command, add_field_options, add_json_option, names_of
+from gpusim.cli.axes import evaluator, read_space
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
-from gpusim.cli.parser import EXIT_OK, UserError, help_text
+from gpusim.cli.parser import EXIT_OK, UserError, names_of
 from gpusim.workload.request import SearchOptions
 
 if TYPE_CHECKING:
     from gpusim.explore.search import Candidate, Found
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "search a space of machines for the best under a budget: docs/exploring.md"
-    options = add_space_options, add_workers_options, add_json_option
-    parser = add_command(commands, "search", summary, help_text("search", "axes"), execute, *options)
-    add_field_options(parser, SearchOptions)
-    parser.add_argument("--no-screen", action="store_true", help="also run machines whose analytical bound is beaten")
-    parser.add_argument("--journal", type=Path, metavar="FILE", help="keep finished runs here and do not repeat them")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="write all machines as .parquet or .csv")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the machines and their front")
-    parser.add_argument("--plot-axes", metavar="X,Y", help="its columns, such as sm.count,time_us (default: the goals)")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.axes import add_workers_options, evaluator
-from gpusim.cli.options import add_command, add_json_option, add_target_options
+from gpusim.cli.axes import evaluator
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
-from gpusim.cli.parser import EXIT_OK, UserError, help_text
+from gpusim.cli.parser import EXIT_OK, UserError
 
 if TYPE_CHECKING:
     from gpusim.explore import Point
     from gpusim.explore.sensitivity import Sensitivity
     from gpusim.explore.sweep import PointEvaluator
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "find the parameters of a GPU that move a program's time most: docs/exploring.md"
-    options = add_target_options, add_workers_options, add_json_option
-    parser = add_command(commands, "sensitivity", summary, help_text("sensitivity", "arguments"), execute, *options)
-    parser.add_argument("--keys", nargs="+", metavar="KEY", help="keys to move (default: some 30 of an architect's)")
-    parser.add_argument("--step", type=float, default=2.0, metavar="RATIO", help="down and up by this (default: 2)")
-    parser.add_argument("--next", metavar="NAME", help="also on this GPU, and what limits the program there")
-    parser.add_argument("--most", type=int, default=15, metavar="N", help="rows of the table (default: 15)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw it: .png, .svg or .pdf")
-    parser.add_argument("--journal", type=Path, metavar="FILE", help="keep finished runs here and do not repeat them")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -7,14 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.options import (
-    add_command,
-    add_json_option,
-    add_run_options,
-    add_target_options,
-)
 from gpusim.cli.outputs import print_json, versioned
-from gpusim.cli.parser import EXIT_OK, help_text
+from gpusim.cli.parser import EXIT_OK
 from gpusim.cli.run import simulate_target, target_of
 from gpusim.units import aligned, joule_text
 
@@ -22,15 +16,6 @@ if TYPE_CHECKING:
     from gpusim.result import Result
     from isa import Program
     from isa.instruction import Control
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "print a program's machine code with its source lines"
-    options = add_target_options, add_run_options, add_json_option
-    parser = add_command(commands, "show", summary, help_text("show", "arguments"), execute, *options)
-    words = "simulate, and print each instruction's cost beside it"
-    parser.add_argument("--run", action="store_true", help=words)
-    parser.add_argument("--control", action="store_true", help="print the compiler's scheduling bits")
 
 
 def execute(options: argparse.Namespace) -> int:

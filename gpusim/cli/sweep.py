@@ -12,15 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.axes import (
-    add_design_options,
-    add_space_options,
-    add_workers_options,
     evaluator,
     read_space,
 )
-from gpusim.cli.options import add_command, add_json_option, names_of
 from gpusim.cli.outputs import check_writable, columns, print_json, versioned
-from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError, help_text
+from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError, names_of
 
 if TYPE_CHECKING:
     from gpusim.explore import Point
@@ -30,22 +26,6 @@ _OUTPUTS = ("time_us", "cycles", "energy_j", "bound_cycles", "bound_by")
 """Columns of a result that are printed; --out writes the others too, and --metrics prints those of energy."""
 _MOST_FAILURES = 5
 _MOST_ROWS = 40
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "run programs on many machines, into one table: docs/exploring.md"
-    options = add_space_options, add_design_options, add_workers_options, add_json_option
-    parser = add_command(commands, "sweep", summary, help_text("sweep", "axes"), execute, *options)
-    parser.add_argument("--out", metavar="FILE", help="write the table as .parquet or .csv")
-    words = "keep each row as it is finished (default: --out with the ending .journal)"
-    parser.add_argument("--journal", metavar="FILE", help=words)
-    parser.add_argument("--resume", action="store_true", help="go on with a journal that exists")
-    parser.add_argument("--metrics", default="", metavar="NAMES", help="metrics that become columns: a,b,c")
-    parser.add_argument("--bound-only", action="store_true", help="the analytical bound, no simulation")
-    words = "compare outputs of bundled programs with their NumPy reference"
-    parser.add_argument("--verify", action="store_true", help=words)
-    parser.add_argument("--all", action="store_true", help="print every row (default: the first 40; --out writes all)")
-    parser.add_argument("--dry-run", action="store_true", help="check everything and print the number of points")
 
 
 def execute(options: argparse.Namespace) -> int:

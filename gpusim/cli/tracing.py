@@ -19,19 +19,6 @@ if TYPE_CHECKING:
 ENDING = ".perfetto-trace"
 
 
-def add_trace_options(parser: argparse.ArgumentParser) -> None:
-    """--trace and what it records."""
-    group = parser.add_argument_group("traces for a timeline viewer (docs/traces.md)")
-    group.add_argument(
-        "--trace", metavar="FILE", help="write what happened when: FILE.perfetto-trace, for ui.perfetto.dev"
-    )
-    words = "SMs whose every issue and stall is recorded, such as 0,4-7 or none (default: 0)"
-    group.add_argument("--trace-sms", metavar="LIST", help=words)
-    words = "blocks recorded wherever they run, with addresses, by number or none (default: 0)"
-    group.add_argument("--trace-blocks", metavar="LIST", help=words)
-    group.add_argument("--trace-limit", type=int, metavar="N", help="issues to record at most (default: 200,000)")
-
-
 def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions | None:
     """Options of the recording, None without --trace and --report. Raises UserError before anything runs if the trace
     could not be written."""

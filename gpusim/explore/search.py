@@ -28,11 +28,11 @@ from gpusim.explore.keys import find_keys, unchecked, value_of
 from gpusim.explore.point import Point
 from gpusim.explore.space import Axis, Space
 from gpusim.explore.sweep import PointEvaluator, load_pandas
-from gpusim.workload.request import SAMPLERS
 
 if TYPE_CHECKING:
     import pandas
 
+SAMPLERS = ("tpe", "nsga2", "random")
 _PATIENCE, _MOST_REPEATED = 8, 10_000
 """Machines that a sampler may propose again, one after the other, before chance proposes; and chance."""
 _FAR = 1e30
