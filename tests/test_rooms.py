@@ -63,7 +63,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 379,
     "isa": 6_726,
     "programs": 5_813,
-    "validate": 10_736,
+    "validate": 10_491,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

@@ -14,13 +14,7 @@ _LATE_CYCLES = 3000
 _TIMES = 4
 
 
-@bench(
-    "ahead_{0}",
-    "Does a warp wait for a barrier before what follows it ({0})?",
-    over=LINES["ahead"].items(),
-    arch="sm_90a",
-    slack=20,
-)
+@bench("ahead_{0}", over=LINES["ahead"].items())
 def _ahead(_: str, line: str) -> Any:
     steps = " ".join(f"{line} mov.u32 ${k + 2}, %clock;" for k in range(_TIMES))
     registers = ".reg .b32 d, e, s; .reg .b16 w; .reg .b64 g; .reg .f32 f, x, y, z; .reg .f64 h; .reg .pred p;"

@@ -40,7 +40,7 @@ def atomic_latency(data: Any, offset: Any, rounds: Any, zero: Any, out: Any) -> 
     record(out, 0, (start, end))
 
 
-@bench("atomic_latency", "How long does an atomic addition take whose result the next one needs?")
+@bench("atomic_latency")
 def _latency() -> Any:
     def case(offset: int) -> Case:
         return rows_case(
@@ -52,13 +52,7 @@ def _latency() -> Any:
     return atomic_latency, map(case, (0, 1000, 3333))
 
 
-@bench(
-    "atomic_{0}",
-    "How many cycles of the GPU does a warp's atomic take, by what the lanes and warps share ({0})?",
-    over=(("red_int", _RED), ("red_float", _RED_FLOAT), ("add_int", _ATOM)),
-    tolerance=0.15,
-    slack=0.2,
-)
+@bench("atomic_{0}", over=(("red_int", _RED), ("red_float", _RED_FLOAT), ("add_int", _ATOM)))
 def _rate(_: str, add: Callable[..., Any]) -> Any:
     def kernel(data: Any, lane_step: Any, warp_step: Any, rounds: Any, one: Any, out: Any) -> None:
         """Lanes add to words `lane_step` apart, warps of the grid `warp_step` apart. out [warp, 3]: clocks and SM."""
@@ -96,12 +90,7 @@ def _rate(_: str, add: Callable[..., Any]) -> Any:
 _LINES = 1 << 16
 
 
-@bench(
-    "atomic_spread_{0}",
-    "How many cycles of an SM does a line of atomics take, by how many words and sectors of it are meant ({0})?",
-    over=(("red", _RED), ("add", _ATOM)),
-    tolerance=0.15,
-)
+@bench("atomic_spread_{0}", over=(("red", _RED), ("add", _ATOM)))
 def _spread(_: str, add: Callable[..., Any]) -> Any:
     def kernel(data: Any, group: Any, step: Any, rounds: Any, one: Any, out: Any) -> None:
         """Of each warp, `group` neighbouring lanes add to words `step` apart of one line that a generator chooses, four

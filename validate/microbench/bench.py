@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import mmap
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,19 +50,16 @@ class Case:
 class Bench:
     """A mechanism, isolated.
 
-    name: unique. asks: the question that it answers. unit: of its numbers. kernel: for `numba.cuda`. opcodes:
-    instructions that the machine code has to hold at least 16 of, so that a compiler that has found a way around
-    the mechanism is noticed. tolerance: relative deviation of the model that passes; `slack` is allowed on top, in
-    the unit of the numbers, for numbers near zero.
-    arch: to compile for. cluster: blocks of a cluster, 0 for none.
-    rewrite: from the machine code (encodings in order) to the one to be measured, where the compiler cannot be told.
+    name: unique. kernel: for `numba.cuda`. cluster: blocks of a cluster, 0 for none. rewrite: from the machine code
+    (encodings in order) to the one to be measured, where the compiler cannot be told. `benches.toml` says what the
+    others are.
     """
 
     name: str
     asks: str
-    unit: str
     kernel: Callable[..., None]
     cases: Sequence[Case]
+    unit: str = "cycles"
     tolerance: float = 0.1
     slack: float = 1.0
     opcodes: Sequence[str] = ()
@@ -69,15 +68,17 @@ class Bench:
     rewrite: Callable[[Sequence[int]], Sequence[int]] | None = None
 
 
+_ROWS = tomllib.loads(Path(__file__).with_name("benches.toml").read_text("utf-8"))
 REGISTERED: defaultdict[str, list[Bench]] = defaultdict(list)
 """Benchmarks by the module that has them, in its order."""
 
 
-def bench(name: str, asks: str, unit: str = "cycles", *, over: Iterable[Any] = ((),), **fields: Any) -> Any:
+def bench(name: str, *, over: Iterable[Any] = ((),)) -> Any:
     """Decorator of a function that gives a benchmark's kernel and cases, and further fields by name if need be.
 
-    over: what the function is called with, a benchmark each: a tuple of arguments or one; name and question take them
-    as `str.format` does. A kernel called `kernel` gets the benchmark's name, others may serve several.
+    name: of its row in `benches.toml`. over: what the function is called with, a benchmark each: a tuple of arguments
+    or one; name and question take them as `str.format` does. A kernel called `kernel` gets the benchmark's name, others
+    may serve several.
     """
 
     def register(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,8 +88,9 @@ def bench(name: str, asks: str, unit: str = "cycles", *, over: Iterable[Any] = (
             own = name.format(*variant)
             if kernel.__name__ == "kernel":
                 kernel.__name__ = kernel.__qualname__ = own
-            found = Bench(own, asks.format(*variant), unit, kernel, tuple(cases), **fields, **dict(*more))
-            REGISTERED[make.__module__].append(found)
+            fields = _ROWS[make.__module__.rpartition(".")[2]][name] | dict(*more)
+            asks = fields.pop("asks").format(*variant)
+            REGISTERED[make.__module__].append(Bench(own, asks, kernel, tuple(cases), **fields))
         return make
 
     return register

@@ -66,7 +66,7 @@ def bulk_latency(data: Any, size: Any, rounds: Any, out: Any) -> None:
         k = after(k)
 
 
-@bench("bulk_latency", "How long does a bulk copy to shared memory take, from L2 or memory first, and again?", slack=10)
+@bench("bulk_latency")
 def _latency() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         issue, ends = float(np.median(waits(rows))), waits(rows, 2)
@@ -85,7 +85,7 @@ def bulk_store(data: Any, size: Any, rounds: Any, out: Any) -> None:
         k = after(k)
 
 
-@bench("bulk_store", "How long until a bulk copy out of shared memory has read it, and until it is done?", slack=10)
+@bench("bulk_store")
 def _store() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         return {name: float(np.median(waits(rows[1:], k + 1))) for k, name in enumerate(("issue", "read", "written"))}
@@ -123,12 +123,7 @@ def bulk_rate(data: Any, size: Any, at_once: Any, copies: Any, out: Any) -> None
     out[3 * block + 2] = smid()
 
 
-@bench(
-    "bulk_rate",
-    "How many bytes a cycle does an SM get out of L2 by bulk copies, by size and how many are on their way?",
-    "bytes per cycle",
-    slack=1,
-)
+@bench("bulk_rate")
 def _rate() -> Any:
     def case(size: int, at_once: int, blocks: int) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:

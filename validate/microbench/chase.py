@@ -4,20 +4,17 @@ warps that load at once."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import address, after, clock, clock_when, load_l2, record, shared_address, smid, store
-from validate.microbench.bench import ALONE, SMS, Case, bench, blank, rows_case, spans_by_sm, summary, waits
+from validate.microbench.bench import ALONE, SMS, Case, blank, rows_case, spans_by_sm, summary, waits
 
 LINE = 128
 LINE_WORDS = LINE // 4
 MIB = 1 << 20
-loaded = partial(bench, unit="cycles; bytes per cycle", tolerance=0.15, slack=5)
-"""`bench` of latency and throughput under load."""
 _ODD = 40503
 """Multiplying by it, modulo a power of two, is a permutation: warps meet slices and channels evenly."""
 

@@ -25,11 +25,7 @@ def _chain(count: int) -> Callable[..., Any]:
     return ptx(f"{{ .reg .u32 s; mov.b32 s, $1; {step * count} mov.b32 $0, s; }}", "r")
 
 
-@bench(
-    "cluster_load_{0}",
-    "How long does a load from another block's shared memory take in a cluster of {0}?",
-    over=(2, 8),
-)
+@bench("cluster_load_{0}", over=(2, 8))
 def _load(size: int) -> Any:
     chain = timed_chain(_chain(_FEW), _chain(_MORE))
 
@@ -53,28 +49,7 @@ def _load(size: int) -> Any:
     return kernel, map(case, sorted({0, 1, size // 2, size - 1})), {"cluster": size}
 
 
-_PATTERNS = {
-    "in a row": (1, 1, 0, 15),
-    "own in a row": (1, 0, 0, 15),
-    "one word": (0, 1, 0, 15),
-    "stride=2": (2, 1, 0, 15),
-    "stride=8": (8, 1, 0, 15),
-    "stride=32": (32, 1, 0, 15),
-    "all ranks": (1, 0, 1, 15),
-    "all ranks stride=33": (33, 0, 1, 15),
-    "one asks": (1, 1, 0, 1),
-    "one asks stride=8": (8, 1, 0, 1),
-    "three ask one": (1, -1, 0, 14),
-}
-"""Stride, shift, spread and who asks, as the kernel takes them."""
-
-
-@bench(
-    "cluster_{0}",
-    "How many cycles does a warp instruction take on shared memory of other blocks ({0})?",
-    over=LINES["clusters"].items(),
-    cluster=4,
-)
+@bench("cluster_{0}", over=LINES["clusters"].items())
 def _rate(name: str, line: str) -> Any:
     wide = 16 if "128" in name else 4
     lines = " ".join(line.replace("#", str(k)).replace("@", str(128 * k)) for k in range(_MANY))
@@ -108,7 +83,7 @@ def _rate(name: str, line: str) -> Any:
         _meet()
 
     def case(pattern: str, warps: int, blocks: int) -> Case:
-        *shape, asking = _PATTERNS[pattern]
+        *shape, asking = LINES["patterns"][pattern]
 
         def reduce(rows: np.ndarray) -> dict[str, float]:
             asks = asking >> np.arange(blocks) % 4 & 1 == 1
@@ -118,18 +93,14 @@ def _rate(name: str, line: str) -> Any:
         key = f"{pattern} warps={warps} blocks={blocks}"
         return rows_case(key, blocks, 32 * warps, (blocks, 3), inputs, reduce, slow=blocks > 4)
 
-    alone = [(key, count) for key in _PATTERNS for count in (1, 8) if count == 8 or "ask" not in key]
+    alone = [(key, count) for key in LINES["patterns"] for count in (1, 8) if count == 8 or "ask" not in key]
     return kernel, (*(case(*each, 4) for each in alone), *(case(key, 8, 132) for key in ("in a row", "all ranks")))
 
 
 _TAILS = {"relaxed": ("arrive.relaxed", "wait"), "ordered": ("arrive.release", "wait.acquire")}
 
 
-@bench(
-    "cluster_barrier_{0}_{1}",
-    "How long does the barrier of a cluster of {1} take ({0})?",
-    over=[(how, size) for how in _TAILS for size in (2, 4, 8)],
-)
+@bench("cluster_barrier_{0}_{1}", over=[(how, size) for how in _TAILS for size in (2, 4, 8)])
 def _barrier(how: str, size: int) -> Any:
     rounds = " ".join(f"barrier.cluster.{each};" for each in _TAILS[how])
     many = ptx(f"{rounds * _MANY} mov.u32 $0, %clock;")
@@ -149,13 +120,7 @@ def _barrier(how: str, size: int) -> Any:
     return kernel, map(case, (1, 8)), {"cluster": size}
 
 
-@bench(
-    "cluster_hop_{0}",
-    "How long from a block's signal to an mbarrier of another to that one's signal back ({0})?",
-    over=("arrive", "store"),
-    cluster=2,
-    slack=5,
-)
+@bench("cluster_hop_{0}", over=("arrive", "store"))
 def _hop(how: str) -> Any:
     arrive = {
         "arrive": "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$1];",
@@ -219,12 +184,7 @@ def cluster_copy(size: Any, rounds: Any, out: Any) -> None:
     _meet()
 
 
-@bench(
-    "cluster_copy",
-    "How long does a bulk copy to another block of the cluster take, from its start to the phase that it ends?",
-    cluster=2,
-    slack=10,
-)
+@bench("cluster_copy")
 def _copies() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         return {"median": float(np.median(waits(rows)))}

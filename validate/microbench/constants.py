@@ -29,11 +29,7 @@ def parameters(
         record(out, at, (t0, t1, t2, t3, t4))
 
 
-@bench(
-    "parameters",
-    "What does a kernel's first use of a parameter cost, and of further ones in other lines of the constant bank?",
-    slack=10,
-)
+@bench("parameters")
 def _parameters() -> Any:
     def case(grid: int, warps: int, before: str) -> Case:
         def make() -> tuple[Any, ...]:
@@ -81,10 +77,7 @@ def constant_chase(mask: Any, lanes: Any, zero: Any, rounds: Any, out: Any) -> N
         out[0] = np.uint32(place)
 
 
-@bench(
-    "constant_chase",
-    "How long does an indexed load of a constant take, with its index, by size and by words that lanes name?",
-)
+@bench("constant_chase")
 def _chase() -> Any:
     def case(kib: int, lanes: int = 1) -> Case:
         words = kib * 256
@@ -118,11 +111,7 @@ def constant_first(zero: Any, out: Any) -> None:
         k = after(k)
 
 
-@bench(
-    "constant_first",
-    "How long does an indexed load of a constant take the first time, by what has run before?",
-    slack=10,
-)
+@bench("constant_first")
 def _first() -> Any:
     def case(grid: int, warps: int, before: str) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:
@@ -148,7 +137,7 @@ def fill(out: Any) -> None:
     out[cuda.grid(1)] = total
 
 
-@bench("constant_fill", "Are 62 KiB of constants read right?", "share of threads")
+@bench("constant_fill")
 def _fill() -> Any:
     total = _TABLE[::16].sum(dtype=np.uint32)
     right = rows_case("all", SMS, 32, (32 * SMS, 1), (), lambda rows: {"right sums": float(np.mean(rows == total))})

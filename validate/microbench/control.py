@@ -69,7 +69,7 @@ def _fence_case(key: str, asking: int, fencing: int, lines: int, kind: int = _ST
 _KINDS = (("store", _STORE), ("load", _LOAD), ("add", _ATOM), ("reduce", _RED), ("share", _SHARED))
 
 
-@bench("fence_beside", "How long does fence.acq_rel.gpu take with stores and loads of the SM under way?", slack=10)
+@bench("fence_beside")
 def _fences() -> Any:
     return fence_beside, (
         _fence_case("nobody asks", 0, 1, 0),
@@ -158,7 +158,6 @@ def _call(v: Any, w: Any, lane: Any, cut: Any) -> Any:
 
 @bench(
     "control_{0}",
-    "What does a round of {1} cost?",
     over=(
         ("loop", "a loop of 16 dependent FFMA", _loop, (1,), (1, 4, 16)),
         ("loop_short", "a loop of 2 dependent FFMA", _loop_short, (1,), (1, 4, 16)),
@@ -169,7 +168,6 @@ def _call(v: Any, w: Any, lane: Any, cut: Any) -> Any:
         ("ways", "as many ways of 16 dependent FFMA as `cut` says", _ways, (1, 2, 8, 32), (1, 8)),
         ("call", "a 64-bit division, a function that is called", _call, (1,), (1, 4)),
     ),
-    slack=2,
 )
 def _control(_: str, what: str, body: Callable[..., Any], cuts: tuple[int, ...], warps: tuple[int, ...]) -> Any:
     inner = cuda.jit(device=True, forceinline=True)(body)
@@ -203,7 +201,6 @@ _EXCHANGE = "st.volatile.shared.u32 [v], t; bar.sync 0; ld.volatile.shared.u32 t
 
 @bench(
     "sync_{0}",
-    "What does each of {2} {1} in a row cost, by warps of the block?",
     over=(
         ("barrier", "bar.sync", 16, "bar.sync 0; ", (1, 2, 4, 8, 16, 32)),
         ("exchange", "st.shared, bar.sync, ld.shared, bar.sync", 8, _EXCHANGE, (1, 4, 8, 16, 32)),
@@ -211,7 +208,6 @@ _EXCHANGE = "st.volatile.shared.u32 [v], t; bar.sync 0; ld.volatile.shared.u32 t
         ("fence_gpu", "fence.acq_rel.gpu", 8, "fence.acq_rel.gpu; ", (1, 4)),
         ("fence_system", "fence.acq_rel.sys", 8, "fence.acq_rel.sys; ", (1, 4)),
     ),
-    slack=1,
 )
 def _sync(name: str, what: str, count: int, line: str, warps: tuple[int, ...]) -> Any:
     before = f".reg .u32 s, v, t, n; {_TILE}" if name == "exchange" else ""

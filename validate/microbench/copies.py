@@ -29,12 +29,7 @@ def _group(kind: str, count: int, bytes_apart: int) -> str:
     return " ".join([*lines, "cp.async.commit_group;"])
 
 
-@bench(
-    "copy_latency_{0}_{1}",
-    "How long does a group of {1} copies of a warp take ({0}), out of L2 or memory first, and again?",
-    over=[(kind, count) for kind in _KINDS for count in _COUNTS],
-    slack=4,
-)
+@bench("copy_latency_{0}_{1}", over=[(kind, count) for kind in _KINDS for count in _COUNTS])
 def _latency(kind: str, count: int) -> Any:
     size = _KINDS[kind][1]
     text = "{ .reg .u64 a; .reg .u32 s; mov.b64 a, $3; mov.b32 s, $4; mov.u32 $0, %clock;"
@@ -63,13 +58,7 @@ def _latency(kind: str, count: int) -> Any:
     return kernel, cases
 
 
-@bench(
-    "copy_rate_{0}",
-    "How many bytes a cycle does an SM copy out of L2 ({0})?",
-    "bytes per cycle",
-    over=[kind for kind in _KINDS if kind != "cg_16"],  # more than L2 can give, and nobody knows why
-    slack=1,
-)
+@bench("copy_rate_{0}", over=[kind for kind in _KINDS if kind != "cg_16"])
 def _rate(kind: str) -> Any:
     size = _KINDS[kind][1]
     text = f"{{ .reg .u64 a; .reg .u32 s; mov.b64 a, $1; mov.b32 s, $2; {_group(kind, _LATER, 32 * size)}"
@@ -110,11 +99,7 @@ def _rate(kind: str) -> Any:
     return kernel, (*(case(warps, 1) for warps in (1, 4, 8, 16, 32)), case(8, 132))
 
 
-@bench(
-    "copy_groups",
-    "Four groups of one copy each, some of them out of memory (first digit: the last): when is each over?",
-    slack=10,
-)
+@bench("copy_groups")
 def _groups() -> Any:
     one = "cp.async.cg.shared.global [s + {}], [a{}], 16; cp.async.commit_group;"
     copies = " ".join(one.format(512 * k, k) for k in range(4))

@@ -10,7 +10,7 @@ from numba import cuda
 
 from validate.microbench.asm import address, after, clock_when, load_l2, shared_address
 from validate.microbench.bench import ALONE, Case, bench, blank, rows_case, waits
-from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, loaded, spread, stream_case
+from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
 
 _TOGETHER = 8
 _MEETINGS = 512
@@ -36,10 +36,7 @@ def meeting(data: Any, offsets: Any, zero: Any, out: Any) -> None:
 _APART = {"128B": LINE, "256B": 2 * LINE, "1KiB": 8 * LINE, "4KiB": 4096, "64KiB": 65536, "17MiB": 17 * MIB}
 
 
-@bench(
-    "memory_together",
-    "Eight warps of a block load a line each from memory at the same time: when are the first and the last there?",
-)
+@bench("memory_together")
 def _together() -> Any:
     def case(label: str) -> Case:
         first = spread(_MEETINGS, 32 * MIB) // (8 * LINE) * (8 * LINE)
@@ -59,7 +56,7 @@ def _together() -> Any:
     return meeting, map(case, _APART)
 
 
-@bench("memory_latency", "How long does one load from memory take?")
+@bench("memory_latency")
 def _latency() -> Any:
     return latency, (latency_case(f"sm={sm}", spread(1024, 32 * MIB), sm=sm) for sm in (0, 1, 37, 131))
 
@@ -74,11 +71,7 @@ def _pages(pages: int, stride: int, passes: int = 2) -> np.ndarray:
     return (place * stride + (turn * 37 + place * 7) % (_PAGE // LINE) * LINE).ravel()
 
 
-@bench(
-    "page_reach",
-    "What do loads cost whose addresses lie 2 MiB or more apart, the first time and again?",
-    slack=20,
-)
+@bench("page_reach")
 def _reach() -> Any:
     near, wide = ((_PAGE, (16, 128, 1024)), (32 * MIB, (64, 256, 1024, 2048)))
     return latency, (
@@ -88,10 +81,7 @@ def _reach() -> Any:
     )
 
 
-@loaded(
-    "memory_load",
-    "How do latency and throughput of reads from memory go together, one line at a time, without and with writes?",
-)
+@bench("memory_load")
 def _load() -> Any:
     return STREAM[1], (
         *(stream_case(warps) for warps in (1, 2, 4, 8, 16, 32)),
@@ -100,10 +90,7 @@ def _load() -> Any:
     )
 
 
-@loaded(
-    "memory_load_4",
-    "How do latency and throughput of reads from memory go together, four lines at a time, and with writes?",
-)
+@bench("memory_load_4")
 def _load_4() -> Any:
     return STREAM[4], (
         *(stream_case(warps, loads=4, rounds=6) for warps in (1, 4, 8, 16, 32)),
@@ -113,7 +100,7 @@ def _load_4() -> Any:
     )
 
 
-@loaded("memory_writes", "How many bytes per cycle of its clock does the GPU write to memory?", unit="bytes per cycle")
+@bench("memory_writes")
 def _writes() -> Any:
     case = partial(stream_case, loads=0, stores=True)
     return STREAM[0], (case(1), case(8), case(32, sms=33), case(32, resident=2))

@@ -80,12 +80,7 @@ def _code_case(size: int, warps: int, *, grid: int = 1, before: str = "same", ro
     return rows_case(key, grid, 32 * warps, (grid * warps, 3), inputs, reduce, before=before, slow=slow)
 
 
-@bench(
-    "code_size",
-    "What does an instruction of straight-line code cost by its size, and a line of it the first time?",
-    opcodes=("FFMA",),
-    slack=0.05,
-)
+@bench("code_size")
 def _sizes() -> Any:
     return code, (
         *(_code_case(size, 4) for size in (2, 8, 16, 32, 64, 128, 256)),

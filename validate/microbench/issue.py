@@ -75,8 +75,6 @@ _IMAD = _mixed(*(f"mad.lo.u32 i{k}, i{k}, i{k}, j;" for k in range(4)))
 
 @bench(
     "issue_{0}",
-    "How many instructions per cycle does an SM issue in a loop of {2} that begins with {1[0]}, by warps?",
-    "warp instructions per cycle",
     over=(
         *((f"ffma_{length}", (_FFMA,), length) for length in (16, 32, 128, 512)),
         ("ffma_chain", _chains(1), 64),
@@ -86,7 +84,6 @@ _IMAD = _mixed(*(f"mad.lo.u32 i{k}, i{k}, i{k}, j;" for k in range(4)))
         ("ffma_lop3", _LOP, 64, _INT),
         ("ffma_imad", _IMAD, 64, _INT),
     ),
-    slack=0.05,
 )
 def _issue(name: str, lines: tuple[str, ...], length: int, declare: str = "") -> Any:
     text = [lines[k % len(lines)].replace("#", f"v{4 + k % 4 if declare else k % 8}") for k in range(length)]
@@ -118,15 +115,12 @@ def _yielding(code: Sequence[int]) -> Sequence[int]:
 
 @bench(
     "turns_{0}",
-    "When does the first of several warps of a sub-partition end that do the same? 1: with the last",
-    "part of the time of all",
     over=(
         ("stay", _chains(8) * 8),
         ("yield", _chains(8) * 8, _yielding),
         ("chains_2", _chains(2) * 32),
         ("busy", tuple(f"ex2.approx.ftz.f32 v{k % 8}, v{k % 8};" for k in range(32))),
     ),
-    slack=0.05,
 )
 def _turns(name: str, lines: Sequence[str], rewrite: Any = None) -> Any:
     many = eight(lines, types.float32)
@@ -166,7 +160,6 @@ _LOOP = eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{(k + 1) % 8}, w;" for k in ran
 
 @bench(
     "registers_{0}",
-    "How many cycles does an FFMA take by the banks (even and odd) of the registers that it reads?",
     over=(
         ("same", ((8, 8, 8),)),
         ("even_odd", ((8, 9, 10),)),
@@ -178,8 +171,6 @@ _LOOP = eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{(k + 1) % 8}, w;" for k in ran
         ("three_even_reuse_one", ((8, 10, 12),), 0b001),
         ("alternating", ((8, 10, 12), (9, 11, 13))),
     ),
-    opcodes=("FFMA",),
-    slack=0.05,
 )
 def _registers(name: str, sets: Sequence[tuple[int, int, int]], reuse: int = 0) -> Any:
     """The FFMAs read these sources in turn, with these reuse flags, the first source's lowest."""

@@ -62,11 +62,7 @@ def _chase_case(lines: int, stride: int = _LINE, order: str = "in turn") -> Case
     )
 
 
-@bench(
-    "l1_chase",
-    "What does a dependent load cost by how much memory it goes through, in lines of 128 bytes and further apart?",
-    opcodes=("LDG.E.64.STRONG.SM",),
-)
+@bench("l1_chase")
 def _chase() -> Any:
     return chase, (
         *(_chase_case(kib * 8) for kib in (16, 128, 192, 208, 224, 240, 256, 320)),
@@ -84,7 +80,6 @@ _WORD, _FOUR = "u32 #", "v4.u32 {#, x, y, z}"
 
 @bench(
     "{0}",
-    "How long do {1} take, by the words between lanes and the warps of the SM?",
     over=(
         ("l1_hit", "loads that hit L1, each of which waits for the one before,", f"ca.{_WORD}", _STRIDES),
         ("l1_rate", "four independent loads that hit L1", f"ca.{_WORD}", _STRIDES),

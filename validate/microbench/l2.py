@@ -10,14 +10,14 @@ from numba import cuda
 
 from validate.microbench.asm import address, after, clock, clock_when, load_l2, record, shared_address, smid
 from validate.microbench.bench import ALONE, SMS, Case, bench, blank, rows_case, summary, waits
-from validate.microbench.chase import LINE, MIB, STREAM, chain, latency, latency_case, loaded, spread, stream_case
+from validate.microbench.chase import LINE, MIB, STREAM, chain, latency, latency_case, spread, stream_case
 
 _WARPS = (1, 2, 4, 8, 16, 32)
 GPC = (*(16 * k + j for k in range(4) for j in (0, 1)), *range(124, 132))
 """SMs that share a GPC with SM 0 on the H200 that was measured: those whose reads L2 sees once."""
 
 
-@bench("l2_latency", "How long does one load take that hits L2, of lines that the same SM has read before?")
+@bench("l2_latency")
 def _latency() -> Any:
     offsets = spread(512, 16 * MIB)
     return latency, (latency_case(f"sm={sm}", offsets, sm=sm, before="same") for sm in (0, 2, 37, 90, 131))
@@ -50,7 +50,7 @@ def far(data: Any, offsets: Any, zero: Any, first: Any, second: Any, flag: Any, 
         k = after(k)
 
 
-@bench("l2_far", "How long does a load take of a line that another SM has brought into L2?", slack=10)
+@bench("l2_far")
 def _far() -> Any:
     offsets = spread(512, 16 * MIB)
 
@@ -83,7 +83,7 @@ def capacity(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
     chain(data, offsets, back & zero, zero, landing, out)
 
 
-@bench("l2_capacity", "How long does a load take of some MiB that one SM has read in turn?", slack=10)
+@bench("l2_capacity")
 def _capacity() -> Any:
     def case(mib: int) -> Case:
         offsets = spread(512, mib * MIB)
@@ -97,11 +97,7 @@ def _capacity() -> Any:
     return capacity, map(case, (8, 16, 24, 32, 40, 48, 56, 64, 80))
 
 
-@loaded(
-    "l2_load{0}",
-    "How do latency and throughput of reads that hit L2 go together, one line at a time, or four ({0})?",
-    over=("", "_4"),
-)
+@bench("l2_load{0}", over=("", "_4"))
 def _load(name: str) -> Any:
     case = partial(stream_case, mib=16, before="same")
     if name:
@@ -134,7 +130,7 @@ def random(data: Any, mask: Any, rounds: Any, out: Any) -> None:
         out[0] = total
 
 
-@bench("l2_random", "How many cycles does an SM take for each sector that it reads out of L2 in no order?", slack=0.02)
+@bench("l2_random")
 def _random() -> Any:
     def case(sms: int, warps: int, mib: int) -> Case:
         rounds = 8
@@ -180,12 +176,7 @@ def together(data: Any, lines: Any, chosen: Any, arrived: Any, want: Any, zero: 
         out[sm] = clock() - start
 
 
-@bench(
-    "l2_together",
-    "How long does it take when SMs read the same 512 lines at the same time?",
-    tolerance=0.15,
-    slack=20,
-)
+@bench("l2_together")
 def _together() -> Any:
     def case(key: str, sms: tuple[int, ...], before: str) -> Case:
         chosen, arrived = np.zeros(SMS, np.int32), np.zeros(1, np.int32)

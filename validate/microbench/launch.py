@@ -34,7 +34,7 @@ def stay(cycles: Any, count: Any, out: Any) -> None:
     count[0] += 1
 
 
-@bench("launch_gap", "How long is it from the end of a short kernel to the start of the next one?", "ns", slack=64)
+@bench("launch_gap")
 def _gap() -> Any:
     case = rows_case(
         "one block", 1, 1, (2, 4),
@@ -44,7 +44,7 @@ def _gap() -> Any:
     return stay, (case,)
 
 
-@bench("sm_clock", "How fast is the SM's clock?", "MHz", tolerance=0.005)
+@bench("sm_clock")
 def _clock() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         times = np.diff(rows[1].reshape(2, 2), axis=1)[:, 0] % 2**32
@@ -66,11 +66,7 @@ def blocks(cycles: Any, out: Any) -> None:
         record(out, np.int64(_COLUMNS) * cuda.blockIdx.x, (start, end, smid(), np.uint32(began)))
 
 
-@bench(
-    "block_refill",
-    "How long does it take from the end of a block to the start of the one that takes its place?",
-    slack=20,
-)
+@bench("block_refill")
 def _refill() -> Any:
     def case(threads: int, resident: int) -> Case:
         grid, shared = 3 * resident * SMS, {1: 120, 2: 100, 8: 27}[resident] * 1024
@@ -91,12 +87,7 @@ def _refill() -> Any:
     return blocks, (case(*each) for each in ((32, 1), (1024, 1), (256, 2), (64, 8)))
 
 
-@bench(
-    "block_order",
-    "How are the first blocks of a grid spread, and how far apart do two blocks of one SM start?",
-    "cycles; SMs",
-    slack=20,
-)
+@bench("block_order")
 def _order() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         """Distinct SMs among the first 132 blocks, and cycles between two blocks of one SM that start together."""
@@ -117,7 +108,7 @@ def rate(steps: Any, out: Any) -> None:
         record(out, 2 * np.int64(cuda.blockIdx.x), (clock(), smid()))
 
 
-@bench("block_rate", "How many cycles of the GPU does a block take that does nothing, when there are many?", slack=0.05)
+@bench("block_rate")
 def _rate() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of the GPU for each block, from the times between the blocks of each SM."""
@@ -184,12 +175,7 @@ def _lives_case(
     )  # fmt: skip
 
 
-@bench(
-    "block_release",
-    "Seven of eight warps of each block end at once: how many blocks follow when the first block is done?",
-    "blocks; cycles",
-    slack=20,
-)
+@bench("block_release")
 def _release() -> Any:
     def reduce(rows: np.ndarray, warps: int) -> dict[str, float]:
         """Blocks of an SM that start within 500 cycles of the first that follows others, and cycles from an end to
@@ -205,7 +191,7 @@ def _release() -> Any:
     return lives, (_lives_case(256, 0x80, reduce, (1, 10, 4), 16 * SMS),)
 
 
-@bench("block_turns", "In which sub-partition does the first warp of a block begin?", "sub-partitions", slack=0.1)
+@bench("block_turns")
 def _turns() -> Any:
     def reduce(rows: np.ndarray, warps: int) -> dict[str, float]:
         """Sub-partitions from one block's first warp to the next one's, of each SM's first blocks."""

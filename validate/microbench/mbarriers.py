@@ -18,12 +18,7 @@ _arrive = ptx("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [$1]; mov.u32 $0, %c
 _pause = ptx("nanosleep.u32 $1; mov.b32 $0, $1;", "r")
 
 
-@bench(
-    "mbarrier_own_{0}",
-    "How long does one thread take to arrive at an mbarrier and see that its phase is over ({0})?",
-    over=_LOOKS,
-    slack=2,
-)
+@bench("mbarrier_own_{0}", over=_LOOKS)
 def _own(look: str) -> Any:
     def chain(count: int) -> Callable[..., Any]:
         steps = " ".join(
@@ -49,12 +44,7 @@ def _own(look: str) -> Any:
 _HOPS = 64
 
 
-@bench(
-    "mbarrier_hop_{0}",
-    "How long from an arrival to the arrival of the warp that waited for it ({0})?",
-    over=_LOOKS,
-    slack=2,
-)
+@bench("mbarrier_hop_{0}", over=_LOOKS)
 def _hop(look: str) -> Any:
     wait = f"{{ .reg .pred p; L: mbarrier.{look}.parity.shared.b64 p, [$1], $2; @!p bra L; mov.b32 $0, $2; }}"
     waiting = ptx(wait, "rr")
@@ -86,12 +76,7 @@ def _hop(look: str) -> Any:
     return kernel, (rows_case("one", 1, 64, (1, 2), (np.int32(_HOPS),), lambda rows: each(rows, 2 * _HOPS)),)
 
 
-@bench(
-    "mbarrier_sleep_{0}",
-    "How long does try_wait sleep if the phase does not end, told to wait so many ns ({0})?",
-    over=("default", 0, 100, 1000, 10000, 1000000),
-    slack=20,
-)
+@bench("mbarrier_sleep_{0}", over=("default", 0, 100, 1000, 10000, 1000000))
 def _sleep(hint: int | str) -> Any:
     tail = "" if hint == "default" else f", {hint}"
     text = "{ .reg .pred p; mov.u32 $0, %clock; "
@@ -120,13 +105,7 @@ def _sleep(hint: int | str) -> Any:
 _TURNS = 6
 
 
-@bench(
-    "mbarrier_wake_{0}",
-    "How soon after an arrival do waiting warps go on, and how often have they looked ({0})?",
-    "cycles; looks",
-    over=_LOOKS,
-    slack=10,
-)
+@bench("mbarrier_wake_{0}", over=_LOOKS)
 def _wake(look: str) -> Any:
     text = "{ .reg .pred p; .reg .u32 n; mov.u32 n, 0; "
     text += f"L: mbarrier.{look}.parity.shared.b64 p, [$2], $3; add.u32 n, n, 1; @!p bra L; "

@@ -37,13 +37,7 @@ def _ops() -> Iterator[PipeOp]:
         yield PipeOp(name, row["line"], kind, row["opcode"], declared, tuple(row.get("warps", (1, 4, 16))))
 
 
-@bench(
-    "pipe_{0.name}",
-    "How long does {0.opcode} take ({0.line}), and how many of them does an SM start per cycle?",
-    "cycles; warp instructions per cycle",
-    over=_ops(),
-    slack=0.05,
-)
+@bench("pipe_{0.name}", over=_ops())
 def _pipe(op: PipeOp) -> Any:
     own = op.declare.replace("#", "v")
     few = block([op.line.replace("#", "v")] * _FEW, op.kind, own)

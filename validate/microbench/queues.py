@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from validate.microbench.asm import address, after, clear, ptx, record_warp
+from validate.microbench.asm import LINES, address, after, clear, ptx, record_warp
 from validate.microbench.bench import Case, bench, each, rows_case
 
 _EVERY = 4
 """Instructions between two clocks: with more clocks, the compiler puts some into uniform registers, which is slow."""
 _ROUNDS = 3
-_SHUFFLE = "shfl.sync.bfly.b32 #, s, ~, 31, 0xffffffff;"
 _SHFL, _S2R = (0x389, 0x589, 0x989, 0xF89), 0x919
 """Low bits of shuffles, and of a read of a special register, whose number stands at bit `_SPECIAL`."""
 _SPECIAL = 72
@@ -32,21 +31,24 @@ _WORDS = 1 << 17
 
 @dataclass(frozen=True)
 class QueuedOp:
-    """An operation that is issued back to back.
-
-    name: of its benchmark. line: PTX; `#` is the result, `@` the byte offset of this repetition, a the lane's address,
-    s its place in shared memory, w a word, `~` the repetition's number.
-    step: bytes between repetitions. opcode: what the machine code has to hold. strides: words between lanes.
-    """
+    """An operation that is issued back to back: a row of `lines.toml`, which says what each field is."""
 
     name: str
     line: str
     opcode: str
-    strides: tuple[int, ...]
+    strides: Sequence[int]
     step: int = 0
     count: int = 40
-    warps: tuple[int, ...] = (1, 4, 16)
-    rewrite: Callable[[Sequence[int]], Sequence[int]] | None = None
+    warps: Sequence[int] = (1, 4, 16)
+    special: int | None = None
+    constant: bool = False
+
+    @property
+    def rewrite(self) -> Callable[[Sequence[int]], Sequence[int]] | None:
+        """What becomes of the shuffles in the machine code."""
+        if self.constant:
+            return _constant_loads
+        return None if self.special is None else _reads_of(self.special)
 
 
 def _reads_of(special: int) -> Callable[[Sequence[int]], Sequence[int]]:
@@ -62,24 +64,6 @@ def _reads_of(special: int) -> Callable[[Sequence[int]], Sequence[int]]:
 def _constant_loads(code: Sequence[int]) -> Sequence[int]:
     """Loads of one word of the constants that come with the launch in place of the shuffles."""
     return [word & _KEPT | _LDC if word & 0xFFF in _SHFL else word for word in code]
-
-
-OPS = (
-    QueuedOp("lds", "ld.volatile.shared.u32 #, [s];", "LDS", (1, 8, 32)),
-    QueuedOp("lds_128", "ld.volatile.shared.v4.u32 {#, #b, #c, #d}, [s];", "LDS.128", (4, 32), count=16),
-    QueuedOp("sts", "st.volatile.shared.u32 [s], w;", "STS", (1, 32), count=80),
-    QueuedOp("atoms", "red.shared.min.u32 [s], w;", "ATOMS.MIN", (0, 1), count=80),
-    QueuedOp("shfl", _SHUFFLE, "SHFL.BFLY", (1,)),
-    QueuedOp("ldc", _SHUFFLE, "LDC", (1,), warps=(1, 4, 16, 32), rewrite=_constant_loads),
-    QueuedOp("s2r_lane", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x00)),
-    QueuedOp("s2r_tid", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x21)),
-    QueuedOp("s2r_block", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x25)),
-    QueuedOp("s2ur", "mov.u32 #, %globaltimer_lo;", "S2UR", (1,)),
-    QueuedOp("ldg_hit", "ld.global.ca.u32 #, [a + @];", "LDG.E.STRONG.SM", (1, 8, 32), 4),
-    QueuedOp("ldg_miss", "ld.global.cg.u32 #, [a + @];", "LDG.E.STRONG.GPU", (1, 8, 32), 4096),
-    QueuedOp("stg", "st.global.u32 [a + @], w;", "STG.E", (1, 8, 32), 4096, 80),
-    QueuedOp("red", "red.global.add.u32 [a + @], w;", "REDG.E.ADD.STRONG.GPU", (0, 1, 32), 4096, 80),
-)
 
 
 def _probe(op: QueuedOp) -> Callable[..., Any]:
@@ -101,12 +85,7 @@ def _probe(op: QueuedOp) -> Callable[..., Any]:
     return ptx(" ".join(parts), "lrrl")
 
 
-@bench(
-    "queue_{0.name}",
-    "When does a warp issue each of many independent {0.opcode}, by words between lanes and warps of the SM?",
-    over=OPS,
-    slack=2,
-)
+@bench("queue_{0.name}", over=[QueuedOp(name, **row) for name, row in LINES["queues"].items()])
 def _queue(op: QueuedOp) -> Any:
     probe, columns = _probe(op), op.count // _EVERY + 1
 
@@ -146,16 +125,9 @@ def _queue(op: QueuedOp) -> Any:
 # --- guarded ----------------------------------------------------------------------------------------------------------
 
 _COUNT = 16
+_GUARDED = LINES["guarded"]
 _GUARD, _NEVER = 0xF << 12, 0xF << 12
 """Bits of an instruction's guard, and those of one that no lane passes, !PT."""
-# PTX, opcode and its number: `#` is a result of its own, `~` the repetition, a the lane's address, s its place in
-# shared memory, w a word.
-_GUARDED = {
-    "lds": ("ld.volatile.shared.u32 #, [s];", "LDS", 0x984),
-    "ldg": ("ld.volatile.global.u32 #, [a];", "LDG.E.STRONG.SYS", 0x981),
-    "sts": ("st.volatile.shared.u32 [s], w;", "STS", 0x388),
-    "shfl": ("shfl.sync.bfly.b32 #, s, ~, 31, 0xffffffff;", "SHFL.BFLY", 0xF89),
-}
 
 
 def _guarded_probe(line: str, chain: bool) -> Callable[..., Any]:
@@ -179,12 +151,10 @@ def _guarded_probe(line: str, chain: bool) -> Callable[..., Any]:
 
 @bench(
     "guarded_{0}_{1}",
-    "What does each of 16 {0} cost that no lane executes, in a row or waiting for the one before, by warps?",
     over=(*((op, "many") for op in _GUARDED), *((op, "wait") for op in ("lds", "ldg", "shfl"))),
-    slack=1,
 )
 def _guarded(op: str, how: str) -> Any:
-    line, opcode, number = _GUARDED[op]
+    line, opcode, number = (_GUARDED[op][each] for each in ("line", "opcode", "number"))
     probe = _guarded_probe(line, how == "wait")
 
     def rewrite(code: Sequence[int]) -> Sequence[int]:

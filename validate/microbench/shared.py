@@ -4,14 +4,14 @@ sub-partitions share what: the rate when chosen ones of the four use it, one war
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numba import cuda
 
-from validate.microbench.asm import after, clock, ptx, record_warp, shared_address, timed
+from validate.microbench.asm import LINES, after, clock, ptx, record_warp, shared_address, timed
 from validate.microbench.bench import Case, bench, chain_latency, rows_case, span
 
 _PAIR_COUNT, _PAIR_ROUNDS, _PAIR_WORDS = 16, 16, 1024
@@ -19,12 +19,10 @@ _PAIR_COUNT, _PAIR_ROUNDS, _PAIR_WORDS = 16, 16, 1024
 
 @bench(
     "pairs_{0}",
-    "How many cycles of the SM does a shared access take when these sub-partitions do it, one warp each ({0})?",
     over=(
         ("lds", "ld.volatile.shared.b32 #, [s];", (1, 8, 32)),
         ("sts", "st.volatile.shared.b32 [s], w; mov.b32 #, w;", (1, 32)),
     ),
-    slack=0.2,
 )
 def _pairs(_: str, line: str, strides: tuple[int, ...]) -> Any:
     parts = ["{ .reg .u32 s, v, w; mov.b32 s, $1; mov.b32 w, $2; mov.b32 v, $2;"]
@@ -78,27 +76,14 @@ _WORDS = 4352
 
 @dataclass(frozen=True)
 class SharedAccess:
-    """One kind of access: `#` is its result, s the lane's address, w zero. strides: words between lanes. dependent: its
-    result can be the next one's address, as every word holds its own."""
+    """One kind of access: a row of `lines.toml`, which says what each field is."""
 
     name: str
     line: str
     opcode: str
-    strides: tuple[int, ...]
+    strides: Sequence[int]
     dependent: bool = True
-    warps: tuple[int, ...] = (1, 4, 16)
-
-
-_DEGREES = (1, 2, 4, 8, 16, 32)
-ACCESSES = (
-    SharedAccess("load", "ld.volatile.shared.u32 #, [s];", "LDS", (0, *_DEGREES, 33)),
-    SharedAccess("load_64", "ld.volatile.shared.v2.u32 {#, x}, [s];", "LDS.64", (2, 4, 8, 16, 32)),
-    SharedAccess("load_128", "ld.volatile.shared.v4.u32 {#, x, y, z}, [s];", "LDS.128", (0, 4, 8, 16, 32)),
-    SharedAccess("store", "st.volatile.shared.u32 [s], w;", "STS", _DEGREES, dependent=False),
-    SharedAccess("store_128", "st.volatile.shared.v4.u32 [s], {w, w, w, w};", "STS.128", (4, 8, 32), dependent=False),
-    SharedAccess("add", "atom.shared.add.u32 #, [s], w;", "ATOMS.ADD", (0, 1, 2, 8, 32)),
-    SharedAccess("cas", "atom.shared.cas.b32 #, [s], w, w;", "ATOMS.CAS", (0, 1, 32)),
-)
+    warps: Sequence[int] = (1, 4, 16)
 
 
 def _chain(access: SharedAccess, count: int) -> Callable[..., Any]:
@@ -118,12 +103,7 @@ def _many(access: SharedAccess) -> Callable[..., Any]:
     return ptx(" ".join([*parts, "mov.b32 $0, v; }"]), "rr")
 
 
-@bench(
-    "shared_{0.name}",
-    "How long does {0.opcode} take by the words between lanes, and how many cycles of the SM, by warps?",
-    over=ACCESSES,
-    slack=0.5,
-)
+@bench("shared_{0.name}", over=[SharedAccess(name, **row) for name, row in LINES["shared"].items()])
 def _shared(access: SharedAccess) -> Any:
     few, more, many = _chain(access, _FEW), _chain(access, _MORE), _many(access)
     turns = timed(lambda value, given: value ^ many(*given), both=True)

@@ -38,11 +38,7 @@ def arrive(x: Any, size: Any, out: Any) -> None:
 _WAITS = ("issue of thread", "value of thread", "issue of block", "value of block")
 
 
-@bench(
-    "arrive",
-    "How long do the warps of an SM that start together wait for the numbers of their threads and blocks?",
-    slack=10,
-)
+@bench("arrive")
 def _arrive() -> Any:
     def case(blocks: int, warps: int, before: str) -> Case:
         inputs = np.zeros(2, np.uint32), np.uint32(32 * warps)
@@ -72,12 +68,7 @@ def _begin_kernel() -> Any:
     return scope["begin"]
 
 
-@bench(
-    "begin",
-    "What do the first lines of a kernel cost a warp, by what has run before? Six dependent FFMA in each line.",
-    opcodes=("FFMA",),
-    slack=10,
-)
+@bench("begin")
 def _begin() -> Any:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of the first line, the second, lines 3 to 8 and 9 to 15: means over warps."""
@@ -119,12 +110,7 @@ def lines(x: Any, out: Any) -> None:
         x[0] = v
 
 
-@bench(
-    "lines",
-    "What does each 128 bytes of straight code cost a warp, by what has run before? Independent instructions.",
-    opcodes=("FFMA",),
-    slack=2,
-)
+@bench("lines")
 def _lines() -> Any:
     def case(sms: int, warps: int, before: str) -> Case:
         def reduce(rows: np.ndarray) -> dict[str, float]:

@@ -68,13 +68,7 @@ OPS = (
 )
 
 
-@bench(
-    "group_{0.name}",
-    "How long does a product of 64 x {0.k} by {0.k} x {0.n} take ({0.kind}, sums {0.sums}), by warpgroups?",
-    over=OPS,
-    arch="sm_90a",
-    slack=3,
-)
+@bench("group_{0.name}", over=OPS)
 def _products(op: GroupOp) -> Any:
     few, more = (ptx(f"{{ {op.lines(count)} }}", "llr", results=4) for count in (_FEW, _MORE))
 
