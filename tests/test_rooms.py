@@ -45,7 +45,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_129,
     "gpusim.config": 1_472,
     "gpusim.difference": 998,
-    "gpusim.driver": 10_798,
+    "gpusim.driver": 10_759,
     "gpusim.engine": 19_583,
     "gpusim.exec": 772,
     "gpusim.explore": 2_684,
