@@ -92,6 +92,6 @@ def _programs(arch: str) -> tuple[str, ...]:
 def _sources() -> str:
     """Digest of what runs a launch."""
     root, digest = Path(__file__).parents[2], hashlib.sha256()
-    for file in sorted(file for folder in _SOURCES for file in (root / folder).rglob("*.py")):
+    for file in sorted(file for each in _SOURCES for file in (root / each).rglob("*.*") if file.suffix != ".pyc"):
         digest.update(file.read_bytes())
     return digest.hexdigest()
