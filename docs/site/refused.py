@@ -11,6 +11,7 @@ from collections import defaultdict
 import gpusim.driver.library  # noqa: F401 - it declares the functions
 from gpusim.driver.exports import LIBRARIES, REASONS, reason
 
+_TOO_MANY = ("libcublas", "libcudnn", "libcufft", "libcupti")
 BEGIN, END = "<!-- refused: python -m docs.site.refused -->", "<!-- end -->"
 
 
@@ -22,7 +23,7 @@ def listing() -> str:
     for _, library in sorted(LIBRARIES.items()):
         refused = [symbol for symbol in library.symbols if library.declared(symbol) is None]
         lines.append(f"| `{library.soname}` | {len(library.symbols)} | {len(library.symbols) - len(refused)} |")
-        for symbol in refused if not library.soname.startswith(("libcublas", "libcudnn", "libcupti")) else ():
+        for symbol in refused if not library.soname.startswith(_TOO_MANY) else ():
             by_reason[reason(symbol)].add(re.sub(r"^(__)?(cu(da)?|nvml)|(_v\d)?(_pt(ds|sz))?$", "", symbol))
     lines += ["", "| refused, because | functions |", "|---|---|"]
     lines += [f"| {why} | {', '.join(sorted(by_reason[why]))} |" for why, _ in REASONS if why in by_reason]

@@ -76,8 +76,12 @@ STATUSES = {
         **{"": 5000, "SUCCESS": 0, "NOT_INITIALIZED": 1001, "INVALID_CONTEXT": 1001, "UNKNOWN": 4000},
         **{"INVALID_VALUE": 2000, "INVALID_HANDLE": 2000, "ILLEGAL_STATE": 2004, "NOT_SUPPORTED": 3000},
     },
+    "cufft": {
+        **{"": 6, "SUCCESS": 0, "INVALID_HANDLE": 1, "OUT_OF_MEMORY": 2, "INVALID_IMAGE": 3, "INVALID_VALUE": 4},
+        **{"UNKNOWN": 5, "NOT_INITIALIZED": 7, "INVALID_CONTEXT": 7, "INVALID_CONFIGURATION": 8, "NOT_SUPPORTED": 16},
+    },
 }
-"""Statuses of libraries (cublas_api.h, cudnn_graph.h) by names of `ResultCode`; '' for those that are not named."""
+"""Statuses of libraries (cublas_api.h, cudnn_graph.h, cufft.h) by names of `ResultCode`; '' for those not named."""
 
 
 class ManagementCode(IntEnum):
