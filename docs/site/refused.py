@@ -13,11 +13,12 @@ from gpusim.driver.exports import LIBRARIES, REASONS, reason
 
 _TOO_MANY = ("libcublas", "libcudnn", "libcufft", "libcupti")
 BEGIN, END = "<!-- refused: python -m docs.site.refused -->", "<!-- end -->"
+_TOO_MANY = ("libcublas", "libcudnn", "libcupti", "libcusparse")
 
 
 def listing() -> str:
     """How many functions of each library do something, and by reason those that are refused, without the prefix of
-    their library and the suffixes of their variants; cuBLAS and CUPTI have too many for a list."""
+    their library and the suffixes of their variants; cuBLAS, cuSPARSE and CUPTI have too many for a list."""
     lines = ["| library | functions | that do something |", "|---|---|---|"]
     by_reason = defaultdict(set)
     for _, library in sorted(LIBRARIES.items()):

@@ -80,8 +80,12 @@ STATUSES = {
         **{"": 6, "SUCCESS": 0, "INVALID_HANDLE": 1, "OUT_OF_MEMORY": 2, "INVALID_IMAGE": 3, "INVALID_VALUE": 4},
         **{"UNKNOWN": 5, "NOT_INITIALIZED": 7, "INVALID_CONTEXT": 7, "INVALID_CONFIGURATION": 8, "NOT_SUPPORTED": 16},
     },
+    "cusparse": {
+        **{"": 6, "SUCCESS": 0, "NOT_INITIALIZED": 1, "INVALID_CONTEXT": 1, "OUT_OF_MEMORY": 2, "INVALID_VALUE": 3},
+        **{"INVALID_HANDLE": 3, "NO_BINARY_FOR_GPU": 4, "UNKNOWN": 7, "NOT_SUPPORTED": 10},
+    },
 }
-"""Statuses of libraries (cublas_api.h, cudnn_graph.h, cufft.h) by names of `ResultCode`; '' for those not named."""
+"""Statuses of libraries (cublas_api.h, cudnn_graph.h, cufft.h, cusparse.h) by names of `ResultCode`; '' for the others."""
 
 
 class ManagementCode(IntEnum):

@@ -90,9 +90,9 @@ class Library:
 
 
 NVTX = "libgpusim-nvtx.so"
-_NAMES = ("blas", "cupti", "dnn", "fft", "management", "nvtx", "runtime")
+_NAMES = ("blas", "cupti", "dnn", "fft", "management", "nvtx", "runtime", "sparse")
 _ROOMS = [f"gpusim.driver.libraries.{name}" for name in _NAMES]
-_BLAS, _CUPTI, _DNN, _FFT, _MANAGEMENT, _NVTX, _RUNTIME = _ROOMS
+_BLAS, _CUPTI, _DNN, _FFT, _MANAGEMENT, _NVTX, _RUNTIME, _SPARSE = _ROOMS
 LIBRARIES = {
     each.soname: each
     for each in (
@@ -101,6 +101,7 @@ LIBRARIES = {
         Library(NVTX, _NVTX),
         Library("libcudnn.so.9", _DNN, versioned=True),
         *(Library(f"libcufft.so.{version}", _FFT, version, True) for version in (11, 12)),
+        Library("libcusparse.so.12", _SPARSE, versioned=True),
         *(Library(f"libcupti.so.{version}", _CUPTI, version, True) for version in (12, 13)),
         *(Library(f"libcudart.so.{version}", _RUNTIME, version, True) for version in (12, 13)),
         *(Library(f"libcublas.so.{version}", _BLAS, version, True) for version in (12, 13)),

@@ -79,7 +79,7 @@ _LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {
 }
 MANAGED_DEVICE = 0x5EED_0000_0004
 """Handle of the device in the management library."""
-_API = re.compile("_*(cublas|cuda|cudnn|cufft|cupti|cu|nvml).*")
+_API = re.compile("_*(cublas|cuda|cudnn|cufft|cupti|cusparse|cu|nvml).*")
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
@@ -111,7 +111,7 @@ class EntryPoint:
 
     @cached_property
     def api(self) -> str:
-        """'cu', 'cuda', 'cublas', 'cudnn', 'cufft', 'cupti' or 'nvml'."""
+        """'cu', 'cuda', 'cublas', 'cudnn', 'cufft', 'cupti', 'cusparse' or 'nvml'."""
         return _API.sub(r"\1", self.symbol)
 
     def call(self, driver: Driver, arguments: Sequence[Any]) -> int:
@@ -317,7 +317,7 @@ _ADD = """
 Launch(CooperativeKernel|HostFunc|Kernel|KernelEx|KernelExC) GraphLaunch
 EventRecord(WithFlags)? Stream(WaitEvent|AddCallback)
 (Push|Pop)CallConfiguration Mem(Alloc|AllocFromPool|Free)Async Malloc(FromPool)?Async
-FreeAsync blas(?!Destroy|LtDestroy)\\w+ dnn(?!Destroy)\\w+ fft(?!Destroy)\\w+
+FreeAsync blas(?!Destroy|LtDestroy)\\w+ dnn(?!Destroy)\\w+ fft(?!Destroy)\\w+ sparse(?!Destroy)\\w+
 """
 _WAIT_THEMSELVES = """
 Stream(Synchronize|Query) Event(Synchronize|Query|ElapsedTime) Mem(cpy|set)\\w*
