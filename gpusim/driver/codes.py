@@ -85,7 +85,7 @@ STATUSES = {
         **{"INVALID_HANDLE": 3, "NO_BINARY_FOR_GPU": 4, "UNKNOWN": 7, "NOT_SUPPORTED": 10},
     },
 }
-"""Statuses of libraries (cublas_api.h, cudnn_graph.h, cufft.h, cusparse.h) by names of `ResultCode`; '' for the others."""
+"""Statuses of libraries (cublas_api.h, cudnn_graph.h, cufft.h, cusparse.h) by names of `ResultCode`; "" for others."""
 
 
 class ManagementCode(IntEnum):

@@ -18,7 +18,7 @@ from gpusim.engine.state import L, P, compiled, of_block, of_seat, of_warp
 from gpusim.engine.state.log import log_block, log_start
 
 #: A grid's words in the dispatcher: its next block, how many it has, how many are on SMs, the last end of one.
-G_NEXT, G_TOTAL, G_RUNNING, G_LAST, G_PATIENCE, G_FIELDS = range(6)
+G_NEXT, G_TOTAL, G_RUNNING, G_LAST, G_PATIENCE, G_GROUP, G_FIELDS = range(7)
 #: Its two servers: cycles from which it hands out another block, and takes note of another end.
 C_HANDS, C_NOTES, C_FIELDS = range(3)
 #: They count in 1/256 cycles, since it takes note of a block every 1.19 cycles.
@@ -233,39 +233,42 @@ def place_blocks(st, grid, sm, time, start):
 
 
 @compiled
-def free_slots(st, first, last):
-    """Free block slots of SMs first..last-1."""
+def cluster_room(st, group, most):
+    """Blocks for which a group of SMs has room, with no more than so many on an SM."""
     count = 0
-    for sm in range(first, last):
+    for sm in range(st.par[P.CLUSTER_BEGINS + group], st.par[P.CLUSTER_BEGINS + group + 1]):
+        left = most - st.sm[sm, L.SM_BLOCKS]
         for slot in range(st.par[P.BLOCK_SLOTS]):
-            if st.block[sm, slot, L.BLOCK_STATE] == 0:
+            if left > 0 and st.block[sm, slot, L.BLOCK_STATE] == 0:
+                left -= 1
                 count += 1
     return count
 
 
 @compiled
-def gpc_begins(st, gpc):
-    """The first SM of a GPC, which has whole TPCs: 8 or 9 of an H200's 66."""
-    together, sms = st.par[P.TPC_SMS], st.par[P.SM_COUNT]
-    return min(gpc * -(-sms // together) // st.par[P.GPCS] * together, sms)
+def cluster_group(st, grid, size):
+    """The group of SMs that gets the next cluster, -1 if none has room. Groups take turns; those wait whose SMs would
+    have more blocks than another's: H200, right for 251 of 256 grids (tests/gpusim/data/cluster_places.json)."""
+    groups = st.par[P.CLUSTER_GROUPS]
+    for most in range(1, st.par[P.BLOCK_SLOTS] + 1):
+        for turn in range(groups):
+            group = (grid[G_GROUP] + turn) % groups
+            sms = st.par[P.CLUSTER_BEGINS + group + 1] - st.par[P.CLUSTER_BEGINS + group]
+            if sms >= min(size, st.par[P.CLUSTER_MOST]) and cluster_room(st, group, most) >= size:
+                grid[G_GROUP] = group + 1
+                return group
+    return -1
 
 
 @compiled
 def place_clusters(st, grid, clock, server, earliest, now, interval):
-    """Starts clusters as long as one fits: all its blocks at once, on the emptiest SMs of the emptiest GPC."""
+    """Starts clusters as long as one fits: all its blocks at once, on the emptiest SMs of a group."""
     par = st.par
     size = par[P.CLUSTER_BLOCKS]
-    gpcs = par[P.GPCS]
     across = par[P.GRID_X] // par[P.CLUSTER_X]
     down = par[P.GRID_Y] // par[P.CLUSTER_Y]
     while grid[G_NEXT] < grid[G_TOTAL]:
-        most = size - 1
-        chosen = -1
-        for gpc in range(gpcs):
-            count = free_slots(st, gpc_begins(st, gpc), gpc_begins(st, gpc + 1))
-            if count > most:
-                most = count
-                chosen = gpc
+        chosen = cluster_group(st, grid, size)
         if chosen < 0:
             return
         number = next_block(st, grid) // size
@@ -275,7 +278,7 @@ def place_clusters(st, grid, clock, server, earliest, now, interval):
         leader = st.block[0, 0]
         for rank in range(size):
             sm = -1
-            for candidate in range(gpc_begins(st, chosen), gpc_begins(st, chosen + 1)):
+            for candidate in range(par[P.CLUSTER_BEGINS + chosen], par[P.CLUSTER_BEGINS + chosen + 1]):
                 room = free_slot(st, candidate) >= 0
                 if room and (sm < 0 or st.sm[candidate, L.SM_BLOCKS] < st.sm[sm, L.SM_BLOCKS]):
                     sm = candidate

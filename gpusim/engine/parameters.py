@@ -15,7 +15,7 @@ from gpusim.engine.sm.frontend import INSTRUCTION_BITS
 from gpusim.engine.sm.policies import POLICIES
 from gpusim.engine.state import L, P
 from gpusim.launch import Launch
-from gpusim.launch.occupancy import Occupancy
+from gpusim.launch.occupancy import Occupancy, cluster_groups
 from isa import microops as M
 from isa.lower import Lowered
 
@@ -104,6 +104,9 @@ def parameters(
     par[P.STRICT_BARRIER] = int(strict_barriers)
     par[P.CLUSTER_X : P.CLUSTER_Z + 1] = cluster
     par[P.CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
+    groups = cluster_groups(config)
+    par[P.CLUSTER_GROUPS], par[P.CLUSTER_MOST] = len(groups), max(groups)
+    par[P.CLUSTER_BEGINS : P.CLUSTER_BEGINS + len(groups) + 1] = np.cumsum((0, *groups))
     par[P.CHECKS] = checks
     par[P.CARVEOUT] = occupancy.carveout_bytes
     needed = occupancy.blocks_per_sm * occupancy.shared_bytes_per_block

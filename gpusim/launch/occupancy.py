@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from gpusim.config import GPUConfig
 from gpusim.errors import LaunchError
@@ -178,6 +179,15 @@ def check_dimensions(config: GPUConfig, grid: Sequence[int], block: Sequence[int
                 )
 
 
+def cluster_groups(config: GPUConfig) -> tuple[int, ...]:
+    """SMs of each group that a thread block cluster lies in: `sm.cluster_sms`, or whole TPCs of GPCs that are alike."""
+    sms, tpc = config.sm.count, config.crossbar.sms_per_port
+    if sum(config.sm.cluster_sms) == sms:
+        return config.sm.cluster_sms
+    begins = [min(gpc * -(-sms // tpc) // config.sm.gpcs * tpc, sms) for gpc in range(config.sm.gpcs + 1)]
+    return tuple(last - first for first, last in pairwise(begins))
+
+
 def check_cluster(
     config: GPUConfig,
     cluster: Sequence[int],
@@ -194,7 +204,7 @@ def check_cluster(
         raise LaunchError(f"clusters of {size}: {blocks:,} blocks, {what}", kernel=kernel)
     if any(extent % part for extent, part in zip(grid, cluster, strict=True)):
         raise LaunchError(f"grid {tuple(grid)} is not a multiple of the cluster's {size} blocks", kernel=kernel)
-    room = config.sm.count // config.sm.gpcs * blocks_per_sm
+    room = max(cluster_groups(config)) * blocks_per_sm
     if blocks > room:
         raise LaunchError(f"a cluster of {blocks} blocks does not fit a GPC, which has room for {room}", kernel=kernel)
 

@@ -236,7 +236,7 @@ ROWS = (
     Row("gpu.warp_size", 33, Refused("gpu.warp_size"), "programs are compiled for 32"),
     Row("sm.count", 1, slower("copy", 0.5), "half as many SMs"),
     Row("sm.gpcs", 2, more("together", ASKED, 0.5), "reads of different GPCs are not joined", FOUR_SMS),
-    Row("sm.gpcs", 3, Fails("cluster", "does not fit a GPC"), "a cluster lies in one"),
+    Row("sm.cluster_sms", [1, 1], slower("many_cluster", 0.02), "both blocks of a cluster lie on one SM"),
     Row("sm.tpc_gpcs", [0, 0], less("together", ASKED, 0.4), "both TPCs are in the one", {**FOUR_SMS, "sm.gpcs": 2}),
     Row("sm.max_cluster_blocks", 1, Fails("cluster", "has no clusters"), "1: none"),
     Row("sm.sub_partitions", 2, slower("full_blocks", 0.5), "half as many schedulers"),

@@ -53,13 +53,13 @@ def test_sizes_of_clusters(calls, kernel):
 
 
 def test_clusters_that_fit(calls, kernel):
-    """As many as `place_clusters` starts at once: on an H200, whose GPCs are not all alike, a few less."""
+    """As many as an H200 says."""
     sizes, counts = c_int(), []
     for size in (1, 2, 4, 8):
         given = config(calls, 16 * size, 128, cluster=(CLUSTER, (size, 1, 1)))
         calls.do("cuOccupancyMaxActiveClusters", sizes, kernel, given)
         counts.append(sizes.value)
-    assert counts == [1056, 528, 264, 132]  # recorded: 1056, 528, 248, 124
+    assert counts == [1056, 528, 248, 124]
     given = config(calls, 64)
     calls.do("cuOccupancyMaxActiveClusters", sizes, kernel, given)
     assert sizes.value == 0

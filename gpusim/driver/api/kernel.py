@@ -159,7 +159,6 @@ def active_clusters(
     driver: Driver, kernel: LoadedKernel, cluster: Dim3, threads: int, dynamic_shared_bytes: int
 ) -> int:
     """Clusters of this size that the GPU holds at once, each in a GPC (`gpusim.engine.dispatcher.place_clusters`)."""
-    sm, size = driver.config.sm, math.prod(cluster)
+    size = math.prod(cluster)
     blocks = min(_blocks_per_sm(driver, kernel, threads, dynamic_shared_bytes), _MOST_CLUSTERED_BLOCKS)
-    sms = ((gpc + 1) * sm.count // sm.gpcs - gpc * sm.count // sm.gpcs for gpc in range(sm.gpcs))
-    return sum(count * blocks // size for count in sms if count >= size)
+    return sum(count * blocks // size for count in limits.cluster_groups(driver.config) if count >= size)

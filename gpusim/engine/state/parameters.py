@@ -140,7 +140,9 @@ CLUSTER_Z = row()
 CLUSTER_BARRIER = row("shared.cluster_barrier_cycles")
 CLUSTER_WARP = row("shared.cluster_barrier_per_warp_cycles")  # cycles from one warp's arrival there to the next one's
 REMOTE_WAY = row("remote_way_cycles")  # cycles from an SM to another
-GPCS = row("sm.gpcs")
+CLUSTER_GROUPS = row()  # groups of SMs that clusters lie in
+CLUSTER_MOST = row()  # SMs of the largest
+CLUSTER_BEGINS = row(count=32)  # the first SM of each, and the one behind the last
 GROUP_COLUMNS = row("pipes.group_columns_per_cycle")  # columns that a product of four warps does in a cycle
 GROUP_LEAST = row("pipes.group_least_cycles")  # its least cycles
 GROUP_LATENCY = row("pipes.group_latency_cycles")
