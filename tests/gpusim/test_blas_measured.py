@@ -18,7 +18,7 @@ import numpy as np
 
 from gpusim import load_config
 from gpusim.driver.libraries.blas import multiply
-from gpusim.driver.libraries.blas.choice import can_be_copied, choose, way_of
+from gpusim.driver.libraries.blas.choice import can_be_copied, choose, is_worth_copies, way_of
 from gpusim.driver.libraries.blas.product import (
     BF16,
     E4M3,
@@ -99,12 +99,11 @@ def test_the_kernel_that_is_chosen_is_seldom_far_from_the_library():
         *_, library_us, _, ours_us, _, tile, parts = row
         what = of(row)
         types = multiply.check(driver, what)
-        copied = way_of(driver.config, what, types) != "simt" and min(what.m, what.n) > 4
-        if copied and tile != "32x32":  # copies, if need be, lie as well as possible
-            wide = replace(what.a, stride=0, leading=4096, operation=0, by_rows=True)
-            lies = [can_be_copied(*each, what) for each in zip((what.a, what.b), what.across, strict=True)]
-            a = what.a if lies[0] else wide
-            b = what.b if lies[1] else replace(wide, kind=what.b.kind, by_rows=False)
+        way, wide = way_of(driver.config, what, types), {"stride": 0, "leading": 4096, "operation": 0}
+        if is_worth_copies(way, what) and tile != "32x32":  # copies, if need be, lie as well as possible
+            lies = [can_be_copied(way, what, side) for side in (0, 1)]
+            a = what.a if lies[0] else replace(what.a, **wide, by_rows=True)
+            b = what.b if lies[1] else replace(what.b, **wide, by_rows=False)
             what = replace(what, a=a, b=b)
         found = choose(driver.config, what, types)
         assert (found.tile, found.macros.get("PARTS", 1)) == (tile, parts), row

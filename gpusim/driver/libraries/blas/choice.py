@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from math import ceil
+from operator import itemgetter
 
 from gpusim.config import GPUConfig
 from gpusim.driver.attributes import compute_capability
-from gpusim.driver.libraries.blas.product import F32, F64, FP8, I8, KINDS, LINE, Matrix, MatrixProduct
+from gpusim.driver.libraries.blas.product import C32, F32, F64, FP8, I8, KINDS, LINE, Matrix, MatrixProduct
+from gpusim.launch.occupancy import cluster_groups
 from gpusim.launch.tensor_map import encode_tiled
 
 Macros = dict[str, str | int]
@@ -20,6 +22,10 @@ THIN, _WARPS, _SMALL = 4, 8, 1 << 20
 """Rows or columns up to which a product is that of `thin.cu`, warps of its blocks, and numbers of the other factor up
 to which it is faster than tensor cores even where it reads them more than once."""
 _MOST_STAGES = 8
+_WORTH_COPIES = 1 << 29
+"""Products of numbers from which on floats are copied before a product, and not by its threads."""
+_COPY_US, _COPIED_PER_US = 3, 1 << 18
+"""Microseconds of a kernel that copies a factor, and floats that it copies in one."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,8 @@ class KernelChoice:
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's part of a product, m x n. way: wgmma and fma by bulk copies (`bulk.cu`), simt without (`gemm.cu`).
+    """A block's part of a product, m x n. way: wgmma, mma, dmma (of doubles) and fma by bulk copies (`bulk.cu`), simt
+    without (`gemm.cu`).
     share: blocks of a cluster that copy the columns together. each, slices: as `gemm.cu` has them. parts: most blocks
     that share a sum over k. Microseconds on an H200: first, of a launch; more, of each further block of an SM; step, of
     128 bytes along k in a block; join and joins, of a cluster that shares a sum over k, once and for each of its parts
@@ -76,35 +83,42 @@ def tiles() -> tuple[Tile, ...]:
 
 
 def way_of(config: GPUConfig, what: MatrixProduct, types: Macros) -> str:
-    """How a product is done if its factors lie well: wgmma, fma, or simt where there are no bulk copies for it."""
-    if what.pointers or not what.k or KINDS[what.a.kind][1] > 4 or 8 * what.batches > MOST_BLOCKS:
+    """How a product is done if its factors lie well: wgmma, mma, dmma, fma, or simt where there are no bulk copies."""
+    capability, size = compute_capability(config), KINDS[what.a.kind][1]
+    if what.pointers or not what.k or what.a.kind == C32 or size > 8 or 8 * what.batches > MOST_BLOCKS:
         return "simt"
-    if types["MATRIX"]:
-        return "wgmma" if compute_capability(config) == (9, 0) else "simt"
-    has_copies = compute_capability(config) >= (9, 0) and config.sm.max_cluster_blocks > 1
-    return "fma" if types["TA"] == "f32" and has_copies else "simt"
+    if capability < (9, 0) or config.sm.max_cluster_blocks == 1:
+        return "simt"
+    if size == 8:
+        return "dmma"
+    if types["MATRIX"] and size == 4:
+        copied = [can_be_copied("wgmma", what, side) for side in (0, 1)]
+        if capability != (9, 0):
+            return "mma"
+        by_warps, by_groups = (fastest(config, what, way)[2] for way in ("mma", "wgmma"))
+        left = (rows for each, rows in zip(copied, (what.m, what.n), strict=True) if not each)
+        copies = sum(rows * what.k * what.batches / _COPIED_PER_US for rows in left)
+        return "wgmma" if all(copied) or by_groups + _COPY_US + copies < by_warps else "mma"
+    return ("wgmma" if capability == (9, 0) else "simt") if types["MATRIX"] else "fma"
 
 
 def choose(config: GPUConfig, what: MatrixProduct, types: Macros) -> KernelChoice:
     """The kernel of a product whose rows are contiguous. types: its types' macros."""
-    sm, way = config.sm, way_of(config, what, types)
-    lie_well = (can_be_copied(*each, what) for each in zip((what.a, what.b), what.across, strict=True))
-    copied = way != "simt" and all(lie_well)
-    clusters = compute_capability(config) >= (9, 0) and 8 * what.batches <= MOST_BLOCKS
-    most = min(8, sm.max_cluster_blocks, sm.count // sm.gpcs) if clusters else 1
+    way = way_of(config, what, types)
+    bulk = can_be_copied(way, what)
+    copied = way in ("mma", "dmma", "fma") or (way == "wgmma" and bulk)
     few, length = min(what.m, what.n), max(what.m, what.n)
     along = not what.across[what.m <= what.n]
     if few <= THIN and (way != "wgmma" or not copied or (few == 1 and along) or length * what.k <= _SMALL):
-        return _thin(what, sm.count, most, along)
+        return _thin(config, what, along)
     if copied:
-        tile, parts = fastest(way, sm.count, most, what)
-        return _copied(config, what, types, tile, parts)
+        return _copied(config, what, types, *fastest(config, what, way)[:2], bulk)
     size, each, slices, parts = _FEW, 4, 1, 1
     if types["MATRIX"]:
-        many = ceil(what.m / _MANY) * ceil(what.n / _MANY) * what.batches >= sm.count
+        many = ceil(what.m / _MANY) * ceil(what.n / _MANY) * what.batches >= config.sm.count
         size = _MANY if many and what.a.kind != F64 else _FEW
     elif what.a.kind == F32:
-        tile, parts = fastest("simt", sm.count, most, what)
+        tile, parts, _ = fastest(config, what, "simt")
         size, each, slices = tile.m, tile.each, tile.slices
     macros: Macros = {"TILE_M": size, "TILE_N": size, "EACH": each, "SLICES": slices, "PARTS": parts}
     threads = 2 * size if types["MATRIX"] else slices * (size // each) ** 2
@@ -112,24 +126,33 @@ def choose(config: GPUConfig, what: MatrixProduct, types: Macros) -> KernelChoic
     return KernelChoice("gemm.cu", f"{size}x{size}", grid, threads, macros)
 
 
-def fastest(way: str, sms: int, most: int, what: MatrixProduct) -> tuple[Tile, int]:
-    """The tile of a way that does a product soonest, and how many blocks share a sum over k. most: blocks of a
-    cluster."""
-    across = way != "simt" and what.across[1]  # a copied part of the columns is as wide as a swizzle reaches
+def fastest(config: GPUConfig, what: MatrixProduct, way: str) -> tuple[Tile, int, float]:
+    """The tile of a way that does a product soonest, how many blocks share a sum over k, and its microseconds."""
+    # A part of the columns that is copied across k is as wide as a swizzle reaches.
+    across = what.across[1] and (way == "wgmma" or (way == "fma" and can_be_copied(way, what)))
+    most = _most_parts(config, what)
     return min(
         (
-            (tile, parts)
+            (tile, parts, tile.cost(what, parts, config.sm.count))
             for tile in tiles()
-            if tile.way == way and not (across and tile.n < 64 * tile.share)
+            if tile.way == way and not (across and tile.n % (64 * tile.share))
             for parts in (1, 2, 4, 8)
             if parts <= max(min(tile.parts, what.steps), 1) and parts * tile.share <= most
         ),
-        key=lambda each: each[0].cost(what, each[1], sms),
+        key=itemgetter(2),
     )
 
 
-def _thin(what: MatrixProduct, sms: int, most: int, along: bool) -> KernelChoice:
+def _most_parts(config: GPUConfig, what: MatrixProduct) -> int:
+    """Blocks of the largest cluster that is used."""
+    if compute_capability(config) < (9, 0) or 8 * what.batches > MOST_BLOCKS:
+        return 1
+    return min(8, config.sm.max_cluster_blocks, max(cluster_groups(config)))
+
+
+def _thin(config: GPUConfig, what: MatrixProduct, along: bool) -> KernelChoice:
     """along: k is contiguous in the large factor."""
+    sms, most = config.sm.count, _most_parts(config, what)
     few, length = min(what.m, what.n), max(what.m, what.n)
     blocks = ceil(length / (_WARPS if along else 32 * max(4 // KINDS[what.a.kind][1], 1)))
     batches, parts = min(what.batches, MOST_BLOCKS), 1
@@ -142,14 +165,27 @@ def _thin(what: MatrixProduct, sms: int, most: int, along: bool) -> KernelChoice
 # --- by bulk copies ---------------------------------------------------------------------------------------------------
 
 
-def can_be_copied(each: Matrix, across: bool, what: MatrixProduct) -> bool:
-    """Return whether bulk copies can take a factor, and multiply-adds or tensor cores read it as it lies."""
-    size = KINDS[each.kind][1]
-    numbers = each.address, each.leading * size, each.stride * size * (what.batches > 1)
-    return not any(number % 16 for number in numbers) and (not across or size == 2 or (size == 4 and not what.tf32))
+def can_be_copied(way: str, what: MatrixProduct, *sides: int) -> bool:
+    """Return whether bulk copies can take these factors, 0 or 1, or both, and a way reads them as they lie."""
+    size = KINDS[what.a.kind][1]
+    for side in sides or (0, 1):
+        each = (what.a, what.b)[side]
+        numbers = each.address, each.leading * size, each.stride * size * (what.batches > 1)
+        if any(number % 16 for number in numbers) or (way == "wgmma" and size != 2 and what.across[side]):
+            return False
+    return True
 
 
-def _copied(config: GPUConfig, what: MatrixProduct, types: Macros, tile: Tile, parts: int) -> KernelChoice:
+def is_worth_copies(way: str, what: MatrixProduct) -> bool:
+    """Return whether a factor that bulk copies cannot take is copied to where they can."""
+    work = what.m * what.n * what.k * what.batches
+    large = what.steps > 1 if way == "wgmma" else way == "fma" and work >= _WORTH_COPIES
+    return min(what.m, what.n) > THIN and large
+
+
+def _copied(
+    config: GPUConfig, what: MatrixProduct, types: Macros, tile: Tile, parts: int, bulk: bool
+) -> KernelChoice:
     """As many stages as find room beside those of the other blocks of an SM."""
     stage, sm, blocks = (tile.m + tile.n) * LINE, config.sm, tile.blocks(what) * parts
     if tile.share * parts > 1:
@@ -159,26 +195,30 @@ def _copied(config: GPUConfig, what: MatrixProduct, types: Macros, tile: Tile, p
         share = sm.shared_bytes // together - sm.shared_reserved_bytes
         room = share if share >= 3 * stage + 2048 else room
     stages = min((min(room, sm.shared_bytes_per_block_max) - 2048) // stage, _MOST_STAGES)
-    across = [int(each) for each in what.across]
+    across = [int(each and bulk) for each in what.across]
     macros: Macros = {"TILE_M": tile.m, "TILE_N": tile.n, "STAGES": stages, "SHARE": tile.share, "PARTS": parts}
+    macros["BULK"] = int(bulk)
     macros |= {"ACROSS_A": across[0], "ACROSS_B": across[1], "PROMOTE": int(what.a.kind in FP8 and not what.fast)}
-    if types["MATRIX"]:
+    if tile.way == "wgmma":
         macros |= _instruction(types, tile, what)
-    maps = _tensor_map(str(types["TA"]), what, what.a, across[0], what.m, tile.m)
-    maps += _tensor_map(str(types["TB"]), what, what.b, across[1], what.n, tile.n // tile.share)
+    maps, copiers = b"", 32 if bulk else 128
+    if bulk:
+        maps = _tensor_map(str(types["TA"]), what, what.a, across[0], what.m, tile.m)
+        maps += _tensor_map(str(types["TB"]), what, what.b, across[1], what.n, tile.n // tile.share)
     grid = ceil(what.n / tile.n), ceil(what.m / (tile.m * tile.share)) * tile.share, what.batches * parts
-    shared = max(stages * stage, tile.m * (4 * tile.n + 32)) + 1024
-    return KernelChoice("bulk.cu", f"{tile.m}x{tile.n}", grid, 2 * tile.m + 32, macros, shared, maps)
+    shared = max(stages * stage, tile.m * (max(4, KINDS[what.a.kind][1]) * tile.n + 32)) + 1024
+    return KernelChoice("bulk.cu", f"{tile.m}x{tile.n}", grid, 2 * tile.m + copiers, macros, shared, maps)
 
 
 def _tensor_map(kind: str, what: MatrixProduct, each: Matrix, across: int, rows: int, box: int) -> bytes:
     """A factor's map. rows: of the first factor, columns of the second; box: how many of them a copy takes."""
     size = KINDS[each.kind][1]
-    dtype = {"f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "f32": "float32"}.get(kind, "uint8")
+    names = {"f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32"}
+    dtype = names.get(kind, f"float{8 * size}" if size > 1 else "uint8")
     extents, pitch = (rows, what.k) if across else (what.k, rows), each.leading * size
     far = each.stride * size if each.stride and what.batches > 1 else pitch * extents[1]
     shape = (*extents, what.batches if each.stride else 1)
-    lines = (LINE // size, LINE // size if across else box, 1)
+    lines = (LINE // size, LINE // size if across else min(box, ceil(rows / 8) * 8), 1)
     return encode_tiled(dtype, each.address, shape, (pitch, far), lines, swizzle="128B", promotion=2).tobytes()
 
 

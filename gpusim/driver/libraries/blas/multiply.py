@@ -8,14 +8,15 @@ from math import ceil
 
 from gpusim.driver.attributes import compute_capability
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.libraries.blas.choice import MOST_BLOCKS, THIN, Macros, can_be_copied, choose, way_of
+from gpusim.driver.libraries.blas.choice import MOST_BLOCKS, Macros, can_be_copied, choose, is_worth_copies, way_of
 from gpusim.driver.libraries.blas.kernels import run
-from gpusim.driver.libraries.blas.product import C32, C64, CONJUGATED, E5M2, F32, FP8, KINDS, Epilogue, MatrixProduct
+from gpusim.driver.libraries.blas.product import C32, C64, CONJUGATED, E5M2, F32, FP8, KINDS, MatrixProduct
 from gpusim.driver.objects import DEVICE
 from gpusim.driver.state import Driver
 
-_WORTH_COPIES = 1 << 25
-"""Products of numbers from which on floats are copied to where bulk copies can take them."""
+_DEFAULT, _SCALES, _SCALED = 1, 1024, 2048
+_AFTER = {4: "bias", 2: "relu", 8: "drelu", 32: "gelu", 64: "dgelu", 128: "aux", _SCALES: "scales", _SCALED: "scaled"}
+"""Names of what an epilogue does: `cublasLtEpilogue_t`, and scales of the matrices and of the result."""
 
 
 def check(driver: Driver, what: MatrixProduct) -> Macros:
@@ -28,9 +29,10 @@ def check(driver: Driver, what: MatrixProduct) -> Macros:
     fail_if(what.d.by_rows != what.c.by_rows or what.d.operation, ResultCode.NOT_SUPPORTED)
     matrix = capability >= (8, 0) and a not in (C32, C64) and (a != F32 or what.tf32)
     names = ["tf32" if matrix and each == F32 else KINDS[each][0] for each in (a, b)]
-    plain = what.epilogue == Epilogue() and not any((what.a.scale, what.b.scale, what.c.scale, what.d.scale))
+    after = what.epilogue.flags & ~_DEFAULT | _SCALES * any((what.a.scale, what.b.scale, what.c.scale))
+    after |= _SCALED * any((what.d.scale, what.epilogue.largest))
     types = {"TA": names[0], "TB": names[1], "TC": KINDS[c][0], "TD": KINDS[d][0], "TS": KINDS[what.scalars.kind][0]}
-    return types | {"EPILOGUE": int(not plain), "MATRIX": int(matrix)}
+    return types | {"EPILOGUE": after, "MATRIX": int(matrix)}
 
 
 def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
@@ -52,23 +54,24 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
 def _packed(driver: Driver, stream: int, what: MatrixProduct, types: Macros) -> MatrixProduct:
     """The product of copies of those factors that bulk copies cannot take, where these are worth it."""
     way = way_of(driver.config, what, types)
-    small = way == "fma" and what.m * what.n * what.k * what.batches < _WORTH_COPIES
-    if min(what.m, what.n) <= THIN or way == "simt" or small:
+    if not is_worth_copies(way, what):
         return what
-    factors = [what.a, what.b]
-    for side, (each, across, rows) in enumerate(zip(factors, what.across, (what.m, what.n), strict=True)):
-        if can_be_copied(each, across, what):
+    factors, copies, grid = [what.a, what.b], [], (ceil(what.k / 64), 0, 0)
+    size = KINDS[what.a.kind][1]
+    for side, (each, rows) in enumerate(zip(factors, (what.m, what.n), strict=True)):
+        if can_be_copied(way, what, side):
             continue
-        size, batches = KINDS[each.kind][1], what.batches if each.stride else 1
-        pitch = -(-what.k * size // 16) * 16 // size
+        batches, pitch = what.batches if each.stride else 1, -(-what.k * size // 16) * 16 // size
         room = _room(driver, stream, side, pitch * rows * batches * size)
         row, k = each.steps if side == 0 else each.steps[::-1]
         values = struct.pack("<Q3q", each.address, row, k, each.stride)
-        values += struct.pack("<Q2q2i", room, pitch, pitch * rows, rows, what.k)
-        grid = ceil(what.k / 64), ceil(rows / 32), batches
-        run(driver, stream, "pack.cu", f"gpusim_pack_{8 * size}", grid, 256, values, 0, SIZE=size)
+        copies.append(values + struct.pack("<Q2q3i4x", room, pitch, pitch * rows, rows, what.k, batches))
+        grid = grid[0], max(grid[1], ceil(rows / 32)), grid[2] + batches
         far = pitch * rows * (batches > 1)
         factors[side] = replace(each, address=room, leading=pitch, stride=far, operation=0, by_rows=side == 0)
+    if copies:
+        values = b"".join(copies).ljust(2 * len(copies[0]), b"\0")
+        run(driver, stream, "pack.cu", f"gpusim_pack_{8 * size}", grid, 256, values, 0, SIZE=size)
     return replace(what, a=factors[0], b=factors[1])
 
 
@@ -96,15 +99,16 @@ def _values(what: MatrixProduct, bias_steps: tuple[int, int]) -> bytes:
             struct.pack("<2i", int(what.a.scale_each), int(what.b.scale_each)),
             struct.pack("<4i", what.m, what.n, what.k, what.batches),
             struct.pack("<2i", int(what.pointers), int(what.a.operation == CONJUGATED)),
-            struct.pack("<2i", int(what.b.operation == CONJUGATED), after.flags),
+            struct.pack("<i4x", int(what.b.operation == CONJUGATED)),
         )
     )
 
 
 def _name(macros: Macros, tile: str) -> str:
-    """Kernel name in the table of launches: types of the factors, that of the result if it differs, tile."""
+    """Kernel name in the table of launches: types of the factors, that of the result if it differs, tile, epilogue."""
     factor, other, result = (str(macros[each]) for each in ("TA", "TB", "TD"))
     types = [factor, *([other] if other != factor else [])]
     if result != factor and (factor, result) not in (("tf32", "f32"), ("i8", "i32")):
         types.append(result)
-    return "_".join(("gpusim_gemm", *types, tile, *(["epilogue"] if macros["EPILOGUE"] else [])))
+    after = (name for bit, name in _AFTER.items() if int(macros["EPILOGUE"]) & bit)
+    return "_".join(("gpusim_gemm", *types, tile, *after))

@@ -1,5 +1,5 @@
 // What the kernels of products take, and what becomes of a sum: D = epilogue(alpha * sum + beta * C). TA, TB, TC, TD are
-// types in memory, TS that of the scalars. EPILOGUE: there is one.
+// types in memory, TS that of the scalars. EPILOGUE: what there is of it.
 #include "types.cuh"
 #include "cluster.cuh"
 
@@ -16,9 +16,9 @@ struct Gemm {
     float *largest;
     int scale_row, scale_column;  // distances of scales: 0 for one number
     int m, n, k, batches;
-    int pointers, conjugate_a, conjugate_b, epilogue;  // pointers: data are arrays of pointers
+    int pointers, conjugate_a, conjugate_b;  // pointers: data are arrays of pointers
 };
-enum { RELU = 2, DRELU = 8, GELU = 32, DGELU = 64, AUX = 128 };  // cublasLtEpilogue_t
+enum { RELU = 2, BIAS = 4, DRELU = 8, GELU = 32, DGELU = 64, AUX = 128, SCALES = 1024, SCALED = 2048 };  // cublasLtEpilogue_t, and scales
 
 typedef decltype(wide(TS())) Scalar;
 
@@ -30,12 +30,14 @@ template <class T> __device__ T *of_batch(const void *data, long long distance, 
 
 template <class X> __device__ Scalar to_scalar(X x) { return Scalar(x); }
 
-template <class X> __device__ X activated(X x, int) { return x; }
+template <class X> __device__ X relu(X x) { return x; }
+template <class X> __device__ X gelu(X x) { return x; }
+__device__ inline float relu(float x) { return x < 0 ? 0 : x; }  // NaN stays
 __device__ inline float tangent(float x) { return .7978845608f * (x + .044715f * x * x * x); }
-__device__ inline float activated(float x, int epilogue) {
-    if (epilogue & RELU) return x < 0 ? 0 : x;  // NaN stays
-    if (epilogue & GELU) return .5f * x * (1 + tanhf(tangent(x)));
-    return x;
+__device__ inline float gelu(float x) {  // x / 2 * (1 + tanh)
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-2.8853900818f * tangent(x)));
+    return __fdividef(x, 1 + power);
 }
 template <class X> __device__ X gelu_slope(X x) { return x; }
 __device__ inline float gelu_slope(float x) {
@@ -65,53 +67,66 @@ struct Writer {
         c = is_zero(beta) ? 0 : of_batch<const TC>(p.c.data, p.c.batch, batch, p.pointers);
         d = of_batch<TD>(p.d.data, p.d.batch, batch, p.pointers);
         long long distance = p.aux.batch * batch;
-        aux = (char *)p.aux.data + (p.epilogue & (RELU | DRELU) ? distance / 8 : distance * (long long)sizeof(TD));
+        aux = (char *)p.aux.data + (EPILOGUE & (RELU | DRELU) ? distance / 8 : distance * (long long)sizeof(TD));
         bias = (const TD *)p.bias + p.bias_batch * batch;
     }
     template <class X> __device__ X with_aux(X x, int i, int j) {
         long long at = p.aux.row * i + j;
-        if (p.epilogue & (RELU | DRELU)) {  // a bit for each element says whether it passed
+        if (EPILOGUE & (RELU | DRELU)) {  // a bit for each element says whether it passed
             u32 *word = (u32 *)aux + at / 32, bit = 1u << at % 32;
-            if (p.epilogue & DRELU) return *word & bit ? x : X(0);
+            if (EPILOGUE & DRELU) return *word & bit ? x : X(0);
             x >= X(0) ? atomicOr(word, bit) : atomicAnd(word, ~bit);
-        } else if (p.epilogue & DGELU) {
+        } else if (EPILOGUE & DGELU) {
             return x * gelu_slope(to_scalar(wide(((const TD *)aux)[at])));
         } else {
             narrow(x, ((TD *)aux)[at]);
         }
-        return activated(x, p.epilogue);
+        return EPILOGUE & RELU ? relu(x) : EPILOGUE & GELU ? gelu(x) : x;
     }
     template <class R> __device__ complex<R> with_aux(complex<R> x, int, int) { return x; }
+    // N numbers that lie side by side, of which `left` are there.
+    template <class T, int N> __device__ static void take(T (&to)[N], const T *from, int left) {
+        struct alignas(N * sizeof(T)) Row { T of[N]; };
+        if ((u64)from % sizeof(Row) == 0 && left >= N) *(Row *)to = *(const Row *)from;
+        else
+#pragma unroll
+            for (int one = 0; one < N; one++)
+                if (one < left) to[one] = from[one];
+    }
     // N elements that lie side by side, in each of P places. What a step reads is read for all of them at once.
     template <class X, int P, int N> __device__ void put(const int (&i)[P], const int (&j)[P], const X (&sum)[P][N]) {
         struct alignas(N * sizeof(TD)) Row { TD of[N]; };
         Scalar x[P][N];
-        // Outside of D what lies at its end is read instead: a branch would wait for what it guards.
         auto each = [&](auto step) {
 #pragma unroll
-            for (int at = 0; at < P * N; at++) {
-                int row = i[at / N] < p.m ? i[at / N] : p.m - 1, column = j[at / N] + at % N;
-                x[at / N][at % N] = step(x[at / N][at % N], row, column < p.n ? column : p.n - 1);
-            }
+            for (int at = 0; at < P * N; at++) x[at / N][at % N] = step(x[at / N][at % N], at / N, at % N);
         };
         auto inside = [&](auto step) {
-#pragma unroll
-            for (int at = 0; at < P * N; at++)
-                if (i[at / N] < p.m && j[at / N] + at % N < p.n)
-                    x[at / N][at % N] = step(x[at / N][at % N], i[at / N], j[at / N] + at % N);
+            each([&](Scalar x, int at, int one) { return i[at] < p.m && j[at] + one < p.n ? step(x, i[at], j[at] + one) : x; });
         };
-#pragma unroll
-        for (int at = 0; at < P * N; at++) x[at / N][at % N] = alpha * to_scalar(sum[at / N][at % N]);
-        if (EPILOGUE && (p.scale_a || p.scale_b)) each([&](Scalar x, int i, int j) { return scaled(x, p, i, j); });
+        each([&](Scalar, int at, int one) { return alpha * to_scalar(sum[at][one]); });
+        if (EPILOGUE & SCALES && (p.scale_a || p.scale_b)) inside([&](Scalar x, int i, int j) { return scaled(x, p, i, j); });
         if (c) {
-            Scalar factor = EPILOGUE && p.scale_c ? beta * Scalar(*p.scale_c) : beta;
-            each([&](Scalar x, int i, int j) { return x + factor * to_scalar(wide(c[p.c.row * i + j])); });
+            alignas(16) TC before[P][N] = {};
+            Scalar factor = EPILOGUE & SCALES && p.scale_c ? beta * Scalar(*p.scale_c) : beta;
+#pragma unroll
+            for (int at = 0; at < P; at++)
+                if (i[at] < p.m) take(before[at], c + p.c.row * i[at] + j[at], p.n - j[at]);
+            each([&](Scalar x, int at, int one) { return x + factor * to_scalar(wide(before[at][one])); });
         }
-        if (EPILOGUE && p.bias)
-            each([&](Scalar x, int i, int j) { return x + to_scalar(wide(bias[p.bias_row * i + p.bias_column * j])); });
-        if (EPILOGUE && p.epilogue & AUX) inside([&](Scalar x, int i, int j) { return with_aux(x, i, j); });
-        else if (EPILOGUE && p.epilogue & (RELU | GELU)) each([&](Scalar x, int, int) { return activated(x, p.epilogue); });
-        if (EPILOGUE && (p.largest || p.scale_d)) inside([&](Scalar x, int, int) { return finish(x, p), x; });
+        if (EPILOGUE & BIAS) {
+            alignas(16) TD added[P][N] = {};
+#pragma unroll
+            for (int at = 0; at < P; at++)
+                if (p.bias_column) take(added[at], bias + j[at], p.n - j[at]);
+                else if (i[at] < p.m)
+                    for (int one = 0; one < N; one++) added[at][one] = bias[i[at]];
+            each([&](Scalar x, int at, int one) { return x + to_scalar(wide(added[at][one])); });
+        }
+        if (EPILOGUE & AUX) inside([&](Scalar x, int i, int j) { return with_aux(x, i, j); });
+        else if (EPILOGUE & RELU) each([&](Scalar x, int, int) { return relu(x); });
+        else if (EPILOGUE & GELU) each([&](Scalar x, int, int) { return gelu(x); });
+        if (EPILOGUE & SCALED) inside([&](Scalar x, int, int) { return finish(x, p), x; });
 #pragma unroll
         for (int at = 0; at < P; at++) {
             Row row;
