@@ -248,7 +248,7 @@ def test_the_log_keeps_numbers_and_no_records():
     log.add_failure("_ZN2ns1kILi3EfEEvPT0_", make_program(), make_record().launch)
     assert (log.number, log.wrong) == (3, 1)
     assert launch["energy_j"] == log.to_dict()["total"]["energy_j"] == pytest.approx(2 * joules)
-    assert "ns::k<3, float>" in log.render() and joule_text(2 * joules) in log.render().splitlines()[-1]
+    assert "ns::k<3, float>" in log.render() and joule_text(2 * joules) in log.render().splitlines()[-3]
     log = LaunchLog(load_config("tiny"), timed=False)  # which has no energy
     log.add("k", Result(make_record(mode="functional")))
     (launch,) = log.to_dict()["launches"]

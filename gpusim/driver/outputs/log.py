@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig
+from gpusim.driver.outputs.counterparts import counterpart_of
 from gpusim.launch import Launch
 from gpusim.results import SCHEMA_VERSION
 from gpusim.units import joule_text
@@ -28,7 +29,8 @@ class Launches:
 
     first, last: numbers of the first and the last of them among all launches of the program, from 1.
     cycles, energy_j: sums over the calls that ended, in SM clock cycles and joules; `limiter` is what limits the one
-    that took longest.
+    that took longest. low_cycles, high_cycles: sums of what nine in ten launches of their kinds lie between and, of
+    a stand-in's kernels, the library's own by those that were measured (`stands_for`); 0 where that is not known.
     failed: calls that a kernel's error ended. findings: calls in which checks found something.
     """
 
@@ -49,6 +51,9 @@ class Launches:
     failed: int = 0
     findings: int = 0
     nvtx_range: str = ""
+    low_cycles: float = 0.0
+    high_cycles: float = 0.0
+    stands_for: str | None = None
 
 
 class LaunchLog:
@@ -70,10 +75,22 @@ class LaunchLog:
             group.limiter, group.most_cycles = result.limiter.kind, record.cycles
         if self.timed:
             group.energy_j += result.energy_j
+            self._widen(group, result)
         group.calls += 1
         group.cycles += record.cycles
         group.instructions += int(record.sm_issued.sum())
         self.host_seconds += record.host_seconds
+
+    @staticmethod
+    def _widen(group: Launches, result: Result) -> None:
+        span = result.interval
+        if span is None:
+            return
+        low, high = float(span.low), float(span.high)
+        if (found := counterpart_of(group.symbol)) is not None:
+            group.stands_for = str(found)
+            low, high = found.span(result.record.cycles, low, high)
+        group.low_cycles, group.high_cycles = group.low_cycles + low, group.high_cycles + high
 
     def add_failure(self, symbol: str, program: Program, launch: Launch, number: int = 0, nvtx_range: str = "") -> None:
         """Note a launch that ended with an error."""
@@ -134,9 +151,16 @@ class LaunchLog:
             "total": {
                 "calls": self.calls, "cycles": self.cycles, "time_us": self.config.time_us(self.cycles),
                 "energy_j": self.energy_j if self.timed else None,
+                "low_us": self._span_us()[0], "high_us": self._span_us()[1],
             },
             "host_seconds": self.host_seconds,
         }  # fmt: skip
+
+    def _span_us(self) -> tuple[float, float]:
+        """Microseconds between which all of them lie, if each is as far off as nine in ten of its kind are."""
+        groups = self.groups.values()
+        low, high = sum(each.low_cycles for each in groups), sum(each.high_cycles for each in groups)
+        return self.config.time_us(low), self.config.time_us(high)
 
     def render(self, limit: int | None = 40) -> str:
         """The table as text, at most `limit` groups, those that took longest; without a line break at its end."""
@@ -152,6 +176,11 @@ class LaunchLog:
             console.print("no kernel was launched")
         else:
             console.print(self._table(limit))
+            low, high = self._span_us()
+            if high:
+                console.print(f"{low:,.2f} to {high:,.2f} us, if each is as far off as nine in ten of its kind are")
+            for each in sorted({group.stands_for for group in self.groups.values() if group.stands_for}):
+                console.print(each)
         return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
     def _table(self, limit: int | None) -> Table:
