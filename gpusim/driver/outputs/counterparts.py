@@ -44,7 +44,7 @@ class Counterpart:
 
 @cache
 def _all() -> tuple[Counterpart, ...]:
-    lines = resources.files(__package__).joinpath("counterparts.txt").read_text().splitlines()
+    lines = resources.files("gpusim.driver.outputs").joinpath("counterparts.txt").read_text().splitlines()
     rows = (line.split() for line in lines if not line.startswith("#"))
     return tuple(Counterpart(begins, library, int(n), *map(float, rest)) for begins, library, n, *rest in rows)
 
