@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -10,7 +11,7 @@ from operator import itemgetter
 
 from gpusim.config import GPUConfig
 from gpusim.driver.attributes import compute_capability
-from gpusim.driver.libraries.blas.product import C32, F32, F64, FP8, I8, KINDS, LINE, Matrix, MatrixProduct
+from gpusim.driver.libraries.blas.product import C32, F32, F64, FP8, KINDS, LINE, Matrix, MatrixProduct
 from gpusim.launch.occupancy import cluster_groups
 from gpusim.launch.tensor_map import encode_tiled
 
@@ -200,7 +201,7 @@ def _copied(
     macros["BULK"] = int(bulk)
     macros |= {"ACROSS_A": across[0], "ACROSS_B": across[1], "PROMOTE": int(what.a.kind in FP8 and not what.fast)}
     if tile.way == "wgmma":
-        macros |= _instruction(types, tile, what)
+        macros |= instruction((str(types["TA"]), str(types["TB"])), tile.n, what.across)
     maps, copiers = b"", 32 if bulk else 128
     if bulk:
         maps = _tensor_map(str(types["TA"]), what, what.a, across[0], what.m, tile.m)
@@ -222,15 +223,15 @@ def _tensor_map(kind: str, what: MatrixProduct, each: Matrix, across: int, rows:
     return encode_tiled(dtype, each.address, shape, (pitch, far), lines, swizzle="128B", promotion=2).tobytes()
 
 
-def _instruction(types: Macros, tile: Tile, what: MatrixProduct) -> Macros:
-    """Of wgmma: its name, its registers, and which way the factors lie."""
-    letter, count, size = "r" if what.a.kind == I8 else "f", tile.n // 2, KINDS[what.a.kind][1]
-    of_factors = ".".join("s8" if types[each] == "i8" else str(types[each]) for each in ("TA", "TB"))
-    of_sums = "s32" if what.a.kind == I8 else "f32"
-    factors = f"%{count}, %{count + 1}, p" + ", 1, 1" * (what.a.kind != I8)
-    ways = "".join(f", {int(each)}" for each in what.across) if size == 2 else ""
+def instruction(kinds: Sequence[str], n: int, across: Sequence[bool]) -> Macros:
+    """Macros of wgmma with n columns: its name, its registers, and which way the factors lie."""
+    whole, count = kinds[0] == "i8", n // 2
+    size = {"f16": 2, "bf16": 2, "tf32": 4}.get(kinds[0], 1)
+    letter, of_factors = "r" if whole else "f", ".".join(kinds).replace("i8", "s8")
+    factors = f"%{count}, %{count + 1}, p" + ", 1, 1" * (not whole)
+    ways = "".join(f", {int(each)}" for each in across) if size == 2 else ""
     return {
-        "TYPES": f'"m64n{tile.n}k{32 // size}.{of_sums}.{of_factors}"', "LETTER": f'"{letter}"',
+        "TYPES": f'"m64n{n}k{32 // size}.{"s32" if whole else "f32"}.{of_factors}"', "LETTER": f'"{letter}"',
         "REGISTERS": '"' + ",".join(f"%{i}" for i in range(count)) + '"', "FACTORS": f'"{factors}{ways}"',
         "ADD": f'"%{count + 2}"', "SUMS": ", ".join(f'"+{letter}"(d[{i}])' for i in range(count)),
     }  # fmt: skip

@@ -6,19 +6,25 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 from itertools import product
+from typing import Any
 
+from gpusim.driver.attributes import compute_capability
 from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.driver.libraries.blas.choice import Macros, instruction
 from gpusim.driver.libraries.blas.kernels import run
-from gpusim.driver.libraries.dnn.graph import DATA, FILTER, FORWARD, TENSOR_CORES, TYPES, Convolution
+from gpusim.driver.libraries.dnn.graph import DATA, FILTER, FORWARD, TENSOR_CORES, TYPES, Convolution, Tensor
 from gpusim.driver.state import Driver
 
-_FILE = "../dnn/conv.cu"
+_FILE, _TENSOR_FILE, _PACK_FILE = "../dnn/conv.cu", "../dnn/tensor.cu", "../dnn/pack.cu"
 _TILES, _JOIN, _THREADS_EACH, _BLOCKS_EACH = range(4)
 _FEW_CHANNELS = 4
 """Of a group, up to which a thread or a block computes an element of the result, instead of a tile."""
 _THREADS = 256  # of a block of those kernels
 _ROLES = {FORWARD: "forward", DATA: "data", FILTER: "filter"}
+_RESULTS = {FORWARD: "y", DATA: "x", FILTER: "w"}
 _MOST_PHASES, _MOST_BLOCKS = 8, 65535
 
 
@@ -87,6 +93,7 @@ def _work(what: Convolution) -> _Work:
     x, w, y = what.x, what.w, what.y
     last = (y if what.role == DATA else x).steps[1] == 1 and w.sizes[1] > 1  # channels are contiguous
     of_y, of_x = w.sizes[0] // what.groups, w.sizes[1]
+    of_image = {each.uid: each.sizes[1] // what.groups * each.steps[1] for each in (x, y)}
     # Dimensions of space from the last to the first, x, y, z: steps, sizes, and how the filter moves.
     columns = [each[:1:-1] for each in (x.steps, w.steps, y.steps, x.sizes, w.sizes, y.sizes)]
     space = [*zip(*columns, *(each[::-1] for each in (what.padding, what.strides, what.dilations)), strict=True)]
@@ -113,7 +120,7 @@ def _work(what: Convolution) -> _Work:
             batch = _Digit(y.sizes[0], y.steps[0], x.steps[0])
             free.append(_Index((*pixels, batch), image, out, (begin[0], begin[1], begin[2])))
             red.append(_Index(in_order(_Digit(of_y, y.steps[1], w.steps[0]), of_filter), 0, first))
-        groups = of_y * w.steps[0], of_y * y.steps[1], of_x * x.steps[1]
+        groups = of_y * w.steps[0], of_image[y.uid], of_image[x.uid]
         return _Work(tuple(free), tuple(red), of_x, w.steps[1], x.steps[1], groups)
     pixels, of_filter, begin, image = [], [], [0, 0, 0], 0
     for axis, (dx, dw, dy, _, tap, out, padding, stride, dilation) in enumerate(space):
@@ -124,10 +131,10 @@ def _work(what: Convolution) -> _Work:
     batch = _Digit(x.sizes[0], x.steps[0], y.steps[0])
     of_pixels = _Index((*pixels, batch), image, 0, (begin[0], begin[1], begin[2]))
     of_taps = _Index(in_order(_Digit(of_x, x.steps[1], w.steps[1]), of_filter))
-    of_w, of_image, per_group = of_y * w.steps[0], of_x * x.steps[1], of_y * y.steps[1]
+    of_w, of_x, per_group = of_y * w.steps[0], of_image[x.uid], of_image[y.uid]
     if what.role == FORWARD:
-        return _Work((of_pixels,), (of_taps,), of_y, w.steps[0], y.steps[1], (of_w, of_image, per_group))
-    return _Work((of_taps,), (of_pixels,), of_y, y.steps[1], w.steps[0], (per_group, of_image, of_w))
+        return _Work((of_pixels,), (of_taps,), of_y, w.steps[0], y.steps[1], (of_w, of_x, per_group))
+    return _Work((of_taps,), (of_pixels,), of_y, y.steps[1], w.steps[0], (per_group, of_x, of_w))
 
 
 def _run(digits: Sequence[_Digit], image: bool) -> tuple[int, list[int]]:
@@ -164,47 +171,77 @@ def _loads(work: _Work, role: int, nbytes: int, image: int, plain: int) -> dict[
     }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """Tile: free places, channels. each: sums of a thread in a row; slices: threads that share a sum or, of tensor
-    cores, times 64 bytes of a step. alone, beside: cycles of a step of an SM's only block, and of each of several
-    (of this machine's model of an H200; 3x3 filters of 64 channels). parts: blocks that share a sum."""
+# --- tiles ------------------------------------------------------------------------------------------------------------
 
-    free: int
-    channels: int
+
+@dataclass(frozen=True)
+class _Tile:
+    """A block's part of the sums, m x n: by tensor cores rows are free places (of a filter's gradient, channels), else
+    free places by channels. way: tensor, tf32, fma, f64. each, slices: of multiply-adds, sums of a thread in a row, and
+    threads that share a sum. stages: of tensor cores' ring. Microseconds on an H200: first, of a launch; more, of each
+    further block of an SM; alone, beside: of 128 bytes along k in an SM's only block, and in each of several. parts:
+    blocks of a cluster that share sums; memory: those whose sums are joined through memory."""
+
+    way: str
+    m: int
+    n: int
     each: int
     slices: int
-    alone: int
-    beside: int
+    stages: int
+    first: float
+    more: float
+    alone: float
+    beside: float
     parts: int = 1
+    memory: int = 1
+
+    def grid(self, what: Convolution, work: _Work) -> tuple[int, int, int]:
+        """The grid, for all phases."""
+        turned = self.stages > 0 and what.role == FILTER
+        free, channels = (self.n, self.m) if turned else (self.m, self.n)
+        others = len(work.free) * what.groups * self.parts * self.memory
+        return -(-work.places // free), -(-work.channels // channels), others
 
 
-_TENSOR_SHAPES = _Shape(128, 128, 0, 1, 2600, 2200), _Shape(128, 64, 0, 1, 2100, 1500), _Shape(64, 64, 0, 2, 2500, 1700)
-_FLOAT_SHAPES = (
-    *(_Shape(128, 128, 8, 1, 5200, 5000), _Shape(128, 64, 8, 1, 3300, 2950)),
-    *(_Shape(64, 64, 8, 2, 4000, 3250), _Shape(32, 32, 4, 4, 3000, 1900)),
-)
-_DOUBLE_SHAPES = (_Shape(64, 64, 4, 1, 4000, 3250),)
-_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-_BEGIN, _JOIN_CYCLES, _JOINED = 3000, 8000, 10
-"""Cycles around a tile's steps and of the kernel that adds parts, and elements of a part that an SM adds in one."""
+@cache
+def _tiles() -> tuple[_Tile, ...]:
+    """Those that were measured, in `tiles.txt`."""
+    lines = resources.files("gpusim.driver.libraries.dnn").joinpath("tiles.txt").read_text().splitlines()
+    rows = [line.split() for line in lines if line and not line.startswith("#")]
+    return tuple(_Tile(row[0], *map(int, row[1:6]), *map(float, row[6:])) for row in rows)
 
 
-def _shape(driver: Driver, what: Convolution, work: _Work, engine: int) -> _Shape:
-    """The tile and parts that take the fewest cycles."""
-    sms, (kind, nbytes) = driver.config.sm.count, TYPES[what.x.kind]
-    shapes = _TENSOR_SHAPES if engine == TENSOR_CORES else _DOUBLE_SHAPES if kind == "f64" else _FLOAT_SHAPES
+def _choices(driver: Driver, what: Convolution, way: str) -> list[_Tile]:
+    """Tiles of a way, and parts of a sum."""
     dense = math.prod(what.result.sizes) == _span(what)
-    divided = dense and kind != "f64" and what.bias is None and what.added is None and not what.relu
+    divided = dense and way != "f64" and what.bias is None and what.added is None and not what.relu
+    clusters = (1, 2, 4, 8) if way in ("tensor", "tf32") and compute_capability(driver.config) == (9, 0) else (1,)
+    return [
+        replace(each, parts=parts, memory=memory)
+        for each in _tiles()
+        for parts in clusters
+        for memory in (_PARTS if divided else (1,))
+        if each.way == way and (memory == 1 or parts == clusters[-1])
+    ]
 
-    def cost(shape: _Shape) -> float:
-        steps = math.ceil(work.sums * nbytes / (64 * shape.slices * shape.parts))
-        each = -(-math.prod(_grid(what, work, shape)) // sms)
-        join = _JOIN_CYCLES + shape.parts * _span(what) / sms / _JOINED if shape.parts > 1 else 0
-        return steps * max(shape.alone, shape.beside * each) + _BEGIN + join
 
-    parts = _PARTS if divided else (1,)
-    return min((replace(shape, parts=each) for shape in shapes for each in parts), key=cost)
+def _tile(driver: Driver, what: Convolution, way: str, work: _Work) -> _Tile:
+    """The tile and parts that take the least time."""
+    sms, nbytes = driver.config.sm.count, TYPES[what.x.kind][1]
+
+    def cost(tile: _Tile) -> float:
+        steps = math.ceil(work.sums * nbytes / 128 / (tile.parts * tile.memory))
+        each = -(-math.prod(tile.grid(what, work)) // sms)
+        join = _JOIN_US + tile.memory * _span(what) / sms / _JOINED if tile.memory > 1 else 0
+        join += 0.5 * (tile.parts > 1) + 0.1 * tile.parts
+        return tile.first + tile.more * (each - 1) + steps * max(tile.alone, tile.beside * each) + join
+
+    return min(_choices(driver, what, way), key=cost)
+
+
+_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_JOIN_US, _JOINED = 3.0, 20_000
+"""Of the kernel that adds parts: microseconds, and elements of a part that an SM adds in one."""
 
 
 def _span(what: Convolution) -> int:
@@ -212,19 +249,157 @@ def _span(what: Convolution) -> int:
     return sum((size - 1) * step for size, step in zip(what.result.sizes, what.result.steps, strict=True)) + 1
 
 
-def _grid(what: Convolution, work: _Work, shape: _Shape) -> tuple[int, int, int]:
-    """The grid, for all phases."""
-    others = len(work.free) * what.groups * shape.parts
-    return -(-work.places // shape.free), -(-work.channels // shape.channels), others
+# --- tensors for tensor cores -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A tensor, and it in another place with its channels together, each group's rounded up. rows: a group's rows of a
+    filter, before and behind that; offset: bytes in the workspace."""
+
+    given: Tensor
+    laid: Tensor
+    groups: int
+    rows: tuple[int, int]
+    offset: int
+
+
+def _laid(what: Convolution) -> tuple[Convolution, list[_Copy], int]:
+    """The convolution of tensors as tensor cores' kernels take them, which of them are copies, and bytes of these."""
+    nbytes, of_y, of_x = TYPES[what.x.kind][1], what.w.sizes[0] // what.groups, what.w.sizes[1]
+    chunk, offset, name = 16 // nbytes, 0, _RESULTS[what.role]
+    tensors = {"x": what.x, "w": what.w, "y": what.y} | {name: what.result}
+    copies: list[_Copy] = []
+    for key, each in tensors.items():
+        channels, groups = of_y if key == "y" else of_x, 1 if key == "w" else what.groups
+        padded = -(-channels // chunk) * chunk
+        rows = (of_y, -(-of_y // chunk) * chunk) if key == "w" and what.role == DATA else (1, 1)
+        others = [step for size, step in zip(each.sizes, each.steps, strict=True) if size > 1]
+        others.remove(each.steps[1]) if each.sizes[1] > 1 else None
+        fits = padded == channels and rows[0] == rows[1] and not any(step % chunk for step in others)
+        if fits and each.steps[1] == 1 and each.alignment % 16 == 0:
+            continue
+        sizes = (each.sizes[0] // rows[0] * rows[1], groups * padded, *each.sizes[2:])
+        steps = [math.prod(sizes[axis + 1 :]) * sizes[1] for axis in range(2, len(sizes))]
+        tensors[key] = Tensor(-1 - len(copies), each.kind, sizes, (math.prod(sizes[1:]), 1, *steps))
+        copies.append(_Copy(each, tensors[key], groups, rows, offset))
+        offset += -(-math.prod(sizes) * nbytes // 256) * 256
+    inner = replace(what, **tensors, result=tensors[name])
+    if inner.result != what.result:
+        inner = replace(inner, alpha=1, beta=0, added=None, bias=None, relu=False)
+    return inner, copies, offset
+
+
+# --- launches ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """Where kernels of a convolution run: addresses of the tensors, and of the workspace for parts of sums."""
+
+    driver: Driver
+    stream: int
+    addresses: dict[int, int]
+    workspace: int
+    kind: str
+    dimensions: int
+
+    def run(
+        self, file: str, name: str, grid: Sequence[int], threads: int, values: bytes, shared: int = 0, **macros: Any
+    ) -> None:
+        fail_if(max(grid[1:]) > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
+        every = {"T": self.kind, "DIMS": self.dimensions} | macros
+        run(self.driver, self.stream, file, f"gpusim_conv_{name}", grid, threads, values, shared, **every)
+
+    def values(
+        self, places: Sequence[int], numbers: Sequence[int], scalars: tuple[float, float], *of: Sequence[_Index]
+    ) -> bytes:
+        """Parameters, as `Conv` in `conv.cuh` has them. of: free and red of each phase."""
+        of_phases = (b"".join(index.packed() for index in each).ljust(_MOST_PHASES * 152, b"\0") for each in of)
+        return struct.pack("<6Q16i2d", *places, *numbers, *scalars) + b"".join(of_phases)
+
+    def copy(self, copy: _Copy, back: Convolution | None = None) -> None:
+        """Copy a tensor to its other place or, for what a convolution has there, back."""
+        given, laid, channels = copy.given, copy.laid, copy.given.sizes[1] // copy.groups
+        padded = laid.sizes[1] // copy.groups
+        at, there, ways = (
+            self.addresses[given.uid],
+            self.addresses[laid.uid],
+            list(zip(given.sizes, given.steps, laid.steps, strict=True)),
+        )
+        digits = tuple(_Digit(size, *((to, of) if back else (of, to))) for size, of, to in ways[:1:-1])
+        images, across = laid.sizes[0] * copy.groups, -(-padded // 32)
+        grid = images, -(-math.prod(each.size for each in digits) // 32), across
+        of_given, of_laid = (channels * given.steps[1], given.steps[0]), (padded, laid.steps[0])
+        if back:
+            added = self.addresses[back.added.uid] if back.added else at
+            places = 0, there, added, self.addresses[back.bias.uid] if back.bias else 0, at, 0
+            numbers = (
+                0,
+                1,
+                1,
+                copy.groups,
+                channels,
+                1,
+                *of_laid,
+                given.steps[1],
+                of_given[1],
+                channels,
+                of_given[0],
+                0,
+                int(back.relu),
+                0,
+                1,
+            )
+            scalars = back.alpha, back.beta
+        else:
+            places = 0, at, 0, 0, there, 0
+            numbers = (
+                0,
+                copy.rows[0],
+                1,
+                copy.groups,
+                padded,
+                given.steps[1],
+                *of_given,
+                1,
+                of_laid[1],
+                channels,
+                of_laid[0],
+                0,
+                0,
+                0,
+                copy.rows[1],
+            )
+            scalars = 1.0, 0.0
+        values = self.values(places, numbers, scalars, (_Index(digits),), ())
+        self.run(
+            _PACK_FILE,
+            f"{'unpack' if back else 'pack'}_{self.kind}",
+            grid,
+            _THREADS,
+            values,
+            BACK=int(back is not None),
+        )
+
+
+def _way(driver: Driver, what: Convolution, engine: int) -> tuple[str, bool]:
+    """The kind of tiles, and whether there are none, but threads or blocks for each element of a few channels."""
+    kind = TYPES[what.x.kind][0]
+    few = (what.w.sizes[1] if what.role == DATA else what.w.sizes[0] // what.groups) <= _FEW_CHANNELS
+    if engine == TENSOR_CORES:
+        return "tf32" if kind == "f32" else "tensor", few and what.groups > 1
+    return "f64" if kind == "f64" else "fma", few
 
 
 def workspace_bytes(driver: Driver, what: Convolution, engine: int) -> int:
     """Bytes that a convolution needs beside its tensors."""
-    work = _work(what)
-    if work.channels <= _FEW_CHANNELS:
+    way, few = _way(driver, what, engine)
+    if few:
         return 0
-    parts = _shape(driver, what, work, engine).parts
-    return 4 * parts * _span(what) if parts > 1 else 0
+    inner, _, nbytes = _laid(what) if engine == TENSOR_CORES else (what, [], 0)
+    memory = _tile(driver, inner, way, _work(inner)).memory
+    return nbytes + (4 * memory * _span(inner) if memory > 1 else 0)
 
 
 def convolve(
@@ -232,52 +407,72 @@ def convolve(
 ) -> None:
     """Launch the kernels of a convolution in a stream by its handle. addresses: by the tensors' numbers. Raises
     INVALID_VALUE, NOT_SUPPORTED."""
-    work = _work(what)
-    kind, nbytes = TYPES[what.x.kind]
     given = [what.y if what.role == DATA else what.x, what.y if what.role == FILTER else what.w, what.result]
     given += [each for each in (what.added, what.bias) if each is not None]
     fail_if(any(not addresses.get(each.uid) for each in given), ResultCode.INVALID_VALUE)
-    image, plain, out = (addresses[each.uid] for each in given[:3])
-    added = addresses[what.added.uid] if what.added else out
-    bias = addresses[what.bias.uid] if what.bias else 0
-    few = work.channels <= _FEW_CHANNELS
-    shape = _Shape(*(0,) * 6) if few else _shape(driver, what, work, engine)
-    fail_if(shape.parts > 1 and not workspace, ResultCode.INVALID_VALUE)
-    extents = (*(what.y if what.role == DATA else what.x).sizes[:1:-1], 1, 1)[:3]
-    macros: dict[str, str | int] = {"T": kind, "DIMS": max(len(what.padding), 2)}
-    name = f"gpusim_conv_{_ROLES[what.role]}_{kind}"
+    way, few = _way(driver, what, engine)
+    inner, copies, nbytes = _laid(what) if engine == TENSOR_CORES and not few else (what, [], 0)
+    addresses = addresses | {each.laid.uid: workspace + each.offset for each in copies}
+    launch = _Launch(driver, stream, addresses, workspace + nbytes, TYPES[what.x.kind][0], max(len(what.padding), 2))
+    work = _work(inner)
+    tile = None if few else _tile(driver, inner, way, work)
+    fail_if((bool(copies) or (tile is not None and tile.memory > 1)) and not workspace, ResultCode.INVALID_VALUE)
+    for each in copies:
+        if each.given is not what.result:
+            launch.copy(each)
     for first in range(0, len(work.free), _MOST_PHASES):
-        part = replace(work, free=work.free[first:][:_MOST_PHASES], red=work.red[first:][:_MOST_PHASES])
-        values = b"".join(
-            (
-                struct.pack("<6Q", plain, image, added, bias, out, workspace),
-                struct.pack("<5i", _span(what), shape.parts, len(part.free), what.groups, work.channels),
-                struct.pack("<5i", work.plain, *work.groups[:2], work.out, work.groups[2]),
-                struct.pack("<4i2d", *extents, int(what.relu), what.alpha, what.beta),
-                b"".join(each.packed() for each in part.free).ljust(_MOST_PHASES * 152, b"\0"),
-                b"".join(each.packed() for each in part.red).ljust(_MOST_PHASES * 152, b"\0"),
-            )
-        )
-        if few:
-            count = work.channels * what.groups * part.places
-            mode = _BLOCKS_EACH if part.sums > _THREADS and count < part.sums else _THREADS_EACH
-            grid = -(-count // (_THREADS if mode == _THREADS_EACH else 1)), 1, len(part.free)
-            per_channel = work.groups[2] if work.channels == 1 else work.out
-            more = macros | {"MODE": mode, "CHANNELS_FIRST": int(per_channel == 1 and what.groups > 1)}
-            run(driver, stream, _FILE, f"{name}_direct", grid, _THREADS, values, 0, **more)
-            continue
-        rows = work.out == 1 and part.free[0].digits[0].other != 1
-        tensor = engine == TENSOR_CORES
-        tile = (shape.free, shape.channels) if rows else (shape.channels, shape.free)
-        more = macros | _loads(part, what.role, nbytes, image, plain)
-        more |= {"MODE": _TILES, "TENSOR": int(tensor), "IMAGE_ROWS": int(rows), "TILE_M": tile[0], "TILE_N": tile[1]}
-        more |= {"EACH": shape.each, "SLICES": shape.slices}
-        more["T"] = "tf32" if tensor and kind == "f32" else kind
-        grid = _grid(what, part, shape)
-        fail_if(max(grid[1:]) > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
-        threads = 2 * tile[1] if tensor else shape.slices * tile[0] * tile[1] // shape.each**2
-        named = f"{name.replace(kind, str(more['T']))}_{tile[0]}x{tile[1]}"
-        run(driver, stream, _FILE, named, grid, threads, values, 0, **more)
-    if shape.parts > 1:
+        phases = replace(work, free=work.free[first:][:_MOST_PHASES], red=work.red[first:][:_MOST_PHASES])
+        _compute(launch, inner, phases, tile)
+    for each in copies:
+        if each.given is what.result:
+            launch.copy(each, what)
+
+
+def _compute(launch: _Launch, what: Convolution, work: _Work, tile: _Tile | None) -> None:
+    """Launch what computes some phases: tiles, or threads or blocks for each element."""
+    role, kind, nbytes = _ROLES[what.role], launch.kind, TYPES[what.x.kind][1]
+    given = [what.y if what.role == DATA else what.x, what.y if what.role == FILTER else what.w, what.result]
+    image, plain, out = (launch.addresses[each.uid] for each in given)
+    places = plain, image, launch.addresses[what.added.uid] if what.added else out
+    places += launch.addresses[what.bias.uid] if what.bias else 0, out, launch.workspace
+    extents = (*(what.y if what.role == DATA else what.x).sizes[:1:-1], 1, 1)[:3]
+
+    def values(parts: int) -> bytes:
+        numbers = [_span(what), parts, len(work.free), what.groups, work.channels, work.plain, *work.groups[:2]]
+        numbers += [work.out, work.groups[2], *extents, int(what.relu), what.w.steps[0], 1]
+        return launch.values(places, numbers, (what.alpha, what.beta), work.free, work.red)
+
+    if tile is None:
+        count = work.channels * what.groups * work.places
+        mode = _BLOCKS_EACH if work.sums > _THREADS and count < work.sums else _THREADS_EACH
+        grid = -(-count // (_THREADS if mode == _THREADS_EACH else 1)), 1, len(work.free)
+        per_channel = work.groups[2] if work.channels == 1 else work.out
+        first = int(per_channel == 1 and what.groups > 1)
+        launch.run(_FILE, f"{role}_{kind}_direct", grid, _THREADS, values(1), MODE=mode, CHANNELS_FIRST=first)
+        return
+    parts, grid = tile.parts * tile.memory, tile.grid(what, work)
+    if tile.way in ("tensor", "tf32"):
+        kind = "tf32" if kind == "f32" else kind
+        rows, stage, config = what.role != FILTER, 128 * (tile.m + tile.n), launch.driver.config
+        stages = min(tile.stages, (config.sm.shared_bytes_per_block_max - (12 << 10)) // stage)
+        macros: Macros = {"T": kind, "TILE_M": tile.m, "TILE_N": tile.n, "STAGES": stages, "PARTS": tile.parts}
+        macros |= {"IMAGE_ROWS": int(rows), "IMAGE_ALONG_K": int(rows), "PLAIN_ALONG_K": int(what.role == FORWARD)}
+        if compute_capability(config) == (9, 0):
+            macros |= instruction((kind, kind), tile.n, (not rows, what.role != FORWARD))
+        shared = max(stages * stage, tile.m * (4 * tile.n + 32)) + 1024
+        name = f"{role}_{kind}_{tile.m}x{tile.n}"
+        launch.run(_TENSOR_FILE, name, grid, 2 * tile.m, values(parts), shared, **macros)
+    else:
+        rows = work.out == 1 and work.free[0].digits[0].other != 1
+        m, n = (tile.m, tile.n) if rows else (tile.n, tile.m)
+        macros = _loads(work, what.role, nbytes, image, plain) | {
+            "MODE": _TILES,
+            "IMAGE_ROWS": int(rows),
+            "TILE_M": m,
+            "TILE_N": n,
+        }
+        macros |= {"EACH": tile.each, "SLICES": tile.slices}
+        launch.run(_FILE, f"{role}_{kind}_{m}x{n}", grid, tile.slices * m * n // tile.each**2, values(parts), **macros)
+    if tile.memory > 1:
         grid = -(-_span(what) // _THREADS), 1, 1
-        run(driver, stream, _FILE, f"gpusim_conv_sum_{kind}", grid, _THREADS, values, 0, **macros, MODE=_JOIN)
+        launch.run(_FILE, f"sum_{kind}".replace("tf32", "f32"), grid, _THREADS, values(tile.memory), MODE=_JOIN)

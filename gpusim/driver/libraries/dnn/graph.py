@@ -26,7 +26,7 @@ _HEURISTICS_GRAPH, _CONFIG, _ENGINE, _OPERATIONS = 201, 401, 300, 801
 _ENGINE_GRAPH, _ENGINE_NUMBER, _NOTES = 1300, 1301, 1303
 _OPERATOR, _LOWER_CLIP, _UPPER_CLIP, _SLOPE = 0, 3, 4, 5
 _POINTWISE, _X, _B, _Y, _ALPHA1, _ALPHA2 = 750, 751, 752, 753, 754, 755
-_TYPE, _SIZES, _STEPS, _VECTOR, _NUMBER, _BY_VALUE = 901, 902, 903, 904, 906, 908
+_ALIGNMENT, _TYPE, _SIZES, _STEPS, _VECTOR, _NUMBER, _BY_VALUE = 900, 901, 902, 903, 904, 906, 908
 _OF_CONVOLUTION = {FORWARD: range(700, 706), DATA: range(706, 712), FILTER: range(712, 718)}
 """Attributes of an operation: alpha, beta, the convolution, and the tensors at w, x and y or their gradients."""
 _ADD, _RELU = 0, 100  # cudnnPointwiseMode_t
@@ -64,12 +64,14 @@ class BackendDescriptor(state.Descriptor):
 
 @dataclass(frozen=True)
 class Tensor:
-    """uid: by which addresses are given. sizes, steps: of batch, channels and each dimension of space, in elements."""
+    """uid: by which addresses are given. sizes, steps: of batch, channels and each dimension of space, in elements.
+    alignment: of its address, in bytes."""
 
     uid: int
     kind: int
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
+    alignment: int = 16
 
 
 @dataclass(frozen=True)
@@ -200,4 +202,5 @@ def _tensor(of: BackendDescriptor) -> Tensor:
     span = sum((size - 1) * step for size, step in zip(sizes, steps, strict=True))
     if vector[0] != 1 or of.attributes.get(_BY_VALUE, b"\0") != b"\0" or span >= 1 << 31:
         raise unsupported("vectorized tensors, tensors by value, or tensors of 2^31 elements or more")
-    return Tensor(of.number(_NUMBER), of.number(_TYPE), sizes, steps)
+    alignment = (of.numbers(_ALIGNMENT) or (16,))[0]
+    return Tensor(of.number(_NUMBER), of.number(_TYPE), sizes, steps, alignment)
