@@ -6,7 +6,8 @@
 // TILE_N, by multiply-adds (EACH, SLICES: simt.cuh), where rows are channels, or those of image (IMAGE_ROWS); of an operand,
 // lanes follow each other along k or along rows (IMAGE_ALONG_K, PLAIN_ALONG_K), and each loads IMAGE_WIDTH, PLAIN_WIDTH
 // elements at once. JOIN adds the parts of sums that were shared between blocks. THREADS_EACH has a thread for each element
-// of a few channels, BLOCKS_EACH a block.
+// of a few channels, BLOCKS_EACH a block. GROUPED, where channels lie together and groups have one or four (GROUP), has a
+// thread for four channels of a place or, of a filter's gradient (OF_FILTER), 32 threads.
 #include "../dnn/conv.cuh"
 #include "cluster.cuh"
 
@@ -14,6 +15,7 @@
 #define JOIN 1
 #define THREADS_EACH 2
 #define BLOCKS_EACH 3
+#define GROUPED 4
 
 #if MODE == TILES
 typedef T TA;
@@ -150,38 +152,122 @@ extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ C
     Finish(p).put(sum, 0, at);
 }
 
+#elif MODE == GROUPED
+struct alignas(4 * sizeof(T)) Four { T of[4]; };
+constexpr int LANES = 8, ROWS = 32, WIDE = 4 * LANES;  // of a block: channels' fours, and places or parts of a sum
+constexpr int EACH = OF_FILTER ? GROUP : 4, PLACES = OF_FILTER ? GROUP : ROWS * EACH;
+
+extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ Conv p) {
+    constexpr int KEPT = OF_FILTER ? 256 : 32;  // of red, whose places are kept
+    __shared__ Place ks[KEPT], places[PLACES];
+    __shared__ __align__(16) Sum plains[OF_FILTER ? 1 : KEPT][WIDE], sums[OF_FILTER ? ROWS : 1][EACH][WIDE];
+    int t = threadIdx.x, lane = t % LANES, row = t / LANES, part = blockIdx.z % p.parts, phase = blockIdx.z / p.parts;
+    int channel0 = blockIdx.y * WIDE, channel = channel0 + 4 * lane, channels = p.groups * GROUP;
+    const Index &red = p.red[phase];
+    if (t < PLACES) places[t] = place(p.free[phase], blockIdx.x * PLACES + t);
+    int share = (red.count + p.parts - 1) / p.parts, first = part * share, last = min(red.count, first + share);
+    __syncthreads();
+    Place free[EACH];
+#pragma unroll
+    for (int each = 0; each < EACH; each++) {
+        free[each] = places[OF_FILTER ? 0 : row + each * ROWS];
+        if (channel >= channels) free[each].y = OUTSIDE;
+    }
+    const T *image = (const T *)p.image + channel, *plain = (const T *)p.plain;
+    Sum sum[EACH][4] = {};
+    for (int k0 = first; k0 < last; k0 += KEPT) {
+        int count = min(last - k0, KEPT);
+        if (k0 > first) __syncthreads();
+        if (t < count) ks[t] = place(red, k0 + t);
+        __syncthreads();
+        if (!OF_FILTER) {
+            for (int at = t; at < count * WIDE; at += 256) {
+                int of = channel0 + at % WIDE, from = of / GROUP * p.plain_group + of % GROUP * p.plain_channel;
+                plains[at / WIDE][at % WIDE] = of < channels ? wide(plain[from + ks[at / WIDE].other]) : 0;
+            }
+            __syncthreads();
+#pragma unroll 2
+            for (int k = 0; k < count; k += GROUP) {
+                Place at = ks[k];
+                Four of[EACH] = {};
+#pragma unroll
+                for (int each = 0; each < EACH; each++)
+                    if (free[each].meets(at, p.x, p.y, p.z)) of[each] = *(const Four *)(image + (free[each].image + at.image));
+#pragma unroll
+                for (int i = 0; i < 4 * GROUP; i++) {
+                    Sum factor = plains[k + i / 4][4 * lane + i % 4];
+#pragma unroll
+                    for (int each = 0; each < EACH; each++)
+                        sum[each][i % 4] += wide(of[each].of[GROUP == 1 ? i : i / 4]) * factor;
+                }
+            }
+        } else {
+#pragma unroll 4
+            for (int k = row; k < count; k += ROWS) {
+                Place at = ks[k];
+                Four of = {}, other = {};
+                if (free[0].meets(at, p.x, p.y, p.z)) of = *(const Four *)(image + (free[0].image + at.image));
+                if (channel < channels) other = *(const Four *)(plain + (channel + at.other));
+#pragma unroll
+                for (int i = 0; i < 4 * GROUP; i++)
+                    sum[i / 4][i % 4] += wide(of.of[GROUP == 1 ? i : i / 4]) * wide(other.of[i % 4]);
+            }
+        }
+    }
+    Finish finish(p);
+    if (!OF_FILTER) {
+#pragma unroll
+        for (int each = 0; each < EACH; each++)
+            if (free[each].there()) finish.put(sum[each], channel, channel + free[each].other, true);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 4 * EACH; i++) sums[row][i / 4][4 * lane + i % 4] = sum[i / 4][i % 4];
+    __syncthreads();
+    channel = channel0 + t % WIDE;
+    if (t >= WIDE * EACH || channel >= channels) return;
+    Sum all = 0;
+    for (int of = 0; of < ROWS; of++) all += sums[of][t / WIDE][t % WIDE];
+    int at = channel / GROUP * p.out_group + channel % GROUP * p.out_channel + places[t / WIDE].other;
+    if (p.parts > 1) p.sums[(long long)part * p.span + at] = all;
+    else finish.put(all, channel, at);
+}
+
 #else
 // The element of a channel, counted over all groups, at a free place: first those that follow each other in memory.
-__device__ inline Sum element(const Conv &p, int phase, int channel, const Place &free, int first, int step) {
+extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ Conv p) {
+    constexpr bool WHOLE = MODE == THREADS_EACH;
+    int phase = blockIdx.z, channels = p.groups * p.channels, count = p.free[phase].count;
+    u32 number = WHOLE ? blockIdx.x * 256 + threadIdx.x : blockIdx.x;
+    bool there = number < (u32)channels * count;
+    int channel = CHANNELS_FIRST ? number % channels : number / count, group = channel / p.channels;
+    Place free = place(p.free[phase], CHANNELS_FIRST ? number / channels : number % count);
     const Index &red = p.red[phase];
-    int group = channel / p.channels;
     const T *image = (const T *)p.image + group * p.image_group + free.image;
     const T *plain = (const T *)p.plain + group * p.plain_group + channel % p.channels * p.plain_channel;
+    __shared__ Place ks[256];
     Sum sum = 0;
-    for (int k = first; k < red.count; k += step) {
-        Place at = place(red, k);
-        if (free.meets(at, p.x, p.y, p.z)) sum += wide(plain[at.other]) * wide(image[at.image]);
-    }
-    return sum;
-}
-extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ Conv p) {
-    int phase = blockIdx.z, channels = p.groups * p.channels, count = p.free[phase].count;
-    u32 number = MODE == THREADS_EACH ? blockIdx.x * 256 + threadIdx.x : blockIdx.x;
-    if (number >= (u32)channels * count) return;
-    int channel = CHANNELS_FIRST ? number % channels : number / count;
-    Place free = place(p.free[phase], CHANNELS_FIRST ? number / channels : number % count);
-    bool whole = MODE == THREADS_EACH;
-    Sum sum = element(p, phase, channel, free, whole ? 0 : threadIdx.x, whole ? 1 : 256);
-#if MODE == BLOCKS_EACH
-    __shared__ Sum sums[256];
-    sums[threadIdx.x] = sum;
-    for (int half = 128; half > 0; half /= 2) {
+    for (int k0 = 0; k0 < red.count; k0 += 256) {
+        ks[threadIdx.x] = place(red, k0 + threadIdx.x);
         __syncthreads();
-        if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+        int many = min(red.count - k0, 256);
+#pragma unroll 4
+        for (int k = WHOLE ? 0 : threadIdx.x; k < many; k += WHOLE ? 1 : 256) {
+            const Place &at = ks[k];
+            if (there && free.meets(at, p.x, p.y, p.z)) sum += wide(plain[at.other]) * wide(image[at.image]);
+        }
+        __syncthreads();
     }
-    if (threadIdx.x > 0) return;
-    sum = sums[0];
-#endif
-    Finish(p).put(sum, channel, channel / p.channels * p.out_group + channel % p.channels * p.out_channel + free.other);
+    if (!WHOLE) {
+        __shared__ Sum sums[256];
+        sums[threadIdx.x] = sum;
+        for (int half = 128; half > 0; half /= 2) {
+            __syncthreads();
+            if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+        }
+        there &= threadIdx.x == 0, sum = sums[0];
+    }
+    if (there)
+        Finish(p).put(sum, channel, group * p.out_group + channel % p.channels * p.out_channel + free.other);
 }
 #endif

@@ -19,10 +19,10 @@ from gpusim.driver.libraries.dnn.graph import DATA, FILTER, FORWARD, TENSOR_CORE
 from gpusim.driver.state import Driver
 
 _FILE, _TENSOR_FILE, _PACK_FILE = "../dnn/conv.cu", "../dnn/tensor.cu", "../dnn/pack.cu"
-_TILES, _JOIN, _THREADS_EACH, _BLOCKS_EACH = range(4)
+_TILES, _JOIN, _THREADS_EACH, _BLOCKS_EACH, _GROUPED = range(5)
 _FEW_CHANNELS = 4
 """Of a group, up to which a thread or a block computes an element of the result, instead of a tile."""
-_THREADS = 256  # of a block of those kernels
+_THREADS, _WIDE = 256, 32  # of a block of those kernels, and its channels of small groups
 _ROLES = {FORWARD: "forward", DATA: "data", FILTER: "filter"}
 _RESULTS = {FORWARD: "y", DATA: "x", FILTER: "w"}
 _MOST_PHASES, _MOST_BLOCKS = 8, 65535
@@ -177,7 +177,7 @@ def _loads(work: _Work, role: int, nbytes: int, image: int, plain: int) -> dict[
 @dataclass(frozen=True)
 class _Tile:
     """A block's part of the sums, m x n: by tensor cores rows are free places (of a filter's gradient, channels), else
-    free places by channels. way: tensor, tf32, fma, f64. each, slices: of multiply-adds, sums of a thread in a row, and
+    free places by channels. way: half, tf32, fma, f64. each, slices: of multiply-adds, sums of a thread in a row, and
     threads that share a sum. stages: of tensor cores' ring. Microseconds on an H200: first, of a launch; more, of each
     further block of an SM; alone, beside: of 128 bytes along k in an SM's only block, and in each of several. parts:
     blocks of a cluster that share sums; memory: those whose sums are joined through memory."""
@@ -211,23 +211,46 @@ def _tiles() -> tuple[_Tile, ...]:
     return tuple(_Tile(row[0], *map(int, row[1:6]), *map(float, row[6:])) for row in rows)
 
 
+def _way(what: Convolution, engine: int) -> str:
+    """How sums are made: by tiles of a kind, or for each element of a few channels, a group of one apart."""
+    kind, chunk = TYPES[what.x.kind][0], 16 // TYPES[what.x.kind][1]
+    of_y, of_x = what.w.sizes[0] // what.groups, what.w.sizes[1]
+    given = what.result if what.role == DATA else what.x, what.result if what.role == FORWARD else what.y
+    small = of_y == of_x and of_x in (1, 4) and what.groups > 1 and of_x * what.groups % 4 == 0
+    if small and all(_fits(each, chunk) for each in given):
+        return "grouped"
+    if (of_x if what.role == DATA else of_y) <= _FEW_CHANNELS and (what.groups > 1 or engine != TENSOR_CORES):
+        return "direct"
+    if engine == TENSOR_CORES:
+        return "tf32" if kind == "f32" else "half"
+    return "f64" if kind == "f64" else "fma"
+
+
 def _choices(driver: Driver, what: Convolution, way: str) -> list[_Tile]:
     """Tiles of a way, and parts of a sum."""
+    hopper = compute_capability(driver.config) == (9, 0)
     dense = math.prod(what.result.sizes) == _span(what)
     divided = dense and way != "f64" and what.bias is None and what.added is None and not what.relu
-    clusters = (1, 2, 4, 8) if way in ("tensor", "tf32") and compute_capability(driver.config) == (9, 0) else (1,)
+    clusters = (1, 2, 4, 8) if way in ("half", "tf32") and hopper else (1,)
     return [
         replace(each, parts=parts, memory=memory)
         for each in _tiles()
         for parts in clusters
         for memory in (_PARTS if divided else (1,))
-        if each.way == way and (memory == 1 or parts == clusters[-1])
+        if each.way == way and (memory == 1 or parts == clusters[-1]) and (hopper or each.n >= 64 or not each.stages)
     ]
 
 
 def _tile(driver: Driver, what: Convolution, way: str, work: _Work) -> _Tile:
     """The tile and parts that take the least time."""
     sms, nbytes = driver.config.sm.count, TYPES[what.x.kind][1]
+    if way in ("direct", "grouped"):
+        blocks, shared = (
+            work.places // work.channels * -(-what.groups * work.channels // _WIDE),
+            way == "grouped" and what.role == FILTER,
+        )
+        parts = min(_PARTS[-1], -(-work.sums // _THREADS), -(-4 * sms // blocks)) if shared else 1
+        return _Tile(way, *(0,) * 9, memory=parts)
 
     def cost(tile: _Tile) -> float:
         steps = math.ceil(work.sums * nbytes / 128 / (tile.parts * tile.memory))
@@ -264,6 +287,12 @@ class _Copy:
     offset: int
 
 
+def _fits(of: Tensor, chunk: int) -> bool:
+    """Return whether channels lie together, and can be taken in chunks of 16 bytes."""
+    others = [step for axis, (size, step) in enumerate(zip(of.sizes, of.steps, strict=True)) if axis != 1 and size > 1]
+    return of.steps[1] == 1 and of.alignment % 16 == 0 and not any(step % chunk for step in others)
+
+
 def _laid(what: Convolution) -> tuple[Convolution, list[_Copy], int]:
     """The convolution of tensors as tensor cores' kernels take them, which of them are copies, and bytes of these."""
     nbytes, of_y, of_x = TYPES[what.x.kind][1], what.w.sizes[0] // what.groups, what.w.sizes[1]
@@ -274,10 +303,7 @@ def _laid(what: Convolution) -> tuple[Convolution, list[_Copy], int]:
         channels, groups = of_y if key == "y" else of_x, 1 if key == "w" else what.groups
         padded = -(-channels // chunk) * chunk
         rows = (of_y, -(-of_y // chunk) * chunk) if key == "w" and what.role == DATA else (1, 1)
-        others = [step for size, step in zip(each.sizes, each.steps, strict=True) if size > 1]
-        others.remove(each.steps[1]) if each.sizes[1] > 1 else None
-        fits = padded == channels and rows[0] == rows[1] and not any(step % chunk for step in others)
-        if fits and each.steps[1] == 1 and each.alignment % 16 == 0:
+        if padded == channels and rows[0] == rows[1] and _fits(each, chunk):
             continue
         sizes = (each.sizes[0] // rows[0] * rows[1], groups * padded, *each.sizes[2:])
         steps = [math.prod(sizes[axis + 1 :]) * sizes[1] for axis in range(2, len(sizes))]
@@ -294,112 +320,35 @@ def _laid(what: Convolution) -> tuple[Convolution, list[_Copy], int]:
 
 
 @dataclass(frozen=True)
-class _Launch:
-    """Where kernels of a convolution run: addresses of the tensors, and of the workspace for parts of sums."""
+class _Plan:
+    """How a convolution is done. given: as it was asked for; what: of tensors that its kernels take, of which some are
+    copies, in so many bytes of the workspace."""
 
     driver: Driver
-    stream: int
-    addresses: dict[int, int]
-    workspace: int
-    kind: str
-    dimensions: int
+    given: Convolution
+    what: Convolution
+    copies: list[_Copy]
+    nbytes: int
+    work: _Work
+    tile: _Tile
 
-    def run(
-        self, file: str, name: str, grid: Sequence[int], threads: int, values: bytes, shared: int = 0, **macros: Any
-    ) -> None:
-        fail_if(max(grid[1:]) > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
-        every = {"T": self.kind, "DIMS": self.dimensions} | macros
-        run(self.driver, self.stream, file, f"gpusim_conv_{name}", grid, threads, values, shared, **every)
-
-    def values(
-        self, places: Sequence[int], numbers: Sequence[int], scalars: tuple[float, float], *of: Sequence[_Index]
-    ) -> bytes:
-        """Parameters, as `Conv` in `conv.cuh` has them. of: free and red of each phase."""
-        of_phases = (b"".join(index.packed() for index in each).ljust(_MOST_PHASES * 152, b"\0") for each in of)
-        return struct.pack("<6Q16i2d", *places, *numbers, *scalars) + b"".join(of_phases)
-
-    def copy(self, copy: _Copy, back: Convolution | None = None) -> None:
-        """Copy a tensor to its other place or, for what a convolution has there, back."""
-        given, laid, channels = copy.given, copy.laid, copy.given.sizes[1] // copy.groups
-        padded = laid.sizes[1] // copy.groups
-        at, there, ways = (
-            self.addresses[given.uid],
-            self.addresses[laid.uid],
-            list(zip(given.sizes, given.steps, laid.steps, strict=True)),
-        )
-        digits = tuple(_Digit(size, *((to, of) if back else (of, to))) for size, of, to in ways[:1:-1])
-        images, across = laid.sizes[0] * copy.groups, -(-padded // 32)
-        grid = images, -(-math.prod(each.size for each in digits) // 32), across
-        of_given, of_laid = (channels * given.steps[1], given.steps[0]), (padded, laid.steps[0])
-        if back:
-            added = self.addresses[back.added.uid] if back.added else at
-            places = 0, there, added, self.addresses[back.bias.uid] if back.bias else 0, at, 0
-            numbers = (
-                0,
-                1,
-                1,
-                copy.groups,
-                channels,
-                1,
-                *of_laid,
-                given.steps[1],
-                of_given[1],
-                channels,
-                of_given[0],
-                0,
-                int(back.relu),
-                0,
-                1,
-            )
-            scalars = back.alpha, back.beta
-        else:
-            places = 0, at, 0, 0, there, 0
-            numbers = (
-                0,
-                copy.rows[0],
-                1,
-                copy.groups,
-                padded,
-                given.steps[1],
-                *of_given,
-                1,
-                of_laid[1],
-                channels,
-                of_laid[0],
-                0,
-                0,
-                0,
-                copy.rows[1],
-            )
-            scalars = 1.0, 0.0
-        values = self.values(places, numbers, scalars, (_Index(digits),), ())
-        self.run(
-            _PACK_FILE,
-            f"{'unpack' if back else 'pack'}_{self.kind}",
-            grid,
-            _THREADS,
-            values,
-            BACK=int(back is not None),
-        )
+    @property
+    def sums_bytes(self) -> int:
+        """Bytes of parts of sums, behind the copies."""
+        return 4 * self.tile.memory * _span(self.what) if self.tile.memory > 1 else 0
 
 
-def _way(driver: Driver, what: Convolution, engine: int) -> tuple[str, bool]:
-    """The kind of tiles, and whether there are none, but threads or blocks for each element of a few channels."""
-    kind = TYPES[what.x.kind][0]
-    few = (what.w.sizes[1] if what.role == DATA else what.w.sizes[0] // what.groups) <= _FEW_CHANNELS
-    if engine == TENSOR_CORES:
-        return "tf32" if kind == "f32" else "tensor", few and what.groups > 1
-    return "f64" if kind == "f64" else "fma", few
+def _plan(driver: Driver, given: Convolution, engine: int) -> _Plan:
+    way = _way(given, engine)
+    what, copies, nbytes = _laid(given) if way in ("half", "tf32") else (given, [], 0)
+    work = _work(what)
+    return _Plan(driver, given, what, copies, nbytes, work, _tile(driver, what, way, work))
 
 
 def workspace_bytes(driver: Driver, what: Convolution, engine: int) -> int:
     """Bytes that a convolution needs beside its tensors."""
-    way, few = _way(driver, what, engine)
-    if few:
-        return 0
-    inner, _, nbytes = _laid(what) if engine == TENSOR_CORES else (what, [], 0)
-    memory = _tile(driver, inner, way, _work(inner)).memory
-    return nbytes + (4 * memory * _span(inner) if memory > 1 else 0)
+    plan = _plan(driver, what, engine)
+    return plan.nbytes + plan.sums_bytes
 
 
 def convolve(
@@ -409,70 +358,131 @@ def convolve(
     INVALID_VALUE, NOT_SUPPORTED."""
     given = [what.y if what.role == DATA else what.x, what.y if what.role == FILTER else what.w, what.result]
     given += [each for each in (what.added, what.bias) if each is not None]
-    fail_if(any(not addresses.get(each.uid) for each in given), ResultCode.INVALID_VALUE)
-    way, few = _way(driver, what, engine)
-    inner, copies, nbytes = _laid(what) if engine == TENSOR_CORES and not few else (what, [], 0)
-    addresses = addresses | {each.laid.uid: workspace + each.offset for each in copies}
-    launch = _Launch(driver, stream, addresses, workspace + nbytes, TYPES[what.x.kind][0], max(len(what.padding), 2))
-    work = _work(inner)
-    tile = None if few else _tile(driver, inner, way, work)
-    fail_if((bool(copies) or (tile is not None and tile.memory > 1)) and not workspace, ResultCode.INVALID_VALUE)
-    for each in copies:
+    plan = _plan(driver, what, engine)
+    needed = plan.nbytes + plan.sums_bytes > 0
+    fail_if(any(not addresses.get(each.uid) for each in given) or (needed and not workspace), ResultCode.INVALID_VALUE)
+    addresses = addresses | {each.laid.uid: workspace + each.offset for each in plan.copies}
+    launch = _Launch(plan, stream, addresses, workspace + plan.nbytes)
+    for each in plan.copies:
         if each.given is not what.result:
             launch.copy(each)
-    for first in range(0, len(work.free), _MOST_PHASES):
-        phases = replace(work, free=work.free[first:][:_MOST_PHASES], red=work.red[first:][:_MOST_PHASES])
-        _compute(launch, inner, phases, tile)
-    for each in copies:
+    launch.compute()
+    for each in plan.copies:
         if each.given is what.result:
             launch.copy(each, what)
 
 
-def _compute(launch: _Launch, what: Convolution, work: _Work, tile: _Tile | None) -> None:
-    """Launch what computes some phases: tiles, or threads or blocks for each element."""
-    role, kind, nbytes = _ROLES[what.role], launch.kind, TYPES[what.x.kind][1]
-    given = [what.y if what.role == DATA else what.x, what.y if what.role == FILTER else what.w, what.result]
-    image, plain, out = (launch.addresses[each.uid] for each in given)
-    places = plain, image, launch.addresses[what.added.uid] if what.added else out
-    places += launch.addresses[what.bias.uid] if what.bias else 0, out, launch.workspace
-    extents = (*(what.y if what.role == DATA else what.x).sizes[:1:-1], 1, 1)[:3]
+@dataclass(frozen=True)
+class _Launch:
+    """A plan under way: its stream, addresses of tensors, and of parts of sums."""
 
-    def values(parts: int) -> bytes:
-        numbers = [_span(what), parts, len(work.free), what.groups, work.channels, work.plain, *work.groups[:2]]
-        numbers += [work.out, work.groups[2], *extents, int(what.relu), what.w.steps[0], 1]
-        return launch.values(places, numbers, (what.alpha, what.beta), work.free, work.red)
+    plan: _Plan
+    stream: int
+    addresses: dict[int, int]
+    sums: int
 
-    if tile is None:
-        count = work.channels * what.groups * work.places
-        mode = _BLOCKS_EACH if work.sums > _THREADS and count < work.sums else _THREADS_EACH
-        grid = -(-count // (_THREADS if mode == _THREADS_EACH else 1)), 1, len(work.free)
-        per_channel = work.groups[2] if work.channels == 1 else work.out
-        first = int(per_channel == 1 and what.groups > 1)
-        launch.run(_FILE, f"{role}_{kind}_direct", grid, _THREADS, values(1), MODE=mode, CHANNELS_FIRST=first)
-        return
-    parts, grid = tile.parts * tile.memory, tile.grid(what, work)
-    if tile.way in ("tensor", "tf32"):
-        kind = "tf32" if kind == "f32" else kind
-        rows, stage, config = what.role != FILTER, 128 * (tile.m + tile.n), launch.driver.config
+    def run(
+        self, file: str, name: str, grid: Sequence[int], threads: int, values: bytes, shared: int = 0, **macros: Any
+    ) -> None:
+        given = self.plan.given
+        fail_if(max(grid[1:]) > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
+        macros = {"T": TYPES[given.x.kind][0], "DIMS": max(len(given.padding), 2)} | macros
+        name = f"gpusim_conv_{name.replace('*', macros['T'])}"
+        run(self.plan.driver, self.stream, file, name, grid, threads, values, shared, **macros)
+
+    def copy(self, copy: _Copy, back: Convolution | None = None) -> None:
+        """Copy a tensor to its other place or, for what a convolution has there, back."""
+        given, laid, channels = copy.given, copy.laid, copy.given.sizes[1] // copy.groups
+        padded, at, there = laid.sizes[1] // copy.groups, self.addresses[given.uid], self.addresses[laid.uid]
+        of_given, of_laid = (given.steps[1], channels * given.steps[1], given.steps[0]), (1, padded, laid.steps[0])
+        places, rows, scalars, relu = [0, at, 0, 0, there, 0], copy.rows, (1.0, 0.0), 0
+        if back:
+            bias = self.addresses[back.bias.uid] if back.bias else 0
+            places = [0, there, self.addresses[back.added.uid] if back.added else at, bias, at, 0]
+            rows, scalars, relu = (1, 1), (back.alpha, back.beta), int(back.relu)
+        (step, group, image), (to_step, to_group, to_image) = (of_laid, of_given) if back else (of_given, of_laid)
+        numbers = [0, rows[0], 1, copy.groups, channels if back else padded, step, group, image, to_step, to_image]
+        numbers += [channels, to_group, 0, relu, 0, rows[1]]
+        space = zip(given.sizes, *((laid.steps, given.steps) if back else (given.steps, laid.steps)), strict=True)
+        places_of = _Index(tuple(_Digit(*each) for each in list(space)[:1:-1]))
+        together = 8 if padded <= 8 else 32
+        grid = laid.sizes[0] * copy.groups, -(-places_of.count * together // 2048), -(-padded // together)
+        values = _parameters(places, numbers, scalars, (places_of,), ())
+        macros = {"CHANNELS": together, "BACK": int(back is not None)}
+        self.run(_PACK_FILE, f"{'unpack' if back else 'pack'}_*", grid, _THREADS, values, **macros)
+
+    def compute(self) -> None:
+        """Launch what makes the sums, a few phases at a time, and what adds their parts."""
+        what, work, tile = self.plan.what, self.plan.work, self.plan.tile
+        given = [what.y if what.role == DATA else what.x, what.y if what.role == FILTER else what.w, what.result]
+        image, plain, out = (self.addresses[each.uid] for each in given)
+        places = [plain, image, self.addresses[what.added.uid] if what.added else out]
+        places += [self.addresses[what.bias.uid] if what.bias else 0, out, self.sums]
+        extents = (*given[0].sizes[:1:-1], 1, 1)[:3]
+
+        def values(part: _Work, parts: int) -> bytes:
+            numbers = [_span(what), parts, len(part.free), what.groups, work.channels, work.plain, *work.groups[:2]]
+            numbers += [work.out, work.groups[2], *extents, int(what.relu), what.w.steps[0], 1]
+            return _parameters(places, numbers, (what.alpha, what.beta), part.free, part.red)
+
+        for first in range(0, len(work.free), _MOST_PHASES):
+            part = replace(work, free=work.free[first:][:_MOST_PHASES], red=work.red[first:][:_MOST_PHASES])
+            if tile.stages:
+                self._by_tensor_cores(part, values(part, tile.parts * tile.memory))
+            elif tile.each:
+                macros = _loads(part, what.role, TYPES[what.x.kind][1], image, plain)
+                self._by_multiply_adds(part, values(part, tile.memory), macros)
+            else:
+                self._each(part, values(part, tile.memory))
+        if tile.memory > 1:
+            grid = -(-_span(what) // _THREADS), 1, 1
+            self.run(_FILE, "sum_*", grid, _THREADS, values(part, tile.memory), MODE=_JOIN)
+
+    def _by_tensor_cores(self, work: _Work, values: bytes) -> None:
+        what, tile, config = self.plan.what, self.plan.tile, self.plan.driver.config
+        rows, stage, kind = (
+            what.role != FILTER,
+            128 * (tile.m + max(tile.n, 64)),
+            TYPES[what.x.kind][0].replace("f32", "tf32"),
+        )
         stages = min(tile.stages, (config.sm.shared_bytes_per_block_max - (12 << 10)) // stage)
         macros: Macros = {"T": kind, "TILE_M": tile.m, "TILE_N": tile.n, "STAGES": stages, "PARTS": tile.parts}
         macros |= {"IMAGE_ROWS": int(rows), "IMAGE_ALONG_K": int(rows), "PLAIN_ALONG_K": int(what.role == FORWARD)}
         if compute_capability(config) == (9, 0):
             macros |= instruction((kind, kind), tile.n, (not rows, what.role != FORWARD))
         shared = max(stages * stage, tile.m * (4 * tile.n + 32)) + 1024
-        name = f"{role}_{kind}_{tile.m}x{tile.n}"
-        launch.run(_TENSOR_FILE, name, grid, 2 * tile.m, values(parts), shared, **macros)
-    else:
+        name = f"{_ROLES[what.role]}_*_{tile.m}x{tile.n}"
+        self.run(_TENSOR_FILE, name, tile.grid(what, work), 2 * tile.m, values, shared, **macros)
+
+    def _by_multiply_adds(self, work: _Work, values: bytes, loads: Macros) -> None:
+        what, tile = self.plan.what, self.plan.tile
         rows = work.out == 1 and work.free[0].digits[0].other != 1
         m, n = (tile.m, tile.n) if rows else (tile.n, tile.m)
-        macros = _loads(work, what.role, nbytes, image, plain) | {
-            "MODE": _TILES,
-            "IMAGE_ROWS": int(rows),
-            "TILE_M": m,
-            "TILE_N": n,
-        }
+        macros = loads | {"MODE": _TILES, "IMAGE_ROWS": int(rows), "TILE_M": m, "TILE_N": n}
         macros |= {"EACH": tile.each, "SLICES": tile.slices}
-        launch.run(_FILE, f"{role}_{kind}_{m}x{n}", grid, tile.slices * m * n // tile.each**2, values(parts), **macros)
-    if tile.memory > 1:
-        grid = -(-_span(what) // _THREADS), 1, 1
-        launch.run(_FILE, f"sum_{kind}".replace("tf32", "f32"), grid, _THREADS, values(tile.memory), MODE=_JOIN)
+        threads = tile.slices * m * n // tile.each**2
+        self.run(_FILE, f"{_ROLES[what.role]}_*_{m}x{n}", tile.grid(what, work), threads, values, **macros)
+
+    def _each(self, work: _Work, values: bytes) -> None:
+        """An element in a thread, in a block, or several in both."""
+        what, tile, role, phases = self.plan.what, self.plan.tile, self.plan.what.role, len(work.free)
+        if tile.way == "grouped":
+            rows = work.places // work.channels if role == FILTER else -(-work.places // 128)
+            grid = rows, -(-what.groups * work.channels // _WIDE), phases * tile.memory
+            macros = {"MODE": _GROUPED, "GROUP": work.channels, "OF_FILTER": int(role == FILTER)}
+            self.run(_FILE, f"{_ROLES[role]}_*_grouped", grid, _THREADS, values, **macros)
+            return
+        count = work.channels * what.groups * work.places
+        mode = _BLOCKS_EACH if work.sums > _THREADS and count < work.sums else _THREADS_EACH
+        grid = -(-count // (_THREADS if mode == _THREADS_EACH else 1)), 1, phases
+        per_channel = work.groups[2] if work.channels == 1 else work.out
+        macros = {"MODE": mode, "CHANNELS_FIRST": int(per_channel == 1 and what.groups > 1)}
+        self.run(_FILE, f"{_ROLES[role]}_*_direct", grid, _THREADS, values, **macros)
+
+
+def _parameters(
+    places: Sequence[int], numbers: Sequence[int], scalars: tuple[float, float], *of_phases: Sequence[_Index]
+) -> bytes:
+    """As `Conv` in `conv.cuh` has them. of_phases: free and red."""
+    indices = (b"".join(index.packed() for index in each).ljust(_MOST_PHASES * 152, b"\0") for each in of_phases)
+    return struct.pack("<6Q16i2d", *places, *numbers, *scalars) + b"".join(indices)

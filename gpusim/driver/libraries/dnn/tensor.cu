@@ -9,7 +9,7 @@
 
 constexpr int LINE = 128, DEPTH = LINE / sizeof(T), CHUNK = 16 / sizeof(T), THREADS = 2 * TILE_M, BOX = LINE * DEPTH;
 constexpr int TILE_FREE = IMAGE_ROWS ? TILE_M : TILE_N, TILE_CHANNELS = IMAGE_ROWS ? TILE_N : TILE_M;
-constexpr int BYTES_A = TILE_M * LINE, BYTES = BYTES_A + TILE_N * LINE, PITCH = 4 * TILE_N + 32;
+constexpr int BYTES_A = TILE_M * LINE, BYTES = BYTES_A + (TILE_N < 64 ? 64 : TILE_N) * LINE, PITCH = 4 * TILE_N + 32;
 constexpr int K_STEP = IMAGE_ALONG_K ? CHUNK : 1, PLACES = DEPTH / K_STEP;  // places of k that are kept, of a stage
 #ifdef TYPES
 constexpr bool LATE = true;  // a stage has been read when the next is
@@ -57,19 +57,28 @@ template <bool IMAGE, int ROWS, bool ALONG_K> struct Loader {
             at[each] = IMAGE ? rows[each].image : channel < p.channels ? channel * p.plain_channel : -1;
         }
     }
+    // A few chunks at a time: first where all of them are, so that none waits for another.
     __device__ void fetch(u32 tile, const T *data, const Conv &p, const Place *ks) const {
+        constexpr int MANY = COUNT < 8 ? COUNT : 8;
 #pragma unroll
-        for (int number = 0; number < COUNT; number++) {
-            int each = number % HELD, of_k = k(number);
-            const Place &at_k = ks[of_k / K_STEP];
-            bool there = IMAGE ? rows[each].meets(at_k, p.x, p.y, p.z) : (at[each] >= 0) & at_k.there();
-            int from = at[each] + (IMAGE ? at_k.image : at_k.other);
-            if (!IMAGE && !ALONG_K && K_STEP > 1) from += of_k % K_STEP * p.plain_k;
-            u32 to = tile + place_of<ALONG_K>(row(number), of_k), bytes = there ? WIDTH * sizeof(T) : 0;
-            if (WIDTH > 1)
-                asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(data + from), "r"(bytes) : "memory");
-            else
-                asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(data + from), "r"(bytes) : "memory");
+        for (int first = 0; first < COUNT; first += MANY) {
+            const T *from[MANY];
+            u32 bytes[MANY];
+#pragma unroll
+            for (int i = 0; i < MANY; i++) {
+                int number = first + i, of_k = k(number);
+                const Place &at_k = ks[of_k / K_STEP];
+                bool there = IMAGE ? rows[number % HELD].meets(at_k, p.x, p.y, p.z) : (at[number % HELD] >= 0) & at_k.there();
+                from[i] = data + at[number % HELD] + (IMAGE ? at_k.image : at_k.other);
+                if (!IMAGE && !ALONG_K && K_STEP > 1) from[i] += of_k % K_STEP * p.plain_k;
+                bytes[i] = there ? WIDTH * sizeof(T) : 0;
+            }
+#pragma unroll
+            for (int i = 0; i < MANY; i++) {
+                u32 to = tile + place_of<ALONG_K>(row(first + i), k(first + i));
+                if (WIDTH > 1) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from[i]), "r"(bytes[i]));
+                else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from[i]), "r"(bytes[i]));
+            }
         }
     }
 };
