@@ -5,17 +5,15 @@
 // T is the type in memory, NAME the kernel, DIMS the dimensions of space, 2 or 3. MODE: TILES, products of tiles, TILE_M x
 // TILE_N, by multiply-adds (EACH, SLICES: simt.cuh), where rows are channels, or those of image (IMAGE_ROWS); of an operand,
 // lanes follow each other along k or along rows (IMAGE_ALONG_K, PLAIN_ALONG_K), and each loads IMAGE_WIDTH, PLAIN_WIDTH
-// elements at once. JOIN adds the parts of sums that were shared between blocks. THREADS_EACH has a thread for each element
-// of a few channels, BLOCKS_EACH a block. GROUPED, where channels lie together and groups have one or four (GROUP), has a
+// elements at once. JOIN adds the parts of sums that were shared between blocks. FEW is for a few channels. GROUPED, where channels lie together and groups have one or four (GROUP), has a
 // thread for four channels of a place or, of a filter's gradient (OF_FILTER), 32 threads.
 #include "../dnn/conv.cuh"
 #include "cluster.cuh"
 
 #define TILES 0
 #define JOIN 1
-#define THREADS_EACH 2
-#define BLOCKS_EACH 3
-#define GROUPED 4
+#define FEW 2
+#define GROUPED 3
 
 #if MODE == TILES
 typedef T TA;
@@ -234,40 +232,44 @@ extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ C
 }
 
 #else
-// The element of a channel, counted over all groups, at a free place: first those that follow each other in memory.
+// Of a group's few channels: 32 places, whose sums eight threads share.
 extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ Conv p) {
-    constexpr bool WHOLE = MODE == THREADS_EACH;
-    int phase = blockIdx.z, channels = p.groups * p.channels, count = p.free[phase].count;
-    u32 number = WHOLE ? blockIdx.x * 256 + threadIdx.x : blockIdx.x;
-    bool there = number < (u32)channels * count;
-    int channel = CHANNELS_FIRST ? number % channels : number / count, group = channel / p.channels;
-    Place free = place(p.free[phase], CHANNELS_FIRST ? number / channels : number % count);
+    constexpr int KEPT = 256, SLICES = 8;
+    __shared__ Place ks[KEPT];
+    __shared__ __align__(16) Sum plains[KEPT][4], sums[SLICES][4][33];
+    int t = threadIdx.x, lane = t % 32, slice = t / 32, group = blockIdx.y, part = blockIdx.z % p.parts, phase = blockIdx.z / p.parts;
     const Index &red = p.red[phase];
-    const T *image = (const T *)p.image + group * p.image_group + free.image;
-    const T *plain = (const T *)p.plain + group * p.plain_group + channel % p.channels * p.plain_channel;
-    __shared__ Place ks[256];
-    Sum sum = 0;
-    for (int k0 = 0; k0 < red.count; k0 += 256) {
-        ks[threadIdx.x] = place(red, k0 + threadIdx.x);
+    int share = (red.count + p.parts - 1) / p.parts, first = part * share, last = min(red.count, first + share);
+    Place free = place(p.free[phase], blockIdx.x * 32 + lane);
+    const T *image = (const T *)p.image + group * p.image_group, *plain = (const T *)p.plain + group * p.plain_group;
+    Sum sum[4] = {};
+    for (int k0 = first; k0 < last; k0 += KEPT) {
         __syncthreads();
-        int many = min(red.count - k0, 256);
-#pragma unroll 4
-        for (int k = WHOLE ? 0 : threadIdx.x; k < many; k += WHOLE ? 1 : 256) {
+        Place own = place(red, k0 + t);
+        if (k0 + t >= last) own.y = OUTSIDE;
+        ks[t] = own;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            plains[t][i] = i < p.channels && own.there() ? wide(plain[i * p.plain_channel + own.other]) : Sum(0);
+        __syncthreads();
+        int count = min(last - k0, KEPT);
+#pragma unroll 8
+        for (int k = slice; k < count; k += SLICES) {
             const Place &at = ks[k];
-            if (there && free.meets(at, p.x, p.y, p.z)) sum += wide(plain[at.other]) * wide(image[at.image]);
+            T of = {};
+            if (free.meets(at, p.x, p.y, p.z)) of = image[free.image + at.image];
+#pragma unroll
+            for (int i = 0; i < 4; i++) sum[i] += wide(of) * plains[k][i];
         }
-        __syncthreads();
     }
-    if (!WHOLE) {
-        __shared__ Sum sums[256];
-        sums[threadIdx.x] = sum;
-        for (int half = 128; half > 0; half /= 2) {
-            __syncthreads();
-            if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-        }
-        there &= threadIdx.x == 0, sum = sums[0];
-    }
-    if (there)
-        Finish(p).put(sum, channel, group * p.out_group + channel % p.channels * p.out_channel + free.other);
+#pragma unroll
+    for (int i = 0; i < 4; i++) sums[slice][i][lane] = sum[i];
+    __syncthreads();
+    if (slice >= p.channels || !free.there()) return;
+    Sum all = 0;
+    for (int from = 0; from < SLICES; from++) all += sums[from][slice][lane];
+    int at = group * p.out_group + slice * p.out_channel + free.other;
+    if (p.parts > 1) p.sums[(long long)part * p.span + at] = all;
+    else Finish(p).put(all, group * p.channels + slice, at);
 }
 #endif

@@ -19,7 +19,7 @@ from gpusim.driver.libraries.dnn.graph import DATA, FILTER, FORWARD, TENSOR_CORE
 from gpusim.driver.state import Driver
 
 _FILE, _TENSOR_FILE, _PACK_FILE = "../dnn/conv.cu", "../dnn/tensor.cu", "../dnn/pack.cu"
-_TILES, _JOIN, _THREADS_EACH, _BLOCKS_EACH, _GROUPED = range(5)
+_TILES, _JOIN, _FEW, _GROUPED = range(4)
 _FEW_CHANNELS = 4
 """Of a group, up to which a thread or a block computes an element of the result, instead of a tile."""
 _THREADS, _WIDE = 256, 32  # of a block of those kernels, and its channels of small groups
@@ -177,10 +177,11 @@ def _loads(work: _Work, role: int, nbytes: int, image: int, plain: int) -> dict[
 @dataclass(frozen=True)
 class _Tile:
     """A block's part of the sums, m x n: by tensor cores rows are free places (of a filter's gradient, channels), else
-    free places by channels. way: half, tf32, fma, f64. each, slices: of multiply-adds, sums of a thread in a row, and
-    threads that share a sum. stages: of tensor cores' ring. Microseconds on an H200: first, of a launch; more, of each
-    further block of an SM; alone, beside: of 128 bytes along k in an SM's only block, and in each of several. parts:
-    blocks of a cluster that share sums; memory: those whose sums are joined through memory."""
+    free places by channels. way: half, tf32, those for a filter's gradient, fma, f64. each, slices: of multiply-adds,
+    sums of a thread in a row, and threads that share a sum. stages: of tensor cores' ring. Microseconds on an H200:
+    first, of a launch; more, of each further block of an SM; alone, beside: of 128 bytes along k in an SM's only block,
+    and in each of several; join, joins: of a cluster that shares sums, once and for each of its parts in a block.
+    parts: blocks of a cluster that share sums; memory: those whose sums are joined through memory."""
 
     way: str
     m: int
@@ -192,6 +193,8 @@ class _Tile:
     more: float
     alone: float
     beside: float
+    join: float
+    joins: float
     parts: int = 1
     memory: int = 1
 
@@ -220,51 +223,56 @@ def _way(what: Convolution, engine: int) -> str:
     if small and all(_fits(each, chunk) for each in given):
         return "grouped"
     if (of_x if what.role == DATA else of_y) <= _FEW_CHANNELS and (what.groups > 1 or engine != TENSOR_CORES):
-        return "direct"
+        return "few"
     if engine == TENSOR_CORES:
-        return "tf32" if kind == "f32" else "half"
+        if what.role == FILTER:
+            return "tf32_filter" if kind == "f32" else "half_filter"
+        return "half" if kind != "f32" else "tf32_data" if what.role == DATA else "tf32"
     return "f64" if kind == "f64" else "fma"
 
 
 def _choices(driver: Driver, what: Convolution, way: str) -> list[_Tile]:
     """Tiles of a way, and parts of a sum."""
     hopper = compute_capability(driver.config) == (9, 0)
-    dense = math.prod(what.result.sizes) == _span(what)
-    divided = dense and way != "f64" and what.bias is None and what.added is None and not what.relu
-    clusters = (1, 2, 4, 8) if way in ("half", "tf32") and hopper else (1,)
+    clusters = (1, 2, 4, 8) if way.startswith(("half", "tf32")) and hopper else (1,)
     return [
         replace(each, parts=parts, memory=memory)
         for each in _tiles()
         for parts in clusters
-        for memory in (_PARTS if divided else (1,))
+        for memory in (_PARTS if _divided(what) else (1,))
         if each.way == way and (memory == 1 or parts == clusters[-1]) and (hopper or each.n >= 64 or not each.stages)
     ]
+
+
+def _divided(what: Convolution) -> bool:
+    """Return whether parts of sums can be joined through memory, as floats."""
+    dense = math.prod(what.result.sizes) == _span(what)
+    return dense and TYPES[what.x.kind][0] != "f64" and what.bias is None and what.added is None and not what.relu
 
 
 def _tile(driver: Driver, what: Convolution, way: str, work: _Work) -> _Tile:
     """The tile and parts that take the least time."""
     sms, nbytes = driver.config.sm.count, TYPES[what.x.kind][1]
-    if way in ("direct", "grouped"):
-        blocks, shared = (
-            work.places // work.channels * -(-what.groups * work.channels // _WIDE),
-            way == "grouped" and what.role == FILTER,
-        )
-        parts = min(_PARTS[-1], -(-work.sums // _THREADS), -(-4 * sms // blocks)) if shared else 1
-        return _Tile(way, *(0,) * 9, memory=parts)
+    if way in ("few", "grouped"):
+        grouped = way == "grouped"
+        blocks = -(-what.groups * work.channels // _WIDE) if grouped else what.groups
+        blocks *= work.places // work.channels if grouped and what.role == FILTER else -(-work.places // _WIDE)
+        parts = max(1, min(_PARTS[-1], work.sums // _THREADS, 4 * sms // (blocks * len(work.free))))
+        return _Tile(way, *(0,) * 11, memory=parts if _divided(what) else 1)
 
     def cost(tile: _Tile) -> float:
         steps = math.ceil(work.sums * nbytes / 128 / (tile.parts * tile.memory))
         each = -(-math.prod(tile.grid(what, work)) // sms)
-        join = _JOIN_US + tile.memory * _span(what) / sms / _JOINED if tile.memory > 1 else 0
-        join += 0.5 * (tile.parts > 1) + 0.1 * tile.parts
-        return tile.first + tile.more * (each - 1) + steps * max(tile.alone, tile.beside * each) + join
+        time = tile.first + tile.more * (each - 1) + steps * max(tile.alone, tile.beside * each)
+        time += (tile.parts > 1) * (tile.join + tile.joins * tile.parts * each)
+        return time + (tile.memory > 1) * (_JOIN_US + (tile.memory + 1) * _span(what) / sms / _JOINED)
 
     return min(_choices(driver, what, way), key=cost)
 
 
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-_JOIN_US, _JOINED = 3.0, 20_000
-"""Of the kernel that adds parts: microseconds, and elements of a part that an SM adds in one."""
+_JOIN_US, _JOINED = 1.7, 50_000
+"""Of the kernel that adds parts, on an H200: microseconds, and elements of a part that an SM adds in one."""
 
 
 def _span(what: Convolution) -> int:
@@ -320,7 +328,7 @@ def _laid(what: Convolution) -> tuple[Convolution, list[_Copy], int]:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class ConvolutionPlan:
     """How a convolution is done. given: as it was asked for; what: of tensors that its kernels take, of which some are
     copies, in so many bytes of the workspace."""
 
@@ -338,17 +346,17 @@ class _Plan:
         return 4 * self.tile.memory * _span(self.what) if self.tile.memory > 1 else 0
 
 
-def _plan(driver: Driver, given: Convolution, engine: int) -> _Plan:
+def plan(driver: Driver, given: Convolution, engine: int) -> ConvolutionPlan:
     way = _way(given, engine)
-    what, copies, nbytes = _laid(given) if way in ("half", "tf32") else (given, [], 0)
+    what, copies, nbytes = _laid(given) if way.startswith(("half", "tf32")) else (given, [], 0)
     work = _work(what)
-    return _Plan(driver, given, what, copies, nbytes, work, _tile(driver, what, way, work))
+    return ConvolutionPlan(driver, given, what, copies, nbytes, work, _tile(driver, what, way, work))
 
 
 def workspace_bytes(driver: Driver, what: Convolution, engine: int) -> int:
     """Bytes that a convolution needs beside its tensors."""
-    plan = _plan(driver, what, engine)
-    return plan.nbytes + plan.sums_bytes
+    how = plan(driver, what, engine)
+    return how.nbytes + how.sums_bytes
 
 
 def convolve(
@@ -358,16 +366,16 @@ def convolve(
     INVALID_VALUE, NOT_SUPPORTED."""
     given = [what.y if what.role == DATA else what.x, what.y if what.role == FILTER else what.w, what.result]
     given += [each for each in (what.added, what.bias) if each is not None]
-    plan = _plan(driver, what, engine)
-    needed = plan.nbytes + plan.sums_bytes > 0
+    how = plan(driver, what, engine)
+    needed = how.nbytes + how.sums_bytes > 0
     fail_if(any(not addresses.get(each.uid) for each in given) or (needed and not workspace), ResultCode.INVALID_VALUE)
-    addresses = addresses | {each.laid.uid: workspace + each.offset for each in plan.copies}
-    launch = _Launch(plan, stream, addresses, workspace + plan.nbytes)
-    for each in plan.copies:
+    addresses = addresses | {each.laid.uid: workspace + each.offset for each in how.copies}
+    launch = _Launch(how, stream, addresses, workspace + how.nbytes)
+    for each in how.copies:
         if each.given is not what.result:
             launch.copy(each)
     launch.compute()
-    for each in plan.copies:
+    for each in how.copies:
         if each.given is what.result:
             launch.copy(each, what)
 
@@ -376,7 +384,7 @@ def convolve(
 class _Launch:
     """A plan under way: its stream, addresses of tensors, and of parts of sums."""
 
-    plan: _Plan
+    plan: ConvolutionPlan
     stream: int
     addresses: dict[int, int]
     sums: int
@@ -405,7 +413,7 @@ class _Launch:
         numbers += [channels, to_group, 0, relu, 0, rows[1]]
         space = zip(given.sizes, *((laid.steps, given.steps) if back else (given.steps, laid.steps)), strict=True)
         places_of = _Index(tuple(_Digit(*each) for each in list(space)[:1:-1]))
-        together = 8 if padded <= 8 else 32
+        together = 8 if padded <= 8 else 64 if places_of.count <= 32 else 32
         grid = laid.sizes[0] * copy.groups, -(-places_of.count * together // 2048), -(-padded // together)
         values = _parameters(places, numbers, scalars, (places_of,), ())
         macros = {"CHANNELS": together, "BACK": int(back is not None)}
@@ -472,12 +480,8 @@ class _Launch:
             macros = {"MODE": _GROUPED, "GROUP": work.channels, "OF_FILTER": int(role == FILTER)}
             self.run(_FILE, f"{_ROLES[role]}_*_grouped", grid, _THREADS, values, **macros)
             return
-        count = work.channels * what.groups * work.places
-        mode = _BLOCKS_EACH if work.sums > _THREADS and count < work.sums else _THREADS_EACH
-        grid = -(-count // (_THREADS if mode == _THREADS_EACH else 1)), 1, phases
-        per_channel = work.groups[2] if work.channels == 1 else work.out
-        macros = {"MODE": mode, "CHANNELS_FIRST": int(per_channel == 1 and what.groups > 1)}
-        self.run(_FILE, f"{_ROLES[role]}_*_direct", grid, _THREADS, values, **macros)
+        grid = -(-work.places // 32), what.groups, phases * tile.memory
+        self.run(_FILE, f"{_ROLES[role]}_*_few", grid, _THREADS, values, MODE=_FEW)
 
 
 def _parameters(

@@ -20,6 +20,19 @@ constexpr int AHEAD = STAGES - 1 - LATE;
 static_assert(TILE_FREE <= THREADS && THREADS % PLACES == 0, "threads for places");
 
 __device__ inline u32 shared_address(const void *at) { return (u32)__cvta_generic_to_shared(at); }
+// The compiler would find out again and again where shared memory begins; what it cannot see through, it keeps.
+__device__ inline u32 keep(u32 address) {
+    asm volatile("" : "+r"(address));
+    return address;
+}
+__device__ inline Place load_place(u32 at) {
+    Place found;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(found.image), "=r"(found.other), "=r"(found.x), "=r"(found.y) : "r"(at));
+#if DIMS == 3
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(found.z) : "r"(at + 16));
+#endif
+    return found;
+}
 // A chunk's place in a tile of 128 bytes along k, or across it boxes of 64 rows: eight lines are a piece of the swizzle.
 // Floats lie along k however they came: no instruction takes them across.
 template <bool ALONG_K> __device__ inline u32 place_of(int row, int k) {
@@ -58,19 +71,21 @@ template <bool IMAGE, int ROWS, bool ALONG_K> struct Loader {
         }
     }
     // A few chunks at a time: first where all of them are, so that none waits for another.
-    __device__ void fetch(u32 tile, const T *data, const Conv &p, const Place *ks) const {
+    __device__ void fetch(u32 tile, const T *data, const Conv &p, u32 ks) const {
         constexpr int MANY = COUNT < 8 ? COUNT : 8;
 #pragma unroll
         for (int first = 0; first < COUNT; first += MANY) {
             const T *from[MANY];
             u32 bytes[MANY];
+            Place at_k = load_place(ks + k(first) / K_STEP * sizeof(Place));
 #pragma unroll
             for (int i = 0; i < MANY; i++) {
                 int number = first + i, of_k = k(number);
-                const Place &at_k = ks[of_k / K_STEP];
+                if (i > 0 && !ALONG_K) at_k = load_place(ks + of_k / K_STEP * sizeof(Place));
                 bool there = IMAGE ? rows[number % HELD].meets(at_k, p.x, p.y, p.z) : (at[number % HELD] >= 0) & at_k.there();
-                from[i] = data + at[number % HELD] + (IMAGE ? at_k.image : at_k.other);
-                if (!IMAGE && !ALONG_K && K_STEP > 1) from[i] += of_k % K_STEP * p.plain_k;
+                u32 distance = (u32)at[number % HELD] + (IMAGE ? at_k.image : at_k.other);  // added before it is widened
+                if (!IMAGE && !ALONG_K && K_STEP > 1) distance += of_k % K_STEP * p.plain_k;
+                from[i] = data + (int)distance;
                 bytes[i] = there ? WIDTH * sizeof(T) : 0;
             }
 #pragma unroll
@@ -104,7 +119,7 @@ struct Product {
         u64 a = describe<A_ALONG_K>(tile_a + threadIdx.x / 128 * 64 * LINE), b = describe<B_ALONG_K>(tile_b);
         float *d = sum;
         hold();
-        asm volatile("fence.proxy.async.shared::cta;\n wgmma.fence.sync.aligned;" ::: "memory");
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
         for (int i = 0; i < 4; i++)
             asm volatile("{ .reg .pred p; setp.ne.u32 p, " ADD ", 0;\n"
@@ -184,7 +199,7 @@ struct Rows {  // of sums in shared memory
 extern "C" __global__ void __launch_bounds__(THREADS) CLUSTER NAME(const __grid_constant__ Conv p) {
     extern __shared__ char shared[];
     __shared__ Place rows[TILE_FREE], ks[THREADS];
-    u32 begin = (shared_address(shared) + 1023) & ~1023u;
+    u32 begin = keep((shared_address(shared) + 1023) & ~1023u), places = keep(shared_address(ks));
     int part = blockIdx.z % p.parts, group = blockIdx.z / p.parts % p.groups, phase = blockIdx.z / p.parts / p.groups;
     const Index &free = p.free[phase], &red = p.red[phase];
     int free0 = blockIdx.x * TILE_FREE, channel0 = blockIdx.y * TILE_CHANNELS;
@@ -207,8 +222,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) CLUSTER NAME(const __grid_
         }
         if (next < steps) {
             u32 tile = begin + into * BYTES;
-            of_image.fetch(IMAGE_ROWS ? tile : tile + BYTES_A, data, p, ks + number);
-            of_plain.fetch(IMAGE_ROWS ? tile + BYTES_A : tile, plain, p, ks + number);
+            of_image.fetch(IMAGE_ROWS ? tile : tile + BYTES_A, data, p, places + number * sizeof(Place));
+            of_plain.fetch(IMAGE_ROWS ? tile + BYTES_A : tile, plain, p, places + number * sizeof(Place));
             if (++into == STAGES) into = 0;
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
