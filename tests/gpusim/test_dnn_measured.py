@@ -62,11 +62,11 @@ def of(row: dict, role: int) -> Convolution:
 def test_our_kernels_take_what_they_took_on_the_gpu(tmp_path):
     rows = {row["name"]: row for row in RECORDED}
     types = {"f16": 2, "bf16": 14, "tf32": 0}
-    shown = [
-        (ROLES[role], *(tuple(rows[name][each]) for each in "xw"), types[rows[name]["kind"]], bool(rows[name]["last"]))
-        + tuple(rows[name][each] for each in ("padding", "stride", "dilation"))
-        for name, role in SHOWN
-    ]
+    shown = []
+    for name, role in SHOWN:
+        row = rows[name]
+        moves = (row[each] for each in ("padding", "stride", "dilation"))
+        shown.append((ROLES[role], tuple(row["x"]), tuple(row["w"]), types[row["kind"]], bool(row["last"]), *moves))
     program, out = tmp_path / "shown.py", tmp_path / "shown.json"
     program.write_text(textwrap.dedent(PROGRAM).format(shown=shown))
     options = "--gpu", "h200", "--json", "--output", str(out), sys.executable, str(program)
@@ -81,11 +81,12 @@ def test_our_kernels_take_what_they_took_on_the_gpu(tmp_path):
         group = next(each for each in groups if each["name"] == label and list(each["grid"]) == grid)
         took, (library_us, ours_us) = group["least_cycles"] / 1980, rows[name][role][:2]
         print(f"{name} {role}: {took:.2f} us simulated, {ours_us} measured, {library_us} by the library")
-        assert abs(took / ours_us - 1) < 0.3, (name, role, took, ours_us)
-        assert 0.5 < took / library_us < 1.6, (name, role, took, library_us)
+        assert abs(took / ours_us - 1) < 0.12, (name, role, took, ours_us)
+        assert 0.65 < took / library_us < 1.2, (name, role, took, library_us)
 
 
 def test_the_kernels_that_are_chosen_are_seldom_far_from_the_library():
+    """Of the half that costs were not fitted to, 4 % faster in the median, and 34 % off in the mean."""
     driver = SimpleNamespace(config=load_config("h200"))
     ratios = {half: {role: [] for role in ROLES} for half in ("tuning", "judge")}
     for row in RECORDED:
@@ -101,4 +102,4 @@ def test_the_kernels_that_are_chosen_are_seldom_far_from_the_library():
             quantiles = ", ".join(f"{each:.2f}" for each in np.quantile(each, (0.1, 0.25, 0.5, 0.75, 0.9)))
             print(f"{half} {role}: {quantiles} times the library; {np.mean(np.abs(np.array(each) - 1)):.0%} off")
     judge = np.array(ratios["judge"]["all"])
-    assert 0.75 < np.median(judge) < 1.3 and np.mean(np.abs(judge - 1)) < 0.5
+    assert 0.9 < np.median(judge) < 1.05 and np.mean(np.abs(judge - 1)) < 0.36

@@ -232,12 +232,13 @@ extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ C
 }
 
 #else
-// Of a group's few channels: 32 places, whose sums eight threads share.
+// Of a group's few channels: 32 places, whose sums eight threads share. Lanes follow each other where image does.
 extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ Conv p) {
     constexpr int KEPT = 256, SLICES = 8;
     __shared__ Place ks[KEPT];
     __shared__ __align__(16) Sum plains[KEPT][4], sums[SLICES][4][33];
-    int t = threadIdx.x, lane = t % 32, slice = t / 32, group = blockIdx.y, part = blockIdx.z % p.parts, phase = blockIdx.z / p.parts;
+    int t = threadIdx.x, lane = IMAGE_ALONG_K ? t / SLICES : t % 32, slice = IMAGE_ALONG_K ? t % SLICES : t / 32;
+    int group = blockIdx.y, part = blockIdx.z % p.parts, phase = blockIdx.z / p.parts;
     const Index &red = p.red[phase];
     int share = (red.count + p.parts - 1) / p.parts, first = part * share, last = min(red.count, first + share);
     Place free = place(p.free[phase], blockIdx.x * 32 + lane);

@@ -149,7 +149,7 @@ def _run(digits: Sequence[_Digit], image: bool) -> tuple[int, list[int]]:
     return length, steps
 
 
-def _loads(work: _Work, role: int, nbytes: int, image: int, plain: int) -> dict[str, int]:
+def _loads(work: _Work, role: int, nbytes: int, image: int, plain: int) -> Macros:
     """How tiles are loaded: macros of `conv.cu`. nbytes: of an element; image, plain: addresses."""
     (of_free, _), (of_red, _) = _run(work.free[0].digits, True), _run(work.red[0].digits, True)
     along_k = of_red > of_free or (of_red == of_free and role == FILTER)
@@ -318,7 +318,7 @@ def _laid(what: Convolution) -> tuple[Convolution, list[_Copy], int]:
         tensors[key] = Tensor(-1 - len(copies), each.kind, sizes, (math.prod(sizes[1:]), 1, *steps))
         copies.append(_Copy(each, tensors[key], groups, rows, offset))
         offset += -(-math.prod(sizes) * nbytes // 256) * 256
-    inner = replace(what, **tensors, result=tensors[name])
+    inner = replace(what, x=tensors["x"], w=tensors["w"], y=tensors["y"], result=tensors[name])
     if inner.result != what.result:
         inner = replace(inner, alpha=1, beta=0, added=None, bias=None, relu=False)
     return inner, copies, offset
@@ -330,33 +330,30 @@ def _laid(what: Convolution) -> tuple[Convolution, list[_Copy], int]:
 @dataclass(frozen=True)
 class ConvolutionPlan:
     """How a convolution is done. given: as it was asked for; what: of tensors that its kernels take, of which some are
-    copies, in so many bytes of the workspace."""
+    copies. Bytes of the workspace are those of copies, and of parts of sums behind them."""
 
     driver: Driver
     given: Convolution
     what: Convolution
     copies: list[_Copy]
-    nbytes: int
     work: _Work
     tile: _Tile
-
-    @property
-    def sums_bytes(self) -> int:
-        """Bytes of parts of sums, behind the copies."""
-        return 4 * self.tile.memory * _span(self.what) if self.tile.memory > 1 else 0
+    nbytes: tuple[int, int]
 
 
 def plan(driver: Driver, given: Convolution, engine: int) -> ConvolutionPlan:
+    """How this machine does a convolution."""
     way = _way(given, engine)
     what, copies, nbytes = _laid(given) if way.startswith(("half", "tf32")) else (given, [], 0)
     work = _work(what)
-    return ConvolutionPlan(driver, given, what, copies, nbytes, work, _tile(driver, what, way, work))
+    tile = _tile(driver, what, way, work)
+    sums = 4 * tile.memory * _span(what) if tile.memory > 1 else 0
+    return ConvolutionPlan(driver, given, what, copies, work, tile, (nbytes, sums))
 
 
 def workspace_bytes(driver: Driver, what: Convolution, engine: int) -> int:
     """Bytes that a convolution needs beside its tensors."""
-    how = plan(driver, what, engine)
-    return how.nbytes + how.sums_bytes
+    return sum(plan(driver, what, engine).nbytes)
 
 
 def convolve(
@@ -367,10 +364,10 @@ def convolve(
     given = [what.y if what.role == DATA else what.x, what.y if what.role == FILTER else what.w, what.result]
     given += [each for each in (what.added, what.bias) if each is not None]
     how = plan(driver, what, engine)
-    needed = how.nbytes + how.sums_bytes > 0
-    fail_if(any(not addresses.get(each.uid) for each in given) or (needed and not workspace), ResultCode.INVALID_VALUE)
+    missing = any(not addresses.get(each.uid) for each in given) or (any(how.nbytes) and not workspace)
+    fail_if(missing, ResultCode.INVALID_VALUE)
     addresses = addresses | {each.laid.uid: workspace + each.offset for each in how.copies}
-    launch = _Launch(how, stream, addresses, workspace + how.nbytes)
+    launch = _Launch(how, stream, addresses, workspace + how.nbytes[0])
     for each in how.copies:
         if each.given is not what.result:
             launch.copy(each)
@@ -389,14 +386,13 @@ class _Launch:
     addresses: dict[int, int]
     sums: int
 
-    def run(
-        self, file: str, name: str, grid: Sequence[int], threads: int, values: bytes, shared: int = 0, **macros: Any
-    ) -> None:
+    def run(self, file: str, name: str, grid: Sequence[int], threads: int, values: bytes, **more: Any) -> None:
+        """more: macros, and bytes of shared memory."""
         given = self.plan.given
         fail_if(max(grid[1:]) > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
-        macros = {"T": TYPES[given.x.kind][0], "DIMS": max(len(given.padding), 2)} | macros
-        name = f"gpusim_conv_{name.replace('*', macros['T'])}"
-        run(self.plan.driver, self.stream, file, name, grid, threads, values, shared, **macros)
+        every: dict[str, Any] = {"T": TYPES[given.x.kind][0], "DIMS": max(len(given.padding), 2), **more}
+        name = f"gpusim_conv_{name.replace('*', every['T'])}"
+        run(self.plan.driver, self.stream, file, name, grid, threads, values, **every)
 
     def copy(self, copy: _Copy, back: Convolution | None = None) -> None:
         """Copy a tensor to its other place or, for what a convolution has there, back."""
@@ -460,7 +456,7 @@ class _Launch:
             macros |= instruction((kind, kind), tile.n, (not rows, what.role != FORWARD))
         shared = max(stages * stage, tile.m * (4 * tile.n + 32)) + 1024
         name = f"{_ROLES[what.role]}_*_{tile.m}x{tile.n}"
-        self.run(_TENSOR_FILE, name, tile.grid(what, work), 2 * tile.m, values, shared, **macros)
+        self.run(_TENSOR_FILE, name, tile.grid(what, work), 2 * tile.m, values, shared=shared, **macros)
 
     def _by_multiply_adds(self, work: _Work, values: bytes, loads: Macros) -> None:
         what, tile = self.plan.what, self.plan.tile
@@ -481,7 +477,8 @@ class _Launch:
             self.run(_FILE, f"{_ROLES[role]}_*_grouped", grid, _THREADS, values, **macros)
             return
         grid = -(-work.places // 32), what.groups, phases * tile.memory
-        self.run(_FILE, f"{_ROLES[role]}_*_few", grid, _THREADS, values, MODE=_FEW)
+        macros = {"MODE": _FEW, "IMAGE_ALONG_K": int(work.red[0].digits[0].image == 1)}
+        self.run(_FILE, f"{_ROLES[role]}_*_few", grid, _THREADS, values, **macros)
 
 
 def _parameters(
