@@ -80,24 +80,28 @@ def test_sums_that_blocks_share():
 
 def test_bias_sum_and_activation_in_one_graph():
     _run("""
-        rng, kind = np.random.default_rng(2), F32
-        of_all = (2, 8, 6, 7), (12, 8, 3, 3), (2, 12, 6, 7), (1, 12, 1, 1)
-        x, w, z, b = (rng.standard_normal(shape).astype("f4") for shape in of_all)
-        moves = moving()
-        shapes = {1: x.shape, 2: w.shape, 3: z.shape, 4: z.shape, 5: b.shape, 6: z.shape, 7: z.shape, 8: z.shape}
-        of = {uid: tensor(uid, kind, shape, False, virtual=uid in (4, 6, 7)) for uid, shape in shapes.items()}
-        def after(mode, x, y, *more):
-            how = made(POINTWISE, (0, 14, mode), (1, 1, 0))
-            return made(OF_POINTWISE, (750, 15, how), (751, 15, of[x]), (753, 15, of[y]), *more)
-        conv = made(FORWARD, (704, 15, of[1]), (703, 15, of[2]), (705, 15, of[4]), (702, 15, moves))
-        added = after(0, 4, 6, (752, 15, of[3]), (755, 4, 0.5))
-        biased = after(0, 6, 7, (752, 15, of[5]))
-        graph = [conv, added, biased, after(100, 7, 8)]
-        config = configs_of(handle, graph)[-1]
-        places = {1: to_device(x), 2: to_device(w), 3: to_device(z), 5: to_device(b), 8: to_device(np.zeros_like(z))}
-        execute(handle, config, places)
-        sums = reference(FORWARD, *(each.astype("f8") for each in (x, w, z)), (1, 1), (1, 1), (1, 1), 1)
-        assert_near(to_host(places[8], z), np.maximum(sums + z / 2 + b, 0), kind, 72)
+        rng, moves = np.random.default_rng(2), moving()
+        for kind, channels, last in ((F32, 12, False), (F16, 12, False), (F16, 16, True)):
+            of_all = (2, 8, 6, 7), (channels, 8, 3, 3), (2, channels, 6, 7), (1, channels, 1, 1)
+            x, w, z, b = (encoded(rng.standard_normal(shape), kind) for shape in of_all)
+            shapes = {1: x.shape, 2: w.shape, 3: z.shape, 4: z.shape, 5: b.shape, 6: z.shape, 7: z.shape, 8: z.shape}
+            of = {uid: tensor(uid, kind, shape, last, virtual=uid in (4, 6, 7)) for uid, shape in shapes.items()}
+            def after(mode, x, y, *more):
+                how = made(POINTWISE, (0, 14, mode), (1, 1, 0))
+                return made(OF_POINTWISE, (750, 15, how), (751, 15, of[x]), (753, 15, of[y]), *more)
+            conv = made(FORWARD, (704, 15, of[1]), (703, 15, of[2]), (705, 15, of[4]), (702, 15, moves))
+            added = after(0, 4, 6, (752, 15, of[3]), (755, 4, 0.5))
+            biased = after(0, 6, 7, (752, 15, of[5]))
+            graph = [conv, added, biased, after(100, 7, 8)]
+            config = configs_of(handle, graph)[-1]
+            laid = {1: x, 2: w, 3: z, 5: b, 8: np.zeros_like(z)}
+            laid = {uid: np.ascontiguousarray(np.moveaxis(each, 1, -1) if last else each) for uid, each in laid.items()}
+            places = {uid: to_device(each) for uid, each in laid.items()}
+            execute(handle, config, places)
+            x, w, z, b = (exact(each, kind) for each in (x, w, z, b))
+            sums = reference(FORWARD, x, w, z, (1, 1), (1, 1), (1, 1), 1)
+            found = to_host(places[8], laid[8])
+            assert_near(np.moveaxis(found, -1, 1) if last else found, np.maximum(sums + z / 2 + b, 0), kind, 72)
         try:
             configs_of(handle, [conv, after(10, 4, 8)])          # an operation that it does not have
             raise AssertionError("it has")
