@@ -45,7 +45,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_129,
     "gpusim.config": 1_476,
     "gpusim.difference": 998,
-    "gpusim.driver": 11_753,
+    "gpusim.driver": 11_963,
     "gpusim.engine": 19_591,
     "gpusim.exec": 772,
     "gpusim.explore": 2_684,
