@@ -13,12 +13,13 @@ import warnings
 warnings.simplefilter("ignore")
 import numpy as np
 import gpusim.driver.numba_cuda
-driver = gpusim.driver.numba_cuda.install("tiny", threads=1)
+driver = gpusim.driver.numba_cuda.install(GPU, threads=1)
 """
 
 
-def run(code: str, *, status: int = 0) -> subprocess.CompletedProcess[str]:
+def run(code: str, *, status: int = 0, gpu: str = "tiny") -> subprocess.CompletedProcess[str]:
     """Run a program behind HEAD; its exit status must be as expected."""
-    done = forks.run("-c", HEAD + textwrap.dedent(code), env=os.environ | {"PYTHONPATH": str(forks.ROOT)})
+    head, env = HEAD.replace("GPU", repr(gpu)), os.environ | {"PYTHONPATH": str(forks.ROOT)}
+    done = forks.run("-c", head + textwrap.dedent(code), env=env)
     assert done.returncode == status, done.stdout + done.stderr
     return done

@@ -20,10 +20,10 @@ handle = new_handle()
 """
 
 
-def _run(code: str) -> None:
+def _run(code: str, gpu: str = "tiny") -> None:
     import textwrap
 
-    run(HEAD + textwrap.dedent(code))
+    run(HEAD + textwrap.dedent(code), gpu=gpu)
 
 
 def test_shapes_transposes_and_scalars():
@@ -45,16 +45,19 @@ def test_every_tile_and_thin_products():
         from dataclasses import replace
         from gpusim.driver.libraries.blas import choice
         every = choice.tiles()
+        of = {"wgmma": ("f16", F16, 68), "mma": ("tf32", F32, 74), "dmma": ("f64", F64, 70), "fma": ("f32", F32, 68)}
         for tile, number in zip(every, range(99)):
+            if tile.way == "simt":
+                continue
             choice.tiles = lambda: (replace(tile, first=0, more=0, step=.01, join=0, joins=.02), *every)
-            kinds = (F32,) * 3 if tile.way != "wgmma" else (F16,) * 3
-            operations = ((T, N), (N, T), (N, N))[number % 3 if tile.n > 32 else 0]
-            apart = {"extra": int(tile.way == "simt")}                      # bulk copies cannot take such columns
-            gemm_ex(handle, (152, 144, 40), operations, kinds, **apart)     # no tile fits rows, columns or the sum
-            gemm_ex(handle, (24, 32, 704), operations, kinds, **apart)      # one tile, whose sum blocks share
-        shapes = {(group.symbol, group.grid[2] > 1) for group in driver.log.groups.values()}
-        for tile in every:
-            symbol = f"gpusim_gemm_{'f32' if tile.way != 'wgmma' else 'f16'}_{tile.m}x{tile.n}"
+            name, kind, compute = of[tile.way]
+            how = {"kinds": (kind,) * 3, "compute": compute, "tolerance": 2e-3 if tile.way == "mma" else None}
+            # mma takes what wgmma cannot take as it lies.
+            operations = ((T, N), (N, T), (N, N))[1 if tile.way == "mma" else number % 3 if tile.n > 32 else 0]
+            gemm_ex(handle, (152, 144, 40), operations, **how)              # no tile fits rows, columns or the sum
+            gemm_ex(handle, (24, 32, 704), operations, **how)               # one tile, whose sum blocks share
+            shapes = {(group.symbol, group.grid[2] > 1) for group in driver.log.groups.values()}
+            symbol = f"gpusim_gemm_{name}_{tile.m}x{tile.n}"
             assert (symbol, False) in shapes and (tile.parts == 1 or (symbol, True) in shapes), (tile, shapes)
         choice.tiles = lambda: every
         for kinds, compute, more in (
@@ -69,20 +72,42 @@ def test_every_tile_and_thin_products():
     """)
 
 
-def test_factors_that_bulk_copies_cannot_take_are_copied():
+def test_factors_that_bulk_copies_cannot_take():
+    """Halves and bytes are copied to where they can; floats and doubles come number by number; what is large, or of tf32
+    and lies across k, is copied as well where that is faster."""
     _run("""
-        for kinds, compute, more in (
-            ((F16, F16, F16), 68, {}), ((I8, I8, I32), 72, {}), ((E4M3, E5M2, BF16), 68, {}),
-            ((F32, F32, F32), 74, {"tolerance": 2e-3}), ((F32, F32, F32), 68, {}),
-        ):
-            large = (400, 301, 300) if compute == 68 and kinds[0] == F32 else (70, 33, 75)
+        from gpusim.driver.libraries.blas import choice
+        def all_of(kinds, compute, large, **more):
             for extents in (large, (large[0] + 60, large[1], large[2] + 7)):    # the second has no room in the first's
                 for operations in ((T, N), (N, N), (N, T), (T, T)):
                     gemm_ex(handle, extents, operations, kinds, compute, extra=1, **more)
+        for kinds, compute, more in (
+            ((F16, F16, F16), 68, {}), ((I8, I8, I32), 72, {}), ((E4M3, E5M2, BF16), 68, {}),
+            ((F32, F32, F32), 74, {"tolerance": 2e-3}), ((F32, F32, F32), 68, {}), ((F64, F64, F64), 70, {}),
+        ):
+            all_of(kinds, compute, (70, 33, 275), **more)                       # sums that blocks share
         names = {group.symbol for group in driver.log.groups.values()}
-        assert {"gpusim_pack_8", "gpusim_pack_16", "gpusim_pack_32"} <= names
-        assert not any(name.startswith("gpusim_gemm") and name.endswith("_32x32") for name in names), names
+        assert {"gpusim_pack_8", "gpusim_pack_16"} <= names, names
+        copies = lambda: sum(each.calls for each in driver.log.groups.values() if each.symbol == "gpusim_pack_32")
+        before, choice._WORTH_COPIES = copies(), 0
+        all_of((F32, F32, F32), 68, (70, 33, 75))
+        assert copies() == before + 8
     """)
+
+
+@pytest.mark.parametrize("gpu", ["a100", "rtx5090", "b200"])
+def test_other_gpus(gpu):
+    """An A100 has no clusters, and of later ones bulk copies were not measured."""
+    _run(
+        """
+        for kind, compute in ((F16, 68), (F32, 68), (F32, 74), (F64, 70)):
+            for extents in ((70, 33, 75), (152, 144, 40), (24, 32, 704)):
+                for operations in ((T, N), (N, T)):
+                    tolerance = 2e-3 if compute == 74 else None
+                    gemm_ex(handle, extents, operations, (kind,) * 3, compute, tolerance=tolerance)
+        """,
+        gpu,
+    )
 
 
 def test_every_type():
@@ -301,9 +326,8 @@ def test_handles_and_what_is_refused():
         check(blas.cublasGetStream_v2(handle, ctypes.byref(found)))
         assert found.value == stream.value
         check(blas.cublasSetMathMode(handle, 3))
-        gemm_ex(handle, (16, 16, 16), tolerance=2e-3)
-        symbols = {group.symbol for group in driver.log.groups.values()}
-        assert symbols == {"gpusim_pack_32", "gpusim_gemm_tf32_64x32"}, symbols    # tf32 wants k along rows
+        gemm_ex(handle, (16, 16, 16), (T, N), tolerance=2e-3)
+        assert {group.symbol for group in driver.log.groups.values()} == {"gpusim_gemm_tf32_64x32"}
         one = scalar(1, F32)
         place = p(to_device(np.zeros(64, np.float32)))
         x = pointer_of(one)

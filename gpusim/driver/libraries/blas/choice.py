@@ -106,7 +106,7 @@ def way_of(config: GPUConfig, what: MatrixProduct, types: Macros) -> str:
 def choose(config: GPUConfig, what: MatrixProduct, types: Macros) -> KernelChoice:
     """The kernel of a product whose rows are contiguous. types: its types' macros."""
     way = way_of(config, what, types)
-    bulk = can_be_copied(way, what)
+    bulk = by_bulk(config, way, what)
     copied = way in ("mma", "dmma", "fma") or (way == "wgmma" and bulk)
     few, length = min(what.m, what.n), max(what.m, what.n)
     along = not what.across[what.m <= what.n]
@@ -130,7 +130,7 @@ def choose(config: GPUConfig, what: MatrixProduct, types: Macros) -> KernelChoic
 def fastest(config: GPUConfig, what: MatrixProduct, way: str) -> tuple[Tile, int, float]:
     """The tile of a way that does a product soonest, how many blocks share a sum over k, and its microseconds."""
     # A part of the columns that is copied across k is as wide as a swizzle reaches.
-    across = what.across[1] and (way == "wgmma" or (way == "fma" and can_be_copied(way, what)))
+    across = what.across[1] and (way == "wgmma" or (way == "fma" and by_bulk(config, way, what)))
     most = _most_parts(config, what)
     return min(
         (
@@ -175,6 +175,11 @@ def can_be_copied(way: str, what: MatrixProduct, *sides: int) -> bool:
         if any(number % 16 for number in numbers) or (way == "wgmma" and size != 2 and what.across[side]):
             return False
     return True
+
+
+def by_bulk(config: GPUConfig, way: str, what: MatrixProduct) -> bool:
+    """Return whether bulk copies bring both factors: those were measured on Hopper alone."""
+    return compute_capability(config) == (9, 0) and can_be_copied(way, what)
 
 
 def is_worth_copies(way: str, what: MatrixProduct) -> bool:
