@@ -96,18 +96,18 @@ import ctypes
 from tests.gpusim.blas_program import *
 
 flags = ctypes.c_uint(FLAGS)
-n, k, one, zero = 64, 1024, scalar(1, F64), scalar(0, F64)  # one block, no cluster
+n, k, one, zero = 64, 512, scalar(1, C64), scalar(0, C64)  # one block: products of complex numbers have no clusters
 streams, handles = [ctypes.c_void_p() for _ in range(2)], [new_handle() for _ in range(2)]
 for stream, handle in zip(streams, handles):
     check(runtime.cudaStreamCreateWithFlags(ctypes.byref(stream), flags))
     check(blas.cublasSetStream_v2(handle, stream))
 rng = np.random.default_rng(1)
-a, b = (np.asfortranarray(rng.standard_normal(shape)) for shape in ((n, k), (k, n)))
-at, bt, ct = to_device(a), to_device(b), [to_device(np.zeros((n, n))) for _ in range(2)]
+a, b = (np.asfortranarray(rng.standard_normal(shape) + 0j) for shape in ((n, k), (k, n)))
+at, bt, ct = to_device(a), to_device(b), [to_device(np.zeros((n, n), "c16")) for _ in range(2)]
 
 def product(handle, c):
     one_at, zero_at = pointer_of(one), pointer_of(zero)
-    check(blas.cublasDgemm_v2(handle, N, N, n, n, k, one_at, p(at), n, p(bt), k, zero_at, p(c), n))
+    check(blas.cublasZgemm_v2(handle, N, N, n, n, k, one_at, p(at), n, p(bt), k, zero_at, p(c), n))
 
 def us(handles):
     events = [ctypes.c_void_p() for _ in range(3)]
