@@ -7,6 +7,7 @@ none of these, what the default stream does is done when its call returns.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -92,8 +93,7 @@ class WorkQueues(PassingTime):
         waits for nothing of the program. The next call is told of a launch that fails meanwhile."""
         apart = self.alone(stream)
         if apart:
-            self.drain()
-            self._driver.fail_if_failed()
+            self.clear()
         self._order(stream)
         put()
         self._driver.fail_if_failed()
@@ -142,8 +142,7 @@ class WorkQueues(PassingTime):
             before = self._blocking() if queue is self._engine.main else [self._engine.main]
             ends = [end for each in before if (end := self._new_end(each, queue)) is not None]
             if ends:
-                wait = WaitWork(self._env, ends, takes=self._set.wait_takes)
-                self._set.put(queue, wait, 0)
+                self._set.put(queue, WaitWork(self._env, ends, takes=self._set.wait_takes), 0)
 
     def _blocking(self) -> list[StreamQueue]:
         """Queues of the streams that the default stream waits for."""
@@ -196,10 +195,12 @@ class WorkQueues(PassingTime):
 
         to_device = {"HtoD": True, "DtoH": False}.get(copy.kind)
         dropped = self._dropped
-        if copy.kind == "fill":
-            work = self._set.fill(queue, copy.nbytes, done)
-        else:
-            work = self._set.copy(queue, copy.nbytes, to_device, copy.pinned, done)
+        free = to_device is None and self.alone(stream)  # a kernel of the driver's takes the host no more than others
+        with self._set.one_call(0.0) if free else nullcontext():
+            if copy.kind == "fill":
+                work = self._set.fill(queue, copy.nbytes, done)
+            else:
+                work = self._set.copy(queue, copy.nbytes, to_device, copy.pinned, done)
         if dropped == self._dropped:  # it may have waited for pageable memory
             self._ends[queue] = work.done
         if wait:
