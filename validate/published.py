@@ -47,12 +47,10 @@ class PublishedNumber:
     gap: str = ""
 
 
-def _rows() -> tuple[PublishedNumber, ...]:
-    rows = tomllib.loads(_SOURCE.with_suffix(".toml").read_text("utf-8"))["rows"]
-    return tuple(PublishedNumber(**row | {"overrides": tuple(row.get("overrides", ()))}) for row in rows)
-
-
-ROWS = _rows()
+ROWS = tuple(
+    PublishedNumber(**row | {"overrides": tuple(row.get("overrides", ()))})
+    for row in tomllib.loads(_SOURCE.with_suffix(".toml").read_text("utf-8"))["rows"]
+)
 
 
 def compared(row: PublishedNumber) -> Compared:

@@ -38,10 +38,6 @@ _MOST_SAID = 160
 _MARKDOWN, _ESCAPED = re.compile(r"([|<>*_`])"), r"\\\1"
 
 
-class ListError(UsageError):
-    """A list that cannot be read."""
-
-
 @dataclass(frozen=True)
 class Listed:
     """A program of a list. folder: where it runs, by default an empty one. passes, fails: what it prints, searched in
@@ -71,7 +67,7 @@ class Trial:
 
 
 def read(path: Path, root: Path | None = None) -> dict[str, Listed]:
-    """The programs of a list by name, with absolute paths. Raises ListError."""
+    """The programs of a list by name, with absolute paths. Raises UsageError."""
     here, where, found = (root or path.parent).resolve(), "", {}
     try:
         for name, entry in tomllib.loads(path.read_text("utf-8"))["programs"].items():
@@ -81,7 +77,7 @@ def read(path: Path, root: Path | None = None) -> dict[str, Listed]:
             for pattern in (found[name].passes, found[name].fails):
                 re.compile(pattern)
     except (OSError, ValueError, re.error, KeyError, TypeError, AttributeError) as error:
-        raise ListError(f"{path} is no list{where}: {error}") from None
+        raise UsageError(f"{path} is no list{where}: {error}") from None
     return found
 
 
@@ -120,7 +116,7 @@ def _results(path: Path | None) -> list[Trial]:
     try:
         return [Trial(**row) for row in json.loads(path.read_text("utf-8"))]
     except (OSError, ValueError, TypeError) as error:
-        raise ListError(f"{path} is no file of results: {error}") from None
+        raise UsageError(f"{path} is no file of results: {error}") from None
 
 
 # --- one program ------------------------------------------------------------------------------------------------------

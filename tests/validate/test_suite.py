@@ -11,7 +11,8 @@ import pytest
 
 from validate import __main__ as command
 from validate import suite
-from validate.suite import Listed, ListError, Trial, judge, read, table
+from validate.commands import UsageError
+from validate.suite import Listed, Trial, judge, read, table
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_judge(status, said, complained, verdict, reason):
 def test_a_list_that_cannot_be_read(tmp_path, text, wrong, capsys):
     file = tmp_path / "list.toml"
     file.write_text(text)
-    with pytest.raises(ListError, match=wrong):
+    with pytest.raises(UsageError, match=wrong):
         read(file)
     assert command.main(["cuda-suite", "--suite", str(file)]) == 2
     assert wrong in capsys.readouterr().err

@@ -7,9 +7,11 @@ took, and the events of these and of the repeated programs when they are simulat
 from __future__ import annotations
 
 import gzip
+import itertools
 import tempfile
+import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,23 +30,6 @@ from validate.points import ProgramPoint
 SOURCE = Path(__file__).with_name("kernels.cu")
 CUBIN = SOURCE.with_suffix(".cubin.gz")
 _RESULTS = Path(__file__).parent / "results"
-SMS = 132
-OPS = {
-    **dict.fromkeys(("iadd3", "lop3", "shf", "prmt", "setsel", "imad", "imad_wide", "dp4a", "popc"), "u32"),
-    **dict.fromkeys(("fadd", "ffma", "fmnmx"), "f32"),
-    **dict.fromkeys(("hadd2", "hfma2"), "f16"),
-    **dict.fromkeys(("dadd", "dfma"), "f64"),
-    **{"ex2": "f32", "i2f": "u32", "f2i": "u32", "shfl": "u32", "vote": "u32", "clock": "u32"},
-}
-"""Arithmetic instructions, and of which kind their random operands are."""
-PLACES = {"lds": 1, "lds128": 4, "sts": 1, "sts128": 4, "reds": 1, "l1": 1, "l1_128": 4}
-"""Accesses to shared memory and L1, and how many words a lane takes."""
-MATRICES = {"mma_f16": "f16", "mma_bf16": "f16", "mma_tf32": "f32", "mma_s8": "u32", "mma_f64": "f64"}
-GROUP_MATRICES = {
-    **dict.fromkeys(("wgmma_f16", "wgmma_f16_n64", "wgmma_f16_registers"), "f16"),
-    **{"wgmma_tf32": "f32", "wgmma_e4m3": "e4m3", "wgmma_s8": "u32"},
-}
-"""Products of a warp and of four warps, and the kind of their random operands."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +41,7 @@ class EnergyExperiment:
     name: str
     entry: str
     fill: str = "zeros"
-    grid: int = 2 * SMS
+    grid: int = 264
     block: int = 512
     a: int = 32
     b: int = 0
@@ -70,73 +55,23 @@ class EnergyExperiment:
         return (self.a + 1) << 12
 
 
-_MB = 256  # pages of 4 KB
-_STREAMS = (
-    *(("read128", mb, 16) for mb in (4, 16, 40, 2048)),
-    *(("read32", 16, apart) for apart in (4, 32, 128)),
-    *(("read32", 2048, apart) for apart in (4, 32, 128, 4096)),
-    *(("write128", mb, 16) for mb in (16, 2048)),
-    *(("write32", 16, apart) for apart in (4, 32, 128)),
-    ("write32", 2048, 32),
-    *(("red32", 16, apart) for apart in (4, 32, 128)),
-)
-
-
 def experiments() -> Iterator[EnergyExperiment]:
-    """All of them."""
-    for grid in (1, 33, 66, 132):
-        yield EnergyExperiment(f"stay {grid} SMs", "stay", grid=grid, block=32, a=0)
-    yield EnergyExperiment("stay 32 warps", "stay", grid=SMS, block=1024, a=0)
-    yield EnergyExperiment("stay 64 warps", "stay", block=1024, a=0)
-    yield EnergyExperiment("ask 1 warp", "stay", grid=SMS, block=32, a=1)
-    yield EnergyExperiment("barrier 32 warps", "barrier", grid=SMS, block=1024)
-    yield EnergyExperiment("empty 132 blocks", "empty", grid=SMS, block=32, launches=200)
-    yield EnergyExperiment("empty 1056 blocks", "empty", grid=8 * SMS, block=256, launches=200)
-    yield EnergyExperiment("empty 8448 blocks", "empty", grid=64 * SMS, block=256, launches=200)
-    for name, kind in OPS.items():
-        for fill in (kind, "zeros"):
-            yield EnergyExperiment(f"{name} {fill}", f"op_{name}", fill)
-    for name, kind in (("ffma", "f32"), ("lop3", "u32"), ("imad", "u32"), ("dfma", "f64")):
-        for lanes in (16, 1):
-            yield EnergyExperiment(f"{name} {lanes} lanes", f"op_{name}", kind, a=lanes)
-    for grid, block in ((SMS, 32), (SMS, 128), (SMS, 512), (66, 1024), (33, 1024)):
-        yield EnergyExperiment(f"ffma {grid} x {block}", "op_ffma", "f32", grid, block)
-    for fill in ("u32", "zeros"):
-        yield EnergyExperiment(f"loop {fill}", "loop", fill)
-        yield EnergyExperiment(f"ldc {fill}", "ldc", fill, a=0)
-        for name, words in PLACES.items():
-            yield EnergyExperiment(f"{name} {fill}", name, fill, a=words)
-    yield EnergyExperiment("diverge", "diverge", "u32", a=16)
-    for strides, name in (((0, 2, 4, 8, 32), "lds"), ((2, 32), "sts"), ((0, 32), "reds"), ((8, 32), "l1")):
-        for stride in strides:
-            yield EnergyExperiment(f"{name} stride {stride}", name, "u32", a=stride)
-    for name, megabytes, apart in _STREAMS:
-        for fill in ("u32", "zeros"):
-            which = f"{name} {megabytes} MB by {apart} {fill}"
-            yield EnergyExperiment(which, name, fill, a=megabytes * _MB - 1, b=apart)
-    for name in ("read128", "write128"):
-        for fill in ("u32", "zeros"):
-            yield EnergyExperiment(f"peer {name} {fill}", name, fill, a=1024 * _MB - 1, b=16, peer=True)
-    # Fewer blocks than SMs stay below the board's limit, so that the clock does too.
-    for part in (33, 66, 99, SMS):
-        for name, kind in MATRICES.items():
-            for fill in ("zeros", kind):
-                yield EnergyExperiment(f"{name} {fill} {2 * part} blocks", name, fill, 2 * part, 256)
-        for name, kind in GROUP_MATRICES.items():
-            for fill in ("zeros", kind):
-                yield EnergyExperiment(f"{name} {fill} {part} blocks", name, fill, part, 256, shared_bytes=65536)
-    yield EnergyExperiment("stay 132 SMs, warm", "stay", grid=SMS, block=32, a=0)
+    """All of them, as `kernels.toml` has them."""
+    known = {each.name for each in fields(EnergyExperiment)}
+    for row in tomllib.loads(SOURCE.with_suffix(".toml").read_text("utf-8"))["kernels"]:
+        for values in itertools.product(*(value if isinstance(value, list) else [value] for value in row.values())):
+            one = dict(zip(row, values, strict=True))
+            one |= {"a": (one["mb"] << 8) - 1} if "mb" in one else {}  # pages of 4 KB
+            one |= {what: one[what].format(**one) for what in ("entry", "name")}
+            yield EnergyExperiment(**{name: value for name, value in one.items() if name in known})
 
 
 def words(fill: str, count: int) -> np.ndarray:
     """Random values of a kind, or zeros, as 32-bit words."""
     random = np.random.default_rng(7)
-    if fill == "f32":
-        return random.uniform(-1, 1, count).astype(np.float32).view(np.uint32)
-    if fill == "f64":
-        return random.uniform(-1, 1, count // 2).view(np.uint32)
-    if fill == "f16":
-        return random.uniform(-1, 1, 2 * count).astype(np.float16).view(np.uint32)
+    if fill in ("f16", "f32", "f64"):
+        kind = np.dtype(f"f{int(fill[1:]) // 8}")
+        return random.uniform(-1, 1, 4 * count // kind.itemsize).astype(kind).view(np.uint32)
     if fill == "e4m3":
         sign, exponent, fraction = (random.integers(*of, 4 * count) for of in ((0, 2), (4, 9), (0, 8)))
         return (sign << 7 | exponent << 3 | fraction).astype(np.uint8).view(np.uint32)
@@ -205,12 +140,11 @@ def vector(energy: LaunchEnergy) -> np.ndarray:
 
 def of_round(experiment: EnergyExperiment, gpu: str = "h100", threads: int | None = None) -> np.ndarray:
     """Events of a round of a microbenchmark's loop, as `vector`: what a launch of more rounds has more."""
-    if experiment.entry in ("stay", "barrier"):
-        return np.zeros(2 * len(EVENTS))
-    if experiment.entry == "empty":
+    if experiment.entry in ("stay", "barrier", "empty"):
+        launches = experiment.launches if experiment.entry == "empty" else 0
         found = np.zeros(2 * len(EVENTS))
-        found[EVENTS.index("launch")] = experiment.launches
-        found[EVENTS.index("warp")] = experiment.launches * experiment.grid * (experiment.block // 32)
+        found[EVENTS.index("launch")] = launches
+        found[EVENTS.index("warp")] = launches * experiment.grid * (experiment.block // 32)
         return found
     rounds = (2, 6)
     streams = experiment.entry.startswith(("read", "write", "red32"))
