@@ -45,7 +45,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_129,
     "gpusim.config": 1_476,
     "gpusim.difference": 998,
-    "gpusim.driver": 11_963,
+    "gpusim.driver": 11_968,
     "gpusim.engine": 19_591,
     "gpusim.exec": 772,
     "gpusim.explore": 2_684,
@@ -61,7 +61,7 @@ MOST_LINES_OF = {
     "gpusim.results": 3_504,
     "gpusim.tracing": 1_588,
     "gpusim.workload": 379,
-    "isa": 6_726,
+    "isa": 6_727,
     "programs": 5_813,
     "validate": 10_491,
 }

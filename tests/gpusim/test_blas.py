@@ -73,8 +73,8 @@ def test_every_tile_and_thin_products():
 
 
 def test_factors_that_bulk_copies_cannot_take():
-    """Halves and bytes are copied to where they can; floats and doubles come number by number; what is large, or of tf32
-    and lies across k, is copied as well where that is faster."""
+    """Halves and bytes are copied to where they can; floats and doubles come number by number; what is large, or tf32 that
+    lies across k, is copied as well where that is faster."""
     _run("""
         from gpusim.driver.libraries.blas import choice
         def all_of(kinds, compute, large, **more):
@@ -108,6 +108,18 @@ def test_other_gpus(gpu):
         """,
         gpu,
     )
+
+
+def test_long_sums_of_few_tiles_are_those_of_pieces():
+    _run("""
+        for kinds, compute, tolerance in (
+            ((F32, F32, F32), 68, None), ((F16, F16, F16), 68, None), ((F32, F32, F32), 74, 2e-3)
+        ):
+            for operations in ((T, N), (N, T)):
+                gemm_ex(handle, (40, 24, 16384), operations, kinds, compute, (1.5, .5), tolerance=tolerance)
+        names = {group.symbol for group in driver.log.groups.values()}
+        assert {"gpusim_gemm_f32_thin", "gpusim_gemm_f32_f16_thin"} <= names, names
+    """, "h200")
 
 
 def test_every_type():

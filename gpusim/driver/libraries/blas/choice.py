@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from math import ceil
@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from gpusim.config import GPUConfig
 from gpusim.driver.attributes import compute_capability
-from gpusim.driver.libraries.blas.product import C32, F32, F64, FP8, KINDS, LINE, Matrix, MatrixProduct
+from gpusim.driver.libraries.blas.product import BF16, C32, F16, F32, F64, FP8, KINDS, LINE, Matrix, MatrixProduct
 from gpusim.launch.occupancy import cluster_groups
 from gpusim.launch.tensor_map import encode_tiled
 
@@ -175,6 +175,21 @@ def can_be_copied(way: str, what: MatrixProduct, *sides: int) -> bool:
         if any(number % 16 for number in numbers) or (way == "wgmma" and size != 2 and what.across[side]):
             return False
     return True
+
+
+def pieces_of(config: GPUConfig, what: MatrixProduct, types: Macros) -> int:
+    """Pieces of k of which a product is the sum, each a product of its own, where clusters leave most SMs idle."""
+    dense = what.batches == 1 and what.c.leading == what.d.leading == what.n and not types["EPILOGUE"]
+    way, floats = way_of(config, what, types), what.a.kind in (F32, F16, BF16) and what.scalars.kind == F32
+    if way == "simt" or not (dense and floats) or min(what.m, what.n) <= THIN:
+        return 1
+    costs = {1: 0.8 * fastest(config, what, way)[2]}  # a sum in one piece needs no memory
+    for count in (4, 8, 16, 32):
+        if what.k * KINDS[what.a.kind][1] % (16 * count) == 0:
+            piece = replace(what, k=what.k // count, batches=count)
+            moved = count * what.m * what.n / _COPIED_PER_US
+            costs[count] = fastest(config, piece, way)[2] + _COPY_US + moved
+    return min(costs, key=costs.__getitem__)
 
 
 def by_bulk(config: GPUConfig, way: str, what: MatrixProduct) -> bool:

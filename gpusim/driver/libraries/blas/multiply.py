@@ -6,9 +6,12 @@ import struct
 from dataclasses import replace
 from math import ceil
 
+import numpy as np
+
 from gpusim.driver.attributes import compute_capability
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.libraries.blas.choice import MOST_BLOCKS, Macros, can_be_copied, choose, is_worth_copies, way_of
+from gpusim.driver.libraries.blas import choice, product
+from gpusim.driver.libraries.blas.choice import MOST_BLOCKS, Macros, choose
 from gpusim.driver.libraries.blas.kernels import run
 from gpusim.driver.libraries.blas.product import C32, C64, CONJUGATED, E5M2, F32, FP8, KINDS, MatrixProduct
 from gpusim.driver.objects import DEVICE
@@ -43,6 +46,9 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
     types = check(driver, what)
     if not (what.m and what.n and what.batches):
         return
+    if (count := choice.pieces_of(driver.config, what, types)) > 1:
+        _in_pieces(driver, stream, what, count)
+        return
     what = _packed(driver, stream, what, types)
     chosen = choose(driver.config, what, types)
     fail_if(chosen.grid[1] > MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
@@ -51,15 +57,29 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
     run(driver, stream, chosen.file, name, chosen.grid, chosen.threads, values, chosen.shared, **macros)
 
 
+def _in_pieces(driver: Driver, stream: int, what: MatrixProduct, count: int) -> None:
+    """The products of pieces of k, as a batch, then their sum, which is a product with ones."""
+    k, size = what.k // count, what.m * what.n
+    room, ones = _room(driver, stream, 2, 4 * size * count), _room(driver, stream, 3, 4 * count)
+    driver.device.memory.write(ones, np.dtype(np.float32), (count,), (4,), 1)
+    a, b = replace(what.a, stride=k * what.a.steps[1]), replace(what.b, stride=k * what.b.steps[0])
+    parts = product.Matrix(room, F32, what.n, size, by_rows=True)
+    one = product.Scalars(F32, plain=True)
+    multiply(driver, stream, replace(what, k=k, a=a, b=b, c=parts, d=parts, scalars=one, batches=count))
+    factors = product.Matrix(ones, F32, count, by_rows=True), product.Matrix(room, F32, size, by_rows=True)
+    results = replace(what.c, leading=size), replace(what.d, leading=size)
+    multiply(driver, stream, MatrixProduct(1, size, count, *factors, *results, what.scalars))
+
+
 def _packed(driver: Driver, stream: int, what: MatrixProduct, types: Macros) -> MatrixProduct:
     """The product of copies of those factors that bulk copies cannot take, where these are worth it."""
-    way = way_of(driver.config, what, types)
-    if not is_worth_copies(way, what):
+    way = choice.way_of(driver.config, what, types)
+    if not choice.is_worth_copies(way, what):
         return what
     factors, copies, grid = [what.a, what.b], [], (ceil(what.k / 64), 0, 0)
     size = KINDS[what.a.kind][1]
     for side, (each, rows) in enumerate(zip(factors, (what.m, what.n), strict=True)):
-        if can_be_copied(way, what, side):
+        if choice.can_be_copied(way, what, side):
             continue
         batches, pitch = what.batches if each.stride else 1, -(-what.k * size // 16) * 16 // size
         room = _room(driver, stream, side, pitch * rows * batches * size)

@@ -61,15 +61,18 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Scalars:
-    """alpha and beta, as bytes of the host or, on_device, as addresses."""
+    """alpha and beta, as bytes of the host or, on_device, as addresses; or 1 and 0 (plain)."""
 
     kind: int
-    alpha: int
-    beta: int
+    alpha: int = 0
+    beta: int = 0
     on_device: bool = False
+    plain: bool = False
 
     def packed(self) -> bytes:
         """Return the kernel's parameter: two addresses, then two values of 16 bytes."""
+        if self.plain:
+            return struct.pack("<16xf28x", 1)
         if self.on_device:
             return struct.pack("<2Q32x", self.alpha, self.beta)
         size = KINDS[self.kind][1]
