@@ -4,9 +4,11 @@ carries them."""
 from __future__ import annotations
 
 import sys
+import tomllib
 from enum import IntEnum
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 _Value = TypeVar("_Value")
@@ -64,28 +66,11 @@ class ResultCode(IntEnum):
     def status(self, api: str) -> int:
         """What a library's call returns in its place: a row of `STATUSES`, or the code itself."""
         row = STATUSES.get(api, {})
-        return row.get(self.name, row.get("", self.value))
+        return row.get(self.name, row.get("OTHERS", self.value))
 
 
-STATUSES = {
-    "cublas": {
-        **{"": 13, "SUCCESS": 0, "NOT_INITIALIZED": 1, "INVALID_HANDLE": 1, "INVALID_CONTEXT": 1, "OUT_OF_MEMORY": 3},
-        **{"INVALID_VALUE": 7, "NO_BINARY_FOR_GPU": 8, "UNKNOWN": 14, "NOT_SUPPORTED": 15},
-    },
-    "cudnn": {
-        **{"": 5000, "SUCCESS": 0, "NOT_INITIALIZED": 1001, "INVALID_CONTEXT": 1001, "UNKNOWN": 4000},
-        **{"INVALID_VALUE": 2000, "INVALID_HANDLE": 2000, "ILLEGAL_STATE": 2004, "NOT_SUPPORTED": 3000},
-    },
-    "cufft": {
-        **{"": 6, "SUCCESS": 0, "INVALID_HANDLE": 1, "OUT_OF_MEMORY": 2, "INVALID_IMAGE": 3, "INVALID_VALUE": 4},
-        **{"UNKNOWN": 5, "NOT_INITIALIZED": 7, "INVALID_CONTEXT": 7, "INVALID_CONFIGURATION": 8, "NOT_SUPPORTED": 16},
-    },
-    "cusparse": {
-        **{"": 6, "SUCCESS": 0, "NOT_INITIALIZED": 1, "INVALID_CONTEXT": 1, "OUT_OF_MEMORY": 2, "INVALID_VALUE": 3},
-        **{"INVALID_HANDLE": 3, "NO_BINARY_FOR_GPU": 4, "UNKNOWN": 7, "NOT_SUPPORTED": 10},
-    },
-}
-"""Statuses of libraries (cublas_api.h, cudnn_graph.h, cufft.h, cusparse.h) by names of `ResultCode`; "" for others."""
+STATUSES: dict[str, dict[str, int]] = tomllib.loads(Path(__file__).with_name("statuses.toml").read_text("utf-8"))
+"""Statuses of libraries by names of `ResultCode`; OTHERS: of those that have none."""
 
 
 class ManagementCode(IntEnum):

@@ -25,10 +25,12 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
+import tomllib
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, TypeVar
 
@@ -311,43 +313,16 @@ def _variants(declared: int) -> dict[str, list[EntryPoint]]:
 
 
 # --- which calls wait -------------------------------------------------------------------------------------------------
-# Functions not listed here drain all streams first. Listed ones only enqueue, only query, or wait themselves.
 
-_ADD = """
-Launch(CooperativeKernel|HostFunc|Kernel|KernelEx|KernelExC) GraphLaunch
-EventRecord(WithFlags)? Stream(WaitEvent|AddCallback)
-(Push|Pop)CallConfiguration Mem(Alloc|AllocFromPool|Free)Async Malloc(FromPool)?Async
-FreeAsync blas(?!Destroy|LtDestroy)\\w+ dnn(?!Destroy)\\w+ fft(?!Destroy)\\w+ sparse(?!Destroy)\\w+
-"""
-_WAIT_THEMSELVES = """
-Stream(Synchronize|Query) Event(Synchronize|Query|ElapsedTime) Mem(cpy|set)\\w*
-"""
-_MAKE = """
-Stream(Create|CreateWithFlags|CreateWithPriority) Event(Create|CreateWithFlags|Destroy)
-StreamBeginCapture(ToGraph)? StreamEndCapture StreamIsCapturing StreamUpdateCaptureDependencies
-ThreadExchangeStreamCaptureMode Graph(Add|Child|Clone|Create|Event|Get|Host|Instantiate|Kernel|Mem|Node|Remove)\\w*
-GraphExec\\w*(Get|Set|Update)\\w*
-Register\\w+ Init InitDevice SetDevice ChooseDevice Ctx(PushCurrent|PopCurrent|SetCurrent)
-Module(Load|LoadData|LoadDataEx|LoadFatBinary|GetFunction) LibraryLoadData LibraryGetKernel FuncLoad
-FuncSet(Attribute|CacheConfig)
-"""
-_ASK = """
-(Driver|Runtime)GetVersion Get\\w+ PeekAtLastError CtxGet\\w+ DeviceGet\\w* DeviceCanAccessPeer
-DeviceTotalMem DeviceComputeCapability DevicePrimaryCtx(GetState|Retain) StreamGet\\w+ Occupancy\\w+
-(Func|Kernel)(Get|Is)\\w+ PointerGetAttributes? TensorMapEncode\\w+ HostGet\\w+ MemHostGet\\w+ MemGet(Info|AddressRange)
-"""
 _PREFIX = re.compile("^_*cuda|^cu")
-_WITHIN = """
-Init (Driver|Runtime)GetVersion GetDevice(Count|Properties) GetError(Name|String) GetLastError PeekAtLastError
-GetProcAddress\\w* Event(Query|Synchronize|ElapsedTime)
-"""
-"""Functions that one called by a stream may call, as on an H100 (driver 580, CUDA 13.0)."""
+_CALLS = tomllib.loads(Path(__file__).with_name("calls.toml").read_text("utf-8"))
+_WITHIN, _AT_ONCE = (re.compile("|".join(" ".join(_CALLS[each].values()).split())) for each in ("within", "at_once"))
 
 
 @cache
 def permitted_within(symbol: str) -> bool:
     """Return whether a function that a stream calls may call this one, by its exported name."""
-    of_either_api = _PERMITTED.fullmatch(_bare(symbol)) is not None
+    of_either_api = _WITHIN.fullmatch(_bare(symbol)) is not None
     return of_either_api or symbol.startswith(("nvml", "nvtx", "cupti", "__cuda")) or symbol == "cuStreamQuery"
 
 
@@ -356,12 +331,8 @@ def waits(symbol: str) -> bool:
     """Return whether a function, by its exported name, waits for the work of all streams."""
     if symbol.startswith(("nvml", "nvtx", "cupti", "Initialize")):
         return False
-    return _NAMED.fullmatch(_bare(symbol)) is None
+    return _AT_ONCE.fullmatch(_bare(symbol)) is None
 
 
 def _bare(symbol: str) -> str:
     return re.sub(r"(@\d+|_v\d+)$", "", _PREFIX.sub("", symbol, count=1))
-
-
-_PERMITTED = re.compile("|".join(_WITHIN.split()))
-_NAMED = re.compile("|".join(" ".join((_ADD, _WAIT_THEMSELVES, _MAKE, _ASK)).split()))

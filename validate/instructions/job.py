@@ -43,23 +43,6 @@ RA, RB, RC = 24, 32, 64
 _BAD = re.compile(r"at address (0x[0-9a-f]+)")
 _LINE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s+/\* 0x")
 
-_SOURCE = """
-struct Words { unsigned w[16]; };
-extern "C" __global__ void form(const float4 *in, float4 *out, Words words) {
-    __shared__ float4 shared[256];
-    float4 local[32];
-    int t = threadIdx.x;
-    float4 v[40];
-    for (int k = 0; k < 40; ++k) v[k] = in[k * 32 + t];
-    shared[t] = v[0];
-    for (int k = 0; k < 32; ++k) local[k] = v[k];
-    __syncthreads();
-    float4 picked = local[words.w[t & 15] & 31];
-    for (int k = 0; k < 40; ++k) { v[k].x += picked.x * shared[k ^ t].y; }
-    for (int k = 0; k < 40; ++k) out[k * 32 + t] = v[39 - k];
-}
-"""
-
 
 def build() -> tuple[bytes, int]:
     """The cubin of the kernel around one instruction, with a NOP in its place, and that place's byte offset in the
@@ -78,7 +61,7 @@ def build() -> tuple[bytes, int]:
     """
     lines = [line for line in _LISTING.read_text("utf-8").splitlines() if not line.startswith("//")]
     code = b"".join(int(line.split()[0], 16).to_bytes(INSTRUCTION_BYTES, "little") for line in lines)
-    cubin = compile_cuda(_SOURCE, "sm_90")
+    cubin = compile_cuda(Path(__file__).with_name("kernel.cu").read_text("utf-8"), "sm_90")
     section = Elf(cubin, "the kernel").by_name[".text.form"]
     if len(code) > section.size:
         raise ValueError(f"{len(code)} bytes of code do not fit into {section.size}")

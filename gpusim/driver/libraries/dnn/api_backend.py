@@ -24,7 +24,7 @@ def _property(driver: Driver, kind: int, place: int) -> None:
 
 
 def _status(driver: Driver, status: int) -> int:
-    names = {number: name for name, number in STATUSES["cudnn"].items() if name}
+    names = {number: name for name, number in STATUSES["cudnn"].items() if name != "OTHERS"}
     return constant_text(f"CUDNN_STATUS_{names.get(status, 'EXECUTION_FAILED')}")
 
 
