@@ -8,9 +8,10 @@ such as the turns of a loop around the measured instructions.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,11 @@ import numpy as np
 from gpusim.config import load_config
 from validate.compared import HEAD, Compared, line
 from validate.microbench import results
-from validate.microbench.bench import benches
+from validate.microbench.bench import Bench, benches
 from validate.microbench.results import Number
 
 CLAIM = "microbenchmark"
 """Values whose source begins so must agree with what is derived; others say by their source where they come from."""
-_LOOP = 0.12
-"""Share of a loop of 64 instructions that is the loop itself, at most: seven more instructions."""
-
 
 Found = Mapping[Any, Number]
 """Measured numbers of some cases of a benchmark, by what the cases vary."""
@@ -41,19 +39,24 @@ class BenchValue:
 
 @dataclass(frozen=True)
 class Value:
-    """One value of the configuration: its key, which number of which cases of a benchmark it is derived from, and how.
-
-    cases: by what they vary. unsure: share of the value that the derivation leaves open, `unsure_cycles` the same in
-    cycles.
-    """
+    """One value of the configuration: a row of `calibrated.toml`, which says what each field is."""
 
     key: str
     bench: str
-    cases: Mapping[Any, str]
     number: str
-    derive: Callable[[Found], BenchValue]
+    derive: str
+    case: str = "warps=1"
+    over: Sequence[int] = (0,)
+    unit: int = 1
+    given: Mapping[str, Any] = field(default_factory=dict)
     unsure: float = 0.0
     unsure_cycles: float = 0.5
+
+    def derived(self, document: Any, bench: Bench) -> BenchValue:
+        """The value by results of its benchmark. Raises results.NoResult."""
+        found = {self.unit * x: results.number(document, bench, self.case.format(x), self.number) for x in self.over}
+        made: BenchValue = globals()[self.derive](found, **self.given)
+        return made
 
 
 def plain(found: Found) -> BenchValue:
@@ -98,48 +101,7 @@ def depth(found: Found, issued: int, turns: int) -> BenchValue:
     return BenchValue(issued - (number.median + 16) / (4 * turns), number.spread / (4 * turns))
 
 
-def _latency(key: str, bench: str, case: str = "warps=1", **more: float) -> Value:
-    return Value(key, bench, {0: case}, "latency", plain, **more)
-
-
-def _rate(pipe: str, bench: str, warps: int = 8) -> Value:
-    key = f"pipes.{pipe}.initiation_cycles"
-    return Value(key, bench, {0: f"warps={warps}"}, "per_cycle", initiation, unsure=_LOOP)
-
-
-def _strides(*degrees: int, warps: int = 4) -> dict[int, str]:
-    return {degree: f"stride={degree} warps={warps}" for degree in degrees}
-
-
-_BAR = {warps: f"warps={warps}" for warps in (1, 2, 4, 8, 16, 32)}
-_PIPES = (("fma", "pipe_ffma"), ("imad", "pipe_imad"), ("alu", "pipe_lop3"), ("fp64", "pipe_dfma"))
-
-VALUES: tuple[Value, ...] = (
-    Value("gpu.clock_mhz", "sm_clock", {0: "one millisecond"}, "MHz", plain, unsure=0.005),
-    *(_latency(f"pipes.{pipe}.latency_cycles", bench) for pipe, bench in (*_PIPES, ("xu", "pipe_mufu_ex2"))),
-    *(_rate(*each) for each in _PIPES),
-    _rate("xu", "pipe_mufu_ex2", 4),
-    Value("issue.bar_base_cycles", "sync_barrier", _BAR, "each", partial(slope, intercept=True)),
-    Value("issue.bar_per_warp_cycles", "sync_barrier", _BAR, "each", slope, unsure_cycles=0.1),
-    # Unsure by the multiple of its scoreboard's clock that a chain is rounded to.
-    _latency("memory_instruction.shuffle_latency_cycles", "pipe_shfl", unsure_cycles=0.75),
-    _latency("memory_instruction.redux_latency_cycles", "pipe_redux"),
-    Value("memory_instruction.queue_depth", "queue_lds", {0: "stride=32 warps=4"}, "issue of 40",
-          partial(depth, issued=40, turns=32), unsure_cycles=1),
-    _latency("shared.latency_cycles", "shared_load", "stride=1 warps=1"),
-    Value("shared.wavefront_latency_cycles", "shared_load", _strides(1, 2, 4, 8, 16, 32, warps=1), "latency", slope,
-          unsure_cycles=0.1),
-    Value("shared.wavefront_cycles", "shared_load", _strides(4, 8, 16, 32), "an access", slope, unsure_cycles=0.1),
-    _latency("shared.atomic_latency_cycles", "shared_add", "stride=1 warps=1"),
-    Value("shared.atomic_wavefront_cycles", "shared_add", _strides(2, 8, 32), "an access", slope, unsure_cycles=0.1),
-    Value("l1.latency_cycles", "l1_chase", {0: "KiB=208 in turn"}, "a load", plain),
-    Value("constant.l0_bytes", "constant_chase", {1024 * kib: f"KiB={kib} words=1" for kib in (1, 2, 4, 8, 16, 32)},
-          "a load", knee),
-    # Unsure by the clock and the store that waits for the value.
-    Value("l2.latency_near_cycles", "l2_latency", {sm: f"sm={sm}" for sm in (0, 2, 37, 90, 131)}, "mean", middle,
-          unsure_cycles=10),
-    Value("launch.block_interval_cycles", "block_rate", {0: "threads=512"}, "a block", plain, unsure_cycles=0.02),
-)  # fmt: skip
+VALUES = tuple(Value(**row) for row in tomllib.loads(Path(__file__).with_name("calibrated.toml").read_text())["values"])
 
 
 def calibrate(gpu: str = "h200", measured: str = "h200") -> list[Compared]:
@@ -150,9 +112,8 @@ def calibrate(gpu: str = "h200", measured: str = "h200") -> list[Compared]:
     document = results.load(measured)
     rows = []
     for value in VALUES:
-        bench = benches()[value.bench]
-        cases = {x: results.number(document, bench, case, value.number) for x, case in value.cases.items()}
-        found, now, source = value.derive(cases), float(configured[value.key]), config.source(value.key)
+        found = value.derived(document, benches()[value.bench])
+        now, source = float(configured[value.key]), config.source(value.key)
         room, scale = found.spread + max(value.unsure * found.value, value.unsure_cycles), abs(found.value) or 1.0
         other = abs(now - found.value) > room and not source.startswith(CLAIM)
         rows.append(
