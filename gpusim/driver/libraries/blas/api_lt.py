@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import Any
 
 from gpusim.driver.api.copy import Fill
@@ -10,7 +11,7 @@ from gpusim.driver.caller import caller, put_int, put_pointer, read
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.libraries.blas.multiply import check, multiply
 from gpusim.driver.libraries.blas.product import BF16, FP8, KINDS, Epilogue, Matrix, MatrixProduct, Scalars, allows_tf32
-from gpusim.driver.libraries.blas.state import Descriptor, Handle, add, find, objects
+from gpusim.driver.libraries.blas.state import Descriptor, Handle, add, destroy, find
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 
@@ -38,11 +39,6 @@ def _layout(kind: int, rows: int, columns: int, leading: int) -> Descriptor:
     return Descriptor({_TYPE: struct.pack("<i", kind), **{key: struct.pack("<Q", x) for key, x in sizes.items()}})
 
 
-def _destroy(driver: Driver, handle: int) -> None:
-    find(driver, handle, Descriptor)
-    objects(driver).pop(handle, None)
-
-
 def _set(driver: Driver, handle: int, attribute: int, place: int, nbytes: int) -> None:
     fail_if(not place or not 0 < nbytes <= 64, ResultCode.INVALID_VALUE)
     find(driver, handle, Descriptor).attributes[attribute] = read(place, nbytes)
@@ -63,7 +59,7 @@ for _kind, _given, _make in (
 ):
     entries(
         (f"cublasLt{_kind}Create", f"*p {_given}", lambda driver, *given, make=_make: add(driver, make(*given))),
-        (f"cublasLt{_kind}Destroy", "p", _destroy),
+        (f"cublasLt{_kind}Destroy", "p", partial(destroy, Descriptor)),
         (f"cublasLt{_kind}SetAttribute", "p i p q", _set),
         (f"cublasLt{_kind}GetAttribute", "p i p q p", _get),
         anytime=True,
@@ -91,7 +87,7 @@ def heuristic(driver: Driver, handle: int, *given: int) -> None:
 def matmul(driver: Driver, handle: int, *given: Any) -> None:
     product, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout, stream = given
     layouts = a_layout, b_layout, c_layout, d_layout
-    find(driver, handle, Handle, ResultCode.INVALID_HANDLE)
+    find(driver, handle, Handle)
     what = _described(driver, product, *layouts, addresses=(a, b, c, d), scalars=(alpha, beta))
     if what.epilogue.largest:
         driver.enqueue(stream, Fill(driver, what.epilogue.largest, 0, 0, 4, 1, 1))

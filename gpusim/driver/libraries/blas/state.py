@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
-from gpusim.driver.codes import ResultCode, known
+from gpusim.driver.caller import constant_text, put_int
+from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.driver.objects import new_handle
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
@@ -59,10 +61,35 @@ def add(driver: Driver, made: object) -> int:
     return handle
 
 
-def find(driver: Driver, handle: int, kind: type[_Kept], code: ResultCode = ResultCode.INVALID_VALUE) -> _Kept:
-    """Return the object of a handle. Raises `code`."""
+def find(driver: Driver, handle: int, kind: type[_Kept]) -> _Kept:
+    """Return the object of a handle. Raises INVALID_VALUE where there is no such descriptor, INVALID_HANDLE else."""
     found = objects(driver).get(handle)
+    code = ResultCode.INVALID_VALUE if issubclass(kind, Descriptor) else ResultCode.INVALID_HANDLE
     return known(found if isinstance(found, kind) else None, code)
+
+
+def destroy(kind: type[object], driver: Driver, handle: int) -> None:
+    """Forget an object of a kind."""
+    find(driver, handle, kind)
+    del objects(driver)[handle]
+
+
+def set_stream(driver: Driver, handle: int, stream: int) -> None:
+    """Set the stream of a library's handle."""
+    find(driver, handle, Handle).stream = driver.stream_of(stream).handle
+
+
+def tell_property(version: tuple[int, int, int], driver: Driver, kind: int, place: int) -> None:
+    """A part of a version (libraryPropertyType)."""
+    fail_if(kind not in range(3) or not place, ResultCode.INVALID_VALUE)
+    put_int(place, version[kind])
+
+
+def status_text(library: str, driver: Driver, status: int) -> int:
+    """The name of a status, as `statuses.txt` has it."""
+    lines = Path(__file__).with_name("statuses.txt").read_text("utf-8").splitlines()
+    names = {number: name for of, number, name in map(str.split, lines) if of == library}
+    return constant_text(f"{library}_STATUS_{names[str(status)]}" if str(status) in names else "<unknown>")
 
 
 def routine(name: str, signature: str) -> Callable[[_Run], _Run]:
@@ -81,7 +108,7 @@ def routine(name: str, signature: str) -> Callable[[_Run], _Run]:
 
 
 def _call(run: Callable[..., Any], groups: list[str], driver: Driver, handle: int, *given: int) -> Any:
-    of_blas, values = find(driver, handle, Handle, ResultCode.INVALID_HANDLE), iter(given)
+    of_blas, values = find(driver, handle, Handle), iter(given)
     grouped = [tuple(_signed(letter, next(values)) for letter in group) for group in groups]
     return run(driver, of_blas, *(each[0] if len(each) == 1 else each for each in grouped))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from functools import partial
 
-from gpusim.driver.caller import caller, constant_text, get_pointers, put_int, put_pointer, put_text, read
-from gpusim.driver.codes import STATUSES, ResultCode, fail_if
-from gpusim.driver.libraries.blas.state import Handle, add, find, objects
+from gpusim.driver.caller import caller, get_pointers, put_pointer, put_text, read
+from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.driver.libraries.blas.state import Handle, add, destroy, find, set_stream, status_text, tell_property
 from gpusim.driver.libraries.dnn import graph as G
 from gpusim.driver.libraries.dnn.convolve import convolve, workspace_bytes
 from gpusim.driver.registry import entries, entry
@@ -16,25 +16,6 @@ from gpusim.driver.state import Driver
 _VERSION, _NUMBER, _RUNTIME = (9, 24, 0), 92400, 13000
 _BYTES = {2: 1, 3: 8, 4: 4, 5: 8, 24: 1, 26: 16, **dict.fromkeys((0, 6, G.DESCRIPTOR), 8)}
 """Bytes of an element by cudnnBackendAttributeType_t, 4 for those that are not named."""
-
-
-def _property(driver: Driver, kind: int, place: int) -> None:
-    fail_if(kind not in range(3) or not place, ResultCode.INVALID_VALUE)
-    put_int(place, _VERSION[kind])
-
-
-def _status(driver: Driver, status: int) -> int:
-    names = {number: name for name, number in STATUSES["cudnn"].items() if name != "OTHERS"}
-    return constant_text(f"CUDNN_STATUS_{names.get(status, 'EXECUTION_FAILED')}")
-
-
-def _set_stream(driver: Driver, handle: int, stream: int) -> None:
-    find(driver, handle, Handle).stream = driver.stream_of(stream).handle
-
-
-def _destroy(kind: type[object], driver: Driver, handle: int) -> None:
-    find(driver, handle, kind)
-    del objects(driver)[handle]
 
 
 @entry("cudnnBackendSetAttribute", "p i i q p", anytime=True)
@@ -93,18 +74,18 @@ def execute(driver: Driver, handle: int, plan: int, pack: int) -> None:
 
 
 entries(
-    ("cudnnGetProperty", "i p", _property),
+    ("cudnnGetProperty", "i p", partial(tell_property, _VERSION)),
     ("cudnnGetVersion cudnnGetMaxDeviceVersion", "=", lambda driver: _NUMBER),
     ("cudnnGetCudartVersion", "=", lambda driver: _RUNTIME),
-    ("cudnnGetErrorString", "&i", _status),
+    ("cudnnGetErrorString", "&i", partial(status_text, "CUDNN")),
     ("cudnnGetLastErrorString", "p q", lambda driver, place, room: put_text(place, room, "") if room else None),
-    ("cudnnDestroy", "p", partial(_destroy, Handle)),
+    ("cudnnDestroy", "p", partial(destroy, Handle)),
     ("cudnnBackendCreateDescriptor", "i *p", lambda driver, kind: add(driver, G.BackendDescriptor(kind=kind))),
-    ("cudnnBackendDestroyDescriptor", "p", partial(_destroy, G.BackendDescriptor)),
+    ("cudnnBackendDestroyDescriptor", "p", partial(destroy, G.BackendDescriptor)),
     anytime=True,
 )
 entries(
     ("cudnnCreate", "*p", lambda driver: add(driver, Handle())),
-    ("cudnnSetStream", "p p", _set_stream),
+    ("cudnnSetStream", "p p", set_stream),
     ("cudnnGetStream", "p *p", lambda driver, handle: find(driver, handle, Handle).stream),
 )

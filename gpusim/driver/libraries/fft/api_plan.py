@@ -7,10 +7,12 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import count
 from typing import Any
 
 from gpusim.driver.caller import read
 from gpusim.driver.codes import ResultCode, fail_if, known
+from gpusim.driver.libraries.blas.state import find, objects
 from gpusim.driver.libraries.fft.passes import COMPLEX, HALF, IN, OUT, REAL, FourierLines, Passes
 from gpusim.driver.objects import DEVICE
 from gpusim.driver.registry import entries, entry, nothing
@@ -93,32 +95,23 @@ def _passes(driver: Driver, what: Transform, in_place: bool) -> Passes:
 def _places(made: Passes, work: int) -> dict[int, int]:
     """Addresses of a work area's buffers, and of its end at -1."""
     found = {}
-    for number, count in made.rooms.items():
+    for number, numbers in made.rooms.items():
         found[number] = work
-        work += -(-count * made.bytes_each[0] // _ROOM) * _ROOM
+        work += -(-numbers * made.bytes_each[0] // _ROOM) * _ROOM
     return {**found, -1: work}
 
 
-def _plans(driver: Driver) -> dict[int, FourierPlan]:
-    found: dict[int, FourierPlan] = driver.kept.setdefault(__name__, {})
-    return found
-
-
-def _find(driver: Driver, handle: int) -> FourierPlan:
-    return known(_plans(driver).get(handle))
-
-
 def _create(driver: Driver) -> int:
-    handle = max(_plans(driver), default=0) + 1
-    _plans(driver)[handle] = FourierPlan()
+    handle = next(each for each in count(1) if each not in objects(driver))  # cufftHandle is an int
+    objects(driver)[handle] = FourierPlan()
     return handle
 
 
 def _destroy(driver: Driver, handle: int) -> None:
-    plan = _find(driver, handle)
+    plan = find(driver, handle, FourierPlan)
     for address in filter(None, (plan.owned, *plan.tables)):
         driver.free(known(driver.buffer_at(address)))
-    del _plans(driver)[handle]
+    del objects(driver)[handle]
 
 
 def _size(driver: Driver, what: Transform) -> int:
@@ -127,13 +120,13 @@ def _size(driver: Driver, what: Transform) -> int:
 
 
 def _size_of(driver: Driver, handle: int, what: Transform | None = None) -> int:
-    of_plan = _find(driver, handle).what
+    of_plan = find(driver, handle, FourierPlan).what
     return _size(driver, known(what or of_plan))
 
 
 def _make(driver: Driver, handle: int, what: Transform) -> int:
     """Raises INVALID_HANDLE, OUT_OF_MEMORY."""
-    plan, nbytes = _find(driver, handle), _size(driver, what)
+    plan, nbytes = find(driver, handle, FourierPlan), _size(driver, what)
     fail_if(plan.what is not None, ResultCode.INVALID_HANDLE)
     for table in _passes(driver, what, False).filters:
         values = table.astype("c16" if what.kind == "f64" else "c8")
@@ -152,12 +145,12 @@ def _new(driver: Driver, what: Transform) -> int:
 
 
 def _set(name: str, convert: Callable[[Driver, int], Any], driver: Driver, handle: int, value: int) -> None:
-    setattr(_find(driver, handle), name, convert(driver, value))
+    setattr(find(driver, handle, FourierPlan), name, convert(driver, value))
 
 
 def _execute(type_of: int, driver: Driver, handle: int, source: int, target: int, direction: int = _INVERSE) -> None:
     """type_of: the cufftType that it has to be, 0 for any."""
-    plan = _find(driver, handle)
+    plan = find(driver, handle, FourierPlan)
     what = known(plan.what)
     wrong = not source or not target or direction not in (-1, 1)
     fail_if(wrong or (type_of and _TYPES[type_of] != (what.kind, what.modes)), ResultCode.INVALID_VALUE)
@@ -197,9 +190,9 @@ def _typed(rank: int, n: int, *given: int) -> Transform:
     return _many("q", rank, n, *given[:3], *given[4:7], (given[3], given[7], given[9]), given[8])
 
 
-def _with(form: Callable[..., Transform], run: Callable[..., int], count: int, driver: Driver, *given: int) -> int:
-    """count: of arguments before those that describe a transform."""
-    return run(driver, *given[:count], form(*given[count:]))
+def _with(form: Callable[..., Transform], run: Callable[..., int], first: int, driver: Driver, *given: int) -> int:
+    """first: how many arguments stand before those that describe a transform."""
+    return run(driver, *given[:first], form(*given[first:]))
 
 
 for _name, _letters, _form in (
@@ -222,13 +215,9 @@ for _version, _parts in (("@11", (11, 4, 1)), ("@12", (12, 0, 0))):
         (f"cufftGetProperty{_version}", "i *i", lambda driver, kind, of=_parts: of[kind]),
         anytime=True,
     )
+for _name, _type in (("C2C", 0x29), ("R2C", 0x2A), ("C2R", 0x2C), ("Z2Z", 0x69), ("D2Z", 0x6A), ("Z2D", 0x6C)):
+    entry(f"cufftExec{_name}", "i p p i" if _name in ("C2C", "Z2Z") else "i p p")(partial(_execute, _type))
 entries(
-    ("cufftExecC2C", "i p p i", partial(_execute, 0x29)),
-    ("cufftExecR2C", "i p p", partial(_execute, 0x2A)),
-    ("cufftExecC2R", "i p p", partial(_execute, 0x2C)),
-    ("cufftExecZ2Z", "i p p i", partial(_execute, 0x69)),
-    ("cufftExecD2Z", "i p p", partial(_execute, 0x6A)),
-    ("cufftExecZ2D", "i p p", partial(_execute, 0x6C)),
     ("cufftXtExec", "i p p i", partial(_execute, 0)),
     ("cufftCreate", "*i", _create),
     ("cufftDestroy", "i", _destroy),
