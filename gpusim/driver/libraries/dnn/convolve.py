@@ -11,6 +11,8 @@ from importlib import resources
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from gpusim.driver.attributes import compute_capability
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.libraries.blas.choice import Macros, instruction
@@ -28,21 +30,24 @@ _RESULTS = {FORWARD: "y", DATA: "x", FILTER: "w"}
 _MOST_PHASES, _MOST_BLOCKS = 8, 65535
 
 
+def _moves(image: int, other: int, axis: int = 0, along: int = 0) -> np.ndarray:
+    """What is added to the distance in the image, to that in the filter or in the tensor beside it, and to the
+    coordinates in the image, x, y and z, of which one axis is moved along."""
+    return np.array([image, other, *(along * (axis == each) for each in range(3))])
+
+
 @dataclass(frozen=True)
 class _Digit:
-    """A digit of an index: its size, and what a unit of it adds to the distance in the image, to that in the filter or
-    in the tensor beside it, and to a coordinate in the image, (x, y, z)."""
+    """A digit of an index: its size, and what a unit of it adds."""
 
     size: int
-    image: int
-    other: int
-    coordinates: tuple[int, int, int] = (0, 0, 0)
+    moves: np.ndarray
 
     def packed(self) -> bytes:
         size = max(self.size, 1)  # nothing is divided where there is nothing
         shift = (size - 1).bit_length()
         magic = ((1 << 32) * ((1 << shift) - size)) // size + 1
-        return struct.pack("<2I6i", size, magic, shift, self.image, self.other, *self.coordinates)
+        return struct.pack("<2I6i", size, magic, shift, *self.moves)
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,7 @@ class _Index:
     """Digits, the fastest first, and what number 0 has."""
 
     digits: tuple[_Digit, ...]
-    image: int = 0
-    other: int = 0
-    coordinates: tuple[int, int, int] = (0, 0, 0)
+    begin: np.ndarray
 
     @property
     def count(self) -> int:
@@ -60,7 +63,7 @@ class _Index:
 
     def packed(self) -> bytes:
         digits = b"".join(each.packed() for each in self.digits).ljust(4 * 32, b"\0")
-        return digits + struct.pack("<6i", self.count, self.image, self.other, *self.coordinates)
+        return digits + struct.pack("<6i", self.count, *self.begin)
 
 
 @dataclass(frozen=True)
@@ -84,65 +87,63 @@ class _Work:
         return max(each.count for each in self.red)
 
 
-def _axis(number: int, value: int) -> tuple[int, int, int]:
-    x, y, z = (value * (number == each) for each in range(3))
-    return x, y, z
+def _axis(axis: int, shift: int, of: Sequence[int]) -> tuple[_Digit, _Digit, np.ndarray, np.ndarray]:
+    """Of a dimension of space: digits of pixels, which are places of y here, and of the filter's taps, and what the
+    first of each has. of: steps of x, w and y, their sizes, padding, stride and dilation."""
+    dx, dw, dy, _, tap, out, padding, stride, dilation = of
+    moves = int(tap > 1 or padding > 0)  # else every place is inside
+    pixels = _Digit(out, _moves(stride * dx, dy, axis, stride * moves))
+    taps = _Digit(tap, _moves(dilation * dx, dw, axis, dilation * moves))
+    return pixels, taps, _moves(-padding * dx, 0, axis, -padding), _moves(0, 0)
+
+
+def _axis_of_data(axis: int, shift: int, of: Sequence[int]) -> tuple[_Digit, _Digit, np.ndarray, np.ndarray]:
+    """The same of places of x from a shift on, a stride apart, which meet the same part of the filter."""
+    dx, dw, dy, extent, tap, _, padding, stride, dilation = of
+    chosen = [each for each in range(tap) if (shift + padding - each * dilation) % stride == 0]
+    start, apart = chosen[0] if chosen else 0, stride // math.gcd(stride, dilation)
+    begin, back = (shift + padding - start * dilation) // stride, -(apart * dilation) // stride
+    pixels = _Digit(len(range(shift, extent, stride)), _moves(dy, dx * stride, axis, 1))
+    taps = _Digit(len(chosen), _moves(back * dy, apart * dw, axis, back))
+    return pixels, taps, _moves(begin * dy, shift * dx, axis, begin), _moves(0, start * dw)
 
 
 def _work(what: Convolution) -> _Work:
-    x, w, y = what.x, what.w, what.y
-    last = (y if what.role == DATA else x).steps[1] == 1 and w.sizes[1] > 1  # channels are contiguous
-    of_y, of_x = w.sizes[0] // what.groups, w.sizes[1]
-    of_image = {each.uid: each.sizes[1] // what.groups * each.steps[1] for each in (x, y)}
-    # Dimensions of space from the last to the first, x, y, z: steps, sizes, and how the filter moves.
-    columns = [each[:1:-1] for each in (x.steps, w.steps, y.steps, x.sizes, w.sizes, y.sizes)]
+    data, w, groups = what.role == DATA, what.w, what.groups
+    image, other = (what.y, what.x) if data else (what.x, what.y)
+    summed, made = (0, 1) if data else (1, 0)  # axes of the filter
+    counts = w.sizes[0] // groups, w.sizes[1]
+    channel = _Digit(counts[summed], _moves(image.steps[1], w.steps[summed]))
+    batch = _Digit(image.sizes[0], _moves(image.steps[0], other.steps[0]))
+    together = image.steps[1] == 1 and w.sizes[1] > 1
+    # Dimensions of space from the last to the first, x, y, z.
+    columns = [each[:1:-1] for of in ("steps", "sizes") for each in (getattr(t, of) for t in (what.x, w, what.y))]
     space = [*zip(*columns, *(each[::-1] for each in (what.padding, what.strides, what.dilations)), strict=True)]
     space += [(0, 0, 0, 1, 1, 1, 0, 1, 1)] * (len(space) == 1)
+    free, red = [], []
+    for shifts in product(*(range(each[7] if data else 1) for each in space)):
+        axes = [(_axis_of_data if data else _axis)(*each) for each in zip(range(3), shifts, space, strict=False)]
+        pixels, taps, begins, starts = zip(*axes, strict=True)
+        free.append(_Index((*pixels, batch), np.sum(begins, 0)))
+        red.append(_Index((channel, *taps) if together else (*taps, channel), np.sum(starts, 0)))
+    of_image, of_other = (_group(each, groups) for each in (image, other))
+    plain, out = (w.steps[made], counts[0] * w.steps[0]), (other.steps[1], of_other)
+    if what.role == FILTER:
+        plain, out, free, red = out, plain, red, free
+    return _Work(tuple(free), tuple(red), counts[made], plain[0], out[0], (plain[1], of_image, out[1]))
 
-    def in_order(channel: _Digit, places: list[_Digit]) -> tuple[_Digit, ...]:
-        return (channel, *places) if last else (*places, channel)
 
-    if what.role == DATA:
-        free, red = [], []
-        for shifts in product(*(range(each[7]) for each in space)):
-            pixels, of_filter, begin, image, out, first = [], [], [0, 0, 0], 0, 0, 0
-            for axis, (shift, (dx, dw, dy, extent, tap, _, padding, stride, dilation)) in enumerate(
-                zip(shifts, space, strict=True)
-            ):
-                chosen = [each for each in range(tap) if (shift + padding - each * dilation) % stride == 0]
-                start = chosen[0] if chosen else 0
-                apart = stride // math.gcd(stride, dilation)
-                begin[axis] = (shift + padding - start * dilation) // stride
-                back = -(apart * dilation) // stride
-                pixels.append(_Digit(len(range(shift, extent, stride)), dy, dx * stride, _axis(axis, 1)))
-                of_filter.append(_Digit(len(chosen), back * dy, apart * dw, _axis(axis, back)))
-                image, out, first = image + begin[axis] * dy, out + shift * dx, first + start * dw
-            batch = _Digit(y.sizes[0], y.steps[0], x.steps[0])
-            free.append(_Index((*pixels, batch), image, out, (begin[0], begin[1], begin[2])))
-            red.append(_Index(in_order(_Digit(of_y, y.steps[1], w.steps[0]), of_filter), 0, first))
-        groups = of_y * w.steps[0], of_image[y.uid], of_image[x.uid]
-        return _Work(tuple(free), tuple(red), of_x, w.steps[1], x.steps[1], groups)
-    pixels, of_filter, begin, image = [], [], [0, 0, 0], 0
-    for axis, (dx, dw, dy, _, tap, out, padding, stride, dilation) in enumerate(space):
-        moves = int(tap > 1 or padding > 0)  # else every place is inside
-        pixels.append(_Digit(out, stride * dx, dy, _axis(axis, stride * moves)))
-        of_filter.append(_Digit(tap, dilation * dx, dw, _axis(axis, dilation * moves)))
-        begin[axis], image = -padding, image - padding * dx
-    batch = _Digit(x.sizes[0], x.steps[0], y.steps[0])
-    of_pixels = _Index((*pixels, batch), image, 0, (begin[0], begin[1], begin[2]))
-    of_taps = _Index(in_order(_Digit(of_x, x.steps[1], w.steps[1]), of_filter))
-    of_w, of_x, per_group = of_y * w.steps[0], of_image[x.uid], of_image[y.uid]
-    if what.role == FORWARD:
-        return _Work((of_pixels,), (of_taps,), of_y, w.steps[0], y.steps[1], (of_w, of_x, per_group))
-    return _Work((of_taps,), (of_pixels,), of_y, y.steps[1], w.steps[0], (per_group, of_x, of_w))
+def _group(of: Tensor, groups: int) -> int:
+    """The distance from a group of channels to the next."""
+    return of.sizes[1] // groups * of.steps[1]
 
 
 def _run(digits: Sequence[_Digit], image: bool) -> tuple[int, list[int]]:
     """How many numbers follow each other in memory from 0, within the same coordinates, and the other steps."""
     length, steps = 1, []
     for each in digits:
-        step = each.image if image else each.other
-        if each.size > 1 and step == length and not steps and not (image and any(each.coordinates)):
+        step = each.moves[0 if image else 1]
+        if each.size > 1 and step == length and not steps and not (image and any(each.moves[2:])):
             length *= each.size
         elif each.size > 1:
             steps.append(step)
@@ -161,10 +162,11 @@ def _loads(work: _Work, role: int, nbytes: int, image: int, plain: int) -> Macro
     for free, red in zip(work.free, work.red, strict=True):
         along, across = (red, free) if along_k else (free, red)
         length, steps = _run(along.digits, True)
-        of_image += [length, *steps, *(each.image for each in across.digits if each.size > 1), free.image, red.image]
+        of_image += [length, *steps, *(each.moves[0] for each in across.digits if each.size > 1)]
+        of_image += [free.begin[0], red.begin[0]]
         length, steps = _run(red.digits, False)
-        steps = [length, *steps] if plain_along_k else [each.other for each in red.digits if each.size > 1]
-        of_plain += [*steps, red.other]
+        steps = [length, *steps] if plain_along_k else [each.moves[1] for each in red.digits if each.size > 1]
+        of_plain += [*steps, red.begin[1]]
     return {
         "IMAGE_ALONG_K": int(along_k), "IMAGE_WIDTH": math.gcd(*of_image),
         "PLAIN_ALONG_K": int(plain_along_k), "PLAIN_WIDTH": math.gcd(*of_plain),
@@ -396,22 +398,20 @@ class _Launch:
 
     def copy(self, copy: _Copy, back: Convolution | None = None) -> None:
         """Copy a tensor to its other place or, for what a convolution has there, back."""
-        given, laid, channels = copy.given, copy.laid, copy.given.sizes[1] // copy.groups
-        padded, at, there = laid.sizes[1] // copy.groups, self.addresses[given.uid], self.addresses[laid.uid]
-        of_given, of_laid = (given.steps[1], channels * given.steps[1], given.steps[0]), (1, padded, laid.steps[0])
-        places, rows, scalars, relu = [0, at, 0, 0, there, 0], copy.rows, (1.0, 0.0), 0
+        (source, target), rows = ((copy.laid, copy.given), (1, 1)) if back else ((copy.given, copy.laid), copy.rows)
+        at, to, groups = self.addresses[source.uid], self.addresses[target.uid], copy.groups
+        places, scalars, relu = [0, at, 0, 0, to, 0], (1.0, 0.0), 0
         if back:
-            bias = self.addresses[back.bias.uid] if back.bias else 0
-            places = [0, there, self.addresses[back.added.uid] if back.added else at, bias, at, 0]
-            rows, scalars, relu = (1, 1), (back.alpha, back.beta), int(back.relu)
-        (step, group, image), (to_step, to_group, to_image) = (of_laid, of_given) if back else (of_given, of_laid)
-        numbers = [0, rows[0], 1, copy.groups, channels if back else padded, step, group, image, to_step, to_image]
-        numbers += [channels, to_group, 0, relu, 0, rows[1]]
-        space = zip(given.sizes, *((laid.steps, given.steps) if back else (given.steps, laid.steps)), strict=True)
-        places_of = _Index(tuple(_Digit(*each) for each in list(space)[:1:-1]))
+            bias, added = (self.addresses[each.uid] if each else 0 for each in (back.bias, back.added))
+            places, scalars, relu = [0, at, added or to, bias, to, 0], (back.alpha, back.beta), int(back.relu)
+        channels, padded = (each.sizes[1] // groups for each in (copy.given, copy.laid))
+        numbers = [0, rows[0], 1, groups, target.sizes[1] // groups, source.steps[1], _group(source, groups)]
+        numbers += [source.steps[0], target.steps[1], target.steps[0], channels, _group(target, groups), 0, relu, 0]
+        space = zip(copy.given.sizes[2:], source.steps[2:], target.steps[2:], strict=True)
+        places_of = _Index(tuple(_Digit(size, _moves(*steps)) for size, *steps in space)[::-1], _moves(0, 0))
         together = 8 if padded <= 8 else 64 if places_of.count <= 32 else 32
-        grid = laid.sizes[0] * copy.groups, -(-places_of.count * together // 2048), -(-padded // together)
-        values = _parameters(places, numbers, scalars, (places_of,), ())
+        grid = copy.laid.sizes[0] * groups, -(-places_of.count * together // 2048), -(-padded // together)
+        values = _parameters(places, [*numbers, rows[1]], scalars, (places_of,), ())
         macros = {"CHANNELS": together, "BACK": int(back is not None)}
         self.run(_PACK_FILE, f"{'unpack' if back else 'pack'}_*", grid, _THREADS, values, **macros)
 
@@ -444,11 +444,8 @@ class _Launch:
 
     def _by_tensor_cores(self, work: _Work, values: bytes) -> None:
         what, tile, config = self.plan.what, self.plan.tile, self.plan.driver.config
-        rows, stage, kind = (
-            what.role != FILTER,
-            128 * (tile.m + max(tile.n, 64)),
-            TYPES[what.x.kind][0].replace("f32", "tf32"),
-        )
+        rows, stage = what.role != FILTER, 128 * (tile.m + max(tile.n, 64))
+        kind = TYPES[what.x.kind][0].replace("f32", "tf32")
         stages = min(tile.stages, (config.sm.shared_bytes_per_block_max - (12 << 10)) // stage)
         macros: Macros = {"T": kind, "TILE_M": tile.m, "TILE_N": tile.n, "STAGES": stages, "PARTS": tile.parts}
         macros |= {"IMAGE_ROWS": int(rows), "IMAGE_ALONG_K": int(rows), "PLAIN_ALONG_K": int(what.role == FORWARD)}
@@ -460,7 +457,7 @@ class _Launch:
 
     def _by_multiply_adds(self, work: _Work, values: bytes, loads: Macros) -> None:
         what, tile = self.plan.what, self.plan.tile
-        rows = work.out == 1 and work.free[0].digits[0].other != 1
+        rows = work.out == 1 and work.free[0].digits[0].moves[1] != 1
         m, n = (tile.m, tile.n) if rows else (tile.n, tile.m)
         macros = loads | {"MODE": _TILES, "IMAGE_ROWS": int(rows), "TILE_M": m, "TILE_N": n}
         macros |= {"EACH": tile.each, "SLICES": tile.slices}
@@ -477,7 +474,7 @@ class _Launch:
             self.run(_FILE, f"{_ROLES[role]}_*_grouped", grid, _THREADS, values, **macros)
             return
         grid = -(-work.places // 32), what.groups, phases * tile.memory
-        macros = {"MODE": _FEW, "IMAGE_ALONG_K": int(work.red[0].digits[0].image == 1)}
+        macros = {"MODE": _FEW, "IMAGE_ALONG_K": int(work.red[0].digits[0].moves[0] == 1)}
         self.run(_FILE, f"{_ROLES[role]}_*_few", grid, _THREADS, values, **macros)
 
 
