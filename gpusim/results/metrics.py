@@ -1,4 +1,5 @@
-"""The table of metrics: Nsight Compute's name, its unit, what it means, and how it follows from the counts.
+"""The table of metrics: Nsight Compute's name, its unit, what it means (`metrics.toml`), and how it follows from the
+counts.
 
 Units are ncu's base units (`--print-units base`): ns, byte, cycle, %. Meanings follow the metrics reference and the
 section files of Nsight Compute ("Nsight Compute, Profiling Guide: Metrics Reference"). Metrics that count what
@@ -10,7 +11,9 @@ requests, is 0.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -20,11 +23,12 @@ from gpusim.launch.occupancy import LEAST_REGISTERS
 from gpusim.results.counts import GLOBAL, LOCAL, SHARED, Counts, ratio
 from gpusim.results.record import LaunchRecord
 from gpusim.results.stalls import STALL_MEANINGS
-from gpusim.results.table import LESS, MORE, Quantity, metric_rows
+from gpusim.results.table import LESS, Quantity, metric_rows
 from isa import microops as M
 from isa.opcodes import PIPES
 
 Compute = Callable[[Counts], float]
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 TEX_SECTORS = (
@@ -229,27 +233,6 @@ def _flop_rows() -> Iterator[Quantity]:
         yield Quantity(name, "inst", _pred_on(opcode), f"{opcode} thread instructions whose guard predicate holds")
 
 
-_PIPES = {
-    "adu": "address divergence: constant loads, barriers, matches, registers that are the same for all threads",
-    "alu": "integer, logic, comparison",
-    "cbu": "convergence and branches that are not plain ones",
-    "fma": "single precision, integer multiplication, half precision",
-    "fma_type_fp16": "of those, half precision",
-    "fmaheavy": "the heavy half of fma: all but single precision, and that while the light half is busy",
-    "fp64": "double precision",
-    "lsu": "memory, shuffles, registers that differ from thread to thread",
-    "tensor": "matrix products",
-    "tensor_op_dmma": "of those, of doubles",
-    "tensor_op_gmma": "of those, of four warps",
-    "tensor_op_hmma": "of those, of floating-point numbers up to 32 bits",
-    "tensor_op_imma": "of those, of integers",
-    "tex": "textures, and fences beyond the block",
-    "tma": "bulk and tensor copies",
-    "uniform": "uniform datapath",
-    "xu": "special functions and conversions",
-}
-
-
 def _pipe(pipe: str, more: int = -1) -> Compute:
     return lambda c: c.pipe_total(pipe) + (c.total(more) if more >= 0 else 0)
 
@@ -260,170 +243,102 @@ def _pipe_rows() -> Iterator[Quantity]:
             # Seen on an H200: the SM's name counts the turns of an instruction, the sub-partition's the instruction.
             turns = (unit, pipe) == ("sm", "adu")
             more = L.COUNT_HEAVY if pipe == "fmaheavy" else L.COUNT_TURNS if turns else -1
-            meaning = f"warp instructions of {_PIPES[pipe]}"
+            meaning = f"warp instructions of {_TABLE['pipes'][pipe]}"
             if turns:
                 meaning += ", one turn for each value or address, and one more for constants that are not there"
             yield Quantity(f"{unit}__inst_executed_pipe_{pipe}.sum", "inst", _pipe(pipe, more), meaning)
 
 
-# fmt: off
-_ROWS = (
-    *metric_rows("speed-of-light",
-        Quantity("gpc__cycles_elapsed.max", "cycle", lambda c: int(c.record.cycles),
-         "cycles from the start of the launch to its end, launch overhead included", "Elapsed Cycles", better=LESS),
-        Quantity("gpu__time_duration.sum", "ns", lambda c: 1e9 * _seconds(c),
-         "the same as time, at the configuration's SM clock", "Duration", better=LESS),
-        Quantity("sm__cycles_active.avg", "cycle", lambda c: ratio(c.active_cycles, c.record.config.sm.count),
-         "cycles in which an SM holds a warp, average over all SMs", "SM Active Cycles"),
-        Quantity("sm__cycles_active.max", "cycle", lambda c: int(c.record.sm_active_cycles.max()),
-         "the same, longest of the SMs"),
-        Quantity("sm__cycles_active.min", "cycle", lambda c: int(c.record.sm_active_cycles.min()),
-         "the same, shortest of the SMs"),
-        Quantity("sm__cycles_active.sum", "cycle", lambda c: c.active_cycles, "the same, summed over all SMs")),
-    *metric_rows("compute",
-        Quantity("smsp__inst_executed.sum", "inst", lambda c: c.instructions, "warp instructions executed",
-         "Executed Instructions", better=LESS, short="warp instructions", column="warp_instructions"),
-        Quantity("sm__inst_executed.avg.per_cycle_active", "inst/cycle",
-         lambda c: ratio(c.instructions, c.active_cycles),
-         "warp instructions executed per active cycle of an SM", "Executed Ipc Active", better=MORE)),
-    *metric_rows("warp-state",
-        Quantity("smsp__thread_inst_executed.sum", "inst", _total(L.COUNT_THREADS),
-         "thread instructions: active threads, summed over warp instructions"),
-        Quantity("smsp__thread_inst_executed_pred_on.sum", "inst", _total(L.COUNT_PRED_ON),
-         "the same, only threads whose guard predicate holds"),
-        Quantity("smsp__thread_inst_executed_per_inst_executed.ratio", "thread/inst",
-         lambda c: ratio(c.total(L.COUNT_THREADS), c.instructions), "active threads per warp instruction",
-         "Avg. Active Threads Per Warp", better=MORE, short="lanes at work, of 32"),
-        Quantity("smsp__thread_inst_executed_pred_on_per_inst_executed.ratio", "thread/inst",
-         lambda c: ratio(c.total(L.COUNT_PRED_ON), c.instructions),
-         "the same, only threads whose guard predicate holds",
-         "Avg. Not Predicated Off Threads Per Warp", better=MORE)),
-    *metric_rows("source",
-        Quantity("smsp__sass_branch_targets_threads_divergent.sum", "branch", _total(L.COUNT_DIVERGENT),
-         "executed branches whose active threads go to more than one target",
-         "Divergent Branches", better=LESS, short="divergent branches")),
-    *metric_rows("compute", *_flop_rows(), *_pipe_rows()),
-    *metric_rows("source",
-        Quantity("memory_l1_wavefronts_shared", "", _total(L.COUNT_SHARED_WAVEFRONTS),
-         "wavefronts that the addresses of shared-memory instructions need", better=LESS),
-        Quantity("memory_l1_wavefronts_shared_ideal", "", _total(L.COUNT_SHARED_IDEAL),
-         "the same if no two threads met in a bank"),
-        Quantity("derived__memory_l1_wavefronts_shared_excessive", "",
-         lambda c: c.total(L.COUNT_SHARED_WAVEFRONTS) - c.total(L.COUNT_SHARED_IDEAL),
-         "wavefronts beyond the ideal: bank conflicts", "Excessive Shared Wavefronts", better=LESS)),
-    *metric_rows("memory", *_shared_rows()),
-    *metric_rows("source",
-        Quantity("memory_l1_tag_requests_global", "", _on(GLOBAL, L.COUNT_TAGS),
-         "128-byte lines that global instructions look up, one L1 tag each"),
-        Quantity("memory_l2_theoretical_sectors_global", "", _theoretical(L.COUNT_SECTORS),
-         "32-byte sectors that global instructions touch: what they would ask of L2 if nothing hit L1", better=LESS),
-        Quantity("memory_l2_theoretical_sectors_global_ideal", "", _theoretical(L.COUNT_SECTORS_IDEAL),
-         "sectors that the same threads would touch at contiguous addresses")),
-    *metric_rows("memory",
-        *_access_rows(),
-        Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", "sector",
-         _on(GLOBAL, L.COUNT_HITS, M.OP_LOAD),
-         "sectors of global loads found in L1, or already on their way to it", better=MORE),
-        Quantity("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum", "sector",
-         lambda c: c.global_total(L.COUNT_SECTORS, M.OP_LOAD) - c.global_total(L.COUNT_HITS, M.OP_LOAD),
-         "the other sectors of global loads", better=LESS),
-        Quantity("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum", "sector",
-         _on(LOCAL, L.COUNT_HITS, M.OP_LOAD), "sectors of loads of local memory found in L1, or on their way to it",
-         better=MORE),
-        Quantity("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum", "sector",
-         lambda c: c.total(L.COUNT_LOCAL_SECTORS, c.accesses(LOCAL, M.OP_LOAD))
-         - _on(LOCAL, L.COUNT_HITS, M.OP_LOAD)(c), "the other sectors of loads of local memory", better=LESS),
-        Quantity("lts__t_sectors_srcunit_tex.sum", "sector", _memory(*TEX_SECTORS),
-         "sectors that L1 asks of L2: reads, writes, atomics and reductions", better=LESS),
-        Quantity("lts__t_sectors_srcunit_tex_op_read.sum", "sector", _memory(ms.CNT_TEX_READ_SECTORS),
-         "of these, reads"),
-        Quantity("lts__t_sectors_srcunit_tex_op_write.sum", "sector", _memory(ms.CNT_TEX_WRITE_SECTORS),
-         "of these, writes"),
-        Quantity("lts__t_sectors_srcunit_tex_op_atom.sum", "sector", _memory(ms.CNT_TEX_ATOMIC_SECTORS),
-         "of these, atomics that return a value"),
-        Quantity("lts__t_sectors_srcunit_tex_op_red.sum", "sector", _memory(ms.CNT_TEX_REDUCTION_SECTORS),
-         "of these, reductions"),
-        Quantity("lts__t_sectors_srcunit_tex_lookup_hit.sum", "sector", _memory(ms.CNT_TEX_HIT_SECTORS),
-         "sectors that the slice in the SM's own partition holds or awaits; writes always hit"),
-        Quantity("lts__t_sectors_srcunit_tex_lookup_miss.sum", "sector", _memory(ms.CNT_TEX_MISS_SECTORS),
-         "the others; a sector of the far partition without a near copy misses, whatever its home holds", better=LESS),
-        Quantity("lts__t_sectors_srcunit_ltcfabric.sum", "sector", _memory(*FABRIC_SECTORS),
-         "sectors that one partition asks of the other: reads, writes, atomics, what a launch reads, "
-         "barriers at its end"),
-        Quantity("lts__t_sectors_srcunit_ltcfabric_lookup_hit.sum", "sector",
-         lambda c: c.memory(*FABRIC_SECTORS) - c.memory(ms.CNT_FABRIC_MISS_SECTORS), "of these, all but the misses"),
-        Quantity("lts__t_sectors_srcunit_ltcfabric_lookup_miss.sum", "sector", _memory(ms.CNT_FABRIC_MISS_SECTORS),
-         "of these, sectors that had to come from memory"),
-        Quantity("lts__d_sectors_fill_device.sum", "sector", _memory(*DRAM_READ_SECTORS),
-         "sectors that L2 gets from memory")),
-    *metric_rows("nvlink",
-        Quantity("nvlrx__bytes_data_user.sum", "byte", _memory(ms.CNT_PEER_RECEIVED_BYTES),
-         "bytes that kernels read of other GPUs' memory"),
-        Quantity("nvltx__bytes_data_user.sum", "byte", _memory(ms.CNT_PEER_SENT_BYTES),
-         "bytes that kernels wrote to other GPUs' memory")),
-    *metric_rows("memory",
-        Quantity("dram__bytes_read.sum", "byte", _memory_bytes(*DRAM_READ_SECTORS), "bytes read from device memory"),
-        Quantity("dram__bytes_write.sum", "byte", _memory_bytes(*DRAM_WRITE_SECTORS), "bytes written to device memory"),
-        Quantity("dram__bytes.sum", "byte", _dram_bytes, "bytes read from and written to device memory",
-         better=LESS, short="DRAM bytes"),
-        Quantity("dram__bytes.sum.per_second", "byte/s", lambda c: ratio(_dram_bytes(c), _seconds(c)),
-         "the same per second of the whole launch", "Memory Throughput", better=MORE),
-        Quantity("dram__throughput.avg.pct_of_peak_sustained_elapsed", "%",
-         lambda c: 100 * ratio(_dram_bytes(c), c.record.cycles * c.record.config.dram_bytes_per_cycle),
-         "the same as a share of the peak bandwidth", "Max Bandwidth", better=MORE)),
-    *metric_rows("occupancy",
-        Quantity("sm__maximum_warps_per_active_cycle_pct", "%", lambda c: 100 * c.record.occupancy.theoretical,
-         "theoretical occupancy: what registers, shared memory and block size allow",
-         "Theoretical Occupancy", better=MORE, bar=True),
-        Quantity("sm__warps_active.avg.per_cycle_active", "warp/cycle", lambda c: ratio(c.warp_cycles, c.active_cycles),
-         "resident warps per active cycle of an SM", "Achieved Active Warps Per SM", better=MORE),
-        Quantity("sm__warps_active.avg.pct_of_peak_sustained_active", "%",
-         lambda c: 100 * ratio(c.warp_cycles, c.active_cycles * c.record.config.sm.max_warps),
-         "achieved occupancy: resident warps per active cycle, of the most that an SM holds",
-         "Achieved Occupancy", better=MORE, bar=True, short="occupancy, %")),
-    *metric_rows("compute",
-        Quantity("smsp__issue_active.avg.pct_of_peak_sustained_active", "%",
-         lambda c: 100 * ratio(c.issued, c.scheduler_cycles),
-         "scheduler cycles that issue an instruction, of the cycles in which the scheduler holds a warp",
-         "Issue Slots Busy", better=MORE)),
-    *metric_rows("warp-state",
-        Quantity("smsp__average_warp_latency_per_inst_issued.ratio", "cycle",
-         lambda c: ratio(sum(c.stalls.values()), c.issued), "warp cycles per issued instruction, stalls included",
-         "Warp Cycles Per Issued Instruction", better=LESS),
-        *_stall_rows()),
-    *metric_rows("launch",
-        Quantity("launch__grid_size", "block", lambda c: c.record.launch.blocks, "blocks of the grid", "Grid Size"),
-        Quantity("launch__block_size", "thread", lambda c: c.record.launch.threads_per_block, "threads per block",
-         "Block Size"),
-        Quantity("launch__thread_count", "thread", lambda c: c.record.launch.blocks * c.record.launch.threads_per_block,
-         "threads of the grid", "Threads"),
-        Quantity("launch__registers_per_thread", "register/thread",
-         lambda c: max(c.record.program.registers, LEAST_REGISTERS),
-         "registers per thread, 16 at least", "Registers Per Thread"),
-        Quantity("launch__shared_mem_per_block_static", "byte/block", lambda c: c.record.program.static_shared_bytes,
-         "shared memory that the kernel declares", "Static Shared Memory Per Block"),
-        Quantity("launch__shared_mem_per_block_dynamic", "byte/block", lambda c: c.record.launch.shared_bytes,
-         "shared memory that the launch adds", "Dynamic Shared Memory Per Block"),
-        Quantity("launch__shared_mem_per_block_driver", "byte/block",
-         lambda c: c.record.config.sm.shared_reserved_bytes,
-         "shared memory that the system takes from each block", "Driver Shared Memory Per Block")),
-    *metric_rows("occupancy",
-        Quantity("launch__occupancy_limit_blocks", "block", _limit("blocks"),
-         "blocks per SM at most, by the hardware's maximum", "Block Limit SM"),
-        Quantity("launch__occupancy_limit_registers", "block", _limit("registers"),
-         "blocks per SM at most, by registers", "Block Limit Registers"),
-        Quantity("launch__occupancy_limit_shared_mem", "block",
-         lambda c: c.record.occupancy.carveout_bytes // c.record.occupancy.shared_bytes_per_block,
-         "blocks per SM at most, by the shared memory that the SM is set to", "Block Limit Shared Mem"),
-        Quantity("launch__occupancy_limit_warps", "block", _limit("warps", "threads"),
-         "blocks per SM at most, by warps", "Block Limit Warps")),
-    *metric_rows("launch",
-        Quantity("launch__waves_per_multiprocessor", "",
-         lambda c: ratio(c.record.launch.blocks, c.record.config.sm.count * c.record.occupancy.blocks_per_sm),
-         "how often the grid fills the whole GPU",
-         "Waves Per SM")),
-)
-# fmt: on
+_FORMULAS: dict[str, Compute] = {
+    "gpc__cycles_elapsed.max": lambda c: int(c.record.cycles),
+    "gpu__time_duration.sum": lambda c: 1e9 * _seconds(c),
+    "sm__cycles_active.avg": lambda c: ratio(c.active_cycles, c.record.config.sm.count),
+    "sm__cycles_active.max": lambda c: int(c.record.sm_active_cycles.max()),
+    "sm__cycles_active.min": lambda c: int(c.record.sm_active_cycles.min()),
+    "sm__cycles_active.sum": lambda c: c.active_cycles,
+    "smsp__inst_executed.sum": lambda c: c.instructions,
+    "sm__inst_executed.avg.per_cycle_active": lambda c: ratio(c.instructions, c.active_cycles),
+    "smsp__thread_inst_executed.sum": _total(L.COUNT_THREADS),
+    "smsp__thread_inst_executed_pred_on.sum": _total(L.COUNT_PRED_ON),
+    "smsp__thread_inst_executed_per_inst_executed.ratio": lambda c: ratio(c.total(L.COUNT_THREADS), c.instructions),
+    "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio": lambda c: ratio(
+        c.total(L.COUNT_PRED_ON), c.instructions
+    ),
+    "smsp__sass_branch_targets_threads_divergent.sum": _total(L.COUNT_DIVERGENT),
+    "memory_l1_wavefronts_shared": _total(L.COUNT_SHARED_WAVEFRONTS),
+    "memory_l1_wavefronts_shared_ideal": _total(L.COUNT_SHARED_IDEAL),
+    "derived__memory_l1_wavefronts_shared_excessive": lambda c: (
+        c.total(L.COUNT_SHARED_WAVEFRONTS) - c.total(L.COUNT_SHARED_IDEAL)
+    ),
+    "memory_l1_tag_requests_global": _on(GLOBAL, L.COUNT_TAGS),
+    "memory_l2_theoretical_sectors_global": _theoretical(L.COUNT_SECTORS),
+    "memory_l2_theoretical_sectors_global_ideal": _theoretical(L.COUNT_SECTORS_IDEAL),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum": _on(GLOBAL, L.COUNT_HITS, M.OP_LOAD),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum": lambda c: (
+        c.global_total(L.COUNT_SECTORS, M.OP_LOAD) - c.global_total(L.COUNT_HITS, M.OP_LOAD)
+    ),
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum": _on(LOCAL, L.COUNT_HITS, M.OP_LOAD),
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum": lambda c: (
+        c.total(L.COUNT_LOCAL_SECTORS, c.accesses(LOCAL, M.OP_LOAD)) - _on(LOCAL, L.COUNT_HITS, M.OP_LOAD)(c)
+    ),
+    "lts__t_sectors_srcunit_tex.sum": _memory(*TEX_SECTORS),
+    "lts__t_sectors_srcunit_tex_op_read.sum": _memory(ms.CNT_TEX_READ_SECTORS),
+    "lts__t_sectors_srcunit_tex_op_write.sum": _memory(ms.CNT_TEX_WRITE_SECTORS),
+    "lts__t_sectors_srcunit_tex_op_atom.sum": _memory(ms.CNT_TEX_ATOMIC_SECTORS),
+    "lts__t_sectors_srcunit_tex_op_red.sum": _memory(ms.CNT_TEX_REDUCTION_SECTORS),
+    "lts__t_sectors_srcunit_tex_lookup_hit.sum": _memory(ms.CNT_TEX_HIT_SECTORS),
+    "lts__t_sectors_srcunit_tex_lookup_miss.sum": _memory(ms.CNT_TEX_MISS_SECTORS),
+    "lts__t_sectors_srcunit_ltcfabric.sum": _memory(*FABRIC_SECTORS),
+    "lts__t_sectors_srcunit_ltcfabric_lookup_hit.sum": lambda c: (
+        c.memory(*FABRIC_SECTORS) - c.memory(ms.CNT_FABRIC_MISS_SECTORS)
+    ),
+    "lts__t_sectors_srcunit_ltcfabric_lookup_miss.sum": _memory(ms.CNT_FABRIC_MISS_SECTORS),
+    "lts__d_sectors_fill_device.sum": _memory(*DRAM_READ_SECTORS),
+    "nvlrx__bytes_data_user.sum": _memory(ms.CNT_PEER_RECEIVED_BYTES),
+    "nvltx__bytes_data_user.sum": _memory(ms.CNT_PEER_SENT_BYTES),
+    "dram__bytes_read.sum": _memory_bytes(*DRAM_READ_SECTORS),
+    "dram__bytes_write.sum": _memory_bytes(*DRAM_WRITE_SECTORS),
+    "dram__bytes.sum": _dram_bytes,
+    "dram__bytes.sum.per_second": lambda c: ratio(_dram_bytes(c), _seconds(c)),
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed": lambda c: (
+        100 * ratio(_dram_bytes(c), c.record.cycles * c.record.config.dram_bytes_per_cycle)
+    ),
+    "sm__maximum_warps_per_active_cycle_pct": lambda c: 100 * c.record.occupancy.theoretical,
+    "sm__warps_active.avg.per_cycle_active": lambda c: ratio(c.warp_cycles, c.active_cycles),
+    "sm__warps_active.avg.pct_of_peak_sustained_active": lambda c: (
+        100 * ratio(c.warp_cycles, c.active_cycles * c.record.config.sm.max_warps)
+    ),
+    "smsp__issue_active.avg.pct_of_peak_sustained_active": lambda c: 100 * ratio(c.issued, c.scheduler_cycles),
+    "smsp__average_warp_latency_per_inst_issued.ratio": lambda c: ratio(sum(c.stalls.values()), c.issued),
+    "launch__grid_size": lambda c: c.record.launch.blocks,
+    "launch__block_size": lambda c: c.record.launch.threads_per_block,
+    "launch__thread_count": lambda c: c.record.launch.blocks * c.record.launch.threads_per_block,
+    "launch__registers_per_thread": lambda c: max(c.record.program.registers, LEAST_REGISTERS),
+    "launch__shared_mem_per_block_static": lambda c: c.record.program.static_shared_bytes,
+    "launch__shared_mem_per_block_dynamic": lambda c: c.record.launch.shared_bytes,
+    "launch__shared_mem_per_block_driver": lambda c: c.record.config.sm.shared_reserved_bytes,
+    "launch__occupancy_limit_blocks": _limit("blocks"),
+    "launch__occupancy_limit_registers": _limit("registers"),
+    "launch__occupancy_limit_shared_mem": lambda c: (
+        c.record.occupancy.carveout_bytes // c.record.occupancy.shared_bytes_per_block
+    ),
+    "launch__occupancy_limit_warps": _limit("warps", "threads"),
+    "launch__waves_per_multiprocessor": lambda c: ratio(
+        c.record.launch.blocks, c.record.config.sm.count * c.record.occupancy.blocks_per_sm
+    ),
+}
+_EACH = {
+    "opcodes": _flop_rows, "pipes": _pipe_rows, "shared": _shared_rows, "accesses": _access_rows, "stalls": _stall_rows
+}  # fmt: skip
+
+
+def _rows() -> Iterator[Quantity]:
+    for row in _TABLE["rows"]:
+        section, each = row.pop("section"), row.pop("each", None)
+        yield from metric_rows(section, *(_EACH[each]() if each else [Quantity(formula=_FORMULAS[row["name"]], **row)]))
+
+
+_ROWS = tuple(_rows())
 METRICS = {each.name: each for each in _ROWS}
 """Every metric by its name, in the order of the table."""
 assert len(METRICS) == len(_ROWS), "a metric stands in the table twice"

@@ -1,6 +1,6 @@
 """The table of what is shown of a result: a row for each thing that it holds, in the order of the terminal's report.
 
-A new number is a row here (or, under a name of Nsight Compute's, in `gpusim.results.metrics`), and stands everywhere:
+A new number is a row here (or, under a name of Nsight Compute's, in `metrics.toml`), and stands everywhere:
 in the report, on the page, in T.JSON and its schema, in `gpusim diff`, in a column of sweeps, in the lab and on the
 reference page. Where it shall not stand everywhere, its row says so.
 """
