@@ -6,33 +6,17 @@ execution pipes than that, and their other colours are chosen like those. The te
 
 from __future__ import annotations
 
+from gpusim.results.limiter import PIPE_COLOURS
 from gpusim.results.stalls import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, STALL_COLOURS, VERMILLION, YELLOW
-from isa import microops as M
 
 __all__ = [
     "BLACK", "BLUE", "EXCESSIVE", "GREEN", "GREY", "IDEAL", "INK", "LEVEL_COLOURS", "LIGHT", "LINE_COLOURS", "MARKERS",
-    "ORANGE", "PALE", "PURPLE", "SHARED_WORD", "SKY", "SPAN_COLOURS", "STALL_COLOURS", "STEP_COLOURS",
-    "UNIT_COLOURS", "VERMILLION", "WAVE_COLOURS", "WORK_COLOURS", "YELLOW",
+    "ORANGE", "PALE", "PIPE_COLOURS", "PURPLE", "SHARED_WORD", "SKY", "SPAN_COLOURS", "STALL_COLOURS", "STEP_COLOURS",
+    "VERMILLION", "WAVE_COLOURS", "WORK_COLOURS", "YELLOW",
 ]  # fmt: skip
 
 INK, GREY, LIGHT, PALE = "#222222", "#666666", "#C4C4C4", "#F2F2F2"
 """Text, lines that guide the eye, and what is switched off."""
-
-UNIT_COLOURS = {
-    M.UNIT_FMA: BLUE,
-    M.UNIT_FMAHEAVY: "#002D80",
-    M.UNIT_ALU: SKY,
-    M.UNIT_FP64: PURPLE,
-    M.UNIT_HALF: "#66355F",
-    M.UNIT_XU: YELLOW,
-    M.UNIT_LSU: VERMILLION,
-    M.UNIT_UNIFORM: "#B0F69E",
-    M.UNIT_CBU: "#1A1A1A",
-    M.UNIT_TENSOR: GREEN,
-    M.UNIT_ADU: "#86391F",
-    M.UNIT_TEX: ORANGE,
-}
-"""Colour of each execution pipe, by its number in the lowered program; names are in `gpusim.results.limiter.PIPES`."""
 
 LEVEL_COLOURS = {"L1": GREEN, "L2": BLUE, "DRAM": VERMILLION}
 """Colour of each level of memory."""

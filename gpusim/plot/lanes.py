@@ -16,9 +16,9 @@ from gpusim.plot.colours import (
     LIGHT,
     ORANGE,
     PALE,
+    PIPE_COLOURS,
     PURPLE,
     SKY,
-    UNIT_COLOURS,
     VERMILLION,
     YELLOW,
 )
@@ -93,7 +93,7 @@ def _draw(ax: Axes, cells: np.ndarray) -> list[Artist]:
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
-    colours = [PALE, LIGHT, *(UNIT_COLOURS[unit] for unit in UNITS)]
+    colours = [PALE, LIGHT, *(PIPE_COLOURS[unit] for unit in UNITS)]
     ax.imshow(
         cells, cmap=ListedColormap(colours), vmin=0, vmax=len(colours) - 1, aspect="auto", interpolation="nearest"
     )
@@ -103,7 +103,7 @@ def _draw(ax: Axes, cells: np.ndarray) -> list[Artist]:
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     used = [unit for k, unit in enumerate(UNITS, 2) if (cells == k).any()]
-    shown: list[Artist] = [Patch(color=UNIT_COLOURS[unit], label=f"{PIPES[unit]} pipe") for unit in used]
+    shown: list[Artist] = [Patch(color=PIPE_COLOURS[unit], label=f"{PIPES[unit]} pipe") for unit in used]
     if (cells == GUARDED).any():
         shown.append(Patch(color=LIGHT, label="guard does not hold"))
     if (cells == OFF).any():

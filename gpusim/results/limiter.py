@@ -15,7 +15,9 @@ they are named instead of it, since removing them is what helps.
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -36,21 +38,11 @@ _WASTE = 0.3
 _FEW_THREADS = 20 / 32
 """Share of active threads per instruction below which divergence is named as the cause."""
 
-PIPES = {
-    M.UNIT_FMA: "FMA",
-    M.UNIT_FMAHEAVY: "FMA (heavy)",
-    M.UNIT_ALU: "ALU",
-    M.UNIT_FP64: "FP64",
-    M.UNIT_HALF: "FP16",
-    M.UNIT_XU: "XU",
-    M.UNIT_LSU: "LSU",
-    M.UNIT_UNIFORM: "Uniform",
-    M.UNIT_CBU: "CBU",
-    M.UNIT_TENSOR: "Tensor",
-    M.UNIT_ADU: "ADU",
-    M.UNIT_TEX: "TEX",
-}
-"""Names of the execution pipes."""
+_PIPES = tomllib.loads(Path(__file__).with_name("pipes.toml").read_text("utf-8"))
+PIPES, PIPE_COLOURS = (
+    {getattr(M, f"UNIT_{unit}"): row[what] for unit, row in _PIPES.items()} for what in ("name", "colour")
+)
+"""Names and colours of the execution pipes, by their numbers in the lowered program."""
 
 
 @dataclass(frozen=True)

@@ -420,7 +420,7 @@ def lab(colour, vision):
     "palette",
     (
         list(colours.STALL_COLOURS.values()),
-        [*colours.UNIT_COLOURS.values(), colours.LIGHT, colours.PALE],
+        [*colours.PIPE_COLOURS.values(), colours.LIGHT, colours.PALE],
         list(colours.LEVEL_COLOURS.values()),
         list(colours.WORK_COLOURS.values()),
         [colours.IDEAL, colours.EXCESSIVE, colours.SHARED_WORD, "#FFFFFF"],
