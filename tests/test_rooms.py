@@ -45,7 +45,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_129,
     "gpusim.config": 1_476,
     "gpusim.difference": 998,
-    "gpusim.driver": 11_968,
+    "gpusim.driver": 11_918,
     "gpusim.engine": 19_591,
     "gpusim.exec": 772,
     "gpusim.explore": 2_684,
@@ -56,14 +56,14 @@ MOST_LINES_OF = {
     "gpusim.machine": 1_685,
     "gpusim.node": 2_248,
     "gpusim.parallel": 1_120,
-    "gpusim.plot": 2_247,
+    "gpusim.plot": 2_231,
     "gpusim.report_html": 763,
-    "gpusim.results": 3_504,
+    "gpusim.results": 3_411,
     "gpusim.tracing": 1_588,
     "gpusim.workload": 379,
     "isa": 6_727,
     "programs": 5_813,
-    "validate": 10_491,
+    "validate": 10_435,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

@@ -73,8 +73,8 @@ def test_every_tile_and_thin_products():
 
 
 def test_factors_that_bulk_copies_cannot_take():
-    """Halves and bytes are copied to where they can; floats and doubles come number by number; what is large, or tf32 that
-    lies across k, is copied as well where that is faster."""
+    """Halves and bytes are copied to where they can; floats and doubles come number by number; large ones, or tf32 that
+    lies across k, are copied as well where that is faster."""
     _run("""
         from gpusim.driver.libraries.blas import choice
         def all_of(kinds, compute, large, **more):
