@@ -1,3 +1,4 @@
+// The kernel around one instruction, whose registers `job.py` tells.
 struct Words { unsigned w[16]; };
 extern "C" __global__ void form(const float4 *in, float4 *out, Words words) {
     __shared__ float4 shared[256];
