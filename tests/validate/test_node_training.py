@@ -70,7 +70,7 @@ def test_known_gap_of_tensor_cores():
     few, more = (product_time(rows, columns, k, "forward", load_config("h200")).time_us for k in (256, 512))
     found = few + (more - few) * (total - 256) / 256
     assert -0.25 < found / product["own_random_us"] - 1 < -0.12
-    assert -0.18 < found / product["own_zeros_us"] - 1 < -0.1
+    assert -0.21 < found / product["own_zeros_us"] - 1 < -0.1
 
 
 def test_known_gap_of_lone_collectives(rows):
