@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import pytest
 
@@ -20,10 +21,7 @@ handle = new_handle()
 """
 
 
-def _run(code: str, gpu: str = "tiny") -> None:
-    import textwrap
-
-    run(HEAD + textwrap.dedent(code), gpu=gpu)
+_run = partial(run, head=HEAD)
 
 
 def test_shapes_transposes_and_scalars():
@@ -35,8 +33,7 @@ def test_shapes_transposes_and_scalars():
             gemm_ex(handle, extents)
         gemm_ex(handle, (5, 6, 0), scalars=(1, 0.5))            # no sum: C is only scaled
         gemm_ex(handle, (5, 6, 0), scalars=(1, 0))
-        names = {group.symbol for group in driver.log.groups.values()}
-        assert {f"gpusim_gemm_f32_{tile}" for tile in ("32x32", "thin", "64x64")} <= names, names
+        assert {f"gpusim_gemm_f32_{tile}" for tile in ("32x32", "thin", "64x64")} <= names(), names()
     """)
 
 
@@ -86,8 +83,7 @@ def test_factors_that_bulk_copies_cannot_take():
             ((F32, F32, F32), 74, {"tolerance": 2e-3}), ((F32, F32, F32), 68, {}), ((F64, F64, F64), 70, {}),
         ):
             all_of(kinds, compute, (70, 33, 275), **more)                       # sums that blocks share
-        names = {group.symbol for group in driver.log.groups.values()}
-        assert {"gpusim_pack_8", "gpusim_pack_16"} <= names, names
+        assert {"gpusim_pack_8", "gpusim_pack_16"} <= names(), names()
         copies = lambda: sum(each.calls for each in driver.log.groups.values() if each.symbol == "gpusim_pack_32")
         before, choice._WORTH_COPIES = copies(), 0
         all_of((F32, F32, F32), 68, (70, 33, 75))
@@ -105,7 +101,7 @@ def test_other_gpus(gpu):
                 tolerance = 2e-3 if compute == 74 else None
                 gemm_ex(handle, extents, operations, (kind,) * 3, compute, tolerance=tolerance)
         """,
-        gpu,
+        gpu=gpu,
     )
 
 
@@ -116,9 +112,8 @@ def test_long_sums_of_few_tiles_are_those_of_pieces():
         ):
             for operations in ((T, N), (N, T)):
                 gemm_ex(handle, (40, 24, 16384), operations, kinds, compute, (1.5, .5), tolerance=tolerance)
-        names = {group.symbol for group in driver.log.groups.values()}
-        assert {"gpusim_gemm_f32_thin", "gpusim_gemm_f32_f16_thin"} <= names, names
-    """, "h200")
+        assert {"gpusim_gemm_f32_thin", "gpusim_gemm_f32_f16_thin"} <= names(), names()
+    """, gpu="h200")
 
 
 def test_every_type():
@@ -338,7 +333,7 @@ def test_handles_and_what_is_refused():
         assert found.value == stream.value
         check(blas.cublasSetMathMode(handle, 3))
         gemm_ex(handle, (16, 16, 16), (T, N), tolerance=2e-3)
-        assert {group.symbol for group in driver.log.groups.values()} == {"gpusim_gemm_tf32_64x32"}
+        assert names() == {"gpusim_gemm_tf32_64x32"}
         one = scalar(1, F32)
         place = p(to_device(np.zeros(64, np.float32)))
         x = pointer_of(one)

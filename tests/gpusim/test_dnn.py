@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import textwrap
+from functools import partial
 
 import pytest
 
@@ -17,15 +17,12 @@ HEAD = """
 from tests.gpusim.dnn_program import *
 handle = new_handle()
 ONES = [(each, 3, (1, 1)) for each in (102, 103, 104, 105)]
-def names():
-    return {group.symbol for group in driver.log.groups.values()}
 def moving(mode=1):
     return made(CONVOLUTION, (100, 1, 0), (101, 7, mode), (106, 3, 2), *ONES)
 """
 
 
-def _run(code: str) -> None:
-    run(HEAD + textwrap.dedent(code))
+_run = partial(run, head=HEAD)
 
 
 def test_every_role_layout_and_movement_of_the_filter():

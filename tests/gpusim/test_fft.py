@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-import textwrap
+from functools import partial
 
 import pytest
 
@@ -19,13 +19,10 @@ HEAD = """
 import itertools
 from tests.gpusim.blas_program import runtime
 from tests.gpusim.fft_program import *
-def names():
-    return {group.symbol for group in driver.log.groups.values()}
 """
 
 
-def _run(code: str) -> None:
-    run(HEAD + textwrap.dedent(code))
+_run = partial(run, head=HEAD)
 
 
 def test_stages_have_a_thread_for_every_butterfly():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import textwrap
+from functools import partial
 
 import pytest
 
@@ -15,13 +15,10 @@ pytestmark = [
 ]
 HEAD = """
 from tests.gpusim.sparse_program import *
-def names():
-    return {group.symbol for group in driver.log.groups.values()}
 """
 
 
-def _run(code: str) -> None:
-    run(HEAD + textwrap.dedent(code))
+_run = partial(run, head=HEAD)
 
 
 def test_products_with_vectors_and_matrices():

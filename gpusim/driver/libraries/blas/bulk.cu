@@ -15,7 +15,6 @@ constexpr u32 CONSUMERS = 2 * TILE_M, COPIERS = BULK ? 32 : 128, THREADS = CONSU
 typedef decltype(wide(TA())) Sum;
 constexpr u32 PITCH = sizeof(Sum) * TILE_N + 32;  // bytes of a row of sums: the four lanes of eight rows come to 32 banks
 
-__device__ inline u32 shared_address(const void *at) { return (u32)__cvta_generic_to_shared(at); }
 __device__ inline void wait(u32 barrier, u32 parity) {
     u32 over;
     do {
@@ -236,15 +235,6 @@ __device__ inline void release(u32 barrier, u32 rank) {
 // `meet_cluster` for blocks that have nothing to tell each other but that they are there, without a fence.
 __device__ inline void meet_cluster_only() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
-}
-
-// What lies at this place of shared memory in another block of the cluster.
-__device__ inline uint4 of_block(u32 at, u32 rank) {
-    uint4 words;
-    asm volatile("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(at) : "r"(rank));
-    asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w) : "r"(at) : "memory");
-    return words;
 }
 
 #if SHARE * PARTS > 1

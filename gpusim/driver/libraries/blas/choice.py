@@ -180,8 +180,8 @@ def can_be_copied(way: str, what: MatrixProduct, *sides: int) -> bool:
 def pieces_of(config: GPUConfig, what: MatrixProduct, types: Macros) -> int:
     """Pieces of k of which a product is the sum, each a product of its own, where clusters leave most SMs idle."""
     dense = what.batches == 1 and what.c.leading == what.d.leading == what.n and not types["EPILOGUE"]
-    way, floats = way_of(config, what, types), what.a.kind in (F32, F16, BF16) and what.scalars.kind == F32
-    if way == "simt" or not (dense and floats) or min(what.m, what.n) <= THIN:
+    floats = what.a.kind in (F32, F16, BF16) and what.scalars.kind == F32
+    if not (dense and floats) or min(what.m, what.n) <= THIN or (way := way_of(config, what, types)) == "simt":
         return 1
     costs = {1: 0.8 * fastest(config, what, way)[2]}  # a sum in one piece needs no memory
     for count in (4, 8, 16, 32):

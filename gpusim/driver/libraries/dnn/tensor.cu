@@ -19,7 +19,6 @@ constexpr bool LATE = false;
 constexpr int AHEAD = STAGES - 1 - LATE;
 static_assert(TILE_FREE <= THREADS && THREADS % PLACES == 0, "threads for places");
 
-__device__ inline u32 shared_address(const void *at) { return (u32)__cvta_generic_to_shared(at); }
 // The compiler would find out again and again where shared memory begins; what it cannot see through, it keeps.
 __device__ inline u32 keep(u32 address) {
     asm volatile("" : "+r"(address));
@@ -252,16 +251,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) CLUSTER NAME(const __grid_
         float sum[4] = {};
 #pragma unroll
         for (u32 each = 0; each < PARTS; each++) {
-            u32 there = begin + i * PITCH + j * 4;
-            float4 of;
+            u32 distance = i * PITCH + j * 4;
 #if PARTS > 1
-            asm volatile("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(there) : "r"(each));
-            asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                : "=f"(of.x), "=f"(of.y), "=f"(of.z), "=f"(of.w) : "r"(there) : "memory");
+            uint4 words = of_block(begin + distance, each);
 #else
-            of = *(const float4 *)(sums.at + (there - begin));
+            uint4 words = *(const uint4 *)(sums.at + distance);
 #endif
-            sum[0] += of.x, sum[1] += of.y, sum[2] += of.z, sum[3] += of.w;
+#pragma unroll
+            for (int one = 0; one < 4; one++) sum[one] += ((const float *)&words)[one];
         }
         if (to_sums) *(float4 *)(to_sums + at) = {sum[0], sum[1], sum[2], sum[3]};
         else finish.put(sum, group * p.channels + channel, at, IMAGE_ROWS);
