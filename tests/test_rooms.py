@@ -46,7 +46,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_476,
     "gpusim.difference": 998,
     "gpusim.driver": 11_918,
-    "gpusim.engine": 19_591,
+    "gpusim.engine": 19_603,
     "gpusim.exec": 772,
     "gpusim.explore": 2_684,
     "gpusim.host": 1_768,

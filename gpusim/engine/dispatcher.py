@@ -233,28 +233,37 @@ def place_blocks(st, grid, sm, time, start):
 
 
 @compiled
-def cluster_room(st, group, most):
-    """Blocks for which a group of SMs has room, with no more than so many on an SM."""
-    count = 0
-    for sm in range(st.par[P.CLUSTER_BEGINS + group], st.par[P.CLUSTER_BEGINS + group + 1]):
-        left = most - st.sm[sm, L.SM_BLOCKS]
-        for slot in range(st.par[P.BLOCK_SLOTS]):
-            if left > 0 and st.block[sm, slot, L.BLOCK_STATE] == 0:
-                left -= 1
-                count += 1
-    return count
+def group_begins(st, group):
+    """The first SM of a group that clusters lie in, or that behind the last: a listed one, or a GPC of whole TPCs."""
+    par = st.par
+    if par[P.CLUSTER_LISTED]:
+        return par[P.CLUSTER_BEGINS + group]
+    together, sms = par[P.TPC_SMS], par[P.SM_COUNT]
+    return min(group * -(-sms // together) // par[P.CLUSTER_GROUPS] * together, sms)
+
+
+@compiled
+def cluster_fits(st, group, size, most):
+    """Whether a group of SMs has room for so many blocks, with no more than `most` on an SM: clusters have the GPU for
+    themselves, and all ends have been noted, so that an SM's blocks are those of its slots."""
+    for sm in range(group_begins(st, group), group_begins(st, group + 1)):
+        size -= max(most - st.sm[sm, L.SM_BLOCKS], 0)
+    return size <= 0
 
 
 @compiled
 def cluster_group(st, grid, size):
     """The group of SMs that gets the next cluster, -1 if none has room. Groups take turns; those wait whose SMs would
     have more blocks than another's: H200, right for 251 of 256 grids (tests/gpusim/data/cluster_places.json)."""
-    groups = st.par[P.CLUSTER_GROUPS]
-    for most in range(1, st.par[P.BLOCK_SLOTS] + 1):
+    groups, slots = st.par[P.CLUSTER_GROUPS], st.par[P.BLOCK_SLOTS]
+    least = slots
+    for sm in range(st.par[P.SM_COUNT]):
+        least = min(least, st.sm[sm, L.SM_BLOCKS])
+    for most in range(least + 1, slots + 1):
         for turn in range(groups):
             group = (grid[G_GROUP] + turn) % groups
-            sms = st.par[P.CLUSTER_BEGINS + group + 1] - st.par[P.CLUSTER_BEGINS + group]
-            if sms >= min(size, st.par[P.CLUSTER_MOST]) and cluster_room(st, group, most) >= size:
+            sms = group_begins(st, group + 1) - group_begins(st, group)
+            if sms >= min(size, st.par[P.CLUSTER_MOST]) and cluster_fits(st, group, size, most):
                 grid[G_GROUP] = group + 1
                 return group
     return -1
@@ -278,7 +287,7 @@ def place_clusters(st, grid, clock, server, earliest, now, interval):
         leader = st.block[0, 0]
         for rank in range(size):
             sm = -1
-            for candidate in range(par[P.CLUSTER_BEGINS + chosen], par[P.CLUSTER_BEGINS + chosen + 1]):
+            for candidate in range(group_begins(st, chosen), group_begins(st, chosen + 1)):
                 room = free_slot(st, candidate) >= 0
                 if room and (sm < 0 or st.sm[candidate, L.SM_BLOCKS] < st.sm[sm, L.SM_BLOCKS]):
                     sm = candidate

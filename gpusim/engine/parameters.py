@@ -106,7 +106,9 @@ def parameters(
     par[P.CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
     groups = cluster_groups(config)
     par[P.CLUSTER_GROUPS], par[P.CLUSTER_MOST] = len(groups), max(groups)
-    par[P.CLUSTER_BEGINS : P.CLUSTER_BEGINS + len(groups) + 1] = np.cumsum((0, *groups))
+    par[P.CLUSTER_LISTED] = groups == config.sm.cluster_sms
+    if par[P.CLUSTER_LISTED]:
+        par[P.CLUSTER_BEGINS : P.CLUSTER_BEGINS + len(groups) + 1] = np.cumsum((0, *groups))
     par[P.CHECKS] = checks
     par[P.CARVEOUT] = occupancy.carveout_bytes
     needed = occupancy.blocks_per_sm * occupancy.shared_bytes_per_block

@@ -300,6 +300,14 @@ def test_clusters_lie_as_on_an_h200():
     assert len(wrong) <= 1, wrong
 
 
+def test_clusters_lie_in_any_number_of_gpcs():
+    place = KERNELS[f"place_{PLACED.index((2, 1, 1))}"]
+    for gpcs in (1, 8, 40):
+        arguments = [np.zeros(80 * 13, np.uint32)]
+        how = {"shared_bytes": 200_000, "overrides": ["sm.count=80", f"sm.gpcs={gpcs}"]}
+        assert (gpusim.simulate(place, 80, 32, arguments, **how).record.sm_blocks == 1).all(), gpcs
+
+
 def test_clusters_of_two_fill_the_gpu():
     # An H200 has GPCs of 16 and of 18 SMs: 66 clusters of two at once, none of them split between GPCs.
     place = KERNELS[f"place_{PLACED.index((2, 1, 1))}"]
