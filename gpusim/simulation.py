@@ -57,8 +57,8 @@ def simulate(
     Args:
         kernel: a function or dispatcher of `numba.cuda`, a `gpusim.launch.CudaSource`, or an `isa.Program`.
         grid, block: blocks of the grid and threads of a block: an int or up to three.
-        args: NumPy arrays, scalars and `gpusim.launch.TensorMap`s of arrays; arrays are updated in place when the run
-            succeeds. `gpusim.node.on("gpu1", x)` is an array that lives on another GPU of `node`: docs/nodes.md.
+        args: NumPy arrays, scalars, and `gpusim.launch.TensorMap`s and `Struct`s of arrays, which a run that succeeds
+            updates in place. `gpusim.node.on("gpu1", x)` is one that lives on another GPU of `node`: docs/nodes.md.
         gpu: name of a shipped configuration, path to a TOML file, or a `GPUConfig`.
         shared_bytes: dynamic shared memory per block.
         signature: Numba types of the arguments, where Numba's own typing of `args` is not wanted.

@@ -6,9 +6,10 @@ the variants of a family), `registry` (how programs are found), then any family:
 and `bank_conflict` turn a single knob, `softmax`, `attention`, `fusion` and `recompute` are what neural networks
 are made of. `warp` has sums over the lanes of a warp for kernels to call, `ptx` the instructions that Numba has no
 function for. What Numba cannot say at all is CUDA C++, in `cuda/`: `matmul_hopper`, `flash_attention`, the
-programs for clusters, and `layer`, which has the kernels of a model's layer for `gpusim.parallel`.
+programs for clusters, and `layer`, which has the kernels of a model's layer for `gpusim.parallel`; `matmul_library`
+launches those of `gpusim.driver.libraries.blas`.
 
-To add a program, add one file here with a `VARIANTS` tuple; `registry` finds it, and with it the command
-line, the tests and the hardware validation. Nothing in this folder imports the simulator: only NumPy,
-`numba.cuda` and `gpusim.launch`.
+To add a program, add one file here with functions `make` and `reference` and a tuple `VARIANTS`; `registry` finds it,
+and with it the command line, the tests and the hardware validation. Nothing else in this folder imports the simulator:
+only NumPy, `numba.cuda` and `gpusim.launch`.
 """

@@ -96,8 +96,6 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
 _INDEXED = {"outputs": (2,)}
 VARIANTS = ladder(
     Size("elements", (1 << 17, 1 << 21), default=1 << 18, test=600, maximum=1 << 24),
-    make,
-    reference,
     step(copy, "Neighbouring words: four sectors to a request.", 1, 0, name="contiguous"),
     step(copy, "Starting one word off asks L1 for a fifth sector.", 1, 1, name="offset"),
     step(copy, "Every eighth word: a sector fetched for each word.", 8, 0, name="strided"),

@@ -83,8 +83,6 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
 SHARED = {"sizes": (1 << 13, 1 << 18)}
 VARIANTS = ladder(
     Size("threads", (1 << 12, 1 << 15), default=1 << 14, test=BLOCK, multiple=BLOCK, maximum=1 << 20),
-    make,
-    reference,
     step(global_atomics, "All SMs add to one word, at one slice of L2.", 1, name="global_same"),
     step(global_atomics, "Thirty-two words of one line: still one slice of L2.", 32, name="global_few"),
     step(global_atomics, "Many words: the slices of L2 share the work.", 1 << 14, name="global_many"),

@@ -27,7 +27,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 from programs.warp import FULL
 
 HEADS = 4
@@ -240,21 +240,21 @@ def _softmax(s: np.ndarray) -> np.ndarray:
     return power / power.sum(axis=2, keepdims=True)
 
 
-def _make(kernel: Callable[..., None], size: int, seed: int) -> Launch:
-    n = check_size(size, SIZE_NAME, multiple=TILE, maximum=1 << 12)
-    rng, heads, tiles = np.random.default_rng(seed), min(HEADS, n // 32), n // TILE
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    heads, tiles = min(HEADS, n // 32), n // TILE
     # Queries, keys and values in [0, 1), as far as the kernel takes them.
     args = [rng.random((heads, n, DIM), np.float32) for _ in range({scores: 2, values: 1, fused: 3}[kernel])]
     if kernel is scores:
         return Launch(kernel, (tiles, tiles, heads), BLOCK, (*args, np.full((heads, n, n), np.nan, np.float32)))
     if kernel is values:
         # Weights that add up to about one, in steps that every NumPy draws alike, which exponentials are not.
-        p = np.random.default_rng(seed + 1).integers(0, 1 << 12, (heads, n, n)) / np.float32(n << 11)
+        apart = np.random.default_rng(rng.bit_generator.seed_seq.entropy + 1)  # type: ignore[attr-defined]
+        p = apart.integers(0, 1 << 12, (heads, n, n)) / np.float32(n << 11)
         args.insert(0, p.astype(np.float32))
     return Launch(kernel, (tiles, heads), BLOCK, (*args, np.full_like(args[-1], np.nan)))
 
 
-def _reference(launch: Launch) -> tuple[np.ndarray, ...]:
+def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     first, second, *rest = (each.astype(np.float64) for each in launch.args[:-1])
     if launch.kernel is values:
         return ((first @ second).astype(np.float32),)
@@ -262,24 +262,10 @@ def _reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return ((_softmax(s) @ rest[0] if rest else s).astype(np.float32),)
 
 
-SIZE_NAME = "n (queries and keys)"
-VARIANTS = tuple(
-    Variant(
-        name=f"attention/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=lambda size, seed, kernel=kernel: _make(kernel, size, seed),
-        reference=_reference,
-        outputs=(output,),
-        sizes=(128, 512),
-        default_size=256,
-        test_size=TILE,
-        size_name=SIZE_NAME,
-        rtol=RTOL,
-    )
-    for kernel, output, teaches in (
-        (scores, 2, "Unfused, a kernel stores the score of every query with every key."),
-        (values, 2, "Unfused, another reads the weights back to add up the values."),
-        (fused, 3, "An online softmax keeps scores in registers and shared memory, never in HBM."),
-    )
+VARIANTS = ladder(
+    Size("n (queries and keys)", (128, 512), default=256, test=TILE, multiple=TILE, maximum=1 << 12),
+    step(scores, "Unfused, a kernel stores the score of every query with every key.", outputs=(2,)),
+    step(values, "Unfused, another reads the weights back to add up the values.", outputs=(2,)),
+    step(fused, "An online softmax keeps scores in registers and shared memory, never in HBM.", outputs=(3,)),
+    rtol=RTOL,
 )

@@ -59,7 +59,5 @@ def _teaches(stride: int) -> str:
 
 VARIANTS = ladder(
     Size("threads", (10_000, 1 << 18), default=1 << 15, test=300),
-    make,
-    reference,
     *(step(bank_conflict, _teaches(stride), stride, name=str(stride)) for stride in (1, 2, 4, 8, 16, 32)),
 )

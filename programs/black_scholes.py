@@ -126,8 +126,6 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launc
 
 VARIANTS = ladder(
     Size("options", (1 << 16, 1 << 19), default=1 << 16, test=150, maximum=1 << 24),
-    make,
-    reference,
     step(accurate, "Functions right to an ulp are dozens of instructions each."),
     step(fast, "The special function unit approximates what else takes dozens of instructions."),
     outputs=(3, 4),

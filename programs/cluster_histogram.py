@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.launch import CudaSource, Launch
+from programs.histogram import reference
 from programs.variant import Kernel, Size, ceil_div, ladder, step
 
 BINS = 4096
@@ -23,11 +24,6 @@ BLOCKS = 4
 BLOCK = 256
 ITEMS = 64
 """Elements per thread: the more, the fewer histograms there are to merge."""
-
-
-def reference(launch: Launch) -> tuple[np.ndarray, ...]:
-    values, bins, _ = launch.args
-    return (bins + np.bincount(values, minlength=BINS).astype(np.uint32),)
 
 
 def make(kernel: Kernel, n: int, rng: np.random.Generator) -> Launch:
@@ -39,10 +35,6 @@ def make(kernel: Kernel, n: int, rng: np.random.Generator) -> Launch:
 
 VARIANTS = ladder(
     Size("elements", (1 << 16, 1 << 22), default=1 << 18, test=100_000),
-    make,
-    reference,
-    step(
-        CudaSource(__name__, "cuda/cluster_histogram.cu"),
-        "Four blocks count in each other's shared memory, each for a quarter of the bins.",
-    ),
+    step(CudaSource(__name__, "cuda/cluster_histogram.cu"), "Four blocks count in each other's shared memory."),
+    reference=reference,
 )

@@ -40,11 +40,6 @@ def make(kernel: Kernel, n: int, rng: np.random.Generator) -> Launch:
 
 VARIANTS = ladder(
     Size("elements", (1 << 15, 1 << 22), default=1 << 18, test=20_000),
-    make,
-    reference,
-    step(
-        CudaSource(__name__, "cuda/cluster_reduction.cu"),
-        "Blocks write their sums into another SM's shared memory, and a cluster leaves one number.",
-    ),
+    step(CudaSource(__name__, "cuda/cluster_reduction.cu"), "A cluster's blocks leave one number, by way of one SM."),
     rtol=RTOL,
 )

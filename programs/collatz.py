@@ -58,11 +58,8 @@ def make(kernel: Kernel, n: int, rng: np.random.Generator, in_order: bool) -> La
     return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (numbers, np.full(n, -1, np.int32)))
 
 
-_UNEVEN = "Lanes whose loops differ in length wait for the slowest of their warp."
 VARIANTS = ladder(
     Size("numbers", (1000, 1 << 15), default=4096, test=150, maximum=1 << 16),
-    make,
-    reference,
-    step(collatz, _UNEVEN, False, name="consecutive"),
+    step(collatz, "Lanes whose loops differ in length wait for the slowest of their warp.", False, name="consecutive"),
     step(collatz, "Numbers of like length in one warp finish together.", True, name="sorted"),
 )

@@ -187,8 +187,6 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launc
 
 VARIANTS = ladder(
     Size("n (image side)", (64, 224), default=96, test=WIDTH, multiple=WIDTH, maximum=1 << 12),
-    make,
-    reference,
     step(direct, "A thread per output loads both factors of every product from the L1 cache."),
     step(tiled, "A tile with its halo in shared memory serves nine taps; the halo's loads are ragged."),
     step(implicit_gemm, "As a matrix product whose second factor is never stored, it keeps sums in registers."),

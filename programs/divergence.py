@@ -91,7 +91,5 @@ def _teaches(ways: int) -> str:
 
 VARIANTS = ladder(
     Size("elements", (1000, 1 << 15), default=4096, test=200),
-    make,
-    reference,
     *(step(divergence, _teaches(ways), ways, name=str(ways)) for ways in (1, 2, 4, 8, 16, 32)),
 )

@@ -77,8 +77,6 @@ def _reference_daxpy(launch: Launch) -> tuple[np.ndarray, ...]:
 _DAXPY = {"make": _make_daxpy, "reference": _reference_daxpy, "outputs": (3,), "rtol": 4 * 2.0**-53}
 VARIANTS = ladder(
     Size("elements", (1 << 17, 1 << 20), default=1 << 17, test=300, maximum=1 << 26),
-    make,
-    reference,
     step(daxpy, "Where memory is the limit, a double costs double.", **_DAXPY),
     step(
         series_single,

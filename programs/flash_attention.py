@@ -58,8 +58,6 @@ FULL, CAUSAL = (CudaSource(__name__, f"cuda/flash_attention_{name}.cu", name, "s
 
 VARIANTS = ladder(
     Size("n (sequence length)", (256, 1024), default=256, test=256, multiple=TILE, maximum=1 << 12),
-    make,
-    reference,
     step(FULL, "Scores stay in registers, from one product on the tensor cores to the next."),
     step(CAUSAL, "A mask spares half of the tiles, and makes blocks of different length."),
     outputs=(3,),

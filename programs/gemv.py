@@ -93,8 +93,6 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, threads:
 
 VARIANTS = ladder(
     Size("n (matrix side)", (512, 4096), default=1024, test=BLOCK, multiple=BLOCK, maximum=1 << 14),
-    make,
-    reference,
     step(row_per_thread, "A row per thread spreads each load over 32 lines and leaves few threads.", 1),
     step(row_per_warp, "Lanes that share a row read neighbours; shuffles add up what they found.", WARP),
     step(vectorised, "Sixteen bytes per lane and load take a quarter of the requests.", WARP),

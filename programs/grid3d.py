@@ -40,13 +40,9 @@ def make(kernel: Kernel, n: int, rng: np.random.Generator, block: tuple[int, int
 
 _TEXTBOOK = "Blocks of 5 x 3 threads leave half of each warp without a thread."
 _PLANE = {"sizes": (100, 500), "default_size": 100, "test_size": 10}
-_ODD = "Blocks of 7 x 5 x 3 threads: warps span rows, the last is cut short."
-_ROWS = "Blocks as wide as a warp: each warp is a row of contiguous words."
 VARIANTS = ladder(
     Size("n (side)", (32, 96), default=64, test=6, maximum=512),
-    make,
-    reference,
     step(grid3d, _TEXTBOOK, (5, 3, 1), 1, name="textbook", **_PLANE),
-    step(grid3d, _ODD, (7, 5, 3), name="odd"),
-    step(grid3d, _ROWS, (32, 4, 1), name="rows"),
+    step(grid3d, "Blocks of 7 x 5 x 3 threads: warps span rows, the last is cut short.", (7, 5, 3), name="odd"),
+    step(grid3d, "Blocks as wide as a warp: each warp is a row of contiguous words.", (32, 4, 1), name="rows"),
 )

@@ -106,8 +106,6 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
 _AXPY = {"outputs": (3,), "test_size": 600, "multiple": 2}
 VARIANTS = ladder(
     Size("elements", (1 << 18, 1 << 22), default=1 << 18, test=CHUNK, multiple=CHUNK),
-    make,
-    reference,
     step(axpy_single, "Single precision: a word and a lane per element.", np.float32, **_AXPY),
     step(axpy_half, "Two halves in a word halve the bytes and the instructions.", np.float16, **_AXPY),
     step(dot_bytes, "Bytes one by one waste each load's width.", np.int8),

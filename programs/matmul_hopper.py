@@ -33,7 +33,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import CudaSource, Launch, TensorMap
-from programs import ptx
+from programs import matmul_tensor, ptx
 from programs.variant import Kernel, Size, ladder, step
 
 TILE = 128
@@ -144,12 +144,6 @@ def _source(name: str) -> CudaSource:
     return CudaSource(__name__, f"cuda/matmul_{name}.cu", name, "sm_90a")
 
 
-def reference(launch: Launch) -> tuple[np.ndarray, ...]:
-    n = int(launch.args[3])
-    left, right = (np.asarray(each).view(np.float16).reshape(n, n).astype(np.float64) for each in launch.args[:2])
-    return ((left @ right.T).astype(np.float16).reshape(np.asarray(launch.args[2]).shape),)
-
-
 def make(kernel: Kernel, n: int, rng: np.random.Generator, threads: int, shared_bytes: int, blocks: int = 0) -> Launch:
     """blocks: as many as there are, for tiles one after the other; 0 for a block per tile."""
     a, b = (rng.random((n, n), np.float32).astype(np.float16) for _ in "ab")
@@ -173,8 +167,6 @@ _ALL = _RING + 4 * STAGE_BYTES + _OUTPUTS
 
 VARIANTS = ladder(
     Size("n (matrix side)", (512, 2048), default=512, test=2 * TILE, multiple=2 * TILE, maximum=1 << 13),
-    make,
-    reference,
     step(multistage, "Copies run two stages ahead, past the registers; swizzled rows need no padding.",
          256, STAGES * STAGE_BYTES),
     step(_source("tma"), "One thread copies a whole stage by a tensor map; an mbarrier counts its bytes.",
@@ -187,6 +179,7 @@ VARIANTS = ladder(
          384, _ALL, SMS, polls=True),
     step(CLUSTER, "Two blocks of a cluster each copy half of what both need to both.",
          384, _ALL, SMS, polls=True),
+    reference=matmul_tensor.reference,
     outputs=(2,),
     rtol=RTOL,
 )  # fmt: skip

@@ -29,7 +29,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs import ptx
+from programs import matmul, ptx
 from programs.variant import Size, ladder, step
 
 BLOCK = 256
@@ -329,12 +329,6 @@ def eight_by_eight(a, b, c, n):
     _store_quarter(c, place + half * n + half, n, total, 48)
 
 
-def reference(launch: Launch) -> tuple[np.ndarray, ...]:
-    a, b, _, n = launch.args
-    left, right = (each.reshape(n, n).astype(np.float64) for each in (a, b))
-    return ((left @ right).astype(np.float32).ravel(),)
-
-
 def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
     tile = BIG_TILE if kernel is eight_by_eight else TILE
     a, b = (rng.random(n * n, np.float32) for _ in "ab")
@@ -345,17 +339,12 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launc
 _BIG = {"multiple": BIG_TILE, "test_size": BIG_TILE}
 VARIANTS = ladder(
     Size("n (matrix side)", (128, 512), default=256, test=TILE, multiple=TILE, maximum=1 << 13),
-    make,
-    reference,
     step(strided, "Sixteen sums per thread in registers use each word of a tile four times."),
     step(vectorised, "One load of 16 bytes feeds four rows; writing a tile transposed makes banks collide."),
     step(swizzled, "Turning the rows of a tile lets transposed stores touch every bank once."),
     step(double_buffered, "The next tile arrives while this one is multiplied, with one barrier per tile."),
-    step(
-        eight_by_eight,
-        "Sixty-four sums per thread take the fewest loads, and leave small grids idle.",
-        **_BIG,
-    ),
+    step(eight_by_eight, "Sixty-four sums per thread take the fewest loads, and leave small grids idle.", **_BIG),
+    reference=matmul.reference,
     outputs=(2,),
     rtol=RTOL,
 )

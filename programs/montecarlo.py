@@ -83,8 +83,6 @@ def make(kernel: Callable[..., None], points: int, rng: np.random.Generator) -> 
 
 VARIANTS = ladder(
     Size("points", (1 << 20, 1 << 23), default=1 << 20, test=POINTS * BLOCK, multiple=POINTS * BLOCK),
-    make,
-    reference,
     step(stored, "Random numbers from memory cost four bytes of DRAM traffic each."),
     step(generated, "Random numbers made in registers cost six instructions each."),
 )

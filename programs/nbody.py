@@ -110,8 +110,6 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launc
 
 VARIANTS = ladder(
     Size("bodies", (128, 1024), default=512, test=BLOCK, multiple=BLOCK, maximum=4096),
-    make,
-    reference,
     step(naive, "Every pair of bodies costs a broadcast load from L1 besides its arithmetic."),
     step(tiled, "Bodies in shared memory are read by all threads of the block."),
     atol=ATOL,

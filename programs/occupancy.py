@@ -57,6 +57,4 @@ def _step(resident: int) -> Rung:
     return step(occupancy, teaches, resident, name=str(resident))
 
 
-VARIANTS = ladder(
-    Size("blocks", (528, 4224), default=2112, test=1, maximum=1 << 16), make, reference, *map(_step, SHARED)
-)
+VARIANTS = ladder(Size("blocks", (528, 4224), default=2112, test=1, maximum=1 << 16), *map(_step, SHARED))

@@ -42,8 +42,6 @@ NORMAL, TOO_MUCH, KEPT, PASSING = (
 )
 VARIANTS = ladder(
     Size("KiB of the table", (512, 24576), default=512, test=32, multiple=32, maximum=1 << 16),
-    make,
-    reference,
     step(NORMAL, "A table and a stream do not fit L2 together: when the table is read again, it has left."),
     step(TOO_MUCH, "All of the table is to persist, more than L2 has set aside: it pushes itself out."),
     step(KEPT, "A quarter of the table is to persist, and does."),

@@ -245,8 +245,6 @@ def _step(kernel: Callable[..., None], teaches: str) -> Rung:
 
 VARIANTS = ladder(
     Size("elements", (10_000, 1 << 20), default=1 << 16, test=0),
-    make,
-    reference,
     _step(interleaved_divergent, "Choosing every second thread with a modulo leaves warps half empty."),
     _step(interleaved_conflicts, "Threads that work side by side fill warps; their words share banks."),
     _step(sequential, "Adding two adjacent halves has neither divergent warps nor bank conflicts."),

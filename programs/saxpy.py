@@ -42,8 +42,6 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
 
 VARIANTS = ladder(
     Size("elements", (10_000, 1 << 20), default=1 << 16, test=600),
-    make,
-    reference,
     step(saxpy, "A fused multiply-add halves the arithmetic, which gains nothing where memory is the limit."),
     outputs=(2,),
     rtol=2.0**-23,

@@ -153,13 +153,7 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, threads:
 
 VARIANTS = ladder(
     Size("elements", (20 * CHUNK, 1 << 19), default=1 << 16, test=CHUNK, multiple=CHUNK),
-    make,
-    reference,
-    step(
-        hillis_steele,
-        "Adding the word d to the left for every d is simple and does n log n additions.",
-        CHUNK,
-    ),
+    step(hillis_steele, "Adding the word d to the left for every d is simple and does n log n additions.", CHUNK),
     step(blelloch, "A tree up and a tree down do 2n additions; their strides collide in the banks.", CHUNK // 2),
     step(padded, "One unused word after every 32 takes the conflicts out of the tree.", CHUNK // 2),
     step(shuffle, "Warps that scan in registers need shared memory for one sum each, and one barrier.", CHUNK),

@@ -132,8 +132,6 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, rows: in
 
 VARIANTS = ladder(
     Size("rows", (256, 2048), default=512, test=ROWS, multiple=ROWS, maximum=1 << 18),
-    make,
-    reference,
     step(three_passes, "Maximum, sum and output take a pass each: every row is read three times.", 1, BLOCK),
     step(online, "Scaling the sum whenever the maximum grows makes one pass of two.", 1, BLOCK),
     step(warp_per_row, "A row kept in a warp's registers is read once and needs no barrier.", ROWS, 32 * ROWS),

@@ -141,8 +141,6 @@ _STEP, _COUNT = {"sizes": (20 * CHUNK, 1 << 20)}, {"sizes": (20 * CHUNK, 1 << 19
 _ODD_EVEN = {"sizes": (4 * CHUNK, 128 * CHUNK), "default_size": 4 * CHUNK}
 VARIANTS = ladder(
     Size("elements", (20 * CHUNK, 1 << 17), default=20 * CHUNK, test=CHUNK, multiple=CHUNK),
-    make,
-    reference,
     step(bitonic_step, "One step of a sort over global memory reads and writes all of it.", **_STEP),
     step(radix_count, "Ballots count the digits of a radix sort without atomics.", **_COUNT),
     step(odd_even, "Exchanging neighbours only takes as many rounds as there are elements.", **_ODD_EVEN),

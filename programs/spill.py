@@ -108,8 +108,6 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launc
 
 VARIANTS = ladder(
     Size("elements", (1 << 18, 1 << 21), default=1 << 18, test=BLOCK * ITEMS, multiple=BLOCK * ITEMS),
-    make,
-    reference,
     step(local_array, "A thread's array with a computed index lies in local memory, behind L1."),
     step(shared_array, "The same array as a column of shared memory has no bank conflicts."),
     step(registers, "Counts packed into registers by shifts need no memory at all."),

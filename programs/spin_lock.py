@@ -60,8 +60,6 @@ def make(kernel: Kernel, n: int, rng: np.random.Generator) -> Launch:
 
 VARIANTS = ladder(
     Size("threads", (32, 256), default=64, test=40, maximum=1 << 12),
-    make,
-    reference,
     step(lanes, "Lanes of one warp wait for each other's lock: it ends since Volta, and hangs before it."),
     step(in_turn, "Each lane has its turn, and waits for other warps alone: it ends on any GPU."),
     outputs=(2,),

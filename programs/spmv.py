@@ -81,8 +81,6 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, threads:
 
 VARIANTS = ladder(
     Size("rows", (2048, 1 << 15), default=1 << 13, test=21, maximum=1 << 20),
-    make,
-    reference,
     step(csr_scalar, "A thread per row: each warp waits for its longest row and reads far apart.", 1),
     step(csr_vector, "A warp per row reads side by side; short rows leave most lanes idle.", WARP),
     outputs=(4,),

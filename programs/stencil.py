@@ -107,8 +107,6 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, dims: in
 _VOLUME = {"sizes": (32, 100), "default_size": 50, "test_size": 5, "maximum": 1 << 9}
 VARIANTS = ladder(
     Size("n (grid side)", (200, 1000), default=500, test=35, maximum=1 << 13),
-    make,
-    reference,
     step(global_2d, "Five loads per point, four of them served by L1."),
     step(tiled_2d, "A shared tile loads each point once, and pays for its border with branches."),
     step(global_3d, "In three dimensions, neighbours lie planes apart and reuse moves to L2.", 3, **_VOLUME),

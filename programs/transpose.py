@@ -84,8 +84,6 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launc
 
 VARIANTS = ladder(
     Size("n (matrix side)", (256, 1024), default=256, test=40, maximum=1 << 14),
-    make,
-    reference,
     step(naive, "Writing columns spreads each warp's store over 32 sectors, an eighth of each used."),
     step(tiled, "A tile in shared memory makes both sides contiguous; its columns conflict in one bank."),
     step(padded, "One padding word per row of the tile removes every bank conflict."),

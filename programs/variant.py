@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,7 @@ class Variant:
         on who gets a lock when, or where experiments of their own measure the same.
     polls: warps ask again and again for what others have to do, so that how many instructions they execute varies from
         launch to launch on hardware.
+    image: its machine code is in `programs.images`; not where the source is a library's, which compiles it when used.
     rtol, atol: tolerance as in `numpy.isclose`, (0, 0) for bit-exact; each program justifies its own.
     """
 
@@ -56,6 +58,7 @@ class Variant:
     size_name: str = "elements"
     polls: bool = False
     recorded: bool = True
+    image: bool = True
     rtol: float = 0.0
     atol: float = 0.0
 
@@ -109,14 +112,8 @@ class Size:
     maximum: int = MAX_SIZE
 
 
-@dataclass(frozen=True)
-class Rung:
-    """One variant of a ladder, as `step` describes it."""
-
-    kernel: Kernel
-    teaches: str
-    parameters: tuple[Any, ...]
-    changes: dict[str, Any]
+Rung = tuple[Kernel, str, tuple[Any, ...], dict[str, Any]]
+"""One variant of a ladder, as `step` describes it."""
 
 
 def step(kernel: Kernel, teaches: str, *parameters: Any, **changes: Any) -> Rung:
@@ -125,32 +122,32 @@ def step(kernel: Kernel, teaches: str, *parameters: Any, **changes: Any) -> Rung
     parameters: what `make` is given besides kernel, size and generator. changes: another `name`, and what differs
     here from the ladder's make, reference, multiple, maximum and fields of `Variant`.
     """
-    return Rung(kernel, teaches, parameters, changes)
+    return kernel, teaches, parameters, changes
 
 
-def ladder(
-    size: Size, make: Callable[..., Launch], reference: Callable[..., Any], *rungs: Rung, **shared: Any
-) -> tuple[Variant, ...]:
+def ladder(size: Size, *rungs: Rung, **shared: Any) -> tuple[Variant, ...]:
     """The variants of a family, which is named after the kernels' module; so is a variant that stands alone.
 
-    make: `make(kernel, n, rng, *parameters)`, where n is a size that has been checked and rng a generator made from
-    the seed. shared: fields of `Variant` that all have; `outputs` is (1,) unless said.
+    That module's functions `make` and `reference` are theirs unless said: `make(kernel, n, rng, *parameters)`, where n
+    is a size that has been checked and rng a generator made from the seed, and `reference` as in `Variant`. shared:
+    fields of `Variant` that all have; `outputs` is (1,) unless said.
     """
-    fields: dict[str, Any] = dict(size_name=size.counts, sizes=size.recorded, default_size=size.default)
-    fields |= dict(test_size=size.test, make=make, reference=reference, outputs=(1,))
-    fields |= dict(multiple=size.multiple, maximum=size.maximum, **shared)
-    return tuple(_variant(each, fields | each.changes, alone=len(rungs) == 1) for each in rungs)
+    home = vars(sys.modules[rungs[0][0].__module__])
+    fields: dict[str, Any] = {name: home.get(name) for name in ("make", "reference")}
+    fields |= dict(size_name=size.counts, sizes=size.recorded, default_size=size.default, test_size=size.test)
+    fields |= dict(outputs=(1,), multiple=size.multiple, maximum=size.maximum) | shared
+    return tuple(_variant(*each[:3], fields | each[3], alone=len(rungs) == 1) for each in rungs)
 
 
-def _variant(each: Rung, fields: dict[str, Any], alone: bool) -> Variant:
+def _variant(kernel: Kernel, teaches: str, parameters: Any, fields: dict[str, Any], *, alone: bool) -> Variant:
     build, multiple, maximum = (fields.pop(name) for name in ("make", "multiple", "maximum"))
-    family, name = each.kernel.__module__.rpartition(".")[2], fields.pop("name", each.kernel.__name__)
+    family, name = kernel.__module__.rpartition(".")[2], fields.pop("name", kernel.__name__)
 
     def make(size: int, seed: int) -> Launch:
         n = check_size(size, fields["size_name"], multiple=multiple, maximum=maximum)
-        return build(each.kernel, n, np.random.default_rng(seed), *each.parameters)
+        return build(kernel, n, np.random.default_rng(seed), *parameters)
 
-    return Variant(family if alone else f"{family}/{name}", each.kernel, each.teaches, make, **fields)
+    return Variant(family if alone else f"{family}/{name}", kernel, teaches, make, **fields)
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -72,9 +72,8 @@ def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launc
 
 VARIANTS = ladder(
     Size("elements", (1 << 14, 1 << 19), default=1 << 16, test=BLOCK, multiple=BLOCK),
-    make,
-    _counted,
     step(partition, "A ballot and a count of bits give every lane its place.", reference=_partitioned),
     step(one_by_one, "An atomic for every lane, on few addresses."),
     step(match, "Lanes with equal keys find each other and do one atomic together."),
+    reference=_counted,
 )

@@ -58,8 +58,6 @@ def make(kernel: Kernel, blocks: int, rng: np.random.Generator) -> Launch:
 _ONE = "A block for each of 132 SMs, and one more: twice as long."
 VARIANTS = ladder(
     Size("blocks", (264, 265), default=264, test=1, maximum=1 << 16),
-    make,
-    reference,
     step(waves, "Two blocks for each of 132 SMs, and one more: half as long again.", name="two"),
     step(waves, _ONE, name="one", sizes=(132, 133), default_size=132),
 )

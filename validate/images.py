@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,14 @@ def build(arch: str = "sm_90", *, force: bool = False, say: Callable[[str], None
     """
     entries: dict[str, dict[str, Any]] = {}
     written = []
-    for name in registry.names():
-        variant = registry.get(name)
+    for variant in filter(attrgetter("image"), map(registry.get, registry.names())):
         launch = variant.make(variant.test_size, 0)
         file = f"{variant.family}/{variant.kernel.__name__}.gpuprog"
         spelled = images.type_names(launch.args)
         if file in entries:
             if entries[file]["types"] != spelled:
-                raise ValueError(f"{name} takes other types than {entries[file]['variants'][0]}: {spelled}")
-            entries[file]["variants"].append(name)
+                raise ValueError(f"{variant.name} takes other types than {entries[file]['variants'][0]}: {spelled}")
+            entries[file]["variants"].append(variant.name)
             continue
         program = without_folder(program_of(launch, arch), ROOT)
         path = images.FOLDER / file
@@ -49,7 +49,7 @@ def build(arch: str = "sm_90", *, force: bool = False, say: Callable[[str], None
             "file": file,
             "kernel": images.kernel_name(variant.kernel),
             "types": spelled,
-            "variants": [name],
+            "variants": [variant.name],
             "code_sha256": program.code_sha256,
         }
     document = {"arch": arch, "tools": tools(), "images": list(entries.values())}

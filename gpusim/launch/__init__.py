@@ -5,7 +5,7 @@ memory), `arguments` (a kernel's parameters, and the program of a launch), `modu
 then `occupancy` (whether and how it fits).
 """
 
-from gpusim.launch.cuda import CudaSource, TensorMap
+from gpusim.launch.cuda import CudaSource, Struct, TensorMap
 from gpusim.launch.launch import Dim3, Launch, as_args, as_dim3
 
-__all__ = ["CudaSource", "Dim3", "Launch", "TensorMap", "as_args", "as_dim3"]
+__all__ = ["CudaSource", "Dim3", "Launch", "Struct", "TensorMap", "as_args", "as_dim3"]

@@ -7,7 +7,7 @@ The layouts are those of the two ways to compile a kernel:
   records a pointer; other scalars stay as they are, a bool in one byte. (The flattening that Numba's CUDA
   launcher does; checked against its PTX.)
 - `abi="c"`: an array becomes one pointer, a record its bytes (which may also be given as they are), a tensor map what
-  the driver encodes, a scalar itself.
+  the driver encodes, a structure its bytes with the addresses of its arrays, a scalar itself.
 
 A parameter's place comes from the program, whose compiler aligned it; here count and sizes must agree. `program_of` has
 the program of a launch, for its architecture, and `place_arguments` puts its arguments in place.
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.errors import ArgumentError
-from gpusim.launch.cuda import CudaSource, TensorMap
+from gpusim.launch.cuda import CudaSource, Struct, TensorMap
 from gpusim.launch.device_array import DeviceArray
 from gpusim.launch.launch import Launch
 from gpusim.launch.memory import DeviceMemory, span
@@ -126,6 +126,12 @@ class _Binder:
             kind, shape, strides, box, swizzle = value.fields
             device = self.bound.arrays[i] = self.array(i, value.array, None)
             yield encode_tiled(kind, device.address, shape, strides, box, swizzle=swizzle).tobytes()
+        elif isinstance(value, Struct) and not self.numba:
+            data = bytearray(value.data)
+            for offset, array in value.arrays.items():
+                device = self.bound.arrays[i] = self.array(i, array, None)
+                data[offset : offset + 8] = _word(device.address)
+            yield bytes(data)
         elif isinstance(value, np.void) and (value.dtype.names or not self.numba):
             if self.numba:
                 yield _word(self.upload(i, value, f"argument {i}").address)

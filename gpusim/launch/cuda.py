@@ -1,9 +1,9 @@
-"""Kernels written in CUDA C++, and the argument that only they take, described without compiler or simulator."""
+"""Kernels written in CUDA C++, and the arguments that only they take, described without compiler or simulator."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,22 @@ class TensorMap:
         return self.array.__array__(*args, **kwargs)
 
 
+@dataclass(frozen=True, eq=False)
+class Struct:
+    """An argument that a kernel takes by value and that points to arrays, such as `struct { const float *x; int n; }`.
+
+    data: its bytes, as they lie in memory. arrays: by the offset where the address of each is put; the last is `array`,
+    and all are updated in place.
+    """
+
+    data: bytes
+    arrays: Mapping[int, Any]
+
+    @property
+    def array(self) -> Any:
+        return [*self.arrays.values()][-1]
+
+
 def array_of(argument: Any) -> Any:
-    """An argument itself, and of a tensor map its array."""
-    return argument.array if isinstance(argument, TensorMap) else argument
+    """An argument itself, and of a tensor map or a structure its array."""
+    return argument.array if isinstance(argument, TensorMap | Struct) else argument

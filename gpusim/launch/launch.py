@@ -63,8 +63,8 @@ class Launch:
         program.
     grid: blocks in x, y, z. block: threads per block in x, y, z. Both accept an int or a shorter sequence and
         are stored as a 3-tuple of positive ints, the order of `kernel[grid, block]` in Numba (x first).
-    args: NumPy arrays, scalars and `TensorMap`s in the kernel's order. A run updates the arrays in place, as a Numba
-        launch does.
+    args: NumPy arrays, scalars, `TensorMap`s and `Struct`s in the kernel's order. A run updates the arrays in place, as
+        a Numba launch does.
     shared_bytes: dynamic shared memory per block, beyond what the kernel declares statically.
     signature: Numba argument types that replace those inferred from `args`; None to infer.
 

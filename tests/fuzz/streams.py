@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|(?<=R)\d+|(?<=P)[0-6]|(?<=\[)R\d+|(?<=B)\d+")
 
 @cache
 def _variants() -> tuple[str, ...]:
-    return tuple(sorted(each.name for family in registry.families().values() for each in family))
+    return tuple(sorted(each.name for family in registry.families().values() for each in family if each.image))
 
 
 def stream(number: int) -> tuple[Program, Launch, dict]:

@@ -40,8 +40,8 @@ OTHER = {
     "sm.sub_partitions": 2,
 }
 OTHERS = ("other", "flat")
-PROGRAMS = [ladder[-1].name for ladder in registry.families().values()]
-"""Where each family leads."""
+PROGRAMS = [ladder[-1].name for ladder in registry.families().values() if ladder[-1].image]
+"""Where each family with images leads."""
 MACHINES = {
     "other": gpusim.load_config("tiny", OTHER),
     "h200": gpusim.load_config("h200"),

@@ -12,7 +12,7 @@ import pytest
 from isa import Program
 from programs import images, registry
 
-KERNELS = {registry.get(name).kernel: name for name in reversed(registry.names())}
+KERNELS = {registry.get(name).kernel: name for name in reversed(registry.names()) if registry.get(name).image}
 
 
 def texts(program: Program) -> list[str]:

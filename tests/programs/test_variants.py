@@ -5,7 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gpusim.launch import Launch
+from gpusim.launch import Launch, Struct
+from gpusim.launch.cuda import array_of
 from programs import registry
 from programs.rounding import fma32
 from programs.variant import MAX_SIZE, Variant, ceil_div, check_size
@@ -24,11 +25,13 @@ def test_inputs_depend_on_the_seed_alone(variant: Variant) -> None:
 
 def _inputs(variant: Variant, first: Launch, second: Launch) -> list[tuple]:
     """Argument pairs, without outputs that hold nothing but their poison."""
-    return [
-        (a, b)
+    pairs = [
+        (array_of(a), array_of(b))
         for index, (a, b) in enumerate(zip(first.args, second.args, strict=True))
-        if index not in variant.outputs or len(np.unique(a)) > 1
+        if index not in variant.outputs or len(np.unique(array_of(a))) > 1
     ]
+    structs = [(a.arrays, b.arrays) for a, b in zip(first.args, second.args, strict=True) if isinstance(a, Struct)]
+    return pairs + [(a[at], b[at]) for a, b in structs for at in a if len(np.unique(a[at])) > 1]
 
 
 @each_variant

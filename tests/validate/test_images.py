@@ -98,7 +98,7 @@ def test_what_a_kernel_is_made_of():
 
 def test_every_variant_has_one_image_and_every_image_a_variant():
     named = [name for entry in ENTRIES for name in entry["variants"]]
-    assert sorted(named) == sorted(registry.names())
+    assert sorted(named) == sorted(name for name in registry.names() if registry.get(name).image)
     files = {path.relative_to(images.FOLDER).as_posix() for path in images.FOLDER.rglob("*.gpuprog")}
     assert files == {entry["file"] for entry in ENTRIES}
 

@@ -8,12 +8,14 @@ from functools import cache
 from importlib import resources
 from math import ceil
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
-from gpusim.config import GPUConfig
 from gpusim.driver.attributes import compute_capability
 from gpusim.driver.libraries.blas.product import BF16, C32, F16, F32, F64, FP8, KINDS, LINE, Matrix, MatrixProduct
-from gpusim.launch.occupancy import cluster_groups
 from gpusim.launch.tensor_map import encode_tiled
+
+if TYPE_CHECKING:  # programs choose kernels too, and need no models for it
+    from gpusim.config import GPUConfig
 
 Macros = dict[str, str | int]
 MOST_BLOCKS = 65535
@@ -121,6 +123,11 @@ def choose(config: GPUConfig, what: MatrixProduct, types: Macros) -> KernelChoic
     elif what.a.kind == F32:
         tile, parts, _ = fastest(config, what, "simt")
         size, each, slices = tile.m, tile.each, tile.slices
+    return by_threads(what, types, size, each, slices, parts)
+
+
+def by_threads(what: MatrixProduct, types: Macros, size: int, each: int, slices: int, parts: int) -> KernelChoice:
+    """The kernel whose threads copy. size: of a square tile; each, slices, parts: as `gemm.cu` has them."""
     macros: Macros = {"TILE_M": size, "TILE_N": size, "EACH": each, "SLICES": slices, "PARTS": parts}
     threads = 2 * size if types["MATRIX"] else slices * (size // each) ** 2
     grid = ceil(what.n / size), ceil(what.m / size), min(what.batches, MOST_BLOCKS) * parts
@@ -146,6 +153,8 @@ def fastest(config: GPUConfig, what: MatrixProduct, way: str) -> tuple[Tile, int
 
 def _most_parts(config: GPUConfig, what: MatrixProduct) -> int:
     """Blocks of the largest cluster that is used."""
+    from gpusim.launch.occupancy import cluster_groups
+
     if compute_capability(config) < (9, 0) or 8 * what.batches > MOST_BLOCKS:
         return 1
     return min(8, config.sm.max_cluster_blocks, max(cluster_groups(config)))
@@ -216,6 +225,11 @@ def _copied(
         share = sm.shared_bytes // together - sm.shared_reserved_bytes
         room = share if share >= 3 * stage + 2048 else room
     stages = min((min(room, sm.shared_bytes_per_block_max) - 2048) // stage, _MOST_STAGES)
+    return by_copies(what, types, tile, parts, stages, bulk)
+
+
+def by_copies(what: MatrixProduct, types: Macros, tile: Tile, parts: int, stages: int, bulk: bool) -> KernelChoice:
+    """The kernel with a ring of stages that asynchronous copies fill, and bulk copies where `bulk` says so."""
     across = [int(each and bulk) for each in what.across]
     macros: Macros = {"TILE_M": tile.m, "TILE_N": tile.n, "STAGES": stages, "SHARE": tile.share, "PARTS": parts}
     macros["BULK"] = int(bulk)
@@ -227,7 +241,7 @@ def _copied(
         maps = _tensor_map(str(types["TA"]), what, what.a, across[0], what.m, tile.m)
         maps += _tensor_map(str(types["TB"]), what, what.b, across[1], what.n, tile.n // tile.share)
     grid = ceil(what.n / tile.n), ceil(what.m / (tile.m * tile.share)) * tile.share, what.batches * parts
-    shared = max(stages * stage, tile.m * (max(4, KINDS[what.a.kind][1]) * tile.n + 32)) + 1024
+    shared = max(stages * (tile.m + tile.n) * LINE, tile.m * (max(4, KINDS[what.a.kind][1]) * tile.n + 32)) + 1024
     return KernelChoice("bulk.cu", f"{tile.m}x{tile.n}", grid, 2 * tile.m + copiers, macros, shared, maps)
 
 

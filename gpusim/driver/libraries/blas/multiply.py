@@ -13,7 +13,7 @@ from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.libraries.blas import choice, product
 from gpusim.driver.libraries.blas.choice import MOST_BLOCKS, Macros, choose
 from gpusim.driver.libraries.blas.kernels import run
-from gpusim.driver.libraries.blas.product import C32, C64, CONJUGATED, E5M2, F32, FP8, KINDS, MatrixProduct
+from gpusim.driver.libraries.blas.product import C32, C64, E5M2, F32, FP8, KINDS, MatrixProduct
 from gpusim.driver.objects import DEVICE
 from gpusim.driver.state import Driver
 
@@ -40,9 +40,9 @@ def check(driver: Driver, what: MatrixProduct) -> Macros:
 
 def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
     """Launch the kernel of a product in a stream by its handle. Raises INVALID_VALUE, NOT_SUPPORTED."""
-    bias_steps = (1, 0)
+    bias_steps = (1, 0) if what.d.by_rows else (0, 1)
     if not what.d.by_rows:  # the kernels' rows are contiguous
-        what, bias_steps = what.transposed(), (0, 1)
+        what = what.transposed()
     types = check(driver, what)
     if not (what.m and what.n and what.batches):
         return
@@ -52,7 +52,7 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
     what = _packed(driver, stream, what, types)
     chosen = choose(driver.config, what, types)
     fail_if(chosen.grid[1] > MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
-    values, name = chosen.maps + _values(what, bias_steps), _name(types, chosen.tile)
+    values, name = chosen.maps + what.packed(bias_steps), _name(types, chosen.tile)
     macros = types | chosen.macros
     run(driver, stream, chosen.file, name, chosen.grid, chosen.threads, values, chosen.shared, **macros)
 
@@ -102,26 +102,6 @@ def _room(driver: Driver, stream: int, side: int, nbytes: int) -> int:
     if key not in rooms or rooms[key][1] < nbytes:
         rooms[key] = driver.allocate(nbytes, DEVICE), nbytes
     return rooms[key][0]
-
-
-def _values(what: MatrixProduct, bias_steps: tuple[int, int]) -> bytes:
-    """`Gemm` of `product.cuh`."""
-    (a_row, a_k), (b_k, b_column) = what.a.steps, what.b.steps
-    first, second, after = (what.a, a_row, a_k), (what.b, b_column, b_k), what.epilogue
-    return b"".join(
-        (
-            *(struct.pack("<Q3q", x.address, row, k, x.stride) for x, row, k in (first, second)),
-            *(struct.pack("<Q2q", x.address, x.leading, x.stride) for x in (what.c, what.d)),
-            struct.pack("<Q2q", after.aux, after.aux_leading, after.aux_stride),
-            struct.pack("<Q3q", after.bias, *bias_steps, after.bias_stride),
-            what.scalars.packed(),
-            struct.pack("<5Q", what.a.scale, what.b.scale, what.c.scale, what.d.scale, after.largest),
-            struct.pack("<2i", int(what.a.scale_each), int(what.b.scale_each)),
-            struct.pack("<4i", what.m, what.n, what.k, what.batches),
-            struct.pack("<2i", int(what.pointers), int(what.a.operation == CONJUGATED)),
-            struct.pack("<i4x", int(what.b.operation == CONJUGATED)),
-        )
-    )
 
 
 def _name(macros: Macros, tile: str) -> str:

@@ -130,6 +130,19 @@ class MatrixProduct:
         """Whether k runs across what lies together in memory, of the first factor and of the second."""
         return self.a.steps[1] != 1, self.b.steps[0] != 1
 
+    def packed(self, bias_steps: tuple[int, int] = (1, 0)) -> bytes:
+        """Return `Gemm` of `product.cuh`, the kernels' parameter. bias_steps: elements of the bias from a row of D, and
+        from a column, to the next."""
+        a, b, after = self.a, self.b, self.epilogue
+        factors = a.address, *a.steps, a.stride, b.address, *b.steps[::-1], b.stride
+        outputs = [each for x in (self.c, self.d) for each in (x.address, x.leading, x.stride)]
+        outputs += [after.aux, after.aux_leading, after.aux_stride]
+        bias, scales = (after.bias, *bias_steps, after.bias_stride), (a.scale, b.scale, self.c.scale, self.d.scale)
+        numbers = a.scale_each, b.scale_each, self.m, self.n, self.k, self.batches, self.pointers
+        conjugated = a.operation == CONJUGATED, b.operation == CONJUGATED
+        first = struct.pack("<21q", *factors, *outputs, *bias) + self.scalars.packed()
+        return first + struct.pack("<5q9i4x", *scales, after.largest, *numbers, *conjugated)
+
     @property
     def allowed(self) -> bool:
         """Whether there are such factors, scalars and results together."""
