@@ -174,12 +174,64 @@ plot.stall_breakdown(ladder);
 # warps that are left wait for copies and products most of the time; that is what they are for. A block for each SM and
 # pairs of blocks (the last two) pay where there are more tiles than SMs: `gpusim run` them with `--size 2048`.
 #
+# ## The top: what a library launches
+#
+# Few programs have a kernel of their own for products: they call cuBLAS. On the simulated GPU a stand-in answers, whose
+# kernels are sources of this project, and `matmul_library` runs *these* kernels, from the same files with the same
+# macros. First 512 x 512 floats:
+#
+# * `threads`: what the library launches on a GPU before Hopper. Threads copy the next tiles while they multiply.
+# * `bulk`: a warp copies by TMA, four others multiply (the roles of `matmul_hopper/specialised`, for floats).
+# * `split`: 64 tiles are work for 64 of 132 SMs. Two blocks share the sums of each tile, and each joins half of
+#   the rows, for which it reads the other's shared memory.
+# * `fragments`, `two_stages`, `ring`: the tensor cores, which take 11 of 24 bits of each float (tf32), by `mma.sync`
+#   and then by `wgmma`; the last two differ in nothing but the number of stages, two and eight.
+
+# %%
+FLOATS = ("threads", "bulk", "split", "fragments", "two_stages", "ring")
+top = {step: run(f"matmul_library/{step}", 512) for step in FLOATS}
+rows = []
+for step, each in top.items():
+    rows.append({
+        "step": step,
+        "blocks": each.metrics["launch__grid_size"],
+        "warp instructions": each.metrics[EXECUTED],
+        "cycles": each.cycles,
+        "TFLOP/s": 2 * 512**3 / each.time_us / 1e6,
+    })  # fmt: skip
+table(rows)
+assert top["threads"].cycles > top["bulk"].cycles > 1.4 * top["split"].cycles
+assert top["two_stages"].cycles > 2 * top["ring"].cycles
+plot.stall_breakdown({step: top[step] for step in ("split", "two_stages", "ring")});
+
+# %% [markdown]
+# Two stages and eight execute the same: what falls away is the wait for copies (`long_scoreboard`). With two, a copy is
+# asked for when the product that read its place is over, and each step takes as long as a copy from L2 or memory.
+#
+# Which tile is best? Halves, and two of the library's tiles at two sizes: `halves` makes 64 x 128 outputs in a block;
+# `wide` 128 x 256, and two blocks copy half of what both need of `b` to both.
+
+# %%
+rows = []
+for size in (1024, 2048):
+    for step in ("halves", "wide"):
+        each = run(f"matmul_library/{step}", size)
+        rows.append({"step": step, "n": size, "blocks": each.metrics["launch__grid_size"], "cycles": each.cycles})
+table(rows)
+assert rows[0]["cycles"] < rows[1]["cycles"] and rows[2]["cycles"] > rows[3]["cycles"]
+
+# %% [markdown]
+# Each at its size. Large tiles fetch less, but 32 of them leave 100 SMs idle; small ones occupy all SMs, and fetch all
+# of `a` again for every 128 columns. So a library has many kernels and a rule that chooses: here `choice.py` in
+# `gpusim/driver/libraries/blas`, by times that were measured on an H200 (`tiles.txt` there).
+#
 # ## Exercises
 #
 # 1. In `naive` swap the roles: `row, col = cuda.grid(2)`. What happens to the sectors per request, and why?
 # 2. Why does a tile of 8 need more sectors from L2 than one of 16?
 # 3. Remove the second `syncthreads` from `tiled`. Does the result still agree? Ask
 #    `gpusim.simulate(..., check="racecheck")`.
+# 4. `matmul_library/split` reads sums out of another SM. Why is it slower than `bulk` at `--size 1024`?
 #
 # <details><summary>Answers</summary>
 #
@@ -188,6 +240,7 @@ plot.stall_breakdown(ladder);
 # 2. A tile of *t* x *t* fetches each number n / *t* times. Twice the tile, half the traffic, as long as L1 has not seen
 #    the number before.
 # 3. By chance it may, since the warps run nearly in step. It is a race all the same, and racecheck reports it.
+# 4. 256 tiles are enough for all SMs. With twice as many blocks nothing is idle that was, and sums have to be joined.
 #
 # </details>
 

@@ -14,7 +14,8 @@ CYCLES = "gpc__cycles_elapsed.max"
 
 
 def run(name: str, size: int | None = None, **options: Any) -> gpusim.Result:
-    """Simulate a bundled program, the very machine code that the H200 ran, and check its output against NumPy.
+    """Simulate a bundled program, the very machine code that the H200 ran (a library's from its source, which takes the
+    compiler), and check its output against NumPy.
 
     size: as the program counts it, None for its usual one. options: passed on to `gpusim.simulate`.
     """
@@ -22,7 +23,8 @@ def run(name: str, size: int | None = None, **options: Any) -> gpusim.Result:
     launch = variant.make(size or variant.default_size, SEED)
     expected = variant.reference(launch)
     shape = {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes}
-    result = gpusim.simulate(images.image(name), args=launch.args, **shape, **options)
+    kernel = images.image(name) if variant.image else launch.kernel
+    result = gpusim.simulate(kernel, args=launch.args, **shape, **options)
     wrong = variant.mismatch(expected, variant.results(launch))
     assert wrong is None, wrong
     return result

@@ -79,18 +79,19 @@ def _rung(name: str, n: int, kind: int, way: str, tile: tuple[int, ...], teaches
     options = tuple(f"-D{key}={value}" for key, value in (types | chosen.macros | {"NAME": name}).items())
     arch = "sm_90a" if way == "wgmma" else None  # what no later architecture has
     kernel = CudaSource(__name__, f"{BLAS}/{chosen.file}", name, arch, options)
-    changes = {"default_size": n, "outputs": (len(chosen.maps) // 128,), "rtol": RTOL[str(types["TA"])]}
+    changes = {"default_size": n, "outputs": (2 * ("BULK" in chosen.macros),), "rtol": RTOL[str(types["TA"])]}
     return step(kernel, teaches, kind, way, tile, **changes)
 
 
 def make(kernel: Kernel, n: int, rng: np.random.Generator, kind: int, way: str, tile: tuple[int, ...]) -> Launch:
-    what = _product(n, kind, way)
-    chosen = _chosen(what, _types(kind, way), way, tile)
+    what, types = _product(n, kind, way), _types(kind, way)
+    chosen = _chosen(what, types, way, tile)
     dtype = np.float16 if kind == F16 else np.float32
     a, b = (rng.random((rows, n), np.float32).astype(dtype) for rows in (what.m, what.n))
-    maps = [Struct(chosen.maps[at : at + 128], {0: each}) for at, each in ((0, a), (128, b)) if chosen.maps]
+    maps = choice.tensor_maps(what, types | chosen.macros)
     gemm = Struct(what.packed(), {A: a, B: b, D: np.full((what.m, what.n), np.nan, dtype)})
-    return Launch(kernel, chosen.grid, chosen.threads, (*maps, gemm), chosen.shared)
+    args = (*(Struct(each, {0: factor}) for each, factor in zip(maps, (a, b), strict=False)), gemm)
+    return Launch(kernel, chosen.grid, chosen.threads, args, chosen.shared)
 
 
 def reference(launch: Launch) -> tuple[np.ndarray, ...]:

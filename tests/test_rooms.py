@@ -46,7 +46,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_129,
     "gpusim.config": 1_476,
     "gpusim.difference": 998,
-    "gpusim.driver": 11_925,
+    "gpusim.driver": 11_924,
     "gpusim.engine": 19_603,
     "gpusim.exec": 772,
     "gpusim.explore": 2_684,
@@ -63,7 +63,7 @@ MOST_LINES_OF = {
     "gpusim.tracing": 1_588,
     "gpusim.workload": 379,
     "isa": 6_727,
-    "programs": 5_782,
+    "programs": 5_783,
     "validate": 10_435,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs

@@ -1,20 +1,30 @@
-// D = epilogue(alpha * A B + beta * C), rows of D contiguous, of factors that asynchronous copies bring (Hopper and later), for one
-// choice of types: TA and TB in memory, TC, TD, TS the scalars, NAME the kernel, TILE_M and TILE_N the block's part of D.
-// ACROSS_A, ACROSS_B: k runs across what lies together in memory. A warp copies tiles of both factors, 128 bytes of k each,
-// into a ring of STAGES, or four warps do number by number what does not lie at multiples of 16 bytes (not BULK); groups of four warps multiply them, 64 rows each: MATRIX on Hopper's tensor cores (TYPES the
-// instruction's, of 32 bytes along k), else by multiply-adds of floats. In a cluster SHARE blocks lie below each other and
-// copy a part of B's tile to all of them; PARTS share the sum over k, and each joins what all have of its rows. PROMOTE:
-// what tensor cores add up in fewer bits is added to floats after each stage.
+// D = epilogue(alpha * A B + beta * C), rows of D contiguous, of factors that asynchronous copies bring (Hopper and later).
+// `programs/matmul_library.py` runs it step by step. Read the kernel at the end first, then `Product`, of which there are
+// three: by wgmma, by mma.sync and by multiply-adds of floats.
+//
+// A block makes a tile of D, TILE_M x TILE_N. Its last warp copies tiles of both factors, 128 bytes of k each, into a ring
+// of STAGES; groups of four warps multiply them, 64 rows each. Two mbarriers of each stage are all that they exchange:
+// `full` says that its bytes have come, `empty` that all warps have read it. What does not lie at multiples of 16 bytes four
+// warps copy number by number instead (not BULK).
+//
+// Macros, for one choice of types: TA and TB in memory, TC, TD, TS the scalars, NAME the kernel. ACROSS_A, ACROSS_B: k runs
+// across what lies together in memory. MATRIX: tensor cores multiply, on Hopper by TYPES, the instruction's, of 32 bytes
+// along k. SHARE blocks of a cluster lie below each other and copy a part of B's tile to all of them; PARTS share the sum
+// over k, and each joins what all have of its rows. PROMOTE: what tensor cores add up in fewer bits is added to floats after
+// each stage.
 #include "product.cuh"
 
 struct alignas(64) TensorMap { u64 words[16]; };
 
-constexpr u32 LINE = 128, DEPTH = LINE / sizeof(TA), BOX = DEPTH * LINE;  // across k a box is as wide as a swizzle reaches
-constexpr u32 BYTES_A = TILE_M * LINE, BYTES = BYTES_A + TILE_N * LINE;
+// A line is a row of a tile in shared memory, DEPTH numbers along k; across k a box is as wide as a swizzle reaches. Tiles
+// are swizzled: the p-th 16 bytes of line r lie at place p ^ r % 8, so that those of eight lines are in 32 different banks.
+constexpr u32 LINE = 128, DEPTH = LINE / sizeof(TA), BOX = DEPTH * LINE;
+constexpr u32 BYTES_A = TILE_M * LINE, BYTES = BYTES_A + TILE_N * LINE;  // of a stage: A's tile, then B's
 constexpr u32 CONSUMERS = 2 * TILE_M, COPIERS = BULK ? 32 : 128, THREADS = CONSUMERS + COPIERS;
 typedef decltype(wide(TA())) Sum;
 constexpr u32 PITCH = sizeof(Sum) * TILE_N + 32;  // bytes of a row of sums: the four lanes of eight rows come to 32 banks
 
+// Until the phase of this parity is over: a barrier's phases are 0, 1, 0 ..., and before the first one "1" is over.
 __device__ inline void wait(u32 barrier, u32 parity) {
     u32 over;
     do {
@@ -68,7 +78,8 @@ template <int COUNT> __device__ void load_numbers(u32 to, const Operand &from, i
 }
 #ifdef TYPES
 #define WARPGROUPS true
-// A tile's descriptor: eight rows of 128 bytes are a piece of the swizzle; across k a box of 64 is behind the other.
+// A tile's descriptor, in units of 16 bytes: its address, the distance of boxes of 64 across k, that of eight lines, after
+// which the swizzle begins anew; and in the uppermost bits which swizzle, that of 128 bytes.
 template <bool ACROSS> __device__ u64 describe(u32 address) {
     return (u64)(address >> 4 & 0x3FFF) | (u64)(ACROSS ? BOX / 16 : 1) << 16 | 64ull << 32 | 1ull << 62;
 }
@@ -94,6 +105,7 @@ struct Product {
         u64 left = describe<ACROSS_A>(shared_address(tile_a)), right = describe<ACROSS_B>(shared_address(tile_b));
         hold(sum);
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        // 32 bytes along k at a time: 2 units further in a line or, across k, 16 lines, which are 128 units.
 #pragma unroll
         for (int i = 0; i < 4; i++)
             multiply(sum, left + (ACROSS_A ? 128 : 2) * i, right + (ACROSS_B ? 128 : 2) * i, !PROMOTE || i > 0);
@@ -160,12 +172,16 @@ struct Product {
 #pragma unroll
         for (int i = 0; i < 2 * COUNT; i++) asm("cvt.rna.tf32.f32 %0, %0;" : "+r"(((u32 *)of)[i]));
     }
+    // What the next eight of k take is loaded before the last eight are multiplied.
     __device__ void add(const char *tile_a, const char *tile_b) {
         Pair a[2][2 * M], b[2][N];
         u32 column = column0() + mixed<ACROSS_B>(threadIdx.x % 32 / 4);
 #pragma unroll
         for (int k = 0; k <= DEPTH; k += 8) {
-            if (k < DEPTH) take<ACROSS_A, 2 * M>(a[k / 8 % 2], tile_a, row0(), k), take<ACROSS_B, N>(b[k / 8 % 2], tile_b, column, k);
+            if (k < DEPTH) {
+                take<ACROSS_A, 2 * M>(a[k / 8 % 2], tile_a, row0(), k);
+                take<ACROSS_B, N>(b[k / 8 % 2], tile_b, column, k);
+            }
             if (k > 0) round(a[(k / 8 + 1) % 2]), round(b[(k / 8 + 1) % 2]);
             if (k > 0)
 #pragma unroll
@@ -180,7 +196,7 @@ struct Product {
 #define WARPGROUPS false
 // A group's 64 rows: two by two warps, a thread has eight rows and every eighth column or, where they lie together, four.
 struct Product {
-    static constexpr int M = 8, N = TILE_N / 16, TOGETHER = ACROSS_B ? 4 : 1;
+    static constexpr int M = 8, N = TILE_N / 16, TOGETHER = ACROSS_B ? 4 : 1;  // a thread's rows and columns
     Sum sum[M * N] = {};
     __device__ static u32 place(bool across, u32 lane, int i) { return across ? 4 * lane + i / 4 * 32 + i % 4 : lane + 8 * i; }
     __device__ static u32 down() { return threadIdx.x % 32 / 8 + threadIdx.x / 32 % 2 * 4; }
@@ -216,7 +232,8 @@ struct Product {
                 for (int one = 0; one < 4; one++)
                     for (int i = 0; i < M; i++)
                         for (int j = 0; j < N; j++)
-                            sum[i * N + j] += of<ACROSS_A>(a[(k / 4 + 1) % 2], i, one) * of<ACROSS_B>(b[(k / 4 + 1) % 2], j, one);
+                            sum[i * N + j] +=
+                                of<ACROSS_A>(a[(k / 4 + 1) % 2], i, one) * of<ACROSS_B>(b[(k / 4 + 1) % 2], j, one);
         }
     }
     __device__ void finish() {}
@@ -255,10 +272,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MATRIX || TILE_M > 64 ? 1 
     Scalar alpha = wide(given<TS>(p.alpha_at, p.alpha[0], p.alpha[1]));
     Scalar beta = wide(given<TS>(p.beta_at, p.beta[0], p.beta[1]));
     int i0 = blockIdx.y * TILE_M, j0 = blockIdx.x * TILE_N, batch = blockIdx.z / PARTS, part = blockIdx.z % PARTS;
+    // Ranks in the cluster are part * SHARE + share; `others` has a bit for each block that shares this one's columns.
     u32 share = blockIdx.y % SHARE, others = SHARE > 1 ? ((1 << SHARE) - 1) << SHARE * part : 0;
     int steps = is_zero(alpha) ? 0 : (p.k + DEPTH - 1) / DEPTH;
     int first = steps * part / PARTS, last = steps * (part + 1) / PARTS;
     if (t == CONSUMERS) {
+        // A stage is full when who copies has arrived, with the bytes, and empty when all warps of the SHARE blocks have.
         for (int i = 0; i < STAGES; i++) {
             asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
                 :: "r"(shared_address(full + i)), "n"(BULK ? 1 : COPIERS) : "memory");
@@ -282,7 +301,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MATRIX || TILE_M > 64 ? 1 
             for (int step = first; step < last; step++) {
                 u32 barrier = shared_address(full + stage), to = begin + stage * BYTES;
                 wait(shared_address(empty + stage), parity ^ 1);
-                asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"((of_a + SHARE * of_b) * LINE) : "memory");
+                // All bytes that will come, also those of B that the other blocks copy here.
+                asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                    :: "r"(barrier), "r"((of_a + SHARE * of_b) * LINE) : "memory");
                 load_tile<ACROSS_A, TILE_M>(to, of_a, map_a, step * DEPTH, i0, p.a.batch ? batch : 0, barrier);
                 load_tile<ACROSS_B, TILE_N / SHARE>(to + place_b, of_b, map_b, step * DEPTH, j0 + share * (TILE_N / SHARE),
                                                     p.b.batch ? batch : 0, barrier, others);
@@ -327,6 +348,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MATRIX || TILE_M > 64 ? 1 
     if (ALONE) __syncwarp();
     else if (SHARE * PARTS > 1) meet_cluster();
     else __syncthreads();
+    // WIDE columns are a piece, PIECES are shared by WITH threads.
     constexpr u32 WIDE = ALONE && sizeof(TD) <= 2 ? 8 : 4, ACROSS = TILE_N / WIDE;
     constexpr u32 ROWS = ALONE ? 16 : TILE_M / PARTS, WITH = ALONE ? 32 : CONSUMERS, PIECES = ROWS * ACROSS;
     // Pieces of columns whose way from memory a thread waits for at once.
@@ -354,5 +376,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, MATRIX || TILE_M > 64 ? 1 
             }
             writer.put(i, j, all);
         }
-    if (PARTS > 1) meet_cluster_only();
+    if (PARTS > 1) meet_cluster_only();  // nobody leaves while another reads its sums
 }

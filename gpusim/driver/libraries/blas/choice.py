@@ -11,8 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from gpusim.driver.attributes import compute_capability
-from gpusim.driver.libraries.blas.product import BF16, C32, F16, F32, F64, FP8, KINDS, LINE, Matrix, MatrixProduct
-from gpusim.launch.tensor_map import encode_tiled
+from gpusim.driver.libraries.blas.product import BF16, C32, F16, F32, F64, FP8, KINDS, LINE, MatrixProduct
 
 if TYPE_CHECKING:  # programs choose kernels too, and need no models for it
     from gpusim.config import GPUConfig
@@ -33,8 +32,7 @@ _COPY_US, _COPIED_PER_US = 3, 1 << 18
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """A launch of a kernel. tile: of its name; shared: dynamic shared memory in bytes; maps: tensor maps, which are its
-    first parameters."""
+    """A launch of a kernel. tile: of its name; shared: dynamic shared memory in bytes."""
 
     file: str
     tile: str
@@ -42,7 +40,6 @@ class KernelChoice:
     threads: int
     macros: Macros
     shared: int = 0
-    maps: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -213,9 +210,7 @@ def is_worth_copies(way: str, what: MatrixProduct) -> bool:
     return min(what.m, what.n) > THIN and large
 
 
-def _copied(
-    config: GPUConfig, what: MatrixProduct, types: Macros, tile: Tile, parts: int, bulk: bool
-) -> KernelChoice:
+def _copied(config: GPUConfig, what: MatrixProduct, types: Macros, tile: Tile, parts: int, bulk: bool) -> KernelChoice:
     """As many stages as find room beside those of the other blocks of an SM."""
     stage, sm, blocks = (tile.m + tile.n) * LINE, config.sm, tile.blocks(what) * parts
     if tile.share * parts > 1:
@@ -230,31 +225,35 @@ def _copied(
 
 def by_copies(what: MatrixProduct, types: Macros, tile: Tile, parts: int, stages: int, bulk: bool) -> KernelChoice:
     """The kernel with a ring of stages that asynchronous copies fill, and bulk copies where `bulk` says so."""
-    across = [int(each and bulk) for each in what.across]
     macros: Macros = {"TILE_M": tile.m, "TILE_N": tile.n, "STAGES": stages, "SHARE": tile.share, "PARTS": parts}
-    macros["BULK"] = int(bulk)
-    macros |= {"ACROSS_A": across[0], "ACROSS_B": across[1], "PROMOTE": int(what.a.kind in FP8 and not what.fast)}
+    macros |= {f"ACROSS_{x}": int(bulk and each) for x, each in zip("AB", what.across, strict=True)}
+    macros |= {"BULK": int(bulk), "PROMOTE": int(what.a.kind in FP8 and not what.fast)}
     if tile.way == "wgmma":
         macros |= instruction((str(types["TA"]), str(types["TB"])), tile.n, what.across)
-    maps, copiers = b"", 32 if bulk else 128
-    if bulk:
-        maps = _tensor_map(str(types["TA"]), what, what.a, across[0], what.m, tile.m)
-        maps += _tensor_map(str(types["TB"]), what, what.b, across[1], what.n, tile.n // tile.share)
     grid = ceil(what.n / tile.n), ceil(what.m / (tile.m * tile.share)) * tile.share, what.batches * parts
+    threads = 2 * tile.m + (32 if bulk else 128)
     shared = max(stages * (tile.m + tile.n) * LINE, tile.m * (max(4, KINDS[what.a.kind][1]) * tile.n + 32)) + 1024
-    return KernelChoice("bulk.cu", f"{tile.m}x{tile.n}", grid, 2 * tile.m + copiers, macros, shared, maps)
+    return KernelChoice("bulk.cu", f"{tile.m}x{tile.n}", grid, threads, macros, shared)
 
 
-def _tensor_map(kind: str, what: MatrixProduct, each: Matrix, across: int, rows: int, box: int) -> bytes:
-    """A factor's map. rows: of the first factor, columns of the second; box: how many of them a copy takes."""
-    size = KINDS[each.kind][1]
-    names = {"f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32"}
-    dtype = names.get(kind, f"float{8 * size}" if size > 1 else "uint8")
-    extents, pitch = (rows, what.k) if across else (what.k, rows), each.leading * size
-    far = each.stride * size if each.stride and what.batches > 1 else pitch * extents[1]
-    shape = (*extents, what.batches if each.stride else 1)
-    lines = (LINE // size, LINE // size if across else min(box, ceil(rows / 8) * 8), 1)
-    return encode_tiled(dtype, each.address, shape, (pitch, far), lines, swizzle="128B", promotion=2).tobytes()
+def tensor_maps(what: MatrixProduct, macros: Macros) -> list[bytes]:
+    """The maps of both factors, which are the first parameters of a kernel whose macros say that it takes them."""
+    if not macros.get("BULK"):
+        return []
+    from gpusim.launch.tensor_map import encode_tiled
+
+    maps, names = [], {"f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32"}
+    for x, each, rows in (("A", what.a, what.m), ("B", what.b, what.n)):  # columns of the second factor
+        size, across = KINDS[each.kind][1], macros[f"ACROSS_{x}"]
+        dtype = names.get(str(macros[f"T{x}"]), f"float{8 * size}" if size > 1 else "uint8")
+        extents, pitch = (rows, what.k) if across else (what.k, rows), each.leading * size
+        far = each.stride * size if each.stride and what.batches > 1 else pitch * extents[1]
+        shape = (*extents, what.batches if each.stride else 1)
+        box = int(macros["TILE_M"]) if x == "A" else int(macros["TILE_N"]) // int(macros["SHARE"])
+        lines = (LINE // size, LINE // size if across else min(box, ceil(rows / 8) * 8), 1)
+        made = encode_tiled(dtype, each.address, shape, (pitch, far), lines, swizzle="128B", promotion=2)
+        maps.append(made.tobytes())
+    return maps
 
 
 def instruction(kinds: Sequence[str], n: int, across: Sequence[bool]) -> Macros:

@@ -1,9 +1,10 @@
-// D = epilogue(alpha * A B + beta * C), rows of D contiguous, for one choice of types: TA, TB, TC, TD in memory, TS the
-// scalars, NAME the kernel, TILE_M and TILE_N the block's part of D. MATRIX: tensor cores multiply (mma.sync), else
-// multiply-adds do, of which a thread has EACH x EACH sums, and SLICES groups of threads share a tile's sum over k, or
-// those of PARTS blocks, a cluster.
-// EPILOGUE: there is one. A block holds a tile of A and one of B in shared memory, 64 bytes of each row for each slice,
-// and fetches the next from global memory while it multiplies.
+// D = epilogue(alpha * A B + beta * C), rows of D contiguous, by threads that copy and multiply: for GPUs before Hopper, and
+// for factors that bulk copies do not take. A block holds a tile of A and one of B in shared memory, 64 bytes of each row
+// for each slice, and fetches the next into registers while it multiplies. `matmul_library/threads` runs it as a program.
+//
+// Macros, for one choice of types: TA, TB, TC, TD in memory, TS the scalars, NAME the kernel, TILE_M and TILE_N the block's
+// part of D, EPILOGUE: there is one. MATRIX: tensor cores multiply (mma.sync), else multiply-adds do, of which a thread has
+// EACH x EACH sums, and SLICES groups of threads share a tile's sum over k, or those of PARTS blocks, a cluster.
 #include "product.cuh"
 
 __device__ inline int min(int x, int y) { return x < y ? x : y; }
@@ -51,7 +52,7 @@ template <class T, int ROWS> struct Fetched {
             at[number] = data + from.row * (whole ? row : min(row, rows - 1)) + from.k * k;
         }
     }
-    __device__ void skip(int k) {
+    __device__ void skip(int k) {  // where a block begins that has only a part of k
         for (int number = 0; number < COUNT; number++) at[number] += step / TILE_K * k;
     }
     __device__ void fetch(const Operand &from, int rows, int ks, int row0, int k0) {
@@ -70,6 +71,7 @@ template <class T, int ROWS> struct Fetched {
         }
         for (int number = 0; number < COUNT; number++) at[number] += step;
     }
+    // A chunk number by number, zeros behind the last `left`; not inline, as it is seldom needed and long.
     __device__ static __noinline__ uint4 part(const T *at, long long apart, int left) {
         uint4 chunk = make_uint4(0, 0, 0, 0);
         T *one = (T *)&chunk;
@@ -180,7 +182,7 @@ __device__ void store_tile(char *tile, Fetched<T, ROWS> &from, bool along_k, boo
 #endif
 extern "C" __global__ void __launch_bounds__(THREADS) CLUSTER NAME(const Gemm p) {
     constexpr int BYTES_A = TILE_BYTES<TILE_M>, BYTES = BYTES_A + TILE_BYTES<TILE_N>;
-    constexpr bool TWO = 2 * BYTES <= 48 << 10;  // tiles of each
+    constexpr bool TWO = 2 * BYTES <= 48 << 10;  // tiles of each, so that one is written while the other is read
     constexpr int OF_TILES = TWO ? 2 * BYTES : BYTES, OF_SUMS = SLICES * PARTS > 1 ? TILE_M * TILE_N * 4 : 0;
     __shared__ __align__(16) char tiles[OF_TILES > OF_SUMS ? OF_TILES : OF_SUMS];
     Scalar alpha = wide(given<TS>(p.alpha_at, p.alpha[0], p.alpha[1]));
@@ -196,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) CLUSTER NAME(const Gemm p)
         int steps = ((ks + TILE_K - 1) / TILE_K + PARTS - 1) / PARTS * TILE_K;  // of a block's part
         int start = blockIdx.z % PARTS * steps, end = start + steps < ks ? start + steps : ks;
         next_a.skip(start), next_b.skip(start);
-        for (int k0 = start - TILE_K; k0 < end; k0 += TILE_K) {
+        for (int k0 = start - TILE_K; k0 < end; k0 += TILE_K) {  // the first turn only fetches
             if (k0 + TILE_K < end) {
                 next_a.fetch(p.a, p.m, ks, i0, k0 + TILE_K);
                 next_b.fetch(p.b, p.n, ks, j0, k0 + TILE_K);

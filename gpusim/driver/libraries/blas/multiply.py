@@ -52,8 +52,8 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
     what = _packed(driver, stream, what, types)
     chosen = choose(driver.config, what, types)
     fail_if(chosen.grid[1] > MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
-    values, name = chosen.maps + what.packed(bias_steps), _name(types, chosen.tile)
-    macros = types | chosen.macros
+    macros, name = types | chosen.macros, _name(types, chosen.tile)
+    values = b"".join((*choice.tensor_maps(what, macros), what.packed(bias_steps)))
     run(driver, stream, chosen.file, name, chosen.grid, chosen.threads, values, chosen.shared, **macros)
 
 

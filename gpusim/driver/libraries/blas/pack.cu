@@ -1,5 +1,5 @@
-// Copies a factor, or both, to where bulk copies can take it: k along rows, each of which begins at a multiple of 16 bytes. A block
-// takes 32 rows and 64 of k, SIZE bytes each, and turns them where k runs across what lies together.
+// Copies a factor, or both, to where bulk copies can take it: k along rows, each of which begins at a multiple of 16 bytes.
+// A block takes 32 rows and 64 of k, SIZE bytes each, and turns them where k runs across what lies together.
 #include "types.cuh"
 
 #if SIZE == 1

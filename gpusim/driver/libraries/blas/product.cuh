@@ -18,7 +18,8 @@ struct Gemm {
     int m, n, k, batches;
     int pointers, conjugate_a, conjugate_b;  // pointers: data are arrays of pointers
 };
-enum { RELU = 2, BIAS = 4, DRELU = 8, GELU = 32, DGELU = 64, AUX = 128, SCALES = 1024, SCALED = 2048 };  // cublasLtEpilogue_t, and scales
+// Bits of EPILOGUE: those of cublasLtEpilogue_t, and scales of the factors and of the result.
+enum { RELU = 2, BIAS = 4, DRELU = 8, GELU = 32, DGELU = 64, AUX = 128, SCALES = 1024, SCALED = 2048 };
 
 typedef decltype(wide(TS())) Scalar;
 

@@ -1,7 +1,8 @@
 // D = epilogue(alpha * A B + beta * C) where D has at most FEW rows, or columns (TALL): every number of the other factor is
-// read once, so its way from memory is what it takes. A block of 256 threads sums for 8 of the long side, a warp each,
-// where k is contiguous there, else for as many as its lanes read words, and its warps, and those of the PARTS blocks of a
-// cluster, take turns at k.
+// read once, so its way from memory is what it takes. That long factor is called w here, the thin one x. A block of 256
+// threads sums for 8 of the long side, a warp each, where k is contiguous in w (`along_k`), else for as many as its lanes
+// read words, and its warps, and those of the PARTS blocks of a cluster, take turns at k (`across_k`).
+// `matmul_library/thin` runs it as a program.
 #include "product.cuh"
 
 #if TALL
@@ -10,8 +11,11 @@ typedef TA TW; typedef TB TX;
 typedef TB TW; typedef TA TX;
 #endif
 typedef decltype(wide(TW())) Factor;
+// WAYS: warps that take turns at k; PER: numbers of a load of 16 bytes; BATCH: such loads under way at once; WORD: numbers of
+// w that a lane takes across k.
 constexpr int WARPS = 8, WAYS = WARPS * PARTS, PER = 16 / sizeof(TW), BATCH = 4, WORD = sizeof(TW) < 4 ? 4 / sizeof(TW) : 1;
 
+// That of the lane whose number differs in one bit; and that of one lane, for all.
 __device__ inline Factor shuffled(Factor x, int distance) {
     u32 *words = (u32 *)&x;
     for (int k = 0; k < sizeof(Factor) / 4; k++) words[k] = __shfl_xor_sync(0xffffffff, words[k], distance);
@@ -67,6 +71,7 @@ struct Thin {
         for (int n = 0; n < FEW; n++)
             for (int distance = 16; distance > 0; distance /= 2) sum[n] = sum[n] + shuffled(sum[n], distance);
     }
+    // MANY chunks of a lane, all of which are asked for before the first is used.
     template <int MANY> __device__ void batch(Factor sum[FEW], const TW *row, int k) {
         uint4 of_row[MANY], beside[MANY][FEW];
 #pragma unroll
