@@ -53,7 +53,7 @@ MOST_LINES_OF = {
     "gpusim.host": 1_768,
     "gpusim.integrations": 153,
     "gpusim.lab": 794,
-    "gpusim.launch": 2_015,
+    "gpusim.launch": 2_016,
     "gpusim.machine": 1_685,
     "gpusim.node": 2_248,
     "gpusim.parallel": 1_120,

@@ -76,8 +76,8 @@ class TensorMap:
 class Struct:
     """An argument that a kernel takes by value and that points to arrays, such as `struct { const float *x; int n; }`.
 
-    data: its bytes, as they lie in memory. arrays: by the offset where the address of each is put; the last is `array`,
-    and all are updated in place.
+    data: its bytes, as they lie in memory. arrays: by the offset where the address of each is put; all are updated in
+    place.
     """
 
     data: bytes
@@ -85,6 +85,7 @@ class Struct:
 
     @property
     def array(self) -> Any:
+        """The last of the arrays: what a kernel writes comes last."""
         return [*self.arrays.values()][-1]
 
 
