@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import runpy
 import sys
+from ctypes import c_bool, c_uint8, c_uint32, c_uint64
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 from gpusim.driver.libraries import cupy
+from isa import compile_cuda
 from tests.gpusim import cuda_program
+from tests.gpusim.driver_calls import Calls
 from tests.gpusim.driver_program import run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
@@ -185,3 +192,138 @@ def test_results_of_two_draws_are_those_of_one(tmp_path):
     macros = "-DSTATE=Xorwow", "-DOUT=unsigned", "-DDRAW=s.next()", f"-I{Path(cupy.__file__).parent}"
     made = cuda_program.build(tmp_path / "draws.cu", tmp_path / "draws", *macros)
     assert cuda_program.run(made).stdout == "0 1\n"
+
+
+class Array:
+    """What the modules use of an array of CuPy's, in the memory of `calls`."""
+
+    calls: Calls
+
+    def __init__(self, given, address=None):
+        self.shape, self.dtype, self.size, self.itemsize = given.shape, given.dtype, given.size, given.itemsize
+        self.address = address
+        if address is None:
+            self.address = self.calls.handle("cuMemAlloc_v2", max(given.nbytes, 1))
+            content = (c_uint8 * given.nbytes).from_buffer_copy(given.tobytes())
+            self.calls.do("cuMemcpyHtoD_v2", self.address, content, given.nbytes)
+        self.data = SimpleNamespace(ptr=self.address)
+
+    def __getitem__(self, index):
+        """A row, or all from an element on."""
+        stride = self.itemsize * math.prod(self.shape[1:])
+        start = index.start if isinstance(index, slice) else index
+        return Array(np.empty(self.shape[1:], self.dtype), self.address + start * stride)
+
+    def fill(self, _zero):
+        self.calls.do("cuMemsetD8_v2", self.address, 0, self.size * self.itemsize)
+
+    def get(self):
+        content = (c_uint8 * (self.size * self.itemsize))()
+        self.calls.do("cuMemcpyDtoH_v2", content, self.address, len(content))
+        return np.frombuffer(content, self.dtype).reshape(self.shape)
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """Load a module in the place of one of CuPy's, with the functions of CuPy's that it calls."""
+    calls = Array.calls = Calls()
+    made = {}
+
+    def function(name, code, options):
+        if (code, options) not in made:
+            made[code, options] = calls.handle("cuModuleLoadData", compile_cuda(code, options=options))
+        kernel = calls.handle("cuModuleGetFunction", made[code, options], name)
+
+        def launch(grid, block, arguments, shared_mem=0):
+            given = (each.address if isinstance(each, Array) else each for each in arguments)
+            kinds = {bool: c_bool, np.int32: c_uint32, np.uint32: c_uint32}
+            values = calls.parameters(*(kinds.get(type(each), c_uint64)(int(each)) for each in given))
+            calls.do("cuLaunchKernel", kernel, *grid, 1, 1, *block, 1, 1, shared_mem, 0, values, None)
+
+        return launch
+
+    fake, scalar = ModuleType("cupy"), ModuleType("cupy._core._scalar")
+    fake.RawKernel = lambda code, name, options: function(name, code, options)
+    fake.RawModule = lambda code, options: SimpleNamespace(get_function=lambda name: function(name, code, options))
+    fake.zeros = lambda shape, dtype: Array(np.zeros(shape, dtype))
+    fake.empty = lambda shape, dtype: Array(np.full(shape, 77, dtype))
+    fake.ascontiguousarray = lambda array: array
+
+    def copy(to, source, count, *_how):
+        calls.do("cuMemcpyDtoD_v2", to, source, count)
+
+    runtime = SimpleNamespace(memcpyAsync=copy)
+    fake.cuda = SimpleNamespace(runtime=runtime, get_current_stream=lambda: SimpleNamespace(ptr=0))
+    scalar.get_typename = lambda dtype: {"f": "float", "l": "long long"}[dtype.char]
+
+    def load(name):
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (fake, ModuleType("cupy._core"), scalar):
+                patch.setitem(sys.modules, module.__name__, module)
+            return SimpleNamespace(**runpy.run_path(str(Path(cupy.__file__).with_name(name))))
+
+    yield load
+    del Array.calls
+
+
+def mixed(dtype, shape):
+    """Numbers in no order, some of them equal; of floating-point ones some are zeros of both signs, or no numbers."""
+    rng = np.random.default_rng(math.prod(shape))
+    if np.dtype(dtype).kind in "iu":
+        return rng.integers(0, 100, shape).astype(dtype)
+    values = (8 * rng.standard_normal((*shape, 2))).astype(np.float16).astype(np.float32)
+    for place, each in enumerate((np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0)):
+        values[rng.random(values.shape) < 0.02 * (1 + place)] = each
+    return values.view(dtype)[..., 0]
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [
+    ("f", (0,)), ("f", (1,)), ("f", (3, 700)), ("f", (2, 7000)), ("f", (14001,)), ("B", (9001,)),
+])  # fmt: skip
+def test_rows_are_sorted_as_by_numpy(loaded, dtype, shape):
+    """Within a block, or by blocks that tell each other. Zeros of both signs stay in the order that they had."""
+    given = mixed(dtype, shape)
+    array = Array(given)
+    loaded("thrust.py").sort(given.dtype, array.data.ptr, 0, shape)
+    expected = np.take_along_axis(given, np.argsort(given, kind="stable"), -1)
+    assert array.get().tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(3, 50), (2, 5000)])
+def test_complex_numbers_are_ordered_by_both_parts(loaded, shape):
+    given = mixed(np.complex64, shape)
+    order = Array(np.empty(shape, np.int64))
+    loaded("thrust.py").argsort(given.dtype, order.data.ptr, Array(given).data.ptr, 0, shape)
+    assert (order.get() == np.argsort(given, kind="stable")).all()
+
+
+@pytest.mark.parametrize("count", [10, 6001])
+def test_the_last_key_decides_first(loaded, count):
+    given = mixed(np.int8, (3, count)) - np.int8(50)
+    order = Array(np.empty(count, np.int64))
+    loaded("thrust.py").lexsort(given.dtype, order.data.ptr, Array(given).data.ptr, 3, count)
+    assert (order.get() == np.lexsort(given)).all()
+
+
+def test_dtypes_that_cannot_be_sorted(loaded):
+    thrust = loaded("thrust.py")
+    with pytest.raises(NotImplementedError, match="not supported"):
+        thrust.sort(np.longdouble, 0, 0, (2,))
+    with pytest.raises(TypeError, match="not supported"):
+        thrust.lexsort(np.longdouble, 0, 0, 1, 2)
+
+
+@pytest.mark.parametrize("bins", [64, 3000])
+def test_histograms_are_those_of_numpy(loaded, bins):
+    """In shared memory, or where that has no room for all bins. The last edge is not part of the last bin."""
+    values, edges = mixed("f", (20000,)), np.linspace(-20, 20, bins + 1, dtype=np.float32)
+    counts = Array(np.full(bins, 5, np.int64))
+    assert loaded("cub.py").cub_histogram(Array(values), counts, Array(edges)) is counts
+    assert (counts.get() == np.histogram(values[values < 20], edges)[0]).all()
+
+
+def test_whole_numbers_are_counted(loaded):
+    """Those that are no bin are not."""
+    values, counts = np.random.default_rng(0).integers(-3, 75, 5000), Array(np.full(70, 5, np.int64))
+    loaded("cub.py").cub_histogram(Array(values), counts, 71)
+    assert (counts.get() == np.bincount(values[(values >= 0) & (values < 70)], minlength=70)).all()

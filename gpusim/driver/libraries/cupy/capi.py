@@ -17,13 +17,10 @@ from typing import Any
 import llvmlite.binding as llvm
 
 _ARGUMENTS = {
-    "int": ("i32", "i"),
-    "cudaMemcpyKind": ("i32", "i"),
+    **dict.fromkeys(("int", "cudaMemcpyKind"), ("i32", "i")),
     "unsigned int": ("i32", "I"),
-    "size_t": ("i64", "K"),
-    "uintmax_t": ("i64", "K"),
-    "intptr_t": ("i64", "L"),
-    "Py_ssize_t": ("i64", "L"),
+    **dict.fromkeys(("size_t", "uintmax_t"), ("i64", "K")),
+    **dict.fromkeys(("intptr_t", "Py_ssize_t"), ("i64", "L")),
 }
 """Type in LLVM and letter for `PyObject_CallFunction` by type in C; all others are Python objects."""
 _OBJECT = ("i64", "O")
@@ -118,11 +115,7 @@ class Declaration:
         passed = ", ".join([f"i64 {function}", f"i64 {letters}", *taken])
         if self.overridable:
             taken.insert(len(kinds) - self.optional, "i32 %dispatch")
-        kind, end, over = (
-            "i64",
-            "ret i64 %made",
-            f"%none = call i64 @Py_NewRef(i64 {id(None)})\nret i64 %none",
-        )
+        kind, end, over = "i64", "ret i64 %made", f"%none = call i64 @Py_NewRef(i64 {id(None)})\nret i64 %none"
         if self.result.startswith(_STRUCTURE):
             taken.insert(0, "i64 %place")
             end = over = "ret i64 %place"

@@ -1,18 +1,22 @@
-"""In the place of `cupy.cuda.cub`, which is not available: CuPy reduces and scans by kernels of its own then."""
+"""In the place of `cupy.cuda.cub`: histograms, by a kernel of this package (`histogram.cu`). It says that it is not
+available, and CuPy reduces and scans by kernels of its own then."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from gpusim.driver.libraries.cupy import capi
+import cupy
+import numpy as np
+from cupy._core._scalar import get_typename
+
+from gpusim.driver.libraries.cupy import calling, capi
 
 available = False
-cupy_cub_op = IntEnum(
-    "cupy_cub_op",
-    "CUPY_CUB_SUM CUPY_CUB_MIN CUPY_CUB_MAX CUPY_CUB_ARGMIN "
-    "CUPY_CUB_ARGMAX CUPY_CUB_CUMSUM CUPY_CUB_CUMPROD CUPY_CUB_PROD",
-    start=0,
-)
+_THREADS, _MOST_BLOCKS, _MOST_IN_SHARED = 384, 528, 2048
+cupy_cub_op: Any = IntEnum("cupy_cub_op", calling.constants("cub"))
 globals().update(cupy_cub_op.__members__)
 
 
@@ -25,7 +29,29 @@ def cub_reduction(*_request: object) -> None:
     """None: CuPy is to do it otherwise."""
 
 
-cub_scan = cub_histogram = cub_reduction
+cub_scan = cub_reduction
+
+
+@cache
+def _histogram(sample: str, edge: str) -> Any:
+    code = Path(__file__).with_name("histogram.cu").read_text()
+    return cupy.RawKernel(code, "histogram", ("-std=c++17", f"-DSAMPLE={sample}", f"-DEDGE={edge}"))
+
+
+def cub_histogram(x: Any, y: Any, bins: Any) -> Any:
+    """Count into y, of 64 bits, what lies between each two edges. bins: the edges, or for whole numbers how many there
+    are, from 0 on, as an int."""
+    if x.dtype.char == "e":
+        x, bins = x.astype(np.float32), bins.astype(np.float32)
+    y.fill(0)
+    edges, edge = (np.uint64(0), "int") if isinstance(bins, int) else (bins, get_typename(bins.dtype))
+    if x.size:
+        shared_mem = 8 * y.size if y.size <= _MOST_IN_SHARED else 0
+        given = cupy.ascontiguousarray(x), np.uint32(x.size), edges, np.int32(y.size), shared_mem > 0, y
+        tile = _THREADS * (8 if x.itemsize > 4 else 16)
+        blocks = min(-(-x.size // tile), _MOST_BLOCKS)
+        _histogram(get_typename(x.dtype), edge)((blocks,), (_THREADS,), given, shared_mem=shared_mem)
+    return y
 
 
 def _cub_device_segmented_reduce_axis_compatible(axes: tuple[int, ...], ndim: int, order: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import cupy
 import numpy as np
+from cupy._core._scalar import get_typename
 from numpy.typing import NDArray
 
 _SOURCE = Path(__file__).with_name("random.cu")
@@ -138,18 +139,12 @@ def draw(
     `mask`. limits: beside these `begin`, the state of the first result."""
     if not results.size:
         return
-    kernel = _kernel(generator, expression, _TYPES[results.dtype.char])
+    kernel = _kernel(generator, expression, get_typename(results.dtype))
     arrays = [*parameters, *(np.uint64(0),) * (3 - len(parameters))]
     given = (np.uint64(states), np.int64(count), results, np.int64(results.size), *arrays)
     more = (np.uint64(limits.get(each, 0)) for each in ("most", "mask", "begin"))
     # States that draw nothing stay as they are, and need no thread.
     kernel((-(-min(count, results.size) // _THREADS),), (_THREADS,), (*given, *more))
-
-
-_TYPES = {
-    "i": "int", "I": "unsigned", "l": "long long", "L": "unsigned long long", "q": "long long",
-    "Q": "unsigned long long", "f": "float", "d": "double",
-}  # fmt: skip
 
 
 @cache

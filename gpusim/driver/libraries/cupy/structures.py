@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from ctypes import c_char_p, c_int, c_ssize_t, c_void_p
 from typing import Any
 
 _INT, _INTPTR = 1, 19  # T_INT and T_PYSSIZET of Python's structmember.h
@@ -14,31 +15,19 @@ _kept: list[Any] = []
 class _Member(ctypes.Structure):
     """PyMemberDef."""
 
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("kind", ctypes.c_int),
-        ("offset", ctypes.c_ssize_t),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
+    _fields_ = (("name", c_char_p), ("kind", c_int), ("offset", c_ssize_t), ("flags", c_int), ("doc", c_char_p))
 
 
 class _Slot(ctypes.Structure):
     """PyType_Slot."""
 
-    _fields_ = (("number", ctypes.c_int), ("function", ctypes.c_void_p))
+    _fields_ = (("number", c_int), ("function", c_void_p))
 
 
 class _Specification(ctypes.Structure):
     """PyType_Spec."""
 
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("basicsize", ctypes.c_int),
-        ("itemsize", ctypes.c_int),
-        ("flags", ctypes.c_uint),
-        ("slots", ctypes.POINTER(_Slot)),
-    )
+    _fields_ = (("name", c_char_p), ("basicsize", c_int), ("itemsize", c_int), ("flags", c_int), ("slots", c_void_p))
 
 
 def _structure(name: str, **fields: int) -> Any:
@@ -50,7 +39,7 @@ def _structure(name: str, **fields: int) -> Any:
         end = start + _SIZES[kind]
     table = (_Member * (len(members) + 1))(*members)
     slots = (_Slot * 2)(_Slot(_SLOT_MEMBERS, ctypes.addressof(table)))
-    made = _Specification(name.encode(), -(-end // 8) * 8, 0, _BASE_TYPE, slots)
+    made = _Specification(name.encode(), -(-end // 8) * 8, 0, _BASE_TYPE, ctypes.addressof(slots))
     _kept.append((table, slots, made))
     ctypes.pythonapi.PyType_FromSpec.restype = ctypes.py_object
     return ctypes.pythonapi.PyType_FromSpec(ctypes.byref(made))

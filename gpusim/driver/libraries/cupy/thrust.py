@@ -16,13 +16,7 @@ import numpy as np
 
 available = True
 _SOURCE = Path(__file__).with_name("sort.cu")
-_THREADS, _STEPS, _MOST_ROWS = 128, 8, 65535
-_KEYS = {
-    "?": "bool", "b": "signed char", "B": "unsigned char", "h": "short", "H": "unsigned short", "i": "int",
-    "I": "unsigned int", "l": "long long", "L": "unsigned long long", "q": "long long", "Q": "unsigned long long",
-    "e": "__half", "f": "float", "d": "double", "F": "complex<float>", "D": "complex<double>",
-}  # fmt: skip
-"""Types in CUDA C++ by NumPy's characters."""
+_THREADS, _DIGITS, _COUNTED, _MOST = 384, 256, 4 * 384, (1 << 30) - 1
 
 
 def get_build_version() -> int:
@@ -32,59 +26,62 @@ def get_build_version() -> int:
 
 def sort(dtype: Any, data_start: int, keys_start: int, shape: Sequence[int]) -> None:
     """Sort along the last axis, in place. Raises NotImplementedError for other dtypes."""
-    kernels = _kernels(_key(dtype, NotImplementedError))
-    if not math.prod(shape):
-        return
-    rows, count = math.prod(shape[:-1]), shape[-1]
-    order, unsorted = cupy.empty(tuple(shape), np.int64), cupy.empty(tuple(shape), dtype)
-    _sort(kernels, data_start, rows, count, 1, order.data.ptr)
-    given = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(data_start, unsorted.nbytes, None), 0)
-    unsorted.data.copy_from_device_async(given, unsorted.nbytes)
-    elements = unsorted, np.int32(count), np.int64(rows), order, np.uint64(data_start)
-    kernels.get_function("gather")(_grid(count, rows), (_THREADS,), elements)
+    _sort(dtype, data_start, math.prod(shape[:-1]), shape[-1], 1, 0)
 
 
 def argsort(dtype: Any, idx_start: int, data_start: int, keys_start: int, shape: Sequence[int]) -> None:
     """Indices of the elements in order, along the last axis. Raises NotImplementedError for other dtypes."""
-    kernels = _kernels(_key(dtype, NotImplementedError))
-    if math.prod(shape):
-        _sort(kernels, data_start, math.prod(shape[:-1]), shape[-1], 1, idx_start)
+    _sort(dtype, data_start, math.prod(shape[:-1]), shape[-1], 1, idx_start)
 
 
 def lexsort(dtype: Any, idx_start: int, keys_start: int, k: int, n: int) -> None:
     """Indices of n elements with k keys each in order, the last key deciding first. Raises TypeError for other
     dtypes."""
-    kernels = _kernels(_key(dtype, TypeError))
-    if n:
-        _sort(kernels, keys_start, 1, n, k, idx_start)
-
-
-def _key(dtype: Any, error: type[Exception]) -> str:
-    if np.dtype(dtype).char not in _KEYS:
-        raise error(f"Sorting arrays with dtype '{dtype}' is not supported")
-    return _KEYS[np.dtype(dtype).char]
+    _sort(dtype, keys_start, 1, n, k, idx_start, TypeError)
 
 
 @cache
-def _kernels(key: str) -> Any:
-    return cupy.RawModule(code=_SOURCE.read_text(), options=("-std=c++17", f"-DKEY={key}"))
+def _kernels(kind: str, part_bytes: int, ordered: bool) -> Any:
+    options = "-std=c++17", f"-DKIND='{kind}'", f"-DPART_BYTES={part_bytes}", f"-DORDERED={ordered:d}"
+    return cupy.RawModule(code=_SOURCE.read_text(), options=options)
 
 
-def _sort(kernels: Any, keys: int, rows: int, count: int, levels: int, order: int) -> None:
-    """Write the indices of each row's elements in order to an address."""
-    given = np.uint64(keys), np.int32(count), np.int32(levels), np.int64(rows)
-    tile = min(2 * _THREADS, 1 << max(count - 1, 63).bit_length())
-    other = cupy.empty(rows * count if count > tile else 0, np.int64)
-    steps = (-(-count // tile) - 1).bit_length()
-    # The last step writes where the caller wants the result.
-    here, there = (other.data.ptr, order) if steps % 2 else (order, other.data.ptr)
-    grid = -(-count // tile), min(rows, _MOST_ROWS)
-    kernels.get_function("sort_tiles")(grid, (tile // 2,), (*given, np.uint64(here)), shared_mem=4 * tile)
+def _sort(
+    dtype: Any, keys: int, rows: int, count: int, levels: int, result: int, error: type[Exception] = NotImplementedError
+) -> None:
+    """Write the indices of each row's elements in order to an address, or sort the rows in place if it is 0."""
+    dtype = np.dtype(dtype)
+    if dtype.char not in "?bBhHiIlLqQefdFD" or count > _MOST:
+        raise error(f"Sorting {count} elements with dtype '{dtype}' is not supported")
+    if not rows * count:
+        return
+    parts = 2 if dtype.kind == "c" else 1
+    kernel = _kernels(dtype.kind, dtype.itemsize // parts, result != 0).get_function
+    most, most_bytes = (14, 96) if result else (18, 120)
+    tile, number = _THREADS * min(most, most_bytes // dtype.itemsize), np.int32(count)
+    if count <= tile:
+        kernel("sort_rows")((rows,), (_THREADS,), (keys, keys, result, number, np.int32(levels)))
+        return
+    passes, tiles, row_bytes = dtype.itemsize + parts - 1, rows * -(-count // tile), count * dtype.itemsize
+    counted, steps, blocks = levels * rows * passes, levels * passes, min(-(-count // _COUNTED), 512)
+    # Numbers of elements by digit, what tiles tell each other, and tiles that have been started, of each step.
+    words = cupy.zeros((counted + steps * tiles) * _DIGITS + steps, np.uint32)
+    told, started = words[counted * _DIGITS :], words[(counted + steps * tiles) * _DIGITS :]
+    kernel("count_digits")((levels * rows * blocks,), (_THREADS,), (keys, number, np.int32(blocks), words))
+    kernel("sum_counts")((counted,), (_DIGITS,), (words,))
+    spare, orders = cupy.empty((2, rows * row_bytes), np.uint8), cupy.empty((2, rows * count), np.int32)
+    source, order = keys, np.uint64(0)
+    if passes == 1 and not result:  # it cannot be sorted where it is
+        source = spare[1].data.ptr
+        cupy.cuda.runtime.memcpyAsync(source, keys, rows * row_bytes, 3, cupy.cuda.get_current_stream().ptr)
     for step in range(steps):
-        runs = np.int32(tile << step), np.uint64(here), np.uint64(there)
-        kernels.get_function("merge_runs")(_grid(-(-count // _STEPS), rows), (_THREADS,), (*given, *runs))
-        here, there = there, here
-
-
-def _grid(threads: int, rows: int) -> tuple[int, int]:
-    return -(-threads // _THREADS), min(rows, _MOST_ROWS)
+        level, digit = divmod(step, passes)
+        last, gathers = step == steps - 1, level > 0 and digit == 0
+        if gathers:
+            source = keys + level * row_bytes
+        target = 0 if result and digit == passes - 1 else keys if last else spare[step % 2].data.ptr
+        moved = source, target, order, orders[step % 2], result if last else 0
+        numbers = gathers, number, np.int32(tiles // rows), np.int32(digit)
+        places = started[step:], words[level * passes * _DIGITS :], told[step * tiles * _DIGITS :]
+        kernel("sort_by_digit")((tiles,), (_THREADS,), (*moved, *numbers, *places))
+        source, order = target, orders[step % 2]
