@@ -48,8 +48,7 @@ def cub_histogram(x: Any, y: Any, bins: Any) -> Any:
     if x.size:
         shared_mem = 8 * y.size if y.size <= _MOST_IN_SHARED else 0
         given = cupy.ascontiguousarray(x), np.uint32(x.size), edges, np.int32(y.size), shared_mem > 0, y
-        tile = _THREADS * (8 if x.itemsize > 4 else 16)
-        blocks = min(-(-x.size // tile), _MOST_BLOCKS)
+        blocks = min(-(-x.size // (_THREADS * (8 if x.itemsize > 4 else 16))), _MOST_BLOCKS)
         _histogram(get_typename(x.dtype), edge)((blocks,), (_THREADS,), given, shared_mem=shared_mem)
     return y
 

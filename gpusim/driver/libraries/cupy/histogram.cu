@@ -1,4 +1,4 @@
-// How many samples lie between each two of `bins` + 1 edges that rise, or, without edges, have each number below `bins`.
+// How many samples lie between each two of `bins` + 1 edges that rise, or, without edges, are each number below `bins`.
 // A block counts in shared memory, in numbers as long as the result's, or in the result if `shared` is false.
 // Macros: SAMPLE and EDGE, the types of samples and edges. grid: any.
 constexpr int BLOCK = 384, ITEMS = sizeof(SAMPLE) > 4 ? 8 : 16;

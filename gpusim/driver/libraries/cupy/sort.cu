@@ -1,8 +1,8 @@
-// Stable radix sort of rows, from the lowest digit of 8 bits to the highest. Short rows are sorted by a block each. Of
-// longer ones all digits are counted first, and there is a launch for each digit; its blocks tell each other in words in
-// memory how many elements of each digit they have, so that each block learns how many come before its own.
-// Macros: KIND, NumPy's letter: 'b', 'u', 'i', 'f', or 'c', which has two numbers; PART_BYTES, a number's size; ORDERED,
-// whether indices are sorted, too.
+// Stable radix sort of rows, from the lowest digit of 8 bits to the highest. A row that fits is sorted by a block. Of
+// longer ones all digits are counted first, and there is a launch for each digit; its blocks tell each other in memory
+// how many elements of each digit they have, so that each block learns how many come before its own.
+// Macros: KIND, NumPy's letter: 'b', 'u', 'i', 'f', or 'c', which has two numbers; PART_BYTES, a number's size;
+// ORDERED, whether indices are sorted, too.
 template <int bytes> struct Unsigned { using type = unsigned char; };
 template <> struct Unsigned<2> { using type = unsigned short; };
 template <> struct Unsigned<4> { using type = unsigned; };
@@ -165,6 +165,36 @@ sort_rows(const Key* from, Key* to, long long* result, int count, int levels) {
     }
 }
 
+// Whether a comes before b, of keys whose numbers are ordered.
+__device__ bool before(Part a, Part b) { return a < b; }
+
+__device__ bool before(Pair a, Pair b) {
+    constexpr Part NAN_PART = ~Part(0);
+    const int not_in_a = 2 * (a.real == NAN_PART) + (a.imaginary == NAN_PART);
+    const int not_in_b = 2 * (b.real == NAN_PART) + (b.imaginary == NAN_PART);
+    if (not_in_a != not_in_b) return not_in_a < not_in_b;
+    return a.real < b.real || (a.real == b.real && a.imaginary < b.imaginary);
+}
+
+__device__ Pair ordered(Pair key) { return {ordered(key.real), ordered(key.imaginary)}; }
+
+// Sort rows of at most SHORT elements by one level of keys: a thread counts those that come before its own. grid: rows.
+constexpr int SHORT = 128;
+extern "C" __global__ void sort_short_rows(const Key* from, Key* to, long long* result, int count, int) {
+    __shared__ Key keys[SHORT];
+    const long long row = (long long)blockIdx.x * count;
+    const int k = threadIdx.x;
+    const Key own = k < count ? from[row + k] : Key{}, key = ordered(own);
+    keys[k] = key;
+    __syncthreads();
+    if (k >= count) return;
+    int place = 0;
+    for (int other = 0; other < count; ++other)
+        place += before(keys[other], key) || (other < k && !before(key, keys[other]));
+    if (ORDERED) result[row + place] = k;
+    else to[row + place] = own;
+}
+
 // Count the elements of each row by each digit. counts: rows x PASSES x DIGITS. grid: rows x blocks for each of them.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 count_digits(const Key* from, int count, int blocks, unsigned* counts) {
@@ -194,11 +224,12 @@ extern "C" __global__ void __launch_bounds__(DIGITS) sum_counts(unsigned* counts
 constexpr unsigned OWN = 1u << 30, ALL = 2u << 30, COUNT = OWN - 1;
 
 // Sort rows by one digit. Blocks take tiles in the order of their start, so that those before are never waited for in
-// vain. from_order: indices, or null for those in order; result: where they go in the end, until then null; gathers: keys
-// are still where the indices say. starts: rows x PASSES x DIGITS. told: words that were 0, for each tile and digit.
+// vain. from_order: indices, or null for those in order; result: where they go in the end, until then null; gathers:
+// keys are still where the indices say. starts: rows x PASSES x DIGITS. told: words that were 0, for each tile and
+// digit. grid: tiles.
 extern "C" __global__ void __launch_bounds__(BLOCK, 2) sort_by_digit(
-    const Key* from, Key* to, const int* from_order, int* to_order, long long* result, bool gathers, int count, int tiles,
-    int pass, unsigned* started, const unsigned* starts, volatile unsigned* told
+    const Key* from, Key* to, const int* from_order, int* to_order, long long* result, bool gathers, int count,
+    int tiles, int pass, unsigned* started, const unsigned* starts, volatile unsigned* told
 ) {
     __shared__ Shared shared;
     __shared__ unsigned ticket;

@@ -16,7 +16,7 @@ import numpy as np
 
 available = True
 _SOURCE = Path(__file__).with_name("sort.cu")
-_THREADS, _DIGITS, _COUNTED, _MOST = 384, 256, 4 * 384, (1 << 30) - 1
+_THREADS, _DIGITS, _COUNTED, _SHORT, _MOST = 384, 256, 4 * 384, 128, (1 << 30) - 1
 
 
 def get_build_version() -> int:
@@ -60,7 +60,9 @@ def _sort(
     most, most_bytes = (14, 96) if result else (18, 120)
     tile, number = _THREADS * min(most, most_bytes // dtype.itemsize), np.int32(count)
     if count <= tile:
-        kernel("sort_rows")((rows,), (_THREADS,), (keys, keys, result, number, np.int32(levels)))
+        short = rows > 1 and count <= _SHORT
+        name, threads = ("sort_short_rows", -(-count // 32) * 32) if short else ("sort_rows", _THREADS)
+        kernel(name)((rows,), (threads,), (keys, keys, result, number, np.int32(levels)))
         return
     passes, tiles, row_bytes = dtype.itemsize + parts - 1, rows * -(-count // tile), count * dtype.itemsize
     counted, steps, blocks = levels * rows * passes, levels * passes, min(-(-count // _COUNTED), 512)
@@ -77,8 +79,7 @@ def _sort(
     for step in range(steps):
         level, digit = divmod(step, passes)
         last, gathers = step == steps - 1, level > 0 and digit == 0
-        if gathers:
-            source = keys + level * row_bytes
+        source = keys + level * row_bytes if gathers else source
         target = 0 if result and digit == passes - 1 else keys if last else spare[step % 2].data.ptr
         moved = source, target, order, orders[step % 2], result if last else 0
         numbers = gathers, number, np.int32(tiles // rows), np.int32(digit)
