@@ -342,9 +342,9 @@ class Device(AbstractContextManager["Device"]):
         """Return what streams, copy engines, page faults and links have done so far, of all GPUs beside this one."""
         return StreamTimeline.of(self.streams, self._group.managed)
 
-    def flush_l2(self) -> int:
-        """Empty the L2 cache, as Nsight Compute does before a launch. Returns the bytes that were written back."""
-        return self._session.engine.memory_system.flush()
+    def flush_l2(self, filled: bool = False) -> int:
+        """Empty L2 as Nsight Compute does before a launch, or as a fill of its size does; return bytes written back."""
+        return self._session.engine.memory_system.flush(filled)
 
     def set_aside_l2(self, nbytes: int) -> int:
         """Set aside so many bytes of L2 for lines that persist, as `cudaLimitPersistingL2CacheSize` does.

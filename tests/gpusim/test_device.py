@@ -45,7 +45,13 @@ def test_l2_stays_warm_until_flushed(device):
     assert warm.metrics["dram__bytes_read.sum"] == 0
     assert warm.cycles < cold.cycles
     device.flush_l2()
-    assert add_one(device, x).metrics["dram__bytes_read.sum"] >= 4 * 4096
+    flushed = add_one(device, x)
+    assert flushed.metrics["dram__bytes_read.sum"] >= 4 * 4096
+    device.flush_l2(filled=True)
+    filled = add_one(device, x)
+    assert filled.metrics["dram__bytes_read.sum"] >= 4 * 4096
+    # Its lines take the places of others that are still to be written.
+    assert filled.metrics["dram__bytes_write.sum"] > flushed.metrics["dram__bytes_write.sum"]
 
 
 def test_events_measure_simulated_time(device):

@@ -89,7 +89,7 @@ extern "C" __global__ void add(float *x, float *y) {
 PROGRAM = """
 load(compile_cuda(SOURCE, driver.config.gpu.arch, path="prog.cu"))
 x, managed = ok(cu.cuMemAlloc(16000)), ok(cu.cuMemAllocManaged(16000, 1))
-kept, out = ok(cu.cuMemAlloc(256)), ok(cu.cuMemAlloc(128))
+kept, out, spare = ok(cu.cuMemAlloc(256)), ok(cu.cuMemAlloc(128)), ok(cu.cuMemAlloc(1 << 20))
 factor, _ = ok(cu.cuModuleGetGlobal(module, b"factor"))
 put(x, np.arange(4000, dtype=np.float32))
 put(factor, np.array([1, 2, 3, 4], np.float32))
@@ -98,6 +98,7 @@ floats(managed)[:] = 5                                       # which the driver 
 put(factor, np.full(4, 7, np.float32))
 assert launch("scale", two(managed)) == 0
 ok(cu.cuMemsetD32(x, 0x3F800000, 2000))
+ok(cu.cuMemsetD8(spare, 0, 1 << 20))                         # leaves nothing else in L2
 assert launch("add", x, managed, stream=int(ok(cu.cuStreamCreate(0)))) == 0
 assert launch("add", x, managed, threads=2048) == 1          # refused
 assert launch("take", kept, threads=32) == 0
@@ -189,7 +190,7 @@ def test_the_command_tells_what_the_script_tells(saved, tmp_path, capsys):
     assert main(["replay", str(path), "--threads", "1", "--json", *options]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["launches"] == told["log"]["launches"]
-    assert "6 launches and 5 copies and fills" in captured.err
+    assert "6 launches and 6 copies and fills" in captured.err
     assert "Launch 3: add" in (pages / "launch-3.html").read_text()
 
 

@@ -1,4 +1,4 @@
-"""Driver API: copies and fills. L2 keeps what it held."""
+"""Driver API: copies and fills. Those that are smaller than L2 leave there what it held."""
 
 from __future__ import annotations
 

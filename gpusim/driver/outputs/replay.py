@@ -83,9 +83,10 @@ class Replay(AbstractContextManager["Replay"]):
             if launch is None or self.telling.chooses(launch.number, launch.symbol):
                 self.device.pass_time(launch.start if launch is not None else 0)
                 now = self.device.now_cycles
-                for copy in step.copies:
+                for copy in (CopyCall(**dict(each)) for each in step.copies):
+                    copy.displace(self.device)
                     for each in self.observers:
-                        each.copied(CopyCall(**dict(copy)), now, now)
+                        each.copied(copy, now, now)
             if launch is not None and self.telling.chooses(launch.number, launch.symbol):
                 self._run(launch, step)
         return self.log

@@ -90,6 +90,11 @@ class CopyCall:
     pinned: bool = True
     correlation: int = 0
 
+    def displace(self, device: Device) -> None:
+        """Take out of L2 what a fill or a copy within the GPU takes out that is as large: all, if nothing persists."""
+        if self.kind in ("DtoD", "fill") and self.nbytes >= device.config.l2.bytes and not device.set_aside_bytes:
+            device.flush_l2(filled=True)
+
 
 class Observer:
     """Hears what a program does with the device; overrides what it wants to know. Times are SM clock cycles since the

@@ -189,6 +189,8 @@ class WorkQueues(PassingTime):
 
         def done() -> None:
             effect()
+            if not self._launches:
+                copy.displace(self._device)
             span = queue.pending[0].span()
             began = span[2] if span is not None else self._env.now
             self._driver.copied(copy, round(began))

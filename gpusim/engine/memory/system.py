@@ -41,7 +41,8 @@ def prefetch_line(m, sm, line):
 
 _AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
 _HOST_LINE_BYTES = 64
-_DIRTY = ((1 << ms.SECTORS_PER_LINE) - 1) << ms.DIRTY_SHIFT
+_WHOLE = (1 << ms.SECTORS_PER_LINE) - 1
+_DIRTY = _WHOLE << ms.DIRTY_SHIFT
 _ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
 
 
@@ -299,13 +300,13 @@ class MemorySystem:
         return self._places >> PARTITION_SHIFT & PLACE_MASK
 
     def _empty(self) -> None:
-        """No line but the dirty ones of other work, which lie in evenly chosen sets; all lines are zero before."""
+        """No line but the dirty ones of other work, which lie in evenly chosen sets."""
         self._fetched.clear()
+        self._lines.fill(0)
         sets = len(self._lines)
         count = min(self._config.l2.dirty_before_bytes // self._config.l2.line_bytes, sets)
         chosen = np.arange(count) * sets // max(count, 1)
-        dirty = ((1 << ms.SECTORS_PER_LINE) - 1) * (1 + (1 << ms.DIRTY_SHIFT))
-        self._lines[chosen, 0, 0] = _ELSEWHERE << ms.TAG_SHIFT | dirty
+        self._lines[chosen, 0, 0] = _ELSEWHERE << ms.TAG_SHIFT | _DIRTY | _WHOLE
 
     def warm_up(self, requests: np.ndarray, count: np.ndarray) -> None:
         """Make L2 hold what requests bring, as `process_window` takes them, but in no time and uncounted. Clears
@@ -313,8 +314,7 @@ class MemorySystem:
         kept = self._queues.copy(), self.counters.copy(), self._asked.copy()
         order = np.zeros((max(int(count.sum()), 1), ms.ORDER_WORDS), np.int64)
         process_window(self.state, requests, count, order)
-        self._queues[:], self.counters[:], self._asked[:] = kept
-        count[:] = 0
+        self._queues[:], self.counters[:], self._asked[:], count[:] = *kept, 0
 
     def held(self) -> tuple[int, int]:
         """(Lines that launches since the cache was emptied have brought into L2, those of them that are dirty)."""
@@ -339,25 +339,24 @@ class MemorySystem:
         phase = (np.arange(sets) * 0.618 % 1)[:, None]  # so that sets do not all write back at the same time
         wet = np.floor(age * dirty + phase) > np.floor((age - 1) * dirty + phase)
         wet &= age <= self.state[ms.P_DIRTY_AGE]
-        whole = (1 << ms.SECTORS_PER_LINE) - 1
-        new = _ELSEWHERE << ms.TAG_SHIFT | age << ms.AGE_SHIFT | whole
-        state[fill] = (new | np.where(wet, whole << ms.DIRTY_SHIFT, 0))[fill]
+        new = _ELSEWHERE << ms.TAG_SHIFT | age << ms.AGE_SHIFT | _WHOLE
+        state[fill] = (new | np.where(wet, _DIRTY, 0))[fill]
 
-    def flush(self) -> int:
-        """Empty the L2 cache, as a profiler does before a launch; return the bytes it had to write back.
-
-        They are not counted in `counters`, and take no time. What other work had left is not among them.
-        """
+    def flush(self, filled: bool = False) -> int:
+        """Empty the L2 cache, as a profiler does before a launch; return the bytes it had to write back, which take no
+        time, are not counted in `counters`, and have none of what other work had left. filled: leave in it what a fill
+        of its size does, lines that nobody will ask for, of which the newest are dirty."""
         state = self._lines[:, 0]
-        dirty = (state >> ms.DIRTY_SHIFT) & ((1 << ms.SECTORS_PER_LINE) - 1)
-        written_bytes = ms.SECTOR_BYTES * int(np.bitwise_count(dirty[state >> ms.TAG_SHIFT < _ELSEWHERE]).sum())
-        self._lines.fill(0)
+        dirty = np.bitwise_count(state[state >> ms.TAG_SHIFT < _ELSEWHERE] & _DIRTY).sum()
         self._empty()
-        return written_bytes
+        if filled:
+            lines, wet = self.room()
+            self.age(wet, 1.0)
+            self.age(lines - wet, 0.0)
+        return ms.SECTOR_BYTES * int(dirty)
 
     def reset(self) -> None:
         """Return to the initial state: caches empty, queues idle, rows closed, counters and time at zero."""
         self.counters.fill(0)
         self._queues.fill(0)
-        self._lines.fill(0)
         self._empty()
