@@ -1,7 +1,7 @@
 """Products as an H200 took them: the stand-in's own kernels, and the library's beside them.
 
 `data/products_h200.json` has 287 products of seven types, of real models and drawn: what both took on the GPU, warm and
-cold, one after the other.
+cold, one after the other; and 99 more, warm, drawn when the kernels and the choice of tiles were done.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from gpusim import load_config
 from gpusim.driver.libraries.blas import multiply
@@ -34,7 +35,7 @@ from gpusim.driver.libraries.blas.product import (
 )  # fmt: skip
 from tests import forks
 
-RECORDED = json.loads((Path(__file__).parent / "data/products_h200.json").read_text())["products"]
+RECORDED = json.loads((Path(__file__).parent / "data/products_h200.json").read_text())
 KINDS = {"f16": F16, "bf16": BF16, "tf32": F32, "f32": F32, "f64": F64, "i8": I8, "e4m3": E4M3}
 SHOWN = {  # of one kind each: a type in memory, NumPy's, and products
     "f32": ("np.float32", "F32", ((64, 768, 768), (64, 3072, 768), (512, 2304, 768), (1024, 768, 768))),
@@ -77,7 +78,7 @@ def test_our_kernels_take_what_they_took_on_the_gpu(tmp_path):
         groups = json.loads(out.read_text())["launches"]
         for shape in shapes:
             *_, library_us, _, ours_us, _, tile, parts = next(
-                row for row in RECORDED if row[:7] == [kind, "NT", *shape, 1, ""]
+                row for row in RECORDED["products"] if row[:7] == [kind, "NT", *shape, 1, ""]
             )
             group = next(
                 each
@@ -91,27 +92,37 @@ def test_our_kernels_take_what_they_took_on_the_gpu(tmp_path):
             assert 0.6 < took / library_us < 1.6, (kind, shape, took, library_us)
 
 
-def test_the_kernel_that_is_chosen_is_seldom_far_from_the_library():
-    """In the median 5 % slower, and 15 % off; doubles are three to six times slower."""
+def chosen(driver: SimpleNamespace, row: list) -> tuple[str, int]:
+    """The tile that is chosen for a recorded product, and blocks that share a sum."""
+    what, tile = of(row), row[-2]
+    types = multiply.check(driver, what)
+    way, wide = way_of(driver.config, what, types), {"stride": 0, "leading": 4096, "operation": 0}
+    if is_worth_copies(way, what) and tile != "32x32":  # copies, if need be, lie as well as possible
+        lies = [can_be_copied(way, what, side) for side in (0, 1)]
+        a = what.a if lies[0] else replace(what.a, **wide, by_rows=True)
+        b = what.b if lies[1] else replace(what.b, **wide, by_rows=False)
+        what = replace(what, a=a, b=b)
+    found = choose(driver.config, what, types)
+    return found.tile, found.macros.get("PARTS", 1)
+
+
+@pytest.mark.parametrize(("half", "median", "mean"), [("products", 0.16, 0.2), ("judge", 0.17, 0.23)])
+def test_the_kernel_that_is_chosen_is_seldom_far_from_the_library(half, median, mean):
+    """Tiles were chosen by `products`; `judge` was drawn, and measured once, afterwards. Half of its distance is of
+    kernels that are faster than the library's."""
     driver = SimpleNamespace(config=load_config("h200"))
     ratios = {}
-    for row in RECORDED:
+    for row in RECORDED[half]:
         *_, library_us, _, ours_us, _, tile, parts = row
-        what = of(row)
-        types = multiply.check(driver, what)
-        way, wide = way_of(driver.config, what, types), {"stride": 0, "leading": 4096, "operation": 0}
-        if is_worth_copies(way, what) and tile != "32x32":  # copies, if need be, lie as well as possible
-            lies = [can_be_copied(way, what, side) for side in (0, 1)]
-            a = what.a if lies[0] else replace(what.a, **wide, by_rows=True)
-            b = what.b if lies[1] else replace(what.b, **wide, by_rows=False)
-            what = replace(what, a=a, b=b)
-        found = choose(driver.config, what, types)
-        assert (found.tile, found.macros.get("PARTS", 1)) == (tile, parts), row
+        assert chosen(driver, row) == (tile, parts), row
         ratios.setdefault(row[0], []).append(ours_us / library_us)
     every = np.concatenate([each for kind, each in ratios.items() if kind != "f64"])
     far = np.abs(every - 1)
     for kind, each in ratios.items():
         print(f"{kind}: {len(each)} products, {np.median(each):.2f} times the library in the median")
     shown = np.median(every), np.median(far), np.mean(far)
-    print(f"all but doubles: {len(every)}, {shown[0]:.2f} times; {shown[1]:.0%} off, in the mean {shown[2]:.1%}")
-    assert 0.95 < shown[0] < 1.1 and shown[1] < 0.16 and shown[2] < 0.25, shown
+    print(
+        f"all but doubles: {len(every)}, {shown[0]:.2f} times; {shown[1]:.0%} off, nine in ten within "
+        f"{np.quantile(far, 0.9):.0%}, in the mean {shown[2]:.1%}, {np.maximum(every - 1, 0).mean():.1%} of it slower"
+    )
+    assert 0.95 < shown[0] < 1.1 and shown[1] < median and shown[2] < mean, shown

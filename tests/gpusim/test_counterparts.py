@@ -27,7 +27,7 @@ def _read(name: str, key: str) -> list:
 def recorded() -> dict[tuple[str, str], list[float]]:
     """The library's time over that of our kernels, by what their names begin with and the library."""
     found = defaultdict(list)
-    for kind, *_, library, _, ours, _, _, _ in _read("products", "products"):
+    for kind, *_, library, _, ours, _, _, _ in (*_read("products", "products"), *_read("products", "judge")):
         found[f"gpusim_gemm_{kind}", "cuBLAS"].append(library / ours)
     for each in _read("convolutions", "convolutions"):
         for way in ("forward", "data", "filter"):
