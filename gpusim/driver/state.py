@@ -282,13 +282,7 @@ class Driver:
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
-    def allocate(
-        self,
-        nbytes: int,
-        kind: str,
-        flags: int = 0,
-        pool: MemoryPool | None = None,
-    ) -> int:
+    def allocate(self, nbytes: int, kind: str, flags: int = 0, pool: MemoryPool | None = None) -> int:
         """Address of new memory. Raises INVALID_VALUE for no bytes, OUT_OF_MEMORY."""
         fail_if(nbytes == 0, ResultCode.INVALID_VALUE)
         number, context = next(self._buffer_numbers), self.context()

@@ -35,7 +35,7 @@ def test_every_role_layout_and_movement_of_the_filter():
             convolve(handle, role, (2, 8, 6, 7), (16, 8, 1, 1), last=last, padding=0, stride=2)
             convolve(handle, role, (2, 5, 31), (12, 5, 4), last=last, stride=2)
             convolve(handle, role, (1, 6, 5, 4, 6), (8, 6, 3, 3, 3), last=last, stride=2, alpha=1.5, beta=0.5)
-        roles = {name.split("_")[2] for name in names()}
+        roles = {name.split("_")[2] for name in names() if name.startswith("gpusim_conv_")}
         assert roles == {"forward", "data", "filter"}, roles
     """)
 
@@ -51,6 +51,44 @@ def test_groups_and_depthwise():
         for way in ("few", "grouped"):
             found = {name for name in names() if name.endswith(f"f32_{way}")}
             assert found == {f"gpusim_conv_{role}_f32_{way}" for role in ("forward", "data", "filter")}, names()
+    """)
+
+
+def test_filters_of_one_tap_are_products():
+    _run("""
+        for role, last in itertools.product((FORWARD, DATA, FILTER), (False, True)):
+            for kind, engine, near in ((F32, 1, None), (F32, 0, 4e-3), (F16, 0, None)):
+                for image, filters in (((1, 32, 6, 8), (40, 32, 1, 1)), ((2, 24, 8, 5), (16, 24, 1, 1))):
+                    convolve(handle, role, image, filters, kind, last, 0, engine=engine, tolerance=near)
+        found = {name for name in names() if "gemm" in name}
+        assert {name.split("_")[2] for name in found} == {"f32", "tf32", "f16"}, names()
+    """)
+
+
+def test_filters_that_are_made_or_read_in_another_way():
+    _run("""
+        for padding, image in ((1, (2, 128, 5, 7)), (0, (1, 128, 6, 4)), (2, (1, 128, 3, 3))):
+            convolve(handle, FILTER, image, (132, 128, 3, 3), padding=padding)
+        assert "gpusim_conv_winograd_4" in names(), names()
+        convolve(handle, DATA, (1, 128, 16, 16), (128, 128, 3, 3), tolerance=4e-6)  # its channels together
+        assert "gpusim_conv_pack_f32" in names(), names()
+        for role, kind in itertools.product((FORWARD, DATA, FILTER), (F32, F16)):  # taps apart, as channels
+            convolve(handle, role, (2, 3, 12, 16), (24, 3, 4, 4), kind, last=True, padding=0, stride=4)
+            convolve(handle, role, (1, 10, 8, 14), (9, 10, 2, 2), kind, last=True, padding=0, stride=2)
+    """)
+
+
+def test_few_channels_in_runs_and_small_groups_with_every_step():
+    _run("""
+        for kind, last in itertools.product((F32, BF16), (False, True)):
+            convolve(handle, DATA, (2, 3, 31, 18), (32, 3, 5, 4), kind, last=last, padding=2, stride=2)
+            convolve(handle, DATA, (1, 2, 90, 70), (96, 2, 3, 3), kind, last=last)
+            convolve(handle, FORWARD, (1, 70, 20, 11), (4, 70, 3, 3), kind, last=last, engine=0)
+        for role, stride, dilation in itertools.product((FORWARD, DATA, FILTER), (1, 2, 3), (1, 2)):
+            how = dict(padding=3, stride=stride, dilation=dilation, last=True)
+            convolve(handle, role, (2, 40, 14, 21), (40, 1, 3, 5), F16, **how)
+            convolve(handle, role, (1, 8, 9, 13), (8, 4, 4, 3), F32, **how)
+        assert "gpusim_conv_filter_f16_grouped" in names(), names()
     """)
 
 

@@ -86,7 +86,7 @@ def test_our_kernels_take_what_they_took_on_the_gpu(tmp_path):
 
 
 def test_the_kernels_that_are_chosen_are_seldom_far_from_the_library():
-    """Of the half that costs were not fitted to, 4 % faster in the median, and 34 % off in the mean."""
+    """Of the half that costs were not fitted to, slower ones make 10 % of the mean distance, which is 28 %."""
     driver = SimpleNamespace(config=load_config("h200"))
     ratios = {half: {role: [] for role in ROLES} for half in ("tuning", "judge")}
     for row in RECORDED:
@@ -102,4 +102,5 @@ def test_the_kernels_that_are_chosen_are_seldom_far_from_the_library():
             quantiles = ", ".join(f"{each:.2f}" for each in np.quantile(each, (0.1, 0.25, 0.5, 0.75, 0.9)))
             print(f"{half} {role}: {quantiles} times the library; {np.mean(np.abs(np.array(each) - 1)):.0%} off")
     judge = np.array(ratios["judge"]["all"])
-    assert 0.9 < np.median(judge) < 1.05 and np.mean(np.abs(judge - 1)) < 0.36
+    assert 0.8 < np.median(judge) < 1 and np.mean(np.abs(judge - 1)) < 0.29
+    assert np.mean(np.maximum(judge - 1, 0)) < 0.105

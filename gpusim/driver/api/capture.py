@@ -9,17 +9,8 @@ from gpusim.driver.caller import caller, get_pointers, get_uint, put_int, put_po
 from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import (
-    GLOBAL,
-    NO_ORIGIN,
-    OF_THREAD,
-    RELAXED,
-    Capture,
-    DriverStream,
-    Graph,
-    GraphNode,
-    node_of,
-)
+from gpusim.driver.work import streams
+from gpusim.driver.work.streams import GLOBAL, NO_ORIGIN, OF_THREAD, RELAXED, Capture, DriverStream, Graph, GraphNode
 
 _MODES = (GLOBAL, OF_THREAD, RELAXED)
 _NONE, _ACTIVE, _INVALIDATED = range(3)  # CUstreamCaptureStatus
@@ -36,7 +27,7 @@ def nodes_at(address: int, count: int, data: int = 0) -> list[GraphNode]:
     """The nodes whose handles lie there. data: place of the data of edges from them. Raises INVALID_VALUE, and
     NOT_SUPPORTED for an edge that lets kernels overlap."""
     fail_if(data and any(get_pointers(data, count)), ResultCode.NOT_SUPPORTED, "edges of graphs have no data")
-    return [node_of(handle) for handle in get_pointers(address, count)]
+    return [streams.node_of(handle) for handle in get_pointers(address, count)]
 
 
 @entry("cuStreamBeginCapture_v2 10010", "S u")

@@ -29,11 +29,7 @@ _MAPS_HOST = 8  # of CUctx_flags: always so
 entries(
     ("cuDevicePrimaryCtxReset_v2", "D", lambda driver, device: driver.clear(driver.primary)),
     ("cuDevicePrimaryCtxSetFlags_v2", "D u", lambda driver, _, flags: setattr(driver.primary, "flags", flags)),
-    (
-        "cuDevicePrimaryCtxGetState",
-        "D *i *i",
-        lambda driver, _: (driver.primary.flags, driver.primary_references > 0),
-    ),
+    ("cuDevicePrimaryCtxGetState", "D *i *i", lambda driver, _: (driver.primary.flags, driver.primary_references > 0)),
     ("cuCtxPushCurrent_v2", "p", lambda driver, handle: driver.stack.append(driver.context_of(handle))),
     ("cuCtxPopCurrent_v2", "*p", lambda driver: driver.context() and driver.stack.pop().handle),
     ("cuCtxGetDevice", "*i", lambda driver: driver.context() and 0),

@@ -9,14 +9,7 @@ from gpusim.driver.caller import get_pointer, put_int, put_pointer
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import (
-    CHILD,
-    DriverStream,
-    Executable,
-    Graph,
-    Step,
-    StreamWork,
-)
+from gpusim.driver.work.streams import CHILD, DriverStream, Executable, Graph, Step, StreamWork
 
 _AUTO_FREE, _UPLOAD, _BY_NODE_PRIORITY = 1, 2, 8  # CUgraphInstantiate_flags
 

@@ -21,19 +21,8 @@ from gpusim.driver.caller import get_pointer, get_pointers, put_pointer, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
-from gpusim.driver.work.streams import (
-    CHILD,
-    COPY,
-    EMPTY,
-    FILL,
-    HOST_CALL,
-    KERNEL,
-    RECORD_EVENT,
-    WAIT_EVENT,
-    Graph,
-    GraphNode,
-    StreamWork,
-)
+from gpusim.driver.work import streams
+from gpusim.driver.work.streams import Graph, GraphNode, StreamWork
 
 _KERNEL = struct.Struct("<Q7I4xQQ")
 _FILL = struct.Struct("<QQIIQQ")
@@ -68,14 +57,14 @@ def _child(driver: Driver, graph: Graph, inner: Graph) -> StreamWork:
 
 
 NODES: dict[int, tuple[str, str, Make]] = {
-    KERNEL: ("Kernel", "p", partial(read_kernel, 1)),
-    COPY: ("Memcpy", "p", lambda driver, graph, at: not_empty(copy_3d(driver, at))),
-    FILL: ("Memset", "p", _fill),
-    HOST_CALL: ("Host", "p", lambda driver, graph, at: host_call(*get_pointers(at, 2))),
-    CHILD: ("ChildGraph", "G", _child),
-    EMPTY: ("Empty", "", lambda driver, graph: StreamWork()),
-    WAIT_EVENT: ("EventWait", "E", lambda driver, graph, event: waited_for(event)),
-    RECORD_EVENT: ("EventRecord", "E", lambda driver, graph, event: recorded(event)),
+    streams.KERNEL: ("Kernel", "p", partial(read_kernel, 1)),
+    streams.COPY: ("Memcpy", "p", lambda driver, graph, at: not_empty(copy_3d(driver, at))),
+    streams.FILL: ("Memset", "p", _fill),
+    streams.HOST_CALL: ("Host", "p", lambda driver, graph, at: host_call(*get_pointers(at, 2))),
+    streams.CHILD: ("ChildGraph", "G", _child),
+    streams.EMPTY: ("Empty", "", lambda driver, graph: StreamWork()),
+    streams.WAIT_EVENT: ("EventWait", "E", lambda driver, graph, event: waited_for(event)),
+    streams.RECORD_EVENT: ("EventRecord", "E", lambda driver, graph, event: recorded(event)),
 }
 """By number of `CUgraphNodeType`: name in that of the function, its arguments, and what makes the work."""
 
@@ -90,7 +79,7 @@ def declare(symbols: str, arguments: str, make: Make) -> None:
 
 
 for _number, (_name, _arguments, _make) in NODES.items():
-    declare(f"cuGraphAdd{_name}Node" + " 10000" * (_number == KERNEL), _arguments, _make)
+    declare(f"cuGraphAdd{_name}Node" + " 10000" * (_number == streams.KERNEL), _arguments, _make)
 declare("cuGraphAddKernelNode_v2 12000", "p", partial(read_kernel, 2))
 
 

@@ -11,15 +11,8 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.driver.work import launch_attributes as A
-from gpusim.driver.work.streams import (
-    DISABLE_TIMING,
-    HOST_CALL,
-    RECORD_EVENT,
-    WAIT_EVENT,
-    DriverEvent,
-    DriverStream,
-    SimpleWork,
-)
+from gpusim.driver.work import streams
+from gpusim.driver.work.streams import DISABLE_TIMING, HOST_CALL, WAIT_EVENT, DriverEvent, DriverStream, SimpleWork
 
 if TYPE_CHECKING:
     from gpusim.driver.work.queues import WorkQueues
@@ -121,7 +114,7 @@ def add_callback(driver: Driver, stream: DriverStream, callback: int, data: int)
 
 def recorded(event: DriverEvent) -> SimpleWork:
     """A point at which an event is recorded."""
-    return SimpleWork(lambda stream, queues: queues.record(stream, event), RECORD_EVENT)
+    return SimpleWork(lambda stream, queues: queues.record(stream, event), streams.RECORD_EVENT)
 
 
 def waited_for(event: DriverEvent) -> SimpleWork:

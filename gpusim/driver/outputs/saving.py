@@ -21,16 +21,8 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.driver.codes import say
-from gpusim.driver.outputs.saved import (
-    FORMAT,
-    PAGE_BYTES,
-    ZEROS,
-    SavedCopy,
-    SavedHead,
-    SavedLaunch,
-    SavedModule,
-    SavedStep,
-)
+from gpusim.driver.outputs import saved
+from gpusim.driver.outputs.saved import PAGE_BYTES, ZEROS, SavedCopy, SavedLaunch, SavedModule, SavedStep
 from gpusim.driver.work.launches import CopyCall, LaunchCall, Observer
 from gpusim.launch.memory import Allocation, DeviceMemory
 
@@ -68,8 +60,8 @@ class LaunchSaver(Observer):
 
     def _end(self) -> None:
         assert self._zip is not None
-        head = SavedHead(
-            format=FORMAT,
+        head = saved.SavedHead(
+            format=saved.FORMAT,
             gpu=self.config.to_toml(),
             base=self._memory.base,
             memory_bytes=self._memory.capacity_bytes,

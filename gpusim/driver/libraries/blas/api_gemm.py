@@ -7,19 +7,9 @@ from functools import partial
 from typing import Any
 
 from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.driver.libraries.blas import product
 from gpusim.driver.libraries.blas.multiply import multiply
-from gpusim.driver.libraries.blas.product import (
-    C32,
-    C64,
-    F16,
-    F32,
-    F64,
-    Matrix,
-    MatrixProduct,
-    Scalars,
-    allows_tf32,
-    scalar_kind,
-)
+from gpusim.driver.libraries.blas.product import C32, C64, F16, F32, F64, Matrix, MatrixProduct, Scalars
 from gpusim.driver.libraries.blas.state import Handle, routine
 from gpusim.driver.state import Driver
 
@@ -47,8 +37,8 @@ def _gemm(
         Matrix(matrix[0], matrix[1], matrix[2], matrix[3] if matrix[3:] else 0, operation)
         for matrix, operation in zip((a, b, c), (*operations, 0), strict=True)
     )
-    tf32 = allows_tf32(compute) or (compute == _COMPUTE[F32] and handle.math_mode in _TF32_MATH)
-    scalars = Scalars(scalar_kind(compute, c.kind), alpha, beta, on_device=bool(handle.pointer_mode))
+    tf32 = product.allows_tf32(compute) or (compute == _COMPUTE[F32] and handle.math_mode in _TF32_MATH)
+    scalars = Scalars(product.scalar_kind(compute, c.kind), alpha, beta, on_device=bool(handle.pointer_mode))
     what = MatrixProduct(m, n, k, a, b, c, c, scalars, batches, pointers, tf32)
     multiply(driver, handle.stream, what)
 

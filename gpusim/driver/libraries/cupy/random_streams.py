@@ -67,11 +67,7 @@ def _philox(low: int, high: int, count: int) -> Words:
     return np.concatenate([counter, [a, b, c, d], keys]).T.astype(np.uint32)
 
 
-_FIRST: dict[str, Callable[[int, int, int], Words]] = {
-    "Xorwow": _xorwow,
-    "Mrg32k3a": _mrg32k3a,
-    "Philox": _philox,
-}
+_FIRST: dict[str, Callable[[int, int, int], Words]] = {"Xorwow": _xorwow, "Mrg32k3a": _mrg32k3a, "Philox": _philox}
 
 
 def _doubled(rows: Any, count: int, jump: Callable[[int], Callable[[Any], Any]]) -> Any:

@@ -9,7 +9,7 @@ from gpusim.driver.caller import caller, get_pointers, put_pointer, put_text, re
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.libraries.blas.state import Handle, add, destroy, find, set_stream, status_text, tell_property
 from gpusim.driver.libraries.dnn import graph as G
-from gpusim.driver.libraries.dnn.convolve import convolve, workspace_bytes
+from gpusim.driver.libraries.dnn.convolve import convolve, plan
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 
@@ -55,7 +55,7 @@ def finalize(driver: Driver, handle: int) -> None:
         found.parts[G.RESULTS] = G.engine_configs(driver, found)
         found.final = True
     if found.kind == G.PLAN:
-        needed = workspace_bytes(driver, G.convolution(found), G.engine_of(found))
+        needed = sum(plan(driver, G.convolution(found), G.engine_of(found)).nbytes)
         found.attributes[G.WORKSPACE_BYTES] = struct.pack("<q", needed)
     found.final = True
 

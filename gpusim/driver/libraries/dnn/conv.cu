@@ -5,8 +5,10 @@
 // T is the type in memory, NAME the kernel, DIMS the dimensions of space, 2 or 3. MODE: TILES, products of tiles, TILE_M x
 // TILE_N, by multiply-adds (EACH, SLICES: simt.cuh), where rows are channels, or those of image (IMAGE_ROWS); of an operand,
 // lanes follow each other along k or along rows (IMAGE_ALONG_K, PLAIN_ALONG_K), and each loads IMAGE_WIDTH, PLAIN_WIDTH
-// elements at once. JOIN adds the parts of sums that were shared between blocks. FEW is for a few channels. GROUPED, where channels lie together and groups have one or four (GROUP), has a
-// thread for four channels of a place or, of a filter's gradient (OF_FILTER), 32 threads.
+// elements at once. JOIN adds the parts of sums that were shared between blocks. FEW is for a few channels. GROUPED is for
+// channels that lie together, in groups of one or four (GROUP): a thread has four of them, of a run of places, or of a row of
+// the filter's gradient (OF_FILTER); TAPS in a row, and from one to the next TAP_STEP places of image, STEP from one of the
+// result to the next.
 #include "../dnn/conv.cuh"
 #include "cluster.cuh"
 
@@ -14,12 +16,6 @@
 #define JOIN 1
 #define FEW 2
 #define GROUPED 3
-
-#if MODE == TILES
-typedef T TA;
-constexpr int TILE_K = SLICES * 64 / sizeof(T), PARTS = 1;
-#include "simt.cuh"
-constexpr int TILE_FREE = IMAGE_ROWS ? TILE_M : TILE_N, TILE_CHANNELS = IMAGE_ROWS ? TILE_N : TILE_M;
 
 // What lies at an address, or zeros. Volatile, so that all loads of a tile are on their way before one is waited for.
 #define LOAD(TYPE, LAST, KIND, ...)                                                                                   \
@@ -37,6 +33,24 @@ template <int BYTES> struct Bytes { typedef uint4 type; };
 template <> struct Bytes<2> { typedef u16 type; };
 template <> struct Bytes<4> { typedef u32 type; };
 template <> struct Bytes<8> { typedef uint2 type; };
+// Elements that lie beside each other.
+template <int COUNT> struct alignas(COUNT * sizeof(T)) Pack {
+    static constexpr int WORD = COUNT * sizeof(T) < 16 ? COUNT * sizeof(T) : 16;
+    typedef typename Bytes<WORD>::type Word;
+    Word words[COUNT * sizeof(T) / WORD];
+
+    __device__ void fetch(const T *at, bool there) {
+#pragma unroll
+        for (int i = 0; i < COUNT * sizeof(T) / WORD; i++) load(words[i], (const Word *)at + i, there);
+    }
+    __device__ Sum operator[](int i) const { return wide(((const T *)words)[i]); }
+};
+
+#if MODE == TILES
+typedef T TA;
+constexpr int TILE_K = SLICES * 64 / sizeof(T), PARTS = 1;
+#include "simt.cuh"
+constexpr int TILE_FREE = IMAGE_ROWS ? TILE_M : TILE_N, TILE_CHANNELS = IMAGE_ROWS ? TILE_N : TILE_M;
 
 // A tile's place in shared memory: multiply-adds take columns.
 template <int ROWS> struct Layout {
@@ -151,126 +165,189 @@ extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ C
 }
 
 #elif MODE == GROUPED
-struct alignas(4 * sizeof(T)) Four { T of[4]; };
-constexpr int LANES = 8, ROWS = 32, WIDE = 4 * LANES;  // of a block: channels' fours, and places or parts of a sum
-constexpr int EACH = OF_FILTER ? GROUP : 4, PLACES = OF_FILTER ? GROUP : ROWS * EACH;
+typedef Pack<4> Four;
+constexpr int LANES = 8, ROWS = 32, WIDE = 4 * LANES;  // of a block: channels' fours, and runs (RUN places)
+constexpr int ROW = TAPS * GROUP;                      // numbers of a filter's row
+constexpr int LOW = TAP_STEP < 0 ? (TAPS - 1) * TAP_STEP : 0, HIGH = TAP_STEP < 0 ? 0 : (TAPS - 1) * TAP_STEP;
+
+// What a run meets with all taps of a row: four channels of each place of image, or zeros.
+struct Window {
+    static constexpr int COUNT = (RUN - 1) * STEP + HIGH - LOW + 1;
+    Four of[COUNT];
+
+    __device__ Window(const T *image, int step, int x, int extent) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) of[i].fetch(image + i * step, (u32)(x + i) < extent);
+    }
+    __device__ Sum at(int place, int tap, int channel) const {
+        return of[place * STEP + tap * TAP_STEP - LOW][channel];
+    }
+};
+
+// Whether a run meets a row of taps.
+__device__ inline bool meet(Place run, const Place &taps, const Conv &p) {
+    run.x = -taps.x;
+    return run.meets(taps, 1, p.y, p.z);
+}
 
 extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ Conv p) {
-    constexpr int KEPT = OF_FILTER ? 256 : 32;  // of red, whose places are kept
-    __shared__ Place ks[KEPT], places[PLACES];
-    __shared__ __align__(16) Sum plains[OF_FILTER ? 1 : KEPT][WIDE], sums[OF_FILTER ? ROWS : 1][EACH][WIDE];
     int t = threadIdx.x, lane = t % LANES, row = t / LANES, part = blockIdx.z % p.parts, phase = blockIdx.z / p.parts;
     int channel0 = blockIdx.y * WIDE, channel = channel0 + 4 * lane, channels = p.groups * GROUP;
-    const Index &red = p.red[phase];
-    if (t < PLACES) places[t] = place(p.free[phase], blockIdx.x * PLACES + t);
-    int share = (red.count + p.parts - 1) / p.parts, first = part * share, last = min(red.count, first + share);
-    __syncthreads();
-    Place free[EACH];
-#pragma unroll
-    for (int each = 0; each < EACH; each++) {
-        free[each] = places[OF_FILTER ? 0 : row + each * ROWS];
-        if (channel >= channels) free[each].y = OUTSIDE;
-    }
+    const Index &free = p.free[phase], &red = p.red[phase], &places = OF_FILTER ? red : free;
+    int width = places.digits[0].size, runs = (width + RUN - 1) / RUN, step = places.digits[0].image / STEP;
     const T *image = (const T *)p.image + channel, *plain = (const T *)p.plain;
-    Sum sum[EACH][4] = {};
-    for (int k0 = first; k0 < last; k0 += KEPT) {
-        int count = min(last - k0, KEPT);
-        if (k0 > first) __syncthreads();
-        if (t < count) ks[t] = place(red, k0 + t);
+    Finish finish(p);
+#if OF_FILTER
+    __shared__ __align__(16) Sum sums[ROWS][GROUP][WIDE];
+    int all = red.count / width * runs, share = (all + p.parts - 1) / p.parts, last = min(all, (part + 1) * share);
+    Place taps = place(free, blockIdx.x * ROW);
+    Sum sum[TAPS][GROUP][4] = {};
+    for (int number = part * share + row; number < last && channel < channels; number += ROWS) {
+        int x = number % runs * RUN;
+        Place run = place(red, number / runs * width + x);
+        if (!meet(run, taps, p)) continue;
+        Window window(image + (taps.image + run.image), step, taps.x + run.x, p.x);
+        Four other[RUN];
+#pragma unroll
+        for (int i = 0; i < RUN; i++)
+            other[i].fetch(plain + (channel + run.other + i * red.digits[0].other), x + i < width);
+#pragma unroll
+        for (int tap = 0; tap < TAPS; tap++)
+#pragma unroll
+            for (int i = 0; i < RUN * GROUP * 4; i++) {
+                int of_run = i / (GROUP * 4), from = i / 4 % GROUP, to = i % 4;
+                sum[tap][from][to] += window.at(of_run, tap, GROUP == 1 ? to : from) * other[of_run][to];
+            }
+    }
+    channel = channel0 + t % WIDE;
+#pragma unroll
+    for (int tap = 0; tap < TAPS; tap++) {
         __syncthreads();
-        if (!OF_FILTER) {
-            for (int at = t; at < count * WIDE; at += 256) {
-                int of = channel0 + at % WIDE, from = of / GROUP * p.plain_group + of % GROUP * p.plain_channel;
-                plains[at / WIDE][at % WIDE] = of < channels ? wide(plain[from + ks[at / WIDE].other]) : 0;
-            }
-            __syncthreads();
-#pragma unroll 2
-            for (int k = 0; k < count; k += GROUP) {
-                Place at = ks[k];
-                Four of[EACH] = {};
 #pragma unroll
-                for (int each = 0; each < EACH; each++)
-                    if (free[each].meets(at, p.x, p.y, p.z)) of[each] = *(const Four *)(image + (free[each].image + at.image));
+        for (int i = 0; i < 4 * GROUP; i++) sums[row][i / 4][4 * lane + i % 4] = sum[tap][i / 4][i % 4];
+        __syncthreads();
+        if (t >= WIDE * GROUP || channel >= channels) continue;
+        Sum all = 0;
+        for (int of = 0; of < ROWS; of++) all += sums[of][t / WIDE][t % WIDE];
+        int number = blockIdx.x * ROW + tap * GROUP + t / WIDE;
+        int at = channel / GROUP * p.out_group + channel % GROUP * p.out_channel + place(free, number).other;
+        if (p.parts > 1) p.sums[(long long)part * p.span + at] = all;
+        else finish.put(all, channel, at);
+    }
+#else
+    constexpr int KEPT = ROW < 64 ? 64 / ROW : 1;  // rows of the filter, with as many taps as any phase has
+    __shared__ Place ks[KEPT * ROW];
+    __shared__ __align__(16) Sum plains[KEPT * ROW][WIDE];
+    int number = blockIdx.x * ROWS + row, x = number % runs * RUN, taps = red.digits[1].size, rows = red.count / (taps * GROUP);
+    Place run = place(free, number / runs * width + x);
+    bool there = run.there() && channel < channels;
+    Sum sum[RUN][4] = {};
+    for (int row0 = 0; row0 < rows; row0 += KEPT) {
+        __syncthreads();
+        for (int i = t; i < KEPT * ROW; i += 256) {
+            int of_row = row0 + i / ROW, tap = i % ROW / GROUP;
+            ks[i] = place(red, tap < taps ? (of_row * taps + tap) * GROUP + i % GROUP : red.count);
+        }
+        __syncthreads();
+        auto fetch = [&](int of_row) {
+            const Place &at = ks[of_row * ROW];
+            const T *from = image + (run.image + at.image + LOW * step);
+            return Window(from, step, run.x + at.x + LOW, there && meet(run, at, p) ? p.x : 0);
+        };
+        Window next = fetch(0);
+        for (int i = t; i < KEPT * ROW * WIDE; i += 256) {
+            int of = channel0 + i % WIDE, from = of / GROUP * p.plain_group + of % GROUP * p.plain_channel;
+            const Place &at = ks[i / WIDE];
+            plains[i / WIDE][i % WIDE] = of < channels && at.there() ? wide(plain[from + at.other]) : 0;
+        }
+        __syncthreads();
+        for (int of_row = 0; of_row < min(KEPT, rows - row0); of_row++) {
+            Window window = next;
+            if (of_row + 1 < min(KEPT, rows - row0)) next = fetch(of_row + 1);
 #pragma unroll
-                for (int i = 0; i < 4 * GROUP; i++) {
-                    Sum factor = plains[k + i / 4][4 * lane + i % 4];
+            for (int i = 0; i < ROW * 4; i++) {
+                Sum factor = plains[of_row * ROW + i / 4][4 * lane + i % 4];
 #pragma unroll
-                    for (int each = 0; each < EACH; each++)
-                        sum[each][i % 4] += wide(of[each].of[GROUP == 1 ? i : i / 4]) * factor;
-                }
-            }
-        } else {
-#pragma unroll 4
-            for (int k = row; k < count; k += ROWS) {
-                Place at = ks[k];
-                Four of = {}, other = {};
-                if (free[0].meets(at, p.x, p.y, p.z)) of = *(const Four *)(image + (free[0].image + at.image));
-                if (channel < channels) other = *(const Four *)(plain + (channel + at.other));
-#pragma unroll
-                for (int i = 0; i < 4 * GROUP; i++)
-                    sum[i / 4][i % 4] += wide(of.of[GROUP == 1 ? i : i / 4]) * wide(other.of[i % 4]);
+                for (int each = 0; each < RUN; each++)
+                    sum[each][i % 4] += window.at(each, i / 4 / GROUP, GROUP == 1 ? i % 4 : i / 4 % GROUP) * factor;
             }
         }
     }
-    Finish finish(p);
-    if (!OF_FILTER) {
 #pragma unroll
-        for (int each = 0; each < EACH; each++)
-            if (free[each].there()) finish.put(sum[each], channel, channel + free[each].other, true);
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < 4 * EACH; i++) sums[row][i / 4][4 * lane + i % 4] = sum[i / 4][i % 4];
-    __syncthreads();
-    channel = channel0 + t % WIDE;
-    if (t >= WIDE * EACH || channel >= channels) return;
-    Sum all = 0;
-    for (int of = 0; of < ROWS; of++) all += sums[of][t / WIDE][t % WIDE];
-    int at = channel / GROUP * p.out_group + channel % GROUP * p.out_channel + places[t / WIDE].other;
-    if (p.parts > 1) p.sums[(long long)part * p.span + at] = all;
-    else finish.put(all, channel, at);
+    for (int each = 0; each < RUN; each++)
+        if (there && x + each < width)
+            finish.put(sum[each], channel, channel + run.other + each * free.digits[0].other, true);
+#endif
 }
 
 #else
-// Of a group's few channels: 32 places, whose sums eight threads share. Lanes follow each other where image does.
+// CHANNELS of a group: EACH places of each of 32 lanes, whose sums eight threads share. Lanes follow each other where image
+// does. All taps take RUN channels, then the next; a thread takes WIDTH at once. RUN is 1 where numbers are no channels.
+constexpr int SLICES = 8, KEPT = 256 / RUN * RUN, NEXT = RUN > 1 ? SLICES * WIDTH : 1;
+
 extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ Conv p) {
-    constexpr int KEPT = 256, SLICES = 8;
-    __shared__ Place ks[KEPT];
-    __shared__ __align__(16) Sum plains[KEPT][4], sums[SLICES][4][33];
+    __shared__ Place ks[KEPT / RUN];
+    __shared__ __align__(16) Sum plains[KEPT][(CHANNELS + 3) / 4 * 4], sums[SLICES][CHANNELS][33];
     int t = threadIdx.x, lane = IMAGE_ALONG_K ? t / SLICES : t % 32, slice = IMAGE_ALONG_K ? t % SLICES : t / 32;
-    int group = blockIdx.y, part = blockIdx.z % p.parts, phase = blockIdx.z / p.parts;
+    int part = blockIdx.z % p.parts, group = blockIdx.z / p.parts % p.groups, phase = blockIdx.z / p.parts / p.groups;
     const Index &red = p.red[phase];
-    int share = (red.count + p.parts - 1) / p.parts, first = part * share, last = min(red.count, first + share);
-    Place free = place(p.free[phase], blockIdx.x * 32 + lane);
+    int share = (red.count / RUN + p.parts - 1) / p.parts * RUN, first = part * share, last = min(red.count, first + share);
+    int step = red.digits[0].image, channels = RUN > 1 ? red.digits[0].size : red.count;
     const T *image = (const T *)p.image + group * p.image_group, *plain = (const T *)p.plain + group * p.plain_group;
-    Sum sum[4] = {};
+    Place free[EACH];
+#pragma unroll
+    for (int each = 0; each < EACH; each++) free[each] = place(p.free[phase], (blockIdx.x * EACH + each) * 32 + lane);
+    Sum sum[EACH][CHANNELS] = {};
     for (int k0 = first; k0 < last; k0 += KEPT) {
-        __syncthreads();
-        Place own = place(red, k0 + t);
-        if (k0 + t >= last) own.y = OUTSIDE;
-        ks[t] = own;
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            plains[t][i] = i < p.channels && own.there() ? wide(plain[i * p.plain_channel + own.other]) : Sum(0);
-        __syncthreads();
         int count = min(last - k0, KEPT);
-#pragma unroll 8
-        for (int k = slice; k < count; k += SLICES) {
-            const Place &at = ks[k];
-            T of = {};
-            if (free.meets(at, p.x, p.y, p.z)) of = image[free.image + at.image];
+        __syncthreads();
+        if (t < count) {
+            int of_tap = (k0 + t) / RUN, taps = red.count / channels;
+            Place own = place(red, of_tap % taps * channels + of_tap / taps * RUN + t % RUN);
+            if (t % RUN == 0) ks[t / RUN] = own;
+            // Chunks beside each other, a number of each: what lanes read together lies together.
 #pragma unroll
-            for (int i = 0; i < 4; i++) sum[i] += wide(of) * plains[k][i];
+            for (int i = 0; i < CHANNELS; i++)
+                plains[t % WIDTH * (KEPT / WIDTH) + t / WIDTH][i] = wide(plain[i * p.plain_channel + own.other]);
+        }
+        __syncthreads();
+        for (int run = RUN > 1 ? 0 : slice; run < count / RUN; run += RUN > 1 ? 1 : SLICES) {
+            const Place &at = ks[run];
+            bool there[EACH];
+            const T *from[EACH];
+#pragma unroll
+            for (int each = 0; each < EACH; each++) {
+                there[each] = free[each].meets(at, p.x, p.y, p.z);
+                from[each] = image + (free[each].image + at.image);
+            }
+#pragma unroll 4
+            for (int k = RUN > 1 ? slice * WIDTH : 0; k < RUN; k += NEXT) {
+                Pack<WIDTH> of[EACH];
+#pragma unroll
+                for (int each = 0; each < EACH; each++) of[each].fetch(from[each] + k * step, there[each]);
+#pragma unroll
+                for (int one = 0; one < WIDTH; one++) {
+                    const Sum *factors = plains[one * (KEPT / WIDTH) + (run * RUN + k) / WIDTH];
+#pragma unroll
+                    for (int i = 0; i < CHANNELS * EACH; i++)
+                        sum[i % EACH][i / EACH] += of[i % EACH][one] * factors[i / EACH];
+                }
+            }
         }
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++) sums[slice][i][lane] = sum[i];
-    __syncthreads();
-    if (slice >= p.channels || !free.there()) return;
-    Sum all = 0;
-    for (int from = 0; from < SLICES; from++) all += sums[from][slice][lane];
-    int at = group * p.out_group + slice * p.out_channel + free.other;
-    if (p.parts > 1) p.sums[(long long)part * p.span + at] = all;
-    else Finish(p).put(all, group * p.channels + slice, at);
+    for (int each = 0; each < EACH; each++) {
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < CHANNELS; i++) sums[slice][i][lane] = sum[each][i];
+        __syncthreads();
+        for (int i = slice; i < CHANNELS && free[each].there(); i += SLICES) {
+            Sum all = 0;
+            for (int from = 0; from < SLICES; from++) all += sums[from][i][lane];
+            int at = group * p.out_group + i * p.out_channel + free[each].other;
+            if (p.parts > 1) p.sums[(long long)part * p.span + at] = all;
+            else Finish(p).put(all, group * p.channels + i, at);
+        }
+    }
 }
 #endif

@@ -1,11 +1,14 @@
-"""The kernel of a convolution, and the parameters that it takes (`conv.cu`)."""
+"""The kernel of a convolution, and the parameters that it takes (`conv.cu`).
+
+More than 500 lines: what is chosen for a convolution, and what it is launched with, is one story.
+"""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from itertools import product
@@ -17,16 +20,22 @@ from gpusim.driver.attributes import compute_capability
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.libraries.blas.choice import Macros, instruction
 from gpusim.driver.libraries.blas.kernels import run
+from gpusim.driver.libraries.blas.multiply import multiply
+from gpusim.driver.libraries.blas.product import BF16, F16, F32, Matrix, MatrixProduct, Scalars
 from gpusim.driver.libraries.dnn.graph import DATA, FILTER, FORWARD, TENSOR_CORES, TYPES, Convolution, Tensor
 from gpusim.driver.state import Driver
 
 _FILE, _TENSOR_FILE, _PACK_FILE = "../dnn/conv.cu", "../dnn/tensor.cu", "../dnn/pack.cu"
+_WINOGRAD_FILE, _WINOGRAD_CHANNELS = "../dnn/winograd.cu", 128  # least of x and y
+_WORTH_A_COPY = 1 << 25  # products of floats, from which a copy of the filter is
 _TILES, _JOIN, _FEW, _GROUPED = range(4)
-_FEW_CHANNELS = 4
-"""Of a group, up to which a thread or a block computes an element of the result, instead of a tile."""
-_THREADS, _WIDE = 256, 32  # of a block of those kernels, and its channels of small groups
+_FEW_CHANNELS, _MOST_FEW = 4, 12
+"""Of a group of the result, up to which threads compute all of a place, not a tile; the second, not one of floats."""
+_THREADS, _WIDE, _MOST_RUN, _MOST_TAPS = 256, 32, 64, 28
+"""Of a block of those kernels; its channels of small groups, channels of a run, and numbers of a row of taps."""
 _ROLES = {FORWARD: "forward", DATA: "data", FILTER: "filter"}
 _RESULTS = {FORWARD: "y", DATA: "x", FILTER: "w"}
+_KINDS = {0: F32, 2: F16, 9: BF16}
 _MOST_PHASES, _MOST_BLOCKS = 8, 65535
 
 
@@ -69,7 +78,8 @@ class _Index:
 @dataclass(frozen=True)
 class _Work:
     """A convolution as sums of products, which are those of `conv.cu`. free, red: of each phase. plain, out: distances
-    from a channel to the next; groups: from a group of channels to the next, of plain, image and out."""
+    from a channel to the next; groups: from a group of channels to the next, of plain, image and out. places, sums: of
+    the largest phase."""
 
     free: tuple[_Index, ...]
     red: tuple[_Index, ...]
@@ -77,29 +87,20 @@ class _Work:
     plain: int
     out: int
     groups: tuple[int, int, int]
-
-    @property
-    def places(self) -> int:
-        return max(each.count for each in self.free)
-
-    @property
-    def sums(self) -> int:
-        return max(each.count for each in self.red)
+    places: int
+    sums: int
 
 
-def _axis(axis: int, shift: int, of: Sequence[int]) -> tuple[_Digit, _Digit, np.ndarray, np.ndarray]:
+def _axis(data: bool, axis: int, shift: int, of: Sequence[int]) -> tuple[_Digit, _Digit, np.ndarray, np.ndarray]:
     """Of a dimension of space: digits of pixels, which are places of y here, and of the filter's taps, and what the
-    first of each has. of: steps of x, w and y, their sizes, padding, stride and dilation."""
-    dx, dw, dy, _, tap, out, padding, stride, dilation = of
-    moves = int(tap > 1 or padding > 0)  # else every place is inside
-    pixels = _Digit(out, _moves(stride * dx, dy, axis, stride * moves))
-    taps = _Digit(tap, _moves(dilation * dx, dw, axis, dilation * moves))
-    return pixels, taps, _moves(-padding * dx, 0, axis, -padding), _moves(0, 0)
-
-
-def _axis_of_data(axis: int, shift: int, of: Sequence[int]) -> tuple[_Digit, _Digit, np.ndarray, np.ndarray]:
-    """The same of places of x from a shift on, a stride apart, which meet the same part of the filter."""
-    dx, dw, dy, extent, tap, _, padding, stride, dilation = of
+    first of each has; or, of the data's gradient, pixels of x from a shift on, a stride apart, and the part of the taps
+    that they meet. of: steps of x, w and y, their sizes, padding, stride and dilation."""
+    dx, dw, dy, extent, tap, out, padding, stride, dilation = of
+    if not data:
+        moves = int(tap > 1 or padding > 0)  # else every place is inside
+        pixels = _Digit(out, _moves(stride * dx, dy, axis, stride * moves))
+        taps = _Digit(tap, _moves(dilation * dx, dw, axis, dilation * moves))
+        return pixels, taps, _moves(-padding * dx, 0, axis, -padding), _moves(0, 0)
     chosen = [each for each in range(tap) if (shift + padding - each * dilation) % stride == 0]
     start, apart = chosen[0] if chosen else 0, stride // math.gcd(stride, dilation)
     begin, back = (shift + padding - start * dilation) // stride, -(apart * dilation) // stride
@@ -108,21 +109,21 @@ def _axis_of_data(axis: int, shift: int, of: Sequence[int]) -> tuple[_Digit, _Di
     return pixels, taps, _moves(begin * dy, shift * dx, axis, begin), _moves(0, start * dw)
 
 
-def _work(what: Convolution) -> _Work:
+def _work(what: Convolution, way: str) -> _Work:
     data, w, groups = what.role == DATA, what.w, what.groups
     image, other = (what.y, what.x) if data else (what.x, what.y)
     summed, made = (0, 1) if data else (1, 0)  # axes of the filter
     counts = w.sizes[0] // groups, w.sizes[1]
     channel = _Digit(counts[summed], _moves(image.steps[1], w.steps[summed]))
     batch = _Digit(image.sizes[0], _moves(image.steps[0], other.steps[0]))
-    together = image.steps[1] == 1 and w.sizes[1] > 1
+    together = image.steps[1] == 1 or (way == "few" and what.role != FILTER)
     # Dimensions of space from the last to the first, x, y, z.
     columns = [each[:1:-1] for of in ("steps", "sizes") for each in (getattr(t, of) for t in (what.x, w, what.y))]
     space = [*zip(*columns, *(each[::-1] for each in (what.padding, what.strides, what.dilations)), strict=True)]
     space += [(0, 0, 0, 1, 1, 1, 0, 1, 1)] * (len(space) == 1)
     free, red = [], []
     for shifts in product(*(range(each[7] if data else 1) for each in space)):
-        axes = [(_axis_of_data if data else _axis)(*each) for each in zip(range(3), shifts, space, strict=False)]
+        axes = [_axis(data, *each) for each in zip(range(3), shifts, space, strict=False)]
         pixels, taps, begins, starts = zip(*axes, strict=True)
         free.append(_Index((*pixels, batch), np.sum(begins, 0)))
         red.append(_Index((channel, *taps) if together else (*taps, channel), np.sum(starts, 0)))
@@ -130,7 +131,8 @@ def _work(what: Convolution) -> _Work:
     plain, out = (w.steps[made], counts[0] * w.steps[0]), (other.steps[1], of_other)
     if what.role == FILTER:
         plain, out, free, red = out, plain, red, free
-    return _Work(tuple(free), tuple(red), counts[made], plain[0], out[0], (plain[1], of_image, out[1]))
+    most = (max(index.count for index in each) for each in (free, red))
+    return _Work(tuple(free), tuple(red), counts[made], plain[0], out[0], (plain[1], of_image, out[1]), *most)
 
 
 def _group(of: Tensor, groups: int) -> int:
@@ -191,21 +193,22 @@ class _Tile:
     each: int
     slices: int
     stages: int
-    first: float
-    more: float
-    alone: float
-    beside: float
-    join: float
-    joins: float
+    costs: tuple[float, ...] = field(default=(), kw_only=True)
     parts: int = 1
     memory: int = 1
 
     def grid(self, what: Convolution, work: _Work) -> tuple[int, int, int]:
         """The grid, for all phases."""
-        turned = self.stages > 0 and what.role == FILTER
+        turned, others = self.stages > 0 and what.role == FILTER, len(work.free) * self.parts * self.memory
         free, channels = (self.n, self.m) if turned else (self.m, self.n)
-        others = len(work.free) * what.groups * self.parts * self.memory
-        return -(-work.places // free), -(-work.channels // channels), others
+        if self.way != "grouped":
+            return -(-work.places // free), -(-work.channels // channels), others * what.groups
+        if what.role == FILTER:  # rows of its taps
+            rows = work.places // math.prod(each.size for each in work.free[0].digits[:2])
+        else:  # runs of places
+            runs = [[-(-of.digits[0].size * 32 // self.m), *(each.size for each in of.digits[1:])] for of in work.free]
+            rows = -(-max(map(math.prod, runs)) // 32)
+        return rows, -(-what.groups * work.channels // self.n), others
 
 
 @cache
@@ -213,63 +216,115 @@ def _tiles() -> tuple[_Tile, ...]:
     """Those that were measured, in `tiles.txt`."""
     lines = resources.files("gpusim.driver.libraries.dnn").joinpath("tiles.txt").read_text().splitlines()
     rows = [line.split() for line in lines if line and not line.startswith("#")]
-    return tuple(_Tile(row[0], *map(int, row[1:6]), *map(float, row[6:])) for row in rows)
+    return tuple(_Tile(row[0], *map(int, row[1:6]), costs=tuple(map(float, row[6:]))) for row in rows)
+
+
+def _folded(what: Convolution) -> Convolution:
+    """The same numbers with channels of all taps of the last axis as those of one, where taps there do not overlap."""
+    x, w, taps = what.x, what.w, what.w.sizes[-1]
+    count, apart = w.sizes[1] * taps, taps == what.strides[-1] and what.dilations[-1] == 1 and not what.padding[-1]
+    lies = all((of.steps[1], of.steps[-1]) == (1, w.sizes[1]) for of in (x, w)) and x.sizes[-1] % taps == 0
+    if taps == 1 or what.groups > 1 or not apart or not lies:
+        return what
+    x, w = (
+        replace(of, sizes=(of.sizes[0], count, *of.sizes[2:-1], of.sizes[-1] // taps), steps=(*of.steps[:-1], count))
+        for of in (x, w)
+    )
+    result = {FORWARD: what.result, DATA: x, FILTER: w}[what.role]
+    return replace(what, x=x, w=w, result=result, strides=(*what.strides[:-1], 1))
+
+
+def _lies(last: bool, *tensors: Tensor) -> bool:
+    """Return whether tensors have no gaps, and channels are their last axis or, else, that behind the batch's."""
+    space = range(2, len(tensors[0].sizes))
+    axes = (0, *space, 1) if last else (0, 1, *space)
+    inner = [(of, axis, axes[place + 1 :]) for of in tensors for place, axis in enumerate(axes) if of.sizes[axis] > 1]
+    return all(of.steps[axis] == math.prod(of.sizes[each] for each in behind) for of, axis, behind in inner)
+
+
+def _single(what: Convolution, engine: int, at: Mapping[int, int]) -> MatrixProduct | None:
+    """The product of matrices, or one for each of a batch, that a filter of one tap makes. at: addresses."""
+    (of_y, of_x, *taps), (batches, _, *space), kind = what.w.sizes, what.x.sizes, _KINDS.get(what.x.kind, F32)
+    last = _is_bare(what) and _lies(True, what.x, what.y, what.w)
+    pixels, batches = (batches * math.prod(space), 1) if last else (math.prod(space), batches)
+    fits = last or (_is_bare(what) and _lies(False, what.x, what.y, what.w) and (what.role != FILTER or batches == 1))
+    rows = of_x, of_y if last else pixels  # contiguous: tensor cores take those that bulk copies can
+    copied = engine == TENSOR_CORES and any(each * TYPES[what.x.kind][1] % 16 for each in rows)
+    if not fits or {*taps} != {1} or any(what.padding) or copied or min(of_y, of_x) <= _FEW_CHANNELS:
+        return None
+    x, y = (
+        Matrix(at.get(each.uid, 0), kind, count if last else pixels, count * pixels, by_rows=last)
+        for each, count in ((what.x, of_x), (what.y, of_y))
+    )
+    w = Matrix(at.get(what.w.uid, 0), kind, of_x, by_rows=True)
+    a, b, c = {FORWARD: (x, w, y), DATA: (y, w, x), FILTER: (y, x, w)}[what.role]
+    m, n, k = {FORWARD: (pixels, of_y, of_x), DATA: (pixels, of_x, of_y), FILTER: (of_y, of_x, pixels)}[what.role]
+    a, b = replace(a, operation=int(what.role == FILTER)), replace(b, operation=int(what.role == FORWARD))  # transposed
+    return MatrixProduct(m, n, k, a, b, c, c, Scalars(F32, plain=True), batches, tf32=engine == TENSOR_CORES)
 
 
 def _way(what: Convolution, engine: int) -> str:
-    """How sums are made: by tiles of a kind, or for each element of a few channels, a group of one apart."""
+    """How sums are made: by products, by tiles of a kind, or for each place of a few channels, or of small groups."""
+    if _single(what, engine, {}):
+        return "product"
+    wide = what.role == FILTER and what.w.sizes[2:] == (3, 3) and min(what.w.sizes[:2]) >= _WINOGRAD_CHANNELS
+    if wide and engine != TENSOR_CORES and _is_bare(what) and _lies(False, what.x, what.y, what.w):
+        return "winograd"
     kind, chunk = TYPES[what.x.kind][0], 16 // TYPES[what.x.kind][1]
+    way = "f64" if kind == "f64" else "fma"
+    if engine == TENSOR_CORES:
+        way = ("tf32" if kind == "f32" else "half") + "_filter" * (what.role == FILTER)
+        way += "_data" * (way == "tf32" and what.role == DATA)
     of_y, of_x = what.w.sizes[0] // what.groups, what.w.sizes[1]
     given = what.result if what.role == DATA else what.x, what.result if what.role == FORWARD else what.y
     small = of_y == of_x and of_x in (1, 4) and what.groups > 1 and of_x * what.groups % 4 == 0
-    if small and all(_fits(each, chunk) for each in given):
+    if small and 1 < what.w.sizes[-1] <= _MOST_TAPS // of_x and all(_fits(each, chunk) for each in given):
         return "grouped"
-    if (of_x if what.role == DATA else of_y) <= _FEW_CHANNELS and (what.groups > 1 or engine != TENSOR_CORES):
-        return "few"
-    if engine == TENSOR_CORES:
-        if what.role == FILTER:
-            return "tf32_filter" if kind == "f32" else "half_filter"
-        return "half" if kind != "f32" else "tf32_data" if what.role == DATA else "tf32"
-    return "f64" if kind == "f64" else "fma"
-
-
-def _choices(driver: Driver, what: Convolution, way: str) -> list[_Tile]:
-    """Tiles of a way, and parts of a sum."""
-    hopper = compute_capability(driver.config) == (9, 0)
-    clusters = (1, 2, 4, 8) if way.startswith(("half", "tf32")) and hopper else (1,)
-    return [
-        replace(each, parts=parts, memory=memory)
-        for each in _tiles()
-        for parts in clusters
-        for memory in (_PARTS if _divided(what) else (1,))
-        if each.way == way and (memory == 1 or parts == clusters[-1]) and (hopper or each.n >= 64 or not each.stages)
-    ]
+    most = _MOST_FEW if way == "fma" and what.role != FILTER else _FEW_CHANNELS
+    some = what.role == FILTER and what.groups == 1 and engine == TENSOR_CORES
+    return way if some or (of_x if what.role == DATA else of_y) > most else "few"
 
 
 def _divided(what: Convolution) -> bool:
     """Return whether parts of sums can be joined through memory, as floats."""
-    dense = math.prod(what.result.sizes) == _span(what)
-    return dense and TYPES[what.x.kind][0] != "f64" and what.bias is None and what.added is None and not what.relu
+    plain = TYPES[what.x.kind][0] != "f64" and what.bias is None and what.added is None and not what.relu
+    return math.prod(what.result.sizes) == _span(what) and plain
+
+
+def _is_bare(what: Convolution) -> bool:
+    """Return whether there is nothing but sums, of neighbours."""
+    one = what.groups == 1 and {*what.strides, *what.dilations} == {1}
+    return one and what.alpha == 1 and what.beta == 0 and _divided(what)
 
 
 def _tile(driver: Driver, what: Convolution, way: str, work: _Work) -> _Tile:
     """The tile and parts that take the least time."""
     sms, nbytes = driver.config.sm.count, TYPES[what.x.kind][1]
+    if way in ("product", "winograd"):  # a channel's tiles of 2 x 2 places, in whole chunks
+        tiles = what.y.sizes[0] * math.prod(-(-each // 2) for each in what.y.sizes[2:])
+        return _Tile(way, -(-tiles // 4) * 4 if way == "winograd" else 0, *(0,) * 4)
     if way in ("few", "grouped"):
-        grouped = way == "grouped"
-        blocks = -(-what.groups * work.channels // _WIDE) if grouped else what.groups
-        blocks *= work.places // work.channels if grouped and what.role == FILTER else -(-work.places // _WIDE)
-        parts = max(1, min(_PARTS[-1], work.sums // _THREADS, 4 * sms // (blocks * len(work.free))))
-        return _Tile(way, *(0,) * 11, memory=parts if _divided(what) else 1)
+        far = what.role == FORWARD and what.strides[-1] > 1  # fewer places share what their taps meet
+        sizes = (128, 64, 32) if way == "few" else (64,) if far else (256,)
+        tiles = [_Tile(way, m, work.channels if way == "few" else _WIDE, *(0,) * 3) for m in sizes]
+        tile = next((each for each in tiles if 2 * math.prod(each.grid(what, work)) >= sms), tiles[-1])
+        of_part = _THREADS if way == "few" else tile.m if what.role == FILTER else work.sums
+        parts = max(1, min(_PARTS[-1], work.sums // of_part, 4 * sms // math.prod(tile.grid(what, work))))
+        return replace(tile, memory=parts if _divided(what) else 1)
 
     def cost(tile: _Tile) -> float:
+        first, more, alone, beside, join, joins = tile.costs
         steps = math.ceil(work.sums * nbytes / 128 / (tile.parts * tile.memory))
         each = -(-math.prod(tile.grid(what, work)) // sms)
-        time = tile.first + tile.more * (each - 1) + steps * max(tile.alone, tile.beside * each)
-        time += (tile.parts > 1) * (tile.join + tile.joins * tile.parts * each)
+        time = first + more * (each - 1) + steps * max(alone, beside * each)
+        time += (tile.parts > 1) * (join + joins * tile.parts * each)
         return time + (tile.memory > 1) * (_JOIN_US + (tile.memory + 1) * _span(what) / sms / _JOINED)
 
-    return min(_choices(driver, what, way), key=cost)
+    hopper = compute_capability(driver.config) == (9, 0)
+    clusters = (1, 2, 4, 8) if way.startswith(("half", "tf32")) and hopper else (1,)
+    shared = [(parts, 1) for parts in clusters] + [(clusters[-1], each) for each in _PARTS[1:] if _divided(what)]
+    tiles = [each for each in _tiles() if each.way == way and (hopper or each.n >= 64 or not each.stages)]
+    return min((replace(tile, parts=parts, memory=memory) for tile in tiles for parts, memory in shared), key=cost)
 
 
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -303,8 +358,9 @@ def _fits(of: Tensor, chunk: int) -> bool:
     return of.steps[1] == 1 and of.alignment % 16 == 0 and not any(step % chunk for step in others)
 
 
-def _laid(what: Convolution) -> tuple[Convolution, list[_Copy], int]:
-    """The convolution of tensors as tensor cores' kernels take them, which of them are copies, and bytes of these."""
+def _laid(what: Convolution, keys: str) -> tuple[Convolution, list[_Copy], int]:
+    """The convolution of tensors, of which those of these keys have channels in chunks of 16 bytes; which of them are
+    copies, and bytes of these."""
     nbytes, of_y, of_x = TYPES[what.x.kind][1], what.w.sizes[0] // what.groups, what.w.sizes[1]
     chunk, offset, name = 16 // nbytes, 0, _RESULTS[what.role]
     tensors = {"x": what.x, "w": what.w, "y": what.y} | {name: what.result}
@@ -313,7 +369,7 @@ def _laid(what: Convolution) -> tuple[Convolution, list[_Copy], int]:
         channels, groups = of_y if key == "y" else of_x, 1 if key == "w" else what.groups
         padded = -(-channels // chunk) * chunk
         rows = (of_y, -(-of_y // chunk) * chunk) if key == "w" and what.role == DATA else (1, 1)
-        if padded == channels and rows[0] == rows[1] and _fits(each, chunk):
+        if key not in keys or (padded == channels and rows[0] == rows[1] and _fits(each, chunk)):
             continue
         sizes = (each.sizes[0] // rows[0] * rows[1], groups * padded, *each.sizes[2:])
         steps = [math.prod(sizes[axis + 1 :]) * sizes[1] for axis in range(2, len(sizes))]
@@ -345,17 +401,17 @@ class ConvolutionPlan:
 
 def plan(driver: Driver, given: Convolution, engine: int) -> ConvolutionPlan:
     """How this machine does a convolution."""
+    given = _folded(given)
     way = _way(given, engine)
-    what, copies, nbytes = _laid(given) if way.startswith(("half", "tf32")) else (given, [], 0)
-    work = _work(what)
+    even = way == "fma" and given.role == DATA and not any(each % 4 for each in given.w.sizes[:2])
+    large = even and math.prod(given.w.sizes[1:]) * math.prod(given.y.sizes) >= _WORTH_A_COPY
+    what, copies, nbytes = _laid(given, "xwy" if way.startswith(("half", "tf32")) else "w" * large)
+    work = _work(what, way)
     tile = _tile(driver, what, way, work)
     sums = 4 * tile.memory * _span(what) if tile.memory > 1 else 0
+    if way == "winograd":
+        sums = 64 * (sum(what.w.sizes[:2]) * tile.m + math.prod(what.w.sizes[:2]))
     return ConvolutionPlan(driver, given, what, copies, work, tile, (nbytes, sums))
-
-
-def workspace_bytes(driver: Driver, what: Convolution, engine: int) -> int:
-    """Bytes that a convolution needs beside its tensors."""
-    return sum(plan(driver, what, engine).nbytes)
 
 
 def convolve(
@@ -363,17 +419,19 @@ def convolve(
 ) -> None:
     """Launch the kernels of a convolution in a stream by its handle. addresses: by the tensors' numbers. Raises
     INVALID_VALUE, NOT_SUPPORTED."""
+    what = (how := plan(driver, what, engine)).given
     given = [what.y if what.role == DATA else what.x, what.y if what.role == FILTER else what.w, what.result]
     given += [each for each in (what.added, what.bias) if each is not None]
-    how = plan(driver, what, engine)
     missing = any(not addresses.get(each.uid) for each in given) or (any(how.nbytes) and not workspace)
     fail_if(missing, ResultCode.INVALID_VALUE)
+    if product_of := _single(what, engine, addresses):
+        return multiply(driver, stream, product_of)
     addresses = addresses | {each.laid.uid: workspace + each.offset for each in how.copies}
     launch = _Launch(how, stream, addresses, workspace + how.nbytes[0])
     for each in how.copies:
         if each.given is not what.result:
             launch.copy(each)
-    launch.compute()
+    launch.transform() if how.tile.way == "winograd" else launch.compute()
     for each in how.copies:
         if each.given is what.result:
             launch.copy(each, what)
@@ -415,6 +473,21 @@ class _Launch:
         macros = {"CHANNELS": together, "BACK": int(back is not None)}
         self.run(_PACK_FILE, f"{'unpack' if back else 'pack'}_*", grid, _THREADS, values, **macros)
 
+    def transform(self) -> None:
+        """Launch what makes the gradient of a filter from products for 16 points (`winograd.cu`)."""
+        what, pitch, room, at = self.plan.what, self.plan.tile.m, self.sums, self.addresses
+        (of_y, of_x, *_), places = what.w.sizes, [at[each.uid] for each in (what.x, what.y, what.w)]
+        numbers = [what.x.sizes[0], of_y, of_x, *what.x.sizes[2:], *what.y.sizes[2:], *what.padding, pitch]
+        values = struct.pack("<4Q10i", *places, room, *numbers)
+        for size, grid in ((2, (-(-pitch // _THREADS), of_y, 1)), (4, (-(-pitch // _THREADS), of_x, 1))):
+            self.run(_WINOGRAD_FILE, f"winograd_{size}", grid, _THREADS, values, SIZE=size)
+        y = Matrix(room, F32, pitch, of_y * pitch, by_rows=True)
+        x = Matrix(room + 64 * of_y * pitch, F32, pitch, of_x * pitch, 1, by_rows=True)  # transposed
+        sums = Matrix(x.address + 64 * of_x * pitch, F32, of_x, of_y * of_x, by_rows=True)
+        every = MatrixProduct(of_y, of_x, pitch, y, x, sums, sums, Scalars(F32, plain=True), 16)
+        multiply(self.plan.driver, self.stream, every)
+        self.run(_WINOGRAD_FILE, "winograd_3", (-(-of_y * of_x // _THREADS), 1, 1), _THREADS, values, SIZE=3)
+
     def compute(self) -> None:
         """Launch what makes the sums, a few phases at a time, and what adds their parts."""
         what, work, tile = self.plan.what, self.plan.work, self.plan.tile
@@ -448,6 +521,7 @@ class _Launch:
         kind = TYPES[what.x.kind][0].replace("f32", "tf32")
         stages = min(tile.stages, (config.sm.shared_bytes_per_block_max - (12 << 10)) // stage)
         macros: Macros = {"T": kind, "TILE_M": tile.m, "TILE_N": tile.n, "STAGES": stages, "PARTS": tile.parts}
+        macros["NEAR"] = int(work.red[0].digits[0].size * TYPES[what.x.kind][1] < 64 and rows)
         macros |= {"IMAGE_ROWS": int(rows), "IMAGE_ALONG_K": int(rows), "PLAIN_ALONG_K": int(what.role == FORWARD)}
         if compute_capability(config) == (9, 0):
             macros |= instruction((kind, kind), tile.n, (not rows, what.role != FORWARD))
@@ -465,17 +539,21 @@ class _Launch:
         self.run(_FILE, f"{_ROLES[what.role]}_*_{m}x{n}", tile.grid(what, work), threads, values, **macros)
 
     def _each(self, work: _Work, values: bytes) -> None:
-        """An element in a thread, in a block, or several in both."""
-        what, tile, role, phases = self.plan.what, self.plan.tile, self.plan.what.role, len(work.free)
+        """Several places in a thread."""
+        what, tile, role = self.plan.what, self.plan.tile, self.plan.what.role
+        pixels, taps = (work.red, work.free) if role == FILTER else (work.free, work.red)
+        first, chunk = work.red[0].digits[0], 16 // TYPES[what.x.kind][1]
+        aligned = _fits(what.y if role == DATA else what.x, chunk) and first.size % chunk == 0
         if tile.way == "grouped":
-            rows = work.places // work.channels if role == FILTER else -(-work.places // 128)
-            grid = rows, -(-what.groups * work.channels // _WIDE), phases * tile.memory
-            macros = {"MODE": _GROUPED, "GROUP": work.channels, "OF_FILTER": int(role == FILTER)}
-            self.run(_FILE, f"{_ROLES[role]}_*_grouped", grid, _THREADS, values, **macros)
-            return
-        grid = -(-work.places // 32), what.groups, phases * tile.memory
-        macros = {"MODE": _FEW, "IMAGE_ALONG_K": int(work.red[0].digits[0].moves[0] == 1)}
-        self.run(_FILE, f"{_ROLES[role]}_*_few", grid, _THREADS, values, **macros)
+            macros: Macros = {"MODE": _GROUPED, "GROUP": work.channels, "OF_FILTER": int(role == FILTER)}
+            macros |= {"TAPS": max(each.digits[1].size for each in taps), "TAP_STEP": taps[0].digits[1].moves[2]}
+            macros |= {"STEP": pixels[0].digits[0].moves[2], "RUN": tile.m // 32}
+        else:
+            width = chunk if role != FILTER and aligned else 1
+            runs = (each for each in range(_MOST_RUN, 0, -1) if first.size % each == 0 and each % width == 0)
+            macros = {"MODE": _FEW, "IMAGE_ALONG_K": int(first.moves[0] == 1), "CHANNELS": work.channels}
+            macros |= {"EACH": tile.m // 32, "WIDTH": width, "RUN": 1 if role == FILTER else next(runs)}
+        self.run(_FILE, f"{_ROLES[role]}_*_{tile.way}", tile.grid(what, work), _THREADS, values, **macros)
 
 
 def _parameters(

@@ -175,7 +175,8 @@ def _followed_by(what: Convolution, operation: BackendDescriptor) -> Convolution
     of_sums, of_added = operation.scalar(_ALPHA1, 1), operation.scalar(_ALPHA2, 1)
     if result.steps != what.y.steps or result.kind != what.x.kind:
         raise unsupported("results of operations behind a convolution in another layout or type")
-    if mode.number(_OPERATOR) == _RELU and _is_plain(mode):
+    plain = mode.scalar(_LOWER_CLIP, 0) == 0 and mode.scalar(_SLOPE, 0) == 0 and mode.scalar(_UPPER_CLIP, 3e38) >= 3e38
+    if mode.number(_OPERATOR) == _RELU and plain:
         return replace(what, result=result, relu=True)
     if mode.number(_OPERATOR) != _ADD or of_sums != 1:
         raise unsupported("operations behind a convolution other than bias, sum and ReLU")
@@ -188,11 +189,6 @@ def _followed_by(what: Convolution, operation: BackendDescriptor) -> Convolution
     if not per_channel or other.steps[1] != 1 or what.bias is not None or of_added != 1:
         raise unsupported("a sum behind a convolution that is neither a bias nor laid out as the result")
     return replace(what, result=result, bias=other)
-
-
-def _is_plain(relu: BackendDescriptor) -> bool:
-    upper = relu.scalar(_UPPER_CLIP, float("inf"))
-    return relu.scalar(_LOWER_CLIP, 0) == 0 and relu.scalar(_SLOPE, 0) == 0 and upper >= 3e38
 
 
 def _tensor(of: BackendDescriptor) -> Tensor:

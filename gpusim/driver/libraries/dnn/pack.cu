@@ -36,19 +36,24 @@ extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ C
         if (BACK) tile[t % CHUNKS * CHUNK + i % CHUNK][(t + 256 * (i / CHUNK)) / CHUNKS] = values[i];
         else tile[(t + 256 * i) / PLACES][t % PLACES] = values[i];
     __syncthreads();
-    Finish finish(p);
-#pragma unroll
-    for (int i = 0; i < (BACK ? 8 : COUNT); i++) {
-        int of = (t + 256 * i) / PLACES, channel = BACK ? channel0 + of : channel0 + t % CHUNKS * CHUNK;
-        const Place &place = BACK ? own : places[(t + 256 * i) / CHUNKS];
-        if (channel >= p.channels || !place.there()) continue;
-        int to = out + place.other + channel * p.out_channel;
-        if (BACK) finish.put(wide(tile[of][t % PLACES]), group * p.channels + channel, to);
-        else {
-            Chunk chunk;
-#pragma unroll
-            for (int each = 0; each < CHUNK; each++) chunk.of[each] = tile[t % CHUNKS * CHUNK + each][(t + 256 * i) / CHUNKS];
-            *(Chunk *)((T *)p.out + to) = chunk;
+    if (BACK) {  // all places of a channel, then the next's
+        Finish finish(p);
+        int many = min(p.free[0].count - place0, PLACES), of = t / many, at = t % many;
+        for (; of < CHANNELS && channel0 + of < p.channels; of += 256 / many, at += 256 % many) {
+            if (at >= many) at -= many, of++;
+            int channel = channel0 + of, to = out + places[at].other + channel * p.out_channel;
+            if (of < CHANNELS && channel < p.channels) finish.put(wide(tile[of][at]), group * p.channels + channel, to);
         }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        int channel = channel0 + t % CHUNKS * CHUNK;
+        const Place &place = places[(t + 256 * i) / CHUNKS];
+        if (channel >= p.channels || !place.there()) continue;
+        Chunk chunk;
+#pragma unroll
+        for (int each = 0; each < CHUNK; each++) chunk.of[each] = tile[t % CHUNKS * CHUNK + each][(t + 256 * i) / CHUNKS];
+        *(Chunk *)((T *)p.out + out + place.other + channel * p.out_channel) = chunk;
     }
 }

@@ -2,8 +2,8 @@
 // out[channel, free] as in `conv.cu`, NAME the kernel, TILE_M x TILE_N a block's part of it. Rows are free places
 // (IMAGE_ROWS), or channels. All threads copy chunks of image and plain to a ring of STAGES, 128 bytes along k each, in which
 // what lies outside is 0, as wgmma takes them (TYPES its instruction, on Hopper), or mma.sync. IMAGE_ALONG_K, PLAIN_ALONG_K:
-// channels of the operand run along k. PARTS blocks, a cluster, share a sum; what p.parts / PARTS of those have, `conv.cu`
-// adds.
+// channels of the operand run along k. NEAR: image comes by way of L1, whose lines hold several places. PARTS blocks, a cluster,
+// share a sum; what p.parts / PARTS of those have, `conv.cu` adds.
 #include "../dnn/conv.cuh"
 #include "cluster.cuh"
 
@@ -90,8 +90,8 @@ template <bool IMAGE, int ROWS, bool ALONG_K> struct Loader {
 #pragma unroll
             for (int i = 0; i < MANY; i++) {
                 u32 to = tile + place_of<ALONG_K>(row(first + i), k(first + i));
-                if (WIDTH > 1) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from[i]), "r"(bytes[i]));
-                else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from[i]), "r"(bytes[i]));
+                if (WIDTH > 1 && !(IMAGE && NEAR)) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from[i]), "r"(bytes[i]));
+                else asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" :: "r"(to), "l"(from[i]), "r"(bytes[i]), "n"(WIDTH * sizeof(T)));
             }
         }
     }

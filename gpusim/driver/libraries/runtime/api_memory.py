@@ -7,15 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from gpusim.driver.api import memory as api_memory
-from gpusim.driver.api.copy import (
-    NO_ARRAYS,
-    MemoryCopy,
-    Sides,
-    both,
-    copy_of_bytes,
-    fill_1d,
-    fill_2d,
-)
+from gpusim.driver.api.copy import NO_ARRAYS, MemoryCopy, Sides, both, copy_of_bytes, fill_1d, fill_2d
 from gpusim.driver.caller import caller, put_pointer, read
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED
