@@ -168,10 +168,17 @@ SensitivityDocument = printed(
     "SensitivityDocument", Sensitivity, schema_version=Version, next=NotRequired[Sensitivity],
     text=Annotated[str, Field(description="what limits the program, in words")],
 )  # fmt: skip
+CompareDocument = document(
+    "CompareDocument",
+    "`gpusim compare --json`. machines: a row for each, in the order given: its time with the interval, energy, mean "
+    "power, area, what limits it and why, or the error.",
+    schema_version=Version, machines=list[Row],
+)  # fmt: skip
 CostPart = document("CostPart", "One part of a machine.", area_mm2=float, power_w=float)
 CostDocument = document(
-    "CostDocument", "`gpusim cost --json`: a first-order model (docs/exploring.md). node: the process.",
-    schema_version=Version, area_mm2=float, power_w=float, node=str, parts=dict[str, CostPart],
+    "CostDocument", "`gpusim cost --json`: a first-order model (docs/exploring.md). node: the process. errors: "
+    "how far areas and powers of known dies and products are off.",
+    schema_version=Version, area_mm2=float, power_w=float, node=str, parts=dict[str, CostPart], errors=str,
 )  # fmt: skip
 Collective = printed(
     "Collective", CollectiveResult, "bus_gb_s", without=("steps", "utilisation", "bin_us"), schema_version=Version
@@ -225,6 +232,7 @@ COMMANDS: dict[str, Any] = {
     "sweep": SweepDocument,
     "search": SearchDocument,
     "sensitivity": SensitivityDocument,
+    "compare": CompareDocument,
     "cost": CostDocument,
     "collective": list[Collective],
     "export": Exported | list[Exported],

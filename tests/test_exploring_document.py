@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gpusim.cli.compare import machines_of
 from gpusim.config import load_config
+from gpusim.config.check import check
 from gpusim.explore import Point, cost, evaluate, read_sweep
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -33,3 +35,18 @@ def test_half_as_many_sms_again_save_what_is_said():
         for count in (132, 198)
     )
     assert 100 * (1 - wide["time_us"] / here["time_us"]) == pytest.approx(5, abs=0.6)
+
+
+def test_machines_of_what_if_are_such_machines_and_nothing_is_suspicious_about_them():
+    (quoted,) = re.findall(r"<!-- presets -->\n```\n(.*?)```", TEXT, flags=re.DOTALL)
+    wide, small, stacked, two = (machines_of(line.split())[0] for line in quoted.splitlines())
+    h200 = load_config("h200")
+    for gpu, changes in (wide, small, stacked, two):
+        assert gpu == "h200" and check(gpu, changes).warnings == ()
+    assert load_config(*wide).sm.count == 2 * h200.sm.count
+    assert load_config(*small).l2.bytes == h200.l2.bytes // 2
+    hbm4, both = load_config(*stacked), load_config(*two)
+    assert hbm4.dram.bandwidth_gb_s == 6 * 2048 * 8 / 8 and hbm4.dram.channels == 6 * 32 * 2
+    assert cost(hbm4).structure.interfaces == 2 * cost(h200).structure.interfaces
+    assert (both.sm.count, both.l2.bytes, both.dram.bandwidth_gb_s) == (264, 2 * h200.l2.bytes, 9600)
+    assert both.l2.latency_far_cycles == load_config("b200").l2.latency_far_cycles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,20 @@ def evaluator(options: argparse.Namespace, of: str = "points", **how: Any) -> It
         how = {"journal": options.journal, "progress": show, "executor": executor, **how}
         with PointEvaluator(options.workers, timeout_s=options.timeout, announce=say_compiling, **how) as rows:
             yield rows
+
+
+def fill_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A line for each launch that leaves some machine partly empty, on which more SMs or bandwidth are worth little."""
+    found: dict[str, list[tuple[float, int]]] = {}
+    for row in rows:
+        if row.get("waves"):
+            size = f" {row['size']:,}" if row.get("size") else f" grid {row['grid']}" if row.get("grid") else ""
+            found.setdefault(f"{row['program']}{size}", []).append((row["waves"], row["blocks"]))
+    lines = []
+    for name, ((low, blocks), high) in {name: (min(own), max(own)[0]) for name, own in found.items()}.items():
+        text = f"{name} fills {100 * low:.2g} % of the {'largest ' * (low < high)}machine: {blocks:,} of the"
+        lines += [f"{text} {blocks / low:,.0f} blocks that it holds at once, {low:.3g} waves"] if low < 1 else []
+    return lines[:5] + [f"{len(lines) - 5} more launches fill no machine"] * (len(lines) > 5)
 
 
 def read_space(options: argparse.Namespace) -> Sweep:

@@ -55,7 +55,7 @@ def _known() -> dict[str, Words]:
     assigned = _words(lambda: [f"{key}=" for key in _keys()])
     return {
         **dict.fromkeys(("program", "what", "diff a", "diff b"), programs),
-        **dict.fromkeys(("gpu", "gpu_a", "gpu_b", "next", "base", "first", "second"), gpus),
+        **dict.fromkeys(("gpu", "gpu_a", "gpu_b", "next", "base", "first", "second", "machines"), gpus),
         **dict.fromkeys(("config show name", "config check name"), gpus),
         **dict.fromkeys(("KEY=VALUE", "KEY=VALUES"), assigned),
         **dict.fromkeys(("DIR", "FOLDER"), DirectoriesCompleter()),

@@ -14,6 +14,7 @@ RETICLE_MM2 = 858
 def execute(options: argparse.Namespace) -> int:
     from gpusim.config import diff, load_config
     from gpusim.explore.cost import SiliconCost, cost
+    from gpusim.explore.technology import ERRORS
 
     def priced(overrides: list[str]) -> SiliconCost:
         return cost(load_config(options.gpu or "h200", overrides), node=options.node, links=options.links)
@@ -25,7 +26,7 @@ def execute(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UserError(str(error)) from None
     if options.json:
-        print_json(versioned(found.to_dict()))
+        print_json(versioned(found.to_dict() | {"errors": ERRORS.replace("\n", " ")}))
         return EXIT_OK
     config = load_config(options.gpu or "h200", options.overrides)
     changed = diff(load_config(options.gpu or "h200"), config) if options.overrides else {}
@@ -40,4 +41,5 @@ def execute(options: argparse.Namespace) -> int:
     print(columns(rows, "<>"))
     if found.area_mm2 > RETICLE_MM2:
         print(f"more than the {RETICLE_MM2} mm^2 that a mask has room for")
+    print(f"errors: {ERRORS}")
     return EXIT_OK

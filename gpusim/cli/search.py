@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.axes import evaluator, read_space
+from gpusim.cli.axes import evaluator, fill_lines, read_space
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
-from gpusim.cli.parser import EXIT_OK, UserError, names_of
+from gpusim.cli.parser import EXIT_OK
 from gpusim.workload.request import SearchOptions
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ def execute(options: argparse.Namespace) -> int:
         check_writable(options.table, "--table", *FORMATS)
     if options.plot:
         check_writable(options.plot, "--plot")
-    axes = names_of(options.plot_axes or "")
-    if len(axes) not in (0, 2):
-        raise UserError(f"--plot-axes takes two columns, X,Y, not {options.plot_axes!r}")
     with evaluator(options, "machines") as rows:
         progress, rows.progress = rows.progress, None  # of machines, not of runs
         found = search(asked.space, rows=rows, screen=not options.no_screen, progress=progress, **settings)
@@ -43,9 +40,9 @@ def execute(options: argparse.Namespace) -> int:
         }  # fmt: skip
         print_json(versioned(document))
     else:
-        print("\n".join(_text(found, best)))
+        print("\n".join([*fill_lines(rows.rows.values()), *_text(found, best)]))
     if options.plot:
-        save_picture("pareto", found, options.plot, **dict(zip("xy", axes, strict=False)))
+        save_picture("pareto", found, options.plot)
     return EXIT_OK
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.axes import evaluator
+from gpusim.cli.axes import evaluator, fill_lines
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
 
@@ -53,17 +54,17 @@ def _find(options: argparse.Namespace, rows: PointEvaluator) -> tuple[Sensitivit
     return found[0], found[1] if options.next else None
 
 
-def point_of(options: argparse.Namespace, gpu: str | None = None) -> Point:
-    """The point that the options of a program and a GPU describe."""
+def point_of(options: argparse.Namespace, gpu: str | None = None, overrides: Sequence[str] | None = None) -> Point:
+    """The point that the options of a program and a GPU describe. overrides: in place of the options' own."""
     from gpusim.config import load_config
     from gpusim.explore import Point
     from gpusim.explore.keys import changes
     from gpusim.explore.point import PARAMETERS
 
     name = gpu or options.gpu
-    config = changes(load_config(name), load_config(name, options.overrides))
+    config = changes(load_config(name), load_config(name, options.overrides if overrides is None else overrides))
     given = {each: value for each in PARAMETERS if (value := getattr(options, each, None)) is not None}
-    return Point(options.program, name, config, tuple(given.items()))
+    return Point(options.program or "", name, config, tuple(given.items()))
 
 
 def _table(found: Sensitivity, most: int) -> str:
@@ -74,4 +75,4 @@ def _table(found: Sensitivity, most: int) -> str:
         pairs = (each.low, each.high), (each.low_us, each.high_us)
         rows.append((each.key, *(" .. ".join(map(cell, pair)) for pair in pairs), f"{each.elasticity:.3f}",
                      f"{100 * each.gain:.1f} %"))  # fmt: skip
-    return f"{head}\n{columns(rows, '<>')}"
+    return "\n".join([*fill_lines([vars(found)]), head, columns(rows, "<>")])

@@ -11,10 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.axes import (
-    evaluator,
-    read_space,
-)
+from gpusim.cli.axes import evaluator, fill_lines, read_space
 from gpusim.cli.outputs import check_writable, columns, print_json, versioned
 from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError, names_of
 
@@ -34,10 +31,8 @@ def execute(options: argparse.Namespace) -> int:
 
     sweep = read_space(options)
     design, number = options.design or sweep.design, options.points or sweep.points
-    points = sweep.space.points(
-        design, number if design in ("random", "lhs") else options.points,
-        sweep.seed if options.seed is None else options.seed,
-    )  # fmt: skip
+    seed = sweep.seed if options.seed is None else options.seed
+    points = sweep.space.points(design, number if design == "lhs" else options.points, seed)
     metrics = list(dict.fromkeys([*sweep.metrics, *names_of(options.metrics)]))
     _check_options(options)
     check_points(points, metrics)
@@ -65,6 +60,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.json:
         print_json(versioned({"points": rows, "seconds": seconds, "resumed": resumed}))
     else:
+        print("".join(f"{line}\n" for line in fill_lines(rows)), end="")
         print_table(points, rows, metrics, options.all)
         print_summary(points, rows, seconds, resumed)
         if options.out:

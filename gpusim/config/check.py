@@ -21,6 +21,7 @@ _CHANNEL_GB_S = {
     "HBM2e": (64, 3.6, "JESD235D"),
     "HBM3": (32, 6.4, "JESD238"),
     "HBM3e": (32, 9.8, "JESD238B, vendors' fastest parts"),
+    "HBM4": (32, 11.0, "JESD270-4 has 8.0, vendors' fastest parts"),
     "GDDR6": (16, 20.0, "JESD250, vendors' fastest parts"),
     "GDDR6X": (16, 24.0, "vendor's fastest part"),
     "GDDR7": (8, 36.0, "JESD239, vendors' fastest parts"),

@@ -154,10 +154,8 @@ def family_of(arch: str, stacked: bool = True) -> T.Family:
 
 def memory_of(kind: str) -> str:
     """The key of `technology.MEMORIES` that a `dram.kind` counts as."""
-    kind = kind.upper()
-    if kind in T.MEMORIES:
-        return kind
-    return "GDDR6" if "DDR" in kind else "HBM3E"
+    other = "GDDR6" if "DDR" in kind.upper() else "HBM4"
+    return kind.upper() if kind.upper() in T.MEMORIES else other
 
 
 def _number(arch: str) -> int:

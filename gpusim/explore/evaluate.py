@@ -65,7 +65,7 @@ def _check_program(program: str, parameters: Sequence[str]) -> None:
             raise ConfigError(str(error)) from None
     elif not Path(file).is_file():
         raise ConfigError(f"no such file: {file}")
-    known = (*(BUNDLED_PARAMETERS if file is None else OWN_PARAMETERS), "model")
+    known = (*(BUNDLED_PARAMETERS if file is None else OWN_PARAMETERS), "model", "weight")
     for name in parameters:
         if name not in known:
             raise ConfigError(f"{name}: not a parameter of {program}, which takes {', '.join(known)}")

@@ -104,10 +104,7 @@ def _queue(config: GPUConfig, value: float) -> Changes:
 def _l1_latency(config: GPUConfig, value: float) -> Changes:
     latency = min(max(1, round(value)), config.l2.latency_near_cycles - config.l2.latency_spread_cycles // 2 - 1)
     shortest = config.l2.latency_near_cycles - config.l2.latency_spread_cycles // 2 - latency
-    return {
-        "l1.latency_cycles": latency,
-        "l2.lookahead_cycles": min(config.l2.lookahead_cycles, shortest),
-    }
+    return {"l1.latency_cycles": latency, "l2.lookahead_cycles": min(config.l2.lookahead_cycles, shortest)}
 
 
 def _multiple(value: float, unit: int) -> int:

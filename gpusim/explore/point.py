@@ -12,8 +12,9 @@ from typing import Any
 from gpusim.errors import ConfigError
 from gpusim.workload.request import BUNDLED_PARAMETERS, OWN_PARAMETERS
 
-PARAMETERS = tuple(dict.fromkeys([*BUNDLED_PARAMETERS, *OWN_PARAMETERS, "model"]))
-"""What a point can set beside its machine, under the names of `gpusim run`: parameters of programs, and the model."""
+PARAMETERS = tuple(dict.fromkeys([*BUNDLED_PARAMETERS, *OWN_PARAMETERS, "model", "weight"]))
+"""What a point can set beside its machine: parameters of programs and the model, under the names of `gpusim run`; and
+how often a workload launches it, which is for `gpusim compare` alone."""
 
 Pairs = tuple[tuple[str, Any], ...]
 

@@ -55,7 +55,7 @@ class KeyEffect:
 @dataclass(frozen=True)
 class Sensitivity:
     """All keys of one program on one machine, the one that matters most first. runs: points that were asked for;
-    errors: of those that did not run."""
+    errors: of those that did not run. blocks, waves: of the launch, how often it fills the machine."""
 
     program: str
     gpu: str
@@ -63,6 +63,8 @@ class Sensitivity:
     runs: int
     errors: tuple[str, ...] = ()
     effects: tuple[KeyEffect, ...] = ()
+    blocks: int | None = None
+    waves: float | None = None
 
     def frame(self) -> pandas.DataFrame:
         """The table; needs pandas."""
@@ -114,7 +116,8 @@ def one_at_a_time(
     here = [(value_of(config, key.name), float(found[0]["time_us"])) for key in chosen]
     effects = [_effect(key, at, side(key, 1 / step), side(key, step)) for key, at in zip(chosen, here, strict=True)]
     effects.sort(key=lambda effect: -abs(effect.elasticity))
-    return Sensitivity(point.program, config.gpu.name, here[0][1], len(points), errors, effects=tuple(effects))
+    fill = found[0].get("blocks"), found[0].get("waves")
+    return Sensitivity(point.program, config.gpu.name, here[0][1], len(points), errors, tuple(effects), *fill)
 
 
 def explain(found: Sensitivity, following: Sensitivity | None = None) -> str:

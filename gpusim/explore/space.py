@@ -21,10 +21,10 @@ from gpusim.errors import ConfigError, nearest
 from gpusim.explore.point import PARAMETERS, Pairs, Point, plain
 from gpusim.workload.request import COMPILED, SearchOptions
 
-DESIGNS = ("grid", "random", "lhs")
+DESIGNS = ("grid", "lhs")
 MOST_POINTS = 1_000_000
 _MOST_LEVELS = 100_000
-_RANGE_KEYS = ("low", "high", "step", "log", "points")
+_RANGE_KEYS = ("low", "high", "step", "log")
 _KEYS = {
     "program": (str, list, dict), "gpu": (str, list), "axes": (dict,), "together": (list,),
     "design": (str,), "points": (int,), "seed": (int,), "metrics": (list,), "search": (dict,),
@@ -40,8 +40,8 @@ class Axis:
     """Values of one name ("gpu", a dotted key of the configuration, or a parameter of the program).
 
     values: all of them, for a list; None for a range, from `low` to `high`, both included. A range of two integers has
-    integers only. step: distance between neighbours, or with `log` their ratio; points: how many there are, evenly
-    spaced, with `log` by ratio; neither: anything between, which random designs choose from and a grid cannot.
+    integers only. step: distance between neighbours, or with `log` their ratio; without one anything between, which
+    the design lhs chooses from and a grid cannot.
     """
 
     name: str
@@ -50,7 +50,6 @@ class Axis:
     high: float = 0
     step: float | None = None
     log: bool = False
-    points: int | None = None
 
     @classmethod
     def of(cls, name: str, given: Any) -> Axis:
@@ -84,7 +83,7 @@ class Axis:
         return axis
 
     def _check(self) -> None:
-        for each in ("low", "high", "step", "points"):
+        for each in ("low", "high", "step"):
             value = getattr(self, each)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise ConfigError(f"{each} must be a number, got {value!r}", key=self.name)
@@ -94,13 +93,9 @@ class Axis:
             raise ConfigError(f"low must be below high, got {self.low} and {self.high}", key=self.name)
         if self.log and self.low <= 0:
             raise ConfigError(f"low must be positive where log is true, got {self.low}", key=self.name)
-        if self.step is not None and self.points is not None:
-            raise ConfigError("step and points exclude each other", key=self.name)
         if self.step is not None and self.step <= (1 if self.log else 0):
             least = "above 1, it is a ratio" if self.log else "positive"
             raise ConfigError(f"step must be {least}, got {self.step}", key=self.name)
-        if self.points is not None and (not isinstance(self.points, int) or self.points < 2):
-            raise ConfigError(f"points must be an integer above 1, got {self.points}", key=self.name)
         if self._count() > _MOST_LEVELS:
             raise ConfigError(f"has {self._count():,} values, at most {_MOST_LEVELS:,} are allowed", key=self.name)
 
@@ -110,18 +105,12 @@ class Axis:
         return self.values is None and isinstance(self.low, int) and isinstance(self.high, int)
 
     def levels(self) -> tuple[Any, ...] | None:
-        """Every value that the axis can have, in order; None for a range without step or points."""
-        if self.values is not None or not self._count():
-            return self.values
+        """Every value that the axis can have, in order; None for a range without a step."""
         step = self.step
-        if self.points is not None:
-            span = self.high / self.low if self.log else self.high - self.low
-            step = span ** (1 / (self.points - 1)) if self.log else span / (self.points - 1)
-        assert step is not None
+        if self.values is not None or step is None:
+            return self.values
         places = range(self._count())
         found = [self._rounded(self.low * step**k if self.log else self.low + step * k) for k in places]
-        if self.points is not None:
-            found[-1] = self.high  # not a rounding error beside it
         return tuple(dict.fromkeys(found))
 
     def at(self, share: float) -> Any:
@@ -136,8 +125,6 @@ class Axis:
 
     def _count(self) -> int:
         """Return how many steps a stepped range has, 0 for a continuous one."""
-        if self.points is not None:
-            return self.points
         if self.step is None:
             return 0
         steps = math.log(self.high / self.low, self.step) if self.log else (self.high - self.low) / self.step
@@ -152,9 +139,9 @@ class Space:
     """Axes over GPUs, keys of the configuration and parameters of programs; every program runs at every choice.
 
     programs: names; or mappings {"name": ..., "size": [...]} for a program that has parameters of its own, which take
-        precedence over the axes. gpu: a name or several. axes: {name: value, list of values, {low, high, step | points,
-        log}, or Axis}; a name with a dot is a key of the configuration, others are parameters of the program as
-        `gpusim run` has them. together: groups of names whose axes go in step, the first values of each, then the
+        precedence over the axes. gpu: a name or several. axes: {name: value, list of values, {low, high, step, log},
+        or Axis}; a name with a dot is a key of the configuration, others are parameters of the program as `gpusim run`
+        has them. together: groups of names whose axes go in step, the first values of each, then the
         second ones.
 
     Raises ConfigError for whatever is wrong with that: an unknown key, parameter or range.
@@ -186,11 +173,6 @@ class Space:
         choices = itertools.product(*[list(zip(*group, strict=True)) for group in levels])
         return self._points(list(itertools.chain.from_iterable(choice)) for choice in choices)
 
-    def random(self, n: int, seed: int = 0) -> list[Point]:
-        """n choices at random, each for every program; what is chosen twice is there once."""
-        source = random.Random(f"random {seed}")
-        return self._sampled([[source.random() for _ in self.groups] for _ in range(_positive(n))])
-
     def latin_hypercube(self, n: int, seed: int = 0) -> list[Point]:
         """n choices, each for every program, such that each axis, cut into n equal parts, is met once in each part."""
         source = random.Random(f"lhs {seed}")
@@ -202,16 +184,14 @@ class Space:
         return self._sampled([list(row) for row in zip(*columns, strict=True)])
 
     def points(self, design: str = "grid", n: int | None = None, seed: int = 0) -> list[Point]:
-        """The points of a design by name: one of DESIGNS. n is for random and lhs."""
+        """The points of a design by name: one of DESIGNS. n is for lhs."""
         if design not in DESIGNS:
             close = nearest(design, DESIGNS, 0.3)
             raise ConfigError(f"no design {design!r}; there are {', '.join(DESIGNS)}", suggestion=close)
-        if design in ("random", "lhs"):
-            if n is None:
-                raise ConfigError(f"the design {design} needs a number of points")
-            return self.random(n, seed) if design == "random" else self.latin_hypercube(n, seed)
-        if n is not None:
-            raise ConfigError(f"a number of points is for the designs random and lhs, not {design}")
+        if design == "lhs" and n is not None:
+            return self.latin_hypercube(n, seed)
+        if design == "lhs" or n is not None:
+            raise ConfigError("the design lhs needs a number of points, and the design grid has its own")
         return self.grid()
 
     def at(self, values: Mapping[str, Any]) -> list[Point]:
@@ -291,7 +271,7 @@ def _unknown_parameter(name: str) -> ConfigError:
 def _levels(axis: Axis) -> tuple[Any, ...]:
     levels = axis.levels()
     if levels is None:
-        raise ConfigError("a range without step or points has no list of values", key=axis.name)
+        raise ConfigError("a range without a step has no list of values", key=axis.name)
     return levels
 
 
@@ -303,7 +283,7 @@ def _positive(n: int) -> int:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The content of a sweep's file. points: their number, for the designs random and lhs. search: the options of
+    """The content of a sweep's file. points: their number, for the design lhs. search: the options of
     `gpusim.explore.search.search` that it names."""
 
     space: Space

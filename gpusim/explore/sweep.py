@@ -75,8 +75,8 @@ class PointEvaluator(AbstractContextManager["PointEvaluator"]):
     gone on with. progress: called with (rows finished, of which failed, rows wanted) of each call, at its start and
     after every row. timeout_s: seconds that one run may take. announce: called once if the simulator's core has to be
     compiled first.
-    evaluated, known: points that were run, and that were in the journal already. count: of the latest call, as for
-    `progress`.
+    evaluated, known: points that were run, and that were in the journal already. rows: all of them, by key. count: of
+    the latest call, as for `progress`.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class PointEvaluator(AbstractContextManager["PointEvaluator"]):
         self._asked: dict[str, Any] = {"metrics": [], "bound": False, "verify": False}
         self.count = [0, 0, 0]
         self._about: tuple[Point, ...] = ()
-        self._rows: dict[str, RowOf] = {}
+        self.rows: dict[str, RowOf] = {}
         self._bounds: dict[str, RowOf] = {}
         self._book: Journal | None = None
         self._workers: Workers | None = None
@@ -110,7 +110,7 @@ class PointEvaluator(AbstractContextManager["PointEvaluator"]):
         """Say before the first call what rows are to have, as for `evaluate`, and what they are about: the points, or
         bare ones with their programs and GPUs alone. That is what the journal is of."""
         asked = {"metrics": list(metrics), "bound": bound, "verify": verify}
-        if self._rows or self._book:
+        if self.rows or self._book:
             if asked != self._asked:
                 raise SimulationError("rows were evaluated with other metrics")
             return
@@ -123,9 +123,9 @@ class PointEvaluator(AbstractContextManager["PointEvaluator"]):
             self._open()
             unique = {point.key: point for point in points}
             self.count = [0, 0, len(unique)]
-            self._report([self._rows[key] for key in unique if key in self._rows])
-            self._keep(self._run([point for key, point in unique.items() if key not in self._rows]))
-        return [self._rows[point.key] for point in points]
+            self._report([self.rows[key] for key in unique if key in self.rows])
+            self._keep(self._run([point for key, point in unique.items() if key not in self.rows]))
+        return [self.rows[point.key] for point in points]
 
     def bounds(self, points: Sequence[Point]) -> list[RowOf]:
         """Rows with the analytical bound only; nothing is simulated or kept."""
@@ -149,7 +149,7 @@ class PointEvaluator(AbstractContextManager["PointEvaluator"]):
     def _open(self) -> None:
         if self.journal is not None and self._book is None:
             self._book = Journal(self.journal, make_header(self._about, self._asked), self._resume)
-            self._rows |= self._book.rows
+            self.rows |= self._book.rows
             self.known = len(self._book.rows)
 
     def _run(self, points: Sequence[Point]) -> Iterator[RowOf]:
@@ -172,7 +172,7 @@ class PointEvaluator(AbstractContextManager["PointEvaluator"]):
             row = json.loads(json.dumps(row))  # as the journal gives it back, so that resuming changes nothing
             if self._book is not None:
                 self._book.append(row)
-            self._rows[row["key"]] = row
+            self.rows[row["key"]] = row
             self.evaluated += 1
             self._report([row])
             stop_if_interrupted()
@@ -242,7 +242,7 @@ def _column(values: list[Any], name: str) -> Any:
     kinds = {type(value) for value in values if value is not None}
     missing = None in values
     if not kinds:
-        dtype = "string" if name in ("error", "bound_by") else "float64"
+        dtype = "string" if name in ("error", "bound_by", "limited_by", "why") else "float64"
     elif kinds == {bool}:
         dtype = "boolean" if missing else "bool"
     elif kinds == {int}:

@@ -40,6 +40,9 @@ class ProcessNode:
     energy: float
 
 
+_OFF = {of: "{:.1f} % in the mean, {:.1f} % at most".format(*row) for of, row in _TABLES["errors"].items()}
+ERRORS = "areas of known dies are off by {dies} (not fitted: {left_out}),\npower limits by {products}".format(**_OFF)
+"""How far the model is off, in words."""
 NODES = {name: ProcessNode(name, **row) for name, row in _TABLES["nodes"].items()}
 """Process nodes by name."""
 
@@ -138,7 +141,7 @@ class Memory:
 
 
 MEMORIES = {kind: Memory(**row) for kind, row in _TABLES["memories"].items()}
-"""By `dram.kind`, in capitals; an unknown kind counts as the newest of its sort."""
+"""By `dram.kind`, in capitals; an unknown kind counts as GDDR6 or as the newest HBM."""
 
 NVLINK_BIT = 10.0
 """pJ over a link on the board (Arunkumar 2019)."""

@@ -156,10 +156,10 @@ def bank_wavefronts(trace: Trace, issue: int | None = None, ax: Axes | None = No
     )  # fmt: skip
 
 
-def worst_shared(trace: Trace, cycles: tuple[int, int] | None = None) -> int:
-    """Index of the recorded access to shared memory with most wavefronts beyond its ideal, the first of equals.
-    cycles: of those issued in them. Raises ValueError if none was recorded."""
-    rows = _recorded(trace, "shared", "wavefronts", cycles)
+def worst_shared(trace: Trace) -> int:
+    """Index of the recorded access to shared memory with most wavefronts beyond its ideal, the first of equals. Raises
+    ValueError if none was recorded."""
+    rows = _recorded(trace, "shared", "wavefronts")
     if not rows.size:
         raise ValueError("no access to shared memory was recorded")
     excess = trace.issues["wavefronts"][rows].astype(int) - trace.issues["ideal"][rows]
@@ -217,11 +217,11 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
     )  # fmt: skip
 
 
-def worst_global(trace: Trace, cycles: tuple[int, int] | None = None) -> int:
+def worst_global(trace: Trace) -> int:
     """Index of the recorded access to global memory with most sectors beyond what the bytes of its lanes fill, the
-    first of equals; of local memory if there is none. cycles: as above. Raises ValueError if neither was recorded."""
+    first of equals; of local memory if there is none. Raises ValueError if neither was recorded."""
     for space in ("global", "local"):
-        rows = _recorded(trace, space, "sectors", cycles)
+        rows = _recorded(trace, space, "sectors")
         if rows.size:
             access = trace.issues["access"][rows]
             asked = (trace.addresses[access] >= 0).sum(axis=1) * trace.sizes[access].astype(int)
@@ -230,13 +230,10 @@ def worst_global(trace: Trace, cycles: tuple[int, int] | None = None) -> int:
     raise ValueError("no access to global or local memory was recorded")
 
 
-def _recorded(trace: Trace, space: str, served: str, cycles: tuple[int, int] | None) -> np.ndarray:
-    """Issues that access a space, in a window of cycles if there is one, and were recorded with their addresses."""
+def _recorded(trace: Trace, space: str, served: str) -> np.ndarray:
+    """Issues that access a space and were recorded with their addresses."""
     issues = trace.issues
-    there = (issues["space"] == SPACES.index(space)) & (issues["access"] >= 0) & (issues[served] > 0)
-    if cycles is not None:
-        there &= (issues["cycle"] >= cycles[0]) & (issues["cycle"] < cycles[1])
-    return np.flatnonzero(there)
+    return np.flatnonzero((issues["space"] == SPACES.index(space)) & (issues["access"] >= 0) & (issues[served] > 0))
 
 
 def _number(ax: Axes, x: float, y: float, lane: int, lanes: int, colour: str) -> None:

@@ -22,14 +22,9 @@ LEVEL_COLOURS = {"L1": GREEN, "L2": BLUE, "DRAM": VERMILLION}
 """Colour of each level of memory."""
 
 WORK_COLOURS = {
-    "forward": BLUE,
-    "backward": ORANGE,
-    "recompute": SKY,
-    "reduce": VERMILLION,
-    "gather": GREEN,
-    "scatter": PURPLE,
+    "forward": BLUE, "backward": ORANGE, "recompute": SKY, "reduce": VERMILLION, "gather": GREEN, "scatter": PURPLE,
     "send": YELLOW,
-}
+}  # fmt: skip
 """Colour of each kind of event of a training step: compute and communication."""
 
 SPAN_COLOURS = {

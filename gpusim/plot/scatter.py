@@ -84,8 +84,8 @@ def _name_worst(ax: Axes, rows: list[tuple[str, float, float]], error: dict[str,
 def latency_and_throughput(rows: Iterable[Mapping[str, Any]]) -> Figure:
     """Time (left) and rate (right) of square matrix products against their side, a line for each machine.
 
-    rows: mappings with 'machine', 'n' (the side) and 'time_us', one for each pair of the first two. Above the left axes
-    stands who is fastest at each side. Raises ValueError for no rows, or a time that is not above zero.
+    rows: mappings with 'machine', 'n' (the side) and 'time_us', one for each pair of the first two. Raises ValueError
+    for no rows, or a time that is not above zero.
 
     >>> from gpusim import plot
     >>> rows = [{"machine": "A", "n": n, "time_us": 1 + n**3 / 1e6} for n in (64, 256)]
@@ -117,14 +117,7 @@ def latency_and_throughput(rows: Iterable[Mapping[str, Any]]) -> Figure:
         axes.set_xticks(sides, [f"{side:,}" for side in sides])
         axes.minorticks_off()
         style.guide(axes, "both")
-    above = {"transform": times.get_xaxis_transform(), "clip_on": False, "label": "_"}
-    for side in sides:
-        best = min((row for row in found if row["n"] == side), key=lambda row: row["time_us"])
-        line = times.lines[names.index(str(best["machine"]))]
-        times.plot([side], [1.04], line.get_marker(), color=line.get_color(), **above)
-    place = {"xycoords": "axes fraction", "textcoords": "offset points", "ha": "right", "va": "center"}
-    times.annotate("fastest:", (0, 1.04), (-6, 0), color=GREY, **place)
-    style.legend_below(times, times.lines[: len(names)], 5)
+    style.legend_below(times, times.lines, 5)
     return style.finish_figure(
         figure,
         "The same matrix product on machines of three kinds: latency, and throughput",

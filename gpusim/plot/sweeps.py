@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from gpusim.errors import did_you_mean
+from gpusim.explore.point import PARAMETERS
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREY, INK, LIGHT, LINE_COLOURS, MARKERS, VERMILLION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from gpusim.explore.goals import Goal
     from gpusim.explore.search import Candidate, Found
     from gpusim.explore.sensitivity import KeyEffect, Sensitivity
 
@@ -33,10 +35,6 @@ _SUFFIXES = {
     "_cycles": "SM clock cycles", "_bytes": "bytes", "_gb_s": "GB/s", "_mhz": "MHz", "_us": "µs", "_mm2": "mm²",
     "_w": "W", "_j": "J",
 }  # fmt: skip
-_RESULTS = frozenset((
-    "key", "gpu", "seconds", "error", "bound_by", "warp_instructions", "cycles", "cycles_low", "cycles_high", "time_us",
-    "energy_j", "launch_w", "energy_delay",
-))  # fmt: skip
 _BOUNDS = {"time_us": "bound_us", "cycles": "bound_cycles"}
 # Made for all kinds of colour vision: Nuñez, Anderton, Renslow, PLoS ONE 13(7), 2018.
 _MAP = "cividis"
@@ -205,10 +203,9 @@ def _check_single(rows: Sequence[Mapping[str, Any]], *axes: str) -> None:
         place = tuple(row.get(axis) for axis in axes)
         other = seen.setdefault(place, row)
         if other is not row:
-            differing = [name for name in row if row[name] != other.get(name) and name not in (*axes, *_RESULTS)]
-            inputs = [name for name in differing if "." in name or name in ("program", "size", "seed")]
+            names = [each for each in row if "." in each or each in ("program", "gpu", *PARAMETERS)]
             where = ", ".join(f"{axis} = {value}" for axis, value in zip(axes, place, strict=True))
-            by = (inputs or differing or ["key"])[0]
+            by = next((each for each in names if each not in axes and row[each] != other.get(each)), "key")
             raise ValueError(f"two rows for {where}: choose rows by {by} first")
 
 
@@ -230,26 +227,22 @@ def short(value: Any) -> str:
 
 
 @style.styled
-def pareto(found: Found, ax: Axes | None = None, *, x: str | None = None, y: str | None = None) -> Axes:
-    """The machines of `gpusim.explore.search` by two columns of its table.
+def pareto(found: Found, ax: Axes | None = None) -> Axes:
+    """The machines of `gpusim.explore.search` by its first two objectives, or by the only one and the area.
 
-    x, y: columns with numbers, of a machine's values or of its axes; by default the second and the first objective, or
-    the area where there is one objective. Blue: on the front of these two, joined; grey: beaten by another; orange:
-    against a constraint. Where one of the two is no objective, time, energy or price, of which it is known which way is
-    better, blue is the front of the search. `ax.collections` are these three in the order grey, orange, blue.
-
-    Raises ValueError for a column that does not exist, or where nothing was evaluated.
+    Blue: on the front of these two, joined; grey: beaten by another; orange: against a constraint. `ax.collections` are
+    these three in the order grey, orange, blue. Raises ValueError where nothing was evaluated.
     """
-    names = [goal.name for goal in found.goals]
-    y = y or names[0]
-    x = x or (names[1] if len(names) > 1 else "area_mm2")
+    from gpusim.explore.goals import Goal
+
+    goals = (*found.goals, Goal("area_mm2"))[:2]
+    y, x = (goal.name for goal in goals)
     rows = [each for each in found.candidates if each.error is None and not each.pruned]
     if not rows:
         raise ValueError("no machine was evaluated, so there is nothing to draw")
-    for name in (x, y):
-        check_column(name, {**rows[0].machine, **rows[0].values})
-    at = {each.number: (_column(each, x), _column(each, y)) for each in rows}
-    front, losses = _front(found, rows, x, y)
+    at = {each.number: (each.values[x], each.values[y]) for each in rows}
+    front = _front(rows, goals)
+    words = ["Most" if goal.larger else "Least" for goal in goals[::-1]]
     # Of two machines that lie on one point of a front both are on it.
     places = list(dict.fromkeys(at[each.number] for each in front))
     feasible = [each for each in rows if each.feasible]
@@ -265,14 +258,14 @@ def pareto(found: Found, ax: Axes | None = None, *, x: str | None = None, y: str
         edge, width = (None, 1.5) if marker == "x" else (INK, 0.5)
         text = f"{len(chosen)} {label}"
         ax.scatter(*points, s=size, c=colour, marker=marker, label=text, zorder=3, edgecolors=edge, linewidths=width)
-    if losses and places:
-        style_of = "steps-post" if set(losses) == {"Least"} else "default"
+    if places:
+        style_of = "steps-post" if set(words) == {"Least"} else "default"
         ax.plot(*zip(*sorted(places), strict=True), color=BLUE, linewidth=1.2, zorder=2, drawstyle=style_of)
     for limit in found.limits:
         if limit.name in (x, y):
             draw = ax.axvline if limit.name == x else ax.axhline
             draw(limit.bound, color=VERMILLION, linewidth=1, linestyle="--", zorder=1)
-    told = f" {losses[1]} {y}: {places[0][1]:.4g} at {x} {places[0][0]:.4g}." if losses and places else ""
+    told = f" {words[1]} {y}: {places[0][1]:.4g} at {x} {places[0][0]:.4g}." if places else ""
     count = len(front)
     return style.finish(
         ax,
@@ -282,29 +275,13 @@ def pareto(found: Found, ax: Axes | None = None, *, x: str | None = None, y: str
     )  # fmt: skip
 
 
-def _front(found: Found, rows: Sequence[Candidate], x: str, y: str) -> tuple[list[Candidate], tuple[str, str] | None]:
-    """The front of two columns, by the second, and whether the least or most of each is best; the search's own front
-    and None where of one of them it is not known."""
-    from gpusim.explore.goals import COLUMNS, Goal, dominates
+def _front(rows: Sequence[Candidate], goals: Sequence[Goal]) -> list[Candidate]:
+    """Machines that no other one beats in both goals, by the first."""
+    from gpusim.explore.goals import dominates
 
-    better = {name: Goal(name) for name in COLUMNS} | {goal.name: goal for goal in found.goals}
-    if x not in better or y not in better:
-        return found.front(), None
-    losses = {e.number: [better[n].loss(_column(e, n)) for n in (y, x)] for e in rows if e.feasible}
+    losses = {e.number: [goal.loss(e.values[goal.name]) for goal in goals] for e in rows if e.feasible}
     front = [e for e in rows if e.feasible and not any(dominates(o, losses[e.number]) for o in losses.values())]
-    words = ["Most" if better[name].larger else "Least" for name in (x, y)]
-    return sorted(front, key=lambda each: losses[each.number]), (words[0], words[1])
-
-
-def check_column(name: str, there: Mapping[str, Any]) -> None:
-    """Raise ValueError, naming the columns there are, for one that is not there or has no numbers. there: a row."""
-    names = [each for each, value in there.items() if isinstance(value, int | float) and not isinstance(value, bool)]
-    if name not in names:
-        raise ValueError(f"no column {name!r} to draw; there are {', '.join(names)}{did_you_mean(name, names)}")
-
-
-def _column(candidate: Candidate, name: str) -> float:
-    return candidate.values[name] if name in candidate.values else candidate.machine[name]
+    return sorted(front, key=lambda each: losses[each.number])
 
 
 @style.styled

@@ -74,7 +74,8 @@ class Interval:
 
     def __str__(self) -> str:
         what = f"kernels of its kind ({self.kind}, {self.points} judged)"
-        where = f", on a machine {self.distance:.2f} from measured ones" if self.distance else ""
+        far = f", on a machine {self.distance:.2f} from measured ones (1: one part twice or half), which widens this"
+        where = far if self.distance else ""
         return f"9 of 10 {what} take {self.low:,} to {self.high:,} cycles{where}"
 
 

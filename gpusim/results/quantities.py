@@ -90,6 +90,8 @@ _HEAD = (
     _field("why_no_bound", str | None, lambda r: r.why_no_bound or None, "why there is no bound, if it was asked for"),
     _field("limiter", Limiter, lambda r: asdict(r.limiter), "what limits the launch",
            text=line("Limited by", lambda r: r.limiter.sentence)),
+    Quantity("limited_by", "", lambda r: r.limiter.kind, "what limits the launch", where=frozenset({T.SWEEP})),
+    Quantity("why", "", lambda r: r.limiter.sentence, "the numbers that say so", where=frozenset({T.SWEEP})),
     Quantity("energy_j", "J", lambda r: r.energy_j, "what the board takes for the launch", "Energy", "energy", LESS,
              _NUMBER, short="energy", text=line("Energy", sentences.energy)),
     Quantity("power_w", "W", lambda r: r.power_w, "the same in the mean over the duration", "Power", "energy", LESS,

@@ -16,7 +16,7 @@ from gpusim.cli import main
 from gpusim.engine.state import layout as L
 from gpusim.errors import LaunchError
 from gpusim.plot import colours, everything, lanes, style
-from gpusim.plot.accesses import lanes_by_word, worst_global, worst_shared
+from gpusim.plot.accesses import lanes_by_word
 from gpusim.plot.style import ranges
 from gpusim.tracing.recording import SPACES, TraceOptions, lane_groups
 from tests.gpusim import bundled
@@ -273,33 +273,13 @@ def test_pictures_of_lanes_begin_where_lanes_first_part(parted_late):
     active = trace.of_warp(1)["active"]
     (parts,) = np.flatnonzero(np.diff(active.astype(np.int64)) < 0) + 1
     assert part.first == parts - 8 > 400 and everything.first_divergence(trace) == (1, parts)
-    drawn = everything.OF_TRACE["lanes"](trace, None)
+    drawn = everything.OF_TRACE["lanes"](trace)
     assert f"block 0,0,0 warp 1: issues {part.first:,} to" in drawn.get_title(loc="left")
     cells = drawn.images[0].get_array()
     assert (cells[:8] > lanes.OFF).all() and not (cells[8:] > lanes.OFF).all(axis=1).any()
-    tree = everything.OF_TRACE["divergence"](trace, None)
+    tree = everything.OF_TRACE["divergence"](trace)
     assert tree.get_xlim() == (part.first, part.first + everything.MOST_ISSUES)
     assert "1 group part, 0 meetings" in tree.get_title(loc="left")
-
-
-def test_a_window_is_what_all_pictures_of_lanes_and_warps_show(parted_late, tmp_path, capsys):
-    trace = parted_late.trace
-    rows = trace.of_warp(1)
-    start, end = int(rows["cycle"][100]), int(rows["cycle"][140])
-    part = everything.interesting(trace, (start, end))
-    mine = trace.of_warp(part.warp)["cycle"]
-    assert start <= mine[part.first] and mine[part.first + part.issues - 1] < end
-    assert mine[part.first - 1] < start and mine[part.first + part.issues] >= end
-    assert everything.OF_TRACE["schedulers"](trace, (start, end)).get_xlim() == (start, end)
-    for worst in (worst_global, worst_shared):
-        with pytest.raises(ValueError, match="was recorded"):  # the arithmetic in the middle accesses nothing
-            worst(trace, (start, end))
-    assert trace.issues["cycle"][worst_global(trace, (0, trace.until))] < start
-    with pytest.raises(ValueError, match=r"no issue in cycles 900,000 to 900,001 was recorded; the trace ends at"):
-        plot.write_all(parted_late, tmp_path, cycles=(900_000, 900_001))
-    for wrong in ("100", "9:9", "a:b"):
-        assert main(["figures", "vector_add", str(tmp_path / "x"), "--size", "1000", "--cycles", wrong]) == 2
-        assert "--cycles is two cycles of the launch such as 12000:12400" in capsys.readouterr().err
 
 
 def test_timeline_adds_up_to_the_stall_reasons():

@@ -44,6 +44,7 @@ SIMULATED = {
     ],
     "bound": [("bound", "vector_add", "--gpu", "tiny", "--gpu", "a100")],
     "sweep": [("sweep", *SAXPY, "--set", "sm.count=1,2", "--workers", "0", "--metrics", "dram__bytes_read.sum")],
+    "compare": [("compare", "tiny", "tiny", "sm.count=1", "--program", "saxpy", "--size", "256", "--workers", "0")],
     "sensitivity": [("sensitivity", *SAXPY, "--keys", "sm.count", "--next", "tiny", "--workers", "0")],
 }
 SCRIPT = """

@@ -275,8 +275,6 @@ def test_pictures_show_every_machine_and_the_front_of_their_axes():
     assert len(beaten) + len(front) == sum(each.feasible for each in ran)
     assert len(against) == sum(not each.feasible for each in ran) > 0
     assert "Pareto front" in plot.text_alternative(ax)
-    with pytest.raises(ValueError, match=r"no column 'cost' to draw; there are sm\.count, .*, time_us"):
-        plot.pareto(found, x="cost")
     with pytest.raises(ValueError, match="no machine was evaluated"):
         plot.pareto(search(SPACE, limits=["area_mm2 <= 1"], trials=3, rows=Formula()))
     # With one goal the search's front is one machine; the picture of time and area shows what is best in both.
@@ -353,7 +351,7 @@ def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys,
     assert main(arguments) == 130
     assert len(read_journal(journal)[1]) == 3
     monkeypatch.setattr(rows, "evaluate", evaluate)
-    assert main([*arguments, "--plot", str(picture), "--plot-axes", "sm.count,time_us", "--table", str(table)]) == 0
+    assert main([*arguments, "--plot", str(picture), "--table", str(table)]) == 0
     found = json.loads(capsys.readouterr().out)
     kept = read_journal(journal)
     keys = [row["key"] for row in kept[1]]
@@ -393,7 +391,6 @@ def test_a_kernel_of_ones_own_is_searched_over_grids_and_blocks(tmp_path, capsys
         (["{file}", "--goal", "times"], "no column 'times'"),
         (["{file}", "--limit", "area_mm2 <= 1"], "keeps all limits"),
         (["{file}", "--table", "x.txt"], "--table x.txt: the file's name ends in .parquet or .csv"),
-        (["{file}", "--plot", "x.png", "--plot-axes", "time_us"], "--plot-axes takes two columns"),
     ],
 )
 def test_mistakes_are_one_line(arguments, message, file, capsys):

@@ -64,7 +64,8 @@ def test_a_table_has_the_points_in_order_and_errors_as_rows(table):
     assert list(table["key"]) == [point.key for point in POINTS]
     assert list(table.columns) == [
         "key", "program", "gpu", "size", "seed", "dram.bandwidth_gb_s", "sm.count", "sm.max_warps", "cycles",
-        "cycles_low", "cycles_high", "time_us", "energy_j", "launch_w", "energy_delay", "warp_instructions",
+        "cycles_low", "cycles_high", "time_us", "limited_by", "why", "energy_j", "launch_w", "energy_delay",
+        "warp_instructions", "blocks", "waves",
         "bound_cycles", "bound_by", *METRICS, "seconds", "error",
     ]  # fmt: skip
     bad = table[table["sm.max_warps"] == 33]

@@ -18,8 +18,9 @@ def test_columns_have_the_types_of_their_values():
     assert {name: str(kind) for name, kind in table.dtypes.items()} == {
         "key": "string", "size": "Int64", "grid": "string", "seed": "Int64", "sm.count": "int64", "x.flag": "bool",
         "x.dims": "string", "cycles": "Int64", "cycles_low": "Int64", "cycles_high": "Int64", "time_us": "float64",
-        "energy_j": "float64", "launch_w": "float64", "energy_delay": "float64",
-        "warp_instructions": "float64", "bound_cycles": "float64", "bound_by": "string", "m": "float64",
+        "limited_by": "string", "why": "string", "energy_j": "float64", "launch_w": "float64",
+        "energy_delay": "float64", "warp_instructions": "float64", "blocks": "float64", "waves": "float64",
+        "bound_cycles": "float64", "bound_by": "string", "m": "float64",
         "seconds": "float64", "error": "string",
     }  # fmt: skip
     assert table["x.dims"].tolist() == ["1,2,3", "4,5,6"] and table["grid"].tolist() == ["8", "16,16"]

@@ -1,0 +1,113 @@
+"""`gpusim compare`: machines side by side, their launches added up, by the numbers that other commands give."""
+
+import json
+import sys
+
+import pytest
+
+import gpusim
+from gpusim.cli import main
+from gpusim.config import load_config
+from gpusim.explore import Point, cost, evaluate
+from tests.gpusim.test_script import gpusim as run_gpusim
+
+HERE = ("--workers", "0")
+WORKLOAD = """
+program = [{ name = "saxpy", size = 256, weight = 10 }, { name = "matmul/tiled", size = 32 }]
+"""
+SCRIPT = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def scale(x):
+    x[cuda.grid(1)] *= 2
+
+x = cuda.to_device(np.ones(64, np.float32))
+for _ in range(3):
+    scale[2, 32](x)
+"""
+
+
+def compare(capsys, *words):
+    """The rows that the command prints as JSON."""
+    assert main(["compare", *map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["machines"]
+
+
+def test_a_program_on_two_machines_is_two_runs_beside_each_other(capsys):
+    rows = compare(capsys, "tiny", "tiny", "sm.count=1", "dram.channels=4", "--program", "saxpy", "--size", 4096, *HERE)
+    assert [row["machine"] for row in rows] == ["tiny", "tiny sm.count=1 dram.channels=4"]
+    for row, changes in zip(rows, ({}, {"sm.count": 1, "dram.channels": 4}), strict=True):
+        alone = evaluate(Point("saxpy", "tiny", changes, {"size": 4096}))
+        result = gpusim.simulate(*launch(4096), gpu=load_config("tiny", changes))
+        assert row["time_us"] == pytest.approx(alone["time_us"]) == pytest.approx(result.time_us)
+        assert (row["limited_by"], row["why"]) == (result.limiter.kind, result.limiter.sentence)
+        assert row["power_w"] == pytest.approx(result.power_w)
+        assert row["low_us"] < row["time_us"] < row["high_us"]
+        assert row["area_mm2"] == cost(load_config("tiny", changes)).area_mm2
+    assert rows[1]["time_us"] > rows[0]["time_us"]
+
+
+def launch(size):
+    from programs import registry
+
+    made = registry.get("saxpy").make(size, 0)
+    return made.kernel, made.grid, made.block, made.args
+
+
+def test_weights_of_a_workload_say_how_often_a_launch_runs(tmp_path, capsys):
+    file = tmp_path / "work.toml"
+    file.write_text(WORKLOAD)
+    (row,) = compare(capsys, "tiny", "--workload", file, *HERE)
+    one, other = (evaluate(Point(name, "tiny", (), {"size": n})) for name, n in (("saxpy", 256), ("matmul/tiled", 32)))
+    assert row["time_us"] == pytest.approx(10 * one["time_us"] + other["time_us"])
+    assert row["energy_j"] == pytest.approx(10 * one["energy_j"] + other["energy_j"])
+    assert row["why"].startswith(f"saxpy, {1000 * one['time_us'] / row['time_us']:.0f} % of the time: ")
+    for weight in ("0", "-1", "'often'"):
+        file.write_text(WORKLOAD.replace("10", weight))
+        assert main(["compare", "tiny", "--workload", str(file), *HERE]) == 2
+        assert "a weight says how often a launch runs, a number above 0" in capsys.readouterr().err
+
+
+def test_the_table_says_what_is_filled_and_who_does_not_fit_a_mask(capsys):
+    words = ["tiny", "h200", "sm.count=264", "--program", "saxpy", "--size", "256", *HERE]
+    assert main(["compare", *words]) == 0
+    first, _, head, *lines = capsys.readouterr().out.splitlines()
+    assert first.startswith("saxpy 256 fills ") and "of the largest machine: 1 of the 2,112 blocks" in first
+    assert head.split()[0] == "time," and lines[0].split()[:1] == ["tiny"]
+    assert "1.00" in lines[0].split() and lines[1].split()[:2] == ["h200", "sm.count=264"] and " * " in lines[1]
+    assert any(line.startswith("* more than the 858 mm^2") for line in lines)
+    assert lines[-2].startswith("mm^2 as gpusim cost has them: areas of known dies are off by")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tiny"], "either --program or --workload"),
+        (["sm.count=1", "--program", "saxpy"], "sm.count=1 changes a GPU, whose name stands before it"),
+        (["tiny", "sm.cout=1", "--program", "saxpy"], "did you mean 'sm.count'"),
+        (["tiny", "--program", "saxpi"], "did you mean saxpy"),
+        (["tiny", "--workload", "axes.toml"], "axes.toml varies sm.count; the machines are those of the command line"),
+    ],
+)
+def test_mistakes_are_one_line(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "axes.toml").write_text('program = "saxpy"\naxes.sm.count = [1, 2]\n')
+    assert main(["compare", *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
+def test_saved_launches_are_replayed_on_each_machine(tmp_path, capsys, toolchain):
+    (tmp_path / "scale.py").write_text(SCRIPT)
+    saved = tmp_path / "scale.launches"
+    done = run_gpusim("script", "--gpu", "tiny", "--save", str(saved), "--json", "scale.py", folder=tmp_path)
+    total = json.loads(done.stdout)["total"]
+    same, slower = compare(capsys, "tiny", "tiny", "launch.overhead_cycles=9000", "--workload", saved)
+    assert same["time_us"] == pytest.approx(total["time_us"]) and same["energy_j"] == pytest.approx(total["energy_j"])
+    assert (same["low_us"], same["high_us"]) == pytest.approx((total["low_us"], total["high_us"]))
+    assert slower["time_us"] > same["time_us"] and slower["limited_by"] == "launch overhead"
+    assert main(["compare", "tiny", "b200", "--workload", str(saved)]) == 3
+    assert "does not run on a GPU of sm_100, and the program came without PTX" in capsys.readouterr().out
