@@ -366,6 +366,7 @@ def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys,
     assert main(arguments[:-1]) == 0
     text = capsys.readouterr().out
     assert "6 machines, 0 runs" in text
+    assert text.startswith("vector_add 1,024 fills ") and "saxpy 1,024 fills " in text
     assert f"the front of {len(found['front'])} (time_us, area_mm2)" in text
     assert "\nin all of them: gpu = tiny, size = 1,024\n" in text
     assert not {"gpu", "size"} & set(text.splitlines()[-len(found["front"]) - 1].split())

@@ -166,6 +166,9 @@ def test_command_tells_and_draws(tmp_path, capsys):
     arguments = ["--keys", "sm.count", "launch.overhead_cycles", "--next", "h200", "--plot", str(picture)]
     assert main([*SMALL, *arguments]) == 0
     text = capsys.readouterr().out
+    (counts,) = re.findall(r"\Avector_add fills .* machine: (\d+) of the (\d+) blocks", text)
+    blocks, held = map(int, counts)
+    assert blocks == 4 < held and f"fills {100 * blocks / held:.2g} % of the machine" in text
     assert "vector_add on tiny: " in text
     assert "vector_add on NVIDIA H200: " in text
     assert re.search(r"launch\.overhead_cycles +100 \.\. 400 ", text)
