@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from sphinx.cmd.build import main as sphinx  # noqa: E402
 
 from docs.site import links, reports  # noqa: E402
-from gpusim.lab.page import write_play  # noqa: E402
+from gpusim.lab.page import play_page  # noqa: E402
 
 FRONT = '<!doctype html><title>gpusim</title><meta http-equiv="refresh" content="0; url={0}"><a href="{0}">gpusim</a>\n'
 """The first page leads on: pages lie where their sources lie in the repository."""
@@ -36,7 +36,7 @@ def build(site: Path) -> int:
     failed = sphinx([*options, "-c", str(ROOT / "docs/site"), "-d", str(doctrees), str(ROOT), str(site)])
     print(f"pages: {time.perf_counter() - start:.0f} s", flush=True)
     reported.join()
-    write_play(site / "play.html")
+    (site / "play.html").write_text(play_page(), "utf-8")
     (site / "index.html").write_text(FRONT.format("docs/index.html"), "utf-8")
     found = links.broken(site)
     print("\n".join(found) or "all links lead somewhere, nothing is loaded from elsewhere")

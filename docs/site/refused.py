@@ -1,6 +1,6 @@
 """Which functions do something and which are refused, as the documentation has it.
 
-    python -m docs.site.refused        the list of docs/driver.md, to be put there
+python -m docs.site.refused        the list of docs/driver.md, to be put there
 """
 
 from __future__ import annotations

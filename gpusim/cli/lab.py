@@ -6,7 +6,6 @@ import argparse
 import os
 import secrets
 import socket
-import sys
 import threading
 import webbrowser
 from pathlib import Path
@@ -18,16 +17,18 @@ _HOST = "localhost"
 
 def execute(options: argparse.Namespace) -> int:
     if options.export:
-        from gpusim.lab.page import write_play
+        from gpusim.lab.page import play_page
 
         try:
-            print(write_play(Path(options.export)))
+            Path(options.export).write_text(play_page(), "utf-8")
         except OSError as error:
             raise UserError(f"--export {options.export}: {error.strerror}") from error
+        print(options.export)
         return EXIT_OK
     try:
         import uvicorn
 
+        from gpusim.lab.exercises import load_exercises
         from gpusim.lab.server import LabServer, make_app
     except ModuleNotFoundError as missing:
         raise UserError(f"gpusim lab needs {missing.name}: pip install 'gpusim[lab]'") from None
@@ -37,7 +38,7 @@ def execute(options: argparse.Namespace) -> int:
             listening.bind(("127.0.0.1", options.port))
         except (OSError, OverflowError) as error:
             raise UserError(f"--port {options.port}: {error}") from error
-        key, lab = secrets.token_urlsafe(24), LabServer(progress_file())
+        key, lab = secrets.token_urlsafe(24), LabServer(progress_file(), load_exercises(options.exercises))
         address = f"http://{_HOST}:{listening.getsockname()[1]}/?key={key}"
         print(f"{address}\nfor you alone, until Ctrl-C", flush=True)
         threading.Thread(target=lab.warm, daemon=True).start()
@@ -47,7 +48,6 @@ def execute(options: argparse.Namespace) -> int:
             uvicorn.Server(uvicorn.Config(make_app(lab, key), log_level="warning")).run([listening])
         finally:
             lab.close()
-    print("closed", file=sys.stderr)
     return EXIT_OK
 
 

@@ -8,14 +8,11 @@ import ast
 import contextlib
 import io
 import linecache
-import math
 import re
 import tempfile
 import time
-import tomllib
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +23,7 @@ from gpusim.config import load_config
 from gpusim.difference import compare_results
 from gpusim.errors import WorkloadError
 from gpusim.lab import play
-from gpusim.lab.play import explore
+from gpusim.lab.exercises import MOST_CYCLES, Exercise
 from gpusim.report_html import render
 from gpusim.result import Result
 from gpusim.results.counts import ratio
@@ -41,8 +38,6 @@ from isa.listing import programs_from_cubin
 
 Answer = dict[str, Any]
 _LOADED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
-MOST_CYCLES = 20_000_000
-"""A kernel that runs longer is given up."""
 MOST_PRINTED = 20_000
 _SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
 _LANES = "smsp__thread_inst_executed_per_inst_executed.ratio"
@@ -104,18 +99,19 @@ class _Refused(Exception):
 
 def write(source: str, gpu: str, previous: Answer | None = None) -> Answer:
     """Runs what stands in the editor. previous: what `gpusim run --json` would have said of the run before."""
-    result, printed = _run(source, gpu)
-    return _shown(result, source) | {"printed": printed, "difference": _difference(previous, result)}
+    result, printed = _run(source, lambda path: _launched(path, gpu))
+    difference = None if previous is None else compare_results(previous, result)
+    why = difference and {"why": difference.why, "text": str(difference)}
+    return _shown(result) | {"printed": printed, "difference": why}
 
 
-def solve(number: int, source: str, gpu: str) -> Answer:
-    """Runs a solution, and says which goals it reaches."""
-    exercise = EXERCISES[number - 1]
-    result, printed = _run(source, gpu)
+def solve(exercise: Exercise, source: str) -> Answer:
+    """Runs a solution, and says which goals it reaches; one that reaches all is judged again."""
+    result, printed = _run(source, lambda path: exercise.run(source, path))
     goals = [goal.to_dict(result) for goal in exercise.goals]
-    return _shown(result, source) | {
-        "printed": printed, "goals": goals, "solved": all(each["reached"] for each in goals),
-    }  # fmt: skip
+    reached = all(each["reached"] for each in goals)
+    doubt = exercise.judge(source, Path("kernel.py")) if reached else ""
+    return _shown(result) | {"printed": printed, "goals": goals, "doubt": doubt, "solved": reached and not doubt}
 
 
 def watch(program: str, gpu: str, size: int | None = None) -> Answer:
@@ -129,8 +125,8 @@ def watch(program: str, gpu: str, size: int | None = None) -> Answer:
     }
 
 
-def _run(source: str, gpu: str) -> tuple[Result, str]:
-    """Executes the text as a module and launches what it says; the result, and what was printed."""
+def _run(source: str, launch: Callable[[Path], Result]) -> tuple[Result, str]:
+    """Write the text into a file and launch it; the result, and what was printed."""
     printed = io.StringIO()
     with tempfile.TemporaryDirectory(prefix="gpusim-lab-") as folder:
         path = Path(folder) / "kernel.py"
@@ -138,21 +134,27 @@ def _run(source: str, gpu: str) -> tuple[Result, str]:
         linecache.checkcache()
         try:
             with contextlib.redirect_stdout(printed):
-                kernel = load_kernel(str(path), None)
-                names = kernel.py_func.__globals__
-                missing = [name for name in ("grid", "block", "args") if name not in names]
-                if missing:
-                    raise WorkloadError(f"say how it is launched: {', '.join(missing)} = ... is missing")
-                result = simulate(
-                    kernel, names["grid"], names["block"], names["args"], gpu, names.get("shared_bytes", 0),
-                    trace=True, max_cycles=MOST_CYCLES,
-                )  # fmt: skip
-                if callable(names.get("check")):
-                    names["check"]()
+                result = launch(path)
         except Exception as error:
             line = _line_of(error, path)
             raise _Refused(_words(error, path), line, printed.getvalue()[:MOST_PRINTED]) from None
     return result, printed.getvalue()[:MOST_PRINTED]
+
+
+def _launched(path: Path, gpu: str) -> Result:
+    """Execute a text as a module and launch what it says."""
+    kernel = load_kernel(str(path), None)
+    names = kernel.py_func.__globals__
+    missing = [name for name in ("grid", "block", "args") if name not in names]
+    if missing:
+        raise WorkloadError(f"say how it is launched: {', '.join(missing)} = ... is missing")
+    shared = names.get("shared_bytes", 0)
+    result = simulate(
+        kernel, names["grid"], names["block"], names["args"], gpu, shared, trace=True, max_cycles=MOST_CYCLES
+    )
+    if callable(names.get("check")):
+        names["check"]()
+    return result
 
 
 def _words(error: Exception, path: Path) -> str:
@@ -183,7 +185,7 @@ def _line_of(error: BaseException, path: Path) -> int | None:
     return None
 
 
-def _shown(result: Result, source: str) -> Answer:
+def _shown(result: Result) -> Answer:
     """Return what stands beside the editor."""
     total = max(sum(row.cycles for row in result.source_lines), 1)
     lines = [
@@ -208,73 +210,9 @@ def _shown(result: Result, source: str) -> Answer:
     }  # fmt: skip
 
 
-def _difference(previous: Answer | None, result: Result) -> Answer | None:
-    """This run beside the one before."""
-    if previous is None:
-        return None
-    difference = compare_results(previous, result)
-    return {"why": difference.why, "text": str(difference)}
+def machine(gpu: str, changes: Mapping[str, float], program: str) -> Answer:
+    """Return a machine with parameters multiplied by factors, and a program on it."""
+    return play.explored(gpu, tuple(sorted(changes.items())), program)
 
 
-_ANSWERS: dict[str, Callable[..., Answer]] = {
-    "predict": predict, "write": write, "solve": solve, "watch": watch, "machine": explore,
-}  # fmt: skip
-
-
-FOLDER = Path(__file__).parent / "solve"
-
-
-@dataclass(frozen=True)
-class ExerciseGoal:
-    """text: what is asked. of: metrics of a run whose sum decides it, 'roof' for the share of its roof in percent;
-    least, most: what that has to be."""
-
-    text: str
-    of: tuple[str, ...]
-    least: float = -math.inf
-    most: float = math.inf
-
-    def value(self, result: Result) -> float:
-        """The number of a run that decides."""
-        metrics = {"roof": 100 * result.roofline.share_of_roof} if "roof" in self.of else result.metrics
-        return float(sum(metrics[name] for name in self.of))
-
-    def to_dict(self, result: Result) -> dict[str, Any]:
-        """Return what a run has reached, as the page takes it."""
-        found = self.value(result)
-        told = f"{found:,.0f}" if found.is_integer() else f"{found:,.2f}"
-        return {"text": self.text, "value": told, "reached": self.least <= found <= self.most}
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """number: from 1. gpu: the machine it runs on. hints: from a nudge to nearly the answer."""
-
-    number: int
-    title: str
-    task: str
-    start: str
-    hints: tuple[str, ...]
-    goals: tuple[ExerciseGoal, ...]
-    gpu: str = "h200"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the exercise as the page takes it, its goals as texts."""
-        return vars(self) | {"goals": [each.text for each in self.goals]}
-
-
-def _exercise(path: Path, rules: dict[str, dict[str, Any]]) -> Exercise:
-    number = int(path.name[:2])
-    text = path.read_text("utf-8")
-    title, _, task = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")
-    own = rules[str(number)]
-    goals = tuple(ExerciseGoal(**each) for each in own.pop("goals"))
-    return Exercise(number, title, " ".join(task.split()), text.partition('"""\n\n')[2], goals=goals, **own)
-
-
-def _exercises() -> tuple[Exercise, ...]:
-    rules = tomllib.loads((FOLDER / "rules.toml").read_text("utf-8"))
-    return tuple(_exercise(path, rules) for path in sorted(FOLDER.glob("*.txt")))
-
-
-EXERCISES = _exercises()
+_ANSWERS: dict[str, Callable[..., Answer]] = {each.__name__: each for each in (predict, write, solve, watch, machine)}

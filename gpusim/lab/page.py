@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import json
+import tomllib
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from gpusim.lab import play
+from gpusim.lab.exercises import Exercise
 
 REPORT_MODULES = ("format", "access")
 """Modules of the report that the page uses too."""
 MODULES = ("rules", "play", "write", "watch", "solve", "explore", "teach", "ask", "main")
-FILES = ("lab.css",)
-STARTS = ("vector-add", "mandelbrot", "heat")
-"""Texts of `starts/` that one can begin with in the editor."""
 
 
 @cache
@@ -26,7 +24,7 @@ def module(name: str) -> str | None:
     package, folder = "gpusim.lab", "static/js"
     if kind == "js" and stem in REPORT_MODULES:
         package, folder = "gpusim.report_html", "js"
-    elif name in FILES:
+    elif name == "lab.css":
         folder = "static"
     elif kind != "js" or stem not in MODULES:
         return None
@@ -43,15 +41,9 @@ def measurements() -> dict[str, Any]:
     return {"gpu": recorded["about"]["gpu"], "about": recorded["about"], "experiments": found}
 
 
-def _start(name: str) -> dict[str, str]:
-    text = resources.files("gpusim.lab").joinpath("starts", f"{name}.txt").read_text("utf-8")
-    return {"title": ast.get_docstring(ast.parse(text)) or name, "source": text.partition('"""\n\n')[2]}
-
-
-def lab_page(progress: dict[str, Any]) -> str:
+def lab_page(exercises: Sequence[Exercise], progress: dict[str, Any]) -> str:
     """The page of the server."""
     from gpusim.config.load import shipped_names
-    from gpusim.lab.answers import EXERCISES
     from gpusim.lab.play import PROGRAMS
     from gpusim.workload.target import registry
 
@@ -59,8 +51,8 @@ def lab_page(progress: dict[str, Any]) -> str:
         "play": play.document(),
         "measured": measurements(),
         "gpus": list(shipped_names()),
-        "exercises": [each.to_dict() for each in EXERCISES],
-        "starts": [_start(name) for name in STARTS],
+        "exercises": [each.to_dict() for each in exercises],
+        "starts": tomllib.loads((play.HERE / "starts.toml").read_text("utf-8"))["start"],
         "progress": progress,
         "programs": registry().names(),
         "explored": PROGRAMS,
@@ -77,12 +69,6 @@ def play_page() -> str:
     imports = {f"gpusim/{name}": module_url(name, module(f"{name}.js") or "") for name in names}
     data = {"play": play.document(), "measured": measurements()}
     return _filled(imports, f"<style>{module('lab.css')}</style>", module("main.js") or "", data)
-
-
-def write_play(path: Path) -> Path:
-    """Write `play_page`, for a site of documentation."""
-    path.write_text(play_page(), "utf-8")
-    return path
 
 
 def _filled(imports: dict[str, str], style: str, main: str, data: dict[str, Any]) -> str:

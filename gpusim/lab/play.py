@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.errors import SimulationError
-
 HERE = Path(__file__).parent
 SOURCE, CUBIN, RECORDED = HERE / "play.cu", HERE / "play.cubin", HERE / "recorded_h100.json.gz"
 ROUNDS = 32
@@ -47,7 +45,7 @@ class Slider:
 @dataclass(frozen=True)
 class Experiment:
     """name, title; about: what to look for. code: the lines that make the effect, as the page shows them, with sliders'
-    values in braces; here: which of them, from 0. unit: what the cycles are of."""
+    values in braces; here: which of them, from 0. unit: what the cycles are of; rounds: how many of it."""
 
     name: str
     title: str
@@ -56,6 +54,7 @@ class Experiment:
     here: int
     unit: str
     sliders: tuple[Slider, ...]
+    rounds: int = 1
 
     def places(self) -> Iterator[dict[str, int]]:
         """Every recorded place, in the order of the recording."""
@@ -65,8 +64,13 @@ class Experiment:
                 yield place
 
 
+_TABLES = tomllib.loads((HERE / "experiments.toml").read_text("utf-8"))
+PROGRAMS = _TABLES["programs"]
+"""Programs to try a changed machine with: limited by memory, by shared memory, by arithmetic."""
+
+
 def _experiments() -> Iterator[Experiment]:
-    for each in tomllib.loads((HERE / "experiments.toml").read_text("utf-8"))["experiment"]:
+    for each in _TABLES["experiment"]:
         sliders = ({"recorded": slider["values"]} | slider for slider in each.pop("sliders"))
         yield Experiment(**each, sliders=tuple(Slider(**slider) for slider in sliders))
 
@@ -115,11 +119,6 @@ def took(times: np.ndarray) -> int:
     return int(ended.max() - began.min())
 
 
-def per_round(name: str) -> int:
-    """By how much the cycles that were taken are divided for the page."""
-    return ROUNDS if name in ("banks", "sectors") else 1
-
-
 @cache
 def recorded() -> dict[str, Any]:
     """Return the recording of an H100: provenance, and the cycles of each experiment in the order of its places."""
@@ -140,60 +139,31 @@ def _by_place(name: str) -> dict[tuple[int, ...], int]:
 
 def document() -> list[dict[str, Any]]:
     """All experiments as the page takes them."""
-    return [asdict(each) | {"rounds": per_round(each.name)} for each in EXPERIMENTS.values()]
-
-
-PARAMETERS = {
-    "sm.count": ("SMs", (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2)),
-    "gpu.clock_mhz": ("Clock of the SMs, MHz", (0.5, 0.75, 1, 1.25, 1.5)),
-    "dram.bandwidth_gb_s": ("DRAM bandwidth, GB/s", (0.25, 0.5, 0.75, 1, 1.5, 2)),
-    "l2.bytes": ("L2, bytes", (0.5, 1, 2)),
-    "sm.max_warps": ("Places for warps of an SM", (0.25, 0.5, 0.75, 1)),
-}
-"""Keys that the page can change: label, and the factors to multiply the value by."""
-PROGRAMS = "vector_add", "matmul/tiled", "gemv", "reduction/shuffle", "histogram/shared_atomics", "double/series"
-"""Programs to try a changed machine with: limited by memory, by shared memory, by arithmetic."""
-
-
-def parameters(gpu: str) -> list[dict[str, Any]]:
-    """The sliders of a machine: key, words, and values."""
-    from gpusim.config import load_config
-
-    known = dict(load_config(gpu).items())
-    return [
-        {"key": key, "label": label, "factors": factors, "values": [_scaled(known[key], each) for each in factors]}
-        for key, (label, factors) in PARAMETERS.items()
-    ]
-
-
-def explore(gpu: str, changes: Mapping[str, float], program: str) -> dict[str, Any]:
-    """A machine with parameters multiplied by factors: area, power, time and energy of a program. changes: factors by
-    key.
-
-    Raises SimulationError for a machine that cannot be, or a program or parameter that is not offered.
-    """
-    unknown = [key for key in changes if key not in PARAMETERS] + [program] * (program not in PROGRAMS)
-    if unknown:
-        raise SimulationError(f"not offered: {', '.join(unknown)}")
-    return {"parameters": parameters(gpu), "is": _measured(gpu, tuple(sorted(changes.items())), program)}
+    return [asdict(each) for each in EXPERIMENTS.values()]
 
 
 @lru_cache(maxsize=256)
-def _measured(gpu: str, changes: tuple[tuple[str, float], ...], program: str) -> dict[str, Any]:
+def explored(gpu: str, changes: tuple[tuple[str, float], ...], program: str) -> dict[str, Any]:
+    """A machine with parameters multiplied by factors: its sliders, and area, power, time and energy of a program.
+    changes: keys and factors.
+
+    Raises SimulationError for a machine that cannot be, or a program or parameter that there is not.
+    """
     from gpusim.config import load_config
     from gpusim.explore.cost import cost
     from gpusim.workload.request import Request
     from gpusim.workload.target import find_target
 
     known = dict(load_config(gpu).items())
-    config = load_config(gpu, {key: _scaled(known[key], factor) for key, factor in changes if factor != 1})
-    result = find_target(Request(program), config).simulate(config)
-    silicon = cost(config)
-    return {
-        "time_us": result.time_us, "cycles": result.cycles, "limiter": result.limiter.sentence,
-        "energy_j": result.energy_j, "area_mm2": silicon.area_mm2, "power_w": silicon.power_w,
-        "parts": {name: part.area_mm2 for name, part in silicon.parts.items()},
-    }  # fmt: skip
+    config = load_config(gpu, {key: _scaled(known.get(key, 0), factor) for key, factor in changes if factor != 1})
+    result, silicon = find_target(Request(program), config).simulate(config), cost(config)
+    found = {name: getattr(result, name) for name in ("time_us", "cycles", "energy_j")}
+    found |= {"limiter": result.limiter.sentence, "area_mm2": silicon.area_mm2, "power_w": silicon.power_w}
+    found["parts"] = {name: part.area_mm2 for name, part in silicon.parts.items()}
+    sliders = [
+        each | {"values": [_scaled(known[each["key"]], k) for k in each["factors"]]} for each in _TABLES["parameter"]
+    ]
+    return {"parameters": sliders, "is": found}
 
 
 def _scaled(value: Any, factor: float) -> Any:

@@ -4,8 +4,8 @@ It listens on the loopback address. Who opens the page has to know a key that is
 the address that is printed, and goes into a cookie that no other site's page can send. Requests that name another host
 are refused, so that no name of somebody else's can lead here.
 
-Two processes answer, one for sliders and one for what people write, so that a long run does not hold up the sliders;
-each is replaced when it ends. A run can be stopped, which ends its process.
+Three processes answer: one for sliders, one for what people write, so that a long run does not hold up the sliders, and
+one for solutions, which nothing that was written before can have changed. A run can be stopped, which ends its process.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from starlette.routing import Route
 from gpusim.explore.workers import Ended, Workers
 from gpusim.lab import play
 from gpusim.lab.answers import answer
+from gpusim.lab.exercises import Exercise
 from gpusim.lab.page import lab_page, module
 
 STATIC = Path(__file__).parent / "static"
@@ -44,12 +45,12 @@ _POLICY = (
 )
 
 
-class Asker:
+class Asker(Workers):
     """One process that answers, one question at a time. A question that waits while a later one of its kind comes is
     not asked: who moves a slider wants the last place alone."""
 
     def __init__(self) -> None:
-        self._workers = Workers(1)
+        super().__init__(1)
         self._busy = threading.Lock()
         self._latest = 0
 
@@ -59,23 +60,16 @@ class Asker:
         with self._busy:
             if name in _QUICK and number != self._latest:
                 return {"error": "", "late": True}
-            _, found = next(self._workers.run(answer, [(name, values)], LIMIT_S))
+            _, found = next(self.run(answer, [(name, values)], LIMIT_S))
         return {"error": found.how} if isinstance(found, Ended) else found
-
-    def stop(self) -> None:
-        """End what is running."""
-        self._workers.stop()
-
-    def close(self) -> None:
-        """End the process."""
-        self._workers.close()
 
 
 class LabServer:
     """State of the server: pages of runs by number, the last run, and progress in the exercises."""
 
-    def __init__(self, progress: Path):
-        self.quick, self.slow = Asker(), Asker()
+    def __init__(self, progress: Path, exercises: tuple[Exercise, ...]):
+        self.quick, self.slow, self.judge = Asker(), Asker(), Asker()
+        self.exercises = exercises
         self.pages: OrderedDict[int, str] = OrderedDict()
         self.last: dict[str, Any] | None = None
         self._number = 0
@@ -89,8 +83,8 @@ class LabServer:
 
     def close(self) -> None:
         """End them."""
-        self.quick.close()
-        self.slow.close()
+        for asker in (self.quick, self.slow, self.judge):
+            asker.close()
 
     def keep(self, found: dict[str, Any]) -> dict[str, Any]:
         """Takes the page out of an answer and gives it a number."""
@@ -104,22 +98,24 @@ class LabServer:
         return found
 
     def progress(self) -> dict[str, Any]:
-        """Exercises by number: what was written, whether it was solved."""
+        """Exercises by title: what was written, how often, and whether it was solved."""
         try:
             found = json.loads(self._progress.read_text("utf-8"))
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
 
-    def note(self, number: int, source: str, solved: bool) -> None:
-        """Writes down a try at an exercise; what was solved stays solved."""
+    def note(self, title: str, source: str, solved: bool) -> dict[str, Any]:
+        """Write down an attempt and return what is known then; what was solved stays so, with the code that did it."""
         known = self.progress()
-        before = known.get(str(number), {})
-        known[str(number)] = {"source": source, "solved": solved or bool(before.get("solved"))}
+        before = known.get(title, {"attempts": 0, "solved": False, "source": source})
+        kept = before["source"] if before["solved"] and not solved else source
+        known[title] = {"attempts": before["attempts"] + 1, "solved": solved or before["solved"], "source": kept}
         self._progress.parent.mkdir(parents=True, exist_ok=True)
         new = self._progress.with_suffix(".new")
         new.write_text(json.dumps(known, indent=1), "utf-8")
         new.replace(self._progress)
+        return known[title]
 
     def respond(self, name: str, values: dict[str, Any]) -> dict[str, Any]:
         """The answer to a question of the page."""
@@ -129,17 +125,20 @@ class LabServer:
             found = self.slow.ask(name, {**values, "previous": self.last})
             self.last = found.pop("saved", self.last)
             return self.keep(found)
-        found = self.slow.ask(name, values)
-        found.pop("saved", None)
         if name == "solve":
-            self.note(values["number"], values["source"], bool(found.get("solved")))
+            exercise = self.exercises[values["number"] - 1]
+            found = self.judge.ask(name, {"exercise": exercise, "source": values["source"]})
+            found["progress"] = self.note(exercise.title, values["source"], bool(found.get("solved")))
+        else:
+            found = self.slow.ask(name, values)
+        found.pop("saved", None)
         return self.keep(found)
 
 
 QUESTIONS: dict[str, dict[str, Any]] = {
     "predict": {"experiment": str, "place": dict, "gpu": str},
     "write": {"source": str, "gpu": str},
-    "solve": {"number": int, "source": str, "gpu": str},
+    "solve": {"number": int, "source": str},
     "watch": {"program": str, "gpu": str, "size": (int, type(None))},
     "machine": {"gpu": str, "changes": dict, "program": str},
 }
@@ -162,7 +161,7 @@ def make_app(lab: LabServer, key: str) -> Starlette:
             return HTMLResponse(
                 "<p>Open the address that <code>gpusim lab</code> has printed: its key is missing.</p>", 403
             )
-        return HTMLResponse(lab_page(lab.progress()), headers={"Content-Security-Policy": _POLICY})
+        return HTMLResponse(lab_page(lab.exercises, lab.progress()), headers={"Content-Security-Policy": _POLICY})
 
     async def asset(request: Request) -> Response:
         name = request.path_params["name"]
@@ -191,6 +190,7 @@ def make_app(lab: LabServer, key: str) -> Starlette:
             values = None
         if name == "stop":
             lab.slow.stop()
+            lab.judge.stop()
             return JSONResponse({})
         wanted = QUESTIONS.get(name)
         if (

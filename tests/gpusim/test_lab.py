@@ -7,16 +7,19 @@ import statistics
 import threading
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from http.cookiejar import CookieJar
+from pathlib import Path
 
 import numpy as np
 import pytest
 import uvicorn
 
 from gpusim.engine.sm import coalescer
+from gpusim.errors import WorkloadError
 from gpusim.lab import answers, play
-from gpusim.lab.answers import EXERCISES
-from gpusim.lab.page import play_page, write_play
+from gpusim.lab.exercises import load_exercises
+from gpusim.lab.page import play_page
 from gpusim.lab.server import LabServer, make_app
 from gpusim.simulation import simulate
 from isa import load
@@ -24,10 +27,31 @@ from isa.cubin import read_cubin
 from isa.cuda import compile_source
 from tests.gpusim.data.lab.solve import solved
 from tests.gpusim.test_report_browser import DESKTOP, PHONE, browser, find, texts  # noqa: F401
+from tests.house import ROOT
 
 KEY, HERE = "a key of the tests", "localhost"
 START = {name: {each.name: each.start for each in it.sliders} for name, it in play.EXPERIMENTS.items()}
-KERNEL = EXERCISES[0].start
+EXERCISES = load_exercises()
+KERNEL = """\
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def double(x, out):
+    i = cuda.threadIdx.x
+    out[i] = 2 * x[i]
+
+
+x = np.arange(10_000, dtype=np.float32)
+out = np.zeros_like(x)
+grid, block, args = 1, 256, (x, out)
+
+
+def check():
+    assert (out == 2 * x).all(), "wrong"
+"""
+RIGHT = KERNEL.replace("i = cuda.threadIdx.x\n", "i = cuda.grid(1)\n    if i < x.size:\n    ").replace("= 1,", "= 40,")
 
 
 def test_machine_code_is_that_of_the_source(toolchain):
@@ -58,7 +82,7 @@ def test_predictions_are_near_what_an_h100_took(name, count, mean, worst):
 
 
 def test_a_kernel_that_is_right_and_one_beside_it():
-    source = solved(1, KERNEL) + "    print('all right')\n"
+    source = RIGHT + "    print('all right')\n"
     first = answers.answer(("write", {"source": source, "gpu": "tiny"}))
     assert first["printed"] == "all right\n" and first["difference"] is None
     assert {row["line"] for row in first["lines"]} <= set(range(6, 11)) and "<html" in first["page"]
@@ -92,21 +116,156 @@ def test_errors_are_at_their_line(old, new, line, words, monkeypatch):
         assert found["line"] == line, found
 
 
+def solving(exercise, source):
+    return answers.answer(("solve", {"exercise": exercise, "source": source}))
+
+
 @pytest.mark.parametrize("number", range(1, 13))
 def test_exercises_can_be_solved(number):
+    """At every size at which a solution may be judged again."""
     exercise = EXERCISES[number - 1]
-    assert exercise.number == number and len(exercise.hints) >= 2
-    question = {"number": number, "gpu": exercise.gpu, "source": solved(number, exercise.start)}
-    found = answers.answer(("solve", question))
-    assert found.get("solved"), found.get("error") or found["goals"]
+    assert len(exercise.hints) >= 2
+    found = solving(replace(exercise, others=exercise.others[:1]), source := solved(number, exercise.start))
+    assert found.get("solved"), found.get("error") or found["doubt"] or found["goals"]
+    assert replace(exercise, others=exercise.others[1:2]).judge(source, Path("kernel.py")) == ""
 
 
 @pytest.mark.parametrize("number", [1, 4, 9])
 def test_exercises_are_not_solved_at_first(number):
     """One fails its check, one has too many wavefronts, one too many atomics."""
-    exercise = EXERCISES[number - 1]
-    found = answers.answer(("solve", {"number": number, "gpu": exercise.gpu, "source": exercise.start}))
+    found = solving(EXERCISES[number - 1], EXERCISES[number - 1].start)
     assert not found.get("solved") and ("error" in found) == (number == 1)
+
+
+SOLVED = solved(1, EXERCISES[0].start)
+BAD = "def check(*arguments):\n    pass\n"
+OWN = "a solution has imports"
+CHEATS = [
+    # What is written around the kernel: each is refused at its line.
+    (f"{BAD}{SOLVED}", 1, OWN),  # a check of one's own
+    (f"@cuda.jit\n{BAD}{SOLVED}", 2, "check is the exercise's own"),
+    (f"inputs = None\n{SOLVED}", 1, "inputs is the exercise's own"),
+    (f"n = 1\n{SOLVED}", 1, "n is the exercise's own"),
+    (f"import gpusim\n{SOLVED}", 1, OWN),
+    (f"import numpy as np\nnp.array_equal = np.any\n{SOLVED}", 2, OWN),
+    (f"import numpy\nnumpy.core.x, numpy.y = 1, 2\n{SOLVED}", 2, OWN),
+    (f"import numpy as np\nx = np.ones(3)\n{SOLVED}", 2, OWN),
+    (f"import numpy as cuda\n{SOLVED}", 1, OWN),
+    (f"from numpy import *\n{SOLVED}", 1, OWN),
+    (f"from .numpy import testing\n{SOLVED}", 1, OWN),
+    (f"{SOLVED}\nprint('Solved.')\n", 13, OWN),
+    (f"{SOLVED}\ndouble[grid, block](1, 2)\n", 13, OWN),  # a launch of one's own
+    (f"{SOLVED}\ndouble.grid = 40\n", 13, OWN),
+    (f"{SOLVED}\nfor _ in 1, 2:\n    pass\n", 13, OWN),
+    (f"{SOLVED}\n__builtins__ = 1\n", 13, OWN),
+    (f"{SOLVED}\nx = double.__globals__\n", 13, OWN),
+    (f"{SOLVED}\nclass C:\n    pass\n", 13, OWN),
+    (f"{SOLVED}\nx = [0 for _ in '']\n", 13, OWN),
+    (f"{SOLVED}\nx = lambda: 0\n", 13, OWN),
+    (SOLVED.replace("@cuda.jit", "@cuda.jit(link=print())"), 5, OWN),
+    (SOLVED.replace("@cuda.jit", "@cuda.jit\n@print"), 6, OWN),
+    (SOLVED.replace("(x, out)", "(x, out=print())"), 5, OWN),
+    (SOLVED.replace("(x, out)", "(x: print(), out)"), 5, OWN),
+    # Kernels.
+    (SOLVED.replace("out[i] = 2 * x[i]", "x[i] = 0"), None, "has changed an input"),
+    (f"{SOLVED}\n@cuda.jit\ndef double(x, out):\n    out[0] = 0\n", None, "elements are wrong"),  # the last one counts
+    (SOLVED.replace("double", "twice"), None, "double, which is missing"),
+    (SOLVED.replace("2 * x[i]", "2 * x[i + 10_000]"), None, "x"),  # nothing of the reference lies behind the arrays
+    (
+        SOLVED.replace("out[i] = 2 * x[i]", "out[i] = math.nan").replace("from", "import math\nfrom", 1),
+        None,
+        "are wrong",
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "line", "words"), CHEATS)
+def test_a_solution_cannot_replace_what_judges_it(source, line, words):
+    found = solving(EXERCISES[0], source)
+    assert words in found.get("error", "") and found["line"] == (line or found["line"]), found
+
+
+def test_an_encoding_does_not_turn_a_comment_into_code():
+    """Python reads a file of this encoding as two lines."""
+    found = solving(EXERCISES[0], f"# -*- coding: unicode_escape -*-\n# \\nraise SystemError\n{SOLVED}")
+    assert found.get("solved"), found
+
+
+@pytest.mark.parametrize(
+    ("number", "old", "new", "words"),
+    [
+        # The expected output as a constant: right for the inputs that everybody sees.
+        (6, "= value\n", "= KNOWN[cuda.blockIdx.x]\n", "other values"),
+        # Counters that are good at the size that everybody sees alone.
+        (4, "(32, 32), int32", "(32, 33 if n == 16 else 32), int32", "Reached for what is shown, but not for n"),
+        # A launch that fits the size that everybody sees alone.
+        (10, "grid, block = n // 16 // 256, 256", "grid, block = 256, 256", "other values"),
+    ],
+)  # fmt: skip
+def test_other_inputs_decide_too(number, old, new, words):
+    exercise = EXERCISES[number - 1]
+    source = solved(number, exercise.start) if number != 4 else exercise.start
+    if number == 6:
+        x, _ = exercise.brought(exercise.n)["inputs"](exercise.n, np.random.default_rng(0))
+        source = f"KNOWN = {tuple(map(int, x.reshape(-1, 32).sum(1)))}\n{source}"
+    assert source.count(old) == 1
+    found = solving(exercise, source.replace(old, new))
+    assert all(each["reached"] for each in found["goals"]) and not found["solved"], found
+    assert words in found["doubt"]
+
+
+DOCS = (ROOT / "docs" / "lab.md").read_text("utf-8")
+(EXAMPLE,) = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
+
+
+def test_the_documentation_has_an_exercise(tmp_path):
+    """Its beginning does not solve it, and the two lines that the page names do."""
+    file = tmp_path / "mine.toml"
+    file.write_text(EXAMPLE)
+    (exercise,) = load_exercises(file)
+    first = solving(exercise, exercise.start)
+    assert [each["reached"] for each in first["goals"]] == [False] and not first["solved"]
+    right = exercise.start.replace("i * STEP % x.size + i * STEP // x.size", "i")
+    assert right != exercise.start and solving(exercise, right)["solved"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "words"),
+    [
+        ("goals =", "gaols =", "gaols", "gaols"),
+        ('kernel = "scale"', "# kernel", "[[exercise]]", "'kernel'"),
+        ("n = 4096", 'n = "many"', "n", "n: 'many' is no int"),
+        ("others = [1024, 7168]", "others = []", "others", "a size is needed"),
+        ("n = 4096", "n = ", None, "line"),
+        ("_op_st.ratio", "_op_stt.ratio", "goals", "did you mean"),
+        ("most = 4 }", "mots = 4 }", "[[exercise]]", "mots"),
+        ("def check", "def chekc", "given", "it has to define"),
+        ("def inputs(n, chance):", "def inputs(n, chance:", "given", "(given, line 1)"),
+        ("STEP = 32", "STEP = print()", "start", "start:3: a solution has imports"),
+        ('grid = "n // 256"', 'grid = "m // 256"', "[[exercise]]", "name 'm' is not defined"),
+        ("[[exercise]]", "[exercise]", None, "[[exercise]]"),
+    ],
+)
+def test_errors_in_a_file_of_exercises_name_line_and_key(old, new, where, words, tmp_path):
+    assert EXAMPLE.count(old) == 1
+    file = tmp_path / "mine.toml"
+    file.write_text(text := EXAMPLE.replace(old, new))
+    with pytest.raises(WorkloadError) as raised:
+        load_exercises(file)
+    told = str(raised.value)
+    assert words in told, told
+    if where is not None:
+        line = next(k for k, each in enumerate(text.splitlines(), 1) if each.startswith(where))
+        assert told.startswith(f"{file}:{line}: "), told
+
+
+def test_two_exercises_have_two_titles(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(EXAMPLE + EXAMPLE)
+    with pytest.raises(WorkloadError, match=rf":{len(EXAMPLE.splitlines()) + 2}: title: another"):
+        load_exercises(file)
+    with pytest.raises(WorkloadError, match=r"none\.toml"):
+        load_exercises(tmp_path / "none.toml")
 
 
 def test_a_machine_with_other_parameters():
@@ -123,7 +282,7 @@ def test_a_machine_with_other_parameters():
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """(address, lab) of a server of its own."""
-    lab = LabServer(tmp_path_factory.mktemp("lab") / "deep" / "lab.json")
+    lab = LabServer(tmp_path_factory.mktemp("lab") / "deep" / "lab.json", EXERCISES)
     server = uvicorn.Server(uvicorn.Config(make_app(lab, KEY), port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -167,13 +326,23 @@ def test_only_this_user_may_connect(lab):
 
 
 def test_what_was_solved_stays_solved(tmp_path):
-    lab = LabServer(tmp_path / "lab.json")
-    lab.note(3, "first", True)
-    lab.note(3, "then", False)
-    assert LabServer(tmp_path / "lab.json").progress() == {"3": {"source": "then", "solved": True}}
+    lab = LabServer(tmp_path / "lab.json", EXERCISES)
+    lab.note("Full warps", "first", False)
+    assert lab.note("Full warps", "second", True) == {"attempts": 2, "solved": True, "source": "second"}
+    lab.note("Full warps", "then", False)
+    known = {"Full warps": {"attempts": 3, "solved": True, "source": "second"}}
+    assert LabServer(tmp_path / "lab.json", EXERCISES).progress() == known
     (tmp_path / "lab.json").write_text("nonsense")
     assert lab.progress() == {}
     lab.close()
+
+
+def test_what_is_written_cannot_change_what_judges(lab):
+    """Write executes any Python, in another process than Solve."""
+    meddling = "from gpusim.lab import answers, exercises\nexercises.Exercise.run = answers.solve = None\n"
+    assert "error" in lab[1].respond("write", {"source": meddling, "gpu": "tiny"})
+    found = lab[1].respond("solve", {"number": 4, "source": EXERCISES[3].start})
+    assert [each["reached"] for each in found["goals"]] == [False] and found["progress"]["attempts"] == 1
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +430,9 @@ def test_write(page):
 def test_solve(page, lab):
     room(page, "solve")
     find(page, "[data-exercise='4']").click()
-    assert "32 x 32" in find(page, ".tasks .about").text
+    assert "32 x 32" in find(page, ".tasks .about").text and "def check" not in find(page, ".tasks .about").text
+    find(page, ".tasks details summary").click()
+    assert "def check" in find(page, ".tasks .given").text
     find(page, ".hint").click()
     page.execute_script(
         "const t = document.querySelector('.tasks textarea'); t.value = arguments[0]; "
@@ -271,7 +442,22 @@ def test_solve(page, lab):
     find(page, ".tasks [data-run]").click()
     settle(page, "document.querySelector('.goals .reached')")
     settle(page, "document.querySelector('[data-exercise=\"4\"].solved')")
-    assert lab[1].progress()["4"]["solved"]
+    assert lab[1].progress()["One wavefront a load"]["solved"]
+    given = page.execute_async_script(
+        "const done = arguments[0]; const say = URL.createObjectURL;"
+        "URL.createObjectURL = (blob) => { blob.text().then(done); return say(blob); };"
+        "document.querySelector('[data-hand-in]').click(); URL.createObjectURL = say"
+    )
+    handed = json.loads(given)
+    assert [each["exercise"] for each in handed["exercises"]] == [each.title for each in EXERCISES]
+    code = solved(4, EXERCISES[3].start)
+    assert (
+        handed["exercises"][3]["solved"]
+        and handed["exercises"][3]["attempts"]
+        and handed["exercises"][3]["code"] == code
+    )
+    assert handed["exercises"][5] == {"exercise": EXERCISES[5].title, "attempts": 0, "solved": False, "code": ""}
+    assert "no proof of who wrote the code" in handed["note"]
 
 
 def test_watch_two_in_step(page):
@@ -337,7 +523,8 @@ def test_stop_ends_what_never_ends(page):
 @pytest.fixture(scope="module")
 def alone(browser, tmp_path_factory):  # noqa: F811
     """The page of the experiments that needs no server."""
-    browser.get(write_play(tmp_path_factory.mktemp("play") / "play.html").as_uri())
+    (page := tmp_path_factory.mktemp("play") / "play.html").write_text(play_page(), "utf-8")
+    browser.get(page.as_uri())
     settle(browser, "document.querySelector('.experiment')?.dataset.state === 'ready'")
     return browser
 

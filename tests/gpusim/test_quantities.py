@@ -49,7 +49,7 @@ def test_a_row_of_the_table_is_shown_everywhere():
     found = evaluate(point, bound=False)
     assert found["error"] is None and found[ROW.name] == pytest.approx(found["energy_j"] / found["warp_instructions"])
     assert empty_row(point, ())[ROW.name] is None
-    (told,) = (each for each in answers._shown(a, "")["metrics"] if each[0] == label)
+    (told,) = (each for each in answers._shown(a)["metrics"] if each[0] == label)
     assert told[1:] == [value, spelled(value, "J", "µ"), LESS]
     assert f"| `{ROW.name}` | J | {ROW.meaning} | less | {label} |" in quantities.reference()
 

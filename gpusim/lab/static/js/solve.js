@@ -1,36 +1,48 @@
-// Twelve exercises that check themselves.
+// Exercises that check themselves, and the file of them that a student hands in.
 import { element } from "gpusim/format";
-import { editor, outcome, runner } from "gpusim/write";
+import { drafts, editor, outcome, runner } from "gpusim/write";
+
+const HONEST = "Written by the page of gpusim lab on the student's machine. It is text that anybody can edit, and no proof of who wrote the code: run a code again before you rely on what is said of it.";
+
+/** What a student hands in. */
+export function handIn(exercises, progress) {
+  return { what: "gpusim lab, exercises", note: HONEST, exercises: exercises.map(({ title }) => {
+    const { attempts = 0, solved = false, source = "" } = progress[title] ?? {};
+    return { exercise: title, attempts, solved, code: source };
+  }) };
+}
 
 export function solve({ exercises, progress, ask }) {
-  let number = exercises.find((each) => !progress[each.number]?.solved)?.number ?? 1;
+  let at = Math.max(exercises.findIndex((each) => !progress[each.title]?.solved), 0);
   const list = element("ol", { "aria-label": "Exercises" });
   const task = element("div", { class: "about" });
   const goals = element("ul", { class: "goals" });
   const hints = element("div", {});
   const seen = element("div", { class: "seen", "aria-live": "polite" });
-  const exercise = () => exercises[number - 1];
+  const exercise = () => exercises[at];
   const run = runner(async () => {
-    const at = number;
+    const asked = exercise();
     let answer;
     try {
-      answer = await ask("solve", { number: at, source: text.value, gpu: exercise().gpu });
+      answer = await ask("solve", { number: at + 1, source: text.value });
     } catch (error) {
       answer = { error: String(error.message ?? error) };
     }
-    progress[at] = { source: text.value, solved: Boolean(answer.solved) || Boolean(progress[at]?.solved) };
-    if (at !== number) return;
+    if (answer.progress) progress[asked.title] = answer.progress;
+    drawList();
+    if (asked !== exercise()) return;
     text.mark(answer.line ?? null, answer.lines ?? []);
     drawGoals(answer.goals ?? null);
-    seen.replaceChildren(...(answer.solved ? [element("p", { class: "verdict reached" }, number === exercises.length ? "Solved." : "Solved. On to the next one."), outcome(answer)] : [outcome(answer)]));
-    drawList();
+    const said = answer.doubt ? element("p", { class: "error", role: "alert" }, answer.doubt)
+      : answer.solved ? element("p", { class: "verdict reached" }, at === exercises.length - 1 ? "Solved, for other values too." : "Solved, for other values too. On to the next one.") : null;
+    seen.replaceChildren(...[said, outcome(answer)].filter(Boolean));
   }, () => ask("stop"));
-  const text = editor(() => run.start(), "Solution");
+  const text = editor(() => run.start(), "Solution", (written) => drafts.keep(`solve ${exercise().title}`, written));
 
   function drawList() {
-    list.replaceChildren(...exercises.map((each) => element("li", {}, element("button", {
-      type: "button", class: progress[each.number]?.solved ? "solved" : "", "aria-current": each.number === number ? "true" : "false", "data-exercise": each.number, onclick: () => open(each.number),
-    }, `${each.number} ${each.title}`))));
+    list.replaceChildren(...exercises.map((each, k) => element("li", {}, element("button", {
+      type: "button", class: progress[each.title]?.solved ? "solved" : "", "aria-current": k === at ? "true" : "false", "data-exercise": k + 1, onclick: () => open(k),
+    }, `${k + 1} ${each.title}`))));
   }
 
   function drawGoals(found) {
@@ -39,26 +51,36 @@ export function solve({ exercises, progress, ask }) {
   }
 
   function open(next) {
-    number = next;
+    at = next;
     const own = exercise();
-    task.replaceChildren(element("h2", {}, `${own.number}. ${own.title}`), element("p", {}, own.task), element("p", { class: "note" }, `Runs on ${own.gpu}. check() has to agree, and the counters:`));
-    text.value = progress[number]?.source ?? own.start;
+    const launch = ["grid", "block"].map((name) => (own[name] ? `${name} = ${own[name]}` : `# ${name}: yours`)).join("\n");
+    task.replaceChildren(element("h2", {}, `${at + 1}. ${own.title}`), element("p", {}, own.task),
+      element("p", { class: "note" }, `Runs on ${own.gpu} with n = ${own.n.toLocaleString("en")}. The exercise's check() has to agree, and the counters; then both again, with other values and another n:`),
+      element("details", {}, element("summary", {}, "What the exercise brings: inputs, launch, check"), element("pre", { class: "code given" }, `n = ${own.n}\n${launch}\n\n${own.given.trim()}`)));
+    text.value = drafts.of(`solve ${own.title}`) ?? progress[own.title]?.source ?? own.start;
     let shown = 0;
     const more = element("button", { type: "button", class: "hint", onclick: () => {
       hints.insertBefore(element("p", {}, own.hints[shown]), more);
       shown += 1;
       if (shown === own.hints.length) more.remove();
     } }, "A hint");
-    hints.replaceChildren(more);
+    hints.replaceChildren(...(own.hints.length ? [more] : []));
     seen.replaceChildren();
     drawGoals(null);
     drawList();
   }
 
-  open(number);
-  const again = element("button", { type: "button", onclick: () => { text.value = exercise().start; } }, "From the beginning");
+  function download() {
+    const address = URL.createObjectURL(new Blob([JSON.stringify(handIn(exercises, progress), null, 1)], { type: "application/json" }));
+    element("a", { href: address, download: "gpusim-lab.json" }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  }
+
+  open(at);
+  const again = element("button", { type: "button", onclick: () => { text.value = exercise().start; drafts.keep(`solve ${exercise().title}`, null); } }, "From the beginning");
+  const give = element("button", { type: "button", "data-hand-in": true, onclick: download, title: HONEST }, "A file to hand in");
   return {
-    node: element("div", { class: "tasks" }, list, element("div", {}, task, goals, element("div", { class: "bar" }, ...run.nodes, again), element("div", { class: "desk" }, element("div", {}, text.node, hints), seen))),
+    node: element("div", { class: "tasks" }, element("div", {}, list, element("div", { class: "bar" }, give)), element("div", {}, task, goals, element("div", { class: "bar" }, ...run.nodes, again), element("div", { class: "desk" }, element("div", {}, text.node, hints), seen))),
     open,
   };
 }

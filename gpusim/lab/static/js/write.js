@@ -3,10 +3,16 @@ import { count, element } from "gpusim/format";
 
 const LOUD = 0.02; // share of the time from which a line is marked
 
-/** A text with numbered lines. onrun: called by Ctrl+Enter. */
-export function editor(onrun, label = "Kernel") {
+/** Texts that somebody has begun, by their name; they stay when the page is left, as far as the browser keeps them. */
+export const drafts = {
+  of(name) { try { return localStorage.getItem(`draft ${name}`); } catch { return null; } },
+  keep(name, text) { try { if (text === null) localStorage.removeItem(`draft ${name}`); else localStorage.setItem(`draft ${name}`, text); } catch { /* nothing is kept then */ } },
+};
+
+/** A text with numbered lines. onrun: called by Ctrl+Enter; onwrite: called with the text that somebody has changed. */
+export function editor(onrun, label = "Kernel", onwrite = () => {}) {
   const gutter = element("pre", { class: "gutter", "aria-hidden": "true" });
-  const area = element("textarea", { spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off", "aria-label": label, oninput: () => draw(), onkeydown: keys });
+  const area = element("textarea", { spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off", "aria-label": label, oninput: () => written(), onkeydown: keys });
   let wrong = null;
   let shares = new Map();
 
@@ -20,24 +26,32 @@ export function editor(onrun, label = "Kernel") {
     }));
   }
 
+  function written() {
+    area.style.background = "";
+    draw();
+    onwrite(area.value);
+  }
+
   function keys(event) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) onrun();
     else if (event.key === "Tab" && !event.shiftKey && !event.altKey) area.setRangeText("    ", area.selectionStart, area.selectionEnd, "end");
     else if (event.key === "Escape") area.blur(); // so that a keyboard gets out of it
     else return;
     event.preventDefault();
-    draw();
+    written();
   }
 
   return {
     node: element("div", { class: "editor" }, gutter, area),
     get value() { return area.value; },
-    set value(text) { area.value = text; wrong = null; shares = new Map(); draw(); },
+    set value(text) { area.value = text; this.mark(null); },
     /** Marks a wrong line, or the lines by their share of the time. */
     mark(line, rows = []) {
       wrong = line;
       shares = new Map(rows.map((row) => [row.line, row.share]));
       draw();
+      area.style.background = line ? `linear-gradient(var(--wrong), var(--wrong)) 0 calc(.6rem + ${line - 1} * 1.5em) / 100% 1.5em no-repeat` : "";
+      gutter.querySelector(".wrong")?.scrollIntoView({ block: "nearest" });
     },
   };
 }
@@ -90,7 +104,7 @@ export function runner(run, stop) {
 }
 
 /** The room to write in. */
-export function write({ starts, exercises, ask, gpu }) {
+export function write({ starts, ask, gpu }) {
   const seen = element("div", { class: "seen", "aria-live": "polite" }, element("p", { class: "note" }, "A kernel for numba.cuda, and how it is launched: grid, block and args. Ctrl+Enter runs it. check(), if there is one, is called afterwards."));
   let before = null;
   const run = runner(async () => {
@@ -104,10 +118,15 @@ export function write({ starts, exercises, ask, gpu }) {
     seen.replaceChildren(outcome(answer, before));
     if (answer.metrics) before = answer.metrics;
   }, () => ask("stop"));
-  const text = editor(() => run.start());
-  const choices = [...starts, ...exercises.map((each) => ({ title: `Exercise ${each.number}: ${each.title}`, source: each.start }))];
-  const select = element("select", { "aria-label": "Begin with", onchange: (event) => { text.value = choices[event.target.value].source; } },
-    choices.map((each, k) => element("option", { value: k }, each.title)));
-  text.value = choices[0].source;
-  return { node: element("div", {}, element("div", { class: "bar" }, select, ...run.nodes), element("div", { class: "desk" }, text.node, seen)) };
+  const name = () => `write ${starts[select.value].title}`;
+  const text = editor(() => run.start(), "Kernel", (written) => drafts.keep(name(), written));
+  const open = () => {
+    drafts.keep("write", starts[select.value].title);
+    text.value = drafts.of(name()) ?? starts[select.value].source;
+  };
+  const last = drafts.of("write");
+  const select = element("select", { "aria-label": "Begin with", onchange: open }, starts.map((each, k) => element("option", { value: k, selected: each.title === last }, each.title)));
+  const again = element("button", { type: "button", onclick: () => { drafts.keep(name(), null); open(); } }, "From the beginning");
+  open();
+  return { node: element("div", {}, element("div", { class: "bar" }, select, ...run.nodes, again), element("div", { class: "desk" }, text.node, seen)) };
 }

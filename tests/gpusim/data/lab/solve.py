@@ -6,9 +6,9 @@ SOLUTIONS = {
             "i = cuda.threadIdx.x\n    out[i] = 2 * x[i]",
             "i = cuda.grid(1)\n    if i < x.size:\n        out[i] = 2 * x[i]",
         ),
-        ("grid, block, args = 1,", "grid, block, args = 40,"),
+        ("grid, block = 1,", "grid, block = (n + 255) // 256,"),
     ],
-    2: [("i % ROWS, i // ROWS", "i // COLUMNS, i % COLUMNS")],
+    2: [("i % x.shape[0], i // x.shape[0]", "i // x.shape[1], i % x.shape[1]")],
     3: [
         (
             "if i % 2 == 0:\n        out[i] = math.sqrt(x[i])",
@@ -32,7 +32,7 @@ SOLUTIONS = {
         ("= part[0]", "= value"),
         (", int32", ""),
     ],
-    7: [("points[i, 0]", "points[0, i]"), ("128, (points, out)", "128, (points.T.copy(), out)")],
+    7: [("points[i, 0]", "points[0, i]"), ("BY_FIELD = False", "BY_FIELD = True")],
     8: [("WORDS = 12_000", "WORDS = BLOCK + 2")],
     9: [
         ("from numba import cuda\n", "from numba import cuda, int32\n"),
@@ -54,8 +54,7 @@ SOLUTIONS = {
             "    total = int32(0)\n    i, part = cuda.grid(1), x.size // 16\n    for k in range(16):\n   "
             "     total += x[i + k * part]\n",
         ),
-        ("np.zeros(256,", "np.zeros(x.size // 16,"),
-        ("sums.size // 64, 64,", "sums.size // 256, 256,"),
+        ("grid, block = 4, 64", "grid, block = n // 16 // 256, 256"),
     ],
     11: [
         ("from numba import cuda\n", "from numba import cuda, int32\n"),
@@ -73,8 +72,8 @@ SOLUTIONS = {
             "    rows = cuda.shared.array((16, 16), float32)\n    columns = cuda.shared.array((16, 16), float32)\n",
         ),
         (
-            "    for k in range(N):\n        total += a[row, k] * b[k, column]\n",
-            "    for k in range(0, N, 16):\n        rows[ty, tx] = a[row, k + tx]\n        columns[ty, "
+            "    for k in range(a.shape[1]):\n        total += a[row, k] * b[k, column]\n",
+            "    for k in range(0, a.shape[1], 16):\n        rows[ty, tx] = a[row, k + tx]\n        columns[ty, "
             "tx] = b[k + ty, column]\n"
             "        cuda.syncthreads()\n        for j in range(16):\n            total += rows[ty, j] * "
             "columns[j, tx]\n"
