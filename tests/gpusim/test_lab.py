@@ -386,9 +386,7 @@ def room(page, name):
 
 
 def test_play(page):
-    ready(page, "banks")
-    move(page, "stride", 32)
-    ready(page, "banks")
+    ready(page, "banks")  # it opens on the worst conflict there is
     assert find(page, "[data-fact='Wavefronts of a warp\\'s load'] dd").text == "32"
     predicted = float(find(page, "[data-fact^='Predicted'] dd").text)
     assert predicted == pytest.approx(float(find(page, "[data-fact^='Measured'] dd").text), rel=0.05)
@@ -398,7 +396,7 @@ def test_play(page):
     ready(page, "banks")
     assert find(page, ".verdict").text == "No bank conflict." and len(texts(page, "rect.good")) == 32
     for name, fact, value in (
-        ("sectors", "Sectors of a warp's load", "4"),
+        ("sectors", "Sectors of a warp's load", "32"),
         ("ways", "Ways that warp 0 goes", "2"),
         ("pixels", "Sectors of warp 0's load", "4"),
     ):
@@ -408,6 +406,88 @@ def test_play(page):
     move(page, "x", 10)  # 1,024 threads along x leave one row
     assert settle(page, "document.querySelector('#pixels-y').value === '0'")
     ready(page, "pixels")
+
+
+def test_a_link_shows_what_its_sender_saw(page, lab):
+    room(page, "play")
+    find(page, "[data-name=banks]").click()
+    move(page, "pad", 3)
+    ready(page, "banks")
+    seen = page.current_url
+    assert seen.endswith("#play/banks?width=4&stride=32&pad=3&offset=0&warps=8&gpu=h200")
+    page.get("about:blank")
+    page.get(seen.replace("stride=32", "stride=6").replace("warps=8", "warps=7").replace("gpu=h200", "gpu=tiny"))
+    ready(page, "banks")
+    assert [find(page, f"[data-slider={name}] ").get_attribute("value") for name in ("stride", "pad")] == ["6", "3"]
+    assert page.current_url.endswith("stride=6&pad=3&offset=0&warps=8&gpu=tiny")  # seven warps is no place
+    assert page.execute_script("return document.querySelector('#machine select').value") == "tiny"
+    page.execute_script("location.hash = '#play/sectors?stride=2'")
+    ready(page, "sectors")
+    assert find(page, "[data-slider=stride]").get_attribute("value") == "2"
+    page.execute_script("location.hash = '#play/nothing?stride=2'")
+    settle(page, "location.hash.startsWith('#play/sectors?')")
+    room(page, "teach")
+    page.back()
+    settle(page, "document.documentElement.dataset.room === 'play'")
+    page.execute_script("document.querySelector('#machine select').value = 'h200'")
+
+
+def wrote(page, old, new):
+    page.execute_script(
+        "const t = document.querySelector('textarea'); t.value = t.value.replace(arguments[0], arguments[1]);"
+        "t.dispatchEvent(new Event('input'))", old, new,
+    )  # fmt: skip
+    return page.execute_script("return document.querySelector('textarea').value")
+
+
+def written(page):
+    return page.execute_script("return document.querySelector('textarea').value")
+
+
+def test_drafts_stay_however_the_page_is_left(page, lab):
+    room(page, "solve")
+    find(page, "[data-exercise='2']").click()
+    exercise = wrote(page, "def copy", "def copy_it")
+    find(page, "[data-exercise='3']").click()
+    assert "def both" in written(page)
+    room(page, "write")
+    first = wrote(page, "import", "# mine\nimport")
+    assert first.startswith("# mine")
+    choose = (
+        "const s = document.querySelector('.bar select'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))"
+    )
+    page.execute_script(choose, 1)
+    second = wrote(page, "import", "# second\nimport")
+    assert second.startswith("# second") and second[9:] != first[7:]
+    room(page, "play")
+    room(page, "write")
+    assert written(page) == second
+    page.refresh()
+    settle(page, "document.querySelector('textarea')")
+    assert written(page) == second, "the choice stays, too"
+    page.execute_script(choose, 0)
+    assert written(page) == first
+    page.get("about:blank")
+    page.back()
+    settle(page, "document.querySelector('textarea')")
+    assert written(page) == first
+    mine = page.current_window_handle
+    page.switch_to.new_window("tab")
+    page.get(f"{lab[0]}/#solve")
+    settle(page, "document.querySelector('[data-exercise]')")
+    find(page, "[data-exercise='2']").click()
+    assert written(page) == exercise
+    find(page, ".tasks .bar + .desk").is_displayed()
+    page.execute_script(
+        "[...document.querySelectorAll('button')].find((b) => b.textContent === 'From the beginning').click()"
+    )
+    assert written(page) == EXERCISES[1].start
+    page.close()
+    page.switch_to.window(mine)
+    page.execute_script("localStorage.clear()")
+    page.refresh()
+    settle(page, "document.querySelector('textarea')")
+    assert not written(page).startswith("# mine")
 
 
 def test_write(page):
@@ -425,6 +505,7 @@ def test_write(page):
     find(page, "[data-run]").click()
     settle(page, "document.querySelector('[role=alert]')")
     assert find(page, ".gutter .wrong").text == "9" and "c" in find(page, "[role=alert]").text
+    assert "linear-gradient" in find(page, "textarea").value_of_css_property("background-image")
 
 
 def test_solve(page, lab):
@@ -531,7 +612,8 @@ def alone(browser, tmp_path_factory):  # noqa: F811
 
 def test_play_without_a_server(alone):
     """The rules of the page are the engine's, for a thousand accesses; the recorded figures are there."""
-    assert "31.6" in find(alone, "[data-fact^='Measured'] dd").text
+    measured = play.measured("banks", START["banks"]) / play.EXPERIMENTS["banks"].rounds
+    assert find(alone, "[data-fact^='Measured'] dd").text == f"{measured:.1f}" and "stride=32" in alone.current_url
     chance = np.random.default_rng(3)
     cases = [_access(chance) for _ in range(1000)]
     found = alone.execute_async_script(

@@ -31,7 +31,9 @@ const make = { play: async () => {
     if (answer.error !== undefined) throw new Error(answer.error);
     return answer;
   } : null;
-  return play({ experiments: data.play, predict, measured, machine: gpu });
+  return play({ experiments: data.play, predict, measured, machine: gpu, moved: (name, place) => {
+    history.replaceState(null, "", `#play/${name}?${new URLSearchParams({ ...place, ...(served ? { gpu: gpu() } : {}) })}`);
+  } });
 } };
 if (served) {
   make.write = async () => (await import("gpusim/write")).write({ ...data, gpu, ask: (await import("gpusim/ask")).ask });
@@ -43,18 +45,29 @@ if (served) {
 const NAMES = { play: "Play", write: "Write", watch: "Watch", solve: "Solve", explore: "Explore", teach: "Teach" };
 const made = new Map();
 
-async function open(name) {
+/** Shows a room. experiment, place: of Play, as an address has them. */
+async function open(name, experiment, place) {
   if (!made.has(name)) made.set(name, await make[name]());
   opened = made.get(name);
+  if (experiment) opened.open(experiment, place);
   stage.replaceChildren(opened.node);
+  if (name !== "play") history.replaceState(null, "", `#${name}`);
   opened.refresh?.();
   for (const button of rooms.children) button.setAttribute("aria-current", button.dataset.room === name ? "page" : "false");
   document.documentElement.dataset.room = name;
-  if (served) history.replaceState(null, "", `#${name}`);
 }
 
-rooms.append(...Object.keys(make).map((name) => element("button", { type: "button", "data-room": name, onclick: () => open(name) }, NAMES[name])));
+/** Opens what the address says: a room, and for Play its experiment, sliders and GPU. */
+function follow() {
+  const [, room, , name, , query] = location.hash.match(/^#(\w+)(\/(\w+))?(\?(.*))?$/) ?? [];
+  const place = Object.fromEntries(new URLSearchParams(query));
+  if (served && data.gpus.includes(place.gpu)) select.value = place.gpu;
+  if (make[room]) open(room, room === "play" && data.play.some((each) => each.name === name) ? name : undefined, place);
+  else open("play");
+}
+
+rooms.append(...Object.keys(make).map((name) => element("button", { type: "button", "data-room": name, onclick: () => { history.pushState(null, "", `#${name}`); open(name); } }, NAMES[name])));
 if (served) document.getElementById("machine").append(element("label", {}, "GPU ", select));
 else rooms.hidden = true;
-const wanted = location.hash.slice(1);
-open(make[wanted] ? wanted : "play");
+addEventListener("popstate", follow); // also for an address that somebody enters
+follow();

@@ -9,24 +9,29 @@ const LEFT = 58;
 const MOST_ROWS = 33;
 
 /** The play page. experiments: as the server gives them; predict: of an experiment and a place, a promise of the
- * simulator's answer, null without a server; measured: cycles that a GPU took there, by experiment and place. */
-export function play({ experiments, predict, measured, machine }) {
+ * simulator's answer, null without a server; measured: cycles that a GPU took there, by experiment and place; moved:
+ * called with the experiment's name and its place whenever one of them changes. */
+export function play({ experiments, predict, measured, machine, moved = () => {} }) {
   const tabs = element("div", { class: "choices", role: "tablist", "aria-label": "Experiments" });
   const stage = element("div", { class: "stage" });
   const pages = new Map();
-  function open(name) {
-    if (!pages.has(name)) pages.set(name, experimentPage(experiments.find((each) => each.name === name), { predict, measured, machine }));
+  let shown = experiments[0].name;
+  /** Shows an experiment. place: where its sliders are to be, by name; what is no place of a slider is passed over. */
+  function open(name, place = {}) {
+    shown = name;
+    if (!pages.has(name)) pages.set(name, experimentPage(experiments.find((each) => each.name === name), { predict, measured, machine, moved }));
+    pages.get(name).set(place);
     stage.replaceChildren(pages.get(name).node);
     for (const tab of tabs.children) tab.setAttribute("aria-selected", tab.dataset.name === name ? "true" : "false");
     pages.get(name).refresh();
   }
   tabs.append(...experiments.map((each) =>
     element("button", { type: "button", role: "tab", "data-name": each.name, onclick: () => open(each.name) }, each.title)));
-  open(experiments[0].name);
-  return { node: element("div", {}, tabs, stage), open, refresh: () => pages.forEach((page) => page.refresh()) };
+  open(shown);
+  return { node: element("div", {}, tabs, stage), open, refresh: () => pages.get(shown).refresh() };
 }
 
-function experimentPage(experiment, { predict, measured, machine }) {
+function experimentPage(experiment, { predict, measured, machine, moved }) {
   const place = Object.fromEntries(experiment.sliders.map((each) => [each.name, each.start]));
   const outputs = new Map();
   const picture = element("div", { class: "picture" });
@@ -55,7 +60,17 @@ function experimentPage(experiment, { predict, measured, machine }) {
     slider.input.value = slider.values.indexOf(place[other]);
   }
 
+  function set(wanted) {
+    for (const { name, values, input } of experiment.sliders) {
+      if (!values.includes(Number(wanted[name] ?? NaN))) continue;
+      place[name] = Number(wanted[name]);
+      input.value = values.indexOf(place[name]);
+    }
+    fit("x");
+  }
+
   function refresh() {
+    moved(experiment.name, place);
     for (const slider of experiment.sliders) {
       const at = slider.values.indexOf(place[slider.name]);
       const text = slider.words.length ? slider.words[at] : count(place[slider.name]);
@@ -98,7 +113,7 @@ function experimentPage(experiment, { predict, measured, machine }) {
     element("div", { class: "about" }, element("h2", {}, experiment.title), element("p", {}, experiment.about)),
     element("div", { class: "sliders" }, sliders, code),
     element("div", { class: "seen" }, facts, verdict, picture));
-  return { node: root, refresh };
+  return { node: root, set, refresh };
 }
 
 const VIEWS = {
