@@ -16,6 +16,7 @@ from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).resolve().parent
+ANSWERS = "<details><summary>Answers</summary>"
 SECONDS = 120
 """A cell that takes longer than this has failed."""
 
@@ -26,11 +27,14 @@ def sources() -> list[Path]:
 
 
 def notebook(source: Path) -> nbformat.NotebookNode:
-    """A lesson as a notebook without outputs. Cells have the same ids each time."""
+    """A lesson as a notebook without outputs. Cells have the same ids each time, and those of answers are folded."""
     made = jupytext.read(source, fmt="py:percent")
+    answers = False
     for number, cell in enumerate(made.cells):
         cell["id"] = f"cell-{number:02d}"
-        cell["metadata"] = {}
+        folded = answers and cell.cell_type == "code"
+        cell["metadata"] = {"jupyter": {"source_hidden": True, "outputs_hidden": True}} if folded else {}
+        answers = answers or ANSWERS in cell.source
     made["metadata"] = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},

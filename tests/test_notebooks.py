@@ -81,7 +81,7 @@ def test_a_false_assertion_is_seen(manager, tmp_path):
 def test_committed_is_what_the_source_makes(lesson):
     made, committed = build.notebook(FOLDER / f"{lesson}.py"), _committed(lesson)
     nbformat.validate(committed)
-    ours, theirs = ([(c.cell_type, c.id, c.source) for c in each.cells] for each in (made, committed))
+    ours, theirs = ([(c.cell_type, c.id, c.metadata, c.source) for c in each.cells] for each in (made, committed))
     assert ours == theirs, "run notebooks/build.py again"
     code = [cell for cell in committed.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "not run from top to bottom"
@@ -91,8 +91,13 @@ def test_committed_is_what_the_source_makes(lesson):
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_has_exercises_with_hidden_answers(lesson):
-    text = "\n".join(cell.source for cell in _committed(lesson).cells if cell.cell_type == "markdown")
-    exercises, _, answers = text.partition("## Exercises")[2].partition("<details><summary>Answers</summary>")
+    """What computes them is folded, too, and nothing before them is."""
+    cells = _committed(lesson).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    begun = next(k for k, cell in enumerate(cells) if build.ANSWERS in cell.source)
+    folded = [k for k, cell in enumerate(cells) if all(cell.metadata.get("jupyter", {"no": False}).values())]
+    assert folded == [k for k, cell in enumerate(cells) if cell.cell_type == "code" and k > begun] != []
+    exercises, _, answers = text.partition("## Exercises")[2].partition(build.ANSWERS)
     asked, answered = re.findall(r"^\d\. ", exercises, re.M), re.findall(r"^\d\. ", answers, re.M)
     assert len(asked) >= 3 and asked == answered
     assert "</details>" in answers
