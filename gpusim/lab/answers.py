@@ -37,10 +37,7 @@ from isa.errors import IsaError
 from isa.listing import programs_from_cubin
 
 Answer = dict[str, Any]
-_LOADED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
 MOST_PRINTED = 20_000
-_SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
-_LANES = "smsp__thread_inst_executed_per_inst_executed.ratio"
 
 
 def answer(task: tuple[str, Mapping[str, Any]]) -> Answer:
@@ -49,10 +46,8 @@ def answer(task: tuple[str, Mapping[str, Any]]) -> Answer:
     began = time.perf_counter()
     try:
         found = _ANSWERS[name](**values)
-    except _Refused as refused:
-        found = {"error": str(refused), "line": refused.line, "printed": refused.printed}
     except IsaError as error:
-        found = {"error": str(error)}
+        found = {"error": str(error)} | (vars(error) if isinstance(error, _Refused) else {})
     return found | {"seconds": round(time.perf_counter() - began, 3)}
 
 
@@ -76,33 +71,24 @@ def _programs(arch: str) -> dict[str, Program]:
 
 def _counted(experiment: str, result: Result) -> list[tuple[str, str, str]]:
     """Return what the simulator has counted beside the cycles: name, value, remark."""
-    metrics = result.metrics
-    if experiment == "banks":
-        loads = 2 * play.ROUNDS * result.record.launch.threads_per_block // 32
-        return [("Counted wavefronts a load", f"{ratio(metrics[_LOADED], loads):.1f}", "of all loads")]
-    if experiment == "ways":
-        return [("Counted lanes an instruction", f"{metrics[_LANES]:.1f}", "the whole kernel")]
-    sectors = ("Counted sectors a request", f"{metrics[_SECTORS]:.1f}", "of all warps")
-    if experiment == "sectors":
-        return [sectors]
-    limiters = "limited by " + ", ".join(result.occupancy.limiters)
-    return [sectors, ("Theoretical occupancy", f"{100 * result.occupancy.theoretical:.0f} %", limiters)]
+    name, metric, loads, remark = play.EXPERIMENTS[experiment].counted
+    per = loads * result.record.launch.threads_per_block // 32 or 1
+    counted = [(name, f"{ratio(result.metrics[metric], per):.1f}", remark)]
+    if experiment == "pixels":
+        limiters = "limited by " + ", ".join(result.occupancy.limiters)
+        counted += [("Theoretical occupancy", f"{100 * result.occupancy.theoretical:.0f} %", limiters)]
+    return counted
 
 
-class _Refused(Exception):
+class _Refused(IsaError):
     """Something is wrong with what was written. line: of it, from 1; printed: what it had printed until then."""
-
-    def __init__(self, reason: str, line: int | None, printed: str):
-        self.line, self.printed = line, printed
-        super().__init__(reason)
 
 
 def write(source: str, gpu: str, previous: Answer | None = None) -> Answer:
     """Runs what stands in the editor. previous: what `gpusim run --json` would have said of the run before."""
     result, printed = _run(source, lambda path: _launched(path, gpu))
-    difference = None if previous is None else compare_results(previous, result)
-    why = difference and {"why": difference.why, "text": str(difference)}
-    return _shown(result) | {"printed": printed, "difference": why}
+    why = None if previous is None else compare_results(previous, result).why
+    return _shown(result) | {"printed": printed, "why": why}
 
 
 def solve(exercise: Exercise, source: str) -> Answer:
@@ -119,10 +105,7 @@ def watch(program: str, gpu: str, size: int | None = None) -> Answer:
     config = load_config(gpu)
     target = find_target(Request(program, size=size or find_variant(program).test_size), config)
     result = target.simulate(config, trace=True)
-    return {
-        "page": render(result, target.name, sections=("source", "stepper", "warps")),
-        "cycles": result.cycles,
-    }
+    return {"page": render(result, target.name, sections=("source", "stepper", "warps")), "cycles": result.cycles}
 
 
 def _run(source: str, launch: Callable[[Path], Result]) -> tuple[Result, str]:
@@ -136,8 +119,9 @@ def _run(source: str, launch: Callable[[Path], Result]) -> tuple[Result, str]:
             with contextlib.redirect_stdout(printed):
                 result = launch(path)
         except Exception as error:
-            line = _line_of(error, path)
-            raise _Refused(_words(error, path), line, printed.getvalue()[:MOST_PRINTED]) from None
+            refused = _Refused(_words(error, path))
+            vars(refused).update(line=_line_of(error, path), printed=printed.getvalue()[:MOST_PRINTED])
+            raise refused from None
     return result, printed.getvalue()[:MOST_PRINTED]
 
 
@@ -188,18 +172,9 @@ def _line_of(error: BaseException, path: Path) -> int | None:
 def _shown(result: Result) -> Answer:
     """Return what stands beside the editor."""
     total = max(sum(row.cycles for row in result.source_lines), 1)
-    lines = [
-        {
-            "line": row.line, "share": row.cycles / total, "instructions": row.instructions,
-            "threads": row.threads_per_instruction, "conflicts": row.shared_wavefronts_excessive,
-            "stall": row.main_stall,
-        }
-        for row in result.source_lines
-        if row.line is not None and Path(row.file or "").name == "kernel.py"
-    ]  # fmt: skip
-    advice = [
-        {"kind": each.kind, "line": each.line, "share": each.share, "sentence": each.sentence} for each in result.advice
-    ]
+    own = (row for row in result.source_lines if row.line is not None and Path(row.file or "").name == "kernel.py")
+    lines = [{"line": row.line, "share": row.cycles / total} for row in own]
+    advice = [{name: getattr(each, name) for name in ("kind", "line", "share", "sentence")} for each in result.advice]
     return {
         "kernel": result.kernel, "cycles": result.cycles, "time_us": result.time_us, "limiter": result.limiter.sentence,
         "metrics": [

@@ -74,15 +74,9 @@ class Exercise:
     asks: tuple[str, ...] = ()
     gpu: str = "h200"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the exercise as the page takes it, its goals as texts."""
-        return vars(self) | {"goals": [each.text for each in self.goals]}
-
     def run(self, source: str, path: Path, n: int | None = None) -> Result:
         """Launch a solution with the exercise's own inputs and check what it wrote. path: that tracebacks are to name.
-        n: the size; without one the shown size and values, else values by chance.
-
-        Raises CompileError, AssertionError for a wrong result, and what compiling and simulating raise.
+        n: the size; without one the shown size and values, else values by chance. Raises AssertionError if it is wrong.
         """
         chance = np.random.default_rng(0 if n is None else secrets.randbits(64))
         given = self.brought(self.n if n is None else n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -31,14 +32,11 @@ def module(name: str) -> str | None:
     return resources.files(package).joinpath(*folder.split("/"), name).read_text("utf-8")
 
 
-def measurements() -> dict[str, Any]:
-    """Return a GPU's measurements, as the page takes them: by experiment and place, and on which."""
+def _experiments() -> dict[str, Any]:
+    """The experiments as the page takes them, and a GPU's measurements in the order of their places."""
     recorded = play.recorded()
-    found = {}
-    for name, experiment in play.EXPERIMENTS.items():
-        places = [list(each.values()) for each in experiment.places()]
-        found[name] = [places, recorded["experiments"][name]] if name == "pixels" else recorded["experiments"][name]
-    return {"gpu": recorded["about"]["gpu"], "about": recorded["about"], "experiments": found}
+    measured = {"gpu": recorded["about"]["gpu"], "experiments": recorded["experiments"]}
+    return {"play": [asdict(each) for each in play.EXPERIMENTS.values()], "measured": measured}
 
 
 def lab_page(exercises: Sequence[Exercise], progress: dict[str, Any]) -> str:
@@ -47,11 +45,9 @@ def lab_page(exercises: Sequence[Exercise], progress: dict[str, Any]) -> str:
     from gpusim.lab.play import PROGRAMS
     from gpusim.workload.target import registry
 
-    data = {
-        "play": play.document(),
-        "measured": measurements(),
+    data = _experiments() | {
         "gpus": list(shipped_names()),
-        "exercises": [each.to_dict() for each in exercises],
+        "exercises": [vars(each) | {"goals": [goal.text for goal in each.goals]} for each in exercises],
         "starts": tomllib.loads((play.HERE / "starts.toml").read_text("utf-8"))["start"],
         "progress": progress,
         "programs": registry().names(),
@@ -67,8 +63,7 @@ def play_page() -> str:
 
     names = (*REPORT_MODULES, "rules", "play")
     imports = {f"gpusim/{name}": module_url(name, module(f"{name}.js") or "") for name in names}
-    data = {"play": play.document(), "measured": measurements()}
-    return _filled(imports, f"<style>{module('lab.css')}</style>", module("main.js") or "", data)
+    return _filled(imports, f"<style>{module('lab.css')}</style>", module("main.js") or "", _experiments())
 
 
 def _filled(imports: dict[str, str], style: str, main: str, data: dict[str, Any]) -> str:

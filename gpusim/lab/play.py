@@ -12,7 +12,7 @@ import itertools
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,8 @@ class Slider:
 @dataclass(frozen=True)
 class Experiment:
     """name, title; about: what to look for. code: the lines that make the effect, as the page shows them, with sliders'
-    values in braces; here: which of them, from 0. unit: what the cycles are of; rounds: how many of it."""
+    values in braces; here: which of them, from 0. unit: what the cycles are of; rounds: how many of it. counted: the
+    metric beside them."""
 
     name: str
     title: str
@@ -54,13 +55,14 @@ class Experiment:
     here: int
     unit: str
     sliders: tuple[Slider, ...]
+    counted: tuple[str, str, int, str]
     rounds: int = 1
 
     def places(self) -> Iterator[dict[str, int]]:
-        """Every recorded place, in the order of the recording."""
+        """Every recorded place, in the order of the recording. A block has 1,024 threads at most."""
         for values in itertools.product(*(each.recorded for each in self.sliders)):
             place = dict(zip((each.name for each in self.sliders), values, strict=True))
-            if fits(self.name, place):
+            if self.name != "pixels" or place["x"] * place["y"] <= 1024:
                 yield place
 
 
@@ -76,11 +78,6 @@ def _experiments() -> Iterator[Experiment]:
 
 
 EXPERIMENTS = {each.name: each for each in _experiments()}
-
-
-def fits(name: str, place: Place) -> bool:
-    """Return whether a place of the sliders can be launched."""
-    return name != "pixels" or place["x"] * place["y"] <= 1024
 
 
 @dataclass(frozen=True)
@@ -125,29 +122,17 @@ def recorded() -> dict[str, Any]:
     return json.loads(gzip.decompress(RECORDED.read_bytes()))
 
 
-def measured(name: str, place: Place) -> int | None:
-    """Cycles that an H100 took at a place, of all rounds; None where it was not measured."""
-    wanted = tuple(place[each.name] for each in EXPERIMENTS[name].sliders)
-    return _by_place(name).get(wanted)
-
-
 @cache
-def _by_place(name: str) -> dict[tuple[int, ...], int]:
+def measured(name: str) -> dict[tuple[int, ...], int]:
+    """Cycles that an H100 took, of all rounds, by the place's values."""
     cycles = recorded()["experiments"][name]
     return {tuple(place.values()): each for place, each in zip(EXPERIMENTS[name].places(), cycles, strict=True)}
-
-
-def document() -> list[dict[str, Any]]:
-    """All experiments as the page takes them."""
-    return [asdict(each) for each in EXPERIMENTS.values()]
 
 
 @lru_cache(maxsize=256)
 def explored(gpu: str, changes: tuple[tuple[str, float], ...], program: str) -> dict[str, Any]:
     """A machine with parameters multiplied by factors: its sliders, and area, power, time and energy of a program.
-    changes: keys and factors.
-
-    Raises SimulationError for a machine that cannot be, or a program or parameter that there is not.
+    changes: keys and factors. Raises SimulationError for a machine or a program that cannot be.
     """
     from gpusim.config import load_config
     from gpusim.explore.cost import cost

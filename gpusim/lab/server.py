@@ -33,7 +33,6 @@ from gpusim.lab.answers import answer
 from gpusim.lab.exercises import Exercise
 from gpusim.lab.page import lab_page, module
 
-STATIC = Path(__file__).parent / "static"
 LIMIT_S = 120.0
 """A run that takes longer is ended."""
 KEPT_PAGES = 12
@@ -158,9 +157,7 @@ def make_app(lab: LabServer, key: str) -> Starlette:
             response.set_cookie(_COOKIE, key, httponly=True, samesite="strict")
             return response
         if not allowed(request):
-            return HTMLResponse(
-                "<p>Open the address that <code>gpusim lab</code> has printed: its key is missing.</p>", 403
-            )
+            return HTMLResponse("<p>Its key is missing: open the address that <code>gpusim lab</code> printed.", 403)
         return HTMLResponse(lab_page(lab.exercises, lab.progress()), headers={"Content-Security-Policy": _POLICY})
 
     async def asset(request: Request) -> Response:
@@ -168,11 +165,8 @@ def make_app(lab: LabServer, key: str) -> Starlette:
         text = module(name)
         if text is None or not allowed(request):
             return Response(status_code=404)
-        return Response(
-            text,
-            media_type=mimetypes.guess_type(name)[0] or "text/plain",
-            headers={"Cache-Control": "no-store"},
-        )
+        kind = mimetypes.guess_type(name)[0] or "text/plain"
+        return Response(text, media_type=kind, headers={"Cache-Control": "no-store"})
 
     async def report(request: Request) -> Response:
         page = lab.pages.get(request.path_params["number"])
@@ -192,12 +186,9 @@ def make_app(lab: LabServer, key: str) -> Starlette:
             lab.slow.stop()
             lab.judge.stop()
             return JSONResponse({})
-        wanted = QUESTIONS.get(name)
-        if (
-            wanted is None
-            or not isinstance(values, dict)
-            or not all(isinstance(values.get(each), kind) for each, kind in wanted.items())
-        ):
+        wanted = QUESTIONS.get(name, {})
+        known = isinstance(values, dict) and all(isinstance(values.get(each), kind) for each, kind in wanted.items())
+        if not known or not wanted:
             return JSONResponse({"error": "not a question that the lab answers"}, 400)
         return JSONResponse(await run_in_threadpool(lab.respond, name, {each: values.get(each) for each in wanted}))
 

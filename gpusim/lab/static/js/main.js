@@ -13,8 +13,8 @@ let opened = null;
 const places = Object.fromEntries(Object.entries(data.measured.experiments).map(([name, found]) => {
   const { sliders } = data.play.find((each) => each.name === name);
   const table = new Map();
-  if (name === "pixels") found[0].forEach((place, k) => table.set(place.join(), found[1][k]));
-  else product(sliders.map((each) => each.recorded)).forEach((place, k) => table.set(place.join(), found[k]));
+  product(sliders.map((each) => each.recorded)).filter(([x, y]) => name !== "pixels" || x * y <= 1024)
+    .forEach((place, k) => table.set(place.join(), found[k]));
   return [name, (place) => table.get(sliders.map((each) => place[each.name]).join()) ?? null];
 }));
 const measured = Object.assign((name, place) => places[name](place), { gpu: data.measured.gpu });

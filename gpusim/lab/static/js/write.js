@@ -72,7 +72,7 @@ export function outcome(answer, before) {
   });
   return element("div", { class: "outcome" },
     element("p", { class: "verdict" }, `${count(answer.cycles)} cycles, ${answer.time_us.toFixed(2)} µs. ${answer.limiter}`),
-    answer.difference ? element("ul", {}, answer.difference.why.map((each) => element("li", {}, each))) : null,
+    answer.why ? element("ul", {}, answer.why.map((each) => element("li", {}, each))) : null,
     element("table", {}, element("thead", {}, element("tr", {}, element("th", {}, answer.kernel), element("th", {}, "this run"), before ? element("th", {}, "before") : null, before ? element("th", {}, "change") : null)), element("tbody", {}, rows)),
     answer.advice.length ? element("h3", {}, "What costs time") : null,
     element("ul", {}, answer.advice.slice(0, 4).map((each) => element("li", {}, `${(100 * each.share).toFixed(0)} % ${each.kind}${each.line ? `, line ${each.line}` : ""}: ${each.sentence}`))),
