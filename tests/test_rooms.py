@@ -52,7 +52,7 @@ MOST_LINES_OF = {
     "gpusim.explore": 2_666,
     "gpusim.host": 1_768,
     "gpusim.integrations": 153,
-    "gpusim.lab": 834,
+    "gpusim.lab": 832,
     "gpusim.launch": 2_016,
     "gpusim.machine": 1_685,
     "gpusim.node": 2_248,

@@ -132,16 +132,14 @@ def _refusal(part: ast.AST, own: Container[str]) -> str:
     bound, fine = [], isinstance(part, _HARMLESS)
     match part:
         case ast.Import(names=names) | ast.ImportFrom(names=names):
-            modules = (
-                ["." * part.level + str(part.module)]
-                if isinstance(part, ast.ImportFrom)
-                else [each.name for each in names]
-            )
+            modules = [each.name for each in names]
+            if isinstance(part, ast.ImportFrom):
+                modules = ["." * part.level + str(part.module)]
             fine, bound = set(modules) <= set(_IMPORTS), [each.asname or each.name for each in names]
             if modules == ["numba"] and all(each.name == "cuda" for each in names if each.asname == "cuda"):
                 bound = [each for each in bound if each != "cuda"]
         case ast.FunctionDef(name=name, decorator_list=made):
-            fine, bound = [ast.unparse(each).partition("(")[0] for each in made] == ["cuda.jit"], [name]
+            fine, bound = [ast.unparse(getattr(each, "func", each)) for each in made] == ["cuda.jit"], [name]
         case ast.Call(func=called):
             fine = ast.unparse(called) == "cuda.jit"
         case ast.Attribute(attr=name, ctx=how):

@@ -165,6 +165,9 @@ CHEATS = [
     (f"{SOLVED}\nx = lambda: 0\n", 13, OWN),
     (SOLVED.replace("@cuda.jit", "@cuda.jit(link=print())"), 5, OWN),
     (SOLVED.replace("@cuda.jit", "@cuda.jit\n@print"), 6, OWN),
+    (SOLVED.replace("@cuda.jit", "@cuda.jit(1).inspect_types"), 5, OWN),
+    (f"import numba\nfrom numba import jit as cuda\n{SOLVED}", 2, OWN),
+    (f"import numba as cuda\n{SOLVED}", 1, OWN),
     (SOLVED.replace("(x, out)", "(x, out=print())"), 5, OWN),
     (SOLVED.replace("(x, out)", "(x: print(), out)"), 5, OWN),
     # Kernels.
