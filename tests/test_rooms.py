@@ -44,13 +44,13 @@ MOST_LINES_OF = {
     "gpusim.bound": 1_404,
     "gpusim.cli": 2_383,
     "gpusim.collectives": 1_129,
-    "gpusim.config": 1_477,
+    "gpusim.config": 1_480,
     "gpusim.difference": 998,
     "gpusim.driver": 11_924,
-    "gpusim.engine": 19_603,
+    "gpusim.engine": 19_572,
     "gpusim.exec": 772,
     "gpusim.explore": 2_666,
-    "gpusim.host": 1_768,
+    "gpusim.host": 1_773,
     "gpusim.integrations": 153,
     "gpusim.lab": 832,
     "gpusim.launch": 2_016,
@@ -64,7 +64,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 379,
     "isa": 6_727,
     "programs": 5_783,
-    "validate": 10_435,
+    "validate": 10_434,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

@@ -332,12 +332,14 @@ class Crossbar(Section):
 
     sms_per_port: Count = _doc("SMs that share a port")
     port_request_bytes_per_cycle: Count = _doc("bytes a port can send to L2 in a cycle (headers and store data)")
-    port_reply_bytes_per_cycle: Count = _doc("bytes a port can take from L2 in a cycle")
+    port_reply_bytes_per_cycle: Count = _doc(
+        "bytes a port can take from L2 in a cycle; the ports of a GPC share what all of them can"
+    )
     sm_reply_bytes_per_cycle: Count = _doc("bytes one SM of a port can take in a cycle")
     sm_past_l1_bytes_per_cycle: Count = _doc("the same of strong loads, and of copies to shared memory past L1")
     request_header_bytes: Count = _doc("bytes of a request besides store data")
     tpcs_per_cpc: Count = _doc("TPCs of a GPC that share a way for requests, a CPC, at most")
-    cpc_requests_per_cycle: Rate = _doc("requests that a CPC can send to L2 in a cycle")
+    cpc_flits_per_cycle: Rate = _doc("parts of stores and atomics that a CPC can send to L2 in a cycle")
     flit_cycles: Rate = _doc(
         "of an SM for each part of an atomic that it sends: the header, with a single word in it, or a sector"
     )
@@ -395,6 +397,7 @@ class L2(Section):
     )
     coalescing_window_cycles: Cycles = _doc("how long a read that hits can be joined by others")
     fetch_bytes: Literal[32, 64, 128] = _doc("bytes fetched together from memory on a miss: a sector, two or a line")
+    slice_flit_cycles: Rate = _doc("of a slice for each part of a request: the header, or a sector of a store")
     slice_bytes_per_cycle: Count = _doc("bytes a slice reads or writes in a cycle")
     fabric_bytes_per_cycle: Count = _doc("bytes between the partitions in a cycle, each way")
     atomic_latency_cycles: Count = _doc("whole latency of an atomic that returns a value, mean over near and far lines")

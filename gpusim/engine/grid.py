@@ -55,11 +55,10 @@ class Recorder(Protocol):
 
 class Seat(NamedTuple):
     """A launch's seat among those that share the GPU. number: of its seat; beside: the state of one that is there, None
-    for the first; code_line: how far along its code lies in the instruction caches, in lines."""
+    for the first."""
 
     number: int
     beside: State | None
-    code_line: int
 
 
 class Grid:

@@ -178,13 +178,14 @@ def build_state(
     recording: tuple[np.ndarray, ...] | None = None,
     seat: Seat | None = None,
 ) -> State:
-    """All arrays of a launch, every slot free and every cache of the SMs cold, as the rows of `State.ARRAYS` say.
+    """All arrays of a launch, every slot free and every cache of the SMs cold but for those that are given, as the rows
+    of `State.ARRAYS` say.
 
     Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
     any: what only an SM with a block looks at is cleared for the others alone. spare: memory of an earlier launch.
-    log: arrays of a `tracing.recorder.Recorder`. chosen: the blocks that are run, None for all.
-    recording: `State.recorded` and `record_starts` where one is made or read. seat: where launches share the GPU, the
-    launch's own; SMs then have all their slots, and what is theirs is that of the launch beside it.
+    log: arrays of a `tracing.recorder.Recorder`, and those that last over launches. chosen: the blocks that are run,
+    None for all. recording: `State.recorded` and `record_starts` where one is made or read. seat: where launches share
+    the GPU, the launch's own; SMs then have all their slots, and what is theirs is that of the launch beside it.
     """
     if par[P.WARP_SLOTS] > 1 << TURN_BITS:
         slots = int(par[P.WARP_SLOTS])
@@ -241,6 +242,11 @@ def constant_lines(par: np.ndarray) -> int:
     return BANKS * BANK_BYTES >> int(par[P.CONST_SHIFT])
 
 
+def code_lines(par: np.ndarray) -> int:
+    """Lines of code that all instruction caches of an SM hold."""
+    return int(par[P.SUB_PARTITIONS] * par[P.L0_LINES] + (par[P.IL1_SETS] + par[P.IL15_SETS]) * par[P.ICACHE_WAYS])
+
+
 def _sizes(
     par: np.ndarray, lowered: Lowered, code: np.ndarray, constants: int, chosen: np.ndarray | None, seat: Seat | None
 ) -> dict[str, int]:
@@ -251,7 +257,6 @@ def _sizes(
     values, room = par.tolist(), Capacity()
     sms, smsps, slots = values[P.SM_COUNT], values[P.SUB_PARTITIONS], values[P.WARP_SLOTS]
     warps, of_block = smsps * slots, values[P.WARPS]
-    cache_lines = (values[P.IL1_SETS] + values[P.IL15_SETS]) * values[P.ICACHE_WAYS]
     copies = (code[:, M.COL_CLASS] == M.CLS_MEMORY) & (code[:, M.COL_OP] == M.OP_LDGSTS)
     lines, bank_lines = constant_lines(par), BANK_BYTES >> values[P.CONST_SHIFT]
     local_bytes = max(32 * values[P.LOCAL_BYTES] * warps, 4 * 32)
@@ -273,7 +278,7 @@ def _sizes(
         "kept_words": kept_words(lowered.rows_per_warp),
         "handed_blocks": 0 if chosen is None else len(chosen),
         "l1_lines": values[P.L1_SETS if seat is None else P.L1_MOST_SETS] * values[P.L1_WAYS],
-        "icache_lines": smsps * values[P.L0_LINES] + cache_lines,
+        "icache_lines": code_lines(par),
         "constant_lines": lines if seat is None else SEATS * lines,
         "loaded_lines": bank_lines if seat is None else SEATS * lines,
         "constant_places": values[P.CONST_FIRST] + values[P.CONST_SECOND],

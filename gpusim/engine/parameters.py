@@ -129,7 +129,6 @@ def put_seat(par: np.ndarray, config: GPUConfig, occupancy: Occupancy, seat: Sea
     par[P.SHARED_STRIDE] = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
     par[P.L1_MOST_SETS] = config.l1.sets(sm.unified_l1_bytes)
     par[P.SEAT] = seat.number
-    par[P.CODE_LINE] = seat.code_line
     par[P.CONSTANT_LINE] = seat.number * constant_lines
     par[P.WARP_REGISTERS] = occupancy.registers_per_warp
     par[P.REGISTERS] = sm.registers_per_sub_partition

@@ -41,7 +41,6 @@ from gpusim.engine.sm.sm import advance_range
 from gpusim.engine.state import L, P, ms
 from gpusim.engine.state.arrays import State
 
-_CODE_LINES = 1024  # launches that share the GPU have their code at multiples of so many lines
 _PROGRESS_WINDOWS = 4  # from one call of `progress` to the next
 WARPS_APART = 32  # fewer take less time in a window than to wake another thread for them, some 0.1 ms
 _LATE = 2
@@ -113,7 +112,6 @@ class Dispatcher:
         self._order = first_blocks(config, config.sm.count, config.sm.count, 1)
         self._over: list[Grid] = []  # which others that have begun ahead of their end wait for
         self._states: dict[int, State] = {}  # by seat, of those that have left as well: warps may still name them
-        self._code_line = 0
         self._number = 0
 
     def run(self) -> Process:
@@ -160,7 +158,7 @@ class Dispatcher:
         seat = None
         grid.seat = next(k for k in range(SEATS) if all(each.seat != k for each in self.residents))
         if not grid.alone:
-            seat = Seat(grid.seat, None if first else self.residents[0].state, self._code_line)
+            seat = Seat(grid.seat, None if first else self.residents[0].state)
         views = self._system.counters, self._system.slice_sectors, self._system.channel_sectors
         grid.memory = [view.copy() for view in views]
         self.running.add(grid)
@@ -168,7 +166,6 @@ class Dispatcher:
         grid.prepare(seat)
         self.at_hand = None
         state = self._states[grid.seat] = grid.state
-        self._code_line += -(-len(state.code) // _CODE_LINES) * _CODE_LINES
         grid.began = int(self._env.now)
         if grid.follows is not None:
             lets_on = grid.follows.lets_on
@@ -295,7 +292,6 @@ class Dispatcher:
                 self.residents.remove(grid)
                 if not self.residents:
                     self._states.clear()
-                    self._code_line = 0
                 ended = max(int(grid.dispatch[G_LAST]), int(self._clock[C_NOTES]) // FRACTION)
                 last = max(ended, int(grid.state.sm[:, L.SM_LAST_REPLY].max()))
                 if grid.followed:

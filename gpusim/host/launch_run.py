@@ -15,7 +15,7 @@ from gpusim.engine.device import error_of
 from gpusim.engine.endless import NeverEnds
 from gpusim.engine.functional import run_functionally
 from gpusim.engine.grid import CyclesUsedUp, EndedWithAnother, Grid, Host, MachineStopped, NothingMoves, Seat
-from gpusim.engine.launch_state import Spare, build_state, constant_banks, constant_lines
+from gpusim.engine.launch_state import Spare, build_state, code_lines, constant_banks, constant_lines
 from gpusim.engine.memory.system import MemorySystem, PeerRow
 from gpusim.engine.parameters import put_seat
 from gpusim.engine.state import L, P, ms
@@ -85,9 +85,8 @@ class LaunchRun(Grid):
         self.fits, self.together = fit(config, program, launch, options.cooperative)
         if options.blocks is not None and (self.together or program.cluster is not None):
             raise LaunchError("blocks that wait for each other run together or not at all", kernel=program.name)
+        self._code = program.sha256 + program.symbol  # which tells one kernel of a file from another
         self.par = engine_parameters(config, program, launch, self.lowered, self.fits, session.memory.base, options)
-        if options.mode != "functional" and session.engine.memory_system.has_run(program.sha256):
-            self.par[P.CONST_FAR] = config.constant.l2_latency_cycles
         self.name = short_name(program.name)
         self.untimed = options.mode == "functional" or options.model != "engine"
         self._stop = StopWatch(options.stop, program) if options.stop is not None else None
@@ -183,10 +182,16 @@ class LaunchRun(Grid):
         if seat is not None:
             put_seat(par, session.config, self.fits, seat, constant_lines(par))
         par[P.MODE] = L.TIMED if self.recording is None else L.REPLAYS
+        system, code = session.engine.memory_system, self._code
+        if system.has_run(code):
+            par[P.CONST_FAR], par[P.CODE_FAR] = session.config.constant.l2_latency_cycles, par[P.IL2_LATENCY]
+        par[P.CODE_LINE] = system.code_line(code)
         spare = session.spare if seat is None else Spare()
-        log = self.trace_recorder.arrays if self.trace_recorder is not None else None
+        log = {"icache": system.instruction_caches(code_lines(par))}
+        if self.trace_recorder is not None:
+            log |= self.trace_recorder.arrays
         self.state = self._state(par, self.chosen, log, spare, self.recording, seat)
-        self.compile_seconds = self._compiled(self.state, session.engine.memory_system.state, seat is not None)
+        self.compile_seconds = self._compiled(self.state, system.state, seat is not None)
         self._bind_to_memory_system(seat)
         self.host = self._host(self.state)
         self._parts = PartSampler(self.state) if PROFILED else None
@@ -371,7 +376,7 @@ class LaunchRun(Grid):
             system.place(self.blocks if program.cluster is None and seat is None else session.config.sm.count)
             self.state.sm[:, L.SM_PARTITION] = system.partitions
         constants = sum(len(content) for bank, content in program.constant_banks.items() if bank != 0)
-        system.fetch(program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
+        system.fetch(self._code, len(program.instructions) * INSTRUCTION_BYTES, constants)
 
     def _host(self, state: State) -> Host | None:
         """Return the server of the kernel's calls of the host, if it has any."""

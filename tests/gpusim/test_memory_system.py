@@ -547,7 +547,7 @@ def test_stores_pay_for_the_sectors_they_write_in_part(h200):
         kind = s.KIND_WRITE if payload == 128 else s.KIND_WRITE_PARTIAL
         spans.append(bench.apart(0, line, kind, 15, payload, 32))
     partial, request = h200.l2.partial_write_cycles, h200.l2.partial_request_cycles
-    whole = 4 * s.SECTOR_BYTES / h200.l2.slice_bytes_per_cycle
+    whole = 5 * h200.l2.slice_flit_cycles
     assert spans == pytest.approx([whole, max(whole, request + partial), request + 4 * partial], abs=0.1)
 
 

@@ -28,7 +28,7 @@ def test_a_row_is_all_that_an_array_needs(monkeypatch):
     assert not np.delete(again.probe[0], L.MSHR_LINE, axis=1).any()
     again.probe[0, 1, L.MSHR_TOKEN + 2] = 9
     assert "\nprobes: 3\n  0: line 7\n  1: line 7, token[2] 9\n" in describe(again, 0)
-    assert idle_state(Seat(1, again, 0))[0].probe is again.probe
+    assert idle_state(Seat(1, again))[0].probe is again.probe
 
 
 def test_every_column_has_a_name_of_its_own():

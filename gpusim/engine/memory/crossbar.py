@@ -6,7 +6,7 @@ what counts, and the others drain meanwhile. It also keeps a reply that comes la
 earlier ones.
 """
 
-from gpusim.engine.memory.place import cpc_of, port_of
+from gpusim.engine.memory.place import cpc_of, gpc_of, port_of
 from gpusim.engine.state import compiled, ms
 
 
@@ -22,18 +22,24 @@ def book(free_at, resource, now, occupancy):
 def book_request(m, sm, payload_bytes, flits, now):
     """Send a request with its data from an SM to its own partition, in so many parts; return the wait.
 
-    H200: of the parts of stores, reductions and atomics of all SMs 4.0 to 4.2 a cycle leave each CPC, as of loads.
+    H200: a CPC of six SMs stores 5.0 sectors a cycle and sends 5.3 reductions of a word, however many other CPCs do
+    nothing; its loads it does not hold up, which have no parts here.
     """
     port = m[ms.P_REQUEST_PORTS] + port_of(m, sm)
     wait = book(m, port, now, (m[ms.P_HEADER_BYTES] + payload_bytes) * m[ms.P_REQUEST_BYTE])
-    return max(wait, book(m, m[ms.P_CPC_PORTS] + cpc_of(m, sm), now, flits * m[ms.P_CPC_REQUEST]))
+    return max(wait, book(m, m[ms.P_CPC_PORTS] + cpc_of(m, sm), now, flits * m[ms.P_CPC_FLIT])) if flits > 0 else wait
 
 
 @compiled
-def book_slice(m, slice_, sectors, now):
-    """Look a request up in a slice and move `sectors` sectors of its data array; return the wait."""
+def book_slice(m, slice_, sectors, flits, now):
+    """Take a request in `flits` parts into a slice, one a cycle, and move `sectors` sectors of its data array; return
+    the wait.
+
+    H200, all SMs: stores of whole lines reach L2 in 106 parts a cycle, of a sector each in 112, loads in 80 to 91.
+    """
     m[m[ms.P_SLICE_SECTORS] + slice_] += sectors
-    return book(m, m[ms.P_SLICE_QUEUES] + slice_, now, max(m[ms.P_SLICE_LOOKUP], sectors * m[ms.P_SLICE_SECTOR]))
+    cycles = max(flits * m[ms.P_SLICE_FLIT], sectors * m[ms.P_SLICE_SECTOR])
+    return book(m, m[ms.P_SLICE_QUEUES] + slice_, now, cycles)
 
 
 @compiled
@@ -49,16 +55,12 @@ def book_atomic(m, slice_, cost, now):
 
 
 @compiled
-def book_reply(m, sm, sectors, now):
-    """Bring `sectors` sectors to an SM, through the port it shares and its own; return the wait."""
-    shared = book(m, m[ms.P_REPLY_PORTS] + port_of(m, sm), now, sectors * m[ms.P_PORT_REPLY_SECTOR])
-    return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * m[ms.P_SM_REPLY_SECTOR]))
+def book_reply(m, sm, sectors, each, now):
+    """Bring `sectors` sectors to an SM, through the way that its GPC shares and its own, in `each` ticks; return the
+    wait.
 
-
-@compiled
-def book_past(m, sm, sectors, now):
-    """Bring `sectors` sectors to an SM past L1; return the wait. The port of a TPC does not hold them up, but L2's
-    total rate does: on an H200 one SM alone gets 105 bytes a cycle by a bulk copy, and all of them 31 each, be their
-    GPC one of 16 or of 18 SMs (`bulk_latency`, `bulk_rate`)."""
-    shared = book(m, m[ms.P_L2_OUT], now, sectors * m[ms.P_L2_OUT_SECTOR])
-    return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * m[ms.P_SM_PAST_SECTOR]))
+    H200, lines that L2 has near: an SM alone gets 48 bytes a cycle, 105 by a bulk copy; strong loads get as much where
+    both SMs of a TPC or six of a CPC read, 39 where 16 of a GPC do, 35 where 18 of one do, 35.7 where all do.
+    """
+    shared = book(m, m[ms.P_REPLY_PORTS] + gpc_of(m, sm), now, sectors * m[ms.P_GPC_REPLY_SECTOR])
+    return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * each))

@@ -46,10 +46,9 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
     ports = -(-n_sms // config.crossbar.sms_per_port)
     sizes = {
         ms.P_SM_PORTS: n_sms, ms.P_REQUEST_PORTS: ports,
-        ms.P_REPLY_PORTS: ports,
+        ms.P_REPLY_PORTS: config.sm.gpcs,
         ms.P_CPC_PORTS: ports,  # at most
-        ms.P_L2_OUT: 1, ms.P_SM_SENDS: n_sms,
-        ms.P_SM_RECEIVES: n_sms, ms.P_GPC_PACKETS: config.sm.gpcs,
+        ms.P_SM_SENDS: n_sms, ms.P_SM_RECEIVES: n_sms, ms.P_GPC_PACKETS: config.sm.gpcs,
         ms.P_SLICE_QUEUES: l2.slices, ms.P_SLICE_SECTORS: l2.slices,
         ms.P_ATOMIC_UNITS: l2.slices, ms.P_ATOMIC_LAST: l2.slices,
         ms.P_FABRIC: l2.partitions, ms.P_CHANNEL_STATES: dram.channels * ms.CHANNEL_WORDS,
@@ -85,11 +84,12 @@ def _derived(config: GPUConfig, n_sms: int) -> dict[int, int]:
     """Parameters that several keys give, or the number of SMs."""
     l2, dram, crossbar = config.l2, config.dram, config.crossbar
     ports = -(-n_sms // crossbar.sms_per_port)
+    replies = ports * crossbar.port_reply_bytes_per_cycle
     atomic_extra = l2.atomic_latency_cycles - l2.latency_near_cycles - l2.mean_fabric_latency_cycles
     burst = ticks(ms.SECTOR_BYTES * dram.channels / (config.dram_bytes_per_cycle * dram.bus_efficiency))
     wired = dram.channels % l2.slices == 0 or l2.slices % dram.channels == 0
     return {
-        ms.P_L2_OUT_SECTOR: ticks(ms.SECTOR_BYTES / (ports * crossbar.port_reply_bytes_per_cycle)),
+        ms.P_GPC_REPLY_SECTOR: ticks(ms.SECTOR_BYTES * min(config.sm.gpcs, ports) / replies),
         ms.P_ATOMIC_EXTRA: ticks(max(atomic_extra, 0)),
         ms.P_ASKED_WORDS: asked_words(config),
         ms.P_PARITY_PAGES: parity_pages(config),

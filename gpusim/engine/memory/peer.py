@@ -43,7 +43,7 @@ def walk_peer(m, row, sm, sectors, kind, payload_bytes, now):
     """A request to a peer; the reply is its data, or that the peer has taken it."""
     count = sectors_of(sectors)
     sent = payload_bytes if kind >= ms.KIND_ATOMIC else 0
-    wait = book_request(m, sm, sent, 1 + sectors_of(sectors) if sent > 0 else 1, now)
+    wait = book_request(m, sm, sent, 1 + sectors_of(sectors) if sent > 0 else 0, now)
     if sent > 0:
         carried = sent if kind > ms.KIND_REDUCTION else sent + sent // _REDUCTION_SHARE
         wait = max(wait, book_links(m, row, ms.PEER_OUT, carried, now))
@@ -51,7 +51,7 @@ def walk_peer(m, row, sm, sectors, kind, payload_bytes, now):
     reply = now + m[ms.P_NEAR] + m[row + ms.PEER_LATENCY]
     if kind <= ms.KIND_ATOMIC:
         back = book_links(m, row, ms.PEER_IN, count * ms.SECTOR_BYTES, now)
-        wait = max(wait, back, book_reply(m, sm, count, now))
+        wait = max(wait, back, book_reply(m, sm, count, m[ms.P_SM_REPLY_SECTOR], now))
         reply += (count - 1) * m[ms.P_SM_REPLY_SECTOR]
         m[m[row + ms.PEER_COUNTER]] += count * ms.SECTOR_BYTES
     return reply + wait

@@ -11,7 +11,6 @@ from gpusim.engine.memory.crossbar import (
     book,
     book_atomic,
     book_fabric,
-    book_past,
     book_reply,
     book_request,
     book_slice,
@@ -53,15 +52,15 @@ def ask(m, sm, slice_):
 
 
 @compiled
-def send_home(m, sm, target, payload_bytes, sectors, flits, now):
-    """Send `payload_bytes` of data for so many sectors to their home slice, in so many parts; return (wait, what a far
-    home adds)."""
-    wait = max(book_request(m, sm, payload_bytes, flits, now), book_slice(m, target.near_slice, sectors, now))
+def send_home(m, sm, target, payload_bytes, sectors, sent, flits, now):
+    """Send `payload_bytes` of data for so many sectors to their home slice, which takes them in `flits` parts, of which
+    the CPC sends `sent`; return (wait, what a far home adds)."""
+    wait = max(book_request(m, sm, payload_bytes, sent, now), book_slice(m, target.home_slice, sectors, flits, now))
     if target.near == target.home:
         return wait, 0
     m[ms.CNT_FABRIC_WRITE_SECTORS] += sectors
-    fabric = book_fabric(m, target.near, sectors, now)
-    return max(wait, fabric, book_slice(m, target.home_slice, sectors, now)), m[ms.P_FAR]
+    m[m[ms.P_SLICE_SECTORS] + target.near_slice] += sectors
+    return max(wait, book_fabric(m, target.near, sectors, now)), m[ms.P_FAR]
 
 
 @compiled
@@ -78,15 +77,14 @@ def walk_read(m, sm, line, sectors, kind, past, policy, now):
         if reply >= 0:
             # The data come once for all SMs of the GPC that wait for them (H200, matmul_hopper: 47 bytes a cycle and
             # SM where each SM reads its own data at 32).
-            # It has not gone on to L2, which is what all requests of a CPC wait for (random sectors of 4,096 lines: 120
-            # requests a cycle, 75 of which reach L2).
+            # It has not gone on to L2 (random sectors of 4,096 lines: 120 requests a cycle, 75 of which reach L2).
             wait = book(m, m[ms.P_SM_PORTS] + sm, now, count * each)
             return max(reply, now + m[ms.P_NEAR] + wait) + (count - 1) * each
     first_back = now + near_ticks(m, gpc, target.near_slice)
     wait = max(
-        book_request(m, sm, 0, 1, now),
-        book_slice(m, target.near_slice, count, now),
-        book_past(m, sm, count, now) if past else book_reply(m, sm, count, now),
+        book_request(m, sm, 0, 0, now),
+        book_slice(m, target.near_slice, count, 1, now),
+        book_reply(m, sm, count, each, now),
     )
     if target.near == target.home:
         late, present, fetched = l2.read_home(m, target, sectors, l2.FOR_HOME, now)
@@ -128,7 +126,7 @@ def read_far(m, target, sectors, wait, now):
             if entry >= 0:
                 missing &= ~m[entry]
         count = l2.sectors_of(missing)
-        wait = max(wait, book_fabric(m, target.home, count, now), book_slice(m, target.home_slice, count, now))
+        wait = max(wait, book_fabric(m, target.home, count, now), book_slice(m, target.home_slice, count, 1, now))
         at_home, _, fetched = l2.read_home(m, target, missing, l2.FOR_COPY if keep else l2.FOR_HOME, now)
         back = m[ms.P_FAR] + max(wait, at_home)
         late = max(late, back)
@@ -151,7 +149,8 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, policy, now):
     """
     target = target_of(m, sm, line, class_of(m, line, policy))
     count = l2.sectors_of(sectors)
-    wait, far = send_home(m, sm, target, payload_bytes, count, 1 + count, now)
+    sent = count if kind == ms.KIND_WRITE else 1 + count  # as in `stored.store_cycles`
+    wait, far = send_home(m, sm, target, payload_bytes, count, sent, 1 + count, now)
     sector_bytes = ms.SECTOR_BYTES if kind == ms.KIND_WRITE else max(payload_bytes // count, 1)
     missing = count * ms.SECTOR_BYTES - payload_bytes
     if kind != ms.KIND_WRITE and missing > 0:
@@ -175,7 +174,7 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     parts = ms.flits(count, payload_bytes)
     if kind == ms.KIND_ATOMIC:  # each sector by itself
         parts = 2 * count + max((operations & ~ms.OPS_FLOAT) - count, 0) // _WORDS_PER_SECTOR
-    wait, far = send_home(m, sm, target, payload_bytes, count, parts, now)
+    wait, far = send_home(m, sm, target, payload_bytes, count, parts, 1, now)  # the slice is busy adding
     reply = now + m[ms.P_NEAR] + m[ms.P_ATOMIC_EXTRA] + far
     least = m[ms.P_ATOMIC_REQUEST]
     if operations & ms.OPS_FLOAT != 0:  # an addition needs the one before it, which integers do not show
@@ -188,7 +187,7 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     cost = passes * (m[ms.P_ATOMIC_WHOLE_SECTOR] if whole else m[ms.P_ATOMIC_SECTOR])
     wait = max(wait, book_atomic(m, target.home_slice, max(least, cost), now))
     if kind == ms.KIND_ATOMIC:
-        wait = max(wait, book_reply(m, sm, count, now))
+        wait = max(wait, book_reply(m, sm, count, m[ms.P_SM_REPLY_SECTOR], now))
         m[ms.CNT_TEX_ATOMIC_SECTORS] += count
         reply += (count - 1) * m[ms.P_SM_REPLY_SECTOR]
     else:

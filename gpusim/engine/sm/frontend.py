@@ -5,7 +5,7 @@ An H200's line is 128 bytes, eight instructions. Each level keeps (line, cycle f
 line that no cache of the SM holds comes from the GPU's shared instruction cache after a fixed time: under Nsight
 Compute, which empties all caches before a launch, a short kernel still waits only some 140 cycles a warp for
 instructions, so the launch must have brought its code nearer than L2 and memory. Of long code it does so with the
-first 64 KB.
+first 64 KB. What the caches hold lasts over launches.
 """
 
 from gpusim.engine.state import L, P, compiled
@@ -78,6 +78,7 @@ def from_beyond(st, sm, line, ahead, now):
             interval = par[P.IL15_INTERVAL]
             if line - par[P.CODE_LINE] >= par[P.LAUNCH_LINES]:
                 ready = start + par[P.CODE_FAR]
+                interval = par[P.IL2_FAR_INTERVAL]
         st.sm[sm, server] = start + interval
         insert(cache, l15_set(st, line), ways, line, ready, now)
     insert(cache, l1_set(st, line), ways, line, ready, now)

@@ -27,7 +27,7 @@ from gpusim.engine.sm.l1 import (
 )
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import enter_queue, leave_queue, take_data_stage
-from gpusim.engine.sm.stored import hurry_stored, join_stored, send_stored, store_cycles, store_line
+from gpusim.engine.sm.stored import hurry_stored, join_stored, let_stored_pass, send_stored, store_cycles, store_line
 from gpusim.engine.state import L, P, compiled, ms, popc
 from isa import microops as M
 
@@ -159,6 +159,7 @@ def read_lines(st, sm, a, count, bypass, copies):
     hit_sectors = 0
     hit_lines = 0
     misses = 0
+    way_free = np.int64(0)
     counts = st.counters[st.sm[sm, L.SM_CHUNK], a.pc]
     for n in range(count):
         missing = touched[n, 1]
@@ -181,7 +182,9 @@ def read_lines(st, sm, a, count, bypass, copies):
         touched[n, 4] = missing
         if missing != 0:
             token = load_token(st, sm, a, token)
-            sent = start + max(misses, n // par[P.L1_TAGS_PER_CYCLE]) + par[P.L1_REQUEST]
+            if misses == 0 and st.sm[sm, L.SM_STORED] > 0:
+                way_free = let_stored_pass(st, sm, start)
+            sent = max(start + max(misses, n // par[P.L1_TAGS_PER_CYCLE]), way_free + misses) + par[P.L1_REQUEST]
             ask_l2(st, sm, touched[n, 0], missing, way, token, bypass, sent, a.policy)
             counts[L.COUNT_MISSES] += popc(missing)
             misses += 1

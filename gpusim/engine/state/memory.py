@@ -136,7 +136,6 @@ P_SM_PORTS = _row()  # first of the queues, by what they belong to
 P_REQUEST_PORTS = _row()
 P_REPLY_PORTS = _row()
 P_CPC_PORTS = _row()
-P_L2_OUT = _row()
 P_SM_SENDS = _row()  # packets for other SMs: out of one, into one, through what the SMs of a GPC share
 P_SM_RECEIVES = _row()
 P_GPC_PACKETS = _row()
@@ -149,13 +148,12 @@ P_BANK_STATES = _row()
 P_LINES = _row()
 P_HEADER_BYTES = _row("crossbar.request_header_bytes")
 P_REQUEST_BYTE = _ticks(lambda config: 1 / config.crossbar.port_request_bytes_per_cycle)
-P_CPC_REQUEST = _ticks(lambda config: 1 / config.crossbar.cpc_requests_per_cycle)
-P_PORT_REPLY_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.port_reply_bytes_per_cycle)
-P_L2_OUT_SECTOR = _row()  # of what does not go through L1, for all SMs together
+P_CPC_FLIT = _ticks(lambda config: 1 / config.crossbar.cpc_flits_per_cycle)
+P_GPC_REPLY_SECTOR = _row()
 P_SM_REPLY_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.sm_reply_bytes_per_cycle)
 # The same of what does not go through L1.
 P_SM_PAST_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.sm_past_l1_bytes_per_cycle)
-P_SLICE_LOOKUP = _ticks(lambda config: 1)
+P_SLICE_FLIT = _ticks("l2.slice_flit_cycles")
 P_SLICE_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.l2.slice_bytes_per_cycle)
 P_FABRIC_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.l2.fabric_bytes_per_cycle)
 # A hit in the near partition: request leaves the SM until its first sector is back.

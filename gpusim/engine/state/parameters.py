@@ -111,6 +111,7 @@ IL2_QUEUE = row()  # and how long what a warp waits for is behind others
 # Lines of code that a launch brings near.
 LAUNCH_LINES = row(lambda config: config.icache.launch_bytes // config.icache.line_bytes)
 CODE_FAR = row("icache.memory_latency_cycles")  # how long a line beyond those takes the first time
+IL2_FAR_INTERVAL = row("icache.l2_line_cycles")  # cycles between two of them
 PREFETCH = row("icache.prefetch_lines")
 CONST_LATENCY = row("constant.load_latency_cycles")
 CONST_MISS = row("constant.l15_latency_cycles")
