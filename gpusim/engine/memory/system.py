@@ -360,9 +360,9 @@ class MemorySystem:
         state[fill] = (new | np.where(wet, _DIRTY, 0))[fill]
 
     def flush(self, filled: bool = False) -> int:
-        """Empty the L2 cache, as a profiler does before a launch; return the bytes it had to write back, which take no
-        time, are not counted in `counters`, and have none of what other work had left, and those of code. filled: leave
-        in it what a fill of its size does, lines that nobody will ask for, of which the newest are dirty, and code."""
+        """Empty L2 and the instruction caches as a profiler does; return the bytes that L2 had to write back, which are
+        not in `counters` and none that other work had left. filled: leave code where it is, and in L2 what a fill of
+        its size does, lines that nobody will ask for, of which the newest are dirty."""
         state = self._lines[:, 0]
         dirty = np.bitwise_count(state[state >> ms.TAG_SHIFT < _ELSEWHERE] & _DIRTY).sum()
         self._empty()

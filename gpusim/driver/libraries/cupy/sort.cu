@@ -117,6 +117,17 @@ __device__ void place(unsigned (&places)[ITEMS], int items, unsigned total, Shar
     __syncthreads();
 }
 
+// Move what each thread holds to its place in the tile, and take what is there now.
+template <class T>
+__device__ void exchange(T (&values)[ITEMS], T* through, const unsigned (&places)[ITEMS], int items) {
+#pragma unroll
+    for (int item = 0; item < ITEMS && item < items; ++item) through[places[item]] = values[item];
+    __syncthreads();
+#pragma unroll
+    for (int item = 0; item < ITEMS && item < items; ++item) values[item] = through[position(item, items)];
+    __syncthreads();
+}
+
 // Sort rows of at most TILE elements, or indices by levels of keys, of which the last one decides first. grid: rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 sort_rows(const Key* from, Key* to, long long* result, int count, int levels) {
@@ -137,23 +148,8 @@ sort_rows(const Key* from, Key* to, long long* result, int count, int levels) {
             for (int item = 0; item < ITEMS && item < items; ++item)
                 places[item] = position(item, items) < count ? digit(keys[item], pass) : DIGITS - 1;
             place(places, items, count_in_warps(places, items, shared), shared);
-#pragma unroll
-            for (int item = 0; item < ITEMS && item < items; ++item)
-                shared.keys[places[item]] = keys[item];
-            __syncthreads();
-#pragma unroll
-            for (int item = 0; item < ITEMS && item < items; ++item)
-                keys[item] = shared.keys[position(item, items)];
-            __syncthreads();
-            if (!ORDERED) continue;
-#pragma unroll
-            for (int item = 0; item < ITEMS && item < items; ++item)
-                shared.order[places[item]] = order[item];
-            __syncthreads();
-#pragma unroll
-            for (int item = 0; item < ITEMS && item < items; ++item)
-                order[item] = shared.order[position(item, items)];
-            __syncthreads();
+            exchange(keys, shared.keys, places, items);
+            if (ORDERED) exchange(order, shared.order, places, items);
         }
     }
 #pragma unroll
