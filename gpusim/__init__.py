@@ -6,11 +6,16 @@ is run), `engine/` (the machine), `tracing/` and `results/` (what happened, what
 `report_html/` and `result` (how it is shown), `node/` (links, copies, streams), `device` (several launches),
 `collectives/`, `driver/` (other people's programs), `bound/` (the least time, without a run), `simulation` (one launch:
 the call to begin with), `parallel/` (training steps), `workload/`, `explore/` (many runs), `difference/`, `plot/`,
-`lab/` (a page to play with), `cli/`, `integrations/`.
+`lab/` (a page to play with), `integrations/`, `cli/`.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+if sys.version_info < (3, 11):  # noqa: UP036
+    # A checkout on PYTHONPATH was never installed, which would have said so.
+    raise ImportError(f"gpusim needs Python 3.11 or newer, and this is {sys.version.split()[0]}")
 
 if TYPE_CHECKING:
     from gpusim import beside, bound, explore, machine, node, parallel, plot

@@ -309,13 +309,7 @@ class Device(AbstractContextManager["Device"]):
             self.streams.launched(run)
         return run
 
-    def check(
-        self,
-        program: Program,
-        launch: Launch,
-        parameter_bytes: bytes,
-        options: LaunchOptions,
-    ) -> None:
+    def check(self, program: Program, launch: Launch, parameter_bytes: bytes, options: LaunchOptions) -> None:
         """Run the same without time and with the options' checks, and undo it: memory, caches and time are as before,
         and nothing is printed. Raises what the kernel's errors and the checks raise."""
         calls, self._session.calls = self._session.calls, SystemCalls(self.memory, write=lambda text: None)

@@ -1,10 +1,9 @@
 """Every error that a user's mistake can raise, under one base class.
 
 Each class takes facts as keyword arguments, keeps them as attributes and formats one message from them, so
-that a command line prints one clear error and a script can read the fields. `SimulationError` is itself an
-`isa.errors.IsaError`, so that one class catches whatever is wrong with a user's program, from its compilation
-to its run. An instruction that the simulator does not know is `isa.errors.UnknownInstruction`, named
-`UnsupportedInstruction` here.
+that a command line prints one clear error and a script can read the fields. `SimulationError` is the base class of
+`isa`'s errors too, so that it catches whatever is wrong with a user's program, from its compilation to its run. An
+instruction that the simulator does not know is `isa.errors.UnknownInstruction`, named `UnsupportedInstruction` here.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from isa.errors import IsaError
+from isa.errors import SimulationError
 from isa.errors import UnknownInstruction as UnsupportedInstruction  # noqa: F401
 
 Coordinates = tuple[int, int, int]
@@ -34,15 +33,6 @@ def did_you_mean(wrong: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """'; did you mean ...?' with the nearest of what there is, or nothing."""
     close = nearest(wrong, known, cutoff)
     return f"; did you mean {close}?" if close else ""
-
-
-class SimulationError(IsaError):
-    """Base class of everything that gpusim raises on purpose. `str(error)` is the whole message."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The default would call the class with the formatted message alone, which fails when a worker process
-        # sends an error back to its parent.
-        return _restore, (type(self), self.args, self.__dict__)
 
 
 class Stopped(SimulationError):
@@ -77,9 +67,9 @@ class NodeError(SimulationError):
     """A node of several GPUs that cannot do what was asked: no way between two devices, no such link or device."""
 
 
-class LaunchError(SimulationError):
+class LaunchError(SimulationError, ValueError, TypeError):
     """A launch that no GPU of this configuration accepts: bad grid or block, too many threads, registers or
-    bytes."""
+    bytes. Also a ValueError and a TypeError, as Python's own functions raise them for such arguments."""
 
     def __init__(self, reason: str, *, kernel: str | None = None):
         self.reason, self.kernel = reason, kernel
@@ -375,13 +365,6 @@ class CyclesExceeded(KernelError):
             reason += f" ({finished_blocks:,} of {total_blocks:,} blocks done)"
         self.waiting = tuple(waiting)
         super().__init__(reason + "".join(f"; {each}" for each in self.waiting[:4]), **place)
-
-
-def _restore(cls: type[SimulationError], args: tuple[Any, ...], state: dict[str, Any]) -> SimulationError:
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
 
 
 def byte_count(size: int) -> str:

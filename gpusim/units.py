@@ -13,6 +13,29 @@ def scaled(value: float, digits: int = 1) -> str:
     return f"{value:.0f} "
 
 
+def whole(text: str) -> int:
+    """An integer as people spell one: '1000000', '1_000_000', '0x10' or '1e6'. Raises ValueError."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        value = float(text)
+        if not value.is_integer():
+            raise
+        return int(value)
+
+
+def counted(number: int, noun: str) -> str:
+    """'1 line', '2 lines', '2 branches', '2 copies'."""
+    if noun.endswith("y") and number != 1:
+        return f"{number:,} {noun[:-1]}ies"
+    return f"{number:,} {noun}{plural(number, noun)}"
+
+
+def plural(number: float, noun: str) -> str:
+    """The ending of a noun behind this number."""
+    return "" if number == 1 else "es" if noun.endswith("ch") else "s"
+
+
 def byte_text(value: float) -> str:
     """Bytes: '12.3 GB'."""
     return f"{scaled(value)}B"

@@ -141,10 +141,7 @@ def _dependencies(file: Path) -> list[str]:
 
 
 def compile_device_code(
-    source: str,
-    name: str,
-    flags: Sequence[str],
-    expressions: Sequence[str] = (),
+    source: str, name: str, flags: Sequence[str], expressions: Sequence[str] = ()
 ) -> tuple[bytes | None, str]:
     """Compile a text with NVRTC.
 

@@ -6,9 +6,28 @@ traceback.
 
 from __future__ import annotations
 
+from typing import Any
 
-class IsaError(Exception):
-    """Base class of all errors of this package."""
+
+class SimulationError(Exception):
+    """Base class of whatever is wrong with a user's program, from its compilation to its run. `str(error)` is the whole
+    message."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default would call the class with the formatted message alone, which fails when a worker process
+        # sends an error back to its parent.
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(cls: type[SimulationError], args: tuple[Any, ...], state: dict[str, Any]) -> SimulationError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+IsaError = SimulationError
+"""Its name in this package."""
 
 
 class ToolchainMissing(IsaError):

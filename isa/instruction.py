@@ -173,12 +173,7 @@ _KINDS = {"R": "reg", "UR": "ureg", "P": "pred", "UP": "upred", "B": "barrier", 
 
 
 def parse_instruction(
-    address: int,
-    text: str,
-    encoding: int,
-    labels: Mapping[str, int],
-    line: int | None = None,
-    file: str | None = None,
+    address: int, text: str, encoding: int, labels: Mapping[str, int], line: int | None = None, file: str | None = None
 ) -> Instruction:
     """Decode one line of disassembly.
 

@@ -142,11 +142,7 @@ OP_IDP_2A = _op(
 )
 OP_I2I_SAT = _op("d = signed A saturated to an integer of fewer bits", aux0="bits", aux1="1: signed result")
 OP_I2IP = _op(
-    "d = C >> k << 2 * bits | A << bits | B",
-    aux0="bits",
-    aux1="1: signed",
-    aux2="1: saturated A, B",
-    aux3="k",
+    "d = C >> k << 2 * bits | A << bits | B", aux0="bits", aux1="1: signed", aux2="1: saturated A, B", aux3="k"
 )
 OP_VABSDIFF = _op("d = |A - B| + C, PD0 = carry of the addition", aux0="1: signed")
 OP_VABSDIFF4 = _op("d = absolute byte differences of A, B; PD0 = 0", aux0="1: signed", aux1="1: sum + C")
@@ -411,11 +407,7 @@ SPECIAL_REGISTERS |= {f"SR_PM{k}": SR_ZERO for k in range(8)}  # the profiler's 
 SPECIAL_REGISTERS["SR_LMEMHIOFF"] = SR_ZERO
 
 # --- CLS_MEMORY -----------------------------------------------------------------------------------------------------
-_ADDRESS = {
-    "aux0": "SPACE_*",
-    "aux2": "byte offset",
-    "aux3": "MEM_*: how A and the uniform base C make the address",
-}
+_ADDRESS = {"aux0": "SPACE_*", "aux2": "byte offset", "aux3": "MEM_*: how A and the uniform base C make the address"}
 _ACCESS = {**_ADDRESS, "aux1": "bytes per lane | MEM_SIGNED"}
 _ATOMIC = {**_ACCESS, "aux4": "ATOMIC_* << 8 | TYPE_*", "aux5": "swap operand of CAS"}
 _block(1000, "sm/lsu.py: memory_access")
@@ -520,9 +512,7 @@ OP_BSSY = _op("the lanes (if PS0) are those of a barrier", **_TARGET, **_BARRIER
 OP_BSYNC = _op("wait for the lanes of a barrier, if PS0", **_BARRIER)
 OP_BREAK = _op("the lanes with PS0 leave a barrier", **_BARRIER)
 OP_WARPSYNC = _op(
-    "wait for the lanes in mask A, if PS0",
-    aux0="1 .ALL, 2 .EXCLUSIVE, 4 .COLLECTIVE",
-    aux1="target index or -1",
+    "wait for the lanes in mask A, if PS0", aux0="1 .ALL, 2 .EXCLUSIVE, 4 .COLLECTIVE", aux1="target index or -1"
 )
 OP_BMOV = _op("a barrier to d, or A or another one to a barrier", aux0="BMOV_*", **_BARRIER, aux2="the other one")
 OP_YIELD = _op("other lanes of the warp may go first")

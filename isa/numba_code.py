@@ -52,11 +52,7 @@ class NumbaCode:
 
 
 def numba_code(
-    function: Any,
-    types: tuple[Any, ...],
-    arch: str,
-    options: Mapping[str, Any],
-    max_registers: int | None = None,
+    function: Any, types: tuple[Any, ...], arch: str, options: Mapping[str, Any], max_registers: int | None = None
 ) -> NumbaCode:
     """Compile a kernel for given argument types.
 

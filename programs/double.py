@@ -78,12 +78,7 @@ _DAXPY = {"make": _make_daxpy, "reference": _reference_daxpy, "outputs": (3,), "
 VARIANTS = ladder(
     Size("elements", (1 << 17, 1 << 20), default=1 << 17, test=300, maximum=1 << 26),
     step(daxpy, "Where memory is the limit, a double costs double.", **_DAXPY),
-    step(
-        series_single,
-        "Sixty-four multiply-adds per element in single precision.",
-        np.float32,
-        rtol=8 * 2.0**-24,
-    ),
+    step(series_single, "Sixty-four multiply-adds per element in single precision.", np.float32, rtol=8 * 2.0**-24),
     step(series, "The same in double precision, as fast as the GPU has units for it.", np.float64),
     rtol=8 * 2.0**-53,
 )

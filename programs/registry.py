@@ -50,7 +50,7 @@ def _unknown(name: str) -> str:
     family = name.partition("/")[0]
     # With the family right, its own variants help more than names that merely look alike.
     near = [v.name for v in ladders[family]] if family in ladders else []
-    near = near or difflib.get_close_matches(name, [*ladders, *names()], n=4, cutoff=0.5)
+    near = list(dict.fromkeys(near or difflib.get_close_matches(name, [*ladders, *names()], n=4, cutoff=0.5)))
     hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(ladders)}"
     return f"no program named {name!r}; {hint}"
 

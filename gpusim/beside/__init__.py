@@ -6,13 +6,7 @@ Reading order: `sections` (what a machine is, as checked numbers with sources; `
 shipped ones), `machines` (a model of each kind, and those by name). docs/beside.md.
 """
 
-from gpusim.beside.machines import (
-    ProductRun,
-    dependent_load_us,
-    load_machine,
-    matrix_product,
-    shipped_machines,
-)
+from gpusim.beside.machines import ProductRun, dependent_load_us, load_machine, matrix_product, shipped_machines
 from gpusim.beside.sections import CpuConfig, SystolicConfig
 
 __all__ = [

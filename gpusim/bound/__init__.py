@@ -25,9 +25,7 @@ __all__ = ["Bound", "Profile", "bound", "profile", "quick_bound", "quick_instruc
 
 
 def profile(
-    target: Any,
-    gpu: str | FilePath | GPUConfig = "h200",
-    overrides: Mapping[str, Any] | Sequence[str] | None = None,
+    target: Any, gpu: str | FilePath | GPUConfig = "h200", overrides: Mapping[str, Any] | Sequence[str] | None = None
 ) -> Profile:
     """The profile of a launch, the same for machines of any size and speed; from a cache if it is known.
 

@@ -77,13 +77,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             return EXIT_OK
         print(f"gpusim: error: {' '.join(str(error).split())}", file=sys.stderr)
         return getattr(error, "status", EXIT_USER_ERROR)
+    except BrokenPipeError:
+        # As for any filter: `gpusim list | head` ends quietly, with the code of a process ended by SIGPIPE.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except OSError as error:
+        names = ", ".join(str(each) for each in (error.filename, error.filename2) if each is not None)
+        print(f"gpusim: error: {names + ': ' if names else ''}{error.strerror or error}", file=sys.stderr)
+        return EXIT_USER_ERROR
     except MemoryError:
         print("gpusim: error: this needs more memory than the host has", file=sys.stderr)
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         print("gpusim: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # As for any filter: `gpusim list | head` ends quietly, with the code of a process ended by SIGPIPE.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE

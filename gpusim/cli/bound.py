@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpusim.cli.outputs import columns, print_json, versioned
 from gpusim.cli.parser import EXIT_OK
+from gpusim.units import counted
 
 if TYPE_CHECKING:
     from gpusim.bound import Bound
@@ -34,7 +35,8 @@ def execute(options: argparse.Namespace) -> int:
         if target.variant:
             print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")
         x, y, z = target.launch.grid
-        print(f"{known.kernel}: grid ({x}, {y}, {z}), {known.blocks:,} blocks, of which {known.sampled:,} were run")
+        blocks = counted(known.blocks, "block")
+        print(f"{known.kernel}: grid ({x}, {y}, {z}), {blocks}, of which {known.sampled:,} were run")
         print(table(found))
     return EXIT_OK
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.outputs import columns, print_json, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.units import whole
 
 if TYPE_CHECKING:
     from gpusim.collectives import CollectiveResult
@@ -48,7 +49,8 @@ def _row(result: CollectiveResult) -> dict[str, Any]:
 
 
 def _bytes(text: str) -> int:
-    found = re.fullmatch(r"(\d+)([KMG]?)(?:i?B)?", text.strip(), re.I)
-    if not found:
-        raise UserError(f"a size is spelled as 1048576, 64K, 16M or 1G, not {text!r}")
-    return int(found[1]) * _UNITS[found[2].upper()]
+    found = re.fullmatch(r"([\d_.]+(?:e\+?\d+)?)([KMG]?)(?:i?B)?", text.strip(), re.I)
+    try:
+        return whole(found[1]) * _UNITS[found[2].upper()] if found else whole("")
+    except ValueError:
+        raise UserError(f"a size is spelled as 1048576, 1e6, 64K, 16M or 1G, not {text!r}") from None

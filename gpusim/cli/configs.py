@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.outputs import columns, print_json
 from gpusim.cli.parser import EXIT_OK, UserError
+from isa.folders import put_file
 
 if TYPE_CHECKING:
     from gpusim.config.derived import DerivedValue
@@ -130,18 +131,19 @@ def check(options: argparse.Namespace) -> int:
 def new(options: argparse.Namespace) -> int:
     from gpusim.config.create import FILE_NAME, new_file
 
-    stem = re.sub(r"[^a-z0-9_.-]+", "-", options.name.lower()).strip("-.")
+    name = Path(options.name).name.removesuffix(".toml")  # a folder in front is the file's
+    stem = re.sub(r"[^a-z0-9_.-]+", "-", name.lower()).strip("-.")
     if not stem and options.output is None:
         raise UserError(f"no file can be called {options.name!r}; say -o FILE")
-    path = options.output or Path(f"{stem}.toml")
-    text = new_file(options.name, options.base, options.overrides, path)
+    path = options.output or Path(options.name).parent / f"{stem}.toml"
+    text = new_file(name, options.base, options.overrides, path)
     if path.exists() and not options.force:
         raise UserError(f"{path} is there already; --force overwrites it")
-    path.write_text(text, encoding="utf-8")
+    put_file(path, text.encode())
     print(f"{path} written")
     beside = path.parent / FILE_NAME
     if not beside.exists():
-        beside.write_text(_schema_text(), encoding="utf-8")
+        put_file(beside, _schema_text().encode())
         print(f"{beside} written, which the file's first line names for editors")
     return EXIT_OK
 

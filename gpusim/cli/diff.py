@@ -52,10 +52,7 @@ def execute(options: argparse.Namespace) -> int:
     else:
         print(difference)
     if options.report:
-        try:
-            difference.report_html(options.report)
-        except OSError as error:
-            raise UserError(f"--report {options.report}: {error.strerror}") from error
+        difference.report_html(options.report)
     for text in wrong:
         print(f"gpusim: error: {text}", file=sys.stderr)
     return EXIT_MISMATCH if wrong else EXIT_OK
@@ -85,10 +82,7 @@ def _refuse_twice_the_same(options: argparse.Namespace, sides: dict[str, argpars
 def _saved(path: Path) -> Run:
     from gpusim.difference.side import as_run, read_result
 
-    try:
-        return as_run(read_result(path))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+    return as_run(read_result(path))
 
 
 def _simulate(options: argparse.Namespace, recorded: bool) -> tuple[Run, str | None]:

@@ -25,6 +25,7 @@ from gpusim.cli.outputs import check_writable
 from gpusim.cli.parser import EXIT_OK, EXIT_USER_ERROR, UserError, names_of
 from gpusim.cli.run import check_limits
 from gpusim.cli.tracing import ENDING
+from isa.folders import replacing
 
 if TYPE_CHECKING:
     from gpusim.driver.outputs.log import LaunchLog
@@ -77,8 +78,8 @@ def _tell_progress(driver: Driver, options: argparse.Namespace) -> None:
 
     announce_compilation(driver.stop_if_interrupted)
     tell_when_asked(driver.log)
-    if is_shown(options.progress):
-        driver.observers.append(Status(driver.log))
+    if options.progress is not False:
+        driver.observers.append(Status(driver.log, often=is_shown(options.progress)))
 
 
 def _told(driver: Driver) -> tuple[str, dict[str, Any], int]:
@@ -98,11 +99,8 @@ def _report(told: list[tuple[str, dict[str, Any], int]], as_json: bool, output: 
 
 
 def python_command(file: str, arguments: list[str]) -> list[str]:
-    """The command that runs a script under this interpreter. Raises UserError for a file that cannot be read."""
-    try:
-        os.close(os.open(file, os.O_RDONLY))
-    except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror}") from None
+    """The command that runs a script under this interpreter. Raises OSError for a file that cannot be read."""
+    os.close(os.open(file, os.O_RDONLY))
     return [sys.executable, file, *arguments]
 
 
@@ -152,7 +150,8 @@ def write_table(text: str, as_json: bool, output: Path | None) -> None:
     """Print a table as text or JSON, or write it."""
     if output is not None:
         try:
-            output.write_text(text + "\n")
+            with replacing(output) as part:
+                part.write_text(text + "\n")
         except OSError as error:
             print(f"gpusim: error: cannot write {output}: {error.strerror}", file=sys.stderr)
     else:
@@ -204,10 +203,7 @@ def _check_report(options: argparse.Namespace) -> None:
         raise UserError(f"--section {unknown[0]}: there are {', '.join(NAMES)}")
     if options.report_limit is not None and options.report_limit < 1:
         raise UserError(f"--report-limit must be positive, got {options.report_limit}")
-    try:
-        Path(options.report).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--report {options.report}: {error.strerror}") from None
+    Path(options.report).mkdir(parents=True, exist_ok=True)
 
 
 def _numbers(text: str | None) -> tuple[int, int | None]:

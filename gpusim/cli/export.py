@@ -13,6 +13,7 @@ from gpusim.cli.outputs import print_json, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.cli.run import check_limits, target_of
 from gpusim.cli.tracing import number_list
+from gpusim.units import counted
 
 if TYPE_CHECKING:
     from gpusim.tracing.accel_sim import AccelSimTraces
@@ -100,7 +101,7 @@ def _report(written: list[dict[str, Any]], as_json: bool) -> None:
     for each in () if as_json else written:
         count, nbytes = each["instructions"], each["nbytes"]
         print(
-            f"{each['folder']}: {each['kernels']:,} launches, {each['copies']:,} copies to the device, "
+            f"{each['folder']}: {counted(each['kernels'], 'launch')}, {counted(each['copies'], 'copy')} to the device, "
             f"{count:,} warp instructions, {nbytes:,} bytes ({nbytes / max(count, 1):.3g} each); "
             f"{count / max(each['seconds'], 1e-9) / 1e6:.1f} million instructions/s",
             flush=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import secrets
 import socket
@@ -11,6 +12,7 @@ import webbrowser
 from pathlib import Path
 
 from gpusim.cli.parser import EXIT_OK, UserError
+from isa.folders import replacing
 
 _HOST = "localhost"
 
@@ -19,10 +21,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.export:
         from gpusim.lab.page import play_page
 
-        try:
-            Path(options.export).write_text(play_page(), "utf-8")
-        except OSError as error:
-            raise UserError(f"--export {options.export}: {error.strerror}") from error
+        with replacing(options.export) as part:
+            part.write_text(play_page(), "utf-8")
         print(options.export)
         return EXIT_OK
     try:
@@ -37,7 +37,9 @@ def execute(options: argparse.Namespace) -> int:
         try:
             listening.bind(("127.0.0.1", options.port))
         except (OSError, OverflowError) as error:
-            raise UserError(f"--port {options.port}: {error}") from error
+            used = getattr(error, "errno", None) == errno.EADDRINUSE
+            why = "this port is in use, perhaps by another gpusim lab; name another, or 0 for any" if used else error
+            raise UserError(f"--port {options.port}: {why}") from error
         key, lab = secrets.token_urlsafe(24), LabServer(progress_file(), load_exercises(options.exercises))
         address = f"http://{_HOST}:{listening.getsockname()[1]}/?key={key}"
         print(f"{address}\nfor you alone, until Ctrl-C", flush=True)

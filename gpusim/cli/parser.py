@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpusim.units import whole
+
 EXIT_OK, EXIT_MISMATCH, EXIT_USER_ERROR, EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 _CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
 
@@ -65,7 +67,14 @@ class _Words(argparse.Action):
         setattr(namespace, self.dest, " ".join(filter(None, (getattr(namespace, self.dest), given))))
 
 
-_TYPES = {"int": int, "float": float, "path": Path}
+def _whole(text: str) -> int:
+    try:
+        return whole(text)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"a whole number such as 1000 or 1e6, not {text!r}") from None
+
+
+_TYPES = {"int": _whole, "float": float, "path": Path}
 _ACTIONS = {"boolean": argparse.BooleanOptionalAction, "words": _Words}
 
 

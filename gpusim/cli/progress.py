@@ -9,30 +9,37 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
-from gpusim.units import scaled
+from gpusim.units import counted, scaled
 
 Progress = Callable[[int, int, int], None]
 LaunchProgress = Callable[[int, int, int, int], None]
 PATIENCE_S = 2.0
 """Seconds that a launch or a compilation runs before its progress is shown."""
 _EVERY_S = 5.0
+_LONG_S = 30.0
+"""Seconds after which a launch that shows no progress is named once."""
+CORE_FUNCTIONS = 500
+"""About how many functions the first timed launch compiles."""
 
 
 def announce_compilation(stop: Callable[[], None] = lambda: None) -> None:
     """From now on say how far this process is when it compiles the simulator's core. stop: raises what is to end it."""
     from gpusim.engine.state import code_cache
 
-    count, due = 0, math.inf
+    count, due, of = 0, math.inf, ""
 
     def compiles(what: str) -> None:
-        nonlocal count, due
+        nonlocal count, due, of
         if count == 0:
+            from gpusim.engine.warm import core_is_cached
+
+            of = "" if core_is_cached() else f" of about {CORE_FUNCTIONS}"
             say_compiling()
             due = time.monotonic() + PATIENCE_S
         count += 1
         if time.monotonic() > due:
             due = time.monotonic() + _EVERY_S
-            print(f"gpusim: {count:,} functions, now {what}", file=sys.stderr, flush=True)
+            print(f"gpusim: {count:,}{of} functions, now {what}", file=sys.stderr, flush=True)
 
     code_cache.watchers[:] = [lambda _: stop(), compiles]
 
@@ -46,11 +53,20 @@ def say_compiling() -> None:
 def show_progress(wanted: bool | None, per_block: Callable[[], float] = float) -> Iterator[LaunchProgress | None]:
     """A callback for `gpusim.simulate(progress=...)`, or None where nothing is to be shown.
 
-    wanted: True always, False never, None if standard error is a terminal. per_block: about how many instructions a
-    block issues, 0 if that is not known; asked once, when there is something to show.
+    wanted: True always, False never, None if standard error is a terminal; elsewhere one line for a long launch.
+    per_block: about how many instructions a block issues, 0 if that is not known; asked once, when there is
+    something to show.
     """
     with Bar() as bar:
-        began, expected = time.monotonic(), math.nan
+        began, expected, said = time.monotonic(), math.nan, False
+
+        def once(cycles: int, finished: int, blocks: int, issued: int) -> None:
+            nonlocal said
+            if not said and time.monotonic() - began > _LONG_S:
+                said = True
+                text = launch_text(issued, 0.0, cycles, finished, blocks)
+                ways = "--progress shows how far, --max-cycles ends it"
+                print(f"gpusim: still running: {text} ({ways})", file=sys.stderr, flush=True)
 
         def instructions(cycles: int, finished: int, blocks: int, issued: int) -> None:
             nonlocal expected
@@ -62,7 +78,7 @@ def show_progress(wanted: bool | None, per_block: Callable[[], float] = float) -
                 total = issued * blocks / finished if finished else 0.0
             bar.show(issued, total or None, launch_text(issued, total, cycles, finished, blocks))
 
-        yield instructions if is_shown(wanted) else None
+        yield instructions if is_shown(wanted) else once if wanted is None else None
 
 
 @contextmanager
@@ -79,7 +95,7 @@ def show_points(wanted: bool | None, of: str = "points") -> Iterator[Progress | 
 def launch_text(issued: int, total: float, cycles: int, finished: int, blocks: int) -> str:
     """Return the text beside the bar of a launch. total: its instructions, 0 if that is not known."""
     of = f" of {scaled(total)}" if total else ""
-    return f"{scaled(issued)}{of}instructions; cycle {cycles:,}, {finished:,} of {blocks:,} blocks done"
+    return f"{scaled(issued)}{of}instructions; cycle {cycles:,}, {finished:,} of {counted(blocks, 'block')} done"
 
 
 def is_shown(wanted: bool | None) -> bool:

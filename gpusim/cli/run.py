@@ -39,10 +39,7 @@ def execute(options: argparse.Namespace) -> int:
     if result.trace is not None and options.trace:
         write_trace(result.trace, options.trace)
     if options.report:
-        try:
-            result.report_html(options.report, target.name)
-        except OSError as error:
-            raise UserError(f"--report {options.report}: {error.strerror}") from error
+        result.report_html(options.report, target.name)
     check = target.check(expected)
     if options.json:
         print_json(make_document(target, result, check))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.cli.axes import evaluator, fill_lines, read_space
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
 from gpusim.cli.parser import EXIT_OK
+from gpusim.units import counted
 from gpusim.workload.request import SearchOptions
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _text(found: Found, best: Candidate) -> list[str]:
         "no machine or failed": sum(each.error is not None for each in found.candidates),
     }
     told = "".join(f"; {number} {what}" for what, number in count.items() if number)
-    lines = [f"{len(found.candidates)} machines, {found.runs} runs{told}"]
+    lines = [f"{counted(len(found.candidates), 'machine')}, {counted(found.runs, 'run')}{told}"]
     errors = [each.error for each in found.candidates if each.error]
     lines += [f"the first error: {errors[0]}"] if errors else []
     front = found.front()

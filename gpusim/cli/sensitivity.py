@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.cli.axes import evaluator, fill_lines
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.units import counted
 
 if TYPE_CHECKING:
     from gpusim.explore import Point
@@ -69,7 +70,7 @@ def point_of(options: argparse.Namespace, gpu: str | None = None, overrides: Seq
 
 def _table(found: Sensitivity, most: int) -> str:
     failed = f", {len(found.errors)} of them failed, first {found.errors[0]}" if found.errors else ""
-    head = f"{found.program} on {found.gpu}: {found.time_us:.4g} us, {found.runs} runs{failed}"
+    head = f"{found.program} on {found.gpu}: {found.time_us:.4g} us, {counted(found.runs, 'run')}{failed}"
     rows: list[tuple[str, ...]] = [("", "tried", "time, us", "elasticity", "better saves")]
     for each in found.effects[:most]:
         pairs = (each.low, each.high), (each.low_us, each.high_us)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.cli.axes import evaluator, fill_lines, read_space
 from gpusim.cli.outputs import check_writable, columns, print_json, versioned
 from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError, names_of
+from gpusim.units import counted
 
 if TYPE_CHECKING:
     from gpusim.explore import Point
@@ -37,7 +38,7 @@ def execute(options: argparse.Namespace) -> int:
     _check_options(options)
     check_points(points, metrics)
     if options.dry_run:
-        print(f"{len(points):,} points")
+        print(counted(len(points), "point"))
         return EXIT_OK
     journal = options.journal or (Path(options.out).with_suffix(".journal") if options.out else None)
     if options.resume and journal is None:
@@ -51,7 +52,7 @@ def execute(options: argparse.Namespace) -> int:
             rows = run(points)
         except KeyboardInterrupt:
             done, _, wanted = run.count
-            kept = f"; {done:,} of {wanted:,} points are in {journal}, --resume goes on"
+            kept = f"; {done:,} of {counted(wanted, 'point')} kept in {journal}, --resume goes on"
             print(f"gpusim: interrupted{kept if journal and wanted else ''}", file=sys.stderr)
             return EXIT_INTERRUPTED
     seconds, resumed = time.monotonic() - started, run.known
@@ -111,7 +112,7 @@ def print_summary(points: Sequence[Point], rows: Sequence[RowOf], seconds: float
     wrong = _failures(points, rows)
     for members in wrong[:_MOST_FAILURES]:
         print(f"{len(members):,} failed: {members[0][1]}\n  such as {members[0][0]}")
-    text = f"{len(rows):,} points, {sum(map(len, wrong)):,} failed"
+    text = f"{counted(len(rows), 'point')}, {sum(map(len, wrong)):,} failed"
     if resumed > 0:
         text += f", {resumed:,} of them from the journal"
     new = len(rows) - resumed

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpusim.cli.outputs import check_writable
 from gpusim.cli.parser import UserError
+from gpusim.units import counted
 
 if TYPE_CHECKING:
     from gpusim.launch import Launch
@@ -47,13 +48,11 @@ def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions |
 def write_trace(trace: Trace, file: str) -> None:
     """Write a trace, and say what is in it."""
     path = Path(file)
-    try:
-        trace.perfetto(path)
-    except OSError as error:
-        raise UserError(f"--trace {path}: {error.strerror}") from None
+    trace.perfetto(path)
+    warps = counted(len(trace.warps), "warp")
     part = "" if trace.complete else f", until cycle {trace.until:,}: see --trace-limit"
     print(
-        f"{path}: {len(trace.issues):,} issues and {len(trace.stalls):,} stalls of {len(trace.warps):,} warps{part}",
+        f"{path}: {counted(len(trace.issues), 'issue')} and {counted(len(trace.stalls), 'stall')} of {warps}{part}",
         file=sys.stderr,
     )
 

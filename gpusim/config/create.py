@@ -46,8 +46,8 @@ def new_file(name: str, base: str, overrides: Iterable[str], path: Path) -> str:
 
 def _base_from(base: str, path: Path) -> str:
     """The base as the file names it: a path is relative to the file."""
-    if base in shipped_names():
-        return base
+    if base.lower() in shipped_names() and not Path(base).is_file():
+        return base.lower()
     return Path(os.path.relpath(Path(base).expanduser().resolve(), path.resolve().parent)).as_posix()
 
 

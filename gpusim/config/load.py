@@ -136,12 +136,16 @@ def _find(name: str | Path, kind: Kind, relative_to: Path = Path()) -> Path:
         path = relative_to / path.expanduser()
         if path.is_file():
             return path
+        if text.lower() in kind.names():
+            return kind.folder / f"{text.lower()}.toml"
     except (OSError, RuntimeError, ValueError) as error:  # a name too long, the home of nobody, a zero byte
         raise ConfigError(f"no {kind.noun} file: {str(error)[:200]}") from None
     if path.suffix or len(Path(text).parts) > 1:
         raise ConfigError(f"no {kind.noun} file {str(path)!r}")
     reason = f"no {kind.noun} {text!r}: it is neither a file nor one of {', '.join(kind.names())}"
-    raise ConfigError(reason, suggestion=nearest(text.lower(), kind.names(), 0.5))
+    # What looks like the name of a product, such as b300, is another machine and no slip of the pen.
+    product = re.fullmatch(r"[a-z]+\d+[a-z]*", text.lower())
+    raise ConfigError(reason, suggestion=None if product else nearest(text.lower(), kind.names(), 0.5))
 
 
 def _parse(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from gpusim.result import Result
 from gpusim.results import SCHEMA_VERSION
 from gpusim.results.quantities import QUANTITIES
 from gpusim.results.table import spelled
+from isa.folders import replacing
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ class Difference(Pairs):
 
     def report_html(self, path: str | Path) -> Path:
         """Write the difference as one HTML page and return its path. Raises OSError if that cannot be done."""
-        target = Path(path)
-        target.write_text(render_page(self, self.why), "utf-8")
-        return target
+        with replacing(path) as part:
+            part.write_text(render_page(self, self.why), "utf-8")
+        return Path(path)
 
     def __str__(self) -> str:
         return render(self, self.why)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def as_run(document: dict[str, Any], size: int, seed: int) -> Run:
         known = ", ".join(f"size {at} with seed {with_seed}" for at, with_seed in points(document))
         raise NotRecorded(f"{document['variant']} was recorded at {known}, not at size {size:,} with seed {seed}")
     launch = found["launch"]
-    return _measured(
+    return run_of(
         document["variant"],
         document["provenance"]["gpu"],
         {"program": document["variant"], "size": size, "seed": seed, "grid": launch["grid"], "block": launch["block"]},
@@ -81,14 +81,15 @@ def values_of(measurement: Mapping[str, Any]) -> dict[str, list[float]]:
 
 def profiled_run(profile: ProfiledKernel, title: str) -> Run:
     """Read a user's profile as a run. Raises NotAResult if the metric of cycles or of time is missing."""
-    missing = [name for name in (_CYCLES, _NS) if name not in profile.counters]
+    launch = {"grid": list(profile.grid), "block": list(profile.block)}
+    return run_of(title, "the profiled GPU", launch, profile.counters)
+
+
+def run_of(title: str, gpu: str, launch: dict[str, Any], values: Mapping[str, Sequence[float]]) -> Run:
+    """Make a run of what was measured. Raises NotAResult if the metric of cycles or of time is missing."""
+    missing = [name for name in (_CYCLES, _NS) if name not in values]
     if missing:
         raise NotAResult(f"{title} has no {' and no '.join(missing)}")
-    launch = {"grid": list(profile.grid), "block": list(profile.block)}
-    return _measured(title, "the profiled GPU", launch, profile.counters)
-
-
-def _measured(title: str, gpu: str, launch: dict[str, Any], values: Mapping[str, list[float]]) -> Run:
     metrics = {name: statistics.median(each) for name, each in values.items()}
     return Run(
         title=title,

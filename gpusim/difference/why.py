@@ -51,8 +51,8 @@ def _whole(difference: Pairs) -> Iterator[str]:
     before, after = difference.a.time_us, difference.b.time_us
     if before and abs(after / before / (b / a) - 1) > _CLOCKS:
         yield (
-            f"In time B takes {after:,.2f} us, {after / before:.2f} times A's {before:,.2f}: its cycles come at "
-            f"{b / after:,.0f} MHz, A's at {a / before:,.0f}."
+            f"In time B takes {after:,.2f} us, {after / before:.2f} times A's {before:,.2f} us: its cycles come at "
+            f"{b / after:,.0f} MHz, A's at {a / before:,.0f} MHz."
         )
 
 
@@ -122,7 +122,7 @@ def _stalls(difference: Pairs) -> Iterator[str]:
     way = "less" if most.difference < 0 else "more"
     yield (
         f"The stall reason that changed most is {most.name} ({STALL_MEANINGS.get(most.name, 'another reason')}): "
-        f"{most.a:.1f} -> {most.b:.1f} cycles per instruction, {abs(most.difference):.1f} {way}."
+        f"{most.a:.1f} -> {most.b:.1f} cycles per instruction, {abs(most.difference):.1f} cycles {way}."
     )
 
 
@@ -134,6 +134,6 @@ def _energy(difference: Pairs) -> Iterator[str]:
     most = parts[0]
     yield (
         f"B takes {joule_text(energy.b)}, {energy.b / energy.a:.2f} times A's {joule_text(energy.a)}, at "
-        f"{power.b:,.0f} W instead of {power.a:,.0f}. What changed most is {_NAMES.get(most.name, most.name)}: "
+        f"{power.b:,.0f} W instead of {power.a:,.0f} W. What changed most is {_NAMES.get(most.name, most.name)}: "
         f"{joule_text(most.a)} -> {joule_text(most.b)}."
     )

@@ -56,7 +56,8 @@ class Journal(AbstractContextManager["Journal"]):
         found, self.rows = _content(self._base, self.path)
         if self.rows:  # a sweep that has not finished a point is nothing to go on from
             if not resume:
-                raise JournalError(f"the journal {self.path} exists already; resume it, or name another one")
+                reason = "exists already; go on with --resume (resume=True), or name another one"
+                raise JournalError(f"the journal {self.path} {reason}")
             _same(found, header, self.path)
         self._base.execute("PRAGMA journal_mode = WAL")
         self._base.execute("PRAGMA synchronous = NORMAL")

@@ -66,8 +66,13 @@ class Axis:
 
     @classmethod
     def _read(cls, name: str, given: Any) -> Axis:
+        def value_of(value: Any) -> Any:
+            # TOML has 1e6 as a float.
+            whole = name == "size" and isinstance(value, float) and value.is_integer()
+            return int(value) if whole else plain(value)
+
         if not isinstance(given, Mapping):
-            values = tuple(plain(each) for each in (given if isinstance(given, list | tuple | range) else [given]))
+            values = tuple(value_of(each) for each in (given if isinstance(given, list | tuple | range) else [given]))
             if not values:
                 raise ConfigError("has no values", key=name)
             twice = [each for index, each in enumerate(values) if each in values[:index]]
@@ -78,7 +83,7 @@ class Axis:
         if unknown or "low" not in given or "high" not in given:
             wrong = f"{unknown[0]!r} is none of them" if unknown else "low and high are needed"
             raise ConfigError(f"a range has {', '.join(_RANGE_KEYS)}; {wrong}", key=name)
-        axis = cls(name, **{each: plain(value) for each, value in given.items()})
+        axis = cls(name, **{each: value_of(value) for each, value in given.items()})
         axis._check()
         return axis
 

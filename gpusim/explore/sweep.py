@@ -21,6 +21,7 @@ from gpusim.explore.journal import Journal, make_header
 from gpusim.explore.point import Point
 from gpusim.explore.workers import Ended, Workers
 from gpusim.results.quantities import result_columns
+from isa.folders import replacing
 
 if TYPE_CHECKING:
     import pandas
@@ -221,19 +222,16 @@ def write(table: pandas.DataFrame, path: str | Path) -> None:
     path = Path(path)
     if path.suffix not in FORMATS:
         raise TableError(f"{path}: a table is written as {' or '.join(FORMATS)}")
-    part = path.with_name(path.name + ".part")
     try:
-        if path.suffix == ".csv":
-            table.to_csv(part, index=False)
-        else:
-            table.to_parquet(part, index=False)
-        part.replace(path)
+        with replacing(path) as part:
+            if path.suffix == ".csv":
+                table.to_csv(part, index=False)
+            else:
+                table.to_parquet(part, index=False)
     except ImportError:
         raise TableError("a .parquet file needs the package pyarrow: pip install 'gpusim[explore]'") from None
     except OSError as error:
         raise TableError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _column(values: list[Any], name: str) -> Any:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
 
 from gpusim.engine.device import error_of
 from gpusim.engine.endless import NeverEnds
@@ -18,13 +23,13 @@ from gpusim.engine.grid import CyclesUsedUp, EndedWithAnother, Grid, Host, Machi
 from gpusim.engine.launch_state import Spare, build_state, code_lines, constant_banks, constant_lines
 from gpusim.engine.memory.system import MemorySystem, PeerRow
 from gpusim.engine.parameters import put_seat
-from gpusim.engine.state import L, P, ms
+from gpusim.engine.state import L, P, code_cache, ms
 from gpusim.engine.state.arrays import State
-from gpusim.engine.state.code_cache import PROFILED
+from gpusim.engine.state.code_cache import PROFILED, core_folder
 from gpusim.engine.state.parts import PartSampler
 from gpusim.engine.stop import StopWatch
 from gpusim.engine.streams import StreamQueue
-from gpusim.engine.warm import prepare_core
+from gpusim.engine.warm import core_is_cached, prepare_core
 from gpusim.errors import LaunchError
 from gpusim.host.fault import caller, fault, never_ends, nothing_moves, out_of_cycles
 from gpusim.host.fitting import engine_parameters, fit, lowered_once
@@ -344,8 +349,25 @@ class LaunchRun(Grid):
         """Get the core ready for this code, unless it is known to be. Returns the seconds this took."""
         started = time.perf_counter()
         kind = memory_state is None, shared, bool(self.par[P.CLUSTER_BLOCKS]), bool(self.par[P.CHECKS])
-        self.lowered.once(("core is ready", *kind), lambda: prepare_core(state, memory_state, shared))
+        self.lowered.once(("core is ready", *kind), lambda: self._prepare(state, memory_state, shared))
         return time.perf_counter() - started
+
+    @staticmethod
+    def _prepare(*what: Any) -> None:
+        """Prepare the core; of several processes that would compile it one does, and the others load it then."""
+        if fcntl is None or core_is_cached():
+            prepare_core(*what)
+            return
+        core_folder().mkdir(parents=True, exist_ok=True)
+        with (core_folder() / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                for watcher in code_cache.watchers:
+                    watcher("what another process is compiling")
+                with suppress(OSError):  # a network drive may have no locks
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+            prepare_core(*what)
 
     def _state(
         self,

@@ -32,6 +32,7 @@ from gpusim.lab import play
 from gpusim.lab.answers import answer
 from gpusim.lab.exercises import Exercise
 from gpusim.lab.page import lab_page, module
+from isa.folders import replacing
 
 LIMIT_S = 120.0
 """A run that takes longer is ended."""
@@ -111,9 +112,8 @@ class LabServer:
         kept = before["source"] if before["solved"] and not solved else source
         known[title] = {"attempts": before["attempts"] + 1, "solved": solved or before["solved"], "source": kept}
         self._progress.parent.mkdir(parents=True, exist_ok=True)
-        new = self._progress.with_suffix(".new")
-        new.write_text(json.dumps(known, indent=1), "utf-8")
-        new.replace(self._progress)
+        with replacing(self._progress) as part:
+            part.write_text(json.dumps(known, indent=1), "utf-8")
         return known[title]
 
     def respond(self, name: str, values: dict[str, Any]) -> dict[str, Any]:

@@ -67,11 +67,7 @@ class BoundArguments:
 
 
 def bind(
-    program: Any,
-    args: Sequence[Any],
-    memory: DeviceMemory,
-    signature: Any = None,
-    names: Sequence[str] = (),
+    program: Any, args: Sequence[Any], memory: DeviceMemory, signature: Any = None, names: Sequence[str] = ()
 ) -> BoundArguments:
     """Place `args` for a launch of `program` (an `isa.Program`) and return what the launch needs.
 
@@ -261,8 +257,7 @@ class _Binder:
             data = piece if isinstance(piece, bytes) else self.sized(i, piece, parameter.size)
             if len(data) != parameter.size:
                 raise self.error(
-                    i,
-                    f"{len(data)} bytes given for parameter {parameter.index}, which has {parameter.size}",
+                    i, f"{len(data)} bytes given for parameter {parameter.index}, which has {parameter.size}"
                 )
             area[parameter.offset : parameter.offset + parameter.size] = data
         return bytes(area)

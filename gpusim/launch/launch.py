@@ -18,15 +18,21 @@ if TYPE_CHECKING:  # models need pydantic, which a machine that records does not
 Dim3 = tuple[int, int, int]
 
 
+def _refused(reason: str) -> Exception:
+    from gpusim.errors import LaunchError  # errors import isa, which programs do without
+
+    return LaunchError(reason)
+
+
 def as_dim3(value: int | Sequence[int], name: str = "dimension") -> Dim3:
     """Return `value`, an int or a sequence of one to three ints, as (x, y, z); missing dimensions are 1.
 
-    Raises TypeError if a component is not an integer (a bool is not) and ValueError if it is not positive or
-    if there are more than three, both naming `name`.
+    Raises LaunchError, which names `name`, if a component is not an integer (a bool is not) or not positive, or if
+    there are more than three.
     """
     parts = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
     if not 1 <= len(parts) <= 3:
-        raise ValueError(f"{name} must have one to three components, got {len(parts)}: {value!r}")
+        raise _refused(f"{name} must have one to three components, got {len(parts)}: {value!r}")
     dims = []
     for part in parts:
         try:
@@ -34,9 +40,9 @@ def as_dim3(value: int | Sequence[int], name: str = "dimension") -> Dim3:
         except TypeError:
             number = None
         if number is None:
-            raise TypeError(f"{name} must be an int or a tuple of ints, got {value!r}")
+            raise _refused(f"{name} must be an int or a tuple of ints, got {value!r}")
         if number < 1:
-            raise ValueError(f"{name} must be positive in every component, got {value!r}")
+            raise _refused(f"{name} must be positive in every component, got {value!r}")
         dims.append(number)
     x, y, z = (*dims, 1, 1)[:3]
     return x, y, z
@@ -45,11 +51,11 @@ def as_dim3(value: int | Sequence[int], name: str = "dimension") -> Dim3:
 def as_args(args: Any) -> tuple[Any, ...]:
     """Return a launch's arguments as a tuple.
 
-    Raises TypeError for what stands for one argument alone, whose elements would be taken for arguments.
+    Raises LaunchError for what stands for one argument alone, whose elements would be taken for arguments.
     """
     alone = hasattr(args, "dtype") or isinstance(args, str | bytes | Mapping)
     if alone or not isinstance(args, Iterable):
-        raise TypeError(
+        raise _refused(
             f"args must be a tuple of the kernel's arguments, got one {type(args).__name__}; one alone is spelled (x,)"
         )
     return tuple(args)
@@ -92,9 +98,9 @@ class Launch:
         try:
             shared = operator.index(shared_bytes)
         except TypeError:
-            raise TypeError(f"shared_bytes must be an int, got {shared_bytes!r}") from None
+            raise _refused(f"shared_bytes must be an int, got {shared_bytes!r}") from None
         if shared < 0:
-            raise ValueError(f"shared_bytes must not be negative, got {shared}")
+            raise _refused(f"shared_bytes must not be negative, got {shared}")
         fields = {
             "kernel": kernel,
             "grid": as_dim3(grid, "grid"),
@@ -140,8 +146,6 @@ class AccessWindow:
 
     def check(self, config: GPUConfig) -> None:
         """Raise LaunchError for a window that a GPU does not take."""
-        from gpusim.errors import LaunchError  # errors import isa, which programs do without
-
         for name, wrong in (
             (f"{self.nbytes:,} bytes, allowed 1 to {config.l2.window_max_bytes:,}",
              not 0 < self.nbytes <= config.l2.window_max_bytes),
@@ -151,4 +155,4 @@ class AccessWindow:
              self.miss not in PROPERTIES[:2]),
         ):  # fmt: skip
             if wrong:
-                raise LaunchError(f"an access window with {name}")
+                raise _refused(f"an access window with {name}")

@@ -455,10 +455,7 @@ class DeviceMemory:
 
     def _full(self, nbytes: int, label: str) -> OutOfDeviceMemory:
         return OutOfDeviceMemory(
-            requested_bytes=nbytes,
-            used_bytes=self._used_bytes,
-            capacity_bytes=self.capacity_bytes,
-            label=label,
+            requested_bytes=nbytes, used_bytes=self._used_bytes, capacity_bytes=self.capacity_bytes, label=label
         )
 
 

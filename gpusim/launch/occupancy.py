@@ -167,10 +167,7 @@ def check_architecture(program: str, gpu: str, kernel: str) -> None:
 
 def check_dimensions(config: GPUConfig, grid: Sequence[int], block: Sequence[int], kernel: str | None = None) -> None:
     """Raise LaunchError unless `grid` and `block`, each (x, y, z), are within the limits of the GPU."""
-    limits = (
-        ("grid", "blocks", grid, config.launch.max_grid),
-        ("block", "threads", block, config.launch.max_block),
-    )
+    limits = (("grid", "blocks", grid, config.launch.max_grid), ("block", "threads", block, config.launch.max_block))
     for what, unit, size, maximum in limits:
         for axis, extent, most in zip("xyz", size, maximum, strict=True):
             if not 1 <= extent <= most:
@@ -189,11 +186,7 @@ def cluster_groups(config: GPUConfig) -> tuple[int, ...]:
 
 
 def check_cluster(
-    config: GPUConfig,
-    cluster: Sequence[int],
-    grid: Sequence[int],
-    blocks_per_sm: int,
-    kernel: str | None = None,
+    config: GPUConfig, cluster: Sequence[int], grid: Sequence[int], blocks_per_sm: int, kernel: str | None = None
 ) -> None:
     """Raise LaunchError unless thread block clusters of `cluster` (x, y, z) blocks divide the grid and fit a GPC."""
     blocks = cluster[0] * cluster[1] * cluster[2]

@@ -17,9 +17,9 @@ from gpusim.engine.sm.coalescer import mergeable, pass_lanes
 from gpusim.plot import style
 from gpusim.plot.colours import EXCESSIVE, IDEAL, INK, SHARED_WORD
 from gpusim.plot.style import machine_code, ranges, source
-from gpusim.results.table import counted
 from gpusim.tracing.perfetto import Trace
 from gpusim.tracing.recording import SPACES
+from gpusim.units import counted
 from isa import microops as M
 
 if TYPE_CHECKING:

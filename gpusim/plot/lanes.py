@@ -24,9 +24,9 @@ from gpusim.plot.colours import (
 )
 from gpusim.plot.style import cut, first_warp, lanes_in, ranges, source, until
 from gpusim.results.limiter import PIPES
-from gpusim.results.table import counted
 from gpusim.tracing.perfetto import Trace
 from gpusim.tracing.recording import LaneGroup
+from gpusim.units import counted
 from isa import microops as M
 
 if TYPE_CHECKING:

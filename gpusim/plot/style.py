@@ -19,6 +19,7 @@ import numpy as np
 
 from gpusim.plot.colours import GREY
 from gpusim.tracing.perfetto import Trace
+from isa.folders import replacing
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -171,7 +172,8 @@ def save(drawn: Axes | Figure, path: str | Path) -> Path:
 
     with matplotlib.rc_context(_settings()):
         figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata.get(kind))
-    path.write_bytes(_with_palette(buffer.getvalue()) if kind == "png" else buffer.getvalue())
+    with replacing(path) as part:
+        part.write_bytes(_with_palette(buffer.getvalue()) if kind == "png" else buffer.getvalue())
     pyplot.close(figure)
     return path
 

@@ -29,6 +29,7 @@ from gpusim.results.analysis import Analysis
 from gpusim.results.quantities import shown, to_dict
 from gpusim.results.stalls import STALL_MEANINGS, stall_dye
 from gpusim.results.table import FACTS, SECTIONS, spelled
+from isa.folders import replacing
 
 FIELDS = (
     "instructions", "thread_instructions", "thread_instructions_pred_on", "branches", "divergent_branches",
@@ -129,9 +130,9 @@ def filled(name: str, **texts: str) -> str:
 
 def write(result: Analysis, path: str | os.PathLike[str], title: str | None = None, **more: Any) -> Path:
     """Write the page and return its path. Raises OSError if that cannot be done."""
-    target = Path(path)
-    target.write_text(render(result, title, **more), "utf-8")
-    return target
+    with replacing(path) as part:
+        part.write_text(render(result, title, **more), "utf-8")
+    return Path(path)
 
 
 @cache

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from gpusim.report_html import MARK
 from gpusim.report_html.plain import Markup, PagePart, render_plain, table
-from gpusim.units import joule_text
+from gpusim.units import counted, joule_text
+from isa.folders import replacing
 
 _AROUND = 10  # rows before and after a page's own that stand above it
 _OPEN = 8  # rows of a table that is open at first
@@ -63,14 +64,15 @@ def put_above(folder: Path, rows: Sequence[IndexRow]) -> None:
         left = len(rows) - len(shown)
         more = f'<p>{left:,} more rows in the <a href="index.html">table of all launches</a></p>' if left else ""
         share = sum(_share(rows[k], total) for k in own)
-        what = f"{sum(rows[k].calls for k in own):,} of {launches:,} launches, {100 * share:.1f} % of all time"
+        what = f"{sum(rows[k].calls for k in own):,} of {counted(launches, 'launch')}, {100 * share:.1f} % of all time"
         above = (
             f'<aside class="above" aria-label="Launches"><p>{links}</p><details{" open" * (len(rows) <= _OPEN)}>'
             f"<summary>This page: {what}. Table of launches</summary>"
             f"{_table(shown, total, page)}{more}</details></aside>"
         )
         path = folder / page
-        path.write_text(path.read_text("utf-8").replace(MARK, above, 1), "utf-8")
+        with replacing(path) as part:
+            part.write_text(path.read_text("utf-8").replace(MARK, above, 1), "utf-8")
 
 
 def _share(row: IndexRow, total: float) -> float:

@@ -20,6 +20,7 @@ _ARITHMETIC = {
 }  # fmt: skip
 _SHORT = {"LDS", "S2R", "S2UR", "SHFL", "MUFU", "LDSM", "ATOMS", "VOTE", "MATCH", "REDUX", "F2I", "I2F", "POPC"}
 
+
 def bank_conflicts(launch: LaunchSums) -> Iterator[Finding]:
     """Wavefronts of shared memory beyond the ideal, by line."""
     shared = launch.counts.accesses(SHARED) & ~atomics_of(launch)

@@ -16,8 +16,7 @@ from gpusim.results.limiter import pipe_cycles, running_cycles, utilisation
 from gpusim.results.metrics import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
 from gpusim.results.record import LaunchRecord
 from gpusim.results.roofline import Roofline
-from gpusim.results.table import counted
-from gpusim.units import aligned, byte_text, joule_text, rate_text, scaled
+from gpusim.units import aligned, byte_text, counted, joule_text, rate_text, scaled
 from isa import microops as M
 
 WIDTH = 100

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpusim.units import joule_text, rate_text, scaled
+from gpusim.units import joule_text, plural, rate_text, scaled
 
 LESS, MORE = "less", "more"
 TEXT, FACTS, PAGE, JSON, DIFF, SWEEP, LAB = "text", "facts", "page", "json", "diff", "sweep", "lab"
@@ -85,15 +85,6 @@ class Quantity:
 _COUNTED = ("cycle", "block", "thread", "warp", "sector", "request", "branch")
 
 
-def counted(number: int, noun: str) -> str:
-    """'1 line', '2 lines', '2 branches'."""
-    return f"{number:,} {noun}{_plural(number, noun)}"
-
-
-def _plural(number: float, noun: str) -> str:
-    return "" if number == 1 else "es" if noun.endswith("ch") else "s"
-
-
 def number(value: float, unit: str, micro: str = "u") -> str:
     """A number in its unit, without the unit's name where that is a word. micro: the prefix of millionths."""
     if unit == "J":
@@ -121,7 +112,7 @@ def spelled(value: Any, unit: str, micro: str = "u") -> str:
         return f"{text} {micro}s"
     if not unit or unit == "J" or "/" in unit:
         return text
-    return f"{text} {unit}{_plural(value, unit) if unit in _COUNTED else ''}"
+    return f"{text} {unit}{plural(value, unit) if unit in _COUNTED else ''}"
 
 
 def metric_rows(section: str, *rows: Quantity) -> list[Quantity]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from gpusim.engine.state import layout as L
 from gpusim.tracing.recording import Recording, counts_over_time
+from isa.folders import replacing
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
@@ -168,7 +169,7 @@ class TrackWriter:
 
 def write_packets(packets: Iterable[bytes], path: str | Path) -> None:
     """Write packets as a file."""
-    with open(path, "wb") as file:
+    with replacing(path) as part, part.open("wb") as file:
         for packet in packets:
             file.write(message((_PACKET, packet)))
 

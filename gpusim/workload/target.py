@@ -17,6 +17,7 @@ from gpusim.config import GPUConfig
 from gpusim.errors import WorkloadError
 from gpusim.launch import Launch
 from gpusim.simulation import simulate
+from gpusim.units import whole
 from gpusim.workload.request import LAUNCH_PARAMETERS, Request
 from isa import ToolchainMissing, load, toolchain
 
@@ -145,7 +146,7 @@ def load_kernel(path: str, name: str | None) -> Any:
 
     Raises WorkloadError, also for whatever the file itself raises.
     """
-    module = _import(path)
+    module = import_file(path)
     dispatchers = {key: value for key, value in vars(module).items() if _is_kernel(value)}
     if name is None and len(dispatchers) == 1:
         return next(iter(dispatchers.values()))
@@ -167,7 +168,7 @@ def load_model(text: str) -> str | type[GPU]:
         return text
     from gpusim.machine.gpu import GPU
 
-    found = vars(_import(path)).get(name)
+    found = vars(import_file(path)).get(name)
     if not isinstance(found, type) or not issubclass(found, GPU):
         raise WorkloadError(f"{path} has no subclass {name!r} of gpusim.machine.GPU")
     return found
@@ -187,7 +188,7 @@ def _functions(module: ModuleType) -> list[str]:
     ]
 
 
-def _import(path: str) -> ModuleType:
+def import_file(path: str) -> ModuleType:
     """Execute a Python file as a module of its own; its folder is importable meanwhile, as for a script."""
     file = Path(path).resolve()
     if not file.is_file():
@@ -214,9 +215,11 @@ def _import(path: str) -> ModuleType:
 
 # --- how arguments are spelled: `gpusim/cli/help/arguments.txt` is the grammar ----------------------------------------
 
-_ARRAY = re.compile(r"(\w+)\[([\d\s,_]+)\](?:\s*=\s*(\S+))?$")
+_ARRAY = re.compile(r"(\w+)\[([\w\s.,+]+)\](?:\s*=\s*(\S+))?$")
 _TYPED = re.compile(r"(\w+)\(\s*(\S+?)\s*\)$")
 _BOOLEANS = {"true": True, "false": False}
+_C_TYPES = {"float": "float32", "int": "int32"}
+"""What kernels mean by these words, which NumPy has for 64 bits."""
 _MOST_DIGITS = 20
 _MAX_BYTES = 1 << 34
 """Largest array: more is a slip of the pen, and would only end in the host's memory running out."""
@@ -258,7 +261,7 @@ def _argument(text: str, generator: np.random.Generator) -> Any:
 def _array(text: str, match: re.Match[str], generator: np.random.Generator) -> np.ndarray:
     dtype = _dtype(match[1], text)
     try:
-        shape = tuple(int(extent) for extent in match[2].split(","))
+        shape = tuple(whole(extent) for extent in match[2].split(","))
     except ValueError:
         raise WorkloadError(f"--args: {text!r} has a shape that is not a list of integers") from None
     size = int(np.prod(shape, dtype=object))
@@ -280,7 +283,7 @@ def _array(text: str, match: re.Match[str], generator: np.random.Generator) -> n
 
 def _dtype(name: str, text: str) -> np.dtype:
     try:
-        dtype = np.dtype(name)
+        dtype = np.dtype(_C_TYPES.get(name, name))
     except (TypeError, ValueError, SyntaxError):  # NumPy evaluates parts of such a text
         dtype = np.dtype(object)
     if dtype.kind not in "biufc":

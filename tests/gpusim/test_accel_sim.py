@@ -454,7 +454,7 @@ def test_the_command_line(tmp_path, capsys):
     options = ["--size", "32", "--blocks", "0,2", "--gpu", "a100"]
     assert main(["export", "accel-sim", "matmul/tiled", str(folder), *options]) == 0
     told = capsys.readouterr().out
-    assert "1 launches, 3 copies to the device, " in told
+    assert "1 launch, 3 copies to the device, " in told
     assert told.endswith("million instructions/s\n")
     file = read_kernel(folder / "kernel-1.traceg")
     assert (file.head["binary version"], file.head["grid dim"]) == ("80", "(2,1,1)")

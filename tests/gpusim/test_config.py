@@ -126,10 +126,16 @@ def test_bad_override(override, words):
 
 
 def test_unknown_names():
-    message = refusal("h20")
+    message = refusal("h-20")
     assert f"{', '.join(shipped_names())};" in message
     assert "did you mean 'h200'" in message
     assert "no configuration file" in refusal("missing.toml")
+    assert load_config("H200") is load_config("h200") and load_config("RTX4090").gpu.arch == "sm_89"
+
+
+@pytest.mark.parametrize("name", ["b300", "mi300x", "H20", "gb200"])
+def test_another_machine_is_not_called_a_slip_of_the_pen(name):
+    assert "did you mean" not in refusal(name)
 
 
 def test_user_file(tmp_path):
@@ -157,7 +163,7 @@ def test_user_file(tmp_path):
         ('base = "h200"\n[sm.cuont]\nvalue = 3\n', "sm.cuont: unknown key"),
         ('base = "self.toml"\n', "base goes round in a circle: self.toml -> self.toml"),
         ("base = 3\n", "base: must be the name of a configuration"),
-        ('base = "h201"\n', "did you mean 'h200'"),
+        ('base = "h-201"\n', "did you mean 'h200'"),
         ("[sm\n", "not valid TOML"),
     ],
 )

@@ -152,7 +152,7 @@ def test_new_on_a_file_of_mine_and_with_nothing_to_change(capsys, tmp_path):
     ("argv", "words"),
     [
         (["h200"], "'h200' is a shipped configuration"),
-        (["x", "--base", "h201"], "did you mean 'h200'"),
+        (["x", "--base", "h_201"], "did you mean 'h200'"),
         (["x", "--set", "sm.cuont=3"], "did you mean 'sm.count'"),
         (["!!"], "no file can be called"),
     ],

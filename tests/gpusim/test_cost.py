@@ -141,7 +141,7 @@ def test_command_prices_parts_and_changes(capsys):
     [
         (["--node", "3nm"], "no process node '3nm'"),
         (["--links", "-1"], "--links must not be below 0"),
-        (["h201"], "did you mean 'h200'"),
+        (["h_201"], "did you mean 'h200'"),
     ],
 )
 def test_mistakes_are_one_line(arguments, message, capsys):

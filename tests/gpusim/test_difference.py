@@ -107,7 +107,8 @@ def test_what_differs_of_launch_and_configuration():
     assert {"block", "kernel"} & {each.name for each in found.launch} == {"block"}
     assert [(each.name, each.b) for each in found.configuration] == [("gpu.clock_mhz", 1200)]
     # Fewer cycles may take longer.
-    assert found.why[1] == "In time B takes 3.10 us, 1.53 times A's 2.02: its cycles come at 1,200 MHz, A's at 1,980."
+    time = "In time B takes 3.10 us, 1.53 times A's 2.02 us"
+    assert found.why[1] == f"{time}: its cycles come at 1,200 MHz, A's at 1,980 MHz."
 
 
 def test_how_changes_are_spelled():

@@ -10,6 +10,7 @@ import pytest
 # Imported here, so that the tests inside do not bring up the engine once more.
 import gpusim.host.launch_run
 import gpusim.integrations.pin
+from gpusim.cli import main
 from gpusim.difference.recorded import recording_of
 from gpusim.integrations.pin import CYCLES
 from programs import images
@@ -78,6 +79,11 @@ def test_it(gpusim_pin):
             "*ok *dram__bytes_read.sum: 82944 (82944 to 83200), predicted *, allowed ±5.00%*",
             "*ok *smsp__inst_executed.sum: 13216, predicted 13216: +0.00%, allowed ±0.00%*",
             "*Predicted warps spend their time in long_scoreboard *",
+            "*Most of it at line *",
+            "*From the measurement (A) to the prediction (B):*",
+            "*B takes *",
+            "*The stall reason that changed most is *cycles per instruction*",
+            "*The difference: *gpusim-pins?test_it.html*",
         ]
     )
 
@@ -98,6 +104,49 @@ def test_a_pin_that_says_nothing_is_refused(run, options, message):
     found = run(f"def test_it(gpusim_pin):\n    gpusim_pin(*launch(), {options})\n")
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines([message])
+
+
+def test_a_number_alone_leaves_the_report_as_its_page(run, pytester):
+    found = run(
+        """
+def test_it(gpusim_pin):
+    gpusim_pin(*launch(), measured=3000, provenance="H200", tolerance="interval")
+""",
+        "--gpusim-pages=pages",
+    )
+    found.assert_outcomes(failed=1)
+    left = "*LEFT *3000, predicted *, allowed * to * measured*"
+    found.stdout.fnmatch_lines([left, "*The report: *pages?test_it.html*"])
+    assert "vector_add" in (pytester.path / "pages" / "test_it.html").read_text("utf-8")
+
+
+def test_the_model_s_own_interval_is_a_tolerance_of_cycles(run):
+    found = run(
+        f"""
+def test_it(gpusim_pin):
+    gpusim_pin(*launch(), measured={MEASURED}, provenance="H200", tolerance="interval")
+
+def test_counter(gpusim_pin):
+    gpusim_pin(*launch(), measured={str(PROFILE)!r}, tolerance="interval", counters=["smsp__inst_executed.sum"])
+"""
+    )
+    found.assert_outcomes(passed=1, failed=1)
+    found.stdout.fnmatch_lines(["*no interval for smsp__inst_executed.sum of this launch*"])
+
+
+def test_a_file_of_pins_without_pytest(tmp_path, capsys):
+    file = tmp_path / "pins_alone.py"
+    pin = "    gpusim_pin(*launch(), measured={}, provenance='H200', tolerance=0.2)\n"
+    good = f"def test_good(gpusim_pin):\n{pin.format(MEASURED)}"
+    file.write_text(f"{CASE}\n{good}\ndef test_bad(gpusim_pin):\n{pin.format(99)}\ndef test_other(): ...\n")
+    assert main(["pin", str(file), "--pages", str(tmp_path / "pages")]) == 1
+    told = capsys.readouterr().out
+    assert "ok      test_good" in told and "FAILED  test_bad: vector_add on NVIDIA H200 leaves" in told
+    assert [each.name for each in (tmp_path / "pages").iterdir()] == ["test_bad.html"]
+    file.write_text(f"{CASE}\n{good}")
+    assert main(["pin", str(file)]) == 0
+    file.write_text("x = 1")
+    assert main(["pin", str(file)]) == 2 and "no function test_" in capsys.readouterr().err
 
 
 def test_another_launch_is_not_the_one_that_was_measured(run):

@@ -89,7 +89,7 @@ def test_a_script_finds_what_it_finds_under_python_and_its_launches_are_listed(t
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
-    [(["nowhere.py"], "cannot read nowhere.py"), (["--threads", "0", "x.py"], "must be positive")],
+    [(["nowhere.py"], "nowhere.py: No such file"), (["--threads", "0", "x.py"], "must be positive")],
 )
 def test_mistakes_on_the_command_line(tmp_path, capsys, monkeypatch, arguments, text):
     monkeypatch.chdir(tmp_path)
@@ -145,8 +145,8 @@ def test_an_interrupt_ends_the_call_and_fails_its_context(tmp_path, options, by)
     try:
         assert process.stdout is not None and process.stdout.readline() == "begins\n"
         assert process.stderr is not None
-        status = next(line for line in process.stderr if "1 launches done" in line)
-        assert re.search(r"1 launches done, now 2, .*forever.*: 0 of 1 blocks, cycle [\d,]+; [\d.]+ M?", status)
+        status = next(line for line in process.stderr if "1 launch done" in line)
+        assert re.search(r"1 launch done, now 2, .*forever.*: 0 of 1 blocks, cycle [\d,]+; [\d.]+ M?", status)
         process.send_signal(signal.SIGUSR1)
         assert next(line for line in process.stderr if line == "gpusim: so far\n")
         assert next(line for line in process.stderr if line.lstrip().startswith("add "))

@@ -18,7 +18,6 @@ from typing import Any
 
 from gpusim.errors import SimulationError
 from gpusim.host.options import host_threads
-from isa.errors import IsaError
 from validate import comparing
 from validate.collection import recording, saving
 from validate.collection.worker import MANIFEST
@@ -78,7 +77,7 @@ def rows(task: ProgramTask) -> list[Row]:
             raise saving.NotSaved("not built here")
         path = saving.saved(task.folder, task.built, task.symbols, task.seconds)
         launches = saving.launches(path)
-    except (saving.NotSaved, SimulationError, IsaError) as error:
+    except (saving.NotSaved, SimulationError) as error:
         return [Failure(point, str(error)) for point in task.points]
     return [_row(task, point, recorded, path, launches) for point, recorded in task.points.items()]
 
@@ -97,7 +96,7 @@ def _row(
     began = time.perf_counter()
     try:
         result = saving.simulate(path, launch.number, task.gpu, threads=task.threads)
-    except (SimulationError, IsaError) as error:
+    except SimulationError as error:
         return Failure(point, str(error))
     counters = {**recorded["counters"], CYCLES: recorded["cycles"]}
     return against(point, result, counters, None, time.perf_counter() - began)

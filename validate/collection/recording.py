@@ -10,7 +10,6 @@ from typing import Any
 from gpusim.errors import SimulationError
 from gpusim.results.profile import ProfiledLaunch, parse_profile
 from isa.demangle import short_name
-from isa.errors import IsaError
 from validate.baseline import plain
 from validate.collection import saving
 from validate.gpu import read_json
@@ -73,7 +72,7 @@ def keep(
                 key = f"{name}:{short_name(launch.symbol)}"
                 same = sum(each == key or each.startswith(f"{key}/") for each in points)
                 points[f"{key}/{same + 1}" if same else key] = entry | {"counters": launch.metrics}
-        except (Unfit, saving.NotSaved, SimulationError, IsaError) as why:
+        except (Unfit, saving.NotSaved, SimulationError) as why:
             say(f"{name}: {why}")
     order = [each for each in dict.fromkeys((*names, *facts)) if any(each in p["counters"] for p in points.values())]
     for point in points.values():

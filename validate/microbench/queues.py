@@ -149,10 +149,7 @@ def _guarded_probe(line: str, chain: bool) -> Callable[..., Any]:
     return ptx(" ".join(parts), "lrr")
 
 
-@bench(
-    "guarded_{0}_{1}",
-    over=(*((op, "many") for op in _GUARDED), *((op, "wait") for op in ("lds", "ldg", "shfl"))),
-)
+@bench("guarded_{0}_{1}", over=(*((op, "many") for op in _GUARDED), *((op, "wait") for op in ("lds", "ldg", "shfl"))))
 def _guarded(op: str, how: str) -> Any:
     line, opcode, number = (_GUARDED[op][each] for each in ("line", "opcode", "number"))
     probe = _guarded_probe(line, how == "wait")

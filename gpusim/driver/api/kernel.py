@@ -53,8 +53,7 @@ def get_attribute(driver: Driver, number: int, kernel: LoadedKernel) -> int:
     sm, warp = driver.config.sm, driver.config.gpu.warp_size
     most = program.max_threads or sm.max_threads_per_block
     by_registers = max(
-        (threads for threads in range(warp, most + 1, warp) if _blocks_per_sm(driver, kernel, threads, 0)),
-        default=0,
+        (threads for threads in range(warp, most + 1, warp) if _blocks_per_sm(driver, kernel, threads, 0)), default=0
     )
     major, minor = compute_capability(driver.config)
     values = {
@@ -88,9 +87,7 @@ def set_attribute(driver: Driver, kernel: LoadedKernel, number: int, value: int)
     kernel.attributes[number] = int(value != 0) if number == _NON_PORTABLE_CLUSTER else value
 
 
-entries(
-    ("cuKernelSetAttribute", "i i K", lambda driver, number, value, of: set_attribute(driver, of, number, value)),
-)
+entries(("cuKernelSetAttribute", "i i K", lambda driver, number, value, of: set_attribute(driver, of, number, value)))
 _MOST = (1 << 31) - 1
 _VALUES = {
     _CARVEOUT: (-1, 100),

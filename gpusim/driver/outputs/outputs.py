@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 import time
@@ -15,7 +16,7 @@ from gpusim.driver.codes import say
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.work.launches import CopyCall, LaunchCall, Observer
 from gpusim.host.options import checks_of
-from gpusim.units import scaled
+from gpusim.units import counted, scaled
 from isa.demangle import full_name, short_name
 
 if TYPE_CHECKING:
@@ -119,11 +120,14 @@ _FIRST_S, _LAST_S = 2.0, 60.0
 
 
 class Status(Observer):
-    """A line now and then: launches that have ended, the one that runs, and warp instructions a second of the host."""
+    """A line now and then: launches that have ended, the one that runs, and warp instructions a second of the host.
 
-    def __init__(self, log: LaunchLog):
-        self._log = log
-        self._wait, self._then, self._issued = _FIRST_S, time.monotonic(), 0
+    often: at least every minute; if not, after half a minute, and then each time twice as long.
+    """
+
+    def __init__(self, log: LaunchLog, often: bool = True):
+        self._log, self._longest = log, _LAST_S if often else math.inf
+        self._wait, self._then, self._issued = _FIRST_S if often else _LAST_S / 2, time.monotonic(), 0
 
     def began(self, device: Device) -> None:
         self._then = time.monotonic()
@@ -141,8 +145,8 @@ class Status(Observer):
             return
         issued += sum(group.instructions for group in list(self._log.groups.values()))
         rate = scaled(max(issued - self._issued, 0) / past)
-        say(f"{self._log.calls:,} launches done{runs}; {rate}instructions a second")
-        self._wait, self._then, self._issued = min(2 * self._wait, _LAST_S), time.monotonic(), issued
+        say(f"{counted(self._log.calls, 'launch')} done{runs}; {rate}instructions a second")
+        self._wait, self._then, self._issued = min(2 * self._wait, self._longest), time.monotonic(), issued
 
 
 def tell_when_asked(log: LaunchLog) -> None:

@@ -15,9 +15,10 @@ from gpusim.errors import KernelError
 from gpusim.report_html import write
 from gpusim.report_html.index import IndexRow, put_above, render_index
 from gpusim.tracing.recording import TraceOptions
-from gpusim.units import joule_text
+from gpusim.units import counted, joule_text
 from isa.demangle import short_name
 from isa.errors import IsaError
+from isa.folders import put_file
 
 if TYPE_CHECKING:
     from gpusim.result import Result
@@ -140,6 +141,6 @@ class PageWriter(Observer):
         page = render_index("Launches of a program", facts, self._rows, notes)
         if not self._failed:
             self._try(lambda: put_above(self.folder, self._rows))
-        if not self._failed and self._try(lambda: (self.folder / "index.html").write_text(page, "utf-8")):
-            said = "; ".join([f"{self._written:,} pages of {self._launches:,} launches", *notes])
+        if not self._failed and self._try(lambda: put_file(self.folder / "index.html", page.encode())):
+            said = "; ".join([f"{counted(self._written, 'page')} of {counted(self._launches, 'launch')}", *notes])
             say(f"{self.folder / 'index.html'}: {said}")

@@ -25,6 +25,7 @@ from gpusim.driver.outputs import saved
 from gpusim.driver.outputs.saved import PAGE_BYTES, ZEROS, SavedCopy, SavedLaunch, SavedModule, SavedStep
 from gpusim.driver.work.launches import CopyCall, LaunchCall, Observer
 from gpusim.launch.memory import Allocation, DeviceMemory
+from gpusim.units import counted
 
 if TYPE_CHECKING:
     from gpusim.device import Device
@@ -42,6 +43,7 @@ class LaunchSaver(Observer):
 
     def __init__(self, path: Path, config: GPUConfig, chooses: Callable[[int, str], bool]):
         self.path, self.config, self._chooses = path, config, chooses
+        self._part = path.with_name(f"{path.name}.part")
         self._zip: zipfile.ZipFile | None = None
         self._names: set[str] = set()
         self._pages: dict[int, tuple[Allocation, list[str]]] = {}
@@ -56,7 +58,7 @@ class LaunchSaver(Observer):
         self._try(self._begin)
 
     def _begin(self) -> None:
-        self._zip = zipfile.ZipFile(self.path, "w")
+        self._zip = zipfile.ZipFile(self._part, "w")
 
     def _end(self) -> None:
         assert self._zip is not None
@@ -198,8 +200,8 @@ class LaunchSaver(Observer):
                 with suppress(OSError):
                     self._zip.fp.close()
                 self._zip.fp = None  # there is no end to be written any more
-            if self.path.is_file():
-                self.path.unlink()
+            if self._part.is_file():
+                self._part.unlink()
 
     def close(self) -> None:
         if self._zip is None or self._failed:
@@ -207,9 +209,11 @@ class LaunchSaver(Observer):
         if self._copies:
             self._try(lambda: self._write_step(self._changes([], None)))
         self._try(self._end)
+        self._try(lambda: self._part.replace(self.path))
         if not self._failed:
             size = self.path.stat().st_size
-            say(f"{self.path}: {self._launches:,} launches in {size:,} bytes; gpusim replay {self.path} runs them")
+            launches = f"{counted(self._launches, 'launch')} in {size:,} bytes"
+            say(f"{self.path}: {launches}; gpusim replay {self.path} runs them")
 
 
 @cache

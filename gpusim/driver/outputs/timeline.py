@@ -16,6 +16,7 @@ from gpusim.driver.objects import NamedRange
 from gpusim.driver.work.launches import CopyCall, LaunchCall, Observer
 from gpusim.errors import KernelError
 from gpusim.tracing.perfetto import TrackWriter, write_packets
+from gpusim.units import counted
 from isa.demangle import short_name
 from isa.errors import IsaError
 
@@ -108,4 +109,4 @@ class Timeline(Observer):
         except OSError as error:
             say(f"--trace {self.path}: {error.strerror}")
             return
-        say(f"{self.path}: {self._launches:,} launches and {self._copies:,} copies and fills")
+        say(f"{self.path}: {counted(self._launches, 'launch')} and {self._copies:,} copies and fills")

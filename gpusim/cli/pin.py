@@ -1,0 +1,31 @@
+"""`gpusim pin`: the pins of a file without pytest."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from pathlib import Path
+
+from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError
+
+
+def execute(options: argparse.Namespace) -> int:
+    from gpusim.cli.progress import announce_compilation
+    from gpusim.errors import SimulationError
+    from gpusim.integrations.pin import Pin
+    from gpusim.workload.target import import_file
+
+    found = {name: each for name, each in vars(import_file(options.file)).items() if name.startswith("test")}
+    pins = {name: each for name, each in found.items() if [*inspect.signature(each).parameters] == ["gpusim_pin"]}
+    if not pins:
+        raise UserError(f"{options.file} has no function test_...(gpusim_pin)")
+    announce_compilation()
+    failed = 0
+    for name, each in pins.items():
+        try:
+            each(Pin(Path(options.file).parent, options.pages, name))
+            print(f"ok      {name}")
+        except (SimulationError, AssertionError) as error:
+            failed += 1
+            print(f"FAILED  {name}: {error}")
+    return EXIT_MISMATCH if failed else EXIT_OK
