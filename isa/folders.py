@@ -13,10 +13,13 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from isa.errors import SimulationError
+
 
 def cache_folder() -> Path:
     """The folder of cached programs: $GPUSIM_CACHE_DIR, else `gpusim` in the platform's cache folder; where that cannot
-    be written, or is full, one among temporary files, with a warning."""
+    be written, or is full, one among temporary files, with a warning. Raises SimulationError
+    if that cannot be written either."""
     chosen = os.environ.get("GPUSIM_CACHE_DIR")
     if chosen:
         return _usable(Path(chosen))
@@ -40,9 +43,9 @@ def _usable(folder: Path) -> Path:
                 link = other / file.relative_to(folder)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(file.absolute())
-        if folder == other or other.lstat().st_uid != user:  # code from another user's folder would be run
-            raise
         why = f"the cache folder {folder} cannot be written: {error.strerror}"
+        if folder == other or other.lstat().st_uid != user:  # code from another user's folder would be run
+            raise SimulationError(f"{why}; GPUSIM_CACHE_DIR names another") from None
         print(f"gpusim: warning: {why}; {other} is used instead (GPUSIM_CACHE_DIR names another)", file=sys.stderr)
         os.environ["GPUSIM_CACHE_DIR"] = str(other)  # for processes that this one starts
         return _usable(other)
