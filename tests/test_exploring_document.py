@@ -17,7 +17,7 @@ TEXT = (DOCS / "exploring.md").read_text("utf-8")
 def test_the_file_is_the_one_that_is_quoted_and_makes_sixty_points():
     (quoted,) = re.findall(r"<!-- exploring -->\n```toml\n(.*?)```", TEXT, flags=re.DOTALL)
     assert quoted == (DOCS / "exploring.toml").read_text("utf-8")
-    points = read_sweep(DOCS / "exploring.toml").all_points()
+    points = read_sweep(DOCS / "exploring.toml").space.grid()
     assert len(points) == 60 and len({point.config for point in points}) == 20
 
 

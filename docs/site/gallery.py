@@ -67,15 +67,6 @@ def swept(names: Iterable[tuple[str, int]], machines: Iterable[Mapping[str, Any]
     return rows
 
 
-def _heat() -> Any:
-    machines = [
-        {"sm.count": count, "dram.bandwidth_gb_s": bandwidth}
-        for count in (16, 33, 66, 132)
-        for bandwidth in (600, 1200, 2400, 4800)
-    ]
-    return plot.heat_map(swept([("vector_add", 1 << 20)], machines), "sm.count", "dram.bandwidth_gb_s")
-
-
 def _scaling() -> Any:
     programs = [("matmul/tiled", 256), ("vector_add", 1 << 20), ("pointer_chase/dram", 8)]
     machines = [{"sm.count": count} for count in (8, 16, 32, 64, 128, 256)]
@@ -236,7 +227,6 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
     "banks": lambda: plot.bank_wavefronts(traced("bank_conflict/8", 1024)),
     "coalescing": lambda: plot.coalescing(traced("access/strided", 1024)),
     "schedulers": lambda: plot.scheduler_timeline(traced("matmul/tiled", 512), start=12000),
-    "heat": _heat,
     "scaling": _scaling,
     "residency": lambda: plot.sm_residency(traced("vector_add", 1 << 20)),
     "step": lambda: plot.training_timeline(data_parallel(_layers(8), 8, bucket_bytes=64 << 20)),

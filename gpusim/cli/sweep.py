@@ -31,9 +31,7 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.explore.sweep import FORMATS, frame, write
 
     sweep = read_space(options)
-    design, number = options.design or sweep.design, options.points or sweep.points
-    seed = sweep.seed if options.seed is None else options.seed
-    points = sweep.space.points(design, number if design == "lhs" else options.points, seed)
+    points = sweep.space.grid()
     metrics = list(dict.fromkeys([*sweep.metrics, *names_of(options.metrics)]))
     _check_options(options)
     check_points(points, metrics)
@@ -70,7 +68,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    for name, least in (("workers", 0), ("points", 1), ("timeout", 0)):
+    for name, least in (("workers", 0), ("timeout", 0)):
         value = getattr(options, name)
         if value is not None and not value >= least:
             raise UserError(f"--{name} must not be below {least}, got {value}")

@@ -1,6 +1,6 @@
 """Many runs at once: points of a space of machines and programs, each evaluated into one row of a table.
 
-Reading order: `point` (what one run is), `space` (which points there are, by design or in a file), `evaluate` (a point
+Reading order: `point` (what one run is), `space` (which points there are, given here or in a file), `evaluate` (a point
 to a row), `sweep` (points to rows, each once, and to a table) with `workers` (processes of this machine, or an
 executor), `journal` (what is kept) and `interrupt` (Ctrl-C). Then `search` with `goals`, `sensitivity` with `keys`, and
 `cost` with `technology` (what a machine costs).
@@ -14,8 +14,6 @@ from gpusim.explore.sensitivity import explain, one_at_a_time
 from gpusim.explore.space import Axis, Space, read_sweep
 from gpusim.explore.sweep import sweep
 
-run = sweep  # its earlier name
-
 __all__ = [
-    "Axis", "Point", "Space", "cost", "evaluate", "explain", "one_at_a_time", "read_sweep", "run", "search", "sweep",
+    "Axis", "Point", "Space", "cost", "evaluate", "explain", "one_at_a_time", "read_sweep", "search", "sweep",
 ]  # fmt: skip

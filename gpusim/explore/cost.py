@@ -67,8 +67,8 @@ class Part:
 
 @dataclass(frozen=True)
 class SiliconCost:
-    """The cost of a machine. area_mm2: a die with what the configuration enables, and no spare SMs. power_w: at the
-    activity asked for, memory included. parts: by name, the sums of which they are. structure: what was counted."""
+    """The cost of a machine. area_mm2: a die with what the configuration enables, and no spare SMs. power_w: at
+    `Activity`, memory included. parts: by name, the sums of which they are. structure: what was counted."""
 
     area_mm2: float
     power_w: float
@@ -197,10 +197,10 @@ def areas(of: Structure, factors: T.Factors = T.FITTED) -> dict[str, float]:
     }
 
 
-def powers(of: Structure, area: Mapping[str, float], activity: Activity | None = None) -> dict[str, float]:
-    """Watts of every part at an activity: leakage by area, and energy by what happens; 'memory' is device memory with
-    the GPU's side of it."""
-    busy = activity or Activity()
+def powers(of: Structure, area: Mapping[str, float]) -> dict[str, float]:
+    """Watts of every part: leakage by area, and energy by what happens; 'memory' is device memory with the GPU's side
+    of it."""
+    busy = Activity()
     scale = T.NODES[of.node].energy
     watts = {name: T.LEAKAGE_W_MM2 * size for name, size in area.items()}
     sms_per_us = of.sms * of.clock_mhz
@@ -227,9 +227,7 @@ def powers(of: Structure, area: Mapping[str, float], activity: Activity | None =
     return watts
 
 
-def cost(
-    config: GPUConfig, *, node: str | None = None, links: int | None = None, activity: Activity | None = None
-) -> SiliconCost:
+def cost(config: GPUConfig, *, node: str | None = None, links: int | None = None) -> SiliconCost:
     """Area and power of a configuration.
 
     node: process node, a name of `technology.NODES`; links: NVLink links; by default those of its architecture.
@@ -242,6 +240,6 @@ def cost(
     """
     counted = structure(config, node=node, links=links)
     area = areas(counted)
-    watts = powers(counted, area, activity)
+    watts = powers(counted, area)
     parts = {name: Part(area.get(name, 0.0), watts[name]) for name in watts if area.get(name) or watts[name]}
     return SiliconCost(sum(area.values()), sum(watts.values()), parts, counted)

@@ -1,4 +1,4 @@
-"""The space of machines and programs that a sweep goes through, the designs that choose points from it, and its file.
+"""The space of machines and programs that a sweep goes through, and its file.
 
 `Axis` is one thing that varies, `Space` all of them; `read_sweep` reads both from TOML: docs/exploring.md.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,13 +20,12 @@ from gpusim.errors import ConfigError, nearest
 from gpusim.explore.point import PARAMETERS, Pairs, Point, plain
 from gpusim.workload.request import COMPILED, SearchOptions
 
-DESIGNS = ("grid", "lhs")
 MOST_POINTS = 1_000_000
 _MOST_LEVELS = 100_000
 _RANGE_KEYS = ("low", "high", "step", "log")
 _KEYS = {
-    "program": (str, list, dict), "gpu": (str, list), "axes": (dict,), "together": (list,),
-    "design": (str,), "points": (int,), "seed": (int,), "metrics": (list,), "search": (dict,),
+    "program": (str, list, dict), "gpu": (str, list), "axes": (dict,), "together": (list,), "metrics": (list,),
+    "search": (dict,),
 }  # fmt: skip
 _KINDS = {"int": (int,), "str": (str,), "tuple": (list, str), "dict": (dict,)}
 _SEARCH_KEYS = {each.name: _KINDS[re.split(r"\W", str(each.type))[0]] for each in fields(SearchOptions)}
@@ -41,7 +39,7 @@ class Axis:
 
     values: all of them, for a list; None for a range, from `low` to `high`, both included. A range of two integers has
     integers only. step: distance between neighbours, or with `log` their ratio; without one anything between, which
-    the design lhs chooses from and a grid cannot.
+    a search chooses from and a grid cannot.
     """
 
     name: str
@@ -119,10 +117,7 @@ class Axis:
         return tuple(dict.fromkeys(found))
 
     def at(self, share: float) -> Any:
-        """The value at a share of the way through the axis, 0 to below 1: all parts of it are equally wide."""
-        levels = self.levels()
-        if levels is not None:
-            return levels[min(int(share * len(levels)), len(levels) - 1)]
+        """The value at a share of the way through a range, 0 to below 1: all parts of it are equally wide."""
         # An integer has a width of one, so that both ends are as likely as what is between.
         low, high = (self.low - 0.5, self.high + 0.5) if self.is_integer and not self.log else (self.low, self.high)
         value = low * (high / low) ** share if self.log else low + (high - low) * share
@@ -178,37 +173,9 @@ class Space:
         choices = itertools.product(*[list(zip(*group, strict=True)) for group in levels])
         return self._points(list(itertools.chain.from_iterable(choice)) for choice in choices)
 
-    def latin_hypercube(self, n: int, seed: int = 0) -> list[Point]:
-        """n choices, each for every program, such that each axis, cut into n equal parts, is met once in each part."""
-        source = random.Random(f"lhs {seed}")
-        columns = []
-        for _ in self.groups:
-            parts = list(range(_positive(n)))
-            source.shuffle(parts)
-            columns.append([(part + source.random()) / n for part in parts])
-        return self._sampled([list(row) for row in zip(*columns, strict=True)])
-
-    def points(self, design: str = "grid", n: int | None = None, seed: int = 0) -> list[Point]:
-        """The points of a design by name: one of DESIGNS. n is for lhs."""
-        if design not in DESIGNS:
-            close = nearest(design, DESIGNS, 0.3)
-            raise ConfigError(f"no design {design!r}; there are {', '.join(DESIGNS)}", suggestion=close)
-        if design == "lhs" and n is not None:
-            return self.latin_hypercube(n, seed)
-        if design == "lhs" or n is not None:
-            raise ConfigError("the design lhs needs a number of points, and the design grid has its own")
-        return self.grid()
-
     def at(self, values: Mapping[str, Any]) -> list[Point]:
         """The points, one for each program, where the axes have these values: what a search tries next."""
         return self._points([[values[axis.name] for axis in self._ordered()]])
-
-    def _sampled(self, shares: Iterable[Sequence[float]]) -> list[Point]:
-        rows = []
-        for row in shares:
-            pairs = zip(row, self.groups, strict=True)
-            rows.append([axis.at(share) for share, group in pairs for axis in group])
-        return self._points(rows)
 
     def _points(self, rows: Iterable[Sequence[Any]]) -> list[Point]:
         """One point per program and row of values in the order of `_ordered`; each point once."""
@@ -280,27 +247,13 @@ def _levels(axis: Axis) -> tuple[Any, ...]:
     return levels
 
 
-def _positive(n: int) -> int:
-    if not 1 <= n <= MOST_POINTS:
-        raise ConfigError(f"the number of points must be 1 to {MOST_POINTS:,}, got {n}")
-    return n
-
-
 @dataclass(frozen=True)
 class Sweep:
-    """The content of a sweep's file. points: their number, for the design lhs. search: the options of
-    `gpusim.explore.search.search` that it names."""
+    """The content of a sweep's file. search: the options of `gpusim.explore.search.search` that it names."""
 
     space: Space
-    design: str = "grid"
-    points: int | None = None
-    seed: int = 0
     metrics: tuple[str, ...] = ()
     search: Mapping[str, Any] = field(default_factory=dict)
-
-    def all_points(self) -> list[Point]:
-        """The points of the design."""
-        return self.space.points(self.design, self.points, self.seed)
 
 
 def read_sweep(path: str | Path) -> Sweep:
@@ -333,8 +286,7 @@ def _sweep(tree: dict[str, Any], folder: Path) -> Sweep:
         dict(_leaves(tree.get("axes", {}), _RANGE_KEYS)),
         together,
     )
-    chosen = {name: tree[name] for name in ("design", "points", "seed") if name in tree}
-    return Sweep(space, **chosen, metrics=tuple(tree.get("metrics", ())), search=_search(tree.get("search", {})))
+    return Sweep(space, tuple(tree.get("metrics", ())), _search(tree.get("search", {})))
 
 
 def _search(table: dict[str, Any]) -> dict[str, Any]:

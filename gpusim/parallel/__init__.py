@@ -8,13 +8,13 @@ Reading order: `layer` (what goes in), `simulated` (what its kernels take), `com
 in `replicas` (all GPUs do the same) and `pipeline`; `schedule` is what comes out.
 """
 
-from gpusim.parallel.communication import CallCost, Communication, NoCommunication
+from gpusim.parallel.communication import CallCost, Communication
 from gpusim.parallel.layer import Layer, ParallelError
 from gpusim.parallel.pipeline import pipeline
 from gpusim.parallel.replicas import data_parallel, fully_sharded, tensor_parallel
 from gpusim.parallel.schedule import Schedule, StepEvent
 
 __all__ = [
-    "CallCost", "Communication", "Layer", "NoCommunication", "ParallelError", "Schedule", "StepEvent",
+    "CallCost", "Communication", "Layer", "ParallelError", "Schedule", "StepEvent",
     "data_parallel", "fully_sharded", "pipeline", "tensor_parallel",
 ]  # fmt: skip

@@ -49,16 +49,6 @@ class Communication:
         return _transfer(self.node, source, destination, int(nbytes))
 
 
-class NoCommunication(Communication):
-    """Links of infinite bandwidth and no latency: what is left of a schedule is its compute."""
-
-    def collective(self, name: str, nbytes: int) -> CallCost:
-        return FREE
-
-    def transfer(self, source: int, destination: int, nbytes: int) -> CallCost:
-        return FREE
-
-
 @cache
 def _collective(node: Node, name: str, nbytes: int) -> CallCost:
     result = collective(name, nbytes, None, node)

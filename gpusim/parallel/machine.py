@@ -203,12 +203,12 @@ class TrainingStep:
 
     def __init__(
         self, kind: str, layers: Sequence[Layer], communication: Communication, simulated: int = 1,
-        recompute: bool = False, optimizer_factor: float = OPTIMIZER_FACTOR,
+        recompute: bool = False,
     ):  # fmt: skip
         self.kind, self.costs, self.recompute = kind, communication, recompute
         self.layers = check_layers(layers)
         self.trained = any(layer.backward_us for layer in self.layers)
-        self._for_each_byte = 2 + optimizer_factor if self.trained else 1
+        self._for_each_byte = 2 + OPTIMIZER_FACTOR if self.trained else 1
         self.env = simpy.Environment()
         self.log: list[StepEvent] = []
         config = load_config(communication.node.gpu_config)

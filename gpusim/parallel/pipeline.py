@@ -19,7 +19,7 @@ from gpusim.config.load import Overrides
 from gpusim.node import Node
 from gpusim.parallel.communication import Communication
 from gpusim.parallel.layer import Layer, ParallelError, check_count, check_layers
-from gpusim.parallel.machine import OPTIMIZER_FACTOR, Process, TrainingStep
+from gpusim.parallel.machine import Process, TrainingStep
 from gpusim.parallel.schedule import Schedule
 
 SCHEDULES = ("1f1b", "gpipe")
@@ -33,7 +33,6 @@ def pipeline(
     recompute: bool = False,
     *,
     node: str | Path | Node = "hgx_h200",
-    optimizer_factor: float = OPTIMIZER_FACTOR,
     communication: Communication | None = None,
     overrides: Overrides = None,
 ) -> Schedule:
@@ -60,7 +59,7 @@ def pipeline(
     costs = communication or Communication(count, node, overrides)
     if costs.gpus < count:
         raise ParallelError(f"{count} stages need {count} GPUs; {costs.node.name} has {costs.gpus}")
-    step = TrainingStep(f"pipeline ({schedule})", layers, costs, count, recompute, optimizer_factor)
+    step = TrainingStep(f"pipeline ({schedule})", layers, costs, count, recompute)
     pipe = _Pipeline(step, parts, micro_batches)
     return step.finish([partial(pipe.rank, k, order(schedule, k, count, micro_batches)) for k in range(count)])
 

@@ -25,7 +25,7 @@ from gpusim.config.load import Overrides
 from gpusim.node import Node
 from gpusim.parallel.communication import Communication
 from gpusim.parallel.layer import Layer, ParallelError, check_count
-from gpusim.parallel.machine import OPTIMIZER_FACTOR, Process, TrainingStep
+from gpusim.parallel.machine import Process, TrainingStep
 from gpusim.parallel.schedule import Schedule
 
 SPLITS = ("columns", "rows", "pairs")
@@ -40,7 +40,6 @@ def data_parallel(
     overlap: bool = True,
     micro_batches: int = 1,
     recompute: bool = False,
-    optimizer_factor: float = OPTIMIZER_FACTOR,
     communication: Communication | None = None,
     overrides: Overrides = None,
 ) -> Schedule:
@@ -52,7 +51,6 @@ def data_parallel(
         overlap: sum buckets while the backward pass goes on; False: after it.
         micro_batches: passes whose gradients add up; they are summed over GPUs in the last one.
         recompute: keep only what layers hand on, and do each forward pass again before its backward pass.
-        optimizer_factor: bytes of optimizer state for each byte of parameters.
         communication: costs of collectives, instead of those of `node`.
 
     Raises:
@@ -60,7 +58,7 @@ def data_parallel(
     """
     check_count(bucket_bytes=bucket_bytes, micro_batches=micro_batches)
     costs = communication or Communication(gpus, node, overrides)
-    step = TrainingStep("data parallel", layers, costs, 1, recompute, optimizer_factor)
+    step = TrainingStep("data parallel", layers, costs, 1, recompute)
     gpu, env, order = step.gpus[0], step.env, step.layers
 
     def rank() -> Process:
@@ -104,7 +102,6 @@ def fully_sharded(
     prefetch: int = 1,
     overlap: bool = True,
     recompute: bool = False,
-    optimizer_factor: float = OPTIMIZER_FACTOR,
     communication: Communication | None = None,
     overrides: Overrides = None,
 ) -> Schedule:
@@ -118,7 +115,7 @@ def fully_sharded(
     if prefetch < 0:
         raise ParallelError(f"prefetch must be 0 or more, got {prefetch!r}")
     costs = communication or Communication(gpus, node, overrides)
-    step = TrainingStep("fully sharded", layers, costs, 1, recompute, optimizer_factor)
+    step = TrainingStep("fully sharded", layers, costs, 1, recompute)
     gpu, env = step.gpus[0], step.env
 
     def gather(layer: Layer) -> Process:
@@ -165,7 +162,6 @@ def tensor_parallel(
     *,
     split: str = "pairs",
     whole: bool = True,
-    optimizer_factor: float = OPTIMIZER_FACTOR,
     communication: Communication | None = None,
     overrides: Overrides = None,
 ) -> Schedule:
@@ -184,7 +180,7 @@ def tensor_parallel(
     if split not in SPLITS:
         raise ParallelError(f"no split {split!r}; there are {', '.join(SPLITS)}")
     costs = communication or Communication(gpus, node, overrides)
-    step = TrainingStep("tensor parallel", layers, costs, optimizer_factor=optimizer_factor)
+    step = TrainingStep("tensor parallel", layers, costs)
     gpu, order = step.gpus[0], step.layers
     ways = [("columns", "rows")[k % 2] if split == "pairs" else split for k in range(len(order))]
     share = 1 / costs.gpus if whole else 1.0

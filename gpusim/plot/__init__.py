@@ -17,7 +17,7 @@ from gpusim.plot.lanes import divergence_tree, lane_activity
 from gpusim.plot.launches import energy_breakdown, occupancy_calculator, roofline, stall_breakdown
 from gpusim.plot.scatter import latency_and_throughput, predicted_against_measured
 from gpusim.plot.style import save, text_alternative
-from gpusim.plot.sweeps import heat_map, pareto, scaling_curves, tornado
+from gpusim.plot.sweeps import pareto, scaling_curves, tornado
 from gpusim.plot.timelines import (
     collective_steps,
     link_utilisation,
@@ -28,7 +28,7 @@ from gpusim.plot.timelines import (
 )
 
 FIGURES = (
-    bank_wavefronts, coalescing, collective_steps, divergence_tree, energy_breakdown, heat_map, lane_activity,
+    bank_wavefronts, coalescing, collective_steps, divergence_tree, energy_breakdown, lane_activity,
     latency_and_throughput, link_utilisation, occupancy_calculator, pareto, predicted_against_measured, roofline,
     scaling_curves, scheduler_timeline, sm_residency, stall_breakdown, streams_timeline, tornado, training_timeline,
     write_all,

@@ -13,18 +13,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NAMED = 5
+_NAMED, _BAND = 5, 0.2
 
 
 @style.styled
-def predicted_against_measured(
-    points: Iterable[tuple[str, float, float]], ax: Axes | None = None, *, unit: str = "cycles", band: float = 0.2
-) -> Axes:
-    """Points (name, measured, predicted), both in `unit` and positive, on logarithmic axes.
+def predicted_against_measured(points: Iterable[tuple[str, float, float]], ax: Axes | None = None) -> Axes:
+    """Points (name, measured, predicted), both in cycles and positive, on logarithmic axes.
 
-    On the diagonal a prediction is right; the dashed lines are `band` (a share) above and below. Points outside are
-    triangles, and the five that are furthest off have their names. `ax.collections` are the points inside and those
-    outside the band, (measured, predicted) each.
+    On the diagonal a prediction is right; the dashed lines are a fifth above and below. Points outside are triangles,
+    and the five that are furthest off have their names. `ax.collections` are the points inside and those outside,
+    (measured, predicted) each.
 
     Raises ValueError for no points, or one that is not positive.
 
@@ -45,11 +43,11 @@ def predicted_against_measured(
     ax = style.new_axes(ax, 6.4)
     ax.plot(ends, ends, color=GREY, linewidth=1, label="equal")
     for sign in (-1, 1):
-        label = f"±{100 * band:.0f} %" if sign > 0 else "_"
-        ax.plot(ends, [(1 + sign * band) * end for end in ends], color=GREY, linewidth=1, linestyle="--", label=label)
+        label = f"±{100 * _BAND:.0f} %" if sign > 0 else "_"
+        ax.plot(ends, [(1 + sign * _BAND) * end for end in ends], color=GREY, linewidth=1, linestyle="--", label=label)
     for inside, marker, colour in ((True, "o", BLUE), (False, "^", VERMILLION)):
-        part = [row for row in rows if (abs(error[row[0]]) <= band) == inside]
-        label = f"{len(part)} {'within' if inside else 'further off than'} {100 * band:.0f} %"
+        part = [row for row in rows if (abs(error[row[0]]) <= _BAND) == inside]
+        label = f"{len(part)} {'within' if inside else 'further off than'} {100 * _BAND:.0f} %"
         where = ([row[1] for row in part], [row[2] for row in part])
         ax.scatter(*where, s=26, alpha=0.75, linewidths=0, color=colour, marker=marker, label=label, zorder=3)
     ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
@@ -62,9 +60,9 @@ def predicted_against_measured(
     return style.finish(
         ax,
         f"{len(rows)} points: {found}",
-        f"Predicted against measured {unit} of {len(rows)} points: {found}, the furthest off {worst} with "
+        f"Predicted against measured cycles of {len(rows)} points: {found}, the furthest off {worst} with "
         f"{100 * error[worst]:+.0f} %.",
-        x=f"measured, {unit}", y=f"predicted, {unit}", grid="both",
+        x="measured, cycles", y="predicted, cycles", grid="both",
     )  # fmt: skip
 
 

@@ -1,5 +1,4 @@
-"""Explorations: a value over two axes as coloured cells, time against one axis as curves, a search's front, and the
-change of a time by each parameter.
+"""Explorations: time against one axis as curves, a search's front, and the change of a time by each parameter.
 
 Rows of a sweep are a pandas DataFrame, or any sequence of mappings with the same names.
 """
@@ -8,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
 
 from gpusim.errors import did_you_mean
 from gpusim.explore.point import PARAMETERS
@@ -20,91 +18,24 @@ from gpusim.plot.colours import BLUE, GREY, INK, LIGHT, LINE_COLOURS, MARKERS, V
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from gpusim.explore.goals import Goal
-    from gpusim.explore.search import Candidate, Found
+    from gpusim.explore.search import Found
     from gpusim.explore.sensitivity import KeyEffect, Sensitivity
 
 Rows = Any
 """A `pandas.DataFrame`, or an iterable of {column: value}."""
-_UNITS = {
-    "cycles": "SM clock cycles", "cycles_low": "SM clock cycles", "cycles_high": "SM clock cycles", "time_us": "µs",
-    "bound_us": "µs", "warp_instructions": "warp instructions", "seconds": "s", "l2.bytes": "bytes",
-    "energy_delay": "J s",
-}  # fmt: skip
-_SUFFIXES = {
-    "_cycles": "SM clock cycles", "_bytes": "bytes", "_gb_s": "GB/s", "_mhz": "MHz", "_us": "µs", "_mm2": "mm²",
-    "_w": "W", "_j": "J",
-}  # fmt: skip
-_BOUNDS = {"time_us": "bound_us", "cycles": "bound_cycles"}
-# Made for all kinds of colour vision: Nuñez, Anderton, Renslow, PLoS ONE 13(7), 2018.
-_MAP = "cividis"
-_MOST_CELLS = 180  # with their numbers in them
+_UNITS = {"_cycles": "SM clock cycles", "bytes": "bytes", "_gb_s": "GB/s", "_mhz": "MHz"}
+"""By the endings of a configuration's keys."""
 
 
 @style.styled
-def heat_map(rows: Rows, x: str, y: str, value: str = "time_us", ax: Axes | None = None) -> Axes:
-    """A column of a sweep's table over two others, as coloured cells with their numbers.
+def scaling_curves(rows: Rows, x: str, ax: Axes | None = None) -> Axes:
+    """Time against one axis of a sweep on logarithmic axes, a line for each program, its bound dotted in its colour.
 
-    rows: a DataFrame of `gpusim sweep`, or mappings with its columns; one row for each pair of x and y. A pair without
-    a row, or whose row has an error, is a grey cell. The colours are on a logarithmic scale if the values span more
-    than a factor of ten. `ax.images[0]` holds the values, [y, x], both ascending; masked where there is none.
+    rows: a DataFrame of `gpusim sweep`, or mappings with its columns; one row for each pair of x and program. The thin
+    dashed line through a curve's first point falls as 1/x: where a curve leaves it, more of x is no longer what the
+    program needs. `ax.lines` with labels that do not begin with '_' are the curves.
 
-    Raises ValueError for no rows, a column that is not there, or several rows for a cell.
-
-    >>> from gpusim import plot
-    >>> rows = [{"sm.count": n, "l2.bytes": m << 20, "time_us": 64 / n + m} for n in (2, 4) for m in (1, 2)]
-    >>> plot.heat_map(rows, "sm.count", "l2.bytes").images[0].get_array().tolist()
-    [[33.0, 17.0], [34.0, 18.0]]
-    """
-    from matplotlib.colors import LogNorm, Normalize, to_hex
-
-    found = records(rows)
-    _check_columns(found, x, y, value)
-    _check_single(found, x, y)
-    found = [row for row in found if not (_missing(row.get(x)) or _missing(row.get(y)))]
-    across, down = (sorted({row[name] for row in found}) for name in (x, y))
-    cells = np.ma.masked_all((len(down), len(across)))
-    for row in found:
-        if not _missing(row.get(value)):
-            cells[down.index(row[y]), across.index(row[x])] = row[value]
-    if cells.mask.all():
-        raise ValueError(f"no row has a value of {value}")
-    least, most = float(cells.min()), float(cells.max())
-    norm = LogNorm(least, most) if least > 0 and most > 10 * least else Normalize(least, most)
-    ax = style.new_axes(ax, min(max(0.5 * len(down) + 1.8, 3.2), 9))
-    ax.set_facecolor(LIGHT)
-    image = ax.imshow(cells, cmap=_MAP, norm=norm, aspect="auto", origin="lower", interpolation="nearest")
-    ax.set_xticks(range(len(across)), [short(each) for each in across])
-    ax.set_yticks(range(len(down)), [short(each) for each in down])
-    if cells.size <= _MOST_CELLS:
-        for (j, k), number in np.ndenumerate(cells):
-            if not cells.mask[j, k]:
-                colour = style.text_on(to_hex(image.cmap(norm(number))))
-                ax.text(k, j, short(float(number)), ha="center", va="center", fontsize=9, color=colour)
-    ax.figure.colorbar(image, ax=ax, label=label(value))
-    names = sorted({str(row["program"]) for row in found if "program" in row})
-    best = np.unravel_index(int(np.ma.argmin(cells)), cells.shape)
-    where = f"{x} = {short(across[best[1]])}, {y} = {short(down[best[0]])}"
-    return style.finish(
-        ax,
-        f"{', '.join(names[:3]) or value}: least {short(least)} at {where}",
-        f"Heat map of {label(value)} of {', '.join(names) or 'a sweep'} over {len(across)} values of {x} from "
-        f"{short(across[0])} to {short(across[-1])} and {len(down)} of {y} from {short(down[0])} to {short(down[-1])}: "
-        f"from {short(least)} at {where} to {short(most)}; {int(cells.mask.sum())} cells without a value.",
-        x=label(x), y=label(y),
-    )  # fmt: skip
-
-
-@style.styled
-def scaling_curves(rows: Rows, x: str, value: str = "time_us", ax: Axes | None = None, *, by: str = "program") -> Axes:
-    """Time against one axis of a sweep on logarithmic axes, a line for each value of `by`.
-
-    rows: a DataFrame of `gpusim sweep`, or mappings with its columns; one row for each pair of x and `by`.
-    value: 'time_us' or 'cycles', whose bound is then a dotted line of the same colour where rows have one; or another
-    column. The thin dashed line through a curve's first point falls as 1/x: where a curve leaves it, more of x is no
-    longer what the program needs. `ax.lines` with labels that do not begin with '_' are the curves.
-
-    Raises ValueError for no rows, a column that is not there, several rows for a point, or what is not above zero.
+    Raises ValueError for no rows, a column that is not there, several rows for a point, or an x that is not above zero.
 
     >>> from gpusim import plot
     >>> rows = [{"program": "copy", "sm.count": n, "time_us": max(64 / n, 8)} for n in (2, 4, 8, 16)]
@@ -112,24 +43,24 @@ def scaling_curves(rows: Rows, x: str, value: str = "time_us", ax: Axes | None =
     [32.0, 16.0, 8.0, 8.0]
     """
     found = records(rows)
-    _check_columns(found, x, value, *([by] if by != "program" else []))
-    found = [row for row in found if not _missing(row.get(value)) and not _missing(row.get(x))]
+    there = sorted({name for row in found for name in row})
+    if x not in there:
+        raise ValueError(f"no column {x!r}; there are {', '.join(there)}{did_you_mean(x, there)}")
+    found = [row for row in found if not (_missing(row.get("time_us")) or _missing(row.get(x)))]
     if not found:
-        raise ValueError(f"no row has a value of {value} and of {x}")
-    _check_single(found, x, by)
-    for row in found:
-        if not (row[x] > 0 and row[value] > 0):
-            raise ValueError(f"{x} = {row[x]}, {value} = {row[value]}: a logarithmic axis needs values above zero")
-    names = list(dict.fromkeys(str(row.get(by, value)) for row in found))
+        raise ValueError(f"no row has a time and a value of {x}")
+    _check_single(found, x, "program")
+    if (least_x := min(row[x] for row in found)) <= 0:
+        raise ValueError(f"{x} = {least_x}: a logarithmic axis needs values above zero")
+    names = list(dict.fromkeys(row["program"] for row in found))
     ax = style.new_axes(ax, 5.2)
-    bound = _BOUNDS.get(value, "")
     words = []
     for k, name in enumerate(names):
-        mine = sorted((row for row in found if str(row.get(by, value)) == name), key=lambda row: row[x])
+        mine = sorted((row for row in found if row["program"] == name), key=lambda row: row[x])
         colour, marker = LINE_COLOURS[k % len(LINE_COLOURS)], MARKERS[k % len(MARKERS)]
-        at, times = [row[x] for row in mine], [row[value] for row in mine]
+        at, times = [row[x] for row in mine], [row["time_us"] for row in mine]
         ax.plot(at, times, color=colour, marker=marker, markersize=6, linewidth=1.8, label=name, zorder=4)
-        least = [(row[x], row[bound]) for row in mine if not _missing(row.get(bound))]
+        least = [(row[x], row["bound_us"]) for row in mine if "bound_us" in row]
         if least:
             (line,) = ax.plot(*zip(*least, strict=True), color=colour, linestyle=":", linewidth=1.8, zorder=3)
             line.set_label(f"_bound of {name}")
@@ -138,17 +69,17 @@ def scaling_curves(rows: Rows, x: str, value: str = "time_us", ax: Axes | None =
         words.append(f"{name} from {short(times[0])} to {short(times[-1])}, {times[0] / times[-1]:.2f} times faster")
     ax.set(xscale="log", yscale="log")
     _ticks(ax, sorted({row[x] for row in found}))
-    lowest = min(min(row[value], row.get(bound) or row[value]) for row in found)
-    ax.set_ylim(0.8 * lowest, 1.25 * max(row[value] for row in found))
+    lowest = min(row.get("bound_us", row["time_us"]) for row in found)
+    ax.set_ylim(0.8 * lowest, 1.25 * max(row["time_us"] for row in found))
     ends = " to ".join(short(end(row[x] for row in found)) for end in (min, max))
     handles: list[Any] = [*style.named(ax.lines), _sample("--", 0.8, "ideal, as 1/x")]
     if any(str(line.get_label()).startswith("_bound") for line in ax.lines):
         handles.append(_sample(":", 1.8, "bound: no run takes less"))
     return style.finish(
         ax,
-        f"{label(value).partition(',')[0]} against {x}, {ends}",
-        f"{label(value)} against {x} from {ends}: {'; '.join(words)}.",
-        x=label(x), y=label(value), grid="both", legend=handles, columns=4,
+        f"time against {x}, {ends}",
+        f"time, µs against {x} from {ends}: {'; '.join(words)}.",
+        x=label(x), y="time, µs", grid="both", legend=handles, columns=4,
     )  # fmt: skip
 
 
@@ -188,14 +119,6 @@ def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _check_columns(rows: Sequence[Mapping[str, Any]], *names: str) -> None:
-    """Raise ValueError, naming the columns there are, for one that no row has."""
-    there = sorted({name for row in rows for name in row})
-    for name in names:
-        if name not in there:
-            raise ValueError(f"no column {name!r}; there are {', '.join(there)}{did_you_mean(name, there)}")
-
-
 def _check_single(rows: Sequence[Mapping[str, Any]], *axes: str) -> None:
     """Raise ValueError if two rows agree in `axes`, naming a column that tells them apart."""
     seen: dict[tuple[Any, ...], Mapping[str, Any]] = {}
@@ -210,14 +133,12 @@ def _check_single(rows: Sequence[Mapping[str, Any]], *axes: str) -> None:
 
 
 def label(name: str) -> str:
-    """A column's name with its unit."""
-    unit = _UNITS.get(name) or next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), None)
-    shown = {"time_us": "time", "bound_us": "bound", "cycles": "time"}.get(name, name)
-    return f"{shown}, {unit}" if unit else shown
+    """A key with its unit."""
+    return next((f"{name}, {unit}" for ending, unit in _UNITS.items() if name.endswith(ending)), name)
 
 
 def short(value: Any) -> str:
-    """A value for a tick or a cell: three digits, powers of two in binary units."""
+    """A value for a tick: three digits, powers of two in binary units."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     for factor, unit in ((1 << 30, " Gi"), (1 << 20, " Mi"), (1 << 10, " Ki")):
@@ -241,10 +162,9 @@ def pareto(found: Found, ax: Axes | None = None) -> Axes:
     if not rows:
         raise ValueError("no machine was evaluated, so there is nothing to draw")
     at = {each.number: (each.values[x], each.values[y]) for each in rows}
-    front = _front(rows, goals)
     words = ["Most" if goal.larger else "Least" for goal in goals[::-1]]
     # Of two machines that lie on one point of a front both are on it.
-    places = list(dict.fromkeys(at[each.number] for each in front))
+    places = [at[each.number] for each in replace(found, goals=goals).front()]
     feasible = [each for each in rows if each.feasible]
     front = sorted((n for n in feasible if at[n.number] in places), key=lambda each: places.index(at[each.number]))
     ax = style.new_axes(ax, 5.4)
@@ -273,15 +193,6 @@ def pareto(found: Found, ax: Axes | None = None) -> Axes:
         f"{y} against {x} of {len(rows)} machines, {count} of them on the Pareto front.{told}",
         x=x, y=y, grid="both", legend=[each for each in ax.collections if not str(each.get_label()).startswith("0 ")],
     )  # fmt: skip
-
-
-def _front(rows: Sequence[Candidate], goals: Sequence[Goal]) -> list[Candidate]:
-    """Machines that no other one beats in both goals, by the first."""
-    from gpusim.explore.goals import dominates
-
-    losses = {e.number: [goal.loss(e.values[goal.name]) for goal in goals] for e in rows if e.feasible}
-    front = [e for e in rows if e.feasible and not any(dominates(o, losses[e.number]) for o in losses.values())]
-    return sorted(front, key=lambda each: losses[each.number])
 
 
 @style.styled

@@ -91,8 +91,7 @@ def test_example_parses_and_names_what_exists(example, folder, monkeypatch):
     options = make_parser().parse_args(shlex.split(example)[1:])
     given = vars(options)
     if "axes" in given and options.what[0] != "study.toml":
-        design = given.get("design") or "grid"
-        check_points(axes.read_space(options).space.points(design, given.get("points"), 0))
+        check_points(axes.read_space(options).space.grid())
     for name in ("program", "a", "b"):
         text = given.get(name)
         elsewhere = example.startswith("gpusim exec ") or (text or "").startswith("./")  # an executable
@@ -152,5 +151,5 @@ def test_help_texts_messages_and_documents_name_only_what_there_is():
     found = {name: list(wrong_names(text)) for name, text in texts.items()}
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
     assert sum(len(NAMED.findall(text)) for text in texts.values()) > 100
-    for planted in ("see gpusim profile x", "`gpusim config lst`", "`gpusim sweep gemv --desing lhs`"):
+    for planted in ("see gpusim profile x", "`gpusim config lst`", "`gpusim sweep gemv --metrisc x`"):
         assert list(wrong_names(planted)), planted

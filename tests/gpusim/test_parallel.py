@@ -16,7 +16,6 @@ from gpusim.parallel import (
     CallCost,
     Communication,
     Layer,
-    NoCommunication,
     ParallelError,
     data_parallel,
     fully_sharded,
@@ -63,12 +62,12 @@ ALL = {
 def test_without_communication_a_step_is_its_compute(blocks):
     layers = stack(forward_blocks=blocks, backward_blocks=blocks)
     for each in (data_parallel, fully_sharded):
-        schedule = each(layers, communication=NoCommunication(4))
+        schedule = each(layers, communication=Fixed(0.0, gpus=4))
         assert schedule.time_us == pytest.approx(8 * 300)
         assert schedule.utilisation == pytest.approx(1) and schedule.bubble == pytest.approx(0, abs=1e-9)
         assert schedule.exposed_communication_us == 0
-    assert tensor_parallel(layers, communication=NoCommunication(4)).time_us == pytest.approx(8 * 300 / 4)
-    assert pipeline(layers, 1, 3, communication=NoCommunication(1)).time_us == pytest.approx(3 * 8 * 300)
+    assert tensor_parallel(layers, communication=Fixed(0.0, gpus=4)).time_us == pytest.approx(8 * 300 / 4)
+    assert pipeline(layers, 1, 3, communication=Fixed(0.0, gpus=1)).time_us == pytest.approx(3 * 8 * 300)
 
 
 def test_one_gpu_has_nobody_to_talk_to():
@@ -79,15 +78,15 @@ def test_one_gpu_has_nobody_to_talk_to():
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
 @pytest.mark.parametrize(("stages", "batches"), [(1, 1), (2, 1), (4, 8), (8, 3), (4, 16)])
 def test_bubble_of_equal_stages(schedule, stages, batches):
-    found = pipeline(stack(8), stages, batches, schedule, communication=NoCommunication(stages))
+    found = pipeline(stack(8), stages, batches, schedule, communication=Fixed(0.0, gpus=stages))
     assert found.bubble == pytest.approx((stages - 1) / (batches + stages - 1))
     assert found.time_us == pytest.approx(300 * 8 / stages * (batches + stages - 1))
 
 
 def test_recomputation_costs_a_forward_pass():
     for each in (data_parallel, fully_sharded):
-        assert each(stack(), recompute=True, communication=NoCommunication(4)).time_us == pytest.approx(8 * 400)
-    found = pipeline(stack(), 4, 8, recompute=True, communication=NoCommunication(4))
+        assert each(stack(), recompute=True, communication=Fixed(0.0, gpus=4)).time_us == pytest.approx(8 * 400)
+    found = pipeline(stack(), 4, 8, recompute=True, communication=Fixed(0.0, gpus=4))
     assert found.time_us == pytest.approx(2 * 400 * 11)
     assert found.utilisation == pytest.approx(0.75 * (1 - found.bubble)), "what is done again is not useful"
 
@@ -95,7 +94,7 @@ def test_recomputation_costs_a_forward_pass():
 def test_forward_alone():
     layers = stack(backward=0.0)
     for each in ALL.values():
-        schedule = each(layers, communication=NoCommunication(4))
+        schedule = each(layers, communication=Fixed(0.0, gpus=4))
         assert {event.kind for event in schedule.timeline} == {"forward"}
         assert max(schedule.memory_peak_bytes.values()) <= 8 * 16 * MIB
 
@@ -327,7 +326,7 @@ def test_stages_have_layers_and_an_order():
         ((4, 1, 1, 1, 1, 4), [1, 1, 4], {0: 8, 1: 2, 2: 14}),
     ):
         layers = [Layer(f"{k}", time, time) for k, time in enumerate(times)]
-        assert pipeline(layers, stages, 1, communication=NoCommunication(3)).compute_us == longest
+        assert pipeline(layers, stages, 1, communication=Fixed(0.0, gpus=3)).compute_us == longest
 
 
 # Layers
@@ -379,7 +378,7 @@ def test_a_layer_of_simulated_kernels():
     assert layer.forward_us == result.time_us and layer.backward_us == 2 * result.time_us
     assert layer.forward_traffic == result.roofline.bytes["DRAM"]
     assert len(layer.backward_blocks) == 2 and layer.forward_blocks[0] >= 1
-    assert data_parallel([layer], communication=NoCommunication(2)).time_us == pytest.approx(3 * result.time_us)
+    assert data_parallel([layer], communication=Fixed(0.0, gpus=2)).time_us == pytest.approx(3 * result.time_us)
 
 
 # What is refused

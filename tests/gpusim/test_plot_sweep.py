@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib.colors import LogNorm
 
 from gpusim import plot
 from gpusim.plot.sweeps import label, records, short
@@ -30,50 +29,18 @@ def curves(ax):
     return {line.get_label(): line for line in ax.lines}
 
 
-# --- heat map --------------------------------------------------------------------------------------------------------
-
-
-def test_cells_are_the_rows():
-    ax = plot.heat_map(ROWS, "sm.count", "l2.bytes", "cycles")
-    cells = ax.images[0].get_array()
-    for row in ROWS:
-        at = [(2, 4, 8).index(row["sm.count"]), (1 << 20, 2 << 20).index(row["l2.bytes"])]
-        assert cells[at[1], at[0]] == row["cycles"]
-    assert [each.get_text() for each in ax.get_xticklabels()] == ["2", "4", "8"]
-    assert {each.get_text() for each in ax.texts} == {short(float(row["cycles"])) for row in ROWS}
-    assert ax.get_ylabel() == "l2.bytes, bytes"
-    assert "from 17,820 at sm.count = 8, l2.bytes = 1,024 Ki to 67,320" in plot.text_alternative(ax)
-
-
-def test_what_failed_or_was_not_tried_is_an_empty_cell():
-    rows = [dict(row) for row in ROWS[:-1]]
-    rows[0] |= {"error": "no room", "time_us": None}
-    rows[1]["time_us"] = float("nan")
-    cells = plot.heat_map(rows, "sm.count", "l2.bytes").images[0].get_array()
-    assert cells.mask.tolist() == [[False, True, True], [False, False, True]]
-
-
-def test_a_wide_range_has_a_logarithmic_scale():
-    wide = [row | {"time_us": 10.0 ** row["sm.count"]} for row in of(1 << 20)]
-    assert isinstance(plot.heat_map(wide, "sm.count", "l2.bytes").images[0].norm, LogNorm)
-    narrow = plot.heat_map(of(1 << 20), "sm.count", "l2.bytes").images[0].norm
-    assert not isinstance(narrow, LogNorm)
-
-
 def test_a_table_that_cannot_be_drawn_is_refused():
-    with pytest.raises(ValueError, match=r"no column 'sm\.size'; there are bound_cycles"):
-        plot.heat_map(ROWS, "sm.size", "l2.bytes")
     with pytest.raises(ValueError, match=r"no column 'sm\.cuont'; there are bound_cycles, .*; did you mean sm\.count"):
         plot.scaling_curves(ROWS, "sm.cuont")
     with pytest.raises(ValueError, match=r"two rows for sm\.count = 8, program = copy: choose rows by l2\.bytes first"):
         plot.scaling_curves(ROWS, "sm.count")
-    twice = [{"sm.count": 8, "cycles": n, "cycles_low": n - 1, "cycles_high": n + 1, "time_us": n} for n in (9, 10)]
+    twice = [{"program": "copy", "sm.count": 8, "cycles": n, "cycles_low": n - 1, "time_us": n} for n in (9, 10)]
     with pytest.raises(ValueError, match=r"two rows for .*: choose rows by key first"):
         plot.scaling_curves(twice, "sm.count")
     with pytest.raises(ValueError, match="no rows to draw"):
-        plot.heat_map([row | {"error": "wrong"} for row in ROWS], "sm.count", "l2.bytes")
+        plot.scaling_curves([row | {"error": "wrong"} for row in ROWS], "sm.count")
     with pytest.raises(ValueError, match="needs values above zero"):
-        plot.scaling_curves([row | {"time_us": 0} for row in of(1 << 20)], "sm.count")
+        plot.scaling_curves([row | {"sm.count": 0} for row in of(1 << 20)[:1]], "sm.count")
 
 
 def test_a_dataframe_is_a_table():
@@ -83,9 +50,6 @@ def test_a_dataframe_is_a_table():
             return ROWS
 
     assert records(Frame()) == records(ROWS)
-
-
-# --- scaling curves --------------------------------------------------------------------------------------------------
 
 
 def test_curves_bounds_and_ideal_lines_are_the_rows():
@@ -103,16 +67,10 @@ def test_curves_bounds_and_ideal_lines_are_the_rows():
     assert "copy from 33 to 9, 3.67 times faster; still from 5 to 5, 1.00 times faster" in plot.text_alternative(ax)
 
 
-def test_cycles_have_their_own_bound():
-    found = curves(plot.scaling_curves(of(1 << 20), "sm.count", "cycles"))
-    assert found["_bound of copy"].get_ydata().tolist() == [31680, 15840, 7920]
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("dram.bandwidth_gb_s", "dram.bandwidth_gb_s, GB/s"), ("sm.count", "sm.count"), ("area_mm2", "area_mm2, mm²"),
-     ("cycles_low", "cycles_low, SM clock cycles")],
-)  # fmt: skip
+    [("dram.bandwidth_gb_s", "dram.bandwidth_gb_s, GB/s"), ("sm.count", "sm.count"), ("l2.bytes", "l2.bytes, bytes")],
+)
 def test_labels_have_units(name, text):
     assert label(name) == text
 

@@ -318,7 +318,7 @@ def test_a_file_says_it_all(file):
         "derived": RULES,
     }  # fmt: skip
     assert [axis.name for axis in asked.space.axes] == ["gpu", "size", "sm.count", "dram.channels"]
-    assert len(read_sweep(file).all_points()) == 12  # the same file is a sweep
+    assert len(read_sweep(file).space.grid()) == 12  # the same file is a sweep
 
 
 @pytest.mark.parametrize(

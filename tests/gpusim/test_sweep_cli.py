@@ -107,11 +107,8 @@ def test_a_second_sweep_resumes_only_on_request(capsys, tmp_path, toolchain):
 FILE = """
 program = "saxpy"
 gpu = "tiny"
-design = "lhs"
-points = 3
-seed = 2
 [axes]
-size = { low = 64, high = 1024, log = true }
+size = { low = 64, high = 1024, step = 4, log = true }
 """
 
 
@@ -119,10 +116,8 @@ def test_options_replace_what_a_file_says(capsys, tmp_path, toolchain):
     file = tmp_path / "study.toml"
     file.write_text(FILE)
     rows = json.loads(sweep(capsys, file, "--workers", 0, "--json")[1])["points"]
-    assert len({row["size"] for row in rows}) == 3 and all(64 <= row["size"] <= 1024 for row in rows)
-    other = json.loads(sweep(capsys, file, "--workers", 0, "--json", "--seed", 3, "--points", 2)[1])["points"]
-    assert len(other) == 2 and not {row["key"] for row in other} & {row["key"] for row in rows}
-    options = ("--design", "grid", "--size", "64,65", "--set", "sm.count=1,2")
+    assert [row["size"] for row in rows] == [64, 256, 1024]
+    options = ("--size", "64,65", "--set", "sm.count=1,2")
     grid = json.loads(sweep(capsys, file, "--workers", 0, "--json", *options)[1])["points"]
     assert [(row["size"], row["sm.count"]) for row in grid] == [(64, 1), (64, 2), (65, 1), (65, 2)]
 
@@ -149,9 +144,6 @@ def test_dry_run_counts(capsys, tmp_path):
         (("saxpy", "--set", "sm.count=1:5"), "a range without a step"),
         (("saxpy", "--grid", "4"), "grid: not a parameter of saxpy, which takes size, seed"),
         (("saxpy", "--metrics", "dram__bytes"), "no metric named 'dram__bytes'"),
-        (("saxpy", "--design", "lhs"), "needs a number of points"),
-        (("saxpy", "--design", "grit"), "no design 'grit'; there are grid, lhs; did you mean 'grid'"),
-        (("saxpy", "--points", "5"), "the design grid has its own"),
         (("saxpy", "--together", "sm.count,size"), "sm.count: goes together with others, but is no axis"),
         (("saxpy", "--out", "x.txt"), "--out x.txt: the file's name ends in .parquet or .csv"),
         (("saxpy", "--out", "absent/x.csv"), "no such folder"),
