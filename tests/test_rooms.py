@@ -34,7 +34,7 @@ ROOMS = (
     *("engine.state", "engine.rows", "engine.sm", "engine.memory", "engine"),
     *("machine", "tracing", "results", "report_html", "result", "host", "node", "device"),
     *("collectives", "driver", "exec", "bound", "simulation"),
-    *("parallel", "workload", "explore", "difference", "plot", "lab", "gpusim", "cli", "integrations"),
+    *("parallel", "workload", "explore", "difference", "plot", "lab", "gpusim", "integrations", "cli"),
 )
 MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
