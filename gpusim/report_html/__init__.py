@@ -4,7 +4,7 @@
 comes of its trace); `template.html`, `style.css` and the JavaScript modules in `js/` show it, and go into
 the file as they are. Modules import each other by name, such as `gpusim/source`; an import map in the page says where
 in the page they lie. What draws in JavaScript is a function of an element and data, and keeps nothing outside them.
-Reading order: `main`, `format`, `sections`, `roofline`, `occupancy`, `source`, `warps`, `stepper`, `access`,
+Reading order: `main`, `format`, `sections`, `roofline`, `occupancy`, `beside`, `source`, `warps`, `stepper`, `access`,
 `registers`.
 """
 
@@ -102,7 +102,7 @@ def _code(result: Analysis) -> dict[str, Any]:
     return {"code": rows, "source": source}
 
 
-MODULES = ("format", "sections", "roofline", "occupancy", "source", "access", "registers", "warps", "stepper")
+MODULES = ("format", "sections", "roofline", "occupancy", "beside", "source", "access", "registers", "warps", "stepper")
 """Modules by name; `main` comes last and imports them."""
 MARK = "<!-- launches -->"
 """Stands in a page that is one of several until all launches are known, see `index.put_above`."""

@@ -334,7 +334,112 @@ def column(page, key):
     return [float(each) for each in data(page, f'#listing tr.line.has td[data-key="{key}"]', "value")]
 
 
+def view(page, name):
+    """Choose the source view: `beside` or `table`."""
+    page.execute_script("arguments[0].click()", find(page, f'.views [data-view="{name}"]'))
+
+
+def marked(page, pane, kind="picked"):
+    """Texts of the rows of a column that are marked: picked, or linked to what the mouse is over."""
+    return texts(page, f".pane.{pane} .row.{kind} code")
+
+
+def waited(page, pane, expected, kind="linked"):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(page, 10).until(lambda it: [each.split()[-1] for each in marked(it, pane, kind)] == expected)
+
+
+def test_source_and_machine_code_mark_each_other(page):
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    view(page, "beside")
+    result = Result(make_record(line=LINE))
+    names = {line: [each.text for each in result.instructions if each.line == line] for line in (3, 4)}
+    source, code = (find(page, f".pane.{each}") for each in ("source", "code"))
+    page.execute_script("arguments[0].scrollIntoView({ block: 'center' })", source)
+    row = next(each for each in source.find_elements("css selector", ".row") if each.text.startswith("3\n"))
+    ActionChains(page).move_to_element(row).perform()
+    waited(page, "code", [text.split()[-1] for text in names[3]])
+    assert told_beside(page).startswith("Line 3: ")
+    find(page, f'.pane.code [data-index="{LDS}"]').click()
+    assert marked(page, "source") == [result.record.program.source[FILE][3].strip()]
+    assert [each.split(maxsplit=1)[1] for each in marked(page, "code")] == names[4]
+    assert told_beside(page).startswith(f"{16 * LDS:#x}, line 4: ")
+    find(page, ".beside .step").click()
+    assert stepper_state(page)["pc"] == LDS
+    page.execute_script("arguments[0].focus()", source)
+    press(page, Keys.HOME)
+    first = marked(page, "source")
+    press(page, Keys.ARROW_DOWN)
+    assert marked(page, "source") != first
+    press(page, Keys.ARROW_UP)
+    assert marked(page, "source") == first
+    press(page, Keys.TAB, Keys.END)
+    assert page.switch_to.active_element == code and code.get_attribute("aria-activedescendant")
+    assert marked(page, "code")[-1].split(maxsplit=1)[1] == result.instructions[-1].text
+    press(page, Keys.ESCAPE)
+    assert marked(page, "code") == marked(page, "source") == []
+
+
+def told_beside(page):
+    return find(page, ".beside .said").text
+
+
+def test_both_columns_say_what_a_row_costs(page):
+    view(page, "beside")
+    result = Result(make_record(line=LINE))
+    total = sum(each.cycles for each in result.instructions)
+    lines = {each.line: each.cycles for each in result.source_lines}
+    for row in page.find_elements("css selector", ".pane.source [data-key]"):
+        label, cost = (row.find_element("css selector", f".{each}").text for each in ("label", "cost"))
+        assert cost == f"{100 * lines[None if label == TO else int(label)] / total:.1f} %"
+    assert texts(page, ".pane.code .cost") == [
+        f"{100 * each.cycles / total:.1f} %" if each.cycles else "" for each in result.instructions
+    ]
+    put(page, "heat-column", "conflicts")
+    assert texts(page, ".pane.code .cost").count("100.0 %") == 1  # all of one load's
+    put(page, "heat-column", "cycles")
+
+
+def test_a_long_kernel_is_brought_into_sight_and_stands_below_each_other_on_a_phone(browser, tmp_path):
+    """Of 5,000 instructions, those of the first line stand at both ends."""
+    lines = [1, *(2 + k % 60 for k in range(4998)), 1]
+    code = (*((f"FFMA R4, R4, R5, {k}", line) for k, line in enumerate(lines)), ("EXIT", None))
+    program = make_program(code, source={FILE: [f"line {k}" for k in range(1, 62)]})
+    page = Result(make_record(program=program)).report_html(tmp_path / "long.html")
+    assert page.stat().st_size < 700_000
+    seen = """const list = document.querySelector(`.pane.${arguments[0]}`).getBoundingClientRect();
+        return [...document.querySelectorAll(`.pane.${arguments[0]} ${arguments[1]}`)].some((each) => {
+          const own = each.getBoundingClientRect(); return own.top >= list.top && own.bottom <= list.bottom; });"""
+    for size in (DESKTOP, PHONE):
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.get(page.as_uri())
+        find(browser, '.pane.source [data-key="0:1"]').click()
+        assert browser.execute_script(seen, "code", ".picked")
+        for place in (0, 4999):
+            find(browser, ".beside .next").click()
+            assert browser.execute_script(seen, "code", f'.here[data-index="{place}"]')
+        browser.execute_script("arguments[0].click()", find(browser, '.pane.code [data-index="4998"]'))
+        assert browser.execute_script(seen, "source", ".picked")
+        boxes = [find(browser, f".pane.{each}").rect for each in ("source", "code")]
+        below = boxes[1]["y"] >= boxes[0]["y"] + boxes[0]["height"]
+        assert below == (size is PHONE) and sum(each["height"] for each in boxes) < size["height"] * (2 - below)
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
+    assert browser.get_log("browser") == []
+
+
+def test_machine_code_without_lines_stands_alone(browser, tmp_path):
+    result = Result(make_record(program=make_program((("FADD R4, R4, R4", None), ("EXIT", None)), source={})))
+    browser.get(result.report_html(tmp_path / "bare.html").as_uri())
+    assert not find(browser, ".pane.source").is_displayed()
+    assert [each.split()[1] for each in texts(browser, ".pane.code code")] == ["FADD", "EXIT"]
+    assert browser.get_log("browser") == []
+
+
 def test_the_source_view_sorts(page):
+    view(page, "table")
     unsorted = texts(page, "#listing tr.line th.line")
     assert unsorted[0] == "2"
     for key in ("cycles", "energy", "stall"):
@@ -352,6 +457,7 @@ def test_the_source_view_sorts(page):
 def test_a_line_opens_by_keyboard_and_shows_its_machine_code(page):
     from selenium.webdriver.common.keys import Keys
 
+    view(page, "table")
     button = find(page, '#listing tr[data-line="3"] button')
     page.execute_script("arguments[0].focus()", button)
     press(page, Keys.ENTER)
@@ -370,14 +476,18 @@ def test_advice_leads_to_the_dearest_step(page):
     finding.find_element("css selector", "button[aria-label='Step through line 4']").click()
     assert stepper_state(page)["pc"] == LDS
     assert find(page, ".access").get_attribute("data-wavefronts") == "32"
-    page.execute_script("arguments[0].click()", finding.find_element("css selector", "button"))
-    assert find(page, "#listing tr.marked").get_attribute("data-line") == "4"
+    for name, shown in (("beside", ".pane.source .picked"), ("table", "#listing tr.marked th")):
+        view(page, name)
+        page.execute_script("arguments[0].click()", finding.find_element("css selector", "button"))
+        assert find(page, shown).text.startswith("4")
 
 
 def test_long_stretches_without_instructions_are_folded(browser, tmp_path):
     code = (("FADD R4, R4, R4", 2), ("FADD R4, R4, R4", 90), ("EXIT", None))
     program = make_program(code, source={FILE: [f"line {k}" for k in range(1, 101)]})
     browser.get(Result(make_record(program=program)).report_html(tmp_path / "long.html").as_uri())
+    assert [int(text) for text in texts(browser, ".pane.source .label")[:-1]] == [*range(2, 11), *range(82, 91)]
+    view(browser, "table")
     lines = [int(text) for text in texts(browser, "#listing tr.line th.line")[:-1]]
     assert lines == [*range(2, 11), *range(82, 91)]
     assert texts(browser, "#listing tr.gap") == ["\N{MIDLINE HORIZONTAL ELLIPSIS} 71 lines without instructions"]
@@ -544,8 +654,9 @@ def assert_readable(browser):
 
 
 def test_a_report_is_readable(page):
-    for pc in (LDS, STG):
+    for pc, name in ((LDS, "table"), (STG, "beside")):
         go_to(page, pc)
+        view(page, name)
         assert_readable(page)
 
 

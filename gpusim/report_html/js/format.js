@@ -26,6 +26,9 @@ function apply(node, attributes, children) {
 /** A count with thousands separated, as the text report writes it. */
 export const count = (value) => Math.round(value).toLocaleString("en-US");
 
+/** A count with its noun: 1 line, 2 lines. */
+export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+
 export const percent = (value, digits = 1) => `${value.toFixed(digits)} %`;
 
 /** Decimal prefix: 12.3 G. */

@@ -1,5 +1,6 @@
-// The source view: costs by line, sortable, with heat in the chosen column and machine code under each line.
-import { count, element, hexadecimal, joules } from "gpusim/format";
+// The source view: source and machine code side by side, or all costs by line, sortable, with machine code under each line.
+import { sideBySide } from "gpusim/beside";
+import { count, element, hexadecimal, joules, percent, plural } from "gpusim/format";
 
 const WARP = 32;
 const NEAR = 8;
@@ -43,32 +44,30 @@ function sum(all) {
 
 const mainStall = (c) => [...c.stalls].filter(([name]) => name !== "selected").sort((a, b) => b[1] - a[1])[0]?.[0] ?? "";
 
-/** Lines of the listing in order: file, number, text, instructions, costs. */
+/** Lines of the listing in order: key, file, number, text, instructions, costs. */
 export function makeLines(data) {
-  const rows = data.code.map((row, index) => ({
-    index, address: row[0], text: row[1], file: row[2], line: row[3], costs: costs(data, row),
-  }));
+  const own = new Map(); // the instructions of a line
+  data.code.forEach(([address, text, file, line], index) => {
+    const key = `${file}:${line || null}`;
+    if (!own.has(key)) own.set(key, []);
+    own.get(key).push({ index, key, address, text, file, line: line || null, costs: costs(data, data.code[index]) });
+  });
   const lines = [];
-  data.source.forEach((file, number) => file.lines.forEach((text, k) => {
-    const own = rows.filter((row) => row.file === number && row.line === file.first + k);
-    lines.push({ file: number, line: file.first + k, text, instructions: own, costs: sum(own.map((row) => row.costs)) });
-  }));
-  const placed = new Set(lines.flatMap((line) => line.instructions.map((row) => row.index)));
-  const loose = new Map();
-  for (const row of rows.filter((each) => !placed.has(each.index))) {
-    const key = `${row.file}:${row.line}`;
-    loose.set(key, [...(loose.get(key) ?? []), row]);
-  }
-  for (const own of loose.values()) {
-    lines.push({ file: own[0].file, line: own[0].line || null, text: "", instructions: own, costs: sum(own.map((row) => row.costs)) });
-  }
+  const add = (file, line, text) => {
+    const key = `${file}:${line}`;
+    const instructions = own.get(key) ?? [];
+    lines.push({ key, file, line, text, instructions, costs: sum(instructions.map((row) => row.costs)) });
+    own.delete(key);
+  };
+  data.source.forEach((file, number) => file.lines.forEach((text, k) => add(number, file.first + k, text)));
+  for (const [{ file, line }] of [...own.values()]) add(file, line, "");
   return lines;
 }
 
 /** `stepTo(index)` shows the first execution of an instruction in the stepper; it is null where none was traced. */
 export function sourceView(data, lines, stepTo) {
   const traced = new Set(data.trace ? data.trace.warps.flatMap((warp) => warp.pc) : []);
-  const state = { column: "cycles", sort: "line", down: false, open: new Set(), marked: null };
+  const state = { view: "beside", column: "cycles", sort: "line", down: false, open: new Set(), marked: null };
   const body = element("tbody");
   const most = new Map();
   for (const column of COLUMNS) {
@@ -77,6 +76,9 @@ export function sourceView(data, lines, stepTo) {
   const choice = element("select", { id: "heat-column", onchange: (event) => { state.column = event.target.value; draw(); } },
     COLUMNS.map((column) => element("option", { value: column.key }, column.head)));
   const names = new Map(data.source.map((file, k) => [k, file.name]));
+  const instructions = lines.flatMap((line) => line.instructions).sort((a, b) => a.index - b.index);
+  const whole = sum(instructions.map((row) => row.costs));
+  const chosen = () => COLUMNS.find((each) => each.key === state.column);
 
   const heads = new Map();
   const headRow = element("tr");
@@ -128,12 +130,11 @@ export function sourceView(data, lines, stepTo) {
   const near = (line) => used.get(line.file).some((number) => Math.abs(number - line.line) <= NEAR);
 
   function lineRow(line) {
-    const key = `${line.file}:${line.line}`;
+    const { key } = line;
     const open = state.open.has(key);
     const has = line.instructions.length > 0;
     const label = line.line === null ? "–" : `${line.line}`;
-    const column = COLUMNS.find((each) => each.key === state.column);
-    const heat = has && most.get(state.column) ? column.of(line.costs) / most.get(state.column) : 0;
+    const heat = has && most.get(state.column) ? chosen().of(line.costs) / most.get(state.column) : 0;
     return element("tr", {
       class: ["line", has ? "has" : "none", state.marked === key ? "marked" : ""].join(" "), "data-line": label, "data-file": line.file, id: `line-${line.file}-${label}`,
       style: heat > 0 ? `--heat:${heat.toFixed(3)}` : null,
@@ -157,41 +158,114 @@ export function sourceView(data, lines, stepTo) {
       element("td", { class: "text" }, element("code", {}, row.text)), cells(row.costs));
   }
 
-  function draw(focus) {
+  /** What stands for lines below each other: `line(each)`, and between them `gap(text)`, where some are left out, and `file(name)`. */
+  function stacked(some, { line, gap, file }) {
+    const rows = [];
+    let last = null;
+    let hidden = 0;
+    const close = () => {
+      if (hidden) rows.push(gap(`⋯ ${hidden} lines without instructions`));
+      hidden = 0;
+    };
+    for (const each of some) {
+      if (!each.instructions.length && !near(each)) {
+        hidden += 1;
+        continue;
+      }
+      close();
+      if (names.size > 1 && each.file !== last) {
+        last = each.file;
+        rows.push(file(names.get(last) ?? "no source"));
+      }
+      rows.push(line(each));
+    }
+    return rows.flat();
+  }
+
+  function drawTable() {
     for (const [key, cell] of heads) {
       cell.setAttribute("aria-sort", state.sort === key ? (state.down ? "descending" : "ascending") : "none");
       cell.classList.toggle("chosen", key === state.column);
     }
-    const rows = [];
-    let file = null;
-    let hidden = 0;
-    const gap = () => {
-      if (hidden) rows.push(element("tr", { class: "gap" }, element("td", { colspan: COLUMNS.length + 2 }, `⋯ ${hidden} lines without instructions`)));
-      hidden = 0;
-    };
-    for (const line of ordered()) {
-      if (!line.instructions.length && !near(line)) {
-        hidden += 1;
-        continue;
-      }
-      gap();
-      if (state.sort === "line" && names.size > 1 && line.file !== file) {
-        file = line.file;
-        rows.push(element("tr", { class: "file" }, element("th", { colspan: COLUMNS.length + 2, scope: "rowgroup" }, names.get(file) ?? "no source")));
-      }
-      rows.push(lineRow(line));
-      if (state.open.has(`${line.file}:${line.line}`)) rows.push(...line.instructions.map(codeRow));
+    const across = { colspan: COLUMNS.length + 2 };
+    body.replaceChildren(...stacked(ordered(), {
+      line: (line) => [lineRow(line), ...(state.open.has(line.key) ? line.instructions.map(codeRow) : [])],
+      gap: (text) => element("tr", { class: "gap" }, element("td", across, text)),
+      file: (name) => (state.sort === "line" ? [element("tr", { class: "file" }, element("th", { ...across, scope: "rowgroup" }, name))] : []),
+    }));
+  }
+
+  /** Of a row of the two columns its number, its share of all or what stands for it, with heat. */
+  function figures(rowCosts, of) {
+    const value = chosen().of(rowCosts) ?? 0;
+    const share = value ? percent((100 * value) / chosen().of(whole)) : "";
+    const text = chosen().text?.(rowCosts) ?? share;
+    return { heat: of ? value / of : 0, cost: text, about: `${chosen().head}: ${chosen().text ? text : `${count(value)}, ${share}`}` };
+  }
+
+  function drawBeside() {
+    const dearest = Math.max(...instructions.map((row) => chosen().of(row.costs) ?? 0), 0);
+    const left = stacked(lines, {
+      line: ({ instructions: own, key, line, text, costs: all }) => ({
+        key: own.length ? key : null, label: `${line ?? "–"}`, text: line === null ? "no source line" : text, ...(own.length ? figures(all, most.get(state.column)) : {}),
+      }),
+      gap: (gap) => ({ gap }),
+      file: (gap) => ({ gap }),
+    });
+    const wide = hexadecimal(instructions.at(-1)?.address ?? 0).length;
+    const waits = ["cycles", "stall"].includes(state.column);
+    beside.draw(lines.some((line) => line.text) ? left : [], instructions.map((row, k) => ({
+      key: row.key, index: row.index, label: instructions[k - 1]?.key === row.key ? "" : `${row.line ?? "–"}`,
+      text: `${hexadecimal(row.address).padStart(wide)}  ${row.text}`, ...figures(row.costs, dearest),
+      note: waits && row.costs.cycles > whole.cycles / 100 ? mainStall(row.costs).replaceAll("_", " ") : null,
+    })));
+  }
+
+  /** The sentence about a line, or about one of its instructions. */
+  function tell(key, index) {
+    const line = lines.find((each) => each.key === key);
+    const own = index === null ? line.instructions : line.instructions.filter((each) => each.index === index);
+    const all = sum(own.map((row) => row.costs));
+    const places = line.instructions.filter((each, k, { [k - 1]: before }) => each.index !== before?.index + 1).length;
+    const stall = mainStall(all).replaceAll("_", " ");
+    const file = names.size > 1 && names.has(line.file) ? ` of ${names.get(line.file)}` : "";
+    const where = line.line === null ? "no source line" : `line ${line.line}${file}`;
+    const parts = [
+      all.cycles ? `${count(all.cycles)} warp cycles, ${percent((100 * all.cycles) / whole.cycles)}${stall ? `, most in ${stall}` : ""}` : null,
+      `executes ${plural(all.instructions, "warp instruction")}`,
+      index === null ? `${plural(own.length, "instruction")} of machine code${places > 1 ? ` in ${places} places` : ""}` : null,
+    ];
+    const step = own.find((each) => traced.has(each.index));
+    const button = (name, text, onclick) => element("button", { type: "button", class: `link ${name}`, onclick }, text);
+    return [
+      element("strong", {}, index === null ? where.replace("l", "L") : `${hexadecimal(own[0].address)}, ${where}`),
+      `: ${parts.filter(Boolean).join("; ")}. `,
+      places > 1 ? button("next", "Next place", () => { beside.pick(key, index); beside.next(); }) : null,
+      step ? button("step", "Step through it", () => stepTo(step.index)) : null,
+    ].filter(Boolean);
+  }
+
+  function draw(focus) {
+    for (const [name, each] of Object.entries(views)) {
+      each.node.hidden = name !== state.view;
+      each.button.setAttribute("aria-pressed", `${name === state.view}`);
     }
-    body.replaceChildren(...rows);
+    if (state.view === "beside") drawBeside();
+    else drawTable();
     if (typeof focus === "string") body.querySelector(focus)?.focus();
   }
 
-  /** Open and show a line. */
+  /** Show a line, in the table with its machine code. */
   function show(file, number) {
     const line = lines.find((each) => each.line === number && each.instructions.length && (file === null || names.get(each.file) === file))
       ?? lines.find((each) => each.line === number);
     if (!line) return;
-    state.marked = `${line.file}:${line.line}`;
+    if (state.view === "beside") {
+      beside.node.scrollIntoView({ block: "start", behavior: "instant" });
+      beside.pick(line.key, null, "source");
+      return;
+    }
+    state.marked = line.key;
     state.open.add(state.marked);
     draw();
     const row = body.querySelector(`[id="line-${line.file}-${line.line}"]`);
@@ -200,18 +274,30 @@ export function sourceView(data, lines, stepTo) {
   }
 
   const setAll = (open) => {
-    for (const line of lines) if (line.instructions.length && open) state.open.add(`${line.file}:${line.line}`);
+    for (const line of lines) if (line.instructions.length && open) state.open.add(line.key);
     if (!open) state.open.clear();
     draw();
   };
-  draw();
-  const node = element("div", { class: "source-view" },
+  const beside = sideBySide(tell);
+  const table = element("div", { class: "by-line" },
     element("div", { class: "controls" },
-      element("label", { for: "heat-column" }, "Heat shows "), choice,
       element("button", { type: "button", onclick: () => setAll(true) }, "Open all machine code"),
       element("button", { type: "button", onclick: () => setAll(false) }, "Close all")),
     element("div", { class: "wide listing", tabindex: "0", role: "group", "aria-label": "Source with costs" },
       element("table", { id: "listing" }, element("caption", { class: "hidden" }, "Source lines with their costs; the heads sort"), element("thead", {}, headRow), body)));
+  const view = (name, text, shown) => [name, {
+    node: shown, button: element("button", { type: "button", "data-view": name, onclick: () => { state.view = name; draw(); } }, text),
+  }];
+  const views = Object.fromEntries([view("beside", "Side by side", beside.node), view("table", "All costs by line", table)]);
+  const node = element("div", { class: "source-view" },
+    element("div", { class: "controls" },
+      element("span", { class: "buttons views", role: "group", "aria-label": "View" }, Object.values(views).map((each) => each.button)),
+      element("label", { for: "heat-column" }, "Heat shows "), choice),
+    Object.values(views).map((each) => each.node));
+  state.column = COLUMNS.find((each) => most.get(each.key))?.key ?? state.column; // a functional run has no cycles
+  choice.value = state.column;
+  draw();
+  const dearest = lines.reduce((a, b) => (chosen().of(b.costs) > chosen().of(a.costs) ? b : a), lines[0]);
+  if (dearest?.instructions.length) requestAnimationFrame(() => beside.picked() ?? beside.pick(dearest.key)); // once it is in the page
   return { node, show };
 }
-
