@@ -221,7 +221,7 @@ def to_dict(result: Analysis, without: frozenset[str] = frozenset()) -> dict[str
 
 def render(result: Analysis, all_findings: bool = False) -> str:
     """The one-screen report as text of at most 100 columns and some 55 lines, without a line break at its end.
-    all_findings: every finding of the advice, and not only the dearest that have a line."""
+    all_findings: every finding of the advice, and not only the dearest."""
     lines = (
         text
         for each in shown(T.TEXT, result.record.timed)

@@ -23,7 +23,7 @@ WIDTH = 100
 LABEL = 16
 _BAR = 20
 _TOP = 5
-_FINDINGS = 3
+_FINDINGS = 4
 _PARTS = 4
 
 
@@ -258,9 +258,9 @@ def _place(row: SourceLine) -> str:
 
 
 def advice(result: Analysis, whole: bool) -> Iterator[str]:
-    """The dearest findings that have a line, or all: what the launch as a whole lacks is said above."""
+    """The dearest findings, or all: the list with which the page begins, in its order."""
     every = result.advice
-    findings = every if whole else [each for each in every if each.line is not None][:_FINDINGS]
+    findings = every if whole else every[:_FINDINGS]
     if every:
         yield ""
     for k, each in enumerate(findings):
@@ -268,7 +268,7 @@ def advice(result: Analysis, whole: bool) -> Iterator[str]:
         yield from labelled(label, f"{capital(each.kind)}. {each.sentence}")
     if len(findings) < len(every):
         count = f"{len(findings)} of {counted(len(every), 'finding')}"
-        yield from labelled("" if findings else "Advice", f"{count}, more with --all (in Python: result.advice)")
+        yield from labelled("", f"{count}, more with --all (in Python: result.advice)")
 
 
 def capital(text: str) -> str:

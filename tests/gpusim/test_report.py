@@ -11,11 +11,13 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
 from gpusim.launch import Launch
 from gpusim.launch.occupancy import occupancy
+from gpusim.report_html import make_document
 from gpusim.result import Result
 from gpusim.results.counts import Counts
 from gpusim.results.quantities import render
 from gpusim.results.sentences import WIDTH, checked_words, read_words, shared_words
 from gpusim.units import aligned, joule_text
+from tests.gpusim import bundled
 from tests.gpusim.records import LDG, LDS, RED, STG, make_program, make_record, stall
 
 
@@ -114,11 +116,20 @@ def test_how_many_findings_there_are_beside_those_shown():
     result = Result(full_record())
     assert len(result.advice) == 5
     text, whole = str(result), render(result, all_findings=True)
-    assert "\n                3 of 5 findings, more with --all (in Python: result.advice)\n" in text
+    assert "\n                4 of 5 findings, more with --all (in Python: result.advice)\n" in text
     assert "findings, more" not in whole
-    for each in result.advice:
-        assert each.sentence in " ".join(whole.split())
-        assert (each.sentence in " ".join(text.split())) == (each.line is not None)
+    assert [each.sentence in " ".join(whole.split()) for each in result.advice] == [True] * 5
+    assert [each.sentence in " ".join(text.split()) for each in result.advice] == [True] * 4 + [False]
+
+
+@pytest.mark.parametrize("name", ["vector_add", "reduction/interleaved_conflicts", "transpose/tiled", "matmul/tiled"])
+def test_the_terminal_begins_with_what_the_page_begins_with(name):
+    result = bundled.checked(name, "h200")
+    page = [each["sentence"] for each in make_document(result)["advice"]]
+    terminal = " ".join(str(result).split())
+    places = [terminal.find(sentence) for sentence in page[:3]]
+    assert len(places) == 3 and min(places) > terminal.find("Advice ") > 0 and places == sorted(places)
+    assert None in {each.line for each in result.advice[:3]}  # what the launch as a whole lacks is in it, too
 
 
 def test_shared_memory_that_the_kernel_has_not_asked_for_is_the_drivers():

@@ -573,6 +573,10 @@ def test_maps_of_a_program_show_what_the_engine_counted(browser, tmp_path):
     assert path.stat().st_size < 1 << 20
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
     browser.get(path.as_uri())
+    terminal = " ".join(str(result).split())
+    findings = [" ".join(each.split()) for each in texts(browser, ".findings .finding p")[:4]]
+    places = [terminal.find(each) for each in findings]
+    assert len(places) == 4 and places[0] > terminal.find("Advice ") > 0 and places == sorted(places)
     found = browser.execute_async_script(MAPS)
     for pairs in found.values():
         assert len(pairs) >= 9
