@@ -49,11 +49,12 @@ def read_image(address: int, config: GPUConfig) -> bytes:
     return _from_ptx(text, config)
 
 
-def read_ptx(address: int) -> list[bytes]:
-    """The PTX that an image holds, for every architecture."""
+def read_others(address: int) -> list[bytes]:
+    """What an image holds for other GPUs than this one, too: PTX and cubins."""
     address, magic = _content(address)
     if magic == _FATBIN:
-        return [each.content().rstrip(b"\0") for each in _entries(address) if each.kind == _PTX]
+        found = [(each.kind, each.content()) for each in _entries(address) if each.kind in (_PTX, _CUBIN)]
+        return [text.rstrip(b"\0") if kind == _PTX else text for kind, text in found if not is_relocatable(text)]
     return [] if magic == _ELF else [caller().text(address)]
 
 

@@ -125,11 +125,11 @@ class Buffer:
 
 
 class LoadedModule:
-    """A linked cubin in a context. Its handle is that of a module and of a library. ptx: texts that its image holds
-    for other GPUs, kept where launches are saved."""
+    """A linked cubin in a context. Its handle is that of a module and of a library. others: what it is
+    for other GPUs (PTX, CUDA C++, cubins), kept where launches are saved."""
 
-    def __init__(self, context: Context, linked: LinkedModule, ptx: Sequence[bytes] = ()):
-        self.context, self.linked, self.handle, self.ptx = context, linked, new_handle(), ptx
+    def __init__(self, context: Context, linked: LinkedModule, others: Sequence[bytes] = ()):
+        self.context, self.linked, self.handle, self.others = context, linked, new_handle(), others
         self._kernels: dict[str, LoadedKernel] = {}
         context.modules[self.handle] = self
 

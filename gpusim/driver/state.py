@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.config import GPUConfig, load_config
 from gpusim.driver.caller import caller, put_pointer, text
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known, say
-from gpusim.driver.images import read_image, read_ptx
+from gpusim.driver.images import read_image, read_others
 from gpusim.driver.objects import (
     DEVICE,
     MANAGED,
@@ -223,15 +223,16 @@ class Driver:
 
     def load(self, image: int) -> LoadedModule:
         """Place the cubin of an image (`images`) in device memory."""
-        return self.place(read_image(image, self.config), read_ptx(image) if self.telling.save else ())
+        return self.place(read_image(image, self.config), read_others(image) if self.telling.save else ())
 
-    def place(self, cubin: bytes, ptx: Sequence[bytes] = ()) -> LoadedModule:
-        """Place a cubin in device memory. ptx: texts that it can be made of again. Raises INVALID_IMAGE."""
+    def place(self, cubin: bytes, others: Sequence[bytes] = ()) -> LoadedModule:
+        """Place a cubin in device memory. others: what it is for other GPUs: PTX, CUDA C++, cubins. Raises
+        INVALID_IMAGE."""
         try:
             linked = LinkedModule(cubin, self.device.memory)
         except IsaError as error:
             raise DriverError(ResultCode.INVALID_IMAGE, f"the module cannot be loaded: {error}") from None
-        return LoadedModule(self.context(), linked, ptx)
+        return LoadedModule(self.context(), linked, [each for each in others if each != cubin])
 
     def begin_runtime_call(self, anytime: bool) -> None:
         """Do what the runtime does before a call: the device's primary context is current if none was made so. Raises

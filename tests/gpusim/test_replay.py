@@ -199,7 +199,8 @@ def test_an_architecture_without_code_is_refused(saved, capsys):
     assert main(["replay", str(path), "--gpu", "a100"]) == 2
     message = capsys.readouterr().err
     assert "launch 1, scale: machine code for sm_90 does not run on a GPU of sm_80" in message
-    assert "came without PTX" in message
+    assert "came without PTX of scale: run the program itself on this GPU (--gpu)" in message
+    assert "code=compute_" in message
 
 
 PTX = b"""
@@ -238,12 +239,74 @@ def test_ptx_is_compiled_for_other_architectures(tmp_path, toolchain):
     _, path = program(tmp_path, re.sub("^ {8}", "", code, flags=re.MULTILINE) + FINISH)
     told = json.loads((tmp_path / "told.json").read_text())
     assert told["sum"] == 32 * 16 + 4000 - 32
-    for gpu in ("a100", "b200"):
+    for gpu in ("a100", "b200", "t4"):  # T4's is an earlier architecture than the PTX names
         again, seen = replay(path, gpu=gpu)
         assert len(seen) == 2
         assert again.memory.array(told["managed"], np.float32, (4000,)).sum() == told["sum"]
-    with pytest.raises(SavedLaunchesError, match="does not run on a GPU of sm_75, and its PTX cannot be compiled"):
-        replay(path, gpu="t4")
+
+
+TWO = """
+__device__ int counter;
+#if __CUDA_ARCH__ >= 900
+__device__ float more[32] = {3, 4};
+#endif
+extern "C" __global__ void scale(float *x) {
+#if __CUDA_ARCH__ >= 900
+  x[threadIdx.x] += more[threadIdx.x & 1];
+#else
+  x[threadIdx.x] += 3.5f;
+#endif
+#if defined(ALONE) && __CUDA_ARCH__ < 900
+  what_only_later_ones_have();
+#endif
+  atomicAdd(&counter, 1);
+}
+"""
+"""A kernel that is another one on each architecture, and with `ALONE` has no form for an earlier one."""
+
+
+PLACED = """
+from tests.gpusim.test_replay import TWO
+
+def place(source, others):
+    global module
+    module = driver.place(compile_cuda(source, driver.config.gpu.arch), others).handle
+    assert launch("scale", managed, threads=32) == 0
+
+managed = x = ok(cu.cuMemAllocManaged(16000, 1))
+floats(managed)[:] = 1
+"""
+
+
+def placed(folder, gpu, code):
+    """What a program told that places modules on a GPU, and its saved launches."""
+    start = START.replace('install("tiny"', f'install("{gpu}"')
+    assert start.count(gpu) == 1
+    run(f"import os; os.chdir({str(folder)!r})\n" + start + PLACED + code + FINISH)
+    return json.loads((folder / "told.json").read_text()), folder / "saved.launches"
+
+
+def test_other_code_of_an_image_runs_on_the_gpus_that_it_is_for(tmp_path, toolchain):
+    """Machine code for the other GPU, and the source that a library keeps."""
+    code = """
+place(TWO, [compile_cuda(TWO, arch) for arch in ("sm_80", "sm_90", "sm_100")])
+place(TWO, [TWO.encode()])
+"""
+    told, path = placed(tmp_path, "a100", code)
+    assert told["sum"] == 4000 + 32 * 7
+    for gpu, last in (("a100", 3.5), ("h200", 3), ("b200", 3)):
+        again, seen = replay(path, gpu=gpu)
+        assert len(seen) == 2
+        assert again.memory.array(told["managed"], np.float32, (4000,))[0] == 4.5 + last
+        first, _ = replay(path, Telling(first=1, last=1), gpu=gpu)
+        assert first.memory.array(told["managed"], np.float32, (4000,))[0] == 1 + last
+
+
+def test_a_kernel_that_a_library_has_chosen_for_its_gpu_is_refused_elsewhere(tmp_path, toolchain):
+    code = 'source = "#define ALONE\\n" + TWO\nplace(source, [source.encode()])\n'
+    _, path = placed(tmp_path, "h200", code)
+    with pytest.raises(SavedLaunchesError, match="a library chose this kernel for it; run the program itself"):
+        replay(path, gpu="a100")
 
 
 def test_memory_of_the_host_comes_back_where_it_was(tmp_path, toolchain):

@@ -23,14 +23,16 @@ from gpusim.launch.arena import Arena
 from gpusim.launch.launch import AccessWindow
 from gpusim.launch.module import LinkedModule
 from gpusim.launch.occupancy import check_architecture
-from isa import Program, assemble
+from isa import Program, assemble, compile_cuda
 from isa.cubin import Cubin, read_cubin
 from isa.demangle import short_name
 from isa.errors import IsaError
 
 _HOST_PAGE_BYTES = 4096
 _COMPILED = "compiled from PTX for this GPU"
-_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
+_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+)[af]?", re.MULTILINE)
+_INSTEAD = "run the program itself on this GPU (--gpu), where it and its libraries choose anew"
+_NO_PTX = "nvcc puts PTX in with -gencode arch=compute_NN,code=compute_NN"
 
 
 class Replay(AbstractContextManager["Replay"]):
@@ -183,14 +185,14 @@ class Replay(AbstractContextManager["Replay"]):
         """The kernel, ready to run on this machine: as it was, or compiled from the module's PTX."""
         saved = self._modules[launch.module]
         decoded = self._decoded(launch.program, saved.cubin)
-        own = _runs_on(decoded, self.config)
+        own = _runs_on(decoded.arch, self.config)
         known = self._linked.get(launch.module)
         if known is None or known[0] != saved:
             known = self._linked[launch.module] = saved, self._module(saved, decoded, own)
         version = self.memory.version
         program = known[1].link(decoded if own else launch.symbol)
-        if self.memory.version != version:
-            raise SavedLaunchesError(f"{_COMPILED}, {decoded.name} uses variables that were not there")
+        if self.memory.version != version:  # variables that were not there last until memory is restored again
+            del self._linked[launch.module]
         return program
 
     def _module(self, saved: SavedModule, decoded: Program, own: bool) -> LinkedModule:
@@ -208,19 +210,28 @@ class Replay(AbstractContextManager["Replay"]):
     def _recompiled(self, saved: SavedModule, decoded: Program) -> bytes:
         """The module's machine code for this machine."""
         arch, texts = self.config.gpu.arch, [self.saved.content("ptx", digest) for digest in saved.ptx]
+        cubins = [text for text in texts if text.startswith(b"\x7fELF")]
+        if fitting := [each for each in cubins if _runs_on(read_cubin(each).arch, self.config)]:
+            return max(fitting, key=lambda each: read_cubin(each).arch)
+        texts = [text for text in texts if text not in cubins]
         why = f"machine code for {decoded.arch} does not run on a GPU of {arch}"
         if not texts:
-            raise SavedLaunchesError(f"{why}, and the program came without PTX of {decoded.name}")
+            raise SavedLaunchesError(f"{why}, and it came without PTX of {decoded.name}: {_INSTEAD}; {_NO_PTX}")
         fitting = [text for text in texts if _target(text) <= int(re.sub(r"\D", "", arch))]
+        text = max(fitting, key=_target) if fitting else min(texts, key=_target)
         try:
-            return assemble(max(fitting or texts, key=_target), arch)
+            if not _target(text):
+                return compile_cuda(text.decode(), arch, path=f"{decoded.name}.cu")
+            # PTX for a later GPU may need nothing that this one lacks: ptxas tells.
+            return assemble(text if fitting else _TARGET.sub(f".target {arch}".encode(), text), arch)
         except IsaError as error:
-            raise SavedLaunchesError(f"{why}, and its PTX cannot be compiled: {error}") from None
+            said = f"its PTX cannot be compiled: {error}" if _target(text) else "a library chose this kernel for it"
+            raise SavedLaunchesError(f"{why}, and {said}; {_INSTEAD}") from None
 
 
-def _runs_on(program: Program, config: GPUConfig) -> bool:
+def _runs_on(arch: str, config: GPUConfig) -> bool:
     try:
-        check_architecture(program.arch, config.gpu.arch, program.name)
+        check_architecture(arch, config.gpu.arch, "")
     except LaunchError:
         return False
     return True

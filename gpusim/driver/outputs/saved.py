@@ -5,7 +5,8 @@ A zip file, so that nothing in it is executed when it is read:
 - `head.json`: `SavedHead`, with the configuration as TOML;
 - `steps/1.json`, ...: `SavedStep`, in the order of time: what has changed of memory since the one before, and a launch;
 - `pages/`, `cubins/`, `ptx/`, `programs/`: contents by their SHA-256: up to `PAGE_BYTES` of an allocation; a module's
-  machine code and the texts it came with; a kernel as decoded, without its cubin (`isa.Program.to_bytes`).
+  machine code, and what it is for other GPUs (PTX, CUDA C++, cubins); a kernel as decoded, without its cubin
+  (`isa.Program.to_bytes`).
 """
 
 from __future__ import annotations

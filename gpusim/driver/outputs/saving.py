@@ -163,7 +163,7 @@ class LaunchSaver(Observer):
         self._modules[module.handle] = SavedModule(
             number=module.handle,
             cubin=self._store("cubins", cubin),
-            ptx=tuple(self._store("ptx", each) for each in module.ptx),
+            ptx=tuple(self._store("ptx", each) for each in module.others),
             variables=variables,
             bank=bank,
         )

@@ -52,7 +52,9 @@ def kernel(driver: Driver, file: str, name: str, **macros: str | int) -> LoadedK
     found = loaded.get((file, defined))
     if found is None or found.module.handle not in context.modules:
         arch = driver.config.gpu.arch + ("a" if "TYPES" in macros else "")  # what no later architecture has
-        found = loaded[file, defined] = driver.place(_cubin(file, defined, arch)).kernel(name)
+        text = f"{defined}#line 1\n{_source(file)}"
+        module = driver.place(_cubin(file, text, arch), [text.encode()] if driver.telling.save else ())
+        found = loaded[file, defined] = module.kernel(name)
     return found
 
 
@@ -64,8 +66,7 @@ def _source(file: str) -> str:
 
 
 @cache
-def _cubin(file: str, defined: str, arch: str) -> bytes:
-    text = f"{defined}#line 1\n{_source(file)}"
+def _cubin(file: str, text: str, arch: str) -> bytes:
     parts = (text, arch, *map(str, identity("nvrtc")))
     path = cache_folder() / "blas" / (hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32] + ".cubin")
     try:
