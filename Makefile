@@ -72,8 +72,9 @@ bounds: $(INSTALLED)  ## set up, run all kernels of the tests with every index o
 bench-pair: $(INSTALLED)  ## fail if a workload takes 15 % longer than in the commit before (or BASE=COMMIT)
 	@$(if $(BASE),BASE=$(BASE)) $(BIN)/python -m tests.bench.pair
 
-docs: $(DOCUMENTING)  ## set up, build the site into build/site, offline, and check its links
+docs: $(DOCUMENTING)  ## set up, build the site into build/site, offline, and check its links and, in Chromium, its pages
 	$(BIN)/python docs/site/build.py build/site
+	GPUSIM_SITE=build/site $(BIN)/python -m pytest tests/test_site_browser.py -q -p no:xdist
 
 UV_COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from sphinx.cmd.build import main as sphinx  # noqa: E402
 
-from docs.site import links, reports  # noqa: E402
+from docs.site import links, reports, sections  # noqa: E402
 from gpusim.lab.page import play_page  # noqa: E402
 
 FRONT = '<!doctype html><title>gpusim</title><meta http-equiv="refresh" content="0; url={0}"><a href="{0}">gpusim</a>\n'
@@ -35,6 +35,7 @@ def build(site: Path) -> int:
     doctrees = site.with_name(site.name + "-doctrees")
     failed = sphinx([*options, "-c", str(ROOT / "docs/site"), "-d", str(doctrees), str(ROOT), str(site)])
     print(f"pages: {time.perf_counter() - start:.0f} s", flush=True)
+    sections.write(site)
     reported.join()
     (site / "play.html").write_text(play_page(), "utf-8")
     (site / "index.html").write_text(FRONT.format("docs/index.html"), "utf-8")

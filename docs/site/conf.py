@@ -46,6 +46,9 @@ html_title = f"gpusim {version}"
 html_static_path = ["static"]
 html_favicon = "static/icon.svg"
 html_css_files = ["site.css"]
+html_js_files = ["search.js"]
+templates_path = ["templates"]
+html_additional_pages = {"search": "search.html"}  # not Sphinx's: sections.py says why
 html_copy_source = False
 html_show_sphinx = False
 html_math_renderer = "mathml"
@@ -62,6 +65,10 @@ def docstring(app, what, name, obj, options, lines):
     lines[:] = as_rst("\n".join(lines)).split("\n")
 
 
+def without_search(app):
+    app.builder.search = False
+
+
 def formula(visitor, node):
     """MathML, which browsers draw by themselves: Sphinx's other ways load a script from elsewhere, or want LaTeX."""
     visitor.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
@@ -69,6 +76,7 @@ def formula(visitor, node):
 
 
 def setup(app):
+    app.connect("builder-inited", without_search)
     app.connect("source-read", read)
     app.connect("autodoc-process-docstring", docstring, priority=400)  # before Napoleon, which has 500
     app.add_html_math_renderer("mathml", inline_renderers=(formula, None), block_renderers=(formula, None))
