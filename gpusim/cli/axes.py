@@ -70,21 +70,19 @@ def read_space(options: argparse.Namespace) -> Sweep:
     if "shared_bytes" in axes:
         axes["shared_bytes"] = parse_axis(axes["shared_bytes"], "--shared-bytes")
     gpus = [name.strip() for name in options.gpu.split(",")] if options.gpu else None
-    together = [tuple(names_of(names)) for names in options.together]
     files = [each for each in options.what if each.endswith(".toml")]
     if files and len(options.what) > 1:
         raise UserError("a sweep is one FILE.toml, or programs")
     if not files:
-        return Sweep(Space(options.what, gpus or "h200", axes, together))
+        return Sweep(Space(options.what, gpus or "h200", axes))
     sweep = read_sweep(files[0])
-    if not axes and not gpus and not together:
+    if not axes and not gpus:
         return sweep
     old = sweep.space
     programs = [{"name": name} | dict(own) for name, own in old.programs]
     merged: dict[str, Any] = {axis.name: axis for axis in old.axes if axis.name != "gpu"} | axes
     known = next(axis.values for axis in old.axes if axis.name == "gpu")
-    groups = [tuple(axis.name for axis in group) for group in old.groups if len(group) > 1]
-    return replace(sweep, space=Space(programs, gpus or known or "h200", merged, [*groups, *together]))
+    return replace(sweep, space=Space(programs, gpus or known or "h200", merged))
 
 
 def parse_axis(text: str, option: str) -> Any:

@@ -124,7 +124,7 @@ def search(
     """Try `trials` machines of a space and say which are best.
 
     Args:
-        space: programs and axes. Axes that go `together` are one choice.
+        space: programs and axes.
         goals: what is to be small: "time_us", "cycles", "energy_j", "energy_delay" (J s), "launch_w" (geometric means
             over the programs), "area_mm2", "power_w" (of the machine, as `cost` prices it), or a metric; "max metric"
             for what is to be large. Several goals: a front.
@@ -190,7 +190,7 @@ class _Proposals:
         self.study, self.space, self.tell = study, space, tell
         self.known: dict[tuple[Any, ...], Candidate] = {}
         self._chance = random.Random(f"search {seed}")
-        levels = [group[0].levels() for group in space.groups]
+        levels = [axis.levels() for axis in space.axes]
         self._size = math.prod(math.inf if each is None else len(each) for each in levels)
 
     def new(self, count: int) -> list[tuple[Any, dict[str, Any]]]:
@@ -349,31 +349,27 @@ def _study(sampler: str, seed: int, population: int, goals: int, trials: int) ->
 def _suggest(trial: Any, space: Space) -> dict[str, Any]:
     """One choice: values of all axes."""
     chosen: dict[str, Any] = {}
-    for group in space.groups:
-        levels = [axis.levels() for axis in group]
-        name = "+".join(axis.name for axis in group)
-        if levels[0] is None:
-            chosen[name] = _suggest_between(trial, group[0])
+    for axis in space.axes:
+        levels = axis.levels()
+        if levels is None:
+            chosen[axis.name] = _suggest_between(trial, axis)
             continue
-        first = levels[0]
-        ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in first)
-        places = range(len(first))
+        ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in levels)
         place = (
-            trial.suggest_int(name, 0, len(first) - 1)
-            if ordered and len(first) > 1
-            else trial.suggest_categorical(name, list(places))
+            trial.suggest_int(axis.name, 0, len(levels) - 1)
+            if ordered and len(levels) > 1
+            else trial.suggest_categorical(axis.name, list(range(len(levels))))
         )
-        chosen |= {axis.name: values[place] for axis, values in zip(group, levels, strict=True) if values}
+        chosen[axis.name] = levels[place]
     return chosen
 
 
 def _drawn(space: Space, chance: random.Random) -> dict[str, Any]:
     """Draw at random the values that `_suggest` is to find in a trial."""
     drawn: dict[str, Any] = {}
-    for group in space.groups:
-        levels = group[0].levels()
-        name = "+".join(axis.name for axis in group)
-        drawn[name] = group[0].at(chance.random()) if levels is None else chance.randrange(len(levels))
+    for axis in space.axes:
+        levels = axis.levels()
+        drawn[axis.name] = axis.at(chance.random()) if levels is None else chance.randrange(len(levels))
     return drawn
 
 

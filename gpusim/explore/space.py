@@ -24,8 +24,7 @@ MOST_POINTS = 1_000_000
 _MOST_LEVELS = 100_000
 _RANGE_KEYS = ("low", "high", "step", "log")
 _KEYS = {
-    "program": (str, list, dict), "gpu": (str, list), "axes": (dict,), "together": (list,), "metrics": (list,),
-    "search": (dict,),
+    "program": (str, list, dict), "gpu": (str, list), "axes": (dict,), "metrics": (list,), "search": (dict,),
 }  # fmt: skip
 _KINDS = {"int": (int,), "str": (str,), "tuple": (list, str), "dict": (dict,)}
 _SEARCH_KEYS = {each.name: _KINDS[re.split(r"\W", str(each.type))[0]] for each in fields(SearchOptions)}
@@ -141,8 +140,7 @@ class Space:
     programs: names; or mappings {"name": ..., "size": [...]} for a program that has parameters of its own, which take
         precedence over the axes. gpu: a name or several. axes: {name: value, list of values, {low, high, step, log},
         or Axis}; a name with a dot is a key of the configuration, others are parameters of the program as `gpusim run`
-        has them. together: groups of names whose axes go in step, the first values of each, then the
-        second ones.
+        has them.
 
     Raises ConfigError for whatever is wrong with that: an unknown key, parameter or range.
     """
@@ -152,7 +150,6 @@ class Space:
         programs: ProgramSpec | Iterable[ProgramSpec],
         gpu: str | Sequence[str] = "h200",
         axes: Mapping[str, Any] | None = None,
-        together: Iterable[Sequence[str]] = (),
     ) -> None:
         given = [programs] if isinstance(programs, str | Mapping) else list(programs)
         self.programs: tuple[tuple[str, Pairs], ...] = tuple(itertools.chain.from_iterable(map(_program, given)))
@@ -160,27 +157,22 @@ class Space:
             raise ConfigError("a space needs at least one program")
         named = {"gpu": gpu} | dict(axes or {})
         self.axes: tuple[Axis, ...] = tuple(Axis.of(_known(name), value) for name, value in named.items())
-        self.groups: tuple[tuple[Axis, ...], ...] = self._grouped([tuple(names) for names in together])
 
     def grid(self) -> list[Point]:
         """Every combination; programs vary slowest, the last axis fastest."""
-        levels = [[_levels(axis) for axis in group] for group in self.groups]
-        count = len(self.programs)
-        for group in levels:
-            count *= len(group[0])
+        levels = [_levels(axis) for axis in self.axes]
+        count = len(self.programs) * math.prod(map(len, levels))
         if count > MOST_POINTS:
             raise ConfigError(f"the grid has {count:,} points, at most {MOST_POINTS:,} are allowed")
-        choices = itertools.product(*[list(zip(*group, strict=True)) for group in levels])
-        return self._points(list(itertools.chain.from_iterable(choice)) for choice in choices)
+        names = [axis.name for axis in self.axes]
+        return self._points([dict(zip(names, row, strict=True)) for row in itertools.product(*levels)])
 
     def at(self, values: Mapping[str, Any]) -> list[Point]:
         """The points, one for each program, where the axes have these values: what a search tries next."""
-        return self._points([[values[axis.name] for axis in self._ordered()]])
+        return self._points([{axis.name: values[axis.name] for axis in self.axes}])
 
-    def _points(self, rows: Iterable[Sequence[Any]]) -> list[Point]:
-        """One point per program and row of values in the order of `_ordered`; each point once."""
-        names = [axis.name for axis in self._ordered()]
-        choices = [dict(zip(names, row, strict=True)) for row in rows]
+    def _points(self, choices: Iterable[Mapping[str, Any]]) -> list[Point]:
+        """One point per program and choice of values by axis; each point once."""
         points = []
         for program, own in self.programs:
             for choice in choices:
@@ -188,28 +180,6 @@ class Space:
                 shared = {name: value for name, value in choice.items() if name in PARAMETERS}
                 points.append(Point(program, choice["gpu"], config, shared | dict(own)))
         return list({point.key: point for point in points}.values())
-
-    def _ordered(self) -> list[Axis]:
-        """The axes as the groups have them."""
-        return list(itertools.chain.from_iterable(self.groups))
-
-    def _grouped(self, together: list[tuple[str, ...]]) -> tuple[tuple[Axis, ...], ...]:
-        """Axes that go in step, in the order of their first ones; an axis alone is a group of its own."""
-        known = {axis.name: axis for axis in self.axes}
-        member: dict[str, tuple[str, ...]] = {}
-        for names in together:
-            for name in names:
-                if name not in known:
-                    raise ConfigError("goes together with others, but is no axis", key=name)
-                if name in member:
-                    raise ConfigError("stands twice among what goes together", key=name)
-                member[name] = names
-            lengths = {name: len(_levels(known[name])) for name in names}
-            if len(set(lengths.values())) > 1:
-                told = ", ".join(f"{name} has {count}" for name, count in lengths.items())
-                raise ConfigError(f"axes that go together need as many values each: {told}")
-        groups = dict.fromkeys(member.get(axis.name, (axis.name,)) for axis in self.axes)
-        return tuple(tuple(known[name] for name in names) for names in groups)
 
 
 def _program(given: ProgramSpec) -> list[tuple[str, Pairs]]:
@@ -275,16 +245,12 @@ def _sweep(tree: dict[str, Any], folder: Path) -> Sweep:
         raise ConfigError("is missing: the programs to run", key="program")
     programs = tree["program"] if isinstance(tree["program"], list) else [tree["program"]]
     gpus = tree.get("gpu", "h200")
-    together = tree.get("together", [])
-    if not all(isinstance(group, list) and all(isinstance(each, str) for each in group) for group in together):
-        raise ConfigError("must be a list of lists of names", key="together")
     if not all(isinstance(each, str) for each in tree.get("metrics", [])):
         raise ConfigError("must be a list of names", key="metrics")
     space = Space(
         [_located_program(each, folder) for each in programs],
         [_located(each, folder) for each in ([gpus] if isinstance(gpus, str) else gpus)],
         dict(_leaves(tree.get("axes", {}), _RANGE_KEYS)),
-        together,
     )
     return Sweep(space, tuple(tree.get("metrics", ())), _search(tree.get("search", {})))
 

@@ -222,14 +222,6 @@ def test_ranges_are_searched_between_their_ends():
     assert abs(found.best.machine["sm.count"] - 23) <= 4
 
 
-def test_axes_that_go_together_are_one_choice():
-    space = Space("gemv", "tiny", {"sm.count": [2, 4, 8], "dram.channels": [4, 8, 16], "issue.policy": ["gto", "lrr"]},
-                  [["sm.count", "dram.channels"]])  # fmt: skip
-    found = search(space, trials=20, rows=Formula())
-    assert {choice(each) for each in found.candidates} <= {(2, 4), (4, 8), (8, 16)}
-    assert {each.machine["issue.policy"] for each in found.candidates} == {"gto", "lrr"}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

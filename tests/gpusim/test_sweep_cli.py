@@ -144,7 +144,6 @@ def test_dry_run_counts(capsys, tmp_path):
         (("saxpy", "--set", "sm.count=1:5"), "a range without a step"),
         (("saxpy", "--grid", "4"), "grid: not a parameter of saxpy, which takes size, seed"),
         (("saxpy", "--metrics", "dram__bytes"), "no metric named 'dram__bytes'"),
-        (("saxpy", "--together", "sm.count,size"), "sm.count: goes together with others, but is no axis"),
         (("saxpy", "--out", "x.txt"), "--out x.txt: the file's name ends in .parquet or .csv"),
         (("saxpy", "--out", "absent/x.csv"), "no such folder"),
         (("saxpy", "--journal", "absent/x"), "the journal absent/x cannot be written"),
