@@ -21,9 +21,7 @@ from isa.toolchain import identity, numba_version
 _DEFAULT_OPTIONS = {"fastmath": False, "opt": True, "launch_bounds": None, "debug": False}
 
 
-def compile_kernel(
-    kernel: Any, signature: Any, arch: str = DEFAULT_ARCH, *, max_registers: int | None = None
-) -> Program:
+def compile_kernel(kernel: Any, signature: Any, arch: str = DEFAULT_ARCH) -> Program:
     """Compile a Python kernel for given argument types; the result is cached on disk by content.
 
     Args:
@@ -31,7 +29,6 @@ def compile_kernel(
             `fastmath`, `opt`, `launch_bounds`, `debug`, `link`, `lto` and `max_registers` apply.
         signature: tuple of Numba types, a Numba signature, or a string such as "void(float32[::1], int64)".
         arch: 'sm_90' and the like.
-        max_registers: upper limit of registers per thread; overrides the dispatcher's.
 
     Raises:
         CompileError: the kernel does not compile for these types; names file and line.
@@ -46,8 +43,7 @@ def compile_kernel(
         options["link"] = tuple(declared["link"])
     if "lto" in declared and declared["lto"] == options.get("debug", False):
         options["lto"] = declared["lto"]  # Numba's default is the opposite of debug
-    if max_registers is None:
-        max_registers = declared.get("max_registers")
+    max_registers = declared.get("max_registers")
     types = _argument_types(signature, function)
     key = _key(function, types, arch, options, max_registers)
     program = default_cache().get(key) if key else None

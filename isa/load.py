@@ -34,7 +34,6 @@ def load(
     *,
     abi: str | None = None,
     arch: str = DEFAULT_ARCH,
-    max_registers: int | None = None,
     options: Sequence[str] = (),
 ) -> Program:
     """Read one kernel from a file; the suffix says what it is.
@@ -48,7 +47,6 @@ def load(
         abi: 'numba' or 'c', how arguments are laid out in constant bank 0; None guesses from the mangled
             name.
         arch: target of `.ptx` and `.cu` files; 'sm_90a' allows instructions of that architecture alone.
-        max_registers: upper limit of registers per thread for `.ptx` and `.cu` files.
         options: options of nvcc or NVRTC for `.cu` files, such as ('-DN=4', '-I', 'include', '-std=c++20').
 
     Raises:
@@ -65,9 +63,8 @@ def load(
         return _checked(Program.from_bytes(data, str(file)), entry, abi, file)
     _check_options(file, options)
     if file.suffix.lower() in _SOURCES:
-        limit = [] if max_registers is None else [f"--maxrregcount={max_registers}"]
-        return _from_source(data, file, entry, abi, arch, [*options, *limit])
-    return program_from_cubin(_cubin(data, file, arch, max_registers), entry, abi=abi, path=str(file))
+        return _from_source(data, file, entry, abi, arch, options)
+    return program_from_cubin(_cubin(data, file, arch), entry, abi=abi, path=str(file))
 
 
 def kernels(path: str | os.PathLike[str], *, arch: str = DEFAULT_ARCH, options: Sequence[str] = ()) -> tuple[str, ...]:
@@ -101,11 +98,11 @@ def _check_options(file: Path, options: Sequence[str]) -> None:
         raise ProgramFileError(f"{file}: compiler options ({' '.join(options)}) are for files of CUDA C++ (.cu)")
 
 
-def _cubin(data: bytes, file: Path, arch: str, max_registers: int | None = None) -> bytes:
+def _cubin(data: bytes, file: Path, arch: str) -> bytes:
     """The cubin that a file's content is or becomes, or that was compiled from it."""
     suffix = file.suffix.lower()
     if suffix == ".ptx":
-        data = assemble(data, arch, max_registers=max_registers, path=str(file))
+        data = assemble(data, arch, path=str(file))
     elif suffix in _OBJECTS:
         data = link_objects([(str(file), data)], arch)
     if is_relocatable(data):

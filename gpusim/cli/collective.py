@@ -24,7 +24,7 @@ def show(options: argparse.Namespace) -> int:
     results = [
         collective(
             options.name, size, options.gpus, options.node, root=options.root, algorithm=options.algorithm,
-            protocol=options.protocol, channels=options.channels, overrides=options.overrides or None,
+            protocol=options.protocol, overrides=options.overrides or None,
         )
         for size in map(_bytes, options.sizes.split(","))
     ]  # fmt: skip

@@ -120,15 +120,14 @@ def prediction(name: str, nbytes: int, group: Communicator, algorithm: str, prot
 
 
 def choose(
-    name: str, nbytes: int, group: Communicator, algorithm: str | None = None, protocol: str | None = None,
-    channels: int | None = None,
-) -> Choice:  # fmt: skip
+    name: str, nbytes: int, group: Communicator, algorithm: str | None = None, protocol: str | None = None
+) -> Choice:
     """NCCL's plan of a call of `nbytes` (the larger of a rank's send and receive buffers); what is given is kept.
 
     Raises CollectiveError for an algorithm that the collective does not have.
     """
     if name in ("all_to_all", "send_recv"):
-        return _point_to_point(name, nbytes, group, protocol, channels)
+        return _point_to_point(name, nbytes, group, protocol)
     found = []
     for a in (algorithm,) if algorithm else ALGORITHMS:
         for p in (protocol,) if protocol else PROTOCOLS:
@@ -146,7 +145,7 @@ def choose(
         chunk //= 2
     if protocol == "LL128":
         chunk = chunk // 16 * 15
-    parts = _parts(name, nbytes, group, algorithm, protocol, channels)
+    parts = _parts(name, nbytes, group, algorithm, protocol)
     if algorithm == "tree" and protocol == "LL128":
         each = parts[len(parts) // 2]
         depth = 1 + int(math.log2(group.machines)) + 0.1 * group.ranks / group.machines
@@ -159,15 +158,13 @@ def choose(
     return Choice(algorithm, protocol, parts, chunk, slices, STEPS // (chunk_steps // slices))
 
 
-def _parts(
-    name: str, nbytes: int, group: Communicator, algorithm: str, protocol: str, channels: int | None
-) -> tuple[int, ...]:
+def _parts(name: str, nbytes: int, group: Communicator, algorithm: str, protocol: str) -> tuple[int, ...]:
     """Bytes of each channel: whole cells of at least 16 KiB of traffic, the first and the last what is left."""
-    most, threads = channels or group.channels, _THREADS[protocol]
+    most, threads = group.channels, _THREADS[protocol]
     threshold = _BYTES_PER_THREAD[protocol]
     if protocol == "LL" and algorithm == "ring":
         threshold *= group.ranks
-    while channels is None and most > 1 and nbytes < most * threads * threshold:
+    while most > 1 and nbytes < most * threads * threshold:
         most -= 1
     per_byte = {"all_reduce": 2, "all_gather": group.ranks, "reduce_scatter": group.ranks}.get(name, 1)
     count = nbytes if name in ("all_reduce", "broadcast", "reduce") else nbytes // group.ranks
@@ -190,7 +187,7 @@ def _parts(
     return tuple(sizes)
 
 
-def _point_to_point(name: str, nbytes: int, group: Communicator, protocol: str | None, channels: int | None) -> Choice:
+def _point_to_point(name: str, nbytes: int, group: Communicator, protocol: str | None) -> Choice:
     """All-to-all and send/receive: each pair of ranks has its own channels."""
     each = nbytes // group.ranks if name == "all_to_all" else nbytes
     total = 1 << (group.channels - 1).bit_length()
@@ -207,8 +204,6 @@ def _point_to_point(name: str, nbytes: int, group: Communicator, protocol: str |
     while part > largest and count <= total // 2:
         count *= 2
         part = -(-each // count)
-    if channels is not None:
-        count = min(channels, count)
     chunk = step // 2 if protocol == "LL" else step
     part = round_up(math.ceil(each / count), _P2P_PART_BYTES)
     sizes = [min(part, each - k * part) for k in range(count) if each - k * part > 0]

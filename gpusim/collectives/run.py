@@ -31,7 +31,6 @@ def collective(
     root: int = 0,
     algorithm: str | None = None,
     protocol: str | None = None,
-    channels: int | None = None,
     trace: bool = False,
     overrides: Overrides = None,
 ) -> CollectiveResult:
@@ -44,8 +43,8 @@ def collective(
         gpus: the first so many GPUs of the node; None for all.
         node: name of a shipped node, path to a TOML file, or a `gpusim.node.Node`.
         root: rank that a broadcast starts from, or a reduction ends at.
-        algorithm, protocol, channels: what NCCL_ALGO, NCCL_PROTO and the number of channels would force: "ring" or
-            "tree"; "LL", "LL128" or "Simple". None: NCCL's choice.
+        algorithm, protocol: what NCCL_ALGO and NCCL_PROTO would force: "ring" or "tree"; "LL", "LL128" or "Simple".
+            None: NCCL's choice.
         trace: record what each block did (`result.steps`) and how busy links were over time (`result.utilisation`).
         overrides: changes to the node, such as ["nvlink.links=12"].
 
@@ -56,9 +55,9 @@ def collective(
     where = load_node(node, gpus, overrides=overrides)
     group = group_of(where)
     ranks = group.communicator.ranks
-    _check(name, nbytes, ranks, root, algorithm, protocol, channels)
+    _check(name, nbytes, ranks, root, algorithm, protocol)
     known = timing()
-    how = C.choose(name, nbytes, group.communicator, algorithm, protocol, channels)
+    how = C.choose(name, nbytes, group.communicator, algorithm, protocol)
     plan = _plan(name, group, how, root, known)
     started = time.perf_counter()
     machine = _machine(plan, how.protocol, where, known)
@@ -80,7 +79,7 @@ def collective(
     )  # fmt: skip
 
 
-def _check(name: str, nbytes: int, ranks: int, root: int, algorithm: Any, protocol: Any, channels: Any) -> None:
+def _check(name: str, nbytes: int, ranks: int, root: int, algorithm: Any, protocol: Any) -> None:
     if name not in M.NAMES:
         raise CollectiveError(f"no collective {name!r}; there are {', '.join(M.NAMES)}")
     whole = 4 * ranks if name in ("all_gather", "reduce_scatter", "all_to_all") else 4
@@ -91,8 +90,6 @@ def _check(name: str, nbytes: int, ranks: int, root: int, algorithm: Any, protoc
     for what, value, real in (("algorithm", algorithm, ALGORITHMS), ("protocol", protocol, PROTOCOLS)):
         if value is not None and value not in real:
             raise CollectiveError(f"no {what} {value!r}; there are {', '.join(real)}")
-    if channels is not None and not 1 <= channels <= 64:
-        raise CollectiveError(f"channels must be 1 to 64, got {channels}")
 
 
 def _plan(name: str, group: RankGroup, how: C.Choice, root: int, known: Timing) -> programs.CollectivePlan:

@@ -292,19 +292,17 @@ def _intervals(steps: tuple[tuple[float, float], ...], start: float, end: float)
 
 
 @style.styled
-def training_timeline(
-    schedule: Schedule, start: float = 0.0, end: float | None = None, links: int = 1, ax: Axes | None = None
-) -> Axes:
+def training_timeline(schedule: Schedule, links: int = 1, ax: Axes | None = None) -> Axes:
     """Streams of every simulated GPU over time, with one colour for each kind of work.
 
-    start, end: microseconds, by default the whole step. links: so many of the links that carry most get a row too,
-    where a bar's height is the share of the link's bandwidth. Names, of layers or of a pipeline's micro-batches,
-    stand in the rectangles of a kind if there is room; what follows at once under the same name is one rectangle.
+    links: so many of the links that carry most get a row too, where a bar's height is the share of the link's
+    bandwidth. Names, of layers or of a pipeline's micro-batches, stand in the rectangles of a kind if there is room;
+    what follows at once under the same name is one rectangle.
 
     `ax.collections` has one collection of rectangles for each kind (`get_label()`), whose widths are those of
-    `schedule.timeline` in the window, and one for links.
+    `schedule.timeline`, and one for links.
 
-    Raises ValueError for a window in which nothing happens.
+    Raises ValueError for a step without work.
 
     >>> from gpusim import plot
     >>> from gpusim.parallel import Layer, pipeline
@@ -312,7 +310,6 @@ def training_timeline(
     >>> [each.get_label() for each in ax.collections]
     ['forward', 'backward']
     """
-    end = schedule.time_us if end is None else end
     # The compute stream of a GPU first, then its others by name.
     found = {(event.gpu, event.stream) for event in schedule.timeline}
     streams = sorted(found, key=lambda key: (key[0], key[1] != "compute", key[1]))
@@ -320,12 +317,11 @@ def training_timeline(
         _Bar(streams.index((event.gpu, event.stream)), event.kind, event.start_us, event.end_us, event.name)
         for event in schedule.timeline
     ]
-    shown = [bar for bar in _joined(events) if bar.end > start and bar.start < end]
-    _check_window(shown, start, end)
+    _check_window(events, 0.0, schedule.time_us)
     busiest = sorted(schedule.link_bytes, key=lambda name: (-schedule.link_bytes[name], name))[: max(links, 0)]
     labels = [f"gpu{gpu} {stream}" for gpu, stream in streams]
     use = {name: schedule.link_timeline(name) for name in busiest}
-    ax, kinds = _with_links(ax, labels, shown, WORK_COLOURS, start, end, use)
+    ax, kinds = _with_links(ax, labels, _joined(events), WORK_COLOURS, 0.0, schedule.time_us, use)
     title = f"{schedule.kind} on {schedule.gpus} GPUs of {schedule.node}: {schedule.time_us:,.0f} us"
     which = "all of them" if len(schedule.simulated) == schedule.gpus else "one of them, the others do the same"
     exposed = f"{schedule.exposed_communication_us:,.0f} us"

@@ -195,7 +195,7 @@ def test_included_headers_and_options(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(
         '#include <vector_types.h>\n#include "scale.h"\n__global__ void k(float4 *a) { a[1].x = a[0].y * SCALE; }\n'
     )
-    program = isa.load(tmp_path / "k.cu", arch="sm_80", max_registers=16)
+    program = isa.load(tmp_path / "k.cu", arch="sm_80", options=["--maxrregcount=16"])
     assert program.arch == "sm_80"
     assert program.registers <= 16
     assert program.opcode_histogram()["FMUL"] == 1
