@@ -147,20 +147,6 @@ def value_of(config: GPUConfig, name: str) -> Any:
     return reduce(getattr, name.split("."), config)
 
 
-def changed(config: GPUConfig, values: Mapping[Key, float]) -> GPUConfig:
-    """The configuration with these keys at values as near to those given as a valid machine has them.
-
-    One after the other, each seeing what those before it left. Raises ConfigError where there is no such machine.
-    """
-    made: Changes = {}
-    machine = config
-    for key, value in values.items():
-        new = key.changes(machine, value)
-        machine = unchecked(machine, new)
-        made |= new
-    return load_config(config, made)
-
-
 def unchecked(config: GPUConfig, values: Mapping[str, Any]) -> GPUConfig:
     """The machine with other values of keys, which have a dot; it may not be a valid one before others follow."""
     for name, value in ((name, value) for name, value in values.items() if "." in name):

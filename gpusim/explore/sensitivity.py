@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.config import load_config
 from gpusim.errors import ConfigError
-from gpusim.explore.keys import Key, changed, changes, find_keys, value_of
+from gpusim.explore.keys import Key, changes, find_keys, value_of
 from gpusim.explore.point import Point
 from gpusim.explore.sweep import PointEvaluator, load_pandas
 
@@ -95,7 +95,7 @@ def one_at_a_time(
     for key, factor in product(chosen, (1 / step, step)):
         value = value_of(config, key.name)
         try:
-            machine = changed(config, {key: value * factor})
+            machine = load_config(config, key.changes(config, value * factor))
         except ConfigError:
             continue
         if (near := value_of(machine, key.name)) != value:

@@ -12,7 +12,7 @@ from gpusim.config import diff, load_config, shipped_names
 from gpusim.errors import ConfigError
 from gpusim.explore import Point, explain, one_at_a_time
 from gpusim.explore.journal import read_journal
-from gpusim.explore.keys import KEYS, changed, find_keys, value_of
+from gpusim.explore.keys import KEYS, find_keys, value_of
 from gpusim.explore.sensitivity import SensitivityError
 from tests.gpusim import test_search
 
@@ -34,7 +34,7 @@ def test_every_key_moves_to_a_machine_and_takes_only_what_it_says(gpu, factor):
     config = load_config(gpu)
     for key in KEYS.values():
         value = value_of(config, key.name)
-        machine = changed(config, {key: value * factor})
+        machine = load_config(config, key.changes(config, value * factor))
         assert set(diff(config, machine)) <= {key.name, *key.changes(config, value * factor)}, key.name
         reached = value_of(machine, key.name)
         if key.name == "sm.unified_l1_bytes":
