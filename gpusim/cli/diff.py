@@ -22,6 +22,7 @@ _OF_A_SIDE = ("size", *(each for each in OWN_PARAMETERS if each != "cuda_options
 
 def execute(options: argparse.Namespace) -> int:
     from gpusim.difference import Difference
+    from gpusim.difference.side import as_run, read_result
 
     if options.report:
         check_writable(options.report)
@@ -42,7 +43,7 @@ def execute(options: argparse.Namespace) -> int:
         elif kinds[side] == ".csv":
             runs[side] = _profiled(sides[side], runs.get(other[side]))
         elif kinds[side] == ".json":
-            runs[side] = _saved(Path(texts[side]))
+            runs[side] = as_run(read_result(Path(texts[side])))
         else:
             runs[side], mismatch = _simulate(sides[side], HARDWARE in texts.values())
             wrong += [f"{side.upper()}: wrong output: {mismatch}"] if mismatch else []
@@ -77,12 +78,6 @@ def _refuse_twice_the_same(options: argparse.Namespace, sides: dict[str, argpars
     same = all(getattr(a, name) == getattr(b, name) for name in ("program", "overrides", *_OF_A_SIDE))
     if same and options.b is None:
         raise UserError("nothing to compare: give B, or an option of one side such as --gpu-b or --set-b")
-
-
-def _saved(path: Path) -> Run:
-    from gpusim.difference.side import as_run, read_result
-
-    return as_run(read_result(path))
 
 
 def _simulate(options: argparse.Namespace, recorded: bool) -> tuple[Run, str | None]:

@@ -71,12 +71,11 @@ class Counts:
         """Sum over accesses to shared memory."""
         return self.total(field, self.accesses(SHARED, *operations))
 
-    def excess(self, actual: int, ideal: int, rows: np.ndarray | None = None) -> int:
+    def excess(self, actual: int, ideal: int) -> int:
         """Return by how much `actual` exceeds `ideal`, summed over instructions of which each counts at least zero: an
         instruction whose lanes share a word needs less than the ideal for distinct words, and that is no credit
         to others."""
-        over = np.maximum(self.counters[:, actual] - self.counters[:, ideal], 0)
-        return int(over.sum() if rows is None else over[rows].sum())
+        return int(np.maximum(self.counters[:, actual] - self.counters[:, ideal], 0).sum())
 
     def memory(self, *counters: int) -> int:
         """Sum of CNT_* counters of the memory system."""
