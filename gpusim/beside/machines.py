@@ -50,11 +50,6 @@ class ProductRun:
         """Part of the machine's peak arithmetic."""
         return self.least_seconds["arithmetic"] / self.seconds
 
-    @property
-    def intensity(self) -> float:
-        """Operations per byte of device memory."""
-        return self.operations / self.bytes["memory"]
-
     def __str__(self) -> str:
         return (
             f"{self.m} x {self.n} x {self.k} on {self.machine}: {self.seconds * 1e6:,.2f} us, "

@@ -126,7 +126,7 @@ def test_laws(name):
     assert [each.seconds for each in found] == sorted(each.seconds for each in found)
     for each in found:
         assert each.seconds >= max(each.least_seconds.values()) and 0 < each.share <= 1 and each.limit in str(each)
-        assert each.intensity <= each.operations / (each.n * each.k * 1)  # all weights come once at least
+        assert each.bytes["memory"] >= each.n * each.k  # all weights come once at least
     faster = beside.load_machine(name, ["memory.bandwidth_gb_s=1000000.0", "memory.latency_us=0.0"])
     assert beside.matrix_product(faster, 512, 512, 512).seconds < found[3].seconds
     assert all(machine.source(key).split(":")[0] in ("spec", "reported", "assumed") for key, _ in machine.items())
