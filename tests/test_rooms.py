@@ -40,7 +40,7 @@ MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
 MOST_LINES_OF = {
     "gpusim": 1_057,
-    "gpusim.beside": 487,
+    "gpusim.beside": 482,
     "gpusim.bound": 1_402,
     "gpusim.cli": 2_434,
     "gpusim.collectives": 1_121,
@@ -64,7 +64,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 382,
     "isa": 6_766,
     "programs": 5_778,
-    "validate": 10_428,
+    "validate": 10_414,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

@@ -59,13 +59,8 @@ def _read(paths: Sequence[Path], gpus: Mapping[str, str]) -> list[Judged]:
     """The points of journals. gpus: GPU by the configurations that are asked for. Raises JournalError."""
     found = []
     for path in paths:
-        try:
-            # The point of a public program has its kernel behind a colon.
-            header, rows = journal.read(path, lambda name: (point_of if ":" in name else ProgramPoint.parse)(name))
-        except OSError as error:
-            raise JournalError(f"{path} cannot be read: {error.strerror}") from None
-        except KeyError as missing:
-            raise JournalError(f"{path} is of a version that did not tell {missing}") from None
+        # The point of a public program has its kernel behind a colon.
+        header, rows = journal.read(path, lambda name: (point_of if ":" in name else ProgramPoint.parse)(name))
         of = header["of"]
         if of not in gpus:
             raise JournalError(f"{path} is of the configuration {of}, not one of {', '.join(gpus)}")

@@ -41,30 +41,21 @@ def line_of(row: score.Row) -> dict[str, Any]:
 def read(
     path: Path, point_of: Callable[[str], ProgramPoint] = ProgramPoint.parse
 ) -> tuple[dict[str, Any], list[score.Row]]:
-    """Header and rows of a journal. Raises OSError, JournalError, and KeyError where an older version told less."""
-    header, lines = read_journal(path)
-    return header, [score.row_of(each, point_of) for each in lines]
-
-
-def rows_of(path: Path, gpu: str = "h200") -> tuple[list[score.Row], str]:
-    """The rows of a journal, or of a document that `compare --json` printed, and what is to be known of them: '' if
-    they are of the shipped GPU and today's sources.
-
-    Raises JournalError.
-    """
+    """Header and rows of a journal. Raises JournalError."""
     try:
-        try:
-            document = json.loads(path.read_bytes())
-        except ValueError:
-            document = None  # a journal is a database
-        if isinstance(document, dict) and "points" in document:
-            return [score.row_of(each) for each in document["points"]], ""
-        header, rows = read(path)
-        return rows, _note(header, rows, gpu)
+        header, lines = read_journal(path)
+        return header, [score.row_of(each, point_of) for each in lines]
     except OSError as error:
         raise JournalError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise JournalError(f"{path} is neither a journal of compare nor what compare --json prints: {error}") from None
+        raise JournalError(f"{path} is no journal of compare, or of a version that told less: {error}") from None
+
+
+def rows_of(path: Path, gpu: str = "h200") -> tuple[list[score.Row], str]:
+    """The rows of a journal, and what is to be known of them: '' if they are of the shipped GPU and today's sources.
+    Raises JournalError."""
+    header, rows = read(path)
+    return rows, _note(header, rows, gpu)
 
 
 def _note(header: Mapping[str, Any], lines: Sequence[Any], gpu: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.validate import held
 from validate import __main__ as command
-from validate import baseline, score
+from validate import baseline, journal, score
 from validate.baseline import Spread
 from validate.points import ProgramPoint, select
 from validate.replay import Comparison, Failure, Pair
@@ -143,13 +142,16 @@ def test_a_worse_model_is_told_from_an_accepted_one():
 
 
 def test_accepting_a_worse_score_needs_a_reason(tmp_path, monkeypatch, capsys):
-    path, file = tmp_path / "score.json", tmp_path / "accepted_h200.txt"
+    path, file = tmp_path / "journal", tmp_path / "accepted_h200.txt"
     monkeypatch.setattr(accepted, "FOLDER", tmp_path)
     measured = {point: baseline.measured(point).cycles.median for point in select()}
 
     def accept(predicted, *more):
         rows = [row(point.variant, point.size, (cycles, cycles * predicted)) for point, cycles in measured.items()]
-        path.write_text(json.dumps(score.document(rows)))
+        path.unlink(missing_ok=True)
+        with journal.open_journal(path, "h200", "h200", ()) as book:
+            for each in rows:
+                book.append(journal.line_of(each))
         return command.main(["score", str(path), "--accept", *more])
 
     assert accept(1.1) == 0
