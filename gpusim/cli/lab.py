@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import os
 import secrets
 import socket
@@ -11,6 +12,7 @@ import threading
 import webbrowser
 from pathlib import Path
 
+from gpusim.cli.outputs import columns
 from gpusim.cli.parser import EXIT_OK, UserError
 from isa.folders import replacing
 
@@ -24,6 +26,9 @@ def execute(options: argparse.Namespace) -> int:
         with replacing(options.export) as part:
             part.write_text(play_page(), "utf-8")
         print(options.export)
+        return EXIT_OK
+    if options.progress:
+        print(progress_table(Path(options.progress)))
         return EXIT_OK
     try:
         import uvicorn
@@ -51,6 +56,26 @@ def execute(options: argparse.Namespace) -> int:
         finally:
             lab.close()
     return EXIT_OK
+
+
+def progress_table(folder: Path) -> str:
+    """What students have handed in, a row for each file of a folder, by the file's name. Raises UserError."""
+    rows: dict[str, dict[str, str]] = {}
+    for file in sorted(folder.glob("*.json")):
+        try:
+            for each in json.loads(file.read_text("utf-8"))["exercises"]:
+                told = f"{each['attempts']:d}" if each["solved"] else f"({each['attempts']:d})".replace("(0)", "-")
+                rows.setdefault(file.stem, {})[each["exercise"]] = told
+        except (OSError, ValueError, TypeError, KeyError):
+            raise UserError(f"{file} is no file that Solve makes to hand in") from None
+    if not rows:
+        raise UserError(f"--progress {folder}: there is no file *.json in it, as Solve makes them to hand in")
+    titles = list(dict.fromkeys(title for row in rows.values() for title in row))
+    table = [["", *map(str, range(1, len(titles) + 1)), "solved"]]
+    for name, row in rows.items():
+        table.append([name, *(row.get(each, "-") for each in titles), str(sum(map(str.isdigit, row.values())))])
+    lines = [columns(table, "<>"), "", *(f"{number:>2}  {title}" for number, title in enumerate(titles, 1)), ""]
+    return "\n".join([*lines, "3: solved, with three attempts in all; (3): three attempts, not solved; -: no attempt"])
 
 
 def progress_file() -> Path:

@@ -12,7 +12,7 @@ import re
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from gpusim.results.counts import ratio
 from gpusim.results.quantities import shown
 from gpusim.results.table import LAB, spelled
 from gpusim.simulation import simulate
+from gpusim.tracing.recording import Recording
 from gpusim.workload.request import Request
 from gpusim.workload.target import find_target, find_variant, load_kernel
 from isa import Program, compile_cuda
@@ -57,9 +58,9 @@ def predict(experiment: str, place: Mapping[str, int], gpu: str) -> Answer:
     config = load_config(gpu)
     program = _programs(config.gpu.arch)[launch.entry]
     args = [np.int32(each) if isinstance(each, int) else np.zeros(each[1], each[0]) for each in launch.arguments]
-    result = simulate(program, launch.grid, launch.block, args, config)
+    result = simulate(program, launch.grid, launch.block, args, config, trace=experiment == "steps")
     cycles = result.cycles if experiment == "pixels" else play.took(np.asarray(args[0]))
-    return {"cycles": cycles, "facts": _counted(experiment, result)}
+    return {"cycles": cycles, "facts": _counted(experiment, result), "steps": result.trace and _steps(result.trace)}
 
 
 @cache
@@ -67,6 +68,23 @@ def _programs(arch: str) -> dict[str, Program]:
     """The experiments' kernels, disassembled together, so that no slider waits for one of them."""
     source, stored = play.SOURCE.read_text("utf-8"), arch.startswith("sm_90")
     return programs_from_cubin(play.CUBIN.read_bytes() if stored else compile_cuda(source, arch))
+
+
+def _steps(trace: Recording) -> list[list[int]]:
+    """What the warp of `steps` has issued: which line of those that the page shows, a mask of lanes, and how many
+    instructions. A step ends where line or lanes change, and where a loop begins anew. Barriers at which lanes wait for
+    others belong to none. All is done twice, and the second time counts."""
+    first = play.SOURCE.read_text("utf-8").partition("lane_by_lane(")[0].count("\n") + 1
+    steps, before = list[list[int]](), 0
+    for pc, lanes in trace.of_warp(0)[["pc", "active"]].tolist():
+        each = trace.instructions[pc]
+        line = (each.line or 0) - first
+        if 0 < line < len(play.EXPERIMENTS["steps"].code) and each.opcode not in ("BSSY", "BSYNC"):
+            if not steps or steps[-1][:2] != [line, lanes] or pc < before:
+                steps.append([line, lanes, 0])
+            steps[-1][2] += 1
+            before = pc
+    return steps[len(steps) // 2 :]
 
 
 def _counted(experiment: str, result: Result) -> list[tuple[str, str, str]]:
@@ -185,9 +203,9 @@ def _shown(result: Result) -> Answer:
     }  # fmt: skip
 
 
-def machine(gpu: str, changes: Mapping[str, float], program: str) -> Answer:
-    """Return a machine with parameters multiplied by factors, and a program on it."""
-    return play.explored(gpu, tuple(sorted(changes.items())), program)
+def machine(gpu: str, changes: Sequence[str], program: str, size: int | None) -> Answer:
+    """Return a machine with other parameters, and a program on it."""
+    return play.explored(gpu, tuple(changes), program, size)
 
 
 _ANSWERS: dict[str, Callable[..., Answer]] = {each.__name__: each for each in (predict, write, solve, watch, machine)}

@@ -42,7 +42,6 @@ def _experiments() -> dict[str, Any]:
 def lab_page(exercises: Sequence[Exercise], progress: dict[str, Any]) -> str:
     """The page of the server."""
     from gpusim.config.load import shipped_names
-    from gpusim.lab.play import PROGRAMS
     from gpusim.workload.target import registry
 
     data = _experiments() | {
@@ -50,20 +49,23 @@ def lab_page(exercises: Sequence[Exercise], progress: dict[str, Any]) -> str:
         "exercises": [vars(each) | {"goals": [goal.text for goal in each.goals]} for each in exercises],
         "starts": tomllib.loads((play.HERE / "starts.toml").read_text("utf-8"))["start"],
         "progress": progress,
-        "programs": registry().names(),
-        "explored": PROGRAMS,
+        "lessons": {name: registry().get(name).teaches for name in registry().names()},
+        "explored": play.EXPLORED,
     }
     imports = {f"gpusim/{name}": f"/static/{name}.js" for name in (*REPORT_MODULES, *MODULES)}
     return _filled(imports, '<link rel="stylesheet" href="/static/lab.css">', 'import "gpusim/main";', data)
 
 
 def play_page() -> str:
-    """Play as one file: without a server it has the rules and the recorded figures, and no predictions."""
+    """Play as one file: without a server it has the rules, the recorded figures, and predictions of `steps` alone."""
+    from gpusim.lab.answers import predict
     from gpusim.report_html import module_url
 
     names = (*REPORT_MODULES, "rules", "play")
     imports = {f"gpusim/{name}": module_url(name, module(f"{name}.js") or "") for name in names}
-    return _filled(imports, f"<style>{module('lab.css')}</style>", module("main.js") or "", _experiments())
+    known = {f"{k},{n}": predict("steps", {"condition": k, "rounds": n}, "h100") for k in range(4) for n in range(4)}
+    data = _experiments() | {"predicted": {"steps": known}}
+    return _filled(imports, f"<style>{module('lab.css')}</style>", module("main.js") or "", data)
 
 
 def _filled(imports: dict[str, str], style: str, main: str, data: dict[str, Any]) -> str:

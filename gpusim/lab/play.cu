@@ -84,6 +84,32 @@ extern "C" __global__ void __launch_bounds__(1024) ways(long long *times, float 
     if (lane == 0) times[warp * 2] = began, times[warp * 2 + 1] = ended;
 }
 
+// An if with its else, and a loop that each lane leaves after rounds of its own: line by line what the page shows. A side
+// is long enough for the compiler to keep the branch, and what the loop tests is kept for its own line.
+#define FOUR(OPERATION) OPERATION OPERATION OPERATION OPERATION
+#define ADD(X) asm volatile(FOUR("add.rn.f32 %0, %0, 0f3F800000;") : "+f"(X))
+#define HALVE(X) asm volatile(FOUR(FOUR("mul.rn.f32 %0, %0, 0f3F000000;")) : "+f"(X))
+#define KEEP(N) asm volatile("" : "+r"(N))
+#define SQUARE(X) asm volatile("fma.rn.f32 %0, %0, %0, 0f3F800000;" : "+f"(X))
+__device__ __forceinline__ float lane_by_lane(float x, bool first, int rounds) {
+    if (first)
+        ADD(x);
+    else
+        HALVE(x);
+    KEEP(rounds); _Pragma("unroll 1") while (rounds-- > 0) SQUARE(x);
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(1024) steps(long long *times, float *out, int condition, int rounds) {
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    bool first = condition == 0 ? lane < 8 : condition == 1 ? lane % 2 == 0 : condition == 2 ? lane == 0 : lane < 32;
+    int own = rounds == 0 ? 4 : rounds == 1 ? lane / 4 : rounds == 2 ? lane % 4 : lane == 5 ? 12 : 1;
+    float x = threadIdx.x;
+    TWICE(x = lane_by_lane(x, first, own);)
+    out[threadIdx.x] = x;
+    if (lane == 0) times[warp * 2] = began, times[warp * 2 + 1] = ended;
+}
+
 // Each thread moves one pixel of an image, whose rows lie one after the other.
 extern "C" __global__ void __launch_bounds__(1024) pixels(float *out, const float *in, int width, int height) {
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;

@@ -67,8 +67,8 @@ class Experiment:
 
 
 _TABLES = tomllib.loads((HERE / "experiments.toml").read_text("utf-8"))
-PROGRAMS = _TABLES["programs"]
-"""Programs to try a changed machine with: limited by memory, by shared memory, by arithmetic."""
+EXPLORED = {name: _TABLES[name] for name in ("program", "preset")}
+"""What Explore offers: programs with sizes, most of which fill an H200, and changes of one."""
 
 
 def _experiments() -> Iterator[Experiment]:
@@ -97,11 +97,12 @@ def launch_of(name: str, place: Place) -> PlayLaunch:
         (width, height), x, y = IMAGE, place["x"], place["y"]
         pixels = ("float32", width * height)
         return PlayLaunch("pixels", (-(-width // x), -(-height // y)), (x, y), (pixels, pixels, width, height))
-    threads = 32 * place["warps"]
-    times, block = ("int64", 2 * place["warps"]), (threads, 1)
-    if name == "ways":
-        numbers = [place[each] for each in ("pattern", "ways", "work", "more")]
-        return PlayLaunch("ways", (1, 1), block, (times, ("float32", threads), *numbers))
+    warps = place.get("warps", 1)
+    threads = 32 * warps
+    times, block = ("int64", 2 * warps), (threads, 1)
+    if name in ("steps", "ways"):
+        numbers = [place[each.name] for each in EXPERIMENTS[name].sliders if each.name != "warps"]
+        return PlayLaunch(name, (1, 1), block, (times, ("float32", threads), *numbers))
     if name == "banks":
         numbers = [place[each] for each in ("stride", "pad", "offset")]
         return PlayLaunch(f"banks{place['width']}", (1, 1), block, (times, *numbers))
@@ -125,26 +126,29 @@ def recorded() -> dict[str, Any]:
 @cache
 def measured(name: str) -> dict[tuple[int, ...], int]:
     """Cycles that an H100 took, of all rounds, by the place's values."""
-    cycles = recorded()["experiments"][name]
+    cycles = recorded()["experiments"].get(name, ())
     return {tuple(place.values()): each for place, each in zip(EXPERIMENTS[name].places(), cycles, strict=True)}
 
 
 @lru_cache(maxsize=256)
-def explored(gpu: str, changes: tuple[tuple[str, float], ...], program: str) -> dict[str, Any]:
-    """A machine with parameters multiplied by factors: its sliders, and area, power, time and energy of a program.
-    changes: keys and factors. Raises SimulationError for a machine or a program that cannot be.
-    """
+def explored(gpu: str, changes: tuple[str, ...], program: str, size: int | None) -> dict[str, Any]:
+    """A machine with other parameters, `sm.count=264`, and the sliders of the one without: area and power; a program's
+    time and energy, its blocks and how many of them fit at once. Raises SimulationError for what cannot be."""
     from gpusim.config import load_config
     from gpusim.explore.cost import cost
     from gpusim.workload.request import Request
     from gpusim.workload.target import find_target
 
-    known = dict(load_config(gpu).items())
-    config = load_config(gpu, {key: _scaled(known.get(key, 0), factor) for key, factor in changes if factor != 1})
-    result, silicon = find_target(Request(program), config).simulate(config), cost(config)
-    found = {name: getattr(result, name) for name in ("time_us", "cycles", "energy_j")}
-    found |= {"limiter": result.limiter.sentence, "area_mm2": silicon.area_mm2, "power_w": silicon.power_w}
-    found["parts"] = {name: part.area_mm2 for name, part in silicon.parts.items()}
+    known, config = dict(load_config(gpu).items()), load_config(gpu, changes)
+    result, silicon = find_target(Request(program, size=size), config).simulate(config), cost(config)
+    sure = result.interval
+    found = {
+        "time_us": result.time_us, "energy_j": result.energy_j, "limiter": result.limiter.sentence,
+        "area_mm2": silicon.area_mm2, "power_w": silicon.power_w, "sure": str(sure or ""),
+        "blocks": result.record.launch.blocks, "held": result.occupancy.blocks_per_sm * config.sm.count,
+        "sectors": result.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"],
+        "between_us": [config.time_us(sure.low), config.time_us(sure.high)] if sure else None,
+    }  # fmt: skip
     sliders = [
         each | {"values": [_scaled(known[each["key"]], k) for k in each["factors"]]} for each in _TABLES["parameter"]
     ]

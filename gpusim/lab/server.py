@@ -52,13 +52,14 @@ class Asker(Workers):
     def __init__(self) -> None:
         super().__init__(1)
         self._busy = threading.Lock()
-        self._latest = 0
+        self._latest: dict[Any, int] = {}
 
     def ask(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """The answer, or why there is none."""
-        self._latest = number = self._latest + 1
+        kind = values.get("experiment")
+        self._latest[kind] = number = self._latest.get(kind, 0) + 1
         with self._busy:
-            if name in _QUICK and number != self._latest:
+            if name in _QUICK and number != self._latest[kind]:
                 return {"error": "", "late": True}
             _, found = next(self.run(answer, [(name, values)], LIMIT_S))
         return {"error": found.how} if isinstance(found, Ended) else found
@@ -139,7 +140,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "write": {"source": str, "gpu": str},
     "solve": {"number": int, "source": str},
     "watch": {"program": str, "gpu": str, "size": (int, type(None))},
-    "machine": {"gpu": str, "changes": dict, "program": str},
+    "machine": {"gpu": str, "changes": list, "program": str, "size": (int, type(None))},
 }
 """Questions that the page may ask, with the types of their values."""
 

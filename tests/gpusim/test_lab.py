@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 import uvicorn
 
+from gpusim.cli import main
+from gpusim.config import load_config
 from gpusim.engine.sm import coalescer
 from gpusim.errors import WorkloadError
 from gpusim.lab import answers, play
@@ -22,6 +24,8 @@ from gpusim.lab.exercises import load_exercises
 from gpusim.lab.page import play_page
 from gpusim.lab.server import LabServer, make_app
 from gpusim.simulation import simulate
+from gpusim.workload.request import Request
+from gpusim.workload.target import find_target
 from isa import load
 from isa.cubin import read_cubin
 from isa.cuda import compile_source
@@ -76,7 +80,7 @@ def test_predictions_are_near_what_an_h100_took(name, count, mean, worst):
         errors.append(abs(found["cycles"] / play.measured(name)[tuple(place.values())] - 1))
     assert statistics.mean(errors) < mean and max(errors) < worst
     if name == "pixels":
-        assert dict(row[:2] for row in found["facts"])["Counted sectors a request"] == "4.0"
+        assert dict(row[:2] for row in found["facts"])["Counted sectors a request"] == "8.0"
         assert {"x": 64, "y": 32} not in places and {"x": 32, "y": 32} in places
         assert tuple((START["banks"] | {"offset": 3}).values()) not in play.measured("banks")
 
@@ -272,15 +276,61 @@ def test_two_exercises_have_two_titles(tmp_path):
         load_exercises(tmp_path / "none.toml")
 
 
+def machine(*changes, program="vector_add", size=None):
+    return answers.answer(("machine", {"gpu": "tiny", "changes": list(changes), "program": program, "size": size}))
+
+
 def test_a_machine_with_other_parameters():
-    found = answers.answer(("machine", {"gpu": "tiny", "changes": {"sm.count": 2}, "program": "vector_add"}))
-    same = answers.answer(("machine", {"gpu": "tiny", "changes": {}, "program": "vector_add"}))
-    assert found["is"]["area_mm2"] > same["is"]["area_mm2"] and found["is"]["time_us"] < same["is"]["time_us"]
-    assert found["is"]["energy_j"] != same["is"]["energy_j"] > 0
-    assert (
-        "sm.wings"
-        in answers.answer(("machine", {"gpu": "tiny", "changes": {"sm.wings": 2}, "program": "gemv"}))["error"]
-    )
+    same = machine()["is"]
+    found = machine(f"sm.count={2 * load_config('tiny').sm.count}")["is"]
+    assert found["area_mm2"] > same["area_mm2"] and found["time_us"] < same["time_us"]
+    assert found["energy_j"] != same["energy_j"] > 0 and found["held"] == 2 * same["held"]
+    assert found["between_us"][0] < found["time_us"] < found["between_us"][1] and "9 of 10" in found["sure"]
+    assert machine(size=512)["is"]["blocks"] == 2 and "sm.wings" in machine("sm.wings=2")["error"]
+
+
+def test_machines_to_begin_with_are_those_of_the_documentation_and_programs_fill_one():
+    (quoted,) = re.findall(r"<!-- presets -->\n```\n(.*?)```", (ROOT / "docs" / "exploring.md").read_text(), re.DOTALL)
+    shipped, *presets = play.EXPLORED["preset"]
+    assert not shipped["changes"] and [f"h200 {each['changes']}" for each in presets] == quoted.splitlines()
+    config = load_config("h200")
+    for each in play.EXPLORED["program"]:
+        launch = find_target(Request(each["name"], size=each["size"]), config).launch
+        blocks = int(np.prod(launch.grid)) * int(np.prod(launch.block)) / (config.sm.count * 2048)
+        assert ("fills a quarter" in each.get("note", "")) == (blocks < 1), each
+
+
+def test_steps_are_what_each_lane_does():
+    """The lanes of either side of the if, and those that are left in each round of the loop."""
+    takes = [lambda lane: lane < 8, lambda lane: lane % 2 == 0, lambda lane: lane == 0, lambda lane: True]
+    rounds = [lambda _: 4, lambda lane: lane // 4, lambda lane: lane % 4, lambda lane: 12 if lane == 5 else 1]
+    for k, n in ((0, 1), (1, 3), (2, 2), (3, 0)):
+        steps = answers.predict("steps", {"condition": k, "rounds": n}, "h100")["steps"]
+        mask = {line: [each[1] for each in steps if each[0] == line] for line in range(6)}
+        sides = [sum(1 << lane for lane in range(32) if bool(takes[k](lane)) == side) for side in (True, False)]
+        assert [*mask[2], *mask[4]] == [each for each in sides if each], (k, n)
+        left = [sum(1 << lane for lane in range(32) if rounds[n](lane) > round) for round in range(12)]
+        wanted = [each for each in left if each]
+        assert mask[5][-len(wanted) :] == wanted and len(mask[5]) - len(wanted) == (left[0] != 2**32 - 1), (k, n)
+        assert not mask[0] and not mask[3] and all(count > 0 for *_, count in steps)
+
+
+def test_what_students_hand_in_becomes_one_table(tmp_path, capsys):
+    for name, done, attempts in (("anna", True, 2), ("bela", False, 3)):
+        known = {EXERCISES[0].title: {"attempts": attempts, "solved": done}}
+        exercises = [
+            {"exercise": each.title, "code": ""} | {"attempts": 0, "solved": False} | known.get(each.title, {})
+            for each in EXERCISES
+        ]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"what": "", "exercises": exercises}))
+    assert main(["lab", "--progress", str(tmp_path)]) == 0
+    _, anna, bela, *rest = capsys.readouterr().out.splitlines()
+    assert anna.split() == ["anna", "2", *"-" * 11, "1"] and bela.split() == ["bela", "(3)", *"-" * 11, "0"]
+    assert f" 1  {EXERCISES[0].title}" in rest
+    (tmp_path / "other.json").write_text("[]")
+    assert main(["lab", "--progress", str(tmp_path)]) != 0
+    assert "other.json is no file that Solve makes" in capsys.readouterr().err
+    assert main(["lab", "--progress", str(tmp_path / "none")]) != 0 and "no file *.json" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -389,27 +439,88 @@ def room(page, name):
     settle(page, f"document.documentElement.dataset.room === '{name}'")
 
 
+def choose(page, gpu):
+    page.execute_script(
+        "const s = document.querySelector('#machine select'); s.value = arguments[0];"
+        "s.dispatchEvent(new Event('change'))",
+        gpu,
+    )
+
+
 def test_play(page):
     ready(page, "banks")  # it opens on the worst conflict there is
+    assert texts(page, "dt")[-2:] == ["Predicted cycles, h100", "Measured cycles, h100"]
     assert find(page, "[data-fact='Wavefronts of a warp\\'s load'] dd").text == "32"
     predicted = float(find(page, "[data-fact^='Predicted'] dd").text)
     assert predicted == pytest.approx(float(find(page, "[data-fact^='Measured'] dd").text), rel=0.05)
     assert find(page, "[data-fact='Counted wavefronts a load'] dd").text == "32.0"
     assert "tile[i / 32][i % 32]" in find(page, ".code .here").text
+    choose(page, "tiny")  # a recording stands beside no other GPU's prediction
+    ready(page, "banks")
+    assert [*texts(page, "dt")[-2:], texts(page, "dd")[-1]] == ["Predicted cycles, tiny", "Measured cycles", "none"]
+    choose(page, "h100")
     move(page, "pad", 1)
     ready(page, "banks")
     assert find(page, ".verdict").text == "No bank conflict." and len(texts(page, "rect.good")) == 32
     for name, fact, value in (
         ("sectors", "Sectors of a warp's load", "32"),
-        ("ways", "Ways that warp 0 goes", "2"),
-        ("pixels", "Sectors of warp 0's load", "4"),
+        ("steps", "Instructions issued", "53"),
+        ("ways", "Ways that warp 0 goes", "4"),
+        ("pixels", "Sectors of warp 0's load", "8"),
     ):
         find(page, f"[data-name={name}]").click()
         ready(page, name)
         assert find(page, f'[data-experiment={name}] [data-fact="{fact}"] dd').text == value
+        assert drawn(page) <= drawn(page, ".legend"), name
     move(page, "x", 10)  # 1,024 threads along x leave one row
     assert settle(page, "document.querySelector('#pixels-y').value === '0'")
     ready(page, "pixels")
+
+
+def drawn(page, where=".picture > :not(.legend)"):
+    """The colours of a picture, or of its legend, but for those of what belongs to no lane."""
+    return set(page.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].flatMap((it) => [...it.querySelectorAll('rect, circle,"
+        "i')]).map((it) => getComputedStyle(it)).map((it) => it.fill === 'rgb(0, 0, 0)' ? it.backgroundColor : it.fill)", where,
+    ))  # fmt: skip
+
+
+def test_steps_lane_by_lane(page):
+    """Rows of lanes as the simulator executed them, beside their line; a slider changes them, a link restores them."""
+    room(page, "play")
+    find(page, "[data-name=steps]").click()
+    ready(page, "steps")
+    rows = "return [...document.querySelectorAll('[data-line] .step')].map((it) => [Number(it.dataset.mask),"
+    rows += "it.querySelectorAll('.good').length, it.querySelectorAll('.idle').length])"
+    seen = page.execute_script(rows)
+    assert all(mask.bit_count() == on and on + off == 32 for mask, on, off in seen)
+    assert [on for _, on, _ in seen] == [32, 8, 24, 32, 28, 24, 20, 16, 12, 8, 4]
+    assert texts(page, "[data-line] code")[:3] == ["if (lane < 8)", "x = x + 1.0f;", "x = 0.5f * x;"]
+    move(page, "condition", 3)
+    ready(page, "steps")
+    assert [on for _, on, _ in page.execute_script(rows)][:2] == [32, 32]
+    assert "not executed" in find(page, ".verdict").text
+    assert page.current_url.endswith("#play/steps?condition=3&rounds=1&gpu=h100")
+    move(page, "condition", 0)
+
+
+def test_a_phone_keeps_the_numbers_in_sight(page):
+    """While any slider is dragged, what it changes is on the screen: the numbers above it, the picture below."""
+    room(page, "play")
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    for name in ("banks", "sectors", "steps", "ways", "pixels"):
+        find(page, f"[data-name={name}]").click()
+        ready(page, name)
+        seen = page.execute_script(
+            "document.querySelector('.sliders').scrollIntoView({block: 'center'});"
+            "const box = (what) => document.querySelector(what).getBoundingClientRect();"
+            "const [facts, sliders, picture] = ['.facts', '.sliders', '.picture'].map(box);"
+            "return [facts.top >= 0, facts.bottom <= sliders.top + 1, sliders.bottom < innerHeight - 100,"
+            "picture.top < innerHeight - 60, document.documentElement.scrollWidth <= 390,"
+            "[...document.querySelectorAll('.experiment *')].every((it) => it.getBoundingClientRect().right <= 391)]"
+        )
+        assert all(seen), (name, seen)
+        page.execute_script("scrollTo(0, 0)")
 
 
 def test_a_link_shows_what_its_sender_saw(page, lab):
@@ -418,9 +529,9 @@ def test_a_link_shows_what_its_sender_saw(page, lab):
     move(page, "pad", 3)
     ready(page, "banks")
     seen = page.current_url
-    assert seen.endswith("#play/banks?width=4&stride=32&pad=3&offset=0&warps=8&gpu=h200")
+    assert seen.endswith("#play/banks?width=4&stride=32&pad=3&offset=0&warps=8&gpu=h100")
     page.get("about:blank")
-    page.get(seen.replace("stride=32", "stride=6").replace("warps=8", "warps=7").replace("gpu=h200", "gpu=tiny"))
+    page.get(seen.replace("stride=32", "stride=6").replace("warps=8", "warps=7").replace("gpu=h100", "gpu=tiny"))
     ready(page, "banks")
     assert [find(page, f"[data-slider={name}] ").get_attribute("value") for name in ("stride", "pad")] == ["6", "3"]
     assert page.current_url.endswith("stride=6&pad=3&offset=0&warps=8&gpu=tiny")  # seven warps is no place
@@ -433,7 +544,7 @@ def test_a_link_shows_what_its_sender_saw(page, lab):
     room(page, "teach")
     page.back()
     settle(page, "document.documentElement.dataset.room === 'play'")
-    page.execute_script("document.querySelector('#machine select').value = 'h200'")
+    choose(page, "h100")
 
 
 def wrote(page, old, new):
@@ -546,12 +657,16 @@ def test_solve(page, lab):
 
 
 def test_watch_two_in_step(page):
-    room(page, "watch")
+    room(page, "watch")  # it shows two at once
+    settle(page, "document.querySelectorAll('iframe').length === 2 && !document.querySelector('[data-watch]').disabled")
+    assert "bank_conflict/32: " in texts(page, ".frames h3")[0] and "32 lanes meet" in texts(page, ".frames .note")[0]
     page.execute_script(
         "const [a, b] = document.querySelectorAll('.bar select');"
         "a.value = 'bank_conflict/2'; b.value = 'bank_conflict/32'"
     )
     find(page, "[data-watch]").click()
+    settle(page, "document.querySelector('.frames h3').textContent.startsWith('bank_conflict/2:')")
+    assert page.current_url.endswith("#watch?program=bank_conflict%2F2&beside=bank_conflict%2F32&gpu=h200")
     inner = "document.querySelectorAll('iframe')[{}]?.contentDocument?.querySelector('.stepper')"
     settle(page, f"{inner.format(0)} && {inner.format(1)}")
     settle(page, "!document.querySelector('[data-watch]').disabled")
@@ -562,9 +677,12 @@ def test_watch_two_in_step(page):
 
 
 def test_explore(page):
-    page.execute_script("document.querySelector('#machine select').value = 'tiny'")
     room(page, "explore")
-    settle(page, "document.querySelector('[data-fact=Time] dd')")
+    page.execute_script("location.hash = '#explore?program=vector_add:65536&set=sm.max_warps%3D32&gpu=tiny'")
+    settle(page, "document.querySelector('[data-fact=Time] small')?.textContent.endsWith('%')")
+    assert find(page, "[data-key='sm.max_warps']").get_attribute("value") == "1"
+    assert re.match(r"The launch fills the GPU [\d.]+ times: 256 blocks, of which", find(page, "[data-filling]").text)
+    assert "9 of 10 kernels of its kind" in find(page, "[data-interval]").text and "overlap" in find(page, ".seen").text
     (before,), (energy,) = (texts(page, f"[data-fact={name}] dd") for name in ("Time", "Energy"))
     assert re.fullmatch(r"[\d.]+ [mµ]J", energy)
     page.execute_script(
@@ -575,8 +693,33 @@ def test_explore(page):
     find(page, "[data-sweep]").click()
     settle(page, "document.querySelector('.curve')")
     assert len(texts(page, "tbody tr")) == 7
-    times, joules = (texts(page, f"tbody td:nth-child({column})") for column in (2, 3))
+    times, between, joules = (texts(page, f"tbody td:nth-child({column})") for column in (2, 3, 4))
     assert [text[-1:] for text in joules] == ["J" if time else "" for time in times] and any(times)
+    assert all(" to " in text for text in between if text) and find(page, ".band")
+    find(page, "[data-preset='HBM4']").click()  # a machine of an H200
+    settle(page, "/DRAM|dram/.test(document.querySelector('.sliders .note').textContent)")
+    assert "gpu=h200" in page.current_url and "dram.kind%3DHBM4" in page.current_url
+    settle(page, "document.querySelector('[data-filling]')")
+    assert find(page, "[data-filling]").text.startswith("The launch fills 24 % of the GPU: 256 blocks, of which")
+    assert "More SMs or bandwidth are worth little" in find(page, "[data-filling]").text
+
+
+def test_every_slide_is_complete(page):
+    """A picture, a question, an answer and notes that are folded at first, and exercises that there are."""
+    room(page, "teach")
+    settle(page, "[...document.querySelectorAll('.slide')].every((it) => it.querySelector("
+                 "'[data-state=ready] .picture > *, .bars[data-state=ready]'))")  # fmt: skip
+    slides = page.execute_script(
+        "return [...document.querySelectorAll('.slide')].map((it) => [it.querySelector('.question').textContent.length,"
+        "it.querySelector('.answer:not([open]) p').textContent.length, it.querySelector('.teacher:not([open]) p')"
+        ".textContent.length, it.querySelectorAll('.step, rect, .barline').length, /exercise/.test(it.textContent)])"
+    )
+    assert len(slides) == 7 and all(min(each[:4]) > 0 and each[4] for each in slides), slides
+    find(page, "[data-unfold]").click()
+    settle(page, "document.querySelectorAll('.slide .answer .barline').length === 4 + 2 * 2")
+    first, *others = texts(page, "[aria-label=Sums] .answer .barline b")
+    assert all(float(one[:-3]) > float(other[:-3]) for one, other in zip([first, *others], others, strict=False))
+    find(page, "[data-unfold]").click()
 
 
 def test_rooms_fit_a_phone_and_the_dark(page):
@@ -590,7 +733,6 @@ def test_rooms_fit_a_phone_and_the_dark(page):
         assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-    assert len(texts(page, ".slide")) == 6
 
 
 def test_stop_ends_what_never_ends(page):

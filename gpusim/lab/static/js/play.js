@@ -1,16 +1,17 @@
 // Play: sliders, what the rules say at once, what the simulator says a moment later, what a GPU measured.
-import { count, element, ranges, svg } from "gpusim/format";
+import { bitCount, count, element, lanesOf, ranges, svg } from "gpusim/format";
 import * as rules from "gpusim/rules";
 
 const TYPES = { 1: "unsigned char", 2: "unsigned short", 4: "float", 8: "float2", 16: "float4" };
-const CELL = 26;
-const ROW = 22;
-const LEFT = 58;
 const MOST_ROWS = 33;
+const phone = matchMedia("(max-width: 40rem)");
+
+/** Whether pictures are to be drawn for a narrow screen. */
+export const narrow = () => phone.matches;
 
 /** The play page. experiments: as the server gives them; predict: of an experiment and a place, a promise of the
- * simulator's answer, null without a server; measured: cycles that a GPU took there, by experiment and place; moved:
- * called with the experiment's name and its place whenever one of them changes. */
+ * simulator's answer, null where nobody can say; machine: the GPU that it is of; measured: cycles that a GPU took there,
+ * by experiment and place, and which GPU; moved: called with the experiment's name and its place whenever one changes. */
 export function play({ experiments, predict, measured, machine, moved = () => {} }) {
   const tabs = element("div", { class: "choices", role: "tablist", "aria-label": "Experiments" });
   const stage = element("div", { class: "stage" });
@@ -28,6 +29,7 @@ export function play({ experiments, predict, measured, machine, moved = () => {}
   tabs.append(...experiments.map((each) =>
     element("button", { type: "button", role: "tab", "data-name": each.name, onclick: () => open(each.name) }, each.title)));
   open(shown);
+  phone.addEventListener("change", () => pages.get(shown).draw());
   return { node: element("div", {}, tabs, stage), open, refresh: () => pages.get(shown).refresh() };
 }
 
@@ -39,6 +41,10 @@ function experimentPage(experiment, { predict, measured, machine, moved }) {
   const code = element("pre", { class: "code", "aria-label": "The line that makes it" });
   const verdict = element("p", { class: "verdict" });
   let asked = 0;
+  let lines = [];
+  let known = null; // what the simulator has answered
+  let awaited = false;
+  let told = [[experiment.counted[0], "…", experiment.counted[3]]]; // its facts, which keep their place meanwhile
 
   const sliders = experiment.sliders.map((slider) => {
     const output = element("output", {});
@@ -78,19 +84,20 @@ function experimentPage(experiment, { predict, measured, machine, moved }) {
       slider.input.setAttribute("aria-valuetext", text);
     }
     const words = { ...place, type: TYPES[place.width] };
-    if ("pattern" in place) words.pattern = experiment.sliders[0].words[place.pattern];
-    code.replaceChildren(...experiment.code.map((line, k) => element("span", { class: k === experiment.here ? "here" : "" },
-      `${line.replace(/\{(\w+)\}/g, (_, name) => words[name])}`)));
-    const shown = VIEWS[experiment.name](place);
-    picture.replaceChildren(shown.picture);
-    verdict.textContent = shown.verdict;
+    for (const each of experiment.sliders) if (each.words.length) words[each.name] = each.words[place[each.name]];
+    lines = experiment.code.map((line) => line.replace(/\{(\w+)\}/g, (_, name) => words[name]));
+    code.replaceChildren(...lines.map((line, k) => element("span", { class: k === experiment.here ? "here" : "" }, line)));
     const number = (asked += 1);
-    show(shown.facts, measured(experiment.name, place), predict ? "…" : null);
-    root.dataset.state = predict ? "waiting" : "ready";
-    if (!predict) return;
-    predict(experiment.name, { ...place }).then((answer) => {
+    const wanted = predict?.(experiment.name, { ...place }) ?? null;
+    known = null;
+    awaited = wanted !== null;
+    draw();
+    root.dataset.state = wanted ? "waiting" : "ready";
+    wanted?.then((answer) => {
       if (number !== asked) return;
-      show([...shown.facts, ...answer.facts], measured(experiment.name, place), answer.cycles);
+      if (answer.late) { refresh(); return; } // an earlier question came to the server after this one
+      known = answer;
+      draw();
       root.dataset.state = "ready";
       root.dataset.cycles = answer.cycles;
     }, (error) => {
@@ -100,21 +107,40 @@ function experimentPage(experiment, { predict, measured, machine, moved }) {
     });
   }
 
-  function show(rows, gpu, cycles) {
+  /** What there is to see; some experiments show nothing before the simulator has executed them. */
+  function draw() {
+    const shown = VIEWS[experiment.name](place, known, lines);
+    if (!shown && picture.firstChild) return; // what was seen before stays until then
+    if (shown) {
+      picture.replaceChildren(shown.picture, legend(shown.legend));
+      verdict.textContent = shown.verdict;
+    }
+    if (known) told = known.facts.map(([name, , note]) => [name, "…", note]);
+    show([...(shown?.facts ?? []), ...(known?.facts ?? (awaited ? told : []))], known ? known.cycles : awaited ? "…" : null);
+  }
+
+  /** A recording stands beside a prediction of the GPU that it is of, and beside no other. */
+  function show(rows, cycles) {
     const perRound = (value) => (experiment.rounds > 1 ? (value / experiment.rounds).toFixed(1) : count(value));
+    const found = measured(experiment.name, place);
     const all = [...rows];
-    if (cycles !== null) all.push([`Predicted cycles${machine() ? `, ${machine()}` : ""}`, typeof cycles === "string" ? cycles : perRound(cycles), experiment.unit]);
-    all.push([`Measured cycles, ${measured.gpu.replace(/^NVIDIA (\w+).*$/, "$1")}`, gpu === null ? "not measured here" : perRound(gpu), experiment.unit]);
+    if (cycles !== null) all.push([`Predicted cycles, ${machine()}`, typeof cycles === "string" ? cycles : perRound(cycles), experiment.unit]);
+    if (found !== undefined && machine() !== measured.gpu) all.push(["Measured cycles", "none", `the recording is of an ${measured.gpu}: choose it as the GPU`]);
+    else if (found === null) all.push([`Measured cycles, ${measured.gpu}`, "none", "not measured at this place"]);
+    else if (found !== undefined) all.push([`Measured cycles, ${measured.gpu}`, perRound(found), cycles > 0 ? `the prediction is ${Math.abs(100 * (cycles / found - 1)).toFixed(1)} % ${cycles < found ? "below" : "above"}` : experiment.unit]);
     facts.replaceChildren(...all.map(([name, value, note]) => element("div", { "data-fact": name },
       element("dt", {}, name), element("dd", {}, `${value}`), note ? element("small", {}, note) : null)));
   }
 
   const root = element("section", { class: "experiment", "data-experiment": experiment.name, "aria-label": experiment.title },
     element("div", { class: "about" }, element("h2", {}, experiment.title), element("p", {}, experiment.about)),
-    element("div", { class: "sliders" }, sliders, code),
-    element("div", { class: "seen" }, facts, verdict, picture));
-  return { node: root, set, refresh };
+    element("div", { class: "sliders" }, sliders),
+    element("div", { class: "seen" }, facts, verdict, picture), code);
+  return { node: root, set, refresh, draw };
 }
+
+/** What each colour of a picture means: [class, words]. */
+const legend = (colours) => element("p", { class: "legend" }, colours.map(([name, words]) => element("span", {}, element("i", { class: `swatch ${name}` }), words)));
 
 const VIEWS = {
   banks(place) {
@@ -124,6 +150,7 @@ const VIEWS = {
       facts: [["Wavefronts of a warp's load", found.wavefronts, `${found.ideal} would do`]],
       verdict: more ? `Lanes meet in a bank: ${more} more wavefront${more === 1 ? "" : "s"} than its bytes need.` : "No bank conflict.",
       picture: bankMap(found),
+      legend: [["good", "a wavefront that the bytes need anyway"], ["bad", "one more, because lanes meet in a bank"], ["", "a bank without work"], ["text", "numbers: the lane that is served; 3+: lane 3 and others"]],
     };
   },
   sectors(place) {
@@ -133,7 +160,20 @@ const VIEWS = {
       facts: [["Sectors of a warp's load", found.sectors, `${found.ideal} would do`], ["Lines of 128 bytes", found.requests, "tags looked up"],
         ["Bytes used", `${used.toFixed(0)} %`, "of what is moved"]],
       verdict: found.sectors > found.ideal ? `${found.bytes} bytes are wanted, ${found.sectors * 32} are moved.` : "Every byte that is moved is used.",
-      picture: sectorMap(found),
+      picture: sectorMap(found, rules.addressesOf.sectors(place), place.width),
+      legend: [["good", "a sector of which every byte is used"], ["bad", "a sector of which a part is moved in vain"], ["", "a sector that stays where it is"], ["text", "numbers: the lanes that read it"]],
+    };
+  },
+  steps(place, answer, lines) {
+    if (!answer) return null;
+    const issued = answer.steps.reduce((sum, [, , instructions]) => sum + instructions, 0);
+    const used = answer.steps.reduce((sum, [, mask, instructions]) => sum + instructions * bitCount(mask), 0);
+    const sides = answer.steps.filter(([line]) => line === 2 || line === 4).map(([, mask]) => bitCount(mask));
+    return {
+      facts: [["Instructions issued", issued, "for these lines"], ["Lanes at work in the mean", (used / issued).toFixed(1), "of 32"]],
+      verdict: `${sides.length > 1 ? `The if parts the warp: ${sides[0]} lanes go one side, then ${sides[1]} the other.` : "All lanes go the same side, so that the other one is not executed."} ${Math.round(100 * (1 - used / issued / 32))} % of the lanes' places stay empty.`,
+      picture: stepGrid(answer.steps, lines),
+      legend: [["good", "a lane that executes the step"], ["idle", "a lane that waits meanwhile"], ["text", "the taller a step, the more instructions; the number says how many"]],
     };
   },
   ways(place) {
@@ -143,6 +183,7 @@ const VIEWS = {
         ["Rounds that warp 0 issues", count(cost.issued), "one way after the other"]],
       verdict: cost.ways > 1 ? `Warp 0 diverges: its ${cost.ways} ways take turns.` : "No warp diverges: all its lanes go one way.",
       picture: treePicture(rules.divergenceTree(place, 0)),
+      legend: [["bad", cost.ways > 1 ? "a branch that parts the warp, and the ways that take turns; the taller, the more rounds" : "a branch that parts the warp"], ...(cost.ways > 1 ? [] : [["good", "the one way of all lanes; the taller, the more rounds"]]), ["joint", "a branch at which all lanes stay together"], ["text", "numbers: the lanes that go a way"]],
     };
   },
   pixels(place) {
@@ -152,52 +193,75 @@ const VIEWS = {
         ["Sectors of warp 0's load", shape.access.sectors, `${shape.access.ideal} would do`]],
       verdict: shape.active < 32 ? "A warp has 32 lanes, and this block does not fill one." : shape.access.sectors > 4 ? "A warp is spread over several rows." : "A warp reads 128 bytes in a row.",
       picture: shapePicture(place, shape),
+      legend: [["good", "pixels of the first warp"], ["block", "other warps of its block"], ["", "other blocks"], ["text", "the corner of the image"]],
     };
   },
 };
 
-const box = (width, height, label, parts) => element("div", { class: "wide", tabindex: "0", role: "group", "aria-label": label },
-  svg("svg", { viewBox: `0 0 ${width} ${height}`, style: `min-width:${Math.min(width, 640)}px`, role: "img", "aria-label": label }, parts));
+/** A picture as wide as its place, and no wider than it was drawn for. */
+const box = (width, height, label, parts) => svg("svg", { viewBox: `0 0 ${width} ${height}`, style: `max-width:${Math.max(width, 840)}px`, role: "img", "aria-label": label }, parts);
 
 function bankMap(found) {
   const rows = found.rows.slice(0, MOST_ROWS);
-  const width = LEFT + CELL * rules.BANKS + 4;
-  const parts = [svg("text", { class: "axis", x: LEFT - 8, y: 15, "text-anchor": "end" }, "bank")];
-  for (let bank = 0; bank < rules.BANKS; bank += 1) parts.push(svg("text", { class: "axis", x: LEFT + CELL * (bank + 0.5), y: 15, "text-anchor": "middle" }, `${bank}`));
+  const [cellWide, high, left, every] = narrow() ? [10, 13, 32, 4] : [26, 22, 58, 1];
+  const width = left + cellWide * rules.BANKS + 4;
+  const parts = [svg("text", { class: "axis", x: left - 6, y: high - 4, "text-anchor": "end" }, "bank")];
+  for (let bank = 0; bank < rules.BANKS; bank += every) parts.push(svg("text", { class: "axis", x: left + cellWide * (bank + 0.5), y: high - 4, "text-anchor": "middle" }, `${bank}`));
   rows.forEach((row, k) => {
-    const y = ROW * (k + 1);
-    parts.push(svg("text", { class: "axis", x: LEFT - 8, y: y + 15, "text-anchor": "end" }, `wave ${k + 1}`));
+    const y = high * (k + 1);
+    parts.push(svg("text", { class: "axis", x: left - 6, y: y + high - (narrow() ? 3 : 7), "text-anchor": "end" }, narrow() ? `${k + 1}` : `wave ${k + 1}`));
     for (let bank = 0; bank < rules.BANKS; bank += 1) {
       const cell = row.get(bank);
-      parts.push(svg("rect", { class: cell ? `cell ${k < found.ideal ? "good" : "bad"}` : "cell", x: LEFT + CELL * bank + 1, y: y + 1, width: CELL - 2, height: ROW - 2, rx: 2 },
+      parts.push(svg("rect", { class: cell ? `cell ${k < found.ideal ? "good" : "bad"}` : "cell", x: left + cellWide * bank + 1, y: y + 1, width: cellWide - 2, height: high - 2, rx: 2 },
         cell ? svg("title", {}, `lane${cell.lanes.length > 1 ? "s" : ""} ${ranges(cell.lanes)}: word ${cell.word}, bank ${bank}`) : null));
-      if (cell) parts.push(svg("text", { class: "lane", x: LEFT + CELL * (bank + 0.5), y: y + 15, "text-anchor": "middle" }, cell.lanes.length > 1 ? `${cell.lanes[0]}+` : `${cell.lanes[0]}`));
+      if (cell && !narrow()) parts.push(svg("text", { class: "lane", x: left + cellWide * (bank + 0.5), y: y + 15, "text-anchor": "middle" }, cell.lanes.length > 1 ? `${cell.lanes[0]}+` : `${cell.lanes[0]}`));
     }
   });
-  return box(width, ROW * (rows.length + 1) + 4, `Which lanes each of ${found.wavefronts} wavefronts serves, by bank`, parts);
+  return box(width, high * (rows.length + 1) + 4, `Which lanes each of ${found.wavefronts} wavefronts serves, by bank`, parts);
 }
 
-function sectorMap(found) {
+function sectorMap(found, addresses, bytes) {
   const lines = [...found.lines].slice(0, MOST_ROWS);
-  const wide = 140;
-  const parts = [0, 1, 2, 3].map((k) => svg("text", { class: "axis", x: 90 + wide * (k + 0.5), y: 15, "text-anchor": "middle" }, `sector ${k}`));
-  parts.push(svg("text", { class: "axis", x: 80, y: 15, "text-anchor": "end" }, "line"));
+  const [wide, high, left] = narrow() ? [80, 20, 40] : [140, 22, 90];
+  const used = new Map();
+  for (const address of addresses) for (let k = address; k < address + bytes; k += 1) used.set(Math.floor(k / rules.SECTOR_BYTES), (used.get(Math.floor(k / rules.SECTOR_BYTES)) ?? new Set()).add(k));
+  const parts = [0, 1, 2, 3].map((k) => svg("text", { class: "axis", x: left + wide * (k + 0.5), y: 15, "text-anchor": "middle" }, `sector ${k}`));
+  parts.push(svg("text", { class: "axis", x: left - 10, y: 15, "text-anchor": "end" }, "line"));
   lines.forEach(([line, own], row) => {
-    const y = ROW * (row + 1);
-    parts.push(svg("text", { class: "axis", x: 80, y: y + 15, "text-anchor": "end" }, `${line}`));
+    const y = high * (row + 1);
+    parts.push(svg("text", { class: "axis", x: left - 10, y: y + 15, "text-anchor": "end" }, `${line}`));
     for (let k = 0; k < 4; k += 1) {
       const lanes = own.get(4 * line + k);
-      parts.push(svg("rect", { class: lanes ? "cell good" : "cell", x: 90 + wide * k + 1, y: y + 1, width: wide - 2, height: ROW - 2, rx: 2 }, lanes ? svg("title", {}, `lanes ${ranges(lanes)}`) : null));
-      if (lanes) parts.push(svg("text", { class: "lane", x: 90 + wide * (k + 0.5), y: y + 15, "text-anchor": "middle" }, ranges(lanes)));
+      const full = used.get(4 * line + k)?.size === rules.SECTOR_BYTES;
+      parts.push(svg("rect", { class: lanes ? `cell ${full ? "good" : "bad"}` : "cell", x: left + wide * k + 1, y: y + 1, width: wide - 2, height: high - 2, rx: 2 }, lanes ? svg("title", {}, `lanes ${ranges(lanes)}: ${used.get(4 * line + k).size} of its 32 bytes`) : null));
+      if (lanes) parts.push(svg("text", { class: "lane", x: left + wide * (k + 0.5), y: y + 15, "text-anchor": "middle" }, ranges(lanes)));
     }
   });
-  return box(90 + 4 * wide + 4, ROW * (lines.length + 1) + 4, `Which lanes touch each of ${found.sectors} sectors`, parts);
+  return box(left + 4 * wide + 4, high * (lines.length + 1) + 4, `Which lanes touch each of ${found.sectors} sectors`, parts);
+}
+
+/** Steps of a warp from the first down, lanes from left to right, by the line of the source that they are of. */
+function stepGrid(steps, lines) {
+  const groups = [];
+  for (const step of steps) {
+    if (groups.at(-1)?.line !== step[0]) groups.push({ line: step[0], steps: [] });
+    groups.at(-1).steps.push(step);
+  }
+  const row = (cells, last, attributes) => element("div", { class: "step", ...attributes }, cells, element("span", {}, last));
+  const numbers = Array.from({ length: rules.LANES }, (_, lane) => element("b", {}, lane % (narrow() ? 8 : 4) === 0 || lane === 31 ? `${lane}` : ""));
+  return element("div", { class: "steps" }, element("div", { class: "line" }, element("span", {}, "lane"), row(numbers, "")),
+    groups.map((group) => element("div", { class: "line", "data-line": group.line }, element("code", {}, lines[group.line].trim().replace(/ +\/\/.*/, "")),
+      element("div", {}, group.steps.map(([, mask, instructions]) => {
+        const said = `lanes ${ranges(lanesOf(mask))} execute ${instructions} instruction${instructions > 1 ? "s" : ""}`;
+        return row(Array.from({ length: rules.LANES }, (_, lane) => element("i", { class: (mask >>> lane) & 1 ? "good" : "idle" })), `${instructions}`,
+          { style: `min-height:${Math.max(12, 4 * instructions)}px`, "data-mask": mask, title: said, role: "img", "aria-label": said });
+      })))));
 }
 
 function treePicture(tree) {
   const leaves = rules.leavesOf(tree);
   const most = Math.max(...leaves.map((leaf) => leaf.rounds));
-  const wide = Math.max(720 / leaves.length, 24);
+  const wide = narrow() ? 360 / leaves.length : Math.max(720 / leaves.length, 24);
   const parts = [];
   let next = 0;
   function draw(node, depth) {
