@@ -480,8 +480,9 @@ def test_play(page):
 def drawn(page, where=".picture > :not(.legend)"):
     """The colours of a picture, or of its legend, but for those of what belongs to no lane."""
     return set(page.execute_script(
-        "return [...document.querySelectorAll(arguments[0])].flatMap((it) => [...it.querySelectorAll('rect, circle,"
-        "i')]).map((it) => getComputedStyle(it)).map((it) => it.fill === 'rgb(0, 0, 0)' ? it.backgroundColor : it.fill)", where,
+        "return [...document.querySelectorAll(arguments[0])].flatMap((it) => [...it.querySelectorAll('rect,circle,i')]"
+        ").map((it) => getComputedStyle(it)).map((it) => it.fill === 'rgb(0, 0, 0)' ? it.backgroundColor : it.fill)",
+        where,
     ))  # fmt: skip
 
 
