@@ -79,7 +79,7 @@ def _steps(trace: Recording) -> list[list[int]]:
     for pc, lanes in trace.of_warp(0)[["pc", "active"]].tolist():
         each = trace.instructions[pc]
         line = (each.line or 0) - first
-        if 0 < line < len(play.EXPERIMENTS["steps"].code) and each.opcode not in ("BSSY", "BSYNC"):
+        if 0 < line < len(play.EXPERIMENTS["steps"].code) and each.opcode not in ("BSSY", "NOP", "BSYNC"):
             if not steps or steps[-1][:2] != [line, lanes] or pc < before:
                 steps.append([line, lanes, 0])
             steps[-1][2] += 1

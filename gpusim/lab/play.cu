@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(1024) ways(long long *times, float 
 // An if with its else, and a loop that each lane leaves after rounds of its own: line by line what the page shows. A side
 // is long enough for the compiler to keep the branch, and what the loop tests is kept for its own line.
 #define FOUR(OPERATION) OPERATION OPERATION OPERATION OPERATION
-#define ADD(X) asm volatile(FOUR("add.rn.f32 %0, %0, 0f3F800000;") : "+f"(X))
+#define ADD(X) asm volatile(FOUR("add.rn.f32 %0, %0, 0f3F800000;") FOUR("add.rn.f32 %0, %0, 0f3F800000;") : "+f"(X))
 #define HALVE(X) asm volatile(FOUR(FOUR("mul.rn.f32 %0, %0, 0f3F000000;")) : "+f"(X))
 #define KEEP(N) asm volatile("" : "+r"(N))
 #define SQUARE(X) asm volatile("fma.rn.f32 %0, %0, %0, 0f3F800000;" : "+f"(X))

@@ -464,7 +464,7 @@ def test_play(page):
     assert find(page, ".verdict").text == "No bank conflict." and len(texts(page, "rect.good")) == 32
     for name, fact, value in (
         ("sectors", "Sectors of a warp's load", "32"),
-        ("steps", "Instructions issued", "53"),
+        ("steps", "Instructions issued", "57"),
         ("ways", "Ways that warp 0 goes", "4"),
         ("pixels", "Sectors of warp 0's load", "8"),
     ):

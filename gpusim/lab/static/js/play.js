@@ -150,7 +150,7 @@ const VIEWS = {
       facts: [["Wavefronts of a warp's load", found.wavefronts, `${found.ideal} would do`]],
       verdict: more ? `Lanes meet in a bank: ${more} more wavefront${more === 1 ? "" : "s"} than its bytes need.` : "No bank conflict.",
       picture: bankMap(found),
-      legend: [["good", "a wavefront that the bytes need anyway"], ["bad", "one more, because lanes meet in a bank"], ["", "a bank without work"], ["text", "numbers: the lane that is served; 3+: lane 3 and others"]],
+      legend: [["good", "a wavefront that the bytes need anyway"], ["bad", "one more, because lanes meet in a bank"], ["", "a bank without work"], ...(narrow() ? [] : [["text", "numbers: the lane that is served; 3+: lane 3 and others"]])],
     };
   },
   sectors(place) {

@@ -7,8 +7,8 @@ import { play } from "gpusim/play";
 const LESSONS = [
   {
     title: "Lanes wait for each other", of: "steps",
-    ask: "Eight lanes take the if, which is four instructions; the others take the else, which is sixteen. How many of them does the warp issue: 4, 16 or 20? And lane 31 makes seven rounds of the loop: how many does the warp make?",
-    answer: "20, and a jump: one side, then the other, and whoever is not in it waits. The warp makes seven rounds, as many as the lane with the most; every lane that has finished waits for it.",
+    ask: "Eight lanes take the if, which is eight instructions; the others take the else, which is sixteen. How many of them does the warp issue: 8, 16 or 24? And lane 31 makes seven rounds of the loop: how many does the warp make?",
+    answer: "24, and a jump: one side, then the other, and whoever is not in it waits. The warp makes seven rounds, as many as the lane with the most; every lane that has finished waits for it.",
     notes: "Let them point at the row where the else begins. Then lane % 2 == 0: as many instructions as before, so it does not matter how many lanes go either way. With lane < 32 the else disappears. Last, lane == 5 ? 12 : 1: one lane keeps 31 waiting.",
     wanted: ["No divergent branch"],
   },
