@@ -30,7 +30,7 @@ from isa import load
 from isa.cubin import read_cubin
 from isa.cuda import compile_source
 from tests.gpusim.data.lab.solve import solved
-from tests.gpusim.test_report_browser import DESKTOP, PHONE, browser, find, texts  # noqa: F401
+from tests.gpusim.test_report_browser import DESKTOP, PHONE, TO, browser, find, texts  # noqa: F401
 from tests.house import ROOT
 
 KEY, HERE = "a key of the tests", "localhost"
@@ -696,7 +696,7 @@ def test_explore(page):
     assert len(texts(page, "tbody tr")) == 7
     times, between, joules = (texts(page, f"tbody td:nth-child({column})") for column in (2, 3, 4))
     assert [text[-1:] for text in joules] == ["J" if time else "" for time in times] and any(times)
-    assert all(" to " in text for text in between if text) and find(page, ".band")
+    assert all(f" {TO} " in text for text in between if text) and find(page, ".band")
     find(page, "[data-preset='HBM4']").click()  # a machine of an H200
     settle(page, "/DRAM|dram/.test(document.querySelector('.sliders .note').textContent)")
     assert "gpu=h200" in page.current_url and "dram.kind%3DHBM4" in page.current_url
@@ -776,6 +776,11 @@ def test_play_without_a_server(alone):
         wavefronts = coalescer.shared_wavefronts(lanes, scratch, mask, size, 32, 2, True)[2]
         sectors = {(each + k) // 32 for each in addresses if each is not None for k in range(size)}
         assert mine == [wavefronts, len(sectors), len({each // 4 for each in sectors})], (size, addresses)
+    alone.execute_script("location.hash = '#play/steps?condition=2&rounds=3'")
+    settle(alone, "document.querySelector('[data-experiment=steps]')?.dataset.state === 'ready'")
+    (cycles,) = texts(alone, "[data-fact='Predicted cycles, h100'] dd")
+    assert cycles == str(answers.predict("steps", {"condition": 2, "rounds": 3}, "h100")["cycles"])
+    assert len(texts(alone, "[data-line='5'] .step")) == 12
     assert alone.get_log("browser") == [] and len(play_page()) < 400_000
 
 

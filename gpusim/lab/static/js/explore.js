@@ -61,7 +61,7 @@ export function explore({ program: programs, preset: presets, ask, gpu, choose, 
       const answer = changes.size ? await get(changes) : base;
       if (own !== asked) return;
       const change = (name) => `${answer.is[name] === base.is[name] ? "as shipped" : `${(100 * (answer.is[name] / base.is[name] - 1)).toFixed(1).replace(/^(?=\d)/, "+")} %`}`;
-      facts.replaceChildren(...[["Time", micro(answer.is.time_us), "time_us"], ["Energy", joules(answer.is.energy_j), "energy_j"], ["Area of the die", `${answer.is.area_mm2.toFixed(0)} mm²`, "area_mm2"], ["Power", `${answer.is.power_w.toFixed(0)} W`, "power_w"]]
+      facts.replaceChildren(...[["Time", micro(answer.is.time_us), "time_us"], ["Energy", joules(answer.is.energy_j), "energy_j"], ["Area of the die", `${count(answer.is.area_mm2)} mm²`, "area_mm2"], ["Power", `${count(answer.is.power_w)} W`, "power_w"]]
         .map(([name, value, key]) => element("div", { "data-fact": name }, element("dt", {}, name), element("dd", {}, value), element("small", {}, change(key)))));
       say.replaceChildren(answer.is.limiter, element("br"), element("span", { "data-filling": true }, filling(answer.is)));
       spans.replaceChildren(...intervals(answer === base ? [["as shipped", base.is]] : [["as shipped", base.is], ["changed", answer.is]]));
@@ -109,10 +109,11 @@ export function explore({ program: programs, preset: presets, ask, gpu, choose, 
         rows.push({ value: chosen.values[k], note: String(error.message ?? error) });
       }
     }
-    const columns = [["time, µs", "time_us", (each) => each.toFixed(2)], ["9 of 10 lie in, µs", "between_us", (each) => each.map((end) => end.toFixed(2)).join(" to ")], ["energy", "energy_j", joules], ["area, mm²", "area_mm2", count], ["power, W", "power_w", count]];
+    const notes = (note) => (rows.some((row) => row.note) ? [note] : []);
+    const columns = [["time, µs", "time_us", (each) => each.toFixed(2)], ["9 of 10 lie in, µs", "between_us", (each) => each.map((end) => end.toFixed(2)).join(" – ")], ["energy", "energy_j", joules], ["area, mm²", "area_mm2", count], ["power, W", "power_w", count]];
     table.replaceChildren(curve(chosen.label, rows.filter((row) => row.time_us > 0)), element("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "The sweep as a table" }, element("table", {},
-      element("thead", {}, element("tr", {}, [chosen.label, ...columns.map(([name]) => name), ""].map((name) => element("th", {}, name)))),
-      element("tbody", {}, rows.map((row) => element("tr", {}, element("td", {}, number(row.value)), columns.map(([, key, spell]) => element("td", {}, row[key] ? spell(row[key]) : "")), element("td", {}, row.note)))))));
+      element("thead", {}, element("tr", {}, [chosen.label, ...columns.map(([name]) => name), ...notes("")].map((name) => element("th", {}, name)))),
+      element("tbody", {}, rows.map((row) => element("tr", {}, element("td", {}, number(row.value)), columns.map(([, key, spell]) => element("td", {}, row[key] ? spell(row[key]) : "")), notes(row.note).map((note) => element("td", {}, note))))))));
     sweepButton.disabled = false;
   }
 
@@ -161,6 +162,6 @@ function curve(label, rows) {
     sure.length ? svg("path", { class: "band", d: `${path([...sure.map((row) => [x(row.value), y(row.between_us[1])]), ...sure.toReversed().map((row) => [x(row.value), y(row.between_us[0])])])}Z` }) : null,
     svg("path", { class: "curve", d: path(rows.map((row) => [x(row.value), y(row.time_us)])) }),
     rows.map((row) => svg("circle", { class: "dot", cx: x(row.value), cy: y(row.time_us), r: 4 }, svg("title", {}, `${number(row.value)}: ${micro(row.time_us)}`))),
-    rows.filter((_, k) => !narrow() || k % 2 === 0).map((row) => svg("text", { class: "axis", x: x(row.value), y: low + 18, "text-anchor": "middle" }, number(row.value)))),
+    rows.filter((_, k) => !narrow() || k % 2 === 0).map((row) => svg("text", { class: "axis", x: row.value === last ? width : x(row.value), y: low + 18, "text-anchor": row.value === last ? "end" : "middle" }, number(row.value)))),
     element("figcaption", { class: "note" }, `Predicted time over ${label}; the band is where 9 of 10 kernels of the kind lie.`));
 }
