@@ -54,6 +54,8 @@ def assemble(
     extern = re.search(r"Unresolved extern function '(\w+)'", report)
     if extern:
         message = f"it calls {extern[1]}, which it does not define, and nothing is linked to it"
+    if "SM version specified by .target is higher" in message:
+        message = f"its .target is a later architecture than {arch}"
     raise CompileError(f"ptxas rejects the PTX: {message}", path, line)
 
 

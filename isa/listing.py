@@ -224,7 +224,7 @@ def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
         names = tuple(name for name in names if _DEVICE_RUNTIME not in name) or names
         if len(names) == 1:
             return names[0]
-        reason = "holds several kernels and none was chosen (entry=)" if names else "holds no kernel"
+        reason = f"holds several kernels: choose one as {path}:KERNEL, or by entry=" if names else "holds no kernel"
         raise EntryError(f"{path} {reason}", names)
     if entry in names:
         return entry

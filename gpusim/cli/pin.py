@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import traceback
 from pathlib import Path
 
 from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError
@@ -25,7 +26,13 @@ def execute(options: argparse.Namespace) -> int:
         try:
             each(Pin(Path(options.file).parent, options.pages, name))
             print(f"ok      {name}")
-        except (SimulationError, AssertionError) as error:
+        except Exception as error:  # whatever a test raises
             failed += 1
-            print(f"FAILED  {name}: {error}")
+            print(f"FAILED  {name}: {error if isinstance(error, SimulationError) else _told(error, options.file)}")
     return EXIT_MISMATCH if failed else EXIT_OK
+
+
+def _told(error: Exception, file: str) -> str:
+    """Say what a test has raised, and at which of its lines."""
+    steps = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).name == Path(file).name]
+    return f"{type(error).__name__}: {str(error) or 'not true'} (line {steps[-1].lineno}: {steps[-1].line})"

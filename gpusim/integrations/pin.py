@@ -131,6 +131,8 @@ def check(name: str, source: str, measured: Counters, result: Result, allowed: A
         raise PinError(f"gpusim has no metric {name!r}")
     if name not in measured:
         raise PinError(f"{source} has no {name}")
+    if allowed != "interval" and allowed > 1:
+        raise PinError(f"the tolerance {allowed:g} of {name} is {allowed:.0%}: it is a share, such as 0.05 for 5 %")
     values, predicted = measured[name], result.metrics[name]
     median = statistics.median(values)
     error = predicted / median - 1 if median else math.inf if predicted else 0.0
@@ -142,5 +144,6 @@ def check(name: str, source: str, measured: Counters, result: Result, allowed: A
         raise PinError(f"the model has no interval for {name} of this launch; say a tolerance")
     else:
         holds, limits = interval.low <= median <= interval.high, f"{interval.low:,} to {interval.high:,} measured"
-    text = f"{name}: {round(median, 4):.10g}{launches}, predicted {round(predicted, 4):.10g}: {error:+.2%}"
+    off = f"{error:+.2%}" if not error or abs(error) >= 5e-5 else f"{predicted - median:+.10g}"
+    text = f"{name}: {round(median, 4):.10g}{launches}, predicted {round(predicted, 4):.10g}: {off}"
     return holds, f"{text}, allowed {limits}"

@@ -31,6 +31,7 @@ def gpusim_pin(request: pytest.FixtureRequest) -> Any:
         try:
             return Pin(request.path.parent, pages, request.node.name)(*args, **options)
         except SimulationError as error:
-            pytest.fail(f"gpusim_pin: {error}", pytrace=False)
+            why = str(error)
+        pytest.fail(f"gpusim_pin: {why}", pytrace=False)  # not while the error is handled: it would be told twice
 
     return pin

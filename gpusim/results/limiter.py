@@ -27,6 +27,7 @@ from gpusim.engine.state import layout as L
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.roofline import count_bytes
 from gpusim.results.stalls import STALL_LIMITS, STALL_MEANINGS
+from gpusim.units import counted
 from isa import microops as M
 
 BUSY = 0.6
@@ -144,13 +145,18 @@ def _resource(counts: Counts, name: str, share: float) -> tuple[str, str]:
     return name, f"{name[0].upper()}{name[1:]}: {used}."
 
 
+def occupying(blocks: int) -> str:
+    """'1 block occupies', '2 blocks occupy'."""
+    return f"{counted(blocks, 'block')} {'occupies' if blocks == 1 else 'occupy'}"
+
+
 def _idle_sms(counts: Counts, share: float) -> tuple[str, str]:
     record = counts.record
     used, total = int((record.sm_blocks > 0).sum()), record.config.sm.count
     where = f"there, {_waiting(counts)}" if any(_waits(counts).values()) else "there, warps never wait"
     if used < total:
         kind = "too few blocks"
-        return kind, f"Too few blocks: {record.launch.blocks:,} blocks occupy {used} of {total} SMs; {where}."
+        return kind, f"Too few blocks: {occupying(record.launch.blocks)} {used} of {total} SMs; {where}."
     waves = record.launch.blocks / (total * record.occupancy.blocks_per_sm)
     return "tail", (
         f"Tail: SMs hold a block for {100 * share:.0f} % of the time on average, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,13 +13,14 @@ LAUNCH_PARAMETERS = ("grid", "block", "args", "signature", "entry", "abi", "shar
 OWN_PARAMETERS = ("seed", *LAUNCH_PARAMETERS)
 """And for a kernel of the user's."""
 COMPILED = (".cubin", ".ptx", ".cu", ".gpuprog")
+_FILE = re.compile(rf"(.+?(?:\.py|{'|'.join(map(re.escape, COMPILED))}))(?::(.*))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Request:
     """A program and how to launch it. Whatever is None is the program's own, or not needed.
 
-    program: a bundled variant ("matmul/tiled"), FILE.py:KERNEL, or a compiled file. size: of a bundled program; seed:
+    program: a bundled variant ("matmul/tiled"), FILE:KERNEL, or a file alone. size: of a bundled program; seed:
     of random inputs. The rest is for kernels of the user's: grid, block ("16,16") and args as `target` reads them,
     signature as Numba spells it, entry and abi as for `isa.load`, shared_bytes of dynamic shared memory, cuda_options
     of the compiler for a .cu file as on a command line ("-DTILE=16 -I include").
@@ -44,15 +46,14 @@ class Request:
     @property
     def file(self) -> str | None:
         """The file of the user's that holds the kernel; None for a bundled program."""
-        path, _, _ = self.program.rpartition(":")
-        if path.endswith(".py"):
-            return path
-        return self.program if self.program.lower().endswith((".py", *COMPILED)) else None
+        found = _FILE.fullmatch(self.program)
+        return found and found[1]
 
     @property
     def kernel(self) -> str | None:
-        """The kernel of a Python file that is asked for."""
-        return (self.program.rpartition(":")[2] if self.file != self.program else None) or self.entry
+        """The kernel of the file that is asked for."""
+        found = _FILE.fullmatch(self.program)
+        return (found and found[2]) or self.entry
 
 
 @dataclass(frozen=True)

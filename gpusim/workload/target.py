@@ -88,7 +88,7 @@ def find_variant(name: str) -> Any:
     try:
         return programs.get(name)
     except programs.UnknownProgram as error:
-        raise WorkloadError(f"{error.args[0]} (a file is spelled FILE.py:KERNEL or FILE.cubin)") from None
+        raise WorkloadError(f"{error.args[0]} (a file is spelled FILE.py:KERNEL or FILE.cu:KERNEL)") from None
 
 
 def find_target(request: Request, config: GPUConfig, *, launchable: bool = True) -> Target:
@@ -110,7 +110,7 @@ def find_target(request: Request, config: GPUConfig, *, launchable: bool = True)
             options = shlex.split(request.cuda_options or "")
         except ValueError as error:
             raise WorkloadError(f"--cuda-options {request.cuda_options}: {error}") from None
-        kernel = load(file, request.entry, abi=request.abi, arch=config.gpu.arch, options=options)
+        kernel = load(file, request.kernel, abi=request.abi, arch=config.gpu.arch, options=options)
     args = parse_arguments(request.args or "", request.seed)
     shape = {"grid": request.grid, "block": request.block}
     for name, text in shape.items():

@@ -22,6 +22,7 @@ from gpusim.explore.journal import Journal, JournalError
 from gpusim.explore.space import Space
 from gpusim.host.launch_run import LaunchRun
 from gpusim.units import counted, whole
+from gpusim.workload.request import Request
 from gpusim.workload.target import parse_arguments
 from isa import folders
 
@@ -66,6 +67,22 @@ def test_types_of_arguments_are_those_of_cuda():
 )
 def test_numbers_of_things(number, noun, text):
     assert counted(number, noun) == text
+
+
+@pytest.mark.parametrize(
+    ("program", "file", "kernel"),
+    [
+        ("k.py:add", "k.py", "add"),
+        ("some.py/k.cu:add", "some.py/k.cu", "add"),
+        ("k.cu:ns::add<float, 4>(float*)", "k.cu", "ns::add<float, 4>(float*)"),
+        ("C:/k.PTX", "C:/k.PTX", None),
+        ("matmul/tiled", None, None),
+    ],
+)
+def test_a_kernel_of_any_file_is_spelled_alike(program, file, kernel):
+    assert (Request(program).file, Request(program).kernel) == (file, kernel)
+    if file and not kernel:
+        assert Request(program, entry="add").kernel == "add"
 
 
 def test_a_name_is_offered_once(capsys):

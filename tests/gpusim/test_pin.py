@@ -115,6 +115,7 @@ def test_it(gpusim_pin):
         "--gpusim-pages=pages",
     )
     found.assert_outcomes(failed=1)
+    assert str(found.stdout).count("LEFT") == 1 and "During handling" not in str(found.stdout)
     left = "*LEFT *3000, predicted *, allowed * to * measured*"
     found.stdout.fnmatch_lines([left, "*The report: *pages?test_it.html*"])
     assert "vector_add" in (pytester.path / "pages" / "test_it.html").read_text("utf-8")
@@ -143,6 +144,15 @@ def test_a_file_of_pins_without_pytest(tmp_path, capsys):
     told = capsys.readouterr().out
     assert "ok      test_good" in told and "FAILED  test_bad: vector_add on NVIDIA H200 leaves" in told
     assert [each.name for each in (tmp_path / "pages").iterdir()] == ["test_bad.html"]
+    wrong = "assert launch() == 3", "gpusim_pin(*launch(), measured=99)", pin.format(99).strip().replace("0.2", "20")
+    tests = [f"def test_{k}(gpusim_pin):\n    {text}\n" for k, text in enumerate(wrong)]
+    file.write_text("\n".join([CASE, *tests, good]))
+    assert main(["pin", str(file), "--pages", str(tmp_path / "pages")]) == 1
+    told = capsys.readouterr().out
+    assert "FAILED  test_0: AssertionError: not true (line " in told and ": assert launch() == 3)" in told
+    assert "FAILED  test_1: TypeError: " in told and "'tolerance' (line " in told
+    assert "FAILED  test_2: the tolerance 20 of gpc__cycles_elapsed.max is 2000%: it is a share" in told
+    assert "ok      test_good" in told
     file.write_text(f"{CASE}\n{good}")
     assert main(["pin", str(file)]) == 0
     file.write_text("x = 1")

@@ -209,7 +209,7 @@ def test_many_launches_write_no_more_pages_than_the_limit_and_say_so(tmp_path, m
     writer.close()
     assert written == ["launch-1.html", "launch-3.html", "launch-4.html"]
     said = capsys.readouterr().err
-    assert f"{count - 4:,} launches have no page: the limit of 3 pages was reached (--report-limit" in said
+    assert f"{count - 4:,} launches without a page: the limit of 3 pages was reached (--report-limit" in said
     index = (tmp_path / "index.html").read_text()
     assert index.count('<tr><th scope="row') == 50 and "more launches are not listed" in index
     above = (tmp_path / "launch-3.html").read_text()

@@ -159,6 +159,15 @@ def test_source_errors_name_the_line(tmp_path: Path, name: str, text: str, line:
     assert str(caught.value).startswith(f"{path}:{line}: ")
 
 
+def test_ptx_for_a_later_gpu_says_so(tmp_path: Path) -> None:
+    (tmp_path / "later.ptx").write_text(PTX)
+    try:
+        with pytest.raises(CompileError, match="its .target is a later architecture than sm_80"):
+            isa.load(tmp_path / "later.ptx", arch="sm_80")
+    except ToolchainMissing as error:
+        pytest.skip(str(error))
+
+
 def test_a_header_that_a_macro_names(tmp_path: Path) -> None:
     """What is included is not known without a preprocessor, so the file is compiled anew each time."""
     file = tmp_path / "macro.cu"

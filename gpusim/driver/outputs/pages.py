@@ -126,7 +126,7 @@ class PageWriter(Observer):
         notes = []
         if self._without:
             notes.append(
-                f"{self._without:,} launches have no page: the limit of {self._limit:,} pages was reached "
+                f"{counted(self._without, 'launch')} without a page: the limit of {self._limit:,} pages was reached "
                 "(--report-limit; --kernel and --launch choose launches)"
             )
         if listed < self._launches:

@@ -1,5 +1,5 @@
 // Head, advice, and the sections that are rows, bars and tables.
-import { count, element, percent } from "gpusim/format";
+import { count, element, percent, plural } from "gpusim/format";
 import { occupancy } from "gpusim/occupancy";
 import { roofline } from "gpusim/roofline";
 
@@ -116,7 +116,7 @@ const EXTRA = {
   occupancy: (data) => within(occupancy, data.filling),
   launch: (data) => strip(
     `Active cycles of each of the ${data.sm_blocks.length} SMs, most ${count(Math.max(...data.sm_active_cycles))}; empty: no block`,
-    data.sm_active_cycles, (cycles, sm) => `SM ${sm}: ${count(data.sm_blocks[sm])} blocks, ${count(cycles)} active cycles`),
+    data.sm_active_cycles, (cycles, sm) => `SM ${sm}: ${plural(data.sm_blocks[sm], "block")}, ${plural(cycles, "active cycle")}`),
   "warp-state": (data) => stalls(data),
 };
 

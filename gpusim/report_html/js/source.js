@@ -141,7 +141,7 @@ export function sourceView(data, lines, stepTo) {
     },
     element("th", { scope: "row", class: "line" }, has
       ? element("button", {
-        type: "button", "aria-expanded": `${open}`, "aria-label": `Line ${label}: machine code, ${line.instructions.length} instructions`,
+        type: "button", "aria-expanded": `${open}`, "aria-label": `Line ${label}: machine code, ${plural(line.instructions.length, "instruction")}`,
         onclick: () => { if (open) state.open.delete(key); else state.open.add(key); draw(`[id="line-${line.file}-${label}"] button`); },
       }, label) : label),
     element("td", { class: "text" }, element("code", {}, line.text || (line.line === null ? "no source line" : line.text)),
@@ -164,7 +164,7 @@ export function sourceView(data, lines, stepTo) {
     let last = null;
     let hidden = 0;
     const close = () => {
-      if (hidden) rows.push(gap(`⋯ ${hidden} lines without instructions`));
+      if (hidden) rows.push(gap(`⋯ ${plural(hidden, "line")} without instructions`));
       hidden = 0;
     };
     for (const each of some) {

@@ -1,6 +1,6 @@
 // The warp stepper: one warp, instruction by instruction, with its 32 lanes, what they address and what they hold.
 import { globalMap, leastSectors, sharedMap } from "gpusim/access";
-import { bitCount, count, element, hexadecimal, lanesOf, ranges } from "gpusim/format";
+import { bitCount, count, element, hexadecimal, lanesOf, plural, ranges } from "gpusim/format";
 import { registers } from "gpusim/registers";
 
 const SPACES = ["", "global", "shared", "local", "constant"];
@@ -46,7 +46,7 @@ export function stepper(root, data, showLine, prefix = "") {
   const playButton = element("button", { type: "button", class: "play", onclick: () => play(!state.timer) });
   const button = (name, label, sign, target) => element("button", { type: "button", class: name, "aria-label": label, title: label, onclick: () => go(target()) }, sign);
   const select = element("select", { id: `${prefix}warp`, onchange: (event) => { state.warp = Number(event.target.value); drawOverview(); go(0); } },
-    trace.warps.map((each, k) => element("option", { value: k }, `${each.label} (${count(each.total)} instructions)`)));
+    trace.warps.map((each, k) => element("option", { value: k }, `${each.label} (${plural(each.total, "instruction")})`)));
   const speed = element("select", { id: `${prefix}speed`, "aria-label": "Speed", onchange: (event) => { state.speed = Number(event.target.value); if (state.timer) { play(false); play(true); } } },
     SPEEDS.map(([value, text]) => element("option", { value, selected: value === state.speed }, text)));
   const canvas = element("canvas", { width: OVERVIEW_COLUMNS, height: HEIGHT, "aria-hidden": "true" });

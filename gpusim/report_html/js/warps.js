@@ -1,5 +1,5 @@
 // Warps over cycles: a row for each warp of an SM, who issues while who waits and for what.
-import { count, element, hexadecimal } from "gpusim/format";
+import { count, element, hexadecimal, plural } from "gpusim/format";
 
 const REASONS = 32; // a span is this times its cycles plus the reason
 const ISSUE = 0;
@@ -104,7 +104,7 @@ export function warpsOverCycles(root, data, steps = () => null) {
     const [name, meaning] = data.stalls[warp.reason[k]];
     const each = data.code[warp.pc[k]];
     const code = each ? `${hexadecimal(each[0])} ${each[1]}${each[3] ? `, line ${each[3]}` : ""}` : "its next instruction";
-    const what = warp.reason[k] === ISSUE ? `issues ${code}` : `waits ${count(warp.start[k + 1] - warp.start[k])} cycles (${count(warp.start[k])} to ${count(warp.start[k + 1])}): ${name.replaceAll("_", " ")}, ${meaning}; then ${code}`;
+    const what = warp.reason[k] === ISSUE ? `issues ${code}` : `waits ${plural(warp.start[k + 1] - warp.start[k], "cycle")} (${count(warp.start[k])} to ${count(warp.start[k + 1])}): ${name.replaceAll("_", " ")}, ${meaning}; then ${code}`;
     return { warp, name, text: `Cycle ${count(cycle)}, ${warp.label}: ${what}` };
   }
 
