@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
+from pathlib import Path
 from typing import IO, Any
 
 from gpusim.driver.exports import DRIVER, LIBRARIES, NVTX
@@ -62,6 +63,12 @@ def environment(address: str) -> dict[str, str]:
     return changed | {ADDRESS: address, "NVTX_INJECTION64_PATH": str(folder / NVTX)}
 
 
+_SOURCES = {
+    ".cu": "it is source, which gpusim nvcc -o PROGRAM builds; gpusim run launches one kernel of it",
+    ".py": "gpusim script runs it",
+}
+
+
 def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Callable[[Driver], Any]) -> ProgramEnd:
     """Run a program to its end. new_driver: makes what serves a process, by its number, from 1. tell: what is to be
     told of it when the process has ended, as pickle can carry it. Raises SimulationError if the libraries cannot be
@@ -74,10 +81,11 @@ def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Calla
     signal.pthread_sigmask(signal.SIG_BLOCK, _READ)  # they are read from a file, with their sender
     try:
         program = subprocess.Popen(list(command), env=changed, preexec_fn=_begin_program)
-    except FileNotFoundError:
-        raise ProgramNotStarted(f"cannot run {command[0]}: no such file", NOT_FOUND) from None
     except OSError as error:
-        raise ProgramNotStarted(f"cannot run {command[0]}: {error.strerror}", NOT_EXECUTABLE) from None
+        known = Path(command[0]).suffix.lower() if Path(command[0]).is_file() else ""
+        why = _SOURCES.get(known, "no such file" if isinstance(error, FileNotFoundError) else error.strerror)
+        status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+        raise ProgramNotStarted(f"cannot run {command[0]}: {why}", status) from None
 
     def pass_on(number: int, _: object) -> None:
         if program.poll() is not None:  # what is left are processes that it left behind

@@ -54,6 +54,9 @@ def fault(
         local = int(state.par[P.LOCAL_BYTES])
         told = np.frombuffer(parameters[: len(parameters) & -8], np.int64).tolist()
         nearest = memory.describe(address, size, told)
+        if code == L.ERROR_SHARED_BOUNDS:
+            own = program.static_shared_bytes + launch.shared_bytes
+            nearest = f"outside the {errors.byte_count(own)} that its block has"
         return _access_fault(code, address, size, instruction.opcode, state.code[pc], nearest, local, place)
     other = int(record[L.SM_ERROR_OTHER])
     thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
@@ -131,7 +134,7 @@ def _access_fault(
         space = "global" if address >= WINDOW_BYTES else "shared" if copies else "shared or local"
     else:
         space = _SPACES.get(int(row[M.COL_AUX0]), "global")
-    nearest = near if space == "global" else None
+    nearest = near if space == "global" or code == L.ERROR_SHARED_BOUNDS else None
     if code == L.ERROR_LOCAL_BOUNDS:
         nearest = f"past the thread's stack of {local:,} bytes (for recursion and calls by pointer: cudaLimitStackSize)"
     access = _access_of_copy(row, space) if copies else _access(opcode)

@@ -151,12 +151,15 @@ def test_the_static_runtime_is_told_how_to_be_linked(probe, tmp_path):
     assert done.stderr.count("\n") == 1 and "nvcc --cudart shared" in done.stderr
 
 
-@pytest.mark.parametrize(("name", "status"), [("absent", 127), ("folder", 126), ("text", 126)])
-def test_what_cannot_be_started(tmp_path, name, status):
+@pytest.mark.parametrize("name", ["absent", "folder", "text", "k.cu", "k.py"])
+def test_what_cannot_be_started(tmp_path, name):
     (tmp_path / "folder").mkdir()
-    (tmp_path / "text").write_text("hello")
+    for each in ("text", "k.cu", "k.py"):
+        (tmp_path / each).write_text("hello")
     done = run(tmp_path / name)
-    assert done.returncode == status and done.stderr.count("\n") == 1 and str(tmp_path / name) in done.stderr
+    assert done.returncode == (127 if name == "absent" else 126)
+    assert done.stderr.count("\n") == 1 and str(tmp_path / name) in done.stderr
+    assert {"k.cu": "gpusim nvcc", "k.py": "gpusim script"}.get(name, "cannot run") in done.stderr
 
 
 # --- security, and places that cannot be written ----------------------------------------------------------------------

@@ -162,7 +162,7 @@ def test_source_errors_name_the_line(tmp_path: Path, name: str, text: str, line:
 def test_ptx_for_a_later_gpu_says_so(tmp_path: Path) -> None:
     (tmp_path / "later.ptx").write_text(PTX)
     try:
-        with pytest.raises(CompileError, match="its .target is a later architecture than sm_80"):
+        with pytest.raises(CompileError, match=r"its \.target is a later architecture than sm_80"):
             isa.load(tmp_path / "later.ptx", arch="sm_80")
     except ToolchainMissing as error:
         pytest.skip(str(error))
