@@ -36,7 +36,7 @@ def compile_kernel(kernel: Any, signature: Any, arch: str = DEFAULT_ARCH) -> Pro
     """
     function = getattr(kernel, "py_func", kernel)
     if not hasattr(function, "__code__"):
-        raise CompileError(f"a kernel is a Python function or a numba.cuda dispatcher, not {type(kernel).__name__}")
+        raise CompileError(f"a kernel is a function, a numba.cuda dispatcher or of isa.load, not {kernel!r:.60}")
     declared = getattr(kernel, "targetoptions", {})
     options = {name: declared[name] for name, usual in _DEFAULT_OPTIONS.items() if declared.get(name, usual) != usual}
     if declared.get("link"):

@@ -13,7 +13,7 @@ from gpusim.cli.outputs import columns, print_json, versioned
 from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_OK, UserError
 from gpusim.cli.sensitivity import point_of
 from gpusim.config import GPUConfig, load_config
-from gpusim.units import joule_text
+from gpusim.units import counted, joule_text
 from isa.errors import IsaError
 
 Row = dict[str, Any]
@@ -96,12 +96,12 @@ def _replay(path: str, configs: Sequence[GPUConfig]) -> tuple[list[str], list[li
             for each in groups:
                 spans = {"cycles": each.cycles, "cycles_low": each.low_cycles, "cycles_high": each.high_cycles}
                 what = {"program": each.kernel, "limited_by": each.limiter, "why": each.limiter, "weight": 1}
-                error = f"{each.failed} launches failed" if each.failed else None
+                error = f"{counted(each.failed, 'launch')} failed" if each.failed else None
                 time = {"time_us": config.time_us(each.cycles), "energy_j": each.energy_j, "error": error}
                 own.append(what | spans | time)
             rows.append(own)
             if config.gpu.arch != arch:
-                lines.append(f"{config.gpu.name}: what is for {arch} alone was compiled for {config.gpu.arch} from PTX")
+                lines.append(f"{config.gpu.name} runs the program's code or PTX for {config.gpu.arch}, not for {arch}")
     return list(dict.fromkeys(lines)), rows
 
 
