@@ -24,11 +24,14 @@ def whole(text: str) -> int:
         return int(value)
 
 
-def counted(number: int, noun: str) -> str:
-    """'1 line', '2 lines', '2 branches', '2 copies'."""
-    if noun.endswith("y") and number != 1:
-        return f"{number:,} {noun[:-1]}ies"
-    return f"{number:,} {noun}{plural(number, noun)}"
+def counted(number: int, noun: str, verb: str = "") -> str:
+    """'1 line', '2 lines', '2 branches', '2 copies'; with a verb, '1 block occupies', '2 blocks occupy'."""
+    one, other = noun + (verb and f" {_several(verb)}"), _several(noun) + (verb and f" {verb}")
+    return f"{number:,} {one if number == 1 else other}"
+
+
+def _several(word: str) -> str:
+    return f"{word[:-1]}ies" if word.endswith("y") else word + plural(2, word)
 
 
 def plural(number: float, noun: str) -> str:

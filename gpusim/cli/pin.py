@@ -28,11 +28,7 @@ def execute(options: argparse.Namespace) -> int:
             print(f"ok      {name}")
         except Exception as error:  # whatever a test raises
             failed += 1
-            print(f"FAILED  {name}: {error if isinstance(error, SimulationError) else _told(error, options.file)}")
+            at = traceback.extract_tb(error.__traceback__)[1]  # in the test itself
+            where = f" ({type(error).__name__} at line {at.lineno}: {at.line})"
+            print(f"FAILED  {name}: {error}{'' if isinstance(error, SimulationError) else where}")
     return EXIT_MISMATCH if failed else EXIT_OK
-
-
-def _told(error: Exception, file: str) -> str:
-    """Say what a test has raised, and at which of its lines."""
-    steps = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).name == Path(file).name]
-    return f"{type(error).__name__}: {str(error) or 'not true'} (line {steps[-1].lineno}: {steps[-1].line})"

@@ -63,10 +63,7 @@ def environment(address: str) -> dict[str, str]:
     return changed | {ADDRESS: address, "NVTX_INJECTION64_PATH": str(folder / NVTX)}
 
 
-_SOURCES = {
-    ".cu": "it is source, which gpusim nvcc -o PROGRAM builds; gpusim run launches one kernel of it",
-    ".py": "gpusim script runs it",
-}
+_SOURCES = {".cu": "gpusim nvcc builds a program of it, gpusim run launches a kernel", ".py": "gpusim script runs it"}
 
 
 def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Callable[[Driver], Any]) -> ProgramEnd:

@@ -55,8 +55,7 @@ def fault(
         told = np.frombuffer(parameters[: len(parameters) & -8], np.int64).tolist()
         nearest = memory.describe(address, size, told)
         if code == L.ERROR_SHARED_BOUNDS:
-            own = program.static_shared_bytes + launch.shared_bytes
-            nearest = f"outside the {errors.byte_count(own)} that its block has"
+            nearest = f"outside its block's {errors.byte_count(program.static_shared_bytes + launch.shared_bytes)}"
         return _access_fault(code, address, size, instruction.opcode, state.code[pc], nearest, local, place)
     other = int(record[L.SM_ERROR_OTHER])
     thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)

@@ -20,8 +20,9 @@ from gpusim.engine.state import layout as L
 from gpusim.results import memory_advice
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.finding import Finding, LaunchSums, line_of, percent, where
-from gpusim.results.limiter import BUSY, occupying, utilisation
+from gpusim.results.limiter import BUSY, utilisation
 from gpusim.results.record import LaunchRecord
+from gpusim.units import counted
 from isa import microops as M
 
 LEAST = 0.001
@@ -176,7 +177,7 @@ def idle_sms(launch: LaunchSums) -> Iterator[Finding]:
     waves = record.launch.blocks / (total * record.occupancy.blocks_per_sm)
     share = idle * launch.running / launch.cycles
     if used < total:
-        what = f"{occupying(record.launch.blocks)} {used} of {total} SMs"
+        what = f"{counted(record.launch.blocks, 'block', 'occupy')} {used} of {total} SMs"
         advice = "More, smaller blocks would use them all."
     else:
         held = percent(1 - idle)

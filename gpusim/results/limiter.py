@@ -145,18 +145,13 @@ def _resource(counts: Counts, name: str, share: float) -> tuple[str, str]:
     return name, f"{name[0].upper()}{name[1:]}: {used}."
 
 
-def occupying(blocks: int) -> str:
-    """'1 block occupies', '2 blocks occupy'."""
-    return f"{counted(blocks, 'block')} {'occupies' if blocks == 1 else 'occupy'}"
-
-
 def _idle_sms(counts: Counts, share: float) -> tuple[str, str]:
     record = counts.record
     used, total = int((record.sm_blocks > 0).sum()), record.config.sm.count
     where = f"there, {_waiting(counts)}" if any(_waits(counts).values()) else "there, warps never wait"
     if used < total:
-        kind = "too few blocks"
-        return kind, f"Too few blocks: {occupying(record.launch.blocks)} {used} of {total} SMs; {where}."
+        occupy = counted(record.launch.blocks, "block", "occupy")
+        return "too few blocks", f"Too few blocks: {occupy} {used} of {total} SMs; {where}."
     waves = record.launch.blocks / (total * record.occupancy.blocks_per_sm)
     return "tail", (
         f"Tail: SMs hold a block for {100 * share:.0f} % of the time on average, "

@@ -67,6 +67,7 @@ def test_types_of_arguments_are_those_of_cuda():
 )
 def test_numbers_of_things(number, noun, text):
     assert counted(number, noun) == text
+    assert counted(number, noun, "occupy") == f"{text} {'occupies' if number == 1 else 'occupy'}"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
 from gpusim.results.counts import Counts
-from gpusim.results.limiter import find_limiter, occupying, utilisation
+from gpusim.results.limiter import find_limiter, utilisation
 from tests.gpusim.records import FFMA, LDG, LDS, STS, make_program, make_record, stall
 
 OVERHEAD = 2465
@@ -79,7 +79,6 @@ def test_too_few_blocks():
     found = find_limiter(Counts(record))
     assert found.kind == "too few blocks"
     assert "20 blocks occupy 20 of 132 SMs" in found.sentence
-    assert occupying(1) == "1 block occupies"
 
 
 def test_tail():
