@@ -434,7 +434,11 @@ def test_machine_code_without_lines_stands_alone(browser, tmp_path):
     result = Result(make_record(program=make_program((("FADD R4, R4, R4", None), ("EXIT", None)), source={})))
     browser.get(result.report_html(tmp_path / "bare.html").as_uri())
     assert not find(browser, ".pane.source").is_displayed()
+    assert "nvcc -lineinfo" in find(browser, "#source .note").text
     assert [each.split()[1] for each in texts(browser, ".pane.code code")] == ["FADD", "EXIT"]
+    find(browser, '.pane.code [data-index="1"]').click()
+    assert [each.split()[1] for each in marked(browser, "code")] == ["EXIT"]
+    assert told_beside(browser).startswith("0x10, no source line: ")
     assert browser.get_log("browser") == []
 
 

@@ -78,6 +78,7 @@ export function sourceView(data, lines, stepTo) {
   const names = new Map(data.source.map((file, k) => [k, file.name]));
   const instructions = lines.flatMap((line) => line.instructions).sort((a, b) => a.index - b.index);
   const whole = sum(instructions.map((row) => row.costs));
+  const alone = !lines.some((line) => line.text); // machine code without source
   const chosen = () => COLUMNS.find((each) => each.key === state.column);
 
   const heads = new Map();
@@ -212,10 +213,11 @@ export function sourceView(data, lines, stepTo) {
       gap: (gap) => ({ gap }),
       file: (gap) => ({ gap }),
     });
+    const key = (row) => (alone ? `${row.index}` : row.key); // nothing to link: an instruction is marked by itself
     const wide = hexadecimal(instructions.at(-1)?.address ?? 0).length;
     const waits = ["cycles", "stall"].includes(state.column);
-    beside.draw(lines.some((line) => line.text) ? left : [], instructions.map((row, k) => ({
-      key: row.key, index: row.index, label: instructions[k - 1]?.key === row.key ? "" : `${row.line ?? "–"}`,
+    beside.draw(alone ? [] : left, instructions.map((row, k) => ({
+      key: key(row), index: row.index, label: instructions[k - 1]?.key === row.key ? "" : `${row.line ?? "–"}`,
       text: `${hexadecimal(row.address).padStart(wide)}  ${row.text}`, ...figures(row.costs, dearest),
       note: waits && row.costs.cycles > whole.cycles / 100 ? mainStall(row.costs).replaceAll("_", " ") : null,
     })));
@@ -223,13 +225,14 @@ export function sourceView(data, lines, stepTo) {
 
   /** The sentence about a line, or about one of its instructions. */
   function tell(key, index) {
-    const line = lines.find((each) => each.key === key);
+    const line = lines.find((each) => each.key === (index === null ? key : instructions[index].key));
     const own = index === null ? line.instructions : line.instructions.filter((each) => each.index === index);
     const all = sum(own.map((row) => row.costs));
-    const places = line.instructions.filter((each, k, { [k - 1]: before }) => each.index !== before?.index + 1).length;
+    const places = alone ? 1 : line.instructions.filter((each, k, { [k - 1]: before }) => each.index !== before?.index + 1).length;
     const stall = mainStall(all).replaceAll("_", " ");
     const file = names.size > 1 && names.has(line.file) ? ` of ${names.get(line.file)}` : "";
     const where = line.line === null ? "no source line" : `line ${line.line}${file}`;
+    const what = index === null ? `${where[0].toUpperCase()}${where.slice(1)}` : `${hexadecimal(own[0].address)}, ${where}`;
     const parts = [
       all.cycles ? `${count(all.cycles)} warp cycles, ${percent((100 * all.cycles) / whole.cycles)}${stall ? `, most in ${stall}` : ""}` : null,
       `executes ${plural(all.instructions, "warp instruction")}`,
@@ -238,7 +241,7 @@ export function sourceView(data, lines, stepTo) {
     const step = own.find((each) => traced.has(each.index));
     const button = (name, text, onclick) => element("button", { type: "button", class: `link ${name}`, onclick }, text);
     return [
-      element("strong", {}, index === null ? where.replace("l", "L") : `${hexadecimal(own[0].address)}, ${where}`),
+      element("strong", {}, what),
       `: ${parts.filter(Boolean).join("; ")}. `,
       places > 1 ? button("next", "Next place", () => { beside.pick(key, index); beside.next(); }) : null,
       step ? button("step", "Step through it", () => stepTo(step.index)) : null,
@@ -293,11 +296,13 @@ export function sourceView(data, lines, stepTo) {
     element("div", { class: "controls" },
       element("span", { class: "buttons views", role: "group", "aria-label": "View" }, Object.values(views).map((each) => each.button)),
       element("label", { for: "heat-column" }, "Heat shows "), choice),
+    alone ? element("p", { class: "note" }, "The machine code names no source lines that could be read: nvcc -lineinfo puts them in.") : null,
     Object.values(views).map((each) => each.node));
   state.column = COLUMNS.find((each) => most.get(each.key))?.key ?? state.column; // a functional run has no cycles
   choice.value = state.column;
   draw();
-  const dearest = lines.reduce((a, b) => (chosen().of(b.costs) > chosen().of(a.costs) ? b : a), lines[0]);
-  if (dearest?.instructions.length) requestAnimationFrame(() => beside.picked() ?? beside.pick(dearest.key)); // once it is in the page
+  const dearest = (alone ? instructions : lines).reduce((a, b) => (chosen().of(b.costs) > chosen().of(a.costs) ? b : a), alone ? instructions[0] : lines[0]);
+  const begin = () => beside.picked() ?? (alone ? beside.pick(`${dearest.index}`, dearest.index) : beside.pick(dearest.key));
+  if (instructions.length) requestAnimationFrame(begin); // once it is in the page
   return { node, show };
 }
