@@ -58,8 +58,7 @@ def execute_program(command: list[str], options: argparse.Namespace) -> int:
     check_limits(options)
     telling = telling_of(options)
     load_config(options.gpu, options.overrides)  # a mistake is told before the program starts
-    if telling.save:  # CuPy then loads PTX, which a replay on another architecture compiles
-        os.environ.setdefault("CUPY_COMPILE_WITH_PTX", "1")
+    os.environ |= {"CUPY_COMPILE_WITH_PTX": "1"} if telling.save else {}  # which a replay elsewhere compiles
     outcome = run(command, partial(_driver, options, telling), _told)
     if not options.no_report:
         _report(outcome.told, options.json, options.output)

@@ -110,4 +110,4 @@ def test_saved_launches_are_replayed_on_each_machine(tmp_path, capsys, toolchain
     assert (same["low_us"], same["high_us"]) == pytest.approx((total["low_us"], total["high_us"]))
     assert slower["time_us"] > same["time_us"] and slower["limited_by"] == "launch overhead"
     assert main(["compare", "tiny", "b200", "--workload", str(saved)]) == 3
-    assert "does not run on a GPU of sm_100, and the program came without PTX" in capsys.readouterr().out
+    assert "does not run on a GPU of sm_100, and it came without PTX of" in capsys.readouterr().out

@@ -231,6 +231,8 @@ def told(call: LaunchCall, error: errors.KernelError, memory: DeviceMemory) -> s
     lines = call.program.source.get(error.file or "", [])
     if error.line is not None and 0 < error.line <= len(lines):
         words += f"\n    {error.line}: {lines[error.line - 1].strip()}"
+    elif error.line is None:
+        words += "\n    its source line is known where it is compiled with lineinfo: cuda.jit(lineinfo=True), -lineinfo"
     return words
 
 
