@@ -58,12 +58,13 @@ def show_progress(wanted: bool | None, per_block: Callable[[], float] = float) -
     something to show.
     """
     with Bar() as bar:
-        began, expected, said = time.monotonic(), math.nan, False
+        began, due, expected = time.monotonic(), 0.0, math.nan
 
         def once(cycles: int, finished: int, blocks: int, issued: int) -> None:
-            nonlocal said
-            if not said and time.monotonic() - began > _LONG_S:
-                said = True
+            nonlocal due
+            due = due or time.monotonic() + _LONG_S  # from its first instructions on, behind what had to be compiled
+            if time.monotonic() > due:
+                due = math.inf
                 text = launch_text(issued, 0.0, cycles, finished, blocks)
                 ways = "--progress shows how far, --max-cycles ends it"
                 print(f"gpusim: still running: {text} ({ways})", file=sys.stderr, flush=True)
