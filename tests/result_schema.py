@@ -171,8 +171,8 @@ SensitivityDocument = printed(
 CompareDocument = document(
     "CompareDocument",
     "`gpusim compare --json`. machines: a row for each, in the order given: its time with the interval, energy, mean "
-    "power, area, what limits it and why, or the error.",
-    schema_version=Version, machines=list[Row],
+    "power, area, what limits it and why, or the error; launches: the same of each, with its weight.",
+    schema_version=Version, machines=list[dict[str, Cell | list[Row]]],
 )  # fmt: skip
 CostPart = document("CostPart", "One part of a machine.", area_mm2=float, power_w=float)
 CostDocument = document(

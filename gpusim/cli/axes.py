@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,7 +31,12 @@ def evaluator(options: argparse.Namespace, of: str = "points", **how: Any) -> It
     with show_points(options.progress, of) as show, dask_executor(options.dask) as executor:
         how = {"journal": options.journal, "progress": show, "executor": executor, **how}
         with PointEvaluator(options.workers, timeout_s=options.timeout, announce=say_compiling, **how) as rows:
-            yield rows
+            try:
+                yield rows
+            except KeyboardInterrupt:
+                if kept := how["journal"]:
+                    print(f"gpusim: what has run is kept in {kept}; the same command goes on", file=sys.stderr)
+                raise
 
 
 def fill_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -44,7 +50,9 @@ def fill_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     for name, ((low, blocks), high) in {name: (min(own), max(own)[0]) for name, own in found.items()}.items():
         text = f"{name} fills {100 * low:.2g} % of the {'largest ' * (low < high)}machine: {blocks:,} of the"
         lines += [f"{text} {blocks / low:,.0f} blocks that it holds at once, {low:.3g} waves"] if low < 1 else []
-    return lines[:5] + [f"{len(lines) - 5} more launches fill no machine"] * (len(lines) > 5)
+    told = lines[:5] + [f"{len(lines) - 5} more launches fill no machine"] * (len(lines) > 5)
+    more = "A launch that leaves a machine partly empty shows less of more SMs or bandwidth than a larger --size does"
+    return told + [more] * bool(told)
 
 
 def read_space(options: argparse.Namespace) -> Sweep:

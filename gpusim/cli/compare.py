@@ -5,39 +5,58 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from gpusim.cli.axes import evaluator, fill_lines
 from gpusim.cli.cost import RETICLE_MM2
-from gpusim.cli.outputs import columns, print_json, versioned
+from gpusim.cli.outputs import check_writable, columns, print_json, versioned
 from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_OK, UserError
 from gpusim.cli.sensitivity import point_of
 from gpusim.config import GPUConfig, load_config
 from gpusim.units import counted, joule_text
 from isa.errors import IsaError
+from isa.folders import replacing
 
 Row = dict[str, Any]
 _NAMES = ("time_us", "low_us", "high_us", "energy_j", "power_w", "limited_by", "why", "error")
 
 
 def execute(options: argparse.Namespace) -> int:
+    from gpusim.config.check import check
     from gpusim.explore.cost import cost
     from gpusim.explore.technology import ERRORS
+    from gpusim.report_html import render_document
+    from gpusim.results.interval import distance
 
     if (options.program is None) == (options.workload is None):
         raise UserError("compare takes either --program or --workload")
+    if options.report:
+        check_writable(options.report, "--report", ".html")
     machines = machines_of(options.machines)
     configs = [load_config(*each) for each in machines]
-    saved = options.workload and not options.workload.endswith(".toml")
-    lines, launches = _replay(options.workload, configs) if saved else _simulate(machines, options)
-    found = [
-        {"machine": " ".join([gpu, *changes]), "gpu": config.gpu.name, "area_mm2": cost(config).area_mm2} | _sum(rows)
-        for (gpu, changes), config, rows in zip(machines, configs, launches, strict=True)
-    ]
+    saved = options.workload and not any(each.endswith(".toml") for each in options.workload)
+    filled, launches = _replay(options.workload, configs) if saved else _simulate(machines, options)
+    found, warnings = list[Row](), list[str]()
+    for (gpu, changes), config, rows in zip(machines, configs, launches, strict=True):
+        priced = cost(config)
+        what = {"machine": " ".join([gpu, *changes]), "gpu": config.gpu.name, "area_mm2": priced.area_mm2}
+        what |= {"over_mask": priced.area_mm2 > RETICLE_MM2 * config.gpu.dies, "distance": distance(config)}
+        what |= {"tcgen05": priced.structure.tensor_bytes > 0}
+        found.append(what | _sum(rows) | {"launches": rows})
+        warnings += [f"{what['machine']}: warning: {each}" for each in check(gpu, changes).warnings]
+    verdict, notes = _verdict(found), [*_unmeasured(found), *warnings]
+    wide = [f"* a die of more than the {RETICLE_MM2} mm^2 that a mask has room for, so it takes more dies"]
+    priced_by = wide * any(row["over_mask"] for row in found) + [f"errors: {ERRORS}"]
+    if options.report:
+        what = options.program or ", ".join(options.workload)
+        page = {"title": f"{len(found)} machines for {what}", "what": what, "machines": found, "verdict": verdict}
+        with replacing(options.report) as part:
+            part.write_text(render_document(page | {"notes": filled + notes, "priced": priced_by}, "machines"), "utf-8")
     if options.json:
         print_json(versioned({"machines": found}))
     else:
-        print("\n".join([*lines, *_table(found), f"mm^2 as gpusim cost has them: {ERRORS}"]))
+        print("\n".join([*filled, *_table(found), *verdict, *notes, *priced_by]))
     return EXIT_FAILED_POINTS if any(row["error"] for row in found) else EXIT_OK
 
 
@@ -45,6 +64,8 @@ def machines_of(words: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Names of GPUs, each with the changes that follow it. Raises UserError."""
     found: list[tuple[str, list[str]]] = []
     for word in words:
+        if "=" in (word[0], word[-1]):
+            raise UserError("a change is one word without spaces, such as sm.count=264")
         if "=" not in word:
             found.append((word, []))
         elif found:
@@ -60,9 +81,11 @@ def _simulate(machines: list[tuple[str, list[str]]], options: argparse.Namespace
     from gpusim.explore.evaluate import check_points
     from gpusim.explore.space import read_sweep
 
-    space = read_sweep(options.workload).space if options.workload else None
+    if len(options.workload or ()) > 1:
+        raise UserError("--workload takes one FILE.toml; several are for saved runs")
+    space = read_sweep(options.workload[0]).space if options.workload else None
     if space and (others := [axis.name for axis in space.axes if axis.name != "gpu"]):
-        raise UserError(f"{options.workload} varies {', '.join(others)}; the machines are those of the command line")
+        raise UserError(f"{options.workload[0]} varies {', '.join(others)}; the machines are those of the command line")
     bare = [point_of(options, *machine) for machine in machines]
     programs = space.programs if space else [(options.program, bare[0].parameters)]
     points = [Point(name, own.gpu, own.config, given) for own in bare for name, given in programs]
@@ -72,37 +95,50 @@ def _simulate(machines: list[tuple[str, list[str]]], options: argparse.Namespace
         raise UserError(f"a weight says how often a launch runs, a number above 0, not {wrong[0]!r}")
     with evaluator(options) as run:
         run.ask_for((), points)
-        rows = [row | {"weight": weight} for row, weight in zip(run(points), weights, strict=True)]
-    return fill_lines(rows), [rows[k : k + len(programs)] for k in range(0, len(rows), len(programs))]
+        rows = run(points)
+    made = [_launch(row["program"], row.get("size"), weight, row) for row, weight in zip(rows, weights, strict=True)]
+    return fill_lines(rows), [made[k : k + len(programs)] for k in range(0, len(made), len(programs))]
 
 
-def _replay(path: str, configs: Sequence[GPUConfig]) -> tuple[list[str], list[list[Row]]]:
-    """Run saved launches on each machine. Returns for which of them they were compiled anew, and rows, one a kernel."""
+def _replay(paths: Sequence[str], configs: Sequence[GPUConfig]) -> tuple[list[str], list[list[Row]]]:
+    """Run saved launches on each machine: those of the file that was saved on a GPU of its architecture, if there is
+    one, else of the first. Returns which of them were made for another architecture, and rows, one a kernel."""
     from gpusim.driver.outputs.outputs import Telling
     from gpusim.driver.outputs.replay import Replay
     from gpusim.driver.outputs.saved import SavedLaunches
 
     lines, rows = list[str](), list[list[Row]]()
-    with SavedLaunches(path) as saved:
-        arch = saved.config().gpu.arch
+    with ExitStack() as stack:
+        runs = [(each := stack.enter_context(SavedLaunches(path)), each.config().gpu) for path in paths]
         for config in configs:
+            gpu = config.gpu
+            saved, own = max(runs, key=lambda run: (run[1].arch == gpu.arch, run[1].name == gpu.name))
             try:
                 with Replay(saved, config, Telling()) as replay:
                     groups = replay.run().groups.values()
             except IsaError as error:
-                rows.append([{"program": path, "error": str(error)}])
+                rows.append([{"program": str(saved.path), "error": str(error)}])
                 continue
-            own = []
+            made = []
             for each in groups:
-                spans = {"cycles": each.cycles, "cycles_low": each.low_cycles, "cycles_high": each.high_cycles}
-                what = {"program": each.kernel, "limited_by": each.limiter, "why": each.limiter, "weight": 1}
-                error = f"{counted(each.failed, 'launch')} failed" if each.failed else None
-                time = {"time_us": config.time_us(each.cycles), "energy_j": each.energy_j, "error": error}
-                own.append(what | spans | time)
-            rows.append(own)
-            if config.gpu.arch != arch:
-                lines.append(f"{config.gpu.name} runs the program's code or PTX for {config.gpu.arch}, not for {arch}")
+                sums = {"cycles": each.cycles, "cycles_low": each.low_cycles, "cycles_high": each.high_cycles}
+                sums |= {"time_us": config.time_us(each.cycles), "energy_j": each.energy_j}
+                means: Row = {name: value / max(each.calls, 1) for name, value in sums.items()}
+                means |= {"error": f"{counted(each.failed, 'launch')} failed" if each.failed else None}
+                means |= {"limited_by": each.limiter, "why": each.limiter}
+                made.append(_launch(each.kernel, None, each.calls, means))
+            rows.append(made)
+            if gpu.arch != own.arch:
+                lines.append(f"{gpu.name} runs {saved.path}, whose kernels and grids were chosen for {own.name}")
     return list(dict.fromkeys(lines)), rows
+
+
+def _launch(name: str, size: int | None, weight: float, row: Row) -> Row:
+    """What a machine's row, the page and --json have of a launch. weight: how often it runs."""
+    made: Row = {"program": name if size is None else f"{name} {size:,}", "weight": weight, "error": row["error"]}
+    us = 0.0 if row["error"] else row["time_us"] / row["cycles"]
+    spans = {f"{end}_us": row[f"cycles_{end}"] * us for end in ("low", "high")} if us else {}
+    return made | {name: row.get(name) for name in ("time_us", "energy_j", "limited_by", "why")} | spans
 
 
 def _sum(rows: Sequence[Row]) -> Row:
@@ -111,15 +147,36 @@ def _sum(rows: Sequence[Row]) -> Row:
         return dict.fromkeys(_NAMES) | {"error": wrong[0]}
 
     def total(name: str) -> float:
-        return sum(row["weight"] * row[name] * row["time_us"] / row["cycles"] for row in rows)
+        return sum(row["weight"] * row[name] for row in rows)
 
-    time, energy = total("cycles"), sum(row["weight"] * row["energy_j"] for row in rows)
+    time, energy = total("time_us"), total("energy_j")
     longest = max(rows, key=lambda row: row["weight"] * row["time_us"])
     share = 100 * longest["weight"] * longest["time_us"] / time
     why = (f"{longest['program']}, {share:.0f} % of the time: " if len(rows) > 1 else "") + longest["why"]
-    power, limit = 1e6 * energy / time, longest["limited_by"]
-    values = (time, total("cycles_low"), total("cycles_high"), energy, power, limit, why, None)
+    values = (time, total("low_us"), total("high_us"), energy, 1e6 * energy / time, longest["limited_by"], why, None)
     return dict(zip(_NAMES, values, strict=True))
+
+
+def _verdict(found: Sequence[Row]) -> list[str]:
+    """Sentences that say which machines are told apart from the first one."""
+    first, name, apart = found[0], found[0]["machine"], dict[str, list[str]]()
+    for row in [] if first["error"] else [row for row in found[1:] if not row["error"]]:
+        what = f"Not told apart from {name}, since the intervals overlap"
+        if row["high_us"] < first["low_us"] or row["low_us"] > first["high_us"]:
+            how = "Faster" if row["time_us"] < first["time_us"] else "Slower"
+            what = f"{how} than {name}, beyond both intervals"
+        apart.setdefault(what, []).append(row["machine"])
+    return [f"{what}: {', '.join(machines)}" for what, machines in apart.items()]
+
+
+def _unmeasured(found: Sequence[Row]) -> list[str]:
+    """Sentences on machines whose times no measurement has tested, and on those that lack what matters most."""
+    far = [f"{row['machine']} ({row['distance']:.2f})" for row in found if row["distance"] and not row["error"]]
+    steps = "in brackets: steps from a measured GPU, 1 for one part twice or half as large; they widen the interval"
+    lines = [f"No measurement has tested the times of {', '.join(far)}; {steps}"] if far else []
+    if new := [row["machine"] for row in found if row["tcgen05"] and not row["error"]]:
+        lines.append(f"Simulated without tensor memory (tcgen05), so that libraries multiply slower: {', '.join(new)}")
+    return lines
 
 
 def _table(found: Sequence[Row]) -> list[str]:
@@ -130,10 +187,7 @@ def _table(found: Sequence[Row]) -> list[str]:
             ratio = f"{row['time_us'] / found[0]['time_us']:.2f}" if found[0]["time_us"] else "-"
             cells = [f"{row['time_us']:,.2f}", f"{row['low_us']:,.2f} to {row['high_us']:,.2f}", ratio,
                      joule_text(row["energy_j"]), f"{row['power_w']:.0f}"]  # fmt: skip
-        name, area = textwrap.shorten(row["machine"], 36, placeholder=" ..."), row["area_mm2"]
-        rows.append((name, *cells, f"{area:.0f}{' *' * (area > RETICLE_MM2)}", row["limited_by"] or "-"))
+        name = textwrap.shorten(row["machine"], 36, placeholder=" ...")
+        rows.append((name, *cells, f"{row['area_mm2']:.0f}{' *' * row['over_mask']}", row["limited_by"] or "-"))
     lines = ["", columns(rows, "<>>>>>><"), ""]
-    lines += [f"{row['machine']}: {row['error'] or row['why'].partition(';')[0].rstrip('.')}" for row in found]
-    if any(row["area_mm2"] > RETICLE_MM2 for row in found):
-        lines.append(f"* more than the {RETICLE_MM2} mm^2 that a mask has room for, so at least two dies")
-    return lines
+    return lines + [f"{row['machine']}: {row['error'] or row['why'].partition(';')[0].rstrip('.')}" for row in found]

@@ -16,6 +16,8 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.explore.cost import SiliconCost, cost
     from gpusim.explore.technology import ERRORS
 
+    options.overrides += options.changes
+
     def priced(overrides: list[str]) -> SiliconCost:
         return cost(load_config(options.gpu or "h200", overrides), node=options.node, links=options.links)
 
@@ -39,7 +41,9 @@ def execute(options: argparse.Namespace) -> int:
     whole = {"together": found} | ({"without --set": priced([])} if changed else {})
     rows += [(name, f"{each.area_mm2:.1f}", "", f"{each.power_w:.1f}") for name, each in whole.items()]
     print(columns(rows, "<>"))
-    if found.area_mm2 > RETICLE_MM2:
+    if found.structure.dies > 1:
+        print(f"{found.structure.dies} dies of {found.area_mm2 / found.structure.dies:.0f} mm^2 each")
+    if found.area_mm2 > RETICLE_MM2 * found.structure.dies:
         print(f"more than the {RETICLE_MM2} mm^2 that a mask has room for")
     print(f"errors: {ERRORS}")
     return EXIT_OK

@@ -18,9 +18,9 @@ from gpusim.errors import ConfigError
 _CHANNEL_GB_S = {
     # Fastest speed grade of one channel as `dram.channels` counts them: data pins times Gbit/s per pin.
     "HBM2": (64, 2.4, "JESD235C"),
-    "HBM2e": (64, 3.6, "JESD235D"),
+    "HBM2E": (64, 3.6, "JESD235D"),
     "HBM3": (32, 6.4, "JESD238"),
-    "HBM3e": (32, 9.8, "JESD238B, vendors' fastest parts"),
+    "HBM3E": (32, 9.8, "JESD238B, vendors' fastest parts"),
     "HBM4": (32, 11.0, "JESD270-4 has 8.0, vendors' fastest parts"),
     "GDDR6": (16, 20.0, "JESD250, vendors' fastest parts"),
     "GDDR6X": (16, 24.0, "vendor's fastest part"),
@@ -57,7 +57,10 @@ def check(config: str | Path, overrides: Iterable[str] | None = None) -> Report:
     if found is None:
         return Report(None, tuple(errors), ())
     _, base = own_sources(config)
-    return Report(found, (), (*suspicious(found), *_stale(found, config, base)))
+    name = str(config) if overrides or base is None else base
+    beside = Path(config).expanduser().parent / name
+    before = load_config(beside if name == base and beside.is_file() else name)
+    return Report(found, (), (*suspicious(found), *_stale(found, before, name)))
 
 
 def suspicious(config: GPUConfig) -> tuple[Warned, ...]:
@@ -66,7 +69,7 @@ def suspicious(config: GPUConfig) -> tuple[Warned, ...]:
     lanes, registers, peaks = config.gpu.warp_size, registers_at_full_occupancy(config), peak_bytes_per_cycle(config)
     in_flight = sm.count * l1.max_outstanding_sectors * l1.sector_bytes / dram.latency_cycles
     banks, ns = config.shared.banks * config.shared.bank_bytes, dram.latency_cycles * 1e3 / mhz
-    pins, rate, source = _CHANNEL_GB_S.get(dram.kind, (0, 0.0, ""))
+    pins, rate, source = _CHANNEL_GB_S.get(dram.kind.upper(), (0, 0.0, ""))
     most, each = pins * rate / 8, dram.bandwidth_gb_s / dram.channels
     row_ns = {name: getattr(dram, name) * 1e3 / mhz for name in _ROW_NS}
     rows = [
@@ -96,22 +99,28 @@ def suspicious(config: GPUConfig) -> tuple[Warned, ...]:
            f"{row_ns[name]:.1f} ns at {mhz} MHz; DRAM takes {low} to {high} ns")
           for name, (low, high) in _ROW_NS.items()),
         ("dram.row_cycle_cycles", dram.row_cycle_cycles < dram.row_activate_cycles + dram.row_precharge_cycles,
-         "less than opening and closing a row take together"),
+         f"{dram.row_cycle_cycles} cycles, less than the {dram.row_activate_cycles + dram.row_precharge_cycles} that "
+         "opening and closing a row take together"),
+        ("gpu.dies", config.gpu.dies > l2.partitions,
+         f"{config.gpu.dies} dies for {l2.partitions} partitions of L2, so that nothing takes longer from die to die"),
     ]  # fmt: skip
     return tuple(Warned(key, reason) for key, wrong, reason in rows if wrong)
 
 
-def _stale(config: GPUConfig, path: str | Path, base: str | None) -> Iterator[Warned]:
-    """Values of the base that another clock makes something else of: cycles that stand for nanoseconds."""
-    if base is None:
-        return
-    folder = Path(path).expanduser().parent / base
-    before = load_config(folder if folder.is_file() else base)
-    same = config.dram.latency_cycles == before.dram.latency_cycles
-    if config.gpu.clock_mhz != before.gpu.clock_mhz and same:
+def _stale(config: GPUConfig, before: GPUConfig, base: str) -> Iterator[Warned]:
+    """Values that a change leaves behind: cycles that stand for nanoseconds, and what another kind of memory has."""
+    new, old = config.dram, before.dram
+    if new.kind != old.kind and (new.bandwidth_gb_s, new.channels) == (old.bandwidth_gb_s, old.channels):
         text = (
-            f"{config.gpu.clock_mhz} MHz, {before.gpu.clock_mhz} in {base}, whose dram.latency_cycles and other "
-            "times of memory are kept: they are cycles of the SM clock, so memory has become "
-            f"{'faster' if config.gpu.clock_mhz > before.gpu.clock_mhz else 'slower'}"
+            f"{new.kind} for {old.kind} is a name, which changes what gpusim cost prices; launches keep the "
+            f"{new.bandwidth_gb_s:,.0f} GB/s of dram.bandwidth_gb_s, the {new.channels} of dram.channels, "
+            "dram.latency_cycles and energy.memory_scale"
+        )
+        yield Warned("dram.kind", text)
+    clock, was = config.gpu.clock_mhz, before.gpu.clock_mhz
+    if clock != was and new.latency_cycles == old.latency_cycles:
+        text = (
+            f"{clock} MHz, {was} in {base}, whose dram.latency_cycles and other times of memory are kept: they are "
+            f"cycles of the SM clock, so memory has become {'faster' if clock > was else 'slower'}"
         )
         yield Warned("gpu.clock_mhz", text)

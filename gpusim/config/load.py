@@ -143,6 +143,8 @@ def _find(name: str | Path, kind: Kind, relative_to: Path = Path()) -> Path:
     if path.suffix or len(Path(text).parts) > 1:
         raise ConfigError(f"no {kind.noun} file {str(path)!r}")
     reason = f"no {kind.noun} {text!r}: it is neither a file nor one of {', '.join(kind.names())}"
+    if path.with_suffix(".toml").is_file():
+        raise ConfigError(reason, suggestion=f"{text}.toml")
     # What looks like the name of a product, such as b300, is another machine and no slip of the pen.
     product = re.fullmatch(r"[a-z]+\d+[a-z]*", text.lower())
     raise ConfigError(reason, suggestion=None if product else nearest(text.lower(), kind.names(), 0.5))
@@ -254,7 +256,7 @@ class _Reader:
                 yield key, tomllib.loads(f"value = {value}")["value"]
             except (ValueError, RecursionError):
                 if not re.fullmatch(r"[A-Za-z_][\w-]*", value):
-                    raise ConfigError(f"not a TOML value: {value[:100]}", key=key) from None
+                    raise ConfigError(_not_toml(key, value[:100]), key=key) from None
                 yield key, value
 
     def build(self, leaves: Mapping[str, Leaf], where: str | None) -> Any:
@@ -277,6 +279,18 @@ class _Reader:
             return None
         config._sources.update({key: leaves[key][1] for key in self.keys})  # type: ignore[attr-defined]
         return config
+
+
+def _not_toml(key: str, value: str) -> str:
+    """Why a text is refused, which may be a number with a unit behind it."""
+    found, unit = re.fullmatch(r"(\d+\.?\d*) ?(?:([KMGT])i?B|[A-Za-z/]+)", value), unit_of(key)
+    if not found or not unit:
+        return f"not a TOML value: {value}"
+    meant, power = "", "_KMGT".find(found[2] or "?")
+    if power > 0 and unit == "bytes":
+        sizes = [(float(found[1]) * kilo**power, f"{found[1]} {found[2]}{i}B") for kilo, i in ((1024, "i"), (1000, ""))]
+        meant = ": " + ", ".join(f"{size:.0f} for {name}" for size, name in sizes)
+    return f"is a number alone, of {unit}, not {value}{meant}"
 
 
 def _invalid(error: Mapping[str, Any], where: str | None) -> ConfigError:

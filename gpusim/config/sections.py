@@ -69,6 +69,7 @@ class Gpu(Section):
     name: str = Field(min_length=1, description="name of the product")
     arch: str = Field(pattern=r"^sm_\d+[af]?$", description="architecture that programs are compiled for")
     clock_mhz: Count = _doc("SM clock; turns cycles into time")
+    dies: Count = _doc("dies that are one GPU, for area and power; what it costs to cross is in section `l2`")
     warp_size: Literal[32] = _doc("lanes of a warp, for which programs are compiled")
 
 

@@ -26,9 +26,10 @@ class Structure:
 
     node: name of a process node. sms: SMs. lanes: threads that an SM issues for in a cycle, all sub-partitions.
     fp32, integer, fp64, half, mufu: units of an SM by kind, one for a lane's operation per cycle; tensor: products of
-    half precision per SM and cycle. register_bytes, l1_bytes, other_bytes: arrays of an SM. crossbar_bytes: bytes per
-    cycle into and out of all SMs; slice_bytes: of all slices. l2_bytes: the cache. memory: its kind; interfaces: its
-    stacks, or devices of 32 bits; memory_gb_s: its bandwidth. links, nvlink: links to other GPUs and their generation.
+    half precision per SM and cycle. register_bytes, l1_bytes, other_bytes, tensor_bytes: arrays of an SM.
+    crossbar_bytes: bytes per cycle into and out of all SMs; slice_bytes: of all slices. l2_bytes: cache. memory: its
+    kind; interfaces: its stacks, or devices of 32 bits; memory_gb_s: its bandwidth. links, nvlink: links to other GPUs
+    and their generation. dies: that are one GPU; die_link_gb_s: between them, both directions.
     pcie: generation of 16 lanes. ray_tracing: whether SMs have units for it. clock_mhz: clock of the SMs.
     """
 
@@ -55,6 +56,9 @@ class Structure:
     pcie: int
     ray_tracing: bool
     clock_mhz: float
+    tensor_bytes: int = 0
+    dies: int = 1
+    die_link_gb_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Part:
 
 @dataclass(frozen=True)
 class SiliconCost:
-    """The cost of a machine. area_mm2: a die with what the configuration enables, and no spare SMs. power_w: at
+    """The cost of a machine. area_mm2: of all dies, with what the configuration enables, and no spare SMs. power_w: at
     `Activity`, memory included. parts: by name, the sums of which they are. structure: what was counted."""
 
     area_mm2: float
@@ -109,7 +113,7 @@ def structure(config: GPUConfig, *, node: str | None = None, links: int | None =
     tensor = peak_operations_per_s(config)["tensor"] / 2 / (sm.count * config.gpu.clock_mhz * 1e6)
     # Products of four warps (wgmma) have 64 rows, and 16 multiply-adds for each of a column.
     if _number(config.gpu.arch) >= 90:
-        tensor = max(tensor, 64 * 16 * pipes.group_columns_per_cycle)
+        tensor = max(tensor, 64 * 16 * pipes.group_columns_per_cycle, family.products)
     icache, constant = config.icache, config.constant
     other = sm.sub_partitions * (icache.l0_bytes + constant.l0_bytes) + icache.l1_bytes + icache.l15_bytes
     ports = math.ceil(sm.count / crossbar.sms_per_port)
@@ -126,6 +130,9 @@ def structure(config: GPUConfig, *, node: str | None = None, links: int | None =
         register_bytes=4 * sm.registers,
         l1_bytes=sm.unified_l1_bytes,
         other_bytes=other + constant.l15_bytes,
+        tensor_bytes=family.tensor_bytes,
+        dies=config.gpu.dies,
+        die_link_gb_s=2e-3 * config.l2.fabric_bytes_per_cycle * config.gpu.clock_mhz * (config.gpu.dies - 1),
         crossbar_bytes=ports * (crossbar.port_request_bytes_per_cycle + crossbar.port_reply_bytes_per_cycle),
         slice_bytes=2 * config.l2.slices * config.l2.slice_bytes_per_cycle,
         l2_bytes=config.l2.bytes,
@@ -188,12 +195,14 @@ def areas(of: Structure, factors: T.Factors = T.FITTED) -> dict[str, float]:
         "registers": array(of.sms * of.register_bytes),
         "L1 and shared memory": array(of.sms * of.l1_bytes),
         "instruction and constant caches": array(of.sms * of.other_bytes),
+        "tensor memory": array(of.sms * of.tensor_bytes),
         "crossbar": logic((of.crossbar_bytes + of.slice_bytes) / 2 * T.CROSSBAR_BYTE),
         "L2": array(of.l2_bytes),
         "memory interfaces": interface,
         "NVLink": of.links * (T.NVLINK_PHY[of.nvlink] + T.NVLINK_CONTROLLER / node.logic_density),
         "PCIe": 16 * (T.PCIE_PHY[of.pcie] + T.PCIE_CONTROLLER / node.logic_density),
-        "fixed": factors.fixed * 1000 / node.logic_density,
+        "links between dies": 2 * of.die_link_gb_s / T.DIE_LINK_GB_S_MM2,
+        "fixed": of.dies * factors.fixed * 1000 / node.logic_density,
     }
 
 
@@ -223,6 +232,7 @@ def powers(of: Structure, area: Mapping[str, float]) -> dict[str, float]:
     add("crossbar", moved, 8 * T.WIRE_BIT_MM * math.sqrt(sum(area.values())) / 2)
     add("L2", moved, T.L2_BYTE * scale)
     add("memory", of.memory_gb_s * 1e3 * busy.memory, 8 * T.MEMORIES[of.memory].bit_pj)
+    add("links between dies", of.die_link_gb_s * 1e3 * busy.l2, 8 * T.DIE_LINK_BIT)
     add("NVLink", of.links * T.NVLINK_GB_S[of.nvlink] * 1e3 * busy.links, 8 * T.NVLINK_BIT)
     return watts
 

@@ -41,7 +41,8 @@ class ProcessNode:
 
 
 _OFF = {of: "{:.1f} % in the mean, {:.1f} % at most".format(*row) for of, row in _TABLES["errors"].items()}
-ERRORS = "areas of known dies are off by {dies} (not fitted: {left_out}),\npower limits by {products}".format(**_OFF)
+ERRORS = "areas of known dies are off by {dies} (not fitted: {left_out}),\npower limits by {products};\n".format(**_OFF)
+ERRORS += _TABLES["untested"]
 """How far the model is off, in words."""
 NODES = {name: ProcessNode(name, **row) for name, row in _TABLES["nodes"].items()}
 """Process nodes by name."""
@@ -50,13 +51,16 @@ NODES = {name: ProcessNode(name, **row) for name, row in _TABLES["nodes"].items(
 @dataclass(frozen=True)
 class Family:
     """Traits of an architecture that a configuration does not have: its node, generation and number of links to other
-    GPUs, PCIe generation, and whether it has ray tracing units."""
+    GPUs, PCIe generation, whether it has ray tracing units; of an SM, products of half precision a cycle in matrix
+    instructions of several warps, and bytes of tensor memory."""
 
     node: str
     nvlink: int
     links: int
     pcie: int
     ray_tracing: bool = False
+    products: int = 0
+    tensor_bytes: int = 0
 
 
 FAMILIES = {arch: Family(**row) for arch, row in _TABLES["families"].items()}
@@ -143,6 +147,9 @@ class Memory:
 MEMORIES = {kind: Memory(**row) for kind, row in _TABLES["memories"].items()}
 """By `dram.kind`, in capitals; an unknown kind counts as GDDR6 or as the newest HBM."""
 
+DIE_LINK_GB_S_MM2, DIE_LINK_BIT = 1350, 0.3
+"""Of a link between dies, both directions, on each: UCIe 1.0, advanced package, bumps 45 um apart. pJ, above 16 Gb/s a
+pin (D. Das Sharma, UCIe, Hot Interconnects 2025)."""
 NVLINK_BIT = 10.0
 """pJ over a link on the board (Arunkumar 2019)."""
 NVLINK_GB_S = {1: 40, 2: 50, 3: 50, 4: 50, 5: 100}

@@ -15,7 +15,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -111,14 +111,19 @@ MARK = "<!-- launches -->"
 def render(result: Analysis, title: str | None = None, **more: Any) -> str:
     """The whole page. `title`: what was run, by default the kernel's name; more: as for `make_document`."""
     document = make_document(result, title, **more)
-    modules = {f"gpusim/{name}": module_url(name, asset(f"js/{name}.js")) for name in MODULES}
+    return render_document(document, "main", MODULES, MARK if document["index"] else "")
+
+
+def render_document(document: dict[str, Any], main: str, modules: Iterable[str] = ("format",), above: str = "") -> str:
+    """A page for a document with a title: the module `main` draws it with others. above: what stands over its head."""
+    urls = {f"gpusim/{name}": module_url(name, asset(f"js/{name}.js")) for name in modules}
     return filled(
         "template.html",
         title=html.escape(document["title"]),
         style=asset("style.css"),
-        launches=MARK if document["index"] else "",
-        imports=json.dumps({"imports": modules}),
-        main=asset("js/main.js"),
+        launches=above,
+        imports=json.dumps({"imports": urls}),
+        main=asset(f"js/{main}.js"),
         data=json_for_script(document),
     )
 

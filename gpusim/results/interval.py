@@ -74,7 +74,8 @@ class Interval:
 
     def __str__(self) -> str:
         what = f"kernels of its kind ({self.kind}, {self.points} judged)"
-        far = f", on a machine {self.distance:.2f} from measured ones (1: one part twice or half), which widens this"
+        steps = f"{self.distance:.2f} steps from one that was (1: one part twice or half as large)"
+        far = f", on a machine that was not measured, {steps}, which widens this"
         where = far if self.distance else ""
         return f"9 of 10 {what} take {self.low:,} to {self.high:,} cycles{where}"
 
@@ -157,8 +158,8 @@ def _between(one: GPUConfig, other: GPUConfig) -> float:
 
 
 _NAMES = (
-    "gpu.name", "gpu.arch", "dram.kind", "dram.capacity_bytes", "sm.max_cluster_blocks", "l2.lookahead_cycles",
-    "l2.launch_hit_bytes",
+    "gpu.name", "gpu.arch", "gpu.dies", "dram.kind", "dram.capacity_bytes", "sm.max_cluster_blocks",
+    "l2.lookahead_cycles", "l2.launch_hit_bytes",
 )  # fmt: skip
 """Keys that say nothing of how long a kernel takes: names, limits, and what only counters show."""
 

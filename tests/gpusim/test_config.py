@@ -119,6 +119,9 @@ def test_override_values_are_toml():
         ("sm.count", "an override is spelled key=value"),
         ("sm.count=", "an override is spelled key=value"),
         ("sm.count=1 2", "not a TOML value: 1 2"),
+        ("sm.count=264SMs", "not a TOML value: 264SMs"),
+        ("l2.bytes=1.5GB", "is a number alone, of bytes, not 1.5GB: 1610612736 for 1.5 GiB, 1500000000 for 1.5 GB"),
+        ("dram.bandwidth_gb_s=9.6TB/s", "is a number alone, of 10^9 bytes a second, not 9.6TB/s"),
     ],
 )
 def test_bad_override(override, words):
@@ -136,6 +139,12 @@ def test_unknown_names():
 @pytest.mark.parametrize("name", ["b300", "mi300x", "H20", "gb200"])
 def test_another_machine_is_not_called_a_slip_of_the_pen(name):
     assert "did you mean" not in refusal(name)
+
+
+def test_a_file_of_that_name_is_what_was_meant(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text('base = "tiny"\n')
+    assert "did you mean 'mine.toml'" in refusal("mine")
 
 
 def test_user_file(tmp_path):

@@ -71,6 +71,8 @@ def test_check_prints_what_follows(capsys, file):
         (["dram.bandwidth_gb_s=9000"], "dram.bandwidth_gb_s", "46.9 GB/s for each of 192 channels"),
         (["dram.kind=HBM2"], "dram.bandwidth_gb_s", "HBM2 carries 19.2 at most"),
         (["dram.kind=DDR9"], "dram.kind", "not one of HBM2"),
+        (["dram.kind=hbm2"], "dram.bandwidth_gb_s", "hbm2 carries 19.2 at most"),
+        (["gpu.dies=4"], "gpu.dies", "4 dies for 2 partitions of L2"),
         (["dram.bandwidth_gb_s=9900", "dram.channels=384"], "dram.bandwidth_gb_s", "pass an L2 that delivers"),
         (["l1.max_outstanding_sectors=16"], "l1.max_outstanding_sectors", "Little"),
         (["shared.banks=16"], "l1.data_bytes_per_cycle", "banks that hold 64"),
@@ -81,7 +83,7 @@ def test_check_prints_what_follows(capsys, file):
         (["shared.latency_cycles=40"], "l1.latency_cycles", "less than shared memory's 40"),
         (["dram.latency_cycles=3000"], "dram.latency_cycles", "1515 ns"),
         (["dram.row_activate_cycles=5"], "dram.row_activate_cycles", "2.5 ns"),
-        (["dram.row_cycle_cycles=60", "dram.row_activate_cycles=40"], "dram.row_cycle_cycles", "together"),
+        (["dram.row_cycle_cycles=60", "dram.row_activate_cycles=40"], "dram.row_cycle_cycles", "less than the 68"),
     ],
 )
 def test_suspicious_values(overrides, key, words):
@@ -106,6 +108,14 @@ def test_another_clock_with_the_same_cycles_is_pointed_out(file):
     assert found.key == "gpu.clock_mhz" and "memory has become slower" in found.reason
     both = file(f'base = "{path.name}"\ngpu.clock_mhz = 1980\ndram.latency_cycles = 600\n', "next.toml")
     assert not any(each.key == "gpu.clock_mhz" for each in check(both).warnings)
+
+
+def test_what_another_kind_of_memory_leaves_behind_is_pointed_out():
+    (found,) = check("h200", ["dram.kind=HBM4"]).warnings
+    assert found.key == "dram.kind"
+    assert "keep the 4,800 GB/s of dram.bandwidth_gb_s, the 192 of dram.channels" in found.reason
+    assert check("h200", ["dram.kind=HBM4", "dram.bandwidth_gb_s=5000"]).warnings == ()
+    assert [each.key for each in check("h200", ["gpu.clock_mhz=1400"]).warnings] == ["gpu.clock_mhz"]
 
 
 # ---- new

@@ -80,7 +80,7 @@ def test_the_document_has_what_the_commands_print(capsys):
     main(["cost", "h200", "--set", "sm.count=264"])
     printed = capsys.readouterr().out.splitlines()
     shown = blocks["cost"].splitlines()
-    assert [line for line in shown if line != "..."] == [*printed[:6], *printed[-5:]]
+    assert [line for line in shown if line != "..."] == [*printed[:6], *printed[-6:]]
 
 
 def price(**changes):
@@ -117,6 +117,29 @@ def test_more_of_anything_has_its_price(changes, grows):
         assert all(after.parts[name].area_mm2 == before.parts[name].area_mm2 for name in same)
 
 
+def test_two_dies_cost_their_link_and_a_second_fixed_part():
+    one, two = price(), price(gpu__dies=2)
+    link = two.structure.die_link_gb_s
+    assert link == pytest.approx(2e-3 * 585 * 1980)  # both directions of l2.fabric_bytes_per_cycle
+    assert two.parts["links between dies"].area_mm2 == pytest.approx(2 * link / 1350)
+    assert two.parts["fixed"].area_mm2 == pytest.approx(2 * one.parts["fixed"].area_mm2)
+    assert two.area_mm2 > one.area_mm2 and two.power_w > one.power_w
+    assert price(gpu__dies=2, l2__fabric_bytes_per_cycle=1170).area_mm2 > two.area_mm2
+    assert "links between dies" not in one.parts
+
+
+def test_what_blackwell_has_beside_its_configuration(capsys):
+    b200 = cost(load_config("b200"))
+    assert b200.structure.tensor == 4096 and b200.parts["tensor memory"].area_mm2 > 0
+    assert b200.power_w == pytest.approx(1000, rel=0.1)  # the product's limit
+    assert main(["cost", "b200"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"2 dies of {b200.area_mm2 / 2:.0f} mm^2 each" in lines
+    assert lines[-1].startswith("no die or product of sm_100 and later is among these") and b200.area_mm2 / 2 < 858
+    assert main(["cost", "h200", "sm.count=264"]) == 0
+    assert capsys.readouterr().out.startswith("NVIDIA H200, sm.count = 264:")
+
+
 def test_twice_the_sms_are_less_than_twice_the_die():
     once, twice = price(), price(sm__count=264)
     outside = ("L2", "memory interfaces", "NVLink", "PCIe", "fixed")
@@ -133,7 +156,7 @@ def test_command_prices_parts_and_changes(capsys):
     text = capsys.readouterr().out
     assert "sm.count = 264: 4N" in text
     assert "more than the 858 mm^2" in text
-    assert text.splitlines()[-4].split() == ["without", "--set", f"{found['area_mm2']:.1f}", f"{found['power_w']:.1f}"]
+    assert text.splitlines()[-5].split() == ["without", "--set", f"{found['area_mm2']:.1f}", f"{found['power_w']:.1f}"]
 
 
 @pytest.mark.parametrize(

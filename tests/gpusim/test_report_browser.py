@@ -9,7 +9,7 @@ import pytest
 
 import gpusim
 from gpusim.engine.state import layout as L
-from gpusim.report_html import write
+from gpusim.report_html import render_document, write
 from gpusim.report_html.index import IndexRow, put_above, render_index
 from gpusim.result import Result
 from gpusim.results.stalls import STALL_COLOURS
@@ -684,5 +684,38 @@ def test_the_page_of_a_difference(browser, tmp_path):
     assert len(texts(browser, "#stall-reasons tbody tr")) == 1 + len(difference.stalls)
     assert len(texts(browser, "#energy-by-unit tbody tr")) == len(difference.energy_parts) > 1
     assert facts["A"].endswith(f"{joule_text(a.energy_j, 'µ')}, {a.power_w:,.0f} W")
+    assert_readable(browser)
+    assert browser.get_log("browser") == []
+
+
+def test_the_page_of_a_comparison(browser, tmp_path):
+    """Bars are as long as their numbers, intervals lie across them, and a phone shows all of it."""
+    launch = {"program": "ge<mv", "weight": 3, "time_us": 2.0, "limited_by": "too few blocks"}
+    machines = []
+    for name, scale in (("h200", 1), ("h200 sm.count=264 l2.bytes=125829120 dram.bandwidth_gb_s=9600", 2)):
+        own = {each: scale * value for each, value in (("time_us", 8.0), ("low_us", 7.0), ("high_us", 10.0))}
+        own |= {"machine": name, "area_mm2": 700 * scale, "energy_j": 1e-3, "power_w": 150.0, "error": None}
+        launches = [launch, launch | {"program": "matmul", "weight": 1}]
+        machines.append(own | {"limited_by": "too few blocks", "why": "Too few blocks: 64.", "launches": launches})
+    machines.append({"machine": "tiny", "error": "no <room>", "area_mm2": 1.0, "limited_by": None, "launches": []})
+    path = tmp_path / "machines.html"
+    said = {"verdict": ["Slower than h200: b"], "notes": ["not measured"], "priced": ["errors: 4 %"]}
+    document = {"title": "3 machines for work.toml", "what": "work.toml", "machines": machines} | said
+    path.write_text(render_document(document, "machines"), "utf-8")
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
+    browser.get(path.as_uri())
+    assert find(browser, "h1").text == "3 machines for work.toml"
+    assert find(browser, ".limiter").text == "Slower than h200: b."
+    widths = "return [...document.querySelectorAll(arguments[0])].map((each) => each.getBoundingClientRect().width)"
+    track, *_ = browser.execute_script(widths, "figure:first-of-type .track")
+    filled = browser.execute_script(widths, "figure:first-of-type .fill")
+    assert filled == pytest.approx([0.4 * track, 0.8 * track], abs=1)
+    assert browser.execute_script(widths, ".span") == pytest.approx([0.15 * track, 0.3 * track], abs=1)
+    first, second = texts(browser, "figure:first-of-type .number")
+    assert (first, second) == ("8.00 µs, 1.00 (7.00 to 10.00)", "16.00 µs, 2.00 (14.00 to 20.00)")
+    assert texts(browser, "#limits p")[-1] == "tiny: no <room>"
+    assert texts(browser, "#machines .about") == ["not measured"] and texts(browser, "#areas .about") == ["errors: 4 %"]
+    assert texts(browser, "#launches tbody th") == ["ge<mv", "matmul"]
+    assert texts(browser, "#launches tbody td")[:2] == ["3", "2.00 µs\n75 %, too few blocks"]
     assert_readable(browser)
     assert browser.get_log("browser") == []

@@ -342,6 +342,7 @@ def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys,
     monkeypatch.setattr(rows, "evaluate", dies)
     assert main(arguments) == 130
     assert len(read_journal(journal)[1]) == 3
+    assert f"what has run is kept in {journal}; the same command goes on" in capsys.readouterr().err
     monkeypatch.setattr(rows, "evaluate", evaluate)
     assert main([*arguments, "--plot", str(picture), "--table", str(table)]) == 0
     found = json.loads(capsys.readouterr().out)
