@@ -18,9 +18,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from isa.errors import CompileError, ToolchainFailed, ToolchainMissing
+from isa.mistakes import told
 from isa.toolchain import INSTANCES, find_nvrtc, find_tool, first_complaint, host_compiler, include_folders, run_tool
 
 _NO_COMPILER = "NVRTC reads code for the GPU alone; host code needs nvcc and a C++ compiler, such as g++"
+_HOSTED = re.compile(r"^\s*#\s*include\b|\bmain\s*\(", re.MULTILINE)
 _READING = ("-include", "--pre-include", "-imacros", "-optf", "--options-file")
 _TARGETS = ("-arch", "--gpu-architecture")
 # The wheels of one toolkit come in several minor releases, which a check in CUDA's C++ headers would refuse.
@@ -49,14 +51,17 @@ def compile_source(
     cubin, log = compile_device_code(source, str(file), flags, expressions=instances)
     if cubin is not None:
         return CompiledSource(cubin)
-    error = first_complaint(log, path, "NVRTC")
+    error, hosted = first_complaint(log, path, "NVRTC"), bool(_HOSTED.search(source))
     if has_nvcc(options):
         cubin, log, files = compile_with_host(source, path, flags, instances)
         if cubin is not None:
             return CompiledSource(cubin, tuple(files))
         if not host_compiler_fails(log):
-            raise first_complaint(log, path, "nvcc")
-    raise CompileError(f"{error.reason} ({_NO_COMPILER})", error.file, error.line)
+            error, hosted = first_complaint(log, path, "nvcc"), False
+    if Path(error.file or path).resolve() != file:
+        raise CompileError(error.reason, error.file, error.line)
+    sentence, line = told(error.reason, dict(enumerate(source.splitlines(), 1)), error.line)
+    raise CompileError((sentence or error.reason) + f" ({_NO_COMPILER})" * hosted, error.file, line)
 
 
 def has_nvcc(options: Sequence[str] = ()) -> bool:

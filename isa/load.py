@@ -158,6 +158,8 @@ def _with_instance(
     if templates and (entry is None or entry.rpartition("::")[2] in templates):
         listed = ", ".join(f"'{each}<...>'" for each in templates)
         reason += f" (it has templates of kernels, of which entry= may name an instance: {listed})"
+    if not missing.available and not templates:
+        reason = f"{file} has no kernel: no function begins with __global__ void"
     raise EntryError(reason, missing.available)
 
 

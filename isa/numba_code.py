@@ -8,9 +8,11 @@ compute capability, which is answered here, so none is needed.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import re
 import threading
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from isa.errors import CompileError
+from isa.mistakes import told
 from isa.toolchain import numba_version
 
 _PATCHING = threading.RLock()
@@ -27,11 +30,6 @@ _COUNTER = re.compile(r"B\d+v(\d+)(?=B\d+cw)")
 # NVRTC's modules insist on this flag's value, which conflicts with Numba's, who merely warn about it.
 _DEBUG_FLAG = re.compile(r'i32 2, (?=!"Debug Info Version")')
 _PLACE = re.compile(r'File "(.+?)", line (\d+)')
-_NOISE = re.compile(
-    r"Failed in |During: |There are \d+ candidate|- Of which|Overload of|With argument|No match|This error"
-)
-
-_RETURNS = re.compile(r"No conversion from \S+ to none for '\$\w*return_value")
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def numba_code(
                 if len(parts) > 1 or library._linking_files or library.needs_cudadevrt:
                     cubin = bytes(library.get_cubin(cc=target).code)
         except Exception as error:  # Numba raises its own errors and many built-in ones for a user's mistake
-            raise _compile_error(function, error) from error
+            raise compile_error(function, error) from error
     ptx = "\n".join(parts)
     if arch[-1:].isalpha():  # Numba knows no targets of one architecture alone, whose instructions inline PTX may hold
         ptx = re.sub(r"^(\.target sm_\d+)\b", rf"\g<1>{arch[-1]}", ptx, flags=re.MULTILINE)
@@ -189,26 +187,30 @@ def _mark(debug: Any, builder: Any, file: str | None, line: int) -> None:
     builder.debug_metadata = add("DILocation", {"line": line, "column": 1, "scope": scope})
 
 
-def _compile_error(function: Any, error: Exception) -> CompileError:
-    """One sentence and one place out of Numba's report, which lists every pass and candidate."""
+def compile_error(function: Any, error: Exception) -> CompileError:
+    """One sentence and one place out of Numba's report, which lists every pass and candidate, or out of ptxas's."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    told: list[str] = []
-    for row in text.splitlines():
-        if not row.strip() or _NOISE.match(row.strip()):
-            if told and row.strip():
-                break
-            continue
-        if _PLACE.match(row.strip()) or row.strip().startswith("File"):
-            break
-        told.append(row.strip())
-    if _RETURNS.search(text):
-        told = ["a kernel must have a void return type"]
-    message = " ".join(told) or f"{type(error).__name__}: {text.strip()}"
+    code = function.__code__
     # Numba shortens paths to be relative to the working directory.
     places = [(os.path.abspath(file), int(line)) for file, line in _PLACE.findall(text)]
-    user_places = [place for place in places if "numba" not in Path(place[0]).parts]
-    if _RETURNS.search(text):  # Numba names the line of the return, and what is wrong is the kernel
-        user_places = []
-    code = function.__code__
-    file, line = user_places[0] if user_places else (code.co_filename, code.co_firstlineno)
-    return CompileError(f"kernel '{function.__name__}' does not compile: {message}", file, line)
+    places = [each for each in places if "numba" not in Path(each[0]).parts] or _typed_at(error, code.co_filename)
+    file, line = places[0] if places else (code.co_filename, None)
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        lines, first = [], code.co_firstlineno
+    sentence, line = told(text, dict(enumerate(lines, first)), line)
+    if sentence is None and isinstance(error, CompileError):
+        return error
+    message = sentence or f"{type(error).__name__}: {text.strip()}".splitlines()[0]
+    return CompileError(f"kernel '{function.__name__}' does not compile: {message}", file, line or code.co_firstlineno)
+
+
+def _typed_at(error: Exception, file: str) -> list[tuple[str, int]]:
+    """The place in the user's file of what Numba was finding a type for, where its message names none."""
+    found = []
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        place = getattr(frame.f_locals.get("self"), "loc", None)
+        if place is not None and os.path.abspath(place.filename) == os.path.abspath(file):
+            found.append((file, int(place.line)))
+    return found[-1:]

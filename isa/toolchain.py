@@ -217,7 +217,14 @@ def complaints(log: str) -> Iterator[Complaint]:
                     break
                 if frame := _FRAME.search(below):
                     places.append((frame[2] or places[-1][0], int(frame[1])))
-            yield Complaint(error["text"], tuple(places))
+            text, caret = error["text"], "".join(rows[index + 2 : index + 3])
+            if (
+                text.startswith("expected a")
+                and caret.strip() == "^"
+                and not rows[index + 1][: caret.index("^")].strip()
+            ):
+                text += " before this line"  # what is missing is missing at the end of another
+            yield Complaint(text, tuple(places))
         included = []
 
 

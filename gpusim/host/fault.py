@@ -55,7 +55,7 @@ def fault(
         told = np.frombuffer(parameters[: len(parameters) & -8], np.int64).tolist()
         nearest = memory.describe(address, size, told)
         if code == L.ERROR_SHARED_BOUNDS:
-            nearest = f"outside its block's {errors.byte_count(program.static_shared_bytes + launch.shared_bytes)}"
+            nearest = f"outside the block's {errors.byte_count(program.static_shared_bytes + launch.shared_bytes)}"
         return _access_fault(code, address, size, instruction.opcode, state.code[pc], nearest, local, place)
     other = int(record[L.SM_ERROR_OTHER])
     thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
@@ -81,6 +81,9 @@ def fault(
         )
     if code == L.ERROR_BARRIER_EXITED:
         total = launch.threads_per_block
+        for each in np.flatnonzero(state.warp[:, L.WARP_STATE] == L.WAIT_BARRIER).tolist():
+            if sm_of(state, each) == sm:  # the place of a barrier, not of the end of those that have exited
+                place = _place(state, sm, each, max(int(state.warp[each, L.WARP_PC]) - 1, 0), None, program, launch)
         return errors.BarrierError(barrier=address, arrived=total - size, expected=total, **place)
     if code in _SYNC_ERRORS:
         return _sync_fault(code, address, size, place)
@@ -166,12 +169,17 @@ def out_of_cycles(
 ) -> errors.CyclesExceeded:
     """The exception for a run past its limit; names a warp that is still running, and what warps wait for."""
     finished = int(grid.dispatch[G_NEXT] - grid.dispatch[G_RUNNING])
+    place = _resident(grid.state, program, launch)
+    if at := place.get("instruction_address"):  # the line where the loop that it is in begins
+        inside = _loop(grid.state, program, at // INSTRUCTION_BYTES)
+        lines = [each.line for each in map(program.instructions.__getitem__, inside) if each.file == place["file"]]
+        place["line"] = min(filter(None, lines), default=place["line"])
     return errors.CyclesExceeded(
         max_cycles=max_cycles or 0,
         finished_blocks=finished,
         total_blocks=int(grid.dispatch[G_TOTAL]),
         waiting=waits(grid, program, memory),
-        **_resident(grid.state, program, launch),
+        **place,
     )
 
 
@@ -210,7 +218,7 @@ def never_ends(grid: Grid, warp: int, program: Program, launch: Launch, memory: 
     active, alive = int(row[L.WARP_ACTIVE]), int(row[L.WARP_ALIVE])
     if state.par[P.STACK] == 0 or active == alive:
         place = _place(state, sm_of(state, warp), warp, int(row[L.WARP_PC]), None, program, launch)
-        waiting = waits(grid, program, memory, for_ever=True)
+        waiting = waits(grid, program, memory, for_ever=True) or ["the loop at this line never ends"]
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=waiting, **place)
     return errors.SpinDeadlock(
         cycle=_last_issue(grid),
@@ -328,8 +336,7 @@ def _of_warp(state: State, warp: int, program: Program, memory: DeviceMemory, fo
     if (look := _look(state, sm, warp)) is not None:
         yield _at_mbarrier(state, sm, warp, look, program)
         return
-    around = program.once("loops", lambda: loops(state.code))
-    loop = next((range(first, last + 1) for first, last in around if first <= pc <= last), range(0))
+    loop = _loop(state, program, pc)
     if any(state.code[k, M.COL_OP] == M.OP_SYNCS for k in loop):
         yield f"look at an mbarrier{_line(program.instructions[pc])}"
         return
@@ -338,6 +345,12 @@ def _of_warp(state: State, warp: int, program: Program, memory: DeviceMemory, fo
         place = _address(state, warp, program.instructions[reads[0]])
         what = "a word that nobody writes" if place is None else f"{memory.describe(place, 4)}, which nobody writes"
         yield f"spin{_line(program.instructions[reads[0]])} on {what}"
+
+
+def _loop(state: State, program: Program, pc: int) -> range:
+    """Rows of the loop that an instruction lies in; empty if it lies in none."""
+    around = program.once("loops", lambda: loops(state.code))
+    return next((range(first, last + 1) for first, last in around if first <= pc <= last), range(0))
 
 
 def _line(instruction: Instruction) -> str:

@@ -4,16 +4,17 @@ Kernels that people write are executed there, with their own Python: whoever may
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
+import itertools
 import linecache
 import re
+import shlex
 import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +22,29 @@ import numpy as np
 
 from gpusim.config import load_config
 from gpusim.difference import compare_results
-from gpusim.errors import WorkloadError
+from gpusim.errors import KernelError, WorkloadError
 from gpusim.lab import play
-from gpusim.lab.exercises import MOST_CYCLES, Exercise
-from gpusim.report_html import render
+from gpusim.lab.exercises import Exercise, checked
+from gpusim.report_html import make_code, render
 from gpusim.result import Result
 from gpusim.results.counts import ratio
 from gpusim.results.quantities import shown
 from gpusim.results.table import LAB, spelled
 from gpusim.simulation import simulate
 from gpusim.tracing.recording import Recording
-from gpusim.workload.request import Request
+from gpusim.workload.request import LAUNCH_PARAMETERS, Request
 from gpusim.workload.target import find_target, find_variant, load_kernel
 from isa import Program, compile_cuda
 from isa.errors import IsaError
 from isa.listing import programs_from_cubin
+from isa.mistakes import told
 
 Answer = dict[str, Any]
 MOST_PRINTED = 20_000
+MOST_CYCLES = 5_000_000
+"""A kernel of Write that runs longer is given up."""
+MISTAKES = Path(__file__).with_name("mistakes.toml")
+_SPOKEN = '// gpusim run --grid 196 --block 256 --args "float32[50000]=random, float32[50000], int32(50000)"'
 
 
 def answer(task: tuple[str, Mapping[str, Any]]) -> Answer:
@@ -99,12 +105,15 @@ def _counted(experiment: str, result: Result) -> list[tuple[str, str, str]]:
 
 
 class _Refused(IsaError):
-    """Something is wrong with what was written. line: of it, from 1; printed: what it had printed until then."""
+    """Something is wrong with what was written. line: of it, from 1; printed: what it had printed until then; detail:
+    what the machine says of it."""
 
 
-def write(source: str, gpu: str, previous: Answer | None = None) -> Answer:
-    """Runs what stands in the editor. previous: what `gpusim run --json` would have said of the run before."""
-    result, printed = _run(source, lambda path: _launched(path, gpu))
+def write(source: str, gpu: str, language: str = "python", previous: Answer | None = None) -> Answer:
+    """Runs what stands in the editor. language: "python" or "cuda". previous: what `gpusim run --json` would have said
+    of the run before."""
+    launch, name = (_launched_cuda, "kernel.cu") if language == "cuda" else (_launched, "kernel.py")
+    result, printed = _run(source, lambda path: launch(path, gpu), name)
     why = None if previous is None else compare_results(previous, result).why
     return _shown(result) | {"printed": printed, "why": why}
 
@@ -126,54 +135,77 @@ def watch(program: str, gpu: str, size: int | None = None) -> Answer:
     return {"page": render(result, target.name, sections=("source", "stepper", "warps")), "cycles": result.cycles}
 
 
-def _run(source: str, launch: Callable[[Path], Result]) -> tuple[Result, str]:
+def _run(source: str, launch: Callable[[Path], Result], name: str = "kernel.py") -> tuple[Result, str]:
     """Write the text into a file and launch it; the result, and what was printed."""
     printed = io.StringIO()
     with tempfile.TemporaryDirectory(prefix="gpusim-lab-") as folder:
-        path = Path(folder) / "kernel.py"
+        path = Path(folder) / name
         path.write_text(source, "utf-8")
         linecache.checkcache()
         try:
             with contextlib.redirect_stdout(printed):
                 result = launch(path)
         except Exception as error:
-            refused = _Refused(_words(error, path))
-            vars(refused).update(line=_line_of(error, path), printed=printed.getvalue()[:MOST_PRINTED])
-            raise refused from None
+            raise _refused(error, path, printed.getvalue()[:MOST_PRINTED]) from None
     return result, printed.getvalue()[:MOST_PRINTED]
 
 
 def _launched(path: Path, gpu: str) -> Result:
     """Execute a text as a module and launch what it says."""
-    kernel = load_kernel(str(path), None)
+    kernel = load_kernel(str(path), "kernel" if re.search(r"^kernel\s*=", path.read_text("utf-8"), re.M) else None)
     names = kernel.py_func.__globals__
     missing = [name for name in ("grid", "block", "args") if name not in names]
     if missing:
         raise WorkloadError(f"say how it is launched: {', '.join(missing)} = ... is missing")
     shared = names.get("shared_bytes", 0)
-    result = simulate(
-        kernel, names["grid"], names["block"], names["args"], gpu, shared, trace=True, max_cycles=MOST_CYCLES
-    )
+    run = partial(simulate, kernel, names["grid"], names["block"], names["args"], gpu, shared)
+    result = checked(run, trace=True, max_cycles=MOST_CYCLES)
     if callable(names.get("check")):
         names["check"]()
     return result
 
 
-def _words(error: Exception, path: Path) -> str:
-    """An error without the name of a file that the user has never seen."""
+def _launched_cuda(path: Path, gpu: str) -> Result:
+    """Launch a kernel in CUDA C++ as a comment in it says, in the words of `gpusim run`, and print its arrays."""
+    spoken = re.search(r"^\s*//\s*gpusim run\b(.*)", path.read_text("utf-8"), re.MULTILINE)
+    if spoken is None:
+        raise WorkloadError(f"say how it is launched, in a line such as {_SPOKEN}")
+    words = [part for word in shlex.split(spoken[1]) for part in (word.split("=", 1) if word[:2] == "--" else [word])]
+    given = dict(itertools.pairwise(words))
+    values = {each: given[name] for each in LAUNCH_PARAMETERS if (name := f"--{each.replace('_', '-')}") in given}
+    asked = {"program": str(path), **values, "shared_bytes": int(values.get("shared_bytes", 0))}
+    target = find_target(Request.of(asked), config := load_config(gpu))
+    result = checked(target.simulate, gpu=config, trace=True, max_cycles=MOST_CYCLES)
+    for number, array in enumerate(target.launch.args):
+        if isinstance(array, np.ndarray):
+            print(f"argument {number}: {np.array2string(array, threshold=16, suppress_small=True)}")
+    return result
+
+
+def _refused(error: Exception, path: Path, printed: str) -> _Refused:
+    """Say what is wrong in a user's words, without the name of a file that the user has never seen."""
     text = (str(error) or "it is not true").replace(f"{path} cannot be imported: ", "")
     text = text.replace(str(path), "the kernel").replace(path.name, "the kernel")
-    text = re.sub(r"^the kernel:\d+: ", "", text)
-    if isinstance(error, AssertionError):
-        return f"check() says no: {text}"
-    return text if isinstance(error, IsaError) else f"{type(error).__name__}: {text}"
+    text = re.sub(r"^the kernel(:\d+)?: ", "", text)
+    thread, block, other = (_index(getattr(error, name, None)) for name in ("thread", "block", "other_thread"))
+    where = f"thread {thread} of block {block}" if thread else "a thread"
+    sync = "__syncthreads()" if path.suffix == ".cu" else "cuda.syncthreads()"
+    facts = vars(error) | {"where": where, "other": other, "sync": sync}
+    lines = dict(enumerate(path.read_text("utf-8").splitlines(), 1))
+    said = f"{type(error).__name__}: {text}"
+    sentence, line = told(said, lines, _line_of(error, path), MISTAKES, facts)
+    refused = _Refused(sentence or (text if isinstance(error, IsaError) else said))
+    vars(refused).update(line=line, printed=printed, detail=text if isinstance(error, KernelError) else "")
+    return refused
+
+
+def _index(place: tuple[int, ...] | None) -> str:
+    """An index of a thread or a block, of one dimension if the others are zero."""
+    return "" if place is None else str(place[0] if not any(place[1:]) else place)
 
 
 def _line_of(error: BaseException, path: Path) -> int | None:
     """The line of the user's text that an error is about."""
-    if unknown := re.search(r"NameError: name '(\w+)'", str(error)):  # the compiler knows only whose name it is not
-        names = (each for each in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(each, ast.Name))
-        return min((each.lineno for each in names if each.id == unknown[1]), default=None)
     seen: BaseException | None = error
     while seen is not None:
         if getattr(seen, "line", None) and Path(str(getattr(seen, "file", path) or path)).name == path.name:
@@ -189,9 +221,7 @@ def _line_of(error: BaseException, path: Path) -> int | None:
 
 def _shown(result: Result) -> Answer:
     """Return what stands beside the editor."""
-    total = max(sum(row.cycles for row in result.source_lines), 1)
-    own = (row for row in result.source_lines if row.line is not None and Path(row.file or "").name == "kernel.py")
-    lines = [{"line": row.line, "share": row.cycles / total} for row in own]
+    doubles = sum(np.dtype(getattr(each, "dtype", "f4")) == np.float64 for each in result.record.launch.args)
     advice = [{name: getattr(each, name) for name in ("kind", "line", "share", "sentence")} for each in result.advice]
     return {
         "kernel": result.kernel, "cycles": result.cycles, "time_us": result.time_us, "limiter": result.limiter.sentence,
@@ -199,7 +229,8 @@ def _shown(result: Result) -> Answer:
             [each.short or each.label, value := each.value(result), spelled(value, each.unit, "µ"), each.better]
             for each in shown(LAB)
         ],
-        "lines": lines, "advice": advice, "saved": result.to_dict(), "page": render(result),
+        "code": make_code(result), "advice": advice, "doubles": doubles, "saved": result.to_dict(),
+        "page": render(result),
     }  # fmt: skip
 
 

@@ -12,14 +12,15 @@ import math
 import re
 import secrets
 import tomllib
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpusim.errors import WorkloadError, did_you_mean
+from gpusim.errors import DataRaceError, WorkloadError, did_you_mean
 from gpusim.result import Result
 from gpusim.results.metrics import METRICS
 from gpusim.simulation import simulate
@@ -88,7 +89,8 @@ class Exercise:
         grid, block = (given.get(name, names.get(name)) for name in ("grid", "block"))
         args = given["inputs"](given["n"], chance, *(names[each] for each in self.asks))
         before = copy.deepcopy(args)
-        result = simulate(names[self.kernel], grid, block, args, self.gpu, trace=n is None, max_cycles=MOST_CYCLES)
+        run = partial(simulate, names[self.kernel], grid, block, args, self.gpu)
+        result = checked(run, trace=n is None, max_cycles=MOST_CYCLES)
         for was, now in zip(before[:-1], args, strict=False):
             assert np.array_equal(was, now), "the kernel has changed an input"
         given["check"](*before[:-1], args[-1])
@@ -124,6 +126,15 @@ class Exercise:
             for reason in filter(None, (_refusal(part, own) for part in ast.walk(head))):
                 raise CompileError(reason, str(path), node.lineno)
         return tree
+
+
+def checked(run: Callable[..., Result], **options: Any) -> Result:
+    """Run a kernel and look for races and wrong barriers. Of a race whose cause is a wrong barrier, raises that one."""
+    try:
+        return run(**options, check=("racecheck", "synccheck"))
+    except DataRaceError:
+        run(**options, check=("synccheck",))
+        raise
 
 
 def _refusal(part: ast.AST, own: Container[str]) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 from gpusim.lab import play
 from gpusim.lab.exercises import Exercise
 
-REPORT_MODULES = ("format", "access")
+REPORT_MODULES = ("format", "access", "source")
 """Modules of the report that the page uses too."""
-MODULES = ("rules", "play", "write", "watch", "solve", "explore", "teach", "ask", "main")
+MODULES = ("rules", "play", "colours", "editor", "code", "write", "watch", "solve", "explore", "teach", "ask", "main")
 
 
 @cache
@@ -61,7 +61,7 @@ def play_page() -> str:
     from gpusim.lab.answers import predict
     from gpusim.report_html import module_url
 
-    names = (*REPORT_MODULES, "rules", "play")
+    names = ("format", "access", "rules", "play")
     imports = {f"gpusim/{name}": module_url(name, module(f"{name}.js") or "") for name in names}
     known = {f"{k},{n}": predict("steps", {"condition": k, "rounds": n}, "h100") for k in range(4) for n in range(4)}
     data = _experiments() | {"predicted": {"steps": known}}

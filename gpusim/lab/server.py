@@ -137,7 +137,7 @@ class LabServer:
 
 QUESTIONS: dict[str, dict[str, Any]] = {
     "predict": {"experiment": str, "place": dict, "gpu": str},
-    "write": {"source": str, "gpu": str},
+    "write": {"source": str, "gpu": str, "language": str},
     "solve": {"number": int, "source": str},
     "watch": {"program": str, "gpu": str, "size": (int, type(None))},
     "machine": {"gpu": str, "changes": list, "program": str, "size": (int, type(None))},

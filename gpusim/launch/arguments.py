@@ -16,6 +16,7 @@ the program of a launch, for its architecture, and `place_arguments` puts its ar
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -235,6 +236,8 @@ class _Binder:
         low, high = span(value.dtype.itemsize, shape, strides)
         start = self.memory.alloc(high - low, label)
         self.bound.owned.append(start)
+        if isinstance(value, np.ndarray) and value.flags.c_contiguous:
+            self.memory.holds_array(start, value.itemsize, shape if self.numba else (value.size,))
         device = DeviceArray(self.memory, start - low, shape, value.dtype, strides)
         self.memory.write(device.address, device.dtype, device.shape, device.strides, value)
         if isinstance(value, np.void) or value.flags.writeable:
@@ -293,13 +296,45 @@ def program_of(launch: Launch, arch: str) -> Program:
 def place_arguments(program: Program, launch: Launch, memory: DeviceMemory) -> BoundArguments:
     """The launch's arguments in device memory, as its program takes them; see `bind`."""
     signature = None if program is launch.kernel else launch.signature
-    return bind(program, launch.args, memory, signature, _parameter_names(launch.kernel))
+    declared = _declared(program)
+    for i, (value, (type_, star, name)) in enumerate(zip(launch.args, declared, strict=False)):
+        if not _fits(value, type_, star):
+            reason = f"{kind_of(value)} given, the kernel takes {type_}{star and ' *'}"
+            raise ArgumentError(reason, kernel=program.name, argument=i, name=name)
+    names = _parameter_names(launch.kernel) or tuple(name for _, _, name in declared)
+    return bind(program, launch.args, memory, signature, names)
 
 
 def _parameter_names(kernel: Any) -> tuple[str, ...]:
     """Names of a Python kernel's parameters, for messages; empty for a program."""
     code = getattr(getattr(kernel, "py_func", kernel), "__code__", None)
     return code.co_varnames[: code.co_argcount] if code is not None else ()
+
+
+_C_TYPES = {"float": "f4", "double": "f8", "int": "i4", "unsigned int": "i4", "long long": "i8", "size_t": "i8"}
+_DECLARED = re.compile(r"((?:\w+\s+)*?\w+)\s*(\*?)\s*(\w+)")
+
+
+def _declared(program: Program) -> list[tuple[str, str, str]]:
+    """Type, '*' and name of each parameter of a C kernel as its source has them; none where that is not plain."""
+    text = "\n".join(line for lines in program.source.values() for line in lines) if program.abi == "c" else ""
+    found = re.findall(rf"__global__[^;{{}}]*\b{re.escape(program.name)}\s*\(([^)]*)\)\s*{{", text)
+    parts = [re.sub(r"\b(const|volatile|__restrict__)\b", " ", each).strip() for each in "".join(found).split(",")]
+    matches = [match for each in parts if (match := _DECLARED.fullmatch(each))]
+    plain = len(found) == 1 and len(matches) == len(parts) == len(program.parameters)
+    return [(re.sub(r"\s+", " ", each[1]), each[2], each[3]) for each in matches] if plain else []
+
+
+def _fits(value: Any, type_: str, star: str) -> bool:
+    """False if a C parameter's type takes an argument for something else, such as float64 for float."""
+    if type_ not in _C_TYPES or not isinstance(value, (np.ndarray, DeviceArray, np.number, int, float)):
+        return True
+    wanted, array = np.dtype(_C_TYPES[type_]), isinstance(value, (np.ndarray, DeviceArray))
+    given = getattr(value, "dtype", np.dtype("f8" if isinstance(value, float) else "i8"))
+    if array != bool(star):
+        return not array and given.kind in "iu"  # an address
+    sizes = {given.itemsize, wanted.itemsize} if hasattr(value, "dtype") else {wanted.itemsize}
+    return (given.kind == "f") == (wanted.kind == "f") and len(sizes) == 1
 
 
 # --- Numba's types of arguments ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import bisect
 import ctypes
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,17 +46,29 @@ wants indices from the arena's start that are not negative."""
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A range of device addresses; `freed` ones are kept to explain a use after free."""
+    """A range of device addresses; `freed` ones are kept to explain a use after free. itemsize, shape: of the array
+    that it holds, in C order, where that is known."""
 
     address: int
     nbytes: int
     label: str
     freed: bool = False
+    itemsize: int = 0
+    shape: tuple[int, ...] = ()
 
     @property
     def end(self) -> int:
         """First address behind the range."""
         return self.address + self.nbytes
+
+    def index_of(self, address: int) -> str:
+        """', at index (3, 0) of shape (3, 4)': the array's index that an address has; empty where it is not known."""
+        if not self.itemsize or not all(self.shape) or not self.shape:
+            return ""
+        index = [(address - self.address) // self.itemsize]
+        for extent in self.shape[:0:-1]:
+            index[:1] = divmod(index[0], extent)
+        return f", at index {index[0] if len(index) == 1 else tuple(index)} of shape {self.shape}"
 
 
 class MemoryTables(NamedTuple):
@@ -170,6 +182,10 @@ class DeviceMemory:
         self._changed()
         return address
 
+    def holds_array(self, address: int, itemsize: int, shape: tuple[int, ...]) -> None:
+        """Know what the allocation at an address is made of, for messages."""
+        self._live[address] = replace(self._live[address], itemsize=itemsize, shape=shape)
+
     def shares(self, other: DeviceMemory) -> bool:
         """True if another one's addresses are valid here."""
         return self._live is other._live
@@ -220,7 +236,7 @@ class DeviceMemory:
         if not self.is_inside(address):
             self._changed()
             return
-        self._freed.append(Allocation(address, allocation.nbytes, allocation.label, freed=True))
+        self._freed.append(replace(allocation, freed=True))
         self._used_bytes -= allocation.nbytes
         self._contents.discard(address - self.base, allocation.end - self.base)
         self._changed()
@@ -493,12 +509,13 @@ def _distance(allocation: Allocation, address: int) -> int:
 
 def _words(allocation: Allocation, address: int, size: int) -> str:
     what = f"{allocation.label!r} ({byte_count(allocation.nbytes)}{', freed' if allocation.freed else ''})"
+    index = allocation.index_of(address)
     if address < allocation.address:
-        return f"{byte_count(allocation.address - address)} before the start of {what}"
+        return f"{byte_count(allocation.address - address)} before the start of {what}{index}"
     if address > allocation.end:
-        return f"{byte_count(address - allocation.end)} past the end of {what}"
+        return f"{byte_count(address - allocation.end)} past the end of {what}{index}"
     if address == allocation.end:
-        return f"just past the end of {what}"
+        return f"just past the end of {what}{index}"
     if address + size > allocation.end:
         inside, beyond = allocation.end - address, address + size - allocation.end
         return f"from {byte_count(inside)} before the end of {what} to {byte_count(beyond)} past it"

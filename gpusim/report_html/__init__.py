@@ -74,16 +74,16 @@ def make_document(
         "words": {name: [each.title, each.about] for name, each in SECTIONS.items()},
         "sections": make_sections(result),
         "filling": make_occupancy(result),
-        "stalls": [[name, STALL_MEANINGS[name], *(stall_dye(name) or ())] for name in L.STALLS],
-        "fields": list(FIELDS),
-        **(_code(result) if coded else {"code": [], "source": []}),
+        **make_code(result),
+        **({} if coded else {"code": [], "source": []}),
         "warps": make_warps(result.trace) if "warps" in chosen else None,
         "trace": make_steps(result.trace) if "stepper" in chosen else None,
     }
 
 
-def _code(result: Analysis) -> dict[str, Any]:
-    """Instructions with their costs, and the source lines around them."""
+def make_code(result: Analysis) -> dict[str, Any]:
+    """The document's `code`, instructions with their costs, and `source`, the lines around them; and the names of
+    costs and stalls."""
     span: dict[str, tuple[int, int]] = {}
     rows = []
     for each in result.instructions:
@@ -99,7 +99,8 @@ def _code(result: Analysis) -> dict[str, Any]:
         {"name": Path(file).name, "first": first, "lines": text.get(file, [])[first - 1 : last]}
         for file, (first, last) in span.items()
     ]
-    return {"code": rows, "source": source}
+    stalls = [[name, STALL_MEANINGS[name], *(stall_dye(name) or ())] for name in L.STALLS]
+    return {"code": rows, "source": source, "fields": list(FIELDS), "stalls": stalls}
 
 
 MODULES = ("format", "sections", "roofline", "occupancy", "beside", "source", "access", "registers", "warps", "stepper")

@@ -151,6 +151,8 @@ def load_kernel(path: str, name: str | None) -> Any:
     if name is None and len(dispatchers) == 1:
         return next(iter(dispatchers.values()))
     names = ", ".join(dict.fromkeys([*dispatchers, *_functions(module)])) or "none"
+    if name is None and not dispatchers:
+        raise WorkloadError(f"{path} has no kernel: no function has @cuda.jit above it; its functions are: {names}")
     if name is None:
         raise WorkloadError(f"say which kernel of {path} to use, as {path}:KERNEL; there are: {names}")
     kernel = vars(module).get(name)
@@ -203,8 +205,8 @@ def import_file(path: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # whatever the user's own code raises
-        where = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise WorkloadError(f"{path} cannot be imported: {type(error).__name__}: {error}{where}") from None
+        said, where = (error.msg, f", line {error.lineno}") if isinstance(error, SyntaxError) else (error, "")
+        raise WorkloadError(f"{path} cannot be imported: {type(error).__name__}: {said}{where}") from None
     finally:
         sys.path.remove(str(file.parent))
         # A file may have the name of a module that is loaded already, such as numpy.py: that one stays in place.

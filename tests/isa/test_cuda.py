@@ -140,7 +140,7 @@ def code(file: Path, entry: str) -> list[int]:
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        ("T(SCALE)", "T(SCALE) * zz", 'identifier "zz" is undefined'),
+        ("T(SCALE)", "T(SCALE) * zz", "'zz' is not defined"),
         ('#include "twice.h"', '#include "thrice.h"', "thrice.h"),
     ],
 )

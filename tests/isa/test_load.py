@@ -143,7 +143,7 @@ def test_file_errors(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "line", "message"),
     [
-        ("bad.cu", "__global__ void k(int *a) {\n  a[0] = zz;\n}\n", 2, 'identifier "zz" is undefined'),
+        ("bad.cu", "__global__ void k(int *a) {\n  a[0] = zz;\n}\n", 2, "'zz' is not defined"),
         ("bad.ptx", PTX.replace("st.global.u32", "st.global.nope"), 10, "ptxas rejects"),
     ],
 )

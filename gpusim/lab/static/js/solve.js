@@ -1,6 +1,7 @@
 // Exercises that check themselves, and the file of them that a student hands in.
 import { element } from "gpusim/format";
-import { drafts, editor, outcome, runner } from "gpusim/write";
+import { fileButton } from "gpusim/editor";
+import { desk, drafts, runner } from "gpusim/write";
 
 const HONEST = "Written by the page of gpusim lab on the student's machine. It is text that anybody can edit, and no proof of who wrote the code: run a code again before you rely on what is said of it.";
 
@@ -18,26 +19,43 @@ export function solve({ exercises, progress, ask }) {
   const task = element("div", { class: "about" });
   const goals = element("ul", { class: "goals" });
   const hints = element("div", {});
-  const seen = element("div", { class: "seen", "aria-live": "polite" });
   const exercise = () => exercises[at];
   const run = runner(async () => {
     const asked = exercise();
+    const source = text.value;
     let answer;
     try {
-      answer = await ask("solve", { number: at + 1, source: text.value });
+      answer = await ask("solve", { number: at + 1, source });
     } catch (error) {
       answer = { error: String(error.message ?? error) };
     }
     if (answer.progress) progress[asked.title] = answer.progress;
     drawList();
     if (asked !== exercise()) return;
-    text.mark(answer.line ?? null, answer.lines ?? []);
     drawGoals(answer.goals ?? null);
     const said = answer.doubt ? element("p", { class: "error", role: "alert" }, answer.doubt)
       : answer.solved ? element("p", { class: "verdict reached" }, at === exercises.length - 1 ? "Solved, for other values too." : "Solved, for other values too. On to the next one.") : null;
-    seen.replaceChildren(...[said, outcome(answer)].filter(Boolean));
+    bench.show(answer, source, null, said ? [said] : []);
   }, () => ask("stop"));
-  const text = editor(() => run.start(), "Solution", (written) => drafts.keep(`solve ${exercise().title}`, written));
+  const bench = desk({ run: () => run.start(), label: "Solution", wrote: (written) => drafts.keep(`solve ${exercise().title}`, written), taken });
+  const { text } = bench;
+
+  /** Takes a file in the place of what was written, which can be had back. */
+  function taken(file, source, language) {
+    const was = text.value;
+    const put = (now) => {
+      text.open(now);
+      drafts.keep(`solve ${exercise().title}`, now);
+    };
+    if (language !== "python") return refused(`${file}: a solution is a kernel for numba.cuda, in Python`);
+    put(source);
+    const back = element("button", { type: "button", class: "link", "data-back": true, onclick: () => { put(was); bench.clear(); } }, "Put back what stood here");
+    return bench.clear(element("p", { class: "note" }, `${file} stands here now. `, back));
+  }
+
+  function refused(why) {
+    bench.clear(element("p", { class: "error", role: "alert" }, why));
+  }
 
   function drawList() {
     list.replaceChildren(...exercises.map((each, k) => element("li", {}, element("button", {
@@ -57,7 +75,7 @@ export function solve({ exercises, progress, ask }) {
     task.replaceChildren(element("h2", {}, `${at + 1}. ${own.title}`), element("p", {}, own.task),
       element("p", { class: "note" }, `Runs on ${own.gpu} with n = ${own.n.toLocaleString("en")}. The exercise's check() has to agree, and the counters; then both again, with other values and another n:`),
       element("details", {}, element("summary", {}, "What the exercise brings: inputs, launch, check"), element("pre", { class: "code given" }, `n = ${own.n}\n${launch}\n\n${own.given.trim()}`)));
-    text.value = drafts.of(`solve ${own.title}`) ?? progress[own.title]?.source ?? own.start;
+    text.open(drafts.of(`solve ${own.title}`) ?? progress[own.title]?.source ?? own.start);
     let shown = 0;
     const more = element("button", { type: "button", class: "hint", onclick: () => {
       hints.insertBefore(element("p", {}, own.hints[shown]), more);
@@ -65,7 +83,7 @@ export function solve({ exercises, progress, ask }) {
       if (shown === own.hints.length) more.remove();
     } }, "A hint");
     hints.replaceChildren(...(own.hints.length ? [more] : []));
-    seen.replaceChildren();
+    bench.clear();
     drawGoals(null);
     drawList();
   }
@@ -77,10 +95,10 @@ export function solve({ exercises, progress, ask }) {
   }
 
   open(at);
-  const again = element("button", { type: "button", onclick: () => { text.value = exercise().start; drafts.keep(`solve ${exercise().title}`, null); } }, "From the beginning");
+  const again = element("button", { type: "button", onclick: () => { text.open(exercise().start); drafts.keep(`solve ${exercise().title}`, null); } }, "From the beginning");
   const give = element("button", { type: "button", "data-hand-in": true, onclick: download, title: HONEST }, "A file to hand in");
   return {
-    node: element("div", { class: "tasks" }, element("div", {}, list, element("div", { class: "bar" }, give)), element("div", {}, task, goals, element("div", { class: "bar" }, ...run.nodes, again), element("div", { class: "desk" }, element("div", {}, text.node, hints), seen))),
+    node: element("div", { class: "tasks" }, element("div", {}, list, element("div", { class: "bar" }, give)), element("div", {}, task, goals, element("div", { class: "bar" }, ...run.nodes, again, fileButton(taken, refused)), bench.node, hints)),
     open,
   };
 }
