@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isa.errors import CompileError
+from isa.mistakes import told
 from isa.toolchain import find_tool, first_error, library_folders, run_tool
 
 DEFAULT_ARCH = "sm_90"
@@ -56,7 +57,7 @@ def assemble(
         message = f"it calls {extern[1]}, which it does not define, and nothing is linked to it"
     if "SM version specified by .target is higher" in message:
         message = f"its .target is a later architecture than {arch}"
-    raise CompileError(f"ptxas rejects the PTX: {message}", path, line)
+    raise CompileError(told(message, {}, line)[0] or f"ptxas rejects the PTX: {message}", path, line)
 
 
 _RELOCATABLE = 1  # ELF type of an object that has still to be linked

@@ -14,7 +14,7 @@ from isa.cache import ProgramCache, Unkeyable, default_cache, function_parts
 from isa.cuda import compile_source
 from isa.errors import CompileError
 from isa.listing import program_from_cubin, with_current_source
-from isa.numba_code import compile_error, numba_code
+from isa.numba_code import numba_code
 from isa.program import DECODER, IMAGE_FORMAT, Program
 from isa.toolchain import identity, numba_version
 
@@ -53,10 +53,7 @@ def compile_kernel(kernel: Any, signature: Any, arch: str = DEFAULT_ARCH) -> Pro
     cubin = code.cubin
     if cubin is None:
         path = function.__code__.co_filename
-        try:
-            cubin = assemble(code.ptx, arch, max_registers=max_registers, path=path, debug=bool(options.get("debug")))
-        except CompileError as error:
-            raise compile_error(function, error) from error
+        cubin = assemble(code.ptx, arch, max_registers=max_registers, path=path, debug=bool(options.get("debug")))
     program = program_from_cubin(cubin, code.entry, abi="numba", path=function.__qualname__)
     if code.exceptions:
         program = replace(program, exceptions=code.exceptions)

@@ -95,7 +95,7 @@ def numba_code(
                 if len(parts) > 1 or library._linking_files or library.needs_cudadevrt:
                     cubin = bytes(library.get_cubin(cc=target).code)
         except Exception as error:  # Numba raises its own errors and many built-in ones for a user's mistake
-            raise compile_error(function, error) from error
+            raise _compile_error(function, error) from error
     ptx = "\n".join(parts)
     if arch[-1:].isalpha():  # Numba knows no targets of one architecture alone, whose instructions inline PTX may hold
         ptx = re.sub(r"^(\.target sm_\d+)\b", rf"\g<1>{arch[-1]}", ptx, flags=re.MULTILINE)
@@ -187,8 +187,8 @@ def _mark(debug: Any, builder: Any, file: str | None, line: int) -> None:
     builder.debug_metadata = add("DILocation", {"line": line, "column": 1, "scope": scope})
 
 
-def compile_error(function: Any, error: Exception) -> CompileError:
-    """One sentence and one place out of Numba's report, which lists every pass and candidate, or out of ptxas's."""
+def _compile_error(function: Any, error: Exception) -> CompileError:
+    """One sentence and one place out of Numba's report, which lists every pass and candidate."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     code = function.__code__
     # Numba shortens paths to be relative to the working directory.
@@ -200,8 +200,6 @@ def compile_error(function: Any, error: Exception) -> CompileError:
     except (OSError, TypeError):
         lines, first = [], code.co_firstlineno
     sentence, line = told(text, dict(enumerate(lines, first)), line)
-    if sentence is None and isinstance(error, CompileError):
-        return error
     message = sentence or f"{type(error).__name__}: {text.strip()}".splitlines()[0]
     return CompileError(f"kernel '{function.__name__}' does not compile: {message}", file, line or code.co_firstlineno)
 

@@ -217,14 +217,9 @@ def complaints(log: str) -> Iterator[Complaint]:
                     break
                 if frame := _FRAME.search(below):
                     places.append((frame[2] or places[-1][0], int(frame[1])))
-            text, caret = error["text"], "".join(rows[index + 2 : index + 3])
-            if (
-                text.startswith("expected a")
-                and caret.strip() == "^"
-                and not rows[index + 1][: caret.index("^")].strip()
-            ):
-                text += " before this line"  # what is missing is missing at the end of another
-            yield Complaint(text, tuple(places))
+            code, caret = (*rows[index + 1 : index + 3], "", "")[:2]
+            ended = error["text"].startswith("expected a") and 0 <= caret.find("^") <= len(code) - len(code.lstrip())
+            yield Complaint(error["text"] + " before this line" * ended, tuple(places))
         included = []
 
 

@@ -170,10 +170,9 @@ def out_of_cycles(
     """The exception for a run past its limit; names a warp that is still running, and what warps wait for."""
     finished = int(grid.dispatch[G_NEXT] - grid.dispatch[G_RUNNING])
     place = _resident(grid.state, program, launch)
-    if at := place.get("instruction_address"):  # the line where the loop that it is in begins
-        inside = _loop(grid.state, program, at // INSTRUCTION_BYTES)
-        lines = [each.line for each in map(program.instructions.__getitem__, inside) if each.file == place["file"]]
-        place["line"] = min(filter(None, lines), default=place["line"])
+    inside = _loop(grid.state, program, place.get("instruction_address", 0) // INSTRUCTION_BYTES)
+    own = [each.line for each in map(program.instructions.__getitem__, inside) if each.file == place.get("file")]
+    place |= {"line": min(filter(None, own), default=place.get("line"))}  # where its loop begins
     return errors.CyclesExceeded(
         max_cycles=max_cycles or 0,
         finished_blocks=finished,

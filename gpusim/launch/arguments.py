@@ -312,29 +312,27 @@ def _parameter_names(kernel: Any) -> tuple[str, ...]:
 
 
 _C_TYPES = {"float": "f4", "double": "f8", "int": "i4", "unsigned int": "i4", "long long": "i8", "size_t": "i8"}
-_DECLARED = re.compile(r"((?:\w+\s+)*?\w+)\s*(\*?)\s*(\w+)")
+_DECLARED = re.compile(r"\s*((?:\w+ )*?\w+)\s*(\*?)\s*(\w+)\s*")
 
 
 def _declared(program: Program) -> list[tuple[str, str, str]]:
     """Type, '*' and name of each parameter of a C kernel as its source has them; none where that is not plain."""
     text = "\n".join(line for lines in program.source.values() for line in lines) if program.abi == "c" else ""
     found = re.findall(rf"__global__[^;{{}}]*\b{re.escape(program.name)}\s*\(([^)]*)\)\s*{{", text)
-    parts = [re.sub(r"\b(const|volatile|__restrict__)\b", " ", each).strip() for each in "".join(found).split(",")]
-    matches = [match for each in parts if (match := _DECLARED.fullmatch(each))]
-    plain = len(found) == 1 and len(matches) == len(parts) == len(program.parameters)
-    return [(re.sub(r"\s+", " ", each[1]), each[2], each[3]) for each in matches] if plain else []
+    parts = [re.sub(r"\b(?:const|volatile|__restrict__)\b", "", each) for each in "".join(found).split(",")]
+    plain = [each.groups() for each in map(_DECLARED.fullmatch, parts) if each]
+    return plain if len(found) == 1 and len(plain) == len(parts) == len(program.parameters) else []  # type: ignore
 
 
 def _fits(value: Any, type_: str, star: str) -> bool:
     """False if a C parameter's type takes an argument for something else, such as float64 for float."""
-    if type_ not in _C_TYPES or not isinstance(value, (np.ndarray, DeviceArray, np.number, int, float)):
+    array, sized = isinstance(value, (np.ndarray, DeviceArray)), isinstance(value, np.number)
+    if type_ not in _C_TYPES or not (array or sized or type(value) in (int, float)):
         return True
-    wanted, array = np.dtype(_C_TYPES[type_]), isinstance(value, (np.ndarray, DeviceArray))
-    given = getattr(value, "dtype", np.dtype("f8" if isinstance(value, float) else "i8"))
+    wanted, given = np.dtype(_C_TYPES[type_]), value.dtype if array or sized else np.dtype(type(value))
     if array != bool(star):
         return not array and given.kind in "iu"  # an address
-    sizes = {given.itemsize, wanted.itemsize} if hasattr(value, "dtype") else {wanted.itemsize}
-    return (given.kind == "f") == (wanted.kind == "f") and len(sizes) == 1
+    return (given.kind == "f") == (wanted.kind == "f") and (given.itemsize == wanted.itemsize or not array | sized)
 
 
 # --- Numba's types of arguments ---------------------------------------------------------------------------------------

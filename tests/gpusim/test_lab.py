@@ -237,6 +237,13 @@ def test_the_documentation_has_an_exercise(tmp_path):
     assert right != exercise.start and solving(exercise, right)["solved"]
 
 
+@pytest.mark.parametrize("language", ["python", "c++"])
+def test_the_documentation_has_kernels(language):
+    (source,) = re.findall(rf"```{re.escape(language)}\n(.*?)```", DOCS, re.DOTALL)
+    found = answers.write(source, "tiny", "python" if language == "python" else "cuda")
+    assert found["kernel"] in ("double", "twice") and found["cycles"] > 0
+
+
 @pytest.mark.parametrize(
     ("old", "new", "where", "words"),
     [
@@ -614,14 +621,229 @@ def test_write(page):
     assert re.search(r"energy [\d.]+ [mµ]J", find(page, ".outcome table").text)
     assert "the first three sums: [1. 2. 3.]" in find(page, ".printed").text
     assert texts(page, ".gutter .share")
-    page.execute_script(
-        "const t = document.querySelector('textarea'); t.value = t.value.replace('b[i]', 'c[i]');"
-        "t.dispatchEvent(new Event('input'))"
-    )
+    wrote(page, "b[i]", "c[i]")
     find(page, "[data-run]").click()
     settle(page, "document.querySelector('[role=alert]')")
-    assert find(page, ".gutter .wrong").text == "9" and "c" in find(page, "[role=alert]").text
-    assert "linear-gradient" in find(page, "textarea").value_of_css_property("background-image")
+    assert find(page, ".gutter .wrong").text == "9" and find(page, ".paint .wrong").text.strip().endswith("c[i]")
+    assert find(page, "[role=alert]").text == "line 9: 'c' is not defined"
+    find(page, "[role=alert] button").click()
+    assert (
+        page.execute_script("const t = document.activeElement; return t.value.slice(t.selectionStart).trim()")[:6]
+        == "out[i]"
+    )
+    choose(page, "Add two arrays")
+
+
+def choose(page, title):
+    """Opens a text to begin with as it was at first."""
+    page.execute_script(
+        "const s = document.querySelector('.bar select');"
+        "s.value = [...s.options].findIndex((each) => each.textContent === arguments[0]);"
+        "s.dispatchEvent(new Event('change'))", title,
+    )  # fmt: skip
+    page.execute_script(AGAIN)
+
+
+AGAIN = "[...document.querySelectorAll('.bar button')].find((b) => b.textContent === 'From the beginning').click()"
+MARKED = "return [...document.querySelectorAll('.paint .marked')].map((each) => each.textContent.trim())"
+"""The lines of the text that are marked."""
+
+
+def test_machine_code_stands_beside_its_lines(page, lab):
+    """The figures are the report's; pointing at one side marks the other, by keys, mouse and cursor."""
+    from selenium.webdriver import ActionChains
+
+    room(page, "write")
+    choose(page, "Add two arrays, in CUDA C++")
+    find(page, "[data-run]").click()
+    settle(page, "document.querySelector('.outcome')")
+    rows = page.execute_script(
+        "return [...document.querySelectorAll('.machine > div')].map((each) => [each.dataset.line ?? null,"
+        "parseFloat(each.querySelector('.took').textContent) || 0, each.querySelector('code').textContent,"
+        "each.className.match(/band-\\d/)?.[0] ?? null])"
+    )
+    lines = {int(line) for line, *_ in rows if line}
+    assert len(rows) > 15 and {4, 6, 7} <= lines <= {4, 5, 6, 7, 8}
+    bands = {line: band for line, _, _, band in rows if line}
+    assert len(set(bands.values())) == len(bands) and all((band is None) == (line is None) for line, _, _, band in rows)
+    painted = page.execute_script("return document.querySelectorAll('.paint .row')[6].className")
+    assert bands["7"] in painted
+    costs = lab[1].last["source_lines"]  # as the report has them
+    cycles = sum(row["cycles"] for row in costs if row["line"] == 7) / sum(row["cycles"] for row in costs)
+    assert f"{100 * cycles:.0f} %" in texts(page, ".gutter .share")
+    assert sum(share for line, share, *_ in rows if line == "7") == pytest.approx(100 * cycles, abs=1)
+    # By keys: from instruction to line, and by Enter into the text.
+    page.execute_script("document.querySelector('.machine').focus()")
+    keys = ActionChains(page)
+    keys.send_keys("\ue010").perform()  # End
+    assert find(page, "[aria-selected=true]").get_attribute("id") == f"instruction-{len(rows) - 1}"
+    keys.send_keys("\ue011").perform()  # Home
+    first = page.execute_script(MARKED)
+    assert len(first) == 1 and first[0].startswith("__global__ void add")
+    keys.send_keys("\ue007").perform()  # Enter
+    assert page.execute_script("return document.activeElement.tagName") == "TEXTAREA"
+    # By the cursor: from line to instructions.
+    page.execute_script(
+        "const t = document.querySelector('textarea'); const at = t.value.indexOf('out[i] =');"
+        "t.setSelectionRange(at, at)"
+    )
+    settle(page, "document.querySelector('.machine .marked')?.dataset.line === '7'")
+    assert set(
+        page.execute_script(
+            "return [...document.querySelectorAll('.machine .marked')].map((each) => each.dataset.line)"
+        )
+    ) == {"7"}
+    assert (
+        find(page, ".told").text.startswith("Line 7: ") and "% of the warps' time out[i] =" in find(page, ".told").text
+    )
+    # By the mouse, and a text that has changed since keeps its marks where its lines are.
+    wrote(page, "__global__", "// a line more\n__global__")
+    other = next(k for k, (line, *_) in enumerate(rows) if line == "6")
+    ActionChains(page).move_to_element(page.find_elements("css selector", ".machine > div")[other]).perform()
+    assert page.execute_script(MARKED) == ["if (i < n)"]
+    assert bands["7"] in page.execute_script("return document.querySelectorAll('.paint .row')[7].className")
+    page.execute_script(AGAIN)
+
+
+def typed(page, text, *keys):
+    """The text that an editor holds after keys, with the cursor at | before; one | more marks the selection's end."""
+    from selenium.webdriver import ActionChains
+
+    page.execute_script(
+        "const t = document.querySelector('textarea'); const [a, b, c] = arguments[0].split('|');"
+        "t.value = a + b + (c ?? ''); t.focus();"
+        "t.setSelectionRange(a.length, a.length + (c === undefined ? 0 : b.length));"
+        "t.dispatchEvent(new Event('input'))", text,
+    )  # fmt: skip
+    for key in keys:
+        chain = ActionChains(page)
+        (
+            chain.key_down("\ue008").send_keys("\ue004").key_up("\ue008") if key == "untab" else chain.send_keys(key)
+        ).perform()
+    return written(page)
+
+
+TAB, ENTER, ESCAPE = "\ue004", "\ue007", "\ue00c"
+
+
+def test_the_editor_indents_and_colours(page):
+    room(page, "write")
+    choose(page, "Add two arrays")
+    assert typed(page, "a|b", TAB) == "a   b"
+    assert typed(page, "if x:\n|a\nb|\nc", TAB) == "if x:\n    a\n    b\nc"
+    assert typed(page, "|    a\n  b|\n    c", "untab") == "a\nb\n    c"
+    assert typed(page, "    a = 1|", ENTER, "b") == "    a = 1\n    b"
+    assert typed(page, "    if a:  # so|", ENTER, "b") == "    if a:  # so\n        b"
+    assert typed(page, "a|", TAB, ESCAPE) == "a   "
+    page.execute_script("document.execCommand('undo')")
+    assert written(page) == "a", "what Tab has done can be undone"
+    typed(page, "a|", ESCAPE, TAB)
+    assert written(page) == "a" and page.execute_script("return document.activeElement.tagName") != "TEXTAREA"
+    described = find(page, "textarea").get_attribute("aria-describedby")
+    assert "Escape, then Tab, leaves the editor" in find(page, f"#{described}").text
+    typed(page, 'x = """a\nb""" + 0x1f  # not "this"\n@cuda.jit\ndef f(n):\n    return np.sin(n)|')
+    kinds = {
+        kind: texts(page, f".paint .{kind}") for kind in ("string", "number", "comment", "special", "keyword", "call")
+    }
+    assert kinds == {"string": ['"""a', 'b"""'], "number": ["0x1f"], "comment": ['# not "this"'],
+                     "special": ["@cuda.jit"],
+                     "keyword": ["def", "return"], "call": ["f", "sin"]}  # fmt: skip
+    assert page.execute_script("return document.querySelector('.paint').textContent") == written(page) + "\n"
+    choose(page, "Add two arrays, in CUDA C++")
+    typed(page, "/* a\nb */ __global__ void k(int n) { // c|")
+    assert texts(page, ".paint .comment") == ["/* a", "b */", "// c"] and texts(page, ".paint .special") == [
+        "__global__"
+    ]
+    assert typed(page, "  if (a) {|", ENTER, "b") == "  if (a) {\n    b"
+    boxes = page.execute_script(
+        "const [a, b] = [document.querySelector('.paint'), document.querySelector('textarea')].map((each) =>"
+        "[each.getBoundingClientRect().left, getComputedStyle(each).font, getComputedStyle(each).paddingLeft].join());"
+        "return a === b"
+    )
+    assert boxes, "the colours lie where the letters are"
+    page.execute_script(AGAIN)
+    choose(page, "Add two arrays")
+
+
+DROP = """
+const [name, text, to] = arguments;
+const data = new DataTransfer();
+data.items.add(new File([text], name));
+const event = new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: data });
+document.querySelector(to).dispatchEvent(event);
+"""
+KERNEL_FILE = (
+    "__global__ void scale(const float *x, double *out, int n) {\n  out[threadIdx.x] = 2 * x[threadIdx.x];\n}\n"
+)
+
+
+def test_a_file_is_taken_and_nothing_is_lost(page, tmp_path):
+    room(page, "write")
+    choose(page, "Add two arrays")
+    draft = wrote(page, "import", "# a draft\nimport")
+    page.execute_script(DROP, "mine.cu", KERNEL_FILE, ".editor")
+    settle(page, "document.querySelector('textarea').value.includes('scale')")
+    guess = '// gpusim run --grid 4 --block 256 --args "float32[1024]=random, float64[1024], int32(1024)"\n'
+    assert written(page).startswith(KERNEL_FILE) and written(page).endswith(guess)
+    assert texts(page, ".paint .special")[0] == "__global__" and "CUDA C++" in find(page, ".said").text
+    find(page, "[data-run]").click()
+    settle(page, "document.querySelector('.outcome')")
+    assert "float64" in find(page, ".doubles").text
+    changed = wrote(page, "2 * x", "3 * x")
+    page.execute_script(DROP, "mine.cu", KERNEL_FILE, ".editor")  # the same once more
+    settle(page, "document.querySelector('textarea').value.includes('2 * x')")
+    names = texts(page, ".bar option")
+    assert names[-2:] == ["mine.cu", "mine.cu (2)"]
+    page.execute_script(
+        "const s = document.querySelector('.bar select'); s.value = s.options.length - 2;"
+        "s.dispatchEvent(new Event('change'))"
+    )
+    assert written(page) == changed
+    page.refresh()
+    settle(page, "document.querySelector('textarea')")
+    assert written(page) == changed, "files stay when the page is left"
+    page.execute_script(DROP, "notes.txt", "nothing", ".editor")
+    settle(
+        page,
+        "document.querySelector('[role=alert]')?.textContent === \"notes.txt: a kernel's file ends in .py or .cu\"",
+    )
+    for _ in range(2):
+        find(page, "[data-remove]").click()
+        page.execute_script("const s = document.querySelector('.bar select'); s.value = s.options.length - 1;"
+                            "s.dispatchEvent(new Event('change'))")  # fmt: skip
+    assert not any("mine" in name for name in texts(page, ".bar option"))
+    page.execute_script(
+        "const s = document.querySelector('.bar select'); s.value = 0; s.dispatchEvent(new Event('change'))"
+    )
+    assert written(page) == draft
+    (file := tmp_path / "own.py").write_text(RIGHT)
+    find(page, "[data-file]").send_keys(str(file))  # as a phone does it
+    settle(page, "document.querySelector('textarea').value.includes('def double')")
+    find(page, "[data-remove]").click()
+    choose(page, "Add two arrays")
+    room(page, "solve")
+    before = written(page)
+    page.execute_script(DROP, "own.py", SOLVED, ".tasks .editor")
+    settle(page, "document.querySelector('[data-back]')")
+    assert written(page) == SOLVED
+    find(page, "[data-back]").click()
+    assert written(page) == before
+
+
+def test_the_text_and_its_code_stand_one_below_the_other_on_a_phone(page):
+    room(page, "write")
+    choose(page, "Add two arrays")
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    find(page, "[data-run]").click()
+    settle(page, "document.querySelector('.outcome')")
+    top, bottom = page.execute_script(
+        "return ['.editor', '.machine'].map((each) => document.querySelector(each).getBoundingClientRect())"
+    )
+    assert top["bottom"] <= bottom["top"] and top["left"] == bottom["left"] and top["width"] == bottom["width"] > 350
+    assert page.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert bottom["bottom"] - top["top"] < 844, "both fit on the screen"
+    page.execute_script("document.querySelectorAll('.machine > div')[12].click()")
+    assert page.execute_script(MARKED) == ["out[i] = a[i] + b[i]"] and "Line 9: " in find(page, ".told").text
 
 
 def test_solve(page, lab):
