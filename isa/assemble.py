@@ -71,15 +71,9 @@ def is_relocatable(cubin: bytes) -> bool:
 def link_objects(objects: Sequence[tuple[str, bytes]], arch: str) -> bytes:
     """Link objects (.cubin, .o, .fatbin, .a, .ptx) with each other and CUDA's device runtime.
 
-    Args:
-        objects: name, whose suffix says what it is, and content of each.
-        arch: target such as 'sm_90'.
-
-    Raises:
-        CompileError: nvlink cannot link them; the message is its first error.
-        ToolchainMissing: there is no nvlink.
-        ToolchainFailed: nvlink does not end.
-    """
+    objects: name, whose suffix says what it is, and content of each. arch: target such as 'sm_90'. Raises CompileError
+    (nvlink cannot link them; the message is its first error), ToolchainMissing (there is no nvlink), ToolchainFailed
+    (nvlink does not end)."""
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         paths = []
         for index, (name, data) in enumerate(objects):

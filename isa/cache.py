@@ -123,11 +123,8 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 def function_parts(function: Any) -> list[str | bytes]:
     """A digest of all that a kernel's machine code depends on: bytecode, line numbers, constants, and the values of the
-    globals and closure variables that it names, through every device function that it can reach.
-
-    Raises:
-        Unkeyable: one of the values has no safe digest.
-    """
+    globals and closure variables that it names, through every device function that it can reach. Raises Unkeyable (one
+    of the values has no safe digest)."""
     parts: list[str | bytes] = []
     _add_value(parts, function, frozenset(), set())
     return parts

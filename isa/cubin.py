@@ -174,15 +174,8 @@ class Cubin:
 
 
 def read_cubin(data: bytes, path: str = "<cubin>") -> Cubin:
-    """Parse a cubin.
-
-    Args:
-        data: the file's content.
-        path: its name, for messages.
-
-    Raises:
-        NotACubin: not an ELF file, truncated, or for another machine.
-    """
+    """Parse a cubin. data: the file's content. path: its name, for messages. Raises NotACubin (not an ELF file,
+    truncated, or for another machine)."""
     if data[:4] != _ELF_MAGIC:
         raise NotACubin(path, "it does not start with the ELF magic number")
     machine = int.from_bytes(data[18:20], "little")

@@ -101,18 +101,10 @@ def compile_with_host(
 ) -> tuple[bytes | None, str, list[str]]:
     """Compile a text with nvcc, its device code to a cubin and its host code not at all.
 
-    Args:
-        path: where the text comes from; the file itself is read if that is what it holds.
-        flags: options of nvcc; those that find CUDA's headers come after them.
-        expressions: C++ names of kernels' instances that are to be in the cubin, such as 'ns::kernel<float, 4>'.
-
-    Returns:
-        The cubin, None if there are errors, the log, and the files that were read besides the text.
-
-    Raises:
-        ToolchainMissing: there is no nvcc.
-        ToolchainFailed: it does not end.
-    """
+    path: where the text comes from; the file itself is read if that is what it holds. flags: options of nvcc; those
+    that find CUDA's headers come after them. expressions: C++ names of kernels' instances that are to be in the cubin,
+    such as 'ns::kernel<float, 4>'. Returns the cubin, None if there are errors, the log, and the files that were read
+    besides the text. Raises ToolchainMissing (there is no nvcc), ToolchainFailed (it does not end)."""
     file = Path(path).resolve()
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         cubin, needed, unit = Path(folder, "made.cubin"), Path(folder, "made.d"), file
@@ -150,18 +142,10 @@ def compile_device_code(
 ) -> tuple[bytes | None, str]:
     """Compile a text with NVRTC.
 
-    Args:
-        name: the file's name, as line information and messages have it.
-        flags: options; those that find the tool chain's headers come after them.
-        expressions: C++ names of templates' instances that are to be in the cubin, such as 'ns::kernel<float, 4>'.
-
-    Returns:
-        The cubin, None if the text has errors, and the log.
-
-    Raises:
-        ToolchainMissing: there is no NVRTC.
-        ToolchainFailed: it cannot take the text.
-    """
+    name: the file's name, as line information and messages have it. flags: options; those that find the tool chain's
+    headers come after them. expressions: C++ names of templates' instances that are to be in the cubin, such as
+    'ns::kernel<float, 4>'. Returns the cubin, None if the text has errors, and the log. Raises ToolchainMissing (there
+    is no NVRTC), ToolchainFailed (it cannot take the text)."""
     library = _library(find_nvrtc())
     encoded = [each.encode() for each in (*flags, *(f"-I{folder}" for folder in include_folders()))]
     handle = ctypes.c_void_p()

@@ -23,11 +23,8 @@ _PTX = Path(__file__).with_suffix(".ptx").read_text()
 
 @lru_cache(maxsize=8)
 def device_library(arch: str) -> tuple[bytes, Mapping[str, CubinKernel]]:
-    """The functions for an architecture, as an object file and as its code sections by name.
-
-    Raises:
-        ToolchainMissing: there is no ptxas.
-    """
+    """The functions for an architecture, as an object file and as its code sections by name. Raises ToolchainMissing
+    (there is no ptxas)."""
     number = int("".join(filter(str.isdigit, arch)))
     text = _PTX.replace("VERSION", "8.8" if number >= 100 else "7.8").replace("ARCH", arch)
     data = assemble(text, arch, path="the device library", relocatable=True)

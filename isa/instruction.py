@@ -175,17 +175,9 @@ _KINDS = {"R": "reg", "UR": "ureg", "P": "pred", "UP": "upred", "B": "barrier", 
 def parse_instruction(
     address: int, text: str, encoding: int, labels: Mapping[str, int], line: int | None = None, file: str | None = None
 ) -> Instruction:
-    """Decode one line of disassembly.
-
-    Args:
-        address: byte offset in the section.
-        text: for instance "@!P0 IADD3.X R1, R2, c[0x0][0x28], RZ, P1, !PT", without the closing semicolon.
-        encoding: 128 bits.
-        labels: label name to byte offset in the section.
-
-    Raises:
-        DecodeError: the guard or an operand fits no known form; the message names the text.
-    """
+    """Decode one line of disassembly. address: byte offset in the section. text: for instance "@!P0 IADD3.X R1, R2,
+    c[0x0][0x28], RZ, P1, !PT", without the closing semicolon. encoding: 128 bits. labels: label name to byte offset in
+    the section. Raises DecodeError (the guard or an operand fits no known form; the message names the text)."""
     targets = tuple(labels[name] for name in re.findall(r"\.L_x_\d+", text) if name in labels) if "(*" in text else ()
     body = _without_annotations(text).strip()
     guard, guard_negated, guard_uniform = PT, False, False
@@ -250,11 +242,7 @@ def _operand(text: str, labels: Mapping[str, int]) -> Operand:
 
 @lru_cache(maxsize=65536)
 def parse_operand(text: str) -> Operand:
-    """Decode one operand that is not a label.
-
-    Raises:
-        DecodeError: it fits no known form.
-    """
+    """Decode one operand that is not a label. Raises DecodeError (it fits no known form)."""
     for form in (_number, _register, _constant, _memory, _special, _signed, _descriptor, _word):
         operand = form(text)
         if operand is not None:

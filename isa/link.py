@@ -90,11 +90,8 @@ def with_functions(cubin: Cubin, functions: Mapping[str, CubinKernel]) -> Cubin:
 
 
 def merge(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> Merged:
-    """Lay out one kernel of a cubin and all that it can reach.
-
-    Raises:
-        CompileError: it calls a function that the cubin does not define and no GPU driver provides.
-    """
+    """Lay out one kernel of a cubin and all that it can reach. Raises CompileError (it calls a function that the cubin
+    does not define and no GPU driver provides)."""
     reached, called = reachable(cubin, sections, symbol)
     for name in called:
         if name not in SYSTEM_CALLS:
@@ -175,15 +172,9 @@ def _stub(address: int, name: str, labels: Mapping[str, int]) -> tuple[Instructi
 
 
 def relocate(program: Program, place: Callable[[str, int], int]) -> Program:
-    """The program with every address written into its code and constant banks, and without relocations.
-
-    Args:
-        place: gives the device address so many bytes from a variable's start; raises what it likes for a name
-            that it does not know.
-
-    Raises:
-        CompileError: a relocation of a type that is not known, or one that lies outside of what it changes.
-    """
+    """The program with every address written into its code and constant banks, and without relocations. place: gives
+    the device address so many bytes from a variable's start; raises what it likes for a name that it does not know.
+    Raises CompileError (a relocation of a type that is not known, or one that lies outside of what it changes)."""
     banks = {bank: bytearray(content) for bank, content in program.constant_banks.items()}
     instructions, changed = list(program.instructions), False
     for entry in program.relocations:
@@ -214,11 +205,8 @@ def address_of(code: Mapping[str, int], entry: Relocation, place: Callable[[str,
 
 
 def write_address(buffer: bytearray, offset: int, entry: Relocation, value: int) -> None:
-    """Write an address, or the part of it that the relocation's type names, into data.
-
-    Raises:
-        CompileError: the type is not one of those, or the place is not in the buffer.
-    """
+    """Write an address, or the part of it that the relocation's type names, into data. Raises CompileError (the type is
+    not one of those, or the place is not in the buffer)."""
     kind, size, shift = entry.kind, 1, 0
     if kind in _WORDS:
         size = _WORDS[kind]

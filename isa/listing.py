@@ -45,15 +45,9 @@ _DEVICE_RUNTIME = "_cuda_device_runtime_cu_"  # kernels of CUDA's device runtime
 
 
 def disassemble(cubin: bytes, functions: Collection[int] = ()) -> str:
-    """The vendor's listing of a cubin.
-
-    Args:
-        functions: symbol indices of those whose code sections are wanted; all if there are none.
-
-    Raises:
-        ToolchainMissing: there is no nvdisasm.
-        ToolchainFailed: nvdisasm rejects the file; the message is its own.
-    """
+    """The vendor's listing of a cubin. functions: symbol indices of those whose code sections are wanted; all if there
+    are none. Raises ToolchainMissing (there is no nvdisasm), ToolchainFailed (nvdisasm rejects the file; the message is
+    its own)."""
     tool = find_tool("nvdisasm")
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         path = Path(folder, "kernel.cubin")
@@ -72,12 +66,10 @@ def disassemble(cubin: bytes, functions: Collection[int] = ()) -> str:
 def read_sections(listing: str) -> dict[str, CodeSection]:
     """Split a listing into its code sections by mangled kernel name.
 
-    A source line holds until the next one. It may come as a chain of frames, innermost first; the instruction
-    gets the innermost frame that is not in a header of the tool chain, or the innermost where all are.
+    A source line holds until the next one. It may come as a chain of frames, innermost first; the instruction gets the
+    innermost frame that is not in a header of the tool chain, or the innermost where all are.
 
-    Raises:
-        DecodeError: an instruction's second half is missing or an address is out of sequence.
-    """
+    Raises DecodeError (an instruction's second half is missing or an address is out of sequence)."""
     sections: dict[str, CodeSection] = {}
     section: CodeSection | None = None
     frames: list[tuple[str, int]] = []
@@ -160,18 +152,11 @@ def program_from_cubin(
 ) -> Program:
     """Decode one kernel of a cubin; the result is cached by content.
 
-    Args:
-        cubin: the file's content, or what `read_cubin` has made of it.
-        entry: which kernel: its mangled name, or its C++ name with or without namespace, template arguments
-            and parameters ('ns::kernel<float, 4>(float*, int)'); None if there is only one.
-        abi: 'numba' or 'c', how arguments are laid out; None guesses from the mangled name.
-        path: the file's name, for messages.
-
-    Raises:
-        NotACubin: the file is not a cubin.
-        EntryError: no such kernel, or several fit.
-        DecodeError: an instruction has an unknown form.
-    """
+    cubin: the file's content, or what `read_cubin` has made of it. entry: which kernel: its mangled name, or its C++
+    name with or without namespace, template arguments and parameters ('ns::kernel<float, 4>(float*, int)'); None if
+    there is only one. abi: 'numba' or 'c', how arguments are laid out; None guesses from the mangled name. path: the
+    file's name, for messages. Raises NotACubin (the file is not a cubin), EntryError (no such kernel, or several fit),
+    DecodeError (an instruction has an unknown form)."""
     parsed = cubin if isinstance(cubin, Cubin) else read_cubin(cubin, path)
     symbol = select_entry(tuple(parsed.kernels), entry, path)
     abi = abi or ("numba" if _NUMBA_NAME.match(symbol) else "c")

@@ -79,11 +79,8 @@ class Lowered(Once):
 
 
 def lower(program: Program) -> Lowered:
-    """Lower a whole program before anything runs.
-
-    Raises:
-        UnknownInstruction: an opcode, modifier or operand form that is not in the opcode table.
-    """
+    """Lower a whole program before anything runs. Raises UnknownInstruction (an opcode, modifier or operand form that
+    is not in the opcode table)."""
     layout = _layout(program)
     pool = ConstantPool()
     banks = BankReader()
@@ -109,11 +106,8 @@ def loops(code: np.ndarray) -> list[tuple[int, int]]:
 def lower_instruction(
     instruction: Instruction, pool: ConstantPool, layout: RegisterLayout, kernel: str = ""
 ) -> RowWriter:
-    """Lower one instruction; the finished columns are in the result's `columns`.
-
-    Raises:
-        UnknownInstruction: see `lower`.
-    """
+    """Lower one instruction; the finished columns are in the result's `columns`. Raises UnknownInstruction (see
+    `lower`)."""
     writer = RowWriter(instruction, pool, layout, kernel)
     opcode = OPCODES.get(instruction.opcode)
     if opcode is None:

@@ -167,13 +167,9 @@ class RowWriter:
         self.columns[m.COL_DST_COUNT] = 0 if is_zero(operand) else rows
 
     def src(self, column: int, rows: int = 1, numeric: str = "int") -> None:
-        """Consume a source into `column` and its modifier column.
-
-        Args:
-            rows: 1 for 32-bit, 2 for 64-bit sources.
-            numeric: 'int' (negation is two's complement), 'float' (sign bit), 'raw' (no modifier allowed) or 'upper'
-                (as 'raw'; the immediate is the upper of two words, as it is of doubles).
-        """
+        """Consume a source into `column` and its modifier column. rows: 1 for 32-bit, 2 for 64-bit sources. numeric:
+        'int' (negation is two's complement), 'float' (sign bit), 'raw' (no modifier allowed) or 'upper' (as 'raw'; the
+        immediate is the upper of two words, as it is of doubles)."""
         operand = self.take("reg", "ureg", "imm", "fimm", "const")
         self.put(column, operand, rows, numeric)
 
@@ -282,12 +278,8 @@ def is_zero(operand: Operand) -> bool:
 
 
 def plain(op: int, pattern: str = "", numeric: str = "int", **words: str) -> Callable[[RowWriter], None]:
-    """The lowering of an instruction that is one micro-operation whatever its modifiers.
-
-    Args:
-        pattern: its operands as `RowWriter.operands` takes them.
-        words: AUX words that are 1 if the instruction has the modifier.
-    """
+    """The lowering of an instruction that is one micro-operation whatever its modifiers. pattern: its operands as
+    `RowWriter.operands` takes them. words: AUX words that are 1 if the instruction has the modifier."""
 
     def lower(w: RowWriter) -> None:
         w.set(op, **{word: int(w.has(modifier)) for word, modifier in words.items()})

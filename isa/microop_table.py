@@ -66,12 +66,8 @@ class MicroOperations:
         return number
 
     def named(self, constants: Mapping[str, object]) -> dict[str, MicroOperation]:
-        """The rows by name, from the module that holds them as OP_*.
-
-        Raises:
-            ValueError: a row without a name, or with two; a class that does not exist; words of a family that has no
-                constants.
-        """
+        """The rows by name, from the module that holds them as OP_*. Raises ValueError (a row without a name, or with
+        two; a class that does not exist; words of a family that has no constants)."""
         names = {name.removeprefix("OP_"): number for name, number in constants.items() if name.startswith("OP_")}
         if sorted(names.values()) != sorted(self.rows):  # type: ignore[type-var]
             raise ValueError("every micro-operation has one name, and every name a row of its own")

@@ -54,15 +54,9 @@ def numba_code(
 ) -> NumbaCode:
     """Compile a kernel for given argument types.
 
-    Args:
-        function: the Python function.
-        options: of `numba.cuda.jit`: debug, fastmath, opt, launch_bounds, link, lto.
-        max_registers: upper limit of registers per thread, where something is linked.
-
-    Raises:
-        CompileError: it does not compile or link; names file and line.
-        ToolchainMissing: Numba's CUDA target is not installed.
-    """
+    function: the Python function. options: of `numba.cuda.jit`: debug, fastmath, opt, launch_bounds, link, lto.
+    max_registers: upper limit of registers per thread, where something is linked. Raises CompileError (it does not
+    compile or link; names file and line), ToolchainMissing (Numba's CUDA target is not installed)."""
     target = divmod(int(re.sub(r"\D", "", arch)), 10)
     debug = bool(options.get("debug"))
     settings = {name: options[name] for name in ("fastmath", "opt", "launch_bounds") if name in options}
@@ -206,9 +200,5 @@ def _compile_error(function: Any, error: Exception) -> CompileError:
 
 def _typed_at(error: Exception, file: str) -> list[tuple[str, int]]:
     """The place in the user's file of what Numba was finding a type for, where its message names none."""
-    found = []
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        place = getattr(frame.f_locals.get("self"), "loc", None)
-        if place is not None and os.path.abspath(place.filename) == os.path.abspath(file):
-            found.append((file, int(place.line)))
-    return found[-1:]
+    seen = (getattr(frame.f_locals.get("self"), "loc", None) for frame, _ in traceback.walk_tb(error.__traceback__))
+    return [(file, each.line) for each in seen if each and os.path.abspath(each.filename) == os.path.abspath(file)][-1:]

@@ -108,12 +108,8 @@ def _uniform_rows(rows: Iterable[Opcode]) -> list[Opcode]:
 
 
 def build_table(rows: Iterable[Opcode]) -> dict[str, Opcode]:
-    """Index the rows by name.
-
-    Raises:
-        ValueError: two rows have one name, or a uniform row leaves the uniform datapath (S2UR, which reads a special
-            register, excepted).
-    """
+    """Index the rows by name. Raises ValueError (two rows have one name, or a uniform row leaves the uniform datapath
+    (S2UR, which reads a special register, excepted))."""
     table: dict[str, Opcode] = {}
     for row in rows:
         if row.name in table:

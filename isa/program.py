@@ -169,12 +169,8 @@ class Program(Once):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], cubin: Cubin | None = None) -> Program:
-        """Read a program image, see `from_bytes`.
-
-        Raises:
-            ProgramFileError: there is no such file, or it is not an image, damaged, or of another format
-                version.
-        """
+        """Read a program image, see `from_bytes`. Raises ProgramFileError (there is no such file, or it is not an
+        image, damaged, or of another format version)."""
         try:
             data = Path(path).read_bytes()
         except OSError as error:

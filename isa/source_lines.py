@@ -60,10 +60,8 @@ def source_lines(file: Elf) -> dict[str, list[tuple[int, Frame]]]:
 
     A line is the innermost frame that is not in a header of the tool chain, or the innermost where all are.
 
-    Raises:
-        IndexError, ValueError, struct.error: the table is damaged.
-        KeyError: an address has no relocation that says to which section it belongs.
-    """
+    Raises IndexError, ValueError, struct.error (the table is damaged), KeyError (an address has no relocation that says
+    to which section it belongs)."""
     found: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
     table = file.by_name.get(".debug_line")
     if table is None:

@@ -40,11 +40,8 @@ def _roots() -> tuple[Path, ...]:
 
 
 def find_tool(name: str) -> str:
-    """Path of an executable ('ptxas', 'nvcc', 'nvdisasm' or 'nvlink').
-
-    Raises:
-        ToolchainMissing: it is in none of the places; the message says how to install it.
-    """
+    """Path of an executable ('ptxas', 'nvcc', 'nvdisasm' or 'nvlink'). Raises ToolchainMissing (it is in none of the
+    places; the message says how to install it)."""
     return _find_tool(name, os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), os.environ.get("PATH"))
 
 
@@ -61,11 +58,8 @@ def _find_tool(name: str, *environment: str | None) -> str:
 
 
 def run_tool(command: list[str], seconds: int = TOOL_SECONDS) -> subprocess.CompletedProcess[str]:
-    """Run a tool and keep what it prints.
-
-    Raises:
-        ToolchainFailed: it has not ended after so many seconds, as may happen with a damaged file, or has crashed.
-    """
+    """Run a tool and keep what it prints. Raises ToolchainFailed (it has not ended after so many seconds, as may happen
+    with a damaged file, or has crashed)."""
     name = Path(command[0]).name
     try:
         done = subprocess.run(
@@ -92,11 +86,7 @@ def first_error(report: str) -> tuple[str, int | None]:
 
 
 def find_nvrtc() -> str:
-    """Path of NVRTC's shared library.
-
-    Raises:
-        ToolchainMissing: it is in neither the wheels nor the CUDA folder.
-    """
+    """Path of NVRTC's shared library. Raises ToolchainMissing (it is in neither the wheels nor the CUDA folder)."""
     for root in _roots():
         for pattern in _NVRTC_PATTERNS:
             found = [path for path in sorted(root.glob(pattern)) if ".alt." not in path.name]
@@ -142,11 +132,8 @@ def file_identity(path: str) -> str:
 
 @lru_cache(maxsize=8)
 def numba_version() -> str:
-    """Versions of Numba and of its CUDA target, 'numba 0.68.0 numba-cuda 0.30.4'.
-
-    Raises:
-        ToolchainMissing: one of them is not installed.
-    """
+    """Versions of Numba and of its CUDA target, 'numba 0.68.0 numba-cuda 0.30.4'. Raises ToolchainMissing (one of them
+    is not installed)."""
     import importlib.metadata  # here, since it takes longer to import than the rest of the package
 
     try:

@@ -13,7 +13,7 @@ from typing import Any
 from gpusim.lab import play
 from gpusim.lab.exercises import Exercise
 
-REPORT_MODULES = ("format", "access", "source")
+REPORT_MODULES = ("format", "access", "beside", "source")
 """Modules of the report that the page uses too."""
 MODULES = ("rules", "play", "colours", "editor", "code", "write", "watch", "solve", "explore", "teach", "ask", "main")
 
