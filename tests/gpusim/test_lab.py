@@ -417,6 +417,7 @@ def opened(browser, lab):  # noqa: F811
 @pytest.fixture
 def page(opened):
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
+    opened.execute_script("window.scrollTo(0, 0)")  # from under the head, which stays in its place
     yield opened
     assert opened.get_log("browser") == []
 
