@@ -632,10 +632,10 @@ def test_write(page):
         page.execute_script("const t = document.activeElement; return t.value.slice(t.selectionStart).trim()")[:6]
         == "out[i]"
     )
-    choose(page, "Add two arrays")
+    begin_with(page, "Add two arrays")
 
 
-def choose(page, title):
+def begin_with(page, title):
     """Opens a text to begin with as it was at first."""
     page.execute_script(
         "const s = document.querySelector('.bar select');"
@@ -655,7 +655,7 @@ def test_machine_code_stands_beside_its_lines(page, lab):
     from selenium.webdriver import ActionChains
 
     room(page, "write")
-    choose(page, "Add two arrays, in CUDA C++")
+    begin_with(page, "Add two arrays, in CUDA C++")
     find(page, "[data-run]").click()
     settle(page, "document.querySelector('.outcome')")
     rows = page.execute_script(
@@ -729,7 +729,7 @@ TAB, ENTER, ESCAPE = "\ue004", "\ue007", "\ue00c"
 
 def test_the_editor_indents_and_colours(page):
     room(page, "write")
-    choose(page, "Add two arrays")
+    begin_with(page, "Add two arrays")
     assert typed(page, "a|b", TAB) == "a   b"
     assert typed(page, "if x:\n|a\nb|\nc", TAB) == "if x:\n    a\n    b\nc"
     assert typed(page, "|    a\n  b|\n    c", "untab") == "a\nb\n    c"
@@ -750,7 +750,7 @@ def test_the_editor_indents_and_colours(page):
                      "special": ["@cuda.jit"],
                      "keyword": ["def", "return"], "call": ["f", "sin"]}  # fmt: skip
     assert page.execute_script("return document.querySelector('.paint').textContent") == written(page) + "\n"
-    choose(page, "Add two arrays, in CUDA C++")
+    begin_with(page, "Add two arrays, in CUDA C++")
     typed(page, "/* a\nb */ __global__ void k(int n) { // c|")
     assert texts(page, ".paint .comment") == ["/* a", "b */", "// c"] and texts(page, ".paint .special") == [
         "__global__"
@@ -763,7 +763,7 @@ def test_the_editor_indents_and_colours(page):
     )
     assert boxes, "the colours lie where the letters are"
     page.execute_script(AGAIN)
-    choose(page, "Add two arrays")
+    begin_with(page, "Add two arrays")
 
 
 DROP = """
@@ -780,7 +780,7 @@ KERNEL_FILE = (
 
 def test_a_file_is_taken_and_nothing_is_lost(page, tmp_path):
     room(page, "write")
-    choose(page, "Add two arrays")
+    begin_with(page, "Add two arrays")
     draft = wrote(page, "import", "# a draft\nimport")
     page.execute_script(DROP, "mine.cu", KERNEL_FILE, ".editor")
     settle(page, "document.querySelector('textarea').value.includes('scale')")
@@ -821,7 +821,7 @@ def test_a_file_is_taken_and_nothing_is_lost(page, tmp_path):
     find(page, "[data-file]").send_keys(str(file))  # as a phone does it
     settle(page, "document.querySelector('textarea').value.includes('def double')")
     find(page, "[data-remove]").click()
-    choose(page, "Add two arrays")
+    begin_with(page, "Add two arrays")
     room(page, "solve")
     before = written(page)
     page.execute_script(DROP, "own.py", SOLVED, ".tasks .editor")
@@ -833,7 +833,7 @@ def test_a_file_is_taken_and_nothing_is_lost(page, tmp_path):
 
 def test_the_text_and_its_code_stand_one_below_the_other_on_a_phone(page):
     room(page, "write")
-    choose(page, "Add two arrays")
+    begin_with(page, "Add two arrays")
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     find(page, "[data-run]").click()
     settle(page, "document.querySelector('.outcome')")
