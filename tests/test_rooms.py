@@ -64,7 +64,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 383,
     "isa": 6_768,
     "programs": 5_778,
-    "validate": 10_414,
+    "validate": 10_374,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

@@ -13,7 +13,7 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +21,7 @@ import numpy as np
 from isa import compile_cuda
 from isa.elf import Elf
 from isa.instruction import INSTRUCTION_BYTES
-from isa.opcodes import OPCODES
 from isa.toolchain import find_tool, tool_version
-from validate.commands import UsageError
 
 DATA = Path(__file__).parents[2] / "tests" / "gpusim" / "data" / "h200_instructions.npz"
 FAMILIES = ("word", "double", "half", "uniform", "memory")
@@ -69,60 +67,22 @@ def build() -> tuple[bytes, int]:
     return cubin[:start] + code + cubin[start + len(code) :], start + INSTRUCTION_BYTES * _SLOT
 
 
-def write(path: Path, added: Sequence[str] = ()) -> None:
-    """Write a job for the recorded forms, and for further ones, 'FAMILY:ENCODING' each.
-
-    Raises:
-        UsageError: an added form that is none.
-        ToolchainMissing, ToolchainFailed: see `build`.
-    """
+def write(path: Path) -> None:
+    """Write a job for the recorded forms. Raises ToolchainMissing, ToolchainFailed: see `build`."""
     cubin, offset = build()
     with np.load(DATA) as file:
         kept = {name: file[name] for name in ("text", "encoding", "family", "operands", "constants")}
-    new = [*_parsed(added)]
-    family = np.array([*kept["family"], *(each[2] for each in new)], np.uint8)
     kept |= {
-        "text": np.array([*kept["text"], *(each[0] for each in new)]),
-        "encoding": np.array([*kept["encoding"], *(each[1] for each in new)], np.uint64),
-        "family": family,
-        "uniform": (family == FAMILIES.index("uniform")).astype(np.uint8),
+        "uniform": (kept["family"] == FAMILIES.index("uniform")).astype(np.uint8),
         "cubin": np.frombuffer(cubin, np.uint8),
     }
     np.savez_compressed(path, **kept, offset=offset, output_words=len(OUTPUT))
-
-
-def _parsed(added: Sequence[str]) -> Iterator[tuple[str, tuple[int, int], int]]:
-    """Text, encoding (low word first) and number of the family of each form. Raises UsageError."""
-    pairs = [each.partition(":") for each in added]
-    try:
-        words = [int(word, 16) for *_, word in pairs]
-        families = [FAMILIES.index(family) for family, *_ in pairs]
-    except ValueError as error:
-        raise UsageError(f"a form is FAMILY:ENCODING, of {', '.join(FAMILIES)} and hex digits: {error}") from None
-    for word, text, family in zip(words, texts(words) if words else (), families, strict=True):
-        if text is None:
-            raise UsageError(f"nvdisasm refuses {word:x}")
-        text = text.replace("] [", "][")
-        bits = _scheduled(word, re.sub(r"^@\S+ ", "", text).split()[0].split(".")[0])
-        yield text, (bits & (1 << 64) - 1, bits >> 64), family
-
-
-def _scheduled(bits: int, name: str) -> int:
-    """The encoding that waits for everything before it and announces its result where it can."""
-    variable = OPCODES[name].variable if name in OPCODES else name in ("FSWZADD", "CLMAD")
-    stores = name in ("ST", "STG", "STS", "STL", "RED", "REDG")
-    return with_control(bits, 11, write=0 if variable and not stores else 7, read=1 if variable else 7, wait=0x3F)
 
 
 def field(bits: int, at: int, width: int, value: int) -> int:
     """`bits` with one field replaced."""
     mask = (1 << width) - 1
     return bits & ~(mask << at) | (value & mask) << at
-
-
-def with_control(bits: int, stall: int, *, write: int = 7, read: int = 7, wait: int = 0, keep: bool = True) -> int:
-    """`bits` with this control field: stall cycles, scoreboards for results and sources, wait mask, yield hint."""
-    return field(bits, 105, 21, stall | keep << 4 | write << 5 | read << 8 | wait << 11)
 
 
 def texts(encodings: Iterable[int], architecture: str = "SM90") -> list[str | None]:
@@ -197,7 +157,7 @@ def import_results(job_path: Path, results_path: Path, out: Path = DATA) -> dict
 def command(options: argparse.Namespace) -> int:
     """`validate instructions`."""
     if options.results is None:
-        write(options.job, options.add)
+        write(options.job)
         print(f"run on the GPU machine: python -m validate.instructions.worker {options.job} results.npz")
     else:
         print(import_results(options.job, options.results))

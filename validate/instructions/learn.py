@@ -26,7 +26,7 @@ from isa.instruction import INSTRUCTION_BYTES
 from isa.listing import disassemble, read_sections
 from isa.templates import GUARD, SHOWN, UNKNOWN, Field, Template, file_of, float_text, read_template
 from validate.commands import EXIT_OK
-from validate.instructions.job import texts, with_control
+from validate.instructions.job import field, texts
 
 _BITS = tuple(bit for bit in range(16, 126) if SHOWN >> bit & 1)
 _ALWAYS = 7 << 12
@@ -186,8 +186,8 @@ class Learner:
         """Learn from samples; returns encodings one bit away that have new shapes."""
         words, others, rows = [], [], []
         plain = [each & ~GUARD | _ALWAYS for each in samples]
-        # A warp that may give way keeps no operand, and then the bits of reuse are refused.
-        staying = [with_control(each, 5) for each in plain]
+        # Five cycles, no scoreboard. A warp that may give way keeps no operand, and then the bits of reuse are refused.
+        staying = [field(each, 105, 21, 5 | 1 << 4 | 7 << 5 | 7 << 8) for each in plain]
         for each, other, text in zip(plain, staying, self._listed(staying), strict=True):
             word = each if text is None else other
             words += [word, word & ~GUARD, *(word ^ 1 << bit for bit in _BITS)]
