@@ -195,7 +195,6 @@ _CONVERSION = re.compile(
     r"(?P<length>hh|h|ll|l|j|z|t|L)?(?P<type>[diouxXeEfFgGaAcsp%])"
 )
 _SIZES = {"hh": 1, "h": 2, None: 4, "l": 8, "ll": 8, "j": 8, "z": 8, "t": 8, "L": 8}
-_MANTISSA_DIGITS = 13
 
 
 def printf(form: str, read: Callable[[int, int], bytes], string: Callable[[int], str]) -> tuple[str, int]:
@@ -231,59 +230,40 @@ class _Arguments:
 
 
 def _convert(match: re.Match[str], arguments: _Arguments, string: Callable[[int], str]) -> str:
-    """The text of the next argument."""
+    """The text of the next argument: Python's own conversion, told apart where C's is another."""
     kind, flags = match["type"], match["flags"]
     if kind == "%":
         return "%"
     width = arguments.integer(4, True) if match["width"] == "*" else int(match["width"] or 0)
-    precision: int | None = None
+    precision = -1
     if match["precision"] is not None:
         precision = arguments.integer(4, True) if match["precision"] == "*" else int(match["precision"] or 0)
-        precision = None if precision < 0 else precision
-    zeros, size = "0" in flags, _SIZES[match["length"]]
+    value: Any
     if kind in "diouxX":
-        value, base = arguments.integer(size, kind in "di"), kind if kind in "oxX" else "d"
-        digits = "" if precision == value == 0 else format(abs(value), base).rjust(precision or 1, "0")
-        prefix = _sign(value < 0, flags) if kind in "di" else ""
+        value = arguments.integer(_SIZES[match["length"]], kind in "di")
+        if precision >= 0:
+            flags = flags.replace("0", "")
+        if kind in "ouxX":
+            flags = re.sub("[+ ]", "", flags)
         if "#" in flags and kind == "o":
-            digits = "0" + digits.removeprefix("0")
-        elif "#" in flags and kind in "xX" and value:
-            prefix = "0" + kind
-        zeros = zeros and precision is None
+            flags, precision = flags.replace("#", ""), max(precision, len(f"{value:o}") + (value > 0))
+        if value == 0:
+            flags = flags.replace("#", "")
+        if value == precision == 0:  # no digits
+            kind, precision, value = "s", -1, "+" if "+" in flags else " " if " " in flags else ""
     elif kind in "eEfFgGaA":
-        number = struct.unpack("<d", arguments.take(8))[0]
-        prefix, zeros = _sign(math.copysign(1.0, number) < 0, flags), zeros and math.isfinite(number)
-        if kind in "aA" and math.isfinite(number):
-            prefix, digits = prefix + "0x", _hexadecimal(abs(number), precision)
-        else:
-            form = f"%{'#' if '#' in flags else ''}.{6 if precision is None else precision}{kind}"
-            digits = (form if math.isfinite(number) else "%g") % abs(number)
-        prefix, digits = (prefix.upper(), digits.upper()) if kind.isupper() else (prefix, digits)
+        value = struct.unpack("<d", arguments.take(8))[0]
+        if not math.isfinite(value):
+            flags = flags.replace("0", "")
+        if kind in "aA":
+            digits = re.sub(r"\.?0*p", "p", value.hex())  # all of them, whatever the precision
+            kind, precision, value = "s", -1, digits.upper() if kind == "A" else digits
     else:
-        zeros, prefix, value = False, "", arguments.integer(1 if kind == "c" else 8, False)
+        value = arguments.integer(1 if kind == "c" else 8, False)
         if kind == "s":
-            digits = (string(value) if value else "(null)")[:precision]
-        else:
-            digits = chr(value) if kind == "c" else f"{value:#x}" if value else "(nil)"
-    if "-" in flags or width < 0:
-        return (prefix + digits).ljust(abs(width))
-    return (prefix + digits.rjust(width - len(prefix), "0")) if zeros else (prefix + digits).rjust(width)
-
-
-def _hexadecimal(value: float, precision: int | None) -> str:
-    """%a without sign and 0x: one hexadecimal digit, the fraction, and the power of two."""
-    mantissa, _, power = value.hex().removeprefix("0x").partition("p")
-    bits = int(mantissa.replace(".", "").ljust(1 + _MANTISSA_DIGITS, "0"), 16)
-    if precision is not None and precision < _MANTISSA_DIGITS:
-        step = 16 ** (_MANTISSA_DIGITS - precision)
-        whole, rest = divmod(bits, step)
-        whole += rest * 2 > step or (rest * 2 == step and whole % 2)
-        bits = whole * step
-    digits = f"{bits:0{1 + _MANTISSA_DIGITS}x}"
-    lead, fraction = digits[:-_MANTISSA_DIGITS], digits[-_MANTISSA_DIGITS:]
-    fraction = fraction.rstrip("0") if precision is None else fraction.ljust(precision, "0")[:precision]
-    return lead + ("." + fraction if fraction else "") + "p" + power
-
-
-def _sign(negative: bool, flags: str) -> str:
-    return "-" if negative else "+" if "+" in flags else " " if " " in flags else ""
+            value = string(value) if value else "(null)"
+        elif kind == "p":
+            kind, precision, value = "s", -1, f"{value:#x}" if value else "(nil)"
+    if width < 0:
+        flags, width = flags + "-", -width
+    return f"%{flags}{width or ''}{f'.{precision}' if precision >= 0 else ''}{kind}" % value
