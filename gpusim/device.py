@@ -293,7 +293,7 @@ class Device(AbstractContextManager["Device"]):
 
         options: how it is run, in the device's mode. placed: as for `LaunchRun`. listeners: to its start, to its end.
         Whoever waits for any stream gets the errors of launches in a `Stream`; of one in a `StreamQueue` the caller
-        looks at `error`. Raises LaunchError, and IsaError if it cannot run.
+        looks at `error`. Raises LaunchError, and SimulationError if it cannot run.
         """
         options = replace(options or LaunchOptions(), mode=self._mode, outputs=True, accel_sim=self.accel_sim)
         if stream is None:

@@ -13,9 +13,9 @@ from isa.errors import (
     CompileError,
     DecodeError,
     EntryError,
-    IsaError,
     NotACubin,
     ProgramFileError,
+    SimulationError,
     ToolchainFailed,
     ToolchainMissing,
     UnknownInstruction,
@@ -26,7 +26,7 @@ from isa.program import Program
 
 __all__ = [
     "NO_BARRIER", "PT", "RZ", "URZ", "CompileError", "Control", "DecodeError", "EntryError", "GlobalSymbol",
-    "Instruction", "IsaError", "NotACubin", "Operand", "Parameter", "Program", "ProgramFileError", "Relocation",
+    "Instruction", "NotACubin", "Operand", "Parameter", "Program", "ProgramFileError", "Relocation", "SimulationError",
     "ToolchainFailed", "ToolchainMissing", "UnknownInstruction", "assemble", "compile_cuda", "compile_kernel",
     "kernels", "load",
 ]  # fmt: skip

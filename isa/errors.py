@@ -26,19 +26,15 @@ def _restore(cls: type[SimulationError], args: tuple[Any, ...], state: dict[str,
     return error
 
 
-IsaError = SimulationError
-"""Its name in this package."""
-
-
-class ToolchainMissing(IsaError):
+class ToolchainMissing(SimulationError):
     """A program of the vendor's tool chain (ptxas, nvdisasm, NVRTC) or Numba's CUDA target was not found."""
 
 
-class ToolchainFailed(IsaError):
+class ToolchainFailed(SimulationError):
     """A program of the vendor's tool chain ended with an error that is not the user's kernel's fault."""
 
 
-class CompileError(IsaError):
+class CompileError(SimulationError):
     """A kernel does not compile: the user's mistake, named with file and line where they are known."""
 
     def __init__(self, message: str, file: str | None = None, line: int | None = None) -> None:
@@ -49,7 +45,7 @@ class CompileError(IsaError):
         super().__init__(where + message)
 
 
-class ProgramFileError(IsaError):
+class ProgramFileError(SimulationError):
     """A file cannot be loaded: missing, of an unknown type, or a damaged program image."""
 
 
@@ -62,7 +58,7 @@ class NotACubin(ProgramFileError):
         super().__init__(f"{path} is not a cubin: {reason}")
 
 
-class EntryError(IsaError):
+class EntryError(SimulationError):
     """The kernel asked for is not in the file, or the file holds several and none was chosen."""
 
     def __init__(self, message: str, available: tuple[str, ...]) -> None:
@@ -71,11 +67,11 @@ class EntryError(IsaError):
         super().__init__(message + (f"; the file holds:{listing}" if available else "; the file holds no kernel"))
 
 
-class DecodeError(IsaError):
+class DecodeError(SimulationError):
     """The text of a disassembled instruction has no form that this decoder knows."""
 
 
-class UnknownInstruction(IsaError):
+class UnknownInstruction(SimulationError):
     """A decoded instruction has no entry in the opcode table, so it cannot be executed.
 
     Args:

@@ -46,9 +46,9 @@ def make_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 def _mistakes() -> tuple[type[Exception], ...]:
     """Return the exceptions that are a user's mistake, once one was raised: a help text does not wait for them."""
-    from isa.errors import IsaError
+    from isa.errors import SimulationError
 
-    return UserError, IsaError
+    return UserError, SimulationError
 
 
 def main(argv: Sequence[str] | None = None) -> int:

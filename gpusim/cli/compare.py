@@ -15,7 +15,7 @@ from gpusim.cli.parser import EXIT_FAILED_POINTS, EXIT_OK, UserError
 from gpusim.cli.sensitivity import point_of
 from gpusim.config import GPUConfig, load_config
 from gpusim.units import counted, joule_text
-from isa.errors import IsaError
+from isa.errors import SimulationError
 from isa.folders import replacing
 
 Row = dict[str, Any]
@@ -116,7 +116,7 @@ def _replay(paths: Sequence[str], configs: Sequence[GPUConfig]) -> tuple[list[st
             try:
                 with Replay(saved, config, Telling()) as replay:
                     groups = replay.run().groups.values()
-            except IsaError as error:
+            except SimulationError as error:
                 rows.append([{"program": str(saved.path), "error": str(error)}])
                 continue
             made = []

@@ -61,13 +61,11 @@ def _known() -> dict[str, Words]:
         **dict.fromkeys(("DIR", "FOLDER"), DirectoriesCompleter()),
         "FILE.py": _words(tuple, ".py"),
         "FILE.toml": _words(tuple, ".toml"),
-        "list file": _words(tuple, *kernels),
         "sensitivity keys": _words(_keys),
         "config keys section": _words(lambda: [key.partition(".")[0] for key in _keys()]),
         "collective node": _words(lambda: import_module("gpusim.node").shipped_nodes(), ".toml"),
         "TOOLS": _words(lambda: [name for name in import_module("gpusim.host.options").CHECKS if name != "memcheck"]),
         "MODE": _words(lambda: import_module("gpusim.host.options").MODES),
-        "schema words": _words(lambda: "-".join(import_module("gpusim.cli.schema").commands()).split("-")),
     }
 
 

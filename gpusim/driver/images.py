@@ -18,7 +18,7 @@ from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from isa import assemble
 from isa.assemble import is_relocatable
-from isa.errors import IsaError
+from isa.errors import SimulationError
 
 _ELF, _FATBIN, _FATBIN_WRAPPER = b"\x7fELF", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46"
 _PTX, _CUBIN, _SEVERAL = 1, 2, 0x100
@@ -74,7 +74,7 @@ def _from_ptx(text: bytes, config: GPUConfig) -> bytes:
     try:
         arch = f"sm_{10 * major + minor}{specific[1].decode() if specific else ''}"
         return assemble(text.rstrip(b"\0").decode(), arch)
-    except (IsaError, UnicodeDecodeError) as error:
+    except (SimulationError, UnicodeDecodeError) as error:
         raise DriverError(ResultCode.INVALID_PTX, f"the module's PTX cannot be assembled: {error}") from None
 
 

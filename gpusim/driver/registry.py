@@ -38,7 +38,7 @@ from gpusim.driver.caller import Gone, caller, read, text
 from gpusim.driver.codes import STATUSES, Code, DriverError, ManagementCode, ResultCode, fail_if, known, say
 from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import DriverStream, called_by_stream, node_of
-from isa.errors import IsaError
+from isa.errors import SimulationError
 from isa.folders import cache_folder
 
 _AARCH64 = 8
@@ -266,7 +266,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
             return point.call(driver, arguments)
     except DriverError as error:
         code, message = error.code, error.message
-    except IsaError as error:
+    except SimulationError as error:
         code, message = ResultCode.NOT_SUPPORTED, f"{point.symbol}: {error}"
     except KeyboardInterrupt:  # work may be lost, so nothing goes on as if it were not
         for each in driver.contexts():

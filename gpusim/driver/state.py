@@ -52,10 +52,9 @@ from gpusim.driver.work.streams import (
     StreamWork,
     new_handle,
 )
-from gpusim.errors import OutOfDeviceMemory
+from gpusim.errors import OutOfDeviceMemory, SimulationError
 from gpusim.host.options import LaunchOptions
 from gpusim.launch.module import LinkedModule
-from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.device import Device
@@ -230,7 +229,7 @@ class Driver:
         INVALID_IMAGE."""
         try:
             linked = LinkedModule(cubin, self.device.memory)
-        except IsaError as error:
+        except SimulationError as error:
             raise DriverError(ResultCode.INVALID_IMAGE, f"the module cannot be loaded: {error}") from None
         return LoadedModule(self.context(), linked, [each for each in others if each != cubin])
 

@@ -17,7 +17,6 @@ from gpusim.explore.point import PARAMETERS, Point
 from gpusim.results.quantities import columns, result_columns, shown
 from gpusim.results.table import SWEEP
 from gpusim.workload.request import BUNDLED_PARAMETERS, OWN_PARAMETERS, Request
-from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.result import Result
@@ -121,7 +120,7 @@ def evaluate(
             if check is not None and not check.equal:
                 raise ValueError(f"wrong output: {check.message}")
             row |= _measured(result, metrics)
-    except (IsaError, OutOfTime) as wrong:
+    except (SimulationError, OutOfTime) as wrong:
         error = str(wrong)
     except MemoryError:
         error = "this needs more memory than the host has"

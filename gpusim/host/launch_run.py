@@ -65,7 +65,7 @@ class LaunchRun(Grid):
     `on_end` when it has ended; then `record` is what it leaves behind, or `error` what has ended it, in the user's
     terms. placed: its arguments, where NumPy arrays are to be copied back.
 
-    Raises LaunchError if the GPU does not take it, IsaError if the simulator cannot run it.
+    Raises LaunchError if the GPU does not take it, SimulationError if the simulator cannot run it.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ import numpy as np
 
 from gpusim.config import load_config
 from gpusim.difference import compare_results
-from gpusim.errors import KernelError, WorkloadError
+from gpusim.errors import KernelError, SimulationError, WorkloadError
 from gpusim.lab import play
 from gpusim.lab.exercises import Exercise, checked
 from gpusim.report_html import make_code, render
@@ -35,7 +35,6 @@ from gpusim.tracing.recording import Recording
 from gpusim.workload.request import LAUNCH_PARAMETERS, Request
 from gpusim.workload.target import find_target, find_variant, load_kernel
 from isa import Program, compile_cuda
-from isa.errors import IsaError
 from isa.listing import programs_from_cubin
 from isa.mistakes import told
 
@@ -53,7 +52,7 @@ def answer(task: tuple[str, Mapping[str, Any]]) -> Answer:
     began = time.perf_counter()
     try:
         found = _ANSWERS[name](**values)
-    except IsaError as error:
+    except SimulationError as error:
         found = {"error": str(error)} | (vars(error) if isinstance(error, _Refused) else {})
     return found | {"seconds": round(time.perf_counter() - began, 3)}
 
@@ -104,7 +103,7 @@ def _counted(experiment: str, result: Result) -> list[tuple[str, str, str]]:
     return counted
 
 
-class _Refused(IsaError):
+class _Refused(SimulationError):
     """Something is wrong with what was written. line: of it, from 1; printed: what it had printed until then; detail:
     what the machine says of it."""
 
@@ -194,7 +193,7 @@ def _refused(error: Exception, path: Path, printed: str) -> _Refused:
     lines = dict(enumerate(path.read_text("utf-8").splitlines(), 1))
     said = f"{type(error).__name__}: {text}"
     sentence, line = told(said, lines, _line_of(error, path), MISTAKES, facts)
-    refused = _Refused(sentence or (text if isinstance(error, IsaError) else said))
+    refused = _Refused(sentence or (text if isinstance(error, SimulationError) else said))
     vars(refused).update(line=line, printed=printed, detail=text if isinstance(error, KernelError) else "")
     return refused
 

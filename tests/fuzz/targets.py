@@ -23,7 +23,7 @@ from gpusim.workload.target import parse_arguments, parse_dim3
 from isa import microops as m
 from isa.cubin import read_cubin
 from isa.demangle import qualified_name
-from isa.errors import DecodeError, IsaError, NotACubin, ProgramFileError, UnknownInstruction
+from isa.errors import DecodeError, NotACubin, ProgramFileError, SimulationError, UnknownInstruction
 from isa.instruction import parse_instruction
 from isa.listing import decode_sections, read_sections
 from isa.lower import lower
@@ -260,5 +260,5 @@ TARGETS = {
     "spec": Target(_make_spec, _run_spec, (WorkloadError,)),
     "table": Target(_make_table, lambda data: parse_profile(data.decode("utf-8", "replace")), (ProfileError,)),
     "baseline": Target(_make_baseline, _run_baseline, (BaselineError,)),
-    "stream": Target(streams.make, streams.run, (IsaError,), seconds=60),
+    "stream": Target(streams.make, streams.run, (SimulationError,), seconds=60),
 }

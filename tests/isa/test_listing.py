@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isa.compile import compile_cuda
-from isa.errors import DecodeError, IsaError, ToolchainMissing
+from isa.errors import DecodeError, SimulationError, ToolchainMissing
 from isa.instruction import (
     PT,
     RZ,
@@ -312,7 +312,7 @@ def test_nvdisasm_error_is_one_sentence() -> None:
         disassemble(b"not a cubin")
     except ToolchainMissing as error:
         pytest.skip(str(error))
-    except IsaError as error:
+    except SimulationError as error:
         assert "nvdisasm failed" in str(error)
     else:
         pytest.fail("nvdisasm accepted a text file")

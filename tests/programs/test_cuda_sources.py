@@ -14,7 +14,7 @@ from gpusim.launch import CudaSource, Launch, TensorMap
 from gpusim.launch.arguments import program_of
 from gpusim.workload.request import Request
 from gpusim.workload.target import find_target
-from isa import IsaError
+from isa import SimulationError
 from programs import images, registry
 from programs.variant import Variant
 
@@ -73,7 +73,7 @@ def test_a_device_takes_tensor_maps_of_its_arrays() -> None:
 def test_a_gpu_that_lacks_what_a_kernel_needs(name: str, gpu: str) -> None:
     variant = registry.get(name)
     launch = variant.make(variant.test_size, 3)
-    with pytest.raises(IsaError, match=r"for sm_90, which a GPU of sm_100|cluster_dims__ is not supported"):
+    with pytest.raises(SimulationError, match=r"for sm_90, which a GPU of sm_100|cluster_dims__ is not supported"):
         gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, gpu, launch.shared_bytes)
 
 

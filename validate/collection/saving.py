@@ -101,7 +101,7 @@ class FoundLaunch:
 
 
 def launches(path: Path) -> dict[str, FoundLaunch]:
-    """Return the launches in a file, by symbol in the order of time. Raises SimulationError, IsaError."""
+    """Return the launches in a file, by symbol in the order of time. Raises SimulationError."""
     found = {}
     with SavedLaunches(str(path)) as file:
         cubins: dict[int, str] = {}

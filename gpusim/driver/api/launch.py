@@ -26,7 +26,7 @@ from gpusim.launch import Dim3, Launch
 from gpusim.launch.occupancy import check_dimensions
 from isa import Program
 from isa.demangle import short_name
-from isa.errors import IsaError
+from isa.errors import SimulationError
 
 if TYPE_CHECKING:
     from gpusim.driver.work.queues import WorkQueues
@@ -111,7 +111,7 @@ class KernelLaunch(StreamWork):
         except errors.LaunchError as error:
             code = _refusal(self.described, self.cooperative, self.cluster is not None)
             raise DriverError(code, str(error)) from None
-        except IsaError as error:
+        except SimulationError as error:
             what = f"kernel {short_name(self.kernel.name)!r}: {error}"
             raise DriverError(ResultCode.NOT_SUPPORTED, what) from None
 

@@ -12,10 +12,9 @@ from gpusim.driver.objects import LoadedKernel, LoadedModule
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import new_handle
-from gpusim.errors import SymbolError
+from gpusim.errors import SimulationError, SymbolError
 from isa import assemble
 from isa.assemble import link_objects
-from isa.errors import IsaError
 
 _SUFFIXES = (".cubin", ".ptx", ".fatbin", ".o", ".a")
 """By CUjitInputType."""
@@ -117,7 +116,7 @@ def complete(driver: Driver, handle: int, place: int, size: int) -> None:
     try:
         alone = not others and name.endswith(".ptx")
         linked = assemble(content.rstrip(b"\0").decode(), arch) if alone else link_objects(objects, arch)
-    except IsaError as error:
+    except SimulationError as error:
         raise DriverError(ResultCode.INVALID_PTX, f"the program's objects cannot be linked: {error}") from None
     put_pointer(place, caller().keep(linked))
     put_pointer(size, len(linked))

@@ -25,7 +25,7 @@ from gpusim.driver.work import streams
 from gpusim.driver.work.streams import Graph, GraphNode, StreamWork
 
 _KERNEL = struct.Struct("<Q7I4xQQ")
-_FILL = struct.Struct("<QQIIQQ")
+_FILL = struct.Struct("<QQIIQQ")  # CUDA_MEMSET_NODE_PARAMS
 
 Make = Callable[..., StreamWork]
 """Makes work of a driver, the graph, and the arguments of a function."""
@@ -45,11 +45,6 @@ def not_empty(work: MemoryCopy) -> MemoryCopy:
     return work
 
 
-def _fill(driver: Driver, graph: Graph, address: int) -> StreamWork:
-    """CUDA_MEMSET_NODE_PARAMS."""
-    return Fill(driver, *_FILL.unpack(read(address, _FILL.size))).checked()
-
-
 def _child(driver: Driver, graph: Graph, inner: Graph) -> StreamWork:
     inside = inner.copied(inside=True)
     register(driver, inside)
@@ -59,7 +54,7 @@ def _child(driver: Driver, graph: Graph, inner: Graph) -> StreamWork:
 NODES: dict[int, tuple[str, str, Make]] = {
     streams.KERNEL: ("Kernel", "p", partial(read_kernel, 1)),
     streams.COPY: ("Memcpy", "p", lambda driver, graph, at: not_empty(copy_3d(driver, at))),
-    streams.FILL: ("Memset", "p", _fill),
+    streams.FILL: ("Memset", "p", lambda driver, _, at: Fill(driver, *_FILL.unpack(read(at, _FILL.size))).checked()),
     streams.HOST_CALL: ("Host", "p", lambda driver, graph, at: host_call(*get_pointers(at, 2))),
     streams.CHILD: ("ChildGraph", "G", _child),
     streams.EMPTY: ("Empty", "", lambda driver, graph: StreamWork()),

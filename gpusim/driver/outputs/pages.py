@@ -11,13 +11,12 @@ from gpusim.config import GPUConfig
 from gpusim.driver.codes import say
 from gpusim.driver.outputs.log import dim3
 from gpusim.driver.work.launches import LaunchCall, Observer
-from gpusim.errors import KernelError
+from gpusim.errors import KernelError, SimulationError
 from gpusim.report_html import write
 from gpusim.report_html.index import IndexRow, put_above, render_index
 from gpusim.tracing.recording import TraceOptions
 from gpusim.units import counted, joule_text
 from isa.demangle import short_name
-from isa.errors import IsaError
 from isa.folders import put_file
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class PageWriter(Observer):
     def found(self, call: LaunchCall, error: KernelError) -> None:
         self._note = error.reason
 
-    def failed(self, call: LaunchCall, error: IsaError, cycle: int) -> None:
+    def failed(self, call: LaunchCall, error: SimulationError, cycle: int) -> None:
         if self._chooses(call.number, call.symbol) and isinstance(error, KernelError):
             self._add(self._row(call, 0, "error", error.reason))
 

@@ -26,7 +26,7 @@ from gpusim.launch.occupancy import check_architecture
 from isa import Program, assemble, compile_cuda
 from isa.cubin import Cubin, read_cubin
 from isa.demangle import short_name
-from isa.errors import IsaError
+from isa.errors import SimulationError
 
 _HOST_PAGE_BYTES = 4096
 _COMPILED = "compiled from PTX for this GPU"
@@ -75,7 +75,7 @@ class Replay(AbstractContextManager["Replay"]):
     def run(self) -> LaunchLog:
         """Run them all. A kernel that fails is noted, and the next launch runs.
 
-        Raises SavedLaunchesError, LaunchError: this machine cannot run a launch; IsaError: nor can the simulator.
+        Raises SavedLaunchesError; LaunchError: this machine cannot run a launch; SimulationError: nor can we.
         """
         for each in self.observers:
             each.began(self.device)
@@ -120,7 +120,7 @@ class Replay(AbstractContextManager["Replay"]):
             parameters = bytes.fromhex(launch.parameters)
         except (KeyError, ValueError, TypeError, MemoryAccessError, OutOfDeviceMemory) as error:
             raise SavedLaunchesError(f"{self.saved.path} is damaged: {where}: {error}") from None
-        except IsaError as error:
+        except SimulationError as error:
             raise SavedLaunchesError(f"{where}: {error}") from None
         call = LaunchCall(
             launch.number, launch.symbol, program, described, parameters, launch.stream, launch.cooperative,
@@ -135,7 +135,7 @@ class Replay(AbstractContextManager["Replay"]):
             Launcher(self.device, self.log, self.observers, self.max_cycles).begin(call).wait()
         except KernelError:
             return  # the user has been told
-        except IsaError as error:
+        except SimulationError as error:
             raise SavedLaunchesError(f"{where}: {error}") from None
 
     # --- memory -------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Replay(AbstractContextManager["Replay"]):
                 return compile_cuda(text.decode(), arch, path=f"{decoded.name}.cu")
             # PTX for a later GPU may need nothing that this one lacks: ptxas tells.
             return assemble(text if fitting else _TARGET.sub(f".target {arch}".encode(), text), arch)
-        except IsaError as error:
+        except SimulationError as error:
             said = f"its PTX cannot be compiled: {error}" if _target(text) else "a library chose this kernel for it"
             raise SavedLaunchesError(f"{why}, and {said}; {_INSTEAD}") from None
 

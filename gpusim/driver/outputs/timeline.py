@@ -14,11 +14,10 @@ from gpusim.config import GPUConfig
 from gpusim.driver.codes import say
 from gpusim.driver.objects import NamedRange
 from gpusim.driver.work.launches import CopyCall, LaunchCall, Observer
-from gpusim.errors import KernelError
+from gpusim.errors import KernelError, SimulationError
 from gpusim.tracing.perfetto import TrackWriter, write_packets
 from gpusim.units import counted
 from isa.demangle import short_name
-from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.result import Result
@@ -52,7 +51,7 @@ class Timeline(Observer):
     def launched(self, call: LaunchCall, result: Result, cycle: int) -> None:
         self._launch(call, cycle, {"limited by": result.limiter.kind, "cycles": f"{result.cycles:,}"})
 
-    def failed(self, call: LaunchCall, error: IsaError, cycle: int) -> None:
+    def failed(self, call: LaunchCall, error: SimulationError, cycle: int) -> None:
         if isinstance(error, KernelError):
             self._launch(call, cycle, {"error": str(error)})
         self._starts.pop(call.number, None)

@@ -14,7 +14,7 @@ from gpusim import errors
 from gpusim.driver.codes import say
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.engine.streams import StreamQueue
-from gpusim.errors import LaunchError
+from gpusim.errors import LaunchError, SimulationError
 from gpusim.host.options import DEFAULT_MAX_CYCLES, DEFAULT_STACK_BYTES, LaunchOptions
 from gpusim.launch import Launch
 from gpusim.launch.launch import AccessWindow
@@ -22,7 +22,6 @@ from gpusim.launch.memory import Allocation, DeviceMemory
 from gpusim.tracing.recording import TraceOptions
 from isa import Program
 from isa.demangle import full_name, short_name
-from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.device import Device
@@ -122,7 +121,7 @@ class Observer:
     def found(self, call: LaunchCall, error: errors.KernelError) -> None:
         """A check found something in a launch, which runs all the same."""
 
-    def failed(self, call: LaunchCall, error: IsaError, cycle: int) -> None:
+    def failed(self, call: LaunchCall, error: SimulationError, cycle: int) -> None:
         """It ended with an error: a KernelError, or it did not begin."""
 
     def ranged(self, ended: NamedRange, cycle: int) -> None:
@@ -145,7 +144,7 @@ class Launcher:
 
     def begin(self, call: LaunchCall, queue: StreamQueue | None = None) -> LaunchRun:
         """Put a launch into a stream of the device, by default behind the work of all, and tell of it from then on. Of
-        a failure the user is told. Raises LaunchError, and IsaError if it cannot run."""
+        a failure the user is told. Raises LaunchError, and SimulationError if it cannot run."""
 
         def advanced(cycles: int, finished: int, _: int, issued: int) -> None:
             self.stop()
@@ -178,23 +177,23 @@ class Launcher:
         what = call.program, call.launch, call.parameter_bytes
         try:
             run = self.device.submit(*what, options, queue, listeners=(started, ended))
-        except IsaError as error:
+        except SimulationError as error:
             self._tell_failure(call, error)
             raise
         self.log.number = call.number = max(self.log.number + 1, call.number)
         return run
 
-    def _tell_failure(self, call: LaunchCall, error: IsaError) -> None:
+    def _tell_failure(self, call: LaunchCall, error: SimulationError) -> None:
         for each in self.observers:
             each.failed(call, error, self.device.now_cycles)
 
     def _failed(self, call: LaunchCall, error: Exception) -> None:
         """Tell of what a launch has ended with."""
-        self._tell_failure(call, error if isinstance(error, IsaError) else LaunchError("it ended with another"))
+        self._tell_failure(call, error if isinstance(error, SimulationError) else LaunchError("it ended with another"))
         if isinstance(error, errors.KernelError):
             self.log.add_failure(call.symbol, call.program, call.launch, call.number, call.nvtx_range)
             say(told(call, error, self.device.memory))
-        elif isinstance(error, IsaError):
+        elif isinstance(error, SimulationError):
             say(f"launch {call.number}, {short_name(call.symbol)}: {error}")
 
     def _options(self, call: LaunchCall) -> LaunchOptions:
@@ -217,7 +216,7 @@ class Launcher:
             for each in self.observers:
                 each.found(call, error)
             return False
-        except IsaError:
+        except SimulationError:
             return False
         return True
 

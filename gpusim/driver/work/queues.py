@@ -34,7 +34,7 @@ from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.host.launch_run import LaunchRun
 from gpusim.node.streams import Stream
 from gpusim.node.work import HostWork, RecordWork, TimedWork, WaitWork
-from isa.errors import IsaError
+from isa.errors import SimulationError
 
 
 class WorkQueues(PassingTime):
@@ -170,7 +170,7 @@ class WorkQueues(PassingTime):
                 self._launches.remove(run)
             if run.error is None or isinstance(run.error, EndedWithAnother):
                 return
-            if not isinstance(run.error, IsaError):
+            if not isinstance(run.error, SimulationError):
                 raise run.error  # the host's, such as a disk that is full: the call that waits tells of it
             self._failed = True
             failed(run.error)

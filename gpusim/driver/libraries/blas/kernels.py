@@ -17,7 +17,7 @@ from gpusim.driver.codes import DriverError, ResultCode
 from gpusim.driver.objects import LoadedKernel
 from gpusim.driver.state import Driver
 from isa.compile import compile_cuda
-from isa.errors import IsaError
+from isa.errors import SimulationError
 from isa.folders import cache_folder, put_file
 from isa.toolchain import identity
 
@@ -75,7 +75,7 @@ def _cubin(file: str, text: str, arch: str) -> bytes:
         pass
     try:
         cubin = compile_cuda(text, arch, path=str(Path(__file__).parent / file))
-    except IsaError as error:
+    except SimulationError as error:
         raise DriverError(ResultCode.NOT_SUPPORTED, f"a kernel of a library cannot be compiled: {error}") from None
     with contextlib.suppress(OSError):  # it is compiled again next time
         put_file(path, cubin)

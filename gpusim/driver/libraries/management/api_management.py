@@ -18,7 +18,6 @@ DRIVER_NAME = "580.0"
 _MEMORY_V2 = 0x2000028
 _GRAPHICS, _SM, _MEMORY, _VIDEO = range(4)  # nvmlClockType_t
 _ARCHITECTURES = {(7, 0): 5, (7, 5): 6, (8, 0): 7, (8, 6): 7, (8, 9): 8, (9, 0): 9}  # nvmlDeviceArchitecture_t
-_BLACKWELL = 10
 _LINK_NOT_THERE = 5  # nvmlGpuP2PStatus_t
 
 
@@ -40,7 +39,7 @@ def _numbers(driver: Driver) -> dict[int, int]:
 
 entries(
     ("nvmlInit nvmlInit_v2 nvmlInitWithFlags", "", lambda driver: setattr(driver, "managed", driver.managed + 1)),
-    ("nvmlErrorString", "&i", lambda driver, code: constant_text(_said(code))),
+    ("nvmlErrorString", "&i", lambda driver, code: constant_text(dict(enumerate(_TEXTS)).get(code, "Unknown Error"))),
     anytime=True,
 )
 entries(
@@ -60,16 +59,12 @@ entries(
     ),
     ("nvmlDeviceGetEccMode", "V *i *i", lambda driver: (1, 1)),
     ("nvmlDeviceGetMigMode", "V *i *i", lambda driver: (0, 0)),
-    ("nvmlDeviceGetArchitecture", "V *i", lambda driver: _architecture(driver)),
+    ("nvmlDeviceGetArchitecture", "V *i", lambda driver: _ARCHITECTURES.get(A.compute_capability(driver.config), 10)),
     ("nvmlDeviceGetP2PStatus", "V V i *i", lambda driver, kind: _LINK_NOT_THERE),
 )  # fmt: skip
 _ZERO = ["Index", "MinorNumber", "ComputeMode", "PersistenceMode", "PerformanceState", "MultiGpuBoard", "DisplayActive"]
 _NONE = [f"{kind}RunningProcesses{n}" for kind in ("Compute", "Graphics", "MPSCompute") for n in ("", "_v2", "_v3")]
 entry(" ".join(f"nvmlDeviceGet{name}" for name in _ZERO + _NONE), "V *i")(lambda driver: 0)
-
-
-def _said(code: int) -> str:
-    return _TEXTS[code] if 0 <= code < len(_TEXTS) else "Unknown Error"
 
 
 _TEXTS = Path(__file__).with_name("codes.txt").read_text().splitlines()
@@ -135,7 +130,3 @@ def _clock_mhz(driver: Driver, kind: int) -> int:
     fail_if(not 0 <= kind <= _VIDEO, ManagementCode.INVALID_ARGUMENT)
     fail_if(kind == _VIDEO, ManagementCode.NOT_SUPPORTED)
     return _numbers(driver)[36] // 1000 if kind == _MEMORY else driver.config.gpu.clock_mhz
-
-
-def _architecture(driver: Driver) -> int:
-    return _ARCHITECTURES.get(A.compute_capability(driver.config), _BLACKWELL)
