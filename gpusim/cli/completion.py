@@ -66,6 +66,7 @@ def _known() -> dict[str, Words]:
         "collective node": _words(lambda: import_module("gpusim.node").shipped_nodes(), ".toml"),
         "TOOLS": _words(lambda: [name for name in import_module("gpusim.host.options").CHECKS if name != "memcheck"]),
         "MODE": _words(lambda: import_module("gpusim.host.options").MODES),
+        "schema words": _words(lambda: "-".join(import_module("gpusim.cli.schema").commands()).split("-")),
     }
 
 
