@@ -38,19 +38,20 @@ def execute(options: argparse.Namespace) -> int:
     saved = options.workload and not any(each.endswith(".toml") for each in options.workload)
     filled, launches = _replay(options.workload, configs) if saved else _simulate(machines, options)
     found, warnings = list[Row](), list[str]()
-    for (gpu, changes), config, rows in zip(machines, configs, launches, strict=True):
+    for (gpu, changes), short, config, rows in zip(machines, _short(machines), configs, launches, strict=True):
         priced = cost(config)
-        what = {"machine": " ".join([gpu, *changes]), "gpu": config.gpu.name, "area_mm2": priced.area_mm2}
-        what |= {"over_mask": priced.area_mm2 > RETICLE_MM2 * config.gpu.dies, "distance": distance(config)}
-        what |= {"tcgen05": priced.structure.tensor_bytes > 0}
+        what = {"machine": " ".join([gpu, *changes]), "short": short, "gpu": config.gpu.name}
+        what |= {"area_mm2": priced.area_mm2, "over_mask": priced.area_mm2 > RETICLE_MM2 * config.gpu.dies}
+        what |= {"distance": distance(config), "tcgen05": priced.structure.tensor_bytes > 0}
         found.append(what | _sum(rows) | {"launches": rows})
-        warnings += [f"{what['machine']}: warning: {each}" for each in check(gpu, changes).warnings]
+        warnings += [f"{short}: warning: {each}" for each in check(gpu, changes).warnings]
     verdict, notes = _verdict(found), [*_unmeasured(found), *warnings]
     wide = [f"* a die of more than the {RETICLE_MM2} mm^2 that a mask has room for, so it takes more dies"]
     priced_by = wide * any(row["over_mask"] for row in found) + [f"errors: {ERRORS}"]
     if options.report:
-        what = options.program or ", ".join(options.workload)
-        page = {"title": f"{len(found)} machines for {what}", "what": what, "machines": found, "verdict": verdict}
+        what = found[0]["launches"][0]["program"] if options.program else ", ".join(options.workload)
+        title = f"{counted(len(found), 'machine')} for {what}"
+        page = {"title": title, "what": what, "machines": found, "verdict": verdict}
         with replacing(options.report) as part:
             part.write_text(render_document(page | {"notes": filled + notes, "priced": priced_by}, "machines"), "utf-8")
     if options.json:
@@ -73,6 +74,13 @@ def machines_of(words: Sequence[str]) -> list[tuple[str, list[str]]]:
         else:
             raise UserError(f"{word} changes a GPU, whose name stands before it: h200 {word}")
     return found
+
+
+def _short(machines: Sequence[tuple[str, list[str]]]) -> list[str]:
+    """A name of each for columns and sentences; those that begin alike are numbered."""
+    names = [textwrap.shorten(" ".join([gpu, *changes]), 36, placeholder=" ...") for gpu, changes in machines]
+    alike = {name for name in names if name.endswith(" ...") and names.count(name) > 1}
+    return [f"{name} ({names[: k + 1].count(name)})" if name in alike else name for k, name in enumerate(names)]
 
 
 def _simulate(machines: list[tuple[str, list[str]]], options: argparse.Namespace) -> tuple[list[str], list[list[Row]]]:
@@ -159,22 +167,22 @@ def _sum(rows: Sequence[Row]) -> Row:
 
 def _verdict(found: Sequence[Row]) -> list[str]:
     """Sentences that say which machines are told apart from the first one."""
-    first, name, apart = found[0], found[0]["machine"], dict[str, list[str]]()
+    first, name, apart = found[0], found[0]["short"], dict[str, list[str]]()
     for row in [] if first["error"] else [row for row in found[1:] if not row["error"]]:
         what = f"Not told apart from {name}, since the intervals overlap"
         if row["high_us"] < first["low_us"] or row["low_us"] > first["high_us"]:
             how = "Faster" if row["time_us"] < first["time_us"] else "Slower"
             what = f"{how} than {name}, beyond both intervals"
-        apart.setdefault(what, []).append(row["machine"])
+        apart.setdefault(what, []).append(row["short"])
     return [f"{what}: {', '.join(machines)}" for what, machines in apart.items()]
 
 
 def _unmeasured(found: Sequence[Row]) -> list[str]:
     """Sentences on machines whose times no measurement has tested, and on those that lack what matters most."""
-    far = [f"{row['machine']} ({row['distance']:.2f})" for row in found if row["distance"] and not row["error"]]
+    far = [f"{row['short']} ({row['distance']:.2f})" for row in found if row["distance"] and not row["error"]]
     steps = "in brackets: steps from a measured GPU, 1 for one part twice or half as large; they widen the interval"
     lines = [f"No measurement has tested the times of {', '.join(far)}; {steps}"] if far else []
-    if new := [row["machine"] for row in found if row["tcgen05"] and not row["error"]]:
+    if new := [row["short"] for row in found if row["tcgen05"] and not row["error"]]:
         lines.append(f"Simulated without tensor memory (tcgen05), so that libraries multiply slower: {', '.join(new)}")
     return lines
 
@@ -187,7 +195,6 @@ def _table(found: Sequence[Row]) -> list[str]:
             ratio = f"{row['time_us'] / found[0]['time_us']:.2f}" if found[0]["time_us"] else "-"
             cells = [f"{row['time_us']:,.2f}", f"{row['low_us']:,.2f} to {row['high_us']:,.2f}", ratio,
                      joule_text(row["energy_j"]), f"{row['power_w']:.0f}"]  # fmt: skip
-        name = textwrap.shorten(row["machine"], 36, placeholder=" ...")
-        rows.append((name, *cells, f"{row['area_mm2']:.0f}{' *' * row['over_mask']}", row["limited_by"] or "-"))
+        rows.append((row["short"], *cells, f"{row['area_mm2']:.0f}{' *' * row['over_mask']}", row["limited_by"] or "-"))
     lines = ["", columns(rows, "<>>>>>><"), ""]
     return lines + [f"{row['machine']}: {row['error'] or row['why'].partition(';')[0].rstrip('.')}" for row in found]

@@ -117,6 +117,10 @@ def _stale(config: GPUConfig, before: GPUConfig, base: str) -> Iterator[Warned]:
             "dram.latency_cycles and energy.memory_scale"
         )
         yield Warned("dram.kind", text)
+    dies = config.gpu.dies
+    if dies > before.gpu.dies and config.sm.count == before.sm.count and config.l2.bytes == before.l2.bytes:
+        text = f"{dies} dies, {before.gpu.dies} in {base}, share the same {config.sm.count} SMs and the same L2"
+        yield Warned("gpu.dies", f"{text}: gpusim cost prices their link, launches take as long as before")
     clock, was = config.gpu.clock_mhz, before.gpu.clock_mhz
     if clock != was and new.latency_cycles == old.latency_cycles:
         text = (

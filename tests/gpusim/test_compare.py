@@ -100,6 +100,19 @@ def test_it_says_who_is_told_apart_and_who_was_never_measured(capsys):
     assert "memory has become faster" in kept
 
 
+def test_names_that_begin_alike_are_short_and_numbered(capsys):
+    words = ["gpu.dies=2", "l2.slices=16", "l2.bytes=4194304", "dram.channels=4"]
+    machines = ["tiny", "tiny", *words, "tiny", *words, "dram.latency_cycles=500", "tiny", "gpu.dies=2"]
+    assert main(["compare", *machines, "--program", "saxpy", "--size", "256", *HERE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    names = [f"tiny gpu.dies=2 l2.slices=16 ... ({number})" for number in (1, 2)]
+    assert all(any(line.startswith(f"{name}  ") for line in lines) for name in names)
+    (verdict,) = [line for line in lines if line.startswith("Not told apart from tiny")]
+    assert verdict.endswith(f": {names[0]}, {names[1]}, tiny gpu.dies=2")
+    (link,) = [line for line in lines if line.startswith("tiny gpu.dies=2: warning: gpu.dies: 2 dies, 1 in tiny")]
+    assert link.endswith("launches take as long as before")
+
+
 def test_the_page_has_all_of_it(tmp_path, capsys):
     file, page = tmp_path / "work.toml", tmp_path / "page.html"
     file.write_text(WORKLOAD)

@@ -12,7 +12,7 @@ function bars(title, name, text, span = null) {
   const share = (value) => `${(100 * value / most).toFixed(1)}%`;
   return element("figure", {}, element("figcaption", {}, title), element("div", { class: "bars" }, ran.map((each) =>
     element("div", { class: "bar" },
-      element("span", { class: "label" }, each.machine),
+      element("span", { class: "label", title: each.machine }, each.short),
       element("span", { class: "track", "aria-hidden": "true" },
         element("span", { class: "fill", style: `width:${share(each[name])}` }),
         span ? element("span", { class: "span", style: `left:${share(each[span[0]])};width:${share(each[span[1]] - each[span[0]])}` }) : null),
@@ -38,18 +38,18 @@ function launches() {
     ? [`${fixed(each.time_us)} µs`, element("small", {}, `${(100 * each.weight * each.time_us / machine.time_us).toFixed(0)} %, ${each.limited_by}`)]
     : ["-"]);
   return element("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Launches" }, element("table", { class: "stacked" },
-    element("thead", {}, element("tr", {}, ["launch", "weight", ...ran.map((each) => each.machine)].map((name) => element("th", { scope: "col" }, name)))),
+    element("thead", {}, element("tr", {}, ["launch", "weight", ...ran.map((each) => each.short)].map((name) => element("th", { scope: "col" }, name)))),
     element("tbody", {}, [...rows.values()].map(({ launch, cells }) => element("tr", {},
       element("th", { scope: "row" }, launch.program),
       element("td", { "data-head": "weight" }, `${launch.weight}`),
-      ran.map((machine) => element("td", { "data-head": machine.machine }, ...cell(machine, cells.get(machine)))))))));
+      ran.map((machine) => element("td", { "data-head": machine.short }, ...cell(machine, cells.get(machine)))))))));
 }
 
 function section(id, title, ...parts) {
   return element("section", { id, "aria-labelledby": `${id}-title` }, element("h2", { id: `${id}-title` }, title), ...parts.flat());
 }
 
-const facts = [["program or workload", data.what], ["machines", `${data.machines.length}`], ["ratios are to", data.machines[0].machine]];
+const facts = [["program or workload", data.what], ["machines", `${data.machines.length}`], ["ratios are to", data.machines[0].short]];
 document.getElementById("head").append(
   element("p", { class: "brand" }, "gpusim compare · simulated, not measured"),
   element("h1", {}, data.title),
