@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpusim.difference import compare_results, recorded
-from gpusim.errors import SimulationError
+from gpusim.errors import SimulationError, nearest
 from gpusim.launch import Launch
 from gpusim.result import Result
 from gpusim.results.metrics import METRICS
@@ -44,7 +44,7 @@ class Pin:
         args: Sequence[Any] = (),
         *,
         measured: Any,
-        tolerance: float | Literal["interval"],
+        tolerance: float | Literal["interval"] | None = None,
         gpu: Any = "h200",
         provenance: str = "",
         counters: Mapping[str, float] | Iterable[str] = (),
@@ -58,7 +58,7 @@ class Pin:
             measured: what hardware did: the path of an ncu export (`.csv`) or a baseline (`.json`), or cycles, or
                 {metric: number}.
             tolerance: greatest error of the cycles, a share: 0.1 is a tenth; or "interval": measured cycles lie in the
-                model's own interval (`result.interval`).
+                model's own interval (`result.interval`). It has to be said.
             provenance: where plain numbers were measured; has to be said for them.
             counters: further metrics, each with its tolerance; without tolerances they have `tolerance`'s.
             kernel_name: part of the kernel's name, where an export holds several of the same size.
@@ -128,11 +128,12 @@ def check(name: str, source: str, measured: Counters, result: Result, allowed: A
     """Return True if a prediction is within a share of the measured median, or that in the model's interval, and a line
     on both. Raises PinError."""
     if name not in METRICS:
-        raise PinError(f"gpusim has no metric {name!r}")
+        meant = nearest(name, METRICS)
+        raise PinError(f"gpusim has no metric {name!r}{f'; did you mean {meant!r}?' if meant else ''}")
     if name not in measured:
         raise PinError(f"{source} has no {name}")
-    if allowed != "interval" and allowed > 1:
-        raise PinError(f"the tolerance {allowed:g} of {name} is {allowed:.0%}: it is a share, such as 0.05 for 5 %")
+    if allowed != "interval" and not (isinstance(allowed, int | float) and 0 <= allowed <= 1):
+        raise PinError(f"the tolerance of {name} is a share, such as 0.05 for 5 %, or 'interval', not {allowed!r}")
     values, predicted = measured[name], result.metrics[name]
     median = statistics.median(values)
     error = predicted / median - 1 if median else math.inf if predicted else 0.0

@@ -92,10 +92,17 @@ def test_it(gpusim_pin):
     ("options", "message"),
     [
         ("measured=4627, tolerance=0.2", "*say with provenance= where*"),
-        ("measured=4627, provenance='H200'", "*required keyword-only argument: 'tolerance'*"),
+        ("measured=4627, provenance='H200'", "*the tolerance of gpc__cycles_elapsed.max is a share*not None"),
         ("measured='absent.csv', tolerance=0.2", "*absent.csv cannot be read*"),
         ("measured='x.txt', tolerance=0.2", "*a measurement is an ncu export*"),
-        ("measured=4627, provenance='H200', tolerance=0.2, counters=['dram__bytes']", "*no metric 'dram__bytes'*"),
+        (
+            "measured=4627, provenance='H200', tolerance=0.2, counters=['dram__bytes']",
+            "*no metric 'dram__bytes'; did you mean 'dram__bytes*",
+        ),
+        (
+            "measured=4627, provenance='H200', tolerance='15%'",
+            "*a share, such as 0.05 for 5 %, or 'interval', not '15%'*",
+        ),
         ("measured={'dram__bytes.sum': 5}, provenance='H200', tolerance=0.2", "*H200 has no gpc__cycles_elapsed.max*"),
         ("measured='often', provenance='H200', tolerance=0.2", "*a measurement is an ncu export*"),
     ],
@@ -150,8 +157,8 @@ def test_a_file_of_pins_without_pytest(tmp_path, capsys):
     assert main(["pin", str(file), "--pages", str(tmp_path / "pages")]) == 1
     told = capsys.readouterr().out
     assert "FAILED  test_0:  (AssertionError at line " in told and ": assert launch() == 3)" in told
-    assert "'tolerance' (TypeError at line " in told
-    assert "FAILED  test_2: the tolerance 20 of gpc__cycles_elapsed.max is 2000%: it is a share" in told
+    assert "FAILED  test_1: say with provenance= where these numbers were measured" in told
+    assert "FAILED  test_2: the tolerance of gpc__cycles_elapsed.max is a share, such as 0.05 for 5 %" in told
     assert "ok      test_good" in told
     file.write_text(f"{CASE}\n{good}")
     assert main(["pin", str(file)]) == 0
