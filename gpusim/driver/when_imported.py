@@ -15,6 +15,7 @@ import importlib.abc
 import importlib.machinery
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import spec_from_file_location
@@ -30,8 +31,10 @@ def _cudnn_of_convolutions(torch: Any) -> None:
     aten, every = torch.ops.aten, [True] * 3
     library = torch.library.Library("aten", "IMPL", "CUDA")  # replaces what would call cuDNN, while this object lives
     _KEPT.append(library)
-    for name in ("cudnn_is_acceptable", "_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor"):
-        library.impl(name, lambda *_: False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch says that it had kernels of these already
+        for name in ("cudnn_is_acceptable", "_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor"):
+            library.impl(name, lambda *_: False)
     library.impl("cudnn_batch_norm", lambda x, *given: (*aten.native_batch_norm(x, *given), x.new_empty(0)))
     library.impl(
         "cudnn_batch_norm_backward",
