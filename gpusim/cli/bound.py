@@ -23,7 +23,7 @@ def execute(options: argparse.Namespace) -> int:
 
     announce_compilation()
     found = []
-    for gpu in options.gpu or ["h200"]:
+    for gpu in ",".join(options.gpu or ["h200"]).split(","):
         config = load_config(gpu, options.overrides)
         target = find_target(Request.of(vars(options)), config)
         known = profile(target, config)
@@ -35,8 +35,8 @@ def execute(options: argparse.Namespace) -> int:
         if target.variant:
             print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")
         x, y, z = target.launch.grid
-        blocks = counted(known.blocks, "block")
-        print(f"{known.kernel}: grid ({x}, {y}, {z}), {blocks}, of which {known.sampled:,} were run")
+        blocks, run = counted(known.blocks, "block"), "was run" if known.sampled == 1 else "were run"
+        print(f"{known.kernel}: grid ({x}, {y}, {z}), {blocks}, of which {known.sampled:,} {run}")
         print(table(found))
     return EXIT_OK
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +47,8 @@ def show(options: argparse.Namespace) -> int:
     config = load_config(options.name, options.overrides)
     rows = derive(config)
     if options.json:
-        values: dict[str, object] = {}
-        if not options.derived:
-            values = {key: {"value": value, "source": config.source(key)} for key, value in config.items()}
+        items = () if options.derived else config.items()
+        values = {key: {"value": value, "source": config.source(key)} for key, value in items}
         print_json(values | {"derived": derived_json(rows)})
         return EXIT_OK
     lines = derived_lines(rows)
@@ -73,7 +73,7 @@ def show_diff(options: argparse.Namespace) -> int:
         return EXIT_OK
     names = (options.first, options.second or f"{options.first} with --set")
     table = [("", *names), *((key, _plain(a), _plain(b)) for key, (a, b) in rows.items())]
-    print(columns(table))
+    print(columns(table) if rows else f"{names[0]} and {names[1]} do not differ")
     return EXIT_OK
 
 
@@ -115,17 +115,10 @@ def check(options: argparse.Namespace) -> int:
             "derived": derived_json(derived),
         }
         print_json(document)
-        return _EXIT_WRONG if report.errors else EXIT_OK
-    for error in report.errors:
-        print(f"error: {error}")
-    for warned in report.warnings:
-        print(f"warning: {warned}")
-    if report.errors:
-        return _EXIT_WRONG
-    if report.warnings:
-        print()
-    print("\n".join(derived_lines(derived)))
-    return EXIT_OK
+    else:
+        found = [f"error: {each}" for each in report.errors] + [f"warning: {each}" for each in report.warnings]
+        print("\n".join(found + ([] if report.errors else [""] * bool(found) + derived_lines(derived))))
+    return _EXIT_WRONG if report.errors else EXIT_OK
 
 
 def new(options: argparse.Namespace) -> int:
@@ -158,12 +151,9 @@ def derived_lines(rows: tuple[DerivedValue, ...]) -> list[str]:
     names = max(len(row.name) for row in rows)
     values = max(len(row.text) for row in rows)
     lines: list[str] = []
-    group = None
-    for row in rows:
-        if row.group != group:
-            group = row.group
-            lines += [*([""] if lines else []), group]
-        lines.append(f"  {row.name:<{names}}  {row.text:>{values}}  {row.meaning}")
+    for group, own in groupby(rows, lambda row: row.group):
+        texts = [f"  {row.name:<{names}}  {row.text:>{values}}  {row.meaning}" for row in own]
+        lines += [*([""] if lines else []), group, *texts]
     return lines
 
 

@@ -94,7 +94,7 @@ def _report(told: list[tuple[str, dict[str, Any], int]], as_json: bool, output: 
         values = [value for _, value, _ in told]
         text = json.dumps(values[0] if len(values) == 1 else values, indent=2)
     else:
-        nothing = "the program called no function of CUDA's shared libraries (nvcc --cudart shared links them)"
+        nothing = "the program called no function of CUDA's shared libraries, which nvcc --cudart shared links"
         text = "\n\n".join(table for table, *_ in told) or nothing
     write_table(text, as_json, output)
 

@@ -60,8 +60,7 @@ def _metrics(as_json: bool) -> None:
     from gpusim.results.metrics import METRICS
 
     if as_json:
-        rows = [{"name": name, "unit": each.unit, "meaning": each.meaning} for name, each in METRICS.items()]
-        print_json(rows)
+        print_json([{"name": name, "unit": each.unit, "meaning": each.meaning} for name, each in METRICS.items()])
         return
     for name, each in METRICS.items():
         unit = f" [{each.unit}]" if each.unit else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ def check_writable(path: str | Path, option: str = "--report", *endings: str) ->
         raise UserError(f"{option} {path}: the file's name ends in {' or '.join(endings)}")
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise UserError(f"{option} {path}: {'is a folder' if target.is_dir() else 'no such folder'}")
+    if not os.access(target.absolute().parent, os.W_OK):
+        raise UserError(f"{option} {path}: no permission to write into its folder")
 
 
 def save_picture(kind: str, of: Any, path: Path, **options: Any) -> None:

@@ -56,8 +56,7 @@ def _text(found: Found, best: Candidate) -> list[str]:
     }
     told = "".join(f"; {number} {what}" for what, number in count.items() if number)
     lines = [f"{counted(len(found.candidates), 'machine')}, {counted(found.runs, 'run')}{told}"]
-    errors = [each.error for each in found.candidates if each.error]
-    lines += [f"the first error: {errors[0]}"] if errors else []
+    lines += [f"the first error: {each.error}" for each in found.candidates if each.error][:1]
     front = found.front()
     names = list(dict.fromkeys([*(g.name for g in found.goals), *(x.name for x in found.limits), "area_mm2"]))
     kept, shown = _apart([each.machine for each in found.candidates], list(best.machine))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpusim.cli.axes import evaluator, fill_lines
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
@@ -32,10 +32,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.plot:
         save_picture("tornado", found, options.plot)
     if options.json:
-        document: dict[str, Any] = found.to_dict() | {"text": text}
-        if following is not None:
-            document["next"] = following.to_dict()
-        print_json(versioned(document))
+        beside = {} if following is None else {"next": following.to_dict()}
+        print_json(versioned(found.to_dict() | {"text": text} | beside))
         return EXIT_OK
     for each in (found, following):
         if each is not None:
@@ -51,7 +49,8 @@ def _find(options: argparse.Namespace, rows: PointEvaluator) -> tuple[Sensitivit
 
     points = [point_of(options, gpu) for gpu in (options.gpu, options.next) if gpu]
     check_points(points)
-    found = [one_at_a_time(point, options.keys, step=options.step, rows=rows) for point in points]
+    keys = options.keys and ",".join(options.keys).split(",")
+    found = [one_at_a_time(point, keys, step=options.step, rows=rows) for point in points]
     return found[0], found[1] if options.next else None
 
 

@@ -68,10 +68,9 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    for name, least in (("workers", 0), ("timeout", 0)):
-        value = getattr(options, name)
-        if value is not None and not value >= least:
-            raise UserError(f"--{name} must not be below {least}, got {value}")
+    for name in ("workers", "timeout"):
+        if not ((value := getattr(options, name)) is None or value >= 0):
+            raise UserError(f"--{name} must not be below 0, got {value}")
 
 
 def print_table(points: Sequence[Point], rows: Sequence[RowOf], metrics: Sequence[str], whole: bool) -> None:
@@ -110,13 +109,10 @@ def print_summary(points: Sequence[Point], rows: Sequence[RowOf], seconds: float
     wrong = _failures(points, rows)
     for members in wrong[:_MOST_FAILURES]:
         print(f"{len(members):,} failed: {members[0][1]}\n  such as {members[0][0]}")
-    text = f"{counted(len(rows), 'point')}, {sum(map(len, wrong)):,} failed"
-    if resumed > 0:
-        text += f", {resumed:,} of them from the journal"
+    known = f", {resumed:,} of them from the journal" if resumed > 0 else ""
     new = len(rows) - resumed
-    if new:
-        text += f"; {seconds:.1f} s, {new / max(seconds, 1e-9):.1f} points/s"
-    print(text)
+    rate = f"; {seconds:.1f} s, {new / max(seconds, 1e-9):.2g} points/s" if new else ""
+    print(f"{counted(len(rows), 'point')}, {sum(map(len, wrong)):,} failed{known}{rate}")
 
 
 def _choices(points: Sequence[Point]) -> list[str]:
@@ -145,9 +141,8 @@ def _line(members: Sequence[RowOf], varied: Sequence[str], by: str) -> tuple[str
     if order[0][by] == order[-1][by]:
         return (*cells, _of(order[0], by), "all alike", "", "")
     for row in (order[0], order[-1]):
-        cells.append(_of(row, by))
-        names = [name for name in varied if row.get(name) is not None]
-        cells.append(" ".join(row[name] if name == "gpu" else f"{name}={row[name]}" for name in names) or "-")
+        there = [(name, row[name]) for name in varied if row.get(name) is not None]
+        cells += [_of(row, by), " ".join(v if name == "gpu" else f"{name}={v}" for name, v in there) or "-"]
     return tuple(cells)
 
 

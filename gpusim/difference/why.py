@@ -131,9 +131,9 @@ def _energy(difference: Pairs) -> Iterator[str]:
     energy, power, parts = difference.energy, difference.power, difference.energy_parts
     if not parts or not energy.a or abs(energy.difference) < _LEAST * energy.a:
         return
-    most = parts[0]
+    most, watts = parts[0], [f"{each:,.0f} W" for each in (power.b, power.a)]
     yield (
-        f"B takes {joule_text(energy.b)}, {energy.b / energy.a:.2f} times A's {joule_text(energy.a)}, at "
-        f"{power.b:,.0f} W instead of {power.a:,.0f} W. What changed most is {_NAMES.get(most.name, most.name)}: "
-        f"{joule_text(most.a)} -> {joule_text(most.b)}."
+        f"B takes {joule_text(energy.b)}, {energy.b / energy.a:.2f} times A's {joule_text(energy.a)}, "
+        f"{'both ' * (watts[0] == watts[1])}at {' instead of '.join(dict.fromkeys(watts))}. "
+        f"What changed most is {_NAMES.get(most.name, most.name)}: {joule_text(most.a)} -> {joule_text(most.b)}."
     )

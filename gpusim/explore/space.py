@@ -213,7 +213,7 @@ def _unknown_parameter(name: str) -> ConfigError:
 def _levels(axis: Axis) -> tuple[Any, ...]:
     levels = axis.levels()
     if levels is None:
-        raise ConfigError("a range without a step has no list of values", key=axis.name)
+        raise ConfigError("a range without a step is for gpusim search; here it is LOW:HIGH:STEP", key=axis.name)
     return levels
 
 

@@ -178,6 +178,7 @@ def test_config_diff_keys_and_list(capsys):
     assert changed == {"sm.count": [132, 66], "issue.policy": ["block", "lrr"]}
     lines = run(capsys, "config", "diff", "h200", "a100")[1].splitlines()
     assert ["sm.count", "132", "108"] in [line.split() for line in lines]
+    assert run(capsys, "config", "diff", "h200", "H200")[1] == "h200 and H200 do not differ\n"
     keys = json.loads(run(capsys, "config", "keys", "dram", "--json")[1])
     assert "dram.bandwidth_gb_s" in keys and all(key.startswith("dram.") for key in keys)
     rows = json.loads(run(capsys, "config", "list", "--json")[1])

@@ -163,7 +163,7 @@ SMALL = ["sensitivity", "vector_add", "--gpu", "tiny", "--size", "1024", "--work
 
 def test_command_tells_and_draws(tmp_path, capsys):
     picture = tmp_path / "tornado.png"
-    arguments = ["--keys", "sm.count", "launch.overhead_cycles", "--next", "h200", "--plot", str(picture)]
+    arguments = ["--keys", "sm.count,launch.overhead_cycles", "--next", "h200", "--plot", str(picture)]
     assert main([*SMALL, *arguments]) == 0
     text = capsys.readouterr().out
     (counts,) = re.findall(r"\Avector_add fills .* machine: (\d+) of the (\d+) blocks", text)
