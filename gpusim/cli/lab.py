@@ -59,13 +59,13 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def progress_table(folder: Path) -> str:
-    """What students have handed in, a row for each file of a folder, by the file's name. Raises UserError."""
+    """What students have handed in, a row for each file of a folder and of those in it. Raises UserError."""
     rows: dict[str, dict[str, str]] = {}
-    for file in sorted(folder.glob("*.json")):
+    for file in sorted(folder.rglob("*.json")):
         try:
             for each in json.loads(file.read_text("utf-8"))["exercises"]:
                 told = f"{each['attempts']:d}" if each["solved"] else f"({each['attempts']:d})".replace("(0)", "-")
-                rows.setdefault(file.stem, {})[each["exercise"]] = told
+                rows.setdefault(file.relative_to(folder).with_suffix("").as_posix(), {})[each["exercise"]] = told
         except (OSError, ValueError, TypeError, KeyError):
             raise UserError(f"{file} is no file that Solve makes to hand in") from None
     if not rows:

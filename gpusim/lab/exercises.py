@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +84,9 @@ class Exercise:
         given = self.brought(self.n if n is None else n)
         names: dict[str, Any] = {"n": given["n"], "__name__": "solution"}
         exec(compile(self.parsed(source, path, given), str(path), "exec"), names)
-        asked = [self.kernel, *self.asks, *({"grid", "block"} - set(given))]
+        asked = [self.kernel, *self.asks, *(name for name in ("grid", "block") if name not in given)]
         if missing := [name for name in asked if name not in names]:
-            raise WorkloadError(f"the exercise asks for {' and '.join(missing)}, which is missing")
+            raise WorkloadError(f"the exercise asks for {' and '.join(missing)}, which the text has to define")
         grid, block = (given.get(name, names.get(name)) for name in ("grid", "block"))
         args = given["inputs"](given["n"], chance, *(names[each] for each in self.asks))
         before = copy.deepcopy(args)
@@ -169,7 +170,7 @@ def load_exercises(file: str | Path | None = None) -> tuple[Exercise, ...]:
         text = path.read_text("utf-8")
         tables = tomllib.loads(text).get("exercise", [])
     except (OSError, ValueError) as error:  # the parser names line and column
-        raise WorkloadError(f"{path}: {error}") from None
+        raise WorkloadError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     heads = [k for k, line in enumerate(text.splitlines(), 1) if re.match(r"\[\[\s*exercise\s*\]\]", line)]
     if not tables or len(heads) != len(tables):
         raise WorkloadError(f"{path}: an exercise begins with a line [[exercise]]; there are {len(heads)}")
@@ -180,23 +181,22 @@ def load_exercises(file: str | Path | None = None) -> tuple[Exercise, ...]:
             if found.setdefault(exercise.title, exercise) is not exercise:
                 raise ValueError("title: another exercise has the same")
         except Exception as error:  # what `given` itself raises is among them
-            told = str(error).replace(".__init__()", "")
+            told = re.sub(r"^\w+\.__init__\(\) (got an unexpected|missing) .*?arguments?:?", r"\1 key:", str(error))
             keys = (each for each in re.findall(r"\w+", told) if each in table)
-            lines = text.splitlines()[head:]
-            at = next(
-                (k for key in keys for k, each in enumerate(lines, head + 1) if re.match(rf"{key}\s*=", each)), head
-            )
+            lines = list(enumerate(text.splitlines()[head:], head + 1))
+            at = next((k for key in keys for k, each in lines if re.match(rf"{key}\s*=", each)), head)
             raise WorkloadError(f"{path}:{at}: {told}") from None
     return tuple(found.values())
 
 
 def _exercise(table: Mapping[str, Any]) -> Exercise:
     """An exercise whose parts fit together. Raises errors that name the key."""
-    for key, value in table.items():
-        kind = {"n": int, "others": list, "goals": list, "hints": list, "asks": list}.get(key, str)
+    exercise, kinds = Exercise(**table), {"n": int, "least": Number, "most": Number}
+    kinds |= dict.fromkeys(("others", "goals", "hints", "asks", "of"), list)
+    for key, value in (*table.items(), *(each for goal in table["goals"] for each in goal.items() if each[0] in kinds)):
+        kind = kinds.get(key, str)
         if not isinstance(value, kind):
             raise TypeError(f"{key}: {value!r} is no {kind.__name__}")
-    exercise = Exercise(**table)
     exercise = replace(exercise, goals=tuple(ExerciseGoal(**each) for each in table["goals"]))
     for name in (name for goal in exercise.goals for name in goal.of if name not in (*METRICS, "roof")):
         raise ValueError(f"goals: no metric is named {name}{did_you_mean(name, METRICS)}")

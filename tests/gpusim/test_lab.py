@@ -177,7 +177,7 @@ CHEATS = [
     # Kernels.
     (SOLVED.replace("out[i] = 2 * x[i]", "x[i] = 0"), None, "has changed an input"),
     (f"{SOLVED}\n@cuda.jit\ndef double(x, out):\n    out[0] = 0\n", None, "elements are wrong"),  # the last one counts
-    (SOLVED.replace("double", "twice"), None, "double, which is missing"),
+    (SOLVED.replace("double", "twice"), None, "double, which the text has to define"),
     (SOLVED.replace("2 * x[i]", "2 * x[i + 10_000]"), None, "x"),  # nothing of the reference lies behind the arrays
     (
         SOLVED.replace("out[i] = 2 * x[i]", "out[i] = math.nan").replace("from", "import math\nfrom", 1),
@@ -253,7 +253,9 @@ def test_the_documentation_has_kernels(language):
         ("others = [1024, 7168]", "others = []", "others", "a size is needed"),
         ("n = 4096", "n = ", None, "line"),
         ("_op_st.ratio", "_op_stt.ratio", "goals", "did you mean"),
-        ("most = 4 }", "mots = 4 }", "[[exercise]]", "mots"),
+        ("most = 4 }", "mots = 4 }", "[[exercise]]", "got an unexpected key: 'mots'"),
+        ("most = 4 }", 'most = "4" }', "[[exercise]]", "most: '4' is no Number"),
+        ("others = [1024, 7168]", "", "[[exercise]]", "missing key: 'others'"),
         ("def check", "def chekc", "given", "it has to define"),
         ("def inputs(n, chance):", "def inputs(n, chance:", "given", "(given, line 1)"),
         ("STEP = 32", "STEP = print()", "start", "start:3: a solution has imports"),
@@ -334,6 +336,9 @@ def test_what_students_hand_in_becomes_one_table(tmp_path, capsys):
     _, anna, bela, *rest = capsys.readouterr().out.splitlines()
     assert anna.split() == ["anna", "2", *"-" * 11, "1"] and bela.split() == ["bela", "(3)", *"-" * 11, "0"]
     assert f" 1  {EXERCISES[0].title}" in rest
+    (tmp_path / "class").mkdir()
+    (tmp_path / "bela.json").rename(tmp_path / "class/bela.json")
+    assert main(["lab", "--progress", str(tmp_path)]) == 0 and "class/bela  (3)" in capsys.readouterr().out
     (tmp_path / "other.json").write_text("[]")
     assert main(["lab", "--progress", str(tmp_path)]) != 0
     assert "other.json is no file that Solve makes" in capsys.readouterr().err
@@ -622,6 +627,8 @@ def test_write(page):
     assert re.search(r"energy [\d.]+ [mµ]J", find(page, ".outcome table").text)
     assert "the first three sums: [1. 2. 3.]" in find(page, ".printed").text
     assert texts(page, ".gutter .share")
+    faded = "return [...document.querySelectorAll('.desk .band')].filter((e) => getComputedStyle(e).opacity !== '1')"
+    assert find(page, ".desk .band") and not page.execute_script(faded)
     wrote(page, "b[i]", "c[i]")
     find(page, "[data-run]").click()
     settle(page, "document.querySelector('[role=alert]')")
