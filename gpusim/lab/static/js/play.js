@@ -127,7 +127,7 @@ function experimentPage(experiment, { predict, measured, machine, moved }) {
     if (cycles !== null) all.push([`Predicted cycles, ${machine()}`, typeof cycles === "string" ? cycles : perRound(cycles), experiment.unit]);
     if (found !== undefined && machine() !== measured.gpu) all.push(["Measured cycles", "none", `the recording is of an ${measured.gpu}: choose it as the GPU`]);
     else if (found === null) all.push([`Measured cycles, ${measured.gpu}`, "none", "not measured at this place"]);
-    else if (found !== undefined) all.push([`Measured cycles, ${measured.gpu}`, perRound(found), cycles > 0 ? `the prediction is ${Math.abs(100 * (cycles / found - 1)).toFixed(1)} % ${cycles < found ? "below" : "above"}` : experiment.unit]);
+    else if (found !== undefined) all.push([`Measured cycles, ${measured.gpu}`, perRound(found), cycles > 0 ? besides(cycles / found - 1) : experiment.unit]);
     facts.replaceChildren(...all.map(([name, value, note]) => element("div", { "data-fact": name },
       element("dt", {}, name), element("dd", {}, `${value}`), note ? element("small", {}, note) : null)));
   }
@@ -138,6 +138,9 @@ function experimentPage(experiment, { predict, measured, machine, moved }) {
     element("div", { class: "seen" }, facts, verdict, picture), code);
   return { node: root, set, refresh, draw };
 }
+
+/** How far a prediction is from what was measured, in words. */
+const besides = (off) => (Math.abs(off) < 5e-4 ? "as predicted" : `the prediction is ${Math.abs(100 * off).toFixed(1)} % ${off < 0 ? "below" : "above"}`);
 
 /** What each colour of a picture means: [class, words]. */
 const legend = (colours) => element("p", { class: "legend" }, colours.map(([name, words]) => element("span", {}, element("i", { class: `swatch ${name}` }), words)));

@@ -56,7 +56,7 @@ function outcome(answer, before, go) {
   const table = element("table", {}, element("thead", {}, element("tr", {}, element("th", {}, answer.kernel), element("th", {}, "this run"), before ? element("th", {}, "before") : null, before ? element("th", {}, "change") : null)), element("tbody", {}, rows));
   const advice = answer.advice.slice(0, 4).map((each) => element("li", {}, `${(100 * each.share).toFixed(0)} % ${each.kind}`, ...(each.line ? [", ", element("button", { type: "button", class: "link", onclick: () => go(each.line) }, `line ${each.line}`)] : []), `: ${each.sentence.replace(/^Line \d+: (.)/, (_, first) => first.toUpperCase())}`));
   return {
-    head: [element("p", { class: "verdict" }, `${count(answer.cycles)} cycles, ${answer.time_us.toFixed(2)} µs. ${answer.limiter}`), ...(answer.why ? [element("ul", {}, answer.why.map((each) => element("li", {}, each)))] : [])],
+    head: [element("p", { class: "verdict" }, `${count(answer.cycles)} cycles, ${answer.time_us.toFixed(2)} µs. ${answer.limiter}`), ...(answer.why && before ? [element("p", { class: "note" }, "A is the run before, B is this one:"), element("ul", {}, answer.why.map((each) => element("li", {}, each)))] : [])],
     rest: [...(answer.doubles ? [element("p", { class: "note doubles" }, `${answer.doubles} of the arguments ${answer.doubles > 1 ? "are" : "is"} of float64, which is what NumPy and Python take if nothing else is said: twice the bytes of float32, and fewer operations a cycle. dtype=np.float32 asks for the other.`)] : []),
     element("div", { class: "outcome" }, element("div", {}, table), element("div", {}, advice.length ? element("h3", {}, "What costs time") : null, element("ul", {}, advice), ...printed,
       element("p", {}, element("a", { href: `/report/${answer.report}`, target: "_blank", rel: "noopener" }, "The whole report, with its warps to step through"))))],
@@ -118,8 +118,9 @@ export function write({ starts, ask, gpu }) {
       answer = { error: String(error.message ?? error) };
     }
     if (asked !== chosen()) return;
-    shown.show(answer, source, before);
-    if (answer.metrics) before = answer.metrics;
+    const alike = before && (before.title === asked.title || before.kernel === answer.kernel); // another kernel is no change of this one
+    shown.show(answer, source, alike ? before.metrics : undefined);
+    if (answer.metrics) before = { title: asked.title, kernel: answer.kernel, metrics: answer.metrics };
   }, () => ask("stop"));
   let files = JSON.parse(drafts.of("files") ?? "[]"); // what was dropped: title, language and source, as of a start
   const all = () => [...starts, ...files];
