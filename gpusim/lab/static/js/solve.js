@@ -60,7 +60,7 @@ export function solve({ exercises, progress, ask }) {
   function drawList() {
     list.replaceChildren(...exercises.map((each, k) => element("li", {}, element("button", {
       type: "button", class: progress[each.title]?.solved ? "solved" : "", "aria-current": k === at ? "true" : "false", "data-exercise": k + 1, onclick: () => open(k),
-    }, `${k + 1} ${each.title}`))));
+    }, `${k + 1}. ${each.title}`))));
   }
 
   function drawGoals(found) {
@@ -73,7 +73,7 @@ export function solve({ exercises, progress, ask }) {
     const own = exercise();
     const launch = ["grid", "block"].map((name) => (own[name] ? `${name} = ${own[name]}` : `# ${name}: yours`)).join("\n");
     task.replaceChildren(element("h2", {}, `${at + 1}. ${own.title}`), element("p", {}, own.task),
-      element("p", { class: "note" }, `Runs on ${own.gpu} with n = ${own.n.toLocaleString("en")}. The exercise's check() has to agree, and the counters; then both again, with other values and another n:`),
+      element("p", { class: "note" }, `Runs on ${own.gpu} with n = ${own.n.toLocaleString("en")}. The exercise's check() has to agree, and the counters; then both again, with other values and another n. The goals stand below.`),
       element("details", {}, element("summary", {}, "What the exercise brings: inputs, launch, check"), element("pre", { class: "code given" }, `n = ${own.n}\n${launch}\n\n${own.given.trim()}`)));
     text.open(drafts.of(`solve ${own.title}`) ?? progress[own.title]?.source ?? own.start);
     let shown = 0;
