@@ -232,6 +232,7 @@ SMALL_ICACHE = {"icache.l1_bytes": 4096}
 ROWS = (
     Row("gpu.name", "Paper GPU", Shown("Paper GPU", report=True), "a label of reports"),
     Row("gpu.arch", "sm_80", Fails("empty", "a GPU of sm_80 does not run"), "machine code is for one architecture"),
+    Row("gpu.dies", 7, Shown("dies = { value = 7"), "areas and power know it, times what the dies hold"),
     Row("gpu.clock_mhz", 3960, slower("read", 0.5), "memory's bytes a second are fewer bytes a cycle"),
     Row("gpu.warp_size", 33, Refused("gpu.warp_size"), "programs are compiled for 32"),
     Row("sm.count", 1, slower("copy", 0.5), "half as many SMs"),

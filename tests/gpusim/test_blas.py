@@ -351,7 +351,8 @@ def test_macros_stand_in_the_source_where_no_shell_reads_them(monkeypatch):
     given = []
     monkeypatch.setattr(kernels, "compile_cuda", lambda *what, **more: given.append((what, more)) or b"cubin")
     monkeypatch.setattr(kernels, "put_file", lambda path, content: None)
-    assert kernels._cubin("pack.cu", '#define SUMS "+f"(d[0]), "+f"(d[1])\n', "sm_90") == b"cubin"
+    text = kernels.text_of("pack.cu", {"SUMS": '"+f"(d[0]), "+f"(d[1])'})
+    assert kernels._cubin("pack.cu", text, "sm_90") == b"cubin"
     ((text, _), more), *others = given
     assert text.startswith('#define SUMS "+f"(d[0]), "+f"(d[1])\n#line 1\n// Copies')
     assert "options" not in more and not others

@@ -58,9 +58,9 @@ def test_a_step_is_what_the_library_chooses(name: str, n: int, kind: int, way: s
 def test_its_machine_code_is_the_librarys(name: str, tmp_path: Path) -> None:
     launch = registry.get(f"matmul_library/{name}").make(128, 0)
     source = launch.kernel
-    defined = "".join(f"#define {key} {value}\n" for key, value in macros_of(source).items())
+    text = kernels.text_of(source.path.name, macros_of(source))
     path = tmp_path / "library.cubin"
-    path.write_bytes(kernels._cubin(source.path.name, defined, source.arch or "sm_90"))
+    path.write_bytes(kernels._cubin(source.path.name, text, source.arch or "sm_90"))
     assert load(path, name).code_sha256 == program_of(launch, "sm_90").code_sha256
 
 

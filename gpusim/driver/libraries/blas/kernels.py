@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -23,16 +23,9 @@ from isa.toolchain import identity
 
 
 def run(
-    driver: Driver,
-    stream: int,
-    file: str,
-    name: str,
-    grid: Sequence[int],
-    threads: int,
-    values: bytes,
-    shared: int = 0,
-    **macros: Any,
-) -> None:
+    driver: Driver, stream: int, file: str, name: str, grid: Sequence[int], threads: int, values: bytes,
+    shared: int = 0, **macros: Any,
+) -> None:  # fmt: skip
     """Launch a kernel, as for `kernel`, in a stream by its handle. values: its parameters. shared: bytes of shared
     memory beside what it declares."""
     found = kernel(driver, file, name, **macros)
@@ -47,15 +40,18 @@ def kernel(driver: Driver, file: str, name: str, **macros: str | int) -> LoadedK
     loaded in the current context. Raises NOT_SUPPORTED where there is no compiler."""
     context = driver.context()
     loaded = driver.kept.setdefault((__name__, context.handle), {})
-    # Not as arguments: nvcc gives those to a shell, where quotes and commas are lost.
-    defined = "".join(f"#define {key} {value}\n" for key, value in {**macros, "NAME": name}.items())
-    found = loaded.get((file, defined))
+    text = text_of(file, {**macros, "NAME": name})
+    found = loaded.get(text)
     if found is None or found.module.handle not in context.modules:
         arch = driver.config.gpu.arch + ("a" if "TYPES" in macros else "")  # what no later architecture has
-        text = f"{defined}#line 1\n{_source(file)}"
         module = driver.place(_cubin(file, text, arch), [text.encode()] if driver.telling.save else ())
-        found = loaded[file, defined] = module.kernel(name)
+        found = loaded[text] = module.kernel(name)
     return found
+
+
+def text_of(file: str, macros: Mapping[str, str | int]) -> str:
+    """A file's text behind its macros: as arguments nvcc gives them to a shell, where quotes and commas are lost."""
+    return "".join(f"#define {key} {value}\n" for key, value in macros.items()) + f"#line 1\n{_source(file)}"
 
 
 @cache
