@@ -69,6 +69,8 @@ def machines_of(words: Sequence[str]) -> list[tuple[str, list[str]]]:
             raise UserError("a change is one word without spaces, such as sm.count=264")
         if "=" not in word:
             found.append((word, []))
+        elif found and any(each.partition("=")[0] == word.partition("=")[0] for each in found[-1][1]):
+            raise UserError(f"{word} changes once more what was changed: name the GPU again, {found[-1][0]} {word}")
         elif found:
             found[-1][1].append(word)
         else:

@@ -126,7 +126,8 @@ def find_limiter(counts: Counts) -> Limiter:
 
 def _busiest(shares: dict[str, float]) -> str:
     name, share = next(iter(shares.items()))
-    return f"while blocks run, the busiest resource, the {name}, reaches {100 * share:.0f} % of its peak"
+    reached = f"{100 * share:.0f}" if share >= 0.005 else "less than 1"
+    return f"while blocks run, the busiest resource, the {name}, reaches {reached} % of its peak"
 
 
 def _resource(counts: Counts, name: str, share: float) -> tuple[str, str]:

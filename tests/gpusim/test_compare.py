@@ -136,6 +136,7 @@ def test_the_page_has_all_of_it(tmp_path, capsys):
         (["tiny", "sm.cout=1", "--program", "saxpy"], "did you mean 'sm.count'"),
         (["tiny", "--program", "saxpi"], "did you mean saxpy"),
         (["tiny", "sm.count", "=", "1", "--program", "saxpy"], "a change is one word without spaces"),
+        (["tiny", "sm.count=1", "sm.count=2", "--program", "saxpy"], "name the GPU again, tiny sm.count=2"),
         (["tiny", "l2.bytes=60MB", "--program", "saxpy"], "62914560 for 60 MiB, 60000000 for 60 MB"),
         (["tiny", "--workload", "axes.toml", "--workload", "a.launches"], "takes one FILE.toml"),
         (["tiny", "--workload", "axes.toml"], "axes.toml varies sm.count; the machines are those of the command line"),
