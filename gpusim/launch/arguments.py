@@ -296,7 +296,7 @@ def program_of(launch: Launch, arch: str) -> Program:
 def place_arguments(program: Program, launch: Launch, memory: DeviceMemory) -> BoundArguments:
     """The launch's arguments in device memory, as its program takes them; see `bind`."""
     signature = None if program is launch.kernel else launch.signature
-    declared = _declared(program)
+    declared = program.once("declared parameters", lambda: _declared(program))
     for i, (value, (type_, star, name)) in enumerate(zip(launch.args, declared, strict=False)):
         if not _fits(value, type_, star):
             reason = f"{kind_of(value)} given, the kernel takes {type_}{star and ' *'}"
