@@ -57,7 +57,8 @@ class _Group:
     def peers(self, name: str, memory: DeviceMemory, config: GPUConfig) -> list[PeerRow]:
         """Return the arrays that lie on other GPUs than this one."""
         names, whole = self.node.gpus, memory.by_gpu() if self.gpus > 1 else []
-        held = [(names[owner], address, nbytes) for owner, address, nbytes in whole if names[owner] != name]
+        far = range(self.gpus) if memory.reached is None else memory.reached
+        held = [(names[k], start, nbytes) for k, start, nbytes in whole if k in far and names[k] != name]
         return rows_from(self.node, name, held, config)
 
 
@@ -70,7 +71,7 @@ class Device(AbstractContextManager["Device"]):
     is found here alone, since arrays of NumPy have contents. mode: of every launch, as for `gpusim.simulate`; sampled
     ones compute all outputs.
     accel_sim: as for `gpusim.simulate`, of all launches and copies to the device.
-    node: the machine that the GPU is in, through which it reaches its host.
+    node: the machine that the GPU is in, through which it reaches its host. gpus: how many of them can be full at once.
     beside: a device of the same node, with whose configuration the next GPU is made: both share one clock, their
         addresses and the node's links, so that kernels read, write and add to each other's arrays, and streams wait for
         each other's events. `gpu`, `overrides`, `memory_bytes`, `node` are the first one's then.
@@ -90,6 +91,7 @@ class Device(AbstractContextManager["Device"]):
         mode: str = "detailed",
         accel_sim: AccelSimTraces | None = None,
         node: str | Path | Node = "hgx_h200",
+        gpus: int = 1,
         beside: Device | None = None,
     ):
         self._checks, self._mode = checks_of(check), LaunchOptions(mode=mode, accel_sim=accel_sim).mode
@@ -109,6 +111,7 @@ class Device(AbstractContextManager["Device"]):
             unified=unified,
             undoable=True,
             base=base,
+            gpus=gpus,
         )
         self._group = _Group(load_node(node))
         self._open(host_threads(threads), None)

@@ -139,7 +139,7 @@ _NUMBERS = re.compile(r"(\d+)(?:(-)(\d*))?")
 
 def driver_options(options: argparse.Namespace) -> dict[str, Any]:
     """Arguments of a `gpusim.driver.state.Driver`, but for the GPU and what it tells."""
-    return {name: getattr(options, name) for name in ("overrides", "threads", "max_cycles", "mode")}
+    return {name: getattr(options, name) for name in ("overrides", "threads", "max_cycles", "mode", "gpus", "node")}
 
 
 def print_table(log: LaunchLog, as_json: bool, output: Path | None) -> None:

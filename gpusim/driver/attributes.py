@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gpusim.config import GPUConfig
 
-UUID = b"gpusim simulated"
-"""16 bytes."""
-PCI_BUS_ID = "0000:00:00.0"
 DRIVER_VERSION = 13030
 """CUDA 13.3: the newest version whose variants of functions are known here."""
 LAST_ATTRIBUTE = 147
@@ -26,22 +23,39 @@ _VALUES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 """Numbers, or keys of the configuration, by number as text."""
 
 
+def uuid(number: int) -> bytes:
+    """16 bytes, of a GPU by its number in the node."""
+    return b"gpusim simulate" + bytes([ord("d") + number])
+
+
+def uuid_text(number: int) -> str:
+    """The same as text."""
+    text = uuid(number).hex()
+    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def pci_bus_id(number: int) -> str:
+    """Where a GPU of the node lies: domain, bus, device."""
+    return f"0000:{number:02x}:00.0"
+
+
 def compute_capability(config: GPUConfig) -> tuple[int, int]:
     """(9, 0) for sm_90."""
     number = int("".join(c for c in config.gpu.arch.partition("_")[2] if c.isdigit()))
     return number // 10, number % 10
 
 
-def device_attributes(config: GPUConfig) -> dict[int, int]:
-    """Values by number; see the top of this file for the others."""
+def device_attributes(config: GPUConfig, number: int) -> dict[int, int]:
+    """Values by number, of a GPU of the node; see the top of this file for the others."""
     major, minor = compute_capability(config)
     # 32-bit pseudo channels, and the clock at which two transfers each make the bandwidth.
     bus_bits = 32 * config.dram.channels
     return {
-        **{int(number): attrgetter(value)(config) if isinstance(value, str) else value
-           for number, value in _VALUES.items()},
+        **{int(key): attrgetter(value)(config) if isinstance(value, str) else value
+           for key, value in _VALUES.items()},
         **dict(enumerate((*config.launch.max_block, *config.launch.max_grid), 2)),
         13: config.gpu.clock_mhz * 1000,
+        33: number,
         36: round(config.dram.bandwidth_gb_s * 1e6 * 8 / bus_bits / 2),
         37: bus_bits,
         75: major,

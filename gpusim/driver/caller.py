@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import ctypes
 import gc
+import os
 import struct
 import sys
 import threading
@@ -47,6 +48,9 @@ class Caller(Protocol):
 
     def map(self, address: int, nbytes: int, file: int) -> bool:
         """Let the process see a file of memory at this address; False if something else lies there."""
+
+    def environment(self, name: str) -> str | None:
+        """A variable of its environment as it is now, None if it is not set."""
 
     def print(self, text: str) -> None:
         """Write what kernels have printed to the standard output."""
@@ -87,6 +91,9 @@ class ThisProcess:
 
     def map(self, address: int, nbytes: int, file: int) -> bool:
         return True
+
+    def environment(self, name: str) -> str | None:
+        return os.environ.get(name)
 
     def print(self, text: str) -> None:
         sys.stdout.write(text)

@@ -90,15 +90,16 @@ class Library:
 
 
 NVTX = "libgpusim-nvtx.so"
-_NAMES = ("blas", "cupti", "dnn", "fft", "management", "nvtx", "runtime", "sparse")
+_NAMES = ("blas", "cupti", "dnn", "fft", "management", "nccl", "nvtx", "runtime", "sparse")
 _ROOMS = [f"gpusim.driver.libraries.{name}" for name in _NAMES]
-_BLAS, _CUPTI, _DNN, _FFT, _MANAGEMENT, _NVTX, _RUNTIME, _SPARSE = _ROOMS
+_BLAS, _CUPTI, _DNN, _FFT, _MANAGEMENT, _NCCL, _NVTX, _RUNTIME, _SPARSE = _ROOMS
 LIBRARIES = {
     each.soname: each
     for each in (
         Library(DRIVER, "gpusim.driver"),
         Library("libnvidia-ml.so.1", _MANAGEMENT),
         Library(NVTX, _NVTX),
+        Library("libnccl.so.2", _NCCL),
         Library("libcudnn.so.9", _DNN, versioned=True),
         *(Library(f"libcufft.so.{version}", _FFT, version, True) for version in (11, 12)),
         Library("libcusparse.so.12", _SPARSE, versioned=True),

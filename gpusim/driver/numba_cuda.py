@@ -61,7 +61,7 @@ def install(
         raise SimulationError(
             "this process has a CUDA driver already; install the simulated one before CUDA is first used"
         )
-    if _library is not None and (_library.driver.primary_references or _library.driver.others):
+    if _library is not None and (any(each.references for each in _library.driver.gpus) or _library.driver.others):
         raise SimulationError("the simulated CUDA driver is in use; a context of it exists")
     driver = Driver(gpu, overrides, threads, memory_bytes, max_cycles, mode, telling)
     if _library is None:

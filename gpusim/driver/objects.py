@@ -8,13 +8,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.work.streams import DriverEvent, DriverStream, new_handle
 from gpusim.launch.memory import round_up
 from gpusim.launch.module import LinkedModule
 from isa import Program
+
+if TYPE_CHECKING:
+    from gpusim.device import Device
 
 DEVICE, HOST, MANAGED, REGISTERED = "device", "host", "managed", "registered"
 """Kinds of memory: cuMemAlloc, pinned host memory, managed memory, and registered memory of the host's own."""
@@ -27,6 +30,7 @@ class Context:
     """A context and what it owns, by handle or address. `failed` is the error of a kernel after which nothing works in
     it any more."""
 
+    gpu: DriverGpu
     flags: int = 0
     handle: int = field(default_factory=new_handle)
     failed: ResultCode | None = None
@@ -36,6 +40,23 @@ class Context:
     events: dict[int, DriverEvent] = field(default_factory=dict)
     buffers: dict[int, Buffer] = field(default_factory=dict)
     limits: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class DriverGpu:
+    """A GPU that the program can have. number: in its node; ordinal: among those that the program sees. primary: its
+    primary context, which so many `references` hold. reached: GPUs whose memory its kernels may access. pool:
+    what is allocated from. device: simulates it, from when it is first used."""
+
+    number: int
+    ordinal: int
+    references: int = 0
+    reached: set[DriverGpu] = field(default_factory=set)
+    device: Device | None = None
+
+    def __post_init__(self) -> None:
+        self.primary = Context(self)
+        self.pool = self.default_pool = MemoryPool(gpu=self.number)
 
 
 @dataclass
@@ -78,10 +99,11 @@ class NamedRange:
 class MemoryPool:
     """A memory pool. What it holds comes from device memory directly; its reserve is kept in books alone, in pieces of
     `PIECE_BYTES` as an H200's driver takes them, and given back when a stream is waited for, but for the release
-    threshold. most_bytes: in it at once, 0 for any; attributes: what the program set, by number of
-    `CUmemPool_attribute`."""
+    threshold. most_bytes: in it at once, 0 for any; gpu: its number in the node; attributes: what the
+    program set, by number of `CUmemPool_attribute`."""
 
     most_bytes: int = 0
+    gpu: int = 0
     attributes: dict[int, int] = field(default_factory=dict)
     used: int = 0
     used_high: int = 0

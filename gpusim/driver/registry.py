@@ -8,10 +8,10 @@ A function is plain Python. It gets the driver and what C passes, and returns wh
 It raises `DriverError` for an error code. The signature has a letter for each argument of C's, in order:
 
 - p pointer, q 64 bits or a size, u and i 32 bits without and with sign, h 16 bits, b 8 bits: passed as integers;
-- X a dim3, Y and Z structures of three and of four words, all by value: passed as tuples;
+- X a dim3, Y, Z and U structures of three, four and sixteen words, all by value: passed as tuples;
 - D number of a device, C context (0: the current one), S stream, E event, K kernel, M module or library, G graph,
   L executable graph, N node of a graph, P memory pool, T C string: looked up, and an error code if there is none;
-- V the management library's handle of the device: looked up, and not passed;
+- V the management library's handle of a device: looked up;
 - *p, *i, *f: a place for a result of 64 bits, of 32, or a float. It is not passed: what the function returns, one value
   or a tuple, is written to these places, except for None and where the caller wants no answer (address 0);
 - in parentheses: what this driver has no use for; behind all others it may be left out.
@@ -53,6 +53,7 @@ _STRUCTURES: dict[str, Any] = {
     "X": _structure("_Dim3", ctypes.c_uint32 * 3),
     "Y": _structure("_ThreeWords", ctypes.c_uint64 * 3),
     "Z": _structure("_FourWords", ctypes.c_uint64 * 4),
+    "U": _structure("_SixteenWords", ctypes.c_uint64 * 16),
 }
 _TYPES: dict[str, Any] = {
     **_STRUCTURES,
@@ -66,22 +67,24 @@ _TYPES: dict[str, Any] = {
 """C types by letter; the other letters are pointers or handles."""
 _RESULTS: dict[str, Any] = {"*p": ctypes.c_uint64, "*i": ctypes.c_uint32, "*f": ctypes.c_float}
 _LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {
-    "D": Driver.check_device,
+    "D": Driver.gpu_of,
     "C": lambda driver, handle: driver.context_of(handle) if handle else driver.context(),
     "S": Driver.stream_of,
-    "E": lambda driver, handle: known(driver.context().events.get(handle)),
+    "E": Driver.event_of,
     "K": Driver.kernel_of,
-    "M": lambda driver, handle: known(driver.context().modules.get(handle)),
+    "M": lambda driver, handle: known(driver.owned("modules", handle)),
     "G": lambda driver, handle: known(driver.graphs.get(handle), ResultCode.INVALID_VALUE),
     "L": lambda driver, handle: known(driver.executables.get(handle), ResultCode.INVALID_VALUE),
     "N": lambda driver, handle: node_of(handle),
     "P": lambda driver, handle: known(driver.pools.get(handle), ResultCode.INVALID_VALUE),
     "T": lambda driver, address: text(address),
-    "V": lambda driver, handle: fail_if(handle != MANAGED_DEVICE, ManagementCode.INVALID_ARGUMENT),
+    "V": lambda driver, handle: known(
+        dict(enumerate(driver.gpus, MANAGED_DEVICE)).get(handle), ManagementCode.INVALID_ARGUMENT
+    ),
 }
 MANAGED_DEVICE = 0x5EED_0000_0004
-"""Handle of the device in the management library."""
-_API = re.compile("_*(cublas|cuda|cudnn|cufft|cupti|cusparse|cu|nvml).*")
+"""Handle of the first device in the management library."""
+_API = re.compile("p?_*(cublas|cuda|cudnn|cufft|cupti|cusparse|cu|nccl|nvml).*")
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
@@ -113,7 +116,7 @@ class EntryPoint:
 
     @cached_property
     def api(self) -> str:
-        """'cu', 'cuda', 'cublas', 'cudnn', 'cufft', 'cupti', 'cusparse' or 'nvml'."""
+        """'cu', 'cuda', 'cublas', 'cudnn', 'cufft', 'cupti', 'cusparse', 'nccl' or 'nvml'."""
         return _API.sub(r"\1", self.symbol)
 
     def call(self, driver: Driver, arguments: Sequence[Any]) -> int:
@@ -124,8 +127,6 @@ class EntryPoint:
                 places.append((_RESULTS[letter], value))
             elif letter in _STRUCTURES:
                 passed.append(tuple(value.words) if isinstance(value, ctypes.Structure) else value)
-            elif letter == "V":
-                _LOOKED_UP[letter](driver, value)
             elif letter:
                 found: Any = _LOOKED_UP[letter](driver, value) if letter in _LOOKED_UP else value
                 if letter == "S" and "Captur" not in self.symbol:

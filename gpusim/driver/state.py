@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig, load_config
+from gpusim.driver import attributes as A
 from gpusim.driver.caller import caller, put_pointer, text
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known, say
 from gpusim.driver.images import read_image, read_others
@@ -27,6 +28,7 @@ from gpusim.driver.objects import (
     Buffer,
     CallingThread,
     Context,
+    DriverGpu,
     FatBinary,
     LoadedKernel,
     LoadedModule,
@@ -46,21 +48,22 @@ from gpusim.driver.work.streams import (
     OF_THREAD,
     RELAXED,
     Capture,
+    DriverEvent,
     DriverStream,
     Executable,
     Graph,
     StreamWork,
     new_handle,
 )
-from gpusim.errors import OutOfDeviceMemory, SimulationError
+from gpusim.errors import NodeError, OutOfDeviceMemory, SimulationError
 from gpusim.host.options import LaunchOptions
 from gpusim.launch.module import LinkedModule
+from gpusim.node import load_node
 
 if TYPE_CHECKING:
     from gpusim.device import Device
     from gpusim.driver.work.queues import WorkQueues
 
-DEVICE_COUNT = 1
 RELEASE_THRESHOLD = 4  # CUmemPool_attribute
 
 _STATIC_RUNTIME = (
@@ -69,10 +72,30 @@ _STATIC_RUNTIME = (
 )
 
 
+def visible(gpus: Sequence[DriverGpu], named: str | None) -> list[DriverGpu]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order: numbers, or how a UUID begins, up to the first that is
+    neither. None if one is named twice."""
+    found = list(gpus)
+    if named is not None:
+        found = []
+        for word in map(str.strip, named.split(",")):
+            fits = [each for each in gpus if word.startswith("GPU-") and A.uuid_text(each.number).startswith(word)]
+            if word.isdigit() and int(word) < len(gpus):
+                fits = [gpus[int(word)]]
+            if len(fits) != 1:
+                break
+            found += fits
+        found = found if len({*map(id, found)}) == len(found) else []
+    for ordinal, each in enumerate(found):
+        each.ordinal = ordinal
+    return found
+
+
 class Driver:
     """The driver's state. Callers hold `lock`. gpu, overrides, threads: as for `gpusim.simulate`. telling: what is
     to be told of launches; `observers`, to which others may be added before the program starts, hear of all that it
-    does. address_of: finds the functions of the library that this driver stands behind."""
+    does. gpus: how many of a node's GPUs there are. address_of: finds the functions of the library that this driver
+    stands behind."""
 
     def __init__(
         self,
@@ -83,6 +106,8 @@ class Driver:
         max_cycles: int | None = None,
         mode: str = "detailed",
         telling: Telling | None = None,
+        gpus: int = 1,
+        node: str | Path = "hgx_h200",
     ):
         self.config = load_config(gpu, overrides)
         self.telling = telling or Telling()
@@ -93,12 +118,14 @@ class Driver:
         self.log = LaunchLog(self.config, timed=mode != "functional")
         self.address_of: Callable[[str], int | None] = lambda symbol: None
         self.around_call: Callable[[Any], AbstractContextManager[None]] = lambda point: nullcontext()
-        self.initialized = self.left_to_parent = self.hidden = False
-        self.primary = Context()
-        self.primary_references = 0
+        self.initialized = self.left_to_parent = False
+        self.node = load_node(node)
+        if not 0 < gpus <= len(self.node.gpus):
+            raise NodeError(f"{self.node.name} has {len(self.node.gpus)} GPUs, not {gpus}")
+        self.gpus = [DriverGpu(number, number) for number in range(gpus)]
+        self.visible = self.gpus
         self.others: dict[int, Context] = {}
-        self.default_pool = self.device_pool = MemoryPool()
-        self.pools: dict[int, MemoryPool] = {self.default_pool.handle: self.default_pool}
+        self.pools = {gpu.default_pool.handle: gpu.default_pool for gpu in self.gpus}
         self.graphs: dict[int, Graph] = {}
         self.captures: list[Capture] = []
         self.executables: dict[int, Executable] = {}
@@ -108,7 +135,6 @@ class Driver:
         self.runtime_refused = False
         self.managed = 0
         self._threads, self._mode = threads, LaunchOptions(mode=mode).mode
-        self._device: Device | None = None
         self._threads_seen: defaultdict[int, CallingThread] = defaultdict(CallingThread)
         self.registered = Registrations()
         self.kept: dict[Any, Any] = {}  # by what keeps it: objects of libraries above the driver
@@ -118,39 +144,64 @@ class Driver:
         self._host_thread: ThreadPoolExecutor | None = None
 
     @property
-    def device(self) -> Device:
-        """The simulated device, made when first used: programs that only ask for its properties need no engine."""
-        if self._device is None:
-            from gpusim.device import Device
-            from gpusim.driver.work.queues import WorkQueues
+    def gpu(self) -> DriverGpu:
+        """The GPU of the current context; without one, the first."""
+        return self.stack[-1].gpu if self.stack else (self.visible or self.gpus)[0]
 
-            self._device = Device(
+    @property
+    def device(self) -> Device:
+        """What simulates the current GPU."""
+        return self.simulated(self.gpu)
+
+    def simulated(self, gpu: DriverGpu) -> Device:
+        """What simulates a GPU, made when first used: programs that only ask for its properties need no engine."""
+        while gpu.device is None:  # as a node's GPUs come one after the other
+            self._simulate(next(each for each in self.gpus if each.device is None))
+        return gpu.device
+
+    def _simulate(self, gpu: DriverGpu) -> None:
+        from gpusim.device import Device
+        from gpusim.driver.work.queues import WorkQueues
+
+        first = self.gpus[0].device
+        if first is None:
+            gpu.device = Device(
                 self.config, threads=self._threads, memory_bytes=self.memory_bytes, unified=True, mode=self._mode,
-                check=self.telling.check,
+                check=self.telling.check, node=self.node, gpus=len(self.gpus),
             )  # fmt: skip
-            self._device.calls.write = lambda text: caller().print(text)
-            memory = self._device.memory
-            if not caller().map(*memory.shared_range):
+            if not caller().map(*gpu.device.memory.shared_range):
                 raise DriverError(ResultCode.OUT_OF_MEMORY, "the program's address space has no room for device memory")
-            self.queues = WorkQueues(self, self._device)
+            self.queues = WorkQueues(self, gpu.device)
             for each in self.observers:
-                each.began(self._device)
-        return self._device
+                each.began(gpu.device)
+        else:
+            assert self.queues is not None
+            gpu.device = Device(beside=first, threads=self._threads)
+            self.queues.add_gpu(gpu.device)
+        gpu.device.memory.reach(frozenset())
+        gpu.device.calls.write = lambda text: caller().print(text)
 
     @property
     def now_cycles(self) -> int:
         """Simulated time, in SM clock cycles."""
-        return self._device.now_cycles if self._device is not None else 0
+        return first.now_cycles if (first := self.gpus[0].device) is not None else 0
 
     @property
     def host_cycles(self) -> int:
         """The host thread's time, which is ahead of the simulation where streams have work left, in SM clock cycles."""
-        return max(self.now_cycles, round(self._device.streams.host.time)) if self._device is not None else 0
+        return max(self.now_cycles, round(first.streams.host.time)) if (first := self.gpus[0].device) else 0
 
-    @property
-    def used_bytes(self) -> int:
-        """Bytes of device memory that are allocated."""
-        return self._device.memory.used_bytes if self._device is not None else 0
+    def reaches(self, gpu: DriverGpu, peer: DriverGpu) -> bool:
+        """Return whether kernels of a GPU could access the memory of another."""
+        names, links = self.node.gpus, self.node.links
+        if gpu is peer:
+            return False
+        return all(links[k].kind == "nvlink" for k in self.node.path(names[gpu.number], names[peer.number]))
+
+    def reach(self, peer: DriverGpu, yes: bool = True) -> None:
+        """Let kernels of the current GPU access the memory of another, or no longer."""
+        (self.gpu.reached.add if yes else self.gpu.reached.discard)(peer)
+        self.device.memory.reach(frozenset(each.number for each in self.gpu.reached))
 
     # --- what handles stand for ---------------------------------------------------------------------------------------
 
@@ -172,29 +223,39 @@ class Driver:
 
     def contexts(self) -> tuple[Context, ...]:
         """All contexts."""
-        return self.primary, *self.others.values()
+        return *(each.primary for each in self.gpus), *self.others.values()
 
     def context_of(self, handle: int) -> Context:
         """The context of a handle. Raises INVALID_CONTEXT."""
         found = (each for each in self.contexts() if each.handle == handle)
         return known(next(found, None), ResultCode.INVALID_CONTEXT)
 
-    def check_device(self, number: int) -> int:
-        """The number of a device. Raises NO_DEVICE, NOT_INITIALIZED, INVALID_DEVICE."""
-        fail_if(self.hidden, ResultCode.NO_DEVICE)
+    def gpu_of(self, ordinal: int) -> DriverGpu:
+        """The GPU of a number. Raises NO_DEVICE, NOT_INITIALIZED, INVALID_DEVICE."""
         fail_if(not self.initialized, ResultCode.NOT_INITIALIZED)
-        fail_if(not 0 <= number < DEVICE_COUNT, ResultCode.INVALID_DEVICE)
-        return number
+        fail_if(not self.visible, ResultCode.NO_DEVICE)
+        fail_if(not 0 <= ordinal < len(self.visible), ResultCode.INVALID_DEVICE)
+        return self.visible[ordinal]
 
-    def stream_of(self, handle: int) -> DriverStream:
-        """The stream of a handle in the current context. Raises INVALID_HANDLE."""
-        streams, own = self.context().streams, handle == 0 and self.thread.has_own_default
+    def stream_of(self, handle: int, context: Context | None = None) -> DriverStream:
+        """The stream of a handle: a default one of a context (None: the current one), or any context's. Raises
+        INVALID_HANDLE."""
+        context = context or self.context()
+        streams, gpu, own = context.streams, context.gpu, handle == 0 and self.thread.has_own_default
         if own or handle == OF_EACH_THREAD:
             key = OF_EACH_THREAD, threading.get_native_id()
-            return streams.setdefault(key, DriverStream(handle=OF_EACH_THREAD, shown_handle=new_handle()))
+            return streams.setdefault(key, DriverStream(gpu, handle=OF_EACH_THREAD, shown_handle=new_handle()))
         if handle in NO_ORIGIN:
-            return streams.setdefault(handle, DriverStream(handle=handle))
-        return known(streams.get(handle))
+            return streams.setdefault(handle, DriverStream(gpu, handle=handle))
+        return known(self.owned("streams", handle))
+
+    def event_of(self, handle: int) -> DriverEvent:
+        """The event of a handle, of any context. Raises INVALID_HANDLE."""
+        return known(self.owned("events", handle))
+
+    def owned(self, kind: str, handle: int) -> Any:
+        """What any context has by a handle, None if there is none: "streams", "events" or "modules"."""
+        return next((found for each in self.contexts() if (found := getattr(each, kind).get(handle)) is not None), None)
 
     def kernel_of(self, handle: int) -> LoadedKernel:
         """The kernel of a handle, or of the host's function that stands for it. Raises INVALID_HANDLE."""
@@ -237,11 +298,15 @@ class Driver:
         """Do what the runtime does before a call: the device's primary context is current if none was made so. Raises
         NOT_INITIALIZED in a process whose parent had begun, NO_DEVICE if there is none for it."""
         fail_if(self.left_to_parent, ResultCode.NOT_INITIALIZED)
-        self.initialized = True
+        if not self.initialized:
+            self.initialized, self.visible = True, visible(self.gpus, caller().environment("CUDA_VISIBLE_DEVICES"))
         if not anytime and not self.stack:
-            self.check_device(0)
-            self.primary_references = max(self.primary_references, 1)
-            self.stack.append(self.primary)
+            self.use(self.gpu_of(0))
+
+    def use(self, gpu: DriverGpu) -> None:
+        """Let a GPU's primary context be the calling thread's current one."""
+        gpu.references = max(gpu.references, 1)
+        self.stack[-1:] = [gpu.primary]
 
     def clear(self, context: Context) -> None:
         """Give back everything that a context owns, and its error."""
@@ -286,17 +351,18 @@ class Driver:
         """Address of new memory. Raises INVALID_VALUE for no bytes, OUT_OF_MEMORY."""
         fail_if(nbytes == 0, ResultCode.INVALID_VALUE)
         number, context = next(self._buffer_numbers), self.context()
+        memory = self.device.memory if pool is None else self.simulated(self.gpus[pool.gpu]).memory
         if pool is not None:
             pool.take(nbytes)
         try:
-            address = self.device.memory.alloc(nbytes, f"{kind} allocation {number}")
+            address = memory.alloc(nbytes, f"{kind} allocation {number}", shared=kind != DEVICE)
         except (OutOfDeviceMemory, MemoryError, OverflowError):
             if pool is not None:
                 pool.give_back(nbytes)
             raise DriverError(ResultCode.OUT_OF_MEMORY) from None
-        self.device.memory.host_writes |= kind != DEVICE
+        memory.host_writes |= kind != DEVICE
         if kind == DEVICE:  # what the host reaches directly may have contents that nobody sees coming
-            self.device.memory.forget(address, nbytes)
+            memory.forget(address, nbytes)
         context.buffers[address] = Buffer(context, address, nbytes, kind, flags, number, pool=pool)
         return address
 
@@ -335,6 +401,12 @@ class Driver:
                 return context.buffers[address]
         return next((b for b in self._buffers() if b.address <= address < b.address + b.nbytes), None)
 
+    def gpu_at(self, address: int) -> DriverGpu:
+        """The GPU whose memory an address lies in; the first, if it is the host's."""
+        memory = self.device.memory
+        held = memory.holding(address)
+        return self.gpus[max(memory.owner(held.address), 0) if held is not None else 0]
+
     def is_device_memory(self, address: int) -> bool:
         """Return whether the device's own memory lies at an address, managed memory included."""
         buffer = self.buffer_at(address)
@@ -368,7 +440,7 @@ class Driver:
 
     def do(self, stream: DriverStream, work: StreamWork | Executable) -> None:
         """Put work, or all that is in a graph, into a stream of the device."""
-        assert self.device and self.queues is not None  # that is made with the device
+        assert self.simulated(stream.gpu) and self.queues is not None  # that is made with the first
         stream.nvtx_range = self.thread.ranges[-1].name if self.thread.ranges else ""
         stream.correlation = self.thread.correlation
         self.queues.add(stream, work)
@@ -452,7 +524,8 @@ class Driver:
         if self._host_thread is not None:
             self._host_thread.shutdown(wait=False)
             self._host_thread = None
-        if self._device is not None:
-            self._device.close()
-        elif self.runtime_refused:  # and nothing else has used the device, as cuda.bindings does that only looks
+        for device in [each.device for each in self.gpus if each.device is not None]:
+            device.close()
+        # Nothing else has used a device: cuda.bindings, for one, only looks.
+        if self.gpus[0].device is None and self.runtime_refused:
             say(_STATIC_RUNTIME)

@@ -1,6 +1,5 @@
 /* What stands behind every function of the CUDA libraries in a program under `gpusim exec`: it sends the call to the
-   simulator's process and does there what that process asks for until the answer comes. It knows nothing of CUDA but the
-   variable that hides devices.
+   simulator's process and does there what that process asks for until the answer comes. It knows nothing of CUDA.
 
    A thread has a connection of its own, made at its first call. wire.py is the other end and says what orders mean. */
 #define _GNU_SOURCE
@@ -19,14 +18,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { RETURN, READ, WRITE, TEXT, MOVE, KEEP, CALL, SHARE, MAP, THREAD, SYMBOL, PRINT };
+enum { RETURN, READ, WRITE, TEXT, MOVE, KEEP, CALL, SHARE, MAP, THREAD, SYMBOL, PRINT, ENVIRONMENT };
 #if defined(__x86_64__)
 enum { REGISTERS_HELD = 6 };             /* that pass integers, System V ABI */
 #else
 enum { REGISTERS_HELD = 8 };             /* AAPCS64 */
 #endif
 enum { STACK = 18, WORDS = REGISTERS_HELD + STACK };
-enum { CALLS = 0, ORDERS = 1, CALLS_AGAIN = 2, HIDDEN = 4, NAME_BYTES = 64 };
+enum { CALLS = 0, ORDERS = 1, CALLS_AGAIN = 2, NAME_BYTES = 64 };
 enum { STAYS_SECONDS = 60 };              /* in case that the main thread waits for the one that stays */
 enum { NOT_INITIALIZED = 3, UNKNOWN = 999 };
 /* What a stub says of its function beside its number: it gives a text, or it only tells what the program holds. */
@@ -132,18 +131,10 @@ static struct link connect_to(const char *name) {
     return (struct link){made, found.st_ino};
 }
 
-/* CUDA_VISIBLE_DEVICES where there is one device: it is visible if the list begins with its number or with a name. */
-static uint32_t hidden(void) {
-    const char *list = getenv("CUDA_VISIBLE_DEVICES");
-    char *end;
-    if (!list || !strncmp(list, "GPU-", 4)) return 0;
-    return strtol(list, &end, 10) || end == list ? HIDDEN : 0;
-}
-
 /* A connection to this process's simulator, which the first one brings into being. */
 static struct link connect_once(uint32_t what) {
     pthread_once(&once, begin);
-    struct hello hello = {GPUSIM_PROTOCOL, what | hidden(), getpid(), gettid(), (uint64_t)pthread_self()};
+    struct hello hello = {GPUSIM_PROTOCOL, what, getpid(), gettid(), (uint64_t)pthread_self()};
     pthread_mutex_lock(&lock);
     const char *asked = getenv("GPUSIM_EXEC");
     int first = !server[0];
@@ -229,6 +220,12 @@ static int obey(struct link link, uint64_t *value) {
             answer = strlen((char *)order.a);
             if (send_all(link, &answer, sizeof answer)) return -1;
             data = (void *)order.a, bytes = answer;
+            break;
+        case ENVIRONMENT:                /* with its end; nothing if there is none */
+            data = getenv((char *)order.a);
+            answer = data ? strlen(data) + 1 : 0;
+            if (send_all(link, &answer, sizeof answer)) return -1;
+            bytes = answer;
             break;
         case MOVE:
             for (uint64_t row = 0; row < order.d; row++)

@@ -72,7 +72,7 @@ class ServedProcess:
     def serve(self, made: socket.socket) -> None:
         """Answer the calls of a connection whose hello is still to come."""
         try:
-            what, hidden, thread, ident = read_hello(made)
+            what, thread, ident = read_hello(made)
         except Gone:
             made.close()
             return
@@ -81,7 +81,6 @@ class ServedProcess:
             self._calls_functions.add(thread)
             self._process.asked.pop(0).set_result(connection)
             return
-        self.driver.hidden |= hidden
         if thread in self._calls_functions:
             threading.current_thread().name = HOST_THREAD
         state = vars(self.driver.thread)

@@ -17,29 +17,29 @@ from functools import partial
 from gpusim.driver.caller import Gone
 from gpusim.launch.arena import map_shared
 
-PROTOCOL = 6
+PROTOCOL = 7
 REGISTERS = {"x86_64": 6, "aarch64": 8}
 """Integer registers that pass arguments, by machine: System V ABI, AAPCS64."""
 STACK_WORDS = 18
 """Words of the caller's stack that come with a call: client.c's STACK."""
-CALLS, ORDERS, CALLS_AGAIN, _HIDDEN = 0, 1, 2, 4
+CALLS, ORDERS, CALLS_AGAIN = range(3)
 """Purposes of a connection: calls of a thread, orders to call functions of the program, or calls of a thread whose
-earlier connection the program has closed, as one does that closes all files. Added to each: the device is hidden."""
+earlier connection the program has closed, as one does that closes all files."""
 GOOD_BYE = (1 << 29) - 1
 """In place of a function's number: the program ends."""
 NAME_BYTES = 64
 _CONNECTS_SECONDS = 60
 _HELLO = struct.Struct("<IIiiQ")
 _ORDER = struct.Struct("<II6Q")
-_RETURN, _READ, _WRITE, _TEXT, _MOVE, _KEEP, _CALL, _SHARE, _MAP, _THREAD, _SYMBOL, _PRINT = range(12)
+_RETURN, _READ, _WRITE, _TEXT, _MOVE, _KEEP, _CALL, _SHARE, _MAP, _THREAD, _SYMBOL, _PRINT, _ENVIRONMENT = range(13)
 
 
-def read_hello(connection: socket.socket) -> tuple[int, bool, int, tuple[int, int]]:
-    """(purpose, is the device hidden, thread, process and thread for POSIX). Raises Gone for another protocol."""
+def read_hello(connection: socket.socket) -> tuple[int, int, tuple[int, int]]:
+    """(purpose, thread, process and thread for POSIX). Raises Gone for another protocol."""
     protocol, what, process, thread, own = _HELLO.unpack(_received(connection, _HELLO.size))
     if protocol != PROTOCOL:
         raise Gone
-    return what & ~_HIDDEN, bool(what & _HIDDEN), thread, (process, own & 0xFFFF_FFFF)
+    return what, thread, (process, own & 0xFFFF_FFFF)
 
 
 def _received(connection: socket.socket, nbytes: int) -> bytes:
@@ -166,6 +166,11 @@ class Connection:
         data = text.encode()
         self._order(_PRINT, len(data))
         self._waiting += data
+
+    def environment(self, name: str) -> str | None:
+        self._order(_ENVIRONMENT, self.keep(name.encode() + b"\0"))
+        found = _received(self._socket, nbytes) if (nbytes := self._number()) else b""
+        return found[:-1].decode() if found else None
 
     def symbol(self, name: str) -> int:
         """Address of one of the libraries' functions in the process, 0 if there is none."""

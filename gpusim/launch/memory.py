@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -37,6 +38,9 @@ GUARD_BYTES = 4096
 
 _ALSO_NEAR = 4
 """An address between two allocations is told by both unless one is so many times as far away as the other."""
+
+EVERYBODY = -1
+"""In place of a GPU's number: memory of the host's, or managed memory."""
 
 UNIFIED_BASE = 0x1000_0000_0000
 """Address of a unified arena if nothing lies there, so that addresses, and with them L2 slices, are the same in every
@@ -90,7 +94,8 @@ class DeviceMemory:
     """The memory of one simulated device.
 
     capacity_bytes: what can be allocated at once, guard gaps not counted. unified: a device address is the host's
-    address of the same byte; `base` is the first one. base: where addresses begin otherwise.
+    address of the same byte; `base` is the first one. base: where addresses begin otherwise. gpus: there are addresses
+    for so many (`GpuMemory`).
     undoable: launches will be undone that fail, see `all_or_nothing`, which is then cheap where the host allows.
     follow_contents: remember which bytes have contents, for the check of reads without a write before. Bytes have none
         after `forget`, until `upload`, `fill`, `view`, `write` or a kernel writes them.
@@ -100,6 +105,11 @@ class DeviceMemory:
     range that fits is reused, and only then can a use after free go unseen.
     """
 
+    number = 0
+    """Of the GPU."""
+    reached: frozenset[int] | None = None
+    """Numbers of the other GPUs whose memory its kernels may access, None for all."""
+
     def __init__(
         self,
         capacity_bytes: int = 1 << 30,
@@ -108,12 +118,13 @@ class DeviceMemory:
         unified: bool = False,
         undoable: bool = False,
         base: int = BASE,
+        gpus: int = 1,
     ):
         if capacity_bytes <= 0:
             raise ValueError(f"capacity_bytes must be positive, got {capacity_bytes}")
         self.capacity_bytes = capacity_bytes
         self.unified = unified
-        room = 2 * capacity_bytes + 64 * GUARD_BYTES
+        room = gpus * (2 * capacity_bytes + 64 * GUARD_BYTES)
         self._contents = Arena(room, UNIFIED_BASE if unified else None, undoable)
         self._arena = self._contents.bytes
         self.base = self._contents.address if unified else base
@@ -127,10 +138,10 @@ class DeviceMemory:
         self._starts: list[int] = []
         self._freed: list[Allocation] = []
         self._next = self.base + GUARD_BYTES
-        self._used_bytes = 0
+        self._used: defaultdict[int, int] = defaultdict(int)
         self._count = 0
         self._owners: dict[int, int] = {}
-        self._tables: MemoryTables | None = None
+        self._tables: dict[int, MemoryTables] = {}
         self.version = 0
         """Grows with every alloc and free: tables read at an older version are out of date."""
 
@@ -141,8 +152,8 @@ class DeviceMemory:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes in live allocations."""
-        return self._used_bytes
+        """Bytes in live allocations of this GPU."""
+        return self._used[self.number]
 
     @property
     def next_address(self) -> int:
@@ -163,21 +174,22 @@ class DeviceMemory:
         """Live allocations by address."""
         return tuple(self._live[start] for start in self._starts)
 
-    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None) -> int:
+    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None, shared: bool = False) -> int:
         """Return the address of `nbytes` new bytes (zero if never used before). A size of 0 gets an address
-        of its own that holds nothing. `label` names it in error messages. at: the address that it has to have. Raises
-        OutOfDeviceMemory, ValueError where something lies at that address or none can."""
+        of its own that holds nothing. `label` names it in error messages. at: the address that it has to have. shared:
+        it is no GPU's own. Raises OutOfDeviceMemory, ValueError where something lies at that address or none can."""
         if nbytes < 0:
             raise ValueError(f"nbytes must not be negative, got {nbytes}")
         self._count += 1
         label = label or f"allocation {self._count}"
-        if self._used_bytes + nbytes > self.capacity_bytes:
+        owner = EVERYBODY if shared else self.number
+        if self._used[owner] + nbytes > self.capacity_bytes:
             raise self._full(nbytes, label)
         address = self._place(nbytes, label) if at is None else self._free_place(at, nbytes)
         self._live[address] = Allocation(address, nbytes, label)
-        self._owners.pop(address, None)
+        self._owners[address] = owner
         bisect.insort(self._starts, address)
-        self._used_bytes += nbytes
+        self._used[owner] += nbytes
         self._know(address, nbytes)
         self._changed()
         return address
@@ -190,11 +202,24 @@ class DeviceMemory:
         """True if another one's addresses are valid here."""
         return self._live is other._live
 
+    def owner(self, address: int) -> int:
+        """Number of the GPU that an allocation, by its first address, lies on, or `EVERYBODY`."""
+        return self._owners.get(address, 0)
+
+    def _is_reached(self, address: int) -> bool:
+        owner = self.owner(address)
+        return self.reached is None or owner in (self.number, EVERYBODY) or owner in self.reached
+
+    def reach(self, others: frozenset[int]) -> None:
+        """Let kernels of this GPU access the memory of these others."""
+        self.reached = others
+        self._changed()
+
     def by_gpu(self) -> list[tuple[int, int, int]]:
         """(GPU, address, bytes) of all that is allocated, what lies side by side as one; see `GpuMemory`."""
         found: list[tuple[int, int, int]] = []
         for each in self.allocations:
-            owner = self._owners.get(each.address, 0)
+            owner = self.owner(each.address)
             if found and found[-1][0] == owner:
                 found[-1] = owner, found[-1][1], each.end - found[-1][1]
             else:
@@ -204,9 +229,9 @@ class DeviceMemory:
     def occupy(self, nbytes: int, label: str) -> None:
         """Count bytes as used that lie outside the arena (`adopt`); a negative number, as used no longer. Raises
         OutOfDeviceMemory."""
-        if self._used_bytes + nbytes > self.capacity_bytes:
+        if self.used_bytes + nbytes > self.capacity_bytes:
             raise self._full(nbytes, label)
-        self._used_bytes += nbytes
+        self._used[self.number] += nbytes
 
     def forget(self, address: int, nbytes: int) -> None:
         """The contents of these bytes are undefined from now on, as after cudaMalloc; matters to checks alone."""
@@ -237,7 +262,7 @@ class DeviceMemory:
             self._changed()
             return
         self._freed.append(replace(allocation, freed=True))
-        self._used_bytes -= allocation.nbytes
+        self._used[self.owner(address)] -= allocation.nbytes
         self._contents.discard(address - self.base, allocation.end - self.base)
         self._changed()
 
@@ -252,6 +277,7 @@ class DeviceMemory:
         if address < before or address + nbytes > after or address in self._live:
             raise ValueError(f"a part of the {nbytes:,} bytes at {address:#x} is known to the device already")
         self._live[address] = Allocation(address, nbytes, label)
+        self._owners[address] = EVERYBODY
         self._starts.insert(following, address)
         self.host_writes = True
         self._changed()
@@ -320,11 +346,12 @@ class DeviceMemory:
 
     def tables(self) -> MemoryTables:
         """Address ranges and bytes for compiled code. Valid until the next alloc or free; see `version`."""
-        if self._tables is None:
-            starts = np.array(self._starts, dtype=np.int64)
-            ends = np.array([self._live[start].end for start in self._starts], dtype=np.int64)
-            self._tables = MemoryTables(starts, ends, self.base, self._arena, self._unknown)
-        return self._tables
+        if self.number not in self._tables:
+            found = self._starts if self.reached is None else list(filter(self._is_reached, self._starts))
+            starts = np.array(found, dtype=np.int64)
+            ends = np.array([self._live[start].end for start in found], dtype=np.int64)
+            self._tables[self.number] = MemoryTables(starts, ends, self.base, self._arena, self._unknown)
+        return self._tables[self.number]
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
@@ -333,7 +360,7 @@ class DeviceMemory:
         views = [] if arenas else [view for start in self._starts for view in self._views(start)]
         copies = [view.copy() for view in views]
         self.kept_bytes += sum(copy.size for copy in copies)
-        books = dict(self._live), list(self._starts), list(self._freed), self._next, self._used_bytes
+        books = dict(self._live), list(self._starts), list(self._freed), self._next, self._used.copy()
         try:
             for arena in arenas:
                 arena.keep()
@@ -344,7 +371,7 @@ class DeviceMemory:
         except BaseException:
             for view, copy in zip(views, copies, strict=True):
                 view[...] = copy
-            self._live, self._starts, self._freed, self._next, self._used_bytes = books
+            self._live, self._starts, self._freed, self._next, self._used = books
             self._changed()
             raise
         finally:
@@ -466,12 +493,12 @@ class DeviceMemory:
         yield round_up(previous + GUARD_BYTES, ALIGNMENT), self.base + self._arena.size - GUARD_BYTES
 
     def _changed(self) -> None:
-        self._tables = None
+        self._tables.clear()
         self.version += 1
 
     def _full(self, nbytes: int, label: str) -> OutOfDeviceMemory:
         return OutOfDeviceMemory(
-            requested_bytes=nbytes, used_bytes=self._used_bytes, capacity_bytes=self.capacity_bytes, label=label
+            requested_bytes=nbytes, used_bytes=self.used_bytes, capacity_bytes=self.capacity_bytes, label=label
         )
 
 
@@ -479,17 +506,11 @@ class GpuMemory(DeviceMemory):
     """The memory of one of several GPUs that share their addresses and bytes: of all that is allocated, what is here is
     its own. number: of the GPU; the one whose memory `whole` is has 0."""
 
-    __slots__ = ("number",)
+    __slots__ = ("number", "reached")
 
     def __init__(self, whole: DeviceMemory, number: int):
         self.__dict__ = whole.__dict__
-        self.number = number
-
-    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None) -> int:
-        """Allocate memory on this GPU; otherwise like `DeviceMemory.alloc`."""
-        address = super().alloc(nbytes, label, at=at)
-        self._owners[address] = self.number
-        return address
+        self.number, self.reached = number, None
 
 
 class _Undo(Exception):

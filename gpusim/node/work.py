@@ -98,6 +98,48 @@ class PauseWork(TimedWork):
         stream.behind_copy = False
 
 
+class Meeting:
+    """What several streams do together: it begins when as many `parts` have come, and its effect happens once, at its
+    end. absent: says who has not come."""
+
+    def __init__(self, env: simpy.Environment, parts: int, effect: Callable[[], object], absent: Callable[[], str]):
+        self.begins, self._missing, self._effect, self.absent = env.event(), parts, effect, absent
+
+    def come(self) -> None:
+        """A stream has come to it."""
+        self._missing -= 1
+        if not self._missing:
+            self.begins.succeed()
+
+    def end(self) -> None:
+        """It has taken its time."""
+        effect, self._effect = self._effect, lambda: None
+        effect()
+
+
+class JointWork(TimedWork):
+    """A stream's part in meetings that are all under way at once, and take it so long from the last beginning."""
+
+    def __init__(self, env: simpy.Environment, meetings: Sequence[Meeting], duration: float):
+        super().__init__(env)
+        self.meetings, self._duration = meetings, duration
+
+    def _do(self, stream: StreamQueue) -> Process:
+        stream.release()
+        for each in self.meetings:
+            each.come()
+        yield self.env.all_of([each.begins for each in self.meetings])
+        self._began = self.env.now
+        yield self.env.timeout(self._duration)
+        for each in self.meetings:
+            each.end()
+        stream.behind_copy = False
+
+    def span(self) -> tuple[str, str, float, float]:
+        """From when the last one has come."""
+        return "nccl", "collective", self._began, self.env.now
+
+
 class HostWork(TimedWork):
     """A function of the host, after which the stream goes on. duration: what calling it takes. An event that it returns
     is waited for."""

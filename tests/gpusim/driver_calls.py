@@ -41,8 +41,10 @@ PTX_90 = """
 class Calls:
     """A driver with a context, and its functions by name: `calls("cuMemFree_v2", address)` is what C gets."""
 
-    def __init__(self, gpu: str = "tiny", library: str = "libcuda.so.1", mode: str = "functional") -> None:
-        self.driver = Driver(gpu, threads=1, mode=mode, memory_bytes=1 << 30)
+    def __init__(
+        self, gpu: str = "tiny", library: str = "libcuda.so.1", mode: str = "functional", gpus: int = 1, **how: Any
+    ) -> None:
+        self.driver = Driver(gpu, threads=1, mode=mode, memory_bytes=1 << 30, gpus=gpus, **how)
         self._library = LIBRARIES[library]
         self._kept: list[Any] = []
         self("cuInit", 0)

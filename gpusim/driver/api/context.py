@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpusim.driver.codes import ResultCode, fail_if, known
-from gpusim.driver.objects import HEAP_LIMIT, PRINTF_LIMIT, STACK_LIMIT, Context
+from gpusim.driver.objects import HEAP_LIMIT, PRINTF_LIMIT, STACK_LIMIT, Context, DriverGpu
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.driver.work.launch_attributes import PRIORITIES
@@ -27,13 +27,13 @@ _API_VERSION = 3020
 _MAPS_HOST = 8  # of CUctx_flags: always so
 
 entries(
-    ("cuDevicePrimaryCtxReset_v2", "D", lambda driver, device: driver.clear(driver.primary)),
-    ("cuDevicePrimaryCtxSetFlags_v2", "D u", lambda driver, _, flags: setattr(driver.primary, "flags", flags)),
-    ("cuDevicePrimaryCtxGetState", "D *i *i", lambda driver, _: (driver.primary.flags, driver.primary_references > 0)),
+    ("cuDevicePrimaryCtxReset_v2", "D", lambda driver, gpu: driver.clear(gpu.primary)),
+    ("cuDevicePrimaryCtxSetFlags_v2", "D u", lambda driver, gpu, flags: setattr(gpu.primary, "flags", flags)),
+    ("cuDevicePrimaryCtxGetState", "D *i *i", lambda driver, gpu: (gpu.primary.flags, gpu.references > 0)),
     ("cuCtxPushCurrent_v2", "p", lambda driver, handle: driver.stack.append(driver.context_of(handle))),
     ("cuCtxPopCurrent_v2", "*p", lambda driver: driver.context() and driver.stack.pop().handle),
-    ("cuCtxGetDevice", "*i", lambda driver: driver.context() and 0),
-    ("cuCtxGetDevice_v2 13000", "*i C", lambda driver, context: 0),
+    ("cuCtxGetDevice", "*i", lambda driver: driver.context().gpu.ordinal),
+    ("cuCtxGetDevice_v2 13000", "*i C", lambda driver, context: context.gpu.ordinal),
     ("cuCtxGetFlags", "*i", lambda driver: driver.context().flags | _MAPS_HOST),
     ("cuCtxSetFlags 12010", "u", lambda driver, flags: setattr(driver.context(), "flags", flags)),
     ("cuCtxGetId 12000", "C *p", lambda driver, context: context.handle),
@@ -52,24 +52,24 @@ entries(
 
 
 @entry("cuDevicePrimaryCtxRetain", "*p D", anytime=True)
-def retain(driver: Driver, device: int) -> int:
-    driver.primary_references += 1
-    return driver.primary.handle
+def retain(driver: Driver, gpu: DriverGpu) -> int:
+    gpu.references += 1
+    return gpu.primary.handle
 
 
 @entry("cuDevicePrimaryCtxRelease_v2", "D", anytime=True)
-def release(driver: Driver, device: int) -> None:
-    fail_if(driver.primary_references == 0, ResultCode.INVALID_CONTEXT)
-    driver.primary_references -= 1
-    if driver.primary_references == 0:
-        driver.clear(driver.primary)
+def release(driver: Driver, gpu: DriverGpu) -> None:
+    fail_if(gpu.references == 0, ResultCode.INVALID_CONTEXT)
+    gpu.references -= 1
+    if gpu.references == 0:
+        driver.clear(gpu.primary)
 
 
 @entry("cuCtxCreate_v2 3020", "*p u D", anytime=True)
 @entry("cuCtxCreate_v3 11040", "*p (pi) u D", anytime=True)
 @entry("cuCtxCreate_v4 12050", "*p (p) u D", anytime=True)
-def create(driver: Driver, flags: int, device: int) -> int:
-    context = Context(flags)
+def create(driver: Driver, flags: int, gpu: DriverGpu) -> int:
+    context = Context(gpu, flags)
     driver.others[context.handle] = context
     driver.stack.append(context)
     return context.handle

@@ -108,7 +108,9 @@ class MemoryCopy(StreamWork):
             return
         host = {"HtoD": source, "DtoH": target}.get(kind)
         pinned = host is None or driver.buffer_at(host) is not None
-        copy = CopyCall(kind, target, source, self._nbytes, stream.shown_handle, pinned, stream.correlation)
+        gpus = {of: driver.gpu_at(of).number for of in (source, target) if of != host}
+        ends = gpus.get(source, gpus.get(target, 0)), gpus.get(target, gpus.get(source, 0))
+        copy = CopyCall(kind, target, source, self._nbytes, stream.shown_handle, pinned, stream.correlation, *ends)
         if kind == "HtoH":
             queues.clear()
             self._move()
@@ -234,8 +236,9 @@ class Fill(StreamWork):
         self._check()
         if self._nbytes:
             variable = self.driver.buffer_at(self.address) is None
-            what = "fill", self.address, self._value, self._nbytes, stream.shown_handle
-            queues.copy(stream, CopyCall(*what, correlation=stream.correlation), self._fill, wait=variable)
+            what = "fill", self.address, self._value, self._nbytes, stream.shown_handle, True, stream.correlation
+            gpu = self.driver.gpu_at(self.address).number
+            queues.copy(stream, CopyCall(*what, gpu, gpu), self._fill, wait=variable)
 
     @property
     def _nbytes(self) -> int:

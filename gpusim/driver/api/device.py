@@ -1,15 +1,14 @@
-"""Driver API: initialization, versions, error texts, entry points, profiler control; devices, of which there is one."""
+"""Driver API: initialization, versions, error texts, entry points, profiler control; devices and who reaches whom."""
 
 from __future__ import annotations
-
-from functools import partial
 
 from gpusim.driver import attributes as A
 from gpusim.driver.attributes import DRIVER_VERSION
 from gpusim.driver.caller import caller, constant_text, put_int, put_pointer, put_text
-from gpusim.driver.codes import DriverError, ResultCode, code_texts, fail_if
+from gpusim.driver.codes import DriverError, ResultCode, code_texts, fail_if, known
+from gpusim.driver.objects import DriverGpu
 from gpusim.driver.registry import entries, entry, find, nothing
-from gpusim.driver.state import DEVICE_COUNT, Driver
+from gpusim.driver.state import Driver
 
 _FOUND, _NOT_FOUND, _TOO_OLD = 0, 1, 2  # CUdriverProcAddressQueryResult
 _OF_PROCESS, _OF_THREAD = 1, 2  # CUdriverProcAddress_flags: whose stream 0 is
@@ -18,14 +17,14 @@ entries(
     ("cuDriverGetVersion", "*i", lambda driver: DRIVER_VERSION),
     ("cuGetErrorName", "i p", lambda driver, code, place: _error_text(code, place, "driver")),
     ("cuGetErrorString", "i p", lambda driver, code, place: _error_text(code, place, "meaning")),
-    ("cuDeviceGetCount", "*i", lambda driver: driver.check_device(0) or DEVICE_COUNT),
-    ("cuDeviceGet", "*i D", lambda driver, ordinal: ordinal),
+    ("cuDeviceGetCount", "*i", lambda driver: driver.gpu_of(0) and len(driver.visible)),
+    ("cuDeviceGet", "*i D", lambda driver, gpu: gpu.ordinal),
     ("cuDeviceGetName", "p i D", lambda driver, text, room, _: put_text(text, room, driver.config.gpu.name)),
-    ("cuDeviceGetUuid_v2", "p D", lambda driver, content, _: caller().write(content, A.UUID)),
+    ("cuDeviceGetUuid_v2", "p D", lambda driver, content, gpu: caller().write(content, A.uuid(gpu.number))),
     ("cuDeviceTotalMem_v2", "*p D", lambda driver, _: driver.config.dram.capacity_bytes),
     ("cuDeviceComputeCapability", "*i *i D", lambda driver, _: A.compute_capability(driver.config)),
-    ("cuDeviceGetPCIBusId", "p i D", lambda driver, text, room, _: put_text(text, room, A.PCI_BUS_ID)),
-    ("cuDeviceCanAccessPeer", "*i D D", lambda driver, device, peer: 0),
+    ("cuDeviceGetPCIBusId", "p i D", lambda driver, text, room, gpu: put_text(text, room, A.pci_bus_id(gpu.number))),
+    ("cuDeviceCanAccessPeer", "*i D D", Driver.reaches),
     ("cuDeviceGetExecAffinitySupport", "*i (i) D", lambda driver, _: 0),
     ("cuDeviceGetTexture1DLinearMaxWidth", "*p (i) (u) D", lambda driver, _: 1 << 30),
     anytime=True,
@@ -36,7 +35,7 @@ entries(
 def initialize(driver: Driver, flags: int) -> None:
     fail_if(flags, ResultCode.INVALID_VALUE)
     driver.begin_runtime_call(anytime=True)
-    driver.check_device(0)
+    driver.gpu_of(0)
 
 
 @entry("cuGetExportTable", "(pp)", anytime=True)
@@ -87,35 +86,46 @@ def _address(driver: Driver, name: str, version: int, flags: int) -> tuple[int, 
 
 
 @entry("cuDeviceGetAttribute", "*i i D", anytime=True)
-def attribute(driver: Driver, number: int, device: int) -> int:
+def attribute(driver: Driver, number: int, gpu: DriverGpu) -> int:
     fail_if(not 1 <= number <= A.LAST_ATTRIBUTE, ResultCode.INVALID_VALUE)
-    return A.device_attributes(driver.config).get(number, 0)
+    return A.device_attributes(driver.config, gpu.number).get(number, 0)
 
 
 @entry("cuDeviceGetByPCIBusId", "*i T", anytime=True)
 def by_pci_bus_id(driver: Driver, text: str) -> int:
-    driver.check_device(0)
-    fail_if(text.lower() not in (A.PCI_BUS_ID, A.PCI_BUS_ID.removeprefix("0000:")), ResultCode.INVALID_DEVICE)
-    return 0
+    driver.gpu_of(0)
+    places = {A.pci_bus_id(gpu.number): gpu.ordinal for gpu in driver.visible}
+    return known(places.get(f"0000:{text.lower()}"[-len(A.pci_bus_id(0)) :]), ResultCode.INVALID_DEVICE)
 
 
 # --- other devices ----------------------------------------------------------------------------------------------------
 
 
-@entry("cuDeviceGetP2PAttribute", "*i (i) D D", anytime=True)
-def peer_attribute(driver: Driver, device: int, peer: int) -> int:
+@entry("cuDeviceGetP2PAttribute", "*i i D D", anytime=True)
+def peer_attribute(driver: Driver, number: int, gpu: DriverGpu, peer: DriverGpu) -> int:
     """A device is no peer of itself."""
-    raise DriverError(ResultCode.INVALID_DEVICE)
+    fail_if(gpu is peer, ResultCode.INVALID_DEVICE)
+    return known(P2P_ATTRIBUTES.get(number), ResultCode.INVALID_VALUE) and int(driver.reaches(gpu, peer))
 
 
-def _no_peer(code: ResultCode, driver: Driver, handle: int, flags: int = 0) -> None:
+P2P_ATTRIBUTES = {1: 0, 2: 1, 3: 1, 4: 0}
+"""By `CUdevice_P2PAttribute`, of those that reach each other: rank, access, atomics, arrays."""
+
+
+@entry("cuCtxEnablePeerAccess", "p u")
+def enable_peer(driver: Driver, handle: int, flags: int) -> None:
     fail_if(flags, ResultCode.INVALID_VALUE)
-    driver.context_of(handle)
-    raise DriverError(code)
+    peer = driver.context_of(handle)
+    fail_if(not driver.reaches(driver.gpu, peer.gpu), ResultCode.PEER_ACCESS_UNSUPPORTED)
+    fail_if(peer.gpu in driver.gpu.reached, ResultCode.PEER_ACCESS_ALREADY_ENABLED)
+    driver.reach(peer.gpu)
 
 
-entries(
-    ("cuCtxEnablePeerAccess", "p u", partial(_no_peer, ResultCode.PEER_ACCESS_UNSUPPORTED)),
-    ("cuCtxDisablePeerAccess", "p", partial(_no_peer, ResultCode.PEER_ACCESS_NOT_ENABLED)),
-    ("cuProfilerStart cuProfilerStop", "", nothing),
-)
+@entry("cuCtxDisablePeerAccess", "p")
+def disable_peer(driver: Driver, handle: int) -> None:
+    peer = driver.context_of(handle)
+    fail_if(peer.gpu not in driver.gpu.reached, ResultCode.PEER_ACCESS_NOT_ENABLED)
+    driver.reach(peer.gpu, False)
+
+
+entries(("cuProfilerStart cuProfilerStop", "", nothing))

@@ -97,7 +97,7 @@ class KernelLaunch(StreamWork):
         window = A.window_of(self.attributes)
         call = LaunchCall(driver.log.number + 1, kernel.name, program, described, self.values, *how, window=window)
         call.stack_bytes = driver.context().limits.get(STACK_LIMIT, call.stack_bytes)
-        call.nvtx_range, call.correlation = stream.nvtx_range, stream.correlation
+        call.nvtx_range, call.correlation, call.gpu = stream.nvtx_range, stream.correlation, stream.gpu.number
         call.programmatic = any(self.attributes.get(A.PROGRAMMATIC, b""))
         for each in driver.observers:
             each.asked(call)
@@ -134,7 +134,7 @@ entries(
 def launch_ex(driver: Driver, config: int, kernel: LoadedKernel, parameters: int, extra: int) -> None:
     given, attributes = read_config(config)
     for handle in A.events_of(attributes):
-        event = known(driver.context().events.get(handle))
+        event = driver.event_of(handle)
         fail_if(not event.flags & DISABLE_TIMING, ResultCode.NOT_SUPPORTED)
     what = tuple(given.grid), tuple(given.block), given.shared_bytes, parameters, extra
     stream = driver.stream_of(given.stream)

@@ -25,7 +25,7 @@ _ATTRIBUTE_TYPES: dict[int, Any] = dict.fromkeys((1, 3, 4, 7, 11, 12, 14, 17, 18
 
 entries(
     ("cuMemAlloc_v2", "*p q", lambda driver, nbytes: allocate(driver, nbytes)),
-    ("cuMemAllocAsync", "*p q S", lambda driver, nbytes, *into: _from_pool(driver, nbytes, driver.device_pool, *into)),
+    ("cuMemAllocAsync", "*p q S", lambda driver, nbytes, *into: _from_pool(driver, nbytes, driver.gpu.pool, *into)),
     ("cuMemAllocFromPoolAsync", "*p q P S", lambda *given: _from_pool(*given)),
     ("cuPointerGetAttribute", "p i p", lambda driver, at, n, of: _put_attribute(at, n, _attribute(driver, n, of))),
     ("cuMemAllocHost_v2", "*p q", lambda driver, nbytes: allocate(driver, nbytes, HOST)),
@@ -151,11 +151,12 @@ def _attribute(driver: Driver, number: int, address: int) -> int:
     if buffer is None:  # a module's variable is memory too
         allocation = known(driver.device.memory.holding(address), ResultCode.INVALID_VALUE)
         buffer = Buffer(driver.context(), allocation.address, allocation.nbytes, DEVICE, 0, 0)
+    gpu = driver.gpu_at(address)
     pool, on_device = buffer.pool, buffer.kind in (DEVICE, MANAGED)
-    values = {1: 0 if pool else driver.context().handle, 3: address, 4: address, 7: buffer.number, 20: buffer.number}
+    values = {1: 0 if pool else buffer.context.handle, 3: address, 4: address, 7: buffer.number, 20: buffer.number}
     values |= {11: buffer.address, 12: buffer.nbytes, 17: pool.handle if pool else 0}
     values |= {2: _POINTER_KINDS[buffer.kind], _SYNCHRONOUS: on_device, 10: 0, 13: 1, 14: 0, 15: 0, 16: 3, 21: 0}
-    values |= {18: buffer.nbytes, 19: buffer.address, _IS_MANAGED: buffer.kind == MANAGED, _DEVICE_ORDINAL: 0}
+    values |= {18: buffer.nbytes, 19: buffer.address, _IS_MANAGED: buffer.kind == MANAGED, _DEVICE_ORDINAL: gpu.ordinal}
     fail_if(number not in values or (number == 4 and buffer.kind == DEVICE), ResultCode.INVALID_VALUE)
     return values[number]
 
@@ -201,11 +202,11 @@ def _check_managed(driver: Driver, address: int, nbytes: int) -> None:
     fail_if(outside or buffer.kind != MANAGED, ResultCode.INVALID_VALUE)
 
 
-def _check_place(location: int) -> None:
+def _check_place(driver: Driver, location: int) -> None:
     """location: a CUmemLocation in a word. Raises INVALID_VALUE, INVALID_DEVICE."""
     kind, number = struct.unpack("<2i", struct.pack("<Q", location))
     fail_if(not _ON_DEVICE <= kind <= _LAST_LOCATION, ResultCode.INVALID_VALUE)
-    fail_if(kind == _ON_DEVICE and number != 0, ResultCode.INVALID_DEVICE)
+    fail_if(kind == _ON_DEVICE and not 0 <= number < len(driver.visible), ResultCode.INVALID_DEVICE)
 
 
 def _of_device(number: int) -> int:
@@ -216,7 +217,7 @@ def _of_device(number: int) -> int:
 def _prefetch(driver: Driver, address: int, nbytes: int, location: int, flags: int, stream: DriverStream) -> None:
     stream.not_capturing()
     _check_managed(driver, address, nbytes)
-    _check_place(location)
+    _check_place(driver, location)
     fail_if(flags, ResultCode.INVALID_VALUE)
 
 
@@ -224,7 +225,7 @@ def _advise(driver: Driver, address: int, nbytes: int, advice: int, location: in
     _check_managed(driver, address, nbytes)
     fail_if(not 0 < advice <= _LAST_ADVICE, ResultCode.INVALID_VALUE)
     if advice not in _WITHOUT_PLACE:
-        _check_place(location)
+        _check_place(driver, location)
 
 
 entries(

@@ -1,4 +1,4 @@
-"""Driver API: memory pools, all of them the device's."""
+"""Driver API: memory pools, each of a device."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PINNED, _MANAGED = 1, 2  # CUmemAllocationType
 _ON_DEVICE, _ON_HOSTS = 1, (2, 3, 4)  # CUmemLocationType
 
 entries(
-    ("cuDeviceGetDefaultMemPool", "*p D", lambda driver, device: driver.default_pool.handle),
-    ("cuDeviceGetMemPool", "*p D", lambda driver, device: driver.device_pool.handle),
-    ("cuDeviceSetMemPool", "D P", lambda driver, device, pool: setattr(driver, "device_pool", pool)),
+    ("cuDeviceGetDefaultMemPool", "*p D", lambda driver, gpu: gpu.default_pool.handle),
+    ("cuDeviceGetMemPool", "*p D", lambda driver, gpu: gpu.pool.handle),
+    ("cuDeviceSetMemPool", "D P", lambda driver, gpu, pool: setattr(gpu, "pool", pool)),
     ("cuMemPoolTrimTo", "P q", lambda driver, pool, keep: pool.trim(keep)),
     anytime=True,
 )
@@ -29,18 +29,20 @@ def create(driver: Driver, properties: int) -> int:
     """CUmemPoolProps: type, handle types, location, attributes of another system, most bytes."""
     kind, _, location, number, _, most_bytes = struct.unpack("<4iQQ", read(properties, 32))
     fail_if(kind == _MANAGED or location in _ON_HOSTS, ResultCode.NOT_SUPPORTED, "pools are of device memory alone")
-    fail_if((kind, location, number) != (_PINNED, _ON_DEVICE, 0), ResultCode.INVALID_VALUE)
-    pool = MemoryPool(most_bytes)
+    fail_if((kind, location) != (_PINNED, _ON_DEVICE), ResultCode.INVALID_VALUE)
+    fail_if(not 0 <= number < len(driver.visible), ResultCode.INVALID_VALUE)
+    pool = MemoryPool(most_bytes, driver.visible[number].number)
     driver.pools[pool.handle] = pool
     return pool.handle
 
 
 @entry("cuMemPoolDestroy", "P")
 def destroy(driver: Driver, pool: MemoryPool) -> None:
-    fail_if(pool is driver.default_pool, ResultCode.INVALID_VALUE)
+    gpu = driver.gpus[pool.gpu]
+    fail_if(pool is gpu.default_pool, ResultCode.INVALID_VALUE)
     del driver.pools[pool.handle]
-    if driver.device_pool is pool:
-        driver.device_pool = driver.default_pool
+    if gpu.pool is pool:
+        gpu.pool = gpu.default_pool
 
 
 @entry("cuMemPoolGetAttribute", "P i p")

@@ -27,7 +27,7 @@ entries(
     ("cuStreamGetId", "S *p", lambda driver, stream: stream.handle),
     ("cuStreamGetCtx 9020", "S *p", lambda driver, stream: driver.context().handle),
     ("cuStreamGetCtx_v2 12050", "S *p *p", lambda driver, stream: (driver.context().handle, 0)),
-    ("cuStreamGetDevice", "S *i", lambda driver, stream: 0),
+    ("cuStreamGetDevice", "S *i", lambda driver, stream: stream.gpu.ordinal),
     ("cuStreamGetPriority", "S *i", lambda driver, stream: A.priority_of(stream.attributes)),
     ("cuStreamGetAttribute", "S i p", lambda _, of, number, at: caller().write(at, A.current(of.attributes, number))),
     ("cuStreamSetAttribute", "S i p", lambda _, of, number, at: set_attribute(of, number, read(at, A.VALUE_BYTES))),
@@ -46,7 +46,7 @@ entries(
 @entry("cuStreamCreateWithPriority", "*p u i")
 def create(driver: Driver, flags: int, priority: int = 0) -> int:
     fail_if(flags & ~1, ResultCode.INVALID_VALUE)
-    stream = DriverStream(flags)
+    stream = DriverStream(driver.gpu, flags)
     set_attribute(stream, A.PRIORITY, priority.to_bytes(A.VALUE_BYTES, "little", signed=True))
     driver.context().streams[stream.handle] = stream
     return stream.handle

@@ -65,6 +65,12 @@ class LaunchLog:
         self.groups: dict[Any, Launches] = {}
         self.number = 0
         self.host_seconds = 0.0
+        self.collectives: dict[Any, list[float]] = {}
+
+    def add_collective(self, name: str, ranks: int, nbytes: int, how: str, time_us: float) -> None:
+        """Note what GPUs have done together."""
+        found = self.collectives.setdefault((name, ranks, nbytes, how), [0, 0.0])
+        found[:] = found[0] + 1, found[1] + time_us
 
     def add(self, symbol: str, result: Result, number: int = 0, nvtx_range: str = "") -> None:
         """Note a launch. number: the next one's, if none is given. nvtx_range: as of `LaunchCall`."""
@@ -179,6 +185,9 @@ class LaunchLog:
             low, high = self._span_us()
             if high:
                 console.print(f"{low:,.2f} to {high:,.2f} us, if each is as far off as nine in ten of its kind are")
+            for (name, ranks, nbytes, how), (calls, time_us) in self.collectives.items():
+                each_us = f"{time_us / calls:,.2f} us each" if self.timed else ""
+                console.print(f"{name} of {ranks} GPUs, {nbytes:,} bytes, {how}: {calls:,.0f} calls, {each_us}")
             for each in sorted({group.stands_for for group in self.groups.values() if group.stands_for}):
                 console.print(each)
         return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())

@@ -44,7 +44,7 @@ class LaunchCall:
     parameter area of constant bank 0. stream: its handle. module: what the kernel was loaded with, if by a driver.
     window: what accesses are for L2. programmatic: it begins when the one before it lets it. checks, trace: what
     observers want, the flags of `checks_of` and what to record. stack_bytes: of `LaunchOptions`. nvtx_range: around it.
-    correlation: number of the call that asked for it, 0 where none is noted.
+    correlation: number of the call that asked for it, 0 where none is noted. gpu: its number in the node.
     """
 
     number: int
@@ -62,6 +62,7 @@ class LaunchCall:
     stack_bytes: int = DEFAULT_STACK_BYTES
     nvtx_range: str = ""
     correlation: int = 0
+    gpu: int = 0
 
     @property
     def name(self) -> str:
@@ -79,7 +80,8 @@ class LaunchCall:
 @dataclass(frozen=True)
 class CopyCall:
     """A copy or a fill. kind: 'HtoD', 'DtoH', 'DtoD', 'HtoH' or 'fill', whose `source` is the value. stream: a handle;
-    pinned: as the host's memory is; correlation: as of a `LaunchCall`."""
+    pinned: as the host's memory is; correlation: as of a `LaunchCall`. source_gpu, target_gpu: numbers of the GPUs
+    whose memory that is, or of the one whose memory the other end is."""
 
     kind: str
     target: int
@@ -88,6 +90,8 @@ class CopyCall:
     stream: int
     pinned: bool = True
     correlation: int = 0
+    source_gpu: int = 0
+    target_gpu: int = 0
 
     def displace(self, device: Device) -> None:
         """Take out of L2 what a fill or a copy within the GPU takes out that is as large: all, if nothing persists."""

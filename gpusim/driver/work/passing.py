@@ -17,15 +17,19 @@ from typing import Any, Protocol
 
 import simpy
 
+from gpusim.device import Device
 from gpusim.driver.caller import Caller, Gone, serving, undisturbed
-from gpusim.driver.objects import Context
+from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.objects import Context, DriverGpu
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.work.launches import CopyCall, Observer
+from gpusim.node import Node
 from gpusim.node.streams import StreamSet
+from gpusim.node.work import JointWork
 
 PATIENCE_SECONDS = 1.0
 """Host time that the simulation waits for a function of the host; one that takes longer may wait for the program."""
-_LOOK_SECONDS, _QUIET_LOOKS = 0.1, 3
+_LOOK_SECONDS, _QUIET_LOOKS, _ABSENT_LOOKS = 0.1, 3, 90
 _SLICE_SECONDS, _BETWEEN_SECONDS = 0.05, 0.002
 
 
@@ -39,10 +43,12 @@ class QueueOwner(Protocol):
     interrupted: bool
     calls: int
     callers: list[None]
+    node: Node
 
     @property
     def thread(self) -> Any: ...
     def contexts(self) -> Iterable[Context]: ...
+    def simulated(self, gpu: DriverGpu) -> Device: ...
     def fail_if_failed(self) -> None: ...
     def stop_if_interrupted(self) -> None: ...
     def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]: ...
@@ -54,15 +60,20 @@ class PassingTime(ABC):
     """The simulated time of a driver's streams. All is done with the driver's lock held."""
 
     def __init__(self, driver: QueueOwner, streams: StreamSet):
-        self._driver, self._set = driver, streams
-        self._engine, self._env = streams.engine, streams.env
-        self._set.waits = self.run_until
+        self._driver, self._set, self._sets = driver, streams, [streams]
+        self.env = streams.env
+        streams.waits = self.run_until
         self._due: list[tuple[Callable[[], object], simpy.Event]] = []
         self._called: list[tuple[Future[object], simpy.Event]] = []
         self._dropped, self._failed = 0, False
         self._thread: threading.Thread | None = None
         self._standby: Callable[[], Caller] | None = None
         self._contexts: list[Context] = []  # for finalizers, which may run where nothing calls
+
+    def add_gpu(self, device: Device) -> None:
+        """Let the streams of another GPU, which shares the clock, be waited for as well."""
+        self._sets.append(device.streams)
+        device.streams.waits = self.run_until
 
     @property
     @abstractmethod
@@ -75,16 +86,34 @@ class PassingTime(ABC):
         self._run(lambda: not done.processed and dropped == self._dropped)
 
     def _run(self, pending: Callable[[], bool]) -> None:
+        looks = 0
         while pending():
-            if not self._go_on():
+            if self._go_on():
+                looks = 0
+                continue
+            absent = self._absent()
+            if looks == _ABSENT_LOOKS or not absent:
                 self.drop()
-                raise RuntimeError("streams wait for what never happens")
-        self._set.host.time = max(self._set.host.time, float(self._env.now))
+                raise DriverError(ResultCode.UNKNOWN, absent or "streams wait for what never happens")
+            looks += 1  # another thread of the program may still call
+            with self._driver.unlocked():
+                time.sleep(_LOOK_SECONDS)
+        self._set.host.time = max(self._set.host.time, float(self.env.now))
+
+    def _absent(self) -> str:
+        """Say who does not come to a meeting that streams wait for, and none waits for anything else."""
+        works = (queue.pending[0] for each in self._sets for queue in each.queues if queue.pending)
+        met = [meeting for work in works if isinstance(work, JointWork) for meeting in work.meetings]
+        return "; ".join(dict.fromkeys(each.absent() for each in met if not each.begins.triggered))
+
+    def _wakes(self) -> bool:
+        """Return whether anything will happen if the program calls nothing."""
+        return self.env.peek() < math.inf or bool(self._due or self._called)
 
     def settle(self) -> None:
         """Let everything happen that waits for nothing of the program."""
         self._serve_host()
-        while self._env.peek() < math.inf:
+        while self.env.peek() < math.inf:
             self._go_on()
             self._serve_host()
 
@@ -94,7 +123,7 @@ class PassingTime(ABC):
         self._serve_host()
         try:
             self._driver.stop_if_interrupted()
-            if self._env.peek() <= until and self._env.peek() < math.inf:
+            if self.env.peek() <= until and self.env.peek() < math.inf:
                 self._step()
                 return True
         except BaseException:
@@ -107,7 +136,7 @@ class PassingTime(ABC):
 
     def _step(self) -> None:
         """Let the next event happen."""
-        self._env.step()
+        self.env.step()
         if self._failed:
             self.drop()
 
@@ -130,7 +159,8 @@ class PassingTime(ABC):
         """Take out all work of all streams."""
         self._dropped += 1
         self._failed = False
-        self._engine.drop()
+        for each in self._sets:
+            each.engine.drop()
         self._due.clear()
         self._called.clear()
 
@@ -180,7 +210,7 @@ class PassingTime(ABC):
             self._driver.thread.contexts[:] = self._contexts
             end = time.monotonic() + _SLICE_SECONDS
             try:
-                self._run(lambda: self._calls() == calls and time.monotonic() < end and self.busy)
+                self._run(lambda: self._calls() == calls and time.monotonic() < end and self.busy and self._wakes())
             except KeyboardInterrupt:
                 self._driver.interrupted = True  # of the call that has come meanwhile
             process.read([])  # what was written is there now

@@ -6,7 +6,7 @@ none of these, what the default stream does is done when its call returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -32,17 +32,16 @@ from gpusim.driver.work.streams import (
 from gpusim.engine.grid import EndedWithAnother
 from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.host.launch_run import LaunchRun
-from gpusim.node.streams import Stream
-from gpusim.node.work import HostWork, RecordWork, TimedWork, WaitWork
+from gpusim.node.streams import Stream, StreamSet
+from gpusim.node.work import HostWork, JointWork, Meeting, RecordWork, TimedWork, WaitWork
 from isa.errors import SimulationError
 
 
 class WorkQueues(PassingTime):
-    """The streams of a driver's device. All is done with the driver's lock held."""
+    """The streams of a driver's GPUs, which share one clock and links. All is done with the driver's lock held."""
 
     def __init__(self, driver: QueueOwner, device: Device):
         super().__init__(driver, device.streams)
-        self._device = device
         self._queues: dict[DriverStream, StreamQueue] = {}
         self._ends: dict[StreamQueue, simpy.Event] = {}  # of what was put there last
         self._waited: dict[tuple[StreamQueue, StreamQueue], simpy.Event] = {}  # by the first, for the second
@@ -51,7 +50,7 @@ class WorkQueues(PassingTime):
     @property
     def busy(self) -> bool:
         """True if any stream has work left."""
-        return any(map(self._has_work, self._engine.streams))
+        return any(self._has_work(queue) for each in self._sets for queue in each.queues)
 
     def _has_work(self, queue: StreamQueue) -> bool:
         """Return whether work is left there, or somebody is still to be told that it is done."""
@@ -70,18 +69,18 @@ class WorkQueues(PassingTime):
     def _graph(self, stream: DriverStream, executable: Executable) -> Callable[[], object]:
         """Puts the work of a graph that is launched behind that of a stream."""
         if executable.graph is None:
-            executable.graph, nodes = self._device.graph(), list[Any]()
+            executable.graph, nodes = self._device_of(stream).graph(), list[Any]()
             for work, after in executable.steps:
                 put = partial(self._put_step, executable, work)
                 nodes.append(executable.graph.add(put, [nodes[number] for number in after]))
-            lines = {line.queue: DriverStream(NON_BLOCKING, branch=True) for line in executable.graph.lines}
+            lines = {line.queue: DriverStream(stream.gpu, NON_BLOCKING, branch=True) for line in executable.graph.lines}
             executable.lines = lines
             self._queues |= {line: queue for queue, line in lines.items()}
         for number, line in enumerate(executable.lines.values()):
             line.nvtx_range, line.correlation = stream.nvtx_range, stream.correlation
             if number == 0:
                 line.shown_handle = stream.shown_handle
-        return partial(executable.graph.start, Stream(self._set, self.queue_of(stream)))
+        return partial(executable.graph.start, Stream(self._set_of(stream), self.queue_of(stream)))
 
     def _put_step(self, executable: Executable, work: StreamWork, queue: Stream) -> None:
         """Put work into a graph's stream. Raises what ends the launch of the graph."""
@@ -114,39 +113,49 @@ class WorkQueues(PassingTime):
         return self.alone(stream) or not (self._set.timed or self.busy)
 
     def alone(self, stream: DriverStream) -> bool:
-        """Return whether nothing is ever done beside a stream: it is the default one, and all others wait for that."""
+        """Return whether nothing is ever done beside a stream: it is the default one of the only GPU that does
+        anything, and all others wait for that."""
         others = (each for context in self._driver.contexts() for each in context.streams.values())
-        return stream.handle in NO_ORIGIN and not any(each.flags & NON_BLOCKING for each in others)
+        only = stream.handle in NO_ORIGIN and len(self._sets) == 1
+        return only and not any(each.flags & NON_BLOCKING for each in others)
+
+    def _device_of(self, stream: DriverStream) -> Device:
+        return self._driver.simulated(stream.gpu)
+
+    def _set_of(self, stream: DriverStream) -> StreamSet:
+        return self._device_of(stream).streams
 
     def queue_of(self, stream: DriverStream) -> StreamQueue:
         """The device's stream that does a stream's work."""
+        engine = self._set_of(stream).engine
         if stream.handle in NO_ORIGIN:
-            return self._engine.main
+            return engine.main
         if stream not in self._queues:
-            self._queues[stream] = self._engine.stream(A.priority_of(stream.attributes))
+            self._queues[stream] = engine.stream(A.priority_of(stream.attributes))
         return self._queues[stream]
 
     def forget(self, *streams: DriverStream) -> None:
         """Streams without work are destroyed."""
         for stream in streams:
             queue = self._queues.pop(stream, None)
-            if queue is not None and queue in self._engine.streams:
-                self._engine.streams.remove(queue)
+            if queue is not None and queue in (queues := self._set_of(stream).queues):
+                queues.remove(queue)
                 self._ends.pop(queue, None)
                 self._waited = {pair: end for pair, end in self._waited.items() if queue not in pair}
 
     def _order(self, stream: DriverStream) -> None:
         """Let a stream's next work wait for the default stream; of that one, for all streams that wait for it."""
         if not stream.flags & NON_BLOCKING:
-            queue = self.queue_of(stream)
-            before = self._blocking() if queue is self._engine.main else [self._engine.main]
+            queue, main = self.queue_of(stream), self._set_of(stream).main
+            before = self._blocking(stream) if queue is main else [main]
             ends = [end for each in before if (end := self._new_end(each, queue)) is not None]
             if ends:
-                self._set.put(queue, WaitWork(self._env, ends, takes=self._set.wait_takes), 0)
+                self._set.put(queue, WaitWork(self.env, ends, takes=self._set.wait_takes), 0)
 
-    def _blocking(self) -> list[StreamQueue]:
-        """Queues of the streams that the default stream waits for."""
-        return [queue for stream, queue in self._queues.items() if not stream.flags & NON_BLOCKING]
+    def _blocking(self, default: DriverStream) -> list[StreamQueue]:
+        """Queues of the streams that a GPU's default stream waits for."""
+        own = ((stream, queue) for stream, queue in self._queues.items() if stream.gpu is default.gpu)
+        return [queue for stream, queue in own if not stream.flags & NON_BLOCKING]
 
     def _new_end(self, queue: StreamQueue, waiting: StreamQueue) -> simpy.Event | None:
         """The end of all work of a queue, None if another one waits for that already. It never fails, as the end of a
@@ -154,7 +163,7 @@ class WorkQueues(PassingTime):
         if not queue.pending:
             return None
         if isinstance(queue.pending[-1], KernelWork):
-            self._set.put(queue, RecordWork(self._env, ()), 0)
+            self._set.put(queue, RecordWork(self.env, ()), 0)
         end = queue.pending[-1].done
         if self._waited.get((waiting, queue)) is end:
             return None
@@ -178,49 +187,61 @@ class WorkQueues(PassingTime):
         driver, queue = self._driver, self.queue_of(stream)
         into = None if self.alone(stream) else queue
         how = driver.max_cycles, driver.stop_if_interrupted
-        run = Launcher(self._device, driver.log, driver.observers, *how).begin(call, into)
+        run = Launcher(self._device_of(stream), driver.log, driver.observers, *how).begin(call, into)
         run.on_end.append(ended)
         self._ends[queue] = run.done
         self._launches.append(run)
 
     def copy(self, stream: DriverStream, copy: CopyCall, effect: Callable[[], object], wait: bool = False) -> None:
         """A copy or a fill. effect: moves the bytes. wait: until that is done."""
-        queue = self.queue_of(stream)
+        queue, streams = self.queue_of(stream), self._set_of(stream)
 
         def done() -> None:
             effect()
             if not self._launches:
-                copy.displace(self._device)
+                copy.displace(self._device_of(stream))
             span = queue.pending[0].span()
-            began = span[2] if span is not None else self._env.now
+            began = span[2] if span is not None else self.env.now
             self._driver.copied(copy, round(began))
 
         to_device = {"HtoD": True, "DtoH": False}.get(copy.kind)
         dropped = self._dropped
         free = to_device is None and self.alone(stream)  # a kernel of the driver's takes the host no more than others
-        with self._set.one_call(0.0) if free else nullcontext():
+        with streams.one_call(0.0) if free else nullcontext():
             if copy.kind == "fill":
-                work = self._set.fill(queue, copy.nbytes, done)
+                work = streams.fill(queue, copy.nbytes, done)
+            elif copy.source_gpu != copy.target_gpu:
+                names = self._driver.node.gpus
+                ends = names[copy.source_gpu], names[copy.target_gpu]
+                work = streams.copy_between(queue, *ends, copy.nbytes, True, done)
+            elif to_device is not None:
+                its = self._sets[copy.target_gpu]
+                work = its.copy(queue, copy.nbytes, to_device, copy.pinned, done)
             else:
-                work = self._set.copy(queue, copy.nbytes, to_device, copy.pinned, done)
+                work = streams.copy(queue, copy.nbytes, to_device, copy.pinned, done)
         if dropped == self._dropped:  # it may have waited for pageable memory
             self._ends[queue] = work.done
         if wait:
             self.run_until(work.done)
 
+    def join(self, stream: DriverStream, meetings: Sequence[Meeting], duration_us: float) -> None:
+        """A part of what several streams do together."""
+        work = JointWork(self.env, meetings, self._set.units(duration_us))
+        self._put(stream, work, self._set.calls.event_call_us)
+
     def call(self, stream: DriverStream, function: Callable[[], object]) -> None:
         """A function of the host."""
 
         def begin() -> simpy.Event:
-            self._due.append((function, self._env.event()))
+            self._due.append((function, self.env.event()))
             return self._due[-1][1]
 
-        work = HostWork(self._env, begin, self._set.units(self._set.calls.function_us))
+        work = HostWork(self.env, begin, self._set.units(self._set.calls.function_us))
         self._put(stream, work, self._set.calls.event_call_us)
 
     def then(self, stream: DriverStream, effect: Callable[[], object]) -> None:
         """Something that happens at once when a stream has come to it."""
-        self._put(stream, TimedWork(self._env, effect), self._set.calls.event_call_us)
+        self._put(stream, TimedWork(self.env, effect), self._set.calls.event_call_us)
 
     def _put(self, stream: DriverStream, work: TimedWork, call_us: float) -> None:
         queue = self.queue_of(stream)
@@ -228,7 +249,7 @@ class WorkQueues(PassingTime):
 
     def record(self, stream: DriverStream, event: DriverEvent) -> None:
         """A point at which an event is recorded. In a stream that has the GPU for itself it is there at once."""
-        work = RecordWork(self._env, None, *self._set.event_takes)
+        work = RecordWork(self.env, None, *self._set.event_takes)
         event.captured, event.work = None, (work, self._dropped)
         call_us = 0.0 if self.alone(stream) else self._set.calls.event_call_us
         self._put(stream, work, call_us)
@@ -236,7 +257,7 @@ class WorkQueues(PassingTime):
     def wait_event(self, stream: DriverStream, event: DriverEvent) -> None:
         """Let later work wait for an event, as it was last recorded."""
         events = [event.work[0].done] if self.is_pending(event) and event.work else []
-        work = WaitWork(self._env, events, takes=self._set.wait_takes)
+        work = WaitWork(self.env, events, takes=self._set.wait_takes)
         self._put(stream, work, self._set.calls.event_call_us)
 
     # --- who waits for what -------------------------------------------------------------------------------------------
@@ -251,7 +272,7 @@ class WorkQueues(PassingTime):
 
     def _waited_for(self, stream: DriverStream) -> list[StreamQueue]:
         """Queues that are empty once a stream is idle: its own, and for the default stream all blocking ones."""
-        return [*(self._blocking() if stream.handle in NO_ORIGIN else ()), self.queue_of(stream)]
+        return [*(self._blocking(stream) if stream.handle in NO_ORIGIN else ()), self.queue_of(stream)]
 
     def passes(self, pending: Callable[[], bool]) -> bool:
         """A call that asks whether something is pending takes the host some time, which passes. The answer then."""
@@ -280,7 +301,7 @@ class WorkQueues(PassingTime):
     def drain(self) -> None:
         """Wait for all work of all streams."""
         while self.busy:
-            for queue in list(self._engine.streams):
+            for queue in [queue for each in self._sets for queue in each.queues]:
                 self._wait_for(queue)
 
     def drop(self) -> None:

@@ -228,11 +228,12 @@ class Capture:
 
 @dataclass(eq=False)
 class DriverStream:
-    """An order of work. capture: what its work goes into instead of being done. attributes: what the program set, by
-    number of `CUlaunchAttributeID`. shown_handle: what reports print; differs from `handle` for per-thread default
-    streams and branches of graphs. branch: it is one of a graph that is launched. nvtx_range: around the last call;
+    """An order of work of a GPU. capture: what its work goes into instead of being done. attributes: what the program
+    set, by number of `CUlaunchAttributeID`. shown_handle: what reports print; differs from `handle` for default streams
+    of threads and branches of graphs. branch: it is one of a graph that is launched. nvtx_range: around the last call;
     correlation: its number."""
 
+    gpu: Any
     flags: int = 0
     handle: int = field(default_factory=new_handle)
     shown_handle: int = -1

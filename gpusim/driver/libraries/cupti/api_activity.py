@@ -116,21 +116,22 @@ class Activities(Observer):
         if kind in self.kinds:
             self._records.append((kind, *values))
 
-    def _where(self, handle: int) -> tuple[int, int, int]:
+    def _where(self, gpu: int, handle: int) -> tuple[int, int, int]:
         """Numbers of device, context and stream."""
-        return 0, 1, self._streams.setdefault(handle, 7 + len(self._streams))
+        return gpu, gpu + 1, self._streams.setdefault(handle, 7 + len(self._streams))
 
     def launched(self, call: LaunchCall, result: Result, cycle: int) -> None:
         launch, program = call.launch, call.program
         began = cycle - max(result.record.cycles - round(_LEAD * self._driver.config.launch.overhead_cycles), 0)
-        what = program.registers, self._at(began), self._at(cycle), *self._where(call.stream)
+        what = program.registers, self._at(began), self._at(cycle), *self._where(call.gpu, call.stream)
         sizes = *launch.grid, *launch.block, program.static_shared_bytes, launch.shared_bytes, program.local_bytes
         how = call.correlation, call.number, call.symbol, call.cooperative, *(program.cluster or (0, 0, 0))
         for kind in (_KERNEL, _CONCURRENT):
             self._add(kind, *what, *sizes, *how)
 
     def copied(self, copy: CopyCall, cycle: int, began: int) -> None:
-        what = copy.nbytes, self._at(began), self._at(cycle), *self._where(copy.stream), copy.correlation
+        where = self._where(copy.source_gpu, copy.stream)
+        what = copy.nbytes, self._at(began), self._at(cycle), *where, copy.correlation
         memory = {"D": _DEVICE, "H": _PINNED if copy.pinned else _PAGEABLE}
         if copy.kind == "fill":
             self._add(_FILL, copy.source, *what, _DEVICE)
@@ -216,7 +217,7 @@ class Activities(Observer):
             found = self._driver.stream_of(OF_EACH_THREAD if own and not handle else handle)
         except DriverError:
             raise DriverError(ProfilerCode.INVALID_STREAM) from None
-        return self._where(found.shown_handle)[-1]
+        return self._where(0, found.shown_handle)[-1]
 
 
 def _of(driver: Driver) -> Activities:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from gpusim.driver import attributes as A
 from gpusim.driver.caller import caller, constant_text
 from gpusim.driver.codes import ManagementCode, fail_if
+from gpusim.driver.objects import DriverGpu
 from gpusim.driver.registry import MANAGED_DEVICE, entries, entry
-from gpusim.driver.state import DEVICE_COUNT, Driver
+from gpusim.driver.state import Driver
 
 DRIVER_NAME = "580.0"
 """The branch of drivers whose answers are those of this one."""
@@ -21,12 +23,6 @@ _ARCHITECTURES = {(7, 0): 5, (7, 5): 6, (8, 0): 7, (8, 6): 7, (8, 9): 8, (9, 0):
 _LINK_NOT_THERE = 5  # nvmlGpuP2PStatus_t
 
 
-def uuid_text() -> str:
-    """The device's number as text."""
-    text = A.UUID.hex()
-    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
-
-
 def _put_text(place: int, room: int, text: str) -> None:
     """Write a C string. Raises INSUFFICIENT_SIZE."""
     fail_if(room <= len(text), ManagementCode.INSUFFICIENT_SIZE)
@@ -34,7 +30,7 @@ def _put_text(place: int, room: int, text: str) -> None:
 
 
 def _numbers(driver: Driver) -> dict[int, int]:
-    return A.device_attributes(driver.config)
+    return A.device_attributes(driver.config, 0)
 
 
 entries(
@@ -47,24 +43,36 @@ entries(
     ("nvmlSystemGetDriverVersion", "p u", lambda driver, text, room: _put_text(text, room, DRIVER_NAME)),
     ("nvmlSystemGetNVMLVersion", "p u", lambda driver, text, room: _put_text(text, room, f"13.{DRIVER_NAME}")),
     ("nvmlSystemGetCudaDriverVersion nvmlSystemGetCudaDriverVersion_v2", "*i", lambda driver: A.DRIVER_VERSION),
-    ("nvmlDeviceGetCount nvmlDeviceGetCount_v2", "*i", lambda driver: DEVICE_COUNT),
-    ("nvmlDeviceGetName", "V p u", lambda driver, text, room: _put_text(text, room, driver.config.gpu.name)),
-    ("nvmlDeviceGetUUID", "V p u", lambda driver, text, room: _put_text(text, room, uuid_text())),
-    ("nvmlDeviceGetCudaComputeCapability", "V *i *i", lambda driver: A.compute_capability(driver.config)),
-    ("nvmlDeviceGetNumGpuCores", "V *i", lambda driver: driver.config.sm.count * 32 * driver.config.sm.sub_partitions),
-    ("nvmlDeviceGetMemoryBusWidth", "V *i", lambda driver: _numbers(driver)[37]),
+    ("nvmlDeviceGetCount nvmlDeviceGetCount_v2", "*i", lambda driver: len(driver.gpus)),
+    ("nvmlDeviceGetName", "V p u", lambda driver, gpu, text, room: _put_text(text, room, driver.config.gpu.name)),
+    ("nvmlDeviceGetUUID", "V p u", lambda driver, gpu, text, room: _put_text(text, room, A.uuid_text(gpu.number))),
+    ("nvmlDeviceGetCudaComputeCapability", "V *i *i", lambda driver, gpu: A.compute_capability(driver.config)),
+    (
+        "nvmlDeviceGetNumGpuCores",
+        *("V *i", lambda driver, gpu: 32 * driver.config.sm.count * driver.config.sm.sub_partitions),
+    ),
+    ("nvmlDeviceGetMemoryBusWidth", "V *i", lambda driver, gpu: _numbers(driver)[37]),
     (
         "nvmlDeviceGetClockInfo nvmlDeviceGetMaxClockInfo nvmlDeviceGetApplicationsClock",
-        *("V i *i", lambda driver, kind: _clock_mhz(driver, kind)),
+        *("V i *i", lambda driver, gpu, kind: _clock_mhz(driver, kind)),
     ),
-    ("nvmlDeviceGetEccMode", "V *i *i", lambda driver: (1, 1)),
-    ("nvmlDeviceGetMigMode", "V *i *i", lambda driver: (0, 0)),
-    ("nvmlDeviceGetArchitecture", "V *i", lambda driver: _ARCHITECTURES.get(A.compute_capability(driver.config), 10)),
-    ("nvmlDeviceGetP2PStatus", "V V i *i", lambda driver, kind: _LINK_NOT_THERE),
+    ("nvmlDeviceGetEccMode", "V *i *i", lambda driver, gpu: (1, 1)),
+    ("nvmlDeviceGetMigMode", "V *i *i", lambda driver, gpu: (0, 0)),
+    ("nvmlDeviceGetArchitecture", "V *i", lambda driver, _: _architecture(driver)),
+    ("nvmlDeviceGetP2PStatus", "V V i *i", lambda driver, gpu, peer, _: _link_status(driver, gpu, peer)),
 )  # fmt: skip
-_ZERO = ["Index", "MinorNumber", "ComputeMode", "PersistenceMode", "PerformanceState", "MultiGpuBoard", "DisplayActive"]
+entry("nvmlDeviceGetIndex nvmlDeviceGetMinorNumber", "V *i")(lambda driver, gpu: gpu.number)
+_ZERO = ["ComputeMode", "PersistenceMode", "PerformanceState", "MultiGpuBoard", "DisplayActive"]
 _NONE = [f"{kind}RunningProcesses{n}" for kind in ("Compute", "Graphics", "MPSCompute") for n in ("", "_v2", "_v3")]
-entry(" ".join(f"nvmlDeviceGet{name}" for name in _ZERO + _NONE), "V *i")(lambda driver: 0)
+entry(" ".join(f"nvmlDeviceGet{name}" for name in _ZERO + _NONE), "V *i")(lambda driver, gpu: 0)
+
+
+def _architecture(driver: Driver) -> int:
+    return _ARCHITECTURES.get(A.compute_capability(driver.config), 10)
+
+
+def _link_status(driver: Driver, gpu: DriverGpu, peer: DriverGpu) -> int:
+    return 0 if driver.reaches(gpu, peer) else _LINK_NOT_THERE
 
 
 _TEXTS = Path(__file__).with_name("codes.txt").read_text().splitlines()
@@ -74,30 +82,39 @@ _TEXTS = Path(__file__).with_name("codes.txt").read_text().splitlines()
 # --- devices ----------------------------------------------------------------------------------------------------------
 
 
-@entry("nvmlDeviceGetHandleByIndex nvmlDeviceGetHandleByIndex_v2", "u *p")
-def by_index(driver: Driver, index: int) -> int:
-    fail_if(index >= DEVICE_COUNT, ManagementCode.INVALID_ARGUMENT)
-    return MANAGED_DEVICE
+def _handle(driver: Driver, code: ManagementCode, is_asked: Callable[[DriverGpu], bool]) -> int:
+    """The handle of the GPU that is asked for. Raises the code."""
+    found = [gpu.number for gpu in driver.gpus if is_asked(gpu)]
+    fail_if(not found, code)
+    return MANAGED_DEVICE + found[0]
 
 
-@entry("nvmlDeviceGetHandleByUUID", "T *p")
-def by_uuid(driver: Driver, text: str) -> int:
-    fail_if(text != uuid_text(), ManagementCode.NOT_FOUND)
-    return MANAGED_DEVICE
+_INDEX, _NAMED = ManagementCode.INVALID_ARGUMENT, ManagementCode.NOT_FOUND
+entries(
+    (
+        "nvmlDeviceGetHandleByIndex nvmlDeviceGetHandleByIndex_v2",
+        *("u *p", lambda driver, index: _handle(driver, _INDEX, lambda gpu: gpu.number == index)),
+    ),
+    (
+        "nvmlDeviceGetHandleByUUID",
+        *("T *p", lambda driver, text: _handle(driver, _NAMED, lambda gpu: A.uuid_text(gpu.number) == text)),
+    ),
+)
 
 
 @entry("nvmlDeviceGetHandleByPciBusId nvmlDeviceGetHandleByPciBusId_v2", "T *p")
 def by_bus(driver: Driver, text: str) -> int:
     """With a domain of any length, or without."""
     place = re.fullmatch(r"(?:0{4}|0{8}):(.+)", text)
-    fail_if((place[1] if place else text) != A.PCI_BUS_ID[5:], ManagementCode.NOT_FOUND)
-    return MANAGED_DEVICE
+    asked = f"0000:{place[1] if place else text}".lower()
+    return _handle(driver, _NAMED, lambda gpu: A.pci_bus_id(gpu.number) == asked)
 
 
-def _pci(nbytes: int, driver: Driver, place: int) -> None:
+def _pci(nbytes: int, driver: Driver, gpu: DriverGpu, place: int) -> None:
     """nvmlPciInfo_t: a short text, domain, bus, device, two numbers of the board, and from version 3 on a long text."""
-    short, long = A.PCI_BUS_ID.encode(), f"0000{A.PCI_BUS_ID}".encode()
-    caller().write(place, struct.pack("<16s5I32s", short, 0, 0, 0, 0, 0, long)[:nbytes])
+    text = A.pci_bus_id(gpu.number)
+    long = f"0000{text}".encode()
+    caller().write(place, struct.pack("<16s5I32s", text.encode(), 0, gpu.number, 0, 0, 0, long)[:nbytes])
 
 
 entries(
@@ -106,23 +123,24 @@ entries(
 )
 
 
-def _memory_bytes(driver: Driver) -> tuple[int, int]:
+def _memory_bytes(driver: Driver, gpu: DriverGpu) -> tuple[int, int]:
     """Total and used."""
-    return driver.config.dram.capacity_bytes, driver.used_bytes
+    used = gpu.device.memory.used_bytes if gpu.device is not None else 0
+    return driver.config.dram.capacity_bytes, used
 
 
 @entry("nvmlDeviceGetMemoryInfo", "V p")
-def memory(driver: Driver, place: int) -> None:
-    total, used = _memory_bytes(driver)
+def memory(driver: Driver, gpu: DriverGpu, place: int) -> None:
+    total, used = _memory_bytes(driver, gpu)
     caller().write(place, struct.pack("<3Q", total, total - used, used))
 
 
 @entry("nvmlDeviceGetMemoryInfo_v2", "V p")
-def memory_v2(driver: Driver, place: int) -> None:
+def memory_v2(driver: Driver, gpu: DriverGpu, place: int) -> None:
     """Total, reserved, free and used bytes, behind the version that the caller has put there."""
     (version,) = struct.unpack("<I", caller().read([(place, 4)])[0])
     fail_if(version != _MEMORY_V2, ManagementCode.FUNCTION_NOT_FOUND)
-    total, used = _memory_bytes(driver)
+    total, used = _memory_bytes(driver, gpu)
     caller().write(place + 8, struct.pack("<4Q", total, 0, total - used, used))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from gpusim.driver.api import device as api_device
 from gpusim.driver.api import stream as api_stream
 from gpusim.driver.api.device import proc_address_with_status as _proc_address
 from gpusim.driver.caller import caller, constant_text
-from gpusim.driver.codes import DriverError, ResultCode, code_texts, fail_if
+from gpusim.driver.codes import ResultCode, code_texts, fail_if
 from gpusim.driver.libraries.runtime.properties import device_properties
+from gpusim.driver.objects import DriverGpu
 from gpusim.driver.registry import entries, entry, nothing
-from gpusim.driver.state import DEVICE_COUNT, Driver
+from gpusim.driver.state import Driver
 
 _VERSIONS = {12: 12090, 13: 13000}
 """CUDA versions of the runtime's interface, by library."""
@@ -18,22 +20,22 @@ _UNKNOWN = "unrecognized error code"
 _DEVICE_FLAGS = 0x3F  # cudaDeviceMask, without cudaDeviceMapHost's history
 
 entries(
-    ("cudaGetDeviceCount", "*i", lambda driver: driver.check_device(0) or DEVICE_COUNT),
-    ("cudaGetDevice", "*i", lambda driver: 0),
-    ("cudaSetDevice", "D", lambda driver, _: driver.begin_runtime_call(anytime=False)),
+    ("cudaGetDeviceCount", "*i", lambda driver: driver.gpu_of(0) and len(driver.visible)),
+    ("cudaGetDevice", "*i", lambda driver: driver.gpu.ordinal),
+    ("cudaSetDevice", "D", Driver.use),
     ("cudaInitDevice", "D (uu)", nothing),
     ("cudaChooseDevice", "*i (p)", lambda driver: 0),
     ("cudaSetValidDevices", "(pi)", nothing),
-    ("cudaGetDeviceFlags", "*i", lambda driver: driver.primary.flags),
+    ("cudaGetDeviceFlags", "*i", lambda driver: driver.gpu.primary.flags),
     ("cudaRuntimeGetVersion", "*i", lambda driver: _VERSIONS[13]),
     ("cudaRuntimeGetVersion@12", "*i", lambda driver: _VERSIONS[12]),
     ("cudaDeviceGetSharedMemConfig", "*i", lambda driver: 1),  # banks of four bytes
     ("cudaDeviceSetSharedMemConfig", "(i)", nothing),
     ("cudaDeviceGetTexture1DLinearMaxWidth", "*p (p) D", lambda driver, _: 1 << 30),
-    ("cudaDeviceReset cudaThreadExit", "", lambda driver: driver.clear(driver.primary)),
-    ("cudaGetDeviceProperties", "p D", lambda driver, place, _: _put_properties(driver, place, 13)),
-    ("cudaGetDeviceProperties_v2", "p D", lambda driver, place, _: _put_properties(driver, place, 12)),
-    ("cudaGetDeviceProperties@12", "p D", lambda driver, place, _: _put_properties(driver, place, 12, _CUDA_11_BYTES)),
+    ("cudaDeviceReset cudaThreadExit", "", lambda driver: driver.clear(driver.gpu.primary)),
+    ("cudaGetDeviceProperties", "p D", lambda driver, place, gpu: _put_properties(driver, 13, place, gpu)),
+    ("cudaGetDeviceProperties_v2", "p D", lambda driver, place, gpu: _put_properties(driver, 12, place, gpu)),
+    ("cudaGetDeviceProperties@12", "p D", lambda *of: _put_properties(of[0], 12, *of[1:], room=_CUDA_11_BYTES)),
     anytime=True,
 )
 entries(
@@ -53,9 +55,9 @@ entries(
 )
 
 
-def _put_properties(driver: Driver, place: int, version: int, room: int | None = None) -> None:
+def _put_properties(driver: Driver, version: int, place: int, gpu: DriverGpu, room: int | None = None) -> None:
     fail_if(not place, ResultCode.INVALID_VALUE)
-    caller().write(place, device_properties(driver.config, version)[:room])
+    caller().write(place, device_properties(driver.config, version, gpu.number)[:room])
 
 
 def _error_text(code: int, attribute: str) -> int:
@@ -65,7 +67,7 @@ def _error_text(code: int, attribute: str) -> int:
 
 def _last_error(driver: Driver) -> int:
     """The calling thread's last error, or that of a kernel, after which nothing works any more."""
-    return int(code if (code := driver.primary.failed) and code != ResultCode.UNKNOWN else driver.thread.last_error)
+    return int(code if (code := driver.gpu.primary.failed) and code != ResultCode.UNKNOWN else driver.thread.last_error)
 
 
 @entry("cudaGetLastError", "=", anytime=True)
@@ -78,14 +80,19 @@ def get_last_error(driver: Driver) -> int:
 @entry("cudaSetDeviceFlags", "u", anytime=True)
 def set_device_flags(driver: Driver, flags: int) -> None:
     fail_if(flags & ~_DEVICE_FLAGS, ResultCode.INVALID_VALUE)
-    driver.primary.flags = flags
+    driver.gpu.primary.flags = flags
 
 
 # --- other devices ----------------------------------------------------------------------------------------------------
 
 
 @entry("cudaDeviceEnablePeerAccess", "D u")
+def enable_peer(driver: Driver, peer: DriverGpu, flags: int) -> None:
+    fail_if(peer is driver.gpu, ResultCode.INVALID_DEVICE)
+    api_device.enable_peer(driver, peer.primary.handle, flags)
+
+
 @entry("cudaDeviceDisablePeerAccess", "D")
-def no_peer(driver: Driver, device: int, flags: int = 0) -> None:
-    """A device is no peer of itself, and there is no other."""
-    raise DriverError(ResultCode.INVALID_VALUE if flags else ResultCode.INVALID_DEVICE)
+def disable_peer(driver: Driver, peer: DriverGpu) -> None:
+    fail_if(peer is driver.gpu, ResultCode.INVALID_DEVICE)
+    api_device.disable_peer(driver, peer.primary.handle)

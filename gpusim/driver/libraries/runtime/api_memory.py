@@ -136,6 +136,7 @@ def pointer_attributes(driver: Driver, place: int, address: int) -> None:
     """cudaPointerAttributes: type, device, and the address on the device and on the host."""
     buffer = driver.buffer_at(address)
     kind = buffer.kind if buffer else DEVICE if driver.device.memory.holding(address) else None
-    memory_type, device = _MEMORY_TYPES.get(kind or "", 0), 0 if kind else _INVALID_DEVICE
+    gpu = driver.gpu_at(address)
+    memory_type, device = _MEMORY_TYPES.get(kind or "", 0), gpu.ordinal if kind else _INVALID_DEVICE
     of_device, of_host = (address if kind else 0), (address if kind != DEVICE else 0)
     caller().write(place, struct.pack("<iiQQ8q", memory_type, device, of_device, of_host, *(0,) * 8))

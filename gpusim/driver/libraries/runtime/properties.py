@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.driver.attributes import UUID, device_attributes
+from gpusim.driver.attributes import device_attributes, uuid
 
 if TYPE_CHECKING:
     from gpusim.config import GPUConfig
@@ -45,11 +45,11 @@ def layout(version: int) -> type[ctypes.Structure]:
     return type("cudaDeviceProp", (ctypes.Structure,), {"_fields_": tuple(fields)})
 
 
-def device_properties(config: GPUConfig, version: int) -> bytes:
-    """The structure's bytes. version: 12 or 13."""
-    attributes = device_attributes(config)
+def device_properties(config: GPUConfig, version: int, number: int) -> bytes:
+    """The structure's bytes, of a GPU of the node. version: 12 or 13."""
+    attributes = device_attributes(config, number)
     made: Any = layout(version)()
-    made.name, made.uuid = config.gpu.name.encode(), UUID
+    made.name, made.uuid = config.gpu.name.encode(), uuid(number)
     made.totalGlobalMem = config.dram.capacity_bytes
     for name, numbers in _BY_ATTRIBUTES.items():
         getattr(made, name)[:] = [attributes[number] for number in numbers]

@@ -1,0 +1,214 @@
+"""NCCL's functions: communicators, groups, collectives and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gpusim.driver.caller import caller, constant_text, get_uint, put_pointer, read
+from gpusim.driver.codes import ResultCode, fail_if, known
+from gpusim.driver.libraries.nccl.calls import (
+    BFLOAT16,
+    RECEIVE,
+    SEND,
+    TYPES,
+    Clique,
+    GroupRank,
+    RankCall,
+    post,
+    values_of,
+)
+from gpusim.driver.objects import DEVICE
+from gpusim.driver.registry import ENTRY_POINTS, entries, entry, same
+from gpusim.driver.state import Driver
+from gpusim.driver.work.streams import new_handle
+
+VERSION = 22809
+"""NCCL 2.28.9, whose choices `gpusim.collectives` makes."""
+_OWN_OPERATIONS = 5  # from this ncclRedOp_t on
+_TEXTS = (
+    *("no error", "unhandled cuda error", "unhandled system error", "internal error", "invalid argument"),
+    *("invalid usage", "remote process exited or there was a network error", "NCCL operation in progress"),
+)
+
+
+@dataclass
+class CallGroup:
+    """Calls of a thread between ncclGroupStart and ncclGroupEnd."""
+
+    depth: int = 0
+    calls: list[tuple[GroupRank, RankCall, int]] = field(default_factory=list)
+
+
+def _group(driver: Driver) -> CallGroup:
+    found: CallGroup = driver.kept.setdefault((__name__, id(driver.thread)), CallGroup())
+    return found
+
+
+def _ranks(driver: Driver) -> dict[int, GroupRank]:
+    found: dict[int, GroupRank] = driver.kept.setdefault(__name__, {})
+    return found
+
+
+def _rank(driver: Driver, handle: int) -> GroupRank:
+    """The communicator of a handle. Raises INVALID_VALUE."""
+    return known(_ranks(driver).get(handle), ResultCode.INVALID_VALUE)
+
+
+def _join(driver: Driver, clique: Clique, rank: int, ordinal: int) -> int:
+    """The handle of a GPU's new communicator. Raises INVALID_VALUE, NOT_PERMITTED for a rank or GPU that is there."""
+    gpu = driver.gpu_of(ordinal)
+    fail_if(not 0 <= rank < clique.size, ResultCode.INVALID_VALUE, f"rank {rank} of {clique.size} ranks")
+    taken = rank in clique.ranks or any(each.gpu is gpu for each in clique.ranks.values())
+    fail_if(taken, ResultCode.NOT_PERMITTED, f"rank {rank} or GPU {ordinal} is in the communicator already")
+    made = clique.ranks[rank] = GroupRank(clique, rank, gpu)
+    _ranks(driver)[made.handle] = made
+    return made.handle
+
+
+@entry("ncclGetUniqueId", "p", anytime=True)
+def unique_id(driver: Driver, place: int) -> None:
+    caller().write(place, new_handle().to_bytes(128, "little"))
+
+
+@entry("ncclCommInitRank", "*p i U i", anytime=True)
+@entry("ncclCommInitRankConfig", "*p i U i (p)", anytime=True)
+def init_rank(driver: Driver, size: int, words: tuple[int, ...], rank: int) -> int:
+    fail_if(size < 1, ResultCode.INVALID_VALUE)
+    clique = driver.kept.setdefault((__name__, words), Clique(size))
+    fail_if(clique.size != size, ResultCode.INVALID_VALUE, f"{size} ranks, of which another named {clique.size}")
+    return _join(driver, clique, rank, driver.gpu.ordinal)
+
+
+@entry("ncclCommInitAll", "p i p", anytime=True)
+def init_all(driver: Driver, place: int, size: int, ordinals: int) -> None:
+    clique = Clique(size)
+    for rank in range(size):
+        put_pointer(place + 8 * rank, _join(driver, clique, rank, get_uint(ordinals + 4 * rank) if ordinals else rank))
+
+
+def _end(driver: Driver, handle: int) -> None:
+    driver.wait_for_all()
+    del _rank(driver, handle).clique.ranks[_ranks(driver).pop(handle).rank]
+
+
+entries(
+    ("ncclGetVersion", "*i", lambda driver: VERSION),
+    ("ncclGetErrorString", "&i", lambda driver, code: constant_text(_TEXTS[code] if 0 <= code < len(_TEXTS) else "?")),
+    ("ncclGetLastError", "&(p)", lambda driver: constant_text("")),
+    ("ncclCommCount", "p *i", lambda driver, handle: _rank(driver, handle).clique.size),
+    ("ncclCommCuDevice", "p *i", lambda driver, handle: _rank(driver, handle).gpu.ordinal),
+    ("ncclCommUserRank", "p *i", lambda driver, handle: _rank(driver, handle).rank),
+    ("ncclCommGetAsyncError", "p *i", lambda driver, handle: _rank(driver, handle) and 0),
+    ("ncclCommFinalize", "p", lambda driver, handle: _rank(driver, handle) and None),
+    ("ncclCommDestroy ncclCommAbort", "p", _end),
+    ("ncclCommRegister", "p (pq) *p", lambda driver, handle: _rank(driver, handle).handle),
+    ("ncclCommDeregister", "p (p)", lambda driver, handle: _rank(driver, handle) and None),
+    ("ncclMemAlloc", "*p q", lambda driver, nbytes: driver.allocate(nbytes, DEVICE)),
+    ("ncclMemFree", "p", lambda driver, address: driver.free(known(driver.buffer_at(address)))),
+    anytime=True,
+)
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+@entry("ncclGroupStart", "", anytime=True)
+def group_start(driver: Driver) -> None:
+    _group(driver).depth += 1
+
+
+@entry("ncclGroupEnd", "", anytime=True)
+def group_end(driver: Driver) -> None:
+    """Make the calls of the group: collectives in their order, the messages of a rank in a stream all at once."""
+    group = _group(driver)
+    fail_if(not group.depth, ResultCode.NOT_PERMITTED, "ncclGroupEnd without ncclGroupStart")
+    group.depth -= 1
+    if group.depth:
+        return
+    calls, group.calls = group.calls, []
+    messages: dict[tuple[GroupRank, int], list[RankCall]] = {}
+    for rank, call, stream in calls:
+        if call.name in (SEND, RECEIVE):
+            messages.setdefault((rank, stream), []).append(call)
+        else:
+            post(driver, rank, [call], driver.stream_of(stream, rank.gpu.primary))
+    for (rank, stream), together in messages.items():
+        post(driver, rank, together, driver.stream_of(stream, rank.gpu.primary))
+
+
+def _call(driver: Driver, handle: int, stream: int, call: RankCall) -> None:
+    """Make a call of a rank, or note it for the end of the group. Raises INVALID_VALUE."""
+    rank = _rank(driver, handle)
+    fail_if(not 0 <= call.kind < len(TYPES), ResultCode.INVALID_VALUE, f"there is no type {call.kind}")
+    adds = call.name in ("all_reduce", "reduce", "reduce_scatter")
+    fail_if(adds and call.kind > BFLOAT16, ResultCode.NOT_SUPPORTED, "floats of 8 bits are moved, not added")
+    fail_if(not 0 <= call.root < rank.clique.size, ResultCode.INVALID_VALUE, f"there is no rank {call.root}")
+    if call.operation >= _OWN_OPERATIONS:
+        scale = known(rank.scales.get(call.operation), ResultCode.INVALID_VALUE)
+        call = replace(call, operation=0, scale=scale)
+    driver.simulated(rank.gpu)
+    group = _group(driver)
+    group.calls.append((rank, call, stream))
+    if not group.depth:
+        group.depth = 1
+        group_end(driver)
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def _declare(name: str, signature: str, make: Callable[..., RankCall]) -> None:
+    """Declare a function whose last arguments are a communicator and a stream."""
+
+    def run(driver: Driver, *arguments: Any) -> None:
+        *what, handle, stream = arguments
+        _call(driver, handle, stream, make(*what))
+
+    entry(name, f"{signature} p p", anytime=True)(run)
+
+
+def _of(name: str) -> Callable[..., RankCall]:
+    return partial(RankCall, name)
+
+
+def _rooted(name: str) -> Callable[..., RankCall]:
+    return lambda send, receive, count, kind, root: RankCall(name, send, receive, count, kind, root=root)
+
+
+_declare("ncclAllReduce", "p p q i i", _of("all_reduce"))
+_declare("ncclReduceScatter", "p p q i i", _of("reduce_scatter"))
+_declare("ncclReduce", "p p q i i i", _of("reduce"))
+_declare("ncclAllGather", "p p q i", _of("all_gather"))
+_declare("ncclAlltoAll", "p p q i", _of("all_to_all"))
+_declare("ncclBroadcast", "p p q i i", _rooted("broadcast"))
+_declare("ncclBcast", "p q i i", lambda at, count, kind, root: RankCall("broadcast", at, at, count, kind, root=root))
+_declare("ncclGather", "p p q i i", _rooted("gather"))
+_declare("ncclScatter", "p p q i i", _rooted("scatter"))
+_declare("ncclSend", "p q i i", lambda at, count, kind, peer: RankCall(SEND, at, 0, count, kind, root=peer))
+_declare("ncclRecv", "p q i i", lambda at, count, kind, peer: RankCall(RECEIVE, 0, at, count, kind, root=peer))
+
+
+@entry("ncclRedOpCreatePreMulSum", "*i p i i p", anytime=True)
+def create_scaled(driver: Driver, scalar: int, kind: int, on_host: int, handle: int) -> int:
+    """A sum of elements that are multiplied by a number first, which lies on the host (1) or on the device (0)."""
+    rank = _rank(driver, handle)
+    fail_if(not 0 <= kind <= BFLOAT16, ResultCode.INVALID_VALUE)
+    nbytes = np.dtype(TYPES[kind]).itemsize
+    data = read(scalar, nbytes) if on_host else driver.device.memory.view(scalar, nbytes).tobytes()
+    number = _OWN_OPERATIONS + rank.order_of("operation")
+    rank.scales[number] = float(values_of(np.frombuffer(data, "u1"), kind)[0])
+    return number
+
+
+@entry("ncclRedOpDestroy", "i p", anytime=True)
+def destroy_scaled(driver: Driver, number: int, handle: int) -> None:
+    known(_rank(driver, handle).scales.pop(number, None), ResultCode.INVALID_VALUE)
+
+
+for _symbol in [each for each in ENTRY_POINTS if each.startswith("nccl")]:
+    same(f"p{_symbol}", _symbol)  # by which a profiler's own functions of these names call them

@@ -1,0 +1,227 @@
+"""What the ranks of a communicator do together: who meets whom, how long it takes, and what it does to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpusim.collectives import CollectiveResult, collective
+from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.driver.work.streams import DriverStream, SimpleWork, new_handle
+from gpusim.launch.memory import DeviceMemory, round_up
+from gpusim.node.work import Meeting
+
+if TYPE_CHECKING:
+    from gpusim.driver.objects import DriverGpu
+    from gpusim.driver.state import Driver
+    from gpusim.driver.work.queues import WorkQueues
+
+HALF, FLOAT, DOUBLE, BFLOAT16 = 6, 7, 8, 9
+TYPES = ("i1", "u1", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "u2", "u1", "u1")
+"""NumPy's by ncclDataType_t; bfloat16 and the floats of 8 bits as their bits."""
+SUM, MEAN = 0, 4  # ncclRedOp_t
+_FOLDS: dict[int, Callable[..., Any]] = {SUM: np.add, 1: np.multiply, 2: np.maximum, 3: np.minimum, MEAN: np.add}
+SEND, RECEIVE = "send", "receive"
+_PIECES = ("all_gather", "reduce_scatter", "all_to_all")
+"""Collectives that count what a rank has for each of the others."""
+
+
+@dataclass(frozen=True)
+class RankCall:
+    """A call of one rank. count: elements, as the function counts; kind: ncclDataType_t; operation: ncclRedOp_t. root:
+    or the other rank, of a message. scale: what a rank's elements are multiplied by first, if that is asked for."""
+
+    name: str
+    send: int
+    receive: int
+    count: int
+    kind: int
+    operation: int = SUM
+    root: int = 0
+    scale: float | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are counted."""
+        return self.count * np.dtype(TYPES[self.kind]).itemsize
+
+    def fits(self, other: RankCall) -> bool:
+        """Return whether two ranks call for the same."""
+        if SEND in (self.name, other.name):
+            return self.nbytes == other.nbytes
+        same = ("name", "count", "kind", "operation", "root")
+        return all(getattr(self, each) == getattr(other, each) for each in same)
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.count:,} elements of type {self.kind}"
+
+
+@dataclass(eq=False)
+class Clique:
+    """GPUs that communicate. meetings: that have not ended, and the calls of those who have come, by what names them.
+    times: of collectives, by name, bytes and root."""
+
+    size: int
+    ranks: dict[int, GroupRank] = field(default_factory=dict)
+    meetings: dict[Any, tuple[Meeting, dict[int, RankCall]]] = field(default_factory=dict)
+    times: dict[Any, CollectiveResult] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class GroupRank:
+    """A GPU in a clique: what its user has is the handle of a communicator. made: calls so far, by kind. scales: of its
+    own operations, by number."""
+
+    clique: Clique
+    rank: int
+    gpu: DriverGpu
+    handle: int = field(default_factory=new_handle)
+    made: dict[Any, int] = field(default_factory=dict)
+    scales: dict[int, float] = field(default_factory=dict)
+
+    def order_of(self, kind: Any) -> int:
+        """The number of the next call of a kind."""
+        self.made[kind] = self.made.get(kind, 0) + 1
+        return self.made[kind]
+
+
+def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: DriverStream) -> None:
+    """Put a rank's part into its stream: one collective, or messages that are under way at once."""
+    meetings = [_meeting(driver, rank, call) for call in calls]
+    found = _time(driver, rank.clique, calls)
+
+    def into(stream: DriverStream, queues: WorkQueues) -> None:
+        queues.join(stream, meetings, found.time_us if found is not None else 0.0)
+
+    driver.do(stream.not_capturing(), SimpleWork(into))
+
+
+def _meeting(driver: Driver, rank: GroupRank, call: RankCall) -> Meeting:
+    """Where a call meets those of other ranks. Raises NOT_PERMITTED for one that does not fit theirs."""
+    clique, who = rank.clique, rank.rank
+    key: tuple[Any, ...] = ("all", rank.order_of("all") if call.name not in (SEND, RECEIVE) else 0)
+    if call.name in (SEND, RECEIVE):
+        ends = (who, call.root) if call.name == SEND else (call.root, who)
+        key = *ends, rank.order_of((call.name, call.root))
+        who = call.name == RECEIVE
+    if key not in clique.meetings:
+        made: dict[int, RankCall] = {}
+        parts = 2 if len(key) > 2 else clique.size
+        told, queues = partial(_absent, key, parts, made), driver.queues
+        assert queues is not None
+        clique.meetings[key] = Meeting(queues.env, parts, partial(_finish, driver, clique, key), told), made
+    meeting, made = clique.meetings[key]
+    for other, theirs in made.items():
+        fail_if(not call.fits(theirs), ResultCode.NOT_PERMITTED, f"rank {who} calls {call}, rank {other} {theirs}")
+    made[who] = call
+    return meeting
+
+
+def _absent(key: tuple[Any, ...], parts: int, made: Mapping[int, RankCall]) -> str:
+    """Say who has not called."""
+    name = next(iter(made.values())).name
+    if len(key) > 2:
+        return f"a message from rank {key[0]} to rank {key[1]} waits for rank {key[0] if name == RECEIVE else key[1]}"
+    absent = ", ".join(str(k) for k in range(parts) if k not in made)
+    return f"{name} of {parts} ranks waits for rank {absent}" if absent else f"{name} waits for a rank's stream"
+
+
+def _time(driver: Driver, clique: Clique, calls: Sequence[RankCall]) -> CollectiveResult | None:
+    """How long calls of one rank take on the node's links, None for one rank alone."""
+    first, ranks = calls[0], clique.size
+    name, nbytes, root = first.name, first.nbytes, first.root
+    if name in (SEND, RECEIVE):
+        totals = [sum(each.nbytes for each in calls if each.name == way) for way in (SEND, RECEIVE)]
+        name, nbytes, root, ranks = "send_recv", max(totals), 0, min(ranks, 2)
+    elif name in ("gather", "scatter"):
+        name, nbytes, root = "send_recv", (ranks - 1) * nbytes, 0
+    elif name in _PIECES:
+        nbytes *= ranks
+    key = name, nbytes, root
+    if ranks > 1 and nbytes and key not in clique.times:
+        clique.times[key] = collective(name, round_up(nbytes, 4 * ranks), ranks, driver.node, root=root)
+    return clique.times.get(key)
+
+
+def _finish(driver: Driver, clique: Clique, key: Any) -> None:
+    """Move the data of a meeting, and note it."""
+    _, made = clique.meetings.pop(key)
+    calls = [made[rank] for rank in range(len(made))]
+    move(driver.device.memory, calls)
+    found = _time(driver, clique, calls[:1])
+    name = found.name if found is not None else calls[0].name
+    how = f"{found.algorithm} {found.protocol}" if found is not None else ""
+    nbytes, time_us = (found.nbytes, found.time_us) if found is not None else (calls[0].nbytes, 0.0)
+    driver.log.add_collective(name, clique.size, nbytes, how, time_us)
+
+
+def move(memory: DeviceMemory, calls: Sequence[RankCall]) -> None:
+    """Do to memory what the ranks have called for. calls: by rank; of a message the sender's and the receiver's."""
+    name, nbytes, root, count = calls[0].name, calls[0].nbytes, calls[0].root, len(calls)
+
+    def sent(place: int = 0, pieces: int = 1) -> list[np.ndarray]:
+        return [_bytes(memory, each.send + place, nbytes * pieces) for each in calls]
+
+    gets: list[tuple[int, np.ndarray]] = []
+    if name == SEND:
+        gets = [(1, _bytes(memory, calls[0].send, nbytes))]
+    elif name in ("all_reduce", "reduce"):
+        total = _total(calls, sent())
+        gets = [(k, total) for k in range(count) if name == "all_reduce" or k == root]
+    elif name == "reduce_scatter":
+        gets = list(enumerate(np.split(_total(calls, sent(0, count)), count)))
+    elif name in ("all_gather", "gather"):
+        joined = np.concatenate(sent())
+        gets = [(k, joined) for k in range(count) if name == "all_gather" or k == root]
+    elif name == "all_to_all":
+        gets = [(k, np.concatenate(sent(k * nbytes))) for k in range(count)]
+    else:  # broadcast, scatter
+        whole = _bytes(memory, calls[root].send, nbytes * (count if name == "scatter" else 1))
+        pieces = np.split(whole, count) if name == "scatter" else [whole] * count
+        gets = list(enumerate(pieces))
+    for k, data in gets:
+        if data.size:
+            memory.view(calls[k].receive, data.size)[...] = data
+
+
+def _bytes(memory: DeviceMemory, address: int, nbytes: int) -> np.ndarray:
+    """A copy of bytes, which another rank may get where they are."""
+    return memory.view(address, nbytes).copy() if nbytes else np.empty(0, "u1")
+
+
+def _total(calls: Sequence[RankCall], sent: Sequence[np.ndarray]) -> np.ndarray:
+    """The bytes of what all ranks have sent, combined in the order of ranks and rounded after each."""
+    kind, operation, ranks = calls[0].kind, calls[0].operation, len(calls)
+    values = [values_of(each, kind) for each in sent]
+    is_float = kind in (HALF, FLOAT, DOUBLE, BFLOAT16)
+    scales = [1 / ranks if operation == MEAN and is_float else call.scale for call in calls]
+    values = [
+        v if scale is None else _rounded(v * v.dtype.type(scale), kind) for v, scale in zip(values, scales, strict=True)
+    ]
+    fold = _FOLDS[operation]
+    with np.errstate(all="ignore"):
+        total = reduce(lambda a, b: _rounded(fold(a, b), kind), values)
+    if operation == MEAN and not is_float:
+        total = np.trunc(total / ranks).astype(total.dtype)
+    if kind == BFLOAT16:
+        total = (total.view("u4") >> 16).astype("u2")
+    return total.view("u1")
+
+
+def values_of(data: np.ndarray, kind: int) -> np.ndarray:
+    """Bytes as numbers of a ncclDataType_t."""
+    found = data.view(TYPES[kind])
+    return (found.astype("u4") << 16).view("f4") if kind == BFLOAT16 else found
+
+
+def _rounded(values: np.ndarray, kind: int) -> np.ndarray:
+    """Floats that hold bfloat16, rounded to it, to the nearest even; others as they are."""
+    if kind != BFLOAT16:
+        return values
+    bits = values.view("u4")
+    nearest = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+    return np.where(np.isnan(values), bits | 0x400000, nearest).astype("u4").view("f4")
