@@ -59,7 +59,7 @@ def execute_program(command: list[str], options: argparse.Namespace) -> int:
     telling = telling_of(options)
     load_config(options.gpu, options.overrides)  # a mistake is told before the program starts
     os.environ |= {"CUPY_COMPILE_WITH_PTX": "1"} if telling.save else {}  # which a replay elsewhere compiles
-    outcome = run(command, partial(_driver, options, telling), _told)
+    outcome = run(command, partial(_driver, options, telling), _told, shared=options.gpus > 1)
     if not options.no_report:
         _report(outcome.told, options.json, options.output)
     return EXIT_USER_ERROR if telling.check and any(wrong for *_, wrong in outcome.told) else outcome.status

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Gone(Exception):
@@ -23,7 +23,9 @@ class Gone(Exception):
 
 
 class Caller(Protocol):
-    """Memory and functions of the calling process, by addresses there."""
+    """Memory and functions of the calling process, by addresses there. process: the same for all of its threads."""
+
+    process: Any
 
     def read(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes at each (address, count)."""
@@ -64,6 +66,8 @@ class Caller(Protocol):
 
 class ThisProcess:
     """The caller in whose process the driver works."""
+
+    process: Any = None
 
     def read(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
         return [ctypes.string_at(address, nbytes) for address, nbytes in places]
@@ -120,11 +124,12 @@ def caller() -> Caller:
 @contextmanager
 def serving(process: Caller) -> Iterator[Caller]:
     """Work for another process in this thread."""
+    before = caller()
     _serves.caller = process
     try:
         yield process
     finally:
-        del _serves.caller
+        _serves.caller = before
 
 
 class _Undisturbed:

@@ -8,16 +8,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.work.streams import DriverEvent, DriverStream, new_handle
 from gpusim.launch.memory import round_up
 from gpusim.launch.module import LinkedModule
 from isa import Program
-
-if TYPE_CHECKING:
-    from gpusim.device import Device
 
 DEVICE, HOST, MANAGED, REGISTERED = "device", "host", "managed", "registered"
 """Kinds of memory: cuMemAlloc, pinned host memory, managed memory, and registered memory of the host's own."""
@@ -46,13 +43,12 @@ class Context:
 class DriverGpu:
     """A GPU that the program can have. number: in its node; ordinal: among those that the program sees. primary: its
     primary context, which so many `references` hold. reached: GPUs whose memory its kernels may access. pool:
-    what is allocated from. device: simulates it, from when it is first used."""
+    what is allocated from."""
 
     number: int
     ordinal: int
     references: int = 0
     reached: set[DriverGpu] = field(default_factory=set)
-    device: Device | None = None
 
     def __post_init__(self) -> None:
         self.primary = Context(self)

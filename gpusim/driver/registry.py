@@ -264,7 +264,10 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
             if waits(point.symbol):
                 driver.wait_for_all()
             _admit(driver, point)
-            return point.call(driver, arguments)
+            try:
+                return point.call(driver, arguments)
+            finally:
+                driver.time.called()
     except DriverError as error:
         code, message = error.code, error.message
     except SimulationError as error:

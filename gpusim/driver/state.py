@@ -7,6 +7,7 @@ done when the call returns that asks for it, unless it is behind a function of t
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 from collections import defaultdict
@@ -39,6 +40,7 @@ from gpusim.driver.objects import (
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.outputs.outputs import Telling
 from gpusim.driver.work.launches import CopyCall
+from gpusim.driver.work.processes import SharedTime
 from gpusim.driver.work.streams import (
     GLOBAL,
     HOST_THREAD,
@@ -92,10 +94,12 @@ def visible(gpus: Sequence[DriverGpu], named: str | None) -> list[DriverGpu]:
 
 
 class Driver:
-    """The driver's state. Callers hold `lock`. gpu, overrides, threads: as for `gpusim.simulate`. telling: what is
-    to be told of launches; `observers`, to which others may be added before the program starts, hear of all that it
-    does. gpus: how many of a node's GPUs there are. address_of: finds the functions of the library that this driver
-    stands behind."""
+    """The driver's state for a process. Callers hold `lock`. gpu, overrides, threads: as for `gpusim.simulate`.
+    telling: what is to be told of launches; `observers`, to which others may be added before the program starts, hear
+    of all that it does. gpus: how many of a node's GPUs there are; where there are several, the program's processes
+    share them, and `beside` makes what serves another. address_of: finds the functions of the library that this driver
+    stands behind. time, joint: shared with the others: how time passes, and objects of libraries, by what keeps them.
+    """
 
     def __init__(
         self,
@@ -117,30 +121,47 @@ class Driver:
         self.lock = threading.RLock()
         self.log = LaunchLog(self.config, timed=mode != "functional")
         self.address_of: Callable[[str], int | None] = lambda symbol: None
-        self.around_call: Callable[[Any], AbstractContextManager[None]] = lambda point: nullcontext()
-        self.initialized = self.left_to_parent = False
         self.node = load_node(node)
         if not 0 < gpus <= len(self.node.gpus):
             raise NodeError(f"{self.node.name} has {len(self.node.gpus)} GPUs, not {gpus}")
+        self.is_shared = gpus > 1
+        self.devices: list[Device] = []  # that simulate the first GPUs of the node
+        self.time, self.joint = SharedTime(self.lock), dict[Any, Any]()
+        self._buffer_numbers = itertools.count(1)
+        self._threads, self._mode = threads, LaunchOptions(mode=mode).mode
+        self.told: set[str] = set()
+        self.drivers: list[Driver] = []
+        self._begin(gpus)
+
+    def beside(self) -> Driver:
+        """A driver for another process of the program."""
+        made = copy.copy(self)
+        made.observers = list(self.observers)
+        made._begin(len(self.gpus))
+        return made
+
+    def _begin(self, gpus: int) -> None:
+        """Make what is the process's own."""
+        self.drivers.append(self)
+        self.at_end: list[Callable[[], object]] = []
         self.gpus = [DriverGpu(number, number) for number in range(gpus)]
         self.visible = self.gpus
+        self.initialized = self.left_to_parent = False
+        self.around_call: Callable[[Any], AbstractContextManager[None]] = lambda point: nullcontext()
         self.others: dict[int, Context] = {}
         self.pools = {gpu.default_pool.handle: gpu.default_pool for gpu in self.gpus}
         self.graphs: dict[int, Graph] = {}
         self.captures: list[Capture] = []
         self.executables: dict[int, Executable] = {}
         self.linkings: dict[int, list[tuple[str, bytes]]] = {}  # (name, content) of what is to be linked
-        self.told: set[str] = set()
         self.interrupted = False
         self.runtime_refused = False
         self.managed = 0
-        self._threads, self._mode = threads, LaunchOptions(mode=mode).mode
         self._threads_seen: defaultdict[int, CallingThread] = defaultdict(CallingThread)
         self.registered = Registrations()
         self.kept: dict[Any, Any] = {}  # by what keeps it: objects of libraries above the driver
         self.queues: WorkQueues | None = None
         self.calls, self.callers = 0, list[None]()  # how often somebody has called or returned, and who has not
-        self._buffer_numbers = itertools.count(1)
         self._host_thread: ThreadPoolExecutor | None = None
 
     @property
@@ -155,41 +176,42 @@ class Driver:
 
     def simulated(self, gpu: DriverGpu) -> Device:
         """What simulates a GPU, made when first used: programs that only ask for its properties need no engine."""
-        while gpu.device is None:  # as a node's GPUs come one after the other
-            self._simulate(next(each for each in self.gpus if each.device is None))
-        return gpu.device
+        while len(self.devices) <= gpu.number:  # as a node's GPUs come one after the other
+            self.devices.append(self._next_device())
+        if self.queues is None:
+            from gpusim.driver.work.queues import WorkQueues
 
-    def _simulate(self, gpu: DriverGpu) -> None:
+            if not caller().map(*self.devices[0].memory.shared_range):
+                raise DriverError(ResultCode.OUT_OF_MEMORY, "the program's address space has no room for device memory")
+            self.queues = WorkQueues(self)
+        return self.devices[gpu.number]
+
+    def _next_device(self) -> Device:
         from gpusim.device import Device
-        from gpusim.driver.work.queues import WorkQueues
 
-        first = self.gpus[0].device
-        if first is None:
-            gpu.device = Device(
+        if self.devices:
+            made = Device(beside=self.devices[0], threads=self._threads)
+        else:
+            made = Device(
                 self.config, threads=self._threads, memory_bytes=self.memory_bytes, unified=True, mode=self._mode,
                 check=self.telling.check, node=self.node, gpus=len(self.gpus),
             )  # fmt: skip
-            if not caller().map(*gpu.device.memory.shared_range):
-                raise DriverError(ResultCode.OUT_OF_MEMORY, "the program's address space has no room for device memory")
-            self.queues = WorkQueues(self, gpu.device)
+            made.streams.host = self.time.host
             for each in self.observers:
-                each.began(gpu.device)
-        else:
-            assert self.queues is not None
-            gpu.device = Device(beside=first, threads=self._threads)
-            self.queues.add_gpu(gpu.device)
-        gpu.device.memory.reach(frozenset())
-        gpu.device.calls.write = lambda text: caller().print(text)
+                each.began(made)
+        made.streams.waits = self.time.wait
+        made.memory.reach(frozenset())
+        return made
 
     @property
     def now_cycles(self) -> int:
         """Simulated time, in SM clock cycles."""
-        return first.now_cycles if (first := self.gpus[0].device) is not None else 0
+        return self.devices[0].now_cycles if self.devices else 0
 
     @property
     def host_cycles(self) -> int:
         """The host thread's time, which is ahead of the simulation where streams have work left, in SM clock cycles."""
-        return max(self.now_cycles, round(first.streams.host.time)) if (first := self.gpus[0].device) else 0
+        return max(self.now_cycles, round(self.time.host.time))
 
     def reaches(self, gpu: DriverGpu, peer: DriverGpu) -> bool:
         """Return whether kernels of a GPU could access the memory of another."""
@@ -201,7 +223,8 @@ class Driver:
     def reach(self, peer: DriverGpu, yes: bool = True) -> None:
         """Let kernels of the current GPU access the memory of another, or no longer."""
         (self.gpu.reached.add if yes else self.gpu.reached.discard)(peer)
-        self.device.memory.reach(frozenset(each.number for each in self.gpu.reached))
+        gpus = (each.number for driver in self.drivers for each in driver.gpus[self.gpu.number].reached)
+        self.device.memory.reach(frozenset(gpus))
 
     # --- what handles stand for ---------------------------------------------------------------------------------------
 
@@ -468,6 +491,23 @@ class Driver:
         if (failed := self.context().failed) is not None:
             raise DriverError(failed)
 
+    def end(self) -> None:
+        """The process has ended, and what it had is given back; others of the program may go on."""
+        with self.lock:
+            self.drivers.remove(self)
+            for ended in [each for thread in self._threads_seen.values() for each in reversed(thread.ranges)]:
+                self.tell_range(ended)
+            if self._host_thread is not None:
+                self._host_thread.shutdown(wait=False)
+                self._host_thread = None
+            for each in self.at_end:
+                each()
+            if self.queues is not None and self.drivers:
+                if not self.queues.busy:
+                    for context in self.contexts():
+                        self.clear(context)
+                self.time.leave(self.queues)
+
     def finish(self) -> None:
         """Do what streams have left, for which the program has not waited."""
         with self.lock, suppress(DriverError):
@@ -516,16 +556,13 @@ class Driver:
         """End the threads, if they are this process's, and tell what is still to be told."""
         if self.left_to_parent:
             return
-        for ended in [each for thread in self._threads_seen.values() for each in reversed(thread.ranges)]:
-            self.tell_range(ended)
+        if self in self.drivers:
+            self.end()
         observers, self.observers = self.observers, []
         for each in observers:
             each.close()
-        if self._host_thread is not None:
-            self._host_thread.shutdown(wait=False)
-            self._host_thread = None
-        for device in [each.device for each in self.gpus if each.device is not None]:
+        for device in self.devices:
             device.close()
         # Nothing else has used a device: cuda.bindings, for one, only looks.
-        if self.gpus[0].device is None and self.runtime_refused:
+        if not self.devices and self.runtime_refused:
             say(_STATIC_RUNTIME)

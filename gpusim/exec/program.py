@@ -18,7 +18,6 @@ import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any
@@ -27,7 +26,7 @@ from gpusim.driver.exports import DRIVER, LIBRARIES, NVTX
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
 from gpusim.exec.libraries import library_folder
-from gpusim.exec.server import accept, listen, serve_process
+from gpusim.exec.server import accept, listen, pass_on, serve_processes
 
 ADDRESS = "GPUSIM_EXEC"
 """Environment variable that tells the libraries where to call."""
@@ -66,10 +65,12 @@ def environment(address: str) -> dict[str, str]:
 _SOURCES = {".cu": "gpusim nvcc builds a program of it, gpusim run launches a kernel", ".py": "gpusim script runs it"}
 
 
-def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Callable[[Driver], Any]) -> ProgramEnd:
+def run(
+    command: Sequence[str], new_driver: Callable[[int], Driver], tell: Callable[[Driver], Any], shared: bool = False
+) -> ProgramEnd:
     """Run a program to its end. new_driver: makes what serves a process, by its number, from 1. tell: what is to be
-    told of it when the process has ended, as pickle can carry it. Raises SimulationError if the libraries cannot be
-    made."""
+    told of it when the process has ended, as pickle can carry it. shared: its processes have the same GPUs; else each
+    has its own. Raises SimulationError if the libraries cannot be made."""
     listener, address = listen()
     changed = environment(address)
     # A terminal's Ctrl-C and Ctrl-\\ go to the program too, which is in the same group of processes.
@@ -93,7 +94,7 @@ def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Calla
         signal.signal(number, pass_on)
     import gpusim.device  # noqa: F401 - loaded while the program starts, once for all servers
 
-    servers = _Servers(listener, new_driver, tell)
+    servers = _Servers(listener, new_driver, tell, shared)
     status = servers.wait_for(program)
     return ProgramEnd(128 - status if status < 0 else status, servers.told())
 
@@ -113,14 +114,17 @@ class ProgramNotStarted(SimulationError):
 
 
 class _Servers:
-    """The servers, one for each process that has called."""
+    """The servers: one for each process that has called or, where they share the GPUs, for all."""
 
-    def __init__(self, listener: socket.socket, new_driver: Callable[[int], Driver], tell: Callable[[Driver], Any]):
-        self._listener, self._new_driver, self._tell = listener, new_driver, tell
+    def __init__(
+        self, listener: socket.socket, new_driver: Callable[[int], Driver], tell: Callable[[Driver], Any], shared: bool
+    ):
+        self._listener, self._new_driver, self._tell, self._shared = listener, new_driver, tell, shared
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._told: list[IO[bytes]] = []  # a file of each
-        self._living: dict[int, tuple[int, str | None]] = {}  # by pidfd: the process, its folder
+        # By pidfd: the process, its folder, and where it takes on other processes of the program.
+        self._living: dict[int, tuple[int, str | None, socket.socket]] = {}
         self._this_process = os.pidfd_open(os.getpid())
         # An interrupt that is ignored is so by the program, too, which has inherited that.
         read = [each for each in _READ if signal.getsignal(each) != signal.SIG_IGN]
@@ -142,6 +146,8 @@ class _Servers:
                 elif key.fd == ended:
                     status = program.wait()
                     self._selector.unregister(ended)
+                    for *_, more in self._living.values():
+                        more.close()
                 else:
                     self._end(key.fd)
         self._selector.unregister(self._listener)
@@ -167,22 +173,29 @@ class _Servers:
         if found is None:
             return
         made, process = found
+        if self._shared:
+            for *_, more in self._living.values():
+                with contextlib.suppress(OSError):  # it is about to end
+                    pass_on(made, process, more)
+                    made.close()
+                    return
         told = os.fdopen(os.memfd_create("gpusim told"), "w+b")
         temporary = None
         with contextlib.suppress(OSError):  # where there is no place for files, who needs one says so
             temporary = tempfile.mkdtemp(prefix="gpusim-exec-")
         sys.stdout.flush()
+        more, theirs = socket.socketpair()
         server = os.fork()
         if server == 0:
             try:
                 os.setpgid(0, 0)  # with the tools that it runs, which end with it
                 for number in _PASSED_ON:
                     signal.signal(number, signal.SIG_DFL)
-                self._listener.close()
+                for each in (self._listener, more):
+                    each.close()
                 tempfile.tempdir = temporary
-                new_driver = partial(self._new_driver, len(self._told) + 1)
-                driver = serve_process(made, process, new_driver, self._this_process)
-                if driver is not None:
+                driver = self._new_driver(len(self._told) + 1)
+                if serve_processes(made, process, driver, self._this_process, theirs):
                     pickle.dump(self._tell(driver), told)
                     told.flush()
             except (SimulationError, OSError) as error:
@@ -194,15 +207,17 @@ class _Servers:
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os.killpg(os.getpid(), signal.SIGKILL)
-        made.close()
+        for each in (made, theirs) if self._shared else (made, theirs, more):
+            each.close()
         self._told.append(told)
         ended = os.pidfd_open(server)
-        self._living[ended] = server, temporary
+        self._living[ended] = server, temporary, more
         self._selector.register(ended, selectors.EVENT_READ)
 
     def _end(self, ended: int) -> None:
         """A server has ended."""
-        server, temporary = self._living.pop(ended)
+        server, temporary, more = self._living.pop(ended)
+        more.close()
         self._selector.unregister(ended)
         os.close(ended)
         os.waitpid(server, 0)

@@ -10,12 +10,11 @@ import contextlib
 import os
 import platform
 import secrets
-import select
+import selectors
 import signal
 import socket
 import struct
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from gpusim.driver.caller import Gone, caller, serving
@@ -109,33 +108,86 @@ class ServedProcess:
                 connection.answer(value)
 
 
-def serve_process(made: socket.socket, process: int, new_driver: Callable[[], Driver], parent: int) -> Driver | None:
-    """Serve a process from its first connection until it has ended; returns what has worked for it. parent: a pidfd; if
-    that process ends first, it takes the served one with it, and nothing is returned."""
-    listener, name = listen()
-    ended = os.pidfd_open(process)
-    driver = new_driver()
-    driver.address_of = _address
-    served = ServedProcess(driver)
+def serve_processes(made: socket.socket, process: int, driver: Driver, parent: int, more: socket.socket) -> bool:
+    """Serve processes until all have ended and no more can come. made, process: the first one's first connection, and
+    its number; more: gives those of others, as `pass_on` sends them. parent: a pidfd; if that process ends first, it
+    takes the served ones with it. Returns whether they have ended by themselves."""
+    served = _ServedProcesses(driver, parent, more)
     signal.signal(signal.SIGINT, lambda *_: served.interrupt())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # not before: a process that has just begun would end
-    # The hello of the first connection is answered with where the others go.
-    made.sendall(name.encode().ljust(NAME_BYTES, b"\0"))
-    _in_thread(served, made)
-    watched = select.poll()
-    for each in (listener, ended, parent):
-        watched.register(each, select.POLLIN)
-    while True:
-        ready = {which for which, _ in watched.poll()}
-        if listener.fileno() in ready:
-            found = accept(listener)
-            if found is not None:
-                _in_thread(served, found[0])
-        if ended in ready:
-            return driver
-        if parent in ready:
-            signal.pidfd_send_signal(ended, signal.SIGKILL)
-            return None
+    served.begin(made, process, driver)
+    return served.serve()
+
+
+def pass_on(made: socket.socket, process: int, to: socket.socket) -> None:
+    """Give a process's first connection to the server of others."""
+    socket.send_fds(to, [process.to_bytes(4, "little")], [made.fileno()])
+
+
+class _ServedProcesses:
+    """The processes of a server, by the pidfd that tells their end."""
+
+    def __init__(self, driver: Driver, parent: int, more: socket.socket):
+        self._first, self._parent, self._more = driver, parent, more
+        driver.address_of = _address
+        self._served: dict[int, tuple[ServedProcess, socket.socket]] = {}
+        self._watched = selectors.DefaultSelector()
+        for each in (parent, more):
+            self._watched.register(each, selectors.EVENT_READ)
+
+    def begin(self, made: socket.socket, process: int, driver: Driver) -> None:
+        """Serve another process. The hello of its first connection is answered with where the others go."""
+        listener, name = listen()
+        ended, served = os.pidfd_open(process), ServedProcess(driver)
+        self._served[ended] = served, listener
+        self._watched.register(ended, selectors.EVENT_READ)
+        self._watched.register(listener, selectors.EVENT_READ, (served, listener))
+        made.sendall(name.encode().ljust(NAME_BYTES, b"\0"))
+        _in_thread(served, made)
+
+    def interrupt(self) -> None:
+        """Let calls that are under way fail."""
+        for served, _ in self._served.values():
+            served.interrupt()
+
+    def serve(self) -> bool:
+        """Serve them to their end."""
+        can_come = True
+        while self._served or can_come:
+            for key, _ in self._watched.select():
+                if key.fileobj is self._more:
+                    can_come = self._take_on()
+                elif key.fd == self._parent:
+                    for ended in self._served:
+                        signal.pidfd_send_signal(ended, signal.SIGKILL)
+                    return False
+                elif key.data is not None:
+                    served, listener = key.data
+                    if (found := accept(listener)) is not None:
+                        _in_thread(served, found[0])
+                else:
+                    self._end(key.fd)
+        return True
+
+    def _take_on(self) -> bool:
+        """Begin to serve a process that is passed on. False if no more can come."""
+        number, files, *_ = socket.recv_fds(self._more, 4, 1)
+        if not files:
+            self._watched.unregister(self._more)
+            return False
+        made = socket.socket(fileno=files[0])
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            self.begin(made, int.from_bytes(number, "little"), self._first.beside())
+        return True
+
+    def _end(self, ended: int) -> None:
+        """A process has ended."""
+        served, listener = self._served.pop(ended)
+        for each in (ended, listener):
+            self._watched.unregister(each)
+        listener.close()
+        os.close(ended)
+        served.driver.end()
 
 
 def _address(symbol: str) -> int:

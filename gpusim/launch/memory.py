@@ -124,8 +124,9 @@ class DeviceMemory:
             raise ValueError(f"capacity_bytes must be positive, got {capacity_bytes}")
         self.capacity_bytes = capacity_bytes
         self.unified = unified
-        room = gpus * (2 * capacity_bytes + 64 * GUARD_BYTES)
-        self._contents = Arena(room, UNIFIED_BASE if unified else None, undoable)
+        self._room = round_up(2 * capacity_bytes + 64 * GUARD_BYTES, ALIGNMENT)
+        self._gpus = gpus
+        self._contents = Arena(gpus * self._room, UNIFIED_BASE if unified else None, undoable)
         self._arena = self._contents.bytes
         self.base = self._contents.address if unified else base
         self._followed = Arena(self._arena.size, undoable=undoable) if follow_contents else None
@@ -137,7 +138,7 @@ class DeviceMemory:
         self._live: dict[int, Allocation] = {}
         self._starts: list[int] = []
         self._freed: list[Allocation] = []
-        self._next = self.base + GUARD_BYTES
+        self._next: dict[int, int] = {}  # by part
         self._used: defaultdict[int, int] = defaultdict(int)
         self._count = 0
         self._owners: dict[int, int] = {}
@@ -156,13 +157,20 @@ class DeviceMemory:
         return self._used[self.number]
 
     @property
+    def _part(self) -> range:
+        """Addresses from which this GPU's memory is taken: they do not depend on what others allocate meanwhile."""
+        start = self.base + min(self.number, self._gpus - 1) * self._room
+        return range(start, start + self._room)
+
+    @property
     def next_address(self) -> int:
         """Address of the next allocation as long as there are addresses that were never used."""
-        return self._next
+        return self._next.get(self._part.start, self._part.start + GUARD_BYTES)
 
     @next_address.setter
     def next_address(self, address: int) -> None:
-        self._next = min(max(address, self.base + GUARD_BYTES), self.base + self._arena.size)
+        part = self._part
+        self._next[part.start] = min(max(address, part.start + GUARD_BYTES), part.stop)
 
     def next_written(self, address: int) -> int:
         """The first address from here on that may hold anything but zero."""
@@ -360,7 +368,7 @@ class DeviceMemory:
         views = [] if arenas else [view for start in self._starts for view in self._views(start)]
         copies = [view.copy() for view in views]
         self.kept_bytes += sum(copy.size for copy in copies)
-        books = dict(self._live), list(self._starts), list(self._freed), self._next, self._used.copy()
+        books = dict(self._live), list(self._starts), list(self._freed), dict(self._next), self._used.copy()
         try:
             for arena in arenas:
                 arena.keep()
@@ -462,10 +470,10 @@ class DeviceMemory:
         return np.frombuffer(outside, np.uint8)
 
     def _place(self, nbytes: int, label: str) -> int:
-        address = self._next
+        address = self.next_address
         following = round_up(address + nbytes + GUARD_BYTES, ALIGNMENT)
-        if following <= self.base + self._arena.size:
-            self._next = following
+        if following <= self._part.stop:
+            self.next_address = following
             return address
         for address, end in self._gaps():
             if address + nbytes <= end:
@@ -486,11 +494,12 @@ class DeviceMemory:
 
     def _gaps(self) -> Iterator[tuple[int, int]]:
         """Ranges of freed addresses that keep the guard distance to what is live, lowest first."""
-        previous = self.base
-        for start in filter(self.is_inside, self._starts):
+        part = self._part
+        previous = part.start
+        for start in (each for each in self._starts if each in part):
             yield round_up(previous + GUARD_BYTES, ALIGNMENT), start - GUARD_BYTES
             previous = self._live[start].end
-        yield round_up(previous + GUARD_BYTES, ALIGNMENT), self.base + self._arena.size - GUARD_BYTES
+        yield round_up(previous + GUARD_BYTES, ALIGNMENT), part.stop - GUARD_BYTES
 
     def _changed(self) -> None:
         self._tables.clear()

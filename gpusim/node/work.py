@@ -100,7 +100,9 @@ class PauseWork(TimedWork):
 
 class Meeting:
     """What several streams do together: it begins when as many `parts` have come, and its effect happens once, at its
-    end. absent: says who has not come."""
+    end. absent: says who has not come; lost: why somebody never will."""
+
+    lost = ""
 
     def __init__(self, env: simpy.Environment, parts: int, effect: Callable[[], object], absent: Callable[[], str]):
         self.begins, self._missing, self._effect, self.absent = env.event(), parts, effect, absent

@@ -112,7 +112,7 @@ def test_calls_that_do_not_fit_are_told_by_rank(capfd):
 
 
 def test_a_rank_that_does_not_call_is_named(capfd, monkeypatch):
-    monkeypatch.setattr("gpusim.driver.work.passing._ABSENT_LOOKS", 1)
+    monkeypatch.setattr("gpusim.driver.work.passing.ABSENT_SECONDS", 1)
     ranks = Ranks(2)
     ranks.do("ncclAllReduce", ranks.sent[0], ranks.got[0], COUNT, FLOAT, SUM, ranks.comms[0], 0)
     ranks.do("cudaSetDevice", 0)

@@ -1,6 +1,6 @@
 """Time passes where a call of the program waits: one event of the simulation happens after the other, and between two
 the functions of the host begin whose turn has come, while other threads have the driver's lock. While the program calls
-nothing, a thread lets time pass.
+nothing, a thread lets time pass. Several processes take turns, see `processes`.
 """
 
 from __future__ import annotations
@@ -12,24 +12,28 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
 import simpy
 
 from gpusim.device import Device
-from gpusim.driver.caller import Caller, Gone, serving, undisturbed
+from gpusim.driver.caller import Caller, Gone, caller, serving, undisturbed
 from gpusim.driver.codes import DriverError, ResultCode
 from gpusim.driver.objects import Context, DriverGpu
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.work.launches import CopyCall, Observer
+from gpusim.driver.work.processes import Quiet, SharedTime
+from gpusim.engine.streams import StreamQueue
 from gpusim.node import Node
 from gpusim.node.streams import StreamSet
-from gpusim.node.work import JointWork
+from gpusim.node.work import JointWork, Meeting
 
 PATIENCE_SECONDS = 1.0
 """Host time that the simulation waits for a function of the host; one that takes longer may wait for the program."""
-_LOOK_SECONDS, _QUIET_LOOKS, _ABSENT_LOOKS = 0.1, 3, 90
+ABSENT_SECONDS = 9.0
+"""Host time without a sign of a rank after which it is missed."""
+_LOOK_SECONDS, _QUIET_LOOKS, _COMPUTES_LOOKS = 0.1, 3, 50
 _SLICE_SECONDS, _BETWEEN_SECONDS = 0.05, 0.002
 
 
@@ -44,6 +48,9 @@ class QueueOwner(Protocol):
     calls: int
     callers: list[None]
     node: Node
+    time: SharedTime
+    devices: list[Device]
+    is_shared: bool
 
     @property
     def thread(self) -> Any: ...
@@ -57,54 +64,96 @@ class QueueOwner(Protocol):
 
 
 class PassingTime(ABC):
-    """The simulated time of a driver's streams. All is done with the driver's lock held."""
+    """The simulated time of one process's streams. All is done with the driver's lock held. waiting: conditions that
+    its calls wait for; quiet: whether it does nothing."""
 
-    def __init__(self, driver: QueueOwner, streams: StreamSet):
-        self._driver, self._set, self._sets = driver, streams, [streams]
-        self.env = streams.env
-        streams.waits = self.run_until
+    def __init__(self, driver: QueueOwner):
+        self._driver, self._set = driver, driver.devices[0].streams
+        self.env, self._shared = self._set.env, driver.time
+        self._home = caller().process
+        self._shared.members[self._home] = self
+        self.waiting: list[Callable[[], bool]] = []  # by calls
+        self.quiet = Quiet(driver.thread.ident[0], lambda: driver.calls)
         self._due: list[tuple[Callable[[], object], simpy.Event]] = []
         self._called: list[tuple[Future[object], simpy.Event]] = []
-        self._dropped, self._failed = 0, False
+        self._failed = False
         self._thread: threading.Thread | None = None
         self._standby: Callable[[], Caller] | None = None
         self._contexts: list[Context] = []  # for finalizers, which may run where nothing calls
 
-    def add_gpu(self, device: Device) -> None:
-        """Let the streams of another GPU, which shares the clock, be waited for as well."""
-        self._sets.append(device.streams)
-        device.streams.waits = self.run_until
+    @property
+    def _sets(self) -> list[StreamSet]:
+        return [each.streams for each in self._driver.devices]
+
+    def acts(self) -> float:
+        """Time from which on its process may do something without another's help, infinite if that waits."""
+        if self.waiting:
+            return math.inf if all(pending() for pending in self.waiting) else float(self.env.now)
+        return math.inf if self.quiet else self._shared.host.of(self._home)
+
+    def at_home(self, effect: Callable[..., object]) -> Callable[..., object]:
+        """An effect that reaches the memory of this process, whichever lets it happen."""
+
+        if not self._driver.is_shared:
+            return effect
+        standby = caller().standby()
+
+        def happens(*what: object) -> None:
+            if caller().process is self._home:
+                effect(*what)
+                return
+            with suppress(Gone, TimeoutError), serving(standby()) as process:
+                effect(*what)
+                process.read([])  # what was written is there now
+
+        return happens
 
     @property
     @abstractmethod
     def busy(self) -> bool:
         """True if any stream has work left."""
 
+    @abstractmethod
+    def mains(self) -> Iterable[StreamQueue]:
+        """Queues of its default streams."""
+
     def run_until(self, done: simpy.Event) -> None:
         """Wait until something happens, or is dropped."""
-        dropped = self._dropped
-        self._run(lambda: not done.processed and dropped == self._dropped)
+        dropped = self._shared.dropped
+        self.run_while(lambda: not done.processed and dropped == self._shared.dropped)
 
-    def _run(self, pending: Callable[[], bool]) -> None:
-        looks = 0
-        while pending():
-            if self._go_on():
-                looks = 0
-                continue
-            absent = self._absent()
-            if looks == _ABSENT_LOOKS or not absent:
-                self.drop()
-                raise DriverError(ResultCode.UNKNOWN, absent or "streams wait for what never happens")
-            looks += 1  # another thread of the program may still call
-            with self._driver.unlocked():
-                time.sleep(_LOOK_SECONDS)
+    def run_while(
+        self, pending: Callable[[], bool], absent: Callable[[], str] = str, patience: float = ABSENT_SECONDS
+    ) -> None:
+        """Wait as long as this is so. absent: says whom it waits for beside streams. Raises UNKNOWN if it would for
+        ever: when no process of the program has done anything for `patience` seconds of the host, at once if none can;
+        ILLEGAL_STATE if it waits for a process that has ended.
+        """
+        since = math.inf
+        with self._shared.waiting(self, pending):
+            while pending():
+                if self._go_on():
+                    since = math.inf
+                    continue
+                met = self._met()
+                lost = "; ".join({each.lost: None for each in met if each.lost})
+                who = lost or absent() or "; ".join({each.absent(): None for each in met})
+                since = min(since, time.monotonic())
+                alone = not who and len(self._shared.members) == 1
+                if lost or alone or time.monotonic() > since + patience:
+                    self.drop()
+                    code = ResultCode.ILLEGAL_STATE if lost else ResultCode.UNKNOWN
+                    raise DriverError(code, who or "streams wait for what never happens")
+                self._shared.let_in(self)  # another thread of the program may still call
+                if self._shared.comes_first(self) < math.inf:
+                    since = math.inf
         self._set.host.time = max(self._set.host.time, float(self.env.now))
 
-    def _absent(self) -> str:
-        """Say who does not come to a meeting that streams wait for, and none waits for anything else."""
+    def _met(self) -> list[Meeting]:
+        """Meetings that streams wait for, and none waits for anything else."""
         works = (queue.pending[0] for each in self._sets for queue in each.queues if queue.pending)
         met = [meeting for work in works if isinstance(work, JointWork) for meeting in work.meetings]
-        return "; ".join(dict.fromkeys(each.absent() for each in met if not each.begins.triggered))
+        return [each for each in met if not each.begins.triggered]
 
     def _wakes(self) -> bool:
         """Return whether anything will happen if the program calls nothing."""
@@ -124,7 +173,10 @@ class PassingTime(ABC):
         try:
             self._driver.stop_if_interrupted()
             if self.env.peek() <= until and self.env.peek() < math.inf:
-                self._step()
+                if self.env.peek() > self._shared.comes_first(self):
+                    self._shared.let_in(self)
+                else:
+                    self._step()
                 return True
         except BaseException:
             self.drop()
@@ -142,6 +194,11 @@ class PassingTime(ABC):
 
     def _serve_host(self) -> None:
         """Begin the functions of the host whose turn has come, and let streams go on whose function has returned."""
+        for member in self._shared.members.values():
+            member.call_due()
+
+    def call_due(self) -> None:
+        """Begin the functions of the host whose turn has come, of this process."""
         while self._due:
             function, returned = self._due.pop(0)
             future = self._driver.call_on_host_thread(function)
@@ -156,13 +213,26 @@ class PassingTime(ABC):
             wait(futures, seconds, FIRST_COMPLETED)
 
     def drop(self) -> None:
-        """Take out all work of all streams."""
-        self._dropped += 1
+        """Take out all work of all streams. Another process whose work that was cannot go on."""
+        others = [each for each in self._shared.members.values() if each is not self and (each.busy or each.waiting)]
+        self._shared.dropped += 1
+        for streams in self._sets:
+            streams.engine.drop()
+        for member in self._shared.members.values():
+            member.forget_work()
+        for other in others:
+            other.fail()
+
+    def forget_work(self) -> None:
+        """All work was taken out."""
         self._failed = False
-        for each in self._sets:
-            each.engine.drop()
         self._due.clear()
         self._called.clear()
+
+    def fail(self) -> None:
+        """The contexts of this process cannot be used any more."""
+        for each in self._driver.contexts():
+            each.failed = each.failed or ResultCode.UNKNOWN
 
     # --- while the program calls nothing ------------------------------------------------------------------------------
 
@@ -185,7 +255,8 @@ class PassingTime(ABC):
                 calls = self._calls()
                 quiet = quiet + 1 if calls == seen and not calls[1] else 0
                 seen = calls
-                if quiet >= _QUIET_LOOKS:
+                self.quiet.look()
+                if quiet >= (_COMPUTES_LOOKS if self._driver.is_shared and not self.quiet else _QUIET_LOOKS):
                     self._slice(seen)
         except (Gone, TimeoutError):
             pass
@@ -210,7 +281,9 @@ class PassingTime(ABC):
             self._driver.thread.contexts[:] = self._contexts
             end = time.monotonic() + _SLICE_SECONDS
             try:
-                self._run(lambda: self._calls() == calls and time.monotonic() < end and self.busy and self._wakes())
+                self.run_while(
+                    lambda: self._calls() == calls and time.monotonic() < end and self.busy and self._wakes()
+                )
             except KeyboardInterrupt:
                 self._driver.interrupted = True  # of the call that has come meanwhile
             process.read([])  # what was written is there now

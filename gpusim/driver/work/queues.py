@@ -6,7 +6,7 @@ none of these, what the default stream does is done when its call returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ import simpy
 from gpusim.device import Device
 from gpusim.driver.caller import caller
 from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.driver.objects import DriverGpu
 from gpusim.driver.work import launch_attributes as A
 from gpusim.driver.work.launches import CopyCall, LaunchCall, Launcher
 from gpusim.driver.work.passing import PassingTime, QueueOwner
@@ -38,11 +39,12 @@ from isa.errors import SimulationError
 
 
 class WorkQueues(PassingTime):
-    """The streams of a driver's GPUs, which share one clock and links. All is done with the driver's lock held."""
+    """The streams of a process, on GPUs that share one clock and links. All is done with the driver's lock held."""
 
-    def __init__(self, driver: QueueOwner, device: Device):
-        super().__init__(driver, device.streams)
+    def __init__(self, driver: QueueOwner):
+        super().__init__(driver)
         self._queues: dict[DriverStream, StreamQueue] = {}
+        self._mains: dict[DriverGpu, StreamQueue] = {}  # of default streams
         self._ends: dict[StreamQueue, simpy.Event] = {}  # of what was put there last
         self._waited: dict[tuple[StreamQueue, StreamQueue], simpy.Event] = {}  # by the first, for the second
         self._launches: list[LaunchRun] = []
@@ -50,7 +52,13 @@ class WorkQueues(PassingTime):
     @property
     def busy(self) -> bool:
         """True if any stream has work left."""
-        return any(self._has_work(queue) for each in self._sets for queue in each.queues)
+        return any(map(self._has_work, self._own()))
+
+    def mains(self) -> Iterable[StreamQueue]:
+        return self._mains.values()
+
+    def _own(self) -> list[StreamQueue]:
+        return [*self._mains.values(), *self._queues.values()]
 
     def _has_work(self, queue: StreamQueue) -> bool:
         """Return whether work is left there, or somebody is still to be told that it is done."""
@@ -113,10 +121,10 @@ class WorkQueues(PassingTime):
         return self.alone(stream) or not (self._set.timed or self.busy)
 
     def alone(self, stream: DriverStream) -> bool:
-        """Return whether nothing is ever done beside a stream: it is the default one of the only GPU that does
-        anything, and all others wait for that."""
+        """Return whether nothing is ever done beside a stream: it is the default one of the program's only GPU, and all
+        others wait for that."""
         others = (each for context in self._driver.contexts() for each in context.streams.values())
-        only = stream.handle in NO_ORIGIN and len(self._sets) == 1
+        only = stream.handle in NO_ORIGIN and not self._driver.is_shared
         return only and not any(each.flags & NON_BLOCKING for each in others)
 
     def _device_of(self, stream: DriverStream) -> Device:
@@ -129,7 +137,10 @@ class WorkQueues(PassingTime):
         """The device's stream that does a stream's work."""
         engine = self._set_of(stream).engine
         if stream.handle in NO_ORIGIN:
-            return engine.main
+            if stream.gpu not in self._mains:
+                taken = any(engine.main in each.mains() for each in self._shared.members.values())
+                self._mains[stream.gpu] = engine.stream() if taken else engine.main
+            return self._mains[stream.gpu]
         if stream not in self._queues:
             self._queues[stream] = engine.stream(A.priority_of(stream.attributes))
         return self._queues[stream]
@@ -146,8 +157,8 @@ class WorkQueues(PassingTime):
     def _order(self, stream: DriverStream) -> None:
         """Let a stream's next work wait for the default stream; of that one, for all streams that wait for it."""
         if not stream.flags & NON_BLOCKING:
-            queue, main = self.queue_of(stream), self._set_of(stream).main
-            before = self._blocking(stream) if queue is main else [main]
+            queue, main = self.queue_of(stream), self._mains.get(stream.gpu)
+            before = self._blocking(stream) if queue is main else [main] if main is not None else []
             ends = [end for each in before if (end := self._new_end(each, queue)) is not None]
             if ends:
                 self._set.put(queue, WaitWork(self.env, ends, takes=self._set.wait_takes), 0)
@@ -185,6 +196,7 @@ class WorkQueues(PassingTime):
             failed(run.error)
 
         driver, queue = self._driver, self.queue_of(stream)
+        self._device_of(stream).calls.write = self.at_home(lambda text: caller().print(text))
         into = None if self.alone(stream) else queue
         how = driver.max_cycles, driver.stop_if_interrupted
         run = Launcher(self._device_of(stream), driver.log, driver.observers, *how).begin(call, into)
@@ -196,8 +208,10 @@ class WorkQueues(PassingTime):
         """A copy or a fill. effect: moves the bytes. wait: until that is done."""
         queue, streams = self.queue_of(stream), self._set_of(stream)
 
+        moves = self.at_home(effect)
+
         def done() -> None:
-            effect()
+            moves()
             if not self._launches:
                 copy.displace(self._device_of(stream))
             span = queue.pending[0].span()
@@ -205,7 +219,7 @@ class WorkQueues(PassingTime):
             self._driver.copied(copy, round(began))
 
         to_device = {"HtoD": True, "DtoH": False}.get(copy.kind)
-        dropped = self._dropped
+        dropped = self._shared.dropped
         free = to_device is None and self.alone(stream)  # a kernel of the driver's takes the host no more than others
         with streams.one_call(0.0) if free else nullcontext():
             if copy.kind == "fill":
@@ -219,7 +233,7 @@ class WorkQueues(PassingTime):
                 work = its.copy(queue, copy.nbytes, to_device, copy.pinned, done)
             else:
                 work = streams.copy(queue, copy.nbytes, to_device, copy.pinned, done)
-        if dropped == self._dropped:  # it may have waited for pageable memory
+        if dropped == self._shared.dropped:  # it may have waited for pageable memory
             self._ends[queue] = work.done
         if wait:
             self.run_until(work.done)
@@ -241,7 +255,7 @@ class WorkQueues(PassingTime):
 
     def then(self, stream: DriverStream, effect: Callable[[], object]) -> None:
         """Something that happens at once when a stream has come to it."""
-        self._put(stream, TimedWork(self.env, effect), self._set.calls.event_call_us)
+        self._put(stream, TimedWork(self.env, self.at_home(effect)), self._set.calls.event_call_us)
 
     def _put(self, stream: DriverStream, work: TimedWork, call_us: float) -> None:
         queue = self.queue_of(stream)
@@ -250,7 +264,7 @@ class WorkQueues(PassingTime):
     def record(self, stream: DriverStream, event: DriverEvent) -> None:
         """A point at which an event is recorded. In a stream that has the GPU for itself it is there at once."""
         work = RecordWork(self.env, None, *self._set.event_takes)
-        event.captured, event.work = None, (work, self._dropped)
+        event.captured, event.work = None, (work, self._shared.dropped)
         call_us = 0.0 if self.alone(stream) else self._set.calls.event_call_us
         self._put(stream, work, call_us)
 
@@ -264,7 +278,7 @@ class WorkQueues(PassingTime):
 
     def is_pending(self, event: DriverEvent) -> bool:
         """Return whether an event has been recorded in work that is still to be done."""
-        return event.work is not None and event.work[1] == self._dropped and not event.work[0].done.processed
+        return event.work is not None and event.work[1] == self._shared.dropped and not event.work[0].done.processed
 
     def is_busy(self, stream: DriverStream) -> bool:
         """Return whether a stream has work left, or one that it waits for."""
@@ -301,12 +315,11 @@ class WorkQueues(PassingTime):
     def drain(self) -> None:
         """Wait for all work of all streams."""
         while self.busy:
-            for queue in [queue for each in self._sets for queue in each.queues]:
+            for queue in self._own():
                 self._wait_for(queue)
 
-    def drop(self) -> None:
-        """Take out all work of all streams."""
-        super().drop()
+    def forget_work(self) -> None:
+        super().forget_work()
         launches, self._launches = self._launches, []
         for each in launches:
             each.drop()

@@ -59,6 +59,7 @@ def resume(st, sm, now):
 
 EVENTS_AHEAD = 64  # of the next replies whose rows are loaded ahead
 
+
 @compiled
 def warps_of(st):
     return st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]

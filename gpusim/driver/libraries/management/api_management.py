@@ -125,7 +125,7 @@ entries(
 
 def _memory_bytes(driver: Driver, gpu: DriverGpu) -> tuple[int, int]:
     """Total and used."""
-    used = gpu.device.memory.used_bytes if gpu.device is not None else 0
+    used = driver.devices[gpu.number].memory.used_bytes if gpu.number < len(driver.devices) else 0
     return driver.config.dram.capacity_bytes, used
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -22,13 +22,17 @@ from gpusim.driver.libraries.nccl.calls import (
     post,
     values_of,
 )
-from gpusim.driver.objects import DEVICE
+from gpusim.driver.objects import DEVICE, DriverGpu
 from gpusim.driver.registry import ENTRY_POINTS, entries, entry, same
 from gpusim.driver.state import Driver
+from gpusim.driver.work.passing import ABSENT_SECONDS
 from gpusim.driver.work.streams import new_handle
 
 VERSION = 22809
 """NCCL 2.28.9, whose choices `gpusim.collectives` makes."""
+_BEGINS_SECONDS = 60.0
+"""Host time for which a new communicator waits for ranks that show no sign: they may not have come to CUDA yet."""
+_REMOTE_ERROR = 6  # ncclResult_t
 _OWN_OPERATIONS = 5  # from this ncclRedOp_t on
 _TEXTS = (
     *("no error", "unhandled cuda error", "unhandled system error", "internal error", "invalid argument"),
@@ -41,6 +45,7 @@ class CallGroup:
     """Calls of a thread between ncclGroupStart and ncclGroupEnd."""
 
     depth: int = 0
+    begun: list[GroupRank] = field(default_factory=list)
     calls: list[tuple[GroupRank, RankCall, int]] = field(default_factory=list)
 
 
@@ -59,14 +64,45 @@ def _rank(driver: Driver, handle: int) -> GroupRank:
     return known(_ranks(driver).get(handle), ResultCode.INVALID_VALUE)
 
 
-def _join(driver: Driver, clique: Clique, rank: int, ordinal: int) -> int:
-    """The handle of a GPU's new communicator. Raises INVALID_VALUE, NOT_PERMITTED for a rank or GPU that is there."""
-    gpu = driver.gpu_of(ordinal)
+def _join(driver: Driver, clique: Clique, rank: int, gpu: DriverGpu) -> GroupRank:
+    """A GPU's new communicator. Raises INVALID_VALUE, NOT_PERMITTED for a rank or GPU that is there."""
     fail_if(not 0 <= rank < clique.size, ResultCode.INVALID_VALUE, f"rank {rank} of {clique.size} ranks")
-    taken = rank in clique.ranks or any(each.gpu is gpu for each in clique.ranks.values())
-    fail_if(taken, ResultCode.NOT_PERMITTED, f"rank {rank} or GPU {ordinal} is in the communicator already")
+    taken = rank in clique.ranks or any(each.gpu.number == gpu.number for each in clique.ranks.values())
+    fail_if(taken, ResultCode.NOT_PERMITTED, f"rank {rank} or GPU {gpu.number} is in the communicator already")
+    driver.simulated(gpu)
     made = clique.ranks[rank] = GroupRank(clique, rank, gpu)
+    clique.met = max(clique.met, driver.time.host.time)
     _ranks(driver)[made.handle] = made
+    driver.at_end.append(made.lose)
+    return made
+
+
+def _meet(driver: Driver, begun: Sequence[GroupRank]) -> None:
+    """Wait until all ranks of new communicators have come. Raises UNKNOWN for ranks that do not."""
+
+    def missing(clique: Clique) -> list[int]:
+        return [k for k in range(clique.size) if k not in clique.ranks]
+
+    for clique in {each.clique: None for each in begun}:
+        _wait(driver, partial(missing, clique), f"a communicator of {clique.size} ranks", _BEGINS_SECONDS)
+        driver.time.host.time = max(driver.time.host.time, clique.met)
+
+
+def _wait(driver: Driver, missing: Callable[[], list[int]], what: str, seconds: float) -> None:
+    """Wait until no rank is missing. Raises UNKNOWN if one does not come."""
+    assert driver.queues is not None
+    driver.queues.run_while(
+        lambda: bool(missing()), lambda: f"{what} waits for rank {', '.join(map(str, missing()))}", seconds
+    )
+
+
+def _begin(driver: Driver, clique: Clique, rank: int, gpu: DriverGpu) -> int:
+    """The handle of a GPU's new communicator, all of whose ranks are there, at the latest at the end of the group."""
+    made, group = _join(driver, clique, rank, gpu), _group(driver)
+    if group.depth:
+        group.begun.append(made)
+    else:
+        _meet(driver, [made])
     return made.handle
 
 
@@ -79,21 +115,41 @@ def unique_id(driver: Driver, place: int) -> None:
 @entry("ncclCommInitRankConfig", "*p i U i (p)", anytime=True)
 def init_rank(driver: Driver, size: int, words: tuple[int, ...], rank: int) -> int:
     fail_if(size < 1, ResultCode.INVALID_VALUE)
-    clique = driver.kept.setdefault((__name__, words), Clique(size))
+    clique = driver.joint.setdefault((__name__, words), Clique(size))
     fail_if(clique.size != size, ResultCode.INVALID_VALUE, f"{size} ranks, of which another named {clique.size}")
-    return _join(driver, clique, rank, driver.gpu.ordinal)
+    return _begin(driver, clique, rank, driver.gpu)
 
 
 @entry("ncclCommInitAll", "p i p", anytime=True)
 def init_all(driver: Driver, place: int, size: int, ordinals: int) -> None:
     clique = Clique(size)
     for rank in range(size):
-        put_pointer(place + 8 * rank, _join(driver, clique, rank, get_uint(ordinals + 4 * rank) if ordinals else rank))
+        gpu = driver.gpu_of(get_uint(ordinals + 4 * rank) if ordinals else rank)
+        put_pointer(place + 8 * rank, _join(driver, clique, rank, gpu).handle)
+
+
+@entry("ncclCommSplit", "p i i *p (p)", anytime=True)
+def split(driver: Driver, handle: int, color: int, key: int) -> int:
+    """A communicator of the ranks that name the same color, in the order of their keys; none for a negative color."""
+    rank = _rank(driver, handle)
+    number, clique = rank.order_of("split"), rank.clique
+    named = clique.splits.setdefault(number, {})
+    named[rank.rank] = color, key
+    fail_if(_group(driver).depth, ResultCode.NOT_SUPPORTED, "ncclCommSplit within a group")
+    missing = partial(lambda: [k for k in range(clique.size) if k not in named])
+    _wait(driver, missing, f"a split of {clique.size} ranks", ABSENT_SECONDS)
+    if color < 0:
+        return 0
+    members = sorted((order, k) for k, (its, order) in named.items() if its == color)
+    part = driver.joint.setdefault((__name__, clique, number, color), Clique(len(members)))
+    return _begin(driver, part, members.index((key, rank.rank)), rank.gpu)
 
 
 def _end(driver: Driver, handle: int) -> None:
-    driver.wait_for_all()
-    del _rank(driver, handle).clique.ranks[_ranks(driver).pop(handle).rank]
+    rank = _rank(driver, handle)
+    if not rank.clique.lost:
+        driver.wait_for_all()
+    del rank.clique.ranks[_ranks(driver).pop(handle).rank]
 
 
 entries(
@@ -103,7 +159,7 @@ entries(
     ("ncclCommCount", "p *i", lambda driver, handle: _rank(driver, handle).clique.size),
     ("ncclCommCuDevice", "p *i", lambda driver, handle: _rank(driver, handle).gpu.ordinal),
     ("ncclCommUserRank", "p *i", lambda driver, handle: _rank(driver, handle).rank),
-    ("ncclCommGetAsyncError", "p *i", lambda driver, handle: _rank(driver, handle) and 0),
+    ("ncclCommGetAsyncError", "p *i", lambda driver, handle: _REMOTE_ERROR if _rank(driver, handle).clique.lost else 0),
     ("ncclCommFinalize", "p", lambda driver, handle: _rank(driver, handle) and None),
     ("ncclCommDestroy ncclCommAbort", "p", _end),
     ("ncclCommRegister", "p (pq) *p", lambda driver, handle: _rank(driver, handle).handle),
@@ -131,6 +187,8 @@ def group_end(driver: Driver) -> None:
     if group.depth:
         return
     calls, group.calls = group.calls, []
+    begun, group.begun = group.begun, []
+    _meet(driver, begun)
     messages: dict[tuple[GroupRank, int], list[RankCall]] = {}
     for rank, call, stream in calls:
         if call.name in (SEND, RECEIVE):

@@ -63,9 +63,13 @@ class RankCall:
 @dataclass(eq=False)
 class Clique:
     """GPUs that communicate. meetings: that have not ended, and the calls of those who have come, by what names them.
-    times: of collectives, by name, bytes and root."""
+    times: of collectives, by name, bytes and root. met: the latest host clock of a rank when it came. lost: what is to
+    be said of a rank whose process has ended. splits: what ranks have called for, by number of the call."""
 
     size: int
+    met: float = 0.0
+    lost: str = ""
+    splits: dict[int, dict[int, tuple[int, int]]] = field(default_factory=dict)
     ranks: dict[int, GroupRank] = field(default_factory=dict)
     meetings: dict[Any, tuple[Meeting, dict[int, RankCall]]] = field(default_factory=dict)
     times: dict[Any, CollectiveResult] = field(default_factory=dict)
@@ -82,6 +86,19 @@ class GroupRank:
     handle: int = field(default_factory=new_handle)
     made: dict[Any, int] = field(default_factory=dict)
     scales: dict[int, float] = field(default_factory=dict)
+
+    def fail_if_lost(self) -> None:
+        """Raise ILLEGAL_STATE, which is NCCL's remote error, if a rank's process has ended."""
+        fail_if(self.clique.lost, ResultCode.ILLEGAL_STATE, self.clique.lost)
+
+    def lose(self) -> None:
+        """The process has ended: nobody will come to what it has not called for."""
+        if self.clique.ranks.get(self.rank) is self:
+            self.clique.lost = self.clique.lost or f"the process of rank {self.rank} has ended"
+            for key, (meeting, made) in self.clique.meetings.items():
+                ranks = key[:2] if len(key) > 2 else range(self.clique.size)
+                if any(rank == self.rank and place not in made for place, rank in enumerate(ranks)):
+                    meeting.lost = self.clique.lost
 
     def order_of(self, kind: Any) -> int:
         """The number of the next call of a kind."""
@@ -102,6 +119,7 @@ def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: Dri
 
 def _meeting(driver: Driver, rank: GroupRank, call: RankCall) -> Meeting:
     """Where a call meets those of other ranks. Raises NOT_PERMITTED for one that does not fit theirs."""
+    rank.fail_if_lost()
     clique, who = rank.clique, rank.rank
     key: tuple[Any, ...] = ("all", rank.order_of("all") if call.name not in (SEND, RECEIVE) else 0)
     if call.name in (SEND, RECEIVE):
