@@ -126,6 +126,11 @@ class Driver:
             raise NodeError(f"{self.node.name} has {len(self.node.gpus)} GPUs, not {gpus}")
         self.is_shared = gpus > 1
         self.devices: list[Device] = []  # that simulate the first GPUs of the node
+        if self.is_shared:
+            from gpusim.driver.outputs.gpus import GpuLog
+
+            self.log.gpus = GpuLog(self.config, self.devices)
+            self.observers.append(self.log.gpus)
         self.time, self.joint = SharedTime(self.lock), dict[Any, Any]()
         self._buffer_numbers = itertools.count(1)
         self._threads, self._mode = threads, LaunchOptions(mode=mode).mode

@@ -140,6 +140,7 @@ class DeviceMemory:
         self._freed: list[Allocation] = []
         self._next: dict[int, int] = {}  # by part
         self._used: defaultdict[int, int] = defaultdict(int)
+        self._peak: defaultdict[int, int] = defaultdict(int)
         self._count = 0
         self._owners: dict[int, int] = {}
         self._tables: dict[int, MemoryTables] = {}
@@ -155,6 +156,11 @@ class DeviceMemory:
     def used_bytes(self) -> int:
         """Bytes in live allocations of this GPU."""
         return self._used[self.number]
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most of them so far."""
+        return self._peak[self.number]
 
     @property
     def _part(self) -> range:
@@ -198,6 +204,7 @@ class DeviceMemory:
         self._owners[address] = owner
         bisect.insort(self._starts, address)
         self._used[owner] += nbytes
+        self._peak[owner] = max(self._peak[owner], self._used[owner])
         self._know(address, nbytes)
         self._changed()
         return address

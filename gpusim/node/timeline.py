@@ -3,6 +3,7 @@ migrations by page faults, and the use of each link."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,15 @@ class StreamTimeline:
                 writer.count(track, round(_NS * time), 100.0 * share)
         write_packets(writer.packets(), target)
         return target
+
+
+def busy_time(spans: Iterable[tuple[float, float]]) -> float:
+    """Time in which at least one of the spans, of which each is (start, end), goes on."""
+    total, until = 0.0, -math.inf
+    for start, end in sorted(spans):
+        total += max(end - max(start, until), 0.0)
+        until = max(until, end)
+    return total
 
 
 def rows_of(spans: Iterable[Span]) -> list[tuple[str, int]]:

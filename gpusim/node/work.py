@@ -16,6 +16,9 @@ from gpusim.node.result import Copy
 from gpusim.node.transfers import Mover, is_pageable
 from gpusim.units import byte_text
 
+COLLECTIVE = "collective"
+"""Kind of a span in which GPUs communicate."""
+
 
 class TimedWork:
     """Something that happens at once, whereupon the stream goes on after some time. submitted: time at which the host
@@ -120,26 +123,30 @@ class Meeting:
 
 
 class JointWork(TimedWork):
-    """A stream's part in meetings that are all under way at once, and take it so long from the last beginning."""
+    """A stream's part in meetings that are all under way at once, and take it so long from the last beginning. began:
+    when that was, and `came` when the stream did."""
 
-    def __init__(self, env: simpy.Environment, meetings: Sequence[Meeting], duration: float):
+    came = began = 0.0
+
+    def __init__(self, env: simpy.Environment, meetings: Sequence[Meeting], duration: float, name: str):
         super().__init__(env)
-        self.meetings, self._duration = meetings, duration
+        self.meetings, self._duration, self._name = meetings, duration, name
 
     def _do(self, stream: StreamQueue) -> Process:
         stream.release()
+        self.came = self.env.now
         for each in self.meetings:
             each.come()
         yield self.env.all_of([each.begins for each in self.meetings])
-        self._began = self.env.now
+        self.began = self.env.now
         yield self.env.timeout(self._duration)
         for each in self.meetings:
             each.end()
         stream.behind_copy = False
 
     def span(self) -> tuple[str, str, float, float]:
-        """From when the last one has come."""
-        return "nccl", "collective", self._began, self.env.now
+        """From when the stream has come, since a GPU that waits for others can do nothing else there."""
+        return COLLECTIVE, self._name, self.came, self.env.now
 
 
 class HostWork(TimedWork):

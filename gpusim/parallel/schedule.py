@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from gpusim.node.timeline import busy_time
+
 COMPUTE = ("forward", "backward", "recompute")
 """Kinds of events of the compute stream; the others are communication."""
 
@@ -127,10 +129,4 @@ class Schedule:
 
 def _length(events: Iterable[StepEvent]) -> float:
     """Time in which any of these goes on."""
-    spans: list[tuple[float, float]] = []
-    for start, end in sorted((event.start_us, event.end_us) for event in events):
-        if spans and start <= spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
-        else:
-            spans.append((start, end))
-    return sum(end - start for start, end in spans)
+    return busy_time((event.start_us, event.end_us) for event in events)

@@ -15,11 +15,13 @@ from isa.demangle import full_name, short_name
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from gpusim.driver.outputs.gpus import GpuLog
     from gpusim.result import Result
     from isa import Program
 
 WIDTH = 100
 NAME_WIDTH = 48
+_WORDS = ("kernel", "limited by", "collective", "busiest link", "GPU")
 
 
 @dataclass
@@ -65,12 +67,7 @@ class LaunchLog:
         self.groups: dict[Any, Launches] = {}
         self.number = 0
         self.host_seconds = 0.0
-        self.collectives: dict[Any, list[float]] = {}
-
-    def add_collective(self, name: str, ranks: int, nbytes: int, how: str, time_us: float) -> None:
-        """Note what GPUs have done together."""
-        found = self.collectives.setdefault((name, ranks, nbytes, how), [0, 0.0])
-        found[:] = found[0] + 1, found[1] + time_us
+        self.gpus: GpuLog | None = None
 
     def add(self, symbol: str, result: Result, number: int = 0, nvtx_range: str = "") -> None:
         """Note a launch. number: the next one's, if none is given. nvtx_range: as of `LaunchCall`."""
@@ -160,7 +157,7 @@ class LaunchLog:
                 "low_us": self._span_us()[0], "high_us": self._span_us()[1],
             },
             "host_seconds": self.host_seconds,
-        }  # fmt: skip
+        } | (self.gpus.to_dict() if self.gpus is not None else {"gpus": [], "collectives": []})  # fmt: skip
 
     def _span_us(self) -> tuple[float, float]:
         """Microseconds between which all of them lie, if each is as far off as nine in ten of its kind are."""
@@ -185,24 +182,18 @@ class LaunchLog:
             low, high = self._span_us()
             if high:
                 console.print(f"{low:,.2f} to {high:,.2f} us, if each is as far off as nine in ten of its kind are")
-            for (name, ranks, nbytes, how), (calls, time_us) in self.collectives.items():
-                each_us = f"{time_us / calls:,.2f} us each" if self.timed else ""
-                console.print(f"{name} of {ranks} GPUs, {nbytes:,} bytes, {how}: {calls:,.0f} calls, {each_us}")
+            for each in self.gpus.tables(self.timed) if self.gpus is not None else ():
+                console.print(each)
             for each in sorted({group.stands_for for group in self.groups.values() if group.stands_for}):
                 console.print(each)
         return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
     def _table(self, limit: int | None) -> Table:
-        from rich import box
-        from rich.table import Table
-
-        table = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
         timed = ("cycles per call", "time in us", "energy", "limited by")
-        for name in ("kernel", "grid", "block", "calls", *(timed if self.timed else ("instructions per call",))):
-            table.add_column(name, justify="left" if name in ("kernel", "limited by") else "right", overflow="fold")
+        found = table("kernel", "grid", "block", "calls", *(timed if self.timed else ("instructions per call",)))
         in_ranges = any(group.nvtx_range for group in self.groups.values())
         if in_ranges:
-            table.add_column("NVTX range", overflow="fold")
+            found.add_column("NVTX range", overflow="fold")
         shown = sorted(self.groups.values(), key=lambda group: (-group.cycles, -group.instructions, group.first))
         kept = shown[:limit]
         for each in kept:
@@ -214,13 +205,24 @@ class LaunchLog:
             if self.timed:
                 row.append(f"{self.config.time_us(each.cycles):,.2f}")
                 row += [joule_text(each.energy_j), each.limiter or "error"]
-            table.add_row(*row, *([each.nvtx_range or "-"] if in_ranges else ()))
+            found.add_row(*row, *([each.nvtx_range or "-"] if in_ranges else ()))
         if len(shown) > len(kept):
-            table.add_row(f"and {len(shown) - len(kept):,} more")
-        table.add_section()
+            found.add_row(f"and {len(shown) - len(kept):,} more")
+        found.add_section()
         sums = [f"{self.config.time_us(self.cycles):,.2f}", joule_text(self.energy_j)] if self.timed else []
-        table.add_row("all", "", "", f"{self.calls:,}", "", *sums)
-        return table
+        found.add_row("all", "", "", f"{self.calls:,}", "", *sums)
+        return found
+
+
+def table(*columns: str) -> Table:
+    """A table with these columns, of which those of words begin at their left."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in columns:
+        made.add_column(name, justify="left" if name in _WORDS else "right", overflow="fold")
+    return made
 
 
 def dim3(size: tuple[int, int, int]) -> str:

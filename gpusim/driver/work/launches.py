@@ -99,6 +99,21 @@ class CopyCall:
             device.flush_l2(filled=True)
 
 
+@dataclass(frozen=True)
+class JointCall:
+    """A GPU's part in a collective, or in messages that are under way at once. nbytes: as the collective counts them.
+    how: algorithm and protocol; link: the busiest; both are empty for a GPU alone. gpu, stream: as of a `LaunchCall`.
+    """
+
+    name: str
+    ranks: int
+    nbytes: int
+    how: str
+    link: str
+    gpu: int
+    stream: int
+
+
 class Observer:
     """Hears what a program does with the device; overrides what it wants to know. Times are SM clock cycles since the
     device was made. After `asked` may come `launching`, and after that `launched` or `failed`; of several launches, in
@@ -109,6 +124,9 @@ class Observer:
 
     def copied(self, copy: CopyCall, cycle: int, began: int) -> None:
         """Bytes were copied, or set, from `began` on."""
+
+    def joined(self, call: JointCall, cycle: int, came: int, began: int) -> None:
+        """A GPU came to a collective, which began when the last one had come, and has ended."""
 
     def asked(self, call: LaunchCall) -> None:
         """The program has asked for a launch: the time to ask for a trace or checks of it."""

@@ -18,7 +18,7 @@ from gpusim.driver.caller import caller
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.objects import DriverGpu
 from gpusim.driver.work import launch_attributes as A
-from gpusim.driver.work.launches import CopyCall, LaunchCall, Launcher
+from gpusim.driver.work.launches import CopyCall, JointCall, LaunchCall, Launcher
 from gpusim.driver.work.passing import PassingTime, QueueOwner
 from gpusim.driver.work.streams import (
     HOST_CALL,
@@ -35,6 +35,7 @@ from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.host.launch_run import LaunchRun
 from gpusim.node.streams import Stream, StreamSet
 from gpusim.node.work import HostWork, JointWork, Meeting, RecordWork, TimedWork, WaitWork
+from gpusim.units import byte_text
 from isa.errors import SimulationError
 
 
@@ -238,9 +239,15 @@ class WorkQueues(PassingTime):
         if wait:
             self.run_until(work.done)
 
-    def join(self, stream: DriverStream, meetings: Sequence[Meeting], duration_us: float) -> None:
+    def join(self, stream: DriverStream, meetings: Sequence[Meeting], duration_us: float, call: JointCall) -> None:
         """A part of what several streams do together."""
-        work = JointWork(self.env, meetings, self._set.units(duration_us))
+        work = JointWork(self.env, meetings, self._set.units(duration_us), f"{call.name} {byte_text(call.nbytes)}")
+
+        def done(_: simpy.Event) -> None:
+            for each in self._driver.observers:
+                each.joined(call, *(round(time) for time in (self.env.now, work.came, work.began)))
+
+        work.done.callbacks.append(done)
         self._put(stream, work, self._set.calls.event_call_us)
 
     def call(self, stream: DriverStream, function: Callable[[], object]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpusim.collectives import CollectiveResult, collective
 from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.driver.work.launches import JointCall
 from gpusim.driver.work.streams import DriverStream, SimpleWork, new_handle
 from gpusim.launch.memory import DeviceMemory, round_up
 from gpusim.node.work import Meeting
@@ -111,8 +112,14 @@ def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: Dri
     meetings = [_meeting(driver, rank, call) for call in calls]
     found = _time(driver, rank.clique, calls)
 
+    name, nbytes, how, link, time_us = calls[0].name, calls[0].nbytes, "", "", 0.0
+    if found is not None:
+        name, nbytes, time_us, link = found.name, found.nbytes, found.time_us, found.bottleneck.name
+        how = f"{found.algorithm} {found.protocol}"
+
     def into(stream: DriverStream, queues: WorkQueues) -> None:
-        queues.join(stream, meetings, found.time_us if found is not None else 0.0)
+        call = JointCall(name, rank.clique.size, nbytes, how, link, rank.gpu.number, stream.shown_handle)
+        queues.join(stream, meetings, time_us, call)
 
     driver.do(stream.not_capturing(), SimpleWork(into))
 
@@ -166,15 +173,10 @@ def _time(driver: Driver, clique: Clique, calls: Sequence[RankCall]) -> Collecti
 
 
 def _finish(driver: Driver, clique: Clique, key: Any) -> None:
-    """Move the data of a meeting, and note it."""
+    """Move the data of a meeting."""
     _, made = clique.meetings.pop(key)
     calls = [made[rank] for rank in range(len(made))]
     move(driver.device.memory, calls)
-    found = _time(driver, clique, calls[:1])
-    name = found.name if found is not None else calls[0].name
-    how = f"{found.algorithm} {found.protocol}" if found is not None else ""
-    nbytes, time_us = (found.nbytes, found.time_us) if found is not None else (calls[0].nbytes, 0.0)
-    driver.log.add_collective(name, clique.size, nbytes, how, time_us)
 
 
 def move(memory: DeviceMemory, calls: Sequence[RankCall]) -> None:
