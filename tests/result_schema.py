@@ -109,19 +109,19 @@ Total = document(
     calls=int, cycles=int, time_us=float, energy_j=float | None, low_us=float, high_us=float,
 )  # fmt: skip
 GpuUse = document(
-    "GpuUse", "What a GPU of a program did: time in which kernels run, copies do, and it is in a collective, waiting for "
-    "others or moving data. exposed_us: of the last, what no kernel runs beside. peak_bytes: allocated at once.",
+    "GpuUse", "What a GPU of a program did: time in which kernels run, copies do, and it is in a collective, waiting "
+    "for others or moving data. exposed_us: of the last, what no kernel runs beside. peak_bytes: allocated at once.",
     gpu=str, kernels_us=float, copies_us=float, collectives_us=float, exposed_us=float, peak_bytes=int,
 )  # fmt: skip
 CollectiveUse = document(
-    "CollectiveUse", "Calls of one collective, or of messages. how: algorithm and protocol; link: the busiest. calls: of "
-    "all ranks together. time_us: their sum from the time when the last rank has come; waited_us: that before it.",
+    "CollectiveUse", "Calls of one collective, or of messages. how: algorithm and protocol; link: the busiest. calls: "
+    "of all ranks together. time_us: their sum from the time when the last rank has come; waited_us: that before it.",
     **dict.fromkeys(("name", "how", "link"), str), ranks=int, nbytes=int, calls=int, time_us=float, waited_us=float,
 )  # fmt: skip
 LaunchTable = document(
     "LaunchTable",
-    "`gpusim script --json`, `exec` and `replay`: the launches of one process, or of all that share the GPUs of a node. "
-    "gpus, collectives: of a program with several GPUs.",
+    "`gpusim script --json`, `exec` and `replay`: the launches of one process, or of all that share the GPUs of a "
+    "node. gpus, collectives: of a program with several GPUs.",
     schema_version=Version, gpu=str, launches=list[LaunchGroup], total=Total, host_seconds=float,
     gpus=list[GpuUse], collectives=list[CollectiveUse],
 )  # fmt: skip
