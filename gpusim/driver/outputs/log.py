@@ -182,8 +182,9 @@ class LaunchLog:
             low, high = self._span_us()
             if high:
                 console.print(f"{low:,.2f} to {high:,.2f} us, if each is as far off as nine in ten of its kind are")
-            for each in self.gpus.tables(self.timed) if self.gpus is not None else ():
-                console.print(each)
+        for part in self.gpus.tables(self.timed) if self.gpus is not None else ():
+            console.print(part)
+        if self.groups:
             for each in sorted({group.stands_for for group in self.groups.values() if group.stands_for}):
                 console.print(each)
         return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())

@@ -126,8 +126,7 @@ class PassingTime(ABC):
         self, pending: Callable[[], bool], absent: Callable[[], str] = str, patience: float = ABSENT_SECONDS
     ) -> None:
         """Wait as long as this is so. absent: says whom it waits for beside streams. Raises UNKNOWN if it would for
-        ever: when no process of the program has done anything for `patience` seconds of the host, at once if none can;
-        ILLEGAL_STATE if it waits for a process that has ended.
+        ever: when no process of the program has done anything for `patience` seconds of the host, at once if none can.
         """
         since = math.inf
         with self._shared.waiting(self, pending):
@@ -142,8 +141,7 @@ class PassingTime(ABC):
                 alone = not who and len(self._shared.members) == 1
                 if lost or alone or time.monotonic() > since + patience:
                     self.drop()
-                    code = ResultCode.ILLEGAL_STATE if lost else ResultCode.UNKNOWN
-                    raise DriverError(code, who or "streams wait for what never happens")
+                    raise DriverError(ResultCode.UNKNOWN, who or "streams wait for what never happens")
                 self._shared.let_in(self)  # another thread of the program may still call
                 if self._shared.comes_first(self) < math.inf:
                     since = math.inf

@@ -64,16 +64,22 @@ class RankCall:
 @dataclass(eq=False)
 class Clique:
     """GPUs that communicate. meetings: that have not ended, and the calls of those who have come, by what names them.
-    times: of collectives, by name, bytes and root. met: the latest host clock of a rank when it came. lost: what is to
-    be said of a rank whose process has ended. splits: what ranks have called for, by number of the call."""
+    times: of collectives, by name, bytes and root. met: the latest host clock of a rank when it came. lost: ranks
+    whose process has ended. splits: what ranks have called for, by number of the call."""
 
     size: int
     met: float = 0.0
-    lost: str = ""
+    lost: set[int] = field(default_factory=set)
     splits: dict[int, dict[int, tuple[int, int]]] = field(default_factory=dict)
     ranks: dict[int, GroupRank] = field(default_factory=dict)
     meetings: dict[Any, tuple[Meeting, dict[int, RankCall]]] = field(default_factory=dict)
     times: dict[Any, CollectiveResult] = field(default_factory=dict)
+
+    def missed(self, key: tuple[Any, ...], made: Mapping[int, RankCall]) -> str:
+        """Say whose process has ended without a call for a meeting; nothing if that is nobody."""
+        ranks = key[:2] if len(key) > 2 else range(self.size)
+        gone = [str(rank) for place, rank in enumerate(ranks) if rank in self.lost and place not in made]
+        return f"the process of rank {', '.join(gone)} has ended" if gone else ""
 
 
 @dataclass(eq=False)
@@ -88,18 +94,12 @@ class GroupRank:
     made: dict[Any, int] = field(default_factory=dict)
     scales: dict[int, float] = field(default_factory=dict)
 
-    def fail_if_lost(self) -> None:
-        """Raise ILLEGAL_STATE, which is NCCL's remote error, if a rank's process has ended."""
-        fail_if(self.clique.lost, ResultCode.ILLEGAL_STATE, self.clique.lost)
-
     def lose(self) -> None:
-        """The process has ended: nobody will come to what it has not called for."""
+        """The process has ended: it does not come to what it has not called for."""
         if self.clique.ranks.get(self.rank) is self:
-            self.clique.lost = self.clique.lost or f"the process of rank {self.rank} has ended"
+            self.clique.lost.add(self.rank)
             for key, (meeting, made) in self.clique.meetings.items():
-                ranks = key[:2] if len(key) > 2 else range(self.clique.size)
-                if any(rank == self.rank and place not in made for place, rank in enumerate(ranks)):
-                    meeting.lost = self.clique.lost
+                meeting.lost = self.clique.missed(key, made)
 
     def order_of(self, kind: Any) -> int:
         """The number of the next call of a kind."""
@@ -126,7 +126,6 @@ def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: Dri
 
 def _meeting(driver: Driver, rank: GroupRank, call: RankCall) -> Meeting:
     """Where a call meets those of other ranks. Raises NOT_PERMITTED for one that does not fit theirs."""
-    rank.fail_if_lost()
     clique, who = rank.clique, rank.rank
     key: tuple[Any, ...] = ("all", rank.order_of("all") if call.name not in (SEND, RECEIVE) else 0)
     if call.name in (SEND, RECEIVE):
@@ -140,6 +139,8 @@ def _meeting(driver: Driver, rank: GroupRank, call: RankCall) -> Meeting:
         assert queues is not None
         clique.meetings[key] = Meeting(queues.env, parts, partial(_finish, driver, clique, key), told), made
     meeting, made = clique.meetings[key]
+    gone = clique.missed(key, made)
+    fail_if(gone, ResultCode.ILLEGAL_STATE, gone)
     for other, theirs in made.items():
         fail_if(not call.fits(theirs), ResultCode.NOT_PERMITTED, f"rank {who} calls {call}, rank {other} {theirs}")
     made[who] = call
