@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 
@@ -62,6 +63,13 @@ class Node:
         self._paths: dict[tuple[str, str], tuple[int, ...]] = {}
         self._inward: dict[int, list[int]] | None = None
 
+    def among(self, gpus: Iterable[int]) -> Node:
+        """The same node, of whose GPUs only these, by number, do something together."""
+        made = copy(self)
+        made.gpus = tuple(self.gpus[number] for number in gpus)
+        made.__dict__.pop("machines", None)
+        return made
+
     def __repr__(self) -> str:
         return f"<Node {self.name!r}: {len(self.gpus)} x {self.gpu_config}, {len(self.links)} links>"
 
@@ -69,8 +77,8 @@ class Node:
     def machines(self) -> tuple[tuple[str, ...], ...]:
         """GPUs of each machine that share a host."""
         groups: dict[int, list[str]] = {}
-        for k, gpu in enumerate(self.gpus):
-            groups.setdefault(machine_of(self.config, k), []).append(gpu)
+        for gpu in self.gpus:
+            groups.setdefault(machine_of(self.config, self._number(gpu, "gpu")), []).append(gpu)
         return tuple(tuple(group) for group in groups.values())
 
     @cached_property

@@ -79,7 +79,7 @@ def test_every_collective(size, mode):
     assert all((ranks.result(k)[:piece] == values[0][k * piece : (k + 1) * piece]).all() for k in range(size))
     ranks.together("ncclGather", piece, FLOAT, 0)
     assert (ranks.result(0) == np.concatenate([each[:piece] for each in values])).all()
-    assert ranks.driver.log.collectives and (mode == "detailed") == (ranks.driver.now_cycles > 0)
+    assert ranks.driver.log.gpus.collectives and (mode == "detailed") == (ranks.driver.now_cycles > 0)
 
 
 def test_messages_of_a_group_are_under_way_at_once():

@@ -110,15 +110,16 @@ class GroupRank:
 def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: DriverStream) -> None:
     """Put a rank's part into its stream: one collective, or messages that are under way at once."""
     meetings = [_meeting(driver, rank, call) for call in calls]
-    found = _time(driver, rank.clique, calls)
+    found = _time(driver, rank, calls)
 
-    name, nbytes, how, link, time_us = calls[0].name, calls[0].nbytes, "", "", 0.0
+    name, ranks, nbytes, how, link, time_us = calls[0].name, 1, calls[0].nbytes, "", "", 0.0
     if found is not None:
-        name, nbytes, time_us, link = found.name, found.nbytes, found.time_us, found.bottleneck.name
+        name, ranks, nbytes, time_us = found.name, found.ranks, found.nbytes, found.time_us
+        link = found.bottleneck.name
         how = f"{found.algorithm} {found.protocol}"
 
     def into(stream: DriverStream, queues: WorkQueues) -> None:
-        call = JointCall(name, rank.clique.size, nbytes, how, link, rank.gpu.number, stream.shown_handle)
+        call = JointCall(name, ranks, nbytes, how, link, rank.gpu.number, stream.shown_handle)
         queues.join(stream, meetings, time_us, call)
 
     driver.do(stream.not_capturing(), SimpleWork(into))
@@ -156,20 +157,24 @@ def _absent(key: tuple[Any, ...], parts: int, made: Mapping[int, RankCall]) -> s
     return f"{name} of {parts} ranks waits for rank {absent}" if absent else f"{name} waits for a rank's stream"
 
 
-def _time(driver: Driver, clique: Clique, calls: Sequence[RankCall]) -> CollectiveResult | None:
-    """How long calls of one rank take on the node's links, None for one rank alone."""
-    first, ranks = calls[0], clique.size
-    name, nbytes, root = first.name, first.nbytes, first.root
+def _time(driver: Driver, rank: GroupRank, calls: Sequence[RankCall]) -> CollectiveResult | None:
+    """How long calls of a rank take on the node's links, None for one rank alone. Messages with several others take as
+    long as if all sent to all."""
+    clique, who = rank.clique, list(range(rank.clique.size))
+    name, nbytes, root = calls[0].name, calls[0].nbytes, calls[0].root
     if name in (SEND, RECEIVE):
-        totals = [sum(each.nbytes for each in calls if each.name == way) for way in (SEND, RECEIVE)]
-        name, nbytes, root, ranks = "send_recv", max(totals), 0, min(ranks, 2)
+        who = sorted({rank.rank, *(each.root for each in calls)})
+        nbytes = max(sum(each.nbytes for each in calls if each.name == way) for way in (SEND, RECEIVE))
+        name, root = "send_recv" if len(calls) <= 2 else "all_to_all", 0
+        nbytes = nbytes if len(calls) <= 2 else nbytes * len(who) // max(len(who) - 1, 1)
     elif name in ("gather", "scatter"):
-        name, nbytes, root = "send_recv", (ranks - 1) * nbytes, 0
+        name, nbytes, root = "send_recv", (len(who) - 1) * nbytes, 0
     elif name in _PIECES:
-        nbytes *= ranks
-    key = name, nbytes, root
-    if ranks > 1 and nbytes and key not in clique.times:
-        clique.times[key] = collective(name, round_up(nbytes, 4 * ranks), ranks, driver.node, root=root)
+        nbytes *= len(who)
+    key = name, nbytes, root, *who
+    if len(who) > 1 and nbytes and key not in clique.times:
+        node = driver.node.among(clique.ranks[each].gpu.number for each in who)
+        clique.times[key] = collective(name, round_up(nbytes, 4 * len(who)), None, node, root=root)
     return clique.times.get(key)
 
 
