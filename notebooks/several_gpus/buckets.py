@@ -1,30 +1,30 @@
 """Buckets: gradients are summed in a second stream, a bucket at a time, while the layers before them are computed."""
 
+import sys
+
 import numpy as np
 from numba import cuda
 from ranks import run
 
 
 @cuda.jit
-def backward(gradient, step):
+def backward(gradient):
     for k in range(cuda.grid(1), gradient.size, cuda.gridsize(1)):
-        value = np.float32(step)
         for _ in range(200):
-            value = value * np.float32(0.5) + np.float32(1)
-        gradient[k] = value
+            gradient[k] = gradient[k] * np.float32(0.5) + np.float32(1)
 
 
 def main(comm):
-    compute, sums = cuda.stream(), cuda.stream()
-    buckets = [cuda.device_array(1 << 18, np.float32, stream=compute) for _ in range(4)]
-    for step, gradient in enumerate(buckets):
-        backward[264, 256, compute](gradient, step)
-        ready = cuda.event()
+    count = int(sys.argv[1])
+    compute, sums, ready = cuda.stream(), cuda.stream(), cuda.event()
+    buckets = [cuda.to_device(np.zeros((1 << 20) // count, np.float32)) for _ in range(count)]
+    for gradient in buckets:
+        backward[132, 256, compute](gradient)
         ready.record(compute)
         ready.wait(sums)
         comm.all_reduce(gradient, gradient, stream=sums)
     sums.synchronize()
-    assert all((each.copy_to_host() == 2 * comm.ranks).all() for each in buckets)
+    assert all((gradient.copy_to_host() == 2 * comm.ranks).all() for gradient in buckets)
 
 
 if __name__ == "__main__":
