@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -230,30 +229,21 @@ WIRE = {"LL": 2.0, "LL128": 128 / 120, "Simple": 1.0}
 GRANULE_BYTES = {"LL": 4096, "LL128": 38400, "Simple": 0}
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Values by section and name; `sources` says where each comes from."""
-
-    values: Mapping[str, Mapping[str, float]]
-    sources: Mapping[str, str]
-
-    def cost_us(self, protocol: str, reads: int, local: bool, remote: bool) -> float:
-        """Microseconds a byte that a block takes to pass data on: operands it reads, whether it writes to its own
-        memory, to a peer's, or both."""
-        known = self.values[protocol]
-        write = known["remote_ps"] if remote else known["local_ps"]
-        if local and remote:
-            write += known["second_ps"]
-        return (write + known["read_ps"] * (reads - 1)) * 1e-6
-
-
 @cache
-def timing() -> Timing:
-    """The shipped constants."""
+def timing() -> Mapping[str, Mapping[str, float]]:
+    """The shipped constants, by section and name; the file says where each comes from."""
     tree = tomllib.loads((Path(__file__).parent / "nccl.toml").read_text("utf-8"))
-    values = {section: {key: leaf["value"] for key, leaf in table.items()} for section, table in tree.items()}
-    sources = {f"{section}.{key}": leaf["source"] for section, table in tree.items() for key, leaf in table.items()}
-    return Timing(values, sources)
+    return {section: {key: leaf["value"] for key, leaf in table.items()} for section, table in tree.items()}
+
+
+def cost_us(protocol: str, reads: int, local: bool, remote: bool) -> float:
+    """Microseconds a byte that a block takes to pass data on: operands it reads, whether it writes to its own memory,
+    to a peer's, or both."""
+    known = timing()[protocol]
+    write = known["remote_ps"] if remote else known["local_ps"]
+    if local and remote:
+        write += known["second_ps"]
+    return (write + known["read_ps"] * (reads - 1)) * 1e-6
 
 
 NAMES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv")

@@ -3,53 +3,19 @@
 A block (an actor) runs a table of operations, one after the other. An operation may wait for a slice from some of its
 sources, combine it with the rank's own input, write the rank's output and hand the slice on to some of its
 destinations: NCCL's primitives (send, recvReduceSend, recvCopySend, ...; Z. Hu et al., "Demystifying NCCL", arXiv
-2507.04786). All ranks of a ring run the same table.
+2507.04786). Blocks that do the same run one table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
 from gpusim.collectives.choice import Choice
-from gpusim.collectives.machine import GRANULE_BYTES, SHARED, WIRE, Timing
-
-
-@dataclass
-class CollectivePlan:
-    """All actors of a collective.
-
-    tables: operations of actors, float64[n, 5] with the columns of `machine`. rank, channel, table: of each actor.
-    sources, destinations: int64[actors, 3], numbers of connections, -1 for none.
-    connections: (actor that sends, actor that receives). depth: slices that a connection holds. wire: bytes on the
-    link for each byte.
-    """
-
-    depth: int
-    wire: float
-    tables: list[np.ndarray] = field(default_factory=list)
-    rank: list[int] = field(default_factory=list)
-    channel: list[int] = field(default_factory=list)
-    table: list[int] = field(default_factory=list)
-    sources: list[list[int]] = field(default_factory=list)
-    destinations: list[list[int]] = field(default_factory=list)
-    connections: list[tuple[int, int]] = field(default_factory=list)
-
-    def add(self, rank: int, channel: int, table: int) -> int:
-        """A new actor; returns its number."""
-        self.rank.append(rank)
-        self.channel.append(channel)
-        self.table.append(table)
-        self.sources.append([])
-        self.destinations.append([])
-        return len(self.rank) - 1
-
-    def connect(self, start: int, end: int) -> None:
-        """Connect two blocks: what `start` sends next is the next thing that `end` receives."""
-        self.destinations[start].append(len(self.connections))
-        self.sources[end].append(len(self.connections))
-        self.connections.append((start, end))
+from gpusim.collectives.machine import GRANULE_BYTES, cost_us, timing
 
 
 @dataclass(frozen=True)
@@ -63,9 +29,59 @@ class _Step:
     sends: int = 0
     halves: bool = False
 
-    def cost(self, protocol: str, timing: Timing) -> float:
-        operands = self.receives.bit_count() + self.reads
-        return timing.cost_us(protocol, max(operands, 1), self.writes, self.sends > 0)
+
+@dataclass
+class CollectivePlan:
+    """All actors of a collective.
+
+    kinds: what blocks do, by number: primitives on each of some chunks of so many bytes. actors: (rank, channel, number
+    of its kind) of each. connections: (actor that sends, actor that receives): what the one sends next is the next
+    thing that the other receives.
+    """
+
+    choice: Choice
+    kinds: dict[tuple[tuple[int, ...], tuple[_Step, ...]], int] = field(default_factory=dict)
+    actors: list[tuple[int, int, int]] = field(default_factory=list)
+    connections: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, rank: int, channel: int, sizes: tuple[int, ...], *steps: _Step) -> int:
+        """A new actor; returns its number."""
+        self.actors.append((rank, channel, self.kinds.setdefault((sizes, steps), len(self.kinds))))
+        return len(self.actors) - 1
+
+    @property
+    def depth(self) -> int:
+        """Slices that a connection holds."""
+        granule = GRANULE_BYTES[self.choice.protocol]
+        return self.choice.depth * (-(-self.choice.chunk_bytes // granule) if granule else 1)
+
+    def tables(self) -> Iterator[np.ndarray]:
+        """Operations of each kind, float64[n, 5] with the columns of `machine`."""
+        protocol, slices = self.choice.protocol, self.choice.slices
+        pair = timing()[protocol]["pair_ps"] * 0.5e-6 if self.choice.algorithm == "p2p" else 0.0
+        for sizes, steps in self.kinds:
+            rows: list[tuple[float, ...]] = []
+            for size, step in product(sizes, steps):
+                operands = max(step.receives.bit_count() + step.reads, 1)
+                cost = cost_us(protocol, operands, step.writes, step.sends > 0)
+                shared = cost if step.halves else pair
+                for each in _slices(size, protocol, slices, self.choice.chunk_bytes // slices):
+                    rows.append((step.receives, step.sends, each, cost, shared))
+            yield np.array(rows, np.float64).reshape(-1, 5)
+
+
+def _slices(size: int, protocol: str, slices: int, step_bytes: int) -> list[int]:
+    """Slices of a chunk."""
+    granule = GRANULE_BYTES[protocol]
+    if granule:
+        return [min(granule, size - at) for at in range(0, size, granule)] or [0]
+    each = max(-(-size // (16 * slices)) * 16, step_bytes // 32)
+    return [max(min(each, size - k * each), 0) for k in range(slices)]
+
+
+def _chunks(part: int, chunk: int) -> tuple[int, ...]:
+    """Bytes of a part's chunks."""
+    return tuple(min(chunk, part - at) for at in range(0, part, chunk))
 
 
 def _ring_steps(name: str, ranks: int, place: int) -> list[_Step]:
@@ -84,141 +100,54 @@ def _ring_steps(name: str, ranks: int, place: int) -> list[_Step]:
     return [_Step(int(place > 0), reads=True, writes=place == last, sends=int(place < last))]
 
 
-def _sizes(size: int, protocol: str, slices: int, step_bytes: int) -> list[int]:
-    """Slices of a chunk."""
-    granule = GRANULE_BYTES[protocol]
-    if granule:
-        return [min(granule, size - at) for at in range(0, size, granule)] or [0]
-    each = max(-(-size // (16 * slices)) * 16, step_bytes // 32)
-    return [max(min(each, size - k * each), 0) for k in range(slices)]
-
-
-class _Builder:
-    """Puts a table together."""
-
-    def __init__(self, choice: Choice, timing: Timing):
-        self.choice, self.timing = choice, timing
-        self.operations: list[tuple[float, ...]] = []
-
-    def step(self, step: _Step, size: int) -> None:
-        """A primitive on `size` bytes."""
-        choice = self.choice
-        cost = step.cost(choice.protocol, self.timing)
-        for each in _sizes(size, choice.protocol, choice.slices, choice.chunk_bytes // choice.slices):
-            self.operations.append((step.receives, step.sends, each, cost, cost if step.halves else 0.0))
-
-    def table(self) -> np.ndarray:
-        return np.array(self.operations, np.float64).reshape(-1, 5)
-
-
-def ring(name: str, choice: Choice, orders: tuple[tuple[int, ...], ...], timing: Timing) -> CollectivePlan:
+def ring(name: str, choice: Choice, orders: tuple[tuple[int, ...], ...]) -> CollectivePlan:
     """The plan of rings. orders: ranks as they follow each other, the root first for broadcast, last for reduce;
     channel c uses the one at c modulo their number."""
-    ranks = len(orders[0])
-    plan = CollectivePlan(depth_of(choice), WIRE[choice.protocol])
-    pipeline = name in ("broadcast", "reduce")
+    ranks, chunk = len(orders[0]), choice.chunk_bytes
+    plan = CollectivePlan(choice)
+    closed = name not in ("broadcast", "reduce")
     for channel, part in enumerate(choice.parts):
-        order = orders[channel % len(orders)]
-        numbers = {}
-        for place in sorted({0, min(1, ranks - 1), ranks - 1}) if pipeline else (0,):
-            numbers[place] = len(plan.tables)
-            plan.tables.append(_ring_table(name, choice, ranks, place, part, timing))
-        actors = []
-        for place, rank in enumerate(order):
-            kind = 0 if not pipeline or place == 0 else ranks - 1 if place == ranks - 1 else 1
-            actors.append(plan.add(rank, channel, numbers[kind]))
-        for place in range(ranks - 1 if pipeline else ranks):
-            plan.connect(actors[place], actors[(place + 1) % ranks])
+        sizes = _chunks(part, chunk)
+        if name == "all_reduce":
+            # The last piece of the last loop may be short, or empty: the machine's time is that of a full one.
+            whole = chunk * ranks
+            sizes = tuple(chunk if loop == whole else -(-loop // (16 * ranks)) * 16 for loop in _chunks(part, whole))
+        actors = [
+            plan.add(rank, channel, sizes, *_ring_steps(name, ranks, place))
+            for place, rank in enumerate(orders[channel % len(orders)])
+        ]
+        plan.connections += zip(actors, actors[1:] + actors[:1] * closed, strict=False)
     return plan
 
 
-def _ring_table(name: str, choice: Choice, ranks: int, place: int, part: int, timing: Timing) -> np.ndarray:
-    build = _Builder(choice, timing)
-    steps = _ring_steps(name, ranks, place)
-    pieces = ranks if name == "all_reduce" else 1
-    for at in range(0, part, choice.chunk_bytes * pieces):
-        left = part - at
-        chunk = choice.chunk_bytes
-        if name == "all_reduce" and left < chunk * pieces:
-            chunk = -(-left // (16 * ranks)) * 16
-        # The last piece of an all-reduce's last loop may be short, or empty: the machine's time is that of a full one.
-        size = chunk if name == "all_reduce" else min(chunk, left)
-        for step in steps:
-            build.step(step, size)
-    return build.table()
-
-
-def depth_of(choice: Choice) -> int:
-    """Slices that a connection holds."""
-    granule = GRANULE_BYTES[choice.protocol]
-    return choice.depth * (-(-choice.chunk_bytes // granule) if granule else 1)
-
-
-def tree(choice: Choice, parents: tuple[tuple[int, ...], ...], timing: Timing) -> CollectivePlan:
+def tree(choice: Choice, parents: tuple[tuple[int, ...], ...]) -> CollectivePlan:
     """All-reduce up and down trees. parents: for each channel the parent of each rank, -1 for the root."""
-    ranks = len(parents[0])
-    plan = CollectivePlan(depth_of(choice), WIRE[choice.protocol])
+    plan = CollectivePlan(choice)
     for channel, part in enumerate(choice.parts):
-        above = parents[channel % len(parents)]
-        below: list[list[int]] = [[] for _ in range(ranks)]
+        above, sizes = parents[channel % len(parents)], _chunks(part, choice.chunk_bytes)
+        below = [[child for child, parent in enumerate(above) if parent == rank] for rank in range(len(above))]
+        up, down = [], []
         for rank, parent in enumerate(above):
-            if parent >= 0:
-                below[parent].append(rank)
-        known: dict[tuple[str, int], int] = {}
-
-        def number(role: str, children: int, part: int = part, known: dict = known) -> int:
-            if (role, children) not in known:
-                known[role, children] = len(plan.tables)
-                plan.tables.append(_tree_table(role, children, choice, part, timing))
-            return known[role, children]
-
-        up, down = [0] * ranks, [0] * ranks
-        for rank in range(ranks):
-            children = len(below[rank])
-            if above[rank] < 0:
-                up[rank] = down[rank] = plan.add(rank, channel, number("root", children))
+            bits = (1 << len(below[rank])) - 1
+            if parent < 0:
+                up.append(plan.add(rank, channel, sizes, _Step(bits, reads=True, writes=True, sends=bits)))
+                down.append(up[-1])
             else:
-                up[rank] = plan.add(rank, channel, number("up", children))
-                down[rank] = plan.add(rank, channel, number("down", children))
-        for rank in range(ranks):
-            for child in below[rank]:
-                plan.connect(up[child], up[rank])
-                plan.connect(down[rank], down[child])
+                up.append(plan.add(rank, channel, sizes, _Step(bits, reads=True, sends=1, halves=True)))
+                down.append(plan.add(rank, channel, sizes, _Step(1, writes=True, sends=bits, halves=True)))
+        for rank, children in enumerate(below):
+            for child in children:
+                plan.connections += (up[child], up[rank]), (down[rank], down[child])
     return plan
 
 
-def _tree_table(role: str, children: int, choice: Choice, part: int, timing: Timing) -> np.ndarray:
-    build = _Builder(choice, timing)
-    bits = (1 << children) - 1
-    step = {
-        "root": _Step(bits, reads=True, writes=True, sends=bits),
-        "up": _Step(bits, reads=True, sends=1, halves=True),
-        "down": _Step(1, writes=True, sends=bits, halves=True),
-    }[role]
-    for at in range(0, part, choice.chunk_bytes):
-        build.step(step, min(choice.chunk_bytes, part - at))
-    return build.table()
-
-
-def pairs(choice: Choice, sends: list[tuple[int, int]], ranks: int, total: int, timing: Timing) -> CollectivePlan:
+def pairs(choice: Choice, sends: list[tuple[int, int]], ranks: int, total: int) -> CollectivePlan:
     """Point-to-point copies. sends: (rank, peer); total: channels of a GPU, over which a rank's copies are laid."""
-    plan = CollectivePlan(depth_of(choice), WIRE[choice.protocol])
-    shared = timing.values[choice.protocol]["pair_ps"] * 0.5e-6
+    plan = CollectivePlan(choice)
     for rank, peer in sends:
         turn = (peer - rank) % ranks  # what a rank sends and receives in one turn shares its channels
-        for channel, part in enumerate(choice.parts):
-            sender, receiver = _Builder(choice, timing), _Builder(choice, timing)
-            for at in range(0, part, choice.chunk_bytes):
-                size = min(choice.chunk_bytes, part - at)
-                sender.step(_Step(reads=True, sends=1), size)
-                receiver.step(_Step(1, writes=True), size)
-            tables = [sender.table(), receiver.table()]
-            for table in tables:
-                table[:, SHARED] = shared
-            plan.tables += tables
-            ends = [
-                plan.add(who, (turn * choice.channels + channel) % total, len(plan.tables) - 2 + k)
-                for k, who in enumerate((rank, peer))
-            ]
-            plan.connect(*ends)
+        for number, part in enumerate(choice.parts):
+            channel, sizes = (turn * choice.channels + number) % total, _chunks(part, choice.chunk_bytes)
+            sender = plan.add(rank, channel, sizes, _Step(reads=True, sends=1))
+            plan.connections.append((sender, plan.add(peer, channel, sizes, _Step(1, writes=True))))
     return plan

@@ -13,7 +13,7 @@ from gpusim.collectives import choice as C
 from gpusim.collectives import machine as M
 from gpusim.collectives import programs
 from gpusim.collectives.group import RankGroup, group_of
-from gpusim.collectives.machine import ALGORITHMS, PROTOCOLS, CollectiveError, Timing, timing
+from gpusim.collectives.machine import ALGORITHMS, PROTOCOLS, CollectiveError, timing
 from gpusim.collectives.result import CollectiveResult, LinkUse, Step
 from gpusim.config.load import Overrides
 from gpusim.node import Node, load_node
@@ -58,15 +58,15 @@ def collective(
     _check(name, nbytes, ranks, root, algorithm, protocol)
     known = timing()
     how = C.choose(name, nbytes, group.communicator, algorithm, protocol)
-    plan = _plan(name, group, how, root, known)
+    plan = _plan(name, group, how, root)
     started = time.perf_counter()
-    machine = _machine(plan, how.protocol, where, known)
+    machine = _machine(plan, where)
     end = M.run(machine)
     assert (machine.actor[:, M.A_STATE] == M.ENDED).all(), "a plan whose blocks wait for each other"
-    traced = _trace(plan, how.protocol, where, known, end) if trace else {}
-    launch, start = known.values["launch"]["call_us"], known.values[how.protocol]["start_us"]
+    traced = _trace(plan, where, end) if trace else {}
+    launch, start = known["launch"]["call_us"], known[how.protocol]["start_us"]
     if how.algorithm == "p2p":
-        pairs = known.values["pairs"]
+        pairs = known["pairs"]
         start = pairs[f"{how.protocol}_us"] + pairs["peer_us"] * (ranks - 1 if name == "all_to_all" else 1)
     total = launch + start + end
     moved = machine.link[:, M.L_MOVED]
@@ -92,21 +92,21 @@ def _check(name: str, nbytes: int, ranks: int, root: int, algorithm: Any, protoc
             raise CollectiveError(f"no {what} {value!r}; there are {', '.join(real)}")
 
 
-def _plan(name: str, group: RankGroup, how: C.Choice, root: int, known: Timing) -> programs.CollectivePlan:
+def _plan(name: str, group: RankGroup, how: C.Choice, root: int) -> programs.CollectivePlan:
     ranks = group.communicator.ranks
     if how.algorithm == "tree":
-        return programs.tree(how, group.parents, known)
+        return programs.tree(how, group.parents)
     if how.algorithm == "ring":
         orders = group.orders
         if name in ("broadcast", "reduce"):
             orders = tuple(_from(order, root, first=name == "broadcast") for order in orders)
-        return programs.ring(name, how, orders, known)
+        return programs.ring(name, how, orders)
     total = 1 << (group.communicator.channels - 1).bit_length()
     if name == "send_recv":
         sends = [(rank, (rank + 1) % ranks) for rank in range(ranks)]
     else:
         sends = [(a, b) for a in range(ranks) for b in range(ranks) if a != b]
-    return programs.pairs(how, sends, ranks, total, known)
+    return programs.pairs(how, sends, ranks, total)
 
 
 def _from(order: tuple[int, ...], root: int, first: bool) -> tuple[int, ...]:
@@ -116,22 +116,19 @@ def _from(order: tuple[int, ...], root: int, first: bool) -> tuple[int, ...]:
 
 
 def _machine(
-    plan: programs.CollectivePlan, protocol: str, node: Node, known: Timing, logged: int = 0, bins: int = 0,
-    bin_us: float = 1.0,
-) -> M.CollectiveMachine:  # fmt: skip
-    """The machine before it runs. logged: steps that it has room to record; bins: parts of the time, of `bin_us`."""
-    constants, store = known.values[protocol], known.values["store"]
-    actors, links = len(plan.rank), len(node.links)
-    starts = np.cumsum([0, *(len(table) for table in plan.tables)])
+    plan: programs.CollectivePlan, node: Node, traced: bool = False, bin_us: float = 1.0
+) -> M.CollectiveMachine:
+    """The machine before it runs. traced: it has room to record every step, and parts of the time, of `bin_us`."""
+    known, protocol = timing(), plan.choice.protocol
+    constants, store = known[protocol], known["store"]
+    actors, links, tables = len(plan.actors), len(node.links), list(plan.tables())
+    rank, channel, kind = np.array(plan.actors).T
+    starts = np.cumsum([0, *map(len, tables)])
     actor = np.full((actors, M.ACTOR_COLUMNS), -1, np.int64)
-    actor[:, M.A_AT], actor[:, M.A_END] = starts[plan.table], starts[np.array(plan.table) + 1]
-    actor[:, M.A_SM] = np.array(plan.rank) * 64 + np.array(plan.channel)
+    actor[:, M.A_AT], actor[:, M.A_END] = starts[kind], starts[kind + 1]
+    actor[:, M.A_SM] = rank * 64 + channel
     actor[:, [M.A_STATE, M.A_ASLEEP, M.A_TURN]] = 0
-    for column, lists in ((M.A_SOURCES, plan.sources), (M.A_DESTINATIONS, plan.destinations)):
-        for a, partners in enumerate(lists):
-            if len(partners) > M.PARTNERS:
-                raise CollectiveError(f"a block with {len(partners)} partners; a tree may have three branches")
-            actor[a, column : column + len(partners)] = partners
+    logged = int((actor[:, M.A_END] - actor[:, M.A_AT]).sum()) if traced else 0
 
     @cache
     def route(a: int, b: int) -> tuple[tuple[int, ...], float]:
@@ -139,15 +136,20 @@ def _machine(
         links = node.path(node.gpus[a], node.gpus[b])
         late = sum(node.links[k].latency_us for k in links)
         if any(node.links[k].kind in ("infiniband", "socket") for k in links):
-            late += known.values["network"][f"{protocol}_us"]
+            late += known["network"][f"{protocol}_us"]
         return links, late
 
     path: list[int] = []
     connection = np.zeros((len(plan.connections), M.C_END + 1), np.int64)
     latency = np.zeros(len(plan.connections))
     for c, (sender, receiver) in enumerate(plan.connections):
-        there, late = route(plan.rank[sender], plan.rank[receiver])
-        back, _ = route(plan.rank[receiver], plan.rank[sender])
+        for a, partners in ((receiver, M.A_SOURCES), (sender, M.A_DESTINATIONS)):
+            free = np.flatnonzero(actor[a, partners : partners + M.PARTNERS] < 0)
+            if not len(free):
+                raise CollectiveError(f"a block with more than {M.PARTNERS} partners: a tree has no more branches")
+            actor[a, partners + free[0]] = c
+        there, late = route(rank[sender], rank[receiver])
+        back, _ = route(rank[receiver], rank[sender])
         middle = len(path) + len(there)
         connection[c] = sender, receiver, 0, 0, len(path), middle, middle + len(back)
         latency[c] = late + constants["flag_us"]
@@ -155,31 +157,30 @@ def _machine(
     link = np.zeros((links, M.L_MOVED + 1))
     link[:, M.L_RATE] = [each.bandwidth_gb_s * 1e3 * node.config.nvlink.sm_share for each in node.links]
     return M.CollectiveMachine(
-        operations=np.concatenate(plan.tables),
+        operations=np.concatenate(tables),
         actor=actor, work=np.zeros((actors, M.W_THROUGH + int(store["window"]))),
         connection=connection, latency=latency, path=np.array(path, np.int64), link=link,
         seen_at=np.zeros((len(connection), plan.depth)), free_at=np.zeros((len(connection), plan.depth)),
         sm_free=np.zeros(actor[:, M.A_SM].max() + 1),
         constant=np.array([
-            plan.wire, constants["step_us"], constants["fence_us"], store["packet_bytes"],
+            M.WIRE[protocol], constants["step_us"], constants["fence_us"], store["packet_bytes"],
             node.config.nvlink.sm_reverse, bin_us,
         ], np.float64),
         count=np.array([actors, 0, 0], np.int64),
         heap_time=np.zeros(actors), heap_actor=np.arange(actors),
-        log=np.zeros((logged, 4)), bins=np.zeros((links, bins)),
+        log=np.zeros((logged, 4)), bins=np.zeros((links, _BINS * traced)),
     )  # fmt: skip
 
 
-def _trace(plan: programs.CollectivePlan, protocol: str, node: Node, known: Timing, end: float) -> dict[str, Any]:
+def _trace(plan: programs.CollectivePlan, node: Node, end: float) -> dict[str, Any]:
     """Runs the machine once more, now that its time is known, and records every step and how busy links are."""
     bin_us = max(end, 1e-3) / _BINS
-    steps = sum(len(plan.tables[table]) for table in plan.table)
-    machine = _machine(plan, protocol, node, known, steps, _BINS, bin_us)
+    machine = _machine(plan, node, True, bin_us)
     M.run(machine)
     operations = machine.operations
     done = tuple(
         Step(
-            plan.rank[int(a)], plan.channel[int(a)], begin, finish, int(operations[int(k), M.BYTES]),
+            *plan.actors[int(a)][:2], begin, finish, int(operations[int(k), M.BYTES]),
             operations[int(k), M.RECEIVES] > 0, operations[int(k), M.SENDS] > 0,
         )
         for a, k, begin, finish in machine.log

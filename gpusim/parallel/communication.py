@@ -61,7 +61,7 @@ def _collective(node: Node, name: str, nbytes: int) -> CallCost:
 @cache
 def _transfer(node: Node, source: int, destination: int, nbytes: int) -> CallCost:
     """NCCL's send and receive: bandwidth of the path as its stores reach it, and the latency of a pair."""
-    known = timing().values
+    known = timing()
     path = node.path(node.gpus[source], node.gpus[destination])
     if not path:
         return FREE
