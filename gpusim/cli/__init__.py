@@ -2,8 +2,8 @@
 
 `main` parses and turns every mistake of the user into one line and an exit code. `commands.toml` declares the commands
 and their options, and names the function of each, in a module of its own that is imported when it runs, so that a help
-text does not wait for Numba; its examples are files of `help`. `outputs` and `progress` have what several of them
-print; what PROGRAM and --args may be is for `gpusim.workload` to say.
+text does not wait for Numba; the function returns an exit code, or None for success. Examples are files of `help`.
+`outputs` and `progress` have what several of them print; what PROGRAM and --args may be says `gpusim.workload`.
 
 Exit codes: 0 success, 1 a program's output differs from its reference, 2 a mistake in what was asked for,
 3 some points of a sweep failed, 130 interrupted, 141 the reader of the output went away.
@@ -68,9 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(stop.code or 0)
     try:
         module, _, function = options.command.partition(":")
-        code: int = getattr(import_module(f"gpusim.cli.{module}"), function)(options)
+        code: int | None = getattr(import_module(f"gpusim.cli.{module}"), function)(options)
         sys.stdout.flush()
-        return code
+        return code or EXIT_OK
     except _mistakes() as error:
         if type(error).__name__ == "Stopped":  # where --stop-at or --until has said
             print(error)

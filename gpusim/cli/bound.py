@@ -7,14 +7,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gpusim.cli.outputs import columns, print_json, versioned
-from gpusim.cli.parser import EXIT_OK
 from gpusim.units import counted
 
 if TYPE_CHECKING:
     from gpusim.bound import Bound
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute(options: argparse.Namespace) -> None:
     from gpusim.bound import bound, profile
     from gpusim.cli.progress import announce_compilation
     from gpusim.config import load_config
@@ -38,7 +37,6 @@ def execute(options: argparse.Namespace) -> int:
         blocks, run = counted(known.blocks, "block"), "was run" if known.sampled == 1 else "were run"
         print(f"{known.kernel}: grid ({x}, {y}, {z}), {blocks}, of which {known.sampled:,} {run}")
         print(table(found))
-    return EXIT_OK
 
 
 def table(bounds: list[Bound]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.outputs import columns, print_json, versioned
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import UserError
 from gpusim.units import whole
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def show(options: argparse.Namespace) -> int:
+def show(options: argparse.Namespace) -> None:
     from gpusim.collectives import collective
 
     results = [
@@ -39,7 +39,6 @@ def show(options: argparse.Namespace) -> int:
              each.bottleneck.name) for each in results
         )]  # fmt: skip
         print(columns(rows, ">>><<><"))
-    return EXIT_OK
 
 
 def _row(result: CollectiveResult) -> dict[str, Any]:

@@ -9,16 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module, resources
 from typing import Any
 
-from gpusim.cli.parser import EXIT_OK
-
 Words = Callable[..., Iterable[str]]
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute(options: argparse.Namespace) -> None:
     import argcomplete
 
     print(argcomplete.shellcode(["gpusim"], shell=options.shell))
-    return EXIT_OK
 
 
 def answer(make_parser: Callable[[str | None], argparse.ArgumentParser], **how: Any) -> None:

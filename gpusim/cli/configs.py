@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.outputs import columns, print_json
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError
 from isa.folders import put_file
 
 if TYPE_CHECKING:
     from gpusim.config.derived import DerivedValue
 
-_EXIT_WRONG = 1
 
-
-def list_names(options: argparse.Namespace) -> int:
+def list_names(options: argparse.Namespace) -> None:
     from gpusim.config import load_config, shipped_names
     from gpusim.config.create import KINDS, provenance
 
@@ -31,16 +29,15 @@ def list_names(options: argparse.Namespace) -> int:
             for name, (gpu, found) in rows.items()
         ]
         print_json(document)
-        return EXIT_OK
+        return
     table = [["", "product", "arch", *KINDS, "of the base"]]
     for name, (gpu, found) in rows.items():
         rest = f"{found.inherited} ({found.base})" if found.base else ""
         table.append([name, gpu.name, gpu.arch, *(str(found.own[kind]) for kind in KINDS), rest])
     print(columns(table))
-    return EXIT_OK
 
 
-def show(options: argparse.Namespace) -> int:
+def show(options: argparse.Namespace) -> None:
     from gpusim.config import load_config
     from gpusim.config.derived import derive
 
@@ -50,17 +47,16 @@ def show(options: argparse.Namespace) -> int:
         items = () if options.derived else config.items()
         values = {key: {"value": value, "source": config.source(key)} for key, value in items}
         print_json(values | {"derived": derived_json(rows)})
-        return EXIT_OK
+        return
     lines = derived_lines(rows)
     if not options.derived:
         print(config.to_toml())
         # As comments, so that what is printed is a configuration file.
         lines = ["# What follows from these values:", *(f"# {line}".rstrip() for line in lines)]
     print("\n".join(lines))
-    return EXIT_OK
 
 
-def show_diff(options: argparse.Namespace) -> int:
+def show_diff(options: argparse.Namespace) -> None:
     from gpusim.config import diff, load_config
 
     if options.second is None and not options.overrides:
@@ -70,14 +66,13 @@ def show_diff(options: argparse.Namespace) -> int:
     rows = diff(first, second)
     if options.json:
         print_json({key: list(pair) for key, pair in rows.items()})
-        return EXIT_OK
+        return
     names = (options.first, options.second or f"{options.first} with --set")
     table = [("", *names), *((key, _plain(a), _plain(b)) for key, (a, b) in rows.items())]
     print(columns(table) if rows else f"{names[0]} and {names[1]} do not differ")
-    return EXIT_OK
 
 
-def show_keys(options: argparse.Namespace) -> int:
+def show_keys(options: argparse.Namespace) -> None:
     from gpusim.config import describe_keys
 
     keys = describe_keys()
@@ -92,7 +87,6 @@ def show_keys(options: argparse.Namespace) -> int:
         print_json(dict(keys))
     else:
         print(columns(list(keys.items())))
-    return EXIT_OK
 
 
 def _plain(value: object) -> str:
@@ -118,10 +112,10 @@ def check(options: argparse.Namespace) -> int:
     else:
         found = [f"error: {each}" for each in report.errors] + [f"warning: {each}" for each in report.warnings]
         print("\n".join(found + ([] if report.errors else [""] * bool(found) + derived_lines(derived))))
-    return _EXIT_WRONG if report.errors else EXIT_OK
+    return EXIT_MISMATCH if report.errors else EXIT_OK
 
 
-def new(options: argparse.Namespace) -> int:
+def new(options: argparse.Namespace) -> None:
     from gpusim.config.create import FILE_NAME, new_file
 
     name = Path(options.name).name.removesuffix(".toml")  # a folder in front is the file's
@@ -138,12 +132,10 @@ def new(options: argparse.Namespace) -> int:
     if not beside.exists():
         put_file(beside, _schema_text().encode())
         print(f"{beside} written, which the file's first line names for editors")
-    return EXIT_OK
 
 
-def schema(options: argparse.Namespace) -> int:
+def schema(options: argparse.Namespace) -> None:
     print(_schema_text(), end="")
-    return EXIT_OK
 
 
 def derived_lines(rows: tuple[DerivedValue, ...]) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 
 from gpusim.cli.outputs import columns, print_json, versioned
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import UserError
 
 RETICLE_MM2 = 858
 """26 mm by 33 mm, the field of today's scanners."""
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute(options: argparse.Namespace) -> None:
     from gpusim.config import diff, load_config
     from gpusim.explore.cost import SiliconCost, cost
     from gpusim.explore.technology import ERRORS
@@ -29,7 +29,7 @@ def execute(options: argparse.Namespace) -> int:
         raise UserError(str(error)) from None
     if options.json:
         print_json(versioned(found.to_dict() | {"errors": ERRORS.replace("\n", " ")}))
-        return EXIT_OK
+        return
     config = load_config(options.gpu or "h200", options.overrides)
     changed = diff(load_config(options.gpu or "h200"), config) if options.overrides else {}
     what = ", ".join(f"{key} = {value}" for key, (_, value) in changed.items())
@@ -46,4 +46,3 @@ def execute(options: argparse.Namespace) -> int:
     if found.area_mm2 > RETICLE_MM2 * found.structure.dies:
         print(f"more than the {RETICLE_MM2} mm^2 that a mask has room for")
     print(f"errors: {ERRORS}")
-    return EXIT_OK

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import UserError
 from gpusim.cli.run import simulate_target, target_of
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute(options: argparse.Namespace) -> None:
     from gpusim.plot import write_all
     from gpusim.tracing.recording import TraceOptions
 
@@ -19,4 +19,3 @@ def execute(options: argparse.Namespace) -> int:
         raise UserError(str(error)) from None
     for path in written:
         print(path)
-    return EXIT_OK

@@ -13,23 +13,23 @@ import webbrowser
 from pathlib import Path
 
 from gpusim.cli.outputs import columns
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import UserError
 from isa.folders import replacing
 
 _HOST = "localhost"
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute(options: argparse.Namespace) -> None:
     if options.export:
         from gpusim.lab.page import play_page
 
         with replacing(options.export) as part:
             part.write_text(play_page(), "utf-8")
         print(options.export)
-        return EXIT_OK
+        return
     if options.progress:
         print(progress_table(Path(options.progress)))
-        return EXIT_OK
+        return
     try:
         import uvicorn
 
@@ -55,7 +55,6 @@ def execute(options: argparse.Namespace) -> int:
             uvicorn.Server(uvicorn.Config(make_app(lab, key), log_level="warning")).run([listening])
         finally:
             lab.close()
-    return EXIT_OK
 
 
 def progress_table(folder: Path) -> str:

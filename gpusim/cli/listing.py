@@ -6,20 +6,18 @@ import argparse
 import textwrap
 
 from gpusim.cli.outputs import print_json
-from gpusim.cli.parser import EXIT_OK
 from gpusim.units import aligned
 
 _NAME, _SIZE, _WIDTH = 34, 12, 110
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute(options: argparse.Namespace) -> None:
     if options.metrics:
         _metrics(options.json)
     elif options.file:
         _kernels(options.file, options.json)
     else:
         _programs(options.json)
-    return EXIT_OK
 
 
 def _programs(as_json: bool) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.axes import evaluator, fill_lines, read_space
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
-from gpusim.cli.parser import EXIT_OK
 from gpusim.units import counted
 from gpusim.workload.request import SearchOptions
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from gpusim.explore.search import Candidate, Found
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute(options: argparse.Namespace) -> None:
     from gpusim.explore.search import search
     from gpusim.explore.sweep import FORMATS, write
 
@@ -44,7 +43,6 @@ def execute(options: argparse.Namespace) -> int:
         print("\n".join([*fill_lines(rows.rows.values()), *_text(found, best)]))
     if options.plot:
         save_picture("pareto", found, options.plot)
-    return EXIT_OK
 
 
 def _text(found: Found, best: Candidate) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpusim.cli.axes import evaluator, fill_lines
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
-from gpusim.cli.parser import EXIT_OK, UserError
+from gpusim.cli.parser import UserError
 from gpusim.units import counted
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpusim.explore.sweep import PointEvaluator
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute(options: argparse.Namespace) -> None:
     from gpusim.explore.sensitivity import SensitivityError, explain
 
     if options.plot:
@@ -34,12 +34,11 @@ def execute(options: argparse.Namespace) -> int:
     if options.json:
         beside = {} if following is None else {"next": following.to_dict()}
         print_json(versioned(found.to_dict() | {"text": text} | beside))
-        return EXIT_OK
+        return
     for each in (found, following):
         if each is not None:
             print(_table(each, options.most), end="\n\n")
     print(textwrap.fill(text, 100))
-    return EXIT_OK
 
 
 def _find(options: argparse.Namespace, rows: PointEvaluator) -> tuple[Sensitivity, Sensitivity | None]:

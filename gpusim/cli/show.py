@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.outputs import print_json, versioned
-from gpusim.cli.parser import EXIT_OK
 from gpusim.cli.run import simulate_target, target_of
 from gpusim.units import aligned, joule_text
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from isa.instruction import Control
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute(options: argparse.Namespace) -> None:
     from gpusim.config import load_config
     from gpusim.launch.arguments import program_of
 
@@ -35,7 +34,6 @@ def execute(options: argparse.Namespace) -> int:
     else:
         for line in listing(program, result, control=options.control):
             print(line.rstrip())
-    return EXIT_OK
 
 
 def listing(program: Program, result: Result | None = None, *, control: bool = False) -> list[str]:
