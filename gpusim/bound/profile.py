@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from gpusim.bound.footprint import Footprint, Region, atomic_requests, footprint
 from gpusim.bound.walk import Path, path_of
 from gpusim.bound.work import Amount, Kinds, Tally, work
 from gpusim.config import GPUConfig, load_config
+from gpusim.config.load import Overrides
 from gpusim.engine.state import layout as L
 from gpusim.host.fitting import lowered_once
 from gpusim.host.launch_run import session_run
@@ -155,7 +157,7 @@ class Effort:
     whole: bool = True
 
 
-QUICK = Effort(120_000, 100_000, False)
+THOROUGH, QUICK = Effort(), Effort(120_000, 100_000, False)
 
 
 class NotSampled(Exception):
@@ -166,13 +168,8 @@ class NotSampled(Exception):
         super().__init__(reason)
 
 
-def make_profile(program: Program, launch: Launch, config: GPUConfig, effort: Effort | None = None) -> Profile:
-    """Run what is needed and sum it up.
-
-    Raises SimulationError for what is wrong with the launch, or for a run of more than the cycles allowed; NotSampled
-    if it would have to be run as a whole, and the effort does not allow that.
-    """
-    effort = effort or Effort()
+def _made(program: Program, launch: Launch, config: GPUConfig, effort: Effort) -> Profile:
+    """Run what is needed and sum it up."""
     if launch.blocks <= _FEW_BLOCKS:
         return _whole(program, launch, config, effort, 0)
     try:
@@ -331,14 +328,26 @@ _MOST_PROFILES = 64
 _known: OrderedDict[str, Profile] = OrderedDict()
 
 
-def profile_of(target: Any, config: GPUConfig, effort: Effort | None = None) -> Profile:
-    """The target's profile, made if it is not known; see `gpusim.bound.profile`, and `make_profile` for the effort."""
+def profile(
+    target: Any, gpu: str | FilePath | GPUConfig = "h200", overrides: Overrides = None, effort: Effort = THOROUGH
+) -> Profile:
+    """The profile of a launch, the same for machines of any size and speed; from a cache if it is known.
+
+    target: a `gpusim.Launch`, or anything with one as `launch`, or a function that makes one of these.
+    gpu, overrides: a machine, as for `gpusim.simulate`, of which only what changes the program or its bank conflicts
+    counts (`Profile.needs`); the profile then holds for all machines that agree in that. Program and contents of the
+    arguments are what it is known by.
+
+    Raises SimulationError, or one of its subclasses, for what is wrong with the launch or what the kernel does wrong;
+    NotSampled if it would have to be run as a whole, and the effort does not allow that.
+    """
+    config = load_config(gpu, overrides)
     target = target() if callable(target) else target
     launch: Launch = getattr(target, "launch", target)
     program = program_of(launch, config.gpu.arch)
     content = repr((program.sha256, _contents(launch), needs_of(config)))
     if content not in _known:
-        _known[content] = make_profile(program, launch, config, effort)
+        _known[content] = _made(program, launch, config, effort)
     _known.move_to_end(content)
     if len(_known) > _MOST_PROFILES:
         _known.popitem(last=False)

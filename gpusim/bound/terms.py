@@ -6,12 +6,15 @@ the same time elsewhere. So the launch takes at least as long as the longest.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from gpusim.bound.profile import Profile, needs_of
 from gpusim.bound.walk import Times, instruction_table, least_times
 from gpusim.bound.work import Amount
-from gpusim.config import GPUConfig
+from gpusim.config import GPUConfig, load_config
+from gpusim.config.load import Overrides
 from gpusim.engine.dispatcher import FRACTION
 from gpusim.engine.memory.params import make_params
 from gpusim.engine.parameters import unit_timing
@@ -37,12 +40,13 @@ _PIPES = {
 }
 
 
-def bound(profile: Profile, config: GPUConfig) -> Bound:
-    """The least cycles that the profiled launch takes on a machine.
+def bound(profile: Profile, gpu: str | Path | GPUConfig = "h200", overrides: Overrides = None) -> Bound:
+    """The least time that a profiled launch takes on a machine; see `Bound`.
 
     Raises LaunchError if a block does not fit, or if the profile was made for machines whose programs or banks differ
     (`Profile.needs`).
     """
+    config = load_config(gpu, overrides)
     if needs_of(config) != profile.needs:
         differing = [key for key, value in needs_of(config).items() if value != profile.needs[key]]
         raise LaunchError(
