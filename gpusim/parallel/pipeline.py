@@ -9,7 +9,7 @@ after it. With p equal stages and m micro-batches both leave (p - 1) / (m + p - 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from pathlib import Path
 
@@ -159,24 +159,16 @@ def _parts(layers: Sequence[Layer], stages: int | Sequence[int]) -> list[Sequenc
 def _balanced(times: Sequence[float], stages: int) -> list[int]:
     """Layers of each stage so that the longest takes least; of several ways, the one with the most even sizes."""
     total = [0.0, *accumulate(times)]
-    n = len(times)
-    # For each stage: where it may end -> the longest stage so far, the sum of squared sizes, where it begins.
-    best: list[dict[int, tuple[float, int, int]]] = [{0: (0.0, 0, 0)}]
-    for stage in range(1, stages + 1):
-        before = best[-1]
-        best.append(
-            {
-                end: min(
-                    (max(longest, round(total[end] - total[begin], 6)), squares + (end - begin) ** 2, begin)
-                    for begin, (longest, squares, _) in before.items()
-                    if begin < end
-                )
-                for end in range(stage, n - (stages - stage) + 1)
-            }
-        )
-    sizes, end = [], n
-    for row in reversed(best[1:]):
-        begin = row[end][2]
-        sizes.append(end - begin)
-        end = begin
-    return sizes[::-1]
+
+    @cache
+    def best(stages: int, end: int) -> tuple[float, int, int, tuple[int, ...]]:
+        """Of so many stages of the layers before `end`: the longest one, the sum of squared sizes, where the last one
+        begins, and the sizes."""
+        ways = []
+        for begin in range(stages - 1, end) if stages > 1 else (0,):
+            longest, squares, _, sizes = best(stages - 1, begin) if stages > 1 else (0.0, 0, 0, ())
+            longest = max(longest, round(total[end] - total[begin], 6))
+            ways.append((longest, squares + (end - begin) ** 2, begin, (*sizes, end - begin)))
+        return min(ways)
+
+    return list(best(stages, len(times))[-1])

@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from dataclasses import asdict, dataclass
 from functools import cache
 from math import ceil
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.launch.arguments import program_of
@@ -28,23 +30,13 @@ LAYOUTS = {"forward": layer.FORWARD, "weights": layer.WEIGHTS, "input": layer.IN
 _SOURCES = "gpusim/config", "gpusim/engine", "gpusim/host", "gpusim/launch", "gpusim/results", "isa"
 
 
-@dataclass(frozen=True)
-class KernelTime:
+class KernelTime(NamedTuple):
     """A kernel alone on a GPU. blocks: pieces of its work of which one fills an SM, such as tiles. traffic: bytes of
     memory."""
 
     time_us: float
     blocks: int
     traffic: float
-
-    def __add__(self, other: KernelTime) -> KernelTime:
-        return KernelTime(self.time_us + other.time_us, self.blocks, self.traffic + other.traffic)
-
-    def __sub__(self, other: KernelTime) -> KernelTime:
-        return self + other * -1
-
-    def __mul__(self, times: float) -> KernelTime:
-        return KernelTime(self.time_us * times, self.blocks, self.traffic * times)
 
 
 def product_time(m: int, n: int, k: int, which: str, config: GPUConfig) -> KernelTime:
@@ -54,26 +46,27 @@ def product_time(m: int, n: int, k: int, which: str, config: GPUConfig) -> Kerne
     waves, depth = ceil(tiles / sms), k if k <= DEPTHS[1] else DEPTHS[0]
     few = min(waves, 2)
 
-    def run(waves: int, depth: int) -> KernelTime:
-        """The time of a part, from the last time if nothing has changed since."""
+    def run(waves: int, depth: int) -> np.ndarray:
+        """Microseconds and bytes of memory of a part, from the last time if nothing has changed since."""
         count = min(waves * sms, tiles)
         path = cache_folder() / "layers" / f"{_key(config, (m, n, k, which, count, depth, sms))}.json"
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            return KernelTime(**json.loads(path.read_text("utf-8")))
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            found = json.loads(path.read_text("utf-8"))
+            return np.array([found["time_us"], found["traffic"]], np.float64)
         launch = layer.product(m, n, k, LAYOUTS[which], sms, tiles=count, depth=depth)
         result = simulate(launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes)
-        found = KernelTime(result.time_us, count, float(result.roofline.bytes["DRAM"]))
+        found = {"time_us": result.time_us, "traffic": float(result.roofline.bytes["DRAM"])}
         with contextlib.suppress(OSError):
-            put_file(path, json.dumps(asdict(found)).encode())
-        return found
+            put_file(path, json.dumps(found).encode())
+        return np.array([*found.values()])
 
     found = run(few, depth)
     if waves > 2:
         first = run(1, depth)
         found = first + (found - first) * (waves - 1)
     if depth < k:
-        found += (run(few, DEPTHS[1]) - run(few, depth)) * (waves / few * (k - depth) / (DEPTHS[1] - depth))
-    return KernelTime(found.time_us, tiles, found.traffic)
+        found = found + (run(few, DEPTHS[1]) - run(few, depth)) * (waves / few * (k - depth) / (DEPTHS[1] - depth))
+    return KernelTime(float(found[0]), tiles, float(found[1]))
 
 
 @cache
