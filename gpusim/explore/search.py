@@ -15,7 +15,7 @@ import math
 import random
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig, load_config
@@ -26,7 +26,7 @@ from gpusim.explore.goals import COLUMNS, COSTS, OF_RUNS, Goal, Limit, dominates
 from gpusim.explore.interrupt import interruptible, stop_if_interrupted
 from gpusim.explore.keys import find_keys, unchecked, value_of
 from gpusim.explore.point import Point
-from gpusim.explore.space import Axis, Space
+from gpusim.explore.space import Space
 from gpusim.explore.sweep import PointEvaluator, load_pandas
 
 if TYPE_CHECKING:
@@ -154,99 +154,90 @@ def search(
     about = [Point(program, gpu) for program, _ in space.programs for gpu in gpus]
     check_points(about, metrics)
     run.ask_for(metrics, about)
-    study = _study(sampler, seed, population, len(aims), trials)
-    candidates: list[Candidate] = []
-    evaluator = _Evaluator(space, aims, bounds, metrics, rules, run, screen)
-    proposals = _Proposals(study, space, seed, lambda trial, known: _tell(study, trial, known, aims, bounds))
-    before = run.evaluated
+    # A bound is of time. What is to be large, or is a metric, has none.
+    timed = all(aim.name in (*COSTS, "time_us", "cycles") and not aim.larger for aim in aims)
+    screen = screen and timed and any(aim.name not in COSTS for aim in aims)
+    study, chance = _study(sampler, seed, population, len(aims), trials), random.Random(f"search {seed}")
+    under_way = _Search(space, aims, bounds, metrics, rules, run, screen, study, chance)
+    known, before, left = under_way.known, run.evaluated, True
     with interruptible():
-        while len(candidates) < trials:
-            _report(candidates, trials, progress)
-            asked = proposals.new(min(batch, trials - len(candidates)))
-            if not asked:
-                break  # every machine of the space has been tried
-            found = evaluator.evaluate([choice for _, choice in asked], len(candidates))
-            for (trial, choice), candidate in zip(asked, found, strict=True):
-                _tell(study, trial, candidate, aims, bounds)
-                proposals.known[_key(choice)] = candidate
-                candidates.append(candidate)
+        while left:
+            if progress is not None:
+                progress(len(known), sum(each.error is not None for each in known.values()), trials)
+            # Unless every machine of the space has been tried.
+            left = len(known) < trials and under_way.go_on(min(batch, trials - len(known)))
             stop_if_interrupted()
-    _report(candidates, trials, progress)
-    return Found(aims, bounds, tuple(candidates), run.evaluated - before)
+    return Found(aims, bounds, tuple(known.values()), run.evaluated - before)
 
 
 def _key(choice: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(sorted(choice.items()))
 
 
-class _Proposals:
-    """New machines for the search, each once. A known one that the sampler proposes is told again, so that it goes on
-    from there; where it proposes no others any more, they are drawn at random.
+@dataclass
+class _Search:
+    """A search under way: machines are proposed, each once, priced, bounded and run.
 
-    known: candidates by `_key` of their choice. tell: a trial and the candidate that it is.
+    study: Optuna's. chance: proposes where the study has nothing new any more. known: candidates in the order in which
+    they were tried, by `_key` of their choice. seen: losses of those that ran and keep all limits.
     """
 
-    def __init__(self, study: Any, space: Space, seed: int, tell: Callable[[Any, Candidate], None]) -> None:
-        self.study, self.space, self.tell = study, space, tell
-        self.known: dict[tuple[Any, ...], Candidate] = {}
-        self._chance = random.Random(f"search {seed}")
-        levels = [axis.levels() for axis in space.axes]
-        self._size = math.prod(math.inf if each is None else len(each) for each in levels)
+    space: Space
+    goals: tuple[Goal, ...]
+    limits: tuple[Limit, ...]
+    metrics: list[str]
+    rules: Mapping[str, str]
+    run: PointEvaluator
+    screen: bool
+    study: Any
+    chance: random.Random
+    known: dict[tuple[Any, ...], Candidate] = field(default_factory=dict)
+    seen: list[list[float]] = field(default_factory=list)
 
-    def new(self, count: int) -> list[tuple[Any, dict[str, Any]]]:
-        """Return up to `count` trials with their choices; fewer if the space has no more."""
+    def go_on(self, count: int) -> bool:
+        """Try up to so many machines more, all runs of which are made together. Returns whether there were any."""
+        asked = self._new(count)
+        priced = [self._price(choice, len(self.known) + k) for k, (_, choice) in enumerate(asked)]
+        points = [point for _, own in priced for point in own]
+        found = {row["key"]: row for row in (self.run(points) if points else [])}
+        for (trial, choice), (candidate, own) in zip(asked, priced, strict=True):
+            done = self._finish(candidate, [found[point.key] for point in own]) if own else candidate
+            if done.error is None and done.pruned is None and done.feasible:
+                self.seen.append([goal.loss(done.values[goal.name]) for goal in self.goals])
+            self._tell(trial, done)
+            self.known[_key(choice)] = done
+        return bool(asked)
+
+    def _new(self, count: int) -> list[tuple[Any, dict[str, Any]]]:
+        """Return up to `count` trials with their choices; fewer if the space has no more. A known machine that the
+        sampler proposes is told again, so that it goes on from there."""
+        levels = [axis.levels() for axis in self.space.axes]
+        size = math.prod(math.inf if each is None else len(each) for each in levels)
         found: dict[tuple[Any, ...], tuple[Any, dict[str, Any]]] = {}
         repeated = 0
-        while len(found) < count and len(self.known) + len(found) < self._size and repeated < _MOST_REPEATED:
+        while len(found) < count and len(self.known) + len(found) < size and repeated < _MOST_REPEATED:
             if repeated >= _PATIENCE:
-                self.study.enqueue_trial(_drawn(self.space, self._chance))
+                self.study.enqueue_trial(_drawn(self.space, self.chance))
             trial = self.study.ask()
             choice = _suggest(trial, self.space)
             key = _key(choice)
             if key in self.known:
-                self.tell(trial, self.known[key])
+                self._tell(trial, self.known[key])
             elif key not in found:
                 found[key], repeated = (trial, choice), 0
                 continue
             repeated += 1
         return list(found.values())
 
-
-def _report(candidates: Sequence[Candidate], trials: int, progress: Callable[[int, int, int], None] | None) -> None:
-    if progress is not None:
-        progress(len(candidates), sum(each.error is not None for each in candidates), trials)
-
-
-class _Evaluator:
-    """Turns choices into candidates: price, bound, runs."""
-
-    def __init__(
-        self,
-        space: Space,
-        goals: tuple[Goal, ...],
-        limits: tuple[Limit, ...],
-        metrics: list[str],
-        rules: Mapping[str, str],
-        run: PointEvaluator,
-        screen: bool,
-    ) -> None:
-        self.space, self.goals, self.limits, self.metrics = space, goals, limits, metrics
-        self.rules, self.run = rules, run
-        # A bound is of time. What is to be large, or is a metric, has none.
-        timed = all(goal.name in (*COSTS, "time_us", "cycles") and not goal.larger for goal in goals)
-        self.screen = screen and timed and any(goal.name not in COSTS for goal in goals)
-        self.seen: list[list[float]] = []
-
-    def evaluate(self, chosen: Sequence[Mapping[str, Any]], first: int) -> list[Candidate]:
-        """Candidates for these choices of one batch, all runs of which are made together."""
-        priced = [self._price(choice, first + k) for k, choice in enumerate(chosen)]
-        points = [point for _, own in priced for point in own]
-        found = {row["key"]: row for row in (self.run(points) if points else [])}
-        done = [self._finish(each, [found[point.key] for point in own]) if own else each for each, own in priced]
-        for each in done:
-            if each.error is None and each.pruned is None and each.feasible:
-                self.seen.append([goal.loss(each.values[goal.name]) for goal in self.goals])
-        return done
+    def _tell(self, trial: Any, candidate: Candidate) -> None:
+        """Report a candidate to the study: its goals and by what share it breaks each limit."""
+        values = candidate.values
+        broken = [each.excess(values[each.name]) if each.name in values else 0.0 for each in self.limits]
+        # What is no machine, or what its bound rules out, is worse than any machine that ran.
+        broken.append(1.0 if candidate.error is not None or candidate.pruned == "bound" else 0.0)
+        trial.set_user_attr("broken", broken)
+        losses = [goal.loss(values.get(goal.name, math.inf)) for goal in self.goals]
+        self.study.tell(trial, [loss if math.isfinite(loss) else _FAR for loss in losses])
 
     def _price(self, choice: Mapping[str, Any], number: int) -> tuple[Candidate, list[Point]]:
         """Return what is known before anything runs, and the points to run."""
@@ -351,8 +342,11 @@ def _suggest(trial: Any, space: Space) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     for axis in space.axes:
         levels = axis.levels()
+        if levels is None and axis.is_integer:
+            chosen[axis.name] = int(trial.suggest_int(axis.name, int(axis.low), int(axis.high), log=axis.log))
+            continue
         if levels is None:
-            chosen[axis.name] = _suggest_between(trial, axis)
+            chosen[axis.name] = float(f"{trial.suggest_float(axis.name, axis.low, axis.high, log=axis.log):.6g}")
             continue
         ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in levels)
         place = (
@@ -371,19 +365,3 @@ def _drawn(space: Space, chance: random.Random) -> dict[str, Any]:
         levels = axis.levels()
         drawn[axis.name] = axis.at(chance.random()) if levels is None else chance.randrange(len(levels))
     return drawn
-
-
-def _suggest_between(trial: Any, axis: Axis) -> float:
-    if axis.is_integer:
-        return int(trial.suggest_int(axis.name, int(axis.low), int(axis.high), log=axis.log))
-    return float(f"{trial.suggest_float(axis.name, axis.low, axis.high, log=axis.log):.6g}")
-
-
-def _tell(study: Any, trial: Any, candidate: Candidate, goals: Sequence[Goal], limits: Sequence[Limit]) -> None:
-    """Report a candidate: its goals and by what share it breaks each limit."""
-    broken = [limit.excess(candidate.values[limit.name]) if limit.name in candidate.values else 0.0 for limit in limits]
-    # What is no machine, or what its bound rules out, is worse than any machine that ran.
-    broken.append(1.0 if candidate.error is not None or candidate.pruned == "bound" else 0.0)
-    trial.set_user_attr("broken", broken)
-    losses = [goal.loss(candidate.values.get(goal.name, math.inf)) for goal in goals]
-    study.tell(trial, [loss if math.isfinite(loss) else _FAR for loss in losses])
