@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,10 +42,8 @@ class Journal(AbstractContextManager["Journal"]):
             raise JournalError(f"the journal {self.path} cannot be written: {error.strerror}") from None
         self._base = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
-            self._open(header, resume)
-        except sqlite3.Error as error:
-            self._base.close()
-            raise _told(error, self.path) from None
+            with _explained(self.path):
+                self._open(header, resume)
         except BaseException:
             self._base.close()
             raise
@@ -71,10 +69,8 @@ class Journal(AbstractContextManager["Journal"]):
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write one row. Raises JournalError if the disk does not take it; the journal is then whole without it."""
-        try:
+        with _explained(self.path):
             self._base.execute("INSERT INTO rows VALUES (?, ?)", (row["key"], json.dumps(row, allow_nan=False)))
-        except sqlite3.Error as error:
-            raise _told(error, self.path) from None
 
     def close(self) -> None:
         """Bring what was written into the file, and let go of it."""
@@ -90,14 +86,9 @@ def read_journal(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]
     Raises JournalError for another file, and OSError if it cannot be read.
     """
     Path(path).stat()
-    base = sqlite3.connect(path, timeout=0, isolation_level=None)
-    try:
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as base, _explained(Path(path)):
         header, rows = _content(base, Path(path))
-        return dict(header), list(rows.values())
-    except sqlite3.Error as error:
-        raise _told(error, Path(path)) from None
-    finally:
-        base.close()
+    return dict(header), list(rows.values())
 
 
 def _content(base: sqlite3.Connection, path: Path) -> tuple[Mapping[str, Any], dict[str, dict[str, Any]]]:
@@ -114,14 +105,19 @@ def _content(base: sqlite3.Connection, path: Path) -> tuple[Mapping[str, Any], d
     return header, rows
 
 
-def _told(error: sqlite3.Error, path: Path) -> JournalError:
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Raise what SQLite raises as a JournalError."""
     known = {
         "locked": f"another sweep is writing to the journal {path}",
         "not a database": f"{path} is not the journal of a sweep",
         "malformed": f"the journal {path} is damaged",
     }
-    told = (reason for sign, reason in known.items() if sign in str(error))
-    return JournalError(next(told, f"the journal {path} cannot be written: {error}"))
+    try:
+        yield
+    except sqlite3.Error as error:
+        told = (reason for sign, reason in known.items() if sign in str(error))
+        raise JournalError(next(told, f"the journal {path} cannot be written: {error}")) from None
 
 
 def make_header(points: Sequence[Point], options: Mapping[str, Any]) -> dict[str, Any]:
