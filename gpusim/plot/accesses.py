@@ -123,7 +123,7 @@ def bank_wavefronts(trace: Trace, issue: int | None = None, ax: Axes | None = No
 
     Raises ValueError for an issue that is no recorded access to shared memory.
     """
-    issue = worst_shared(trace) if issue is None else issue
+    issue = _worst(trace, "wavefronts", "shared") if issue is None else issue
     shared, ideal = trace.config.shared, int(trace.issues[issue]["ideal"])
     banks = shared.banks
     passes = bank_passes(*_access(trace, issue, "shared"), banks, shared.bank_bytes)
@@ -156,14 +156,18 @@ def bank_wavefronts(trace: Trace, issue: int | None = None, ax: Axes | None = No
     )  # fmt: skip
 
 
-def worst_shared(trace: Trace) -> int:
-    """Index of the recorded access to shared memory with most wavefronts beyond its ideal, the first of equals. Raises
-    ValueError if none was recorded."""
-    rows = _recorded(trace, "shared", "wavefronts")
-    if not rows.size:
-        raise ValueError("no access to shared memory was recorded")
-    excess = trace.issues["wavefronts"][rows].astype(int) - trace.issues["ideal"][rows]
-    return int(rows[np.argmax(excess)])
+def _worst(trace: Trace, served: str, *spaces: str) -> int:
+    """Index of the recorded access, to the first of these spaces that has one, that is served in most 'wavefronts' or
+    'sectors' beyond its ideal, the first of equals. Raises ValueError if none was recorded."""
+    issues = trace.issues
+    for space in spaces:
+        rows = np.flatnonzero((issues["space"] == SPACES.index(space)) & (issues["access"] >= 0) & (issues[served] > 0))
+        if rows.size:
+            access = issues["access"][rows]
+            asked = (trace.addresses[access] >= 0).sum(axis=1) * trace.sizes[access].astype(int)
+            ideal = issues["ideal"][rows] if served == "wavefronts" else -(-asked // _SECTOR_BYTES)
+            return int(rows[np.argmax(issues[served][rows].astype(int) - ideal)])
+    raise ValueError(f"no access to {' or '.join(spaces)} memory was recorded")
 
 
 @style.styled
@@ -179,7 +183,7 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
 
     Raises ValueError for an issue that is no recorded access to global or local memory.
     """
-    issue = worst_global(trace) if issue is None else issue
+    issue = _worst(trace, "sectors", "global", "local") if issue is None else issue
     address, size, *_ = _access(trace, issue, "global", "local")
     wanted = lanes_by_word(address, size, SPACES[trace.issues[issue]["space"]] == "local")
     lines = sorted({word // _WORDS for word in wanted})
@@ -215,25 +219,6 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
         f"the lanes, {counts} ({100 * used / moved:.1f} %).",
         x="byte of the 128-byte line; a sector is 32 bytes", y="line", legend=shown,
     )  # fmt: skip
-
-
-def worst_global(trace: Trace) -> int:
-    """Index of the recorded access to global memory with most sectors beyond what the bytes of its lanes fill, the
-    first of equals; of local memory if there is none. Raises ValueError if neither was recorded."""
-    for space in ("global", "local"):
-        rows = _recorded(trace, space, "sectors")
-        if rows.size:
-            access = trace.issues["access"][rows]
-            asked = (trace.addresses[access] >= 0).sum(axis=1) * trace.sizes[access].astype(int)
-            excess = trace.issues["sectors"][rows] - -(-asked // _SECTOR_BYTES)
-            return int(rows[np.argmax(excess)])
-    raise ValueError("no access to global or local memory was recorded")
-
-
-def _recorded(trace: Trace, space: str, served: str) -> np.ndarray:
-    """Issues that access a space and were recorded with their addresses."""
-    issues = trace.issues
-    return np.flatnonzero((issues["space"] == SPACES.index(space)) & (issues["access"] >= 0) & (issues[served] > 0))
 
 
 def _number(ax: Axes, x: float, y: float, lane: int, lanes: int, colour: str) -> None:

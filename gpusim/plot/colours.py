@@ -6,14 +6,9 @@ execution pipes than that, and their other colours are chosen like those. The te
 
 from __future__ import annotations
 
-from gpusim.results.limiter import PIPE_COLOURS
-from gpusim.results.stalls import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, STALL_COLOURS, VERMILLION, YELLOW
-
-__all__ = [
-    "BLACK", "BLUE", "EXCESSIVE", "GREEN", "GREY", "IDEAL", "INK", "LEVEL_COLOURS", "LIGHT", "LINE_COLOURS", "MARKERS",
-    "ORANGE", "PALE", "PIPE_COLOURS", "PURPLE", "SHARED_WORD", "SKY", "SPAN_COLOURS", "STALL_COLOURS", "STEP_COLOURS",
-    "VERMILLION", "WAVE_COLOURS", "WORK_COLOURS", "YELLOW",
-]  # fmt: skip
+from gpusim.results.limiter import PIPE_COLOURS as PIPE_COLOURS
+from gpusim.results.stalls import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
+from gpusim.results.stalls import STALL_COLOURS as STALL_COLOURS
 
 INK, GREY, LIGHT, PALE = "#222222", "#666666", "#C4C4C4", "#F2F2F2"
 """Text, lines that guide the eye, and what is switched off."""
@@ -36,6 +31,9 @@ STEP_COLOURS = {"sends its own": ORANGE, "receives and sends on": BLUE, "receive
 
 WAVE_COLOURS = (BLUE, ORANGE, SKY, GREEN, PURPLE)
 """Blocks of a place on an SM, one after the other."""
+
+DEPTH_COLOURS = (BLUE, ORANGE, SKY, GREEN, PURPLE, YELLOW, VERMILLION)
+"""Groups of lanes by how often they have parted, if none has more often; else they take the steps of a colour map."""
 
 LINE_COLOURS, MARKERS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK), "os^DvPX"
 """Curves of one picture, one after the other."""

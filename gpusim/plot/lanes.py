@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpusim.plot import style
-from gpusim.plot.colours import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    LIGHT,
-    ORANGE,
-    PALE,
-    PIPE_COLOURS,
-    PURPLE,
-    SKY,
-    VERMILLION,
-    YELLOW,
-)
+from gpusim.plot.colours import DEPTH_COLOURS, GREY, INK, LIGHT, PALE, PIPE_COLOURS
 from gpusim.plot.style import cut, first_warp, lanes_in, ranges, source, until
 from gpusim.results.limiter import PIPES
 from gpusim.tracing.perfetto import Trace
@@ -102,13 +89,9 @@ def _draw(ax: Axes, cells: np.ndarray) -> list[Artist]:
     ax.vlines(np.arange(0.5, 31), -0.5, len(cells) - 0.5, color="white", linewidth=width)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    used = [unit for k, unit in enumerate(UNITS, 2) if (cells == k).any()]
-    shown: list[Artist] = [Patch(color=PIPE_COLOURS[unit], label=f"{PIPES[unit]} pipe") for unit in used]
-    if (cells == GUARDED).any():
-        shown.append(Patch(color=LIGHT, label="guard does not hold"))
-    if (cells == OFF).any():
-        shown.append(Patch(color=PALE, label="not active"))
-    return shown
+    names = {k: f"{PIPES[unit]} pipe" for k, unit in enumerate(UNITS, 2)}
+    names |= {GUARDED: "guard does not hold", OFF: "not active"}
+    return [Patch(color=colours[k], label=name) for k, name in names.items() if (cells == k).any()]
 
 
 def _label(ax: Axes, trace: Trace, rows: np.ndarray, first: int) -> None:
@@ -133,10 +116,6 @@ def _label(ax: Axes, trace: Trace, rows: np.ndarray, first: int) -> None:
         before = line
     beside = ax.get_yaxis_transform()
     ax.hlines(np.array(begun) - 0.5, 1.002, 1.015, color=LIGHT, transform=beside, clip_on=False, linewidth=0.8)
-
-
-_DEPTHS = (BLUE, ORANGE, SKY, GREEN, PURPLE, YELLOW, VERMILLION)
-"""Of groups by how often they have parted, if none has more often; else they take the steps of a colour map."""
 
 
 @style.styled
@@ -165,9 +144,12 @@ def divergence_tree(
     order = _order(groups)
     place = {lane: k for k, lane in enumerate(order)}
     met = {group.met_row for group in groups if group.met_row >= 0}
-    colours = _colours(max(_depth(groups, group) for group in groups))
-    for group in groups:
-        _draw_group(ax, group, colours[_depth(groups, group)], rows, place, len(shown) / 200)
+    depths: list[int] = []
+    for group in groups:  # behind their parents
+        depths.append(depths[group.parent] + 1 if group.parent >= 0 else 0)
+    colours = _colours(max(depths))
+    for group, depth in zip(groups, depths, strict=True):
+        _draw_group(ax, group, colours[depth], rows, place, len(shown) / 200)
     view = first, first + len(shown)
     named = _meetings(ax, trace, rows, groups, place, view)
     signatures = _signatures(groups, order)
@@ -201,8 +183,8 @@ def _colours(deepest: int) -> list[str]:
     """The colour of each depth, up to the deepest: no two alike."""
     from matplotlib import colormaps, colors
 
-    if deepest < len(_DEPTHS):
-        return list(_DEPTHS[: deepest + 1])
+    if deepest < len(DEPTH_COLOURS):
+        return list(DEPTH_COLOURS[: deepest + 1])
     return [colors.to_hex(colormaps["viridis"](0.12 + 0.88 * depth / deepest)) for depth in range(deepest + 1)]
 
 
@@ -213,7 +195,7 @@ def _legend(colours: list[str], meet: bool) -> list[Any]:
 
     deepest = len(colours) - 1
     names = ["the whole warp", "parted once", *(f"parted {depth} times" for depth in range(2, deepest + 1))]
-    named = np.unique(np.linspace(0, deepest, min(len(colours), len(_DEPTHS))).round().astype(int)).tolist()
+    named = np.unique(np.linspace(0, deepest, min(len(colours), len(DEPTH_COLOURS))).round().astype(int)).tolist()
     shown: list[Any] = [Patch(color=colours[depth], label=names[depth]) for depth in named]
     if deepest:
         shown.append(Line2D([], [], color=GREY, linewidth=1.2, linestyle=":", label="waiting"))
@@ -233,21 +215,12 @@ def _signatures(groups: tuple[LaneGroup, ...], order: list[int]) -> list[tuple[i
     return list(pairwise((0, *np.cumsum(alike).tolist())))
 
 
-def _depth(groups: tuple[LaneGroup, ...], group: LaneGroup) -> int:
-    depth = 0
-    while group.parent >= 0:
-        group = groups[group.parent]
-        depth += 1
-    return depth
-
-
 def _draw_group(
     ax: Axes, group: LaneGroup, colour: str, rows: np.ndarray, place: dict[int, int], narrow: float
 ) -> None:
     from matplotlib.patches import Rectangle
 
-    runs = _runs(group.rows, rows["active"])
-    for start, end, mask in runs:
+    for start, end, mask in _runs(group.rows, rows["active"]):
         for low, high in _spans(sorted(place[lane] for lane in lanes_in(mask))):
             edge = 0.4 if end - start > narrow else 0.0  # a white edge would hide a narrow bar
             box = Rectangle((start, low), end - start, high - low, facecolor=colour, edgecolor="white", linewidth=edge)

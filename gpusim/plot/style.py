@@ -262,20 +262,16 @@ def lanes_in(mask: int) -> list[int]:
 
 def ranges(numbers: Iterable[int]) -> str:
     """Ascending numbers in short: '0-15', '0,2,…,30', '1,4,9'."""
-    numbers = list(numbers)
-    parts: list[str] = []
-    k = 0
-    while k < len(numbers):
-        step = numbers[k + 1] - numbers[k] if k + 1 < len(numbers) else 1
-        end = k
-        while end + 1 < len(numbers) and numbers[end + 1] - numbers[end] == step:
-            end += 1
-        if step == 1 and end > k:
-            parts.append(f"{numbers[k]}-{numbers[end]}")
-        elif end - k >= 3:
-            parts.append(f"{numbers[k]},{numbers[k + 1]},…,{numbers[end]}")
+    rest, parts = list(numbers), list[str]()
+    while rest:
+        steps = np.diff(rest)
+        count = int(np.argmin([*(steps == steps[:1]), False])) + 1  # that go on as they begin
+        if count > 1 and steps[0] == 1:
+            parts.append(f"{rest[0]}-{rest[count - 1]}")
+        elif count > 3:
+            parts.append(f"{rest[0]},{rest[1]},…,{rest[count - 1]}")
         else:
-            parts.append(str(numbers[k]))
-            end = k
-        k = end + 1
+            parts.append(str(rest[0]))
+            count = 1
+        rest = rest[count:]
     return ",".join(parts)
