@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -64,23 +64,17 @@ class Change:
         return abs(math.log(self.ratio)) if self.ratio and self.ratio > 0 else math.inf
 
 
-def spelled(value: Any, unit: str = "") -> str:
-    """A value for a person: thousands separated, fractions to two decimals, a dash where there is none."""
-    if value is None:
-        text = "-"
-    elif isinstance(value, bool):
-        text = str(value).lower()
-    elif isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
-        text = f"{int(value):,}"
-    elif isinstance(value, float):
-        text = f"{value / 1e9:,.2f} G" if abs(value) >= 1e9 else f"{value:,.2f}"
-        if 0 < abs(value) < 0.005:
-            text = f"{value:.1g}"
-    elif isinstance(value, list | tuple):
-        text = "(" + ", ".join(map(spelled, value)) + ")"
-    else:
-        text = str(value)
-    return f"{text} {unit}" if unit and value is not None else text
+def spelled(value: Any) -> str:
+    """A value for a person: thousands separated, fractions to two decimals."""
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(spelled, value))})"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    if float(value).is_integer():
+        return f"{value:,.0f}"
+    if 0 < abs(value) < 0.005:
+        return f"{value:.1g}"
+    return f"{value / 1e9:,.2f} G" if abs(value) >= 1e9 else f"{value:,.2f}"
 
 
 def times(change: Change) -> str:
@@ -236,19 +230,15 @@ class Pairs:
         ]
         return sorted(found, key=lambda each: (ORDER.index(each.section), -each.weight))
 
-    @property
-    def described(self) -> list[tuple[str, list[Change]]]:
-        """Differences between the launches and between the configurations, with their titles; without empty ones."""
-        return [each for each in (("Launch", self.launch), ("Configuration", self.configuration)) if each[1]]
-
     @cached_property
     def sections(self) -> list[tuple[str, list[Change], list[Change]]]:
         """Sections with their metrics that differ visibly, and with those that do not."""
         found = []
         for section, group in groupby(self.metrics, key=lambda each: each.section):
-            members = list(group)
-            differing = [each for each in members if each.weight > VISIBLE]
-            found.append((section, differing, [each for each in members if each not in differing]))
+            parts: tuple[list[Change], list[Change]] = [], []
+            for each in group:
+                parts[each.weight <= VISIBLE].append(each)
+            found.append((section, *parts))
         return found
 
     @cached_property
@@ -294,7 +284,7 @@ class Pairs:
         same = {(p.a.file, p.a.line): (p.b.file, p.b.line) for p in self.lines if p.a and p.b}
         before = [each for each in self.a.findings if each.kind == kind]
         after = [each for each in self.b.findings if each.kind == kind]
-        pairs: list[tuple[Finding | None, Finding | None]] = []
+        pairs: list[tuple[Finding, Finding]] = []
         for old in list(before):
             if old.line is None or old.file is None:
                 continue
@@ -304,10 +294,7 @@ class Pairs:
                 pairs.append((old, new))
                 before.remove(old)
                 after.remove(new)
-        length = max(len(before), len(after))
-        pad: list[None] = [None] * length
-        pairs += zip([*before, *pad][:length], [*after, *pad][:length], strict=True)
-        for a, b in pairs:
+        for a, b in (*pairs, *zip_longest(before, after)):
             cost_a, cost_b = (f.share * run.cycles if f else 0.0 for f, run in ((a, self.a), (b, self.b)))
             yield FindingChange(kind, a, b, cost_a, cost_b)
 

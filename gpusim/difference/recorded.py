@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpusim.difference.side import NotAResult, Run, is_stall, numbers_of, stall_reasons
+from gpusim.difference.side import STALL, NotAResult, Run, numbers_of, stall_reasons
 from gpusim.results.profile import ProfiledKernel
 
 FOLDERS = (Path(__file__).parent / "recordings", Path(__file__).parents[2] / "validate" / "baselines")
@@ -98,7 +98,7 @@ def run_of(title: str, gpu: str, launch: dict[str, Any], values: Mapping[str, Se
         launch=launch | {name: metrics[metric] for name, metric in _LAUNCH.items() if metric in metrics},
         configuration=None,
         numbers=numbers_of({"cycles": metrics[_CYCLES], "time_us": metrics[_NS] / 1000}),
-        metrics={name: value for name, value in metrics.items() if not is_stall(name)},
+        metrics={name: value for name, value in metrics.items() if not STALL.fullmatch(name)},
         stalls=stall_reasons(metrics),
         spread=(min(values[_CYCLES]), max(values[_CYCLES])),
     )

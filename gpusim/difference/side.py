@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +16,8 @@ from gpusim.results.finding import Finding
 from gpusim.results.quantities import shown
 from gpusim.results.table import DIFF
 
-STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+STALL = re.compile(r"smsp__average_warps_issue_stalled_(.+)_per_issue_active\.ratio")
 """The metric of a stall reason: warp cycles per issued instruction."""
-_HEAD, _TAIL = STALL.split("{}")
 
 
 class NotAResult(SimulationError):
@@ -106,7 +106,7 @@ def as_run(source: Result | Mapping[str, Any] | Run, title: str | None = None) -
 
 
 def _from_document(document: Mapping[str, Any], title: str | None) -> Run:
-    metrics = {name: value for name, value in document["metrics"].items() if not name.startswith(_HEAD)}
+    metrics = {name: value for name, value in document["metrics"].items() if not STALL.fullmatch(name)}
     names = ("program", "size", "seed", "kernel", "grid", "block")
     launch = {name: document[name] for name in names if document.get(name) is not None}
     launch["dynamic shared bytes"] = document["shared_bytes"]
@@ -163,14 +163,5 @@ def read_result(path: Path) -> dict[str, Any]:
 
 def stall_reasons(metrics: Mapping[str, float]) -> dict[str, float]:
     """Warp cycles per issued instruction by stall reason, from the metrics of that family, the greatest first."""
-    found = {
-        name.removeprefix(_HEAD).removesuffix(_TAIL): value
-        for name, value in metrics.items()
-        if name.startswith(_HEAD) and name.endswith(_TAIL)
-    }
+    found = {reason[1]: value for name, value in metrics.items() if (reason := STALL.fullmatch(name))}
     return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-
-def is_stall(metric: str) -> bool:
-    """Return whether a metric is that of a stall reason."""
-    return metric.startswith(_HEAD)

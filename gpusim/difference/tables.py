@@ -40,8 +40,9 @@ def head(difference: Pairs) -> list[Row]:
 
 def tables(difference: Pairs) -> Iterator[Table]:
     """All tables that have rows, in the order in which they are shown."""
-    for title, changes in difference.described:
-        yield Table(title, ("A", "B"), [(each.name, spelled(each.a), spelled(each.b)) for each in changes], most=12)
+    for title, changes in (("Launch", difference.launch), ("Configuration", difference.configuration)):
+        if changes:
+            yield Table(title, ("A", "B"), [(each.name, spelled(each.a), spelled(each.b)) for each in changes], most=12)
     for section, differing, alike in difference.sections:
         yield Table(section, ("A", "B", "B / A"), [*map(_metric, differing)], [*map(_metric, alike)], 5)
     stalls = [Change("all together", difference.a.latency, difference.b.latency), *difference.stalls]
