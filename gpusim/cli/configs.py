@@ -140,13 +140,11 @@ def schema(options: argparse.Namespace) -> None:
 
 def derived_lines(rows: tuple[DerivedValue, ...]) -> list[str]:
     """Derived values under their headings."""
-    names = max(len(row.name) for row in rows)
-    values = max(len(row.text) for row in rows)
-    lines: list[str] = []
+    table: list[tuple[str, ...]] = []
     for group, own in groupby(rows, lambda row: row.group):
-        texts = [f"  {row.name:<{names}}  {row.text:>{values}}  {row.meaning}" for row in own]
-        lines += [*([""] if lines else []), group, *texts]
-    return lines
+        table += [("", "", "")] * bool(table) + [(group, "", "")]
+        table += [(f"  {row.name}", row.text, row.meaning) for row in own]
+    return columns(table, "<><").splitlines()
 
 
 def derived_json(rows: tuple[DerivedValue, ...]) -> dict[str, dict[str, Any]]:

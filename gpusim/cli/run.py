@@ -1,4 +1,4 @@
-"""`gpusim run`: simulate one launch, check what it computed, report."""
+"""`gpusim run`: simulate one launch, check what it computed, report; `gpusim figures`: draw what happened."""
 
 from __future__ import annotations
 
@@ -61,6 +61,15 @@ def execute(options: argparse.Namespace) -> int:
         return EXIT_OK
     print(f"gpusim: error: wrong output: {check.message}", file=sys.stderr)
     return EXIT_MISMATCH
+
+
+def draw(options: argparse.Namespace) -> None:
+    """Draw everything that a launch has a picture of."""
+    from gpusim.plot import write_all
+    from gpusim.tracing.recording import TraceOptions
+
+    result = simulate_target(target_of(options), options, TraceOptions())
+    print(*write_all(result, options.folder, options.kind), sep="\n")
 
 
 def target_of(options: argparse.Namespace, launchable: bool = True) -> Target:

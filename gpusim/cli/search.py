@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.axes import evaluator, fill_lines, read_space
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
 from gpusim.units import counted
-from gpusim.workload.request import SearchOptions
 
 if TYPE_CHECKING:
     from gpusim.explore.search import Candidate, Found
@@ -18,11 +16,12 @@ if TYPE_CHECKING:
 
 def execute(options: argparse.Namespace) -> None:
     from gpusim.explore.search import search
+    from gpusim.explore.space import SEARCH_KEYS
     from gpusim.explore.sweep import FORMATS, write
 
     asked = read_space(options)
-    given = {each.name: getattr(options, each.name, None) for each in fields(SearchOptions)}
-    settings = {**asked.search, **{name: value for name, value in given.items() if value is not None}}
+    given = {name: value for name in SEARCH_KEYS if (value := getattr(options, name, None)) is not None}
+    settings = {**asked.search, **given}
     if options.table:
         check_writable(options.table, "--table", *FORMATS)
     if options.plot:

@@ -6,13 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-#: Bytes on the busiest link for each byte of the size, by collective, as NCCL's tests define "bus bandwidth".
-_BUS = {
-    "all_reduce": lambda n: 2 * (n - 1) / n,
-    "all_gather": lambda n: (n - 1) / n,
-    "reduce_scatter": lambda n: (n - 1) / n,
-    "all_to_all": lambda n: (n - 1) / n,
-}
+#: Bytes on the busiest link for each byte of the size, of n ranks in (n - 1) / n, by collective, as NCCL's tests define
+#: "bus bandwidth"; others have one.
+_BUS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1}
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,8 @@ class CollectiveResult:
     @property
     def bus_gb_s(self) -> float:
         """Bandwidth that each GPU's link must have had: comparable between collectives and numbers of ranks."""
-        return self.algorithm_gb_s * _BUS.get(self.name, lambda n: 1.0)(self.ranks)
+        share = _BUS[self.name] * (self.ranks - 1) / self.ranks if self.name in _BUS else 1.0
+        return self.algorithm_gb_s * share
 
     @property
     def bottleneck(self) -> LinkUse:

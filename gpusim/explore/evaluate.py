@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpusim.config import GPUConfig, describe_keys, load_config, shipped_names
+from gpusim.config import GPUConfig, describe_keys, load_config
 from gpusim.config.load import unknown_key
 from gpusim.errors import ConfigError, SimulationError, WorkloadError
 from gpusim.explore.interrupt import interrupted
@@ -103,7 +102,7 @@ def evaluate(
     row = empty_row(point, metrics)
     error = None
     try:
-        config = machine(point)
+        config = load_config(point.gpu, dict(point.config))
         target = find(point, config)
         found = {name: value for name in BUNDLED_PARAMETERS if (value := getattr(target, name)) is not None}
         row = {name: row[name] for name in ("key", "program", "gpu")} | found | row
@@ -132,18 +131,6 @@ def evaluate(
 def empty_row(point: Point, metrics: Sequence[str]) -> dict[str, Any]:
     """The row of a point of which nothing is known yet."""
     return point.columns() | dict.fromkeys([*result_columns(), *BOUNDS, *metrics, "seconds", "error"])
-
-
-def machine(point: Point) -> GPUConfig:
-    """The configuration of a point. Raises ConfigError."""
-    # A shipped one is read once; of a file of the user's nobody knows when it changes.
-    base = load_config(point.gpu) if point.gpu in _shipped() else point.gpu
-    return load_config(base, dict(point.config))
-
-
-@cache
-def _shipped() -> frozenset[str]:
-    return frozenset(shipped_names())
 
 
 _own: dict[tuple[Any, ...], Target] = {}

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.config import GPUConfig, load_config
 from gpusim.errors import ConfigError, SimulationError
 from gpusim.explore.cost import cost
-from gpusim.explore.evaluate import check_points, machine
+from gpusim.explore.evaluate import check_points
 from gpusim.explore.goals import COLUMNS, COSTS, OF_RUNS, Goal, Limit, dominates, geometric_mean
 from gpusim.explore.interrupt import interruptible, stop_if_interrupted
 from gpusim.explore.keys import find_keys, unchecked, value_of
@@ -270,7 +270,8 @@ class _Search:
         cycles: list[Any] = [row.get("bound_cycles") for row in self.run.bounds(points)]
         if None in cycles:
             return False
-        times = [machine(point).time_us(each) for point, each in zip(points, cycles, strict=True)]
+        machine = load_config(points[0].gpu, dict(points[0].config))
+        times = [machine.time_us(each) for each in cycles]
         bound = {**values, "cycles": geometric_mean(cycles), "time_us": geometric_mean(times)}
         losses = [goal.loss(bound[goal.name]) for goal in self.goals]
         return any(dominates(other, losses) for other in self.seen)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from gpusim.config import describe_keys
 from gpusim.config.load import unknown_key
 from gpusim.errors import ConfigError, nearest
 from gpusim.explore.point import PARAMETERS, Pairs, Point, plain
-from gpusim.workload.request import COMPILED, SearchOptions
+from gpusim.workload.request import Request
 
 MOST_POINTS = 1_000_000
 _MOST_LEVELS = 100_000
@@ -26,8 +25,11 @@ _RANGE_KEYS = ("low", "high", "step", "log")
 _KEYS = {
     "program": (str, list, dict), "gpu": (str, list), "axes": (dict,), "metrics": (list,), "search": (dict,),
 }  # fmt: skip
-_KINDS = {"int": (int,), "str": (str,), "tuple": (list, str), "dict": (dict,)}
-_SEARCH_KEYS = {each.name: _KINDS[re.split(r"\W", str(each.type))[0]] for each in fields(SearchOptions)}
+SEARCH_KEYS: Mapping[str, tuple[type, ...]] = {
+    "goals": (list, str), "limits": (list, str), "trials": (int,), "sampler": (str,), "seed": (int,), "batch": (int,),
+    "population": (int,), "derived": (dict,),
+}  # fmt: skip
+"""Keys of a file's table [search], which are options of `gpusim search` and arguments of `search` as well."""
 _WORDS = {str: "a text", list: "a list", dict: "a table", int: "an integer"}
 ProgramSpec = str | Mapping[str, Any]
 
@@ -257,7 +259,7 @@ def _sweep(tree: dict[str, Any], folder: Path) -> Sweep:
 
 def _search(table: dict[str, Any]) -> dict[str, Any]:
     """The options of a search."""
-    _check(table, _SEARCH_KEYS, "search.")
+    _check(table, SEARCH_KEYS, "search.")
     found = dict(table)
     for key in found.keys() & {"goals", "limits"}:
         found[key] = [found[key]] if isinstance(found[key], str) else found[key]
@@ -299,7 +301,5 @@ def _located_program(program: Any, folder: Path) -> Any:
 
 def _located(name: Any, folder: Path) -> Any:
     """A name as it is; a file's, relative to the folder."""
-    path, colon, kernel = name.rpartition(":") if isinstance(name, str) else ("", "", "")
-    if isinstance(name, str) and not (colon and path.endswith(".py")):
-        path, colon, kernel = name, "", ""
-    return f"{folder / path}{colon}{kernel}" if Path(path).suffix in (".py", ".toml", *COMPILED) else name
+    is_file = isinstance(name, str) and (Request(name).file or name.endswith(".toml"))
+    return str(folder / name) if is_file else name

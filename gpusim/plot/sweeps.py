@@ -244,13 +244,11 @@ def _ends(effect: KeyEffect, time_us: float) -> tuple[float, float]:
 def _label(ax: Axes, place: int, effect: KeyEffect, better: float, worse: float) -> None:
     """The values tried, at the ends of a bar."""
     values = (effect.high, effect.low) if effect.better == "larger" else (effect.low, effect.high)
-    ends = sorted(((better, values[0]), (worse, values[1])), key=lambda end: end[0])
-    if ends[0][0] > 0 or ends[1][0] < 0:  # both on one side: only the outer one has room
+    ends = [(better, values[0]), (worse, values[1])]
+    if better * worse > 0:  # both on one side: only the outer one has room
         ends = [max(ends, key=lambda end: abs(end[0]))]
     for change, value in ends:
-        left = change < 0 or (change == 0 and ends[-1][0] > 0 and len(ends) > 1 and change == ends[0][0])
         if value is not None and change:
-            ax.annotate(
-                f"{value:,.6g}", (change, place), (-4 if left else 4, 0), textcoords="offset points",
-                ha="right" if left else "left", va="center", fontsize=9,
-            )  # fmt: skip
+            beside, side = (-4, "right") if change < 0 else (4, "left")
+            look: dict[str, Any] = {"ha": side, "va": "center", "fontsize": 9, "textcoords": "offset points"}
+            ax.annotate(f"{value:,.6g}", (change, place), (beside, 0), **look)

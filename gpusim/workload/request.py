@@ -54,18 +54,3 @@ class Request:
         """The kernel of the file that is asked for."""
         found = _FILE.fullmatch(self.program)
         return (found and found[2]) or self.entry
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """Options of a search: the keys of a file's table [search], and options of `gpusim search`. Arguments of
-    `gpusim.explore.search.search`, which says what they mean; where they are None it takes its defaults."""
-
-    goals: tuple[str, ...] | None = None
-    limits: tuple[str, ...] | None = None
-    trials: int | None = None
-    sampler: str | None = None
-    seed: int | None = None
-    batch: int | None = None
-    population: int | None = None
-    derived: dict[str, str] | None = None
