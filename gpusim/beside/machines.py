@@ -278,8 +278,7 @@ def _on_cores(config: CpuConfig, m: int, n: int, k: int, cores: int) -> ProductR
     seconds = times[bound] + latency + fork
     spent = {bound: times[bound], "latency": latency, "starting the cores": fork}
     limit = max(spent, key=lambda name: spent[name])
-    least = {name: moved[name] / rate for name, rate in rates.items()}
-    least["arithmetic"] = m * n * k / config.peak_macs_per_s
+    least = times | {"arithmetic": m * n * k / config.peak_macs_per_s}
     return ProductRun(config.chip.name, m, n, k, seconds, moved, least, limit, spent[limit] / seconds)
 
 

@@ -58,6 +58,7 @@ def show(options: argparse.Namespace) -> None:
 
 def show_diff(options: argparse.Namespace) -> None:
     from gpusim.config import diff, load_config
+    from gpusim.config.models import toml_value
 
     if options.second is None and not options.overrides:
         raise UserError("config diff takes two configurations, or one and --set")
@@ -68,7 +69,7 @@ def show_diff(options: argparse.Namespace) -> None:
         print_json({key: list(pair) for key, pair in rows.items()})
         return
     names = (options.first, options.second or f"{options.first} with --set")
-    table = [("", *names), *((key, _plain(a), _plain(b)) for key, (a, b) in rows.items())]
+    table = [("", *names), *((key, toml_value(a), toml_value(b)) for key, (a, b) in rows.items())]
     print(columns(table) if rows else f"{names[0]} and {names[1]} do not differ")
 
 
@@ -87,12 +88,6 @@ def show_keys(options: argparse.Namespace) -> None:
         print_json(dict(keys))
     else:
         print(columns(list(keys.items())))
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "[" + ", ".join(map(_plain, value)) + "]" if isinstance(value, tuple) else str(value)
 
 
 def check(options: argparse.Namespace) -> int:

@@ -23,10 +23,7 @@ def execute(options: argparse.Namespace) -> None:
 
     if options.links is not None and options.links < 0:
         raise UserError("--links must not be below 0")
-    try:
-        found = priced(options.overrides)
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    found = priced(options.overrides)
     if options.json:
         print_json(versioned(found.to_dict() | {"errors": ERRORS.replace("\n", " ")}))
         return

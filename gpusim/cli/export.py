@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.cli.exec import python_command
 from gpusim.cli.outputs import print_json, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
-from gpusim.cli.run import check_limits, target_of
+from gpusim.cli.run import check_limits, simulate_target, target_of
 from gpusim.cli.tracing import number_list
 from gpusim.units import counted
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from gpusim.cli.progress import announce_compilation, show_progress
-    from gpusim.host.options import DEFAULT_MAX_CYCLES
+    from gpusim.cli.progress import announce_compilation
 
     check_limits(options)
     announce_compilation()
@@ -33,15 +32,7 @@ def execute(options: argparse.Namespace) -> int:
         raise UserError(f"{options.arguments[0]}: only a script or an executable has arguments of its own")
     target = target_of(options)
     traces = _traces(options, target.launch.blocks)
-    with show_progress(options.progress) as progress:
-        target.simulate(
-            options.gpu,
-            overrides=options.overrides,
-            max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
-            progress=progress,
-            mode="functional",
-            accel_sim=traces,
-        )
+    simulate_target(target, options, mode="functional", accel_sim=traces)
     _report([_said(traces)], options.json)
     return EXIT_OK
 

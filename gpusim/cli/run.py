@@ -17,7 +17,6 @@ from gpusim.cli.tracing import trace_options, write_trace
 
 if TYPE_CHECKING:
     from gpusim.result import Result
-    from gpusim.tracing.recording import TraceOptions
     from gpusim.workload.target import ReferenceCheck, Target
 
 
@@ -35,7 +34,7 @@ def execute(options: argparse.Namespace) -> int:
     timed = options.mode != "functional"
     if options.report and not timed:
         raise UserError("--report shows times, which a functional run has none of")
-    result = simulate_target(target, options, trace, options.bound and timed)
+    result = simulate_target(target, options, trace=trace, bound=options.bound and timed)
     if result.trace is not None and options.trace:
         write_trace(result.trace, options.trace)
     if options.report:
@@ -68,7 +67,7 @@ def draw(options: argparse.Namespace) -> None:
     from gpusim.plot import write_all
     from gpusim.tracing.recording import TraceOptions
 
-    result = simulate_target(target_of(options), options, TraceOptions())
+    result = simulate_target(target_of(options), options, trace=TraceOptions())
     print(*write_all(result, options.folder, options.kind), sep="\n")
 
 
@@ -98,11 +97,9 @@ def collector_off() -> Iterator[None]:
         gc.enable()
 
 
-def simulate_target(
-    target: Target, options: argparse.Namespace, trace: TraceOptions | None = None, bound: bool = False
-) -> Result:
-    """Simulate a target, with the options of `add_run_options`, of the GPU and, where the command has them, of the
-    mode. bound: as for `gpusim.simulate`."""
+def simulate_target(target: Target, options: argparse.Namespace, **more: Any) -> Result:
+    """Simulate a target with the options of a run, those that the command has. more: as for `gpusim.simulate`, in their
+    place."""
     from gpusim.cli.progress import announce_compilation, show_progress
     from gpusim.engine.stop import Stop
     from gpusim.host.options import DEFAULT_MAX_CYCLES
@@ -119,20 +116,18 @@ def simulate_target(
         return quick_instructions(target.launch, config) / target.launch.blocks
 
     with show_progress(options.progress, per_block) as progress:
-        return target.simulate(
-            options.gpu,
-            overrides=options.overrides,
-            max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
-            threads=options.threads,
-            progress=progress,
-            check=names_of(options.check),
-            trace=trace,
-            bound=bound,
-            stop=Stop.of(getattr(options, "stop_at", None), getattr(options, "until", None)),
-            mode=getattr(options, "mode", "detailed"),
-            model=load_model(getattr(options, "model", "engine")),
-            outputs=getattr(options, "outputs", False),
-        )
+        how: dict[str, Any] = {
+            "overrides": options.overrides,
+            "max_cycles": options.max_cycles or DEFAULT_MAX_CYCLES,
+            "threads": options.threads,
+            "progress": progress,
+            "check": names_of(getattr(options, "check", "")),
+            "stop": Stop.of(getattr(options, "stop_at", None), getattr(options, "until", None)),
+            "mode": getattr(options, "mode", "detailed"),
+            "model": load_model(getattr(options, "model", "engine")),
+            "outputs": getattr(options, "outputs", False),
+        }
+        return target.simulate(options.gpu, **how | more)
 
 
 def check_limits(options: argparse.Namespace) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from gpusim.cli.axes import evaluator, fill_lines
 from gpusim.cli.outputs import cell, check_writable, columns, print_json, save_picture, versioned
-from gpusim.cli.parser import UserError
 from gpusim.units import counted
 
 if TYPE_CHECKING:
@@ -19,15 +18,12 @@ if TYPE_CHECKING:
 
 
 def execute(options: argparse.Namespace) -> None:
-    from gpusim.explore.sensitivity import SensitivityError, explain
+    from gpusim.explore.sensitivity import explain
 
     if options.plot:
         check_writable(options.plot, "--plot")
-    try:
-        with evaluator(options) as rows:
-            found, following = _find(options, rows)
-    except SensitivityError as error:
-        raise UserError(str(error)) from None
+    with evaluator(options) as rows:
+        found, following = _find(options, rows)
     text = explain(found, following)
     if options.plot:
         save_picture("tornado", found, options.plot)

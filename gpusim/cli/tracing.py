@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.outputs import check_writable
 from gpusim.cli.parser import UserError
@@ -34,15 +33,17 @@ def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions |
 
     if options.trace is not None:
         check_writable(options.trace, "--trace", ENDING)
-    chosen = TraceOptions()
+    chosen: dict[str, Any] = {}
     if options.trace_sms is not None:
-        chosen = replace(chosen, sms=number_list(options.trace_sms, "--trace-sms"))
+        chosen["sms"] = number_list(options.trace_sms, "--trace-sms")
     if options.trace_blocks is not None:
         blocks = number_list(options.trace_blocks, "--trace-blocks")
         if blocks and blocks[-1] >= launch.blocks:
             raise UserError(f"--trace-blocks: the grid's {launch.blocks:,} blocks are numbered from 0")
-        chosen = replace(chosen, blocks=blocks)
-    return chosen if options.trace_limit is None else replace(chosen, limit=options.trace_limit)
+        chosen["blocks"] = blocks
+    if options.trace_limit is not None:
+        chosen["limit"] = options.trace_limit
+    return TraceOptions(**chosen)
 
 
 def write_trace(trace: Trace, file: str) -> None:

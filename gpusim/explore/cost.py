@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpusim.config import GPUConfig
 from gpusim.config.derived import peak_operations_per_s
+from gpusim.errors import ConfigError
 from gpusim.explore import technology as T
 
 
@@ -81,7 +82,7 @@ class SiliconCost:
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, for JSON."""
-        parts = {name: {"area_mm2": part.area_mm2, "power_w": part.power_w} for name, part in self.parts.items()}
+        parts = {name: asdict(part) for name, part in self.parts.items()}
         return {"area_mm2": self.area_mm2, "power_w": self.power_w, "node": self.structure.node, "parts": parts}
 
 
@@ -102,10 +103,10 @@ class Activity:
 def structure(config: GPUConfig, *, node: str | None = None, links: int | None = None) -> Structure:
     """Return the structure of a configuration. node, links: in place of what its `gpu.arch` implies.
 
-    Raises ValueError for a node that is not in `technology.NODES`.
+    Raises ConfigError for a node that is not in `technology.NODES`.
     """
     if node is not None and node not in T.NODES:
-        raise ValueError(f"no process node {node!r}: there are {', '.join(T.NODES)}")
+        raise ConfigError(f"no process node {node!r}: there are {', '.join(T.NODES)}")
     kind = memory_of(config.dram.kind)
     family = family_of(config.gpu.arch, T.MEMORIES[kind].stacked)
     sm, pipes, crossbar = config.sm, config.pipes, config.crossbar
@@ -241,7 +242,7 @@ def cost(config: GPUConfig, *, node: str | None = None, links: int | None = None
     """Area and power of a configuration.
 
     node: process node, a name of `technology.NODES`; links: NVLink links; by default those of its architecture.
-    Raises ValueError for an unknown node.
+    Raises ConfigError for an unknown node.
 
     >>> from gpusim.config import load_config
     >>> h200, twice = (cost(load_config("h200", {"sm.count": n})) for n in (132, 264))

@@ -13,7 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import load_config
-from gpusim.errors import ConfigError
+from gpusim.errors import ConfigError, SimulationError
 from gpusim.explore.keys import Key, changes, find_keys, value_of
 from gpusim.explore.point import Point
 from gpusim.explore.sweep import PointEvaluator, load_pandas
@@ -25,7 +25,7 @@ MATTERS = 0.01
 """Share of the time from which a key is worth a word."""
 
 
-class SensitivityError(ValueError):
+class SensitivityError(SimulationError, ValueError):
     """There is no answer: the program does not run."""
 
 

@@ -69,10 +69,7 @@ def play_page() -> str:
 
 
 def _filled(imports: dict[str, str], style: str, main: str, data: dict[str, Any]) -> str:
-    from gpusim.report_html import json_for_script
+    from gpusim.report_html import filled, json_for_script
 
     page = resources.files("gpusim.lab").joinpath("static", "lab.html").read_text("utf-8")
-    parts = {"imports": json.dumps({"imports": imports}), "style": style, "main": main, "data": json_for_script(data)}
-    for name, text in parts.items():
-        page = page.replace("{{" + name + "}}", text, 1)
-    return page
+    return filled(page, imports=json.dumps({"imports": imports}), style=style, main=main, data=json_for_script(data))

@@ -119,7 +119,7 @@ def render_document(document: dict[str, Any], main: str, modules: Iterable[str] 
     """A page for a document with a title: the module `main` draws it with others. above: what stands over its head."""
     urls = {f"gpusim/{name}": module_url(name, asset(f"js/{name}.js")) for name in modules}
     return filled(
-        "template.html",
+        asset("template.html"),
         title=html.escape(document["title"]),
         style=asset("style.css"),
         launches=above,
@@ -129,9 +129,9 @@ def render_document(document: dict[str, Any], main: str, modules: Iterable[str] 
     )
 
 
-def filled(name: str, **texts: str) -> str:
-    """A file of the page with texts in place of its marks, such as `{{title}}`; what they bring along is no mark."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: texts[mark[1]], asset(name))
+def filled(page: str, **texts: str) -> str:
+    """A page with texts in place of its marks, such as `{{title}}`; what they bring along is no mark."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: texts[mark[1]], page)
 
 
 def write(result: Analysis, path: str | os.PathLike[str], title: str | None = None, **more: Any) -> Path:

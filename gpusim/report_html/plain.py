@@ -46,7 +46,7 @@ def render_plain(title: str, brand: str, facts: Mapping[str, str], parts: Sequen
         for part in parts
     )
     texts = {"title": escaped(title), "style": asset("style.css"), "brand": escaped(brand), "facts": dl}
-    return filled("plain.html", **texts, head=escaped(head), sections=sections)
+    return filled(asset("plain.html"), **texts, head=escaped(head), sections=sections)
 
 
 def table(label: str, head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "stacked") -> Markup:

@@ -32,22 +32,18 @@ VALUES = 150_000
 _FAR = 1 << 50
 
 
-class _Table:
-    """Values by number, each once."""
+class _Numbers(dict[Any, int]):
+    """Values with their numbers, each once: a new one gets the next."""
 
-    def __init__(self) -> None:
-        self.numbers: dict[Any, int] = {}
-
-    def number(self, value: Any) -> int:
-        return self.numbers.setdefault(value, len(self.numbers))
+    def __missing__(self, value: Any) -> int:
+        return self.setdefault(value, len(self))
 
 
 class _Values:
     """Values of registers of all warps, as many as there is room for."""
 
     def __init__(self) -> None:
-        self.lanes = _Table()
-        self.lanes.number(0)  # how all registers begin
+        self.lanes = _Numbers({0: 0})  # how all registers begin
         self._left = VALUES
 
     def of(self, trace: Trace, warp: int, cycles: np.ndarray) -> dict[str, Any]:
@@ -61,9 +57,9 @@ class _Values:
         for step, register, row in zip(steps.tolist(), rows["register"].tolist(), lanes, strict=True):
             if step >= until:
                 break
-            new = len(self.lanes.numbers)
+            new = len(self.lanes)
             encoded = _encoded(row, register == len(trace.registers) - 1)
-            number = self.lanes.number(encoded)
+            number = self.lanes[encoded]
             self._left -= len(f"{step},{register},{number},") + (len(f"{encoded},") if number == new else 0)
             if self._left < 0:
                 until = step
@@ -81,7 +77,7 @@ def make_steps(trace: Trace | None) -> dict[str, Any] | None:
     wanted = trace.warps["warp"]
     chosen = np.isin(trace.warps["block"], list(trace.options.blocks))
     order = [*wanted[chosen].tolist(), *wanted[~chosen].tolist()]
-    masks, patterns, values = _Table(), _Table(), _Values()
+    masks, patterns, values = _Numbers(), _Numbers(), _Values()
     warps: list[dict[str, Any]] = []
     left, shortened = TOTAL, False
     for warp in order[:WARPS]:
@@ -99,7 +95,7 @@ def make_steps(trace: Trace | None) -> dict[str, Any] | None:
         cut.append(f"{len(warps)} of {len(order):,} traced warps")
     if shortened:
         cut.append(f"the first {STEPS:,} steps of a warp, {TOTAL:,} in all, at most")
-    if len(patterns.numbers) >= PATTERNS:
+    if len(patterns) >= PATTERNS:
         cut.append(f"lane addresses of the first {PATTERNS:,} different accesses")
     if any(warp["known"] < len(warp["pc"]) for warp in warps):
         cut.append("values of registers not of all steps")
@@ -107,25 +103,25 @@ def make_steps(trace: Trace | None) -> dict[str, Any] | None:
         cut.append(f"the trace's limit was reached at cycle {trace.until:,}")
     return {
         "cut": f"To keep this file small it holds: {'; '.join(cut)}." if cut else "",
-        "masks": list(masks.numbers),
-        "patterns": [list(each) for each in patterns.numbers],
+        "masks": list(masks),
+        "patterns": [list(each) for each in patterns],
         "banks": trace.config.shared.banks,
         "bank_bytes": trace.config.shared.bank_bytes,
         "registers": list(trace.registers),
-        "lanes": list(values.lanes.numbers),
+        "lanes": list(values.lanes),
         "warps": warps,
     }
 
 
-def _warp(trace: Trace, warp: int, rows: np.ndarray, total: int, masks: _Table, patterns: _Table) -> dict[str, Any]:
+def _warp(trace: Trace, warp: int, rows: np.ndarray, total: int, masks: _Numbers, patterns: _Numbers) -> dict[str, Any]:
     return {
         "warp": warp,
         "label": trace.warp_label(warp),
         "total": total,
         "cycle": rows["cycle"].tolist(),
         "pc": rows["pc"].tolist(),
-        "active": [masks.number(each) for each in rows["active"].tolist()],
-        "executed": [masks.number(each) for each in rows["executed"].tolist()],
+        "active": [masks[each] for each in rows["active"].tolist()],
+        "executed": [masks[each] for each in rows["executed"].tolist()],
         "access": [_access(trace, row, patterns) for row in rows],
         "stalls": _stalls(trace.stalls_of(warp), rows["cycle"]),
         "parted": np.flatnonzero(rows["divergent"]).tolist(),
@@ -143,7 +139,7 @@ def _encoded(lanes: np.ndarray, predicates: bool) -> int | str | tuple[int, ...]
     return base64.b64encode(lanes.astype("<u4").tobytes()).decode()
 
 
-def _access(trace: Trace, row: np.void, patterns: _Table) -> list[int] | int:
+def _access(trace: Trace, row: np.void, patterns: _Numbers) -> list[int] | int:
     if not row["space"]:
         return 0
     access = int(row["access"])
@@ -153,8 +149,8 @@ def _access(trace: Trace, row: np.void, patterns: _Table) -> list[int] | int:
         lanes = trace.addresses[access]
         base = int(np.where(lanes >= 0, lanes, _FAR).min()) if (lanes >= 0).any() else 0
         key = tuple(np.where(lanes >= 0, lanes - base, -1).tolist())
-        if key in patterns.numbers or len(patterns.numbers) < PATTERNS:
-            pattern = patterns.number(key)
+        if key in patterns or len(patterns) < PATTERNS:
+            pattern = patterns[key]
     costs = [int(row[name]) for name in ("wavefronts", "ideal", "sectors", "lines")]
     return [int(row["space"]), store, size, base, pattern, *costs]
 
