@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpusim.cli.outputs import check_writable, print_json
 from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK, UserError
@@ -99,10 +99,7 @@ def _simulate(options: argparse.Namespace, recorded: bool) -> tuple[Run, str | N
 def _at_a_recorded_point(options: argparse.Namespace) -> None:
     """Size and seed that were recorded, where they are not given."""
     from gpusim.difference import recorded
-    from gpusim.workload.target import registry
 
-    if options.program not in registry().names():
-        raise UserError(f"{HARDWARE}: only bundled programs were recorded, and {options.program} is none")
     known = recorded.points(recorded.read(recorded.recording_of(options.program)))
     if options.size is None:
         options.size = known[0][0]
@@ -114,12 +111,8 @@ def _hardware(other: Run) -> Run:
     """Return what was recorded on a GPU of the other side's program."""
     from gpusim.difference import recorded
 
-    values: dict[str, Any] = other.launch
-    missing = [name for name in ("program", "size", "seed") if name not in values]
-    if missing or values["program"].partition(":")[0].endswith(".py"):
-        raise UserError(f"{HARDWARE}: only bundled programs were recorded, and {other.title} is none")
-    document = recorded.read(recorded.recording_of(values["program"]))
-    return recorded.as_run(document, values["size"], values["seed"])
+    document = recorded.read(recorded.recording_of(other.launch.get("program", other.title)))
+    return recorded.as_run(document, other.launch["size"], other.launch["seed"])
 
 
 def _launch_as_profiled(options: argparse.Namespace, profile: Path) -> None:

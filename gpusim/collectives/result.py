@@ -65,15 +65,10 @@ class CollectiveResult:
     link_names: tuple[str, ...] = field(default=(), repr=False)
 
     @property
-    def algorithm_gb_s(self) -> float:
-        """Size over time."""
-        return self.nbytes / self.time_us / 1e3
-
-    @property
     def bus_gb_s(self) -> float:
         """Bandwidth that each GPU's link must have had: comparable between collectives and numbers of ranks."""
         share = _BUS[self.name] * (self.ranks - 1) / self.ranks if self.name in _BUS else 1.0
-        return self.algorithm_gb_s * share
+        return self.nbytes / self.time_us / 1e3 * share
 
     @property
     def bottleneck(self) -> LinkUse:

@@ -107,17 +107,15 @@ def one_at_a_time(
     if found[0]["error"]:
         raise SensitivityError(found[0]["error"])
     errors = tuple(f"{each}: {row['error']}" for each, row in zip(points, found, strict=True) if row["error"])
-
-    def side(key: Key, factor: float) -> tuple[float, float] | None:
-        """A value that was tried, and the time there."""
-        value, index = tried.get((key.name, factor), (0.0, 0))
-        return (value, found[index]["time_us"]) if index and not found[index]["error"] else None
-
-    here = [(value_of(config, key.name), float(found[0]["time_us"])) for key in chosen]
-    effects = [_effect(key, at, side(key, 1 / step), side(key, step)) for key, at in zip(chosen, here, strict=True)]
+    time_us = float(found[0]["time_us"])
+    there = {place: (value, found[k]["time_us"]) for place, (value, k) in tried.items() if not found[k]["error"]}
+    effects = [
+        _effect(key, (value_of(config, key.name), time_us), *(there.get((key.name, each)) for each in (1 / step, step)))
+        for key in chosen
+    ]
     effects.sort(key=lambda effect: -abs(effect.elasticity))
     fill = found[0].get("blocks"), found[0].get("waves")
-    return Sensitivity(point.program, config.gpu.name, here[0][1], len(points), errors, tuple(effects), *fill)
+    return Sensitivity(point.program, config.gpu.name, time_us, len(points), errors, tuple(effects), *fill)
 
 
 def explain(found: Sensitivity, following: Sensitivity | None = None) -> str:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -68,6 +69,7 @@ def collect(
         return rows(unique)
 
 
+@dataclass(eq=False)
 class PointEvaluator(AbstractContextManager["PointEvaluator"]):
     """A function from points to their rows, in their order; a context manager.
 
@@ -80,18 +82,15 @@ class PointEvaluator(AbstractContextManager["PointEvaluator"]):
     the latest call, as for `progress`.
     """
 
-    def __init__(
-        self,
-        workers: int | None = 0,
-        journal: str | Path | None = None,
-        progress: Callable[[int, int, int], None] | None = None,
-        timeout_s: float | None = None,
-        announce: Callable[[], None] | None = None,
-        resume: bool = True,
-        executor: Executor | None = None,
-    ) -> None:
-        self.workers, self.journal, self.progress, self.timeout_s = workers, journal, progress, timeout_s
-        self._announce, self._resume, self._executor = announce, resume, executor
+    workers: int | None = 0
+    journal: str | Path | None = None
+    progress: Callable[[int, int, int], None] | None = None
+    timeout_s: float | None = None
+    announce: Callable[[], None] | None = None
+    resume: bool = True
+    executor: Executor | None = None
+
+    def __post_init__(self) -> None:
         self.evaluated = self.known = 0
         self._asked: dict[str, Any] = {"metrics": [], "bound": False, "verify": False}
         self.count = [0, 0, 0]
@@ -149,20 +148,20 @@ class PointEvaluator(AbstractContextManager["PointEvaluator"]):
 
     def _open(self) -> None:
         if self.journal is not None and self._book is None:
-            self._book = Journal(self.journal, make_header(self._about, self._asked), self._resume)
+            self._book = Journal(self.journal, make_header(self._about, self._asked), self.resume)
             self.rows |= self._book.rows
             self.known = len(self._book.rows)
 
     def _run(self, points: Sequence[Point]) -> Iterator[RowOf]:
         options = self._asked | {"timeout_s": self.timeout_s}
         here = self.workers == 0 or (self._asked["bound"] == "only" and len(points) < 32)  # quicker than a process
-        if not points or (here and self._executor is None):
+        if not points or (here and self.executor is None):
             yield from (evaluate(point, **options) for point in points)
             return
         if self._workers is None:
             from gpusim.host.options import host_threads
 
-            self._workers = Workers(host_threads(self.workers), self._announce, self._executor)
+            self._workers = Workers(host_threads(self.workers), self.announce, self.executor)
         for point, row in self._workers.run(partial(evaluate, **options), points, self.timeout_s):
             if isinstance(row, Ended):
                 row = empty_row(point, self._asked["metrics"]) | {"seconds": round(row.seconds, 6), "error": row.how}

@@ -78,7 +78,6 @@ def _with_links(
     for row, (name, intervals) in enumerate(links.items(), len(labels)):
         ax.axhspan(row - 0.4, row + 0.4, color=PALE, linewidth=0, zorder=1)
         left, right, share = np.array(intervals, np.float64).reshape(-1, 3).T
-        left, right = np.clip(left, start, end), np.clip(right, start, end)
         low = row + 0.4 - 0.8 * np.minimum(share, 1.0)
         style.rectangles(ax, left, right, low, row + 0.4, GREY, name, smooth=True)
     return ax, kinds
