@@ -14,39 +14,29 @@ from gpusim.units import counted
 if TYPE_CHECKING:
     from gpusim.explore import Point
     from gpusim.explore.sensitivity import Sensitivity
-    from gpusim.explore.sweep import PointEvaluator
 
 
 def execute(options: argparse.Namespace) -> None:
-    from gpusim.explore.sensitivity import explain
+    from gpusim.explore.evaluate import check_points
+    from gpusim.explore.sensitivity import explain, one_at_a_time
 
     if options.plot:
         check_writable(options.plot, "--plot")
-    with evaluator(options) as rows:
-        found, following = _find(options, rows)
-    text = explain(found, following)
-    if options.plot:
-        save_picture("tornado", found, options.plot)
-    if options.json:
-        beside = {} if following is None else {"next": following.to_dict()}
-        print_json(versioned(found.to_dict() | {"text": text} | beside))
-        return
-    for each in (found, following):
-        if each is not None:
-            print(_table(each, options.most), end="\n\n")
-    print(textwrap.fill(text, 100))
-
-
-def _find(options: argparse.Namespace, rows: PointEvaluator) -> tuple[Sensitivity, Sensitivity | None]:
-    """Find what was asked for, on the GPU and on the next one."""
-    from gpusim.explore.evaluate import check_points
-    from gpusim.explore.sensitivity import one_at_a_time
-
     points = [point_of(options, gpu) for gpu in (options.gpu, options.next) if gpu]
     check_points(points)
     keys = options.keys and ",".join(options.keys).split(",")
-    found = [one_at_a_time(point, keys, step=options.step, rows=rows) for point in points]
-    return found[0], found[1] if options.next else None
+    with evaluator(options) as rows:
+        found = [one_at_a_time(point, keys, step=options.step, rows=rows) for point in points]
+    text = explain(*found)
+    if options.plot:
+        save_picture("tornado", found[0], options.plot)
+    if options.json:
+        following = {"next": found[1].to_dict()} if options.next else {}
+        print_json(versioned(found[0].to_dict() | {"text": text} | following))
+        return
+    for each in found:
+        print(_table(each, options.most), end="\n\n")
+    print(textwrap.fill(text, 100))
 
 
 def point_of(options: argparse.Namespace, gpu: str | None = None, overrides: Sequence[str] | None = None) -> Point:

@@ -33,7 +33,9 @@ def execute(options: argparse.Namespace) -> int:
     sweep = read_space(options)
     points = sweep.space.grid()
     metrics = list(dict.fromkeys([*sweep.metrics, *names_of(options.metrics)]))
-    _check_options(options)
+    for name in ("workers", "timeout"):
+        if not ((value := getattr(options, name)) is None or value >= 0):
+            raise UserError(f"--{name} must not be below 0, got {value}")
     check_points(points, metrics)
     if options.dry_run:
         print(counted(len(points), "point"))
@@ -65,12 +67,6 @@ def execute(options: argparse.Namespace) -> int:
         if options.out:
             print(f"table: {options.out}")
     return EXIT_FAILED_POINTS if any(row["error"] is not None for row in rows) else EXIT_OK
-
-
-def _check_options(options: argparse.Namespace) -> None:
-    for name in ("workers", "timeout"):
-        if not ((value := getattr(options, name)) is None or value >= 0):
-            raise UserError(f"--{name} must not be below 0, got {value}")
 
 
 def print_table(points: Sequence[Point], rows: Sequence[RowOf], metrics: Sequence[str], whole: bool) -> None:

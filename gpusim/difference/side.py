@@ -77,11 +77,6 @@ class Run:
         return self.numbers["time_us"] or 0.0
 
     @property
-    def label(self) -> str:
-        """The title, and whether it was hardware."""
-        return f"{self.title} on hardware" if self.measured else self.title
-
-    @property
     def heading(self) -> str:
         """The title, the inputs, and where it ran."""
         spelled = (("size", ","), ("seed", ""))

@@ -138,9 +138,8 @@ def check(name: str, source: str, measured: Counters, result: Result, allowed: A
     median = statistics.median(values)
     error = predicted / median - 1 if median else math.inf if predicted else 0.0
     launches = f" ({min(values):.10g} to {max(values):.10g})" if min(values) != max(values) else ""
-    holds, limits = allowed != "interval" and abs(error) <= allowed + 1e-12, ""
     if allowed != "interval":
-        limits = f"±{allowed:.2%}"
+        holds, limits = abs(error) <= allowed + 1e-12, f"±{allowed:.2%}"
     elif (interval := result.interval) is None or name != CYCLES:
         raise PinError(f"the model has no interval for {name} of this launch; say a tolerance")
     else:

@@ -59,10 +59,8 @@ class Schedule:
     @cached_property
     def exposed(self) -> Mapping[int, float]:
         """Microseconds in which a GPU's communication streams work and its compute stream does not."""
-        found = {}
-        for gpu in self.simulated:
-            found[gpu] = max(_length(self.events(gpu)) - _length(self.events(gpu, *COMPUTE)), 0.0)
-        return found
+        busy = {gpu: (_length(self.events(gpu)), _length(self.events(gpu, *COMPUTE))) for gpu in self.simulated}
+        return {gpu: max(whole - compute, 0.0) for gpu, (whole, compute) in busy.items()}
 
     @property
     def exposed_communication_us(self) -> float:
