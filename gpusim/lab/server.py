@@ -32,7 +32,7 @@ from gpusim.lab import play
 from gpusim.lab.answers import answer
 from gpusim.lab.exercises import Exercise
 from gpusim.lab.page import lab_page, module
-from isa.folders import replacing
+from isa.folders import put_file
 
 LIMIT_S = 120.0
 """A run that takes longer is ended."""
@@ -112,9 +112,7 @@ class LabServer:
         before = known.get(title, {"attempts": 0, "solved": False, "source": source})
         kept = before["source"] if before["solved"] and not solved else source
         known[title] = {"attempts": before["attempts"] + 1, "solved": solved or before["solved"], "source": kept}
-        self._progress.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(self._progress) as part:
-            part.write_text(json.dumps(known, indent=1), "utf-8")
+        put_file(self._progress, json.dumps(known, indent=1).encode())
         return known[title]
 
     def respond(self, name: str, values: dict[str, Any]) -> dict[str, Any]:
