@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module, resources
 from pathlib import Path
 from pkgutil import iter_modules
@@ -33,23 +33,19 @@ def reason(symbol: str) -> str:
     raise KeyError(symbol)
 
 
-@dataclass(frozen=True)
-class _Refusal:
-    symbol: str
-
-    def __call__(self, driver: Driver) -> None:
-        """The user is told each reason once; programs ask the management library for all that they can."""
-        fail_if(self.symbol.startswith("nvml"), ManagementCode.NOT_SUPPORTED)
-        why = reason(self.symbol)
-        if why not in driver.told and self.symbol not in ASKED_BY_LIBRARIES:
-            driver.told.add(why)
-            say(f"{self.symbol} is not supported: {why}")
-        raise DriverError((ProfilerCode if self.symbol[:5] == "cupti" else ResultCode).NOT_SUPPORTED)
+def _refuse(symbol: str, driver: Driver) -> None:
+    """The user is told each reason once; programs ask the management library for all that they can."""
+    fail_if(symbol.startswith("nvml"), ManagementCode.NOT_SUPPORTED)
+    why = reason(symbol)
+    if why not in driver.told and symbol not in ASKED_BY_LIBRARIES:
+        driver.told.add(why)
+        say(f"{symbol} is not supported: {why}")
+    raise DriverError((ProfilerCode if symbol[:5] == "cupti" else ResultCode).NOT_SUPPORTED)
 
 
 def refusal(symbol: str) -> EntryPoint:
     """Make the answer of a function that is refused."""
-    return EntryPoint(symbol, (), (), _Refusal(symbol), since=0, anytime=not symbol.startswith("nvml"))
+    return EntryPoint(symbol, (), (), partial(_refuse, symbol), since=0, anytime=not symbol.startswith("nvml"))
 
 
 DRIVER = "libcuda.so.1"

@@ -93,29 +93,6 @@ def _elf_size(address: int) -> int:
     return end
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """Bytes of a fat binary: where they lie, how many of them, and what they become."""
-
-    address: int
-    nbytes: int
-    flags: int
-    unpacked_bytes: int
-
-    def content(self) -> bytes:
-        """Raises INVALID_IMAGE if they are damaged."""
-        data = read(self.address, self.nbytes)
-        if not self.flags & (_LZ4 | _ZSTD):
-            return data
-        fail_if(self.unpacked_bytes > _MOST_BYTES, ResultCode.INVALID_IMAGE)
-        try:
-            data = _unpacked(data, self.flags, self.unpacked_bytes)
-        except Exception as error:  # each of the libraries has errors of its own
-            raise DriverError(ResultCode.INVALID_IMAGE, f"the fat binary cannot be unpacked: {error}") from None
-        fail_if(len(data) != self.unpacked_bytes, ResultCode.INVALID_IMAGE)
-        return data
-
-
 def _unpacked(data: bytes, flags: int, size: int) -> bytes:
     """Imports what it needs here: few programs bring anything compressed."""
     if flags & _ZSTD:
@@ -130,16 +107,29 @@ def _unpacked(data: bytes, flags: int, size: int) -> bytes:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A cubin or PTX in a fat binary. part: its first byte and its end, if several are stored as one."""
+    """A cubin or PTX in a fat binary. address, nbytes: where it is stored; packing: flags of how, from so many bytes.
+    part: its first byte and its end, if several are stored as one."""
 
     kind: int
     arch: int
     flags: int
-    stored: _Stored
-    part: tuple[int, int] | None = None
+    address: int
+    nbytes: int
+    packing: int
+    unpacked_bytes: int
+    part: tuple[int | None, int | None] = (None, None)
 
     def content(self) -> bytes:
-        return self.stored.content()[slice(*self.part) if self.part else slice(None)]
+        """Raises INVALID_IMAGE if it is damaged."""
+        data = read(self.address, self.nbytes)
+        if self.packing & (_LZ4 | _ZSTD):
+            fail_if(self.unpacked_bytes > _MOST_BYTES, ResultCode.INVALID_IMAGE)
+            try:
+                data = _unpacked(data, self.packing, self.unpacked_bytes)
+            except Exception as error:  # each of the libraries has errors of its own
+                raise DriverError(ResultCode.INVALID_IMAGE, f"the fat binary cannot be unpacked: {error}") from None
+            fail_if(len(data) != self.unpacked_bytes, ResultCode.INVALID_IMAGE)
+        return data[slice(*self.part)]
 
     def rank(self, wanted: int) -> tuple[int, ...]:
         """Return the key by which the greatest of several is taken, () if it does not fit the GPU. Cubins run on GPUs
@@ -177,12 +167,12 @@ def _entries(address: int) -> Iterator[_Entry]:
         header = read(position, _ENTRY.size)
         kind, _, entry_header, size, packed, arch, flags, unpacked_bytes = _ENTRY.unpack(header)
         fail_if(entry_header < _ENTRY.size, ResultCode.INVALID_IMAGE)
-        stored = _Stored(position + entry_header, packed or size, flags, unpacked_bytes)
+        stored = position + entry_header, packed or size, flags, unpacked_bytes
         if kind == _SEVERAL:
             table = read(position + _ENTRY.size, entry_header - _ENTRY.size)
             for k in range(int.from_bytes(table[:4], "little")):
                 kind, _, first, part_bytes, _, arch, flags, _ = _ENTRY.unpack_from(table, 8 + _ENTRY.size * k)
-                yield _Entry(kind, arch, flags, stored, (first, first + part_bytes))
+                yield _Entry(kind, arch, flags, *stored, (first, first + part_bytes))
         else:
-            yield _Entry(kind, arch, flags, stored)
+            yield _Entry(kind, arch, flags, *stored)
         position += entry_header + size

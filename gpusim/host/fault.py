@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,7 +48,7 @@ def fault(
         return stopped_warp(state, sm, program)
     warp = int(record[L.SM_ERROR_WARP])
     pc = int(record[L.SM_ERROR_PC])
-    place = _place(state, sm, warp, pc, int(record[L.SM_ERROR_LANE]), program, launch)
+    place = _place(state, warp, pc, int(record[L.SM_ERROR_LANE]), program, launch)
     address, size = int(record[L.SM_ERROR_ADDRESS]), int(record[L.SM_ERROR_SIZE])
     instruction = program.instructions[min(pc, len(program.instructions) - 1)]
     if code in _ACCESS_ERRORS:
@@ -58,9 +59,9 @@ def fault(
             nearest = f"outside the block's {errors.byte_count(program.static_shared_bytes + launch.shared_bytes)}"
         return _access_fault(code, address, size, instruction.opcode, state.code[pc], nearest, local, place)
     other = int(record[L.SM_ERROR_OTHER])
-    thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
+    thread = _thread((other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31), launch)
     if code == L.ERROR_UNWAITED:
-        place["thread"] = _thread(thread, launch)
+        place["thread"] = thread
         words = "its block ends, and no thread has waited for its group (cp.async.wait_group, after a commit)"
         if other & KINDS == BULK:
             words = f"its block ends, and no thread has seen the end of that phase of its mbarrier, at {address:#x}"
@@ -72,7 +73,7 @@ def fault(
             size=size,
             access=_access(instruction.opcode),
             other_access=_KINDS[other & KINDS],
-            other_thread=_thread(thread, launch),
+            other_thread=thread,
             other_file=before.file,
             other_line=before.line,
             other_instruction=before.text,
@@ -83,7 +84,7 @@ def fault(
         total = launch.threads_per_block
         for each in np.flatnonzero(state.warp[:, L.WARP_STATE] == L.WAIT_BARRIER).tolist():
             if sm_of(state, each) == sm:  # the place of a barrier, not of the end of those that have exited
-                place = _place(state, sm, each, max(int(state.warp[each, L.WARP_PC]) - 1, 0), None, program, launch)
+                place = _place(state, each, max(int(state.warp[each, L.WARP_PC]) - 1, 0), None, program, launch)
         return errors.BarrierError(barrier=address, arrived=total - size, expected=total, **place)
     if code in _SYNC_ERRORS:
         return _sync_fault(code, address, size, place)
@@ -118,7 +119,7 @@ def caller(state: State, warp: int, lane: int, program: Program, launch: Launch)
     """
     rows = int(state.par[P.CONST_ROWS]) + warp * int(state.par[P.ROWS_PER_WARP])
     back = int(state.regs[32 * (rows + _RETURN_REGISTER) + lane])
-    return _place(state, sm_of(state, warp), warp, max(back // INSTRUCTION_BYTES - 1, 0), lane, program, launch)
+    return _place(state, warp, max(back // INSTRUCTION_BYTES - 1, 0), lane, program, launch)
 
 
 _ACCESS_ERRORS = (*_SPACE_OF_ERROR, L.ERROR_MISALIGNED, L.ERROR_UNINITIALIZED)
@@ -140,16 +141,14 @@ def _access_fault(
     if code == L.ERROR_LOCAL_BOUNDS:
         nearest = f"past the thread's stack of {local:,} bytes (for recursion and calls by pointer: cudaLimitStackSize)"
     access = _access_of_copy(row, space) if copies else _access(opcode)
+    what: dict[str, Any] = {"address": address, "size": size, "access": access, "space": space}
+    what |= {"allocation": nearest, **place}
     if code == L.ERROR_UNINITIALIZED:
-        return errors.UninitializedReadError(
-            address=address, size=size, access=access, space=space, allocation=nearest, **place
-        )
+        return errors.UninitializedReadError(**what)
     problem = "misaligned" if code == L.ERROR_MISALIGNED else "out of bounds"
     if code == L.ERROR_BOUNDS and nearest is not None and "freed" in nearest:
         problem = "use after free"
-    return errors.MemoryAccessError(
-        problem, address=address, size=size, access=access, space=space, allocation=nearest, **place
-    )
+    return errors.MemoryAccessError(problem, **what)
 
 
 def _sync_fault(code: int, address: int, size: int, place: dict) -> errors.SynchronizationError:
@@ -187,26 +186,24 @@ def nothing_moves(grid: Grid, program: Program, launch: Launch, memory: DeviceMe
     state = grid.state
     at_barrier = np.flatnonzero(state.warp[:, L.WARP_STATE] == L.WAIT_BARRIER).tolist()
     if not at_barrier:
-        cluster = bool((state.warp[:, L.WARP_STATE] == L.WAIT_CLUSTER).any())
         words = waits(grid, program, memory) or ["no warp can issue"]
-        if cluster:
+        if (state.warp[:, L.WARP_STATE] == L.WAIT_CLUSTER).any():
             words = ["some threads never arrive at the barrier of their cluster"]
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=words, **_resident(state, program, launch))
     warp = next((each for each in at_barrier if _waits_for_block(state, each)), at_barrier[0])
-    sm = sm_of(state, warp)
-    split = state.split[warp]
-    alive = int(state.warp[warp, L.WARP_ALIVE])
-    waiting = _lanes(alive & ~int(state.warp[warp, L.WARP_ACTIVE]))
-    pc = int(split[L.SPLIT_PC + waiting[0]]) if waiting else int(state.warp[warp, L.WARP_PC])
+    row = state.warp[warp]
+    alive = int(row[L.WARP_ALIVE])
+    waiting = _lanes(alive & ~int(row[L.WARP_ACTIVE]))
+    pc = int(state.split[warp, L.SPLIT_PC + waiting[0]]) if waiting else int(row[L.WARP_PC])
     if not _waits_for_block(state, warp):
-        place = _place(state, sm, warp, pc, None, program, launch)
+        place = _place(state, warp, pc, None, program, launch)
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=_groups(state, warp, program, alive), **place)
-    block, number = state.block[sm, state.warp[warp, L.WARP_BLOCK]], int(state.warp[warp, L.WARP_BARRIER])
+    block, number = state.block[sm_of(state, warp), row[L.WARP_BLOCK]], int(row[L.WARP_BARRIER])
     return errors.BarrierError(
         barrier=number,
         arrived=int(block[L.BLOCK_ARRIVED + number]),
         expected=int(block[L.BLOCK_EXPECTED + number]) or int(block[L.BLOCK_ALIVE]),
-        **_place(state, sm, warp, max(pc - 1, 0), None, program, launch),
+        **_place(state, warp, max(pc - 1, 0), None, program, launch),
     )
 
 
@@ -215,8 +212,8 @@ def never_ends(grid: Grid, warp: int, program: Program, launch: Launch, memory: 
     they have done."""
     state, row = grid.state, grid.state.warp[warp]
     active, alive = int(row[L.WARP_ACTIVE]), int(row[L.WARP_ALIVE])
+    place = _place(state, warp, int(row[L.WARP_PC]), None, program, launch)
     if state.par[P.STACK] == 0 or active == alive:
-        place = _place(state, sm_of(state, warp), warp, int(row[L.WARP_PC]), None, program, launch)
         waiting = waits(grid, program, memory, for_ever=True) or ["the loop at this line never ends"]
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=waiting, **place)
     return errors.SpinDeadlock(
@@ -225,7 +222,7 @@ def never_ends(grid: Grid, warp: int, program: Program, launch: Launch, memory: 
         spinning=active,
         parked=alive & ~active,
         waiting=_groups(state, warp, program, alive & ~active),
-        **_place(state, sm_of(state, warp), warp, int(row[L.WARP_PC]), None, program, launch),
+        **place,
     )
 
 
@@ -261,27 +258,23 @@ def _groups(state: State, warp: int, program: Program, lanes: int) -> tuple[str,
 
 def _resident(state: State, program: Program, launch: Launch) -> dict:
     """Place of the first warp that is still resident."""
-    alive = np.flatnonzero(state.warp[:, L.WARP_STATE] != L.FREE)
-    if alive.size == 0:
+    warp = next(iter(np.flatnonzero(state.warp[:, L.WARP_STATE] != L.FREE).tolist()), None)
+    if warp is None:
         return {"kernel": program.name}
-    warp = int(alive[0])
-    return _place(state, sm_of(state, warp), warp, int(state.warp[warp, L.WARP_PC]), None, program, launch)
+    return _place(state, warp, int(state.warp[warp, L.WARP_PC]), None, program, launch)
 
 
-def _place(state: State, sm: int, warp: int, pc: int, lane: int | None, program: Program, launch: Launch) -> dict:
+def _place(state: State, warp: int, pc: int, lane: int | None, program: Program, launch: Launch) -> dict:
     """Kernel, source line, block, thread and instruction, as keyword arguments of a KernelError."""
     instruction = program.instructions[min(pc, len(program.instructions) - 1)]
     slot = int(state.warp[warp, L.WARP_BLOCK])
-    block = tuple(int(v) for v in state.block[sm, slot, L.BLOCK_X : L.BLOCK_Z + 1]) if slot >= 0 else None
-    thread = None
-    if lane is not None:
-        thread = _thread(int(state.warp[warp, L.WARP_INDEX] * 32) + lane, launch)
+    own = state.block[sm_of(state, warp), slot]
     return {
         "kernel": program.name,
         "file": instruction.file,
         "line": instruction.line,
-        "block": block,
-        "thread": thread,
+        "block": tuple(own[L.BLOCK_X : L.BLOCK_Z + 1].tolist()) if slot >= 0 else None,
+        "thread": None if lane is None else _thread(int(state.warp[warp, L.WARP_INDEX] * 32) + lane, launch),
         "instruction": instruction.text,
         "instruction_address": instruction.address,
     }
@@ -312,11 +305,10 @@ def _access_of_copy(row: np.ndarray, space: str) -> str:
 def waits(grid: Grid, program: Program, memory: DeviceMemory, for_ever: bool = False) -> list[str]:
     """A sentence for each thing that resident warps wait for, those that most wait for first. for_ever: it is certain
     that none of them ever does anything else, so that one in a loop spins."""
-    state, found = grid.state, dict[str, int]()
-    for warp in np.flatnonzero(state.warp[:, L.WARP_STATE] != L.FREE).tolist():
-        for sentence in _of_warp(state, warp, program, memory, for_ever):
-            found[sentence] = found.get(sentence, 0) + 1
-    said = [f"{count:,} warp{'s' * (count > 1)} {each}" for each, count in sorted(found.items(), key=lambda f: -f[1])]
+    state = grid.state
+    resident = np.flatnonzero(state.warp[:, L.WARP_STATE] != L.FREE).tolist()
+    found = Counter(each for warp in resident for each in _of_warp(state, warp, program, memory, for_ever))
+    said = [f"{count:,} warp{'s' * (count > 1)} {each}" for each, count in found.most_common()]
     left = int(grid.dispatch[G_TOTAL] - grid.dispatch[G_NEXT])
     if left and said:
         said.insert(1, f"{left:,} block{'s' * (left > 1)} cannot start until one of those that run has ended")

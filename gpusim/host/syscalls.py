@@ -8,9 +8,8 @@ window are served in the order of cycle, SM, warp and lane, so the result does n
 
 from __future__ import annotations
 
-import math
+import ctypes
 import re
-import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +21,7 @@ from gpusim.engine.host_calls import sm_of
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpusim.engine.state import L, P
 from gpusim.engine.state.arrays import State
-from gpusim.errors import AssertionFailed, MemoryAccessError, OutOfDeviceMemory
+from gpusim.errors import AssertionFailed, KernelError, MemoryAccessError, OutOfDeviceMemory
 from gpusim.launch.memory import DeviceMemory
 from isa import microops as M
 from isa.link import SYSTEM_CALLS
@@ -32,7 +31,6 @@ HEAP_BYTES = 8 << 20
 
 _NAMES = {number: name for name, number in SYSTEM_CALLS.items()}
 _STRING_LIMIT = 1 << 16
-_FACTS = ("address", "size", "access", "space", "allocation")
 _HEAP_LABEL = "malloc in a kernel"
 
 
@@ -78,13 +76,9 @@ class SystemCalls:
                 if active >> lane & 1:
                     try:
                         call(Lane(state, self.memory, int(w), lane))
-                    except MemoryAccessError as error:
-                        facts = {key: getattr(error, key) for key in _FACTS}
-                        raise MemoryAccessError(error.problem, **facts, **place(int(w), lane)) from None
-                    except AssertionFailed as error:
-                        raise AssertionFailed(
-                            error.message, asserted_at=error.asserted_at, function=error.function, **place(int(w), lane)
-                        ) from None
+                    except KernelError as error:
+                        KernelError.__init__(error, error.reason, **place(int(w), lane))  # which it did not know
+                        raise
         if self.memory.version != version:
             tables = self.memory.tables()
             state.put("starts", tables.starts)
@@ -188,13 +182,15 @@ class Lane:
 
 # --- printf as a C library formats it ---------------------------------------------------------------------------------
 # CUDA formats on the host: a kernel leaves the format and its packed arguments, each aligned to its size, and `float`
-# as `double` (CUDA C++ Programming Guide, "Formatted Output"). What the conversions mean is ISO C's fprintf.
+# as `double` (CUDA C++ Programming Guide, "Formatted Output"). What the conversions mean the host's C library knows.
 
 _CONVERSION = re.compile(
-    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d*))?"
-    r"(?P<length>hh|h|ll|l|j|z|t|L)?(?P<type>[diouxXeEfFgGaAcsp%])"
+    r"%(?P<how>[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d*))?)(?P<length>hh|h|ll|l|j|z|t|L)?(?P<type>[diouxXeEfFgGaAcsp%])"
 )
-_SIZES = {"hh": 1, "h": 2, None: 4, "l": 8, "ll": 8, "j": 8, "z": 8, "t": 8, "L": 8}
+_SHORT = {"hh", "h", None}
+"""Lengths of integers that are passed as int."""
+_snprintf = ctypes.CDLL(None).snprintf
+_snprintf.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p)
 
 
 def printf(form: str, read: Callable[[int, int], bytes], string: Callable[[int], str]) -> tuple[str, int]:
@@ -218,52 +214,33 @@ class _Arguments:
     def __init__(self, read: Callable[[int, int], bytes]) -> None:
         self.read, self.offset, self.count = read, 0, 0
 
-    def take(self, size: int) -> bytes:
+    def take(self, size: int) -> int:
         start = -(-self.offset // size) * size
         self.offset = start + size
         self.count += 1
-        return self.read(start, size)
-
-    def integer(self, size: int, signed: bool) -> int:
-        """An integer of 1, 2, 4 or 8 bytes; those below 4 are passed as int."""
-        return int.from_bytes(self.take(max(size, 4))[:size], "little", signed=signed)
+        return int.from_bytes(self.read(start, size), "little")
 
 
 def _convert(match: re.Match[str], arguments: _Arguments, string: Callable[[int], str]) -> str:
-    """The text of the next argument: Python's own conversion, told apart where C's is another."""
-    kind, flags = match["type"], match["flags"]
+    """The text of the next argument."""
+    kind, length = match["type"], ""
     if kind == "%":
         return "%"
-    width = arguments.integer(4, True) if match["width"] == "*" else int(match["width"] or 0)
-    precision = -1
-    if match["precision"] is not None:
-        precision = arguments.integer(4, True) if match["precision"] == "*" else int(match["precision"] or 0)
-    value: Any
-    if kind in "diouxX":
-        value = arguments.integer(_SIZES[match["length"]], kind in "di")
-        if precision >= 0:
-            flags = flags.replace("0", "")
-        if kind in "ouxX":
-            flags = re.sub("[+ ]", "", flags)
-        if "#" in flags and kind == "o":
-            flags, precision = flags.replace("#", ""), max(precision, len(f"{value:o}") + (value > 0))
-        if value == 0:
-            flags = flags.replace("#", "")
-        if value == precision == 0:  # no digits
-            kind, precision, value = "s", -1, "+" if "+" in flags else " " if " " in flags else ""
-    elif kind in "eEfFgGaA":
-        value = struct.unpack("<d", arguments.take(8))[0]
-        if not math.isfinite(value):
-            flags = flags.replace("0", "")
-        if kind in "aA":
-            digits = re.sub(r"\.?0*p", "p", value.hex())  # all of them, whatever the precision
-            kind, precision, value = "s", -1, digits.upper() if kind == "A" else digits
+    given: list[Any] = [ctypes.c_int(arguments.take(4)) for _ in range(match["how"].count("*"))]
+    if kind in "eEfFgGaA":
+        given.append(ctypes.c_double.from_buffer_copy(arguments.take(8).to_bytes(8, "little")))
+    elif kind == "s":
+        address = arguments.take(8)
+        given.append(string(address).encode() if address else b"(null)")
+    elif kind == "p":
+        given.append(ctypes.c_void_p(arguments.take(8)))
+    elif kind == "c" or match["length"] in _SHORT:
+        length = "" if kind == "c" else match["length"] or ""
+        given.append(ctypes.c_int(arguments.take(4)))
     else:
-        value = arguments.integer(1 if kind == "c" else 8, False)
-        if kind == "s":
-            value = string(value) if value else "(null)"
-        elif kind == "p":
-            kind, precision, value = "s", -1, f"{value:#x}" if value else "(nil)"
-    if width < 0:
-        flags, width = flags + "-", -width
-    return f"%{flags}{width or ''}{f'.{precision}' if precision >= 0 else ''}{kind}" % value
+        length = "ll"
+        given.append(ctypes.c_longlong(arguments.take(8)))
+    form = f"%{match['how']}{length}{kind}".encode()
+    room = ctypes.create_string_buffer(_snprintf(None, 0, form, *given) + 1)
+    _snprintf(room, len(room), form, *given)
+    return room.raw[:-1].decode("utf-8", "replace")

@@ -172,18 +172,12 @@ class _Binder:
 
     def scalar(self, i: int, value: Any) -> np.generic:
         """A value as the NumPy scalar whose type Numba gives it."""
-        if isinstance(value, np.generic) and value.dtype.kind in "biufcmM":
-            return value
-        if isinstance(value, bool):
-            return np.bool_(value)
-        if isinstance(value, int):
-            if not -(2**63) <= value < 2**64:
+        if isinstance(value, np.generic | bool | int | float | complex):
+            scalar = np.asarray(value)
+            if scalar.dtype.hasobject:
                 raise self.error(i, f"{value} does not fit in 64 bits")
-            return np.int64(value) if value < 2**63 else np.uint64(value)
-        if isinstance(value, float):
-            return np.float64(value)
-        if isinstance(value, complex):
-            return np.complex128(value)
+            if scalar.dtype.kind in "biufcmM":
+                return scalar.dtype.type(scalar)
         raise self.error(i, f"{kind_of(value)} cannot be passed to a kernel; pass a NumPy array or a number")
 
     def converted(self, i: int, value: Any, type_: Any) -> np.generic:

@@ -45,14 +45,15 @@ def build_links(config: NodeConfig, gpus: int) -> tuple[Link, ...]:
     return tuple(link for link in links.values() if link.bandwidth_gb_s > 0)
 
 
-def machine_of(config: NodeConfig, gpu: int) -> int:
-    """The machine that a GPU is in."""
-    return gpu // config.node.gpus
-
-
 def switches_of(config: NodeConfig) -> int:
     """PCIe switches of one machine."""
     return -(-config.node.gpus // config.pcie.gpus_per_switch)
+
+
+def switch_of(config: NodeConfig, gpu: int) -> int:
+    """The PCIe switch, over all machines, that a GPU is below."""
+    machine, local = divmod(gpu, config.node.gpus)
+    return machine * switches_of(config) + local // config.pcie.gpus_per_switch
 
 
 def socket_of(config: NodeConfig, switch: int) -> int:
@@ -66,9 +67,7 @@ def _all(config: NodeConfig, gpus: int) -> Iterator[Link]:
     yield from _nvlinks(config, gpus)
     pcie, machines = config.pcie, config.node.machines
     for gpu in range(gpus):
-        machine, local = divmod(gpu, config.node.gpus)
-        switch = machine * switches_of(config) + local // pcie.gpus_per_switch
-        yield from _both(pcie, f"gpu{gpu}", f"pcie{switch}", "pcie", pcie.bandwidth_gb_s(1))
+        yield from _both(pcie, f"gpu{gpu}", f"pcie{switch_of(config, gpu)}", "pcie", pcie.bandwidth_gb_s(1))
     for switch in range(machines * switches_of(config)):
         bridge = f"bridge{socket_of(config, switch)}"
         yield from _both(pcie, f"pcie{switch}", bridge, "pcie", pcie.bandwidth_gb_s(1) * pcie.uplink_lanes / pcie.lanes)
@@ -85,7 +84,7 @@ def _nvlinks(config: NodeConfig, gpus: int) -> Iterator[Link]:
     nvlink = config.nvlink
     if nvlink.wiring == "switch" and nvlink.links:
         for gpu in range(gpus):
-            switch = f"switch{machine_of(config, gpu)}"
+            switch = f"switch{gpu // config.node.gpus}"
             yield from _both(nvlink, f"gpu{gpu}", switch, "nvlink", nvlink.bandwidth_gb_s(nvlink.links))
     elif nvlink.wiring == "pairs":
         for machine in range(config.node.machines):

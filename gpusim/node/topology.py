@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpusim.config.load import Overrides
 from gpusim.errors import NodeError
-from gpusim.node.build import Link, build_links, machine_of, socket_of, switches_of
+from gpusim.node.build import Link, build_links, socket_of, switch_of, switches_of
 from gpusim.node.sections import NodeConfig, load_node_config
 
 
@@ -61,7 +61,6 @@ class Node:
         for index, link in enumerate(self.links):
             self._out.setdefault(link.start, []).append(index)
         self._paths: dict[tuple[str, str], tuple[int, ...]] = {}
-        self._inward: dict[int, list[int]] | None = None
 
     def among(self, gpus: Iterable[int]) -> Node:
         """The same node, of whose GPUs only these, by number, do something together."""
@@ -89,10 +88,9 @@ class Node:
 
     def host_of(self, device: str) -> str:
         """The host memory nearest to a GPU: that of its socket."""
-        number = self._number(device, "gpu")
-        machine, local = divmod(number, self.config.node.gpus)
-        switch = machine * switches_of(self.config) + local // self.config.pcie.gpus_per_switch
-        return f"host{socket_of(self.config, switch)}"
+        if device not in self.gpus:
+            raise NodeError(f"{self.name} has no gpu {device!r}")
+        return f"host{socket_of(self.config, switch_of(self.config, int(device.removeprefix('gpu'))))}"
 
     def path(self, a: str, b: str) -> tuple[int, ...]:
         """Indices of the links from device `a` to `b`; () from a device to itself.
@@ -124,19 +122,13 @@ class Node:
     def _known(self) -> frozenset[str]:
         return frozenset(self.devices)
 
-    def _network_to(self, machine: int) -> list[int]:
-        """Links from the network into a machine."""
-        if self._inward is None:
-            self._inward = {}
-            for index in self._out.get("network0", ()):
-                self._inward.setdefault(self._machine(self.links[index].end), []).append(index)
-        return self._inward.get(machine, [])
-
-    def _number(self, device: str, kind: str) -> int:
-        number = device.removeprefix(kind)
-        if device not in self._known or number == device or not number.isdigit():
-            raise NodeError(f"{self.name} has no {kind} {device!r}")
-        return int(number)
+    @cached_property
+    def _inward(self) -> dict[int, list[int]]:
+        """Links from the network into each machine."""
+        found: dict[int, list[int]] = {}
+        for index in self._out.get("network0", ()):
+            found.setdefault(self._machine(self.links[index].end), []).append(index)
+        return found
 
     def _machine(self, device: str) -> int:
         """Machine of a device; the network belongs to none."""
@@ -203,7 +195,8 @@ class Node:
             if device in seen or ends_here:
                 continue
             seen.add(device)
-            for index in self._network_to(self._machine(b)) if device == "network0" else self._out.get(device, ()):
+            out = self._inward.get(self._machine(b)) if device == "network0" else self._out.get(device)
+            for index in out or ():
                 link = self.links[index]
                 if usable(link):
                     # Latencies are rounded so that the order of a sum does not decide between equal paths.

@@ -215,17 +215,6 @@ def test_variables_in_graphs(calls):
     assert code == 1
 
 
-def test_a_graph_as_a_picture(calls, chain, tmp_path):
-    path = tmp_path / "graph.dot"
-    calls.do("cuGraphDebugDotPrint", chain.handle, str(path), 0)
-    text = path.read_text()
-    assert text.startswith("digraph") and text.count("->") == 4 and text.count("label") == 4
-    assert '"0\\nput"' in text and '"1\\nMEMSET"' in text
-    calls.do("cuGraphDebugDotPrint", chain.handle, str(path), 4)
-    assert r"put\<\<\<\{1,1,1\},\{1,1,1\},0\>\>\>" in path.read_text()
-    assert calls("cuGraphDebugDotPrint", chain.handle, str(tmp_path / "nowhere" / "graph.dot"), 0) == 1
-
-
 def test_events_outside_a_graph(calls):
     event, made = calls.handle("cuEventCreate", 0), Graph(calls)
     record = made.add("EventRecord", event)

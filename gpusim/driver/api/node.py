@@ -1,4 +1,4 @@
-"""Driver API: nodes of graphs that a program makes one by one, edges that it adds between them, a picture of both.
+"""Driver API: nodes of graphs that a program makes one by one, and edges that it adds between them.
 
 A row of `NODES` is a kind of node: how work is made of its parameters. `declare` makes a function of it, for this API
 and for the runtime's.
@@ -9,16 +9,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from gpusim.driver.api.capture import nodes_at
 from gpusim.driver.api.copy import Fill, MemoryCopy, copy_3d
 from gpusim.driver.api.graph import ChildGraph, register
-from gpusim.driver.api.launch import KernelLaunch, describe
+from gpusim.driver.api.launch import describe
 from gpusim.driver.api.stream import host_call, recorded, waited_for
 from gpusim.driver.caller import get_pointer, get_pointers, put_pointer, read
-from gpusim.driver.codes import DriverError, ResultCode, fail_if
+from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 from gpusim.driver.work import streams
@@ -109,33 +108,3 @@ entries(
     ("cuGraphAddDependencies_v2 12030", "G p p p q", _connect),
     anytime=True,
 )
-
-
-_WITH_DIMENSIONS = 1 | 1 << 2  # CUgraphDebugDot_flags: verbose, parameters of kernels
-
-
-def _label(work: StreamWork, flags: int) -> str:
-    """The kind of work, or its kernel's name, with grid, block and bytes of shared memory if flags ask for them."""
-    if not isinstance(work, KernelLaunch):
-        return NODES[work.kind][0].upper()
-    if not flags & _WITH_DIMENSIONS:
-        return work.kernel.name
-    grid, block = (",".join(map(str, each)) for each in (work.described.grid, work.described.block))
-    return rf"{work.kernel.name}\<\<\<\{{{grid}\}},\{{{block}\}},{work.described.shared_bytes}\>\>\>"
-
-
-@entry("cuGraphDebugDotPrint", "G T u", anytime=True)
-def print_dot(driver: Driver, graph: Graph, path: str, flags: int) -> None:
-    """The graph in the language of Graphviz, nodes by kind or kernel and number."""
-    lines = ["digraph dot {"]
-    for k, each in enumerate(graph.family()):
-        number = {node: f"graph_{k}_node_{i}" for i, node in enumerate(each.nodes)}
-        lines.append(f"subgraph cluster_{k} {{")
-        for i, (node, name) in enumerate(number.items()):
-            lines.append(f'"{name}" [shape="rectangle" label="{i}\\n{_label(node.work, flags)}"];')
-        lines += [f'"{number[before]}" -> "{number[node]}";' for before, node in each.edges()]
-        lines.append("}")
-    try:
-        Path(path).write_text("\n".join([*lines, "}", ""]))
-    except OSError:
-        raise DriverError(ResultCode.INVALID_VALUE) from None

@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,19 +139,11 @@ class LaunchSaver(Observer):
                 size = min(PAGE_BYTES, allocation.end - start)
                 if written <= start:
                     written = memory.next_written(start)
-                digest = self._page(memory.array(start, np.uint8, (size,))) if written < start + size else ZEROS
+                page = memory.array(start, np.uint8, (size,))
+                digest = self._store("pages", page.data, None) if written < start + size and page.any() else ZEROS
                 if digest != digests[k] or any(first < start + size and start < end for first, end in to):
                     digests[k] = digest
                     yield start, size, digest
-
-    def _page(self, page: np.ndarray) -> str:
-        """The digest of a page, whose content is then in the file."""
-        digest = hashlib.sha256(page.data).hexdigest()
-        if digest == _of_zeros(len(page)):
-            return ZEROS
-        sample = page[:_SAMPLE_BYTES].data
-        self._keep(f"pages/{digest}", page, lambda: len(zlib.compress(sample, 1)) < _WORTH_IT * len(sample))
-        return digest
 
     def _news_of(self, module: LoadedModule, cubin: bytes) -> list[SavedModule]:
         """Return what was not yet written of a module."""
@@ -169,16 +160,14 @@ class LaunchSaver(Observer):
         )
         return [self._modules[module.handle]]
 
-    def _store(self, kind: str, data: bytes, compress: bool = True) -> str:
-        """The digest of a content, which is then in the file."""
+    def _store(self, kind: str, data: bytes | memoryview, compress: bool | None = True) -> str:
+        """The digest of a content, which is then in the file. compress: None: where that is worth it."""
         digest = hashlib.sha256(data).hexdigest()
-        self._keep(f"{kind}/{digest}", data, lambda: compress)
-        return digest
-
-    def _keep(self, name: str, data: bytes | np.ndarray, compress: Callable[[], bool]) -> None:
-        if name not in self._names:
+        if (name := f"{kind}/{digest}") not in self._names:
             self._names.add(name)
-            self._write(name, bytes(data), compress())
+            sample = data[:_SAMPLE_BYTES] if compress is None else b""
+            self._write(name, bytes(data), compress or len(zlib.compress(sample, 1)) < _WORTH_IT * len(sample))
+        return digest
 
     def _write(self, name: str, data: bytes, compress: bool = True) -> None:
         assert self._zip is not None
@@ -214,9 +203,3 @@ class LaunchSaver(Observer):
             size = self.path.stat().st_size
             launches = f"{counted(self._launches, 'launch')} in {size:,} bytes"
             say(f"{self.path}: {launches}; gpusim replay {self.path} runs them")
-
-
-@cache
-def _of_zeros(nbytes: int) -> str:
-    """The digest of so many zeros."""
-    return hashlib.sha256(bytes(nbytes)).hexdigest()

@@ -207,10 +207,6 @@ def streamIsCapturing(stream: int) -> bool:
     return bool(status)
 
 
-def graphDebugDotPrint(graph: int, path: str, flags: int) -> None:
-    check_status(_library.cudaGraphDebugDotPrint(ctypes.c_void_p(graph), path.encode(), flags))
-
-
 def make_Extent(w: int, h: int, d: int) -> None:
     """For copies of CUDA arrays, which are not simulated."""
     check_status(_library.cudaMalloc3DArray())
