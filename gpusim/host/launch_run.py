@@ -195,7 +195,7 @@ class LaunchRun(Grid):
         log = {"icache": system.instruction_caches(code_lines(par))}
         if self.trace_recorder is not None:
             log |= self.trace_recorder.arrays
-        self.state = self._state(par, self.chosen, log, spare, self.recording, seat)
+        self.state = self._state(par, spare, log=log, chosen=self.chosen, recording=self.recording, seat=seat)
         self.compile_seconds = self._compiled(self.state, system.state, seat is not None)
         self._bind_to_memory_system(seat)
         self.host = self._host(self.state)
@@ -256,7 +256,8 @@ class LaunchRun(Grid):
         # A timed run may be under way, with the memory that the session has to spare.
         spare = self.session.spare if system is None else Spare()
         log = recorder.arrays if recorder is not None else None
-        state = self._state(par, None if parts[0] is None else parts[0].copy(), log, spare, recording, None)
+        chosen = None if parts[0] is None else parts[0].copy()
+        state = self._state(par, spare, log=log, chosen=chosen, recording=recording)
         preparing = self._compiled(state, None, False)
         started = time.perf_counter()
         each = []
@@ -293,7 +294,7 @@ class LaunchRun(Grid):
         log = Executor.log(config.sm.count, self.launch.blocks)
         tracer = TraceRecorder(self.options.trace, config, self.launch, par) if self.options.trace else None
         grid = Grid(simpy.Environment(), self.launch.blocks, self.max_cycles, self.progress, tracer)
-        self.state = grid.state = self._state(par, None, log, self.session.spare, None, None)
+        self.state = grid.state = self._state(par, self.session.spare, log=log)
         grid.host = self._host(grid.state)
         preparing = self._compiled(grid.state, None, False)
         started, before = time.perf_counter(), system.counters.copy()
@@ -369,20 +370,12 @@ class LaunchRun(Grid):
                     fcntl.flock(lock, fcntl.LOCK_EX)
             prepare_core(*what)
 
-    def _state(
-        self,
-        par: np.ndarray,
-        chosen: np.ndarray | None,
-        log: dict[str, np.ndarray] | None,
-        spare: Spare,
-        recording: Recording | None,
-        seat: Seat | None,
-    ) -> State:
-        session, program, config = self.session, self.program, self.session.config
-        what = program, self.launch, self.parameter_bytes, int(par[P.LOCAL_BYTES]), config.sm.count, self._workspace
-        where = session.memory, session.threads, spare
+    def _state(self, par: np.ndarray, spare: Spare, **more: Any) -> State:
+        """more: as for `build_state`."""
+        session, program, sms = self.session, self.program, self.session.config.sm.count
+        what = program, self.launch, self.parameter_bytes, int(par[P.LOCAL_BYTES]), sms, self._workspace
         try:
-            return build_state(par, self.lowered, constant_banks(*what), *where, log, chosen, recording, seat)
+            return build_state(par, self.lowered, constant_banks(*what), session.memory, session.threads, spare, **more)
         except MemoryError:
             words = "the host has no room for the state of all resident threads"
             raise LaunchError(words, kernel=program.name) from None

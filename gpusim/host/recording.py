@@ -76,8 +76,7 @@ def recording_of(run: ReadyLaunch) -> Recording | None:
     if options.trace is not None or options.checks or not replayable(program, run.lowered.code):
         return None
     key = key_of(program, run.launch, run.parameter_bytes, memory, run.session.config)
-    recording = known(key)
-    if recording is None:
+    if key not in _kept:
         words = aligned_bytes(8 * MOST_WORDS).view(np.int64)
         words[0] = CHUNK
         starts = np.zeros(run.launch.blocks * -(-run.launch.threads_per_block // 32), np.int64)
@@ -86,20 +85,8 @@ def recording_of(run: ReadyLaunch) -> Recording | None:
                 executed, _ = run.run_untimed(recording=(words, starts, np.zeros(0, np.int64)))
         except PoolExhausted:  # too long
             return None
-        recording = words[: words[0]].copy(), starts, executed["counters"][:, LOOKED].copy()
-        keep(key, recording)
-    return recording
-
-
-def known(key: Hashable) -> Recording | None:
-    """The recording of a launch, if this process has it."""
-    if key in _kept:
-        _kept.move_to_end(key)
-    return _kept.get(key)
-
-
-def keep(key: Hashable, recording: Recording) -> None:
-    """Keep a recording, in place of those that have not been used for longest."""
-    _kept[key] = recording
+        _kept[key] = words[: words[0]].copy(), starts, executed["counters"][:, LOOKED].copy()
+    _kept.move_to_end(key)
     while len(_kept) > 1 and sum(each[0].size for each in _kept.values()) > _KEPT_WORDS:
-        _kept.popitem(last=False)
+        _kept.popitem(last=False)  # the one that has not been used for longest
+    return _kept[key]

@@ -6,8 +6,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -81,8 +80,14 @@ class KernelLaunch(StreamWork):
 
     def put(self, stream: DriverStream, queues: WorkQueues) -> None:
         context = self.driver.context()
-        with self._refused():
+        try:
             queues.launch(stream, self._asked(stream), lambda error: setattr(context, "failed", _failure(error)))
+        except errors.LaunchError as error:  # the GPU does not take it
+            code = _refusal(self.described, self.cooperative, self.cluster is not None)
+            raise DriverError(code, str(error)) from None
+        except SimulationError as error:  # the simulator cannot run it
+            what = f"kernel {short_name(self.kernel.name)!r}: {error}"
+            raise DriverError(ResultCode.NOT_SUPPORTED, what) from None
         for handle in A.events_of(self.attributes):
             queues.record(stream, known(context.events.get(handle)))
 
@@ -102,18 +107,6 @@ class KernelLaunch(StreamWork):
         for each in driver.observers:
             each.asked(call)
         return call
-
-    @contextmanager
-    def _refused(self) -> Iterator[None]:
-        """Refuse what the GPU does not take or the simulator cannot run."""
-        try:
-            yield
-        except errors.LaunchError as error:
-            code = _refusal(self.described, self.cooperative, self.cluster is not None)
-            raise DriverError(code, str(error)) from None
-        except SimulationError as error:
-            what = f"kernel {short_name(self.kernel.name)!r}: {error}"
-            raise DriverError(ResultCode.NOT_SUPPORTED, what) from None
 
 
 def launch(attributes: dict[int, bytes], driver: Driver, kernel: LoadedKernel, *described: Any) -> None:

@@ -19,19 +19,12 @@ from isa.assemble import link_objects
 _SUFFIXES = (".cubin", ".ptx", ".fatbin", ".o", ".a")
 """By CUjitInputType."""
 
+_LOADS = "cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuLibraryLoadData"
+_LOAD_FILES = "cuModuleLoad cuLibraryLoadFromFile"
+entries(("cuModuleGetLoadingMode", "*i", lambda driver: 2), anytime=True)  # lazy
 entries(
-    ("cuModuleGetLoadingMode", "*i", lambda driver: 2),  # lazy
-    anytime=True,
-)
-entries(
-    (
-        "cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuLibraryLoadData",
-        *("*p p", lambda driver, image: driver.load(image).handle),
-    ),
-    (
-        "cuModuleLoad cuLibraryLoadFromFile",
-        *("*p T", lambda driver, path: driver.load(caller().keep(_content(path))).handle),
-    ),
+    (_LOADS, "*p p", lambda driver, image: driver.load(image).handle),
+    (_LOAD_FILES, "*p T", lambda driver, path: driver.load(caller().keep(_content(path))).handle),
     ("cuModuleUnload", "M", lambda driver, module: module.unload()),
     ("cuModuleGetFunction cuLibraryGetKernel", "*p M T", lambda driver, module, name: module.kernel(name).handle),
     ("cuLibraryGetModule", "*p M", lambda driver, module: module.handle),

@@ -39,32 +39,20 @@ def _structure(name: str, **fields: int) -> Any:
         end = start + _SIZES[kind]
     table = (_Member * (len(members) + 1))(*members)
     slots = (_Slot * 2)(_Slot(_SLOT_MEMBERS, ctypes.addressof(table)))
-    made = _Specification(name.encode(), -(-end // 8) * 8, 0, _BASE_TYPE, ctypes.addressof(slots))
+    made = _Specification(f"gpusim.{name}".encode(), -(-end // 8) * 8, 0, _BASE_TYPE, ctypes.addressof(slots))
     _kept.append((table, slots, made))
+
+    def initialize(self: Any, *values: int, **named: int) -> None:
+        for field, value in (dict(zip(fields, values, strict=False)) | named).items():
+            setattr(self, field, value)
+
     ctypes.pythonapi.PyType_FromSpec.restype = ctypes.py_object
-    return ctypes.pythonapi.PyType_FromSpec(ctypes.byref(made))
+    kind = ctypes.pythonapi.PyType_FromSpec(ctypes.byref(made))
+    kind.__init__ = initialize
+    return kind
 
 
-_PointerAttributes: Any = _structure(
-    "gpusim._PointerAttributes", device=_INT, devicePointer=_INTPTR, hostPointer=_INTPTR, type=_INT
-)
-_MemPoolProps: Any = _structure("gpusim._MemPoolProps", allocType=_INT, handleType=_INT, locationType=_INT, devId=_INT)
-
-
-class PointerAttributes(_PointerAttributes):
-    """Memory at an address: its kind (cudaMemoryType), device, addresses on the device and on the host."""
-
-    __slots__ = tuple[str, ...]()  # the base has them
-
-    def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int = -1):
-        self.device, self.devicePointer, self.hostPointer, self.type = device, devicePointer, hostPointer, type
-
-
-class MemPoolProps(_MemPoolProps):
-    """Properties of a new memory pool: cudaMemAllocationType, cudaMemAllocationHandleType, cudaMemLocationType,
-    device."""
-
-    __slots__ = tuple[str, ...]()  # the base has them
-
-    def __init__(self, allocType: int, handleType: int, locationType: int, devId: int):
-        self.allocType, self.handleType, self.locationType, self.devId = allocType, handleType, locationType, devId
+PointerAttributes = _structure("PointerAttributes", device=_INT, devicePointer=_INTPTR, hostPointer=_INTPTR, type=_INT)
+"""Memory at an address: its device, addresses on the device and on the host, and its kind (cudaMemoryType)."""
+MemPoolProps = _structure("MemPoolProps", allocType=_INT, handleType=_INT, locationType=_INT, devId=_INT)
+"""Properties of a new memory pool: cudaMemAllocationType, cudaMemAllocationHandleType, cudaMemLocationType, device."""
