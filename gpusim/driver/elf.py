@@ -68,7 +68,13 @@ def stub_library(names: Sequence[str], machine: str, soname: str) -> bytes:
     ]
     content = bytearray(end)
     pieces = {
-        0: _elf_header(MACHINES[machine], len(segments)),
+        # 64 bits, little endian, version 1; a shared object of this machine, version 1 again.
+        0: b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+        + struct.pack(
+            "<HHIQQQIHHHHHH",
+            *(3, MACHINES[machine], 1, 0, _HEADER_BYTES, 0, 0, _HEADER_BYTES),
+            *(_SEGMENT_BYTES, len(segments), 0, 0, 0),
+        ),
         _HEADER_BYTES: b"".join(
             struct.pack("<IIQQQQQQ", kind, flags, start, start, start, size, size, align)
             for kind, flags, start, size, align in segments
@@ -95,13 +101,3 @@ def _stub(machine: str, address: int, slot: int) -> bytes:
     adrp = 0x90000010 | (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5  # adrp x16, slot
     load = 0xF9400210 | (slot & 0xFFF) >> 3 << 10  # ldr x16, [x16, #slot's offset in its page]
     return struct.pack("<III", adrp, load, 0xD61F0200)  # br x16
-
-
-def _elf_header(machine: int, segments: int) -> bytes:
-    identification = b"\x7fELF\x02\x01\x01" + bytes(9)  # 64 bits, little endian, version 1
-    shared_object, version = 3, 1
-    return identification + struct.pack(
-        "<HHIQQQIHHHHHH",
-        *(shared_object, machine, version, 0, _HEADER_BYTES, 0, 0, _HEADER_BYTES),
-        *(_SEGMENT_BYTES, segments, 0, 0, 0),
-    )

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.errors import ArgumentError
 from gpusim.launch.memory import DeviceMemory, contiguous_strides
 
 
@@ -49,20 +48,6 @@ class DeviceArray:
         freed."""
         return self.memory.array(self.address, self.dtype, self.shape, self.strides)
 
-    def copy_to_host(self, out: np.ndarray | None = None) -> np.ndarray:
-        """Copy to a new array, or into `out` of the same shape and dtype, and return it."""
-        if out is None:
-            return self.host_view.copy()
-        self._same(out)
-        np.copyto(out, self.host_view)
-        return out
-
-    def copy_to_device(self, array: np.ndarray) -> None:
-        """Copy `array`, of the same shape and dtype, to the device."""
-        array = np.asarray(array)
-        self._same(array)
-        self.memory.write(self.address, self.dtype, self.shape, self.strides, array)
-
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a DeviceArray without dimensions")
@@ -70,10 +55,3 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         return f"DeviceArray(address={self.address:#x}, shape={self.shape}, dtype={self.dtype})"
-
-    def _same(self, array: np.ndarray) -> None:
-        if array.shape != self.shape or array.dtype != self.dtype:
-            raise ArgumentError(
-                f"an array of {array.dtype} with shape {array.shape} does not match the device's "
-                f"{self.dtype} with shape {self.shape}"
-            )

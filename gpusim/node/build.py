@@ -31,17 +31,13 @@ class Link:
     latency_us: float
     reverse: float = 0.0
 
-    def scaled(self, factor: float) -> Link:
-        """Return the link with its bandwidth multiplied."""
-        return replace(self, bandwidth_gb_s=self.bandwidth_gb_s * factor)
-
 
 def build_links(config: NodeConfig, gpus: int) -> tuple[Link, ...]:
     """All links, of the first `gpus` GPUs and of every machine. Raises NodeError for a link in `links` that is not."""
     links = {link.name: link for link in _all(config, gpus)}
     for name, factor in [*config.links.scale, *((each, 0.0) for each in config.links.down)]:
         for each in _named(name, links):
-            links[each] = links[each].scaled(factor)
+            links[each] = replace(links[each], bandwidth_gb_s=links[each].bandwidth_gb_s * factor)
     return tuple(link for link in links.values() if link.bandwidth_gb_s > 0)
 
 

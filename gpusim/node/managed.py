@@ -8,6 +8,8 @@ moves all of it and gives a NumPy view that may be used until the next kernel.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
@@ -49,20 +51,15 @@ class ManagedSet:
             raise ArgumentError(f"an array cannot have the shape {shape}")
         memory.next_address = -(-memory.next_address // BLOCK_BYTES) * BLOCK_BYTES
         memory.occupy(-nbytes, "")  # it takes room when it comes
-        try:
+        with ExitStack() as undoing:
+            undoing.callback(memory.occupy, nbytes, "")
             address = memory.alloc(nbytes, f"managed array {shape} of {kind}")
-        except BaseException:
-            memory.occupy(nbytes, "")
-            raise
-        made = ManagedArray(memory, address, shape, kind)
-        made.streams, made.managed = self._streams, self
-        try:
+            undoing.callback(memory.free, address)
             if self.table is not None:
                 self.table.add(address, nbytes)
-        except BaseException:
-            memory.free(address)
-            memory.occupy(nbytes, "")
-            raise
+            undoing.pop_all()
+        made = ManagedArray(memory, address, shape, kind)
+        made.streams, made.managed = self._streams, self
         return made
 
     def freed(self, array: ManagedArray) -> None:
@@ -228,19 +225,10 @@ class ManagedArray(StreamedArray):
         self._touch(view, True)
         self.host_view[key] = values
 
-    def copy_to_host(self, out: np.ndarray | None = None, stream: Stream | None = None) -> np.ndarray:
-        """A copy by the host's own loads, once all streams are through."""
-        if out is None:
-            return self.host().copy()
-        self._same(out)
-        np.copyto(out, self.host())
-        return out
-
-    def copy_to_device(self, array: np.ndarray, stream: Stream | None = None) -> None:
-        """Contents from `array`, of the same shape and dtype, by the host's own stores."""
-        array = np.asanyarray(array)
-        self._same(array)
-        np.copyto(self.host(write=True), array)
+    def _copy(self, to_device: bool, host: np.ndarray, effect: Callable[[], Any], stream: Stream | None) -> None:
+        """Copies by the host's own loads or stores, once all streams are through."""
+        self.host(write=to_device)
+        effect()
 
     @property
     def on_device_bytes(self) -> int:

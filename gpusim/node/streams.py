@@ -17,6 +17,7 @@ import simpy
 from gpusim.engine.device import Engine
 from gpusim.engine.grid import EndedWithAnother, Transfer
 from gpusim.engine.streams import Engines, KernelWork, StreamQueue, UntimedWork
+from gpusim.errors import ArgumentError
 from gpusim.host.launch_run import LaunchRun
 from gpusim.launch.device_array import DeviceArray
 from gpusim.node.flows import Clock
@@ -305,9 +306,16 @@ class StreamedArray(DeviceArray):
 
     def copy_to_device(self, array: np.ndarray, stream: Stream | None = None) -> None:
         """Copy `array`, of the same shape and dtype, to the device; in a stream when its turn has come."""
-        array = np.asanyarray(array)
+        array, where = np.asanyarray(array), (self.address, self.dtype, self.shape, self.strides)
         self._same(array)
-        self._copy(True, array, lambda: DeviceArray.copy_to_device(self, array), stream)
+        self._copy(True, array, lambda: self.memory.write(*where, array), stream)
+
+    def _same(self, array: np.ndarray) -> None:
+        if array.shape != self.shape or array.dtype != self.dtype:
+            raise ArgumentError(
+                f"an array of {array.dtype} with shape {array.shape} does not match the device's "
+                f"{self.dtype} with shape {self.shape}"
+            )
 
     def _copy(self, to_device: bool, host: np.ndarray, effect: Callable[[], Any], stream: Stream | None) -> None:
         if stream is None:

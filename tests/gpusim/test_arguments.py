@@ -62,7 +62,7 @@ def test_numba_array():
     assert (meminfo, parent, items, item_bytes, rest) == (0, 0, 6, 4, [2, 3, 12, 4])
     np.testing.assert_array_equal(memory.array(pointer, np.float32, (2, 3)), data)
     assert bound.arrays[0].address == pointer
-    bound.arrays[0].copy_to_device(data + 1)
+    bound.arrays[0].host_view[...] = data + 1
     bound.copy_back()
     np.testing.assert_array_equal(data, np.arange(6).reshape(2, 3) + 1)
     bound.release()
@@ -110,7 +110,7 @@ def test_read_only_arrays_are_not_written_back():
     data = np.zeros(4)
     data.flags.writeable = False
     bound = bind(program(*words(7)), [data], DeviceMemory())
-    bound.arrays[0].copy_to_device(np.ones(4))
+    bound.arrays[0].host_view[...] = 1
     bound.copy_back()
     assert not data.any()
 
@@ -131,7 +131,7 @@ def test_device_arrays_stay():
     assert bound.parameter_bytes == struct.pack("<q", array.address)
     assert not bound.write_back
     bound.release()
-    np.testing.assert_array_equal(array.copy_to_host(), np.arange(4))
+    np.testing.assert_array_equal(array.host_view, np.arange(4))
     assert "another device" in refusal(program(8, abi="c"), [array])
     memory.free(array.address)
     with pytest.raises(MemoryAccessError, match="use after free"):
@@ -272,7 +272,7 @@ def test_any_view_goes_there_and_back(base, data):
     memory = DeviceMemory()
     bound = bind(program(*words(5 + 2 * array.ndim)), [array], memory)
     device = bound.arrays[0]
-    np.testing.assert_array_equal(device.copy_to_host(), array)
+    np.testing.assert_array_equal(device.host_view, array)
     assert (device.shape, device.strides) == (array.shape, array.strides)
     array[...] = 0
     bound.copy_back()

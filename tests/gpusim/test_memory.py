@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusim.errors import ArgumentError, MemoryAccessError, OutOfDeviceMemory
+from gpusim.errors import MemoryAccessError, OutOfDeviceMemory
 from gpusim.launch.arena import Arena
 from gpusim.launch.device_array import DeviceArray
 from gpusim.launch.memory import ALIGNMENT, BASE, GUARD_BYTES, DeviceMemory, span
@@ -231,16 +231,10 @@ def test_device_array():
     data = np.arange(6, dtype=np.int32).reshape(2, 3)
     array = DeviceArray(memory, memory.upload(data), (2, 3), np.int32)
     assert (array.ndim, array.size, array.nbytes, len(array), array.strides) == (2, 6, 24, 2, (12, 4))
-    np.testing.assert_array_equal(array.copy_to_host(), data)
-    array.copy_to_device(data * 2)
-    out = np.empty_like(data)
-    assert array.copy_to_host(out) is out
-    np.testing.assert_array_equal(out, data * 2)
-    with pytest.raises(ArgumentError, match="does not match"):
-        array.copy_to_host(np.empty(6, np.int32))
+    np.testing.assert_array_equal(array.host_view, data)
     memory.free(array.address)
     with pytest.raises(MemoryAccessError, match="use after free"):
-        array.copy_to_host()
+        array.host_view.copy()
 
 
 @given(st.lists(st.one_of(st.integers(0, 5000), st.just("free")), max_size=40), st.randoms(use_true_random=False))
