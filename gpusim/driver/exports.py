@@ -118,15 +118,11 @@ def declare_all() -> None:
             declare_same(library.symbols, library.version)
 
 
-_OWN = ("cudaGetExportTable",)
-"""Has the name of one of the driver's, and is refused."""
-
-
 def declare_same(symbols: Sequence[str], version: int) -> None:
     """Declare the functions of a library that are the driver's: those of its `renamed.txt`, and all that no other file
     declares and the driver has by the same name, in their newest variant. Where a library has a second variant by a
     name of its own, the plain name is that of the first. version: of the library."""
-    names = {re.sub(r"_pt(ds|sz)$", "", symbol) for symbol in symbols}.difference(_OWN)
+    names = {re.sub(r"_pt(ds|sz)$", "", symbol) for symbol in symbols} - {"cudaGetExportTable"}  # which is refused
     renamed = resources.files(_RUNTIME).joinpath("renamed.txt").read_text().splitlines()
     for *symbols, other in map(str.split, renamed):
         for symbol in set(symbols).difference(ENTRY_POINTS):

@@ -40,15 +40,9 @@ def fit(config: GPUConfig, program: Program, launch: Launch, cooperative: bool |
     """Return the occupancy of an SM, and whether all blocks share a workspace. Raises LaunchError if the GPU does not
     take them."""
     check_dimensions(config, launch.grid, launch.block, program.name)
-    fits = occupancy(
-        config,
-        launch.threads_per_block,
-        program.registers,
-        program.static_shared_bytes,
-        launch.shared_bytes,
-        program.max_threads,
-        program.name,
-    )
+    shared = program.static_shared_bytes, launch.shared_bytes
+    what = launch.threads_per_block, program.registers, *shared, program.max_threads, program.name
+    fits = occupancy(config, *what)
     if program.cluster is not None:
         check_cluster(config, program.cluster, launch.grid, fits.blocks_per_sm, program.name)
     workspace = launch_values(program.arch).environment + 4

@@ -33,17 +33,14 @@ def as_dim3(value: int | Sequence[int], name: str = "dimension") -> Dim3:
     parts = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
     if not 1 <= len(parts) <= 3:
         raise _refused(f"{name} must have one to three components, got {len(parts)}: {value!r}")
-    dims = []
-    for part in parts:
-        try:
-            number = None if isinstance(part, bool) else operator.index(part)
-        except TypeError:
-            number = None
-        if number is None:
-            raise _refused(f"{name} must be an int or a tuple of ints, got {value!r}")
-        if number < 1:
-            raise _refused(f"{name} must be positive in every component, got {value!r}")
-        dims.append(number)
+    try:
+        dims = [operator.index(part) for part in parts if not isinstance(part, bool)]
+    except TypeError:
+        dims = []
+    if len(dims) < len(parts):
+        raise _refused(f"{name} must be an int or a tuple of ints, got {value!r}")
+    if min(dims) < 1:
+        raise _refused(f"{name} must be positive in every component, got {value!r}")
     x, y, z = (*dims, 1, 1)[:3]
     return x, y, z
 

@@ -38,16 +38,11 @@ class StreamTimeline:
         }
         return cls(tuple(spans), links)
 
-    @property
-    def rows(self) -> list[tuple[str, int]]:
-        """Streams that have done something, as (GPU, number), and behind those of a GPU its faults."""
-        return rows_of(self.spans)
-
     def save(self, path: str | Path) -> Path:
         """Write it for ui.perfetto.dev: a track for each stream and for faults, below their GPU, and for each link."""
-        writer, target = TrackWriter(), Path(path)
-        gpus = {gpu: writer.track(gpu) for gpu in dict.fromkeys(gpu for gpu, _ in self.rows)}
-        tracks = {row: writer.track(row_name(row), gpus[row[0]], rank) for rank, row in enumerate(self.rows)}
+        writer, target, rows = TrackWriter(), Path(path), rows_of(self.spans)
+        gpus = {gpu: writer.track(gpu) for gpu in dict.fromkeys(gpu for gpu, _ in rows)}
+        tracks = {row: writer.track(row_name(row), gpus[row[0]], rank) for rank, row in enumerate(rows)}
         for span in self.spans:
             at = tracks[span.gpu, span.stream], round(_NS * span.start), round(_NS * span.end)
             writer.slice(*at, span.name, {"kind": span.kind})

@@ -11,6 +11,7 @@ import gpusim
 from gpusim.engine.state import memory as ms
 from gpusim.errors import ArgumentError, MemoryAccessError, OutOfDeviceMemory
 from gpusim.node.managed import FAULTS
+from gpusim.node.timeline import rows_of
 from gpusim.plot import streams_timeline
 from tests.gpusim.test_trace_export import Read
 
@@ -245,7 +246,7 @@ def test_the_timeline_has_faults_and_prefetches(device, tmp_path):
     device.synchronize()
     array.host()
     timeline, per_us = device.timeline(), device.config.gpu.clock_mhz
-    assert timeline.rows == [("gpu0", 1), ("gpu0", 2), ("gpu0", FAULTS)]
+    assert rows_of(timeline.spans) == [("gpu0", 1), ("gpu0", 2), ("gpu0", FAULTS)]
     served = [each for each in timeline.spans if each.kind == "fault"]
     assert all(first.end <= later.start for first, later in pairwise(served))
     found = [each for each in array.faults if each.to == "gpu"]
