@@ -21,7 +21,8 @@ print(Path("several_gpus/buckets.py").read_text())
 # `run` starts the processes and gives each a communicator (`several_gpus/ranks.py` has NCCL's interface for Numba's
 # arrays, in 90 lines). The loop is the backward pass: a kernel makes the gradients of a bucket in one stream; an event
 # lets the other stream go on when they are there, and that one sums them over the GPUs. All buckets together are four
-# megabytes, however many they are. `gpusim exec --gpus 2` gives the program two GPUs; with `--json` it tells what both did:
+# megabytes, however many they are. `gpusim exec --gpus 2` gives the program two GPUs; with `--json` it tells what both
+# did:
 
 
 # %%
@@ -37,8 +38,8 @@ table(whole["collectives"])
 table(whole["gpus"])
 
 # %% [markdown]
-# One bucket: the sum can begin only when all gradients are there, and nothing is left to be computed meanwhile. All of it
-# is *exposed*: the GPU communicates and no kernel runs. Now in pieces:
+# One bucket: the sum can begin only when all gradients are there, and nothing is left to be computed meanwhile. All of
+# it is *exposed*: the GPU communicates and no kernel runs. Now in pieces:
 
 # %%
 runs = {1: whole, 4: run(4), 16: run(16)}
@@ -61,9 +62,9 @@ axes.barh(names, [row["exposed us"] for row in rows], left=left, label="exposed 
 axes.set(xlabel="us of a backward pass", ylabel="buckets")
 axes.legend(fontsize=8)
 # %% [markdown]
-# With four buckets three sums hide behind the kernels of the next bucket, and only the last one is exposed. Sixteen are too
-# many: a sum has a latency that does not shrink with it, so now the link is never done, and the kernels, a few thousand
-# elements each, no longer fill the GPU. The best number lies between, and depends on both.
+# With four buckets three sums hide behind the kernels of the next bucket, and only the last one is exposed. Sixteen are
+# too many: a sum has a latency that does not shrink with it, so now the link is never done, and the kernels, a few
+# thousand elements each, no longer fill the GPU. The best number lies between, and depends on both.
 #
 # ## Another machine, the same program
 #
@@ -73,7 +74,8 @@ axes.legend(fontsize=8)
 slow = run(4, node="pcie")
 for name, told in (("NVLink", runs[4]), ("PCIe", slow)):
     gpu, joint = told["gpus"][0], told["collectives"][0]
-    print(f"{name}: {joint['time_us'] / joint['calls']:.0f} us a sum over {joint['link']}, {gpu['exposed_us']:.0f} us exposed")
+    each_us = joint["time_us"] / joint["calls"]
+    print(f"{name}: {each_us:.0f} us a sum over {joint['link']}, {gpu['exposed_us']:.0f} us exposed")
 assert slow["gpus"][0]["exposed_us"] > 2 * runs[4]["gpus"][0]["exposed_us"]
 
 # %% [markdown]
@@ -81,15 +83,16 @@ assert slow["gpus"][0]["exposed_us"] > 2 * runs[4]["gpus"][0]["exposed_us"]
 #
 # 1. What is the least that can be exposed, whatever the number of buckets? Which row of the table comes near?
 # 2. Four GPUs instead of two: does a sum of the same bytes take twice as long?
-# 3. The last bucket is always exposed. Which bucket would you make smaller than the others, and what does DDP in PyTorch do?
+# 3. The last bucket is always exposed. Which bucket would you make smaller than the others, and what does DDP in
+#    PyTorch do?
 #
 # <details><summary>Answers</summary>
 #
 # 1. The sum of the last bucket, since nothing is computed after it: at best its latency.
-# 2. No. A ring sends 2 (n - 1) / n of the bytes over each link, 1 for two GPUs and 1.5 for four, but has three times the
-#    steps; small sums are latency, so they grow with the steps:
-# 3. The last one to be computed, which holds the first layers' gradients. PyTorch's DDP has a bucket of 1 MB that is ready
-#    first, so that communication begins early; that at the end is as large as the others.
+# 2. No. A ring sends 2 (n - 1) / n of the bytes over each link, 1 for two GPUs and 1.5 for four, but has three times
+#    the steps; small sums are latency, so they grow with the steps:
+# 3. The last one to be computed, which holds the first layers' gradients. PyTorch's DDP has a bucket of 1 MB that is
+#    ready first, so that communication begins early; that at the end is as large as the others.
 #
 # </details>
 

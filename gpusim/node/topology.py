@@ -77,7 +77,7 @@ class Node:
         """GPUs of each machine that share a host."""
         groups: dict[int, list[str]] = {}
         for gpu in self.gpus:
-            groups.setdefault(machine_of(self.config, self._number(gpu, "gpu")), []).append(gpu)
+            groups.setdefault(int(gpu.removeprefix("gpu")) // self.config.node.gpus, []).append(gpu)
         return tuple(tuple(group) for group in groups.values())
 
     @cached_property
