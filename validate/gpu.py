@@ -1,7 +1,7 @@
 """The one GPU side of every recording: CUDA's driver, `nvidia-smi`, and Nsight Compute's command line.
 
 The driver is bound by cuda.bindings, which numba-cuda brings along. CuPy would not do: it cannot launch a kernel whose
-parameters are bytes in clusters, nor encode a tensor map.
+parameters are bytes in clusters.
 A machine that records needs NumPy, numba-cuda and, for counters, `ncu`.
 """
 
@@ -149,24 +149,6 @@ class RealGpu:
     def launch(self, *arguments: Any, **more: Any) -> None:
         """Launch a kernel once; parameters as for `prepared`."""
         self.prepared(*arguments, **more)()
-
-    # many parameters: those of cuTensorMapEncodeTiled.
-    def encode(
-        self, kind: int, address: int, shape: Sequence[int], strides: Sequence[int], box: Sequence[int],
-        steps: Sequence[int], swizzle: int,
-    ) -> bytes:  # fmt: skip
-        """128 bytes: the tensor map that the driver makes. kind, swizzle: numbers of cuda.h; dimensions from the
-        innermost one, strides in bytes, one fewer. Raises GpuError where the driver refuses."""
-        it = self.driver
-        long, short = it.cuuint64_t, it.cuuint32_t
-        found = self.call(
-            *("cuTensorMapEncodeTiled", it.CUtensorMapDataType(kind), len(shape), address),
-            *([long(each) for each in shape], [long(each) for each in strides]),
-            *([short(each) for each in box], [short(each) for each in steps]),
-            *(it.CUtensorMapInterleave(0), it.CUtensorMapSwizzle(swizzle)),
-            *(it.CUtensorMapL2promotion(0), it.CUtensorMapFloatOOBfill(0)),
-        )
-        return b"".join(int(each).to_bytes(8, "little") for each in found.opaque)
 
     def timed_us(self, launch: Callable[[], object], before: Callable[[], object] | None = None) -> float:
         """Microseconds from event to event around what `launch` puts into the default stream; `before` puts something

@@ -83,13 +83,12 @@ def gpu_name(product: str) -> str:
 def make(document: dict[str, Any], variant: str) -> Baseline:
     """The baseline of one variant from a recording's document. Raises ImportRefused."""
     program = images.image(variant)
-    cubin = images.cubin_of(variant)
     measurements = []
     rows = []
     for size in registry.get(variant).sizes:
         point = ProgramPoint(variant, size)
         row = document["points"].get(str(point))
-        problem = _problem(row, cubin.sha256, point.program.polls) or document["failures"].get(str(point))
+        problem = _problem(row, program.sha256, point.program.polls) or document["failures"].get(str(point))
         if row is None or problem:
             raise ImportRefused(f"{point}: {problem}")
         measurements.append(_measurement(point, row))
@@ -97,7 +96,10 @@ def make(document: dict[str, Any], variant: str) -> Baseline:
     return Baseline(
         variant=variant,
         code=baseline.RecordedCode(
-            image=cubin.file, symbol=cubin.symbol, code_sha256=program.code_sha256, cubin_sha256=cubin.sha256
+            image=images.entry_of(variant)["file"],
+            symbol=program.symbol,
+            code_sha256=program.code_sha256,
+            cubin_sha256=program.sha256,
         ),
         provenance=_provenance(document["provenance"], rows),
         sizes=measurements,

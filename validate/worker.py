@@ -11,109 +11,72 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpusim.launch import Launch, TensorMap
-from gpusim.launch.cuda import array_of
+from gpusim.launch import Launch
+from gpusim.launch.arguments import bind
+from gpusim.launch.memory import DeviceMemory
+from isa import Program
 from programs import images, reduction
 from validate.gpu import RealGpu
 from validate.points import ProgramPoint, describe, error_of
 
 FLUSH_ITEMS = 1 << 27
 """Floats read to empty the caches: 512 MiB, ten times the L2."""
-_TYPES = ("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16",
-          "float32_ftz", "tfloat32", "tfloat32_ftz")  # fmt: skip
-_SWIZZLES = ("none", "32B", "64B", "128B")
-"""Names of CUtensorMapDataType and CUtensorMapSwizzle in the order of cuda.h."""
-Word = np.generic | np.ndarray
 
 
-# Written apart from `gpusim.launch.arguments`, which does the same, because a recording machine has none of the
-# simulator's dependencies; a test holds the two to the same bytes.
-def flatten(
-    args: Sequence[Any],
-    addresses: Sequence[int | None],
-    convention: str = "numba",
-    encode: Callable[[TensorMap, int], bytes] | None = None,
-) -> list[Word]:
-    """Parameters that `args` become, in order: an array becomes two zero pointers (meminfo, parent), item
-    count, item size, data pointer, extents and strides, all 64-bit, and in C the data pointer; a tensor map, in C
-    alone, an array of one item of 128 bytes, passed by value; a scalar stays as it is.
+class RealMemory(DeviceMemory):
+    """Memory of a real GPU, as `bind` places arguments in it. Arrays of `large` bytes or more have no contents that
+    matter, and are not copied."""
 
-    addresses: device address of each array argument and array of a tensor map, None for scalars. encode: makes a
-        tensor map of an array at an address.
-    Raises TypeError for an argument of another kind.
-    """
-    words: list[Word] = []
-    for value, address in zip(args, addresses, strict=True):
-        if isinstance(value, TensorMap) and address is not None and encode is not None and convention == "c":
-            words.append(np.frombuffer(encode(value, address), "V128").copy())
-        elif isinstance(value, np.ndarray):
-            if address is None or not value.flags.c_contiguous:
-                raise TypeError("an array argument must be dense in C order and have a device address")
-            if convention == "c":
-                words.append(np.uint64(address))
-                continue
-            header = (0, 0, value.size, value.itemsize, address)
-            words += [np.uint64(word) for word in header]
-            words += [np.int64(word) for word in (*value.shape, *value.strides)]
-        elif isinstance(value, np.generic) and value.dtype.kind in "biuf":
-            words.append(value)
-        elif isinstance(value, (bool, int, float)):
-            words.append({bool: np.bool_, int: np.int64, float: np.float64}[type(value)](value))
-        else:
-            raise TypeError(f"cannot pass {type(value).__name__} to a kernel from here")
-    return words
+    def __init__(self, gpu: RealGpu, large: float) -> None:
+        self.gpu, self.large = gpu, large
 
+    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None) -> int:
+        return self.gpu.alloc(nbytes)
 
-def check_sizes(words: Sequence[Word], parameters: Sequence[tuple[int, int, int]]) -> None:
-    """Raise ValueError unless the words fit a kernel's parameters, (position, offset, size) each."""
-    sizes = [size for _, _, size in sorted(parameters)]
-    found = [word.nbytes for word in words]
-    if sizes != found:
-        raise ValueError(f"the arguments flatten to sizes {found}, the kernel takes {sizes}")
+    def free(self, address: int) -> None:
+        self.gpu.free(address)
+
+    def holds_array(self, address: int, itemsize: int, shape: tuple[int, ...]) -> None:
+        """What an allocation is for does not matter here."""
+
+    def write(self, address: int, dtype: Any, shape: Any, strides: Any, values: Any) -> None:
+        if values.nbytes < self.large:
+            self.gpu.put(address, values)
 
 
 class DeviceKernel(AbstractContextManager["DeviceKernel"]):
-    """A cubin's kernel on the GPU, with device arrays for one launch, which are freed at the end of a `with`. Arrays of
-    `large` bytes or more have no contents that matter, and are not copied."""
+    """A program on the GPU, with device arrays for one launch, which are freed at the end of a `with`; `large` as
+    `RealMemory` has it."""
 
-    def __init__(self, gpu: RealGpu, cubin: images.LoadableKernel, launch: Launch, large: float = math.inf) -> None:
-        self.gpu, self.cubin, self.launch, self.large = gpu, cubin, launch, large
-        self.function = gpu.function(cubin.code, cubin.symbol)
-        self.values = [array_of(value) for value in launch.args]
-        self.addresses = [gpu.alloc(each.nbytes) if isinstance(each, np.ndarray) else None for each in self.values]
-        self.words = flatten(launch.args, self.addresses, cubin.abi, self._encode)
-        check_sizes(self.words, cubin.parameters)
-        self.run = gpu.prepared(self.function, launch.grid, launch.block, self.words, launch.shared_bytes)
+    def __init__(self, gpu: RealGpu, program: Program, launch: Launch, large: float = math.inf) -> None:
+        self.gpu, self.program, self.launch = gpu, program, launch
+        self.bound = bind(program, launch.args, RealMemory(gpu, large))
+        area, places = self.bound.parameter_bytes, sorted(program.parameters, key=attrgetter("index"))
+        words = [area[each.offset : each.offset + each.size] for each in places]
+        function = gpu.function(program.cubin, program.symbol)
+        self.run = gpu.prepared(function, launch.grid, launch.block, words, launch.shared_bytes)
         """Launches once, without waiting."""
 
     def __exit__(self, *error: object) -> None:
         self.gpu.synchronize()
-        for address in self.addresses:
-            if address is not None:
-                self.gpu.free(address)
-
-    def _encode(self, tensor_map: TensorMap, address: int) -> bytes:
-        kind, shape, strides, box, swizzle = tensor_map.fields
-        steps, pattern = [1] * len(shape), _SWIZZLES.index(swizzle)
-        return self.gpu.encode(_TYPES.index(kind), address, shape, strides, box, steps, pattern)
+        self.bound.release()
 
     def reset(self) -> None:
         """Put the inputs, and the poison of the outputs, back in place."""
-        for address, value in zip(self.addresses, self.values, strict=True):
-            if address is not None and value.nbytes < self.large:
-                self.gpu.put(address, value)
+        for host, array in self.bound.write_back:
+            array.copy_to_device(host)
 
     def output(self, index: int) -> np.ndarray:
         """An argument's array as it is now."""
-        value = self.values[index]
-        return self.gpu.get(self.addresses[index] or 0, value.shape, value.dtype)
+        array = self.bound.arrays[index]
+        return self.gpu.get(array.address, array.shape, array.dtype)
 
 
 def check(point: ProgramPoint, kernel: DeviceKernel) -> dict[str, Any]:
@@ -134,7 +97,7 @@ def counters(gpu: RealGpu, points: list[ProgramPoint], repeats: int, deadline: f
             if time.monotonic() > deadline:
                 return done
             # ncu saves and restores all allocated memory for every pass, so none is kept.
-            with DeviceKernel(gpu, images.cubin_of(point.variant), point.make()) as kernel:
+            with DeviceKernel(gpu, images.image(point.variant), point.make()) as kernel:
                 kernel.reset()
                 kernel.run()
                 gpu.synchronize()
@@ -152,7 +115,7 @@ def times(gpu: RealGpu, points: list[ProgramPoint], repeats: int, deadline: floa
     for point in points:
         if time.monotonic() > deadline:
             break
-        with DeviceKernel(gpu, images.cubin_of(point.variant), point.make()) as kernel:
+        with DeviceKernel(gpu, images.image(point.variant), point.make()) as kernel:
 
             def warm(run: Any = kernel.run) -> None:
                 flush.run()
@@ -161,11 +124,10 @@ def times(gpu: RealGpu, points: list[ProgramPoint], repeats: int, deadline: floa
             kernel.reset()
             warm()
             gpu.synchronize()
-            it = kernel.cubin
             done.append({
                 "point": str(point), "seed": point.seed, "check": check(point, kernel),
                 "launch": describe(kernel.launch),
-                "image": {"file": it.file, "symbol": it.symbol, "cubin_sha256": it.sha256},
+                "image": {"cubin_sha256": kernel.program.sha256},
                 "cold_us": [gpu.timed_us(kernel.run, flush.run) for _ in range(repeats)],
                 "warm_us": [gpu.timed_us(kernel.run, warm) for _ in range(repeats)],
             })  # fmt: skip
@@ -177,7 +139,7 @@ def flush_kernel(gpu: RealGpu) -> DeviceKernel:
     blocks = FLUSH_ITEMS // (reduction.ITEMS * reduction.BLOCK)
     data, partial = np.empty(FLUSH_ITEMS, np.float32), np.empty(blocks, np.float32)
     launch = Launch(reduction.multiple, blocks, reduction.BLOCK, (data, partial))
-    return DeviceKernel(gpu, images.cubin_of("reduction/multiple"), launch)
+    return DeviceKernel(gpu, images.image("reduction/multiple"), launch)
 
 
 def main(arguments: list[str]) -> int:

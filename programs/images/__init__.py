@@ -3,92 +3,41 @@
 `index.json` says which file holds which kernel, for which argument types, and what it was compiled with;
 `python -m validate images` writes both. An image serves twice: hardware recordings run its cubin, and where
 no tool chain can be installed, `gpusim run` executes it instead of compiling.
-
-`cubin_of` needs only the standard library, for machines that have a GPU but none of the simulator's
-dependencies; `image`, `find` and `for_launch` decode the program and import `isa`.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from gpusim.launch import Launch, TensorMap
+
 if TYPE_CHECKING:
-    from gpusim.launch import Launch
     from isa import Program
 
 FOLDER = Path(__file__).parent
 INDEX = FOLDER / "index.json"
-_MAGIC = b"GPUPROG\n"
 
 
 class NoImage(LookupError):
     """There is no image of the kernel asked for."""
 
 
-@dataclass(frozen=True)
-class LoadableKernel:
-    """All that loading and launching a kernel takes.
-
-    file: the image's name in this folder. symbol: the kernel's mangled name in `code`, the cubin.
-    parameters: (position, offset in the parameter area, size in bytes) of each flattened parameter.
-    abi: how arguments are flattened, "numba" or "c".
-    sha256: digest of the cubin.
-    """
-
-    file: str
-    symbol: str
-    code: bytes
-    parameters: tuple[tuple[int, int, int], ...]
-    sha256: str
-    abi: str
-
-
 def image(variant: str) -> Program:
     """The decoded image of a variant by its name, such as 'reduction/sequential'. Raises NoImage."""
-    return _open(_entry_of(variant)["file"])
-
-
-def cubin_of(variant: str) -> LoadableKernel:
-    """The cubin of a variant, read without decoding its instructions. Raises NoImage."""
-    return read_cubin(FOLDER / _entry_of(variant)["file"])
-
-
-def read_cubin(path: Path) -> LoadableKernel:
-    """The cubin in a program image, read without decoding its instructions."""
-    document = json.loads(zlib.decompress(path.read_bytes().removeprefix(_MAGIC)))
-    return LoadableKernel(
-        file=path.relative_to(FOLDER).as_posix() if path.is_relative_to(FOLDER) else path.name,
-        symbol=document["symbol"],
-        code=base64.b64decode(document["cubin"]),
-        parameters=tuple((index, offset, size) for index, offset, size in document["parameters"]),
-        sha256=document["sha256"],
-        abi=document["abi"],
-    )
-
-
-def find(kernel: str, types: Sequence[Any]) -> Program | None:
-    """The image of a kernel, None if there is none.
-
-    kernel: its module and name, such as 'programs.saxpy.saxpy'.
-    types: Numba types of the arguments, or their names as `type_names` spells them.
-    """
-    wanted = [name if isinstance(name, str) else type_name(name) for name in types]
-    for entry in index()["images"]:
-        if entry["kernel"] == kernel and entry["types"] == wanted:
-            return _open(entry["file"])
-    return None
+    return _open(entry_of(variant)["file"])
 
 
 def for_launch(launch: Launch) -> Program | None:
     """The image that a launch of a bundled kernel executes, None if there is none."""
-    return find(kernel_name(launch.kernel), type_names(launch.args))
+    kernel, types = kernel_name(launch.kernel), type_names(launch.args)
+    entries = (each for each in index()["images"] if (each["kernel"], each["types"]) == (kernel, types))
+    return next((_open(each["file"]) for each in entries), None)
 
 
 def kernel_name(kernel: Any) -> str:
@@ -100,10 +49,6 @@ def kernel_name(kernel: Any) -> str:
 def type_names(args: Sequence[Any]) -> list[str]:
     """Spelling, in the index, of the types of NumPy arrays, scalars and tensor maps: 'float32[2,C]', 'int32',
     'map float16[2,C]'."""
-    import numpy as np
-
-    from gpusim.launch import TensorMap
-
     names = []
     for value in args:
         if isinstance(value, TensorMap):
@@ -118,13 +63,6 @@ def type_names(args: Sequence[Any]) -> list[str]:
     return names
 
 
-def type_name(type_: Any) -> str:
-    """Spelling of one Numba type in the index, as in `type_names`."""
-    if hasattr(type_, "layout"):
-        return f"{type_.dtype}[{type_.ndim},{type_.layout}]"
-    return {"boolean": "bool"}.get(str(type_), str(type_))
-
-
 @cache
 def index() -> dict[str, Any]:
     """The content of `index.json`: 'arch', 'tools' (name to version) and 'images', one entry per kernel with
@@ -132,7 +70,8 @@ def index() -> dict[str, Any]:
     return json.loads(INDEX.read_text()) if INDEX.exists() else {"arch": "", "tools": {}, "images": []}
 
 
-def _entry_of(variant: str) -> dict[str, Any]:
+def entry_of(variant: str) -> dict[str, Any]:
+    """The row of `index` that has a variant. Raises NoImage."""
     for entry in index()["images"]:
         if variant in entry["variants"]:
             return entry
@@ -141,6 +80,6 @@ def _entry_of(variant: str) -> dict[str, Any]:
 
 @cache
 def _open(file: str) -> Program:
-    from isa import Program
+    from isa import Program  # not to be loaded by a list of programs
 
     return Program.open(FOLDER / file)

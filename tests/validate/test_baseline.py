@@ -23,11 +23,10 @@ of_gpus = pytest.mark.parametrize("gpu", PRODUCTS)
 @pytest.mark.parametrize("name", registry.recorded())
 def test_every_variant_has_a_baseline_of_its_image_and_inputs_on_all_gpus(name):
     found = baseline.load(name, GPU)
-    program, cubin = images.image(name), images.cubin_of(name)
+    program, file = images.image(name), images.entry_of(name)["file"]
     assert found.code.code_sha256 == program.code_sha256
-    assert (found.code.image, found.code.symbol, found.code.cubin_sha256) == (
-        *(cubin.file, cubin.symbol, cubin.sha256),
-    )
+    code = found.code.image, found.code.symbol, found.code.cubin_sha256
+    assert code == (file, program.symbol, program.sha256)
     assert [each.size for each in found.sizes] == list(registry.get(name).sizes)
     for each in found.sizes:
         assert baseline.measured(ProgramPoint(name, each.size, each.seed), GPU) is each
@@ -106,7 +105,7 @@ def test_a_spread_is_a_share_of_the_median():
 @pytest.fixture
 def recording():
     """A recording of saxpy, made up."""
-    program, points = images.cubin_of("saxpy"), {}
+    program, points = images.image("saxpy"), {}
     for point in select(["saxpy"]):
         launch = describe(point.make())
         profiles = []
@@ -118,7 +117,7 @@ def recording():
             "seed": point.seed,
             "check": {"ok": True, "exact": True, "mismatch": None, "max_abs_error": 0, "max_rel_error": 0},
             "launch": launch,
-            "image": {"file": program.file, "symbol": program.symbol, "cubin_sha256": program.sha256},
+            "image": {"cubin_sha256": program.sha256},
             "cold_us": [3.0, 4.0, 5.0],
             "warm_us": [2.0],
             "profiles": profiles,

@@ -13,9 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpusim.launch.arguments import bind
-from gpusim.launch.memory import DeviceMemory
-from gpusim.launch.tensor_map import encode_tiled
+from gpusim.launch.cuda import array_of
 from programs import images, registry
 from validate import worker
 from validate.points import ProgramPoint, describe, select
@@ -23,40 +21,61 @@ from validate.points import ProgramPoint, describe, select
 ROOT = Path(__file__).parents[2]
 
 
-def encode(tensor_map, address):
-    """What the driver would make of a tensor map (tests/gpusim/test_tensor_copy.py holds it to a recording)."""
-    kind, shape, strides, box, swizzle = tensor_map.fields
-    return encode_tiled(kind, address, shape, strides, box, swizzle=swizzle).tobytes()
+class Held:
+    """Stands for a GPU: arrays by address, and what a launch was given."""
+
+    def __init__(self):
+        self.arrays, self.launch = {}, ()
+
+    def alloc(self, nbytes):
+        address = 4096 * (1 + len(self.arrays))
+        self.arrays[address] = None
+        return address
+
+    def put(self, address, data):
+        self.arrays[address] = data.copy()
+
+    def get(self, address, shape, dtype):
+        return self.arrays[address].view(dtype).reshape(shape)
+
+    def free(self, address):
+        del self.arrays[address]
+
+    def function(self, cubin, symbol):
+        return cubin, symbol
+
+    def prepared(self, *launch):
+        self.launch = launch
+
+    def synchronize(self): ...
 
 
-@pytest.mark.parametrize("name", [name for name in registry.names() if registry.get(name).image])
-def test_arguments_pack_as_the_simulator_binds_them(name):
-    variant = registry.get(name)
-    launch = variant.make(variant.test_size, 3)
-    program = images.image(name)
-    bound = bind(program, launch.args, DeviceMemory())
-    addresses = [bound.arrays[i].address if i in bound.arrays else None for i in range(len(launch.args))]
-    cubin = images.cubin_of(name)
-    words = worker.flatten(launch.args, addresses, cubin.abi, encode)
-    worker.check_sizes(words, cubin.parameters)
-    places = [(offset, offset + size) for _, offset, size in sorted(cubin.parameters)]
-    assert [word.tobytes() for word in words] == [bound.parameter_bytes[slice(*place)] for place in places]
-    assert (cubin.code, cubin.symbol, cubin.sha256) == (program.cubin, program.symbol, program.sha256)
+@pytest.mark.parametrize("name", ["matmul_tensor/asynchronous", "saxpy", "matmul_hopper/cluster"])
+def test_a_kernel_gets_each_parameter_and_its_arrays_memory_of_their_own(name):
+    launch = ProgramPoint(name, registry.get(name).test_size).make()
+    gpu, program = Held(), images.image(name)
+    with worker.DeviceKernel(gpu, program, launch) as kernel:
+        function, grid, block, words, shared_bytes = gpu.launch
+        assert function == (program.cubin, program.symbol)
+        assert (grid, block, shared_bytes) == (launch.grid, launch.block, launch.shared_bytes)
+        assert [len(word) for word in words] == [each.size for each in program.parameters]
+        for index, value in enumerate(map(array_of, launch.args)):
+            if isinstance(value, np.ndarray):
+                address = kernel.bound.arrays[index].address
+                assert any(np.uint64(address).tobytes() in word for word in words)
+                gpu.arrays[address][...] = 0
+                kernel.reset()
+                assert np.array_equal(kernel.output(index), value, equal_nan=value.dtype.kind == "f")
+            else:
+                assert any(word == np.asarray(value).tobytes() for word in words)
+    assert not gpu.arrays
 
 
-def test_arguments_that_do_not_fit_are_refused():
-    words = worker.flatten((np.float32(2), np.zeros(3)), (None, 4096))
-    with pytest.raises(ValueError, match="flatten to sizes"):
-        worker.check_sizes(words, [(0, 0, 4)])
-    with pytest.raises(TypeError, match="dense"):
-        worker.flatten((np.zeros((4, 4))[:, ::2],), (4096,))
-    with pytest.raises(TypeError, match="cannot pass str"):
-        worker.flatten(("text",), (None,))
-
-
-def test_scalars_keep_the_size_that_numba_gives_them():
-    words = worker.flatten((True, 1, 1.0, np.float32(1), np.int16(1)), [None] * 5)
-    assert [word.nbytes for word in words] == [1, 8, 8, 4, 2]
+def test_large_arrays_are_not_copied():
+    gpu, launch = Held(), ProgramPoint("saxpy", 600).make()
+    kernel = worker.DeviceKernel(gpu, images.image("saxpy"), launch, large=2400)
+    kernel.reset()
+    assert list(gpu.arrays.values()) == [None, None]
 
 
 def test_points_are_selected_by_family_variant_and_size():
@@ -102,9 +121,8 @@ class HostGpu(gpu.RealGpu):
         with open(os.environ["LAUNCHES"], "a") as file:
             print(name, *grid, *block, file=file)
         if "vector_add" in name:
-            at = [i for i, word in enumerate(words) if i % 7 == 4]
-            a, b, out = (np.ctypeslib.as_array((ctypes.c_float * int(words[i - 2])).from_address(int(words[i])))
-                         for i in at)
+            numbers = np.frombuffer(b"".join(words), np.uint64).reshape(3, 7).tolist()
+            a, b, out = (np.ctypeslib.as_array((ctypes.c_float * each[2]).from_address(each[4])) for each in numbers)
             out[...] = a + b
     def timed_us(self, launch, before=None):
         launch()

@@ -1,7 +1,5 @@
 """The suite's kernels as machine code, so that what is measured is what is simulated: one program image for each kernel
 in `validate/microbench/images/`, and `index.json`, which says which benchmarks launch which.
-
-`cubin_of` needs the standard library alone, for machines that have a GPU but none of the simulator's dependencies.
 """
 
 from __future__ import annotations
@@ -13,13 +11,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from programs.images import LoadableKernel, NoImage, read_cubin
+from gpusim.launch.arguments import infer_signature
+from isa import Program, assemble, compile_kernel
+from isa.instruction import INSTRUCTION_BYTES
+from isa.listing import program_from_cubin
+from isa.numba_code import numba_code
+from programs.images import NoImage
+from validate.images import ROOT, is_current, tools, without_folder
 from validate.microbench.bench import Bench, select
-
-if TYPE_CHECKING:
-    from isa import Program
 
 FOLDER = Path(__file__).parent / "images"
 INDEX = FOLDER / "index.json"
@@ -30,11 +31,6 @@ def index() -> dict[str, Any]:
     """The content of `index.json`: 'tools' (name to version) and 'images', file to 'code_sha256' and
     'benches'."""
     return json.loads(INDEX.read_text()) if INDEX.exists() else {"tools": {}, "images": {}}
-
-
-def cubin_of(bench: Bench) -> LoadableKernel:
-    """The cubin that a benchmark launches, read without decoding. Raises NoImage."""
-    return read_cubin(FOLDER / _file_of(bench))
 
 
 def program_of(bench: Bench) -> Program:
@@ -53,9 +49,6 @@ def build(benches: list[Bench], say: Callable[[str], None] = print) -> list[str]
     An image that holds what the tool chain compiles today stays as it is.
     Raises ValueError if the compiler has found a way around what a benchmark measures, or two kernels share a name.
     """
-    from gpusim.launch.arguments import infer_signature
-    from validate.images import is_current, tools
-
     kernels: dict[str, Any] = {}
     images = dict(index()["images"])
     written = []
@@ -82,9 +75,6 @@ def build(benches: list[Bench], say: Callable[[str], None] = print) -> list[str]
 
 
 def _compile(bench: Bench, types: tuple[Any, ...]) -> Program:
-    from isa import compile_kernel
-    from validate.images import ROOT, without_folder
-
     whole = _in_clusters(bench, types) if bench.cluster else compile_kernel(bench.kernel, types, bench.arch)
     program = without_folder(whole, ROOT)
     return program if bench.rewrite is None else _rewritten(program, bench.rewrite)
@@ -92,10 +82,6 @@ def _compile(bench: Bench, types: tuple[Any, ...]) -> Program:
 
 def _in_clusters(bench: Bench, types: tuple[Any, ...]) -> Program:
     """The kernel for launches in clusters of a size that its PTX says, since Numba has no word for it."""
-    from isa import assemble
-    from isa.listing import program_from_cubin
-    from isa.numba_code import numba_code
-
     code = numba_code(bench.kernel, types, bench.arch, {})
     said = rf"\1 .explicitcluster .reqnctapercluster {bench.cluster}, 1, 1"
     ptx, found = re.subn(r"(\.entry [^)]*\))", said, code.ptx)
@@ -106,8 +92,6 @@ def _in_clusters(bench: Bench, types: tuple[Any, ...]) -> Program:
 
 def _rewritten(program: Program, rewrite: Callable[..., Any]) -> Program:
     """The program whose instructions are replaced one by one, in its cubin too."""
-    from isa.instruction import INSTRUCTION_BYTES
-    from isa.listing import program_from_cubin
 
     def code(words: Any) -> bytes:
         return b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in words)
@@ -136,8 +120,6 @@ def _file_of(bench: Bench) -> str:
 
 @cache
 def _open(file: str) -> Program:
-    from isa import Program
-
     return Program.open(FOLDER / file)
 
 

@@ -25,7 +25,7 @@ class _Launch(worker.DeviceKernel):
 
     def __init__(self, real: gpu.RealGpu, bench: Bench, case: Case) -> None:
         launch = Launch(bench.kernel, case.grid, case.block, case.make(), case.shared_bytes)
-        super().__init__(real, images.cubin_of(bench), launch, BLANK_BYTES)
+        super().__init__(real, images.program_of(bench), launch, BLANK_BYTES)
         self.before = case.before
         self.reset()
 
