@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,51 +21,12 @@ from numba.core import cgutils
 from numba.cuda import types
 from numba.cuda.extending import intrinsic
 
+from programs.ptx import inline, pointer_to, shared_address_of
+
 LINES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("lines.toml").read_text("utf-8"))
 """PTX that is measured, by benchmark."""
-_LETTERS = {
-    types.uint32: "r",
-    types.int32: "r",
-    types.uint64: "l",
-    types.int64: "l",
-    types.float32: "f",
-    types.float64: "d",
-}
-"""Constraint letter of each type: PTX, "Inline PTX Assembly in CUDA"."""
-
-
-_SHARED = 3
-"""Number of the address space of shared memory in NVVM."""
-
-
-def inline(text: str, result: Any, arguments: Sequence[types.Type] = ()) -> Callable[..., Any]:
-    """A function for kernels that is this PTX: `$0` is its result, `$1`... are its arguments.
-
-    result: a scalar type, or a `types.UniTuple` of n of them, which are `$0` to `$(n - 1)`, the arguments behind them.
-    """
-    count = getattr(result, "count", 1)
-    single = result if count == 1 else result.dtype
-    results = [f"={_LETTERS[single]}"] * count
-    letters = ",".join([*results, *(_LETTERS[each] for each in arguments), "~{memory}"])
-    names = "".join(f", a{index}" for index in range(len(arguments)))
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        wanted = [context.get_value_type(each) for each in arguments]
-        kind = context.get_value_type(single)
-        made = kind if count == 1 else ir.LiteralStructType([kind] * count)
-        assembly = ir.InlineAsm(ir.FunctionType(made, wanted), text, letters, side_effect=True)
-        value = builder.call(assembly, values)
-        if count == 1:
-            return value
-        return context.make_tuple(builder, result, [builder.extract_value(value, k) for k in range(count)])
-
-    def typing(context: Any) -> Any:
-        return result(*arguments), codegen
-
-    # An intrinsic's typing function has a fixed number of arguments.
-    scope: dict[str, Any] = {"typing": typing}
-    exec(f"def word(context{names}): return typing(context)", scope)
-    return intrinsic(scope["word"])  # type: ignore[no-any-return]
+_REGISTERS = {types.uint32: "b32", types.uint64: "b64", types.float32: "f32", types.float64: "f64"}
+"""PTX's type of a register, none where it is an integer, so that packed halves fit too."""
 
 
 def ptx(text: str, arguments: str = "", results: int = 1) -> Callable[..., Any]:
@@ -79,23 +40,18 @@ def block(lines: Iterable[str], kind: types.Type, declare: str = "") -> Callable
 
     declare: further registers, and what is done to them first.
     """
-    register = _register(kind)
+    register = _REGISTERS[kind]
     before = f".reg .{register} v, w; mov.{register} v, $1; mov.{register} w, $2; {declare}"
     return inline(f"{{ {before} {' '.join(lines)} mov.{register} $0, v; }}", kind, (kind, kind))
 
 
 def eight(lines: Iterable[str], kind: types.Type, declare: str = "") -> Callable[..., Any]:
     """A function `(v0, ..., v7, w)` that runs these PTX lines and returns the registers `v0` to `v7`."""
-    register = _register(kind)
+    register = _REGISTERS[kind]
     before = f".reg .{register} v<8>, w; mov.{register} w, $16; {declare}"
     into = " ".join(f"mov.{register} v{k}, ${k + 8};" for k in range(8))
     out = " ".join(f"mov.{register} ${k}, v{k};" for k in range(8))
     return inline(f"{{ {before} {into} {' '.join(lines)} {out} }}", types.UniTuple(kind, 8), (kind,) * 9)
-
-
-def _register(kind: types.Type) -> str:
-    # Untyped where it is an integer, so that packed halves fit too.
-    return {"r": "b32", "l": "b64", "f": "f32", "d": "f64"}[_LETTERS[kind]]
 
 
 @intrinsic
@@ -103,9 +59,8 @@ def address(context: Any, array: Any, index: Any) -> Any:
     """Address of element `index` of a one-dimensional dense array, uint64: in device memory or generic."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).data
-        place = cgutils.gep(builder, data, values[1])
-        return builder.ptrtoint(place, ir.IntType(64))
+        kind = context.get_data_type(array.dtype)
+        return builder.ptrtoint(pointer_to(context, builder, array, values[0], values[1], kind), ir.IntType(64))
 
     return types.uint64(array, types.int64), codegen
 
@@ -115,9 +70,7 @@ def shared_address(context: Any, array: Any) -> Any:
     """Return where a shared array begins, as instructions for shared memory take it: uint32."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).data
-        shared = builder.addrspacecast(data, ir.PointerType(data.type.pointee, _SHARED))
-        return builder.ptrtoint(shared, ir.IntType(32))
+        return shared_address_of(context, builder, array, values[0], ir.Constant(ir.IntType(64), 0))
 
     return types.uint32(array), codegen
 
