@@ -184,8 +184,8 @@ def provenance(fields: str = SMI_FIELDS) -> dict[str, Any]:
 def said(line: Sequence[str]) -> str:
     """Output of a command, or why there is none."""
     try:
-        return subprocess.run(line, capture_output=True, text=True, timeout=60).stdout
-    except (OSError, subprocess.TimeoutExpired) as error:
+        return run(line, 60.0)[1]
+    except OSError as error:
         return f"failed: {error}"
 
 

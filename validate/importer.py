@@ -20,7 +20,6 @@ from gpusim.config import shipped_names
 from programs import images, registry
 from validate import baseline
 from validate.baseline import Baseline, Measurement, Number, Spread, plain
-from validate.gpu import SMI_FIELDS
 from validate.metrics import ASKED_AGAIN, CYCLES, EXACT, LAUNCH, with_differences
 from validate.points import ProgramPoint, select
 from validate.record import FORMAT
@@ -163,12 +162,10 @@ def _measurement(point: ProgramPoint, row: dict[str, Any]) -> Measurement:
 
 
 def _provenance(found: dict[str, Any], rows: list[dict[str, Any]]) -> baseline.GPUProvenance:
-    before, after = (_smi(found[key]) for key in ("smi_before", "smi_after_times"))
-    clocks: dict[str, Number] = {
-        "sm_max": before["clocks.max.sm"],
-        "memory_max": before["clocks.max.mem"],
-        "sm_after_times": after["clocks.sm"],
-    }
+    before, after = found["smi_before"], found["smi_after_times"]
+    said = before["clocks.max.sm"], before["clocks.max.mem"], after["clocks.sm"]
+    numbers = (int(each.removesuffix(" MHz")) for each in said)
+    clocks: dict[str, Number] = dict(zip(("sm_max", "memory_max", "sm_after_times"), numbers, strict=True))
     metrics = [profile["metrics"] for row in rows for profile in row["profiles"]]
     for part, name in _CLOCKS.items():
         seen = [each[name] for each in metrics if name in each]
@@ -182,15 +179,6 @@ def _provenance(found: dict[str, Any], rows: list[dict[str, Any]]) -> baseline.G
     return baseline.GPUProvenance(
         driver=before["driver_version"], clocks_mhz=clocks, tools=images.index()["tools"], **copied
     )
-
-
-def _smi(line: str) -> dict[str, Any]:
-    """Fields of a line of nvidia-smi as `validate.record` asks for them; clocks as numbers in MHz."""
-    cells = [cell.strip() for cell in line.split(",")]
-    fields = dict(zip(SMI_FIELDS.split(","), cells, strict=True))
-    return {
-        name: int(value.removesuffix(" MHz")) if name.startswith("clocks.") else value for name, value in fields.items()
-    }
 
 
 def command(options: argparse.Namespace) -> int:

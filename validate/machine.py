@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from functools import partial
+from statistics import fmean
 
 import gpusim
 from gpusim.errors import ModeError
@@ -47,9 +48,9 @@ def mechanisms(gpu: str) -> dict[str, list[str]]:
     }
 
 
-def mean_errors(found: Sequence[tuple[Comparison, Comparison]]) -> list[float]:
-    """Of the engine and of the machine: mean of the absolute errors."""
-    return [sum(abs(row.error) for row in each) / len(found) for each in zip(*found, strict=True)]
+def absolute_errors(found: Sequence[tuple[Comparison, Comparison]]) -> list[list[float]]:
+    """Of the engine and of the machine, at each point."""
+    return [[abs(pair[k].error) for pair in found] for k in (0, 1)]
 
 
 def command(options: argparse.Namespace) -> int:
@@ -61,12 +62,11 @@ def command(options: argparse.Namespace) -> int:
         found.append(both)
         wrong = "".join(f"  {name}" for name in both[1].differing) + ("" if both[1].mismatch is None else "  outputs")
         print(f"{both[0].point!s:40} {both[0].error:+8.1%} {both[1].error:+8.1%}{wrong}", flush=True)
-    for name, each in zip(("engine", "simpy"), zip(*found, strict=True), strict=False):
-        errors = [abs(row.error) for row in each]
-        print(f"{name}: {len(errors)} points, mean error {sum(errors) / len(errors):.1%}, p90 {p90(errors):.1%}")
+    for name, errors in zip(("engine", "simpy"), absolute_errors(found), strict=True):
+        print(f"{name}: {len(errors)} points, mean error {fmean(errors):.1%}, p90 {p90(errors):.1%}")
     if options.without:
         print(f"{'mean error':40} {'engine':>8} {'simpy':>8}")
         for name, overrides in {"as it is": [], **mechanisms(gpu)}.items():
-            engine, simpy = mean_errors(list(pairs(points, gpu, overrides)) if overrides else found)
+            engine, simpy = map(fmean, absolute_errors([*pairs(points, gpu, overrides)] if overrides else found))
             print(f"{'without ' * bool(overrides) + name:40} {engine:8.1%} {simpy:8.1%}", flush=True)
     return EXIT_OK if all(row.mismatch is None for _, row in found) else EXIT_WRONG

@@ -23,7 +23,7 @@ from validate import gpu
 from validate.metrics import CYCLES, RECORDED
 from validate.points import ProgramPoint, select
 
-FORMAT = 1
+FORMAT = 2
 RAW_NAME = "recording.json.gz"
 TIME_REPEATS = 31
 _DEVICE_FACTS = tuple(
@@ -48,7 +48,7 @@ class ProgramRecorder:
             "provenance": {
                 "date": found["date"],
                 "ncu": f"Version {found['ncu']}",
-                "smi_before": ", ".join(found["smi"].values()),
+                "smi_before": found["smi"],
                 "cache_control": "all (ncu flushes before every pass)",
                 "clock_control": "none",
             },
@@ -84,7 +84,7 @@ class ProgramRecorder:
         found = _worker("times", TIME_REPEATS, seconds, points, None)[0]
         provenance = self.document["provenance"]
         provenance |= found["device"] | {"event_overhead_us": found["event_overhead_us"]}
-        provenance["smi_after_times"] = ", ".join(gpu.provenance()["smi"].values())
+        provenance["smi_after_times"] = gpu.provenance()["smi"]
         for row in found["rows"]:
             self.document["points"].setdefault(row.pop("point"), {}).update(row)
         bad = [name for name, row in self.document["points"].items() if not row["check"]["ok"]]

@@ -124,12 +124,12 @@ def recording():
         }
     provenance = {
         **{"date": "2026-01-02", "ncu": "Version 1", "gpu": "NVIDIA X100 PCIe", "sm_count": 2},
-        "smi_before": "NVIDIA X100 PCIe, 1.2.3, 300 MHz, 900 MHz, 2000 MHz, 3000 MHz, 35",
-        "smi_after_times": "NVIDIA X100 PCIe, 1.2.3, 1900 MHz, 3000 MHz, 2000 MHz, 3000 MHz, 36",
+        "smi_before": {"driver_version": "1.2.3", "clocks.max.sm": "2000 MHz", "clocks.max.mem": "3000 MHz"},
+        "smi_after_times": {"clocks.sm": "1900 MHz"},
         **{"cache_control": "all", "clock_control": "none", "compute_capability": "9.0"},
         **{"cuda_driver": 13000, "cupy": "1", "numpy": "2", "python": "3", "event_overhead_us": 1.5},
     }
-    return {"format": 1, "provenance": provenance, "points": points, "failures": {}, "unknown_metrics": []}
+    return {"format": 2, "provenance": provenance, "points": points, "failures": {}, "unknown_metrics": []}
 
 
 def save(path, document):
@@ -200,7 +200,7 @@ def test_points_and_files_that_are_not_there_are_refused(tmp_path, recording):
     with pytest.raises(importer.ImportRefused, match="under ncu"):
         importer.import_recording(save(raw, recording), ["saxpy"], folder=tmp_path / "b")
     (tmp_path / "text.gz").write_text("no archive")
-    for path, reason in ((tmp_path / "text.gz", "no recording"), (save(raw, {}), "format 1")):
+    for path, reason in ((tmp_path / "text.gz", "no recording"), (save(raw, {}), "format 2")):
         with pytest.raises(importer.ImportRefused, match=reason):
             importer.import_recording(path, folder=tmp_path / "b")
     assert not (tmp_path / "b").exists()

@@ -85,13 +85,13 @@ def rows(task: ProgramTask) -> list[Row]:
 def _row(
     task: ProgramTask, point: NamedPoint, recorded: Mapping[str, Any], path: Path, found: Mapping[str, Any]
 ) -> Row:
-    launch = found.get(recorded["symbol"])
+    launch, code_sha256 = found.get(recorded["symbol"], (None, ""))
     if launch is None:
         return Failure(point, "the program does not launch it here")
     shape = [[*launch.grid], [*launch.block], launch.shared_bytes]
     if shape != [recorded[each] for each in ("grid", "block", "shared_bytes")]:
         return Failure(point, "the program launches it otherwise here")
-    if launch.code_sha256 != recorded["code_sha256"]:
+    if code_sha256 != recorded["code_sha256"]:
         return Failure(point, "other machine code than was counted: another nvcc")
     began = time.perf_counter()
     try:
@@ -138,9 +138,9 @@ def compare(options: argparse.Namespace) -> int:
         if left := {point: each for point, each in mine.items() if point not in known}:
             tasks.append(ProgramTask(options.folder, name, built.get(name), left, symbols, *how))
     found = comparing.rows([*points], known, tasks, rows, options.jobs, book)
-    status, kept = comparing.show(found, options, text.report_of_done)
+    status, kept = comparing.show(found, options, text.report)
     if options.docs:
-        documents.put("accuracy.md", "scores collection", text.report_of_done(kept))
+        documents.put("accuracy.md", "scores collection", text.report(kept))
     return status
 
 

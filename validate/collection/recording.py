@@ -95,13 +95,13 @@ def _points(
     path = saving.saved(folder, dict(program), [each.symbol for each in chosen], seconds)
     saved = saving.launches(path)
     for launch in chosen:
-        ours = saved.get(launch.symbol)
+        ours, code_sha256 = saved.get(launch.symbol, (None, ""))
         if ours is None or (ours.grid, ours.block) != (launch.grid, launch.block):
             say(f"{name}: {short_name(launch.symbol)}: launched otherwise here")
             continue
         entry = {"program": name, "arguments": program["arguments"], "symbol": launch.symbol, "grid": launch.grid}
         entry |= {"block": launch.block, "shared_bytes": ours.shared_bytes}
-        entry |= {"code_sha256": ours.code_sha256, "cycles": [plain(each) for each in launch.cycles]}
+        entry |= {"code_sha256": code_sha256, "cycles": [plain(each) for each in launch.cycles]}
         yield launch, entry
 
 

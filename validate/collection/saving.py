@@ -20,7 +20,7 @@ import gpusim
 from gpusim.config import GPUConfig, load_config
 from gpusim.driver.outputs.outputs import Telling
 from gpusim.driver.outputs.replay import Replay
-from gpusim.driver.outputs.saved import SavedLaunches
+from gpusim.driver.outputs.saved import SavedLaunch, SavedLaunches
 from gpusim.driver.work.launches import LaunchCall, Observer
 from gpusim.errors import SimulationError
 from isa import Program
@@ -88,20 +88,9 @@ def saved(folder: Path, program: dict[str, Any], symbols: Collection[str], secon
     return path
 
 
-@dataclass(frozen=True)
-class FoundLaunch:
-    """A launch of a saved file. symbol: in the form of `plain_symbol`. code_sha256: `isa.Program.code_sha256`."""
-
-    number: int
-    symbol: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    code_sha256: str
-
-
-def launches(path: Path) -> dict[str, FoundLaunch]:
-    """Return the launches in a file, by symbol in the order of time. Raises SimulationError."""
+def launches(path: Path) -> dict[str, tuple[SavedLaunch, str]]:
+    """Return the launches in a file, each with `isa.Program.code_sha256`, by `plain_symbol` in the order of time.
+    Raises SimulationError."""
     found = {}
     with SavedLaunches(str(path)) as file:
         cubins: dict[int, str] = {}
@@ -109,9 +98,8 @@ def launches(path: Path) -> dict[str, FoundLaunch]:
             cubins |= {module.number: module.cubin for module in step.modules}
             if (it := step.launch) is not None:
                 cubin = read_cubin(file.content("cubins", cubins[it.module]))
-                code = Program.from_bytes(file.content("programs", it.program), str(path), cubin).code_sha256
-                symbol = plain_symbol(it.symbol)
-                found[symbol] = FoundLaunch(it.number, symbol, it.grid, it.block, it.shared_bytes, code)
+                program = Program.from_bytes(file.content("programs", it.program), str(path), cubin)
+                found[plain_symbol(it.symbol)] = it, program.code_sha256
     return found
 
 

@@ -25,8 +25,6 @@ QUICK = (
 
 TIE = 0.02
 """Two variants whose joules differ by less are alike: a board says so much from one pass to the next."""
-STATIC_W = 120.0
-"""Modelled power of a board whose warps sleep, in W: 117 to 126 on five boards while cool, 148 on one at 56 degrees."""
 _SLEEPS = ("stay 132 SMs", "rest")
 _ALWAYS = (
     *("launch", "warp", "issue", "vote", "constant", "access", "shared_wavefront", "l1_tag", "l2_request", "dram_row"),

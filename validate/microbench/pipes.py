@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,27 +24,21 @@ class PipeOp:
 
     name: str
     line: str
-    kind: Any
+    kind: str
     opcode: str
-    declare: str
-    warps: tuple[int, ...]
+    declare: str = ""
+    warps: Sequence[int] = (1, 4, 16)
 
 
-def _ops() -> Iterator[PipeOp]:
-    for name, row in LINES["pipes"].items():
-        declare = row.get("declare", "")
-        kind, declared = getattr(types, row["kind"]), LINES["declare"].get(declare, declare)
-        yield PipeOp(name, row["line"], kind, row["opcode"], declared, tuple(row.get("warps", (1, 4, 16))))
-
-
-@bench("pipe_{0.name}", over=_ops())
+@bench("pipe_{0.name}", over=[PipeOp(name, **row) for name, row in LINES["pipes"].items()])
 def _pipe(op: PipeOp) -> Any:
-    own = op.declare.replace("#", "v")
-    few = block([op.line.replace("#", "v")] * _FEW, op.kind, own)
-    more = block([op.line.replace("#", "v")] * _MORE, op.kind, own)
+    kind, declare = getattr(types, op.kind), LINES["declare"].get(op.declare, op.declare)
+    own = declare.replace("#", "v")
+    few = block([op.line.replace("#", "v")] * _FEW, kind, own)
+    more = block([op.line.replace("#", "v")] * _MORE, kind, own)
     registers = [f"v{k}" for k in range(8)]
-    each = " ".join(dict.fromkeys(op.declare.replace("#", register) for register in registers))
-    many = eight([op.line.replace("#", registers[k % 8]) for k in range(_MANY)], op.kind, each)
+    each = " ".join(dict.fromkeys(declare.replace("#", register) for register in registers))
+    many = eight([op.line.replace("#", registers[k % 8]) for k in range(_MANY)], kind, each)
 
     def kernel(x: Any, rounds: Any, out: Any) -> None:
         """x: start values, one per thread, and one more. out [warp]: three clocks of the chain, two of the loop."""
@@ -79,7 +73,7 @@ def _pipe(op: PipeOp) -> Any:
             found = {"per_cycle": warps * _MANY * _ROUNDS / span(rows[:, 3], rows[:, 4])}
             return found | ({"latency": chain_latency(rows[0, :3], _FEW, _MORE)} if warps == 1 else {})
 
-        inputs = (np.arange(32 * warps + 1) % 29 + 3).astype(np.dtype(str(op.kind))), np.int32(_ROUNDS)
+        inputs = (np.arange(32 * warps + 1) % 29 + 3).astype(op.kind), np.int32(_ROUNDS)
         return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 5), inputs, reduce)
 
     return kernel, map(case, op.warps), {"opcodes": (op.opcode,)}

@@ -107,8 +107,3 @@ def report(rows: Sequence[score.Row], *, full: bool = False) -> str:
         parts += [groups_text(rows), stalls_text(rows)]
         parts += [counters_text(rows)] if full else []
     return "\n\n".join(parts)
-
-
-def report_of_done(rows: Sequence[score.Row]) -> str:
-    """The report, empty if no point could be compared."""
-    return report(rows) if done(rows) else ""
