@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+from collections.abc import Mapping
 from functools import cache
 
 import programs
@@ -23,7 +24,7 @@ class UnknownProgram(LookupError):
 
 def names() -> list[str]:
     """All variant names: families in alphabetical order, their variants in the order of the ladder."""
-    return [variant.name for ladder in _families().values() for variant in ladder]
+    return [variant.name for ladder in families().values() for variant in ladder]
 
 
 def recorded() -> list[str]:
@@ -31,9 +32,10 @@ def recorded() -> list[str]:
     return [name for name in names() if get(name).recorded]
 
 
-def families() -> dict[str, tuple[Variant, ...]]:
+@cache
+def families() -> Mapping[str, tuple[Variant, ...]]:
     """Each family's variants in the order of its ladder, by family name."""
-    return dict(_families())
+    return {module: _ladder(module) for module in _modules() if _ladder(module)}
 
 
 def get(name: str) -> Variant:
@@ -46,7 +48,7 @@ def get(name: str) -> Variant:
 
 
 def _unknown(name: str) -> str:
-    ladders = _families()
+    ladders = families()
     family = name.partition("/")[0]
     # With the family right, its own variants help more than names that merely look alike.
     near = [v.name for v in ladders[family]] if family in ladders else []
@@ -79,11 +81,6 @@ def _load_late(name: str) -> None:
     loader.exec_module(module)
     parent, _, child = name.rpartition(".")
     setattr(sys.modules[parent], child, module)
-
-
-@cache
-def _families() -> dict[str, tuple[Variant, ...]]:
-    return {module: _ladder(module) for module in _modules() if _ladder(module)}
 
 
 def _check(module: str, ladder: tuple[Variant, ...]) -> None:

@@ -55,15 +55,17 @@ class EnergyExperiment:
         return (self.a + 1) << 12
 
 
-def experiments() -> Iterator[EnergyExperiment]:
+def by_name() -> dict[str, EnergyExperiment]:
     """All of them, as `kernels.toml` has them."""
+    found = []
     known = {each.name for each in fields(EnergyExperiment)}
     for row in tomllib.loads(SOURCE.with_suffix(".toml").read_text("utf-8"))["kernels"]:
         for values in itertools.product(*(value if isinstance(value, list) else [value] for value in row.values())):
             one = dict(zip(row, values, strict=True))
             one |= {"a": (one["mb"] << 8) - 1} if "mb" in one else {}  # pages of 4 KB
             one |= {what: one[what].format(**one) for what in ("entry", "name")}
-            yield EnergyExperiment(**{name: value for name, value in one.items() if name in known})
+            found.append(EnergyExperiment(**{name: value for name, value in one.items() if name in known}))
+    return {each.name: each for each in found}
 
 
 def words(fill: str, count: int) -> np.ndarray:
@@ -180,11 +182,6 @@ def kernel(entry: str) -> isa.Program:
         path = Path(folder, "kernels.cubin")
         path.write_bytes(gzip.decompress(CUBIN.read_bytes()))
         return isa.load(str(path), entry)
-
-
-def by_name() -> dict[str, EnergyExperiment]:
-    """All microbenchmarks."""
-    return {each.name: each for each in experiments()}
 
 
 def rows_of(rows: list[dict[str, Any]]) -> Iterator[tuple[EnergyExperiment, list[dict[str, Any]]]]:

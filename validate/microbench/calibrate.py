@@ -54,7 +54,8 @@ class Value:
 
     def derived(self, document: Any, bench: Bench) -> BenchValue:
         """The value by results of its benchmark. Raises results.NoResult."""
-        found = {self.unit * x: results.number(document, bench, self.case.format(x), self.number) for x in self.over}
+        cases = {self.unit * x: results.numbers(document, bench, self.case.format(x)) for x in self.over}
+        found = {x: numbers[self.number] for x, numbers in cases.items()}
         made: BenchValue = globals()[self.derive](found, **self.given)
         return made
 

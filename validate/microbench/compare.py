@@ -37,12 +37,13 @@ def compare(
     *,
     slow: bool = True,
 ) -> Iterator[Compared]:
-    """Simulate and compare, case by case, what was measured on that GPU at all. Raises results.NoResult."""
-    document = results.load(measured)
-    known = gaps(measured)
-    benches = [bench for bench in benches if bench.name in document["benches"]]
-    for bench, case, simulated in simulate(benches, gpu, overrides, slow=slow):
-        yield from rows(bench, case, simulated, document, known)
+    """Simulate and compare, case by case, what was measured on that GPU at all. slow: those cases too that take more
+    than a second. Raises results.NoResult."""
+    document, known = results.load(measured), gaps(measured)
+    for bench in benches:
+        for case in bench.cases if bench.name in document["benches"] else ():
+            if slow or not case.slow:
+                yield from rows(bench, case, run(bench, case, gpu, overrides), document, known)
 
 
 def rows(
@@ -119,16 +120,6 @@ STARTS = 3
 """Runs of a case."""
 _MEMORY_BYTES = 80 << 30
 """More than any case takes; only what is written takes memory of the host."""
-
-
-def simulate(
-    benches: Sequence[Bench], gpu: str = "h200", overrides: Sequence[str] = (), *, slow: bool = True
-) -> Iterator[tuple[Bench, Case, dict[str, float]]]:
-    """Numbers of every case of every benchmark, as they are done. slow: those too that take more than a second."""
-    for bench in benches:
-        for case in bench.cases:
-            if slow or not case.slow:
-                yield bench, case, run(bench, case, gpu, overrides)
 
 
 def run(

@@ -62,14 +62,6 @@ def numbers(document: dict[str, Any], bench: Bench, key: str) -> dict[str, Numbe
     return {name: Number(*values) for name, values in entry["cases"][key].items()}
 
 
-def number(document: dict[str, Any], bench: Bench, key: str, name: str) -> Number:
-    """One number. Raises NoResult."""
-    found = numbers(document, bench, key)
-    if name not in found:
-        raise NoResult(f"{bench.name}, {key}: no number '{name}'")
-    return found[name]
-
-
 def join(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """One document out of several recordings: of each number the median of the medians, the least and the greatest of
     all that hold its benchmark. Raises ValueError if a benchmark's machine code is not the same in all of these."""
