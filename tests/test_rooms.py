@@ -64,7 +64,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 370,
     "isa": 6_694,
     "programs": 5_706,
-    "validate": 10_199,
+    "validate": 10_188,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

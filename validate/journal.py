@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +55,12 @@ def rows_of(path: Path, gpu: str = "h200") -> tuple[list[score.Row], str]:
     """The rows of a journal, and what is to be known of them: '' if they are of the shipped GPU and today's sources.
     Raises JournalError."""
     header, rows = read(path)
-    return rows, _note(header, rows, gpu)
-
-
-def _note(header: Mapping[str, Any], lines: Sequence[Any], gpu: str) -> str:
-    if not lines:
-        return "the journal is empty"
+    if not rows:
+        return rows, "the journal is empty"
     notes = [f"configuration {header['of']}"] if header["of"] != gpu else []
     if header["sources"] != sources_digest():
         notes.append("made with other sources of the simulator than there are now")
-    return "; ".join(notes)
+    return rows, "; ".join(notes)
 
 
 def _header(gpu: str, files: Sequence[Path], overrides: Sequence[str]) -> dict[str, Any]:

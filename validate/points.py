@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,13 +79,10 @@ def select(only: Sequence[str] = (), sizes: str = "all") -> list[ProgramPoint]:
 
     Raises programs.registry.UnknownProgram for a name that is none.
     """
-    chosen: Iterable[str] = registry.recorded()
+    chosen = registry.recorded()
     if only:
-        families = registry.families()
-        wanted: dict[str, None] = {}
-        for name in only:
-            variants = families[name] if name in families else (registry.get(name),)
-            wanted.update(dict.fromkeys(variant.name for variant in variants))
+        ladders = (registry.families().get(name) or (registry.get(name),) for name in only)
+        wanted = {variant.name for ladder in ladders for variant in ladder}
         chosen = [name for name in registry.names() if name in wanted]
     parts = {"small": (0,), "large": (1,), "all": (0, 1)}[sizes]
     return [ProgramPoint(name, registry.get(name).sizes[part]) for name in chosen for part in parts]

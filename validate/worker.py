@@ -37,7 +37,7 @@ class RealMemory(DeviceMemory):
     def __init__(self, gpu: RealGpu, large: float) -> None:
         self.gpu, self.large = gpu, large
 
-    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None) -> int:
+    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None, shared: bool = False) -> int:
         return self.gpu.alloc(nbytes)
 
     def free(self, address: int) -> None:
@@ -71,7 +71,7 @@ class DeviceKernel(AbstractContextManager["DeviceKernel"]):
     def reset(self) -> None:
         """Put the inputs, and the poison of the outputs, back in place."""
         for host, array in self.bound.write_back:
-            array.copy_to_device(host)
+            array.memory.write(array.address, array.dtype, array.shape, array.strides, host)
 
     def output(self, index: int) -> np.ndarray:
         """An argument's array as it is now."""

@@ -80,11 +80,7 @@ def _outcome(launch: _Launch, flush: worker.DeviceKernel, evict: Sequence[_Launc
 def _spread(found: Sequence[dict[str, float]]) -> dict[str, list[float]]:
     """Of each number the median, the least and the greatest."""
     rows = {name: [each[name] for each in found] for name in found[0]}
-    return {name: [_short(each) for each in (np.median(row), min(row), max(row))] for name, row in rows.items()}
-
-
-def _short(value: Any) -> float:
-    return float(f"{float(value):.6g}")
+    return {name: [float(f"{each:.6g}") for each in (np.median(row), min(row), max(row))] for name, row in rows.items()}
 
 
 def _provenance(real: gpu.RealGpu, repeats: int) -> dict[str, Any]:
