@@ -38,6 +38,7 @@ _WASTE = 0.3
 """Share of wavefronts or sectors beyond the ideal from which they are named as the cause."""
 _FEW_THREADS = 20 / 32
 """Share of active threads per instruction below which divergence is named as the cause."""
+_OF_MEMORY = ("lg_throttle", "long_scoreboard")
 
 _PIPES = tomllib.loads(Path(__file__).with_name("pipes.toml").read_text("utf-8"))
 PIPES, PIPE_COLOURS = (
@@ -76,14 +77,6 @@ def pipe_cycles(counts: Counts) -> dict[str, int]:
     return {name: int(busy[unit]) for unit, name in PIPES.items() if busy[unit]}
 
 
-def l1tex_cycles(counts: Counts) -> int:
-    """Cycles of the L1TEX data pipe, summed over SMs: wavefronts of shared memory, and one for each global store."""
-    wavefront_cycles = counts.record.config.shared.wavefront_cycles
-    return wavefront_cycles * counts.total(L.COUNT_SHARED_WAVEFRONTS) + counts.global_total(
-        L.COUNT_REQUESTS, M.OP_STORE
-    )
-
-
 def utilisation(counts: Counts, cycles: int) -> dict[str, float]:
     """Share of its peak that each resource reaches over `cycles` cycles of the whole GPU, the most used first."""
     config = counts.record.config
@@ -92,7 +85,8 @@ def utilisation(counts: Counts, cycles: int) -> dict[str, float]:
     peaks, moved = peak_bytes_per_cycle(config), count_bytes(counts)
     shares = {f"{level} bandwidth": ratio(moved[level], peaks[level] * cycles) for level in ("DRAM", "L2")}
     tags = counts.global_total(L.COUNT_TAGS) / config.l1.tag_lookups_per_cycle
-    shares["L1TEX data pipe"] = ratio(l1tex_cycles(counts), sm_cycles)
+    wavefronts = config.shared.wavefront_cycles * counts.total(L.COUNT_SHARED_WAVEFRONTS)
+    shares["L1TEX data pipe"] = ratio(wavefronts + counts.global_total(L.COUNT_REQUESTS, M.OP_STORE), sm_cycles)
     shares["L1TEX tag stage"] = ratio(max(tags, counts.global_total(L.COUNT_REQUESTS)), sm_cycles)
     shares["issue slots"] = ratio(counts.issued, scheduler_cycles)
     for name, busy in pipe_cycles(counts).items():
@@ -133,12 +127,8 @@ def _busiest(shares: dict[str, float]) -> str:
 def _resource(counts: Counts, name: str, share: float) -> tuple[str, str]:
     """A resource that is used well, or what it is wasted on."""
     used = f"{100 * share:.0f} % of the {name} is used while blocks run"
-    if name == "L1TEX data pipe" and conflict_share(counts) >= _WASTE:
-        return "bank conflicts", f"Bank conflicts: {used}, and {_conflicts(counts)}."
-    if name in ("L2 bandwidth", "L1TEX tag stage") and uncoalesced_share(counts) >= _WASTE:
-        return "uncoalesced accesses", f"Uncoalesced accesses: {used}, and {_uncoalesced(counts)}."
-    if name in ("DRAM bandwidth", "L2 bandwidth") and local_share(counts) >= _WASTE:
-        return "local memory", f"Local memory: {used}, and {_local(counts)}."
+    if wasted := _wasted(counts, name, used):
+        return wasted
     warp_size = counts.record.config.gpu.warp_size
     threads = ratio(counts.total(L.COUNT_THREADS), counts.instructions)
     if (name == "issue slots" or name.endswith("pipe")) and threads < _FEW_THREADS * warp_size:
@@ -183,45 +173,27 @@ def _latency(counts: Counts, shares: dict[str, float]) -> tuple[str, str]:
     if not counts.stalls[reason]:
         return "issue", f"Issue: warps never wait, yet {_busiest(shares)}."
     waiting = _waiting(counts)
-    if reason in ("mio_throttle", "short_scoreboard") and conflict_share(counts) >= _WASTE:
-        return "bank conflicts", f"Bank conflicts: {waiting}, and {_conflicts(counts)}."
-    if reason in ("lg_throttle", "long_scoreboard") and uncoalesced_share(counts) >= _WASTE:
-        return "uncoalesced accesses", f"Uncoalesced accesses: {waiting}, and {_uncoalesced(counts)}."
-    if reason in ("lg_throttle", "long_scoreboard") and local_share(counts) >= _WASTE:
-        return "local memory", f"Local memory: {waiting}, and {_local(counts)}."
+    if wasted := _wasted(counts, reason, waiting):
+        return wasted
     kind = STALL_LIMITS.get(reason, "latency")
     return kind, f"{kind[0].upper()}{kind[1:]}: {waiting}; {_busiest(shares)}."
 
 
-def conflict_share(counts: Counts) -> float:
-    """Share of shared-memory wavefronts that are beyond the ideal."""
-    wavefronts = counts.total(L.COUNT_SHARED_WAVEFRONTS)
-    return ratio(wavefronts - counts.total(L.COUNT_SHARED_IDEAL), wavefronts)
-
-
-def uncoalesced_share(counts: Counts) -> float:
-    """Share of the sectors of global memory that are beyond the ideal."""
-    return ratio(counts.excess(L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL), counts.total(L.COUNT_SECTORS))
-
-
-def local_share(counts: Counts) -> float:
-    """Share of the sectors of global and local memory that are local: spilled registers, and arrays."""
-    local = counts.total(L.COUNT_LOCAL_SECTORS)
-    return ratio(local, local + counts.total(L.COUNT_SECTORS))
-
-
-def _conflicts(counts: Counts) -> str:
-    wavefronts = counts.total(L.COUNT_SHARED_WAVEFRONTS)
-    excessive = wavefronts - counts.total(L.COUNT_SHARED_IDEAL)
-    return f"{excessive:,} of {wavefronts:,} shared-memory wavefronts are excessive"
-
-
-def _uncoalesced(counts: Counts) -> str:
-    sectors = counts.total(L.COUNT_SECTORS)
-    excess = counts.excess(L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL)
-    return f"{excess:,} of {sectors:,} sectors of global memory are excessive"
-
-
-def _local(counts: Counts) -> str:
-    stack = counts.record.program.local_bytes
-    return f"{100 * local_share(counts):.0f} % of all sectors are local memory, of which a thread has {stack:,} bytes"
+def _wasted(counts: Counts, where: str, found: str) -> tuple[str, str] | None:
+    """What much of the work of a resource, or of what a stall reason is about, is wasted on. found: what is known of
+    that."""
+    wavefronts, sectors = counts.total(L.COUNT_SHARED_WAVEFRONTS), counts.total(L.COUNT_SECTORS)
+    conflicts = wavefronts - counts.total(L.COUNT_SHARED_IDEAL)
+    excess, local = counts.excess(L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL), counts.total(L.COUNT_LOCAL_SECTORS)
+    spilled, stack = ratio(local, local + sectors), counts.record.program.local_bytes
+    for kind, places, share, numbers in (
+        ("bank conflicts", ("L1TEX data pipe", "mio_throttle", "short_scoreboard"), ratio(conflicts, wavefronts),
+         f"{conflicts:,} of {wavefronts:,} shared-memory wavefronts are excessive"),
+        ("uncoalesced accesses", ("L2 bandwidth", "L1TEX tag stage", *_OF_MEMORY), ratio(excess, sectors),
+         f"{excess:,} of {sectors:,} sectors of global memory are excessive"),
+        ("local memory", ("DRAM bandwidth", "L2 bandwidth", *_OF_MEMORY), spilled,
+         f"{100 * spilled:.0f} % of all sectors are local memory, of which a thread has {stack:,} bytes"),
+    ):  # fmt: skip
+        if where in places and share >= _WASTE:
+            return kind, f"{kind[0].upper()}{kind[1:]}: {found}, and {numbers}."
+    return None

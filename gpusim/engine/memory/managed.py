@@ -27,16 +27,6 @@ _COUNT = (1 << _COUNT_BITS) - 1
 
 
 @compiled
-def managed_of(m, line):
-    """First word of the row of the managed memory that a line lies in; -1 for other memory."""
-    for k in range(m[ms.P_MANAGED]):
-        row = m[ms.P_MANAGED_ROWS] + k * ms.MANAGED_WORDS
-        if m[row + ms.PEER_FIRST] <= line < m[row + ms.PEER_END]:
-            return row
-    return -1
-
-
-@compiled
 def block_of(m, row, leaf):
     """First word of the block that a leaf of a row lies in."""
     return m[ms.P_MANAGED_BLOCKS] + (m[row + ms.MANAGED_BLOCK] + leaf // ms.BLOCK_LEAVES) * ms.BLOCK_WORDS

@@ -19,10 +19,9 @@ _REDUCTION_SHARE = 8
 
 
 @compiled
-def peer_of(m, line):
-    """First word of the row of the peer memory that a line lies in; -1 for a line of this GPU."""
-    for k in range(m[ms.P_PEERS]):
-        row = m[ms.P_PEER_ROWS] + k * ms.PEER_WORDS
+def row_of(m, line, first, count, words):
+    """First word of the row, of so many from `first` on, of the peer or managed memory that a line lies in, or -1."""
+    for row in range(first, first + count * words, words):
         if m[row + ms.PEER_FIRST] <= line < m[row + ms.PEER_END]:
             return row
     return -1

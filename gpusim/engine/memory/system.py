@@ -13,9 +13,9 @@ import numpy as np
 
 from gpusim.config.models import GPUConfig
 from gpusim.engine.memory.l2 import set_start
-from gpusim.engine.memory.managed import managed_of, ready_at, stays
+from gpusim.engine.memory.managed import ready_at, stays
 from gpusim.engine.memory.params import make_params, words
-from gpusim.engine.memory.peer import peer_of, walk_peer, walk_remote
+from gpusim.engine.memory.peer import row_of, walk_peer, walk_remote
 from gpusim.engine.memory.place import PARTITION_SHIFT, PLACE_MASK, places, target_of
 from gpusim.engine.memory.policy import RATIO_OF
 from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
@@ -111,10 +111,12 @@ def process_window(state, req, req_n, order):
         sm, i = order[k, 0], order[k, 1]
         now = req[sm, i, ms.REQ_TIME] << ms.TICK_BITS
         line, sectors, kind = req[sm, i, ms.REQ_LINE], req[sm, i, ms.REQ_SECTORS], req[sm, i, ms.REQ_KIND]
-        peer = peer_of(m, line) if m[ms.P_PEERS] > 0 and kind < ms.KIND_SM_READ else -1
+        peer = -1
+        if m[ms.P_PEERS] > 0 and kind < ms.KIND_SM_READ:
+            peer = row_of(m, line, m[ms.P_PEER_ROWS], m[ms.P_PEERS], ms.PEER_WORDS)
         late = 0
         if m[ms.P_MANAGED] > 0 and kind < ms.KIND_SM_READ:
-            row = managed_of(m, line)
+            row = row_of(m, line, m[ms.P_MANAGED_ROWS], m[ms.P_MANAGED], ms.MANAGED_WORDS)
             if row >= 0 and stays(m, row, line, kind >= ms.KIND_ATOMIC):
                 peer = row
             elif row >= 0:

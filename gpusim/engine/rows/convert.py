@@ -79,7 +79,7 @@ def float_source(code, i, regs, wb, bits):
 @compiled
 def float_to_integer(code, i, regs, wb, mask):
     bits, is_signed = code[i, m.COL_AUX2], code[i, m.COL_AUX3]
-    value = F.integral64(float_source(code, i, regs, wb, code[i, m.COL_AUX4]), code[i, m.COL_AUX1])
+    value = F.integral(float_source(code, i, regs, wb, code[i, m.COL_AUX4]), code[i, m.COL_AUX1])
     of_nan = integer_of_nan(bits, code[i, m.COL_AUX0])
     result = V.select(V.unordered_f64(value, value), of_nan, clamped_integer(value, bits, is_signed))
     offset = destination(code, i, wb)
@@ -110,23 +110,6 @@ def integer_parts(value, is_signed):
 
 
 @compiled
-def step64(value, lost, rounding):
-    """Bits of an f64 row rounded to nearest that lost `lost`, corrected toward a direction."""
-    zero = V.splat_f64(0.0)
-    bits = V.as_u64(value)
-    # A 64-bit integer has no denormal or infinite result, so the bits step as one integer.
-    up, down = V.less_f64(zero, lost), V.less_f64(lost, zero)
-    negative = V.less_f64(value, zero)
-    if rounding == m.ROUND_UP:
-        away, toward = up & ~negative, up & negative
-    elif rounding == m.ROUND_DOWN:
-        away, toward = down & negative, down & ~negative
-    else:
-        away, toward = F.NO_LANES, (down & ~negative) | (up & negative)
-    return V.select(toward, bits - V.splat64(1), V.select(away, bits + V.splat64(1), bits))
-
-
-@compiled
 def integer_to_float(code, i, regs, wb, mask):
     rounding, bits, is_signed = code[i, m.COL_AUX1], code[i, m.COL_AUX2], code[i, m.COL_AUX3]
     value = integer_source(code, i, regs, wb)
@@ -135,7 +118,10 @@ def integer_to_float(code, i, regs, wb, mask):
     total = upper + lower
     lost = F.sum_error(upper, lower, total)
     if bits == 64:
-        exact = V.as_u64(total) if rounding == m.ROUND_NEAREST else step64(total, lost, rounding)
+        exact, zero = V.as_u64(total), V.splat_f64(0.0)
+        if rounding != m.ROUND_NEAREST:  # no result is denormal or infinite, so the bits step as one integer
+            up, down = V.less_f64(zero, lost), V.less_f64(lost, zero)
+            exact = F.step(exact, V.less_f64(total, zero), up, down, rounding, V.splat64(1))
         store_pair(regs, offset, exact, mask)
     elif bits == 16:
         form = half_form(code[i, m.COL_AUX0])
@@ -177,16 +163,16 @@ def round_integral(code, i, regs, wb, mask):
     modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
     offset = destination(code, i, wb)
     if bits == 64:
-        whole = V.as_u64(F.integral64(float_source(code, i, regs, wb, bits), rounding))
+        whole = V.as_u64(F.integral(float_source(code, i, regs, wb, bits), rounding))
         store_pair(regs, offset, with_nan_of(code, i, m.COL_A, regs, wb, whole), mask)
         return
     if bits == 16:
-        whole = F.integral32(half_source(code, i, regs, wb), rounding)
+        whole = F.integral(half_source(code, i, regs, wb), rounding)
         V.store(regs, offset, to_half(whole, half_form(modes)), mask)
         return
     a = source(code, i, m.COL_A, regs, wb)
     a = F.flushed(a) if modes & m.FLAG_FTZ else a
-    V.store(regs, offset, F.canonical(F.integral32(V.as_f32(a), rounding)), mask)
+    V.store(regs, offset, F.canonical(F.integral(V.as_f32(a), rounding)), mask)
 
 
 @compiled
@@ -196,7 +182,7 @@ def pack_as_integers(code, i, regs, wb, mask):
     packed = V.shl(V.load(regs, row_offset(code[i, m.COL_C], wb)), V.splat(2 * bits))
     for k in range(2):
         row = source(code, i, m.COL_B if k == 0 else m.COL_A, regs, wb)
-        value = F.integral64(V.to_f64(V.as_f32(F.flushed(row) if modes & m.FLAG_FTZ else row)), rounding)
+        value = F.integral(V.to_f64(V.as_f32(F.flushed(row) if modes & m.FLAG_FTZ else row)), rounding)
         limited = clamped_integer(value, bits, code[i, m.COL_AUX3])
         limited = V.select(V.unordered_f64(value, value), integer_of_nan(bits, modes), limited)
         whole = V.low(limited) & V.splat((1 << bits) - 1)
@@ -248,11 +234,8 @@ def exec_convert(code, i, regs, wb, preds, pb, mask):
     a = source(code, i, m.COL_A, regs, wb)
     if op == m.OP_POPC:
         d = V.count_ones(a)
-    elif op == m.OP_FLO_U:
-        set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(a, V.splat(0)), mask)
-        d = leading_bit(a, code[i, m.COL_AUX0])
-    elif op == m.OP_FLO_S:
-        a = a ^ V.sar(a, V.splat(31))
+    elif op == m.OP_FLO_U or op == m.OP_FLO_S:
+        a = a ^ V.sar(a, V.splat(31)) if op == m.OP_FLO_S else a
         set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(a, V.splat(0)), mask)
         d = leading_bit(a, code[i, m.COL_AUX0])
     elif op == m.OP_BREV:

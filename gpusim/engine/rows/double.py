@@ -92,7 +92,7 @@ def exec_double(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_DMUL:
         d = V.as_u64(V.as_f64(a) * V.as_f64(b))
     elif op == m.OP_DFMA:
-        d = V.as_u64(V.fma64(V.as_f64(a), V.as_f64(b), V.as_f64(c)))
+        d = V.as_u64(V.fma(V.as_f64(a), V.as_f64(b), V.as_f64(c)))
     elif op == m.OP_DADD_MODE:
         d = directed(a, V.splat64(0x3FF0000000000000), b, code[i, m.COL_AUX1])
     elif op == m.OP_DMUL_MODE:

@@ -47,7 +47,7 @@ def exec_float_mode(code, i, regs, wb, mask):
     elif op == m.OP_FMUL_MODE:
         d = F.round_to_f32(exact_product(a, b, scale), V.splat_f64(0.0), rounding)
     elif rounding == m.ROUND_NEAREST:
-        d = F.canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
+        d = F.canonical(V.fma(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
     else:
         d = add_rounded(exact_product(a, b, 0), c, a ^ b, rounding)
     if bits_of_mode & m.FLAG_FTZ:
@@ -71,7 +71,7 @@ def exec_float_word(code, i, regs, wb, word, mask):
     elif op == m.OP_FMUL2:
         d = F.canonical(V.as_f32(a) * V.as_f32(b))
     else:
-        d = F.canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
+        d = F.canonical(V.fma(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
     V.store(regs, destination(code, i, wb) + word, F.flushed(d) if flushes else d, mask)
 
 
@@ -129,13 +129,13 @@ def exec_float(code, i, regs, wb, preds, pb, mask):
     c = source(code, i, m.COL_C, regs, wb)
     d = a
     if op == m.OP_FFMA:
-        d = F.canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
+        d = F.canonical(V.fma(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
     elif op == m.OP_FADD:
         d = F.canonical(V.as_f32(a) + V.as_f32(b))
     elif op == m.OP_FMUL:
         d = F.canonical(V.as_f32(a) * V.as_f32(b))
     elif op == m.OP_FFMA_FTZ:
-        d = F.flushed(F.canonical(V.fma32(V.as_f32(F.flushed(a)), V.as_f32(F.flushed(b)), V.as_f32(F.flushed(c)))))
+        d = F.flushed(F.canonical(V.fma(V.as_f32(F.flushed(a)), V.as_f32(F.flushed(b)), V.as_f32(F.flushed(c)))))
     elif op == m.OP_FADD_FTZ:
         d = F.flushed(F.canonical(V.as_f32(F.flushed(a)) + V.as_f32(F.flushed(b))))
     elif op == m.OP_FMUL_FTZ:

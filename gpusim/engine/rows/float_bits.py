@@ -53,19 +53,27 @@ def sum_error(x, y, total):
 
 
 @compiled
-def step(bits, up, down, rounding, unit=1):
+def step(bits, negative, up, down, rounding, unit):
     """Correct a result rounded to nearest: the exact value is above it in lanes `up`, below it in lanes `down`.
 
-    Adding one to the bits of a float moves it away from zero by one unit in the last place; `unit` is that one.
+    Adding one to the bits of a float moves it away from zero by one unit in the last place; `unit` is a row of that.
     """
-    negative = V.less_s(bits, V.splat(0))
     if rounding == m.ROUND_UP:
         away, toward = up & ~negative, up & negative
     elif rounding == m.ROUND_DOWN:
         away, toward = down & negative, down & ~negative
     else:
         away, toward = NO_LANES, (down & ~negative) | (up & negative)
-    return V.select(toward, bits - V.splat(unit), V.select(away, bits + V.splat(unit), bits))
+    return V.select(toward, bits - unit, V.select(away, bits + unit, bits))
+
+
+@compiled
+def misses(rounded, upper, lower):
+    """Lanes in which the exact sum of two f64 rows is above, and below, an f64 row that it was rounded to."""
+    zero = V.splat_f64(0.0)
+    same = V.equal_f64(rounded, upper)
+    up = V.less_f64(rounded, upper) | (same & V.less_f64(zero, lower))
+    return up, V.less_f64(upper, rounded) | (same & V.less_f64(lower, zero))
 
 
 @compiled
@@ -75,12 +83,8 @@ def round_to_f32(upper, lower, rounding):
     bits = canonical(nearest)
     if rounding == m.ROUND_NEAREST:
         return bits
-    back = V.to_f64(nearest)
-    zero = V.splat_f64(0.0)
-    same = V.equal_f64(back, upper)
-    up = V.less_f64(back, upper) | (same & V.less_f64(zero, lower))
-    down = V.less_f64(upper, back) | (same & V.less_f64(lower, zero))
-    return step(bits, up, down, rounding)
+    up, down = misses(V.to_f64(nearest), upper, lower)
+    return step(bits, V.less_s(bits, V.splat(0)), up, down, rounding, V.splat(1))
 
 
 @compiled
@@ -92,27 +96,15 @@ def negative_zero_sum(bits, total, x_bits, y_bits):
 
 
 @compiled
-def integral32(value, rounding):
-    """An f32 row rounded to integers in f32."""
+def integral(value, rounding):
+    """A row of f32 or f64 rounded to integers."""
     if rounding == m.ROUND_DOWN:
-        return V.floor32(value)
+        return V.floor(value)
     if rounding == m.ROUND_UP:
-        return V.ceil32(value)
+        return V.ceil(value)
     if rounding == m.ROUND_ZERO:
-        return V.truncate32(value)
-    return V.nearest32(value)
-
-
-@compiled
-def integral64(value, rounding):
-    """An f64 row rounded to integers in f64."""
-    if rounding == m.ROUND_DOWN:
-        return V.floor64(value)
-    if rounding == m.ROUND_UP:
-        return V.ceil64(value)
-    if rounding == m.ROUND_ZERO:
-        return V.truncate64(value)
-    return V.nearest64(value)
+        return V.truncate(value)
+    return V.nearest(value)
 
 
 @compiled

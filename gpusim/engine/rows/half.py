@@ -129,7 +129,7 @@ def exec_half(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_FHFMA:
         a = half_operand(code, i, 0, False, regs, wb)
         b = half_operand(code, i, 1, False, regs, wb)
-        d = canonical(V.fma32(a, b, V.as_f32(source(code, i, m.COL_C, regs, wb))))
+        d = canonical(V.fma(a, b, V.as_f32(source(code, i, m.COL_C, regs, wb))))
     else:
         lower = rounded_half(code, i, half_result(code, i, False, regs, wb, p))
         upper = rounded_half(code, i, half_result(code, i, True, regs, wb, p))

@@ -1,7 +1,7 @@
 """Half precision (IEEE binary16) and bfloat16 on rows: a half is the low 16 bits of a u32 row."""
 
 from gpusim.engine.rows import lanes as V
-from gpusim.engine.rows.float_bits import round_to_f32, step
+from gpusim.engine.rows.float_bits import misses, round_to_f32, step
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -79,10 +79,6 @@ def to_half_directed(upper, lower, form, rounding):
     nearest = to_half(odd_f32(upper, lower), form)
     if rounding == m.ROUND_NEAREST:
         return nearest
-    back = V.to_f64(from_half(nearest, form, m.MOD_NONE))
-    zero = V.splat_f64(0.0)
-    same = V.equal_f64(back, upper)
-    up = V.less_f64(back, upper) | (same & V.less_f64(zero, lower))
-    down = V.less_f64(upper, back) | (same & V.less_f64(lower, zero))
-    # The sign of a half is not that of the row: shifted up, the bits step as float32 do.
-    return V.shr(step(nearest << V.splat(16), up, down, rounding, 1 << 16), V.splat(16))
+    up, down = misses(V.to_f64(from_half(nearest, form, m.MOD_NONE)), upper, lower)
+    negative = V.less_u(V.splat(0x7FFF), nearest)
+    return step(nearest, negative, up, down, rounding, V.splat(1))

@@ -59,25 +59,17 @@ def _call(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------
-def _pointer(context: Any, builder: Any, kinds: Any, values: Any, element: str = "u32") -> Any:
-    """Pointer to the row at element offset values[1] of array values[0]."""
+def pointer(
+    context: Any, builder: Any, kinds: Any, values: Any, kind: ir.Type = _VECTORS["u32"], last: int = LANES - 1
+) -> Any:
+    """Pointer to a value at element offset values[1] of array values[0], of which it takes `last` more elements."""
     array = context.make_array(kinds[0])(context, builder, values[0])
     offset = context.cast(builder, values[1], kinds[1], types.int64)
-    if context.enable_boundscheck:  # of its first word and its last
-        for word in (0, LANES - 1):
-            index = builder.add(offset, offset.type(word))
+    if context.enable_boundscheck:  # of its first element and its last
+        for element in (0, last):
+            index = builder.add(offset, offset.type(element))
             cgutils.do_boundscheck(context, builder, index, builder.extract_value(array.shape, 0))
-    return builder.bitcast(builder.gep(array.data, [offset]), _VECTORS[element].as_pointer())
-
-
-@intrinsic
-def load(typing: Any, regs: Any, offset: Any) -> Any:
-    """The u32 row at `regs[offset : offset + 32]`."""
-
-    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        return builder.load(_pointer(context, builder, sig.args, values), align=64)
-
-    return u32(regs, offset), generate
+    return builder.bitcast(builder.gep(array.data, [offset]), kind.as_pointer())
 
 
 @intrinsic
@@ -85,9 +77,9 @@ def store(typing: Any, regs: Any, offset: Any, row: Any, mask: Any) -> Any:
     """Write the lanes of `mask` of a u32 row; the other lanes keep what they hold."""
 
     def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        pointer = _pointer(context, builder, sig.args, values)
+        place = pointer(context, builder, sig.args, values)
         bits = builder.bitcast(context.cast(builder, values[3], sig.args[3], types.uint32), _MASK)
-        builder.store(builder.select(bits, values[2], builder.load(pointer, align=64)), pointer, align=64)
+        builder.store(builder.select(bits, values[2], builder.load(place, align=64)), place, align=64)
         return context.get_dummy_value()
 
     return types.void(regs, offset, u32, mask), generate
@@ -99,7 +91,7 @@ def gather(typing: Any, regs: Any, offset: Any, lanes: Any) -> Any:
 
     def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         wide = _VECTORS["u64"]
-        start = builder.ptrtoint(_pointer(context, builder, sig.args, values), ir.IntType(64))
+        start = builder.ptrtoint(pointer(context, builder, sig.args, values), ir.IntType(64))
         first = builder.insert_element(ir.Constant(wide, ir.Undefined), start, ir.IntType(32)(0))
         starts = builder.shuffle_vector(first, ir.Constant(wide, ir.Undefined), _constant(_VECTORS["u32"], 0))
         addresses = builder.add(starts, builder.shl(builder.zext(values[2], wide), _constant(wide, 2)))
@@ -119,14 +111,14 @@ def _memory_functions(element: str, align: int) -> tuple[Any, Any]:
     @intrinsic
     def get(typing: Any, array: Any, offset: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-            return builder.load(_pointer(context, builder, sig.args, values, element), align=align)
+            return builder.load(pointer(context, builder, sig.args, values, _VECTORS[element]), align=align)
 
         return _ROWS[element](array, offset), generate
 
     @intrinsic
     def put(typing: Any, array: Any, offset: Any, row: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-            builder.store(values[2], _pointer(context, builder, sig.args, values, element), align=align)
+            builder.store(values[2], pointer(context, builder, sig.args, values, _VECTORS[element]), align=align)
             return context.get_dummy_value()
 
         return types.void(array, offset, _ROWS[element]), generate
@@ -134,6 +126,7 @@ def _memory_functions(element: str, align: int) -> tuple[Any, Any]:
     return get, put
 
 
+load, _ = _memory_functions("u32", 64)  # a row
 load64, store64 = _memory_functions("u64", 8)
 load_words, store_words = _memory_functions("u32", 4)
 
@@ -179,7 +172,6 @@ def _lane_functions(row: Row, scalar: Any) -> tuple[Any, Any]:
 
 
 get_u32, put_u32 = _lane_functions(u32, types.uint32)
-get_f32, put_f32 = _lane_functions(f32, types.float32)
 get_f64, put_f64 = _lane_functions(f64, types.float64)
 
 
@@ -225,7 +217,7 @@ for _row in (f32, f64):
     _operator(operator.truediv, _row, lambda builder, x, y: builder.fdiv(x, y))
 
 
-def _function(arguments: str, result: str, emit: Callable[..., Any]) -> Any:
+def row_function(arguments: str, result: str, emit: Callable[..., Any]) -> Any:
     """An intrinsic on rows: `emit(builder, *values)`; arguments such as 'u32 u32', result a row name or 'mask'."""
     rows = tuple(_ROWS[name] for name in arguments.split())
     kind = types.uint32 if result == "mask" else _ROWS[result]
@@ -234,26 +226,16 @@ def _function(arguments: str, result: str, emit: Callable[..., Any]) -> Any:
         value = emit(builder, *values)
         return builder.bitcast(value, ir.IntType(32)) if result == "mask" else value
 
-    if len(rows) == 1:
+    return _of_rows(len(rows), lambda *given: (kind(*rows), generate) if given == rows else None)
 
-        @intrinsic
-        def one(typing: Any, x: Any) -> Any:
-            return (kind(*rows), generate) if x == rows[0] else None
 
-        return one
-    if len(rows) == 2:
-
-        @intrinsic
-        def two(typing: Any, x: Any, y: Any) -> Any:
-            return (kind(*rows), generate) if (x, y) == rows else None
-
-        return two
-
-    @intrinsic
-    def three(typing: Any, x: Any, y: Any, z: Any) -> Any:
-        return (kind(*rows), generate) if (x, y, z) == rows else None
-
-    return three
+def _of_rows(count: int, typed: Callable[..., Any]) -> Any:
+    """An intrinsic of one, two or three rows; `typed` gives its signature and code for their types."""
+    if count == 1:
+        return intrinsic(lambda typing, x: typed(x))
+    if count == 2:
+        return intrinsic(lambda typing, x, y: typed(x, y))
+    return intrinsic(lambda typing, x, y, z: typed(x, y, z))
 
 
 # --- making rows ----------------------------------------------------------------------------------------------------
@@ -308,14 +290,14 @@ def select(typing: Any, mask: Any, x: Any, y: Any) -> Any:
 
 
 # --- reinterpretation and width -------------------------------------------------------------------------------------
-as_f32 = _function("u32", "f32", lambda b, x: b.bitcast(x, _VECTORS["f32"]))
-as_u32 = _function("f32", "u32", lambda b, x: b.bitcast(x, _VECTORS["u32"]))
-as_f64 = _function("u64", "f64", lambda b, x: b.bitcast(x, _VECTORS["f64"]))
-as_u64 = _function("f64", "u64", lambda b, x: b.bitcast(x, _VECTORS["u64"]))
-zero_extend = _function("u32", "u64", lambda b, x: b.zext(x, _VECTORS["u64"]))
-sign_extend = _function("u32", "u64", lambda b, x: b.sext(x, _VECTORS["u64"]))
-low = _function("u64", "u32", lambda b, x: b.trunc(x, _VECTORS["u32"]))
-high = _function("u64", "u32", lambda b, x: b.trunc(b.lshr(x, _constant(_VECTORS["u64"], 32)), _VECTORS["u32"]))
+as_f32 = row_function("u32", "f32", lambda b, x: b.bitcast(x, _VECTORS["f32"]))
+as_u32 = row_function("f32", "u32", lambda b, x: b.bitcast(x, _VECTORS["u32"]))
+as_f64 = row_function("u64", "f64", lambda b, x: b.bitcast(x, _VECTORS["f64"]))
+as_u64 = row_function("f64", "u64", lambda b, x: b.bitcast(x, _VECTORS["u64"]))
+zero_extend = row_function("u32", "u64", lambda b, x: b.zext(x, _VECTORS["u64"]))
+sign_extend = row_function("u32", "u64", lambda b, x: b.sext(x, _VECTORS["u64"]))
+low = row_function("u64", "u32", lambda b, x: b.trunc(x, _VECTORS["u32"]))
+high = row_function("u64", "u32", lambda b, x: b.trunc(b.lshr(x, _constant(_VECTORS["u64"], 32)), _VECTORS["u32"]))
 
 
 def _join(builder: Any, low_words: Any, high_words: Any) -> Any:
@@ -323,21 +305,21 @@ def _join(builder: Any, low_words: Any, high_words: Any) -> Any:
     return builder.or_(upper, builder.zext(low_words, _VECTORS["u64"]))
 
 
-join = _function("u32 u32", "u64", _join)
+join = row_function("u32 u32", "u64", _join)
 
 # --- comparisons, result: mask --------------------------------------------------------------------------------------
-equal = _function("u32 u32", "mask", lambda b, x, y: b.icmp_unsigned("==", x, y))
-less_u = _function("u32 u32", "mask", lambda b, x, y: b.icmp_unsigned("<", x, y))
-less_s = _function("u32 u32", "mask", lambda b, x, y: b.icmp_signed("<", x, y))
-equal64 = _function("u64 u64", "mask", lambda b, x, y: b.icmp_unsigned("==", x, y))
-less_u64 = _function("u64 u64", "mask", lambda b, x, y: b.icmp_unsigned("<", x, y))
-less_s64 = _function("u64 u64", "mask", lambda b, x, y: b.icmp_signed("<", x, y))
-equal_f32 = _function("f32 f32", "mask", lambda b, x, y: b.fcmp_ordered("==", x, y))
-less_f32 = _function("f32 f32", "mask", lambda b, x, y: b.fcmp_ordered("<", x, y))
-unordered_f32 = _function("f32 f32", "mask", lambda b, x, y: b.fcmp_unordered("uno", x, y))
-equal_f64 = _function("f64 f64", "mask", lambda b, x, y: b.fcmp_ordered("==", x, y))
-less_f64 = _function("f64 f64", "mask", lambda b, x, y: b.fcmp_ordered("<", x, y))
-unordered_f64 = _function("f64 f64", "mask", lambda b, x, y: b.fcmp_unordered("uno", x, y))
+equal = row_function("u32 u32", "mask", lambda b, x, y: b.icmp_unsigned("==", x, y))
+less_u = row_function("u32 u32", "mask", lambda b, x, y: b.icmp_unsigned("<", x, y))
+less_s = row_function("u32 u32", "mask", lambda b, x, y: b.icmp_signed("<", x, y))
+equal64 = row_function("u64 u64", "mask", lambda b, x, y: b.icmp_unsigned("==", x, y))
+less_u64 = row_function("u64 u64", "mask", lambda b, x, y: b.icmp_unsigned("<", x, y))
+less_s64 = row_function("u64 u64", "mask", lambda b, x, y: b.icmp_signed("<", x, y))
+equal_f32 = row_function("f32 f32", "mask", lambda b, x, y: b.fcmp_ordered("==", x, y))
+less_f32 = row_function("f32 f32", "mask", lambda b, x, y: b.fcmp_ordered("<", x, y))
+unordered_f32 = row_function("f32 f32", "mask", lambda b, x, y: b.fcmp_unordered("uno", x, y))
+equal_f64 = row_function("f64 f64", "mask", lambda b, x, y: b.fcmp_ordered("==", x, y))
+less_f64 = row_function("f64 f64", "mask", lambda b, x, y: b.fcmp_ordered("<", x, y))
+unordered_f64 = row_function("f64 f64", "mask", lambda b, x, y: b.fcmp_unordered("uno", x, y))
 
 
 # --- integer functions ----------------------------------------------------------------------------------------------
@@ -357,12 +339,12 @@ def _shifted(kind: str, width: int) -> Callable[[Any, Any, Any], Any]:
     return emit
 
 
-shl = _function("u32 u32", "u32", _shifted("shl", 32))
-shr = _function("u32 u32", "u32", _shifted("lshr", 32))
-sar = _function("u32 u32", "u32", _shifted("ashr", 32))
-shl64 = _function("u64 u32", "u64", _shifted("shl", 64))
-shr64 = _function("u64 u32", "u64", _shifted("lshr", 64))
-sar64 = _function("u64 u32", "u64", _shifted("ashr", 64))
+shl = row_function("u32 u32", "u32", _shifted("shl", 32))
+shr = row_function("u32 u32", "u32", _shifted("lshr", 32))
+sar = row_function("u32 u32", "u32", _shifted("ashr", 32))
+shl64 = row_function("u64 u32", "u64", _shifted("shl", 64))
+shr64 = row_function("u64 u32", "u64", _shifted("lshr", 64))
+sar64 = row_function("u64 u32", "u64", _shifted("ashr", 64))
 
 
 def _extreme(signed: bool, smaller: bool) -> Callable[[Any, Any, Any], Any]:
@@ -373,10 +355,10 @@ def _extreme(signed: bool, smaller: bool) -> Callable[[Any, Any, Any], Any]:
     return emit
 
 
-min_u = _function("u32 u32", "u32", _extreme(False, True))
-max_u = _function("u32 u32", "u32", _extreme(False, False))
-min_s = _function("u32 u32", "u32", _extreme(True, True))
-max_s = _function("u32 u32", "u32", _extreme(True, False))
+min_u = row_function("u32 u32", "u32", _extreme(False, True))
+max_u = row_function("u32 u32", "u32", _extreme(False, False))
+min_s = row_function("u32 u32", "u32", _extreme(True, True))
+max_s = row_function("u32 u32", "u32", _extreme(True, False))
 
 
 def _bit_function(name: str, element: str = "u32", flag: bool = False) -> Any:
@@ -384,7 +366,7 @@ def _bit_function(name: str, element: str = "u32", flag: bool = False) -> Any:
         arguments = [x, ir.IntType(1)(0)] if flag else [x]
         return _call(builder, f"llvm.{name}.v32i{_WIDTH[element]}", _VECTORS[element], arguments)
 
-    return _function(element, element, emit)
+    return row_function(element, element, emit)
 
 
 count_ones = _bit_function("ctpop")
@@ -393,34 +375,34 @@ reverse_bits = _bit_function("bitreverse")
 
 
 # --- floating-point functions ---------------------------------------------------------------------------------------
-def _float_function(name: str, element: str, arity: int = 1) -> Any:
-    def emit(builder: Any, *values: Any) -> Any:
+def _float_function(name: str, count: int = 1) -> Any:
+    """A function of rows of f32, or of f64."""
+
+    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        element = sig.return_type.element
         return _call(builder, f"llvm.{name}.v32{element}", _VECTORS[element], list(values))
 
-    return _function(" ".join([element] * arity), element, emit)
+    def typed(*rows: Any) -> Any:
+        return (rows[0](*rows), generate) if rows in ((f32,) * count, (f64,) * count) else None
+
+    return _of_rows(count, typed)
 
 
-fma32 = _float_function("fma", "f32", 3)
-fma64 = _float_function("fma", "f64", 3)
-sqrt32 = _float_function("sqrt", "f32")
-sqrt64 = _float_function("sqrt", "f64")
-nearest32 = _float_function("roundeven", "f32")
-floor32 = _float_function("floor", "f32")
-ceil32 = _float_function("ceil", "f32")
-truncate32 = _float_function("trunc", "f32")
-nearest64 = _float_function("roundeven", "f64")
-floor64 = _float_function("floor", "f64")
-ceil64 = _float_function("ceil", "f64")
-truncate64 = _float_function("trunc", "f64")
-to_f64 = _function("f32", "f64", lambda b, x: b.fpext(x, _VECTORS["f64"]))
-to_f32 = _function("f64", "f32", lambda b, x: b.fptrunc(x, _VECTORS["f32"]))
+fma = _float_function("fma", 3)
+sqrt = _float_function("sqrt")
+nearest = _float_function("roundeven")
+floor = _float_function("floor")
+ceil = _float_function("ceil")
+truncate = _float_function("trunc")
+to_f64 = row_function("f32", "f64", lambda b, x: b.fpext(x, _VECTORS["f64"]))
+to_f32 = row_function("f64", "f32", lambda b, x: b.fptrunc(x, _VECTORS["f32"]))
 # Integer results are defined for values inside the integer type only: clamp first.
-f64_to_s64 = _function("f64", "u64", lambda b, x: b.fptosi(x, _VECTORS["u64"]))
-f64_to_u64 = _function("f64", "u64", lambda b, x: b.fptoui(x, _VECTORS["u64"]))
-s64_to_f64 = _function("u64", "f64", lambda b, x: b.sitofp(x, _VECTORS["f64"]))
-u64_to_f64 = _function("u64", "f64", lambda b, x: b.uitofp(x, _VECTORS["f64"]))
-s64_to_f32 = _function("u64", "f32", lambda b, x: b.sitofp(x, _VECTORS["f32"]))
-u64_to_f32 = _function("u64", "f32", lambda b, x: b.uitofp(x, _VECTORS["f32"]))
+f64_to_s64 = row_function("f64", "u64", lambda b, x: b.fptosi(x, _VECTORS["u64"]))
+f64_to_u64 = row_function("f64", "u64", lambda b, x: b.fptoui(x, _VECTORS["u64"]))
+s64_to_f64 = row_function("u64", "f64", lambda b, x: b.sitofp(x, _VECTORS["f64"]))
+u64_to_f64 = row_function("u64", "f64", lambda b, x: b.uitofp(x, _VECTORS["f64"]))
+s64_to_f32 = row_function("u64", "f32", lambda b, x: b.sitofp(x, _VECTORS["f32"]))
+u64_to_f32 = row_function("u64", "f32", lambda b, x: b.uitofp(x, _VECTORS["f32"]))
 
 
 # Half precision: a u32 row whose low 16 bits are an IEEE half.
@@ -429,7 +411,7 @@ def _half_vector(builder: Any, x: Any, kind: Any) -> Any:
     return builder.bitcast(bits, ir.VectorType(kind, LANES))
 
 
-half_to_f32 = _function("u32", "f32", lambda b, x: b.fpext(_half_vector(b, x, ir.HalfType()), _VECTORS["f32"]))
+half_to_f32 = row_function("u32", "f32", lambda b, x: b.fpext(_half_vector(b, x, ir.HalfType()), _VECTORS["f32"]))
 
 
 def _to_half(builder: Any, x: Any) -> Any:
@@ -437,4 +419,4 @@ def _to_half(builder: Any, x: Any) -> Any:
     return builder.zext(builder.bitcast(half, ir.VectorType(ir.IntType(16), LANES)), _VECTORS["u32"])
 
 
-f32_to_half = _function("f32", "u32", _to_half)
+f32_to_half = row_function("f32", "u32", _to_half)

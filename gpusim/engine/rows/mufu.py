@@ -28,7 +28,7 @@ def polynomial(x, coefficients):
     """Horner's rule on an f64 row, highest power first."""
     total = V.splat_f64(coefficients[0])
     for k in range(1, len(coefficients)):
-        total = V.fma64(total, x, V.splat_f64(coefficients[k]))
+        total = V.fma(total, x, V.splat_f64(coefficients[k]))
     return total
 
 
@@ -40,7 +40,7 @@ def reciprocal(x):
 @compiled
 def reciprocal_root(x):
     """1 / sqrt(x); a zero gives an infinity of its sign, as sqrt keeps the sign of zero."""
-    return V.splat_f64(1.0) / V.sqrt64(x)
+    return V.splat_f64(1.0) / V.sqrt(x)
 
 
 @compiled
@@ -48,7 +48,7 @@ def power_of_two(x):
     """2**x, x limited to where float32 overflows or vanishes."""
     x = V.select(V.less_f64(x, V.splat_f64(-300.0)), V.splat_f64(-300.0), x)
     x = V.select(V.less_f64(V.splat_f64(300.0), x), V.splat_f64(300.0), x)
-    whole = V.nearest64(x)
+    whole = V.nearest(x)
     number = V.select(V.unordered_f64(x, x), V.splat_f64(0.0), whole)
     scale = V.as_f64((V.f64_to_s64(number) + V.splat64(1023)) << V.splat64(52))
     return polynomial(x - whole, _EXP2) * scale
@@ -75,9 +75,9 @@ def binary_logarithm(x):
 def sine_of_turns(x, quarters):
     """sin(2 pi x) of x >= 0, or cos with quarters = 1: MUFU takes turns, after an FMUL by 1 / (2 pi)."""
     quarter_turns = x * V.splat_f64(4.0)
-    nearest = V.nearest64(quarter_turns)
+    nearest = V.nearest(quarter_turns)
     y = (quarter_turns - nearest) * V.splat_f64(math.pi / 2.0)
-    turns = V.floor64(nearest * V.splat_f64(0.25))
+    turns = V.floor(nearest * V.splat_f64(0.25))
     quadrant = nearest - turns * V.splat_f64(4.0) + V.splat_f64(float(quarters))
     square = y * y
     sine = y * polynomial(square, _SIN)
@@ -131,7 +131,7 @@ def function(op, x):
     if op == m.OP_MUFU_RSQ:
         return reciprocal_root(x)
     if op == m.OP_MUFU_SQRT:
-        return V.sqrt64(x)
+        return V.sqrt(x)
     if op == m.OP_MUFU_EX2:
         return power_of_two(x)
     if op == m.OP_MUFU_LG2:

@@ -11,7 +11,7 @@ from gpusim.engine.rows.double import QUIET, canonical64
 from gpusim.engine.rows.int import store_pair
 from gpusim.engine.rows.tensor_integer import added, integer_sum, sparse_integer_sum
 from gpusim.engine.rows.tensor_lanes import load_columns, spread_columns, spread_rows
-from gpusim.engine.rows.tensor_sum import fused_sparse_sum, fused_sum, metadata
+from gpusim.engine.rows.tensor_sum import fused_sum, metadata
 from gpusim.engine.rows.tensor_tile import (
     DOUBLE_B,
     DOUBLE_RESULTS,
@@ -19,6 +19,7 @@ from gpusim.engine.rows.tensor_tile import (
     finite_words,
     four_rows,
     integer_sums,
+    put_rows,
     room,
     take,
     tile_products,
@@ -38,13 +39,11 @@ def float_element(code, i, regs, wb, half, odd):
     c = row_offset(code[i, m.COL_C], wb)
     c_word = V.load(regs, c + 32 * (2 * half + odd if result_bits == 32 else half))
     words = depth // 4 if kind == m.TENSOR_TF32 else depth // 8
-    kinds = kind | kind << 8
-    if sparse == 0:
-        return fused_sum(regs, a, regs, b, odd, words, kinds, c_word, odd, result_bits, 1.0)
-    narrow = words == 2
-    chosen = metadata(regs, row_offset(code[i, m.COL_AUX5], wb), sparse - 1, half, narrow)
-    half_words = words // 2
-    return fused_sparse_sum(regs, a, regs, b, odd, half_words, kinds, c_word, odd, result_bits, 1.0, chosen, chosen)
+    kinds, chosen = kind | kind << 8, V.splat(0)
+    if sparse != 0:
+        chosen = metadata(regs, row_offset(code[i, m.COL_AUX5], wb), sparse - 1, half, words == 2)
+        words //= 2
+    return fused_sum(regs, a, regs, b, odd, words, kinds, c_word, odd, result_bits, 1.0, sparse, chosen, chosen)
 
 
 @compiled_on_demand()
@@ -70,11 +69,8 @@ def store_results(regs, d, place, result_bits, mask):
     if result_bits == 16:
         V.store(regs, d, s00 | (s01 << V.splat(16)), mask)
         V.store(regs, d + 32, s10 | (s11 << V.splat(16)), mask)
-        return
-    V.store(regs, d, s00, mask)
-    V.store(regs, d + 32, s01, mask)
-    V.store(regs, d + 64, s10, mask)
-    V.store(regs, d + 96, s11, mask)
+    else:
+        put_rows(regs, d, s00, s01, s10, s11, mask)
 
 
 @compiled
@@ -157,7 +153,7 @@ def double_element(place, first, steps, total, odd):
         row = wide_row(V.load(place, 64 * (first + step)), V.load(place, 64 * (first + step) + 32))
         at = DOUBLE_B + 64 * (step >> 2) + 8 * (step & 3) + 4 * odd
         column = wide_row(load_columns(place, at), load_columns(place, at + 32))
-        bits = kept_nan(row, canonical64(V.fma64(row, column, total)))
+        bits = kept_nan(row, canonical64(V.fma(row, column, total)))
         total = V.as_f64(kept_nan(column, kept_nan(total, bits)))
     return V.as_u64(total)
 

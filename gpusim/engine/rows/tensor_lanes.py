@@ -8,11 +8,11 @@ t = 0..3, which `load_columns` repeats for all rows g.
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from gpusim.engine.rows.lanes import LANES, f32, f64, u32
+from gpusim.engine.rows.lanes import LANES, pointer, row_function, u32
 
 _WORD = ir.IntType(32)
 _ROW = ir.VectorType(_WORD, LANES)
@@ -24,16 +24,6 @@ WRONG_EXPONENT = 0x4000  # stands for one that is out of range; bit 14 of a posi
 
 def _order(lanes: list[int]) -> ir.Constant:
     return ir.Constant(ir.VectorType(_WORD, len(lanes)), lanes)
-
-
-def _place(context: Any, builder: Any, kinds: Any, values: Any, last: int, kind: ir.Type) -> Any:
-    """Pointer to element values[1] of the array values[0]; `last`: how many elements further the access goes."""
-    array = context.make_array(kinds[0])(context, builder, values[0])
-    offset = context.cast(builder, values[1], kinds[1], types.int64)
-    if context.enable_boundscheck:
-        for index in (offset, builder.add(offset, offset.type(last))):
-            cgutils.do_boundscheck(context, builder, index, builder.extract_value(array.shape, 0))
-    return builder.bitcast(builder.gep(array.data, [offset]), kind.as_pointer())
 
 
 def scratch(words: int) -> Any:
@@ -62,7 +52,7 @@ def spread_rows(typing: Any, room: Any, offset: Any, row: Any) -> Any:
     """Four steps of A, every other row of `room` from element `offset` on: for lane 4g + t' word t of lanes 4g..."""
 
     def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        first = _place(context, builder, sig.args, values, 7 * LANES - 1, _ROW)
+        first = pointer(context, builder, sig.args, values, last=7 * LANES - 1)
         for t in range(4):
             order = _order([lane - lane % 4 + t for lane in range(LANES)])
             spread = builder.shuffle_vector(values[2], values[2], order)
@@ -79,7 +69,7 @@ def spread_columns(typing: Any, room: Any, offset: Any, row: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         order = _order([8 * (word % 4) + word // 4 % 2 * 4 + word // 8 for word in range(LANES)])
         spread = builder.shuffle_vector(values[2], values[2], order)
-        builder.store(spread, _place(context, builder, sig.args, values, LANES - 1, _ROW), align=_LINE)
+        builder.store(spread, pointer(context, builder, sig.args, values), align=_LINE)
         return context.get_dummy_value()
 
     return (types.void(room, offset, row), generate) if row == u32 else None
@@ -90,24 +80,10 @@ def load_columns(typing: Any, room: Any, offset: Any) -> Any:
     """The row that repeats the four words from `offset` on."""
 
     def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        four = builder.load(_place(context, builder, sig.args, values, 3, ir.VectorType(_WORD, 4)), align=16)
+        four = builder.load(pointer(context, builder, sig.args, values, ir.VectorType(_WORD, 4), 3), align=16)
         return builder.shuffle_vector(four, four, _order([lane % 4 for lane in range(LANES)]))
 
     return u32(room, offset), generate
-
-
-def _operation(arguments: tuple[Any, ...], result: Any, emit: Any) -> Any:
-    """An intrinsic of one, two or three rows."""
-
-    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        return emit(builder, *values)
-
-    def typed(*kinds: Any) -> Any:
-        return (result(*arguments), generate) if kinds == arguments else None
-
-    if len(arguments) == 1:
-        return intrinsic(lambda typing, x: typed(x))
-    return intrinsic(lambda typing, x, y: typed(x, y))
 
 
 def _pairs(emit: Any) -> Any:
@@ -116,7 +92,7 @@ def _pairs(emit: Any) -> Any:
     def whole(builder: Any, *values: Any) -> Any:
         return builder.bitcast(emit(builder, *(builder.bitcast(each, _PAIRS) for each in values)), _ROW)
 
-    return _operation((u32, u32), u32, whole)
+    return row_function("u32 u32", "u32", whole)
 
 
 def _repeated(value: int) -> ir.Constant:
@@ -147,6 +123,5 @@ def exponent_pairs(typing: Any, field: Any, bias: Any, least: Any, span: Any, si
 
 
 #: For values inside the integer type only.
-f32_to_s32 = _operation((f32,), u32, lambda builder, x: builder.fptosi(x, _ROW))
-s32_to_f32 = _operation((u32,), f32, lambda builder, x: builder.sitofp(x, ir.VectorType(ir.FloatType(), LANES)))
-s32_to_f64 = _operation((u32,), f64, lambda builder, x: builder.sitofp(x, ir.VectorType(ir.DoubleType(), LANES)))
+f32_to_s32 = row_function("f32", "u32", lambda builder, x: builder.fptosi(x, _ROW))
+s32_to_f32 = row_function("u32", "f32", lambda builder, x: builder.sitofp(x, ir.VectorType(ir.FloatType(), LANES)))

@@ -23,7 +23,7 @@ _ORIGIN = 256  # added to exponents, so that zero can stand for a number that ta
 _F64_BIAS = 1023
 _F64_FRACTION = 52
 _F32_LIMIT = 2.0**128
-_KEPT_8BIT = 0xFFFFFC00  # sign, exponent and 13 bits of fraction
+KEPT_8BIT = 0xFFFFFC00  # sign, exponent and 13 bits of fraction
 _INFINITY = 0x7F800000
 _E4M3_SCALE = 2.0**120  # from the exponent bias of an f32 to that of an e4m3
 
@@ -42,9 +42,8 @@ def b_lanes(t, odd):
 
 @compiled
 def elements_per_word(kind):
-    if kind == m.TENSOR_TF32:
-        return 1
-    return 4 if kind == m.TENSOR_E4M3 or kind == m.TENSOR_E5M2 else 2
+    """Elements of a fragment word; integers are bytes."""
+    return 1 if kind == m.TENSOR_TF32 else 2 if kind == m.TENSOR_F16 or kind == m.TENSOR_BF16 else 4
 
 
 @compiled
@@ -124,7 +123,7 @@ def finished(total, plain, top, places, result_bits):
     bits = V.select(above, V.splat(_INFINITY), V.select(below, V.splat(_INFINITY | 0x80000000), bits))
     if places == PLACES_8BIT:
         special = V.equal(bits & V.splat(_INFINITY), V.splat(_INFINITY))
-        bits = V.select(special | NO_LANES, bits, bits & V.splat(_KEPT_8BIT))
+        bits = V.select(special | NO_LANES, bits, bits & V.splat(KEPT_8BIT))
     return bits
 
 
@@ -141,46 +140,16 @@ def addend(word, upper, result_bits):
     return value_of(bits, m.TENSOR_F16), shifted
 
 
-# many parameters: two fragments with their places, an addend and the result's form; compiled code has no records
 @compiled
-def fused_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bits, sign):
-    """An element of C in every lane plus the products of a row of A and a column of B.
+def met(b_rows, b, odd, sparse, chosen, j, kind):
+    """(word of B, first bit in it) of the element that meets element j of A; `chosen`: metadata of the lane's row of A.
 
-    a_rows[a + 64 * word], b_rows[b + 32 * word]: fragment words; kinds: TENSOR_* of A | of B << 8; odd: which of the
-    lane's two columns; sign: 1.0 or -1.0, which multiplies the products.
+    Of a sparse A two of each four elements along K are kept, of each two tf32 one; two bits of metadata number them.
     """
-    a_kind, b_kind = kinds & 255, kinds >> 8
-    places = PLACES_8BIT if a_kind == m.TENSOR_E4M3 or a_kind == m.TENSOR_E5M2 else PLACES
-    per = elements_per_word(a_kind)
-    plain, top = addend(c_word, upper, result_bits)
-    for word in range(words):
-        for t in range(4):
-            a_word = V.gather(a_rows, a + 64 * word, a_lanes(t))
-            b_word = V.gather(b_rows, b + 32 * word, b_lanes(t, odd))
-            for k in range(per):
-                a_bits, b_bits = bits_of_element(a_word, k, a_kind), bits_of_element(b_word, k, b_kind)
-                top = larger_exponent(top, a_bits, a_kind, b_bits, b_kind)
-    scale = scale_up(top, places)
-    total = V.splat_f64(0.0) + V.truncate64(plain * scale)
-    for word in range(words):
-        for t in range(4):
-            a_word = V.gather(a_rows, a + 64 * word, a_lanes(t))
-            b_word = V.gather(b_rows, b + 32 * word, b_lanes(t, odd))
-            for k in range(per):
-                a_value = value_of(bits_of_element(a_word, k, a_kind), a_kind) * V.splat_f64(sign)
-                product = a_value * value_of(bits_of_element(b_word, k, b_kind), b_kind)
-                plain = plain + product
-                total = total + V.truncate64(product * scale)
-    return finished(total, plain, top, places, result_bits)
-
-
-@compiled
-def selected(b_rows, b, odd, chosen, j, kind):
-    """(row of B, element of it) that meets compressed element j of A; `chosen`: metadata of the lane's row of A.
-
-    Of each four elements along K two are kept, of each two tf32 one; two bits of metadata number them.
-    """
-    if elements_per_word(kind) == 4:
+    per = elements_per_word(kind)
+    if sparse == 0:
+        return V.gather(b_rows, b + 32 * (j // (4 * per)), b_lanes((j // per) & 3, odd)), V.splat(32 // per * (j % per))
+    if per == 4:
         number = V.shr(chosen, V.splat(2 * (j & 15))) & V.splat(3)
         return V.gather(b_rows, b + 32 * (j >> 3), b_lanes((j >> 1) & 3, odd)), number << V.splat(3)
     if kind == m.TENSOR_TF32:
@@ -192,29 +161,33 @@ def selected(b_rows, b, odd, chosen, j, kind):
     return V.gather(b_rows, b + 32 * (group >> 1), b_lanes(0, odd) + position), (number & V.splat(1)) << V.splat(4)
 
 
-# many parameters: as fused_sum
+# many parameters: two fragments with their places, an addend and the result's form; compiled code has no records
 @compiled
-def fused_sparse_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bits, sign, chosen, more):
-    """A sum as in fused_sum where only half of A is there and `chosen` says which half, a word for each lane's row,
-    `more` for elements from number 16 on."""
+def fused_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bits, sign, sparse, chosen, more):
+    """An element of C in every lane plus the products of a row of A and a column of B.
+
+    a_rows[a + 64 * word], b_rows[b + 32 * word]: fragment words; words: of A; kinds: TENSOR_* of A | of B << 8; odd:
+    which of the lane's two columns; sign: 1.0 or -1.0, which multiplies the products. sparse: whether only half of A is
+    there; `chosen` then says which half, a word for each lane's row, `more` for elements from number 16 on.
+    """
     kind, b_kind = kinds & 255, kinds >> 8
-    places = PLACES_8BIT if kind == m.TENSOR_E4M3 or kind == m.TENSOR_E5M2 else PLACES
     per = elements_per_word(kind)
+    places = PLACES_8BIT if per == 4 else PLACES
     plain, top = addend(c_word, upper, result_bits)
     for j in range(4 * per * words):
         a_word = V.gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
-        b_word, shift = selected(b_rows, b, odd, chosen if j < 16 else more, j, kind)
+        b_word, shift = met(b_rows, b, odd, sparse, chosen if j < 16 else more, j, kind)
         a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(V.shr(b_word, shift), 0, b_kind)
         top = larger_exponent(top, a_bits, kind, b_bits, b_kind)
     scale = scale_up(top, places)
-    total = V.splat_f64(0.0) + V.truncate64(plain * scale)
+    total = V.splat_f64(0.0) + V.truncate(plain * scale)
     for j in range(4 * per * words):
         a_word = V.gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
-        b_word, shift = selected(b_rows, b, odd, chosen if j < 16 else more, j, kind)
+        b_word, shift = met(b_rows, b, odd, sparse, chosen if j < 16 else more, j, kind)
         a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(V.shr(b_word, shift), 0, b_kind)
         product = value_of(a_bits, kind) * V.splat_f64(sign) * value_of(b_bits, b_kind)
         plain = plain + product
-        total = total + V.truncate64(product * scale)
+        total = total + V.truncate(product * scale)
     return finished(total, plain, top, places, result_bits)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows import tensor_lanes as T
 from gpusim.engine.rows.float_bits import NO_LANES
-from gpusim.engine.rows.tensor_sum import PLACES, PLACES_8BIT, value_of
+from gpusim.engine.rows.tensor_sum import KEPT_8BIT, PLACES, PLACES_8BIT, elements_per_word, value_of
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -30,7 +30,6 @@ _LEAST, _MOST = -100, 125  # largest exponents of products that, like their scal
 _NONE = -4096  # above that of no product, see `tensor_lanes.ZERO_EXPONENT`, below that of any
 _F32_BIAS = 127
 _F32_DIGITS = 24
-_KEPT_8BIT = 0xFFFFFC00  # sign, exponent and 13 bits of fraction
 _ALL_LANES = np.uint32(0xFFFFFFFF)
 
 
@@ -40,17 +39,11 @@ def four_rows(place, at):
 
 
 @compiled
-def put_rows(place, at, r0, r1, r2, r3):
-    V.store(place, at, r0, _ALL_LANES)
-    V.store(place, at + 32, r1, _ALL_LANES)
-    V.store(place, at + 64, r2, _ALL_LANES)
-    V.store(place, at + 96, r3, _ALL_LANES)
-
-
-@compiled
-def per_word(kind):
-    """Elements of a fragment word; integers are bytes."""
-    return 1 if kind == m.TENSOR_TF32 else 2 if kind == m.TENSOR_F16 or kind == m.TENSOR_BF16 else 4
+def put_rows(place, at, r0, r1, r2, r3, mask):
+    V.store(place, at, r0, mask)
+    V.store(place, at + 32, r1, mask)
+    V.store(place, at + 64, r2, mask)
+    V.store(place, at + 96, r3, mask)
 
 
 @compiled
@@ -120,7 +113,7 @@ def spread_out(place, at, row, step, rows):
 def take(place, words, first, count, sides, kind, signed):
     """Spread out a fragment of `count` words (a lane) of A (`sides` 2: rows g and g + 8) or B (1), which begins at
     words[first]. Whether it is ordinary: without infinity or NaN."""
-    per, seen = per_word(kind), V.splat(T.ZERO_EXPONENT)
+    per, seen = elements_per_word(kind), V.splat(T.ZERO_EXPONENT)
     pairs = 0 if kind == m.TENSOR_INTEGER else (per + 1) // 2
     numbers, exponents = (0, _A_PAIRS) if sides == 2 else (_B, _B_PAIRS)
     for number in range(sides * count):
@@ -181,9 +174,9 @@ def integer_sums(place, steps):
     for step in range(steps):
         a0, a1 = V.as_f32(V.load(place, 64 * step)), V.as_f32(V.load(place, 64 * step + 32))
         b0, b1 = V.as_f32(T.load_columns(place, _B + 8 * step)), V.as_f32(T.load_columns(place, _B + 8 * step + 4))
-        r00, r01 = V.fma32(a0, b0, r00), V.fma32(a0, b1, r01)
-        r10, r11 = V.fma32(a1, b0, r10), V.fma32(a1, b1, r11)
-    put_rows(place, RESULTS, T.f32_to_s32(r00), T.f32_to_s32(r01), T.f32_to_s32(r10), T.f32_to_s32(r11))
+        r00, r01 = V.fma(a0, b0, r00), V.fma(a0, b1, r01)
+        r10, r11 = V.fma(a1, b0, r10), V.fma(a1, b1, r11)
+    put_rows(place, RESULTS, T.f32_to_s32(r00), T.f32_to_s32(r01), T.f32_to_s32(r10), T.f32_to_s32(r11), _ALL_LANES)
 
 
 @compiled
@@ -218,7 +211,7 @@ def rounded(total, top, value, alone, places, result_bits):
     result = V.select(alone, value + V.splat_f32(0.0), V.as_f32(number) * back)
     if result_bits == 16:
         return V.f32_to_half(result)
-    return V.as_u32(result) & V.splat(_KEPT_8BIT) if places == PLACES_8BIT else V.as_u32(result)
+    return V.as_u32(result) & V.splat(KEPT_8BIT) if places == PLACES_8BIT else V.as_u32(result)
 
 
 @compiled
@@ -238,11 +231,11 @@ def tile_products(place, words, kind, c0, c1, c2, c3, result_bits, sign):
     """RESULTS of C, finite, plus or (`sign` 1 << 31) minus the products of what `take` left in scratch, which is
     ordinary; four rows of singles or of halves in the low bits. False where that will not do: exponents are out of
     range or a sum is, which takes sixteen products of almost four times a power of two."""
-    per = per_word(kind)
+    per = elements_per_word(kind)
     places = PLACES_8BIT if per == 4 else PLACES
     t0, t1, t2, t3 = largest_exponents(place, 4 * words * ((per + 1) // 2))
-    put_rows(place, _TOPS, t0, t1, t2, t3)
-    put_rows(place, _ADDENDS, c0, c1, c2, c3)
+    put_rows(place, _TOPS, t0, t1, t2, t3, _ALL_LANES)
+    put_rows(place, _ADDENDS, c0, c1, c2, c3, _ALL_LANES)
     wrong = NO_LANES
     for k in range(4):
         top = V.load(place, _TOPS + 32 * k)
@@ -259,7 +252,7 @@ def tile_products(place, words, kind, c0, c1, c2, c3, result_bits, sign):
         return False
     s0, s1, s2, s3 = four_rows(place, RESULTS)
     r0, r1, r2, r3 = cut_sums(place, 4 * words * per, V.as_f32(s0), V.as_f32(s1), V.as_f32(s2), V.as_f32(s3))
-    put_rows(place, RESULTS, r0, r1, r2, r3)
+    put_rows(place, RESULTS, r0, r1, r2, r3, _ALL_LANES)
     for k in range(4):
         top, value = V.load(place, _TOPS + 32 * k), V.as_f32(V.load(place, _ADDENDS + 32 * k))
         products, added = V.load(place, RESULTS + 32 * k), T.f32_to_s32(value * scale_of(top, places))

@@ -7,6 +7,7 @@ of copies end in the order in which they were committed, as on an H200 (`copy_gr
 import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
+from gpusim.engine.rows.lanes import store64
 from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.bulk_copy import aligned, bulk_access, inside_shared
 from gpusim.engine.sm.bulk_effect import apply_remote, send_news
@@ -20,7 +21,7 @@ from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_copy
-from gpusim.engine.sm.space import access, check_global, check_window, fail, find_allocation, lane_addresses
+from gpusim.engine.sm.space import access, addresses, check_global, check_window, fail, find_allocation, lane_addresses
 from gpusim.engine.sm.stored import words_of
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, popc
 from gpusim.engine.state.log import AS_TRACER, log_addresses
@@ -92,25 +93,6 @@ def next_block(st, sm, w, i, wb, time):
         st.shared32[sm, at + n] = np.uint32(0)
     n = send_news(st, sm, slot, L.COPY_BYTES_TOKEN, barrier & OFFSET_MASK, size, np.int64(0))
     event_at(st, sm, time + st.par[P.BULK_START], n)
-
-
-@compiled
-def global_sources(st, sm, i, wb):
-    """Byte address of every lane's source into st.address[sm]: scaled B, uniform base C and offset AUX5."""
-    flags = st.code[i, M.COL_AUX3]
-    shift = (flags >> M.MEM_SHIFT_BIT) & 15
-    base = row_offset(st.code[i, M.COL_B], wb)
-    uniform = np.int64(0)
-    if flags & M.MEM_UNIFORM_BASE:
-        u = row_offset(st.code[i, M.COL_C], wb)
-        uniform = np.int64(st.regs[u])
-        if flags & M.MEM_UNIFORM_WIDE:
-            uniform |= np.int64(st.regs[u + 32]) << 32
-    for lane in range(32):
-        value = np.int64(st.regs[base + lane])
-        if flags & M.MEM_WIDE_ADDRESS:
-            value |= np.int64(st.regs[base + 32 + lane]) << 32
-        st.address[sm, lane] = (value << shift) + uniform + np.int64(st.code[i, M.COL_AUX5])
 
 
 @compiled
@@ -205,7 +187,7 @@ def copy_addresses(st, sm, w, i, wb, mask, size):
         return np.int64(-1)
     for lane in range(32):
         target[lane] = address[lane]
-    global_sources(st, sm, i, wb)
+    store64(address, 0, addresses(st, i, wb, M.COL_B, st.code[i, M.COL_AUX5]))
     reading = mask & np.int64(predicate(st.code, i, M.COL_PS0, st.preds, 16 * w))
     if st.code[i, M.COL_AUX4] != 0:
         allowed = check_parts(st, sm, i, w, reading, size)

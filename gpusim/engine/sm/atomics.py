@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpusim.engine.rows.common import row_offset
+from gpusim.engine.rows.common import row_offset, set_predicate
 from gpusim.engine.rows.scalar_half import combine_halves
 from gpusim.engine.sm.cluster import BYTE_MASK, SM_SHIFT
 from gpusim.engine.sm.space import load_rows
@@ -80,27 +80,17 @@ def combine32(op, kind, old, value):
         return combine_halves(op, M.HALF_F16, old, value)
     if kind == M.TYPE_BF16X2 or kind == M.TYPE_BF16X4 or kind == M.TYPE_BF16X8:
         return combine_halves(op, M.HALF_BF16, old, value)
-    if op == M.ATOMIC_ADD:
-        return np.uint32(old + value)
     if op == M.ATOMIC_POPC_INC:
         return np.uint32(old + np.uint32(1))
-    if op == M.ATOMIC_MIN:
-        if kind == M.TYPE_S32:
-            return old if np.int32(old) < np.int32(value) else value
-        return min(old, value)
-    if op == M.ATOMIC_MAX:
-        if kind == M.TYPE_S32:
-            return old if np.int32(old) > np.int32(value) else value
-        return max(old, value)
     if op == M.ATOMIC_INC:
         return np.uint32(0) if old >= value else np.uint32(old + np.uint32(1))
     if op == M.ATOMIC_DEC:
         return value if (old == 0 or old > value) else np.uint32(old - np.uint32(1))
-    if op == M.ATOMIC_AND:
-        return old & value
-    if op == M.ATOMIC_OR:
-        return old | value
-    return old ^ value
+    if kind == M.TYPE_S32:
+        wide = combine64(op, M.TYPE_S64, np.uint64(np.int64(np.int32(old))), np.uint64(np.int64(np.int32(value))))
+    else:
+        wide = combine64(op, M.TYPE_U64, np.uint64(old), np.uint64(value))
+    return np.uint32(wide & np.uint64(0xFFFFFFFF))
 
 
 @compiled
@@ -128,6 +118,15 @@ def combine64(op, kind, old, value):
 
 
 @compiled
+def combine_pair(words, at, op, kind, low, high):
+    """combine64 on the two words from words[at] on."""
+    old = np.uint64(words[at]) | (np.uint64(words[at + 1]) << np.uint64(32))
+    new = combine64(op, kind, old, np.uint64(low) | (np.uint64(high) << np.uint64(32)))
+    words[at] = np.uint32(new & np.uint64(0xFFFFFFFF))
+    words[at + 1] = np.uint32(new >> np.uint64(32))
+
+
+@compiled
 def modify(words, at, op, kind, values, lane):
     """One lane's atomic on words[at...]; values[0:4] operand, values[4:8] swap value. True if memory was written."""
     count = words_of(kind)
@@ -142,11 +141,7 @@ def modify(words, at, op, kind, values, lane):
         for k in range(count):
             words[at + k] = combine32(op, kind, words[at + k], values[k, lane])
     elif count == 2:
-        old = np.uint64(words[at]) | (np.uint64(words[at + 1]) << np.uint64(32))
-        value = np.uint64(values[0, lane]) | (np.uint64(values[1, lane]) << np.uint64(32))
-        new = combine64(op, kind, old, value)
-        words[at] = np.uint32(new & np.uint64(0xFFFFFFFF))
-        words[at + 1] = np.uint32(new >> np.uint64(32))
+        combine_pair(words, at, op, kind, values[0, lane], values[1, lane])
     else:
         for k in range(count):
             words[at + k] = values[k, lane]
@@ -198,10 +193,8 @@ def execute_atomic(st, words, base, address, values, i, w, mask, tried):
                 st.regs[dst + lane] = np.uint32(1 if written else 0)
                 for k in range(1, count):
                     st.regs[dst + 32 * k + lane] = np.uint32(0)
-    p = st.code[i, M.COL_PD0]
-    if p < 7 and op == M.ATOMIC_CAST_SPIN:
-        lanes = np.uint32(mask)
-        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (success & lanes)
+    if op == M.ATOMIC_CAST_SPIN:
+        set_predicate(st.preds, 16 * w, st.code[i, M.COL_PD0], success, mask)
 
 
 @compiled

@@ -10,11 +10,11 @@ from gpusim.engine.sm import tensor_box as tb
 from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.bulk_effect import apply_copy, free_bulk, take_bulk
 from gpusim.engine.sm.cluster import OFFSET_MASK, RANK_SHIFT
-from gpusim.engine.sm.flight import event_at, open_group, send, take_end
+from gpusim.engine.sm.flight import event_at, open_group, send, take_deferred, take_end
 from gpusim.engine.sm.log_operands import log_bulk, log_range
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_bulk
-from gpusim.engine.sm.space import exhausted, fail, find_allocation
+from gpusim.engine.sm.space import fail, find_allocation
 from gpusim.engine.state import L, P, compiled, ms, popc
 from gpusim.engine.state.log import AS_TRACER
 from isa import microops as M
@@ -271,20 +271,6 @@ def begin_token(st, sm, w, kind, k):
 
 
 @compiled
-def defer_copy(st, sm, w, i, row):
-    """Entry of a copy that takes effect between windows."""
-    entry = st.sm[sm, L.SM_DEFERRED]
-    if entry >= st.deferred.shape[1]:
-        exhausted(st, sm, L.POOL_DEFERRED, w, st.deferred.shape[1])
-        return np.int64(0)
-    st.sm[sm, L.SM_DEFERRED] = entry + 1
-    d = st.deferred[sm, entry]
-    d[:] = 0
-    d[L.DEFERRED_PC], d[L.DEFERRED_WARP], d[L.DEFERRED_BULK] = i, w, row + 1
-    return np.int64(entry)
-
-
-@compiled
 def bulk_access(st, sm, w, i, wb, time):
     """Executes one bulk copy, which the warp asks for once, whatever lanes are active."""
     kind = st.code[i, M.COL_AUX4] & M.BULK_KIND
@@ -305,7 +291,8 @@ def bulk_access(st, sm, w, i, wb, time):
     st.token[sm, token, L.TOKEN_BULK] = row + 1 if arrives else 0
     entry = np.int64(-1)
     if not arrives and kind != M.BULK_PREFETCH and kind != M.BULK_STORE:
-        entry = defer_copy(st, sm, w, i, row)
+        entry = take_deferred(st, sm, w, i)
+        st.deferred[sm, entry, L.DEFERRED_BULK] = row + 1
     k[L.BULK_NEXT] = 0
     if st.sm[sm, L.SM_LOG_ROW] != 0 and st.sm[sm, L.SM_LOG] & AS_TRACER:
         log_bulk(st, sm, i, k)

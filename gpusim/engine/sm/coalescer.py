@@ -181,11 +181,10 @@ def lane_bank(address, size, banks, bank_shift):
 
 
 @compiled
-def shared_turns(address, touched, mask, size, banks, bank_shift, cost):
-    """Cost of a shared-memory atomic of `size` bytes a lane, `cost` wavefronts a turn: as shared_wavefronts."""
+def atomic_turns(address, touched, mask, size, banks, bank_shift):
+    """Of an atomic of `size` bytes a lane: (the lowest lane of each bank and pass, turns of lanes, passes)."""
     lanes = pass_lanes(size, banks, bank_shift)
-    turns = 0
-    passes = 0
+    firsts = turns = passes = 0
     for first in range(0, 32, lanes):
         for bank in range(banks):
             touched[bank, 1] = 0
@@ -193,10 +192,18 @@ def shared_turns(address, touched, mask, size, banks, bank_shift, cost):
         for lane in range(first, first + lanes):
             if (mask >> lane) & 1:
                 bank = lane_bank(address[lane], size, banks, bank_shift)
+                firsts |= (1 if touched[bank, 1] == 0 else 0) << lane
                 touched[bank, 1] += 1
                 most = max(most, touched[bank, 1])
         turns += most
         passes += 1 if most != 0 else 0
+    return firsts, turns, passes
+
+
+@compiled
+def shared_turns(address, touched, mask, size, banks, bank_shift, cost):
+    """Cost of a shared-memory atomic of `size` bytes a lane, `cost` wavefronts a turn: as shared_wavefronts."""
+    _, turns, passes = atomic_turns(address, touched, mask, size, banks, bank_shift)
     ideal = cost * least_wavefronts(mask, size, banks, bank_shift)
     return cost * turns, ideal, cost * turns, turns - passes
 
@@ -204,21 +211,7 @@ def shared_turns(address, touched, mask, size, banks, bank_shift, cost):
 @compiled
 def spin_winners(address, touched, mask, size, banks, bank_shift):
     """CAST.SPIN: (lanes that may try, wavefronts, their ideal). The lowest lane of each bank and pass may."""
-    lanes = pass_lanes(size, banks, bank_shift)
-    winners = 0
-    passes = 0
-    for first in range(0, 32, lanes):
-        for bank in range(banks):
-            touched[bank, 1] = 0
-        found = 0
-        for lane in range(first, first + lanes):
-            if (mask >> lane) & 1:
-                bank = lane_bank(address[lane], size, banks, bank_shift)
-                if touched[bank, 1] == 0:
-                    touched[bank, 1] = 1
-                    found |= 1 << lane
-        winners |= found
-        passes += 1 if found != 0 else 0
+    winners, _, passes = atomic_turns(address, touched, mask, size, banks, bank_shift)
     return winners, 2 * passes, 2 * least_wavefronts(mask, size, banks, bank_shift)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpusim.engine.rows.common import row_offset
+from gpusim.engine.rows.common import FULL_MASK, row_offset, set_predicate
 from gpusim.engine.sm import convergence
 from gpusim.engine.sm.barrier import check_complete
 from gpusim.engine.sm.fence import begin_fence
@@ -192,9 +192,7 @@ def write_lanes(st, i, wb, lanes, value):
 def elect(st, w, i, wb, lanes):
     """ELECT: the lowest lane, as a predicate and as its number."""
     first = np.uint32(1) << np.uint32(lowest_bit(lanes))
-    p = st.code[i, M.COL_PD0]
-    if p != 7 and p != 15:
-        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~np.uint32(lanes)) | first
+    set_predicate(st.preds, 16 * w, st.code[i, M.COL_PD0], first, lanes)
     write_lanes(st, i, wb, np.int64(0xFFFFFFFF), np.uint32(lowest_bit(lanes)))
 
 
@@ -207,9 +205,7 @@ def change_registers(st, sm, w, i):
     if has:
         b[L.BLOCK_REGISTERS] -= more
         st.warp[w, L.WARP_REGISTERS] += more
-    p = st.code[i, M.COL_PD0]
-    if p != 7 and p != 15:
-        st.preds[16 * w + p] = np.uint32(0xFFFFFFFF if has else 0)
+    set_predicate(st.preds, 16 * w, st.code[i, M.COL_PD0], np.uint32(0xFFFFFFFF if has else 0), FULL_MASK)
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpusim.engine.rows.common import row_offset
+from gpusim.engine.rows.common import row_offset, set_predicate
 from gpusim.engine.rows.convert import exec_convert
 from gpusim.engine.rows.cross import exec_cross
 from gpusim.engine.rows.double import exec_double
@@ -183,7 +183,4 @@ def read_barrier_result(st, sm, w, i, wb, mask):
             if (mask >> lane) & 1:
                 st.regs[dst + lane] = np.uint32(max(result, 0))
         return
-    p = code[i, M.COL_PD0]
-    if p != 7 and p != 15:
-        value = np.uint32(0xFFFFFFFF) if result == 1 else np.uint32(0)
-        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~mask) | (value & mask)
+    set_predicate(st.preds, 16 * w, code[i, M.COL_PD0], np.uint32(0xFFFFFFFF if result == 1 else 0), mask)

@@ -122,6 +122,19 @@ def give_row(st, sm, rows, k, free, following):
 
 
 @compiled
+def take_deferred(st, sm, w, i):
+    """Takes an entry for what takes effect between windows (`admission` has seen to it that there is one)."""
+    entry = st.sm[sm, L.SM_DEFERRED]
+    if entry >= st.deferred.shape[1]:
+        exhausted(st, sm, L.POOL_DEFERRED, w, st.deferred.shape[1])
+        return np.int64(0)
+    st.sm[sm, L.SM_DEFERRED] = entry + 1
+    st.deferred[sm, entry, :] = 0
+    st.deferred[sm, entry, L.DEFERRED_PC], st.deferred[sm, entry, L.DEFERRED_WARP] = i, w
+    return np.int64(entry)
+
+
+@compiled
 def take_token(st, sm, w, scoreboard, kind):
     """Takes a token (`admission` has seen to it that there is one)."""
     k = take_row(st, sm, w, st.token[sm], L.SM_TOKENS_NEW, L.SM_TOKEN_FREE, L.TOKEN_NEXT, L.POOL_TOKENS)

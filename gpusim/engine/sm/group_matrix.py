@@ -13,7 +13,7 @@ from gpusim.engine.rows.common import FULL_MASK, predicate, row_offset
 from gpusim.engine.rows.lanes import load, splat, store
 from gpusim.engine.rows.tensor import load_addends, store_results
 from gpusim.engine.rows.tensor_integer import added, group_numbers, integer_sum, sparse_integer_sum
-from gpusim.engine.rows.tensor_sum import fused_sparse_sum, fused_sum, metadata
+from gpusim.engine.rows.tensor_sum import elements_per_word, fused_sum, metadata
 from gpusim.engine.rows.tensor_tile import RESULTS, finite_words, integer_sums, room, take, tile_products
 from gpusim.engine.sm.group_time import book_group
 from gpusim.engine.sm.matrix_load import four_words, put_across, put_line
@@ -46,79 +46,39 @@ def swizzled(address, swizzle):
 
 
 @compiled
-def place(descriptor, row, byte, across, element):
-    """Shared-memory address of a row's byte along K; `across`: K-th rows lie together, `element` bytes each."""
-    start = (descriptor & 0x3FFF) * _UNIT
-    leading = ((descriptor >> 16) & 0x3FFF) * _UNIT
-    stride = ((descriptor >> 32) & 0x3FFF) * _UNIT
-    swizzle = (descriptor >> 62) & 3
-    if across:
-        k = byte // element
-        offset = row * element + byte % element
-        if swizzle == _NO_SWIZZLE:
-            at = (k % 8) * _UNIT + (offset // _UNIT) * stride + (k // 8) * leading + offset % _UNIT
-        else:
-            width = line_bytes(swizzle)
-            at = (k % 8) * width + (offset // width) * leading + (k // 8) * stride + offset % width
-    elif swizzle == _NO_SWIZZLE:
-        at = (row % 8) * _UNIT + (row // 8) * stride + (byte // _UNIT) * leading + byte % _UNIT
-    else:
-        at = (row % 8) * line_bytes(swizzle) + (row // 8) * stride + byte
-    return swizzled(start + at, swizzle)
-
-
-@compiled
-def fragment_word(st, sm, w, i, descriptor, row, byte, across):
-    """Four bytes along K of a row of a matrix in shared memory."""
-    base = st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE]
-    limit = st.par[P.SHARED_BYTES]
-    if not across:
-        at = place(descriptor, row, byte, False, 4)
-        if at + 4 > limit:
-            fail(st, sm, L.ERROR_SHARED_BOUNDS, i, w, 0, at, 4)
-            return np.uint32(0)
-        return st.shared32[sm, (base + at) >> 2]
-    low = place(descriptor, row, byte, True, 2)
-    high = place(descriptor, row, byte + 2, True, 2)
-    if max(low, high) + 2 > limit:
-        fail(st, sm, L.ERROR_SHARED_BOUNDS, i, w, 0, max(low, high), 2)
-        return np.uint32(0)
-    word = np.uint32(st.shared8[sm, base + low]) | (np.uint32(st.shared8[sm, base + low + 1]) << np.uint32(8))
-    word |= np.uint32(st.shared8[sm, base + high]) << np.uint32(16)
-    return word | (np.uint32(st.shared8[sm, base + high + 1]) << np.uint32(24))
-
-
-@compiled
-def lines(st, descriptor, row, byte, across):
-    """(byte, distance) of eight lines of 16 bytes before they are swizzled, the distance zero if one of them might not
-    lie in shared memory: of eight rows 16 bytes along K, or `across` of eight places along K eight 16-bit rows."""
+def lines(descriptor, row, byte, across):
+    """(byte, distance) of eight lines of 16 bytes before they are swizzled: of eight rows 16 bytes along K, or
+    `across` of eight places along K eight 16-bit rows."""
     start = (descriptor & 0x3FFF) * _UNIT
     leading = ((descriptor >> 16) & 0x3FFF) * _UNIT
     stride = ((descriptor >> 32) & 0x3FFF) * _UNIT
     swizzle = (descriptor >> 62) & 3
     distance = np.int64(_UNIT) if swizzle == _NO_SWIZZLE else line_bytes(swizzle)
-    if across and swizzle == _NO_SWIZZLE:
+    if swizzle == _NO_SWIZZLE:
         start += (row // 8) * stride + (byte // _UNIT) * leading
     elif across:
         start += (2 * row // distance) * leading + (byte // _UNIT) * stride + 2 * row % distance
-    elif swizzle == _NO_SWIZZLE:
-        start += (row // 8) * stride + (byte // _UNIT) * leading
     else:
         start += (row // 8) * stride + byte
-    return start, distance if (start + 7 * distance) | 127 < st.par[P.SHARED_BYTES] else np.int64(0)
+    return start, distance
+
+
+@compiled
+def lie_in_shared(st, sm, w, i, start, distance, swizzle):
+    """Return whether eight lines end in the block's shared memory; else that is an error."""
+    if (start + 7 * distance) | 127 < st.par[P.SHARED_BYTES]:
+        return True
+    for k in range(8):
+        at = swizzled(start + k * distance, swizzle)
+        if at + _UNIT > st.par[P.SHARED_BYTES]:
+            fail(st, sm, L.ERROR_SHARED_BOUNDS, i, w, 0, at, _UNIT)
+            return False
+    return True
 
 
 @compiled
 def line_words(st, sm, base, at, swizzle):
     return four_words(st.shared32[sm], base + (swizzled(at, swizzle) >> 2))
-
-
-@compiled_on_demand()
-def words_one_by_one(st, sm, w, i, to, descriptor, row, byte, across):
-    """Eight lines that may reach beyond shared memory."""
-    for lane in range(32):
-        along = byte + 4 * (lane & 3)
-        st.tile[to + lane] = fragment_word(st, sm, w, i, descriptor, row + (lane >> 2), along, across)
 
 
 @compiled
@@ -128,12 +88,10 @@ def fill_tile(st, sm, w, i, first, descriptor, row, halves, pieces, across):
     base = (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE]) >> 2
     swizzle = (descriptor >> 62) & 3
     for word in range(pieces * halves):
-        to, at = first + 32 * word, row + 8 * (word % halves)
-        byte = _UNIT * (word // halves)
-        start, distance = lines(st, descriptor, at, byte, across)
-        if distance == 0:
-            words_one_by_one(st, sm, w, i, to, descriptor, at, byte, across)
-            continue
+        to = first + 32 * word
+        start, distance = lines(descriptor, row + 8 * (word % halves), _UNIT * (word // halves), across)
+        if not lie_in_shared(st, sm, w, i, start, distance, swizzle):
+            return
         for k in range(0, 8, 2):
             x = line_words(st, sm, base, start + k * distance, swizzle)
             y = line_words(st, sm, base, start + (k + 1) * distance, swizzle)
@@ -153,35 +111,23 @@ def uniform_pair(st, operand, wb):
 
 @compiled
 def element(st, i, tile, c_word, half, odd):
-    """Results of one row half and one of each lane's two columns."""
-    code = st.code
-    kinds, result_bits, flags = code[i, M.COL_AUX1], code[i, M.COL_AUX2], code[i, M.COL_AUX4]
-    a, b = tile + 32 * half, tile + _B_TILE
-    if flags & M.GMMA_SPARSE != 0:
-        return sparse_element(st, i, tile, c_word, half, odd)
-    if kinds & 255 == M.TENSOR_INTEGER:
-        saturate = flags & M.GMMA_SATURATE != 0
-        return integer_sum(st.tile, a, 64, st.tile, b, odd, 2, code[i, M.COL_AUX3], c_word, saturate)
-    sign = -1.0 if negative(flags) else 1.0
-    return fused_sum(st.tile, a, st.tile, b, odd, 2, kinds, c_word, odd, result_bits, sign)
-
-
-@compiled
-def sparse_element(st, i, tile, c_word, half, odd):
-    """Results as of `element`, for sparse A: two of four elements along K are stored, and metadata say which."""
+    """Results of one row half and one of each lane's two columns. Of a sparse A two of four elements along K are
+    stored, and metadata say which."""
     kinds, result_bits, flags = st.code[i, M.COL_AUX1], st.code[i, M.COL_AUX2], st.code[i, M.COL_AUX4]
     a, b, words = tile + 32 * half, tile + _B_TILE, tile + _METADATA
-    selector = (flags >> M.GMMA_SELECTOR_BIT) & 3
+    selector, sparse = (flags >> M.GMMA_SELECTOR_BIT) & 3, flags & M.GMMA_SPARSE
     if kinds & 255 == M.TENSOR_INTEGER:
-        saturate = flags & M.GMMA_SATURATE != 0
-        types = st.code[i, M.COL_AUX3]
+        types, saturate = st.code[i, M.COL_AUX3], flags & M.GMMA_SATURATE != 0
+        if sparse == 0:
+            return integer_sum(st.tile, a, 64, st.tile, b, odd, 2, types, c_word, saturate)
         return sparse_integer_sum(st.tile, a, st.tile, b, odd, 2, types, c_word, saturate, words, half, selector)
-    sign = -1.0 if negative(flags) else 1.0
-    if kinds & 255 == M.TENSOR_E4M3 or kinds & 255 == M.TENSOR_E5M2:
+    first = second = splat(0)
+    if sparse != 0 and elements_per_word(kinds & 255) == 4:
         first, second = group_numbers(words, st.tile, half, 0), group_numbers(words, st.tile, half, 2)
-    else:
+    elif sparse != 0:
         first = second = metadata(st.tile, words, selector, half, False)
-    return fused_sparse_sum(st.tile, a, st.tile, b, odd, 2, kinds, c_word, odd, result_bits, sign, first, second)
+    sign = -1.0 if negative(flags) else 1.0
+    return fused_sum(st.tile, a, st.tile, b, odd, 2, kinds, c_word, odd, result_bits, sign, sparse, first, second)
 
 
 @compiled

@@ -12,6 +12,7 @@ from gpusim.engine.sm.flight import (
     note_lines,
     release_at,
     send,
+    take_deferred,
     take_row,
     take_token,
 )
@@ -25,7 +26,6 @@ from gpusim.engine.sm.l1 import (
     replace_line,
     tag_turns,
 )
-from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import enter_queue, leave_queue, take_data_stage
 from gpusim.engine.sm.stored import hurry_stored, join_stored, let_stored_pass, send_stored, store_cycles, store_line
 from gpusim.engine.state import L, P, compiled, ms, popc
@@ -359,20 +359,11 @@ def defer(st, sm, a, kept):
 
     kept: row of st.queued_values[sm] where they are since its issue, or -1.
     """
-    entry = st.sm[sm, L.SM_DEFERRED]
-    if entry >= st.deferred.shape[1]:
-        exhausted(st, sm, L.POOL_DEFERRED, a.warp, st.deferred.shape[1])
-        return np.int64(0)
-    st.sm[sm, L.SM_DEFERRED] = entry + 1
-    st.deferred[sm, entry, L.DEFERRED_PC] = a.pc
-    st.deferred[sm, entry, L.DEFERRED_WARP] = a.warp
+    entry = take_deferred(st, sm, a.warp, a.pc)
     st.deferred[sm, entry, L.DEFERRED_MASK] = a.mask
     st.deferred[sm, entry, L.DEFERRED_DONE] = st.par[P.MODE] & L.COMPUTES == 0
-    st.deferred[sm, entry, L.DEFERRED_REMOTE] = 0
-    st.deferred[sm, entry, L.DEFERRED_BULK] = 0
-    st.deferred[sm, entry, L.DEFERRED_LINES] = 0
     if st.par[P.MODE] & L.COMPUTES == 0:
-        return np.int64(entry)
+        return entry
     for lane in range(32):
         st.deferred_address[sm, entry, lane] = st.address[sm, lane]
     if kept < 0:
@@ -381,7 +372,7 @@ def defer(st, sm, a, kept):
         for k in range(8):
             for lane in range(32):
                 st.deferred_values[sm, entry, k, lane] = st.queued_values[sm, kept, k, lane]
-    return np.int64(entry)
+    return entry
 
 
 @compiled

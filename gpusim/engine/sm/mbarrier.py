@@ -11,7 +11,7 @@ busy. In a functional run its warp stands still, unless other lanes of it can go
 
 import numpy as np
 
-from gpusim.engine.rows.common import row_offset
+from gpusim.engine.rows.common import row_offset, set_predicate
 from gpusim.engine.sm import shadow_copies
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.flight import block_key, event_at, hold, is_there, open_group, release_at, take_token
@@ -20,7 +20,7 @@ from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.space import check_window, lane_addresses, same_address
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
-from gpusim.engine.state import L, P, compiled, lowest_bit
+from gpusim.engine.state import L, P, compiled, lowest_bit, popc
 from isa import microops as M
 
 _COUNT = 0xFFFFF
@@ -63,52 +63,41 @@ def update(words, at, arrivals, transactions, dropped):
 def arrive_at(st, sm, at, arrivals, transactions, dropped, now):
     """`update` of the object in word `at` of the SM's shared memory; looks that wait for the end of its phase have
     their results soon, one after the other."""
-    if not update(st.shared32[sm], at, arrivals, transactions, dropped):
-        return
-    if st.par[P.CHECKS] & CHECK_RACE:
-        shadow_copies.end_phase(st, sm, np.int64(at))
-    time = now + st.par[P.MBARRIER_WAKE]
-    before = np.int64(-1)
-    k = st.sm[sm, L.SM_WAITING] - 1
-    while k >= 0:
-        token = st.token[sm, k]
-        after = token[L.TOKEN_AFTER] - 1
-        if token[L.TOKEN_ADDRESS] == at:
-            unlink(st, sm, k, before)
-            event_at(st, sm, time, k)
-            time += st.par[P.BAR_INTERVAL]
-        else:
-            before = k
-        k = after
-
-
-@compiled
-def unlink(st, sm, k, before):
-    """Takes a token out of the list of those that wait for a phase; `before` it is another one, or -1."""
-    if before >= 0:
-        st.token[sm, before, L.TOKEN_AFTER] = st.token[sm, k, L.TOKEN_AFTER]
-    else:
-        st.sm[sm, L.SM_WAITING] = st.token[sm, k, L.TOKEN_AFTER]
-    st.token[sm, k, L.TOKEN_AFTER] = 0
+    if update(st.shared32[sm], at, arrivals, transactions, dropped):
+        if st.par[P.CHECKS] & CHECK_RACE:
+            shadow_copies.end_phase(st, sm, np.int64(at))
+        end_looks(st, sm, np.int64(at), now, now + st.par[P.MBARRIER_WAKE], st.par[P.BAR_INTERVAL])
 
 
 @compiled
 def give_up(st, sm, now):
     """Looks that have waited for as long as they may see that the phase is not over."""
+    st.sm[sm, L.SM_WAIT_ENDS] = end_looks(st, sm, np.int64(-1), now, now, np.int64(0))
+
+
+@compiled
+def end_looks(st, sm, at, now, time, interval):
+    """Looks at the object in word `at`, or (-1) those that may wait no longer, have their results from `time` on, so
+    far apart. Returns when the first of the others may wait no longer."""
     ends = L.NEVER
     before = np.int64(-1)
     k = st.sm[sm, L.SM_WAITING] - 1
     while k >= 0:
         token = st.token[sm, k]
-        after = token[L.TOKEN_AFTER] - 1
-        if token[L.TOKEN_TIME] <= now:
-            unlink(st, sm, k, before)
-            event_at(st, sm, now, k)
+        after = token[L.TOKEN_AFTER]
+        if token[L.TOKEN_ADDRESS] == at or (at < 0 and token[L.TOKEN_TIME] <= now):
+            if before >= 0:
+                st.token[sm, before, L.TOKEN_AFTER] = after
+            else:
+                st.sm[sm, L.SM_WAITING] = after
+            token[L.TOKEN_AFTER] = 0
+            event_at(st, sm, time, k)
+            time += interval
         else:
             ends = min(ends, token[L.TOKEN_TIME])
             before = k
-        k = after
-    st.sm[sm, L.SM_WAIT_ENDS] = ends
+        k = after - 1
+    return ends
 
 
 @compiled
@@ -147,9 +136,7 @@ def see_phase(st, sm, k):
 def put_checked(st, w, i, lanes, checked):
     """The predicate that a look at a phase writes."""
     p = st.code[i, M.COL_PD0]
-    if p != 7 and p != 15:
-        wide = lanes if p < 7 else np.uint32(0xFFFFFFFF)
-        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~wide) | (checked & wide)
+    set_predicate(st.preds, 16 * w, p, checked, lanes if p < 7 else np.uint32(0xFFFFFFFF))
 
 
 @compiled
@@ -212,14 +199,13 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
     operand = row_offset(st.code[i, M.COL_B], wb)
     dst = row_offset(st.code[i, M.COL_DST], wb)
     checked = np.uint32(0)
-    turns = np.int64(0)
+    turns = np.int64(popc(mask))
     if par[P.CHECKS] & CHECK_RACE and st.code[i, M.COL_AUX4] == M.SYNCS_ARRIVE:
         shadow_copies.note_arrivals(st, sm, np.int64(w), mask)
     for lane in range(32):
         if (mask >> lane) & 1:
             at = (base + st.address[sm, lane]) >> 2
             checked = barrier_lane(st, sm, i, at, operand, dst, lane, checked, time)
-            turns += 1
     waits = False
     if st.code[i, M.COL_AUX5] & M.SYNCS_MASK and st.code[i, M.COL_AUX4] == M.SYNCS_ARRIVE:
         arrived_together(st, sm, mask, dst)
@@ -278,12 +264,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
         st, sm, i, w, mask, np.int64(_BYTES), st.par[P.SHARED_FIRST], st.par[P.SHARED_BYTES], L.ERROR_SHARED_BOUNDS
     ):
         return
-    lanes = np.int64(0)
-    first = np.int64(0)
-    for lane in range(31, -1, -1):
-        if (mask >> lane) & 1:
-            lanes += 1
-            first = lane
+    first = lowest_bit(mask)
     k = open_group(st, sm, w, L.WARP_COPIES, L.COPY_TOKEN)
     token = st.token[sm, k]
     st.warp[w, L.WARP_COPIES] = 0
@@ -292,7 +273,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
     token[L.TOKEN_KIND] = L.COPY_BYTES_TOKEN if st.code[i, M.COL_AUX4] != 0 else L.COPY_ARRIVE_TOKEN
     token[L.TOKEN_BLOCK] = block_key(st, sm, st.warp[w, L.WARP_BLOCK])
     token[L.TOKEN_ADDRESS] = st.address[sm, first]
-    token[L.TOKEN_AMOUNT] = lanes
+    token[L.TOKEN_AMOUNT] = popc(mask)
     event_at(st, sm, time + 1, k)
 
 

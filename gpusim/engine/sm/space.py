@@ -65,13 +65,12 @@ def exhausted(st, sm, pool, w, size):
 
 
 @compiled
-def lane_addresses(st, sm, i, wb, mask):
-    """Byte address of every lane in `mask` into st.address[sm]."""
+def addresses(st, i, wb, column, offset):
+    """Byte addresses of the lanes, a 64-bit row: the scaled register of a column, the uniform base C, and an offset."""
     code = st.code
     regs = st.regs
     flags = code[i, M.COL_AUX3]
-    offset = np.int64(code[i, M.COL_AUX2])
-    base = row_offset(code[i, M.COL_A], wb)
+    base = row_offset(code[i, column], wb)
     shift = (flags >> M.MEM_SHIFT_BIT) & 15
     uniform = np.int64(0)
     if flags & M.MEM_UNIFORM_BASE:
@@ -79,11 +78,17 @@ def lane_addresses(st, sm, i, wb, mask):
         uniform = np.int64(regs[u])
         if flags & M.MEM_UNIFORM_WIDE:
             uniform |= np.int64(regs[u + 32]) << 32
-    space = code[i, M.COL_AUX0]
     row = V.zero_extend(V.load(regs, base))
     if flags & M.MEM_WIDE_ADDRESS != 0:
         row = V.join(V.load(regs, base), V.load(regs, base + 32))
-    row = (row << V.splat64(shift)) + V.splat64(uniform + offset)
+    return (row << V.splat64(shift)) + V.splat64(uniform + np.int64(offset))
+
+
+@compiled
+def lane_addresses(st, sm, i, wb, mask):
+    """Byte address of every lane in `mask` into st.address[sm]."""
+    row = addresses(st, i, wb, M.COL_A, st.code[i, M.COL_AUX2])
+    space = st.code[i, M.COL_AUX0]
     if space == M.SPACE_SHARED or space == M.SPACE_LOCAL or space == M.SPACE_CONST:
         row = row & V.splat64(0xFFFFFFFF)
     V.store64(st.address[sm], 0, row)

@@ -3,7 +3,7 @@ of a generic address (QSPC), and whether an atomic can be done there."""
 
 import numpy as np
 
-from gpusim.engine.rows.common import row_offset
+from gpusim.engine.rows.common import row_offset, set_predicate
 from gpusim.engine.sm.cluster import RANK_SHIFT
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
@@ -105,9 +105,7 @@ def query_space(st, sm, w, i, mask, time):
             found = not (shared or found)
         if found and (mask >> lane) & 1:
             inside |= np.uint32(1) << np.uint32(lane)
-    p = st.code[i, M.COL_PD0]
-    if p < 7:
-        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~np.uint32(mask)) | inside
+    set_predicate(st.preds, 16 * w, st.code[i, M.COL_PD0], inside, mask)
     release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[P.SPECIAL_LATENCY], L.STALL_SHORT)
 
 
@@ -119,11 +117,9 @@ def atomic_predicate(st, sm, w, i, mask, space, time):
     which has the predicate too, makes it false (measured as well); no compiler asks for it.
     """
     done = space != M.SPACE_LOCAL
-    p = st.code[i, M.COL_PD0]
-    if p < 7 and st.code[i, M.COL_AUX4] >> 8 != M.ATOMIC_CAST_SPIN:
-        lanes = np.uint32(mask)
+    if st.code[i, M.COL_AUX4] >> 8 != M.ATOMIC_CAST_SPIN:
         holds = done and st.code[i, M.COL_AUX0] == M.SPACE_GENERIC
-        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (lanes if holds else np.uint32(0))
+        set_predicate(st.preds, 16 * w, st.code[i, M.COL_PD0], np.uint32(mask if holds else 0), mask)
     if not done:
         release_at(st, w, st.code[i, M.COL_RBAR], time + st.par[P.SOURCE_RELEASE], L.STALL_SHORT)
         release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[P.SOURCE_RELEASE], L.STALL_SHORT)

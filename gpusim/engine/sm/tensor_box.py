@@ -7,7 +7,7 @@ import numpy as np
 
 from gpusim.engine.rows.scalar_half import combine_halves
 from gpusim.engine.sm import tensor_map as tm
-from gpusim.engine.sm.atomics import combine32, combine64
+from gpusim.engine.sm.atomics import combine32, combine_pair
 from gpusim.engine.sm.matrix_load import four_words, put_line
 from gpusim.engine.state import L, P, compiled
 from isa import microops as M
@@ -148,11 +148,7 @@ def combine(words, to, shared, from_, size, kind, operation):
     elif size == 4:
         words[at] = combine32(operation, kind, words[at], shared[word])
     else:
-        old = np.uint64(words[at]) | (np.uint64(words[at + 1]) << np.uint64(32))
-        value = np.uint64(shared[word]) | (np.uint64(shared[word + 1]) << np.uint64(32))
-        new = combine64(operation, kind, old, value)
-        words[at] = np.uint32(new & np.uint64(0xFFFFFFFF))
-        words[at + 1] = np.uint32(new >> np.uint64(32))
+        combine_pair(words, at, operation, kind, shared[word], shared[word + 1])
 
 
 @compiled
