@@ -4,13 +4,9 @@ tensors; of STAS and REDAS, which store in other blocks, and of UGETNEXTWORKID."
 from __future__ import annotations
 
 from isa import microops as m
-from isa.lower_memory import ATOMICS, check_operation
+from isa.lower_memory import ATOMICS, TYPES, check_operation
 from isa.lower_writer import RowWriter
 
-_TYPES = {
-    "S32": m.TYPE_S32, "U64": m.TYPE_U64, "64": m.TYPE_U64, "S64": m.TYPE_S64, "F32": m.TYPE_F32, "F64": m.TYPE_F64,
-    "F16": m.TYPE_F16X2, "BF16": m.TYPE_BF16X2,
-}  # fmt: skip
 _DIRECTIONS = {"SG": m.BULK_LOAD, "GS": m.BULK_STORE, "SS": m.BULK_SHARED}
 _REDUCTIONS = {m.BULK_STORE: m.BULK_REDUCE, m.BULK_SHARED: m.BULK_SHARED_REDUCE}
 _TENSOR_KINDS = {"UTMALDG": m.BULK_LOAD, "UTMASTG": m.BULK_STORE, "UTMAREDG": m.BULK_REDUCE, "UTMAPF": m.BULK_PREFETCH}
@@ -66,7 +62,7 @@ def _operation(w: RowWriter) -> int:
 
 def plain_reduction(w: RowWriter) -> None:
     """UBLKRED.G.S.operation.type [global], [shared], size; UBLKRED.S.S as UBLKCP."""
-    kind, operation = w.choose(_TYPES, m.TYPE_U32), _operation(w)
+    kind, operation = w.choose(TYPES, m.TYPE_U32), _operation(w)
     check_operation(w, operation, kind)
     direction = _REDUCTIONS.get(_direction(w), -1)
     if direction < 0:
@@ -96,7 +92,7 @@ def remote_store(w: RowWriter) -> None:
     size, operation = w.choose({"64": 8, "128": 16}, 4), m.ATOMIC_EXCH
     kind = {4: m.TYPE_U32, 8: m.TYPE_U64, 16: m.TYPE_U128}[size]
     if w.instruction.opcode == "REDAS":
-        operation, kind = _operation(w), w.choose(_TYPES, m.TYPE_U32)
+        operation, kind = _operation(w), w.choose(TYPES, m.TYPE_U32)
         check_operation(w, operation, kind)
     w.set(m.OP_STAS, aux0=m.SPACE_SHARED, aux1=size, aux4=operation << 8 | kind)
     operand = w.take("mem")

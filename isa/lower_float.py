@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa import microops as m
+from isa.instruction import Operand
 from isa.lower_writer import BOOLEANS, COMPARES, NO_RELATION, RowWriter, constants, is_zero
 
 _ROUNDINGS = {"RN": m.ROUND_NEAREST, "RM": m.ROUND_DOWN, "RP": m.ROUND_UP, "RZ": m.ROUND_ZERO}
@@ -199,13 +200,17 @@ def pack_as_integers(w: RowWriter) -> None:
 def half_source(w: RowWriter, column: int, selector: int) -> None:
     """A single half: .H0_H0 (the default) or .H1_H1; the selector column gets 0 or 1."""
     operand = w.take("reg", "ureg", "const", "fimm")
-    names = {"H0_H0": 0, "H1_H1": 1, "H0": 0, "H1": 1}
-    if len(operand.suffixes) > 1 or any(name not in names for name in operand.suffixes):
+    w.columns[selector] = _put_halves(w, column, operand, {"H0_H0": 0, "H1_H1": 1, "H0": 0, "H1": 1})
+    w.sources.append((column, operand))
+
+
+def _put_halves(w: RowWriter, column: int, operand: Operand, choices: dict[str, int]) -> int:
+    """Fills a column and its modifiers. Returns which halves the operand's suffix chooses, 0 without one."""
+    if len(operand.suffixes) > 1 or any(name not in choices for name in operand.suffixes):
         raise w.refuse("an operand suffix that is not known")
-    w.columns[selector] = names[operand.suffixes[0]] if operand.suffixes else 0
     w.columns[column] = w.operand_code(operand)
     w.columns[column + 1] = m.MOD_FABS * operand.absolute + m.MOD_FNEG * operand.negate
-    w.sources.append((column, operand))
+    return choices[operand.suffixes[0]] if operand.suffixes else 0
 
 
 # --- packed halves ---------------------------------------------------------------------------------------------------
@@ -247,13 +252,7 @@ def half2_source(w: RowWriter, column: int) -> None:
         w.take("fimm")
         w.columns[column] = w.immediate_code(w.instruction.immediate_bits)
     else:
-        unknown = [name for name in operand.suffixes if name not in _HALF_SELECT]
-        if unknown or len(operand.suffixes) > 1:
-            raise w.refuse("an operand suffix that is not known")
-        choice = _HALF_SELECT[operand.suffixes[0]] if operand.suffixes else 0
-        w.columns[m.COL_AUX2] |= choice << 2 * slot
-        w.columns[column] = w.operand_code(operand)
-        w.columns[column + 1] = m.MOD_FABS * operand.absolute + m.MOD_FNEG * operand.negate
+        w.columns[m.COL_AUX2] |= _put_halves(w, column, operand, _HALF_SELECT) << 2 * slot
     w.sources.append((column, operand))
 
 

@@ -29,39 +29,26 @@ def select(w: RowWriter) -> None:
     w.operands("d A B ps0", rows, "raw" if rows == 2 else "int")
 
 
-def iadd3(w: RowWriter) -> None:
-    rows = 2 if w.has("64") else 1
+def add(w: RowWriter) -> None:
+    """IADD3, and IADD with two addends; .64 of both."""
+    three, rows = not w.instruction.opcode.endswith("IADD"), 2 if w.has("64") else 1
     w.dst(rows)
     carries_out = w.pd(0)
     carries_out = w.pd(1) or carries_out
-    signs = _addends(w, rows)
-    third = w.peek()
-    w.src(m.COL_C, rows, "raw" if rows == 2 else "int")
+    signs, third = _addends(w, rows), w.peek()
+    w.columns[m.COL_C] = ~0
+    if three:
+        w.src(m.COL_C, rows, "raw" if rows == 2 else "int")
     w.ps(0, default=False)
     w.ps(1, default=False)
-    if rows == 2:
-        if w.writes_predicates() or w.has("X"):
-            raise w.refuse("carries of a 64-bit addition")
-        if signs and third is not None and not is_zero(third):
-            raise w.refuse("a negated operand among three of 64 bits")
-        w.set(m.OP_ADD2_WIDE if signs else m.OP_ADD3_WIDE, aux0=signs)
-    else:
+    if rows == 1:
         w.set(m.OP_IADD3_CARRY if carries_out else m.OP_IADD3_X if w.has("X") else m.OP_IADD3)
-
-
-def add_two(w: RowWriter) -> None:
-    """IADD and IADD.64: IADD3 with two addends."""
-    rows = 2 if w.has("64") else 1
-    w.dst(rows)
-    carries_out = w.pd(0)
-    signs = _addends(w, rows)
-    w.columns[m.COL_C] = ~0
-    w.ps(0, default=False)
-    w.ps_false(1)
-    if rows == 2:
-        w.set(m.OP_ADD2_WIDE, aux0=signs)
-    else:
-        w.set(m.OP_IADD3_CARRY if carries_out else m.OP_IADD3_X if w.has("X") else m.OP_IADD3)
+        return
+    if three and (w.writes_predicates() or w.has("X")):
+        raise w.refuse("carries of a 64-bit addition")
+    if three and signs and third is not None and not is_zero(third):
+        raise w.refuse("a negated operand among three of 64 bits")
+    w.set(m.OP_ADD2_WIDE if signs or not three else m.OP_ADD3_WIDE, aux0=signs)
 
 
 def _addends(w: RowWriter, rows: int) -> int:

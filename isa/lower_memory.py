@@ -105,29 +105,16 @@ def _data(w: RowWriter, rows: int) -> int:
     return w.register_row(operand)
 
 
-_VECTOR_TYPES = constants("TYPE_", "F32x2 F32x4 F16x4 F16x8 BF16x4 BF16x8")
+TYPES = constants("TYPE_", "S32 U64 S64 F32 F64 F16x2 BF16x2 F32x2 F32x4 F16x4 F16x8 BF16x4 BF16x8")
+TYPES |= {"64": m.TYPE_U64, "128": m.TYPE_U128, "F16": m.TYPE_F16X2, "BF16": m.TYPE_BF16X2}
 
 
 def _atomic_type(w: RowWriter) -> int:
     """TYPE_* of the modifiers; the plain form is U32."""
-    for name, kind in _VECTOR_TYPES.items():
-        if w.has(name):
-            if name.startswith("F32") and not w.has("FTZ"):
-                raise w.refuse("a sum of vectors that keeps denormal numbers")
-            return kind
-    if w.has("F32"):
-        return m.TYPE_F32_FTZ if w.has("FTZ") else m.TYPE_F32
-    if w.has("F16x2"):
-        return m.TYPE_F16X2
-    if w.has("BF16x2"):
-        return m.TYPE_BF16X2
-    if w.has("F64"):
-        return m.TYPE_F64
-    if w.has("128"):
-        return m.TYPE_U128
-    if w.has("64", "U64", "S64"):
-        return m.TYPE_S64 if w.has("S64", "S32") else m.TYPE_U64
-    return m.TYPE_S32 if w.has("S32") else m.TYPE_U32
+    kind = w.choose(TYPES, m.TYPE_U32)
+    if kind in (m.TYPE_F32X2, m.TYPE_F32X4) and not w.has("FTZ"):
+        raise w.refuse("a sum of vectors that keeps denormal numbers")
+    return m.TYPE_F32_FTZ if kind == m.TYPE_F32 and w.has("FTZ") else kind
 
 
 _TYPE_BYTES = {m.TYPE_U64: 8, m.TYPE_S64: 8, m.TYPE_F64: 8, m.TYPE_U128: 16}

@@ -8,30 +8,15 @@ from isa import microops as m
 from isa.instruction import Operand
 from isa.lower_writer import RowWriter, is_zero
 
-# Rows, columns and depth by name.
-_SHAPES = {
-    "16816": (16, 8, 16),
-    "1688": (16, 8, 8),
-    "1684": (16, 8, 4),
-    "16832": (16, 8, 32),
-    "16864": (16, 8, 64),
-    "8816": (8, 8, 16),
-    "8832": (8, 8, 32),
-    "88128": (8, 8, 128),
-    "168128": (16, 8, 128),
-    "168256": (16, 8, 256),
-    "8x8x4": (8, 8, 4),
-    "16x8x4": (16, 8, 4),
-    "884": (8, 8, 4),
-    "16x8x8": (16, 8, 8),
-    "16x8x16": (16, 8, 16),
-}
+_SHAPE = re.compile(r"(16|8)x?(8)x?(\d+)$")  # 16816 or 16x8x16
 
 
 def _shape(w: RowWriter) -> tuple[int, int, int]:
-    for name, shape in _SHAPES.items():
-        if w.has(name):
-            return shape
+    """Rows, columns and depth."""
+    for name in w.modifiers:
+        if shape := _SHAPE.match(name):
+            rows, columns, depth = map(int, shape.groups())
+            return rows, columns, depth
     raise w.refuse("a matrix shape that is not known")
 
 

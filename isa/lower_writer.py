@@ -201,11 +201,8 @@ class RowWriter:
         """Operand code of constant rows that hold these words."""
         return self._pool.code(*((0, word & WORD, 0) for word in words))
 
-    def constant_code(self, bank: int, offset: int) -> int:
-        """Operand code of one word of a constant bank."""
-        return self._bank_code(bank, offset, 1)
-
-    def _bank_code(self, bank: int, offset: int, rows: int) -> int:
+    def constant_code(self, bank: int, offset: int, rows: int = 1) -> int:
+        """Operand code of words of a constant bank."""
         if not 0 <= offset <= BANK_BYTES - 4 * rows:
             raise self.refuse("a constant outside its bank")
         return self._pool.code(*((1, bank, offset + 4 * k) for k in range(rows)))
@@ -216,7 +213,7 @@ class RowWriter:
         if operand.offset % (4 * rows):
             raise self.refuse("a misaligned constant")
         self.columns[m.COL_CONST] = operand.bank << 16 | operand.offset
-        return self._bank_code(operand.bank, operand.offset, rows)
+        return self.constant_code(operand.bank, operand.offset, rows)
 
     def _modifier(self, operand: Operand, numeric: str) -> int:
         if operand.suffixes:
