@@ -168,25 +168,14 @@ def free_slot(st, sm):
 
 @compiled
 def room(st, sm, time):
-    """A block slot of an SM that at `time` has room for all warps of a block, which spread over the sub-partitions; -1
-    if there is none."""
-    if st.par[P.REGISTERS] > 0:
-        return free_slot(st, sm) if fitting(st, sm, time) > 0 else np.int64(-1)
-    smsps, slots = st.par[P.SUB_PARTITIONS], st.par[P.WARP_SLOTS]
-    left = -st.par[P.WARPS]
-    for smsp in range(smsps):
-        free = 0
-        for w in range(sm * slots * smsps + smsp, (sm + 1) * slots * smsps, smsps):
-            free += st.warp[w, L.WARP_STATE] == L.FREE and st.warp[w, L.WARP_SINCE] <= time
-        if free < st.par[P.WARPS] // smsps:
-            return np.int64(-1)
-        left += free
-    return free_slot(st, sm) if left >= 0 else np.int64(-1)
+    """A block slot of an SM that at `time` has room for all warps of a block, -1 if there is none."""
+    return free_slot(st, sm) if fitting(st, sm, time) > 0 else np.int64(-1)
 
 
 @compiled
 def fitting(st, sm, time):
-    """Return how many further blocks of a launch an SM has room for at `time`, beside those of others.
+    """Return how many further blocks of a launch an SM has room for at `time`, beside those of others: their warps
+    spread over the sub-partitions.
 
     An SM is divided between shared memory and L1 as the launch of its first block wants it, until it is idle again.
     Launches that want more shared memory for their full occupancy do not get on it, be there room or not (H200,

@@ -35,26 +35,17 @@ _COMPILED = {
     "pipes.tensor": {0: 14, 80: 24, 100: 20, 120: 29},
     "memory_instruction.vote_latency_cycles": {0: 12},
 }
+#: Name of each unit's section, and the longest that its instructions keep what reads their results apart, as IMAD.WIDE
+#: does with 6 and HMMA with up to 33; more, and the compiler had something to do meanwhile. Predicates, and so votes,
+#: take up to 13.
 _UNITS = {
-    M.UNIT_FMA: "fma",
-    M.UNIT_FMAHEAVY: "imad",
-    M.UNIT_ALU: "alu",
-    M.UNIT_HALF: "half",
-    M.UNIT_UNIFORM: "uniform",
-    M.UNIT_FP64: "fp64",
-    M.UNIT_TENSOR: "tensor",
-}
-#: The longest that instructions of a unit keep what reads their results apart, as IMAD.WIDE does with 6 and HMMA with
-#: up to 33; more, and the compiler had something to do meanwhile. Predicates take up to 13.
-_MOST = {
-    M.UNIT_FMA: 6,
-    M.UNIT_FMAHEAVY: 6,
-    M.UNIT_ALU: 6,
-    M.UNIT_HALF: 10,
-    M.UNIT_UNIFORM: 12,
-    M.UNIT_FP64: 10,
-    M.UNIT_TENSOR: 33,
-    -1: 13,
+    M.UNIT_FMA: ("fma", 6),
+    M.UNIT_FMAHEAVY: ("imad", 6),
+    M.UNIT_ALU: ("alu", 6),
+    M.UNIT_HALF: ("half", 10),
+    M.UNIT_UNIFORM: ("uniform", 12),
+    M.UNIT_FP64: ("fp64", 10),
+    M.UNIT_TENSOR: ("tensor", 33),
 }
 _MOST_PREDICATE = 13
 _PT = (7, 15)
@@ -77,7 +68,7 @@ def changes(config: GPUConfig, arch: str) -> dict[int, int]:
     """
     found = {-1: config.memory_instruction.vote_latency_cycles}
     found[-1] -= compiled_latency("memory_instruction.vote_latency_cycles", arch)
-    for unit, name in _UNITS.items():
+    for unit, (name, _) in _UNITS.items():
         pipe: Pipe = getattr(config.pipes, name)
         found[unit] = pipe.latency_cycles - compiled_latency(f"pipes.{name}", arch)
     return {unit: cycles for unit, cycles in found.items() if cycles != 0}
@@ -126,8 +117,9 @@ def _unit(code: np.ndarray, k: int) -> int:
 
 
 def _most(code: np.ndarray, k: int) -> int:
-    """See `_MOST`."""
-    return _MOST.get(_unit(code, k), 0) if code[k, M.COL_DST_COUNT] > 0 else _MOST_PREDICATE
+    """See `_UNITS`."""
+    unit = _unit(code, k)
+    return _MOST_PREDICATE if unit < 0 or code[k, M.COL_DST_COUNT] == 0 else _UNITS.get(unit, ("", 0))[1]
 
 
 def _kind(code: np.ndarray, k: int) -> tuple[int, int, int]:

@@ -30,11 +30,8 @@ _HOST_LINE_WORDS = 8
 def prefetch_line(m, sm, line):
     """Start to load the sets in which a request of `sm` for `line` will look: most of a request's cost is waiting."""
     target = target_of(m, sm, line, ms.CLASS_SAME)
-    first = set_start(m, target.home_slice, target.set_number)
-    for word in range(0, ms.LINE_WORDS * m[ms.P_WAYS], _HOST_LINE_WORDS):
-        prefetch(m, first + word)
-    if target.near != target.home:
-        first = set_start(m, target.near_slice, target.set_number)
+    for slice_ in (target.home_slice, target.near_slice):  # often the same one, which costs nothing
+        first = set_start(m, slice_, target.set_number)
         for word in range(0, ms.LINE_WORDS * m[ms.P_WAYS], _HOST_LINE_WORDS):
             prefetch(m, first + word)
 

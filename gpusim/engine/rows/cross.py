@@ -9,6 +9,7 @@ import numpy as np
 from gpusim.engine.rows import common
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.float import minimum_maximum
+from gpusim.engine.state.bits import lowest_bit
 from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as m
 
@@ -48,15 +49,6 @@ def shuffle(code, i, regs, wb, preds, pb, mask):
 
 
 @compiled
-def lowest_lane(mask):
-    """Number of the lowest lane of a mask that is not empty."""
-    lane = 0
-    while not (mask >> lane) & 1:
-        lane += 1
-    return lane
-
-
-@compiled
 def vote_holds(kind, ballot, mask):
     if kind == m.VOTE_ALL:
         return ballot == mask
@@ -68,12 +60,8 @@ def vote_holds(kind, ballot, mask):
 @compiled
 def match_lanes(low_words, high_words, lane, mask):
     """Lanes of `mask` that hold the same value as `lane`."""
-    found = 0
-    for other in range(V.LANES):
-        same = V.get_u32(low_words, other) == V.get_u32(low_words, lane)
-        if same and V.get_u32(high_words, other) == V.get_u32(high_words, lane):
-            found |= 1 << other
-    return found & mask
+    same = V.equal(low_words, V.splat(V.get_u32(low_words, lane)))
+    return int(same & V.equal(high_words, V.splat(V.get_u32(high_words, lane)))) & mask
 
 
 @compiled
@@ -83,7 +71,7 @@ def match(code, i, regs, wb, preds, pb, mask):
     high_words = V.load(regs, offset + 32) if code[i, m.COL_AUX0] != 0 else V.splat(0)
     result = V.splat(0)
     if code[i, m.COL_OP] == m.OP_MATCH_ALL:
-        same = match_lanes(low_words, high_words, lowest_lane(mask), mask) == mask
+        same = match_lanes(low_words, high_words, lowest_bit(mask), mask) == mask
         if same:
             result = V.splat(mask)
         common.set_predicate(preds, pb, code[i, m.COL_PD0], common.FULL_MASK if same else 0, mask)
@@ -95,17 +83,12 @@ def match(code, i, regs, wb, preds, pb, mask):
 
 
 @compiled
-def signed(word):
-    """The two's complement value of a 32-bit word."""
-    word = int(word)
-    return word - (1 << 32) if word >= 1 << 31 else word
-
-
-@compiled
-def reduce_step(kind, total, word):
-    """One step of REDUX on int64 values; unsigned values are not negative."""
+def reduce_step(kind, modes, total, word):
+    """One step of REDUX on rows; floats as FMNMX."""
+    if kind >= m.REDUX_MIN_F:
+        return minimum_maximum(total, word, np.uint32(common.FULL_MASK if kind == m.REDUX_MIN_F else 0), modes)
     if kind == m.REDUX_SUM:
-        return (total + word) & common.FULL_MASK
+        return total + word
     if kind == m.REDUX_AND:
         return total & word
     if kind == m.REDUX_OR:
@@ -113,31 +96,20 @@ def reduce_step(kind, total, word):
     if kind == m.REDUX_XOR:
         return total ^ word
     if kind == m.REDUX_MIN_U or kind == m.REDUX_MIN_S:
-        return min(total, word)
-    return max(total, word)
+        return V.min_u(total, word) if kind == m.REDUX_MIN_U else V.min_s(total, word)
+    return V.max_u(total, word) if kind == m.REDUX_MAX_U else V.max_s(total, word)
 
 
 @compiled
-def reduced(a, kind, mask):
-    is_signed = kind == m.REDUX_MIN_S or kind == m.REDUX_MAX_S
-    first = V.get_u32(a, lowest_lane(mask))
-    total = signed(first) if is_signed else int(first)
-    for lane in range(lowest_lane(mask) + 1, V.LANES):
-        if (mask >> lane) & 1:
-            word = V.get_u32(a, lane)
-            total = reduce_step(kind, total, signed(word) if is_signed else int(word))
-    return total & common.FULL_MASK
-
-
-@compiled
-def reduced_float(a, kind, modes, mask):
-    """Minimum or maximum of the float32 of the executing lanes, lane by lane as FMNMX; a NaN is the one of all ones."""
-    first = lowest_lane(mask)
+def reduced(a, kind, modes, mask):
+    """A row of what the executing lanes hold, reduced lane by lane."""
+    first = lowest_bit(mask)
     total = V.splat(V.get_u32(a, first))
-    smaller = common.FULL_MASK if kind == m.REDUX_MIN_F else 0
-    for lane in range(first, V.LANES):
+    if kind >= m.REDUX_MIN_F:
+        total = reduce_step(kind, modes, total, total)  # a NaN is the one of all ones
+    for lane in range(first + 1, V.LANES):
         if (mask >> lane) & 1:
-            total = minimum_maximum(total, V.splat(V.get_u32(a, lane)), np.uint32(smaller), modes)
+            total = reduce_step(kind, modes, total, V.splat(V.get_u32(a, lane)))
     return total
 
 
@@ -162,13 +134,11 @@ def exec_cross(code, i, regs, wb, preds, pb, mask):
         V.store(regs, common.destination(code, i, wb), V.splat(ballot), written)
         return
     a = common.source(code, i, m.COL_A, regs, wb)
-    if op == m.OP_REDUX and code[i, m.COL_AUX0] >= m.REDUX_MIN_F:
-        result = reduced_float(a, code[i, m.COL_AUX0], code[i, m.COL_AUX1], mask)
+    if op == m.OP_REDUX:
+        result = reduced(a, code[i, m.COL_AUX0], code[i, m.COL_AUX1], mask)
         V.store(regs, common.destination(code, i, wb), result, written)
-    elif op == m.OP_REDUX:
-        V.store(regs, common.destination(code, i, wb), V.splat(reduced(a, code[i, m.COL_AUX0], mask)), written)
     else:
-        chosen = V.splat(V.get_u32(a, lowest_lane(mask)))
+        chosen = V.splat(V.get_u32(a, lowest_bit(mask)))
         different = ~V.equal(a, chosen)
         if code[i, m.COL_AUX0] != 0:
             different |= np.uint32(preds[pb + code[i, m.COL_PD0]])

@@ -28,23 +28,24 @@ def add_rounded(product, c, sign_of_product, rounding):
 
 
 @compiled
-def exec_float_mode(code, i, regs, wb, mask):
-    """FADD, FMUL, FFMA with flushing, saturation, scaling or a rounding direction."""
+def exec_float_mode(code, i, regs, wb, word, mask):
+    """FADD, FMUL, FFMA with flushing, saturation, scaling or a rounding direction; a word of FADD2, FMUL2, FFMA2, whose
+    operands and result are pairs of float32."""
     op = code[i, m.COL_OP]
     bits_of_mode, rounding, scale = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
-    a = source(code, i, m.COL_A, regs, wb)
-    b = source(code, i, m.COL_B, regs, wb)
-    c = source(code, i, m.COL_C, regs, wb)
+    a = modified(V.load(regs, row_offset(code[i, m.COL_A], wb) + word), code[i, m.COL_MOD_A])
+    b = modified(V.load(regs, row_offset(code[i, m.COL_B], wb) + word), code[i, m.COL_MOD_B])
+    c = modified(V.load(regs, row_offset(code[i, m.COL_C], wb) + word), code[i, m.COL_MOD_C])
     if bits_of_mode & m.FLAG_FTZ:
         a, b, c = F.flushed(a), F.flushed(b), F.flushed(c)
     if bits_of_mode & m.FLAG_FMZ:
         a, b = F.zeroed(a, b)
-    if op == m.OP_FADD_MODE:
+    if op == m.OP_FADD_MODE or op == m.OP_FADD2:
         if rounding == m.ROUND_NEAREST:
             d = F.canonical(V.as_f32(a) + V.as_f32(b))
         else:
             d = add_rounded(V.to_f64(V.as_f32(a)), b, a, rounding)
-    elif op == m.OP_FMUL_MODE:
+    elif op == m.OP_FMUL_MODE or op == m.OP_FMUL2:
         d = F.round_to_f32(exact_product(a, b, scale), V.splat_f64(0.0), rounding)
     elif rounding == m.ROUND_NEAREST:
         d = F.canonical(V.fma(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
@@ -54,25 +55,7 @@ def exec_float_mode(code, i, regs, wb, mask):
         d = F.flushed(d)
     if bits_of_mode & m.FLAG_SAT:
         d = F.saturated(d)
-    V.store(regs, destination(code, i, wb), d, mask)
-
-
-@compiled
-def exec_float_word(code, i, regs, wb, word, mask):
-    """One word of FADD2, FMUL2, FFMA2, whose operands and result are pairs of float32."""
-    op, flushes = code[i, m.COL_OP], code[i, m.COL_AUX0] & m.FLAG_FTZ
-    a = modified(V.load(regs, row_offset(code[i, m.COL_A], wb) + word), code[i, m.COL_MOD_A])
-    b = modified(V.load(regs, row_offset(code[i, m.COL_B], wb) + word), code[i, m.COL_MOD_B])
-    c = modified(V.load(regs, row_offset(code[i, m.COL_C], wb) + word), code[i, m.COL_MOD_C])
-    if flushes:
-        a, b, c = F.flushed(a), F.flushed(b), F.flushed(c)
-    if op == m.OP_FADD2:
-        d = F.canonical(V.as_f32(a) + V.as_f32(b))
-    elif op == m.OP_FMUL2:
-        d = F.canonical(V.as_f32(a) * V.as_f32(b))
-    else:
-        d = F.canonical(V.fma(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
-    V.store(regs, destination(code, i, wb) + word, F.flushed(d) if flushes else d, mask)
+    V.store(regs, destination(code, i, wb) + word, d, mask)
 
 
 @compiled
@@ -119,10 +102,10 @@ def exec_float(code, i, regs, wb, preds, pb, mask):
     op = code[i, m.COL_OP]
     if op >= m.OP_FADD2:
         for word in range(2):
-            exec_float_word(code, i, regs, wb, 32 * word, mask)
+            exec_float_mode(code, i, regs, wb, 32 * word, mask)
         return
     if op == m.OP_FADD_MODE or op == m.OP_FMUL_MODE or op == m.OP_FFMA_MODE:
-        exec_float_mode(code, i, regs, wb, mask)
+        exec_float_mode(code, i, regs, wb, 0, mask)
         return
     a = source(code, i, m.COL_A, regs, wb)
     b = source(code, i, m.COL_B, regs, wb)

@@ -14,6 +14,7 @@ import math
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.float_bits import NO_LANES, round_to_f32
 from gpusim.engine.rows.half_bits import from_half, odd_f32, to_half
+from gpusim.engine.rows.narrow_bits import from_narrow
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -25,7 +26,6 @@ _F64_FRACTION = 52
 _F32_LIMIT = 2.0**128
 KEPT_8BIT = 0xFFFFFC00  # sign, exponent and 13 bits of fraction
 _INFINITY = 0x7F800000
-_E4M3_SCALE = 2.0**120  # from the exponent bias of an f32 to that of an e4m3
 
 
 @compiled
@@ -63,12 +63,9 @@ def value_of(bits, kind):
         return V.to_f64(V.as_f32(bits))
     if kind == m.TENSOR_BF16:
         return V.to_f64(V.as_f32(bits << V.splat(16)))
-    if kind == m.TENSOR_E4M3:
-        size = bits & V.splat(0x7F)
-        magnitude = V.as_f32(size << V.splat(20)) * V.splat_f32(_E4M3_SCALE)
-        magnitude = V.select(V.equal(size, V.splat(0x7F)), V.splat_f32(math.nan), magnitude)
-        return V.to_f64(V.as_f32(V.as_u32(magnitude) ^ ((bits & V.splat(0x80)) << V.splat(24))))
-    return V.to_f64(from_half(bits << V.splat(8) if kind == m.TENSOR_E5M2 else bits, m.HALF_F16, 0))
+    if kind == m.TENSOR_E4M3 or kind == m.TENSOR_E5M2:
+        bits = from_narrow(bits, m.NARROW_E4M3 if kind == m.TENSOR_E4M3 else m.NARROW_E5M2)
+    return V.to_f64(from_half(bits, m.HALF_F16, 0))
 
 
 @compiled

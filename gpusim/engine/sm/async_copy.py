@@ -7,7 +7,7 @@ of copies end in the order in which they were committed, as on an H200 (`copy_gr
 import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
-from gpusim.engine.rows.lanes import store64
+from gpusim.engine.rows.lanes import join, load, splat, store64, zero_extend
 from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.bulk_copy import aligned, bulk_access, inside_shared
 from gpusim.engine.sm.bulk_effect import apply_remote, send_news
@@ -21,7 +21,7 @@ from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_copy
-from gpusim.engine.sm.space import access, addresses, check_global, check_window, fail, find_allocation, lane_addresses
+from gpusim.engine.sm.space import access, addresses, check_global, check_shared, fail, find_allocation, lane_addresses
 from gpusim.engine.sm.stored import words_of
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, popc
 from gpusim.engine.state.log import AS_TRACER, log_addresses
@@ -57,16 +57,14 @@ def remote_store(st, sm, q, w, i, wb, mask, time):
     size, row = np.int64(st.code[i, M.COL_AUX1]), row_offset(st.code[i, M.COL_A], wb)
     places, address = st.copy_targets[sm], st.address[sm]
     if st.sm[sm, L.SM_LOG_ROW] != 0 and st.sm[sm, L.SM_LOG] & AS_TRACER:
-        for lane in range(32):
-            address[lane] = np.int64(st.regs[row + lane]) | np.int64(st.regs[row + 32 + lane]) << 32
+        store64(address, 0, join(load(st.regs, row), load(st.regs, row + 32)))
         log_addresses(st, sm, i, mask)
-    for lane in range(32):
-        address[lane] = np.int64(st.regs[row + 32 + lane])
+    store64(address, 0, zero_extend(load(st.regs, row + 32)))
     if not find_remote(st, sm, i, w, mask, np.int64(_BYTES)):
         return
     for lane in range(32):
         places[lane] = address[lane]
-        address[lane] = np.int64(st.regs[row + lane])
+    store64(address, 0, zero_extend(load(st.regs, row)))
     if not find_remote(st, sm, i, w, mask, size):
         return
     a = access(q, w, i, wb, mask, size, time)
@@ -179,11 +177,9 @@ def copy_addresses(st, sm, w, i, wb, mask, size):
     read, -1 if an address is not allowed."""
     address, target = st.address[sm], st.copy_targets[sm]
     row = row_offset(st.code[i, M.COL_A], wb)
-    for lane in range(32):
-        address[lane] = (np.int64(st.regs[row + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
+    store64(address, 0, zero_extend(load(st.regs, row) + splat(st.code[i, M.COL_AUX2])))
     own_offsets(st, sm, w)
-    first, end = st.par[P.SHARED_FIRST], st.par[P.SHARED_BYTES]
-    if not check_window(st, sm, i, w, mask, size, first, end, L.ERROR_SHARED_BOUNDS):
+    if not check_shared(st, sm, i, w, mask, size):
         return np.int64(-1)
     for lane in range(32):
         target[lane] = address[lane]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import FULL_MASK, row_offset, set_predicate
 from gpusim.engine.sm import convergence
 from gpusim.engine.sm.barrier import check_complete
@@ -34,13 +35,9 @@ def goto(st, sm, w, i, taken, target):
 
 
 @compiled
-def same_target(st, a, lanes, leader):
-    """The lanes, of `lanes`, that branch where `leader` does: their address registers, at `a`, hold the same word."""
-    group = np.int64(0)
-    for lane in range(32):
-        if (lanes >> lane) & 1 and st.regs[a + lane] == st.regs[a + leader]:
-            group |= np.int64(1) << lane
-    return group
+def same_word(st, a, lanes, leader):
+    """The lanes, of `lanes`, that hold the same word as `leader` in the register at `a`."""
+    return np.int64(V.equal(V.load(st.regs, a), V.splat(st.regs[a + leader]))) & lanes
 
 
 @compiled
@@ -51,15 +48,15 @@ def targets(st, sm, w, i, wb, lanes):
         return word & 0xFFFFFFFF, take(st, w), word >> 32
     code = st.code
     a = row_offset(code[i, M.COL_A], wb)
-    group = same_target(st, a, lanes, lowest_bit(lanes))
+    group = same_word(st, a, lanes, lowest_bit(lanes))
     if group != lanes and 2 * popc(group) > popc(lanes):
-        group = same_target(st, a, lanes, lowest_bit(lanes & ~group))
+        group = same_word(st, a, lanes, lowest_bit(lanes & ~group))
     base = code[i, M.COL_AUX2] if code[i, M.COL_OP] == M.OP_CALL else code[i, M.COL_AUX0]
     target = (np.int64(np.int32(st.regs[a + lowest_bit(group)])) + np.int64(base)) >> 4
     different = np.int64(0)
     left = lanes
     while left != 0:
-        left &= ~same_target(st, a, left, lowest_bit(left))
+        left &= ~same_word(st, a, left, lowest_bit(left))
         different += 1
     note(st, sm, w, different << 32 | group)
     note(st, sm, w, target)
@@ -130,10 +127,7 @@ def sync_warp(st, sm, w, i, wb, lanes):
         a = row_offset(code[i, M.COL_A], wb)
         first = lowest_bit(lanes)
         if code[i, M.COL_AUX0] & 2 != 0:
-            alike = np.int64(0)
-            for lane in range(first, 32):
-                alike |= np.int64(st.regs[a + lane] == st.regs[a + first]) << lane
-            lanes &= alike
+            lanes = same_word(st, a, lanes, first)
             convergence.part(st.warp, st.split, w, lanes)
         named &= np.int64(st.regs[a + first])
         # H100: so for every function of a warp that is compiled to it. Some branch around it where nobody is missing
@@ -182,10 +176,7 @@ def move_barrier(st, w, i, wb, lanes):
 @compiled
 def write_lanes(st, i, wb, lanes, value):
     """A value into the destination register of some lanes."""
-    dst = row_offset(st.code[i, M.COL_DST], wb)
-    for lane in range(32):
-        if (lanes >> lane) & 1:
-            st.regs[dst + lane] = value
+    V.store(st.regs, row_offset(st.code[i, M.COL_DST], wb), V.splat(value), lanes)
 
 
 @compiled

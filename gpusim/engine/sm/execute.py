@@ -9,6 +9,7 @@ from gpusim.engine.rows.double import exec_double
 from gpusim.engine.rows.float import exec_float
 from gpusim.engine.rows.half import exec_half
 from gpusim.engine.rows.int import exec_int
+from gpusim.engine.rows.lanes import splat, store
 from gpusim.engine.rows.predicate import exec_pred
 from gpusim.engine.rows.tensor import exec_tensor
 from gpusim.engine.sm.async_copy import async_access
@@ -178,9 +179,6 @@ def read_barrier_result(st, sm, w, i, wb, mask):
     b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
     result = b[L.BLOCK_RESULT + st.warp[w, L.WARP_BARRIER]]
     if code[i, M.COL_AUX0] == 0:
-        dst = wb + 32 * code[i, M.COL_DST]
-        for lane in range(32):
-            if (mask >> lane) & 1:
-                st.regs[dst + lane] = np.uint32(max(result, 0))
+        store(st.regs, wb + 32 * code[i, M.COL_DST], splat(max(result, 0)), mask)
         return
     set_predicate(st.preds, 16 * w, code[i, M.COL_PD0], np.uint32(0xFFFFFFFF if result == 1 else 0), mask)

@@ -261,8 +261,7 @@ def deliver(st, queue, count):
         r = st.request[sm, queue[n, 1]]
         reply = r[ms.REQ_REPLY]
         push_event(st, sm, reply, r[ms.REQ_TOKEN] & 0xFFFFFFFF)
-        if reply > st.sm[sm, L.SM_LAST_REPLY]:
-            st.sm[sm, L.SM_LAST_REPLY] = reply
+        st.sm[sm, L.SM_LAST_REPLY] = max(st.sm[sm, L.SM_LAST_REPLY], reply)
     for sm in range(st.requests.size):
         st.requests[sm] = 0
         st.sm[sm, L.SM_DEFERRED] = 0

@@ -7,20 +7,23 @@ row g, or of column g in the transposed forms (PTX manual, ldmatrix). A matrix i
 import numpy as np
 from numba.core import types
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import FULL_MASK, row_offset
+from gpusim.engine.rows.tensor_lanes import scratch
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.coalescer import bank_degree
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.recording import note, take
 from gpusim.engine.sm.shadow import watch_byte
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE, READ, WRITE, epoch_of, record_of
-from gpusim.engine.sm.space import access, check_window, lane_addresses
+from gpusim.engine.sm.space import access, check_shared, lane_addresses
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
 from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from isa import microops as M
 
 _ROW_BYTES = 16
 _ROWS = 8
+_room = scratch(32)
 
 
 @compiled
@@ -92,35 +95,23 @@ def store_matrix(regs, rows, shared, address, base, matrix, transposed):
 @compiled
 def move_matrices(st, sm, i, wb, base, mask):
     """The words of all matrices, one row for each."""
-    shared = st.shared8[sm]
+    shared, place = st.shared32[sm], _room()
     address = st.address[sm]
     count = st.code[i, M.COL_AUX5] & 255
     transposed = st.code[i, M.COL_AUX5] >> 8 != 0
     load = st.code[i, M.COL_OP] == M.OP_LDSM
     rows = row_offset(st.code[i, M.COL_DST if load else M.COL_B], wb)
     for matrix in range(count):
-        if mask == FULL_MASK:
-            if load:
-                load_matrix(st.regs, rows + 32 * matrix, st.shared32[sm], address, base, matrix, transposed)
-            else:
-                store_matrix(st.regs, rows + 32 * matrix, st.shared32[sm], address, base, matrix, transposed)
+        row = rows + 32 * matrix
+        if load and mask == FULL_MASK:
+            load_matrix(st.regs, row, shared, address, base, matrix, transposed)
             continue
-        for lane in range(32):
-            if (mask >> lane) & 1 == 0:
-                continue
-            low = element_at(address, base, matrix, lane, 0, transposed)
-            high = element_at(address, base, matrix, lane, 1, transposed)
-            at = rows + 32 * matrix + lane
-            if load:
-                word = np.uint32(shared[low]) | (np.uint32(shared[low + 1]) << np.uint32(8))
-                word |= np.uint32(shared[high]) << np.uint32(16)
-                st.regs[at] = word | (np.uint32(shared[high + 1]) << np.uint32(24))
-            else:
-                word = st.regs[at]
-                shared[low] = np.uint8(word & np.uint32(255))
-                shared[low + 1] = np.uint8((word >> np.uint32(8)) & np.uint32(255))
-                shared[high] = np.uint8((word >> np.uint32(16)) & np.uint32(255))
-                shared[high + 1] = np.uint8(word >> np.uint32(24))
+        load_matrix(place, 0, shared, address, base, matrix, transposed)
+        if load:
+            V.store(st.regs, row, V.load(place, 0), mask)
+        else:
+            V.store(place, 0, V.load(st.regs, row), mask)
+            store_matrix(place, 0, shared, address, base, matrix, transposed)
 
 
 @compiled_on_demand(types.boolean)
@@ -145,9 +136,7 @@ def move_rows(st, sm, w, i, wb, mask, count):
     lane_addresses(st, sm, i, wb, mask)
     own_offsets(st, sm, w)
     givers = (np.int64(1) << (_ROWS * count)) - 1
-    if not check_window(
-        st, sm, i, w, givers, np.int64(_ROW_BYTES), par[P.SHARED_FIRST], par[P.SHARED_BYTES], L.ERROR_SHARED_BOUNDS
-    ):
+    if not check_shared(st, sm, i, w, givers, np.int64(_ROW_BYTES)):
         return np.int64(0)
     if par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_matrices(st, sm, np.int64(i), np.int64(w), mask):
         return np.int64(0)

@@ -12,13 +12,14 @@ busy. In a functional run its warp stands still, unless other lanes of it can go
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset, set_predicate
+from gpusim.engine.rows.lanes import splat, store
 from gpusim.engine.sm import shadow_copies
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.flight import block_key, event_at, hold, is_there, open_group, release_at, take_token
 from gpusim.engine.sm.lane_states import can_run
 from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
-from gpusim.engine.sm.space import check_window, lane_addresses, same_address
+from gpusim.engine.sm.space import check_shared, lane_addresses, same_address
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
 from gpusim.engine.state import L, P, compiled, lowest_bit, popc
 from isa import microops as M
@@ -191,9 +192,7 @@ def same_object(st, sm, operand, mask):
 def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
     """SYNCS: every lane in `mask` on the block's own mbarrier at its address (st.address), in order of lanes."""
     par = st.par
-    if not check_window(
-        st, sm, i, w, mask, np.int64(_BYTES), par[P.SHARED_FIRST], par[P.SHARED_BYTES], L.ERROR_SHARED_BOUNDS
-    ):
+    if not check_shared(st, sm, i, w, mask, np.int64(_BYTES)):
         return
     base = st.warp[w, L.WARP_BLOCK] * par[P.SHARED_STRIDE]
     operand = row_offset(st.code[i, M.COL_B], wb)
@@ -245,10 +244,8 @@ def arrived_together(st, sm, mask, dst):
     left = np.int64(mask)
     while left != 0:
         first, lanes = lowest_bit(left), same_address(st, sm, left)
-        for lane in range(32):
-            if (lanes >> lane) & 1:
-                st.regs[dst + lane] = np.uint32(lanes)
-                st.regs[dst + 32 + lane] = st.regs[dst + 32 + first]
+        store(st.regs, dst, splat(lanes), lanes)
+        store(st.regs, dst + 32, splat(st.regs[dst + 32 + first]), lanes)
         left &= ~lanes
 
 
@@ -260,9 +257,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
     """
     lane_addresses(st, sm, i, wb, mask)
     own_offsets(st, sm, w)
-    if not check_window(
-        st, sm, i, w, mask, np.int64(_BYTES), st.par[P.SHARED_FIRST], st.par[P.SHARED_BYTES], L.ERROR_SHARED_BOUNDS
-    ):
+    if not check_shared(st, sm, i, w, mask, np.int64(_BYTES)):
         return
     first = lowest_bit(mask)
     k = open_group(st, sm, w, L.WARP_COPIES, L.COPY_TOKEN)

@@ -104,9 +104,8 @@ def keep(st, sm, a, count, path):
     h[L.QUEUED_PLACE] = keep_place(st.smsp[a.smsp])
     st.smsp[a.smsp, L.SMSP_KEPT] += 1
     for n in range(count):
-        st.queued_lines[sm, k, n, 0] = st.touched[sm, n, 0]
-        st.queued_lines[sm, k, n, 1] = st.touched[sm, n, 1]
-        st.queued_lines[sm, k, n, 2] = st.touched[sm, n, 2]
+        for field in range(3):
+            st.queued_lines[sm, k, n, field] = st.touched[sm, n, field]
     for lane in range(32):
         st.queued_address[sm, k, lane] = st.address[sm, lane]
     hold(st, a.warp, st.code[a.pc, M.COL_RBAR], L.STALL_LONG)
@@ -146,9 +145,8 @@ def take_queued(st, sm):
         s[L.SM_QUEUED_LINES] = 0
     h = st.queued[sm, k]
     for n in range(h[L.QUEUED_COUNT]):
-        st.touched[sm, n, 0] = st.queued_lines[sm, k, n, 0]
-        st.touched[sm, n, 1] = st.queued_lines[sm, k, n, 1]
-        st.touched[sm, n, 2] = st.queued_lines[sm, k, n, 2]
+        for field in range(3):
+            st.touched[sm, n, field] = st.queued_lines[sm, k, n, field]
     for lane in range(32):
         st.address[sm, lane] = st.queued_address[sm, k, lane]
     st.smsp[h[L.QUEUED_SMSP], L.SMSP_PLACE_KEPT] = h[L.QUEUED_PLACE] + 1

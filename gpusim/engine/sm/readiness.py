@@ -217,8 +217,7 @@ def make_ready(st, sm, q, slot, w, now, earliest):
     load_ahead(st, w, pc)
     note_ready(st, q, w, st.code[pc, M.COL_UNIT], now)
     st.ready[q, slot] = time
-    if time < st.smsp[q, L.SMSP_NEXT]:
-        st.smsp[q, L.SMSP_NEXT] = time
+    st.smsp[q, L.SMSP_NEXT] = min(st.smsp[q, L.SMSP_NEXT], time)
 
 
 @compiled

@@ -14,7 +14,7 @@ from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.shadow_copies import all_waited_for
 from gpusim.engine.sm.space import exhausted, fail
 from gpusim.engine.sm.stages import take_turn
-from gpusim.engine.state import L, P, compiled, parts, popc
+from gpusim.engine.state import L, P, compiled, lowest_bit, parts, popc
 from gpusim.engine.state.log import AS_TRACER, STOPS, log_costs, log_end, log_issue
 from isa import microops as M
 
@@ -52,9 +52,7 @@ def looked_row(code, i, wb):
 @compiled
 def looked_lane(mask):
     """The lane that is looked at: the lowest one that runs, unless lane 13 does."""
-    if (mask >> _LANE) & 1:
-        return np.int64(_LANE)
-    return np.int64(popc((mask & -mask) - np.uint32(1)))
+    return np.int64(_LANE) if (mask >> _LANE) & 1 else lowest_bit(mask)
 
 
 @compiled

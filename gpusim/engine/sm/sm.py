@@ -25,8 +25,7 @@ from isa import microops as M
 def scoreboard_reply(st, sm, w, scoreboard, release, now):
     """One reply fewer to wait for; the last one wakes the warp."""
     st.warp[w, L.WARP_PENDING + scoreboard] -= 1
-    if release > st.warp[w, L.WARP_RELEASE + scoreboard]:
-        st.warp[w, L.WARP_RELEASE + scoreboard] = release
+    st.warp[w, L.WARP_RELEASE + scoreboard] = max(st.warp[w, L.WARP_RELEASE + scoreboard], release)
     if st.warp[w, L.WARP_STATE] == L.WAIT_SCOREBOARD:
         counted = st.code[st.warp[w, L.WARP_PC], M.COL_OP] == M.OP_DEPBAR  # it may wait for some of the replies only
         if st.warp[w, L.WARP_PENDING + scoreboard] == 0 or counted:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import FULL_MASK, row_offset
-from gpusim.engine.state import L, compiled, lowest_bit
+from gpusim.engine.state import L, P, compiled, lowest_bit
 from gpusim.engine.state.log import log_addresses
 from isa import microops as M
 
@@ -171,6 +171,12 @@ def check_window(st, sm, i, w, mask, size, first, limit, code):
 
 
 @compiled
+def check_shared(st, sm, i, w, mask, size):
+    """`check_window` of the block's own shared memory."""
+    return check_window(st, sm, i, w, mask, size, st.par[P.SHARED_FIRST], st.par[P.SHARED_BYTES], L.ERROR_SHARED_BOUNDS)
+
+
+@compiled
 def in_a_row(address):
     """Return whether each lane's address is that of the lane before and 4."""
     row = V.splat64(address[0]) + V.zero_extend(V.lane_numbers() << V.splat(2))
@@ -246,20 +252,15 @@ def local_addresses(st, sm, mask, start):
 @compiled
 def same_address(st, sm, lanes):
     """The lanes, of `lanes`, whose address in st.address is that of the lowest one."""
-    first, found = lowest_bit(lanes), np.int64(0)
-    for lane in range(32):
-        found |= np.int64((lanes >> lane) & 1 != 0 and st.address[sm, lane] == st.address[sm, first]) << lane
-    return found
+    same = V.equal64(V.load64(st.address[sm], 0), V.splat64(st.address[sm, lowest_bit(lanes)]))
+    return np.int64(same) & lanes
 
 
 @compiled
 def in_window(st, sm, mask, window):
     """The lanes in `mask` whose generic addresses lie in a window."""
-    lanes = np.int64(0)
-    for lane in range(32):
-        if (mask >> lane) & 1 and window <= st.address[sm, lane] < window + WINDOW_BYTES:
-            lanes |= np.int64(1) << lane
-    return lanes
+    offset = V.load64(st.address[sm], 0) - V.splat64(window)
+    return np.int64(V.less_u64(offset, V.splat64(WINDOW_BYTES))) & np.int64(mask)
 
 
 @compiled

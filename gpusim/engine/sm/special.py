@@ -3,10 +3,11 @@ of a generic address (QSPC), and whether an atomic can be done there."""
 
 import numpy as np
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import row_offset, set_predicate
 from gpusim.engine.sm.cluster import RANK_SHIFT
 from gpusim.engine.sm.flight import release_at
-from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, in_window
 from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
@@ -30,12 +31,8 @@ def lane_value(st, sm, w, which, lane, time):
         return z
     if which == M.SR_TID:
         return x | (y << 16) | (z << 26)
-    if which == M.SR_CTAID_X:
-        return b[L.BLOCK_X]
-    if which == M.SR_CTAID_Y:
-        return b[L.BLOCK_Y]
-    if which == M.SR_CTAID_Z:
-        return b[L.BLOCK_Z]
+    if M.SR_CTAID_X <= which <= M.SR_CTAID_Z:
+        return b[L.BLOCK_X + which - M.SR_CTAID_X]
     if which == M.SR_LANEID:
         return np.int64(lane)
     if which == M.SR_CLOCKLO or which == M.SR_CLOCKHI:
@@ -93,19 +90,15 @@ def query_space(st, sm, w, i, mask, time):
     """QSPC: whether each lane's generic address lies in a space; global is what no window holds."""
     space = st.code[i, M.COL_AUX4]
     own = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK] if st.par[P.CLUSTER_BLOCKS] > 0 else np.int64(0)
-    inside = np.uint32(0)
-    for lane in range(32):
-        address = st.address[sm, lane]
-        shared = SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES
-        found = LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_BYTES
-        if space == M.SPACE_SHARED:
-            # The shared memory of the whole cluster (AUX5), or of the block alone.
-            found = shared and (st.code[i, M.COL_AUX5] != 0 or (address - SHARED_WINDOW) >> RANK_SHIFT == own)
-        elif space == M.SPACE_GLOBAL:
-            found = not (shared or found)
-        if found and (mask >> lane) & 1:
-            inside |= np.uint32(1) << np.uint32(lane)
-    set_predicate(st.preds, 16 * w, st.code[i, M.COL_PD0], inside, mask)
+    shared, inside = in_window(st, sm, mask, SHARED_WINDOW), in_window(st, sm, mask, LOCAL_WINDOW)
+    if space == M.SPACE_GLOBAL:
+        inside = mask & ~(shared | inside)
+    elif space == M.SPACE_SHARED:
+        inside = shared
+        if st.code[i, M.COL_AUX5] == 0:  # that of the block alone, not of the whole cluster
+            ranks = (V.load64(st.address[sm], 0) - V.splat64(SHARED_WINDOW)) >> V.splat64(RANK_SHIFT)
+            inside &= np.int64(V.equal64(ranks, V.splat64(own)))
+    set_predicate(st.preds, 16 * w, st.code[i, M.COL_PD0], np.uint32(inside), mask)
     release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[P.SPECIAL_LATENCY], L.STALL_SHORT)
 
 

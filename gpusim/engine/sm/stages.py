@@ -91,8 +91,7 @@ def store_room(smsp, depth):
 def leave_queue(smsp, time):
     """The instruction that was handed over last leaves the queue at `time`, if nothing keeps it longer."""
     k = L.SMSP_LEAVES + smsp[L.SMSP_PLACE]
-    if time > smsp[k]:
-        smsp[k] = time
+    smsp[k] = max(smsp[k], time)
 
 
 @compiled

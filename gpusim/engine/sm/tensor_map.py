@@ -59,19 +59,15 @@ def read_map(st, sm, w, i, wb, k):
     """Copies the words of the map that the instruction names. False after an error."""
     address = uniform_address(st, wb, st.code[i, M.COL_B])
     first = L.BULK_MAP
-    if PARAMETER_WINDOW <= address < PARAMETER_WINDOW + st.bank8.shape[1] - _MAP_BYTES:
-        start = (address - PARAMETER_WINDOW) >> 2
-        for n in range(_MAP_WORDS):
-            k[first + n] = np.int64(st.bank32[0, start + n])
-        return True
-    if not inside(st, sm, w, i, address, np.int64(_MAP_BYTES)):
+    parameter = PARAMETER_WINDOW <= address < PARAMETER_WINDOW + st.bank8.shape[1] - _MAP_BYTES
+    if not parameter and not inside(st, sm, w, i, address, np.int64(_MAP_BYTES)):
         return False
-    if address & 63 != 0:
+    if not parameter and address & 63 != 0:
         fail(st, sm, L.ERROR_MISALIGNED, i, w, 0, address, np.int64(64))
         return False
-    start = (address - st.par[P.MEMORY_BASE]) >> 2
+    start = (address - (PARAMETER_WINDOW if parameter else st.par[P.MEMORY_BASE])) >> 2
     for n in range(_MAP_WORDS):
-        k[first + n] = np.int64(st.memory32[start + n])
+        k[first + n] = np.int64(st.bank32[0, start + n] if parameter else st.memory32[start + n])
     return True
 
 
