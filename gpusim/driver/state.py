@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from gpusim.driver.work.queues import WorkQueues
 
 RELEASE_THRESHOLD = 4  # CUmemPool_attribute
+_ENDS_SECONDS = 5.0
 
 _STATIC_RUNTIME = (
     "a CUDA runtime of the vendor's, such as the static one that nvcc links by default, works with the vendor's driver "
@@ -497,8 +498,16 @@ class Driver:
             raise DriverError(failed)
 
     def end(self) -> None:
-        """The process has ended, and what it had is given back; others of the program may go on."""
-        with self.lock:
+        """The process has ended, and what it had is given back. Others of the program go on, unless a kernel runs that
+        does not end soon: nobody would learn what it does."""
+        alone = len(self.drivers) == 1
+        if not alone:
+            if self.lock.acquire(timeout=_ENDS_SECONDS):
+                self.lock.release()
+            else:
+                for driver in self.drivers:
+                    driver.interrupt()
+        with nullcontext() if alone else self.lock:
             self.drivers.remove(self)
             for ended in [each for thread in self._threads_seen.values() for each in reversed(thread.ranges)]:
                 self.tell_range(ended)
