@@ -102,7 +102,8 @@ class CopyCall:
 @dataclass(frozen=True)
 class JointCall:
     """A GPU's part in a collective, or in messages that are under way at once. nbytes: as the collective counts them.
-    how: algorithm and protocol; link: the busiest; both are empty for a GPU alone. gpu, stream: as of a `LaunchCall`.
+    how: algorithm and protocol; link: the busiest; both are empty for a GPU alone. gpu, stream,
+    correlation: as of a `LaunchCall`.
     """
 
     name: str
@@ -112,6 +113,7 @@ class JointCall:
     link: str
     gpu: int
     stream: int
+    correlation: int = 0
 
 
 class Observer:

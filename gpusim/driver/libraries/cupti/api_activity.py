@@ -21,7 +21,7 @@ from gpusim.driver.codes import DriverError, ProfilerCode, fail_if, known
 from gpusim.driver.objects import NamedRange
 from gpusim.driver.registry import EntryPoint, entries, nothing
 from gpusim.driver.state import Driver
-from gpusim.driver.work.launches import CopyCall, LaunchCall, Observer
+from gpusim.driver.work.launches import CopyCall, JointCall, LaunchCall, Observer
 from gpusim.driver.work.streams import NO_ORIGIN, OF_EACH_THREAD, new_handle
 
 if TYPE_CHECKING:
@@ -128,6 +128,11 @@ class Activities(Observer):
         how = call.correlation, call.number, call.symbol, call.cooperative, *(program.cluster or (0, 0, 0))
         for kind in (_KERNEL, _CONCURRENT):
             self._add(kind, *what, *sizes, *how)
+
+    def joined(self, call: JointCall, cycle: int, came: int, began: int) -> None:
+        what = 0, self._at(came), self._at(cycle), *self._where(call.gpu, call.stream), *(1,) * 6, 0, 0, 0
+        for kind in (_KERNEL, _CONCURRENT):
+            self._add(kind, *what, call.correlation, 0, f"nccl_{call.name}", False, 0, 0, 0)
 
     def copied(self, copy: CopyCall, cycle: int, began: int) -> None:
         where = self._where(copy.source_gpu, copy.stream)

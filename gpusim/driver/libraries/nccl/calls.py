@@ -119,7 +119,7 @@ def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: Dri
         how = f"{found.algorithm} {found.protocol}"
 
     def into(stream: DriverStream, queues: WorkQueues) -> None:
-        call = JointCall(name, ranks, nbytes, how, link, rank.gpu.number, stream.shown_handle)
+        call = JointCall(name, ranks, nbytes, how, link, rank.gpu.number, stream.shown_handle, stream.correlation)
         queues.join(stream, meetings, time_us, call)
 
     driver.do(stream.not_capturing(), SimpleWork(into))
