@@ -1,8 +1,8 @@
 """Device attributes of the driver API by number, from the configuration.
 
 Numbers and meanings are those of `CUdevice_attribute` in the CUDA Driver API; `attributes.toml` has those that are a
-number or a key of the configuration. What is not listed is 0: sharing of memory with other processes and with other
-hardware, multicast, and everything else that this device does not have.
+number or a key of the configuration. What is not listed is 0: sharing of memory with other hardware, multicast, and
+everything else that this device does not have.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def compute_capability(config: GPUConfig) -> tuple[int, int]:
     return number // 10, number % 10
 
 
-def device_attributes(config: GPUConfig, number: int) -> dict[int, int]:
-    """Values by number, of a GPU of the node; see the top of this file for the others."""
+def device_attributes(config: GPUConfig, number: int, is_shared: bool = False) -> dict[int, int]:
+    """Values by number, of a GPU of the node, that processes may share; see the top of this file for the others."""
     major, minor = compute_capability(config)
     # 32-bit pseudo channels, and the clock at which two transfers each make the bandwidth.
     bus_bits = 32 * config.dram.channels
@@ -61,5 +61,6 @@ def device_attributes(config: GPUConfig, number: int) -> dict[int, int]:
         75: major,
         76: minor,
         120: int(config.sm.max_cluster_blocks > 1),
+        125: int(is_shared),  # events between processes
         127: int(major >= 9),  # tensor maps
     }  # fmt: skip

@@ -129,7 +129,8 @@ PIECE_BYTES = 32 << 20
 @dataclass
 class Buffer:
     """Memory that a call handed out. flags: as the caller gave them; number: the order of allocation; visible: whether
-    the device can reach it. pool: that it came from. ending: a stream will free it."""
+    the device can reach it. pool: that it came from. ending: a stream will free it. opened: how often this process has
+    opened what is another's."""
 
     context: Context
     address: int
@@ -140,6 +141,7 @@ class Buffer:
     visible: bool = True
     pool: MemoryPool | None = None
     ending: bool = False
+    opened: int = 0
 
 
 class LoadedModule:

@@ -8,7 +8,7 @@ A function is plain Python. It gets the driver and what C passes, and returns wh
 It raises `DriverError` for an error code. The signature has a letter for each argument of C's, in order:
 
 - p pointer, q 64 bits or a size, u and i 32 bits without and with sign, h 16 bits, b 8 bits: passed as integers;
-- X a dim3, Y, Z and U structures of three, four and sixteen words, all by value: passed as tuples;
+- X a dim3, Y, Z, H and U structures of three, four, eight and sixteen words, all by value: passed as tuples;
 - D number of a device, C context (0: the current one), S stream, E event, K kernel, M module or library, G graph,
   L executable graph, N node of a graph, P memory pool, T C string: looked up, and an error code if there is none;
 - V the management library's handle of a device: looked up;
@@ -53,6 +53,7 @@ _STRUCTURES: dict[str, Any] = {
     "X": _structure("_Dim3", ctypes.c_uint32 * 3),
     "Y": _structure("_ThreeWords", ctypes.c_uint64 * 3),
     "Z": _structure("_FourWords", ctypes.c_uint64 * 4),
+    "H": _structure("_EightWords", ctypes.c_uint64 * 8),
     "U": _structure("_SixteenWords", ctypes.c_uint64 * 16),
 }
 _TYPES: dict[str, Any] = {

@@ -229,8 +229,15 @@ class Driver:
     def reach(self, peer: DriverGpu, yes: bool = True) -> None:
         """Let kernels of the current GPU access the memory of another, or no longer."""
         (self.gpu.reached.add if yes else self.gpu.reached.discard)(peer)
-        gpus = (each.number for driver in self.drivers for each in driver.gpus[self.gpu.number].reached)
-        self.device.memory.reach(frozenset(gpus))
+        self.renew_reach(self.gpu)
+
+    def renew_reach(self, gpu: DriverGpu) -> None:
+        """Let kernels of a GPU access what any process lets them: memory of enabled peers, and what was opened."""
+        memory = self.simulated(gpu).memory
+        gpus = {each.number for driver in self.drivers for each in driver.gpus[gpu.number].reached}
+        for context in (each for driver in self.drivers for each in driver.contexts() if each.gpu.number == gpu.number):
+            gpus |= {memory.owner(each.address) for each in context.buffers.values() if each.opened}
+        memory.reach(frozenset(gpus))
 
     # --- what handles stand for ---------------------------------------------------------------------------------------
 
@@ -415,7 +422,7 @@ class Driver:
         del buffer.context.buffers[buffer.address]
         if buffer.pool is not None:
             buffer.pool.give_back(buffer.nbytes)
-        if buffer.visible:
+        if buffer.visible and not buffer.opened:
             self.device.memory.free(buffer.address)
 
     def copied(self, copy: CopyCall, began: int) -> None:

@@ -160,13 +160,13 @@ def test_there_are_no_peers_and_no_other_processes(calls, capfd):
     assert calls("cuCtxEnablePeerAccess", 0, 0) == 201
     assert calls("cuDeviceGetP2PAttribute", c_int(), 1, 0, 0) == 101
     assert calls("cuIpcGetMemHandle", other, calls.memory()) == 801
-    assert calls("cudaIpcOpenMemHandle", other) == 801
+    assert calls("cudaIpcOpenMemHandle", other, (0,) * 8, 1) == 801
     assert calls("cudaGetLastError") == 801 and calls("cudaGetLastError") == 0
     assert calls("cudaMallocArray", other) == calls("cuTexObjectCreate", other) == 801
     said = capfd.readouterr().err.splitlines()
-    assert [line for line in said if "other processes" in line] == [
+    assert [line for line in said if "processes share" in line] == [
         "gpusim: cuIpcGetMemHandle is not supported: "
-        "nothing of the device can be shared with other processes or other hardware"
+        "where a program has several GPUs, processes share memory and events (cudaIpc), and nothing else of a device"
     ]
     assert [line for line in said if "arrays" in line] == [
         "gpusim: cudaMallocArray is not supported: CUDA arrays, textures and surfaces are not simulated"

@@ -88,7 +88,7 @@ def _address(driver: Driver, name: str, version: int, flags: int) -> tuple[int, 
 @entry("cuDeviceGetAttribute", "*i i D", anytime=True)
 def attribute(driver: Driver, number: int, gpu: DriverGpu) -> int:
     fail_if(not 1 <= number <= A.LAST_ATTRIBUTE, ResultCode.INVALID_VALUE)
-    return A.device_attributes(driver.config, gpu.number).get(number, 0)
+    return A.device_attributes(driver.config, gpu.number, driver.is_shared).get(number, 0)
 
 
 @entry("cuDeviceGetByPCIBusId", "*i T", anytime=True)

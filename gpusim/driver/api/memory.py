@@ -86,9 +86,10 @@ def free(driver: Driver, address: int, *kinds: str) -> None:
 
 
 def _allocated(driver: Driver, address: int, *kinds: str) -> Buffer:
-    """The allocation of one of these kinds that begins there, and that no stream will free. Raises INVALID_VALUE."""
+    """The process's allocation of one of these kinds that begins there, and that no stream will free. Raises
+    INVALID_VALUE."""
     buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
-    wrong = buffer.address != address or buffer.kind not in kinds or buffer.ending
+    wrong = buffer.address != address or buffer.kind not in kinds or buffer.ending or buffer.opened
     fail_if(wrong, ResultCode.INVALID_VALUE)
     return buffer
 

@@ -17,7 +17,7 @@ from gpusim.driver.work.streams import DISABLE_TIMING, HOST_CALL, WAIT_EVENT, Dr
 if TYPE_CHECKING:
     from gpusim.driver.work.queues import WorkQueues
 
-_INTERPROCESS, _EVENT_FLAGS = 4, 7
+_EVENT_FLAGS = 7
 _EXTERNAL = 1  # CUevent_record_flags, CUevent_wait_flags
 
 entries(
@@ -124,7 +124,7 @@ def waited_for(event: DriverEvent) -> SimpleWork:
 
 @entry("cuEventCreate", "*p u")
 def event_create(driver: Driver, flags: int) -> int:
-    between_processes = flags & _INTERPROCESS
+    between_processes = flags & streams.INTERPROCESS
     fail_if(flags & ~_EVENT_FLAGS or (between_processes and not flags & DISABLE_TIMING), ResultCode.INVALID_VALUE)
     event = DriverEvent(flags)
     driver.context().events[event.handle] = event

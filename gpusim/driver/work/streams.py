@@ -19,7 +19,7 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 
 KERNEL, COPY, FILL, HOST_CALL, CHILD, EMPTY, WAIT_EVENT, RECORD_EVENT = range(8)  # CUgraphNodeType
 GLOBAL, OF_THREAD, RELAXED = range(3)  # CUstreamCaptureMode
-DISABLE_TIMING = 2  # CUevent_flags
+DISABLE_TIMING, INTERPROCESS = 2, 4  # CUevent_flags
 NO_ORIGIN = (0, 1)
 """The default stream, which waits for others and they for it: nothing can be captured there."""
 OF_EACH_THREAD = 2

@@ -57,7 +57,7 @@ entries(
 
 def _put_properties(driver: Driver, version: int, place: int, gpu: DriverGpu, room: int | None = None) -> None:
     fail_if(not place, ResultCode.INVALID_VALUE)
-    caller().write(place, device_properties(driver.config, version, gpu.number)[:room])
+    caller().write(place, device_properties(driver.config, version, gpu.number, driver.is_shared)[:room])
 
 
 def _error_text(code: int, attribute: str) -> int:

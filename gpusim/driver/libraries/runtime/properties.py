@@ -45,9 +45,9 @@ def layout(version: int) -> type[ctypes.Structure]:
     return type("cudaDeviceProp", (ctypes.Structure,), {"_fields_": tuple(fields)})
 
 
-def device_properties(config: GPUConfig, version: int, number: int) -> bytes:
-    """The structure's bytes, of a GPU of the node. version: 12 or 13."""
-    attributes = device_attributes(config, number)
+def device_properties(config: GPUConfig, version: int, number: int, is_shared: bool) -> bytes:
+    """The structure's bytes, of a GPU of the node, that processes may share. version: 12 or 13."""
+    attributes = device_attributes(config, number, is_shared)
     made: Any = layout(version)()
     made.name, made.uuid = config.gpu.name.encode(), uuid(number)
     made.totalGlobalMem = config.dram.capacity_bytes
