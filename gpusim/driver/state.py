@@ -373,7 +373,8 @@ class Driver:
         """Captures with a stream that waits for this one, if it is the legacy stream."""
         if stream.handle not in NO_ORIGIN:
             return []
-        return [each for each in self.captures if any(not one.flags & NON_BLOCKING for one in each.streams)]
+        blocking = [each for each in self.captures if any(not one.flags & NON_BLOCKING for one in each.streams)]
+        return [each for each in blocking if any(one.gpu is stream.gpu for one in each.streams)]
 
     @staticmethod
     def _end_captures(captures: Sequence[Capture], code: ResultCode) -> None:

@@ -124,24 +124,28 @@ class Meeting:
 
 class JointWork(TimedWork):
     """A stream's part in meetings that are all under way at once, and take it so long from the last beginning. began:
-    when that was, and `came` when the stream did."""
+    when that was, and `came` when the stream did. given_up: fires when it is to wait for that no more."""
 
     came = began = 0.0
 
-    def __init__(self, env: simpy.Environment, meetings: Sequence[Meeting], duration: float, name: str):
+    def __init__(
+        self, env: simpy.Environment, meetings: Sequence[Meeting], given_up: simpy.Event, duration: float, name: str
+    ):
         super().__init__(env)
-        self.meetings, self._duration, self._name = meetings, duration, name
+        self.meetings, self._given_up, self._duration, self._name = meetings, given_up, duration, name
 
     def _do(self, stream: StreamQueue) -> Process:
         stream.release()
         self.came = self.env.now
         for each in self.meetings:
             each.come()
-        yield self.env.all_of([each.begins for each in self.meetings])
+        began = self.env.all_of([each.begins for each in self.meetings])
+        yield began | self._given_up
         self.began = self.env.now
-        yield self.env.timeout(self._duration)
-        for each in self.meetings:
-            each.end()
+        if began.triggered:
+            yield self.env.timeout(self._duration)
+            for each in self.meetings:
+                each.end()
         stream.behind_copy = False
 
     def span(self) -> tuple[str, str, float, float]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import sys
-from ctypes import c_float, c_uint64
+from ctypes import c_float, c_int, c_uint64, create_string_buffer
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tests.gpusim.driver_calls import Calls
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
 INT32, FLOAT, SUM, PRODUCT, GREATEST, LEAST, MEAN = 2, 7, 0, 1, 2, 3, 4
-INVALID_ARGUMENT, INVALID_USAGE = 4, 5
+INVALID_ARGUMENT, INVALID_USAGE, IN_PROGRESS, NOT_READY = 4, 5, 7, 600
 COUNT = 64
 
 
@@ -125,6 +126,124 @@ def test_what_is_not_a_type_or_an_operation(wrong):
     ranks = Ranks(2)
     code = ranks("ncclAllReduce", ranks.sent[0], ranks.got[0], *wrong, ranks.comms[0], 0)
     assert code == (INVALID_USAGE if wrong[1] == 10 else INVALID_ARGUMENT)
+
+
+def communicators(ranks, name, *arguments):
+    """Every rank's new communicator, of calls in one group. arguments: as for `Ranks.together`; None: the place."""
+    made = (c_uint64 * len(ranks.comms))()
+    ranks.do("ncclGroupStart")
+    for rank, comm in enumerate(ranks.comms):
+        place = c_uint64.from_buffer(made, 8 * rank)
+        given = [each(rank) if callable(each) else place if each is PLACE else each for each in arguments]
+        ranks.do("cudaSetDevice", rank)
+        ranks.do(name, *given) if given[0] is place else ranks.do(name, comm, *given)
+    ranks.do("ncclGroupEnd")
+    return list(made)
+
+
+PLACE = object()
+
+
+def test_ranks_are_divided_by_color_and_ordered_by_key():
+    ranks = Ranks(4)
+    parts = communicators(
+        ranks, "ncclCommSplit", lambda rank: rank % 2 if rank else -1, lambda rank: -rank, PLACE, None
+    )
+    assert parts[0] == 0
+    found = [[number_behind(ranks, name, each) for name in ("ncclCommCount", "ncclCommUserRank")] for each in parts[1:]]
+    assert found == [[2, 1], [1, 0], [2, 0]]
+    ranks.comms = [parts[1], parts[3]]
+    ranks.sent, ranks.got, ranks.values = ([each[1], each[3]] for each in (ranks.sent, ranks.got, ranks.values))
+    ranks.together("ncclAllReduce", COUNT, FLOAT, SUM)
+    assert (ranks.result(0) == ranks.values[0] + ranks.values[1]).all()
+
+
+def number_behind(ranks, name, *arguments):
+    """What a function writes to its last place."""
+    place = c_int(-1)
+    ranks.do(name, *arguments, place)
+    return place.value
+
+
+@pytest.mark.parametrize("name", ["ncclCommInitRankConfig", "ncclCommInitRankScalable"])
+def test_who_does_not_wait_asks_whether_all_have_come(name):
+    ranks, identity = Ranks(2), create_string_buffer(128)
+    ranks.do("ncclGetUniqueId", identity)
+    config = create_string_buffer(struct.pack("<QIIi", 20, 0xCAFEBEEF, 22809, 0))
+    words = struct.unpack("<16Q", identity.raw)
+    comms, states = [], []
+    for rank in range(2):
+        ranks.do("cudaSetDevice", rank)
+        given = (2, words, rank, config) if name.endswith("Config") else (2, rank, 1, identity, config)
+        comms.append(ranks.handle(name, *given))
+        states.append([number_behind(ranks, "ncclCommGetAsyncError", each) for each in comms])
+    assert states == [[IN_PROGRESS], [0, 0]]
+    assert ranks("ncclCommInitRankConfig", c_uint64(), 1, words, 0, bytes(20)) == INVALID_ARGUMENT
+
+
+def test_some_ranks_go_on_without_the_others():
+    ranks, excluded = Ranks(4), c_int(1)
+    ranks.comms = [ranks.comms[k] for k in (0, 2, 3)]
+    left = communicators(ranks, "ncclCommShrink", excluded, 1, PLACE, None, 0)
+    assert [number_behind(ranks, "ncclCommUserRank", each) for each in left] == [0, 1, 2]
+    assert number_behind(ranks, "ncclCommCount", left[0]) == 3
+
+
+def test_a_stream_goes_on_when_its_rank_aborts():
+    ranks = Ranks(2)
+    before = ranks.result(0)
+    ranks.do("ncclAllReduce", ranks.sent[0], ranks.got[0], COUNT, FLOAT, SUM, ranks.comms[0], 0)
+    ranks.do("cudaSetDevice", 0)
+    assert ranks("cudaStreamQuery", 0) == NOT_READY
+    ranks.do("ncclCommAbort", ranks.comms[0])
+    ranks.do("cudaStreamSynchronize", 0)
+    assert (ranks.result(0) == before).all()
+    assert ranks("ncclCommCount", ranks.comms[0], c_int()) == INVALID_ARGUMENT
+    ranks.do("ncclCommAbort", ranks.comms[1])
+
+
+def test_nothing_is_a_count_too():
+    ranks = Ranks(2)
+    before = [ranks.result(rank) for rank in range(2)]
+    for name, *what in (
+        ("ncclAllReduce", SUM), ("ncclReduce", SUM, 0), ("ncclReduceScatter", SUM), ("ncclAllGather",),
+        ("ncclAlltoAll",), ("ncclBroadcast", 0), ("ncclScatter", 0), ("ncclGather", 0),
+    ):  # fmt: skip
+        ranks.together(name, 0, FLOAT, *what)
+    assert all((ranks.result(rank) == before[rank]).all() for rank in range(2))
+
+
+def test_a_graph_of_collectives_meets_the_others_at_each_launch():
+    ranks, graphs, streams = Ranks(2, "detailed"), [], []
+    for rank, comm in enumerate(ranks.comms):
+        ranks.do("cudaSetDevice", rank)
+        streams.append(ranks.handle("cudaStreamCreate"))
+        ranks.do("cudaStreamBeginCapture", streams[-1], 1)
+        ranks.do("ncclAllReduce", ranks.sent[rank], ranks.sent[rank], COUNT, FLOAT, SUM, comm, streams[-1])
+        ranks.do("ncclGroupStart")
+        ranks.do("ncclSend", ranks.sent[rank], COUNT, FLOAT, 1 - rank, comm, streams[-1])
+        ranks.do("ncclRecv", ranks.got[rank], COUNT, FLOAT, 1 - rank, comm, streams[-1])
+        ranks.do("ncclGroupEnd")
+        graph = c_uint64()
+        ranks.do("cudaStreamEndCapture", streams[-1], graph)
+        graphs.append(ranks.handle("cudaGraphInstantiate", graph.value, 0))
+    for _ in range(3):
+        for graph, stream in zip(graphs, streams, strict=True):
+            ranks.do("cudaGraphLaunch", graph, stream)
+    for stream in streams:
+        ranks.do("cudaStreamSynchronize", stream)
+    assert all((ranks.result(rank) == sum(ranks.values) * 4).all() for rank in range(2))
+    assert ranks.driver.now_cycles > 0
+
+
+def test_windows_are_addresses():
+    ranks = Ranks(2)
+    window = c_uint64()
+    ranks.do("ncclCommWindowRegister", ranks.comms[0], ranks.sent[0], 4 * COUNT, window, 1)
+    place = c_uint64()
+    ranks.do("ncclWinGetUserPtr", ranks.comms[0], window.value, place)
+    assert place.value == ranks.sent[0]
+    ranks.do("ncclCommWindowDeregister", ranks.comms[0], window.value)
 
 
 DTYPES = {0: "i1", 1: "u1", 2: "i4", 3: "u4", 4: "i8", 5: "u8", 6: "f2", 7: "f4", 8: "f8"}

@@ -239,9 +239,12 @@ class WorkQueues(PassingTime):
         if wait:
             self.run_until(work.done)
 
-    def join(self, stream: DriverStream, meetings: Sequence[Meeting], duration_us: float, call: JointCall) -> None:
+    def join(
+        self, stream: DriverStream, meetings: Sequence[Meeting], given_up: simpy.Event, time_us: float, call: JointCall
+    ) -> None:
         """A part of what several streams do together."""
-        work = JointWork(self.env, meetings, self._set.units(duration_us), f"{call.name} {byte_text(call.nbytes)}")
+        name = f"{call.name} {byte_text(call.nbytes)}"
+        work = JointWork(self.env, meetings, given_up, self._set.units(time_us), name)
 
         def done(_: simpy.Event) -> None:
             for each in self._driver.observers:

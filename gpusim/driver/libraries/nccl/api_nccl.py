@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from gpusim.driver.caller import caller, constant_text, get_uint, put_pointer, read
+from gpusim.driver.caller import caller, constant_text, get_pointers, get_uint, put_pointer, read
 from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.driver.libraries.nccl.calls import (
     BFLOAT16,
@@ -25,14 +27,14 @@ from gpusim.driver.libraries.nccl.calls import (
 from gpusim.driver.objects import DEVICE, DriverGpu
 from gpusim.driver.registry import ENTRY_POINTS, entries, entry, same
 from gpusim.driver.state import Driver
-from gpusim.driver.work.passing import ABSENT_SECONDS
 from gpusim.driver.work.streams import new_handle
 
 VERSION = 22809
 """NCCL 2.28.9, whose choices `gpusim.collectives` makes."""
 _BEGINS_SECONDS = 60.0
 """Host time for which a new communicator waits for ranks that show no sign: they may not have come to CUDA yet."""
-_REMOTE_ERROR = 6  # ncclResult_t
+_REMOTE_ERROR, _IN_PROGRESS = 6, 7  # ncclResult_t
+_MAGIC, _ID_WORDS = 0xCAFEBEEF, 16
 _OWN_OPERATIONS = 5  # from this ncclRedOp_t on
 _TEXTS = (
     *("no error", "unhandled cuda error", "unhandled system error", "internal error", "invalid argument"),
@@ -72,6 +74,7 @@ def _join(driver: Driver, clique: Clique, rank: int, gpu: DriverGpu) -> GroupRan
     driver.simulated(gpu)
     made = clique.ranks[rank] = GroupRank(clique, rank, gpu)
     clique.met = max(clique.met, driver.time.host.time)
+    clique.whole = len(clique.ranks) == clique.size
     _ranks(driver)[made.handle] = made
     driver.at_end.append(made.lose)
     return made
@@ -79,29 +82,26 @@ def _join(driver: Driver, clique: Clique, rank: int, gpu: DriverGpu) -> GroupRan
 
 def _meet(driver: Driver, begun: Sequence[GroupRank]) -> None:
     """Wait until all ranks of new communicators have come. Raises UNKNOWN for ranks that do not."""
-
-    def missing(clique: Clique) -> list[int]:
-        return [k for k in range(clique.size) if k not in clique.ranks]
-
-    for clique in {each.clique: None for each in begun}:
-        _wait(driver, partial(missing, clique), f"a communicator of {clique.size} ranks", _BEGINS_SECONDS)
+    for clique in {each.clique: None for each in begun}:  # of a split, where its ranks meet
+        assert driver.queues is not None
+        driver.queues.run_while(partial(_lacks, clique), clique.absent, _BEGINS_SECONDS)
         driver.time.host.time = max(driver.time.host.time, clique.met)
 
 
-def _wait(driver: Driver, missing: Callable[[], list[int]], what: str, seconds: float) -> None:
-    """Wait until no rank is missing. Raises UNKNOWN if one does not come."""
-    assert driver.queues is not None
-    driver.queues.run_while(
-        lambda: bool(missing()), lambda: f"{what} waits for rank {', '.join(map(str, missing()))}", seconds
-    )
+def _lacks(clique: Clique) -> bool:
+    return not clique.whole
 
 
-def _begin(driver: Driver, clique: Clique, rank: int, gpu: DriverGpu) -> int:
-    """The handle of a GPU's new communicator, all of whose ranks are there, at the latest at the end of the group."""
-    made, group = _join(driver, clique, rank, gpu), _group(driver)
-    if group.depth:
+def _begin(driver: Driver, made: GroupRank, config: int = 0) -> int:
+    """The handle of a new communicator, all of whose ranks are there, at the latest at the end of the group, unless its
+    ncclConfig_t says that nobody waits for that. Raises INVALID_VALUE for one that is not initialized."""
+    group, waits = _group(driver), True
+    if config:
+        magic, waits = struct.unpack("<8xI4xi", read(config, 20))
+        fail_if(magic != _MAGIC, ResultCode.INVALID_VALUE, "a ncclConfig_t begins as NCCL_CONFIG_INITIALIZER")
+    if group.depth and waits:
         group.begun.append(made)
-    else:
+    elif waits:
         _meet(driver, [made])
     return made.handle
 
@@ -112,44 +112,81 @@ def unique_id(driver: Driver, place: int) -> None:
 
 
 @entry("ncclCommInitRank", "*p i U i", anytime=True)
-@entry("ncclCommInitRankConfig", "*p i U i (p)", anytime=True)
-def init_rank(driver: Driver, size: int, words: tuple[int, ...], rank: int) -> int:
+@entry("ncclCommInitRankConfig", "*p i U i p", anytime=True)
+def init_rank(driver: Driver, size: int, words: tuple[int, ...], rank: int, config: int = 0) -> int:
     fail_if(size < 1, ResultCode.INVALID_VALUE)
     clique = driver.joint.setdefault((__name__, words), Clique(size))
     fail_if(clique.size != size, ResultCode.INVALID_VALUE, f"{size} ranks, of which another named {clique.size}")
-    return _begin(driver, clique, rank, driver.gpu)
+    return _begin(driver, _join(driver, clique, rank, driver.gpu), config)
+
+
+@entry("ncclCommInitRankScalable", "*p i i i p p", anytime=True)
+def init_scalable(driver: Driver, size: int, rank: int, ids: int, place: int, config: int) -> int:
+    """Of several identities all ranks have the same."""
+    fail_if(ids < 1, ResultCode.INVALID_VALUE)
+    return init_rank(driver, size, get_pointers(place, _ID_WORDS), rank, config)
 
 
 @entry("ncclCommInitAll", "p i p", anytime=True)
 def init_all(driver: Driver, place: int, size: int, ordinals: int) -> None:
+    fail_if(size < 1, ResultCode.INVALID_VALUE)
     clique = Clique(size)
     for rank in range(size):
         gpu = driver.gpu_of(get_uint(ordinals + 4 * rank) if ordinals else rank)
         put_pointer(place + 8 * rank, _join(driver, clique, rank, gpu).handle)
 
 
-@entry("ncclCommSplit", "p i i *p (p)", anytime=True)
-def split(driver: Driver, handle: int, color: int, key: int) -> int:
-    """A communicator of the ranks that name the same color, in the order of their keys; none for a negative color."""
+@entry("ncclCommSplit", "p i i *p p", anytime=True)
+def split(driver: Driver, handle: int, color: int, key: int, config: int) -> int:
+    """A communicator of the ranks that name the same color, in the order of their keys; none for a negative color. The
+    rank that calls last divides all."""
     rank = _rank(driver, handle)
-    number, clique = rank.order_of("split"), rank.clique
-    named = clique.splits.setdefault(number, {})
-    named[rank.rank] = color, key
-    fail_if(_group(driver).depth, ResultCode.NOT_SUPPORTED, "ncclCommSplit within a group")
-    missing = partial(lambda: [k for k in range(clique.size) if k not in named])
-    _wait(driver, missing, f"a split of {clique.size} ranks", ABSENT_SECONDS)
-    if color < 0:
-        return 0
-    members = sorted((order, k) for k, (its, order) in named.items() if its == color)
-    part = driver.joint.setdefault((__name__, clique, number, color), Clique(len(members)))
-    return _begin(driver, part, members.index((key, rank.rank)), rank.gpu)
+    clique = rank.clique.splits.setdefault(rank.order_of("split"), Clique(rank.clique.size))
+    made = _join(driver, clique, rank.rank, rank.gpu)
+    made.split = color, key
+    if clique.whole:
+        ordered = sorted(clique.ranks.values(), key=lambda each: (each.split, each.rank))
+        for _, members in groupby(ordered, lambda each: each.split[0]):
+            ranks = dict(enumerate(members))
+            part = Clique(len(ranks), clique.met, True, ranks=ranks)
+            for number, each in ranks.items():
+                each.clique, each.rank = part, number
+    _begin(driver, made, config)
+    return made.handle if color >= 0 else 0
+
+
+@entry("ncclCommShrink", "p p i *p p (i)", anytime=True)
+def shrink(driver: Driver, handle: int, excluded: int, count: int, config: int) -> int:
+    """A communicator of all ranks but some, which do not call."""
+    rank = _rank(driver, handle)
+    without = {get_uint(excluded + 4 * k) for k in range(count)}
+    left = [k for k in range(rank.clique.size) if k not in without]
+    fail_if(rank.rank in without, ResultCode.INVALID_VALUE, f"rank {rank.rank} is excluded, and calls")
+    key = __name__, rank.clique, tuple(left), rank.order_of("shrink")
+    clique = driver.joint.setdefault(key, Clique(len(left)))
+    return _begin(driver, _join(driver, clique, left.index(rank.rank), rank.gpu), config)
 
 
 def _end(driver: Driver, handle: int) -> None:
     rank = _rank(driver, handle)
     if not rank.clique.lost:
         driver.wait_for_all()
-    del rank.clique.ranks[_ranks(driver).pop(handle).rank]
+    _forget(driver, handle)
+
+
+def _abort(driver: Driver, handle: int) -> None:
+    _rank(driver, handle).abort()
+    _forget(driver, handle)
+
+
+def _forget(driver: Driver, handle: int) -> None:
+    _ranks(driver).pop(handle).ended = True
+
+
+def _state(driver: Driver, handle: int) -> int:
+    """A ncclResult_t: whether a communicator is in order."""
+    clique = _rank(driver, handle).clique
+    return _REMOTE_ERROR if clique.lost else 0 if clique.whole else _IN_PROGRESS
 
 
 entries(
@@ -159,11 +196,15 @@ entries(
     ("ncclCommCount", "p *i", lambda driver, handle: _rank(driver, handle).clique.size),
     ("ncclCommCuDevice", "p *i", lambda driver, handle: _rank(driver, handle).gpu.ordinal),
     ("ncclCommUserRank", "p *i", lambda driver, handle: _rank(driver, handle).rank),
-    ("ncclCommGetAsyncError", "p *i", lambda driver, handle: _REMOTE_ERROR if _rank(driver, handle).clique.lost else 0),
+    ("ncclCommGetAsyncError", "p *i", _state),
     ("ncclCommFinalize", "p", lambda driver, handle: _rank(driver, handle) and None),
-    ("ncclCommDestroy ncclCommAbort", "p", _end),
-    ("ncclCommRegister", "p (pq) *p", lambda driver, handle: _rank(driver, handle).handle),
-    ("ncclCommDeregister", "p (p)", lambda driver, handle: _rank(driver, handle) and None),
+    ("ncclCommDestroy", "p", _end),
+    ("ncclCommAbort", "p", _abort),
+    # Nothing is made faster by that: any address can be named as it is.
+    ("ncclCommRegister", "p p (q) *p", lambda driver, handle, address: _rank(driver, handle) and address),
+    ("ncclCommWindowRegister", "p p (q) *p (i)", lambda driver, handle, address: _rank(driver, handle) and address),
+    ("ncclWinGetUserPtr", "p p *p", lambda driver, handle, address: _rank(driver, handle) and address),
+    ("ncclCommDeregister ncclCommWindowDeregister", "p (p)", lambda driver, handle: _rank(driver, handle) and None),
     ("ncclMemAlloc", "*p q", lambda driver, nbytes: driver.allocate(nbytes, DEVICE)),
     ("ncclMemFree", "p", lambda driver, address: driver.free(known(driver.buffer_at(address)))),
     anytime=True,
@@ -188,7 +229,7 @@ def group_end(driver: Driver) -> None:
         return
     calls, group.calls = group.calls, []
     begun, group.begun = group.begun, []
-    _meet(driver, begun)
+    _meet(driver, [*begun, *(rank for rank, *_ in calls)])
     messages: dict[tuple[GroupRank, int], list[RankCall]] = {}
     for rank, call, stream in calls:
         if call.name in (SEND, RECEIVE):
@@ -209,7 +250,6 @@ def _call(driver: Driver, handle: int, stream: int, call: RankCall) -> None:
     if call.operation >= _OWN_OPERATIONS:
         scale = known(rank.scales.get(call.operation), ResultCode.INVALID_VALUE)
         call = replace(call, operation=0, scale=scale)
-    driver.simulated(rank.gpu)
     group = _group(driver)
     group.calls.append((rank, call, stream))
     if not group.depth:

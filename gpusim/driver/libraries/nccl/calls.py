@@ -12,7 +12,7 @@ import numpy as np
 from gpusim.collectives import CollectiveResult, collective
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.work.launches import JointCall
-from gpusim.driver.work.streams import DriverStream, SimpleWork, new_handle
+from gpusim.driver.work.streams import KERNEL, DriverStream, SimpleWork, new_handle
 from gpusim.launch.memory import DeviceMemory, round_up
 from gpusim.node.work import Meeting
 
@@ -63,43 +63,61 @@ class RankCall:
 
 @dataclass(eq=False)
 class Clique:
-    """GPUs that communicate. meetings: that have not ended, and the calls of those who have come, by what names them.
-    times: of collectives, by name, bytes and root. met: the latest host clock of a rank when it came. lost: ranks
-    whose process has ended. splits: what ranks have called for, by number of the call."""
+    """GPUs that communicate. whole: all ranks have come. meetings: that have not ended, and the calls of those who have
+    come, by what names them. times: of collectives, by name, bytes, root and ranks. met: the latest host clock of a
+    rank when it came. lost: ranks whose process has ended. splits: its ranks on their way to others."""
 
     size: int
     met: float = 0.0
+    whole: bool = False
     lost: set[int] = field(default_factory=set)
-    splits: dict[int, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    splits: dict[int, Clique] = field(default_factory=dict)
     ranks: dict[int, GroupRank] = field(default_factory=dict)
     meetings: dict[Any, tuple[Meeting, dict[int, RankCall]]] = field(default_factory=dict)
     times: dict[Any, CollectiveResult] = field(default_factory=dict)
 
-    def missed(self, key: tuple[Any, ...], made: Mapping[int, RankCall]) -> str:
+    def absent(self) -> str:
+        """Say who has not come."""
+        ranks = ", ".join(str(k) for k in range(self.size) if k not in self.ranks)
+        return f"a communicator of {self.size} ranks waits for rank {ranks}"
+
+    def missed(self, ends: Sequence[int], made: Mapping[int, RankCall]) -> str:
         """Say whose process has ended without a call for a meeting; nothing if that is nobody."""
-        ranks = key[:2] if len(key) > 2 else range(self.size)
-        gone = [str(rank) for place, rank in enumerate(ranks) if rank in self.lost and place not in made]
+        ranks = enumerate(ends or range(self.size))
+        gone = [str(rank) for place, rank in ranks if rank in self.lost and place not in made]
         return f"the process of rank {', '.join(gone)} has ended" if gone else ""
 
 
 @dataclass(eq=False)
 class GroupRank:
-    """A GPU in a clique: what its user has is the handle of a communicator. made: calls so far, by kind. scales: of its
-    own operations, by number."""
+    """A GPU in a clique: what its user has is the handle of a communicator. split: color and key of a rank on its way.
+    made: calls so far, by kind. scales: of its own operations, by number. given_up: fires when it does not wait for
+    others any more. ended: its user has given it back."""
 
     clique: Clique
     rank: int
     gpu: DriverGpu
+    split: tuple[int, int] = (0, 0)
     handle: int = field(default_factory=new_handle)
+    given_up: Any = None
+    ended: bool = False
     made: dict[Any, int] = field(default_factory=dict)
     scales: dict[int, float] = field(default_factory=dict)
 
     def lose(self) -> None:
         """The process has ended: it does not come to what it has not called for."""
-        if self.clique.ranks.get(self.rank) is self:
+        if not self.ended:
             self.clique.lost.add(self.rank)
-            for key, (meeting, made) in self.clique.meetings.items():
-                meeting.lost = self.clique.missed(key, made)
+            for (ends, *_), (meeting, made) in self.clique.meetings.items():
+                meeting.lost = self.clique.missed(ends, made)
+
+    def abort(self) -> None:
+        """Wait for nobody any more, and let others not wait for it."""
+        if self.given_up is not None:
+            self.given_up.succeed()
+        for (ends, *_), (meeting, _) in self.clique.meetings.items():
+            if not meeting.begins.triggered and self.rank in (ends or range(self.clique.size)):
+                meeting.lost = f"rank {self.rank} has aborted its communicator"
 
     def order_of(self, kind: Any) -> int:
         """The number of the next call of a kind."""
@@ -108,9 +126,14 @@ class GroupRank:
 
 
 def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: DriverStream) -> None:
-    """Put a rank's part into its stream: one collective, or messages that are under way at once."""
-    meetings = [_meeting(driver, rank, call) for call in calls]
-    found = _time(driver, rank, calls)
+    """Put a rank's part into its stream: one collective, or messages that are under way at once. A graph that captures
+    it meets others each time that it is launched."""
+    driver.simulated(rank.gpu)
+    assert driver.queues is not None
+    given_up = rank.given_up = rank.given_up or driver.queues.env.event()
+    found, captured = _time(driver, rank, calls), stream.capture is not None
+    keys = [_key(rank, call, captured) for call in calls]
+    meetings = [] if captured else [_meeting(driver, rank, *each) for each in zip(calls, keys, strict=True)]
 
     name, ranks, nbytes, how, link, time_us = calls[0].name, 1, calls[0].nbytes, "", "", 0.0
     if found is not None:
@@ -119,28 +142,39 @@ def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: Dri
         how = f"{found.algorithm} {found.protocol}"
 
     def into(stream: DriverStream, queues: WorkQueues) -> None:
+<<<<<<< HEAD
         call = JointCall(name, ranks, nbytes, how, link, rank.gpu.number, stream.shown_handle, stream.correlation)
         queues.join(stream, meetings, time_us, call)
+=======
+        again = [(*key, rank.order_of(key)) for key in keys if captured]
+        now = meetings or [_meeting(driver, rank, *each) for each in zip(calls, again, strict=True)]
+        call = JointCall(name, ranks, nbytes, how, link, rank.gpu.number, stream.shown_handle, stream.correlation)
+        queues.join(stream, now, given_up, time_us, call)
+>>>>>>> a88f0967 (nccl: splits in groups, ranks that do not wait, aborts, graphs, and what registers memory)
 
-    driver.do(stream.not_capturing(), SimpleWork(into))
+    driver.enqueue(stream, SimpleWork(into, KERNEL))
 
 
-def _meeting(driver: Driver, rank: GroupRank, call: RankCall) -> Meeting:
-    """Where a call meets those of other ranks. Raises NOT_PERMITTED for one that does not fit theirs."""
-    clique, who = rank.clique, rank.rank
-    key: tuple[Any, ...] = ("all", rank.order_of("all") if call.name not in (SEND, RECEIVE) else 0)
+def _key(rank: GroupRank, call: RankCall, captured: bool) -> tuple[Any, ...]:
+    """What names a meeting: its ends, none of a collective, and its number among the same of a rank."""
+    ends: tuple[int, ...] = ()
     if call.name in (SEND, RECEIVE):
-        ends = (who, call.root) if call.name == SEND else (call.root, who)
-        key = *ends, rank.order_of((call.name, call.root))
-        who = call.name == RECEIVE
+        ends = (rank.rank, call.root) if call.name == SEND else (call.root, rank.rank)
+    return ends, captured, rank.order_of((call.name if ends else "", ends, captured))
+
+
+def _meeting(driver: Driver, rank: GroupRank, call: RankCall, key: tuple[Any, ...]) -> Meeting:
+    """Where a call meets those of other ranks. Raises NOT_PERMITTED for one that does not fit theirs."""
+    clique, ends = rank.clique, key[0]
+    who = int(call.name == RECEIVE) if ends else rank.rank
     if key not in clique.meetings:
         made: dict[int, RankCall] = {}
-        parts = 2 if len(key) > 2 else clique.size
-        told, queues = partial(_absent, key, parts, made), driver.queues
+        parts = len(ends) or clique.size
+        told, queues = partial(_absent, ends, parts, made), driver.queues
         assert queues is not None
         clique.meetings[key] = Meeting(queues.env, parts, partial(_finish, driver, clique, key), told), made
     meeting, made = clique.meetings[key]
-    gone = clique.missed(key, made)
+    gone = clique.missed(ends, made)
     fail_if(gone, ResultCode.ILLEGAL_STATE, gone)
     for other, theirs in made.items():
         fail_if(not call.fits(theirs), ResultCode.NOT_PERMITTED, f"rank {who} calls {call}, rank {other} {theirs}")
@@ -148,11 +182,11 @@ def _meeting(driver: Driver, rank: GroupRank, call: RankCall) -> Meeting:
     return meeting
 
 
-def _absent(key: tuple[Any, ...], parts: int, made: Mapping[int, RankCall]) -> str:
+def _absent(ends: tuple[int, ...], parts: int, made: Mapping[int, RankCall]) -> str:
     """Say who has not called."""
     name = next(iter(made.values())).name
-    if len(key) > 2:
-        return f"a message from rank {key[0]} to rank {key[1]} waits for rank {key[0] if name == RECEIVE else key[1]}"
+    if ends:
+        return f"a message from rank {ends[0]} to rank {ends[1]} waits for rank {ends[name != RECEIVE]}"
     absent = ", ".join(str(k) for k in range(parts) if k not in made)
     return f"{name} of {parts} ranks waits for rank {absent}" if absent else f"{name} waits for a rank's stream"
 
@@ -225,12 +259,13 @@ def _total(calls: Sequence[RankCall], sent: Sequence[np.ndarray]) -> np.ndarray:
     values = [values_of(each, kind) for each in sent]
     is_float = kind in (HALF, FLOAT, DOUBLE, BFLOAT16)
     scales = [1 / ranks if operation == MEAN and is_float else call.scale for call in calls]
-    values = [
-        v if scale is None else _rounded(v * v.dtype.type(scale), kind) for v, scale in zip(values, scales, strict=True)
-    ]
     fold = _FOLDS[operation]
     with np.errstate(all="ignore"):
-        total = reduce(lambda a, b: _rounded(fold(a, b), kind), values)
+        scaled = (
+            v if scale is None else _rounded(v * v.dtype.type(scale), kind)
+            for v, scale in zip(values, scales, strict=True)
+        )
+        total = reduce(lambda a, b: _rounded(fold(a, b), kind), scaled)
     if operation == MEAN and not is_float:
         total = np.trunc(total / ranks).astype(total.dtype)
     if kind == BFLOAT16:
