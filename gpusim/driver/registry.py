@@ -263,7 +263,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
             driver.stop_if_interrupted()
             driver.thread.has_own_default = point.per_thread
             if waits(point.symbol):
-                driver.wait_for_all()
+                driver.wait_for_all(driver.gpu)
             _admit(driver, point)
             try:
                 return point.call(driver, arguments)

@@ -346,6 +346,7 @@ class Driver:
 
     def clear(self, context: Context) -> None:
         """Give back everything that a context owns, and its error."""
+        self.wait_for_all(context.gpu)
         for buffer in list(context.buffers.values()):
             self.free(buffer)
         for module in list(context.modules.values()):
@@ -495,10 +496,10 @@ class Driver:
             self.queues.wait(stream)
         self.fail_if_failed()
 
-    def wait_for_all(self) -> None:
-        """Wait for the work of all streams, if that is not done already."""
+    def wait_for_all(self, gpu: DriverGpu | None = None) -> None:
+        """Wait for the work of all streams, or of a GPU's, if that is not done already."""
         if self.queues is not None:
-            self.queues.drain()
+            self.queues.drain(gpu)
 
     def fail_if_failed(self) -> None:
         """Raise what a kernel has left in the current context."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from ctypes import c_float, c_int, c_uint32, c_uint64, create_string_buffer
+from ctypes import CFUNCTYPE, c_float, c_int, c_uint32, c_uint64, c_void_p, cast, create_string_buffer
+from threading import Event
 
 import pytest
 
@@ -137,6 +138,20 @@ def test_kernels_of_two_gpus_run_at_once():
         calls.do("cuEventSynchronize", ending)
     first, second = (calls.driver.event_of(each).cycle for each in ends)
     assert abs(second - first) < 0.5 * first
+
+
+def test_who_waits_for_a_gpu_does_not_wait_for_another():
+    calls, let_go = Calls(gpus=2), Event()
+    called = CFUNCTYPE(None, c_void_p)(lambda _: let_go.wait(60) and None)
+    use(calls, 1)
+    calls.do("cuLaunchHostFunc", calls.handle("cuStreamCreate", 1), cast(called, c_void_p).value, 0)
+    use(calls, 0)
+    calls.do("cuMemFree_v2", calls.memory())
+    calls.do("cudaDeviceSynchronize")
+    assert not let_go.is_set()
+    let_go.set()
+    use(calls, 1)
+    calls.do("cudaDeviceSynchronize")
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,8 @@ def current(driver: Driver) -> int:
 @entry("cuCtxSynchronize_v2 13000", "C")
 def synchronize(driver: Driver, context: Context | None = None) -> None:
     driver.not_in_captures(relaxed=True)
+    if context is not None:
+        driver.wait_for_all(context.gpu)
     driver.trim_pools()
 
 

@@ -112,7 +112,7 @@ class MemoryCopy(StreamWork):
         ends = gpus.get(source, gpus.get(target, 0)), gpus.get(target, gpus.get(source, 0))
         copy = CopyCall(kind, target, source, self._nbytes, stream.shown_handle, pinned, stream.correlation, *ends)
         if kind == "HtoH":
-            queues.clear()
+            queues.clear(stream)
             self._move()
             driver.copied(copy, driver.now_cycles)
             return

@@ -60,7 +60,7 @@ def _from_pool(driver: Driver, nbytes: int, pool: MemoryPool, stream: DriverStre
     except DriverError as error:
         if error.code != ResultCode.OUT_OF_MEMORY:
             raise
-        driver.wait_for_all()  # for what streams will free
+        driver.wait_for_all(driver.gpu)  # for what streams will free
         address = driver.allocate(nbytes, DEVICE, pool=pool)
     driver.do(stream, _in_order(lambda: None))
     return address
@@ -82,7 +82,9 @@ def free(driver: Driver, address: int, *kinds: str) -> None:
     """Free an allocation of one of these kinds. Raises INVALID_VALUE, STREAM_CAPTURE_UNSUPPORTED."""
     driver.not_in_captures()
     if address:
-        driver.free(_allocated(driver, address, *kinds))
+        buffer = _allocated(driver, address, *kinds)
+        driver.wait_for_all(buffer.context.gpu)
+        driver.free(buffer)
 
 
 def _allocated(driver: Driver, address: int, *kinds: str) -> Buffer:

@@ -58,8 +58,10 @@ class WorkQueues(PassingTime):
     def mains(self) -> Iterable[StreamQueue]:
         return self._mains.values()
 
-    def _own(self) -> list[StreamQueue]:
-        return [*self._mains.values(), *self._queues.values()]
+    def _own(self, gpu: DriverGpu | None = None) -> list[StreamQueue]:
+        """Queues of all its streams, or of those of a GPU."""
+        mains = [queue for its, queue in self._mains.items() if gpu in (None, its)]
+        return mains + [queue for stream, queue in self._queues.items() if gpu in (None, stream.gpu)]
 
     def _has_work(self, queue: StreamQueue) -> bool:
         """Return whether work is left there, or somebody is still to be told that it is done."""
@@ -101,7 +103,7 @@ class WorkQueues(PassingTime):
         waits for nothing of the program. The next call is told of a launch that fails meanwhile."""
         apart = self.alone(stream)
         if apart:
-            self.clear()
+            self.clear(stream)
         self._order(stream)
         put()
         self._driver.fail_if_failed()
@@ -112,9 +114,9 @@ class WorkQueues(PassingTime):
         if self.busy:
             self.watch(caller().standby())
 
-    def clear(self) -> None:
-        """Wait for all, before work that has nothing beside it. Raises what a launch has left."""
-        self.drain()
+    def clear(self, stream: DriverStream) -> None:
+        """Wait for all on its GPU, before work that has nothing beside it. Raises what a launch has left."""
+        self.drain(stream.gpu)
         self._driver.fail_if_failed()
 
     def reads_now(self, stream: DriverStream) -> bool:
@@ -322,10 +324,10 @@ class WorkQueues(PassingTime):
             fail_if(called_by_stream(), ResultCode.NOT_PERMITTED, "a function that a stream calls waits for an event")
             self.run_until(event.work[0].done)
 
-    def drain(self) -> None:
-        """Wait for all work of all streams."""
-        while self.busy:
-            for queue in self._own():
+    def drain(self, gpu: DriverGpu | None = None) -> None:
+        """Wait for all work of all streams, or of those of a GPU."""
+        while any(map(self._has_work, self._own(gpu))):
+            for queue in self._own(gpu):
                 self._wait_for(queue)
 
     def forget_work(self) -> None:

@@ -170,7 +170,7 @@ def shrink(driver: Driver, handle: int, excluded: int, count: int, config: int) 
 def _end(driver: Driver, handle: int) -> None:
     rank = _rank(driver, handle)
     if not rank.clique.lost:
-        driver.wait_for_all()
+        driver.wait_for_all(rank.gpu)
     _forget(driver, handle)
 
 
