@@ -60,7 +60,7 @@ class CallingThread:
     """State of a calling thread: its contexts, the current one last; CUstreamCaptureMode; the runtime's last error;
     launches that are configured and not yet made; whether it calls a function whose stream 0 is the thread's own; its
     open ranges; numbers of its process and of itself (pthread_self, 32 bits); number of its last call, and of what lies
-    around it elsewhere, by kind (CUPTI)."""
+    around it elsewhere, by kind (CUPTI); whether it has put work into streams."""
 
     contexts: list[Context] = field(default_factory=list)
     capture_mode: int = 0
@@ -71,6 +71,7 @@ class CallingThread:
     ident: tuple[int, int] = field(default_factory=lambda: (os.getpid(), threading.get_ident() & 0xFFFF_FFFF))
     correlation: int = 0
     external: dict[int, list[int]] = field(default_factory=dict)
+    works: bool = False
 
     def pushed(self, domain: str) -> list[NamedRange]:
         """Its open ranges that can be popped."""

@@ -203,6 +203,8 @@ class Driver:
                 check=self.telling.check, node=self.node, gpus=len(self.gpus),
             )  # fmt: skip
             made.streams.host = self.time.host
+            if self.is_shared:
+                self.time.host.env, self.time.host.step = made.streams.env, self.config.dram.refresh_interval_cycles
             for each in self.observers:
                 each.began(made)
         made.streams.waits = self.time.wait
@@ -479,6 +481,7 @@ class Driver:
     def do(self, stream: DriverStream, work: StreamWork | Executable) -> None:
         """Put work, or all that is in a graph, into a stream of the device."""
         assert self.simulated(stream.gpu) and self.queues is not None  # that is made with the first
+        self.thread.works = True
         stream.nvtx_range = self.thread.ranges[-1].name if self.thread.ranges else ""
         stream.correlation = self.thread.correlation
         self.queues.add(stream, work)

@@ -89,7 +89,7 @@ class PassingTime(ABC):
         """Time from which on its process may do something without another's help, infinite if that waits."""
         if self.waiting:
             return math.inf if all(pending() for pending in self.waiting) else float(self.env.now)
-        return math.inf if self.quiet else self._shared.host.of(self._home)
+        return math.inf if not self._driver.callers and self.quiet else self._shared.host.of(self._home)
 
     def at_home(self, effect: Callable[..., object]) -> Callable[..., object]:
         """An effect that reaches the memory of this process, whichever lets it happen."""
@@ -113,6 +113,11 @@ class PassingTime(ABC):
     def busy(self) -> bool:
         """True if any stream has work left."""
 
+    @property
+    @abstractmethod
+    def calls_host(self) -> bool:
+        """True if a stream has a function of the host to call."""
+
     @abstractmethod
     def mains(self) -> Iterable[StreamQueue]:
         """Queues of its default streams."""
@@ -129,6 +134,8 @@ class PassingTime(ABC):
         ever: when no process of the program has done anything for `patience` seconds of the host, at once if none can.
         """
         since = math.inf
+        if not pending():
+            return
         with self._shared.waiting(self, pending):
             while pending():
                 if self._go_on():
@@ -145,7 +152,7 @@ class PassingTime(ABC):
                 self._shared.let_in(self)  # another thread of the program may still call
                 if self._shared.comes_first(self) < math.inf:
                     since = math.inf
-        self._set.host.time = max(self._set.host.time, float(self.env.now))
+        self._shared.host.waited(self._home, float(self.env.now))
 
     def _met(self) -> list[Meeting]:
         """Meetings that streams wait for, and none waits for anything else."""
@@ -254,7 +261,8 @@ class PassingTime(ABC):
                 quiet = quiet + 1 if calls == seen and not calls[1] else 0
                 seen = calls
                 self.quiet.look()
-                if quiet >= (_COMPUTES_LOOKS if self._driver.is_shared and not self.quiet else _QUIET_LOOKS):
+                apart = self._set.timed and self._driver.is_shared and not (self.quiet and self.calls_host)
+                if quiet >= (_COMPUTES_LOOKS if apart else _QUIET_LOOKS):
                     self._slice(seen)
         except (Gone, TimeoutError):
             pass

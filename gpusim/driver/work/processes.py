@@ -4,7 +4,8 @@ Each process has a host clock, which goes on by what its calls take, and to the 
 computes in between takes no time. Nothing happens before every process that could still do something by then has done
 it (conservative synchronization: Chandy and Misra, "Distributed Simulation", 1979), so times do not depend on how the
 system schedules the processes. One that neither calls nor computes waits for something else, such as a message of
-another process, and is not waited for; its clock then goes on to the time at which it calls again.
+another process, and is not waited for; neither is one that has not begun. Its clock then goes on by whole intervals of
+the memory's refresh, the only thing whose phase a kernel could see, so what it does takes as long at any time.
 """
 
 from __future__ import annotations
@@ -25,11 +26,17 @@ from gpusim.node.streams import HostThread
 if TYPE_CHECKING:
     from gpusim.driver.work.passing import PassingTime
 
-_LOOK_SECONDS, _QUIET_LOOKS = 0.005, 3
+_LOOK_SECONDS, _QUIET_LOOKS, _ASLEEP_LOOKS = 0.005, 3, 200
+_MOST_COMPUTED_NS = 30 * 10**9
+"""Processor time without a call after which a process may wait for another one in a loop."""
 
 
 class HostClock(HostThread):
-    """The host clock of the process that calls, as `time`."""
+    """The host clock of the process that calls, as `time`. env: of the simulation, where that does not wait for some of
+    several processes; step: by how much their clocks then go on, or a multiple."""
+
+    env: simpy.Environment | None = None
+    step = 1
 
     def __init__(self) -> None:
         self._times: dict[Any, float] = {}
@@ -45,16 +52,28 @@ class HostClock(HostThread):
 
     def of(self, process: Any) -> float:
         """Time of a process, by its `Caller.process`."""
-        return self._times.get(process, 0.0)
+        found = self._times.get(process, 0.0)
+        behind = self.env.now - found if self.env is not None else 0
+        return found + self.step * math.ceil(behind / self.step) if behind > 0 else found
+
+    def meet(self, latest: float) -> float:
+        """Time from which processes go on together, of which one has come as late as this."""
+        return self.step * math.ceil(latest / self.step) if self.env is not None else latest
+
+    def waited(self, process: Any, until: float) -> None:
+        """A process has waited until some time."""
+        self._times[process] = max(self._times.get(process, 0.0), until)
 
 
 class Quiet:
-    """Whether a process neither calls nor computes. number: the system's. calls: how often it has called or returned
-    so far."""
+    """Whether a process neither calls nor computes, nor those beside it: its parent and children, which may be about to
+    send it what it waits for. One that looks for something time and again is quiet after a while. number: the system's.
+    calls: how often it has called or returned so far."""
 
     def __init__(self, number: int, calls: Callable[[], int]):
-        self._number, self._calls, self._looks = number, calls, 0
+        self._number, self._calls, self._looks, self._asleep = number, calls, 0, 0
         self._seen = self._state()
+        self._since = self._seen[1]
 
     def _state(self) -> tuple[int, int]:
         """Its calls, and the processor time it has taken in nanoseconds (clock_getcpuclockid)."""
@@ -65,24 +84,40 @@ class Quiet:
     def look(self) -> None:
         """Look again, some time after the last look."""
         state = self._state()
-        self._looks = self._looks + 1 if state == self._seen and not self._is_runnable() else 0
+        if state[0] != self._seen[0]:
+            self._asleep, self._since = 0, state[1]
+        self._asleep = 0 if _is_runnable(self._number) else self._asleep + 1
+        still = state == self._seen and self._asleep and not any(map(_is_runnable, _beside(self._number)))
+        self._looks = self._looks + 1 if still else 0
         self._seen = state
 
     def __bool__(self) -> bool:
-        return self._looks >= _QUIET_LOOKS and self._state() == self._seen
+        state = self._state()
+        if state[0] != self._seen[0]:
+            return False
+        still = self._looks >= _QUIET_LOOKS and state == self._seen
+        return still or self._asleep >= _ASLEEP_LOOKS or state[1] - self._since > _MOST_COMPUTED_NS
 
-    def again(self) -> None:
-        """Doubt it if a thread can run: what this process has done meanwhile may have woken it."""
-        if self._looks and self._is_runnable():
-            self._looks = 0
+    def doubt(self) -> None:
+        """What another process has done meanwhile may be about to wake it."""
+        self._looks = 0
 
-    def _is_runnable(self) -> bool:
-        """Return whether a thread runs, waits for a processor or for a disk (proc_pid_stat)."""
-        for task in Path(f"/proc/{self._number}/task").glob("*/stat"):
-            with suppress(OSError):
-                if task.read_text().rpartition(")")[2].split()[0] in "RD":
-                    return True
-        return False
+
+def _is_runnable(process: int) -> bool:
+    """Return whether a thread runs, waits for a processor or for a disk (proc_pid_stat)."""
+    for task in Path(f"/proc/{process}/task").glob("*/stat"):
+        with suppress(OSError):
+            if task.read_text().rpartition(")")[2].split()[0] in "RD":
+                return True
+    return False
+
+
+def _beside(process: int) -> list[int]:
+    """A process's parent, and the children of its main thread."""
+    with suppress(OSError):
+        parent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1]
+        return [int(each) for each in [parent, *Path(f"/proc/{process}/task/{process}/children").read_text().split()]]
+    return []
 
 
 class SharedTime:
@@ -105,7 +140,7 @@ class SharedTime:
         """A call of a process waits within, as long as this is so."""
         for each in self.members.values():
             if each is not member:
-                each.quiet.again()
+                each.quiet.doubt()
         member.waiting.append(pending)
         self._waiting += 1
         try:

@@ -55,6 +55,11 @@ class WorkQueues(PassingTime):
         """True if any stream has work left."""
         return any(map(self._has_work, self._own()))
 
+    @property
+    def calls_host(self) -> bool:
+        """True if a stream has a function of the host to call."""
+        return any(isinstance(each, HostWork) for queue in self._own() for each in queue.pending)
+
     def mains(self) -> Iterable[StreamQueue]:
         return self._mains.values()
 
@@ -301,13 +306,24 @@ class WorkQueues(PassingTime):
         return [*(self._blocking(stream) if stream.handle in NO_ORIGIN else ()), self.queue_of(stream)]
 
     def passes(self, pending: Callable[[], bool]) -> bool:
-        """A call that asks whether something is pending takes the host some time, which passes. The answer then."""
+        """A call that asks whether something is pending takes the host some time, which passes. The answer then. Where
+        several processes share the time, that of a thread which only looks on, such as PyTorch's watchdog, takes none.
+        """
         if not pending():
             return False
+        if self._driver.is_shared and not self._driver.thread.works:
+            self._driver.calls -= 2  # it is as if it had not called
+            return True
         until = self._set.call(self._set.calls.event_call_us)
-        while pending() and self._go_on(until):
+        while pending() and (self._go_on(until) or self._others_act(until)):
             pass
         return pending()
+
+    def _others_act(self, until: float) -> bool:
+        """Let other processes call, if one may do something by then."""
+        if first := self._set.timed and self._shared.comes_first(self) < until:
+            self._shared.let_in(self)
+        return first
 
     def wait(self, stream: DriverStream) -> None:
         """Wait for the work of a stream, and of those that it waits for."""
