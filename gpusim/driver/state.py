@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -204,7 +205,8 @@ class Driver:
             )  # fmt: skip
             made.streams.host = self.time.host
             if self.is_shared:
-                self.time.host.env, self.time.host.step = made.streams.env, self.config.dram.refresh_interval_cycles
+                step = math.lcm(self.config.dram.refresh_interval_cycles, self.config.sm.sub_partitions)
+                self.time.host.env, self.time.host.step = made.streams.env, step
             for each in self.observers:
                 each.began(made)
         made.streams.waits = self.time.wait

@@ -4,8 +4,8 @@ Each process has a host clock, which goes on by what its calls take, and to the 
 computes in between takes no time. Nothing happens before every process that could still do something by then has done
 it (conservative synchronization: Chandy and Misra, "Distributed Simulation", 1979), so times do not depend on how the
 system schedules the processes. One that neither calls nor computes waits for something else, such as a message of
-another process, and is not waited for; neither is one that has not begun. Its clock then goes on by whole intervals of
-the memory's refresh, the only thing whose phase a kernel could see, so what it does takes as long at any time.
+another process, and is not waited for; neither is one that has not begun. Its clock then goes on by whole periods of
+what a GPU does by itself, so that its work takes as long at any time.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from gpusim.node.streams import HostThread
 if TYPE_CHECKING:
     from gpusim.driver.work.passing import PassingTime
 
-_LOOK_SECONDS, _QUIET_LOOKS, _ASLEEP_LOOKS = 0.005, 3, 200
+_LOOK_SECONDS, _QUIET_LOOKS, _ASLEEP_LOOKS = 0.005, 3, 100
 _MOST_COMPUTED_NS = 30 * 10**9
 """Processor time without a call after which a process may wait for another one in a loop."""
 
 
 class HostClock(HostThread):
     """The host clock of the process that calls, as `time`. env: of the simulation, where that does not wait for some of
-    several processes; step: by how much their clocks then go on, or a multiple."""
+    several processes; step: period of a GPU's refreshes of memory and turns of sub-partitions, by whose multiples their
+    clocks then go on."""
 
     env: simpy.Environment | None = None
     step = 1
@@ -86,8 +87,9 @@ class Quiet:
         state = self._state()
         if state[0] != self._seen[0]:
             self._asleep, self._since = 0, state[1]
-        self._asleep = 0 if _is_runnable(self._number) else self._asleep + 1
-        still = state == self._seen and self._asleep and not any(map(_is_runnable, _beside(self._number)))
+        is_asleep = not _is_runnable(self._number)
+        self._asleep += is_asleep
+        still = state == self._seen and is_asleep and not any(map(_is_runnable, _beside(self._number)))
         self._looks = self._looks + 1 if still else 0
         self._seen = state
 
