@@ -19,7 +19,7 @@ import simpy
 
 from gpusim.device import Device
 from gpusim.driver.caller import Caller, Gone, caller, serving, undisturbed
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import DriverError, ResultCode, say
 from gpusim.driver.objects import Context, DriverGpu
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.work.launches import CopyCall, Observer
@@ -73,10 +73,10 @@ class PassingTime(ABC):
         self._home = caller().process
         self._shared.members[self._home] = self
         self.waiting: list[Callable[[], bool]] = []  # by calls
-        self.quiet = Quiet(driver.thread.ident[0], lambda: driver.calls)
+        self.number = driver.thread.ident[0]
+        self.quiet = Quiet(self.number, lambda: driver.calls)
         self._due: list[tuple[Callable[[], object], simpy.Event]] = []
         self._called: list[tuple[Future[object], simpy.Event]] = []
-        self._failed = False
         self._thread: threading.Thread | None = None
         self._standby: Callable[[], Caller] | None = None
         self._contexts: list[Context] = []  # for finalizers, which may run where nothing calls
@@ -194,8 +194,8 @@ class PassingTime(ABC):
     def _step(self) -> None:
         """Let the next event happen."""
         self.env.step()
-        if self._failed:
-            self.drop()
+        if self._shared.failed is not None:
+            self._shared.failed.drop()
 
     def _serve_host(self) -> None:
         """Begin the functions of the host whose turn has come, and let streams go on whose function has returned."""
@@ -221,16 +221,19 @@ class PassingTime(ABC):
         """Take out all work of all streams. Another process whose work that was cannot go on."""
         others = [each for each in self._shared.members.values() if each is not self and (each.busy or each.waiting)]
         self._shared.dropped += 1
+        self._shared.failed = None
         for streams in self._sets:
             streams.engine.drop()
         for member in self._shared.members.values():
             member.forget_work()
         for other in others:
             other.fail()
+        if others:
+            lost = ", ".join(str(other.number) for other in others)
+            say(f"GPU work of process {self.number} could not go on, so that of process {lost} is lost, too")
 
     def forget_work(self) -> None:
         """All work was taken out."""
-        self._failed = False
         self._due.clear()
         self._called.clear()
 

@@ -200,7 +200,7 @@ class WorkQueues(PassingTime):
                 return
             if not isinstance(run.error, SimulationError):
                 raise run.error  # the host's, such as a disk that is full: the call that waits tells of it
-            self._failed = True
+            self._shared.failed = self
             failed(run.error)
 
         driver, queue = self._driver, self.queue_of(stream)
