@@ -167,6 +167,8 @@ class WorkQueues(PassingTime):
         if not stream.flags & NON_BLOCKING:
             queue, main = self.queue_of(stream), self._mains.get(stream.gpu)
             before = self._blocking(stream) if queue is main else [main] if main is not None else []
+            if self._driver.is_shared:
+                self._pass(lambda: any(each.pending for each in before), self._set.host.time)
             ends = [end for each in before if (end := self._new_end(each, queue)) is not None]
             if ends:
                 self._set.put(queue, WaitWork(self.env, ends, takes=self._set.wait_takes), 0)
@@ -314,10 +316,16 @@ class WorkQueues(PassingTime):
         if self._driver.is_shared and not self._driver.thread.works:
             self._driver.calls -= 2  # it is as if it had not called
             return True
-        until = self._set.call(self._set.calls.event_call_us)
+        if self._driver.is_shared:  # as it is when the call is made, however far the others have let time go
+            self._pass(pending, self._set.host.time)
+        if pending():
+            self._pass(pending, self._set.call(self._set.calls.event_call_us))
+        return pending()
+
+    def _pass(self, pending: Callable[[], bool], until: float) -> None:
+        """Let time pass while something is pending."""
         while pending() and (self._go_on(until) or self._others_act(until)):
             pass
-        return pending()
 
     def _others_act(self, until: float) -> bool:
         """Let other processes call, if one may do something by then."""

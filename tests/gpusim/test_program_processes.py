@@ -1,0 +1,115 @@
+"""Processes of one program that share simulated GPUs: what they compute, how long it takes, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.gpusim import ranks_program
+from tests.gpusim.cuda_program import command, environment, require_compiler
+from tests.processes import all_gone, descendants
+
+PROGRAM = ranks_program.__file__
+TIMEOUT = 300
+
+
+@pytest.fixture(autouse=True)
+def compiler():
+    require_compiler()
+
+
+def ranks(way, size=2, *, gpus=None, options=("--functional", "--no-report"), before=()):
+    """What the ranks of a program print, by rank, and the whole run."""
+    words = [sys.executable, "-m", "gpusim.cli", "exec", "--gpu", "tiny", "--gpus", str(gpus or size), *options]
+    how = {"capture_output": True, "text": True, "env": environment(), "timeout": TIMEOUT}
+    done = subprocess.run([*words, *before, sys.executable, PROGRAM, way, str(size)], **how)
+    lines = [each.split(" ", 1) for each in done.stdout.splitlines()]
+    return [[text for rank, text in lines if rank == str(number)] for number in range(size)], done
+
+
+@pytest.mark.parametrize(("way", "size"), [("sums", 4), ("sums", 8), ("hidden", 2)])
+def test_ranks_reduce(way, size):
+    total = float(size + sum(range(1, size + 1)))
+    assert ranks(way, size)[0] == [[f"[{total}]", "ended with 0"]] * size
+
+
+def test_two_processes_on_one_gpu():
+    assert ranks("shares", 4, gpus=2)[0] == [[f"[{2.0 + rank}]", "ended with 0"] for rank in range(4)]
+
+
+def test_ranks_that_come_late():
+    found, _ = ranks("late", 3)
+    assert found == [["[6.0]", "[9.0]", "ended with 0"], *[["[9.0]", "ended with 0"]] * 2]
+
+
+@pytest.mark.parametrize(("way", "size"), [("times", 2), ("times", 4), ("turns", 2)])
+def test_times_are_the_same_beside_a_busy_machine(way, size, tmp_path):
+    """However the system schedules the processes, which sleep for random times and look on at random times."""
+    found = []
+    for busy in (False, True):
+        table = tmp_path / f"{busy}.json"
+        load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() * busy)]
+        try:
+            printed, _ = ranks(way, size, options=("--json", "--output", str(table)))
+        finally:
+            for each in load:
+                each.kill()
+                each.wait()
+        launches = json.loads(table.read_text())["launches"]
+        cycles = [[each[key] for key in ("grid", "calls", "cycles", "most_cycles")] for each in launches]
+        found.append((printed, sorted(cycles)))
+        assert all(lines[-1] == "ended with 0" for lines in printed)
+    assert found[0] == found[1]
+
+
+FAILURES = {
+    "killed": (["cuStreamSynchronize: 401", None], "the process of rank 1 has ended"),
+    "raises": (["cuStreamSynchronize: 401", "a mistake"], "the process of rank 1 has ended"),
+    "absent": (["cuStreamSynchronize: 999", None], "all_reduce of 2 ranks waits for rank 1"),
+    "wild": (["cuStreamSynchronize: 999", ""], "out of bounds: global read of 4 bytes at address 0x10"),
+}
+
+
+@pytest.mark.parametrize("way", FAILURES)
+@pytest.mark.parametrize("mode", ["functional", "detailed"])
+def test_a_rank_that_fails_is_told_to_the_others(way, mode):
+    errors, told = FAILURES[way]
+    found, done = ranks(way, options=("--mode", mode, "--no-report"))
+    assert told in done.stderr
+    for lines, error in zip(found, errors, strict=True):
+        assert error is None or error in lines[0]
+    if way == "wild":
+        assert "GPU work of process" in done.stderr and found[1][-1] == "ended with 3"
+
+
+def test_calls_that_do_not_fit():
+    found, done = ranks("differs")
+    assert "all_reduce of 1,023 elements" in done.stderr and "all_reduce of 1,024 elements" in done.stderr
+    assert sorted(lines[0].split()[-1] for lines in found) == ["401", "5"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_behind(number, tmp_path):
+    """By an interrupt of the terminal, or where the program's parent is killed."""
+    words = command(sys.executable, "-u", PROGRAM, "waits", 2, options=("--gpus", "2", "--no-report"))
+    places = {"TMPDIR": str(tmp_path)}
+    held = set(Path("/dev/shm").iterdir())
+    with open(tmp_path / "out", "w+") as out:
+        program = subprocess.Popen(
+            words, env=environment(**places), stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        deadline = time.monotonic() + TIMEOUT
+        while len(started := descendants(program.pid)) < 4 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(2)  # most often one waits for the other by then
+        os.killpg(program.pid, number) if number == signal.SIGINT else program.kill()
+        assert all_gone(started | descendants(program.pid))
+        assert program.wait(TIMEOUT) != 0
+    assert not list(tmp_path.glob("gpusim-exec-*")) and set(Path("/dev/shm").iterdir()) <= held
