@@ -1,4 +1,4 @@
-"""A program whose processes have a GPU each, through the driver's functions and NCCL's: `ranks_program.py WAY RANKS`."""
+"""A program of processes with a GPU each, by functions of the driver's and NCCL's: `ranks_program.py WAY RANKS`."""
 
 from __future__ import annotations
 

@@ -125,7 +125,9 @@ class PassingTime(ABC):
     def run_until(self, done: simpy.Event) -> None:
         """Wait until something happens, or is dropped."""
         dropped = self._shared.dropped
-        self.run_while(lambda: not done.processed and dropped == self._shared.dropped)
+        if not done.processed:
+            self.run_while(lambda: not done.processed and dropped == self._shared.dropped)
+            self._shared.host.waited(self._home, float(self.env.now))
 
     def run_while(
         self, pending: Callable[[], bool], absent: Callable[[], str] = str, patience: float = ABSENT_SECONDS
@@ -134,8 +136,6 @@ class PassingTime(ABC):
         ever: when no process of the program has done anything for `patience` seconds of the host, at once if none can.
         """
         since = math.inf
-        if not pending():
-            return
         with self._shared.waiting(self, pending):
             while pending():
                 if self._go_on():
@@ -152,7 +152,6 @@ class PassingTime(ABC):
                 self._shared.let_in(self)  # another thread of the program may still call
                 if self._shared.comes_first(self) < math.inf:
                     since = math.inf
-        self._shared.host.waited(self._home, float(self.env.now))
 
     def _met(self) -> list[Meeting]:
         """Meetings that streams wait for, and none waits for anything else."""
@@ -264,8 +263,9 @@ class PassingTime(ABC):
                 quiet = quiet + 1 if calls == seen and not calls[1] else 0
                 seen = calls
                 self.quiet.look()
-                apart = self._set.timed and self._driver.is_shared and not (self.quiet and self.calls_host)
-                if quiet >= (_COMPUTES_LOOKS if apart else _QUIET_LOOKS):
+                apart = self._set.timed and self._driver.is_shared
+                enough = _COMPUTES_LOOKS if apart and not self.calls_host else _QUIET_LOOKS
+                if quiet >= enough and (self.quiet or not apart):
                     self._slice(seen)
         except (Gone, TimeoutError):
             pass

@@ -124,8 +124,8 @@ def _beside(process: int) -> list[int]:
 
 class SharedTime:
     """The processes of a program on one clock. members: those that use a GPU, by `Caller.process`. dropped: how often
-    all work was taken out of streams; failed: one of whose launches failed, until that is done. changed: notified when a
-    process has called, with the driver's lock."""
+    all work was taken out of streams; failed: one of whose launches failed, until that is done. changed: notified when
+    a process has called, with the driver's lock."""
 
     failed: PassingTime | None = None
 
