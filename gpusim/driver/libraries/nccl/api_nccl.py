@@ -82,20 +82,10 @@ def _join(driver: Driver, clique: Clique, rank: int, gpu: DriverGpu) -> GroupRan
 
 def _meet(driver: Driver, begun: Sequence[GroupRank]) -> None:
     """Wait until all ranks of new communicators have come. Raises UNKNOWN for ranks that do not."""
-<<<<<<< HEAD
     for clique in {each.clique: None for each in begun}:  # of a split, where its ranks meet
         assert driver.queues is not None
         driver.queues.run_while(partial(_lacks, clique), clique.absent, _BEGINS_SECONDS)
         driver.time.host.time = max(driver.time.host.time, driver.time.host.meet(clique.met))
-=======
-
-    def missing(clique: Clique) -> list[int]:
-        return [k for k in range(clique.size) if k not in clique.ranks]
-
-    for clique in {each.clique: None for each in begun}:
-        _wait(driver, partial(missing, clique), f"a communicator of {clique.size} ranks", _BEGINS_SECONDS)
-        driver.time.host.time = max(driver.time.host.time, driver.time.host.meet(clique.met))
->>>>>>> d7a5420f (driver: what several processes do takes as long at any time, whoever looks on)
 
 
 def _lacks(clique: Clique) -> bool:
