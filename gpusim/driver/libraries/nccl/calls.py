@@ -142,15 +142,10 @@ def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: Dri
         how = f"{found.algorithm} {found.protocol}"
 
     def into(stream: DriverStream, queues: WorkQueues) -> None:
-<<<<<<< HEAD
-        call = JointCall(name, ranks, nbytes, how, link, rank.gpu.number, stream.shown_handle, stream.correlation)
-        queues.join(stream, meetings, time_us, call)
-=======
         again = [(*key, rank.order_of(key)) for key in keys if captured]
         now = meetings or [_meeting(driver, rank, *each) for each in zip(calls, again, strict=True)]
         call = JointCall(name, ranks, nbytes, how, link, rank.gpu.number, stream.shown_handle, stream.correlation)
         queues.join(stream, now, given_up, time_us, call)
->>>>>>> a88f0967 (nccl: splits in groups, ranks that do not wait, aborts, graphs, and what registers memory)
 
     driver.enqueue(stream, SimpleWork(into, KERNEL))
 
