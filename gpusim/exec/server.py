@@ -103,9 +103,13 @@ class ServedProcess:
             point = self._points[number]
             if self._is_python is None and answered:
                 self._is_python = connection.symbol("PyErr_CheckSignals") != 0
-            value = answer(driver, point, point.arguments(words, self._registers))
-            if answered:
-                connection.answer(value)
+            driver.answering.append(None)
+            try:
+                value = answer(driver, point, point.arguments(words, self._registers))
+                if answered:
+                    connection.answer(value)
+            finally:
+                driver.answering.pop()
 
 
 def serve_processes(made: socket.socket, process: int, driver: Driver, parent: int, more: socket.socket) -> bool:

@@ -47,6 +47,7 @@ class QueueOwner(Protocol):
     interrupted: bool
     calls: int
     callers: list[None]
+    answering: list[None]
     node: Node
     time: SharedTime
     devices: list[Device]
@@ -89,7 +90,7 @@ class PassingTime(ABC):
         """Time from which on its process may do something without another's help, infinite if that waits."""
         if self.waiting:
             return math.inf if all(pending() for pending in self.waiting) else float(self.env.now)
-        return math.inf if not self._driver.callers and self.quiet else self._shared.host.of(self._home)
+        return math.inf if not self._driver.answering and self.quiet else self._shared.host.of(self._home)
 
     def at_home(self, effect: Callable[..., object]) -> Callable[..., object]:
         """An effect that reaches the memory of this process, whichever lets it happen."""
