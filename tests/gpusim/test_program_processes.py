@@ -70,10 +70,10 @@ def test_times_are_the_same_beside_a_busy_machine(way, size, tmp_path):
 
 
 FAILURES = {
-    "killed": (["cuStreamSynchronize: 401", None], "the process of rank 1 has ended"),
-    "raises": (["cuStreamSynchronize: 401", "a mistake"], "the process of rank 1 has ended"),
-    "absent": (["cuStreamSynchronize: 999", None], "all_reduce of 2 ranks waits for rank 1"),
-    "wild": (["cuStreamSynchronize: 999", ""], "out of bounds: global read of 4 bytes at address 0x10"),
+    "killed": (["cuStreamSynchronize: ", None], "the process of rank 1 has ended"),
+    "raises": (["cuStreamSynchronize: ", "a mistake"], "the process of rank 1 has ended"),
+    "absent": (["cuStreamSynchronize: ", None], "all_reduce of 2 ranks waits for rank 1"),
+    "wild": (["cuStreamSynchronize: ", ""], "out of bounds: global read of 4 bytes at address 0x10"),
 }
 
 
