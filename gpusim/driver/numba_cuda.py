@@ -37,6 +37,8 @@ def install(
     max_cycles: int | None = None,
     mode: str = "detailed",
     telling: Telling | None = None,
+    gpus: int = 1,
+    node: str | Path = "hgx_h200",
 ) -> Driver:
     """Make a simulated GPU the CUDA device of this process, and return its driver.
 
@@ -46,6 +48,7 @@ def install(
         max_cycles: cycles after which a kernel is given up, None for the default.
         mode: of all launches, as for `gpusim.simulate`.
         telling: what else is to be told of the launches of this process.
+        gpus, node: how many GPUs there are, of which node.
 
     Raises:
         SimulationError: the process has a driver already, a context is in use, or this is not Linux on x86-64 or
@@ -63,7 +66,7 @@ def install(
         )
     if _library is not None and (any(each.references for each in _library.driver.gpus) or _library.driver.others):
         raise SimulationError("the simulated CUDA driver is in use; a context of it exists")
-    driver = Driver(gpu, overrides, threads, memory_bytes, max_cycles, mode, telling)
+    driver = Driver(gpu, overrides, threads, memory_bytes, max_cycles, mode, telling, gpus, node)
     if _library is None:
         _library = DriverLibraries(driver)
         # Numba looks for libcuda.so first, which on a machine with a GPU is the real one.

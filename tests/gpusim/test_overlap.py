@@ -205,18 +205,18 @@ def event(_):
 
 stream, x, y = cuda.stream(), cuda.to_device(np.ones(128, np.float32)), cuda.device_array(128, np.float32)
 _, there = cu.cuMemAlloc(4096)
-used = driver.used_bytes
+used = driver.device.memory.used_bytes
 gc.collect()
 gc.set_threshold(100)
 chain[1, 128, stream](x, y, 100)
-driver.queues._env.timeout(10).callbacks.append(event)
+driver.queues.env.timeout(10).callbacks.append(event)
 stream.synchronize()
 ends = time.monotonic() + 60
 while not codes and time.monotonic() < ends:  # another thread may be the one that collects, and hold this one off
     gc.collect()
     time.sleep(0.001)
 assert codes == [(False, 0)], codes
-assert driver.used_bytes == used - 4096 and (y.copy_to_host() > 1).all()
+assert driver.device.memory.used_bytes == used - 4096 and (y.copy_to_host() > 1).all()
 """
     )
 
