@@ -17,7 +17,7 @@ from gpusim.engine.memory.system import PeerRow
 from gpusim.engine.parameters import unit_timing
 from gpusim.engine.state import L, P, ms
 from gpusim.machine.execution import Executor
-from gpusim.machine.instruction import decode
+from gpusim.machine.instruction import Decoded
 from gpusim.machine.l2 import L2Cache
 from gpusim.machine.server import Server
 from gpusim.machine.sm import SM
@@ -34,7 +34,7 @@ class GPU:
         self.config, self.state, self.blocks, self.l1_bytes = config, state, blocks, l1_bytes
         self.env = simpy.Environment()
         self.partitions = partitions.tolist()
-        self.program = decode(state.code)
+        self.program = [Decoded(pc, row) for pc, row in enumerate(state.code.tolist())]
         self.code_bytes = 16 * len(self.program)
         self.executor = Executor(state, grid.recorder, grid.host)
         intervals, latencies = unit_timing(config)

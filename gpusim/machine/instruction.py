@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpusim.errors import ModeError
@@ -21,9 +19,8 @@ NOT_MODELLED = {
 """What it refuses, by class and operation."""
 
 
-@dataclass(frozen=True, slots=True)
 class Decoded:
-    """What the machine needs to know of an instruction, decoded from its row.
+    """What the machine needs to know of an instruction, from its row of the engine's.
 
     stall: cycles until the warp may issue the next one; boards: scoreboards that it waits for; counted: that of a
     DEPBAR, which waits until no more than `may_be_left` groups of copies are on their way; awaited: all of these;
@@ -33,70 +30,28 @@ class Decoded:
     if another warp's turn is next.
     """
 
-    pc: int
-    op: int
-    kind: int
-    unit: int
-    space: int
-    size: int
-    stall: int
-    boards: tuple[int, ...]
-    counted: tuple[int, ...]
-    awaited: tuple[int, ...]
-    may_be_left: int
-    result: int
-    sources: int
-    constant: int
-    variable: bool
-    even: int
-    odd: int
-    wide: bool
-    adds_floats: bool
-    past_l1: bool
-    is_memory: bool
-    is_copy: bool
-    beyond: bool
-    yields: int
-
-
-def decode(code: np.ndarray) -> list[Decoded]:
-    """The instructions of a program, from the rows that the engine executes."""
-    made = []
-    for pc, row in enumerate(code.tolist()):
+    def __init__(self, pc: int, row: list[int]):
         kind, op = row[M.COL_CLASS], row[M.COL_OP]
-        copy = (kind, op) == (M.CLS_MEMORY, M.OP_LDGSTS)
-        boards = tuple(k for k in range(6) if row[M.COL_WAIT] >> k & 1)
+        self.pc, self.op, self.kind, self.unit = pc, op, kind, row[M.COL_UNIT]
+        self.is_memory = kind == M.CLS_MEMORY and op != M.OP_QSPC
+        self.is_copy = (kind, op) == (M.CLS_MEMORY, M.OP_LDGSTS)
+        self.space = M.SPACE_GLOBAL if self.is_copy else row[M.COL_AUX0]
+        self.size = row[M.COL_AUX1] & 255
+        self.past_l1 = row[M.COL_AUX3] & M.MEM_BYPASS != 0
+        self.beyond = kind == M.CLS_MEMORY and op != M.OP_LDC and self.space != M.SPACE_SHARED
+        self.stall = max(row[M.COL_STALL], 1)
+        self.yields = row[M.COL_YIELD]
         counts = (kind, op) == (M.CLS_CONTROL, M.OP_DEPBAR) and row[M.COL_AUX0] < 6
-        counted = (row[M.COL_AUX0],) if counts else ()
-        made.append(
-            Decoded(
-                pc=pc,
-                op=op,
-                kind=kind,
-                unit=row[M.COL_UNIT],
-                space=M.SPACE_GLOBAL if copy else row[M.COL_AUX0],
-                size=row[M.COL_AUX1] & 255,
-                stall=max(row[M.COL_STALL], 1),
-                boards=boards,
-                counted=counted,
-                awaited=boards + counted,
-                may_be_left=row[M.COL_AUX1] if counts else 0,
-                result=row[M.COL_WBAR],
-                sources=row[M.COL_RBAR],
-                constant=row[M.COL_AUX4] << 16 if op == M.OP_LDC else row[M.COL_CONST],
-                variable=row[M.COL_VARIABLE] != 0,
-                even=row[M.COL_READS] & 15,
-                odd=row[M.COL_READS] >> 4,
-                wide=row[M.COL_UNIT] == M.UNIT_FMAHEAVY and M.OP_IMAD_WIDE_U <= op <= M.OP_IMAD_HI_S,
-                adds_floats=row[M.COL_AUX4] in _FLOAT_SUMS and op in (M.OP_ATOM, M.OP_RED),
-                past_l1=row[M.COL_AUX3] & M.MEM_BYPASS != 0,
-                is_memory=kind == M.CLS_MEMORY and op != M.OP_QSPC,
-                is_copy=copy,
-                beyond=kind == M.CLS_MEMORY and op != M.OP_LDC and (copy or row[M.COL_AUX0] != M.SPACE_SHARED),
-                yields=row[M.COL_YIELD],
-            )
-        )
-    return made
+        self.boards = tuple(k for k in range(6) if row[M.COL_WAIT] >> k & 1)
+        self.counted = (row[M.COL_AUX0],) if counts else ()
+        self.awaited = self.boards + self.counted
+        self.may_be_left = row[M.COL_AUX1] if counts else 0
+        self.result, self.sources = row[M.COL_WBAR], row[M.COL_RBAR]
+        self.constant = row[M.COL_AUX4] << 16 if op == M.OP_LDC else row[M.COL_CONST]
+        self.variable = row[M.COL_VARIABLE] != 0
+        self.even, self.odd = row[M.COL_READS] & 15, row[M.COL_READS] >> 4
+        self.wide = self.unit == M.UNIT_FMAHEAVY and M.OP_IMAD_WIDE_U <= op <= M.OP_IMAD_HI_S
+        self.adds_floats = row[M.COL_AUX4] in _FLOAT_SUMS and op in (M.OP_ATOM, M.OP_RED)
 
 
 def check_modelled(program: Program, code: np.ndarray) -> None:
