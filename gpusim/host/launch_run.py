@@ -305,7 +305,7 @@ class LaunchRun(Grid):
             )
         fields["memory"] += system.counters - before  # code and constants
         if tracer is not None:
-            what = grid.state, self.lowered, self.program, self.launch, config
+            what = grid.state, self.lowered, self.program
             fields["trace"] = tracer.finish(*what, -config.launch.overhead_cycles, fields["cycles"])
         host = {"host_seconds": time.perf_counter() - started, "host_threads": 1, "compile_seconds": preparing}
         return {**_counted(grid.state), **fields, **host, "machine": machine.__name__}
@@ -322,8 +322,7 @@ class LaunchRun(Grid):
         if self.recording is not None:
             seen["counters"][:, LOOKED] = self.recording[2]
         if self.trace_recorder is not None:
-            what = self.state, self.lowered, self.program, self.launch, self.session.config
-            trace = self.trace_recorder.finish(*what, self.start, cycles)
+            trace = self.trace_recorder.finish(self.state, self.lowered, self.program, self.start, cycles)
         fields = {
             **seen,
             "cycles": cycles,

@@ -16,6 +16,8 @@ words in base 64, and seven numbers are masks of predicates. At most `VALUES` ch
 from __future__ import annotations
 
 import base64
+from collections import defaultdict
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -32,18 +34,15 @@ VALUES = 150_000
 _FAR = 1 << 50
 
 
-class _Numbers(dict[Any, int]):
-    """Values with their numbers, each once: a new one gets the next."""
-
-    def __missing__(self, value: Any) -> int:
-        return self.setdefault(value, len(self))
+_Numbers = defaultdict[Any, int]
+"""Values with their numbers, each once: a new one gets the next."""
 
 
 class _Values:
     """Values of registers of all warps, as many as there is room for."""
 
     def __init__(self) -> None:
-        self.lanes = _Numbers({0: 0})  # how all registers begin
+        self.lanes = _Numbers(count(1).__next__, {0: 0})  # how all registers begin
         self._left = VALUES
 
     def of(self, trace: Trace, warp: int, cycles: np.ndarray) -> dict[str, Any]:
@@ -77,7 +76,7 @@ def make_steps(trace: Trace | None) -> dict[str, Any] | None:
     wanted = trace.warps["warp"]
     chosen = np.isin(trace.warps["block"], list(trace.options.blocks))
     order = [*wanted[chosen].tolist(), *wanted[~chosen].tolist()]
-    masks, patterns, values = _Numbers(), _Numbers(), _Values()
+    masks, patterns, values = _Numbers(count().__next__), _Numbers(count().__next__), _Values()
     warps: list[dict[str, Any]] = []
     left, shortened = TOTAL, False
     for warp in order[:WARPS]:

@@ -4,7 +4,6 @@ block is written when it has ended and all blocks before it are."""
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -241,10 +240,6 @@ def put_lines(
 _ROWS, _ROWS_TOGETHER = 1 << 14, 1 << 11
 """Issues that an SM can log: where blocks take turns on one, and where they are on all."""
 _BUFFER_BYTES = 8 << 20
-MOST_HELD_BYTES = 64 << 20
-"""Of lines of blocks that cannot be written yet. More goes to a file without a name until its turn has come."""
-
-_Part = bytes | tuple[int, int]  # of a warp's lines: text, or place and length in the file
 
 
 @contextmanager
@@ -258,10 +253,10 @@ def writing(folder: Path) -> Iterator[None]:
 
 @dataclass
 class _Block:
-    """Lines of a block that has not been written. running: warps that have not ended."""
+    """Lines of a block that has not been written, by warp. running: warps that have not ended."""
 
     running: int
-    parts: list[list[_Part]]
+    text: list[bytearray]
     lines: list[int]
 
 
@@ -269,8 +264,8 @@ class AccelSimLaunch:
     """Takes the log of a launch's SMs and writes it: a `Recorder` of the engine.
 
     out: where blocks go, behind the header. blocks: those that are written, by number, in this order. par: `State.par`.
-    together: whether all blocks run at the same time. folder: for what does not fit into memory. `arrays` belong to the
-    launch's state; `started`: when its first block did.
+    together: whether all blocks run at the same time. folder: where `out` is. `arrays` belong to the launch's state;
+    `started`: when its first block did.
     """
 
     def __init__(
@@ -304,8 +299,6 @@ class AccelSimLaunch:
         self._order = iter(blocks)
         self._next = next(self._order, None)
         self._blocks: dict[int, _Block] = {}
-        self._held = 0
-        self._spilled: IO[bytes] | None = None
         self._text = np.empty(_BUFFER_BYTES, np.uint8)
         self._pieces = np.empty((rows, PIECE_FIELDS), np.int64)
 
@@ -324,15 +317,10 @@ class AccelSimLaunch:
                 self._write(self._next, self._blocks.pop(self._next))
                 self._next = next(self._order, None)
 
-    def close(self) -> None:
-        """Forget what has not been written."""
-        if self._spilled is not None:
-            self._spilled.close()
-
     def _take(self, rows: np.ndarray, lanes: np.ndarray) -> None:
         kinds, warps = rows[:, L.EVENT_KIND], rows[:, L.EVENT_WARP]
         for block in np.unique(warps[kinds == L.LOG_START] // self._warps).tolist():
-            self._blocks[block] = _Block(self._warps, [[] for _ in range(self._warps)], [0] * self._warps)
+            self._blocks[block] = _Block(self._warps, [bytearray() for _ in range(self._warps)], [0] * self._warps)
         issues = np.flatnonzero(kinds == L.LOG_ISSUE)
         self.instructions += len(issues)
         order = issues[np.argsort(warps[issues], kind="stable")]
@@ -346,42 +334,23 @@ class AccelSimLaunch:
             for piece in self._pieces[:pieces].tolist():
                 block, warp = divmod(piece[PIECE_WARP], self._warps)
                 waiting = self._blocks[block]
-                waiting.parts[warp].append(self._keep(self._text[start : piece[PIECE_END]].tobytes()))
+                waiting.text[warp] += self._text[start : piece[PIECE_END]].data
                 waiting.lines[warp] += piece[PIECE_LINES]
                 start = piece[PIECE_END]
         ended, times = np.unique(warps[kinds == L.LOG_END] // self._warps, return_counts=True)
         for block, count in zip(ended.tolist(), times.tolist(), strict=True):
             self._blocks[block].running -= count
 
-    def _keep(self, text: bytes) -> _Part:
-        if self._held + len(text) <= MOST_HELD_BYTES:
-            self._held += len(text)
-            return text
-        if self._spilled is None:
-            self._spilled = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 (`close` does)
-        place = self._spilled.seek(0, 2)
-        self._spilled.write(text)
-        return place, len(text)
-
     def _write(self, number: int, block: _Block) -> None:
         across, down, _ = self._grid
         at = number % across, number // across % down, number // (across * down)
-        text = [b"\n#BEGIN_TB\n\nthread block = %d,%d,%d\n" % at]
+        text: list[bytes | bytearray] = [b"\n#BEGIN_TB\n\nthread block = %d,%d,%d\n" % at]
         if self._cluster is not None:
             inner = tuple(a % n for a, n in zip(at, self._cluster, strict=True))
             rank = inner[0] + self._cluster[0] * (inner[1] + self._cluster[1] * inner[2])
             text.append(b"cluster id = %d,%d,%d\n" % tuple(a // n for a, n in zip(at, self._cluster, strict=True)))
             text.append(b"cluster cta = %d,%d,%d\ncluster rank = %d\n" % (*inner, rank))
-        for warp, (parts, lines) in enumerate(zip(block.parts, block.lines, strict=True)):
-            text.append(b"\nwarp = %d\ninsts = %d\n" % (warp, lines))
-            for part in parts:
-                if isinstance(part, bytes):
-                    self._held -= len(part)
-                    text.append(part)
-                elif self._spilled is not None:
-                    self._out.write(b"".join(text))
-                    text.clear()
-                    self._spilled.seek(part[0])
-                    self._out.write(self._spilled.read(part[1]))
+        for warp, (own, lines) in enumerate(zip(block.text, block.lines, strict=True)):
+            text += b"\nwarp = %d\ninsts = %d\n" % (warp, lines), own
         text.append(b"\n#END_TB\n")
-        self._out.write(b"".join(text))
+        self._out.writelines(text)

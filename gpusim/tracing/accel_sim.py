@@ -127,8 +127,6 @@ class AccelSimTraces:
                 out.close()
             path.unlink(missing_ok=True)
             raise
-        finally:
-            taken.close()
         if not blocks:  # none of those that are wanted
             path.unlink()
             return

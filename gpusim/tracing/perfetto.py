@@ -8,14 +8,14 @@ protos/perfetto/trace (perfetto.dev/docs/reference/synthetic-track-event):
 - A scheduler has the instructions that it issues, a cycle each.
 - Below it, each warp slot has the life of its warps, in it what they issue and, between, what they wait for by the name
   of the stall reason. Clicking on an issue shows its lanes, bank conflicts, sectors and source line.
-- Arrows lead from a block to its warps, and from the last warp at a barrier to what those that waited do next.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +27,7 @@ from isa.folders import replacing
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed64:
-    """A whole number that takes eight bytes (`fixed64` in a schema)."""
-
-    value: int
-
-
-Value = int | float | str | bytes | Fixed64
+Value = int | float | str | bytes
 
 
 def varint(value: int) -> bytes:
@@ -57,8 +50,6 @@ def message(*fields: tuple[int, Value]) -> bytes:
             out += varint(number << 3 | _VARINT) + varint(value)
         elif isinstance(value, float):
             out += varint(number << 3 | _FIXED64) + struct.pack("<d", value)
-        elif isinstance(value, Fixed64):
-            out += varint(number << 3 | _FIXED64) + struct.pack("<Q", value.value)
         else:
             content = value.encode() if isinstance(value, str) else value
             out += varint(number << 3 | _BYTES) + varint(len(content)) + content
@@ -71,7 +62,7 @@ _TIMESTAMP, _SEQUENCE, _TRACK_EVENT, _INTERNED, _SEQUENCE_FLAGS, _TRACK = 8, 10,
 _UUID, _NAME, _PARENT, _COUNTER, _CHILD_ORDERING, _RANK = 1, 2, 5, 8, 11, 12  # of TrackDescriptor
 _UNIT_NAME = 6  # of CounterDescriptor
 _ANNOTATION, _TYPE, _NAME_IID, _TRACK_UUID = 4, 9, 10, 11  # of TrackEvent
-_COUNTER_VALUE, _DOUBLE_COUNTER_VALUE, _FLOW, _FLOW_END = 30, 44, 47, 48
+_COUNTER_VALUE, _DOUBLE_COUNTER_VALUE = 30, 44
 _ANNOTATION_NAME_IID, _ANNOTATION_STRING_IID = 1, 17  # of DebugAnnotation
 _EVENT_NAMES, _ANNOTATION_NAMES, _ANNOTATION_STRINGS = 2, 3, 29  # of InternedData
 _IID, _INTERNED_NAME = 1, 2  # of EventName and the like
@@ -86,26 +77,14 @@ _WAITS_FOR_MEMORY = (L.STALL_LONG, L.STALL_LG)
 Fields = list[tuple[int, Value]]
 
 
-class _Interned:
-    """Texts that are written once and named by a number."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def of(self, text: str) -> int:
-        return self.numbers.setdefault(text, len(self.numbers) + 1)
-
-    def entries(self, field: int) -> Fields:
-        return [(field, message((_IID, number), (_INTERNED_NAME, text))) for text, number in self.numbers.items()]
-
-
 class TrackWriter:
     """Tracks and events, collected in any order and written in order of time."""
 
     def __init__(self) -> None:
         self.tracks: list[bytes] = []
         self.events: list[tuple[int, int, int, bytes]] = []
-        self.names, self.keys, self.values = _Interned(), _Interned(), _Interned()
+        # Texts that are written once and named by a number.
+        self.names, self.keys, self.values = (defaultdict[str, int](count(1).__next__) for _ in range(3))
 
     def track(self, name: str, parent: int = 0, rank: int = 0, counter: str | None = None) -> int:
         """A new track; its number. counter: unit of what it counts."""
@@ -118,27 +97,16 @@ class TrackWriter:
         self.tracks.append(message(*fields))
         return uuid
 
-    def slice(
-        self,
-        track: int,
-        start: int,
-        end: int,
-        name: str,
-        facts: dict[str, str],
-        flows: Iterable[tuple[int, Value]] = (),
-    ) -> None:
+    def slice(self, track: int, start: int, end: int, name: str, facts: dict[str, str]) -> None:
         """An interval of a track. Slices of a track lie in one another or apart."""
         # At one time what ends comes first, and what ends last begins first, so that slices nest.
-        self._event(track, start, 1, -end, _BEGIN, name, facts, flows)
+        self._event(track, start, 1, -end, _BEGIN, name, facts)
         self.events.append((end, 0, -start, message((_TYPE, _END), (_TRACK_UUID, track))))
 
-    def _event(
-        self, track: int, time: int, rank: int, order: int, kind: int, name: str, facts: dict[str, str],
-        flows: Iterable[tuple[int, Value]] = (),
-    ) -> None:  # fmt: skip
-        fields: Fields = [(_TYPE, kind), (_TRACK_UUID, track), (_NAME_IID, self.names.of(name)), *flows]
+    def _event(self, track: int, time: int, rank: int, order: int, kind: int, name: str, facts: dict[str, str]) -> None:
+        fields: Fields = [(_TYPE, kind), (_TRACK_UUID, track), (_NAME_IID, self.names[name])]
         for key, value in facts.items():
-            named = (_ANNOTATION_NAME_IID, self.keys.of(key)), (_ANNOTATION_STRING_IID, self.values.of(value))
+            named = (_ANNOTATION_NAME_IID, self.keys[key]), (_ANNOTATION_STRING_IID, self.values[value])
             fields.append((_ANNOTATION, message(*named)))
         self.events.append((time, rank, order, message(*fields)))
 
@@ -153,11 +121,9 @@ class TrackWriter:
 
     def packets(self) -> Iterator[bytes]:
         """All packets of the trace."""
-        interned = message(
-            *self.names.entries(_EVENT_NAMES),
-            *self.keys.entries(_ANNOTATION_NAMES),
-            *self.values.entries(_ANNOTATION_STRINGS),
-        )
+        tables = (_EVENT_NAMES, self.names), (_ANNOTATION_NAMES, self.keys), (_ANNOTATION_STRINGS, self.values)
+        texts = ((field, number, text) for field, table in tables for text, number in table.items())
+        interned = message(*((field, message((_IID, number), (_INTERNED_NAME, text))) for field, number, text in texts))
         yield message((_SEQUENCE, _SEQUENCE_ID), (_SEQUENCE_FLAGS, _CLEARED), (_INTERNED, interned))
         for track in self.tracks:
             yield message((_SEQUENCE, _SEQUENCE_ID), (_TRACK, track))
@@ -188,19 +154,16 @@ def perfetto_packets(trace: Recording) -> Iterator[bytes]:
 
 
 def _write_blocks(trace: Recording, writer: TrackWriter, tracks: dict[int, int]) -> None:
-    """The life of every block, in the first row of its SM that is free. Arrows go to the warps that are traced."""
+    """The life of every block, in the first row of its SM that is free."""
     rows: dict[tuple[int, int], int] = {}
-    first = {int(block) for block in trace.warps["block"]}
     blocks, places, _ = trace.places()
     for (number, sm, start, end), place in zip(blocks.tolist(), places.tolist(), strict=True):
         if start >= trace.until:
             continue
         if (sm, place) not in rows:
             rows[sm, place] = writer.track("blocks", tracks[sm])
-        warps = range(number * trace.warps_per_block, (number + 1) * trace.warps_per_block)
-        flows: Fields = [(_FLOW, Fixed64(warp + 1)) for warp in warps] if number in first else []
         name = trace.warp_label(number * trace.warps_per_block).rpartition(" warp ")[0]
-        writer.slice(rows[sm, place], start, min(end, trace.until), name, {"number": str(number)}, flows)
+        writer.slice(rows[sm, place], start, min(end, trace.until), name, {"number": str(number)})
 
 
 def _write_counters(trace: Recording, writer: TrackWriter, sm_track: int, sm: int) -> None:
@@ -231,13 +194,11 @@ def _write_warps(trace: Recording, writer: TrackWriter, tracks: dict[int, int]) 
             schedulers[sm, scheduler] = writer.track(f"scheduler {scheduler}", tracks[sm], 10 + scheduler)
         if (sm, scheduler, slot) not in slots:
             slots[sm, scheduler, slot] = writer.track(f"warp slot {slot}", schedulers[sm, scheduler], slot)
-    arrows = _barrier_flows(trace)
     for warp in trace.warps:
         number = int(warp["warp"])
         place = int(warp["sm"]), int(warp["scheduler"])
         track = slots[*place, int(warp["slot"])]
-        flow: Fields = [(_FLOW_END, Fixed64(number + 1))]
-        writer.slice(track, int(warp["start"]), int(warp["end"]), trace.warp_label(number), {}, flow)
+        writer.slice(track, int(warp["start"]), int(warp["end"]), trace.warp_label(number), {})
         for stall in trace.stalls_of(number):
             name = L.STALLS[stall["reason"]]
             writer.slice(track, int(stall["start"]), int(stall["end"]), name, _waiting(trace, int(stall["pc"])))
@@ -245,7 +206,7 @@ def _write_warps(trace: Recording, writer: TrackWriter, tracks: dict[int, int]) 
             cycle = int(issue["cycle"])
             name = trace.instructions[issue["pc"]].mnemonic
             facts = trace.describe(issue)
-            writer.slice(track, cycle, cycle + 1, name, facts, arrows.get((number, cycle), []))
+            writer.slice(track, cycle, cycle + 1, name, facts)
             writer.slice(schedulers[place], cycle, cycle + 1, name, {"warp": trace.warp_label(number)} | facts)
 
 
@@ -255,27 +216,6 @@ def _waiting(trace: Recording, pc: int) -> dict[str, str]:
         return {}
     each = trace.instructions[pc]
     return {"instruction": f"{each.address:04x}  {each.text}", "source": trace.source_of(pc)}
-
-
-def _barrier_flows(trace: Recording) -> dict[tuple[int, int], Fields]:
-    """Arrows by (warp, cycle) of the issues at their ends: from a block's last BAR before a wait for a barrier is over
-    to what the warp that waited issues next."""
-    barriers = np.array([each.opcode == "BAR" for each in trace.instructions], bool)
-    arrivals = trace.issues[barriers[trace.issues["pc"]]]
-    flows: dict[tuple[int, int], Fields] = {}
-    next_id = (int(trace.warps["warp"].max()) if len(trace.warps) else 0) + 2
-    for wait in trace.stalls[trace.stalls["reason"] == L.STALL_BARRIER]:
-        block = wait["warp"] // trace.warps_per_block
-        of_block = arrivals[(arrivals["warp"] // trace.warps_per_block == block) & (arrivals["cycle"] < wait["end"])]
-        after = trace.of_warp(wait["warp"])
-        after = after[after["cycle"] >= wait["end"]]
-        if not len(of_block) or not len(after) or of_block[-1]["warp"] == wait["warp"]:
-            continue
-        last, then = of_block[-1], after[0]
-        flows.setdefault((int(last["warp"]), int(last["cycle"])), []).append((_FLOW, Fixed64(next_id)))
-        flows.setdefault((int(then["warp"]), int(then["cycle"])), []).append((_FLOW_END, Fixed64(next_id)))
-        next_id += 1
-    return flows
 
 
 class Trace(Recording):

@@ -40,7 +40,7 @@ class TraceRecorder:
 
     def __init__(self, options: TraceOptions, config: GPUConfig, launch: Launch, par: np.ndarray):
         sms = config.sm.count
-        self.options = options
+        self.options, self._config, self._launch = options, config, launch
         self._sms = np.array(options.sms, np.int64)
         if self._sms.size and self._sms[-1] >= sms:
             raise TraceError(f"SM {self._sms[-1]} is to be traced, but the GPU has {sms}, numbered from 0")
@@ -61,7 +61,6 @@ class TraceRecorder:
         }
         self.arrays["wanted"][blocks] = np.arange(1, len(blocks) + 1)
         self._rows: list[np.ndarray] = []
-        self._of_sm: list[np.ndarray] = []
         self._lanes: list[np.ndarray] = []
         self._accesses = self._issues = self._values = 0
         self._values_until: int | None = None if valued else 0
@@ -74,14 +73,13 @@ class TraceRecorder:
     def collect(self, state: State, until: int) -> None:
         """Take the rows of a window away, which ended at cycle `until` of the device; with more issues than the limit,
         nothing is logged from now on."""
-        for sm, logged, lanes in logs(state):
+        for _, logged, lanes in logs(state):
             rows = logged.copy()
             issues, values = (rows[:, L.EVENT_KIND] == kind for kind in (L.LOG_ISSUE, L.LOG_VALUE))
             rows[values | issues & (rows[:, L.EVENT_ACCESS] >= 0), L.EVENT_ACCESS] += self._accesses
             self._issues += int(issues.sum())
             self._values += int(values.sum())
             self._rows.append(rows)
-            self._of_sm.append(np.full(len(rows), sm))
             self._lanes.append(lanes.copy())
             self._accesses += len(lanes)
         if self._values > self.options.limit and self._values_until is None:
@@ -106,23 +104,15 @@ class TraceRecorder:
         rows[:, L.EVENT_REASON] = np.where(running, L.STALL_NOT_SELECTED, warps[chosen, L.WARP_REASON])
         rows[:, L.EVENT_PC] = warps[chosen, L.WARP_PC]
         self._rows.append(rows)
-        self._of_sm.append(chosen // (len(warps) // len(state.sm)))
 
-    def finish(
-        self,
-        state: State,
-        lowered: Lowered,
-        program: Program,
-        launch: Launch,
-        config: GPUConfig,
-        start: int,
-        cycles: int,
-    ) -> Trace:
+    def finish(self, state: State, lowered: Lowered, program: Program, start: int, cycles: int) -> Trace:
         """The trace of a launch that began at cycle `start` of the device and took `cycles`."""
         code = lowered.code
         rows = np.concatenate([np.zeros((0, L.EVENT_FIELDS), np.int64), *self._rows])
         rows[:, [L.EVENT_START, L.EVENT_END]] -= start
-        of_sm = np.concatenate([np.zeros(0, np.int64), *self._of_sm])
+        life = state.life.copy()
+        life[:, 1:] -= start
+        of_sm = np.repeat(life[:, 0], int(state.par[P.WARPS]))
         issues = _issues(rows, of_sm)
         until = cycles
         if len(issues) > self.options.limit:
@@ -135,8 +125,6 @@ class TraceRecorder:
         issues["access"][recorded] = np.arange(len(recorded))
         _name_spaces(issues, addresses, code)
         pcs = issues["pc"][recorded]
-        life = state.life.copy()
-        life[:, 1:] -= start
         values, found = _values(rows, until)
         blocks = np.zeros(len(life), BLOCK)
         blocks["block"], blocks["sm"] = np.arange(len(life)), life[:, 0]
@@ -154,8 +142,8 @@ class TraceRecorder:
             options=self.options,
             program=program,
             code=code,
-            launch=launch,
-            config=config,
+            launch=self._launch,
+            config=self._config,
             cycles=cycles,
             values=values,
             lanes=lanes[found].astype(np.uint32),
@@ -201,13 +189,14 @@ def _register_names(lowered: Lowered) -> tuple[str, ...]:
 
 
 def _issues(rows: np.ndarray, of_sm: np.ndarray) -> np.ndarray:
-    """Rows of `Trace.issues`, by (cycle, sm, scheduler). Until `_name_spaces`, `space` says whether local memory was
-    accessed."""
+    """Rows of `Trace.issues`, by (cycle, sm, scheduler). of_sm: the SM of each warp. Until `_name_spaces`, `space` says
+    whether local memory was accessed."""
     chosen = rows[:, L.EVENT_KIND] == L.LOG_ISSUE
-    rows, of_sm = rows[chosen], of_sm[chosen]
-    order = np.lexsort((rows[:, L.EVENT_SMSP], of_sm, rows[:, L.EVENT_START]))
+    rows = rows[chosen]
+    sm = of_sm[rows[:, L.EVENT_WARP]]
+    order = np.lexsort((rows[:, L.EVENT_SMSP], sm, rows[:, L.EVENT_START]))
     issues = _table(rows[order], ISSUE, "sm")
-    issues["sm"] = of_sm[order]
+    issues["sm"] = sm[order]
     issues["access"] = np.maximum(issues["access"], -1)
     return issues
 
@@ -219,20 +208,16 @@ def _stalls(rows: np.ndarray, until: int) -> np.ndarray:
     same = rows[1:, [L.EVENT_WARP, L.EVENT_REASON, L.EVENT_PC]] == rows[:-1, [L.EVENT_WARP, L.EVENT_REASON, L.EVENT_PC]]
     first = np.ones(len(rows), bool)
     first[1:] = ~(same.all(axis=1) & (rows[1:, L.EVENT_START] == rows[:-1, L.EVENT_END]))
-    last = np.ones(len(rows), bool)
-    last[:-1] = first[1:]
     stalls = _table(rows[first], STALL)
-    stalls["end"] = np.minimum(rows[last, L.EVENT_END], until)
+    stalls["end"] = np.minimum(rows[np.roll(first, -1), L.EVENT_END], until)  # the last ones: before a first one
     return stalls[np.lexsort((stalls["warp"], stalls["start"]))]
 
 
 def _warps(rows: np.ndarray, of_sm: np.ndarray, warps_per_block: int, until: int) -> np.ndarray:
     """Rows of `Trace.warps`, by number; those that have not ended by `until` end there."""
     chosen = (rows[:, L.EVENT_KIND] == L.LOG_START) & (rows[:, L.EVENT_START] < until)
-    order = np.argsort(rows[chosen, L.EVENT_WARP])
-    starts = rows[chosen][order]
-    warps = _table(starts, WARP, "block", "sm")
-    warps["block"], warps["sm"] = warps["warp"] // warps_per_block, of_sm[chosen][order]
+    warps = np.sort(_table(rows[chosen], WARP, "block", "sm"), order="warp")
+    warps["block"], warps["sm"] = warps["warp"] // warps_per_block, of_sm[warps["warp"]]
     ends = rows[rows[:, L.EVENT_KIND] == L.LOG_END]
     ends = ends[np.isin(ends[:, L.EVENT_WARP], warps["warp"])]
     warps["end"] = until

@@ -241,13 +241,13 @@ def test_blocks_of_a_cluster_say_which_they_are(tmp_path):
 # --- the file as a whole ----------------------------------------------------------------------------------------------
 
 
-def test_some_blocks_are_a_smaller_grid_and_what_does_not_fit_into_memory_comes_out_the_same(tmp_path, monkeypatch):
+def test_some_blocks_are_a_smaller_grid_and_what_does_not_fit_into_buffers_comes_out_the_same(tmp_path, monkeypatch):
     variant = registry.get("reduction/sequential")
     whole, _, _ = written(tmp_path / "whole", variant.make(4096, 0))
     some, _, _ = written(tmp_path / "some", variant.make(4096, 0), blocks=[1, 3])
     assert some.head["grid dim"] == "(2,1,1)"
     assert some.warps == {key: value for key, value in whole.warps.items() if key[0][0] in (1, 3)}
-    for name, value in (("MOST_HELD_BYTES", 1 << 12), ("_BUFFER_BYTES", 1 << 14), ("_ROWS", 512)):
+    for name, value in (("_BUFFER_BYTES", 1 << 14), ("_ROWS", 512)):
         monkeypatch.setattr(accel_launch, name, value)
     written(tmp_path / "small", variant.make(4096, 0))
     assert len({(tmp_path / name / "kernel-1.traceg").read_bytes() for name in ("whole", "small")}) == 1

@@ -39,7 +39,7 @@ class Read:
     """A Perfetto file: paths of tracks, slices, instants and counts as tuples that start with their track's path."""
 
     def __init__(self, path):
-        self.slices, self.counts, self.facts, self.flows = [], defaultdict(list), {}, defaultdict(list)
+        self.slices, self.counts, self.facts = [], defaultdict(list), {}
         self.instants = []
         names, keys, values, tracks, stacks = {}, {}, {}, {}, defaultdict(list)
         before = 0
@@ -66,10 +66,6 @@ class Read:
                 self.instants.append((path, time, names[event.name_iid], facts))
             elif event.type == TrackEvent.TYPE_SLICE_BEGIN:
                 stacks[event.track_uuid].append((time, names[event.name_iid], facts))
-                for flow in event.flow_ids:
-                    self.flows[flow].append(("from", path, time, names[event.name_iid]))
-                for flow in event.terminating_flow_ids:
-                    self.flows[flow].append(("to", path, time, names[event.name_iid]))
             else:
                 assert event.type == TrackEvent.TYPE_SLICE_END
                 start, name, facts = stacks[event.track_uuid].pop()
@@ -130,16 +126,6 @@ def test_perfetto_counters_are_the_trace_s(trace, read):
     rates = read.counts[*sm, "issued per cycle"]
     assert sum(rate for _, rate in rates) * RATE_CYCLES == (trace.issues["sm"] == 0).sum()
     assert rates[-1][1] == 0
-
-
-def test_perfetto_arrows_lead_from_blocks_to_warps_and_from_barriers(trace, read):
-    assert all([end[0] for end in ends] == ["from", "to"] for ends in read.flows.values() if len(ends) == 2)
-    by_name = Counter(tuple(end[3].split()[0] for end in ends) for ends in read.flows.values())
-    assert by_name["block", "block"] == len(trace.warps)
-    released = [ends for ends in read.flows.values() if ends[0][3].startswith("BAR")]
-    assert released
-    for (_, _, arrival, _), (_, _, after, _) in released:
-        assert arrival < after
 
 
 def test_perfetto_tells_lanes_and_conflicts(trace, read):
