@@ -14,7 +14,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import numpy as np
 from gpusim.config import load_config
 from gpusim.difference import compare_results
 from gpusim.errors import KernelError, SimulationError, WorkloadError
+from gpusim.explore.cost import cost
 from gpusim.lab import play
 from gpusim.lab.exercises import Exercise, checked
 from gpusim.report_html import make_code, render
@@ -31,7 +32,7 @@ from gpusim.results.counts import ratio
 from gpusim.results.quantities import shown
 from gpusim.results.table import LAB, spelled
 from gpusim.simulation import simulate
-from gpusim.tracing.recording import Recording
+from gpusim.tracing.perfetto import Trace
 from gpusim.workload.request import LAUNCH_PARAMETERS, Request
 from gpusim.workload.target import find_target, find_variant, load_kernel
 from isa import Program, compile_cuda
@@ -75,7 +76,7 @@ def _programs(arch: str) -> dict[str, Program]:
     return programs_from_cubin(play.CUBIN.read_bytes() if stored else compile_cuda(source, arch))
 
 
-def _steps(trace: Recording) -> list[list[int]]:
+def _steps(trace: Trace) -> list[list[int]]:
     """What the warp of `steps` has issued: which line of those that the page shows, a mask of lanes, and how many
     instructions. A step ends where line or lanes change, and where a loop begins anew. Barriers at which lanes wait for
     others belong to none. All is done twice, and the second time counts."""
@@ -235,7 +236,32 @@ def _shown(result: Result) -> Answer:
 
 def machine(gpu: str, changes: Sequence[str], program: str, size: int | None) -> Answer:
     """Return a machine with other parameters, and a program on it."""
-    return play.explored(gpu, tuple(changes), program, size)
+    return _explored(gpu, tuple(changes), program, size)
+
+
+@lru_cache(maxsize=256)
+def _explored(gpu: str, changes: tuple[str, ...], program: str, size: int | None) -> dict[str, Any]:
+    """A machine with other parameters, `sm.count=264`, and the sliders of the one without: area and power; a program's
+    time and energy, its blocks and how many of them fit at once. Raises SimulationError for what cannot be."""
+    known, config = dict(load_config(gpu).items()), load_config(gpu, changes)
+    result, silicon = find_target(Request(program, size=size), config).simulate(config), cost(config)
+    sure = result.interval
+    found = {
+        "time_us": result.time_us, "energy_j": result.energy_j, "limiter": result.limiter.sentence,
+        "area_mm2": silicon.area_mm2, "power_w": silicon.power_w, "sure": str(sure or ""),
+        "blocks": result.record.launch.blocks, "held": result.occupancy.blocks_per_sm * config.sm.count,
+        "sectors": result.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"],
+        "between_us": [config.time_us(sure.low), config.time_us(sure.high)] if sure else None,
+    }  # fmt: skip
+    sliders = [
+        each | {"values": [_scaled(known[each["key"]], k) for k in each["factors"]]}
+        for each in play.TABLES["parameter"]
+    ]
+    return {"parameters": sliders, "is": found}
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    return round(value * factor) if isinstance(value, int) else value * factor
 
 
 _ANSWERS: dict[str, Callable[..., Answer]] = {each.__name__: each for each in (predict, write, solve, watch, machine)}

@@ -10,8 +10,12 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from gpusim.config.load import shipped_names
 from gpusim.lab import play
+from gpusim.lab.answers import predict
 from gpusim.lab.exercises import Exercise
+from gpusim.report_html import filled, json_for_script, module_url
+from gpusim.workload.target import registry
 
 REPORT_MODULES = ("format", "access", "beside", "source")
 """Modules of the report that the page uses too."""
@@ -41,9 +45,6 @@ def _experiments() -> dict[str, Any]:
 
 def lab_page(exercises: Sequence[Exercise], progress: dict[str, Any]) -> str:
     """The page of the server."""
-    from gpusim.config.load import shipped_names
-    from gpusim.workload.target import registry
-
     data = _experiments() | {
         "gpus": list(shipped_names()),
         "exercises": [vars(each) | {"goals": [goal.text for goal in each.goals]} for each in exercises],
@@ -58,9 +59,6 @@ def lab_page(exercises: Sequence[Exercise], progress: dict[str, Any]) -> str:
 
 def play_page() -> str:
     """Play as one file: without a server it has the rules, the recorded figures, and predictions of `steps` alone."""
-    from gpusim.lab.answers import predict
-    from gpusim.report_html import module_url
-
     names = ("format", "access", "rules", "play")
     imports = {f"gpusim/{name}": module_url(name, module(f"{name}.js") or "") for name in names}
     known = {f"{k},{n}": predict("steps", {"condition": k, "rounds": n}, "h100") for k in range(4) for n in range(4)}
@@ -69,7 +67,5 @@ def play_page() -> str:
 
 
 def _filled(imports: dict[str, str], style: str, main: str, data: dict[str, Any]) -> str:
-    from gpusim.report_html import filled, json_for_script
-
     page = resources.files("gpusim.lab").joinpath("static", "lab.html").read_text("utf-8")
     return filled(page, imports=json.dumps({"imports": imports}), style=style, main=main, data=json_for_script(data))

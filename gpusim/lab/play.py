@@ -13,7 +13,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +66,13 @@ class Experiment:
                 yield place
 
 
-_TABLES = tomllib.loads((HERE / "experiments.toml").read_text("utf-8"))
-EXPLORED = {name: _TABLES[name] for name in ("program", "preset")}
+TABLES = tomllib.loads((HERE / "experiments.toml").read_text("utf-8"))
+EXPLORED = {name: TABLES[name] for name in ("program", "preset")}
 """What Explore offers: programs with sizes, most of which fill an H200, and changes of one."""
 
 
 def _experiments() -> Iterator[Experiment]:
-    for each in _TABLES["experiment"]:
+    for each in TABLES["experiment"]:
         sliders = ({"recorded": slider["values"]} | slider for slider in each.pop("sliders"))
         yield Experiment(**each, sliders=tuple(Slider(**slider) for slider in sliders))
 
@@ -128,32 +128,3 @@ def measured(name: str) -> dict[tuple[int, ...], int]:
     """Cycles that an H100 took, of all rounds, by the place's values."""
     cycles = recorded()["experiments"].get(name, ())
     return {tuple(place.values()): each for place, each in zip(EXPERIMENTS[name].places(), cycles, strict=True)}
-
-
-@lru_cache(maxsize=256)
-def explored(gpu: str, changes: tuple[str, ...], program: str, size: int | None) -> dict[str, Any]:
-    """A machine with other parameters, `sm.count=264`, and the sliders of the one without: area and power; a program's
-    time and energy, its blocks and how many of them fit at once. Raises SimulationError for what cannot be."""
-    from gpusim.config import load_config
-    from gpusim.explore.cost import cost
-    from gpusim.workload.request import Request
-    from gpusim.workload.target import find_target
-
-    known, config = dict(load_config(gpu).items()), load_config(gpu, changes)
-    result, silicon = find_target(Request(program, size=size), config).simulate(config), cost(config)
-    sure = result.interval
-    found = {
-        "time_us": result.time_us, "energy_j": result.energy_j, "limiter": result.limiter.sentence,
-        "area_mm2": silicon.area_mm2, "power_w": silicon.power_w, "sure": str(sure or ""),
-        "blocks": result.record.launch.blocks, "held": result.occupancy.blocks_per_sm * config.sm.count,
-        "sectors": result.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"],
-        "between_us": [config.time_us(sure.low), config.time_us(sure.high)] if sure else None,
-    }  # fmt: skip
-    sliders = [
-        each | {"values": [_scaled(known[each["key"]], k) for k in each["factors"]]} for each in _TABLES["parameter"]
-    ]
-    return {"parameters": sliders, "is": found}
-
-
-def _scaled(value: Any, factor: float) -> Any:
-    return round(value * factor) if isinstance(value, int) else value * factor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +23,6 @@ MOST_ISSUES = 400
 """Issues of a warp that one picture tells apart."""
 
 
-class View(NamedTuple):
-    """Issues of a warp: from `first` on, by place among its own, so many `issues`."""
-
-    warp: int
-    first: int
-    issues: int
-
-
 def first_divergence(trace: Trace) -> tuple[int, int] | None:
     """(warp, place among its issues) of the first instruction that lanes of a traced warp issue which have parted from
     others; None if there is none."""
@@ -44,24 +36,14 @@ def first_divergence(trace: Trace) -> tuple[int, int] | None:
     return min(found)[1:] if found else None
 
 
-def interesting(trace: Trace) -> View:
-    """The issues of one warp to look at: around the first divergence, or else its first ones. Raises ValueError if no
-    issue was recorded."""
-    if not len(trace.issues):
-        raise ValueError("no issue was recorded")
-    warp, place = first_divergence(trace) or (first_warp(trace), 0)
-    low, most = max(place - _BEFORE, 0), len(trace.of_warp(warp))
-    return View(warp, low, min(most - low, MOST_ISSUES))
+def _where_lanes_part(draw: Callable[..., Any], issues: int) -> Callable[[Trace], Any]:
+    """A picture of so many issues of one warp: around the first divergence, or else its first ones."""
 
+    def drawn(trace: Trace) -> Any:
+        warp, place = first_divergence(trace) or (first_warp(trace), 0)
+        return draw(trace, warp, first=max(place - _BEFORE, 0), count=issues)
 
-def _lanes(trace: Trace) -> Any:
-    part = interesting(trace)
-    return lane_activity(trace, part.warp, part.first, min(part.issues, MOST_LABELS // 2))
-
-
-def _tree(trace: Trace) -> Any:
-    part = interesting(trace)
-    return divergence_tree(trace, part.warp, first=part.first, count=part.issues)
+    return drawn
 
 
 OF_RESULT: Mapping[str, Callable[[Result], Any]] = {
@@ -69,8 +51,9 @@ OF_RESULT: Mapping[str, Callable[[Result], Any]] = {
 }  # fmt: skip
 """Pictures of a result, by the name of their file."""
 OF_TRACE: Mapping[str, Callable[[Trace], Any]] = {
-    "lanes": _lanes, "divergence": _tree, "banks": bank_wavefronts, "coalescing": coalescing,
-    "schedulers": scheduler_timeline, "residency": sm_residency,
+    "lanes": _where_lanes_part(lane_activity, MOST_LABELS // 2),
+    "divergence": _where_lanes_part(divergence_tree, MOST_ISSUES),
+    "banks": bank_wavefronts, "coalescing": coalescing, "schedulers": scheduler_timeline, "residency": sm_residency,
 }  # fmt: skip
 """Pictures of its trace."""
 

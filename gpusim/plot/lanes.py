@@ -37,8 +37,8 @@ def lane_activity(
     colour of the execution pipe if its lane runs the instruction, is grey if the lane is active but its guard predicate
     does not hold, and empty if the lane is elsewhere: on the other side of a branch, or ended.
 
-    `ax.images[0].get_array()` has a row for each issue: 0 inactive, 1 guarded off, 2 and more for `UNITS`. Of a whole
-    launch, cells above 0 are `smsp__thread_inst_executed.sum`, those above 1 the same with `_pred_on`.
+    `ax.collections[0].get_array()` has a row for each issue: 0 inactive, 1 guarded off, 2 and more for `UNITS`. Of a
+    whole launch, cells above 0 are `smsp__thread_inst_executed.sum`, those above 1 the same with `_pred_on`.
 
     Raises ValueError if the warp was not traced or has no such issues.
     """
@@ -77,21 +77,10 @@ def _cells(trace: Trace, rows: np.ndarray) -> np.ndarray:
 
 def _draw(ax: Axes, cells: np.ndarray) -> list[Artist]:
     """The cells; returns what the legend shows."""
-    from matplotlib.colors import ListedColormap
-    from matplotlib.patches import Patch
-
     colours = [PALE, LIGHT, *(PIPE_COLOURS[unit] for unit in UNITS)]
-    ax.imshow(
-        cells, cmap=ListedColormap(colours), vmin=0, vmax=len(colours) - 1, aspect="auto", interpolation="nearest"
-    )
-    width = 1.0 if len(cells) <= MOST_LABELS else 0.2
-    ax.hlines(np.arange(0.5, len(cells) - 1), -0.5, 31.5, color="white", linewidth=width)
-    ax.vlines(np.arange(0.5, 31), -0.5, len(cells) - 0.5, color="white", linewidth=width)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
     names = {k: f"{PIPES[unit]} pipe" for k, unit in enumerate(UNITS, 2)}
     names |= {GUARDED: "guard does not hold", OFF: "not active"}
-    return [Patch(color=colours[k], label=name) for k, name in names.items() if (cells == k).any()]
+    return style.cells(ax, cells, colours, names, np.arange(33) - 0.5, np.arange(len(cells) + 1) - 0.5)
 
 
 def _label(ax: Axes, trace: Trace, rows: np.ndarray, first: int) -> None:

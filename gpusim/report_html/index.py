@@ -76,7 +76,7 @@ def put_above(folder: Path, rows: Sequence[IndexRow]) -> None:
 
 
 def _share(row: IndexRow, total: float) -> float:
-    """PagePart of the time of all launches."""
+    """Share of the time of all launches."""
     return row.calls * row.time_us / total if total else 0.0
 
 

@@ -24,15 +24,28 @@ from gpusim.results.roofline import multiply_adds
 from isa import microops as M
 
 Put = Callable[[str, np.ndarray, np.ndarray], None]
-EVENTS = (
-    "launch", "warp", "issue", "operand", "alu", "integer_product", "wide_product", "vote", "single_product",
-    "half_product", "double_sum", "double_product", "special", "shuffle", "matrix_half", "matrix_single",
-    "matrix_byte", "matrix_double", "group_half", "group_single", "group_int8", "group_fp8", "constant", "access",
-    "shared_wavefront", "shared_word", "shared_atomic", "l1_tag", "l1_word", "l2_request", "l2_read", "l2_write",
-    "l2_atomic", "fabric", "dram_read", "dram_write", "dram_row", "link",
-)  # fmt: skip
-"""Events with an energy each, `energy.*_pj` of a configuration. Sums of single and half precision take no more than
-their issue and their operands."""
+PARTS = {
+    "launch": ("launch", "warp"),
+    "issue": ("issue",),
+    "registers": ("operand",),
+    "integer units": ("alu", "integer_product", "wide_product", "vote"),
+    "floating point units": ("single_product", "half_product", "double_sum", "double_product", "special"),
+    "tensor cores": (
+        "matrix_half", "matrix_single", "matrix_byte", "matrix_double", "group_half", "group_single", "group_int8",
+        "group_fp8",
+    ),
+    "constants": ("constant",),
+    "shared memory and L1": (
+        "access", "shuffle", "shared_wavefront", "shared_word", "shared_atomic", "l1_tag", "l1_word",
+    ),
+    "L2": ("l2_request", "l2_read", "l2_write", "l2_atomic", "fabric"),
+    "memory": ("dram_read", "dram_write", "dram_row"),
+    "links": ("link",),
+}  # fmt: skip
+"""Units and the events that are theirs. Sums of single and half precision take no more than their issue and their
+operands."""
+EVENTS = tuple(event for events in PARTS.values() for event in events)
+"""Events with an energy each, `energy.*_pj` of a configuration."""
 
 _SUMS = (
     *(M.OP_FADD, M.OP_FADD_MODE, M.OP_FADD_FTZ, M.OP_FADD2, M.OP_HADD2, M.OP_HADD2_F32, M.OP_FHADD),
@@ -51,22 +64,6 @@ _MATRIX = {
     M.TENSOR_E5M2: "byte",
     M.TENSOR_INTEGER: "byte",
 }
-PARTS = {
-    "launch": ("launch", "warp"),
-    "issue": ("issue",),
-    "registers": ("operand",),
-    "integer units": ("alu", "integer_product", "wide_product", "vote"),
-    "floating point units": ("single_product", "half_product", "double_sum", "double_product", "special"),
-    "tensor cores": tuple(each for each in EVENTS if each.startswith(("matrix_", "group_"))),
-    "constants": ("constant",),
-    "shared memory and L1": (
-        "access", "shuffle", "shared_wavefront", "shared_word", "shared_atomic", "l1_tag", "l1_word",
-    ),
-    "L2": ("l2_request", "l2_read", "l2_write", "l2_atomic", "fabric"),
-    "memory": ("dram_read", "dram_write", "dram_row"),
-    "links": ("link",),
-}  # fmt: skip
-"""Units and the events that are theirs."""
 _STEPS = 40  # of the search for a clock
 _OFF_CHIP = (*PARTS["memory"], *PARTS["links"])
 

@@ -89,10 +89,6 @@ def _memory(*counters: int) -> Compute:
     return lambda c: c.memory(*counters)
 
 
-def _memory_bytes(*counters: int) -> Compute:
-    return lambda c: c.memory_bytes(*counters)
-
-
 def _conflicts(*operations: int) -> Compute:
     """Asynchronous copies through L1 count with all instructions, those past it do not, as on an H100."""
 
@@ -103,10 +99,6 @@ def _conflicts(*operations: int) -> Compute:
         return c.total(L.COUNT_SHARED_WAVEFRONTS, rows) - c.total(L.COUNT_SHARED_IDEAL, rows)
 
     return compute
-
-
-def _shared_wavefronts(*operations: int) -> Compute:
-    return lambda c: c.shared_total(L.COUNT_SHARED_WAVEFRONTS, *operations)
 
 
 def _data_pipe_wavefronts(c: Counts) -> int:
@@ -171,7 +163,7 @@ def _shared_rows() -> Iterator[Quantity]:
         )  # fmt: skip
         yield Quantity(
             f"l1tex__data_pipe_lsu_wavefronts_mem_shared{suffix}.sum", "",
-            _shared_wavefronts(*operations) if suffix else _data_pipe_wavefronts,
+            _on(SHARED, L.COUNT_SHARED_WAVEFRONTS, *operations) if suffix else _data_pipe_wavefronts,
             f"wavefronts of {what}{also}; {collisions}", better=LESS,
             short="wavefronts of loads from shared memory" if suffix == "_op_ld" else "",
         )  # fmt: skip
@@ -296,8 +288,8 @@ _FORMULAS: dict[str, Compute] = {
     "lts__d_sectors_fill_device.sum": _memory(*DRAM_READ_SECTORS),
     "nvlrx__bytes_data_user.sum": _memory(ms.CNT_PEER_RECEIVED_BYTES),
     "nvltx__bytes_data_user.sum": _memory(ms.CNT_PEER_SENT_BYTES),
-    "dram__bytes_read.sum": _memory_bytes(*DRAM_READ_SECTORS),
-    "dram__bytes_write.sum": _memory_bytes(*DRAM_WRITE_SECTORS),
+    "dram__bytes_read.sum": lambda c: c.memory_bytes(*DRAM_READ_SECTORS),
+    "dram__bytes_write.sum": lambda c: c.memory_bytes(*DRAM_WRITE_SECTORS),
     "dram__bytes.sum": _dram_bytes,
     "dram__bytes.sum.per_second": lambda c: ratio(_dram_bytes(c), _seconds(c)),
     "dram__throughput.avg.pct_of_peak_sustained_elapsed": lambda c: (

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpusim.errors import SimulationError
+from gpusim.results.sentences import cut
 
 # Columns of the raw page that describe the launch; every other column is a metric.
 _LAUNCH_COLUMNS = {
@@ -79,7 +80,7 @@ def read_profile(
     kinds = list(dict.fromkeys((launch.kernel, launch.grid, launch.block) for launch in chosen or found))
     if not chosen or len(kinds) > 1:
         what = "launches of several kernels or sizes" if chosen else "no such launch"
-        known = "; ".join(f"{_short(name)}, grid {_text(g)}, block {_text(b)}" for name, g, b in kinds)
+        known = "; ".join(f"{cut(name, 60)}, grid {_text(g)}, block {_text(b)}" for name, g, b in kinds)
         raise ProfileError(f"{path} holds {what}: {known}")
     names = set.intersection(*(set(launch.metrics) for launch in chosen))
     counters = {name: [launch.metrics[name] for launch in chosen] for name in sorted(names)}
@@ -167,11 +168,6 @@ def _triple(cell: str) -> tuple[int, ...]:
         return tuple(int(part) for part in cell.strip("() ").split(",") if part.strip())
     except ValueError:
         raise ProfileError(f"the table has a size that is not one: {cell[:40]!r}") from None
-
-
-def _short(kernel: str) -> str:
-    """A kernel's name; of a mangled one its beginning."""
-    return kernel if len(kernel) <= 60 else f"{kernel[:57]}..."
 
 
 def _text(size: Sequence[int]) -> str:

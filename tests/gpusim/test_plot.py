@@ -193,7 +193,7 @@ def test_lanes_add_up_to_thread_instructions():
     result = run("divergence/4", 64)
     active = executed = issued = tree = 0
     for warp in result.trace.warps["warp"].tolist():
-        cells = plot.lane_activity(result.trace, warp, 0, 1 << 20).images[0].get_array()
+        cells = plot.lane_activity(result.trace, warp, 0, 1 << 20).collections[0].get_array()
         active += int((cells > lanes.OFF).sum())
         executed += int((cells > lanes.GUARDED).sum())
         issued += len(cells)
@@ -268,17 +268,17 @@ def test_every_depth_of_a_tree_has_a_colour_of_its_own(toolchain):
 
 def test_pictures_of_lanes_begin_where_lanes_first_part(parted_late):
     trace = parted_late.trace
-    part = everything.interesting(trace)
-    assert part.warp == 1, "of block 0, in which threads 40 and 45 part"
     active = trace.of_warp(1)["active"]
     (parts,) = np.flatnonzero(np.diff(active.astype(np.int64)) < 0) + 1
-    assert part.first == parts - 8 > 400 and everything.first_divergence(trace) == (1, parts)
+    assert everything.first_divergence(trace) == (1, parts), "of block 0, in which threads 40 and 45 part"
+    first = parts - 8
+    assert first > 400
     drawn = everything.OF_TRACE["lanes"](trace)
-    assert f"block 0,0,0 warp 1: issues {part.first:,} to" in drawn.get_title(loc="left")
-    cells = drawn.images[0].get_array()
+    assert f"block 0,0,0 warp 1: issues {first:,} to" in drawn.get_title(loc="left")
+    cells = drawn.collections[0].get_array()
     assert (cells[:8] > lanes.OFF).all() and not (cells[8:] > lanes.OFF).all(axis=1).any()
     tree = everything.OF_TRACE["divergence"](trace)
-    assert tree.get_xlim() == (part.first, part.first + everything.MOST_ISSUES)
+    assert tree.get_xlim() == (first, first + everything.MOST_ISSUES)
     assert "1 group part, 0 meetings" in tree.get_title(loc="left")
 
 
