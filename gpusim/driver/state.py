@@ -1,8 +1,11 @@
 """The driver's state: the simulated device, contexts, memory by kind, and the objects behind handles.
 
-One `Driver` serves the process. Handles are numbers that only the driver can interpret, as on hardware; each belongs to
+One `Driver` serves a process. Handles are numbers that only the driver can interpret, as on hardware; each belongs to
 a context and dies with it. Work of streams goes into those of the device (`queues`). Where there is no clock, it is
 done when the call returns that asks for it, unless it is behind a function of the host.
+
+More than 500 lines: handles, memory, work and the processes that share them refer to each other, and a call may need
+any of them.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig
+from gpusim.driver.outputs.log import table
 from gpusim.driver.work.launches import JointCall, Observer
 from gpusim.node.timeline import busy_time
 from gpusim.node.work import COLLECTIVE
@@ -80,8 +81,6 @@ class GpuLog(Observer):
 
     def tables(self, timed: bool) -> Iterator[Table]:
         """What was done together, and by each GPU."""
-        from gpusim.driver.outputs.log import table
-
         if self.collectives:
             more = ("us each", "waited", "busiest link") if timed else ()
             found = table("collective", "GPUs", "bytes", "calls", *more)

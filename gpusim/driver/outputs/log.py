@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpusim.config import GPUConfig
 from gpusim.driver.outputs.counterparts import counterpart_of
@@ -15,7 +16,6 @@ from isa.demangle import full_name, short_name
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gpusim.driver.outputs.gpus import GpuLog
     from gpusim.result import Result
     from isa import Program
 
@@ -58,6 +58,13 @@ class Launches:
     stands_for: str | None = None
 
 
+class LogPart(Protocol):
+    """What else is told with the launches."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+    def tables(self, timed: bool) -> Iterator[Table]: ...
+
+
 class LaunchLog:
     """All launches of a driver, by kernel and configuration. number: of the last launch that ran or is to run. timed:
     whether launches know of cycles; if not, they and joules are zero everywhere."""
@@ -67,7 +74,7 @@ class LaunchLog:
         self.groups: dict[Any, Launches] = {}
         self.number = 0
         self.host_seconds = 0.0
-        self.gpus: GpuLog | None = None
+        self.gpus: LogPart | None = None
 
     def add(self, symbol: str, result: Result, number: int = 0, nvtx_range: str = "") -> None:
         """Note a launch. number: the next one's, if none is given. nvtx_range: as of `LaunchCall`."""

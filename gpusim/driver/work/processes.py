@@ -16,15 +16,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import simpy
 
 from gpusim.driver.caller import caller
 from gpusim.node.streams import HostThread
-
-if TYPE_CHECKING:
-    from gpusim.driver.work.passing import PassingTime
 
 _LOOK_SECONDS, _QUIET_LOOKS, _ASLEEP_LOOKS = 0.005, 3, 100
 _MOST_COMPUTED_NS = 30 * 10**9
@@ -123,15 +120,15 @@ def _beside(process: int) -> list[int]:
 
 
 class SharedTime:
-    """The processes of a program on one clock. members: those that use a GPU, by `Caller.process`. dropped: how often
-    all work was taken out of streams; failed: one of whose launches failed, until that is done. changed: notified when
-    a process has called, with the driver's lock."""
+    """The processes of a program on one clock. members: `PassingTime` of those that use a GPU, by `Caller.process`.
+    dropped: how often all work was taken out of streams; failed: one of whose launches failed, until that is done.
+    changed: notified when a process has called, with the driver's lock."""
 
-    failed: PassingTime | None = None
+    failed: Any = None
 
     def __init__(self, lock: threading.RLock):
         self.changed = threading.Condition(lock)
-        self.members: dict[Any, PassingTime] = {}
+        self.members: dict[Any, Any] = {}
         self.host = HostClock()
         self.dropped = 0
         self._waiting = 0
@@ -141,7 +138,7 @@ class SharedTime:
         self.members[caller().process].run_until(done)
 
     @contextmanager
-    def waiting(self, member: PassingTime, pending: Callable[[], bool]) -> Iterator[None]:
+    def waiting(self, member: Any, pending: Callable[[], bool]) -> Iterator[None]:
         """A call of a process waits within, as long as this is so."""
         for each in self.members.values():
             if each is not member:
@@ -159,16 +156,16 @@ class SharedTime:
         if self._waiting:
             self.changed.notify_all()
 
-    def leave(self, member: PassingTime) -> None:
+    def leave(self, member: Any) -> None:
         """A process has ended."""
         self.members = {process: each for process, each in self.members.items() if each is not member}
         self.changed.notify_all()
 
-    def comes_first(self, member: PassingTime) -> float:
+    def comes_first(self, member: Any) -> float:
         """Time by which another process may still do something, infinite if all wait."""
         return min((each.acts() for each in self.members.values() if each is not member), default=math.inf)
 
-    def let_in(self, member: PassingTime) -> None:
+    def let_in(self, member: Any) -> None:
         """Let other processes call."""
         if not self.changed.wait(_LOOK_SECONDS):
             for each in self.members.values():
