@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from itertools import groupby
 from pathlib import Path
@@ -111,7 +110,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def new(options: argparse.Namespace) -> None:
-    from gpusim.config.create import FILE_NAME, new_file
+    from gpusim.config.create import new_file
 
     name = Path(options.name).name.removesuffix(".toml")  # a folder in front is the file's
     stem = re.sub(r"[^a-z0-9_.-]+", "-", name.lower()).strip("-.")
@@ -123,14 +122,6 @@ def new(options: argparse.Namespace) -> None:
         raise UserError(f"{path} is there already; --force overwrites it")
     put_file(path, text.encode())
     print(f"{path} written")
-    beside = path.parent / FILE_NAME
-    if not beside.exists():
-        put_file(beside, _schema_text().encode())
-        print(f"{beside} written, which the file's first line names for editors")
-
-
-def schema(options: argparse.Namespace) -> None:
-    print(_schema_text(), end="")
 
 
 def derived_lines(rows: tuple[DerivedValue, ...]) -> list[str]:
@@ -145,9 +136,3 @@ def derived_lines(rows: tuple[DerivedValue, ...]) -> list[str]:
 def derived_json(rows: tuple[DerivedValue, ...]) -> dict[str, dict[str, Any]]:
     """Derived values by name, in the units that the names carry."""
     return {row.name: {"value": row.value, "group": row.group, "meaning": row.meaning} for row in rows}
-
-
-def _schema_text() -> str:
-    from gpusim.config.create import config_schema
-
-    return json.dumps(config_schema(), indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""Configuration files from outside: a new one with comments, the JSON schema of all, and counts of their sources."""
+"""Configuration files from outside: a new one with comments, and counts of their sources."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gpusim.config.load import diff, load_config, own_sources, shipped_names
-from gpusim.config.models import GPUConfig, describe_keys, toml_value, unit_of
+from gpusim.config.models import describe_keys, toml_value
 from gpusim.errors import ConfigError
 
 _OFTEN = ("sm.count", "l2.bytes", "dram.bandwidth_gb_s", "dram.channels")
@@ -34,7 +33,6 @@ def new_file(name: str, base: str, overrides: Iterable[str], path: Path) -> str:
         line = f"{line}; {toml_value(values[key])} in the base" if changed else f"# {line}"
         tables.setdefault(table, []).append(line)
     head = [
-        f"#:schema {FILE_NAME}",
         f"# {name}: what differs from {before.gpu.name}.",
         f"# `gpusim config check {path.name}` says what follows from it, `gpusim config keys` what else there is.",
         f"base = {toml_value(_base_from(base, path))}",
@@ -49,47 +47,6 @@ def _base_from(base: str, path: Path) -> str:
     if base.lower() in shipped_names() and not Path(base).is_file():
         return base.lower()
     return Path(os.path.relpath(Path(base).expanduser().resolve(), path.resolve().parent)).as_posix()
-
-
-FILE_NAME = "gpusim.schema.json"
-"""Name of the file that `#:schema` in a configuration points to."""
-
-
-def config_schema() -> dict[str, Any]:
-    """JSON schema (2020-12) of a configuration file: that of `GPUConfig`, of which a file may leave anything out."""
-    schema = GPUConfig.model_json_schema()
-    for part in (schema, *schema["$defs"].values()):
-        part.pop("required", None)
-        part["properties"] = {name: _value(name, each) for name, each in part["properties"].items()}
-        part["description"] = " ".join(part.get("description", "").split())
-    base = {
-        "description": "configuration that gives every value not listed here: a shipped name, or a path "
-        "relative to this file",
-        "anyOf": [{"enum": list(shipped_names())}, {"type": "string", "minLength": 1}],
-    }
-    return schema | {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "gpusim configuration",
-        "description": "A GPU that gpusim simulates: a base and what differs from it. Times are SM clock cycles.",
-        "properties": {"base": base, **schema["properties"]},
-    }
-
-
-def _value(name: str, each: dict[str, Any]) -> dict[str, Any]:
-    """A value, plain or with its source; a section as it is."""
-    section = each.get("allOf", [each])[0]  # so wrapped by some versions of pydantic
-    if "$ref" in section:
-        return each | section
-    plain = {name: part for name, part in each.items() if name not in ("title", "description")}
-    unit, text = unit_of(f"_{name}"), each.get("description", "")
-    where = "where the value comes from, such as 'spec: data sheet'"
-    with_source = {
-        "type": "object",
-        "properties": {"value": plain, "source": {"type": "string", "pattern": r"\S", "description": where}},
-        "required": ["value"],
-        "additionalProperties": False,
-    }
-    return {"description": f"{text} [{unit}]" if unit else text, "anyOf": [plain, with_source]}
 
 
 KINDS = ("spec", "microbenchmark", "reported", "fitted", "assumed")
