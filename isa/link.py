@@ -55,16 +55,6 @@ class CodeSection:
     labels: dict[str, int] = field(default_factory=dict)
     lines: list[tuple[int, str, int, int | None, str | None]] = field(default_factory=list)
 
-    def decode(self, start: int = 0, labels: Mapping[str, int] | None = None) -> tuple[Instruction, ...]:
-        """Decode every instruction of a section placed at address `start`; raises DecodeError naming the text
-        that fits no form. `labels` are those of all code; None: this section's.
-        """
-        labels = self.labels if labels is None else labels
-        return tuple(
-            parse_instruction(start + address, text, encoding, labels, line, file)
-            for address, text, encoding, line, file in self.lines
-        )
-
 
 @dataclass(frozen=True)
 class Merged:
@@ -109,8 +99,9 @@ def merge(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> Mer
     labels |= {name: stubs[name] for name in called}
     code: dict[int, Instruction] = {}
     for each in reached:
-        for instruction in sections[each.name].decode(starts[each.name], labels):
-            code[instruction.address] = instruction
+        for offset, text, encoding, line, file in sections[each.name].lines:
+            address = starts[each.name] + offset
+            code[address] = parse_instruction(address, text, encoding, labels, line, file)
     for name in called:
         for instruction in _stub(stubs[name], name, labels):
             code[instruction.address] = instruction

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from isa.assemble import DEFAULT_ARCH, assemble, is_relocatable, link_objects
@@ -165,8 +164,8 @@ def _with_instance(
 
 def _source_key(source: str, file: Path, arch: str, options: Sequence[str]) -> str | None:
     """Cache key of what a CUDA C++ file compiles to, None where a macro or an option decides what it includes."""
-    own = own_files(source, file, include_options(options))
-    if own.by_macro or reads_more(options):
+    own = _own_parts(source, file, include_options(options))
+    if own is None or reads_more(options):
         return None
     tools = [identity(name) for name in ("nvrtc", "nvdisasm")]
     if has_nvcc(options):
@@ -174,7 +173,7 @@ def _source_key(source: str, file: Path, arch: str, options: Sequence[str]) -> s
         tools += [identity("nvcc"), file_identity(compiler) if compiler else ""]
         tools += [f"{name}={os.environ.get(name)}" for name in _ENVIRONMENT]
     what = ["cu", f"{IMAGE_FORMAT}.{DECODER}", arch, repr(list(options)), *tools, *include_folders()]
-    return ProgramCache.key([*what, *own.key_parts()])
+    return ProgramCache.key([*what, *own])
 
 
 def _checked(program: Program, entry: str | None, abi: str | None, file: Path) -> Program:
@@ -189,49 +188,29 @@ def _checked(program: Program, entry: str | None, abi: str | None, file: Path) -
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(?:(?P<quote>[<\"])(?P<name>[^>\"\n]+)[>\"]|(?P<macro>\S+))", re.M)
 
 
-@dataclass(frozen=True)
-class OwnFiles:
-    """A file and its own headers.
-
-    texts: by path, the file itself first. links: by path, the file that each spelling in it ('"name"' or '<name>')
-    means, None for one that is not the user's. by_macro: a macro names a further one.
-    """
-
-    texts: dict[str, str]
-    links: dict[str, dict[str, str | None]]
-    by_macro: bool
-
-    def key_parts(self) -> Iterator[str]:
-        """All that is known of them without a compiler, for a cache key: of a header that is not the user's, its name
-        and which folders of CUDA's have it."""
-        for path, text in self.texts.items():
-            yield from (path, text)
-            for spelled, file in self.links[path].items():
-                yield from (spelled, file or repr([Path(each, spelled[1:-1]).is_file() for each in include_folders()]))
-
-
-def own_files(source: str, path: Path, folders: Sequence[str]) -> OwnFiles:
-    """Follow the includes of a text; the conditions that they stand under are not looked at.
+def _own_parts(source: str, path: Path, folders: Sequence[str]) -> list[str] | None:
+    """A text and its own headers for a cache key, as far as they are known without a compiler: conditions that includes
+    stand under are not looked at, and of a header that is not the user's the key has its name and which folders of
+    CUDA's hold it. None where a macro names a header.
 
     folders: where headers are searched besides the file's own folder, those of the options -I. A folder with CUDA's own
     headers is none of the user's.
     """
     path = path.resolve()
     searched = [path.parent, *(Path(each) for each in folders if not Path(each, "cuda_runtime.h").is_file())]
-    found = OwnFiles({str(path): source}, {}, by_macro=False)
-    todo, by_macro = [path], False
-    while todo:
-        file = todo.pop()
-        links = found.links[str(file)] = {}
-        for match in _INCLUDE.finditer(found.texts[str(file)]):
-            by_macro |= match["macro"] is not None
-            if (name := match["name"]) is None:
-                continue
-            near = [file.parent] if match["quote"] == '"' else []
-            header = next((each for folder in (*near, *searched) if (each := folder / name).is_file()), None)
-            spelled = f'"{name}"' if match["quote"] == '"' else f"<{name}>"
-            links[spelled] = str(header.resolve()) if header else None
-            if header and str(header.resolve()) not in found.texts:
-                todo.append(header.resolve())
-                found.texts[str(todo[-1])] = todo[-1].read_text(encoding="utf-8", errors="replace")
-    return OwnFiles(found.texts, found.links, by_macro)
+    texts, parts = {path: source}, list[str]()
+    todo = [path]
+    for file in todo:  # which grows
+        parts += str(file), texts[file]
+        for match in _INCLUDE.finditer(texts[file]):
+            if match["macro"] is not None:
+                return None
+            name, quote = match["name"], match["quote"]
+            near = [file.parent] if quote == '"' else []
+            header = next((each.resolve() for folder in (*near, *searched) if (each := folder / name).is_file()), None)
+            found = str(header or [Path(each, name).is_file() for each in include_folders()])
+            parts += quote + name, found
+            if header and header not in texts:
+                todo.append(header)
+                texts[header] = header.read_text(encoding="utf-8", errors="replace")
+    return parts

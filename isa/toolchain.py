@@ -12,8 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -175,29 +173,16 @@ INSTANCES = "__nv_name_map"
 """The file, in errors, of the names of templates' instances that were asked for."""
 
 
-@dataclass(frozen=True)
-class Complaint:
-    """An error. places: file and line, first where it is, then where that was instantiated or included from."""
-
-    text: str
-    places: tuple[tuple[str, int], ...]
-
-    def as_error(self) -> CompileError:
-        """With the innermost of its places that is the user's."""
-        own = next((each for each in self.places if not _SYSTEM.match(each[0])), self.places[0])
-        return CompileError(self.text, *own)
-
-
-def complaints(log: str) -> Iterator[Complaint]:
-    """The errors of a log, in its order."""
+def first_complaint(log: str, path: str, tool: str) -> CompileError:
+    """The first error of a log. Of its places, where it is and then where that was instantiated or included from, the
+    innermost that is the user's counts; without any it is the first row that speaks of one, in the tool's words."""
     rows = log.splitlines()
     included: list[tuple[str, int]] = []
     for index, row in enumerate(rows):
         if source := _FROM.match(row):
             included.append((source[1], int(source[2])))
             continue
-        error = _ERROR.match(row)
-        if error:
+        if error := _ERROR.match(row):
             places = [(error["file"], int(error["line"] or error["row"])), *included]
             for below in rows[index + 1 :]:
                 if not below.strip() or _ERROR.match(below):
@@ -206,13 +191,8 @@ def complaints(log: str) -> Iterator[Complaint]:
                     places.append((frame[2] or places[-1][0], int(frame[1])))
             code, caret = (*rows[index + 1 : index + 3], "", "")[:2]
             ended = error["text"].startswith("expected a") and 0 <= caret.find("^") <= len(code) - len(code.lstrip())
-            yield Complaint(error["text"] + " before this line" * ended, tuple(places))
+            own = next((each for each in places if not _SYSTEM.match(each[0])), places[0])
+            return CompileError(error["text"] + " before this line" * ended, *own)
         included = []
-
-
-def first_complaint(log: str, path: str, tool: str) -> CompileError:
-    """The first error of a log; without a place in the source the first row that speaks of one, in the tool's words."""
-    for each in complaints(log):
-        return each.as_error()
-    rows = [row for row in log.splitlines() if re.search(r"error|fatal", row)] or log.split("\n")
-    return CompileError(rows[0].strip() or f"{tool} failed without a message", path)
+    told = next((row for row in rows if re.search(r"error|fatal", row)), log.split("\n")[0])
+    return CompileError(told.strip() or f"{tool} failed without a message", path)

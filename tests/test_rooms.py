@@ -62,9 +62,9 @@ MOST_LINES_OF = {
     "gpusim.results": 3_365,
     "gpusim.tracing": 1_481,
     "gpusim.workload": 370,
-    "isa": 6_645,
+    "isa": 6_595,
     "programs": 5_706,
-    "validate": 10_188,
+    "validate": 10_119,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

@@ -7,7 +7,7 @@ does not have, by what the assembler says, so one list serves all of them.
 
 from tests.corpus.forms import CHAPTERS, FORMS
 from tests.corpus.inputs import BYTES, THREADS, operands
-from tests.corpus.kernels import assemble_all, operand_classes
+from tests.corpus.kernels import assemble_all, decoded, operand_classes
 
 __all__ = [
     "BYTES",
@@ -15,6 +15,7 @@ __all__ = [
     "FORMS",
     "THREADS",
     "assemble_all",
+    "decoded",
     "operand_classes",
     "operands",
 ]

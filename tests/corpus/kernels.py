@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from isa.instruction import Instruction, parse_instruction
+from isa.listing import read_sections
 from isa.toolchain import find_tool
 
 # Letter of an operand class: (register type, bytes in memory, type of its load and store)
@@ -142,3 +144,11 @@ def assemble_all(
             for name, reason in bad.items():
                 del kernels[name]
                 dropped[name] = reason
+
+
+def decoded(listing: str) -> dict[str, tuple[Instruction, ...]]:
+    """The instructions of each code section of a listing."""
+    return {
+        name: tuple(parse_instruction(at, text, word, part.labels, *place) for at, text, word, *place in part.lines)
+        for name, part in read_sections(listing).items()
+    }

@@ -15,7 +15,7 @@ from isa.listing import disassemble, read_sections
 from isa.lower import lower_instruction
 from isa.lower_writer import ConstantPool, RegisterLayout
 from isa.templates import templates
-from tests.corpus import CHAPTERS, FORMS, assemble_all, asynchronous
+from tests.corpus import CHAPTERS, FORMS, assemble_all, asynchronous, decoded
 
 TEXTURES = "SULD SURED SUST TEX TLD TLD4 TXD TXQ"
 ASYNCHRONOUS = "LDG LDGMC LDSM STG STSM UBLKCP UGETNEXTWORKID UMEMSETS UREDGR USTGR UTMALDG UTMASTG"
@@ -75,7 +75,7 @@ def test_every_instruction_lowers(arch, toolchain):
 @pytest.fixture(scope="module")
 def textures(toolchain):
     cubin, _, _ = assemble_all([form for form in FORMS if form[1] == "texture"], "sm_90")
-    return [each for section in read_sections(disassemble(cubin)).values() for each in section.decode()]
+    return [each for section in decoded(disassemble(cubin)).values() for each in section]
 
 
 @pytest.mark.parametrize("opcode", TEXTURES.split())

@@ -20,6 +20,7 @@ from isa.instruction import (
     parse_operand,
 )
 from isa.listing import disassemble, read_sections
+from tests.corpus import decoded
 
 # Kernels that between them use most operand forms: half and tensor operations, atomics in every space,
 # constant, local and dynamic shared memory, calls, switches, textures, votes, barriers, doubles, bit operations.
@@ -130,7 +131,7 @@ def kernels() -> dict[str, tuple[Instruction, ...]]:
         listings = [disassemble(cubin) for cubin in cubins]
     except ToolchainMissing as error:
         pytest.skip(str(error))
-    return {name: part.decode() for text in listings for name, part in read_sections(text).items()}
+    return {name: part for text in listings for name, part in decoded(text).items()}
 
 
 def decode(text: str, **labels: int) -> Instruction:
@@ -300,11 +301,11 @@ def test_other_targets_decode(arch: str) -> None:
     keep = [f'extern "C" __global__ void {part}' for part in source.split('extern "C" __global__ void ')[3:]]
     text = source.partition('extern "C"')[0] + "".join(part for part in keep)
     try:
-        sections = read_sections(disassemble(compile_cuda(text, arch, path="other.cu")))
+        sections = decoded(disassemble(compile_cuda(text, arch, path="other.cu")))
     except ToolchainMissing as error:
         pytest.skip(str(error))
     assert {"atomics", "control", "texture", "warps"} <= set(sections)
-    assert all(section.decode() for section in sections.values())
+    assert all(sections.values())
 
 
 def test_nvdisasm_error_is_one_sentence() -> None:
