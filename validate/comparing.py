@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -112,20 +111,14 @@ def rows(
                     book.append(line_of(row))
 
 
-def show(
-    found: Iterable[score.Row], options: argparse.Namespace, report: Callable[[list[score.Row]], str]
-) -> tuple[int, list[score.Row]]:
-    """Print a table that grows, a report, and with --json everything; (exit status, the rows)."""
-    # With --json the table is progress, and goes to where progress goes.
-    out = sys.stderr if options.json else sys.stdout
-    print(score.TIMED_HEAD, file=out, flush=True)
+def show(found: Iterable[score.Row], report: Callable[[list[score.Row]], str]) -> tuple[int, list[score.Row]]:
+    """Print a table that grows, and a report; (exit status, the rows)."""
+    print(score.TIMED_HEAD, flush=True)
     kept = []
     for row in found:
         kept.append(row)
-        print(score.line(row, timed=True), file=out, flush=True)
-    print(f"\n{report(kept)}", file=out)
-    if options.json:
-        print(json.dumps(score.document(kept), indent=1))
+        print(score.line(row, timed=True), flush=True)
+    print(f"\n{report(kept)}")
     return EXIT_OK if score.ok(kept) else EXIT_WRONG, kept
 
 
@@ -146,7 +139,7 @@ def command(options: argparse.Namespace) -> int:
             jobs=options.jobs,
             threads=options.threads,
         )
-        return show(found, options, partial(text.report, full=True) if options.full else text.cycles_text)[0]
+        return show(found, partial(text.report, full=True) if options.full else text.cycles_text)[0]
     except KeyboardInterrupt:
         resume = f"; the same command goes on from {options.resume}" if options.resume else ""
         print(f"\ninterrupted{resume}", file=sys.stderr)

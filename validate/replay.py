@@ -43,13 +43,6 @@ class Pair:
         """Predicted less measured."""
         return self.predicted - self.measured
 
-    @property
-    def ratio(self) -> float | None:
-        """Predicted by measured; None where nothing was measured and something predicted, 1 where neither."""
-        if self.measured:
-            return self.predicted / self.measured
-        return None if self.predicted else 1.0
-
 
 @dataclass(frozen=True)
 class Comparison:

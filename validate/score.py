@@ -1,10 +1,11 @@
-"""Scores of a comparison, its table and its JSON."""
+"""Scores of a comparison, its table, and its rows in a journal."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -81,12 +82,6 @@ def log_correlation(measured: Sequence[float], predicted: Sequence[float]) -> fl
         return None
 
 
-def document(rows: Sequence[Row]) -> dict[str, Any]:
-    """Everything as plain values, for JSON."""
-    splits = {name: summary([row for row in rows if row.point.split == name]) for name in ("train", "judge")}
-    return {"summary": summary(rows), **splits, "points": [plain(row) for row in rows]}
-
-
 def complete(found: Mapping[ProgramPoint, Row], points: Sequence[ProgramPoint]) -> list[Row]:
     """The row of each point; one that was not compared is a failure, so that nothing goes unnoticed."""
     return [found.get(point) or Failure(point, "not compared") for point in points]
@@ -103,16 +98,15 @@ def number(value: float) -> str:
 
 
 def plain(row: Row) -> dict[str, Any]:
-    """A row as plain values, for JSON."""
+    """A row as plain values, for a journal."""
     if isinstance(row, Failure):
         return {"point": str(row.point), "failure": row.reason}
-    cycles = _pair(row.cycles) | {"spread": row.spread.relative, "error": row.error}
     return {
         "point": str(row.point),
         "warp_instructions": row.instructions,
-        "cycles": cycles | {"launches": row.spread.model_dump()},
-        "exact": {name: _pair(pair) | {"equal": pair.equal} for name, pair in row.exact.items()},
-        "modelled": {name: _pair(pair) for name, pair in row.modelled.items()},
+        "cycles": asdict(row.cycles) | {"launches": row.spread.model_dump()},
+        "exact": {name: asdict(pair) for name, pair in row.exact.items()},
+        "modelled": {name: asdict(pair) for name, pair in row.modelled.items()},
         "mismatch": row.mismatch,
         "host_seconds": row.seconds,
         "kind": row.kind,
@@ -141,7 +135,3 @@ def row_of(document: Mapping[str, Any], point_of: Callable[[str], ProgramPoint] 
         seconds=document["host_seconds"],
         kind=document["kind"],
     )
-
-
-def _pair(pair: Pair) -> dict[str, Any]:
-    return {"measured": pair.measured, "predicted": pair.predicted, "ratio": pair.ratio}

@@ -237,9 +237,9 @@ def test_slopes_and_knees():
 
 
 def test_commands(capsys):
-    assert main(["microbench", "compare", "--only", "pipe_fadd", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    found = {each["point"][1]: each["simulated"] for each in rows if each["point"][0] == "warps=1"}
+    found = {
+        row.point[1]: row.simulated for row in compare.compare([BENCHES["pipe_fadd"]]) if row.point[0] == "warps=1"
+    }
     assert found == compare.run(BENCHES["pipe_fadd"], BENCHES["pipe_fadd"].cases[0])
     assert main(["microbench", "compare", "--only", "sync_barrier", "--full", "--fast"]) == 0
     assert capsys.readouterr().out.count("sync_barrier ") == 6

@@ -138,7 +138,7 @@ def compare(options: argparse.Namespace) -> int:
         if left := {point: each for point, each in mine.items() if point not in known}:
             tasks.append(ProgramTask(options.folder, name, built.get(name), left, symbols, *how))
     found = comparing.rows([*points], known, tasks, rows, options.jobs, book)
-    status, kept = comparing.show(found, options, text.report)
+    status, kept = comparing.show(found, text.report)
     if options.docs:
         documents.put("accuracy.md", "scores collection", text.report(kept))
     return status

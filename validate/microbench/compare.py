@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -100,19 +98,16 @@ def summary(found: Sequence[Compared]) -> str:
 def command(options: argparse.Namespace) -> int:
     """`validate microbench compare`: status 1 if a number is off that should not be, or the other way round."""
     measured = options.results or results.gpu_of(options.gpu)
-    out = sys.stderr if options.json else sys.stdout
-    print(HEAD, file=out)
+    print(HEAD)
     found = []
     for row in compare(select(options.only), options.gpu, measured, options.set, slow=not options.fast):
         found.append(row)
         if options.full or row.verdict:
-            print(line(row), file=out, flush=True)
-    print(summary(found), file=out)
+            print(line(row), flush=True)
+    print(summary(found))
     if options.update_gaps:
-        print(f"{update_gaps(found, measured)} known gaps listed", file=out)
+        print(f"{update_gaps(found, measured)} known gaps listed")
         return 0
-    if options.json:
-        print(json.dumps([{**asdict(row), "error": row.error, "verdict": row.verdict} for row in found], indent=1))
     return 1 if any(row.verdict for row in found) else 0
 
 

@@ -9,11 +9,9 @@ product's kernel beside an all-reduce. "product" is the kernel of
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +121,7 @@ def command(options: argparse.Namespace) -> int:
     except (SimulationError, OSError, ValueError, KeyError) as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return 2
-    if options.json:
-        print(json.dumps([{**asdict(row), "error": row.error} for row in rows], indent=1))
-    else:
-        if options.all:
-            print("\n".join([compared.HEAD, *map(compared.line, rows), ""]))
-        print("\n".join([compared.summary(rows), *lines]))
+    if options.all:
+        print("\n".join([compared.HEAD, *map(compared.line, rows), ""]))
+    print("\n".join([compared.summary(rows), *lines]))
     return 1 if wrong else 0

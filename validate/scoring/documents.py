@@ -4,7 +4,6 @@ accepted, and tables in `docs/` between their marks."""
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -58,12 +57,9 @@ def command(options: argparse.Namespace) -> int:
     if note:
         print(f"validate: note: {note}", file=sys.stderr)
     rows = score.complete({row.point: row for row in found}, points_of(options))
-    if options.json:
-        print(json.dumps(score.document(rows), indent=1))
-    else:
-        if options.points:
-            print("\n".join([score.HEAD, *map(score.line, rows), ""]))
-        print(text.report(rows, full=options.full))
+    if options.points:
+        print("\n".join([score.HEAD, *map(score.line, rows), ""]))
+    print(text.report(rows, full=options.full))
     return 0 if _write(rows, options) and score.ok(rows) else 1
 
 
