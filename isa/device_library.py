@@ -9,12 +9,12 @@ and 2 hold the workspace's address.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from isa.assemble import assemble
 from isa.cubin import Cubin, CubinKernel, read_cubin
-from isa.link import with_functions
 
 NAMES = frozenset({"__cuda_syscall_CGS_get_intrinsic_handle", "__cuda_syscall_CGS_sync"})
 
@@ -33,4 +33,15 @@ def device_library(arch: str) -> tuple[bytes, Mapping[str, CubinKernel]]:
 
 def added_to(cubin: Cubin) -> Cubin:
     """The cubin with those of the functions that it calls. Raises ToolchainMissing."""
-    return with_functions(cubin, device_library(cubin.arch)[1]) if cubin.externals & NAMES else cubin
+    if not cubin.externals & NAMES:
+        return cubin
+    functions = device_library(cubin.arch)[1]
+    wanted = {name: section for name, section in functions.items() if name in cubin.externals}
+    inside = {name: (home, at) for home, section in wanted.items() for name, at in section.functions.items()}
+    return replace(
+        cubin,
+        functions={**cubin.functions, **wanted},
+        places={**cubin.places, **inside},
+        code_bytes={**cubin.code_bytes, **{name: len(section.code) for name, section in wanted.items()}},
+        externals=cubin.externals - wanted.keys(),
+    )

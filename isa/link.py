@@ -56,32 +56,12 @@ class CodeSection:
     lines: list[tuple[int, str, int, int | None, str | None]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Merged:
-    """A kernel's code with everything that it can reach; labels and relocations count from the kernel's start."""
-
-    instructions: tuple[Instruction, ...]
-    labels: dict[str, int]
-    relocations: tuple[Relocation, ...]
-    sections: tuple[CubinKernel, ...]
-
-
-def with_functions(cubin: Cubin, functions: Mapping[str, CubinKernel]) -> Cubin:
-    """The cubin with those functions of a library that it calls and does not define."""
-    wanted = {name: section for name, section in functions.items() if name in cubin.externals}
-    inside = {name: (home, at) for home, section in wanted.items() for name, at in section.functions.items()}
-    return replace(
-        cubin,
-        functions={**cubin.functions, **wanted},
-        places={**cubin.places, **inside},
-        code_bytes={**cubin.code_bytes, **{name: len(section.code) for name, section in wanted.items()}},
-        externals=cubin.externals - wanted.keys(),
-    )
-
-
-def merge(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> Merged:
-    """Lay out one kernel of a cubin and all that it can reach. Raises CompileError (it calls a function that the cubin
-    does not define and no GPU driver provides)."""
+def merge(
+    cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str
+) -> tuple[tuple[Instruction, ...], dict[str, int], tuple[Relocation, ...], list[CubinKernel]]:
+    """Lay out one kernel of a cubin and all that it can reach. Returns its instructions, labels and relocations, which
+    count from the kernel's start, and the sections. Raises CompileError (it calls a function that the cubin does not
+    define and no GPU driver provides)."""
     reached, called = reachable(cubin, sections, symbol)
     for name in called:
         if name not in SYSTEM_CALLS:
@@ -115,7 +95,7 @@ def merge(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> Mer
         for each in reached
         for entry in each.relocations
     )
-    return Merged(instructions, labels, relocations, tuple(reached))
+    return instructions, labels, relocations, reached
 
 
 def function_addresses(cubin: Cubin) -> dict[str, int]:

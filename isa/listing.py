@@ -227,8 +227,8 @@ def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
 
 def _build(parsed: Cubin, sections: Mapping[str, CodeSection], symbol: str, abi: str) -> Program:
     kernel = parsed.kernels[symbol]
-    merged = merge(parsed, sections, symbol)
-    for each in merged.sections:
+    instructions, labels, relocations, reached = merge(parsed, sections, symbol)
+    for each in reached:
         encodings = (encoding for _, _, encoding, _, _ in sections[each.name].lines)
         if b"".join(encoding.to_bytes(INSTRUCTION_BYTES, "little") for encoding in encodings) != each.code:
             raise DecodeError(f"the listing of {each.name} does not match its code")
@@ -236,8 +236,8 @@ def _build(parsed: Cubin, sections: Mapping[str, CodeSection], symbol: str, abi:
         name=qualified_name(kernel.name).rpartition("::")[2],
         symbol=kernel.name,
         arch=parsed.arch,
-        instructions=merged.instructions,
-        registers=max(each.registers for each in merged.sections),
+        instructions=instructions,
+        registers=max(each.registers for each in reached),
         static_shared_bytes=kernel.static_shared_bytes,
         local_bytes=kernel.local_bytes,
         barriers=kernel.barriers,
@@ -252,10 +252,10 @@ def _build(parsed: Cubin, sections: Mapping[str, CodeSection], symbol: str, abi:
         sha256=parsed.sha256,
         shared_base=kernel.shared_base,
         cluster=kernel.cluster,
-        labels=merged.labels,
+        labels=labels,
         global_image=parsed.global_image,
         global_symbols=parsed.global_symbols,
-        relocations=merged.relocations,
+        relocations=relocations,
     )
 
 

@@ -3,9 +3,11 @@ values as text."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from pydantic import PrivateAttr, model_validator
@@ -53,15 +55,8 @@ def unknown(key: str, keys: Mapping[str, str], where: str | None = None) -> Conf
 
 
 def toml_value(value: Any) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return "[" + ", ".join(toml_value(part) for part in value) + "]"
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped) + '"'
-    return repr(value)
+    """A value as TOML writes it: as JSON does, but for a character that a text may not hold as it is."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class Described(sections.Section):
@@ -78,7 +73,8 @@ class Described(sections.Section):
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Every dotted key and its value, in file order."""
-        return _items(self)
+        keys = describe(type(self))
+        return zip(keys, attrgetter(*keys)(self), strict=True)
 
 
 class GPUConfig(Described):
@@ -165,15 +161,6 @@ class GPUConfig(Described):
 def describe_keys() -> Mapping[str, str]:
     """Every dotted key and what it means, in file order."""
     return describe(GPUConfig)
-
-
-def _items(section: sections.Section, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name in type(section).model_fields:
-        value = getattr(section, name)
-        if isinstance(value, sections.Section):
-            yield from _items(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 @cache
