@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from validate.gpu import compact_text
 from validate.points import ProgramPoint
@@ -180,14 +180,10 @@ def load(variant: str, gpu: str = "h200", folder: Path = FOLDER) -> Baseline:
     """
     path = path_of(variant, gpu, folder)
     try:
-        text = path.read_text("utf-8")
+        found = Baseline.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise MissingBaseline(f"no baseline of {variant} on {gpu}: {path} does not exist") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BaselineError(f"{path} cannot be read: {error}") from None
-    try:
-        found = Baseline.model_validate_json(text)
-    except ValidationError as error:
+    except (OSError, ValueError) as error:  # pydantic's are of the latter
         raise BaselineError(f"{path}: {error}") from None
     if found.variant != variant:
         raise BaselineError(f"{path} holds {found.variant}, not {variant}")

@@ -20,19 +20,19 @@ def list_names(options: argparse.Namespace) -> None:
     from gpusim.config import load_config, shipped_names
     from gpusim.config.create import KINDS, provenance
 
-    rows = {name: (load_config(name).gpu, provenance(name)) for name in shipped_names()}
+    rows = {name: (load_config(name).gpu, *provenance(name)) for name in shipped_names()}
     if options.json:
         document = [
-            {"name": name, "product": gpu.name, "arch": gpu.arch, "base": found.base}
-            | {"sources": found.own, "inherited": found.inherited}
-            for name, (gpu, found) in rows.items()
+            {"name": name, "product": gpu.name, "arch": gpu.arch, "base": base}
+            | {"sources": own, "inherited": inherited}
+            for name, (gpu, own, base, inherited) in rows.items()
         ]
         print_json(document)
         return
     table = [["", "product", "arch", *KINDS, "of the base"]]
-    for name, (gpu, found) in rows.items():
-        rest = f"{found.inherited} ({found.base})" if found.base else ""
-        table.append([name, gpu.name, gpu.arch, *(str(found.own[kind]) for kind in KINDS), rest])
+    for name, (gpu, own, base, inherited) in rows.items():
+        rest = f"{inherited} ({base})" if base else ""
+        table.append([name, gpu.name, gpu.arch, *(str(own[kind]) for kind in KINDS), rest])
     print(columns(table))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpusim.config.load import diff, load_config, own_sources, shipped_names
@@ -53,20 +52,11 @@ KINDS = ("spec", "microbenchmark", "reported", "fitted", "assumed")
 """First words of sources; h200.toml says what each means."""
 
 
-@dataclass(frozen=True)
-class SourceCounts:
-    """own: how many values the file itself gives, by kind of source. base: what gives the others. inherited: how many
-    these are; their sources speak of the base, so for this GPU they are assumptions unless the base's are specified for
-    both."""
-
-    own: dict[str, int]
-    base: str | None
-    inherited: int
-
-
-def provenance(config: str | Path) -> SourceCounts:
-    """Count the sources of a file's own values. Raises ConfigError for a file that cannot be read."""
+def provenance(config: str | Path) -> tuple[dict[str, int], str | None, int]:
+    """Return how many values a file itself gives, by kind of source, what gives the others, and how many these are:
+    their sources speak of the base, so for this GPU they are assumptions unless the base's are specified for both.
+    Raises ConfigError for a file that cannot be read."""
     sources, base = own_sources(config)
     counts = Counter(source.partition(":")[0] for source in sources.values())
     own = {kind: counts.pop(kind, 0) for kind in KINDS} | dict(counts)
-    return SourceCounts(own, base, len(describe_keys()) - len(sources))
+    return own, base, len(describe_keys()) - len(sources)

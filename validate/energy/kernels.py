@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import itertools
-import tempfile
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
@@ -19,10 +18,11 @@ from typing import Any
 import numpy as np
 
 import gpusim
-import isa
 from gpusim.engine.state.memory import LINE_BYTES
 from gpusim.launch import TensorMap
 from gpusim.results.energy import EVENTS, LaunchEnergy
+from isa import Program
+from isa.listing import program_from_cubin
 from programs import images
 from validate.gpu import read_json
 from validate.points import ProgramPoint
@@ -176,12 +176,9 @@ def of_round(experiment: EnergyExperiment, gpu: str = "h100", threads: int | Non
 
 
 @cache
-def kernel(entry: str) -> isa.Program:
+def kernel(entry: str) -> Program:
     """The machine code of a microbenchmark, by its `EnergyExperiment.entry`."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernels.cubin")
-        path.write_bytes(gzip.decompress(CUBIN.read_bytes()))
-        return isa.load(str(path), entry)
+    return program_from_cubin(gzip.decompress(CUBIN.read_bytes()), entry, path=str(CUBIN))
 
 
 def rows_of(rows: list[dict[str, Any]]) -> Iterator[tuple[EnergyExperiment, list[dict[str, Any]]]]:
