@@ -93,7 +93,7 @@ def load_collecting(config: str | Path, overrides: Overrides = None) -> tuple[GP
 
 def own_sources(config: str | Path) -> tuple[dict[str, str], str | None]:
     """Sources of a file itself, without its base: {dotted key: source}, and the base it names."""
-    tree = _parse(_find(config, GPU))
+    tree = parse_file(_find(config, GPU))
     base = tree.pop("base", None)
     reader = _Reader(GPU)
     sources = {key: source or "user" for key, _, source in reader.flatten(tree, "", None)}
@@ -150,14 +150,14 @@ def _find(name: str | Path, kind: Kind, relative_to: Path = Path()) -> Path:
     raise ConfigError(reason, suggestion=None if product else nearest(text.lower(), kind.names(), 0.5))
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    """A file as TOML."""
+def parse_file(path: Path) -> dict[str, Any]:
+    """A file as TOML. Raises ConfigError, which names it."""
     try:
-        if not path.is_file() or path.stat().st_size > _LARGEST_FILE_BYTES:
+        if path.exists() and (not path.is_file() or path.stat().st_size > _LARGEST_FILE_BYTES):
             raise ConfigError(f"not a file of at most {_LARGEST_FILE_BYTES:,} bytes", where=str(path))
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", where=str(path)) from None
+        raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)) from None
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # besides syntax: numbers and nesting beyond what Python reads
@@ -195,7 +195,7 @@ class _Reader:
         path = path.resolve()
         if path in seen:
             raise ConfigError(f"base goes round in a circle: {' -> '.join(p.name for p in (*seen, path))}")
-        tree, where = _parse(path), str(path)
+        tree, where = parse_file(path), str(path)
         base, shipped = tree.pop("base", None), path.parent == self.kind.folder
         leaves: dict[str, Leaf] = {}
         if base is not None:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gpusim.config import describe_keys
-from gpusim.config.load import unknown_key
+from gpusim.config.load import parse_file, unknown_key
 from gpusim.errors import ConfigError, nearest
 from gpusim.explore.point import PARAMETERS, Pairs, Point, plain
 from gpusim.workload.request import Request
@@ -231,14 +230,9 @@ class Sweep:
 def read_sweep(path: str | Path) -> Sweep:
     """The sweep of a file. Names of files in it are relative to it. Raises ConfigError, naming file and key."""
     try:
-        tree = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        return _sweep(tree, Path(path).parent)
+        return _sweep(parse_file(Path(path)), Path(path).parent)
     except ConfigError as error:
         raise ConfigError(error.reason, key=error.key, suggestion=error.suggestion, where=str(path)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)) from None
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"not valid TOML: {error}", where=str(path)) from None
 
 
 def _sweep(tree: dict[str, Any], folder: Path) -> Sweep:

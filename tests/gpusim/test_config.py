@@ -236,8 +236,8 @@ def test_a_shipped_file_is_read_once(monkeypatch, tmp_path):
     load_config("h200"), load_config("tiny")
     own = tmp_path / "own.toml"
     own.write_text('base = "h200"\n[sm]\ncount = 2\n')
-    read, real = [], load._parse
-    monkeypatch.setattr(load, "_parse", lambda path: read.append(path) or real(path))
+    read, real = [], load.parse_file
+    monkeypatch.setattr(load, "parse_file", lambda path: read.append(path) or real(path))
     assert load_config("tiny", ["sm.count=3"]).sm.count == 3
     found = load_config(own)
     assert (found.sm.count, found.source("sm.count"), found.source("gpu.arch")) == (

@@ -49,13 +49,12 @@ class Entry:
     @classmethod
     def of(cls, row: Comparison) -> Entry:
         """The entry that a comparison makes."""
-        pairs = [(group, group.pair(row)) for group in counters.GROUPS]
         return cls(
             point=row.point,
             measured=row.cycles.measured,
             predicted=row.cycles.predicted,
             stalls=stalls.worst_difference(row),
-            counters=tuple(counters.error(pair, group.unit) if pair else None for group, pair in pairs),
+            counters=tuple(group.error(row) for group in counters.GROUPS),
         )
 
     @property

@@ -30,17 +30,13 @@ class CounterGroup:
     median: float = 0.01
     p90: float = 0.06
 
-    @property
-    def unit(self) -> str:
-        """Unit of the counters."""
-        return METRICS[self.names[0]].unit
-
-    def pair(self, row: Comparison) -> Pair | None:
-        """Measured and predicted sum; None where a counter was not recorded."""
+    def error(self, row: Comparison) -> float | None:
+        """Signed error of the sum, as the function has it; None also where a counter was not recorded."""
         if not all(name in row.modelled for name in self.names):
             return None
         pairs = [row.modelled[name] for name in self.names]
-        return Pair(sum(pair.measured for pair in pairs), sum(pair.predicted for pair in pairs))
+        whole = Pair(sum(pair.measured for pair in pairs), sum(pair.predicted for pair in pairs))
+        return error(whole, METRICS[self.names[0]].unit)
 
 
 GROUPS = (
@@ -78,20 +74,9 @@ def error(pair: Pair, unit: str) -> float | None:
     return (pair.predicted - pair.measured) / scale if scale else None
 
 
-def errors(group: CounterGroup, rows: Sequence[Comparison]) -> list[tuple[Comparison, float]]:
-    """The points that are scored, each with its signed error."""
-    found = []
-    for row in rows:
-        pair = group.pair(row)
-        off = error(pair, group.unit) if pair else None
-        if off is not None:
-            found.append((row, off))
-    return found
-
-
 def score(group: CounterGroup, rows: Sequence[Comparison]) -> Score | None:
     """The score of a group; None where no point counted anything."""
-    found = errors(group, rows)
+    found = [(row, off) for row in rows if (off := group.error(row)) is not None]
     if not found:
         return None
     absolute = [abs(off) for _, off in found]
