@@ -47,8 +47,8 @@ def predict(point: str, gpu: str = "h100", threads: int | None = None) -> Compar
     """Simulate a program and what repeating it takes: microjoules of a launch. Its point is the program's name, and the
     microseconds of a launch, measured and simulated."""
     chosen = ProgramPoint.parse(point)
-    found = repeated(chosen, gpu, threads)
-    steady = found.energy.sustained(found.period_us)
+    period_us, energy = repeated(chosen, gpu, threads)
+    steady = energy.sustained(period_us)
     us, energy_j = measured(gpu)[point]
     times = us, steady.time_us
     return Compared(group=chosen.split, case=f"{point}, {us:.2f} us, here {times[1]:.2f}", point=(point, *times),

@@ -99,17 +99,9 @@ _ROOM = 256 << 20
 """Bytes that are enough for the rounds of a stream through L2."""
 
 
-@dataclass(frozen=True)
-class RepeatedProgram:
-    """A launch of a program among many of its kind. period_us: from the end of one to the end of the next at full
-    clock; energy: of one."""
-
-    period_us: float
-    energy: LaunchEnergy
-
-
-def repeated(point: ProgramPoint, gpu: str = "h100", threads: int | None = None) -> RepeatedProgram:
-    """A program in a graph, one launch behind the other."""
+def repeated(point: ProgramPoint, gpu: str = "h100", threads: int | None = None) -> tuple[float, LaunchEnergy]:
+    """A program in a graph, one launch behind the other: microseconds from the end of one to the end of the next at
+    full clock, and the energy of one."""
     launch = point.make()
     program = images.image(point.variant)
     with gpusim.Device(gpu, threads=threads) as device:
@@ -132,7 +124,7 @@ def repeated(point: ProgramPoint, gpu: str = "h100", threads: int | None = None)
         graph.start(device.stream())
         device.synchronize()
         ends = sorted(span.end for span in device.timeline().spans if span.kind == "kernel")
-        return RepeatedProgram(ends[-1] - ends[-2], pending[-1].result.energy)
+        return ends[-1] - ends[-2], pending[-1].result.energy
 
 
 def vector(energy: LaunchEnergy) -> np.ndarray:
