@@ -46,7 +46,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_033,
     "gpusim.config": 1_448,
     "gpusim.difference": 974,
-    "gpusim.driver": 13_285,
+    "gpusim.driver": 13_291,
     "gpusim.engine": 19_220,
     "gpusim.exec": 852,
     "gpusim.explore": 2_536,

@@ -10,7 +10,7 @@ from ranks import run
 @cuda.jit
 def backward(gradient):
     for k in range(cuda.grid(1), gradient.size, cuda.gridsize(1)):
-        for _ in range(50):
+        for _ in range(100):
             gradient[k] = gradient[k] * np.float32(0.5) + np.float32(1)
 
 
