@@ -7,6 +7,7 @@
 
 # %%
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -151,11 +152,14 @@ assert all(row["lost besides us"] > 0.1 * row["alone us"] for row in rows)
 # `python -m validate node training` predicts these passes from the compute times alone; docs/parallel.md says how well.
 #
 # ## How large a bucket?
+#
+# For layers of half as many parameters, so that a bucket may hold less than 32 MiB:
 
 # %%
+halves = [replace(layer, parameter_bytes=16 << 20) for layer in layers]
 figure, axes = plt.subplots(figsize=(9, 3.4), layout="constrained")
-BUCKETS = (32, 64, 128, 256, 512)
-times = [parallel.data_parallel(layers, gpus=8, bucket_bytes=size << 20).time_us for size in BUCKETS]
+BUCKETS = (16, 32, 64, 128, 256)
+times = [parallel.data_parallel(halves, gpus=8, bucket_bytes=size << 20).time_us for size in BUCKETS]
 axes.plot(BUCKETS, times, marker="o")
 axes.set_xscale("log", base=2)
 axes.set_xticks(BUCKETS, BUCKETS)

@@ -2,8 +2,10 @@
 
 An actor takes its next operation when the slices it receives have come and its destinations have room; it then works
 for the operation's cost and hands packets to the links of each destination's path, which serve packets one at a time in
-the order in which they are handed over. A packet occupies the links of its path one behind the other, each from when
-the one before has begun to pass it on. A flag, and a credit back, waits for the packets that are on its links.
+the order in which they are handed over; it makes a packet while the one before passes. A packet occupies the links of
+its path one behind the other, each from when the one before has begun to pass it on. A warp of its own raises the flag
+of a slice once its last packet has arrived, while the others work on the next slice, which is handed over no earlier. A
+flag, and a credit back, waits for the packets that are on its links.
 """
 
 from __future__ import annotations
@@ -24,16 +26,17 @@ from gpusim.errors import SimulationError
 #: Connections that an actor receives from, and that it sends to, at most.
 PARTNERS = 3
 #: Columns of an operation. RECEIVES and SENDS are bits of the actor's sources and destinations. COST is microseconds a
-#: byte, SHARED those of them that actors of one SM take from each other (0: the actor has its SM for itself).
+#: byte. SHARED: actors of one SM take this time from each other (0: the actor has its SM for itself).
 RECEIVES, SENDS, BYTES, COST, SHARED = range(5)
 #: Columns of an actor: its next operation and the one after its last, its SM, what it does, whether it sleeps until a
-#: partner wakes it, the place in its window that comes next; then its sources and destinations, -1 for none.
-A_AT, A_END, A_SM, A_STATE, A_ASLEEP, A_TURN, A_SOURCES = range(7)
+#: partner wakes it; then its sources and destinations, -1 for none.
+A_AT, A_END, A_SM, A_STATE, A_ASLEEP, A_SOURCES = range(6)
 A_DESTINATIONS = A_SOURCES + PARTNERS
 ACTOR_COLUMNS = A_DESTINATIONS + PARTNERS
-WAITING, WORKING, FENCED, ENDED = range(4)
-#: Columns of an actor's work: bytes left of the slice, when it began, then when each packet of its window is through.
-W_LEFT, W_BEGAN, W_THROUGH = range(3)
+WAITING, WORKING, ENDED = range(3)
+#: Columns of an actor's work: bytes left of the slice, when it began, when its last packet is through its links, when
+#: its last flag was raised.
+W_LEFT, W_BEGAN, W_THROUGH, W_RAISED = range(4)
 #: Columns of a connection: its ends, slices sent and received, and where in `path` its links begin, where those that
 #: its credits take begin, and where these end.
 C_SENDER, C_RECEIVER, C_SENT, C_RECEIVED, C_PATH, C_BACK, C_END = range(7)
@@ -52,7 +55,7 @@ class CollectiveMachine(ArrayTable):
     FIELDS: ClassVar = {
         "operations": (np.float64, 2),  # all tables behind each other
         "actor": (np.int64, 2),
-        "work": (np.float64, 2),  # [actors, W_THROUGH + window]
+        "work": (np.float64, 2),
         "connection": (np.int64, 2),
         "latency": (np.float64, 1),  # of each connection's flags and credits on links without other traffic
         "seen_at": (np.float64, 2),  # [connections, depth]: when the receiver sees a slice
@@ -60,6 +63,7 @@ class CollectiveMachine(ArrayTable):
         "path": (np.int64, 1),
         "link": (np.float64, 2),
         "sm_free": (np.float64, 1),
+        "sm_pace": (np.float64, 1),  # each SM's times, over those of a mean one
         "constant": (np.float64, 1),
         "count": (np.int64, 1),
         "heap_time": (np.float64, 1),
@@ -80,13 +84,11 @@ def run(m: CollectiveMachine) -> float:
         actor = m.actor[a]
         if actor[A_AT] >= actor[A_END]:
             actor[A_STATE] = ENDED
-            end = max(end, time)
+            end = max(end, time, m.work[a, W_RAISED])
         elif actor[A_STATE] == WAITING:
             _begin(m, a, time)
-        elif actor[A_STATE] == WORKING:
-            _work(m, a, time)
         else:
-            _hand_over(m, a, time)
+            _work(m, a, time)
     return end
 
 
@@ -129,37 +131,26 @@ def _begin(m: CollectiveMachine, a: int, time: float) -> None:
 @compiled
 def _work(m: CollectiveMachine, a: int, time: float) -> None:
     """Makes a packet and sends it; a slice that goes nowhere is made at once if the actor has its SM for itself."""
-    actor, work, sm_free = m.actor[a], m.work[a], m.sm_free
+    actor, work, sm = m.actor[a], m.work[a], m.actor[a, A_SM]
     operation = m.operations[actor[A_AT]]
-    gives = int(operation[SENDS])
-    alone = operation[SHARED] == 0.0
-    if not gives and alone:
-        actor[A_STATE] = FENCED
-        _call(m, a, time + work[W_LEFT] * operation[COST])
-        return
-    part = min(work[W_LEFT], m.constant[K_PACKET])
-    made = time + part * operation[COST]
+    gives, alone = int(operation[SENDS]), operation[SHARED] == 0.0
+    part = work[W_LEFT] if alone and not gives else min(work[W_LEFT], m.constant[K_PACKET])
+    made = time + part * operation[COST] * m.sm_pace[sm]
     if not alone:
-        sm = actor[A_SM]
-        sm_free[sm] = max(sm_free[sm], time) + part * operation[SHARED]
-        made = max(made, sm_free[sm])
-    through = W_THROUGH + actor[A_TURN]
+        m.sm_free[sm] = max(m.sm_free[sm], time) + part * operation[COST]
+        made = max(made, m.sm_free[sm])
     if gives:
-        made = max(made, work[through])
-    last = made
+        made = max(made, work[W_THROUGH])
     for i in range(PARTNERS):
         if gives >> i & 1:
-            last = max(last, _send(m, actor[A_DESTINATIONS + i], made, part))
-    if gives:
-        work[through] = last
-        actor[A_TURN] = (actor[A_TURN] + 1) % (m.work.shape[1] - W_THROUGH)
-        last += m.constant[K_FENCE]
+            work[W_THROUGH] = max(work[W_THROUGH], _send(m, actor[A_DESTINATIONS + i], made, part))
     work[W_LEFT] -= part
     if work[W_LEFT] <= 0.0:
-        actor[A_STATE] = FENCED
-        _call(m, a, last)
-    else:
-        _call(m, a, made)
+        made = max(made, work[W_RAISED])
+        if gives:
+            work[W_RAISED] = max(made, work[W_THROUGH]) + m.constant[K_FENCE]
+        _hand_over(m, a, made)
+    _call(m, a, made)
 
 
 @compiled
@@ -185,13 +176,13 @@ def _send(m: CollectiveMachine, c: int, made: float, part: float) -> float:
 
 @compiled
 def _hand_over(m: CollectiveMachine, a: int, time: float) -> None:
-    """Raises the flags of the slice that was sent, gives its sources their credits, and goes on."""
+    """Has the flags of the slice that was sent raised, gives its sources their credits, and goes on."""
     actor = m.actor[a]
     operation = m.operations[actor[A_AT]]
     takes, gives = int(operation[RECEIVES]), int(operation[SENDS])
     for i in range(PARTNERS):
         if gives >> i & 1:
-            _tell(m, actor[A_DESTINATIONS + i], time, m.seen_at, C_SENT, C_PATH, C_RECEIVER)
+            _tell(m, actor[A_DESTINATIONS + i], m.work[a, W_RAISED], m.seen_at, C_SENT, C_PATH, C_RECEIVER)
         if takes >> i & 1:
             _tell(m, actor[A_SOURCES + i], time, m.free_at, C_RECEIVED, C_BACK, C_SENDER)
     row = m.count[N_ROWS]
@@ -203,7 +194,6 @@ def _hand_over(m: CollectiveMachine, a: int, time: float) -> None:
         m.count[N_ROWS] += 1
     actor[A_STATE] = WAITING
     actor[A_AT] += 1
-    _call(m, a, time)
 
 
 @compiled
@@ -236,14 +226,12 @@ def timing() -> Mapping[str, Mapping[str, float]]:
     return {section: {key: leaf["value"] for key, leaf in table.items()} for section, table in tree.items()}
 
 
-def cost_us(protocol: str, reads: int, local: bool, remote: bool) -> float:
-    """Microseconds a byte that a block takes to pass data on: operands it reads, whether it writes to its own memory,
-    to a peer's, or both."""
+def cost_us(protocol: str, reads: int, twice: bool, blocks: int) -> float:
+    """Microseconds a byte that a block takes to pass data on: operands it reads, whether it writes both to its own
+    memory and to a peer's, and how many blocks of its GPU do so at the same time."""
     known = timing()[protocol]
-    write = known["remote_ps"] if remote else known["local_ps"]
-    if local and remote:
-        write += known["second_ps"]
-    return (write + known["read_ps"] * (reads - 1)) * 1e-6
+    writes = known["store_ps"] + known["second_ps"] * twice + known["block_ps"] * blocks
+    return (writes + known["read_ps"] * (reads - 1)) * 1e-6
 
 
 NAMES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv")

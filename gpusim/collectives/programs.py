@@ -8,7 +8,7 @@ destinations: NCCL's primitives (send, recvReduceSend, recvCopySend, ...; Z. Hu 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -34,12 +34,15 @@ class _Step:
 class CollectivePlan:
     """All actors of a collective.
 
+    blocks: of a GPU, that work at the same time. share: of the links' bandwidth that they reach.
     kinds: what blocks do, by number: primitives on each of some chunks of so many bytes. actors: (rank, channel, number
     of its kind) of each. connections: (actor that sends, actor that receives): what the one sends next is the next
     thing that the other receives.
     """
 
     choice: Choice
+    blocks: int
+    share: float = 1.0
     kinds: dict[tuple[tuple[int, ...], tuple[_Step, ...]], int] = field(default_factory=dict)
     actors: list[tuple[int, int, int]] = field(default_factory=list)
     connections: list[tuple[int, int]] = field(default_factory=list)
@@ -58,15 +61,13 @@ class CollectivePlan:
     def tables(self) -> Iterator[np.ndarray]:
         """Operations of each kind, float64[n, 5] with the columns of `machine`."""
         protocol, slices = self.choice.protocol, self.choice.slices
-        pair = timing()[protocol]["pair_ps"] * 0.5e-6 if self.choice.algorithm == "p2p" else 0.0
         for sizes, steps in self.kinds:
             rows: list[tuple[float, ...]] = []
             for size, step in product(sizes, steps):
                 operands = max(step.receives.bit_count() + step.reads, 1)
-                cost = cost_us(protocol, operands, step.writes, step.sends > 0)
-                shared = cost if step.halves else pair
+                cost = cost_us(protocol, operands, step.writes and step.sends > 0, self.blocks)
                 for each in _slices(size, protocol, slices, self.choice.chunk_bytes // slices):
-                    rows.append((step.receives, step.sends, each, cost, shared))
+                    rows.append((step.receives, step.sends, each, cost, step.halves))
             yield np.array(rows, np.float64).reshape(-1, 5)
 
 
@@ -104,7 +105,7 @@ def ring(name: str, choice: Choice, orders: tuple[tuple[int, ...], ...]) -> Coll
     """The plan of rings. orders: ranks as they follow each other, the root first for broadcast, last for reduce;
     channel c uses the one at c modulo their number."""
     ranks, chunk = len(orders[0]), choice.chunk_bytes
-    plan = CollectivePlan(choice)
+    plan = CollectivePlan(choice, choice.channels)
     closed = name not in ("broadcast", "reduce")
     for channel, part in enumerate(choice.parts):
         sizes = _chunks(part, chunk)
@@ -122,7 +123,7 @@ def ring(name: str, choice: Choice, orders: tuple[tuple[int, ...], ...]) -> Coll
 
 def tree(choice: Choice, parents: tuple[tuple[int, ...], ...]) -> CollectivePlan:
     """All-reduce up and down trees. parents: for each channel the parent of each rank, -1 for the root."""
-    plan = CollectivePlan(choice)
+    plan = CollectivePlan(choice, choice.channels)
     for channel, part in enumerate(choice.parts):
         above, sizes = parents[channel % len(parents)], _chunks(part, choice.chunk_bytes)
         below = [[child for child, parent in enumerate(above) if parent == rank] for rank in range(len(above))]
@@ -141,13 +142,19 @@ def tree(choice: Choice, parents: tuple[tuple[int, ...], ...]) -> CollectivePlan
     return plan
 
 
-def pairs(choice: Choice, sends: list[tuple[int, int]], ranks: int, total: int) -> CollectivePlan:
-    """Point-to-point copies. sends: (rank, peer); total: channels of a GPU, over which a rank's copies are laid."""
-    plan = CollectivePlan(choice)
-    for rank, peer in sends:
-        turn = (peer - rank) % ranks  # what a rank sends and receives in one turn shares its channels
+def pairs(choice: Choice, turns: Sequence[int], ranks: int, total: int) -> CollectivePlan:
+    """Point-to-point copies. turns: in each, every rank sends to the one so many places on (0: it copies its own
+    piece); total: channels of a GPU, of which a turn's copies take those from its number on, whose bits are reversed.
+    """
+    partners, bits = sum(turn > 0 for turn in turns), total.bit_length() - 1
+    share = timing()["pairs"]["share"] if partners > 1 else 1.0
+    plan = CollectivePlan(choice, min(partners * choice.channels, total), share)
+    for rank, turn in product(range(ranks), turns):
+        peer, base = (rank + turn) % ranks, int(f"{turn % total:0{bits}b}"[::-1], 2)
         for number, part in enumerate(choice.parts):
-            channel, sizes = (turn * choice.channels + number) % total, _chunks(part, choice.chunk_bytes)
-            sender = plan.add(rank, channel, sizes, _Step(reads=True, sends=1))
-            plan.connections.append((sender, plan.add(peer, channel, sizes, _Step(1, writes=True))))
+            channel, sizes = (base + number) % total, _chunks(part, choice.chunk_bytes)
+            step = _Step(reads=True, writes=not turn, sends=int(turn > 0), halves=True)
+            sender = plan.add(rank, channel, sizes, step)
+            if turn:
+                plan.connections.append((sender, plan.add(peer, channel, sizes, _Step(1, writes=True, halves=True))))
     return plan

@@ -64,10 +64,13 @@ def collective(
     end = M.run(machine)
     assert (machine.actor[:, M.A_STATE] == M.ENDED).all(), "a plan whose blocks wait for each other"
     traced = _trace(plan, where, end) if trace else {}
-    launch, start = known["launch"]["call_us"], known[how.protocol]["start_us"]
+    calls, mine = known["launch"], known[how.protocol]
+    launch, start = calls["call_us"], mine["start_us"] + mine["slice_us"] * (how.slices - 1)
     if how.algorithm == "p2p":
-        pairs = known["pairs"]
-        start = pairs[f"{how.protocol}_us"] + pairs["peer_us"] * (ranks - 1 if name == "all_to_all" else 1)
+        partners = ranks - 1 if name == "all_to_all" else 1
+        launch += calls["pair_us"] * (partners + (name == "all_to_all"))  # which copies the own piece, too
+        start = known["pairs"][f"{how.protocol}_us"] + known["pairs"]["peer_us"] * partners
+    start += calls["channel_us"] * plan.blocks
     total = launch + start + end
     moved = machine.link[:, M.L_MOVED]
     busy = moved / machine.link[:, M.L_RATE] / total
@@ -102,11 +105,7 @@ def _plan(name: str, group: RankGroup, how: C.Choice, root: int) -> programs.Col
             orders = tuple(_from(order, root, first=name == "broadcast") for order in orders)
         return programs.ring(name, how, orders)
     total = 1 << (group.communicator.channels - 1).bit_length()
-    if name == "send_recv":
-        sends = [(rank, (rank + 1) % ranks) for rank in range(ranks)]
-    else:
-        sends = [(a, b) for a in range(ranks) for b in range(ranks) if a != b]
-    return programs.pairs(how, sends, ranks, total)
+    return programs.pairs(how, (1,) if name == "send_recv" else range(ranks), ranks, total)
 
 
 def _from(order: tuple[int, ...], root: int, first: bool) -> tuple[int, ...]:
@@ -127,7 +126,7 @@ def _machine(
     actor = np.full((actors, M.ACTOR_COLUMNS), -1, np.int64)
     actor[:, M.A_AT], actor[:, M.A_END] = starts[kind], starts[kind + 1]
     actor[:, M.A_SM] = rank * 64 + channel
-    actor[:, [M.A_STATE, M.A_ASLEEP, M.A_TURN]] = 0
+    actor[:, [M.A_STATE, M.A_ASLEEP]] = 0
     logged = int((actor[:, M.A_END] - actor[:, M.A_AT]).sum()) if traced else 0
 
     @cache
@@ -155,13 +154,15 @@ def _machine(
         latency[c] = late + constants["flag_us"]
         path += [*there, *back]
     link = np.zeros((links, M.L_MOVED + 1))
-    link[:, M.L_RATE] = [each.bandwidth_gb_s * 1e3 * node.config.nvlink.sm_share for each in node.links]
+    link[:, M.L_RATE] = [each.bandwidth_gb_s * 1e3 * node.config.nvlink.sm_share * plan.share for each in node.links]
+    # No SM is as far from the links as the next: without a spread all blocks would send at once, then receive at once.
+    sm_pace = 1 + store["spread"] * (np.arange(actor[:, M.A_SM].max() + 1) * 0.618034 % 1 - 0.5)
     return M.CollectiveMachine(
         operations=np.concatenate(tables),
-        actor=actor, work=np.zeros((actors, M.W_THROUGH + int(store["window"]))),
+        actor=actor, work=np.zeros((actors, M.W_RAISED + 1)),
         connection=connection, latency=latency, path=np.array(path, np.int64), link=link,
         seen_at=np.zeros((len(connection), plan.depth)), free_at=np.zeros((len(connection), plan.depth)),
-        sm_free=np.zeros(actor[:, M.A_SM].max() + 1),
+        sm_free=np.zeros(len(sm_pace)), sm_pace=sm_pace,
         constant=np.array([
             M.WIRE[protocol], constants["step_us"], constants["fence_us"], store["packet_bytes"],
             node.config.nvlink.sm_reverse, bin_us,

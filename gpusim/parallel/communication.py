@@ -69,8 +69,8 @@ def _transfer(node: Node, source: int, destination: int, nbytes: int) -> CallCos
     late = node.latency_us(path) + known["pairs"]["Simple_us"] + known["pairs"]["peer_us"]
     if any(node.links[k].kind in ("infiniband", "socket") for k in path):
         late += known["network"]["Simple_us"]
-    launch = known["launch"]["call_us"]
-    # Enough channels for the bandwidth: each passes on a byte in pair_ps.
-    channels = max(1, round(rate * known["Simple"]["pair_ps"] * 1e-6))
+    launch = known["launch"]["call_us"] + known["launch"]["pair_us"]
+    # Enough channels for the bandwidth: each sends a byte and receives one in the time of two stores.
+    channels = max(1, round(rate * 2 * known["Simple"]["store_ps"] * 1e-6))
     links = tuple((node.links[k].name, float(nbytes)) for k in path)
     return CallCost(launch + late + nbytes / rate, launch, channels, links, float(nbytes))

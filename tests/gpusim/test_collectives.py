@@ -1,6 +1,7 @@
 """Collectives: laws of the links, NCCL's own numbers, and errors that name the ranks."""
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -8,6 +9,8 @@ import gpusim
 from gpusim.collectives import NAMES, CollectiveError, collective
 from gpusim.collectives.choice import Communicator, choose
 from gpusim.collectives.group import group_of
+from gpusim.collectives.machine import cost_us
+from gpusim.collectives.programs import pairs
 from gpusim.node import load_node
 
 
@@ -102,6 +105,24 @@ def test_parts_make_up_the_whole():
                 whole = nbytes if name in ("all_reduce", "broadcast", "reduce", "send_recv") else nbytes // ranks
                 parts = choose(name, nbytes, group).parts
                 assert sum(parts) == whole and min(parts) > 0, (ranks, name, nbytes)
+
+
+def test_turns_of_an_exchange_are_laid_evenly_over_channels():
+    how = choose("all_to_all", 1 << 30, Communicator(4, 1, 90, 24, 30.0, "nvlink"))
+    plan = pairs(how, range(4), 4, 32)
+    assert how.channels == 16 and plan.blocks == 32
+    senders = {sender for sender, _ in plan.connections}
+    receivers = {receiver for _, receiver in plan.connections}
+    assert len(senders) == len(receivers) == 4 * 3 * 16
+    # Of four turns, one of which copies a rank's own piece, each channel has two.
+    turns = Counter(plan.actors[a][:2] for a in range(len(plan.actors)) if a not in receivers)
+    assert set(turns) == {(rank, channel) for rank in range(4) for channel in range(32)} and set(turns.values()) == {2}
+
+
+def test_blocks_of_one_gpu_slow_each_other():
+    few, many = (cost_us("Simple", 1, False, blocks) for blocks in (1, 24))
+    assert 1.1 < many / few < 1.4
+    assert cost_us("LL", 1, False, 1) == cost_us("LL", 1, False, 24)
 
 
 def test_rings_of_a_mesh_follow_its_links():

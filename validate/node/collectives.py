@@ -13,26 +13,28 @@ from validate.compared import Compared
 from validate.gpu import read_json
 from validate.node.copies import recordings
 
-BANDS = ((16 << 20, 0.13), (64 << 10, 0.25), (0, 0.30))
+BANDS = ((16 << 20, 0.09), (64 << 10, 0.15), (0, 0.15))
 """From which size on, and the greatest error that is allowed there."""
 
-CALIBRATED_BYTES = (16 << 20, 256 << 20)
-"""Sizes whose calls on two GPUs the model's constants were looked at with, besides those of one channel and of 4 KiB
-that gpusim/collectives/nccl.toml names; the others judge."""
+CALIBRATED = {2: (256 << 10, 4 << 20, 16 << 20, 256 << 20), "all_to_all": (16 << 20, 256 << 20, 1 << 30)}
+"""Sizes of calls on two GPUs, or of a collective on more, that constants are fitted to, besides 4 KiB; others judge."""
 
 
 def compare(paths: Sequence[Path] | None = None, node: str = "hgx_h200") -> list[Compared]:
     """Every recorded call (ranks, collective, bytes), from its begin to the last rank's end, and what the simulated
-    node makes of it."""
+    node makes of it. What the host took for a call is the recording's: the least time of small calls in a row."""
     rows = []
     for path in paths or recordings("collectives"):
-        for ranks, name, nbytes, last_us, *_ in read_json(path)["calls"]:
+        calls = read_json(path)["calls"]
+        for ranks, name, nbytes, last_us, *_ in calls:
+            host = min(call[5] for call in calls if call[:2] == [ranks, name] and call[2] <= 64 << 10)
             least, limit = next(each for each in BANDS if nbytes >= each[0])
+            result = collective(name, nbytes // (4 * ranks) * 4 * ranks, ranks, node)
             rows.append(Compared(
                 group=f"{name}, {f'from {least >> 10:,} KiB' if least else 'less'}",
                 case=f"{ranks} GPUs, {name}, {nbytes:,} bytes", point=(ranks, name, nbytes), measured=last_us,
-                simulated=collective(name, nbytes // (4 * ranks) * 4 * ranks, ranks, node).time_us,
-                limit=limit, calibrated=ranks == 2 and nbytes in CALIBRATED_BYTES,
+                simulated=result.time_us - result.launch_us + host, limit=limit,
+                calibrated=nbytes in (4 << 10, *CALIBRATED.get(ranks if ranks == 2 else name, ())),
             ))  # fmt: skip
     return sorted(rows, key=lambda row: (NAMES.index(row.point[1]), -row.point[2]))
 
@@ -46,7 +48,6 @@ def wrong_choices(node: str = "hgx_h200") -> tuple[int, list[str]]:
         for name, nbytes, *logged in recorded["choices"]:
             made = choose(name, nbytes, group)
             count += 1
-            if [made.algorithm, made.protocol, made.channels] != logged:
-                wrong.append(f"{group.ranks} GPUs, {name}, {nbytes:,} bytes: {made.algorithm} {made.protocol} "
-                             f"{made.channels}, NCCL {logged}")  # fmt: skip
+            if (found := [made.algorithm, made.protocol, made.channels]) != logged:
+                wrong.append(f"{group.ranks} GPUs, {name}, {nbytes:,} bytes: {found}, NCCL {logged}")
     return count, wrong
