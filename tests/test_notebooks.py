@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,8 @@ import nbformat
 import pytest
 from jupyter_client.manager import KernelManager
 from nbclient.exceptions import CellExecutionError
+
+from tests import forks
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "notebooks"
@@ -87,6 +90,35 @@ def test_committed_is_what_the_source_makes(lesson):
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "not run from top to bottom"
     assert any("image/png" in out.get("data", {}) for cell in code for out in cell.outputs)
     assert (FOLDER / f"{lesson}.ipynb").stat().st_size < MOST_BYTES
+
+
+EVERY_SCRIPT = """
+import sys
+from importlib import import_module
+
+sys.path.insert(0, {folder!r})
+sys.argv[1:] = ["2"]
+
+def main(comm):
+    for name in {names}:
+        import_module(name).main(comm)
+    print("right", flush=True)
+
+if __name__ == "__main__":
+    import_module("ranks").run(main)
+"""
+
+
+def test_what_gpus_do_together_takes_thirty_lines(tmp_path):
+    """Each script checks what it has computed. All run in the same processes, since these take long to begin."""
+    folder = FOLDER / "several_gpus"
+    scripts = [path for path in sorted(folder.glob("*.py")) if path.stem != "ranks"]
+    assert len(scripts) == 8 and max(len(path.read_text("utf-8").splitlines()) for path in scripts) <= 30
+    program = tmp_path / "every.py"
+    program.write_text(EVERY_SCRIPT.format(folder=str(folder), names=[path.stem for path in scripts]))
+    done = forks.run("-m", "gpusim.cli", "exec", "--gpus", "2", "--functional", sys.executable, str(program))
+    assert done.stdout.count("right\n") == 2 and "all_reduce" in done.stdout, done.stderr
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
