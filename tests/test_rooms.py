@@ -43,7 +43,7 @@ MOST_LINES_OF = {
     "gpusim.beside": 481,
     "gpusim.bound": 1_386,
     "gpusim.cli": 2_418,
-    "gpusim.collectives": 1_033,
+    "gpusim.collectives": 1_029,
     "gpusim.config": 1_448,
     "gpusim.difference": 974,
     "gpusim.driver": 13_291,
@@ -64,7 +64,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 370,
     "isa": 6_586,
     "programs": 5_706,
-    "validate": 10_088,
+    "validate": 10_089,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""
