@@ -66,3 +66,8 @@ def aligned(*cells: tuple[str, int]) -> str:
         cell = text.ljust(-width) if width < 0 else text.rjust(width)
         row += f" {cell}" if row and not row.endswith(" ") and not cell.startswith(" ") else cell
     return row
+
+
+def cut(text: str, width: int = 100) -> str:
+    """A text, or what of it has room."""
+    return text if len(text) <= width else text[: width - 3] + "..."

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpusim.difference.pairs import ORDER, Change, LineChange, Pairs, cells, signed, spelled, times
-from gpusim.results.sentences import WIDTH, cut
+from gpusim.results.sentences import WIDTH
 from gpusim.results.table import number
-from gpusim.units import joule_text
+from gpusim.units import cut, joule_text
 
 Row = Sequence[str]
 

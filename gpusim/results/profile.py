@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpusim.errors import SimulationError
-from gpusim.results.sentences import cut
+from gpusim.units import cut
 
 # Columns of the raw page that describe the launch; every other column is a metric.
 _LAUNCH_COLUMNS = {

@@ -16,7 +16,7 @@ from gpusim.results.limiter import pipe_cycles, running_cycles, utilisation
 from gpusim.results.metrics import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
 from gpusim.results.record import LaunchRecord
 from gpusim.results.roofline import Roofline
-from gpusim.units import aligned, byte_text, counted, joule_text, rate_text, scaled
+from gpusim.units import aligned, byte_text, counted, cut, joule_text, rate_text, scaled
 from isa import microops as M
 
 WIDTH = 100
@@ -286,11 +286,6 @@ def simulation(result: Analysis, whole: bool) -> Iterator[str]:
         f"{result.counts.instructions:,} warp instructions in {record.host_seconds:.2f} s: {scaled(result.rate)}"
         f"instructions/s{products} on {counted(record.host_threads, 'host thread')}",
     )
-
-
-def cut(text: str, width: int = WIDTH) -> str:
-    """A text, or what of it has room."""
-    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def _dim3(value: tuple[int, ...]) -> str:
