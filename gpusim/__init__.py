@@ -54,28 +54,9 @@ _HOME = {
 }
 
 __all__ = [
-    "CHECKS",
-    "Device",
-    "Difference",
-    "GPUConfig",
-    "Launch",
-    "Result",
-    "SimulationError",
-    "Stop",
-    "Stopped",
-    "Trace",
-    "TraceOptions",
-    "beside",
-    "bound",
-    "collective",
-    "compare_results",
-    "explore",
-    "load_config",
-    "machine",
-    "node",
-    "parallel",
-    "plot",
-    "simulate",
+    "CHECKS", "Device", "Difference", "GPUConfig", "Launch", "Result", "SimulationError", "Stop", "Stopped",
+    "Trace", "TraceOptions", "beside", "bound", "collective", "compare_results", "explore", "load_config",
+    "machine", "node", "parallel", "plot", "simulate",
 ]
 
 

@@ -55,7 +55,8 @@ lines(result, "instructions", "thread_instructions")
 # lane. Time runs downwards; all lanes are lit, since all do the same.
 
 # %%
-plot.lane_activity(result.trace, warp=0)
+plot.lane_activity(result.trace, warp=0);
+
 # %% [markdown]
 # ## A scheduler and its warps
 #
@@ -64,7 +65,8 @@ plot.lane_activity(result.trace, warp=0)
 
 # %%
 first = int(result.trace.issues["cycle"].min())
-plot.scheduler_timeline(result.trace, start=first, cycles=result.trace.cycles - first)
+plot.scheduler_timeline(result.trace, start=first, cycles=result.trace.cycles - first);
+
 # %% [markdown]
 # Most of a warp's life is *long_scoreboard*, waiting for a load from memory. A GPU does not make that wait short. It
 # keeps many warps, so that another one has something to do meanwhile (notebook 7).
@@ -74,7 +76,8 @@ plot.scheduler_timeline(result.trace, start=first, cycles=result.trace.cycles - 
 # Each block runs on one SM from its beginning to its end. Which one, nobody promises.
 
 # %%
-plot.sm_residency(result.trace)
+plot.sm_residency(result.trace);
+
 # %% [markdown]
 # ## What happens when blocks are not whole warps?
 #

@@ -50,13 +50,14 @@ lines(result, "instructions", "threads_per_instruction", "divergent_branches")
 # the other.
 
 # %%
-plot.lane_activity(result.trace, warp=0, count=60)
+plot.lane_activity(result.trace, warp=0, count=60);
+
 # %% [markdown]
 # The same as a tree: a bar is a group of lanes that runs together, a black stroke the place where groups meet again
 # (they **reconverge**).
 
 # %%
-plot.divergence_tree(result.trace, warp=0)
+plot.divergence_tree(result.trace, warp=0);
 
 # %% [markdown]
 # ## The same work without divergence

@@ -45,7 +45,8 @@ def launch(stride, trace=False):
 result = launch(STRIDE, trace=True)
 trace = result.trace
 loads = [k for k, row in enumerate(trace.issues) if row["wavefronts"] and trace.instructions[row["pc"]].opcode == "LDS"]
-plot.bank_wavefronts(trace, loads[-1])
+plot.bank_wavefronts(trace, loads[-1]);
+
 # %% [markdown]
 # A row is a wavefront, a column a bank, the number in a cell the lane that is served. Two cells in one column are a
 # conflict. Every row but the first is a wavefront that the conflicts cost.
@@ -81,7 +82,8 @@ assert worst.shared_wavefronts == 32 * (worst.shared_wavefronts - worst.shared_w
 print("\nadvice:", next(each.sentence for each in tiled.advice if each.kind == "bank conflicts"))
 
 # %%
-plot.bank_wavefronts(tiled.trace)
+plot.bank_wavefronts(tiled.trace);
+
 # %% [markdown]
 # A column of the tile lies in one bank: 32 wavefronts for one load. The cure is one word of **padding** in each row,
 # `(TILE, TILE + 1)`: the next row begins one bank further, and a column touches every bank once.
@@ -116,7 +118,6 @@ table(rows)
 # %% [markdown]
 # And the bundled `bank_conflict`, which does nothing but load with a stride. As soon as the data pipe of the SM is
 # full, time follows the wavefronts:
-
 
 # %%
 def main_stall(result):

@@ -48,7 +48,8 @@ def load_of(result):
 
 
 result = launch(STRIDE, START, trace=True)
-plot.coalescing(result.trace, load_of(result))
+plot.coalescing(result.trace, load_of(result));
+
 # %% [markdown]
 # A row is a line of memory, cut into four sectors; a number is the lane that wants the word. Pale words are moved
 # because their sector is, and nobody wants them.
@@ -134,7 +135,8 @@ assert rows[0]["cycles per load"] < rows[1]["cycles per load"] < rows[2]["cycles
 # %%
 structures = run("access/structures", SIZE, trace=True)
 print(next(each.sentence for each in structures.advice if each.kind == "uncoalesced accesses"))
-plot.coalescing(structures.trace, load_of(structures))
+plot.coalescing(structures.trace, load_of(structures));
+
 # %% [markdown]
 # ## Exercises
 #

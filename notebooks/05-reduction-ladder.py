@@ -42,7 +42,8 @@ divergent = step("reduction/interleaved_divergent", "divergence")
 # warp goes through the addition in every round, more and more of its lanes switched off:
 
 # %%
-plot.lane_activity(divergent.trace, first=60, count=60)
+plot.lane_activity(divergent.trace, first=60, count=60);
+
 # %% [markdown]
 # ## Step 2: neighbouring threads add
 #
@@ -53,7 +54,8 @@ plot.lane_activity(divergent.trace, first=60, count=60)
 conflicts = step("reduction/interleaved_conflicts", "bank conflicts")
 assert conflicts.metrics["smsp__inst_executed.sum"] < divergent.metrics["smsp__inst_executed.sum"]
 assert conflicts.metrics[EXCESS] > divergent.metrics[EXCESS] == 0
-plot.bank_wavefronts(conflicts.trace)
+plot.bank_wavefronts(conflicts.trace);
+
 # %% [markdown]
 # ## Step 3: add two adjacent halves
 #
@@ -92,7 +94,8 @@ executed = [row["warp instructions"] for row in rows]
 assert executed == sorted(executed, reverse=True), "each step executes less than the one before"
 
 # %%
-plot.stall_breakdown({name.partition("/")[2]: each for name, each in results.items()})
+plot.stall_breakdown({name.partition("/")[2]: each for name, each in results.items()});
+
 # %% [markdown]
 # A bar is the mean time *between two instructions* of a warp. It can grow while the launch gets faster: what is left in
 # the end is waiting for memory, and few instructions share it.
@@ -171,9 +174,7 @@ x = np.random.default_rng(1).random(SIZE, np.float32)
 total = np.zeros(1, np.float32)
 atomic = gpusim.simulate(ninth, SIZE // (8 * 256), 256, (x, total))
 assert np.isclose(total[0], x.sum(dtype=np.float64), rtol=1e-5)
-table(
-    [
-        {"version": "shuffle", "results": SIZE // (8 * 256), "cycles": results["reduction/shuffle"].cycles},
-        {"version": "ninth", "results": 1, "cycles": atomic.cycles},
-    ]
-)
+table([
+    {"version": "shuffle", "results": SIZE // (8 * 256), "cycles": results["reduction/shuffle"].cycles},
+    {"version": "ninth", "results": 1, "cycles": atomic.cycles},
+])

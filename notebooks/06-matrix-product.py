@@ -110,7 +110,8 @@ assert all(slow["load requests"] == fast["block or tile"] * fast["load requests"
 best = product(tiled(16), 16, trace=True)
 assert best.metrics["derived__memory_l1_wavefronts_shared_excessive"] == 0
 lines(best, "instructions", "shared_wavefronts", "shared_wavefronts_excessive", "cycles")
-plot.stall_breakdown({"naive": first, "tiled": best})
+plot.stall_breakdown({"naive": first, "tiled": best});
+
 # %% [markdown]
 # ## What the real GPU says
 #
@@ -140,7 +141,8 @@ table(rows)
 # tiling moves the L1 point to the right, because it asks L1 for less.
 
 # %%
-plot.roofline(last)
+plot.roofline(last);
+
 # %% [markdown]
 # It is still far below every roof: these matrices are too small to occupy the GPU, and each thread does little between
 # two barriers. The next steps are more elements per thread (`matmul_register`), then the tensor cores
@@ -164,7 +166,8 @@ for step, each in ladder.items():
         "cycles, H200": real["gpc__cycles_elapsed.max"],
     })  # fmt: skip
 table(rows)
-plot.stall_breakdown(ladder)
+plot.stall_breakdown(ladder);
+
 # %% [markdown]
 # One thread that asks for a whole tile replaces hundreds that compute addresses, and one instruction that reads shared
 # memory itself replaces those that fill registers: what is executed falls to a quarter. The bars grow, because the few
@@ -199,7 +202,8 @@ for step, each in top.items():
 table(rows)
 assert top["threads"].cycles > top["bulk"].cycles > 1.4 * top["split"].cycles
 assert top["two_stages"].cycles > 2 * top["ring"].cycles
-plot.stall_breakdown({step: top[step] for step in ("split", "two_stages", "ring")})
+plot.stall_breakdown({step: top[step] for step in ("split", "two_stages", "ring")});
+
 # %% [markdown]
 # Two stages and eight execute the same: what falls away is the wait for copies (`long_scoreboard`). With two, a copy is
 # asked for when the product that read its place is over, and each step takes as long as a copy from L2 or memory.

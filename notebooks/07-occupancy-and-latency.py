@@ -29,7 +29,8 @@ fit = occupancy(H200, THREADS_PER_BLOCK, REGISTERS, SHARED_BYTES)
 table([{"resource": name, "blocks it has room for": blocks} for name, blocks in fit.limits.items()])
 print(f"\n{fit.blocks_per_sm} blocks of {fit.warps_per_block} warps: {fit.theoretical:.0%} of {H200.sm.max_warps}")
 print(f"limited by {', '.join(fit.limiters)}")
-plot.occupancy_calculator(H200, THREADS_PER_BLOCK, REGISTERS, SHARED_BYTES)
+plot.occupancy_calculator(H200, THREADS_PER_BLOCK, REGISTERS, SHARED_BYTES);
+
 # %% [markdown]
 # ## More warps, less waiting
 #
@@ -83,16 +84,19 @@ assert rows[1]["speed-up"] > 1.7
 # throughput is the limit more warps only wait longer each:
 
 # %%
-plot.stall_breakdown(by_warps)
+plot.stall_breakdown(by_warps);
+
 # %% [markdown]
 # A scheduler with few warps, and with many. Green is an instruction issued; where no row is green, nothing can be:
 
 # %%
 few = chased(H200.sm.shared_bytes // 2 - 2048, trace=gpusim.TraceOptions(blocks=(), limit=4000))
-plot.scheduler_timeline(few.trace, start=4500, cycles=2500)
+plot.scheduler_timeline(few.trace, start=4500, cycles=2500);
+
 # %%
 many = chased(0, trace=gpusim.TraceOptions(blocks=(), limit=20_000))
-plot.scheduler_timeline(many.trace, start=4500, cycles=2500)
+plot.scheduler_timeline(many.trace, start=4500, cycles=2500);
+
 # %% [markdown]
 # ## Little's law
 #

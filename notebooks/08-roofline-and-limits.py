@@ -66,9 +66,11 @@ rates = [row["GFLOP/s"] for row in rows]
 assert rates == sorted(rates) and rows[-1]["lowest roof"] == "compute"
 
 # %%
-plot.roofline(results[4])
+plot.roofline(results[4]);
+
 # %%
-plot.roofline(results[128])
+plot.roofline(results[128]);
+
 # %% [markdown]
 # From degree 1 to 16 the work grows sixteenfold and the time hardly: arithmetic in the shadow of memory is free. Where
 # the slanted and the flat roof meet, at the **ridge**, that ends:

@@ -63,7 +63,8 @@ for k, name in enumerate(CUSTOMERS):
 axes.axhline(1, color="black", linewidth=0.8)
 axes.set_xticks([place + 0.4 - width / 2 for place in range(len(DESIGNS))], list(DESIGNS))
 axes.set_ylabel("speed, H200 = 1")
-axes.legend(fontsize=8)
+axes.legend(fontsize=8);
+
 # %% [markdown]
 # Before you read on: which customer pays for which part?
 

@@ -73,7 +73,8 @@ table(rows)
 # A few programs prove nothing. All points, as simulated when the model was last accepted:
 
 # %%
-plot.predicted_against_measured([(str(each.point), each.measured, each.predicted) for each in POINTS])
+plot.predicted_against_measured([(str(each.point), each.measured, each.predicted) for each in POINTS]);
+
 # %%
 errors = sorted(abs(each.error) for each in POINTS)
 median, mean = statistics.median(errors), statistics.fmean(errors)

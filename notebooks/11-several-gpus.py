@@ -58,14 +58,16 @@ assert result.algorithm == "ring"
 print(f"gpu0 sends {sent / (8 << 20):.2f} bytes for each byte of the buffer, with flags; 2 x 7/8 is {2 * 7 / 8}")
 
 # %%
-plot.collective_steps(result)
+plot.collective_steps(result);
+
 # %% [markdown]
 # A row is one thread block of each GPU, a blue rectangle a slice that it gets, adds to its own, and sends on (in the
 # second half: that it gets and sends on as it is). The first step (orange) and 13 blue ones send something: the
 # ring's 14 steps. White is waiting for the neighbour. The same on the links:
 
 # %%
-plot.link_utilisation(result)
+plot.link_utilisation(result);
+
 # %% [markdown]
 # In the white stripes no link works. That is latency again: 14 steps have it 14 times. With a larger buffer every step
 # is longer, and the stripes vanish. How large must it be?
@@ -107,7 +109,8 @@ layers = [
 compute = sum(layer.forward_us + layer.backward_us for layer in layers)
 after = parallel.data_parallel(layers, gpus=8, bucket_bytes=64 << 20, overlap=False)
 print(f"compute alone {compute:,.0f} us, with sums after it {after.time_us:,.0f} us")
-plot.training_timeline(after)
+plot.training_timeline(after);
+
 # %% [markdown]
 # A quarter of the time is communication while every SM is idle. But the gradients of the last layers are there long
 # before those of the first:

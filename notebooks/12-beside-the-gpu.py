@@ -119,7 +119,8 @@ for n in (16, 64, 256, 1024):
     for name in ("tpu_v4", "xeon_8480_amx", "xeon_8480"):
         found = beside.matrix_product(name, n, n, n)
         rows.append({"machine": found.machine, "n": n, "time_us": 1e6 * found.seconds})
-plot.latency_and_throughput(rows)
+plot.latency_and_throughput(rows);
+
 # %%
 fastest = {n: min((row for row in rows if row["n"] == n), key=lambda row: row["time_us"]) for n in (16, 64, 256, 1024)}
 table([{"n": n, "fastest": row["machine"], "us": row["time_us"]} for n, row in fastest.items()])

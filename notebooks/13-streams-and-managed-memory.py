@@ -72,7 +72,7 @@ assert gains[0] > 1.5 and gains[1] < 1.3 and gains[2] < 1.1
 
 # %%
 plot.streams_timeline(beside[2], links=0)
-plot.streams_timeline(beside[64], links=0)
+plot.streams_timeline(beside[64], links=0);
 
 # %% [markdown]
 # A bar begins when the GPU takes the kernel up, not when its first block starts: the second one of 64 blocks seems to
@@ -204,7 +204,7 @@ for faults, name in ((by_one, "one thread"), (by_all, "the whole GPU")):
     come = np.cumsum([0] + [64 * each.leaves / 1024 for each in ordered])  # leaves of a range may be there before
     axes.step(ready, np.minimum(come, x.nbytes / MIB), where="post", label=name)
 axes.set(xlabel="us since the first fault", ylabel="MiB that have come")
-axes.legend(fontsize=8)
+axes.legend(fontsize=8);
 
 # %% [markdown]
 # Each step is what a fault has brought; its width is what the fault took.
@@ -213,7 +213,6 @@ axes.legend(fontsize=8)
 #
 # A *prefetch* moves the array before anybody asks. *Advice* says how it will be used; here, that it stays on the host,
 # and the kernel reads and writes it there over the bus.
-
 
 # %%
 def managed(act, nbytes=2 * MIB):

@@ -33,7 +33,6 @@ for row in recording()["micro"]:
 # No program, so that the clock goes down; no program, but a moment after one, at full clock; and a program all of whose
 # warps sleep. Medians of the boards, which differ from each other by some percent:
 
-
 # %%
 def watts_of(name):
     return median(row["watts"] for row in recorded[name])
@@ -96,7 +95,8 @@ for name, (colour, (still, random)) in COSTS.items():
 axes.set(xscale="log", xlim=(0.1, 1500), xlabel="pJ; dark: values that stay, light: random values", axisbelow=True)
 axes.invert_yaxis()
 axes.grid(axis="x", alpha=0.3)
-axes.set_title("one operation of a lane or of a tensor core, one word of 32 bits", loc="left", fontsize=11)
+axes.set_title("one operation of a lane or of a tensor core, one word of 32 bits", loc="left", fontsize=11);
+
 # %%
 pj = {name: random for name, (_, (_, random)) in COSTS.items()}
 parts = {"issue": cost(**ISSUE), "registers": cost(operand=3), "product and sum": cost(single_product=1)}

@@ -83,10 +83,8 @@ class Sm(Section):
         "blocks; for any other number of TPCs than are listed they go round the GPCs"
     )
     cluster_sms: tuple[Count, ...] = Field(
-        (),
-        max_length=31,
-        description="SMs of each group that a thread block cluster lies in, in the order in which "
-        "they get blocks; GPCs that are alike, if these are not all SMs",
+        (), max_length=31, description="SMs of each group that a thread block cluster lies in, in the order in which "
+        "they get blocks; GPCs that are alike, if these are not all SMs"
     )
     max_cluster_blocks: Annotated[int, Field(gt=0, le=16)] = _doc(
         "blocks of the largest thread block cluster; 1: no clusters"

@@ -28,8 +28,7 @@ from isa import microops as M
 _FIRST_WAIT = 1  # looks of the host from one of ours to the next, which doubles
 _LATER, _LATER_FUNCTIONAL = 4096, 4  # the same where lanes give way: before the first, and four times between two
 _ARITHMETIC = (
-    *(M.CLS_INT, M.CLS_FLOAT, M.CLS_DOUBLE, M.CLS_CONVERT, M.CLS_PRED, M.CLS_CROSS, M.CLS_HALF),
-    M.CLS_SPECIAL,
+    *(M.CLS_INT, M.CLS_FLOAT, M.CLS_DOUBLE, M.CLS_CONVERT, M.CLS_PRED, M.CLS_CROSS, M.CLS_HALF), M.CLS_SPECIAL
 )
 _MEMORY = (M.OP_LOAD, M.OP_LDC, M.OP_ATOM)
 _CONTROL = (

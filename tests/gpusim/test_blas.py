@@ -106,17 +106,14 @@ def test_other_gpus(gpu):
 
 
 def test_long_sums_of_few_tiles_are_those_of_pieces():
-    _run(
-        """
+    _run("""
         for kinds, compute, tolerance in (
             ((F32, F32, F32), 68, None), ((F16, F16, F16), 68, None), ((F32, F32, F32), 74, 2e-3)
         ):
             for operations in ((T, N), (N, T)):
                 gemm_ex(handle, (40, 24, 16384), operations, kinds, compute, (1.5, .5), tolerance=tolerance)
         assert {"gpusim_gemm_f32_thin", "gpusim_gemm_f32_f16_thin"} <= names(), names()
-    """,
-        gpu="h200",
-    )
+    """, gpu="h200")
 
 
 def test_every_type():

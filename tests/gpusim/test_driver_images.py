@@ -158,3 +158,5 @@ def test_ptx_for_one_architecture_alone() -> None:
     with pytest.raises(DriverError) as caught:
         load(content("sm_90a.ptx"), "b200")
     assert caught.value.code == ResultCode.INVALID_PTX
+
+

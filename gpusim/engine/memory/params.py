@@ -45,33 +45,23 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
     l2, dram = config.l2, config.dram
     ports = -(-n_sms // config.crossbar.sms_per_port)
     sizes = {
-        ms.P_SM_PORTS: n_sms,
-        ms.P_REQUEST_PORTS: ports,
+        ms.P_SM_PORTS: n_sms, ms.P_REQUEST_PORTS: ports,
         ms.P_REPLY_PORTS: config.sm.gpcs,
         ms.P_CPC_PORTS: ports,  # at most
-        ms.P_SM_SENDS: n_sms,
-        ms.P_SM_RECEIVES: n_sms,
-        ms.P_GPC_PACKETS: config.sm.gpcs,
-        ms.P_SLICE_QUEUES: l2.slices,
-        ms.P_SLICE_SECTORS: l2.slices,
-        ms.P_ATOMIC_UNITS: l2.slices,
-        ms.P_ATOMIC_LAST: l2.slices,
-        ms.P_FABRIC: l2.partitions,
-        ms.P_CHANNEL_STATES: dram.channels * ms.CHANNEL_WORDS,
+        ms.P_SM_SENDS: n_sms, ms.P_SM_RECEIVES: n_sms, ms.P_GPC_PACKETS: config.sm.gpcs,
+        ms.P_SLICE_QUEUES: l2.slices, ms.P_SLICE_SECTORS: l2.slices,
+        ms.P_ATOMIC_UNITS: l2.slices, ms.P_ATOMIC_LAST: l2.slices,
+        ms.P_FABRIC: l2.partitions, ms.P_CHANNEL_STATES: dram.channels * ms.CHANNEL_WORDS,
         ms.P_LRC: config.sm.gpcs * ms.LRC_ENTRIES * ms.LRC_WORDS,
         ms.P_BANK_STATES: dram.channels * dram.banks_per_channel * ms.BANK_WORDS,
-        ms.P_ASKED: n_sms * asked_words(config),
-        ms.P_PEER_PORTS: ms.PEERS_MOST + 2,
-        ms.P_DIGITS: 1 << ms.DIGIT_BITS,
-        ms.P_PLACES: n_sms,
+        ms.P_ASKED: n_sms * asked_words(config), ms.P_PEER_PORTS: ms.PEERS_MOST + 2,
+        ms.P_DIGITS: 1 << ms.DIGIT_BITS, ms.P_PLACES: n_sms,
         ms.P_PEER_ROWS: ms.PEERS_MOST * ms.PEER_WORDS,
     }
     lines = l2.slices * l2.sets_per_slice * l2.ways
     tables = {  # 7 MB that most launches do without, so behind all else
-        ms.P_LINES: lines * ms.LINE_WORDS,
-        ms.P_MANAGED_ROWS: ms.MANAGED_MOST * ms.MANAGED_WORDS,
-        ms.P_MANAGED_BLOCKS: ms.BLOCKS_MOST * ms.BLOCK_WORDS,
-        ms.P_FAULT_SMS: n_sms,
+        ms.P_LINES: lines * ms.LINE_WORDS, ms.P_MANAGED_ROWS: ms.MANAGED_MOST * ms.MANAGED_WORDS,
+        ms.P_MANAGED_BLOCKS: ms.BLOCKS_MOST * ms.BLOCK_WORDS, ms.P_FAULT_SMS: n_sms,
         ms.P_FAULT_ROWS: ms.FAULTS_MOST * ms.FAULT_WORDS,
     }
     starts, at = {}, ms.QUEUES_AT
