@@ -12,8 +12,8 @@ it fits from those behind it. A field reads `{kind run,... flag...}`:
 
 from __future__ import annotations
 
-import gzip
 import json
+import lzma
 import re
 import struct
 from collections.abc import Mapping, Sequence
@@ -144,10 +144,10 @@ def templates(arch: str) -> Templates | None:
     """The templates of an architecture, such as 'sm_90'; None if none were learned."""
     if not file_of(arch).exists():
         return None
-    with gzip.open(file_of(arch), "rt", encoding="utf-8") as file:
+    with lzma.open(file_of(arch), "rt", encoding="utf-8") as file:
         return Templates(**json.load(file))
 
 
 def file_of(arch: str) -> Path:
     """The file with the templates of an architecture, and of those that are encoded like it."""
-    return Path(__file__).with_name("encodings") / f"{_ENCODED_AS.get(arch, arch)}.json.gz"
+    return Path(__file__).with_name("encodings") / f"{_ENCODED_AS.get(arch, arch)}.json.xz"

@@ -225,11 +225,11 @@ GROUPS = {  # what of the parts of an energy has one colour
 
 def parts_of(name, size):
     """pJ for a multiply-add, by group, and the microseconds from one launch to the next."""
-    one = repeated(ProgramPoint.parse(f"{name}@{size}"))
-    joules = dict(one.energy.parts)
-    joules["static"] += one.energy.sustained(one.period_us).energy_j - one.energy.energy_j  # until the next one ends
+    period_us, energy = repeated(ProgramPoint.parse(f"{name}@{size}"))
+    joules = dict(energy.parts)
+    joules["static"] += energy.sustained(period_us).energy_j - energy.energy_j  # until the next one ends
     grouped = {group: 1e12 * sum(joules[part] for part in of) / size**3 for group, (_, of) in GROUPS.items()}
-    return grouped, one.period_us
+    return grouped, period_us
 
 
 ladder = {name: parts_of(name, N) for name in LADDER}

@@ -39,15 +39,15 @@ ROOMS = (
 MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
 MOST_LINES_OF = {
-    "gpusim": 1_087,
+    "gpusim": 1_068,
     "gpusim.beside": 481,
     "gpusim.bound": 1_386,
     "gpusim.cli": 2_418,
     "gpusim.collectives": 1_029,
-    "gpusim.config": 1_448,
+    "gpusim.config": 1_446,
     "gpusim.difference": 974,
-    "gpusim.driver": 13_291,
-    "gpusim.engine": 19_220,
+    "gpusim.driver": 13_292,
+    "gpusim.engine": 19_209,
     "gpusim.exec": 852,
     "gpusim.explore": 2_536,
     "gpusim.host": 1_731,

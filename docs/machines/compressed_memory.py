@@ -1,6 +1,6 @@
 """Compressed transfers between L2 and memory: two bytes in three go over the bus, whatever they are.
 
-gpusim run saxpy --model docs/machines/compressed_memory.py:CompressedMemory
+    gpusim run saxpy --model docs/machines/compressed_memory.py:CompressedMemory
 """
 
 from gpusim import machine

@@ -1,6 +1,6 @@
 """Shared memory whose banks are hashed: word w lies in bank w XOR w / 32, so that columns of a tile lie in 32 banks.
 
-gpusim run transpose/tiled --model docs/machines/hashed_banks.py:HashedBanks
+    gpusim run transpose/tiled --model docs/machines/hashed_banks.py:HashedBanks
 """
 
 from gpusim import machine

@@ -101,7 +101,8 @@ def _make_listing(rng: random.Random) -> bytes:
 
 def _run_listing(data: bytes) -> None:
     for section in read_sections(data.decode("utf-8", "replace")).values():
-        section.decode()
+        for address, text, encoding, line, file in section.lines:
+            parse_instruction(address, text, encoding, section.labels, line, file)
 
 
 @cache

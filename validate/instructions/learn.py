@@ -11,8 +11,8 @@ In the end what is still wrong goes.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
+import lzma
 import random
 import re
 from collections import defaultdict
@@ -338,7 +338,7 @@ def command(args: argparse.Namespace) -> int:
         sections = read_sections(disassemble(content)).values()
         seeds[read_cubin(content, str(path)).arch] += [line[2] for section in sections for line in section.lines]
     for arch, encodings in seeds.items():
-        known = json.loads(gzip.decompress(file_of(arch).read_bytes()))["rows"] if file_of(arch).exists() else {}
+        known = json.loads(lzma.decompress(file_of(arch).read_bytes()))["rows"] if file_of(arch).exists() else {}
         rows = (_Row(text, int(word, 16)) for each in known.values() for text, word in each)
         learner = Learner(arch, encodings, rows)
         for line in learner.learn(args.rounds):
@@ -346,5 +346,5 @@ def command(args: argparse.Namespace) -> int:
         found = {f"{opcode:x}": [(row.text, f"{row.example:x}") for row in learner.rows[opcode]]
                  for opcode in sorted(learner.rows)}  # fmt: skip
         content = json.dumps({"urz": learner.urz, "rows": found}, separators=(",", ":"))
-        file_of(arch).write_bytes(gzip.compress(content.encode(), mtime=0))
+        file_of(arch).write_bytes(lzma.compress(content.encode(), preset=9))
     return EXIT_OK
