@@ -107,7 +107,7 @@ def durations(work, kind, name="", times=8):
         for _ in range(times):
             work()
             torch.cuda.synchronize()
-    path = Path(f"/tmp/two_gpus_{RANK}.json")
+    path = Path(sys.argv[1], f"trace_{RANK}.json")
     profile.export_chrome_trace(str(path))
     events = [each for each in json.loads(path.read_text())["traceEvents"] if each.get("cat") == kind]
     return [each["dur"] for each in sorted(events, key=lambda each: each["ts"]) if name in each["name"]]
