@@ -46,7 +46,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_029,
     "gpusim.config": 1_446,
     "gpusim.difference": 974,
-    "gpusim.driver": 13_292,
+    "gpusim.driver": 13_286,
     "gpusim.engine": 19_209,
     "gpusim.exec": 852,
     "gpusim.explore": 2_536,

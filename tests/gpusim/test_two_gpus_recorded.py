@@ -26,6 +26,7 @@ RECORDED = json.loads((DATA / "two_gpus_h200.json").read_text())
 KINDS = {"f4": FLOAT, "f2": HALF, "bf16": BFLOAT16, "i4": 2}
 OPERATIONS = {"sum": 0, "max": 2, "avg": 4}
 LARGE = 64 << 20
+SHOWN = (64 << 10, 1 << 20, 16 << 20, 256 << 20)
 
 
 @pytest.mark.parametrize("what", RECORDED["sums"])
@@ -40,23 +41,51 @@ def test_sums_are_those_of_the_hardware_bit_for_bit(what):
         assert hashlib.sha256(memory.view(address, nbytes).tobytes()).hexdigest() == RECORDED["sums"][what]
 
 
+def simulated_us(name: str, nbytes: int) -> float:
+    """Microseconds of a copy from one GPU to the other, or of a collective behind the host's call."""
+    if name == "copy":
+        system = System("hgx_h200", gpus=2)
+        system.copy(1, 0, nbytes, system.stream(0))
+        return system.run().copies[0].duration_us
+    found = collective(name, nbytes, 2)
+    return found.time_us - found.launch_us
+
+
+def compared(least: int) -> dict[tuple[str, int], tuple[float, float]]:
+    """What was recorded and what is simulated of so many bytes or more, by name and bytes."""
+    cases = RECORDED["collective_us"] | {f"copy/{nbytes}": each for nbytes, each in RECORDED["copy_us"].items()}
+    split = {(case.split("/")[0], int(case.split("/")[1])): recorded for case, recorded in cases.items()}
+    return {case: (recorded, simulated_us(*case)) for case, recorded in split.items() if case[1] >= least}
+
+
+def table() -> str:
+    """Microseconds as recorded and as simulated."""
+    sizes = SHOWN
+    rows = ["".ljust(16) + "".join(f"{nbytes >> 10:,} KiB".rjust(20) for nbytes in sizes)]
+    found = compared(sizes[0])
+    for name in dict.fromkeys(name for name, _ in found):
+        cells = ("{:,.1f} {:,.1f}".format(*found[name, nbytes]) for nbytes in sizes)
+        rows.append(name.ljust(16) + "".join(cell.rjust(20) for cell in cells))
+    return "\n".join(rows)
+
+
 def test_large_collectives_take_what_they_took():
-    errors = {}
-    for case, recorded in RECORDED["collective_us"].items():
-        name, nbytes = case.split("/")
-        if int(nbytes) >= LARGE:
-            found = collective(name, int(nbytes), 2)
-            errors[case] = (found.time_us - found.launch_us) / recorded - 1
+    found = {case: both for case, both in compared(LARGE).items() if case[0] != "copy"}
+    errors = {case: simulated / recorded - 1 for case, (recorded, simulated) in found.items()}
     assert len(errors) == 21 and max(map(abs, errors.values())) < 0.08, errors
     assert statistics.mean(map(abs, errors.values())) < 0.035
 
 
 def test_large_copies_between_peers_take_what_they_took():
-    for nbytes, recorded in RECORDED["copy_us"].items():
-        if int(nbytes) >= LARGE:
-            system = System("hgx_h200", gpus=2)
-            system.copy(1, 0, int(nbytes), system.stream(0))
-            assert abs(system.run().copies[0].duration_us / recorded - 1) < 0.03
+    found = [both for case, both in compared(LARGE).items() if case[0] == "copy"]
+    assert len(found) == 5
+    assert all(abs(simulated / recorded - 1) < 0.03 for recorded, simulated in found)
+
+
+def test_the_document_shows_the_table():
+    assert table() in (ROOT / "docs" / "several_gpus.md").read_text("utf-8"), (
+        "python -m tests.gpusim.test_two_gpus_recorded"
+    )
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
@@ -71,3 +100,7 @@ def test_training_computes_what_it_computed(way, tmp_path):
         told = json.loads((tmp_path / f"two_gpus_{rank}.json").read_text())[way]
         for name, values in told.items():
             np.testing.assert_allclose(values, RECORDED["training"][way][name][rank], rtol=1e-6)
+
+
+if __name__ == "__main__":
+    print(table())

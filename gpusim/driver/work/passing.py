@@ -94,7 +94,6 @@ class PassingTime(ABC):
 
     def at_home(self, effect: Callable[..., object]) -> Callable[..., object]:
         """An effect that reaches the memory of this process, whichever lets it happen."""
-
         if not self._driver.is_shared:
             return effect
         standby = caller().standby()
@@ -263,10 +262,10 @@ class PassingTime(ABC):
                 calls = self._calls()
                 quiet = quiet + 1 if calls == seen and not calls[1] else 0
                 seen = calls
-                self.quiet.look()
-                apart = self._set.timed and self._driver.is_shared
+                if apart := self._set.timed and self._driver.is_shared:
+                    self.quiet.look()
                 enough = _COMPUTES_LOOKS if apart and not self.calls_host else _QUIET_LOOKS
-                if quiet >= enough and (self.quiet or not apart):
+                if quiet >= enough and (not apart or self.quiet):
                     self._slice(seen)
         except (Gone, TimeoutError):
             pass

@@ -115,11 +115,6 @@ class Graph:
         fail_if(before in node.after or before is node, ResultCode.INVALID_VALUE)
         node.after[before] = None
 
-    def edges(self) -> list[tuple[GraphNode, GraphNode]]:
-        """All edges, as the nodes where they begin and end, in the order of the former."""
-        place = {node: k for k, node in enumerate(self.nodes)}
-        return sorted(((a, b) for b in self.nodes for a in b.after), key=lambda edge: place[edge[0]])
-
     def ordered(self) -> list[GraphNode]:
         """The nodes, each behind those that it waits for. Raises INVALID_VALUE for a circle."""
         done: set[GraphNode] = set()
