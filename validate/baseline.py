@@ -106,10 +106,6 @@ class Measurement(_Model):
         value = self.counters[name]
         return plain(statistics.median(value)) if isinstance(value, list) else value
 
-    def spread(self, name: str) -> Spread:
-        """Return how a counter varies from launch to launch."""
-        return Spread.of(self.counters[name])
-
 
 class GPUProvenance(_Model):
     """GPU, driver and tools of a recording. Clocks in MHz: the most the GPU allows, the driver's reading just after the

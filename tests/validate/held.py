@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from validate.scoring.accepted import Entry
+from validate.scoring.accepted import GAP, Entry
 
 POINT_TOLERANCE = 0.02
 """By how much the cycles of one point may be further off than accepted, as a share of the measured."""
@@ -17,7 +17,7 @@ def worse_point(now: Entry, then: Entry) -> str | None:
 
 def closed_gap(now: Entry, then: Entry) -> str | None:
     """A sentence if a known gap has closed, else None."""
-    if not then.is_gap or now.is_gap:
+    if abs(then.error) <= GAP or abs(now.error) > GAP:
         return None
     return (
         f"{now.point} was a known gap ({then.error:+.1%}) and is none any more ({now.error:+.1%}): renew the file "

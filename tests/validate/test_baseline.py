@@ -59,7 +59,7 @@ def test_what_a_baseline_says_is_complete_and_consistent(name, gpu):
         assert asked | set(EXACT) | set(LAUNCH) <= set(each.counters)
         varying = {counter for counter in (*EXACT, *LAUNCH) if isinstance(each.counters[counter], list)}
         assert varying <= (set(ASKED_AGAIN) if registry.get(name).polls else set())
-        assert each.cycles == each.spread(CYCLES) and each.cycles.count >= 3
+        assert each.cycles == baseline.Spread.of(each.counters[CYCLES]) and each.cycles.count >= 3
         assert each.cycles.min > 0 and each.cycles.relative < 0.2
         # The clocks of a launch follow from its cycles and its duration, so units are what they should be.
         hz = each["gpc__cycles_elapsed.avg.per_second"]

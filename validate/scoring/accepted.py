@@ -62,11 +62,6 @@ class Entry:
         """Signed error of the cycles."""
         return self.predicted / self.measured - 1
 
-    @property
-    def is_gap(self) -> bool:
-        """True if the accepted error is greater than `GAP`, which makes the point a known gap."""
-        return abs(self.error) > GAP
-
 
 def path_of(gpu: str = "h200") -> Path:
     """The file of a GPU."""
