@@ -54,7 +54,7 @@ for buckets, told in runs.items():
                  "exposed us": gpu["exposed_us"]})  # fmt: skip
 table(rows)
 exposed = {row["buckets"]: row["exposed us"] for row in rows}
-assert exposed[4] < exposed[1] < exposed[16]
+assert exposed[4] < exposed[16] < exposed[1]
 
 # %%
 figure, axes = plt.subplots(figsize=(8, 2.6), layout="constrained")
@@ -66,8 +66,8 @@ axes.set(xlabel="us of a backward pass", ylabel="buckets")
 axes.legend(fontsize=8)
 # %% [markdown]
 # With four buckets three sums hide behind the kernels of the next bucket, and only the last one is exposed. Sixteen are
-# too many: a sum has a latency that does not shrink with it, so now the link is never done, and the kernels, a few
-# thousand elements each, no longer fill the GPU. The best number lies between, and depends on both.
+# too many: a sum has a latency that does not shrink with it, so all of them together take longer than the kernels, and
+# those, a few thousand elements each, no longer fill the GPU. The best number lies between, and depends on both.
 #
 # ## Another machine, the same program
 #

@@ -38,8 +38,9 @@ class CollectiveResult:
     """A collective that has run once.
 
     time_us: of one call whose inputs are ready, from the call to the last rank's end, the launch included.
-    launch_us, start_us: parts of it before any rank moves data. algorithm, protocol: as NCCL spells them, in lower case
-    and as "Simple", "LL", "LL128"; channels: thread blocks of each rank.
+    launch_us, start_us: parts of it before any rank moves data, on the host and then; reach_us: of the latter that
+    until blocks run on the GPUs, from where on a profiler counts. algorithm, protocol: as NCCL spells them, in lower
+    case and as "Simple", "LL", "LL128"; channels: thread blocks of each rank.
     links: every link that carried data, the busiest first.
     utilisation: float64[links, bins] share of each link's bandwidth over time, with bin_us, where trace was asked for,
     of the links in `link_names`, which are all of the node's;
@@ -56,6 +57,7 @@ class CollectiveResult:
     time_us: float
     launch_us: float
     start_us: float
+    reach_us: float
     links: tuple[LinkUse, ...]
     events: int
     seconds: float

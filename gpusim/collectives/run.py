@@ -77,8 +77,8 @@ def collective(
     links = (LinkUse(link.name, moved[k], busy[k]) for k, link in enumerate(where.links) if moved[k] > 0)
     return CollectiveResult(
         name, nbytes, ranks, where.name, how.algorithm, how.protocol, how.channels, total, launch, start,
-        tuple(sorted(links, key=lambda each: (-each.utilisation, each.name))), int(machine.count[M.N_EVENTS]),
-        time.perf_counter() - started, link_names=tuple(link.name for link in where.links), **traced,
+        mine["reach_us"], tuple(sorted(links, key=lambda each: (-each.utilisation, each.name))),
+        int(machine.count[M.N_EVENTS]), time.perf_counter() - started, link_names=tuple(link.name for link in where.links), **traced,
     )  # fmt: skip
 
 

@@ -135,10 +135,10 @@ def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: Dri
     keys = [_key(rank, call, captured) for call in calls]
     meetings = [] if captured else [_meeting(driver, rank, *each) for each in zip(calls, keys, strict=True)]
 
-    name, ranks, nbytes, how, link, time_us = calls[0].name, 1, calls[0].nbytes, "", "", 0.0
+    name, ranks, nbytes, how, link, takes_us = calls[0].name, 1, calls[0].nbytes, "", "", (0.0, 0.0, 0.0)
     if found is not None:
         name, ranks, nbytes = found.name, found.ranks, found.nbytes
-        time_us = found.time_us - found.launch_us  # which the host clock has
+        takes_us = found.launch_us, found.reach_us, found.time_us - found.launch_us - found.reach_us
         link = found.bottleneck.name
         how = f"{found.algorithm} {found.protocol}"
 
@@ -146,7 +146,7 @@ def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: Dri
         again = [(*key, rank.order_of(key)) for key in keys if captured]
         now = meetings or [_meeting(driver, rank, *each) for each in zip(calls, again, strict=True)]
         call = JointCall(name, ranks, nbytes, how, link, rank.gpu.number, stream.shown_handle, stream.correlation)
-        queues.join(stream, now, given_up, time_us, call)
+        queues.join(stream, now, given_up, takes_us, call)
 
     driver.enqueue(stream, SimpleWork(into, KERNEL))
 
