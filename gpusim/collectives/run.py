@@ -78,7 +78,8 @@ def collective(
     return CollectiveResult(
         name, nbytes, ranks, where.name, how.algorithm, how.protocol, how.channels, total, launch, start,
         mine["reach_us"], tuple(sorted(links, key=lambda each: (-each.utilisation, each.name))),
-        int(machine.count[M.N_EVENTS]), time.perf_counter() - started, link_names=tuple(link.name for link in where.links), **traced,
+        int(machine.count[M.N_EVENTS]), time.perf_counter() - started,
+        link_names=tuple(link.name for link in where.links), **traced,
     )  # fmt: skip
 
 
