@@ -43,10 +43,10 @@ MOST_LINES_OF = {
     "gpusim.beside": 481,
     "gpusim.bound": 1_386,
     "gpusim.cli": 2_418,
-    "gpusim.collectives": 1_032,
+    "gpusim.collectives": 1_029,
     "gpusim.config": 1_446,
     "gpusim.difference": 974,
-    "gpusim.driver": 13_289,
+    "gpusim.driver": 13_286,
     "gpusim.engine": 19_209,
     "gpusim.exec": 852,
     "gpusim.explore": 2_536,
@@ -55,7 +55,7 @@ MOST_LINES_OF = {
     "gpusim.lab": 886,
     "gpusim.launch": 2_061,
     "gpusim.machine": 1_640,
-    "gpusim.node": 2_304,
+    "gpusim.node": 2_300,
     "gpusim.parallel": 1_084,
     "gpusim.plot": 1_994,
     "gpusim.report_html": 767,
@@ -64,7 +64,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 370,
     "isa": 6_586,
     "programs": 5_706,
-    "validate": 10_080,
+    "validate": 10_079,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

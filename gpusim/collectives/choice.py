@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import tomllib
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from gpusim.collectives.machine import ALGORITHMS, PROTOCOLS, CollectiveError
@@ -128,12 +129,8 @@ def choose(
     """
     if name in ("all_to_all", "send_recv"):
         return _point_to_point(name, nbytes, group, protocol)
-    found = []
-    for a in (algorithm,) if algorithm else ALGORITHMS:
-        for p in (protocol,) if protocol else PROTOCOLS:
-            predicted = prediction(name, nbytes, group, a, p)
-            if predicted is not None:
-                found.append((predicted, a, p))
+    ways = product([algorithm] if algorithm else ALGORITHMS, [protocol] if protocol else PROTOCOLS)
+    found = [(us, *way) for way in ways if (us := prediction(name, nbytes, group, *way)) is not None]
     if not found:
         raise CollectiveError(f"{name} has no {algorithm} algorithm; NCCL has trees for all_reduce only")
     _, algorithm, protocol = min(found)

@@ -65,7 +65,8 @@ def collective(
     assert (machine.actor[:, M.A_STATE] == M.ENDED).all(), "a plan whose blocks wait for each other"
     traced = _trace(plan, where, end) if trace else {}
     calls, mine = known["launch"], known[how.protocol]
-    launch, start = calls["call_us"], mine["start_us"] + mine["slice_us"] * (how.slices - 1)
+    launch, reach = calls["call_us"], mine["reach_us"]
+    start = mine["start_us"] + mine["slice_us"] * (how.slices - 1)
     if how.algorithm == "p2p":
         partners = ranks - 1 if name == "all_to_all" else 1
         launch += calls["pair_us"] * (partners + (name == "all_to_all"))  # which copies the own piece, too
@@ -76,10 +77,9 @@ def collective(
     busy = moved / machine.link[:, M.L_RATE] / total
     links = (LinkUse(link.name, moved[k], busy[k]) for k, link in enumerate(where.links) if moved[k] > 0)
     return CollectiveResult(
-        name, nbytes, ranks, where.name, how.algorithm, how.protocol, how.channels, total, launch, start,
-        mine["reach_us"], tuple(sorted(links, key=lambda each: (-each.utilisation, each.name))),
-        int(machine.count[M.N_EVENTS]), time.perf_counter() - started,
-        link_names=tuple(link.name for link in where.links), **traced,
+        name, nbytes, ranks, where.name, how.algorithm, how.protocol, how.channels, total, launch, start, reach,
+        tuple(sorted(links, key=lambda each: (-each.utilisation, each.name))), int(machine.count[M.N_EVENTS]),
+        time.perf_counter() - started, link_names=tuple(link.name for link in where.links), **traced,
     )  # fmt: skip
 
 

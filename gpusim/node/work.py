@@ -124,22 +124,18 @@ class Meeting:
 
 class JointWork(TimedWork):
     """A stream's part in meetings that are all under way at once, and take it so long from the last beginning. began:
-    when that was, and `came` when the stream did, which takes `reach` from its turn on. given_up: fires when it is to
-    wait for that no more."""
+    when that was, and `came` when the stream did. given_up: fires when it is to wait for that no more."""
 
     came = began = 0.0
 
     def __init__(
-        self, env: simpy.Environment, meetings: Sequence[Meeting], given_up: simpy.Event, reach: float, duration: float,
-        name: str,
-    ):  # fmt: skip
+        self, env: simpy.Environment, meetings: Sequence[Meeting], given_up: simpy.Event, duration: float, name: str
+    ):
         super().__init__(env)
-        self.meetings, self._given_up, self._name = meetings, given_up, name
-        self._reach, self._duration = reach, duration
+        self.meetings, self._given_up, self._duration, self._name = meetings, given_up, duration, name
 
     def _do(self, stream: StreamQueue) -> Process:
         stream.release()
-        yield self.env.timeout(self._reach)
         self.came = self.env.now
         for each in self.meetings:
             each.come()

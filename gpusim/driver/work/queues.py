@@ -34,7 +34,7 @@ from gpusim.engine.grid import EndedWithAnother
 from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.host.launch_run import LaunchRun
 from gpusim.node.streams import Stream, StreamSet
-from gpusim.node.work import HostWork, JointWork, Meeting, RecordWork, TimedWork, WaitWork
+from gpusim.node.work import HostWork, JointWork, Meeting, PauseWork, RecordWork, TimedWork, WaitWork
 from gpusim.units import byte_text
 from isa.errors import SimulationError
 
@@ -249,21 +249,20 @@ class WorkQueues(PassingTime):
             self.run_until(work.done)
 
     def join(
-        self, stream: DriverStream, meetings: Sequence[Meeting], given_up: simpy.Event, takes_us: Sequence[float],
-        call: JointCall,
-    ) -> None:  # fmt: skip
-        """A part of what several streams do together. takes_us: what that takes the host, the way to the GPU, and all
-        GPUs when they have come."""
-        call_us, reach_us, time_us = takes_us
-        name, units = f"{call.name} {byte_text(call.nbytes)}", self._set.units
-        work = JointWork(self.env, meetings, given_up, units(reach_us), units(time_us), name)
+        self, stream: DriverStream, meetings: Sequence[Meeting], given_up: simpy.Event, us: list[float], call: JointCall
+    ) -> None:
+        """A part of what several streams do together. us: the host's call, the way to the GPU, and all together."""
+        call_us, reach_us, time_us = us
+        name = f"{call.name} {byte_text(call.nbytes)}"
+        work = JointWork(self.env, meetings, given_up, self._set.units(time_us), name)
 
         def done(_: simpy.Event) -> None:
             for each in self._driver.observers:
                 each.joined(call, *(round(time) for time in (self.env.now, work.came, work.began)))
 
         work.done.callbacks.append(done)
-        self._put(stream, work, call_us)
+        self._put(stream, PauseWork(self.env, self._set.units(reach_us), ()), call_us)
+        self._put(stream, work, 0.0)
 
     def call(self, stream: DriverStream, function: Callable[[], object]) -> None:
         """A function of the host."""

@@ -135,18 +135,17 @@ def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: Dri
     keys = [_key(rank, call, captured) for call in calls]
     meetings = [] if captured else [_meeting(driver, rank, *each) for each in zip(calls, keys, strict=True)]
 
-    name, ranks, nbytes, how, link, takes_us = calls[0].name, 1, calls[0].nbytes, "", "", (0.0, 0.0, 0.0)
+    what, us = (calls[0].name, 1, calls[0].nbytes, "", ""), [driver.node.config.host.event_call_us, 0.0, 0.0]
     if found is not None:
-        name, ranks, nbytes = found.name, found.ranks, found.nbytes
-        takes_us = found.launch_us, found.reach_us, found.time_us - found.launch_us - found.reach_us
-        link = found.bottleneck.name
         how = f"{found.algorithm} {found.protocol}"
+        what = found.name, found.ranks, found.nbytes, how, found.bottleneck.name
+        us = [found.launch_us, found.reach_us, found.time_us - found.launch_us - found.reach_us]
 
     def into(stream: DriverStream, queues: WorkQueues) -> None:
         again = [(*key, rank.order_of(key)) for key in keys if captured]
         now = meetings or [_meeting(driver, rank, *each) for each in zip(calls, again, strict=True)]
-        call = JointCall(name, ranks, nbytes, how, link, rank.gpu.number, stream.shown_handle, stream.correlation)
-        queues.join(stream, now, given_up, takes_us, call)
+        call = JointCall(*what, rank.gpu.number, stream.shown_handle, stream.correlation)
+        queues.join(stream, now, given_up, us, call)
 
     driver.enqueue(stream, SimpleWork(into, KERNEL))
 
@@ -211,8 +210,7 @@ def _time(driver: Driver, rank: GroupRank, calls: Sequence[RankCall]) -> Collect
 def _finish(driver: Driver, clique: Clique, key: Any) -> None:
     """Move the data of a meeting."""
     _, made = clique.meetings.pop(key)
-    calls = [made[rank] for rank in range(len(made))]
-    move(driver.device.memory, calls)
+    move(driver.device.memory, [made[rank] for rank in range(len(made))])
 
 
 def move(memory: DeviceMemory, calls: Sequence[RankCall]) -> None:
