@@ -135,7 +135,7 @@ def test_a_worse_model_is_told_from_an_accepted_one():
     assert any("stall reasons" in each for each in accepted.worse_score([stalled], then))
     assert accepted.worse_score([accepted.Entry.of(row("saxpy"))], then) == ["no point has been accepted"]
     # A gap that closes is noticed, one that only shrinks is not.
-    assert abs(far.error) > accepted.GAP > abs(near.error)
+    assert held.is_gap(far) and not held.is_gap(near)
     shrunk, closed = (accepted.Entry.of(row(TRAIN, 2, (50_000, cycles))) for cycles in (39_000, 41_000))
     assert held.closed_gap(shrunk, far) is None and held.closed_gap(near, near) is None
     assert "was a known gap (-28.0%) and is none any more (-18.0%)" in held.closed_gap(closed, far)

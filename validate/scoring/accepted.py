@@ -2,8 +2,8 @@
 
 `accepted_GPU.txt` is written by `python -m validate score FILE --gpu GPU --accept` from a comparison of all points.
 Prediction has no chance in it, so a replayed point differs from the file only if the model or the kernel has changed:
-the tolerances below are for changes that are worth their price elsewhere, not for noise. A point that is further off
-than `GAP` is a known gap. Whoever closes one renews the file, so that it stays closed.
+the tolerances below are for changes that are worth their price elsewhere, not for noise. Whoever closes a known gap
+renews the file, so that it stays closed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from validate.scoring import counters, stalls
 
 FOLDER = Path(__file__).parent
 
-GAP = 0.20
 MEAN_TOLERANCE = 0.002
 """By how much the mean absolute error of the cycles of all replayed points may be greater."""
 COUNTER_TOLERANCE = 0.01
