@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from validate.baseline import Spread
 from validate.points import ProgramPoint
-from validate.replay import Comparison, Failure, Pair
+from validate.replay import Comparison, Failure
 
 Row = Comparison | Failure
+_FORMS: dict[type, TypeAdapter[Any]] = {each: TypeAdapter(each) for each in (Comparison, Failure)}
+"""How rows of each kind are written and read."""
 
 HEAD = (
     f"{'point':36s} {'warp inst':>10s} {'exact':>7s} {'measured':>9s} {'spread':>7s} {'predicted':>10s} {'error':>8s}"
@@ -99,39 +100,11 @@ def number(value: float) -> str:
 
 def plain(row: Row) -> dict[str, Any]:
     """A row as plain values, for a journal."""
-    if isinstance(row, Failure):
-        return {"point": str(row.point), "failure": row.reason}
-    return {
-        "point": str(row.point),
-        "warp_instructions": row.instructions,
-        "cycles": asdict(row.cycles) | {"launches": row.spread.model_dump()},
-        "exact": {name: asdict(pair) for name, pair in row.exact.items()},
-        "modelled": {name: asdict(pair) for name, pair in row.modelled.items()},
-        "mismatch": row.mismatch,
-        "host_seconds": row.seconds,
-        "kind": row.kind,
-    }
+    return _FORMS[type(row)].dump_python(row, exclude={"point"}) | {"point": str(row.point)}  # type: ignore[no-any-return]
 
 
 def row_of(document: Mapping[str, Any], point_of: Callable[[str], ProgramPoint] = ProgramPoint.parse) -> Row:
     """The row that `plain` made these values of; point_of: the point by its name. Raises KeyError, TypeError or
     ValueError if it did not."""
-    point = point_of(document["point"])
-    if "failure" in document:
-        return Failure(point, str(document["failure"]))
-
-    def pairs(found: Mapping[str, Any]) -> dict[str, Pair]:
-        return {name: Pair(pair["measured"], pair["predicted"]) for name, pair in found.items()}
-
-    cycles = document["cycles"]
-    return Comparison(
-        point=point,
-        instructions=document["warp_instructions"],
-        cycles=Pair(cycles["measured"], cycles["predicted"]),
-        spread=Spread.model_validate(cycles["launches"]),
-        exact=pairs(document["exact"]),
-        modelled=pairs(document["modelled"]),
-        mismatch=document["mismatch"],
-        seconds=document["host_seconds"],
-        kind=document["kind"],
-    )
+    form = _FORMS[Failure if "reason" in document else Comparison]
+    return form.validate_python({**document, "point": point_of(document["point"])})  # type: ignore[no-any-return]

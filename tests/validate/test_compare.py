@@ -73,7 +73,7 @@ def test_a_failed_simulation_costs_one_point():
     assert [type(row) for row in rows] == [Failure, Failure] and "too large" in rows[0].reason
     assert not score.ok(rows) and score.summary(rows)["covered"] == 0
     assert "0/2 " in text.cycles_text(rows) and "FAILED" in score.line(rows[0])
-    assert json.loads(json.dumps(score.plain(rows[0])))["failure"] == rows[0].reason
+    assert json.loads(json.dumps(score.plain(rows[0])))["reason"] == rows[0].reason
 
 
 def test_a_point_without_baseline_or_with_other_inputs_fails(monkeypatch):
