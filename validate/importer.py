@@ -11,7 +11,6 @@ import gzip
 import json
 import re
 import statistics
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from gpusim.config import shipped_names
 from programs import images, registry
 from validate import baseline
 from validate.baseline import Baseline, Measurement, Number, Spread, plain
+from validate.commands import UsageError
 from validate.metrics import ASKED_AGAIN, CYCLES, EXACT, LAUNCH, with_differences
 from validate.points import ProgramPoint, select
 from validate.record import FORMAT
@@ -31,7 +31,7 @@ _CLOCKS = {
 }
 
 
-class ImportRefused(ValueError):
+class ImportRefused(UsageError):
     """A recording cannot be kept, or would replace baselines; nothing was written."""
 
 
@@ -63,7 +63,7 @@ def import_recording(
         if outcome[name] == "replaced" and not force:
             problems.append(f"{file} holds another measurement; --force replaces it")
     if problems:
-        raise ImportRefused("\n".join(problems))
+        raise ImportRefused("\n".join(["nothing imported:", *problems]))
     for name, text in texts.items():
         file = baseline.path_of(name, gpu, folder)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -182,12 +182,8 @@ def _provenance(found: dict[str, Any], rows: list[dict[str, Any]]) -> baseline.G
 
 
 def command(options: argparse.Namespace) -> int:
-    """`validate import`: status 1 if nothing was imported."""
-    try:
-        outcome = import_recording(options.raw, options.only, gpu=options.gpu, force=options.force)
-    except ImportRefused as refused:
-        print(f"nothing imported:\n{refused}", file=sys.stderr)
-        return 1
+    """`validate import`. Raises ImportRefused."""
+    outcome = import_recording(options.raw, options.only, gpu=options.gpu, force=options.force)
     for name, what in outcome.items():
         print(f"{name}: {what}")
     return 0

@@ -155,7 +155,7 @@ def test_import_writes_once_and_replaces_only_when_told(tmp_path, recording, mon
     save(raw, recording)
     before = baseline.path_of("saxpy", "x100_pcie", folder).read_text()
     monkeypatch.setattr(importer.import_recording, "__kwdefaults__", {"gpu": None, "force": False, "folder": folder})
-    assert command.main(["import", str(raw), "--only", "saxpy"]) == 1
+    assert command.main(["import", str(raw), "--only", "saxpy"]) == 2
     assert "--force" in capsys.readouterr().err
     assert baseline.path_of("saxpy", "x100_pcie", folder).read_text() == before
     assert command.main(["import", str(raw), "--only", "saxpy", "--force"]) == 0

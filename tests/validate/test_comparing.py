@@ -108,7 +108,7 @@ def test_a_journal_can_be_scored(tmp_path, capsys):
     out = capsys.readouterr().out
     judging = sum(each.split == "judge" for each in select())
     assert f"{judging}/{judging}" in out and "judge" in out and "train" not in out
-    assert command.main(["score", str(path), "--accept"]) == 1
+    assert command.main(["score", str(path), "--accept"]) == 2
     assert "1 points are missing" in capsys.readouterr().err
     assert command.main(["score", str(tmp_path / "absent")]) == 2
 

@@ -156,11 +156,11 @@ def test_accepting_a_worse_score_needs_a_reason(tmp_path, monkeypatch, capsys):
 
     assert accept(1.1) == 0
     first = file.read_text()
-    assert accept(1.2) == 1 and file.read_text() == first
+    assert accept(1.2) == 2 and file.read_text() == first
     assert f"cycles: 20.00% over {len(select())} points, accepted 10.00%" in capsys.readouterr().err
     assert accept(1.2, "--because", "memory is in time now") == 0
     assert "because memory is in time now" in file.read_text() != first
-    assert accept(1.1, "--gpu", "h100") == 1 and not accepted.path_of("h100").exists()
+    assert accept(1.1, "--gpu", "h100") == 2 and not accepted.path_of("h100").exists()
     assert "was compared with another measurement than h100's" in capsys.readouterr().err
 
 

@@ -52,7 +52,8 @@ def put(name: str, mark: str, content: str, docs: Path | None = None, *, fence: 
 
 
 def command(options: argparse.Namespace) -> int:
-    """`validate score`: status 1 if an exact counter differs, a point is missing, or a file cannot be written."""
+    """`validate score`: status 1 if an exact counter differs or a point is missing. Raises UsageError if there is not
+    enough to write, or it is not right."""
     found, note = journal.rows_of(options.file, options.gpu)
     if note:
         print(f"validate: note: {note}", file=sys.stderr)
@@ -60,43 +61,28 @@ def command(options: argparse.Namespace) -> int:
     if options.points:
         print("\n".join([score.HEAD, *map(score.line, rows), ""]))
     print(text.report(rows, full=options.full))
-    return 0 if _write(rows, options) and score.ok(rows) else 1
+    if options.accept or options.docs:
+        _renew(rows, options)
+    return 0 if score.ok(rows) else 1
 
 
-def _write(rows: Sequence[score.Row], options: argparse.Namespace) -> bool:
-    """The files that were asked for; False, with the reason on standard error, if there is not enough to write."""
-    if not text.done(rows):
-        return _refused("no point was compared, so there is nothing to write")
-    return _renew(rows, options) if options.accept or options.docs else True
-
-
-def _refused(why: object) -> bool:
-    print(f"validate: error: {why}", file=sys.stderr)
-    return False
-
-
-def _renew(rows: Sequence[score.Row], options: argparse.Namespace) -> bool:
-    """Renew what the repository keeps of the score; False, with the reason on standard error, if that is not right."""
+def _renew(rows: Sequence[score.Row], options: argparse.Namespace) -> None:
+    """Renew what the repository keeps of the score. Raises UsageError."""
     found = text.done(rows)
     missing = {*select()} - {row.point for row in found}
     if missing:
-        return _refused(f"{len(missing)} points are missing, {min(map(str, missing))} for one")
+        raise UsageError(f"{len(missing)} points are missing, {min(map(str, missing))} for one")
     gpu = options.gpu
     other = [row.point for row in found if row.cycles.measured != baseline.measured(row.point, gpu).cycles.median]
     if other:
-        return _refused(f"{other[0]} was compared with another measurement than {gpu}'s")
+        raise UsageError(f"{other[0]} was compared with another measurement than {gpu}'s")
     if options.accept:
         file = accepted.path_of(gpu)
         entries = [accepted.Entry.of(row) for row in found]
         worse = accepted.worse_score(entries, accepted.load(file)) if file.exists() else []
         if worse and not options.because:
-            return _refused("\n  ".join(["worse than what was accepted; say why with --because:", *worse]))
+            raise UsageError("\n  ".join(["worse than what was accepted; say why with --because:", *worse]))
         file.write_text(accepted.text_of(entries, options.because), "utf-8")
         print(f"wrote {file}", file=sys.stderr)
     if options.docs:
-        try:
-            written = accuracy(rows, gpu)
-        except DocumentError as error:
-            return _refused(error)
-        print(f"wrote {written}", file=sys.stderr)
-    return True
+        print(f"wrote {accuracy(rows, gpu)}", file=sys.stderr)
