@@ -1,7 +1,18 @@
-"""Single instructions recorded on an H200 (`python -m validate instructions`), and how an executor replays one.
+"""Single instructions recorded on an H200, and how an executor replays one.
 
-See validate/instructions/job.py for the registers that an instruction finds: R12..R15 and R4..R7 of each lane, the
-same of the lowest lane in uniform registers, predicates from R5.
+Its 3,680 forms, and 320 that an H200 refuses, are every opcode, modifier set and kind of operand that nvdisasm knows of
+single instructions. About half of the operands' values are those at which arithmetic has its corners: both zeros,
+denormals, infinities, quiet and signalling NaN with payloads, powers of two and their neighbours, shift counts beyond
+the width. Each was run in a kernel of its own, of which everything else waits for everything before it.
+
+Every thread has its 32 bytes of input in R12..R15 and R4..R7; copies of the warp's lowest lane stand in the uniform
+registers of the same numbers, bits 0..6 of R5 are in P0..P6 and their disjunction over the warp in UP0..UP6. R24..R27
+and UR24, UR25 are zero. Memory operands are 32 bytes of the thread's own, which hold its input: in global memory at
+R8:R9, in shared memory at R2, in local memory at R3. R16 holds a small multiple of 4 from R14.
+
+The file holds: text [n], encoding [n, 2], family [n], operands [families, lanes, 8], constants [16], registers
+[n, lanes, 8] in the order of `RESULTS` with predicates as changes of the input's, memory [m, lanes, 24] (shared, local
+and global cell) for the last m forms, refused: texts, and provenance.
 """
 
 from dataclasses import dataclass

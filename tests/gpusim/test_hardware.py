@@ -1,6 +1,6 @@
 """Executors against an H200: every form of a SASS instruction that nvdisasm knows, run there on 64 lanes.
 
-`python -m validate instructions` made the recording; `recorded_forms.py` says how one is replayed. Arithmetic must
+`recorded_forms.py` says what was recorded, and how a form is replayed. Arithmetic must
 agree bit for bit; MUFU within its error.
 """
 

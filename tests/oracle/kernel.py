@@ -1,7 +1,7 @@
 """One instruction inside a kernel, and the same through the interpreter.
 
 A lane has 32 bytes of global, shared and local memory, which hold its operands, R12..R15 and R4..R7, as in
-validate/instructions/job.py. Its addresses are R8:R9 (global), R2 (shared) and R3 (local), offset by `at`; R10 is
+tests/gpusim/recorded_forms.py. Its addresses are R8:R9 (global), R2 (shared) and R3 (local), offset by `at`; R10 is
 the offset alone, R11 a quarter of it, UR8:UR9 and UR10 are where global and shared memory begin. R8:R9 may also be
 the generic address of the lane's shared or local place.
 """

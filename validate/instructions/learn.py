@@ -15,6 +15,8 @@ import json
 import lzma
 import random
 import re
+import subprocess
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,8 +27,8 @@ from isa.cubin import read_cubin
 from isa.instruction import INSTRUCTION_BYTES
 from isa.listing import disassemble, read_sections
 from isa.templates import GUARD, SHOWN, UNKNOWN, Field, Template, file_of, float_text, read_template
+from isa.toolchain import find_tool
 from validate.commands import EXIT_OK
-from validate.instructions.job import field, texts
 
 _BITS = tuple(bit for bit in range(16, 126) if SHOWN >> bit & 1)
 _ALWAYS = 7 << 12
@@ -42,7 +44,51 @@ _OPERAND = re.compile(
     r"|(?P<F>(?<![\w.+])(?:-0\.0 ?|[+-]?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|INF ?|[QS]?NAN ?)))(?![\w.\]])"
 )
 _PLACE = re.compile(r"\{[^}]* \d+\+[^}]*\}")
+_BAD = re.compile(r"at address (0x[0-9a-f]+)")
+_LINE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s+/\* 0x")
+NOP = 0x7918 | 7 << 12
 _FLOATS = (("F", 32, 32), ("D", 32, 32), ("H", 32, 16), ("H", 48, 16))
+
+
+def field(bits: int, at: int, width: int, value: int) -> int:
+    """`bits` with one field replaced."""
+    mask = (1 << width) - 1
+    return bits & ~(mask << at) | (value & mask) << at
+
+
+def texts(encodings: Iterable[int], architecture: str = "SM90") -> list[str | None]:
+    """Text of each encoding, None where nvdisasm refuses it. Raises ToolchainMissing if there is no nvdisasm."""
+    words = list(encodings)
+    refused: set[int] = set()
+    while True:
+        listing, complaints = _disassemble(words, architecture)
+        found = {int(address, 16) // INSTRUCTION_BYTES for address in _BAD.findall(complaints)} - refused
+        if not found and not listing and len(words) > 1:  # it does not say where
+            parts = words[: len(words) // 2], words[len(words) // 2 :]
+            each_text = (text for part in parts for text in texts(part, architecture))
+            found = {k for k, text in enumerate(each_text) if text is None}
+        if not found:
+            break
+        refused |= found
+        for k in found:
+            words[k] = NOP
+    result: list[str | None] = [None] * len(words)
+    for match in _LINE.finditer(listing):
+        k = int(match[1], 16) // INSTRUCTION_BYTES
+        if k not in refused:
+            result[k] = " ".join(match[2].split())
+    return result
+
+
+def _disassemble(words: list[int], architecture: str) -> tuple[str, str]:
+    with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
+        path = Path(folder, "code.bin")
+        path.write_bytes(b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in words))
+        done = subprocess.run(
+            [find_tool("nvdisasm"), "-b", architecture, "-hex", str(path)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    return done.stdout, done.stderr
 
 
 @dataclass(frozen=True)

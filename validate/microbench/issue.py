@@ -15,7 +15,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.instructions.job import RA, RB, RC, field
+from validate.instructions.learn import field
 from validate.microbench.asm import after, clock, eight, ptx, record_warp
 from validate.microbench.bench import Case, bench, rows_case, span
 
@@ -153,6 +153,8 @@ def _turns(name: str, lines: Sequence[str], rewrite: Any = None) -> Any:
 
 
 _MANY, _ROUNDS = 64, 16
+_SOURCES = (24, 32, 64)
+"""First bits of an instruction's source registers, of 8 bits each."""
 _REUSE = 122
 """First of the flags that keep an operand for the next instruction."""
 _LOOP = eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{(k + 1) % 8}, w;" for k in range(_MANY)], types.float32)
@@ -179,7 +181,7 @@ def _registers(name: str, sets: Sequence[tuple[int, int, int]], reuse: int = 0) 
         changed, count = [], 0
         for word in code:
             if word & 0xFFF == _FFMA_BITS:
-                for at, register in zip((RA, RB, RC), sets[count % len(sets)], strict=True):
+                for at, register in zip(_SOURCES, sets[count % len(sets)], strict=True):
                     word = field(word, at, 8, register)
                 word = field(word, _REUSE, 4, reuse)
                 count += 1
