@@ -1,7 +1,6 @@
 """The one GPU side of every recording: CUDA's driver, `nvidia-smi`, and Nsight Compute's command line.
 
-The driver is bound by cuda.bindings, which numba-cuda brings along. CuPy would not do: it cannot launch a kernel whose
-parameters are bytes in clusters.
+The driver is bound by cuda.bindings, which numba-cuda brings along.
 A machine that records needs NumPy, numba-cuda and, for counters, `ncu`.
 """
 
@@ -13,7 +12,6 @@ import datetime
 import gzip
 import hashlib
 import json
-import math
 import os
 import re
 import signal
@@ -31,8 +29,6 @@ import numpy as np
 
 USUAL_SHARED_BYTES = 48 << 10
 """Dynamic shared memory that a kernel may have without being asked about it."""
-USUAL_CLUSTER = 8
-"""Blocks of a cluster that every kernel may have."""
 SMI_FIELDS = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,temperature.gpu"
 
 
@@ -97,10 +93,6 @@ class RealGpu:
             self.call("cuMemcpyDtoH", data.ctypes.data, address, data.nbytes)
         return data
 
-    def fill(self, address: int, value: int, nbytes: int) -> None:
-        """Set bytes."""
-        self.call("cuMemsetD8Async", address, value, nbytes, self.default)
-
     def function(self, cubin: bytes, symbol: str) -> Any:
         """A kernel of a cubin; each cubin is loaded once."""
         digest = hashlib.sha256(cubin).hexdigest()
@@ -111,22 +103,14 @@ class RealGpu:
             self._functions[digest, symbol] = found
         return self._functions[digest, symbol]
 
-    def set_function(self, function: Any, attribute: str, value: int) -> None:
-        """Set an attribute of a kernel, by the end of its name in cuda.h."""
-        kind = getattr(self.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
-        self.call("cuFuncSetAttribute", function, kind, value)
-
-    # many parameters: everything that a launch can say.
     def prepared(
-        self, function: Any, grid: Sequence[int], block: Sequence[int], words: Sequence[Any], shared_bytes: int = 0,
-        cluster: Sequence[int] = (1, 1, 1),
-    ) -> Callable[[], None]:  # fmt: skip
+        self, function: Any, grid: Sequence[int], block: Sequence[int], words: Sequence[Any], shared_bytes: int = 0
+    ) -> Callable[[], None]:
         """A function that launches a kernel without waiting, and takes the host no longer than it must. words: its
         parameters, NumPy scalars or bytes."""
         if shared_bytes > USUAL_SHARED_BYTES:
-            self.set_function(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared_bytes)
-        if math.prod(cluster) > USUAL_CLUSTER:
-            self.set_function(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
+            kind = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self.call("cuFuncSetAttribute", function, kind, shared_bytes)
         values = [word if isinstance(word, bytes) else word.tobytes() for word in words]
         pieces = [ctypes.create_string_buffer(value, len(value)) for value in values]
         pointers = (ctypes.c_void_p * max(len(pieces), 1))(*(ctypes.addressof(each) for each in pieces))
@@ -134,21 +118,12 @@ class RealGpu:
         config.gridDimX, config.gridDimY, config.gridDimZ = (*grid, 1, 1)[:3]
         config.blockDimX, config.blockDimY, config.blockDimZ = (*block, 1, 1)[:3]
         config.sharedMemBytes, config.hStream = shared_bytes, self.default
-        if math.prod(cluster) > 1:
-            made = self.driver.CUlaunchAttribute()
-            made.id, size = self.driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, made.value.clusterDim
-            size.x, size.y, size.z = cluster
-            config.attrs, config.numAttrs = [made], 1
         place = ctypes.addressof(pointers)
 
         def start(_held: Any = (pieces, pointers)) -> None:
             self.call("cuLaunchKernelEx", config, function, place, 0)
 
         return start
-
-    def launch(self, *arguments: Any, **more: Any) -> None:
-        """Launch a kernel once; parameters as for `prepared`."""
-        self.prepared(*arguments, **more)()
 
     def timed_us(self, launch: Callable[[], object], before: Callable[[], object] | None = None) -> float:
         """Microseconds from event to event around what `launch` puts into the default stream; `before` puts something

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -20,7 +19,7 @@ from typing import Any
 
 from gpusim.results.profile import ProfiledLaunch, parse_profile
 from validate import gpu
-from validate.metrics import CYCLES, RECORDED
+from validate.metrics import RECORDED
 from validate.points import ProgramPoint, select
 
 FORMAT = 2
@@ -184,30 +183,11 @@ def _worker(
     return found, launches
 
 
-def table(document: dict[str, Any]) -> str:
-    """A line for each point: result, median cycles and their spread over the repeats, times, instructions."""
-    heads = ("cycles", 9), ("spread", 7), ("cold us", 8), ("warm us", 8), ("inst", 9)
-    lines = [f"{'point':38s} {'result':>8s} " + " ".join(f"{head:>{width}s}" for head, width in heads)]
-    for name, row in document["points"].items():
-        check = row.get("check")
-        result = "-" if check is None else "exact" if check["exact"] else "ok" if check["ok"] else "WRONG"
-        cycles = [each["metrics"][CYCLES] for each in row.get("profiles", []) if CYCLES in each["metrics"]]
-        middle = statistics.median(cycles) if cycles else float("nan")
-        spread = 100 * (max(cycles) - min(cycles)) / middle if cycles else float("nan")
-        cold, warm = (statistics.median(row.get(key) or [float("nan")]) for key in ("cold_us", "warm_us"))
-        profiles = row.get("profiles") or [{"metrics": {}}]
-        executed = profiles[0]["metrics"].get("smsp__inst_executed.sum", float("nan"))
-        lines.append(f"{name:38s} {result:>8s} {middle:9.0f} {spread:6.1f}% {cold:8.2f} {warm:8.2f} {executed:9.0f}")
-    lines += [f"FAILED {name}: {reason.splitlines()[0]}" for name, reason in document["failures"].items()]
-    return "\n".join(lines)
-
-
 def command(options: argparse.Namespace) -> int:
     """`validate record`: status 1 if a result is wrong or something failed."""
     say = partial(print, flush=True)
     document = record(
         options.out, options.only, sizes=options.size, repeats=options.repeats, seconds=options.seconds, say=say
     )
-    print(table(document))
     wrong = [name for name, row in document["points"].items() if not row.get("check", {}).get("ok")]
     return 1 if wrong or document["failures"] else 0

@@ -65,13 +65,12 @@ def test_what_measurements_ask_of_the_driver(tmp_path, toolchain):
         add = it.function(code, "add")
         assert add is it.function(code, "add")
         words = np.uint64(place), np.int32(5)
-        it.launch(add, (2,), (32,), words, 64 << 10)
-        it.launch(add, (2, 1, 1), (32, 1, 1), words, 128, cluster=(2, 1, 1))
-        assert it.timed_us(lambda: it.launch(add, (2,), (32,), words, 128)) > 0
+        it.prepared(add, (2,), (32,), words, 64 << 10)()
+        it.prepared(add, (2, 1, 1), (32, 1, 1), words, 128)()
+        assert it.timed_us(it.prepared(add, (2,), (32,), words, 128)) > 0
         it.synchronize()
         print(it.get(place, 64, np.int32).tolist())
-        it.fill(place, 0, 128)
-        it.synchronize()
+        it.put(place, np.zeros(32, np.int32))
         print(it.get(place, (2, 32), np.int32).sum(axis=1).tolist())
         about = it.about()
         print(about["gpu"], about["compute_capability"], about["sm_count"])

@@ -21,7 +21,7 @@ def test_the_kernels_are_the_recorded_ones():
 
 
 def test_what_is_read_again_is_found():
-    points = list(compare.compare(("working_set",), "working_set 8 "))
+    points = list(compare.compare("working_set 8 "))
     assert [point.case for point in points[::2]] == ["working_set 8 0", "working_set 8 1"]
     assert all(point.within and not point.gap for point in points)
     assert points[0].simulated < 0.1 and points[2].simulated > 0.9

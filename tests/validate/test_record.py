@@ -172,7 +172,7 @@ def test_a_whole_recording_on_stand_ins(tmp_path):
     done = subprocess.run(line, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     size = registry.get("vector_add").sizes[0]
-    assert f"vector_add@{size}" in done.stdout and "exact" in done.stdout
+    assert "wrong outputs: none" in done.stdout and "vector_add: 2 launches" in done.stdout
     with gzip.open(tmp_path / "out" / "recording.json.gz", "rt") as file:
         document = json.load(file)
     (row,) = document["points"].values()
@@ -180,14 +180,3 @@ def test_a_whole_recording_on_stand_ins(tmp_path):
     assert len(row["profiles"]) == 2 and len(row["warm_us"]) >= 21 and row["cold_us"][0] == 2.0
     assert row["profiles"][0]["grid"] == list(ProgramPoint("vector_add", size).make().grid)
     assert document["provenance"]["gpu"] == "a GPU" and document["failures"] == {}
-
-
-def test_a_wrong_result_fails_the_recording(tmp_path):
-    from validate import record
-
-    document = {
-        "points": {"x@1": {"check": {"ok": False, "exact": False}, "cold_us": [1.0], "warm_us": [1.0]}},
-        "failures": {"y": "reason\nmore"},
-    }
-    text = record.table(document)
-    assert "WRONG" in text and "FAILED y: reason" in text and "more" not in text

@@ -18,11 +18,6 @@ from validate.compared import Compared, show
 from validate.energy.kernels import of_round, recording, repeated, rows_of
 from validate.points import ProgramPoint, select
 
-QUICK = (
-    *("bank_conflict/1@262144", "black_scholes/fast@524288", "reduction/shuffle@1048576"),
-    "softmax/three_passes@2048",
-)
-
 TIE = 0.02
 """Two variants whose joules differ by less are alike: a board says so much from one pass to the next."""
 _SLEEPS = ("stay 132 SMs", "rest")
@@ -70,7 +65,7 @@ def command(options: argparse.Namespace) -> int:
         for line in table(jobs=options.jobs):
             print(line, flush=True)
         return 0
-    chosen = QUICK if options.quick else map(str, select(options.only, "large"))
+    chosen = map(str, select(options.only, "large"))
     points = [each for each in chosen if each in measured() and options.split in (None, ProgramPoint.parse(each).split)]
     compared = list(ranks(show(_rows(points, options.jobs))))
     for one, other, agree in compared:

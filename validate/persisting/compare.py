@@ -27,7 +27,6 @@ MB = 1 << 20
 TILE, HOT_MB, STREAM_MB = 16 << 10, 128, 512
 POLICIES = {"normal": 0x1000 << 48, "first": 0x12F0 << 48, "last": 0x14F0 << 48}
 """Words of createpolicy, by what is evicted when."""
-FAMILIES = ("working_set", "sliding", "loads")
 COUNTERS = (
     *("lts__t_sectors_srcunit_tex_lookup_hit.sum", "lts__t_sectors_srcunit_tex_lookup_miss.sum"),
     "dram__bytes_read.sum",
@@ -114,17 +113,11 @@ class L2Lab:
             self.touch(self.hot, hot, f"{group} after")
 
 
-def family(name: str) -> str:
-    """Return which experiment a launch belongs to."""
-    first = name.partition(" ")[0]
-    return first if first in FAMILIES else "loads"
-
-
-def compare(families: Iterable[str] = FAMILIES, only: str = "", settings: Iterable[str] = ()) -> Iterator[Compared]:
+def compare(only: str = "", settings: Iterable[str] = ()) -> Iterator[Compared]:
     """Simulate what was recorded, two launches of each group: both shares of each. only: a part of a launch's name;
     settings: as for `--set`."""
     measured = recording()["counters"]
-    chosen = [name for name in measured if family(name) in families and only in name]
+    chosen = [name for name in measured if only in name]
     for group in dict.fromkeys(name.rpartition(" ")[0] for name in chosen):
         lab = L2Lab(settings)
         lab.run(group)
@@ -139,5 +132,5 @@ def compare(families: Iterable[str] = FAMILIES, only: str = "", settings: Iterab
 
 def command(options: argparse.Namespace) -> int:
     """`validate persisting`: status 1 if a launch is outside that is not known to be, or the other way round."""
-    rows = show(compare(options.families, options.only, options.set))
+    rows = show(compare(options.only, options.set))
     return 1 if not rows or any(row.verdict for row in rows) else 0
