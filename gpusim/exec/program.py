@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,8 +34,9 @@ ADDRESS = "GPUSIM_EXEC"
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit statuses of a program that cannot be started, as a shell has them."""
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
-_READ = (signal.SIGINT, signal.SIGUSR1)
-_PR_SET_PDEATHSIG = 1
+_READ = (signal.SIGINT, signal.SIGUSR1, signal.SIGCHLD)
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_GRACE_SECONDS, _MOST_SECONDS, _LOOK_SECONDS = 2.0, 9.0, 0.02
 _SFD_CLOEXEC, _SIGINFO_BYTES = 0o2000000, 128  # signalfd(2)
 
 
@@ -77,6 +79,7 @@ def run(
     if signal.getsignal(signal.SIGQUIT) != signal.SIG_IGN:  # which the program inherits
         signal.signal(signal.SIGQUIT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_BLOCK, _READ)  # they are read from a file, with their sender
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)  # descendants whose parent ends become children of this process
     try:
         program = subprocess.Popen(list(command), env=changed, preexec_fn=_begin_program)
     except OSError as error:
@@ -85,17 +88,12 @@ def run(
         status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
         raise ProgramNotStarted(f"cannot run {command[0]}: {why}", status) from None
 
-    def pass_on(number: int, _: object) -> None:
-        if program.poll() is not None:  # what is left are processes that it left behind
-            sys.exit(128 + number)
-        program.send_signal(number)
-
+    servers = _Servers(listener, new_driver, tell, shared, program)
     for number in _PASSED_ON:
-        signal.signal(number, pass_on)
+        signal.signal(number, servers.end_program)
     import gpusim.device  # noqa: F401 - loaded while the program starts, once for all servers
 
-    servers = _Servers(listener, new_driver, tell, shared)
-    status = servers.wait_for(program)
+    status = servers.wait()
     return ProgramEnd(128 - status if status < 0 else status, servers.told())
 
 
@@ -117,8 +115,14 @@ class _Servers:
     """The servers: one for each process that has called or, where they share the GPUs, for all."""
 
     def __init__(
-        self, listener: socket.socket, new_driver: Callable[[int], Driver], tell: Callable[[Driver], Any], shared: bool
+        self,
+        listener: socket.socket,
+        new_driver: Callable[[int], Driver],
+        tell: Callable[[Driver], Any],
+        shared: bool,
+        program: subprocess.Popen[bytes],
     ):
+        self._program, self._is_to_end = program, False
         self._listener, self._new_driver, self._tell, self._shared = listener, new_driver, tell, shared
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
@@ -132,9 +136,10 @@ class _Servers:
         self._signals = ctypes.CDLL(None).signalfd(-1, signals, _SFD_CLOEXEC)
         self._selector.register(self._signals, selectors.EVENT_READ)
 
-    def wait_for(self, program: subprocess.Popen[bytes]) -> int:
-        """Serve until the program has ended, and the processes that it leaves behind. Returns the program's status."""
-        ended = os.pidfd_open(program.pid)
+    def wait(self) -> int:
+        """Serve until the program has ended, and the processes that it leaves behind; of a program that was to end, or
+        was killed, they end with it. Returns the program's status."""
+        ended = os.pidfd_open(self._program.pid)
         self._selector.register(ended, selectors.EVENT_READ)
         status: int | None = None
         while status is None or self._living:
@@ -142,26 +147,65 @@ class _Servers:
                 if key.fileobj is self._listener:
                     self._begin()
                 elif key.fd == self._signals:
-                    self._signalled(program)
+                    self._signalled()
                 elif key.fd == ended:
-                    status = program.wait()
+                    status = self._program.wait()
                     self._selector.unregister(ended)
                     for *_, more in self._living.values():
                         more.close()
+                    if self._is_to_end or status < 0 or 128 < status <= 128 + signal.SIGRTMAX:  # as a shell tells it
+                        self._end_orphans()
                 else:
                     self._end(key.fd)
         self._selector.unregister(self._listener)
         return status
 
-    def _signalled(self, program: subprocess.Popen[bytes]) -> None:
+    def _signalled(self) -> None:
         """Pass a signal on to the servers. An interrupt ends the calls that are under way: a Python program that waits
         in one acts on it when it returns. One that no terminal has sent may be for this process alone, and goes to the
         program too."""
         number, _, code = struct.unpack_from("<3i", os.read(self._signals, _SIGINFO_BYTES))
-        if number == signal.SIGINT and code <= 0:
-            program.send_signal(number)
+        if number == signal.SIGCHLD:
+            for each in self._orphans():
+                os.waitpid(each, os.WNOHANG)
+            return
+        if number == signal.SIGINT:
+            self._is_to_end = True
+            if self._program.returncode is not None:
+                self._end_orphans()
+            elif code <= 0:
+                self._program.send_signal(number)
         for server, *_ in self._living.values():
             os.kill(server, number)
+
+    def end_program(self, number: int, _: object) -> None:
+        """A signal has come that ends the program; or else, if it has ended, what it left behind."""
+        self._is_to_end = True
+        if self._program.poll() is not None:
+            self._end_orphans()
+            sys.exit(128 + number)
+        self._program.send_signal(number)
+
+    def _orphans(self) -> set[int]:
+        """The program's descendants whose parents have ended."""
+        children = " ".join(each.read_text() for each in Path("/proc/self/task").glob("*/children"))
+        living = {server for server, *_ in self._living.values()}
+        return {*map(int, children.split())} - living - {self._program.pid}
+
+    def _end_orphans(self) -> None:
+        """End them, and those that this makes orphans. Each is asked to first, so that it removes what it has made."""
+        asked: dict[int, float] = {}
+        since = time.monotonic()
+        while (orphans := self._orphans()) and (now := time.monotonic()) < since + _MOST_SECONDS:
+            for each in orphans:
+                if os.waitpid(each, os.WNOHANG)[0]:
+                    asked.pop(each, None)
+                elif each not in asked:
+                    asked[each] = now
+                    os.kill(each, signal.SIGTERM)
+                elif now > asked[each] + _GRACE_SECONDS:
+                    os.kill(each, signal.SIGKILL)
+            time.sleep(_LOOK_SECONDS)
 
     def told(self) -> list[Any]:
         """Return what the servers had to tell."""
@@ -220,8 +264,11 @@ class _Servers:
         more.close()
         self._selector.unregister(ended)
         os.close(ended)
-        os.waitpid(server, 0)
-        _remove(temporary)  # where the server could not
+        number = os.waitstatus_to_exitcode(os.waitpid(server, 0)[1])
+        if number != -signal.SIGKILL or (temporary is not None and Path(temporary).exists()):  # not by itself
+            why = "as when the host has no memory left for that of devices"
+            print(f"gpusim: error: signal {-number} has ended the simulator's process, {why}", file=sys.stderr)
+        _remove(temporary)
 
 
 def _remove(folder: str | None) -> None:

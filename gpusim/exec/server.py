@@ -118,7 +118,8 @@ def serve_processes(made: socket.socket, process: int, driver: Driver, parent: i
     takes the served ones with it. Returns whether they have ended by themselves."""
     served = _ServedProcesses(driver, parent, more)
     signal.signal(signal.SIGINT, lambda *_: served.interrupt())
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # not before: a process that has just begun would end
+    # Not before: a process that has just begun would end.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGCHLD])
     served.begin(made, process, driver)
     return served.serve()
 

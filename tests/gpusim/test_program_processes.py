@@ -113,3 +113,92 @@ def test_nothing_is_left_behind(number, tmp_path):
         assert all_gone(started | descendants(program.pid))
         assert program.wait(TIMEOUT) != 0
     assert not list(tmp_path.glob("gpusim-exec-*")) and set(Path("/dev/shm").iterdir()) <= held
+
+
+LAUNCHER = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, sys.argv[1], "waits", "2"])
+for words in ("sleep 1000; sleep 1001", "trap '' TERM; sleep 1000; sleep 1001"):
+    subprocess.Popen(["sh", "-c", words], start_new_session=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_what_a_killed_launcher_leaves_behind_ends(number, tmp_path):
+    """Ranks that wait, and processes in sessions of their own that sleep, also where they hear nothing of a SIGTERM."""
+    words = command(sys.executable, "-c", LAUNCHER, PROGRAM, options=("--gpus", "2", "--no-report"))
+    places, held = {"TMPDIR": str(tmp_path)}, set(Path("/dev/shm").iterdir())
+    with open(tmp_path / "out", "w+") as out:
+        program = subprocess.Popen(
+            words, env=environment(**places), stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        deadline = time.monotonic() + TIMEOUT
+        while len(started := descendants(program.pid)) < 9 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        launcher = next(int(each) for each in _children(program.pid) if "sleep 1001" in _words(each))
+        os.killpg(program.pid, number) if number == signal.SIGINT else os.kill(launcher, number)
+        assert program.wait(TIMEOUT) == 128 + number
+        assert all_gone(started)
+    assert not list(tmp_path.glob("gpusim-exec-*")) and set(Path("/dev/shm").iterdir()) <= held
+
+
+def _children(process):
+    return Path(f"/proc/{process}/task/{process}/children").read_text().split()
+
+
+def _words(process):
+    return Path(f"/proc/{process}/cmdline").read_text()
+
+
+DAEMON = """
+import sys, time
+from tests.gpusim.ranks_program import Rank
+own = Rank(0, 1)
+print("begins", flush=True)
+time.sleep(1)
+own.launch(4)
+open(sys.argv[1], "w").write(str(own.values()))
+"""
+MAKES_DAEMON = """
+import subprocess, sys
+words = [sys.executable, "-c", *sys.argv[1:]]
+assert subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE).stdout.readline() == b"begins\\n"
+"""
+
+
+def test_a_daemon_of_a_program_that_ends_by_itself_is_waited_for(tmp_path):
+    words = command(
+        sys.executable, "-c", MAKES_DAEMON, DAEMON, tmp_path / "found", options=("--gpus", "2", "--no-report")
+    )
+    assert subprocess.run(words, env=environment(), timeout=TIMEOUT).returncode == 0
+    assert (tmp_path / "found").read_text() == "[5.0]"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
+def test_a_full_place_for_shared_memory_is_of_no_matter():
+    """Memory of devices is in files that no folder holds."""
+    script = 'mount -t tmpfs -o size=4k tmpfs /dev/shm && head -c 4096 /dev/zero >/dev/shm/full && exec "$@"'
+    words = command(sys.executable, PROGRAM, "sums", 2, options=("--gpus", "2", "--no-report"))
+    how = {"capture_output": True, "text": True, "env": environment(), "timeout": TIMEOUT}
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *words], **how)
+    if "ermitted" in done.stderr:
+        pytest.skip("nothing can be mounted here")
+    assert done.returncode == 0 and done.stdout.count("[5.0]") == 2
+
+
+def test_how_the_simulator_ended_is_told():
+    """A lack of memory for that of devices ends it by this signal, or by SIGKILL."""
+    program = (
+        "import os, time, ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0); print('began', flush=True); time.sleep(9e3)"
+    )
+    words = command(sys.executable, "-c", program, options=("--gpus", "2", "--no-report"))
+    begun = subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert begun.stdout.readline() == "began\n"
+    server = next(int(each) for each in _children(begun.pid) if "gpusim.cli" in _words(each))
+    os.kill(server, signal.SIGBUS)
+    deadline = time.monotonic() + TIMEOUT
+    while str(server) in _children(begun.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    begun.terminate()
+    assert f"signal {int(signal.SIGBUS)} has ended the simulator's process" in begun.communicate(timeout=TIMEOUT)[1]
