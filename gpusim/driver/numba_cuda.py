@@ -38,7 +38,7 @@ def install(
     mode: str = "detailed",
     telling: Telling | None = None,
     gpus: int = 1,
-    node: str | Path = "hgx_h200",
+    node: str | Path | None = None,
 ) -> Driver:
     """Make a simulated GPU the CUDA device of this process, and return its driver.
 
@@ -48,7 +48,7 @@ def install(
         max_cycles: cycles after which a kernel is given up, None for the default.
         mode: of all launches, as for `gpusim.simulate`.
         telling: what else is to be told of the launches of this process.
-        gpus, node: how many GPUs there are, of which node.
+        gpus, node: how many GPUs there are, of which node; None for the one that the GPU comes in.
 
     Raises:
         SimulationError: the process has a driver already, a context is in use, or this is not Linux on x86-64 or

@@ -64,7 +64,7 @@ from gpusim.driver.work.streams import (
 from gpusim.errors import NodeError, OutOfDeviceMemory, SimulationError
 from gpusim.host.options import LaunchOptions
 from gpusim.launch.module import LinkedModule
-from gpusim.node import load_node
+from gpusim.node import load_node, node_with
 
 if TYPE_CHECKING:
     from gpusim.device import Device
@@ -102,8 +102,9 @@ class Driver:
     """The driver's state for a process. Callers hold `lock`. gpu, overrides, threads: as for `gpusim.simulate`.
     telling: what is to be told of launches; `observers`, to which others may be added before the program starts, hear
     of all that it does. gpus: how many of a node's GPUs there are; where there are several, the program's processes
-    share them, and `beside` makes what serves another. address_of: finds the functions of the library that this driver
-    stands behind. time, joint: shared with the others: how time passes, and objects of libraries, by what keeps them.
+    share them, and `beside` makes what serves another. node: `node_with` the GPU by default. address_of: finds the
+    functions of the library that this driver stands behind. time, joint: shared with the others: how time passes, and
+    objects of libraries, by what keeps them.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Driver:
         mode: str = "detailed",
         telling: Telling | None = None,
         gpus: int = 1,
-        node: str | Path = "hgx_h200",
+        node: str | Path | None = None,
     ):
         self.config = load_config(gpu, overrides)
         self.telling = telling or Telling()
@@ -126,7 +127,7 @@ class Driver:
         self.lock = threading.RLock()
         self.log = LaunchLog(self.config, timed=mode != "functional")
         self.address_of: Callable[[str], int | None] = lambda symbol: None
-        self.node = load_node(node)
+        self.node = load_node(node) if node is not None else node_with(gpu)
         if not 0 < gpus <= len(self.node.gpus):
             raise NodeError(f"{self.node.name} has {len(self.node.gpus)} GPUs, not {gpus}")
         self.is_shared = gpus > 1

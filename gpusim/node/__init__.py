@@ -14,9 +14,9 @@ from gpusim.node.result import Copy, LinkLoad, NodeResult
 from gpusim.node.sections import describe_node_keys, shipped_nodes
 from gpusim.node.streams import Event, Stream
 from gpusim.node.system import System
-from gpusim.node.topology import Node, load_node
+from gpusim.node.topology import Node, load_node, node_with
 
 __all__ = [
     "Copy", "Event", "Link", "LinkLoad", "Node", "NodeError", "NodeResult", "Peer", "Stream", "System",
-    "describe_node_keys", "load_node", "on", "shipped_nodes",
+    "describe_node_keys", "load_node", "node_with", "on", "shipped_nodes",
 ]  # fmt: skip

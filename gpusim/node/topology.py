@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from gpusim.config.load import Overrides
 from gpusim.errors import NodeError
 from gpusim.node.build import Link, build_links, socket_of, switch_of, switches_of
-from gpusim.node.sections import NodeConfig, load_node_config
+from gpusim.node.sections import NodeConfig, load_node_config, shipped_nodes
 
 
 def load_node(
@@ -39,6 +40,14 @@ def load_node(
     if nodes is not None:
         config = load_node_config(config, {"node.machines": nodes})
     return Node(config, gpus)
+
+
+def node_with(gpu: Any) -> Node:
+    """The node that a GPU comes in: the first shipped one, by name, whose `node.gpu` it is; of another configuration,
+    an HGX with it in place of the H200."""
+    found = next((each for each in map(load_node, shipped_nodes()) if each.gpu_config == gpu), None)
+    own = {"node.gpu": str(gpu), "node.name": f"HGX with {gpu}"} if isinstance(gpu, (str, Path)) else None
+    return found or load_node(overrides=own)
 
 
 class Node:

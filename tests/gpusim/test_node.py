@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gpusim.errors import ConfigError, NodeError
-from gpusim.node import Node, describe_node_keys, load_node, shipped_nodes
+from gpusim.node import Node, describe_node_keys, load_node, node_with, shipped_nodes
 
 
 def names(node: Node, a: str, b: str) -> list[str]:
@@ -55,6 +55,12 @@ def test_paths_are_the_shortest(name: str) -> None:
         peers = least_latency(node, a, b, {"pcie"})
         wanted = next(each for each in (direct, peers, host) if each < float("inf"))
         assert node.latency_us(node.path(a, b)) == pytest.approx(wanted), (a, b)
+
+
+@pytest.mark.parametrize("gpu, name", [("h200", "HGX H200"), ("v100", "DGX-1 V100"), ("h100", "HGX with h100")])
+def test_a_gpu_comes_in_a_node_of_its_own_kind(gpu: str, name: str) -> None:
+    node = node_with(gpu)
+    assert (node.name, node.gpu_config, len(node.gpus)) == (name, gpu, 8)
 
 
 def test_the_reference_node_is_what_its_data_sheet_says() -> None:

@@ -84,6 +84,13 @@ def test_gpus_without_nvlink_are_no_peers():
     assert calls("cudaDeviceEnablePeerAccess", 1, 0) == PEER_UNSUPPORTED
 
 
+def test_gpus_are_in_the_node_that_they_come_in():
+    assert Calls("v100", gpus=2).driver.node.name == "DGX-1 V100"
+    assert Calls("v100", gpus=2, node="pcie").driver.node.gpu_config == "a100"
+    with pytest.raises(NodeError, match="has 4 GPUs, not 8"):
+        Driver("a100", gpus=8)
+
+
 def test_copies_between_gpus_take_the_time_of_their_link():
     calls, nbytes, took = Calls("h200", mode="detailed", gpus=2), 1 << 22, {}
     places = []
