@@ -232,7 +232,7 @@ def execute_replay(options: argparse.Namespace) -> int:
         config = load_config(options.gpu or saved.config(), options.overrides)
         announce_compilation()
         limits = {"threads": options.threads, "max_cycles": options.max_cycles}
-        with Replay(saved, config, telling, mode=options.mode, **limits) as replay:
+        with Replay(saved, config, telling, node=options.node, mode=options.mode, **limits) as replay:
             log = replay.run()
     if not options.no_report:
         print_table(log, options.json, options.output)

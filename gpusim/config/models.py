@@ -76,6 +76,15 @@ class Described(sections.Section):
         keys = describe(type(self))
         return zip(keys, attrgetter(*keys)(self), strict=True)
 
+    def to_toml(self) -> str:
+        """The resolved tree as TOML with the source of every value, which is read back to an equal one."""
+        tables: dict[str, list[str]] = {}
+        for key, value in self.items():
+            table, name = key.rsplit(".", 1)
+            line = f"{name} = {{ value = {toml_value(value)}, source = {toml_value(self.source(key))} }}"
+            tables.setdefault(table, []).append(line)
+        return "\n\n".join("\n".join((f"[{table}]", *lines)) for table, lines in tables.items()) + "\n"
+
 
 class GPUConfig(Described):
     """A whole configuration: immutable, hashable, equal when all values are (sources do not count)."""
@@ -147,15 +156,6 @@ class GPUConfig(Described):
     def to_dict(self) -> dict[str, Any]:
         """The values as nested dictionaries, without sources."""
         return self.model_dump()
-
-    def to_toml(self) -> str:
-        """The resolved tree as TOML with the source of every value; `load_config` reads it back to an equal one."""
-        tables: dict[str, list[str]] = {}
-        for key, value in self.items():
-            table, name = key.rsplit(".", 1)
-            line = f"{name} = {{ value = {toml_value(value)}, source = {toml_value(self.source(key))} }}"
-            tables.setdefault(table, []).append(line)
-        return "\n\n".join("\n".join((f"[{table}]", *lines)) for table, lines in tables.items()) + "\n"
 
 
 def describe_keys() -> Mapping[str, str]:

@@ -230,10 +230,7 @@ class Driver:
 
     def reaches(self, gpu: DriverGpu, peer: DriverGpu) -> bool:
         """Return whether kernels of a GPU could access the memory of another."""
-        names, links = self.node.gpus, self.node.links
-        if gpu is peer:
-            return False
-        return all(links[k].kind == "nvlink" for k in self.node.path(names[gpu.number], names[peer.number]))
+        return peer.number in self.node.peers_of(gpu.number)
 
     def reach(self, peer: DriverGpu, yes: bool = True) -> None:
         """Let kernels of the current GPU access the memory of another, or no longer."""

@@ -131,10 +131,10 @@ class Transfer(Grid):
     do, but its blocks are not simulated. takes: cycles from then on, in which no grid behind it begins; effect: moves
     the bytes, in the end."""
 
-    def __init__(self, env: simpy.Environment, name: str, takes: int, effect: Callable[[], object]):
+    def __init__(self, env: simpy.Environment, name: str, takes: int, effect: Callable[[], object], nbytes: int = 0):
         super().__init__(env, 0)
         self.kind, self.name = "copy", name
-        self.takes, self.effect = takes, effect
+        self.takes, self.effect, self.nbytes = takes, effect, nbytes
 
 
 @dataclass(slots=True)

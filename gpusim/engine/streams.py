@@ -41,7 +41,9 @@ class QueuedWork(Protocol):
 class Engines:
     """Parts of a machine that streams hold one after the other, such as copy engines, by name. count: how many there
     are. stirred: fires when a launch or a copy begins or ends, whereupon all streams that wait look again. spans: what
-    all streams have done."""
+    all streams have done. heard: called with all that is put into them."""
+
+    heard: Callable[[StreamQueue, QueuedWork], object] | None = None
 
     def __init__(self, env: simpy.Environment, count: Callable[[str], int]):
         self.env, self.count = env, count
@@ -93,6 +95,8 @@ class StreamQueue:
         """Adds work behind all others."""
         self.pending.append(work)
         self._work.put(work)
+        if self.engines.heard is not None:
+            self.engines.heard(self, work)
 
     def drop(self, ended: Iterable[simpy.Event]) -> None:
         """Takes out work that has ended, or that nobody wants any more, by its `done`; the stream goes on behind it."""

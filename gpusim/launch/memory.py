@@ -125,7 +125,7 @@ class DeviceMemory:
         self.capacity_bytes = capacity_bytes
         self.unified = unified
         self._room = round_up(2 * capacity_bytes + 64 * GUARD_BYTES, ALIGNMENT)
-        self._gpus = gpus
+        self.gpus = gpus
         self._contents = Arena(gpus * self._room, UNIFIED_BASE if unified else None, undoable)
         self._arena = self._contents.bytes
         self.base = self._contents.address if unified else base
@@ -163,19 +163,19 @@ class DeviceMemory:
         return self._peak[self.number]
 
     @property
-    def _part(self) -> range:
+    def part(self) -> range:
         """Addresses from which this GPU's memory is taken: they do not depend on what others allocate meanwhile."""
-        start = self.base + min(self.number, self._gpus - 1) * self._room
+        start = self.base + min(self.number, self.gpus - 1) * self._room
         return range(start, start + self._room)
 
     @property
     def next_address(self) -> int:
         """Address of the next allocation as long as there are addresses that were never used."""
-        return self._next.get(self._part.start, self._part.start + GUARD_BYTES)
+        return self._next.get(self.part.start, self.part.start + GUARD_BYTES)
 
     @next_address.setter
     def next_address(self, address: int) -> None:
-        part = self._part
+        part = self.part
         self._next[part.start] = min(max(address, part.start + GUARD_BYTES), part.stop)
 
     def next_written(self, address: int) -> int:
@@ -479,7 +479,7 @@ class DeviceMemory:
     def _place(self, nbytes: int, label: str) -> int:
         address = self.next_address
         following = round_up(address + nbytes + GUARD_BYTES, ALIGNMENT)
-        if following <= self._part.stop:
+        if following <= self.part.stop:
             self.next_address = following
             return address
         for address, end in self._gaps():
@@ -501,7 +501,7 @@ class DeviceMemory:
 
     def _gaps(self) -> Iterator[tuple[int, int]]:
         """Ranges of freed addresses that keep the guard distance to what is live, lowest first."""
-        part = self._part
+        part = self.part
         previous = part.start
         for start in (each for each in self._starts if each in part):
             yield round_up(previous + GUARD_BYTES, ALIGNMENT), start - GUARD_BYTES

@@ -190,7 +190,7 @@ class StreamSet(NodeStreams):
             return self.send(queue, start, end, nbytes, pinned, effect)
         bytes_per_cycle = self.mover.copies.device_gb_s * 1e3 / self.clock.per_us
         takes = self.engine.config.dram.latency_cycles + math.ceil(nbytes / bytes_per_cycle)
-        grid = Transfer(self.env, f"{start} -> {end} {byte_text(nbytes)}", takes, effect)
+        grid = Transfer(self.env, f"{start} -> {end} {byte_text(nbytes)}", takes, effect, nbytes)
         return self.engine.submit(grid, queue, int(self.call(self.calls.copy_call_us)))
 
 

@@ -101,6 +101,11 @@ class Node:
             raise NodeError(f"{self.name} has no gpu {device!r}")
         return f"host{socket_of(self.config, switch_of(self.config, int(device.removeprefix('gpu'))))}"
 
+    def peers_of(self, gpu: int) -> frozenset[int]:
+        """Numbers of the GPUs whose memory kernels of a GPU can access: those that NVLink alone leads to."""
+        paths = {k: self.path(self.gpus[gpu], name) for k, name in enumerate(self.gpus) if k != gpu}
+        return frozenset(k for k, path in paths.items() if all(self.links[each].kind == "nvlink" for each in path))
+
     def path(self, a: str, b: str) -> tuple[int, ...]:
         """Indices of the links from device `a` to `b`; () from a device to itself.
 

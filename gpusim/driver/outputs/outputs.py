@@ -77,7 +77,8 @@ class Telling:
         if self.save is not None:
             from gpusim.driver.outputs.saving import LaunchSaver
 
-            found.append(LaunchSaver(self._own(self.save), config, self.chooses))
+            found.append(saver := LaunchSaver(self._own(self.save), config, self.chooses))
+            found.append(saver.streams)
         return found
 
     def _own(self, name: str) -> Path:

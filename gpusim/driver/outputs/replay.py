@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.device import Device
+from gpusim.driver.outputs.gpus import GpuLog
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.outputs.outputs import Telling
 from gpusim.driver.outputs.saved import ZEROS, SavedLaunch, SavedLaunches, SavedModule, SavedStep
+from gpusim.driver.outputs.stream_work import StreamReplay
 from gpusim.driver.work.launches import CopyCall, LaunchCall, Launcher
 from gpusim.errors import KernelError, LaunchError, MemoryAccessError, OutOfDeviceMemory, SavedLaunchesError
 from gpusim.launch import Launch
@@ -23,6 +27,8 @@ from gpusim.launch.arena import Arena
 from gpusim.launch.launch import AccessWindow
 from gpusim.launch.module import LinkedModule
 from gpusim.launch.occupancy import check_architecture
+from gpusim.node import load_node
+from gpusim.node.timeline import StreamTimeline
 from isa import Program, assemble, compile_cuda
 from isa.cubin import Cubin, read_cubin
 from isa.demangle import short_name
@@ -37,9 +43,10 @@ _NO_PTX = "nvcc puts PTX in with -gencode arch=compute_NN,code=compute_NN"
 
 class Replay(AbstractContextManager["Replay"]):
     """Saved launches on a machine. Only those that `telling` chooses run; what the others have changed of memory is
-    taken from the file.
+    taken from the file. Of several GPUs streams then do what they did, with these times of launches (`stream_work`).
 
-    saved: an open file. config: of the machine. mode, threads, max_cycles: as for `gpusim.Device` and its launches.
+    saved: an open file. config: of the machine. node: what its GPUs are in, None for what they were in. mode, threads,
+    max_cycles: as for `gpusim.Device` and its launches.
 
     Raises SavedLaunchesError if the host has no room for device memory where it was.
     """
@@ -50,6 +57,7 @@ class Replay(AbstractContextManager["Replay"]):
         config: GPUConfig,
         telling: Telling,
         *,
+        node: str | Path | None = None,
         mode: str = "detailed",
         threads: int | None = None,
         max_cycles: int | None = None,
@@ -58,12 +66,24 @@ class Replay(AbstractContextManager["Replay"]):
         self.log = LaunchLog(config, timed=mode != "functional")
         what: dict[str, Any] = {"threads": threads, "mode": mode, "check": telling.check}
         head = saved.head
-        self.device = Device(config, memory_bytes=head.memory_bytes, unified=head.shares_host, base=head.base, **what)
+        what |= {"memory_bytes": head.memory_bytes, "unified": head.shares_host, "base": head.base, "gpus": head.gpus}
+        self.node = load_node(node) if node is not None else saved.node()
+        self.device = Device(config, node=self.node, **what)
+        beside = (Device(beside=self.device, threads=threads) for _ in range(head.gpus - 1))
+        self.devices = [self.device, *beside]
+        for number, each in enumerate(self.devices):
+            each.memory.reach(self.node.peers_of(number))
         self.memory = self.device.memory
         if self.memory.base != head.base:
             self.device.close()
             raise SavedLaunchesError(f"{saved.path}: something else of this process lies where device memory was")
-        self.observers = replace(telling, save=None).observers(config, mode)
+        alone = replace(telling, save=None, trace=None if head.works else telling.trace)
+        self.observers = alone.observers(config, mode)
+        if head.gpus > 1:
+            self.log.gpus = GpuLog(config, self.devices)
+            self.observers.append(self.log.gpus)
+        self.cycles: dict[int, int] = {}
+        self._shared: set[int] = set()
         self._live: dict[int, tuple[int, str]] = {}
         self._pages: dict[int, tuple[int, str]] = {}
         self._modules: dict[int, SavedModule] = {}
@@ -83,7 +103,7 @@ class Replay(AbstractContextManager["Replay"]):
             self._note(step)
             launch = step.launch
             if launch is None or self.telling.chooses(launch.number, launch.symbol):
-                self.device.pass_time(launch.start if launch is not None else 0)
+                self._reach(launch.start if launch is not None else 0)
                 now = self.device.now_cycles
                 for copy in (CopyCall(**dict(each)) for each in step.copies):
                     copy.displace(self.device)
@@ -91,13 +111,23 @@ class Replay(AbstractContextManager["Replay"]):
                         each.copied(copy, now, now)
             if launch is not None and self.telling.chooses(launch.number, launch.symbol):
                 self._run(launch, step)
+        if self.log.timed and self.saved.head.works:
+            StreamReplay(self.saved, self.devices, self.cycles, self.observers).run()
+            if self.telling.trace is not None:
+                StreamTimeline.of(self.device.streams).save(self.telling.trace)
         return self.log
+
+    def _reach(self, start: int) -> None:
+        """Let time pass until a launch's cycle, or that of a later period of what a GPU does by itself."""
+        step = math.lcm(self.config.dram.refresh_interval_cycles, self.config.sm.sub_partitions)
+        self.device.pass_time(start + step * math.ceil(max(self.device.now_cycles - start, 0) / step))
 
     def __exit__(self, *_: object) -> None:
         """Tell what is still to be told, and end the device."""
         for each in self.observers:
             each.close()
-        self.device.close()
+        for device in self.devices:
+            device.close()
 
     def _note(self, step: SavedStep) -> None:
         """Keep in mind what a step changes, until a launch needs it."""
@@ -106,6 +136,7 @@ class Replay(AbstractContextManager["Replay"]):
             for page in [page for page in self._pages if address <= page < address + nbytes]:
                 del self._pages[page]
         self._live |= {address: (nbytes, label) for address, nbytes, label in step.allocated}
+        self._shared |= {*step.shared}
         self._pages |= {address: (nbytes, digest) for address, nbytes, digest in step.pages}
         self._modules |= {module.number: module for module in step.modules}
 
@@ -125,14 +156,18 @@ class Replay(AbstractContextManager["Replay"]):
         call = LaunchCall(
             launch.number, launch.symbol, program, described, parameters, launch.stream, launch.cooperative,
             window=AccessWindow(*launch.window) if launch.window else None, nvtx_range=launch.nvtx_range,
+            gpu=launch.gpu,
         )  # fmt: skip
-        if launch.set_aside is not None and launch.set_aside != self.device.set_aside_bytes:
-            self.device.set_aside_l2(min(launch.set_aside, self.config.l2.persisting_max_bytes))
+        device = self.devices[launch.gpu]
+        if launch.set_aside is not None and launch.set_aside != device.set_aside_bytes:
+            device.set_aside_l2(min(launch.set_aside, self.config.l2.persisting_max_bytes))
         for each in self.observers:
             each.asked(call)
         self.log.number = launch.number - 1
         try:
-            Launcher(self.device, self.log, self.observers, self.max_cycles).begin(call).wait()
+            run = Launcher(device, self.log, self.observers, self.max_cycles).begin(call)
+            run.wait()
+            self.cycles[launch.number] = run.end - run.began
         except KernelError:
             return  # the user has been told
         except SimulationError as error:
@@ -144,7 +179,7 @@ class Replay(AbstractContextManager["Replay"]):
         """Make memory what it was."""
         memory = self.memory
         needed = sum(nbytes for address, (nbytes, _) in self._live.items() if memory.is_inside(address))
-        there = self.config.dram.capacity_bytes
+        there = self.config.dram.capacity_bytes * len(self.devices)
         if needed > there:
             raise SavedLaunchesError(f"the launches need {needed:,} bytes of device memory, this GPU has {there:,}")
         for each in memory.allocations:
@@ -168,7 +203,8 @@ class Replay(AbstractContextManager["Replay"]):
         memory = self.memory
         if memory.is_inside(address) or not self.saved.head.shares_host:
             used_before = address < memory.next_address
-            memory.alloc(nbytes, label, at=address)
+            owner = next((each.memory for each in self.devices if address in each.memory.part), memory)
+            owner.alloc(nbytes, label, at=address, shared=address in self._shared)
             if used_before:
                 memory.fill(address, nbytes)
             return

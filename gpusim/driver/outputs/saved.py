@@ -15,15 +15,16 @@ import hashlib
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gpusim.config import GPUConfig, load_config
 from gpusim.errors import ConfigError, SavedLaunchesError
+from gpusim.node import Node, load_node
 
 FORMAT = 1
 PAGE_BYTES = 1 << 16
@@ -38,15 +39,46 @@ class _Saved(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
 
+class SavedWork(_Saved):
+    """A piece of work that process `host` has put into a stream of a GPU, `gap` cycles after the one before and after
+    the ends of `waits`: numbers of works, from 0, or -1 less that of a copy of which the host has done its part.
+
+    priority, queue, overhead: as of `StreamQueue`. name, launch, cycles: of a kernel or a collective; ends, nbytes,
+    pinned: of a copy. after: works that it waits for; numbers of meetings, of a part in a collective or in messages.
+    takes: whether recording an event, or waiting, takes time."""
+
+    host: int
+    gap: float
+    waits: tuple[int, ...] = ()
+    gpu: int
+    stream: int
+    priority: int = 0
+    queue: int = 0
+    kind: Literal["kernel", "copy", "record", "wait", "joint", "host", "nothing"]
+    name: str = ""
+    launch: int = 0
+    cycles: int = 0
+    overhead: int | None = None
+    ends: tuple[str, ...] = ()
+    nbytes: int = 0
+    pinned: bool = True
+    after: tuple[int, ...] = ()
+    takes: bool = True
+
+
 class SavedHead(_Saved):
-    """GPU and memory of the launches. base, memory_bytes: first address and size of device memory. shares_host: they
-    also reached memory of the host's own."""
+    """GPU and memory of the launches. base, memory_bytes: first address and size of device memory, of each of so many
+    GPUs. shares_host: they also reached memory of the host's own. node: what several GPUs are in, as TOML; works: what
+    their streams did, in simulated time."""
 
     format: int
     gpu: str
     base: int
     memory_bytes: int
     shares_host: bool
+    gpus: int = 1
+    node: str = ""
+    works: tuple[SavedWork, ...] = ()
 
 
 class SavedModule(_Saved):
@@ -88,14 +120,17 @@ class SavedLaunch(_Saved):
     set_aside: int | None = None
     start: int = 0
     nvtx_range: str = ""
+    gpu: int = 0
 
 
 class SavedStep(_Saved):
     """Changes since the step before, then a launch. freed: addresses of allocations that are gone; allocated: new ones,
-    (address, bytes, label); pages: of new content, (address, bytes, digest). next_address: as of `DeviceMemory`."""
+    (address, bytes, label), of which `shared` are no GPU's own; pages: of new content, (address, bytes, digest).
+    next_address: as of `DeviceMemory`."""
 
     freed: tuple[int, ...]
     allocated: tuple[tuple[int, int, str], ...]
+    shared: tuple[int, ...] = ()
     next_address: int
     pages: tuple[tuple[int, int, str], ...]
     modules: tuple[SavedModule, ...]
@@ -121,11 +156,19 @@ class SavedLaunches(AbstractContextManager["SavedLaunches"]):
 
     def config(self) -> GPUConfig:
         """The configuration that the launches ran on."""
+        return self._loaded(self.head.gpu, load_config)
+
+    def node(self) -> Node:
+        """What the GPUs were in."""
+        return self._loaded(self.head.node, load_node) if self.head.node else load_node()
+
+    def _loaded(self, text: str, load: Callable[[Path], Any]) -> Any:
+        """A description in TOML."""
         with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
             file = Path(folder, "saved.toml")
-            file.write_text(self.head.gpu, "utf-8")
+            file.write_text(text, "utf-8")
             try:
-                return load_config(file)
+                return load(file)
             except ConfigError as error:
                 raise SavedLaunchesError(f"{self.path} is of another version: {error}") from None
 

@@ -22,8 +22,9 @@ from gpusim.config import GPUConfig
 from gpusim.driver.codes import say
 from gpusim.driver.outputs import saved
 from gpusim.driver.outputs.saved import PAGE_BYTES, ZEROS, SavedCopy, SavedLaunch, SavedModule, SavedStep
+from gpusim.driver.outputs.stream_work import StreamRecorder
 from gpusim.driver.work.launches import CopyCall, LaunchCall, Observer
-from gpusim.launch.memory import Allocation, DeviceMemory
+from gpusim.launch.memory import EVERYBODY, Allocation, DeviceMemory
 from gpusim.units import counted
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _SAMPLE_BYTES, _WORTH_IT = 4096, 0.9
 class LaunchSaver(Observer):
     """Writes the file step by step. Where that fails, this is said, the file is removed, and nothing more is saved.
 
-    chooses: whether a launch is saved, by its number and symbol.
+    chooses: whether a launch is saved, by its number and symbol. streams: to be told of the same.
     """
 
     def __init__(self, path: Path, config: GPUConfig, chooses: Callable[[int, str], bool]):
@@ -51,6 +52,7 @@ class LaunchSaver(Observer):
         self._copies: list[SavedCopy] = []
         self._steps = self._launches = 0
         self._failed = self._shares_host = False
+        self.streams = StreamRecorder()
 
     def began(self, device: Device) -> None:
         self._device, self._memory = device, device.memory
@@ -67,8 +69,11 @@ class LaunchSaver(Observer):
             base=self._memory.base,
             memory_bytes=self._memory.capacity_bytes,
             shares_host=self._shares_host,
+            gpus=self._memory.gpus,
+            node=self._device.streams.mover.node.config.to_toml() if self.streams.works else "",
+            works=tuple(saved.SavedWork(**each) for each in self.streams.works),
         )
-        self._write("head.json", head.model_dump_json().encode())
+        self._write("head.json", head.model_dump_json(exclude_defaults=True).encode())
         self._zip.close()
 
     def copied(self, copy: CopyCall, cycle: int, began: int) -> None:
@@ -103,6 +108,7 @@ class LaunchSaver(Observer):
             set_aside=self._device.set_aside_bytes,
             start=start,
             nvtx_range=call.nvtx_range,
+            gpu=call.gpu,
         )
         self._launches += 1
         self._write_step(self._changes(self._news_of(call.module, program.cubin), launch))
@@ -121,6 +127,7 @@ class LaunchSaver(Observer):
         return SavedStep(
             freed=tuple(gone),
             allocated=tuple((each.address, each.nbytes, each.label) for each in new),
+            shared=tuple(each.address for each in new if memory.owner(each.address) == EVERYBODY),
             next_address=memory.next_address,
             pages=tuple(self._changed_pages(memory, copies)),
             modules=tuple(modules),

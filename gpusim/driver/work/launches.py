@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from simpy import Event
 
 from gpusim import errors
 from gpusim.driver.codes import say
@@ -129,6 +131,9 @@ class Observer:
 
     def joined(self, call: JointCall, cycle: int, came: int, began: int) -> None:
         """A GPU came to a collective, which began when the last one had come, and has ended."""
+
+    def waited(self, process: Any, done: Event) -> None:
+        """The host of a process has waited for the end of a piece of work of a stream."""
 
     def asked(self, call: LaunchCall) -> None:
         """The program has asked for a launch: the time to ask for a trace or checks of it."""

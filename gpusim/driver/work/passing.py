@@ -128,6 +128,8 @@ class PassingTime(ABC):
         if not done.processed:
             self.run_while(lambda: not done.processed and dropped == self._shared.dropped)
             self._shared.host.waited(self._home, float(self.env.now))
+            for each in self._driver.observers:
+                each.waited(self._home, done)
 
     def run_while(
         self, pending: Callable[[], bool], absent: Callable[[], str] = str, patience: float = ABSENT_SECONDS

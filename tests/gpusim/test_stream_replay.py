@@ -1,0 +1,120 @@
+"""Programs of several GPUs without the program: their streams do again what they did, on any node."""
+
+from __future__ import annotations
+
+import json
+import sys
+from ctypes import c_int, c_uint64, c_void_p
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gpusim.cli import main
+from gpusim.device import Device
+from gpusim.driver.outputs.outputs import Telling
+from gpusim.driver.outputs.saved import SavedWork
+from gpusim.driver.outputs.stream_work import StreamRecorder, StreamReplay
+from tests import forks
+from tests.gpusim.driver_calls import Calls
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
+BUCKETS = Path(__file__).parents[2] / "notebooks" / "several_gpus" / "buckets.py"
+FLOAT, SUM = 7, 0
+NBYTES = 1 << 18
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A file of a program of two processes, and what the program's table has."""
+    file = tmp_path_factory.mktemp("saved") / "buckets.launches"
+    how = "--json", "--gpus", "2", "--save", str(file)
+    done = forks.run("-m", "gpusim.cli", "exec", *how, sys.executable, str(BUCKETS), "2")
+    assert done.returncode == 0, done.stderr
+    return file, json.loads(done.stdout)
+
+
+def replayed(file, tmp_path, *options):
+    assert main(["replay", str(file), "--json", "--output", str(tmp_path / "told"), *options]) == 0
+    return json.loads((tmp_path / "told").read_text())
+
+
+def test_on_the_same_node_everything_takes_as_long(recorded, tmp_path):
+    file, told = recorded
+    again = replayed(file, tmp_path)
+    assert again["launches"] == told["launches"] and again["collectives"] == told["collectives"]
+    for one, other in zip(told["gpus"], again["gpus"], strict=True):
+        assert one["exposed_us"] > 0 and other == one | {"copies_us": pytest.approx(one["copies_us"], abs=0.01)}
+
+
+def test_on_another_node_only_what_links_carry_takes_longer(recorded, tmp_path):
+    file, told = recorded
+    trace = tmp_path / "run.perfetto-trace"
+    again = replayed(file, tmp_path, "--node", "pcie", "--trace", str(trace))
+    assert again["launches"] == told["launches"]
+    (before,), (after,) = told["collectives"], again["collectives"]
+    assert after["link"].endswith(("pcie0", "gpu0", "gpu1")) and before["link"] != after["link"]
+    assert after["calls"] == before["calls"] and after["time_us"] > 3 * before["time_us"]
+    for one, other in zip(told["gpus"], again["gpus"], strict=True):
+        assert other["kernels_us"] == one["kernels_us"] and other["exposed_us"] > 3 * one["exposed_us"]
+    assert trace.stat().st_size > 1000
+
+
+def test_on_another_gpu_kernels_take_other_times(recorded, tmp_path):
+    file, told = recorded
+    again = replayed(file, tmp_path, "--set", "gpu.clock_mhz=990")
+    assert again["total"]["time_us"] > 1.5 * told["total"]["time_us"]
+    assert again["collectives"][0]["time_us"] == pytest.approx(told["collectives"][0]["time_us"], rel=1e-3)
+    assert all(b["kernels_us"] > 1.5 * a["kernels_us"] for a, b in zip(told["gpus"], again["gpus"], strict=True))
+
+
+def busy(calls):
+    """Two GPUs of one process: copies of all directions, kernels, events in both streams, collectives, a host that
+    waits in between."""
+    comms, places, streams = (c_uint64 * 2)(), [], []
+    calls.do("ncclCommInitAll", comms, 2, None)
+    for ordinal in range(2):
+        calls.do("cudaSetDevice", ordinal)
+        places.append([calls.handle("cudaMalloc", NBYTES) for _ in range(2)])
+        streams.append([calls.handle("cuStreamCreate", 1) for _ in range(2)])
+    host = bytearray(NBYTES)
+    page = c_void_p(calls.address((c_int * (NBYTES // 4)).from_buffer(host)))
+    for turn in range(2):
+        for ordinal in range(2):
+            calls.do("cudaSetDevice", ordinal)
+            computes, sums = streams[ordinal]
+            calls.do("cuMemcpyHtoDAsync_v2", places[ordinal][0], page, NBYTES, computes)
+            values = calls.parameters(c_uint64(places[ordinal][0]))
+            calls.do("cuLaunchKernel", calls.kernel("bump"), 4096, 1, 1, 128, 1, 1, 0, computes, values, None)
+            calls.do("cuMemsetD32Async", places[ordinal][1], turn, NBYTES // 4, computes)
+            event = calls.handle("cuEventCreate", 2)
+            calls.do("cuEventRecord", event, computes)
+            calls.do("cuStreamWaitEvent", sums, event, 0)
+            calls.do("cuMemcpyPeerAsync", places[1 - ordinal][1], 0, places[ordinal][0], 0, NBYTES, computes)
+        calls.do("ncclGroupStart")
+        for ordinal in range(2):
+            what = places[ordinal][0], places[ordinal][0], NBYTES // 4, FLOAT, SUM
+            calls.do("ncclAllReduce", *what, comms[ordinal], streams[ordinal][1])
+        calls.do("ncclGroupEnd")
+        calls.do("cuStreamSynchronize", streams[turn][1])
+    for each in (stream for pair in streams for stream in pair):
+        calls.do("cuStreamSynchronize", each)
+
+
+def spans(device):
+    return sorted((each.gpu, each.kind, each.name, each.start, each.end) for each in device.streams.engines.spans)
+
+
+def test_streams_wait_for_each_other_as_they_did(tmp_path):
+    telling = Telling(save=str(tmp_path / "no.launches"))
+    calls = Calls("tiny", "libnccl.so.2", "detailed", gpus=2, telling=telling)
+    busy(calls)
+    recorder = next(each for each in calls.driver.observers if isinstance(each, StreamRecorder))
+    works = tuple(SavedWork(**each) for each in recorder.works)
+    first = Device("tiny", node=calls.driver.node, threads=1)
+    devices = [first, Device(beside=first, threads=1)]
+    saved = SimpleNamespace(head=SimpleNamespace(works=works), config=lambda: first.config)
+    StreamReplay(saved, devices, {}, []).run()
+    before, after = spans(calls.driver.device), spans(first)
+    assert len(before) > 12 and {each[1] for each in before} == {"kernel", "copy", "collective"}
+    assert after == before
