@@ -121,7 +121,6 @@ class Driver:
     ):
         self.config = load_config(gpu, overrides)
         self.telling = telling or Telling()
-        self.observers = self.telling.observers(self.config, mode)
         self.memory_bytes = memory_bytes or self.config.dram.capacity_bytes
         self.max_cycles = max_cycles
         self.lock = threading.RLock()
@@ -136,7 +135,7 @@ class Driver:
             from gpusim.driver.outputs.gpus import GpuLog
 
             self.log.gpus = GpuLog(self.config, self.devices)
-            self.observers.append(self.log.gpus)
+        self.observers = self.telling.observers(self.config, mode, self.log.gpus)
         self.time, self.joint = SharedTime(self.lock), dict[Any, Any]()
         self._buffer_numbers = itertools.count(1)
         self._threads, self._mode = threads, LaunchOptions(mode=mode).mode

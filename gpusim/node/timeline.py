@@ -3,7 +3,6 @@ migrations by page faults, and the use of each link."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,13 +54,19 @@ class StreamTimeline:
         return target
 
 
-def busy_time(spans: Iterable[tuple[float, float]]) -> float:
-    """Time in which at least one of the spans, of which each is (start, end), goes on."""
-    total, until = 0.0, -math.inf
+def merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Times in which at least one of the spans, of which each is (start, end), goes on, one behind the other."""
+    found: list[tuple[float, float]] = []
     for start, end in sorted(spans):
-        total += max(end - max(start, until), 0.0)
-        until = max(until, end)
-    return total
+        if found and start <= found[-1][1]:
+            start, end = found[-1][0], max(found.pop()[1], end)
+        found.append((start, end))
+    return found
+
+
+def busy_time(spans: Iterable[tuple[float, float]]) -> float:
+    """Time in which at least one of the spans goes on."""
+    return sum(end - start for start, end in merged(spans))
 
 
 def rows_of(spans: Iterable[Span]) -> list[tuple[str, int]]:

@@ -45,10 +45,13 @@ class IndexRow:
         return self.last - self.first + 1
 
 
-def render_index(title: str, facts: dict[str, str], rows: Sequence[IndexRow], notes: Sequence[str] = ()) -> str:
-    """The page. facts: what stands at its head, by name; notes: sentences above the table."""
+def render_index(
+    title: str, facts: dict[str, str], rows: Sequence[IndexRow], notes: Sequence[str] = (),
+    parts: Sequence[PagePart] = (),
+) -> str:  # fmt: skip
+    """The page. facts: what stands at its head, by name; notes: sentences above the table; parts: what follows it."""
     part = PagePart("launches", "Launches", notes, _table(rows, _time(rows)))
-    return render_plain(title, "gpusim report · simulated, not measured", facts, [part])
+    return render_plain(title, "gpusim report · simulated, not measured", facts, [part, *parts])
 
 
 def put_above(folder: Path, rows: Sequence[IndexRow]) -> None:

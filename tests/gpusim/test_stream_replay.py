@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from ctypes import c_int, c_uint64, c_void_p
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 
 from gpusim.cli import main
 from gpusim.device import Device
+from gpusim.driver.outputs.gpus import _exposed
 from gpusim.driver.outputs.outputs import Telling
 from gpusim.driver.outputs.saved import SavedWork
 from gpusim.driver.outputs.stream_work import StreamRecorder, StreamReplay
+from gpusim.engine.streams import Span
 from tests import forks
 from tests.gpusim.driver_calls import Calls
 
@@ -58,6 +61,36 @@ def test_on_another_node_only_what_links_carry_takes_longer(recorded, tmp_path):
     for one, other in zip(told["gpus"], again["gpus"], strict=True):
         assert other["kernels_us"] == one["kernels_us"] and other["exposed_us"] > 3 * one["exposed_us"]
     assert trace.stat().st_size > 1000
+
+
+def test_the_page_shows_the_same_by_gpu_and_by_link(recorded, tmp_path):
+    file, _ = recorded
+    again = replayed(file, tmp_path, "--node", "pcie", "--report", str(tmp_path / "pages"), "--report-limit", "1")
+    page = (tmp_path / "pages" / "index.html").read_text("utf-8")
+    drawn = re.search("<svg .*</svg>", page)[0]
+    assert all(f">{gpu} {kind}</text>" in drawn for gpu in ("gpu0", "gpu1") for kind in ("kernel", "collective"))
+    dark = re.findall(r'width="([0-9.]+)" height="17" fill="#a03000"', drawn)
+    all_us = float(re.search("collectives in ([0-9,.]+) us", page)[1].replace(",", ""))
+    exposed_us = sum(each["exposed_us"] for each in again["gpus"])
+    assert sum(map(float, dark)) * all_us / 860 == pytest.approx(exposed_us, rel=0.02)
+    by_gpu, by_link = page.split('id="by-gpu"')[1].split('id="by-link"')
+    for each in again["gpus"]:
+        assert each["gpu"] in by_gpu and f"{each['exposed_us']:,.2f}" in by_gpu
+    links = re.findall(r'<th scope="row">(.*?)</th><td data-head="bytes">(.*?)</td>.*?">(.*?)</td>', by_link)
+    busy = [float(us.replace(",", "")) for *_, us in links]
+    assert busy == sorted(busy, reverse=True)
+    # 4 MB came in and went out by copies, and as many of each GPU by two sums: 2 (n - 1) / n of the bytes
+    assert {name: nbytes for name, nbytes, _ in links}["gpu0.pcie&gt;pcie0"] == "8.4 MB"
+
+
+def test_what_no_kernel_hides_is_exposed():
+    def span(kind, start, end, gpu="gpu0"):
+        return Span(gpu, 1, kind, "", start, end)
+
+    spans = [span("kernel", 10, 20), span("kernel", 15, 30), span("kernel", 40, 50), span("kernel", 0, 99, "gpu1")]
+    spans += [span("collective", 5, 45), span("collective", 48, 60), span("collective", 12, 18)]
+    device = SimpleNamespace(name="gpu0", streams=SimpleNamespace(engines=SimpleNamespace(spans=spans)))
+    assert [(each.start, each.end) for each in _exposed(device)] == [(5, 10), (30, 40), (50, 60)]
 
 
 def test_on_another_gpu_kernels_take_other_times(recorded, tmp_path):

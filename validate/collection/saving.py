@@ -50,8 +50,8 @@ class FirstLaunches(Telling):
     def chooses(self, number: int, symbol: str) -> bool:
         return plain_symbol(symbol) in self.symbols and self._first.setdefault(symbol, number) == number
 
-    def observers(self, config: GPUConfig, mode: str) -> list[Observer]:
-        return [*super().observers(config, mode), _Enough(self)]
+    def observers(self, config: GPUConfig, mode: str, gpus: Any = None) -> list[Observer]:
+        return [*super().observers(config, mode, gpus), _Enough(self)]
 
 
 class _Enough(Observer):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig
 from gpusim.driver.outputs.counterparts import counterpart_of
@@ -58,23 +57,16 @@ class Launches:
     stands_for: str | None = None
 
 
-class LogPart(Protocol):
-    """What else is told with the launches."""
-
-    def to_dict(self) -> dict[str, Any]: ...
-    def tables(self, timed: bool) -> Iterator[Table]: ...
-
-
 class LaunchLog:
-    """All launches of a driver, by kernel and configuration. number: of the last launch that ran or is to run. timed:
-    whether launches know of cycles; if not, they and joules are zero everywhere."""
+    """All launches of a driver, by kernel and configuration. number: of the last launch that ran or is to run. gpus:
+    the `GpuLog` of several. timed: whether launches know of cycles; if not, they and joules are zero everywhere."""
 
     def __init__(self, config: GPUConfig, timed: bool = True):
         self.config, self.timed = config, timed
         self.groups: dict[Any, Launches] = {}
         self.number = 0
         self.host_seconds = 0.0
-        self.gpus: LogPart | None = None
+        self.gpus: Any = None
 
     def add(self, symbol: str, result: Result, number: int = 0, nvtx_range: str = "") -> None:
         """Note a launch. number: the next one's, if none is given. nvtx_range: as of `LaunchCall`."""

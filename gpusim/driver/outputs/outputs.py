@@ -21,6 +21,7 @@ from isa.demangle import full_name, short_name
 
 if TYPE_CHECKING:
     from gpusim.device import Device
+    from gpusim.driver.outputs.gpus import GpuLog
     from gpusim.result import Result
     from gpusim.tracing.accel_sim import AccelSimTraces
 
@@ -59,8 +60,9 @@ class Telling:
         within = self.first <= number and (self.last is None or number <= self.last)
         return within and (not self.kernel or re.search(self.kernel, full_name(symbol)) is not None)
 
-    def observers(self, config: GPUConfig, mode: str) -> list[Observer]:
-        """Make the observers that do it. mode: of the launches. Raises OSError if a file cannot be made."""
+    def observers(self, config: GPUConfig, mode: str, gpus: GpuLog | None = None) -> list[Observer]:
+        """Make the observers that do it. mode: of the launches; gpus: of several, who is told as well. Raises OSError
+        if a file cannot be made."""
         # Imported where they are asked for: a program's start waits for it.
         found: list[Observer] = []
         if self.check:
@@ -68,7 +70,7 @@ class Telling:
         if self.report is not None:
             from gpusim.driver.outputs.pages import PageWriter
 
-            how = self.sections, self.report_limit, mode
+            how = self.sections, self.report_limit, mode, gpus
             found.append(PageWriter(self._own(self.report), config, self.chooses, *how))
         if self.trace is not None:
             from gpusim.driver.outputs.timeline import Timeline
@@ -79,7 +81,7 @@ class Telling:
 
             found.append(saver := LaunchSaver(self._own(self.save), config, self.chooses))
             found.append(saver.streams)
-        return found
+        return found if gpus is None else [*found, gpus]
 
     def _own(self, name: str) -> Path:
         """The process's file or folder: 'run-2.perfetto-trace' for 'run.perfetto-trace'."""

@@ -20,6 +20,7 @@ from isa.demangle import short_name
 from isa.folders import put_file
 
 if TYPE_CHECKING:
+    from gpusim.driver.outputs.gpus import GpuLog
     from gpusim.result import Result
 
 MOST_ROWS = 5_000
@@ -31,12 +32,12 @@ class PageWriter(Observer):
     once, and no other is.
 
     chooses: whether a launch has a page, by its number and symbol. sections: of each page, none for all. mode: of the
-    launches. Raises OSError if the folder cannot be made.
+    launches. gpus: what several did, for the index. Raises OSError if the folder cannot be made.
     """
 
     def __init__(
         self, folder: Path, config: GPUConfig, chooses: Callable[[int, str], bool], sections: Sequence[str],
-        limit: int, mode: str,
+        limit: int, mode: str, gpus: GpuLog | None = None,
     ):  # fmt: skip
         self.folder, self.config = folder, config
         self._chooses, self._sections, self._limit = chooses, sections, limit
@@ -46,7 +47,7 @@ class PageWriter(Observer):
         self._written = self._launches = self._without = self._cycles = 0
         self._energy_j = 0.0
         self._note = ""
-        self._failed = False
+        self._failed, self._gpus = False, gpus if mode == "detailed" else None
         folder.mkdir(parents=True, exist_ok=True)
 
     def asked(self, call: LaunchCall) -> None:
@@ -137,9 +138,14 @@ class PageWriter(Observer):
             "Time": f"{self.config.time_us(self._cycles):,.2f} µs",
             "Energy": joule_text(self._energy_j, "µ"),
         }
-        page = render_index("Launches of a program", facts, self._rows, notes)
+
+        def put_index() -> None:
+            parts = self._gpus.page() if self._gpus is not None else []
+            page = render_index("Launches of a program", facts, self._rows, notes, parts)
+            put_file(self.folder / "index.html", page.encode())
+
         if not self._failed:
             self._try(lambda: put_above(self.folder, self._rows))
-        if not self._failed and self._try(lambda: put_file(self.folder / "index.html", page.encode())):
+        if not self._failed and self._try(put_index):
             said = "; ".join([f"{counted(self._written, 'page')} of {counted(self._launches, 'launch')}", *notes])
             say(f"{self.folder / 'index.html'}: {said}")

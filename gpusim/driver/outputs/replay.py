@@ -78,10 +78,8 @@ class Replay(AbstractContextManager["Replay"]):
             self.device.close()
             raise SavedLaunchesError(f"{saved.path}: something else of this process lies where device memory was")
         alone = replace(telling, save=None, trace=None if head.works else telling.trace)
-        self.observers = alone.observers(config, mode)
-        if head.gpus > 1:
-            self.log.gpus = GpuLog(config, self.devices)
-            self.observers.append(self.log.gpus)
+        self.log.gpus = GpuLog(config, self.devices) if head.gpus > 1 else None
+        self.observers = alone.observers(config, mode, self.log.gpus)
         self.cycles: dict[int, int] = {}
         self._shared: set[int] = set()
         self._live: dict[int, tuple[int, str]] = {}

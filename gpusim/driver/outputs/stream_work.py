@@ -180,7 +180,9 @@ class StreamReplay:
         if work.nbytes:
             found = self._time(work.name, work.nbytes, who)
             takes = self._devices[0].streams.units(found.time_us - found.launch_us)
-            call = replace(call, how=f"{found.algorithm} {found.protocol}", link=found.bottleneck.name)
+            call = replace(
+                call, how=f"{found.algorithm} {found.protocol}", link=found.bottleneck.name, links=found.links
+            )
         meetings, name = [self._meetings[each] for each in work.after], f"{work.name} {byte_text(work.nbytes)}"
         made = JointWork(self._env, meetings, self._env.event(), takes, name)
 

@@ -26,6 +26,7 @@ from isa import Program
 from isa.demangle import full_name, short_name
 
 if TYPE_CHECKING:
+    from gpusim.collectives.result import LinkUse
     from gpusim.device import Device
     from gpusim.driver.objects import LoadedModule, NamedRange
     from gpusim.host.launch_run import LaunchRun
@@ -105,7 +106,7 @@ class CopyCall:
 class JointCall:
     """A GPU's part in a collective, or in messages that are under way at once. nbytes: as the collective counts them.
     how: algorithm and protocol; link: the busiest; both are empty for a GPU alone. gpu, stream,
-    correlation: as of a `LaunchCall`.
+    correlation: as of a `LaunchCall`. links: what each has carried, of all GPUs together, where that is told.
     """
 
     name: str
@@ -116,6 +117,7 @@ class JointCall:
     gpu: int
     stream: int
     correlation: int = 0
+    links: tuple[LinkUse, ...] = ()
 
 
 class Observer:
