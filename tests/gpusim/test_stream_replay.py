@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from ctypes import c_int, c_uint64, c_void_p
+from ctypes import c_int, c_uint64
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -110,8 +110,7 @@ def busy(calls):
         calls.do("cudaSetDevice", ordinal)
         places.append([calls.handle("cudaMalloc", NBYTES) for _ in range(2)])
         streams.append([calls.handle("cuStreamCreate", 1) for _ in range(2)])
-    host = bytearray(NBYTES)
-    page = c_void_p(calls.address((c_int * (NBYTES // 4)).from_buffer(host)))
+    page = calls.address((c_int * (NBYTES // 4))())
     for turn in range(2):
         for ordinal in range(2):
             calls.do("cudaSetDevice", ordinal)
