@@ -28,7 +28,7 @@ class TimedWork:
     submitted: float = 0
 
     def __init__(self, env: simpy.Environment, effect: Callable[[], object] | None = None, takes: float = 0):
-        self.env, self._effect, self._takes = env, effect, takes
+        self.env, self._effect, self.takes = env, effect, takes
         self.done = env.event()
 
     def run(self, stream: StreamQueue) -> Process:
@@ -46,7 +46,7 @@ class TimedWork:
     def _do(self, stream: StreamQueue) -> Process:
         if self._effect is not None:
             self._effect()
-        yield self.env.timeout(self._takes)
+        yield self.env.timeout(self.takes)
 
 
 class RecordWork(TimedWork):
@@ -58,15 +58,15 @@ class RecordWork(TimedWork):
 
     def __init__(self, env: simpy.Environment, stamped_by: tuple[str, ...] | None = None, *takes: float):
         super().__init__(env)
-        self._stamped_by, self._event_takes = stamped_by, takes
+        self._stamped_by, self.event_takes = stamped_by, takes
 
     def _do(self, stream: StreamQueue) -> Process:
         stamped_by = stream.stamping() if self._stamped_by is None else self._stamped_by
         if not stream.behind_copy:
             yield from stream.take(stamped_by)
         self.time = self.env.now
-        if self._event_takes:
-            yield self.env.timeout(self._event_takes[1 if stamped_by else 0])
+        if self.event_takes:
+            yield self.env.timeout(self.event_takes[1 if stamped_by else 0])
 
 
 class WaitWork(TimedWork):
@@ -74,15 +74,15 @@ class WaitWork(TimedWork):
 
     def __init__(self, env: simpy.Environment, events: Sequence[simpy.Event], takes: float = 0):
         super().__init__(env, takes=takes)
-        self._events = events
+        self.events = events
 
     def _do(self, stream: StreamQueue) -> Process:
-        pending = [event for event in self._events if not event.processed]
+        pending = [event for event in self.events if not event.processed]
         if pending:
             stream.release()
             yield self.env.all_of(pending)
-        if self._takes and not stream.behind_copy:
-            yield self.env.timeout(self._takes)
+        if self.takes and not stream.behind_copy:
+            yield self.env.timeout(self.takes)
 
 
 class PauseWork(TimedWork):
@@ -90,14 +90,14 @@ class PauseWork(TimedWork):
 
     def __init__(self, env: simpy.Environment, duration: float, engines: tuple[str, ...]):
         super().__init__(env)
-        self._duration, self.engines = duration, ()
+        self.duration, self.engines = duration, ()
         self._held = engines
 
     def _do(self, stream: StreamQueue) -> Process:
         if stream.behind_copy:
             stream.release()
         yield from stream.take(self._held)
-        yield self.env.timeout(self._duration)
+        yield self.env.timeout(self.duration)
         stream.behind_copy = False
 
 
@@ -132,7 +132,7 @@ class JointWork(TimedWork):
         self, env: simpy.Environment, meetings: Sequence[Meeting], given_up: simpy.Event, duration: float, name: str
     ):
         super().__init__(env)
-        self.meetings, self._given_up, self._duration, self._name = meetings, given_up, duration, name
+        self.meetings, self._given_up, self.duration, self._name = meetings, given_up, duration, name
 
     def _do(self, stream: StreamQueue) -> Process:
         stream.release()
@@ -143,7 +143,7 @@ class JointWork(TimedWork):
         yield began | self._given_up
         self.began = self.env.now
         if began.triggered:
-            yield self.env.timeout(self._duration)
+            yield self.env.timeout(self.duration)
             for each in self.meetings:
                 each.end()
         stream.behind_copy = False
@@ -159,12 +159,12 @@ class HostWork(TimedWork):
 
     def __init__(self, env: simpy.Environment, call: Callable[[], Any], duration: float):
         super().__init__(env)
-        self._call, self._duration = call, duration
+        self._call, self.duration = call, duration
 
     def _do(self, stream: StreamQueue) -> Process:
         stream.release()
         self._began = self.env.now
-        yield self.env.timeout(self._duration)
+        yield self.env.timeout(self.duration)
         returned = self._call()
         if isinstance(returned, simpy.Event):
             yield returned

@@ -43,9 +43,9 @@ class SavedWork(_Saved):
     """A piece of work that process `host` has put into a stream of a GPU, `gap` cycles after the one before and after
     the ends of `waits`: numbers of works, from 0, or -1 less that of a copy of which the host has done its part.
 
-    priority, queue, overhead: as of `StreamQueue`. name, launch, cycles: of a kernel or a collective; ends, nbytes,
-    pinned: of a copy. after: works that it waits for; numbers of meetings, of a part in a collective or in messages.
-    takes: whether recording an event, or waiting, takes time."""
+    priority, queue, overhead: as of `StreamQueue`. name, launch, cycles: of a kernel or a collective, cycles also of a
+    pause; ends, nbytes, pinned: of a copy. after: works that it waits for; numbers of meetings, of a part in a
+    collective or in messages. takes: whether recording an event, or waiting, takes time."""
 
     host: int
     gap: float
@@ -54,10 +54,10 @@ class SavedWork(_Saved):
     stream: int
     priority: int = 0
     queue: int = 0
-    kind: Literal["kernel", "copy", "record", "wait", "joint", "host", "nothing"]
+    kind: Literal["kernel", "copy", "record", "wait", "joint", "pause", "host", "nothing"]
     name: str = ""
     launch: int = 0
-    cycles: int = 0
+    cycles: float = 0
     overhead: int | None = None
     ends: tuple[str, ...] = ()
     nbytes: int = 0

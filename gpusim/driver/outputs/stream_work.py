@@ -21,7 +21,7 @@ from gpusim.driver.outputs.saved import SavedLaunches, SavedWork
 from gpusim.driver.work.launches import JointCall, LaunchCall, Observer
 from gpusim.engine.grid import Process, Transfer
 from gpusim.engine.streams import KernelWork, QueuedWork, StreamQueue
-from gpusim.node.work import CopyWork, HostWork, JointWork, Meeting, RecordWork, TimedWork, WaitWork
+from gpusim.node.work import CopyWork, HostWork, JointWork, Meeting, PauseWork, RecordWork, TimedWork, WaitWork
 from gpusim.units import byte_text
 
 if TYPE_CHECKING:
@@ -82,10 +82,12 @@ class StreamRecorder(Observer):
             ends = (_HOST if each.startswith(_HOST) else each for each in (work.copy.source, work.copy.destination))
             return {"kind": "copy", "ends": tuple(ends), "nbytes": work.copy.nbytes, "pinned": not work.pageable}
         if isinstance(work, RecordWork):
-            return {"kind": "record", "takes": bool(work._event_takes)}
+            return {"kind": "record", "takes": bool(work.event_takes)}
         if isinstance(work, WaitWork):
-            after = tuple(self._numbers[each] for each in work._events if each in self._numbers)
-            return {"kind": "wait", "after": after, "takes": bool(work._takes)}
+            after = tuple(self._numbers[each] for each in work.events if each in self._numbers)
+            return {"kind": "wait", "after": after, "takes": bool(work.takes)}
+        if isinstance(work, PauseWork):
+            return {"kind": "pause", "cycles": work.duration}
         if isinstance(work, JointWork):
             after = tuple(self._numbers.setdefault(each, len(self._numbers)) for each in work.meetings)
             return {"kind": "joint", "after": after}
@@ -166,6 +168,8 @@ class StreamReplay:
             made = WaitWork(env, [self._ends[each] for each in work.after], streams.wait_takes if work.takes else 0)
         elif work.kind == "joint":
             made = self._joint(work)
+        elif work.kind == "pause":
+            made = PauseWork(env, work.cycles * self._pace, ())
         elif work.kind == "host":
             made = HostWork(env, _nothing, streams.units(streams.calls.function_us))
         else:
@@ -179,7 +183,7 @@ class StreamReplay:
         takes = work.cycles * self._pace
         if work.nbytes:
             found = self._time(work.name, work.nbytes, who)
-            takes = self._devices[0].streams.units(found.time_us - found.launch_us)
+            takes = self._devices[0].streams.units(found.time_us - found.launch_us - found.reach_us)
             call = replace(
                 call, how=f"{found.algorithm} {found.protocol}", link=found.bottleneck.name, links=found.links
             )
