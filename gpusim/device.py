@@ -17,7 +17,7 @@ import numpy as np
 
 from gpusim.config import GPUConfig, load_config
 from gpusim.engine.memory.system import PeerRow
-from gpusim.engine.streams import StreamQueue
+from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.errors import ArgumentError, NodeError
 from gpusim.host.launch_run import LaunchRun, Listener
 from gpusim.host.options import CHECKS, DEFAULT_MAX_CYCLES, LaunchOptions, Progress, checks_of, host_threads
@@ -311,6 +311,11 @@ class Device(AbstractContextManager["Device"]):
         if isinstance(stream, Stream):
             self.streams.launched(run)
         return run
+
+    def room_for(self, launch: Launch, queue: StreamQueue) -> KernelWork:
+        """A kernel that only takes room from others, see `Engine.room_for`."""
+        run = LaunchRun(self._session, launch.kernel, launch, b"", LaunchOptions(max_cycles=None))
+        return self._session.engine.room_for(run, queue)
 
     def check(self, program: Program, launch: Launch, parameter_bytes: bytes, options: LaunchOptions) -> None:
         """Run the same without time and with the options' checks, and undo it: memory, caches and time are as before,

@@ -32,10 +32,11 @@ class Engine:
     and leaves the device as new but for the time that has passed: caches are empty, queues idle, counters zero. Work of
     streams that has not begun goes on.
 
-    main: the stream of those who name none. name: of the GPU, in timelines.
+    main: the stream of those who name none. name: of the GPU, in timelines. shares: whether no grid is ever alone.
     """
 
     name = "gpu0"
+    shares = False
 
     def __init__(self, config: GPUConfig, threads: int = 1, beside: Engine | None = None):
         self.config = config
@@ -77,6 +78,15 @@ class Engine:
         work = self._front.work(grid, submitted, stream)
         stream.put(work)
         return work
+
+    def room_for(self, grid: Grid, stream: StreamQueue) -> KernelWork:
+        """A part of a stream's work at hand: a grid that only takes room. It runs until all blocks have their places,
+        which they keep until `Grid.lets_on` of what the grid follows, whose `left` fires when that is known. From now
+        on grids share the GPU, so that others find room while one runs."""
+        grid.priority, grid.follows = stream.priority, Grid(self.env, 0)
+        grid.takes_room = grid.followed = self.shares = True
+        grid.done.callbacks.append(lambda _: grid.forget())
+        return KernelWork(self._front, grid, 0, None, 0)
 
     def wait(self, done: simpy.Event) -> None:
         """Runs until a piece of work is `done`. Raises what has ended it."""
@@ -120,7 +130,8 @@ class Engine:
         """Return True if grids wait in several streams, the one at hand included, or one follows another soon."""
         waiting = [[work.grid for work in each.pending if isinstance(work, KernelWork)] for each in self.streams]
         followed = any(grid.followed for grids in waiting for grid in grids)
-        return followed or sum(any(not isinstance(grid, Transfer) for grid in grids) for grids in waiting) > 1
+        several = sum(any(not isinstance(grid, Transfer) for grid in grids) for grids in waiting) > 1
+        return self.shares or followed or several
 
     def _submit(self, run: Callable[..., Any], *arguments: Any) -> Future[Any]:
         try:

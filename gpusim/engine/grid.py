@@ -69,7 +69,8 @@ class Grid:
 
     follows: the grid before it in its stream, ahead of whose end it may begin: when `triggered` of that fires. trigger:
     cycle from which all blocks have let the next one begin, or have ended; lets_on: that from which warps of the next
-    one no longer wait for this grid. stops: cycles at which a window ends, so that it can be looked at.
+    one no longer wait for this grid. stops: cycles at which a window ends, so that it can be looked at. takes_room: its
+    blocks do nothing but take room, as long as what it follows, and need not be there if nothing runs beside them.
 
     `left` fires when its last block has left and its stores are in L2; `done` then, or fails with what ended it.
     `start` and `end` are cycles of the device, `began` the one at which its first blocks were handed out. `memory`:
@@ -103,7 +104,7 @@ class Grid:
         self.memory: list[np.ndarray] = []
         self.seconds = np.zeros(3)
         self.follows: Grid | None = None
-        self.followed = False
+        self.followed = self.takes_room = False
         self.trigger = 0
         self.lets_on: int | None = None
         self.stops: tuple[int, ...] = ()

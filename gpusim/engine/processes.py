@@ -100,6 +100,7 @@ class Dispatcher:
         self.grids = Inbox(env)
         self.residents: list[Grid] = []  # in the order in which they get room
         self._waiting: list[Grid] = self.grids.items
+        self._resting: list[Grid] = []  # that only take room, while no other could run beside them
         self._moving: Transfer | None = None
         self.running: set[Grid] = set()  # residents, those whose stores are on their way, what is moving
         self.at_hand: Grid | None = None  # what is being done is for this one alone
@@ -117,13 +118,13 @@ class Dispatcher:
     def run(self) -> Process:
         """Takes grids from streams; `Grid.left` of each fires when it is done."""
         while True:
-            if not self.residents and not self._waiting and self._moving is None:
-                yield self.grids.come()
             self._admit()
             if self.residents:
                 yield from self._window()
             elif self._moving is not None:
                 yield self._env.timeout(self._moving.end - int(self._env.now))
+            else:
+                yield self.grids.come()
             if self._moving is not None and self._moving.end <= self._env.now:
                 moved = self.at_hand = self._moving
                 moved.effect()
@@ -133,6 +134,10 @@ class Dispatcher:
 
     def _admit(self) -> None:
         """Start waiting grids, unless a waiting or a resident one needs the GPU for itself."""
+        now = int(self._env.now)
+        for grid in [each for each in self._resting if _is_over(each.follows, now)]:
+            self._resting.remove(grid)
+            grid.left.succeed()
         self._waiting.sort(key=lambda grid: grid.priority)
         while self._waiting and self._moving is None:
             grid = self._waiting[0]
@@ -144,10 +149,20 @@ class Dispatcher:
                     grid.end = grid.began + grid.takes
                     self.running.add(grid)
                 return
-            alone = grid.alone or any(each.alone for each in self.residents)
-            if self.residents and (alone or len(self.residents) == SEATS):
+            alone = any(each.alone for each in self.residents)
+            if grid.takes_room and (alone or not self.residents):
+                self._resting.append(self._waiting.pop(0))
+                self._let_next_begin(grid, now)
+                continue
+            if self.residents and (alone or grid.alone or len(self.residents) == SEATS):
+                for each in self.residents:
+                    if grid.alone and each.takes_room and each.follows is not None:
+                        each.follows.lets_on = now
                 return
             self._waiting.pop(0)
+            if not grid.alone:
+                while self._resting:
+                    self._begin(self._resting.pop(0))
             self._begin(grid)
 
     def _begin(self, grid: Grid) -> None:
@@ -171,6 +186,8 @@ class Dispatcher:
             lets_on = grid.follows.lets_on
             runs = lets_on is None and not grid.follows.done.triggered  # it may have ended with an error
             state.par[P.DEPENDS] = runs or (lets_on is not None and lets_on > grid.began)
+            if grid.takes_room:
+                self._over.append(grid.follows)
         grid.dispatch = self._table[grid.seat]
         grid.dispatch[:] = 0
         grid.dispatch[G_TOTAL] = grid.blocks
@@ -219,18 +236,30 @@ class Dispatcher:
         self._number += 1
         self._end(window)
         window.spent(2)
+        rests = False
         if requests == 0 and self.residents:
-            event = min(next_event, int(state.smsp[:, L.SMSP_NEXT].min()))
-            coming = min(self._coming(), default=int(L.NEVER))
-            if min(event, coming) >= L.NEVER:
+            event = min(next_event, int(state.smsp[:, L.SMSP_NEXT].min()), *self._coming())
+            rests = any(grid.takes_room for grid in self.residents)
+            if event >= L.NEVER and not rests:
                 raise NothingMoves(until - self.residents[0].start)
-            until = max(until, min(event, coming))
+            until = until if rests else max(until, event)
         if self.residents:
             yield self._env.timeout(until - now)
+            if rests:
+                yield from self._rest(event)
         for grid in self.residents:
             if grid.max_cycles is not None and until > grid.began + grid.max_cycles:
                 self.at_hand = grid
                 raise CyclesUsedUp
+
+    def _rest(self, event: int) -> Process:
+        """Nothing happens until the next event on an SM, unless it is known when room is free, or a grid comes."""
+        first = [each.left for each in self._over if each.lets_on is None]
+        if event < L.NEVER:
+            first.append(self._env.timeout(max(event - int(self._env.now), 0)))
+        if not self._waiting:
+            first.append(self.grids.come())
+        yield self._env.any_of(first)
 
     def _coming(self) -> list[int]:
         """Cycles at which something comes from outside: grids, the ends of others that they wait for, that of a
@@ -241,7 +270,7 @@ class Dispatcher:
 
     def _let_on(self, now: int) -> None:
         """Warps go on whose grid has waited for the end of another one."""
-        for over in [grid for grid in self._over if grid.lets_on is not None and grid.lets_on <= now]:
+        for over in [grid for grid in self._over if _is_over(grid, now)]:
             self._over.remove(over)
             for grid in self.residents:
                 if grid.follows is over:
@@ -276,6 +305,9 @@ class Dispatcher:
                     resume(grid.state, sm_of(grid.state, int(w)), int(w), window.until)
         interval = round(self._config.launch.block_interval_cycles * FRACTION)
         seats = np.array([grid.seat for grid in self.residents if grid.headed])
+        for grid in self.residents:
+            if grid.dispatch[G_NEXT] == 0:  # it has found no room before
+                grid.began = window.until
         refill(window.state, self._table, seats, self._clock, window.until, interval)
         if len(self.residents) > 1:
             self._fill(window.until)
@@ -299,6 +331,8 @@ class Dispatcher:
                     self._over.append(grid)
                     self._let_next_begin(grid, ended)
                 self._env.process(self._leave(grid, last))
+            elif grid.takes_room and next_block == total:
+                self._let_next_begin(grid, int(self._env.now))
             elif grid.followed and next_block == total:
                 blocks = grid.state.block.reshape(-1, L.BLOCK_FIELDS)
                 own = blocks[(blocks[:, L.BLOCK_STATE] != 0) & (blocks[:, L.BLOCK_SEAT] == grid.seat)]
@@ -324,3 +358,8 @@ class Dispatcher:
         grid.memory = [view - before for view, before in zip(views, grid.memory, strict=True)]
         self.running.discard(grid)
         grid.left.succeed()
+
+
+def _is_over(grid: Grid | None, now: int) -> bool:
+    """Return whether what a grid follows has let it go on by now."""
+    return grid is None or (grid.lets_on is not None and grid.lets_on <= now)

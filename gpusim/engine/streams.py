@@ -253,6 +253,13 @@ class KernelWork:
         else:  # the stream goes on with the grid that follows
             self.env.process(self._end(stream))
 
+    def let_on(self, takes: float) -> None:
+        """What the grid follows is over so long from now, if it is not known already when that is."""
+        follows = self.grid.follows
+        if follows is not None and not follows.left.triggered:
+            follows.lets_on = math.ceil(self.env.now + takes)
+            follows.left.succeed()
+
     def _end(self, stream: StreamQueue) -> Process:
         grid = self.grid
         yield grid.left

@@ -11,7 +11,7 @@ from typing import Any
 import simpy
 
 from gpusim.engine.grid import Process
-from gpusim.engine.streams import StreamQueue
+from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.node.result import Copy
 from gpusim.node.transfers import Mover, is_pageable
 from gpusim.units import byte_text
@@ -124,9 +124,11 @@ class Meeting:
 
 class JointWork(TimedWork):
     """A stream's part in meetings that are all under way at once, and take it so long from the last beginning. began:
-    when that was, and `came` when the stream did. given_up: fires when it is to wait for that no more."""
+    when that was, and `came` when the stream did. given_up: fires when it is to wait for that no more. blocks: makes
+    the part of a stream's work that is to have room on the GPU before it comes, see `Engine.room_for`."""
 
     came = began = 0.0
+    blocks: Callable[[StreamQueue], KernelWork] | None = None
 
     def __init__(
         self, env: simpy.Environment, meetings: Sequence[Meeting], given_up: simpy.Event, duration: float, name: str
@@ -136,16 +138,25 @@ class JointWork(TimedWork):
 
     def _do(self, stream: StreamQueue) -> Process:
         stream.release()
-        self.came = self.env.now
-        for each in self.meetings:
-            each.come()
-        began = self.env.all_of([each.begins for each in self.meetings])
-        yield began | self._given_up
-        self.began = self.env.now
-        if began.triggered:
-            yield self.env.timeout(self.duration)
+        held = self.blocks(stream) if self.blocks is not None else None
+        try:
+            if held is not None:
+                yield from held.run(stream)
+            self.came = self.env.now
             for each in self.meetings:
-                each.end()
+                each.come()
+            began = self.env.all_of([each.begins for each in self.meetings])
+            yield began | self._given_up
+            self.began = self.env.now
+            if began.triggered:
+                if held is not None:
+                    held.let_on(self.duration)
+                yield self.env.timeout(self.duration)
+                for each in self.meetings:
+                    each.end()
+        finally:
+            if held is not None:
+                held.let_on(0)
         stream.behind_copy = False
 
     def span(self) -> tuple[str, str, float, float]:

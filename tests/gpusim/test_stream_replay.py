@@ -43,11 +43,15 @@ def replayed(file, tmp_path, *options):
 
 
 def test_on_the_same_node_everything_takes_as_long(recorded, tmp_path):
+    """But for the wait of collectives for room beside kernels, which is not kept."""
     file, told = recorded
     again = replayed(file, tmp_path)
-    assert again["launches"] == told["launches"] and again["collectives"] == told["collectives"]
+    assert again["launches"] == told["launches"]
+    (before,), (after,) = told["collectives"], again["collectives"]
+    assert after == before | {"waited_us": pytest.approx(before["waited_us"], abs=0.1)}
     for one, other in zip(told["gpus"], again["gpus"], strict=True):
-        assert one["exposed_us"] > 0 and other == one | {"copies_us": pytest.approx(one["copies_us"], abs=0.01)}
+        assert one["exposed_us"] > 0
+        assert other == {key: each if key == "gpu" else pytest.approx(each, abs=0.1) for key, each in one.items()}
 
 
 def test_on_another_node_only_what_links_carry_takes_longer(recorded, tmp_path):

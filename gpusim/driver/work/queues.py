@@ -33,6 +33,7 @@ from gpusim.driver.work.streams import (
 from gpusim.engine.grid import EndedWithAnother
 from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.host.launch_run import LaunchRun
+from gpusim.launch import Launch
 from gpusim.node.streams import Stream, StreamSet
 from gpusim.node.work import HostWork, JointWork, Meeting, PauseWork, RecordWork, TimedWork, WaitWork
 from gpusim.units import byte_text
@@ -249,9 +250,16 @@ class WorkQueues(PassingTime):
             self.run_until(work.done)
 
     def join(
-        self, stream: DriverStream, meetings: Sequence[Meeting], given_up: simpy.Event, us: list[float], call: JointCall
+        self,
+        stream: DriverStream,
+        meetings: Sequence[Meeting],
+        given_up: simpy.Event,
+        us: list[float],
+        call: JointCall,
+        blocks: Launch | None,
     ) -> None:
-        """A part of what several streams do together. us: the host's call, the way to the GPU, and all together."""
+        """A part of what several streams do together. us: the host's call, the way to the GPU, and all together.
+        blocks: a kernel that takes as much room."""
         call_us, reach_us, time_us = us
         name = f"{call.name} {byte_text(call.nbytes)}"
         work = JointWork(self.env, meetings, given_up, self._set.units(time_us), name)
@@ -261,6 +269,8 @@ class WorkQueues(PassingTime):
                 each.joined(call, *(round(time) for time in (self.env.now, work.came, work.began)))
 
         work.done.callbacks.append(done)
+        if blocks is not None and self._set.timed:
+            work.blocks = partial(self._device_of(stream).room_for, blocks)
         self._put(stream, PauseWork(self.env, self._set.units(reach_us), ()), call_us)
         self._put(stream, work, 0.0)
 
