@@ -13,24 +13,21 @@ from typing import IO
 
 import numpy as np
 
-from gpusim.engine.sm.log_operands import BULK_BARRIER, BULK_BLOCKS, BULK_BYTES, BULK_RANGES, RANGES
 from gpusim.engine.state import L, P, compiled
 from gpusim.engine.state.arrays import State
-from gpusim.engine.state.log import AS_TRACER, BLOCK_ROWS, SOME_BLOCKS, WITH_BULK
+from gpusim.engine.state.log import AS_TRACER, BLOCK_ROWS, SOME_BLOCKS
 from gpusim.errors import TraceError
-from gpusim.tracing.accel_lines import BULK, LANES, NO_VALUE, PLAIN, ZERO_VALUE, Lines
+from gpusim.tracing.accel_lines import Lines
 from gpusim.tracing.recorder import logs
 from isa import Program
 
-LONGEST = 6 * 32 * 20
-"""Bytes of a line but for its ranges: values of five registers and 32 addresses."""
+LONGEST = 33 * 21
+"""Bytes of a line but for its text: 32 addresses, the mask and the width."""
 PIECE_WARP, PIECE_LINES, PIECE_END, PIECE_FIELDS = range(4)
-#: The reader's formats of addresses (enum address_format): the first and a stride, the first and differences, and the
-#: latter for bulk copies.
-_STRIDE, _DELTA, _BULK_DELTA = 1, 2, 4
+#: The reader's formats of addresses (enum address_format): the first and a stride, the first and differences.
+_STRIDE, _DELTA = 1, 2
 _SPACE, _MINUS, _ZERO, _X, _A, _LINE_END = 32, 45, 48, 120, 97, 10
 _NO_STRIDE = 1 << 40
-_UNIT = 16  # bytes at an address of a bulk copy, at most: what the reader can take as one access
 
 
 @compiled
@@ -118,66 +115,6 @@ def put_lanes(out: np.ndarray, n: int, addresses: np.ndarray, mask: int) -> int:
     return n
 
 
-@compiled
-def bulk_unit(lanes: np.ndarray, k: int) -> int:
-    """Bytes at each address of a bulk copy: so many that all its ranges begin and end between two of them."""
-    bits = _UNIT
-    for r in range(lanes[k, BULK_RANGES]):
-        row = lanes[k + 1 + r // RANGES]
-        bits |= row[2 * (r % RANGES)] | row[2 * (r % RANGES) + 1]
-    return bits & -bits
-
-
-@compiled
-def put_bulk(out: np.ndarray, n: int, lanes: np.ndarray, k: int, mask: int) -> int:
-    """Width, mbarrier, whether it goes to several blocks and to which, bytes, those of them that lie outside of the
-    tensor, and the addresses in global memory, each of so many bytes as the width says."""
-    if mask == 0 or k < 0:
-        n = put_hex(out, put_number(out, n, _UNIT), 0, 1)
-        for _ in range(3):
-            n = put_number(out, n, 0)
-        n = put_number(out, n, _BULK_DELTA)
-        return put_number(out, put_address(out, n, 0), 0)
-    head = lanes[k]
-    unit = bulk_unit(lanes, k)
-    inside = 0
-    for r in range(head[BULK_RANGES]):
-        inside += lanes[k + 1 + r // RANGES, 2 * (r % RANGES) + 1]
-    n = put_hex(out, put_number(out, n, unit), head[BULK_BARRIER], 1)
-    n = put_number(out, n, int(head[BULK_BLOCKS] != 0))
-    if head[BULK_BLOCKS] != 0:
-        n = put_hex(out, n, head[BULK_BLOCKS], 1)
-    n = put_number(out, n, head[BULK_BYTES])
-    n = put_number(out, n, head[BULK_BYTES] - inside if head[BULK_RANGES] > 0 else 0)
-    n = put_number(out, n, _BULK_DELTA)
-    n = put_address(out, n, lanes[k + 1, 0] if head[BULK_RANGES] > 0 else 0)
-    n = put_number(out, n, inside // unit)
-    before = -1
-    for r in range(head[BULK_RANGES]):
-        row = lanes[k + 1 + r // RANGES]
-        for address in range(row[2 * (r % RANGES)], row[2 * (r % RANGES)] + row[2 * (r % RANGES) + 1], unit):
-            if before >= 0:
-                n = put_number(out, n, address - before)
-            before = address
-    return n
-
-
-@compiled
-def put_values(out: np.ndarray, n: int, lanes: np.ndarray, k: int, what: int) -> int:
-    """Values of a register: how many are told, one if all lanes have the same, and each in hexadecimal."""
-    if what == ZERO_VALUE:
-        return put_hex(out, put_number(out, n, 1), 0, 8)
-    row = lanes[k + what - ZERO_VALUE - 1]
-    count = 1
-    for lane in range(1, 32):
-        if row[lane] != row[0]:
-            count = 32
-    n = put_number(out, n, count)
-    for lane in range(count):
-        n = put_hex(out, n, row[lane], 8)
-    return n
-
-
 # many parameters: the log of an SM, the lines of the program, and where the text goes.
 @compiled
 def put_lines(
@@ -187,9 +124,7 @@ def put_lines(
     lanes: np.ndarray,
     text: np.ndarray,
     at: np.ndarray,
-    kind: np.ndarray,
     width: np.ndarray,
-    values: np.ndarray,
     out: np.ndarray,
     pieces: np.ndarray,
 ) -> tuple[int, int]:
@@ -204,11 +139,7 @@ def put_lines(
         row = rows[order[k]]
         i = row[L.EVENT_PC]
         access = row[L.EVENT_ACCESS]
-        bulk = kind[i] == BULK and access >= 0
-        room = LONGEST + at[i, 3] - at[i, 0]
-        if bulk:
-            room += lanes[access, BULK_BYTES] * 4 + max(lanes[access, BULK_RANGES], 0) * 20
-        if n + room > out.size:
+        if n + LONGEST + at[i, 3] - at[i, 0] > out.size:
             return k, count + 1
         if count < 0 or pieces[count, PIECE_WARP] != row[L.EVENT_WARP]:
             if count + 1 == pieces.shape[0]:
@@ -220,16 +151,11 @@ def put_lines(
         n = put_text(out, n, text, at[i, 0], at[i, 1])
         n = put_hex(out, n, mask, 8)
         n = put_text(out, n, text, at[i, 1], at[i, 2])
-        if kind[i] == BULK:
-            n = put_bulk(out, n, lanes, access, mask)
-        elif kind[i] == LANES and (mask == 0 or access >= 0):
+        if width[i] > 0 and (mask == 0 or access >= 0):
             n = put_lanes(out, put_number(out, n, width[i]), lanes[max(access, 0)], mask)
         else:
-            n = put_number(out, n, PLAIN)
+            n = put_number(out, n, 0)
         n = put_text(out, n, text, at[i, 2], at[i, 3])
-        for register in range(values.shape[1]):
-            if values[i, register] != NO_VALUE:
-                n = put_values(out, n, lanes, row[L.EVENT_VALUES], values[i, register])
         out[n] = _LINE_END
         n += 1
         pieces[count, PIECE_LINES] += 1
@@ -278,13 +204,11 @@ class AccelSimLaunch:
         together: bool,
         folder: Path,
     ):
-        clusters = program.cluster is not None
-        rows = (_ROWS_TOGETHER if together or clusters else _ROWS) + BLOCK_ROWS
+        rows = (_ROWS_TOGETHER if together or program.cluster is not None else _ROWS) + BLOCK_ROWS
         sms, count = int(par[P.SM_COUNT]), int(np.prod(par[P.GRID_X : P.GRID_Z + 1]))
-        bulk = bool((lines.kind == BULK).any())
         self.arrays: dict[str, np.ndarray] = {
             "log": np.empty((sms, rows, L.EVENT_FIELDS), np.int64),
-            "log_lanes": np.empty((sms, _ROWS if bulk else rows, 32), np.int64),
+            "log_lanes": np.empty((sms, rows, 32), np.int64),
             "wanted": np.zeros(count, np.int32),
             "log_before": np.zeros((1, 1, 32), np.uint32),
             "life": np.zeros((count, 3), np.int64),
@@ -292,9 +216,8 @@ class AccelSimLaunch:
         self.arrays["wanted"][list(blocks)] = 1
         self.instructions = 0
         self.started = 0.0
-        self._what = AS_TRACER | (WITH_BULK if bulk else 0)
         self._out, self._lines, self._folder = out, lines, folder
-        self._grid, self._cluster = par[P.GRID_X : P.GRID_Z + 1].tolist(), program.cluster
+        self._grid = par[P.GRID_X : P.GRID_Z + 1].tolist()
         self._warps = int(par[P.WARPS])
         self._order = iter(blocks)
         self._next = next(self._order, None)
@@ -304,7 +227,7 @@ class AccelSimLaunch:
 
     def begin(self, state: State) -> None:
         """Say what is logged."""
-        state.sm[:, L.SM_LOG] = self._what | SOME_BLOCKS
+        state.sm[:, L.SM_LOG] = AS_TRACER | SOME_BLOCKS
         self._take(state.log[0, :0], state.log_lanes[0])  # the compiled code is there before the clock starts
         self.started = time.perf_counter()
 
@@ -326,7 +249,7 @@ class AccelSimLaunch:
         order = issues[np.argsort(warps[issues], kind="stable")]
         done, left = 0, True
         lines = self._lines
-        tables = lines.text, lines.at, lines.kind, lines.width, lines.values
+        tables = lines.text, lines.at, lines.width
         while left:
             done, pieces = put_lines(rows, order, done, lanes, *tables, self._text, self._pieces)
             left = done < len(order)
@@ -345,11 +268,6 @@ class AccelSimLaunch:
         across, down, _ = self._grid
         at = number % across, number // across % down, number // (across * down)
         text: list[bytes | bytearray] = [b"\n#BEGIN_TB\n\nthread block = %d,%d,%d\n" % at]
-        if self._cluster is not None:
-            inner = tuple(a % n for a, n in zip(at, self._cluster, strict=True))
-            rank = inner[0] + self._cluster[0] * (inner[1] + self._cluster[1] * inner[2])
-            text.append(b"cluster id = %d,%d,%d\n" % tuple(a // n for a, n in zip(at, self._cluster, strict=True)))
-            text.append(b"cluster cta = %d,%d,%d\ncluster rank = %d\n" % (*inner, rank))
         for warp, (own, lines) in enumerate(zip(block.text, block.lines, strict=True)):
             text += b"\nwarp = %d\ninsts = %d\n" % (warp, lines), own
         text.append(b"\n#END_TB\n")

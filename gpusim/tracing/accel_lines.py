@@ -1,13 +1,12 @@
 """The parts of a line of an Accel-Sim trace that lanes do not change: opcode, registers, width, immediates.
 
 The format is that of the tracer (accel-sim-framework, `util/tracer_nvbit/tracer_tool`) and of its reader
-(`gpu-simulator/trace-parser`), version 5, and version 6 where an instruction needs what only that has: values of
-registers that mbarriers and barriers are told, bulk copies, a second immediate, clusters. A tracer on a GPU takes
-operands as NVBit has them: the first one is the destination if it is a vector register; sources are the other vector
-registers and the base registers of addresses; an immediate is any integer, the target of a branch too. Predicates,
-uniform registers and constants are left out. Two things are not as a tracer on a GPU writes them: a copy from global to
-shared memory (LDGSTS) is one line, with the address in global memory, not two; and opcodes that the reader's table for
-a version of machine code lacks are written as others that do the same in it.
+(`gpu-simulator/trace-parser`), version 5. A tracer on a GPU takes operands as NVBit has them: the first one is the
+destination if it is a vector register; sources are the other vector registers and the base registers of addresses; an
+immediate is any integer, the target of a branch too. Predicates, uniform registers and constants are left out. Two
+things are not as a tracer on a GPU writes them: a copy from global to shared memory (LDGSTS) is one line, with the
+address in global memory, not two; and opcodes that the reader's table for a version of machine code lacks are written
+as others that do the same in it.
 """
 
 from __future__ import annotations
@@ -24,13 +23,7 @@ from gpusim.tracing import BINARY_VERSIONS
 from isa import Program
 from isa.instruction import INSTRUCTION_BYTES, Instruction, Operand
 
-# Kinds of lines: without addresses, with one for each lane, bulk copies.
-PLAIN, LANES, BULK = range(3)
-# What the value of a register is, in the order of the registers: none is written, zero, or a row of the log.
-NO_VALUE, ZERO_VALUE, FIRST_VALUE, SECOND_VALUE = range(4)
-
 _MOST_SOURCES = 4  # that the reader takes
-_BULK = ("UTMALDG", "UTMASTG", "UTMAPF", "UTMAREDG", "UBLKCP", "UBLKPF", "UBLKRED")
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _RENAMED = {
     version: {
@@ -45,24 +38,20 @@ _RENAMED = {
 """By version: opcodes that its table lacks, and as which others they are written."""
 _NEWER = {name: int(first) for first, names in _TABLES["since"].items() for name in names}
 """Opcodes that no older table has anything like, and the first version that has them."""
+_UNTOLD = frozenset(_TABLES["untold"])
+"""Opcodes whose work the format cannot say."""
 
 
 class Lines(NamedTuple):
     """Of each instruction: text[head:body] is its program counter, text[body:tail] goes from behind the mask to the
-    width of an access, and text[tail:end] is what follows the addresses, up to the values of registers."""
+    width of an access, and text[tail:end] is what follows the addresses."""
 
     text: np.ndarray
     """uint8"""
     at: np.ndarray
     """int64 [instructions, 4]: head, body, tail, end."""
-    kind: np.ndarray
-    """int64 [instructions]: PLAIN, LANES or BULK."""
     width: np.ndarray
-    """int64 [instructions]: bytes of a lane's access, as the reader takes them from the opcode."""
-    values: np.ndarray
-    """int64 [instructions, 5]: *_VALUE of the destination, if there is one, and of the sources."""
-    version: int
-    """Of the tracer whose format this is."""
+    """int64 [instructions]: bytes of a lane's access, as the reader takes them from the opcode; 0 of others."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +71,8 @@ def binary_version(arch: str) -> int:
 
 def lines_of(program: Program, version: int) -> Lines:
     """The lines of a program for a version of machine code, one of BINARY_VERSIONS. Raises TraceError for an
-    instruction that its table has nothing like."""
+    instruction that its table or the format has nothing like."""
     rows = [_line(each, version) for each in program.instructions]
-    told = [_values(each, row) for each, row in zip(program.instructions, rows, strict=True)]
-    bulk = [each.opcode in _BULK for each in program.instructions]
-    second = any(row.opcode.startswith("BAR.") and len(row.immediates) > 1 for row in rows)
-    tracer = 6 if any(told) or second or any(bulk) or program.cluster is not None else 5
     text, places = bytearray(), []
     for k, row in enumerate(rows):
         place = [len(text)]
@@ -98,33 +83,22 @@ def lines_of(program: Program, version: int) -> Lines:
         if "GMMA" in row.opcode:  # the last one of a group names the group's scoreboard
             text += b"1 " if "gsb" in program.instructions[k].text else b"0 "
         place.append(len(text))
-        first, last = (*row.immediates[:1], 0)[0], (*row.immediates[1:2], 0)[0]
-        if tracer == 5:
-            text += b"%d " % (row.immediates[-1] if row.immediates else 0)
-        else:
-            text += b"%d %d %b " % (first, last, b"Val" if told[k] else b"NoVal")
+        text += b"%d " % (row.immediates[-1] if row.immediates else 0)
         places.append((*place, len(text)))
-    values = np.zeros((len(rows), 1 + _MOST_SOURCES), np.int64)
-    for k, each in enumerate(told):
-        values[k, : len(each)] = each
     return Lines(
         np.frombuffer(bytes(text), np.uint8),
         np.array(places, np.int64).reshape(-1, 4),
-        np.array([BULK if b else LANES if row.memory else PLAIN for b, row in zip(bulk, rows, strict=True)], np.int64),
-        np.array([_width(row.opcode) for row in rows], np.int64),
-        values,
-        tracer,
+        np.array([_width(row.opcode) if row.memory else 0 for row in rows], np.int64),
     )
 
 
 def _line(instruction: Instruction, version: int) -> _Line:
     destination, sources, immediates, memory = "", [], [], False
-    uniform_too = instruction.opcode == "SYNCS"  # an mbarrier's operands are read with their values
     for k, operand in enumerate(instruction.operands):
         if operand.kind == "mem":
             memory = True
-            sources.append(_name(operand.base) or (_name(operand.ubase) if uniform_too else ""))
-        elif operand.kind == "reg" or (operand.kind == "ureg" and uniform_too):
+            sources.append(_name(operand.base))
+        elif operand.kind == "reg":
             if k == 0:
                 destination = _name(operand)
             else:
@@ -136,9 +110,7 @@ def _line(instruction: Instruction, version: int) -> _Line:
 
 
 def _name(operand: Operand | None) -> str:
-    if operand is None:
-        return ""
-    return f"{'U' if operand.kind == 'ureg' else ''}R{operand.index}"
+    return "" if operand is None else f"R{operand.index}"
 
 
 def _opcode(instruction: Instruction, version: int) -> str:
@@ -147,6 +119,10 @@ def _opcode(instruction: Instruction, version: int) -> str:
             f"{instruction.text!r}: Accel-Sim has {instruction.opcode} from binary version "
             f"{_NEWER[instruction.opcode]} on, not in {version}"
         )
+    some = instruction.opcode == "BAR" and len([o for o in instruction.operands if o.kind in ("imm", "reg")]) > 1
+    if some or instruction.opcode in _UNTOLD:
+        what = "barriers of some of a block's threads" if some else "mbarriers, bulk copies or clusters"
+        raise TraceError(f"{instruction.text!r}: a trace for Accel-Sim has no {what}")
     renamed = _RENAMED[version]
     for name in (".".join((instruction.opcode, *instruction.modifiers[:1])), instruction.opcode):
         if name in renamed:
@@ -161,12 +137,3 @@ def _width(mnemonic: str) -> int:
         if digits.isdecimal():
             return int(digits) // 8
     return 4
-
-
-def _values(instruction: Instruction, row: _Line) -> list[int]:
-    """Of a line that tells values: what they are, for each register in order."""
-    if instruction.opcode == "SYNCS" and row.opcode.startswith("SYNCS"):
-        return [ZERO_VALUE] * bool(row.destination) + [FIRST_VALUE, SECOND_VALUE][: len(row.sources)]
-    if instruction.opcode == "BAR" and (row.destination or row.sources):
-        return [FIRST_VALUE] * bool(row.destination) + [SECOND_VALUE] * len(row.sources)
-    return []

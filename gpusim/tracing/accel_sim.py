@@ -29,7 +29,6 @@ from isa import Program
 
 LIST = "kernelslist.g"
 _HEADER = Path(__file__).with_name("accel_sim_header.txt").read_text()
-_BEHIND = {5: "immediate", 6: "immediate immediate2 Val|NoVal [dest_val_num] [dest_val] [src_val_num] [src_val] ..."}
 
 
 def empty_folder(folder: Path) -> None:
@@ -89,7 +88,7 @@ class AccelSimTraces:
     ) -> Iterator[AccelSimLaunch]:
         """The taker of a launch's log while it runs, for the engine. par, together: as for `AccelSimLaunch`."""
         binary = self._binary or binary_version(program.arch)
-        key = program.sha256, program.symbol, program.cluster, binary
+        key = program.sha256, program.symbol, binary
         if key not in self._lines:
             self._lines[key] = lines_of(program, binary)
         lines = self._lines[key]
@@ -105,8 +104,6 @@ class AccelSimTraces:
             registers=program.registers,
             binary=binary,
             stream=self.stream,
-            behind=_BEHIND[lines.version],
-            lines=lines,
             SHARED_WINDOW=SHARED_WINDOW,
             LOCAL_WINDOW=LOCAL_WINDOW,
         )

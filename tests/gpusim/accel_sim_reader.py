@@ -1,23 +1,22 @@
 """Reads Accel-Sim's kernel traces, word by word as its own reader does, and knows nothing of how gpusim writes them.
 
 An instruction is a line: program counter, lanes, destinations, opcode, sources, for GMMA whether it ends a group, bytes
-of an access (0: none), addresses, an immediate; in version 6 a second one, and values of registers.
+of an access (0: none), addresses, an immediate.
 """
 
 from __future__ import annotations
 
 import lzma
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-BULK = ("UTMALDG", "UTMASTG", "UTMAPF", "UTMAREDG", "UBLKCP", "UBLKPF", "UBLKRED")
-STRIDE, DELTA, BULK_DELTA = 1, 2, 4
+STRIDE, DELTA = 1, 2
 
 
 @dataclass
 class Line:
-    """addresses: by lane, or in order for a bulk copy; None without any. values: of the destinations, then sources."""
+    """addresses: by lane; None without any."""
 
     pc: int
     mask: int
@@ -26,10 +25,8 @@ class Line:
     sources: list[str]
     width: int = 0
     addresses: dict[int, int] | None = None
-    immediates: list[int] = field(default_factory=list)
-    values: list[list[int]] | None = None
+    immediate: int = 0
     ends_group: bool = False
-    bulk: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -38,7 +35,6 @@ class KernelFile:
 
     head: dict[str, str]
     warps: dict[tuple[tuple[int, ...], int], list[Line]]
-    clusters: dict[tuple[int, ...], dict[str, str]]
 
 
 def read_list(folder: Path) -> list[str | tuple[int, int]]:
@@ -52,7 +48,7 @@ def read_list(folder: Path) -> list[str | tuple[int, int]]:
 
 def read_kernel(path: Path) -> KernelFile:
     """A kernel's file, whose counts have to be right."""
-    file = KernelFile({}, {}, {})
+    file = KernelFile({}, {})
     left, warp, inside = 0, -1, False
     block: tuple[int, ...] = ()
     data = path.read_bytes()
@@ -66,8 +62,6 @@ def read_kernel(path: Path) -> KernelFile:
             file.head[name[1:]] = value
         elif name == "thread block":
             block = tuple(map(int, value.split(",")))
-        elif name.startswith("cluster "):
-            file.clusters.setdefault(block, {})[name] = value
         elif name == "warp":
             assert left == 0
             warp = int(value)
@@ -79,14 +73,14 @@ def read_kernel(path: Path) -> KernelFile:
             left -= 1
             assert left >= 0
             words = iter(line.split(" "))
-            file.warps[block, warp].append(_line(words, int(file.head["accelsim tracer version"])))
+            file.warps[block, warp].append(_line(words))
             assert list(words) == [""]  # a space ends a line
     assert not equals
     assert left == 0
     return file
 
 
-def _line(words: Iterator[str], version: int) -> Line:
+def _line(words: Iterator[str]) -> Line:
     pc, mask = int(next(words), 16), int(next(words), 16)
     destinations = [next(words) for _ in range(int(next(words)))]
     opcode = next(words)
@@ -96,14 +90,7 @@ def _line(words: Iterator[str], version: int) -> Line:
     if "GMMA" in opcode:
         line.ends_group = bool(int(next(words)))
     line.width = int(next(words))
-    if opcode.split(".")[0] in BULK:
-        line.bulk["barrier"] = int(next(words), 16)
-        line.bulk["blocks"] = int(next(words), 16) if int(next(words)) else 0
-        line.bulk["bytes"], line.bulk["outside"] = int(next(words)), int(next(words))
-        assert int(next(words)) == BULK_DELTA
-        first, count = int(next(words), 16), int(next(words))
-        line.addresses = _differences(words, first, list(range(count)))
-    elif line.width:
+    if line.width:
         lanes = [lane for lane in range(32) if mask >> lane & 1]
         mode, first = int(next(words)), int(next(words), 16)
         if mode == STRIDE:
@@ -112,18 +99,9 @@ def _line(words: Iterator[str], version: int) -> Line:
             line.addresses = {lane: first + k * stride for k, lane in enumerate(lanes)}
         else:
             assert mode == DELTA
-            line.addresses = _differences(words, first, lanes)
-    line.immediates = [int(next(words)) for _ in range(1 if version == 5 else 2)]
-    if version == 6 and (told := next(words)) != "NoVal":
-        assert told == "Val"
-        registers = len(destinations) + len(line.sources)
-        line.values = [[int(next(words), 16) for _ in range(int(next(words)))] for _ in range(registers)]
+            line.addresses = {}
+            for k, lane in enumerate(lanes):
+                first += int(next(words)) if k else 0
+                line.addresses[lane] = first
+    line.immediate = int(next(words))
     return line
-
-
-def _differences(words: Iterator[str], first: int, lanes: list[int]) -> dict[int, int]:
-    addresses = {}
-    for k, lane in enumerate(lanes):
-        first += int(next(words)) if k else 0
-        addresses[lane] = first
-    return addresses

@@ -6,7 +6,6 @@ import resource
 import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,9 +17,8 @@ from gpusim.cli import main
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW
 from gpusim.errors import MemoryAccessError, ModeError, TraceError
 from gpusim.launch import Launch
-from gpusim.launch.tensor_map import encode_tiled
 from gpusim.tracing import accel_launch
-from gpusim.tracing.accel_lines import LANES, PLAIN, binary_version, lines_of
+from gpusim.tracing.accel_lines import binary_version, lines_of
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.recording import SPACES
 from isa.instruction import parse_instruction
@@ -29,9 +27,6 @@ from tests import forks
 from tests.gpusim import bundled
 from tests.gpusim.accel_sim_reader import read_kernel, read_list
 from tests.gpusim.kernels import Kernels
-from tests.gpusim.ptx import listed
-from tests.gpusim.test_bulk_copy import HEAD
-from tests.gpusim.test_tensor_copy import kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERIC = ("LD", "ST", "ATOM", "RED")
@@ -48,7 +43,7 @@ def written(folder, launch, gpu="h200", **options):
     return file, result, entries
 
 
-KERNELS = Kernels(HEAD)
+KERNELS = Kernels()
 
 
 def lines(file):
@@ -69,7 +64,6 @@ def lanes(mask):
         "histogram/shared_atomics",
         "spill/local_array",
         "matmul_tensor/asynchronous",
-        "cluster_reduction",
     ],
 )
 def test_every_line_is_what_a_run_in_time_records(name, tmp_path):
@@ -130,7 +124,7 @@ def test_the_head_says_what_was_launched(tmp_path):
 
 
 KERNELS.add(r"""
-K windows(int *out, int which, int bar) {
+extern "C" __global__ void windows(int *out, int which) {
   __shared__ int shared[64];
   int local[64];
   for (int i = 0; i < 64; ++i) local[i] = i * which;
@@ -138,7 +132,7 @@ K windows(int *out, int which, int bar) {
   int *at = which == 0 ? out : which == 1 ? shared : local;
   asm volatile("" : "+l"(at));
   at[threadIdx.x] += 3;
-  asm volatile("bar.sync %0, 64;" :: "r"(bar));
+  __syncthreads();
   out[64 + threadIdx.x] = at[63 - threadIdx.x] + local[threadIdx.x];
 }
 """)
@@ -146,7 +140,7 @@ K windows(int *out, int which, int bar) {
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_generic_addresses_lie_in_the_windows_of_the_head(which, tmp_path):
-    launch = Launch(KERNELS["windows"], 1, 64, (np.zeros(128, np.int32), np.int32(which), np.int32(5)))
+    launch = Launch(KERNELS["windows"], 1, 64, (np.zeros(128, np.int32), np.int32(which)))
     file, _, entries = written(tmp_path / "traces", launch)
     shared, local = (int(file.head[f"{name} base_addr"], 16) for name in ("shmem", "local mem"))
     low = (entries[0][0], shared, local)[which]
@@ -157,85 +151,11 @@ def test_generic_addresses_lie_in_the_windows_of_the_head(which, tmp_path):
     spills = [line for line in lines(file) if line.opcode.split(".")[0] in ("LDL", "STL")]
     assert spills
     assert all(0 <= address < 1 << 14 for line in spills for address in line.addresses.values())
-    barriers = [line for line in lines(file) if line.opcode.startswith("BAR.SYNC") and line.destinations]
-    assert len(barriers) == 2
-    assert all(line.immediates == [64, 0] and line.values == [[5]] for line in barriers)
 
-
-# --- bulk copies, mbarriers, clusters ---------------------------------------------------------------------------------
 
 KERNELS.add("""
-K copy(const int *in, int *out) {
-  __shared__ __align__(128) int room[256]; __shared__ u64 bar;
-  int t = threadIdx.x;
-  init(&bar, 1); VIEW; __syncthreads();
-  if (t == 0) { expect(&bar, 1024); load(room, in, 1024, &bar); }
-  wait(&bar, 0);
-  if (t == 0) { store(out, room, 512); COMMIT; LEFT(0); }
-}
-K __cluster_dims__(2, 2, 1) clusters(int *out) { out[blockIdx.x] = 1; }
-K beyond(int *out) { out[threadIdx.x + 100000 * blockIdx.x] = 1; }
+extern "C" __global__ void beyond(int *out) { out[threadIdx.x + 100000 * blockIdx.x] = 1; }
 """)
-
-
-def test_bulk_copies_name_what_they_touch(tmp_path):
-    values, out = np.arange(256, dtype=np.int32), np.zeros(256, np.int32)
-    launch = Launch(KERNELS["copy"], 1, 32, (values, out))
-    file, _, entries = written(tmp_path / "traces", launch)
-    assert (out[:128] == values[:128]).all()
-    assert file.head["accelsim tracer version"] == "6"
-    load, store = (line for line in lines(file) if line.opcode.startswith("UBLKCP"))
-    assert (load.width, store.width) == (16, 16)
-    assert list(load.addresses.values()) == [entries[0][0] + 16 * k for k in range(64)]
-    assert list(store.addresses.values()) == [entries[1][0] + 16 * k for k in range(32)]
-    told = {line.opcode: line for line in lines(file) if line.opcode.startswith("SYNCS")}
-    at = next(iter(told["SYNCS.EXCH.64"].addresses.values()))
-    assert load.bulk == {"barrier": at, "blocks": 0, "bytes": 1024, "outside": 0}
-    assert store.bulk == {"barrier": 0, "blocks": 0, "bytes": 512, "outside": 0}
-    # One thread is expected: 2**20 less that, twice, as the hardware keeps it.
-    assert told["SYNCS.EXCH.64"].values[-1] == [0xFFFFF << 1 | 0xFFFFF << 43]
-    expected = told["SYNCS.ARRIVE.TRANS64"]
-    assert expected.values[-1][lanes(expected.mask)[0] if len(expected.values[-1]) > 1 else 0] == 1024
-    assert expected.values[1][0] == at
-
-
-BOXES = {kind: kernel(kind, 2) for kind in ("load", "store", "add")}
-
-
-@cache
-def boxes():
-    return listed(BOXES.values(), "sm_90a")
-
-
-@pytest.mark.parametrize("kind", BOXES)
-def test_a_box_at_the_edge_of_a_tensor(kind, tmp_path):
-    """24 rows of 20 numbers in rows of 24; of a box of 8 rows of 16 that begins at (12, 20), 4 rows of 8 are inside."""
-    with gpusim.Device("h200", mode="functional", accel_sim=AccelSimTraces(tmp_path / "traces")) as device:
-        tensor, image = device.to_device(np.zeros((24, 24), np.float32)), device.to_device(np.zeros(4096, np.uint32))
-        tensor_map = encode_tiled("float32", tensor.address, (20, 24), (96,), (16, 8))
-        device.launch(boxes()[BOXES[kind]], 1, 32, (tensor_map, image, np.int32(12), np.int32(20), np.uint32(512)))
-    (line,) = (each for each in lines(read_kernel(tmp_path / "traces" / "kernel-1.traceg")) if each.bulk)
-    inside = [tensor.address + 96 * (20 + y) + 4 * 12 + x for y in range(4) for x in (0, 16)]
-    assert list(line.addresses.values()) == inside
-    assert line.width == 16
-    assert (line.bulk["bytes"], line.bulk["outside"], line.bulk["blocks"]) == (512, 512 - 4 * 32, 0)
-    assert (line.bulk["barrier"] > 0) == (kind == "load")
-
-
-def test_a_copy_to_several_blocks_names_them(tmp_path):
-    variant = registry.get("matmul_hopper/cluster")
-    file, _, _ = written(tmp_path / "traces", variant.make(variant.test_size, 0))
-    copies = [line for line in lines(file) if line.bulk]
-    assert {line.bulk["blocks"] for line in copies} - {0} == {3}
-    assert any(line.ends_group for line in lines(file) if "GMMA" in line.opcode)
-
-
-def test_blocks_of_a_cluster_say_which_they_are(tmp_path):
-    file, _, _ = written(tmp_path / "traces", Launch(KERNELS["clusters"], (4, 6), 64, [np.zeros(4, np.int32)]))
-    assert file.head["accelsim tracer version"] == "6"
-    assert list(file.clusters) == [(x, y, 0) for y in range(6) for x in range(4)]
-    assert file.clusters[3, 4, 0] == {"cluster id": "1,2,0", "cluster cta": "1,0,0", "cluster rank": "1"}
-    assert file.clusters[0, 1, 0] == {"cluster id": "0,0,0", "cluster cta": "0,1,0", "cluster rank": "2"}
 
 
 # --- the file as a whole ----------------------------------------------------------------------------------------------
@@ -265,47 +185,56 @@ def test_a_compressed_file_holds_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "version", "registers", "kind"),
+    ("text", "version", "registers", "memory"),
     [
         # These six as a public trace of a tracer on a GPU has them.
-        ("SHF.L.U32 R0, R0, 0xa, RZ", 75, "1 R0 SHF.L.U32 2 R0 R255 | 10 ", PLAIN),
-        ("ISETP.GE.U32.AND P0, PT, R2, 0x400, PT", 75, "0 ISETP.GE.U32.AND 1 R2 | 1024 ", PLAIN),
-        ("@P0 BRA 0x210", 75, "0 BRA 0 | 528 ", PLAIN),
-        ("LDG.E.128.SYS R12, [R2]", 75, "1 R12 LDG.E.128.SYS 1 R2 | 0 ", LANES),
-        ("STG.E.128.SYS [R8], R12", 75, "0 STG.E.128.SYS 2 R8 R12 | 0 ", LANES),
-        ("IMAD.WIDE.U32 R2, R11, R2, c[0x0][0x160]", 75, "1 R2 IMAD.WIDE.U32 2 R11 R2 | 0 ", PLAIN),
-        ("SHFL.IDX PT, R5, R4, RZ, 0x1f", 90, "0 SHFL.IDX 3 R5 R4 R255 | 31 ", PLAIN),
-        ("ATOMG.E.CAS PT, R5, desc[UR4][R2.64], R6, R7", 90, "0 ATOMG.E.CAS 4 R5 R2 R6 R7 | 0 ", LANES),
-        ("LDGSTS.E.BYPASS.128 [R5+0x10], desc[UR4][R2.64]", 90, "0 LDGSTS.E.BYPASS.128 2 R5 R2 | 0 ", LANES),
-        ("LDS.U16 R3, [UR4+0x8]", 90, "1 R3 LDS.U16 0 | 0 ", LANES),
-        ("FADD R1, -R2, 1.5", 90, "1 R1 FADD 1 R2 | 0 ", PLAIN),
-        ("IADD3 R1, P0, R2, -0x5, RZ", 90, "1 R1 IADD3 2 R2 R255 | -5 ", PLAIN),
-        ("HGMMA.64x8x16.F32 R24, gdesc[UR4], R24, gsb0", 90, "1 R24 HGMMA.64x8x16.F32 1 R24 1 | 0 ", PLAIN),
-        ("HGMMA.64x8x16.F32 R24, gdesc[UR4], R24", 90, "1 R24 HGMMA.64x8x16.F32 1 R24 0 | 0 ", PLAIN),
-        ("REDG.E.ADD.STRONG.GPU desc[UR4][R2.64], R5", 90, "0 REDG.E.ADD.STRONG.GPU 2 R2 R5 | 0 ", LANES),
-        ("REDG.E.ADD.STRONG.GPU desc[UR4][R2.64], R5", 80, "0 RED.E.ADD.STRONG.GPU 2 R2 R5 | 0 ", LANES),
-        ("VIADD R0, R4, 0x1", 80, "1 R0 IADD3 1 R4 | 1 ", PLAIN),
-        ("VIMNMX.U32 R0, R4, R5, PT", 86, "1 R0 IMNMX.U32 2 R4 R5 | 0 ", PLAIN),
-        ("LDCU.64 UR4, c[0x0][0x208]", 90, "0 ULDC.64 0 | 0 ", PLAIN),
+        ("SHF.L.U32 R0, R0, 0xa, RZ", 75, "1 R0 SHF.L.U32 2 R0 R255 | 10 ", False),
+        ("ISETP.GE.U32.AND P0, PT, R2, 0x400, PT", 75, "0 ISETP.GE.U32.AND 1 R2 | 1024 ", False),
+        ("@P0 BRA 0x210", 75, "0 BRA 0 | 528 ", False),
+        ("LDG.E.128.SYS R12, [R2]", 75, "1 R12 LDG.E.128.SYS 1 R2 | 0 ", True),
+        ("STG.E.128.SYS [R8], R12", 75, "0 STG.E.128.SYS 2 R8 R12 | 0 ", True),
+        ("IMAD.WIDE.U32 R2, R11, R2, c[0x0][0x160]", 75, "1 R2 IMAD.WIDE.U32 2 R11 R2 | 0 ", False),
+        ("SHFL.IDX PT, R5, R4, RZ, 0x1f", 90, "0 SHFL.IDX 3 R5 R4 R255 | 31 ", False),
+        ("ATOMG.E.CAS PT, R5, desc[UR4][R2.64], R6, R7", 90, "0 ATOMG.E.CAS 4 R5 R2 R6 R7 | 0 ", True),
+        ("LDGSTS.E.BYPASS.128 [R5+0x10], desc[UR4][R2.64]", 90, "0 LDGSTS.E.BYPASS.128 2 R5 R2 | 0 ", True),
+        ("LDS.U16 R3, [UR4+0x8]", 90, "1 R3 LDS.U16 0 | 0 ", True),
+        ("FADD R1, -R2, 1.5", 90, "1 R1 FADD 1 R2 | 0 ", False),
+        ("IADD3 R1, P0, R2, -0x5, RZ", 90, "1 R1 IADD3 2 R2 R255 | -5 ", False),
+        ("HGMMA.64x8x16.F32 R24, gdesc[UR4], R24, gsb0", 90, "1 R24 HGMMA.64x8x16.F32 1 R24 1 | 0 ", False),
+        ("HGMMA.64x8x16.F32 R24, gdesc[UR4], R24", 90, "1 R24 HGMMA.64x8x16.F32 1 R24 0 | 0 ", False),
+        ("REDG.E.ADD.STRONG.GPU desc[UR4][R2.64], R5", 90, "0 REDG.E.ADD.STRONG.GPU 2 R2 R5 | 0 ", True),
+        ("REDG.E.ADD.STRONG.GPU desc[UR4][R2.64], R5", 80, "0 RED.E.ADD.STRONG.GPU 2 R2 R5 | 0 ", True),
+        ("VIADD R0, R4, 0x1", 80, "1 R0 IADD3 1 R4 | 1 ", False),
+        ("VIMNMX.U32 R0, R4, R5, PT", 86, "1 R0 IMNMX.U32 2 R4 R5 | 0 ", False),
+        ("LDCU.64 UR4, c[0x0][0x208]", 90, "0 ULDC.64 0 | 0 ", False),
     ],
 )
-def test_a_line_is_what_a_tracer_writes(text, version, registers, kind):
+def test_a_line_is_what_a_tracer_writes(text, version, registers, memory):
     instruction = parse_instruction(0, text, 0, {})
-    told = lines_of(SimpleNamespace(instructions=(instruction,), cluster=None), version)
+    told = lines_of(SimpleNamespace(instructions=(instruction,)), version)
     head, body, tail, end = told.at[0]
     found = bytes(told.text).decode()
     assert f"{found[body:tail]}| {found[tail:end]}" == registers
     assert found[head:body] == "0000 "
-    assert told.kind[0] == kind
-    assert told.version == 5
+    assert (told.width[0] > 0) == memory
 
 
 def test_versions_of_machine_code():
     names = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
     assert [binary_version(name) for name in names] == [70, 75, 80, 86, 86, 90, 90, 90, 90]
-    instruction = parse_instruction(0, "UBLKCP.S.G [UR4], [UR6], UR8", 0, {})
-    with pytest.raises(TraceError, match="UBLKCP from binary version 90 on, not in 80"):
-        lines_of(SimpleNamespace(instructions=(instruction,), cluster=None), 80)
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "message"),
+    [
+        ("LDGSTS.E.BYPASS.128 [R5+0x10], desc[UR4][R2.64]", 75, "LDGSTS from binary version 80 on, not in 75"),
+        ("UBLKCP.S.G [UR4], [UR6], UR8", 90, "has no mbarriers, bulk copies or clusters"),
+        ("BAR.SYNC R5, 0x40", 90, "has no barriers of some of a block's threads"),
+    ],
+)
+def test_what_a_trace_cannot_say_is_refused(text, version, message):
+    with pytest.raises(TraceError, match=message):
+        lines_of(SimpleNamespace(instructions=(parse_instruction(0, text, 0, {}),)), version)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ of copies end in the order in which they were committed, as on an H200 (`copy_gr
 import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
-from gpusim.engine.rows.lanes import join, load, splat, store64, zero_extend
+from gpusim.engine.rows.lanes import load, splat, store64, zero_extend
 from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.bulk_copy import aligned, bulk_access, inside_shared
 from gpusim.engine.sm.bulk_effect import apply_remote, send_news
@@ -56,9 +56,6 @@ def remote_store(st, sm, q, w, i, wb, mask, time):
     """STAS, REDAS: a value for each lane, of which an mbarrier of the same block hears."""
     size, row = np.int64(st.code[i, M.COL_AUX1]), row_offset(st.code[i, M.COL_A], wb)
     places, address = st.copy_targets[sm], st.address[sm]
-    if st.sm[sm, L.SM_LOG_ROW] != 0 and st.sm[sm, L.SM_LOG] & AS_TRACER:
-        store64(address, 0, join(load(st.regs, row), load(st.regs, row + 32)))
-        log_addresses(st, sm, i, mask)
     store64(address, 0, zero_extend(load(st.regs, row + 32)))
     if not find_remote(st, sm, i, w, mask, np.int64(_BYTES)):
         return

@@ -11,12 +11,10 @@ from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.bulk_effect import apply_copy, free_bulk, take_bulk
 from gpusim.engine.sm.cluster import OFFSET_MASK, RANK_SHIFT
 from gpusim.engine.sm.flight import event_at, open_group, send, take_deferred, take_end
-from gpusim.engine.sm.log_operands import log_bulk, log_range
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_bulk
 from gpusim.engine.sm.space import fail, find_allocation
 from gpusim.engine.state import L, P, compiled, ms, popc
-from gpusim.engine.state.log import AS_TRACER
 from isa import microops as M
 
 _LINE_SHIFT = 7
@@ -225,8 +223,6 @@ def part_end(at, end, reads):
 def ask_range(st, sm, k, token, entry, kind, time, address, size):
     """Requests for any range: a copy goes by 128 bytes, wherever they begin, each as requests for parts of lines (H200:
     16 KiB that begin 48 bytes behind a line are 640 sectors, 512 requests as loads and 256 as stores)."""
-    if st.sm[sm, L.SM_LOG_ROW] != 0 and st.sm[sm, L.SM_LOG] & AS_TRACER:
-        log_range(st, sm, address, size)
     at = address
     while at < address + size:
         chunk = min(at + ms.LINE_BYTES, address + size)
@@ -294,8 +290,6 @@ def bulk_access(st, sm, w, i, wb, time):
         entry = take_deferred(st, sm, w, i)
         st.deferred[sm, entry, L.DEFERRED_BULK] = row + 1
     k[L.BULK_NEXT] = 0
-    if st.sm[sm, L.SM_LOG_ROW] != 0 and st.sm[sm, L.SM_LOG] & AS_TRACER:
-        log_bulk(st, sm, i, k)
     request = _REQUESTS[kind]
     if tensor:
         if not ask_box(st, sm, w, i, k, token, entry, request, time):

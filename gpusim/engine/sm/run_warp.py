@@ -7,7 +7,6 @@ from gpusim.engine.sm.bulk_effect import leave_with_block
 from gpusim.engine.sm.execute import execute
 from gpusim.engine.sm.flight import close_bulk, close_copies
 from gpusim.engine.sm.lane_states import can_run
-from gpusim.engine.sm.log_operands import log_operands
 from gpusim.engine.sm.readiness import block, charge
 from gpusim.engine.sm.recording import begin, note, take
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
@@ -15,7 +14,7 @@ from gpusim.engine.sm.shadow_copies import all_waited_for
 from gpusim.engine.sm.space import exhausted, fail
 from gpusim.engine.sm.stages import take_turn
 from gpusim.engine.state import L, P, compiled, lowest_bit, parts, popc
-from gpusim.engine.state.log import AS_TRACER, STOPS, log_costs, log_end, log_issue
+from gpusim.engine.state.log import STOPS, log_costs, log_end, log_issue
 from isa import microops as M
 
 # How many bits change where values go, for the energy of a launch: of a warp in eight, by its number and its block's,
@@ -131,8 +130,6 @@ def run_instruction(st, sm, q, slot, w, i, time):
         if st.sm[sm, L.SM_LOG] == STOPS and stops(st, sm, w, i):
             return active, mask, False
         log_issue(st, sm, q, slot, w, i, active, guarded, mask, time)
-        if st.sm[sm, L.SM_LOG] & AS_TRACER and st.sm[sm, L.SM_LOG_ROW] != 0:
-            log_operands(st, sm, w, i)
     parts.mark(st, sm, parts.EXECUTORS)
     row = np.int64(-1)
     if st.warp[w, L.WARP_LOOKED_AT] != 0 and mask != 0:

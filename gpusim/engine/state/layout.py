@@ -392,7 +392,6 @@ LOG_START, LOG_END, LOG_ISSUE, LOG_STALL, LOG_VALUE = range(5)
 ) = range(17)
 EVENT_FIELDS = 17
 EVENT_GUARDED = EVENT_END  # of an issue: lanes for which its guard holds
-EVENT_VALUES = EVENT_REASON  # of an issue: row of the values that it tells a barrier, for a tracer, -1 without
 EVENT_REGISTER = EVENT_PC  # of values: row of the register in its warp, or the row behind all: predicates
 
 # --- stall reasons, in Nsight Compute's words --------------------------------------------------------------

@@ -13,12 +13,11 @@ from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
 #: Bits of SM_LOG: some of the SM's blocks are logged; all are; what a tracer on a GPU sees (`tracing.accel_sim`): no
-#: stalls, but addresses of all lanes, what barriers are told and what bulk copies touch; there are bulk copies; values
-#: of registers are not logged any more. STOPS, alone: nothing is logged, but a warp may stop the run (`engine.stop`).
-SOME_BLOCKS, WHOLE_SM, AS_TRACER, WITH_BULK, NO_VALUES, STOPS = 1, 2, 4, 8, 16, 32
-#: Rows that blocks may need that end and start between two looks at the room; rows of addresses of one instruction, and
-#: of a bulk copy: a range of at least 16 bytes of shared memory takes two words.
-BLOCK_ROWS, ACCESS_ROWS, BULK_ROWS = 256, 3, 1024
+#: stalls, but addresses of all lanes; values of registers are not logged any more. STOPS, alone: nothing is logged, but
+#: a warp may stop the run (`engine.stop`).
+SOME_BLOCKS, WHOLE_SM, AS_TRACER, NO_VALUES, STOPS = 1, 2, 4, 8, 16
+#: Rows that blocks may need that end and start between two looks at the room.
+BLOCK_ROWS = 256
 #: EVENT_ACCESS of an issue without addresses, and of one whose addresses are wanted if it has any.
 NO_ADDRESSES, ADDRESSES_WANTED = -1, -2
 PREDICATES = 7  # that an instruction can write: P0 to P6
@@ -83,15 +82,14 @@ def log_room(st, sm):
     if st.sm[sm, L.SM_LOG] == STOPS:
         return L.NEVER
     rows = st.log.shape[1] - BLOCK_ROWS - st.sm[sm, L.SM_LOGGED]
-    each = BULK_ROWS if st.sm[sm, L.SM_LOG] & WITH_BULK else ACCESS_ROWS
-    return max(min(rows, (st.log_lanes.shape[1] - st.sm[sm, L.SM_LOG_LANES]) // each), 0)
+    return max(min(rows, st.log_lanes.shape[1] - st.sm[sm, L.SM_LOG_LANES]), 0)
 
 
 @compiled
-def new_lanes(st, sm, count):
-    """Number of the first of the SM's next `count` rows of addresses."""
-    k = min(st.sm[sm, L.SM_LOG_LANES], st.log_lanes.shape[1] - count)
-    st.sm[sm, L.SM_LOG_LANES] += count
+def new_lanes(st, sm):
+    """Number of the SM's next row of addresses."""
+    k = min(st.sm[sm, L.SM_LOG_LANES], st.log_lanes.shape[1] - 1)
+    st.sm[sm, L.SM_LOG_LANES] += 1
     return k
 
 
@@ -111,7 +109,6 @@ def log_issue(st, sm, q, slot, w, i, active, guarded, executed, time):
     row[L.EVENT_ACTIVE] = active
     row[L.EVENT_GUARDED] = guarded
     row[L.EVENT_EXECUTED] = executed
-    row[L.EVENT_VALUES] = NO_ADDRESSES
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
     row[L.EVENT_WAVEFRONTS] = -counts[L.COUNT_SHARED_WAVEFRONTS]
     row[L.EVENT_IDEAL] = -counts[L.COUNT_SHARED_IDEAL]
@@ -145,7 +142,7 @@ def log_values(st, sm, w, k, time):
             continue
         for lane in range(32 if r < count else PREDICATES):
             before[r, lane] = st.regs[first + 32 * r + lane] if r < count else st.preds[16 * w + lane]
-        lanes = new_lanes(st, sm, 1)
+        lanes = new_lanes(st, sm)
         for lane in range(32):
             st.log_lanes[sm, lanes, lane] = before[r, lane]
         row = st.log[sm, new_row(st, sm, w, L.LOG_VALUE)]
@@ -185,7 +182,7 @@ def log_addresses(st, sm, i, mask):
         return
     k = row[L.EVENT_ACCESS]
     if k < 0:
-        k = new_lanes(st, sm, 1)
+        k = new_lanes(st, sm)
         row[L.EVENT_ACCESS] = k
         for lane in range(32):
             st.log_lanes[sm, k, lane] = -1
