@@ -21,12 +21,12 @@ from isa.errors import (
     UnknownInstruction,
 )
 from isa.instruction import NO_BARRIER, PT, RZ, URZ, Control, Instruction, Operand
-from isa.load import kernels, load
+from isa.load import load
 from isa.program import Program
 
 __all__ = [
     "NO_BARRIER", "PT", "RZ", "URZ", "CompileError", "Control", "DecodeError", "EntryError", "GlobalSymbol",
     "Instruction", "NotACubin", "Operand", "Parameter", "Program", "ProgramFileError", "Relocation", "SimulationError",
     "ToolchainFailed", "ToolchainMissing", "UnknownInstruction", "assemble", "compile_cuda", "compile_kernel",
-    "kernels", "load",
+    "load",
 ]  # fmt: skip

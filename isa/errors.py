@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from isa.demangle import demangle
+
 
 class SimulationError(Exception):
     """Base class of whatever is wrong with a user's program, from its compilation to its run. `str(error)` is the whole
@@ -63,7 +65,7 @@ class EntryError(SimulationError):
 
     def __init__(self, message: str, available: tuple[str, ...]) -> None:
         self.available = available
-        listing = "".join(f"\n  {name}" for name in available)
+        listing = "".join(f"\n  {demangle(name)}" for name in available)
         super().__init__(message + (f"; the file holds:{listing}" if available else "; the file holds no kernel"))
 
 

@@ -60,22 +60,11 @@ def load(
     data = _content(file)
     if file.suffix.lower() == SUFFIX:
         return _checked(Program.from_bytes(data, str(file)), entry, abi, file)
-    _check_options(file, options)
+    if options and file.suffix.lower() not in _SOURCES:
+        raise ProgramFileError(f"{file}: compiler options ({' '.join(options)}) are for files of CUDA C++ (.cu)")
     if file.suffix.lower() in _SOURCES:
         return _from_source(data, file, entry, abi, arch, options)
     return program_from_cubin(_cubin(data, file, arch), entry, abi=abi, path=str(file))
-
-
-def kernels(path: str | os.PathLike[str], *, arch: str = DEFAULT_ARCH, options: Sequence[str] = ()) -> tuple[str, ...]:
-    """Mangled names of a file's kernels, in its order; nothing is disassembled. Files, options and errors as `load`."""
-    file = Path(path)
-    data = _content(file)
-    _check_options(file, options)
-    if file.suffix.lower() == SUFFIX:
-        return (Program.from_bytes(data, str(file)).symbol,)
-    if file.suffix.lower() in _SOURCES:
-        data = compile_source(data.decode(errors="replace"), arch, str(file), options).cubin
-    return tuple(read_cubin(_cubin(data, file, arch), str(file)).kernels)
 
 
 def _content(file: Path) -> bytes:
@@ -90,11 +79,6 @@ def _content(file: Path) -> bytes:
         known = ", ".join((".cubin", ".ptx", ".cu", *_OBJECTS))
         raise ProgramFileError(f"{file}: unknown suffix '{suffix}'; known are {known} and {SUFFIX}")
     return data
-
-
-def _check_options(file: Path, options: Sequence[str]) -> None:
-    if options and file.suffix.lower() not in _SOURCES:
-        raise ProgramFileError(f"{file}: compiler options ({' '.join(options)}) are for files of CUDA C++ (.cu)")
 
 
 def _cubin(data: bytes, file: Path, arch: str) -> bytes:

@@ -206,7 +206,6 @@ ListedProgram = document(
     "ListedProgram", "`gpusim list --json`: one of the bundled programs.", default_size=int, sizes=list[int],
     **dict.fromkeys(("name", "family", "teaches", "size_name"), str),
 )  # fmt: skip
-ListedKernel = document("ListedKernel", "`gpusim list FILE --json`: one kernel of the file.", name=str, symbol=str)
 ListedMetric = document(
     "ListedMetric", "`gpusim list --metrics --json`: one metric.", name=str, unit=str, meaning=str
 )  # fmt: skip
@@ -249,7 +248,7 @@ COMMANDS: dict[str, Any] = {
     "cost": CostDocument,
     "collective": list[Collective],
     "export": Exported | list[Exported],
-    "list": list[ListedProgram] | list[ListedKernel] | list[ListedMetric],
+    "list": list[ListedProgram] | list[ListedMetric],
     "config-list": list[ListedConfiguration],
     "config-show": ShownConfiguration,
     "config-diff": dict[str, Annotated[list[Plain], Field(min_length=2, max_length=2)]],

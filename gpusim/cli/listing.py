@@ -1,4 +1,4 @@
-"""`gpusim list`: bundled programs, the kernels of a file, or the metrics that a result holds."""
+"""`gpusim list`: bundled programs, or the metrics that a result holds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ _NAME, _SIZE, _WIDTH = 34, 12, 110
 def execute(options: argparse.Namespace) -> None:
     if options.metrics:
         _metrics(options.json)
-    elif options.file:
-        _kernels(options.file, options.json)
     else:
         _programs(options.json)
 
@@ -41,17 +39,6 @@ def _programs(as_json: bool) -> None:
             name = f"  {variant.name}" if len(ladder) > 1 else variant.name
             head = f"{aligned((name, -_NAME), (f'{variant.default_size:,}', _SIZE))}  "
             print(textwrap.fill(variant.teaches, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head)))
-
-
-def _kernels(file: str, as_json: bool) -> None:
-    from isa import kernels
-    from isa.demangle import demangle
-
-    found = {name: demangle(name) for name in kernels(file)}
-    if as_json:
-        print_json([{"name": name, "symbol": symbol} for symbol, name in found.items()])
-        return
-    print("\n".join(found.values()))
 
 
 def _metrics(as_json: bool) -> None:

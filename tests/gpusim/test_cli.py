@@ -152,14 +152,6 @@ def test_list(capsys):
     assert "gpu__time_duration.sum [ns]\n" in run(capsys, "list", "--metrics")[1]
 
 
-def test_list_of_a_files_kernels(capsys, tmp_path):
-    code, out, _ = run(capsys, "list", CUBIN)
-    assert code == 0 and {"banks1", "sectors16", "ways", "pixels"} < set(out.splitlines())
-    rows = json.loads(run(capsys, "list", CUBIN, "--json")[1])
-    assert [row["name"] for row in rows] == out.splitlines()
-    assert "No such file" in refused(capsys, "list", tmp_path / "none.cubin")
-
-
 def test_config_show(capsys, tmp_path):
     """What is printed is a configuration file, and reads back to what was printed."""
     _, out, _ = run(capsys, "config", "show", "h200", "--set", "sm.count=66")

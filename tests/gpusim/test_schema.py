@@ -123,11 +123,7 @@ def test_documents_of_runs(capsys: pytest.CaptureFixture[str], words: tuple[str,
 
 @pytest.mark.usefixtures("toolchain")
 def test_documents_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What needs a file: kernels of one, traces, a search."""
-    (tmp_path / "one.ptx").write_text(
-        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry one() { ret; }\n", "utf-8"
-    )
-    check("list", printed(capsys, "list", str(tmp_path / "one.ptx"), "--json"))
+    """What needs a file: traces, a search."""
     check("export", printed(capsys, "export", "accel-sim", *SAXPY, str(tmp_path / "traces"), "--json"))
     pytest.importorskip("optuna")
     space = 'program = [{ name = "saxpy", size = 256 }]\ngpu = "tiny"\naxes.sm.count = [1, 2]\n'
