@@ -104,9 +104,9 @@ def parse_axis(text: str, option: str) -> Any:
 def _range(parts: list[str], text: str, option: str) -> dict[str, Any]:
     log = parts[-1] == "log"
     numbers = parts[:-1] if log else parts
-    if not 2 <= len(numbers) <= 3:
-        raise UserError(f"{option}: a range is spelled LOW:HIGH, LOW:HIGH:STEP, with :log at its end, not {text!r}")
-    given = dict(zip(("low", "high", "step"), (_value(each, option) for each in numbers), strict=False))
+    if len(numbers) != 3:
+        raise UserError(f"{option}: a range is spelled LOW:HIGH:STEP, or LOW:HIGH:RATIO:log, not {text!r}")
+    given = dict(zip(("low", "high", "step"), (_value(each, option) for each in numbers), strict=True))
     return given | ({"log": True} if log else {})
 
 

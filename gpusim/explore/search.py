@@ -150,7 +150,7 @@ def search(
     wanted = dict.fromkeys([*(aim.name for aim in aims), *(bound.name for bound in bounds)])
     metrics = [name for name in wanted if name not in COLUMNS]
     run = rows or PointEvaluator(workers=0)
-    gpus = next(axis for axis in space.axes if axis.name == "gpu").levels() or ()
+    gpus = next(axis for axis in space.axes if axis.name == "gpu").values
     about = [Point(program, gpu) for program, _ in space.programs for gpu in gpus]
     check_points(about, metrics)
     run.ask_for(metrics, about)
@@ -211,13 +211,13 @@ class _Search:
     def _new(self, count: int) -> list[tuple[Any, dict[str, Any]]]:
         """Return up to `count` trials with their choices; fewer if the space has no more. A known machine that the
         sampler proposes is told again, so that it goes on from there."""
-        levels = [axis.levels() for axis in self.space.axes]
-        size = math.prod(math.inf if each is None else len(each) for each in levels)
+        size = math.prod(len(axis.values) for axis in self.space.axes)
         found: dict[tuple[Any, ...], tuple[Any, dict[str, Any]]] = {}
         repeated = 0
         while len(found) < count and len(self.known) + len(found) < size and repeated < _MOST_REPEATED:
             if repeated >= _PATIENCE:
-                self.study.enqueue_trial(_drawn(self.space, self.chance))
+                places = {axis.name: self.chance.randrange(len(axis.values)) for axis in self.space.axes}
+                self.study.enqueue_trial(places)
             trial = self.study.ask()
             choice = _suggest(trial, self.space)
             key = _key(choice)
@@ -342,13 +342,7 @@ def _suggest(trial: Any, space: Space) -> dict[str, Any]:
     """One choice: values of all axes."""
     chosen: dict[str, Any] = {}
     for axis in space.axes:
-        levels = axis.levels()
-        if levels is None and axis.is_integer:
-            chosen[axis.name] = int(trial.suggest_int(axis.name, int(axis.low), int(axis.high), log=axis.log))
-            continue
-        if levels is None:
-            chosen[axis.name] = float(f"{trial.suggest_float(axis.name, axis.low, axis.high, log=axis.log):.6g}")
-            continue
+        levels = axis.values
         ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in levels)
         place = (
             trial.suggest_int(axis.name, 0, len(levels) - 1)
@@ -357,12 +351,3 @@ def _suggest(trial: Any, space: Space) -> dict[str, Any]:
         )
         chosen[axis.name] = levels[place]
     return chosen
-
-
-def _drawn(space: Space, chance: random.Random) -> dict[str, Any]:
-    """Draw at random the values that `_suggest` is to find in a trial."""
-    drawn: dict[str, Any] = {}
-    for axis in space.axes:
-        levels = axis.levels()
-        drawn[axis.name] = axis.at(chance.random()) if levels is None else chance.randrange(len(levels))
-    return drawn

@@ -35,104 +35,68 @@ ProgramSpec = str | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Axis:
-    """Values of one name ("gpu", a dotted key of the configuration, or a parameter of the program).
-
-    values: all of them, for a list; None for a range, from `low` to `high`, both included. A range of two integers has
-    integers only. step: distance between neighbours, or with `log` their ratio; without one anything between, which
-    a search chooses from and a grid cannot.
-    """
+    """What varies ("gpu", a dotted key of the configuration, or a parameter of the program), and all its values."""
 
     name: str
-    values: tuple[Any, ...] | None = None
-    low: float = 0
-    high: float = 0
-    step: float | None = None
-    log: bool = False
+    values: tuple[Any, ...]
 
     @classmethod
     def of(cls, name: str, given: Any) -> Axis:
-        """The axis for what a file or a caller says: a value, a list of values, {low, high, ...}, or an `Axis`.
+        """The axis for what a file or a caller says: a value, a list of values, {low, high, step, log}, or an `Axis`.
+
+        A range has both ends; step is the distance between neighbours, or with `log` their ratio. A range between two
+        integers has integers only.
 
         Raises ConfigError for an empty list, a value that stands twice, or a range that means nothing.
         """
         if isinstance(given, Axis):
             return replace(given, name=name)
         try:
-            return cls._read(name, given)
+            return cls(name, (_range if isinstance(given, Mapping) else _list)(name, given))
         except ConfigError as error:
             raise ConfigError(error.reason, key=name) from None
 
-    @classmethod
-    def _read(cls, name: str, given: Any) -> Axis:
-        def value_of(value: Any) -> Any:
-            # TOML has 1e6 as a float.
-            whole = name == "size" and isinstance(value, float) and value.is_integer()
-            return int(value) if whole else plain(value)
 
-        if not isinstance(given, Mapping):
-            values = tuple(value_of(each) for each in (given if isinstance(given, list | tuple | range) else [given]))
-            if not values:
-                raise ConfigError("has no values", key=name)
-            twice = [each for index, each in enumerate(values) if each in values[:index]]
-            if twice:
-                raise ConfigError(f"has the value {twice[0]!r} twice", key=name)
-            return cls(name, values)
-        unknown = [each for each in given if each not in _RANGE_KEYS]
-        if unknown or "low" not in given or "high" not in given:
-            wrong = f"{unknown[0]!r} is none of them" if unknown else "low and high are needed"
-            raise ConfigError(f"a range has {', '.join(_RANGE_KEYS)}; {wrong}", key=name)
-        axis = cls(name, **{each: value_of(value) for each, value in given.items()})
-        axis._check()
-        return axis
+def _value(name: str, value: Any) -> Any:
+    # TOML has 1e6 as a float.
+    whole = name == "size" and isinstance(value, float) and value.is_integer()
+    return int(value) if whole else plain(value)
 
-    def _check(self) -> None:
-        for each in ("low", "high", "step"):
-            value = getattr(self, each)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-                raise ConfigError(f"{each} must be a number, got {value!r}", key=self.name)
-        if not isinstance(self.log, bool):
-            raise ConfigError(f"log must be true or false, got {self.log!r}", key=self.name)
-        if not self.low < self.high:
-            raise ConfigError(f"low must be below high, got {self.low} and {self.high}", key=self.name)
-        if self.log and self.low <= 0:
-            raise ConfigError(f"low must be positive where log is true, got {self.low}", key=self.name)
-        if self.step is not None and self.step <= (1 if self.log else 0):
-            least = "above 1, it is a ratio" if self.log else "positive"
-            raise ConfigError(f"step must be {least}, got {self.step}", key=self.name)
-        if self._count() > _MOST_LEVELS:
-            raise ConfigError(f"has {self._count():,} values, at most {_MOST_LEVELS:,} are allowed", key=self.name)
 
-    @property
-    def is_integer(self) -> bool:
-        """True if all values of a range are integers."""
-        return self.values is None and isinstance(self.low, int) and isinstance(self.high, int)
+def _list(name: str, given: Any) -> tuple[Any, ...]:
+    values = tuple(_value(name, each) for each in (given if isinstance(given, list | tuple | range) else [given]))
+    if not values:
+        raise ConfigError("has no values")
+    if twice := [each for index, each in enumerate(values) if each in values[:index]]:
+        raise ConfigError(f"has the value {twice[0]!r} twice")
+    return values
 
-    def levels(self) -> tuple[Any, ...] | None:
-        """Every value that the axis can have, in order; None for a range without a step."""
-        step = self.step
-        if self.values is not None or step is None:
-            return self.values
-        places = range(self._count())
-        found = [self._rounded(self.low * step**k if self.log else self.low + step * k) for k in places]
-        return tuple(dict.fromkeys(found))
 
-    def at(self, share: float) -> Any:
-        """The value at a share of the way through a range, 0 to below 1: all parts of it are equally wide."""
-        # An integer has a width of one, so that both ends are as likely as what is between.
-        low, high = (self.low - 0.5, self.high + 0.5) if self.is_integer and not self.log else (self.low, self.high)
-        value = low * (high / low) ** share if self.log else low + (high - low) * share
-        return min(max(self._rounded(value), self.low), self.high)
-
-    def _count(self) -> int:
-        """Return how many steps a stepped range has, 0 for a continuous one."""
-        if self.step is None:
-            return 0
-        steps = math.log(self.high / self.low, self.step) if self.log else (self.high - self.low) / self.step
-        return math.floor(steps + 1e-9) + 1
-
-    def _rounded(self, value: float) -> Any:
-        # Twelve digits: 0.1 + 2 * 0.1 is meant to be 0.3.
-        return math.floor(value + 0.5) if self.is_integer else float(f"{value:.12g}")
+def _range(name: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    unknown = [each for each in given if each not in _RANGE_KEYS]
+    if unknown or not given.keys() >= {"low", "high", "step"}:
+        wrong = f"{unknown[0]!r} is none of them" if unknown else "low, high and step are needed"
+        raise ConfigError(f"a range has {', '.join(_RANGE_KEYS)}; {wrong}")
+    log, ends = given.get("log", False), {each: _value(name, given[each]) for each in ("low", "high", "step")}
+    for each, value in ends.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(f"{each} must be a number, got {value!r}")
+    if not isinstance(log, bool):
+        raise ConfigError(f"log must be true or false, got {log!r}")
+    low, high, step = ends.values()
+    if not low < high:
+        raise ConfigError(f"low must be below high, got {low} and {high}")
+    if log and low <= 0:
+        raise ConfigError(f"low must be positive where log is true, got {low}")
+    if step <= (1 if log else 0):
+        raise ConfigError(f"step must be {'above 1, it is a ratio' if log else 'positive'}, got {step}")
+    steps = math.log(high / low, step) if log else (high - low) / step
+    if steps >= _MOST_LEVELS:
+        raise ConfigError(f"has {math.floor(steps) + 1:,} values, at most {_MOST_LEVELS:,} are allowed")
+    found = (low * step**k if log else low + step * k for k in range(math.floor(steps + 1e-9) + 1))
+    if isinstance(low, int) and isinstance(high, int):
+        return tuple(dict.fromkeys(math.floor(value + 0.5) for value in found))
+    return tuple(dict.fromkeys(float(f"{value:.12g}") for value in found))  # 0.1 + 2 * 0.1 is meant to be 0.3
 
 
 class Space:
@@ -161,7 +125,7 @@ class Space:
 
     def grid(self) -> list[Point]:
         """Every combination; programs vary slowest, the last axis fastest."""
-        levels = [_levels(axis) for axis in self.axes]
+        levels = [axis.values for axis in self.axes]
         count = len(self.programs) * math.prod(map(len, levels))
         if count > MOST_POINTS:
             raise ConfigError(f"the grid has {count:,} points, at most {MOST_POINTS:,} are allowed")
@@ -194,7 +158,7 @@ def _program(given: ProgramSpec) -> list[tuple[str, Pairs]]:
     for parameter in values:
         if parameter not in PARAMETERS:
             raise _unknown_parameter(parameter)
-    levels = [_levels(Axis.of(parameter, value)) for parameter, value in values.items()]
+    levels = [Axis.of(parameter, value).values for parameter, value in values.items()]
     return [(name, tuple(zip(values, row, strict=True))) for row in itertools.product(*levels)]
 
 
@@ -209,13 +173,6 @@ def _unknown_parameter(name: str) -> ConfigError:
     if close is None:
         return unknown_key(name)  # perhaps a key of the configuration without its section
     return ConfigError("unknown parameter of a program", key=name, suggestion=close)
-
-
-def _levels(axis: Axis) -> tuple[Any, ...]:
-    levels = axis.levels()
-    if levels is None:
-        raise ConfigError("a range without a step is for gpusim search; here it is LOW:HIGH:STEP", key=axis.name)
-    return levels
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,6 @@ def sweep(capsys, *argv):
         ("1.5,true,lrr", [1.5, True, "lrr"]),
         ("[1,2,3],[4,5,6]", [[1, 2, 3], [4, 5, 6]]),
         ("66:264:66", {"low": 66, "high": 264, "step": 66}),
-        ("1200:9600", {"low": 1200, "high": 9600}),
-        ("1.5e3:9600:log", {"low": 1500.0, "high": 9600, "log": True}),
         ("32:256:2:log", {"low": 32, "high": 256, "step": 2, "log": True}),
     ],
 )
@@ -37,7 +35,7 @@ def test_values_are_read(text, given):
     assert parse_axis(text, "--set x") == given
 
 
-@pytest.mark.parametrize("text", ["", "1,,2", "1:2:3:4", "1:x", "a b"])
+@pytest.mark.parametrize("text", ["", "1,,2", "1:2:3:4", "1200:9600", "32:256:log", "1:x", "a b"])
 def test_what_is_no_value_is_refused(text):
     with pytest.raises(UserError):
         parse_axis(text, "--set x")
@@ -142,7 +140,7 @@ def test_dry_run_counts(capsys, tmp_path):
         (("saxpy", "--set", "sm.count"), "--set takes KEY=VALUES"),
         (("saxpy", "--set", "sm.count=1", "--set", "sm.count=2"), "stands twice"),
         (("saxpy", "--set", "sm.count=1,1"), "has the value 1 twice"),
-        (("saxpy", "--set", "sm.count=1:5"), "a range without a step"),
+        (("saxpy", "--set", "sm.count=1:5"), "a range is spelled LOW:HIGH:STEP"),
         (("saxpy", "--grid", "4"), "grid: not a parameter of saxpy, which takes size, seed"),
         (("saxpy", "--metrics", "dram__bytes"), "no metric named 'dram__bytes'"),
         (("saxpy", "--out", "x.txt"), "--out x.txt: the file's name ends in .parquet or .csv"),
