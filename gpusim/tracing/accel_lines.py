@@ -12,7 +12,7 @@ as others that do the same in it.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,15 +54,6 @@ class Lines(NamedTuple):
     """int64 [instructions]: bytes of a lane's access, as the reader takes them from the opcode; 0 of others."""
 
 
-@dataclass(frozen=True)
-class _Line:
-    opcode: str
-    destination: str
-    sources: tuple[str, ...]
-    immediates: tuple[int, ...]
-    memory: bool
-
-
 def binary_version(arch: str) -> int:
     """The version under which the reader takes code for an architecture such as 'sm_90': that, or the last before."""
     number = int("".join(each for each in arch if each.isdigit()))
@@ -72,27 +63,19 @@ def binary_version(arch: str) -> int:
 def lines_of(program: Program, version: int) -> Lines:
     """The lines of a program for a version of machine code, one of BINARY_VERSIONS. Raises TraceError for an
     instruction that its table or the format has nothing like."""
-    rows = [_line(each, version) for each in program.instructions]
-    text, places = bytearray(), []
-    for k, row in enumerate(rows):
-        place = [len(text)]
-        text += b"%04x " % (INSTRUCTION_BYTES * k)
-        place.append(len(text))
-        registers = f"1 {row.destination}" if row.destination else "0"
-        text += f"{registers} {row.opcode} {' '.join((str(len(row.sources)), *row.sources))} ".encode()
-        if "GMMA" in row.opcode:  # the last one of a group names the group's scoreboard
-            text += b"1 " if "gsb" in program.instructions[k].text else b"0 "
-        place.append(len(text))
-        text += b"%d " % (row.immediates[-1] if row.immediates else 0)
-        places.append((*place, len(text)))
-    return Lines(
-        np.frombuffer(bytes(text), np.uint8),
-        np.array(places, np.int64).reshape(-1, 4),
-        np.array([_width(row.opcode) if row.memory else 0 for row in rows], np.int64),
-    )
+    text, places, widths = bytearray(), [], []
+    for k, each in enumerate(program.instructions):
+        body, tail, width = _line(each, version)
+        parts = b"%04x " % (INSTRUCTION_BYTES * k), body, tail
+        places.append(tuple(accumulate(map(len, parts), initial=len(text))))
+        widths.append(width)
+        text += b"".join(parts)
+    at = np.array(places, np.int64).reshape(-1, 4)
+    return Lines(np.frombuffer(bytes(text), np.uint8), at, np.array(widths, np.int64))
 
 
-def _line(instruction: Instruction, version: int) -> _Line:
+def _line(instruction: Instruction, version: int) -> tuple[bytes, bytes, int]:
+    """What stands behind the mask, what follows the addresses, and the width."""
     destination, sources, immediates, memory = "", [], [], False
     for k, operand in enumerate(instruction.operands):
         if operand.kind == "mem":
@@ -106,7 +89,11 @@ def _line(instruction: Instruction, version: int) -> _Line:
         elif operand.kind in ("imm", "label") and isinstance(operand.value, int):
             immediates.append(operand.value)
     sources = [each for each in sources if each][:_MOST_SOURCES]
-    return _Line(_opcode(instruction, version), destination, tuple(sources), tuple(immediates), memory)
+    opcode, registers = _opcode(instruction, version), f"1 {destination}" if destination else "0"
+    body = f"{registers} {opcode} {' '.join((str(len(sources)), *sources))} "
+    if "GMMA" in opcode:  # the last one of a group names the group's scoreboard
+        body += "1 " if "gsb" in instruction.text else "0 "
+    return body.encode(), b"%d " % (immediates or [0])[-1], _width(opcode) if memory else 0
 
 
 def _name(operand: Operand | None) -> str:
