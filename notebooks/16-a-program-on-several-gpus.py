@@ -65,7 +65,7 @@ axes.barh(names, [row["exposed us"] for row in rows], left=left, label="exposed 
 axes.set(xlabel="us of a backward pass", ylabel="buckets")
 axes.legend(fontsize=8)
 # %% [markdown]
-# With four buckets sums hide behind the kernels of later buckets, and little more than the last one is exposed: a sum is
+# With four of them sums hide behind the kernels of later ones, and little more than the last one is exposed. A sum is
 # a kernel too, whose blocks need room. The SMs are divided for the blocks of `backward`, which want L1 and no shared
 # memory, and a block of NCCL has 100 KB of it; so a sum that comes while such a kernel runs begins when that ends.
 # Sixteen buckets are too many: a sum has a latency that does not shrink with it, so all of them together take longer
