@@ -73,6 +73,11 @@ class CollectiveResult:
         return self.nbytes / self.time_us / 1e3 * share
 
     @property
+    def kernel_us(self) -> float:
+        """Time of a rank's kernel, if all ranks' begin together."""
+        return self.time_us - self.launch_us - self.reach_us
+
+    @property
     def bottleneck(self) -> LinkUse:
         """The link that carried data for the greatest part of the time."""
         return self.links[0]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpusim.collectives import collective
 from gpusim.collectives.blocks import blocks_of
 from gpusim.config import load_config, shipped_names
 from gpusim.host.fitting import fit
@@ -96,7 +97,8 @@ def test_a_collective_finds_room_beside_a_kernel_if_it_leaves_enough(shared_byte
 
 
 def test_every_gpu_has_room_for_a_block():
+    joint = collective("all_reduce", 1 << 20, 8, "hgx_h200", algorithm="tree")
     for name in shipped_names():
         config = load_config(name)
-        blocks = blocks_of("tree", "LL128", 24, config)
+        blocks = blocks_of(joint, config)
         assert fit(config, blocks.kernel, blocks, False)[0].blocks_per_sm >= 1

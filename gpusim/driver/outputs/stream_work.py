@@ -183,7 +183,7 @@ class StreamReplay:
         takes = work.cycles * self._pace
         if work.nbytes:
             found = self._time(work.name, work.nbytes, who)
-            takes = self._devices[0].streams.units(found.time_us - found.launch_us - found.reach_us)
+            takes = self._devices[0].streams.units(found.kernel_us)
             call = replace(
                 call, how=f"{found.algorithm} {found.protocol}", link=found.bottleneck.name, links=found.links
             )

@@ -13,6 +13,8 @@ from typing import Any
 
 import simpy
 
+from gpusim.collectives import CollectiveResult
+from gpusim.collectives.blocks import blocks_of
 from gpusim.device import Device
 from gpusim.driver.caller import caller
 from gpusim.driver.codes import ResultCode, fail_if
@@ -33,7 +35,6 @@ from gpusim.driver.work.streams import (
 from gpusim.engine.grid import EndedWithAnother
 from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.host.launch_run import LaunchRun
-from gpusim.launch import Launch
 from gpusim.node.streams import Stream, StreamSet
 from gpusim.node.work import HostWork, JointWork, Meeting, PauseWork, RecordWork, TimedWork, WaitWork
 from gpusim.units import byte_text
@@ -254,24 +255,26 @@ class WorkQueues(PassingTime):
         stream: DriverStream,
         meetings: Sequence[Meeting],
         given_up: simpy.Event,
-        us: list[float],
         call: JointCall,
-        blocks: Launch | None,
+        alike: CollectiveResult | None,
     ) -> None:
-        """A part of what several streams do together. us: the host's call, the way to the GPU, and all together.
-        blocks: a kernel that takes as much room."""
-        call_us, reach_us, time_us = us
-        name = f"{call.name} {byte_text(call.nbytes)}"
-        work = JointWork(self.env, meetings, given_up, self._set.units(time_us), name)
+        """A part of what several streams do together. alike: what takes as long, and as much room; None for one that is
+        alone."""
+        units, name = self._set.units, f"{call.name} {byte_text(call.nbytes)}"
+        work = JointWork(self.env, meetings, given_up, units(alike.kernel_us if alike is not None else 0.0), name)
 
         def done(_: simpy.Event) -> None:
             for each in self._driver.observers:
                 each.joined(call, *(round(time) for time in (self.env.now, work.came, work.began)))
 
         work.done.callbacks.append(done)
-        if blocks is not None and self._set.timed:
-            work.blocks = partial(self._device_of(stream).room_for, blocks)
-        self._put(stream, PauseWork(self.env, self._set.units(reach_us), ()), call_us)
+        if alike is None:
+            self._put(stream, work, self._set.calls.event_call_us)
+            return
+        device = self._device_of(stream)
+        if self._set.timed:
+            work.blocks = partial(device.room_for, blocks_of(alike, device.config))
+        self._put(stream, PauseWork(self.env, units(alike.reach_us), ()), alike.launch_us)
         self._put(stream, work, 0.0)
 
     def call(self, stream: DriverStream, function: Callable[[], object]) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpusim.collectives import CollectiveResult, collective
-from gpusim.collectives.blocks import blocks_of
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.work.launches import JointCall
 from gpusim.driver.work.streams import KERNEL, DriverStream, SimpleWork, new_handle
@@ -136,19 +135,16 @@ def post(driver: Driver, rank: GroupRank, calls: Sequence[RankCall], stream: Dri
     keys = [_key(rank, call, captured) for call in calls]
     meetings = [] if captured else [_meeting(driver, rank, *each) for each in zip(calls, keys, strict=True)]
 
-    what, us = (calls[0].name, 1, calls[0].nbytes, "", ""), [driver.node.config.host.event_call_us, 0.0, 0.0]
-    blocks = None
+    what = calls[0].name, 1, calls[0].nbytes, "", ""
     if found is not None:
         how = f"{found.algorithm} {found.protocol}"
         what = found.name, found.ranks, found.nbytes, how, found.bottleneck.name
-        us = [found.launch_us, found.reach_us, found.time_us - found.launch_us - found.reach_us]
-        blocks = blocks_of(found.algorithm, found.protocol, found.channels, driver.config)
 
     def into(stream: DriverStream, queues: WorkQueues) -> None:
         again = [(*key, rank.order_of(key)) for key in keys if captured]
         now = meetings or [_meeting(driver, rank, *each) for each in zip(calls, again, strict=True)]
         call = JointCall(*what, rank.gpu.number, stream.shown_handle, stream.correlation)
-        queues.join(stream, now, given_up, us, call, blocks)
+        queues.join(stream, now, given_up, call, found)
 
     driver.enqueue(stream, SimpleWork(into, KERNEL))
 
