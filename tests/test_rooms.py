@@ -47,7 +47,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_446,
     "gpusim.difference": 974,
     "gpusim.driver": 13_664,
-    "gpusim.engine": 19_188,
+    "gpusim.engine": 19_185,
     "gpusim.exec": 900,
     "gpusim.explore": 2_478,
     "gpusim.host": 1_731,

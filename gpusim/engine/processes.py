@@ -305,9 +305,6 @@ class Dispatcher:
                     resume(grid.state, sm_of(grid.state, int(w)), int(w), window.until)
         interval = round(self._config.launch.block_interval_cycles * FRACTION)
         seats = np.array([grid.seat for grid in self.residents if grid.headed])
-        for grid in self.residents:
-            if grid.dispatch[G_NEXT] == 0:  # it has found no room before
-                grid.began = window.until
         refill(window.state, self._table, seats, self._clock, window.until, interval)
         if len(self.residents) > 1:
             self._fill(window.until)

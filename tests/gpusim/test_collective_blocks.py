@@ -81,7 +81,7 @@ def test_a_kernel_finds_room_beside_a_collective_if_it_leaves_enough(shared_byte
     if shared_bytes == LITTLE:
         assert joint.start < kernel.start < kernel.end < joint.end
     else:
-        assert joint.end - 300 < kernel.start < joint.end + 2_000
+        assert joint.end < kernel.end < joint.end + 4_000
 
 
 @pytest.mark.parametrize("shared_bytes", [MUCH, MOST])
