@@ -45,6 +45,8 @@ def execute_script(options: argparse.Namespace) -> int:
     try:
         return execute_program(python_command(options.file, options.arguments), options)
     except NoCompiler as why:
+        if options.host_time == "measured":
+            raise
         print(f"gpusim: {why}; the script runs in this process", file=sys.stderr)
         return _in_this_process(options)
 
@@ -69,6 +71,7 @@ def _driver(options: argparse.Namespace, telling: Telling, process: int) -> Driv
     from gpusim.driver.state import Driver
 
     driver = Driver(options.gpu, **driver_options(options), telling=replace(telling, process=process))
+    driver.time.host.measured = options.host_time == "measured"
     _tell_progress(driver, options)
     return driver
 

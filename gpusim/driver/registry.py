@@ -261,6 +261,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
         fail_if(called_by_stream() and not permitted_within(point.symbol), ResultCode.NOT_PERMITTED)
         with driver.lock, driver.around_call(point):
             driver.stop_if_interrupted()
+            driver.time.calls(driver.queues, begins=True)
             driver.thread.has_own_default = point.per_thread
             if waits(point.symbol):
                 driver.wait_for_all(driver.gpu)
@@ -268,7 +269,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
             try:
                 return point.call(driver, arguments)
             finally:
-                driver.time.called()
+                driver.time.calls(driver.queues, begins=False)
     except DriverError as error:
         code, message = error.code, error.message
     except SimulationError as error:

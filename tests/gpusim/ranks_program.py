@@ -158,6 +158,18 @@ def turns(rank, size, key):
     print(taken)
 
 
+def computes(rank, size, key):
+    """The first computes for 0.3 s between two events, and the others wait for it."""
+    own = Rank(rank, size, key)
+    first, until = own.event(), time.process_time() + 0.3 * (not rank)
+    while time.process_time() < until:
+        pass
+    own.reduce()
+    last = own.event()
+    own.wait()
+    print(own.nanoseconds(first, last))
+
+
 def killed(rank, size, key):
     own = Rank(rank, size, key)
     if rank:

@@ -69,6 +69,14 @@ def test_times_are_the_same_beside_a_busy_machine(way, size, tmp_path):
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize(("counts", "least_s", "most_s"), [("none", 0, 0.01), ("measured", 0.3, 1)])
+def test_what_a_process_computes_takes_time_if_that_is_measured(size, counts, least_s, most_s):
+    found, _ = ranks("computes", size, options=("--no-report", "--host-time", counts))
+    for took, end in found:
+        assert least_s <= int(took) / 1e9 < most_s and end == "ended with 0"
+
+
 FAILURES = {
     "killed": (["cuStreamSynchronize: ", None], "the process of rank 1 has ended"),
     "raises": (["cuStreamSynchronize: ", "a mistake"], "the process of rank 1 has ended"),

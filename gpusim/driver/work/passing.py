@@ -23,7 +23,7 @@ from gpusim.driver.codes import DriverError, ResultCode, say
 from gpusim.driver.objects import Context, DriverGpu
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.work.launches import CopyCall, Observer
-from gpusim.driver.work.processes import Quiet, SharedTime
+from gpusim.driver.work.processes import Quiet, SharedTime, processor_ns
 from gpusim.engine.streams import StreamQueue
 from gpusim.node import Node
 from gpusim.node.streams import StreamSet
@@ -76,6 +76,7 @@ class PassingTime(ABC):
         self.waiting: list[Callable[[], bool]] = []  # by calls
         self.number = driver.thread.ident[0]
         self.quiet = Quiet(self.number, lambda: driver.calls)
+        self._processor_ns = processor_ns(self.number)  # when a call began or ended
         self._due: list[tuple[Callable[[], object], simpy.Event]] = []
         self._called: list[tuple[Future[object], simpy.Event]] = []
         self._thread: threading.Thread | None = None
@@ -85,6 +86,12 @@ class PassingTime(ABC):
     @property
     def _sets(self) -> list[StreamSet]:
         return [each.streams for each in self._driver.devices]
+
+    def computed(self, counts: bool) -> None:
+        """Look at the processor time of its process: where it counts, the host clock goes on by what came since."""
+        before, self._processor_ns = self._processor_ns, processor_ns(self.number)
+        if counts:
+            self._shared.host.computed(self._home, self._set.units(max(self._processor_ns - before, 0) / 1000))
 
     def acts(self) -> float:
         """Time from which on its process may do something without another's help, infinite if that waits."""

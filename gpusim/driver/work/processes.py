@@ -1,11 +1,11 @@
 """How simulated time passes for the processes of one program, which share a node.
 
 Each process has a host clock, which goes on by what its calls take, and to the end of what they wait for; what it
-computes in between takes no time. Nothing happens before every process that could still do something by then has done
-it (conservative synchronization: Chandy and Misra, "Distributed Simulation", 1979), so times do not depend on how the
-system schedules the processes. One that neither calls nor computes waits for something else, such as a message of
-another process, and is not waited for; neither is one that has not begun. Its clock then goes on by whole periods of
-what a GPU does by itself, so that its work takes as long at any time.
+computes in between takes no time, unless that is measured. Nothing happens before every process that could still do
+something by then has done it (conservative synchronization: Chandy and Misra, "Distributed Simulation", 1979), so times
+do not depend on how the system schedules the processes. One that neither calls nor computes waits for something else,
+such as a message of another process, and is not waited for; neither is one that has not begun. Its clock then goes on
+by whole periods of what a GPU does by itself, so that its work takes as long at any time.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _MOST_COMPUTED_NS = 30 * 10**9
 class HostClock(HostThread):
     """The host clock of the process that calls, as `time`. env: of the simulation, where that does not wait for some of
     several processes; step: period of a GPU's refreshes of memory and turns of sub-partitions, by whose multiples their
-    clocks then go on."""
+    clocks then go on. measured: it goes on by what processes compute, too."""
 
     env: simpy.Environment | None = None
     step = 1
+    measured = False
 
     def __init__(self) -> None:
         self._times: dict[Any, float] = {}
@@ -58,6 +59,10 @@ class HostClock(HostThread):
         """Time from which processes go on together, of which one has come as late as this."""
         return self.step * math.ceil(latest / self.step) if self.env is not None else latest
 
+    def computed(self, process: Any, takes: float) -> None:
+        """A process has computed for so long since its last call."""
+        self._times[process] = self._times.get(process, 0.0) + takes
+
     def waited(self, process: Any, until: float) -> None:
         """A process has waited until some time."""
         self._times[process] = max(self._times.get(process, 0.0), until)
@@ -74,10 +79,8 @@ class Quiet:
         self._since = self._seen[1]
 
     def _state(self) -> tuple[int, int]:
-        """Its calls, and the processor time it has taken in nanoseconds (clock_getcpuclockid)."""
-        with suppress(OSError):
-            return self._calls(), time.clock_gettime_ns(~self._number << 3 | 2)
-        return self._calls(), 0
+        """Its calls, and the processor time it has taken in nanoseconds."""
+        return self._calls(), processor_ns(self._number)
 
     def look(self) -> None:
         """Look again, some time after the last look."""
@@ -100,6 +103,13 @@ class Quiet:
     def doubt(self) -> None:
         """What another process has done meanwhile may be about to wake it."""
         self._looks = 0
+
+
+def processor_ns(process: int) -> int:
+    """Return the processor time that a process has taken (clock_getcpuclockid), 0 for one that has ended."""
+    with suppress(OSError):
+        return time.clock_gettime_ns(~process << 3 | 2)
+    return 0
 
 
 def _is_runnable(process: int) -> bool:
@@ -151,9 +161,11 @@ class SharedTime:
             member.waiting.remove(pending)
             self._waiting -= 1
 
-    def called(self) -> None:
-        """A process has called: those that wait for its clock look again."""
-        if self._waiting:
+    def calls(self, member: Any, begins: bool) -> None:
+        """A call of a process begins or ends: those that wait for its clock look again then."""
+        if member is not None and self.host.measured:
+            member.computed(begins)
+        if self._waiting and not begins:
             self.changed.notify_all()
 
     def leave(self, member: Any) -> None:

@@ -131,10 +131,10 @@ class WorkQueues(PassingTime):
         return self.alone(stream) or not (self._set.timed or self.busy)
 
     def alone(self, stream: DriverStream) -> bool:
-        """Return whether nothing is ever done beside a stream: it is the default one of the program's only GPU, and all
-        others wait for that."""
+        """Return whether nothing is ever done beside a stream: it is the default one of the program's only GPU, all
+        others wait for that, and what the host computes takes no time."""
         others = (each for context in self._driver.contexts() for each in context.streams.values())
-        only = stream.handle in NO_ORIGIN and not self._driver.is_shared
+        only = stream.handle in NO_ORIGIN and not (self._driver.is_shared or self._shared.host.measured)
         return only and not any(each.flags & NON_BLOCKING for each in others)
 
     def _device_of(self, stream: DriverStream) -> Device:
