@@ -172,7 +172,7 @@ class Driver:
         self.kept: dict[Any, Any] = {}  # by what keeps it: objects of libraries above the driver
         self.queues: WorkQueues | None = None
         self.calls, self.callers = 0, list[None]()  # how often somebody has called or returned, and who has not
-        self.answering = list[None]()  # calls of a served process that it does not know the end of
+        self.serving = dict[int, bool]()  # by thread for a served process: whether that does not know its call's end
         self._host_thread: ThreadPoolExecutor | None = None
 
     @property

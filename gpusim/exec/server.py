@@ -86,15 +86,17 @@ class ServedProcess:
         state |= (self._states.get(thread, {}) if what == CALLS_AGAIN else {}) | {"ident": ident}
         self._states[thread] = state
         with serving(connection), contextlib.suppress(Gone):
-            self._answer_all(connection)
+            self._answer_all(connection, threading.get_native_id())
+        del self.driver.serving[threading.get_native_id()]
 
     def interrupt(self) -> None:
         """Let the call that is under way fail, in a program whose own reaction to an interrupt waits for its end."""
         if self._is_python:
             self.driver.interrupt()
 
-    def _answer_all(self, connection: Connection) -> None:
+    def _answer_all(self, connection: Connection, thread: int) -> None:
         driver = self.driver
+        driver.serving[thread] = False
         for number, words, answered in connection.calls():
             if number == GOOD_BYE:
                 driver.finish()
@@ -103,13 +105,13 @@ class ServedProcess:
             point = self._points[number]
             if self._is_python is None and answered:
                 self._is_python = connection.symbol("PyErr_CheckSignals") != 0
-            driver.answering.append(None)
+            driver.serving[thread] = True
             try:
                 value = answer(driver, point, point.arguments(words, self._registers))
                 if answered:
                     connection.answer(value)
             finally:
-                driver.answering.pop()
+                driver.serving[thread] = False
 
 
 def serve_processes(made: socket.socket, process: int, driver: Driver, parent: int, more: socket.socket) -> bool:

@@ -23,7 +23,7 @@ from gpusim.driver.codes import DriverError, ResultCode, say
 from gpusim.driver.objects import Context, DriverGpu
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.work.launches import CopyCall, Observer
-from gpusim.driver.work.processes import Quiet, SharedTime, processor_ns
+from gpusim.driver.work.processes import Quiet, SharedTime, processor_ns, told_of
 from gpusim.engine.streams import StreamQueue
 from gpusim.node import Node
 from gpusim.node.streams import StreamSet
@@ -47,7 +47,7 @@ class QueueOwner(Protocol):
     interrupted: bool
     calls: int
     callers: list[None]
-    answering: list[None]
+    serving: dict[int, bool]
     node: Node
     time: SharedTime
     devices: list[Device]
@@ -93,11 +93,18 @@ class PassingTime(ABC):
         if counts:
             self._shared.host.computed(self._home, self._set.units(max(self._processor_ns - before, 0) / 1000))
 
+    def listens(self) -> bool:
+        """Return whether no call of its process is on its way, but for such as wait."""
+        return all(
+            self.waiting if answers else "unix_stream" in told_of("self", thread, "wchan")
+            for thread, answers in self._driver.serving.copy().items()
+        )
+
     def acts(self) -> float:
         """Time from which on its process may do something without another's help, infinite if that waits."""
         if self.waiting:
             return math.inf if all(pending() for pending in self.waiting) else float(self.env.now)
-        return math.inf if not self._driver.answering and self.quiet else self._shared.host.of(self._home)
+        return math.inf if not any(self._driver.serving.values()) and self.quiet else self._shared.host.of(self._home)
 
     def at_home(self, effect: Callable[..., object]) -> Callable[..., object]:
         """An effect that reaches the memory of this process, whichever lets it happen."""

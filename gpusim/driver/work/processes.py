@@ -11,6 +11,8 @@ by whole periods of what a GPU does by itself, so that its work takes as long at
 from __future__ import annotations
 
 import math
+import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +25,9 @@ import simpy
 from gpusim.driver.caller import caller
 from gpusim.node.streams import HostThread
 
-_LOOK_SECONDS, _QUIET_LOOKS, _ASLEEP_LOOKS = 0.005, 3, 100
+_GLANCE_SECONDS, _LOOK_SECONDS, _QUIET_LOOKS, _ASLEEP_LOOKS = 0.0002, 0.005, 3, 100
+_LISTENS, _SLEEPS = re.compile("pipe_read|unix_stream|^do_wait"), re.compile("futex|poll|nanosleep|select")
+"""Functions of Linux in which a thread waits for another process, and in which it may wait for a time."""
 _MOST_COMPUTED_NS = 30 * 10**9
 """Processor time without a call after which a process may wait for another one in a loop."""
 
@@ -100,6 +104,10 @@ class Quiet:
         still = self._looks >= _QUIET_LOOKS and state == self._seen
         return still or self._asleep >= _ASLEEP_LOOKS or state[1] - self._since > _MOST_COMPUTED_NS
 
+    def rest(self) -> None:
+        """It is quiet, and all others that could wake it."""
+        self._looks, self._seen = _QUIET_LOOKS, self._state()
+
     def doubt(self) -> None:
         """What another process has done meanwhile may be about to wake it."""
         self._looks = 0
@@ -112,21 +120,28 @@ def processor_ns(process: int) -> int:
     return 0
 
 
+def told_of(process: int | str, thread: int | str, what: str) -> str:
+    """Return what the system tells of a thread, nothing of one that has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/task/{thread}/{what}").read_text()
+    return ""
+
+
+def _threads(process: int) -> list[str]:
+    with suppress(OSError):
+        return os.listdir(f"/proc/{process}/task")
+    return []
+
+
 def _is_runnable(process: int) -> bool:
     """Return whether a thread runs, waits for a processor or for a disk (proc_pid_stat)."""
-    for task in Path(f"/proc/{process}/task").glob("*/stat"):
-        with suppress(OSError):
-            if task.read_text().rpartition(")")[2].split()[0] in "RD":
-                return True
-    return False
+    return any(told_of(process, each, "stat").rpartition(")")[2][1:2] in ("R", "D") for each in _threads(process))
 
 
 def _beside(process: int) -> list[int]:
     """A process's parent, and the children of its main thread."""
-    with suppress(OSError):
-        parent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1]
-        return [int(each) for each in [parent, *Path(f"/proc/{process}/task/{process}/children").read_text().split()]]
-    return []
+    parent = told_of(process, process, "stat").rpartition(")")[2].split()[1:2]
+    return [*map(int, parent + told_of(process, process, "children").split())]
 
 
 class SharedTime:
@@ -142,6 +157,7 @@ class SharedTime:
         self.host = HostClock()
         self.dropped = 0
         self._waiting = 0
+        self._asleep: dict[str, tuple[str, float]] = {}  # by thread: what it has run, and since when
 
     def wait(self, done: simpy.Event) -> None:
         """Let the process that calls wait until something happens, or is dropped."""
@@ -179,7 +195,33 @@ class SharedTime:
 
     def let_in(self, member: Any) -> None:
         """Let other processes call."""
-        if not self.changed.wait(_LOOK_SECONDS):
+        if self.changed.wait(_GLANCE_SECONDS):
+            return
+        if self._all_rest():
+            for each in self.members.values():
+                each.quiet.rest()
+        elif not self.changed.wait(_LOOK_SECONDS):
             for each in self.members.values():
                 if each is not member and not each.waiting:
                     each.quiet.look()
+
+    def _all_rest(self) -> bool:
+        """Return whether nothing of the program runs, or is about to: all threads wait for messages or have slept for
+        long, and no call or answer is on its way. So it was between the first line and the last: one that was woken by
+        then, or has run meanwhile, is seen."""
+        numbers = {each.number for each in self.members.values()}
+        ran = [(each, processor_ns(each)) for each in numbers.union(*map(_beside, numbers))]
+        listen = all(each.listens() for each in self.members.values())
+        return listen and all(self._rests(each) and processor_ns(each) == before for each, before in ran)
+
+    def _rests(self, process: int) -> bool:
+        rest, now = True, time.monotonic()
+        for thread in _threads(process):
+            where = told_of(process, thread, "wchan")
+            if not _LISTENS.search(where):
+                ran = told_of(process, thread, "schedstat")
+                if self._asleep.get(thread, ("", now))[0] != ran:
+                    self._asleep[thread] = ran, now
+                long = now > self._asleep[thread][1] + _QUIET_LOOKS * _LOOK_SECONDS
+                rest = rest and long and _SLEEPS.search(where) is not None
+        return rest
