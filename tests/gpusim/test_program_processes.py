@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from gpusim.driver.work.processes import SharedTime
 from tests.gpusim import ranks_program
 from tests.gpusim.cuda_program import command, environment, require_compiler
 from tests.processes import all_gone, descendants
@@ -75,6 +77,27 @@ def test_what_a_process_computes_takes_time_if_that_is_measured(size, counts, le
     found, _ = ranks("computes", size, options=("--no-report", "--host-time", counts))
     for took, end in found:
         assert least_s <= int(took) / 1e9 < most_s and end == "ended with 0"
+
+
+@pytest.mark.parametrize(
+    ("does", "where", "at_once"),
+    [("input()", "pipe_read", True), ("time.sleep(99)", "nanosleep", False), ("t.Event().wait(99)", "futex", False)],
+)
+def test_who_waits_for_a_message_rests_at_once_and_who_sleeps_after_a_while(does, where, at_once):
+    words = [sys.executable, "-c", f"import time, threading as t; {does}"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        try:
+            told = Path(f"/proc/{process.pid}/task/{process.pid}/wchan")
+            deadline = time.monotonic() + 60
+            while where not in told.read_text():
+                assert time.monotonic() < deadline or pytest.skip("the system does not tell where a thread sleeps")
+                time.sleep(0.01)
+            shared = SharedTime(threading.RLock())
+            assert shared._rests(process.pid) == at_once and not shared._rests(os.getpid())
+            time.sleep(0.1)
+            assert shared._rests(process.pid)
+        finally:
+            process.kill()
 
 
 FAILURES = {

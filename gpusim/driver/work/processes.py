@@ -25,7 +25,7 @@ import simpy
 from gpusim.driver.caller import caller
 from gpusim.node.streams import HostThread
 
-_GLANCE_SECONDS, _LOOK_SECONDS, _QUIET_LOOKS, _ASLEEP_LOOKS = 0.0002, 0.005, 3, 100
+_GLANCE_SECONDS, _OTHERS_SECONDS, _LOOK_SECONDS, _QUIET_LOOKS, _ASLEEP_LOOKS = 0.0002, 0.05, 0.005, 3, 100
 _LISTENS, _SLEEPS = re.compile("pipe_read|unix_stream|^do_wait"), re.compile("futex|poll|nanosleep|select")
 """Functions of Linux in which a thread waits for another process, and in which it may wait for a time."""
 _MOST_COMPUTED_NS = 30 * 10**9
@@ -157,6 +157,7 @@ class SharedTime:
         self.host = HostClock()
         self.dropped = 0
         self._waiting = 0
+        self._looks = False  # one that waits, at the others
         self._asleep: dict[str, tuple[str, float]] = {}  # by thread: what it has run, and since when
 
     def wait(self, done: simpy.Event) -> None:
@@ -194,16 +195,20 @@ class SharedTime:
         return min((each.acts() for each in self.members.values() if each is not member), default=math.inf)
 
     def let_in(self, member: Any) -> None:
-        """Let other processes call."""
-        if self.changed.wait(_GLANCE_SECONDS):
+        """Let other processes call. One of those that wait looks at them meanwhile."""
+        if self.changed.wait(_OTHERS_SECONDS if self._looks else _GLANCE_SECONDS) or self._looks:
             return
-        if self._all_rest():
-            for each in self.members.values():
-                each.quiet.rest()
-        elif not self.changed.wait(_LOOK_SECONDS):
-            for each in self.members.values():
-                if each is not member and not each.waiting:
+        self._looks = True
+        try:
+            others = [each for each in self.members.values() if each is not member and not each.waiting]
+            if not any(told_of(each.number, each.number, "wchan") == "0" for each in others) and self._all_rest():
+                for each in others:
+                    each.quiet.rest()
+            elif not self.changed.wait(_LOOK_SECONDS):
+                for each in others:
                     each.quiet.look()
+        finally:
+            self._looks = False
 
     def _all_rest(self) -> bool:
         """Return whether nothing of the program runs, or is about to: all threads wait for messages or have slept for
