@@ -33,14 +33,15 @@ def test_shapes_transposes_and_scalars():
             gemm_ex(handle, extents)
         gemm_ex(handle, (5, 6, 0), scalars=(1, 0.5))            # no sum: C is only scaled
         gemm_ex(handle, (5, 6, 0), scalars=(1, 0))
-        assert {f"gpusim_gemm_f32_{tile}" for tile in ("32x32", "thin", "64x64")} <= names(), names()
+        assert {f"gpusim_{each}" for each in ("gemm_f32_32x32", "gemm_f32_thin", "sgemm_64x64_8x5")} <= names(), names()
     """)
 
 
 def test_every_tile_and_thin_products():
     _run("""
         from dataclasses import replace
-        from gpusim.driver.libraries.blas import choice
+        from gpusim.driver.libraries.blas import choice, sgemm
+        sgemm.is_known = lambda *_: False
         every = choice.tiles()
         of = {"wgmma": ("f16", F16, 68), "mma": ("tf32", F32, 74), "dmma": ("f64", F64, 70), "fma": ("f32", F32, 68)}
         for tile, number in zip(every, range(99)):
@@ -70,10 +71,11 @@ def test_every_tile_and_thin_products():
 
 
 def test_factors_that_bulk_copies_cannot_take():
-    """Halves and bytes are copied to where they can; floats and doubles come number by number; large ones, or tf32 that
-    lies across k, are copied as well where that is faster."""
+    """Halves and bytes are copied to where they can, and so is tf32 that lies across k where that is faster; floats and
+    doubles come number by number."""
     _run("""
-        from gpusim.driver.libraries.blas import choice
+        from gpusim.driver.libraries.blas import sgemm
+        sgemm.is_known = lambda *_: False
         def all_of(kinds, compute, large, **more):
             for extents in (large, (large[0] + 60, large[1], large[2] + 7)):    # the second has no room in the first's
                 for operations in ((T, N), (N, N), (N, T), (T, T)):
@@ -84,10 +86,23 @@ def test_factors_that_bulk_copies_cannot_take():
         ):
             all_of(kinds, compute, (70, 33, 275), **more)                       # sums that blocks share
         assert {"gpusim_pack_8", "gpusim_pack_16"} <= names(), names()
-        copies = lambda: sum(each.calls for each in driver.log.groups.values() if each.symbol == "gpusim_pack_32")
-        before, choice._WORTH_COPIES = copies(), 0
-        all_of((F32, F32, F32), 68, (70, 33, 75))
-        assert copies() > before
+    """)
+
+
+def test_every_kernel_of_floats():
+    """With each way to share a sum, factors that lie along and across k, and where 16 bytes can be copied or not."""
+    _run("""
+        from gpusim.driver.libraries.blas import sgemm
+        ways = (("whole", 1), ("pieces", 3), ("chain", 2), ("pieces", 5), ("onto", 3))
+        tiles = [name for name, macros in sgemm.tables()[0].items() if "WARPS_M" in macros]
+        for number, tile in enumerate(tiles):
+            way, odd = ways[4 if tile == "largek" else number % 4], number % 3 == 0     # where are 16 bytes
+            sgemm.choose = lambda *_: (tile, *way)
+            operations, extents = ALL[number % 4], (150, 75, 64) if odd else (148, 76, 61)
+            gemm_ex(handle, extents, operations, scalars=(1.5, .5 * (number % 2)), extra=0 if odd else 3 - number % 4)
+            assert f"gpusim_sgemm_{tile}" in names(), names()
+        sgemm.choose = lambda *_: ("64x64_8x5", *ways[1])
+        gemm_ex(handle, (40, 24, 7))                                        # fewer steps than blocks that share them
     """)
 
 
@@ -103,17 +118,6 @@ def test_other_gpus(gpu):
         """,
         gpu=gpu,
     )
-
-
-def test_long_sums_of_few_tiles_are_those_of_pieces():
-    _run("""
-        for kinds, compute, tolerance in (
-            ((F32, F32, F32), 68, None), ((F16, F16, F16), 68, None), ((F32, F32, F32), 74, 2e-3)
-        ):
-            for operations in ((T, N), (N, T)):
-                gemm_ex(handle, (40, 24, 16384), operations, kinds, compute, (1.5, .5), tolerance=tolerance)
-        assert {"gpusim_gemm_f32_thin", "gpusim_gemm_f32_f16_thin"} <= names(), names()
-    """, gpu="h200")
 
 
 def test_every_type():

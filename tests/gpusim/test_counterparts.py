@@ -17,7 +17,7 @@ from gpusim.driver.outputs.counterparts import Counterpart, counterpart_of
 
 DATA = Path(__file__).parent / "data"
 FILE = Path(module.__file__).with_name("counterparts.txt")
-NOT_MEASURED = {"gpusim_gemm": "cuBLAS", "gpusim_sparse": "cuSPARSE"}
+NOT_MEASURED = {"gpusim_gemm": "cuBLAS", "gpusim_sgemm": "cuBLAS", "gpusim_sparse": "cuSPARSE"}
 
 
 def _read(name: str, key: str) -> list:

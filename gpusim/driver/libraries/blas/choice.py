@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from math import ceil
@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from gpusim.driver.attributes import compute_capability
-from gpusim.driver.libraries.blas.product import BF16, C32, F16, F32, F64, FP8, KINDS, LINE, MatrixProduct
+from gpusim.driver.libraries.blas.product import C32, F32, F64, FP8, KINDS, LINE, MatrixProduct
 
 if TYPE_CHECKING:  # programs choose kernels too, and need no models for it
     from gpusim.config import GPUConfig
@@ -24,8 +24,6 @@ THIN, _WARPS, _SMALL = 4, 8, 1 << 20
 """Rows or columns up to which a product is that of `thin.cu`, warps of its blocks, and numbers of the other factor up
 to which it is faster than tensor cores even where it reads them more than once."""
 _MOST_STAGES = 8
-_WORTH_COPIES = 1 << 29
-"""Products of numbers from which on floats are copied before a product, and not by its threads."""
 _COPY_US, _COPIED_PER_US = 3, 1 << 18
 """Microseconds of a kernel that copies a factor, and floats that it copies in one."""
 
@@ -183,21 +181,6 @@ def can_be_copied(way: str, what: MatrixProduct, *sides: int) -> bool:
     return True
 
 
-def pieces_of(config: GPUConfig, what: MatrixProduct, types: Macros) -> int:
-    """Pieces of k of which a product is the sum, each a product of its own, where clusters leave most SMs idle."""
-    dense = what.batches == 1 and what.c.leading == what.d.leading == what.n and not types["EPILOGUE"]
-    floats = what.a.kind in (F32, F16, BF16) and what.scalars.kind == F32
-    if not (dense and floats) or min(what.m, what.n) <= THIN or (way := way_of(config, what, types)) == "simt":
-        return 1
-    costs = {1: 0.8 * fastest(config, what, way)[2]}  # a sum in one piece needs no memory
-    for count in (4, 8, 16, 32):
-        if what.k * KINDS[what.a.kind][1] % (16 * count) == 0:
-            piece = replace(what, k=what.k // count, batches=count)
-            moved = count * what.m * what.n / _COPIED_PER_US
-            costs[count] = fastest(config, piece, way)[2] + _COPY_US + moved
-    return min(costs, key=costs.__getitem__)
-
-
 def by_bulk(config: GPUConfig, way: str, what: MatrixProduct) -> bool:
     """Return whether bulk copies bring both factors: those were measured on Hopper alone."""
     return compute_capability(config) == (9, 0) and can_be_copied(way, what)
@@ -205,9 +188,7 @@ def by_bulk(config: GPUConfig, way: str, what: MatrixProduct) -> bool:
 
 def is_worth_copies(way: str, what: MatrixProduct) -> bool:
     """Return whether a factor that bulk copies cannot take is copied to where they can."""
-    work = what.m * what.n * what.k * what.batches
-    large = what.steps > 1 if way == "wgmma" else way == "fma" and work >= _WORTH_COPIES
-    return min(what.m, what.n) > THIN and large
+    return min(what.m, what.n) > THIN and way == "wgmma" and what.steps > 1
 
 
 def _copied(config: GPUConfig, what: MatrixProduct, types: Macros, tile: Tile, parts: int, bulk: bool) -> KernelChoice:

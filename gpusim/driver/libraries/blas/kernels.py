@@ -14,7 +14,7 @@ from typing import Any
 from gpusim.driver.api.kernel import MAX_DYNAMIC_SHARED
 from gpusim.driver.api.launch import describe
 from gpusim.driver.codes import DriverError, ResultCode
-from gpusim.driver.objects import LoadedKernel
+from gpusim.driver.objects import DEVICE, LoadedKernel
 from gpusim.driver.state import Driver
 from isa.compile import compile_cuda
 from isa.errors import SimulationError
@@ -47,6 +47,15 @@ def kernel(driver: Driver, file: str, name: str, **macros: str | int) -> LoadedK
         module = driver.place(_cubin(file, text, arch), [text.encode()] if driver.telling.save else ())
         found = loaded[text] = module.kernel(name)
     return found
+
+
+def workspace(driver: Driver, stream: int, side: int, nbytes: int) -> int:
+    """Memory for a stream's kernels, several by `side`. What is too small stays: a captured graph may use it."""
+    spaces: dict[tuple[int, int, int], tuple[int, int]] = driver.kept.setdefault(workspace.__qualname__, {})
+    key = driver.context().handle, stream, side
+    if key not in spaces or spaces[key][1] < nbytes:
+        spaces[key] = driver.allocate(nbytes, DEVICE), nbytes
+    return spaces[key][0]
 
 
 def text_of(file: str, macros: Mapping[str, str | int]) -> str:

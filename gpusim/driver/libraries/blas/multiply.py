@@ -6,15 +6,12 @@ import struct
 from dataclasses import replace
 from math import ceil
 
-import numpy as np
-
 from gpusim.driver.attributes import compute_capability
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.libraries.blas import choice, product
+from gpusim.driver.libraries.blas import choice, sgemm
 from gpusim.driver.libraries.blas.choice import MOST_BLOCKS, Macros, choose
-from gpusim.driver.libraries.blas.kernels import run
+from gpusim.driver.libraries.blas.kernels import run, workspace
 from gpusim.driver.libraries.blas.product import C32, C64, E5M2, F32, FP8, KINDS, MatrixProduct
-from gpusim.driver.objects import DEVICE
 from gpusim.driver.state import Driver
 
 _DEFAULT, _SCALES, _SCALED = 1, 1024, 2048
@@ -46,8 +43,8 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
     types = check(driver, what)
     if not (what.m and what.n and what.batches):
         return
-    if (count := choice.pieces_of(driver.config, what, types)) > 1:
-        _in_pieces(driver, stream, what, count)
+    if sgemm.is_known(driver.config, what, types):
+        sgemm.multiply(driver, stream, what, types, bias_steps)
         return
     what = _packed(driver, stream, what, types)
     chosen = choose(driver.config, what, types)
@@ -55,20 +52,6 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct) -> None:
     macros, name = types | chosen.macros, _name(types, chosen.tile)
     values = b"".join((*choice.tensor_maps(what, macros), what.packed(bias_steps)))
     run(driver, stream, chosen.file, name, chosen.grid, chosen.threads, values, chosen.shared, **macros)
-
-
-def _in_pieces(driver: Driver, stream: int, what: MatrixProduct, count: int) -> None:
-    """The products of pieces of k, as a batch, then their sum, which is a product with ones."""
-    k, size = what.k // count, what.m * what.n
-    room, ones = _room(driver, stream, 2, 4 * size * count), _room(driver, stream, 3, 4 * count)
-    driver.device.memory.write(ones, np.dtype(np.float32), (count,), (4,), 1)
-    a, b = replace(what.a, stride=k * what.a.steps[1]), replace(what.b, stride=k * what.b.steps[0])
-    parts = product.Matrix(room, F32, what.n, size, by_rows=True)
-    one = product.Scalars(F32, plain=True)
-    multiply(driver, stream, replace(what, k=k, a=a, b=b, c=parts, d=parts, scalars=one, batches=count))
-    factors = product.Matrix(ones, F32, count, by_rows=True), product.Matrix(room, F32, size, by_rows=True)
-    results = replace(what.c, leading=size), replace(what.d, leading=size)
-    multiply(driver, stream, MatrixProduct(1, size, count, *factors, *results, what.scalars))
 
 
 def _packed(driver: Driver, stream: int, what: MatrixProduct, types: Macros) -> MatrixProduct:
@@ -82,7 +65,7 @@ def _packed(driver: Driver, stream: int, what: MatrixProduct, types: Macros) -> 
         if choice.can_be_copied(way, what, side):
             continue
         batches, pitch = what.batches if each.stride else 1, -(-what.k * size // 16) * 16 // size
-        room = _room(driver, stream, side, pitch * rows * batches * size)
+        room = workspace(driver, stream, side, pitch * rows * batches * size)
         row, k = each.steps if side == 0 else each.steps[::-1]
         values = struct.pack("<Q3q", each.address, row, k, each.stride)
         copies.append(values + struct.pack("<Q2q3i4x", room, pitch, pitch * rows, rows, what.k, batches))
@@ -93,15 +76,6 @@ def _packed(driver: Driver, stream: int, what: MatrixProduct, types: Macros) -> 
         values = b"".join(copies).ljust(2 * len(copies[0]), b"\0")
         run(driver, stream, "pack.cu", f"gpusim_pack_{8 * size}", grid, 256, values, 0, SIZE=size)
     return replace(what, a=factors[0], b=factors[1])
-
-
-def _room(driver: Driver, stream: int, side: int, nbytes: int) -> int:
-    """Memory for a factor's copy, of a stream. What is too small stays: a captured graph may use it."""
-    rooms: dict[tuple[int, int, int], tuple[int, int]] = driver.kept.setdefault(_room.__qualname__, {})
-    key = driver.context().handle, stream, side
-    if key not in rooms or rooms[key][1] < nbytes:
-        rooms[key] = driver.allocate(nbytes, DEVICE), nbytes
-    return rooms[key][0]
 
 
 def _name(macros: Macros, tile: str) -> str:

@@ -88,7 +88,7 @@ struct Writer {
     // N numbers that lie side by side, of which `left` are there.
     template <class T, int N> __device__ static void take(T (&to)[N], const T *from, int left) {
         struct alignas(N * sizeof(T)) Row { T of[N]; };
-        if ((u64)from % sizeof(Row) == 0 && left >= N) *(Row *)to = *(const Row *)from;
+        if (N > 1 && (u64)from % sizeof(Row) == 0 && left >= N) *(Row *)to = *(const Row *)from;
         else
 #pragma unroll
             for (int one = 0; one < N; one++)
@@ -135,7 +135,7 @@ struct Writer {
 #pragma unroll
             for (int one = 0; one < N; one++) narrow(x[at][one], row.of[one]);
             if (i[at] >= p.m || j[at] >= p.n) continue;
-            if ((u64)to % sizeof row == 0 && j[at] + N <= p.n) *(Row *)to = row;
+            if (N == 1 || ((u64)to % sizeof row == 0 && j[at] + N <= p.n)) *(Row *)to = row;
             else
 #pragma unroll
                 for (int one = 0; one < N; one++)

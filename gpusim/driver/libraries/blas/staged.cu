@@ -1,0 +1,213 @@
+// D = epilogue(alpha * A B + beta * C) of floats, rows of D contiguous, by multiply-adds, as cuBLAS has it since Ampere: no
+// clusters, no bulk copies. A block makes a tile of D, TILE_M x TILE_N. Its threads copy tiles of both factors, DEPTH of k,
+// into a ring of STAGES, asynchronously, and multiply what came first; with one stage they wait for it. Read the kernel at
+// the end first, then `Product`.
+//
+// Macros: NAME the kernel, EPILOGUE, TA to TS types, as `product.cuh` has them; WARPS_M x WARPS_N warps share a tile, LANES_M
+// lanes of a warp lie below each other; VECTOR: numbers of a row of D that a lane has side by side. WIDE: numbers are copied
+// by 16 bytes, else each by itself. ROWS_FIRST: blocks that follow each other lie below each other. PART: how blocks along z
+// share a sum over k: WHOLE (there is one), PIECES (each writes its sum into `room`, and `reduce.cu` adds them), CHAIN (each
+// adds its sum to what those before have left in `room`, in turn, and the last one writes D) or ONTO (each adds it to D, in
+// turn).
+#include "product.cuh"
+
+__device__ inline int min(int x, int y) { return x < y ? x : y; }
+
+enum { WHOLE, PIECES, CHAIN, ONTO };
+constexpr int WARP_M = TILE_M / WARPS_M, WARP_N = TILE_N / WARPS_N, LANES_N = 32 / LANES_M, THREADS = 32 * WARPS_M * WARPS_N;
+constexpr int M = WARP_M / LANES_M, N = WARP_N / LANES_N;  // a lane's sums
+struct Shared { float *room; u32 *turns; };  // memory of the stand-in's own: sums, and whose turn it is, for each tile
+
+template <int NUMBERS> __device__ void copy(u32 to, const float *from, int there) {
+    if (NUMBERS == 1)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(4 * there) : "memory");
+    else asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(4 * there) : "memory");
+}
+// The compiler would load right before it multiplies, and wait; what is volatile stays where it is.
+template <int NUMBERS> __device__ void take(float *to, u32 from) {
+    if constexpr (NUMBERS == 4)
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+            : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "r"(from));
+    else asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(from));
+}
+
+// A factor's tile. Where 16 bytes of its rows are copied at once, it lies by rows (BY_ROWS), and lanes take some of k of each.
+// It lies by k else, with a gap, so that what comes along k goes to different banks, and lanes take VECTOR rows at once.
+template <int ROWS, bool ACROSS, int LANES> struct Tile {
+    static constexpr bool BY_ROWS = WIDE && !ACROSS;
+    static constexpr int PITCH = BY_ROWS ? DEPTH : ROWS + (ACROSS ? 0 : 4), BYTES = 4 * (BY_ROWS ? ROWS : DEPTH) * PITCH;
+    static constexpr int PER = WIDE ? 4 : 1, LINE = (ACROSS ? ROWS : DEPTH) / PER, ALL = ROWS * DEPTH / PER;
+    static constexpr int COUNT = (ALL + THREADS - 1) / THREADS;  // copies of a thread
+    static_assert(LINE % THREADS == 0 || THREADS % LINE == 0, "whole turns");
+    const float *at, *from;
+    long long row, k, apart;
+    int first_row, first_k;
+    u32 inside = 0;  // bits of copies whose rows are there
+    float held[STAGES == 1 ? COUNT : 1];
+
+    __device__ static constexpr int along(int i) { return i * THREADS % LINE * PER; }
+    __device__ static constexpr int down(int i) { return i * THREADS / LINE; }
+    __device__ Tile(const Operand &x, int rows, int row0, int k0) : row(x.row), k(ACROSS ? x.k : 1) {
+        int along = threadIdx.x % LINE * PER, down = threadIdx.x / LINE;
+        first_row = ACROSS ? along : down, first_k = ACROSS ? down : along;
+        at = from = (const float *)x.data + row * (row0 + first_row) + k * (k0 + first_k);
+        apart = (ACROSS ? k : row) * (THREADS / LINE), k *= DEPTH;
+        asm volatile("" : "+l"(apart), "+l"(k));  // in registers, which the compiler would not do
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            if (row0 + first_row + (ACROSS ? this->along(i) : this->down(i)) < rows) inside |= 1 << i;
+    }
+    // Bytes of a number in the tile. By rows, those that lanes take together, each fourth, follow each other, so that four lanes
+    // find theirs in different banks.
+    __device__ static constexpr u32 place(int row, int k) {
+        return 4 * (BY_ROWS ? (row / (4 * LANES) * (4 * LANES) + row % 4 * LANES + row / 4 % LANES) * PITCH + k : k * PITCH + row);
+    }
+    // Copies of the next tile. left: of k.
+    __device__ void copy_next(u32 tile, int left) {
+        u32 to = tile + place(first_row, first_k), bits = inside;
+        int whole = min(left - first_k, PER);  // of k in a copy
+        if (!ACROSS && whole <= 0) bits = 0;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            if (ALL % THREADS > 0 && i == COUNT - 1 && i * THREADS + threadIdx.x >= ALL) continue;
+            if (THREADS < LINE) from = at + row * along(i) + k / DEPTH * down(i);
+            bool there = bits >> i & 1 && (!ACROSS || left >= DEPTH || first_k + down(i) < left);
+            if (STAGES == 1) held[i] = there ? *from : 0;
+            else copy<PER>(to + place_of(i), from, there ? BY_ROWS ? whole : PER : 0);
+            from += apart;
+        }
+        from = at += ACROSS ? k : DEPTH;
+    }
+    __device__ static constexpr u32 place_of(int i) { return ACROSS ? place(along(i), down(i)) : place(down(i), 0); }
+    __device__ void store(u32 tile) {  // what threads hold, if they copy
+        u32 to = tile + place(first_row, first_k);
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) asm volatile("st.shared.f32 [%0], %1;" :: "r"(to + place_of(i)), "f"(held[i]) : "memory");
+    }
+};
+typedef Tile<TILE_M, ACROSS_A, LANES_M> TileA;
+typedef Tile<TILE_N, ACROSS_B, LANES_N> TileB;
+constexpr u32 BYTES = TileA::BYTES + TileB::BYTES;
+constexpr int STEP = !TileA::BY_ROWS && !TileB::BY_ROWS ? 1 : M * N > 64 ? 2 : 4;  // of k that a lane takes at once
+
+// A lane's sums: groups of VECTOR rows, and of VECTOR columns, that lie side by side. Lanes that differ in the lowest bit have
+// the same columns, in the next one the same rows, so that two quarters of a warp are read at once.
+struct Product {
+    float sum[M][N] = {}, a[2][M * STEP], b[2][N * STEP];
+
+    u32 left, right;  // where a lane's rows and columns begin in a stage
+
+    __device__ Product() : left(TileA::place(row(0), 0)), right(TileA::BYTES + TileB::place(column(0), 0)) {
+        asm volatile("" : "+r"(left), "+r"(right));  // in registers, which the compiler would not do
+    }
+    __device__ static int lane_m() { return threadIdx.x % 32 / (2 * LANES_N) * 2 + threadIdx.x % 2; }
+    __device__ static int row(int i) { return threadIdx.x / 32 / WARPS_N * WARP_M + lane_m() * VECTOR + further(i, LANES_M); }
+    __device__ static int column(int j) {
+        return threadIdx.x / 32 % WARPS_N * WARP_N + threadIdx.x / 2 % LANES_N * VECTOR + further(j, LANES_N);
+    }
+    __device__ static constexpr int further(int i, int lanes) { return i / VECTOR * lanes * VECTOR + i % VECTOR; }
+    template <class T, int COUNT, int LANES> __device__ static void take_of(float *to, u32 from, int k) {
+#pragma unroll
+        for (int i = 0; i < COUNT * STEP; i += T::BY_ROWS ? STEP : VECTOR)
+            if constexpr (T::BY_ROWS) take<STEP == 1 ? 2 : STEP>(to + i, from + T::place(further(i / STEP, LANES), k));
+            else take<VECTOR>(to + i, from + T::place(further(i % COUNT, LANES), k + i / COUNT));
+    }
+    __device__ void take_step(u32 tile, int k) {
+        take_of<TileA, M, LANES_M>(a[k / STEP % 2], tile + left, k);
+        take_of<TileB, N, LANES_N>(b[k / STEP % 2], tile + right, k);
+    }
+    __device__ void add(int k) {
+        const float *of_a = a[k / STEP % 2], *of_b = b[k / STEP % 2];
+#pragma unroll
+        for (int one = 0; one < STEP; one++)
+            for (int i = 0; i < M; i++)
+                for (int j = 0; j < N; j++)
+                    sum[i][j] += of_a[TileA::BY_ROWS ? i * STEP + one : one * M + i] *
+                                 of_b[TileB::BY_ROWS ? j * STEP + one : one * N + j];
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Gemm p, const Shared shared) {
+    extern __shared__ __align__(16) char tiles[];
+    u32 ring = shared_address(tiles), *turn = shared.turns + 2 * (blockIdx.y * gridDim.x + blockIdx.x);
+    int i0 = (ROWS_FIRST ? blockIdx.x : blockIdx.y) * TILE_M, j0 = (ROWS_FIRST ? blockIdx.y : blockIdx.x) * TILE_N;
+    Scalar alpha = given<TS>(p.alpha_at, p.alpha[0], p.alpha[1]), beta = given<TS>(p.beta_at, p.beta[0], p.beta[1]);
+    int ks = is_zero(alpha) ? 0 : p.k, steps = (ks + DEPTH - 1) / DEPTH, part = blockIdx.z, parts = gridDim.z;
+    int each = (steps + parts - 1) / parts, ahead = each * part, left = min(each, steps - ahead), last = ahead + left;
+    TileA tile_a(p.a, p.m, i0, ahead * DEPTH);
+    TileB tile_b(p.b, p.n, j0, ahead * DEPTH);
+    u32 to = ring, tile = ring;
+    auto next = [&](u32 stage) { return stage + BYTES < ring + STAGES * BYTES ? stage + BYTES : ring; };
+    auto copy = [&] {
+        if (ahead < last) tile_a.copy_next(to, ks - ahead * DEPTH), tile_b.copy_next(to + TileA::BYTES, ks - ahead * DEPTH);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        ahead++, to = next(to);
+    };
+    auto wait = [] {
+        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES > 1 ? STAGES - 2 : 0) : "memory");
+        __syncthreads();
+    };
+#pragma unroll
+    for (int i = 0; i < STAGES - 1; i++) copy();
+    Product product;
+    if (STAGES > 1) wait();
+    if (STAGES > 1 && left > 0) product.take_step(tile, 0);
+    for (; left > 0; left--) {
+        copy();
+        if (STAGES == 1) {  // nothing comes while threads multiply
+            tile_a.store(tile), tile_b.store(tile + TileA::BYTES);
+            __syncthreads();
+            product.take_step(tile, 0);
+        }
+#pragma unroll
+        for (int k = 0; k < DEPTH; k += STEP) {
+            if (k + STEP < DEPTH) product.take_step(tile, k + STEP);
+            else if (STAGES == 1) __syncthreads();
+            else {
+                wait();
+                tile = next(tile);
+                if (left > 1) product.take_step(tile, 0);
+            }
+            product.add(k);
+        }
+    }
+    bool in_turn = PART == CHAIN || PART == ONTO, writes = PART == WHOLE || PART == ONTO || (PART == CHAIN && part == parts - 1);
+    if (in_turn && part > 0) {
+        if (threadIdx.x == 0)
+            for (u32 whose = 0; whose != part;)
+                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(whose) : "l"(turn) : "memory");
+        __syncthreads();
+    }
+    int pitch = (p.n + 3) / 4 * 4;
+    float *room = shared.room + (PART == PIECES ? (long long)p.m * pitch * part : 0);
+    Writer writer(p, 0, alpha, PART == ONTO ? 1 : beta);
+    auto put = [&](int row, int column, auto &sums) {
+        auto *there = (decltype(&sums))(room + (long long)row * pitch + column);
+        bool inside = row < p.m && column < p.n;
+        if (PART == CHAIN && part > 0 && inside)
+            for (int one = 0; one < sizeof sums / 4; one++) sums.of[one] += there->of[one];
+        if (writes) writer.put(row, column, sums.of);
+        else if (inside) *there = sums;
+    };
+    // A row of each lane at a time comes to where lanes that follow each other take what does.
+    constexpr int SIDE = WIDE ? 4 : 1, HIGH = WARPS_M * LANES_M, EACH = HIGH * TILE_N / (THREADS * SIDE), LONG = TILE_N + 4;
+    struct alignas(4 * SIDE) Some { float of[SIDE]; };
+    u32 own = (threadIdx.x / 32 / WARPS_N * LANES_M + product.lane_m()) * LONG + product.column(0);
+#pragma unroll
+    for (int i = 0; i < M; i++) {
+        __syncthreads();
+        for (int j = 0; j < N; j++) ((float *)tiles)[own + product.further(j, LANES_N)] = product.sum[i][j];
+        __syncthreads();
+#pragma unroll
+        for (int each = 0; each < EACH; each++) {
+            int at = (each * THREADS + threadIdx.x) * SIDE, line = at / TILE_N;
+            Some sums = *(Some *)((float *)tiles + line * LONG + at % TILE_N);
+            put(i0 + line / LANES_M * WARP_M + line % LANES_M * VECTOR + product.further(i, LANES_M), j0 + at % TILE_N, sums);
+        }
+    }
+    if (in_turn && part < parts - 1) {
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) asm volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"(turn), "r"(part + 1) : "memory");
+    }
+}
