@@ -96,10 +96,11 @@ def test_every_kernel_of_floats():
         ways = (("whole", 1), ("pieces", 3), ("chain", 2), ("pieces", 5), ("onto", 3))
         tiles = [name for name, macros in sgemm.tables()[0].items() if "WARPS_M" in macros]
         for number, tile in enumerate(tiles):
-            way, odd = ways[4 if tile == "largek" else number % 4], number % 3 == 0     # where are 16 bytes
+            way, operations = ways[4 if tile == "largek" else number % 4], ALL[(number + number // 4) % 4]
             sgemm.choose = lambda *_: (tile, *way)
-            operations, extents = ALL[number % 4], (150, 75, 64) if odd else (148, 76, 61)
-            gemm_ex(handle, extents, operations, scalars=(1.5, .5 * (number % 2)), extra=0 if odd else 3 - number % 4)
+            k, extra = (61, 3) if operations == (T, N) else (61, 0) if operations == (N, T) else (60, 0)
+            odd = number % 3 == 0                                           # else 16 bytes can be copied at once
+            gemm_ex(handle, (148 + odd, 76 + odd, k), operations, scalars=(1.5, .5 * (number % 2)), extra=extra)
             assert f"gpusim_sgemm_{tile}" in names(), names()
         sgemm.choose = lambda *_: ("64x64_8x5", *ways[1])
         gemm_ex(handle, (40, 24, 7))                                        # fewer steps than blocks that share them

@@ -18,8 +18,8 @@ from gpusim.driver.state import Driver
 
 _WAYS = ("whole", "pieces", "chain", "onto")
 """How blocks share a sum over k, as `staged.cu` numbers it."""
-_MOST_BLOCKS = 600
-"""Of the kernel that adds pieces: beyond, its blocks take more rows."""
+_MOST_ROWS = 1 << 19
+"""Whose blocks a grid can have in y."""
 
 
 @cache
@@ -35,8 +35,8 @@ def tables() -> tuple[dict[str, dict[str, int]], list[list[str]]]:
 def is_known(config: GPUConfig, what: MatrixProduct, types: Macros) -> bool:
     """Return whether such products were recorded."""
     floats = {each.kind for each in (what.a, what.b, what.c, what.d, what.scalars)} == {F32} and not types["MATRIX"]
-    one = what.batches == 1 and not what.pointers and what.k > 0 and min(what.m, what.n) > THIN
-    return floats and one and compute_capability(config) == (9, 0)
+    one, least, most = what.batches == 1 and not what.pointers and what.k > 0, *sorted((what.m, what.n))
+    return floats and one and least > THIN and most < _MOST_ROWS and compute_capability(config) == (9, 0)
 
 
 @cache
@@ -64,11 +64,9 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct, types: Macros, bi
 
     def add(kernel: str, types: Macros, *sums: int) -> None:
         block, called = kernels[kernel], f"{name}_{kernel.split('_')[0]}"
-        high, wide = ceil(what.m / block["ROWS"]), ceil(what.n / block["COLUMNS"])
-        while kernel == "reduce" and high * wide > _MOST_BLOCKS:
-            high = ceil(high / 2)
+        grid = ceil(what.n / block["COLUMNS"]), ceil(what.m / block["ROWS"]), 1
         values, rest = what.packed(bias_steps) + struct.pack("<2q2i", *sums), types | block
-        run(driver, stream, "reduce.cu", called, (wide, high, 1), block["THREADS"], values, 0, **rest)
+        run(driver, stream, "reduce.cu", called, grid, block["THREADS"], values, 0, **rest)
 
     if turns:
         driver.enqueue(driver.stream_of(stream), Fill(driver, turns, 0, 0, 1, 8 * down * right, 1))
