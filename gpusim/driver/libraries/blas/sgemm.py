@@ -59,7 +59,8 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct, types: Macros, bi
     macros = kernels[tile] | {f"ACROSS_{x}": int(each) for x, each in zip("AB", across, strict=True)}
     m, n = macros["TILE_M"], macros["TILE_N"]
     down, right, pitch = ceil(what.m / m), ceil(what.n / n), ceil(what.n / 4) * 4
-    room = workspace(driver, stream, 2, 4 * what.m * pitch * parts) if way in ("pieces", "chain") else 0
+    sums = {"pieces": what.m * pitch * parts, "chain": down * m * right * n}.get(way, 0)
+    room = workspace(driver, stream, 2, 4 * sums) if sums else 0
     turns = workspace(driver, stream, 3, 8 * down * right) if way in ("chain", "onto") else 0
 
     def add(kernel: str, types: Macros, *sums: int) -> None:

@@ -125,6 +125,27 @@ struct Product {
                     sum[i][j] += of_a[TileA::BY_ROWS ? i * STEP + one : one * M + i] *
                                  of_b[TileB::BY_ROWS ? j * STEP + one : one * N + j];
     }
+    // A row of each lane at a time comes to where lanes that follow each other take what does.
+    __device__ void put(const Gemm &p, float *shared, int i0, int j0, Scalar alpha, Scalar beta, float *room, int part) {
+        constexpr int SIDE = WIDE ? 4 : 1, HIGH = WARPS_M * LANES_M, EACH = HIGH * TILE_N / (THREADS * SIDE), LONG = TILE_N + 4;
+        struct alignas(4 * SIDE) Some { float of[SIDE]; };
+        int own = (threadIdx.x / 32 / WARPS_N * LANES_M + lane_m()) * LONG + column(0), pitch = (p.n + 3) / 4 * 4;
+        Writer writer(p, 0, alpha, beta);
+#pragma unroll
+        for (int i = 0; i < M; i++) {
+            __syncthreads();
+            for (int j = 0; j < N; j++) shared[own + further(j, LANES_N)] = sum[i][j];
+            __syncthreads();
+#pragma unroll (EACH > 4 ? 1 : EACH)
+            for (int each = 0; each < EACH; each++) {
+                int at = (each * THREADS + threadIdx.x) * SIDE, line = at / TILE_N, column = j0 + at % TILE_N;
+                int row = i0 + line / LANES_M * WARP_M + line % LANES_M * VECTOR + further(i, LANES_M);
+                Some sums = *(Some *)(shared + line * LONG + at % TILE_N);
+                if (PART != PIECES) writer.put(row, column, sums.of);
+                else if (row < p.m && column < p.n) *(Some *)(room + ((long long)part * p.m + row) * pitch + column) = sums;
+            }
+        }
+    }
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Gemm p, const Shared shared) {
@@ -171,41 +192,26 @@ extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Gemm p, const S
             product.add(k);
         }
     }
-    bool in_turn = PART == CHAIN || PART == ONTO, writes = PART == WHOLE || PART == ONTO || (PART == CHAIN && part == parts - 1);
-    if (in_turn && part > 0) {
+    constexpr bool IN_TURN = PART == CHAIN || PART == ONTO;
+    if (IN_TURN && part > 0) {
         if (threadIdx.x == 0)
             for (u32 whose = 0; whose != part;)
                 asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(whose) : "l"(turn) : "memory");
         __syncthreads();
     }
-    int pitch = (p.n + 3) / 4 * 4;
-    float *room = shared.room + (PART == PIECES ? (long long)p.m * pitch * part : 0);
-    Writer writer(p, 0, alpha, PART == ONTO ? 1 : beta);
-    auto put = [&](int row, int column, auto &sums) {
-        auto *there = (decltype(&sums))(room + (long long)row * pitch + column);
-        bool inside = row < p.m && column < p.n;
-        if (PART == CHAIN && part > 0 && inside)
-            for (int one = 0; one < sizeof sums / 4; one++) sums.of[one] += there->of[one];
-        if (writes) writer.put(row, column, sums.of);
-        else if (inside) *there = sums;
+    struct alignas(4 * VECTOR) Group { float of[VECTOR]; };
+    Group *room = (Group *)shared.room + (long long)(blockIdx.y * gridDim.x + blockIdx.x) * (M * N / VECTOR) * THREADS;
+    auto each_group = [&](auto step) {
+#pragma unroll
+        for (int i = 0; i < M * N / VECTOR; i++) step(((Group *)product.sum)[i], room[i * THREADS + threadIdx.x]);
     };
-    // A row of each lane at a time comes to where lanes that follow each other take what does.
-    constexpr int SIDE = WIDE ? 4 : 1, HIGH = WARPS_M * LANES_M, EACH = HIGH * TILE_N / (THREADS * SIDE), LONG = TILE_N + 4;
-    struct alignas(4 * SIDE) Some { float of[SIDE]; };
-    u32 own = (threadIdx.x / 32 / WARPS_N * LANES_M + product.lane_m()) * LONG + product.column(0);
-#pragma unroll
-    for (int i = 0; i < M; i++) {
-        __syncthreads();
-        for (int j = 0; j < N; j++) ((float *)tiles)[own + product.further(j, LANES_N)] = product.sum[i][j];
-        __syncthreads();
-#pragma unroll
-        for (int each = 0; each < EACH; each++) {
-            int at = (each * THREADS + threadIdx.x) * SIDE, line = at / TILE_N;
-            Some sums = *(Some *)((float *)tiles + line * LONG + at % TILE_N);
-            put(i0 + line / LANES_M * WARP_M + line % LANES_M * VECTOR + product.further(i, LANES_M), j0 + at % TILE_N, sums);
-        }
-    }
-    if (in_turn && part < parts - 1) {
+    if (PART == CHAIN && part > 0)
+        each_group([](Group &sums, const Group &before) {
+            for (int one = 0; one < VECTOR; one++) sums.of[one] += before.of[one];
+        });
+    if (PART == CHAIN && part < parts - 1) each_group([](const Group &sums, Group &after) { after = sums; });
+    else product.put(p, (float *)tiles, i0, j0, alpha, PART == ONTO ? 1 : beta, shared.room, part);
+    if (IN_TURN && part < parts - 1) {
         __threadfence();
         __syncthreads();
         if (threadIdx.x == 0) asm volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"(turn), "r"(part + 1) : "memory");
