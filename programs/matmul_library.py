@@ -26,8 +26,8 @@ Halves, 2048 x 2048 of them, with as many stages as there is room for:
 
 `thin` is apart: with four columns there is nothing to keep, and a warp reads each row of `a` once, past shared memory.
 
-The library chooses `split` and `ring` at 512, `halves` at 1024 and `wide` at 2048 on an H200, by the times that
-`tiles.txt` has measured (`choice.py`).
+The library chooses `ring` at 512, `halves` at 1024 and `wide` at 2048 on an H200, and `split` for floats that are not
+one product but several, by the times that `tiles.txt` has measured (`choice.py`).
 
 Tolerance: as in `matmul` for floats, n = 2048; tf32 rounds both factors, 2**-11 each; as in `matmul_hopper` for halves.
 """

@@ -56,7 +56,10 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct, types: Macros, bi
     layer = 0 if types["EPILOGUE"] else 3 if across[0] else 1 + across[1]
     tile, way, parts = choose(layer, what.m, what.n, what.k)
     kernels, name = tables()[0], f"gpusim_sgemm_{tile}"
-    macros = kernels[tile] | {f"ACROSS_{x}": int(each) for x, each in zip("AB", across, strict=True)}
+    macros = kernels[tile] | {"PART": _WAYS.index(way)}
+    for x, each, rows, lies in zip("AB", (what.a, what.b), (what.m, what.n), across, strict=True):
+        wide = (each.address | each.leading * 4 | rows * 4 * lies) % 16 == 0
+        macros |= {f"ACROSS_{x}": int(lies), f"WIDE_{x}": int(macros["WIDE"] and wide)}
     m, n = macros["TILE_M"], macros["TILE_N"]
     down, right, pitch = ceil(what.m / m), ceil(what.n / n), ceil(what.n / 4) * 4
     sums = {"pieces": what.m * pitch * parts, "chain": down * m * right * n}.get(way, 0)
@@ -73,9 +76,6 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct, types: Macros, bi
         driver.enqueue(driver.stream_of(stream), Fill(driver, turns, 0, 0, 1, 8 * down * right, 1))
     if way == "onto":
         add("scale", plain, 0, 0, 0, 0)
-    each_side = zip((what.a, what.b), (what.m, what.n), across, strict=True)
-    odd = any((each.address | each.leading * 4 | rows * 4 * lies) % 16 for each, rows, lies in each_side)
-    macros |= {"PART": _WAYS.index(way), "WIDE": macros["WIDE"] * (not odd)}
     grid = (down, right, parts) if macros["ROWS_FIRST"] else (right, down, parts)
     values = (replace(what, c=what.d) if way == "onto" else what).packed(bias_steps) + struct.pack("<2q", room, turns)
     shared = 4 * macros["STAGES"] * macros["DEPTH"] * (m + n + 4 * (2 - sum(across)))

@@ -4,11 +4,11 @@
 // the end first, then `Product`.
 //
 // Macros: NAME the kernel, EPILOGUE, TA to TS types, as `product.cuh` has them; WARPS_M x WARPS_N warps share a tile, LANES_M
-// lanes of a warp lie below each other; VECTOR: numbers of a row of D that a lane has side by side. WIDE: numbers are copied
-// by 16 bytes, else each by itself. ROWS_FIRST: blocks that follow each other lie below each other. PART: how blocks along z
-// share a sum over k: WHOLE (there is one), PIECES (each writes its sum into `room`, and `reduce.cu` adds them), CHAIN (each
-// adds its sum to what those before have left in `room`, in turn, and the last one writes D) or ONTO (each adds it to D, in
-// turn).
+// lanes of a warp lie below each other; VECTOR: numbers of a row of D that a lane has side by side. WIDE: numbers leave by 16
+// bytes, else each by itself; they come so by WIDE_A and WIDE_B. ROWS_FIRST: blocks that follow each other lie below each
+// other. PART: how blocks along z share a sum over k: WHOLE (there is one), PIECES (each writes its sum into `room`, and
+// `reduce.cu` adds them), CHAIN (each adds its sum to what those before have left in `room`, in turn, and the last one writes
+// D) or ONTO (each adds it to D, in turn).
 #include "product.cuh"
 
 __device__ inline int min(int x, int y) { return x < y ? x : y; }
@@ -33,10 +33,10 @@ template <int NUMBERS> __device__ void take(float *to, u32 from) {
 
 // A factor's tile. Where 16 bytes of its rows are copied at once, it lies by rows (BY_ROWS), and lanes take some of k of each.
 // It lies by k else, with a gap, so that what comes along k goes to different banks, and lanes take VECTOR rows at once.
-template <int ROWS, bool ACROSS, int LANES> struct Tile {
-    static constexpr bool BY_ROWS = WIDE && !ACROSS;
+template <int ROWS, bool ACROSS, bool WIDE_COPIES, int LANES> struct Tile {
+    static constexpr bool BY_ROWS = WIDE_COPIES && !ACROSS;
     static constexpr int PITCH = BY_ROWS ? DEPTH : ROWS + (ACROSS ? 0 : 4), BYTES = 4 * (BY_ROWS ? ROWS : DEPTH) * PITCH;
-    static constexpr int PER = WIDE ? 4 : 1, LINE = (ACROSS ? ROWS : DEPTH) / PER, ALL = ROWS * DEPTH / PER;
+    static constexpr int PER = WIDE_COPIES ? 4 : 1, LINE = (ACROSS ? ROWS : DEPTH) / PER, ALL = ROWS * DEPTH / PER;
     static constexpr int COUNT = (ALL + THREADS - 1) / THREADS;  // copies of a thread
     static_assert(LINE % THREADS == 0 || THREADS % LINE == 0, "whole turns");
     const float *at, *from;
@@ -85,8 +85,8 @@ template <int ROWS, bool ACROSS, int LANES> struct Tile {
         for (int i = 0; i < COUNT; i++) asm volatile("st.shared.f32 [%0], %1;" :: "r"(to + place_of(i)), "f"(held[i]) : "memory");
     }
 };
-typedef Tile<TILE_M, ACROSS_A, LANES_M> TileA;
-typedef Tile<TILE_N, ACROSS_B, LANES_N> TileB;
+typedef Tile<TILE_M, ACROSS_A, WIDE_A, LANES_M> TileA;
+typedef Tile<TILE_N, ACROSS_B, WIDE_B, LANES_N> TileB;
 constexpr u32 BYTES = TileA::BYTES + TileB::BYTES;
 constexpr int STEP = !TileA::BY_ROWS && !TileB::BY_ROWS ? 1 : M * N > 64 ? 2 : 4;  // of k that a lane takes at once
 
