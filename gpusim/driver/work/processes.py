@@ -225,7 +225,7 @@ class SharedTime:
             where = told_of(process, thread, "wchan")
             if not _LISTENS.search(where):
                 ran = told_of(process, thread, "schedstat")
-                if self._asleep.get(thread, ("", now))[0] != ran:
+                if self._asleep.setdefault(thread, (ran, now))[0] != ran:
                     self._asleep[thread] = ran, now
                 long = now > self._asleep[thread][1] + _QUIET_LOOKS * _LOOK_SECONDS
                 rest = rest and long and _SLEEPS.search(where) is not None
