@@ -58,8 +58,8 @@ def multiply(driver: Driver, stream: int, what: MatrixProduct, types: Macros, bi
     kernels, name = tables()[0], f"gpusim_sgemm_{tile}"
     macros = kernels[tile] | {"PART": _WAYS.index(way)}
     for x, each, rows, lies in zip("AB", (what.a, what.b), (what.m, what.n), across, strict=True):
-        wide = (each.address | each.leading * 4 | rows * 4 * lies) % 16 == 0
-        macros |= {f"ACROSS_{x}": int(lies), f"WIDE_{x}": int(macros["WIDE"] and wide)}
+        wide = macros["WIDE"] and lies and not (each.address | each.leading * 4 | rows * 4) % 16
+        macros |= {f"ACROSS_{x}": int(lies), f"WIDE_{x}": int(wide)}
     m, n = macros["TILE_M"], macros["TILE_N"]
     down, right, pitch = ceil(what.m / m), ceil(what.n / n), ceil(what.n / 4) * 4
     sums = {"pieces": what.m * pitch * parts, "chain": down * m * right * n}.get(way, 0)

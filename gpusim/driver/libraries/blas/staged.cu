@@ -18,10 +18,10 @@ constexpr int WARP_M = TILE_M / WARPS_M, WARP_N = TILE_N / WARPS_N, LANES_N = 32
 constexpr int M = WARP_M / LANES_M, N = WARP_N / LANES_N;  // a lane's sums
 struct Shared { float *room; u32 *turns; };  // memory of the stand-in's own: sums, and whose turn it is, for each tile
 
-template <int NUMBERS> __device__ void copy(u32 to, const float *from, int there) {
+template <int NUMBERS> __device__ void copy(u32 to, const float *from, bool there) {
     if (NUMBERS == 1)
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(4 * there) : "memory");
-    else asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(4 * there) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(4 * NUMBERS * there) : "memory");
+    else asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(4 * NUMBERS * there) : "memory");
 }
 // The compiler would load right before it multiplies, and wait; what is volatile stays where it is.
 template <int NUMBERS> __device__ void take(float *to, u32 from) {
@@ -31,11 +31,9 @@ template <int NUMBERS> __device__ void take(float *to, u32 from) {
     else asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(from));
 }
 
-// A factor's tile. Where 16 bytes of its rows are copied at once, it lies by rows (BY_ROWS), and lanes take some of k of each.
-// It lies by k else, with a gap, so that what comes along k goes to different banks, and lanes take VECTOR rows at once.
-template <int ROWS, bool ACROSS, bool WIDE_COPIES, int LANES> struct Tile {
-    static constexpr bool BY_ROWS = WIDE_COPIES && !ACROSS;
-    static constexpr int PITCH = BY_ROWS ? DEPTH : ROWS + (ACROSS ? 0 : 4), BYTES = 4 * (BY_ROWS ? ROWS : DEPTH) * PITCH;
+// A factor's tile lies by k, with a gap, so that what comes along k goes to different banks.
+template <int ROWS, bool ACROSS, bool WIDE_COPIES> struct Tile {
+    static constexpr int PITCH = ROWS + (ACROSS ? 0 : 4), BYTES = 4 * DEPTH * PITCH;
     static constexpr int PER = WIDE_COPIES ? 4 : 1, LINE = (ACROSS ? ROWS : DEPTH) / PER, ALL = ROWS * DEPTH / PER;
     static constexpr int COUNT = (ALL + THREADS - 1) / THREADS;  // copies of a thread
     static_assert(LINE % THREADS == 0 || THREADS % LINE == 0, "whole turns");
@@ -57,23 +55,18 @@ template <int ROWS, bool ACROSS, bool WIDE_COPIES, int LANES> struct Tile {
         for (int i = 0; i < COUNT; i++)
             if (row0 + first_row + (ACROSS ? this->along(i) : this->down(i)) < rows) inside |= 1 << i;
     }
-    // Bytes of a number in the tile. By rows, those that lanes take together, each fourth, follow each other, so that four lanes
-    // find theirs in different banks.
-    __device__ static constexpr u32 place(int row, int k) {
-        return 4 * (BY_ROWS ? (row / (4 * LANES) * (4 * LANES) + row % 4 * LANES + row / 4 % LANES) * PITCH + k : k * PITCH + row);
-    }
+    __device__ static constexpr u32 place(int row, int k) { return 4 * (k * PITCH + row); }  // of a number
     // Copies of the next tile. left: of k.
     __device__ void copy_next(u32 tile, int left) {
         u32 to = tile + place(first_row, first_k), bits = inside;
-        int whole = min(left - first_k, PER);  // of k in a copy
-        if (!ACROSS && whole <= 0) bits = 0;
+        if (!ACROSS && first_k >= left) bits = 0;
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
             if (ALL % THREADS > 0 && i == COUNT - 1 && i * THREADS + threadIdx.x >= ALL) continue;
             if (THREADS < LINE) from = at + row * along(i) + k / DEPTH * down(i);
             bool there = bits >> i & 1 && (!ACROSS || left >= DEPTH || first_k + down(i) < left);
             if (STAGES == 1) held[i] = there ? *from : 0;
-            else copy<PER>(to + place_of(i), from, there ? BY_ROWS ? whole : PER : 0);
+            else copy<PER>(to + place_of(i), from, there);
             from += apart;
         }
         from = at += ACROSS ? k : DEPTH;
@@ -85,15 +78,14 @@ template <int ROWS, bool ACROSS, bool WIDE_COPIES, int LANES> struct Tile {
         for (int i = 0; i < COUNT; i++) asm volatile("st.shared.f32 [%0], %1;" :: "r"(to + place_of(i)), "f"(held[i]) : "memory");
     }
 };
-typedef Tile<TILE_M, ACROSS_A, WIDE_A, LANES_M> TileA;
-typedef Tile<TILE_N, ACROSS_B, WIDE_B, LANES_N> TileB;
+typedef Tile<TILE_M, ACROSS_A, WIDE_A> TileA;
+typedef Tile<TILE_N, ACROSS_B, WIDE_B> TileB;
 constexpr u32 BYTES = TileA::BYTES + TileB::BYTES;
-constexpr int STEP = !TileA::BY_ROWS && !TileB::BY_ROWS ? 1 : M * N > 64 ? 2 : 4;  // of k that a lane takes at once
 
 // A lane's sums: groups of VECTOR rows, and of VECTOR columns, that lie side by side. Lanes that differ in the lowest bit have
 // the same columns, in the next one the same rows, so that two quarters of a warp are read at once.
 struct Product {
-    float sum[M][N] = {}, a[2][M * STEP], b[2][N * STEP];
+    float sum[M][N] = {}, a[2][M], b[2][N];
 
     u32 left, right;  // where a lane's rows and columns begin in a stage
 
@@ -106,24 +98,16 @@ struct Product {
         return threadIdx.x / 32 % WARPS_N * WARP_N + threadIdx.x / 2 % LANES_N * VECTOR + further(j, LANES_N);
     }
     __device__ static constexpr int further(int i, int lanes) { return i / VECTOR * lanes * VECTOR + i % VECTOR; }
-    template <class T, int COUNT, int LANES> __device__ static void take_of(float *to, u32 from, int k) {
-#pragma unroll
-        for (int i = 0; i < COUNT * STEP; i += T::BY_ROWS ? STEP : VECTOR)
-            if constexpr (T::BY_ROWS) take<STEP == 1 ? 2 : STEP>(to + i, from + T::place(further(i / STEP, LANES), k));
-            else take<VECTOR>(to + i, from + T::place(further(i % COUNT, LANES), k + i / COUNT));
-    }
     __device__ void take_step(u32 tile, int k) {
-        take_of<TileA, M, LANES_M>(a[k / STEP % 2], tile + left, k);
-        take_of<TileB, N, LANES_N>(b[k / STEP % 2], tile + right, k);
+#pragma unroll
+        for (int i = 0; i < M; i += VECTOR) take<VECTOR>(a[k % 2] + i, tile + left + TileA::place(further(i, LANES_M), k));
+#pragma unroll
+        for (int j = 0; j < N; j += VECTOR) take<VECTOR>(b[k % 2] + j, tile + right + TileB::place(further(j, LANES_N), k));
     }
     __device__ void add(int k) {
-        const float *of_a = a[k / STEP % 2], *of_b = b[k / STEP % 2];
 #pragma unroll
-        for (int one = 0; one < STEP; one++)
-            for (int i = 0; i < M; i++)
-                for (int j = 0; j < N; j++)
-                    sum[i][j] += of_a[TileA::BY_ROWS ? i * STEP + one : one * M + i] *
-                                 of_b[TileB::BY_ROWS ? j * STEP + one : one * N + j];
+        for (int i = 0; i < M; i++)
+            for (int j = 0; j < N; j++) sum[i][j] += a[k % 2][i] * b[k % 2][j];
     }
     // A row of each lane at a time comes to where lanes that follow each other take what does.
     __device__ void put(const Gemm &p, float *shared, int i0, int j0, Scalar alpha, Scalar beta, float *room, int part) {
@@ -181,8 +165,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Gemm p, const S
             product.take_step(tile, 0);
         }
 #pragma unroll
-        for (int k = 0; k < DEPTH; k += STEP) {
-            if (k + STEP < DEPTH) product.take_step(tile, k + STEP);
+        for (int k = 0; k < DEPTH; k++) {
+            if (k + 1 < DEPTH) product.take_step(tile, k + 1);
             else if (STAGES == 1) __syncthreads();
             else {
                 wait();
