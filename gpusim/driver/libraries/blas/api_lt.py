@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -95,12 +96,9 @@ def matmul(driver: Driver, handle: int, *given: Any) -> None:
 
 
 def _described(
-    driver: Driver,
-    product: int,
-    *layouts: int,
-    addresses: tuple[int, int, int, int] = (0, 0, 0, 0),
-    scalars: tuple[int, int] = (0, 0),
-) -> MatrixProduct:
+    driver: Driver, product: int, *layouts: int,
+    addresses: Sequence[int] = (0, 0, 0, 0), scalars: Sequence[int] = (0, 0),
+) -> MatrixProduct:  # fmt: skip
     """Return the product that is asked for. Raises INVALID_VALUE, NOT_SUPPORTED."""
     asked = find(driver, product, Descriptor)
     found = [find(driver, each, Descriptor) for each in layouts]

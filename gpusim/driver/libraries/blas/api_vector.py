@@ -20,11 +20,8 @@ from gpusim.driver.state import Driver
 
 LETTERS = {"S": F32, "D": F64, "C": C32, "Z": C64}
 ONE = {
-    F32: struct.pack("<f", 1),
-    F64: struct.pack("<d", 1),
-    C32: struct.pack("<2f", 1, 0),
-    C64: struct.pack("<2d", 1, 0),
-}
+    F32: struct.pack("<f", 1), F64: struct.pack("<d", 1), C32: struct.pack("<2f", 1, 0), C64: struct.pack("<2d", 1, 0),
+}  # fmt: skip
 _THREADS, _ROWS, _ROWS_DOWN = 256, 8, 32
 _MOST_BATCHES, _MOST_BLOCKS = 65535, 4096
 
@@ -135,17 +132,9 @@ Operand = tuple[int, int, int]
 
 
 def _elements(
-    driver: Driver,
-    handle: Handle,
-    name: str,
-    kind: int,
-    extents: tuple[int, int],
-    operands: tuple[Operand, Operand, Operand, Operand],
-    alpha: int = 0,
-    beta: int = 0,
-    conjugated: int = 0,
-    scalars: int | None = None,
-) -> None:
+    driver: Driver, handle: Handle, name: str, kind: int, extents: tuple[int, int], operands: tuple[Operand, ...],
+    alpha: int = 0, beta: int = 0, conjugated: int = 0, scalars: int | None = None,
+) -> None:  # fmt: skip
     """D = alpha A X + beta B. operands: A, X, B, D. alpha, beta: addresses, 0 for 1. scalars: their type."""
     scalars = kind if scalars is None else scalars
     fail_if(min(extents) < 0, ResultCode.INVALID_VALUE)

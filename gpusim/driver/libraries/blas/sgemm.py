@@ -18,8 +18,6 @@ from gpusim.driver.state import Driver
 
 _WAYS = ("whole", "pieces", "chain", "onto")
 """How blocks share a sum over k, as `staged.cu` numbers it."""
-_MOST_ROWS = 1 << 19
-"""Whose blocks a grid can have in y."""
 
 
 @cache
@@ -35,8 +33,8 @@ def tables() -> tuple[dict[str, dict[str, int]], list[list[str]]]:
 def is_known(config: GPUConfig, what: MatrixProduct, types: Macros) -> bool:
     """Return whether such products were recorded."""
     floats = {each.kind for each in (what.a, what.b, what.c, what.d, what.scalars)} == {F32} and not types["MATRIX"]
-    one, least, most = what.batches == 1 and not what.pointers and what.k > 0, *sorted((what.m, what.n))
-    return floats and one and least > THIN and most < _MOST_ROWS and compute_capability(config) == (9, 0)
+    one = what.batches == 1 and not what.pointers and what.k > 0 and min(what.m, what.n) > THIN
+    return floats and one and compute_capability(config) == (9, 0)
 
 
 @cache
