@@ -12,7 +12,6 @@ from gpusim.cli.exec import python_command
 from gpusim.cli.outputs import print_json, versioned
 from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.cli.run import check_limits, simulate_target, target_of
-from gpusim.cli.tracing import number_list
 from gpusim.units import counted
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.arguments:
         raise UserError(f"{options.arguments[0]}: only a script or an executable has arguments of its own")
     target = target_of(options)
-    traces = _traces(options, target.launch.blocks)
+    traces = _traces(options)
     simulate_target(target, options, mode="functional", accel_sim=traces)
     _report([_said(traces)], options.json)
     return EXIT_OK
@@ -50,7 +49,7 @@ def _program(command: list[str], options: argparse.Namespace) -> int:
     def new_driver(process: int) -> Driver:
         how: dict[str, Any] = {"overrides": options.overrides, "max_cycles": options.max_cycles}
         driver = Driver(options.gpu, mode="functional", **how)
-        driver.observers.append(AccelSimExport(_traces(options, process=process)))
+        driver.observers.append(AccelSimExport(_traces(options, process)))
         if is_shown(options.progress):
             driver.observers.append(Status(driver.log))
         return driver
@@ -65,17 +64,12 @@ def _program(command: list[str], options: argparse.Namespace) -> int:
     return outcome.status
 
 
-def _traces(options: argparse.Namespace, blocks: int | None = None, process: int = 1) -> AccelSimTraces:
-    """The folder that is written. blocks: of the grid, if there is one only. process: of the program."""
+def _traces(options: argparse.Namespace, process: int = 1) -> AccelSimTraces:
+    """The folder that is written by a process of the program."""
     from gpusim.tracing.accel_sim import AccelSimTraces
 
-    chosen = None if options.blocks is None else number_list(options.blocks, "--blocks")
-    if chosen == []:
-        raise UserError("--blocks names no block")
-    if chosen and blocks is not None and chosen[-1] >= blocks:
-        raise UserError(f"--blocks: the grid's blocks are 0 to {blocks - 1:,}")
     folder = options.folder if process == 1 else f"{options.folder}-{process}"
-    return AccelSimTraces(folder, binary=options.binary_version, blocks=chosen, compress=options.compress)
+    return AccelSimTraces(folder, binary=options.binary_version)
 
 
 def _said(traces: AccelSimTraces) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,38 +189,28 @@ class _Block:
 class AccelSimLaunch:
     """Takes the log of a launch's SMs and writes it: a `Recorder` of the engine.
 
-    out: where blocks go, behind the header. blocks: those that are written, by number, in this order. par: `State.par`.
-    together: whether all blocks run at the same time. folder: where `out` is. `arrays` belong to the launch's state;
-    `started`: when its first block did.
+    out: where blocks go, behind the header. par: `State.par`. together: whether all blocks run at the same time.
+    folder: where `out` is. `arrays` belong to the launch's state; `started`: when its first block did.
     """
 
     def __init__(
-        self,
-        out: IO[bytes],
-        lines: Lines,
-        program: Program,
-        blocks: Sequence[int],
-        par: np.ndarray,
-        together: bool,
-        folder: Path,
+        self, out: IO[bytes], lines: Lines, program: Program, par: np.ndarray, together: bool, folder: Path
     ):
         rows = (_ROWS_TOGETHER if together or program.cluster is not None else _ROWS) + BLOCK_ROWS
         sms, count = int(par[P.SM_COUNT]), int(np.prod(par[P.GRID_X : P.GRID_Z + 1]))
         self.arrays: dict[str, np.ndarray] = {
             "log": np.empty((sms, rows, L.EVENT_FIELDS), np.int64),
             "log_lanes": np.empty((sms, rows, 32), np.int64),
-            "wanted": np.zeros(count, np.int32),
+            "wanted": np.ones(count, np.int32),
             "log_before": np.zeros((1, 1, 32), np.uint32),
             "life": np.zeros((count, 3), np.int64),
         }
-        self.arrays["wanted"][list(blocks)] = 1
         self.instructions = 0
         self.started = 0.0
         self._out, self._lines, self._folder = out, lines, folder
         self._grid = par[P.GRID_X : P.GRID_Z + 1].tolist()
         self._warps = int(par[P.WARPS])
-        self._order = iter(blocks)
-        self._next = next(self._order, None)
+        self._next = 0
         self._blocks: dict[int, _Block] = {}
         self._text = np.empty(_BUFFER_BYTES, np.uint8)
         self._pieces = np.empty((rows, PIECE_FIELDS), np.int64)
@@ -238,7 +228,7 @@ class AccelSimLaunch:
                 self._take(rows, state.log_lanes[sm])
             while self._next in self._blocks and not self._blocks[self._next].running:
                 self._write(self._next, self._blocks.pop(self._next))
-                self._next = next(self._order, None)
+                self._next += 1
 
     def _take(self, rows: np.ndarray, lanes: np.ndarray) -> None:
         kinds, warps = rows[:, L.EVENT_KIND], rows[:, L.EVENT_WARP]

@@ -9,12 +9,10 @@ instruction, `accel_launch` writes it and puts blocks together.
 
 from __future__ import annotations
 
-import lzma
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
@@ -43,22 +41,14 @@ class AccelSimTraces:
     """Writes every launch and every copy to the device that it is told of.
 
     folder: is made; it may exist if it is empty. binary: version of machine code whose table of opcodes the reader is
-    to use, one of BINARY_VERSIONS; None for the kernel's own. blocks: the only blocks that are written of each launch;
-    None for all. The grid is then told to be as large as they are many. compress: files are `.traceg.xz`.
-    `kernels`, `copies`, `instructions` and `nbytes` say what has been written, `seconds` how long that and its
-    execution took; `stream` is the handle of the stream that launches are in from now on.
+    to use, one of BINARY_VERSIONS; None for the kernel's own. `kernels`, `copies`, `instructions` and `nbytes` say what
+    has been written, `seconds` how long that and its execution took; `stream` is the handle of the stream that launches
+    are in from now on.
 
     Raises TraceError, here and later, if something cannot be written.
     """
 
-    def __init__(
-        self,
-        folder: str | Path,
-        *,
-        binary: int | None = None,
-        blocks: Sequence[int] | None = None,
-        compress: bool = False,
-    ):
+    def __init__(self, folder: str | Path, *, binary: int | None = None):
         if binary is not None and binary not in BINARY_VERSIONS:
             names = ", ".join(map(str, BINARY_VERSIONS))
             raise TraceError(f"Accel-Sim has no opcodes of binary version {binary}; there are {names}")
@@ -66,7 +56,7 @@ class AccelSimTraces:
         self.kernels = self.copies = self.instructions = self.nbytes = 0
         self.seconds = 0.0
         self.stream = 0
-        self._binary, self._blocks, self._compress = binary, blocks, compress
+        self._binary = binary
         self._lines: dict[Hashable, Lines] = {}
         empty_folder(self.folder)
         self._list("x", "")
@@ -92,13 +82,12 @@ class AccelSimTraces:
         if key not in self._lines:
             self._lines[key] = lines_of(program, binary)
         lines = self._lines[key]
-        blocks = range(launch.blocks) if self._blocks is None else [b for b in self._blocks if b < launch.blocks]
         number = self.kernels + 1
-        name = f"kernel-{number}.traceg{'.xz' if self._compress else ''}"
+        name = f"kernel-{number}.traceg"
         header = _HEADER.format(
             name=program.symbol,
             number=number,
-            grid=f"{len(blocks)},1,1" if self._blocks is not None else ",".join(map(str, launch.grid)),
+            grid=",".join(map(str, launch.grid)),
             block=",".join(map(str, launch.block)),
             shared=program.static_shared_bytes + launch.shared_bytes,
             registers=program.registers,
@@ -109,9 +98,8 @@ class AccelSimTraces:
         )
         path = self.folder / name
         with writing(self.folder):
-            # It is closed below, where that may fail.
-            out: IO[bytes] = lzma.open(path, "wb", preset=1) if self._compress else path.open("wb")  # noqa: SIM115
-        taken = AccelSimLaunch(out, lines, program, blocks, par, together, self.folder)
+            out = path.open("wb")  # closed below, where that may fail
+        taken = AccelSimLaunch(out, lines, program, par, together, self.folder)
         try:
             with writing(self.folder):
                 out.write(header.encode())
@@ -124,9 +112,6 @@ class AccelSimTraces:
                 out.close()
             path.unlink(missing_ok=True)
             raise
-        if not blocks:  # none of those that are wanted
-            path.unlink()
-            return
         self.kernels, self.instructions = number, self.instructions + taken.instructions
         self.nbytes += path.stat().st_size
         self._list("a", f"{name}\n")

@@ -6,7 +6,6 @@ of an access (0: none), addresses, an immediate.
 
 from __future__ import annotations
 
-import lzma
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +51,7 @@ def read_kernel(path: Path) -> KernelFile:
     left, warp, inside = 0, -1, False
     block: tuple[int, ...] = ()
     data = path.read_bytes()
-    for line in (lzma.decompress(data) if path.suffix == ".xz" else data).decode().splitlines():
+    for line in data.decode().splitlines():
         name, equals, value = line.partition(" = ")
         if line in ("#BEGIN_TB", "#END_TB"):
             assert left == 0

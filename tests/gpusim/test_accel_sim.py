@@ -161,24 +161,13 @@ extern "C" __global__ void beyond(int *out) { out[threadIdx.x + 100000 * blockId
 # --- the file as a whole ----------------------------------------------------------------------------------------------
 
 
-def test_some_blocks_are_a_smaller_grid_and_what_does_not_fit_into_buffers_comes_out_the_same(tmp_path, monkeypatch):
+def test_what_does_not_fit_into_buffers_comes_out_the_same(tmp_path, monkeypatch):
     variant = registry.get("reduction/sequential")
-    whole, _, _ = written(tmp_path / "whole", variant.make(4096, 0))
-    some, _, _ = written(tmp_path / "some", variant.make(4096, 0), blocks=[1, 3])
-    assert some.head["grid dim"] == "(2,1,1)"
-    assert some.warps == {key: value for key, value in whole.warps.items() if key[0][0] in (1, 3)}
+    written(tmp_path / "whole", variant.make(4096, 0))
     for name, value in (("_BUFFER_BYTES", 1 << 14), ("_ROWS", 512)):
         monkeypatch.setattr(accel_launch, name, value)
     written(tmp_path / "small", variant.make(4096, 0))
     assert len({(tmp_path / name / "kernel-1.traceg").read_bytes() for name in ("whole", "small")}) == 1
-
-
-def test_a_compressed_file_holds_the_same(tmp_path):
-    launch = registry.get("vector_add").make(1000, 0)
-    plain, _, _ = written(tmp_path / "plain", launch)
-    packed, _, entries = written(tmp_path / "packed", launch, compress=True)
-    assert entries[-1] == "kernel-1.traceg.xz"
-    assert packed == plain
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
@@ -380,16 +369,14 @@ def test_an_executable_with_all_its_launches_and_copies(tmp_path):
 
 def test_the_command_line(tmp_path, capsys):
     folder = tmp_path / "traces"
-    options = ["--size", "32", "--blocks", "0,2", "--gpu", "a100"]
+    options = ["--size", "32", "--gpu", "a100"]
     assert main(["export", "accel-sim", "matmul/tiled", str(folder), *options]) == 0
     told = capsys.readouterr().out
     assert "1 launch, 3 copies to the device, " in told
     assert told.endswith("million instructions/s\n")
     file = read_kernel(folder / "kernel-1.traceg")
-    assert (file.head["binary version"], file.head["grid dim"]) == ("80", "(2,1,1)")
+    assert (file.head["binary version"], file.head["grid dim"]) == ("80", "(2,2,1)")
     wrong = {
-        ("vector_add", "--blocks", "9999"): "--blocks: the grid's blocks are 0 to 255",
-        ("vector_add", "--blocks", "none"): "--blocks names no block",
         ("vector_add", "--", "word"): "word: only a script or an executable has arguments of its own",
         ("vector_add", "--binary-version", "35"): "invalid choice: 35",
         ("no_such_program",): "no program named 'no_such_program'",
