@@ -85,13 +85,10 @@ class Grid:
         max_cycles: int | None = None,
         progress: Progress | None = None,
         recorder: Recorder | None = None,
-        *,
-        alone: bool = False,
-        priority: int = 0,
     ):
         self.blocks = blocks
         self.max_cycles, self.progress, self.recorder = max_cycles, progress, recorder
-        self.alone, self.priority, self.untimed = alone, priority, False
+        self.alone, self.priority, self.untimed = False, 0, False
         self.host: Host | None = None
         self.state: State
         self.dispatch = np.zeros(0, np.int64)  # G_* of `dispatcher`, while it is on the GPU
