@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any
@@ -67,20 +67,14 @@ def command(options: argparse.Namespace) -> int:
         return 0
     chosen = map(str, select(options.only, "large"))
     points = [each for each in chosen if each in measured() and options.split in (None, ProgramPoint.parse(each).split)]
-    compared = list(ranks(show(_rows(points, options.jobs))))
+    with ProcessPoolExecutor(options.jobs) as pool:
+        rows = pool.map(partial(predict, threads=1 if options.jobs > 1 else None), points)
+        compared = list(ranks(show(rows)))
     for one, other, agree in compared:
         if not agree:
             print(f"other order: {one} to {other}")
     print(f"order of two variants of a ladder: {sum(row[2] for row in compared)} of {len(compared)} as measured")
     return 0
-
-
-def _rows(points: Iterable[str], jobs: int) -> Iterator[Compared]:
-    if jobs == 1:
-        yield from map(predict, points)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(partial(predict, threads=1), points)
 
 
 def least_squares(a: np.ndarray, b: np.ndarray) -> np.ndarray:
