@@ -48,7 +48,7 @@ MOST_LINES_OF = {
     "gpusim.difference": 974,
     "gpusim.driver": 13_774,
     "gpusim.engine": 19_182,
-    "gpusim.exec": 902,
+    "gpusim.exec": 909,
     "gpusim.explore": 2_478,
     "gpusim.host": 1_731,
     "gpusim.integrations": 188,
@@ -64,7 +64,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 370,
     "isa": 6_572,
     "programs": 5_706,
-    "validate": 9_772,
+    "validate": 9_766,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

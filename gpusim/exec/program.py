@@ -37,7 +37,7 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 _READ = (signal.SIGINT, signal.SIGUSR1, signal.SIGCHLD)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _GRACE_SECONDS, _MOST_SECONDS, _LOOK_SECONDS = 2.0, 9.0, 0.02
-_SFD_CLOEXEC, _SIGINFO_BYTES = 0o2000000, 128  # signalfd(2)
+_SFD_CLOEXEC, _SFD_NONBLOCK, _SIGINFO_BYTES = 0o2000000, 0o4000, 128  # signalfd(2)
 
 
 @dataclass
@@ -130,10 +130,11 @@ class _Servers:
         # By pidfd: the process, its folder, and where it takes on other processes of the program.
         self._living: dict[int, tuple[int, str | None, socket.socket]] = {}
         self._this_process = os.pidfd_open(os.getpid())
+        self._others = _children()  # of the process that runs the program
         # An interrupt that is ignored is so by the program, too, which has inherited that.
         read = [each for each in _READ if signal.getsignal(each) != signal.SIG_IGN]
         signals = (ctypes.c_uint64 * 16)(sum(1 << each - 1 for each in read))  # sigset_t
-        self._signals = ctypes.CDLL(None).signalfd(-1, signals, _SFD_CLOEXEC)
+        self._signals = ctypes.CDLL(None).signalfd(-1, signals, _SFD_CLOEXEC | _SFD_NONBLOCK)
         self._selector.register(self._signals, selectors.EVENT_READ)
 
     def wait(self) -> int:
@@ -164,7 +165,10 @@ class _Servers:
         """Pass a signal on to the servers. An interrupt ends the calls that are under way: a Python program that waits
         in one acts on it when it returns. One that no terminal has sent may be for this process alone, and goes to the
         program too."""
-        number, _, code = struct.unpack_from("<3i", os.read(self._signals, _SIGINFO_BYTES))
+        try:
+            number, _, code = struct.unpack_from("<3i", os.read(self._signals, _SIGINFO_BYTES))
+        except BlockingIOError:  # another thread of this process has got it
+            return
         if number == signal.SIGCHLD:
             for each in self._orphans():
                 os.waitpid(each, os.WNOHANG)
@@ -188,9 +192,8 @@ class _Servers:
 
     def _orphans(self) -> set[int]:
         """The program's descendants whose parents have ended."""
-        children = " ".join(each.read_text() for each in Path("/proc/self/task").glob("*/children"))
         living = {server for server, *_ in self._living.values()}
-        return {*map(int, children.split())} - living - {self._program.pid}
+        return _children() - living - self._others - {self._program.pid}
 
     def _end_orphans(self) -> None:
         """End them, and those that this makes orphans. Each is asked to first, so that it removes what it has made."""
@@ -269,6 +272,10 @@ class _Servers:
             why = "as when the host has no memory left for that of devices"
             print(f"gpusim: error: signal {-number} has ended the simulator's process, {why}", file=sys.stderr)
         _remove(temporary)
+
+
+def _children() -> set[int]:
+    return {int(each) for task in Path("/proc/self/task").glob("*/children") for each in task.read_text().split()}
 
 
 def _remove(folder: str | None) -> None:
