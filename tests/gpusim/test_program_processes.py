@@ -126,19 +126,23 @@ def test_calls_that_do_not_fit():
     assert "5" in [lines[0].split()[-1] for lines in found]  # the other one waits for a process that has ended
 
 
+def begun(words, out, temporary, count):
+    """A program in a session of its own, and its processes when there are as many."""
+    places = environment(TMPDIR=str(temporary))
+    program = subprocess.Popen(words, env=places, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+    deadline = time.monotonic() + TIMEOUT
+    while len(started := descendants(program.pid)) < count and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return program, started
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_behind(number, tmp_path):
     """By an interrupt of the terminal, or where the program's parent is killed."""
     words = command(sys.executable, "-u", PROGRAM, "waits", 2, options=("--gpus", "2", "--no-report"))
-    places = {"TMPDIR": str(tmp_path)}
     held = set(Path("/dev/shm").iterdir())
     with open(tmp_path / "out", "w+") as out:
-        program = subprocess.Popen(
-            words, env=environment(**places), stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        deadline = time.monotonic() + TIMEOUT
-        while len(started := descendants(program.pid)) < 4 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        program, started = begun(words, out, tmp_path, 4)
         time.sleep(2)  # most often one waits for the other by then
         os.killpg(program.pid, number) if number == signal.SIGINT else program.kill()
         assert all_gone(started | descendants(program.pid))
@@ -159,14 +163,9 @@ time.sleep(1000)
 def test_what_a_killed_launcher_leaves_behind_ends(number, tmp_path):
     """Ranks that wait, and processes in sessions of their own that sleep, also where they hear nothing of a SIGTERM."""
     words = command(sys.executable, "-c", LAUNCHER, PROGRAM, options=("--gpus", "2", "--no-report"))
-    places, held = {"TMPDIR": str(tmp_path)}, set(Path("/dev/shm").iterdir())
+    held = set(Path("/dev/shm").iterdir())
     with open(tmp_path / "out", "w+") as out:
-        program = subprocess.Popen(
-            words, env=environment(**places), stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        deadline = time.monotonic() + TIMEOUT
-        while len(started := descendants(program.pid)) < 9 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        program, started = begun(words, out, tmp_path, 9)
         launcher = next(int(each) for each in _children(program.pid) if "sleep 1001" in _words(each))
         os.killpg(program.pid, number) if number == signal.SIGINT else os.kill(launcher, number)
         assert program.wait(TIMEOUT) == 128 + number
