@@ -499,11 +499,13 @@ class LaunchTiming(Section):
     """Costs of a launch outside the SMs, the way of blocks to them, and the largest grid."""
 
     overhead_cycles: Cycles = _doc("cycles of a launch in which no SM is active")
+    again_cycles: Cycles = _doc("more of them for a launch that finds what another one has left in the caches")
     fill_interval_cycles: Rate = _doc("between two of the first blocks handed out, over the whole GPU")
     block_interval_cycles: Rate = _doc("between two ends of blocks taken note of, over the whole GPU")
     sm_block_cycles: Cycles = _doc("between two blocks that start on one SM, at least")
     block_setup_cycles: Cycles = _doc("between the last warp of a block and the first of the next one on one SM")
     refill_cycles: Cycles = _doc("from a block's freeing its resources until the next one can be handed out for them")
+    sm_start_cycles: Cycles = _doc("for which an SM is active before the first warp of a launch can issue")
     block_launch_cycles: Cycles = _doc("from the hand-out of a block until its first warp can issue")
     warp_launch_cycles: Cycles = _doc("between two warps of a block that start on one SM")
     drain_cycles: Cycles = _doc("from a block's last exit until its resources are free")

@@ -1,9 +1,10 @@
 """The block dispatcher: hands the blocks of a grid to SMs in order, and refills them as blocks finish.
 
 First blocks go out one per `launch.fill_interval_cycles` over the whole GPU, one to each SM, then a second, and so on,
-as fast as SMs start them. The ends of blocks are taken note of one per `launch.block_interval_cycles`; the grid is done
-when the last end has been. Decisions are taken between lookahead windows, in order of time. What occupancy has promised
-is there, or a RuntimeError says which slots ran out.
+as fast as SMs start them. The ends of blocks are taken note of one per `launch.block_interval_cycles`, each when L2 has
+answered the block's stores (H200: 1,024 blocks that store a word and end together keep a grid 511 cycles longer than
+such as store nothing, 132 blocks 450); the grid is done when the last end has been. Decisions are taken between
+lookahead windows, in order of time. What occupancy has promised is there, or a RuntimeError says which slots ran out.
 
 Warps free their slots and registers one by one, as they end, but only the end of a block makes the dispatcher look, and
 then at both SMs of its TPC: all blocks that fit start, also in the place of warps whose blocks still run (H200,
@@ -17,8 +18,9 @@ from gpusim.engine.sm.shadow import forget_block, forget_warp
 from gpusim.engine.state import L, P, compiled, of_block, of_seat, of_warp
 from gpusim.engine.state.log import log_block, log_start
 
-#: A grid's words in the dispatcher: its next block, how many it has, how many are on SMs, the last end of one.
-G_NEXT, G_TOTAL, G_RUNNING, G_LAST, G_PATIENCE, G_GROUP, G_FIELDS = range(7)
+#: A grid's words in the dispatcher: its next block, how many it has, how many are on SMs, the last end of one. G_BEHIND:
+#: 1 + the least cycles from a block's end until L2 has answered its stores, 0 before the first end.
+G_NEXT, G_TOTAL, G_RUNNING, G_LAST, G_PATIENCE, G_GROUP, G_BEHIND, G_FIELDS = range(8)
 #: Its two servers: cycles from which it hands out another block, and takes note of another end.
 C_HANDS, C_NOTES, C_FIELDS = range(3)
 #: They count in 1/256 cycles, since it takes note of a block every 1.19 cycles.
@@ -69,13 +71,15 @@ def start_block(st, grid, sm, slot, x, y, z, time):
         forget_block(st, sm, slot)
     s = st.sm[sm]
     time = max(time, s[L.SM_BLOCK_FREE])
+    if s[L.SM_BLOCKS] == 0:
+        s[L.SM_ACTIVE_SINCE] = time
+        if s[L.SM_LAUNCHED] == 0:
+            time += par[P.SM_START]
+        if s[L.SM_CARVEOUT] != par[P.CARVEOUT]:
+            set_carveout(st, sm)
     if st.life.shape[0] > 0:
         log_block(st, sm, b[L.BLOCK_NUMBER], time)
     s[L.SM_BLOCK_FREE] = time + max(par[P.WARPS] * par[P.WARP_LAUNCH] + par[P.BLOCK_SETUP], par[P.BLOCK_LEAST])
-    if s[L.SM_BLOCKS] == 0:
-        s[L.SM_ACTIVE_SINCE] = time
-        if s[L.SM_CARVEOUT] != par[P.CARVEOUT]:
-            set_carveout(st, sm)
     s[L.SM_BLOCKS] += 1
     s[L.SM_LAUNCHED] += 1
     smsps = par[P.SUB_PARTITIONS]
@@ -343,6 +347,8 @@ def end_block(st, dispatch, sm, slot, time):
     grid = dispatch[st.par[P.SEAT]]
     grid[G_RUNNING] -= 1
     grid[G_LAST] = max(grid[G_LAST], time)
+    behind = max(st.block[sm, slot, L.BLOCK_STORED] - time, 0) + 1
+    grid[G_BEHIND] = min(grid[G_BEHIND], behind) if grid[G_BEHIND] > 0 else behind
 
 
 @compiled

@@ -19,6 +19,7 @@ from gpusim.engine.dispatcher import (
     C_FIELDS,
     C_NOTES,
     FRACTION,
+    G_BEHIND,
     G_FIELDS,
     G_LAST,
     G_NEXT,
@@ -321,7 +322,8 @@ class Dispatcher:
                 self.residents.remove(grid)
                 if not self.residents:
                     self._states.clear()
-                ended = max(int(grid.dispatch[G_LAST]), int(self._clock[C_NOTES]) // FRACTION)
+                behind = max(int(grid.dispatch[G_BEHIND]) - 1, 0)
+                ended = max(int(grid.dispatch[G_LAST]), int(self._clock[C_NOTES]) // FRACTION + behind)
                 last = max(ended, int(grid.state.sm[:, L.SM_LAST_REPLY].max()))
                 if grid.followed:
                     grid.lets_on = max(last, int(self._env.now)) + self._config.launch.dependency_cycles

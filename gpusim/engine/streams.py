@@ -178,6 +178,7 @@ class FrontEnd:
         self.env, self._launch = env, config.launch
         self.expected: list[int] = []
         self._free = -config.launch.grid_interval_cycles
+        self._again = 0  # of the first launch, before which nothing has run
         self._last: dict[int, simpy.Event] = {}
         self._count = 0
 
@@ -205,7 +206,8 @@ class FrontEnd:
         """Cycle at which a grid comes to the dispatcher that its stream has just taken up."""
         if overhead is not None:
             return grid.start + overhead
-        ready = grid.start + self._launch.overhead_cycles
+        ready = grid.start + self._launch.overhead_cycles + self._again
+        self._again = self._launch.again_cycles
         if grid.follows is not None:
             ready = max(grid.follows.trigger, submitted) + self._launch.programmatic_cycles
         self._free = max(ready, self._free + self._launch.grid_interval_cycles, grid.start)

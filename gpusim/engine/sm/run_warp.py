@@ -178,7 +178,6 @@ def finish_warp(st, sm, q, slot, w, time):
     b = st.block[sm, number]
     if st.par[P.CHECKS] & CHECK_RACE and b[L.BLOCK_WARPS_LEFT] == 1 and not all_waited_for(st, sm, w):
         return
-    st.warp[w, L.WARP_BLOCK] = -1
     b[L.BLOCK_WARPS_LEFT] -= 1
     b[L.BLOCK_DRAINED] = max(b[L.BLOCK_DRAINED], drained)
     if b[L.BLOCK_WARPS_LEFT] == 0:

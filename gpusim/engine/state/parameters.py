@@ -128,6 +128,7 @@ MEMBAR_NEAR = row()  # the same if all that was of the near partition
 MEMBAR_SYSTEM = row("memory_instruction.fence_system_latency_cycles")
 MEMBAR_CTA_LATENCY = row("memory_instruction.fence_cta_latency_cycles")
 REFILL = row("launch.refill_cycles")  # cycles from a block's end until the dispatcher can replace it
+SM_START = row("launch.sm_start_cycles")  # cycles before the first block of a launch on an SM
 BLOCK_LAUNCH = row("launch.block_launch_cycles")  # cycles from the arrival of a block at an SM to its first instruction
 BLOCK_SETUP = row("launch.block_setup_cycles")
 BLOCK_LEAST = row("launch.sm_block_cycles")  # least cycles between two blocks on the same SM
