@@ -55,7 +55,8 @@ def ask(m, sm, slice_):
 def send_home(m, sm, target, payload_bytes, sectors, sent, flits, now):
     """Send `payload_bytes` of data for so many sectors to their home slice, which takes them in `flits` parts, of which
     the CPC sends `sent`; return (wait, what a far home adds)."""
-    wait = max(book_request(m, sm, payload_bytes, sent, now), book_slice(m, target.home_slice, sectors, flits, now))
+    busy = flits * m[ms.P_SLICE_FLIT]
+    wait = max(book_request(m, sm, payload_bytes, sent, now), book_slice(m, target.home_slice, sectors, busy, now))
     if target.near == target.home:
         return wait, 0
     m[ms.CNT_FABRIC_WRITE_SECTORS] += sectors
@@ -83,7 +84,7 @@ def walk_read(m, sm, line, sectors, kind, past, policy, now):
     first_back = now + near_ticks(m, gpc, target.near_slice)
     wait = max(
         book_request(m, sm, 0, 0, now),
-        book_slice(m, target.near_slice, count, 1, now),
+        book_slice(m, target.near_slice, count, m[ms.P_SLICE_READ], now),
         book_reply(m, sm, count, each, now),
     )
     if target.near == target.home:
@@ -126,7 +127,8 @@ def read_far(m, target, sectors, wait, now):
             if entry >= 0:
                 missing &= ~m[entry]
         count = l2.sectors_of(missing)
-        wait = max(wait, book_fabric(m, target.home, count, now), book_slice(m, target.home_slice, count, 1, now))
+        wait = max(wait, book_fabric(m, target.home, count, now))
+        wait = max(wait, book_slice(m, target.home_slice, count, m[ms.P_SLICE_READ], now))
         at_home, _, fetched = l2.read_home(m, target, missing, l2.FOR_COPY if keep else l2.FOR_HOME, now)
         back = m[ms.P_FAR] + max(wait, at_home)
         late = max(late, back)
@@ -176,16 +178,18 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
         parts = 2 * count + max((operations & ~ms.OPS_FLOAT) - count, 0) // _WORDS_PER_SECTOR
     wait, far = send_home(m, sm, target, payload_bytes, count, parts, 1, now)  # the slice is busy adding
     reply = now + m[ms.P_NEAR] + m[ms.P_ATOMIC_EXTRA] + far
-    least = m[ms.P_ATOMIC_REQUEST]
+    least, last = m[ms.P_ATOMIC_REQUEST], m[ms.P_ATOMIC_LAST] + target.home_slice
     if operations & ms.OPS_FLOAT != 0:  # an addition needs the one before it, which integers do not show
         operations &= ~ms.OPS_FLOAT
-        last = m[ms.P_ATOMIC_LAST] + target.home_slice
         least = m[ms.P_ATOMIC_FLOAT] if m[last] == line << 4 | sectors else least
-        m[last] = line << 4 | sectors
+    other = m[last] >> 4 != line
+    m[last] = line << 4 | sectors
     passes = max(count, (operations + _WORDS_PER_SECTOR - 1) // _WORDS_PER_SECTOR)
     whole = operations >= count * _WORDS_PER_SECTOR
+    # H200: whole lines take no longer in turns, words of hashed lines do.
+    turn = m[ms.P_ATOMIC_TURN] if other and operations < _WORDS_PER_SECTOR * ms.SECTORS_PER_LINE else 0
     cost = passes * (m[ms.P_ATOMIC_WHOLE_SECTOR] if whole else m[ms.P_ATOMIC_SECTOR])
-    wait = max(wait, book_atomic(m, target.home_slice, max(least, cost), now))
+    wait = max(wait, book_atomic(m, target.home_slice, max(least, cost) + turn, now))
     if kind == ms.KIND_ATOMIC:
         wait = max(wait, book_reply(m, sm, count, m[ms.P_SM_REPLY_SECTOR], now))
         m[ms.CNT_TEX_ATOMIC_SECTORS] += count

@@ -141,7 +141,7 @@ P_SM_RECEIVES = _row()
 P_GPC_PACKETS = _row()
 P_SLICE_QUEUES = _row()
 P_ATOMIC_UNITS = _row()
-P_ATOMIC_LAST = _row()  # of each slice: line << 4 | sectors of the last request that added floating-point numbers
+P_ATOMIC_LAST = _row()  # of each slice: line << 4 | sectors of its last request
 P_FABRIC = _row()
 P_CHANNEL_STATES = _row()  # first word of the channels, the banks, the lines
 P_BANK_STATES = _row()
@@ -154,6 +154,7 @@ P_SM_REPLY_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.sm_repl
 # The same of what does not go through L1.
 P_SM_PAST_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.sm_past_l1_bytes_per_cycle)
 P_SLICE_FLIT = _ticks("l2.slice_flit_cycles")
+P_SLICE_READ = _ticks("l2.slice_read_cycles")
 P_SLICE_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.l2.slice_bytes_per_cycle)
 P_FABRIC_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.l2.fabric_bytes_per_cycle)
 # A hit in the near partition: request leaves the SM until its first sector is back.
@@ -164,6 +165,7 @@ P_ATOMIC_SECTOR = _ticks("l2.atomic_sector_cycles")
 P_ATOMIC_WHOLE_SECTOR = _ticks("l2.atomic_whole_sector_cycles")
 P_ATOMIC_REQUEST = _ticks("l2.atomic_same_address_cycles")
 P_ATOMIC_FLOAT = _ticks("l2.atomic_same_float_cycles")
+P_ATOMIC_TURN = _ticks("l2.atomic_turn_cycles")
 P_PARTIAL_WRITE = _ticks("l2.partial_write_cycles")  # a sector that a store writes in part
 P_PARTIAL_REQUEST = _ticks("l2.partial_request_cycles")  # what a request with such sectors takes besides
 P_ACTIVATE_INTERVAL = _ticks("dram.activate_interval_cycles")  # from one activation of a channel to the next
