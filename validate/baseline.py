@@ -84,11 +84,22 @@ class OutputCheck(_Model):
     max_rel_error: float
 
 
+class WarmMeasurement(_Model):
+    """Launches on what the same launch before them left in caches: `cycles` and `counters` as of `Measurement`.
+
+    provenance: 'gpu', 'driver', 'date' of these launches, and 'ncu' if it is known.
+    """
+
+    provenance: dict[str, str]
+    cycles: Spread
+    counters: dict[str, Number | list[Number]]
+
+
 class Measurement(_Model):
     """One point as measured.
 
     size, seed: of the inputs. cycles: gpc__cycles_elapsed.max, caches flushed before each launch.
-    cold_us, warm_us: time between two events around the launch, caches emptied or just after the same launch.
+    cold_us: time between two events around the launch, caches emptied. warm: None where it was not measured.
     counters: in ncu's base units, by ncu's names; a list holds one value per launch where they vary.
     """
 
@@ -98,8 +109,8 @@ class Measurement(_Model):
     check: OutputCheck
     cycles: Spread
     cold_us: Spread
-    warm_us: Spread
     counters: dict[str, Number | list[Number]]
+    warm: WarmMeasurement | None = None
 
     def __getitem__(self, name: str) -> Number:
         """A counter, the median of the launches where they vary. Raises KeyError."""

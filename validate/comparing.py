@@ -38,12 +38,13 @@ class ProcessDied(Failure):
 
 def compare(
     points: Sequence[ProgramPoint], *, gpu: str = "h200", baseline_of: str = "h200", overrides: Sequence[str] = (),
-    journal: Path | None = None, jobs: int | None = None, threads: int | None = None,
+    journal: Path | None = None, jobs: int | None = None, threads: int | None = None, warm: bool = False,
 ) -> Iterator[score.Row]:  # fmt: skip
     """The row of every point, in their order, as soon as it can be told.
 
     journal: file of rows; what it holds is not done again, and every new row is in it at once. A process that died says
-    nothing about its point, so that is not written down. jobs: processes, one per core by default.
+    nothing about its point, so that is not written down. jobs: processes, one per core by default. warm: also of the
+    launch after the same one, where that was measured.
 
     Most points are small: they end before a second host thread of the engine has helped. So the cores are given points,
     not parts of points.
@@ -52,12 +53,13 @@ def compare(
     row is asked for.
     """
     load_config(gpu, overrides)
-    book = open_journal(journal, gpu, baseline_of, overrides) if journal else None
+    book = open_journal(journal, gpu, baseline_of, overrides, warm=warm) if journal else None
     found = known_rows(book)
     tasks = [Task((each,)) for each in points if each not in found]
     jobs = min(jobs or host_threads(None), len(tasks))
     threads = threads or (max(1, host_threads(None) // jobs) if jobs > 1 else None)
-    work = partial(_rows_of, gpu=gpu, baseline_of=baseline_of, overrides=tuple(overrides), threads=threads)
+    how = {"gpu": gpu, "baseline_of": baseline_of, "overrides": tuple(overrides), "threads": threads, "warm": warm}
+    work = partial(_rows_of, **how)
     return rows(points, found, tasks, work, jobs, book)
 
 
@@ -138,6 +140,7 @@ def command(options: argparse.Namespace) -> int:
             journal=options.resume,
             jobs=options.jobs,
             threads=options.threads,
+            warm=options.warm,
         )
         return show(found, partial(text.report, full=True) if options.full else text.cycles_text)[0]
     except KeyboardInterrupt:

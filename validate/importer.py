@@ -90,7 +90,7 @@ def make(document: dict[str, Any], variant: str) -> Baseline:
         problem = _problem(row, program.sha256, point.program.polls) or document["failures"].get(str(point))
         if row is None or problem:
             raise ImportRefused(f"{point}: {problem}")
-        measurements.append(_measurement(point, row))
+        measurements.append(_measurement(point, row, document["provenance"]))
         rows.append(row)
     return Baseline(
         variant=variant,
@@ -122,7 +122,7 @@ def _problem(row: dict[str, Any] | None, cubin_sha256: str, polls: bool) -> str 
         return "not in the recording"
     if not row.get("check", {}).get("ok"):
         return f"wrong outputs: {row.get('check', {}).get('mismatch', 'not checked')}"
-    if not row.get("cold_us") or not row.get("warm_us"):
+    if not row.get("cold_us"):
         return "no times"
     if len(row.get("profiles", [])) < 2:
         return "fewer than two profiled launches, so no spread"
@@ -142,12 +142,22 @@ def _problem(row: dict[str, Any] | None, cubin_sha256: str, polls: bool) -> str 
     return None
 
 
-def _measurement(point: ProgramPoint, row: dict[str, Any]) -> Measurement:
-    profiles = [with_differences(profile["metrics"]) for profile in row["profiles"]]
+def counters_of(launches: Sequence[dict[str, Any]]) -> dict[str, Number | list[Number]]:
+    """Counters that all of these launches have: a value, or one of each launch where they vary."""
     counters: dict[str, Number | list[Number]] = {}
-    for name in sorted(set.intersection(*map(set, profiles))):
-        values = [plain(profile[name]) for profile in profiles]
+    for name in sorted(set.intersection(*map(set, launches))):
+        values = [plain(metrics[name]) for metrics in launches]
         counters[name] = values[0] if len(set(values)) == 1 else values
+    return counters
+
+
+def _measurement(point: ProgramPoint, row: dict[str, Any], found: dict[str, Any]) -> Measurement:
+    counters = counters_of([with_differences(profile["metrics"]) for profile in row["profiles"]])
+    warm = None
+    if "warm" in row:
+        seen = counters_of([each["metrics"] for each in row["warm"]])
+        who = {name: found[name] for name in ("gpu", "date", "ncu")} | {"driver": found["smi_before"]["driver_version"]}
+        warm = baseline.WarmMeasurement(provenance=who, cycles=Spread.of(seen[CYCLES]), counters=seen)
     check = {name: row["check"][name] for name in baseline.OutputCheck.model_fields}
     return Measurement(
         size=point.size,
@@ -156,8 +166,8 @@ def _measurement(point: ProgramPoint, row: dict[str, Any]) -> Measurement:
         check=baseline.OutputCheck.model_validate(check),
         cycles=Spread.of(counters[CYCLES]),
         cold_us=Spread.of(row["cold_us"]),
-        warm_us=Spread.of(row["warm_us"]),
         counters=counters,
+        warm=warm,
     )
 
 

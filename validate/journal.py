@@ -23,14 +23,15 @@ _HERE = Path(__file__).parent
 
 
 def open_journal(
-    path: Path, gpu: str, baseline_of: str, overrides: Sequence[str], files: Sequence[Path] | None = None
-) -> Journal:
+    path: Path, gpu: str, baseline_of: str, overrides: Sequence[str], files: Sequence[Path] | None = None,
+    warm: bool = False,
+) -> Journal:  # fmt: skip
     """The journal of a comparison, new or as it was left. files: what was measured, and of what; by default images and
-    baselines. Raises JournalError."""
+    baselines. warm: whether rows have warm launches too. Raises JournalError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if files is None:
         files = [images.INDEX, *sorted((baseline.FOLDER / baseline_of).rglob("*.json"))]
-    return Journal(path, _header(gpu, files, overrides), resume=True)
+    return Journal(path, _header(gpu, files, overrides, warm), resume=True)
 
 
 def line_of(row: score.Row) -> dict[str, Any]:
@@ -63,11 +64,12 @@ def rows_of(path: Path, gpu: str = "h200") -> tuple[list[score.Row], str]:
     return rows, "; ".join(notes)
 
 
-def _header(gpu: str, files: Sequence[Path], overrides: Sequence[str]) -> dict[str, Any]:
+def _header(gpu: str, files: Sequence[Path], overrides: Sequence[str], warm: bool) -> dict[str, Any]:
     """Return what all rows of a journal depend on."""
     digest = hashlib.blake2b(json.dumps(load_config(gpu, overrides).to_dict(), sort_keys=True).encode(), digest_size=16)
     for path in (_HERE / "replay.py", _HERE / "metrics.py", *files):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    digest.update(b"warm" * warm)
     return {
         "journal": "gpusim sweep",
         "format": FORMAT,

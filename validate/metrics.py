@@ -36,6 +36,10 @@ TIMED_PIPES = ("sm__inst_executed_pipe_fmaheavy.sum", "sm__inst_executed_pipe_ad
 RECORDED = tuple(_LISTS["recorded"])
 """Metrics requested from ncu; names unknown to its version are left out and listed in the recording."""
 
+WARM = RECORDED[:4]
+"""Cycles and time, requested of a launch after the same one. They take one pass: a second one would find caches as ncu
+leaves them when it puts memory back."""
+
 
 def with_differences(metrics: dict[str, float]) -> dict[str, float]:
     """Counters of a launch, and those of `DIFFERENCES` whose parts are among them."""

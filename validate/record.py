@@ -19,7 +19,7 @@ from typing import Any
 
 from gpusim.results.profile import ProfiledLaunch, parse_profile
 from validate import gpu
-from validate.metrics import RECORDED
+from validate.metrics import RECORDED, WARM
 from validate.points import ProgramPoint, select
 
 FORMAT = 2
@@ -89,23 +89,28 @@ class ProgramRecorder:
         bad = [name for name, row in self.document["points"].items() if not row["check"]["ok"]]
         return f"of {len(found['rows'])} points; wrong outputs: {', '.join(bad) or 'none'}"
 
-    def counters(self, points: Sequence[ProgramPoint], metrics: Sequence[str], repeats: int) -> str:
-        """Counters of a family's points."""
+    def counters(
+        self, points: Sequence[ProgramPoint], metrics: Sequence[str], repeats: int, task: str = "counters"
+    ) -> str:
+        """Counters of points, with task 'warm' of launches after the same one."""
         if self.left() < 15.0:
             raise RecordingFailed("no time left")
-        found, launches = _worker("counters", repeats, self.left() - 5.0, points, metrics)
+        # Of two launches in a row only the second one is warm.
+        which = slice(1, None, 2) if task == "warm" else slice(None)
+        found, launches = _worker(task, repeats, self.left() - 5.0, points, metrics)
         self.document["provenance"].setdefault(
             "device_facts", {k: v for k, v in launches[0].metrics.items() if k in _DEVICE_FACTS}
         )
         wanted = set(metrics)
-        for label, launch in zip(found["rows"], launches, strict=True):
+        for label, launch in zip(found["rows"][which], launches[which], strict=True):
             if label.get("check", {}).get("ok") is False:
                 self.document["failures"][label["point"]] = f"under ncu: {label['check']['mismatch']}"
             # ncu also prints hundreds of device attributes.
             kept = {k: v for k, v in launch.metrics.items() if k in wanted or k.startswith(_LAUNCH_FACTS)}
             about = {"kernel": launch.kernel, "grid": list(launch.grid), "block": list(launch.block), "metrics": kept}
-            self.document["points"].setdefault(label["point"], {}).setdefault("profiles", []).append(about)
-        return f"{len(launches)} launches"
+            row = self.document["points"].setdefault(label["point"], {})
+            row.setdefault("profiles" if task == "counters" else task, []).append(about)
+        return f"{len(launches[which])} launches"
 
 
 def record(
@@ -134,6 +139,8 @@ def record(
         families.setdefault(point.program.family, []).append(point)
     for family, members in families.items():
         recorder.step(family, lambda members=members: recorder.counters(members, known, repeats))  # type: ignore[misc]
+    if known:
+        recorder.step("warm", lambda: recorder.counters(points, WARM, repeats, "warm"))
     return recorder.document
 
 
@@ -172,7 +179,8 @@ def _worker(
             status, printed = gpu.run(line, seconds)
             launches: list[ProfiledLaunch] = []
         else:
-            counted = gpu.count(line, metrics, timeout_s=seconds)
+            options = ("--cache-control", "none") if task == "warm" else ()
+            counted = gpu.count(line, metrics, timeout_s=seconds, options=options)
             status, printed = counted.status, counted.csv[-2000:] + counted.printed
             launches = parse_profile(counted.csv) or parse_profile(counted.printed)
         if status or status is None or not out.exists():

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gpusim
+from gpusim.config import GPUConfig, load_config
 from gpusim.errors import SimulationError
+from gpusim.host.launch_run import LaunchRun, session_run
+from gpusim.host.options import LaunchOptions, host_threads
+from gpusim.host.session import GpuSession
+from gpusim.launch import Launch
+from gpusim.launch.memory import DeviceMemory
 from gpusim.results.metrics import METRICS
+from isa import Program
 from programs import images
 from validate import baseline
 from validate.baseline import BaselineError, MissingBaseline, Number, Spread
@@ -51,7 +58,8 @@ class Comparison:
     cycles: of the whole launch; spread: how the measured ones vary. exact, modelled: counters by name, of a program
     that polls without those that vary from launch to launch on the hardware.
     mismatch: what is wrong with the simulated outputs, None if they agree with the NumPy reference.
-    seconds: host time of the simulation. kind: of kernel, `gpusim.Result.kind`.
+    seconds: host time of the simulation. kind: of kernel, `gpusim.Result.kind`. warm: of the same launch
+    right after it, if that was asked for and measured.
     """
 
     point: ProgramPoint
@@ -63,6 +71,7 @@ class Comparison:
     mismatch: str | None
     seconds: float
     kind: str
+    warm: Comparison | None = None
 
     @property
     def differing(self) -> dict[str, Pair]:
@@ -91,11 +100,11 @@ class Failure:
 # many parameters: what is simulated, what with, and how
 def replay(
     point: ProgramPoint, gpu: Any = "h200", baseline_of: str = "h200", *, threads: int | None = None,
-    overrides: Sequence[str] = (), simulate: Callable[..., Any] | None = None,
+    overrides: Sequence[str] = (), simulate: Callable[..., gpusim.Result] | None = None, warm: bool = False,
 ) -> Comparison:  # fmt: skip
     """Simulate a point and compare it with a GPU's baseline.
 
-    simulate: in place of `gpusim.simulate`.
+    simulate: in place of `gpusim.simulate`. warm: also the same launch once more, if that was measured.
 
     Raises:
         MissingBaseline, BaselineError: there is no such measurement.
@@ -110,12 +119,31 @@ def replay(
         raise StaleBaseline(f"{point}: the launch or its inputs are not those that were measured")
     expected = variant.reference(launch)
     run, shape = simulate or gpusim.simulate, (launch.grid, launch.block, launch.args, gpu, launch.shared_bytes)
-    started = time.perf_counter()
-    result = run(program, *shape, overrides=list(overrides), threads=threads)
+    started, again = time.perf_counter(), None
+    if warm and measured.warm:
+        result, again = twice(program, launch, load_config(gpu, overrides), threads)
+    else:
+        result = run(program, *shape, overrides=list(overrides), threads=threads)
     seconds = time.perf_counter() - started
     mismatch = variant.mismatch(expected, variant.results(launch))
     exact = [name for name in (*EXACT, *LAUNCH) if not (variant.polls and name in ASKED_AGAIN)]
-    return against(point, result, measured.counters, mismatch, seconds, exact, MODELLED)
+    found = against(point, result, measured.counters, mismatch, seconds, exact, MODELLED)
+    if again is None or measured.warm is None:
+        return found
+    counters, names = measured.counters | measured.warm.counters, [*measured.warm.counters]
+    return replace(found, warm=against(point, again, counters, None, 0.0, (), [n for n in MODELLED if n in names]))
+
+
+def twice(
+    program: Program, launch: Launch, config: GPUConfig, threads: int | None
+) -> tuple[gpusim.Result, gpusim.Result]:
+    """Run a launch as `gpusim.simulate` does, and once more on what that has left in memory and caches. The launch's
+    arrays are then those after the first time."""
+    with GpuSession(config, DeviceMemory(config.dram.capacity_bytes), host_threads(threads)) as session:
+        run = session_run(session, program, replace(launch, kernel=program), LaunchOptions())
+        first = run.submit().result
+        again = LaunchRun(session, run.program, run.launch, run.parameter_bytes, run.options).submit()
+        return first, again.result
 
 
 # many parameters: both sides, which counters, and what else is told

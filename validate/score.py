@@ -18,7 +18,8 @@ _FORMS: dict[type, TypeAdapter[Any]] = {each: TypeAdapter(each) for each in (Com
 """How rows of each kind are written and read."""
 
 HEAD = (
-    f"{'point':36s} {'warp inst':>10s} {'exact':>7s} {'measured':>9s} {'spread':>7s} {'predicted':>10s} {'error':>8s}"
+    f"{'point':36s} {'warp inst':>10s} {'exact':>7s} {'measured':>9s} {'spread':>7s} {'predicted':>10s} {'error':>8s} "
+    f"{'warm':>9s} {'predicted':>10s} {'error':>8s}"
 )
 TIMED_HEAD = f"{HEAD} {'s':>6s}"
 
@@ -31,8 +32,10 @@ def line(row: Row, *, timed: bool = False) -> str:
     exact = f"{len(row.exact) - len(row.differing)}/{len(row.exact)}"
     text = (
         f"{row.point!s:36s} {row.instructions:10d} {exact:>7s} {row.cycles.measured:9.0f} "
-        f"{row.spread.relative:7.1%} {row.cycles.predicted:10.0f} {row.error:+8.1%}"
+        f"{row.spread.relative:7.1%} {row.cycles.predicted:10.0f} {row.error:+8.1%} "
     )
+    warm = row.warm
+    text += f"{warm.cycles.measured:9.0f} {warm.cycles.predicted:10.0f} {warm.error:+8.1%}" if warm else f"{'':29s}"
     text += f" {row.seconds:6.1f}" if timed else ""
     for name, pair in row.differing.items():
         text += f"\n    {name}: measured {number(pair.measured)}, predicted {number(pair.predicted)}"

@@ -1,7 +1,8 @@
 """The part of a recording that holds the GPU: `python -m validate.worker TASK OUT REPEATS SECONDS POINT...`
 
 Launches the recorded cubins. Task 'counters' runs under ncu, which measures each launch: for every repeat, every point
-once, with fresh inputs. Task 'times' measures with events. What was launched goes to the file OUT as JSON, in launch
+once, with fresh inputs. Task 'warm' is the same, but the launch is made again at once, on what it left behind. Task
+'times' measures with events. What was launched goes to the file OUT as JSON, in launch
 order, so that it can be joined with ncu's table.
 """
 
@@ -89,8 +90,10 @@ def check(point: ProgramPoint, kernel: DeviceKernel) -> dict[str, Any]:
     return {"ok": mismatch is None, "exact": exact, "mismatch": mismatch, **error_of(expected, actual)}
 
 
-def counters(gpu: RealGpu, points: list[ProgramPoint], repeats: int, deadline: float) -> list[dict[str, Any]]:
-    """Launch for ncu. Nothing but the points' kernels may run on the GPU here."""
+def counters(
+    gpu: RealGpu, points: list[ProgramPoint], repeats: int, deadline: float, again: bool
+) -> list[dict[str, Any]]:
+    """Launch for ncu, a second time if `again`. Nothing but the points' kernels may run on the GPU here."""
     done: list[dict[str, Any]] = []
     for repeat in range(repeats):
         for point in points:
@@ -103,11 +106,14 @@ def counters(gpu: RealGpu, points: list[ProgramPoint], repeats: int, deadline: f
                 gpu.synchronize()
                 entry: dict[str, Any] = {"point": str(point), "seed": point.seed, "repeat": repeat}
                 done.append(entry | ({"check": check(point, kernel)} if repeat == 0 else {}))
+                if again:
+                    kernel.run()
+                    done.append(entry)
     return done
 
 
 def times(gpu: RealGpu, points: list[ProgramPoint], repeats: int, deadline: float) -> list[dict[str, Any]]:
-    """Times by events, in microseconds: `cold_us` with emptied caches, `warm_us` just after the same launch.
+    """Times by events, in microseconds, with emptied caches.
 
     The GPU is kept busy while the host enqueues, so that launch overheads of the host are not in the times.
     """
@@ -116,20 +122,14 @@ def times(gpu: RealGpu, points: list[ProgramPoint], repeats: int, deadline: floa
         if time.monotonic() > deadline:
             break
         with DeviceKernel(gpu, images.image(point.variant), point.make()) as kernel:
-
-            def warm(run: Any = kernel.run) -> None:
-                flush.run()
-                run()
-
             kernel.reset()
-            warm()
+            kernel.run()
             gpu.synchronize()
             done.append({
                 "point": str(point), "seed": point.seed, "check": check(point, kernel),
                 "launch": describe(kernel.launch),
                 "image": {"cubin_sha256": kernel.program.sha256},
                 "cold_us": [gpu.timed_us(kernel.run, flush.run) for _ in range(repeats)],
-                "warm_us": [gpu.timed_us(kernel.run, warm) for _ in range(repeats)],
             })  # fmt: skip
     return done
 
@@ -152,7 +152,7 @@ def main(arguments: list[str]) -> int:
         overhead = float(np.median([gpu.timed_us(lambda: None) for _ in range(repeats)]))
         document = {"device": gpu.about(), "event_overhead_us": round(overhead, 3), "rows": rows}
     else:
-        document = {"rows": counters(gpu, points, repeats, deadline)}
+        document = {"rows": counters(gpu, points, repeats, deadline, task == "warm")}
     out.write_text(json.dumps(document))
     return 0
 

@@ -61,6 +61,8 @@ def test_what_a_baseline_says_is_complete_and_consistent(name, gpu):
         assert varying <= (set(ASKED_AGAIN) if registry.get(name).polls else set())
         assert each.cycles == baseline.Spread.of(each.counters[CYCLES]) and each.cycles.count >= 3
         assert each.cycles.min > 0 and each.cycles.relative < 0.2
+        if gpu == "h200":
+            assert each.warm.cycles == baseline.Spread.of(each.warm.counters[CYCLES]) and each.warm.cycles.count == 3
         # The clocks of a launch follow from its cycles and its duration, so units are what they should be.
         hz = each["gpc__cycles_elapsed.avg.per_second"]
         assert each["gpu__time_duration.sum"] * hz / 1e9 == pytest.approx(each.cycles.median, rel=0.15)
@@ -119,8 +121,8 @@ def recording():
             "launch": launch,
             "image": {"cubin_sha256": program.sha256},
             "cold_us": [3.0, 4.0, 5.0],
-            "warm_us": [2.0],
             "profiles": profiles,
+            "warm": [{"metrics": {CYCLES: cycles, "sm__cycles_active.avg": 2.5}} for cycles in (700.0, 650.0)],
         }
     provenance = {
         **{"date": "2026-01-02", "ncu": "Version 1", "gpu": "NVIDIA X100 PCIe", "sm_count": 2},
@@ -146,7 +148,9 @@ def test_import_writes_once_and_replaces_only_when_told(tmp_path, recording, mon
     assert small.counters[CYCLES] == [1000, 1001, 1002] and small.cycles.median == 1001
     assert small["derived__memory_l1_wavefronts_shared_excessive"] == 2
     assert small["sm__cycles_active.avg"] == 0.5 and isinstance(small["smsp__inst_executed.sum"], int)
-    assert (small.cold_us.median, small.warm_us.count) == (4, 1)
+    assert (small.cold_us.median, small.cold_us.count) == (4, 3)
+    assert (small.warm.cycles.median, small.warm.counters["sm__cycles_active.avg"]) == (675, 2.5)
+    assert small.warm.provenance["driver"] == "1.2.3" and small.warm.provenance["ncu"] == "Version 1"
     assert found.provenance.driver == "1.2.3" and found.provenance.clocks_mhz["sm_after_times"] == 1900
     assert importer.import_recording(raw, ["saxpy"], folder=folder) == {"saxpy": "same"}
 

@@ -36,6 +36,9 @@ RANKED = {point.variant for ladder in LADDERS.values() for point in ladder}
 HELD = {*registry.recorded()[::2], *REFERENCES.values(), *RANKED}
 POINTS = [point for point in select(sizes="small") if point.variant in HELD] + LARGE
 ON_H100 = [select([name], "small")[0] for name in FAMILIES[::6]]
+WARM_NAMES = "saxpy", "transpose/tiled", "bank_conflict/32", "reduction/shuffle", "matmul/tiled", "pointer_chase/l2"
+WARM = select(WARM_NAMES, "small")
+WARM_ERROR = 0.08
 ACCEPTED = {gpu: accepted.load(accepted.path_of(gpu)) for gpu in ("h200", "h100")}
 
 
@@ -61,6 +64,16 @@ def test_a_point_is_what_the_hardware_made_of_it(gpu, point):
     assert found.cycles.measured / 2 < found.cycles.predicted < found.cycles.measured * 2
     now, then = accepted.Entry.of(found), ACCEPTED[gpu][point]
     assert held.worse_point(now, then) is None and held.closed_gap(now, then) is None
+
+
+@pytest.mark.parametrize("point", WARM, ids=str)
+def test_a_warm_launch_takes_as_long_as_on_the_hardware(point):
+    """The first of two launches is what a launch alone is; the second finds in caches what an H200 finds there."""
+    found = replay.replay(point, warm=True)
+    assert (found.cycles, found.exact) == (replayed("h200", point).cycles, replayed("h200", point).exact)
+    assert found.mismatch is None and found.warm is not None and found.warm.spread.count == 3
+    assert abs(found.warm.error) < WARM_ERROR
+    assert found.warm.cycles.predicted < found.cycles.predicted
 
 
 @pytest.mark.parametrize("family", LADDERS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import statistics
+from dataclasses import replace
 
 import pytest
 
@@ -95,7 +97,20 @@ def test_the_report_has_all_scores_for_both_splits():
     assert re.search(r"^L2 sectors +judge +1 +0\.5% +0\.5% .*met", found, re.MULTILINE)
     assert "stall reasons, train: the 3 greatest within 5 percentage points at 1 of 2 points, 50.0%" in found
     assert re.search(rf"^{READ} +3", found, re.MULTILINE) and stalls.PREFIX not in found
-    assert text.report(ROWS[-1:]).splitlines()[1].split() == ["all", "0/1", "0"]
+    assert text.report(ROWS[-1:]).splitlines()[1].split() == ["all", "0/1", "-"]
+
+
+def test_warm_launches_have_scores_of_their_own():
+    rows = [replace(ROWS[0], warm=row(TRAIN, 1, (2000, 1900), {"wait": (1, 1)}, **{SECTORS: (5000, 5100)})), ROWS[2]]
+    rows[0] = replace(rows[0], warm=replace(rows[0].warm, exact={}))
+    assert score.row_of(json.loads(json.dumps(score.plain(rows[0])))) == rows[0]
+    assert score.line(rows[0]).split()[-3:] == ["2000", "1900", "-5.0%"] and len(score.line(rows[1]).split()) == 7
+    cold, warm = text.cycles_text(rows).split("\n\n")
+    assert re.search(r"^all +2/2 +2 +10\.0%", cold, re.MULTILINE)
+    # The other point was not launched again, which the table does not hide.
+    assert re.search(r"^all +1/2 +- +5\.0% .* -5\.0% ", warm, re.MULTILINE) and warm.startswith("warm ")
+    assert re.search(r"^judge +0/1 +-$", warm, re.MULTILINE)
+    assert "Of warm launches:" in text.report(rows, full=True) and "warm" not in text.report(ROWS)
 
 
 def entries(rows=ROWS[:3]):

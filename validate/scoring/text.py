@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from validate import score
-from validate.replay import Comparison
+from validate.replay import Comparison, Failure
 from validate.scoring import counters, stalls
 
 SPLITS = ("train", "judge")
@@ -22,16 +22,23 @@ def splits(rows: Sequence[score.Row]) -> Mapping[str, list[score.Row]]:
     return {"all": list(rows)} | {name: part for name, part in parts.items() if part}
 
 
-def cycles_text(rows: Sequence[score.Row]) -> str:
-    """Errors of the cycles: a line for all points and one for each split."""
+def warm(rows: Sequence[score.Row]) -> list[score.Row]:
+    """The warm launches of these points; one without is a failure. None at all if no point has any."""
+    found = [getattr(row, "warm", None) or Failure(row.point, "no warm launch") for row in rows]
+    return found if done(found) else []
+
+
+def cycles_text(rows: Sequence[score.Row], title: str = "cycles") -> str:
+    """Errors of the cycles: a line for all points and one for each split; the same of warm launches below."""
     lines = [
-        f"{'cycles':8s} {'compared':>9s} {'exact':>6s} {'mean':>6s} {'median':>7s} {'p90':>6s} {'worst':>6s} "
+        f"{title:8s} {'compared':>9s} {'exact':>6s} {'mean':>6s} {'median':>7s} {'p90':>6s} {'worst':>6s} "
         f"{'bias':>6s} {'corr.':>7s}  worst at"
     ]
     for name, part in splits(rows).items():
         found = score.summary(part)
         compared = round(found["covered"] * found["points"])
-        text = f"{name:8s} {compared:4d}/{found['points']:<4d} {found['exact_points']:6d}"
+        exact = found["exact_points"] if any(row.exact for row in done(part)) else "-"
+        text = f"{name:8s} {compared:4d}/{found['points']:<4d} {exact:>6}"
         if compared:
             correlation = found["log_correlation"]
             text += (
@@ -40,7 +47,8 @@ def cycles_text(rows: Sequence[score.Row]) -> str:
                 f"{'-' if correlation is None else format(correlation, '.4f'):>7s}  {found['worst_point']}"
             )
         lines.append(text)
-    return "\n".join(lines)
+    again = warm(rows)
+    return "\n".join([*lines, "", cycles_text(again, "warm")] if again else lines)
 
 
 def groups_text(rows: Sequence[score.Row]) -> str:
@@ -106,4 +114,6 @@ def report(rows: Sequence[score.Row], *, full: bool = False) -> str:
     if done(rows):
         parts += [groups_text(rows), stalls_text(rows)]
         parts += [counters_text(rows)] if full else []
+        if full and (again := warm(rows)):
+            parts += ["Of warm launches:", groups_text(again), stalls_text(again)]
     return "\n\n".join(parts)
