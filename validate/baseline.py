@@ -54,27 +54,6 @@ class Spread(_Model):
         return (self.max - self.min) / self.median if self.median else 0.0
 
 
-class Argument(_Model):
-    """An argument of the launch as `validate.points.describe` spells it: an array by shape and digest of its
-    content, a tensor map by its box and swizzle too, a scalar by value."""
-
-    dtype: str
-    shape: list[int] | None = None
-    sha256: str | None = None
-    box: list[int] | None = None
-    swizzle: str | None = None
-    value: bool | Number | None = None
-
-
-class LaunchFlags(_Model):
-    """Grid, block, dynamic shared memory in bytes, and arguments of a recorded launch."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    args: list[Argument]
-
-
 class OutputCheck(_Model):
     """Comparison of the GPU's outputs with the NumPy reference; `exact` means equal bit for bit."""
 
@@ -85,10 +64,8 @@ class OutputCheck(_Model):
 
 
 class WarmMeasurement(_Model):
-    """Launches on what the same launch before them left in caches: `cycles` and `counters` as of `Measurement`.
-
-    provenance: 'gpu', 'driver', 'date' of these launches, and 'ncu' if it is known.
-    """
+    """Launches on what the same launch before them left in caches. provenance: 'gpu', 'driver', 'date', and 'ncu' if it
+    is known; cycles, counters: as of `Measurement`."""
 
     provenance: dict[str, str]
     cycles: Spread
@@ -98,14 +75,15 @@ class WarmMeasurement(_Model):
 class Measurement(_Model):
     """One point as measured.
 
-    size, seed: of the inputs. cycles: gpc__cycles_elapsed.max, caches flushed before each launch.
+    size, seed: of the inputs. launch: as `validate.points.describe` spells it.
+    cycles: gpc__cycles_elapsed.max, caches flushed before each launch.
     cold_us: time between two events around the launch, caches emptied. warm: None where it was not measured.
     counters: in ncu's base units, by ncu's names; a list holds one value per launch where they vary.
     """
 
     size: int
     seed: int
-    launch: LaunchFlags
+    launch: dict[str, Any]
     check: OutputCheck
     cycles: Spread
     cold_us: Spread

@@ -19,7 +19,7 @@ from gpusim.explore.workers import Ended, Workers
 from gpusim.host.options import host_threads
 from validate import baseline, replay, score
 from validate.commands import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG
-from validate.journal import line_of, open_journal
+from validate.journal import open_journal
 from validate.points import ProgramPoint, select
 from validate.replay import Failure
 from validate.scoring import text
@@ -110,7 +110,7 @@ def rows(
                 found[row.point] = row
                 failed += isinstance(row, Failure)
                 if book and not isinstance(row, ProcessDied):
-                    book.append(line_of(row))
+                    book.append(score.plain(row))
 
 
 def show(found: Iterable[score.Row], report: Callable[[list[score.Row]], str]) -> tuple[int, list[score.Row]]:

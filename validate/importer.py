@@ -162,7 +162,7 @@ def _measurement(point: ProgramPoint, row: dict[str, Any], found: dict[str, Any]
     return Measurement(
         size=point.size,
         seed=row["seed"],
-        launch=baseline.LaunchFlags.model_validate(row["launch"]),
+        launch=row["launch"],
         check=baseline.OutputCheck.model_validate(check),
         cycles=Spread.of(counters[CYCLES]),
         cold_us=Spread.of(row["cold_us"]),

@@ -34,11 +34,6 @@ def open_journal(
     return Journal(path, _header(gpu, files, overrides, warm), resume=True)
 
 
-def line_of(row: score.Row) -> dict[str, Any]:
-    """A row as a journal keeps it."""
-    return {"key": str(row.point), **score.plain(row)}
-
-
 def read(
     path: Path, point_of: Callable[[str], ProgramPoint] = ProgramPoint.parse
 ) -> tuple[dict[str, Any], list[score.Row]]:

@@ -25,9 +25,6 @@ from validate.points import ProgramPoint, select
 FORMAT = 2
 RAW_NAME = "recording.json.gz"
 TIME_REPEATS = 31
-_DEVICE_FACTS = tuple(
-    f"device__attribute_{each}" for each in ("clock_rate", "memory_clock_rate", "l2_cache_size", "ecc_enabled")
-)
 _LAUNCH_FACTS = ("launch__occupancy_limit", "launch__waves", "launch__shared_mem_", "profiler__replayer_passes")
 
 
@@ -98,9 +95,6 @@ class ProgramRecorder:
         # Of two launches in a row only the second one is warm.
         which = slice(1, None, 2) if task == "warm" else slice(None)
         found, launches = _worker(task, repeats, self.left() - 5.0, points, metrics)
-        self.document["provenance"].setdefault(
-            "device_facts", {k: v for k, v in launches[0].metrics.items() if k in _DEVICE_FACTS}
-        )
         wanted = set(metrics)
         for label, launch in zip(found["rows"][which], launches[which], strict=True):
             if label.get("check", {}).get("ok") is False:

@@ -115,7 +115,7 @@ def replay(
     if program.code_sha256 != baseline.load(point.variant, baseline_of).code.code_sha256:
         raise StaleBaseline(f"{point}: the program image is not the code that was measured; record it again")
     launch, variant = point.make(), point.program
-    if describe(launch) != measured.launch.model_dump(exclude_none=True, mode="json"):
+    if describe(launch) != measured.launch:
         raise StaleBaseline(f"{point}: the launch or its inputs are not those that were measured")
     expected = variant.reference(launch)
     run, shape = simulate or gpusim.simulate, (launch.grid, launch.block, launch.args, gpu, launch.shared_bytes)

@@ -59,7 +59,6 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "points": len(rows),
         "covered": len(done) / len(rows) if rows else 0.0,
         "exact_points": sum(not row.differing for row in done),
-        "wrong_outputs": sum(row.mismatch is not None for row in done),
         "mean_absolute_error": statistics.fmean(errors) if errors else None,
         "median_absolute_error": statistics.median(errors) if errors else None,
         "p90_absolute_error": p90(errors) if errors else None,
@@ -102,8 +101,9 @@ def number(value: float) -> str:
 
 
 def plain(row: Row) -> dict[str, Any]:
-    """A row as plain values, for a journal."""
-    return _FORMS[type(row)].dump_python(row, exclude={"point"}) | {"point": str(row.point)}  # type: ignore[no-any-return]
+    """A row as plain values, as a journal keeps it."""
+    names = dict.fromkeys(("key", "point"), str(row.point))
+    return _FORMS[type(row)].dump_python(row, exclude={"point"}) | names  # type: ignore[no-any-return]
 
 
 def row_of(document: Mapping[str, Any], point_of: Callable[[str], ProgramPoint] = ProgramPoint.parse) -> Row:

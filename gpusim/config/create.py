@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
-from gpusim.config.load import diff, load_config, own_sources, shipped_names
+from gpusim.config.load import Overrides, diff, load_config, own_sources, shipped_names
 from gpusim.config.models import describe_keys, toml_value
 from gpusim.errors import ConfigError
 
@@ -15,8 +15,8 @@ _OFTEN = ("sm.count", "l2.bytes", "dram.bandwidth_gb_s", "dram.channels")
 """Keys that a new file offers, commented out."""
 
 
-def new_file(name: str, base: str, overrides: Iterable[str], path: Path) -> str:
-    """Text of a short configuration file called `name`, to be written to `path`.
+def new_file(name: str, base: str, overrides: Overrides, path: Path, sources: Mapping[str, str] | None = None) -> str:
+    """Text of a short configuration file called `name`, to be written to `path`; sources: of values that have one.
 
     Raises ConfigError for an unknown base, a bad override, or a name that a shipped configuration has.
     """
@@ -28,7 +28,10 @@ def new_file(name: str, base: str, overrides: Iterable[str], path: Path) -> str:
     tables = {"gpu": [f"name = {toml_value(name)}"]}
     for key, value in (changed or {key: values[key] for key in _OFTEN}).items():
         table, last = key.rsplit(".", 1)
-        line = f"{last} = {toml_value(value)}  # {meaning[key]}"
+        said = toml_value(value)
+        if sources and key in sources:
+            said = f"{{ value = {said}, source = {toml_value(sources[key])} }}"
+        line = f"{last} = {said}  # {meaning[key]}"
         line = f"{line}; {toml_value(values[key])} in the base" if changed else f"# {line}"
         tables.setdefault(table, []).append(line)
     head = [

@@ -32,11 +32,11 @@ with open(log, "w") as file:
 """
 
 
-def on_the_simulated_driver(code: str) -> str:
+def on_the_simulated_driver(code: str, *overrides: str) -> str:
     """What a program prints whose libcuda is the simulator's; `it` is its RealGpu."""
-    head = """
+    head = f"""
         import warnings; warnings.simplefilter("ignore")
-        import gpusim.driver.numba_cuda; gpusim.driver.numba_cuda.install("h200", threads=1)
+        import gpusim.driver.numba_cuda; gpusim.driver.numba_cuda.install("h200", threads=1, overrides={overrides})
         import numpy as np
         from validate.gpu import RealGpu
         it = RealGpu()
@@ -85,6 +85,27 @@ def test_what_measurements_ask_of_the_driver(tmp_path, toolchain):
     assert printed[1] == str([0, int(added[32:].sum())])
     assert printed[2].endswith(" 9.0 132")
     assert printed[3].startswith("GpuError cuMemFree: CUDA_ERROR_INVALID_VALUE")
+
+
+def test_measuring_begins_with_what_calibrates_and_says_what_would_change(tmp_path):
+    """On a GPU whose fences take longer than the configuration says; reading 512 MiB before a launch is left out."""
+    printed = on_the_simulated_driver(f"""
+        import sys
+        from types import SimpleNamespace
+        sys.stderr = sys.stdout
+        from validate import worker
+        from validate.__main__ import main
+        worker.flush_kernel = lambda real: SimpleNamespace(run=lambda: None)
+        line = "microbench measure --only pipe_fadd sync_fence --repeats 1 --out {tmp_path}/card.json".split()
+        assert main(line) == 0 and main([*line, "--seconds", "0"]) == 0
+    """, "memory_instruction.fence_gpu_latency_cycles=300").splitlines()  # fmt: skip
+    done = [line.partition(":")[0] for line in printed if line.endswith(" cases")]
+    assert done == ["sync_fence_gpu", "sync_fence_system", "pipe_fadd", "sync_fence_block"]
+    assert "values that differ from h200: 1" in printed
+    fence = next(line for line in printed if line.startswith("memory_instruction.fence_gpu_latency_cycles: 256 -> "))
+    assert 299 <= int(fence.split()[3]) <= 302 and "(microbenchmark: sync_fence_gpu, " in fence
+    assert printed[-1].startswith("python -m validate calibrate --results ")
+    assert {f"{name}: not reached in 0 s" for name in done} <= {*printed}
 
 
 def stand_in(folder: Path, text: str) -> str:

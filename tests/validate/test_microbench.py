@@ -8,10 +8,12 @@ import builtins
 import dataclasses
 import dis
 import json
+import re
 from unittest.mock import Mock
 
 import pytest
 
+from gpusim.config import diff, load_config
 from gpusim.launch import Launch
 from gpusim.launch.arguments import infer_signature
 from validate import worker
@@ -209,7 +211,7 @@ def test_a_stored_document_is_as_it_would_be_written():
 
 @pytest.mark.parametrize("gpu", ["h200", "h100"])
 def test_the_configuration_claims_no_measurement_that_differs(gpu):
-    rows = calibrate.calibrate(gpu, gpu)
+    rows = calibrate.calibrate(load_config(gpu), results.load(gpu))
     assert [line(row) for row in rows if row.verdict] == []
     assert len({row.case for row in rows}) == len(calibrate.VALUES)
 
@@ -225,6 +227,39 @@ def test_a_wrong_claim_is_found(tmp_path, capsys):
     assert "known gap, source: assumed: for the test" in found
     assert main(["calibrate", "--gpu", str(path)]) == 0
     assert main(["calibrate", "--check"]) == 0
+
+
+H100_SAYS = {"l2_bytes": 52428800, "memory_bytes": 85 * 10**9, "memory_bus_bits": 5120, "memory_mhz": 2619}
+
+
+def test_a_card_becomes_a_configuration_of_what_differs(tmp_path, capsys):
+    """An H100's results move the values of the H200 to those that the H100's own configuration has."""
+    document, path, made = results.load("h100"), tmp_path / "card.json", tmp_path / "my_gpu.toml"
+    document["recordings"][-1] |= H100_SAYS
+    path.write_text(compact_text(document))
+    assert calibrate.nearest(document["recordings"][-1]) == "h100" and calibrate.changes(document, "h100") == {}
+    assert main(["calibrate", "--results", str(path), "--gpu", "h200", "--write", str(made)]) == 0
+    printed, mine = capsys.readouterr().out, load_config(made)
+    moved, target = diff(mine, load_config("h200")), dict(load_config("h100").items())
+    assert moved.pop("gpu.name") == ("NVIDIA H100 80GB HBM3", "NVIDIA H200")
+    measured = {key for key in moved if mine.source(key).startswith("microbenchmark: ")}
+    fences = {f"memory_instruction.fence_{what}_cycles" for what in ("gpu_latency", "gpu_again", "system_latency")}
+    assert measured == fences and {"l2.bytes", "l2.slices", "dram.channels", "dram.bandwidth_gb_s"} < {*moved}
+    assert {line.partition(":")[0] for line in printed.splitlines() if " -> " in line} == {*moved}
+    for key, (new, old) in moved.items():
+        assert abs(new - target[key]) < 0.1 * abs(old - target[key])
+        assert re.search(rf"^{key}: {old} -> {new:.0f} \({re.escape(mine.source(key))}\)$", printed, re.MULTILINE)
+    assert re.search(r"^9 of 10 kernels take -\d.* of what is predicted \(0\.58 steps from", printed, re.MULTILINE)
+
+
+def test_the_nearest_configuration_and_what_is_missing():
+    says = {"gpu": "NVIDIA H20", "compute_capability": "9.0", "sm_count": 78}
+    assert calibrate.nearest(says) == "h200"
+    assert calibrate.nearest(says | {"compute_capability": "8.6", "sm_count": 84}) == "rtx3090"
+    assert calibrate.nearest(says | {"compute_capability": "8.9", "sm_count": 128}) == "rtx4090"
+    told = calibrate.told({"recordings": [says], "benches": {}}, "h200").splitlines()
+    assert told[:2] == ["values that differ from h200: 1", "sm.count: 132 -> 78 (spec: device query)"]
+    assert told[2].startswith("not measured: ") and told[2].count(",") == len(calibrate.VALUES) - 1
 
 
 def test_slopes_and_knees():

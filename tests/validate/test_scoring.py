@@ -166,7 +166,7 @@ def test_accepting_a_worse_score_needs_a_reason(tmp_path, monkeypatch, capsys):
         path.unlink(missing_ok=True)
         with journal.open_journal(path, "h200", "h200", ()) as book:
             for each in rows:
-                book.append(journal.line_of(each))
+                book.append(score.plain(each))
         return command.main(["score", str(path), "--accept", *more])
 
     assert accept(1.1) == 0

@@ -69,6 +69,8 @@ class Bench:
 
 
 _ROWS = tomllib.loads(Path(__file__).with_name("benches.toml").read_text("utf-8"))
+CALIBRATED = tomllib.loads(Path(__file__).with_name("calibrated.toml").read_text("utf-8"))["values"]
+"""Which value of a configuration is made of which numbers: what `calibrate.py` reads."""
 REGISTERED: defaultdict[str, list[Bench]] = defaultdict(list)
 """Benchmarks by the module that has them, in its order."""
 

@@ -1,4 +1,5 @@
-"""Values of a GPU's configuration out of its microbenchmarks: those that a benchmark isolates, and no others.
+"""Values of a GPU's configuration out of its microbenchmarks: those that a benchmark isolates, and no others; and a
+configuration of those that differ from another one's.
 
 Each has its derivation here: a number as it is, the slope of a straight line through several (least squares), or the
 last size before a cache is too small. `unsure` is what the derivation leaves open beyond the spread of the repeats,
@@ -8,22 +9,27 @@ such as the turns of a loop around the measured instructions.
 from __future__ import annotations
 
 import argparse
-import tomllib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpusim.config import load_config
+from gpusim.config import GPUConfig, load_config, shipped_names
+from gpusim.config.create import new_file
+from gpusim.results.interval import MEASURED, WIDENING, distance, judged, span_of
 from validate.compared import HEAD, Compared, line
+from validate.importer import gpu_name
 from validate.microbench import results
-from validate.microbench.bench import Bench, benches
+from validate.microbench.bench import CALIBRATED, benches
 from validate.microbench.results import Number
 
 CLAIM = "microbenchmark"
 """Values whose source begins so must agree with what is derived; others say by their source where they come from."""
+
+ROUNDED = 0.08
+"""By what share a data sheet's number and the device's may differ and mean the same: sizes and clocks are rounded."""
 
 Found = Mapping[Any, Number]
 """Measured numbers of some cases of a benchmark, by what the cases vary."""
@@ -49,15 +55,21 @@ class Value:
     over: Sequence[int] = (0,)
     unit: int = 1
     given: Mapping[str, Any] = field(default_factory=dict)
+    less: Sequence[float | str] = ()
+    per: Sequence[str] = ()
     unsure: float = 0.0
     unsure_cycles: float = 0.5
 
-    def derived(self, document: Any, bench: Bench) -> BenchValue:
-        """The value by results of its benchmark. Raises results.NoResult."""
+    def derived(self, document: Any, configured: Mapping[str, Any], known: Mapping[str, BenchValue]) -> BenchValue:
+        """The value by results of its benchmark. known: values derived before. Raises results.NoResult, or KeyError
+        without one of those."""
+        bench = benches()[self.bench]
         cases = {self.unit * x: results.numbers(document, bench, self.case.format(x)) for x in self.over}
         found = {x: numbers[self.number] for x, numbers in cases.items()}
         made: BenchValue = globals()[self.derive](found, **self.given)
-        return made
+        less = sum(known[each].value if isinstance(each, str) else each for each in self.less)
+        scale = configured[self.per[0]] / configured[self.per[1]] if self.per else 1.0
+        return BenchValue(scale * (made.value - less), scale * made.spread)
 
 
 def plain(found: Found) -> BenchValue:
@@ -102,18 +114,20 @@ def depth(found: Found, issued: int, turns: int) -> BenchValue:
     return BenchValue(issued - (number.median + 16) / (4 * turns), number.spread / (4 * turns))
 
 
-VALUES = tuple(Value(**row) for row in tomllib.loads(Path(__file__).with_name("calibrated.toml").read_text())["values"])
+VALUES = tuple(Value(**row) for row in CALIBRATED)
 
 
-def calibrate(gpu: str = "h200", measured: str = "h200") -> list[Compared]:
-    """Every value that a benchmark isolates: as it is derived, and as it is configured. One that differs has a gap if
-    its source does not claim to be measured. Raises results.NoResult, KeyError for a key that is none."""
-    config = load_config(gpu)
+def calibrate(config: GPUConfig, document: Any) -> list[Compared]:
+    """Every value that a benchmark isolates and that was measured: as it is derived, and as it is configured. One that
+    differs has a gap if its source does not claim to be measured."""
     configured = dict(config.items())
-    document = results.load(measured)
+    known: dict[str, BenchValue] = {}
     rows = []
     for value in VALUES:
-        found = value.derived(document, benches()[value.bench])
+        try:
+            found = known[value.key] = value.derived(document, configured, known)
+        except (results.NoResult, KeyError):
+            continue
         now, source = float(configured[value.key]), config.source(value.key)
         room, scale = found.spread + max(value.unsure * found.value, value.unsure_cycles), abs(found.value) or 1.0
         other = abs(now - found.value) > room and not source.startswith(CLAIM)
@@ -126,9 +140,87 @@ def calibrate(gpu: str = "h200", measured: str = "h200") -> list[Compared]:
     return rows
 
 
+Change = tuple[Any, Any, str]
+"""A value of a configuration, what a device or its benchmarks say instead, and the source of that."""
+
+
+def nearest(about: Mapping[str, Any]) -> str:
+    """The shipped configuration of a device's product, or else the nearest by architecture, then by SMs."""
+    named, arch = gpu_name(about["gpu"]), int(about["compute_capability"].replace(".", ""))
+
+    def away(name: str) -> tuple[float, ...]:
+        config = load_config(name)
+        sms = abs(math.log(config.sm.count / about["sm_count"]))
+        return name != named, abs(int(config.gpu.arch[3:]) - arch), sms, (*MEASURED, name).index(name)
+
+    return min(shipped_names(), key=away)
+
+
+def of_device(about: Mapping[str, Any], config: GPUConfig) -> dict[str, Change]:
+    """What a device says of itself otherwise than a configuration, by key. Slices of L2 are taken to be as large as
+    there, with as many channels of memory each."""
+    now, query = dict(config.items()), "spec: device query"
+    said: dict[str, tuple[Any, str]] = {"sm.count": (about["sm_count"], query)}
+    if "l2_bytes" in about:
+        slices = round(config.l2.slices * about["l2_bytes"] / config.l2.bytes)
+        bits, mhz, like = about["memory_bus_bits"], about["memory_mhz"], f"assumed: as {config.gpu.name} has them by L2"
+        said |= {
+            "l2.bytes": (about["l2_bytes"], query),
+            "l2.slices": (slices, like),
+            "dram.channels": (config.dram.channels * slices // config.l2.slices, like),
+            "dram.bandwidth_gb_s": (round(2 * mhz * bits / 8e3), f"{query}, {bits} bits at {mhz} MHz"),
+            "dram.capacity_bytes": (about["memory_bytes"], query),
+        }
+    far = {key: abs(each[0] / now[key] - 1) > ROUNDED * (key != "sm.count") for key, each in said.items()}
+    return {key: (now[key], *each) for key, each in said.items() if far[key]}
+
+
+def changes(document: Any, base: str) -> dict[str, Change]:
+    """What a device and its benchmarks say otherwise than a configuration, beyond the spread, by key."""
+    about = document["recordings"][-1]
+    found = of_device(about, load_config(base))
+    config = load_config(base, {key: change[1] for key, change in found.items()})
+    now = dict(config.items())
+    for row in calibrate(config, document):
+        old = now[row.case]
+        new = round(row.measured) if isinstance(old, int) else float(f"{row.measured:.4g}")
+        if not row.within and new != old:
+            source = f"microbenchmark: {row.group}, {row.measured:.5g} on {about['gpu']}, {about['date']}"
+            found[row.case] = old, new, source
+    return found
+
+
+def told(document: Any, base: str) -> str:
+    """The changes to a configuration, a line each, and what was not measured."""
+    found = changes(document, base)
+    lines = [f"{key}: {old} -> {new} ({source})" for key, (old, new, source) in found.items()]
+    missing = {value.key for value in VALUES} - {row.case for row in calibrate(load_config(base), document)}
+    lines += [f"not measured: {', '.join(sorted(missing))}"] if missing else []
+    return "\n".join([f"values that differ from {base}: {len(found)}", *lines])
+
+
+def expected(config: GPUConfig) -> str:
+    """In what interval around its prediction nine of ten kernels lie on a machine, and on those that were recorded."""
+    low, high, _ = span_of("", judged())
+    away, halves = distance(config), [(high - low) / 2]
+    halves.append(math.hypot(*halves, WIDENING * math.sqrt(away)))
+    best, here = (" to ".join(f"{math.expm1((low + high) / 2 + k * each):+.1%}" for k in (-1, 1)) for each in halves)
+    return f"9 of 10 kernels take {here} of what is predicted ({away:.2f} steps from a recorded GPU; on that, {best})"
+
+
 def command(options: argparse.Namespace) -> int:
     """`validate calibrate`: with --check, status 1 if a value that claims to be measured differs."""
-    rows = calibrate(options.gpu, options.results or results.gpu_of(options.gpu))
+    document = results.load(options.results or results.gpu_of(options.gpu or "h200"))
+    about = document["recordings"][-1]
+    gpu = options.gpu or (nearest(about) if options.results else "h200")
+    if options.write:
+        found = changes(document, gpu)
+        values, sources = ({key: change[k] for key, change in found.items()} for k in (1, 2))
+        options.write.write_text(new_file(about["gpu"], gpu, values, options.write, sources), "utf-8")
+        sheet = {key: change[1] for key, change in of_device(about, load_config(gpu)).items()}
+        print(told(document, gpu), expected(load_config(gpu, sheet)), sep="\n")
+        return 0
+    rows = calibrate(load_config(gpu), document)
     print(HEAD.replace("measured", " derived").replace(" simulated", "configured"))
     for row in rows:
         print(f"{line(row)}{f', source: {row.gap}' if row.gap else ''}")

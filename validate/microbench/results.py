@@ -45,8 +45,8 @@ def gpu_of(configuration: str) -> str:
 
 
 def load(gpu: str = "h200") -> dict[str, Any]:
-    """The document of a GPU. Raises NoResult."""
-    path = FOLDER / f"{gpu}.json"
+    """The document of a GPU, or of a file. Raises NoResult."""
+    path = Path(gpu) if gpu.endswith(".json") else FOLDER / f"{gpu}.json"
     if not path.exists():
         raise NoResult(f"no microbenchmarks of {gpu}; 'python -m validate microbench measure' makes some")
     return read_json(path)  # type: ignore[no-any-return]
