@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from validate.gpu import compact_text
+from validate.metrics import CYCLES
 from validate.points import ProgramPoint
 
 FOLDER = Path(__file__).parent / "baselines"
@@ -65,11 +66,18 @@ class OutputCheck(_Model):
 
 class WarmMeasurement(_Model):
     """Launches on what the same launch before them left in caches. provenance: 'gpu', 'driver', 'date', and 'ncu' if it
-    is known; cycles, counters: as of `Measurement`."""
+    is known; cycles: as of `Measurement`; counters: all others, medians."""
 
     provenance: dict[str, str]
     cycles: Spread
-    counters: dict[str, Number | list[Number]]
+    counters: dict[str, Number]
+
+    @classmethod
+    def of(cls, launches: list[dict[str, float]], provenance: dict[str, str]) -> WarmMeasurement:
+        """What was counted of these launches."""
+        seen = {name: Spread.of([each[name] for each in launches]) for name in sorted(launches[0])}
+        cycles = seen.pop(CYCLES)
+        return cls(provenance=provenance, cycles=cycles, counters={name: each.median for name, each in seen.items()})
 
 
 class Measurement(_Model):

@@ -142,22 +142,16 @@ def _problem(row: dict[str, Any] | None, cubin_sha256: str, polls: bool) -> str 
     return None
 
 
-def counters_of(launches: Sequence[dict[str, Any]]) -> dict[str, Number | list[Number]]:
-    """Counters that all of these launches have: a value, or one of each launch where they vary."""
-    counters: dict[str, Number | list[Number]] = {}
-    for name in sorted(set.intersection(*map(set, launches))):
-        values = [plain(metrics[name]) for metrics in launches]
-        counters[name] = values[0] if len(set(values)) == 1 else values
-    return counters
-
-
 def _measurement(point: ProgramPoint, row: dict[str, Any], found: dict[str, Any]) -> Measurement:
-    counters = counters_of([with_differences(profile["metrics"]) for profile in row["profiles"]])
+    profiles = [with_differences(profile["metrics"]) for profile in row["profiles"]]
+    counters: dict[str, Number | list[Number]] = {}
+    for name in sorted(set.intersection(*map(set, profiles))):
+        values = [plain(profile[name]) for profile in profiles]
+        counters[name] = values[0] if len(set(values)) == 1 else values
     warm = None
     if "warm" in row:
-        seen = counters_of([each["metrics"] for each in row["warm"]])
         who = {name: found[name] for name in ("gpu", "date", "ncu")} | {"driver": found["smi_before"]["driver_version"]}
-        warm = baseline.WarmMeasurement(provenance=who, cycles=Spread.of(seen[CYCLES]), counters=seen)
+        warm = baseline.WarmMeasurement.of([each["metrics"] for each in row["warm"]], who)
     check = {name: row["check"][name] for name in baseline.OutputCheck.model_fields}
     return Measurement(
         size=point.size,

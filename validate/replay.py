@@ -130,8 +130,9 @@ def replay(
     found = against(point, result, measured.counters, mismatch, seconds, exact, MODELLED)
     if again is None or measured.warm is None:
         return found
-    counters, names = measured.counters | measured.warm.counters, [*measured.warm.counters]
-    return replace(found, warm=against(point, again, counters, None, 0.0, (), [n for n in MODELLED if n in names]))
+    cycles, seen = measured.warm.cycles, measured.warm.counters
+    counters = {**measured.counters, **seen, CYCLES: [cycles.min, cycles.median, cycles.max]}
+    return replace(found, warm=against(point, again, counters, None, 0.0, (), [n for n in MODELLED if n in seen]))
 
 
 def twice(

@@ -28,9 +28,8 @@ def new_file(name: str, base: str, overrides: Overrides, path: Path, sources: Ma
     tables = {"gpu": [f"name = {toml_value(name)}"]}
     for key, value in (changed or {key: values[key] for key in _OFTEN}).items():
         table, last = key.rsplit(".", 1)
-        said = toml_value(value)
-        if sources and key in sources:
-            said = f"{{ value = {said}, source = {toml_value(sources[key])} }}"
+        said, source = toml_value(value), (sources or {}).get(key)
+        said = f"{{ value = {said}, source = {toml_value(source)} }}" if source else said
         line = f"{last} = {said}  # {meaning[key]}"
         line = f"{line}; {toml_value(values[key])} in the base" if changed else f"# {line}"
         tables.setdefault(table, []).append(line)

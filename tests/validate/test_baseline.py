@@ -62,7 +62,9 @@ def test_what_a_baseline_says_is_complete_and_consistent(name, gpu):
         assert each.cycles == baseline.Spread.of(each.counters[CYCLES]) and each.cycles.count >= 3
         assert each.cycles.min > 0 and each.cycles.relative < 0.2
         if gpu == "h200":
-            assert each.warm.cycles == baseline.Spread.of(each.warm.counters[CYCLES]) and each.warm.cycles.count == 3
+            assert each.warm.cycles.count == 3 and 0 < each.warm.cycles.min <= each.warm.cycles.median
+            ghz = each.warm.cycles.median / each.warm.counters["gpu__time_duration.sum"]
+            assert 1.5 < ghz < 2.1  # it falls where tensor cores are busy
         # The clocks of a launch follow from its cycles and its duration, so units are what they should be.
         hz = each["gpc__cycles_elapsed.avg.per_second"]
         assert each["gpu__time_duration.sum"] * hz / 1e9 == pytest.approx(each.cycles.median, rel=0.15)

@@ -237,19 +237,22 @@ def test_a_card_becomes_a_configuration_of_what_differs(tmp_path, capsys):
     document, path, made = results.load("h100"), tmp_path / "card.json", tmp_path / "my_gpu.toml"
     document["recordings"][-1] |= H100_SAYS
     path.write_text(compact_text(document))
-    assert calibrate.nearest(document["recordings"][-1]) == "h100" and calibrate.changes(document, "h100") == {}
+    assert calibrate.nearest(document["recordings"][-1]) == "h100"
+    assert all(row.within for row in calibrate.rows_of(document, "h100"))
     assert main(["calibrate", "--results", str(path), "--gpu", "h200", "--write", str(made)]) == 0
-    printed, mine = capsys.readouterr().out, load_config(made)
+    printed, mine = capsys.readouterr().out.splitlines(), load_config(made)
     moved, target = diff(mine, load_config("h200")), dict(load_config("h100").items())
     assert moved.pop("gpu.name") == ("NVIDIA H100 80GB HBM3", "NVIDIA H200")
     measured = {key for key in moved if mine.source(key).startswith("microbenchmark: ")}
     fences = {f"memory_instruction.fence_{what}_cycles" for what in ("gpu_latency", "gpu_again", "system_latency")}
     assert measured == fences and {"l2.bytes", "l2.slices", "dram.channels", "dram.bandwidth_gb_s"} < {*moved}
-    assert {line.partition(":")[0] for line in printed.splitlines() if " -> " in line} == {*moved}
     for key, (new, old) in moved.items():
         assert abs(new - target[key]) < 0.1 * abs(old - target[key])
-        assert re.search(rf"^{key}: {old} -> {new:.0f} \({re.escape(mine.source(key))}\)$", printed, re.MULTILINE)
-    assert re.search(r"^9 of 10 kernels take -\d.* of what is predicted \(0\.58 steps from", printed, re.MULTILINE)
+        (row,) = (line.split() for line in printed if f" {key} " in line)
+        derived, configured = (float(number.replace(",", "")) for number in row[row.index(key) + 1 :][:2])
+        assert (derived, configured) == (pytest.approx(new, abs=0.5), old)
+    assert len(printed) == len(moved) + 2  # no line for anything else
+    assert re.match(r"9 of 10 kernels take -\d.* of what is predicted \(0\.58 steps from", printed[-1])
 
 
 def test_the_nearest_configuration_and_what_is_missing():
@@ -257,9 +260,10 @@ def test_the_nearest_configuration_and_what_is_missing():
     assert calibrate.nearest(says) == "h200"
     assert calibrate.nearest(says | {"compute_capability": "8.6", "sm_count": 84}) == "rtx3090"
     assert calibrate.nearest(says | {"compute_capability": "8.9", "sm_count": 128}) == "rtx4090"
-    told = calibrate.told({"recordings": [says], "benches": {}}, "h200").splitlines()
-    assert told[:2] == ["values that differ from h200: 1", "sm.count: 132 -> 78 (spec: device query)"]
-    assert told[2].startswith("not measured: ") and told[2].count(",") == len(calibrate.VALUES) - 1
+    rows = calibrate.rows_of({"recordings": [says], "benches": {}}, "h200")
+    assert [(row.case, row.measured, row.simulated, row.within) for row in rows] == [("sm.count", 78, 132, False)]
+    told = calibrate.table(rows).splitlines()[-1]
+    assert told.startswith("not measured: ") and told.count(",") == len(calibrate.VALUES) - 1
 
 
 def test_slopes_and_knees():

@@ -140,8 +140,47 @@ def calibrate(config: GPUConfig, document: Any) -> list[Compared]:
     return rows
 
 
-Change = tuple[Any, Any, str]
-"""A value of a configuration, what a device or its benchmarks say instead, and the source of that."""
+def of_device(about: Mapping[str, Any], config: GPUConfig) -> list[Compared]:
+    """What a device says of itself beside what is configured. Slices of L2 are taken to be as large as there, with as
+    many channels of memory."""
+    now, said = dict(config.items()), [("sm.count", "spec: device query", about["sm_count"])]
+    if "l2_bytes" in about:
+        slices = round(config.l2.slices * about["l2_bytes"] / config.l2.bytes)
+        said += [
+            ("l2.bytes", "spec: device query", about["l2_bytes"]),
+            ("l2.slices", "assumed: with the size of L2", slices),
+            ("dram.channels", "assumed: with the size of L2", config.dram.channels * slices // config.l2.slices),
+            ("dram.bandwidth_gb_s", "spec: device query", 2 * about["memory_mhz"] * about["memory_bus_bits"] // 8000),
+            ("dram.capacity_bytes", "spec: device query", about["memory_bytes"]),
+        ]
+    return [
+        Compared(group=source, case=key, measured=each, simulated=now[key], limit=ROUNDED * (key != "sm.count"))
+        for key, source, each in said
+    ]
+
+
+def rows_of(document: Any, gpu: str) -> list[Compared]:
+    """What a device says of itself, and its benchmarks on a GPU that is so, beside a configuration."""
+    config = load_config(gpu)
+    said = of_device(document["recordings"][-1], config)
+    return [*said, *calibrate(load_config(gpu, changes(said, config)), document)]
+
+
+def changes(rows: Sequence[Compared], config: GPUConfig) -> dict[str, Any]:
+    """What differs, as a configuration has it."""
+    now = dict(config.items())
+    found = {row.case: row.measured for row in rows if not row.within}
+    return {key: round(new) if isinstance(now[key], int) else float(f"{new:.4g}") for key, new in found.items()}
+
+
+def table(rows: Sequence[Compared], only_changes: bool = False) -> str:
+    """A line for each value, and one that says which were not measured."""
+    lines = [HEAD.replace("measured", " derived").replace(" simulated", "configured")]
+    lines += [
+        f"{line(row)}{f', source: {row.gap}' if row.gap else ''}" for row in rows if not (only_changes and row.within)
+    ]
+    missing = {value.key for value in VALUES} - {row.case for row in rows}
+    return "\n".join([*lines, *([f"not measured: {', '.join(sorted(missing))}"] if missing else [])])
 
 
 def nearest(about: Mapping[str, Any]) -> str:
@@ -154,49 +193,6 @@ def nearest(about: Mapping[str, Any]) -> str:
         return name != named, abs(int(config.gpu.arch[3:]) - arch), sms, (*MEASURED, name).index(name)
 
     return min(shipped_names(), key=away)
-
-
-def of_device(about: Mapping[str, Any], config: GPUConfig) -> dict[str, Change]:
-    """What a device says of itself otherwise than a configuration, by key. Slices of L2 are taken to be as large as
-    there, with as many channels of memory each."""
-    now, query = dict(config.items()), "spec: device query"
-    said: dict[str, tuple[Any, str]] = {"sm.count": (about["sm_count"], query)}
-    if "l2_bytes" in about:
-        slices = round(config.l2.slices * about["l2_bytes"] / config.l2.bytes)
-        bits, mhz, like = about["memory_bus_bits"], about["memory_mhz"], f"assumed: as {config.gpu.name} has them by L2"
-        said |= {
-            "l2.bytes": (about["l2_bytes"], query),
-            "l2.slices": (slices, like),
-            "dram.channels": (config.dram.channels * slices // config.l2.slices, like),
-            "dram.bandwidth_gb_s": (round(2 * mhz * bits / 8e3), f"{query}, {bits} bits at {mhz} MHz"),
-            "dram.capacity_bytes": (about["memory_bytes"], query),
-        }
-    far = {key: abs(each[0] / now[key] - 1) > ROUNDED * (key != "sm.count") for key, each in said.items()}
-    return {key: (now[key], *each) for key, each in said.items() if far[key]}
-
-
-def changes(document: Any, base: str) -> dict[str, Change]:
-    """What a device and its benchmarks say otherwise than a configuration, beyond the spread, by key."""
-    about = document["recordings"][-1]
-    found = of_device(about, load_config(base))
-    config = load_config(base, {key: change[1] for key, change in found.items()})
-    now = dict(config.items())
-    for row in calibrate(config, document):
-        old = now[row.case]
-        new = round(row.measured) if isinstance(old, int) else float(f"{row.measured:.4g}")
-        if not row.within and new != old:
-            source = f"microbenchmark: {row.group}, {row.measured:.5g} on {about['gpu']}, {about['date']}"
-            found[row.case] = old, new, source
-    return found
-
-
-def told(document: Any, base: str) -> str:
-    """The changes to a configuration, a line each, and what was not measured."""
-    found = changes(document, base)
-    lines = [f"{key}: {old} -> {new} ({source})" for key, (old, new, source) in found.items()]
-    missing = {value.key for value in VALUES} - {row.case for row in calibrate(load_config(base), document)}
-    lines += [f"not measured: {', '.join(sorted(missing))}"] if missing else []
-    return "\n".join([f"values that differ from {base}: {len(found)}", *lines])
 
 
 def expected(config: GPUConfig) -> str:
@@ -213,15 +209,11 @@ def command(options: argparse.Namespace) -> int:
     document = results.load(options.results or results.gpu_of(options.gpu or "h200"))
     about = document["recordings"][-1]
     gpu = options.gpu or (nearest(about) if options.results else "h200")
+    rows, config = rows_of(document, gpu), load_config(gpu)
+    print(table(rows, bool(options.write)))
     if options.write:
-        found = changes(document, gpu)
-        values, sources = ({key: change[k] for key, change in found.items()} for k in (1, 2))
-        options.write.write_text(new_file(about["gpu"], gpu, values, options.write, sources), "utf-8")
-        sheet = {key: change[1] for key, change in of_device(about, load_config(gpu)).items()}
-        print(told(document, gpu), expected(load_config(gpu, sheet)), sep="\n")
-        return 0
-    rows = calibrate(load_config(gpu), document)
-    print(HEAD.replace("measured", " derived").replace(" simulated", "configured"))
-    for row in rows:
-        print(f"{line(row)}{f', source: {row.gap}' if row.gap else ''}")
+        new, whose = changes(rows, config), f" on {about['gpu']}, {about['date']}"
+        sources = {row.case: row.group if ":" in row.group else f"microbenchmark: {row.group}{whose}" for row in rows}
+        options.write.write_text(new_file(about["gpu"], gpu, new, options.write, sources), "utf-8")
+        print(expected(load_config(gpu, changes(of_device(about, config), config))))
     return 1 if options.check and any(row.verdict for row in rows) else 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, block, clock, inline, load_l2, ptx, record_warp, store, timed
+from validate.microbench.asm import LINES, address, after, block, clock, inline, load_l2, ptx, record_warp, store, timed
 from validate.microbench.bench import Case, bench, each, rows_case, span, waits
 
 _STORE, _LOAD, _ATOM, _RED, _SHARED = range(5)
@@ -66,28 +66,9 @@ def _fence_case(key: str, asking: int, fencing: int, lines: int, kind: int = _ST
     return rows_case(key, 1, 256, (8, 2), inputs, reduce)
 
 
-_KINDS = (("store", _STORE), ("load", _LOAD), ("add", _ATOM), ("reduce", _RED), ("share", _SHARED))
-
-
 @bench("fence_beside")
 def _fences() -> Any:
-    return fence_beside, (
-        _fence_case("nobody asks", 0, 1, 0),
-        _fence_case("nobody asks, all fence", 0, 255, 0),
-        *(_fence_case(f"own stores={lines}", 1, 1, lines) for lines in (1, 8, 32)),
-        *(_fence_case(f"another's stores={lines}", 2, 1, lines) for lines in (1, 8, 32)),
-        *(_fence_case(f"seven's stores={lines}", 254, 1, lines) for lines in (1, 8)),
-        *(_fence_case(f"all store {lines} and fence", 255, 255, lines) for lines in (1, 8)),
-        _fence_case("one stores, all fence", 1, 255, 1),
-        *(
-            _fence_case(f"all {name}, all fence pause={pause}", 255, 255, 1, kind, pause)
-            for name, kind in _KINDS
-            for pause in (0, 3000)
-        ),
-        _fence_case("all fence pause=3000", 0, 255, 0, _STORE, 3000),
-        _fence_case("one stores, all fence pause=3000", 1, 255, 1, _STORE, 3000),
-        _fence_case("one adds, all fence", 1, 255, 1, _ATOM),
-    )
+    return fence_beside, (_fence_case(key, *row) for key, row in LINES["fences"].items())
 
 
 _ROUNDS = 32
@@ -156,21 +137,9 @@ def _call(v: Any, w: Any, lane: Any, cut: Any) -> Any:
     return np.float32(_DIVIDE(np.uint64(v) << np.uint64(40), np.uint64(w) << np.uint64(33)))
 
 
-@bench(
-    "control_{0}",
-    over=(
-        ("loop", "a loop of 16 dependent FFMA", _loop, (1,), (1, 4, 16)),
-        ("loop_short", "a loop of 2 dependent FFMA", _loop_short, (1,), (1, 4, 16)),
-        ("if_else", "an if and an else of 12 dependent instructions", _if_else, (0, 1, 16, 31, 32), (1, 4, 16)),
-        ("if_only", "an if of 12 dependent instructions", _if_only, (0, 1, 16, 32), (1, 4, 16)),
-        ("nested", "an if and else with another inside", _nested, (0, 1, 8, 32), (1, 4, 16)),
-        ("trips", "loops of 1 to `cut` turns of 8 dependent FFMA", _trips, (1, 4, 32), (1, 8)),
-        ("ways", "as many ways of 16 dependent FFMA as `cut` says", _ways, (1, 2, 8, 32), (1, 8)),
-        ("call", "a 64-bit division, a function that is called", _call, (1,), (1, 4)),
-    ),
-)
-def _control(_: str, what: str, body: Callable[..., Any], cuts: tuple[int, ...], warps: tuple[int, ...]) -> Any:
-    inner = cuda.jit(device=True, forceinline=True)(body)
+@bench("control_{0}", over=[(name, *row) for name, row in LINES["control"].items()])
+def _control(name: str, what: str, cuts: Sequence[int], warps: Sequence[int]) -> Any:
+    inner = cuda.jit(device=True, forceinline=True)(globals()[f"_{name}"])
     turns = timed(lambda v, given: inner(v, *given))
 
     def kernel(x: Any, cut: Any, rounds: Any, out: Any) -> None:
@@ -196,20 +165,10 @@ _TILE = (
     ".shared .align 4 .b32 tile[1024]; mov.u32 s, tile; mov.u32 t, %tid.x; mov.u32 n, %ntid.x; "
     "mad.lo.u32 v, t, 4, s; add.u32 t, t, 33; sub.u32 n, n, 1; and.b32 t, t, n; mad.lo.u32 s, t, 4, s; mov.b32 t, $1; "
 )
-_EXCHANGE = "st.volatile.shared.u32 [v], t; bar.sync 0; ld.volatile.shared.u32 t, [s]; bar.sync 0; "
 
 
-@bench(
-    "sync_{0}",
-    over=(
-        ("barrier", "bar.sync", 16, "bar.sync 0; ", (1, 2, 4, 8, 16, 32)),
-        ("exchange", "st.shared, bar.sync, ld.shared, bar.sync", 8, _EXCHANGE, (1, 4, 8, 16, 32)),
-        ("fence_block", "fence.acq_rel.cta", 8, "fence.acq_rel.cta; ", (1, 4)),
-        ("fence_gpu", "fence.acq_rel.gpu", 8, "fence.acq_rel.gpu; ", (1, 4)),
-        ("fence_system", "fence.acq_rel.sys", 8, "fence.acq_rel.sys; ", (1, 4)),
-    ),
-)
-def _sync(name: str, what: str, count: int, line: str, warps: tuple[int, ...]) -> Any:
+@bench("sync_{0}", over=[(name, *row) for name, row in LINES["sync"].items()])
+def _sync(name: str, what: str, count: int, line: str, warps: Sequence[int]) -> Any:
     before = f".reg .u32 s, v, t, n; {_TILE}" if name == "exchange" else ""
     many = ptx(f"{{ {before}{line * count}mov.b32 $0, $1; }}", "r")
 

@@ -8,8 +8,8 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, clock, eight, record
-from validate.microbench.bench import SMS, Case, bench, rows_case, span
+from validate.microbench.asm import LINES, after, clock, eight, record
+from validate.microbench.bench import Case, bench, rows_case, span
 
 LINE_INSTRUCTIONS = 8
 """Instructions of 16 bytes in a line of 128."""
@@ -60,7 +60,7 @@ def code(x: Any, size: Any, rounds: Any, out: Any) -> None:
     x[t] = a + b + c + d + e + f + g + h
 
 
-def _code_case(size: int, warps: int, *, grid: int = 1, before: str = "same", rounds: int = 3) -> Case:
+def _code_case(size: int, warps: int, grid: int, before: str, rounds: int) -> Case:
     inputs = np.ones(32 * warps + 1, np.float32), np.int32(size), np.int32(rounds)
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
@@ -75,20 +75,10 @@ def _code_case(size: int, warps: int, *, grid: int = 1, before: str = "same", ro
             found["again, an instruction"] = float(np.median(spans)) / instructions / (rounds - 1) / max(warps / 4, 1)
         return found
 
-    key = f"KiB={size} warps={warps} sms={grid} {before}"
-    slow = before == "evicted" or grid > 1
+    key, slow = f"KiB={size} warps={warps} sms={grid} {before}", before == "evicted" or grid > 1
     return rows_case(key, grid, 32 * warps, (grid * warps, 3), inputs, reduce, before=before, slow=slow)
 
 
 @bench("code_size")
 def _sizes() -> Any:
-    return code, (
-        *(_code_case(size, 4) for size in (2, 8, 16, 32, 64, 128, 256)),
-        *(_code_case(size, 1) for size in (16, 64)),
-        _code_case(256, 1, grid=SMS, rounds=2),
-        *(_code_case(size, 16) for size in (2, 16)),
-        *(_code_case(size, 1, before="cold", rounds=1) for size in (8, 64)),
-        *(_code_case(size, 1, before=what, rounds=1) for size in (2, 8, 64) for what in ("evicted", "other")),
-        *(_code_case(8, 8, before=what, rounds=1) for what in ("evicted", "other")),
-        *(_code_case(8, warps, grid=SMS, before="other", rounds=1) for warps in (1, 8)),
-    )
+    return code, (_code_case(*row) for row in LINES["code"]["sizes"])

@@ -16,7 +16,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.instructions.learn import field
-from validate.microbench.asm import after, clock, eight, ptx, record_warp
+from validate.microbench.asm import LINES, after, clock, eight, ptx, record_warp
 from validate.microbench.bench import Case, bench, rows_case, span
 
 _INSTRUCTIONS = 2048
@@ -160,21 +160,8 @@ _REUSE = 122
 _LOOP = eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{(k + 1) % 8}, w;" for k in range(_MANY)], types.float32)
 
 
-@bench(
-    "registers_{0}",
-    over=(
-        ("same", ((8, 8, 8),)),
-        ("even_odd", ((8, 9, 10),)),
-        ("two_even", ((8, 10, 11),)),
-        ("three_even", ((8, 10, 12),)),
-        ("three_even_mod_4", ((8, 12, 16),)),
-        ("even_and_same", ((8, 10, 10),)),
-        ("three_even_reuse", ((8, 10, 12),), 0b111),
-        ("three_even_reuse_one", ((8, 10, 12),), 0b001),
-        ("alternating", ((8, 10, 12), (9, 11, 13))),
-    ),
-)
-def _registers(name: str, sets: Sequence[tuple[int, int, int]], reuse: int = 0) -> Any:
+@bench("registers_{0}", over=[(name, *row) for name, row in LINES["registers"].items()])
+def _registers(name: str, sets: Sequence[Sequence[int]], reuse: int = 0) -> Any:
     """The FFMAs read these sources in turn, with these reuse flags, the first source's lowest."""
 
     def rewrite(code: Sequence[int]) -> Sequence[int]:

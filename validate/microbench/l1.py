@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, after, clock, inline, ptx, record, record_warp, timed
+from validate.microbench.asm import LINES, address, after, clock, inline, ptx, record, record_warp, timed
 from validate.microbench.bench import Case, bench, rows_case, span, waits
 
 _LINE = 128
@@ -74,20 +75,10 @@ def _chase() -> Any:
 
 
 _ROUNDS = 16
-_STRIDES = (0, 1, 2, 4, 8, 16, 32, 33)
-_WORD, _FOUR = "u32 #", "v4.u32 {#, x, y, z}"
 
 
-@bench(
-    "{0}",
-    over=(
-        ("l1_hit", "loads that hit L1, each of which waits for the one before,", f"ca.{_WORD}", _STRIDES),
-        ("l1_rate", "four independent loads that hit L1", f"ca.{_WORD}", _STRIDES),
-        ("l1_rate_128", "four independent loads of 16 bytes that hit L1", f"ca.{_FOUR}", (0, 4, 8, 32)),
-        ("l2_rate", "four independent loads past L1 that hit L2", f"cg.{_WORD}", (1, 2, 8, 32)),
-    ),
-)
-def _rate(name: str, _: str, what: str, strides: tuple[int, ...]) -> Any:
+@bench("{0}", over=[(name, *row) for name, row in LINES["rates"].items()])
+def _rate(name: str, _: str, what: str, strides: Sequence[int]) -> Any:
     line, size = f"ld.global.{what}, [a + @];", 16 if "v4" in what else 4
     loads = " ".join(line.replace("#", f"r{k}").replace("@", str(size * k)) for k in range(4))
     tail = "add.u32 r0, r0, r1; add.u32 r2, r2, r3; add.u32 r0, r0, r2; mov.b32 $0, r0; }"

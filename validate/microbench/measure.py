@@ -105,6 +105,7 @@ def command(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:  # it needs more than a machine must have to measure
         say(f"what would change is not told: {error}")
         return 0
-    print(calibrate.told(document, calibrate.nearest(document["recordings"][-1])))
-    print(f"python -m validate calibrate --results {options.out} --write my_gpu.toml  # writes them")
+    base = calibrate.nearest(document["recordings"][-1])
+    print(calibrate.table(calibrate.rows_of(document, base), only_changes=True))
+    print(f"python -m validate calibrate --results {options.out} --write my_gpu.toml  # based on {base}")
     return 0

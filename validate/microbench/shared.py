@@ -17,14 +17,8 @@ from validate.microbench.bench import Case, bench, chain_latency, rows_case, spa
 _PAIR_COUNT, _PAIR_ROUNDS, _PAIR_WORDS = 16, 16, 1024
 
 
-@bench(
-    "pairs_{0}",
-    over=(
-        ("lds", "ld.volatile.shared.b32 #, [s];", (1, 8, 32)),
-        ("sts", "st.volatile.shared.b32 [s], w; mov.b32 #, w;", (1, 32)),
-    ),
-)
-def _pairs(_: str, line: str, strides: tuple[int, ...]) -> Any:
+@bench("pairs_{0}", over=[(name, *row) for name, row in LINES["pairs"].items()])
+def _pairs(_: str, line: str, strides: Sequence[int]) -> Any:
     parts = ["{ .reg .u32 s, v, w; mov.b32 s, $1; mov.b32 w, $2; mov.b32 v, $2;"]
     for k in range(_PAIR_COUNT):
         parts.append(f".reg .b32 r{k}; {line.replace('#', f'r{k}')}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,27 +20,9 @@ LARGE_BYTES, LARGE_LIMIT, SMALL_LIMIT = 16 << 20, 0.05, 0.30
 PYTHON_US = 26.0
 """Time of torch's Python between two copies, in us, beside the driver's calls: peer_both_ways of 4 KB on two GPUs takes
 71.6 of the host, less peer's 32.0 and the calls' own 13.8."""
-CALIBRATED = {
-    (2, "device", 256 << 10), (2, "device", LARGE_BYTES << 4), (2, "device", LARGE_BYTES << 6),
-    (2, "peer", 4 << 10), (2, "peer", LARGE_BYTES << 4), (2, "peer", LARGE_BYTES << 6),
-    (2, "peer_both_ways", 4 << 10), (2, "peer_both_ways", LARGE_BYTES << 6),
-    *((2, f"to_{way}_pinned", size << 10) for way in ("device", "host") for size in (256, 256 << 10, 1 << 20)),
-    (2, "to_host_pinned", 4 << 10), (2, "to_device_and_back_pinned", LARGE_BYTES << 4),
-    *((2, "to_device_pageable", size << 10) for size in (16, 64, 4 << 10, 16 << 10, 256 << 10)),
-    *((2, "to_host_pageable", size << 10) for size in (1 << 10, 4 << 10, 16 << 10, 256 << 10)),
-    *((4, f"{way}_all_devices_pinned", LARGE_BYTES << 4) for way in ("to", "from")),
-}  # fmt: skip
-"""Points (GPUs, kind, bytes) that the values of `gpusim/node/hgx_h200.toml` are taken from; the others judge."""
-
-_L2 = "a copy within a GPU that its L2 holds in part; the model has memory's bandwidth alone"
-GAPS = {
-    ("device", LARGE_BYTES): _L2,
-    ("device", LARGE_BYTES << 2): _L2,
-    ("to_device_pageable", LARGE_BYTES << 2): "the size at which memory leaves the host's cache varies by machine: "
-    "5,867 us on one, 4,474 on the other",
-    ("to_device_pageable", LARGE_BYTES << 6): "the host's copying varies: 116.9 ms on one machine, 128.0 on another",
-}
-"""Points (kind, bytes) that may be outside, and why."""
+_KNOWN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+CALIBRATED = {tuple(each) for each in _KNOWN["calibrated"]}
+GAPS = {(kind, nbytes): why for kind, nbytes, why in _KNOWN["gaps"]}
 
 
 def recordings(what: str = "copies") -> list[Path]:
