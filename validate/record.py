@@ -108,7 +108,7 @@ class ProgramRecorder:
 
 
 def record(
-    out: Path, only: Sequence[str] = (), *, sizes: str = "all", repeats: int = 3, seconds: float = 480.0,
+    out: Path, only: Sequence[str] = (), *, sizes: str = "all", repeats: int = 3, seconds: float = 600.0,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:  # fmt: skip
     """Record the chosen points into `out`/recording.json.gz and return the document.

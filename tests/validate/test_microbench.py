@@ -255,6 +255,17 @@ def test_a_card_becomes_a_configuration_of_what_differs(tmp_path, capsys):
     assert re.match(r"9 of 10 kernels take -\d.* of what is predicted \(0\.58 steps from", printed[-1])
 
 
+def test_baselines_say_what_a_launch_takes(tmp_path):
+    """The H100's is what it was fitted to by hand."""
+    made = tmp_path / "my_gpu.toml"
+    line = ["calibrate", "--results", "h100", "--gpu", "h200", "--baseline", "h100", "--write", str(made)]
+    assert main(line) == 0
+    mine = load_config(made)
+    assert mine.launch.overhead_cycles == load_config("h100").launch.overhead_cycles
+    assert mine.source("launch.overhead_cycles") == "fitted: idle cycles, 63 programs"
+    assert calibrate.launch_overhead("h200", "h200").measured == load_config("h200").launch.overhead_cycles
+
+
 def test_the_nearest_configuration_and_what_is_missing():
     says = {"gpu": "NVIDIA H20", "compute_capability": "9.0", "sm_count": 78}
     assert calibrate.nearest(says) == "h200"

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +21,13 @@ import numpy as np
 from gpusim.config import GPUConfig, load_config, shipped_names
 from gpusim.config.create import new_file
 from gpusim.results.interval import MEASURED, WIDENING, distance, judged, span_of
+from validate import baseline
 from validate.compared import HEAD, Compared, line
 from validate.importer import gpu_name
 from validate.microbench import results
 from validate.microbench.bench import CALIBRATED, benches
 from validate.microbench.results import Number
+from validate.points import select
 
 CLAIM = "microbenchmark"
 """Values whose source begins so must agree with what is derived; others say by their source where they come from."""
@@ -31,6 +35,7 @@ CLAIM = "microbenchmark"
 ROUNDED = 0.08
 """By what share a data sheet's number and the device's may differ and mean the same: sizes and clocks are rounded."""
 
+SHORT = 5_000  # cycles of a program in which nearly all is the launch
 Found = Mapping[Any, Number]
 """Measured numbers of some cases of a benchmark, by what the cases vary."""
 
@@ -159,10 +164,25 @@ def of_device(about: Mapping[str, Any], config: GPUConfig) -> list[Compared]:
     ]
 
 
-def rows_of(document: Any, gpu: str) -> list[Compared]:
-    """What a device says of itself, and its benchmarks on a GPU that is so, beside a configuration."""
-    config = load_config(gpu)
-    said = of_device(document["recordings"][-1], config)
+def launch_overhead(recorded: str, gpu: str) -> Compared:
+    """What a launch takes by a GPU's baselines: how many more cycles no SM is active than in those of the configuration
+    (or the H200's), in the median of short programs; none that judges is looked at."""
+    base, more = baseline.gpu_of(gpu), []
+    for point in select():
+        with suppress(baseline.MissingBaseline):
+            mine, theirs = (baseline.measured(point, name) for name in (recorded, base))
+            idle, before = (each.cycles.median - each["sm__cycles_active.max"] for each in (mine, theirs))
+            if point.split == "train" and theirs["sm__cycles_active.max"] < SHORT:
+                more.append(idle - before)
+    now, there = (load_config(name).launch.overhead_cycles for name in (gpu, base))
+    return Compared(group=f"fitted: idle cycles, {len(more)} programs", case="launch.overhead_cycles", simulated=now,
+                    measured=there + statistics.median(more), limit=0.02)  # fmt: skip
+
+
+def rows_of(document: Any, gpu: str, recorded: str | None = None) -> list[Compared]:
+    """What a device says of itself, its benchmarks on a GPU that is so, and its baselines, beside a configuration."""
+    config, launch = load_config(gpu), [launch_overhead(recorded, gpu)] if recorded else []
+    said = [*of_device(document["recordings"][-1], config), *launch]
     return [*said, *calibrate(load_config(gpu, changes(said, config)), document)]
 
 
@@ -209,7 +229,7 @@ def command(options: argparse.Namespace) -> int:
     document = results.load(options.results or results.gpu_of(options.gpu or "h200"))
     about = document["recordings"][-1]
     gpu = options.gpu or (nearest(about) if options.results else "h200")
-    rows, config = rows_of(document, gpu), load_config(gpu)
+    rows, config = rows_of(document, gpu, options.baseline), load_config(gpu)
     print(table(rows, bool(options.write)))
     if options.write:
         new, whose = changes(rows, config), f" on {about['gpu']}, {about['date']}"

@@ -61,31 +61,11 @@ def _chains(count: int) -> tuple[str, ...]:
     return tuple(f"fma.rn.f32 v{k}, v{k}, v{k}, w;" for k in range(count))
 
 
-def _mixed(*others: str) -> tuple[str, ...]:
-    """FFMA on four registers and something else, on four others, in turn."""
-    return tuple(line for other in others for line in (_FFMA, other))
-
-
 _KEEP = tuple(f"mov.b32 v{k}, i{k};" for k in range(4))
-_FFMA, _FADD, _FMUL = "fma.rn.f32 #, #, #, w;", "add.rn.f32 #, #, w;", "mul.rn.f32 #, #, w;"
-_INT = ".reg .b32 i<4>, j; mov.b32 j, w; " + " ".join(f"mov.b32 i{k}, v{k};" for k in range(4))
-_LOP = _mixed(*(f"lop3.b32 i{k}, i{k}, j, i{k}, 0x6a;" for k in range(4)))
-_IMAD = _mixed(*(f"mad.lo.u32 i{k}, i{k}, i{k}, j;" for k in range(4)))
 
 
-@bench(
-    "issue_{0}",
-    over=(
-        *((f"ffma_{length}", (_FFMA,), length) for length in (16, 32, 128, 512)),
-        ("ffma_chain", _chains(1), 64),
-        *((f"ffma_chains_{count}", _chains(count), 64) for count in (2, 4)),
-        ("fadd_32", (_FADD,), 32),
-        ("fmul_32", (_FMUL,), 32),
-        ("ffma_lop3", _LOP, 64, _INT),
-        ("ffma_imad", _IMAD, 64, _INT),
-    ),
-)
-def _issue(name: str, lines: tuple[str, ...], length: int, declare: str = "") -> Any:
+@bench("issue_{0}", over=[(name, *row) for name, row in LINES["issue"].items()])
+def _issue(name: str, lines: Sequence[str], length: int, declare: str = "") -> Any:
     text = [lines[k % len(lines)].replace("#", f"v{4 + k % 4 if declare else k % 8}") for k in range(length)]
     many = eight([*text, *(_KEEP if declare else ())], types.float32, declare)
 
