@@ -71,12 +71,12 @@ class ExecutionUnits:
         elif kind == M.CLS_SPECIAL:
             start = self.sm.memory.address_port.book(times.address_interval_cycles, now)
             latency = times.s2r_latency_cycles
-        elif kind == M.CLS_CROSS:
-            latency = times.vote_latency_cycles
-            if op in (M.OP_MATCH_ANY, M.OP_MATCH_ALL):
-                latency = times.match_latency_cycles
-            elif op == M.OP_REDUX:
-                latency = times.redux_latency_cycles
+        elif kind == M.CLS_CROSS:  # REDUX, and MATCH, whose further values are those that it has found in the mean
+            counts = self.sm.gpu.counts[instruction.pc]
+            more = counts[L.COUNT_TURNS] / counts[L.COUNT_EXECUTED]
+            start = self.sm.memory.address_port.book(times.address_interval_cycles * (1 + more), now)
+            latency = times.match_latency_cycles + more * times.match_value_cycles
+            latency = times.redux_latency_cycles if op == M.OP_REDUX else latency
         else:
             latency = self.latencies[instruction.unit]
             start = max(now, self.free[instruction.unit] - self.intervals[instruction.unit])

@@ -55,10 +55,11 @@ def queue_free(st, smsp, w, i, time):
     op = st.code[i, M.COL_OP]
     if st.code[i, M.COL_CLASS] == M.CLS_MEMORY:
         return smsp[L.SMSP_ADDRESS] if op == M.OP_LDC else memory_room(st, smsp, w, op == M.OP_STORE, time)
-    special = st.code[i, M.COL_CLASS] == M.CLS_SPECIAL
-    if st.code[i, M.COL_UNIT] == M.UNIT_LSU or (special and differs_by_lane(st.code, i)):
+    cls = st.code[i, M.COL_CLASS]
+    if st.code[i, M.COL_UNIT] == M.UNIT_LSU or (cls == M.CLS_SPECIAL and differs_by_lane(st.code, i)):
         return memory_room(st, smsp, w, False, time)
-    return smsp[L.SMSP_ADDRESS] if special or st.code[i, M.COL_CONST] >= 0 else np.int64(0)
+    waits = cls == M.CLS_SPECIAL or cls == M.CLS_CROSS or st.code[i, M.COL_CONST] >= 0
+    return smsp[L.SMSP_ADDRESS] if waits else np.int64(0)
 
 
 @compiled

@@ -20,6 +20,7 @@ from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.group_matrix import group_matrix
 from gpusim.engine.sm.lsu import memory_access
 from gpusim.engine.sm.readiness import loaded_constant
+from gpusim.engine.sm.recording import note, take
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE, meet_cluster
 from gpusim.engine.sm.space import fail
 from gpusim.engine.sm.special import read_special
@@ -60,14 +61,19 @@ def compute(st, sm, w, i, wb, mask, cls):
 
 
 @compiled
-def other_values(st, i, wb, lanes):
-    """By how much the values that MATCH.ANY has found are more than one: each takes the ADU a turn (H200)."""
-    found = row_offset(st.code[i, M.COL_DST], wb)
-    groups = 0
-    for lane in range(32):
-        same = np.int64(st.regs[found + lane])
-        groups += 1 if (lanes >> lane) & 1 and same & ((np.int64(1) << lane) - 1) == 0 else 0
-    return max(groups - 1, 0)
+def further_values(st, sm, w, i, wb, lanes):
+    """By how much the values that MATCH.ANY has found, which are recorded, are more than one: each takes a pass."""
+    if st.par[P.MODE] & L.COMPUTES == 0:
+        more = take(st, w)
+    else:
+        found = row_offset(st.code[i, M.COL_DST], wb)
+        more = np.int64(-1 if lanes != 0 else 0)
+        for lane in range(32):
+            same = np.int64(st.regs[found + lane])
+            more += 1 if (lanes >> lane) & 1 and same & ((np.int64(1) << lane) - 1) == 0 else 0
+        note(st, sm, w, more)
+    st.counters[st.sm[sm, L.SM_CHUNK], i, L.COUNT_TURNS] += more
+    return more
 
 
 @compiled
@@ -82,14 +88,16 @@ def result_latency(code, par, i):
         return par[P.CONST_LATENCY]
     if cls != M.CLS_CROSS:
         return par[P.UNIT_LATENCY + code[i, M.COL_UNIT]]
-    if op == M.OP_MATCH_ANY or op == M.OP_MATCH_ALL:
-        return par[P.MATCH_LATENCY]
-    return par[P.REDUX_LATENCY if op == M.OP_REDUX else P.VOTE_LATENCY]
+    return par[P.REDUX_LATENCY if op == M.OP_REDUX else P.MATCH_LATENCY]
 
 
 @compiled
-def book_result(st, sm, q, w, i, cls, lanes, time):
-    """Sets the scoreboards of an instruction of variable latency that is not a memory access."""
+def book_result(st, sm, q, w, i, cls, more, time):
+    """Sets the scoreboards of an instruction of variable latency that is not a memory access. more: `further_values`.
+
+    H200: all sub-partitions share the unit of MATCH and REDUX, in which each pass takes two cycles (`pipe_match_all`,
+    `pipe_redux`, and `pipe_match_any`, 58.2 for 29 values). One warp's come further apart, others' between them.
+    """
     par, code = st.par, st.code
     unit, op, wbar = code[i, M.COL_UNIT], code[i, M.COL_OP], code[i, M.COL_WBAR]
     latency = result_latency(code, par, i)
@@ -118,12 +126,14 @@ def book_result(st, sm, q, w, i, cls, lanes, time):
             wait_for_constant(st, sm, there)
         release_at(st, w, wbar, there - par[P.ENTRY] + latency, L.STALL_SHORT)
         return
-    waits = 0
     if cls == M.CLS_CROSS:
-        if op == M.OP_MATCH_ANY and par[P.MODE] == L.TIMED:
-            wb = 32 * (par[P.CONST_ROWS] + w * par[P.ROWS_PER_WARP])
-            st.counters[st.sm[sm, L.SM_CHUNK], i, L.COUNT_TURNS] += other_values(st, i, wb, lanes)
-    elif unit == M.UNIT_XU:  # `time` plus an interval is when it is free again, more if the instruction waits for it
+        start = take_address_port(st, sm, q, L.SM_SPECIAL_FREE, time) - par[P.ENTRY]
+        passes = more * par[P.ADDRESS_INTERVAL]
+        st.sm[sm, L.SM_SPECIAL_FREE] += passes
+        release_at(st, w, wbar, max(time + more * par[P.MATCH_VALUE], start + passes) + latency, L.STALL_SHORT)
+        return
+    waits = 0
+    if unit == M.UNIT_XU:  # `time` plus an interval is when it is free again, more if the instruction waits for it
         waits = st.smsp[q, L.SMSP_UNIT_FREE + unit] - time - par[P.UNIT_INTERVAL + unit]
     release_at(st, w, wbar, time + waits + latency, L.STALL_SHORT)
 
@@ -166,8 +176,10 @@ def execute(st, sm, q, slot, w, i, mask, time):
         group_matrix(st, sm, q, w, i, wb, np.uint32(lanes), time)
     else:
         compute(st, sm, w, i, wb, np.uint32(lanes), cls)
-    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY and st.par[P.MODE] & L.BOOKS != 0:
-        book_result(st, sm, q, w, i, cls, lanes, time)
+    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY:
+        more = further_values(st, sm, w, i, wb, lanes) if st.code[i, M.COL_OP] == M.OP_MATCH_ANY else np.int64(0)
+        if st.par[P.MODE] & L.BOOKS != 0:
+            book_result(st, sm, q, w, i, cls, more, time)
     st.warp[w, L.WARP_PC] = i + 1
     return True
 
