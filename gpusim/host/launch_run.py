@@ -433,6 +433,7 @@ def _counted(state: State) -> dict[str, np.ndarray]:
         "counters": state.counters[0, :-1] if len(state.counters) == 1 else state.counters[:, :-1].sum(axis=0),
         "sm_active_cycles": state.sm[:, L.SM_ACTIVE_CYCLES].copy(),
         "sm_warp_cycles": state.sm[:, L.SM_WARP_CYCLES].copy(),
+        "sm_scheduler_cycles": state.sm[:, L.SM_SCHEDULER_CYCLES].copy(),
         "sm_issued": state.sm[:, L.SM_ISSUED].copy(),
         "sm_blocks": state.sm[:, L.SM_LAUNCHED].copy(),
     }

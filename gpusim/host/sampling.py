@@ -283,7 +283,7 @@ def estimated(
         # Blocks had asked for more at the jump than their share of instructions says, or less.
         memory *= times * timed["memory"][_ASKED].sum() / max(memory[_ASKED].sum(), 1)
     memory[_FIXED] = timed["memory"][_FIXED]
-    grown = ("sm_warp_cycles", "sm_issued", "sm_blocks", "slices", "channels")
+    grown = ("sm_warp_cycles", "sm_scheduler_cycles", "sm_issued", "sm_blocks", "slices", "channels")
     return {
         **timed,
         "cycles": cycles,

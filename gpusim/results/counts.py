@@ -103,9 +103,8 @@ class Counts:
 
     @property
     def scheduler_cycles(self) -> int:
-        """Cycles in which a scheduler holds a warp, over all schedulers: warps of an SM are spread over them evenly."""
-        all_hold = self.record.sm_active_cycles * self.record.config.sm.sub_partitions
-        return int(np.minimum(all_hold, self.record.sm_warp_cycles).sum())
+        """Cycles in which a scheduler holds a warp, over all schedulers."""
+        return int(self.record.sm_scheduler_cycles.sum())
 
     @cached_property
     def warp_cycles(self) -> int:

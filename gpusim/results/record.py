@@ -74,7 +74,7 @@ class LaunchRecord:
     cycles: SM clock cycles from the start of the launch to its completion, launch overhead included.
     counters: [instructions, layout.COUNT_FIELDS] counters per instruction, see the COUNT_* of `engine.state.layout`.
     sm_active_cycles: [SMs] cycles with at least one resident warp; sm_warp_cycles: [SMs] resident warps summed over
-        cycles; sm_issued: [SMs] warp instructions; sm_blocks: [SMs] blocks run.
+        cycles; sm_scheduler_cycles: [SMs] sub-partitions with one; sm_issued: [SMs] instructions; sm_blocks: [SMs] run.
     memory: counters of the memory system, see the CNT_* of `engine.state.memory`.
     slices: [L2 slices] sectors looked up; channels: [memory channels] bytes read and written.
     host_seconds: time the simulation took on the host, compilation of the core excluded; host_threads used for it.
@@ -95,6 +95,7 @@ class LaunchRecord:
     counters: np.ndarray
     sm_active_cycles: np.ndarray
     sm_warp_cycles: np.ndarray
+    sm_scheduler_cycles: np.ndarray
     sm_issued: np.ndarray
     sm_blocks: np.ndarray
     memory: np.ndarray

@@ -113,6 +113,7 @@ def make_record(
         counters=counters,
         sm_active_cycles=np.full(sms, active_cycles, np.int64),
         sm_warp_cycles=np.full(sms, warp_cycles, np.int64),
+        sm_scheduler_cycles=np.full(sms, 4 * active_cycles, np.int64),
         sm_issued=np.full(sms, issued // sms, np.int64),
         sm_blocks=np.full(sms, grid // sms, np.int64),
         memory=system,

@@ -152,7 +152,7 @@ def test_occupancy_and_issue():
     assert values["sm__warps_active.avg.per_cycle_active"] == pytest.approx(32.0)
     assert values["smsp__issue_active.avg.pct_of_peak_sustained_active"] == pytest.approx(10.0)
     # Three schedulers without a warp do not count (an H100: 23.93 %, of a chain of FFMA in one warp).
-    record.sm_warp_cycles[:] = record.sm_active_cycles
+    record.sm_scheduler_cycles[:] = record.sm_active_cycles
     assert MetricValues(record)["smsp__issue_active.avg.pct_of_peak_sustained_active"] == pytest.approx(40.0)
     assert values["sm__maximum_warps_per_active_cycle_pct"] == pytest.approx(100.0)
     assert values["launch__occupancy_limit_warps"] == 8

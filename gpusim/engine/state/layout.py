@@ -148,10 +148,9 @@ SMSP_GROUP_FREE = SMSP_BUSY + 16  # cycle from which its tensor core takes part 
 SMSP_TURNS = SMSP_GROUP_FREE + 1  # how often a warp has begun to wait for room in the memory queue
 SMSP_WAITING = SMSP_TURNS + 1  # warps that do
 SMSP_KEPT = SMSP_WAITING + 1  # instructions that wait for the way beyond the SM, see engine.sm.queued
-SMSP_IN_TURN = (
-    SMSP_KEPT + 1
-)  # issues for which warps take turns: 1 behind a yield or a busy pipe, 2 behind a full queue
-SMSP_FIELDS = SMSP_IN_TURN + 1
+SMSP_IN_TURN = SMSP_KEPT + 1  # issues for which warps take turns: 1 behind a yield or a busy pipe, 2 a full queue
+SMSP_SINCE = SMSP_IN_TURN + 1  # cycle from which it has held a warp
+SMSP_FIELDS = SMSP_SINCE + 1
 
 # --- sm ----------------------------------------------------------------------------------------------------
 (
@@ -240,6 +239,7 @@ SM_BLOCK_NUMBER = 80
 SM_L1_SETS = 81  # of its L1
 SM_CARVEOUT = 82  # bytes of its shared memory
 SM_CHANGED = 83  # atomics that changed what was there, counted only with P.WATCHED
+SM_SCHEDULER_CYCLES = 84  # in which a sub-partition held a warp
 CONSTANTS_WAITING = 28  # most that do
 SM_FIELDS = 88
 
