@@ -259,6 +259,7 @@ class L1(Section):
     reserved_lines: Cycles = _doc("lines of it that hold no data")
     latency_cycles: Count = _doc("load that hits, dependent")
     tag_lookups_per_cycle: Count = _doc("tags, that is distinct lines of a request, looked up in a cycle")
+    waiting_loads: Count = _doc("loads that wait for the data stage, besides those in the queues of the SM")
     data_bytes_per_cycle: Count = _doc("bytes that the data stage delivers in a cycle")
     max_outstanding_sectors: Sectors = _doc("sectors asked for and not yet back, per SM")
     max_outstanding_flits: Count = _doc("parts of stores and atomics that L2 has not answered, per SM")

@@ -68,6 +68,8 @@ def after_control(sm: Any, instruction: Decoded, target: int) -> tuple[int, int]
     issue, times, op = sm.config.issue, sm.config.memory_instruction, instruction.op
     if op == M.OP_BSYNC:
         return issue.bsync_latency_cycles, L.STALL_BRANCH
+    if op == M.OP_YIELD:
+        return issue.branch_latency_cycles + issue.old_group_cycles, L.STALL_BRANCH
     if target != instruction.pc + 1:
         slow = op in _INDIRECT
         return issue.indirect_branch_latency_cycles if slow else issue.branch_latency_cycles, L.STALL_BRANCH

@@ -207,3 +207,26 @@ def data_turns(st, sm, count, tags, missing):
                 degree += 1
         total += degree
     return total
+
+
+@compiled
+def bank_turns(st, sm, count):
+    """Turns that one bank of the data stage takes for the words of `count` lines: how many of them want it."""
+    ones = twos = fours = eights = more = np.int64(0)  # of each bank's number, in binary
+    for n in range(count):
+        words = st.touched[sm, n, 2]
+        ones, words = ones ^ words, ones & words
+        twos, words = twos ^ words, twos & words
+        fours, words = fours ^ words, fours & words
+        eights, words = eights ^ words, eights & words
+        more, words = more ^ words, more & words
+        if words != 0:
+            return np.int64(32)
+    most = np.int64(0)
+    banks = np.int64(-1)
+    for bit in (more, eights, fours, twos, ones):
+        most *= 2
+        if banks & bit != 0:
+            banks &= bit
+            most += 1
+    return max(most, 1)

@@ -18,6 +18,7 @@ from gpusim.engine.sm.flight import (
 )
 from gpusim.engine.sm.l1 import (
     absent_sectors,
+    bank_turns,
     data_turns,
     find_line,
     keep_stored,
@@ -26,7 +27,7 @@ from gpusim.engine.sm.l1 import (
     replace_line,
     tag_turns,
 )
-from gpusim.engine.sm.stages import enter_queue, leave_queue, take_data_stage
+from gpusim.engine.sm.stages import enter_queue, leave_queue, take_data_stage, take_data_turns
 from gpusim.engine.sm.stored import hurry_stored, join_stored, let_stored_pass, send_stored, store_cycles, store_line
 from gpusim.engine.state import L, P, compiled, ms, popc
 from isa import microops as M
@@ -119,14 +120,22 @@ def ask_l2(st, sm, line, sectors, way, token, past, time, policy):
 
 
 @compiled
-def read_data(st, sm, a, start, turns):
-    """Cycle at which what L1 holds of a load is there, which takes so many turns of the data stage."""
+def read_data(st, sm, a, start, turns, own):
+    """Cycle at which what L1 holds of a load is there, which takes so many turns of the data stage, own of them of one
+    bank.
+
+    Turns of one bank come two cycles apart, others one (H200, `l1_hit`: lanes 32 words apart take 65 cycles more than
+    those in a row, 33 words apart 7). A load leaves its queue with the tag stage, unless too many are behind it already
+    (`queue_ldg_hit`: a lone warp issues 40 loads of 32 turns without a wait).
+    """
     par = st.par
     cycles = (turns * ms.LINE_BYTES + par[P.L1_DATA] - 1) // par[P.L1_DATA]
-    data = take_data_stage(st, sm, a.smsp, a.warp, start, max(cycles, par[P.DATA_INTERVAL]))
+    least = max(cycles, par[P.DATA_INTERVAL])
+    data = take_data_turns(st, sm, a.warp, start, least, least * max(2 * own, turns) // max(turns, 1))
+    leave_queue(st.smsp[a.smsp], data + (2 - par[P.L1_WAITING]) * least)
     there = data - par[P.ENTRY] + par[P.L1_LATENCY]
     first = (ms.LINE_BYTES + par[P.L1_DATA] - 1) // par[P.L1_DATA]  # in the latency of a load that hits
-    return there + par[P.LSU_INTERVAL] * (turns - 1) + max(cycles - first - (turns - 1), 0)
+    return there + max(par[P.LSU_INTERVAL] * (own - 1), turns - 1) + max(cycles - first - (turns - 1), 0)
 
 
 @compiled
@@ -199,7 +208,8 @@ def read_lines(st, sm, a, count, bypass, copies):
         if misses > 0:
             data += data_turns(st, sm, count, looked_up, True)
         counts[L.COUNT_L1_DATA] += data
-        there = read_data(st, sm, a, start, data)
+        own = bank_turns(st, sm, count) if looked_up > 1 else data
+        there = read_data(st, sm, a, start, data if misses > 0 else max(own, looked_up), own)
     if hit_lines > 0:
         release_at(st, a.warp, st.code[a.pc, M.COL_WBAR], there, L.STALL_LONG)
     if token >= 0:

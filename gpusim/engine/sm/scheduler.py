@@ -81,9 +81,10 @@ def next_issue(st, w, i, active, mask, time):
     op = st.code[i, M.COL_OP]
     earliest = time + held(st, i) + max(np.int64(st.code[i, M.COL_STALL]), 1)
     pc = st.warp[w, L.WARP_PC]
-    if pc != i + 1 or op == M.OP_BSYNC:
+    if pc != i + 1 or op == M.OP_BSYNC or op == M.OP_YIELD:
         taken = time + branch_latency(st, i, pc)
-        if st.warp[w, L.WARP_TOOK_OLD] != 0:
+        # H200, pairs_sts and mbarrier_wake: a YIELD takes as long, though no other lanes are there that could go on.
+        if st.warp[w, L.WARP_TOOK_OLD] != 0 or op == M.OP_YIELD:
             st.warp[w, L.WARP_TOOK_OLD] = 0
             taken += st.par[P.OLD_GROUP]
         return earliest, max(taken, earliest), L.STALL_BRANCH

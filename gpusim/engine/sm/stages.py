@@ -115,6 +115,25 @@ def take_data_stage(st, sm, q, w, start, wavefronts):
 
 
 @compiled
+def take_data_turns(st, sm, w, start, wavefronts, own):
+    """The same for a load of global memory, which waits behind the tag stage and not in its queue; what its warp leaves
+    of its place others use (H200: 4 to 32 warps with 16 loads each take as many cycles as turns). own: cycles for
+    which it keeps the warp's next one out.
+    """
+    s = st.sm[sm]
+    one, other = s[L.SM_DATA_FREE], s[L.SM_DATA_SECOND]
+    low, high = max(min(one, other), start), max(one, other, start)
+    start = max(low, st.warp[w, L.WARP_DATA])
+    if s[L.SM_STORED] > 0:
+        send_stored(st, sm, start)
+    more = max(2 * wavefronts - (high - low), 0)
+    s[L.SM_DATA_FREE] = low + 2 * wavefronts - more // 2
+    s[L.SM_DATA_SECOND] = high + more // 2
+    st.warp[w, L.WARP_DATA] = start + own
+    return start
+
+
+@compiled
 def differs_by_lane(code, i):
     """True if a read of a special register goes through the memory queue: each lane has a value of its own."""
     which = code[i, M.COL_AUX0]

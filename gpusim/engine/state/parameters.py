@@ -167,6 +167,7 @@ CONST_SHIFT = row(lambda config: config.constant.line_bytes.bit_length() - 1)
 CONST_FIRST = row(lambda config: config.constant.l0_bytes // config.constant.line_bytes)
 CONST_SECOND = row(lambda config: config.constant.l15_bytes // config.constant.line_bytes)
 L1_DATA = row("l1.data_bytes_per_cycle")  # bytes that L1's data stage delivers in a cycle
+L1_WAITING = row("l1.waiting_loads")
 L1_REPLACEMENT = row(lambda config: REPLACEMENTS[config.l1.replacement])
 L1_WRITE_ALLOCATE = row("l1.write_allocate")  # 1: what is stored is in L1 afterwards
 STORED_LINES = row("l1.stored_lines")  # lines of stores that wait in the SM at most
