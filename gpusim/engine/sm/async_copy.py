@@ -14,7 +14,7 @@ from gpusim.engine.sm.bulk_effect import apply_remote, send_news
 from gpusim.engine.sm.bulk_effect import land as land_bulk
 from gpusim.engine.sm.cluster import OFFSET_MASK, find_remote, own_lanes, own_offsets, remote_lines
 from gpusim.engine.sm.coalescer import coalesce
-from gpusim.engine.sm.copy_cost import copy_wavefronts, last_to_target, sector_pairs, zero_wavefronts
+from gpusim.engine.sm.copy_cost import copy_wavefronts, last_to_target, requests, sector_pairs, zero_wavefronts
 from gpusim.engine.sm.flight import block_key, event_at, give_row, is_there, open_group, take_end, take_row
 from gpusim.engine.sm.lines import defer, read_lines, write_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
@@ -196,6 +196,7 @@ def count_copy(st, sm, i, mask, reading, parts, lines, sectors):
     Of copies past L1 it leaves out wavefronts and theoretical sectors if they are guarded. It counts wavefronts of
     those that may write zeros as of a store by all lanes, also where none of them reads, and of the .ZFILL form as of
     copies of both kinds. lines, sectors: that are read, 0 if none is. parts: some lane gets zeros behind what it reads.
+    Returns how many requests to L2 st.touched holds now.
     """
     code, counts = st.code, st.counters[st.sm[sm, L.SM_CHUNK], i]
     size = np.int64(code[i, M.COL_AUX1] & 255)
@@ -212,13 +213,15 @@ def count_copy(st, sm, i, mask, reading, parts, lines, sectors):
         wavefronts, ideal = copy_wavefronts(source, target, mask, reading, size, line_bytes, scratch)
         counts[L.COUNT_SHARED_WAVEFRONTS] += wavefronts
         counts[L.COUNT_SHARED_IDEAL] += ideal
-        return
+        return lines
     wavefronts, moved, pairs, lanes = sector_pairs(source, target, reading, scratch)
+    asked = wavefronts
+    requests(scratch, asked, st.touched[sm])
     counts[L.COUNT_SECTORS] += moved
     counts[L.COUNT_SECTORS_IDEAL] += (lanes * size + 31) // 32
     counts[L.COUNT_PAST_L1] += pairs
     if code[i, M.COL_GUARD] != 7:
-        return
+        return asked
     if mask != reading:
         lanes = popc(last_to_target(target, mask))
     ideal = (lanes * size + line_bytes - 1) // line_bytes
@@ -233,6 +236,7 @@ def count_copy(st, sm, i, mask, reading, parts, lines, sectors):
         wavefronts += also
     counts[L.COUNT_SHARED_WAVEFRONTS] += wavefronts
     counts[L.COUNT_SHARED_IDEAL] += ideal
+    return asked
 
 
 @compiled
@@ -263,7 +267,7 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
             address[lane] &= ~(size - 1)
     there = time + st.par[P.SHARED_LATENCY]
     lines, sectors = coalesce(address, st.touched[sm], reading, size)
-    count_copy(st, sm, i, mask, reading, parts, lines, sectors)
+    lines = count_copy(st, sm, i, mask, reading, parts, lines, sectors)
     if reading != 0:
         bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
         for n in range(lines):

@@ -15,6 +15,8 @@ from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 
 _SECTOR_BITS, _LINE_BITS = 5, 7
+#: Bits of a key of `sector_pairs`: sectors, and what tells wavefronts out of one line apart.
+_SECTORS, _TARGET_BITS = 4, 17
 
 
 @compiled
@@ -112,12 +114,13 @@ def last_to_target(target, mask):
 
 
 @compiled
-def note(keys, count, key):
-    """Adds a key to those in keys[:count] if it is new. Returns how many there are."""
+def note(keys, count, key, sector):
+    """Adds a key to those in keys[:count] if it is new, and a sector to it. Returns how many keys there are."""
     for k in range(count - 1, -1, -1):
-        if keys[k] == key:
+        if keys[k] >> _SECTORS == key:
+            keys[k] |= 1 << sector
             return count
-    keys[count] = key
+    keys[count] = key << _SECTORS | 1 << sector
     return count + 1
 
 
@@ -146,7 +149,7 @@ def sector_pairs(source, target, mask, keys):
 
     A wavefront takes all full sectors between two lines, or the halves that lie in the same way in sectors as far
     apart. Sectors are counted once for each line that they come from. target: within a block's memory. keys: int64
-    [64] of scratch.
+    [64], whose first ones become the wavefronts, for `requests`.
     """
     wavefronts = sectors = 0
     pairs = np.int64(0)
@@ -163,6 +166,16 @@ def sector_pairs(source, target, mask, keys):
         way = 4 if fills else half << 1 | (target[lane] >> 4) & 1
         apart = 0 if fills else (from_ & 3) - (to & 3) + 3
         lines = (from_ >> 2) << 11 | (to >> 2) & 0x7FF
-        wavefronts = note(keys, wavefronts, lines << 6 | apart << 3 | way)
-        sectors = note(keys[32:], sectors, (from_ >> 2) << 13 | to & 0x1FFF)
+        wavefronts = note(keys, wavefronts, lines << 6 | apart << 3 | way, from_ & 3)
+        sectors = note(keys[32:], sectors, (from_ >> 2) << 13 | to & 0x1FFF, 0)
     return np.int64(wavefronts), np.int64(sectors), pairs, popc(left)
+
+
+@compiled
+def requests(keys, wavefronts, touched):
+    """What the wavefronts of `sector_pairs` ask L2 for, into touched[n, 0 .. 1]: a line and its sectors each, so that
+    one of whose halves each goes to another sector comes twice (`lts__t_requests`, `l1tex__m_xbar2l1tex_read_sectors`
+    of matmul_tensor/asynchronous)."""
+    for n in range(wavefronts):
+        touched[n, 0] = keys[n] >> (_SECTORS + _TARGET_BITS)
+        touched[n, 1] = keys[n] & ((1 << _SECTORS) - 1)
