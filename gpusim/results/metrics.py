@@ -93,10 +93,9 @@ def _conflicts(*operations: int) -> Compute:
     """Asynchronous copies through L1 count with all instructions, those past it do not, as on an H100."""
 
     def compute(c: Counts) -> int:
-        rows = c.accesses(SHARED, *operations)
-        if not operations:
-            rows |= c.copies & ~c.past_l1
-        return c.total(L.COUNT_SHARED_WAVEFRONTS, rows) - c.total(L.COUNT_SHARED_IDEAL, rows)
+        rows, copies = c.accesses(SHARED, *operations), c.copies & ~c.past_l1 & (not operations)
+        wavefronts = c.total(L.COUNT_SHARED_WAVEFRONTS, rows) + c.total(L.COUNT_SHARED_DATA, copies)
+        return wavefronts - c.total(L.COUNT_SHARED_IDEAL, rows | copies)
 
     return compute
 
@@ -115,7 +114,8 @@ def _data_pipe_wavefronts(c: Counts) -> int:
         for sign, field in ((1, executed), (-1, L.COUNT_REQUESTS), (-1, L.COUNT_SHARED_REQUESTS))
     )
     return (
-        c.total(L.COUNT_SHARED_WAVEFRONTS, ~c.past_l1)
+        c.total(L.COUNT_SHARED_WAVEFRONTS, ~c.copies)
+        + c.total(L.COUNT_SHARED_DATA, c.copies)
         + c.total(L.COUNT_ZEROS)
         + int(c.counters[:, L.COUNT_EXECUTED][special & (code[:, M.COL_UNIFORM] == 0)].sum())
         + int(c.counters[:, L.COUNT_EXECUTED][code[:, M.COL_OP] == M.OP_SHFL].sum())

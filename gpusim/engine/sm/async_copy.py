@@ -196,7 +196,7 @@ def count_copy(st, sm, i, mask, reading, parts, lines, sectors):
     Of copies past L1 it leaves out wavefronts and theoretical sectors if they are guarded. It counts wavefronts of
     those that may write zeros as of a store by all lanes, also where none of them reads, and of the .ZFILL form as of
     copies of both kinds. lines, sectors: that are read, 0 if none is. parts: some lane gets zeros behind what it reads.
-    Returns how many requests to L2 st.touched holds now.
+    Returns (how many requests to L2 st.touched holds now, turns of the data stage of a copy through L1).
     """
     code, counts = st.code, st.counters[st.sm[sm, L.SM_CHUNK], i]
     size = np.int64(code[i, M.COL_AUX1] & 255)
@@ -210,10 +210,11 @@ def count_copy(st, sm, i, mask, reading, parts, lines, sectors):
     if not bypass:
         counts[L.COUNT_SECTORS] += sectors
         counts[L.COUNT_SECTORS_IDEAL] += min(sectors, (popc(reading) * size + 31) // 32)
-        wavefronts, ideal = copy_wavefronts(source, target, mask, reading, size, line_bytes, scratch)
+        wavefronts, ideal, turns = copy_wavefronts(source, target, mask, reading, size, line_bytes, scratch)
+        counts[L.COUNT_SHARED_DATA] += turns
         counts[L.COUNT_SHARED_WAVEFRONTS] += wavefronts
         counts[L.COUNT_SHARED_IDEAL] += ideal
-        return lines
+        return lines, turns
     wavefronts, moved, pairs, lanes = sector_pairs(source, target, reading, scratch)
     asked = wavefronts
     requests(scratch, asked, st.touched[sm])
@@ -221,7 +222,7 @@ def count_copy(st, sm, i, mask, reading, parts, lines, sectors):
     counts[L.COUNT_SECTORS_IDEAL] += (lanes * size + 31) // 32
     counts[L.COUNT_PAST_L1] += pairs
     if code[i, M.COL_GUARD] != 7:
-        return asked
+        return asked, np.int64(0)
     if mask != reading:
         lanes = popc(last_to_target(target, mask))
     ideal = (lanes * size + line_bytes - 1) // line_bytes
@@ -232,11 +233,11 @@ def count_copy(st, sm, i, mask, reading, parts, lines, sectors):
             wavefronts, _, _, _ = sector_pairs(source, target, mask, scratch)
             ideal *= 2
             reads = mask
-        also, _ = copy_wavefronts(source, target, mask, reads, size, line_bytes, scratch)
+        also, _, _ = copy_wavefronts(source, target, mask, reads, size, line_bytes, scratch)
         wavefronts += also
     counts[L.COUNT_SHARED_WAVEFRONTS] += wavefronts
     counts[L.COUNT_SHARED_IDEAL] += ideal
-    return asked
+    return asked, np.int64(0)
 
 
 @compiled
@@ -267,7 +268,9 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
             address[lane] &= ~(size - 1)
     there = time + st.par[P.SHARED_LATENCY]
     lines, sectors = coalesce(address, st.touched[sm], reading, size)
-    lines = count_copy(st, sm, i, mask, reading, parts, lines, sectors)
+    lines, turns = count_copy(st, sm, i, mask, reading, parts, lines, sectors)
+    if st.par[P.MODE] & L.BOOKS != 0:
+        st.token[sm, k, L.TOKEN_TIME] = turns
     if reading != 0:
         bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
         for n in range(lines):

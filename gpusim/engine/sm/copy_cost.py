@@ -2,7 +2,8 @@
 
 Through L1 it goes in groups of lanes whose words fill a line of the banks. Two lanes of a group collide that meet in a
 bank, of L1 at their sources or of shared memory at their targets, be their words the same or not; a group takes as many
-wavefronts as the lane that collides most, itself included.
+wavefronts as the lane that collides most, itself included. That is what instrumented code counts; the data stage takes
+as many turns as lanes meet in one bank of either (H200, `l1tex__data_pipe_lsu_wavefronts` and time alike).
 
 Past L1 whole lines of 128 bytes go: one wavefront for all full sectors between a line of global and one of shared
 memory, and one more for each way in which half sectors lie in both. Of lanes with the same target the last one counts.
@@ -43,16 +44,18 @@ def all_apart(place, shift, ways, first, last, mask):
 
 @compiled
 def most_collisions(source, target, mask, reading, shift, ways, first, last, met):
-    """The most lanes of a group that one of them collides with, itself included."""
+    """The most lanes of a group that one of them collides with, itself included: in either place, in one of them."""
     apart = ways & (ways - 1) == 0 and ways <= 32 and all_apart(target, shift, ways, first, last, mask)
     if apart and all_apart(source, shift, ways, first, last, reading):
-        return np.int64((mask >> first) & ((np.int64(1) << (last - first)) - 1) != 0)
-    most = max(
+        any_ = np.int64((mask >> first) & ((np.int64(1) << (last - first)) - 1) != 0)
+        return any_, any_
+    in_one = max(
         meeting(source, shift, ways, first, last, reading, met),
         meeting(target, shift, ways, first, last, mask, met[ways:]),
     )
-    if most <= 1:
-        return most
+    if in_one <= 1:
+        return in_one, in_one
+    most = in_one
     for lane in range(first, last):
         if (mask >> lane) & 1 == 0:
             continue
@@ -65,22 +68,26 @@ def most_collisions(source, target, mask, reading, shift, ways, first, last, met
                 if (reading >> other) & 1 and both:
                     count -= 1
         most = max(most, count)
-    return most
+    return most, in_one
 
 
 @compiled
 def copy_wavefronts(source, target, mask, reading, size, line_bytes, met):
-    """Wavefronts of a copy through L1, and how many it has at least.
+    """Wavefronts of a copy through L1 as instrumented code counts them, how many it has at least, and how many the data
+    stage takes.
 
     source, target: int64 [32], addresses of the lanes in `mask`, of `size` bytes each; those in `reading` read.
     line_bytes: of all banks. met: int64 [2 * banks] for the function's own use.
     """
     ways = line_bytes // size
     shift = popc(size - 1)
-    wavefronts = np.int64(0)
+    wavefronts, turns = np.int64(0), np.int64(0)
     for first in range(0, 32, ways):
-        wavefronts += most_collisions(source, target, mask, reading, shift, ways, first, min(first + ways, 32), met)
-    return wavefronts, (popc(mask) * size + line_bytes - 1) // line_bytes
+        last = min(first + ways, 32)
+        most, in_one = most_collisions(source, target, mask, reading, shift, ways, first, last, met)
+        wavefronts += most
+        turns += in_one
+    return wavefronts, (popc(mask) * size + line_bytes - 1) // line_bytes, turns
 
 
 @compiled
