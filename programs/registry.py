@@ -66,9 +66,7 @@ def _modules() -> tuple[str, ...]:
 def _ladder(module: str) -> tuple[Variant, ...]:
     """The variants of a module, which is imported for it and for no other."""
     _load_late("numba.cuda")
-    ladder = tuple(getattr(importlib.import_module(f"{programs.__name__}.{module}"), "VARIANTS", ()))
-    _check(module, ladder)
-    return ladder
+    return tuple(getattr(importlib.import_module(f"{programs.__name__}.{module}"), "VARIANTS", ()))
 
 
 def _load_late(name: str) -> None:
@@ -81,16 +79,3 @@ def _load_late(name: str) -> None:
     loader.exec_module(module)
     parent, _, child = name.rpartition(".")
     setattr(sys.modules[parent], child, module)
-
-
-def _check(module: str, ladder: tuple[Variant, ...]) -> None:
-    """Reject a family that could not be addressed by its names, at import and not at first use."""
-    seen: set[str] = set()
-    for variant in ladder:
-        if variant.family != module:
-            raise ValueError(f"programs/{module}.py defines {variant.name!r}: its name must begin with {module!r}")
-        if variant.name in seen:
-            raise ValueError(f"programs/{module}.py defines {variant.name!r} twice")
-        seen.add(variant.name)
-    if module in seen and len(ladder) > 1:
-        raise ValueError(f"programs/{module}.py: {module!r} must not name one variant of several")
