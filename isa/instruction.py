@@ -243,7 +243,7 @@ def _operand(text: str, labels: Mapping[str, int]) -> Operand:
 @lru_cache(maxsize=65536)
 def parse_operand(text: str) -> Operand:
     """Decode one operand that is not a label. Raises DecodeError (it fits no known form)."""
-    for form in (_number, _register, _constant, _memory, _special, _signed, _descriptor, _word):
+    for form in (_number, _register, _constant, _memory, _signed, _descriptor, _word):
         operand = form(text)
         if operand is not None:
             return operand
@@ -351,9 +351,6 @@ def _address(text: str) -> tuple[Operand | None, Operand | None, int]:
     return base, ubase, offset
 
 
-def _special(text: str) -> Operand | None:
-    return Operand("special", value=text) if text.startswith("SR") else None
-
-
 def _word(text: str) -> Operand | None:
-    return Operand("other", value=text) if _WORD.match(text) else None
+    kind = "special" if text.startswith("SR") else "other"
+    return Operand(kind, value=text) if kind == "special" or _WORD.match(text) else None

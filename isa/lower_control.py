@@ -72,17 +72,13 @@ def ret(w: RowWriter) -> None:
         w.columns[m.COL_AUX0] = w.number()
 
 
-def bssy(w: RowWriter) -> None:
-    w.set(m.OP_BSSY)
+def convergence(w: RowWriter) -> None:
+    """BSSY barrier, label; BSYNC and BREAK barrier."""
+    w.set(getattr(m, f"OP_{w.instruction.opcode}"))
     w.ps(0)
     w.columns[m.COL_AUX1] = w.take("barrier").index
-    w.columns[m.COL_AUX0] = _target(w.take("label"))
-
-
-def bsync(w: RowWriter) -> None:
-    w.set(m.OP_BSYNC if w.instruction.opcode == "BSYNC" else m.OP_BREAK)
-    w.ps(0)
-    w.columns[m.COL_AUX1] = w.take("barrier").index
+    if w.instruction.opcode == "BSSY":
+        w.columns[m.COL_AUX0] = _target(w.take("label"))
 
 
 def warpsync(w: RowWriter) -> None:

@@ -25,10 +25,16 @@ def _words(rows: int, columns: int, bits: int) -> int:
     return rows * columns * bits // 1024
 
 
-def _sources(w: RowWriter, dst_rows: int, rows: tuple[int, int, int]) -> None:
-    """Destination and three sources, each the first of several consecutive registers."""
-    w.dst(dst_rows)
-    for column, count in zip((m.COL_A, m.COL_B, m.COL_C), rows, strict=True):
+def _product(w: RowWriter, op: int, bits: int, result: int, **columns: int) -> None:
+    """The product of a warp's matrices, of so many bits an element: the operation, the result and three sources, each
+    the first of several registers. Of the sparse forms (.SP), A has half of the elements, and the last two operands are
+    a register and which of its threads hold the metadata."""
+    (rows, across, depth), sparse = _shape(w), w.has("SP")
+    w.set(op, aux0=rows << 16 | across << 8 | depth, **columns)
+    words = _words(rows, across, result)
+    w.dst(words)
+    sources = _words(rows, depth // (1 + sparse), bits), _words(across, depth, bits), words
+    for column, count in zip((m.COL_A, m.COL_B, m.COL_C), sources, strict=True):
         operand = w.take("reg")
         unknown = [name for name in operand.suffixes if name not in ("ROW", "COL")]
         if unknown or operand.negate or operand.absolute or operand.invert:
@@ -37,67 +43,47 @@ def _sources(w: RowWriter, dst_rows: int, rows: tuple[int, int, int]) -> None:
             raise w.refuse("a matrix operand that is not aligned")
         w.columns[column] = w.register_row(operand)
         w.sources.append((column, operand))
-
-
-def _metadata(w: RowWriter) -> None:
-    """The last two operands of the sparse forms: a register and which of its threads hold the metadata."""
-    operand = w.take("reg")
-    w.columns[m.COL_AUX5] = w.register_row(operand)
-    w.columns[m.COL_AUX3] = 1 + w.number()
+    if sparse:
+        w.columns[m.COL_AUX5] = w.register_row(w.take("reg"))
+        w.columns[m.COL_AUX3] = 1 + w.number()
 
 
 def half_matrix(w: RowWriter) -> None:
     """HMMA[.SP].shape.result[.source]: sources F16 unless BF16 or TF32; AUX1 TENSOR_*, AUX2 bits of the result."""
-    rows, columns, depth = _shape(w)
+    _, columns, depth = _shape(w)
     source = m.TENSOR_BF16 if w.has("BF16") else m.TENSOR_TF32 if w.has("TF32") else m.TENSOR_F16
     result = 32 if w.has("F32") else 16
     bits = 32 if source == m.TENSOR_TF32 else 16
-    sparse = w.has("SP")
-    if columns * depth * bits // 1024 > (4 if sparse else 2):
+    if columns * depth * bits // 1024 > (4 if w.has("SP") else 2):
         raise w.refuse("a matrix shape that this type does not have")
-    w.set(m.OP_HMMA, aux0=rows << 16 | columns << 8 | depth, aux1=source, aux2=result)
-    words = _words(rows, columns, result)
-    _sources(w, words, (_words(rows, depth // (1 + sparse), bits), _words(columns, depth, bits), words))
-    if sparse:
-        _metadata(w)
+    _product(w, m.OP_HMMA, bits, result, aux1=source, aux2=result)
 
 
 def integer_matrix(w: RowWriter) -> None:
     """IMMA[.SP].shape.{S8,U8,S4,U4}.{...}[.SAT]: AUX1 bit 0 A signed, bit 1 B signed, from bit 4 on the size."""
-    rows, columns, depth = _shape(w)
+    _, columns, depth = _shape(w)
     kinds = [name for name in w.modifiers if name in ("S8", "U8", "S4", "U4")]
     if len(kinds) != 2 or kinds[0][1] != kinds[1][1]:
         raise w.refuse("an integer matrix without two source types of one size")
     bits = int(kinds[0][1])
-    sparse = w.has("SP")
-    if sparse and bits != 8:
+    if w.has("SP") and bits != 8:
         raise w.refuse("a sparse matrix of four-bit numbers")
     signs = (kinds[0][0] == "S") | (kinds[1][0] == "S") << 1
-    a_words, b_words = _words(rows, depth // (1 + sparse), bits), _words(columns, depth, bits)
-    w.set(m.OP_IMMA, aux0=rows << 16 | columns << 8 | depth, aux1=signs | bits << 4, aux2=int(w.has("SAT")))
-    w.columns[m.COL_AUX4] = b_words // 2 if sparse else b_words
-    _sources(w, rows * columns // 32, (a_words, b_words, rows * columns // 32))
-    if sparse:
-        _metadata(w)
+    words = _words(columns, depth, bits) // (1 + w.has("SP"))
+    _product(w, m.OP_IMMA, bits, 32, aux1=signs | bits << 4, aux2=int(w.has("SAT")), aux4=words)
 
 
 def bit_matrix(w: RowWriter) -> None:
     """BMMA.shape.{AND,XOR}.POPC: counts of bits, as a product of integers of one bit."""
-    rows, columns, depth = _shape(w)
+    _, columns, depth = _shape(w)
     if w.has("AND") == w.has("XOR"):
         raise w.refuse("a product of bits that is not known")
     kind = m.INTEGER_AND if w.has("AND") else m.INTEGER_XOR
-    w.set(m.OP_IMMA, aux0=rows << 16 | columns << 8 | depth, aux1=kind << 4)
-    w.columns[m.COL_AUX4] = _words(columns, depth, 1)
-    words = rows * columns // 32
-    _sources(w, words, (_words(rows, depth, 1), _words(columns, depth, 1), words))
+    _product(w, m.OP_IMMA, 1, 32, aux1=kind << 4, aux4=_words(columns, depth, 1))
 
 
 def double_matrix(w: RowWriter) -> None:
-    rows, columns, depth = _shape(w)
-    w.set(m.OP_DMMA, aux0=rows << 16 | columns << 8 | depth)
-    words = _words(rows, columns, 64)
-    _sources(w, words, (_words(rows, depth, 64), _words(columns, depth, 64), words))
+    _product(w, m.OP_DMMA, 64, 64)
 
 
 _GROUP_SHAPE = re.compile(r"64x(\d+)x(\d+)$")

@@ -107,19 +107,6 @@ def _uniform_rows(rows: Iterable[Opcode]) -> list[Opcode]:
     return [*result, replace(by_name["S2R"], name="S2UR", uniform=True, pipes=_kinds("ADU"))]
 
 
-def build_table(rows: Iterable[Opcode]) -> dict[str, Opcode]:
-    """Index the rows by name. Raises ValueError (two rows have one name, or a uniform row leaves the uniform datapath
-    (S2UR, which reads a special register, excepted))."""
-    table: dict[str, Opcode] = {}
-    for row in rows:
-        if row.name in table:
-            raise ValueError(f"two rows for opcode {row.name}")
-        if row.uniform and row.unit != m.UNIT_UNIFORM and row.name != "S2UR":
-            raise ValueError(f"uniform opcode {row.name} is not in the uniform datapath")
-        table[row.name] = row
-    return table
-
-
 def _refused_rows() -> list[Opcode]:
     return [
         Opcode(name, _unit(row["unit"]), True, lower_control.nothing, frozenset(), _kinds(row["unit"]), refused=reason)
@@ -128,7 +115,8 @@ def _refused_rows() -> list[Opcode]:
     ]
 
 
-_ROWS = [_row(name, **fields) for name, fields in _TABLE["opcodes"].items()]
-OPCODES = build_table([*_ROWS, *_uniform_rows(_ROWS), *_refused_rows()])
+_VECTOR_ROWS = [_row(name, **fields) for name, fields in _TABLE["opcodes"].items()]
+ROWS = (*_VECTOR_ROWS, *_uniform_rows(_VECTOR_ROWS), *_refused_rows())
+OPCODES = {row.name: row for row in ROWS}
 PIPES = tuple(sorted({name for row in OPCODES.values() for names in row.pipes.values() for name in names}))
 """Every pipe that counts instructions."""

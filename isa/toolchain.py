@@ -106,12 +106,8 @@ def library_folders() -> tuple[str, ...]:
 
 def include_folders() -> tuple[str, ...]:
     """Folders with CUDA's headers."""
-    found = []
-    for root in _roots():
-        for folder in (root / "include", root / "include" / "cccl"):
-            if folder.is_dir():
-                found.append(str(folder))
-    return tuple(found)
+    found = [root / name for root in _roots() for name in ("include", "include/cccl")]
+    return tuple(str(folder) for folder in found if folder.is_dir())
 
 
 def identity(name: str) -> str:
