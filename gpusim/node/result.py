@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpusim.node.build import Link
-from gpusim.units import aligned, byte_text
+from gpusim.units import aligned, byte_text, counted
 
 _MOST_COPIES, _MOST_LINKS = 20, 12
 STAGING = "host copying"
@@ -123,7 +123,7 @@ class NodeResult:
         links."""
         lines = [
             self.title,
-            f"{_copies(len(self.copies))}, {byte_text(self.bytes)} in {self.time_us:,.1f} us",
+            f"{counted(len(self.copies), 'copy')}, {byte_text(self.bytes)} in {self.time_us:,.1f} us",
             *self._held_up(),
             "",
             f"{'Copy':<28}{'bytes':>10}{'begins':>12}{'ends us':>12}{'GB/s':>8}  held up by",
@@ -159,17 +159,13 @@ class NodeResult:
             use = self.links[name]
             text += f" ({use.link.kind}, {use.link.bandwidth_gb_s:.1f} GB/s, "
             text += f"{use.utilisation:.0%} of it used over the run)"
-        lines = [f"{text}: sets the pace of {_copies(held)} of {len(self.copies)}"]
+        lines = [f"{text}: sets the pace of {counted(held, 'copy')} of {len(self.copies)}"]
         if total and moving < 0.5 * total:
             lines.append(f"            but {1 - moving / total:.0%} of the copies' time is start-up and latency")
         waits = {name: wait for name, wait in self.engine_waits_us.items() if wait > 0.01 * self.time_us}
         for name, wait in sorted(waits.items(), key=lambda item: (-item[1], item[0]))[:3]:
             lines.append(f"            copies wait {wait:,.1f} us in all for the copy engine {name}")
         return lines
-
-
-def _copies(count: int) -> str:
-    return f"{count:,} {'copy' if count == 1 else 'copies'}"
 
 
 def _more(count: int) -> list[str]:

@@ -19,7 +19,7 @@ DRIVER_NAME = "580.0"
 """The branch of drivers whose answers are those of this one."""
 _MEMORY_V2 = 0x2000028
 _GRAPHICS, _SM, _MEMORY, _VIDEO = range(4)  # nvmlClockType_t
-_ARCHITECTURES = {(7, 0): 5, (7, 5): 6, (8, 0): 7, (8, 6): 7, (8, 9): 8, (9, 0): 9}  # nvmlDeviceArchitecture_t
+_GENERATIONS = {(7, 0): 5, (7, 5): 6, (8, 0): 7, (8, 6): 7, (8, 9): 8, (9, 0): 9}  # nvmlDeviceArchitecture_t
 _LINK_NOT_THERE = 5  # nvmlGpuP2PStatus_t
 
 
@@ -58,21 +58,16 @@ entries(
     ),
     ("nvmlDeviceGetEccMode", "V *i *i", lambda driver, gpu: (1, 1)),
     ("nvmlDeviceGetMigMode", "V *i *i", lambda driver, gpu: (0, 0)),
-    ("nvmlDeviceGetArchitecture", "V *i", lambda driver, _: _architecture(driver)),
-    ("nvmlDeviceGetP2PStatus", "V V i *i", lambda driver, gpu, peer, _: _link_status(driver, gpu, peer)),
+    ("nvmlDeviceGetArchitecture", "V *i", lambda driver, _: _GENERATIONS.get(A.compute_capability(driver.config), 10)),
+    (
+        "nvmlDeviceGetP2PStatus",
+        *("V V i *i", lambda driver, gpu, peer, _: 0 if driver.reaches(gpu, peer) else _LINK_NOT_THERE),
+    ),
 )  # fmt: skip
 entry("nvmlDeviceGetIndex nvmlDeviceGetMinorNumber", "V *i")(lambda driver, gpu: gpu.number)
 _ZERO = ["ComputeMode", "PersistenceMode", "PerformanceState", "MultiGpuBoard", "DisplayActive"]
 _NONE = [f"{kind}RunningProcesses{n}" for kind in ("Compute", "Graphics", "MPSCompute") for n in ("", "_v2", "_v3")]
 entry(" ".join(f"nvmlDeviceGet{name}" for name in _ZERO + _NONE), "V *i")(lambda driver, gpu: 0)
-
-
-def _architecture(driver: Driver) -> int:
-    return _ARCHITECTURES.get(A.compute_capability(driver.config), 10)
-
-
-def _link_status(driver: Driver, gpu: DriverGpu, peer: DriverGpu) -> int:
-    return 0 if driver.reaches(gpu, peer) else _LINK_NOT_THERE
 
 
 _TEXTS = Path(__file__).with_name("codes.txt").read_text().splitlines()
