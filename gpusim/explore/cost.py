@@ -64,7 +64,7 @@ class Structure:
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a machine: its area, and its power at `Activity`."""
+    """One part of a machine: its area, and its power at `ACTIVITY`."""
 
     area_mm2: float
     power_w: float = 0.0
@@ -73,7 +73,7 @@ class Part:
 @dataclass(frozen=True)
 class SiliconCost:
     """The cost of a machine. area_mm2: of all dies, with what the configuration enables, and no spare SMs. power_w: at
-    `Activity`, memory included. parts: by name, the sums of which they are. structure: what was counted."""
+    `ACTIVITY`, memory included. parts: by name, the sums of which they are. structure: what was counted."""
 
     area_mm2: float
     power_w: float
@@ -86,18 +86,9 @@ class SiliconCost:
         return {"area_mm2": self.area_mm2, "power_w": self.power_w, "node": self.structure.node, "parts": parts}
 
 
-@dataclass(frozen=True)
-class Activity:
-    """Use of a machine's parts, as shares of their peaks; the default is a load that brings a product near its limit:
-    large products of half precision out of caches."""
-
-    issue: float = 0.5
-    units: float = 0.25
-    tensor: float = 0.7
-    l1: float = 0.5
-    l2: float = 0.3
-    memory: float = 0.5
-    links: float = 0.2
+ACTIVITY = {"issue": 0.5, "units": 0.25, "tensor": 0.7, "l1": 0.5, "l2": 0.3, "memory": 0.5, "links": 0.2}
+"""Use of a machine's parts, as shares of their peaks: a load that brings a product near its limit, large products of
+half precision out of caches."""
 
 
 def structure(config: GPUConfig, *, node: str | None = None, links: int | None = None) -> Structure:
@@ -210,7 +201,7 @@ def areas(of: Structure, factors: T.Factors = T.FITTED) -> dict[str, float]:
 def powers(of: Structure, area: Mapping[str, float]) -> dict[str, float]:
     """Watts of every part: leakage by area, and energy by what happens; 'memory' is device memory with the GPU's side
     of it."""
-    busy = Activity()
+    busy = ACTIVITY
     scale = T.NODES[of.node].energy
     watts = {name: T.LEAKAGE_W_MM2 * size for name, size in area.items()}
     sms_per_us = of.sms * of.clock_mhz
@@ -225,16 +216,16 @@ def powers(of: Structure, area: Mapping[str, float]) -> dict[str, float]:
         ("integer units", of.integer, T.INTEGER_OPERATION),
     ):
         # Units of several kinds work by turns: one lane issues one instruction.
-        add(name, sms_per_us * units * busy.units * busy.issue, picojoules * scale)
-    add("tensor units", sms_per_us * of.tensor * busy.tensor, T.FP16_FMA * T.TENSOR_OVERHEAD * scale)
-    add("lane control", sms_per_us * of.lanes * busy.issue, T.LANE_OVERHEAD * scale)
-    add("L1 and shared memory", sms_per_us * of.lanes * busy.l1, T.L1_BYTE * scale)
-    moved = min(of.crossbar_bytes, of.slice_bytes) / 2 * of.clock_mhz * busy.l2
+        add(name, sms_per_us * units * busy["units"] * busy["issue"], picojoules * scale)
+    add("tensor units", sms_per_us * of.tensor * busy["tensor"], T.FP16_FMA * T.TENSOR_OVERHEAD * scale)
+    add("lane control", sms_per_us * of.lanes * busy["issue"], T.LANE_OVERHEAD * scale)
+    add("L1 and shared memory", sms_per_us * of.lanes * busy["l1"], T.L1_BYTE * scale)
+    moved = min(of.crossbar_bytes, of.slice_bytes) / 2 * of.clock_mhz * busy["l2"]
     add("crossbar", moved, 8 * T.WIRE_BIT_MM * math.sqrt(sum(area.values())) / 2)
     add("L2", moved, T.L2_BYTE * scale)
-    add("memory", of.memory_gb_s * 1e3 * busy.memory, 8 * T.MEMORIES[of.memory].bit_pj)
-    add("links between dies", of.die_link_gb_s * 1e3 * busy.l2, 8 * T.DIE_LINK_BIT)
-    add("NVLink", of.links * T.NVLINK_GB_S[of.nvlink] * 1e3 * busy.links, 8 * T.NVLINK_BIT)
+    add("memory", of.memory_gb_s * 1e3 * busy["memory"], 8 * T.MEMORIES[of.memory].bit_pj)
+    add("links between dies", of.die_link_gb_s * 1e3 * busy["l2"], 8 * T.DIE_LINK_BIT)
+    add("NVLink", of.links * T.NVLINK_GB_S[of.nvlink] * 1e3 * busy["links"], 8 * T.NVLINK_BIT)
     return watts
 
 

@@ -36,14 +36,10 @@ def first_divergence(trace: Trace) -> tuple[int, int] | None:
     return min(found)[1:] if found else None
 
 
-def _where_lanes_part(draw: Callable[..., Any], issues: int) -> Callable[[Trace], Any]:
+def _where_lanes_part(draw: Callable[..., Any], issues: int, trace: Trace) -> Any:
     """A picture of so many issues of one warp: around the first divergence, or else its first ones."""
-
-    def drawn(trace: Trace) -> Any:
-        warp, place = first_divergence(trace) or (first_warp(trace), 0)
-        return draw(trace, warp, first=max(place - _BEFORE, 0), count=issues)
-
-    return drawn
+    warp, place = first_divergence(trace) or (first_warp(trace), 0)
+    return draw(trace, warp, first=max(place - _BEFORE, 0), count=issues)
 
 
 OF_RESULT: Mapping[str, Callable[[Result], Any]] = {
@@ -51,8 +47,8 @@ OF_RESULT: Mapping[str, Callable[[Result], Any]] = {
 }  # fmt: skip
 """Pictures of a result, by the name of their file."""
 OF_TRACE: Mapping[str, Callable[[Trace], Any]] = {
-    "lanes": _where_lanes_part(lane_activity, MOST_LABELS // 2),
-    "divergence": _where_lanes_part(divergence_tree, MOST_ISSUES),
+    "lanes": partial(_where_lanes_part, lane_activity, MOST_LABELS // 2),
+    "divergence": partial(_where_lanes_part, divergence_tree, MOST_ISSUES),
     "banks": bank_wavefronts, "coalescing": coalescing, "schedulers": scheduler_timeline, "residency": sm_residency,
 }  # fmt: skip
 """Pictures of its trace."""

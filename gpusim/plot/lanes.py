@@ -9,11 +9,11 @@ import numpy as np
 
 from gpusim.plot import style
 from gpusim.plot.colours import DEPTH_COLOURS, GREY, INK, LIGHT, PALE, PIPE_COLOURS
-from gpusim.plot.style import cut, first_warp, lanes_in, ranges, source, until
+from gpusim.plot.style import first_warp, lanes_in, ranges, source, until
 from gpusim.results.limiter import PIPES
 from gpusim.tracing.perfetto import Trace
 from gpusim.tracing.recording import LaneGroup
-from gpusim.units import counted
+from gpusim.units import counted, cut
 from isa import microops as M
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ import numpy as np
 
 from gpusim.plot.colours import GREY
 from gpusim.tracing.perfetto import Trace
+from gpusim.units import cut
 from isa.folders import replacing
 
 if TYPE_CHECKING:
@@ -244,10 +245,6 @@ def first_warp(trace: Trace) -> int:
 def machine_code(trace: Trace, pc: int, width: int = 60) -> str:
     """An instruction as disassembled."""
     return cut(trace.instructions[pc].text, width)
-
-
-def cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def until(trace: Trace) -> str:

@@ -15,10 +15,9 @@ from gpusim.node.timeline import StreamTimeline, row_name, rows_of
 from gpusim.parallel.schedule import Schedule
 from gpusim.plot import style
 from gpusim.plot.colours import GREY, INK, PALE, SPAN_COLOURS, STALL_COLOURS, STEP_COLOURS, WAVE_COLOURS, WORK_COLOURS
-from gpusim.plot.style import cut
 from gpusim.tracing.perfetto import Trace
 from gpusim.tracing.recording import counts_over_time
-from gpusim.units import counted, scaled
+from gpusim.units import counted, cut, scaled
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
