@@ -20,39 +20,34 @@ _SLOTS = {m.COL_A: 0, m.COL_B: 1, m.COL_C: 2}
 _MATH = (m.UNIT_FMA, m.UNIT_FMAHEAVY, m.UNIT_ALU, m.UNIT_HALF)
 
 
-class BankReader:
-    """Follows the reuse cache through a program in address order (a branch target starts with what was before it).
+Reused = dict[tuple[int, int], int]
+"""A warp's small cache of registers, by bank and source slot."""
+
+
+def bank_reads(writer: RowWriter, reused: Reused) -> int:
+    """Registers that an instruction reads from the even bank, and 16 times those from the odd one. reused: of the
+    instruction before in address order (a branch target starts with what was before it), then of this one.
 
     Each warp's registers lie in two banks by the parity of their number, each bank delivers one register a cycle, and a
     source marked `.reuse` stays in a small cache, one entry per bank and source slot, for the next instruction of the
     warp (Huerta et al., "Analyzing Modern NVIDIA GPU cores", arXiv 2503.20481, 2025). A register that two sources name
     is read once. An H200 agrees: FFMA with three different registers of one bank takes 3 cycles, with two 2, and R8,
-    R8, R8 or R8, R9, R9 take 1.
+    R8, R8 or R8, R9, R9 take 1. Only 32-bit arithmetic reads three operands at once: for other instructions 0.
     """
-
-    def __init__(self) -> None:
-        self._cached: dict[tuple[int, int], int] = {}
-
-    def reads(self, writer: RowWriter) -> int:
-        """Registers that this instruction reads from the even bank, and 16 times those from the odd one.
-
-        Only 32-bit arithmetic reads three operands at once: for other instructions 0.
-        """
-        if writer.columns[m.COL_UNIT] not in _MATH:
-            self._cached.clear()
-            return 0
-        read: tuple[set[int], set[int]] = set(), set()
-        cached: dict[tuple[int, int], int] = {}
-        for column, operand in writer.sources:
-            if operand.kind != "reg" or operand.index == RZ:
-                continue
-            entry = operand.index % 2, _SLOTS[column]
-            if self._cached.get(entry) != operand.index:
-                read[entry[0]].add(operand.index)
-            if operand.reuse:
-                cached[entry] = operand.index
-        self._cached = cached
-        return len(read[0]) + 16 * len(read[1])
+    before = dict(reused)
+    reused.clear()
+    if writer.columns[m.COL_UNIT] not in _MATH:
+        return 0
+    read: tuple[set[int], set[int]] = set(), set()
+    for column, operand in writer.sources:
+        if operand.kind != "reg" or operand.index == RZ:
+            continue
+        entry = operand.index % 2, _SLOTS[column]
+        if before.get(entry) != operand.index:
+            read[entry[0]].add(operand.index)
+        if operand.reuse:
+            reused[entry] = operand.index
+    return len(read[0]) + 16 * len(read[1])
 
 
 _SPARE_ROWS = 3  # a 128-bit access names its first register only
@@ -83,11 +78,11 @@ def lower(program: Program) -> Lowered:
     is not in the opcode table)."""
     layout = _layout(program)
     pool = ConstantPool()
-    banks = BankReader()
+    reused: Reused = {}
     code = np.zeros((len(program.instructions), m.COLUMNS), np.int32)
     for row, instruction in zip(code, program.instructions, strict=True):
         writer = lower_instruction(instruction, pool, layout, program.name)
-        writer.columns[m.COL_READS] = banks.reads(writer)
+        writer.columns[m.COL_READS] = bank_reads(writer, reused)
         try:
             row[:] = writer.columns
         except OverflowError:
