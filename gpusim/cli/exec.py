@@ -16,6 +16,7 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -63,7 +64,7 @@ def execute_program(command: list[str], options: argparse.Namespace) -> int:
     os.environ |= {"CUPY_COMPILE_WITH_PTX": "1"} if telling.save else {}  # which a replay elsewhere compiles
     outcome = run(command, partial(_driver, options, telling), _told, shared=options.gpus > 1)
     if not options.no_report:
-        _report(outcome.told, options.json, options.output)
+        print_tables(outcome.told, options.json, options.output)
     return EXIT_USER_ERROR if telling.check and any(wrong for *_, wrong in outcome.told) else outcome.status
 
 
@@ -86,20 +87,36 @@ def _tell_progress(driver: Driver, options: argparse.Namespace) -> None:
         driver.observers.append(Status(driver.log, often=is_shown(options.progress)))
 
 
-def _told(driver: Driver) -> tuple[str, dict[str, Any], int]:
-    """Return the table of one process as text and as plain values, and how many launches went wrong."""
+Told = tuple[str, dict[str, Any], int]
+"""The table of one process as text and as plain values, and how many launches went wrong."""
+
+
+def _told(driver: Driver) -> Told:
     driver.close()
-    return driver.log.render(), driver.log.to_dict(), driver.log.wrong
+    return _table(driver.log)
 
 
-def _report(told: list[tuple[str, dict[str, Any], int]], as_json: bool, output: Path | None) -> None:
+def _table(log: LaunchLog) -> Told:
+    return log.render(), log.to_dict(), log.wrong
+
+
+def print_tables(told: Sequence[Told], as_json: bool, output: Path | None) -> None:
+    """Print the tables of a program's processes as text or JSON, or write them."""
     if as_json:
         values = [value for _, value, _ in told]
         text = json.dumps(values[0] if len(values) == 1 else values, indent=2)
     else:
         nothing = "the program called no function of CUDA's shared libraries, which nvcc --cudart shared links"
         text = "\n\n".join(table for table, *_ in told) or nothing
-    write_table(text, as_json, output)
+    if output is None:
+        sys.stdout.flush()
+        print(text if as_json else f"\n{text}", flush=True)
+        return
+    try:
+        with replacing(output) as part:
+            part.write_text(text + "\n")
+    except OSError as error:
+        print(f"gpusim: error: cannot write {output}: {error.strerror}", file=sys.stderr)
 
 
 def python_command(file: str, arguments: list[str]) -> list[str]:
@@ -117,7 +134,7 @@ def _in_this_process(options: argparse.Namespace) -> int:
     _tell_progress(driver, options)
     if not options.no_report:
         # Before the script registers anything, so that they are called after what it does at its end, the last first.
-        atexit.register(print_table, driver.log, options.json, options.output)
+        atexit.register(lambda: print_tables([_table(driver.log)], options.json, options.output))
         atexit.register(driver.finish)
     sys.argv = [options.file, *options.arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(options.file))
@@ -143,24 +160,6 @@ _NUMBERS = re.compile(r"(\d+)(?:(-)(\d*))?")
 def driver_options(options: argparse.Namespace) -> dict[str, Any]:
     """Arguments of a `gpusim.driver.state.Driver`, but for the GPU and what it tells."""
     return {name: getattr(options, name) for name in ("overrides", "threads", "max_cycles", "mode", "gpus", "node")}
-
-
-def print_table(log: LaunchLog, as_json: bool, output: Path | None) -> None:
-    """Print or write what was launched."""
-    write_table(json.dumps(log.to_dict(), indent=2) if as_json else log.render(), as_json, output)
-
-
-def write_table(text: str, as_json: bool, output: Path | None) -> None:
-    """Print a table as text or JSON, or write it."""
-    if output is not None:
-        try:
-            with replacing(output) as part:
-                part.write_text(text + "\n")
-        except OSError as error:
-            print(f"gpusim: error: cannot write {output}: {error.strerror}", file=sys.stderr)
-    else:
-        sys.stdout.flush()
-        print(text if as_json else f"\n{text}", flush=True)
 
 
 def telling_of(options: argparse.Namespace) -> Telling:
@@ -238,5 +237,5 @@ def execute_replay(options: argparse.Namespace) -> int:
         with Replay(saved, config, telling, node=options.node, mode=options.mode, **limits) as replay:
             log = replay.run()
     if not options.no_report:
-        print_table(log, options.json, options.output)
+        print_tables([_table(log)], options.json, options.output)
     return EXIT_USER_ERROR if log.wrong else EXIT_OK

@@ -22,27 +22,22 @@ ENDING = ".perfetto-trace"
 def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions | None:
     """Options of the recording, None without --trace and --report. Raises UserError before anything runs if the trace
     could not be written."""
-    given = {name: getattr(options, name) for name in ("trace_sms", "trace_blocks", "trace_limit")}
+    given = {name: getattr(options, f"trace_{name}") for name in ("sms", "blocks", "limit")}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if options.trace is None and options.report is None:
-        for name, value in given.items():
-            if value is not None:
-                option = f"--{name.replace('_', '-')}"
-                raise UserError(f"{option} says what --trace FILE and --report FILE record; both are missing")
+        if chosen:
+            what = f"--trace-{next(iter(chosen))} says what --trace FILE and --report FILE record"
+            raise UserError(f"{what}; both are missing")
         return None
     from gpusim.tracing.recording import TraceOptions
 
     if options.trace is not None:
         check_writable(options.trace, "--trace", ENDING)
-    chosen: dict[str, Any] = {}
-    if options.trace_sms is not None:
-        chosen["sms"] = number_list(options.trace_sms, "--trace-sms")
-    if options.trace_blocks is not None:
-        blocks = number_list(options.trace_blocks, "--trace-blocks")
-        if blocks and blocks[-1] >= launch.blocks:
-            raise UserError(f"--trace-blocks: the grid's {launch.blocks:,} blocks are numbered from 0")
-        chosen["blocks"] = blocks
-    if options.trace_limit is not None:
-        chosen["limit"] = options.trace_limit
+    for name in ("sms", "blocks"):
+        if name in chosen:
+            chosen[name] = number_list(chosen[name], f"--trace-{name}")
+    if max(chosen.get("blocks", ()), default=0) >= launch.blocks:
+        raise UserError(f"--trace-blocks: the grid's {launch.blocks:,} blocks are numbered from 0")
     return TraceOptions(**chosen)
 
 

@@ -71,8 +71,4 @@ for _variant, _stride, _batches, _pointers in (
     routine(f"cublasGemm{_variant}Ex", f"ii nnn p {_matrix} {_matrix} p {_matrix} {_batches} i (i)")(
         partial(_of_kinds, _pointers)
     )
-
-
-@routine("cublasSgemmEx", "ii nnn p pin pin p pin")
-def sgemm_ex(driver: Driver, handle: Handle, *given: Any) -> None:
-    _of_kinds(False, driver, handle, *given, _COMPUTE[F32])
+routine("cublasSgemmEx", "ii nnn p pin pin p pin")(lambda *given: _of_kinds(False, *given, _COMPUTE[F32]))
