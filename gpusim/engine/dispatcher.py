@@ -18,7 +18,7 @@ from gpusim.engine.sm.shadow import forget_block, forget_warp
 from gpusim.engine.state import L, P, compiled, of_block, of_seat, of_warp
 from gpusim.engine.state.log import log_block, log_start
 
-#: A grid's words in the dispatcher: its next block, how many it has, how many are on SMs, the last end of one. G_BEHIND:
+#: A grid's words in the dispatcher: its next block, how many it has, how many are on SMs, the last end. G_BEHIND:
 #: 1 + the least cycles from a block's end until L2 has answered its stores, 0 before the first end.
 G_NEXT, G_TOTAL, G_RUNNING, G_LAST, G_PATIENCE, G_GROUP, G_BEHIND, G_FIELDS = range(8)
 #: Its two servers: cycles from which it hands out another block, and takes note of another end.

@@ -32,8 +32,8 @@ def book_request(m, sm, payload_bytes, flits, now):
 
 @compiled
 def book_slice(m, slice_, sectors, busy, now):
-    """Take a request into a slice, which is busy with it for so many ticks, and move `sectors` sectors of its data array;
-    return the wait.
+    """Take a request into a slice, which is busy with it for so many ticks, and move `sectors` sectors of its data
+    array; return the wait.
 
     H200, all SMs: stores of whole lines reach L2 in 106 parts a cycle, of a sector each in 112, loads in 76 to 91.
     """
