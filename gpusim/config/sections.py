@@ -402,6 +402,7 @@ class L2(Section):
     fetch_bytes: Literal[32, 64, 128] = _doc("bytes fetched together from memory on a miss: a sector, two or a line")
     slice_flit_cycles: Rate = _doc("of a slice for each part of a store or an atomic: the header, or a sector")
     slice_read_cycles: Rate = _doc("of a slice for a read")
+    slice_fill_cycles: Rate = _doc("of a slice for a sector that comes from memory")
     slice_bytes_per_cycle: Count = _doc("bytes a slice reads or writes in a cycle")
     fabric_bytes_per_cycle: Count = _doc("bytes between the partitions in a cycle, each way")
     atomic_latency_cycles: Count = _doc("whole latency of an atomic that returns a value, mean over near and far lines")

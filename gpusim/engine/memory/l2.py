@@ -28,6 +28,7 @@ although it can keep as much as that.
 
 import numpy as np
 
+from gpusim.engine.memory.crossbar import book_slice
 from gpusim.engine.memory.dram import read_memory, write_memory
 from gpusim.engine.state import compiled, ms
 from gpusim.engine.state.address_map import quotient_of, spread
@@ -251,7 +252,8 @@ def read_home(m, target, sectors, purpose, now):
         m[ms.CNT_HOME_MISS_SECTORS] += sectors_of(missing)
         m[ms.CNT_FILL_SECTORS] += sectors_of(fetch)
         late = m[ms.P_MISS] + read_memory(m, target.home_slice, target.quotient, sectors_of(fetch), now)
-        wait = max(wait, late)
+        filled = book_slice(m, target.home_slice, 0, sectors_of(fetch) * m[ms.P_SLICE_FILL], now)
+        wait = max(wait, late, filled)
         mark_pending(m, entry, fetch, now + wait, now)
     if purpose == FOR_COPY:
         m[entry] |= ms.COPIED

@@ -155,6 +155,7 @@ P_SM_REPLY_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.sm_repl
 P_SM_PAST_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.sm_past_l1_bytes_per_cycle)
 P_SLICE_FLIT = _ticks("l2.slice_flit_cycles")
 P_SLICE_READ = _ticks("l2.slice_read_cycles")
+P_SLICE_FILL = _ticks("l2.slice_fill_cycles")
 P_SLICE_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.l2.slice_bytes_per_cycle)
 P_FABRIC_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.l2.fabric_bytes_per_cycle)
 # A hit in the near partition: request leaves the SM until its first sector is back.
