@@ -82,18 +82,10 @@ def global_3d(src, dst):
 
 def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     src = launch.args[0]
-    out = src.copy()
-    inner = (slice(1, -1),) * src.ndim
-
-    def pair(axis: int) -> np.ndarray:
-        """Sum of the two neighbours of each inner point along an axis."""
-        before, after = list(inner), list(inner)
-        before[axis], after[axis] = slice(0, -2), slice(2, None)
-        return src[tuple(before)] + src[tuple(after)]
-
-    total = pair(src.ndim - 2) + pair(src.ndim - 1)
-    if src.ndim == 3:
-        total = total + pair(0)
+    out, inner = src.copy(), (slice(1, -1),) * src.ndim
+    # Sums of the two neighbours along an axis, in the order in which the kernels add them up.
+    pairs = ((np.roll(src, 1, axis) + np.roll(src, -1, axis))[inner] for axis in (-2, -1, 0)[: src.ndim])
+    total = sum(pairs, next(pairs))
     out[inner] = fma32(np.broadcast_to(SIDE, total.shape), total, CENTRE * src[inner])
     return (out,)
 
