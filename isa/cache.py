@@ -11,6 +11,7 @@ import hashlib
 import sys
 import types
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -64,10 +65,8 @@ class ProgramCache:
         """Store a program, without its cubin if whoever asks for it has that. A folder that cannot be written to
         leaves only the copy in memory."""
         self._remember(key, program)
-        try:
+        with suppress(OSError):
             program.save(self.path(key), with_cubin=with_cubin)
-        except OSError:
-            return
 
     def full_key(self, key: str) -> str:
         """The key with the content of the files that were named by `put_files`; the key itself if none were."""
@@ -82,12 +81,10 @@ class ProgramCache:
     def put_files(self, key: str, names: Iterable[str]) -> None:
         """Say on which files the entry of a key depends besides, which only its compiler knows."""
         self._files[key] = list(names)
-        try:
+        with suppress(OSError):
             path = self.path(key).with_suffix(_FILES)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("\n".join(self._files[key]), encoding="utf-8")
-        except OSError:
-            return
 
     def _remember(self, key: str, program: Program) -> None:
         self._recent[key] = program

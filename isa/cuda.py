@@ -56,7 +56,8 @@ def compile_source(
         cubin, log, files = compile_with_host(source, path, flags, instances)
         if cubin is not None:
             return CompiledSource(cubin, tuple(files))
-        if not host_compiler_fails(log):
+        # Where a part of the tool chain is missing, or a compiler that it takes, nvcc says nothing of the source.
+        if not _NO_HOST.search(log):
             error, hosted = first_complaint(log, path, "nvcc"), False
     if Path(error.file or path).resolve() != file:
         raise CompileError(error.reason, error.file, error.line)
@@ -123,11 +124,6 @@ def compile_with_host(
         if done.returncode or not cubin.is_file():
             return None, log, []
         return cubin.read_bytes(), log, [each for each in _dependencies(needed) if each != str(unit)]
-
-
-def host_compiler_fails(log: str) -> bool:
-    """True if nvcc failed for want of a part of the tool chain or of a host compiler that it takes."""
-    return bool(_NO_HOST.search(log))
 
 
 def _dependencies(file: Path) -> list[str]:

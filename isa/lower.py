@@ -11,7 +11,7 @@ import numpy as np
 
 from isa import microops as m
 from isa.errors import UnknownInstruction
-from isa.instruction import RZ, URZ, Instruction, Operand
+from isa.instruction import PT, RZ, URZ, Instruction, Operand
 from isa.lower_writer import SINK_ROWS, ConstantPool, RegisterLayout, RowWriter
 from isa.opcodes import OPCODES
 from isa.program import Once, Program
@@ -117,7 +117,7 @@ def lower_instruction(
     columns[m.COL_UNIT] = opcode.unit
     columns[m.COL_VARIABLE] = int(opcode.variable)
     columns[m.COL_UNIFORM] = int(opcode.uniform)
-    columns[m.COL_GUARD] = _guard(instruction)
+    columns[m.COL_GUARD] = instruction.guard + 8 * (instruction.guard_uniform and instruction.guard != PT)
     columns[m.COL_GUARD_NEG] = int(instruction.guard_negated)
     columns[m.COL_STALL] = control.stall
     columns[m.COL_YIELD] = int(control.yield_flag)
@@ -135,12 +135,6 @@ def lower_instruction(
     opcode.lower(writer)
     writer.finish()
     return writer
-
-
-def _guard(instruction: Instruction) -> int:
-    if instruction.guard == 7 or not instruction.guard_uniform:
-        return instruction.guard
-    return 8 + instruction.guard
 
 
 def _layout(program: Program) -> RegisterLayout:

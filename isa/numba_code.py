@@ -14,8 +14,9 @@ import re
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -81,7 +82,7 @@ def numba_code(
                     **settings,
                 )
                 library = kernel._codelibrary
-                rename = _Renumbering()
+                rename = renumbering()
                 library._llvm_strs = [rename(_DEBUG_FLAG.sub("i32 1, ", text)) for text in library.llvm_strs]
                 library._ptx_cache.clear()
                 parts = library.get_asm_strs(cc=target)
@@ -108,18 +109,15 @@ def _exceptions(kernel: Any) -> dict[int, str]:
     return found
 
 
-class _Renumbering:
-    """Counts the functions of Numba's code from 1, so that a kernel gives the same cubin in every process."""
+def renumbering() -> Callable[[str], str]:
+    """Count the functions of Numba's code from 1, so that a kernel gives the same cubin in every process."""
+    numbers: dict[str, str] = {}
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, str] = {}
-
-    def __call__(self, text: str) -> str:
-        return _COUNTER.sub(self._tag, text)
-
-    def _tag(self, match: re.Match[str]) -> str:
-        text = "v" + self._numbers.setdefault(match[1], str(len(self._numbers) + 1))
+    def tag(match: re.Match[str]) -> str:
+        text = "v" + numbers.setdefault(match[1], str(len(numbers) + 1))
         return f"B{len(text)}{text}"
+
+    return partial(_COUNTER.sub, tag)
 
 
 @contextlib.contextmanager

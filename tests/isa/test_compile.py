@@ -20,7 +20,7 @@ import isa
 from isa import CompileError
 from isa.cache import ProgramCache, default_cache, function_parts
 from isa.compile import _key
-from isa.numba_code import _Renumbering, numba_code
+from isa.numba_code import numba_code, renumbering
 from isa.toolchain import find_tool, numba_version
 
 numba = pytest.importorskip("numba", reason="Numba is not installed")
@@ -218,7 +218,7 @@ def test_numba_counter_does_not_reach_the_ptx() -> None:
     first, again = (numba_code(make_scale(2.0), (FLOATS,), "sm_90", {}).ptx for _ in range(2))
     assert first == again
     # Two functions of one name stay apart.
-    assert _Renumbering()("fB2v7B5cw51c fB3v12B5cw51c fB2v7B5cw51c") == "fB2v1B5cw51c fB2v2B5cw51c fB2v1B5cw51c"
+    assert renumbering()("fB2v7B5cw51c fB3v12B5cw51c fB2v7B5cw51c") == "fB2v1B5cw51c fB2v2B5cw51c fB2v1B5cw51c"
 
 
 def test_dispatchers_strings_and_signatures_agree() -> None:
