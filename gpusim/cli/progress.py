@@ -6,8 +6,8 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Self
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from gpusim.units import counted, scaled
 
@@ -104,18 +104,10 @@ def is_shown(wanted: bool | None) -> bool:
     return wanted or (wanted is None and sys.stderr.isatty())
 
 
-class Bar:
+class Bar(ExitStack):
     """A bar of what is finished, with a text and the time that is left; a context manager."""
 
-    def __init__(self) -> None:
-        self.shown: Any = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.shown is not None:
-            self.shown.stop()
+    shown: Any = None
 
     def show(self, done: float, total: float | None, text: str) -> None:
         """Begin, or move on. total: None if it is not known."""
@@ -128,5 +120,5 @@ class Bar:
             how: dict[str, Any] = {"transient": True, "speed_estimate_period": 60.0}
             self.shown = Progress(*columns, console=Console(stderr=True), **how)
             self.shown.add_task(text, total=total, completed=int(done))
-            self.shown.start()
+            self.enter_context(self.shown)
         self.shown.update(self.shown.task_ids[0], completed=done, total=total, description=text)

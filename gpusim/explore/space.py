@@ -201,7 +201,7 @@ def _sweep(tree: dict[str, Any], folder: Path) -> Sweep:
     if not all(isinstance(each, str) for each in tree.get("metrics", [])):
         raise ConfigError("must be a list of names", key="metrics")
     space = Space(
-        [_located_program(each, folder) for each in programs],
+        [_located(each, folder) for each in programs],
         [_located(each, folder) for each in ([gpus] if isinstance(gpus, str) else gpus)],
         dict(_leaves(tree.get("axes", {}), _RANGE_KEYS)),
     )
@@ -244,13 +244,9 @@ def _leaves(tree: Mapping[str, Any], whole: tuple[str, ...] = (), prefix: str = 
             yield prefix + name, value
 
 
-def _located_program(program: Any, folder: Path) -> Any:
-    if isinstance(program, Mapping):
-        return dict(program) | {"name": _located(program.get("name"), folder)}
-    return _located(program, folder)
-
-
 def _located(name: Any, folder: Path) -> Any:
-    """A name as it is; a file's, relative to the folder."""
+    """A name as it is, or in a table of a program; a file's, relative to the folder."""
+    if isinstance(name, Mapping):
+        return dict(name) | {"name": _located(name.get("name"), folder)}
     is_file = isinstance(name, str) and (Request(name).file or name.endswith(".toml"))
     return str(folder / name) if is_file else name

@@ -34,7 +34,6 @@ class ProcessNode:
     products take part of it as speed.
     """
 
-    name: str
     logic_density: float
     sram_cell_um2: float
     energy: float
@@ -44,7 +43,7 @@ _OFF = {of: "{:.1f} % in the mean, {:.1f} % at most".format(*row) for of, row in
 ERRORS = "areas of known dies are off by {dies} (not fitted: {left_out}),\npower limits by {products};\n".format(**_OFF)
 ERRORS += _TABLES["untested"]
 """How far the model is off, in words."""
-NODES = {name: ProcessNode(name, **row) for name, row in _TABLES["nodes"].items()}
+NODES = {name: ProcessNode(**row) for name, row in _TABLES["nodes"].items()}
 """Process nodes by name."""
 
 

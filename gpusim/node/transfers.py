@@ -31,11 +31,6 @@ def engines_of(node: Node, path: Sequence[int], start: str, end: str, gpu: str) 
     return (*sends, f"{end}.to_device") if end in node.gpus else sends
 
 
-def is_pageable(copy: Copy, pinned: bool) -> bool:
-    """Return whether the host takes part: pageable memory at one end."""
-    return not pinned and (copy.source.startswith("host") or copy.destination.startswith("host"))
-
-
 class Mover:
     """Moves the bytes of copies over the links of a node. apart: events take their own time, so that copies start the
     sooner.

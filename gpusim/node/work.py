@@ -13,7 +13,7 @@ import simpy
 from gpusim.engine.grid import Process
 from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.node.result import Copy
-from gpusim.node.transfers import Mover, is_pageable
+from gpusim.node.transfers import Mover
 from gpusim.units import byte_text
 
 COLLECTIVE = "collective"
@@ -201,7 +201,7 @@ class CopyWork(TimedWork):
         super().__init__(mover.env, effect)
         self._mover, self.copy, self._path, self.engines = mover, copy, path, engines if path else None
         self._held = engines
-        self.pageable = is_pageable(copy, pinned)
+        self.pageable = not pinned and any(each.startswith("host") for each in (copy.source, copy.destination))
         self.returned = mover.env.event()
 
     def _do(self, stream: StreamQueue) -> Process:

@@ -29,13 +29,10 @@ _L2 = "lts__t_sectors_srcunit"
 def make_sections(result: Analysis) -> list[dict[str, Any]]:
     """The sections: id, title, what it is about, rows, bars (rows in % of a peak) and what else one has: tables, a
     chart, loads (strips of a cell for each of many alike)."""
-    rows = {name: [] for name in SECTIONS}  # type: dict[str, list[Quantity]]
-    for each in shown(PAGE):
-        if each.label:
-            rows[each.section].append(each)
     found = []
     for name, section in SECTIONS.items():
-        made = [(each.bar, row) for each in rows[name] if (row := _row(result, each)) is not None]
+        own = (each for each in shown(PAGE) if each.label and each.section == name)
+        made = [(each.bar, row) for each in own if (row := _row(result, each)) is not None]
         more = _MORE[name](result) if name in _MORE else {}
         bars = [row for bar, row in made if bar] + more.pop("bars", [])
         head = {"id": name, "title": section.title, "about": section.about}
