@@ -14,7 +14,7 @@ from gpusim.engine.sm.bulk_effect import apply_remote, send_news
 from gpusim.engine.sm.bulk_effect import land as land_bulk
 from gpusim.engine.sm.cluster import OFFSET_MASK, find_remote, own_lanes, own_offsets, remote_lines
 from gpusim.engine.sm.coalescer import coalesce
-from gpusim.engine.sm.copy_cost import copy_wavefronts, last_to_target, requests, sector_pairs, zero_wavefronts
+from gpusim.engine.sm.copy_cost import LINE_SHIFT, copy_wavefronts, last_to_target, sector_pairs, zero_wavefronts
 from gpusim.engine.sm.flight import block_key, event_at, give_row, is_there, open_group, take_end, take_row
 from gpusim.engine.sm.lines import defer, read_lines, write_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
@@ -217,7 +217,8 @@ def count_copy(st, sm, i, mask, reading, parts, lines, sectors):
         return lines, turns
     wavefronts, moved, pairs, lanes = sector_pairs(source, target, reading, scratch)
     asked = wavefronts
-    requests(scratch, asked, st.touched[sm])
+    for n in range(asked):  # a sector whose halves go to two sectors comes twice
+        st.touched[sm, n, 0], st.touched[sm, n, 1] = scratch[n] >> LINE_SHIFT, scratch[n] & 15
     counts[L.COUNT_SECTORS] += moved
     counts[L.COUNT_SECTORS_IDEAL] += (lanes * size + 31) // 32
     counts[L.COUNT_PAST_L1] += pairs

@@ -15,9 +15,8 @@ import numpy as np
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 
-_SECTOR_BITS, _LINE_BITS = 5, 7
-#: Bits of a key of `sector_pairs`: sectors, and what tells wavefronts out of one line apart.
-_SECTORS, _TARGET_BITS = 4, 17
+_SECTOR_BITS, _SECTORS = 5, 4
+LINE_SHIFT = _SECTORS + 17  # of a wavefront's line, above its sectors and what else tells wavefronts apart
 
 
 @compiled
@@ -132,20 +131,12 @@ def note(keys, count, key, sector):
 
 
 @compiled
-def same_sectors(source, target, lane, other):
-    """Return whether two lanes copy from one sector to one sector."""
-    apart = (source[lane] ^ source[other]) | (target[lane] ^ target[other])
-    return apart >> _SECTOR_BITS == 0
-
-
-@compiled
 def partner(source, target, mask, lane):
     """The other lane that copies between the same two sectors, -1 if there is none: it has the target's other half."""
-    near = lane ^ 1
-    if (mask >> near) & 1 and same_sectors(source, target, lane, near):
-        return near
-    for other in range(32):
-        if (mask >> other) & 1 and other != lane and same_sectors(source, target, lane, other):
+    for k in range(32):
+        other = lane ^ 1 ^ k  # most often its neighbour
+        apart = (source[lane] ^ source[other]) | (target[lane] ^ target[other])
+        if (mask >> other) & 1 and other != lane and apart >> _SECTOR_BITS == 0:
             return other
     return -1
 
@@ -155,8 +146,9 @@ def sector_pairs(source, target, mask, keys):
     """Of a copy past L1: (wavefronts, sectors, pairs of sectors between which something goes, lanes that count).
 
     A wavefront takes all full sectors between two lines, or the halves that lie in the same way in sectors as far
-    apart. Sectors are counted once for each line that they come from. target: within a block's memory. keys: int64
-    [64], whose first ones become the wavefronts, for `requests`.
+    apart, and is a request to L2 (`lts__t_requests`, `l1tex__m_xbar2l1tex_read_sectors`): keys, int64 [64], begin with
+    the line and the sectors of each, see LINE_SHIFT. Sectors are counted once for each line that they come from.
+    target: within a block's memory.
     """
     wavefronts = sectors = 0
     pairs = np.int64(0)
@@ -176,13 +168,3 @@ def sector_pairs(source, target, mask, keys):
         wavefronts = note(keys, wavefronts, lines << 6 | apart << 3 | way, from_ & 3)
         sectors = note(keys[32:], sectors, (from_ >> 2) << 13 | to & 0x1FFF, 0)
     return np.int64(wavefronts), np.int64(sectors), pairs, popc(left)
-
-
-@compiled
-def requests(keys, wavefronts, touched):
-    """What the wavefronts of `sector_pairs` ask L2 for, into touched[n, 0 .. 1]: a line and its sectors each, so that
-    one of whose halves each goes to another sector comes twice (`lts__t_requests`, `l1tex__m_xbar2l1tex_read_sectors`
-    of matmul_tensor/asynchronous)."""
-    for n in range(wavefronts):
-        touched[n, 0] = keys[n] >> (_SECTORS + _TARGET_BITS)
-        touched[n, 1] = keys[n] & ((1 << _SECTORS) - 1)

@@ -27,13 +27,17 @@ from gpusim.engine.sm.l1 import (
     replace_line,
     tag_turns,
 )
-from gpusim.engine.sm.stages import enter_queue, leave_queue, take_copy_turns, take_data_stage, take_data_turns
+from gpusim.engine.sm.stages import enter_queue, leave_queue, take_data_stage, take_data_turns
 from gpusim.engine.sm.stored import hurry_stored, join_stored, let_stored_pass, send_stored, store_cycles, store_line
 from gpusim.engine.state import L, P, compiled, ms, popc
 from isa import microops as M
 
 _ANSWERED = 3
 """Flits that the line of an atomic counts as at most, for its answer, if it has not sent more."""
+_COPIES_AHEAD = 7
+"""Asynchronous copies that have left their queues and wait for their turns at L1. H200: so far behind its own copies a
+load from shared memory waits, and an address is read, of 16 and of 32 copies with 4 to 32 requests each. Out of L1 one
+takes 1.4 to 2.1 cycles more than its wavefronts where many warps copy, none more where one does."""
 
 
 @compiled
@@ -120,9 +124,9 @@ def ask_l2(st, sm, line, sectors, way, token, past, time, policy):
 
 
 @compiled
-def read_data(st, sm, a, start, turns, own):
+def read_data(st, sm, a, start, turns, own, more=0):
     """Cycle at which what L1 holds of a load is there, which takes so many turns of the data stage, own of them of one
-    bank.
+    bank, and `more` if it is an asynchronous copy.
 
     Turns of one bank come two cycles apart, others one (H200, `l1_hit`: lanes 32 words apart take 65 cycles more than
     those in a row, 33 words apart 7). A load leaves its queue with the tag stage, unless too many are behind it already
@@ -131,28 +135,14 @@ def read_data(st, sm, a, start, turns, own):
     par = st.par
     cycles = (turns * ms.LINE_BYTES + par[P.L1_DATA] - 1) // par[P.L1_DATA]
     least = max(cycles, par[P.DATA_INTERVAL])
-    data = take_data_turns(st, sm, a.warp, start, least, least * max(2 * own, turns) // max(turns, 1))
-    leave_queue(st.smsp[a.smsp], data + (2 - par[P.L1_WAITING]) * least)
+    if more > 0:
+        data = take_data_stage(st, sm, a.smsp, a.warp, start, least, more)
+    else:
+        data = take_data_turns(st, sm, a.warp, start, least, least * max(2 * own, turns) // max(turns, 1))
+        leave_queue(st.smsp[a.smsp], data + (2 - par[P.L1_WAITING]) * least)
     there = data - par[P.ENTRY] + par[P.L1_LATENCY]
     first = (ms.LINE_BYTES + par[P.L1_DATA] - 1) // par[P.L1_DATA]  # in the latency of a load that hits
     return there + max(par[P.LSU_INTERVAL] * (own - 1), turns - 1) + max(cycles - first - (turns - 1), 0)
-
-
-@compiled
-def copy_data(st, sm, a, start, copy, misses):
-    """Cycle at which the bytes of an asynchronous copy that L1 holds can go to shared memory. Its turns of the data
-    stage (`copy_cost.copy_wavefronts`) it takes now, or when what is missing has come.
-
-    H200, 1 to 32 wavefronts and 16 warps: out of L1 1.4 to 2.1 cycles more than wavefronts each, out of L2 2.9 to 3.7;
-    of one warp out of L1 2 cycles for each wavefront and no more.
-    """
-    turns = st.token[sm, copy, L.TOKEN_TIME]
-    if misses > 0 or turns == 0:
-        return start
-    st.token[sm, copy, L.TOKEN_TIME] = 0
-    data = take_copy_turns(st, sm, a.warp, start, turns, 1)
-    leave_queue(st.smsp[a.smsp], data + 2 * turns)
-    return data - st.par[P.ENTRY] + st.par[P.L1_LATENCY] + st.par[P.LSU_INTERVAL] * (turns - 1)
 
 
 @compiled
@@ -178,8 +168,10 @@ def read_lines(st, sm, a, count, bypass, copies):
         return a.time
     touched = st.touched[sm]
     tags = st.tags[sm]
-    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.SM_TAG_FREE])
-    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + par[P.SOURCE_RELEASE], L.STALL_LONG)
+    entered = enter_queue(st, a.smsp, a.time, 1)
+    start = max(entered, st.sm[sm, L.SM_TAG_FREE])
+    release = (entered if copies >= 0 else start) + par[P.SOURCE_RELEASE]
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], release, L.STALL_LONG)
     looked_up = tag_turns(par, touched, count)
     token = copies
     hit_sectors = 0
@@ -221,7 +213,11 @@ def read_lines(st, sm, a, count, bypass, copies):
     leave_queue(st.smsp[a.smsp], start + turns)
     there = start
     if copies >= 0:
-        there = copy_data(st, sm, a, start, copies, misses)
+        st.smsp[a.smsp, L.SMSP_LSU_FREE] = max(st.smsp[a.smsp, L.SMSP_LSU_FREE], start - _COPIES_AHEAD * turns)
+        if misses == 0 and st.token[sm, copies, L.TOKEN_TIME] > 0:  # else when what is missing has come
+            turns = st.token[sm, copies, L.TOKEN_TIME]
+            there = read_data(st, sm, a, start, turns, turns, 1)
+            st.token[sm, copies, L.TOKEN_TIME] = 0
     elif not bypass:
         data = data_turns(st, sm, count, looked_up, False)
         if misses > 0:

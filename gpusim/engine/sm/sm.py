@@ -16,7 +16,7 @@ from gpusim.engine.sm.readiness import load_ahead, place_of, wake
 from gpusim.engine.sm.run_warp import finish_warp
 from gpusim.engine.sm.scheduler import step
 from gpusim.engine.sm.space import access
-from gpusim.engine.sm.stages import take_copy_turns
+from gpusim.engine.sm.stages import take_data_stage
 from gpusim.engine.sm.stored import first_leaves, send_stored
 from gpusim.engine.state import L, P, compiled, of_seat, of_warp, parts, popc, prefetch
 from isa import microops as M
@@ -84,8 +84,8 @@ def copy_reply(st, sm, k, now):
         if token[L.TOKEN_SECTORS] == 0:  # the data have come; they go to shared memory now
             token[L.TOKEN_SECTORS] = 1
             token[L.TOKEN_LEFT] = 1
-            turns = token[L.TOKEN_TIME]
-            there = take_copy_turns(st, sm, w, now, max(turns, 2), 2) + turns - 1 if turns > 0 else now
+            turns = token[L.TOKEN_TIME]  # H200: 2.9 to 3.7 cycles more than wavefronts each, for one what two take
+            there = take_data_stage(st, sm, -1, w, now, max(turns, 2) + 2) + turns - 1 if turns > 0 else now
             event_at(st, sm, there + st.par[P.COPY_LAND], k)
             return np.int64(-1)
         after = land(st, sm, k)

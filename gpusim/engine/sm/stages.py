@@ -95,8 +95,9 @@ def leave_queue(smsp, time):
 
 
 @compiled
-def take_turns(st, sm, w, start, wavefronts):
-    """First cycle in which the SM's data stage works at something of warp w that needs `wavefronts` of its turns.
+def take_data_stage(st, sm, q, w, start, wavefronts, more=0):
+    """First cycle in which the SM's data stage works at an instruction of warp w that needs `wavefronts` of its turns,
+    and `more` that do not keep the warp's next one waiting. q: sub-partition whose queue it leaves then, or -1.
 
     Two instructions are in it at a time, of different warps, and each gets every other turn. H200: loads of 32 turns of
     one warp take 64 cycles each, four independent ones 4 * 64; those of seven warps of a sub-partition 32 each.
@@ -108,24 +109,10 @@ def take_turns(st, sm, w, start, wavefronts):
     start = max(start, s[place])
     if s[L.SM_STORED] > 0:
         send_stored(st, sm, start)
-    s[place] = start + 2 * wavefronts
+    s[place] = start + 2 * (wavefronts + more)
     st.warp[w, L.WARP_DATA] = start + 2 * wavefronts
-    return start
-
-
-@compiled
-def take_copy_turns(st, sm, w, start, turns, more):
-    """The same for an asynchronous copy, `more` of whose turns do not keep other instructions of its warp waiting."""
-    start = take_turns(st, sm, w, start, turns + more)
-    st.warp[w, L.WARP_DATA] -= 2 * more
-    return start
-
-
-@compiled
-def take_data_stage(st, sm, q, w, start, wavefronts):
-    """The same for an instruction that comes out of the queue of sub-partition q, and leaves it when it is through."""
-    start = take_turns(st, sm, w, start, wavefronts)
-    leave_queue(st.smsp[q], start + 2 * wavefronts)
+    if q >= 0:
+        leave_queue(st.smsp[q], start + 2 * wavefronts)
     return start
 
 
