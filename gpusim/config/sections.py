@@ -149,7 +149,7 @@ class Issue(Section):
     indirect_branch_latency_cycles: Cycles = _doc("the same for a return and other branches to an address in registers")
     bsync_latency_cycles: Cycles = _doc("cycles from a BSYNC until the warp issues again, whoever waits or goes on")
     bsync_after_branch_cycles: Cycles = _doc("cycles from a taken branch until a BSYNC at its target can issue")
-    old_group_cycles: Cycles = _doc("further cycles if a group of lanes goes on that is not the last one left behind")
+    old_group_cycles: Cycles = _doc("further cycles of a YIELD, or if other lanes go on than those left behind last")
     bar_base_cycles: Cycles = _doc("barrier: cycles from the last arrival until the first warp runs, for no warps")
     bar_per_warp_cycles: Cycles = _doc("barrier: further cycles for each warp of the block")
     exit_cycles: Cycles = _doc("EXIT: cycles until the warp has left, spent as a branch's are")

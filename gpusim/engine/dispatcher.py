@@ -126,8 +126,6 @@ def start_warp(st, sm, q, block, index, time):
     st.ready[q, slot] = time
     st.block_order[q, slot] = st.sm[sm, L.SM_BLOCK_NUMBER]
     st.smsp[q, L.SMSP_NEXT] = min(st.smsp[q, L.SMSP_NEXT], time)
-    if st.smsp[q, L.SMSP_WARPS] == 0:
-        st.smsp[q, L.SMSP_SINCE] = time
     st.smsp[q, L.SMSP_WARPS] += 1
     st.sm[sm, L.SM_WARPS] += 1
 

@@ -68,8 +68,6 @@ def after_control(sm: Any, instruction: Decoded, target: int) -> tuple[int, int]
     issue, times, op = sm.config.issue, sm.config.memory_instruction, instruction.op
     if op == M.OP_BSYNC:
         return issue.bsync_latency_cycles, L.STALL_BRANCH
-    if op == M.OP_YIELD:
-        return issue.branch_latency_cycles + issue.old_group_cycles, L.STALL_BRANCH
     if target != instruction.pc + 1:
         slow = op in _INDIRECT
         return issue.indirect_branch_latency_cycles if slow else issue.branch_latency_cycles, L.STALL_BRANCH
@@ -100,15 +98,15 @@ def charge(sm: Any, warp: Warp, instruction: Decoded, now: float) -> None:
 
 class Scheduler:
     """A process that issues, and sleeps while no warp can. last: the warp that issued last, which may go on from cycle
-    `goes_on`; since: when it got a warp; in_turn: issues for which warps take turns, 1 behind a yield or a busy unit, 2
-    behind a full queue; kept: warps that wait for room in the memory pipe, and the stall reason of each."""
+    `goes_on`; ended: when its last one did; in_turn: issues for which warps take turns, 1 behind a yield or a busy
+    unit, 2 behind a full queue; kept: warps that wait for room in the memory pipe, and the stall reason of each."""
 
     def __init__(self, sm: Any, number: int):
         self.sm, self.number, self.env, self.config = sm, number, sm.env, sm.config
         self.slots = sm.gpu.warps_per_sm // sm.config.sm.sub_partitions
         self.warps: list[Warp] = []
         self.last: Warp | None = None
-        self.goes_on, self.since, self.in_turn = 0.0, 0.0, 0
+        self.goes_on, self.ended, self.in_turn = 0.0, 0.0, 0
         self.kept: dict[Warp, int] = {}
         self.pipes = ExecutionUnits(sm, number)
         self.alarm = self.env.event()

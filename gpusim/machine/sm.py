@@ -63,8 +63,6 @@ class SM:
                 warp = Warp(number, w // len(self.schedulers), of, block, age, start)
                 self.resident[number] = warp
                 scheduler = self.schedulers[w % len(self.schedulers)]
-                if not scheduler.warps:
-                    scheduler.since = self.env.now
                 scheduler.warps.append(warp)
                 scheduler.look(warp)
         self.gpu.executor.note(self.number, int(self.env.now))
@@ -110,8 +108,9 @@ class SM:
         """A warp has executed its last instruction. The block's last one makes room for another block."""
         self.stays(warp, L.STALL_BRANCH, now + 1 + self.config.issue.exit_cycles)
         scheduler.warps.remove(warp)
-        if not scheduler.warps:
-            self.gpu.state.sm[self.number, L.SM_SCHEDULER_CYCLES] += math.ceil(now + 1 - scheduler.since)
+        held = math.ceil(now - max(scheduler.ended, self.gpu.state.warp[warp.number, L.WARP_START]))
+        self.gpu.state.sm[self.number, L.SM_SCHEDULER_CYCLES] += held
+        scheduler.ended = now
         del self.resident[warp.number]
         self.barrier_reached(warp, now)
         s = self.gpu.state.sm[self.number]

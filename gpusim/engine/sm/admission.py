@@ -52,13 +52,12 @@ def memory_room(st, smsp, w, store, time):
 @compiled
 def queue_free(st, smsp, w, i, time):
     """Cycle from which the queue that instruction i of the LSU or the ADU waits in has room for it."""
-    op = st.code[i, M.COL_OP]
-    if st.code[i, M.COL_CLASS] == M.CLS_MEMORY:
+    op, cls = st.code[i, M.COL_OP], st.code[i, M.COL_CLASS]
+    if cls == M.CLS_MEMORY:
         return smsp[L.SMSP_ADDRESS] if op == M.OP_LDC else memory_room(st, smsp, w, op == M.OP_STORE, time)
-    cls = st.code[i, M.COL_CLASS]
     if st.code[i, M.COL_UNIT] == M.UNIT_LSU or (cls == M.CLS_SPECIAL and differs_by_lane(st.code, i)):
         return memory_room(st, smsp, w, False, time)
-    waits = cls == M.CLS_SPECIAL or cls == M.CLS_CROSS or st.code[i, M.COL_CONST] >= 0
+    waits = cls in (M.CLS_SPECIAL, M.CLS_CROSS) or st.code[i, M.COL_CONST] >= 0
     return smsp[L.SMSP_ADDRESS] if waits else np.int64(0)
 
 

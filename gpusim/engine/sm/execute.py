@@ -32,7 +32,7 @@ from gpusim.engine.sm.stages import (
     take_port,
     wait_for_constant,
 )
-from gpusim.engine.state import L, P, compiled
+from gpusim.engine.state import L, P, compiled, lowest_bit
 from isa import microops as M
 
 
@@ -69,8 +69,7 @@ def further_values(st, sm, w, i, wb, lanes):
         found = row_offset(st.code[i, M.COL_DST], wb)
         more = np.int64(-1 if lanes != 0 else 0)
         for lane in range(32):
-            same = np.int64(st.regs[found + lane])
-            more += 1 if (lanes >> lane) & 1 and same & ((np.int64(1) << lane) - 1) == 0 else 0
+            more += 1 if (lanes >> lane) & 1 and lowest_bit(st.regs[found + lane]) == lane else 0
         note(st, sm, w, more)
     st.counters[st.sm[sm, L.SM_CHUNK], i, L.COUNT_TURNS] += more
     return more
@@ -99,43 +98,32 @@ def book_result(st, sm, q, w, i, cls, more, time):
     `pipe_redux`, and `pipe_match_any`, 58.2 for 29 values). One warp's come further apart, others' between them.
     """
     par, code = st.par, st.code
-    unit, op, wbar = code[i, M.COL_UNIT], code[i, M.COL_OP], code[i, M.COL_WBAR]
-    latency = result_latency(code, par, i)
+    unit, op, operand = code[i, M.COL_UNIT], code[i, M.COL_OP], code[i, M.COL_CONST]
+    start = time
     release_at(st, w, code[i, M.COL_RBAR], time + par[P.SOURCE_RELEASE], L.STALL_SHORT)
     if op == M.OP_SHFL or op == M.OP_MOVM:
-        start = enter_queue(st, q, time, 1)
-        data = take_data_stage(st, sm, q, w, start, 1)
-        release_at(st, w, wbar, data - par[P.ENTRY] + latency, L.STALL_SHORT)
-        return
-    if cls == M.CLS_SPECIAL:
-        if not differs_by_lane(code, i):
-            start = take_address_port(st, sm, q, L.SM_SPECIAL_FREE, time)
-            release_at(st, w, wbar, start + latency, L.STALL_SHORT)
-            return
+        start = take_data_stage(st, sm, q, w, enter_queue(st, q, time, 1), 1) - par[P.ENTRY]
+    elif cls == M.CLS_SPECIAL and differs_by_lane(code, i):
         # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
         start = take_port(st, sm, L.SM_SPECIAL_FREE, enter_queue(st, q, time, 2))
-        data = take_data_stage(st, sm, q, w, start, 1)
-        release_at(st, w, wbar, data - par[P.ENTRY] + latency, L.STALL_SHORT)
-        return
-    operand = code[i, M.COL_CONST]
-    if operand >= 0:
-        start = take_address_port(st, sm, q, L.SM_CONSTANT_FREE, time)
-        there = max(start, loaded_constant(st, sm, q, operand, start))
-        if there > start:
+        start = take_data_stage(st, sm, q, w, start, 1) - par[P.ENTRY]
+    elif cls == M.CLS_SPECIAL:
+        start = take_address_port(st, sm, q, L.SM_SPECIAL_FREE, time)
+    elif operand >= 0:
+        asked = take_address_port(st, sm, q, L.SM_CONSTANT_FREE, time)
+        start = max(asked, loaded_constant(st, sm, q, operand, asked))
+        if start > asked:
             st.counters[st.sm[sm, L.SM_CHUNK], i, L.COUNT_TURNS] += 1
-            wait_for_constant(st, sm, there)
-        release_at(st, w, wbar, there - par[P.ENTRY] + latency, L.STALL_SHORT)
-        return
-    if cls == M.CLS_CROSS:
-        start = take_address_port(st, sm, q, L.SM_SPECIAL_FREE, time) - par[P.ENTRY]
+            wait_for_constant(st, sm, start)
+        start -= par[P.ENTRY]
+    elif cls == M.CLS_CROSS:
         passes = more * par[P.ADDRESS_INTERVAL]
+        start = take_address_port(st, sm, q, L.SM_SPECIAL_FREE, time) - par[P.ENTRY] + passes
         st.sm[sm, L.SM_SPECIAL_FREE] += passes
-        release_at(st, w, wbar, max(time + more * par[P.MATCH_VALUE], start + passes) + latency, L.STALL_SHORT)
-        return
-    waits = 0
-    if unit == M.UNIT_XU:  # `time` plus an interval is when it is free again, more if the instruction waits for it
-        waits = st.smsp[q, L.SMSP_UNIT_FREE + unit] - time - par[P.UNIT_INTERVAL + unit]
-    release_at(st, w, wbar, time + waits + latency, L.STALL_SHORT)
+        start = max(start, time + more * par[P.MATCH_VALUE])
+    elif unit == M.UNIT_XU:  # before it is free again, later if the instruction waits for it
+        start = st.smsp[q, L.SMSP_UNIT_FREE + unit] - par[P.UNIT_INTERVAL + unit]
+    release_at(st, w, code[i, M.COL_WBAR], start + result_latency(code, par, i), L.STALL_SHORT)
 
 
 @compiled

@@ -10,7 +10,6 @@ from gpusim.engine.sm.stored import words_of
 from gpusim.engine.state import L, P, compiled, ms
 from gpusim.engine.state.address_map import spread
 
-_SCRATCH = 64  # rows of `touched` behind the lines of one instruction
 _SECTOR_WORDS = 8
 _TAG_BITS = 8  # for a count of lines
 
@@ -188,33 +187,20 @@ def data_turns(st, sm, count, tags, missing):
     2, 8, 32 words apart take 2, 8, 32 cycles in L1, 33 words apart 9; of 32 random lines that all miss 12.5 to 14
     wavefronts (`l1tex__data_pipe_lsu_wavefronts`) where the tag stage has 11.3, that hit and miss by half 19.
     """
-    touched = st.touched[sm]
-    levels = st.touched[sm, _SCRATCH:]
     total = np.int64(0)
     for turn in range(tags):
-        degree = 0  # of the banks' collisions; levels[k, 0]: banks that more than k of the lines want
-        for n in range(count):
-            if touched[n, 3] != turn:
-                continue
-            gone = words_of(touched[n, 4])
-            words = touched[n, 2] & (gone if missing else ~gone)
-            for k in range(degree):
-                both = levels[k, 0] & words
-                levels[k, 0] |= words
-                words = both
-            if words != 0:
-                levels[degree, 0] = words
-                degree += 1
-        total += degree
+        total += bank_turns(st.touched[sm], count, turn, missing)
     return total
 
 
 @compiled
-def bank_turns(st, sm, count):
-    """Turns that one bank of the data stage takes for the words of `count` lines: how many of them want it."""
+def bank_turns(touched, count, turn, missing):
+    """Turns that one bank takes for the lines of a turn of the tag stage, or of all (-1): how many of them want it."""
     ones = twos = fours = eights = more = np.int64(0)  # of each bank's number, in binary
     for n in range(count):
-        words = st.touched[sm, n, 2]
+        if turn >= 0 and touched[n, 3] != turn:
+            continue
+        words = touched[n, 2] & (words_of(touched[n, 4]) ^ (0 if missing else -1))
         ones, words = ones ^ words, ones & words
         twos, words = twos ^ words, twos & words
         fours, words = fours ^ words, fours & words
@@ -222,11 +208,8 @@ def bank_turns(st, sm, count):
         more, words = more ^ words, more & words
         if words != 0:
             return np.int64(32)
-    most = np.int64(0)
-    banks = np.int64(-1)
+    most, banks = np.int64(0), np.int64(-1)
     for bit in (more, eights, fours, twos, ones):
-        most *= 2
-        if banks & bit != 0:
-            banks &= bit
-            most += 1
-    return max(most, 1)
+        most = 2 * most + (1 if banks & bit != 0 else 0)
+        banks = banks & bit if banks & bit != 0 else banks
+    return most

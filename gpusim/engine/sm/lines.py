@@ -126,11 +126,8 @@ def ask_l2(st, sm, line, sectors, way, token, past, time, policy):
 @compiled
 def read_data(st, sm, a, start, turns, own, more=0):
     """Cycle at which what L1 holds of a load is there, which takes so many turns of the data stage, own of them of one
-    bank, and `more` if it is an asynchronous copy.
-
-    Turns of one bank come two cycles apart, others one (H200, `l1_hit`: lanes 32 words apart take 65 cycles more than
-    those in a row, 33 words apart 7). A load leaves its queue with the tag stage, unless too many are behind it already
-    (`queue_ldg_hit`: a lone warp issues 40 loads of 32 turns without a wait).
+    bank, two cycles apart, and `more` if it is an asynchronous copy. A load leaves its queue with the tag stage, unless
+    too many wait behind that (`queue_ldg_hit`).
     """
     par = st.par
     cycles = (turns * ms.LINE_BYTES + par[P.L1_DATA] - 1) // par[P.L1_DATA]
@@ -223,7 +220,7 @@ def read_lines(st, sm, a, count, bypass, copies):
         if misses > 0:
             data += data_turns(st, sm, count, looked_up, True)
         counts[L.COUNT_L1_DATA] += data
-        own = bank_turns(st, sm, count) if looked_up > 1 else data
+        own = bank_turns(touched, count, -1, False) if looked_up > 1 else data
         there = read_data(st, sm, a, start, data if misses > 0 else max(own, looked_up), own)
     if hit_lines > 0:
         release_at(st, a.warp, st.code[a.pc, M.COL_WBAR], there, L.STALL_LONG)
@@ -262,7 +259,7 @@ def write_plain(st, sm, a, count):
         st.token[sm, token, L.TOKEN_LEFT] += 1
         there = max(room, data + n * turns // count)
         room = store_line(st, sm, a.smsp, line, sectors, words, bytes_, there, token, a.policy)
-    for k in (L.SM_DATA_FREE, L.SM_DATA_SECOND):
+    for k in (L.SM_DATA_FREE, L.SM_DATA_ENDS):
         st.sm[sm, k] = max(st.sm[sm, k], room)
     leave_queue(st.smsp[a.smsp], room)
     st.warp[a.warp, L.WARP_DRAINED] = max(st.warp[a.warp, L.WARP_DRAINED], room + turns + par[P.STORE_DRAIN])

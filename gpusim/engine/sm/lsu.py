@@ -147,8 +147,7 @@ def book_shared(st, sm, q, w, i, size, cost, time):
     turn = par[P.SHARED_WAVEFRONT] if op == M.OP_LOAD or op == M.OP_STORE else par[P.SHARED_ATOMIC_INTERVAL]
     data = take_data_stage(st, sm, q, w, start, max(data_wavefronts * turn, par[P.DATA_INTERVAL]))
     release_at(st, w, rbar, data + release, L.STALL_SHORT)
-    if op != M.OP_LOAD and st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_CAS:
-        conflicts *= 2  # each turn takes two wavefronts
+    conflicts *= 2 if op != M.OP_LOAD and st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_CAS else 1  # two wavefronts a turn
     there = data + conflicts * par[P.SHARED_WAY_LATENCY] + par[P.LSU_INTERVAL] * (ideal - 1) - par[P.ENTRY]
     if op == M.OP_LOAD:
         release_at(st, w, wbar, there + par[P.SHARED_LATENCY], L.STALL_SHORT)

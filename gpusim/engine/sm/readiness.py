@@ -186,27 +186,20 @@ def make_ready(st, sm, q, slot, w, now, earliest):
             return
         charge(st, sm, w, L.STALL_BARRIER, opens)
         time = opens
-    wait = st.code[pc, M.COL_WAIT]
-    if wait != 0:
+    wait, counted, most = st.code[pc, M.COL_WAIT], np.int32(-1), np.int32(0)
+    if st.code[pc, M.COL_CLASS] == M.CLS_CONTROL and st.code[pc, M.COL_OP] == M.OP_DEPBAR:
+        counted, most = st.code[pc, M.COL_AUX0], st.code[pc, M.COL_AUX1]
+    if wait != 0 or counted >= 0:
         for s in range(6):
-            if (wait >> s) & 1:
-                if st.warp[w, L.WARP_PENDING + s] > 0:
+            if (wait >> s) & 1 or s == counted:
+                left = 0 if (wait >> s) & 1 else most
+                if st.warp[w, L.WARP_PENDING + s] > left:
                     block(st, w, q, slot, L.WAIT_SCOREBOARD, st.warp[w, L.WARP_KIND + s])
                     return
                 release = st.warp[w, L.WARP_RELEASE + s]
-                if release > time:
+                if left == 0 and release > time:
                     charge(st, sm, w, st.warp[w, L.WARP_KIND + s], release)
                     time = release
-    if st.code[pc, M.COL_CLASS] == M.CLS_CONTROL and st.code[pc, M.COL_OP] == M.OP_DEPBAR:
-        s = st.code[pc, M.COL_AUX0]
-        if s < 6:
-            if st.warp[w, L.WARP_PENDING + s] > st.code[pc, M.COL_AUX1]:
-                block(st, w, q, slot, L.WAIT_SCOREBOARD, st.warp[w, L.WARP_KIND + s])
-                return
-            release = st.warp[w, L.WARP_RELEASE + s]
-            if st.code[pc, M.COL_AUX1] == 0 and release > time:
-                charge(st, sm, w, st.warp[w, L.WARP_KIND + s], release)
-                time = release
     operand = st.code[pc, M.COL_CONST]
     if operand >= 0 and st.code[pc, M.COL_VARIABLE] == 0:
         there = constant_ready(st, sm, q, operand, now)

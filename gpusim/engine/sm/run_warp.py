@@ -172,8 +172,8 @@ def finish_warp(st, sm, q, slot, w, time):
     drained = max(st.warp[w, L.WARP_SINCE], st.warp[w, L.WARP_DRAINED])
     charge(st, sm, w, L.STALL_DRAIN, drained)
     s[L.SM_WARP_CYCLES] += drained - st.warp[w, L.WARP_START]
-    if st.smsp[q, L.SMSP_WARPS] == 0:
-        s[L.SM_SCHEDULER_CYCLES] += drained - st.smsp[q, L.SMSP_SINCE]
+    s[L.SM_SCHEDULER_CYCLES] += max(drained - max(st.smsp[q, L.SMSP_ENDED], st.warp[w, L.WARP_START]), 0)
+    st.smsp[q, L.SMSP_ENDED] = max(st.smsp[q, L.SMSP_ENDED], drained)
     if s[L.SM_LOG] != 0:
         log_end(st, sm, w, drained)
     number = st.warp[w, L.WARP_BLOCK]

@@ -83,7 +83,6 @@ def next_issue(st, w, i, active, mask, time):
     pc = st.warp[w, L.WARP_PC]
     if pc != i + 1 or op == M.OP_BSYNC or op == M.OP_YIELD:
         taken = time + branch_latency(st, i, pc)
-        # H200, pairs_sts and mbarrier_wake: a YIELD takes as long, though no other lanes are there that could go on.
         if st.warp[w, L.WARP_TOOK_OLD] != 0 or op == M.OP_YIELD:
             st.warp[w, L.WARP_TOOK_OLD] = 0
             taken += st.par[P.OLD_GROUP]

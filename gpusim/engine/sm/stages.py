@@ -97,41 +97,27 @@ def leave_queue(smsp, time):
 @compiled
 def take_data_stage(st, sm, q, w, start, wavefronts, more=0):
     """First cycle in which the SM's data stage works at an instruction of warp w that needs `wavefronts` of its turns,
-    and `more` that do not keep the warp's next one waiting. q: sub-partition whose queue it leaves then, or -1.
-
-    Two instructions are in it at a time, of different warps, and each gets every other turn. H200: loads of 32 turns of
-    one warp take 64 cycles each, four independent ones 4 * 64; those of seven warps of a sub-partition 32 each.
-    """
-    s = st.sm[sm]
-    start = max(start, st.warp[w, L.WARP_DATA])
-    one, other = s[L.SM_DATA_FREE], s[L.SM_DATA_SECOND]
-    place = L.SM_DATA_FREE if (one > other) == (max(one, other) <= start) else L.SM_DATA_SECOND
-    start = max(start, s[place])
-    if s[L.SM_STORED] > 0:
-        send_stored(st, sm, start)
-    s[place] = start + 2 * (wavefronts + more)
-    st.warp[w, L.WARP_DATA] = start + 2 * wavefronts
+    and `more` that do not keep the warp's next one waiting. q: sub-partition whose queue it leaves then, or -1."""
+    data = take_data_turns(st, sm, w, start, wavefronts + more, 2 * wavefronts)
     if q >= 0:
-        leave_queue(st.smsp[q], start + 2 * wavefronts)
-    return start
+        leave_queue(st.smsp[q], data + 2 * wavefronts)
+    return data
 
 
 @compiled
 def take_data_turns(st, sm, w, start, wavefronts, own):
-    """The same for a load of global memory, which waits behind the tag stage and not in its queue; what its warp leaves
-    of its place others use (H200: 4 to 32 warps with 16 loads each take as many cycles as turns). own: cycles for
-    which it keeps the warp's next one out.
+    """The same, whatever its queue does. own: cycles for which the warp's next one waits. A warp gets every other turn,
+    others use what it leaves. H200: loads of 32 turns of one warp take 64 cycles each, four independent ones 4 * 64;
+    those of seven warps of a sub-partition, or of 4 to 32 with 16 loads each, 32.
     """
     s = st.sm[sm]
-    one, other = s[L.SM_DATA_FREE], s[L.SM_DATA_SECOND]
-    low, high = max(min(one, other), start), max(one, other, start)
-    start = max(low, st.warp[w, L.WARP_DATA])
+    start = max(start, s[L.SM_DATA_FREE])
+    s[L.SM_DATA_FREE] = start + wavefronts
+    start = max(start, st.warp[w, L.WARP_DATA])
     if s[L.SM_STORED] > 0:
         send_stored(st, sm, start)
-    more = max(2 * wavefronts - (high - low), 0)
-    s[L.SM_DATA_FREE] = low + 2 * wavefronts - more // 2
-    s[L.SM_DATA_SECOND] = high + more // 2
     st.warp[w, L.WARP_DATA] = start + own
+    s[L.SM_DATA_ENDS] = max(s[L.SM_DATA_ENDS], start + 2 * wavefronts)
     return start
 
 

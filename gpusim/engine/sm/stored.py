@@ -38,7 +38,7 @@ def first_leaves(st, sm):
     if s[L.SM_STORED] == 0 or s[L.SM_FLITS] >= st.par[P.MAX_FLITS]:
         return L.NEVER
     ready = st.stored[sm, s[L.SM_STORED_FIRST], L.STORED_READY]
-    return max(max(s[L.SM_STORE_FREE], max(s[L.SM_DATA_FREE], s[L.SM_DATA_SECOND])), ready)
+    return max(max(s[L.SM_STORE_FREE], s[L.SM_DATA_ENDS]), ready)
 
 
 @compiled

@@ -149,15 +149,15 @@ SMSP_TURNS = SMSP_GROUP_FREE + 1  # how often a warp has begun to wait for room 
 SMSP_WAITING = SMSP_TURNS + 1  # warps that do
 SMSP_KEPT = SMSP_WAITING + 1  # instructions that wait for the way beyond the SM, see engine.sm.queued
 SMSP_IN_TURN = SMSP_KEPT + 1  # issues for which warps take turns: 1 behind a yield or a busy pipe, 2 a full queue
-SMSP_SINCE = SMSP_IN_TURN + 1  # cycle from which it has held a warp
-SMSP_FIELDS = SMSP_SINCE + 1
+SMSP_ENDED = SMSP_IN_TURN + 1  # cycle at which its last warp ended
+SMSP_FIELDS = SMSP_ENDED + 1
 
 # --- sm ----------------------------------------------------------------------------------------------------
 (
     SM_NOW,  # cycle of its error
     SM_EVENTS,  # queued
     SM_TAG_FREE,
-    SM_DATA_FREE,  # cycle from which the data stage takes an instruction in one of its two places
+    SM_DATA_FREE,  # cycle from which the data stage has a turn left
     SM_ADU_FREE,
     SM_IL1_FREE,
     SM_IL15_FREE,
@@ -233,7 +233,7 @@ SM_FENCE_BEGAN = 74  # when the fence began that is under way, 0 if none is
 SM_FENCE_SYSTEM = 75  # 1 if it is of the scope of the system; then of the next one
 SM_FENCE_NEXT = 77
 SM_PARTITION = 76  # of L2, that it asks
-SM_DATA_SECOND = 78  # as SM_DATA_FREE, in the other place
+SM_DATA_ENDS = 78  # cycle at which the last instruction in it has all of its turns
 SM_AGE = 79  # warps that it has got so far; then blocks
 SM_BLOCK_NUMBER = 80
 SM_L1_SETS = 81  # of its L1
