@@ -93,7 +93,6 @@ def result_latency(code, par, i):
 @compiled
 def book_result(st, sm, q, w, i, cls, more, time):
     """Sets the scoreboards of an instruction of variable latency that is not a memory access. more: `further_values`.
-
     H200: all sub-partitions share the unit of MATCH and REDUX, in which each pass takes two cycles (`pipe_match_all`,
     `pipe_redux`, and `pipe_match_any`, 58.2 for 29 values). One warp's come further apart, others' between them.
     """

@@ -186,13 +186,14 @@ def make_ready(st, sm, q, slot, w, now, earliest):
             return
         charge(st, sm, w, L.STALL_BARRIER, opens)
         time = opens
-    wait, counted, most = st.code[pc, M.COL_WAIT], np.int32(-1), np.int32(0)
+    wait, most = np.int64(st.code[pc, M.COL_WAIT]), np.int64(0)
+    looked_at = wait
     if st.code[pc, M.COL_CLASS] == M.CLS_CONTROL and st.code[pc, M.COL_OP] == M.OP_DEPBAR:
-        counted, most = st.code[pc, M.COL_AUX0], st.code[pc, M.COL_AUX1]
-    if wait != 0 or counted >= 0:
+        looked_at, most = wait | np.int64(1) << st.code[pc, M.COL_AUX0], np.int64(st.code[pc, M.COL_AUX1])
+    if looked_at != 0:
         for s in range(6):
-            if (wait >> s) & 1 or s == counted:
-                left = 0 if (wait >> s) & 1 else most
+            if (looked_at >> s) & 1:
+                left = np.int64(0) if (wait >> s) & 1 else most
                 if st.warp[w, L.WARP_PENDING + s] > left:
                     block(st, w, q, slot, L.WAIT_SCOREBOARD, st.warp[w, L.WARP_KIND + s])
                     return
