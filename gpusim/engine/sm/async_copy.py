@@ -228,8 +228,7 @@ def count_copy(st, sm, i, mask, reading, parts, lines, sectors):
         lanes = popc(last_to_target(target, mask))
     ideal = (lanes * size + line_bytes - 1) // line_bytes
     if code[i, M.COL_PS0] != 7:
-        wavefronts = np.int64(0)
-        reads = np.int64(0)
+        wavefronts, reads = np.int64(0), np.int64(0)
         if code[i, M.COL_AUX4] != 0:
             wavefronts, _, _, _ = sector_pairs(source, target, mask, scratch)
             ideal *= 2
