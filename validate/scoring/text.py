@@ -115,5 +115,5 @@ def report(rows: Sequence[score.Row], *, full: bool = False) -> str:
         parts += [groups_text(rows), stalls_text(rows)]
         parts += [counters_text(rows)] if full else []
         if full and (again := warm(rows)):
-            parts += ["Of warm launches:", groups_text(again), stalls_text(again)]
+            parts += ["Of warm launches:", groups_text(again)]
     return "\n\n".join(parts)
