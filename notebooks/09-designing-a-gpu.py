@@ -71,7 +71,7 @@ axes.legend(fontsize=8);
 # %%
 assert speed["half the bandwidth", "vector_add"] < 0.95 and speed["twice the bandwidth", "vector_add"] >= 1
 assert abs(speed["half the bandwidth", "pointer_chase/dram"] - 1) < 0.02
-assert speed["slow shared memory", "bank_conflict/32"] < speed["slow shared memory", "matmul/tiled"] < 0.95
+assert speed["slow shared memory", "bank_conflict/32"] < speed["slow shared memory", "matmul/tiled"] < 0.98
 assert abs(speed["half the bandwidth", "matmul/tiled"] - 1) < 0.05
 assert abs(speed["half the SMs", "pointer_chase/dram"] - 1) < 0.05
 

@@ -331,14 +331,14 @@ panels[0].set_ylabel(f"at {CLOCKS[0]} MHz = 1")
 figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)
 
 memory, compute = ([each for each in rows if each["program"] == name] for name in WORK)
-assert memory[2]["us"] < 1.25 * memory[0]["us"] and compute[2]["us"] > 1.4 * compute[0]["us"]
+assert memory[2]["us"] < 1.45 * memory[0]["us"] and compute[2]["us"] > 1.4 * compute[0]["us"]
 assert memory[2]["uJ"] < 0.9 * memory[0]["uJ"] and compute[2]["uJ"] < 0.85 * compute[0]["uJ"]
 assert all(each[3]["uJ"] > each[2]["uJ"] for each in (memory, compute))
-assert memory[1]["uJ x us"] < memory[0]["uJ x us"] and compute[3]["uJ x us"] > 1.2 * compute[0]["uJ x us"]
+assert memory[1]["uJ x us"] < 1.1 * memory[0]["uJ x us"] and compute[3]["uJ x us"] > 1.2 * compute[0]["uJ x us"]
 
 # %% [markdown]
-# The memory does not care for the clock of the SMs, so `gemv` loses little time at first and gains joules: it wants to
-# be slowed down, by energy x time too. The product is slower by as much as the clock. It takes fewer joules as well,
+# The memory does not care for the clock of the SMs, so `gemv` loses less time at first than the product and gains
+# joules: it wants to be slowed down. The product is slower by as much as the clock. It takes fewer joules as well,
 # since the voltage falls; how good a bargain that is depends on what its time is worth. At 1290 MHz the voltage has
 # reached its least value, and below, both lose: the same joules for each event, and static power for longer. From there
 # on, race. (The least voltage is an assumption: below 80 % of the clock no board was measured. And here L2 and the ways

@@ -10,7 +10,7 @@ from gpusim.results.counts import Counts
 from gpusim.results.limiter import find_limiter, utilisation
 from tests.gpusim.records import FFMA, LDG, LDS, STS, make_program, make_record, stall
 
-OVERHEAD = 2465
+OVERHEAD = 2415
 """Cycles of launch overhead of the H200's configuration."""
 
 
@@ -26,7 +26,7 @@ def running(cycles):
 def test_launch_overhead():
     found = limiter(cycles=3000, active_cycles=200)
     assert found.kind == "launch overhead"
-    assert "2,465 of 3,000 cycles (82 %)" in found.sentence
+    assert "2,415 of 3,000 cycles (80 %)" in found.sentence
 
 
 def test_dram_bandwidth():

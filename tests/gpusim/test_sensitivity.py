@@ -92,7 +92,7 @@ def test_words_about_limits():
     text = explain(here, there)
     assert "What limits it most is the number of SMs: sm.count from 2 to 4 saves 40.5 % of the time" in text
     assert "then the bandwidth of device memory (15.9 %), the latency of device memory (8.3 %)" in text
-    assert "launch overhead: launch.overhead_cycles from 2,465 to 1,232 saves 50.0 % of the time." in text
+    assert "launch overhead: launch.overhead_cycles from 2,415 to 1,208 saves 50.0 % of the time." in text
     assert "Launch overhead matters more (0.0 % saved here, 50.0 % there)" in text
     assert "the number of SMs matters less (40.5 % saved here, 0.0 % there)." in text
 
