@@ -47,7 +47,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_455,
     "gpusim.difference": 974,
     "gpusim.driver": 13_765,
-    "gpusim.engine": 19_250,
+    "gpusim.engine": 19_249,
     "gpusim.exec": 909,
     "gpusim.explore": 2_464,
     "gpusim.host": 1_732,

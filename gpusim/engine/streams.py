@@ -206,8 +206,7 @@ class FrontEnd:
         """Cycle at which a grid comes to the dispatcher that its stream has just taken up."""
         if overhead is not None:
             return grid.start + overhead
-        idle = submitted == 0 or submitted >= grid.start  # else it has waited for the one before it
-        ready = grid.start + self._launch.overhead_cycles + self._again * idle
+        ready = grid.start + self._launch.overhead_cycles + self._again
         self._again = self._launch.again_cycles
         if grid.follows is not None:
             ready = max(grid.follows.trigger, submitted) + self._launch.programmatic_cycles
