@@ -409,6 +409,7 @@ class L2(Section):
     atomic_sector_cycles: Rate = _doc("cycles of a slice's atomic unit per sector of a warp's request")
     atomic_whole_sector_cycles: Rate = _doc("the same if the request updates all eight words of its sectors")
     atomic_same_address_cycles: Rate = _doc("cycles of a slice's atomic unit per request at least: one address")
+    ordered_hits: Count = _doc("reads that hit a slice behind a miss, of which all wait for it but the last; 1: none waits")
     atomic_turn_cycles: Rate = _doc("more of them for a request to another line than the one before it")
     atomic_same_float_cycles: Rate = _doc("the same if floating-point numbers are added to one sector in turn")
     partial_write_cycles: Rate = _doc("cycles of a slice's atomic unit per sector that a store writes in part")
@@ -490,7 +491,7 @@ class Dram(Section):
     write_drain_entries: Count = _doc("sectors that a channel gathers before it turns to writing")
     bus_efficiency: Annotated[float, Field(gt=0, le=1)] = _doc("share of the peak that a stream of reads reaches")
     refresh_interval_cycles: Count = _doc("between two refreshes of one bank")
-    refresh_channels: Count = _doc("neighbouring channels that refresh banks of one number at the same time")
+    refresh_channels: Count = _doc("channels that refresh banks of one number at the same time")
     refresh_cycles: Cycles = _doc("how long a refresh keeps its bank from being read")
 
     @model_validator(mode="after")

@@ -30,6 +30,7 @@ FAR_AHEAD = 1 << 40
 ALIKE = {
     "l2.latency_spread_cycles": 0,
     "l2.coalesced_reads": 1,
+    "l2.ordered_hits": 1,
     "l2.dirty_before_bytes": 0,
     "dram.refresh_cycles": 0,
 }
@@ -243,6 +244,24 @@ def test_reads_that_come_together_are_late_twice_as_often_but_no_more():
     alone, many, most = late(1), late(1056), late(4096)
     assert 0.09 < alone < 0.14
     assert 1.6 < many / alone < 2.2 and 1.6 < most / alone < 2.2, (alone, many, most)
+
+
+def test_a_hit_waits_for_a_miss_of_its_slice_until_more_reads_come():
+    """Measured on an H200: a load that hits 60 to 450 cycles behind a miss of its slice comes back with it, one of
+    another slice at once; of six hits behind a miss most pass it."""
+    bench = Bench(**{"l2.ordered_hits": 4})
+    lines = np.arange(1 << 20, (1 << 20) + 4096)
+    places = map_lines(bench.system.state, lines)
+    home = (places[:, 0] == 0).nonzero()[0]
+    same = lines[home[(places[home, 1] == places[home[0], 1])]].tolist()
+    other = int(lines[home[(places[home, 1] != places[home[0], 1])][0]])
+    miss = bench.one(0, 0, same[1])
+    bench.one(10_000, 0, same[0]), bench.one(20_000, 0, other)
+    alone = bench.one(30_000, 0, same[0])
+    late = bench.send(*((40_000 + time, 0, line, s.KIND_READ, 1) for time, line in ((0, same[2]), (100, same[0]), (101, other))))
+    assert late == [miss, miss - 100, alone]
+    many = bench.send(*((50_000 + 10 * n, 0, same[3] if n == 0 else same[0], s.KIND_READ, 1) for n in range(9)))
+    assert many[0] == miss and many[1] == miss - 10 and many[-1] < alone + 70, "the last ones have three close behind them"
 
 
 # --- near copies, stores ---------------------------------------------------------------------------------------------

@@ -105,3 +105,39 @@ def _rate(name: str, _: str, what: str, strides: Sequence[int]) -> Any:
         )  # fmt: skip
 
     return kernel, (case(stride, warps) for stride in strides for warps in (1, 4, 16))
+
+
+_WORDS = ptx(
+    "{ .reg .b32 r<8>; "
+    + " ".join(f"ld.global.ca.b32 r{k}, [$1+{4 * k}];" for k in range(8))
+    + " ".join(f"or.b32 r0, r0, r{k};" for k in range(1, 8))
+    + " mov.b32 $0, r0; }",
+    "l",
+)
+"""The words of a sector, by eight loads of which the first asks for it."""
+
+
+def row_words(data: Any, pitch: Any, steps: Any, zero: Any, out: Any) -> None:
+    """Each lane reads the sectors of its row in turn, words of them at a time. out [warp, 2]: clocks."""
+    place = address(data, np.int64(0)) + np.uint64(cuda.threadIdx.x) * np.uint64(pitch)
+    start = clock()
+    k = np.int32(0)
+    while k < steps:
+        place += np.uint64(32) + np.uint64(_WORDS(place) & zero)
+        k = after(k)
+    record_warp(out, cuda.threadIdx.x, (start, clock() + np.uint32(place) * zero))
+
+
+@bench("row_words")
+def _words() -> Any:
+    steps = 16
+
+    def case(lines: int, warps: int) -> Case:
+        pitch = 4 * 32 if lines == 32 else 32
+        inputs = np.zeros(pitch * 32 * warps // 4 + 8 * (steps + 1), np.uint32), np.int64(pitch), np.int32(steps), np.uint32(0)
+        return rows_case(
+            f"lines={lines} warps={warps}", 1, 32 * warps, (warps, 2), inputs,
+            lambda rows: {"a sector": span(rows[:, 0], rows[:, 1]) / steps},
+        )  # fmt: skip
+
+    return row_words, (case(lines, warps) for lines in (8, 32) for warps in (1, 2, 4, 8))

@@ -192,3 +192,40 @@ def _together() -> Any:
     orders = ("same", "cold")
     some = (case(f"gpc={n}", GPC[:n], before) for before in orders for n in (1, 4, 16))
     return together, (*some, *(case("all", tuple(range(SMS)), before) for before in orders))
+
+
+def order(data: Any, pitch: Any, steps: Any, zero: Any, out: Any) -> None:
+    """Each lane walks a row, `pitch` bytes behind the one before, by sectors. out [warp, step, 2]: clocks around each
+    load of a warp."""
+    landing = shared_address(cuda.shared.array(32, np.uint32))
+    place = address(data, np.int64(0)) + np.uint64(cuda.grid(1)) * np.uint64(pitch)
+    row = np.int64(2) * steps * np.int64(cuda.grid(1) >> 5)
+    lane = cuda.threadIdx.x & 31
+    k = np.int32(0)
+    while k < steps:
+        start = clock_when(landing, np.uint32(place))
+        value = load_l2(place)
+        end = clock_when(landing, value)
+        if lane == 0:
+            record(out, row + 2 * k, (start, end))
+        place += np.uint64(32) + np.uint64(value & zero)
+        k = after(k)
+
+
+@bench("read_order")
+def _order() -> Any:
+    steps, pitch = 32, 17 * LINE
+
+    def case(blocks: int, warps: int) -> Case:
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            """Mean wait of loads that memory answers, and of the next ones, whose sectors it has brought along."""
+            times = waits(rows).reshape(-1, steps)[:, 4:]
+            return {"from memory": float(times[:, ::2].mean()), "beside": float(times[:, 1::2].mean())}
+
+        return rows_case(
+            f"blocks={blocks} warps={warps}", blocks, 32 * warps, (blocks * warps * steps, 2),
+            (blank(pitch * 32 * blocks * warps + LINE), np.int64(pitch), np.int32(steps), np.uint32(0)),
+            reduce, shared_bytes=ALONE, before="cold",
+        )  # fmt: skip
+
+    return order, (case(*each) for each in ((1, 1), (8, 1), (1, 8), (8, 2), (33, 1), (66, 1), (SMS, 1), (SMS, 4)))

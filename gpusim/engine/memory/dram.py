@@ -8,20 +8,22 @@ with one that waits for its bank, those behind it pass.
 """
 
 from gpusim.engine.state import compiled, ms
-from gpusim.engine.state.address_map import GOLDEN, memory_location
+from gpusim.engine.state.address_map import memory_location, spread
+
+_REFRESH_LINES = 3  # of a slice whose banks have one number, as a power of two: 96 KiB of all slices
 
 
 @compiled
-def refreshed(m, bank, now):
-    """Return when a bank wanted at `now` is out of its refresh, which banks of one number of some channels share.
+def refreshed(m, slice_, quotient, now):
+    """Return when a line wanted at `now` is out of its refresh, which banks of one number of some channels share.
 
-    H200: the lines of a kilobyte, which lie in two slices, are late together two times in three, those of a slice
-    always, and those of different kilobytes as if they had nothing to do with each other.
+    H200, of two lines of which one is late: the other is too if they are of one slice, one time in three otherwise, up
+    to 32 KiB apart, and from 64 KiB on as if they had nothing to do with each other.
     """
     interval = m[ms.P_REFRESH_INTERVAL]
-    bank = bank // (m[ms.P_REFRESH_CHANNELS] * m[ms.P_BANKS]) * m[ms.P_BANKS] + bank % m[ms.P_BANKS]
-    # The golden ratio spreads the banks' refreshes over the interval.
-    since = (now + (bank * GOLDEN & 0xFFFFFFFF) * (interval >> 16) // (1 << 16)) % interval
+    groups = m[ms.P_REFRESH_GROUPS]
+    bank = (quotient >> _REFRESH_LINES) * groups + spread(slice_, groups)
+    since = (now + spread(bank, interval)) % interval
     return now + max(m[ms.P_REFRESH] - since, 0)
 
 
@@ -58,11 +60,11 @@ def bank_access(m, bank, row, asked, now, bus_time):
 
 
 @compiled
-def held_up(m, channel, bank, now):
-    """Return when a read that comes to a channel at `now` may access its bank: behind the bank's refresh, and that
-    which the read before it waits for."""
+def held_up(m, channel, own, now):
+    """Return when a read that comes to a channel at `now` may access its bank: out of the bank's refresh, at `own`, and
+    behind that which the read before it waits for."""
     held = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS + ms.CHANNEL_HELD
-    own, other = refreshed(m, bank, now), m[held]
+    other = m[held]
     m[held] = own if own > now else 0
     return max(own, other)
 
@@ -72,7 +74,8 @@ def read_memory(m, slice_, quotient, sectors, now):
     """Read sectors of a line at `now`; return the ticks it takes longer than from an open row over an idle bus."""
     channel, bank, row = memory_location(m, slice_, quotient)
     bus_time = sectors * m[ms.P_BURST]
-    column = bank_access(m, bank, row, now, held_up(m, channel, bank, now), bus_time)
+    begin = held_up(m, channel, refreshed(m, slice_, quotient, now), now)
+    column = bank_access(m, bank, row, now, begin, bus_time)
     c = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS
     m[c + ms.CHANNEL_SECTORS] += sectors
     free = m[c + ms.CHANNEL_FREE]
@@ -91,7 +94,7 @@ def write_memory(m, slice_, quotient, sectors, now):
     A full batch takes the bus at once, with the turn of the bus if reads came before it.
     """
     channel, bank, row = memory_location(m, slice_, quotient)
-    bank_access(m, bank, row, now, refreshed(m, bank, now), sectors * m[ms.P_BURST])
+    bank_access(m, bank, row, now, refreshed(m, slice_, quotient, now), sectors * m[ms.P_BURST])
     m[ms.CNT_WRITEBACK_SECTORS] += sectors
     c = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS
     m[c + ms.CHANNEL_SECTORS] += sectors

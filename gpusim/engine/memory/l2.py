@@ -227,6 +227,25 @@ def widened(m, missing):
 
 
 @compiled
+def in_order(m, slice_, wait, missed, now):
+    """Return how long the answer of a read, `wait` by itself, waits for those of the reads before it.
+
+    A read that hits waits for those of its slice that have missed, whichever SM asks, until `l2.ordered_hits` with it
+    have hit. When they will have is not known yet: it takes as long as it took for as many to come last.
+    """
+    most = m[ms.P_ORDERED_HITS]
+    order = m[ms.P_READ_ORDER] + slice_ * (ms.ORDER_HITS + most)
+    if missed:
+        m[order + ms.ORDER_ANSWERED] = max(m[order + ms.ORDER_ANSWERED], now + wait)
+        return wait
+    hits = order + ms.ORDER_HITS
+    m[hits + m[order + ms.ORDER_COUNT] % most] = now
+    m[order + ms.ORDER_COUNT] += 1
+    passed = 2 * now - m[hits + m[order + ms.ORDER_COUNT] % most]
+    return max(wait, min(m[order + ms.ORDER_ANSWERED], passed) - now)
+
+
+@compiled
 def read_home(m, target, sectors, purpose, now):
     """Read `sectors` of a line at its home slice; return (ticks later than a hit, sectors that were there, fetched).
 
@@ -255,6 +274,8 @@ def read_home(m, target, sectors, purpose, now):
         filled = book_slice(m, target.home_slice, 0, sectors_of(fetch) * m[ms.P_SLICE_FILL], now)
         wait = max(wait, late, filled)
         mark_pending(m, entry, fetch, now + wait, now)
+    if purpose != FOR_UPDATE:
+        wait = in_order(m, target.home_slice, wait, missing != 0, now)
     if purpose == FOR_COPY:
         m[entry] |= ms.COPIED
     elif purpose == FOR_UPDATE:

@@ -150,6 +150,7 @@ def take_token(st, sm, w, scoreboard, kind):
     token[L.TOKEN_KIND] = kind
     token[L.TOKEN_SECTORS] = 0
     token[L.TOKEN_AMOUNT] = 0
+    token[L.TOKEN_TIME] = 0
     token[L.TOKEN_AFTER] = 0
     token[L.TOKEN_BULK] = 0
     return k

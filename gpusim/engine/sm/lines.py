@@ -221,7 +221,10 @@ def read_lines(st, sm, a, count, bypass, copies):
             data += data_turns(st, sm, count, looked_up, True)
         counts[L.COUNT_L1_DATA] += data
         own = bank_turns(touched, count, -1, False) if looked_up > 1 else data
-        there = read_data(st, sm, a, start, data if misses > 0 else max(own, looked_up), own)
+        if misses == 0 and token >= 0:  # it comes through the data stage when what it waits for with others has come
+            st.token[sm, token, L.TOKEN_TIME] = max(own, looked_up)
+        else:
+            there = read_data(st, sm, a, start, data if misses > 0 else max(own, looked_up), own)
     if hit_lines > 0:
         release_at(st, a.warp, st.code[a.pc, M.COL_WBAR], there, L.STALL_LONG)
     if token >= 0:

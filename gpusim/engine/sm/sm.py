@@ -16,7 +16,7 @@ from gpusim.engine.sm.readiness import load_ahead, place_of, wake
 from gpusim.engine.sm.run_warp import finish_warp
 from gpusim.engine.sm.scheduler import step
 from gpusim.engine.sm.space import access
-from gpusim.engine.sm.stages import take_data_stage
+from gpusim.engine.sm.stages import take_data_stage, take_data_turns
 from gpusim.engine.sm.stored import first_leaves, send_stored
 from gpusim.engine.state import L, P, compiled, of_seat, of_warp, parts, popc, prefetch
 from isa import microops as M
@@ -135,7 +135,10 @@ def token_reply(st, sm, k, now):
             if st.warp[w, L.WARP_STORES] == 0 and st.warp[w, L.WARP_FENCE] == STORES:
                 pass_fence(st, sm, w, now, now + st.par[P.MEMBAR_LATENCY])
         elif token[L.TOKEN_SCOREBOARD] < 6:
-            scoreboard_reply(st, sm, w, token[L.TOKEN_SCOREBOARD], now + st.par[P.L1_REPLY], now)
+            there, turns = now, token[L.TOKEN_TIME]
+            if turns > 0:  # H200: 32 to 39 cycles for each of seven loads whose 32 lines another one has asked for
+                there = take_data_turns(st, sm, w, now, turns, turns) + turns - 1
+            scoreboard_reply(st, sm, w, token[L.TOKEN_SCOREBOARD], there + st.par[P.L1_REPLY], now)
     free_token(st, sm, k)
 
 

@@ -142,6 +142,7 @@ P_GPC_PACKETS = _row()
 P_SLICE_QUEUES = _row()
 P_ATOMIC_UNITS = _row()
 P_ATOMIC_LAST = _row()  # of each slice: line << 4 | sectors of its last request
+P_READ_ORDER = _row()  # of each slice: ORDER_HITS words and one for each of `l2.ordered_hits`
 P_FABRIC = _row()
 P_CHANNEL_STATES = _row()  # first word of the channels, the banks, the lines
 P_BANK_STATES = _row()
@@ -166,6 +167,7 @@ P_ATOMIC_SECTOR = _ticks("l2.atomic_sector_cycles")
 P_ATOMIC_WHOLE_SECTOR = _ticks("l2.atomic_whole_sector_cycles")
 P_ATOMIC_REQUEST = _ticks("l2.atomic_same_address_cycles")
 P_ATOMIC_FLOAT = _ticks("l2.atomic_same_float_cycles")
+P_ORDERED_HITS = _row("l2.ordered_hits")
 P_ATOMIC_TURN = _ticks("l2.atomic_turn_cycles")
 P_PARTIAL_WRITE = _ticks("l2.partial_write_cycles")  # a sector that a store writes in part
 P_PARTIAL_REQUEST = _ticks("l2.partial_request_cycles")  # what a request with such sectors takes besides
@@ -192,7 +194,7 @@ P_RECEIVE = _ticks("shared.remote_receive_cycles")
 P_PACKET = _ticks("shared.remote_gpc_cycles")
 P_SPREAD = _ticks("l2.latency_spread_cycles")  # how much nearer the nearest slice of a partition is than the farthest
 P_REFRESH = _ticks("dram.refresh_cycles")  # how long a bank's refresh takes
-P_REFRESH_CHANNELS = _row("dram.refresh_channels")  # channels that refresh a bank at the same time
+P_REFRESH_GROUPS = _row(lambda config: max(config.dram.channels // config.dram.refresh_channels, 1))
 P_REFRESH_INTERVAL = _ticks("dram.refresh_interval_cycles")  # from one refresh of a bank to the next
 P_GPCS = _row("sm.gpcs")
 P_LRC = _row()  # first word of the request coalescers
@@ -257,6 +259,7 @@ CLASSES = {"normal": CLASS_NORMAL, "streaming": CLASS_FIRST, "persisting": CLASS
 CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_SECTORS, CHANNEL_ACTIVATE, CHANNEL_HELD, CHANNEL_WORDS = range(7)
 # A bank: its open row plus 1, when it takes a further column access, when a further activation.
 BANK_ROW, BANK_COLUMN_AT, BANK_ACTIVATE_AT, BANK_WORDS = range(4)
+ORDER_COUNT, ORDER_ANSWERED, ORDER_HITS = range(3)  # hits so far, when all misses are answered, the last hits
 # Memory on another GPU: its first line and the one behind its last, what the links add to a hit in L2, ticks for each
 # byte on a link, the first and the last link there and back, the counter of what is received, behind which is that of
 # what is sent.
