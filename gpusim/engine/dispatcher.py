@@ -182,15 +182,15 @@ def fitting(st, sm, time):
     spread over the sub-partitions.
 
     An SM is divided between shared memory and L1 as the launch of its first block wants it, until it is idle again.
-    Launches that want more shared memory for their full occupancy do not get on it, be there room or not (H200,
-    `splits`: so in 9,216 pairs of grids).
+    Launches that want more shared memory for their full occupancy, or prefer less, do not get on it, be there room or
+    not (H200, `splits`: so in 9,210 of 9,216 pairs of grids).
     """
     par = st.par
     slots = np.int64(0)
     shared = par[P.CARVEOUT]
     if st.sm[sm, L.SM_BLOCKS] > 0:
         shared = st.sm[sm, L.SM_CARVEOUT]
-        if shared < par[P.CARVEOUT_LEAST]:
+        if not par[P.CARVEOUT_LEAST] <= shared <= par[P.CARVEOUT_MOST]:
             return np.int64(0)
     for slot in range(par[P.BLOCK_SLOTS]):
         if st.block[sm, slot, L.BLOCK_STATE] == 0:

@@ -111,8 +111,7 @@ def parameters(
         par[P.CLUSTER_BEGINS : P.CLUSTER_BEGINS + len(groups) + 1] = np.cumsum((0, *groups))
     par[P.CHECKS] = checks
     par[P.CARVEOUT] = occupancy.carveout_bytes
-    needed = occupancy.blocks_per_sm * occupancy.shared_bytes_per_block
-    par[P.CARVEOUT_LEAST] = next((size for size in config.sm.shared_capacities_bytes if size >= needed), 0)
+    par[P.CARVEOUT_LEAST] = occupancy.blocks_per_sm * occupancy.shared_bytes_per_block
     again = par[P.MEMBAR_AGAIN]
     par[P.MEMBAR_NEAR] = max(again - config.l2.fabric_latency_cycles, 0) if config.l2.partitions > 1 else again
     par[P.PARITY_PAGES] = parity_pages(config) if config.l2.partitions == 2 else 0

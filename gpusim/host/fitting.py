@@ -36,17 +36,17 @@ def lowered_once(program: Program, config: GPUConfig) -> Lowered:
     return kept[key]
 
 
-def fit(config: GPUConfig, program: Program, launch: Launch, cooperative: bool | None) -> tuple[Occupancy, bool]:
+def fit(config: GPUConfig, program: Program, launch: Launch, options: LaunchOptions) -> tuple[Occupancy, bool]:
     """Return the occupancy of an SM, and whether all blocks share a workspace. Raises LaunchError if the GPU does not
     take them."""
     check_dimensions(config, launch.grid, launch.block, program.name)
     shared = program.static_shared_bytes, launch.shared_bytes
     what = launch.threads_per_block, program.registers, *shared, program.max_threads, program.name
-    fits = occupancy(config, *what)
+    workspace = launch_values(program.arch).environment + 4
+    together = reads_launch_value(program, workspace) if options.cooperative is None else options.cooperative
+    fits = occupancy(config, *what, -1 if together else options.carveout)  # a hint, unless all blocks have to fit
     if program.cluster is not None:
         check_cluster(config, program.cluster, launch.grid, fits.blocks_per_sm, program.name)
-    workspace = launch_values(program.arch).environment + 4
-    together = reads_launch_value(program, workspace) if cooperative is None else cooperative
     if together and launch.blocks > fits.blocks_per_sm * config.sm.count:
         raise LaunchError(
             f"a cooperative launch of {launch.blocks:,} blocks, of which the GPU holds "
@@ -71,6 +71,7 @@ def engine_parameters(
     memories = Memories(program.shared_base, program.shared_base + shared, local, memory_base)
     how = options.strict_barriers, program.cluster or (0, 0, 0), options.checks
     par = parameters(config, launch, lowered, fits, memories, *how)
+    par[P.CARVEOUT_MOST] = fits.carveout_bytes if options.carveout >= 0 else config.sm.shared_bytes
     unit = config.sm.shared_unit_bytes  # in which %total_smem_size counts, says the PTX ISA
     par[P.SHARED_SIZE] = program.shared_base + -(-shared // unit) * unit
     return par
@@ -79,8 +80,6 @@ def engine_parameters(
 def local_bytes(program: Program, stack_bytes: int) -> int:
     """Local memory per thread: the compiler's stack, rounded to 16 bytes, and room for calls it could not count."""
     calls = program.once("calls", lambda: any(each.opcode in ("CALL", "BRX", "JMX") for each in program.instructions))
-    if program.local_bytes == 0 and not calls:
-        return 0
     if not 0 <= program.local_bytes <= _MOST_LOCAL_BYTES:
         raise LaunchError(
             f"{program.local_bytes:,} bytes of local memory per thread, allowed at most {_MOST_LOCAL_BYTES:,}",

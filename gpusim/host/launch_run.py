@@ -87,7 +87,7 @@ class LaunchRun(Grid):
         self.record: LaunchRecord | None = None
         self.error: Exception | None = None
         self.lowered = lowered_once(program, config)
-        self.fits, self.together = fit(config, program, launch, options.cooperative)
+        self.fits, self.together = fit(config, program, launch, options)
         if options.blocks is not None and (self.together or program.cluster is not None):
             raise LaunchError("blocks that wait for each other run together or not at all", kernel=program.name)
         self._code = program.sha256 + program.symbol  # which tells one kernel of a file from another

@@ -40,10 +40,10 @@ class LaunchOptions:
     calls that the compiler could not count. checks: flags of `checks_of`. trace: what to record. mode: one of MODES.
     blocks: the only blocks that are run, by number; None for all. outputs: a sampled run executes the blocks that it
     does not time. replay: values that an earlier run of the launch has recorded need not be computed again.
-    window: address range whose accesses carry an L2 policy. programmatic: the launch may begin when the one before it
-    in its stream lets it. alone: nothing else is on the GPU meanwhile.
+    window: address range whose accesses carry an L2 policy. carveout: the `preference` of `carveout_bytes`.
+    programmatic: the launch may begin when the one before it in its stream lets it. alone: nothing else is on the GPU.
     accel_sim: where a functional run's instructions are written for another simulator. stop: where the run is stopped.
-    machine: a class of SimPy processes on which it is run instead of the engine.
+    model: a class of SimPy processes on which it is run instead of the engine.
     """
 
     max_cycles: int | None = DEFAULT_MAX_CYCLES
@@ -54,6 +54,7 @@ class LaunchOptions:
     progress: Progress | None = None
     trace: TraceOptions | None = None
     window: AccessWindow | None = None
+    carveout: int = -1
     programmatic: bool = False
     alone: bool = False
     mode: str = "detailed"

@@ -22,7 +22,6 @@ from gpusim.config import GPUConfig
 from gpusim.errors import LaunchError
 from gpusim.launch.memory import round_up
 
-_DOUBLED_THREADS = 512
 LEAST_REGISTERS = 16
 """Least registers of a thread: an H200 shows kernels of 8 to 15 with 16, and as many blocks as follow from that."""
 _ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)$")
@@ -63,9 +62,10 @@ def occupancy(
     dynamic_shared_bytes: int = 0,
     max_threads: int | None = None,
     kernel: str | None = None,
+    preference: int = -1,
 ) -> Occupancy:
     """Return how blocks of this shape fill an SM. `max_threads` is the bound that the kernel was compiled
-    for.
+    for, `preference` as for `carveout_bytes`.
 
     Raises LaunchError, naming the limit, if not even one block fits.
     """
@@ -92,8 +92,15 @@ def occupancy(
         warp_slots = min(warp_slots, register_warps // sm.sub_partitions)
     blocks = min(limits.values())
     if blocks == 0:
-        raise LaunchError(_nothing_fits(config, limits, threads_per_block, registers_per_thread), kernel=kernel)
-    carveout = carveout_bytes(config, warps * warp_size, blocks, shared, asked > 0)
+        lacking = " and ".join(name for name, limit in limits.items() if limit == 0)
+        words = f"a block of {threads_per_block:,} threads needs more {lacking} than an SM has"
+        if limits["registers"] == 0:
+            each = f"{threads_per_block:,} threads with {registers_per_thread} registers each"
+            words = f"{each} need more than the {sm.registers:,} of an SM"
+        raise LaunchError(words, kernel=kernel)
+    carveout = carveout_bytes(config, warps, blocks, shared, asked, preference)
+    if carveout < blocks * shared:
+        limits["shared"] = blocks = carveout // shared
     return Occupancy(
         blocks_per_sm=blocks,
         warps_per_block=warps,
@@ -110,31 +117,31 @@ def occupancy(
     )
 
 
-def carveout_bytes(config: GPUConfig, threads: int, blocks: int, shared_bytes: int, used: bool) -> int:
-    """Shared memory that the driver sets an SM to where the program states no preference.
+def carveout_bytes(
+    config: GPUConfig, warps: int, blocks: int, shared_bytes: int, asked_bytes: int, preference: int = -1
+) -> int:
+    """Return the bytes of shared memory that the driver sets an SM to.
 
-    threads: of a block; blocks: on an SM; shared_bytes: of a block with the reserved part; used: whether the program
-    asks for any. It is the smallest size that holds twice the blocks that run, so that a second kernel finds room. It
-    holds those that run alone for blocks of more than 512 threads, and where more would leave less than half of the
-    unified memory to L1. Blocks that use none get room for their reserved parts, as if they were eight times as many.
+    warps: of a block; blocks: that fit on an SM; shared_bytes: of a block, of which the program asks for `asked_bytes`
+    and the rest is reserved. Without a preference (-1) it is the smallest size that holds twice the blocks that fit,
+    or `sm.max_blocks` less the warps of a block if these are fewer. Where one block fits, and of sizes over half of the
+    unified memory, it is the smallest that holds the blocks that fit. Blocks that ask for none get room for the second
+    number. preference: per cent of all shared memory. It is the smallest size with so much, and with the reserved parts
+    of the blocks that together ask for so much; it holds at least one block, or what blocks that ask for none get.
 
-    Found on an H200 from Nsight Compute's `launch__shared_mem_config_size`; right for 345 of 346 launches of bundled
-    and of public programs.
+    Source: `launch__shared_mem_config_size` of Nsight Compute on an H200, driver 580.159.04. It is so in all 1,222
+    launches of a sweep (`tests/gpusim/data/h200_carveout.json`) and all 798 that were recorded of programs.
     """
     sm = config.sm
-    if used:
-        wanted = 2 * blocks if threads <= _DOUBLED_THREADS else blocks
-    else:
-        wanted = min(4 * (sm.max_threads // threads), 8 * blocks)
-    wanted = min(wanted, sm.max_blocks)
-    sizes = sm.shared_capacities_bytes
-    for size in sizes:
-        enough = blocks if 2 * size > sm.unified_l1_bytes else max(blocks, wanted)
-        if size >= enough * shared_bytes:
-            return size
-    if sizes[-1] >= blocks * shared_bytes:
-        return sizes[-1]
-    raise LaunchError(f"{blocks * shared_bytes:,} bytes of shared memory do not fit in an SM's {sm.shared_bytes:,}")
+    preferred = max(preference, 0) * sm.shared_bytes // 100
+    wanted = max(blocks, sm.max_blocks - warps) if blocks > 1 else 1
+    if asked_bytes:
+        preferred = max(preferred, preferred // asked_bytes * shared_bytes)
+        wanted = min(wanted, 2 * blocks)
+        if preference >= 0:
+            blocks = wanted = 1
+    held = ((size, wanted if 2 * size <= sm.unified_l1_bytes else blocks) for size in sm.shared_capacities_bytes)
+    return next((size for size, count in held if size >= max(preferred, count * shared_bytes)), sm.shared_bytes)
 
 
 def check_architecture(program: str, gpu: str, kernel: str) -> None:
@@ -228,11 +235,3 @@ def _check_block(
     ):  # fmt: skip
         if wrong:
             raise LaunchError(words, kernel=kernel)
-
-
-def _nothing_fits(config: GPUConfig, limits: dict[str, int], threads: int, registers: int) -> str:
-    lacking = [name for name, limit in limits.items() if limit == 0]
-    if "registers" in lacking:
-        total = config.sm.registers
-        return f"{threads:,} threads with {registers} registers each need more than the {total:,} of an SM"
-    return f"a block of {threads:,} threads needs more {' and '.join(lacking)} than an SM has"

@@ -9,6 +9,7 @@ from ctypes import c_int, c_size_t, c_uint32, c_uint64, string_at
 import pytest
 
 from gpusim.driver.attributes import DRIVER_VERSION
+from gpusim.driver.work.launches import Observer
 from gpusim.launch.occupancy import occupancy
 from isa import compile_cuda
 from tests.gpusim.driver_calls import PTX, PTX_90, Calls
@@ -288,3 +289,70 @@ def test_copies_of_attributes_of_streams(calls):
     place = c_uint32()
     calls.do("cuStreamGetAttribute", second, 8, place)
     assert place.value == 0xFFFFFFFD
+
+
+class Occupancies(Observer):
+    """Occupancies of launches, and the share of their loads' sectors that L1 had."""
+
+    def __init__(self) -> None:
+        self.seen, self.hits, self.ended = [], [], []
+
+    def launched(self, call, result, cycle) -> None:
+        self.seen.append(result.occupancy)
+        self.ended.append(call.number)
+        read = result.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+        self.hits.append(result.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"] / max(read, 1))
+
+
+TWICE = """
+extern "C" __global__ void twice(const int *in, int *out) {
+  int sum = 0;
+#pragma unroll 1
+  for (int k = threadIdx.x; k < 65536; k += 1024) sum += in[k & 32767];
+  out[threadIdx.x] = sum;
+}
+extern "C" __global__ void spin(long long cycles) {
+  for (long long begin = clock64(); clock64() - begin < cycles;) {}
+}"""
+
+
+def test_a_preferred_carveout_is_what_a_launch_has(toolchain):
+    """128 KB that one block reads twice: L1 has them, unless the kernel, or the launch, prefers shared memory."""
+    calls, seen = Calls("h200", mode="detailed"), Occupancies()
+    calls.driver.observers.append(seen)
+    kernel = calls.kernel("twice", compile_cuda(TWICE, "sm_90"))
+    values = calls.parameters(c_uint64(calls.memory(32768)), c_uint64(calls.memory(1024)))
+
+    def launch(preference: int | None = None, shared: int = 0) -> None:
+        row = calls.address(struct.pack("<i4xI60x", 14, preference or 0)), int(preference is not None)
+        given = struct.pack("<7I4xQQI", 1, 1, 1, 1024, 1, 1, shared, 0, *row)
+        calls.do("cuLaunchKernelEx", given, kernel, values, None)
+
+    launch()
+    launch(100)
+    calls.do("cuFuncSetAttribute", kernel, 9, 100)
+    launch()
+    launch(0)  # it has precedence
+    calls.do("cuStreamBeginCapture_v2", stream := calls.handle("cuStreamCreate", 1), 0)
+    calls.do("cuLaunchKernel", kernel, 1, 1, 1, 1024, 1, 1, 0, stream, values, None)
+    calls.do("cuStreamEndCapture", stream, graph := c_uint64())
+    calls.do("cuFuncSetAttribute", kernel, 9, -1)
+    calls.do("cuGraphLaunch", calls.handle("cuGraphInstantiateWithFlags", graph.value, 0), 0)
+    launch(10, shared=1024)
+    calls.do("cuCtxSynchronize")
+    assert [each.l1_bytes >> 10 for each in seen.seen] == [248, 28, 28, 248, 28, 192]
+    assert [round(share, 2) for share in seen.hits] == [0.5, 0, 0, 0.5, 0, 0.5]
+
+
+@pytest.mark.parametrize(("preference", "ended"), [(-1, [2, 1]), (100, [2, 1]), (50, [1, 2])])
+def test_a_grid_joins_no_sm_with_more_shared_memory_than_it_prefers(toolchain, preference, ended):
+    """The first grid wants 228 KB on every SM; what joined one on an H200: `splits` of `validate/streams`."""
+    calls, seen = Calls("h200", mode="detailed"), Occupancies()
+    calls.driver.observers.append(seen)
+    kernel = calls.kernel("spin", compile_cuda(TWICE, "sm_90"))
+    for blocks, threads, shared, cycles in ((132, 32, 31 << 10, 30000), (1, 64, 0, 1000)):
+        stream, values = calls.handle("cuStreamCreate", 1), calls.parameters(c_uint64(cycles))
+        calls.do("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, shared, stream, values, None)
+        calls.do("cuFuncSetAttribute", kernel, 9, preference)
+    calls.do("cuCtxSynchronize")
+    assert seen.ended == ended

@@ -93,6 +93,8 @@ kept, out, spare = ok(cu.cuMemAlloc(256)), ok(cu.cuMemAlloc(128)), ok(cu.cuMemAl
 factor, _ = ok(cu.cuModuleGetGlobal(module, b"factor"))
 put(x, np.arange(4000, dtype=np.float32))
 put(factor, np.array([1, 2, 3, 4], np.float32))
+add = ok(cu.cuModuleGetFunction(module, b"add"))
+ok(cu.cuFuncSetAttribute(add, cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100))
 assert launch("scale", two(x)) == 0
 floats(managed)[:] = 5                                       # which the driver does not see
 put(factor, np.full(4, 7, np.float32))
@@ -126,7 +128,7 @@ class Counters(Observer):
         record = result.record
         arrays = record.counters, record.sm_active_cycles, record.sm_warp_cycles, record.sm_issued, record.sm_blocks
         digest = hashlib.sha256(b"".join(a.tobytes() for a in (*arrays, record.memory, record.slices, record.channels)))
-        self.seen.append([call.number, call.name, record.cycles, digest.hexdigest(), cycle])
+        self.seen.append([call.number, call.name, record.cycles, digest.hexdigest(), cycle, result.occupancy.l1_bytes])
 
 
 def program(folder, code, status=0):
@@ -156,6 +158,7 @@ def test_the_same_machine_counts_the_same_launch_by_launch(saved):
     path, told = saved
     again, seen = replay(path)
     assert seen == told["launches"] and len(seen) == 6
+    assert seen[2][-1] < seen[0][-1], "as the program prefers it"
     mine, theirs = again.log.to_dict(), told["log"]
     assert mine["launches"] == theirs["launches"] and mine["total"] == theirs["total"]
     assert [each["calls"] for each in mine["launches"]] == [3, 1, 1, 1]

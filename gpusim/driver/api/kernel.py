@@ -17,7 +17,7 @@ from gpusim.launch import Dim3
 from gpusim.launch import occupancy as limits
 from gpusim.launch.occupancy import occupancy
 
-MAX_DYNAMIC_SHARED, _CARVEOUT, _MUST_HAVE_CLUSTER = 8, 9, 10  # CUfunction_attribute
+MAX_DYNAMIC_SHARED, CARVEOUT, _MUST_HAVE_CLUSTER = 8, 9, 10  # CUfunction_attribute
 _REQUIRED_CLUSTER, _NON_PORTABLE_CLUSTER, _CLUSTER_SCHEDULING = (11, 12, 13), 14, 15
 _PORTABLE_CLUSTER_BLOCKS = 8
 _MOST_CLUSTERED_BLOCKS = 8
@@ -66,7 +66,7 @@ def get_attribute(driver: Driver, number: int, kernel: LoadedKernel) -> int:
         6: 10 * major + minor,
         7: 0,
         MAX_DYNAMIC_SHARED: sm.static_shared_bytes_max - program.static_shared_bytes,
-        _CARVEOUT: -1,
+        CARVEOUT: -1,
     }
     if program.cluster is not None:
         values |= {_MUST_HAVE_CLUSTER: 1, **dict(zip(_REQUIRED_CLUSTER, program.cluster, strict=True))}
@@ -90,7 +90,7 @@ def set_attribute(driver: Driver, kernel: LoadedKernel, number: int, value: int)
 entries(("cuKernelSetAttribute", "i i K", lambda driver, number, value, of: set_attribute(driver, of, number, value)))
 _MOST = (1 << 31) - 1
 _VALUES = {
-    _CARVEOUT: (-1, 100),
+    CARVEOUT: (-1, 100),
     **dict.fromkeys(_REQUIRED_CLUSTER, (0, _MOST)),
     _NON_PORTABLE_CLUSTER: (-_MOST - 1, _MOST),
     _CLUSTER_SCHEDULING: (0, 2),

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpusim import errors
-from gpusim.driver.api.kernel import MAX_DYNAMIC_SHARED, active_clusters, check_cluster
+from gpusim.driver.api.kernel import CARVEOUT, MAX_DYNAMIC_SHARED, active_clusters, check_cluster
 from gpusim.driver.caller import caller, get_pointer, get_pointers, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import STACK_LIMIT, LoadedKernel
@@ -98,9 +98,9 @@ class KernelLaunch(StreamWork):
         cluster = check_cluster(driver, kernel, self.cluster, described.grid)
         if cluster is not None:
             program = program.but(cluster=cluster)
-        how = stream.shown_handle, self.cooperative, kernel.module
-        window = A.window_of(self.attributes)
-        call = LaunchCall(driver.log.number + 1, kernel.name, program, described, self.values, *how, window=window)
+        how = stream.shown_handle, self.cooperative, kernel.module, A.window_of(self.attributes)
+        call = LaunchCall(driver.log.number + 1, kernel.name, program, described, self.values, *how)
+        (call.carveout,) = struct.unpack("<i", self.attributes[A.CARVEOUT])
         call.stack_bytes = driver.context().limits.get(STACK_LIMIT, call.stack_bytes)
         call.nvtx_range, call.correlation, call.gpu = stream.nvtx_range, stream.correlation, stream.gpu.number
         call.programmatic = any(self.attributes.get(A.PROGRAMMATIC, b""))
@@ -162,7 +162,8 @@ def describe(
     described = Launch(program, tuple(grid), tuple(block), (), shared_bytes)
     fail_if(described.threads_per_block > driver.config.sm.max_threads_per_block, ResultCode.INVALID_VALUE)
     area = _parameter_bytes(program, parameters, extra) if values is None else values
-    return KernelLaunch(driver, kernel, described, area, attributes or {})
+    own = {A.CARVEOUT: struct.pack("<i", kernel.attributes.get(CARVEOUT, -1))}
+    return KernelLaunch(driver, kernel, described, area, {**own, **(attributes or {})})
 
 
 @entry("cuOccupancyMaxActiveClusters", "*i K p")

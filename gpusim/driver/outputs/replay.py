@@ -154,7 +154,7 @@ class Replay(AbstractContextManager["Replay"]):
         call = LaunchCall(
             launch.number, launch.symbol, program, described, parameters, launch.stream, launch.cooperative,
             window=AccessWindow(*launch.window) if launch.window else None, nvtx_range=launch.nvtx_range,
-            gpu=launch.gpu,
+            carveout=launch.carveout, gpu=launch.gpu,
         )  # fmt: skip
         device = self.devices[launch.gpu]
         if launch.set_aside is not None and launch.set_aside != device.set_aside_bytes:

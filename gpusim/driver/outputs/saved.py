@@ -117,6 +117,7 @@ class SavedLaunch(_Saved):
     stream: int
     parameters: str
     window: tuple[int, int, float, str, str] | None = None
+    carveout: int = -1
     set_aside: int | None = None
     start: int = 0
     nvtx_range: str = ""

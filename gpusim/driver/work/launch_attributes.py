@@ -2,8 +2,9 @@
 
 What they ask for is mostly how a launch is to be scheduled or ordered, which this device does in one way, but for the
 priority of a stream, and for `PROGRAMMATIC`, with which it may begin before the one ahead has ended. Those that say
-what a launch is, `COOPERATIVE` and `CLUSTER`, are its to act on, and `WINDOW`, which it takes over from its stream, is
-L2's; the others are checked and kept. Which number is taken where, with which values, is what an H200's driver answers.
+what a launch is, `COOPERATIVE` and `CLUSTER`, are its to act on; `WINDOW`, which it takes over from its stream, is for
+L2, and `CARVEOUT`, which it takes over from its kernel, for L1; the others are checked and kept. Which number is taken
+where, with which values, is what an H200's driver answers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.launch.launch import PROPERTIES, AccessWindow
 
 WINDOW, COOPERATIVE, CLUSTER, PROGRAMMATIC, PRIORITY, PREFERRED_CLUSTER, DEVICE_UPDATABLE = 1, 2, 4, 6, 8, 11, 13
+CARVEOUT = 14
 VALUE_BYTES, ATTRIBUTE_BYTES = 64, 72
 PRIORITIES = 0, -5
 """Least and greatest priority of a stream, as on Hopper."""
@@ -72,7 +74,7 @@ _TABLE = {
     PREFERRED_CLUSTER: _Attribute(12, (LAUNCH,)),
     12: _Attribute(16, (LAUNCH,)),
     DEVICE_UPDATABLE: _Attribute(16, (LAUNCH,)),
-    14: _Attribute(4, (LAUNCH,), _below(101)),  # shared memory carveout
+    CARVEOUT: _Attribute(4, (LAUNCH,), _below(101)),
     16: _Attribute(4, (LAUNCH,), _below(2)),  # scheduling for the use of NVLink
 }
 

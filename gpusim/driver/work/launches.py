@@ -46,8 +46,8 @@ class LaunchCall:
     number: of all that ran, from 1. program: ready to run; symbol: the kernel's mangled name. parameter_bytes: the
     parameter area of constant bank 0. stream: its handle. module: what the kernel was loaded with, if by a driver.
     window: what accesses are for L2. programmatic: it begins when the one before it lets it. checks, trace: what
-    observers want, the flags of `checks_of` and what to record. stack_bytes: of `LaunchOptions`. nvtx_range: around it.
-    correlation: number of the call that asked for it, 0 where none is noted. gpu: its number in the node.
+    observers want, the flags of `checks_of` and what to record. carveout, stack_bytes: of `LaunchOptions`. nvtx_range:
+    around it. correlation: number of the call that asked for it, 0 where none is noted. gpu: its number in the node.
     """
 
     number: int
@@ -59,6 +59,7 @@ class LaunchCall:
     cooperative: bool = False
     module: LoadedModule | None = None
     window: AccessWindow | None = None
+    carveout: int = -1
     programmatic: bool = False
     checks: int = 0
     trace: TraceOptions | None = None
@@ -230,7 +231,7 @@ class Launcher:
     def _options(self, call: LaunchCall) -> LaunchOptions:
         return LaunchOptions(
             max_cycles=self.max_cycles or DEFAULT_MAX_CYCLES, strict_barriers=False, cooperative=call.cooperative,
-            stack_bytes=call.stack_bytes,
+            stack_bytes=call.stack_bytes, carveout=call.carveout,
         )  # fmt: skip
 
     def _check(self, call: LaunchCall) -> bool:
