@@ -362,17 +362,11 @@ class L2(Section):
     )
     slices: Count = _doc("slices of all partitions together")
     ways: Annotated[int, Field(gt=0, le=63)] = _doc("ways of a set")
-    set_run: Annotated[float, Field(gt=0, le=1)] = _doc(
-        "share of the sets that a run of a slice's lines fills, one after the other; the next run begins at any set"
-    )
     dirty_ways: Annotated[int, Field(gt=0, le=63)] = _doc(
         "lines of a set that may hold what memory does not; one more, and the two oldest are written back"
     )
-    dirty_age: Count = _doc(
-        "when a full set replaces a line, its oldest dirty one is written back if as many lines are newer, and stays"
-    )
     dirty_before_bytes: Cycles = _doc(
-        "what other work has left in a flushed cache to be written back; the oldest line of its sets"
+        "what other work has left in a flushed cache to be written back; the oldest lines of their sets"
     )
     launch_bytes: Cycles = _doc("what a launch reads from memory besides its code, its constants and its data")
     launch_code_bytes: Count = _doc("a launch reads its code in pieces of this size")
@@ -383,7 +377,6 @@ class L2(Section):
     line_bytes: LineBytes = _doc("a line, which one tag covers; requests are made of it")
     sector_bytes: SectorBytes = _doc("a sector, the unit of transfer")
     replacement: Replacement = _doc(_REPLACEMENT)
-    passed_first: bool = _doc("lines that only passed through their home to another partition go before all others")
     persisting_share: Annotated[float, Field(ge=0, le=1)] = _doc(
         "share of the cache that can be set aside for persisting accesses"
     )

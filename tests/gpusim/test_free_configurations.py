@@ -54,13 +54,11 @@ RANGES = {
     "l2.ways": (1, 20, 63),
     "l2.replacement": ("fifo", "lru", "random"),
     "l2.near_copy": (True, False),
-    "l2.passed_first": (True, False),
     "l2.persisting_share": (0, 0.1, 1),
     "l2.persisting_start_share": (0, 1),
     "l2.coalesced_reads": (1, 2, 255),
     "l2.fetch_bytes": (32, 64, 128),
     "l2.dirty_ways": (1, 8, 63),
-    "l2.dirty_age": (1, 13, 70),
     "l2.lookahead_cycles": (10, 100, 200),
     # HBM2 to HBM4 stacks of 32 pseudo channels, and boards of 8 to 16 channels of GDDR.
     "dram.channels": (1, 3, 12, 96, 256),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import cuda
 
 import gpusim
 from gpusim.config import load_config
@@ -132,3 +133,25 @@ def test_a_part_of_a_sector_that_is_stored_is_there_for_who_loads_it(allocates, 
     result = gpusim.simulate(program("reread"), 1, 4, arguments, "tiny", overrides={"l1.write_allocate": allocates})
     # Two rounds of four words share a sector. Without allocation the first one's load brings it.
     assert l1_hits(result) == hits
+
+
+def own_part(data, words, out):
+    """Each block reads its own `words` words."""
+    total = np.float32(0)
+    for k in range(cuda.threadIdx.x, words, cuda.blockDim.x):
+        total += data[cuda.blockIdx.x * words + k]
+    if total != 0:
+        out[0] = total
+
+
+def test_sms_find_their_own_parts_of_most_of_l2_in_the_end():
+    """Of 5.5 MiB through 7.5: copies are replaced as home lines are, so that both together need 8.25. But homes age
+    while copies are read, and in the end each line is there once. An H200's SMs read up to 48 MB of 60 MiB so."""
+    words = (11 << 19) // 4 // 132 // 1024 * 1024
+    with gpusim.Device("h200", overrides={"l2.bytes": 15 << 19}) as device:
+        arguments = device.device_array(132 * words, np.float32), words, device.device_array(1, np.float32)
+        results = [device.launch(own_part, 132, 1024, arguments, 200_000) for _ in range(3)]
+        read = [result.metrics["dram__bytes_read.sum"] / arguments[0].nbytes for result in results]
+    assert read[0] > 1
+    assert read[1] > 0.05
+    assert read[2] < 0.005

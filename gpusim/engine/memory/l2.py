@@ -3,11 +3,15 @@
 A line has one home slice, which writes it back. A line read from the other partition also gets a copy in the slice of
 the same index in the reader's partition, and so does what is written from there in whole sectors: an H200 does not
 cross the fabric for what an SM reads back. Copies are clean; a store takes the sectors it writes out of those of other
-partitions. A set replaces its least recently used line, but first those that only passed through their home to another
-partition, unless `l2.passed_first` and `l2.replacement` say otherwise. This agrees with two measurements on an H200:
-132 SMs that read the same 40 MB again, each its own part, do so at full speed (a line is kept where it is read; the
-H200 does so to 48 MB), and one SM that chases through 48 MB needs 509 cycles (what its own half of the cache cannot
-hold, the other half still has).
+partitions. A set replaces its least recently used line, home or copy, unless `l2.replacement` says otherwise.
+
+So data take 1.5 times their room: each line lies at home, and those that the other partition reads or writes, half of
+them, there as well. What an H200 still has of data that blocks read, copy or add again is all of 32 MB, 0.88 of 36,
+0.61 of 40, 0.25 of 44, 0.04 of 48 and 0.01 of 52, whichever of the three they do: as much as lies in sets of 16 ways
+that hold all their lines, if each set is home to equally many and each line has a copy with a probability of a half.
+A copy that hits does not touch its home, which ages: 132 SMs that read the same 40 MB again and again, each its own
+part, do so at full speed in the end, with each line in one place (the H200 does so to 48 MB). And one SM that chases
+through 48 MB needs 509 cycles (what its own half of the cache cannot hold, the other half still has).
 
 Stores allocate without a fetch. A sector of which only some bytes were written is dirty but not valid: reading it
 fetches the rest, evicting it fetches and writes it. The bytes written are counted, not remembered by position, and a
@@ -21,9 +25,7 @@ What goes first is gone before any older line, and so are its copies.
 
 Dirty lines are written back before they are replaced. Only some lines of a set may be dirty: one more, and the two
 oldest of them are written back and stay. Of any amount that an H200 writes it keeps 28.1 MiB, as if each set had at
-least seven and at most eight of its sixteen lines dirty. And a full set that replaces a line writes the oldest dirty
-one back if it is old: an H200 that has written 8 MiB writes them to memory while it reads the next 24 to 50 MiB,
-although it can keep as much as that.
+least seven and at most eight of its sixteen lines dirty.
 """
 
 import numpy as np
@@ -37,7 +39,7 @@ FOR_HOME, FOR_COPY, FOR_UPDATE = 0, 1, 2
 _ALL = (1 << ms.SECTORS_PER_LINE) - 1
 _DIRTY, _PENDING = _ALL << ms.DIRTY_SHIFT, _ALL << ms.PENDING_SHIFT
 _BYTES = (1 << ms.WRITTEN_BITS) - 1
-_ORDER = ms.AGE_MASK | ms.PASSED | ms.FIRST | ms.KEPT
+_ORDER = ms.AGE_MASK | ms.FIRST | ms.KEPT
 
 
 @compiled
@@ -105,41 +107,32 @@ def classify(m, first, entry, cls):
 @compiled
 def victim(m, first, tag):
     """Return the entry to evict of the set at `first`: an empty one, else the oldest line of those that are to go
-    first, only passed through, have no class, persist. The oldest is the one used least recently or, for "fifo", the
-    first that came; "random" takes any that does not persist.
-
-    Returns (entry, age of the oldest dirty line, its entry); the age is 0 if no line is dirty.
-    """
+    first, have no class, persist. The oldest is the one used least recently or, for "fifo", the first that came;
+    "random" takes any that does not persist."""
     ways = m[ms.P_WAYS]
-    oldest, oldest_dirty = 0, 0
+    oldest = 0
     for way in range(ways):
         state = m[np.uint64(first + way)]
         age = _ORDER if state >> ms.TAG_SHIFT == 0 else (state ^ ms.KEPT) & _ORDER
         oldest = max(oldest, age | way)
-        oldest_dirty = max(oldest_dirty, (state & ms.AGE_MASK | way) if state & _DIRTY else 0)
     entry = first + (oldest & ms.WAYS_MAX)
-    if m[ms.P_REPLACEMENT] == ms.RANDOM and oldest & (ms.PASSED | ms.FIRST) == 0:
+    if m[ms.P_REPLACEMENT] == ms.RANDOM and oldest & ms.FIRST == 0:
         other = first + spread(m[ms.CNT_EVICTIONS] * ways + tag, ways)
         entry = entry if m[other] & ms.KEPT else other
-    return entry, oldest_dirty >> ms.AGE_SHIFT, first + (oldest_dirty & ms.WAYS_MAX)
+    return entry
 
 
 @compiled
 def replace(m, slice_, target, now):
-    """Give an entry of the target's set in a slice to its tag.
-
-    An old dirty line of a full set is written back at the same time, and stays.
-    Returns (entry, ticks to wait until there is room to write the old line back).
-    """
+    """Give an entry of the target's set in a slice to its tag; return (entry, ticks to wait until there is room to
+    write the old line back)."""
     first = set_start(m, slice_, target.set_number)
-    entry, dirty_age, dirty_entry = victim(m, first, target.tag)
+    entry = victim(m, first, target.tag)
     wait = 0
     age = m[ms.P_WAYS]
     if m[entry] >> ms.TAG_SHIFT != 0:
-        if dirty_age >= m[ms.P_DIRTY_AGE]:
-            wait = write_back(m, slice_, target.set_number, dirty_entry, now)
         m[ms.CNT_EVICTIONS] += 1
-        wait = max(wait, write_back(m, slice_, target.set_number, entry, now))
+        wait = write_back(m, slice_, target.set_number, entry, now)
         age = (m[entry] & ms.AGE_MASK) >> ms.AGE_SHIFT
     use(m, first, entry, age)
     m[entry] = target.tag << ms.TAG_SHIFT | (ms.FIRST if target.cls == ms.CLASS_FIRST else 0)
@@ -257,9 +250,7 @@ def read_home(m, target, sectors, purpose, now):
     if entry < 0:
         entry, wait = replace(m, target.home_slice, target, now)
         # Copies outlive the home line, so a line that comes from memory may still have some.
-        m[entry] |= ms.COPIED | (m[ms.P_PASSED] if purpose == FOR_COPY else 0)
-    elif purpose != FOR_COPY:
-        m[entry] &= ~ms.PASSED
+        m[entry] |= ms.COPIED
     valid = m[entry] & _ALL
     present = valid & sectors
     missing = sectors & ~valid
@@ -293,7 +284,6 @@ def write_home(m, target, sectors, sector_bytes, now):
     if entry < 0:
         entry, wait = replace(m, target.home_slice, target, now)
         m[entry] |= ms.COPIED
-    m[entry] &= ~ms.PASSED
     whole = sectors if sector_bytes >= ms.SECTOR_BYTES else add_written(m, entry, sectors, sector_bytes)
     clean = m[entry] & _DIRTY == 0
     m[entry] |= whole | (sectors << ms.DIRTY_SHIFT)

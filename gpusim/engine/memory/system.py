@@ -317,12 +317,14 @@ class MemorySystem:
         self._code_end = 0
 
     def _empty(self) -> None:
-        """No line but the dirty ones of other work, which lie in evenly chosen sets."""
+        """No line but the dirty ones of other work, three to a set: so 17 % of them are written back while 32 MiB are
+        read, as on an H200."""
         self._lines.fill(0)
-        sets = len(self._lines)
-        count = min(self._config.l2.dirty_before_bytes // self._config.l2.line_bytes, sets)
-        chosen = np.arange(count) * sets // max(count, 1)
-        self._lines[chosen, 0, 0] = _ELSEWHERE << ms.TAG_SHIFT | _DIRTY | _WHOLE
+        sets, _, ways = self._lines.shape
+        way = np.arange(min(3, ways))
+        count = min(self._config.l2.dirty_before_bytes // self._config.l2.line_bytes // way.size, sets)
+        chosen = np.arange(count)[:, None] * sets // max(count, 1)
+        self._lines[chosen, 0, way] = (_ELSEWHERE + way) << ms.TAG_SHIFT | way << ms.AGE_SHIFT | _DIRTY | _WHOLE
 
     def warm_up(self, requests: np.ndarray, count: np.ndarray) -> None:
         """Make L2 hold what requests bring, as `process_window` takes them, but in no time and uncounted. Clears
@@ -345,7 +347,7 @@ class MemorySystem:
 
     def age(self, lines: int, dirty: float) -> None:
         """Make L2 as if `lines` more had come, a share of them `dirty`, that nobody will ask for again: evenly over its
-        sets, in empty places only, as the oldest. What is so old that it has been written back is clean."""
+        sets, in empty places only, as the oldest."""
         state = self._lines[:, 0]
         sets, ways = state.shape
         empty = state >> ms.TAG_SHIFT == 0
@@ -354,7 +356,6 @@ class MemorySystem:
         age = np.minimum(np.count_nonzero(~empty, axis=1)[:, None] + rank - 1, ways - 1)
         phase = (np.arange(sets) * 0.618 % 1)[:, None]  # so that sets do not all write back at the same time
         wet = np.floor(age * dirty + phase) > np.floor((age - 1) * dirty + phase)
-        wet &= age <= self.state[ms.P_DIRTY_AGE]
         new = _ELSEWHERE << ms.TAG_SHIFT | age << ms.AGE_SHIFT | _WHOLE
         state[fill] = (new | np.where(wet, _DIRTY, 0))[fill]
 

@@ -64,13 +64,12 @@ def locate(m, line):
 def set_and_tag(m, home, quotient):
     """Set within a slice, and the tag (never 0) of the line there, which also tells copies from home lines.
 
-    Runs of lines lie in neighbouring sets, and runs begin at sets that have nothing to do with each other: so sets fill
-    unevenly, as on an H200, which writes the first lines of 8 MiB back while it reads 16 MiB, and the last ones while
-    it reads 56 MiB. How long a run is, `l2.set_run`, says how steeply that happens.
+    As many lines of a slice as it has sets fill them all, from a set on that has nothing to do with the last one: so
+    home lines are in all sets alike, as what an H200 keeps of 36 to 56 MiB says (`engine.memory.l2`).
     """
-    upper = quotient // m[ms.P_SET_RUN]
+    upper = quotient // m[ms.P_SETS]
     tag = upper * m[ms.P_PARTITIONS] + home + 1
-    index = quotient - upper * m[ms.P_SET_RUN] + spread(tag, m[ms.P_SETS])
+    index = quotient - upper * m[ms.P_SETS] + spread(tag, m[ms.P_SETS])
     if index >= m[ms.P_SETS]:
         index -= m[ms.P_SETS]
     return index, tag
@@ -82,7 +81,7 @@ def quotient_of(m, index, tag):
     lower = index - spread(tag, m[ms.P_SETS])
     if lower < 0:
         lower += m[ms.P_SETS]
-    return (tag - 1) // m[ms.P_PARTITIONS] * m[ms.P_SET_RUN] + lower
+    return (tag - 1) // m[ms.P_PARTITIONS] * m[ms.P_SETS] + lower
 
 
 @compiled

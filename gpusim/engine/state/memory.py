@@ -203,9 +203,6 @@ P_LRC_WINDOW = _ticks("l2.coalescing_window_cycles")  # how long a read that hit
 P_PLACES = _row()  # first of the words that say where an SM is
 P_ASKED = _row()  # first of the words with a bit for each slice that an SM has asked, ASKED_BITS in a word
 P_ASKED_WORDS = _row()  # of an SM
-# Lines of a slice that lie in neighbouring sets.
-P_SET_RUN = _row(lambda config: max(int(config.l2.sets_per_slice * config.l2.set_run), 1))
-P_DIRTY_AGE = _row("l2.dirty_age")  # newer lines of its set that a dirty line may have
 P_DIRTY_WAYS = _row("l2.dirty_ways")
 # Of PROBES_OF lines that are written.
 P_PROBES = _row(lambda config: round(config.l2.write_probes * PROBES_OF) if config.l2.partitions > 1 else 0)
@@ -215,8 +212,6 @@ P_REPLACEMENT = _row(lambda config: REPLACEMENTS[config.l2.replacement])
 P_PEERS = _row()  # rows of memory that lies on other GPUs
 P_PEER_ROWS = _row()  # first word of these rows
 P_PEER_PORTS = _row()  # first of the links; behind them the bus, out and in
-# PASSED, or 0 if such lines have no rank of their own.
-P_PASSED = _row(lambda config: PASSED if config.l2.passed_first else 0)
 P_KEPT_WAYS = _row()  # lines of a set that may persist
 P_WINDOW_FIRST = _row()  # first line of the launch's window, and the one behind its last
 P_WINDOW_END = _row()
@@ -293,18 +288,17 @@ LRC_COUNT_SHIFT, LRC_LINE_SHIFT = 4, 12
 # A line: a state word and a detail word. A set holds the state words of all its ways, then the detail words, so
 # that a lookup reads few of the host's cache lines. State: four bits each of sectors that are valid, dirty, on
 # their way; whether another partition may hold a copy; age, the number of lines of the set used since; whether it
-# only passed through its home to another partition; whether it goes first or persists; tag, 0 if empty. Detail: 6 bits
-# a sector for the bytes written to a sector that is not valid; the cycle at which the sectors on their way are there.
+# goes first or persists; tag, 0 if empty. Detail: 6 bits a sector for the bytes written to a sector that is not valid;
+# the cycle at which the sectors on their way are there.
 LINE_WORDS = 2
 DIRTY_SHIFT = 4
 PENDING_SHIFT = 8
 COPIED = 1 << 12
 AGE_SHIFT = 13
 AGE_MASK = 0x3F << AGE_SHIFT
-PASSED = 1 << 19  # above the age: such a line is replaced before all others
-FIRST = 1 << 20  # and such a one before these
-KEPT = 1 << 21  # and such a one after all others
-TAG_SHIFT = 22
+FIRST = 1 << 19  # above the age: such a line is replaced before all others
+KEPT = 1 << 20  # and such a one after all others
+TAG_SHIFT = 21
 WAYS_MAX = 63
 ASKED_BITS = 32
 PROBES_OF = 1024
