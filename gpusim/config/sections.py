@@ -402,7 +402,7 @@ class L2(Section):
     atomic_sector_cycles: Rate = _doc("cycles of a slice's atomic unit per sector of a warp's request")
     atomic_whole_sector_cycles: Rate = _doc("the same if the request updates all eight words of its sectors")
     atomic_same_address_cycles: Rate = _doc("cycles of a slice's atomic unit per request at least: one address")
-    ordered_hits: Count = _doc("reads that hit a slice behind a miss, of which all wait for it but the last; 1: none waits")
+    ordered_hits: Count = _doc("reads that hit behind a miss of their slice wait for it, until so many have; 1: no one")
     atomic_turn_cycles: Rate = _doc("more of them for a request to another line than the one before it")
     atomic_same_float_cycles: Rate = _doc("the same if floating-point numbers are added to one sector in turn")
     partial_write_cycles: Rate = _doc("cycles of a slice's atomic unit per sector that a store writes in part")

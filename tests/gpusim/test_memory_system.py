@@ -258,10 +258,11 @@ def test_a_hit_waits_for_a_miss_of_its_slice_until_more_reads_come():
     miss = bench.one(0, 0, same[1])
     bench.one(10_000, 0, same[0]), bench.one(20_000, 0, other)
     alone = bench.one(30_000, 0, same[0])
-    late = bench.send(*((40_000 + time, 0, line, s.KIND_READ, 1) for time, line in ((0, same[2]), (100, same[0]), (101, other))))
+    three = (0, same[2]), (100, same[0]), (101, other)
+    late = bench.send(*((40_000 + time, 0, line, s.KIND_READ, 1) for time, line in three))
     assert late == [miss, miss - 100, alone]
     many = bench.send(*((50_000 + 10 * n, 0, same[3] if n == 0 else same[0], s.KIND_READ, 1) for n in range(9)))
-    assert many[0] == miss and many[1] == miss - 10 and many[-1] < alone + 70, "the last ones have three close behind them"
+    assert many[0] == miss and many[1] == miss - 10 and many[-1] < alone + 70
 
 
 # --- near copies, stores ---------------------------------------------------------------------------------------------

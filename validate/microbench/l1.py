@@ -134,7 +134,8 @@ def _words() -> Any:
 
     def case(lines: int, warps: int) -> Case:
         pitch = 4 * 32 if lines == 32 else 32
-        inputs = np.zeros(pitch * 32 * warps // 4 + 8 * (steps + 1), np.uint32), np.int64(pitch), np.int32(steps), np.uint32(0)
+        words = np.zeros(pitch * 32 * warps // 4 + 8 * (steps + 1), np.uint32)
+        inputs = words, np.int64(pitch), np.int32(steps), np.uint32(0)
         return rows_case(
             f"lines={lines} warps={warps}", 1, 32 * warps, (warps, 2), inputs,
             lambda rows: {"a sector": span(rows[:, 0], rows[:, 1]) / steps},

@@ -276,7 +276,7 @@ POOL_MBARRIERS = _row(POOLS, "mbarriers of a block that are checked")
     TOKEN_NEXT,
     TOKEN_SECTORS,  # of stores and atomics: lines under way
     TOKEN_AGE,
-    TOKEN_TIME,  # of a look at an mbarrier: cycle up to which it waits; of a load: turns of the data stage when all is there
+    TOKEN_TIME,  # of a look at an mbarrier: cycle up to which it waits; of a load: turns of the data stage at the end
     TOKEN_BLOCK,  # number of the block whose mbarrier hears of the end
     TOKEN_ADDRESS,  # of the mbarrier in shared memory
     TOKEN_AMOUNT,  # bytes or arrivals that it is told of; of a copy: its group's token; of stores and atomics: flits
