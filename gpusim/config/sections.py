@@ -89,6 +89,7 @@ class Sm(Section):
     max_cluster_blocks: Annotated[int, Field(gt=0, le=16)] = _doc(
         "blocks of the largest thread block cluster; 1: no clusters"
     )
+    cluster_block_slots: Count = _doc("blocks of clusters that an SM holds at most")
     sub_partitions: Count = _doc("sub-partitions, each with its own scheduler; warp w runs on w modulo this")
     max_warps: Count = _doc("resident warps")
     max_blocks: Blocks = _doc("resident blocks")
@@ -500,6 +501,7 @@ class LaunchTiming(Section):
     overhead_cycles: Cycles = _doc("cycles of a launch in which no SM is active")
     again_cycles: Cycles = _doc("more of them for a launch that is not the first one")
     fill_interval_cycles: Rate = _doc("between two of the first blocks handed out, over the whole GPU")
+    cluster_interval_cycles: Rate = _doc("more of them for the first block of a cluster")
     block_interval_cycles: Rate = _doc("between two ends of blocks taken note of, over the whole GPU")
     sm_block_cycles: Cycles = _doc("between two blocks that start on one SM, at least")
     block_setup_cycles: Cycles = _doc("between the last warp of a block and the first of the next one on one SM")

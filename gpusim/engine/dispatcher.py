@@ -285,7 +285,8 @@ def place_clusters(st, grid, clock, server, earliest, now, interval):
                 if room and (sm < 0 or st.sm[candidate, L.SM_BLOCKS] < st.sm[sm, L.SM_BLOCKS]):
                     sm = candidate
             slot = free_slot(st, sm)
-            time = handed_out(clock, server, earliest, interval) + par[P.BLOCK_LAUNCH]
+            more = par[P.CLUSTER_INTERVAL] if rank == 0 else 0
+            time = handed_out(clock, server, earliest, interval + more) + par[P.BLOCK_LAUNCH]
             column = x + rank % par[P.CLUSTER_X]
             row = y + rank // par[P.CLUSTER_X] % par[P.CLUSTER_Y]
             layer = z + rank // (par[P.CLUSTER_X] * par[P.CLUSTER_Y])

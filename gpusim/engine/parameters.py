@@ -9,6 +9,7 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.config.sections import Pipe, Port
+from gpusim.engine.dispatcher import FRACTION
 from gpusim.engine.grid import Seat
 from gpusim.engine.memory.params import parity_pages
 from gpusim.engine.sm.frontend import INSTRUCTION_BITS
@@ -83,7 +84,8 @@ def parameters(
     par = machine_parameters(config)
     _put_fetches(par, config, launch, lowered)
     par[P.RESIDENT] = occupancy.blocks_per_sm
-    par[P.BLOCK_SLOTS] = occupancy.blocks_per_sm if any(cluster) else occupancy.block_slots
+    clustered = min(occupancy.blocks_per_sm, config.sm.cluster_block_slots)
+    par[P.BLOCK_SLOTS] = clustered if any(cluster) else occupancy.block_slots
     par[P.WARP_SLOTS] = occupancy.warp_slots
     par[P.ROWS_PER_WARP] = lowered.rows_per_warp
     par[P.CONST_ROWS] = len(lowered.const_rows)
@@ -104,6 +106,7 @@ def parameters(
     par[P.STRICT_BARRIER] = int(strict_barriers)
     par[P.CLUSTER_X : P.CLUSTER_Z + 1] = cluster
     par[P.CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
+    par[P.CLUSTER_INTERVAL] = round(config.launch.cluster_interval_cycles * FRACTION)
     groups = cluster_groups(config)
     par[P.CLUSTER_GROUPS], par[P.CLUSTER_MOST] = len(groups), max(groups)
     par[P.CLUSTER_LISTED] = groups == config.sm.cluster_sms

@@ -130,6 +130,7 @@ LAUNCHES: dict[str, tuple[str, int, int, Any, int]] = {
     "reduce_words": ("reduce", 2, 256, lambda: [8, 33, 1 << 14], 1 << 14),
     "reduce_floats": ("reduce_floats", 2, 256, lambda: [8], 32),
     "cluster": ("cluster", 2, 32, lambda: [16, 0], 32),
+    "clusters": ("cluster", 16, 32, lambda: [16, 0], 32),
     "many_cluster": ("cluster", 2, 1024, lambda: [16, 0], 32),
     "cluster_barrier": ("cluster", 2, 32, lambda: [0, 16], 32),
     "many_cluster_barrier": ("cluster", 2, 1024, lambda: [0, 16], 32),

@@ -144,6 +144,7 @@ CLUSTER_WARP = row("shared.cluster_barrier_per_warp_cycles")  # cycles from one 
 REMOTE_WAY = row("remote_way_cycles")  # cycles from an SM to another
 CLUSTER_GROUPS = row()  # groups of SMs that clusters lie in
 CLUSTER_MOST = row()  # SMs of the largest
+CLUSTER_INTERVAL = row()  # of the dispatcher, for each
 CLUSTER_LISTED = row()  # whether they are listed, at most 31
 CLUSTER_BEGINS = row(count=32)  # the first SM of each that is, and the one behind the last
 GROUP_COLUMNS = row("pipes.group_columns_per_cycle")  # columns that a product of four warps does in a cycle
