@@ -93,23 +93,13 @@ class LaunchSaver(Observer):
         if key not in self._programs:
             self._programs[key] = self._store("programs", program.to_bytes(with_cubin=False), compress=False)
         launch = SavedLaunch(
-            number=call.number,
-            symbol=call.symbol,
-            program=self._programs[key],
-            module=call.module.handle,
-            grid=call.launch.grid,
-            block=call.launch.block,
-            shared_bytes=call.launch.shared_bytes,
+            number=call.number, symbol=call.symbol, program=self._programs[key], module=call.module.handle,
+            grid=call.launch.grid, block=call.launch.block, shared_bytes=call.launch.shared_bytes,
             cluster=call.program.cluster if call.program.cluster != program.cluster else None,
-            cooperative=call.cooperative,
-            stream=call.stream,
-            parameters=call.parameter_bytes.hex(),
-            window=None if call.window is None else astuple(call.window),
-            set_aside=self._device.set_aside_bytes,
-            start=start,
-            nvtx_range=call.nvtx_range,
-            gpu=call.gpu,
-        )
+            cooperative=call.cooperative, stream=call.stream, parameters=call.parameter_bytes.hex(),
+            window=None if call.window is None else astuple(call.window), set_aside=self._device.set_aside_bytes,
+            start=start, nvtx_range=call.nvtx_range, gpu=call.gpu, again=call.again,
+        )  # fmt: skip
         self._launches += 1
         self._write_step(self._changes(self._news_of(call.module, program.cubin), launch))
 
