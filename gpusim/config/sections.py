@@ -499,7 +499,7 @@ class LaunchTiming(Section):
     """Costs of a launch outside the SMs, the way of blocks to them, and the largest grid."""
 
     overhead_cycles: Cycles = _doc("cycles of a launch in which no SM is active")
-    again_cycles: Cycles = _doc("more of them for a launch that is not the first one")
+    again_cycles: Cycles = _doc("more of them for a launch on an idle GPU that is not the first one")
     fill_interval_cycles: Rate = _doc("between two of the first blocks handed out, over the whole GPU")
     cluster_interval_cycles: Rate = _doc("more of them for the first block of a cluster")
     block_interval_cycles: Rate = _doc("between two ends of blocks taken note of, over the whole GPU")

@@ -75,7 +75,7 @@ class Engine:
         grid.priority = stream.priority
         if not self._started:
             self._restart(())
-        work = self._front.work(grid, submitted, stream)
+        work = self._front.work(grid, max(submitted, int(self.env.now)), stream)
         stream.put(work)
         return work
 

@@ -1,10 +1,11 @@
 """The block dispatcher: hands the blocks of a grid to SMs in order, and refills them as blocks finish.
 
 First blocks go out one per `launch.fill_interval_cycles` over the whole GPU, one to each SM, then a second, and so on,
-as fast as SMs start them. The ends of blocks are taken note of one per `launch.block_interval_cycles`, each when L2 has
-answered the block's stores (H200: 1,024 blocks that store a word and end together keep a grid 511 cycles longer than
-such as store nothing, 132 blocks 450); the grid is done when the last end has been. Decisions are taken between
-lookahead windows, in order of time. What occupancy has promised is there, or a RuntimeError says which slots ran out.
+as fast as SMs start them; those of a grid that others run beside go to the SM with room for most (`fill_beside`). Ends
+of blocks are noted one per `launch.block_interval_cycles`, whether or not L2 has answered their stores. The grid is
+done as long after the last note as L2 took to answer the stores of a block after its end, at the least (H200: 1,024
+blocks that store a word and end together keep a grid 511 cycles longer than without stores, 132 blocks 450). Decisions
+fall between lookahead windows, in order of time. What occupancy promises is there, or a RuntimeError says what is not.
 
 Warps free their slots and registers one by one, as they end, but only the end of a block makes the dispatcher look, and
 then at both SMs of its TPC: all blocks that fit start, also in the place of warps whose blocks still run (H200,
@@ -354,10 +355,8 @@ def end_block(st, dispatch, sm, slot, time):
 
 @compiled
 def refill(st, dispatch, seats, clock, now, interval):
-    """Blocks that finished in the last window, in order of time, make room for the next ones.
-
-    dispatch: int64 [seats, G_FIELDS]. seats: of the launches that have had their first blocks, in the order in which
-    they get room: one that comes to its turn now goes to the emptiest SMs, wherever blocks have ended.
+    """Hand the room of blocks that finished in the last window, in order of time, to the next ones of the launches that
+    have had their first blocks. dispatch: int64 [seats, G_FIELDS]. seats: theirs, in the order in which they get room.
     """
     last = np.int64(-1)
     while True:

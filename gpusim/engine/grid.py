@@ -75,7 +75,7 @@ class Grid:
     `left` fires when its last block has left and its stores are in L2; `done` then, or fails with what ended it.
     `start` and `end` are cycles of the device, `began` the one at which its first blocks were handed out. `memory`:
     what the memory system's counters have grown by meanwhile. `seconds`: what the host has spent on SMs, on the memory
-    system and on what lies between windows.
+    system and on what lies between windows. again: it takes `launch.again_cycles`; None until that is known.
     """
 
     def __init__(
@@ -102,6 +102,7 @@ class Grid:
         self.seconds = np.zeros(3)
         self.follows: Grid | None = None
         self.followed = self.takes_room = False
+        self.again: bool | None = None
         self.trigger = 0
         self.lets_on: int | None = None
         self.stops: tuple[int, ...] = ()

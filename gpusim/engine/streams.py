@@ -177,8 +177,7 @@ class FrontEnd:
     def __init__(self, env: simpy.Environment, config: GPUConfig):
         self.env, self._launch = env, config.launch
         self.expected: list[int] = []
-        self._free = -config.launch.grid_interval_cycles
-        self._again = 0  # of the first launch, before which nothing has run
+        self._free = -config.launch.grid_interval_cycles - 1  # negative as long as nothing has run
         self._last: dict[int, simpy.Event] = {}
         self._count = 0
 
@@ -198,16 +197,17 @@ class FrontEnd:
     def look(self, since: float) -> int:
         """Cycles until a stream that waits for its copies since then looks again whether they are over, by itself."""
         first, between = self._launch.copy_look_cycles, self._launch.copy_looks_cycles
-        waited = self.env.now - since
-        looks = max(math.ceil((waited - first) / max(between, 1)), 0)
+        looks = max(math.ceil((self.env.now - since - first) / max(between, 1)), 0)
         return max(math.ceil(since + first + looks * between - self.env.now), 0)
 
     def comes(self, grid: Grid, submitted: int, overhead: int | None) -> int:
         """Cycle at which a grid comes to the dispatcher that its stream has just taken up."""
         if overhead is not None:
             return grid.start + overhead
-        ready = grid.start + self._launch.overhead_cycles + self._again
-        self._again = self._launch.again_cycles
+        if grid.again is None:
+            busy = self.expected or any(not each.takes_room for each in self.dispatcher.running)
+            grid.again = self._free >= 0 and not busy and submitted >= grid.start  # else it has waited in its stream
+        ready = grid.start + self._launch.overhead_cycles + self._launch.again_cycles * grid.again
         if grid.follows is not None:
             ready = max(grid.follows.trigger, submitted) + self._launch.programmatic_cycles
         self._free = max(ready, self._free + self._launch.grid_interval_cycles, grid.start)

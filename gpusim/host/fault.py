@@ -212,7 +212,7 @@ def never_ends(grid: Grid, warp: int, program: Program, launch: Launch, memory: 
     they have done."""
     state, row = grid.state, grid.state.warp[warp]
     active, alive = int(row[L.WARP_ACTIVE]), int(row[L.WARP_ALIVE])
-    place = _place(state, warp, int(row[L.WARP_PC]), None, program, launch)
+    place = _place(state, warp, int(state.kept[warp, -2]), None, program, launch)
     if state.par[P.STACK] == 0 or active == alive:
         waiting = waits(grid, program, memory, for_ever=True) or ["the loop at this line never ends"]
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=waiting, **place)
@@ -327,6 +327,7 @@ def _of_warp(state: State, warp: int, program: Program, memory: DeviceMemory, fo
     if (look := _look(state, sm, warp)) is not None:
         yield _at_mbarrier(state, sm, warp, look, program)
         return
+    pc = int(state.kept[warp, -2]) if for_ever else pc  # of `sm.spinning`: its other lanes may have their turn now
     loop = _loop(state, program, pc)
     if any(state.code[k, M.COL_OP] == M.OP_SYNCS for k in loop):
         yield f"look at an mbarrier{_line(program.instructions[pc])}"
@@ -372,11 +373,10 @@ def _at_mbarrier(state: State, sm: int, warp: int, look: np.ndarray, program: Pr
 
 
 def _address(state: State, warp: int, instruction: Instruction) -> int | None:
-    """Address that the first active lane reads, where registers alone say it."""
+    """Address that the first spinning lane reads, where registers alone say it."""
     operand = next((each for each in instruction.operands if each.kind == "mem"), None)
-    active = int(state.warp[warp, L.WARP_ACTIVE])
-    if operand is None or operand.base is None or operand.ubase is not None or not active:
+    if operand is None or operand.base is None or operand.ubase is not None:
         return None
-    lane = (active & -active).bit_length() - 1
+    lane = _lanes(int(state.kept[warp, -1]))[0]
     own, first = registers(state, warp), operand.base.index
     return (int(own[f"R{first}"][lane]) | int(own[f"R{first + 1}"][lane]) << 32) + operand.offset

@@ -380,7 +380,7 @@ ROWS = (
     Row("constant.fetch_bytes", 512, faster("far_constants", 0.1), "half as many go to memory"),
     Row("constant.memory_latency_cycles", 1280, slower("far_constants", 0.2), "one in four lines"),
     Row("launch.overhead_cycles", 400, slower("empty", 0.3), "of the launch itself"),
-    Row("launch.again_cycles", 50_000, in_streams("twice", 0.3), "all grids but the first"),
+    Row("launch.again_cycles", 50_000, Longer(run_again, "constants", 0.1), "the second launch, on an idle GPU"),
     Row("launch.sm_start_cycles", 80, slower("empty", 0.05), "of the first block on each SM"),
     Row("launch.fill_interval_cycles", 30.0, slower("empty_blocks", 0.3), "64 blocks, one after the other"),
     Row("launch.cluster_interval_cycles", 3000.0, slower("cluster", 0.1), "of the one cluster"),

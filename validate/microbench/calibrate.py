@@ -76,10 +76,10 @@ class Value:
         return BenchValue(scale * (made.value - less), scale * made.spread)
 
 
-def plain(found: Found, less: float = 0) -> BenchValue:
-    """The one number as it is, less what stands in its chain besides."""
+def plain(found: Found) -> BenchValue:
+    """Return the one number as it is."""
     (number,) = found.values()
-    return BenchValue(number.median - less, number.spread)
+    return BenchValue(number.median, number.spread)
 
 
 def initiation(found: Found) -> BenchValue:

@@ -164,6 +164,7 @@ class Replay(AbstractContextManager["Replay"]):
         self.log.number = launch.number - 1
         try:
             run = Launcher(device, self.log, self.observers, self.max_cycles).begin(call)
+            run.again = launch.again
             run.wait()
             self.cycles[launch.number] = run.end - run.began
         except KernelError:

@@ -103,7 +103,7 @@ class SavedCopy(_Saved):
 
 class SavedLaunch(_Saved):
     """A launch; see `LaunchCall`. parameters: in hexadecimal. window: the fields of an `AccessWindow`. set_aside: bytes
-    of L2, None if the program has not said. start: its cycle."""
+    of L2, None if the program has not said. start: its cycle. again: as of `Grid`."""
 
     number: int
     symbol: str
@@ -122,6 +122,7 @@ class SavedLaunch(_Saved):
     start: int = 0
     nvtx_range: str = ""
     gpu: int = 0
+    again: bool | None = None
 
 
 class SavedStep(_Saved):

@@ -92,7 +92,7 @@ class LaunchSaver(Observer):
         key = call.module.handle, call.symbol
         if key not in self._programs:
             self._programs[key] = self._store("programs", program.to_bytes(with_cubin=False), compress=False)
-        same = "number", "symbol", "cooperative", "stream", "carveout", "nvtx_range", "gpu"
+        same = "number", "symbol", "cooperative", "stream", "carveout", "nvtx_range", "gpu", "again"
         launch = SavedLaunch(
             **{name: getattr(call, name) for name in same},
             program=self._programs[key],

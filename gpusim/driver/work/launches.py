@@ -47,7 +47,8 @@ class LaunchCall:
     parameter area of constant bank 0. stream: its handle. module: what the kernel was loaded with, if by a driver.
     window: what accesses are for L2. programmatic: it begins when the one before it lets it. checks, trace: what
     observers want, the flags of `checks_of` and what to record. carveout, stack_bytes: of `LaunchOptions`. nvtx_range:
-    around it. correlation: number of the call that asked for it, 0 where none is noted. gpu: its number in the node.
+    around it. correlation: number of the call that asked for it, or 0. gpu: its number in the node. again: as of a
+    `Grid`.
     """
 
     number: int
@@ -67,6 +68,7 @@ class LaunchCall:
     nvtx_range: str = ""
     correlation: int = 0
     gpu: int = 0
+    again: bool | None = None
 
     @property
     def name(self) -> str:
@@ -191,6 +193,7 @@ class Launcher:
 
         def started(run: LaunchRun) -> None:
             nonlocal checked
+            call.again = run.again
             for each in self.observers:
                 each.launching(call, run.start)
             checked = bool(call.checks) and self._check(call)
