@@ -92,18 +92,14 @@ class LaunchSaver(Observer):
         key = call.module.handle, call.symbol
         if key not in self._programs:
             self._programs[key] = self._store("programs", program.to_bytes(with_cubin=False), compress=False)
-        same = "number", "symbol", "cooperative", "stream", "carveout", "nvtx_range", "gpu", "again"
         launch = SavedLaunch(
-            **{name: getattr(call, name) for name in same},
-            program=self._programs[key],
-            module=call.module.handle,
-            **{name: getattr(call.launch, name) for name in ("grid", "block", "shared_bytes")},
+            number=call.number, symbol=call.symbol, program=self._programs[key], module=call.module.handle,
+            grid=call.launch.grid, block=call.launch.block, shared_bytes=call.launch.shared_bytes,
             cluster=call.program.cluster if call.program.cluster != program.cluster else None,
-            parameters=call.parameter_bytes.hex(),
-            window=None if call.window is None else astuple(call.window),
-            set_aside=self._device.set_aside_bytes,
-            start=start,
-        )
+            cooperative=call.cooperative, stream=call.stream, parameters=call.parameter_bytes.hex(),
+            window=None if call.window is None else astuple(call.window), set_aside=self._device.set_aside_bytes,
+            carveout=call.carveout, start=start, nvtx_range=call.nvtx_range, gpu=call.gpu, again=call.again,
+        )  # fmt: skip
         self._launches += 1
         self._write_step(self._changes(self._news_of(call.module, program.cubin), launch))
 
