@@ -81,7 +81,7 @@ def test_a_point_without_baseline_or_with_other_inputs_fails(monkeypatch):
     (row,) = replay.compare([other], simulate=stand_in())
     assert isinstance(row, Failure) and "seed" in row.reason
     monkeypatch.setattr(baseline, "measured", lambda *which: baseline.load("saxpy").at(POINT.size))
-    with pytest.raises(replay.StaleBaseline, match="inputs"):
+    with pytest.raises(baseline.BaselineError, match="inputs"):
         replay.replay(other, simulate=stand_in())
 
 
