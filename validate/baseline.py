@@ -1,6 +1,6 @@
 """Baselines: what a real GPU did with the bundled programs, one readable file per variant.
 
-`load` reads a file of `validate/baselines/`, `save` writes one; the models below are the files' schema, and a
+`load` reads a file of `validate/baselines/`, `text_of` is what one holds; the models below are the files' schema, and a
 file that does not fit it is refused. `validate.importer` makes baselines from a recording.
 """
 
@@ -23,7 +23,7 @@ Number = int | float
 
 
 class BaselineError(ValueError):
-    """A baseline file does not fit the schema, or contradicts its own name."""
+    """A baseline does not fit the schema, contradicts its own name, or is of other code or inputs than there are."""
 
 
 class MissingBaseline(LookupError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,12 +88,14 @@ def outside(rows: Iterable[Compared]) -> tuple[bool, list[str]]:
     return any(row.gap is None for row in found), lines
 
 
-def show(rows: Iterable[Compared]) -> list[Compared]:
+def show(
+    rows: Iterable[Any], head: str = HEAD, line: Callable[[Any], str] = line, report: Callable[[Any], str] = summary
+) -> list[Any]:
     """Print the table as its rows come, then the summary; returns the rows."""
-    print(HEAD, flush=True)
+    print(head, flush=True)
     kept = []
     for row in rows:
         print(line(row), flush=True)
         kept.append(row)
-    print(f"\n{summary(kept)}")
+    print(f"\n{report(kept)}")
     return kept

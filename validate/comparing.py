@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,23 +16,12 @@ from gpusim.explore.interrupt import interruptible
 from gpusim.explore.journal import Journal, JournalError
 from gpusim.explore.workers import Ended, Workers
 from gpusim.host.options import host_threads
-from validate import baseline, replay, score
+from validate import baseline, compared, replay, score
 from validate.commands import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG
 from validate.journal import open_journal
 from validate.points import ProgramPoint, select
 from validate.replay import Failure
 from validate.scoring import text
-
-
-@dataclass(frozen=True)
-class Task:
-    """Points that are simulated and compared together."""
-
-    points: tuple[ProgramPoint, ...]
-
-
-class ProcessDied(Failure):
-    """The process that simulated the point ended without an answer. That says nothing about the point."""
 
 
 def compare(
@@ -55,7 +43,7 @@ def compare(
     load_config(gpu, overrides)
     book = open_journal(journal, gpu, baseline_of, overrides, warm=warm) if journal else None
     found = known_rows(book)
-    tasks = [Task((each,)) for each in points if each not in found]
+    tasks = {each: (each,) for each in points if each not in found}
     jobs = min(jobs or host_threads(None), len(tasks))
     threads = threads or (max(1, host_threads(None) // jobs) if jobs > 1 else None)
     how = {"gpu": gpu, "baseline_of": baseline_of, "overrides": tuple(overrides), "threads": threads, "warm": warm}
@@ -63,8 +51,8 @@ def compare(
     return rows(points, found, tasks, work, jobs, book)
 
 
-def _rows_of(task: Task, **how: Any) -> list[score.Row]:
-    return list(replay.compare(task.points, **how))
+def _rows_of(point: ProgramPoint, **how: Any) -> list[score.Row]:
+    return list(replay.compare((point,), **how))
 
 
 def known_rows(
@@ -80,11 +68,11 @@ def known_rows(
 
 # many parameters: what is known, what is left, who does it, and where it is kept
 def rows(
-    points: Sequence[ProgramPoint], known: dict[ProgramPoint, score.Row], tasks: Sequence[Any],
+    points: Sequence[ProgramPoint], known: dict[ProgramPoint, score.Row], tasks: Mapping[Any, Iterable[ProgramPoint]],
     work: Callable[[Any], Iterable[score.Row]], jobs: int = 1, book: Journal | None = None,
 ) -> Iterator[score.Row]:  # fmt: skip
     """The row of every point, in their order: those that are known, and what `work` gives of tasks, each of some
-    `points`, in so many processes, or here if that is one."""
+    points, in so many processes, or here if that is one."""
     found = {point: known[point] for point in points if point in known}
     told = failed = 0
     with ExitStack() as stack:
@@ -104,23 +92,17 @@ def rows(
             if (answer := next(done, None)) is None:
                 return
             task, made = answer
-            if isinstance(made, Ended):
-                made = [ProcessDied(each, made.how) for each in task.points]
-            for row in made:
+            died = isinstance(made, Ended)
+            for row in [Failure(each, made.how) for each in tasks[task]] if died else made:
                 found[row.point] = row
                 failed += isinstance(row, Failure)
-                if book and not isinstance(row, ProcessDied):
+                if book and not died:
                     book.append(score.plain(row))
 
 
 def show(found: Iterable[score.Row], report: Callable[[list[score.Row]], str]) -> tuple[int, list[score.Row]]:
     """Print a table that grows, and a report; (exit status, the rows)."""
-    print(score.TIMED_HEAD, flush=True)
-    kept = []
-    for row in found:
-        kept.append(row)
-        print(score.line(row, timed=True), flush=True)
-    print(f"\n{report(kept)}")
+    kept = compared.show(found, score.TIMED_HEAD, partial(score.line, timed=True), report)
     return EXIT_OK if score.ok(kept) else EXIT_WRONG, kept
 
 

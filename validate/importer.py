@@ -7,8 +7,6 @@ size of the variant, right outputs, at least two profiled launches, the same cub
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import re
 import statistics
 from collections.abc import Sequence
@@ -20,6 +18,7 @@ from programs import images, registry
 from validate import baseline
 from validate.baseline import Baseline, Measurement, Number, Spread, plain
 from validate.commands import UsageError
+from validate.gpu import read_json
 from validate.metrics import ASKED_AGAIN, CYCLES, EXACT, LAUNCH, with_differences
 from validate.points import ProgramPoint, select
 from validate.record import FORMAT
@@ -107,8 +106,7 @@ def make(document: dict[str, Any], variant: str) -> Baseline:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            document = json.load(file)
+        document = read_json(path)
     except (OSError, ValueError) as error:
         raise ImportRefused(f"{path} is no recording: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:

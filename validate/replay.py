@@ -27,10 +27,6 @@ MODELLED = tuple(name for name in RECORDED if name in METRICS and name not in (*
 """Recorded counters that the simulator predicts with its model of time, caches and memory."""
 
 
-class StaleBaseline(ValueError):
-    """The program image or the generated inputs are not those that were measured."""
-
-
 @dataclass(frozen=True)
 class Pair:
     """A counter as measured and as predicted."""
@@ -107,16 +103,16 @@ def replay(
     simulate: in place of `gpusim.simulate`. warm: also the same launch once more, if that was measured.
 
     Raises:
-        MissingBaseline, BaselineError: there is no such measurement.
-        StaleBaseline: it is of other machine code, inputs or launch.
+        MissingBaseline: there is no such measurement.
+        BaselineError: it cannot be read, or is of other machine code, inputs or launch.
         gpusim.SimulationError: the simulation failed.
     """
     measured, program = baseline.measured(point, baseline_of), images.image(point.variant)
     if program.code_sha256 != baseline.load(point.variant, baseline_of).code.code_sha256:
-        raise StaleBaseline(f"{point}: the program image is not the code that was measured; record it again")
+        raise BaselineError(f"{point}: the program image is not the code that was measured; record it again")
     launch, variant = point.make(), point.program
     if describe(launch) != measured.launch:
-        raise StaleBaseline(f"{point}: the launch or its inputs are not those that were measured")
+        raise BaselineError(f"{point}: the launch or its inputs are not those that were measured")
     expected = variant.reference(launch)
     run, shape = simulate or gpusim.simulate, (launch.grid, launch.block, launch.args, gpu, launch.shared_bytes)
     started, again = time.perf_counter(), None
@@ -186,5 +182,5 @@ def compare(points: Sequence[ProgramPoint], **options: Any) -> Iterator[Comparis
     for point in points:
         try:
             yield replay(point, **options)
-        except (SimulationError, StaleBaseline, MissingBaseline, BaselineError, images.NoImage) as error:
+        except (SimulationError, MissingBaseline, BaselineError, images.NoImage) as error:
             yield Failure(point, str(error))

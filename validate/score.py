@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,31 +45,35 @@ def line(row: Row, *, timed: bool = False) -> str:
     return text
 
 
-def summary(rows: Sequence[Row]) -> dict[str, Any]:
-    """Scores over all points.
+@dataclass(frozen=True)
+class Errors:
+    """Errors of some points, relative to what was measured: mean, median, 90th percentile and greatest of the absolute
+    ones, and the mean of the signed ones (`bias`: positive is predicted too high)."""
 
-    The errors are of the cycles, relative to the measured ones: mean, median, 90th percentile and greatest of the
-    absolute ones, and the mean of the signed ones (`bias`: positive is predicted too slow). `log_correlation` is
-    Pearson's, of the logarithms of the cycles. `covered` is the share of points that could be compared; without any,
-    the errors are None.
-    """
-    done = [row for row in rows if isinstance(row, Comparison)]
-    errors = sorted(abs(row.error) for row in done)
-    worst = max(done, key=lambda row: abs(row.error), default=None)
-    return {
-        "points": len(rows),
-        "covered": len(done) / len(rows) if rows else 0.0,
-        "exact_points": sum(not row.differing for row in done),
-        "mean_absolute_error": statistics.fmean(errors) if errors else None,
-        "median_absolute_error": statistics.median(errors) if errors else None,
-        "p90_absolute_error": p90(errors) if errors else None,
-        "worst_absolute_error": errors[-1] if errors else None,
-        "worst_point": str(worst.point) if worst else None,
-        "bias": statistics.fmean(row.error for row in done) if done else None,
-        "log_correlation": log_correlation(
-            [row.cycles.measured for row in done], [row.cycles.predicted for row in done]
-        ),
-    }
+    points: int
+    mean: float
+    median: float
+    p90: float
+    worst: float
+    worst_point: str
+    bias: float
+
+    @classmethod
+    def of(cls, found: Sequence[tuple[ProgramPoint, float]]) -> Errors | None:
+        """Those of the signed errors of points; None without any."""
+        if not found:
+            return None
+        absolute = [abs(error) for _, error in found]
+        worst = max(absolute)
+        return cls(
+            points=len(found),
+            mean=statistics.fmean(absolute),
+            median=statistics.median(absolute),
+            p90=p90(absolute),
+            worst=worst,
+            worst_point=str(found[absolute.index(worst)][0]),
+            bias=statistics.fmean(error for _, error in found),
+        )
 
 
 def p90(values: Sequence[float]) -> float:

@@ -23,12 +23,12 @@ from gpusim.engine.dispatcher import (
 )
 from gpusim.engine.endless import EndlessWatch
 from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves
-from gpusim.engine.host_calls import asked, resume, sm_of
+from gpusim.engine.host_calls import asked, sm_of
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.sm.admission import BULK_ROOM
 from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.flight import pop_event
-from gpusim.engine.sm.readiness import place_of
+from gpusim.engine.sm.readiness import place_of, wake
 from gpusim.engine.sm.run_warp import clear_lanes, finish_warp, run_instruction, stays
 from gpusim.engine.sm.sm import arrive, warps_of
 from gpusim.engine.state import L, P, compiled
@@ -165,7 +165,7 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
         if grid.host is not None and (warps := asked(state)).size:
             grid.host(state, warps)
             for w in warps:
-                resume(state, sm_of(state, int(w)), int(w), int(state.warp[w, L.WARP_SINCE]))
+                wake(state, sm_of(state, int(w)), int(w), int(state.warp[w, L.WARP_SINCE]))
         elif not done:
             raise NothingMoves(int(state.warp[:, L.WARP_SINCE].max()))
         if grid.watch is not None:

@@ -7,7 +7,7 @@ A SYSCALL instruction stops its warp (`control`); between two lookahead windows 
 import numpy as np
 
 from gpusim.engine.sm.readiness import wake
-from gpusim.engine.state import L, P, compiled
+from gpusim.engine.state import L, P
 from gpusim.engine.state.arrays import State
 
 
@@ -21,7 +21,7 @@ def let_on(state: State, now: int) -> None:
     """The grid before a launch is over: its warps that wait for that go on, and others do not stop."""
     state.par[P.DEPENDS] = 0
     for w in _waiting(state, L.WAIT_GRID).tolist():
-        resume(state, sm_of(state, w), w, now)
+        wake(state, sm_of(state, w), w, now)
 
 
 def _waiting(state: State, what: int) -> np.ndarray:
@@ -32,9 +32,3 @@ def _waiting(state: State, what: int) -> np.ndarray:
 def sm_of(state: State, w: int) -> int:
     """SM of a row of `state.warp`."""
     return w // int(state.par[P.SUB_PARTITIONS] * state.par[P.WARP_SLOTS])
-
-
-@compiled
-def resume(st, sm, w, now):
-    """The warp goes on at its next instruction, at `now` or later."""
-    wake(st, sm, w, now)

@@ -31,13 +31,14 @@ from gpusim.engine.dispatcher import (
 )
 from gpusim.engine.endless import EndlessWatch
 from gpusim.engine.grid import CyclesUsedUp, Grid, Inbox, MachineStopped, NothingMoves, Process, Seat, Transfer, Window
-from gpusim.engine.host_calls import asked, let_on, resume, sm_of
+from gpusim.engine.host_calls import asked, let_on, sm_of
 from gpusim.engine.launch_state import SEATS
 from gpusim.engine.memory.place import first_blocks
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.deferred import apply_deferred
 from gpusim.engine.sm.flight import deliver
+from gpusim.engine.sm.readiness import wake
 from gpusim.engine.sm.sm import advance_range
 from gpusim.engine.state import L, P, ms
 from gpusim.engine.state.arrays import State
@@ -303,7 +304,7 @@ class Dispatcher:
                 grid.host(grid.state, warps)
                 self.at_hand = None
                 for w in warps:
-                    resume(grid.state, sm_of(grid.state, int(w)), int(w), window.until)
+                    wake(grid.state, sm_of(grid.state, int(w)), int(w), window.until)
         interval = round(self._config.launch.block_interval_cycles * FRACTION)
         seats = np.array([grid.seat for grid in self.residents if grid.headed])
         refill(window.state, self._table, seats, self._clock, window.until, interval)

@@ -10,7 +10,6 @@ from numba import typeof
 
 from gpusim.engine.dispatcher import C_FIELDS, G_FIELDS, fill, fill_beside, refill
 from gpusim.engine.functional import place_blocks, run_grid
-from gpusim.engine.host_calls import resume
 from gpusim.engine.memory.system import process_window
 from gpusim.engine.rows.convert import exec_convert
 from gpusim.engine.rows.cross import exec_cross
@@ -26,6 +25,7 @@ from gpusim.engine.sm.flight import deliver
 from gpusim.engine.sm.group_matrix import group_matrix
 from gpusim.engine.sm.lsu import remote_access
 from gpusim.engine.sm.matrix_load import watch_matrices
+from gpusim.engine.sm.readiness import wake
 from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import meet_cluster
 from gpusim.engine.sm.shadow_copies import ON_DEMAND
@@ -72,7 +72,7 @@ def prepare_core(state: State, memory_state: np.ndarray | None, shared: bool = F
     if memory_state is not None and state.par[P.CLUSTER_BLOCKS] > 0:
         calls.append((open_barriers, (state, number)))
     if np.isin(state.code[:, M.COL_OP], (M.OP_SYSCALL, M.OP_GRID_WAIT)).any():
-        calls.append((resume, (state, number, number, number)))
+        calls.append((wake, (state, number, number, number)))
     for function, arguments in calls:
         function.entry.compile(tuple(typeof(each) for each in arguments))
     for function in _on_demand(state):

@@ -13,7 +13,7 @@ from numba import typeof
 
 from gpusim.engine.functional import run_warp
 from gpusim.engine.grid import Host, MachineStopped, Recorder
-from gpusim.engine.host_calls import resume
+from gpusim.engine.sm.readiness import wake
 from gpusim.engine.state import L
 from gpusim.engine.state.arrays import State
 from gpusim.engine.state.log import AS_TRACER, BLOCK_ROWS, WHOLE_SM
@@ -90,7 +90,7 @@ class Executor:
             raise MachineStopped(sm)
         if self.warp[w, L.WARP_STATE] == L.WAIT_HOST and self.host is not None:
             self.host(state, np.array([w]))
-            resume(state, sm, w, now)
+            wake(state, sm, w, now)
         found = self.access(sm, n, instruction) if instruction.is_memory else NOTHING
         self.note(sm, now)
         return found

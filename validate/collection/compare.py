@@ -11,7 +11,7 @@ import hashlib
 import shlex
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def listed() -> dict[str, tuple[str, ...]]:
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ProgramTask:
     """A program, and those of its points that are to be compared. built: its entry in the manifest, None if it was not
     built. points: with what `recording.load` has of them; symbols: of all its points, whose launches are saved
@@ -130,13 +130,13 @@ def compare(options: argparse.Namespace) -> int:
         raise UsageError("no such point was recorded")
     built = _manifest(options.folder)["programs"]
     book = open_journal(options.resume, options.gpu, "", (), [recording.FILE]) if options.resume else None
-    known, tasks = comparing.known_rows(book, point_of), []
+    known, tasks = comparing.known_rows(book, point_of), dict[ProgramTask, Iterable[NamedPoint]]()
     how = options.gpu, options.timeout, max(1, host_threads(None) // options.jobs)
     for name in dict.fromkeys(each["program"] for each in points.values()):
         mine = {point: each for point, each in points.items() if each["program"] == name}
         symbols = tuple(sorted({each["symbol"] for each in mine.values()}))
         if left := {point: each for point, each in mine.items() if point not in known}:
-            tasks.append(ProgramTask(options.folder, name, built.get(name), left, symbols, *how))
+            tasks[ProgramTask(options.folder, name, built.get(name), left, symbols, *how)] = left
     found = comparing.rows([*points], known, tasks, rows, options.jobs, book)
     status, kept = comparing.show(found, text.report)
     if options.docs:

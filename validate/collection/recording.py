@@ -38,10 +38,6 @@ class CountedLaunch:
     cycles: tuple[float, ...]
 
 
-class Unfit(ValueError):
-    """A program or launch is not kept; the message says why."""
-
-
 def load(path: Path = FILE) -> dict[str, Any]:
     """The stored recording; each point has 'program', 'symbol', 'grid', 'block', 'shared_bytes', 'code_sha256',
     'cycles' (of each run) and 'counters' (by name)."""
@@ -72,7 +68,7 @@ def keep(
                 key = f"{name}:{short_name(launch.symbol)}"
                 same = sum(each == key or each.startswith(f"{key}/") for each in points)
                 points[f"{key}/{same + 1}" if same else key] = entry | {"counters": launch.metrics}
-        except (Unfit, saving.NotSaved, SimulationError) as why:
+        except (saving.NotSaved, SimulationError) as why:
             say(f"{name}: {why}")
     order = [each for each in dict.fromkeys((*names, *facts)) if any(each in p["counters"] for p in points.values())]
     for point in points.values():
@@ -86,12 +82,12 @@ def _points(
     folder: Path, name: str, program: Mapping[str, Any], found: Any, seconds: float, say: Callable[[str], None]
 ) -> Iterator[tuple[CountedLaunch, dict[str, Any]]]:
     if found is None:
-        raise Unfit("was not reached")
+        raise saving.NotSaved("was not reached")
     if any(found[each] != program[each] for each in ("sha256", "arguments")):
-        raise Unfit("another executable was counted, or other arguments")
+        raise saving.NotSaved("another executable was counted, or other arguments")
     chosen = choose(found)
     if not chosen:
-        raise Unfit("no launch of a fitting length")
+        raise saving.NotSaved("no launch of a fitting length")
     path = saving.saved(folder, dict(program), [each.symbol for each in chosen], seconds)
     saved = saving.launches(path)
     for launch in chosen:
@@ -108,13 +104,13 @@ def _points(
 def choose(found: Mapping[str, Any]) -> list[CountedLaunch]:
     """The launches of a program that are kept, by what was counted alone: first ones of their kernels, neither too
     short nor too long, that did the same in each run and pass; of those the longest, in the order of time. Raises
-    Unfit."""
+    NotSaved."""
     if found["status"] != 0:
-        raise Unfit(f"ended with status {found['status']}")
+        raise saving.NotSaved(f"ended with status {found['status']}")
     runs = [parse_profile(each["csv"]) for each in (found, *found["again"])]
     first = [_by_symbol(run) for run in runs if run]
     if not first:
-        raise Unfit("nothing was counted")
+        raise saving.NotSaved("nothing was counted")
     fitting = []
     for symbol, launch in first[0].items():
         alike = [run[symbol] for run in first if symbol in run]

@@ -32,7 +32,7 @@ _HASHES = re.compile(r"(?<=_)[0-9a-f]{8}(?=_)|(?<=INTERNAL_)[0-9a-f]+(?=_)")
 
 
 class NotSaved(RuntimeError):
-    """A program that did not run, or launched something else."""
+    """A program did not run, launched something else, or has no launch that is kept; the message says why."""
 
 
 def plain_symbol(symbol: str) -> str:

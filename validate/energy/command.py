@@ -62,8 +62,10 @@ def ranks(rows: Sequence[Compared]) -> Iterator[tuple[str, str, bool]]:
 def command(options: argparse.Namespace) -> int:
     """Print every program, and the mean and the worst error."""
     if options.fit:
-        for line in table(jobs=options.jobs):
-            print(line, flush=True)
+        found, error = fit(jobs=options.jobs)
+        for event, (still, random) in found.items():
+            print(f"{event}_pj = [{still:.3g}, {random:.3g}]")
+        print(f"microbenchmarks: {error:.1%} off in the mean")
         return 0
     chosen = map(str, select(options.only, "large"))
     points = [each for each in chosen if each in measured() and options.split in (None, ProgramPoint.parse(each).split)]
@@ -119,11 +121,3 @@ def fit(gpu: str = "h100", jobs: int = 1) -> tuple[dict[str, tuple[float, float]
     error = float(np.abs((a @ x - b) / all_watts).mean())
     pairs = zip(x[: len(EVENTS)].tolist(), x[len(EVENTS) :].tolist(), strict=True)
     return dict(zip(EVENTS, pairs, strict=True)), error
-
-
-def table(gpu: str = "h100", jobs: int = 1) -> Iterator[str]:
-    """Lines of `[energy]` in a configuration, and the error."""
-    found, error = fit(gpu, jobs)
-    for event, (still, random) in found.items():
-        yield f"{event}_pj = [{still:.3g}, {random:.3g}]"
-    yield f"microbenchmarks: {error:.1%} off in the mean"

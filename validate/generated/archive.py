@@ -63,16 +63,12 @@ class Recorded:
         """The decoded machine code."""
         return Program.from_bytes(self.image, self.name)
 
-    @property
-    def seed(self) -> int:
-        """Seed of a generated kernel's arguments."""
-        return int(self.name.lstrip("abcdefghijklmnopqrstuvwxyz"))
-
     def arguments(self) -> tuple[Any, ...]:
         """Fresh arguments."""
         if not self.tree:
             return tuple(value.copy() if isinstance(value, np.ndarray) else value for value in self.values)
-        return tuple(_generated_arguments(int(np.prod(self.grid) * np.prod(self.block)), self.seed))
+        seed = int(self.name.lstrip("abcdefghijklmnopqrstuvwxyz"))
+        return tuple(_generated_arguments(int(np.prod(self.grid) * np.prod(self.block)), seed))
 
 
 INPUTS = (("int32", 256), ("int64", 128), ("float32", 256), ("float64", 128))

@@ -45,25 +45,12 @@ class QueuedOp:
 
     @property
     def rewrite(self) -> Callable[[Sequence[int]], Sequence[int]] | None:
-        """What becomes of the shuffles in the machine code."""
-        if self.constant:
-            return _constant_loads
-        return None if self.special is None else _reads_of(self.special)
-
-
-def _reads_of(special: int) -> Callable[[Sequence[int]], Sequence[int]]:
-    """Reads of a special register in place of the shuffles; the compiler would read it once."""
-
-    def rewrite(code: Sequence[int]) -> Sequence[int]:
-        read = _S2R | special << _SPECIAL
-        return [word & _KEPT | read if word & 0xFFF in _SHFL else word for word in code]
-
-    return rewrite
-
-
-def _constant_loads(code: Sequence[int]) -> Sequence[int]:
-    """Loads of one word of the constants that come with the launch in place of the shuffles."""
-    return [word & _KEPT | _LDC if word & 0xFFF in _SHFL else word for word in code]
+        """What stands in place of the shuffles in the machine code: loads of one word of the constants that come with
+        the launch, or reads of a special register, which the compiler would read once."""
+        if not self.constant and self.special is None:
+            return None
+        read = _LDC if self.special is None else _S2R | self.special << _SPECIAL
+        return lambda code: [word & _KEPT | read if word & 0xFFF in _SHFL else word for word in code]
 
 
 def _probe(op: QueuedOp) -> Callable[..., Any]:

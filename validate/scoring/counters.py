@@ -8,13 +8,12 @@ counted anything says nothing and is not scored, or a counter that is mostly zer
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusim.results.metrics import METRICS
 from validate.replay import Comparison, Pair
-from validate.score import p90
+from validate.score import Errors
 
 FLOORS: Mapping[str, float] = {"sector": 1024, "byte": 32 * 1024, "request": 256, "": 1024, "%": 1.0, "warp": 0.1}
 """Least denominators by unit; '' are wavefronts. Percentages count in points, stall reasons in warps per issue. Cycles
@@ -38,6 +37,10 @@ class CounterGroup:
         whole = Pair(sum(pair.measured for pair in pairs), sum(pair.predicted for pair in pairs))
         return error(whole, METRICS[self.names[0]].unit)
 
+    def met_by(self, found: Errors) -> bool:
+        """Return whether both targets are met."""
+        return found.median <= self.median and found.p90 <= self.p90
+
 
 GROUPS = (
     CounterGroup("L1 hits", ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",)),
@@ -49,23 +52,6 @@ GROUPS = (
 """The counters of caches and memory that have targets."""
 
 
-@dataclass(frozen=True)
-class Score:
-    """Errors of a counter over some points: shares of the measured; bias: mean of the signed ones."""
-
-    title: str
-    points: int
-    median: float
-    p90: float
-    worst: float
-    worst_point: str
-    bias: float
-
-    def meets(self, group: CounterGroup) -> bool:
-        """Return whether both targets are met."""
-        return self.median <= group.median and self.p90 <= group.p90
-
-
 def error(pair: Pair, unit: str) -> float | None:
     """Signed error as a share of what was measured or of the floor; None where nothing was counted on either side."""
     if not pair.measured and not pair.predicted:
@@ -74,26 +60,12 @@ def error(pair: Pair, unit: str) -> float | None:
     return (pair.predicted - pair.measured) / scale if scale else None
 
 
-def score(group: CounterGroup, rows: Sequence[Comparison]) -> Score | None:
+def score(group: CounterGroup, rows: Sequence[Comparison]) -> Errors | None:
     """The score of a group; None where no point counted anything."""
-    found = [(row, off) for row in rows if (off := group.error(row)) is not None]
-    if not found:
-        return None
-    absolute = [abs(off) for _, off in found]
-    worst = max(found, key=lambda each: abs(each[1]))
-    return Score(
-        title=group.title,
-        points=len(found),
-        median=statistics.median(absolute),
-        p90=p90(absolute),
-        worst=abs(worst[1]),
-        worst_point=str(worst[0].point),
-        bias=statistics.fmean(off for _, off in found),
-    )
+    return Errors.of([(row.point, off) for row in rows if (off := group.error(row)) is not None])
 
 
-def every(rows: Sequence[Comparison]) -> list[Score]:
+def every(rows: Sequence[Comparison]) -> dict[str, Errors]:
     """A score for each modelled counter by itself."""
     names = dict.fromkeys(name for row in rows for name in row.modelled)
-    found = (score(CounterGroup(name, (name,)), rows) for name in names)
-    return [each for each in found if each is not None]
+    return {name: found for name in names if (found := score(CounterGroup(name, (name,)), rows)) is not None}

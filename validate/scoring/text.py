@@ -35,16 +35,15 @@ def cycles_text(rows: Sequence[score.Row], title: str = "cycles") -> str:
         f"{'bias':>6s} {'corr.':>7s}  worst at"
     ]
     for name, part in splits(rows).items():
-        found = score.summary(part)
-        compared = round(found["covered"] * found["points"])
-        exact = found["exact_points"] if any(row.exact for row in done(part)) else "-"
-        text = f"{name:8s} {compared:4d}/{found['points']:<4d} {exact:>6}"
-        if compared:
-            correlation = found["log_correlation"]
+        compared = done(part)
+        exact = sum(not row.differing for row in compared) if any(row.exact for row in compared) else "-"
+        text = f"{name:8s} {len(compared):4d}/{len(part):<4d} {exact:>6}"
+        if found := score.Errors.of([(row.point, row.error) for row in compared]):
+            cycles = [(row.cycles.measured, row.cycles.predicted) for row in compared]
+            correlation = score.log_correlation(*zip(*cycles, strict=True))
             text += (
-                f" {found['mean_absolute_error']:6.1%} {found['median_absolute_error']:7.1%} "
-                f"{found['p90_absolute_error']:6.1%} {found['worst_absolute_error']:6.1%} {found['bias']:+6.1%} "
-                f"{'-' if correlation is None else format(correlation, '.4f'):>7s}  {found['worst_point']}"
+                f" {found.mean:6.1%} {found.median:7.1%} {found.p90:6.1%} {found.worst:6.1%} {found.bias:+6.1%} "
+                f"{'-' if correlation is None else format(correlation, '.4f'):>7s}  {found.worst_point}"
             )
         lines.append(text)
     again = warm(rows)
@@ -63,7 +62,7 @@ def groups_text(rows: Sequence[score.Row]) -> str:
             if found is None:
                 lines.append(f"{group.title:16s} {name:7s} {0:6d}")
                 continue
-            target = f"{group.median:.0%}, {group.p90:.0%} {'met' if found.meets(group) else '-':>3s}"
+            target = f"{group.median:.0%}, {group.p90:.0%} {'met' if group.met_by(found) else '-':>3s}"
             lines.append(f"{group.title:16s} {name:7s} {_numbers(found)} {target:>12s}  {found.worst_point}")
     return "\n".join(lines)
 
@@ -72,14 +71,14 @@ def counters_text(rows: Sequence[score.Row]) -> str:
     """Every modelled counter but the stall reasons, over all points."""
     lines = [f"{'counter':60s} {'scored':>6s} {'median':>7s} {'p90':>7s} {'worst':>7s} {'bias':>7s}  worst at"]
     lines += [
-        f"{each.title:60s} {_numbers(each)}  {each.worst_point}"
-        for each in counters.every(done(rows))
-        if not each.title.startswith(stalls.PREFIX)
+        f"{name:60s} {_numbers(found)}  {found.worst_point}"
+        for name, found in counters.every(done(rows)).items()
+        if not name.startswith(stalls.PREFIX)
     ]
     return "\n".join(lines)
 
 
-def _numbers(found: counters.Score) -> str:
+def _numbers(found: score.Errors) -> str:
     return (
         f"{found.points:6d} {found.median:7.1%} {found.p90:7.1%} {_wide(found.worst):>7s} {_wide(found.bias, '+'):>7s}"
     )

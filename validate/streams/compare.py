@@ -132,28 +132,24 @@ def _join(grids: Grids) -> float:
     return grids["join"][0] - max(grid[1] for name, grid in grids.items() if "." in name)
 
 
-def _overlaps(lab: Lab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
-    """The loop of copies and kernels, timed by events."""
+def _copies(lab: Lab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
+    """The loop of copies and kernels, or one copy, timed by events."""
     bench = CopyBench(lab)
     shape = re.compile(r"(\d+) in (\d+) chunks, (\d+) streams, (\w+) first, kernel [\d.]+ of a copy")
     for case, found in cases.items():
         if match := shape.match(case):
             nbytes, chunks, streams = (int(match[k]) for k in (1, 2, 3))
             plan = partial(bench.loop, nbytes, found["iterations"], chunks, streams, match[4])
-            times = [1e3 * run["marks_us"]["all"] for run in found["runs"]]
-            yield _row(name, case, times, 1e3 * bench.timed_us(plan))
+            runs, last = found["runs"], "all"
+        elif match := re.fullmatch(r"(\w+) (\d+)", case):
+            plan, runs, last = partial(bench.one, match[1], int(match[2])), found, "end"
+        else:
+            continue
+        times = [1e3 * run["marks_us"][last] for run in runs]
+        yield _row(name, case, times, 1e3 * bench.timed_us(plan))
 
 
-def _alone(lab: Lab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
-    """One copy, timed by events."""
-    bench = CopyBench(lab)
-    for case, runs in cases.items():
-        if match := re.fullmatch(r"(\w+) (\d+)", case):
-            times = [1e3 * run["marks_us"]["end"] for run in runs]
-            yield _row(name, case, times, 1e3 * bench.timed_us(partial(bench.one, match[1], int(match[2]))))
-
-
-OTHERS = {OVERLAP: _overlaps, GRAPHS: _graphs, ALONE: _alone}
+OTHERS = {OVERLAP: _copies, GRAPHS: _graphs, ALONE: _copies}
 
 
 def command(options: argparse.Namespace) -> int:

@@ -109,7 +109,6 @@ def make_room(m, row, needed, now):
             m[word] = ms.ON_HOST if m[word] & _WHERE != 0 else ms.UNTOUCHED
         m[oldest + ms.BLOCK_MOVED] = 0
         m[ms.P_MANAGED_HERE] -= gone
-        m[ms.CNT_EVICTED_LEAVES] += gone
         takes += gone * m[ms.P_FAULT_EVICT]
         note_fault(m, of, now >> ms.TICK_BITS, (now + takes) >> ms.TICK_BITS, first, gone, ms.ON_HOST)
     return takes
@@ -147,7 +146,6 @@ def ask_page(m, sm, word, page):
         m[word + 1] |= 1 << page
         m[ms.P_FAULT_ENTRIES] += 1
         m[ms.P_FAULT_END] += m[ms.P_FAULT_PAGE]
-        m[ms.CNT_FAULT_PAGES] += 1
 
 
 @compiled
@@ -185,7 +183,6 @@ def ready_at(m, row, sm, line, writes, now):
     first, count = (leaf, 1) if collapses else comes_with(m, row, leaf, ms.ON_GPU)
     if collapses:
         m[ms.P_FAULT_END] += m[ms.P_FAULT_COLLAPSE]
-        m[ms.CNT_COLLAPSED_LEAVES] += 1
     else:
         bring(m, row, sm, first, count, now)
     m[word + 1] = m[ms.P_FAULT_BATCH] << ms.LEAF_PAGES
@@ -213,5 +210,3 @@ def bring(m, row, sm, first, count, now):
             fill_leaf(m, row, sm, each, now)
     m[ms.P_FAULT_END] += make_room(m, row, needed, m[ms.P_FAULT_START]) + needed * m[ms.P_FAULT_LEAF]
     m[ms.P_MANAGED_HERE] += needed
-    m[ms.CNT_FAULT_GROUPS] += 1
-    m[ms.CNT_FAULT_LEAVES] += needed

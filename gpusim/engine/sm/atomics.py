@@ -23,34 +23,6 @@ def words_of(kind):
 
 
 @compiled
-def is_vector(kind):
-    """A type whose 32-bit words are combined each on its own."""
-    return kind >= M.FIRST_VECTOR_TYPE
-
-
-@compiled
-def float_of(word):
-    """The float32 with these bits."""
-    return np.uint32(word).view(np.float32)
-
-
-@compiled
-def bits_of(value):
-    """The bits of a float32."""
-    return np.float32(value).view(np.uint32)
-
-
-@compiled
-def double_of(word):
-    return np.uint64(word).view(np.float64)
-
-
-@compiled
-def double_bits(value):
-    return np.float64(value).view(np.uint64)
-
-
-@compiled
 def flush(word):
     """A float32's bits with denormals made zero of the same sign."""
     if word & np.uint32(0x7F800000) == 0:
@@ -61,12 +33,13 @@ def flush(word):
 @compiled
 def add_floats(flushes, old, value):
     """Bits of the sum of two float32; a NaN is canonical."""
-    a = flush(old) if flushes else np.uint32(old)
-    b = flush(value) if flushes else np.uint32(value)
-    total = np.float32(float_of(a) + float_of(b))
+    a = flush(old) if flushes else old
+    b = flush(value) if flushes else value
+    total = np.float32(np.uint32(a).view(np.float32) + np.uint32(b).view(np.float32))
     if np.isnan(total):
         return np.uint32(0x7FFFFFFF)
-    return flush(bits_of(total)) if flushes else bits_of(total)
+    bits = total.view(np.uint32)
+    return flush(bits) if flushes else bits
 
 
 @compiled
@@ -99,7 +72,8 @@ def combine64(op, kind, old, value):
     if op == M.ATOMIC_EXCH:
         return value
     if kind == M.TYPE_F64:
-        return double_bits(double_of(old) + double_of(value))
+        total = np.uint64(old).view(np.float64) + np.uint64(value).view(np.float64)
+        return np.float64(total).view(np.uint64)
     if op == M.ATOMIC_ADD:
         return np.uint64(old + value)
     if op == M.ATOMIC_MIN:
@@ -137,7 +111,7 @@ def modify(words, at, op, kind, values, lane):
         for k in range(count):
             words[at + k] = values[4 + k, lane]
         return True
-    if count == 1 or is_vector(kind):
+    if count == 1 or kind >= M.FIRST_VECTOR_TYPE:  # each word on its own
         for k in range(count):
             words[at + k] = combine32(op, kind, words[at + k], values[k, lane])
     elif count == 2:

@@ -96,12 +96,7 @@ CNT_PEER_RECEIVED_BYTES = 27  # of other GPUs' memory, read and written by kerne
 CNT_PEER_SENT_BYTES = 28
 CNT_BUS_RECEIVED_BYTES = 29  # of host memory, read and written by kernels where it lies
 CNT_BUS_SENT_BYTES = 30
-CNT_FAULT_PAGES = 31  # pages of managed memory that kernels have asked for and that were not there
-CNT_FAULT_GROUPS = 32  # what came together for such a page, and
-CNT_FAULT_LEAVES = 33  # leaves of 64 KB that came
-CNT_COLLAPSED_LEAVES = 34  # whose copy on the host a store has made worthless
-CNT_EVICTED_LEAVES = 35  # that had to go back to the host to make room
-CNT_REQUESTS_KIND = 36  # first of KINDS counters, by kind
+CNT_REQUESTS_KIND = 31  # first of KINDS counters, by kind
 COUNTERS = CNT_REQUESTS_KIND + KINDS
 
 
@@ -196,7 +191,6 @@ P_SPREAD = _ticks("l2.latency_spread_cycles")  # how much nearer the nearest sli
 P_REFRESH = _ticks("dram.refresh_cycles")  # how long a bank's refresh takes
 P_REFRESH_GROUPS = _row(lambda config: max(config.dram.channels // config.dram.refresh_channels, 1))
 P_REFRESH_INTERVAL = _ticks("dram.refresh_interval_cycles")  # from one refresh of a bank to the next
-P_GPCS = _row("sm.gpcs")
 P_LRC = _row()  # first word of the request coalescers
 P_LRC_MOST = _row("l2.coalesced_reads")  # reads that go to L2 as one
 P_LRC_WINDOW = _ticks("l2.coalescing_window_cycles")  # how long a read that hits waits for others
