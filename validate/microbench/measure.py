@@ -100,4 +100,12 @@ def command(options: argparse.Namespace) -> int:
     say = partial(print, file=sys.stderr, flush=True)
     document = measure(select(options.only), options.repeats, options.seconds, say)
     options.out.write_text(gpu.compact_text(document))
+    try:
+        from validate.microbench import calibrate
+    except ModuleNotFoundError as error:  # it needs more than a machine must have to measure
+        say(f"what would change is not told: {error}")
+        return 0
+    base = calibrate.nearest(document["recordings"][-1])
+    print(calibrate.table(calibrate.rows_of(document, base), only_changes=True))
+    print(f"python -m validate calibrate --results {options.out} --write my_gpu.toml  # based on {base}")
     return 0
