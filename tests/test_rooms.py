@@ -44,16 +44,16 @@ MOST_LINES_OF = {
     "gpusim.bound": 1_386,
     "gpusim.cli": 2_350,
     "gpusim.collectives": 1_061,
-    "gpusim.config": 1_455,
+    "gpusim.config": 1_451,
     "gpusim.difference": 974,
     "gpusim.driver": 13_765,
-    "gpusim.engine": 19_249,
+    "gpusim.engine": 19_231,
     "gpusim.exec": 909,
     "gpusim.explore": 2_464,
     "gpusim.host": 1_732,
     "gpusim.integrations": 188,
     "gpusim.lab": 886,
-    "gpusim.launch": 2_061,
+    "gpusim.launch": 2_060,
     "gpusim.machine": 1_643,
     "gpusim.node": 2_321,
     "gpusim.parallel": 1_084,
@@ -64,7 +64,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 370,
     "isa": 6_515,
     "programs": 5_667,
-    "validate": 9_824,
+    "validate": 9_817,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""
