@@ -24,8 +24,6 @@ from gpusim.engine.state.log import log_block, log_start
 G_NEXT, G_TOTAL, G_RUNNING, G_LAST, G_PATIENCE, G_GROUP, G_BEHIND, G_FIELDS = range(8)
 #: Its two servers: cycles from which it hands out another block, and takes note of another end.
 C_HANDS, C_NOTES, C_FIELDS = range(3)
-#: They count in 1/256 cycles, since it takes note of a block every 1.19 cycles.
-FRACTION = 256
 
 
 @compiled
@@ -157,9 +155,9 @@ def start_lanes(st, w, block, index, time):
 @compiled
 def handed_out(clock, server, earliest, interval):
     """Cycle at which the dispatcher is done with the next block, `interval` after the last, not before `earliest`."""
-    start = max(clock[server], earliest * FRACTION)
+    start = max(clock[server], earliest * P.FRACTION)
     clock[server] = start + interval
-    return start // FRACTION
+    return start // P.FRACTION
 
 
 @compiled

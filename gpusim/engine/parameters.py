@@ -9,7 +9,6 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.config.sections import Pipe, Port
-from gpusim.engine.dispatcher import FRACTION
 from gpusim.engine.grid import Seat
 from gpusim.engine.memory.params import parity_pages
 from gpusim.engine.sm.frontend import INSTRUCTION_BITS
@@ -106,7 +105,6 @@ def parameters(
     par[P.STRICT_BARRIER] = int(strict_barriers)
     par[P.CLUSTER_X : P.CLUSTER_Z + 1] = cluster
     par[P.CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
-    par[P.CLUSTER_INTERVAL] = round(config.launch.cluster_interval_cycles * FRACTION)
     groups = cluster_groups(config)
     par[P.CLUSTER_GROUPS], par[P.CLUSTER_MOST] = len(groups), max(groups)
     par[P.CLUSTER_LISTED] = groups == config.sm.cluster_sms

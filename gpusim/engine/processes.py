@@ -18,7 +18,6 @@ from gpusim.config import GPUConfig
 from gpusim.engine.dispatcher import (
     C_FIELDS,
     C_NOTES,
-    FRACTION,
     G_BEHIND,
     G_FIELDS,
     G_LAST,
@@ -111,7 +110,7 @@ class Dispatcher:
         self._requests = np.zeros((1, ms.ORDER_WORDS), np.int64)  # of a window, in order of time
         self._table = np.zeros((SEATS, G_FIELDS), np.int64)
         self._clock = np.zeros(C_FIELDS, np.int64)
-        self._interval = round(config.launch.fill_interval_cycles * FRACTION)
+        self._interval = round(config.launch.fill_interval_cycles * P.FRACTION)
         self._order = first_blocks(config, config.sm.count, config.sm.count, 1)
         self._over: list[Grid] = []  # which others that have begun ahead of their end wait for
         self._states: dict[int, State] = {}  # by seat, of those that have left as well: warps may still name them
@@ -305,7 +304,7 @@ class Dispatcher:
                 self.at_hand = None
                 for w in warps:
                     wake(grid.state, sm_of(grid.state, int(w)), int(w), window.until)
-        interval = round(self._config.launch.block_interval_cycles * FRACTION)
+        interval = round(self._config.launch.block_interval_cycles * P.FRACTION)
         seats = np.array([grid.seat for grid in self.residents if grid.headed])
         refill(window.state, self._table, seats, self._clock, window.until, interval)
         if len(self.residents) > 1:
@@ -324,7 +323,7 @@ class Dispatcher:
                 if not self.residents:
                     self._states.clear()
                 behind = max(int(grid.dispatch[G_BEHIND]) - 1, 0)
-                ended = max(int(grid.dispatch[G_LAST]), int(self._clock[C_NOTES]) // FRACTION + behind)
+                ended = max(int(grid.dispatch[G_LAST]), int(self._clock[C_NOTES]) // P.FRACTION + behind)
                 last = max(ended, int(grid.state.sm[:, L.SM_LAST_REPLY].max()))
                 if grid.followed:
                     grid.lets_on = max(last, int(self._env.now)) + self._config.launch.dependency_cycles

@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 
 from gpusim.config import GPUConfig
-from gpusim.engine.dispatcher import C_FIELDS, FRACTION, G_FIELDS, G_NEXT, G_RUNNING, G_TOTAL, fill, place_blocks
+from gpusim.engine.dispatcher import C_FIELDS, G_FIELDS, G_NEXT, G_RUNNING, G_TOTAL, fill, place_blocks
 from gpusim.engine.grid import Grid
 from gpusim.engine.memory.place import first_blocks
 from gpusim.engine.memory.system import PeerRow
@@ -55,7 +55,7 @@ class GPU:
         """Hand out the blocks that find room at once, one to each SM in turn."""
         resident, interval = int(self.state.par[P.RESIDENT]), self.config.launch.fill_interval_cycles
         order = first_blocks(self.config, self.config.sm.count, self.blocks, resident)
-        fill(self.state, self.grid, self.clock, 0, order, round(interval * FRACTION))
+        fill(self.state, self.grid, self.clock, 0, order, round(interval * P.FRACTION))
         for sm in self.sms:
             sm.admit()
 

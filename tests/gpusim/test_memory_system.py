@@ -20,7 +20,7 @@ from gpusim.engine.memory.system import MemorySystem, PeerRow, process_window, s
 from gpusim.engine.state import memory as s
 from gpusim.engine.state.address_map import locate, quotient_of, set_and_tag
 from gpusim.errors import LaunchError
-from tests.gpusim.line_places import map_lines
+from tests.gpusim.line_places import late_pairs, map_lines
 
 SMS = 132
 GHZ = 1.98
@@ -223,6 +223,22 @@ def test_a_refresh_keeps_its_bank_from_being_read(h200):
     share = np.mean(late > 20)
     assert abs(share - 540 / 3861) < 0.02 + 0.5 * 200 / 3861  # a near line's first 180 late cycles do not show
     assert 500 < late.max() <= 545
+
+
+def test_pairs_of_reads_are_late_together_as_measured():
+    """Of 3,000 pairs of loads by an SM of an H200 (driver 580.159.04, 2026-11-29), by their distance in bytes: how
+    often the second is late, by 130 cycles or more, if the first is."""
+    near = {1024: 0.46, 2048: 0.29, 4096: 0.42, 8192: 0.37, 16384: 0.25, 32768: 0.39}
+    measured = {128: 0.81, 512: 0.75, **near, 65536: 0.14}
+    bench = Bench(dram__refresh_cycles=540, dram__refresh_interval_cycles=3861)
+    first = np.random.default_rng(2).integers(1 << 22, 1 << 26, 4000)
+    now = np.random.default_rng(3).integers(0, 1 << 30, first.size)
+    together = {}
+    for distance in measured:
+        late = late_pairs(bench.system.state, first, first + distance // 128, now << s.TICK_BITS, 130 << s.TICK_BITS)
+        together[distance] = late[0] / late[1]
+    assert np.mean([together[each] for each in near]) == pytest.approx(np.mean([*near.values()]), abs=0.05)
+    assert all(together[each] == pytest.approx(measured[each], abs=0.2) for each in measured), together
 
 
 def test_reads_that_come_together_are_late_twice_as_often_but_no_more():

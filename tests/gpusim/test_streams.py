@@ -122,8 +122,6 @@ def test_streams_can_be_emptied_and_go_on(device):
 
 
 # --- what waits for what ----------------------------------------------------------------------------------------------
-
-
 def test_a_launch_on_an_idle_gpu_takes_longer_unless_it_is_the_first():
     with gpusim.Device("tiny", threads=1, overrides=["launch.again_cycles=5000"]) as device:
         (array, other), blocks, steps = chains(device, 2)
@@ -138,6 +136,8 @@ def test_a_launch_on_an_idle_gpu_takes_longer_unless_it_is_the_first():
         assert [each.again for each in (first, queued, beside, on_idle)] == [False, False, False, True]
         longer = [each.cycles - queued.result.cycles for each in (on_idle.result, named)]
         assert longer == [pytest.approx(5000, abs=200)] * 2
+
+
 def test_a_programmatic_launch_begins_early_and_waits_for_the_one_before(device):
     """Each of their threads adds 400, behind `griddepcontrol.wait`."""
     ends = []

@@ -20,8 +20,6 @@ from gpusim.launch.occupancy import occupancy
 MAX_DYNAMIC_SHARED, CARVEOUT, _MUST_HAVE_CLUSTER = 8, 9, 10  # CUfunction_attribute
 _REQUIRED_CLUSTER, _NON_PORTABLE_CLUSTER, _CLUSTER_SCHEDULING = (11, 12, 13), 14, 15
 _PORTABLE_CLUSTER_BLOCKS = 8
-_MOST_CLUSTERED_BLOCKS = 8
-"""Blocks of clusters that the occupancy functions of an H200's driver count on an SM at most."""
 
 
 def _prefer(most: int, driver: Driver, kernel: LoadedKernel, preference: int) -> None:
@@ -157,5 +155,6 @@ def active_clusters(
 ) -> int:
     """Clusters of this size that the GPU holds at once, each in a GPC (`gpusim.engine.dispatcher.place_clusters`)."""
     size = math.prod(cluster)
-    blocks = min(_blocks_per_sm(driver, kernel, threads, dynamic_shared_bytes), _MOST_CLUSTERED_BLOCKS)
+    slots = driver.config.sm.cluster_block_slots
+    blocks = min(_blocks_per_sm(driver, kernel, threads, dynamic_shared_bytes), slots)
     return sum(count * blocks // size for count in limits.cluster_groups(driver.config) if count >= size)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # a change of the configuration leaves compiled code as it is
 #: Key of each parameter, by number.
 KEYS: list[str | Callable[[GPUConfig], int] | None] = []
 FLIT_PARTS = 64  # of a cycle
+FRACTION = 256  # of a cycle too: what the dispatcher counts in, which takes note of a block every 1.19 cycles
 
 
 def row(key: str | Callable[[GPUConfig], int] | None = None, count: int = 1) -> int:
@@ -144,7 +145,8 @@ CLUSTER_WARP = row("shared.cluster_barrier_per_warp_cycles")  # cycles from one 
 REMOTE_WAY = row("remote_way_cycles")  # cycles from an SM to another
 CLUSTER_GROUPS = row()  # groups of SMs that clusters lie in
 CLUSTER_MOST = row()  # SMs of the largest
-CLUSTER_INTERVAL = row()  # of the dispatcher, for each
+# What the dispatcher takes for each, in 1/FRACTION cycles.
+CLUSTER_INTERVAL = row(lambda config: round(config.launch.cluster_interval_cycles * FRACTION))
 CLUSTER_LISTED = row()  # whether they are listed, at most 31
 CLUSTER_BEGINS = row(count=32)  # the first SM of each that is, and the one behind the last
 GROUP_COLUMNS = row("pipes.group_columns_per_cycle")  # columns that a product of four warps does in a cycle
