@@ -174,7 +174,7 @@ def read_lines(st, sm, a, count, bypass, copies):
     hit_sectors = 0
     hit_lines = 0
     misses = 0
-    way_free = np.int64(0)
+    way_free = st.sm[sm, L.SM_STORE_FREE]
     counts = st.counters[st.sm[sm, L.SM_CHUNK], a.pc]
     for n in range(count):
         missing = touched[n, 1]
@@ -203,6 +203,8 @@ def read_lines(st, sm, a, count, bypass, copies):
             ask_l2(st, sm, touched[n, 0], missing, way, token, bypass or copies >= 0, sent, a.policy)
             counts[L.COUNT_MISSES] += popc(missing)
             misses += 1
+    if misses > 0:
+        st.sm[sm, L.SM_STORE_FREE] = max(start, way_free) + misses
     counts[L.COUNT_HITS] += hit_sectors
     turns = max(misses, looked_up)
     # A load that waits for its sub-partition's turn lets those of others pass.
@@ -222,9 +224,9 @@ def read_lines(st, sm, a, count, bypass, copies):
         counts[L.COUNT_L1_DATA] += data
         own = bank_turns(touched, count, -1, False) if looked_up > 1 else data
         if misses == 0 and token >= 0:  # it comes through the data stage when what it waits for with others has come
-            st.token[sm, token, L.TOKEN_TIME] = max(own, looked_up)
+            st.token[sm, token, L.TOKEN_TIME] = data
         else:
-            there = read_data(st, sm, a, start, data if misses > 0 else max(own, looked_up), own)
+            there = read_data(st, sm, a, start, data, own)
     if hit_lines > 0:
         release_at(st, a.warp, st.code[a.pc, M.COL_WBAR], there, L.STALL_LONG)
     if token >= 0:
@@ -262,8 +264,9 @@ def write_plain(st, sm, a, count):
         st.token[sm, token, L.TOKEN_LEFT] += 1
         there = max(room, data + n * turns // count)
         room = store_line(st, sm, a.smsp, line, sectors, words, bytes_, there, token, a.policy)
-    for k in (L.SM_DATA_FREE, L.SM_DATA_ENDS):
-        st.sm[sm, k] = max(st.sm[sm, k], room)
+    if room > data + turns:  # for want of room, which keeps what comes behind it waiting too
+        for k in (L.SM_DATA_FREE, L.SM_DATA_ENDS):
+            st.sm[sm, k] = max(st.sm[sm, k], room)
     leave_queue(st.smsp[a.smsp], room)
     st.warp[a.warp, L.WARP_DRAINED] = max(st.warp[a.warp, L.WARP_DRAINED], room + turns + par[P.STORE_DRAIN])
 

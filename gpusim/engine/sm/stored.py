@@ -52,6 +52,8 @@ def send_first(st, sm, time):
     whole = line[L.STORED_WORDS] == words_of(sectors)
     cycles = store_cycles(st.par, sectors, whole)
     s[L.SM_STORE_FREE] = time + cycles
+    if time < s[L.SM_DATA_FREE]:
+        s[L.SM_DATA_FREE] += 1
     hold_flits(st, sm, line[L.STORED_TOKEN], 1, max(popc(sectors), 2))
     size = popc(sectors) * ms.SECTOR_BYTES
     bytes_ = size if whole else min(line[L.STORED_BYTES], size - 1)
