@@ -183,11 +183,9 @@ def data_turns(st, sm, count, tags, missing):
     """Turns of the data stage for `count` lines that took so many turns of the tag stage: their words that are there,
     or else those that were `missing`, which come through it when L2 has sent them.
 
-    What misses comes back as it was looked up, lines of one turn together, if none of their words collide in a bank;
-    what is there goes on through the banks meanwhile. H200: loads of lanes 2, 8, 32 words apart take 2, 8, 32 cycles in
-    L1, 33 words apart 9; of 32 random lines that all miss 12.5 to 14 wavefronts (`l1tex__data_pipe_lsu_wavefronts`)
-    where the tag stage has 11.3, that hit and miss by half 19. Of first words of random sectors, which want four banks:
-    all there 11.0 to 11.4, half 17.8, none 19.
+    What misses comes back by turns of the tag stage, what is there as the banks allow. H200: lanes 2, 8, 32, 33 words
+    apart take 2, 8, 32, 9 cycles in L1; 32 random lines that all miss 12.5 to 14 wavefronts, half of which miss 19;
+    first words of random sectors, in four banks, 11.0 to 11.4 if all are there, 17.8 if half are, 19 if none is.
     """
     total = np.int64(0)
     for turn in range(tags):

@@ -36,8 +36,7 @@ _ANSWERED = 3
 """Flits that the line of an atomic counts as at most, for its answer, if it has not sent more."""
 _COPIES_AHEAD = 7
 """Asynchronous copies that have left their queues and wait for their turns at L1. H200: so far behind its own copies a
-load from shared memory waits, and an address is read, of 16 and of 32 copies with 4 to 32 requests each. Out of L1 one
-takes 1.4 to 2.1 cycles more than its wavefronts where many warps copy, none more where one does."""
+load from shared memory waits, and an address is read, of 16 and of 32 copies with 4 to 32 requests each."""
 
 
 @compiled
@@ -126,8 +125,7 @@ def ask_l2(st, sm, line, sectors, way, token, past, time, policy):
 @compiled
 def read_data(st, sm, a, start, turns, own, more=0):
     """Cycle at which what L1 holds of a load is there, which takes so many turns of the data stage, own of them of one
-    bank, two cycles apart, and `more` if it is an asynchronous copy. A load leaves its queue with the tag stage, unless
-    too many wait behind that (`queue_ldg_hit`).
+    bank, and `more` of a copy. It leaves its queue with the tag stage, unless many wait behind that (`queue_ldg_hit`).
     """
     par = st.par
     cycles = (turns * ms.LINE_BYTES + par[P.L1_DATA] - 1) // par[P.L1_DATA]
@@ -171,9 +169,7 @@ def read_lines(st, sm, a, count, bypass, copies):
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], release, L.STALL_LONG)
     looked_up = tag_turns(par, touched, count)
     token = copies
-    hit_sectors = 0
-    hit_lines = 0
-    misses = 0
+    hit_sectors = hit_lines = misses = 0
     way_free = st.sm[sm, L.SM_STORE_FREE]
     counts = st.counters[st.sm[sm, L.SM_CHUNK], a.pc]
     for n in range(count):
@@ -206,8 +202,7 @@ def read_lines(st, sm, a, count, bypass, copies):
     if misses > 0:
         st.sm[sm, L.SM_STORE_FREE] = max(start, way_free) + misses
     counts[L.COUNT_HITS] += hit_sectors
-    turns = max(misses, looked_up)
-    # A load that waits for its sub-partition's turn lets those of others pass.
+    turns = max(misses, looked_up)  # one that waits for its sub-partition's turn lets those of others pass
     st.sm[sm, L.SM_TAG_FREE] = max(st.sm[sm, L.SM_TAG_FREE], min(start, a.time + par[P.ENTRY])) + turns
     leave_queue(st.smsp[a.smsp], start + turns)
     there = start

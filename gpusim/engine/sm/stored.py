@@ -1,10 +1,10 @@
 """Stores that wait in the SM for their way to L2.
 
 A line that is stored to waits for a while, or until a store to others comes, and then until nothing else wants the
-data stage; lines leave in order, a sector a cycle. A store to a line that waits joins it, whichever warp it is of. On
-an H200 four stores of a quarter of every sector of 8 lines, one behind the other, become one request a line; two with
-two others between them still do, with three they do not; of one line each they never do. Four warps that store to the
-same words send them once, 32 warps whose stores come every 11 cycles one in three.
+data stage, of which it takes a turn; lines leave in order, a sector a cycle. A store to a line that waits joins it,
+whichever warp it is of. On an H200 four stores of a quarter of every sector of 8 lines, one behind the other, become
+one request a line; two with two others between them still do, with three they do not; of one line each they never do.
+Four warps that store to the same words send them once, 32 warps whose stores come every 11 cycles one in three.
 """
 
 import numpy as np
@@ -52,8 +52,7 @@ def send_first(st, sm, time):
     whole = line[L.STORED_WORDS] == words_of(sectors)
     cycles = store_cycles(st.par, sectors, whole)
     s[L.SM_STORE_FREE] = time + cycles
-    if time < s[L.SM_DATA_FREE]:
-        s[L.SM_DATA_FREE] += 1
+    s[L.SM_DATA_FREE] += time < s[L.SM_DATA_FREE]
     hold_flits(st, sm, line[L.STORED_TOKEN], 1, max(popc(sectors), 2))
     size = popc(sectors) * ms.SECTOR_BYTES
     bytes_ = size if whole else min(line[L.STORED_BYTES], size - 1)
