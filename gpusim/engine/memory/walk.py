@@ -185,9 +185,9 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     other = m[last] >> 4 != line
     m[last] = line << 4 | sectors
     passes = max(count, (operations + _WORDS_PER_SECTOR - 1) // _WORDS_PER_SECTOR)
-    whole = operations >= count * _WORDS_PER_SECTOR
-    # H200: whole lines take no longer in turns, words of hashed lines do.
-    turn = m[ms.P_ATOMIC_TURN] if other and operations < _WORDS_PER_SECTOR * ms.SECTORS_PER_LINE else 0
+    whole = payload_bytes >= count * ms.SECTOR_BYTES
+    # H200: whole lines take no longer in turns, words of hashed lines do; of 16 long words a line takes 4.7 cycles too.
+    turn = m[ms.P_ATOMIC_TURN] if other and payload_bytes < ms.LINE_BYTES else 0
     cost = passes * (m[ms.P_ATOMIC_WHOLE_SECTOR] if whole else m[ms.P_ATOMIC_SECTOR])
     wait = max(wait, book_atomic(m, target.home_slice, max(least, cost) + turn, now))
     if kind == ms.KIND_ATOMIC:

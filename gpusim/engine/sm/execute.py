@@ -107,7 +107,7 @@ def book_result(st, sm, q, w, i, cls, more, time):
         start = take_port(st, sm, L.SM_SPECIAL_FREE, enter_queue(st, q, time, 2))
         start = take_data_stage(st, sm, q, w, start, 1) - par[P.ENTRY]
     elif cls == M.CLS_SPECIAL:
-        start = take_address_port(st, sm, q, L.SM_SPECIAL_FREE, time)
+        start = take_address_port(st, sm, q, L.SM_CONSTANT_FREE, time)
     elif operand >= 0:
         asked = take_address_port(st, sm, q, L.SM_CONSTANT_FREE, time)
         start = max(asked, loaded_constant(st, sm, q, operand, asked))
