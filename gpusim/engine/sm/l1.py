@@ -179,19 +179,18 @@ def tag_turns(par, touched, count):
 
 
 @compiled
-def data_turns(st, sm, count, tags, missing):
-    """Turns of the data stage for `count` lines that took so many turns of the tag stage: their words that are there,
-    or else those that were `missing`, which come through it when L2 has sent them.
+def returned_turns(touched, count, tags):
+    """Turns of the data stage for the words that are missing of `count` lines, when L2 has sent them: the lines of one
+    of so many turns of the tag stage come together, if none of their words collide in a bank.
 
-    What misses comes back by turns of the tag stage, what is there as the banks allow. H200: lanes 2, 8, 32, 33 words
-    apart take 2, 8, 32, 9 cycles in L1; 32 random lines that all miss 12.5 to 14 wavefronts, half of which miss 19;
-    first words of random sectors, in four banks, 11.0 to 11.4 if all are there, 17.8 if half are, 19 if none is.
+    H200, `l1tex__data_pipe_lsu_wavefronts`: of 32 random lines that all miss 12.5 to 14 where the tag stage has 11.3.
+    First words of random sectors, which want four banks, take 11.0 to 11.4 if all are there, as the fullest bank has,
+    17.8 if half are, 19 if none is; words 33 apart, four of which miss, 3.8.
     """
     total = np.int64(0)
     for turn in range(tags):
-        turns = bank_turns(st.touched[sm], count, turn, missing)
-        total += turns if missing else min(turns, 1)
-    return total if missing else max(total, bank_turns(st.touched[sm], count, -1, False))
+        total += bank_turns(touched, count, turn, True)
+    return total
 
 
 @compiled

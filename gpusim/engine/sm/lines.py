@@ -19,12 +19,12 @@ from gpusim.engine.sm.flight import (
 from gpusim.engine.sm.l1 import (
     absent_sectors,
     bank_turns,
-    data_turns,
     find_line,
     keep_stored,
     line_words,
     note_use,
     replace_line,
+    returned_turns,
     tag_turns,
 )
 from gpusim.engine.sm.stages import enter_queue, leave_queue, take_data_stage, take_data_turns
@@ -34,6 +34,7 @@ from isa import microops as M
 
 _ANSWERED = 3
 """Flits that the line of an atomic counts as at most, for its answer, if it has not sent more."""
+_ASKING = 32  # requests that wait for the way to L2 before lookups wait for them; assumed, as many as a load has lines
 _COPIES_AHEAD = 7
 """Asynchronous copies that have left their queues and wait for their turns at L1. H200: so far behind its own copies a
 load from shared memory waits, and an address is read, of 16 and of 32 copies with 4 to 32 requests each."""
@@ -201,9 +202,11 @@ def read_lines(st, sm, a, count, bypass, copies):
             misses += 1
     if misses > 0:
         st.sm[sm, L.SM_STORE_FREE] = max(start, way_free) + misses
+        st.sm[sm, L.SM_TAG_FREE] = max(st.sm[sm, L.SM_TAG_FREE], st.sm[sm, L.SM_STORE_FREE] - _ASKING)
     counts[L.COUNT_HITS] += hit_sectors
-    turns = max(misses, looked_up)  # one that waits for its sub-partition's turn lets those of others pass
-    st.sm[sm, L.SM_TAG_FREE] = max(st.sm[sm, L.SM_TAG_FREE], min(start, a.time + par[P.ENTRY])) + turns
+    turns = max(misses, looked_up)
+    # A load that waits for its sub-partition's turn lets those of others pass.
+    st.sm[sm, L.SM_TAG_FREE] = max(st.sm[sm, L.SM_TAG_FREE], min(start, a.time + par[P.ENTRY])) + looked_up
     leave_queue(st.smsp[a.smsp], start + turns)
     there = start
     if copies >= 0:
@@ -213,15 +216,13 @@ def read_lines(st, sm, a, count, bypass, copies):
             there = read_data(st, sm, a, start, turns, turns, 1)
             st.token[sm, copies, L.TOKEN_TIME] = 0
     elif not bypass:
-        data = data_turns(st, sm, count, looked_up, False)
-        if misses > 0:
-            data += data_turns(st, sm, count, looked_up, True)
+        own = bank_turns(touched, count, -1, False)
+        data = own + (returned_turns(touched, count, looked_up) if misses > 0 else 0)
         counts[L.COUNT_L1_DATA] += data
-        own = bank_turns(touched, count, -1, False) if looked_up > 1 else data
         if misses == 0 and token >= 0:  # it comes through the data stage when what it waits for with others has come
             st.token[sm, token, L.TOKEN_TIME] = data
         else:
-            there = read_data(st, sm, a, start, data, own)
+            there = read_data(st, sm, a, start + max(looked_up - data, 0), data, own)
     if hit_lines > 0:
         release_at(st, a.warp, st.code[a.pc, M.COL_WBAR], there, L.STALL_LONG)
     if token >= 0:
@@ -236,7 +237,7 @@ def write_plain(st, sm, a, count):
     touched = st.touched[sm]
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.SM_TAG_FREE])
     looked_up = tag_turns(par, touched, count)
-    turns = max(data_turns(st, sm, count, looked_up, False), 1)
+    turns = max(bank_turns(touched, count, -1, False), looked_up)
     st.counters[st.sm[sm, L.SM_CHUNK], a.pc, L.COUNT_L1_DATA] += turns
     st.sm[sm, L.SM_TAG_FREE] = start + looked_up
     data = take_data_stage(st, sm, a.smsp, a.warp, start, max(turns, par[P.DATA_INTERVAL]))
