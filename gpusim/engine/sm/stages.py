@@ -134,8 +134,8 @@ def take_port(st, sm, port, start):
     """Cycle at which the SM takes up a constant load or a register that is alike in all lanes (`port`
     SM_CONSTANT_FREE), or one that differs by lane (SM_SPECIAL_FREE), one warp after the other.
 
-    H200: queue_ldc, queue_s2r_tid, queue_s2r_block and queue_s2ur agree. Numbers of threads have a port of their own: 32
-    warps take 3.3 cycles for one and a constant, 2.8 for one and the block's number, 4.8 for that and a constant.
+    H200: queue_ldc, queue_s2r_tid, queue_s2r_block and queue_s2ur agree. Numbers of threads have a port of their own:
+    32 warps take 3.3 cycles for one and a constant, 2.8 for one and the block's number, 4.8 for that and a constant.
     """
     start = max(start, st.sm[sm, port])
     st.sm[sm, port] = start + st.par[P.ADDRESS_INTERVAL]
