@@ -266,7 +266,7 @@ class L1(Section):
     max_outstanding_flits: Count = _doc("parts of stores and atomics that L2 has not answered, per SM")
     store_line_cycles: Count = _doc("cycles that a line of a store keeps the way to L2 busy, if it has no more sectors")
     stored_lines: StoredLines = _doc("lines of stores that wait in the SM, where others join them")
-    stored_cycles: Cycles = _doc("that such a line waits at least")
+    stored_cycles: Cycles = _doc("that such a line waits after its turns of the data stage, two cycles each")
 
     def sets(self, l1_bytes: int) -> int:
         """Sets when `l1_bytes` of the unified memory are cache, 0 if there is not room for one."""

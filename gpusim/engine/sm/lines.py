@@ -28,7 +28,7 @@ from gpusim.engine.sm.l1 import (
     tag_turns,
 )
 from gpusim.engine.sm.stages import enter_queue, leave_queue, take_data_stage, take_data_turns
-from gpusim.engine.sm.stored import hurry_stored, join_stored, let_stored_pass, send_stored, store_cycles, store_line
+from gpusim.engine.sm.stored import behind_stored, join_stored, send_stored, store_cycles, store_line, take_turns
 from gpusim.engine.state import L, P, compiled, ms, popc
 from isa import microops as M
 
@@ -195,13 +195,13 @@ def read_lines(st, sm, a, count, bypass, copies):
         if missing != 0:
             token = load_token(st, sm, a, token)
             if misses == 0 and st.sm[sm, L.SM_STORED] > 0:
-                way_free = let_stored_pass(st, sm, start)
+                way_free = behind_stored(st, sm, start)
             sent = max(start + max(misses, n // par[P.L1_TAGS_PER_CYCLE]), way_free + misses) + par[P.L1_REQUEST]
             ask_l2(st, sm, touched[n, 0], missing, way, token, bypass or copies >= 0, sent, a.policy)
             counts[L.COUNT_MISSES] += popc(missing)
             misses += 1
     if misses > 0:
-        st.sm[sm, L.SM_STORE_FREE] = max(start, way_free) + misses
+        st.sm[sm, L.SM_STORE_FREE] = max(start, st.sm[sm, L.SM_STORE_FREE]) + misses
         st.sm[sm, L.SM_TAG_FREE] = max(st.sm[sm, L.SM_TAG_FREE], st.sm[sm, L.SM_STORE_FREE] - _ASKING)
     counts[L.COUNT_HITS] += hit_sectors
     turns = max(misses, looked_up)
@@ -232,37 +232,44 @@ def read_lines(st, sm, a, count, bypass, copies):
 
 @compiled
 def write_plain(st, sm, a, count):
-    """The lines of a plain store wait for their way to L2 (`stored`); they are in L1 meanwhile and afterwards."""
+    """The lines of a plain store wait for their way to L2 (`stored`); they are in L1 meanwhile and afterwards.
+
+    A sub-partition hands over a register in two cycles, RZ in none: an H200's stores of 0, 1, 2 and 4 registers take 4,
+    6.2, 8.1 and 12.2. The data stage takes as many turns as a bank gets words, or the tag stage for its lines.
+    """
     par = st.par
     touched = st.touched[sm]
-    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.SM_TAG_FREE])
+    registers = 2 + (max(a.size >> 2, 1) if st.code[a.pc, M.COL_B] >= 0 else 0)
+    start = max(enter_queue(st, a.smsp, a.time, registers), st.sm[sm, L.SM_TAG_FREE])
     looked_up = tag_turns(par, touched, count)
-    turns = max(bank_turns(touched, count, -1, False), looked_up)
+    turns = max(bank_turns(touched, count, -1, False), looked_up if touched[0, 2] != 0 else count)  # bytes: one a line
     st.counters[st.sm[sm, L.SM_CHUNK], a.pc, L.COUNT_L1_DATA] += turns
     st.sm[sm, L.SM_TAG_FREE] = start + looked_up
-    data = take_data_stage(st, sm, a.smsp, a.warp, start, max(turns, par[P.DATA_INTERVAL]))
+    data = take_data_turns(st, sm, a.warp, start, max(turns, par[P.DATA_INTERVAL]), turns)
+    leave_queue(st.smsp[a.smsp], data + turns)
+    send_stored(st, sm, data)
+    ready = data + (3 * turns + count) // 2 + par[P.STORED_CYCLES]
     release = par[P.STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[P.REGISTER_RELEASE]
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.STALL_LONG)
     payload = popc(a.mask) * a.size // count
     token = np.int64(-1)
     room = data
+    apart = take_turns(st, sm, count, a.time)
     for n in range(count):
         line, sectors, words = touched[n, 0], touched[n, 1], touched[n, 2]
         if par[P.L1_WRITE_ALLOCATE] != 0:
             keep_stored(st, sm, line, sectors, words)
         bytes_ = 4 * popc(words) if words != 0 else payload
-        if join_stored(st, sm, a.smsp, line, sectors, words, bytes_, a.time):
+        if join_stored(st, sm, a.smsp, line, sectors, words, bytes_, ready, apart):
             continue
         if token < 0:
             token = take_token(st, sm, a.warp, 7, L.STORE_TOKEN)
             st.warp[a.warp, L.WARP_STORES] += 1
-            hurry_stored(st, sm, data)
         st.token[sm, token, L.TOKEN_LEFT] += 1
         there = max(room, data + n * turns // count)
-        room = store_line(st, sm, a.smsp, line, sectors, words, bytes_, there, token, a.policy)
+        room = store_line(st, sm, a, line, sectors, words, bytes_, there, ready, token)
     if room > data + turns:  # for want of room, which keeps what comes behind it waiting too
-        for k in (L.SM_DATA_FREE, L.SM_DATA_ENDS):
-            st.sm[sm, k] = max(st.sm[sm, k], room)
+        st.sm[sm, L.SM_DATA_FREE] = max(st.sm[sm, L.SM_DATA_FREE], room)
     leave_queue(st.smsp[a.smsp], room)
     st.warp[a.warp, L.WARP_DRAINED] = max(st.warp[a.warp, L.WARP_DRAINED], room + turns + par[P.STORE_DRAIN])
 

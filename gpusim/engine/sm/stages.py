@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from gpusim.engine.sm.stored import send_stored
 from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
@@ -114,10 +113,7 @@ def take_data_turns(st, sm, w, start, wavefronts, own):
     start = max(start, s[L.SM_DATA_FREE])
     s[L.SM_DATA_FREE] = start + wavefronts
     start = max(start, st.warp[w, L.WARP_DATA])
-    if s[L.SM_STORED] > 0:
-        send_stored(st, sm, start)
     st.warp[w, L.WARP_DATA] = start + own
-    s[L.SM_DATA_ENDS] = max(s[L.SM_DATA_ENDS], start + 2 * wavefronts)
     return start
 
 

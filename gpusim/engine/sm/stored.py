@@ -1,10 +1,10 @@
 """Stores that wait in the SM for their way to L2.
 
-A line that is stored to waits for a while, or until a store to others comes, and then until nothing else wants the
-data stage, of which it takes a turn; lines leave in order, a sector a cycle. A store to a line that waits joins it,
-whichever warp it is of. On an H200 four stores of a quarter of every sector of 8 lines, one behind the other, become
-one request a line; two with two others between them still do, with three they do not; of one line each they never do.
-Four warps that store to the same words send them once, 32 warps whose stores come every 11 cycles one in three.
+A line that is stored to waits until its store has had its turns of the data stage and 8 cycles more; then lines leave
+in order, one a cycle while the way takes them, through a turn of that stage. A store to a line that waits joins it, of
+whichever warp, and makes it wait anew. Loads neither hold lines up nor drive them out. On an H200 a second store to the
+same 1, 2, 4, 8 or 16 lines joins if it comes within 10, 12, 15, 24 or 42 cycles, whatever comes between; to 5 lines
+with one turn within 12.
 """
 
 import numpy as np
@@ -13,6 +13,9 @@ from gpusim.engine.sm.flight import hold_flits, send
 from gpusim.engine.state import L, P, compiled, ms, popc
 
 _WORD_BYTES = 4
+_WAY_CYCLES = 20
+"""The way holds lines for so many cycles, which nothing joins. H200: of 16 that it takes one of in 3 cycles 9 have left
+9 cycles after the first could, 15 after 25."""
 
 
 @compiled
@@ -33,12 +36,12 @@ def store_cycles(par, sectors, whole):
 
 @compiled
 def first_leaves(st, sm):
-    """Cycle at which the oldest line leaves if nothing comes between; NEVER if L2 takes no further one now."""
+    """Cycle at which the oldest line leaves; NEVER if there is none, or if L2 takes no further one now."""
     s = st.sm[sm]
     if s[L.SM_STORED] == 0 or s[L.SM_FLITS] >= st.par[P.MAX_FLITS]:
         return L.NEVER
     ready = st.stored[sm, s[L.SM_STORED_FIRST], L.STORED_READY]
-    return max(max(s[L.SM_STORE_FREE], s[L.SM_DATA_ENDS]), ready)
+    return max(max(s[L.SM_STORE_LEFT] + 1, s[L.SM_STORE_FREE] - _WAY_CYCLES), ready)
 
 
 @compiled
@@ -48,11 +51,12 @@ def send_first(st, sm, time):
     line = st.stored[sm, s[L.SM_STORED_FIRST]]
     s[L.SM_STORED_FIRST] = (s[L.SM_STORED_FIRST] + 1) % L.STORED_MOST
     s[L.SM_STORED] -= 1
+    s[L.SM_STORE_LEFT] = time
+    s[L.SM_DATA_FREE] += time < s[L.SM_DATA_FREE]
+    time = max(time, s[L.SM_STORE_FREE])
     sectors = line[L.STORED_SECTORS]
     whole = line[L.STORED_WORDS] == words_of(sectors)
-    cycles = store_cycles(st.par, sectors, whole)
-    s[L.SM_STORE_FREE] = time + cycles
-    s[L.SM_DATA_FREE] += time < s[L.SM_DATA_FREE]
+    s[L.SM_STORE_FREE] = time + store_cycles(st.par, sectors, whole)
     hold_flits(st, sm, line[L.STORED_TOKEN], 1, max(popc(sectors), 2))
     size = popc(sectors) * ms.SECTOR_BYTES
     bytes_ = size if whole else min(line[L.STORED_BYTES], size - 1)
@@ -71,59 +75,49 @@ def send_stored(st, sm, until):
 
 
 @compiled
-def storing(st, sm, time):
-    """Sub-partitions whose queues are not empty at `time`: as many take turns."""
+def take_turns(st, sm, lines, time):
+    """True if sub-partitions that store so many lines at a time push each other's out.
+
+    Here sub-partitions store in the order of issue. On an H200 the queues that are not empty take turns, so lines of
+    others come between those of one: fields that four warps store join nothing if they have 8 lines, of 6 nine in ten.
+    """
     smsps = st.par[P.SUB_PARTITIONS]
     count = 0
     for q in range(sm * smsps, (sm + 1) * smsps):
         smsp = st.smsp[q]
         count += smsp[L.SMSP_LEAVES + (smsp[L.SMSP_ENTERED] - 1) % L.QUEUE_MOST] >= time
-    return max(count, 1)
+    return lines * max(count, 1) >= st.par[P.STORED_LINES]
 
 
 @compiled
-def join_stored(st, sm, q, line, sectors, words, bytes_, time):
-    """True if a line that waits has taken in what is stored by sub-partition q.
+def join_stored(st, sm, q, line, sectors, words, bytes_, ready, turns):
+    """True if a line that waits has taken in what sub-partition q stores there; it leaves from `ready` on.
 
-    Here sub-partitions store in the order of issue. On an H200 their queues take turns, so the lines of others come
-    between those of one: eight warps that each store a quarter of 8 lines four times join nothing, of 4 lines all.
+    turns: True if the lines of other sub-partitions push out its own before its next store, see `take_turns`.
     """
     s = st.sm[sm]
-    between = np.int64(0)
-    turns = np.int64(0)
     for n in range(s[L.SM_STORED] - 1, -1, -1):
         waits = st.stored[sm, (s[L.SM_STORED_FIRST] + n) % L.STORED_MOST]
-        between += waits[L.STORED_SMSP] == q
         if waits[L.STORED_LINE] == line:
-            if waits[L.STORED_SMSP] == q and between > 1:
-                turns = storing(st, sm, time)
-            if between * turns >= st.par[P.STORED_LINES]:
+            if turns and waits[L.STORED_SMSP] == q:
                 return False
             new = popc(words & ~waits[L.STORED_WORDS]) * _WORD_BYTES if words != 0 else bytes_
             waits[L.STORED_BYTES] += new
             waits[L.STORED_SECTORS] |= sectors
             waits[L.STORED_WORDS] |= words
+            waits[L.STORED_READY] = max(waits[L.STORED_READY], ready)
             return True
     return False
 
 
 @compiled
-def hurry_stored(st, sm, time):
-    """A store to other lines has come: those that wait go as soon as they can."""
-    s = st.sm[sm]
-    for n in range(s[L.SM_STORED] - 1, -1, -1):
-        waits = st.stored[sm, (s[L.SM_STORED_FIRST] + n) % L.STORED_MOST]
-        if waits[L.STORED_READY] <= time:
-            return
-        waits[L.STORED_READY] = time
-
-
-@compiled
-def store_line(st, sm, q, line, sectors, words, bytes_, time, token, policy):
-    """A line waits from `time` on; if all room is taken, the oldest one goes first. Returns when it has room."""
+def store_line(st, sm, a, line, sectors, words, bytes_, time, ready, token):
+    """A line waits from `time` to `ready`; if all room is taken, the oldest goes first. Returns when it has room."""
     s = st.sm[sm]
     if s[L.SM_STORED] >= st.par[P.STORED_LINES]:
-        leaves = max(s[L.SM_STORE_FREE], min(st.stored[sm, s[L.SM_STORED_FIRST], L.STORED_READY], time))
+        first = st.stored[sm, s[L.SM_STORED_FIRST]]
+        first[L.STORED_READY] = min(first[L.STORED_READY], time)
+        leaves = max(max(s[L.SM_STORE_LEFT] + 1, s[L.SM_STORE_FREE] - _WAY_CYCLES), first[L.STORED_READY])
         send_first(st, sm, leaves)
         time = max(time, leaves)
     waits = st.stored[sm, (s[L.SM_STORED_FIRST] + s[L.SM_STORED]) % L.STORED_MOST]
@@ -132,20 +126,24 @@ def store_line(st, sm, q, line, sectors, words, bytes_, time, token, policy):
     waits[L.STORED_SECTORS] = sectors
     waits[L.STORED_WORDS] = words
     waits[L.STORED_BYTES] = bytes_
-    waits[L.STORED_READY] = time + st.par[P.STORED_CYCLES]
+    waits[L.STORED_READY] = max(ready, time)
     waits[L.STORED_TOKEN] = token
-    waits[L.STORED_POLICY] = policy
-    waits[L.STORED_SMSP] = q
+    waits[L.STORED_POLICY] = a.policy
+    waits[L.STORED_SMSP] = a.smsp
     return time
 
 
 @compiled
-def let_stored_pass(st, sm, time):
-    """A load that misses comes behind the lines that wait: they leave before it. Returns when their way is free.
+def behind_stored(st, sm, time):
+    """Cycle from which a load that misses at `time` has the way, behind the lines that wait and may still be joined.
 
     H200: blocks of 16 warps on 25 SMs that read 8 KB of their own in 368 cycles a round take 450 if they also store it.
     """
+    send_stored(st, sm, time)
     s = st.sm[sm]
-    while s[L.SM_STORED] > 0 and s[L.SM_FLITS] < st.par[P.MAX_FLITS]:
-        send_first(st, sm, max(s[L.SM_STORE_FREE], time))
-    return s[L.SM_STORE_FREE]
+    free = max(s[L.SM_STORE_FREE], time)
+    for n in range(s[L.SM_STORED]):
+        waits = st.stored[sm, (s[L.SM_STORED_FIRST] + n) % L.STORED_MOST]
+        sectors = waits[L.STORED_SECTORS]
+        free += store_cycles(st.par, sectors, waits[L.STORED_WORDS] == words_of(sectors))
+    return free
