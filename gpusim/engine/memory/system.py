@@ -56,12 +56,10 @@ def sort_window(m, req, req_n, order):
     if total > order.shape[0]:
         raise ValueError("the window has more requests than `order` has rows")
     n = 0
-    low, high = 0, 0
+    low, high = 1 << 62, 0
     for sm in range(req_n.size):
         for i in range(req_n[sm]):
             time = req[sm, i, ms.REQ_TIME]
-            if n == 0:
-                low, high = time, time
             low, high = min(low, time), max(high, time)
             order[n, 0], order[n, 1] = sm, i
             n += 1

@@ -17,7 +17,7 @@ from gpusim.engine.memory.crossbar import (
 )
 from gpusim.engine.memory.place import gpc_of, target_of
 from gpusim.engine.memory.policy import class_of
-from gpusim.engine.memory.request_coalescer import join, note
+from gpusim.engine.memory.request_coalescer import NOBODY, join, note
 from gpusim.engine.state import compiled, ms
 from gpusim.engine.state.address_map import spread
 
@@ -72,29 +72,27 @@ def walk_read(m, sm, line, sectors, kind, past, policy, now):
     count = l2.sectors_of(sectors)
     target = target_of(m, sm, line, class_of(m, line, policy))
     ask(m, sm, target.home_slice)
-    joins = kind < ms.KIND_INSTRUCTION and m[ms.P_LRC_MOST] > 1
-    if joins:
+    opens = kind < ms.KIND_INSTRUCTION and m[ms.P_LRC_MOST] > 1
+    if opens:
         reply = join(m, gpc, line, sectors, now)
         if reply >= 0:
-            # The data come once for all SMs of the GPC that wait for them (H200, matmul_hopper: 47 bytes a cycle and
-            # SM where each SM reads its own data at 32).
-            # It has not gone on to L2 (random sectors of 4,096 lines: 120 requests a cycle, 75 of which reach L2).
+            # H200: the data come once for all SMs that wait (matmul_hopper: 47 bytes a cycle and SM, of its own 32),
+            # and the read does not go on to L2 (random sectors of 4,096 lines: 75 of 120 requests a cycle do).
             wait = book(m, m[ms.P_SM_PORTS] + sm, now, count * each)
-            return max(reply, now + m[ms.P_NEAR] + wait) + (count - 1) * each
+            return max(reply, now + m[ms.P_NEAR] - (m[ms.P_SPREAD] >> 1) + wait) + (count - 1) * each
+        opens = reply == NOBODY
     first_back = now + near_ticks(m, gpc, target.near_slice)
-    wait = max(
-        book_request(m, sm, 0, 0, now),
-        book_slice(m, target.near_slice, count, m[ms.P_SLICE_READ], now),
-        book_reply(m, sm, count, each, now),
-    )
+    wait = max(book_request(m, sm, 0, 0, now), book_slice(m, target.near_slice, count, m[ms.P_SLICE_READ], now))
+    back = book_reply(m, sm, count, each, now)
     if target.near == target.home:
         late, present, fetched = l2.read_home(m, target, sectors, l2.FOR_HOME, now)
-        reply = first_back + max(wait, late)
+        late = max(wait, late)
     else:
         late, present, fetched = read_far(m, target, sectors, wait, now)
-        reply = first_back + late
-    if joins:
-        note(m, gpc, line, sectors, now, reply)
+        back += m[ms.P_FAR] if fetched != 0 else 0
+    reply = first_back + max(late, back)
+    if opens:
+        note(m, gpc, line, sectors, first_back + late, reply)
     hits = l2.sectors_of(present)
     if kind >= ms.KIND_INSTRUCTION:
         m[ms.CNT_OTHER_SECTORS] += count
