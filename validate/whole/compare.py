@@ -27,15 +27,11 @@ GROUPS = SPAN, ALL, SAME, OTHER = "first kernel to last", "all kernels", "the sa
 
 
 def measured(line: Sequence[str | Path]) -> dict[str, Any]:
-    """What each program says of itself, by name, and the versions, up to one that ends with an error, which is printed.
-    Raises UsageError if none says anything."""
+    """What each program says of itself, by name, and the versions. Raises UsageError if it ends with an error."""
     status, printed = run([*map(str, line)], 86_400.0)
-    found = [json.loads(text) for text in printed.splitlines() if text.startswith("{")]
     if status != 0:
-        said = f"{' '.join(map(str, line))} needs PyTorch and CuPy, and said:\n{printed[-2000:]}"
-        if len(found) < 2:
-            raise UsageError(said)
-        print(said, file=sys.stderr)
+        raise UsageError(f"{' '.join(map(str, line))} needs PyTorch and CuPy, and said:\n{printed[-2000:]}")
+    found = [json.loads(text) for text in printed.splitlines() if text.startswith("{")]
     return {each.pop("program", "versions"): each for each in found}
 
 

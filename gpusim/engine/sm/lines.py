@@ -204,8 +204,7 @@ def read_lines(st, sm, a, count, bypass, copies):
         st.sm[sm, L.SM_STORE_FREE] = max(start, st.sm[sm, L.SM_STORE_FREE]) + misses
         st.sm[sm, L.SM_TAG_FREE] = max(st.sm[sm, L.SM_TAG_FREE], st.sm[sm, L.SM_STORE_FREE] - _ASKING)
     counts[L.COUNT_HITS] += hit_sectors
-    turns = max(misses, looked_up)
-    # A load that waits for its sub-partition's turn lets those of others pass.
+    turns = max(misses, looked_up)  # one that waits for its sub-partition's turn lets those of others pass
     st.sm[sm, L.SM_TAG_FREE] = max(st.sm[sm, L.SM_TAG_FREE], min(start, a.time + par[P.ENTRY])) + looked_up
     leave_queue(st.smsp[a.smsp], start + turns)
     there = start
