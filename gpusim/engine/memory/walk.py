@@ -82,17 +82,19 @@ def walk_read(m, sm, line, sectors, kind, past, policy, now):
             return max(reply, now + m[ms.P_NEAR] - (m[ms.P_SPREAD] >> 1) + wait) + (count - 1) * each
         opens = reply == NOBODY
     first_back = now + near_ticks(m, gpc, target.near_slice)
-    wait = max(book_request(m, sm, 0, 0, now), book_slice(m, target.near_slice, count, m[ms.P_SLICE_READ], now))
-    back = book_reply(m, sm, count, each, now)
+    wait = max(
+        book_request(m, sm, 0, 0, now),
+        book_slice(m, target.near_slice, count, m[ms.P_SLICE_READ], now),
+        book_reply(m, sm, count, each, now),
+    )
     if target.near == target.home:
         late, present, fetched = l2.read_home(m, target, sectors, l2.FOR_HOME, now)
-        late = max(wait, late)
+        reply = first_back + max(wait, late)
     else:
         late, present, fetched = read_far(m, target, sectors, wait, now)
-        back += m[ms.P_FAR] if fetched != 0 else 0
-    reply = first_back + max(late, back)
+        reply = first_back + late
     if opens:
-        note(m, gpc, line, sectors, first_back + late, reply)
+        note(m, gpc, line, sectors, reply)
     hits = l2.sectors_of(present)
     if kind >= ms.KIND_INSTRUCTION:
         m[ms.CNT_OTHER_SECTORS] += count
