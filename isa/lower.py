@@ -25,29 +25,36 @@ Reused = dict[tuple[int, int], int]
 
 
 def bank_reads(writer: RowWriter, reused: Reused) -> int:
-    """Registers that an instruction reads from the even bank, and 16 times those from the odd one. reused: of the
-    instruction before in address order (a branch target starts with what was before it), then of this one.
+    """Registers that an instruction reads, as COL_READS says. reused: of the instruction before in address order (a
+    branch target starts with what was before it), then of this one.
 
     Each warp's registers lie in two banks by the parity of their number, each bank delivers one register a cycle, and a
     source marked `.reuse` stays in a small cache, one entry per bank and source slot, for the next instruction of the
     warp (Huerta et al., "Analyzing Modern NVIDIA GPU cores", arXiv 2503.20481, 2025). A register that two sources name
     is read once. An H200 agrees: FFMA with three different registers of one bank takes 3 cycles, with two 2, and R8,
-    R8, R8 or R8, R9, R9 take 1. Only 32-bit arithmetic reads three operands at once: for other instructions 0.
-    """
+    R8, R8 or R8, R9, R9 take 1; DFMA with three pairs 3. Of wide data that is stored the first register counts."""
     before = dict(reused)
     reused.clear()
-    if writer.columns[m.COL_UNIT] not in _MATH:
-        return 0
-    read: tuple[set[int], set[int]] = set(), set()
-    for column, operand in writer.sources:
-        if operand.kind != "reg" or operand.index == RZ:
+    kept, read = ((set[int](), set[int]()) for _ in range(2))
+    for column, operand, words in writer.sources:
+        if operand.kind != "reg" or operand.index == RZ or writer.columns[m.COL_UNIT] == m.UNIT_TENSOR:
             continue
-        entry = operand.index % 2, _SLOTS[column]
-        if before.get(entry) != operand.index:
-            read[entry[0]].add(operand.index)
-        if operand.reuse:
-            reused[entry] = operand.index
-    return len(read[0]) + 16 * len(read[1])
+        for index in range(operand.index, operand.index + words):
+            entry = index % 2, _SLOTS[column]
+            (kept if before.get(entry) == index else read)[index % 2].add(index)
+            if operand.reuse:
+                reused[entry] = index
+    even, odd = (len(read[bank] | kept[bank]) for bank in (0, 1))
+    return len(read[0]) | len(read[1]) << 4 | even << 8 | odd << 12
+
+
+def result_way(columns: list[int]) -> int:
+    """RESULT_* of an instruction."""
+    unit = columns[m.COL_UNIT]
+    if unit == m.UNIT_XU or columns[m.COL_DST_COUNT] == 0:
+        return m.RESULT_XU if unit == m.UNIT_XU else 0
+    later = unit == m.UNIT_FP64 or columns[m.COL_TENSOR] != 0
+    return m.RESULT_LATER if later else m.RESULT_SOON if unit in _MATH else 0
 
 
 _SPARE_ROWS = 3  # a 128-bit access names its first register only
@@ -83,6 +90,7 @@ def lower(program: Program) -> Lowered:
     for row, instruction in zip(code, program.instructions, strict=True):
         writer = lower_instruction(instruction, pool, layout, program.name)
         writer.columns[m.COL_READS] = bank_reads(writer, reused)
+        writer.columns[m.COL_RESULT] = result_way(writer.columns)
         try:
             row[:] = writer.columns
         except OverflowError:

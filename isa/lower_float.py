@@ -201,7 +201,7 @@ def half_source(w: RowWriter, column: int, selector: int) -> None:
     """A single half: .H0_H0 (the default) or .H1_H1; the selector column gets 0 or 1."""
     operand = w.take("reg", "ureg", "const", "fimm")
     w.columns[selector] = _put_halves(w, column, operand, {"H0_H0": 0, "H1_H1": 1, "H0": 0, "H1": 1})
-    w.sources.append((column, operand))
+    w.sources.append((column, operand, 1))
 
 
 def _put_halves(w: RowWriter, column: int, operand: Operand, choices: dict[str, int]) -> int:
@@ -253,7 +253,7 @@ def half2_source(w: RowWriter, column: int) -> None:
         w.columns[column] = w.immediate_code(w.instruction.immediate_bits)
     else:
         w.columns[m.COL_AUX2] |= _put_halves(w, column, operand, _HALF_SELECT) << 2 * slot
-    w.sources.append((column, operand))
+    w.sources.append((column, operand, 1))
 
 
 def half_minmax(w: RowWriter) -> None:

@@ -95,7 +95,7 @@ def imad(w: RowWriter) -> None:
     w.operands("A B", 1, "raw" if wide or upper else "int")
     w.src(m.COL_C, 2 if wide or upper else 1)
     w.ps(0, default=False)
-    first, second = (operand for _, operand in w.sources[:2])
+    first, second = (operand for _, operand, _ in w.sources[:2])
     carry = carries_out or w.has("X")
     if wide or upper:
         flags = carry | _negated_pair(w, carry) << 1

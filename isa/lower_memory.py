@@ -101,7 +101,7 @@ def _data(w: RowWriter, rows: int) -> int:
         raise w.refuse("a wide operand that does not start at a multiple of its size")
     if operand.negate or operand.absolute or operand.invert or operand.suffixes:
         raise w.refuse("a modified data operand")
-    w.sources.append((m.COL_B, operand))
+    w.sources.append((m.COL_B, operand, 1))
     return w.register_row(operand)
 
 

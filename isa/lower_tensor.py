@@ -42,7 +42,7 @@ def _product(w: RowWriter, op: int, bits: int, result: int, **columns: int) -> N
         if operand.index % min(count, 2) and operand.index != 255:
             raise w.refuse("a matrix operand that is not aligned")
         w.columns[column] = w.register_row(operand)
-        w.sources.append((column, operand))
+        w.sources.append((column, operand, count))
     if sparse:
         w.columns[m.COL_AUX5] = w.register_row(w.take("reg"))
         w.columns[m.COL_AUX3] = 1 + w.number()

@@ -84,7 +84,7 @@ class RowWriter:
         self.columns[m.COL_DST] = layout.sink_row
         for column in (m.COL_PD0, m.COL_PD1, m.COL_PS0, m.COL_PS1, m.COL_PS2):
             self.columns[column] = PT
-        self.sources: list[tuple[int, Operand]] = []
+        self.sources: list[tuple[int, Operand, int]] = []
         self.launched_with = layout.registers
 
     # --- errors and columns ---------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class RowWriter:
     def put(self, column: int, operand: Operand, rows: int = 1, numeric: str = "int") -> None:
         self.columns[column] = self.operand_code(operand, rows, numeric)
         self.columns[column + 1] = self._modifier(operand, numeric)
-        self.sources.append((column, operand))
+        self.sources.append((column, operand, rows))
 
     def operand_code(self, operand: Operand, rows: int = 1, numeric: str = "int") -> int:
         if operand.kind in ("reg", "ureg"):

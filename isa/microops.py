@@ -54,12 +54,14 @@ COL_AUX3 = 31
 COL_AUX4 = 32
 COL_AUX5 = 33
 COL_CONST = 34  # bank << 16 | byte offset of the constant operand that is read, -1 = none
-COL_READS = 35  # registers to read: from the even bank, and 16 times those from the odd one
+COL_READS = 35  # registers to read: bits 0 to 3 from the even bank, 4 to 7 from the odd one; 8 to 15: if none was kept
 COL_VARIABLE = 36  # 1: variable latency, completion is signalled by a scoreboard
 COL_SPIN = 37  # 1: a load that an ATOMS.CAST.SPIN loop begins with
 COL_TENSOR = 38  # 1: halves that go through the tensor cores (HFMA2.MMA)
-COLUMNS = 40  # a whole number of 32-byte pieces; column 39 is zero
+COL_RESULT = 39  # how a result comes to the registers: RESULT_*, 0 if it does not, or in another way
+COLUMNS = 40  # a whole number of 32-byte pieces
 
+RESULT_SOON, RESULT_LATER, RESULT_XU = 1, 2, 3  # as of most arithmetic; of doubles and HFMA2.MMA; of MUFU's unit
 # --- operand modifiers ---------------------------------------------------------------------------------------------
 MOD_NONE = 0
 MOD_FNEG = 1

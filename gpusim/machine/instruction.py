@@ -49,7 +49,7 @@ class Decoded:
         self.result, self.sources = row[M.COL_WBAR], row[M.COL_RBAR]
         self.constant = row[M.COL_AUX4] << 16 if op == M.OP_LDC else row[M.COL_CONST]
         self.variable = row[M.COL_VARIABLE] != 0
-        self.even, self.odd = row[M.COL_READS] & 15, row[M.COL_READS] >> 4
+        self.even, self.odd = row[M.COL_READS] & 15, row[M.COL_READS] >> 4 & 15
         self.wide = self.unit == M.UNIT_FMAHEAVY and M.OP_IMAD_WIDE_U <= op <= M.OP_IMAD_HI_S
         self.adds_floats = row[M.COL_AUX4] in _FLOAT_SUMS and op in (M.OP_ATOM, M.OP_RED)
 

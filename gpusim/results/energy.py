@@ -99,7 +99,7 @@ def events_of(counts: Counts) -> np.ndarray:
     found[0, EVENTS.index("warp")] = launch.blocks * -(-launch.threads_per_block // counts.record.config.gpu.warp_size)
     put("issue", every, counters[:, L.COUNT_EXECUTED])
     reads = code[:, M.COL_READS]
-    put("operand", ~scalar, lanes * ((reads & 15) + (reads >> 4)))
+    put("operand", fma | (unit == M.UNIT_ALU) | (unit == M.UNIT_HALF), lanes * ((reads & 15) + (reads >> 4 & 15)))
     sums, products, wide = (np.isin(op, of) for of in (_SUMS, _PRODUCTS, _WIDE_PRODUCTS))
     put("integer_product", products, lanes)
     put("wide_product", wide, lanes)

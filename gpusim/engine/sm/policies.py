@@ -75,7 +75,7 @@ def choose(st, q, ages, time):
     if policy == BLOCK:
         if st.smsp[q, L.SMSP_IN_TURN] != 0:
             return next_of_oldest_block(ready, st.block_order[q], last, LONGEST_WAIT, time)
-        if ready[last] <= time and st.smsp[q, L.SMSP_GOES_ON] == time:
+        if ready[last] <= min(time, st.smsp[q, L.SMSP_GOES_ON]):
             return last, False
         return next_of_oldest_block(ready, st.block_order[q], np.int64(ready.size), SHORT_WAIT, time)
     if policy == LRR:

@@ -123,12 +123,26 @@ def note_ready(st, q, w, unit, now):
 
 
 @compiled
+def counts_on(st, sm, q, w, ready, time):
+    """Returns the cycle until which a warp waits whose stall count alone is over at `ready`. The count stands still
+    while the dispatcher holds back an instruction (H200: of six warps that issue FADDs with two registers of one bank
+    and stall counts of 4, each waits 5.8 cycles for that, not 3)."""
+    if st.warp[w, L.WARP_REASON] != L.STALL_WAIT:
+        return time
+    until = ready + st.smsp[q, L.SMSP_DISPATCH] - st.warp[w, L.WARP_DISPATCH]
+    if until > time:
+        charge(st, sm, w, L.STALL_WAIT, until)
+        note_ready(st, q, w, st.code[st.warp[w, L.WARP_PC], M.COL_UNIT], time)
+    return until
+
+
+@compiled
 def charge_queue(st, sm, q, w, unit, until):
     """Charges the time that a warp could have issued but for others.
 
-    In cycles in which its unit is busy that is the unit's throttle, in those in which register banks keep the dispatch
-    port, a dispatch stall; in the others another warp has been selected. Such cycles are counted from when the warp's
-    readiness was known, and taken to be spread evenly.
+    In cycles in which its unit is busy that is the unit's throttle, in those in which the dispatcher holds back another
+    instruction, a dispatch stall; in the others another warp has been selected. Such cycles are counted from when the
+    warp's readiness was known, and taken to be spread evenly.
     """
     since = st.warp[w, L.WARP_SINCE]
     wait = until - since
@@ -138,7 +152,11 @@ def charge_queue(st, sm, q, w, unit, until):
     busy = st.smsp[q, L.SMSP_BUSY + unit] - st.warp[w, L.WARP_BUSY]
     if blocked | busy != 0:
         span = max(until - st.warp[w, L.WARP_READY_AT], wait)
+        stood = blocked
         blocked = blocked * wait // span
+        if st.warp[w, L.WARP_REASON] == L.STALL_WAIT:
+            since = min(since + stood - blocked, until)
+            charge(st, sm, w, L.STALL_WAIT, since)
         busy = busy * wait // span * st.par[P.BUSY_PERCENT] // 100
         charge(st, sm, w, L.STALL_DISPATCH, min(since + blocked, until))
         charge(st, sm, w, L.STALL_MATH, min(since + blocked + busy, until))
@@ -208,6 +226,7 @@ def make_ready(st, sm, q, slot, w, now, earliest):
             charge(st, sm, w, L.STALL_IMC, there)
             time = there
     st.warp[w, L.WARP_STATE] = L.RUNNING
+    st.warp[w, L.WARP_REASON] = L.STALL_WAIT if time == earliest else L.STALL_NOT_SELECTED
     load_ahead(st, w, pc)
     note_ready(st, q, w, st.code[pc, M.COL_UNIT], now)
     st.ready[q, slot] = time

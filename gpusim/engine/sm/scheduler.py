@@ -6,13 +6,15 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.admission import admit, has_fma_halves, in_both_halves
 from gpusim.engine.sm.policies import choose
-from gpusim.engine.sm.readiness import block, charge, charge_queue, look_again, make_ready, note_ready
+from gpusim.engine.sm.readiness import block, charge, charge_queue, counts_on, look_again, make_ready, note_ready
 from gpusim.engine.sm.run_warp import clear_lanes, finish_warp, run_instruction, stays
 from gpusim.engine.state import L, P, compiled, lowest_bit, of_warp, parts
 from isa import microops as M
 
 #: NANOSLEEP sleeps a millisecond at most (PTX manual).
 LONGEST_SLEEP_NS = 1_000_000
+LATE_RESULT = 2
+"""Cycles by which the results of doubles and HFMA2.MMA come later to the registers than others'."""
 
 
 @compiled
@@ -48,11 +50,8 @@ def is_wide(st, i):
 
 @compiled
 def held(st, i):
-    """Cycles after its own for which an instruction keeps the sub-partition from issuing another.
-
-    A wide product is dispatched twice, as long apart as its pipe takes the first half, and only then its stall count
-    begins (H200: independent IMAD.HI with stall counts of 4 take 6.3 cycles each, loop included).
-    """
+    """Cycles that an instruction keeps the dispatcher. A wide product is dispatched twice, as long apart as its pipe
+    takes the first half, and only then its stall count begins (H200: IMAD.HI with stall counts of 4 take 6 cycles)."""
     return st.par[P.WIDE_DISPATCH] if is_wide(st, i) else np.int64(0)
 
 
@@ -69,6 +68,12 @@ def unit_interval(st, i, unit):
     if is_wide(st, i):
         return st.par[P.WIDE_INTERVAL]
     interval = st.par[P.UNIT_INTERVAL + unit]
+    if unit == M.UNIT_XU:  # H200: F2F.F32.F64 and FCHK, with two registers, take nine cycles
+        return interval + ((st.code[i, M.COL_READS] >> 8 & 15) + (st.code[i, M.COL_READS] >> 12) > 1)
+    if unit == M.UNIT_UNIFORM and st.code[i, M.COL_OP] == M.OP_MOV:
+        return np.int64(1)  # H200: UMOV and ULDC alone 1.01, UIADD3 and UIMAD 1.99
+    if unit == M.UNIT_HALF and st.code[i, M.COL_TENSOR] != 0 and has_fma_halves(st):
+        return 2 * interval
     return max(interval // st.par[P.SHORT_SUMS], 1) if has_short_sums(st.code, i) else interval
 
 
@@ -140,6 +145,8 @@ def issue(st, sm, q, slot, w, time):
             charge(st, sm, w, reason, until)
         parts.mark(st, sm, parts.READINESS)
         make_ready(st, sm, q, slot, w, time, max(until, st.warp[w, L.WARP_SINCE]))
+        if reason != L.STALL_WAIT and st.warp[w, L.WARP_STATE] == L.RUNNING:
+            st.warp[w, L.WARP_REASON] = reason
         parts.mark(st, sm, parts.SCHEDULER)
     elif st.warp[w, L.WARP_STATE] == L.RUNNING:
         stays(st, sm, q, slot, w, i)
@@ -147,17 +154,45 @@ def issue(st, sm, q, slot, w, time):
 
 @compiled
 def read_registers(smsp, reads, time):
-    """Books the register reads of an instruction that issues at `time`; returns when the next one may issue.
+    """Books the registers that an instruction reads, `time` or later. Returns the cycle in which it is dispatched.
 
     Each of the two banks delivers one register a cycle. An instruction waits one cycle at most in front of them, so
     what one reads from one bank and the next from the other overlaps (H200: FFMAs with two sources in one bank take two
-    cycles each, if they take turns between the banks one and a half).
+    cycles each, if they take turns between the banks one and a half; a NOP behind them does not wait).
     """
-    even = max(smsp[L.SMSP_EVEN_FREE], time) + (reads & 15)
-    odd = max(smsp[L.SMSP_ODD_FREE], time) + (reads >> 4)
-    smsp[L.SMSP_EVEN_FREE] = even
-    smsp[L.SMSP_ODD_FREE] = odd
-    return max(time + 1, even - 1, odd - 1)
+    even, odd = reads & 15, reads >> 4 & 15
+    start = max(time, smsp[L.SMSP_EVEN_FREE] - 1 if even else time, smsp[L.SMSP_ODD_FREE] - 1 if odd else time)
+    smsp[L.SMSP_EVEN_FREE] = max(smsp[L.SMSP_EVEN_FREE], start) + even
+    smsp[L.SMSP_ODD_FREE] = max(smsp[L.SMSP_ODD_FREE], start) + odd
+    return start
+
+
+@compiled
+def dispatch(st, smsp, slot, i, time):
+    """Takes the chosen instruction through the dispatcher. Returns the cycle in which it issues, `time` or later.
+
+    H200, loops of chosen instructions: what `.reuse` keeps is lost when another warp issues. Results come to the
+    registers one a cycle, those of doubles and HFMA2.MMA two cycles later than others, so an FADD or IADD3 two cycles
+    behind one waits for a cycle. A wide product reads its registers again at its second dispatch.
+    """
+    result, reads = st.code[i, M.COL_RESULT], np.int64(st.code[i, M.COL_READS])
+    issued = read_registers(smsp, reads if smsp[L.SMSP_LAST] == slot else reads >> 8, time)
+    taken = smsp[L.SMSP_RESULTS] >> min(issued - smsp[L.SMSP_DISPATCHED], 63)
+    if result == M.RESULT_SOON:
+        while taken & 1 != 0:
+            issued += 1
+            taken >>= 1
+    elif result == M.RESULT_LATER:
+        taken |= 1 << LATE_RESULT
+    elif result == M.RESULT_XU:
+        later = st.par[P.UNIT_LATENCY + M.UNIT_XU] - st.par[P.UNIT_LATENCY + M.UNIT_ALU]
+        taken |= 1 << (later + max(smsp[L.SMSP_UNIT_FREE + M.UNIT_XU] - issued, 0))
+    last = read_registers(smsp, reads >> 8, issued + held(st, i)) if is_wide(st, i) else issued
+    smsp[L.SMSP_RESULTS] = taken >> (last - issued)
+    smsp[L.SMSP_DISPATCHED] = last
+    smsp[L.SMSP_DISPATCH] += last - time
+    unit = st.code[i, M.COL_UNIT]
+    return time if unit == M.UNIT_LSU or unit == M.UNIT_ADU else issued
 
 
 @compiled
@@ -170,8 +205,10 @@ def step(st, sm, k, time):
     ages = st.warp[first : first + slots * smsps : smsps, L.WARP_AGE]
     smsp = st.smsp[q]
     ready = st.ready[q]
+    if time <= smsp[L.SMSP_DISPATCHED]:  # a warp has been woken, but the dispatcher holds an instruction back
+        smsp[L.SMSP_NEXT] = smsp[L.SMSP_DISPATCHED] + 1
+        return
     smsp[L.SMSP_NEXT] = L.NEVER
-    behind = time + 1
     while True:
         slot, several = choose(st, q, ages, time)
         if slot < 0:
@@ -179,16 +216,19 @@ def step(st, sm, k, time):
         w = first + slot * smsps
         st = of_warp(st, w)
         if st.warp[w, L.WARP_FETCHED] < 0:  # its first instruction has still to be fetched
+            charge(st, sm, w, L.STALL_NOT_SELECTED, time)
             clear_lanes(st, sm, w)
             look_again(st, sm, w, time)
+            continue
+        until = counts_on(st, sm, q, w, ready[slot], time)
+        if until > time:
+            ready[slot] = until
             continue
         i = st.warp[w, L.WARP_PC]
         free, reason = admit(st, sm, q, w, i, time)
         if free <= time:
-            behind = max(read_registers(smsp, np.int64(st.code[i, M.COL_READS]), time), time + 1 + held(st, i))
-            smsp[L.SMSP_DISPATCH] += behind - time - 1
-            issue(st, sm, q, slot, w, time)
-            smsp[L.SMSP_GOES_ON] = behind
+            smsp[L.SMSP_GOES_ON] = dispatch(st, smsp, slot, i, time) + 1
+            issue(st, sm, q, slot, w, smsp[L.SMSP_GOES_ON] - 1)
             break
         unit = st.code[i, M.COL_UNIT]
         smsp[L.SMSP_IN_TURN] = max(smsp[L.SMSP_IN_TURN], 2 if unit == M.UNIT_LSU else 1)
@@ -198,10 +238,11 @@ def step(st, sm, k, time):
             st.sm[sm, L.SM_THROTTLED] = 1
         else:
             charge(st, sm, w, reason, free)
+            st.warp[w, L.WARP_REASON] = reason
             note_ready(st, q, w, unit, free)
             ready[slot] = free
     earliest = time if several else L.NEVER
     if not several:
         for slot in range(slots):
             earliest = min(earliest, ready[slot])
-    smsp[L.SMSP_NEXT] = max(earliest, behind)
+    smsp[L.SMSP_NEXT] = max(earliest, time + 1, smsp[L.SMSP_DISPATCHED] + 1)

@@ -131,7 +131,7 @@ SMSP_NEXT, SMSP_LAST, SMSP_LSU_FREE, SMSP_WARPS = range(4)
 SMSP_EVEN_FREE, SMSP_ODD_FREE = 4, 5  # register banks: cycle from which one reads again
 SMSP_ENTERED = 6  # memory instructions that have entered its queue
 SMSP_UNIT_FREE = 8
-SMSP_GOES_ON = 24  # cycle at which the warp that issued last may do so again, if it is ready
+SMSP_GOES_ON = 24  # cycle at which the next warp is chosen: the one that issued last, if it is ready
 SMSP_ADDRESS_FREE = 25  # cycle from which its address unit goes on
 SMSP_ADDRESS = 26  # cycles at which the last instructions for that are taken up, the oldest first
 ADDRESSES_WAITING = 3  # of them that wait in front of it
@@ -142,7 +142,7 @@ SMSP_STORES = SMSP_LEAVES + QUEUE_MOST  # stores that have entered it
 SMSP_STORE = SMSP_STORES + 1  # number, among all that have entered, of each of the last QUEUE_MOST of them
 SMSP_PLACE = SMSP_STORE + QUEUE_MOST  # place in SMSP_LEAVES of the instruction that was handed over last
 SMSP_PLACE_KEPT = SMSP_PLACE + 1  # 1 + place of an instruction that goes on, 0 if the next one to be handed over is new
-SMSP_DISPATCH = SMSP_PLACE_KEPT + 1  # cycles in which nothing could issue because of register banks
+SMSP_DISPATCH = SMSP_PLACE_KEPT + 1  # cycles in which its dispatcher held an instruction back
 SMSP_BUSY = SMSP_DISPATCH + 1  # of each unit: cycles in which it could take no instruction
 SMSP_GROUP_FREE = SMSP_BUSY + 16  # cycle from which its tensor core takes part in another product of four warps
 SMSP_TURNS = SMSP_GROUP_FREE + 1  # how often a warp has begun to wait for room in the memory queue
@@ -150,7 +150,9 @@ SMSP_WAITING = SMSP_TURNS + 1  # warps that do
 SMSP_KEPT = SMSP_WAITING + 1  # instructions that wait for the way beyond the SM, see engine.sm.queued
 SMSP_IN_TURN = SMSP_KEPT + 1  # issues for which warps take turns: 1 behind a yield or a busy pipe, 2 a full queue
 SMSP_ENDED = SMSP_IN_TURN + 1  # cycle at which its last warp ended
-SMSP_FIELDS = SMSP_ENDED + 1
+SMSP_DISPATCHED = SMSP_ENDED + 1  # cycle of the last dispatch, the second one of a wide product
+SMSP_RESULTS = SMSP_DISPATCHED + 1  # bit k: the way to the registers is taken for what is dispatched k cycles later
+SMSP_FIELDS = SMSP_RESULTS + 1
 
 # --- sm ----------------------------------------------------------------------------------------------------
 (
