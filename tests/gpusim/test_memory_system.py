@@ -238,18 +238,6 @@ def test_a_read_of_other_sectors_of_a_line_ends_what_others_could_join(reads, se
     assert bench.count(s.CNT_TEX_READ_SECTORS) == served + 2
 
 
-@pytest.mark.parametrize(("apart", "reads"), [(20, 1), (130, 2)])
-def test_reads_join_no_longer_because_the_way_to_their_sms_is_full(apart, reads):
-    """H200, while the other 14 SMs of the GPC read as much as it can take: 20 cycles apart all join, 40 four in five,
-    60 one in three, 100 one in 25, as on an idle GPU; while all slices are busy half still do at 150 cycles."""
-    bench = Bench(l2__coalesced_reads=4)
-    first, busy = bench.line(home=0), (*range(2, 8), *range(108, 116))
-    bench.send(*((100 * k, 0, first + k, s.KIND_READ) for k in range(1121)))
-    load = [(200_000 + k // 14, busy[k % 14], first + 1 + k, s.KIND_READ) for k in range(1120)]
-    bench.send(*sorted([*load, *((200_080 + apart * sm, sm, first, s.KIND_READ) for sm in range(2))]))
-    assert bench.count(s.CNT_TEX_READ_SECTORS) == 4 * (1121 + 1120 + reads)
-
-
 def test_a_refresh_keeps_its_bank_from_being_read(h200):
     """Measured on an H200: of single loads from memory one in eight is late, by up to 540 cycles, evenly spread."""
     bench = Bench(dram__refresh_cycles=540, dram__refresh_interval_cycles=3861, l2__near_copy=False)
@@ -972,10 +960,10 @@ def test_two_lines_of_one_entry_of_the_request_coalescer_displace_each_other():
     state = Bench(l2__coalesced_reads=4).system.state
     line = 1 << 20
     other = next(n for n in range(line + 1, line + 10_000_000) if entry_of(state, 0, n) == entry_of(state, 0, line))
-    note(state, 0, line, 1, 1 << 30, 1 << 30)
+    note(state, 0, line, 1, 1 << 30)
     assert [join(state, 0, line, 1, 10) > 0 for _ in range(4)] == [True, True, True, False]
-    note(state, 0, line, 1, 1 << 30, 1 << 30)
-    note(state, 0, other, 1, 1 << 30, 1 << 30)
+    note(state, 0, line, 1, 1 << 30)
+    note(state, 0, other, 1, 1 << 30)
     assert join(state, 0, line, 1, 10) == -1 and join(state, 0, other, 1, 10) > 0
 
 
