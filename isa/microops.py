@@ -19,9 +19,7 @@ _table = MicroOperations()
 _block, _op = _table.block, _table.row
 
 # --- columns -------------------------------------------------------------------------------------------------------
-COL_OP = 0
-COL_CLASS = 1
-COL_UNIT = 2
+COL_OP, COL_CLASS, COL_UNIT = range(3)
 COL_GUARD = 3  # 0..15, 7 = always
 COL_GUARD_NEG = 4
 COL_STALL = 5  # cycles before the warp may issue again
@@ -33,26 +31,11 @@ COL_REUSE = 10
 COL_UNIFORM = 11  # 1: executes once for the warp: run it with mask 0xffffffff
 COL_DST = 12  # operand code of the first destination row
 COL_DST_COUNT = 13  # rows written, 0 = none
-COL_A = 14
-COL_MOD_A = 15
-COL_B = 16
-COL_MOD_B = 17
-COL_C = 18
-COL_MOD_C = 19
-COL_PD0 = 20  # destination predicates, 7 or 15 = discarded
-COL_PD1 = 21
-COL_PS0 = 22  # source predicates
-COL_PS0_NEG = 23
-COL_PS1 = 24
-COL_PS1_NEG = 25
-COL_PS2 = 26
-COL_PS2_NEG = 27
-COL_AUX0 = 28  # meaning depends on the micro-operation, see its row
-COL_AUX1 = 29
-COL_AUX2 = 30
-COL_AUX3 = 31
-COL_AUX4 = 32
-COL_AUX5 = 33
+COL_A, COL_MOD_A, COL_B, COL_MOD_B, COL_C, COL_MOD_C = range(14, 20)
+COL_PD0, COL_PD1 = 20, 21  # destination predicates, 7 or 15 = discarded
+COL_PS0, COL_PS0_NEG, COL_PS1, COL_PS1_NEG, COL_PS2, COL_PS2_NEG = range(22, 28)  # source predicates
+# Their meaning depends on the micro-operation, see its row.
+COL_AUX0, COL_AUX1, COL_AUX2, COL_AUX3, COL_AUX4, COL_AUX5 = range(28, 34)
 COL_CONST = 34  # bank << 16 | byte offset of the constant operand that is read, -1 = none
 COL_READS = 35  # registers to read: bits 0 to 3 from the even bank, 4 to 7 from the odd one; 8 to 15: if none was kept
 COL_VARIABLE = 36  # 1: variable latency, completion is signalled by a scoreboard
@@ -63,12 +46,7 @@ COLUMNS = 40  # a whole number of 32-byte pieces
 
 RESULT_SOON, RESULT_LATER, RESULT_XU = 1, 2, 3  # as of most arithmetic; of doubles and HFMA2.MMA; of MUFU's unit
 # --- operand modifiers ---------------------------------------------------------------------------------------------
-MOD_NONE = 0
-MOD_FNEG = 1
-MOD_FABS = 2
-MOD_FNEG_FABS = 3  # -|x|
-MOD_INEG = 4
-MOD_NOT = 5
+MOD_NONE, MOD_FNEG, MOD_FABS, MOD_FNEG_FABS, MOD_INEG, MOD_NOT = range(6)  # FNEG_FABS: -|x|
 
 # --- classes: one compiled executor each; the last four are executed by the SM core ----------------------------------
 CLS_INT, CLS_FLOAT, CLS_DOUBLE, CLS_CONVERT, CLS_PRED, CLS_CROSS, CLS_HALF, CLS_TENSOR = range(1, 9)
@@ -192,8 +170,7 @@ OP_FADD2 = _op("pair d = A + B in each word of pairs", **_MODE)
 OP_FMUL2 = _op("pair d = A * B in each word of pairs", **_MODE, aux2="as FMUL_MODE")
 OP_FFMA2 = _op("pair d = A * B + C in each word of pairs", **_MODE)
 
-FLAG_FTZ = 1
-FLAG_SAT = 2
+FLAG_FTZ, FLAG_SAT = 1, 2
 FLAG_NAN = 4  # FMNMX.NAN: a NaN source makes the result NaN
 FLAG_XORSIGN = 8
 FLAG_FMZ = 16  # 0 * x = 0; comes with FLAG_FTZ
@@ -294,10 +271,7 @@ OP_R2P = _op("predicates in mask B = bits of a byte of A", aux0="the byte", **_F
 OP_FCHK = _op("PD0 = A / B needs the slow path")
 OP_ISETP_WIDE = _op("as ISETP of pairs A, B, and PS0: PD0, PD1", aux0="COMPARE_*", aux1="1: unsigned", aux2="BOOL_*")
 
-COMPARE_LT = 1
-COMPARE_EQ = 2
-COMPARE_GT = 4
-COMPARE_UNORDERED = 8
+COMPARE_LT, COMPARE_EQ, COMPARE_GT, COMPARE_UNORDERED = 1, 2, 4, 8
 COMPARE_MIN = 16  # DSETP only: PD0 = (A is the minimum) bool PS0, PD1 = both are NaN
 COMPARE_MAX = 32
 BOOL_AND, BOOL_OR, BOOL_XOR = range(3)
@@ -340,8 +314,7 @@ OP_HADD2_F32 = _op("d = one half of A + one of B, as f32")
 OP_FHADD = _op("d = f32 A + half B, as f32")
 OP_FHFMA = _op("d = half A * half B + f32 C")
 
-HALF_F16 = 0
-HALF_BF16 = 1
+HALF_F16, HALF_BF16 = 0, 1
 FLAG_RELU = 64
 
 # --- CLS_TENSOR -----------------------------------------------------------------------------------------------------
@@ -373,11 +346,7 @@ OP_GMMA = _op(
 TENSOR_F16, TENSOR_BF16, TENSOR_TF32, TENSOR_E4M3, TENSOR_E5M2, TENSOR_INTEGER = range(6)
 INTEGER_AND = 1  # single bits: the number of those set in both
 INTEGER_XOR = 2  # ... of those that differ
-GMMA_NEGATE_A = 1
-GMMA_NEGATE_B = 2
-GMMA_TRANSPOSE_A = 4
-GMMA_TRANSPOSE_B = 8
-GMMA_SATURATE = 16
+GMMA_NEGATE_A, GMMA_NEGATE_B, GMMA_TRANSPOSE_A, GMMA_TRANSPOSE_B, GMMA_SATURATE = 1, 2, 4, 8, 16
 GMMA_REGISTERS = 32  # A is in registers
 GMMA_SPARSE = 64  # A is structured sparse
 GMMA_SELECTOR_BIT = 7  # bits 7, 8: which lanes hold its metadata
@@ -471,16 +440,10 @@ SCOPE_CTA, SCOPE_SM, SCOPE_GPU, SCOPE_SYSTEM = range(4)
 
 BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_SHARED, BULK_SHARED_REDUCE, BULK_PREFETCH = range(6)
 BULK_KIND = 7  # mask of these
-BULK_TENSOR = 8
-BULK_IM2COL = 16
-BULK_MULTICAST = 32
-SYNCS_EXCHANGE = 0
-SYNCS_CHECK = 1
-SYNCS_INVALIDATE = 2
+BULK_TENSOR, BULK_IM2COL, BULK_MULTICAST = 8, 16, 32
+SYNCS_EXCHANGE, SYNCS_CHECK, SYNCS_INVALIDATE = range(3)
 SYNCS_ARRIVE = 3  # AUX5 says what of: arrivals (SYNCS_ONE, SYNCS_OPERAND) | transactions << 4 | SYNCS_DROP
-SYNCS_NONE = 0
-SYNCS_ONE = 1
-SYNCS_OPERAND = 2
+SYNCS_NONE, SYNCS_ONE, SYNCS_OPERAND = range(3)
 SYNCS_OPERAND_DONE = 3  # as many transactions are over
 SYNCS_DROP = 1 << 8  # one thread fewer is expected from now on
 SYNCS_MASK = 1 << 9  # d = the lanes that arrive together, and the upper word before the first of them
@@ -546,14 +509,11 @@ OP_GRID_WAIT = _op("ACQBULK: wait for the end of the grid before, if this one ha
 
 BRANCH_PLAIN = 0
 BRANCH_DIV = 1  # taken if the executing lanes are not all that the barrier mask A names
-BRANCH_CONV = 2
-BRANCH_ANY = 3
-BRANCH_UNIFORM = 4
+BRANCH_CONV, BRANCH_ANY, BRANCH_UNIFORM = range(2, 5)
 
 BPT_CODE_END = 2  # what lies behind the last instruction of a kernel
 
-BMOV_TO_REGISTER = 0
-BMOV_FROM_REGISTER = 1
+BMOV_TO_REGISTER, BMOV_FROM_REGISTER = 0, 1
 BMOV_CLEAR = 2  # to a register, and the barrier register is cleared
 BMOV_COPY = 3  # from another barrier
 BMOV_MOVE = 4  # from another barrier, which is cleared
@@ -573,11 +533,7 @@ _block(1202, "sm/cluster.py: cluster_barrier")
 OP_CLUSTER_ARRIVE = _op("arrive at the barrier of the thread block cluster")
 OP_CLUSTER_WAIT = _op("wait at it")
 
-BAR_SYNC = 0
-BAR_ARRIVE = 1
-BAR_RED_POPC = 2
-BAR_RED_AND = 3
-BAR_RED_OR = 4
-BAR_SYNC_ALL = 5  # .SYNCALL: every thread of the block
+# SYNC_ALL: .SYNCALL, every thread of the block.
+BAR_SYNC, BAR_ARRIVE, BAR_RED_POPC, BAR_RED_AND, BAR_RED_OR, BAR_SYNC_ALL = range(6)
 
 MICRO_OPERATIONS = _table.named(globals())

@@ -10,17 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.engine.dispatcher import (
-    C_FIELDS,
-    G_FIELDS,
-    G_NEXT,
-    G_PATIENCE,
-    G_RUNNING,
-    G_TOTAL,
-    fill,
-    place_blocks,
-    refill,
-)
+from gpusim.engine import dispatcher as D
 from gpusim.engine.endless import EndlessWatch
 from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves
 from gpusim.engine.host_calls import asked, sm_of
@@ -104,9 +94,9 @@ def run_grid(st, dispatch, seats, clock, most):
     grid = dispatch[0]
     done = np.int64(0)
     full = False
-    while done < most and grid[G_RUNNING] > 0 and not full:
+    while done < most and grid[D.G_RUNNING] > 0 and not full:
         before = done
-        left = grid[G_RUNNING] + grid[G_TOTAL] - grid[G_NEXT]
+        left = grid[D.G_RUNNING] + grid[D.G_TOTAL] - grid[D.G_NEXT]
         idle = -1
         for sm in range(st.sm.shape[0]):
             if st.sm[sm, L.SM_BLOCKS] > 0:
@@ -116,16 +106,16 @@ def run_grid(st, dispatch, seats, clock, most):
                 full |= st.sm[sm, L.SM_LOG] != 0 and log_room(st, sm) == 0
             elif idle < 0:
                 idle = sm
-        refill(st, dispatch, seats, clock, 0, 0)
-        grid[G_PATIENCE] += 1
-        if left > grid[G_RUNNING] + grid[G_TOTAL] - grid[G_NEXT]:
-            grid[G_PATIENCE] = 0
+        D.refill(st, dispatch, seats, clock, 0, 0)
+        grid[D.G_PATIENCE] += 1
+        if left > grid[D.G_RUNNING] + grid[D.G_TOTAL] - grid[D.G_NEXT]:
+            grid[D.G_PATIENCE] = 0
         if st.par[P.CLUSTER_BLOCKS] > 0:
             open_barriers(st, 0)
-        elif idle >= 0 and (grid[G_PATIENCE] >= PATIENCE or done == before):
-            place_blocks(st, grid, idle, L.NEVER, 0)
-            grid[G_PATIENCE] = 0
-        if done == before and (idle < 0 or grid[G_NEXT] == grid[G_TOTAL]):
+        elif idle >= 0 and (grid[D.G_PATIENCE] >= PATIENCE or done == before):
+            D.place_blocks(st, grid, idle, L.NEVER, 0)
+            grid[D.G_PATIENCE] = 0
+        if done == before and (idle < 0 or grid[D.G_NEXT] == grid[D.G_TOTAL]):
             break
     return done
 
@@ -137,9 +127,9 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
     system: whose L2 gets the grid's requests, if they are kept, from blocks on SMs in all parts of the GPU.
     """
     state = grid.state
-    table, seats, clock = np.zeros((1, G_FIELDS), np.int64), np.zeros(1, np.int64), np.zeros(C_FIELDS, np.int64)
+    table, seats, clock = np.zeros((1, D.G_FIELDS), np.int64), np.zeros(1, np.int64), np.zeros(D.C_FIELDS, np.int64)
     dispatch = grid.dispatch = table[0]
-    dispatch[G_TOTAL] = grid.blocks
+    dispatch[D.G_TOTAL] = grid.blocks
     grid.watch = EndlessWatch.of(state, dispatch) if grid.watched else None
     before = int(state.counters[:, :, L.COUNT_EXECUTED].sum())  # of blocks that were run before these
     total, sms = grid.blocks, int(state.par[P.SM_COUNT])
@@ -148,11 +138,11 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
         grid.recorder.begin(state)
         room = 0  # a recorder keeps what blocks do that have not ended: as few as can be
     if together or state.par[P.CLUSTER_BLOCKS] > 0 or (total <= room and system is None):
-        fill(state, dispatch, clock, 0, np.arange(min(total, room)) % sms, 0)
+        D.fill(state, dispatch, clock, 0, np.arange(min(total, room)) % sms, 0)
     else:
         for sm in range(0, sms if system is not None else 1, max(sms // _SOME, 1)):
-            place_blocks(state, dispatch, sm, L.NEVER, 0)
-    while dispatch[G_RUNNING] > 0:
+            D.place_blocks(state, dispatch, sm, L.NEVER, 0)
+    while dispatch[D.G_RUNNING] > 0:
         done = run_grid(state, table, seats, clock, 1 if system is not None else _CALL)
         if system is not None:
             system.warm_up(state.request, state.requests)
@@ -172,6 +162,6 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
             grid.watch.look()
         running = state.warp[:, L.WARP_STATE] != L.FREE
         longest = (state.warp[:, L.WARP_SINCE] - state.warp[:, L.WARP_START])[running].max(initial=0)
-        grid.tell(int(longest), int(dispatch[G_NEXT] - dispatch[G_RUNNING]), before)
+        grid.tell(int(longest), int(dispatch[D.G_NEXT] - dispatch[D.G_RUNNING]), before)
         if grid.max_cycles is not None and longest > grid.max_cycles:
             raise CyclesUsedUp

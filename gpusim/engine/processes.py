@@ -15,19 +15,7 @@ import numpy as np
 import simpy
 
 from gpusim.config import GPUConfig
-from gpusim.engine.dispatcher import (
-    C_FIELDS,
-    C_NOTES,
-    G_BEHIND,
-    G_FIELDS,
-    G_LAST,
-    G_NEXT,
-    G_RUNNING,
-    G_TOTAL,
-    fill,
-    fill_beside,
-    refill,
-)
+from gpusim.engine import dispatcher as D
 from gpusim.engine.endless import EndlessWatch
 from gpusim.engine.grid import CyclesUsedUp, Grid, Inbox, MachineStopped, NothingMoves, Process, Seat, Transfer, Window
 from gpusim.engine.host_calls import asked, let_on, sm_of
@@ -108,8 +96,8 @@ class Dispatcher:
         self._env, self._config, self._expected, self._company = env, config, expected, company
         self._sms, self._system = sms, system
         self._requests = np.zeros((1, ms.ORDER_WORDS), np.int64)  # of a window, in order of time
-        self._table = np.zeros((SEATS, G_FIELDS), np.int64)
-        self._clock = np.zeros(C_FIELDS, np.int64)
+        self._table = np.zeros((SEATS, D.G_FIELDS), np.int64)
+        self._clock = np.zeros(D.C_FIELDS, np.int64)
         self._interval = round(config.launch.fill_interval_cycles * P.FRACTION)
         self._order = first_blocks(config, config.sm.count, config.sm.count, 1)
         self._over: list[Grid] = []  # which others that have begun ahead of their end wait for
@@ -144,7 +132,7 @@ class Dispatcher:
             grid = self._waiting[0]
             if isinstance(grid, Transfer):
                 before = [each for each in self.residents if each.priority <= grid.priority]
-                if all(each.dispatch[G_NEXT] == each.dispatch[G_TOTAL] for each in before):
+                if all(each.dispatch[D.G_NEXT] == each.dispatch[D.G_TOTAL] for each in before):
                     self._waiting.pop(0)
                     self._moving, grid.began = grid, int(self._env.now)
                     grid.end = grid.began + grid.takes
@@ -191,7 +179,7 @@ class Dispatcher:
                 self._over.append(grid.follows)
         grid.dispatch = self._table[grid.seat]
         grid.dispatch[:] = 0
-        grid.dispatch[G_TOTAL] = grid.blocks
+        grid.dispatch[D.G_TOTAL] = grid.blocks
         if grid.recorder is not None:
             grid.recorder.begin(state)
         place = next((k for k, each in enumerate(self.residents) if each.priority > grid.priority), len(self.residents))
@@ -200,7 +188,7 @@ class Dispatcher:
             grid.watch = EndlessWatch.of(state, grid.dispatch)
         if grid.alone:
             order = first_blocks(self._config, self._config.sm.count, grid.blocks, int(state.par[P.RESIDENT]))
-            fill(state, grid.dispatch, self._clock, grid.began, order, self._interval)
+            D.fill(state, grid.dispatch, self._clock, grid.began, order, self._interval)
             grid.headed = True
         else:
             self._fill(grid.began)
@@ -209,9 +197,9 @@ class Dispatcher:
         """The first grid with blocks left, and those behind it once it has none, get the room that there is."""
         for grid in self.residents:
             if not grid.headed:
-                fill_beside(grid.state, grid.dispatch, self._clock, now, self._order, self._interval)
+                D.fill_beside(grid.state, grid.dispatch, self._clock, now, self._order, self._interval)
                 grid.headed = True
-            if grid.dispatch[G_NEXT] < grid.dispatch[G_TOTAL]:
+            if grid.dispatch[D.G_NEXT] < grid.dispatch[D.G_TOTAL]:
                 return
 
     def _window(self) -> Process:
@@ -306,7 +294,7 @@ class Dispatcher:
                     wake(grid.state, sm_of(grid.state, int(w)), int(w), window.until)
         interval = round(self._config.launch.block_interval_cycles * P.FRACTION)
         seats = np.array([grid.seat for grid in self.residents if grid.headed])
-        refill(window.state, self._table, seats, self._clock, window.until, interval)
+        D.refill(window.state, self._table, seats, self._clock, window.until, interval)
         if len(self.residents) > 1:
             self._fill(window.until)
         for grid in window.grids:
@@ -315,15 +303,15 @@ class Dispatcher:
                 open_barriers(grid.state, window.until)
             if grid.watch is not None:
                 grid.watch.look()
-            running, next_block, total = (int(grid.dispatch[k]) for k in (G_RUNNING, G_NEXT, G_TOTAL))
+            running, next_block, total = (int(grid.dispatch[k]) for k in (D.G_RUNNING, D.G_NEXT, D.G_TOTAL))
             if self._number % _PROGRESS_WINDOWS == 0:
                 grid.tell(window.until - grid.start, next_block - running)
             if running == 0 and next_block == total:
                 self.residents.remove(grid)
                 if not self.residents:
                     self._states.clear()
-                behind = max(int(grid.dispatch[G_BEHIND]) - 1, 0)
-                ended = max(int(grid.dispatch[G_LAST]), int(self._clock[C_NOTES]) // P.FRACTION + behind)
+                behind = max(int(grid.dispatch[D.G_BEHIND]) - 1, 0)
+                ended = max(int(grid.dispatch[D.G_LAST]), int(self._clock[D.C_NOTES]) // P.FRACTION + behind)
                 last = max(ended, int(grid.state.sm[:, L.SM_LAST_REPLY].max()))
                 if grid.followed:
                     grid.lets_on = max(last, int(self._env.now)) + self._config.launch.dependency_cycles

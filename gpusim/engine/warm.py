@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numba import typeof
 
-from gpusim.engine.dispatcher import C_FIELDS, G_FIELDS, fill, fill_beside, refill
-from gpusim.engine.functional import place_blocks, run_grid
+from gpusim.engine.dispatcher import C_FIELDS, G_FIELDS, fill, fill_beside, place_blocks, refill
+from gpusim.engine.functional import run_grid
 from gpusim.engine.memory.system import process_window
 from gpusim.engine.rows.convert import exec_convert
 from gpusim.engine.rows.cross import exec_cross

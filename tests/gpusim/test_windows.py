@@ -228,7 +228,7 @@ def test_what_stops_for_good_says_at_which_cycle_of_the_launch(grids, start, mon
         fill(state, *rest)
         state.ready[:] = state.smsp[:, [L.SMSP_NEXT]] = L.NEVER
 
-    monkeypatch.setattr("gpusim.engine.processes.fill", stops)
+    monkeypatch.setattr("gpusim.engine.dispatcher.fill", stops)
     config = load_config("tiny")
     device = Engine(config)
     if start:

@@ -24,16 +24,13 @@ def shuffle_source(kind, b, c):
     last = (lane & segment) | (c & outside)
     if kind == m.SHFL_UP:
         found = lane - b
-        valid = ~V.less_s(found, last)
     elif kind == m.SHFL_DOWN:
         found = lane + b
-        valid = ~V.less_s(last, found)
     elif kind == m.SHFL_BFLY:
         found = lane ^ b
-        valid = ~V.less_s(last, found)
     else:
         found = (lane & segment) | (b & outside)
-        valid = ~V.less_s(last, found)
+    valid = ~V.less_s(found, last) if kind == m.SHFL_UP else ~V.less_s(last, found)
     return V.select(valid, found, lane), valid
 
 

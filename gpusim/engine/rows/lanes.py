@@ -186,8 +186,9 @@ def fma_scalar(typing: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 # --- operators ------------------------------------------------------------------------------------------------------
-def _operator(function: Callable[..., Any], row: Row, emit: Callable[[Any, Any, Any], Any]) -> None:
-    """Give `function(row, row)` the meaning `emit(builder, x, y)`."""
+def _operator(name: str, row: Row, method: str) -> None:
+    """Give the function `name` of `operator` the meaning of a method of LLVM's builder for two rows."""
+    function = getattr(operator, name)
 
     @infer_global(function)
     class _Template(AbstractTemplate):
@@ -195,26 +196,20 @@ def _operator(function: Callable[..., Any], row: Row, emit: Callable[[Any, Any, 
             return signature(row, row, row) if args == (row, row) else None
 
     def lower(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        return emit(builder, values[0], values[1])
+        return getattr(builder, method)(values[0], values[1])
 
     lower_builtin(function, row, row)(lower)
 
 
 for _row in (u32, u64):
-    _operator(operator.add, _row, lambda builder, x, y: builder.add(x, y))
-    _operator(operator.sub, _row, lambda builder, x, y: builder.sub(x, y))
-    _operator(operator.mul, _row, lambda builder, x, y: builder.mul(x, y))
-    _operator(operator.and_, _row, lambda builder, x, y: builder.and_(x, y))
-    _operator(operator.or_, _row, lambda builder, x, y: builder.or_(x, y))
-    _operator(operator.xor, _row, lambda builder, x, y: builder.xor(x, y))
+    for _name in ("add", "sub", "mul", "and_", "or_", "xor"):
+        _operator(_name, _row, _name)
     # Shift counts must be below the width; the clamped forms are `shl`, `shr` and `sar`.
-    _operator(operator.lshift, _row, lambda builder, x, y: builder.shl(x, y))
-    _operator(operator.rshift, _row, lambda builder, x, y: builder.lshr(x, y))
+    _operator("lshift", _row, "shl")
+    _operator("rshift", _row, "lshr")
 for _row in (f32, f64):
-    _operator(operator.add, _row, lambda builder, x, y: builder.fadd(x, y))
-    _operator(operator.sub, _row, lambda builder, x, y: builder.fsub(x, y))
-    _operator(operator.mul, _row, lambda builder, x, y: builder.fmul(x, y))
-    _operator(operator.truediv, _row, lambda builder, x, y: builder.fdiv(x, y))
+    for _name, _method in {"add": "fadd", "sub": "fsub", "mul": "fmul", "truediv": "fdiv"}.items():
+        _operator(_name, _row, _method)
 
 
 def row_function(arguments: str, result: str, emit: Callable[..., Any]) -> Any:

@@ -182,10 +182,8 @@ def copy_addresses(st, sm, w, i, wb, mask, size):
         target[lane] = address[lane]
     store64(address, 0, addresses(st, i, wb, M.COL_B, st.code[i, M.COL_AUX5]))
     reading = mask & np.int64(predicate(st.code, i, M.COL_PS0, st.preds, 16 * w))
-    if st.code[i, M.COL_AUX4] != 0:
-        allowed = check_parts(st, sm, i, w, reading, size)
-    else:
-        allowed = check_global(st, sm, i, w, reading, size)
+    parts = st.code[i, M.COL_AUX4] != 0
+    allowed = check_parts(st, sm, i, w, reading, size) if parts else check_global(st, sm, i, w, reading, size)
     return reading if allowed else np.int64(-1)
 
 

@@ -76,14 +76,9 @@ def combine64(op, kind, old, value):
         return np.float64(total).view(np.uint64)
     if op == M.ATOMIC_ADD:
         return np.uint64(old + value)
-    if op == M.ATOMIC_MIN:
-        if kind == M.TYPE_S64:
-            return old if np.int64(old) < np.int64(value) else value
-        return min(old, value)
-    if op == M.ATOMIC_MAX:
-        if kind == M.TYPE_S64:
-            return old if np.int64(old) > np.int64(value) else value
-        return max(old, value)
+    if op == M.ATOMIC_MIN or op == M.ATOMIC_MAX:
+        less = np.int64(old) < np.int64(value) if kind == M.TYPE_S64 else old < value
+        return old if less == (op == M.ATOMIC_MIN) else value
     if op == M.ATOMIC_AND:
         return old & value
     if op == M.ATOMIC_OR:

@@ -7,7 +7,7 @@ from gpusim.engine.rows.common import FULL_MASK, row_offset, set_predicate
 from gpusim.engine.sm import convergence
 from gpusim.engine.sm.barrier import check_complete
 from gpusim.engine.sm.fence import begin_fence
-from gpusim.engine.sm.flight import close_bulk, close_copies
+from gpusim.engine.sm.flight import close_copies, close_group
 from gpusim.engine.sm.group_time import arrive_in_group, wait_for_group
 from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.recording import note, take
@@ -264,7 +264,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     elif op == M.OP_DEPBAR and st.par[P.CHECKS] & CHECK_RACE:
         wait_for_groups(st, sm, w, i, np.int64(lanes))
     elif op == M.OP_BULK_COMMIT:
-        close_bulk(st, sm, w, time, code[i, M.COL_RBAR])
+        close_group(st, sm, w, L.WARP_BULK, L.BULK_WRITE_TOKEN, time, code[i, M.COL_RBAR])
     elif op == M.OP_REGISTERS:
         change_registers(st, sm, w, i)
     elif op == M.OP_GRID_TRIGGER:

@@ -213,13 +213,15 @@ def open_group(st, sm, w, field, kind):
 
 
 @compiled
-def close_bulk(st, sm, w, time, scoreboard):
-    """The bulk copies so far are a group; the scoreboard counts it until all of it has left shared memory."""
-    k = open_group(st, sm, w, L.WARP_BULK, L.BULK_WRITE_TOKEN)
-    st.warp[w, L.WARP_BULK] = 0
+def close_group(st, sm, w, field, kind, time, scoreboard):
+    """The copies of `open_group` so far are a group; the scoreboard counts it until all of it is over: bulk copies when
+    they have left shared memory. Returns its token."""
+    k = open_group(st, sm, w, field, kind)
+    st.warp[w, field] = 0
     st.token[sm, k, L.TOKEN_SCOREBOARD] = scoreboard
     hold(st, w, scoreboard, L.STALL_LONG)
     event_at(st, sm, time + 1, k)
+    return k
 
 
 @compiled
@@ -231,18 +233,13 @@ def event_at(st, sm, time, k):
 
 @compiled
 def close_copies(st, sm, w, time, scoreboard):
-    """The asynchronous copies so far are a group; the scoreboard counts it until all of it, and of the groups before
-    it, has arrived."""
-    k = open_group(st, sm, w, L.WARP_COPIES, L.COPY_TOKEN)
-    st.warp[w, L.WARP_COPIES] = 0
-    st.token[sm, k, L.TOKEN_SCOREBOARD] = scoreboard
+    """`close_group` of asynchronous copies, which is over when all of it, and of the groups before it, has arrived."""
+    k = close_group(st, sm, w, L.WARP_COPIES, L.COPY_TOKEN, time, scoreboard)
     before = st.warp[w, L.WARP_CLOSED] - 1
     if before >= 0:
         st.token[sm, before, L.TOKEN_AFTER] = k + 1
         st.token[sm, k, L.TOKEN_LEFT] += 1
     st.warp[w, L.WARP_CLOSED] = k + 1
-    hold(st, w, scoreboard, L.STALL_LONG)
-    event_at(st, sm, time + 1, k)
 
 
 @compiled

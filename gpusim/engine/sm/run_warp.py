@@ -5,7 +5,7 @@ import numpy as np
 from gpusim.engine.rows.common import predicate, row_offset
 from gpusim.engine.sm.bulk_effect import leave_with_block
 from gpusim.engine.sm.execute import execute
-from gpusim.engine.sm.flight import close_bulk, close_copies
+from gpusim.engine.sm.flight import close_copies, close_group
 from gpusim.engine.sm.lane_states import can_run
 from gpusim.engine.sm.readiness import block, charge
 from gpusim.engine.sm.recording import begin, note, take
@@ -163,7 +163,7 @@ def finish_warp(st, sm, q, slot, w, time):
     if st.warp[w, L.WARP_COPIES] != 0:
         close_copies(st, sm, w, time, 7)
     if st.warp[w, L.WARP_BULK] != 0:
-        close_bulk(st, sm, w, time, 7)
+        close_group(st, sm, w, L.WARP_BULK, L.BULK_WRITE_TOKEN, time, 7)
     st.ready[q, slot] = L.NEVER
     take_turn(st, st.smsp[q], w, True)
     st.smsp[q, L.SMSP_WARPS] -= 1

@@ -24,11 +24,8 @@ TIMED, REPLAYS = COMPUTES | BOOKS, BOOKS
 FUNCTIONAL, KEEPS_REQUESTS, RECORDING = COMPUTES, COMPUTES | KEEPS, COMPUTES | RECORDS
 
 # --- warp: one row per warp slot ---------------------------------------------------------------------------
+WARP_STATE, WARP_PC, WARP_ACTIVE, WARP_ALIVE = range(4)
 (
-    WARP_STATE,
-    WARP_PC,
-    WARP_ACTIVE,
-    WARP_ALIVE,
     WARP_BLOCK,  # block slot of the SM
     WARP_SEAT,  # P.SEAT of its launch
     WARP_AGE,  # launch order: larger is younger
@@ -37,7 +34,7 @@ FUNCTIONAL, KEEPS_REQUESTS, RECORDING = COMPUTES, COMPUTES | KEEPS, COMPUTES | R
     WARP_FETCHED,  # instruction line held in the warp's buffer
     WARP_STORES,  # stores and reductions not yet acknowledged
     WARP_BARRIER,  # named barrier that it waits at
-) = range(12)
+) = range(4, 12)
 WARP_PENDING = 12  # six: replies that scoreboard still waits for
 WARP_RELEASE = 18  # six: cycle at which the known part of the scoreboard is released
 WARP_KIND = 24  # six: stall reason of a wait for the scoreboard
@@ -155,41 +152,16 @@ SMSP_RESULTS = SMSP_DISPATCHED + 1  # bit k: the way to the registers is taken f
 SMSP_FIELDS = SMSP_RESULTS + 1
 
 # --- sm ----------------------------------------------------------------------------------------------------
+SM_NOW, SM_EVENTS, SM_TAG_FREE = range(3)  # cycle of its error; how many are queued
+SM_DATA_FREE = 3  # cycle from which the data stage has a turn left
+SM_ADU_FREE, SM_IL1_FREE, SM_IL15_FREE, SM_OUTSTANDING = range(4, 8)
+SM_TOKEN_FREE = 8  # 1 + the last one given back, 0 if there is none; what was never used comes after these
+SM_MSHR_FREE, SM_CLOCK, SM_ALLOCATION, SM_DEFERRED, SM_DEFERRED_LINES, SM_BLOCKS, SM_WARPS = range(9, 16)
+SM_DONE = 16  # blocks finished in this window
+SM_CHUNK, SM_LAUNCHED, SM_ACTIVE_SINCE, SM_ACTIVE_CYCLES, SM_WARP_CYCLES, SM_LAST_REPLY, SM_THROTTLED = range(17, 24)
+SM_ERROR, SM_ERROR_PC, SM_ERROR_WARP, SM_ERROR_LANE, SM_ERROR_ADDRESS, SM_ERROR_SIZE = range(24, 30)
+SM_ISSUED, SM_IN_FLIGHT, SM_LAST_EXIT, SM_DONE_SEEN = range(30, 34)
 (
-    SM_NOW,  # cycle of its error
-    SM_EVENTS,  # queued
-    SM_TAG_FREE,
-    SM_DATA_FREE,  # cycle from which the data stage has a turn left
-    SM_ADU_FREE,
-    SM_IL1_FREE,
-    SM_IL15_FREE,
-    SM_OUTSTANDING,
-    SM_TOKEN_FREE,  # 1 + the last one given back, 0 if there is none; what was never used comes after these
-    SM_MSHR_FREE,
-    SM_CLOCK,
-    SM_ALLOCATION,
-    SM_DEFERRED,
-    SM_DEFERRED_LINES,
-    SM_BLOCKS,
-    SM_WARPS,
-    SM_DONE,  # blocks finished in this window
-    SM_CHUNK,
-    SM_LAUNCHED,
-    SM_ACTIVE_SINCE,
-    SM_ACTIVE_CYCLES,
-    SM_WARP_CYCLES,
-    SM_LAST_REPLY,
-    SM_THROTTLED,
-    SM_ERROR,
-    SM_ERROR_PC,
-    SM_ERROR_WARP,
-    SM_ERROR_LANE,
-    SM_ERROR_ADDRESS,
-    SM_ERROR_SIZE,
-    SM_ISSUED,
-    SM_IN_FLIGHT,
-    SM_LAST_EXIT,
-    SM_DONE_SEEN,
     SM_ERROR_OTHER,  # of a race: record of the other access, see engine.sm.shadow_clocks
     SM_STORE_FREE,  # cycle from which the way to L2 takes another store
     SM_BLOCK_FREE,  # cycle from which another block may start
@@ -220,7 +192,7 @@ SMSP_FIELDS = SMSP_RESULTS + 1
     SM_STORED_FIRST,  # the oldest of them
     SM_WAIT_FREE,  # 1 + the last row of State.waiting given back, 0 if there is none
     SM_WAITS_NEW,  # the first that was never used
-) = range(64)
+) = range(34, 64)
 SM_LOG = 64  # which of its warps are logged, see engine.state.log
 SM_LOGGED = 65  # rows of its log; then of the addresses in it
 SM_LOG_LANES = 66
@@ -270,12 +242,8 @@ POOL_BULK = _row(POOLS, "bulk copies in flight")
 POOL_MBARRIERS = _row(POOLS, "mbarriers of a block that are checked")
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
+TOKEN_WARP, TOKEN_SCOREBOARD, TOKEN_LEFT, TOKEN_KIND, TOKEN_NEXT = range(5)
 (
-    TOKEN_WARP,
-    TOKEN_SCOREBOARD,
-    TOKEN_LEFT,
-    TOKEN_KIND,
-    TOKEN_NEXT,
     TOKEN_SECTORS,  # of stores and atomics: lines under way
     TOKEN_AGE,
     TOKEN_TIME,  # of a look at an mbarrier: cycle up to which it waits; of a load: turns of the data stage at the end
@@ -285,7 +253,7 @@ POOL_MBARRIERS = _row(POOLS, "mbarriers of a block that are checked")
     TOKEN_AFTER,  # 1 + the token that hears when it is over, or the next one that waits for a phase; 0 if there is none
     TOKEN_BULK,  # 1 + row of State.bulk of what goes to shared memory then, 0: nothing
     TOKEN_SEAT,  # P.SEAT of its launch
-) = range(14)
+) = range(5, 14)
 TOKEN_FIELDS = 14
 LOAD_TOKEN, STORE_TOKEN, ATOMIC_TOKEN = range(3)
 COPY_TOKEN = 3  # asynchronous copies: releases a scoreboard
@@ -304,10 +272,8 @@ COPY_SOURCE = COPY_TARGET + 32  # 32: addresses in global memory
 COPY_FIELDS = COPY_SOURCE + 32
 
 # --- bulk: one per bulk copy whose bytes have not moved yet ------------------------------------------------
+BULK_NEXT, BULK_PC, BULK_WARP = range(3)
 (
-    BULK_NEXT,
-    BULK_PC,
-    BULK_WARP,
     BULK_BLOCK,  # as TOKEN_BLOCK
     BULK_SHARED,  # address in shared memory, without a rank
     BULK_BARRIER,
@@ -315,7 +281,7 @@ COPY_FIELDS = COPY_SOURCE + 32
     BULK_BYTES,
     BULK_BLOCKS,  # set of ranks in the cluster that it goes to
     BULK_OFFSETS,  # distances of pixels from those of the box
-) = range(10)
+) = range(3, 10)
 BULK_GROUP = BULK_BARRIER  # of what leaves shared memory: token of its group
 BULK_CORNER = 10  # five coordinates
 BULK_MAP = 15  # 16 words of the tensor map
@@ -344,23 +310,14 @@ WAITING_TOKEN, WAITING_NEXT, WAITING_FIELDS = range(3)
 WAITS_MOST = 4096  # of an SM; a load that finds no room asks for its sectors itself
 
 # --- stored: lines of plain stores that have not left for L2, a ring ---------------------------------------
-(
-    STORED_LINE,
-    STORED_SECTORS,
-    STORED_WORDS,  # written whole
-    STORED_BYTES,
-    STORED_READY,  # cycle from which it may leave
-    STORED_TOKEN,
-    STORED_POLICY,  # of the first store to it
-    STORED_SMSP,
-) = range(8)
-STORED_FIELDS = 8
+STORED_LINE, STORED_SECTORS, STORED_WORDS, STORED_BYTES = range(4)  # words that are written whole
+STORED_READY, STORED_TOKEN = 4, 5  # cycle from which it may leave
+STORED_POLICY, STORED_SMSP, STORED_FIELDS = 6, 7, 8  # policy of the first store to it
 STORED_MOST = 64
 
 # --- deferred: what must take effect at L2 in time order ---------------------------------------------------
-DEFERRED_PC, DEFERRED_WARP, DEFERRED_MASK, DEFERRED_DONE, DEFERRED_REMOTE = range(
-    5
-)  # the last: on another block's memory
+DEFERRED_PC, DEFERRED_WARP, DEFERRED_MASK, DEFERRED_DONE = range(4)
+DEFERRED_REMOTE = 4  # on another block's memory
 DEFERRED_BULK = 5  # 1 + row of State.bulk of a bulk copy, 0 for other accesses
 DEFERRED_LEFT = 6  # requests of it that have not been served; then the last reply to those that have
 DEFERRED_TIME = 7
@@ -374,26 +331,11 @@ QUEUED_LINES = 64  # lines of one instruction
 
 # --- log: what chosen warps do, one row per event, see engine.state.log ------------------------------------------
 LOG_START, LOG_END, LOG_ISSUE, LOG_STALL, LOG_VALUE = range(5)
-(
-    EVENT_KIND,
-    EVENT_WARP,  # number in the launch
-    EVENT_START,
-    EVENT_END,
-    EVENT_PC,
-    EVENT_REASON,
-    EVENT_SMSP,  # sub-partition of the SM
-    EVENT_SLOT,
-    EVENT_ACTIVE,
-    EVENT_EXECUTED,
-    EVENT_WAVEFRONTS,
-    EVENT_IDEAL,
-    EVENT_SECTORS,
-    EVENT_LINES,
-    EVENT_LOCAL,  # 1: an access to local memory
-    EVENT_ACCESS,  # row of its addresses
-    EVENT_DIVERGENT,  # by how many targets its lanes part
-) = range(17)
-EVENT_FIELDS = 17
+EVENT_KIND, EVENT_WARP, EVENT_START, EVENT_END, EVENT_PC, EVENT_REASON = range(6)  # warp: its number in the launch
+EVENT_SMSP, EVENT_SLOT = 6, 7  # sub-partition of the SM, and slot there
+EVENT_ACTIVE, EVENT_EXECUTED, EVENT_WAVEFRONTS, EVENT_IDEAL, EVENT_SECTORS, EVENT_LINES = range(8, 14)
+EVENT_LOCAL, EVENT_ACCESS = 14, 15  # 1: an access to local memory; row of its addresses
+EVENT_DIVERGENT, EVENT_FIELDS = 16, 17  # by how many targets its lanes part
 EVENT_GUARDED = EVENT_END  # of an issue: lanes for which its guard holds
 EVENT_REGISTER = EVENT_PC  # of values: row of the register in its warp, or the row behind all: predicates
 
@@ -419,21 +361,10 @@ STALL_TEX = _row(STALLS, "tex_throttle")
 STALL_MISC = _row(STALLS, "misc")
 
 # --- counters: one row per instruction ------------------------------------------------------------------------
+COUNT_EXECUTED, COUNT_THREADS, COUNT_PRED_ON, COUNT_DIVERGENT, COUNT_BRANCHES = range(5)
+COUNT_SHARED_WAVEFRONTS, COUNT_SHARED_IDEAL, COUNT_REQUESTS, COUNT_SECTORS, COUNT_SECTORS_IDEAL = range(5, 10)
+COUNT_TAGS, COUNT_HITS, COUNT_SHARED_REQUESTS, COUNT_MISSES = range(10, 14)
 (
-    COUNT_EXECUTED,
-    COUNT_THREADS,
-    COUNT_PRED_ON,
-    COUNT_DIVERGENT,
-    COUNT_BRANCHES,
-    COUNT_SHARED_WAVEFRONTS,
-    COUNT_SHARED_IDEAL,
-    COUNT_REQUESTS,
-    COUNT_SECTORS,
-    COUNT_SECTORS_IDEAL,
-    COUNT_TAGS,
-    COUNT_HITS,
-    COUNT_SHARED_REQUESTS,
-    COUNT_MISSES,
     COUNT_SHARED_DATA,  # wavefronts of shared-memory instructions as the hardware counts them, see engine.sm.coalescer
     COUNT_SHARED_CONFLICTS,  # of those, bank conflicts
     COUNT_HEAVY,  # single-precision instructions that went to the heavy half of the FMA pipe
@@ -446,6 +377,6 @@ STALL_MISC = _row(STALLS, "misc")
     COUNT_LOCAL_REQUESTS,  # of local memory: one for each word that a lane accesses
     COUNT_LOCAL_SECTORS,
     COUNT_ZEROS,  # wavefronts that write the zeros of asynchronous copies, see engine.sm.copy_cost
-) = range(26)
+) = range(14, 26)
 COUNT_STALL = 26
 COUNT_FIELDS = COUNT_STALL + 21

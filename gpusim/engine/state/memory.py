@@ -46,13 +46,11 @@ PAST_L1 = -1
 # Kinds of request, in an order that tells them apart: reads, then atomics, then stores.
 KIND_READ = 0
 KIND_READ_STRONG = 1  # past the L1; copies in the near partition are coherent and may serve it (measured on an H200)
-KIND_INSTRUCTION = 2
-KIND_CONSTANT = 3
+KIND_INSTRUCTION, KIND_CONSTANT = 2, 3
 KIND_ATOMIC = 4  # returns the old values
 KIND_REDUCTION = 5
 KIND_WRITE = 6  # every byte of its sectors
-KIND_WRITE_PARTIAL = 7
-KIND_WRITE_STRONG = 8
+KIND_WRITE_PARTIAL, KIND_WRITE_STRONG = 7, 8
 KIND_SM_READ = 9  # from SM to SM, inside a cluster, whose line has the other's number above SM_BIT: never at L2
 KIND_SM_ATOMIC = 10
 KIND_SM_WRITE = 11  # its sectors are as many bits as it takes packets
@@ -65,14 +63,8 @@ SM_BIT = 33
 # way; a line of the far partition without a near copy is a miss there, whatever its home says. A miss counts every
 # sector that is fetched for it, so one sector of two may count as two misses. A store always hits, since it needs no
 # data, and so does an atomic on its way to the other partition.
-CNT_TEX_READ_SECTORS = 0
-CNT_TEX_WRITE_SECTORS = 1
-CNT_TEX_ATOMIC_SECTORS = 2
-CNT_TEX_REDUCTION_SECTORS = 3
-CNT_TEX_HIT_SECTORS = 4
-CNT_TEX_MISS_SECTORS = 5
-CNT_OTHER_SECTORS = 6
-CNT_OTHER_HIT_SECTORS = 7
+CNT_TEX_READ_SECTORS, CNT_TEX_WRITE_SECTORS, CNT_TEX_ATOMIC_SECTORS, CNT_TEX_REDUCTION_SECTORS = range(4)
+CNT_TEX_HIT_SECTORS, CNT_TEX_MISS_SECTORS, CNT_OTHER_SECTORS, CNT_OTHER_HIT_SECTORS = range(4, 8)
 CNT_FABRIC_READ_SECTORS = 8  # asked of a home slice by the other partition (lts__t_sectors_srcunit_ltcfabric)
 CNT_FABRIC_WRITE_SECTORS = 9  # stores and atomics that crossed the fabric
 CNT_FABRIC_MISS_SECTORS = 10  # of these, fetched from memory by the home slice
@@ -127,10 +119,8 @@ P_INDICES = _row("l2.slices_per_partition")  # slices of one partition
 P_SETS = _row("l2.sets_per_slice")  # of one slice
 P_WAYS = _row("l2.ways")
 P_NEAR_COPY = _row(lambda config: int(config.l2.near_copy))
-P_SM_PORTS = _row()  # first of the queues, by what they belong to
-P_REQUEST_PORTS = _row()
-P_REPLY_PORTS = _row()
-P_CPC_PORTS = _row()
+# First of the queues, by what they belong to.
+P_SM_PORTS, P_REQUEST_PORTS, P_REPLY_PORTS, P_CPC_PORTS = _row(), _row(), _row(), _row()
 P_SM_SENDS = _row()  # packets for other SMs: out of one, into one, through what the SMs of a GPC share
 P_SM_RECEIVES = _row()
 P_GPC_PACKETS = _row()
@@ -285,8 +275,7 @@ LRC_COUNT_SHIFT, LRC_LINE_SHIFT = 4, 12
 # goes first or persists; tag, 0 if empty. Detail: 6 bits a sector for the bytes written to a sector that is not valid;
 # the cycle at which the sectors on their way are there.
 LINE_WORDS = 2
-DIRTY_SHIFT = 4
-PENDING_SHIFT = 8
+DIRTY_SHIFT, PENDING_SHIFT = 4, 8
 COPIED = 1 << 12
 AGE_SHIFT = 13
 AGE_MASK = 0x3F << AGE_SHIFT
