@@ -422,7 +422,6 @@ ROWS = (
     Row("l1.waiting_loads", 1, more("hits", stalls("lg_throttle"), 0.05), "loads of 4 turns each wait in the queue",
         {"l1.data_bytes_per_cycle": 32}),
     Row("l1.data_bytes_per_cycle", 32, slower("hits", 0.3), "32 warps hit"),
-    Row("l1.data_bytes_per_cycle", 64, slower("skewed", 0.1), "9 turns a load, or 18"),
     Row("l1.max_outstanding_sectors", 8, slower("gather", 0.3), "two lines at a time"),
     Row("l1.max_outstanding_flits", 1, slower("scatter", 0.3), "one line at a time"),
     Row("crossbar.sms_per_port", 1, faster("read_again", 0.05), "a port for each SM"),
