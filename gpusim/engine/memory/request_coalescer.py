@@ -3,10 +3,10 @@
 The unit that Nsight Compute calls the L2 request coalescer (LRC) holds a read until its data is back. Reads of the same
 sectors by SMs of the same GPC join it meanwhile, four together at most, and get the data with it. One of other sectors
 of the line goes to L2 by itself, and ends that. A full way to 14 SMs did not prolong it on an H200, but tensor kernels
-of 2,048 join as if it did, and are 5 to 14 % slower here otherwise. Measured in
-sectors that L2 is asked for: by 1 to 4 SMs that read the same lines in step as many as by one, by 6 and 8 twice, by 16
-four times as many, however many lines and sectors; by eight that read one sector and eight another one of the same
-lines, within 30 cycles, 12.7 for 16, where the order alone says 12.0. SMs of different GPCs never join.
+of 2,048 join as if it did, and are 5 to 14 % slower here otherwise. Sectors that an H200's L2 is asked for: by 1 to 4
+SMs that read the same lines in step as many as by one, by 6 and 8 twice, by 16 four times as many, however many lines
+and sectors; by eight that read one sector and eight another one of the same lines, within 30 cycles, 12.7 for 16, where
+the order alone says 12.0. SMs of different GPCs never join.
 """
 
 from gpusim.engine.state import compiled, ms

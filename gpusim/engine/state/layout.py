@@ -168,8 +168,8 @@ SM_ISSUED, SM_IN_FLIGHT, SM_LAST_EXIT, SM_DONE_SEEN = range(30, 34)
     SM_FLITS,  # of stores and atomics that L2 has not acknowledged
     SM_IL15_AHEAD,  # the same for L1.5 and what lies beyond
     SM_IL1_AHEAD,  # instruction lines asked for ahead: cycle from which L1 takes another one
-    SM_CONSTANT_FREE,  # cycle from which another constant load is taken up
-    SM_SPECIAL_FREE,  # the same of a read of a special register
+    SM_CONSTANT_FREE,  # cycle from which a constant load is taken up, or a special register alike in all lanes
+    SM_SPECIAL_FREE,  # the same of a special register that differs by lane
     SM_QUEUED,  # memory instructions that wait for the way beyond the SM
     SM_QUEUED_FIRST,  # the oldest of them
     SM_QUEUED_LINES,  # a set of the lines of those that others can see, see `lines.line_filter`
