@@ -123,7 +123,7 @@ class Network(Wire):
 class Copies(Section):
     """Copy engines and what the driver does around them."""
 
-    event_us: Time = _doc("what of the start-ups is the event in front, which times a copy alone")
+    event_us: Time = _doc("what of the start-ups a copy in a stream has before it, not in itself")
     device_gb_s: Rate = _doc("copy within one GPU's memory, bytes copied")
     device_start_us: Time = _doc("from when a copy within a GPU is taken on until its first byte moves")
     peer_engines: Count = _doc("copies to other GPUs that a GPU sends at once")
@@ -132,6 +132,7 @@ class Copies(Section):
     to_device_start_us: Time = _doc("the same, from host memory")
     to_host_engines: Count = _doc("copies to hosts that a GPU sends at once")
     to_host_start_us: Time = _doc("the same, to host memory")
+    takeover_us: Time = _doc("until an engine takes on a copy in a stream that comes from a kernel")
     command_bytes: Number = _doc("pinned copies to a GPU up to this size travel inside the command, by no engine")
     command_us: Time = _doc("what such a copy takes in its stream, beside inline_gb_s")
     inline_bytes: Number = _doc("pageable copies to a GPU up to this size travel inside the command itself")

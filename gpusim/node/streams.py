@@ -42,12 +42,11 @@ class NodeStreams:
     """Streams of GPUs of a node, and the host thread that puts work into them.
 
     mover: of copies, whose clock is that of all; engines: what streams hold while they copy; queues: the streams. main:
-    the stream of those who name none. event_takes: time that an event takes behind a kernel, and where copy engines
-    stamp it; none if they take no time. wait_takes: time that waiting for an event takes.
+    the stream of those who name none. event_takes, wait_takes: time that an event and waiting for one take.
     """
 
     timed = True
-    event_takes: tuple[float, ...] = ()
+    event_takes: float = 0
     wait_takes: float = 0
     main: StreamQueue
 
@@ -140,9 +139,7 @@ class StreamSet(NodeStreams):
         self.main = engine.main
         engine.name = engine.main.gpu = gpu
         self._memory = node.host_of(gpu)
-        event = launch.event_cycles, round(node.config.copies.event_us * clock_mhz)
-        self.event_takes = event if timed else (0, 0)
-        self.wait_takes = launch.wait_cycles if timed else 0
+        self.event_takes, self.wait_takes = (launch.event_cycles, launch.wait_cycles) if timed else (0, 0)
         self._launches: list[LaunchRun] = []
         self.waits: Callable[[simpy.Event], object] = engine.wait
 
@@ -241,7 +238,7 @@ class Event:
         """Put it behind what a stream has to do so far; without one, behind all that any stream has."""
         if stream is None:
             self._set.drain()
-        self.work = RecordWork(self._set.env, None, *self._set.event_takes)
+        self.work = RecordWork(self._set.env, None, self._set.event_takes)
         queue = stream.queue if stream is not None else self._set.main
         self._set.put(queue, self.work, self._set.calls.event_call_us)
         return self

@@ -51,22 +51,21 @@ class TimedWork:
 
 class RecordWork(TimedWork):
     """A point at which an event is recorded; `time` is when it was reached. stamped_by: engines that the stream must
-    have for that, if it knows better than `StreamQueue.stamping`. takes: time until the stream goes on, and that where
-    copy engines stamp it."""
+    have for that, if it knows better than `StreamQueue.stamping`. takes: time until the stream goes on."""
 
     time: float | None = None
 
-    def __init__(self, env: simpy.Environment, stamped_by: tuple[str, ...] | None = None, *takes: float):
-        super().__init__(env)
-        self._stamped_by, self.event_takes = stamped_by, takes
+    def __init__(self, env: simpy.Environment, stamped_by: tuple[str, ...] | None = None, takes: float = 0):
+        super().__init__(env, takes=takes)
+        self._stamped_by = stamped_by
 
     def _do(self, stream: StreamQueue) -> Process:
         stamped_by = stream.stamping() if self._stamped_by is None else self._stamped_by
         if not stream.behind_copy:
             yield from stream.take(stamped_by)
         self.time = self.env.now
-        if self.event_takes:
-            yield self.env.timeout(self.event_takes[1 if stamped_by else 0])
+        if self.takes:
+            yield self.env.timeout(self.takes)
 
 
 class WaitWork(TimedWork):
@@ -210,6 +209,8 @@ class CopyWork(TimedWork):
         else:
             stream.copies_since = self.env.now
         mover, copy = self._mover, self.copy
+        if self._path and stream.used == ():
+            yield mover.clock.after_us(mover.copies.takeover_us)
         asked = mover.clock.now_us
         yield from stream.take(self._held)
         copy.began_us = mover.clock.now_us

@@ -17,8 +17,8 @@ from tests.gpusim.kernels import Kernels
 MB = 1_000_000
 NAMES = ("node.name", "node.gpu")  # what things are called moves no copy
 DEVICE_KEYS = {
-    "host.launch_call_us": 50.0, "host.function_us": 50.0, "copies.event_us": 0.5, "copies.command_us": 5.0,
-    "copies.command_bytes": 0, "nvlink.sm_share": 0.1, "nvlink.sm_reverse": 0.5,
+    "host.launch_call_us": 50.0, "host.function_us": 50.0, "copies.event_us": 0.5, "copies.takeover_us": 50.0,
+    "copies.command_us": 5.0, "copies.command_bytes": 0, "nvlink.sm_share": 0.1, "nvlink.sm_reverse": 0.5,
 }  # fmt: skip
 """Keys that move what devices do, and collectives, and what they are changed to."""
 
@@ -171,6 +171,7 @@ def device_times(overrides: dict[str, object]) -> tuple[float, ...]:
     marks.append(stream.record())
     for _ in range(2):
         first.launch(KERNELS["read"], 1, 64, (near, np.int32(512), out), stream=stream)
+    near.copy_to_host(host, stream)
     stream.call(lambda: None)
     marks.append(stream.record())
     first.launch(KERNELS["read"], 4, 128, (x, np.int32(1 << 14), out), stream=stream)

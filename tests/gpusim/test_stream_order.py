@@ -57,7 +57,7 @@ def test_who_waits_for_the_default_stream(folder, program, per_thread):
     assert found.keys() == beside | {*BESIDE, *IN_TURN, "waits, default"}
     alone = min(found.values())
     for name, us in found.items():
-        assert us == pytest.approx(alone if name in beside | {*BESIDE} else 2 * alone, rel=0.05), name
+        assert us == pytest.approx(alone if name in beside | {*BESIDE} else 2 * alone, rel=0.1), name
     assert copied == "copied 5 7 cudaErrorNotReady"
 
 

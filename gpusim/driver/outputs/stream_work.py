@@ -82,7 +82,7 @@ class StreamRecorder(Observer):
             ends = (_HOST if each.startswith(_HOST) else each for each in (work.copy.source, work.copy.destination))
             return {"kind": "copy", "ends": tuple(ends), "nbytes": work.copy.nbytes, "pinned": not work.pageable}
         if isinstance(work, RecordWork):
-            return {"kind": "record", "takes": bool(work.event_takes)}
+            return {"kind": "record", "takes": bool(work.takes)}
         if isinstance(work, WaitWork):
             after = tuple(self._numbers[each] for each in work.events if each in self._numbers)
             return {"kind": "wait", "after": after, "takes": bool(work.takes)}
@@ -163,7 +163,7 @@ class StreamReplay:
             start, end = (nearest if each == _HOST else each for each in work.ends)
             return streams.copy_between(queue, start, end, work.nbytes, work.pinned, _nothing)
         if work.kind == "record":
-            made = RecordWork(env, None, *streams.event_takes) if work.takes else RecordWork(env, ())
+            made = RecordWork(env, None, streams.event_takes) if work.takes else RecordWork(env, ())
         elif work.kind == "wait":
             made = WaitWork(env, [self._ends[each] for each in work.after], streams.wait_takes if work.takes else 0)
         elif work.kind == "joint":

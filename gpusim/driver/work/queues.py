@@ -23,6 +23,7 @@ from gpusim.driver.work import launch_attributes as A
 from gpusim.driver.work.launches import CopyCall, JointCall, LaunchCall, Launcher
 from gpusim.driver.work.passing import PassingTime, QueueOwner
 from gpusim.driver.work.streams import (
+    DISABLE_TIMING,
     HOST_CALL,
     NO_ORIGIN,
     NON_BLOCKING,
@@ -232,8 +233,7 @@ class WorkQueues(PassingTime):
 
         to_device = {"HtoD": True, "DtoH": False}.get(copy.kind)
         dropped = self._shared.dropped
-        free = to_device is None and self.alone(stream)  # a kernel of the driver's takes the host no more than others
-        with streams.one_call(0.0) if free else nullcontext():
+        with streams.one_call(0.0) if copy.pinned and self.alone(stream) else nullcontext():  # as a launch
             if copy.kind == "fill":
                 work = streams.fill(queue, copy.nbytes, done)
             elif copy.source_gpu != copy.target_gpu:
@@ -297,10 +297,10 @@ class WorkQueues(PassingTime):
 
     def record(self, stream: DriverStream, event: DriverEvent) -> None:
         """A point at which an event is recorded. In a stream that has the GPU for itself it is there at once."""
-        work = RecordWork(self.env, None, *self._set.event_takes)
+        timed = not event.flags & DISABLE_TIMING
+        work = RecordWork(self.env, None, self._set.event_takes) if timed else RecordWork(self.env, ())
         event.captured, event.work = None, (work, self._shared.dropped)
-        call_us = 0.0 if self.alone(stream) else self._set.calls.event_call_us
-        self._put(stream, work, call_us)
+        self._put(stream, work, 0.0 if self.alone(stream) else self._set.calls.event_call_us)
 
     def wait_event(self, stream: DriverStream, event: DriverEvent) -> None:
         """Let later work wait for an event, as it was last recorded."""

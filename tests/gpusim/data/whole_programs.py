@@ -10,10 +10,13 @@ the pass while a kernel that spins for --gate-us has let the host be ahead; `fre
 """
 
 import argparse
+import ctypes
 import gc
 import itertools
 import json
+import shutil
 import statistics
+import subprocess
 import tempfile
 from importlib import metadata
 from pathlib import Path
@@ -358,6 +361,121 @@ def cuda_kernels():
             total((264,), (256,), (a, sums[k:], cupy.int32(n * n)))
 
     return run
+
+
+class LlamaLayer(nn.Module):
+    """Attention of 8 heads that share 2 keys, with turned positions and mean squares, and a gated net behind it."""
+
+    def __init__(self, width=512, heads=8, shared=2, inner=1408):
+        super().__init__()
+        self.size, size = width // heads, width // heads
+        self.norms = nn.ModuleList(nn.RMSNorm(width) for _ in range(2))
+        self.qkv = nn.Linear(width, width + 2 * shared * size, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
+        self.down, self.parts = nn.Linear(inner, width, bias=False), (width, shared * size, shared * size)
+
+    def forward(self, x, turn):
+        q, k, v = self.qkv(self.norms[0](x)).split(self.parts, -1)
+        q, k, v = (each.unflatten(-1, (-1, self.size)).transpose(1, 2) for each in (q, k, v))
+        q, k = (torch.cat((a * turn[0] - b * turn[1], a * turn[1] + b * turn[0]), -1)
+                for a, b in (each.chunk(2, -1) for each in (q, k)))  # fmt: skip
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        y = self.norms[1](x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+@program
+def llama_forward():
+    layers = nn.ModuleList(LlamaLayer() for _ in range(3)).cuda().bfloat16()
+    x = torch.randn(2, 256, 512, device="cuda", dtype=torch.bfloat16)
+    angles = torch.outer(torch.arange(256, device="cuda"), 1e4 ** -torch.linspace(0, 1, 32, device="cuda"))
+    turn = angles.cos().bfloat16(), angles.sin().bfloat16()
+
+    @torch.no_grad()
+    def forward():
+        y = x
+        for layer in layers:
+            y = layer(y, turn)
+
+    return forward
+
+
+@program
+def vision_transformer():
+    """Pictures in patches, two layers of an encoder, and classes by the mean."""
+    patches = nn.Conv2d(3, 384, 16, 16)
+    layer = nn.TransformerEncoderLayer(384, 6, 1536, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+    model, head = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(384, 100)
+    modules = [each.cuda().half().eval() for each in (patches, model, head)]
+    images = torch.randn(4, 3, 224, 224, device="cuda", dtype=torch.half)
+
+    @torch.no_grad()
+    def classify():
+        x = modules[0](images).flatten(2).transpose(1, 2)
+        return modules[2](modules[1](x).mean(1)).softmax(-1)
+
+    return classify
+
+
+@program
+def recommender_training():
+    """What users liked: rows of tables by number, their products, and a net above."""
+    tables = nn.ModuleList(nn.EmbeddingBag(50_000, 32, mode="sum") for _ in range(4)).cuda()
+    net = nn.Sequential(nn.Linear(4 * 32 + 6, 256), nn.ReLU(), nn.Linear(256, 1)).cuda()
+    optimizer = torch.optim.Adagrad([*tables.parameters(), *net.parameters()], 0.01)
+    numbers, liked = torch.randint(50_000, (4, 1024, 8), device="cuda"), torch.rand(1024, device="cuda").round()
+    left, right = torch.triu_indices(4, 4, 1, device="cuda")
+
+    def step():
+        optimizer.zero_grad()
+        rows = torch.stack([table(each) for table, each in zip(tables, numbers, strict=True)], 1)
+        products = (rows @ rows.transpose(1, 2))[:, left, right]
+        said = net(torch.cat((rows.flatten(1), products), 1)).squeeze(1)
+        F.binary_cross_entropy_with_logits(said, liked).backward()
+        optimizer.step()
+
+    return step
+
+
+@program
+def cupy_images():
+    """Edges of a picture: filters along both sides, a median, and what lies around the strongest."""
+    import cupy
+    from cupyx.scipy import ndimage
+
+    picture = cupy.random.default_rng(3).random((512, 512), dtype=cupy.float32)
+
+    def edges():
+        smooth = ndimage.gaussian_filter(picture, 2.0)
+        slopes = cupy.hypot(ndimage.sobel(smooth, 0), ndimage.sobel(smooth, 1))
+        calm = ndimage.median_filter(slopes, 3)
+        strong = ndimage.grey_dilation(calm, 5) > calm.mean() + 2 * calm.std()
+        return ndimage.zoom(cupy.where(strong, smooth, 0), 0.5, order=1), ndimage.maximum_filter(calm, 5)
+
+    return edges
+
+
+def of_cpp(entry):
+    """A pass of whole_programs.cu, which nvcc compiles for the CUDA runtime that PyTorch has loaded."""
+    source, made = Path(__file__).with_suffix(".cu"), Path(tempfile.gettempdir()) / "libwhole_programs.so"
+    if not made.exists():
+        options = "-cudart", "shared", "-arch=sm_90", "-O3", "-std=c++17", "-shared", "-Xcompiler", "-fPIC"
+        subprocess.run([shutil.which("nvcc"), *options, "-o", made, source], check=True)
+    library = ctypes.CDLL(made)
+    library.prepare()
+    return library[entry]
+
+
+@program
+def cpp_gradients():
+    return of_cpp("gradients")
+
+
+@program
+def cpp_sorting():
+    return of_cpp("sorting")
 
 
 def pass_of(step, gate_us=0.0):
