@@ -48,8 +48,7 @@ LineBytes = Annotated[int, _fixed(128, "addresses are split into lines of four s
 SectorBytes = Annotated[int, _fixed(32, "a request says in four bits which quarters of its line it wants")]
 Replacement = Literal["fifo", "lru", "random"]
 _REPLACEMENT = (
-    "which line of a set goes: lru the one used least recently, fifo the one that came first, random any "
-    "(the same ones in every run)"
+    "which line of a set goes: lru the least recently used, fifo the oldest, random any (the same in every run)"
 )
 
 
@@ -397,6 +396,7 @@ class L2(Section):
     slice_flit_cycles: Rate = _doc("of a slice for each part of a store or an atomic: the header, or a sector")
     slice_read_cycles: Rate = _doc("of a slice for a read")
     slice_fill_cycles: Rate = _doc("of a slice for a sector that comes from memory")
+    barrier_cycles: Count = _doc("of a slice for the barrier of an SM that has asked it, at a kernel's end")
     slice_bytes_per_cycle: Count = _doc("bytes a slice reads or writes in a cycle")
     fabric_bytes_per_cycle: Count = _doc("bytes between the partitions in a cycle, each way")
     atomic_latency_cycles: Count = _doc("whole latency of an atomic that returns a value, mean over near and far lines")

@@ -19,9 +19,8 @@ from gpusim.engine.sm.shadow import forget_block, forget_warp
 from gpusim.engine.state import L, P, compiled, of_block, of_seat, of_warp
 from gpusim.engine.state.log import log_block, log_start
 
-#: A grid's words in the dispatcher: its next block, how many it has, how many are on SMs, the last end. G_BEHIND:
-#: 1 + the least cycles from a block's end until L2 has answered its stores, 0 before the first end.
-G_NEXT, G_TOTAL, G_RUNNING, G_LAST, G_PATIENCE, G_GROUP, G_BEHIND, G_FIELDS = range(8)
+#: A grid's words in the dispatcher: its next block, how many it has, how many are on SMs, the last end.
+G_NEXT, G_TOTAL, G_RUNNING, G_LAST, G_PATIENCE, G_GROUP, G_FIELDS = range(7)
 #: Its two servers: cycles from which it hands out another block, and takes note of another end.
 C_HANDS, C_NOTES, C_FIELDS = range(3)
 
@@ -347,8 +346,6 @@ def end_block(st, dispatch, sm, slot, time):
     grid = dispatch[st.par[P.SEAT]]
     grid[G_RUNNING] -= 1
     grid[G_LAST] = max(grid[G_LAST], time)
-    behind = max(st.block[sm, slot, L.BLOCK_STORED] - time, 0) + 1
-    grid[G_BEHIND] = min(grid[G_BEHIND], behind) if grid[G_BEHIND] > 0 else behind
 
 
 @compiled

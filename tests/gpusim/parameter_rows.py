@@ -466,6 +466,7 @@ ROWS = (
         {**FOUR_SMS, "l2.latency_spread_cycles": 0}),
     Row("l2.fetch_bytes", 32, less("sparse", READ, 0.3), "one sector of a line is wanted"),
     Row("l2.slice_flit_cycles", 64.0, slower("scatter", 0.2), "two parts a store"),
+    Row("l2.barrier_cycles", 5_000, slower("read", 0.2), "two SMs have asked all slices", TWO),
     Row("l2.slice_fill_cycles", 16.0, slower("read", 0.2), "four slices"),
     Row("l2.slice_read_cycles", 16.0, slower("read_again", 0.2), "four slices"),
     Row("l2.slice_bytes_per_cycle", 8, slower("read_again", 0.2), "four slices"),

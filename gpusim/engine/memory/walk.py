@@ -7,14 +7,7 @@ sector, or its acknowledgement, is back at the SM. Which slices it passes says i
 import numpy as np
 
 from gpusim.engine.memory import l2
-from gpusim.engine.memory.crossbar import (
-    book,
-    book_atomic,
-    book_fabric,
-    book_reply,
-    book_request,
-    book_slice,
-)
+from gpusim.engine.memory.crossbar import book, book_atomic, book_fabric, book_reply, book_request, book_slice
 from gpusim.engine.memory.place import gpc_of, target_of
 from gpusim.engine.memory.policy import class_of
 from gpusim.engine.memory.request_coalescer import NOBODY, join, note

@@ -259,10 +259,8 @@ def deliver(st, queue, count):
         r = st.request[sm, queue[n, 1]]
         reply = r[ms.REQ_REPLY]
         push_event(st, sm, reply, r[ms.REQ_TOKEN] & 0xFFFFFFFF)
-        if r[ms.REQ_KIND] >= ms.KIND_WRITE and r[ms.REQ_KIND] < ms.KIND_SM_READ:
-            w = st.token[sm, (r[ms.REQ_TOKEN] & 0xFFFFFFFF) >> 1, L.TOKEN_WARP]
-            b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
-            b[L.BLOCK_STORED] = max(b[L.BLOCK_STORED], reply)
+        if r[ms.REQ_KIND] == ms.KIND_REDUCTION:  # the fence at the end comes back from its slice as a load does
+            reply -= st.par[P.REDUCTION_EXTRA]
         st.sm[sm, L.SM_LAST_REPLY] = max(st.sm[sm, L.SM_LAST_REPLY], reply)
     for sm in range(st.requests.size):
         st.requests[sm] = 0

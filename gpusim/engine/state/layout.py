@@ -120,7 +120,6 @@ BLOCK_REGISTERS = 95  # registers of a thread that its warps have given back, al
 BLOCK_GROUP = 96  # 8: warps of each four that are at WARPGROUP.ARRIVE
 BLOCK_SEAT = 104  # P.SEAT of its launch
 BLOCK_TRIGGERED = 105  # cycle from which the next grid of the stream may begin, 0: not yet
-BLOCK_STORED = 106  # cycle at which L2 has answered the last of its stores
 BLOCK_FIELDS = 112
 
 # --- smsp: one row per sub-partition ------------------------------------------------------------------

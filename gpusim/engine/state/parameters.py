@@ -116,6 +116,7 @@ SHUFFLE_LATENCY = row("memory_instruction.shuffle_latency_cycles")
 MATCH_LATENCY = row("memory_instruction.match_latency_cycles")
 MATCH_VALUE = row("memory_instruction.match_value_cycles")  # further cycles for each further value of MATCH.ANY
 REDUX_LATENCY = row("memory_instruction.redux_latency_cycles")
+REDUCTION_EXTRA = row()  # cycles that a reduction is under way beyond a load
 MEMBAR_LATENCY = row("memory_instruction.fence_gpu_latency_cycles")
 MEMBAR_AGAIN = row("memory_instruction.fence_gpu_again_cycles")  # what a fence adds if L2 was asked for something
 MEMBAR_NEAR = row()  # the same if all that was of the near partition
