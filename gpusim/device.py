@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import GPUConfig, load_config
-from gpusim.engine.memory.system import PeerRow
+from gpusim.engine.memory.system import PeerRow, host_row
 from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.errors import ArgumentError, NodeError
 from gpusim.host.launch_run import LaunchRun, Listener
@@ -27,7 +27,7 @@ from gpusim.launch import Launch
 from gpusim.launch.arguments import BoundArguments, place_arguments, program_of
 from gpusim.launch.device_array import DeviceArray
 from gpusim.launch.launch import AccessWindow
-from gpusim.launch.memory import BASE, DeviceMemory, GpuMemory
+from gpusim.launch.memory import BASE, HOST_MEMORY, DeviceMemory, GpuMemory
 from gpusim.node import Node, load_node
 from gpusim.node.graphs import DeviceGraph
 from gpusim.node.managed import ManagedArray, ManagedSet, Place
@@ -55,11 +55,12 @@ class _Group:
         return self.node.gpus[self.gpus - 1]
 
     def peers(self, name: str, memory: DeviceMemory, config: GPUConfig) -> list[PeerRow]:
-        """Return the arrays that lie on other GPUs than this one."""
-        names, whole = self.node.gpus, memory.by_gpu() if self.gpus > 1 else []
+        """Return the arrays that lie on other GPUs than this one, and page-locked memory of the host's."""
         far = range(self.gpus) if memory.reached is None else memory.reached
+        names, whole, bus = self.node.gpus, memory.by_gpu(), self.node.config.managed
         held = [(names[k], start, nbytes) for k, start, nbytes in whole if k in far and names[k] != name]
-        return rows_from(self.node, name, held, config)
+        hosts = [host_row(config, bus.bus_latency_us, bus.bus_gb_s, *each) for k, *each in whole if k == HOST_MEMORY]
+        return rows_from(self.node, name, held, config) + hosts
 
 
 class Device(AbstractContextManager["Device"]):
@@ -144,8 +145,7 @@ class Device(AbstractContextManager["Device"]):
 
     def device_array(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> StreamedArray:
         """A new array in device memory with undefined contents."""
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        kind = np.dtype(dtype)
+        shape, kind = (shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype)
         nbytes = int(np.prod(shape, dtype=object)) * kind.itemsize
         address = self.memory.alloc(nbytes)
         self.memory.forget(address, nbytes)

@@ -83,8 +83,7 @@ class Relocation:
 
 @dataclass
 class CubinKernel:
-    """One code section of an ELF file, a kernel's or a function's; sizes in bytes, field meanings
-    as in `isa.Program`.
+    """One code section of an ELF file, a kernel's or a function's; sizes in bytes, field meanings as in `isa.Program`.
 
     `functions` says which functions begin in the section, and at which byte of it.
     """
@@ -305,8 +304,7 @@ class _Reader:
 
     @cached_property
     def info(self) -> dict[int, list[tuple[int, int]]]:
-        """The module's attributes by index of symbol: registers, and stack from a kernel's frame to its deepest
-        callee.
+        """The module's attributes by index of symbol: registers, and stack from a kernel's frame to its deepest callee.
         """
         found = defaultdict(list)
         for code, payload in self._attributes(".nv.info"):

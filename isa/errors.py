@@ -1,7 +1,6 @@
 """Every error that `isa` raises, under one base class.
 
-Each message says what is wrong and where, so that a command-line tool can print it alone, without a
-traceback.
+Each message says what is wrong and where, so that a command-line tool can print it alone, without a traceback.
 """
 
 from __future__ import annotations

@@ -148,8 +148,7 @@ class Instruction:
     def immediate_bits(self) -> int:
         """Bits 32..63 of the encoding: the immediate of every form that has one.
 
-        A float32 as it is, the upper word of a float64, or two float16 with the first
-        printed one in the upper half.
+        A float32 as it is, the upper word of a float64, or two float16 with the first printed one in the upper half.
         """
         return self.encoding >> 32 & 0xFFFFFFFF
 

@@ -1,8 +1,7 @@
 """Disassemble a cubin and read the listing into instructions.
 
-`nvdisasm -c -hex -gi` prints, per code section: labels, source-line comments (the innermost function first,
-then one line for each caller it was inlined into), and each instruction with its 128-bit encoding in two
-lines.
+`nvdisasm -c -hex -gi` prints, per code section: labels, source-line comments (the innermost function first, then one
+line for each caller it was inlined into), and each instruction with its 128-bit encoding in two lines.
 """
 
 from __future__ import annotations

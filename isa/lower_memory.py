@@ -239,8 +239,9 @@ def matrices(w: RowWriter) -> None:
 
 
 def cache_control(w: RowWriter) -> None:
-    """CCTL: cache control; .IVALL invalidates L1 (AUX0 = 1), the others are hints (AUX0 = 0)."""
-    w.set(m.OP_CCTL, aux0=int(w.has("IVALL")))
+    """CCTL: .PF1 and .PF2 fetch lines, .IVALL invalidates L1 (AUX0 = 1), the others are hints (AUX0 = 0)."""
+    ahead = w.instruction.opcode == "CCTL" and w.has("PF1", "PF2", "PML2")
+    w.set(m.OP_PREFETCH if ahead else m.OP_CCTL, aux0=m.SPACE_GLOBAL if ahead else int(w.has("IVALL")))
     if w.next_is("mem"):
         _take_address(w)
 

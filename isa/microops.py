@@ -423,6 +423,7 @@ OP_STAS = _op(
     aux4="ATOMIC_* << 8 | TYPE_*",
 )
 OP_NEXT_BLOCK = _op("no block is left: 16 zeros at A, of which the mbarrier at B hears", aux0="SPACE_*")
+OP_PREFETCH = _op("L2 fetches the lines of A", **_ADDRESS)
 
 SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST = range(5)
 MEM_SIGNED = 1 << 8  # in AUX1

@@ -38,7 +38,7 @@ class RealMemory(DeviceMemory):
     def __init__(self, gpu: RealGpu, large: float) -> None:
         self.gpu, self.large = gpu, large
 
-    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None, shared: bool = False) -> int:
+    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None, owner: int | None = None) -> int:
         return self.gpu.alloc(nbytes)
 
     def free(self, address: int) -> None:

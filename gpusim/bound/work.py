@@ -149,7 +149,7 @@ class Kinds:
         silent = (code[:, M.COL_DST_COUNT] == 0) & (code[:, M.COL_WBAR] == 7)
         beyond = memory & (code[:, M.COL_AUX0] != M.SPACE_SHARED)
         self.constant = memory & (operation == M.OP_LDC)
-        self.access = memory & ~self.constant & (operation != M.OP_QSPC)
+        self.access = memory & ~self.constant & ~np.isin(operation, (M.OP_QSPC, M.OP_PREFETCH))
         self.loads = beyond & (operation == M.OP_LOAD)
         self.copies = memory & (operation == M.OP_LDGSTS)
         self.stores = beyond & (operation == M.OP_STORE)

@@ -28,6 +28,7 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if, known, say
 from gpusim.driver.images import read_image, read_others
 from gpusim.driver.objects import (
     DEVICE,
+    HOST,
     MANAGED,
     REGISTERED,
     Buffer,
@@ -63,6 +64,7 @@ from gpusim.driver.work.streams import (
 )
 from gpusim.errors import NodeError, OutOfDeviceMemory, SimulationError
 from gpusim.host.options import LaunchOptions
+from gpusim.launch.memory import EVERYBODY, HOST_MEMORY
 from gpusim.launch.module import LinkedModule
 from gpusim.node import load_node, node_with
 
@@ -398,7 +400,8 @@ class Driver:
         if pool is not None:
             pool.take(nbytes)
         try:
-            address = memory.alloc(nbytes, f"{kind} allocation {number}", shared=kind != DEVICE)
+            owner = {HOST: HOST_MEMORY, MANAGED: EVERYBODY}.get(kind)
+            address = memory.alloc(nbytes, f"{kind} allocation {number}", owner=owner)
         except (OutOfDeviceMemory, MemoryError, OverflowError):
             if pool is not None:
                 pool.give_back(nbytes)

@@ -39,8 +39,8 @@ GUARD_BYTES = 4096
 _ALSO_NEAR = 4
 """An address between two allocations is told by both unless one is so many times as far away as the other."""
 
-EVERYBODY = -1
-"""In place of a GPU's number: memory of the host's, or managed memory."""
+EVERYBODY, HOST_MEMORY = -1, -2
+"""In place of a GPU's number: managed memory, and page-locked memory of the host's."""
 
 UNIFIED_BASE = 0x1000_0000_0000
 """Address of a unified arena if nothing lies there, so that addresses, and with them L2 slices, are the same in every
@@ -188,15 +188,15 @@ class DeviceMemory:
         """Live allocations by address."""
         return tuple(self._live[start] for start in self._starts)
 
-    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None, shared: bool = False) -> int:
+    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None, owner: int | None = None) -> int:
         """Return the address of `nbytes` new bytes (zero if never used before). A size of 0 gets an address
-        of its own that holds nothing. `label` names it in error messages. at: the address that it has to have. shared:
-        it is no GPU's own. Raises OutOfDeviceMemory, ValueError where something lies at that address or none can."""
+        of its own that holds nothing. `label` names it in error messages. at: the address that it has to have. owner:
+        this GPU, if None. Raises OutOfDeviceMemory, ValueError where something lies at that address or none can."""
         if nbytes < 0:
             raise ValueError(f"nbytes must not be negative, got {nbytes}")
         self._count += 1
         label = label or f"allocation {self._count}"
-        owner = EVERYBODY if shared else self.number
+        owner = self.number if owner is None else owner
         if self._used[owner] + nbytes > self.capacity_bytes:
             raise self._full(nbytes, label)
         address = self._place(nbytes, label) if at is None else self._free_place(at, nbytes)
@@ -223,7 +223,7 @@ class DeviceMemory:
 
     def _is_reached(self, address: int) -> bool:
         owner = self.owner(address)
-        return self.reached is None or owner in (self.number, EVERYBODY) or owner in self.reached
+        return self.reached is None or owner < 0 or owner == self.number or owner in self.reached
 
     def reach(self, others: frozenset[int]) -> None:
         """Let kernels of this GPU access the memory of these others."""
@@ -292,7 +292,7 @@ class DeviceMemory:
         if address < before or address + nbytes > after or address in self._live:
             raise ValueError(f"a part of the {nbytes:,} bytes at {address:#x} is known to the device already")
         self._live[address] = Allocation(address, nbytes, label)
-        self._owners[address] = EVERYBODY
+        self._owners[address] = HOST_MEMORY
         self._starts.insert(following, address)
         self.host_writes = True
         self._changed()

@@ -33,7 +33,7 @@ class Decoded:
     def __init__(self, pc: int, row: list[int]):
         kind, op = row[M.COL_CLASS], row[M.COL_OP]
         self.pc, self.op, self.kind, self.unit = pc, op, kind, row[M.COL_UNIT]
-        self.is_memory = kind == M.CLS_MEMORY and op != M.OP_QSPC
+        self.is_memory = kind == M.CLS_MEMORY and op not in (M.OP_QSPC, M.OP_PREFETCH)
         self.is_copy = (kind, op) == (M.CLS_MEMORY, M.OP_LDGSTS)
         self.space = M.SPACE_GLOBAL if self.is_copy else row[M.COL_AUX0]
         self.size = row[M.COL_AUX1] & 255

@@ -18,6 +18,7 @@ import numpy as np
 
 from gpusim.engine.grid import Process
 from gpusim.engine.memory.residency import BLOCK_BYTES, LEAF_BYTES, Fault, FaultCosts, Residency
+from gpusim.engine.memory.system import host_row
 from gpusim.engine.state.memory import LEAF_PAGES, READ_MOSTLY, STAYS_ON_HOST
 from gpusim.engine.streams import Span, StreamQueue
 from gpusim.errors import ArgumentError
@@ -162,13 +163,12 @@ class ManagedSet:
 
 
 def _table(streams: StreamSet, known: ManagedMemory) -> Residency:
-    per_us, l2 = streams.clock.per_us, streams.engine.config.l2
     times = [known.gather_us, known.wake_us, known.pause_us, known.block_us, known.new_block_us]
     times += [known.gpu_us_per_mb * _LEAF_MB, known.page_us, known.collapse_page_us * LEAF_PAGES]
     times.append(known.evict_us_per_mb * _LEAF_MB)
-    costs = FaultCosts(known.batch_pages, known.sm_pages, *(each * per_us for each in times))
-    more = max(known.bus_latency_us * per_us - l2.latency_near_cycles - l2.mean_fabric_latency_cycles, 0)
-    return Residency(streams.engine.memory_system, costs, (more, known.bus_gb_s * 1e3 / per_us))
+    costs = FaultCosts(known.batch_pages, known.sm_pages, *(each * streams.clock.per_us for each in times))
+    bus = host_row(streams.engine.config, known.bus_latency_us, known.bus_gb_s)
+    return Residency(streams.engine.memory_system, costs, (bus.cycles, bus.bytes_per_cycle))
 
 
 def _check_place(place: str, *places: str) -> None:

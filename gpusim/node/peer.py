@@ -75,6 +75,6 @@ def rows_from(node: Node, here: str, held: Sequence[tuple[str, int, int]], confi
             raise NodeError(f"{here} reaches {gpu} over {node.links[out[0]].name}: kernels read peers over NVLink only")
         cycles = (node.latency_us(out) + node.latency_us(back)) * config.gpu.clock_mhz
         gb_s = min(node.bandwidth_gb_s(out), node.bandwidth_gb_s(back)) * node.config.nvlink.sm_share
-        ends = [(numbers[way[0]], numbers[way[-1]]) for way in (out, back)]
-        rows.append(PeerRow(address, nbytes, cycles, gb_s * 1e3 / config.gpu.clock_mhz, *ends))
+        there, home = [(numbers[way[0]], numbers[way[-1]]) for way in (out, back)]
+        rows.append(PeerRow(address, nbytes, cycles, gb_s * 1e3 / config.gpu.clock_mhz, there, home))
     return rows

@@ -32,7 +32,7 @@ _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 TEX_SECTORS = (
-    ms.CNT_TEX_READ_SECTORS,
+    *(ms.CNT_TEX_READ_SECTORS, ms.CNT_TEX_PREFETCH_SECTORS),
     ms.CNT_TEX_WRITE_SECTORS,
     ms.CNT_TEX_ATOMIC_SECTORS,
     ms.CNT_TEX_REDUCTION_SECTORS,

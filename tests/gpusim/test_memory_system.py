@@ -756,6 +756,18 @@ def _mixed(seed, n=4000, span=3000, lines=6000):
     return req, counts
 
 
+def test_a_prefetch_fills_the_home_and_leaves_no_copy(h200):
+    bench = Bench()
+    lines = range(64)
+    for line in lines:
+        assert bench.one(0, 0, line, s.KIND_PREFETCH, sectors=15) <= h200.l2.latency_far_cycles + 100
+    assert bench.count(s.CNT_TEX_PREFETCH_SECTORS) == 256 == bench.count(s.CNT_FILL_SECTORS)
+    for line in lines:
+        bench.one(10_000, 0, line, sectors=15)
+    assert bench.count(s.CNT_FILL_SECTORS) == bench.count(s.CNT_TEX_READ_SECTORS) == 256
+    assert bench.count(s.CNT_TEX_HIT_SECTORS) == 128, "of lines that are near"
+
+
 @given(seed=st.integers(0, 2**32 - 1), near_copy=st.booleans(), fetch_bytes=st.sampled_from([32, 64, 128]))
 @settings(max_examples=15, deadline=None)
 def test_counters_conserve_and_no_reply_is_too_early(seed, near_copy, fetch_bytes):
@@ -782,6 +794,7 @@ def test_counters_conserve_and_no_reply_is_too_early(seed, near_copy, fetch_byte
         sectors += np.bitwise_count(sent[:, s.REQ_SECTORS]).sum()
         requests += counts.sum()
     tex = counter[s.CNT_TEX_READ_SECTORS : s.CNT_TEX_REDUCTION_SECTORS + 1].sum()
+    tex += counter[s.CNT_TEX_PREFETCH_SECTORS]
     assert tex + counter[s.CNT_OTHER_SECTORS] == sectors
     looked_up = counter[s.CNT_TEX_HIT_SECTORS] + counter[s.CNT_TEX_MISS_SECTORS]
     assert tex <= looked_up <= tex + counter[s.CNT_TEX_MISS_SECTORS] * (1 - 32 / fetch_bytes)

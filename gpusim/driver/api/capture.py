@@ -60,8 +60,7 @@ def end(driver: Driver, stream: DriverStream, graph: int) -> None:
 
 @entry("cuStreamGetCaptureInfo_v2 11030", "S *i *p *p *p *p")
 def capture_info(driver: Driver, stream: DriverStream) -> tuple[int | None, ...]:
-    """Status, number, graph, and nodes that the next work comes after: an array and how many. The array stays
-    valid."""
+    """Status, number, graph, and nodes that the next work comes after: an array and how many. The array stays valid."""
     status, capture = _seen_status(driver, stream), stream.capture
     if capture is None or not capture.valid:
         return status, None, None, None, None

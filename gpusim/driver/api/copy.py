@@ -102,7 +102,8 @@ class MemoryCopy(StreamWork):
         """Queue the copy. Pageable memory is read now or, in a graph, at its turn. A launch takes over its module's
         constants when it is submitted, so a copy to variables is waited for."""
         driver, sides = self.driver, (self.box.target, self.box.source)
-        to, of = ("D" if self._is_of_device(side) else "H" for side in sides)
+        there = self.driver.is_device_memory
+        to, of = ("D" if it.kind == DEVICE_SIDE or (it.kind == _UNIFIED and there(it.device)) else "H" for it in sides)
         kind, (target, source) = f"{of}to{to}", (self._place(side)[0] for side in sides)
         if not self._nbytes:
             return
@@ -145,9 +146,6 @@ class MemoryCopy(StreamWork):
         places = self._rows(self.box.target, written=True)
         for place, row in zip(places, rows, strict=True):
             self.driver.device.memory.view(*place)[...] = np.frombuffer(row, np.uint8)
-
-    def _is_of_device(self, side: CopySide) -> bool:
-        return side.kind == DEVICE_SIDE or (side.kind == _UNIFIED and self.driver.is_device_memory(side.device))
 
 
 Sides = tuple[bool | None, bool | None]

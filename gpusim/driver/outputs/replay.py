@@ -25,6 +25,7 @@ from gpusim.errors import KernelError, LaunchError, MemoryAccessError, OutOfDevi
 from gpusim.launch import Launch
 from gpusim.launch.arena import Arena
 from gpusim.launch.launch import AccessWindow
+from gpusim.launch.memory import EVERYBODY, HOST_MEMORY
 from gpusim.launch.module import LinkedModule
 from gpusim.launch.occupancy import check_architecture
 from gpusim.node import load_node
@@ -81,13 +82,15 @@ class Replay(AbstractContextManager["Replay"]):
         self.log.gpus = GpuLog(config, self.devices) if head.gpus > 1 else None
         self.observers = alone.observers(config, mode, self.log.gpus)
         self.cycles: dict[int, int] = {}
-        self._shared: set[int] = set()
+        self._shared: dict[int, int] = {}
         self._live: dict[int, tuple[int, str]] = {}
         self._pages: dict[int, tuple[int, str]] = {}
         self._modules: dict[int, SavedModule] = {}
         self._linked: dict[int, tuple[SavedModule, LinkedModule]] = {}
         self._cubin: Callable[[str], Cubin] = cache(lambda digest: read_cubin(saved.content("cubins", digest)))
-        self._decoded: Callable[[str, str], Program] = cache(self._decode)
+        self._decoded: Callable[[str, str], Program] = cache(
+            lambda code, cubin: Program.from_bytes(saved.content("programs", code), str(saved.path), self._cubin(cubin))
+        )
         self._outside: dict[int, Arena] = {}
 
     def run(self) -> LaunchLog:
@@ -134,7 +137,7 @@ class Replay(AbstractContextManager["Replay"]):
             for page in [page for page in self._pages if address <= page < address + nbytes]:
                 del self._pages[page]
         self._live |= {address: (nbytes, label) for address, nbytes, label in step.allocated}
-        self._shared |= {*step.shared}
+        self._shared |= dict.fromkeys(step.shared, EVERYBODY) | dict.fromkeys(step.host, HOST_MEMORY)
         self._pages |= {address: (nbytes, digest) for address, nbytes, digest in step.pages}
         self._modules |= {module.number: module for module in step.modules}
 
@@ -176,9 +179,8 @@ class Replay(AbstractContextManager["Replay"]):
 
     def _restore(self, next_address: int) -> None:
         """Make memory what it was."""
-        memory = self.memory
+        memory, there = self.memory, self.config.dram.capacity_bytes * len(self.devices)
         needed = sum(nbytes for address, (nbytes, _) in self._live.items() if memory.is_inside(address))
-        there = self.config.dram.capacity_bytes * len(self.devices)
         if needed > there:
             raise SavedLaunchesError(f"the launches need {needed:,} bytes of device memory, this GPU has {there:,}")
         for each in memory.allocations:
@@ -203,7 +205,7 @@ class Replay(AbstractContextManager["Replay"]):
         if memory.is_inside(address) or not self.saved.head.shares_host:
             used_before = address < memory.next_address
             owner = next((each.memory for each in self.devices if address in each.memory.part), memory)
-            owner.alloc(nbytes, label, at=address, shared=address in self._shared)
+            owner.alloc(nbytes, label, at=address, owner=self._shared.get(address))
             if used_before:
                 memory.fill(address, nbytes)
             return
@@ -238,9 +240,6 @@ class Replay(AbstractContextManager["Replay"]):
             raise SavedLaunchesError(f"{_COMPILED}, the constants of {decoded.name} lie elsewhere")
         module.place(saved.variables, saved.bank)
         return module
-
-    def _decode(self, digest: str, cubin: str) -> Program:
-        return Program.from_bytes(self.saved.content("programs", digest), str(self.saved.path), self._cubin(cubin))
 
     def _recompiled(self, saved: SavedModule, decoded: Program) -> bytes:
         """The module's machine code for this machine."""

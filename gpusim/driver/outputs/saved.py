@@ -127,12 +127,13 @@ class SavedLaunch(_Saved):
 
 class SavedStep(_Saved):
     """Changes since the step before, then a launch. freed: addresses of allocations that are gone; allocated: new ones,
-    (address, bytes, label), of which `shared` are no GPU's own; pages: of new content, (address, bytes, digest).
-    next_address: as of `DeviceMemory`."""
+    (address, bytes, label), of which `shared` are no GPU's own and `host` page-locked memory of the host's; pages: of
+    new content, (address, bytes, digest). next_address: as of `DeviceMemory`."""
 
     freed: tuple[int, ...]
     allocated: tuple[tuple[int, int, str], ...]
     shared: tuple[int, ...] = ()
+    host: tuple[int, ...] = ()
     next_address: int
     pages: tuple[tuple[int, int, str], ...]
     modules: tuple[SavedModule, ...]

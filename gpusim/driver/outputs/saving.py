@@ -24,7 +24,7 @@ from gpusim.driver.outputs import saved
 from gpusim.driver.outputs.saved import PAGE_BYTES, ZEROS, SavedCopy, SavedLaunch, SavedModule, SavedStep
 from gpusim.driver.outputs.stream_work import StreamRecorder
 from gpusim.driver.work.launches import CopyCall, LaunchCall, Observer
-from gpusim.launch.memory import EVERYBODY, Allocation, DeviceMemory
+from gpusim.launch.memory import HOST_MEMORY, Allocation, DeviceMemory
 from gpusim.units import counted
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ class LaunchSaver(Observer):
         return SavedStep(
             freed=tuple(gone),
             allocated=tuple((each.address, each.nbytes, each.label) for each in new),
-            shared=tuple(each.address for each in new if memory.owner(each.address) == EVERYBODY),
+            shared=tuple(each.address for each in new if memory.owner(each.address) < 0),
+            host=tuple(each.address for each in new if memory.owner(each.address) == HOST_MEMORY),
             next_address=memory.next_address,
             pages=tuple(self._changed_pages(memory, copies)),
             modules=tuple(modules),

@@ -35,7 +35,7 @@ from gpusim.engine.memory.dram import read_memory, write_memory
 from gpusim.engine.state import compiled, ms
 from gpusim.engine.state.address_map import quotient_of, spread
 
-FOR_HOME, FOR_COPY, FOR_UPDATE = 0, 1, 2
+FOR_HOME, FOR_COPY, FOR_UPDATE, FOR_NOBODY = range(4)
 _ALL = (1 << ms.SECTORS_PER_LINE) - 1
 _DIRTY, _PENDING = _ALL << ms.DIRTY_SHIFT, _ALL << ms.PENDING_SHIFT
 _BYTES = (1 << ms.WRITTEN_BITS) - 1
@@ -242,8 +242,8 @@ def in_order(m, slice_, wait, missed, now):
 def read_home(m, target, sectors, purpose, now):
     """Read `sectors` of a line at its home slice; return (ticks later than a hit, sectors that were there, fetched).
 
-    A miss fetches what is missing, widened to the fetch granularity. purpose: FOR_HOME a reader of the same
-    partition, FOR_COPY one of another partition that keeps a copy, FOR_UPDATE an atomic, which also writes.
+    A miss fetches what is missing, widened to the fetch granularity. purpose: FOR_HOME a reader of the partition,
+    FOR_COPY one of another that keeps a copy, FOR_UPDATE an atomic, which also writes, FOR_NOBODY a prefetch.
     """
     entry = lookup(m, target.home_slice, target)
     wait = 0
@@ -265,7 +265,7 @@ def read_home(m, target, sectors, purpose, now):
         filled = book_slice(m, target.home_slice, 0, sectors_of(fetch) * m[ms.P_SLICE_FILL], now)
         wait = max(wait, late, filled)
         mark_pending(m, entry, fetch, now + wait, now)
-    if purpose != FOR_UPDATE:
+    if purpose < FOR_UPDATE:
         wait = in_order(m, target.home_slice, wait, missing != 0, now)
     if purpose == FOR_COPY:
         m[entry] |= ms.COPIED

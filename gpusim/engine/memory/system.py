@@ -117,7 +117,7 @@ def process_window(state, req, req_n, order):
             elif row >= 0:
                 late = ready_at(m, row, sm, line, kind >= ms.KIND_ATOMIC, now) - now
         if peer >= 0:
-            reply = walk_peer(m, peer, sm, sectors, kind, max(req[sm, i, ms.REQ_PAYLOAD_BYTES], 0), now)
+            reply = walk_peer(m, peer, sm, line, sectors, kind, max(req[sm, i, ms.REQ_PAYLOAD_BYTES], 0), now)
         elif kind <= ms.KIND_CONSTANT:
             past, policy = req[sm, i, ms.REQ_PAYLOAD_BYTES] == ms.PAST_L1, req[sm, i, ms.REQ_OPS]
             reply = walk_read(m, sm, line, sectors, kind, past, policy, now)
@@ -135,8 +135,9 @@ def process_window(state, req, req_n, order):
 
 
 class PeerRow(NamedTuple):
-    """Memory of another GPU: address and bytes; what the links add to a hit in L2, in cycles; bytes a cycle of the
-    slowest; numbers of the first and the last link there and back, each below PEERS_MOST."""
+    """Memory of another GPU or of the host: address and bytes; what the links add to a hit in L2, in cycles; bytes a
+    cycle of the slowest; numbers of the first and the last link there and back, each below PEERS_MOST but for BUS and
+    BUS_BACK; the counter of what is received."""
 
     address: int
     nbytes: int
@@ -144,6 +145,17 @@ class PeerRow(NamedTuple):
     bytes_per_cycle: float
     there: tuple[int, int]
     back: tuple[int, int]
+    counter: int = ms.CNT_PEER_RECEIVED_BYTES
+
+
+BUS, BUS_BACK = (ms.PEERS_MOST, ms.PEERS_MOST), (ms.PEERS_MOST + 1, ms.PEERS_MOST + 1)
+
+
+def host_row(config: GPUConfig, latency_us: float, gb_s: float, address: int = 0, nbytes: int = 0) -> PeerRow:
+    """The row of host memory, where a load takes so long, over a bus of this rate."""
+    l2, per_us = config.l2, config.gpu.clock_mhz
+    more = max(latency_us * per_us - l2.latency_near_cycles - l2.mean_fabric_latency_cycles, 0)
+    return PeerRow(address, nbytes, more, gb_s * 1e3 / per_us, BUS, BUS_BACK, ms.CNT_BUS_RECEIVED_BYTES)
 
 
 class MemorySystem:
@@ -198,7 +210,8 @@ class MemorySystem:
         links than there is room for."""
         if len(rows) > ms.PEERS_MOST:
             raise LaunchError(f"{len(rows)} ranges of memory on other GPUs; a launch may have {ms.PEERS_MOST}")
-        links = 1 + max((link for row in rows for link in (*row.there, *row.back)), default=0)
+        others = (row for row in rows if row.there != BUS)
+        links = 1 + max((link for row in others for link in (*row.there, *row.back)), default=0)
         if links > ms.PEERS_MOST:
             raise LaunchError(f"arrays on other GPUs over {links} links; a launch may use {ms.PEERS_MOST}")
         first = int(self.state[ms.P_PEER_ROWS])
@@ -210,7 +223,7 @@ class MemorySystem:
                 round(ms.TICKS / row.bytes_per_cycle),
                 *row.there,
                 *row.back,
-                ms.CNT_PEER_RECEIVED_BYTES,
+                row.counter,
             )
         self.state[ms.P_PEERS] = len(rows)
 

@@ -59,13 +59,15 @@ def send_home(m, sm, target, payload_bytes, sectors, sent, flits, now):
 
 @compiled
 def walk_read(m, sm, line, sectors, kind, past, policy, now):
-    """A load, or a fetch of instructions or constants. past: it does not go through L1. policy: see `memory.policy`."""
+    """A load, a prefetch, or a fetch of instructions or constants. past: it does not go through L1. policy: see
+    `memory.policy`."""
     gpc = gpc_of(m, sm)
     each = m[ms.P_SM_PAST_SECTOR] if past else m[ms.P_SM_REPLY_SECTOR]
     count = l2.sectors_of(sectors)
     target = target_of(m, sm, line, class_of(m, line, policy))
     ask(m, sm, target.home_slice)
-    opens = kind < ms.KIND_INSTRUCTION and m[ms.P_LRC_MOST] > 1
+    purpose = l2.FOR_NOBODY if kind == ms.KIND_PREFETCH else l2.FOR_HOME
+    opens = kind < ms.KIND_PREFETCH and m[ms.P_LRC_MOST] > 1
     if opens:
         reply = join(m, gpc, line, sectors, now)
         if reply >= 0:
@@ -77,35 +79,38 @@ def walk_read(m, sm, line, sectors, kind, past, policy, now):
     first_back = now + near_ticks(m, gpc, target.near_slice)
     wait = max(
         book_request(m, sm, 0, 0, now),
-        book_slice(m, target.near_slice, count, m[ms.P_SLICE_READ], now),
-        book_reply(m, sm, count, each, now),
+        book_slice(m, target.near_slice, count if purpose == l2.FOR_HOME else 0, m[ms.P_SLICE_READ], now),
+        book_reply(m, sm, count, each, now) if purpose == l2.FOR_HOME else 0,
     )
     if target.near == target.home:
-        late, present, fetched = l2.read_home(m, target, sectors, l2.FOR_HOME, now)
+        late, present, fetched = l2.read_home(m, target, sectors, purpose, now)
         reply = first_back + max(wait, late)
     else:
-        late, present, fetched = read_far(m, target, sectors, wait, now)
+        late, present, fetched = read_far(m, target, sectors, purpose, wait, now)
         reply = first_back + late
-    if opens:
+    if purpose != l2.FOR_HOME:
+        reply = first_back  # H200: not even the kernel's end waits
+    elif opens:
         note(m, gpc, line, sectors, reply)
     hits = l2.sectors_of(present)
     if kind >= ms.KIND_INSTRUCTION:
         m[ms.CNT_OTHER_SECTORS] += count
         m[ms.CNT_OTHER_HIT_SECTORS] += hits
     else:
-        m[ms.CNT_TEX_READ_SECTORS] += count
+        m[ms.CNT_TEX_READ_SECTORS if purpose == l2.FOR_HOME else ms.CNT_TEX_PREFETCH_SECTORS] += count
         m[ms.CNT_TEX_HIT_SECTORS] += hits
         m[ms.CNT_TEX_MISS_SECTORS] += l2.sectors_of(fetched)
     return reply + (count - 1) * each
 
 
 @compiled
-def read_far(m, target, sectors, wait, now):
+def read_far(m, target, sectors, purpose, wait, now):
     """The part of a read whose line lives in another partition; `wait` is that of its way to the near slice and back.
 
-    Returns (ticks later than a hit near at hand, sectors that were there, sectors asked of the home).
+    Returns (ticks later than a hit near at hand, sectors that were there, sectors asked of the home). A prefetch looks
+    for no copy and leaves none: an H200 counts misses of it and of the loads that follow.
     """
-    keep = m[ms.P_NEAR_COPY] != 0
+    keep = m[ms.P_NEAR_COPY] != 0 and purpose == l2.FOR_HOME
     entry = l2.lookup(m, target.near_slice, target) if keep else -1
     present = 0
     late = wait
@@ -120,9 +125,10 @@ def read_far(m, target, sectors, wait, now):
             if entry >= 0:
                 missing &= ~m[entry]
         count = l2.sectors_of(missing)
-        wait = max(wait, book_fabric(m, target.home, count, now))
-        wait = max(wait, book_slice(m, target.home_slice, count, m[ms.P_SLICE_READ], now))
-        at_home, _, fetched = l2.read_home(m, target, missing, l2.FOR_COPY if keep else l2.FOR_HOME, now)
+        moves = count if purpose == l2.FOR_HOME else 0
+        wait = max(wait, book_fabric(m, target.home, moves, now))
+        wait = max(wait, book_slice(m, target.home_slice, moves, m[ms.P_SLICE_READ], now))
+        at_home, _, fetched = l2.read_home(m, target, missing, l2.FOR_COPY if keep else purpose, now)
         back = m[ms.P_FAR] + max(wait, at_home)
         late = max(late, back)
         m[ms.CNT_FABRIC_READ_SECTORS] += count

@@ -25,12 +25,6 @@ def no_room(st, sm, room):
 
 
 @compiled
-def too_many_copies(st, sm):
-    """True if the SM has no row for another bulk copy, less some for those that other SMs send."""
-    return st.sm[sm, L.SM_BULK_FREE] == 0 and st.sm[sm, L.SM_BULKS_NEW] >= st.bulk.shape[1] - ROOM
-
-
-@compiled
 def too_many_loads(st, sm):
     """True if the SM waits for as many sectors as it may."""
     return st.sm[sm, L.SM_OUTSTANDING] >= st.par[P.MAX_OUTSTANDING]
@@ -81,7 +75,9 @@ def admit_memory(st, sm, q, w, i, free, time):
         return L.NEVER, L.STALL_LG
     loads = op == M.OP_LDGSTS or (beyond and op != M.OP_STORE and op != M.OP_RED)
     bulk = op == M.OP_BULK_COPY
-    full = no_room(st, sm, BULK_ROOM if bulk else ROOM) or (bulk and too_many_copies(st, sm))
+    full = no_room(st, sm, BULK_ROOM if bulk else ROOM)
+    if bulk and st.sm[sm, L.SM_BULK_FREE] == 0:  # some rows are left for the copies that other SMs send
+        full |= st.sm[sm, L.SM_BULKS_NEW] >= st.bulk.shape[1] - ROOM
     if full or (loads and too_many_loads(st, sm)):
         # An H200 issues a load all the same: the warp waits for what it reads.
         return L.NEVER, L.STALL_LONG if beyond else L.STALL_MIO

@@ -16,7 +16,7 @@ from gpusim.engine.sm.cluster import OFFSET_MASK, find_remote, own_lanes, own_of
 from gpusim.engine.sm.coalescer import coalesce
 from gpusim.engine.sm.copy_cost import LINE_SHIFT, copy_wavefronts, last_to_target, sector_pairs, zero_wavefronts
 from gpusim.engine.sm.flight import block_key, event_at, give_row, is_there, open_group, take_end, take_row
-from gpusim.engine.sm.lines import defer, read_lines, write_lines
+from gpusim.engine.sm.lines import defer, prefetch_lines, read_lines, write_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
@@ -301,6 +301,14 @@ def async_access(st, sm, q, slot, w, i, wb, mask, time):
         matrix_access(st, sm, q, w, i, wb, mask, time)
     elif op == M.OP_BULK_COPY:
         bulk_access(st, sm, w, i, wb, time)
+    elif op == M.OP_PREFETCH:
+        lane_addresses(st, sm, i, wb, mask)
+        for lane in range(32):
+            if find_allocation(st.starts, st.ends, st.address[sm, lane]) < 0:
+                mask &= ~(1 << lane)
+        lines, _ = coalesce(st.address[sm], st.touched[sm], mask, 1)
+        if lines > 0:
+            prefetch_lines(st, sm, access(q, w, i, wb, mask, 1, time), lines)
     elif op == M.OP_STAS:
         remote_store(st, sm, q, w, i, wb, mask, time)
     elif op == M.OP_NEXT_BLOCK:

@@ -48,7 +48,7 @@ def release(st, sm, w0, barrier, time, current_w):
             charge(st, sm, w, L.STALL_BARRIER, time)
             look_again(st, sm, w, time)
     if par[P.CHECKS] & sc.CHECK_RACE:
-        sc.close_barrier(st, sm, slot, barrier)
+        st.warp_clock[sm, slot, sc.shared_row(st, barrier)] = 0
 
 
 @compiled

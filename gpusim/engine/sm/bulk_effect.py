@@ -39,19 +39,11 @@ def free_bulk(st, sm, row):
 
 
 @compiled
-def reduction_size(kind):
-    """Bytes of an element of a plain reduction."""
-    if kind == M.TYPE_F16X2 or kind == M.TYPE_BF16X2:
-        return 2
-    return 8 if kind == M.TYPE_U64 or kind == M.TYPE_S64 or kind == M.TYPE_F64 else 4
-
-
-@compiled
 def move_plain(st, k, words, to, source, from_):
     """Bytes that lie together, as they are or by a reduction."""
     if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND in (M.BULK_REDUCE, M.BULK_SHARED_REDUCE):
         kind, operation = st.code[k[L.BULK_PC], M.COL_AUX3], st.code[k[L.BULK_PC], M.COL_AUX2]
-        step = reduction_size(kind)
+        step = 2 if kind in (M.TYPE_F16X2, M.TYPE_BF16X2) else 8 if kind in (M.TYPE_U64, M.TYPE_S64, M.TYPE_F64) else 4
         for n in range(0, k[L.BULK_BYTES], step):
             tb.combine(words, to + n, source, from_ + n, step, kind, operation)
         return

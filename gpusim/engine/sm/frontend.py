@@ -36,11 +36,6 @@ def insert(cache, first, ways, line, ready, now):
 
 
 @compiled
-def l0_first(st, q):
-    return (q % st.par[P.SUB_PARTITIONS]) * st.par[P.L0_LINES]
-
-
-@compiled
 def l1_set(st, line):
     first = st.par[P.SUB_PARTITIONS] * st.par[P.L0_LINES]
     return first + (line % st.par[P.IL1_SETS]) * st.par[P.ICACHE_WAYS]
@@ -118,8 +113,8 @@ def fetch(st, sm, q, before, line, now):
     """
     par = st.par
     cache = st.icache[sm]
-    first = l0_first(st, q)
     ways = par[P.L0_LINES]
+    first = q % par[P.SUB_PARTITIONS] * ways
     # The last row is no instruction of the kernel.
     last = min((st.code.shape[0] - 2) >> par[P.ICACHE_SHIFT], line + par[P.PREFETCH]) + par[P.CODE_LINE]
     line += par[P.CODE_LINE]

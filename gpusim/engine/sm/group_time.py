@@ -34,13 +34,6 @@ def book_group(st, sm, q, w, flags, columns, time):
 
 
 @compiled
-def group_over(st, w, left):
-    """Cycle at which all but the last `left` groups of products that a warp has committed are done."""
-    n = st.warp[w, L.WARP_GROUPS] - 1 - left
-    return st.warp[w, L.WARP_GROUP + n % L.GROUPS] if n >= 0 and left < L.GROUPS else np.int64(0)
-
-
-@compiled
 def wait_for_group(st, sm, w, left):
     """WARPGROUP.DEPBAR: all but the last `left` groups of products are waited for.
 
@@ -48,7 +41,8 @@ def wait_for_group(st, sm, w, left):
     a wait for their queue until the last of them is taken (H200, group_f16_n256, and products of CUTLASS: mio_throttle
     is a third of barrier there).
     """
-    over = group_over(st, w, left)
+    n = st.warp[w, L.WARP_GROUPS] - 1 - left
+    over = st.warp[w, L.WARP_GROUP + n % L.GROUPS] if n >= 0 and left < L.GROUPS else np.int64(0)
     if st.warp[w, L.WARP_INDEX] % _WARPS == 0:
         charge(st, sm, w, L.STALL_MIO, min(over, st.warp[w, L.WARP_GROUP_BEGINS]))
     charge(st, sm, w, L.STALL_BARRIER, over)

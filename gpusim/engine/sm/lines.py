@@ -230,6 +230,31 @@ def read_lines(st, sm, a, count, bypass, copies):
 
 
 @compiled
+def prefetch_lines(st, sm, a, count):
+    """L2 gets the touched lines, and nobody waits. H200, CCTL.PF1 and .PF2: neither looks into L1; 32 lines take 8
+    turns of the data stage and a cycle each of the way to L2."""
+    s, par, touched = st.sm[sm], st.par, st.touched[sm]
+    if par[P.MODE] & (L.BOOKS | L.KEEPS) == 0:
+        return
+    start = max(enter_queue(st, a.smsp, a.time, 1), s[L.SM_TAG_FREE])
+    turns = tag_turns(par, touched, count)
+    counts = st.counters[s[L.SM_CHUNK], a.pc]
+    counts[L.COUNT_L1_DATA] += turns
+    counts[L.COUNT_REQUESTS] += 1
+    s[L.SM_TAG_FREE] = start + turns
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + par[P.SOURCE_RELEASE], L.STALL_LONG)
+    sent = max(take_data_stage(st, sm, a.smsp, a.warp, start, turns), s[L.SM_STORE_FREE])
+    token = take_token(st, sm, a.warp, 7, L.BULK_WRITE_TOKEN)
+    st.token[sm, token, L.TOKEN_LEFT] = count
+    for n in range(count):
+        leaves = sent + n + par[P.L1_REQUEST]
+        send(st, sm, leaves, touched[n, 0], 15, ms.KIND_PREFETCH, 2 * token, np.int64(0), np.int64(0))
+    s[L.SM_STORE_FREE] = sent + count
+    leave_queue(st.smsp[a.smsp], sent + count)
+    st.warp[a.warp, L.WARP_DRAINED] = max(st.warp[a.warp, L.WARP_DRAINED], sent + count + par[P.STORE_DRAIN])
+
+
+@compiled
 def write_plain(st, sm, a, count):
     """The lines of a plain store wait for their way to L2 (`stored`); they are in L1 meanwhile and afterwards.
 

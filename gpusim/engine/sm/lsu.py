@@ -156,14 +156,6 @@ def book_shared(st, sm, q, w, i, size, cost, time):
 
 
 @compiled
-def record_lines(st, sm, w, i, lines, mask):
-    """Writes down the lines of an access or, of a reduction, of its requests."""
-    if st.code[i, M.COL_OP] == M.OP_RED or st.code[i, M.COL_OP] == M.OP_ATOM:
-        lines, _ = atomic_requests(st.address[sm], st.touched[sm], mask, False)
-    put_lines(st, sm, w, np.int64(lines), st.code[i, M.COL_OP] == M.OP_LOAD or st.code[i, M.COL_OP] == M.OP_STORE)
-
-
-@compiled
 def policy_of(st, i, wb):
     """The L2 policy in the descriptor of a load or store, see `memory.policy`; 0 if nothing."""
     row = st.code[i, M.COL_AUX5]
@@ -235,7 +227,11 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     if not computes:
         lines = take_lines(st, sm, w)
     elif st.par[P.MODE] & L.RECORDS != 0:
-        record_lines(st, sm, w, i, lines, mask)
+        plain = st.code[i, M.COL_OP] == M.OP_LOAD or st.code[i, M.COL_OP] == M.OP_STORE
+        requests = np.int64(lines)
+        if not plain:
+            requests, _ = atomic_requests(st.address[sm], st.touched[sm], mask, False)
+        put_lines(st, sm, w, requests, plain)
 
     path = path_of(st, sm, i, lines)
     if computes:

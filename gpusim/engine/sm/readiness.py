@@ -174,15 +174,6 @@ def load_ahead(st, w, pc):
 
 
 @compiled
-def waits_for_barrier(code, pc):
-    """Return True if an instruction waits until the barrier is open that its warp has passed, see `sm.barrier`."""
-    cls = code[pc, M.COL_CLASS]
-    if cls == M.CLS_CONTROL:
-        return code[pc, M.COL_OP] != M.OP_ELECT
-    return code[pc, M.COL_VARIABLE] != 0 or cls == M.CLS_BARRIER or cls == M.CLS_MEMORY
-
-
-@compiled
 def make_ready(st, sm, q, slot, w, now, earliest):
     """Sets the cycle from which the warp's next instruction may issue: `earliest` or later."""
     pc = st.warp[w, L.WARP_PC]
@@ -198,7 +189,9 @@ def make_ready(st, sm, q, slot, w, now, earliest):
             time = there
     charge(st, sm, w, L.STALL_WAIT, time)
     opens = st.warp[w, L.WARP_OPENS]
-    if opens > time and waits_for_barrier(st.code, pc):
+    cls = st.code[pc, M.COL_CLASS]  # who waits until the barrier is open that its warp has passed, see `sm.barrier`
+    waits = st.code[pc, M.COL_VARIABLE] != 0 or cls == M.CLS_BARRIER or cls == M.CLS_MEMORY
+    if opens > time and (st.code[pc, M.COL_OP] != M.OP_ELECT if cls == M.CLS_CONTROL else waits):
         if opens == L.NEVER:
             block(st, w, q, slot, L.WAIT_BARRIER, L.STALL_BARRIER)
             return

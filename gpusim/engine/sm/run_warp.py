@@ -20,16 +20,8 @@ from isa import microops as M
 # How many bits change where values go, for the energy of a launch: of a warp in eight, by its number and its block's,
 # each result is compared with what the register held and with that of the lane sixteen further; without a result the
 # first operand is, or what is stored. So the counts depend neither on time nor on the machine.
-_LANE = 13  # lane 0 often has a part of its own
+_LANE = 13  # that is looked at, if it runs, else the lowest: lane 0 often has a part of its own
 _FURTHER = 16
-
-
-@compiled
-def is_looked_at(st, sm, w):
-    """Return whether a warp is sampled: all warps of block 0, one in eight of the others."""
-    block = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_NUMBER]
-    mixed = (block * 2654435761 + st.warp[w, L.WARP_INDEX] * 40503 + 1) & 0xFFFFFFFF
-    return block == 0 or ((mixed * 2246822519) >> 20) & 7 == 0
 
 
 @compiled
@@ -46,12 +38,6 @@ def looked_row(code, i, wb):
     if kind == M.CLS_INT or kind == M.CLS_FLOAT or kind == M.CLS_DOUBLE or kind == M.CLS_HALF or kind == M.CLS_CROSS:
         return row_offset(code[i, M.COL_A], wb)
     return np.int64(-1)
-
-
-@compiled
-def looked_lane(mask):
-    """The lane that is looked at: the lowest one that runs, unless lane 13 does."""
-    return np.int64(_LANE) if (mask >> _LANE) & 1 else lowest_bit(mask)
 
 
 @compiled
@@ -77,7 +63,9 @@ def clear_lanes(st, sm, w):
         rows = st.par[P.ROWS_PER_WARP]
         first = 32 * (st.par[P.CONST_ROWS] + w * rows)
         st.regs[first : first + 32 * rows] = 0
-        st.warp[w, L.WARP_LOOKED_AT] = is_looked_at(st, sm, w)
+        block = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_NUMBER]
+        mixed = (block * 2654435761 + st.warp[w, L.WARP_INDEX] * 40503 + 1) & 0xFFFFFFFF
+        st.warp[w, L.WARP_LOOKED_AT] = block == 0 or ((mixed * 2246822519) >> 20) & 7 == 0
     st.preds[16 * w : 16 * w + 16] = 0
     st.preds[16 * w + 7] = 0xFFFFFFFF
     st.preds[16 * w + 15] = 0xFFFFFFFF
@@ -134,7 +122,7 @@ def run_instruction(st, sm, q, slot, w, i, time):
     row = np.int64(-1)
     if st.warp[w, L.WARP_LOOKED_AT] != 0 and mask != 0:
         row = looked_row(code, i, 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP]))
-    lane = looked_lane(mask)
+    lane = np.int64(_LANE) if (mask >> _LANE) & 1 else lowest_bit(mask)
     old = st.regs[row + lane] if row >= 0 else np.uint32(0)
     runs = execute(st, sm, q, slot, w, i, mask, time)
     if row >= 0:

@@ -86,14 +86,6 @@ def remember_read(st, sm, w, lane, records, record):
 
 
 @compiled
-def report_race(st, sm, i, w, lane, address, size, record):
-    """Ends the run; the record of the other access goes with the error."""
-    if st.sm[sm, L.SM_ERROR] == 0:
-        st.sm[sm, L.SM_ERROR_OTHER] = record
-    fail(st, sm, L.ERROR_RACE, i, w, lane, address, size)
-
-
-@compiled
 def watch_byte(st, sm, a, lane, start, byte, kind, spins, record):
     """Checks one byte of a shared-memory access that begins at `start` and remembers it. False if it is an error."""
     w = a.warp
@@ -106,7 +98,9 @@ def watch_byte(st, sm, a, lane, start, byte, kind, spins, record):
         if over and not sc.ordered(st, sm, w, lane, last) and changes_value(st, sm, a, lane, byte, last):
             other = last
         if other != 0:
-            report_race(st, sm, a.pc, w, lane, start, a.size, other)
+            if st.sm[sm, L.SM_ERROR] == 0:
+                st.sm[sm, L.SM_ERROR_OTHER] = other
+            fail(st, sm, L.ERROR_RACE, a.pc, w, lane, start, a.size)
             return False
     others_write = st.par[P.CLUSTER_BLOCKS] > 0  # of which nothing is remembered
     if checks & sc.CHECK_INIT and last == 0 and kind != sc.WRITE and kind < sc.COPY and not others_write:
@@ -142,8 +136,9 @@ def watch_shared(st, sm, i, w, wb, mask, size):
     operation = code[i, M.COL_AUX4] >> 8
     locks = op == M.OP_ATOM and (operation == M.ATOMIC_CAS or operation == M.ATOMIC_EXCH)
     races = st.par[P.CHECKS] & sc.CHECK_RACE != 0
-    if races and locks:
-        sc.take_lock(st, sm, w, mask)
+    if races and locks:  # whoever takes a lock has heard of whatever was done before in the block
+        sc.hear_of(st, sm, w, mask, sc.shared_row(st, sc.WARP_LOCK))
+        sc.tell_lanes(st, w, mask, sc.LANE_LOCK)
     a = access(0, w, i, wb, mask, size, 0)
     for lane in range(32):
         if (mask >> lane) & 1:

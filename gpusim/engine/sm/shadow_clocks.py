@@ -226,19 +226,6 @@ def pass_barrier(st, sm, w, number):
 
 
 @compiled
-def close_barrier(st, sm, block, number):
-    """The barrier's next use begins without memory of this one."""
-    st.warp_clock[sm, block, shared_row(st, number)] = 0
-
-
-@compiled
-def take_lock(st, sm, w, mask):
-    """The executing lanes have heard of whatever was done before a compare-and-swap or exchange in their block."""
-    hear_of(st, sm, w, mask, shared_row(st, WARP_LOCK))
-    tell_lanes(st, w, mask, LANE_LOCK)
-
-
-@compiled
 def release_lock(st, sm, w, mask):
     """Whoever takes a lock later has heard of what the executing lanes have done."""
     publish(st, sm, w, mask, shared_row(st, WARP_LOCK))

@@ -1,8 +1,9 @@
 """Stores that wait in the SM for their way to L2.
 
 A line that is stored to waits until its store has had its turns of the data stage and 8 cycles more; then lines leave
-in order, one a cycle while the way takes them, of which those written in part take a turn of that stage. A store to a
-line that waits joins it, of whichever warp, and makes it wait anew. Loads neither hold lines up nor drive them out. On
+in order, one a cycle while the way takes them; two of those written in part take a turn of that stage (32 warps with
+loads of 32 turns and stores of 32 lines: 48 to 51 for a store, 65 without loads). A store to a line that waits joins
+it, of whichever warp, and makes it wait anew. Loads neither hold lines up nor drive them out. On
 an H200 a second store to the same 1, 2, 4, 8 or 16 lines joins if it comes within 10, 12, 15, 24 or 42 cycles, whatever
 comes between; to 5 lines with one turn within 12.
 """
@@ -55,7 +56,7 @@ def send_first(st, sm, time):
     time = max(time, s[L.SM_STORE_FREE])
     sectors = line[L.STORED_SECTORS]
     whole = line[L.STORED_WORDS] == words_of(sectors)
-    s[L.SM_DATA_FREE] += not whole and s[L.SM_STORE_LEFT] < s[L.SM_DATA_FREE]
+    s[L.SM_DATA_FREE] += not whole and s[L.SM_STORED_FIRST] % 2 == 1 and s[L.SM_STORE_LEFT] < s[L.SM_DATA_FREE]
     s[L.SM_STORE_FREE] = time + store_cycles(st.par, sectors, whole)
     hold_flits(st, sm, line[L.STORED_TOKEN], 1, max(popc(sectors), 2))
     size = popc(sectors) * ms.SECTOR_BYTES

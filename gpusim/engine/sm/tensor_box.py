@@ -93,7 +93,7 @@ def pixel_start(k, r, row):
             count = (high - low) // step + 1
             start = low + (left - first) % count * step
             left = 1 + (left - first) // count
-        start += tm.pixel_offset(k, s)
+        start += k[L.BULK_OFFSETS] >> tm.pixel_bits(k) * s & (1 << tm.pixel_bits(k)) - 1
         if start < 0 or start >= tm.extent(k, d):
             return _OUTSIDE
         row += start * (tm.stride(k, d) if d > 0 else tm.cell_bytes(k))
@@ -170,7 +170,7 @@ def move_row(st, sm, k, r, shared, block, load, operation):
         x = first + n // size * step
         if row < 0 or x < 0 or x >= extent:
             if load:
-                out_of_bounds(st.shared8[sm], at, piece, tm.fills_with_nan(k))
+                out_of_bounds(st.shared8[sm], at, piece, tm.word(k, 2) >> 15 & 1 != 0)
             continue
         place = row + x * size + n % size
         if operation >= 0:

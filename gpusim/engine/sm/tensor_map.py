@@ -134,11 +134,6 @@ def swizzle(k):
 
 
 @compiled
-def fills_with_nan(k):
-    return (word(k, 2) >> 15) & 1 != 0
-
-
-@compiled
 def stride(k, d):
     """Bytes from one element to the next along dimension d > 0."""
     return (word(k, 2 + d) | ((word(k, 7) >> (4 * (d - 1))) & 15) << 32) * UNIT
@@ -151,11 +146,6 @@ def extent(k, d):
 
 
 @compiled
-def box_extent(k, d):
-    return ((word(k, 13) >> 24) if d == 0 else (word(k, 14) >> (8 * (d - 1)))) % 256 + 1
-
-
-@compiled
 def element_stride(k, d):
     """Distance of the elements of a box along a dimension; none along the first unless interleaved (driver's API)."""
     return ((word(k, 13) >> (3 * d)) & 7) + 1 if d > 0 or interleave(k) != 0 else np.int64(1)
@@ -165,7 +155,8 @@ def element_stride(k, d):
 def box_count(k, d):
     """Elements that a box takes along a dimension."""
     step = element_stride(k, d)
-    count = (box_extent(k, d) + step - 1) // step
+    extent_less_1 = (word(k, 13) >> 24 if d == 0 else word(k, 14) >> (8 * (d - 1))) % 256
+    count = (extent_less_1 + step) // step
     if interleave(k) != 0 and d == rank(k) - 2:
         per = cell_bytes(k) // element_bytes(k)
         return (count + per - 1) // per
@@ -191,12 +182,6 @@ def pixel_corner(k, s, upper):
     value = (word(k, 14) >> (16 * upper + bits * s)) & ((1 << bits) - 1)
     sign = 1 << (bits - 1)
     return (value ^ sign) - sign
-
-
-@compiled
-def pixel_offset(k, s):
-    """Distance along dimension s of all pixels from where they are."""
-    return (k[L.BULK_OFFSETS] >> (pixel_bits(k) * s)) & ((1 << pixel_bits(k)) - 1)
 
 
 @compiled

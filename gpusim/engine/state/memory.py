@@ -46,15 +46,16 @@ PAST_L1 = -1
 # Kinds of request, in an order that tells them apart: reads, then atomics, then stores.
 KIND_READ = 0
 KIND_READ_STRONG = 1  # past the L1; copies in the near partition are coherent and may serve it (measured on an H200)
-KIND_INSTRUCTION, KIND_CONSTANT = 2, 3
-KIND_ATOMIC = 4  # returns the old values
-KIND_REDUCTION = 5
-KIND_WRITE = 6  # every byte of its sectors
-KIND_WRITE_PARTIAL, KIND_WRITE_STRONG = 7, 8
-KIND_SM_READ = 9  # from SM to SM, inside a cluster, whose line has the other's number above SM_BIT: never at L2
-KIND_SM_ATOMIC = 10
-KIND_SM_WRITE = 11  # its sectors are as many bits as it takes packets
-KINDS = 12
+KIND_PREFETCH = 2  # whole lines into their home slice, for nobody
+KIND_INSTRUCTION, KIND_CONSTANT = 3, 4
+KIND_ATOMIC = 5  # returns the old values
+KIND_REDUCTION = 6
+KIND_WRITE = 7  # every byte of its sectors
+KIND_WRITE_PARTIAL, KIND_WRITE_STRONG = 8, 9
+KIND_SM_READ = 10  # from SM to SM, inside a cluster, whose line has the other's number above SM_BIT: never at L2
+KIND_SM_ATOMIC = 11
+KIND_SM_WRITE = 12  # its sectors are as many bits as it takes packets
+KINDS = 13
 SM_BIT = 33
 
 # Counters. TEX counts what SMs ask of the slices of their own partition, one sector each
@@ -88,7 +89,8 @@ CNT_PEER_RECEIVED_BYTES = 27  # of other GPUs' memory, read and written by kerne
 CNT_PEER_SENT_BYTES = 28
 CNT_BUS_RECEIVED_BYTES = 29  # of host memory, read and written by kernels where it lies
 CNT_BUS_SENT_BYTES = 30
-CNT_REQUESTS_KIND = 31  # first of KINDS counters, by kind
+CNT_TEX_PREFETCH_SECTORS = 31  # which are neither reads nor writes to an H200
+CNT_REQUESTS_KIND = 32  # first of KINDS counters, by kind
 COUNTERS = CNT_REQUESTS_KIND + KINDS
 
 
