@@ -174,7 +174,7 @@ def read_lines(st, sm, a, count, bypass, copies):
     way_free = st.sm[sm, L.SM_STORE_FREE]
     counts = st.counters[st.sm[sm, L.SM_CHUNK], a.pc]
     for n in range(count):
-        missing = touched[n, 1]
+        missing = touched[n, 4] = touched[n, 1]
         way, found = -1, False
         if not bypass and st.sm[sm, L.SM_L1_SETS] > 0:
             way, found = find_line(st, sm, touched[n, 0])
@@ -185,13 +185,13 @@ def read_lines(st, sm, a, count, bypass, copies):
             if absent != 0 and tags[L.TAG_WORDS, way] != 0:
                 absent = absent_sectors(tags[L.TAG_WORDS, way], words_needed(st, sm, a, n), missing, absent)
                 hit_lines += 1 if absent == 0 and missing & tags[L.TAG_VALID, way] == 0 else 0
+            touched[n, 4] = absent
             again, token = join_mshrs(st, sm, a, way, absent & tags[L.TAG_PENDING, way], token)
             absent = absent & ~tags[L.TAG_PENDING, way] | again
             hit_sectors += popc(missing & ~absent)
             missing = absent
         elif way >= 0:
             replace_line(st, sm, way, touched[n, 0])
-        touched[n, 4] = missing
         if missing != 0:
             token = load_token(st, sm, a, token)
             if misses == 0 and st.sm[sm, L.SM_STORED] > 0:
@@ -216,7 +216,7 @@ def read_lines(st, sm, a, count, bypass, copies):
             st.token[sm, copies, L.TOKEN_TIME] = 0
     elif not bypass:
         own = bank_turns(touched, count, -1, False)
-        data = own + (returned_turns(touched, count, looked_up) if misses > 0 else 0)
+        data = own + (returned_turns(touched, count, looked_up) if token >= 0 else 0)
         counts[L.COUNT_L1_DATA] += data
         if misses == 0 and token >= 0:  # it comes through the data stage when what it waits for with others has come
             st.token[sm, token, L.TOKEN_TIME] = data
