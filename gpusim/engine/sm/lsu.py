@@ -13,7 +13,7 @@ import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import queued, space
-from gpusim.engine.sm.atomics import copy_operands, execute_atomic, take_effect_remotely, words_of
+from gpusim.engine.sm.atomics import copy_operands, execute_atomic, swaps, take_effect_remotely, words_of
 from gpusim.engine.sm.cluster import find_remote, own_lanes, remote_lines
 from gpusim.engine.sm.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.sm.constant_load import constant_access
@@ -156,14 +156,6 @@ def book_shared(st, sm, q, w, i, size, cost, time):
 
 
 @compiled
-def record_lines(st, sm, w, i, lines, mask):
-    """Writes down the lines of an access or, of a reduction, of its requests."""
-    if st.code[i, M.COL_OP] == M.OP_RED or st.code[i, M.COL_OP] == M.OP_ATOM:
-        lines, _ = atomic_requests(st.address[sm], st.touched[sm], mask, False)
-    put_lines(st, sm, w, np.int64(lines), st.code[i, M.COL_OP] == M.OP_LOAD or st.code[i, M.COL_OP] == M.OP_STORE)
-
-
-@compiled
 def policy_of(st, i, wb):
     """The L2 policy in the descriptor of a load or store, see `memory.policy`; 0 if nothing."""
     row = st.code[i, M.COL_AUX5]
@@ -235,7 +227,10 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     if not computes:
         lines = take_lines(st, sm, w)
     elif st.par[P.MODE] & L.RECORDS != 0:
-        record_lines(st, sm, w, i, lines, mask)
+        requests = np.int64(lines)
+        if st.code[i, M.COL_OP] == M.OP_RED or st.code[i, M.COL_OP] == M.OP_ATOM:
+            requests, _ = atomic_requests(st.address[sm], st.touched[sm], mask, swaps(st, i), size)
+        put_lines(st, sm, w, np.int64(requests))
 
     path = path_of(st, sm, i, lines)
     if computes:
@@ -315,7 +310,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     for n in range(count):
         st.touched[sm, n, 0] += further
     if par[P.MODE] & L.RECORDS != 0:
-        put_lines(st, sm, w, count, True)
+        put_lines(st, sm, w, count)
         return
     if par[P.MODE] & L.BOOKS == 0:
         return
