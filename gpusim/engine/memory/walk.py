@@ -192,6 +192,7 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     wait = max(wait, book_atomic(m, target.home_slice, max(least, cost) + turn, now))
     if kind == ms.KIND_ATOMIC:
         wait = max(wait, book_reply(m, sm, count, m[ms.P_SM_REPLY_SECTOR], now))
+        wait = max(wait, book_fabric(m, target.home, count, now) if far != 0 else 0)
         m[ms.CNT_TEX_ATOMIC_SECTORS] += count
         reply += (count - 1) * m[ms.P_SM_REPLY_SECTOR]
     else:
