@@ -28,7 +28,7 @@ masks = st.integers(1, ALL)
 
 
 def scratch():
-    return np.zeros((160, 2), np.int64)
+    return np.zeros((160, 3), np.int64)
 
 
 def warp(offsets, size=4):
@@ -154,7 +154,7 @@ def test_lines_and_sectors_are_those_touched(offsets, mask, size):
     touched = scratch()
     lines, sectors = coalescer.coalesce(address, touched, mask, size)
     wanted = {int(address[lane]) >> 5 for lane in range(32) if mask >> lane & 1}
-    listed = {4 * int(line) + k for line, part in touched[:lines] for k in range(4) if part >> k & 1}
+    listed = {4 * int(line) + k for line, part, _ in touched[:lines] for k in range(4) if part >> k & 1}
     assert listed == wanted and sectors == len(wanted)
     assert len(set(touched[:lines, 0].tolist())) == lines
 
@@ -167,7 +167,7 @@ def test_atomic_requests_serve_every_lane_once(offsets, mask, swap):
     requests, sectors = coalescer.atomic_requests(address, touched, mask, swap)
     active = [int(address[lane]) for lane in range(32) if mask >> lane & 1]
     lanes_on = Counter(active)
-    sent = Counter(4 * int(line) + k for line, part in touched[:requests] for k in range(4) if part >> k & 1)
+    sent = Counter(4 * int(line) + k for line, part, _ in touched[:requests] for k in range(4) if part >> k & 1)
     assert sent == {s: max(lanes_on[a] for a in lanes_on if a >> 5 == s) for s in {a >> 5 for a in active}}
     assert sectors == sent.total()
     if swap:  # two operands a lane: a request covers half a line

@@ -68,3 +68,40 @@ def test_rows_of_threads_take_a_turn_of_the_data_stage_for_each_lane():
     """Every thread its own row: be the sectors there or on their way."""
     each = LAUNCHES["row sum b1 w8"]
     assert simulated(each).cycles == pytest.approx(each["cycles"], rel=0.03)
+
+
+TURNS = Kernels()
+for name, sends in {
+    "load": 'asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(w) : "l"(p)); v += w;',
+    "add": 'asm volatile("atom.global.add.u32 %0, [%1], 1;" : "=r"(w) : "l"(p)); v += w;',
+    "swap": 'asm volatile("atom.global.cas.b32 %0, [%1], 0, 1;" : "=r"(w) : "l"(p)); v += w;',
+    "reduction": 'asm volatile("red.global.add.u32 [%0], 1;" : : "l"(p));',
+    "rows": """for (int k = 0; k < 4; k++) {
+        asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(w) : "l"(p + 4 * k)); v += w; }""",
+}.items():
+    TURNS.add(f"""extern "C" __global__ void {name}(
+        char *data, int lines, int step, int words, int round, unsigned *out) {{
+        char *p = data + threadIdx.x % lines * step + threadIdx.x / lines * words; unsigned v = 0, w;
+        for (int i = 0; i < 4; i++, p += round) {{ {sends} }}
+        if (v == 77) out[0] = v; }}
+    """)
+
+
+# Kernel; lines, bytes between them, between lanes of one and between rounds; wavefronts of a round on an H200.
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "wavefronts", "tolerance"),
+    [
+        ("load", (32, 128, 0, 4224), 32.06, 0.01), ("load", (32, 132, 0, 4224), 8.6, 0.05),
+        ("reduction", (32, 128, 0, 4224), 32.0, 0.01), ("reduction", (8, 128, 4, 1152), 8.0, 0.01),
+        ("add", (32, 128, 0, 4224), 64.1, 0.01), ("add", (32, 144, 0, 4736), 25, 0.15),
+        ("add", (16, 128, 4, 2176), 49.4, 0.04), ("add", (8, 128, 32, 1152), 22.1, 0.1),
+        ("swap", (32, 128, 0, 4224), 64.1, 0.01), ("swap", (8, 128, 32, 1152), 42.4, 0.15),
+        ("rows", (32, 3136, 0, 32), 88.1, 0.06), ("rows", (32, 3200, 0, 32), 128.1, 0.01),
+    ],
+)  # fmt: skip
+def test_what_l1_does_not_keep_takes_turns_of_the_data_stage(kernel, arguments, wavefronts, tolerance):
+    """So do loads of lines that are on their way, as many as the one that has asked for them (`rows`, four each)."""
+    data, out = np.zeros(1 << 18, np.uint32), np.zeros(1, np.uint32)
+    result = gpusim.simulate(TURNS[kernel], 1, 32, (data, *map(np.int32, arguments), out), "h200")
+    found = result.metrics["l1tex__data_pipe_lsu_wavefronts.sum"] / 4
+    assert found == pytest.approx(wavefronts, rel=tolerance, abs=0.3)

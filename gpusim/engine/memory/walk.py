@@ -172,7 +172,7 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     """An atomic with or without return, done by the atomic unit of the home slice."""
     target = target_of(m, sm, line, class_of(m, line, np.int64(0)))
     count = l2.sectors_of(sectors)
-    parts = ms.flits(count, payload_bytes)
+    parts = 1 + count if operations & ~ms.OPS_FLOAT > 1 else 1
     if kind == ms.KIND_ATOMIC:  # each sector by itself
         parts = 2 * count + max((operations & ~ms.OPS_FLOAT) - count, 0) // _WORDS_PER_SECTOR
     wait, far = send_home(m, sm, target, payload_bytes, count, parts, 1, now)  # the slice is busy adding
@@ -191,6 +191,7 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     wait = max(wait, book_atomic(m, target.home_slice, max(least, cost) + turn, now))
     if kind == ms.KIND_ATOMIC:
         wait = max(wait, book_reply(m, sm, count, m[ms.P_SM_REPLY_SECTOR], now))
+        wait = max(wait, book_fabric(m, target.home, count, now) if far != 0 else 0)
         m[ms.CNT_TEX_ATOMIC_SECTORS] += count
         reply += (count - 1) * m[ms.P_SM_REPLY_SECTOR]
     else:

@@ -23,6 +23,13 @@ def words_of(kind):
 
 
 @compiled
+def swaps(st, i):
+    """True if an instruction is a compare-and-swap."""
+    op = st.code[i, M.COL_OP]
+    return (op == M.OP_ATOM or op == M.OP_RED) and st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_CAS
+
+
+@compiled
 def flush(word):
     """A float32's bits with denormals made zero of the same sign."""
     if word & np.uint32(0x7F800000) == 0:

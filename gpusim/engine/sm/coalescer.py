@@ -267,8 +267,9 @@ def _listed(touched, line, seen):
 
 
 @compiled
-def atomic_requests(address, touched, mask, swap):
-    """Requests that a global atomic or reduction sends, (requests, sectors in them); touched[k] as in coalesce.
+def atomic_requests(address, touched, mask, swap, size=4):
+    """Requests that a global atomic or reduction of `size` bytes a lane sends, (requests, sectors in them); touched[k]
+    as in coalesce, and the words of each.
 
     Lanes with different addresses of a line share a request, lanes with equal addresses do not: the n-th lane on an
     address is in the n-th request for its line. A compare-and-swap (`swap`) carries two operands a lane, so one
@@ -277,6 +278,7 @@ def atomic_requests(address, touched, mask, swap):
     requests = 0
     sectors = 0
     left = mask
+    words = (1 << (size >> 2)) - 1
     while left != 0:
         first = requests  # a round: one lane of every address that is left
         later = left & repeats(address, left)
@@ -292,10 +294,11 @@ def atomic_requests(address, touched, mask, swap):
             if k < first:
                 k = requests
                 touched[k, 0] = line
-                touched[k, 1] = 0
+                touched[k, 1] = touched[k, 2] = 0
                 requests += 1
             sectors += 1 - ((touched[k, 1] >> sector) & 1)
             touched[k, 1] |= 1 << sector
+            touched[k, 2] |= words << ((address[lane] >> 2) & 31)
         left = later
     return requests, sectors
 

@@ -174,11 +174,8 @@ def take_end(st, sm, w, kind, block, address, amount):
 
 @compiled
 def hold_flits(st, sm, token, lines, flits):
-    """Add lines of a store or an atomic that are under way, of which an SM's flits limit the number.
-
-    H200, one SM: of reductions 512 flits are, of atomics whose result is asked for 256 lines with one word, 170 with
-    more words of a sector, 105 with four sectors. lines: 0 if they hold all of it until the last one is answered.
-    """
+    """Add lines of a store or an atomic that are under way, of which an SM's flits limit the number (H200: 512 of one
+    SM). lines: 0 if they hold all of it until the last one is answered."""
     st.token[sm, token, L.TOKEN_SECTORS] += lines
     st.token[sm, token, L.TOKEN_AMOUNT] += flits
     st.sm[sm, L.SM_FLITS] += flits

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset
-from gpusim.engine.sm.atomics import copy_operands
+from gpusim.engine.sm.atomics import copy_operands, swaps
 from gpusim.engine.sm.flight import (
     FOR_MSHR,
     FOR_TOKEN,
@@ -26,14 +26,13 @@ from gpusim.engine.sm.l1 import (
     replace_line,
     returned_turns,
     tag_turns,
+    words_of,
 )
 from gpusim.engine.sm.stages import enter_queue, leave_queue, take_data_stage, take_data_turns
 from gpusim.engine.sm.stored import behind_stored, join_stored, send_stored, store_cycles, store_line, take_turns
 from gpusim.engine.state import L, P, compiled, ms, popc
 from isa import microops as M
 
-_ANSWERED = 3
-"""Flits that the line of an atomic counts as at most, for its answer, if it has not sent more."""
 _ASKING = 32  # requests that wait for the way to L2 before lookups wait for them; assumed, as many as a load has lines
 _COPIES_AHEAD = 7
 """Asynchronous copies that have left their queues and wait for their turns at L1. H200: so far behind its own copies a
@@ -174,7 +173,7 @@ def read_lines(st, sm, a, count, bypass, copies):
     way_free = st.sm[sm, L.SM_STORE_FREE]
     counts = st.counters[st.sm[sm, L.SM_CHUNK], a.pc]
     for n in range(count):
-        missing = touched[n, 1]
+        missing = touched[n, 4] = touched[n, 1]
         way, found = -1, False
         if not bypass and st.sm[sm, L.SM_L1_SETS] > 0:
             way, found = find_line(st, sm, touched[n, 0])
@@ -185,13 +184,13 @@ def read_lines(st, sm, a, count, bypass, copies):
             if absent != 0 and tags[L.TAG_WORDS, way] != 0:
                 absent = absent_sectors(tags[L.TAG_WORDS, way], words_needed(st, sm, a, n), missing, absent)
                 hit_lines += 1 if absent == 0 and missing & tags[L.TAG_VALID, way] == 0 else 0
+            touched[n, 4] = absent
             again, token = join_mshrs(st, sm, a, way, absent & tags[L.TAG_PENDING, way], token)
             absent = absent & ~tags[L.TAG_PENDING, way] | again
             hit_sectors += popc(missing & ~absent)
             missing = absent
         elif way >= 0:
             replace_line(st, sm, way, touched[n, 0])
-        touched[n, 4] = missing
         if missing != 0:
             token = load_token(st, sm, a, token)
             if misses == 0 and st.sm[sm, L.SM_STORED] > 0:
@@ -216,7 +215,7 @@ def read_lines(st, sm, a, count, bypass, copies):
             st.token[sm, copies, L.TOKEN_TIME] = 0
     elif not bypass:
         own = bank_turns(touched, count, -1, False)
-        data = own + (returned_turns(touched, count, looked_up) if misses > 0 else 0)
+        data = own + (returned_turns(touched, count, looked_up) if token >= 0 else 0)
         counts[L.COUNT_L1_DATA] += data
         if misses == 0 and token >= 0:  # it comes through the data stage when what it waits for with others has come
             st.token[sm, token, L.TOKEN_TIME] = data
@@ -307,26 +306,46 @@ def adds_floats(st, pc):
 
 
 @compiled
-def all_flits(touched, count, payload):
-    """Flits of all lines of an atomic or a strong store, `payload` bytes each."""
-    total = np.int64(0)
+def pass_l1(st, sm, a, count, tags, answered):
+    """(turns of the data stage, flits to L2) of lines that L1 does not keep; touched[n, 4] >> 4: flits of the n-th.
+
+    One lane's words go with the header, others as sectors behind it, two each of a compare-and-swap. H200: reductions,
+    strong loads and atomics of 32 lines take 32, 32 and 64 turns (`l1tex__data_pipe_lsu_wavefronts`), with words 33
+    apart 10.5, 8.6 and 25; atomics, `answered`, of 16 lines with two lanes each 49. A swap sends whole sectors.
+    """
+    touched = st.touched[sm]
+    swap = swaps(st, a.pc)
+    flits = np.int64(0)
     for n in range(count):
-        total += ms.flits(popc(touched[n, 1]), payload)
-    return total
+        own = 1 if popc(touched[n, 2]) <= a.size >> 2 else 1 + popc(touched[n, 1]) * (2 if swap else 1)
+        touched[n, 4] = own << 4 | touched[n, 1]
+        flits += own
+    turns = max(returned_turns(touched, count, tags), 1)
+    if answered:
+        for n in range(count if swap else 0):
+            touched[n, 2] = words_of(touched[n, 1])
+        turns += returned_turns(touched, count, tags)
+        turns += turns // 2 if popc(a.mask) > count else 0
+    st.counters[st.sm[sm, L.SM_CHUNK], a.pc, L.COUNT_L1_DATA] += turns
+    return turns, flits
 
 
 @compiled
 def write_lines(st, sm, a, count, kind, entry):
     """Sends reductions, strong stores and those to other SMs, a request per line, behind the plain ones that wait; only
-    MEMBAR and the kernel's end wait for them.
-
-    `entry`: of st.deferred[sm], for what takes effect there, else -1.
+    MEMBAR and the kernel's end wait for them. `entry`: of st.deferred[sm], for what takes effect there, else -1.
     """
     par = st.par
     touched = st.touched[sm]
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.SM_TAG_FREE])
-    st.sm[sm, L.SM_TAG_FREE] = start + tag_turns(par, touched, count)
-    data = take_data_stage(st, sm, a.smsp, a.warp, start, 1)
+    looked_up = tag_turns(par, touched, count)
+    st.sm[sm, L.SM_TAG_FREE] = start + looked_up
+    turns, flits = np.int64(1), np.int64(0)
+    if kind < ms.KIND_SM_READ:
+        turns, flits = pass_l1(st, sm, a, count, looked_up, False)
+    data = take_data_turns(st, sm, a.warp, start, turns, turns)
+    leave_queue(st.smsp[a.smsp], data + turns)
+    data = start if kind == ms.KIND_REDUCTION else data  # whose turns hold others up, not themselves (`queue_red`)
     send_stored(st, sm, L.NEVER)
     sent = max(data, st.sm[sm, L.SM_STORE_FREE])
     release = par[P.STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[P.REGISTER_RELEASE]
@@ -341,7 +360,7 @@ def write_lines(st, sm, a, count, kind, entry):
             packets += popc(touched[n, 1])
         hold_flits(st, sm, token, 0, 2 * ((packets + 2) // 3))
     else:
-        hold_flits(st, sm, token, count, all_flits(touched, count, payload))
+        hold_flits(st, sm, token, count, flits)
     st.warp[a.warp, L.WARP_STORES] += 1
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
     operations = a.policy if kind == ms.KIND_WRITE_STRONG else popc(a.mask) // count | adds_floats(st, a.pc)
@@ -351,7 +370,7 @@ def write_lines(st, sm, a, count, kind, entry):
         leaves = sent + parts // P.FLIT_PARTS + par[P.L1_REQUEST]
         send(st, sm, leaves, touched[n, 0], sectors, kind, what, payload, operations)
         if kind == ms.KIND_REDUCTION:
-            parts += ms.flits(popc(sectors), payload) * par[P.FLIT]
+            parts += (touched[n, 4] >> 4) * par[P.FLIT]
         else:
             sent += store_cycles(par, sectors, True) if kind < ms.KIND_SM_READ else popc(sectors)
     sent += (parts + P.FLIT_PARTS - 1) // P.FLIT_PARTS
@@ -366,7 +385,8 @@ def atomic_lines(st, sm, a, count, kind, entry):
     touched = st.touched[sm]
     wbar = st.code[a.pc, M.COL_WBAR]
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.SM_TAG_FREE])
-    st.sm[sm, L.SM_TAG_FREE] = start + count
+    looked_up = tag_turns(st.par, touched, count)
+    st.sm[sm, L.SM_TAG_FREE] = start + (looked_up if kind == ms.KIND_ATOMIC else count)
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + st.par[P.SOURCE_RELEASE], L.STALL_LONG)
     token = take_token(st, sm, a.warp, wbar, L.ATOMIC_TOKEN)
     st.token[sm, token, L.TOKEN_LEFT] = count
@@ -378,15 +398,16 @@ def atomic_lines(st, sm, a, count, kind, entry):
     operations = a.policy if kind == ms.KIND_READ_STRONG else operations
     sent = start
     parts = np.int64(0)
-    if kind == ms.KIND_ATOMIC:
-        sent = max(sent, st.sm[sm, L.SM_STORE_FREE])
-        flits = all_flits(touched, count, payload)
-        hold_flits(st, sm, token, count, max(flits, min(flits + count, _ANSWERED * count)))
+    if kind < ms.KIND_SM_READ:
+        turns, flits = pass_l1(st, sm, a, count, looked_up, kind == ms.KIND_ATOMIC)
+        data = take_data_turns(st, sm, a.warp, start, turns, turns if kind == ms.KIND_ATOMIC else 0)
+        if kind == ms.KIND_ATOMIC:
+            sent = max(data, st.sm[sm, L.SM_STORE_FREE])
+            hold_flits(st, sm, token, count, flits)
     for n in range(count):
-        sectors = touched[n, 1]
         leaves = sent + parts // P.FLIT_PARTS + st.par[P.L1_REQUEST]
-        send(st, sm, leaves, touched[n, 0], sectors, kind, what, payload, operations)
-        parts += ms.flits(popc(sectors), payload) * st.par[P.FLIT] if kind == ms.KIND_ATOMIC else P.FLIT_PARTS
+        send(st, sm, leaves, touched[n, 0], touched[n, 1], kind, what, payload, operations)
+        parts += (touched[n, 4] >> 4) * st.par[P.FLIT] if kind == ms.KIND_ATOMIC else P.FLIT_PARTS
     if kind == ms.KIND_ATOMIC:
         sent += (parts + P.FLIT_PARTS - 1) // P.FLIT_PARTS
         st.sm[sm, L.SM_STORE_FREE] = sent

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import queued, space
-from gpusim.engine.sm.atomics import copy_operands, execute_atomic, take_effect_remotely, words_of
+from gpusim.engine.sm.atomics import copy_operands, execute_atomic, swaps, take_effect_remotely, words_of
 from gpusim.engine.sm.cluster import find_remote, own_lanes, remote_lines
 from gpusim.engine.sm.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.sm.constant_load import constant_access
@@ -227,11 +227,11 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     if not computes:
         lines = take_lines(st, sm, w)
     elif st.par[P.MODE] & L.RECORDS != 0:
-        plain = st.code[i, M.COL_OP] == M.OP_LOAD or st.code[i, M.COL_OP] == M.OP_STORE
         requests = np.int64(lines)
-        if not plain:
-            requests, _ = atomic_requests(st.address[sm], st.touched[sm], mask, False)
-        put_lines(st, sm, w, requests, plain)
+        if st.code[i, M.COL_OP] == M.OP_RED or st.code[i, M.COL_OP] == M.OP_ATOM:
+            requests, _ = atomic_requests(st.address[sm], st.touched[sm], mask, swaps(st, i), size)
+        plain = st.code[i, M.COL_OP] == M.OP_LOAD or st.code[i, M.COL_OP] == M.OP_STORE
+        put_lines(st, sm, w, np.int64(requests), plain)
 
     path = path_of(st, sm, i, lines)
     if computes:
@@ -311,7 +311,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     for n in range(count):
         st.touched[sm, n, 0] += further
     if par[P.MODE] & L.RECORDS != 0:
-        put_lines(st, sm, w, count, True)
+        put_lines(st, sm, w, count)
         return
     if par[P.MODE] & L.BOOKS == 0:
         return

@@ -9,6 +9,7 @@ What waits keeps a copy of its addresses. It takes effect, as far as others can 
 
 import numpy as np
 
+from gpusim.engine.sm.atomics import swaps
 from gpusim.engine.sm.coalescer import atomic_requests
 from gpusim.engine.sm.flight import hold
 from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, read_lines, take_operands, write_lines, write_plain
@@ -21,6 +22,8 @@ from isa import microops as M
 PATH_READ, PATH_WRITE, PATH_READ_STRONG, PATH_WRITE_STRONG, PATH_REDUCTION, PATH_ATOMIC = range(6)
 #: To shared memory of another SM.
 PATH_REMOTE_READ, PATH_REMOTE_WRITE, PATH_REMOTE_REDUCTION, PATH_REMOTE_ATOMIC = range(6, 10)
+_KIND_OF = (ms.KIND_READ, ms.KIND_WRITE, ms.KIND_READ_STRONG, ms.KIND_WRITE_STRONG, ms.KIND_REDUCTION, ms.KIND_ATOMIC,
+            ms.KIND_SM_READ, ms.KIND_SM_WRITE, ms.KIND_SM_ATOMIC, ms.KIND_SM_ATOMIC)  # fmt: skip
 
 
 @compiled
@@ -50,37 +53,19 @@ def access_lines(st, sm, a, count, path, kept):
     if path == PATH_WRITE:
         write_plain(st, sm, a, count)
         return
-    touched = st.touched[sm]
-    if path >= PATH_REMOTE_READ:
-        entry = defer(st, sm, a, kept)
-        st.deferred[sm, entry, L.DEFERRED_REMOTE] = 1
-        kind = ms.KIND_SM_ATOMIC
-        if path <= PATH_REMOTE_WRITE:
-            kind = ms.KIND_SM_READ if path == PATH_REMOTE_READ else ms.KIND_SM_WRITE
-        if is_store(path):
-            write_lines(st, sm, a, count, np.int64(kind), entry)
-        else:
-            atomic_lines(st, sm, a, count, np.int64(kind), entry)
-        return
-    lines = line_filter(touched, count)
-    if path != PATH_READ_STRONG:
-        st.sm[sm, L.SM_DEFERRED_LINES] |= lines
     entry = defer(st, sm, a, kept)
-    st.deferred[sm, entry, L.DEFERRED_LINES] = lines
-    if path == PATH_READ_STRONG:
-        atomic_lines(st, sm, a, count, np.int64(ms.KIND_READ_STRONG), entry)
-        return
-    if path == PATH_WRITE_STRONG:
-        write_lines(st, sm, a, count, np.int64(ms.KIND_WRITE_STRONG), entry)
-        return
-    swaps = st.code[a.pc, M.COL_AUX4] >> 8 == M.ATOMIC_CAS
-    requests = np.int64(count)
-    if st.par[P.MODE] & L.COMPUTES != 0:  # whose lines are those of requests
-        requests, _ = atomic_requests(st.address[sm], touched, a.mask, swaps)
-    if path == PATH_REDUCTION:
-        write_lines(st, sm, a, requests, np.int64(ms.KIND_REDUCTION), entry)
+    if path >= PATH_REMOTE_READ:
+        st.deferred[sm, entry, L.DEFERRED_REMOTE] = 1
     else:
-        atomic_lines(st, sm, a, requests, np.int64(ms.KIND_ATOMIC), entry)
+        lines = line_filter(st.touched[sm], count)
+        st.sm[sm, L.SM_DEFERRED_LINES] |= 0 if path == PATH_READ_STRONG else lines
+        st.deferred[sm, entry, L.DEFERRED_LINES] = lines
+    if path in (PATH_REDUCTION, PATH_ATOMIC) and st.par[P.MODE] & L.COMPUTES != 0:
+        count, _ = atomic_requests(st.address[sm], st.touched[sm], a.mask, swaps(st, a.pc), a.size)
+    if is_store(path):
+        write_lines(st, sm, a, count, np.int64(_KIND_OF[path]), entry)
+    else:
+        atomic_lines(st, sm, a, count, np.int64(_KIND_OF[path]), entry)
 
 
 @compiled

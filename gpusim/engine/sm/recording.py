@@ -66,13 +66,12 @@ def take(st, w):
 
 
 @compiled
-def put_lines(st, sm, w, count, plain):
-    """Writes the lines in st.touched[sm], behind their number; of plain accesses also which words, if it is not all of
-    their sectors."""
+def put_lines(st, sm, w, count):
+    """Writes the lines in st.touched[sm], behind their number, and which words, if it is not all of their sectors."""
     put(st, sm, w, count)
     for n in range(count):
         line, sectors, words = st.touched[sm, n, 0], st.touched[sm, n, 1], st.touched[sm, n, 2]
-        some = plain and words != words_of(sectors)
+        some = words != words_of(sectors)
         put(st, sm, w, line << 5 | (16 if some else 0) | sectors)
         if some:
             put(st, sm, w, words)

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
-from gpusim.engine.state.jit import compiled
-
 if TYPE_CHECKING:  # a change of the configuration leaves compiled code as it is
     from gpusim.config import GPUConfig
 
@@ -290,9 +288,3 @@ PROBES_OF = 1024
 WRITTEN_BITS = 6
 READY_SHIFT = SECTORS_PER_LINE * WRITTEN_BITS
 WRITTEN_MASK = (1 << READY_SHIFT) - 1
-
-
-@compiled
-def flits(sectors, payload_bytes):
-    """Parts in which an atomic on so many sectors crosses to L2: one word goes with its header, sectors come behind."""
-    return 1 + sectors if payload_bytes > 4 else 1
