@@ -61,7 +61,7 @@ def bound(profile: Profile, gpu: str | Path | GPUConfig = "h200", overrides: Ove
             f"a cooperative launch of {profile.blocks:,} blocks, of which the GPU holds {slots:,} at once",
             kernel=profile.kernel,
         )
-    times = Times.of(config, profile.blocks)
+    times = Times.of(config)
     terms = {**_launch(profile, config), **_latency(profile, config, slots, times)}
     terms |= _in_sm(profile, config, times.fetch) | _beyond(profile, config, times)
     by = max(terms, key=lambda name: terms[name])

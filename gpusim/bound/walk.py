@@ -66,14 +66,14 @@ class Times(NamedTuple):
     arrival: int
 
     @classmethod
-    def of(cls, config: GPUConfig, blocks: int) -> Times:
-        """On a machine, for a grid of so many blocks."""
+    def of(cls, config: GPUConfig) -> Times:
+        """On a machine."""
         l1, l2, issue = config.l1.latency_cycles, config.l2, config.issue
-        shortest = l2.latency_near_cycles - (l2.latency_spread_cycles + 1) // 2
-        queue = round(config.constant.miss_interval_cycles * min(blocks, config.sm.count) / config.sm.gpcs)
+        way = round(config.crossbar.tpc_cycles + config.crossbar.cpc_cycles)
+        shortest = l2.latency_near_cycles - (l2.latency_spread_cycles + 1) // 2 - way
         extra = l2.atomic_latency_cycles - l2.latency_near_cycles - l2.mean_fabric_latency_cycles
         return cls(
-            fetch=config.icache.l2_latency_cycles + 3 * queue // 2,
+            fetch=config.icache.l2_latency_cycles,
             constant=config.constant.l15_latency_cycles,
             l1=l1,
             l2=shortest - 1,

@@ -107,10 +107,11 @@ class GPUConfig(Described):
     @model_validator(mode="after")
     def _consistent(self) -> GPUConfig:
         shortest = self.l2.latency_near_cycles - self.l2.latency_spread_cycles // 2 - self.l1.latency_cycles
+        shortest -= round(self.crossbar.tpc_cycles + self.crossbar.cpc_cycles)  # the mean way
         if self.l2.lookahead_cycles > shortest:
             raise ValueError(
                 f"l2.lookahead_cycles must not exceed the shortest way to L2 and back, {shortest} cycles "
-                "(l2.latency_near_cycles less l1.latency_cycles and half of l2.latency_spread_cycles)"
+                "(l2.latency_near_cycles less l1.latency_cycles, half of l2.latency_spread_cycles and the mean way)"
             )
         if self.dram_miss_cycles < self.dram.row_activate_cycles:
             raise ValueError(

@@ -25,6 +25,7 @@ Cycles = Annotated[int, Field(ge=0)]
 Percent = Annotated[int, Field(ge=0, le=100)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Delay = Annotated[float, Field(ge=0, le=100)]
 # Where the engine has a fixed number of bits or words for something, as each key's description or error says.
 Blocks = Annotated[int, Field(gt=0, le=256)]
 Gpcs = Annotated[int, Field(gt=0, le=1024)]
@@ -335,17 +336,15 @@ class Crossbar(Section):
 
     sms_per_port: Count = _doc("SMs that share a port")
     port_request_bytes_per_cycle: Count = _doc("bytes a port can send to L2 in a cycle (headers and store data)")
-    port_reply_bytes_per_cycle: Count = _doc(
-        "bytes a port can take from L2 in a cycle; the ports of a GPC share what all of them can"
-    )
+    port_reply_bytes_per_cycle: Count = _doc("bytes a port takes from L2 in a cycle, of what all of its GPC can")
     sm_reply_bytes_per_cycle: Count = _doc("bytes one SM of a port can take in a cycle")
     sm_past_l1_bytes_per_cycle: Count = _doc("the same of strong loads, and of copies to shared memory past L1")
     request_header_bytes: Count = _doc("bytes of a request besides store data")
     tpcs_per_cpc: Count = _doc("TPCs of a GPC that share a way for requests, a CPC, at most")
     cpc_flits_per_cycle: Rate = _doc("parts of stores and atomics that a CPC can send to L2 in a cycle")
-    flit_cycles: Rate = _doc(
-        "of an SM for each part of an atomic that it sends: the header, with a single word in it, or a sector"
-    )
+    flit_cycles: Rate = _doc("of an SM for a part of an atomic that it sends: header, with one word, or a sector")
+    tpc_cycles: Delay = _doc("by which the way to L2 of each TPC of a CPC is longer than that of the next one")
+    cpc_cycles: Delay = _doc("by which that of a CPC of a GPC is longer than that of the one before it")
 
 
 class L2(Section):

@@ -69,15 +69,19 @@ def start_block(st, grid, sm, slot, x, y, z, time):
         forget_block(st, sm, slot)
     s = st.sm[sm]
     time = max(time, s[L.SM_BLOCK_FREE])
+    taken = max(par[P.WARPS] * par[P.WARP_LAUNCH] + par[P.BLOCK_SETUP], par[P.BLOCK_LEAST])
+    tpc = sm - sm % par[P.TPC_SMS]  # its SMs get blocks in turn (H200: of 1, 8, 32 warps 7, 14, 48 cycles apart)
+    for k in range(tpc, min(tpc + par[P.TPC_SMS], par[P.SM_COUNT])):
+        st.sm[k, L.SM_BLOCK_FREE] = max(st.sm[k, L.SM_BLOCK_FREE], time + taken // (1 if k == sm else par[P.TPC_SMS]))
     if s[L.SM_BLOCKS] == 0:
         s[L.SM_ACTIVE_SINCE] = time
         if s[L.SM_LAUNCHED] == 0:
             time += par[P.SM_START]
+            s[L.SM_BLOCK_FREE] += par[P.SM_START]
         if s[L.SM_CARVEOUT] != par[P.CARVEOUT]:
             set_carveout(st, sm)
     if st.life.shape[0] > 0:
         log_block(st, sm, b[L.BLOCK_NUMBER], time)
-    s[L.SM_BLOCK_FREE] = time + max(par[P.WARPS] * par[P.WARP_LAUNCH] + par[P.BLOCK_SETUP], par[P.BLOCK_LEAST])
     s[L.SM_BLOCKS] += 1
     s[L.SM_LAUNCHED] += 1
     smsps = par[P.SUB_PARTITIONS]

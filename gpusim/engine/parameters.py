@@ -81,7 +81,9 @@ def parameters(
 ) -> np.ndarray:
     """The vector, see `engine.state.parameters`. checks: CHECK_* of `engine.sm.shadow_clocks`."""
     par = machine_parameters(config)
-    _put_fetches(par, config, launch, lowered)
+    # What has been asked for before comes again only if L1.5 does not hold all code.
+    icache, code_bytes = config.icache, 16 * len(lowered.code)
+    par[P.IL2_INTERVAL] = icache.l15_line_cycles if code_bytes <= icache.l15_bytes else icache.l2_line_cycles
     par[P.RESIDENT] = occupancy.blocks_per_sm
     clustered = min(occupancy.blocks_per_sm, config.sm.cluster_block_slots)
     par[P.BLOCK_SLOTS] = clustered if any(cluster) else occupancy.block_slots
@@ -134,15 +136,3 @@ def put_seat(par: np.ndarray, config: GPUConfig, occupancy: Occupancy, seat: Sea
     par[P.WARP_REGISTERS] = occupancy.registers_per_warp
     par[P.REGISTERS] = sm.registers_per_sub_partition
     par[P.BLOCK_SHARED] = occupancy.shared_bytes_per_block
-
-
-def _put_fetches(par: np.ndarray, config: GPUConfig, launch: Launch, lowered: Lowered) -> None:
-    """Set the time of first lines of code and constants, which the SMs of a GPC ask for at the same time."""
-    icache = config.icache
-    # What has been asked for before comes again only if L1.5 does not hold all code.
-    fits = 16 * len(lowered.code) <= icache.l15_bytes
-    par[P.IL2_INTERVAL] = icache.l15_line_cycles if fits else icache.l2_line_cycles
-    queue = round(config.constant.miss_interval_cycles * min(launch.blocks, config.sm.count) / config.sm.gpcs)
-    par[P.CONST_MISS_INTERVAL] = queue
-    # The four sub-partitions' first lines wait for half of the others.
-    par[P.IL2_QUEUE] = 3 * queue // 2

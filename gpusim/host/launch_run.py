@@ -300,9 +300,8 @@ class LaunchRun(Grid):
         started, before = time.perf_counter(), system.counters.copy()
         self._bind_to_memory_system(None)
         with self._faults(grid):
-            fields = run_machine(
-                machine, config, grid, system.partitions, self.fits.l1_bytes, self._peers or self.session.peers()
-            )
+            peers, partitions = self._peers or self.session.peers(), self.state.sm[:, L.SM_PARTITION]
+            fields = run_machine(machine, config, grid, partitions, self.fits.l1_bytes, peers)
         fields["memory"] += system.counters - before  # code and constants
         if tracer is not None:
             what = grid.state, self.lowered, self.program
@@ -387,8 +386,8 @@ class LaunchRun(Grid):
         system.set_window(self.options.window)
         if seat is None or seat.beside is None:
             # Clusters go to the emptiest GPC wherever it is, and launches beside others to where there is room.
-            system.place(self.blocks if program.cluster is None and seat is None else session.config.sm.count)
-            self.state.sm[:, L.SM_PARTITION] = system.partitions
+            asked = self.blocks if program.cluster is None and seat is None else session.config.sm.count
+            self.state.sm[:, L.SM_PARTITION : L.SM_WAY + 1] = system.place(asked)
         constants = sum(len(content) for bank, content in program.constant_banks.items() if bank != 0)
         system.fetch(self._code, len(program.instructions) * INSTRUCTION_BYTES, constants)
 

@@ -7,8 +7,7 @@ from isa.instruction import INSTRUCTION_BYTES
 
 
 class Supply:
-    """Instruction and constant caches. A line that no warp of the SM has wanted comes from L2 after a fixed time, as
-    the launch has brought it near; the lines behind it follow, since a stream buffer asks for them ahead."""
+    """Instruction and constant caches. A new line comes after a fixed time; those behind it follow, asked for ahead."""
 
     def __init__(self, config: GPUConfig, blocks: int, code_bytes: int):
         self.config = config
@@ -27,7 +26,8 @@ class Supply:
         line, icache = pc >> self.shift, self.config.icache
         ready = self.code.get(line)
         if ready is None:
-            ready = self.code[line] = now + icache.l2_latency_cycles + 1.5 * self.queue
+            far = icache.l15_latency_cycles if self.code else icache.l2_latency_cycles  # the first line
+            ready = self.code[line] = now + far + self.queue / 2
         if line + 1 not in self.code and line < self.last:
             first = max(ready + icache.l15_line_cycles, now)
             for ahead in range(icache.prefetch_lines):

@@ -53,9 +53,9 @@ def test_clusters_as_measured(spin, size, threads, cycles, measured):
 
 def test_first_clusters_as_measured_but_for_small_and_large_ones(spin):
     """Eight blocks of each SM: 528, 264 and 132 clusters, 3.2, 4.3 and 6.3 cycles apart. The known gap: those of two
-    come too soon and those of eight too late, as a cluster costs as much here, whether it is among the first or takes
-    the place of others."""
+    and four come too soon, as a cluster costs as much here, whether it is among the first or takes the place of
+    others."""
     found = {size: spin(size, 256, 0, 1056)[0] / span for size, span in ((2, 1669), (4, 1143), (8, 846))}
-    assert found[4] == pytest.approx(1, abs=0.2)
+    assert found[8] == pytest.approx(1, abs=0.2)
     said = "closed: turn this around, and take the row out of docs/known_gaps.md"
-    assert found[2] < 0.5 and 1.2 < found[8] < 1.5, said
+    assert found[2] < 0.5 and found[4] < 0.8, said

@@ -76,6 +76,32 @@ def test_first_blocks_start_as_fast_as_an_sm_takes_them(threads, apart):
     assert steps.mean() == pytest.approx(apart, abs=3)
 
 
+KERNELS.add("""
+extern "C" __global__ void begins(unsigned* out, unsigned value) {
+  unsigned t0, t1;
+  CLOCK(t0);
+  asm volatile("add.u32 %0, %0, %1;" : "+r"(t0) : "r"(value) : "memory");
+  CLOCK(t1);
+  if (threadIdx.x % 32 == 0) {
+    out[2 * ((blockIdx.x * blockDim.x + threadIdx.x) / 32)] = t0;
+    out[2 * ((blockIdx.x * blockDim.x + threadIdx.x) / 32) + 1] = t1;
+  }
+}
+""")
+
+
+def test_sms_of_a_gpc_begin_one_after_the_other():
+    """An H200 under Nsight Compute, 8 warps on each SM: of nine TPCs the last gets its code 31 to 38 cycles behind the
+    first, and of 18 SMs a first warp a constant 75 to 120 behind. Both SMs of a TPC get their code at once there, here
+    the second one as much later as its block."""
+    out = np.zeros((132, 8, 2), np.uint32)
+    gpusim.simulate(KERNELS["begins"], 132, 256, [out.reshape(-1), np.uint32(0)], "h200")
+    gpcs = np.repeat(gpusim.config.load_config("h200").sm.tpc_gpcs, 2)
+    code, constant = (out[gpcs == 6, 0, k].astype(np.int64) for k in (0, 1))
+    assert 31 <= np.ptp(code[::2]) <= 42 and np.abs(code[::2] - code[1::2]).max() <= 16
+    assert 60 <= np.ptp(constant) <= 120
+
+
 def test_ends_of_blocks_are_taken_note_of_one_by_one():
     """Empty blocks on an H200: 42,927 cycles for 33,792 of 256 threads, 3,975 for 1,056."""
     for blocks, cycles in ((1056, 3975), (33792, 42927)):

@@ -100,6 +100,29 @@ def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:
     ]
 
 
+def sm_places(config: GPUConfig, words: np.ndarray, used: int) -> np.ndarray:
+    """What SMs are told of their places, of which the first `used` get a block, int64 [SMs, 5]: the partition of L2;
+    cycles by which they get their first code, and first constants, behind the first SM of their GPC; what a line of
+    constants takes for all of its SMs; by how much their way to L2 is longer than the mean.
+
+    H200, by clocks of all SMs: TPCs get code one after the other, CPC by CPC; constants first SMs, then second ones.
+    """
+    found = np.zeros((len(words), 5))
+    found[:, 0] = words >> PARTITION_SHIFT & PLACE_MASK
+    interval, crossbar = config.constant.miss_interval_cycles, config.crossbar
+    gpcs = words[:used] & PLACE_MASK
+    for sms in (np.flatnonzero(gpcs == gpc) for gpc in np.unique(gpcs)):
+        tpcs, tpc = np.unique(words[sms] >> _PORT_SHIFT, return_inverse=True)  # CPC by CPC
+        cpc = np.unique(tpcs >> _CPC_SHIFT - _PORT_SHIFT, return_inverse=True)[1]
+        inside = np.arange(len(tpcs)) - np.searchsorted(cpc, cpc)
+        way = (cpc - 1) * crossbar.cpc_cycles + (crossbar.tpcs_per_cpc - 2 - inside) * crossbar.tpc_cycles
+        second = np.array([tpc[:k].tolist().count(each) for k, each in enumerate(tpc)])
+        found[sms, 1] = tpc * crossbar.sms_per_port * interval
+        found[sms, 2] = np.argsort(np.argsort(second * len(tpcs) + tpc)) * interval
+        found[sms, 3], found[sms, 4] = len(sms) * interval, way[tpc]
+    return np.round(found).astype(np.int64)
+
+
 def _cpcs(config: GPUConfig, whole: list[tuple[int, int]]) -> dict[int, int]:
     """CPC of each TPC: the TPCs of a GPC in turn, so that those of a GPC differ by one in size at most."""
     found: dict[int, int] = {}

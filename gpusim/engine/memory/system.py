@@ -16,7 +16,7 @@ from gpusim.engine.memory.l2 import set_start
 from gpusim.engine.memory.managed import ready_at, stays
 from gpusim.engine.memory.params import make_params, words
 from gpusim.engine.memory.peer import row_of, walk_peer, walk_remote
-from gpusim.engine.memory.place import PARTITION_SHIFT, PLACE_MASK, places, target_of
+from gpusim.engine.memory.place import places, sm_places, target_of
 from gpusim.engine.memory.policy import RATIO_OF
 from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
 from gpusim.engine.state import compiled, ms, prefetch
@@ -173,8 +173,8 @@ class MemorySystem:
         self._bind(words(self._params))
         for index, value in self._params.items():
             self.state[index] = value
-        self._places_by_blocks: dict[int, np.ndarray] = {}
-        self._places[:] = places(config, n_sms, n_sms)
+        self._places_by_blocks: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self.place(n_sms)
         self.links: np.ndarray | None = None
         self._forget_code()
         self._empty()
@@ -295,13 +295,15 @@ class MemorySystem:
             self._instructions[..., 0] = -1
         return self._instructions
 
-    def place(self, blocks: int) -> None:
-        """A launch begins on an empty GPU: which SMs get one of so many blocks, and none has asked any slice yet."""
+    def place(self, blocks: int) -> np.ndarray:
+        """Begin a launch of so many blocks on an empty GPU, whose SMs have asked no slice yet; return `sm_places`."""
         self._asked.fill(0)
         blocks = min(blocks, len(self._places))
         if blocks not in self._places_by_blocks:
-            self._places_by_blocks[blocks] = np.array(places(self._config, len(self._places), blocks))
-        self._places[:] = self._places_by_blocks[blocks]
+            words = np.array(places(self._config, len(self._places), blocks))
+            self._places_by_blocks[blocks] = words, sm_places(self._config, words, blocks)
+        self._places[:], told = self._places_by_blocks[blocks]
+        return told
 
     def fetch(self, code: str, code_bytes: int, constant_bytes: int) -> None:
         """Counts what a launch reads besides its data. code: tells one program from another; what has run since the
@@ -316,11 +318,6 @@ class MemorySystem:
         self.counters[ms.CNT_LAUNCH_SECTORS] += sectors
         if l2.partitions > 1:
             self.counters[ms.CNT_FABRIC_LAUNCH_SECTORS] += sectors + l2.launch_hit_bytes // ms.SECTOR_BYTES
-
-    @property
-    def partitions(self) -> np.ndarray:
-        """Partition of L2 that each SM asks, int64 [SMs]."""
-        return self._places >> PARTITION_SHIFT & PLACE_MASK
 
     def _forget_code(self) -> None:
         self._fetched: dict[str, int] = {}

@@ -44,7 +44,7 @@ def note_request(st, sm, time, line, sectors, kind, what, payload, operations):
         exhausted(st, sm, L.POOL_REQUESTS, 0, st.request.shape[1])
         return False
     r = st.request[sm, n]
-    r[ms.REQ_TIME] = time
+    r[ms.REQ_TIME] = time + st.sm[sm, L.SM_WAY]
     r[ms.REQ_LINE] = line
     r[ms.REQ_SECTORS] = sectors
     r[ms.REQ_KIND] = kind

@@ -1,11 +1,9 @@
 """Instruction supply: an L0 cache with a stream prefetcher per sub-partition, L1 and L1.5 per SM, then what the GPU
 shares.
 
-An H200's line is 128 bytes, eight instructions. Each level keeps (line, cycle from which it is there, last use). A
-line that no cache of the SM holds comes from the GPU's shared instruction cache after a fixed time: under Nsight
-Compute, which empties all caches before a launch, a short kernel still waits only some 140 cycles a warp for
-instructions, so the launch must have brought its code nearer than L2 and memory. Of long code it does so with the
-first 64 KB. What the caches hold lasts over launches.
+An H200's line is 128 bytes, eight instructions. Each level keeps (line, cycle from which it is there, last use). Under
+Nsight Compute, which empties all caches before a launch, SMs wait for the first line, those of a GPC one after the
+other, and jumps take as long as to lines that L1.5 holds: a launch brings the first 64 KB of its code there.
 """
 
 from gpusim.engine.state import L, P, compiled
@@ -56,26 +54,25 @@ def from_beyond(st, sm, line, ahead, now):
     par = st.par
     cache = st.icache[sm]
     ways = par[P.ICACHE_WAYS]
-    server = L.SM_IL15_AHEAD if ahead else L.SM_IL15_FREE
-    start = max(now, st.sm[sm, server])
+    s, server = st.sm[sm], L.SM_IL15_AHEAD if ahead else L.SM_IL15_FREE
+    start = max(now, s[server])
+    latency, interval = par[P.IL15_LATENCY], par[P.IL15_INTERVAL]
     k = look_up(cache, l15_set(st, line), ways, line)
     if k >= 0:
         cache[k, USED] = now
-        st.sm[sm, server] = start + par[P.IL15_INTERVAL]
-        ready = max(start + par[P.IL15_LATENCY], cache[k, READY])
+        ready = max(start + latency, cache[k, READY])
     else:
-        ready = start + par[P.IL2_LATENCY]
-        if not ahead:
-            ready += par[P.IL2_QUEUE]
-        interval = par[P.IL2_INTERVAL]
-        if line >= st.sm[sm, L.SM_CODE_SEEN]:
-            st.sm[sm, L.SM_CODE_SEEN] = line + 1
-            interval = par[P.IL15_INTERVAL]
-            if line - par[P.CODE_LINE] >= par[P.LAUNCH_LINES]:
-                ready = start + par[P.CODE_FAR]
-                interval = par[P.IL2_FAR_INTERVAL]
-        st.sm[sm, server] = start + interval
+        if line < s[L.SM_CODE_SEEN]:
+            latency, interval = par[P.IL2_LATENCY], par[P.IL2_INTERVAL]
+        elif line - par[P.CODE_LINE] >= par[P.LAUNCH_LINES]:
+            latency, interval = par[P.CODE_FAR], par[P.IL2_FAR_INTERVAL]
+        elif line == par[P.CODE_LINE]:
+            latency = par[P.IL2_LATENCY]
+            s[L.SM_IL15_AHEAD] = start + latency - par[P.IL15_LATENCY]  # those ahead come behind it
+        s[L.SM_CODE_SEEN] = max(s[L.SM_CODE_SEEN], line + 1)
+        ready = start + latency + (0 if ahead else s[L.SM_CODE_WAIT])
         insert(cache, l15_set(st, line), ways, line, ready, now)
+    s[server] = start + interval
     insert(cache, l1_set(st, line), ways, line, ready, now)
     return ready
 

@@ -230,8 +230,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
         requests = np.int64(lines)
         if st.code[i, M.COL_OP] == M.OP_RED or st.code[i, M.COL_OP] == M.OP_ATOM:
             requests, _ = atomic_requests(st.address[sm], st.touched[sm], mask, swaps(st, i), size)
-        plain = st.code[i, M.COL_OP] == M.OP_LOAD or st.code[i, M.COL_OP] == M.OP_STORE
-        put_lines(st, sm, w, np.int64(requests), plain)
+        put_lines(st, sm, w, np.int64(requests))
 
     path = path_of(st, sm, i, lines)
     if computes:

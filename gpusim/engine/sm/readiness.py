@@ -59,25 +59,29 @@ def keep_constant(st, sm, line):
 
 
 @compiled
+def constants_free(st, sm, now, before):
+    """Cycle from which an SM's request for a line of constants is served: behind its last ones; the first one behind
+    SMs of its GPC that come before it, and `before` turns of all of them."""
+    asked, first = st.sm[sm, L.SM_CONST_ASKED], now + st.sm[sm, L.SM_CONST_WAIT] + before * st.sm[sm, L.SM_CONST_TURN]
+    return max(now, asked) if asked > 0 else first
+
+
+@compiled
 def constant_ready(st, sm, q, operand, now):
     """Cycle from which sub-partition q can read a constant operand: it has its line, or gets it after a fixed time.
 
     As with instructions, a launch brings its constants near: a cold miss takes less time than L2. The SMs of a GPC ask
-    for the same lines at the same time, and wait in the mean for half of the others. Each sub-partition asks for
-    itself, so its warps go on a turn of all SMs behind those of the one before it, and a next line comes behind all
-    turns (H200, first waves of all SMs under Nsight Compute: 330, 370, 405 and 435 cycles; of one SM, all 230).
+    for their first line at the same time, and get it in turn. Each sub-partition asks for itself, a turn of all SMs
+    behind the one before it (H200, first waves: 330, 370, 405 and 435 cycles; of one SM, all 230).
     """
     line = constant_line(st, operand)
     there = st.constant[sm, line]
-    turn = st.par[P.CONST_MISS_INTERVAL]
-    smsps = st.par[P.SUB_PARTITIONS]
+    turn, smsps = st.sm[sm, L.SM_CONST_TURN], st.par[P.SUB_PARTITIONS]
     if there < 0:
         start = now
         if there == L.CONSTANT_NOWHERE:
-            s = st.sm[sm]
-            start = max(now, s[L.SM_CONST_ASKED])
-            s[L.SM_CONST_ASKED] = start + min(s[L.SM_WARPS], smsps) * turn
-            start += turn // 2
+            start = constants_free(st, sm, now, np.int64(0))
+            st.sm[sm, L.SM_CONST_ASKED] = start + min(st.sm[sm, L.SM_WARPS], smsps) * turn
         keep_constant(st, sm, line)
         there = (start + st.par[P.CONST_MISS]) << CONSTANT_BITS | q % smsps
         st.constant[sm, line] = there
@@ -98,11 +102,8 @@ def loaded_constant(st, sm, q, operand, now):
         return constant_ready(st, sm, q, operand, now)
     line = constant_line(st, operand)
     if st.loaded[sm, line] < 0:
-        turn = st.par[P.CONST_MISS_INTERVAL]
-        before = 0
-        if st.constant[sm, line] == L.CONSTANT_NOWHERE:
-            before = min(st.sm[sm, L.SM_WARPS], st.par[P.SUB_PARTITIONS])
-        st.loaded[sm, line] = now + before * turn + turn // 2 + st.par[P.CONST_MISS]
+        start = constants_free(st, sm, now, min(st.sm[sm, L.SM_WARPS], st.par[P.SUB_PARTITIONS]))
+        st.loaded[sm, line] = start + st.par[P.CONST_MISS]
     return st.loaded[sm, line]
 
 
