@@ -47,7 +47,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_451,
     "gpusim.difference": 974,
     "gpusim.driver": 13_764,
-    "gpusim.engine": 19_164,
+    "gpusim.engine": 19_156,
     "gpusim.exec": 909,
     "gpusim.explore": 2_464,
     "gpusim.host": 1_732,
@@ -62,7 +62,7 @@ MOST_LINES_OF = {
     "gpusim.results": 3_360,
     "gpusim.tracing": 1_325,
     "gpusim.workload": 370,
-    "isa": 6_481,
+    "isa": 6_478,
     "programs": 5_667,
     "validate": 9_817,
 }
