@@ -270,7 +270,6 @@ def _listed(touched, line, seen):
 def atomic_requests(address, touched, mask, swap, size=4):
     """Requests that a global atomic or reduction of `size` bytes a lane sends, (requests, sectors in them); touched[k]
     as in coalesce, and the words of each.
-
     Lanes with different addresses of a line share a request, lanes with equal addresses do not: the n-th lane on an
     address is in the n-th request for its line. A compare-and-swap (`swap`) carries two operands a lane, so one
     request covers half a line.

@@ -7,7 +7,7 @@ and loads it finds it (`store, load`), and loads the rest of its sector from L2.
 import numpy as np
 
 from gpusim.engine.sm.stored import words_of
-from gpusim.engine.state import L, P, compiled, ms
+from gpusim.engine.state import L, P, compiled, ms, popc
 from gpusim.engine.state.address_map import spread
 
 _SECTOR_WORDS = 8
@@ -181,15 +181,17 @@ def tag_turns(par, touched, count):
 @compiled
 def returned_turns(touched, count, tags):
     """Turns of the data stage for the words that are missing of `count` lines, when L2 has sent them: the lines of one
-    of so many turns of the tag stage come together, if none of their words collide in a bank.
-
-    H200, `l1tex__data_pipe_lsu_wavefronts`: of 32 random lines that all miss 12.5 to 14 where the tag stage has 11.3.
-    First words of random sectors, which want four banks, take 11.0 to 11.4 if all are there, as the fullest bank has,
-    17.8 if half are, 19 if none is; words 33 apart, four of which miss, 3.8.
-    """
-    total = np.int64(0)
+    of so many turns of the tag stage come together, if none of their words collide in a bank. H200: of 32 random lines
+    that all miss 12.5 to 14 where the tag stage has 11.3; first words of random sectors, which want four banks, 11.0 to
+    11.4 if all are there, as the fullest bank has, 17.8 if half are, 19 if none is."""
+    some = more = np.int64(0)  # turns with one line and with several
+    for n in range(count):
+        if touched[n, 4] != 0:
+            more |= some & 1 << touched[n, 3]
+            some |= 1 << touched[n, 3]
+    total = popc(some & ~more)
     for turn in range(tags):
-        total += bank_turns(touched, count, turn, True)
+        total += bank_turns(touched, count, turn, True) if (more >> turn) & 1 else 0
     return total
 
 

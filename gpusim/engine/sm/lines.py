@@ -308,7 +308,6 @@ def adds_floats(st, pc):
 @compiled
 def pass_l1(st, sm, a, count, tags, answered):
     """(turns of the data stage, flits to L2) of lines that L1 does not keep; touched[n, 4] >> 4: flits of the n-th.
-
     One lane's words go with the header, others as sectors behind it, two each of a compare-and-swap. H200: reductions,
     strong loads and atomics of 32 lines take 32, 32 and 64 turns (`l1tex__data_pipe_lsu_wavefronts`), with words 33
     apart 10.5, 8.6 and 25; atomics, `answered`, of 16 lines with two lanes each 49. A swap sends whole sectors.
