@@ -312,7 +312,8 @@ class Dispatcher:
                     self._states.clear()
                 ended = max(int(grid.dispatch[D.G_LAST]), int(self._clock[D.C_NOTES]) // P.FRACTION)
                 sent = int(self._system.counters[ms.CNT_FABRIC_BARRIERS] - grid.memory[0][ms.CNT_FABRIC_BARRIERS])
-                last = _fenced(grid.state, ended, sent * self._config.l2.barrier_cycles // self._config.l2.slices)
+                l2 = self._config.l2
+                last = _fenced(grid.state, ended, sent * l2.barrier_cycles // l2.slices + l2.latency_near_cycles)
                 if grid.followed:
                     grid.lets_on = max(last, int(self._env.now)) + self._config.launch.dependency_cycles
                     self._over.append(grid)
@@ -349,13 +350,14 @@ class Dispatcher:
 
 def _fenced(state: State, ended: int, barriers: int) -> int:
     """When the fence is over with which SMs end a grid, but for what `launch.overhead_cycles` has of it: a first way to
-    L2. barriers: cycles that a slice takes for those of all SMs that have asked it.
+    L2. barriers: cycles until a slice has answered those of all SMs that have asked it.
 
     H200: a load, store or reduction of each SM adds 330 to 410 cycles, of one SM 85 to 240, as in `fence_beside`.
     """
     far, asked = (state.sm[:, row] > state.sm[:, L.SM_FENCED] for row in (L.SM_ASKED_FAR, L.SM_ASKED))
     again = state.par[P.MEMBAR_AGAIN] if far.any() else state.par[P.MEMBAR_NEAR] * asked.any()
-    return int(max(ended + max(again, barriers), state.sm[:, L.SM_LAST_REPLY].max() - state.par[P.MEMBAR_LATENCY]))
+    first = state.par[P.MEMBAR_LATENCY]
+    return int(max(ended + max(again, barriers - first), state.sm[:, L.SM_LAST_REPLY].max() - first))
 
 
 def _is_over(grid: Grid | None, now: int) -> bool:
