@@ -77,10 +77,10 @@ def _l2(config: GPUConfig, value: float) -> Changes:
 
 def _l2_latency(config: GPUConfig, value: float) -> Changes:
     """Both latencies and that of memory, which lies behind, by the same cycles."""
-    l2 = config.l2
+    l2, way = config.l2, config.crossbar
     near = max(round(value), config.l1.latency_cycles + l2.latency_spread_cycles // 2 + 2)
     more = near - l2.latency_near_cycles
-    shortest = near - l2.latency_spread_cycles // 2 - config.l1.latency_cycles
+    shortest = near - l2.latency_spread_cycles // 2 - config.l1.latency_cycles - round(way.tpc_cycles + way.cpc_cycles)
     return {
         "l2.latency_near_cycles": near,
         "l2.latency_far_cycles": l2.latency_far_cycles + more,
@@ -95,16 +95,16 @@ def _dram_latency(config: GPUConfig, value: float) -> Changes:
 
 
 def _queue(config: GPUConfig, value: float) -> Changes:
-    depth = min(32, max(1, round(value)))
-    return {"memory_instruction.queue_depth": depth, "memory_instruction.store_queue_depth": min(
-        depth, round(config.memory_instruction.store_queue_depth * value / config.memory_instruction.queue_depth) or 1
-    )}  # fmt: skip
+    queues, depth = config.memory_instruction, min(32, max(1, round(value)))
+    stores = min(depth, round(queues.store_queue_depth * value / queues.queue_depth) or 1)
+    return {"memory_instruction.queue_depth": depth, "memory_instruction.store_queue_depth": stores}
 
 
 def _l1_latency(config: GPUConfig, value: float) -> Changes:
-    latency = min(max(1, round(value)), config.l2.latency_near_cycles - config.l2.latency_spread_cycles // 2 - 1)
-    shortest = config.l2.latency_near_cycles - config.l2.latency_spread_cycles // 2 - latency
-    return {"l1.latency_cycles": latency, "l2.lookahead_cycles": min(config.l2.lookahead_cycles, shortest)}
+    l2, way = config.l2, config.crossbar
+    most = l2.latency_near_cycles - l2.latency_spread_cycles // 2 - round(way.tpc_cycles + way.cpc_cycles)
+    latency = min(max(1, round(value)), most - 1)
+    return {"l1.latency_cycles": latency, "l2.lookahead_cycles": min(l2.lookahead_cycles, most - latency)}
 
 
 def _multiple(value: float, unit: int) -> int:

@@ -72,16 +72,16 @@ class GPU:
 
     def block_ends(self, sm: SM, slot: int, done: int) -> Generator[simpy.Event, None, None]:
         """A block has ended: its place is free, and the dispatcher gives it to the next one."""
-        launch = self.config.launch
+        launch, times = self.config.launch, self.config.memory_instruction
         yield self.env.timeout(max(done - self.env.now, 0))
         while sm.under_way[slot]:
-            left = self.env.event()
-            sm.on_left.append(left)
+            sm.on_left.append(left := self.env.event())
             yield left
         row = self.state.block[sm.number, slot]
         row[L.BLOCK_STATE], self.state.life[row[L.BLOCK_NUMBER], 2] = 0, self.env.now
         self.grid[G_RUNNING] -= 1
-        self.end = max(self.end, self.env.now, sm.drained)
+        fenced = self.env.now + (times.fence_gpu_again_cycles if sm.asked else 0)
+        self.end = max(self.end, fenced, sm.drained - times.fence_gpu_latency_cycles)
         if self.grid[G_NEXT] < self.grid[G_TOTAL]:
             start = self.env.now + launch.refill_cycles + launch.block_launch_cycles
             place_blocks(self.state, self.grid, sm.number, L.NEVER, math.ceil(start))

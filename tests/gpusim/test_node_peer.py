@@ -90,16 +90,11 @@ def test_a_load_and_an_atomic_take_the_way_there_and_back():
 
 @pytest.mark.parametrize(
     "kind, blocks, tolerance",
-    [("load4", 1, 0.1), ("load4", 528, 0.1), ("store4", 528, 0.1),
-     ("reduce", 132, 0.1)],
+    [("load4", 1, 0.1), ("load4", 528, 0.1), ("store4", 132, 0.12),
+     ("store4", 528, 0.1), ("reduce", 132, 0.1)],
 )  # fmt: skip
 def test_rates_are_those_of_two_h200(toolchain, kind, blocks, tolerance):
     assert rate_to_a_peer(kind, blocks) == pytest.approx(recorded_rate(kind, blocks), rel=tolerance)
-
-
-def test_stores_of_a_block_an_sm_are_too_fast(toolchain):
-    """A known gap: 24 %."""
-    assert rate_to_a_peer("store4", 132) / recorded_rate("store4", 132) > 1.2
 
 
 def rate_to_a_peer(kind, blocks):

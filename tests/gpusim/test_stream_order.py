@@ -72,7 +72,7 @@ def test_branches_of_a_graph_run_beside_each_other_as_an_h200_was_seen_to_begin_
     sooner = (launch.overhead_cycles - launch.node_cycles) / clock
     assert found["stream"] - found["line"] == pytest.approx(5 * sooner, abs=0.5)
     turns = 3 * launch.fork_interval_cycles / clock
-    assert found["fork"] - found["one"] == pytest.approx(2 * kernel + turns, abs=0.2)
+    assert found["fork"] - found["one"] == pytest.approx(2 * kernel + turns, abs=0.4)
     assert found["inside"] - found["fork"] == pytest.approx(kernel, abs=0.5)
     assert found["fork, default"] - found["fork"] < 5
 

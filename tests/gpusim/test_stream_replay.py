@@ -42,11 +42,20 @@ def replayed(file, tmp_path, *options):
     return json.loads((tmp_path / "told").read_text())
 
 
+def same(launches, others):
+    """But for the last digits of energies, which are summed in another order."""
+    assert len(launches) == len(others) > 0
+    for one, other in zip(launches, others, strict=True):
+        assert one["energy_j"] > 0
+        assert other == one | {"energy_j": pytest.approx(one["energy_j"], rel=1e-12)}
+    return True
+
+
 def test_on_the_same_node_everything_takes_as_long(recorded, tmp_path):
     """But for the wait of collectives for room beside kernels, which is not kept."""
     file, told = recorded
     again = replayed(file, tmp_path)
-    assert again["launches"] == told["launches"]
+    assert same(told["launches"], again["launches"])
     (before,), (after,) = told["collectives"], again["collectives"]
     assert after == before | {"waited_us": pytest.approx(before["waited_us"], abs=0.1)}
     for one, other in zip(told["gpus"], again["gpus"], strict=True):
@@ -58,7 +67,7 @@ def test_on_another_node_only_what_links_carry_takes_longer(recorded, tmp_path):
     file, told = recorded
     trace = tmp_path / "run.perfetto-trace"
     again = replayed(file, tmp_path, "--node", "pcie", "--trace", str(trace))
-    assert again["launches"] == told["launches"]
+    assert same(told["launches"], again["launches"])
     (before,), (after,) = told["collectives"], again["collectives"]
     assert after["link"].endswith(("pcie0", "gpu0", "gpu1")) and before["link"] != after["link"]
     assert after["calls"] == before["calls"] and after["time_us"] > 3 * before["time_us"]

@@ -76,12 +76,17 @@ def test_a_kernel_finds_its_code_in_the_caches_where_no_other_has_pushed_it_out(
 
 
 @pytest.mark.parametrize("blocks", ["25", "75"])
-def test_loads_wait_behind_the_stores_of_their_sm(device, blocks):
-    """Beside reading alone, in 32 rounds; a store that nothing waits for would add a sixth of that."""
-    memory, cycles = device.to_device(np.zeros(75 * 65536, np.float32)), {}
-    for kernel in ("update", "read"):
-        for _ in range(2):
-            result = device.launch(KERNELS[kernel], int(blocks), 512, [memory, np.int32(16384)])
-        cycles[kernel] = result.record.cycles
+def test_loads_wait_behind_the_stores_of_their_sm(blocks):
+    """Beside reading alone, in 32 rounds; a store that nothing waits for would add a sixth of that.
+
+    In the mean of four places in memory: by place 25 SMs take 0.8 to 1.0 us more, and an H200 1.3. The last stores are
+    on their way beside the fence at the end, which reading has as well: 0.06 us less than if it waited for them.
+    """
+    device, cycles = gpusim.Device("h200"), {"update": 0.0, "read": 0.0}
+    for memory in [device.to_device(np.zeros(75 * 65536, np.float32)) for _ in range(4)]:
+        for kernel in cycles:
+            for _ in range(2):
+                result = device.launch(KERNELS[kernel], int(blocks), 512, [memory, np.int32(16384)])
+            cycles[kernel] += result.record.cycles / 4
     update, read, _ = RECORDED["update"][blocks]
     assert (cycles["update"] - cycles["read"]) / 1980 == pytest.approx(update - read, rel=0.35)

@@ -26,10 +26,10 @@ def of(rows, case, *steps):
     [
         (f"in order, {4 * MB}", ("touch", "host reads back")),
         (f"faults, {4 * MB}", ("host reads back",)),
-        (f"untouched, whole gpu, {4 * MB}", ("gpu writes untouched", "host reads back")),
+        (f"untouched, whole gpu, {4 * MB}", ("host reads back",)),
         (f"sparse 64KB, {16 * MB}", ("touch sparsely", "touch every page")),
-        (f"widths, {16 * MB}", ("touch by a warp", "touch by all", "touch by all, pages far apart")),
-        (f"prefetch, {4 * MB}", ("prefetch to gpu", "prefetch to host", "gpu reads after")),
+        (f"widths, {16 * MB}", ("touch by a warp", "touch by all")),
+        (f"prefetch, {4 * MB}", ("prefetch to gpu", "prefetch to host")),
         (f"stays on host, {MB}", ("touch in order",)),
         (f"read mostly, {MB}", ("host writes again",)),
     ],
@@ -44,9 +44,20 @@ def test_pages_of_little_memory_collapse_too_slowly(rows):
     assert of(rows, f"read mostly, {MB}", "gpu writes")[0].error > 4
 
 
-def test_little_memory_comes_too_fast(rows):
-    """A known gap: the first megabytes take an H200 longer, as its driver has not yet been busy for long."""
-    assert -0.65 < of(rows, f"faults, {4 * MB}", "gpu reads")[0].error < -0.25
+@pytest.mark.parametrize(
+    "case, step, least, most",
+    [("faults", "gpu reads", -0.65, -0.5), ("prefetch", "gpu reads after", -0.45, -0.08),
+     ("untouched, whole gpu", "gpu writes untouched", -0.3, 0.1)],
+)  # fmt: skip
+def test_little_memory_comes_too_fast(rows, case, step, least, most):
+    """A known gap: the first megabytes take an H200 longer, as its driver has not yet been busy for long. With SMs that
+    begin one after the other the last two sometimes have a batch less, of 116 or 140 us, as by what ran before."""
+    assert least < of(rows, f"{case}, {4 * MB}", step)[0].error < most
+
+
+def test_pages_far_apart_come_too_slowly(rows):
+    """A known gap: 4,096 pages of 16 SMs; when all SMs began at once, their first batches brought more, in 916 us."""
+    assert 0.2 < of(rows, f"widths, {16 * MB}", "touch by all, pages far apart")[0].error < 0.45
 
 
 def test_one_sm_brings_too_fast(rows):

@@ -162,9 +162,9 @@ def of_device(about: Mapping[str, Any], config: GPUConfig) -> list[Compared]:
     ]
 
 
-def launch_overhead(recorded: str, gpu: str) -> Compared:
-    """What a launch takes by a GPU's baselines: how many more cycles no SM is active than in those of the configuration
-    (or the H200's), in the median of short programs; none that judges is looked at."""
+def launch_overhead(recorded: str, gpu: str, again: float) -> Compared:
+    """What a launch takes by a GPU's baselines: how many more cycles no SM is active than in the configuration's (or the
+    H200's), in the median of short programs, none that judges, less what the fence at the end takes (`again`)."""
     base, more = baseline.gpu_of(gpu), []
     for point in select():
         with suppress(baseline.MissingBaseline):
@@ -172,16 +172,19 @@ def launch_overhead(recorded: str, gpu: str) -> Compared:
             idle, before = (each.cycles.median - each["sm__cycles_active.max"] for each in (mine, theirs))
             if point.split == "train" and theirs["sm__cycles_active.max"] < 5_000:
                 more.append(idle - before)
-    now, there = (load_config(name).launch.overhead_cycles for name in (gpu, base))
-    return Compared(group=f"fitted: idle cycles, {len(more)} programs", case="launch.overhead_cycles", simulated=now,
-                    measured=there + statistics.median(more), limit=0.02)  # fmt: skip
+    now, there = load_config(gpu), load_config(base)
+    idle = there.launch.overhead_cycles + statistics.median(more) + there.memory_instruction.fence_gpu_again_cycles
+    return Compared(group=f"fitted: idle cycles, {len(more)} programs", case="launch.overhead_cycles", limit=0.02,
+                    measured=idle - again, simulated=now.launch.overhead_cycles)  # fmt: skip
 
 
 def rows_of(document: Any, gpu: str, recorded: str | None = None) -> list[Compared]:
     """What a device says of itself, its benchmarks on a GPU that is so, and its baselines, beside a configuration."""
-    config, launch = load_config(gpu), [launch_overhead(recorded, gpu)] if recorded else []
-    said = [*of_device(document["recordings"][-1], config), *launch]
-    return [*said, *calibrate(load_config(gpu, changes(said, config)), document)]
+    config, key = load_config(gpu), "memory_instruction.fence_gpu_again_cycles"
+    said = of_device(document["recordings"][-1], config)
+    found = calibrate(load_config(gpu, changes(said, config)), document)
+    again = next((row.measured for row in found if row.case == key), dict(config.items())[key])
+    return [*said, *([launch_overhead(recorded, gpu, again)] if recorded else []), *found]
 
 
 def changes(rows: Sequence[Compared], config: GPUConfig) -> dict[str, Any]:

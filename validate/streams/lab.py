@@ -1,8 +1,6 @@
 """One experiment: streams that all wait behind a gate until everything is submitted, and blocks that say when they ran.
-
 So the host's time to submit is not in what is compared. A plan, a function without arguments, submits the work of one
-run. The recorded runs had one kernel as the gate of all streams, which ended when the host had submitted the rest.
-"""
+run. The recorded runs had one kernel as the gate of all streams, which ended when the host had submitted the rest."""
 
 from __future__ import annotations
 

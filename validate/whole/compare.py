@@ -1,8 +1,7 @@
 """Whole programs: the time of a pass from the first kernel to the last, on an H200 and on the simulated one.
 
-Kernels that have one name on both sides, as often, are the same machine code. In the place of the others, which come
-with NVIDIA's libraries, stand kernels of gpusim's own. They are compared by their lengths, as profilers know them.
-"""
+Kernels that have one name on both sides, as often, are the same machine code; for others, of NVIDIA's libraries, stand
+kernels of gpusim's own. They are compared by their lengths, as profilers know them."""
 
 from __future__ import annotations
 
