@@ -163,8 +163,8 @@ def of_device(about: Mapping[str, Any], config: GPUConfig) -> list[Compared]:
 
 
 def launch_overhead(recorded: str, gpu: str, again: float) -> Compared:
-    """What a launch takes by a GPU's baselines: how many more cycles no SM is active than in the configuration's (or the
-    H200's), in the median of short programs, none that judges, less what the fence at the end takes (`again`)."""
+    """What a launch takes by a GPU's baselines: how many more cycles no SM is active than in the configuration's (or
+    the H200's), in the median of short programs, none that judges, less what the fence at the end takes (`again`)."""
     base, more = baseline.gpu_of(gpu), []
     for point in select():
         with suppress(baseline.MissingBaseline):
