@@ -47,7 +47,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_451,
     "gpusim.difference": 974,
     "gpusim.driver": 13_764,
-    "gpusim.engine": 19_162,
+    "gpusim.engine": 19_161,
     "gpusim.exec": 909,
     "gpusim.explore": 2_464,
     "gpusim.host": 1_732,

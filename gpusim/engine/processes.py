@@ -350,10 +350,8 @@ class Dispatcher:
 
 def _fenced(state: State, ended: int, barriers: int) -> int:
     """When the fence is over with which SMs end a grid, but for what `launch.overhead_cycles` has of it: a first way to
-    L2. barriers: cycles until a slice has answered those of all SMs that have asked it.
-
-    H200: a load, store or reduction of each SM adds 330 to 410 cycles, of one SM 85 to 240, as in `fence_beside`.
-    """
+    L2. barriers: cycles until a slice has answered those of all SMs that have asked it. H200: a load, store or
+    reduction of each SM adds 330 to 410 cycles, of one SM 85 to 240, as in `fence_beside`."""
     far, asked = (state.sm[:, row] > state.sm[:, L.SM_FENCED] for row in (L.SM_ASKED_FAR, L.SM_ASKED))
     again = state.par[P.MEMBAR_AGAIN] if far.any() else state.par[P.MEMBAR_NEAR] * asked.any()
     first = state.par[P.MEMBAR_LATENCY]

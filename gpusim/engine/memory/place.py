@@ -109,17 +109,18 @@ def sm_places(config: GPUConfig, words: np.ndarray, used: int) -> np.ndarray:
     """
     found = np.zeros((len(words), 5))
     found[:, 0] = words >> PARTITION_SHIFT & PLACE_MASK
-    interval, crossbar = config.constant.miss_interval_cycles, config.crossbar
-    gpcs = words[:used] & PLACE_MASK
-    for sms in (np.flatnonzero(gpcs == gpc) for gpc in np.unique(gpcs)):
-        tpcs, tpc = np.unique(words[sms] >> _PORT_SHIFT, return_inverse=True)  # CPC by CPC
-        cpc = np.unique(tpcs >> _CPC_SHIFT - _PORT_SHIFT, return_inverse=True)[1]
-        inside = np.arange(len(tpcs)) - np.searchsorted(cpc, cpc)
-        way = (cpc - 1) * crossbar.cpc_cycles + (crossbar.tpcs_per_cpc - 2 - inside) * crossbar.tpc_cycles
-        second = np.array([tpc[:k].tolist().count(each) for k, each in enumerate(tpc)])
-        found[sms, 1] = tpc * crossbar.sms_per_port * interval
-        found[sms, 2] = np.argsort(np.argsort(second * len(tpcs) + tpc)) * interval
-        found[sms, 3], found[sms, 4] = len(sms) * interval, way[tpc]
+    interval, crossbar, listed = config.constant.miss_interval_cycles, config.crossbar, words[:used].tolist()
+    for gpc in {word & PLACE_MASK for word in listed}:  # not `numpy.unique`, whose first call imports masked arrays
+        sms = [sm for sm, word in enumerate(listed) if word & PLACE_MASK == gpc]
+        ports = [listed[sm] >> _PORT_SHIFT for sm in sms]
+        tpcs = sorted({*ports})  # CPC by CPC
+        cpcs = [len(list(run)) for _, run in groupby(tpcs, lambda port: port >> _CPC_SHIFT - _PORT_SHIFT)]
+        ways = [(n - 1) * crossbar.cpc_cycles + (crossbar.tpcs_per_cpc - 2 - k) * crossbar.tpc_cycles
+                for n, count in enumerate(cpcs) for k in range(count)]  # fmt: skip
+        turns = sorted(range(len(sms)), key=lambda k, ports=ports: (ports[:k].count(ports[k]), ports[k]))
+        for turn, k in enumerate(turns):
+            tpc = tpcs.index(ports[k])
+            found[sms[k], 1:] = tpc * crossbar.sms_per_port * interval, turn * interval, len(sms) * interval, ways[tpc]
     return np.round(found).astype(np.int64)
 
 

@@ -189,10 +189,11 @@ def make_ready(st, sm, q, slot, w, now, earliest):
             charge(st, sm, w, L.STALL_NO_INSTRUCTION, there)
             time = there
     charge(st, sm, w, L.STALL_WAIT, time)
-    opens = st.warp[w, L.WARP_OPENS]
-    cls = st.code[pc, M.COL_CLASS]  # who waits until the barrier is open that its warp has passed, see `sm.barrier`
-    waits = st.code[pc, M.COL_VARIABLE] != 0 or cls == M.CLS_BARRIER or cls == M.CLS_MEMORY
-    if opens > time and (st.code[pc, M.COL_OP] != M.OP_ELECT if cls == M.CLS_CONTROL else waits):
+    opens, cls = st.warp[w, L.WARP_OPENS], st.code[pc, M.COL_CLASS]
+    if opens > time and (  # such an instruction waits until the barrier is open that its warp has passed (`sm.barrier`)
+        cls in (M.CLS_BARRIER, M.CLS_MEMORY)
+        or (st.code[pc, M.COL_OP] != M.OP_ELECT if cls == M.CLS_CONTROL else st.code[pc, M.COL_VARIABLE] != 0)
+    ):
         if opens == L.NEVER:
             block(st, w, q, slot, L.WAIT_BARRIER, L.STALL_BARRIER)
             return
@@ -200,7 +201,7 @@ def make_ready(st, sm, q, slot, w, now, earliest):
         time = opens
     wait, most = np.int64(st.code[pc, M.COL_WAIT]), np.int64(0)
     looked_at = wait
-    if st.code[pc, M.COL_CLASS] == M.CLS_CONTROL and st.code[pc, M.COL_OP] == M.OP_DEPBAR:
+    if cls == M.CLS_CONTROL and st.code[pc, M.COL_OP] == M.OP_DEPBAR:
         looked_at, most = wait | np.int64(1) << st.code[pc, M.COL_AUX0], np.int64(st.code[pc, M.COL_AUX1])
     if looked_at != 0:
         for s in range(6):

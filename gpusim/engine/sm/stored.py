@@ -3,9 +3,9 @@
 A line that is stored to waits until its store has had its turns of the data stage and 8 cycles more; then lines leave
 in order, one a cycle while the way takes them; two of those written in part take a turn of that stage (32 warps with
 loads of 32 turns and stores of 32 lines: 48 to 51 for a store, 65 without loads). A store to a line that waits joins
-it, of whichever warp, and makes it wait anew. Loads neither hold lines up nor drive them out. On
-an H200 a second store to the same 1, 2, 4, 8 or 16 lines joins if it comes within 10, 12, 15, 24 or 42 cycles, whatever
-comes between; to 5 lines with one turn within 12.
+it, of whichever warp, and makes it wait anew. Loads neither hold lines up nor drive them out. On an H200 a second store
+to the same 1, 2, 4, 8 or 16 lines joins if it comes within 10, 12, 15, 24 or 42 cycles, whatever comes between; to 5
+lines with one turn within 12.
 """
 
 import numpy as np
