@@ -71,7 +71,7 @@ class Times(NamedTuple):
         l1, l2, issue = config.l1.latency_cycles, config.l2, config.issue
         way = round(config.crossbar.tpc_cycles + config.crossbar.cpc_cycles)
         shortest = l2.latency_near_cycles - (l2.latency_spread_cycles + 1) // 2 - way
-        extra = l2.atomic_latency_cycles - l2.latency_near_cycles - l2.mean_fabric_latency_cycles
+        extra = l2.atomic_latency_cycles - l2.mean_latency_cycles
         return cls(
             fetch=config.icache.l2_latency_cycles,
             constant=config.constant.l15_latency_cycles,

@@ -133,7 +133,7 @@ class GPUConfig(Described):
     @property
     def dram_miss_cycles(self) -> float:
         """Cycles that an L2 miss adds to a hit in the same partition: idle memory, no open row."""
-        return self.dram.latency_cycles - self.l2.latency_near_cycles - self.l2.mean_fabric_latency_cycles
+        return self.dram.latency_cycles - self.l2.mean_latency_cycles
 
     @property
     def dram_bytes_per_cycle(self) -> float:

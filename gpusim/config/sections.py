@@ -457,9 +457,9 @@ class L2(Section):
         return self.latency_far_cycles - self.latency_near_cycles
 
     @property
-    def mean_fabric_latency_cycles(self) -> float:
-        """Cycles that the fabric adds to a load in the mean over all lines, of which one partition holds its share."""
-        return self.fabric_latency_cycles * (self.partitions - 1) / self.partitions
+    def mean_latency_cycles(self) -> float:
+        """Cycles of a load in the mean over all lines, of which each partition holds its share."""
+        return self.latency_near_cycles + self.fabric_latency_cycles * (self.partitions - 1) / self.partitions
 
 
 class Dram(Section):

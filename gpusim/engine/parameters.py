@@ -116,7 +116,7 @@ def parameters(
     par[P.CARVEOUT] = occupancy.carveout_bytes
     par[P.CARVEOUT_LEAST] = occupancy.blocks_per_sm * occupancy.shared_bytes_per_block
     l2, again = config.l2, par[P.MEMBAR_AGAIN]
-    par[P.REDUCTION_EXTRA] = l2.atomic_latency_cycles - l2.latency_near_cycles - l2.mean_fabric_latency_cycles
+    par[P.REDUCTION_EXTRA] = l2.atomic_latency_cycles - l2.mean_latency_cycles
     par[P.MEMBAR_NEAR] = max(again - l2.fabric_latency_cycles, 0) if l2.partitions > 1 else again
     par[P.PARITY_PAGES] = parity_pages(config) if config.l2.partitions == 2 else 0
     return par

@@ -90,7 +90,7 @@ def _l2_latency(config: GPUConfig, value: float) -> Changes:
 
 
 def _dram_latency(config: GPUConfig, value: float) -> Changes:
-    least = config.l2.latency_near_cycles + config.l2.mean_fabric_latency_cycles + config.dram.row_activate_cycles
+    least = config.l2.mean_latency_cycles + config.dram.row_activate_cycles
     return {"dram.latency_cycles": max(round(value), -int(-least // 1))}
 
 

@@ -218,7 +218,7 @@ class DeviceMemory:
         return self._live is other._live
 
     def owner(self, address: int) -> int:
-        """Number of the GPU that an allocation, by its first address, lies on, or `EVERYBODY`."""
+        """Number of the GPU that an allocation, by its first address, lies on, `EVERYBODY` or `HOST_MEMORY`."""
         return self._owners.get(address, 0)
 
     def _is_reached(self, address: int) -> bool:

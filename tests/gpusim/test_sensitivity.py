@@ -43,7 +43,7 @@ def test_every_key_moves_to_a_machine_and_takes_only_what_it_says(gpu, factor):
             parts, least = config.sm.sub_partitions, config.sm.max_threads_per_block // config.gpu.warp_size
             assert reached == max(least, parts * round(value * factor / parts))
         elif key.name == "dram.latency_cycles":
-            assert reached >= config.l2.latency_near_cycles + config.l2.mean_fabric_latency_cycles
+            assert reached >= config.l2.mean_latency_cycles
         else:
             wanted = max(1, value * factor) if isinstance(value, int) else value * factor
             assert abs(reached - wanted) <= max(0.5, 0.06 * wanted), key.name

@@ -86,12 +86,11 @@ def _derived(config: GPUConfig, n_sms: int) -> dict[int, int]:
     l2, dram, crossbar = config.l2, config.dram, config.crossbar
     ports = -(-n_sms // crossbar.sms_per_port)
     replies = ports * crossbar.port_reply_bytes_per_cycle
-    atomic_extra = l2.atomic_latency_cycles - l2.latency_near_cycles - l2.mean_fabric_latency_cycles
     burst = ticks(ms.SECTOR_BYTES * dram.channels / (config.dram_bytes_per_cycle * dram.bus_efficiency))
     wired = dram.channels % l2.slices == 0 or l2.slices % dram.channels == 0
     return {
         ms.P_GPC_REPLY_SECTOR: ticks(ms.SECTOR_BYTES * min(config.sm.gpcs, ports) / replies),
-        ms.P_ATOMIC_EXTRA: ticks(max(atomic_extra, 0)),
+        ms.P_ATOMIC_EXTRA: ticks(max(l2.atomic_latency_cycles - l2.mean_latency_cycles, 0)),
         ms.P_ASKED_WORDS: asked_words(config),
         ms.P_PARITY_PAGES: parity_pages(config),
         ms.P_KEPT_WAYS: max(l2.set_aside_ways(round(l2.persisting_start_share * l2.bytes)), 1),

@@ -153,8 +153,8 @@ BUS, BUS_BACK = (ms.PEERS_MOST, ms.PEERS_MOST), (ms.PEERS_MOST + 1, ms.PEERS_MOS
 
 def host_row(config: GPUConfig, latency_us: float, gb_s: float, address: int = 0, nbytes: int = 0) -> PeerRow:
     """The row of host memory, where a load takes so long, over a bus of this rate."""
-    l2, per_us = config.l2, config.gpu.clock_mhz
-    more = max(latency_us * per_us - l2.latency_near_cycles - l2.mean_fabric_latency_cycles, 0)
+    per_us = config.gpu.clock_mhz
+    more = max(latency_us * per_us - config.l2.mean_latency_cycles, 0)
     return PeerRow(address, nbytes, more, gb_s * 1e3 / per_us, BUS, BUS_BACK, ms.CNT_BUS_RECEIVED_BYTES)
 
 

@@ -460,7 +460,7 @@ def cupy_images():
 def of_cpp(entry):
     """A pass of whole_programs.cu, which nvcc compiles for the CUDA runtime that PyTorch has loaded."""
     source, made = Path(__file__).with_suffix(".cu"), Path(tempfile.gettempdir()) / "libwhole_programs.so"
-    if not made.exists():
+    if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
         options = "-cudart", "shared", "-arch=sm_90", "-O3", "-std=c++17", "-shared", "-Xcompiler", "-fPIC"
         subprocess.run([shutil.which("nvcc"), *options, "-o", made, source], check=True)
     library = ctypes.CDLL(made)
