@@ -9,7 +9,7 @@ fall between lookahead windows, in order of time. What occupancy promises is the
 
 Warps free their slots and registers one by one, as they end, but only the end of a block makes the dispatcher look, and
 then at both SMs of its TPC: all blocks that fit start, also in the place of warps whose blocks still run (H200,
-`block_release`: starts lie 390 to 540 cycles behind the end of a block of the TPC, whatever warps had ended before).
+`block_release`: starts lie 360 to 520 cycles, evenly spread, behind an end in the TPC, whatever warps had ended).
 """
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from gpusim.engine.sm.cluster import PEER_SHIFT
 from gpusim.engine.sm.shadow import forget_block, forget_warp
 from gpusim.engine.state import L, P, compiled, of_block, of_seat, of_warp
+from gpusim.engine.state.address_map import spread
 from gpusim.engine.state.log import log_block, log_start
 
 #: A grid's words in the dispatcher: its next block, how many it has, how many are on SMs, the last end.
@@ -373,6 +374,7 @@ def refill(st, dispatch, seats, clock, now, interval):
         end_block(st, dispatch, first, st.done[first, n, 1], earliest)
         noted = handed_out(clock, C_NOTES, earliest, interval)
         last = earliest
+        noted += spread(earliest * st.par[P.SM_COUNT] + first, st.par[P.REFILL_SPREAD])
         start = max(noted + st.par[P.REFILL] + st.par[P.BLOCK_LAUNCH], now)
         together = st.par[P.TPC_SMS] if st.par[P.MODE] & L.BOOKS != 0 else 1
         for k in range(seats.size):

@@ -83,8 +83,8 @@ class GPU:
         fenced = self.env.now + (times.fence_gpu_again_cycles if sm.asked else 0)
         self.end = max(self.end, fenced, sm.drained - times.fence_gpu_latency_cycles)
         if self.grid[G_NEXT] < self.grid[G_TOTAL]:
-            start = self.env.now + launch.refill_cycles + launch.block_launch_cycles
-            place_blocks(self.state, self.grid, sm.number, L.NEVER, math.ceil(start))
+            refill = launch.refill_cycles + launch.refill_spread_cycles / 2 + launch.block_launch_cycles
+            place_blocks(self.state, self.grid, sm.number, L.NEVER, math.ceil(self.env.now + refill))
             sm.admit()
         elif self.grid[G_RUNNING] == 0:
             self.over.succeed()

@@ -42,15 +42,21 @@ def book_slice(m, slice_, sectors, busy, now):
 
 
 @compiled
-def book_fabric(m, source_partition, sectors, now):
-    """Move `sectors` sectors out of a partition over the fabric; return the wait."""
-    return book(m, m[ms.P_FABRIC] + source_partition, now, sectors * m[ms.P_FABRIC_SECTOR])
+def book_fabric(m, source_partition, sectors, at, now):
+    """Move `sectors` sectors out of a partition over the fabric, at `at` or as soon as there is room; return the wait.
 
-
-@compiled
-def book_atomic(m, slice_, cost, now):
-    """Take a slice's atomic unit; return the wait."""
-    return book(m, m[ms.P_ATOMIC_UNITS] + slice_, now, cost)
+    What comes late, out of memory, leaves the time before to others that are visited later: each slot of time has its
+    own room, and the last one from `now` on takes all that finds none before.
+    """
+    last = (now >> ms.SLOT_BITS) + ms.SLOTS - 1
+    slot = min(at >> ms.SLOT_BITS, last)
+    while True:
+        word = m[ms.P_FABRIC] + source_partition * ms.SLOTS + slot % ms.SLOTS
+        taken = m[word] & ms.TAKEN_MASK if m[word] >> ms.TAKEN_BITS == slot else 0
+        if taken < 1 << ms.SLOT_BITS or slot == last:
+            m[word] = slot << ms.TAKEN_BITS | min(taken + sectors * m[ms.P_FABRIC_SECTOR], ms.TAKEN_MASK)
+            return max((slot << ms.SLOT_BITS) + taken - at, 0)
+        slot += 1
 
 
 @compiled

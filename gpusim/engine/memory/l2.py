@@ -5,23 +5,19 @@ the same index in the reader's partition, and so does what is written from there
 cross the fabric for what an SM reads back. Copies are clean; a store takes the sectors it writes out of those of other
 partitions. A set replaces its least recently used line, home or copy, unless `l2.replacement` says otherwise.
 
-So data take 1.5 times their room: each line lies at home, and those that the other partition reads or writes, half of
-them, there as well. What an H200 still has of data that blocks read, copy or add again is all of 32 MB, 0.88 of 36,
-0.61 of 40, 0.25 of 44, 0.04 of 48 and 0.01 of 52, whichever of the three they do: as much as lies in sets of 16 ways
-that hold all their lines, if each set is home to equally many and each line has a copy with a probability of a half.
-A copy that hits does not touch its home, which ages: 132 SMs that read the same 40 MB again and again, each its own
-part, do so at full speed in the end, with each line in one place (the H200 does so to 48 MB). And one SM that chases
-through 48 MB needs 509 cycles (what its own half of the cache cannot hold, the other half still has).
+So data take 1.5 times their room. Of what blocks read, copy or add again an H200 still has all of 32 MB, 0.88 of 36,
+0.61 of 40, 0.25 of 44, 0.04 of 48: what lies in sets of 16 ways that hold all their lines, if each set is home to
+equally many and each line has a copy with a probability of a half. A copy that hits does not touch its home, which
+ages: 132 SMs that read the same 40 MB again and again, each its own part, do so at full speed in the end.
 
 Stores allocate without a fetch. A sector of which only some bytes were written is dirty but not valid: reading it
 fetches the rest, evicting it fetches and writes it. The bytes written are counted, not remembered by position, and a
 sector counts as complete when as many bytes as it has were written.
 
-A request may say that its line goes before all others, or that it persists (`policy`). What an H200 then keeps of
-regions that are read, with other data read behind them: of what persists the lines that came last, in as many ways of a
-set as are set aside, one at least; home lines alone, not copies. So a further line that persists makes the oldest one
-normal. An access that says streaming or nothing leaves a line that is there as it is, one that says normal does not.
-What goes first is gone before any older line, and so are its copies.
+A request may say that its line goes before all others, or that it persists (`policy`). An H200 then keeps, of regions
+with other data read behind them, the lines that came last, in as many ways of a set as are set aside, one at least;
+home lines alone. So a further line that persists makes the oldest one normal. An access that says streaming or nothing
+leaves a line that is there as it is. What goes first is gone before any older line, and so are its copies.
 
 Dirty lines are written back before they are replaced. Only some lines of a set may be dirty: one more, and the two
 oldest of them are written back and stay. Of any amount that an H200 writes it keeps 28.1 MiB, as if each set had at
@@ -30,7 +26,6 @@ least seven and at most eight of its sixteen lines dirty.
 
 import numpy as np
 
-from gpusim.engine.memory.crossbar import book_slice
 from gpusim.engine.memory.dram import read_memory, write_memory
 from gpusim.engine.state import compiled, ms
 from gpusim.engine.state.address_map import quotient_of, spread
@@ -262,8 +257,7 @@ def read_home(m, target, sectors, purpose, now):
         m[ms.CNT_HOME_MISS_SECTORS] += sectors_of(missing)
         m[ms.CNT_FILL_SECTORS] += sectors_of(fetch)
         late = m[ms.P_MISS] + read_memory(m, target.home_slice, target.quotient, sectors_of(fetch), now)
-        filled = book_slice(m, target.home_slice, 0, sectors_of(fetch) * m[ms.P_SLICE_FILL], now)
-        wait = max(wait, late, filled)
+        wait = max(wait, late)
         mark_pending(m, entry, fetch, now + wait, now)
     if purpose < FOR_UPDATE:
         wait = in_order(m, target.home_slice, wait, missing != 0, now)

@@ -23,7 +23,11 @@ from gpusim.engine.state import compiled, ms, prefetch
 from gpusim.errors import LaunchError
 from gpusim.launch.launch import AccessWindow
 
-_HOST_LINE_WORDS = 8
+_AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
+_HOST_LINE_BYTES = 64
+_WHOLE = (1 << ms.SECTORS_PER_LINE) - 1
+_DIRTY = _WHOLE << ms.DIRTY_SHIFT
+_ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
 
 
 @compiled
@@ -32,15 +36,8 @@ def prefetch_line(m, sm, line):
     target = target_of(m, sm, line, ms.CLASS_SAME)
     for slice_ in (target.home_slice, target.near_slice):  # often the same one, which costs nothing
         first = set_start(m, slice_, target.set_number)
-        for word in range(0, ms.LINE_WORDS * m[ms.P_WAYS], _HOST_LINE_WORDS):
+        for word in range(0, ms.LINE_WORDS * m[ms.P_WAYS], _HOST_LINE_BYTES // 8):
             prefetch(m, first + word)
-
-
-_AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
-_HOST_LINE_BYTES = 64
-_WHOLE = (1 << ms.SECTORS_PER_LINE) - 1
-_DIRTY = _WHOLE << ms.DIRTY_SHIFT
-_ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
 
 
 @compiled

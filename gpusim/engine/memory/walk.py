@@ -7,7 +7,7 @@ sector, or its acknowledgement, is back at the SM. Which slices it passes says i
 import numpy as np
 
 from gpusim.engine.memory import l2
-from gpusim.engine.memory.crossbar import book, book_atomic, book_fabric, book_reply, book_request, book_slice
+from gpusim.engine.memory.crossbar import book, book_fabric, book_reply, book_request, book_slice
 from gpusim.engine.memory.place import gpc_of, target_of
 from gpusim.engine.memory.policy import class_of
 from gpusim.engine.memory.request_coalescer import NOBODY, join, note
@@ -22,10 +22,7 @@ _FRACTION_BITS = 10
 
 @compiled
 def near_ticks(m, gpc, slice_):
-    """From a request's start to its first sector on a hit in the SM's own partition.
-
-    Some slices lie nearer to a GPC than others: on an H200, 250 to 345 cycles, evenly spread.
-    """
+    """From a request's start to its first sector on a hit near at hand; H200: 250 to 345 cycles, evenly spread."""
     place = spread(gpc * m[ms.P_SLICES] + slice_, 1 << _FRACTION_BITS)
     return m[ms.P_NEAR] + ((place * m[ms.P_SPREAD]) >> _FRACTION_BITS) - (m[ms.P_SPREAD] >> 1)
 
@@ -54,7 +51,7 @@ def send_home(m, sm, target, payload_bytes, sectors, sent, flits, now):
         return wait, 0
     m[ms.CNT_FABRIC_WRITE_SECTORS] += sectors
     m[m[ms.P_SLICE_SECTORS] + target.near_slice] += sectors
-    return max(wait, book_fabric(m, target.near, sectors, now)), m[ms.P_FAR]
+    return max(wait, book_fabric(m, target.near, sectors, now, now)), m[ms.P_FAR]
 
 
 @compiled
@@ -126,9 +123,9 @@ def read_far(m, target, sectors, purpose, wait, now):
                 missing &= ~m[entry]
         count = l2.sectors_of(missing)
         moves = count if purpose == l2.FOR_HOME else 0
-        wait = max(wait, book_fabric(m, target.home, moves, now))
         wait = max(wait, book_slice(m, target.home_slice, moves, m[ms.P_SLICE_READ], now))
         at_home, _, fetched = l2.read_home(m, target, missing, l2.FOR_COPY if keep else purpose, now)
+        at_home += book_fabric(m, target.home, moves, now + at_home, now)
         back = m[ms.P_FAR] + max(wait, at_home)
         late = max(late, back)
         m[ms.CNT_FABRIC_READ_SECTORS] += count
@@ -157,7 +154,7 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, policy, now):
     if kind != ms.KIND_WRITE and missing > 0:
         partial = min((missing + _MOST_MISSING - 1) // _MOST_MISSING, count)
         cost = m[ms.P_PARTIAL_REQUEST] + partial * m[ms.P_PARTIAL_WRITE]
-        wait = max(wait, book_atomic(m, target.home_slice, cost, now))
+        wait = max(wait, book(m, m[ms.P_ATOMIC_UNITS] + target.home_slice, now, cost))
     ask(m, sm, target.home_slice)
     room = l2.write_home(m, target, sectors, sector_bytes, now)
     if target.near != target.home and m[ms.P_NEAR_COPY] != 0 and sector_bytes >= ms.SECTOR_BYTES:
@@ -188,10 +185,10 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     # H200: whole lines take no longer in turns, words of hashed lines do; of 16 long words a line takes 4.7 cycles too.
     turn = m[ms.P_ATOMIC_TURN] if other and payload_bytes < ms.LINE_BYTES else 0
     cost = passes * (m[ms.P_ATOMIC_WHOLE_SECTOR] if whole else m[ms.P_ATOMIC_SECTOR])
-    wait = max(wait, book_atomic(m, target.home_slice, max(least, cost) + turn, now))
+    wait = max(wait, book(m, m[ms.P_ATOMIC_UNITS] + target.home_slice, now, max(least, cost) + turn))
     if kind == ms.KIND_ATOMIC:
         wait = max(wait, book_reply(m, sm, count, m[ms.P_SM_REPLY_SECTOR], now))
-        wait = max(wait, book_fabric(m, target.home, count, now) if far != 0 else 0)
+        wait = max(wait, book_fabric(m, target.home, count, now, now) if far != 0 else 0)
         m[ms.CNT_TEX_ATOMIC_SECTORS] += count
         reply += (count - 1) * m[ms.P_SM_REPLY_SECTOR]
     else:

@@ -141,7 +141,6 @@ P_SM_REPLY_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.sm_repl
 P_SM_PAST_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.crossbar.sm_past_l1_bytes_per_cycle)
 P_SLICE_FLIT = _ticks("l2.slice_flit_cycles")
 P_SLICE_READ = _ticks("l2.slice_read_cycles")
-P_SLICE_FILL = _ticks("l2.slice_fill_cycles")
 P_SLICE_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.l2.slice_bytes_per_cycle)
 P_FABRIC_SECTOR = _ticks(lambda config: SECTOR_BYTES / config.l2.fabric_bytes_per_cycle)
 # A hit in the near partition: request leaves the SM until its first sector is back.
@@ -228,6 +227,10 @@ P_FAULT_COLLAPSE = _row()
 P_FAULT_EVICT = _row()
 P_DIGITS = _row()  # first of the words with which a window's requests are sorted
 QUEUES_AT = _row()  # behind the parameters
+
+# The fabric: a word for each slot of 64 cycles, which slot that is and behind it the ticks of it that are taken.
+SLOT_BITS, SLOTS, TAKEN_BITS = TICK_BITS + 6, 1024, TICK_BITS + 8
+TAKEN_MASK = (1 << TAKEN_BITS) - 1
 
 # What a request makes of its line: nothing, what goes first, what goes last, what goes by its age.
 CLASS_SAME, CLASS_FIRST, CLASS_LAST, CLASS_NORMAL = range(4)
