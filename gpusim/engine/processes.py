@@ -220,14 +220,14 @@ class Dispatcher:
         for grid in window.grids:
             if grid.recorder is not None:
                 grid.recorder.collect(grid.state, until)
-        requests = self._serve(state)
+        requests = self._serve(state, until)
         window.spent(1)
         self._number += 1
         self._end(window)
         window.spent(2)
         rests = False
         if requests == 0 and self.residents:
-            event = min(next_event, int(state.smsp[:, L.SMSP_NEXT].min()), *self._coming())
+            event = min(next_event, int(state.smsp[:, L.SMSP_NEXT].min()), self._system.next_late, *self._coming())
             rests = any(grid.takes_room for grid in self.residents)
             if event >= L.NEVER and not rests:
                 raise NothingMoves(until - self.residents[0].start)
@@ -272,15 +272,15 @@ class Dispatcher:
         self._env.schedule(event, _LATE)  # type: ignore[arg-type]
         return event
 
-    def _serve(self, state: State) -> int:
+    def _serve(self, state: State, until: int) -> int:
         """Requests in order of time through crossbar, L2 and memory; replies and deferred effects back to the SMs."""
         total = int(state.requests.sum())
-        if total:
+        if total or self._system.next_late < L.NEVER:
             if len(self._requests) < total:
                 self._requests = np.zeros((2 * total, ms.ORDER_WORDS), np.int64)
-            self._system.serve(state.request, state.requests, self._requests)
+            self._system.serve(state.request, state.requests, self._requests, until)
             apply_deferred(state, self._requests, total)
-        deliver(state, self._requests, total)
+        deliver(state, self._requests, total, self._system.state)
         return total
 
     def _end(self, window: Window) -> None:
@@ -310,6 +310,8 @@ class Dispatcher:
                 self.residents.remove(grid)
                 if not self.residents:
                     self._states.clear()
+                    if self._system.next_late < L.NEVER:
+                        self._system.forget_late()
                 ended = max(int(grid.dispatch[D.G_LAST]), int(self._clock[D.C_NOTES]) // P.FRACTION)
                 sent = int(self._system.counters[ms.CNT_FABRIC_BARRIERS] - grid.memory[0][ms.CNT_FABRIC_BARRIERS])
                 l2 = self._config.l2

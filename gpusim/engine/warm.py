@@ -63,9 +63,9 @@ def prepare_core(state: State, memory_state: np.ndarray | None, shared: bool = F
         calls += [
             (refill, (state, table, seats, clock, number, number)),
             (advance_range, (state, number, number, number, number, number)),
-            (process_window, (memory_state, state.request, state.requests, pairs)),
+            (process_window, (memory_state, state.request, state.requests, pairs, number)),
             (apply_deferred, (state, pairs, number)),
-            (deliver, (state, pairs, number)),
+            (deliver, (state, pairs, number, memory_state)),
         ]
     if shared:
         calls.append((fill_beside, (state, table[0], clock, number, seats, number)))

@@ -42,21 +42,53 @@ def book_slice(m, slice_, sectors, busy, now):
 
 
 @compiled
-def book_fabric(m, source_partition, sectors, at, now):
-    """Move `sectors` sectors out of a partition over the fabric, at `at` or as soon as there is room; return the wait.
+def book_fabric(m, source_partition, sectors, now):
+    """Move `sectors` sectors out of a partition over the fabric; return the wait."""
+    return book(m, m[ms.P_FABRIC] + source_partition, now, sectors * m[ms.P_FABRIC_SECTOR])
 
-    What comes late, out of memory, leaves the time before to others that are visited later: each slot of time has its
-    own room, and the last one from `now` on takes all that finds none before.
+
+@compiled
+def defer(m, partition, sectors, at, rest, least, whose):
+    """Have a read from memory take its turn out of a partition when it comes to the fabric, at `at`; False if there is
+    no room for another one.
+
+    rest: ticks from there to its SM. least: when its answer is there at the earliest. whose: SM << 32 | token.
     """
-    last = (now >> ms.SLOT_BITS) + ms.SLOTS - 1
-    slot = min(at >> ms.SLOT_BITS, last)
-    while True:
-        word = m[ms.P_FABRIC] + source_partition * ms.SLOTS + slot % ms.SLOTS
-        taken = m[word] & ms.TAKEN_MASK if m[word] >> ms.TAKEN_BITS == slot else 0
-        if taken < 1 << ms.SLOT_BITS or slot == last:
-            m[word] = slot << ms.TAKEN_BITS | min(taken + sectors * m[ms.P_FABRIC_SECTOR], ms.TAKEN_MASK)
-            return max((slot << ms.SLOT_BITS) + taken - at, 0)
-        slot += 1
+    late = m[ms.P_LATE]
+    entry = m[late + ms.LATE_FREE]
+    if entry == 0:
+        return False
+    m[late + ms.LATE_FREE] = m[entry]
+    first = m[late + ms.LATE_SLOT]
+    head = late + ms.LATE_HEADS + min(max(at >> ms.SLOT_BITS, first), first + ms.SLOTS - 1) % ms.SLOTS
+    m[entry], m[head] = m[head], entry
+    m[entry + 1], m[entry + 2], m[entry + 3] = partition << ms.SECTORS_PER_LINE | sectors, at, rest
+    m[entry + 4], m[entry + 5] = least, whose
+    m[late + ms.LATE_COUNT] += 1
+    return True
+
+
+@compiled
+def let_cross(m, until):
+    """Let the deferred reads cross the fabric that come to it before `until`."""
+    late = m[ms.P_LATE]
+    while m[late + ms.LATE_COUNT] > 0 and m[late + ms.LATE_SLOT] < until >> ms.SLOT_BITS:
+        head = late + ms.LATE_HEADS + m[late + ms.LATE_SLOT] % ms.SLOTS
+        entry, m[head] = m[head], 0
+        while entry != 0:
+            what, at = m[entry + 1], m[entry + 2]
+            wait = book_fabric(m, what >> ms.SECTORS_PER_LINE, what % (1 << ms.SECTORS_PER_LINE), at)
+            m[entry + 4] = max(m[entry + 4], at + wait + m[entry + 3])
+            following = m[entry]
+            m[entry], m[late + ms.LATE_DONE] = m[late + ms.LATE_DONE], entry
+            m[late + ms.LATE_COUNT] -= 1
+            entry = following
+        m[late + ms.LATE_SLOT] += 1
+    if m[late + ms.LATE_COUNT] == 0:
+        m[late + ms.LATE_SLOT] = until >> ms.SLOT_BITS
+    m[late + ms.LATE_NEXT] = m[late + ms.LATE_SLOT]
+    while m[late + ms.LATE_COUNT] > 0 and m[late + ms.LATE_HEADS + m[late + ms.LATE_NEXT] % ms.SLOTS] == 0:
+        m[late + ms.LATE_NEXT] += 1
 
 
 @compiled

@@ -52,12 +52,13 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_SLICE_QUEUES: l2.slices, ms.P_SLICE_SECTORS: l2.slices,
         ms.P_ATOMIC_UNITS: l2.slices, ms.P_ATOMIC_LAST: l2.slices,
         ms.P_READ_ORDER: l2.slices * (ms.ORDER_HITS + l2.ordered_hits),
-        ms.P_FABRIC: l2.partitions * ms.SLOTS, ms.P_CHANNEL_STATES: dram.channels * ms.CHANNEL_WORDS,
+        ms.P_FABRIC: l2.partitions, ms.P_LATE: ms.LATE_HEADS + ms.SLOTS,
+        ms.P_CHANNEL_STATES: dram.channels * ms.CHANNEL_WORDS,
         ms.P_LRC: config.sm.gpcs * ms.LRC_ENTRIES * ms.LRC_WORDS,
         ms.P_BANK_STATES: dram.channels * dram.banks_per_channel * ms.BANK_WORDS,
         ms.P_ASKED: n_sms * asked_words(config), ms.P_PEER_PORTS: ms.PEERS_MOST + 2,
         ms.P_DIGITS: 1 << ms.DIGIT_BITS, ms.P_PLACES: n_sms,
-        ms.P_PEER_ROWS: ms.PEERS_MOST * ms.PEER_WORDS,
+        ms.P_PEER_ROWS: ms.PEERS_MOST * ms.PEER_WORDS, ms.P_LATE_ROWS: ms.LATE_MOST * ms.LATE_WORDS,
     }
     lines = l2.slices * l2.sets_per_slice * l2.ways
     tables = {  # 7 MB that most launches do without, so behind all else

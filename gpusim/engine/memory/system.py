@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.config.models import GPUConfig
+from gpusim.engine.memory.crossbar import let_cross
 from gpusim.engine.memory.l2 import set_start
 from gpusim.engine.memory.managed import ready_at, stays
 from gpusim.engine.memory.params import make_params, words
@@ -19,7 +20,7 @@ from gpusim.engine.memory.peer import row_of, walk_peer, walk_remote
 from gpusim.engine.memory.place import places, sm_places, target_of
 from gpusim.engine.memory.policy import RATIO_OF
 from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
-from gpusim.engine.state import compiled, ms, prefetch
+from gpusim.engine.state import L, compiled, ms, prefetch
 from gpusim.errors import LaunchError
 from gpusim.launch.launch import AccessWindow
 
@@ -83,7 +84,7 @@ def sort_window(m, req, req_n, order):
 
 
 @compiled
-def process_window(state, req, req_n, order):
+def process_window(state, req, req_n, order, until):
     """Serve all requests of a window and return how many there were.
 
     state: MemorySystem.state. req: int64[SMs, capacity, REQ_FIELDS], in order of time for each SM; REQ_REPLY is
@@ -102,6 +103,7 @@ def process_window(state, req, req_n, order):
             prefetch_line(m, later, req[later, order[k + _AHEAD, 1], ms.REQ_LINE])
         sm, i = order[k, 0], order[k, 1]
         now = req[sm, i, ms.REQ_TIME] << ms.TICK_BITS
+        let_cross(m, now)
         line, sectors, kind = req[sm, i, ms.REQ_LINE], req[sm, i, ms.REQ_SECTORS], req[sm, i, ms.REQ_KIND]
         peer = -1
         if m[ms.P_PEERS] > 0 and kind < ms.KIND_SM_READ:
@@ -117,7 +119,8 @@ def process_window(state, req, req_n, order):
             reply = walk_peer(m, peer, sm, line, sectors, kind, max(req[sm, i, ms.REQ_PAYLOAD_BYTES], 0), now)
         elif kind <= ms.KIND_CONSTANT:
             past, policy = req[sm, i, ms.REQ_PAYLOAD_BYTES] == ms.PAST_L1, req[sm, i, ms.REQ_OPS]
-            reply = walk_read(m, sm, line, sectors, kind, past, policy, now)
+            token = req[sm, i, ms.REQ_TOKEN] & 0xFFFFFFFF
+            reply = walk_read(m, sm, line, sectors, kind, past, policy, token, now)
         elif kind >= ms.KIND_SM_READ:
             reply = walk_remote(m, sm, line, sectors, kind, now)
         elif kind >= ms.KIND_WRITE:
@@ -126,8 +129,9 @@ def process_window(state, req, req_n, order):
         else:
             payload_bytes, operations = req[sm, i, ms.REQ_PAYLOAD_BYTES], req[sm, i, ms.REQ_OPS]
             reply = walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now)
-        req[sm, i, ms.REQ_REPLY] = (reply + late + ms.TICKS - 1) >> ms.TICK_BITS
+        req[sm, i, ms.REQ_REPLY] = (reply + late + ms.TICKS - 1) >> ms.TICK_BITS if reply >= 0 else -1
         m[ms.CNT_REQUESTS_KIND + kind] += 1
+    let_cross(m, until << ms.TICK_BITS)
     return n
 
 
@@ -172,6 +176,7 @@ class MemorySystem:
             self.state[index] = value
         self._places_by_blocks: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.place(n_sms)
+        self.forget_late()
         self.links: np.ndarray | None = None
         self._forget_code()
         self._empty()
@@ -230,13 +235,13 @@ class MemorySystem:
             other.links = np.zeros(ms.PEERS_MOST, np.int64)
         self.links = other.links
 
-    def serve(self, requests: np.ndarray, counts: np.ndarray, order: np.ndarray) -> None:
+    def serve(self, requests: np.ndarray, counts: np.ndarray, order: np.ndarray, until: int) -> None:
         """`process_window`, on links that other GPUs use too: as free as these have left them."""
         if self.links is None or self.state[ms.P_PEERS] == 0:
-            process_window(self.state, requests, counts, order)
+            process_window(self.state, requests, counts, order, until)
             return
         self.peer_links[:] = self.links
-        process_window(self.state, requests, counts, order)
+        process_window(self.state, requests, counts, order, until)
         self.links[:] = self.peer_links
 
     @property
@@ -336,8 +341,22 @@ class MemorySystem:
         `count`."""
         kept = self._queues.copy(), self.counters.copy(), self._asked.copy()
         order = np.zeros((max(int(count.sum()), 1), ms.ORDER_WORDS), np.int64)
-        process_window(self.state, requests, count, order)
+        process_window(self.state, requests, count, order, 0)
         self._queues[:], self.counters[:], self._asked[:], count[:] = *kept, 0
+
+    @property
+    def next_late(self) -> int:
+        """Cycle from which another deferred read may cross the fabric, L.NEVER if none waits."""
+        late = self.state[int(self.state[ms.P_LATE]) :]
+        return int(late[ms.LATE_NEXT] << 4) if late[ms.LATE_COUNT] > 0 else L.NEVER
+
+    def forget_late(self) -> None:
+        """Drop reads that are deferred, for which nobody waits any more."""
+        late, first = int(self.state[ms.P_LATE]), int(self.state[ms.P_LATE_ROWS])
+        self.state[late : late + ms.LATE_HEADS + ms.SLOTS] = 0
+        rows = first + ms.LATE_WORDS * np.arange(ms.LATE_MOST)
+        self.state[rows] = np.append(rows[1:], 0)
+        self.state[late + ms.LATE_FREE] = first
 
     def held(self) -> tuple[int, int]:
         """(Lines that launches since the cache was emptied have brought into L2, those of them that are dirty)."""
@@ -383,5 +402,6 @@ class MemorySystem:
         """Return to the initial state: caches empty, queues idle, rows closed, counters and time at zero."""
         self.counters.fill(0)
         self._queues.fill(0)
+        self.forget_late()
         self._forget_code()
         self._empty()

@@ -7,7 +7,7 @@ sector, or its acknowledgement, is back at the SM. Which slices it passes says i
 import numpy as np
 
 from gpusim.engine.memory import l2
-from gpusim.engine.memory.crossbar import book, book_fabric, book_reply, book_request, book_slice
+from gpusim.engine.memory.crossbar import book, book_fabric, book_reply, book_request, book_slice, defer
 from gpusim.engine.memory.place import gpc_of, target_of
 from gpusim.engine.memory.policy import class_of
 from gpusim.engine.memory.request_coalescer import NOBODY, join, note
@@ -51,11 +51,11 @@ def send_home(m, sm, target, payload_bytes, sectors, sent, flits, now):
         return wait, 0
     m[ms.CNT_FABRIC_WRITE_SECTORS] += sectors
     m[m[ms.P_SLICE_SECTORS] + target.near_slice] += sectors
-    return max(wait, book_fabric(m, target.near, sectors, now, now)), m[ms.P_FAR]
+    return max(wait, book_fabric(m, target.near, sectors, now)), m[ms.P_FAR]
 
 
 @compiled
-def walk_read(m, sm, line, sectors, kind, past, policy, now):
+def walk_read(m, sm, line, sectors, kind, past, policy, token, now):
     """A load, a prefetch, or a fetch of instructions or constants. past: it does not go through L1. policy: see
     `memory.policy`."""
     gpc = gpc_of(m, sm)
@@ -63,6 +63,7 @@ def walk_read(m, sm, line, sectors, kind, past, policy, now):
     count = l2.sectors_of(sectors)
     target = target_of(m, sm, line, class_of(m, line, policy))
     ask(m, sm, target.home_slice)
+    crosses = np.int64(0)
     purpose = l2.FOR_NOBODY if kind == ms.KIND_PREFETCH else l2.FOR_HOME
     opens = kind < ms.KIND_PREFETCH and m[ms.P_LRC_MOST] > 1
     if opens:
@@ -83,7 +84,7 @@ def walk_read(m, sm, line, sectors, kind, past, policy, now):
         late, present, fetched = l2.read_home(m, target, sectors, purpose, now)
         reply = first_back + max(wait, late)
     else:
-        late, present, fetched = read_far(m, target, sectors, purpose, wait, now)
+        late, present, fetched, crosses = read_far(m, target, sectors, purpose, wait, now)
         reply = first_back + late
     if purpose != l2.FOR_HOME:
         reply = first_back  # H200: not even the kernel's end waits
@@ -97,20 +98,26 @@ def walk_read(m, sm, line, sectors, kind, past, policy, now):
         m[ms.CNT_TEX_READ_SECTORS if purpose == l2.FOR_HOME else ms.CNT_TEX_PREFETCH_SECTORS] += count
         m[ms.CNT_TEX_HIT_SECTORS] += hits
         m[ms.CNT_TEX_MISS_SECTORS] += l2.sectors_of(fetched)
-    return reply + (count - 1) * each
+    reply += (count - 1) * each
+    if crosses > 0:
+        rest = first_back + m[ms.P_FAR] + (count - 1) * each - now
+        if defer(m, target.home, l2.sectors_of(fetched), crosses, rest, reply, sm << 32 | token):
+            return np.int64(-1)
+    return reply
 
 
 @compiled
 def read_far(m, target, sectors, purpose, wait, now):
     """The part of a read whose line lives in another partition; `wait` is that of its way to the near slice and back.
 
-    Returns (ticks later than a hit near at hand, sectors that were there, sectors asked of the home). A prefetch looks
+    Returns (ticks later than a hit near at hand, sectors that were there, sectors asked of the home, when they come to
+    the fabric out of memory or 0). A prefetch looks
     for no copy and leaves none: an H200 counts misses of it and of the loads that follow.
     """
     keep = m[ms.P_NEAR_COPY] != 0 and purpose == l2.FOR_HOME
     entry = l2.lookup(m, target.near_slice, target) if keep else -1
     present = 0
-    late = wait
+    late, crosses = wait, np.int64(0)
     if entry >= 0:
         present = m[entry] & sectors
         if present != 0:
@@ -125,7 +132,10 @@ def read_far(m, target, sectors, purpose, wait, now):
         moves = count if purpose == l2.FOR_HOME else 0
         wait = max(wait, book_slice(m, target.home_slice, moves, m[ms.P_SLICE_READ], now))
         at_home, _, fetched = l2.read_home(m, target, missing, l2.FOR_COPY if keep else purpose, now)
-        at_home += book_fabric(m, target.home, moves, now + at_home, now)
+        if moves > 0 and fetched != 0:
+            crosses = now + at_home
+        else:
+            wait = max(wait, book_fabric(m, target.home, moves, now))
         back = m[ms.P_FAR] + max(wait, at_home)
         late = max(late, back)
         m[ms.CNT_FABRIC_READ_SECTORS] += count
@@ -135,7 +145,7 @@ def read_far(m, target, sectors, purpose, wait, now):
                 entry, room = l2.replace(m, target.near_slice, target, now)
                 late = max(late, room)
             l2.mark_pending(m, entry, missing, now + back, now)
-    return late, present, missing
+    return late, present, missing, crosses
 
 
 @compiled
@@ -188,7 +198,7 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     wait = max(wait, book(m, m[ms.P_ATOMIC_UNITS] + target.home_slice, now, max(least, cost) + turn))
     if kind == ms.KIND_ATOMIC:
         wait = max(wait, book_reply(m, sm, count, m[ms.P_SM_REPLY_SECTOR], now))
-        wait = max(wait, book_fabric(m, target.home, count, now, now) if far != 0 else 0)
+        wait = max(wait, book_fabric(m, target.home, count, now) if far != 0 else 0)
         m[ms.CNT_TEX_ATOMIC_SECTORS] += count
         reply += (count - 1) * m[ms.P_SM_REPLY_SECTOR]
     else:

@@ -249,16 +249,26 @@ def release_at(st, w, scoreboard, time, reason):
 
 
 @compiled
-def deliver(st, queue, count):
-    """Moves the replies of a window into the queues of their SMs. `queue` rows: SM, request number."""
+def deliver(st, queue, count, m):
+    """Moves the replies of a window into the queues of their SMs, and those of reads that were deferred before. `queue`
+    rows: SM, request number. m: of the memory system."""
     for n in range(count):
         sm = queue[n, 0]
         r = st.request[sm, queue[n, 1]]
         reply = r[ms.REQ_REPLY]
+        if reply < 0:
+            continue
         push_event(st, sm, reply, r[ms.REQ_TOKEN] & 0xFFFFFFFF)
         if r[ms.REQ_KIND] == ms.KIND_REDUCTION:  # the fence at the end comes back from its slice as a load does
             reply -= st.par[P.REDUCTION_EXTRA]
         st.sm[sm, L.SM_LAST_REPLY] = max(st.sm[sm, L.SM_LAST_REPLY], reply)
+    late = m[ms.P_LATE]
+    while m[late + ms.LATE_DONE] != 0:
+        entry = m[late + ms.LATE_DONE]
+        sm, reply = m[entry + 5] >> 32, (m[entry + 4] + ms.TICKS - 1) >> ms.TICK_BITS
+        push_event(st, sm, reply, m[entry + 5] & 0xFFFFFFFF)
+        st.sm[sm, L.SM_LAST_REPLY] = max(st.sm[sm, L.SM_LAST_REPLY], reply)
+        m[late + ms.LATE_DONE], m[entry], m[late + ms.LATE_FREE] = m[entry], m[late + ms.LATE_FREE], entry
     for sm in range(st.requests.size):
         st.requests[sm] = 0
         st.sm[sm, L.SM_DEFERRED] = 0

@@ -129,6 +129,7 @@ P_ATOMIC_UNITS = _row()
 P_ATOMIC_LAST = _row()  # of each slice: line << 4 | sectors of its last request
 P_READ_ORDER = _row()  # of each slice: ORDER_HITS words and one for each of `l2.ordered_hits`
 P_FABRIC = _row()
+P_LATE, P_LATE_ROWS = _row(), _row()  # reads that come to it later
 P_CHANNEL_STATES = _row()  # first word of the channels, the banks, the lines
 P_BANK_STATES = _row()
 P_LINES = _row()
@@ -228,9 +229,10 @@ P_FAULT_EVICT = _row()
 P_DIGITS = _row()  # first of the words with which a window's requests are sorted
 QUEUES_AT = _row()  # behind the parameters
 
-# The fabric: a word for each slot of 64 cycles, which slot that is and behind it the ticks of it that are taken.
-SLOT_BITS, SLOTS, TAKEN_BITS = TICK_BITS + 6, 1024, TICK_BITS + 8
-TAKEN_MASK = (1 << TAKEN_BITS) - 1
+# Reads that come to the fabric later: the first row that is free, those that are answered, how many wait, the slot of
+# time from which they do and the first that has one, and of each slot of 16 cycles the first row. A row: the next one.
+LATE_FREE, LATE_DONE, LATE_COUNT, LATE_SLOT, LATE_NEXT, LATE_HEADS = range(6)
+SLOT_BITS, SLOTS, LATE_MOST, LATE_WORDS = TICK_BITS + 4, 4096, 1 << 16, 6
 
 # What a request makes of its line: nothing, what goes first, what goes last, what goes by its age.
 CLASS_SAME, CLASS_FIRST, CLASS_LAST, CLASS_NORMAL = range(4)
