@@ -153,6 +153,9 @@ class Issue(Section):
     old_group_cycles: Cycles = _doc("further cycles of a YIELD, or if other lanes go on than those left behind last")
     bar_base_cycles: Cycles = _doc("barrier: cycles from the last arrival until the first warp runs, for no warps")
     bar_per_warp_cycles: Cycles = _doc("barrier: further cycles for each warp of the block")
+    bar_data_cycles: Cycles = _doc(
+        "barrier that completes: turns of the data stage; further ones behind a store or atomic without bank conflicts"
+    )
     exit_cycles: Cycles = _doc("EXIT: cycles until the warp has left, spent as a branch's are")
     last_in_line_cycles: Cycles = _doc("further cycles of a branch to the last instruction of a line")
     busy_unit_percent: Percent = _doc(
@@ -376,12 +379,8 @@ class L2(Section):
     line_bytes: LineBytes = _doc("a line, which one tag covers; requests are made of it")
     sector_bytes: SectorBytes = _doc("a sector, the unit of transfer")
     replacement: Replacement = _doc(_REPLACEMENT)
-    persisting_share: Annotated[float, Field(ge=0, le=1)] = _doc(
-        "share of the cache that can be set aside for persisting accesses"
-    )
-    persisting_start_share: Annotated[float, Field(ge=0, le=1)] = _doc(
-        "share that is set aside before a program says how much"
-    )
+    persisting_share: Share = _doc("share of the cache that can be set aside for persisting accesses")
+    persisting_start_share: Share = _doc("share that is set aside before a program says how much")
     window_max_bytes: Count = _doc("addresses that a window with an access policy covers at most")
     latency_near_cycles: Count = _doc("whole load latency of a hit in the SM's own partition")
     latency_spread_cycles: Cycles = _doc("the farthest slice of a partition less the nearest; latencies are means")

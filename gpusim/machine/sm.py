@@ -80,13 +80,13 @@ class SM:
         issue = self.config.issue
         arrived = self.barriers.book(issue.bar_per_warp_cycles) + issue.bar_per_warp_cycles
         for other in self.resident.values():
-            if other.blocked >= 0 and other.block == warp.block:
-                pc, state = self.gpu.executor.place_of(other.number)
-                if state == L.RUNNING:
-                    opens = arrived + issue.bar_base_cycles
-                    other.blocked, other.pc = -1, pc
-                    other.stall, other.stall_kind = max(other.stall, opens), L.STALL_BARRIER
-                    self.schedulers[other.number % self.gpu.warps_per_sm % len(self.schedulers)].look(other)
+            comes = other.blocked >= 0 and other.block == warp.block
+            if comes and (place := self.gpu.executor.place_of(other.number))[1] == L.RUNNING:
+                other.blocked, other.pc, other.stall_kind = -1, place[0], L.STALL_BARRIER
+                other.stall = max(other.stall, arrived + issue.bar_base_cycles)
+                self.schedulers[other.number % self.gpu.warps_per_sm % len(self.schedulers)].look(other)
+        if warp.blocked < 0 and warp.number in self.resident:  # it was the last one
+            self.data.book(issue.bar_data_cycles, arrived)
 
     def fence(self, cycles: int) -> float:
         """Return how long a fence of so many cycles takes that a warp comes to now. One is under way at a time, which

@@ -271,6 +271,7 @@ ROWS = (
     Row("issue.bsync_after_branch_cycles", 20, slower("nested", 0.02), "groups that branch to where they meet"),
     Row("issue.old_group_cycles", 70, slower("nested", 0.05), "the first group left behind goes on last"),
     Row("issue.bar_base_cycles", 24, slower("barrier", 0.1), "a barrier a round"),
+    Row("issue.bar_data_cycles", 505, slower("many_shared_add", 0.1), "atomics behind a barrier"),
     Row("issue.exit_cycles", 107, slower("empty", 0.2), "of the only warp"),
     Row("issue.last_in_line_cycles", 100, slower("fma", 0.2), "the loop begins with the last instruction of a line"),
     Row("issue.busy_unit_percent", 0, less("many_xu", stalls("math_pipe_throttle"), 0.1),

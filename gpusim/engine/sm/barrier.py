@@ -53,29 +53,26 @@ def release(st, sm, w0, barrier, time, current_w):
 
 @compiled
 def check_complete(st, sm, w, pc, barrier, time, current_w):
-    """Opens the barrier if everybody it waits for has arrived."""
-    par = st.par
-    b = st.block[sm, st.warp[w, L.WARP_BLOCK]]
-    arrived = b[L.BLOCK_ARRIVED + barrier]
+    """Opens the barrier if everybody it waits for has arrived. The data stage empties before it goes on with others."""
+    par, s, b = st.par, st.sm[sm], st.block[sm, st.warp[w, L.WARP_BLOCK]]
+    arrived, expected = b[L.BLOCK_ARRIVED + barrier], b[L.BLOCK_EXPECTED + barrier]
     if arrived == 0:
         return
-    expected = b[L.BLOCK_EXPECTED + barrier]
     if expected == 0:
         expected = b[L.BLOCK_ALIVE]
         if arrived >= expected and b[L.BLOCK_ALIVE] < par[P.THREADS] and par[P.STRICT_BARRIER] != 0:
             fail(st, sm, L.ERROR_BARRIER_EXITED, pc, w, 0, barrier, par[P.THREADS] - b[L.BLOCK_ALIVE])
             return
     if arrived >= expected:
+        s[L.SM_DATA_FREE] = max(time - par[P.BAR_BASE], s[L.SM_DATA_FREE], s[L.SM_WRITTEN]) + par[P.BAR_DATA]
         release(st, sm, w, barrier, time, current_w)
 
 
 @compiled
 def barrier(st, sm, q, slot, w, i, wb, mask, time):
     """BAR for the lanes in `mask`. False if no lane of the warp can run now."""
-    par = st.par
-    code = st.code
-    kind = code[i, M.COL_AUX0]
-    number = np.int64(code[i, M.COL_AUX1])
+    par, code = st.par, st.code
+    kind, number = code[i, M.COL_AUX0], np.int64(code[i, M.COL_AUX1])
     if number < 0:
         number = np.int64(st.regs[row_offset(code[i, M.COL_A], wb)]) & 15
     threads = np.int64(code[i, M.COL_AUX2])

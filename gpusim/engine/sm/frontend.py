@@ -51,8 +51,7 @@ def from_beyond(st, sm, line, ahead, now):
 
     What a warp waits for does not queue behind what is asked for ahead.
     """
-    par = st.par
-    cache = st.icache[sm]
+    par, cache = st.par, st.icache[sm]
     ways = par[P.ICACHE_WAYS]
     s, server = st.sm[sm], L.SM_IL15_AHEAD if ahead else L.SM_IL15_FREE
     start = max(now, s[server])
@@ -106,14 +105,15 @@ def fetch(st, sm, q, before, line, now):
 
     The line that follows the one a warp is in has been asked for ahead, into a buffer of its own; several warps in
     different places do not push each other's lines out of L0 with it (H200: a loop of 3 to 24 KB runs at full speed,
-    with one warp or with eight that are in different places of it). Of L1 the lines ahead are asked for as well.
+    with one warp or with eight that are in different places of it). Of L1 the lines ahead are asked for as well, two of
+    them behind a jump (H200, clocks in a lone warp's cold code: the next two lines are there, the fourth is not).
     """
-    par = st.par
-    cache = st.icache[sm]
+    par, cache = st.par, st.icache[sm]
     ways = par[P.L0_LINES]
     first = q % par[P.SUB_PARTITIONS] * ways
+    ahead = par[P.PREFETCH] if line == before + 1 else min(par[P.PREFETCH], 2)
     # The last row is no instruction of the kernel.
-    last = min((st.code.shape[0] - 2) >> par[P.ICACHE_SHIFT], line + par[P.PREFETCH]) + par[P.CODE_LINE]
+    last = min((st.code.shape[0] - 2) >> par[P.ICACHE_SHIFT], line + ahead) + par[P.CODE_LINE]
     line += par[P.CODE_LINE]
     before += par[P.CODE_LINE]
     k = look_up(cache, first, ways, line)

@@ -136,8 +136,7 @@ def book_shared(st, sm, q, w, i, size, cost, time):
     if par[P.MODE] & L.BOOKS == 0:
         return
 
-    rbar = st.code[i, M.COL_RBAR]
-    wbar = st.code[i, M.COL_WBAR]
+    rbar, wbar = st.code[i, M.COL_RBAR], st.code[i, M.COL_WBAR]
     start = enter_queue(st, q, time, 1)
     if op == M.OP_STORE:
         note_store(st.smsp[q])
@@ -146,6 +145,8 @@ def book_shared(st, sm, q, w, i, size, cost, time):
         release = par[P.SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[P.REGISTER_RELEASE]
     turn = par[P.SHARED_WAVEFRONT] if op == M.OP_LOAD or op == M.OP_STORE else par[P.SHARED_ATOMIC_INTERVAL]
     data = take_data_stage(st, sm, q, w, start, max(data_wavefronts * turn, par[P.DATA_INTERVAL]))
+    if op != M.OP_LOAD and conflicts == 0:
+        st.sm[sm, L.SM_WRITTEN] = data + data_wavefronts * turn + par[P.BAR_DATA]
     release_at(st, w, rbar, data + release, L.STALL_SHORT)
     conflicts *= 2 if op != M.OP_LOAD and st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_CAS else 1  # two wavefronts a turn
     there = data + conflicts * par[P.SHARED_WAY_LATENCY] + par[P.LSU_INTERVAL] * (ideal - 1) - par[P.ENTRY]

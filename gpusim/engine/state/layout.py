@@ -208,6 +208,7 @@ SM_AGE, SM_BLOCK_NUMBER = 79, 80  # warps that it has got so far; blocks
 SM_L1_SETS, SM_CARVEOUT = 81, 82  # sets of its L1; bytes of its shared memory
 SM_CHANGED = 83  # atomics that changed what was there, counted only with P.WATCHED
 SM_PARTITION, SM_CODE_WAIT, SM_CONST_WAIT, SM_CONST_TURN, SM_WAY = range(84, 89)  # see `memory.place.sm_places`
+SM_WRITTEN = 89  # cycle until which a barrier that completes waits for stores to shared memory
 CONSTANTS_WAITING = 28  # most that do
 SM_FIELDS = 96
 
