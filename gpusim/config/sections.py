@@ -257,7 +257,7 @@ class L1(Section):
 
     line_bytes: LineBytes = _doc("a line, which one tag covers")
     sector_bytes: SectorBytes = _doc("a sector, the unit of transfer")
-    replacement: Replacement = _doc(_REPLACEMENT + "; lines on their way stay")
+    replacement: Literal["fifo", "lru", "random", "slru"] = _doc(_REPLACEMENT + "; slru: lru, but never the last found")
     write_allocate: bool = _doc("what is stored is in L1 afterwards, word by word; else stores pass it by")
     ways: Annotated[int, Field(gt=0, le=4096)] = _doc("ways of a set; the sets follow from what shared memory leaves")
     reserved_lines: Cycles = _doc("lines of it that hold no data")

@@ -109,7 +109,7 @@ def test_override_values_are_toml():
         ("icache.line_bytes=8", "icache: line_bytes must hold an instruction of 16 bytes, got 8"),
         ("constant.fetch_bytes=32", "constant: fetch_bytes must not be below line_bytes = 64, got 32"),
         ("constant.line_bytes=2", "constant: line_bytes must be 4 to 65536"),
-        ("l1.replacement=plru", "l1.replacement: input should be 'fifo', 'lru' or 'random', got 'plru'"),
+        ("l1.replacement=plru", "l1.replacement: input should be 'fifo', 'lru', 'random' or 'slru', got 'plru'"),
         ("l2.fetch_bytes=48", "l2.fetch_bytes"),
         ("l2.latency_far_cycles=100", "latency_far_cycles must not be below latency_near_cycles"),
         ("l1.max_outstanding_sectors=100000", "l1.max_outstanding_sectors: input should be less than or equal to"),

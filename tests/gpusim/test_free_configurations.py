@@ -67,7 +67,7 @@ RANGES = {
     "dram.bandwidth_gb_s": (1.0, 100.0, 50000.0),
     "l1.ways": (1, 3, 100, 4096),
     "l1.reserved_lines": (0, 100, 5000),
-    "l1.replacement": ("fifo", "lru", "random"),
+    "l1.replacement": ("fifo", "lru", "random", "slru"),
     "l1.write_allocate": (True, False),
     "l1.data_bytes_per_cycle": (8, 64, 256),
     "l1.tag_lookups_per_cycle": (1, 32),

@@ -46,6 +46,27 @@ def hits_of(sequence, policy, ways=WAYS):
     return hits
 
 
+def hits_of_protected(sequence, ways=WAYS):
+    """Hits of one set that never gives up the line that was found last: it is the last of the list while it is that."""
+    held: list[int] = []
+    last = None
+    hits = 0
+    for line in sequence:
+        if line in held:
+            hits += 1
+            if last not in (None, line):
+                held.remove(last)
+                held.append(last)
+            held.remove(line)
+            held.append(line)
+            last = line
+        else:
+            if len(held) == ways:
+                held.remove(next(each for each in held if each != last))
+            held.append(line)
+    return hits
+
+
 def sequences():
     """Lines in turn, as many as there are ways, one more and half as many more; then some at random."""
     yield [k % WAYS for k in range(4 * WAYS)]
@@ -102,6 +123,14 @@ def from_zero(sequence):
 def test_hits_are_those_of_the_policy(hits, policy):
     for sequence in map(from_zero, sequences()):
         assert hits(sequence, policy) == hits_of(sequence, policy), sequence
+
+
+def test_the_line_that_l1_found_last_stays():
+    """H200: lines that come once push out far fewer of those that come again than by age alone (`note_use`)."""
+    again = [line for k in range(20) for line in (0, 0, *range(1 + 9 * k, 10 + 9 * k))]
+    for sequence in map(from_zero, (again[: 4 * 11], *sequences())):
+        assert hits_in_l1(sequence, "slru") == hits_of_protected(sequence), sequence
+    assert hits_of_protected(again) > hits_of(again, "lru")
 
 
 def test_the_policies_differ_on_these_sequences():

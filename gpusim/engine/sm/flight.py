@@ -146,13 +146,9 @@ def take_token(st, sm, w, scoreboard, kind):
     token[L.TOKEN_SEAT] = st.par[P.SEAT]
     token[L.TOKEN_AGE] = st.warp[w, L.WARP_AGE]
     token[L.TOKEN_SCOREBOARD] = scoreboard
-    token[L.TOKEN_LEFT] = 0
     token[L.TOKEN_KIND] = kind
-    token[L.TOKEN_SECTORS] = 0
-    token[L.TOKEN_AMOUNT] = 0
-    token[L.TOKEN_TIME] = 0
-    token[L.TOKEN_AFTER] = 0
-    token[L.TOKEN_BULK] = 0
+    token[L.TOKEN_LEFT] = token[L.TOKEN_SECTORS] = token[L.TOKEN_AMOUNT] = 0
+    token[L.TOKEN_TIME] = token[L.TOKEN_AFTER] = token[L.TOKEN_BULK] = 0
     return k
 
 

@@ -12,13 +12,15 @@ from gpusim.engine.state.address_map import spread
 
 _SECTOR_WORDS = 8
 _TAG_BITS = 8  # for a count of lines
+_PROTECTED = np.int64(1) << 40
 
 
 @compiled
 def find_line(st, sm, line):
     """(place of a line in L1, found). Without a match: the idle way that `l1.replacement` gives up, or -1.
 
-    TAG_USED is when a line was last used or, for "fifo", when it came; 0 in a way that is empty.
+    TAG_USED is when a line was last used or, for "fifo", when it came; 0 in a way that is empty; beyond _PROTECTED in
+    the one that was found last, for "slru".
     """
     sets = st.sm[sm, L.SM_L1_SETS]
     ways = st.par[P.L1_WAYS]
@@ -45,10 +47,16 @@ def find_line(st, sm, line):
 
 @compiled
 def note_use(st, sm, way):
-    """A line of L1 has been found again."""
+    """A line of L1 has been found again. H200: of 128 to 1,024 hot lines among some that come once 1, 5, 16, 39 % miss;
+    of sets of four with one protected line 1, 5, 19, 41, with none 5, 17, 39, 62."""
     st.sm[sm, L.SM_CLOCK] += 1
+    used, clock, ways = st.tags[sm, L.TAG_USED], st.sm[sm, L.SM_CLOCK], st.par[P.L1_WAYS]
+    if st.par[P.L1_REPLACEMENT] == ms.SLRU:
+        for k in range(way // ways * ways, way // ways * ways + ways):
+            used[k] = min(used[k], clock)
+        clock += _PROTECTED
     if st.par[P.L1_REPLACEMENT] != ms.FIFO:
-        st.tags[sm, L.TAG_USED, way] = st.sm[sm, L.SM_CLOCK]
+        used[way] = clock
 
 
 @compiled
@@ -57,11 +65,8 @@ def replace_line(st, sm, way, line):
     st.sm[sm, L.SM_CLOCK] += 1
     tags = st.tags[sm]
     tags[L.TAG_TAG, way] = line
-    tags[L.TAG_VALID, way] = 0
-    tags[L.TAG_PENDING, way] = 0
     tags[L.TAG_USED, way] = st.sm[sm, L.SM_CLOCK]
-    tags[L.TAG_MSHR, way] = 0
-    tags[L.TAG_WORDS, way] = 0
+    tags[L.TAG_VALID, way] = tags[L.TAG_PENDING, way] = tags[L.TAG_MSHR, way] = tags[L.TAG_WORDS, way] = 0
 
 
 @compiled

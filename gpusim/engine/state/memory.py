@@ -24,8 +24,8 @@ TICKS = 1 << TICK_BITS
 LINE_BYTES, SECTOR_BYTES, SECTORS_PER_LINE = 128, 32, 4
 
 #: Replacement policies of a cache's sets, by their names in the configuration.
-REPLACEMENTS = {"lru": 0, "fifo": 1, "random": 2}
-FIFO, RANDOM = 1, 2
+REPLACEMENTS = {"lru": 0, "fifo": 1, "random": 2, "slru": 3}
+FIFO, RANDOM, SLRU = 1, 2, 3
 
 # Fields of a request.
 REQ_TIME = 0  # cycle at which the request leaves the SM
