@@ -71,7 +71,7 @@ def test_check_prints_what_follows(capsys, file):
         (["dram.kind=DDR9"], "dram.kind", "not one of HBM2"),
         (["dram.kind=hbm2"], "dram.bandwidth_gb_s", "hbm2 carries 19.2 at most"),
         (["gpu.dies=4"], "gpu.dies", "4 dies for 2 partitions of L2"),
-        (["dram.bandwidth_gb_s=9900", "dram.channels=384"], "dram.bandwidth_gb_s", "pass an L2 that delivers"),
+        (["dram.bandwidth_gb_s=10500", "dram.channels=384"], "dram.bandwidth_gb_s", "pass an L2 that delivers"),
         (["l1.max_outstanding_sectors=16"], "l1.max_outstanding_sectors", "Little"),
         (["shared.banks=16"], "l1.data_bytes_per_cycle", "banks that hold 64"),
         (["gpu.clock_mhz=5000"], "gpu.clock_mhz", "GPUs run at 300 to 3,500"),

@@ -525,7 +525,8 @@ def test_l2_bandwidth_as_measured():
     bench = Bench()
     bytes_per_cycle(bench, [s.KIND_READ], 32)
     idle(bench)
-    assert bytes_per_cycle(bench, [s.KIND_READ], 32) == pytest.approx(4200, rel=0.05)
+    # As long as the 18 SMs of a GPC take to copy 2 MiB each.
+    assert bytes_per_cycle(bench, [s.KIND_READ], 32) == pytest.approx(132 * 35.1, rel=0.05)
     assert bench.count(s.CNT_TEX_MISS_SECTORS) < 0.01 * bench.count(s.CNT_TEX_READ_SECTORS)
 
 
@@ -969,15 +970,33 @@ def test_a_channel_takes_two_batches_of_writes_and_then_pushes_back():
     assert waits == sorted(waits)
 
 
-def test_two_lines_of_one_entry_of_the_request_coalescer_displace_each_other():
+def test_of_three_lines_of_one_place_of_the_request_coalescer_the_one_that_ends_first_makes_room():
     state = Bench(l2__coalesced_reads=4).system.state
     line = 1 << 20
-    other = next(n for n in range(line + 1, line + 10_000_000) if entry_of(state, 0, n) == entry_of(state, 0, line))
-    note(state, 0, line, 1, 1 << 30)
+
+    def place(n):
+        return entry_of(state, 0, n) // (2 * s.LRC_WORDS)
+
+    others = (n for n in range(line + 1, line + 10_000_000) if place(n) == place(line))
+    lines = line, next(others), next(others)
+    note(state, 0, line, 1, 1 << 30, 1 << 30)
     assert [join(state, 0, line, 1, 10) > 0 for _ in range(4)] == [True, True, True, False]
-    note(state, 0, line, 1, 1 << 30)
-    note(state, 0, other, 1, 1 << 30)
-    assert join(state, 0, line, 1, 10) == -1 and join(state, 0, other, 1, 10) > 0
+    for n, found in zip(lines, (1 << 30, 1 << 20, 1 << 25), strict=True):
+        note(state, 0, n, 1, 1 << 30, found)
+    assert [join(state, 0, n, 1, 10) for n in lines] == [1 << 30, -1, 1 << 30]
+
+
+@pytest.mark.parametrize(("behind", "joins"), [(40, True), (120, False)])
+def test_a_full_way_to_the_gpc_does_not_prolong_joins(behind, joins):
+    """H200: beside 14 SMs of a GPC that copy all the time, two that copy the same join 40 cycles behind, not 100."""
+    bench = Bench(l2__coalesced_reads=4)
+    of_gpc = [sm for sm in range(SMS) if gpc_of(bench.system.state, sm) == gpc_of(bench.system.state, 0)]
+    line = 1 << 20
+    bench.one(0, of_gpc[0], line)
+    idle(bench)
+    full = [(0, sm, n * 100 + sm, s.KIND_READ) for sm in of_gpc[2:] for n in range(1, 60)]
+    bench.send(*full, (1, of_gpc[0], line, s.KIND_READ, 1), (1 + behind, of_gpc[1], line, s.KIND_READ, 1))
+    assert bench.count(s.CNT_TEX_READ_SECTORS) == 4 * len(full) + (1 if joins else 2)
 
 
 def test_a_launch_has_so_many_arrays_and_links_on_other_gpus():

@@ -75,21 +75,19 @@ def walk_read(m, sm, line, sectors, kind, past, policy, token, now):
             return max(reply, now + m[ms.P_NEAR] - (m[ms.P_SPREAD] >> 1) + wait) + (count - 1) * each
         opens = reply == NOBODY
     first_back = now + near_ticks(m, gpc, target.near_slice)
-    wait = max(
-        book_request(m, sm, 0, 0, now),
-        book_slice(m, target.near_slice, count if purpose == l2.FOR_HOME else 0, m[ms.P_SLICE_READ], now),
-        book_reply(m, sm, count, each, now) if purpose == l2.FOR_HOME else 0,
-    )
+    front = book_slice(m, target.near_slice, count if purpose == l2.FOR_HOME else 0, m[ms.P_SLICE_READ], now)
+    front = max(front, book_request(m, sm, 0, 0, now))
+    wait = book_reply(m, sm, count, each, now) if purpose == l2.FOR_HOME else 0
     if target.near == target.home:
         late, present, fetched = l2.read_home(m, target, sectors, purpose, now)
-        reply = first_back + max(wait, late)
+        late = max(front, late)
     else:
-        late, present, fetched, crosses = read_far(m, target, sectors, purpose, wait, now)
-        reply = first_back + late
+        late, present, fetched, crosses = read_far(m, target, sectors, purpose, front, now)
+    reply = first_back + max(wait, late)
     if purpose != l2.FOR_HOME:
         reply = first_back  # H200: not even the kernel's end waits
     elif opens:
-        note(m, gpc, line, sectors, reply)
+        note(m, gpc, line, sectors, reply, now + late)
     hits = l2.sectors_of(present)
     if kind >= ms.KIND_INSTRUCTION:
         m[ms.CNT_OTHER_SECTORS] += count

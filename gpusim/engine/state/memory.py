@@ -271,7 +271,7 @@ DIGIT_BITS = 11
 ORDER_WORDS = 4
 # A read under way from a GPC. State: its sectors, how many SMs wait, the line plus 1; until when others may join; when
 # the data is back.
-LRC_ENTRIES = 2048
+LRC_ENTRIES = 4096
 LRC_UNTIL, LRC_REPLY, LRC_WORDS = 1, 2, 4
 LRC_COUNT_SHIFT, LRC_LINE_SHIFT = 4, 12
 # A line: a state word and a detail word. A set holds the state words of all its ways, then the detail words, so
