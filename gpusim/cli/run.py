@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 
 
 def execute(options: argparse.Namespace) -> int:
-    if options.profile:  # before the engine is loaded, which then notes where it is
-        os.environ["GPUSIM_HOST_PROFILE"] = "1"
+    if options.profile:
         options.threads = options.threads or 1
     target = target_of(options)
     if options.report:

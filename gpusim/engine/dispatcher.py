@@ -2,9 +2,7 @@
 
 First blocks go out one per `launch.fill_interval_cycles` over the whole GPU, one to each SM, then a second, and so on,
 as fast as SMs start them; those of a grid that others run beside go to the SM with room for most (`fill_beside`). Ends
-of blocks are noted one per `launch.block_interval_cycles`, whether or not L2 has answered their stores. The grid is
-done as long after the last note as L2 took to answer the stores of a block after its end, at the least (H200: 1,024
-blocks that store a word and end together keep a grid 511 cycles longer than without stores, 132 blocks 450). Decisions
+of blocks are noted one per `launch.block_interval_cycles`, whether or not L2 has answered their stores. Decisions
 fall between lookahead windows, in order of time. What occupancy promises is there, or a RuntimeError says what is not.
 
 Warps free their slots and registers one by one, as they end, but only the end of a block makes the dispatcher look, and

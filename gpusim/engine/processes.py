@@ -275,13 +275,14 @@ class Dispatcher:
     def _serve(self, state: State, until: int) -> int:
         """Requests in order of time through crossbar, L2 and memory; replies and deferred effects back to the SMs."""
         total = int(state.requests.sum())
-        if total or self._system.next_late < L.NEVER:
+        deferred = self._system.late[ms.LATE_COUNT]
+        if total or deferred:
             if len(self._requests) < total:
                 self._requests = np.zeros((2 * total, ms.ORDER_WORDS), np.int64)
             self._system.serve(state.request, state.requests, self._requests, until)
             apply_deferred(state, self._requests, total)
         deliver(state, self._requests, total, self._system.state)
-        return total
+        return total + int(deferred - self._system.late[ms.LATE_COUNT]) * (total == 0)
 
     def _end(self, window: Window) -> None:
         """Work between windows: the host answers, blocks take the room of others, grids end."""
@@ -310,8 +311,6 @@ class Dispatcher:
                 self.residents.remove(grid)
                 if not self.residents:
                     self._states.clear()
-                    if self._system.next_late < L.NEVER:
-                        self._system.forget_late()
                 ended = max(int(grid.dispatch[D.G_LAST]), int(self._clock[D.C_NOTES]) // P.FRACTION)
                 sent = int(self._system.counters[ms.CNT_FABRIC_BARRIERS] - grid.memory[0][ms.CNT_FABRIC_BARRIERS])
                 l2 = self._config.l2

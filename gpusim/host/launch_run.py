@@ -25,8 +25,7 @@ from gpusim.engine.memory.system import MemorySystem, PeerRow
 from gpusim.engine.parameters import put_seat
 from gpusim.engine.state import L, P, code_cache, ms
 from gpusim.engine.state.arrays import State
-from gpusim.engine.state.code_cache import PROFILED, core_folder
-from gpusim.engine.state.parts import PartSampler
+from gpusim.engine.state.code_cache import core_folder
 from gpusim.engine.stop import StopWatch
 from gpusim.engine.streams import StreamQueue
 from gpusim.engine.warm import core_is_cached, prepare_core
@@ -199,9 +198,6 @@ class LaunchRun(Grid):
         self.compile_seconds = self._compiled(self.state, system.state, seat is not None)
         self._bind_to_memory_system(seat)
         self.host = self._host(self.state)
-        self._parts = PartSampler(self.state) if PROFILED else None
-        if self._parts is not None:
-            self._parts.start()
 
     def execute(self) -> None:
         """Its turn has come on a device without a clock: run it now."""
@@ -314,7 +310,6 @@ class LaunchRun(Grid):
     def _timed(self) -> dict[str, Any]:
         """Return the fields of the record of a run in time."""
         seconds = time.perf_counter() - self._started - self.compile_seconds
-        shares = self._parts.stop() if self._parts is not None else {"SMs": 1.0}
         counters, slice_sectors, channel_sectors = self.memory
         cycles, trace = self.end - self.start, None
         seen = _counted(self.state)
@@ -330,7 +325,7 @@ class LaunchRun(Grid):
             "channels": ms.SECTOR_BYTES * channel_sectors,
             "host_seconds": seconds,
             "host_parts": {
-                **{part: share * self.seconds[0] for part, share in shares.items()},
+                "SMs": self.seconds[0],
                 "memory system": self.seconds[1],
                 "between windows": seconds - self.seconds[:2].sum(),
             },

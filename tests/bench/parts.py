@@ -3,15 +3,11 @@
     python -m tests.bench.parts
 
 prints the table of docs/testing.md: for five kinds of kernels, nanoseconds of one host thread per warp instruction.
-An engine of its own is compiled the first time (`code_cache.PROFILED`).
 """
 
 from __future__ import annotations
 
-import os
 import time
-
-os.environ["GPUSIM_HOST_PROFILE"] = "1"  # before the engine is loaded
 
 import numpy as np
 

@@ -1,15 +1,10 @@
-"""Where the host's time goes: the parts of a run, the sampler that looks into the engine, and how it is printed."""
+"""Where the host's time goes: the parts of a run, and how it is printed."""
 
-import time
 from dataclasses import replace
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import gpusim
-from gpusim.engine.state import layout as L
-from gpusim.engine.state import parts
 from gpusim.result import Result
 from gpusim.results.sentences import render_profile
 from programs import registry
@@ -28,23 +23,12 @@ def test_every_run_knows_what_of_it_was_serial(result):
     assert sum(found.values()) == pytest.approx(result.record.host_seconds, rel=1e-6)
 
 
-def test_the_sampler_tells_parts_apart():
-    """Two SMs, one of which is at the executors all the time, the other at nothing."""
-    state = SimpleNamespace(sm=np.zeros((2, L.SM_FIELDS), np.int64))
-    state.sm[1, L.SM_PART] = parts.EXECUTORS
-    sampler = parts.PartSampler(state)
-    sampler.start()
-    time.sleep(0.05)
-    shares = sampler.stop()
-    assert shares["executors"] == 1 and sum(shares.values()) == 1
-
-
 def test_the_table_says_what_threads_could_give(result):
     record = replace(
         result.record,
         host_seconds=2.0,
-        host_parts={"scheduler": 1.0, "executors": 0.8, "memory system": 0.15, "between windows": 0.05},
+        host_parts={"SMs": 1.8, "memory system": 0.15, "between windows": 0.05},
     )
     lines = render_profile(Result(record)).splitlines()
-    assert lines[1].split()[:4] == ["scheduler", "1.000", "50.0", "%"]
+    assert lines[1].split()[:4] == ["SMs", "1.800", "90.0", "%"]
     assert lines[-1] == "  10.0 % of it is serial: at most 1.82 x on 2, 4.71 x on 8, 8.77 x on 64 threads"

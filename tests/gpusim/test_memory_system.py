@@ -16,11 +16,12 @@ from gpusim.config import load_config
 from gpusim.engine.memory.dram import write_memory
 from gpusim.engine.memory.place import first_blocks, gpc_of, partition_of, port_of
 from gpusim.engine.memory.request_coalescer import entry_of, join, note
-from gpusim.engine.memory.system import MemorySystem, PeerRow, process_window, sort_window
+from gpusim.engine.memory.system import MemorySystem, PeerRow, sort_window
 from gpusim.engine.state import memory as s
 from gpusim.engine.state.address_map import locate, quotient_of, set_and_tag
 from gpusim.errors import LaunchError
 from tests.gpusim.line_places import late_pairs, map_lines
+from tests.gpusim.memory_requests import answer
 
 SMS = 132
 GHZ = 1.98
@@ -64,7 +65,7 @@ class Bench:
             row[[s.REQ_PAYLOAD_BYTES, s.REQ_OPS]] = payload, operations
             counts[sm] += 1
         order = np.zeros((len(requests), s.ORDER_WORDS), np.int64)
-        assert process_window(self.system.state, req, counts, order) == len(requests)
+        assert answer(self.system.state, req, counts, order) == len(requests)
         return [int(req[p][s.REQ_REPLY] - req[p][s.REQ_TIME]) + self.sm_part for p in places]
 
     def one(self, time, sm, line, kind=s.KIND_READ, sectors=1, payload=32, operations=1):
@@ -483,7 +484,7 @@ def stream(bench, kinds, megabytes, sms=SMS, outstanding=128, step=4, sectors=15
         )
         if same_line:
             req[:, :, s.REQ_LINE] = 1 << 23
-        process_window(state, req, req_n[:sms], order)
+        answer(state, req, req_n[:sms], order)
         end = max(end, _collect(req, req_n[:sms], replies, sent))
     return end, int(sent.sum())
 
@@ -574,7 +575,7 @@ def test_whole_line_reductions_over_some_lines_as_measured(lines, stride, measur
     req[:, :, s.REQ_KIND], req[:, :, s.REQ_SECTORS] = s.KIND_REDUCTION, 15
     req[:, :, s.REQ_PAYLOAD_BYTES], req[:, :, s.REQ_OPS] = 128, 32
     order = np.zeros((SMS * each, s.ORDER_WORDS), np.int64)
-    process_window(bench.system.state, req, np.full(SMS, each), order)
+    answer(bench.system.state, req, np.full(SMS, each), order)
     cycles = LAUNCH_CYCLES + int(req[:, :, s.REQ_REPLY].max())
     assert cycles == pytest.approx(measured_cycles, rel=within)
 
@@ -627,7 +628,7 @@ def _chase(bench, megabytes, sm=0):
         req[sm, :, s.REQ_TIME] = (turn * lines.size + lines) * 2000
         req[sm, :, s.REQ_LINE] = lines
         req[sm, :, s.REQ_SECTORS] = 1
-        process_window(bench.system.state, req[: sm + 1], req_n[: sm + 1], order)
+        answer(bench.system.state, req[: sm + 1], req_n[: sm + 1], order)
     return float((req[sm, :, s.REQ_REPLY] - req[sm, :, s.REQ_TIME]).mean()) + bench.sm_part
 
 
@@ -675,7 +676,7 @@ def _launch(bench, work, shuffled=None):
         req = np.zeros((SMS, each, BLOCK, s.REQ_FIELDS), np.int64)
         req[sm, turn] = rows
         counts, order = BLOCK * np.bincount(sm, minlength=SMS), np.zeros((step * BLOCK, s.ORDER_WORDS), np.int64)
-        process_window(bench.system.state, req.reshape(SMS, each * BLOCK, s.REQ_FIELDS), counts, order)
+        answer(bench.system.state, req.reshape(SMS, each * BLOCK, s.REQ_FIELDS), counts, order)
 
 
 @pytest.mark.parametrize(
@@ -789,7 +790,7 @@ def test_counters_conserve_and_no_reply_is_too_early(seed, near_copy, fetch_byte
         req, counts = _mixed(seed + window)
         req[:, :, s.REQ_TIME] += 3000 * window
         order = np.zeros((counts.sum(), s.ORDER_WORDS), np.int64)
-        process_window(system.state, req, counts, order)
+        answer(system.state, req, counts, order)
         sent = req[order[:, 0], order[:, 1]]
         assert (sent[:, s.REQ_REPLY] - sent[:, s.REQ_TIME]).min() >= shortest >= config.l2.lookahead_cycles
         sectors += np.bitwise_count(sent[:, s.REQ_SECTORS]).sum()
@@ -958,8 +959,8 @@ def test_a_fresh_and_a_reset_system_agree():
 def test_a_window_needs_a_row_of_the_order_for_each_request():
     bench, req = Bench(n_sms=2), np.zeros((2, 3, s.REQ_FIELDS), np.int64)
     with pytest.raises(ValueError, match="more requests than `order` has rows"):
-        process_window(bench.system.state, req, np.array([3, 2]), np.zeros((4, s.ORDER_WORDS), np.int64))
-    assert process_window(bench.system.state, req, np.array([3, 2]), np.zeros((5, s.ORDER_WORDS), np.int64)) == 5
+        answer(bench.system.state, req, np.array([3, 2]), np.zeros((4, s.ORDER_WORDS), np.int64))
+    assert answer(bench.system.state, req, np.array([3, 2]), np.zeros((5, s.ORDER_WORDS), np.int64)) == 5
 
 
 def test_a_channel_takes_two_batches_of_writes_and_then_pushes_back():

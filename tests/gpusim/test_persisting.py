@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from gpusim.config import load_config
 from gpusim.engine.memory.policy import class_of
-from gpusim.engine.memory.system import MemorySystem, process_window
+from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.state import memory as ms
 from gpusim.errors import LaunchError
 from gpusim.launch.launch import AccessWindow
 from tests.gpusim.line_places import map_lines
+from tests.gpusim.memory_requests import answer
 
 WAYS = 8
 ONE_SET = {"l2.slices": 2, "l2.ways": WAYS, "l2.bytes": 2 * WAYS * 128, "l2.fetch_bytes": 32}
@@ -40,7 +41,7 @@ class OneSet:
         request[0, 0, [ms.REQ_TIME, ms.REQ_LINE, ms.REQ_SECTORS]] = self.time, self.lines[number], 1
         request[0, 0, [ms.REQ_KIND, ms.REQ_OPS, ms.REQ_PAYLOAD_BYTES]] = kind, policy, 32
         before = self.system.counters[ms.CNT_TEX_MISS_SECTORS]
-        process_window(self.system.state, request, np.ones(1, np.int64), np.zeros((1, ms.ORDER_WORDS), np.int64))
+        answer(self.system.state, request, np.ones(1, np.int64), np.zeros((1, ms.ORDER_WORDS), np.int64))
         return bool(self.system.counters[ms.CNT_TEX_MISS_SECTORS] == before)
 
     def reads(self, *numbers: int, policy: int = 0) -> list[bool]:
@@ -119,7 +120,7 @@ def test_a_window_keeps_the_share_of_its_lines_that_it_is_told_and_always_the_sa
         request = np.zeros((1, 2048, ms.REQ_FIELDS), np.int64)
         request[0, :, ms.REQ_LINE] = (1 << 20) + np.arange(2048)
         request[0, :, [ms.REQ_TIME, ms.REQ_SECTORS]] = 1000 * np.arange(2048), np.full(2048, 15)
-        process_window(system.state, request, np.full(1, 2048), np.zeros((2048, ms.ORDER_WORDS), np.int64))
+        answer(system.state, request, np.full(1, 2048), np.zeros((2048, ms.ORDER_WORDS), np.int64))
         state = system._lines[:, 0]
         assert ((state >> ms.TAG_SHIFT != 0) == (state & (ms.KEPT | ms.FIRST) != 0)).all()  # the others are streaming
         found.append(state & ms.KEPT != 0)

@@ -8,9 +8,10 @@ from numba import cuda
 
 import gpusim
 from gpusim.config import load_config
-from gpusim.engine.memory.system import MemorySystem, process_window
+from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.state import memory as ms
 from tests.gpusim.line_places import map_lines
+from tests.gpusim.memory_requests import answer
 from tests.gpusim.parameter_kernels import program, run
 from tests.gpusim.parameter_rows import l1_hits
 
@@ -108,7 +109,7 @@ def hits_in_l2(sequence, policy):
     request = np.zeros((1, 1, ms.REQ_FIELDS), np.int64)
     for k, line in enumerate(sequence):
         request[0, 0, [ms.REQ_TIME, ms.REQ_LINE, ms.REQ_SECTORS]] = 10_000 * k, lines[line], 1
-        process_window(system.state, request, np.ones(1, np.int64), np.zeros((1, ms.ORDER_WORDS), np.int64))
+        answer(system.state, request, np.ones(1, np.int64), np.zeros((1, ms.ORDER_WORDS), np.int64))
     return int(system.counters[ms.CNT_TEX_HIT_SECTORS])
 
 

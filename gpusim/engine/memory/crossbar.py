@@ -2,9 +2,10 @@
 
 A request passes several resources. Each is booked at the time the request leaves its SM, and the request is late by
 the longest of the waits, not by their sum: in a chain of first-come queues the work in front of the slowest one is
-what counts, and the others drain meanwhile. It also keeps a reply that comes late (from memory) from holding up
-earlier ones.
+what counts, and the others drain meanwhile. Only what comes late, out of memory, books the fabric when it comes there.
 """
+
+import numpy as np
 
 from gpusim.engine.memory.place import cpc_of, gpc_of, port_of
 from gpusim.engine.state import compiled, ms
@@ -49,23 +50,22 @@ def book_fabric(m, source_partition, sectors, now):
 
 @compiled
 def defer(m, partition, sectors, at, rest, least, whose):
-    """Have a read from memory take its turn out of a partition when it comes to the fabric, at `at`; False if there is
-    no room for another one.
+    """Have a read from memory take its turn out of a partition when it comes to the fabric, at `at`, and return -1; if
+    too many do, `least`, at which its answer is there at the earliest.
 
-    rest: ticks from there to its SM. least: when its answer is there at the earliest. whose: SM << 32 | token.
+    rest: ticks from the fabric to its SM. whose: SM << 32 | token.
     """
     late = m[ms.P_LATE]
     entry = m[late + ms.LATE_FREE]
     if entry == 0:
-        return False
-    m[late + ms.LATE_FREE] = m[entry]
+        return least
     first = m[late + ms.LATE_SLOT]
     head = late + ms.LATE_HEADS + min(max(at >> ms.SLOT_BITS, first), first + ms.SLOTS - 1) % ms.SLOTS
-    m[entry], m[head] = m[head], entry
+    m[late + ms.LATE_FREE], m[entry], m[head] = m[entry], m[head], entry
     m[entry + 1], m[entry + 2], m[entry + 3] = partition << ms.SECTORS_PER_LINE | sectors, at, rest
     m[entry + 4], m[entry + 5] = least, whose
     m[late + ms.LATE_COUNT] += 1
-    return True
+    return np.int64(-1)
 
 
 @compiled
@@ -74,21 +74,15 @@ def let_cross(m, until):
     late = m[ms.P_LATE]
     while m[late + ms.LATE_COUNT] > 0 and m[late + ms.LATE_SLOT] < until >> ms.SLOT_BITS:
         head = late + ms.LATE_HEADS + m[late + ms.LATE_SLOT] % ms.SLOTS
-        entry, m[head] = m[head], 0
-        while entry != 0:
-            what, at = m[entry + 1], m[entry + 2]
-            wait = book_fabric(m, what >> ms.SECTORS_PER_LINE, what % (1 << ms.SECTORS_PER_LINE), at)
-            m[entry + 4] = max(m[entry + 4], at + wait + m[entry + 3])
-            following = m[entry]
-            m[entry], m[late + ms.LATE_DONE] = m[late + ms.LATE_DONE], entry
+        while m[head] != 0:
+            entry, what = m[head], m[m[head] + 1]
+            wait = book_fabric(m, what >> ms.SECTORS_PER_LINE, what % (1 << ms.SECTORS_PER_LINE), m[entry + 2])
+            m[entry + 4] = max(m[entry + 4], m[entry + 2] + wait + m[entry + 3])
+            m[head], m[entry], m[late + ms.LATE_DONE] = m[entry], m[late + ms.LATE_DONE], entry
             m[late + ms.LATE_COUNT] -= 1
-            entry = following
         m[late + ms.LATE_SLOT] += 1
     if m[late + ms.LATE_COUNT] == 0:
         m[late + ms.LATE_SLOT] = until >> ms.SLOT_BITS
-    m[late + ms.LATE_NEXT] = m[late + ms.LATE_SLOT]
-    while m[late + ms.LATE_COUNT] > 0 and m[late + ms.LATE_HEADS + m[late + ms.LATE_NEXT] % ms.SLOTS] == 0:
-        m[late + ms.LATE_NEXT] += 1
 
 
 @compiled

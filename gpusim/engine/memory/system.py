@@ -28,6 +28,7 @@ _AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
 _HOST_LINE_BYTES = 64
 _WHOLE = (1 << ms.SECTORS_PER_LINE) - 1
 _DIRTY = _WHOLE << ms.DIRTY_SHIFT
+_LATE_ROWS = ms.LATE_WORDS * np.arange(ms.LATE_MOST)
 _ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
 
 
@@ -120,7 +121,7 @@ def process_window(state, req, req_n, order, until):
         elif kind <= ms.KIND_CONSTANT:
             past, policy = req[sm, i, ms.REQ_PAYLOAD_BYTES] == ms.PAST_L1, req[sm, i, ms.REQ_OPS]
             token = req[sm, i, ms.REQ_TOKEN] & 0xFFFFFFFF
-            reply = walk_read(m, sm, line, sectors, kind, past, policy, token, now)
+            reply, late = walk_read(m, sm, line, sectors, kind, past, policy, token, late, now), 0
         elif kind >= ms.KIND_SM_READ:
             reply = walk_remote(m, sm, line, sectors, kind, now)
         elif kind >= ms.KIND_WRITE:
@@ -176,7 +177,6 @@ class MemorySystem:
             self.state[index] = value
         self._places_by_blocks: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.place(n_sms)
-        self.forget_late()
         self.links: np.ndarray | None = None
         self._forget_code()
         self._empty()
@@ -197,6 +197,7 @@ class MemorySystem:
         channels = self.state[first : first + config.dram.channels * ms.CHANNEL_WORDS].reshape(-1, ms.CHANNEL_WORDS)
         self.channel_sectors = channels[:, ms.CHANNEL_SECTORS]
         self.slice_sectors = self.state[params[ms.P_SLICE_SECTORS] :][: config.l2.slices]
+        self.late = self.state[params[ms.P_LATE] :][: ms.LATE_HEADS + ms.SLOTS]
         self._queues = self.state[ms.QUEUES_AT : params[ms.P_PLACES]]
 
     def hold_managed(self) -> None:
@@ -298,8 +299,10 @@ class MemorySystem:
         return self._instructions
 
     def place(self, blocks: int) -> np.ndarray:
-        """Begin a launch of so many blocks on an empty GPU, whose SMs have asked no slice yet; return `sm_places`."""
+        """Begin a launch of so many blocks on an empty GPU, whose SMs have asked nothing yet; return `sm_places`."""
         self._asked.fill(0)
+        rows = int(self.state[ms.P_LATE_ROWS]) + _LATE_ROWS
+        self.late[:], self.state[rows], self.late[ms.LATE_FREE] = 0, np.append(rows[1:], 0), rows[0]
         blocks = min(blocks, len(self._places))
         if blocks not in self._places_by_blocks:
             words = np.array(places(self._config, len(self._places), blocks))
@@ -346,17 +349,10 @@ class MemorySystem:
 
     @property
     def next_late(self) -> int:
-        """Cycle from which another deferred read may cross the fabric, L.NEVER if none waits."""
-        late = self.state[int(self.state[ms.P_LATE]) :]
-        return int(late[ms.LATE_NEXT] << 4) if late[ms.LATE_COUNT] > 0 else L.NEVER
-
-    def forget_late(self) -> None:
-        """Drop reads that are deferred, for which nobody waits any more."""
-        late, first = int(self.state[ms.P_LATE]), int(self.state[ms.P_LATE_ROWS])
-        self.state[late : late + ms.LATE_HEADS + ms.SLOTS] = 0
-        rows = first + ms.LATE_WORDS * np.arange(ms.LATE_MOST)
-        self.state[rows] = np.append(rows[1:], 0)
-        self.state[late + ms.LATE_FREE] = first
+        """Cycle at which another deferred read comes to the fabric, L.NEVER if none does."""
+        first, slots = int(self.late[ms.LATE_SLOT]), np.flatnonzero(self.late[ms.LATE_HEADS :])
+        apart = int(((slots - first) % ms.SLOTS).min(initial=ms.SLOTS))
+        return first + apart << ms.SLOT_BITS - ms.TICK_BITS if apart < ms.SLOTS else int(L.NEVER)
 
     def held(self) -> tuple[int, int]:
         """(Lines that launches since the cache was emptied have brought into L2, those of them that are dirty)."""
@@ -402,6 +398,6 @@ class MemorySystem:
         """Return to the initial state: caches empty, queues idle, rows closed, counters and time at zero."""
         self.counters.fill(0)
         self._queues.fill(0)
-        self.forget_late()
+        self.place(len(self._places))
         self._forget_code()
         self._empty()

@@ -29,10 +29,7 @@ def near_ticks(m, gpc, slice_):
 
 @compiled
 def ask(m, sm, slice_):
-    """Note that an SM has asked a slice, which a barrier over the fabric flushes at the kernel's end.
-
-    Measured on an H200: as many such barriers as different slices were asked by each SM, 12,400 at most.
-    """
+    """Note that an SM has asked a slice, which a barrier over the fabric flushes at the kernel's end, as on an H200."""
     if m[ms.P_PARTITIONS] > 1:
         word = m[ms.P_ASKED] + sm * m[ms.P_ASKED_WORDS] + slice_ // ms.ASKED_BITS
         bit = 1 << (slice_ % ms.ASKED_BITS)
@@ -55,16 +52,15 @@ def send_home(m, sm, target, payload_bytes, sectors, sent, flits, now):
 
 
 @compiled
-def walk_read(m, sm, line, sectors, kind, past, policy, token, now):
-    """A load, a prefetch, or a fetch of instructions or constants. past: it does not go through L1. policy: see
-    `memory.policy`."""
+def walk_read(m, sm, line, sectors, kind, past, policy, token, later, now):
+    """A load, a prefetch, or a fetch of instructions or constants. past: not through L1. policy: see `memory.policy`.
+    later: ticks by which the answer is late besides. Returns -1 if its time is not known yet."""
     gpc = gpc_of(m, sm)
     each = m[ms.P_SM_PAST_SECTOR] if past else m[ms.P_SM_REPLY_SECTOR]
     count = l2.sectors_of(sectors)
     target = target_of(m, sm, line, class_of(m, line, policy))
     ask(m, sm, target.home_slice)
-    crosses = np.int64(0)
-    purpose = l2.FOR_NOBODY if kind == ms.KIND_PREFETCH else l2.FOR_HOME
+    crosses, purpose = np.int64(0), l2.FOR_NOBODY if kind == ms.KIND_PREFETCH else l2.FOR_HOME
     opens = kind < ms.KIND_PREFETCH and m[ms.P_LRC_MOST] > 1
     if opens:
         reply = join(m, gpc, line, sectors, now)
@@ -72,7 +68,7 @@ def walk_read(m, sm, line, sectors, kind, past, policy, token, now):
             # H200: the data come once for all SMs that wait (matmul_hopper: 47 bytes a cycle and SM, of its own 32),
             # and the read does not go on to L2 (random sectors of 4,096 lines: 75 of 120 requests a cycle do).
             wait = book(m, m[ms.P_SM_PORTS] + sm, now, count * each)
-            return max(reply, now + m[ms.P_NEAR] - (m[ms.P_SPREAD] >> 1) + wait) + (count - 1) * each
+            return max(reply, now + m[ms.P_NEAR] - (m[ms.P_SPREAD] >> 1) + wait) + (count - 1) * each + later
         opens = reply == NOBODY
     first_back = now + near_ticks(m, gpc, target.near_slice)
     front = book_slice(m, target.near_slice, count if purpose == l2.FOR_HOME else 0, m[ms.P_SLICE_READ], now)
@@ -96,21 +92,20 @@ def walk_read(m, sm, line, sectors, kind, past, policy, token, now):
         m[ms.CNT_TEX_READ_SECTORS if purpose == l2.FOR_HOME else ms.CNT_TEX_PREFETCH_SECTORS] += count
         m[ms.CNT_TEX_HIT_SECTORS] += hits
         m[ms.CNT_TEX_MISS_SECTORS] += l2.sectors_of(fetched)
-    reply += (count - 1) * each
+    later += (count - 1) * each
     if crosses > 0:
-        rest = first_back + m[ms.P_FAR] + (count - 1) * each - now
-        if defer(m, target.home, l2.sectors_of(fetched), crosses, rest, reply, sm << 32 | token):
-            return np.int64(-1)
-    return reply
+        rest = first_back + m[ms.P_FAR] + later - now
+        return defer(m, target.home, l2.sectors_of(fetched), crosses, rest, reply + later, sm << 32 | token)
+    return reply + later
 
 
 @compiled
 def read_far(m, target, sectors, purpose, wait, now):
     """The part of a read whose line lives in another partition; `wait` is that of its way to the near slice and back.
 
-    Returns (ticks later than a hit near at hand, sectors that were there, sectors asked of the home, when they come to
-    the fabric out of memory or 0). A prefetch looks
-    for no copy and leaves none: an H200 counts misses of it and of the loads that follow.
+    Returns (ticks later than a hit near at hand, sectors that were there, sectors asked of the home, when these come to
+    the fabric out of memory or 0). A prefetch looks for no copy and leaves none: an H200 counts misses of it and of the
+    loads that follow.
     """
     keep = m[ms.P_NEAR_COPY] != 0 and purpose == l2.FOR_HOME
     entry = l2.lookup(m, target.near_slice, target) if keep else -1

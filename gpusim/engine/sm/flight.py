@@ -246,13 +246,12 @@ def release_at(st, w, scoreboard, time, reason):
 
 @compiled
 def deliver(st, queue, count, m):
-    """Moves the replies of a window into the queues of their SMs, and those of reads that were deferred before. `queue`
-    rows: SM, request number. m: of the memory system."""
+    """Moves the replies of a window (`queue` rows: SM, request number) and of deferred reads to their SMs' queues."""
     for n in range(count):
         sm = queue[n, 0]
         r = st.request[sm, queue[n, 1]]
         reply = r[ms.REQ_REPLY]
-        if reply < 0:
+        if reply < 0:  # not known yet
             continue
         push_event(st, sm, reply, r[ms.REQ_TOKEN] & 0xFFFFFFFF)
         if r[ms.REQ_KIND] == ms.KIND_REDUCTION:  # the fence at the end comes back from its slice as a load does

@@ -26,7 +26,7 @@ from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.space import access
 from gpusim.engine.sm.special import atomic_predicate, query_space
 from gpusim.engine.sm.stages import enter_queue, note_store, take_data_stage
-from gpusim.engine.state import L, P, compiled, compiled_on_demand, parts, popc
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, popc
 from gpusim.engine.state.log import log_local
 from gpusim.engine.state.memory import KIND_ATOMIC, KIND_READ, KIND_WRITE
 from isa import microops as M
@@ -344,7 +344,6 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
         if st.par[P.MODE] & L.BOOKS != 0:
             pass_by(st, sm, q, w, i, time)
         return
-    parts.mark(st, sm, parts.VALUES)
     par = st.par
     computes = par[P.MODE] & L.COMPUTES != 0
     op = st.code[i, M.COL_OP]

@@ -15,7 +15,7 @@ from gpusim.engine.sm.flight import hold
 from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, read_lines, take_operands, write_lines, write_plain
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import keep_place, note_store
-from gpusim.engine.state import L, P, compiled, ms, parts
+from gpusim.engine.state import L, P, compiled, ms
 from isa import microops as M
 
 #: Paths of instructions: plain ones have moved their values already, the others take effect at L2.
@@ -106,7 +106,6 @@ def keep(st, sm, a, count, path):
 @compiled
 def send_lines(st, sm, a, count, path):
     """An instruction that has issued goes on its way, or waits."""
-    parts.mark(st, sm, parts.L1)
     if st.sm[sm, L.SM_QUEUED] > 0 or must_wait(st, sm, path):
         keep(st, sm, a, count, path)
     else:

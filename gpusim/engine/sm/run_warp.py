@@ -13,7 +13,7 @@ from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.shadow_copies import all_waited_for
 from gpusim.engine.sm.space import exhausted, fail
 from gpusim.engine.sm.stages import take_turn
-from gpusim.engine.state import L, P, compiled, lowest_bit, parts, popc
+from gpusim.engine.state import L, P, compiled, lowest_bit, popc
 from gpusim.engine.state.log import STOPS, log_costs, log_end, log_issue
 from isa import microops as M
 
@@ -118,7 +118,6 @@ def run_instruction(st, sm, q, slot, w, i, time):
         if st.sm[sm, L.SM_LOG] == STOPS and stops(st, sm, w, i):
             return active, mask, False
         log_issue(st, sm, q, slot, w, i, active, guarded, mask, time)
-    parts.mark(st, sm, parts.EXECUTORS)
     row = np.int64(-1)
     if st.warp[w, L.WARP_LOOKED_AT] != 0 and mask != 0:
         row = looked_row(code, i, 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP]))

@@ -8,7 +8,7 @@ from gpusim.engine.sm.admission import admit, has_fma_halves, in_both_halves
 from gpusim.engine.sm.policies import choose
 from gpusim.engine.sm.readiness import block, charge, charge_queue, counts_on, look_again, make_ready, note_ready
 from gpusim.engine.sm.run_warp import clear_lanes, finish_warp, run_instruction, stays
-from gpusim.engine.state import L, P, compiled, lowest_bit, of_warp, parts
+from gpusim.engine.state import L, P, compiled, lowest_bit, of_warp
 from isa import microops as M
 
 #: NANOSLEEP sleeps a millisecond at most (PTX manual).
@@ -131,7 +131,6 @@ def issue(st, sm, q, slot, w, time):
     i = st.warp[w, L.WARP_PC]
     book_issue(st, sm, q, slot, w, i, time)
     active, mask, runs = run_instruction(st, sm, q, slot, w, i, time)
-    parts.mark(st, sm, parts.SCHEDULER)
     if st.warp[w, L.WARP_ALIVE] == 0:
         charge(st, sm, w, L.STALL_BRANCH, time + 1 + st.par[P.EXIT_CYCLES])
         if st.warp[w, L.WARP_QUEUED] > 0:
@@ -143,11 +142,9 @@ def issue(st, sm, q, slot, w, time):
         if reason != L.STALL_WAIT:
             charge(st, sm, w, L.STALL_WAIT, fixed)
             charge(st, sm, w, reason, until)
-        parts.mark(st, sm, parts.READINESS)
         make_ready(st, sm, q, slot, w, time, max(until, st.warp[w, L.WARP_SINCE]))
         if reason != L.STALL_WAIT and st.warp[w, L.WARP_STATE] == L.RUNNING:
             st.warp[w, L.WARP_REASON] = reason
-        parts.mark(st, sm, parts.SCHEDULER)
     elif st.warp[w, L.WARP_STATE] == L.RUNNING:
         stays(st, sm, q, slot, w, i)
 

@@ -18,7 +18,7 @@ from gpusim.engine.sm.scheduler import step
 from gpusim.engine.sm.space import access
 from gpusim.engine.sm.stages import take_data_stage, take_data_turns
 from gpusim.engine.sm.stored import first_leaves, send_stored
-from gpusim.engine.state import L, P, compiled, of_seat, of_warp, parts, popc, prefetch
+from gpusim.engine.state import L, P, compiled, of_seat, of_warp, popc, prefetch
 from isa import microops as M
 
 
@@ -261,11 +261,9 @@ def advance(st, sm, start, until):
             return min(event, first_leaves(st, sm))
         now = max(now, event)
         while st.sm[sm, L.SM_EVENTS] > 0 and st.event_time[sm, 0] <= now:
-            parts.mark(st, sm, parts.REPLIES)
             arrive(st, sm, pop_event(st, sm), now)
         if st.sm[sm, L.SM_WAITING] != 0 and st.sm[sm, L.SM_WAIT_ENDS] <= now:
             give_up(st, sm, now)
-        parts.mark(st, sm, parts.SCHEDULER)
         k = now % smsps
         for _ in range(smsps):  # each sub-partition is the first to ask for what they share in its turn
             if st.smsp[sm * smsps + k, L.SMSP_NEXT] <= now:
@@ -280,5 +278,4 @@ def advance_range(st, first, last, chunk, start, until):
     for sm in range(first, last):
         st.sm[sm, L.SM_CHUNK] = chunk
         earliest = min(earliest, advance(st, sm, start, until))
-        parts.mark(st, sm, 0)
     return np.int64(earliest)

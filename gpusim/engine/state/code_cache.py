@@ -30,8 +30,6 @@ _ROOMS = ("gpusim", "isa")
 _IMPORT = re.compile(r"^from ((?:gpusim|isa)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 #: True if an index out of range ends the run with an IndexError, rather than with what lies at that place of memory.
 BOUNDS_CHECK = os.environ.get("GPUSIM_BOUNDS_CHECK") == "1"
-#: True if the engine notes where it is, for `gpusim run --profile`; its code has folders of its own too.
-PROFILED = os.environ.get("GPUSIM_HOST_PROFILE") == "1"
 #: Called with what is being compiled whenever this process compiles a function, or machine code of an entry.
 watchers: list[Callable[[str], None]] = []
 
@@ -47,7 +45,7 @@ def code_folder(file: Path) -> Path:
     ours = any(file.is_relative_to(_HOME / room) for room in _ROOMS)
     name = _noted().get(file.as_posix()) if ours else None
     if name is None:
-        digest = hashlib.sha256(numba.__version__.encode() + b" checked" * BOUNDS_CHECK + b" profiled" * PROFILED)
+        digest = hashlib.sha256(numba.__version__.encode() + b" checked" * BOUNDS_CHECK)
         for path, each in sorted((os.path.relpath(each, _HOME), each) for each in _needed(file)):
             digest.update(path.encode() + b"\0" + each.read_bytes())
         name = f"{file.stem}-{digest.hexdigest()[:16]}"
@@ -68,7 +66,7 @@ def _noted() -> dict[str, str]:
 
 @cache
 def _notes() -> Path:
-    digest = hashlib.sha256(f"{numba.__version__} {BOUNDS_CHECK} {PROFILED}".encode())
+    digest = hashlib.sha256(f"{numba.__version__} {BOUNDS_CHECK}".encode())
     for room in _ROOMS:
         for folder, folders, files in os.walk(_HOME / room):
             folders.sort()

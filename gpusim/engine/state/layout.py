@@ -177,7 +177,6 @@ SM_ISSUED, SM_IN_FLIGHT, SM_LAST_EXIT, SM_DONE_SEEN = range(30, 34)
     SM_TOKENS_NEW,  # the first that was never used
     SM_MSHRS_NEW,
     SM_TOKENS,  # in use
-    SM_PART,  # which of `parts.PARTS` the host is at, if that is profiled
     SM_GROUP_SHARED,  # quarter cycle from which shared memory is read for another product of four warps
     SM_COPY_FREE,  # 1 + the last place of State.copy_lanes given back, 0 if there is none
     SM_COPIES_NEW,  # the first that was never used
@@ -191,7 +190,7 @@ SM_ISSUED, SM_IN_FLIGHT, SM_LAST_EXIT, SM_DONE_SEEN = range(30, 34)
     SM_STORED_FIRST,  # the oldest of them
     SM_WAIT_FREE,  # 1 + the last row of State.waiting given back, 0 if there is none
     SM_WAITS_NEW,  # the first that was never used
-) = range(34, 64)
+) = range(34, 63)
 SM_LOG = 64  # which of its warps are logged, see engine.state.log
 SM_LOGGED, SM_LOG_LANES = 65, 66  # rows of its log; of the addresses in it
 SM_LOG_ROW = 67  # 1 + row of the instruction that is being executed, 0 if it is not logged
