@@ -1,7 +1,7 @@
 """The memory system beyond the SMs: crossbar, L2 and device memory, one compiled call for each lookahead window.
 
-Requests are visited in order of time, each once, and get their reply time at once:
-nothing that comes later can change it, because every queue serves in the order of visits.
+Requests are visited in order of time, each once, and most get their reply time at once: nothing that comes later can
+change it, as every queue serves in the order of visits. Only reads that come to the fabric out of memory wait for it.
 """
 
 from __future__ import annotations
@@ -343,6 +343,7 @@ class MemorySystem:
         """Make L2 hold what requests bring, as `process_window` takes them, but in no time and uncounted. Clears
         `count`."""
         kept = self._queues.copy(), self.counters.copy(), self._asked.copy()
+        self.late[ms.LATE_FREE] = 0  # none is deferred
         order = np.zeros((max(int(count.sum()), 1), ms.ORDER_WORDS), np.int64)
         process_window(self.state, requests, count, order, 0)
         self._queues[:], self.counters[:], self._asked[:], count[:] = *kept, 0

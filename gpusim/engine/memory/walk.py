@@ -60,7 +60,7 @@ def walk_read(m, sm, line, sectors, kind, past, policy, token, later, now):
     count = l2.sectors_of(sectors)
     target = target_of(m, sm, line, class_of(m, line, policy))
     ask(m, sm, target.home_slice)
-    crosses, purpose = np.int64(0), l2.FOR_NOBODY if kind == ms.KIND_PREFETCH else l2.FOR_HOME
+    purpose = l2.FOR_NOBODY if kind == ms.KIND_PREFETCH else l2.FOR_HOME
     opens = kind < ms.KIND_PREFETCH and m[ms.P_LRC_MOST] > 1
     if opens:
         reply = join(m, gpc, line, sectors, now)
@@ -76,7 +76,7 @@ def walk_read(m, sm, line, sectors, kind, past, policy, token, later, now):
     wait = book_reply(m, sm, count, each, now) if purpose == l2.FOR_HOME else 0
     if target.near == target.home:
         late, present, fetched = l2.read_home(m, target, sectors, purpose, now)
-        late = max(front, late)
+        late, crosses = max(front, late), np.int64(0)
     else:
         late, present, fetched, crosses = read_far(m, target, sectors, purpose, front, now)
     reply = first_back + max(wait, late)
