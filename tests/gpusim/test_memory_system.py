@@ -402,6 +402,13 @@ def test_a_read_from_memory_crosses_the_fabric_behind_stores_that_come_before_it
     assert beside == alone if not later else beside > alone + 800 * 2 - 700
 
 
+def test_a_read_for_which_no_row_is_free_is_answered_at_once():
+    bench, full = Bench(), Bench()
+    full.system.late[s.LATE_FREE] = 0
+    assert full.one(0, 0, full.line(home=1)) == bench.one(0, 0, bench.line(home=1))
+    assert full.system.late[s.LATE_COUNT] == 0
+
+
 def test_each_slice_that_an_sm_has_asked_is_flushed_over_the_fabric():
     bench = Bench()
     lines = np.arange(1 << 20, (1 << 20) + 2000)
