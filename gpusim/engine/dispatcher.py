@@ -372,7 +372,7 @@ def refill(st, dispatch, seats, clock, now, interval):
         end_block(st, dispatch, first, st.done[first, n, 1], earliest)
         noted = handed_out(clock, C_NOTES, earliest, interval)
         last = earliest
-        noted += spread(earliest * st.par[P.SM_COUNT] + first, st.par[P.REFILL_SPREAD])
+        noted += spread(st.block[first, st.done[first, n, 1], L.BLOCK_NUMBER], st.par[P.REFILL_SPREAD])
         start = max(noted + st.par[P.REFILL] + st.par[P.BLOCK_LAUNCH], now)
         together = st.par[P.TPC_SMS] if st.par[P.MODE] & L.BOOKS != 0 else 1
         for k in range(seats.size):

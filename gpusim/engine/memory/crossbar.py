@@ -60,7 +60,7 @@ def defer(m, partition, sectors, at, rest, least, whose):
     if entry == 0:
         return least
     first = m[late + ms.LATE_SLOT]
-    head = late + ms.LATE_HEADS + min(max(at >> ms.SLOT_BITS, first), first + ms.SLOTS - 1) % ms.SLOTS
+    head = late + ms.LATE_HEADS + min(max(at >> ms.TICK_BITS, first), first + ms.SLOTS - 1) % ms.SLOTS
     m[late + ms.LATE_FREE], m[entry], m[head] = m[entry], m[head], entry
     m[entry + 1], m[entry + 2], m[entry + 3] = partition << ms.SECTORS_PER_LINE | sectors, at, rest
     m[entry + 4], m[entry + 5] = least, whose
@@ -72,7 +72,7 @@ def defer(m, partition, sectors, at, rest, least, whose):
 def let_cross(m, until):
     """Let the deferred reads cross the fabric that come to it before `until`."""
     late = m[ms.P_LATE]
-    while m[late + ms.LATE_COUNT] > 0 and m[late + ms.LATE_SLOT] < until >> ms.SLOT_BITS:
+    while m[late + ms.LATE_COUNT] > 0 and m[late + ms.LATE_SLOT] < until >> ms.TICK_BITS:
         head = late + ms.LATE_HEADS + m[late + ms.LATE_SLOT] % ms.SLOTS
         while m[head] != 0:
             entry, what = m[head], m[m[head] + 1]
@@ -82,7 +82,7 @@ def let_cross(m, until):
             m[late + ms.LATE_COUNT] -= 1
         m[late + ms.LATE_SLOT] += 1
     if m[late + ms.LATE_COUNT] == 0:
-        m[late + ms.LATE_SLOT] = until >> ms.SLOT_BITS
+        m[late + ms.LATE_SLOT] = until >> ms.TICK_BITS
 
 
 @compiled

@@ -353,7 +353,7 @@ class MemorySystem:
         """Cycle at which another deferred read comes to the fabric, L.NEVER if none does."""
         first, slots = int(self.late[ms.LATE_SLOT]), np.flatnonzero(self.late[ms.LATE_HEADS :])
         apart = int(((slots - first) % ms.SLOTS).min(initial=ms.SLOTS))
-        return first + apart << ms.SLOT_BITS - ms.TICK_BITS if apart < ms.SLOTS else int(L.NEVER)
+        return first + apart if apart < ms.SLOTS else int(L.NEVER)
 
     def held(self) -> tuple[int, int]:
         """(Lines that launches since the cache was emptied have brought into L2, those of them that are dirty)."""

@@ -229,10 +229,10 @@ P_FAULT_EVICT = _row()
 P_DIGITS = _row()  # first of the words with which a window's requests are sorted
 QUEUES_AT = _row()  # behind the parameters
 
-# Reads that come to the fabric later: the first row that is free, of those answered, how many wait, from which slot of
-# 16 cycles on, the first row of each slot. A row: the next one, partition and sectors, when, rest, answer, whose.
+# Reads that come to the fabric later: the first row that is free, of those answered, how many wait, from which cycle
+# on, the first row of each cycle. A row: the next one, partition and sectors, when, rest, answer, whose.
 LATE_FREE, LATE_DONE, LATE_COUNT, LATE_SLOT, LATE_HEADS = range(5)
-SLOT_BITS, SLOTS, LATE_MOST, LATE_WORDS = TICK_BITS + 4, 4096, 1 << 15, 6
+SLOTS, LATE_MOST, LATE_WORDS = 1 << 14, 1 << 15, 6
 
 # What a request makes of its line: nothing, what goes first, what goes last, what goes by its age.
 CLASS_SAME, CLASS_FIRST, CLASS_LAST, CLASS_NORMAL = range(4)
