@@ -67,7 +67,7 @@ def test_peaks_of_the_h200():
     assert peaks["FP32"] == pytest.approx(66.9e12, rel=0.01)
     assert peaks["FP64"] == pytest.approx(33.5e12, rel=0.01)
     assert peak_bytes_per_cycle(config)["DRAM"] * 1.98e9 == pytest.approx(4.8e12)
-    assert peak_bytes_per_cycle(config)["L2"] == 66 * 71, "the crossbar's ports are the narrowest"
+    assert peak_bytes_per_cycle(config)["L2"] == 66 * 76, "the crossbar's ports are the narrowest"
     assert peak_bytes_per_cycle(config)["L1"] == 132 * 128
 
 
