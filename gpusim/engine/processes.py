@@ -282,7 +282,7 @@ class Dispatcher:
             self._system.serve(state.request, state.requests, self._requests, until)
             apply_deferred(state, self._requests, total)
         deliver(state, self._requests, total, self._system.state)
-        return total + int(deferred - self._system.late[ms.LATE_COUNT]) * (total == 0)
+        return total or int(deferred - self._system.late[ms.LATE_COUNT])
 
     def _end(self, window: Window) -> None:
         """Work between windows: the host answers, blocks take the room of others, grids end."""
