@@ -47,7 +47,6 @@ def simulate(
     bound: bool = False,
     mode: str = "detailed",
     outputs: bool = False,
-    replay: bool = False,
     accel_sim: AccelSimTraces | None = None,
     stop: Stop | None = None,
     model: str | type[GPU] = "engine",
@@ -80,8 +79,6 @@ def simulate(
         mode: "functional" executes and counts the instructions without time; "sampled" times some blocks of a large
             grid and extrapolates (`result.sampling` says how), and leaves `args` as they are but with `outputs`, which
             executes the others as well. See docs/modes.md.
-        replay: for many machines one after the other: what a launch does is executed once, where values do not depend
-            on time; the result is the same, but `args` stay as they are.
         accel_sim: write the instructions of a functional run for Accel-Sim: docs/traces.md.
         model: "engine"; "simpy" for the machine of SimPy processes, or a subclass of `gpusim.machine.GPU`.
         stop: a `gpusim.Stop`, where the run ends with a `gpusim.Stopped` that says what is there: docs/testing.md.
@@ -98,7 +95,6 @@ def simulate(
         trace=TraceOptions.of(trace),
         mode=mode,
         outputs=outputs,
-        replay=replay,
         accel_sim=accel_sim,
         stop=stop,
         model=model,

@@ -62,7 +62,7 @@ class EndlessWatch:
     def of(state: State, dispatch: np.ndarray) -> EndlessWatch | None:
         """The watch of a launch; None where what it does is not all in its warps' instructions."""
         par = state.par
-        apart = par[P.CLUSTER_BLOCKS] > 0 or par[P.MODE] & L.COMPUTES == 0 or state.chosen.size > 0
+        apart = par[P.CLUSTER_BLOCKS] > 0 or state.chosen.size > 0
         return None if apart else EndlessWatch(state, dispatch)
 
     def look(self) -> None:

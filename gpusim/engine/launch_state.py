@@ -175,7 +175,6 @@ def build_state(
     spare: Spare | None = None,
     log: dict[str, np.ndarray] | None = None,
     chosen: np.ndarray | None = None,
-    recording: tuple[np.ndarray, ...] | None = None,
     seat: Seat | None = None,
 ) -> State:
     """All arrays of a launch, every slot free and every cache of the SMs cold but for those that are given, as the rows
@@ -184,8 +183,8 @@ def build_state(
     Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
     any: what only an SM with a block looks at is cleared for the others alone. spare: memory of an earlier launch.
     log: arrays of a `tracing.recorder.Recorder`, and those that last over launches. chosen: the blocks that are run,
-    None for all. recording: `State.recorded` and `record_starts` where one is made or read. seat: where launches share
-    the GPU, the launch's own; SMs then have all their slots, and what is theirs is that of the launch beside it.
+    None for all. seat: where launches share the GPU, the launch's own; SMs then have all their slots, and what is
+    theirs is that of the launch beside it.
     """
     if par[P.WARP_SLOTS] > 1 << TURN_BITS:
         slots = int(par[P.WARP_SLOTS])
@@ -195,7 +194,6 @@ def build_state(
     given = {"code": code, "par": par, "bank8": banks, "memory8": tables.arena, "starts": tables.starts}
     given |= {"ends": tables.ends, **(log or {})}
     given |= {"chosen": chosen} if chosen is not None else {}
-    given |= {"recorded": recording[0], "record_starts": recording[1]} if recording is not None else {}
     given |= {"unknown": tables.unknown} if par[P.CHECKS] & CHECK_INIT else {}
     constants = constant_rows(lowered, banks)
     sizes = _sizes(par, lowered, code, len(constants), chosen, seat) | {"chunks": chunks}
@@ -292,7 +290,7 @@ def _sizes(
         "copy_words": 32 + 2 * max(values[P.BANKS], 32),
         "tile_words": sms * TILE_WORDS,
         "fields": SEEN_FIELDS,
-        **dict.fromkeys(("chosen_blocks", "recorded_words", "recorded_warps", "logged_blocks"), 0),
+        **dict.fromkeys(("chosen_blocks", "logged_blocks"), 0),
     }
     if races or inits:
         sizes |= {"checked_sms": sms, "checked_bytes": shared_bytes, "accesses": RECORDS}
@@ -313,7 +311,7 @@ def _parts(par: np.ndarray, sizes: dict[str, int], chosen: np.ndarray | None, se
     blocks = math.prod(par[P.GRID_X : P.GRID_Z + 1].tolist()) if chosen is None else len(chosen)
     used = min(sms, blocks) if in_order else sms
     # Only who keeps requests has blocks on other SMs than time would.
-    with_warps = sms if par[P.MODE] == L.KEEPS_REQUESTS else used
+    with_warps = sms if par[P.MODE] == L.KEEPS else used
     own = slice(int(par[P.CONSTANT_LINE]), int(par[P.CONSTANT_LINE]) + constant_lines(par))
     return {
         "sms": slice(used),

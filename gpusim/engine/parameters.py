@@ -65,7 +65,7 @@ def machine_parameters(config: GPUConfig) -> np.ndarray:
         par[number] = value_of(config)
     units = par[P.UNIT_INTERVAL : P.UNIT_INTERVAL + 16], par[P.UNIT_LATENCY : P.UNIT_LATENCY + 16]
     units[0][:], units[1][:] = unit_timing(config)
-    par[P.MODE] = L.TIMED
+    par[P.MODE] = L.BOOKS
     return par
 
 

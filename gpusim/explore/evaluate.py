@@ -110,11 +110,9 @@ def evaluate(
             row |= _bound(target, config, bound == "only")
         if bound != "only":
             expected = target.expected() if verify else None
-            # What a launch does is the same on most machines of a sweep; only a check needs its outputs again.
             watch = _watch(timeout_s, stop)
             model = load_model(dict(point.parameters).get("model", "engine"))
-            replay = model == "engine" and not verify
-            result = target.simulate(config, threads=threads, progress=watch, replay=replay, model=model)
+            result = target.simulate(config, threads=threads, progress=watch, model=model)
             check = target.check(expected)
             if check is not None and not check.equal:
                 raise ValueError(f"wrong output: {check.message}")

@@ -33,7 +33,6 @@ from gpusim.errors import LaunchError
 from gpusim.host.fault import caller, fault, never_ends, nothing_moves, out_of_cycles
 from gpusim.host.fitting import engine_parameters, fit, lowered_once
 from gpusim.host.options import LaunchOptions
-from gpusim.host.recording import LOOKED, Recording, recording_of
 from gpusim.host.sampling import Sample
 from gpusim.host.session import GpuSession
 from gpusim.launch import Launch
@@ -95,7 +94,7 @@ class LaunchRun(Grid):
         self.untimed = options.mode == "functional" or options.model != "engine"
         self._stop = StopWatch(options.stop, program) if options.stop is not None else None
         watched = options.trace is not None or self._stop is not None
-        apart = watched or options.replay or options.mode == "sampled" or options.checks != 0
+        apart = watched or options.mode == "sampled" or options.checks != 0
         self.alone = bool(apart or options.alone or program.cluster or self.par[P.STACK])
         self.watched = not session.memory.host_writes
         self._peers: Sequence[PeerRow] = ()
@@ -170,7 +169,6 @@ class LaunchRun(Grid):
         self._tell(self.on_start)
         options, session = self.options, self.session
         self.chosen = np.array(options.blocks) if options.blocks is not None else None
-        self.recording = recording_of(self) if options.replay else None
         self.sample = Sample(self) if options.mode == "sampled" else None
         if self.sample is not None and self.sample.plan is not None:
             self.chosen, self.recorder = self.sample.plan.chosen, self.sample.watch
@@ -185,7 +183,6 @@ class LaunchRun(Grid):
         par = self.par.copy()
         if seat is not None:
             put_seat(par, session.config, self.fits, seat, constant_lines(par))
-        par[P.MODE] = L.TIMED if self.recording is None else L.REPLAYS
         system, code = session.engine.memory_system, self._code
         if system.has_run(code):
             par[P.CONST_FAR], par[P.CODE_FAR] = session.config.constant.l2_latency_cycles, par[P.IL2_LATENCY]
@@ -194,7 +191,7 @@ class LaunchRun(Grid):
         log = {"icache": system.instruction_caches(code_lines(par))}
         if self.trace_recorder is not None:
             log |= self.trace_recorder.arrays
-        self.state = self._state(par, spare, log=log, chosen=self.chosen, recording=self.recording, seat=seat)
+        self.state = self._state(par, spare, log=log, chosen=self.chosen, seat=seat)
         self.compile_seconds = self._compiled(self.state, system.state, seat is not None)
         self._bind_to_memory_system(seat)
         self.host = self._host(self.state)
@@ -221,7 +218,7 @@ class LaunchRun(Grid):
             self.record = self._recorded(self._executed if self.untimed else self._timed())
             if self.placed is not None:
                 self.session.modules.check_exception(self.program)
-                if not self.options.replay and (self.record.sampling is None or self.record.sampling.outputs):
+                if self.record.sampling is None or self.record.sampling.outputs:
                     self.placed.copy_back()
         except Exception as error:
             self.record, self.error = None, error
@@ -238,22 +235,19 @@ class LaunchRun(Grid):
         self,
         parts: Sequence[np.ndarray | None] = (None,),
         system: MemorySystem | None = None,
-        recording: Recording | None = None,
         recorder: AccelSimLaunch | None = None,
     ) -> tuple[dict[str, Any], np.ndarray]:
         """Run blocks without time, all together if they may wait for each other. parts: numbers of blocks, as many in
-        each, that are run one part after the other; None for all blocks. system: as for `run_functionally`. recording:
-        is filled. recorder: takes the log. Returns what the record says of that, and the counters of a block of each
-        part with numbers, in the mean."""
+        each, that are run one part after the other; None for all blocks. system: as for `run_functionally`. recorder:
+        takes the log. Returns what the record says of that, and the counters of a block of each part with numbers, in
+        the mean."""
         par = self.par.copy()
-        par[P.MODE] = L.FUNCTIONAL if system is None else L.KEEPS_REQUESTS
-        if recording is not None:
-            par[P.MODE] = L.RECORDING
+        par[P.MODE] = L.FUNCTIONAL if system is None else L.KEEPS
         # A timed run may be under way, with the memory that the session has to spare.
         spare = self.session.spare if system is None else Spare()
         log = recorder.arrays if recorder is not None else None
         chosen = None if parts[0] is None else parts[0].copy()
-        state = self._state(par, spare, log=log, chosen=chosen, recording=recording)
+        state = self._state(par, spare, log=log, chosen=chosen)
         preparing = self._compiled(state, None, False)
         started = time.perf_counter()
         each = []
@@ -312,13 +306,10 @@ class LaunchRun(Grid):
         seconds = time.perf_counter() - self._started - self.compile_seconds
         counters, slice_sectors, channel_sectors = self.memory
         cycles, trace = self.end - self.start, None
-        seen = _counted(self.state)
-        if self.recording is not None:
-            seen["counters"][:, LOOKED] = self.recording[2]
         if self.trace_recorder is not None:
             trace = self.trace_recorder.finish(self.state, self.lowered, self.program, self.start, cycles)
         fields = {
-            **seen,
+            **_counted(self.state),
             "cycles": cycles,
             "memory": counters,
             "slices": slice_sectors,

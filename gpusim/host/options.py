@@ -39,11 +39,10 @@ class LaunchOptions:
     the workspace of grid-wide barriers; None: if the kernel reads where that is. stack_bytes: of a thread's stack, for
     calls that the compiler could not count. checks: flags of `checks_of`. trace: what to record. mode: one of MODES.
     blocks: the only blocks that are run, by number; None for all. outputs: a sampled run executes the blocks that it
-    does not time. replay: values that an earlier run of the launch has recorded need not be computed again.
-    window: address range whose accesses carry an L2 policy. carveout: the `preference` of `carveout_bytes`.
-    programmatic: the launch may begin when the one before it in its stream lets it. alone: nothing else is on the GPU.
-    accel_sim: where a functional run's instructions are written for another simulator. stop: where the run is stopped.
-    model: a class of SimPy processes on which it is run instead of the engine.
+    does not time. window: address range whose accesses carry an L2 policy. carveout: the `preference` of
+    `carveout_bytes`. programmatic: the launch may begin when the one before it in its stream lets it. alone: nothing
+    else is on the GPU. accel_sim: where a functional run's instructions are written for another simulator. stop: where
+    the run is stopped. model: a class of SimPy processes on which it is run instead of the engine.
     """
 
     max_cycles: int | None = DEFAULT_MAX_CYCLES
@@ -60,7 +59,6 @@ class LaunchOptions:
     mode: str = "detailed"
     blocks: tuple[int, ...] | None = None
     outputs: bool = False
-    replay: bool = False
     accel_sim: AccelSimTraces | None = None
     stop: Stop | None = None
     model: str | type[GPU] = "engine"
@@ -73,11 +71,11 @@ class LaunchOptions:
             raise ModeError(f"a {self.mode} run has no trace of what happened when")
         if self.mode != "functional" and self.accel_sim is not None:
             raise ModeError("instructions are written for other simulators in functional runs alone")
-        elsewhere = self.stop or self.accel_sim or self.replay or self.blocks or self.mode != "detailed"
+        elsewhere = self.stop or self.accel_sim or self.blocks or self.mode != "detailed"
         if self.model != "engine" and elsewhere:
-            raise ModeError("the SimPy machine runs whole launches in detail, without stop or replay")
-        if self.stop is not None and (self.mode not in self.stop.modes or self.replay or self.trace or self.accel_sim):
-            raise ModeError("detailed runs can stop, functional ones before an instruction, without trace or replay")
+            raise ModeError("the SimPy machine runs whole launches in detail, without stop")
+        if self.stop is not None and (self.mode not in self.stop.modes or self.trace or self.accel_sim):
+            raise ModeError("detailed runs can stop, functional ones before an instruction, without trace")
 
 
 def checks_of(check: str | Iterable[str]) -> int:

@@ -23,21 +23,17 @@ from isa.lower import Lowered
 
 
 class ReadyLaunch(Protocol):
-    """A `LaunchRun`, as its sample and its recording know it."""
+    """A `LaunchRun`, as its sample knows it."""
 
     session: GpuSession
     program: Program
     launch: Launch
-    parameter_bytes: bytes
     options: LaunchOptions
     lowered: Lowered
     fits: Occupancy
 
     def run_untimed(
-        self,
-        parts: Sequence[np.ndarray | None] = (None,),
-        system: MemorySystem | None = None,
-        recording: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+        self, parts: Sequence[np.ndarray | None] = (None,), system: MemorySystem | None = None
     ) -> tuple[dict[str, Any], np.ndarray]: ...
 
 

@@ -175,8 +175,8 @@ SIZE = {
 
 
 def test_every_pool_has_a_name_and_is_driven_to_its_end():
-    # below, in test_recording.py and in test_check_copies.py
-    elsewhere = {L.POOL_SPLITS, L.POOL_RECORD, L.POOL_MBARRIERS}
+    # below and in test_check_copies.py
+    elsewhere = {L.POOL_SPLITS, L.POOL_MBARRIERS}
     assert set(TAKERS) | elsewhere == set(range(len(L.POOLS)))
 
 

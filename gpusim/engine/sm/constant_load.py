@@ -5,7 +5,6 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.readiness import CONSTANT_BITS, CONSTANT_SECOND, constant_line, keep_constant
-from gpusim.engine.sm.recording import note, take
 from gpusim.engine.sm.space import check_window, fail, load_rows
 from gpusim.engine.sm.stages import enter_address_queue
 from gpusim.engine.state import L, P, compiled, lowest_bit
@@ -47,28 +46,17 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     ones a warp; one warp alone 8 cycles each, and 11 more until the value is there).
     """
     bank = st.code[i, M.COL_AUX4]
-    computes, books = st.par[P.MODE] & L.COMPUTES != 0, st.par[P.MODE] & L.BOOKS != 0
-    if computes and not load_constants(st, sm, w, i, wb, mask, bank):
-        return
-    if not books and st.par[P.MODE] & L.RECORDS == 0:
+    if not load_constants(st, sm, w, i, wb, mask, bank) or st.par[P.MODE] & L.BOOKS == 0:
         return
     start = max(time + st.par[P.ENTRY], st.smsp[q, L.SMSP_ADDRESS_FREE])
     there = start
     degree = np.int64(0)
     left = np.int64(mask)
-    while True:  # one pass for each distinct address
-        if computes:
-            address, left = next_address(st.address[sm], left)
-            note(st, sm, w, address)
-        else:
-            address = take(st, w)
-        if address < 0:
-            break
+    while left != 0:  # one pass for each distinct address
+        address, left = next_address(st.address[sm], left)
         degree += 1
-        if bank != 0 and books:
+        if bank != 0:
             there = max(there, table_ready(st, sm, bank, address, start))
-    if not books:
-        return
     missed = 1 if there > start else 0
     st.counters[st.sm[sm, L.SM_CHUNK], i, L.COUNT_TURNS] += degree - 1 + missed
     enter_address_queue(st.smsp[q], start, st.par[P.CONST_ADDRESS] * degree)
@@ -79,9 +67,7 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
 
 @compiled
 def next_address(address, left):
-    """(The address of the lowest lane in `left`, the lanes with other ones); -1 if there is none."""
-    if left == 0:
-        return np.int64(-1), left
+    """(The address of the lowest lane in `left`, the lanes with other ones)."""
     found = address[lowest_bit(left)]
     for lane in range(32):
         left &= ~((np.int64(1) << lane) if address[lane] == found else np.int64(0))

@@ -10,7 +10,6 @@ from gpusim.engine.sm.fence import begin_fence
 from gpusim.engine.sm.flight import close_copies, close_group
 from gpusim.engine.sm.group_time import arrive_in_group, wait_for_group
 from gpusim.engine.sm.readiness import block
-from gpusim.engine.sm.recording import note, take
 from gpusim.engine.sm.shadow import mask_is_sound
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, sync_lanes
 from gpusim.engine.sm.shadow_copies import end_group, wait_for_groups
@@ -41,11 +40,8 @@ def same_word(st, a, lanes, leader):
 
 
 @compiled
-def targets(st, sm, w, i, wb, lanes):
+def targets(st, i, wb, lanes):
     """Of an indirect branch: (lanes that go first, the instruction that they go to, different targets of all lanes)."""
-    if st.par[P.MODE] & L.COMPUTES == 0:
-        word = take(st, w)
-        return word & 0xFFFFFFFF, take(st, w), word >> 32
     code = st.code
     a = row_offset(code[i, M.COL_A], wb)
     group = same_word(st, a, lanes, lowest_bit(lanes))
@@ -58,8 +54,6 @@ def targets(st, sm, w, i, wb, lanes):
     while left != 0:
         left &= ~same_word(st, a, left, lowest_bit(left))
         different += 1
-    note(st, sm, w, different << 32 | group)
-    note(st, sm, w, target)
     return group, target, different
 
 
@@ -68,7 +62,7 @@ def indirect(st, sm, w, i, wb, taken):
     """Branch to an address from registers: one group of lanes goes, those with other targets repeat it later."""
     code = st.code
     lanes = np.int64(taken)
-    group, target, different = targets(st, sm, w, i, wb, lanes)
+    group, target, different = targets(st, i, wb, lanes)
     null = code[i, M.COL_OP] == M.OP_CALL and target == 0  # a null pointer: a kernel's own start cannot be called
     if null or target < 0 or target >= code.shape[0]:
         fail(st, sm, L.ERROR_BAD_TARGET, i, w, lowest_bit(group), target * 16, 16)

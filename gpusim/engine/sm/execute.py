@@ -20,7 +20,6 @@ from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.group_matrix import group_matrix
 from gpusim.engine.sm.lsu import memory_access
 from gpusim.engine.sm.readiness import loaded_constant
-from gpusim.engine.sm.recording import note, take
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE, meet_cluster
 from gpusim.engine.sm.space import fail
 from gpusim.engine.sm.special import read_special
@@ -61,16 +60,12 @@ def compute(st, sm, w, i, wb, mask, cls):
 
 
 @compiled
-def further_values(st, sm, w, i, wb, lanes):
-    """By how much the values that MATCH.ANY has found, which are recorded, are more than one: each takes a pass."""
-    if st.par[P.MODE] & L.COMPUTES == 0:
-        more = take(st, w)
-    else:
-        found = row_offset(st.code[i, M.COL_DST], wb)
-        more = np.int64(-1 if lanes != 0 else 0)
-        for lane in range(32):
-            more += 1 if (lanes >> lane) & 1 and lowest_bit(st.regs[found + lane]) == lane else 0
-        note(st, sm, w, more)
+def further_values(st, sm, i, wb, lanes):
+    """By how much the values that MATCH.ANY has found are more than one: each takes a pass."""
+    found = row_offset(st.code[i, M.COL_DST], wb)
+    more = np.int64(-1 if lanes != 0 else 0)
+    for lane in range(32):
+        more += 1 if (lanes >> lane) & 1 and lowest_bit(st.regs[found + lane]) == lane else 0
     st.counters[st.sm[sm, L.SM_CHUNK], i, L.COUNT_TURNS] += more
     return more
 
@@ -155,8 +150,6 @@ def execute(st, sm, q, slot, w, i, mask, time):
             if st.warp[w, L.WARP_STATE] != L.RUNNING:  # in a functional run, for the phase of an mbarrier
                 st.warp[w, L.WARP_PC] = i + 1
                 return False
-    elif st.par[P.MODE] & L.COMPUTES == 0:
-        pass  # its value is not needed
     elif cls == M.CLS_SPECIAL:
         read_special(st, sm, w, i, wb, lanes, time)
     elif st.code[i, M.COL_OP] == M.OP_GMMA:
@@ -164,7 +157,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
     else:
         compute(st, sm, w, i, wb, np.uint32(lanes), cls)
     if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY:
-        more = further_values(st, sm, w, i, wb, lanes) if st.code[i, M.COL_OP] == M.OP_MATCH_ANY else np.int64(0)
+        more = further_values(st, sm, i, wb, lanes) if st.code[i, M.COL_OP] == M.OP_MATCH_ANY else np.int64(0)
         if st.par[P.MODE] & L.BOOKS != 0:
             book_result(st, sm, q, w, i, cls, more, time)
     st.warp[w, L.WARP_PC] = i + 1

@@ -139,7 +139,7 @@ def read_data(st, sm, a, start, turns, own, more=0):
 @compiled
 def words_needed(st, sm, a, n):
     """Words that a load needs of the n-th line that it touches."""
-    if a.size == 0 or st.par[P.MODE] & L.COMPUTES == 0:
+    if a.size == 0:
         return st.touched[sm, n, 2]
     return line_words(st.address[sm], st.touched[sm, n, 0], a.mask, max(a.size, 4))
 
@@ -414,8 +414,6 @@ def atomic_lines(st, sm, a, count, kind, entry):
 @compiled
 def take_operands(st, a, values):
     """Copies what an access sends, uint32 values[8, 32], out of the registers, which may change after its issue."""
-    if st.par[P.MODE] & L.COMPUTES == 0:
-        return
     op = st.code[a.pc, M.COL_OP]
     if op == M.OP_STORE:
         src = row_offset(st.code[a.pc, M.COL_B], a.base)
@@ -434,9 +432,6 @@ def defer(st, sm, a, kept):
     """
     entry = take_deferred(st, sm, a.warp, a.pc)
     st.deferred[sm, entry, L.DEFERRED_MASK] = a.mask
-    st.deferred[sm, entry, L.DEFERRED_DONE] = st.par[P.MODE] & L.COMPUTES == 0
-    if st.par[P.MODE] & L.COMPUTES == 0:
-        return entry
     for lane in range(32):
         st.deferred_address[sm, entry, lane] = st.address[sm, lane]
     if kept < 0:

@@ -1,7 +1,7 @@
 """The load/store unit of an SM: from a memory instruction at issue to values, wavefronts, L1 lookups and requests.
 
-An access takes three steps: what it costs, from its addresses or from a recording; its values, which move; its time,
-which is booked. The mode of the run says which of them there are (`layout.COMPUTES`, `BOOKS` ...).
+An access takes three steps: what it costs, from its addresses; its values, which move; its time, which is booked if the
+run has any (`layout.BOOKS`).
 
 Values move at issue, except what the whole device can see in an order that matters (atomics, reductions, strong
 accesses): those wait for their turn at L2, see `deferred.apply_deferred`. Time is a chain of servers: the
@@ -13,14 +13,13 @@ import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import queued, space
-from gpusim.engine.sm.atomics import copy_operands, execute_atomic, swaps, take_effect_remotely, words_of
+from gpusim.engine.sm.atomics import copy_operands, execute_atomic, take_effect_remotely, words_of
 from gpusim.engine.sm.cluster import find_remote, own_lanes, remote_lines
-from gpusim.engine.sm.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
+from gpusim.engine.sm.coalescer import coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.sm.constant_load import constant_access
 from gpusim.engine.sm.flight import note_lines, release_at
 from gpusim.engine.sm.l1 import note_words
 from gpusim.engine.sm.lines import defer, line_filter
-from gpusim.engine.sm.recording import note, put_lines, take, take_lines
 from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.space import access
@@ -30,8 +29,6 @@ from gpusim.engine.state import L, P, compiled, compiled_on_demand, popc
 from gpusim.engine.state.log import log_local
 from gpusim.engine.state.memory import KIND_ATOMIC, KIND_READ, KIND_WRITE
 from isa import microops as M
-
-REFUSED = -1  # cost of an access that ends the run
 
 
 @compiled
@@ -92,41 +89,24 @@ def move_shared(st, sm, w, i, wb, mask, size):
 
 
 @compiled
-def checked_shared_cost(st, sm, w, i, wb, mask, size):
-    """Cost of an access to shared memory in a word, as it is recorded: wavefronts, least wavefronts, data wavefronts,
-    10 bits each, and conflicts. REFUSED if the access ends the run."""
+def check_shared_access(st, sm, w, i, wb, mask, size):
+    """False if an access to shared memory ends the run."""
     par = st.par
     # ptxas reads a whole vector of which a kernel needs a part: a load has to begin inside, the rest to end there.
     end = par[P.SHARED_BYTES] + (size - 1 if st.code[i, M.COL_OP] == M.OP_LOAD else 0)
     if not space.check_window(st, sm, i, w, mask, size, par[P.SHARED_FIRST], end, L.ERROR_SHARED_BOUNDS):
-        return REFUSED
-    if par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
-        return REFUSED
-    wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
-    cost = conflicts << 30 | data_wavefronts << 20 | ideal << 10 | wavefronts
-    note(st, sm, w, cost)
-    return cost
+        return False
+    return par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) == 0 or watch_shared(st, sm, i, w, wb, mask, size)
 
 
 @compiled
 def shared_access(st, sm, q, w, i, wb, mask, time):
     """Load, store or atomic on shared memory."""
-    size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    if st.par[P.MODE] & L.COMPUTES == 0:
-        book_shared(st, sm, q, w, i, size, take(st, w), time)
+    par, op, size = st.par, st.code[i, M.COL_OP], np.int64(st.code[i, M.COL_AUX1] & 255)
+    if not check_shared_access(st, sm, w, i, wb, mask, size):
         return
-    cost = checked_shared_cost(st, sm, w, i, wb, mask, size)
-    if cost != REFUSED:
-        move_shared(st, sm, w, i, wb, mask, size)
-        book_shared(st, sm, q, w, i, size, cost, time)
-
-
-@compiled
-def book_shared(st, sm, q, w, i, size, cost, time):
-    """Counts an access to shared memory and books its time. cost: see `checked_shared_cost`."""
-    par = st.par
-    op = st.code[i, M.COL_OP]
-    wavefronts, ideal, data_wavefronts, conflicts = cost & 1023, cost >> 10 & 1023, cost >> 20 & 1023, cost >> 30
+    wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
+    move_shared(st, sm, w, i, wb, mask, size)
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
     counts[L.COUNT_SHARED_WAVEFRONTS] += wavefronts
     counts[L.COUNT_SHARED_IDEAL] += ideal
@@ -165,22 +145,21 @@ def policy_of(st, i, wb):
 
 @compiled
 def global_cost(st, sm, w, i, wb, mask, size):
-    """Cost of an access to global memory in a word, as it is recorded: lines, sectors, 8 bits each, and what L2 is told
-    (`policy_of`). Fills st.touched[sm]. REFUSED if the access ends the run."""
+    """(Lines of an access to global memory, its sectors, what L2 is told: `policy_of`). Fills st.touched[sm]. No lines
+    if the access ends the run."""
+    none = np.int64(0), np.int64(0), np.int64(0)
     if not space.check_global(st, sm, i, w, mask, size):
-        return REFUSED
+        return none
     if st.par[P.CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
-        return REFUSED
+        return none
     op, touched = st.code[i, M.COL_OP], st.touched[sm]
     lines, sectors = coalesce(st.address[sm], touched, mask, size)
     policy = np.int64(0)
     if op == M.OP_LOAD or op == M.OP_STORE:
         policy = policy_of(st, i, wb)
-        if st.par[P.MODE] & (L.BOOKS | L.RECORDS) != 0:
+        if st.par[P.MODE] & L.BOOKS != 0:
             note_words(st.address[sm], touched, lines, mask, size if op == M.OP_STORE else max(size, 4))
-    cost = policy << 16 | sectors << 8 | lines
-    note(st, sm, w, cost)
-    return cost
+    return lines, sectors, policy
 
 
 @compiled
@@ -214,28 +193,17 @@ def move_global(st, sm, w, i, wb, mask, size, path):
 @compiled
 def global_access(st, sm, q, w, i, wb, mask, time):
     """Load, store, atomic or reduction on global memory."""
-    computes = st.par[P.MODE] & L.COMPUTES != 0
     size = access_size(st, i)
-    cost = global_cost(st, sm, w, i, wb, mask, size) if computes else take(st, w)
-    if cost == REFUSED:
+    lines, sectors, policy = global_cost(st, sm, w, i, wb, mask, size)
+    if lines == 0:
         return
-    lines, sectors, policy = cost & 255, cost >> 8 & 255, cost >> 16
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
     counts[L.COUNT_REQUESTS] += 1
     counts[L.COUNT_SECTORS] += sectors
     counts[L.COUNT_TAGS] += lines
     counts[L.COUNT_SECTORS_IDEAL] += min(sectors, (popc(mask) * size + 31) // 32)
-    if not computes:
-        lines = take_lines(st, sm, w)
-    elif st.par[P.MODE] & L.RECORDS != 0:
-        requests = np.int64(lines)
-        if st.code[i, M.COL_OP] == M.OP_RED or st.code[i, M.COL_OP] == M.OP_ATOM:
-            requests, _ = atomic_requests(st.address[sm], st.touched[sm], mask, swaps(st, i), size)
-        put_lines(st, sm, w, np.int64(requests))
-
     path = path_of(st, sm, i, lines)
-    if computes:
-        move_global(st, sm, w, i, wb, mask, size, path)
+    move_global(st, sm, w, i, wb, mask, size, path)
     if st.par[P.MODE] & L.BOOKS != 0:
         queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time, policy), lines, np.int64(path))
     elif st.par[P.MODE] & L.KEEPS != 0:
@@ -286,35 +254,23 @@ def local_lines(st, sm, mask, size):
 
 @compiled
 def local_access(st, sm, q, w, i, wb, mask, time):
-    """Load or store of thread-private memory, through L1 like global memory. Its lines are recorded without the warp's
-    place on its SM."""
+    """Load or store of thread-private memory, through L1 like global memory."""
     par = st.par
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    start = np.int64(w) * par[P.LOCAL_BYTES] * 32
-    if par[P.MODE] & L.COMPUTES != 0:
-        if not space.check_window(st, sm, i, w, mask, size, 0, par[P.LOCAL_BYTES], L.ERROR_LOCAL_BOUNDS):
-            return
-        space.local_addresses(st, sm, mask, start)
-        if par[P.CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
-            return
-        move_rows(st, sm, i, wb, st.local32, st.local8, 0, 32, mask, size)
-        count, sectors = local_lines(st, sm, mask, size)
-        note(st, sm, w, sectors)
-        further = -(start >> 7) if par[P.MODE] & L.RECORDS != 0 else par[P.LOCAL_LINE]
-    else:
-        sectors = take(st, w)
-        count = take_lines(st, sm, w)
-        further = par[P.LOCAL_LINE] + (start >> 7)
+    if not space.check_window(st, sm, i, w, mask, size, 0, par[P.LOCAL_BYTES], L.ERROR_LOCAL_BOUNDS):
+        return
+    space.local_addresses(st, sm, mask, np.int64(w) * par[P.LOCAL_BYTES] * 32)
+    if par[P.CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
+        return
+    move_rows(st, sm, i, wb, st.local32, st.local8, 0, 32, mask, size)
+    count, sectors = local_lines(st, sm, mask, size)
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
     counts[L.COUNT_LOCAL_REQUESTS] += max(size >> 2, 1)
     counts[L.COUNT_LOCAL_SECTORS] += sectors
-    for n in range(count):
-        st.touched[sm, n, 0] += further
-    if par[P.MODE] & L.RECORDS != 0:
-        put_lines(st, sm, w, count)
-        return
     if par[P.MODE] & L.BOOKS == 0:
         return
+    for n in range(count):
+        st.touched[sm, n, 0] += par[P.LOCAL_LINE]
     if st.sm[sm, L.SM_LOG_ROW] != 0:
         log_local(st, sm, count)
     if st.code[i, M.COL_OP] == M.OP_LOAD:
@@ -345,10 +301,8 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
             pass_by(st, sm, q, w, i, time)
         return
     par = st.par
-    computes = par[P.MODE] & L.COMPUTES != 0
     op = st.code[i, M.COL_OP]
-    if computes:
-        space.lane_addresses(st, sm, i, wb, mask)
+    space.lane_addresses(st, sm, i, wb, mask)
     where = st.code[i, M.COL_AUX0]
     if op == M.OP_LDC:
         constant_access(st, sm, q, w, i, wb, mask, time)
@@ -360,14 +314,9 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
     while left != 0:  # once, but for a generic access whose lanes mean different spaces
         lanes = left
         if st.code[i, M.COL_AUX0] == M.SPACE_GENERIC:
-            if computes:
-                where, lanes = space.window_of(st, sm, left)
-                note(st, sm, w, np.int64(where) << 32 | lanes)
-            else:
-                word = take(st, w)
-                where, lanes = word >> 32, word & 0xFFFFFFFF
+            where, lanes = space.window_of(st, sm, left)
         left &= ~lanes
-        if op == M.OP_ATOM and computes and not atomic_predicate(st, sm, w, i, lanes, where, time):
+        if op == M.OP_ATOM and not atomic_predicate(st, sm, w, i, lanes, where, time):
             continue
         if where == M.SPACE_SHARED and par[P.CLUSTER_BLOCKS] > 0:
             own = own_lanes(st, sm, w, lanes)

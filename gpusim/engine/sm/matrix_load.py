@@ -13,7 +13,6 @@ from gpusim.engine.rows.tensor_lanes import scratch
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.coalescer import bank_degree
 from gpusim.engine.sm.flight import release_at
-from gpusim.engine.sm.recording import note, take
 from gpusim.engine.sm.shadow import watch_byte
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE, READ, WRITE, epoch_of, record_of
 from gpusim.engine.sm.space import access, check_shared, lane_addresses
@@ -155,13 +154,9 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
     """Executes LDSM or STSM and books its time: a matrix costs what a quarter of a warp with 16 bytes a lane does."""
     par = st.par
     count = np.int64(st.code[i, M.COL_AUX5] & 255)
-    if par[P.MODE] & L.COMPUTES == 0:
-        wavefronts = take(st, w)
-    else:
-        wavefronts = move_rows(st, sm, w, i, wb, mask, count)
-        if wavefronts == 0:
-            return
-        note(st, sm, w, wavefronts)
+    wavefronts = move_rows(st, sm, w, i, wb, mask, count)
+    if wavefronts == 0:
+        return
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
     counts[L.COUNT_SHARED_WAVEFRONTS] += wavefronts
     counts[L.COUNT_SHARED_IDEAL] += count

@@ -60,7 +60,7 @@ def access_lines(st, sm, a, count, path, kept):
         lines = line_filter(st.touched[sm], count)
         st.sm[sm, L.SM_DEFERRED_LINES] |= 0 if path == PATH_READ_STRONG else lines
         st.deferred[sm, entry, L.DEFERRED_LINES] = lines
-    if path in (PATH_REDUCTION, PATH_ATOMIC) and st.par[P.MODE] & L.COMPUTES != 0:
+    if path in (PATH_REDUCTION, PATH_ATOMIC):
         count, _ = atomic_requests(st.address[sm], st.touched[sm], a.mask, swaps(st, a.pc), a.size)
     if is_store(path):
         write_lines(st, sm, a, count, np.int64(_KIND_OF[path]), entry)

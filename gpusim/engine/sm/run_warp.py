@@ -8,7 +8,6 @@ from gpusim.engine.sm.execute import execute
 from gpusim.engine.sm.flight import close_copies, close_group
 from gpusim.engine.sm.lane_states import can_run
 from gpusim.engine.sm.readiness import block, charge
-from gpusim.engine.sm.recording import begin, note, take
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.shadow_copies import all_waited_for
 from gpusim.engine.sm.space import exhausted, fail
@@ -57,15 +56,12 @@ def clear_lanes(st, sm, w):
 
     Here and not where its block starts, so that host threads share the work.
     """
-    if st.par[P.MODE] & L.RECORDS != 0 or st.par[P.MODE] & L.COMPUTES == 0:
-        begin(st, sm, w)
-    if st.par[P.MODE] & L.COMPUTES != 0:
-        rows = st.par[P.ROWS_PER_WARP]
-        first = 32 * (st.par[P.CONST_ROWS] + w * rows)
-        st.regs[first : first + 32 * rows] = 0
-        block = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_NUMBER]
-        mixed = (block * 2654435761 + st.warp[w, L.WARP_INDEX] * 40503 + 1) & 0xFFFFFFFF
-        st.warp[w, L.WARP_LOOKED_AT] = block == 0 or ((mixed * 2246822519) >> 20) & 7 == 0
+    rows = st.par[P.ROWS_PER_WARP]
+    first = 32 * (st.par[P.CONST_ROWS] + w * rows)
+    st.regs[first : first + 32 * rows] = 0
+    block = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_NUMBER]
+    mixed = (block * 2654435761 + st.warp[w, L.WARP_INDEX] * 40503 + 1) & 0xFFFFFFFF
+    st.warp[w, L.WARP_LOOKED_AT] = block == 0 or ((mixed * 2246822519) >> 20) & 7 == 0
     st.preds[16 * w : 16 * w + 16] = 0
     st.preds[16 * w + 7] = 0xFFFFFFFF
     st.preds[16 * w + 15] = 0xFFFFFFFF
@@ -90,24 +86,14 @@ def run_instruction(st, sm, q, slot, w, i, time):
     go on)."""
     code = st.code
     active = np.uint32(st.warp[w, L.WARP_ACTIVE])
-    computes = st.par[P.MODE] & L.COMPUTES != 0
     mask = active
     if code[i, M.COL_GUARD] != 7 or code[i, M.COL_GUARD_NEG] != 0:
-        if not computes:
-            mask = np.uint32(take(st, w))
-        else:
-            guard = st.preds[16 * w + code[i, M.COL_GUARD]]
-            mask = active & (~guard if code[i, M.COL_GUARD_NEG] != 0 else guard)
-            note(st, sm, w, np.int64(mask))
+        guard = st.preds[16 * w + code[i, M.COL_GUARD]]
+        mask = active & (~guard if code[i, M.COL_GUARD_NEG] != 0 else guard)
     guarded = mask
     if code[i, M.COL_CLASS] == M.CLS_CONTROL:
         # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
-        if not computes and code[i, M.COL_PS0] != 7:
-            mask = np.uint32(take(st, w))
-        else:
-            mask &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
-            if code[i, M.COL_PS0] != 7:
-                note(st, sm, w, np.int64(mask))
+        mask &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
     counts[L.COUNT_EXECUTED] += 1
     counts[L.COUNT_THREADS] += popc(active)

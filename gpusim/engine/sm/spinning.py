@@ -40,7 +40,7 @@ def word(st, w, n, registers):
 def look(st, w):
     """The active lanes have all branched backward. Not while results or stores of the warp are under way."""
     warp, lanes = st.warp[w], st.split[w]
-    if lanes[L.SPLIT_KEPT] == REPEATS or warp[L.WARP_STORES] != 0 or st.par[P.MODE] & L.COMPUTES == 0:
+    if lanes[L.SPLIT_KEPT] == REPEATS or warp[L.WARP_STORES] != 0:
         return
     for k in range(6):
         if warp[L.WARP_PENDING + k] != 0:

@@ -23,7 +23,7 @@ from isa import microops as M
 
 #: Owners. Arrays of the SMs are made by the first of several launches that share the GPU, which then have them
 #: together; arrays of a launch are its own; others are handed in by whoever has them: the launch's code and parameters,
-#: device memory, a recorder, a recording.
+#: device memory, a recorder.
 SMS, LAUNCH, GIVEN = "SMs", "launch", "given"
 #: Times of clearing an array: as it is made; as any launch begins; as one begins that may share the SMs with others.
 MADE, BEGUN, SHARED = "made", "begun", "shared"

@@ -16,12 +16,9 @@ def _row(names: list[str], name: str) -> int:
     return len(names) - 1
 
 
-#: Steps of an instruction: its values are computed, else a recording says what its time depends on (`sm.recording`);
-#: its time is booked, else every reply comes at once; what its time depends on is recorded; its requests are kept.
-COMPUTES, BOOKS, RECORDS, KEEPS = 1, 2, 4, 8
-#: Modes of a run, by the steps of which it consists.
-TIMED, REPLAYS = COMPUTES | BOOKS, BOOKS
-FUNCTIONAL, KEEPS_REQUESTS, RECORDING = COMPUTES, COMPUTES | KEEPS, COMPUTES | RECORDS
+#: Modes of a run. FUNCTIONAL: every reply comes at once. BOOKS: the time of an instruction is booked. KEEPS: as without
+#: time, but its requests are kept for L2 and memory.
+FUNCTIONAL, BOOKS, KEEPS = 0, 1, 2
 
 # --- warp: one row per warp slot ---------------------------------------------------------------------------
 WARP_STATE, WARP_PC, WARP_ACTIVE, WARP_ALIVE = range(4)
@@ -51,7 +48,7 @@ WARP_READY_AT = 39  # cycle at which it was last known when it would be ready
 WARP_DISPATCH = 40  # SMSP_DISPATCH of its sub-partition at that time
 WARP_BUSY = 41  # SMSP_BUSY of its next instruction's unit
 WARP_LOGGED = 42  # its number in the launch + 1 if what it does is logged
-WARP_RECORD = 43  # place in State.recorded of its next word
+WARP_LOOKED_AT = 43  # 1: its values are looked at, see engine.sm.run_warp
 WARP_CLOSED = 44  # token number + 1 of the group of asynchronous copies that it has closed last, if that is not over
 WARP_GROUPS = 45  # groups of such products that it has committed
 WARP_GROUP = 46  # GROUPS: cycles at which the last of them are done, group n at n % GROUPS
@@ -64,7 +61,6 @@ WARP_GROUP_BEGINS = 59  # cycle at which a tensor core takes the last product of
 WARP_TURN = 60  # SMSP_TURNS when it began to wait for room in the memory queue, 0 if it does not
 WARP_DATA = 61  # cycle from which the data stage works at its next memory instruction
 WARP_INDEX = 62  # warp number within the block
-WARP_LOOKED_AT = 63  # 1: its values are looked at, see engine.sm.run_warp
 GROUPS = 8  # as many as WARPGROUP.DEPBAR can name
 WARP_FIELDS = 64
 
@@ -230,7 +226,6 @@ POOL_REQUESTS = _row(POOLS, "requests of an SM in a window")
 POOL_QUEUED = _row(POOLS, "memory instructions that wait for L2")
 POOL_DONE = _row(POOLS, "blocks that end in a window")
 POOL_SPLITS = _row(POOLS, "groups of lanes of a warp")
-POOL_RECORD = _row(POOLS, "words of a recording")
 POOL_COPIES = _row(POOLS, "asynchronous copies in flight")
 POOL_BULK = _row(POOLS, "bulk copies in flight")
 POOL_MBARRIERS = _row(POOLS, "mbarriers of a block that are checked")
