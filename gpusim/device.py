@@ -19,6 +19,7 @@ from gpusim.config import GPUConfig, load_config
 from gpusim.engine.memory.system import PeerRow, host_row
 from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.errors import ArgumentError, NodeError
+from gpusim.host import options as host_options
 from gpusim.host.launch_run import LaunchRun, Listener
 from gpusim.host.options import CHECKS, DEFAULT_MAX_CYCLES, LaunchOptions, Progress, checks_of, host_threads
 from gpusim.host.session import GpuSession
@@ -96,6 +97,8 @@ class Device(AbstractContextManager["Device"]):
         beside: Device | None = None,
     ):
         self._checks, self._mode = checks_of(check), LaunchOptions(mode=mode, accel_sim=accel_sim).mode
+        if mode == "once" and gpus > 1:  # launches of several GPUs wait for each other
+            self._mode = "detailed"
         self._first: Device | None = None
         self.window: AccessWindow | None = None
         self.set_aside_bytes: int | None = None
@@ -201,8 +204,8 @@ class Device(AbstractContextManager["Device"]):
 
     @property
     def _timed(self) -> bool:
-        """True on a detailed device; on a functional or a sampled one, work of streams takes no time."""
-        return self._mode == "detailed"
+        """False on a functional or a sampled device, where work of streams takes no time."""
+        return self._mode in host_options.EACH_IN_TIME
 
     def copy(self, target: StreamedArray, source: StreamedArray, stream: Stream | None = None) -> None:
         """Copy an array of this GPU to another one, of this GPU or of one beside it, with the same shape and dtype; in

@@ -23,8 +23,8 @@ from gpusim.bound.walk import Path, path_of
 from gpusim.bound.work import Amount, Kinds, Tally, work
 from gpusim.config import GPUConfig, load_config
 from gpusim.config.load import Overrides
+from gpusim.engine.retime import lowered_once
 from gpusim.engine.state import layout as L
-from gpusim.host.fitting import lowered_once
 from gpusim.host.launch_run import session_run
 from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions
 from gpusim.host.sampling import communicates, is_cooperative

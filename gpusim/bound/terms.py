@@ -17,10 +17,10 @@ from gpusim.config import GPUConfig, load_config
 from gpusim.config.load import Overrides
 from gpusim.engine.memory.params import make_params
 from gpusim.engine.parameters import unit_timing
+from gpusim.engine.retime import lowered_once
 from gpusim.engine.state.memory import P_BURST, TICKS
 from gpusim.engine.state.parameters import FRACTION
 from gpusim.errors import LaunchError
-from gpusim.host.fitting import lowered_once
 from gpusim.launch.occupancy import occupancy
 from gpusim.results.record import Bound
 from isa import microops as M

@@ -119,7 +119,7 @@ class Engine:
 
     def _start(self) -> None:
         """Makes the dispatcher, and begins its process."""
-        sms = SMs(self.config.sm.count, self.threads, self._submit)
+        sms = SMs(self.config.sm.count, self.threads, self.submit_work)
         what = sms, self.memory_system, self._front.expected, self._company
         self._front.dispatcher = Dispatcher(self.env, self.config, *what)
         self._process = self._guarded(self._front.dispatcher.run())
@@ -133,7 +133,8 @@ class Engine:
         several = sum(any(not isinstance(grid, Transfer) for grid in grids) for grids in waiting) > 1
         return self.shares or followed or several
 
-    def _submit(self, run: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    def submit_work(self, run: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Run a function on one of the host threads."""
         try:
             return self._pool.submit(run, *arguments)
         except RuntimeError:  # the interpreter is about to end, and begins no threads

@@ -8,6 +8,10 @@ the grid find room at once they have it from the start.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+
 import numpy as np
 
 from gpusim.engine import dispatcher as D
@@ -21,7 +25,8 @@ from gpusim.engine.sm.flight import pop_event
 from gpusim.engine.sm.readiness import place_of, wake
 from gpusim.engine.sm.run_warp import clear_lanes, finish_warp, run_instruction, stays
 from gpusim.engine.sm.sm import arrive, warps_of
-from gpusim.engine.state import L, P, compiled
+from gpusim.engine.state import L, P, compiled, ms
+from gpusim.engine.state.arrays import State
 from gpusim.engine.state.log import log_room
 
 TURN = 1024
@@ -120,18 +125,41 @@ def run_grid(st, dispatch, seats, clock, most):
     return done
 
 
-def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = None) -> None:
-    """Runs a grid to its end, all blocks `together` or, if they may be, one after the other. Raises what
-    `Engine.wait` does; `max_cycles` is the most instructions of a warp.
+def run_functionally(
+    parts: Sequence[Grid],
+    together: bool,
+    faults: Callable[[Grid], AbstractContextManager[None]],
+    submit: Callable[..., Future[int]],
+    system: MemorySystem | None = None,
+) -> None:
+    """Runs a grid to its end, all blocks `together` or, if they may be, one after the other. Raises what `faults` makes
+    of what `Engine.wait` raises; `max_cycles` is the most instructions of a warp.
 
-    system: whose L2 gets the grid's requests, if they are kept, from blocks on SMs in all parts of the GPU.
+    parts: of the grid, each with a state of its own; several if blocks have nothing to do with each other, of which
+    `submit` runs all but the first on other host threads. system: whose L2 gets the grid's requests, if they are kept,
+    from blocks on SMs in all parts of the GPU, in an order that does not depend on threads.
     """
+    runs = [_begun(grid, together, system) for grid in parts]
+    while runs:
+        some = 1 if system is not None else _CALL
+        others = [submit(run_grid, *each, some) for each in runs[1:]]
+        done = [run_grid(*runs[0], some), *(each.result() for each in others)]
+        for grid, count in zip(parts, done, strict=True):
+            with faults(grid):
+                _looked_at(grid, count, system)
+        parts = [grid for grid in parts if grid.dispatch[D.G_RUNNING] > 0]
+        runs = [each for each in runs if each[1][0, D.G_RUNNING] > 0]
+
+
+def _begun(grid: Grid, together: bool, system: MemorySystem | None) -> tuple[State, np.ndarray, np.ndarray, np.ndarray]:
+    """Hands out the first blocks of a part. Returns what `run_grid` takes."""
     state = grid.state
     table, seats, clock = np.zeros((1, D.G_FIELDS), np.int64), np.zeros(1, np.int64), np.zeros(D.C_FIELDS, np.int64)
     dispatch = grid.dispatch = table[0]
-    dispatch[D.G_TOTAL] = grid.blocks
+    dispatch[D.G_NEXT], dispatch[D.G_TOTAL] = grid.begins, grid.begins + grid.blocks
     grid.watch = EndlessWatch.of(state, dispatch) if grid.watched else None
-    before = int(state.counters[:, :, L.COUNT_EXECUTED].sum())  # of blocks that were run before these
+    grid.memory = [np.zeros(ms.COUNTERS, np.int64)]
+    grid.counted = int(state.counters[:, :, L.COUNT_EXECUTED].sum())
     total, sms = grid.blocks, int(state.par[P.SM_COUNT])
     room = sms * int(state.par[P.RESIDENT])
     if grid.recorder is not None:
@@ -142,26 +170,30 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
     else:
         for sm in range(0, sms if system is not None else 1, max(sms // _SOME, 1)):
             D.place_blocks(state, dispatch, sm, L.NEVER, 0)
-    while dispatch[D.G_RUNNING] > 0:
-        done = run_grid(state, table, seats, clock, 1 if system is not None else _CALL)
-        if system is not None:
-            system.warm_up(state.request, state.requests)
-        if grid.recorder is not None:
-            done += int(state.sm[:, L.SM_LOGGED].sum())  # whose room may have been all that it waited for
-            grid.recorder.collect(state, 0)
-        stopped = np.flatnonzero(state.sm[:, L.SM_ERROR])
-        if stopped.size:
-            raise MachineStopped(int(stopped[0]))
-        if grid.host is not None and (warps := asked(state)).size:
-            grid.host(state, warps)
-            for w in warps:
-                wake(state, sm_of(state, int(w)), int(w), int(state.warp[w, L.WARP_SINCE]))
-        elif not done:
-            raise NothingMoves(int(state.warp[:, L.WARP_SINCE].max()))
-        if grid.watch is not None:
-            grid.watch.look()
-        running = state.warp[:, L.WARP_STATE] != L.FREE
-        longest = (state.warp[:, L.WARP_SINCE] - state.warp[:, L.WARP_START])[running].max(initial=0)
-        grid.tell(int(longest), int(dispatch[D.G_NEXT] - dispatch[D.G_RUNNING]), before)
-        if grid.max_cycles is not None and longest > grid.max_cycles:
-            raise CyclesUsedUp
+    return state, table, seats, clock
+
+
+def _looked_at(grid: Grid, done: int, system: MemorySystem | None) -> None:
+    """Does for a part, between calls of `run_grid`, what the host has to do. done: instructions of the last call."""
+    state, dispatch = grid.state, grid.dispatch
+    if system is not None:
+        grid.memory[0] += system.warm_up(state.request, state.requests)
+    if grid.recorder is not None:
+        done += int(state.sm[:, L.SM_LOGGED].sum())  # whose room may have been all that it waited for
+        grid.recorder.collect(state, 0)
+    stopped = np.flatnonzero(state.sm[:, L.SM_ERROR])
+    if stopped.size:
+        raise MachineStopped(int(stopped[0]))
+    if grid.host is not None and (warps := asked(state)).size:
+        grid.host(state, warps)
+        for w in warps:
+            wake(state, sm_of(state, int(w)), int(w), int(state.warp[w, L.WARP_SINCE]))
+    elif not done:
+        raise NothingMoves(int(state.warp[:, L.WARP_SINCE].max()))
+    if grid.watch is not None:
+        grid.watch.look()
+    running = state.warp[:, L.WARP_STATE] != L.FREE
+    longest = (state.warp[:, L.WARP_SINCE] - state.warp[:, L.WARP_START])[running].max(initial=0)
+    grid.tell(int(longest), int(dispatch[D.G_NEXT] - dispatch[D.G_RUNNING]))
+    if grid.max_cycles is not None and longest > grid.max_cycles:
+        raise CyclesUsedUp

@@ -76,6 +76,7 @@ class Grid:
     `start` and `end` are cycles of the device, `began` the one at which its first blocks were handed out. `memory`:
     what the memory system's counters have grown by meanwhile. `seconds`: what the host has spent on SMs, on the memory
     system and on what lies between windows. again: it takes `launch.again_cycles`; None until that is known.
+    begins: number of its first block. counted: instructions that its state had counted before it.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Grid:
         self.host: Host | None = None
         self.state: State
         self.dispatch = np.zeros(0, np.int64)  # G_* of `dispatcher`, while it is on the GPU
-        self.seat = 0
+        self.seat = self.begins = self.counted = 0
         self.kind, self.name = "kernel", "kernel"
         self.watch: EndlessWatch | None = None
         self.watched = True  # nobody else writes what it reads while it runs
@@ -111,14 +112,19 @@ class Grid:
     def prepare(self, seat: Seat | None) -> None:
         """Called when its turn has come. seat: None for a launch that has the GPU for itself."""
 
+    def takes(self) -> int | None:
+        """Called when it is about to have the GPU for itself. Returns None if it is to be timed, else it has been
+        executed, and the cycles that it takes."""
+        return None
+
     def execute(self) -> None:
         """Called in place of everything else when the turn of an untimed one has come."""
 
-    def tell(self, cycles: int, finished: int, since: int = 0) -> None:
-        """Calls `progress`, if there is anybody to call. since: instructions that its state had counted before it."""
+    def tell(self, cycles: int, finished: int) -> None:
+        """Calls `progress`, if there is anybody to call."""
         if self.progress is not None:
             issued = int(self.state.counters[:, :, L.COUNT_EXECUTED].sum())
-            self.progress(cycles, finished, self.blocks, issued - since)
+            self.progress(cycles, finished, self.blocks, issued - self.counted)
 
     def forget(self) -> None:
         """Lets go of the state, some 20 MB, once all has been read that anybody wants of it."""
@@ -127,13 +133,13 @@ class Grid:
 
 class Transfer(Grid):
     """A copy within the GPU's memory or a fill, which is a kernel of the driver's on a GPU: it waits for room as grids
-    do, but its blocks are not simulated. takes: cycles from then on, in which no grid behind it begins; effect: moves
-    the bytes, in the end."""
+    do, but its blocks are not simulated. cycles: from then on, in which no grid behind it begins; effect: moves the
+    bytes, in the end."""
 
-    def __init__(self, env: simpy.Environment, name: str, takes: int, effect: Callable[[], object], nbytes: int = 0):
+    def __init__(self, env: simpy.Environment, name: str, cycles: int, effect: Callable[[], object], nbytes: int = 0):
         super().__init__(env, 0)
         self.kind, self.name = "copy", name
-        self.takes, self.effect, self.nbytes = takes, effect, nbytes
+        self.cycles, self.effect, self.nbytes = cycles, effect, nbytes
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +13,10 @@ from gpusim.engine.memory.params import parity_pages
 from gpusim.engine.sm.frontend import INSTRUCTION_BITS
 from gpusim.engine.sm.policies import POLICIES
 from gpusim.engine.state import L, P
+from gpusim.errors import LaunchError
 from gpusim.launch import Launch
 from gpusim.launch.occupancy import Occupancy, cluster_groups
+from isa import Program
 from isa import microops as M
 from isa.lower import Lowered
 
@@ -24,19 +25,12 @@ LOCAL_ADDRESS = 0x7D20_0000_0000
 #: The widest access of a thread.
 VECTOR_BYTES = 16
 
+#: CUDA programming guide, technical specifications per compute capability: 512 KB.
+_MOST_LOCAL_BYTES = 512 << 10
+
 _KEYS = {number: key for number, key in enumerate(P.KEYS) if isinstance(key, str)}
 _INDICES, _values_of_keys = np.array(list(_KEYS)), attrgetter(*_KEYS.values())
 _DERIVED = {number: key for number, key in enumerate(P.KEYS) if key is not None and not isinstance(key, str)}
-
-
-class Memories(NamedTuple):
-    """First bytes and sizes of a launch's memories: a block's shared memory from the system's part on, a thread's local
-    memory, the arena of global memory."""
-
-    shared_first: int
-    shared_bytes: int
-    local_bytes: int
-    arena: int
 
 
 def unit_timing(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
@@ -71,15 +65,19 @@ def machine_parameters(config: GPUConfig) -> np.ndarray:
 
 def parameters(
     config: GPUConfig,
+    program: Program,
     launch: Launch,
     lowered: Lowered,
     occupancy: Occupancy,
-    memories: Memories,
+    memory_base: int,
+    stack_bytes: int,
+    carveout: int,
     strict_barriers: bool,
-    cluster: tuple[int, int, int] = (0, 0, 0),
-    checks: int = 0,
+    checks: int,
 ) -> np.ndarray:
-    """The vector, see `engine.state.parameters`. checks: CHECK_* of `engine.sm.shadow_clocks`."""
+    """The vector, see `engine.state.parameters`. memory_base: where device memory begins. checks: CHECK_* of
+    `engine.sm.shadow_clocks`; the others as of `host.options`."""
+    shared, cluster = program.static_shared_bytes + launch.shared_bytes, program.cluster or (0, 0, 0)
     par = machine_parameters(config)
     # What has been asked for before comes again only if L1.5 does not hold all code.
     icache, code_bytes = config.icache, 16 * len(lowered.code)
@@ -95,9 +93,12 @@ def parameters(
     par[P.GRID_X : P.GRID_Z + 1] = launch.grid
     par[P.THREADS] = launch.threads_per_block
     par[P.WARPS] = occupancy.warps_per_block
-    par[P.SHARED_FIRST], par[P.SHARED_BYTES], par[P.LOCAL_BYTES], par[P.MEMORY_BASE] = memories
+    par[P.SHARED_FIRST], par[P.SHARED_BYTES] = program.shared_base, program.shared_base + shared
+    par[P.LOCAL_BYTES], par[P.MEMORY_BASE] = local_bytes(program, stack_bytes), memory_base
+    unit = config.sm.shared_unit_bytes  # in which %total_smem_size counts, says the PTX ISA
+    par[P.SHARED_SIZE] = program.shared_base + -(-shared // unit) * unit
     # Room for the rest of the last vector, which loads may read, whatever units the configuration has.
-    stride = max(occupancy.shared_bytes_per_block, memories.shared_bytes)
+    stride = max(occupancy.shared_bytes_per_block, program.shared_base + shared)
     par[P.SHARED_STRIDE] = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
     par[P.L1_SETS] = config.l1.sets(occupancy.l1_bytes)
     par[P.ICACHE_SHIFT] = (config.icache.line_bytes >> INSTRUCTION_BITS).bit_length() - 1
@@ -114,12 +115,24 @@ def parameters(
         par[P.CLUSTER_BEGINS : P.CLUSTER_BEGINS + len(groups) + 1] = np.cumsum((0, *groups))
     par[P.CHECKS] = checks
     par[P.CARVEOUT] = occupancy.carveout_bytes
+    par[P.CARVEOUT_MOST] = occupancy.carveout_bytes if carveout >= 0 else config.sm.shared_bytes
     par[P.CARVEOUT_LEAST] = occupancy.blocks_per_sm * occupancy.shared_bytes_per_block
     l2, again = config.l2, par[P.MEMBAR_AGAIN]
     par[P.REDUCTION_EXTRA] = l2.atomic_latency_cycles - l2.mean_latency_cycles
     par[P.MEMBAR_NEAR] = max(again - l2.fabric_latency_cycles, 0) if l2.partitions > 1 else again
     par[P.PARITY_PAGES] = parity_pages(config) if config.l2.partitions == 2 else 0
     return par
+
+
+def local_bytes(program: Program, stack_bytes: int) -> int:
+    """Local memory per thread: the compiler's stack, rounded to 16 bytes, and room for calls it could not count."""
+    calls = program.once("calls", lambda: any(each.opcode in ("CALL", "BRX", "JMX") for each in program.instructions))
+    if not 0 <= program.local_bytes <= _MOST_LOCAL_BYTES:
+        raise LaunchError(
+            f"{program.local_bytes:,} bytes of local memory per thread, allowed at most {_MOST_LOCAL_BYTES:,}",
+            kernel=program.name,
+        )
+    return -(-program.local_bytes // VECTOR_BYTES) * VECTOR_BYTES + (stack_bytes if calls else 0)
 
 
 def put_seat(par: np.ndarray, config: GPUConfig, occupancy: Occupancy, seat: Seat, constant_lines: int) -> None:

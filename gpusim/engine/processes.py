@@ -90,7 +90,7 @@ class Dispatcher:
         self.residents: list[Grid] = []  # in the order in which they get room
         self._waiting: list[Grid] = self.grids.items
         self._resting: list[Grid] = []  # that only take room, while no other could run beside them
-        self._moving: Transfer | None = None
+        self._moving: Grid | None = None  # a transfer, or a grid that was executed already
         self.running: set[Grid] = set()  # residents, those whose stores are on their way, what is moving
         self.at_hand: Grid | None = None  # what is being done is for this one alone
         self._env, self._config, self._expected, self._company = env, config, expected, company
@@ -116,7 +116,8 @@ class Dispatcher:
                 yield self.grids.come()
             if self._moving is not None and self._moving.end <= self._env.now:
                 moved = self.at_hand = self._moving
-                moved.effect()
+                if isinstance(moved, Transfer):
+                    moved.effect()
                 self._moving = self.at_hand = None
                 self.running.discard(moved)
                 moved.left.succeed()
@@ -133,10 +134,7 @@ class Dispatcher:
             if isinstance(grid, Transfer):
                 before = [each for each in self.residents if each.priority <= grid.priority]
                 if all(each.dispatch[D.G_NEXT] == each.dispatch[D.G_TOTAL] for each in before):
-                    self._waiting.pop(0)
-                    self._moving, grid.began = grid, int(self._env.now)
-                    grid.end = grid.began + grid.takes
-                    self.running.add(grid)
+                    self._move(self._waiting.pop(0), grid.cycles)
                 return
             alone = any(each.alone for each in self.residents)
             if grid.takes_room and (alone or not self.residents):
@@ -152,13 +150,27 @@ class Dispatcher:
             if not grid.alone:
                 while self._resting:
                     self._begin(self._resting.pop(0))
+            if not self.residents:
+                grid.alone = grid.alone or not (self._waiting or self._expected or self._company())
+            if not self.residents and grid.alone and grid.follows is None and not grid.followed:
+                self.running.add(grid)
+                self.at_hand = grid
+                cycles = grid.takes()
+                self.at_hand = None
+                if cycles is not None:
+                    self._move(grid, cycles)
+                    return
             self._begin(grid)
+
+    def _move(self, grid: Grid, cycles: int) -> None:
+        """Nothing else begins for so many cycles, after which the grid has ended."""
+        self._moving, grid.began = grid, int(self._env.now)
+        grid.end = grid.began + cycles
+        self.running.add(grid)
 
     def _begin(self, grid: Grid) -> None:
         """A grid gets a seat and, if nobody is before it, the blocks that find room at once."""
         first = not self.residents
-        if first:
-            grid.alone = grid.alone or not (self._waiting or self._expected or self._company())
         seat = None
         grid.seat = next(k for k in range(SEATS) if all(each.seat != k for each in self.residents))
         if not grid.alone:

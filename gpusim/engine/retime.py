@@ -18,8 +18,9 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.config.sections import Pipe
+from isa import Program
 from isa import microops as M
-from isa.lower import Lowered
+from isa.lower import Lowered, lower
 
 #: Latencies that the compiler (CUDA 13.4) assumes: cycles from an instruction to one that needs its result, in chains
 #: of FFMA, IMAD, PRMT, DFMA, VOTE and HMMA.16816 (HMMA.1688 for 7.5), by the compute capability that they are compiled
@@ -49,6 +50,7 @@ _UNITS = {
 }
 _MOST_PREDICATE = 13
 _PT = (7, 15)
+_MOST_RETIMED = 16  # of one program
 #: Cycles from a branch to its target that a result can be under way without anybody's waiting for it.
 _BRANCH = 9
 
@@ -59,6 +61,21 @@ def compiled_latency(key: str, arch: str) -> int:
     match = re.match(r"sm_(\d+)", arch)
     capability = int(match[1]) if match else 0
     return max((since, cycles) for since, cycles in _COMPILED[key].items() if since <= capability)[1]
+
+
+def lowered_once(program: Program, config: GPUConfig) -> Lowered:
+    """The program's rows, timed for the machine; from the last time if its instructions are the same, since constants
+    may have changed."""
+    lowered = program.once("rows", lambda: lower(program))
+    if not (later := changes(config, program.arch)):
+        return lowered
+    kept: dict[tuple[tuple[int, int], ...], Lowered] = program.once("retimed rows", dict)
+    key = tuple(later.items())
+    if key not in kept:
+        if len(kept) == _MOST_RETIMED:
+            del kept[next(iter(kept))]
+        kept[key] = retimed(lowered, later)
+    return kept[key]
 
 
 def changes(config: GPUConfig, arch: str) -> dict[int, int]:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
 
 import numpy as np
 from numba import typeof
@@ -30,7 +36,7 @@ from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import meet_cluster
 from gpusim.engine.sm.shadow_copies import ON_DEMAND
 from gpusim.engine.sm.sm import advance_range
-from gpusim.engine.state import P, ms
+from gpusim.engine.state import P, code_cache, ms
 from gpusim.engine.state.arrays import State
 from gpusim.engine.state.code_cache import core_folder
 from isa import microops as M
@@ -45,11 +51,29 @@ def core_is_cached() -> bool:
 
 
 def prepare_core(state: State, memory_state: np.ndarray | None, shared: bool = False) -> float:
-    """Compile what a launch needs of the core, or load it from the disk cache. Returns the seconds this took.
+    """Compile what a launch needs of the core, or load it from the disk cache; of several processes that would compile
+    it one does, and the others load it then. Returns the seconds this took.
 
     memory_state: of the memory system, None for a functional run, which has none. shared: launches share the GPU.
     """
     started = time.perf_counter()
+    if fcntl is None or core_is_cached():
+        _prepare(state, memory_state, shared)
+        return time.perf_counter() - started
+    core_folder().mkdir(parents=True, exist_ok=True)
+    with (core_folder() / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            for watcher in code_cache.watchers:
+                watcher("what another process is compiling")
+            with suppress(OSError):  # a network drive may have no locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        _prepare(state, memory_state, shared)
+    return time.perf_counter() - started
+
+
+def _prepare(state: State, memory_state: np.ndarray | None, shared: bool) -> None:
     pairs = np.zeros((1, ms.ORDER_WORDS), np.int64)
     number = 0
     table, seats, clock = np.zeros((1, G_FIELDS), np.int64), np.zeros(1, np.int64), np.zeros(C_FIELDS, np.int64)
@@ -80,7 +104,6 @@ def prepare_core(state: State, memory_state: np.ndarray | None, shared: bool = F
     if not core_is_cached():
         core_folder().mkdir(parents=True, exist_ok=True)
         (core_folder() / _MARK).touch()
-    return time.perf_counter() - started
 
 
 def _on_demand(state: State) -> list[Any]:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # on Windows
-    fcntl = None  # type: ignore[assignment]
 
 from gpusim.engine.device import error_of
 from gpusim.engine.endless import NeverEnds
@@ -22,18 +17,18 @@ from gpusim.engine.functional import run_functionally
 from gpusim.engine.grid import CyclesUsedUp, EndedWithAnother, Grid, Host, MachineStopped, NothingMoves, Seat
 from gpusim.engine.launch_state import Spare, build_state, code_lines, constant_banks, constant_lines
 from gpusim.engine.memory.system import MemorySystem, PeerRow
-from gpusim.engine.parameters import put_seat
-from gpusim.engine.state import L, P, code_cache, ms
+from gpusim.engine.parameters import parameters, put_seat
+from gpusim.engine.retime import lowered_once
+from gpusim.engine.state import L, P, ms
 from gpusim.engine.state.arrays import State
-from gpusim.engine.state.code_cache import core_folder
 from gpusim.engine.stop import StopWatch
 from gpusim.engine.streams import StreamQueue
-from gpusim.engine.warm import core_is_cached, prepare_core
+from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
 from gpusim.host.fault import caller, fault, never_ends, nothing_moves, out_of_cycles
-from gpusim.host.fitting import engine_parameters, fit, lowered_once
 from gpusim.host.options import LaunchOptions
-from gpusim.host.sampling import Sample
+from gpusim.host.repeats import Timed, execute_like, keep, key_of
+from gpusim.host.sampling import Sample, communicates
 from gpusim.host.session import GpuSession
 from gpusim.launch import Launch
 from gpusim.launch.arguments import BoundArguments, place_arguments
@@ -52,6 +47,8 @@ if TYPE_CHECKING:
 
 #: Shared by the blocks of a cooperative launch: a size and the grid's barrier (cooperative_groups.h).
 _WORKSPACE_BYTES = 64
+_PARTS, _LEAST_BLOCKS = 2, 16
+"""Of a run without time: parts of a grid whose requests go through L2, and blocks of each of several parts at least."""
 
 Listener = Callable[["LaunchRun"], object]
 
@@ -85,20 +82,24 @@ class LaunchRun(Grid):
         self.record: LaunchRecord | None = None
         self.error: Exception | None = None
         self.lowered = lowered_once(program, config)
-        self.fits, self.together = fit(config, program, launch, options)
+        self.fits, self.together = options.fit(config, program, launch)
         if options.blocks is not None and (self.together or program.cluster is not None):
             raise LaunchError("blocks that wait for each other run together or not at all", kernel=program.name)
         self._code = program.sha256 + program.symbol  # which tells one kernel of a file from another
-        self.par = engine_parameters(config, program, launch, self.lowered, self.fits, session.memory.base, options)
+        what = program, launch, self.lowered, self.fits, session.memory.base
+        how = options.stack_bytes, options.carveout, options.strict_barriers, options.checks
+        self.par = parameters(config, *what, *how)
         self.name = short_name(program.name)
         self.untimed = options.mode == "functional" or options.model != "engine"
         self._stop = StopWatch(options.stop, program) if options.stop is not None else None
         watched = options.trace is not None or self._stop is not None
-        apart = watched or options.mode == "sampled" or options.checks != 0
-        self.alone = bool(apart or options.alone or program.cluster or self.par[P.STACK])
+        self._apart = bool(watched or options.mode == "sampled" or options.checks or options.alone)
+        self.alone = bool(self._apart or program.cluster or self.par[P.STACK])
         self.watched = not session.memory.host_writes
         self._peers: Sequence[PeerRow] = ()
         self._workspace = 0
+        self._like: Hashable = None
+        self._as: Timed | None = None
         self._wait: Callable[[simpy.Event], object] = session.engine.wait
 
     def submit(
@@ -164,6 +165,17 @@ class LaunchRun(Grid):
 
     # --- what the engine calls ----------------------------------------------------------------------------------------
 
+    def takes(self) -> int | None:
+        if self._apart or self.options.mode != "once" or self.options.blocks or self._peers or self.session.peers():
+            return None
+        self._like = key_of(self)
+        self._warm = self.session.engine.memory_system.has_run(self._code)
+        if self._like not in self.session.timed:
+            return None
+        self._tell(self.on_start)
+        self._as = execute_like(self, self._like, self._warm)
+        return self._as.cycles if self._as is not None else None
+
     def prepare(self, seat: Seat | None) -> None:
         """Its turn has come: everything but time is settled here."""
         self._tell(self.on_start)
@@ -216,6 +228,8 @@ class LaunchRun(Grid):
                     done.defused = True
                     raise error_of(done)
             self.record = self._recorded(self._executed if self.untimed else self._timed())
+            if self._like is not None and self._as is None and self.alone:
+                keep(self, self._like, self.record, self._warm)
             if self.placed is not None:
                 self.session.modules.check_exception(self.program)
                 if self.record.sampling is None or self.record.sampling.outputs:
@@ -226,8 +240,8 @@ class LaunchRun(Grid):
         self._tell(self.on_end)
 
     def _tell(self, listeners: list[Listener]) -> None:
-        for each in listeners:
-            each(self)
+        while listeners:  # each once
+            listeners.pop(0)(self)
 
     # --- without time -------------------------------------------------------------------------------------------------
 
@@ -247,29 +261,48 @@ class LaunchRun(Grid):
         spare = self.session.spare if system is None else Spare()
         log = recorder.arrays if recorder is not None else None
         chosen = None if parts[0] is None else parts[0].copy()
-        state = self._state(par, spare, log=log, chosen=chosen)
-        preparing = self._compiled(state, None, False)
+        states = [self._state(par, spare, log=log, chosen=chosen)]
+        preparing = self._compiled(states[0], None, False)
         started = time.perf_counter()
-        each = []
+        if chosen is None and log is None:
+            states += [self._state(par.copy(), Spare()) for _ in range(self._apart_in(system) - 1)]
+        each, bounds = [], [self.launch.blocks * k // len(states) for k in range(len(states) + 1)]
         for part in parts:
-            count = self.launch.blocks if part is None else len(part)
+            grids = []
+            for state, begins, end in zip(states, bounds, bounds[1:], strict=False):
+                count = end - begins if part is None else len(part)
+                grid = Grid(simpy.Environment(), count, self.max_cycles, self.progress, recorder or self._stop)
+                grid.state, grid.host, grid.begins = state, self._host(state), begins
+                grids.append(grid)
             if part is not None:
-                state.chosen[:] = part
-            grid = Grid(simpy.Environment(), count, self.max_cycles, self.progress, recorder or self._stop)
-            grid.state, grid.host = state, self._host(state)
-            with self._faults(grid):
-                run_functionally(grid, self.together and part is None, system)
+                states[0].chosen[:] = part
+            submit = self.session.engine.submit_work
+            run_functionally(grids, self.together and part is None, self._faults, submit, system)
             if part is not None:
-                each.append(state.counters[:, :-1].sum(axis=0))
-        fields = {
-            **_counted(state),
+                each.append(states[0].counters[:, :-1].sum(axis=0))
+        counted = [_counted(state) for state in states]
+        fields: dict[str, Any] = {
+            **{name: sum(some[name] for some in counted) for name in counted[0]},
             "cycles": 0,
-            "memory": np.zeros(ms.COUNTERS, np.int64),
+            "memory": sum(grid.memory[0] for grid in grids),
             "host_seconds": time.perf_counter() - started,
-            "host_threads": 1,
+            "host_threads": min(len(states), self.session.threads),
             "compile_seconds": preparing,
         }
-        return fields, np.diff(each, axis=0, prepend=0) / count if each else np.zeros(0)
+        fields["counters"][:, L.COUNT_STALL :] = 0  # nobody waits, and who comes late goes with the parts
+        return fields, np.diff(each, axis=0, prepend=0) / grids[0].blocks if each else np.zeros(0)
+
+    def _apart_in(self, system: MemorySystem | None) -> int:
+        """In how many parts of neighbouring blocks a grid is run without time, which its results do not depend on; what
+        they leave in L2 does, so then it is the same on any number of host threads."""
+        parts = self.session.threads if system is None else _PARTS
+        alone = self._stop is None and not self.options.checks and self.launch.blocks >= _LEAST_BLOCKS * parts
+        return parts if alone and self.lowered.once("blocks are apart", self._is_apart) else 1
+
+    def _is_apart(self) -> bool:
+        """Return whether blocks have nothing to do with each other, sums into the same place included."""
+        adds = np.isin(self.lowered.code[:, M.COL_OP], (M.OP_ATOM, M.OP_RED, M.OP_BULK_COMMIT))
+        return not (adds.any() or communicates(self.program, self.lowered.code))
 
     def run_on_machine(self, model: str | type[GPU]) -> dict[str, Any]:
         """Run it on a machine of SimPy processes. Returns what the record says of that."""
@@ -303,6 +336,8 @@ class LaunchRun(Grid):
 
     def _timed(self) -> dict[str, Any]:
         """Return the fields of the record of a run in time."""
+        if self._as is not None:
+            return {**self._as.fields, "cycles": self.end - self.start}
         seconds = time.perf_counter() - self._started - self.compile_seconds
         counters, slice_sectors, channel_sectors = self.memory
         cycles, trace = self.end - self.start, None
@@ -328,31 +363,15 @@ class LaunchRun(Grid):
 
     def _recorded(self, outcome: dict[str, Any]) -> LaunchRecord:
         what: dict[str, Any] = {"config": self.session.config, "program": self.program, "launch": self.launch}
-        return LaunchRecord(**what, occupancy=self.fits, code=self.lowered.code, mode=self.options.mode, **outcome)
+        mode = "detailed" if self.options.mode == "once" and self._as is None else self.options.mode
+        return LaunchRecord(**what, occupancy=self.fits, code=self.lowered.code, mode=mode, **outcome)
 
     def _compiled(self, state: State, memory_state: np.ndarray | None, shared: bool) -> float:
         """Get the core ready for this code, unless it is known to be. Returns the seconds this took."""
         started = time.perf_counter()
         kind = memory_state is None, shared, bool(self.par[P.CLUSTER_BLOCKS]), bool(self.par[P.CHECKS])
-        self.lowered.once(("core is ready", *kind), lambda: self._prepare(state, memory_state, shared))
+        self.lowered.once(("core is ready", *kind), lambda: prepare_core(state, memory_state, shared))
         return time.perf_counter() - started
-
-    @staticmethod
-    def _prepare(*what: Any) -> None:
-        """Prepare the core; of several processes that would compile it one does, and the others load it then."""
-        if fcntl is None or core_is_cached():
-            prepare_core(*what)
-            return
-        core_folder().mkdir(parents=True, exist_ok=True)
-        with (core_folder() / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                for watcher in code_cache.watchers:
-                    watcher("what another process is compiling")
-                with suppress(OSError):  # a network drive may have no locks
-                    fcntl.flock(lock, fcntl.LOCK_EX)
-            prepare_core(*what)
 
     def _state(self, par: np.ndarray, spare: Spare, **more: Any) -> State:
         """more: as for `build_state`."""

@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpusim.config import GPUConfig
 from gpusim.engine.stop import Stop
-from gpusim.errors import CheckError, ModeError, did_you_mean
-from gpusim.launch.launch import AccessWindow
+from gpusim.errors import CheckError, LaunchError, ModeError, did_you_mean
+from gpusim.launch.launch import AccessWindow, Launch
+from gpusim.launch.occupancy import Occupancy, check_cluster, check_dimensions, occupancy
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.recording import TraceOptions
+from isa import Program
+from isa.launch_values import launch_values, reads_launch_value
 
 if TYPE_CHECKING:
     from gpusim.machine.gpu import GPU
@@ -24,7 +28,9 @@ DEFAULT_MAX_CYCLES = 100_000_000
 #: CUDA gives a thread so much stack beyond what the compiler counted, for recursion and calls by pointer.
 DEFAULT_STACK_BYTES = 1024
 
-MODES = ("detailed", "sampled", "functional")
+MODES = ("detailed", "once", "sampled", "functional")
+EACH_IN_TIME = ("detailed", "once")
+"""Modes in which every launch has all its cycles; in the second one that repeats has an earlier one's."""
 
 Progress = Callable[[int, int, int, int], None]
 """Called now and then with (cycles, blocks finished, blocks in the grid, warp instructions issued)."""
@@ -67,7 +73,7 @@ class LaunchOptions:
         if self.mode not in MODES:
             meant = did_you_mean(self.mode, MODES)
             raise ModeError(f"there is no mode {self.mode!r}; there are {', '.join(MODES)}{meant}")
-        if self.mode != "detailed" and self.trace is not None:
+        if self.mode not in EACH_IN_TIME and self.trace is not None:
             raise ModeError(f"a {self.mode} run has no trace of what happened when")
         if self.mode != "functional" and self.accel_sim is not None:
             raise ModeError("instructions are written for other simulators in functional runs alone")
@@ -76,6 +82,25 @@ class LaunchOptions:
             raise ModeError("the SimPy machine runs whole launches in detail, without stop")
         if self.stop is not None and (self.mode not in self.stop.modes or self.trace or self.accel_sim):
             raise ModeError("detailed runs can stop, functional ones before an instruction, without trace")
+
+    def fit(self, config: GPUConfig, program: Program, launch: Launch) -> tuple[Occupancy, bool]:
+        """Return the occupancy of an SM, and whether all blocks share a workspace. Raises LaunchError if the GPU does
+        not take them."""
+        check_dimensions(config, launch.grid, launch.block, program.name)
+        shared = program.static_shared_bytes, launch.shared_bytes
+        what = launch.threads_per_block, program.registers, *shared, program.max_threads, program.name
+        workspace = launch_values(program.arch).environment + 4
+        together = reads_launch_value(program, workspace) if self.cooperative is None else self.cooperative
+        fits = occupancy(config, *what, -1 if together else self.carveout)  # a hint, unless all blocks have to fit
+        if program.cluster is not None:
+            check_cluster(config, program.cluster, launch.grid, fits.blocks_per_sm, program.name)
+        if together and launch.blocks > fits.blocks_per_sm * config.sm.count:
+            raise LaunchError(
+                f"a cooperative launch of {launch.blocks:,} blocks, of which the GPU holds "
+                f"{fits.blocks_per_sm * config.sm.count:,} at once",
+                kernel=program.name,
+            )
+        return fits, together
 
 
 def checks_of(check: str | Iterable[str]) -> int:

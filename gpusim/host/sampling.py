@@ -50,7 +50,7 @@ _LEAST_ERROR = 0.15
 """Of the extrapolated cycles: fitted so that nine of ten programs keep to the error that is said, see docs/modes.md."""
 _FIXED = [ms.CNT_LAUNCH_SECTORS, ms.CNT_FABRIC_LAUNCH_SECTORS, ms.CNT_FABRIC_BARRIERS]
 """Counters of traffic that a launch has once, however many blocks it has."""
-_ASKED = [ms.CNT_TEX_READ_SECTORS, ms.CNT_TEX_WRITE_SECTORS, ms.CNT_TEX_ATOMIC_SECTORS, ms.CNT_TEX_REDUCTION_SECTORS]
+ASKED = [ms.CNT_TEX_READ_SECTORS, ms.CNT_TEX_WRITE_SECTORS, ms.CNT_TEX_ATOMIC_SECTORS, ms.CNT_TEX_REDUCTION_SECTORS]
 COUNTED = [
     *(L.COUNT_EXECUTED, L.COUNT_THREADS, L.COUNT_PRED_ON, L.COUNT_DIVERGENT, L.COUNT_BRANCHES),
     *(L.COUNT_SHARED_WAVEFRONTS, L.COUNT_SHARED_IDEAL, L.COUNT_REQUESTS, L.COUNT_SECTORS, L.COUNT_SECTORS_IDEAL),
@@ -281,7 +281,7 @@ def estimated(
         memory = watch.before * ((done + fresh) / done)
         memory += (timed["memory"] - watch.before) * ((plan.blocks - done - fresh) / (plan.timed - done))
         # Blocks had asked for more at the jump than their share of instructions says, or less.
-        memory *= times * timed["memory"][_ASKED].sum() / max(memory[_ASKED].sum(), 1)
+        memory *= times * timed["memory"][ASKED].sum() / max(memory[ASKED].sum(), 1)
     memory[_FIXED] = timed["memory"][_FIXED]
     grown = ("sm_warp_cycles", "sm_scheduler_cycles", "sm_issued", "sm_blocks", "slices", "channels")
     return {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -28,9 +29,12 @@ class ReadyLaunch(Protocol):
     session: GpuSession
     program: Program
     launch: Launch
+    parameter_bytes: bytes
     options: LaunchOptions
     lowered: Lowered
     fits: Occupancy
+    began: int
+    end: int
 
     def run_untimed(
         self, parts: Sequence[np.ndarray | None] = (None,), system: MemorySystem | None = None
@@ -55,6 +59,7 @@ class GpuSession(AbstractContextManager["GpuSession"]):
         self.peers = peers
         self.spare = Spare.get()
         self.modules = Modules(memory)
+        self.timed: OrderedDict[Hashable, list[Any]] = OrderedDict()  # of `host.repeats`
         self.calls = SystemCalls(memory)
         self._engine: Engine | None = None
         self._beside = beside

@@ -60,7 +60,7 @@ _HEAD = (
     _field("kernel", str, lambda r: r.kernel, "the kernel's name", text=sentences.kernel, timed=False),
     _field("gpu", str, lambda r: r.record.config.gpu.name, "the simulated GPU", timed=False),
     _sentence("launch", "Launch", sentences.launch, timed=False),
-    _field("mode", Literal["detailed", "sampled", "functional"], lambda r: r.record.mode,
+    _field("mode", Literal["detailed", "once", "sampled", "functional"], lambda r: r.record.mode,
            "how it was simulated; a functional run has no times", text=line("Mode", sentences.mode), timed=False),
     _field("grid", Dim3, lambda r: list(r.record.launch.grid), "blocks along x, y and z", timed=False),
     _field("block", Dim3, lambda r: list(r.record.launch.block), "threads along x, y and z", timed=False),

@@ -52,11 +52,11 @@ def kernel(result: Analysis, whole: bool) -> Iterator[str]:
 def launch(result: Analysis) -> str:
     """Grid, block, and what a block takes of an SM."""
     record, launched = result.record, result.record.launch
-    warps = launched.blocks * record.occupancy.warps_per_block
     stack = f", {record.program.local_bytes:,} bytes of stack" if record.program.local_bytes else ""
     return (
         f"grid {_dim3(launched.grid)} x block {_dim3(launched.block)}: {counted(launched.blocks, 'block')}, "
-        f"{counted(warps, 'warp')}; {record.program.registers} registers{stack} per thread, {shared_words(record)}"
+        f"{counted(launched.blocks * record.occupancy.warps_per_block, 'warp')}; "
+        f"{record.program.registers} registers{stack} per thread, {shared_words(record)}"
     )
 
 
@@ -64,7 +64,8 @@ def mode(result: Analysis) -> str:
     """Say what a functional run leaves out, and whose times those of another machine are."""
     if result.record.machine:
         return f"simpy: results and counts are the engine's, times those of {result.record.machine}"
-    return "" if result.record.timed else "functional: what the instructions do, without time and energy"
+    without = "" if result.record.timed else "functional: what the instructions do, without time and energy"
+    return "once: with the time of an earlier launch that did the same" if result.record.mode == "once" else without
 
 
 def duration(result: Analysis) -> str:
@@ -100,8 +101,7 @@ def energy(result: Analysis) -> str:
 
 def sampled(result: Analysis) -> str:
     """Say what a sampled run did."""
-    sampling = result.sampling
-    if sampling is None:
+    if (sampling := result.sampling) is None:
         return ""
     if sampling.why_all:
         return f"no: {sampling.why_all}, so all are timed"

@@ -11,7 +11,6 @@ import pytest
 from gpusim.collectives import collective
 from gpusim.collectives.blocks import blocks_of
 from gpusim.config import load_config, shipped_names
-from gpusim.host.fitting import fit
 from gpusim.host.options import LaunchOptions
 from tests.gpusim.driver_calls import Calls
 
@@ -108,4 +107,4 @@ def test_every_gpu_has_room_for_a_block():
     for name in shipped_names():
         config = load_config(name)
         blocks = blocks_of(joint, config)
-        assert fit(config, blocks.kernel, blocks, LaunchOptions(cooperative=False))[0].blocks_per_sm >= 1
+        assert LaunchOptions(cooperative=False).fit(config, blocks.kernel, blocks)[0].blocks_per_sm >= 1

@@ -18,9 +18,9 @@ import gpusim
 from gpusim.cli import main, progress
 from gpusim.cli.collective import _bytes
 from gpusim.cli.parser import UserError
+from gpusim.engine.warm import prepare_core
 from gpusim.explore.journal import Journal, JournalError
 from gpusim.explore.space import Space
-from gpusim.host.launch_run import LaunchRun
 from gpusim.units import counted, whole
 from gpusim.workload.request import Request
 from gpusim.workload.target import parse_arguments
@@ -216,12 +216,12 @@ def test_one_process_compiles_and_the_other_waits(tmp_path, monkeypatch):
         code = f"import fcntl; fcntl.flock(open({str(tmp_path / 'lock')!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"
         held.append(subprocess.run([sys.executable, "-c", code], capture_output=True).returncode)
 
-    home = sys.modules[LaunchRun.__module__]
-    monkeypatch.setattr(home, "prepare_core", prepare)
+    home = sys.modules[prepare_core.__module__]
+    monkeypatch.setattr(home, "_prepare", prepare)
     monkeypatch.setattr(home, "core_folder", lambda: tmp_path)
     for cached, outcome in ((False, 1), (True, 0)):
         monkeypatch.setattr(home, "core_is_cached", lambda cached=cached: cached)
-        LaunchRun._prepare(None, None, False)
+        prepare_core(None, None)
         assert held.pop() == outcome
     monkeypatch.setattr(home, "core_is_cached", lambda: False)
     told = []
@@ -237,5 +237,5 @@ def test_one_process_compiles_and_the_other_waits(tmp_path, monkeypatch):
 
         real.flock = flock
         monkeypatch.setattr(home, "fcntl", real)
-        LaunchRun._prepare(None, None, False)
+        prepare_core(None, None)
     assert told == ["what another process is compiling"] and held == [1]

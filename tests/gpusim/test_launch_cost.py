@@ -27,7 +27,7 @@ PROGRAM = """
         setattr(sys.modules[module], name, counted)
     import gpusim.device
     count("gpusim.launch.module", "program_from_cubin")
-    count("gpusim.host.fitting", "lower")
+    count("gpusim.engine.retime", "lower")
     count("gpusim.host.launch_run", "prepare_core")
     count("gpusim.engine.launch_state", "checked_code")
 

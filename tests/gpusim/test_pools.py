@@ -12,7 +12,7 @@ import gpusim
 from gpusim.config import load_config
 from gpusim.engine import launch_state
 from gpusim.engine.launch_state import Capacity, build_state, constant_banks
-from gpusim.engine.parameters import Memories, parameters
+from gpusim.engine.parameters import parameters
 from gpusim.engine.sm.admission import ROOM
 from gpusim.engine.sm.async_copy import keep_copy
 from gpusim.engine.sm.bulk_effect import take_bulk
@@ -124,7 +124,7 @@ def idle_state(seat=None, **small):
     launch, lowered = Launch(program, 1, 32), lower(program)
     fits = occupancy(config, 32, 16, 0, 0)
     memory = DeviceMemory(1 << 20)
-    par = parameters(config, launch, lowered, fits, Memories(0, 1024, 0, memory.base), True)
+    par = parameters(config, program, launch, lowered, fits, memory.base, 0, -1, True, 0)
     banks = constant_banks(program, launch, b"", 0, config.sm.count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launch_state, "Capacity", lambda: Capacity(**small))

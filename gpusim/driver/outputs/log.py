@@ -32,7 +32,7 @@ class Launches:
     cycles, energy_j: sums over the calls that ended, in SM clock cycles and joules; `limiter` is what limits the one
     that took longest. low_cycles, high_cycles: sums of what nine in ten launches of their kinds lie between and, of
     a stand-in's kernels, the library's own by those that were measured (`stands_for`); 0 where that is not known.
-    failed: calls that a kernel's error ended. findings: calls in which checks found something.
+    failed: calls that a kernel's error ended; with findings: of checks; repeated: with the time of an earlier one.
     """
 
     kernel: str
@@ -51,6 +51,7 @@ class Launches:
     limiter: str | None = None
     failed: int = 0
     findings: int = 0
+    repeated: int = 0
     nvtx_range: str = ""
     low_cycles: float = 0.0
     high_cycles: float = 0.0
@@ -64,8 +65,7 @@ class LaunchLog:
     def __init__(self, config: GPUConfig, timed: bool = True):
         self.config, self.timed = config, timed
         self.groups: dict[Any, Launches] = {}
-        self.number = 0
-        self.host_seconds = 0.0
+        self.number, self.host_seconds = 0, 0.0
         self.gpus: Any = None
 
     def add(self, symbol: str, result: Result, number: int = 0, nvtx_range: str = "") -> None:
@@ -79,6 +79,7 @@ class LaunchLog:
             group.energy_j += result.energy_j
             self._widen(group, result)
         group.calls += 1
+        group.repeated += record.mode == "once"
         group.cycles += record.cycles
         group.instructions += int(record.sm_issued.sum())
         self.host_seconds += record.host_seconds
@@ -199,12 +200,11 @@ class LaunchLog:
         for each in kept:
             calls = f"{each.calls:,}" + (f" + {each.failed:,} failed" if each.failed else "")
             calls += f", {each.findings:,} with findings" if each.findings else ""
-            total = each.cycles if self.timed else each.instructions
+            calls += f", {each.calls - each.repeated:,} timed" if each.repeated else ""
             row = [short_name(each.symbol, NAME_WIDTH), dim3(each.grid), dim3(each.block), calls]
-            row.append(f"{total / each.calls:,.0f}" if each.calls else "-")
+            row.append(f"{(each.cycles if self.timed else each.instructions) / each.calls:,.0f}" if each.calls else "-")
             if self.timed:
-                row.append(f"{self.config.time_us(each.cycles):,.2f}")
-                row += [joule_text(each.energy_j), each.limiter or "error"]
+                row += [f"{self.config.time_us(each.cycles):,.2f}", joule_text(each.energy_j), each.limiter or "error"]
             found.add_row(*row, *([each.nvtx_range or "-"] if in_ranges else ()))
         if len(shown) > len(kept):
             found.add_row(f"and {len(shown) - len(kept):,} more")

@@ -41,13 +41,13 @@ class PageWriter(Observer):
     ):  # fmt: skip
         self.folder, self.config = folder, config
         self._chooses, self._sections, self._limit = chooses, sections, limit
-        self._traced = mode == "detailed" and (not sections or "stepper" in sections)
+        self._traced = mode in ("detailed", "once") and (not sections or "stepper" in sections)
         self._rows: list[IndexRow] = []
         self._pages: dict[tuple[object, ...], IndexRow] = {}
         self._written = self._launches = self._without = self._cycles = 0
         self._energy_j = 0.0
         self._note = ""
-        self._failed, self._gpus = False, gpus if mode == "detailed" else None
+        self._failed, self._gpus = False, gpus if mode in ("detailed", "once") else None
         folder.mkdir(parents=True, exist_ok=True)
 
     def asked(self, call: LaunchCall) -> None:

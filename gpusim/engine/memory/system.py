@@ -339,14 +339,24 @@ class MemorySystem:
         chosen = np.arange(count)[:, None] * sets // max(count, 1)
         self._lines[chosen, 0, way] = (_ELSEWHERE + way) << ms.TAG_SHIFT | way << ms.AGE_SHIFT | _DIRTY | _WHOLE
 
-    def warm_up(self, requests: np.ndarray, count: np.ndarray) -> None:
-        """Make L2 hold what requests bring, as `process_window` takes them, but in no time and uncounted. Clears
-        `count`."""
+    def warm_up(self, requests: np.ndarray, count: np.ndarray) -> np.ndarray:
+        """Make L2 hold what requests bring, as `process_window` takes them, but in no time. Clears `count`. Returns
+        what `counters` would have grown by."""
         kept = self._queues.copy(), self.counters.copy(), self._asked.copy()
         self.late[ms.LATE_FREE] = 0  # none is deferred
         order = np.zeros((max(int(count.sum()), 1), ms.ORDER_WORDS), np.int64)
         process_window(self.state, requests, count, order, 0)
+        grown = self.counters - kept[1]
         self._queues[:], self.counters[:], self._asked[:], count[:] = *kept, 0
+        return grown
+
+    def keep(self) -> np.ndarray:
+        """Everything that it knows now, for `restore`."""
+        return self.state.copy()
+
+    def restore(self, kept: np.ndarray) -> None:
+        """Be as it was when this was kept."""
+        self.state[:] = kept
 
     @property
     def next_late(self) -> int:
