@@ -58,7 +58,7 @@ def command(options: argparse.Namespace) -> int:
         results["programs"] |= measured([*line, *ON_A_GPU])
         results["about"] = provenance() | results["programs"].pop("versions")
     elif options.what == "compare":
-        results["simulated"] |= measured([*SIMULATED, *line, "--gate-us", "2000"])
+        results["simulated"] |= measured([*SIMULATED, "--mode", options.mode, *line, "--gate-us", "2000"])
         results["simulated_with"] = results["simulated"].pop("versions")
     if options.keep:
         RESULTS.write_bytes(gzip.compress(json.dumps(results).encode(), mtime=0))
