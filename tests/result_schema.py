@@ -94,13 +94,14 @@ def run_document() -> type:
 LaunchGroup = document(
     "LaunchGroup",
     "Launches of one kernel with one grid, block and dynamic shared memory. kernel, symbol, name: plain, mangled, and "
-    "in full. calls: that ended well. first, last: numbers of launches, from 1. cycles, time_us, energy_j, "
+    "in full. calls: that ended well; repeated: of these with the time of an earlier one. first, last: numbers of "
+    "launches, from 1. cycles, time_us, energy_j, "
     "instructions: of all calls together. limiter: of the longest call. Without times there is neither energy nor "
     "limiter. low_cycles, high_cycles: sums of what nine in ten launches of their kinds lie between and, of stand-ins' "
     "kernels, the library's own, as `stands_for` says; 0 where that is not known. nvtx_range: innermost of the thread "
     "that launched, behind its domain and ': '; '' for none.",
     **dict.fromkeys(("kernel", "symbol", "name", "nvtx_range"), str), grid=Dim3, block=Dim3,
-    **dict.fromkeys(("shared_bytes", "calls", "failed", "findings", "first", "last", "instructions"), int),
+    **dict.fromkeys(("shared_bytes", "calls", "failed", "findings", "repeated", "first", "last", "instructions"), int),
     **dict.fromkeys(("cycles", "least_cycles", "most_cycles"), int), time_us=float, energy_j=float | None,
     limiter=str | None, low_cycles=float, high_cycles=float, stands_for=str | None,
 )  # fmt: skip

@@ -66,7 +66,7 @@ def test_what_needs_time_is_not_there():
 
 def test_other_modes_and_traces_are_refused():
     variant = registry.get("vector_add")
-    with pytest.raises(ModeError, match="no mode 'quick'; there are detailed, sampled, functional"):
+    with pytest.raises(ModeError, match="no mode 'quick'; there are detailed, once, sampled, functional"):
         simulated(variant, 4096, "quick")
     with pytest.raises(ModeError, match="no trace"):
         simulated(variant, 4096, "functional", trace=True)
