@@ -11,7 +11,7 @@ import numpy as np
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows import tensor_lanes as T
 from gpusim.engine.rows.float_bits import NO_LANES
-from gpusim.engine.rows.tensor_sum import KEPT_8BIT, PLACES, PLACES_8BIT, elements_per_word, value_of
+from gpusim.engine.rows.tensor_sum import KEPT_8BIT, PLACES, PLACES_8BIT, elements_per_word
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -86,10 +86,13 @@ def number_of(word, k, kind, signed):
         return V.as_f32((word >> V.splat(16 * k)) << V.splat(16))
     if kind == m.TENSOR_TF32:
         return V.as_f32(word & V.splat(0xFFFFE000))
+    top = word << V.splat(24 - 8 * k)
     if kind == m.TENSOR_INTEGER:
-        top = word << V.splat(24 - 8 * k)
         return T.s32_to_f32(V.sar(top, V.splat(24)) if signed != 0 else top >> V.splat(24))
-    return V.to_f32(value_of((word >> V.splat(8 * k)) & V.splat(0xFF), kind))
+    if kind == m.TENSOR_E5M2:
+        return V.half_to_f32((top >> V.splat(16)) & V.splat(0xFF00))
+    bits = V.sar(top, V.splat(17)) & V.splat(0xBF80)  # a half's exponent counts from 15 instead of 7
+    return V.half_to_f32(bits) * V.splat_f32(256.0)
 
 
 @compiled
@@ -110,9 +113,7 @@ def spread_out(place, at, row, step, rows):
 
 # many parameters: compiled code has no records
 @compiled
-def take(place, words, first, count, sides, kind, signed):
-    """Spread out a fragment of `count` words (a lane) of A (`sides` 2: rows g and g + 8) or B (1), which begins at
-    words[first]. Whether it is ordinary: without infinity or NaN."""
+def spread_fragment(place, words, first, count, sides, kind, signed):
     per, seen = elements_per_word(kind), V.splat(T.ZERO_EXPONENT)
     pairs = 0 if kind == m.TENSOR_INTEGER else (per + 1) // 2
     numbers, exponents = (0, _A_PAIRS) if sides == 2 else (_B, _B_PAIRS)
@@ -126,6 +127,19 @@ def take(place, words, first, count, sides, kind, signed):
             seen = T.larger_pairs(seen, pair)
             spread_out(place, exponents, pair, 4 * (word * pairs + k), rows)
     return ordinary(seen)
+
+
+# many parameters: compiled code has no records
+@compiled
+def take(place, words, first, count, sides, kind, signed):
+    """Spread out a fragment of `count` words (a lane) of A (`sides` 2: rows g and g + 8) or B (1), which begins at
+    words[first]. Whether it is ordinary: without infinity or NaN. Usual cases have code of their own, which is faster.
+    """
+    if count == 2 and kind == m.TENSOR_F16:
+        return spread_fragment(place, words, first, 2, sides, m.TENSOR_F16, 0)
+    if count == 2 and kind == m.TENSOR_BF16:
+        return spread_fragment(place, words, first, 2, sides, m.TENSOR_BF16, 0)
+    return spread_fragment(place, words, first, count, sides, kind, signed)
 
 
 @compiled

@@ -66,15 +66,12 @@ def find_remote(st, sm, i, w, mask, size):
             continue
         rank = address[lane] >> RANK_SHIFT
         offset = address[lane] & OFFSET_MASK
-        if offset & (size - 1) != 0:
-            fail(st, sm, L.ERROR_MISALIGNED, i, w, lane, address[lane], size)
-            return False
         end = offset + (1 if loads else size)  # as in lsu.shared_access
-        if offset < st.par[P.SHARED_FIRST] or end > st.par[P.SHARED_BYTES]:
-            fail(st, sm, L.ERROR_SHARED_BOUNDS, i, w, lane, address[lane], size)
-            return False
-        if rank >= max(st.par[P.CLUSTER_BLOCKS], 1):
-            fail(st, sm, L.ERROR_CLUSTER, i, w, lane, address[lane], size)
+        misaligned = offset & (size - 1) != 0
+        outside = offset < st.par[P.SHARED_FIRST] or end > st.par[P.SHARED_BYTES]
+        if misaligned or outside or rank >= max(st.par[P.CLUSTER_BLOCKS], 1):
+            error = L.ERROR_MISALIGNED if misaligned else L.ERROR_SHARED_BOUNDS if outside else L.ERROR_CLUSTER
+            fail(st, sm, error, i, w, lane, address[lane], size)
             return False
         peer = own[L.BLOCK_PEER + rank]
         if st.par[P.CLUSTER_BLOCKS] == 0:

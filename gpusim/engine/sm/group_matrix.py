@@ -25,15 +25,13 @@ TILE_WORDS = 288  # scratch of an SM: rows of lanes, four for A, two or four for
 _B_TILE = 128
 _METADATA = 256
 _UNIT = 16
-_NO_SWIZZLE, _LINE_128, _LINE_64 = 0, 1, 2
+_NO_SWIZZLE = 0
 
 
 @compiled
 def line_bytes(swizzle):
     """Bytes of a row of a matrix that lie together."""
-    if swizzle == _LINE_128:
-        return 128
-    return 64 if swizzle == _LINE_64 else 32
+    return np.int64(256) >> swizzle  # 1: 128, 2: 64, 3: 32
 
 
 @compiled

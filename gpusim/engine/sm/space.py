@@ -127,11 +127,9 @@ def check_global(st, sm, i, w, mask, size):
     """True if every lane's access is aligned and inside one live allocation; else records the first that is not."""
     address = st.address[sm]
     k = st.sm[sm, L.SM_ALLOCATION]
-    low = np.int64(0)
-    high = np.int64(0)
+    low = high = np.int64(0)
     if 0 <= k < st.starts.size:
-        low = st.starts[k]
-        high = st.ends[k]
+        low, high = st.starts[k], st.ends[k]
     if lies_within(address, mask, size, low, high):
         return True
     for lane in range(32):
@@ -146,8 +144,7 @@ def check_global(st, sm, i, w, mask, size):
             if k < 0 or a > st.ends[k] - size:
                 fail(st, sm, L.ERROR_BOUNDS, i, w, lane, a, size)
                 return False
-            low = st.starts[k]
-            high = st.ends[k]
+            low, high = st.starts[k], st.ends[k]
             st.sm[sm, L.SM_ALLOCATION] = k
     return True
 
@@ -159,14 +156,11 @@ def check_window(st, sm, i, w, mask, size, first, limit, code):
     if lies_within(address, mask, size, first, limit):
         return True
     for lane in range(32):
-        if (mask >> lane) & 1:
-            a = address[lane]
-            if a & (size - 1) != 0:
-                fail(st, sm, L.ERROR_MISALIGNED, i, w, lane, a, size)
-                return False
-            if a < first or a > limit - size:
-                fail(st, sm, code, i, w, lane, a, size)
-                return False
+        a = address[lane]
+        misaligned = a & (size - 1) != 0
+        if (mask >> lane) & 1 and (misaligned or a < first or a > limit - size):
+            fail(st, sm, L.ERROR_MISALIGNED if misaligned else code, i, w, lane, a, size)
+            return False
     return True
 
 
