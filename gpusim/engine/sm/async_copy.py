@@ -7,7 +7,7 @@ of copies end in the order in which they were committed, as on an H200 (`copy_gr
 import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
-from gpusim.engine.rows.lanes import load, splat, store64, zero_extend
+from gpusim.engine.rows.lanes import load, load64, splat, store64, zero_extend
 from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.bulk_copy import aligned, bulk_access, inside_shared
 from gpusim.engine.sm.bulk_effect import apply_remote, send_news
@@ -59,8 +59,7 @@ def remote_store(st, sm, q, w, i, wb, mask, time):
     store64(address, 0, zero_extend(load(st.regs, row + 32)))
     if not find_remote(st, sm, i, w, mask, np.int64(_BYTES)):
         return
-    for lane in range(32):
-        places[lane] = address[lane]
+    store64(places, 0, load64(address, 0))
     store64(address, 0, zero_extend(load(st.regs, row)))
     if not find_remote(st, sm, i, w, mask, size):
         return
@@ -178,8 +177,7 @@ def copy_addresses(st, sm, w, i, wb, mask, size):
     own_offsets(st, sm, w)
     if not check_shared(st, sm, i, w, mask, size):
         return np.int64(-1)
-    for lane in range(32):
-        target[lane] = address[lane]
+    store64(target, 0, load64(address, 0))
     store64(address, 0, addresses(st, i, wb, M.COL_B, st.code[i, M.COL_AUX5]))
     reading = mask & np.int64(predicate(st.code, i, M.COL_PS0, st.preds, 16 * w))
     parts = st.code[i, M.COL_AUX4] != 0

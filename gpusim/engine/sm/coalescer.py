@@ -75,8 +75,7 @@ def bank_degree(address, touched, mask, first, last, words, banks, bank_shift):
 @compiled
 def _ordered_degree(address, touched, mask, first, last, banks, shift):
     """Counts words by bank; while addresses never fall from lane to lane, only the lane before can repeat a word."""
-    for bank in range(banks):
-        touched[bank, 1] = 0
+    touched[:banks, 1] = 0
     degree = 0
     before = np.int64(-1)
     for lane in range(first, last):
@@ -95,8 +94,7 @@ def _ordered_degree(address, touched, mask, first, last, banks, shift):
 @compiled
 def _any_degree(address, touched, mask, first, last, words, banks, shift):
     """Return what bank_degree does, for addresses in any order and any number of words and banks."""
-    for bank in range(banks):
-        touched[bank, 1] = 0
+    touched[:banks, 1] = 0
     degree = 0
     for lane in range(first, last):
         if (mask >> lane) & 1 == 0:

@@ -12,7 +12,8 @@ Found in 730 recorded copies (tests/gpusim/data/h200_async_copies.json.gz), of w
 
 import numpy as np
 
-from gpusim.engine.state.bits import popc
+from gpusim.engine.rows import lanes as V
+from gpusim.engine.state.bits import lowest_bit, popc
 from gpusim.engine.state.jit import compiled
 
 _SECTOR_BITS, _SECTORS = 5, 4
@@ -133,12 +134,9 @@ def note(keys, count, key, sector):
 @compiled
 def partner(source, target, mask, lane):
     """The other lane that copies between the same two sectors, -1 if there is none: it has the target's other half."""
-    for k in range(32):
-        other = lane ^ 1 ^ k  # most often its neighbour
-        apart = (source[lane] ^ source[other]) | (target[lane] ^ target[other])
-        if (mask >> other) & 1 and other != lane and apart >> _SECTOR_BITS == 0:
-            return other
-    return -1
+    apart = (V.load64(source, 0) ^ V.splat64(source[lane])) | (V.load64(target, 0) ^ V.splat64(target[lane]))
+    others = V.less_u64(apart, V.splat64(1 << _SECTOR_BITS)) & mask & ~(1 << lane)
+    return lowest_bit(others) if others != 0 else np.int64(-1)
 
 
 @compiled
@@ -150,9 +148,9 @@ def sector_pairs(source, target, mask, keys):
     the line and the sectors of each, see LINE_SHIFT. Sectors are counted once for each line that they come from.
     target: within a block's memory.
     """
-    wavefronts = sectors = 0
+    wavefronts = sectors = full = 0
     pairs = np.int64(0)
-    left = last_to_target(target, mask)
+    left = last = last_to_target(target, mask)
     for lane in range(32):
         if (left >> lane) & 1 == 0:
             continue
@@ -160,11 +158,14 @@ def sector_pairs(source, target, mask, keys):
         half = (source[lane] >> 4) & 1
         other = partner(source, target, left, lane)
         fills = other >= 0 and (source[other] >> 4) & 1 != half
-        if not fills or other > lane:
-            pairs += 1
+        pairs += 1
         way = 4 if fills else half << 1 | (target[lane] >> 4) & 1
         apart = 0 if fills else (from_ & 3) - (to & 3) + 3
         lines = (from_ >> 2) << 11 | (to >> 2) & 0x7FF
         wavefronts = note(keys, wavefronts, lines << 6 | apart << 3 | way, from_ & 3)
-        sectors = note(keys[32:], sectors, (from_ >> 2) << 13 | to & 0x1FFF, 0)
-    return np.int64(wavefronts), np.int64(sectors), pairs, popc(left)
+        if fills:  # no other lanes have this target
+            full += 1
+            left ^= 1 << other
+        else:
+            sectors = note(keys[32:], sectors, (from_ >> 2) << 13 | to & 0x1FFF, 0)
+    return np.int64(wavefronts), np.int64(sectors + full), pairs, popc(last)
