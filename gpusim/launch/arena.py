@@ -41,7 +41,7 @@ class Arena:
     """
 
     def __init__(self, nbytes: int, wanted: int | None = None, undoable: bool = False):
-        self.can_keep = undoable and wanted is None and _can_keep()
+        self.can_keep = undoable and _can_keep()
         self._kept = False
         self.file = -1
         if self.can_keep or (wanted is not None and hasattr(os, "memfd_create")):
