@@ -9,7 +9,7 @@ the grid find room at once they have it from the start.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -143,7 +143,10 @@ def run_functionally(
     while runs:
         some = 1 if system is not None else _CALL
         others = [submit(run_grid, *each, some) for each in runs[1:]]
-        done = [run_grid(*runs[0], some), *(each.result() for each in others)]
+        try:
+            done = [run_grid(*runs[0], some), *(each.result() for each in others)]
+        finally:
+            wait(others)  # an interrupt, too, finds no thread that still writes to memory
         for grid, count in zip(parts, done, strict=True):
             with faults(grid):
                 _looked_at(grid, count, system)

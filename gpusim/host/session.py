@@ -24,7 +24,7 @@ from isa.lower import Lowered
 
 
 class ReadyLaunch(Protocol):
-    """A `LaunchRun`, as its sample knows it."""
+    """A `LaunchRun`, as its sample and `repeats` know it."""
 
     session: GpuSession
     program: Program

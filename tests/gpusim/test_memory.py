@@ -217,13 +217,18 @@ def test_what_ends_well_stays(undoable):
 
 
 @pytest.mark.skipif(not Arena(1, undoable=True).can_keep, reason="the host does not tell written pages")
-def test_only_what_is_written_is_copied():
-    memory = DeviceMemory(undoable=True)
+@pytest.mark.parametrize("unified", [False, True])
+def test_only_what_is_written_is_copied(unified):
+    memory = DeviceMemory(undoable=True, unified=unified)
     address = memory.upload(np.ones(1 << 26, np.uint8))
     for _ in range(3):
         with memory.all_or_nothing():
             memory.view(address, 1 << 26)[12345] = 2
     assert memory.kept_bytes == 3 * 4096
+    with pytest.raises(KeyError), memory.all_or_nothing():
+        memory.view(address, 1 << 26)[:2] = 3
+        raise KeyError
+    assert (memory.view(address, 2) == 1).all() and memory.view(address, 1 << 26)[12345] == 2
 
 
 def test_device_array():

@@ -32,7 +32,7 @@ class Launches:
     cycles, energy_j: sums over the calls that ended, in SM clock cycles and joules; `limiter` is what limits the one
     that took longest. low_cycles, high_cycles: sums of what nine in ten launches of their kinds lie between and, of
     a stand-in's kernels, the library's own by those that were measured (`stands_for`); 0 where that is not known.
-    failed: calls that a kernel's error ended; with findings: of checks; repeated: with the time of an earlier one.
+    failed: calls that an error ended. findings: in which checks found something. repeated: with an earlier one's time.
     """
 
     kernel: str
