@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.engine.state import L, P
-from gpusim.engine.state.arrays import SM, SMS, SPLIT, TAG, WARP, Record, State
+from gpusim.engine.state.arrays import SM, SMS, SPLIT, WARP, Record, State
 from isa import Program
 from isa import microops as M
 from isa.instruction import INSTRUCTION_BYTES
@@ -27,7 +27,7 @@ def fields(record: Record, row: np.ndarray) -> str:
 
 
 def describe(state: State, sm: int, program: Program | None = None) -> str:
-    """Describe what an SM holds, in lines: warps, sub-partitions, blocks, what is in flight, caches.
+    """Describe what an SM holds, in lines: warps, sub-partitions, blocks, what is in flight.
 
     program: that of the launch, for the text of instructions; without it, micro-operations are told by number.
     """
@@ -46,9 +46,8 @@ def describe(state: State, sm: int, program: Program | None = None) -> str:
                     lines.append(f"  {k}: {fields(record, rows[k])}")
     times, what = (row[sm, : state.sm[sm, L.SM_EVENTS]].tolist() for row in (state.event_time, state.event))
     replies = sorted(zip(times, what, strict=True))
-    arrivals = [f"at {at}: {('instruction', 'miss')[k & 1]} {k >> 1}" for at, k in replies]
-    for title, texts in (("replies to come", arrivals), _caches(state, sm)):
-        lines.extend([f"{title}: {len(texts)}", *(f"  {text}" for text in texts[:MOST_ROWS])])
+    arrivals = [f"  at {at}: {('instruction', 'miss')[k & 1]} {k >> 1}" for at, k in replies]
+    lines.extend([f"replies to come: {len(replies)}", *arrivals[:MOST_ROWS]])
     return "\n".join(lines)
 
 
@@ -117,16 +116,6 @@ def _instruction(state: State, pc: int, program: Program | None) -> str:
     instruction = program.instructions[pc]
     where = f"  ({instruction.file}:{instruction.line})" if instruction.file else ""
     return instruction.text + where
-
-
-def _caches(state: State, sm: int) -> tuple[str, list[str]]:
-    """Return how full the caches are, and L1's lines with sectors to come."""
-    tags = state.tags[sm]
-    lines = tags[L.TAG_TAG], state.icache[sm, :, 0], state.constant[sm]
-    held, code, constants = (np.count_nonzero(each >= 0) for each in lines)
-    pending = [f"{k}: {fields(TAG, tags[:, k])}" for k in np.flatnonzero(tags[L.TAG_PENDING]).tolist()]
-    full = f"L1 holds {held} lines, instruction caches {code}, constant caches {constants}"
-    return f"{full}; lines of L1 to come", pending
 
 
 def _number(value: int) -> str:

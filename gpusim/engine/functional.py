@@ -8,6 +8,7 @@ the grid find room at once they have it from the start.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
@@ -21,20 +22,20 @@ from gpusim.engine.host_calls import asked, sm_of
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.sm.admission import BULK_ROOM
 from gpusim.engine.sm.cluster import open_barriers
+from gpusim.engine.sm.execute import compute
 from gpusim.engine.sm.flight import pop_event
 from gpusim.engine.sm.readiness import place_of, wake
-from gpusim.engine.sm.run_warp import clear_lanes, finish_warp, run_instruction, stays
+from gpusim.engine.sm.run_warp import clear_lanes, count, finish_warp, guarded, run_instruction, stays
 from gpusim.engine.sm.sm import arrive, warps_of
 from gpusim.engine.state import L, P, compiled, ms
 from gpusim.engine.state.arrays import State
 from gpusim.engine.state.log import log_room
+from isa import microops as M
 
-TURN = 1024
-"""Instructions that a warp runs before others of its SM do."""
-ROUND = 1 << 14
-"""Instructions of an SM, at least, before other SMs go on."""
-PATIENCE = 64
-"""Rounds without a block's end after which another SM gets blocks."""
+TURN, ROUND = 1024, 1 << 14
+"""Instructions that a warp runs before others of its SM do, and those of an SM, at least, before other SMs go on."""
+STEP = 64  # instructions of a warp before others go on, where all blocks are to be about as far
+PATIENCE = 64  # rounds without a block's end after which another SM gets blocks
 _SOME = 16  # SMs whose requests stand for those of all
 _CALL = 1 << 22  # from one look of the host to the next
 
@@ -48,6 +49,31 @@ def take_replies(st, sm):
 
 
 @compiled
+def run_arithmetic(st, sm, w, most):
+    """Runs what of a warp only computes, up to the next other instruction, as `run_instruction` would but at once: half
+    of what that takes is what surrounds it. Returns how many instructions it was."""
+    warp, s, code = st.warp[w], st.sm[sm], st.code
+    if warp[L.WARP_LOOKED_AT] != 0 or s[L.SM_LOG] != 0 or s[L.SM_LOG_ROW] != 0:
+        return np.int64(0)
+    first, active = warp[L.WARP_PC], np.uint32(warp[L.WARP_ACTIVE])
+    i, wb = first, 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
+    while i < first + most:
+        cls = code[i, M.COL_CLASS]
+        if cls > M.CLS_TENSOR or cls == M.CLS_CROSS or code[i, M.COL_OP] == M.OP_GMMA:
+            break
+        mask = guarded(st, w, i, active)
+        count(st.counters[s[L.SM_CHUNK], i], active, mask)
+        if code[i, M.COL_UNIFORM] != 0 and mask != 0:
+            mask = np.uint32(0xFFFFFFFF)
+        compute(st, sm, w, i, wb, mask, cls)
+        i += 1
+    warp[L.WARP_PC] = i
+    warp[L.WARP_SINCE] += i - first
+    s[L.SM_ISSUED] += i - first
+    return i - first
+
+
+@compiled
 def run_warp(st, sm, w, most):
     """Runs a warp, `most` instructions at most. Returns how many it was. Its time counts its instructions."""
     q, slot = place_of(st, sm, w)
@@ -56,25 +82,30 @@ def run_warp(st, sm, w, most):
         st.warp[w, L.WARP_FETCHED] = 0
     if st.sm[sm, L.SM_LOG] != 0:
         most = min(most, log_room(st, sm))
-    for n in range(most):
+    n = np.int64(0)
+    while n < most:
         if st.requests[sm] + BULK_ROOM > st.request.shape[1]:  # kept for L2
+            return n
+        n += run_arithmetic(st, sm, w, most - n)
+        if n == most:
             return n
         i = st.warp[w, L.WARP_PC]
         time = st.warp[w, L.WARP_SINCE]
         _, _, runs = run_instruction(st, sm, q, slot, w, i, time)
         take_replies(st, sm)
+        n += 1
         if st.warp[w, L.WARP_ALIVE] == 0:
             finish_warp(st, sm, q, slot, w, time)
-            return n + 1
+            return n
         if not runs and st.warp[w, L.WARP_STATE] == L.RUNNING:
             stays(st, sm, q, slot, w, i)
         if not runs or st.sm[sm, L.SM_ERROR] != 0:
-            return n + 1
-    return most
+            return n
+    return n
 
 
 @compiled
-def run_sm(st, sm, most):
+def run_sm(st, sm, turn, most):
     """Runs the warps of an SM in turn until all have ended or wait, or for `most` instructions and some more."""
     count = warps_of(st)
     done = np.int64(0)
@@ -83,7 +114,7 @@ def run_sm(st, sm, most):
         take_replies(st, sm)  # what other SMs have told mbarriers of this one
         for w in range(sm * count, (sm + 1) * count):
             if st.warp[w, L.WARP_STATE] == L.RUNNING:
-                done += run_warp(st, sm, w, TURN)
+                done += run_warp(st, sm, w, turn)
                 if st.sm[sm, L.SM_ERROR] != 0:
                     return done
         if done == before or done >= most:
@@ -91,8 +122,9 @@ def run_sm(st, sm, most):
 
 
 @compiled
-def run_grid(st, dispatch, seats, clock, most):
-    """Runs the blocks of a grid that are on SMs, and those that take their places, for some `most` instructions.
+def run_grid(st, dispatch, seats, clock, turn, each, most):
+    """Runs the blocks of a grid that are on SMs, and those that take their places, for some `most` instructions: a warp
+    `turn` of them before the next one does, an SM `each` or some more.
 
     Returns how many it was: none if all blocks wait for the host or for ever. Less where an SM has no room to log more.
     """
@@ -105,7 +137,7 @@ def run_grid(st, dispatch, seats, clock, most):
         idle = -1
         for sm in range(st.sm.shape[0]):
             if st.sm[sm, L.SM_BLOCKS] > 0:
-                done += run_sm(st, sm, ROUND)
+                done += run_sm(st, sm, turn, each)
                 if st.sm[sm, L.SM_ERROR] != 0:
                     return done
                 full |= st.sm[sm, L.SM_LOG] != 0 and log_room(st, sm) == 0
@@ -131,27 +163,32 @@ def run_functionally(
     faults: Callable[[Grid], AbstractContextManager[None]],
     submit: Callable[..., Future[int]],
     system: MemorySystem | None = None,
+    in_step: bool = False,
 ) -> None:
     """Runs a grid to its end, all blocks `together` or, if they may be, one after the other. Raises what `faults` makes
     of what `Engine.wait` raises; `max_cycles` is the most instructions of a warp.
 
-    parts: of the grid, each with a state of its own; several if blocks have nothing to do with each other, of which
-    `submit` runs all but the first on other host threads. system: whose L2 gets the grid's requests, if they are kept,
-    from blocks on SMs in all parts of the GPU, in an order that does not depend on threads.
+    parts: of the grid, each with a state of its own; several if blocks have nothing to do with each other. submit: runs
+    them on host threads. system: whose L2 gets the grid's requests, if they are kept, from blocks on SMs all over the
+    GPU, in an order that does not depend on threads; in_step: about that of a run in time.
     """
-    runs = [_begun(grid, together, system) for grid in parts]
-    while runs:
-        some = 1 if system is not None else _CALL
-        others = [submit(run_grid, *each, some) for each in runs[1:]]
-        try:
-            done = [run_grid(*runs[0], some), *(each.result() for each in others)]
-        finally:
-            wait(others)  # an interrupt, too, finds no thread that still writes to memory
-        for grid, count in zip(parts, done, strict=True):
+    turn, most = (STEP, 1) if in_step else (TURN, ROUND)
+    some = 1 if system is not None else _CALL
+    under_way = deque(
+        (grid, begun, submit(run_grid, *begun, turn, most, some))
+        for grid, begun in [(grid, _begun(grid, together or in_step, system)) for grid in parts]
+    )
+    try:
+        while under_way:
+            grid, begun, running = under_way[0]
+            count = running.result()
             with faults(grid):
                 _looked_at(grid, count, system)
-        parts = [grid for grid in parts if grid.dispatch[D.G_RUNNING] > 0]
-        runs = [each for each in runs if each[1][0, D.G_RUNNING] > 0]
+            under_way.popleft()
+            if grid.dispatch[D.G_RUNNING] > 0:
+                under_way.append((grid, begun, submit(run_grid, *begun, turn, most, some)))
+    finally:
+        wait(each[-1] for each in under_way)  # an interrupt, too, finds no thread that still writes to memory
 
 
 def _begun(grid: Grid, together: bool, system: MemorySystem | None) -> tuple[State, np.ndarray, np.ndarray, np.ndarray]:

@@ -80,7 +80,7 @@ def _prepare(state: State, memory_state: np.ndarray | None, shared: bool) -> Non
     calls: list[tuple[Any, tuple[Any, ...]]] = [(fill, (state, table[0], clock, number, seats, number))]
     if memory_state is None:
         calls += [
-            (run_grid, (state, table, seats, clock, number)),
+            (run_grid, (state, table, seats, clock, number, number, number)),
             (place_blocks, (state, table[0], number, number, number)),
         ]
     else:

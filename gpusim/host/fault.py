@@ -68,18 +68,10 @@ def fault(
         return errors.SynchronizationError("copy never waited for", words, **place)
     if code == L.ERROR_RACE:
         before = program.instructions[other >> PC_BIT & 0xFFFFF]
-        return errors.DataRaceError(
-            address=address,
-            size=size,
-            access=_access(instruction.opcode),
-            other_access=_KINDS[other & KINDS],
-            other_thread=thread,
-            other_file=before.file,
-            other_line=before.line,
-            other_instruction=before.text,
-            committed=other & KINDS != COPY or _commits(state),
-            **place,
-        )
+        found: dict[str, Any] = {"address": address, "size": size, "access": _access(instruction.opcode)}
+        found |= {"other_access": _KINDS[other & KINDS], "committed": other & KINDS != COPY or _commits(state)}
+        found |= {"other_file": before.file, "other_line": before.line, "other_instruction": before.text}
+        return errors.DataRaceError(other_thread=thread, **found, **place)
     if code == L.ERROR_BARRIER_EXITED:
         total = launch.threads_per_block
         for each in np.flatnonzero(state.warp[:, L.WARP_STATE] == L.WAIT_BARRIER).tolist():
@@ -172,13 +164,8 @@ def out_of_cycles(
     inside = _loop(grid.state, program, place.get("instruction_address", 0) // INSTRUCTION_BYTES)
     own = [each.line for each in map(program.instructions.__getitem__, inside) if each.file == place.get("file")]
     place |= {"line": min(filter(None, own), default=place.get("line"))}  # where its loop begins
-    return errors.CyclesExceeded(
-        max_cycles=max_cycles or 0,
-        finished_blocks=finished,
-        total_blocks=int(grid.dispatch[G_TOTAL]),
-        waiting=waits(grid, program, memory),
-        **place,
-    )
+    place |= {"finished_blocks": finished, "total_blocks": int(grid.dispatch[G_TOTAL])}
+    return errors.CyclesExceeded(max_cycles=max_cycles or 0, waiting=waits(grid, program, memory), **place)
 
 
 def nothing_moves(grid: Grid, program: Program, launch: Launch, memory: DeviceMemory) -> errors.KernelError:
@@ -199,11 +186,10 @@ def nothing_moves(grid: Grid, program: Program, launch: Launch, memory: DeviceMe
         place = _place(state, warp, pc, None, program, launch)
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=_groups(state, warp, program, alive), **place)
     block, number = state.block[sm_of(state, warp), row[L.WARP_BLOCK]], int(row[L.WARP_BARRIER])
+    arrived, expected = (int(block[each + number]) for each in (L.BLOCK_ARRIVED, L.BLOCK_EXPECTED))
+    place = _place(state, warp, max(pc - 1, 0), None, program, launch)
     return errors.BarrierError(
-        barrier=number,
-        arrived=int(block[L.BLOCK_ARRIVED + number]),
-        expected=int(block[L.BLOCK_EXPECTED + number]) or int(block[L.BLOCK_ALIVE]),
-        **_place(state, warp, max(pc - 1, 0), None, program, launch),
+        barrier=number, arrived=arrived, expected=expected or int(block[L.BLOCK_ALIVE]), **place
     )
 
 
@@ -216,14 +202,9 @@ def never_ends(grid: Grid, warp: int, program: Program, launch: Launch, memory: 
     if state.par[P.STACK] == 0 or active == alive:
         waiting = waits(grid, program, memory, for_ever=True) or ["the loop at this line never ends"]
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=waiting, **place)
-    return errors.SpinDeadlock(
-        cycle=_last_issue(grid),
-        warp=int(row[L.WARP_INDEX]),
-        spinning=active,
-        parked=alive & ~active,
-        waiting=_groups(state, warp, program, alive & ~active),
-        **place,
-    )
+    lanes, waiting = {"spinning": active, "parked": alive & ~active}, _groups(state, warp, program, alive & ~active)
+    number = int(row[L.WARP_INDEX])
+    return errors.SpinDeadlock(cycle=_last_issue(grid), warp=number, waiting=waiting, **lanes, **place)
 
 
 def _waits_for_block(state: State, warp: int) -> bool:

@@ -199,7 +199,7 @@ class LaunchRun(Grid):
         if system.has_run(code):
             par[P.CONST_FAR], par[P.CODE_FAR] = session.config.constant.l2_latency_cycles, par[P.IL2_LATENCY]
         par[P.CODE_LINE] = system.code_line(code)
-        spare = session.spare if seat is None else Spare()
+        spare = session.spares[0] if seat is None else Spare()
         log = {"icache": system.instruction_caches(code_lines(par))}
         if self.trace_recorder is not None:
             log |= self.trace_recorder.arrays
@@ -249,23 +249,23 @@ class LaunchRun(Grid):
         self,
         parts: Sequence[np.ndarray | None] = (None,),
         system: MemorySystem | None = None,
+        in_step: bool = False,
         recorder: AccelSimLaunch | None = None,
     ) -> tuple[dict[str, Any], np.ndarray]:
         """Run blocks without time, all together if they may wait for each other. parts: numbers of blocks, as many in
-        each, that are run one part after the other; None for all blocks. system: as for `run_functionally`. recorder:
-        takes the log. Returns what the record says of that, and the counters of a block of each part with numbers, in
-        the mean."""
+        each, that are run one part after the other; None for all blocks. recorder: takes the log. The others: as for
+        `run_functionally`. Returns what the record says of that, and the counters of a block of each part with numbers,
+        in the mean."""
         par = self.par.copy()
         par[P.MODE] = L.FUNCTIONAL if system is None else L.KEEPS
-        # A timed run may be under way, with the memory that the session has to spare.
-        spare = self.session.spare if system is None else Spare()
+        spares, own = self.session.spares, int(system is not None)  # else a timed run may be under way, with the first
         log = recorder.arrays if recorder is not None else None
         chosen = None if parts[0] is None else parts[0].copy()
-        states = [self._state(par, spare, log=log, chosen=chosen)]
+        states = [self._state(par, spares[own], log=log, chosen=chosen)]
         preparing = self._compiled(states[0], None, False)
         started = time.perf_counter()
         if chosen is None and log is None:
-            states += [self._state(par.copy(), Spare()) for _ in range(self._apart_in(system) - 1)]
+            states += [self._state(par.copy(), spares[own + k]) for k in range(1, self._apart_in(system))]
         each, bounds = [], [self.launch.blocks * k // len(states) for k in range(len(states) + 1)]
         for part in parts:
             grids = []
@@ -277,7 +277,7 @@ class LaunchRun(Grid):
             if part is not None:
                 states[0].chosen[:] = part
             submit = self.session.engine.submit_work
-            run_functionally(grids, self.together and part is None, self._faults, submit, system)
+            run_functionally(grids, self.together and part is None, self._faults, submit, system, in_step)
             if part is not None:
                 each.append(states[0].counters[:, :-1].sum(axis=0))
         counted = [_counted(state) for state in states]
@@ -317,7 +317,7 @@ class LaunchRun(Grid):
         log = Executor.log(config.sm.count, self.launch.blocks)
         tracer = TraceRecorder(self.options.trace, config, self.launch, par) if self.options.trace else None
         grid = Grid(simpy.Environment(), self.launch.blocks, self.max_cycles, self.progress, tracer)
-        self.state = grid.state = self._state(par, self.session.spare, log=log)
+        self.state = grid.state = self._state(par, self.session.spares[0], log=log)
         grid.host = self._host(grid.state)
         preparing = self._compiled(grid.state, None, False)
         started, before = time.perf_counter(), system.counters.copy()
@@ -363,8 +363,8 @@ class LaunchRun(Grid):
 
     def _recorded(self, outcome: dict[str, Any]) -> LaunchRecord:
         what: dict[str, Any] = {"config": self.session.config, "program": self.program, "launch": self.launch}
-        mode = "detailed" if self.options.mode == "once" and self._as is None else self.options.mode
-        return LaunchRecord(**what, occupancy=self.fits, code=self.lowered.code, mode=mode, **outcome)
+        what["mode"] = "detailed" if self.options.mode == "once" and self._as is None else self.options.mode
+        return LaunchRecord(**outcome | what | {"occupancy": self.fits, "code": self.lowered.code})
 
     def _compiled(self, state: State, memory_state: np.ndarray | None, shared: bool) -> float:
         """Get the core ready for this code, unless it is known to be. Returns the seconds this took."""

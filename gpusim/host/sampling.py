@@ -93,7 +93,7 @@ class Sample:
             return
         long, executed, each = False, {"host_seconds": 0.0}, np.zeros(0)
         if parts := probes(blocks, resident):
-            with session.memory.unchanged():
+            with session.memory.undone():
                 executed, each = run.run_untimed(parts)
             long = are_long(each, run.fits.blocks_per_sm, session.config)
         self.plan = plan = Plan.of(blocks, resident, long)

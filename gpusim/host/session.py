@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -37,7 +37,7 @@ class ReadyLaunch(Protocol):
     end: int
 
     def run_untimed(
-        self, parts: Sequence[np.ndarray | None] = (None,), system: MemorySystem | None = None
+        self, parts: Sequence[np.ndarray | None] = (None,), system: MemorySystem | None = None, in_step: bool = False
     ) -> tuple[dict[str, Any], np.ndarray]: ...
 
 
@@ -57,7 +57,7 @@ class GpuSession(AbstractContextManager["GpuSession"]):
     ):
         self.config, self.memory, self.threads = config, memory, max(1, min(threads, config.sm.count))
         self.peers = peers
-        self.spare = Spare.get()
+        self.spares: dict[int, Spare] = defaultdict(Spare, {0: Spare.get()})  # by the part of a grid
         self.modules = Modules(memory)
         self.timed: OrderedDict[Hashable, list[Any]] = OrderedDict()  # of `host.repeats`
         self.calls = SystemCalls(memory)
@@ -77,8 +77,8 @@ class GpuSession(AbstractContextManager["GpuSession"]):
         """End the engine's host threads, and leave the memory of its launches to others."""
         if self._engine is not None:
             self._engine.close()
-        self.spare.give_back()
-        self.spare = Spare()
+        self.spares[0].give_back()
+        self.spares.clear()
 
     def __exit__(self, *_: object) -> None:
         self.close()

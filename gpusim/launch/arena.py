@@ -22,7 +22,7 @@ _PAGEMAP, _OVERCOMMIT = Path("/proc/self/pagemap"), Path("/proc/sys/vm/overcommi
 _THERE, _OF_FILE = np.uint64(3 << 62), np.uint64(1 << 61)
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _FIXED, _FIXED_NOREPLACE = 0x10, 0x100000  # Linux; the second fails rather than replace what lies there
-_REMOVE = 9  # Linux's MADV_REMOVE
+_REMOVE, _POPULATE_WRITE = 9, 23  # of Linux's MADV_*; the second since 5.14
 _SMALLEST = 64 << 20
 _MOST_AT_ONCE = 1 << 30  # bytes of a write; Linux takes 2 GB at most
 
@@ -70,6 +70,11 @@ class Arena:
         """Remember the contents, until `accept` or `undo`."""
         self._remap(mmap.MAP_PRIVATE)
         self._kept = True
+
+    def copy_ahead(self, start: int, nbytes: int) -> None:
+        """Copy a range's pages at once, if the host can: each when it is written takes ten times as long."""
+        first = start // mmap.PAGESIZE * mmap.PAGESIZE
+        _library.madvise(self.address + first, start + nbytes - first, _POPULATE_WRITE)
 
     def accept(self, start: int, nbytes: int) -> int:
         """Make what was written to a range since `keep` last; returns the bytes that were copied. `undo` follows."""

@@ -369,8 +369,9 @@ class DeviceMemory:
         return self._tables[self.number]
 
     @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """Undo what happens inside, to contents and allocations, if it ends with an exception."""
+    def all_or_nothing(self, written: Iterable[tuple[int, int]] = ()) -> Iterator[None]:
+        """Undo what happens inside, to contents and allocations, if it ends with an exception. written: (address,
+        bytes) of what is likely to be written."""
         arenas = [each for each in (self._contents, self._followed) if each and self._contents.can_keep]
         views = [] if arenas else [view for start in self._starts for view in self._views(start)]
         copies = [view.copy() for view in views]
@@ -379,6 +380,8 @@ class DeviceMemory:
         try:
             for arena in arenas:
                 arena.keep()
+                for address, nbytes in written:
+                    arena.copy_ahead(address - self.base, nbytes)
             yield
             for start in filter(self.is_inside, self._starts) if arenas else ():
                 nbytes = self._live[start].nbytes
@@ -413,16 +416,6 @@ class DeviceMemory:
         if self._unknown.size > 1:
             for start in self._starts:
                 self._know(start, self._live[start].nbytes)
-
-    @contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """Undo at the end what is written inside."""
-        before = [(each.address, self.view(each.address, each.nbytes).copy()) for each in self.allocations]
-        try:
-            yield
-        finally:
-            for address, content in before:
-                self.view(address, len(content))[:] = content
 
     def _views(self, start: int) -> Iterator[np.ndarray]:
         """The bytes of the allocation that begins at `start`, and what is known of them."""

@@ -1,12 +1,17 @@
 """Launches that repeat are timed once (`mode="once"`), where what they do is the same; else they are timed."""
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numba import cuda
 
 import gpusim
 import isa
+from gpusim.engine.state import L, ms
 from gpusim.errors import MemoryAccessError
+from gpusim.host import repeats
 from programs import images, registry
 
 N = 1 << 17
@@ -117,6 +122,34 @@ def test_an_error_of_a_launch_that_repeats_is_told_as_of_any(device):
     with pytest.raises(MemoryAccessError, match="past the end"):
         launched(device, shifted, values, by)
     assert (values.copy_to_host() == 4).all()
+
+
+def test_a_launch_that_memory_holds_up_takes_what_it_takes_when_each_is_timed():
+    cycles = {}
+    for mode in ("detailed", "once"):
+        with gpusim.Device("a10", mode=mode) as device:  # whose L2 holds a third of the array
+            values = device.to_device(np.zeros(1 << 22, np.float32))
+            what = device, values.size // 256, values, np.float32(1), np.int32(1)
+            runs = [what[0].launch(scale, what[1], 256, what[2:]) for _ in range(4)]
+            cycles[mode] = [run.cycles for run in runs]
+    assert runs[-1].record.mode == "once"
+    assert cycles["once"] == pytest.approx(cycles["detailed"], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("moved", "issued", "share"), [(1.0, 1.0, 1.0), (0.9, 0.9, 0.9), (0.9, 1.0, math.inf), (0.7, 0.7, math.inf)]
+)
+def test_time_goes_with_what_memory_moves_where_it_is_the_bound(moved, issued, share):
+    def found(times, turns):
+        memory, counters = np.zeros(ms.COUNTERS, np.int64), np.zeros((4, L.COUNT_FIELDS), np.int64)
+        memory[[ms.CNT_FILL_SECTORS, ms.CNT_WRITEBACK_SECTORS]] = 400_000 * times, 400_000 * times
+        counters[:, L.COUNT_EXECUTED] = 1000 * turns
+        return {"memory": memory, "counters": counters}
+
+    config = SimpleNamespace(dram_bytes_per_cycle=32 * 100)
+    run = SimpleNamespace(session=SimpleNamespace(config=config))
+    timed = repeats.Timed(10_000, found(1, 1), warm=True)  # 80 of the 100 sectors that memory moves in a cycle
+    assert repeats._share(timed, found(moved, issued), run) == pytest.approx(share)
 
 
 def test_threads_change_nothing():

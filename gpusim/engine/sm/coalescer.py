@@ -28,6 +28,7 @@ Atomics send one request for each line, but lanes with equal addresses go into d
 
 import numpy as np
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.state.bits import lowest_bit, popc
 from gpusim.engine.state.jit import compiled
 
@@ -69,25 +70,21 @@ def bank_degree(address, touched, mask, first, last, words, banks, bank_shift):
         return 1
     if popc(seen) + popc(seen >> 32) == popc(part):  # every lane has its own bank
         return 1
-    return _ordered_degree(address, touched, part, first, last, banks, shift)
+    return _single_degree(address, touched, part, banks, shift)
 
 
 @compiled
-def _ordered_degree(address, touched, mask, first, last, banks, shift):
-    """Counts words by bank; while addresses never fall from lane to lane, only the lane before can repeat a word."""
+def _single_degree(address, touched, mask, banks, shift):
+    """Return what bank_degree does, for a word of each lane and a power of two of banks."""
     touched[:banks, 1] = 0
-    degree = 0
-    before = np.int64(-1)
-    for lane in range(first, last):
-        if (mask >> lane) & 1:
-            word = address[lane] >> shift
-            if word < before:
-                return _any_degree(address, touched, mask, first, last, 1, banks, shift)
-            if word > before:
-                bank = word & (banks - 1)
-                touched[bank, 1] += 1
-                degree = max(degree, touched[bank, 1])
-            before = word
+    degree, left = 0, mask
+    while left != 0:
+        lane = lowest_bit(left)
+        other = V.load64(address, 0) ^ V.splat64(address[lane])
+        left &= ~np.int64(V.less_u64(other, V.splat64(np.int64(1) << shift)))
+        bank = (address[lane] >> shift) & (banks - 1)
+        touched[bank, 1] += 1
+        degree = max(degree, touched[bank, 1])
     return degree
 
 

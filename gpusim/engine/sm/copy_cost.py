@@ -34,26 +34,12 @@ def meeting(place, shift, ways, first, last, mask, met):
 
 
 @compiled
-def all_apart(place, shift, ways, first, last, mask):
-    """Return whether no two lanes of a group meet in a bank, of a power of two up to 32."""
-    seen = np.int64(0)
-    for lane in range(first, last):  # without branches, so that it becomes vector code
-        seen |= ((mask >> lane) & 1) << ((place[lane] >> shift) & (ways - 1))
-    return popc(seen) == popc((mask >> first) & ((np.int64(1) << (last - first)) - 1))
-
-
-@compiled
 def most_collisions(source, target, mask, reading, shift, ways, first, last, met):
     """The most lanes of a group that one of them collides with, itself included: in either place, in one of them."""
-    apart = ways & (ways - 1) == 0 and ways <= 32 and all_apart(target, shift, ways, first, last, mask)
-    if apart and all_apart(source, shift, ways, first, last, reading):
-        any_ = np.int64((mask >> first) & ((np.int64(1) << (last - first)) - 1) != 0)
-        return any_, any_
-    in_one = max(
-        meeting(source, shift, ways, first, last, reading, met),
-        meeting(target, shift, ways, first, last, mask, met[ways:]),
-    )
-    if in_one <= 1:
+    sources = meeting(source, shift, ways, first, last, reading, met)
+    targets = meeting(target, shift, ways, first, last, mask, met[ways:])
+    in_one = max(sources, targets)
+    if min(sources, targets) <= 1:
         return in_one, in_one
     most = in_one
     for lane in range(first, last):
@@ -114,9 +100,8 @@ def last_to_target(target, mask):
     left = mask
     if popc(seen) + popc(seen >> np.uint64(32)) != popc(mask):  # else all differ
         for lane in range(32):
-            for later in range(lane + 1, 32):
-                if (mask >> lane) & (mask >> later) & 1 and target[later] == target[lane]:
-                    left &= ~(np.int64(1) << lane)
+            same = V.less_u64(V.load64(target, 0) ^ V.splat64(target[lane]), V.splat64(1)) & mask
+            left &= ~(np.int64(same >> lane > 1) << lane)
     return left
 
 

@@ -273,10 +273,8 @@ def local_access(st, sm, q, w, i, wb, mask, time):
         st.touched[sm, n, 0] += par[P.LOCAL_LINE]
     if st.sm[sm, L.SM_LOG_ROW] != 0:
         log_local(st, sm, count)
-    if st.code[i, M.COL_OP] == M.OP_LOAD:
-        queued.send_lines(st, sm, access(q, w, i, wb, mask, 0, time), count, np.int64(queued.PATH_READ))
-    else:
-        queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time), count, np.int64(queued.PATH_WRITE))
+    path, size = (queued.PATH_READ, 0) if st.code[i, M.COL_OP] == M.OP_LOAD else (queued.PATH_WRITE, size)
+    queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time), count, np.int64(path))
 
 
 @compiled

@@ -81,29 +81,40 @@ def stops(st, sm, w, i):
 
 
 @compiled
+def guarded(st, w, i, active):
+    """Return which of the active lanes an instruction's guard leaves."""
+    if st.code[i, M.COL_GUARD] == 7 and st.code[i, M.COL_GUARD_NEG] == 0:
+        return active
+    guard = st.preds[16 * w + st.code[i, M.COL_GUARD]]
+    return active & (~guard if st.code[i, M.COL_GUARD_NEG] != 0 else guard)
+
+
+@compiled
+def count(counts, active, mask):
+    """Counts an instruction of a warp."""
+    counts[L.COUNT_EXECUTED] += 1
+    counts[L.COUNT_THREADS] += popc(active)
+    counts[L.COUNT_PRED_ON] += popc(mask)
+
+
+@compiled
 def run_instruction(st, sm, q, slot, w, i, time):
     """Counts and executes instruction i of a warp. Returns (active lanes, lanes that it runs for, whether the warp can
     go on)."""
     code = st.code
     active = np.uint32(st.warp[w, L.WARP_ACTIVE])
-    mask = active
-    if code[i, M.COL_GUARD] != 7 or code[i, M.COL_GUARD_NEG] != 0:
-        guard = st.preds[16 * w + code[i, M.COL_GUARD]]
-        mask = active & (~guard if code[i, M.COL_GUARD_NEG] != 0 else guard)
-    guarded = mask
+    mask = lanes = guarded(st, w, i, active)
     if code[i, M.COL_CLASS] == M.CLS_CONTROL:
         # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
         mask &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
-    counts[L.COUNT_EXECUTED] += 1
-    counts[L.COUNT_THREADS] += popc(active)
-    counts[L.COUNT_PRED_ON] += popc(mask)
+    count(counts, active, mask)
     st.warp[w, L.WARP_SINCE] = time + 1
     st.sm[sm, L.SM_ISSUED] += 1
     if st.sm[sm, L.SM_LOG] != 0:
         if st.sm[sm, L.SM_LOG] == STOPS and stops(st, sm, w, i):
             return active, mask, False
-        log_issue(st, sm, q, slot, w, i, active, guarded, mask, time)
+        log_issue(st, sm, q, slot, w, i, active, lanes, mask, time)
     row = np.int64(-1)
     if st.warp[w, L.WARP_LOOKED_AT] != 0 and mask != 0:
         row = looked_row(code, i, 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP]))

@@ -13,7 +13,7 @@ from gpusim.engine.sm.lane_states import can_run
 from gpusim.engine.state import L, P, compiled
 
 NOT_KEPT, KEPT, REPEATS = range(3)
-_LANES = 32
+_LANES, _EVERY = 32, 8  # the second: branches of which one is looked at without time
 _PREDICATES = 16
 
 
@@ -46,6 +46,8 @@ def look(st, w):
         if warp[L.WARP_PENDING + k] != 0:
             return
     lanes[L.SPLIT_TURNS] += 1
+    if st.par[P.MODE] & L.BOOKS == 0 and lanes[L.SPLIT_TURNS] & _EVERY - 1 != 0 and lanes[L.SPLIT_KEPT] != NOT_KEPT:
+        return
     registers = _LANES * st.par[P.ROWS_PER_WARP]
     words = registers + _PREDICATES + L.SPLIT_KEPT + 2
     if lanes[L.SPLIT_KEPT] == NOT_KEPT or lanes[L.SPLIT_TURNS] & (lanes[L.SPLIT_TURNS] - 1) == 0:

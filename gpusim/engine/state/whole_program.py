@@ -248,18 +248,9 @@ class _Dispatcher(Dispatcher):
         raise NotImplementedError
 
     def _result(self, library: Any, fndesc: Any, signature: Any, environment: Any, entry_point: Any) -> CompileResult:
-        return compile_result(
-            typing_context=self.typingctx,
-            target_context=self.targetctx,
-            library=library,
-            fndesc=fndesc,
-            signature=signature,
-            environment=environment,
-            entry_point=entry_point,
-            objectmode=False,
-            lifted=(),
-            reload_init=[],
-        )
+        own = {"library": library, "fndesc": fndesc, "signature": signature, "environment": environment}
+        own |= {"typing_context": self.typingctx, "target_context": self.targetctx, "entry_point": entry_point}
+        return compile_result(**own, objectmode=False, lifted=(), reload_init=[])
 
 
 class _Part(_Dispatcher):
