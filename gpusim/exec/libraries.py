@@ -32,7 +32,6 @@ from isa.toolchain import find_tool, library_folders
 
 declare_all()
 _GIVES_TEXT, _REGISTERS = 1 << 30, 1 << 29  # client.c
-_COMPILE = "-shared", "-fPIC", "-O2", "-Wall", "-Wl,-z,now"  # a call that is bound late takes 3 KB of a stack
 _OTHER_NAMES = {DRIVER: "libcuda.so", "libcudart.so.13": "libcudart.so"}  # without a version, as programs open them
 
 
@@ -117,7 +116,7 @@ def _compile(folder: Path, own: dict[str, str], stubs: dict[str, str]) -> None:
         (folder / name).write_text(text)
     for soname, text in stubs.items():
         (folder / "stubs.S").write_text(text)
-        command = [*compiler, *_COMPILE, "-o", soname, f"-Wl,-soname,{soname}", "stubs.S"]
+        command = [*compiler, "-shared", "-fPIC", "-O2", "-Wall", "-o", soname, f"-Wl,-soname,{soname}", "stubs.S"]
         if soname == DRIVER:
             command += ["-fvisibility=hidden", f"-DGPUSIM_PROTOCOL={PROTOCOL}", "client.c", "-pthread", "-ldl"]
         else:

@@ -115,8 +115,9 @@ class Connection:
         kept = self.process.kept
         if data not in kept:
             self._order(_KEEP, max(len(data), 1))
-            kept[data] = self._number()
-            self.write(kept[data], data)
+            self.write(address := self._number(), data)
+            self.read([(address, 1)])  # so it is there when other threads learn of it
+            kept[data] = address
         return kept[data]
 
     def function(self, address: int, arguments: str) -> Callable[..., int]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,6 +17,7 @@ import pytest
 
 from gpusim.cli import main
 from gpusim.errors import SimulationError
+from gpusim.exec import wire
 from gpusim.exec.libraries import library_folder
 from tests.gpusim.cuda_program import DATA, build, command, environment, run
 from tests.processes import all_gone, descendants, names
@@ -58,6 +62,34 @@ def test_the_report_tells_each_process_apart(probe):
     assert printed == ["before", "kernel", "kernel", "after"]
     tables = done.stdout.split("Launches on a simulated tiny")[1:]
     assert ["add" in each for each in tables] == [True, False] and ["speak" in each for each in tables] == [False, True]
+
+
+def test_a_text_is_in_the_program_before_other_threads_learn_of_it():
+    """Else a thread that looks up the same function finds anything at its name."""
+    ours, its = socket.socketpair()
+    connection, memory = wire.Connection(ours, wire.CallingProcess(), 0), bytearray(64)
+    order = struct.Struct("<II6Q")
+
+    def program() -> None:
+        while head := its.recv(order.size, socket.MSG_WAITALL):
+            what, _, first, nbytes, *_ = order.unpack(head)
+            if what == wire._KEEP:
+                its.sendall((16).to_bytes(8, "little"))
+            elif what == wire._WRITE:
+                time.sleep(0.1)
+                memory[first : first + nbytes] = its.recv(nbytes, socket.MSG_WAITALL)
+            else:
+                its.sendall(memory[first : first + nbytes])
+
+    thread = threading.Thread(target=program)
+    thread.start()
+    with ours:
+        address = connection.keep(b"cuInit\0")
+        found = bytes(memory[address : address + 7])
+        ours.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    its.close()
+    assert (found, connection.process.kept) == (b"cuInit\0", {b"cuInit\0": 16})
 
 
 # --- ends that nobody planned -----------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,8 +119,7 @@ int main(int count, char **words) {
     int number = count > 2 ? atoi(words[2]) : 0;
     if (!strcmp(what, "works")) return verdict(works(7));
     if (!strcmp(what, "threads")) return threads(number, 0);
-    // The least that a thread may have, and a signal's frame, which with AMX takes 11 KB.
-    if (!strcmp(what, "small-stack")) return threads(2, 16384 + getauxval(AT_MINSIGSTKSZ));
+    if (!strcmp(what, "small-stack")) return threads(2, 16384);
     if (!strcmp(what, "deep-stack")) return verdict(deep(6000));
     if (!strcmp(what, "fork-before")) return verdict(in_child(child_works) == 0 && works(1));
     if (!strcmp(what, "fork-after")) return verdict(works(1) && in_child(child_is_refused) == 0 && works(2));
