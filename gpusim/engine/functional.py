@@ -25,7 +25,7 @@ from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.execute import compute
 from gpusim.engine.sm.flight import pop_event
 from gpusim.engine.sm.readiness import place_of, wake
-from gpusim.engine.sm.run_warp import clear_lanes, count, finish_warp, guarded, run_instruction, stays
+from gpusim.engine.sm.run_warp import clear_lanes, count_lanes, finish_warp, guarded, run_instruction, stays
 from gpusim.engine.sm.sm import arrive, warps_of
 from gpusim.engine.state import L, P, compiled, ms
 from gpusim.engine.state.arrays import State
@@ -50,8 +50,8 @@ def take_replies(st, sm):
 
 @compiled
 def run_arithmetic(st, sm, w, most):
-    """Runs what of a warp only computes, up to the next other instruction, as `run_instruction` would but at once: half
-    of what that takes is what surrounds it. Returns how many instructions it was."""
+    """Runs what of a warp only computes, up to the next other instruction, as `run_instruction` would, without what
+    only others need. Returns how many instructions it was."""
     warp, s, code = st.warp[w], st.sm[sm], st.code
     if warp[L.WARP_LOOKED_AT] != 0 or s[L.SM_LOG] != 0 or s[L.SM_LOG_ROW] != 0:
         return np.int64(0)
@@ -59,10 +59,10 @@ def run_arithmetic(st, sm, w, most):
     i, wb = first, 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
     while i < first + most:
         cls = code[i, M.COL_CLASS]
-        if cls > M.CLS_TENSOR or cls == M.CLS_CROSS or code[i, M.COL_OP] == M.OP_GMMA:
+        if not M.CLS_INT <= cls <= M.CLS_TENSOR or cls == M.CLS_CROSS or code[i, M.COL_OP] == M.OP_GMMA:
             break
         mask = guarded(st, w, i, active)
-        count(st.counters[s[L.SM_CHUNK], i], active, mask)
+        count_lanes(st.counters[s[L.SM_CHUNK], i], active, mask)
         if code[i, M.COL_UNIFORM] != 0 and mask != 0:
             mask = np.uint32(0xFFFFFFFF)
         compute(st, sm, w, i, wb, mask, cls)

@@ -188,9 +188,8 @@ def nothing_moves(grid: Grid, program: Program, launch: Launch, memory: DeviceMe
     block, number = state.block[sm_of(state, warp), row[L.WARP_BLOCK]], int(row[L.WARP_BARRIER])
     arrived, expected = (int(block[each + number]) for each in (L.BLOCK_ARRIVED, L.BLOCK_EXPECTED))
     place = _place(state, warp, max(pc - 1, 0), None, program, launch)
-    return errors.BarrierError(
-        barrier=number, arrived=arrived, expected=expected or int(block[L.BLOCK_ALIVE]), **place
-    )
+    expected = expected or int(block[L.BLOCK_ALIVE])
+    return errors.BarrierError(barrier=number, arrived=arrived, expected=expected, **place)
 
 
 def never_ends(grid: Grid, warp: int, program: Program, launch: Launch, memory: DeviceMemory) -> errors.DeadlockError:

@@ -258,7 +258,7 @@ class LaunchRun(Grid):
         in the mean."""
         par = self.par.copy()
         par[P.MODE] = L.FUNCTIONAL if system is None else L.KEEPS
-        spares, own = self.session.spares, int(system is not None)  # else a timed run may be under way, with the first
+        spares, own = self.session.spares, int(system is not None)  # beside a timed run, which has the first
         log = recorder.arrays if recorder is not None else None
         chosen = None if parts[0] is None else parts[0].copy()
         states = [self._state(par, spares[own], log=log, chosen=chosen)]

@@ -37,6 +37,7 @@ _BOUND = 0.6  # of what memory can move in the launch's time: if it does, time g
 _LONGER, _UNEVEN = 0.25, 0.05  # then it may move so much more or less, and execute as much more but for this share
 _SCALARS_BYTES = 1024  # more are tables of arrays, as of PyTorch's optimizers: what it does to them tells more
 _COLD_CODE_CYCLES = 50_000  # of what takes longer it does not matter if its code has run (H200: less than 1,000)
+_ITS_OWN = "config", "program", "launch", "occupancy", "code", "mode", "cycles", "trace", "host_parts"  # not kept
 _ALIGNED = 512  # bytes: as PyTorch's allocator aligns arrays
 _OF_TIME_OR_PLACE = (
     *(M.SR_CLOCKLO, M.SR_CLOCKHI, M.SR_GLOBALTIMERLO, M.SR_GLOBALTIMERHI),
@@ -45,8 +46,7 @@ _OF_TIME_OR_PLACE = (
 
 
 class Timed(NamedTuple):
-    """A launch that was timed. cycles: from the hand-out of its first blocks to its end; fields: of its record;
-    warm: its code had run before."""
+    """cycles: from the hand-out of its first blocks to its end; fields: of its record; warm: its code had run."""
 
     cycles: int
     fields: dict[str, Any]
@@ -81,7 +81,8 @@ def keep(run: ReadyLaunch, key: Hashable, record: LaunchRecord, warm: bool) -> N
     known = run.session.timed
     if record.sm_issued.sum() < _LEAST_INSTRUCTIONS or len(known.get(key, ())) >= _MOST:
         return
-    known.setdefault(key, []).append(Timed(run.end - run.began, vars(record), warm))
+    fields = {name: value for name, value in vars(record).items() if name not in _ITS_OWN}
+    known.setdefault(key, []).append(Timed(run.end - run.began, fields, warm))
     while len(known) > 1 and sum(each.fields["counters"].nbytes for like in known.values() for each in like) > _KEPT:
         known.popitem(last=False)
 
@@ -112,7 +113,7 @@ def execute_like(run: ReadyLaunch, key: Hashable, warm: bool) -> Timed | None:
         return None
     finally:
         session.calls = calls
-    own = {"host_parts": {}, **{name: executed[name] for name in ("host_seconds", "compile_seconds")}}
+    own = {name: executed[name] for name in ("host_seconds", "compile_seconds")}
     own |= {name: np.rint(share * found.fields[name]).astype(np.int64) for name in ("counters", "memory")}
     own["counters"][:, COUNTED] = executed["counters"][:, COUNTED]
     return found._replace(cycles=round(share * found.cycles), fields={**found.fields, **own})

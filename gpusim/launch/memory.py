@@ -17,7 +17,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -369,7 +369,7 @@ class DeviceMemory:
         return self._tables[self.number]
 
     @contextmanager
-    def all_or_nothing(self, written: Iterable[tuple[int, int]] = ()) -> Iterator[None]:
+    def all_or_nothing(self, written: Sequence[tuple[int, int]] = ()) -> Iterator[None]:
         """Undo what happens inside, to contents and allocations, if it ends with an exception. written: (address,
         bytes) of what is likely to be written."""
         arenas = [each for each in (self._contents, self._followed) if each and self._contents.can_keep]

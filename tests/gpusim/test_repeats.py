@@ -129,8 +129,8 @@ def test_a_launch_that_memory_holds_up_takes_what_it_takes_when_each_is_timed():
     for mode in ("detailed", "once"):
         with gpusim.Device("a10", mode=mode) as device:  # whose L2 holds a third of the array
             values = device.to_device(np.zeros(1 << 22, np.float32))
-            what = device, values.size // 256, values, np.float32(1), np.int32(1)
-            runs = [what[0].launch(scale, what[1], 256, what[2:]) for _ in range(4)]
+            what = scale, values.size // 256, 256, (values, np.float32(1), np.int32(1))
+            runs = [device.launch(*what) for _ in range(4)]
             cycles[mode] = [run.cycles for run in runs]
     assert runs[-1].record.mode == "once"
     assert cycles["once"] == pytest.approx(cycles["detailed"], rel=0.02)

@@ -90,7 +90,7 @@ def guarded(st, w, i, active):
 
 
 @compiled
-def count(counts, active, mask):
+def count_lanes(counts, active, mask):
     """Counts an instruction of a warp."""
     counts[L.COUNT_EXECUTED] += 1
     counts[L.COUNT_THREADS] += popc(active)
@@ -108,7 +108,7 @@ def run_instruction(st, sm, q, slot, w, i, time):
         # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
         mask &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
-    count(counts, active, mask)
+    count_lanes(counts, active, mask)
     st.warp[w, L.WARP_SINCE] = time + 1
     st.sm[sm, L.SM_ISSUED] += 1
     if st.sm[sm, L.SM_LOG] != 0:
