@@ -64,7 +64,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 370,
     "isa": 6_478,
     "programs": 5_667,
-    "validate": 9_817,
+    "validate": 9_598,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

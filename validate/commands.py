@@ -4,7 +4,6 @@ imported when it does."""
 from __future__ import annotations
 
 import argparse
-import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 EXIT_OK, EXIT_WRONG, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
-_TYPES = {"path": Path, "int": int, "float": float, "regex": re.compile}
+_TYPES = {"path": Path, "int": int, "float": float}
 """What an option's text becomes, by the names of `commands.toml`."""
 
 

@@ -221,25 +221,17 @@ def run(
     """(Status, all output) of a command; (None, output) after the time limit, when nothing that it started is left.
     Raises OSError if it cannot be started."""
     with tempfile.TemporaryFile() as output:
-        status = run_into(line, timeout_s, output, subprocess.STDOUT, folder, environment)
+        process = subprocess.Popen(
+            list(line), cwd=folder, env=os.environ | dict(environment or {}), stdin=subprocess.DEVNULL, stdout=output,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            status: int | None = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         output.seek(0)
         return status, output.read().decode(errors="replace")
-
-
-def run_into(
-    line: Sequence[str], timeout_s: float, out: Any, err: Any, folder: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> int | None:  # fmt: skip
-    """Run a command whose streams go into files, as `run` does."""
-    process = subprocess.Popen(
-        list(line), cwd=folder, env=os.environ | dict(environment or {}), stdin=subprocess.DEVNULL, stdout=out,
-        stderr=err, start_new_session=True,
-    )  # fmt: skip
-    try:
-        return process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
