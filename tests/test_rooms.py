@@ -39,7 +39,7 @@ ROOMS = (
 MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
 MOST_LINES_OF = {
-    "gpusim": 1_073,
+    "gpusim": 1_072,
     "gpusim.beside": 481,
     "gpusim.bound": 1_386,
     "gpusim.cli": 2_350,
@@ -49,13 +49,13 @@ MOST_LINES_OF = {
     "gpusim.driver": 13_764,
     "gpusim.engine": 19_089,
     "gpusim.exec": 909,
-    "gpusim.explore": 2_464,
+    "gpusim.explore": 2_462,
     "gpusim.host": 1_732,
     "gpusim.integrations": 188,
     "gpusim.lab": 886,
     "gpusim.launch": 2_058,
     "gpusim.machine": 1_643,
-    "gpusim.node": 2_321,
+    "gpusim.node": 2_320,
     "gpusim.parallel": 1_084,
     "gpusim.plot": 1_986,
     "gpusim.report_html": 767,
@@ -64,7 +64,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 370,
     "isa": 6_478,
     "programs": 5_667,
-    "validate": 9_598,
+    "validate": 9_564,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gpusim.cli.parser import EXIT_INTERRUPTED, EXIT_MISMATCH, EXIT_OK
 from gpusim.cli.progress import show_points
 from gpusim.config import load_config
 from gpusim.explore.interrupt import interruptible
@@ -17,7 +18,6 @@ from gpusim.explore.journal import Journal, JournalError
 from gpusim.explore.workers import Ended, Workers
 from gpusim.host.options import host_threads
 from validate import baseline, compared, replay, score
-from validate.commands import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG
 from validate.journal import open_journal
 from validate.points import ProgramPoint, select
 from validate.replay import Failure
@@ -103,7 +103,7 @@ def rows(
 def show(found: Iterable[score.Row], report: Callable[[list[score.Row]], str]) -> tuple[int, list[score.Row]]:
     """Print a table that grows, and a report; (exit status, the rows)."""
     kept = compared.show(found, score.TIMED_HEAD, partial(score.line, timed=True), report)
-    return EXIT_OK if score.ok(kept) else EXIT_WRONG, kept
+    return EXIT_OK if score.ok(kept) else EXIT_MISMATCH, kept
 
 
 def points_of(options: argparse.Namespace) -> list[ProgramPoint]:

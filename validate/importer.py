@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gpusim.cli.parser import UserError
 from gpusim.config import shipped_names
 from programs import images, registry
 from validate import baseline
 from validate.baseline import Baseline, Measurement, Number, Spread, plain
-from validate.commands import UsageError
 from validate.gpu import read_json
 from validate.metrics import ASKED_AGAIN, CYCLES, EXACT, LAUNCH, with_differences
 from validate.points import ProgramPoint, select
@@ -30,7 +30,7 @@ _CLOCKS = {
 }
 
 
-class ImportRefused(UsageError):
+class ImportRefused(UserError):
     """A recording cannot be kept, or would replace baselines; nothing was written."""
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from gpusim.cli.parser import EXIT_OK
 from gpusim.config import load_config
 from gpusim.config.load import own_sources
 from gpusim.explore.journal import JournalError
@@ -15,7 +16,6 @@ from gpusim.results import interval
 from gpusim.results.interval import Judged, distance, span_of
 from validate import journal, published, score
 from validate.collection.compare import point_of
-from validate.commands import EXIT_OK
 from validate.points import ProgramPoint
 from validate.replay import Comparison
 from validate.scoring import documents

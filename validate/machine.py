@@ -8,9 +8,9 @@ from functools import partial
 from statistics import fmean
 
 import gpusim
+from gpusim.cli.parser import EXIT_MISMATCH, EXIT_OK
 from gpusim.errors import ModeError
 from validate import baseline
-from validate.commands import EXIT_OK, EXIT_WRONG
 from validate.comparing import points_of
 from validate.points import ProgramPoint
 from validate.replay import Comparison, replay
@@ -69,4 +69,4 @@ def command(options: argparse.Namespace) -> int:
         for name, overrides in {"as it is": [], **mechanisms(gpu)}.items():
             engine, simpy = map(fmean, absolute_errors([*pairs(points, gpu, overrides)] if overrides else found))
             print(f"{'without ' * bool(overrides) + name:40} {engine:8.1%} {simpy:8.1%}", flush=True)
-    return EXIT_OK if all(row.mismatch is None for _, row in found) else EXIT_WRONG
+    return EXIT_OK if all(row.mismatch is None for _, row in found) else EXIT_MISMATCH

@@ -1,5 +1,5 @@
-"""The parser of the command line, made of `commands.toml`: argparse's, which also says what an option or a command is
-nearly called; exit codes, and mistakes."""
+"""The parser of the command line, made of `commands.toml` or a file like it: argparse's, which also says what an option
+or a command is nearly called; exit codes, and mistakes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from typing import Any
 
 from gpusim.units import whole
 
+COMMANDS = Path(__file__).with_name("commands.toml")
 EXIT_OK, EXIT_MISMATCH, EXIT_USER_ERROR, EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 _CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
 
 
-def help_text(*names: str) -> str:
+def help_text(*names: str | None) -> str:
     """What stands below the options of a command: these files of `gpusim/cli/help`, an empty line between."""
     folder = Path(__file__).with_name("help")
-    return "\n".join((folder / f"{name}.txt").read_text("utf-8") for name in names)
+    return "\n".join((folder / f"{name}.txt").read_text("utf-8") for name in names if name)
 
 
 def names_of(text: str) -> list[str]:
@@ -78,22 +79,23 @@ _TYPES = {"int": _whole, "float": float, "path": Path}
 _ACTIONS = {"boolean": argparse.BooleanOptionalAction, "words": _Words}
 
 
-def add_commands(whole: argparse.ArgumentParser, chosen: str | None) -> None:
-    """Add the commands of `commands.toml`, or the chosen one alone if there is one of the name."""
-    document = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
+def add_commands(whole: argparse.ArgumentParser, chosen: str | None = None, declared: Path = COMMANDS) -> None:
+    """Add the commands that a file declares, or the chosen one alone if there is one of the name."""
+    document = tomllib.loads(declared.read_text("utf-8"))
     places = {"": whole.add_subparsers(title="commands", metavar="COMMAND", required=True)}
     rows = [each for each in document["commands"] if each["name"].split()[0] == chosen] or document["commands"]
     for row in rows:
         group, _, name = row["name"].rpartition(" ")
+        files = row["name"].replace(" ", "-"), row.get("also")
         made = places[group].add_parser(
             name,
-            help=row["does"],
+            help=row["does"].replace("%", "%%"),
             description=row["does"][0].upper() + row["does"][1:] + ".",
-            epilog=help_text(row["name"].replace(" ", "-"), *filter(None, [row.get("also")])),
+            epilog=f"example: %(prog)s {row['example']}" if "example" in row else help_text(*files),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         made.prefix_chars = row.get("prefix_chars", made.prefix_chars)
-        _add_options(made, document["groups"], _options(row["options"], document["shared"]))
+        _add_options(made, document.get("groups", {}), _options(row["options"], document["shared"]))
         # parser: who tells what an unknown option is nearly called
         made.set_defaults(parser=made, command=row.get("run"), **dict.fromkeys(row.get("unset", ())))
         if "run" not in row:

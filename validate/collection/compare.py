@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpusim.cli.parser import EXIT_OK, UserError
 from gpusim.errors import SimulationError
 from gpusim.host.options import host_threads
 from validate import comparing
 from validate.collection import recording, saving
 from validate.collection.worker import MANIFEST
-from validate.commands import EXIT_OK, UsageError
 from validate.gpu import compact_text, read_json
 from validate.journal import open_journal
 from validate.metrics import CYCLES
@@ -127,7 +127,7 @@ def compare(options: argparse.Namespace) -> int:
     recorded = recording.load()["points"].items()
     points = {point_of(key): point for key, point in recorded if point["program"] in wanted}
     if not points:
-        raise UsageError("no such point was recorded")
+        raise UserError("no such point was recorded")
     built = _manifest(options.folder)["programs"]
     book = open_journal(options.resume, options.gpu, "", (), [recording.FILE]) if options.resume else None
     known, tasks = comparing.known_rows(book, point_of), dict[ProgramTask, Iterable[NamedPoint]]()
@@ -148,4 +148,4 @@ def _manifest(folder: Path) -> dict[str, Any]:
     try:
         return read_json(folder / MANIFEST)  # type: ignore[no-any-return]
     except (OSError, ValueError) as error:
-        raise UsageError(f"{folder} has no {MANIFEST} of built programs: {error}") from None
+        raise UserError(f"{folder} has no {MANIFEST} of built programs: {error}") from None

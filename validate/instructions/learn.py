@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from gpusim.cli.parser import EXIT_OK
 from isa.cubin import read_cubin
 from isa.instruction import INSTRUCTION_BYTES
 from isa.listing import disassemble, read_sections
 from isa.templates import GUARD, SHOWN, UNKNOWN, Field, Template, file_of, float_text, read_template
 from isa.toolchain import find_tool
-from validate.commands import EXIT_OK
 
 _BITS = tuple(bit for bit in range(16, 126) if SHOWN >> bit & 1)
 _ALWAYS = 7 << 12

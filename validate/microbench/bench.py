@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from validate.commands import UsageError
+from gpusim.cli.parser import UserError
 
 SMS = 132
 """SMs of the GPU that the suite is made for."""
@@ -199,10 +199,10 @@ def benches() -> dict[str, Bench]:
 
 
 def select(only: Sequence[str] = ()) -> list[Bench]:
-    """Benchmarks whose names begin with one of `only`, all if that is empty. Raises UsageError where none does."""
+    """Benchmarks whose names begin with one of `only`, all if that is empty. Raises UserError where none does."""
     for name in only:
         if not any(each.startswith(name) for each in benches()):
-            raise UsageError(f"no microbenchmark's name begins with {name}")
+            raise UserError(f"no microbenchmark's name begins with {name}")
     return [bench for name, bench in benches().items() if not only or name.startswith(tuple(only))]
 
 

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpusim.cli.parser import UserError
 from validate import baseline, journal, score
-from validate.commands import UsageError
 from validate.comparing import points_of
 from validate.points import select
 from validate.score import Row
@@ -19,7 +19,7 @@ from validate.scoring import accepted, text
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-class DocumentError(UsageError):
+class DocumentError(UserError):
     """A document, or the place in it that is to be renewed, is not there."""
 
 
@@ -52,7 +52,7 @@ def put(name: str, mark: str, content: str, docs: Path | None = None, *, fence: 
 
 
 def command(options: argparse.Namespace) -> int:
-    """`validate score`: status 1 if an exact counter differs or a point is missing. Raises UsageError if there is not
+    """`validate score`: status 1 if an exact counter differs or a point is missing. Raises UserError if there is not
     enough to write, or it is not right."""
     found, note = journal.rows_of(options.file, options.gpu)
     if note:
@@ -67,21 +67,21 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _renew(rows: Sequence[score.Row], options: argparse.Namespace) -> None:
-    """Renew what the repository keeps of the score. Raises UsageError."""
+    """Renew what the repository keeps of the score. Raises UserError."""
     found = text.done(rows)
     missing = {*select()} - {row.point for row in found}
     if missing:
-        raise UsageError(f"{len(missing)} points are missing, {min(map(str, missing))} for one")
+        raise UserError(f"{len(missing)} points are missing, {min(map(str, missing))} for one")
     gpu = options.gpu
     other = [row.point for row in found if row.cycles.measured != baseline.measured(row.point, gpu).cycles.median]
     if other:
-        raise UsageError(f"{other[0]} was compared with another measurement than {gpu}'s")
+        raise UserError(f"{other[0]} was compared with another measurement than {gpu}'s")
     if options.accept:
         file = accepted.path_of(gpu)
         entries = [accepted.Entry.of(row) for row in found]
         worse = accepted.worse_score(entries, accepted.load(file)) if file.exists() else []
         if worse and not options.because:
-            raise UsageError("\n  ".join(["worse than what was accepted; say why with --because:", *worse]))
+            raise UserError("\n  ".join(["worse than what was accepted; say why with --because:", *worse]))
         file.write_text(accepted.text_of(entries, options.because), "utf-8")
         print(f"wrote {file}", file=sys.stderr)
     if options.docs:

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from validate.commands import UsageError, known
+from gpusim.cli.parser import UserError
+from validate.commands import known
 from validate.compared import Compared, show
 from validate.gpu import provenance, read_json, run
 
@@ -26,10 +27,10 @@ GROUPS = SPAN, ALL, SAME, OTHER = "first kernel to last", "all kernels", "the sa
 
 
 def measured(line: Sequence[str | Path]) -> dict[str, Any]:
-    """What each program says of itself, by name, and the versions. Raises UsageError if it ends with an error."""
+    """What each program says of itself, by name, and the versions. Raises UserError if it ends with an error."""
     status, printed = run([*map(str, line)], 86_400.0)
     if status != 0:
-        raise UsageError(f"{' '.join(map(str, line))} needs PyTorch and CuPy, and said:\n{printed[-2000:]}")
+        raise UserError(f"{' '.join(map(str, line))} needs PyTorch and CuPy, and said:\n{printed[-2000:]}")
     found = [json.loads(text) for text in printed.splitlines() if text.startswith("{")]
     return {each.pop("program", "versions"): each for each in found}
 
