@@ -172,12 +172,6 @@ def free_slot(st, sm):
 
 
 @compiled
-def room(st, sm, time):
-    """A block slot of an SM that at `time` has room for all warps of a block, -1 if there is none."""
-    return free_slot(st, sm) if fitting(st, sm, time) > 0 else np.int64(-1)
-
-
-@compiled
 def fitting(st, sm, time):
     """Return how many further blocks of a launch an SM has room for at `time`, beside those of others: their warps
     spread over the sub-partitions.
@@ -220,10 +214,8 @@ def fitting(st, sm, time):
 @compiled
 def place_blocks(st, grid, sm, time, start):
     """Starts as many of the grid's next blocks as an SM takes at `time`; their warps may issue from `start` on."""
-    slot = room(st, sm, time)
-    while slot >= 0 and grid[G_NEXT] < grid[G_TOTAL]:
-        place_block(st, grid, sm, slot, start)
-        slot = room(st, sm, time)
+    while fitting(st, sm, time) > 0 and grid[G_NEXT] < grid[G_TOTAL]:
+        place_block(st, grid, sm, free_slot(st, sm), start)
 
 
 @compiled

@@ -15,7 +15,7 @@ from gpusim.engine.rows.common import predicate, row_offset
 from gpusim.engine.sm import shadow_clocks as sc
 from gpusim.engine.sm.convergence import block_at_barrier, release_from_barrier
 from gpusim.engine.sm.lane_states import resume
-from gpusim.engine.sm.readiness import block, charge, look_again
+from gpusim.engine.sm.readiness import all_warps, block, charge, wake
 from gpusim.engine.sm.shadow import barrier_is_sound
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import L, P, compiled, popc
@@ -31,8 +31,7 @@ def release(st, sm, w0, barrier, time, current_w):
     b[L.BLOCK_RESULT + barrier] = b[L.BLOCK_REDUCED + barrier]
     b[L.BLOCK_ARRIVED + barrier] = 0
     b[L.BLOCK_REDUCED + barrier] = -1
-    count = par[P.SUB_PARTITIONS] * par[P.WARP_SLOTS]
-    for w in range(sm * count, (sm + 1) * count):
+    for w in all_warps(st, sm):
         if st.warp[w, L.WARP_BLOCK] != slot or st.warp[w, L.WARP_STATE] == L.FREE:
             continue
         if par[P.CHECKS] & sc.CHECK_RACE:
@@ -42,11 +41,9 @@ def release(st, sm, w0, barrier, time, current_w):
             st.warp[w, L.WARP_DEFERRED] = 0
             st.warp[w, L.WARP_OPENS] = time
             if w != current_w and st.warp[w, L.WARP_STATE] == L.WAIT_BARRIER:
-                charge(st, sm, w, L.STALL_BARRIER, time)
-                look_again(st, sm, w, time)
+                wake(st, sm, w, time)
         elif w != current_w and st.warp[w, L.WARP_ACTIVE] == 0 and resume(st.warp, st.split, w, 0):
-            charge(st, sm, w, L.STALL_BARRIER, time)
-            look_again(st, sm, w, time)
+            wake(st, sm, w, time)
     if par[P.CHECKS] & sc.CHECK_RACE:
         st.warp_clock[sm, slot, sc.shared_row(st, barrier)] = 0
 

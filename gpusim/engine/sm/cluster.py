@@ -12,7 +12,7 @@ import numpy as np
 from numba.core import types
 
 from gpusim.engine.sm.coalescer import atomic_requests, coalesce
-from gpusim.engine.sm.readiness import block, charge, look_again
+from gpusim.engine.sm.readiness import all_warps, block, wake
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, of_block, popc
 from isa import microops as M
@@ -39,20 +39,10 @@ def own_lanes(st, sm, w, mask):
 
 
 @compiled
-def own_offset(st, sm, w, address):
-    """A shared address without the rank of the warp's own block; one of another block as it is, out of all bounds."""
-    own = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]
-    if st.par[P.CLUSTER_BLOCKS] > 0 and address >> RANK_SHIFT == own:
-        return address & OFFSET_MASK
-    return address
-
-
-@compiled
 def own_offsets(st, sm, w):
-    """Replace the addresses of all lanes by their `own_offset`."""
+    """`own_lanes` of all lanes: addresses in other blocks stay as they are, out of all bounds."""
     if st.par[P.CLUSTER_BLOCKS] > 0:
-        for lane in range(32):
-            st.address[sm, lane] = own_offset(st, sm, w, st.address[sm, lane])
+        own_lanes(st, sm, w, np.int64(0xFFFFFFFF))
 
 
 @compiled
@@ -156,11 +146,9 @@ def let_go(st, sm, slot, time):
     b[L.BLOCK_CLUSTER_ARRIVED] = 0
     b[L.BLOCK_CLUSTER_TIME] = 0
     b[L.BLOCK_CLUSTER_PHASE] += 1
-    count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
-    for w in range(sm * count, (sm + 1) * count):
+    for w in all_warps(st, sm):
         if st.warp[w, L.WARP_BLOCK] == slot and st.warp[w, L.WARP_STATE] == L.WAIT_CLUSTER:
-            charge(st, sm, w, L.STALL_BARRIER, time)
-            look_again(st, sm, w, time)
+            wake(st, sm, w, time)
 
 
 @compiled

@@ -5,7 +5,7 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.readiness import CONSTANT_BITS, CONSTANT_SECOND, constant_line, keep_constant
-from gpusim.engine.sm.space import check_window, fail, load_rows
+from gpusim.engine.sm.space import check_window, fail, load_rows, same_address
 from gpusim.engine.sm.stages import enter_address_queue
 from gpusim.engine.state import L, P, compiled, lowest_bit
 from isa import microops as M
@@ -21,19 +21,13 @@ def table_ready(st, sm, bank, address, now):
     there = st.constant[sm, line]
     if there >= 0:
         return there >> CONSTANT_BITS
-    if there == CONSTANT_SECOND:
-        keep_constant(st, sm, line)
-        there = now + st.par[P.CONST_MISS]
-        st.constant[sm, line] = there << CONSTANT_BITS
-        return there
+    fetched = np.int64(0 if there == CONSTANT_SECOND else -1)
     first = line - line % st.par[P.CONST_FETCH]
-    fetched = np.int64(-1)
-    for other in range(first, first + st.par[P.CONST_FETCH]):
+    for other in range(first, first + (st.par[P.CONST_FETCH] if fetched < 0 else 0)):
         at = st.constant[sm, other]
         fetched = max(fetched, 0 if at == CONSTANT_SECOND else at >> CONSTANT_BITS)
     keep_constant(st, sm, line)
-    wait = st.par[P.CONST_MISS] if fetched >= 0 else st.par[P.CONST_FAR]
-    there = max(now, fetched) + wait
+    there = max(now, fetched) + st.par[P.CONST_MISS if fetched >= 0 else P.CONST_FAR]
     st.constant[sm, line] = there << CONSTANT_BITS
     return there
 
@@ -53,7 +47,8 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     degree = np.int64(0)
     left = np.int64(mask)
     while left != 0:  # one pass for each distinct address
-        address, left = next_address(st.address[sm], left)
+        address = st.address[sm, lowest_bit(left)]
+        left &= ~same_address(st, sm, left)
         degree += 1
         if bank != 0:
             there = max(there, table_ready(st, sm, bank, address, start))
@@ -63,15 +58,6 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     end = there + st.par[P.CONST_ADDRESS] * (degree - 1)
     release_at(st, w, st.code[i, M.COL_RBAR], end + st.par[P.CONST_RELEASE], L.STALL_SHORT)
     release_at(st, w, st.code[i, M.COL_WBAR], end + st.par[P.CONST_LATENCY], L.STALL_SHORT)
-
-
-@compiled
-def next_address(address, left):
-    """(The address of the lowest lane in `left`, the lanes with other ones)."""
-    found = address[lowest_bit(left)]
-    for lane in range(32):
-        left &= ~((np.int64(1) << lane) if address[lane] == found else np.int64(0))
-    return found, left
 
 
 @compiled

@@ -12,7 +12,7 @@ warps that do nothing else wait for 520 cycles in the mean and 1,080 at most, ei
 import numpy as np
 
 from gpusim.engine.sm.flight import event_at, free_token, take_token
-from gpusim.engine.sm.readiness import charge, make_ready, place_of
+from gpusim.engine.sm.readiness import all_warps, charge, make_ready, place_of
 from gpusim.engine.state import L, P, compiled, of_warp
 from isa import microops as M
 
@@ -75,8 +75,7 @@ def fence_reply(st, sm, k, now):
     s[L.SM_FENCED] = max(s[L.SM_FENCED], token[L.TOKEN_TIME])
     s[L.SM_FENCE_BEGAN] = 0
     free_token(st, sm, k)
-    warps = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
-    for w in range(sm * warps, (sm + 1) * warps):
+    for w in all_warps(st, sm):
         if st.warp[w, L.WARP_STATE] != L.WAIT_MEMBAR:
             continue
         if st.warp[w, L.WARP_FENCE] == NEXT:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpusim.engine.sm.readiness import block, charge, look_again
+from gpusim.engine.sm.readiness import all_warps, block, charge, wake
 from gpusim.engine.state import L, P, compiled
 from isa import microops as M
 
@@ -60,11 +60,9 @@ def arrive_in_group(st, sm, q, slot, w, time):
         block(st, w, q, slot, L.WAIT_GROUP, L.STALL_BARRIER)
         return False
     b[L.BLOCK_GROUP + number] = 0
-    count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
-    for other in range(sm * count, (sm + 1) * count):
+    for other in all_warps(st, sm):
         same = st.warp[other, L.WARP_BLOCK] == st.warp[w, L.WARP_BLOCK]
         same = same and st.warp[other, L.WARP_INDEX] // _WARPS == number
         if same and st.warp[other, L.WARP_STATE] == L.WAIT_GROUP:
-            charge(st, sm, other, L.STALL_BARRIER, time + 1)
-            look_again(st, sm, other, time + 1)
+            wake(st, sm, other, time + 1)
     return True

@@ -71,12 +71,6 @@ def arrive_at(st, sm, at, arrivals, transactions, dropped, now):
 
 
 @compiled
-def give_up(st, sm, now):
-    """Looks that have waited for as long as they may see that the phase is not over."""
-    st.sm[sm, L.SM_WAIT_ENDS] = end_looks(st, sm, np.int64(-1), now, now, np.int64(0))
-
-
-@compiled
 def end_looks(st, sm, at, now, time, interval):
     """Looks at the object in word `at`, or (-1) those that may wait no longer, have their results from `time` on, so
     far apart. Returns when the first of the others may wait no longer."""
@@ -181,9 +175,8 @@ def same_object(st, sm, operand, mask):
     first = lowest_bit(mask)
     for lane in range(first + 1, 32):
         if (mask >> lane) & 1:
-            if st.address[sm, lane] != st.address[sm, first]:
-                return np.int64(-1)
-            if (st.regs[operand + lane] ^ st.regs[operand + first]) >> np.uint32(31) != 0:
+            other_phase = (st.regs[operand + lane] ^ st.regs[operand + first]) >> np.uint32(31) != 0
+            if st.address[sm, lane] != st.address[sm, first] or other_phase:
                 return np.int64(-1)
     return st.address[sm, first]
 

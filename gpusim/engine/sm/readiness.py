@@ -237,6 +237,13 @@ def place_of(st, sm, w):
 
 
 @compiled
+def all_warps(st, sm):
+    """The rows of State.warp that are an SM's."""
+    count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
+    return range(sm * count, (sm + 1) * count)
+
+
+@compiled
 def look_again(st, sm, w, now):
     """Works out when the warp may issue, from `now` on."""
     q, slot = place_of(st, sm, w)

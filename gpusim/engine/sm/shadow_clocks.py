@@ -22,6 +22,7 @@ scheduling").
 
 import numpy as np
 
+from gpusim.engine.sm.readiness import all_warps
 from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from isa import microops as M
 
@@ -243,7 +244,6 @@ def meet_cluster(st, sm, w, i, mask):
         sync_lanes(st, sm, w, mask)
         return
     publish(st, sm, w, arriving(st, w, mask), row)
-    count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
-    for other in range(sm * count, (sm + 1) * count):
+    for other in all_warps(st, sm):
         if st.warp[other, L.WARP_BLOCK] == st.warp[w, L.WARP_BLOCK] and st.warp[other, L.WARP_STATE] == L.WAIT_CLUSTER:
             hear_of(st, sm, other, st.warp[other, L.WARP_ALIVE], row)

@@ -17,6 +17,7 @@ from numba.core import types
 
 from gpusim.engine.sm import shadow_clocks as sc
 from gpusim.engine.sm.cluster import OFFSET_MASK, RANK_SHIFT
+from gpusim.engine.sm.readiness import all_warps
 from gpusim.engine.sm.shadow import watch_byte
 from gpusim.engine.sm.space import access, exhausted, fail, same_address
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
@@ -164,8 +165,7 @@ def note_other_block(st, sm, word):
     """Another block arrives at an mbarrier: what it has heard of is not known, so it may be all that this block did."""
     slot = 4 * word // st.par[P.SHARED_STRIDE]
     n = mbarrier_at(st, sm, slot, word)
-    count = st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
-    for w in range(sm * count, (sm + 1) * count):
+    for w in all_warps(st, sm):
         if n < st.copies_seen.shape[2] - st.par[P.WARPS] and st.warp[w, L.WARP_BLOCK] == slot:
             sc.publish(st, sm, w, np.int64(0xFFFFFFFF), arrived_row(st, n))
 

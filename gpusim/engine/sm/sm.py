@@ -10,9 +10,9 @@ from gpusim.engine.sm.admission import ROOM, no_room, too_many_loads
 from gpusim.engine.sm.async_copy import copy_done, land
 from gpusim.engine.sm.fence import STORES, fence_reply, pass_fence
 from gpusim.engine.sm.flight import FOR_MSHR, event_at, free_flits, free_token, give_row, pop_event
-from gpusim.engine.sm.mbarrier import give_up, see_phase
+from gpusim.engine.sm.mbarrier import end_looks, see_phase
 from gpusim.engine.sm.queued import access_lines, is_store, must_wait, take_queued
-from gpusim.engine.sm.readiness import load_ahead, place_of, wake
+from gpusim.engine.sm.readiness import all_warps, load_ahead, place_of, wake
 from gpusim.engine.sm.run_warp import finish_warp
 from gpusim.engine.sm.scheduler import step
 from gpusim.engine.sm.space import access
@@ -66,12 +66,14 @@ def warps_of(st):
 
 
 @compiled
-def wake_all(st, sm, state, now):
-    """Looks again at every warp of the SM that waits in `state`."""
-    count = warps_of(st)
-    for w in range(sm * count, (sm + 1) * count):
-        if st.warp[w, L.WARP_STATE] == state:
-            wake(st, sm, w, now)
+def go_on(st, sm, now):
+    """Lets what waits for room go on: instructions in the queues, and warps in front of them."""
+    resume(st, sm, now)
+    if st.sm[sm, L.SM_THROTTLED] != 0:
+        st.sm[sm, L.SM_THROTTLED] = 0
+        for w in all_warps(st, sm):
+            if st.warp[w, L.WARP_STATE] == L.WAIT_THROTTLE:
+                wake(st, sm, w, now)
 
 
 @compiled
@@ -170,16 +172,11 @@ def fill_line(st, sm, k, now):
 def arrive(st, sm, what, now):
     """Handles one reply from beyond the SM."""
     st.sm[sm, L.SM_IN_FLIGHT] -= 1
-    kind = what & 1
-    number = what >> 1
-    if kind == FOR_MSHR:
-        fill_line(st, sm, number, now)
+    if what & 1 == FOR_MSHR:
+        fill_line(st, sm, what >> 1, now)
     else:
-        token_reply(st, sm, number, now)
-    resume(st, sm, now)
-    if st.sm[sm, L.SM_THROTTLED] != 0:
-        st.sm[sm, L.SM_THROTTLED] = 0
-        wake_all(st, sm, L.WAIT_THROTTLE, now)
+        token_reply(st, sm, what >> 1, now)
+    go_on(st, sm, now)
 
 
 @compiled
@@ -245,10 +242,7 @@ def advance(st, sm, start, until):
     smsps = st.par[P.SUB_PARTITIONS]
     if next_event(st, sm) < until:
         load_sm_ahead(st, sm, until)
-    resume(st, sm, start)
-    if st.sm[sm, L.SM_THROTTLED] != 0:
-        st.sm[sm, L.SM_THROTTLED] = 0
-        wake_all(st, sm, L.WAIT_THROTTLE, start)
+    go_on(st, sm, start)
     now = start
     while True:
         event = next_event(st, sm)
@@ -263,7 +257,8 @@ def advance(st, sm, start, until):
         while st.sm[sm, L.SM_EVENTS] > 0 and st.event_time[sm, 0] <= now:
             arrive(st, sm, pop_event(st, sm), now)
         if st.sm[sm, L.SM_WAITING] != 0 and st.sm[sm, L.SM_WAIT_ENDS] <= now:
-            give_up(st, sm, now)
+            # Looks that have waited for as long as they may see that the phase is not over.
+            st.sm[sm, L.SM_WAIT_ENDS] = end_looks(st, sm, np.int64(-1), now, now, np.int64(0))
         k = now % smsps
         for _ in range(smsps):  # each sub-partition is the first to ask for what they share in its turn
             if st.smsp[sm * smsps + k, L.SMSP_NEXT] <= now:

@@ -89,7 +89,7 @@ def read_special(st, sm, w, i, wb, mask, time):
 def query_space(st, sm, w, i, mask, time):
     """QSPC: whether each lane's generic address lies in a space; global is what no window holds."""
     space = st.code[i, M.COL_AUX4]
-    own = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK] if st.par[P.CLUSTER_BLOCKS] > 0 else np.int64(0)
+    own = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]
     shared, inside = in_window(st, sm, mask, SHARED_WINDOW), in_window(st, sm, mask, LOCAL_WINDOW)
     if space == M.SPACE_GLOBAL:
         inside = mask & ~(shared | inside)
