@@ -58,18 +58,13 @@ def half_form(modes):
 
 
 @compiled
-def flushed64(bits):
-    """Bits of an f64 row with denormal numbers replaced by zeros of the same sign."""
-    denormal = V.equal(V.high(bits) & V.splat(0x7FF00000), V.splat(0))
-    return V.select(denormal, bits & V.splat64(1 << 63), bits)
-
-
-@compiled
 def float_source(code, i, regs, wb, bits):
     """A source of `bits` bits as an f64 row; .FTZ flushes denormals of that width."""
     if bits == 64:
         wide = source_pair(code, i, m.COL_A, regs, wb)
-        return V.as_f64(flushed64(wide) if code[i, m.COL_AUX0] & m.FLAG_FTZ else wide)
+        denormal = V.equal(V.high(wide) & V.splat(0x7FF00000), V.splat(0))
+        flushes = denormal if code[i, m.COL_AUX0] & m.FLAG_FTZ else F.NO_LANES
+        return V.as_f64(V.select(flushes, wide & V.splat64(1 << 63), wide))
     a = source(code, i, m.COL_A, regs, wb)
     if bits == 16:
         return V.to_f64(half_source(code, i, regs, wb))
@@ -102,19 +97,14 @@ def integer_source(code, i, regs, wb):
 
 
 @compiled
-def integer_parts(value, is_signed):
-    """A 64-bit integer row as two exact f64 rows: high word times 2**32, and low word."""
-    upper = V.join(V.splat(0), V.high(value))
-    lower = V.u64_to_f64(V.zero_extend(V.low(value)))
-    return (V.s64_to_f64(upper) if is_signed != 0 else V.u64_to_f64(upper)), lower
-
-
-@compiled
 def integer_to_float(code, i, regs, wb, mask):
     rounding, bits, is_signed = code[i, m.COL_AUX1], code[i, m.COL_AUX2], code[i, m.COL_AUX3]
     value = integer_source(code, i, regs, wb)
     offset = destination(code, i, wb)
-    upper, lower = integer_parts(value, is_signed)
+    # In two parts that are exact: the high word times 2**32, and the low word.
+    high = V.join(V.splat(0), V.high(value))
+    upper = V.s64_to_f64(high) if is_signed != 0 else V.u64_to_f64(high)
+    lower = V.u64_to_f64(V.zero_extend(V.low(value)))
     total = upper + lower
     lost = F.sum_error(upper, lower, total)
     if bits == 64:
@@ -176,8 +166,8 @@ def round_integral(code, i, regs, wb, mask):
 
 
 @compiled
-def pack_as_integers(code, i, regs, wb, mask):
-    """F2IP: two float32 to integers of a byte each, over C."""
+def pack_as_integers(code, i, regs, wb):
+    """F2IP: two float32 as integers of a byte each, over C."""
     modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
     packed = V.shl(V.load(regs, row_offset(code[i, m.COL_C], wb)), V.splat(2 * bits))
     for k in range(2):
@@ -187,15 +177,7 @@ def pack_as_integers(code, i, regs, wb, mask):
         limited = V.select(V.unordered_f64(value, value), integer_of_nan(bits, modes), limited)
         whole = V.low(limited) & V.splat((1 << bits) - 1)
         packed = packed | (whole << V.splat(bits * k))
-    V.store(regs, destination(code, i, wb), packed, mask)
-
-
-@compiled
-def leading_bit(a, from_top):
-    """FLO: number of the leading one (.SH: counted from the top), all ones if there is none."""
-    zeros = V.leading_zeros(a)
-    place = zeros if from_top != 0 else V.splat(31) - zeros
-    return V.select(V.equal(a, V.splat(0)), V.splat(0xFFFFFFFF), place)
+    return packed
 
 
 @compiled
@@ -213,6 +195,7 @@ def half_function(code, i, regs, wb):
 def exec_convert(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_CONVERT) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]
+    a = source(code, i, m.COL_A, regs, wb)
     if op == m.OP_F2I:
         float_to_integer(code, i, regs, wb, mask)
         return
@@ -226,18 +209,17 @@ def exec_convert(code, i, regs, wb, preds, pb, mask):
         round_integral(code, i, regs, wb, mask)
         return
     if op == m.OP_F2IP:
-        pack_as_integers(code, i, regs, wb, mask)
-        return
-    if op == m.OP_F2FP:
-        V.store(regs, destination(code, i, wb), pack_floats(code, i, regs, wb), mask)
-        return
-    a = source(code, i, m.COL_A, regs, wb)
-    if op == m.OP_POPC:
+        d = pack_as_integers(code, i, regs, wb)
+    elif op == m.OP_F2FP:
+        d = pack_floats(code, i, regs, wb)
+    elif op == m.OP_POPC:
         d = V.count_ones(a)
     elif op == m.OP_FLO_U or op == m.OP_FLO_S:
         a = a ^ V.sar(a, V.splat(31)) if op == m.OP_FLO_S else a
-        set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(a, V.splat(0)), mask)
-        d = leading_bit(a, code[i, m.COL_AUX0])
+        some, zeros = ~V.equal(a, V.splat(0)), V.leading_zeros(a)
+        set_predicate(preds, pb, code[i, m.COL_PD0], some, mask)
+        place = zeros if code[i, m.COL_AUX0] != 0 else V.splat(31) - zeros  # of the leading one; .SH: from the top
+        d = V.select(some, place, V.splat(0xFFFFFFFF))
     elif op == m.OP_BREV:
         d = V.reverse_bits(a)
     elif code[i, m.COL_AUX1] != 0:

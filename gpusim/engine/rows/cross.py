@@ -46,15 +46,6 @@ def shuffle(code, i, regs, wb, preds, pb, mask):
 
 
 @compiled
-def vote_holds(kind, ballot, mask):
-    if kind == m.VOTE_ALL:
-        return ballot == mask
-    if kind == m.VOTE_ANY:
-        return ballot != 0
-    return ballot == mask or ballot == 0
-
-
-@compiled
 def match_lanes(low_words, high_words, lane, mask):
     """Lanes of `mask` that hold the same value as `lane`."""
     same = V.equal(low_words, V.splat(V.get_u32(low_words, lane)))
@@ -126,7 +117,8 @@ def exec_cross(code, i, regs, wb, preds, pb, mask):
     written = common.FULL_MASK if code[i, m.COL_AUX5] != 0 else mask
     if op == m.OP_VOTE:
         ballot = int(common.predicate(code, i, m.COL_PS0, preds, pb)) & mask
-        holds = vote_holds(code[i, m.COL_AUX0], ballot, mask)
+        kind = code[i, m.COL_AUX0]
+        holds = ballot != 0 if kind == m.VOTE_ANY else ballot == mask or (kind != m.VOTE_ALL and ballot == 0)
         common.set_predicate(preds, pb, code[i, m.COL_PD0], common.FULL_MASK if holds else 0, written)
         V.store(regs, common.destination(code, i, wb), V.splat(ballot), written)
         return

@@ -38,8 +38,13 @@ def with_nan_of(code, i, column, regs, wb, result):
     """`result`, replaced by the operand of `column` where that is a NaN; modifiers do not touch a NaN."""
     offset = row_offset(code[i, column], wb)
     bits = V.join(V.load(regs, offset), V.load(regs, offset + 32))
-    value = V.as_f64(bits)
-    return V.select(V.unordered_f64(value, value), bits | V.splat64(QUIET), result)
+    return kept_nan(V.as_f64(bits), result)
+
+
+@compiled
+def kept_nan(source, bits):
+    """`bits`, or where a source is NaN that NaN, made quiet."""
+    return V.select(V.unordered_f64(source, source), V.as_u64(source) | V.splat64(QUIET), bits)
 
 
 @compiled
@@ -96,14 +101,9 @@ def exec_double(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_DADD_MODE:
         d = directed(a, V.splat64(0x3FF0000000000000), b, code[i, m.COL_AUX1])
     elif op == m.OP_DMUL_MODE:
-        # -0 as the addend keeps the sign of a zero product in every rounding but downward, where +0 does.
-        d = directed(a, b, signed_zero_like(a, b), code[i, m.COL_AUX1])
+        # A zero with the product's sign changes nothing. Of a zero product -0 as the addend keeps the sign in every
+        # rounding but downward, where +0 does.
+        d = directed(a, b, (a ^ b) & V.splat64(0x8000000000000000), code[i, m.COL_AUX1])
     else:
         d = directed(a, b, c, code[i, m.COL_AUX1])
     store_pair(regs, destination(code, i, wb), propagated(code, i, regs, wb, d), mask)
-
-
-@compiled
-def signed_zero_like(a, b):
-    """A zero with the sign of the product: adding it changes nothing."""
-    return (a ^ b) & V.splat64(0x8000000000000000)

@@ -24,7 +24,11 @@ def add_rounded(product, c, sign_of_product, rounding):
     addend = V.to_f64(V.as_f32(c))
     total = product + addend
     bits = F.round_to_f32(total, F.sum_error(product, addend, total), rounding)
-    return F.negative_zero_sum(bits, total, sign_of_product, c) if rounding == m.ROUND_DOWN else bits
+    if rounding != m.ROUND_DOWN:
+        return bits
+    # Then an exact zero is -0 unless both addends are +0 (IEEE 754-2019, 6.3).
+    zero, signed = V.equal_f64(total, V.splat_f64(0.0)), V.less_s(sign_of_product | c, V.splat(0))
+    return V.select(zero & signed, V.splat(F.SIGN), bits)
 
 
 @compiled

@@ -88,14 +88,6 @@ def round_to_f32(upper, lower, rounding):
 
 
 @compiled
-def negative_zero_sum(bits, total, x_bits, y_bits):
-    """Rounding down, an exact zero `total` (an f64 row) is -0 unless both addends are +0 (IEEE 754-2019, 6.3)."""
-    zero = V.equal_f64(total, V.splat_f64(0.0))
-    signed = V.less_s(x_bits | y_bits, V.splat(0))
-    return V.select(zero & signed, V.splat(SIGN), bits)
-
-
-@compiled
 def integral(value, rounding):
     """A row of f32 or f64 rounded to integers."""
     if rounding == m.ROUND_DOWN:

@@ -18,9 +18,8 @@ _OUTSIDE = 0x7FF7
 @compiled
 def half_word(code, i, slot, upper, regs, wb):
     """Row whose low 16 bits are the half that `half_operand` means."""
-    column = m.COL_A if slot == 0 else m.COL_B if slot == 1 else m.COL_C
     choice = (code[i, m.COL_AUX2] >> (2 * slot)) & 3
-    row = V.load(regs, row_offset(code[i, column], wb))
+    row = V.load(regs, row_offset(code[i, m.COL_A + 2 * slot], wb))
     return V.shr(row, V.splat(16)) if choice == 2 or (choice == 0 and upper) else row
 
 
@@ -36,18 +35,10 @@ def out_of_bounds(code, i, upper, regs, wb):
 @compiled
 def half_operand(code, i, slot, upper, regs, wb):
     """Float32 row of the half that takes part in the result's upper or lower half; slot 0..2 is A, B, C."""
-    column = m.COL_A if slot == 0 else m.COL_B if slot == 1 else m.COL_C
-    bits = half_word(code, i, slot, upper, regs, wb)
-    value = from_half(bits, code[i, m.COL_AUX1], code[i, column + 1])
-    return flushed_half(value, code[i, m.COL_AUX1]) if code[i, m.COL_AUX0] & m.FLAG_FTZ else value
-
-
-@compiled
-def flushed_half(value, form):
-    """Values that are denormal as halves become zeros of the same sign."""
-    least = V.splat_f32(2.0**-126 if form == m.HALF_BF16 else 2.0**-14)
-    size = V.as_f32(V.as_u32(value) & V.splat(0x7FFFFFFF))
-    return V.as_f32(V.select(V.less_f32(size, least), V.as_u32(value) & V.splat(0x80000000), V.as_u32(value)))
+    bits, form = half_word(code, i, slot, upper, regs, wb), code[i, m.COL_AUX1]
+    if code[i, m.COL_AUX0] & m.FLAG_FTZ:
+        bits = flushed_half_bits(bits, form)
+    return from_half(bits, form, code[i, m.COL_MOD_A + 2 * slot])
 
 
 @compiled
@@ -98,14 +89,6 @@ def half_compare(code, i, upper, regs, wb, other):
     return combined(compare_f32(a, b, code[i, m.COL_AUX3], 0), other, code[i, m.COL_AUX4])
 
 
-@compiled
-def compare_truth(code, i):
-    """The bits that HSET2 writes for true: 1.0 with .BF, else all ones."""
-    if code[i, m.COL_AUX5] == 0:
-        return V.splat(0xFFFF)
-    return V.splat(0x3F80 if code[i, m.COL_AUX1] == m.HALF_BF16 else 0x3C00)
-
-
 @compiled_on_demand()
 def exec_half(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_HALF) for the lanes of `mask`; isa.microops has a row for each."""
@@ -118,7 +101,8 @@ def exec_half(code, i, regs, wb, preds, pb, mask):
             set_predicate(preds, pb, code[i, m.COL_PD1], upper, mask)
             set_predicate(preds, pb, code[i, m.COL_PD0], lower, mask)
             return
-        truth = compare_truth(code, i)
+        one = 0x3F80 if code[i, m.COL_AUX1] == m.HALF_BF16 else 0x3C00
+        truth = V.splat(0xFFFF if code[i, m.COL_AUX5] == 0 else one)  # 1.0 with .BF, else all ones
         d = V.select(lower, truth, V.splat(0)) | (V.select(upper, truth, V.splat(0)) << V.splat(16))
     elif op == m.OP_HADD2_F32:
         a = half_operand(code, i, 0, False, regs, wb)

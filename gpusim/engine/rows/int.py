@@ -45,11 +45,9 @@ def shifted_for_lea(a, c, amount, form):
 @compiled
 def lea_sum(shifted, negation, b, carry):
     """64-bit sum of the (negated or inverted) shifted operand, b and the carry."""
-    term = V.zero_extend(shifted)
+    term = V.zero_extend(shifted if negation == 0 else shifted ^ V.splat(0xFFFFFFFF))
     if negation == 1:
-        term = V.zero_extend(shifted ^ V.splat(0xFFFFFFFF)) + V.splat64(1)
-    elif negation == 2:
-        term = V.zero_extend(shifted ^ V.splat(0xFFFFFFFF))
+        term = term + V.splat64(1)
     return term + b + V.zero_extend(V.mask_bits(carry))
 
 
@@ -74,19 +72,6 @@ def truth_table(a, b, c, table):
 
 
 @compiled
-def funnel_count(shift, bits, wrap):
-    """Shift count of SHF: modulo 32 or 64 (.W), else clamped to 32 or 64."""
-    if wrap != 0:
-        return shift & V.splat(bits - 1)
-    return V.min_u(shift, V.splat(bits))
-
-
-@compiled
-def funnel_word(value, want_high):
-    return V.high(value) if want_high != 0 else V.low(value)
-
-
-@compiled
 def bit_mask(position, width, wrap):
     """BMSK: `width` ones from bit `position` up."""
     if wrap != 0:
@@ -108,11 +93,6 @@ def extend(value, bits, wrap, signed):
 
 
 @compiled
-def negative_to_zero(row):
-    return V.max_s(row, V.splat(0))
-
-
-@compiled
 def takes_first(a, b, shift, smaller, signed, packed):
     """Lanes in which VIMNMX takes A, or if `packed` its half from bit `shift` on; A where they are equal."""
     if packed != 0:
@@ -129,15 +109,10 @@ def chosen_mnmx(a, b, smaller, signed, relu, packed):
     second = takes_first(a, b, 16, smaller, signed, packed)
     d = (V.select(first, a, b) & V.splat(0xFFFF)) | (V.select(second, a, b) & V.splat(0xFFFF0000))
     if relu != 0:
-        d = simd.mnmx_16x2(d, V.splat(0), 0, 1) if packed != 0 else negative_to_zero(d)
+        d = simd.mnmx_16x2(d, V.splat(0), 0, 1) if packed != 0 else V.max_s(d, V.splat(0))
         first &= takes_first(a, V.splat(0), 0, NO_LANES, 1, packed)
         second &= takes_first(a, V.splat(0), 16, NO_LANES, 1, packed)
     return d, first, second
-
-
-@compiled
-def wide_product(a, b, signed):
-    return V.sign_extend(a) * V.sign_extend(b) if signed else V.zero_extend(a) * V.zero_extend(b)
 
 
 @compiled
@@ -173,7 +148,8 @@ def multiply_add(code, i, regs, wb, preds, pb, mask):
         total = V.zero_extend(a * b) + addend(code, i, m.COL_C, regs, wb) + V.zero_extend(carry_in)
         carry_out = ~V.equal(V.high(total), V.splat(0))
     else:
-        product = wide_product(a, b, op == m.OP_IMAD_WIDE_S or op == m.OP_IMAD_HI_S)
+        signed = op == m.OP_IMAD_WIDE_S or op == m.OP_IMAD_HI_S
+        product = V.sign_extend(a) * V.sign_extend(b) if signed else V.zero_extend(a) * V.zero_extend(b)
         c = common.source_pair(code, i, m.COL_C, regs, wb)
         partial = product + (V.splat64(0) - c if code[i, m.COL_AUX0] & 2 else c)
         total = partial + V.zero_extend(carry_in)
@@ -237,22 +213,20 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
     d = a
     if op == m.OP_BMSK:
         d = bit_mask(a, b, aux0)
-    elif op == m.OP_SGXT_S:
-        d = extend(a, b, aux0, True)
-    elif op == m.OP_SGXT_U:
-        d = extend(a, b, aux0, False)
+    elif op == m.OP_SGXT_S or op == m.OP_SGXT_U:
+        d = extend(a, b, aux0, op == m.OP_SGXT_S)
     elif op == m.OP_PRMT:
         d = simd.permute_bytes(a, b, c, aux0)
     elif op == m.OP_ADDMNMX_U:
         d = V.select(smaller, V.min_u(a + b, c), V.max_u(a + b, c))
     elif op == m.OP_ADDMNMX_S:
         d = V.select(smaller, V.min_s(a + b, c), V.max_s(a + b, c))
-        d = negative_to_zero(d) if aux1 != 0 else d
+        d = V.max_s(d, V.splat(0)) if aux1 != 0 else d
     elif op == m.OP_MNMX3_U:
         d = V.select(smaller, V.min_u(V.min_u(a, b), c), V.max_u(V.max_u(a, b), c))
     elif op == m.OP_MNMX3_S:
         d = V.select(smaller, V.min_s(V.min_s(a, b), c), V.max_s(V.max_s(a, b), c))
-        d = negative_to_zero(d) if aux1 != 0 else d
+        d = V.max_s(d, V.splat(0)) if aux1 != 0 else d
     elif op == m.OP_IDP_4A:
         d = simd.dot_4a(a, b, aux0) + c
     elif op == m.OP_IDP_2A:
@@ -344,7 +318,8 @@ def exec_int(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_SHR_S:
         d = V.sar(a, b)
     elif op == m.OP_SHF_L or op == m.OP_SHF_R_U or op == m.OP_SHF_R_S:
-        count = funnel_count(b, code[i, m.COL_AUX1], code[i, m.COL_AUX2])
+        bits = code[i, m.COL_AUX1]  # 32 or 64, by which .W takes the count modulo; else it is limited to them
+        count = b & V.splat(bits - 1) if code[i, m.COL_AUX2] != 0 else V.min_u(b, V.splat(bits))
         value = V.join(a, c)
         if op == m.OP_SHF_L:
             value = V.shl64(value, count)
@@ -352,7 +327,7 @@ def exec_int(code, i, regs, wb, preds, pb, mask):
             value = V.shr64(value, count)
         else:
             value = V.sar64(value, count)
-        d = funnel_word(value, code[i, m.COL_AUX0])
+        d = V.high(value) if code[i, m.COL_AUX0] != 0 else V.low(value)
     elif op == m.OP_MNMX_U:
         d = V.select(common.predicate(code, i, m.COL_PS0, preds, pb), V.min_u(a, b), V.max_u(a, b))
     elif op == m.OP_MNMX_S:

@@ -33,11 +33,6 @@ def polynomial(x, coefficients):
 
 
 @compiled
-def reciprocal(x):
-    return V.splat_f64(1.0) / x
-
-
-@compiled
 def reciprocal_root(x):
     """1 / sqrt(x); a zero gives an infinity of its sign, as sqrt keeps the sign of zero."""
     return V.splat_f64(1.0) / V.sqrt(x)
@@ -119,7 +114,7 @@ def flushed_high(word):
 def double_high(op, word):
     """RCP64H and RSQ64H: high words of 1/x and 1/sqrt(x) of the double whose high word is given and low word is 0."""
     x = V.as_f64(V.join(V.splat(0), flushed_high(word)))
-    value = reciprocal(x) if op == m.OP_MUFU_RCP64H else reciprocal_root(x)
+    value = V.splat_f64(1.0) / x if op == m.OP_MUFU_RCP64H else reciprocal_root(x)
     return V.select(V.unordered_f64(value, value), V.splat(CANONICAL_NAN), flushed_high(V.high(V.as_u64(value))))
 
 
@@ -127,7 +122,7 @@ def double_high(op, word):
 def function(op, x):
     """One of the functions of an f64 row."""
     if op == m.OP_MUFU_RCP:
-        return reciprocal(x)
+        return V.splat_f64(1.0) / x
     if op == m.OP_MUFU_RSQ:
         return reciprocal_root(x)
     if op == m.OP_MUFU_SQRT:

@@ -27,15 +27,6 @@ def sign_or(value, from_register, code, i, column, regs, wb):
 
 
 @compiled
-def gather_predicates(preds, first):
-    """Row of seven bits, bit k = predicate k."""
-    bits = V.splat(0)
-    for k in range(_PREDICATES):
-        bits = bits | (V.mask_bits(preds[first + k]) << V.splat(k))
-    return bits
-
-
-@compiled
 def needs_slow_division(a, b):
     """FCHK: lanes in which a / b may leave the range where Newton's iteration is exact.
 
@@ -70,9 +61,11 @@ def exec_pred(code, i, regs, wb, preds, pb, mask):
     first = pb + (8 if aux1 != 0 else 0)
     if op == m.OP_P2R:
         chosen = b & V.splat(0xFF)  # there is no predicate behind the top bit: it becomes zero
-        bits = gather_predicates(preds, first) & chosen
+        bits = V.splat(0)
+        for k in range(_PREDICATES):
+            bits = bits | (V.mask_bits(preds[first + k]) << V.splat(k))
         shift = V.splat(8 * aux0)
-        d = (a & ((chosen << shift) ^ V.splat(0xFFFFFFFF))) | (bits << shift)
+        d = (a & ((chosen << shift) ^ V.splat(0xFFFFFFFF))) | ((bits & chosen) << shift)
         V.store(regs, destination(code, i, wb), d, mask)
         return
     if op == m.OP_R2P:

@@ -54,12 +54,9 @@ def combine_half(op, form, old, value):
         return half_bits(a + b, form)
     if np.isnan(a) and np.isnan(b):
         return np.int64(HALF_NAN)
-    if np.isnan(a):
-        return np.int64(value) & 0xFFFF
-    if np.isnan(b):
-        return np.int64(old) & 0xFFFF
     old_first = a < b or (a == b and np.int64(old) & 0x8000 != 0)
-    return (np.int64(old) if old_first == (op == M.ATOMIC_MIN) else np.int64(value)) & 0xFFFF
+    keeps = np.isnan(b) or (not np.isnan(a) and old_first == (op == M.ATOMIC_MIN))
+    return (np.int64(old) if keeps else np.int64(value)) & 0xFFFF
 
 
 @compiled

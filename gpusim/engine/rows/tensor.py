@@ -7,9 +7,9 @@ fragments). How sums are rounded is told in `tensor_sum`.
 
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import FULL_MASK, destination, row_offset
-from gpusim.engine.rows.double import QUIET, canonical64
+from gpusim.engine.rows.double import canonical64, kept_nan
 from gpusim.engine.rows.int import store_pair
-from gpusim.engine.rows.tensor_integer import added, integer_sum, sparse_integer_sum
+from gpusim.engine.rows.tensor_integer import integer_sum, sparse_integer_sum
 from gpusim.engine.rows.tensor_lanes import load_columns, spread_columns, spread_rows
 from gpusim.engine.rows.tensor_sum import fused_sum, metadata
 from gpusim.engine.rows.tensor_tile import (
@@ -115,11 +115,8 @@ def byte_products(code, i, regs, wb, place):
     kind, saturate, words = code[i, m.COL_AUX1], code[i, m.COL_AUX2] != 0, code[i, m.COL_AUX4]
     take(place, regs, row_offset(code[i, m.COL_A], wb), words, 2, m.TENSOR_INTEGER, kind & 1)
     take(place, regs, row_offset(code[i, m.COL_B], wb), words, 1, m.TENSOR_INTEGER, kind & 2)
-    integer_sums(place, 16 * words)
-    c = row_offset(code[i, m.COL_C], wb)
-    for k in range(4):
-        total = added(V.load(regs, c + 32 * k), V.load(place, RESULTS + 32 * k), saturate)
-        V.store(place, RESULTS + 32 * k, total, FULL_MASK)
+    c0, c1, c2, c3 = load_addends(regs, row_offset(code[i, m.COL_C], wb), 32)
+    integer_sums(place, 16 * words, c0, c1, c2, c3, saturate)
 
 
 @compiled
@@ -141,14 +138,9 @@ def wide_row(low_words, high_words):
 
 
 @compiled
-def kept_nan(source, bits):
-    """`bits`, or where a source is NaN that NaN, made quiet: DMMA hands it on as DFMA does."""
-    return V.select(V.unordered_f64(source, source), V.as_u64(source) | V.splat64(QUIET), bits)
-
-
-@compiled
 def double_element(place, first, steps, total, odd):
-    """Bits of one chain of fused multiply-adds in the order of K, as on an H200; of A from step `first` on."""
+    """Bits of one chain of fused multiply-adds in the order of K, as on an H200, which hands NaNs on as DFMA does; of A
+    from step `first` on."""
     for step in range(steps):
         row = wide_row(V.load(place, 64 * (first + step)), V.load(place, 64 * (first + step) + 32))
         at = DOUBLE_B + 64 * (step >> 2) + 8 * (step & 3) + 4 * odd

@@ -99,12 +99,8 @@ def _repeated(value: int) -> ir.Constant:
     return ir.Constant(_PAIRS, [value & 0xFFFF] * (2 * LANES))
 
 
-def _larger(builder: Any, x: Any, y: Any) -> Any:
-    return builder.select(builder.icmp_signed(">", x, y), x, y)
-
-
 add_pairs = _pairs(lambda builder, x, y: builder.add(x, y))
-larger_pairs = _pairs(_larger)
+larger_pairs = _pairs(lambda builder, x, y: builder.select(builder.icmp_signed(">", x, y), x, y))
 
 
 @intrinsic

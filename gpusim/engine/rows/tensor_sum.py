@@ -86,23 +86,9 @@ def exponent_of(bits, kind):
 
 
 @compiled
-def larger_exponent(top, a_bits, a_kind, b_bits, b_kind):
-    """The larger of `top` and the exponent of a product."""
-    a, b = exponent_of(a_bits, a_kind), exponent_of(b_bits, b_kind)
-    nothing = V.equal(a, V.splat(0)) | V.equal(b, V.splat(0))
-    return V.max_u(top, V.select(nothing, V.splat(0), a + b))
-
-
-@compiled
 def power_of_two(exponent):
     """2 to a row of exponents to which the bias of f64 has been added."""
     return V.as_f64(V.shl64(V.zero_extend(exponent), V.splat(_F64_FRACTION)))
-
-
-@compiled
-def scale_up(top, places):
-    """The factor that makes the last place that counts a one."""
-    return power_of_two(V.splat(_F64_BIAS + 2 * _ORIGIN + places) - top)
 
 
 @compiled
@@ -175,8 +161,10 @@ def fused_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bit
         a_word = V.gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
         b_word, shift = met(b_rows, b, odd, sparse, chosen if j < 16 else more, j, kind)
         a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(V.shr(b_word, shift), 0, b_kind)
-        top = larger_exponent(top, a_bits, kind, b_bits, b_kind)
-    scale = scale_up(top, places)
+        a_exponent, b_exponent = exponent_of(a_bits, kind), exponent_of(b_bits, b_kind)
+        nothing = V.equal(a_exponent, V.splat(0)) | V.equal(b_exponent, V.splat(0))
+        top = V.max_u(top, V.select(nothing, V.splat(0), a_exponent + b_exponent))
+    scale = power_of_two(V.splat(_F64_BIAS + 2 * _ORIGIN + places) - top)  # makes the last place that counts a one
     total = V.splat_f64(0.0) + V.truncate(plain * scale)
     for j in range(4 * per * words):
         a_word = V.gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))

@@ -11,6 +11,7 @@ import numpy as np
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows import tensor_lanes as T
 from gpusim.engine.rows.float_bits import NO_LANES
+from gpusim.engine.rows.tensor_integer import added
 from gpusim.engine.rows.tensor_sum import KEPT_8BIT, PLACES, PLACES_8BIT, elements_per_word
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
@@ -181,8 +182,8 @@ def cut_sums(place, steps, s00, s01, s10, s11):
 
 
 @compiled
-def integer_sums(place, steps):
-    """RESULTS: sums of products of bytes, which are exact in single precision."""
+def integer_sums(place, steps, c0, c1, c2, c3, saturate):
+    """RESULTS: C plus sums of products of bytes, which are exact in single precision."""
     zero = V.splat_f32(0.0)
     r00, r01, r10, r11 = zero, zero, zero, zero
     for step in range(steps):
@@ -190,7 +191,9 @@ def integer_sums(place, steps):
         b0, b1 = V.as_f32(T.load_columns(place, _B + 8 * step)), V.as_f32(T.load_columns(place, _B + 8 * step + 4))
         r00, r01 = V.fma(a0, b0, r00), V.fma(a0, b1, r01)
         r10, r11 = V.fma(a1, b0, r10), V.fma(a1, b1, r11)
-    put_rows(place, RESULTS, T.f32_to_s32(r00), T.f32_to_s32(r01), T.f32_to_s32(r10), T.f32_to_s32(r11), _ALL_LANES)
+    r0, r1 = added(c0, T.f32_to_s32(r00), saturate), added(c1, T.f32_to_s32(r01), saturate)
+    r2, r3 = added(c2, T.f32_to_s32(r10), saturate), added(c3, T.f32_to_s32(r11), saturate)
+    put_rows(place, RESULTS, r0, r1, r2, r3, _ALL_LANES)
 
 
 @compiled
@@ -269,9 +272,9 @@ def tile_products(place, words, kind, c0, c1, c2, c3, result_bits, sign):
     put_rows(place, RESULTS, r0, r1, r2, r3, _ALL_LANES)
     for k in range(4):
         top, value = V.load(place, _TOPS + 32 * k), V.as_f32(V.load(place, _ADDENDS + 32 * k))
-        products, added = V.load(place, RESULTS + 32 * k), T.f32_to_s32(value * scale_of(top, places))
-        total = products + added
-        wrong |= V.less_s((products ^ total) & (added ^ total), V.splat(0))
+        products, whole = V.load(place, RESULTS + 32 * k), T.f32_to_s32(value * scale_of(top, places))
+        total = products + whole
+        wrong |= V.less_s((products ^ total) & (whole ^ total), V.splat(0))
         bits = rounded(total, top, value, place[_ALONE + k], places, result_bits)
         V.store(place, RESULTS + 32 * k, bits, _ALL_LANES)
     return wrong == NO_LANES

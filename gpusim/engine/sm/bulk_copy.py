@@ -34,19 +34,12 @@ def inside_shared(st, sm, w, i, address, size):
 
 
 @compiled
-def own_rank(st, sm, w):
-    return st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]
-
-
-@compiled
 def destination(st, sm, w, i, wb, k, size):
     """Notes whose shared memory the copy goes to, where, and which mbarriers hear of it. False after an error."""
     code = st.code
     address, barrier = tm.uniform_word(st, wb, code[i, M.COL_A], 0), tm.uniform_word(st, wb, code[i, M.COL_A], 1)
-    if barrier & 7 != 0:
-        fail(st, sm, L.ERROR_MISALIGNED, i, w, 0, barrier, np.int64(8))
-        return False
-    if not inside_shared(st, sm, w, i, address, size) or not inside_shared(st, sm, w, i, barrier, np.int64(8)):
+    inside = aligned(st, sm, w, i, barrier, 8) and inside_shared(st, sm, w, i, address, size)
+    if not inside or not inside_shared(st, sm, w, i, barrier, np.int64(8)):
         return False
     most = max(st.par[P.CLUSTER_BLOCKS], 1)
     blocks = np.int64(1) << min(address >> RANK_SHIFT, 62)
@@ -64,10 +57,9 @@ def destination(st, sm, w, i, wb, k, size):
 @compiled
 def source(st, sm, w, i, address, size):
     """Offset in the block's own shared memory of what leaves it, -1 after an error."""
-    most = max(st.par[P.CLUSTER_BLOCKS], 1)
     if not inside_shared(st, sm, w, i, address, size):
         return np.int64(-1)
-    if address >> RANK_SHIFT != (own_rank(st, sm, w) if most > 1 else 0):
+    if address >> RANK_SHIFT != st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]:
         fail(st, sm, L.ERROR_SHARED_BOUNDS, i, w, 0, address, size)
         return np.int64(-1)
     return address & OFFSET_MASK
@@ -94,7 +86,7 @@ def plain_copy(st, sm, w, i, wb, k):
     if size == 0:
         return True
     if not shared:
-        k[L.BULK_MEMORY] = tm.uniform_address(st, wb, code[i, far])
+        k[L.BULK_MEMORY] = tm.uniform_pair(st, wb, code[i, far])
         if kind == M.BULK_PREFETCH:
             n = find_allocation(st.starts, st.ends, k[L.BULK_MEMORY])
             k[L.BULK_BYTES] = size if n >= 0 and k[L.BULK_MEMORY] + size <= st.ends[n] else 0
@@ -277,7 +269,7 @@ def bulk_access(st, sm, w, i, wb, time):
     if not right or k[L.BULK_BYTES] == 0:
         free_bulk(st, sm, row)
         return
-    own = np.int64(1) << (own_rank(st, sm, w) if st.par[P.CLUSTER_BLOCKS] > 0 else 0)
+    own = np.int64(1) << st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]
     if kind == M.BULK_LOAD and k[L.BULK_BLOCKS] & own != 0 and st.par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) != 0:
         size = tb.row_count(k) * tb.row_pitch(k) if tensor else k[L.BULK_BYTES]
         if not watch_bulk(st, sm, np.int64(i), np.int64(w), np.int64(row), np.int64(size)):

@@ -12,12 +12,13 @@ import numpy as np
 from gpusim.engine.rows.common import FULL_MASK, predicate, row_offset
 from gpusim.engine.rows.lanes import load, splat, store
 from gpusim.engine.rows.tensor import load_addends, store_results
-from gpusim.engine.rows.tensor_integer import added, group_numbers, integer_sum, sparse_integer_sum
+from gpusim.engine.rows.tensor_integer import group_numbers, integer_sum, sparse_integer_sum
 from gpusim.engine.rows.tensor_sum import elements_per_word, fused_sum, metadata
 from gpusim.engine.rows.tensor_tile import RESULTS, finite_words, integer_sums, room, take, tile_products
 from gpusim.engine.sm.group_time import book_group
 from gpusim.engine.sm.matrix_load import four_words, put_across, put_line
 from gpusim.engine.sm.space import fail
+from gpusim.engine.sm.tensor_map import uniform_pair
 from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from isa import microops as M
 
@@ -101,13 +102,6 @@ def fill_tile(st, sm, w, i, first, descriptor, row, halves, pieces, across):
 
 
 @compiled
-def uniform_pair(st, operand, wb):
-    """A 64-bit value of two uniform registers."""
-    at = row_offset(operand, wb)
-    return np.int64(st.regs[at]) | (np.int64(st.regs[at + 32]) << 32)
-
-
-@compiled
 def element(st, i, tile, c_word, half, odd):
     """Results of one row half and one of each lane's two columns. Of a sparse A two of four elements along K are
     stored, and metadata say which."""
@@ -142,14 +136,6 @@ def any_columns(st, i, spread, tile, c, adds):
         store(spread, RESULTS + 32 * k, element(st, i, tile, c_word, k >> 1, k & 1), FULL_MASK)
 
 
-@compiled
-def addends(st, i, c, adds):
-    """Rows of C for the four elements of a lane, zeros for none."""
-    if not adds:
-        return splat(0), splat(0), splat(0), splat(0)
-    return load_addends(st.regs, c, st.code[i, M.COL_AUX2])
-
-
 # many parameters: where A, B, C and D lie and which lanes write; compiled code has no records
 @compiled
 def columns_of_eight(st, i, spread, tile, c, d, adds, mask, ordinary):
@@ -157,16 +143,14 @@ def columns_of_eight(st, i, spread, tile, c, d, adds, mask, ordinary):
     code, regs = st.code, st.regs
     kinds, result_bits, flags = code[i, M.COL_AUX1], code[i, M.COL_AUX2], code[i, M.COL_AUX4]
     whole = kinds & 255 == M.TENSOR_INTEGER
-    c0, c1, c2, c3 = addends(st, i, c, adds)
+    c0 = c1 = c2 = c3 = splat(0)
+    if adds:
+        c0, c1, c2, c3 = load_addends(regs, c, result_bits)
     kind = M.TENSOR_INTEGER if whole else kinds >> 8
     right = ordinary and (whole or finite_words(c0, c1, c2, c3, result_bits))
     right = right and take(spread, st.tile, tile + _B_TILE, 2, 1, kind, code[i, M.COL_AUX3] & 2)
     if right and whole:
-        integer_sums(spread, np.int64(32))
-        saturate = flags & M.GMMA_SATURATE != 0
-        for k in range(4):
-            c_word = load(regs, c + 32 * k) if adds else splat(0)
-            store(spread, RESULTS + 32 * k, added(c_word, load(spread, RESULTS + 32 * k), saturate), FULL_MASK)
+        integer_sums(spread, np.int64(32), c0, c1, c2, c3, flags & M.GMMA_SATURATE != 0)
     elif right:
         sign = 0x80000000 if negative(flags) else 0
         right = tile_products(spread, 2, kinds & 255, c0, c1, c2, c3, result_bits, sign)
@@ -195,7 +179,7 @@ def group_matrix(st, sm, q, w, i, wb, mask, time):
     columns = np.int64(code[i, M.COL_AUX0] & 0xFFFF)
     sparse = flags & M.GMMA_SPARSE != 0
     tile = sm * TILE_WORDS
-    b_descriptor = uniform_pair(st, code[i, M.COL_AUX5], wb)
+    b_descriptor = uniform_pair(st, wb, code[i, M.COL_AUX5])
     adds = predicate(code, i, M.COL_PS0, st.preds, 16 * w) & np.uint32(1) != 0
     c = row_offset(code[i, M.COL_C], wb)
     d = wb + 32 * code[i, M.COL_DST]
@@ -206,7 +190,7 @@ def group_matrix(st, sm, q, w, i, wb, mask, time):
             store(st.tile, tile + 32 * k, load(st.regs, a + 32 * k), FULL_MASK)
     else:
         row = 16 * (st.warp[w, L.WARP_INDEX] & 3)
-        descriptor = uniform_pair(st, code[i, M.COL_B], wb)
+        descriptor = uniform_pair(st, wb, code[i, M.COL_B])
         fill_tile(st, sm, w, i, tile, descriptor, row, 2, 2, flags & M.GMMA_TRANSPOSE_A != 0)
     if sparse:
         store(st.tile, tile + _METADATA, load(st.regs, wb + 32 * (code[i, M.COL_AUX0] >> 16)), FULL_MASK)

@@ -40,7 +40,8 @@ def uniform_word(st, wb, operand, n):
 
 
 @compiled
-def uniform_address(st, wb, operand):
+def uniform_pair(st, wb, operand):
+    """Two of them as one number of 64 bits, such as an address."""
     return uniform_word(st, wb, operand, 0) | (uniform_word(st, wb, operand, 1) << 32)
 
 
@@ -57,7 +58,7 @@ def inside(st, sm, w, i, address, size):
 @compiled
 def read_map(st, sm, w, i, wb, k):
     """Copies the words of the map that the instruction names. False after an error."""
-    address = uniform_address(st, wb, st.code[i, M.COL_B])
+    address = uniform_pair(st, wb, st.code[i, M.COL_B])
     first = L.BULK_MAP
     parameter = PARAMETER_WINDOW <= address < PARAMETER_WINDOW + st.bank8.shape[1] - _MAP_BYTES
     if not parameter and not inside(st, sm, w, i, address, np.int64(_MAP_BYTES)):
