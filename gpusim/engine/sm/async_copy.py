@@ -7,7 +7,7 @@ of copies end in the order in which they were committed, as on an H200 (`copy_gr
 import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
-from gpusim.engine.rows.lanes import load, load64, splat, store64, zero_extend
+from gpusim.engine.rows.lanes import high, load, load64, low, splat, store64, store_words, zero_extend
 from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.bulk_copy import aligned, bulk_access, inside_shared
 from gpusim.engine.sm.bulk_effect import apply_remote, send_news
@@ -44,14 +44,6 @@ def send_store(st, sm, a, entry):
 
 
 @compiled
-def remote_arrive(st, sm, q, w, i, wb, mask, time):
-    """SYNCS at mbarriers of which some are other blocks'; st.address holds their addresses with ranks."""
-    if find_remote(st, sm, i, w, mask, np.int64(_BYTES)):
-        a = access(q, w, i, wb, mask, np.int64(_BYTES), time)
-        send_store(st, sm, a, defer(st, sm, a, np.int64(-1)))
-
-
-@compiled
 def remote_store(st, sm, q, w, i, wb, mask, time):
     """STAS, REDAS: a value for each lane, of which an mbarrier of the same block hears."""
     size, row = np.int64(st.code[i, M.COL_AUX1]), row_offset(st.code[i, M.COL_A], wb)
@@ -65,9 +57,8 @@ def remote_store(st, sm, q, w, i, wb, mask, time):
         return
     a = access(q, w, i, wb, mask, size, time)
     entry = defer(st, sm, a, np.int64(-1))
-    for lane in range(32):
-        st.deferred_values[sm, entry, 4, lane] = np.uint32(places[lane] & 0xFFFFFFFF)
-        st.deferred_values[sm, entry, 5, lane] = np.uint32(places[lane] >> 32)
+    store_words(st.deferred_values[sm, entry, 4], 0, low(load64(places, 0)))
+    store_words(st.deferred_values[sm, entry, 5], 0, high(load64(places, 0)))
     send_store(st, sm, a, entry)
 
 
@@ -146,9 +137,8 @@ def keep_copy(st, sm, w, i, mask, reading):
     copy[L.COPY_PC] = i
     copy[L.COPY_MASK] = mask
     copy[L.COPY_READING] = reading
-    for lane in range(32):
-        copy[L.COPY_TARGET + lane] = st.copy_targets[sm, lane]
-        copy[L.COPY_SOURCE + lane] = st.address[sm, lane]
+    store64(copy, L.COPY_TARGET, load64(st.copy_targets[sm], 0))
+    store64(copy, L.COPY_SOURCE, load64(st.address[sm], 0))
     return take_end(st, sm, w, L.COPY_DATA_TOKEN, block_key(st, sm, st.warp[w, L.WARP_BLOCK]), n, group)
 
 
@@ -314,8 +304,10 @@ def async_access(st, sm, q, slot, w, i, wb, mask, time):
     elif op == M.OP_SYNCS:
         lane_addresses(st, sm, i, wb, mask)
         own = own_lanes(st, sm, w, mask) if st.par[P.CLUSTER_BLOCKS] > 0 else np.int64(mask)
-        if own != mask:
-            remote_arrive(st, sm, q, w, i, wb, mask & ~own, time)
+        others = mask & ~own  # whose mbarriers are other blocks'
+        if others != 0 and find_remote(st, sm, i, w, others, np.int64(_BYTES)):
+            a = access(q, w, i, wb, others, np.int64(_BYTES), time)
+            send_store(st, sm, a, defer(st, sm, a, np.int64(-1)))
         if own != 0:
             barrier_object(st, sm, q, slot, w, i, wb, own, time)
     else:

@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import row_offset, set_predicate
 from gpusim.engine.rows.scalar_half import combine_halves
 from gpusim.engine.sm.cluster import BYTE_MASK, SM_SHIFT
-from gpusim.engine.sm.space import load_rows
+from gpusim.engine.sm.space import load_rows, store_rows
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
 from isa import microops as M
 
@@ -13,13 +14,9 @@ from isa import microops as M
 @compiled
 def words_of(kind):
     """32-bit words of an atomic's type."""
-    if kind == M.TYPE_U64 or kind == M.TYPE_S64 or kind == M.TYPE_F64:
+    if kind in (M.TYPE_U64, M.TYPE_S64, M.TYPE_F64, M.TYPE_F32X2, M.TYPE_F16X4, M.TYPE_BF16X4):
         return 2
-    if kind == M.TYPE_F32X2 or kind == M.TYPE_F16X4 or kind == M.TYPE_BF16X4:
-        return 2
-    if kind == M.TYPE_U128 or kind == M.TYPE_F32X4 or kind == M.TYPE_F16X8 or kind == M.TYPE_BF16X8:
-        return 4
-    return 1
+    return 4 if kind in (M.TYPE_U128, M.TYPE_F32X4, M.TYPE_F16X8, M.TYPE_BF16X8) else 1
 
 
 @compiled
@@ -132,10 +129,9 @@ def copy_operands(st, i, wb, kind, values):
     swap = row_offset(st.code[i, M.COL_AUX5], wb)
     op = st.code[i, M.COL_AUX4] >> 8
     for k in range(count):
-        for lane in range(32):
-            values[k, lane] = st.regs[source + 32 * k + lane]
-            if op == M.ATOMIC_CAS or op == M.ATOMIC_CAST_SPIN:
-                values[4 + k, lane] = st.regs[swap + 32 * k + lane]
+        V.store_words(values[k], 0, V.load(st.regs, source + 32 * k))
+        if op == M.ATOMIC_CAS or op == M.ATOMIC_CAST_SPIN:
+            V.store_words(values[4 + k], 0, V.load(st.regs, swap + 32 * k))
 
 
 @compiled_on_demand()
@@ -174,20 +170,6 @@ def execute_atomic(st, words, base, address, values, i, w, mask, tried):
 
 
 @compiled
-def store_deferred(words, bytes_, base, address, values, mask, size):
-    """A store whose operands were kept; lanes in order."""
-    for lane in range(32):
-        if (mask >> lane) & 1:
-            at = address[lane] - base
-            if size >= 4:
-                for k in range(size >> 2):
-                    words[(at >> 2) + k] = values[k, lane]
-            else:
-                for k in range(size):
-                    bytes_[at + k] = np.uint8((values[0, lane] >> np.uint32(8 * k)) & np.uint32(0xFF))
-
-
-@compiled
 def take_effect(st, sm, entry, words, bytes_, base, mask):
     """A deferred access, for the lanes in `mask`."""
     i = st.deferred[sm, entry, L.DEFERRED_PC]
@@ -202,7 +184,7 @@ def take_effect(st, sm, entry, words, bytes_, base, mask):
         dst = row_offset(st.code[i, M.COL_DST], wb)
         load_rows(words, bytes_, address, base, 1, st.regs, dst, mask, size, signed)
     elif op == M.OP_STORE:
-        store_deferred(words, bytes_, base, address, values, mask, size)
+        store_rows(words, bytes_, address, base, 1, values.reshape(values.size), 0, mask, size)
     else:
         execute_atomic(st, words, base, address, values, i, w, mask, mask)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.atomics import copy_operands, swaps
 from gpusim.engine.sm.flight import (
@@ -137,14 +138,6 @@ def read_data(st, sm, a, start, turns, own, more=0):
 
 
 @compiled
-def words_needed(st, sm, a, n):
-    """Words that a load needs of the n-th line that it touches."""
-    if a.size == 0:
-        return st.touched[sm, n, 2]
-    return line_words(st.address[sm], st.touched[sm, n, 0], a.mask, max(a.size, 4))
-
-
-@compiled
 def read_lines(st, sm, a, count, bypass, copies):
     """Looks the touched lines up in L1 and asks L2 for what is missing; the scoreboard waits for all of it.
 
@@ -169,30 +162,31 @@ def read_lines(st, sm, a, count, bypass, copies):
     way_free = st.sm[sm, L.SM_STORE_FREE]
     counts = st.counters[st.sm[sm, L.SM_CHUNK], a.pc]
     for n in range(count):
+        line = touched[n, 0]
         missing = touched[n, 4] = touched[n, 1]
         way, found = -1, False
         if not bypass and st.sm[sm, L.SM_L1_SETS] > 0:
-            way, found = find_line(st, sm, touched[n, 0])
+            way, found = find_line(st, sm, line)
         if found:
             note_use(st, sm, way)
-            hit_lines += 1 if missing & tags[L.TAG_VALID, way] != 0 else 0
             absent = missing & ~tags[L.TAG_VALID, way]
             if absent != 0 and tags[L.TAG_WORDS, way] != 0:
-                absent = absent_sectors(tags[L.TAG_WORDS, way], words_needed(st, sm, a, n), missing, absent)
-                hit_lines += 1 if absent == 0 and missing & tags[L.TAG_VALID, way] == 0 else 0
+                needed = touched[n, 2] if a.size == 0 else line_words(st.address[sm], line, a.mask, max(a.size, 4))
+                absent = absent_sectors(tags[L.TAG_WORDS, way], needed, missing, absent)
+            hit_lines += 1 if absent == 0 or missing & tags[L.TAG_VALID, way] != 0 else 0
             touched[n, 4] = absent
             again, token = join_mshrs(st, sm, a, way, absent & tags[L.TAG_PENDING, way], token)
             absent = absent & ~tags[L.TAG_PENDING, way] | again
             hit_sectors += popc(missing & ~absent)
             missing = absent
         elif way >= 0:
-            replace_line(st, sm, way, touched[n, 0])
+            replace_line(st, sm, way, line)
         if missing != 0:
             token = load_token(st, sm, a, token)
             if misses == 0 and st.sm[sm, L.SM_STORED] > 0:
                 way_free = behind_stored(st, sm, start)
             sent = max(start + max(misses, n // par[P.L1_TAGS_PER_CYCLE]), way_free + misses) + par[P.L1_REQUEST]
-            ask_l2(st, sm, touched[n, 0], missing, way, token, bypass or copies >= 0, sent, a.policy)
+            ask_l2(st, sm, line, missing, way, token, bypass or copies >= 0, sent, a.policy)
             counts[L.COUNT_MISSES] += popc(missing)
             misses += 1
     if misses > 0:
@@ -418,8 +412,7 @@ def take_operands(st, a, values):
     if op == M.OP_STORE:
         src = row_offset(st.code[a.pc, M.COL_B], a.base)
         for k in range(max(a.size >> 2, 1)):
-            for lane in range(32):
-                values[k, lane] = st.regs[src + 32 * k + lane]
+            V.store_words(values[k], 0, V.load(st.regs, src + 32 * k))
     elif op != M.OP_LOAD:
         copy_operands(st, a.pc, a.base, st.code[a.pc, M.COL_AUX4] & 255, values)
 
@@ -432,14 +425,12 @@ def defer(st, sm, a, kept):
     """
     entry = take_deferred(st, sm, a.warp, a.pc)
     st.deferred[sm, entry, L.DEFERRED_MASK] = a.mask
-    for lane in range(32):
-        st.deferred_address[sm, entry, lane] = st.address[sm, lane]
+    V.store64(st.deferred_address[sm, entry], 0, V.load64(st.address[sm], 0))
     if kept < 0:
         take_operands(st, a, st.deferred_values[sm, entry])
     else:
         for k in range(8):
-            for lane in range(32):
-                st.deferred_values[sm, entry, k, lane] = st.queued_values[sm, kept, k, lane]
+            V.store_words(st.deferred_values[sm, entry, k], 0, V.load_words(st.queued_values[sm, kept, k], 0))
     return entry
 
 

@@ -9,6 +9,7 @@ What waits keeps a copy of its addresses. It takes effect, as far as others can 
 
 import numpy as np
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.sm.atomics import swaps
 from gpusim.engine.sm.coalescer import atomic_requests
 from gpusim.engine.sm.flight import hold
@@ -91,8 +92,7 @@ def keep(st, sm, a, count, path):
     for n in range(count):
         for field in range(3):
             st.queued_lines[sm, k, n, field] = st.touched[sm, n, field]
-    for lane in range(32):
-        st.queued_address[sm, k, lane] = st.address[sm, lane]
+    V.store64(st.queued_address[sm, k], 0, V.load64(st.address[sm], 0))
     hold(st, a.warp, st.code[a.pc, M.COL_RBAR], L.STALL_LONG)
     hold(st, a.warp, st.code[a.pc, M.COL_WBAR], L.STALL_LONG)
     st.warp[a.warp, L.WARP_QUEUED] += 1
@@ -131,8 +131,7 @@ def take_queued(st, sm):
     for n in range(h[L.QUEUED_COUNT]):
         for field in range(3):
             st.touched[sm, n, field] = st.queued_lines[sm, k, n, field]
-    for lane in range(32):
-        st.address[sm, lane] = st.queued_address[sm, k, lane]
+    V.store64(st.address[sm], 0, V.load64(st.queued_address[sm, k], 0))
     st.smsp[h[L.QUEUED_SMSP], L.SMSP_PLACE_KEPT] = h[L.QUEUED_PLACE] + 1
     st.smsp[h[L.QUEUED_SMSP], L.SMSP_KEPT] -= 1
     w = h[L.QUEUED_WARP]
