@@ -71,7 +71,7 @@ def pipe_cycles(counts: Counts) -> dict[str, int]:
     units = counts.code[:, M.COL_UNIT]
     cycles = counts.counters[:, L.COUNT_EXECUTED] * interval[units]
     op, halves = counts.code[:, M.COL_OP], counts.code[:, M.COL_AUX2] == 16
-    short = (units == M.UNIT_TENSOR) & ((op == M.OP_IMMA) | (op == M.OP_HMMA) & halves)  # see `has_short_sums`
+    short = (units == M.UNIT_TENSOR) & ((op == M.OP_IMMA) | (op == M.OP_HMMA) & halves)  # see `unit_interval`
     cycles[short] //= counts.record.config.pipes.tensor_short_sums_speedup
     busy = np.bincount(units, weights=cycles, minlength=len(interval))
     return {name: int(busy[unit]) for unit, name in PIPES.items() if busy[unit]}

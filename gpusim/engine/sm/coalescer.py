@@ -127,9 +127,8 @@ def mergeable(address, mask, first, last):
 @compiled
 def least_wavefronts(mask, size, banks, bank_shift):
     """Wavefronts that the active lanes' bytes would fill if each were different and none conflicted."""
-    needed = popc(mask) * size
     width = banks << bank_shift
-    return 1 if needed <= width else (needed + width - 1) // width
+    return max((popc(mask) * size + width - 1) // width, 1)
 
 
 @compiled
@@ -153,8 +152,7 @@ def shared_wavefronts(address, touched, mask, size, banks, bank_shift, merges):
         last = first + 2 * lanes
         low = bank_degree(address, touched, mask, first, first + lanes, words, banks, bank_shift)
         high = bank_degree(address, touched, mask, first + lanes, last, words, banks, bank_shift)
-        together = low + high
-        separate = low + high
+        together = separate = low + high
         if low != 0 and high != 0 and merges and (merge or mergeable(address, mask, first, last)):
             together = bank_degree(address, touched, mask, first, last, words, banks, bank_shift)
             source += 1 if together == 1 else separate
@@ -181,8 +179,7 @@ def atomic_turns(address, touched, mask, size, banks, bank_shift):
     lanes = pass_lanes(size, banks, bank_shift)
     firsts = turns = passes = 0
     for first in range(0, 32, lanes):
-        for bank in range(banks):
-            touched[bank, 1] = 0
+        touched[:banks, 1] = 0
         most = 0
         for lane in range(first, first + lanes):
             if (mask >> lane) & 1:

@@ -11,7 +11,7 @@ from gpusim.engine.sm.flight import close_copies, close_group
 from gpusim.engine.sm.group_time import arrive_in_group, wait_for_group
 from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.shadow import mask_is_sound
-from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, sync_lanes
+from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, lanes_of, sync_lanes
 from gpusim.engine.sm.shadow_copies import end_group, wait_for_groups
 from gpusim.engine.sm.space import fail
 from gpusim.engine.sm.spinning import look
@@ -115,8 +115,7 @@ def branch_lanes(st, sm, w, i, wb, lanes):
 def sync_warp(st, sm, w, i, wb, lanes):
     """WARPSYNC. False if no lane of the warp can run now."""
     code = st.code
-    threads = min(st.par[P.THREADS] - 32 * st.warp[w, L.WARP_INDEX], 32)
-    named = (np.int64(1) << threads) - 1
+    named = lanes_of(st, w)
     if code[i, M.COL_AUX0] & 1 == 0:
         a = row_offset(code[i, M.COL_A], wb)
         first = lowest_bit(lanes)

@@ -172,10 +172,8 @@ def tag_turns(par, touched, count):
             touched[n, 3] = n // banks
         else:
             key = touched[n, 0]
-            key ^= key >> 16
-            key ^= key >> 8
-            key ^= key >> 4
-            key ^= key >> 2
+            for folded in (16, 8, 4, 2):
+                key ^= key >> folded
             shift = _TAG_BITS * ((key & 255) % banks)
             touched[n, 3] = (lines >> shift) & 255
             lines += np.int64(1) << shift

@@ -26,16 +26,6 @@ _room = scratch(32)
 
 
 @compiled
-def element_at(address, base, matrix, lane, half, transposed):
-    """Byte of shared memory at which the lower (`half` 0) or upper element of a lane's word begins."""
-    g = lane >> 2
-    k = 2 * (lane & 3) + half
-    row = k if transposed else g
-    column = g if transposed else k
-    return base + address[_ROWS * matrix + row] + 2 * column
-
-
-@compiled
 def four_words(words, at):
     return words[at], words[at + 1], words[at + 2], words[at + 3]
 
@@ -122,7 +112,10 @@ def watch_matrices(st, sm, i, w, mask):
         for lane in range(32):
             record = record_of(st, w, i, kind, lane, epoch_of(st, w))
             for byte in range(4 if (mask >> lane) & 1 else 0):
-                at = element_at(st.address[sm], 0, matrix, lane, byte >> 1, st.code[i, M.COL_AUX5] >> 8 != 0)
+                row, column = lane >> 2, 2 * (lane & 3) + (byte >> 1)
+                if st.code[i, M.COL_AUX5] >> 8 != 0:  # transposed
+                    row, column = column, row
+                at = st.address[sm, _ROWS * matrix + row] + 2 * column
                 if not watch_byte(st, sm, a, lane, at, np.int64(byte & 1), kind, False, record):
                     return False
     return True

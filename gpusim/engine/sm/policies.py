@@ -8,7 +8,7 @@ import numpy as np
 from gpusim.engine.state import L, P, compiled
 
 POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3, "glrr": 4, "block": 5}
-GTO, GTY, LRR, OLDEST, GLRR, BLOCK = range(6)
+_, GTY, LRR, OLDEST, GLRR, BLOCK = POLICIES.values()
 NONE_READY = np.int64(1) << 62
 TURN_BITS = 8  # of the place of a slot in turn
 LONGEST_WAIT = 0xFFFF
@@ -78,12 +78,8 @@ def choose(st, q, ages, time):
         if ready[last] <= min(time, st.smsp[q, L.SMSP_GOES_ON]):
             return last, False
         return next_of_oldest_block(ready, st.block_order[q], np.int64(ready.size), SHORT_WAIT, time)
-    if policy == LRR:
-        return next_in_turn(ready, last, time), False
-    if policy == OLDEST:
-        return of_least_age(ready, ages, 1, time), False
-    if ready[last] <= time:  # the greedy ones
+    if policy != LRR and policy != OLDEST and ready[last] <= time:  # the greedy ones
         return last, False
-    if policy == GLRR:
+    if policy in (LRR, GLRR):
         return next_in_turn(ready, last, time), False
     return of_least_age(ready, ages, -1 if policy == GTY else 1, time), False

@@ -56,13 +56,6 @@ def held(st, i):
 
 
 @compiled
-def has_short_sums(code, i):
-    """A product of matrices whose sums are halves or integers, which GeForce cards make faster than single ones."""
-    op = code[i, M.COL_OP]
-    return code[i, M.COL_CLASS] == M.CLS_TENSOR and (op == M.OP_IMMA or (op == M.OP_HMMA and code[i, M.COL_AUX2] == 16))
-
-
-@compiled
 def unit_interval(st, i, unit):
     """Cycles from the issue of an instruction until its unit takes the next one."""
     if is_wide(st, i):
@@ -74,7 +67,10 @@ def unit_interval(st, i, unit):
         return np.int64(1)  # H200: UMOV and ULDC alone 1.01, UIADD3 and UIMAD 1.99
     if unit == M.UNIT_HALF and st.code[i, M.COL_TENSOR] != 0 and has_fma_halves(st):
         return 2 * interval
-    return max(interval // st.par[P.SHORT_SUMS], 1) if has_short_sums(st.code, i) else interval
+    # GeForce cards make products whose sums are halves or integers faster than those with single ones.
+    op = st.code[i, M.COL_OP]
+    short = op == M.OP_IMMA or (op == M.OP_HMMA and st.code[i, M.COL_AUX2] == 16)
+    return max(interval // st.par[P.SHORT_SUMS], 1) if short and st.code[i, M.COL_CLASS] == M.CLS_TENSOR else interval
 
 
 @compiled

@@ -20,7 +20,7 @@ from isa import microops as M
 
 
 @compiled
-def byte_of(st, base, address, lane, src, at):
+def byte_of(st, lane, src, at):
     """The byte that a store of `lane` writes at `at`, counted from its address."""
     word = st.regs[src + 32 * (at >> 2) + lane]
     return (word >> np.uint32(8 * (at & 3))) & np.uint32(0xFF)
@@ -36,15 +36,14 @@ def shared_base(st, w):
 def changes_value(st, sm, a, lane, byte, record):
     """Return whether a store over another thread's unordered write leaves another value than that thread wrote."""
     address = st.address[sm]
-    base = shared_base(st, a.warp)
     src = row_offset(st.code[a.pc, M.COL_B], a.base)
-    new = byte_of(st, base, address, lane, src, byte)
+    new = byte_of(st, lane, src, byte)
     other = (record >> sc.LANE_BIT) & 31
     at = address[lane] + byte
     own = (a.mask >> other) & 1 and (record >> sc.PC_BIT) & 0xFFFFF == a.pc
     if own and address[other] <= at < address[other] + a.size:
-        return new != byte_of(st, base, address, other, src, at - address[other])  # written by the same instruction
-    return new != np.uint32(st.shared8[sm, base + at])
+        return new != byte_of(st, other, src, at - address[other])  # written by the same instruction
+    return new != np.uint32(st.shared8[sm, shared_base(st, a.warp) + at])
 
 
 @compiled
@@ -106,16 +105,14 @@ def watch_byte(st, sm, a, lane, start, byte, kind, spins, record):
     if checks & sc.CHECK_INIT and last == 0 and kind != sc.WRITE and kind < sc.COPY and not others_write:
         fail(st, sm, L.ERROR_UNINITIALIZED, a.pc, w, lane, start, a.size)
         return False
-    if kind == sc.READ or spins:
+    reads = kind == sc.READ or spins
+    if reads or kind == sc.ATOMIC:
         if checks & sc.CHECK_RACE:
             remember_read(st, sm, w, lane, records, record)
-        return True
-    if kind == sc.ATOMIC and checks & sc.CHECK_RACE:
-        remember_read(st, sm, w, lane, records, record)
-    elif kind != sc.ATOMIC:
-        records[sc.FIRST_READ] = 0
-        records[sc.SECOND_READ] = 0
-    records[sc.LAST_WRITE] = record
+    else:
+        records[sc.FIRST_READ] = records[sc.SECOND_READ] = 0
+    if not reads:
+        records[sc.LAST_WRITE] = record
     return True
 
 

@@ -42,9 +42,8 @@ def look(st, w):
     warp, lanes = st.warp[w], st.split[w]
     if lanes[L.SPLIT_KEPT] == REPEATS or warp[L.WARP_STORES] != 0:
         return
-    for k in range(6):
-        if warp[L.WARP_PENDING + k] != 0:
-            return
+    if warp[L.WARP_PENDING : L.WARP_PENDING + 6].any():
+        return
     lanes[L.SPLIT_TURNS] += 1
     if st.par[P.MODE] & L.BOOKS == 0 and lanes[L.SPLIT_TURNS] & _EVERY - 1 != 0 and lanes[L.SPLIT_KEPT] != NOT_KEPT:
         return

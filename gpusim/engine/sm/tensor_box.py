@@ -116,14 +116,6 @@ def row_limit(k, exact):
 
 
 @compiled
-def out_of_bounds(shared, at, size, fill):
-    """Fills in what a load puts in place of an element outside the tensor."""
-    for b in range(size):
-        value = (_OUT_OF_BOUNDS_NAN >> (8 * (b & 1))) & 255 if fill else 0
-        shared[at + b] = np.uint8(value)
-
-
-@compiled
 def move_units(words, memory, place, size, shared, block, width, load):
     """Bytes of global memory from or to swizzled lines of shared memory, 16 at a time."""
     for n in range(0, size, tm.UNIT):
@@ -169,8 +161,9 @@ def move_row(st, sm, k, r, shared, block, load, operation):
         at = block + (at ^ (((at >> 7) & width) << 4))
         x = first + n // size * step
         if row < 0 or x < 0 or x >= extent:
-            if load:
-                out_of_bounds(st.shared8[sm], at, piece, tm.word(k, 2) >> 15 & 1 != 0)
+            value = _OUT_OF_BOUNDS_NAN if tm.word(k, 2) >> 15 & 1 else 0
+            for b in range(piece if load else 0):
+                st.shared8[sm, at + b] = np.uint8(value >> (8 * (b & 1)) & 255)
             continue
         place = row + x * size + n % size
         if operation >= 0:
