@@ -57,8 +57,7 @@ def machine_parameters(config: GPUConfig) -> np.ndarray:
     par[_INDICES] = _values_of_keys(config)
     for number, value_of in _DERIVED.items():
         par[number] = value_of(config)
-    units = par[P.UNIT_INTERVAL : P.UNIT_INTERVAL + 16], par[P.UNIT_LATENCY : P.UNIT_LATENCY + 16]
-    units[0][:], units[1][:] = unit_timing(config)
+    par[P.UNIT_INTERVAL : P.UNIT_LATENCY + 16] = np.concatenate(unit_timing(config))
     par[P.MODE] = L.BOOKS
     return par
 

@@ -43,9 +43,8 @@ class SMs:
     """
 
     def __init__(self, count: int, threads: int, submit: Callable[..., Future[Any]]):
-        bounds = [count * k // threads for k in range(threads + 1)]
-        self._groups = [(bounds[k], bounds[k + 1], k) for k in range(threads)]
-        self._firsts = bounds[:-1]
+        self._groups = [(count * k // threads, count * (k + 1) // threads, k) for k in range(threads)]
+        self._firsts = [first for first, _, _ in self._groups]
         self._submit = submit
 
     def advance(self, window: Window) -> int:
@@ -170,13 +169,10 @@ class Dispatcher:
 
     def _begin(self, grid: Grid) -> None:
         """A grid gets a seat and, if nobody is before it, the blocks that find room at once."""
-        first = not self.residents
-        seat = None
         grid.seat = next(k for k in range(SEATS) if all(each.seat != k for each in self.residents))
-        if not grid.alone:
-            seat = Seat(grid.seat, None if first else self.residents[0].state)
-        views = self._system.counters, self._system.slice_sectors, self._system.channel_sectors
-        grid.memory = [view.copy() for view in views]
+        beside = self.residents[0].state if self.residents else None
+        seat = None if grid.alone else Seat(grid.seat, beside)
+        grid.memory = [view.copy() for view in self._system.views]
         self.running.add(grid)
         self.at_hand = grid
         grid.prepare(seat)
@@ -355,8 +351,7 @@ class Dispatcher:
         if grid.follows is not None and not (grid.follows.left.triggered or grid.follows.done.triggered):
             yield grid.follows.left
         grid.follows = None
-        views = self._system.counters, self._system.slice_sectors, self._system.channel_sectors
-        grid.memory = [view - before for view, before in zip(views, grid.memory, strict=True)]
+        grid.memory = [view - before for view, before in zip(self._system.views, grid.memory, strict=True)]
         self.running.discard(grid)
         grid.left.succeed()
 

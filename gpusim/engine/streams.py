@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -179,12 +180,11 @@ class FrontEnd:
         self.expected: list[int] = []
         self._free = -config.launch.grid_interval_cycles - 1  # negative as long as nothing has run
         self._last: dict[int, simpy.Event] = {}
-        self._count = 0
+        self._queues = itertools.cycle(range(config.launch.hardware_queues))
 
     def queue(self) -> int:
         """The hardware queue of a new stream, which have them in turn."""
-        self._count += 1
-        return (self._count - 1) % self._launch.hardware_queues
+        return next(self._queues)
 
     def work(self, grid: Grid, submitted: int, stream: StreamQueue) -> KernelWork:
         """A launch of a stream, behind all others of its hardware queue."""

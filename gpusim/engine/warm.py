@@ -112,6 +112,7 @@ def _on_demand(state: State) -> list[Any]:
     kinds, ops = set(code[:, M.COL_CLASS].tolist()), code[:, M.COL_OP]
     memory = ops[code[:, M.COL_CLASS] == M.CLS_MEMORY]
     copies = (memory >= M.OP_LDGSTS) & (memory != M.OP_QSPC)
+    checks, clusters = par[P.CHECKS] != 0, par[P.CLUSTER_BLOCKS] > 0
     needed = {
         exec_double: M.CLS_DOUBLE in kinds,
         exec_convert: M.CLS_CONVERT in kinds,
@@ -120,18 +121,12 @@ def _on_demand(state: State) -> list[Any]:
         exec_tensor: M.CLS_TENSOR in kinds,
         group_matrix: (ops == M.OP_GMMA).any(),
         async_access: copies.any(),
-        apply_remote: copies.any() and (par[P.CLUSTER_BLOCKS] > 0 or (memory == M.OP_STAS).any()),
-        land: (memory == M.OP_BULK_COPY).any(),
-        apply_copy: (memory == M.OP_BULK_COPY).any(),
-        leave_with_block: (memory == M.OP_BULK_COPY).any(),
+        apply_remote: copies.any() and (clusters or (memory == M.OP_STAS).any()),
         execute_atomic: np.isin(memory, (M.OP_ATOM, M.OP_RED)).any(),
-        cluster_barrier: par[P.CLUSTER_BLOCKS] > 0,
-        remote_access: par[P.CLUSTER_BLOCKS] > 0,
-        watch_shared: par[P.CHECKS] != 0,
-        watch_local: par[P.CHECKS] != 0,
-        watch_global: par[P.CHECKS] != 0,
-        watch_matrices: par[P.CHECKS] != 0 and np.isin(memory, (M.OP_LDSM, M.OP_STSM)).any(),
-        meet_cluster: par[P.CHECKS] != 0 and par[P.CLUSTER_BLOCKS] > 0,
-        **dict.fromkeys(ON_DEMAND, par[P.CHECKS] != 0),
+        watch_matrices: checks and np.isin(memory, (M.OP_LDSM, M.OP_STSM)).any(),
+        meet_cluster: checks and clusters,
+        **dict.fromkeys((land, apply_copy, leave_with_block), (memory == M.OP_BULK_COPY).any()),
+        **dict.fromkeys((cluster_barrier, remote_access), clusters),
+        **dict.fromkeys((watch_shared, watch_local, watch_global, *ON_DEMAND), checks),
     }
     return [function for function, needs in needed.items() if needs]

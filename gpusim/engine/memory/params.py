@@ -67,13 +67,11 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_FAULT_ROWS: ms.FAULTS_MOST * ms.FAULT_WORDS,
     }
     starts, at = {}, ms.QUEUES_AT
-    for key, size in sizes.items():
-        starts[key] = at
-        at += size
-    at = -(-at // _HOST_LINE_WORDS) * _HOST_LINE_WORDS
-    for key, size in tables.items():
-        starts[key] = at
-        at += size
+    for part in sizes, tables:
+        for key, size in part.items():
+            starts[key] = at
+            at += size
+        at = -(-at // _HOST_LINE_WORDS) * _HOST_LINE_WORDS
     return starts
 
 

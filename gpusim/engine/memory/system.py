@@ -197,6 +197,7 @@ class MemorySystem:
         channels = self.state[first : first + config.dram.channels * ms.CHANNEL_WORDS].reshape(-1, ms.CHANNEL_WORDS)
         self.channel_sectors = channels[:, ms.CHANNEL_SECTORS]
         self.slice_sectors = self.state[params[ms.P_SLICE_SECTORS] :][: config.l2.slices]
+        self.views = self.counters, self.slice_sectors, self.channel_sectors
         self.late = self.state[params[ms.P_LATE] :][: ms.LATE_HEADS + ms.SLOTS]
         self._queues = self.state[ms.QUEUES_AT : params[ms.P_PLACES]]
 
@@ -270,13 +271,12 @@ class MemorySystem:
 
     def set_window(self, window: AccessWindow | None) -> None:
         """Say what accesses of the launches that follow are for L2; None: normal ones."""
-        first = end = ratio = hit = miss = 0
+        row = self.state[ms.P_WINDOW_FIRST : ms.P_WINDOW_MISS + 1]
+        row[:] = 0
         if window is not None:
-            first = window.address // ms.LINE_BYTES
-            end = -(-(window.address + window.nbytes) // ms.LINE_BYTES)
+            first, end = window.address // ms.LINE_BYTES, -(-(window.address + window.nbytes) // ms.LINE_BYTES)
             ratio = min(int(window.hit_ratio * RATIO_OF) + 1, RATIO_OF) if window.hit_ratio > 0 else 0
-            hit, miss = ms.CLASSES[window.hit], ms.CLASSES[window.miss]
-        self.state[ms.P_WINDOW_FIRST : ms.P_WINDOW_MISS + 1] = first, end, ratio, hit, miss
+            row[:] = first, end, ratio, ms.CLASSES[window.hit], ms.CLASSES[window.miss]
 
     def reset_persisting(self) -> None:
         """Make all persisting lines normal."""

@@ -21,6 +21,11 @@ BLOCK_ROWS = 256
 #: EVENT_ACCESS of an issue without addresses, and of one whose addresses are wanted if it has any.
 NO_ADDRESSES, ADDRESSES_WANTED = -1, -2
 PREDICATES = 7  # that an instruction can write: P0 to P6
+#: What an issue costs: column of its row, counter of its instruction.
+_COSTS = (
+    (L.EVENT_WAVEFRONTS, L.COUNT_SHARED_WAVEFRONTS), (L.EVENT_IDEAL, L.COUNT_SHARED_IDEAL),
+    (L.EVENT_SECTORS, L.COUNT_SECTORS), (L.EVENT_LINES, L.COUNT_TAGS), (L.EVENT_DIVERGENT, L.COUNT_DIVERGENT),
+)  # fmt: skip
 
 
 @compiled
@@ -110,11 +115,8 @@ def log_issue(st, sm, q, slot, w, i, active, guarded, executed, time):
     row[L.EVENT_GUARDED] = guarded
     row[L.EVENT_EXECUTED] = executed
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
-    row[L.EVENT_WAVEFRONTS] = -counts[L.COUNT_SHARED_WAVEFRONTS]
-    row[L.EVENT_IDEAL] = -counts[L.COUNT_SHARED_IDEAL]
-    row[L.EVENT_SECTORS] = -counts[L.COUNT_SECTORS]
-    row[L.EVENT_LINES] = -counts[L.COUNT_TAGS]
-    row[L.EVENT_DIVERGENT] = -counts[L.COUNT_DIVERGENT]
+    for column, counter in _COSTS:
+        row[column] = -counts[counter]
     row[L.EVENT_LOCAL] = 0
     wanted = st.wanted[st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_NUMBER]]
     row[L.EVENT_ACCESS] = ADDRESSES_WANTED if wanted != 0 else NO_ADDRESSES
@@ -157,11 +159,8 @@ def log_costs(st, sm, i):
     row = st.log[sm, st.sm[sm, L.SM_LOG_ROW] - 1]
     st.sm[sm, L.SM_LOG_ROW] = 0
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
-    row[L.EVENT_WAVEFRONTS] += counts[L.COUNT_SHARED_WAVEFRONTS]
-    row[L.EVENT_IDEAL] += counts[L.COUNT_SHARED_IDEAL]
-    row[L.EVENT_SECTORS] += counts[L.COUNT_SECTORS]
-    row[L.EVENT_LINES] += counts[L.COUNT_TAGS]
-    row[L.EVENT_DIVERGENT] += counts[L.COUNT_DIVERGENT]
+    for column, counter in _COSTS:
+        row[column] += counts[counter]
 
 
 @compiled
@@ -182,10 +181,8 @@ def log_addresses(st, sm, i, mask):
         return
     k = row[L.EVENT_ACCESS]
     if k < 0:
-        k = new_lanes(st, sm)
-        row[L.EVENT_ACCESS] = k
-        for lane in range(32):
-            st.log_lanes[sm, k, lane] = -1
+        k = row[L.EVENT_ACCESS] = new_lanes(st, sm)
+        st.log_lanes[sm, k, :] = -1
     lanes = np.int64(mask)
     matrices = st.code[i, M.COL_OP] == M.OP_LDSM or st.code[i, M.COL_OP] == M.OP_STSM
     if matrices and st.sm[sm, L.SM_LOG] & AS_TRACER == 0:
