@@ -31,7 +31,7 @@ MAY_IMPORT = {
 # imports, names that are loaded when they are used.
 ROOMS = (
     *("errors", "units", "config", "beside", "launch"),
-    *("engine.state", "engine.rows", "engine.sm", "engine.memory", "engine"),
+    *("engine.state", "engine.rows", "engine.sm", "engine.memory", "engine", "translation"),
     *("machine", "tracing", "results", "report_html", "result", "host", "node", "device"),
     *("collectives", "driver", "exec", "bound", "simulation"),
     *("parallel", "workload", "explore", "difference", "plot", "lab", "gpusim", "integrations", "cli"),
@@ -47,7 +47,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_450,
     "gpusim.difference": 974,
     "gpusim.driver": 13_764,
-    "gpusim.engine": 18_830,
+    "gpusim.engine": 19_058,
     "gpusim.exec": 909,
     "gpusim.explore": 2_462,
     "gpusim.host": 1_732,
@@ -61,6 +61,7 @@ MOST_LINES_OF = {
     "gpusim.report_html": 767,
     "gpusim.results": 3_360,
     "gpusim.tracing": 1_325,
+    "gpusim.translation": 169,
     "gpusim.workload": 370,
     "isa": 6_478,
     "programs": 5_667,

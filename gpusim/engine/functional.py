@@ -20,16 +20,18 @@ from gpusim.engine.endless import EndlessWatch
 from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves
 from gpusim.engine.host_calls import asked, sm_of
 from gpusim.engine.memory.system import MemorySystem
+from gpusim.engine.rows.common import FULL_MASK
 from gpusim.engine.sm.admission import BULK_ROOM
 from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.execute import compute
 from gpusim.engine.sm.flight import pop_event
 from gpusim.engine.sm.readiness import place_of, wake
-from gpusim.engine.sm.run_warp import clear_lanes, count_lanes, finish_warp, guarded, run_instruction, stays
+from gpusim.engine.sm.run_warp import clear_lanes, counted_lanes, finish_warp, run_instruction, stays
 from gpusim.engine.sm.sm import arrive, warps_of
 from gpusim.engine.state import L, P, compiled, ms
 from gpusim.engine.state.arrays import State
 from gpusim.engine.state.log import log_room
+from gpusim.engine.straight import run_at
 from isa import microops as M
 
 TURN, ROUND = 1024, 1 << 14
@@ -49,24 +51,23 @@ def take_replies(st, sm):
 
 
 @compiled
-def run_arithmetic(st, sm, w, most):
-    """Runs what of a warp only computes, up to the next other instruction, as `run_instruction` would, without what
-    only others need. Returns how many instructions it was."""
+def run_plain(st, sm, w, most):
+    """Runs a warp as far as `run_instruction` is not needed: a straight run, if it has been compiled, else what only
+    computes, up to the next other instruction. Returns how many instructions it was."""
     warp, s, code = st.warp[w], st.sm[sm], st.code
-    if warp[L.WARP_LOOKED_AT] != 0 or s[L.SM_LOG] != 0 or s[L.SM_LOG_ROW] != 0:
+    if s[L.SM_LOG] != 0 or s[L.SM_LOG_ROW] != 0:
         return np.int64(0)
     first, active = warp[L.WARP_PC], np.uint32(warp[L.WARP_ACTIVE])
-    i, wb = first, 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
-    while i < first + most:
-        cls = code[i, M.COL_CLASS]
-        if not M.CLS_INT <= cls <= M.CLS_TENSOR or cls == M.CLS_CROSS or code[i, M.COL_OP] == M.OP_GMMA:
-            break
-        mask = guarded(st, w, i, active)
-        count_lanes(st.counters[s[L.SM_CHUNK], i], active, mask)
-        if code[i, M.COL_UNIFORM] != 0 and mask != 0:
-            mask = np.uint32(0xFFFFFFFF)
-        compute(st, sm, w, i, wb, mask, cls)
-        i += 1
+    i, wb, address = first, 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP]), st.runs[first, L.RUN_ADDRESS]
+    if address != 0 and active == FULL_MASK and st.par[P.CLUSTER_BLOCKS] | st.par[P.CHECKS] == 0:
+        i += run_at(address, st, np.int64(sm), np.int64(w), first)
+    else:
+        while i == first or st.runs[i, L.RUN_WITHIN] != 0 or (i < first + most and st.runs[i, L.RUN_ADDRESS] == 0):
+            cls = code[i, M.COL_CLASS]
+            if not M.CLS_INT <= cls <= M.CLS_TENSOR or cls == M.CLS_CROSS or code[i, M.COL_OP] == M.OP_GMMA:
+                break
+            compute(st, sm, w, i, wb, counted_lanes(st, sm, w, i, active), cls)
+            i += 1
     warp[L.WARP_PC] = i
     warp[L.WARP_SINCE] += i - first
     s[L.SM_ISSUED] += i - first
@@ -83,12 +84,17 @@ def run_warp(st, sm, w, most):
     if st.sm[sm, L.SM_LOG] != 0:
         most = min(most, log_room(st, sm))
     n = np.int64(0)
-    while n < most:
-        if st.requests[sm] + BULK_ROOM > st.request.shape[1]:  # kept for L2
+    whole = st.sm[sm, L.SM_LOG] == 0  # a turn ends at the ends of straight runs, as if all of them were compiled
+    while True:
+        within = whole and st.runs[st.warp[w, L.WARP_PC], L.RUN_WITHIN] != 0
+        if not within and (n >= most or st.requests[sm] + BULK_ROOM > st.request.shape[1]):  # kept for L2
             return n
-        n += run_arithmetic(st, sm, w, most - n)
-        if n == most:
+        done = run_plain(st, sm, w, most - n)
+        n += done
+        if st.sm[sm, L.SM_ERROR] != 0:
             return n
+        if done > 0:
+            continue
         i = st.warp[w, L.WARP_PC]
         time = st.warp[w, L.WARP_SINCE]
         _, _, runs = run_instruction(st, sm, q, slot, w, i, time)
@@ -101,7 +107,6 @@ def run_warp(st, sm, w, most):
             stays(st, sm, q, slot, w, i)
         if not runs or st.sm[sm, L.SM_ERROR] != 0:
             return n
-    return n
 
 
 @compiled
@@ -162,6 +167,7 @@ def run_functionally(
     together: bool,
     faults: Callable[[Grid], AbstractContextManager[None]],
     submit: Callable[..., Future[int]],
+    look: Callable[[np.ndarray, int], None],
     system: MemorySystem | None = None,
     in_step: bool = False,
 ) -> None:
@@ -169,8 +175,9 @@ def run_functionally(
     of what `Engine.wait` raises; `max_cycles` is the most instructions of a warp.
 
     parts: of the grid, each with a state of its own; several if blocks have nothing to do with each other. submit: runs
-    them on host threads. system: whose L2 gets the grid's requests, if they are kept, from blocks on SMs all over the
-    GPU, in an order that does not depend on threads; in_step: about that of a run in time.
+    them on host threads. look: called now and then with a part's counters, and how many instructions it was since.
+    system: whose L2 gets the grid's requests, if they are kept, from blocks on SMs all over the GPU, in an order that
+    does not depend on threads; in_step: about that of a run in time.
     """
     turn, most = (STEP, 1) if in_step else (TURN, ROUND)
     some = 1 if system is not None else _CALL
@@ -183,6 +190,7 @@ def run_functionally(
             grid, begun, running = under_way[0]
             count = running.result()
             with faults(grid):
+                look(grid.state.counters, count)
                 _looked_at(grid, count, system)
             under_way.popleft()
             if grid.dispatch[D.G_RUNNING] > 0:

@@ -24,6 +24,7 @@ from gpusim.engine.sm.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from gpusim.engine.sm.spinning import kept_words
 from gpusim.engine.state import L, P
 from gpusim.engine.state.arrays import BEGUN, GIVEN, MADE, SHARED, SMS, Array, Clear, State
+from gpusim.engine.straight import run_table
 from gpusim.errors import LaunchError
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
@@ -192,7 +193,7 @@ def build_state(
     spare, beside = spare or Spare(), seat.beside if seat is not None else None
     tables, code = memory.tables(), lowered.once("checked code", lambda: checked_code(lowered))
     given = {"code": code, "par": par, "bank8": banks, "memory8": tables.arena, "starts": tables.starts}
-    given |= {"ends": tables.ends, **(log or {})}
+    given |= {"ends": tables.ends, "runs": lowered.once("runs", lambda: run_table(code)), **(log or {})}
     given |= {"chosen": chosen} if chosen is not None else {}
     given |= {"unknown": tables.unknown} if par[P.CHECKS] & CHECK_INIT else {}
     constants = constant_rows(lowered, banks)

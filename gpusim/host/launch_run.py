@@ -37,6 +37,7 @@ from gpusim.result import Result
 from gpusim.results.record import LaunchRecord
 from gpusim.tracing.accel_launch import AccelSimLaunch
 from gpusim.tracing.recorder import TraceRecorder
+from gpusim.translation import Translation
 from isa import Program
 from isa import microops as M
 from isa.demangle import short_name
@@ -259,13 +260,13 @@ class LaunchRun(Grid):
         par = self.par.copy()
         par[P.MODE] = L.FUNCTIONAL if system is None else L.KEEPS
         spares, own = self.session.spares, int(system is not None)  # beside a timed run, which has the first
-        log = recorder.arrays if recorder is not None else None
         chosen = None if parts[0] is None else parts[0].copy()
-        states = [self._state(par, spares[own], log=log, chosen=chosen)]
+        states = [self._state(par, spares[own], log=recorder and recorder.arrays, chosen=chosen)]
         preparing = self._compiled(states[0], None, False)
         started = time.perf_counter()
-        if chosen is None and log is None:
+        if chosen is None and recorder is None:
             states += [self._state(par.copy(), spares[own + k]) for k in range(1, self._apart_in(system))]
+        look = self.lowered.once("translation", lambda: Translation(states[0].code, states[0].runs)).look
         each, bounds = [], [self.launch.blocks * k // len(states) for k in range(len(states) + 1)]
         for part in parts:
             grids = []
@@ -276,8 +277,8 @@ class LaunchRun(Grid):
                 grids.append(grid)
             if part is not None:
                 states[0].chosen[:] = part
-            submit = self.session.engine.submit_work
-            run_functionally(grids, self.together and part is None, self._faults, submit, system, in_step)
+            how = self.together and part is None, self._faults, self.session.engine.submit_work, look, system, in_step
+            run_functionally(grids, *how)
             if part is not None:
                 each.append(states[0].counters[:, :-1].sum(axis=0))
         counted = [_counted(state) for state in states]
@@ -380,8 +381,7 @@ class LaunchRun(Grid):
         try:
             return build_state(par, self.lowered, constant_banks(*what), session.memory, session.threads, spare, **more)
         except MemoryError:
-            words = "the host has no room for the state of all resident threads"
-            raise LaunchError(words, kernel=program.name) from None
+            raise LaunchError("the host lacks room for the state of resident threads", kernel=program.name) from None
 
     def _bind_to_memory_system(self, seat: Seat | None) -> None:
         """Tell the memory system where the launch's arrays are, and load its code and constants through it."""

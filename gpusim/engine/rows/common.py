@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpusim.engine.rows.lanes import join, load, splat
+from gpusim.engine.rows.lanes import gather_1, join, load, splat, splat64, zero_extend
 from gpusim.engine.state.jit import compiled
 from isa.microops import COL_DST
 
@@ -42,6 +42,13 @@ def source_pair(code, i, column, regs, wb):
     """A 64-bit source; a modifier acts on the high word, where the sign of a double is."""
     offset = row_offset(code[i, column], wb)
     return join(load(regs, offset), modified(load(regs, offset + 32), code[i, column + 1]))
+
+
+@compiled
+def gather(regs, offset, lanes):
+    """The row whose lane k is `regs[offset + lanes[k]]`; `lanes` is a row of numbers."""
+    (row,) = gather_1(regs, zero_extend(lanes) + splat64(offset))
+    return row
 
 
 @compiled

@@ -39,7 +39,7 @@ def shuffle(code, i, regs, wb, preds, pb, mask):
     b = common.source(code, i, m.COL_B, regs, wb)
     c = common.source(code, i, m.COL_C, regs, wb)
     found, valid = shuffle_source(code[i, m.COL_AUX0], b, c)
-    result = V.gather(regs, common.row_offset(code[i, m.COL_A], wb), found)
+    result = common.gather(regs, common.row_offset(code[i, m.COL_A], wb), found)
     executes = V.shr(V.splat(mask), found) & V.splat(1)
     common.set_predicate(preds, pb, code[i, m.COL_PD0], valid, mask)
     V.store(regs, common.destination(code, i, wb), result * executes, mask)

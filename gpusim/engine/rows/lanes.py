@@ -85,26 +85,6 @@ def store(typing: Any, regs: Any, offset: Any, row: Any, mask: Any) -> Any:
     return types.void(regs, offset, u32, mask), generate
 
 
-@intrinsic
-def gather(typing: Any, regs: Any, offset: Any, lanes: Any) -> Any:
-    """The u32 row whose lane k is `regs[offset + lanes[k]]`; `lanes` is a u32 row of numbers 0..31."""
-
-    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        wide = _VECTORS["u64"]
-        start = builder.ptrtoint(pointer(context, builder, sig.args, values), ir.IntType(64))
-        first = builder.insert_element(ir.Constant(wide, ir.Undefined), start, ir.IntType(32)(0))
-        starts = builder.shuffle_vector(first, ir.Constant(wide, ir.Undefined), _constant(_VECTORS["u32"], 0))
-        addresses = builder.add(starts, builder.shl(builder.zext(values[2], wide), _constant(wide, 2)))
-        result = ir.Constant(_VECTORS["u32"], ir.Undefined)
-        for lane in range(LANES):
-            index = ir.IntType(32)(lane)
-            address = builder.inttoptr(builder.extract_element(addresses, index), _ELEMENTS["u32"].as_pointer())
-            result = builder.insert_element(result, builder.load(address), index)
-        return result
-
-    return (u32(regs, offset, lanes), generate) if lanes == u32 else None
-
-
 def _memory_functions(element: str, align: int) -> tuple[Any, Any]:
     """`load` and `store` of all lanes at an element of an array of the element's width, aligned to so many bytes."""
 
@@ -131,22 +111,35 @@ load64, store64 = _memory_functions("u64", 8)
 load_words, store_words = _memory_functions("u32", 4)
 
 
-@intrinsic
-def gather_words(typing: Any, words: Any, places: Any) -> Any:
-    """The u32 row whose lane k is `words[places[k]]`; `places` is a u64 row."""
+def _gathering(count: int) -> Any:
+    """Makes so many u32 rows: lane k of the n-th is `words[places[k] + n]`; `places` is a u64 row."""
 
-    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        array = context.make_array(sig.args[0])(context, builder, values[0])
-        result = ir.Constant(_VECTORS["u32"], ir.Undefined)
-        for lane in range(LANES):
-            index = ir.IntType(32)(lane)
-            place = builder.extract_element(values[1], index)
-            if context.enable_boundscheck:
-                cgutils.do_boundscheck(context, builder, place, builder.extract_value(array.shape, 0))
-            result = builder.insert_element(result, builder.load(builder.gep(array.data, [place])), index)
-        return result
+    @intrinsic
+    def gather_words(typing: Any, words: Any, places: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+            of_lane, parts = ir.VectorType(_ELEMENTS["u32"], count), []
+            for lane in range(LANES):
+                place = builder.extract_element(values[1], ir.IntType(32)(lane))
+                kinds = (sig.args[0], types.uint64)
+                parts.append(
+                    builder.load(pointer(context, builder, kinds, (values[0], place), of_lane, count - 1), align=4)
+                )
+            while len(parts) > 1:  # those of neighbours together, until there is one vector
+                picks = ir.Constant(ir.VectorType(ir.IntType(32), 2 * parts[0].type.count), None)
+                picks = ir.Constant(picks.type, list(range(picks.type.count)))
+                parts = [builder.shuffle_vector(x, y, picks) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+            rows = []
+            for n in range(count):
+                picks = ir.Constant(_VECTORS["u32"], list(range(n, count * LANES, count)))
+                rows.append(builder.shuffle_vector(parts[0], ir.Constant(parts[0].type, ir.Undefined), picks))
+            return context.make_tuple(builder, sig.return_type, rows)
 
-    return (u32(words, places), generate) if places == u64 else None
+        return (types.UniTuple(u32, count)(words, places), generate) if places == u64 else None
+
+    return gather_words
+
+
+gather_1, gather_2, gather_4 = map(_gathering, (1, 2, 4))
 
 
 def _lane_functions(row: Row, scalar: Any) -> tuple[Any, Any]:

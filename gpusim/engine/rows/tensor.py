@@ -6,7 +6,7 @@ fragments). How sums are rounded is told in `tensor_sum`.
 """
 
 from gpusim.engine.rows import lanes as V
-from gpusim.engine.rows.common import FULL_MASK, destination, row_offset
+from gpusim.engine.rows.common import FULL_MASK, destination, gather, row_offset
 from gpusim.engine.rows.double import canonical64, kept_nan
 from gpusim.engine.rows.int import store_pair
 from gpusim.engine.rows.tensor_integer import integer_sum, sparse_integer_sum
@@ -177,8 +177,8 @@ def transposed(regs, offset):
     lane = V.lane_numbers()
     row, t = V.shr(lane, V.splat(2)), lane & V.splat(3)
     holder = (t << V.splat(3)) + V.shr(row, V.splat(1))
-    first = V.gather(regs, offset, holder)
-    second = V.gather(regs, offset, holder + V.splat(4))
+    first = gather(regs, offset, holder)
+    second = gather(regs, offset, holder + V.splat(4))
     in_lower = V.equal(row & V.splat(1), V.splat(0))
     low_half = V.select(in_lower, first, V.shr(first, V.splat(16))) & V.splat(0xFFFF)
     return low_half | (V.select(in_lower, second, V.shr(second, V.splat(16))) << V.splat(16))

@@ -1,6 +1,7 @@
 """Integer and bit matrix products of fragments: exact sums that wrap around or saturate."""
 
 from gpusim.engine.rows import lanes as V
+from gpusim.engine.rows.common import gather
 from gpusim.engine.rows.simd import part
 from gpusim.engine.rows.tensor_sum import a_lanes, b_lanes
 from gpusim.engine.state.jit import compiled
@@ -40,8 +41,8 @@ def integer_sum(a_rows, a, step, b_rows, b, odd, words, kind, c_word, saturate):
     total = V.splat(0)
     for word in range(words):
         for t in range(4):
-            a_word = V.gather(a_rows, a + step * word, a_lanes(t))
-            b_word = V.gather(b_rows, b + 32 * word, b_lanes(t, odd))
+            a_word = gather(a_rows, a + step * word, a_lanes(t))
+            b_word = gather(b_rows, b + 32 * word, b_lanes(t, odd))
             total = total + word_product(a_word, b_word, kind)
     return added(c_word, total, saturate)
 
@@ -54,8 +55,8 @@ def sparse_integer_sum(a_rows, a, b_rows, b, odd, words, kind, c_word, saturate,
     for word in range(words):
         chosen = group_numbers(meta_rows, a_rows, lower, 2 * word if words > 1 else 2 * selector)
         for j in range(16):
-            a_word = V.gather(a_rows, a + 64 * word, a_lanes(j >> 2))
-            b_word = V.gather(b_rows, b + 64 * word + 32 * (j >> 3), b_lanes((j >> 1) & 3, odd))
+            a_word = gather(a_rows, a + 64 * word, a_lanes(j >> 2))
+            b_word = gather(b_rows, b + 64 * word + 32 * (j >> 3), b_lanes((j >> 1) & 3, odd))
             number = V.shr(chosen, V.splat(2 * j)) & V.splat(3)
             b_byte = V.shr(b_word, number << V.splat(3))
             total = total + part(a_word, j & 3, 8, kind & 1) * part(b_byte, 0, 8, kind & 2)
@@ -65,4 +66,4 @@ def sparse_integer_sum(a_rows, a, b_rows, b, odd, words, kind, c_word, saturate,
 @compiled
 def group_numbers(rows, regs, lower, lane):
     """Metadata of this lane's row of A: a whole word of one of the four lanes that share the row."""
-    return V.gather(regs, rows, (V.lane_numbers() & V.splat(28)) + V.splat(lane + lower))
+    return gather(regs, rows, (V.lane_numbers() & V.splat(28)) + V.splat(lane + lower))

@@ -12,6 +12,7 @@ results keep 13 bits of fraction, are what products of random matrices on an H20
 import math
 
 from gpusim.engine.rows import lanes as V
+from gpusim.engine.rows.common import gather
 from gpusim.engine.rows.float_bits import NO_LANES, round_to_f32
 from gpusim.engine.rows.half_bits import from_half, odd_f32, to_half
 from gpusim.engine.rows.narrow_bits import from_narrow
@@ -131,17 +132,17 @@ def met(b_rows, b, odd, sparse, chosen, j, kind):
     """
     per = elements_per_word(kind)
     if sparse == 0:
-        return V.gather(b_rows, b + 32 * (j // (4 * per)), b_lanes((j // per) & 3, odd)), V.splat(32 // per * (j % per))
+        return gather(b_rows, b + 32 * (j // (4 * per)), b_lanes((j // per) & 3, odd)), V.splat(32 // per * (j % per))
     if per == 4:
         number = V.shr(chosen, V.splat(2 * (j & 15))) & V.splat(3)
-        return V.gather(b_rows, b + 32 * (j >> 3), b_lanes((j >> 1) & 3, odd)), number << V.splat(3)
+        return gather(b_rows, b + 32 * (j >> 3), b_lanes((j >> 1) & 3, odd)), number << V.splat(3)
     if kind == m.TENSOR_TF32:
         position = V.splat(2 * (j & 1)) + (V.shr(chosen, V.splat(4 * j + 1)) & V.splat(1))
-        return V.gather(b_rows, b + 32 * (j >> 1), b_lanes(0, odd) + position), V.splat(0)
+        return gather(b_rows, b + 32 * (j >> 1), b_lanes(0, odd) + position), V.splat(0)
     number = V.shr(chosen, V.splat(2 * j)) & V.splat(3)
     group = j >> 1
     position = V.splat(2 * (group & 1)) + V.shr(number, V.splat(1))
-    return V.gather(b_rows, b + 32 * (group >> 1), b_lanes(0, odd) + position), (number & V.splat(1)) << V.splat(4)
+    return gather(b_rows, b + 32 * (group >> 1), b_lanes(0, odd) + position), (number & V.splat(1)) << V.splat(4)
 
 
 # many parameters: two fragments with their places, an addend and the result's form; compiled code has no records
@@ -158,7 +159,7 @@ def fused_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bit
     places = PLACES_8BIT if per == 4 else PLACES
     plain, top = addend(c_word, upper, result_bits)
     for j in range(4 * per * words):
-        a_word = V.gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
+        a_word = gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
         b_word, shift = met(b_rows, b, odd, sparse, chosen if j < 16 else more, j, kind)
         a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(V.shr(b_word, shift), 0, b_kind)
         a_exponent, b_exponent = exponent_of(a_bits, kind), exponent_of(b_bits, b_kind)
@@ -167,7 +168,7 @@ def fused_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bit
     scale = power_of_two(V.splat(_F64_BIAS + 2 * _ORIGIN + places) - top)  # makes the last place that counts a one
     total = V.splat_f64(0.0) + V.truncate(plain * scale)
     for j in range(4 * per * words):
-        a_word = V.gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
+        a_word = gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
         b_word, shift = met(b_rows, b, odd, sparse, chosen if j < 16 else more, j, kind)
         a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(V.shr(b_word, shift), 0, b_kind)
         product = value_of(a_bits, kind) * V.splat_f64(sign) * value_of(b_bits, b_kind)
@@ -181,7 +182,7 @@ def metadata(regs, rows, selector, lower, narrow):
     """Metadata words of rows g (`lower` 0) or g + 8: 16-bit pieces of one lane (`narrow`) or of two (PTX manual)."""
     lanes = V.lane_numbers() & V.splat(28)
     if narrow:
-        return V.shr(V.gather(regs, rows, lanes + V.splat(selector)), V.splat(16 * lower)) & V.splat(0xFFFF)
-    first = V.shr(V.gather(regs, rows, lanes + V.splat(2 * selector)), V.splat(16 * lower)) & V.splat(0xFFFF)
-    second = V.shr(V.gather(regs, rows, lanes + V.splat(2 * selector + 1)), V.splat(16 * lower)) & V.splat(0xFFFF)
+        return V.shr(gather(regs, rows, lanes + V.splat(selector)), V.splat(16 * lower)) & V.splat(0xFFFF)
+    first = V.shr(gather(regs, rows, lanes + V.splat(2 * selector)), V.splat(16 * lower)) & V.splat(0xFFFF)
+    second = V.shr(gather(regs, rows, lanes + V.splat(2 * selector + 1)), V.splat(16 * lower)) & V.splat(0xFFFF)
     return first | (second << V.splat(16))

@@ -11,7 +11,8 @@ shared memory) and, for misses, whatever lies beyond the SM.
 
 import numpy as np
 
-from gpusim.engine.rows.common import row_offset
+from gpusim.engine.rows import lanes as V
+from gpusim.engine.rows.common import FULL_MASK, row_offset
 from gpusim.engine.sm import queued, space
 from gpusim.engine.sm.atomics import copy_operands, execute_atomic, take_effect_remotely, words_of
 from gpusim.engine.sm.cluster import find_remote, own_lanes, remote_lines
@@ -20,12 +21,13 @@ from gpusim.engine.sm.constant_load import constant_access
 from gpusim.engine.sm.flight import note_lines, release_at
 from gpusim.engine.sm.l1 import note_words
 from gpusim.engine.sm.lines import defer, line_filter
+from gpusim.engine.sm.readiness import place_of
 from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.space import access
 from gpusim.engine.sm.special import atomic_predicate, query_space
 from gpusim.engine.sm.stages import enter_queue, note_store, take_data_stage
-from gpusim.engine.state import L, P, compiled, compiled_on_demand, popc
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit, popc
 from gpusim.engine.state.log import log_local
 from gpusim.engine.state.memory import KIND_ATOMIC, KIND_READ, KIND_WRITE
 from isa import microops as M
@@ -48,9 +50,21 @@ def shared_cost(st, sm, i, mask, size):
     touched = st.touched[sm]
     banks = st.par[P.BANKS]
     shift = st.par[P.BANK_SHIFT]
-    if op == M.OP_LOAD or op == M.OP_STORE or atomic == M.ATOMIC_POPC_INC:
-        merges = op == M.OP_LOAD and st.code[i, M.COL_AUX0] != M.SPACE_GENERIC
-        return shared_wavefronts(address, touched, mask, size, banks, shift, merges)
+    if op == M.OP_LOAD or op == M.OP_STORE:
+        # What it costs depends on where the first lane is in a row of the banks and how far the others are from it.
+        known, cost = st.pattern[st.sm[sm, L.SM_CHUNK], i], L.PATTERN_COST
+        first = address[lowest_bit(mask)]
+        apart, place = V.low(V.load64(address, 0)) - V.splat(first), 1 + first % (banks << shift)
+        same = V.equal(apart, V.load(known, L.PATTERN_APART)) & np.uint32(mask) == np.uint32(mask)
+        if not same or known[L.PATTERN_FIRST] != place or known[L.PATTERN_MASK] != np.uint32(mask):
+            merges = op == M.OP_LOAD and st.code[i, M.COL_AUX0] != M.SPACE_GENERIC
+            source, ideal, hardware, conflicts = shared_wavefronts(address, touched, mask, size, banks, shift, merges)
+            known[L.PATTERN_FIRST], known[L.PATTERN_MASK] = place, mask
+            known[cost], known[cost + 1], known[cost + 2], known[cost + 3] = source, ideal, hardware, conflicts
+            V.store(known, L.PATTERN_APART, apart, np.uint32(FULL_MASK))
+        return np.int64(known[cost]), np.int64(known[cost + 1]), np.int64(known[cost + 2]), np.int64(known[cost + 3])
+    if atomic == M.ATOMIC_POPC_INC:
+        return shared_wavefronts(address, touched, mask, size, banks, shift, False)
     if atomic == M.ATOMIC_CAST_SPIN:
         _, wavefronts, ideal = spin_winners(address, touched, mask, size, banks, shift)
         return wavefronts, ideal, wavefronts, 0
@@ -100,11 +114,12 @@ def check_shared_access(st, sm, w, i, wb, mask, size):
 
 
 @compiled
-def shared_access(st, sm, q, w, i, wb, mask, time):
-    """Load, store or atomic on shared memory."""
-    par, op, size = st.par, st.code[i, M.COL_OP], np.int64(st.code[i, M.COL_AUX1] & 255)
+def shared_values(st, sm, w, i, wb, mask):
+    """Load, store or atomic on shared memory, without its time. Returns (ideal wavefronts, the hardware's, conflicts),
+    zeros if it ends the run."""
+    size = np.int64(st.code[i, M.COL_AUX1] & 255)
     if not check_shared_access(st, sm, w, i, wb, mask, size):
-        return
+        return np.int64(0), np.int64(0), np.int64(0)
     wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
     move_shared(st, sm, w, i, wb, mask, size)
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
@@ -113,9 +128,16 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     counts[L.COUNT_SHARED_DATA] += data_wavefronts
     counts[L.COUNT_SHARED_CONFLICTS] += conflicts
     counts[L.COUNT_SHARED_REQUESTS] += 1
-    if par[P.MODE] & L.BOOKS == 0:
-        return
+    return ideal, data_wavefronts, conflicts
 
+
+@compiled
+def shared_access(st, sm, q, w, i, wb, mask, time):
+    """Load, store or atomic on shared memory."""
+    par, op, size = st.par, st.code[i, M.COL_OP], np.int64(st.code[i, M.COL_AUX1] & 255)
+    ideal, data_wavefronts, conflicts = shared_values(st, sm, w, i, wb, mask)
+    if par[P.MODE] & L.BOOKS == 0 or data_wavefronts == 0:
+        return
     rbar, wbar = st.code[i, M.COL_RBAR], st.code[i, M.COL_WBAR]
     start = enter_queue(st, q, time, 1)
     if op == M.OP_STORE:
@@ -191,25 +213,47 @@ def move_global(st, sm, w, i, wb, mask, size, path):
 
 
 @compiled
-def global_access(st, sm, q, w, i, wb, mask, time):
-    """Load, store, atomic or reduction on global memory."""
+def global_values(st, sm, q, w, i, wb, mask, time):
+    """Load, store, atomic or reduction on global memory, without its time. Returns (its lines, its path, what L2 is
+    told); no lines if it ends the run."""
     size = access_size(st, i)
     lines, sectors, policy = global_cost(st, sm, w, i, wb, mask, size)
     if lines == 0:
-        return
+        return lines, np.int64(0), policy
     counts = st.counters[st.sm[sm, L.SM_CHUNK], i]
     counts[L.COUNT_REQUESTS] += 1
     counts[L.COUNT_SECTORS] += sectors
     counts[L.COUNT_TAGS] += lines
     counts[L.COUNT_SECTORS_IDEAL] += min(sectors, (popc(mask) * size + 31) // 32)
-    path = path_of(st, sm, i, lines)
+    path = np.int64(path_of(st, sm, i, lines))
     move_global(st, sm, w, i, wb, mask, size, path)
-    if st.par[P.MODE] & L.BOOKS != 0:
-        queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time, policy), lines, np.int64(path))
-    elif st.par[P.MODE] & L.KEEPS != 0:
+    if st.par[P.MODE] & L.KEEPS != 0:
         op = st.code[i, M.COL_OP]
         kind = KIND_READ if op == M.OP_LOAD else KIND_WRITE if op == M.OP_STORE else KIND_ATOMIC
         note_lines(st, sm, access(q, w, i, wb, mask, size, time, policy), lines, np.int64(kind))
+    return lines, path, policy
+
+
+@compiled
+def global_access(st, sm, q, w, i, wb, mask, time):
+    """Load, store, atomic or reduction on global memory."""
+    lines, path, policy = global_values(st, sm, q, w, i, wb, mask, time)
+    if lines != 0 and st.par[P.MODE] & L.BOOKS != 0:
+        queued.send_lines(st, sm, access(q, w, i, wb, mask, access_size(st, i), time, policy), lines, path)
+
+
+@compiled
+def plain_access(st, sm, w, i, wb, mask, time):
+    """Executes, in a run without time, a load or store of shared or global memory of blocks without a cluster. Returns
+    whether the run goes on."""
+    if mask != 0:
+        space.lane_addresses(st, sm, i, wb, mask)
+        if st.code[i, M.COL_AUX0] == M.SPACE_SHARED:
+            shared_values(st, sm, w, i, wb, mask)
+        else:
+            q, _ = place_of(st, sm, w)
+            global_values(st, sm, q, w, i, wb, mask, time)
+    return st.sm[sm, L.SM_ERROR] == 0
 
 
 @compiled_on_demand()
@@ -292,39 +336,44 @@ def pass_by(st, sm, q, w, i, time):
 
 
 @compiled
+def access_space(st, sm, q, w, i, wb, lanes, where, time):
+    """Executes one memory instruction for lanes that mean the same space."""
+    if st.code[i, M.COL_OP] == M.OP_ATOM and not atomic_predicate(st, sm, w, i, lanes, where, time):
+        return
+    if where == M.SPACE_SHARED and st.par[P.CLUSTER_BLOCKS] > 0:
+        own = own_lanes(st, sm, w, lanes)
+        if own != 0:
+            shared_access(st, sm, q, w, i, wb, own, time)
+        if own != lanes:
+            remote_access(st, sm, q, w, i, wb, lanes & ~own, time)
+    elif where == M.SPACE_SHARED:
+        shared_access(st, sm, q, w, i, wb, lanes, time)
+    elif where == M.SPACE_LOCAL:
+        local_access(st, sm, q, w, i, wb, lanes, time)
+    else:
+        global_access(st, sm, q, w, i, wb, lanes, time)
+
+
+@compiled
 def memory_access(st, sm, q, w, i, wb, mask, time):
     """Executes one memory instruction for the lanes in `mask` and books its time."""
     if mask == 0:
         if st.par[P.MODE] & L.BOOKS != 0:
             pass_by(st, sm, q, w, i, time)
         return
-    par = st.par
-    op = st.code[i, M.COL_OP]
+    op, where = st.code[i, M.COL_OP], st.code[i, M.COL_AUX0]
     space.lane_addresses(st, sm, i, wb, mask)
-    where = st.code[i, M.COL_AUX0]
     if op == M.OP_LDC:
         constant_access(st, sm, q, w, i, wb, mask, time)
         return
     if op == M.OP_QSPC:
         query_space(st, sm, w, i, mask, time)
         return
+    if where != M.SPACE_GENERIC:  # not in the loop, before which its compiler puts what any of these may need
+        access_space(st, sm, q, w, i, wb, mask, where, time)
+        return
     left = mask
-    while left != 0:  # once, but for a generic access whose lanes mean different spaces
-        lanes = left
-        if st.code[i, M.COL_AUX0] == M.SPACE_GENERIC:
-            where, lanes = space.window_of(st, sm, left)
+    while left != 0:
+        space_of_lanes, lanes = space.window_of(st, sm, left)
         left &= ~lanes
-        if op == M.OP_ATOM and not atomic_predicate(st, sm, w, i, lanes, where, time):
-            continue
-        if where == M.SPACE_SHARED and par[P.CLUSTER_BLOCKS] > 0:
-            own = own_lanes(st, sm, w, lanes)
-            if own != 0:
-                shared_access(st, sm, q, w, i, wb, own, time)
-            if own != lanes:
-                remote_access(st, sm, q, w, i, wb, lanes & ~own, time)
-        elif where == M.SPACE_SHARED:
-            shared_access(st, sm, q, w, i, wb, lanes, time)
-        elif where == M.SPACE_LOCAL:
-            local_access(st, sm, q, w, i, wb, lanes, time)
-        else:
-            global_access(st, sm, q, w, i, wb, lanes, time)
+        access_space(st, sm, q, w, i, wb, lanes, space_of_lanes, time)

@@ -61,7 +61,8 @@ def clear_lanes(st, sm, w):
     st.regs[first : first + 32 * rows] = 0
     block = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_NUMBER]
     mixed = (block * 2654435761 + st.warp[w, L.WARP_INDEX] * 40503 + 1) & 0xFFFFFFFF
-    st.warp[w, L.WARP_LOOKED_AT] = block == 0 or ((mixed * 2246822519) >> 20) & 7 == 0
+    looked_at = block == 0 or ((mixed * 2246822519) >> 20) & 7 == 0
+    st.warp[w, L.WARP_LOOKED_AT] = looked_at and st.par[P.MODE] & L.BOOKS != 0  # without time there is no energy
     st.preds[16 * w : 16 * w + 16] = 0
     st.preds[16 * w + 7] = 0xFFFFFFFF
     st.preds[16 * w + 15] = 0xFFFFFFFF
@@ -95,6 +96,15 @@ def count_lanes(counts, active, mask):
     counts[L.COUNT_EXECUTED] += 1
     counts[L.COUNT_THREADS] += popc(active)
     counts[L.COUNT_PRED_ON] += popc(mask)
+
+
+@compiled
+def counted_lanes(st, sm, w, i, active):
+    """Counts instruction i of a warp. Returns the lanes that execute it: all for a uniform register, of which later
+    readers look at any lane."""
+    mask = guarded(st, w, i, active)
+    count_lanes(st.counters[st.sm[sm, L.SM_CHUNK], i], active, mask)
+    return np.uint32(0xFFFFFFFF) if st.code[i, M.COL_UNIFORM] != 0 and mask != 0 else mask
 
 
 @compiled

@@ -187,9 +187,22 @@ def load_rows(words, bytes_, address, base, step, regs, dst, mask, size, signed)
         if mask == FULL_MASK and size == 4 and in_a_row(address):
             V.store(regs, dst, V.load_words(words, (address[0] - base) >> 2), mask)
             return
-        places = V.select(mask, (V.load64(address, 0) - V.splat64(base)) >> V.splat64(2), V.splat64(0))
+        row = V.load64(address, 0)
+        if mask == FULL_MASK and V.equal64(row, V.splat64(address[0])) == np.uint32(FULL_MASK):
+            for k in range(size >> 2):
+                V.store(regs, dst + 32 * k, V.splat(words[((address[0] - base) >> 2) + k * step]), mask)
+            return
+        places = V.select(mask, (row - V.splat64(base)) >> V.splat64(2), V.splat64(0))
+        if size == 16 and step == 1:
+            first, second, third, last = V.gather_4(words, places)
+            V.store(regs, dst, first, mask)
+            V.store(regs, dst + 32, second, mask)
+            V.store(regs, dst + 64, third, mask)
+            V.store(regs, dst + 96, last, mask)
+            return
         for k in range(size >> 2):
-            V.store(regs, dst + 32 * k, V.gather_words(words, places), mask)
+            (word,) = V.gather_1(words, places)
+            V.store(regs, dst + 32 * k, word, mask)
             places = places + V.splat64(step)
         return
     for lane in range(32):

@@ -137,6 +137,7 @@ class Array(NamedTuple):
 ZERO, ZEROS, NEVER = (Clear(0),), (Clear(0, every=True),), (Clear(int(L.NEVER), every=True),)
 NO_ISSUE = (*ZEROS, Clear(int(L.NEVER), L.SMSP_NEXT, every=True))
 NO_CARVEOUT = (*ZEROS, Clear(-1, L.SM_CARVEOUT, every=True))
+NO_PATTERN = (Clear(0, L.PATTERN_FIRST),)
 NO_CODE = (Clear(0), Clear(-1, 0))
 NO_CONSTANTS = (Clear(L.CONSTANT_NOWHERE, when=BEGUN),)
 #: Of warp slots of SMs without a block, all that is looked at is that no warp is there.
@@ -153,6 +154,7 @@ MSHR, WAITING = Record("MSHR_", L.MSHR_FIELDS), Record("WAITING_", L.WAITING_FIE
 STORED, QUEUED = Record("STORED_", L.STORED_FIELDS), Record("QUEUED_", L.QUEUED_FIELDS)
 DEFERRED, REQUEST = Record("DEFERRED_", L.DEFERRED_FIELDS), Record("REQ_", memory.REQ_FIELDS, memory)
 COUNTERS, LOG = Record("COUNT_", L.COUNT_FIELDS), Record("EVENT_", L.EVENT_FIELDS)
+PATTERN, RUN = Record("PATTERN_", L.PATTERN_FIELDS), Record("RUN_", L.RUN_FIELDS)
 
 TOKENS = pool(L.SM_TOKENS_NEW, L.SM_TOKEN_FREE, L.TOKEN_NEXT)
 BULKS = pool(L.SM_BULKS_NEW, L.SM_BULK_FREE, L.BULK_NEXT)
@@ -188,6 +190,12 @@ class State(ArrayTable):
     ARRAYS: ClassVar = ARRAYS
     FIELDS: ClassVar = fields_of(ARRAYS)
     CONSTANT: ClassVar = frozenset(("code", "par"))
+
+
+class KnownState(State):
+    """A `State` for code that is compiled for a program of its own, see `gpusim.translation`."""
+
+    KNOWN: ClassVar = "code"
 
 
 _TYPE = TableType(State)  # made once, since every call of compiled code asks for it

@@ -15,14 +15,14 @@ if BOUNDS_CHECK:
 
     bounds.install()
 
-_OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": BOUNDS_CHECK, "_nrt": False}
+OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": BOUNDS_CHECK, "_nrt": False}
 
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function of the engine: kept on disk, free of the interpreter lock, without exceptions for
     division by zero, never with reordered floating-point arithmetic, and without reference counts (counting them
     in every call cost three quarters of the executors' speed): it must not make arrays."""
-    return Compiled(function, _OPTIONS)
+    return Compiled(function, OPTIONS)
 
 
 def compiled_on_demand(returns: types.Type = types.none) -> Callable[[Callable[..., Any]], Any]:
@@ -30,4 +30,4 @@ def compiled_on_demand(returns: types.Type = types.none) -> Callable[[Callable[.
 
     returns: what the function gives, which its callers have to know without it.
     """
-    return lambda function: Compiled(function, _OPTIONS, returns)
+    return lambda function: Compiled(function, OPTIONS, returns)

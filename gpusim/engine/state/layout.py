@@ -349,6 +349,14 @@ STALL_DISPATCH = _row(STALLS, "dispatch_stall")
 STALL_TEX = _row(STALLS, "tex_throttle")
 STALL_MISC = _row(STALLS, "misc")
 
+RUN_ADDRESS, RUN_WITHIN, RUN_FIELDS = range(3)  # of what is compiled from here on, 0: nothing; 1: not the first row
+
+# --- pattern: of the last access of an instruction to shared memory ---------------------------------------------
+PATTERN_FIRST, PATTERN_MASK = 0, 1  # 1 + where in a row of the banks its first lane is, 0 if there was none
+PATTERN_COST = 2  # 4: see `coalescer.shared_wavefronts`
+PATTERN_APART = 16  # 32: how far each lane is from the first one
+PATTERN_FIELDS = PATTERN_APART + 32
+
 # --- counters: one row per instruction ------------------------------------------------------------------------
 COUNT_EXECUTED, COUNT_THREADS, COUNT_PRED_ON, COUNT_DIVERGENT, COUNT_BRANCHES = range(5)
 COUNT_SHARED_WAVEFRONTS, COUNT_SHARED_IDEAL, COUNT_REQUESTS, COUNT_SECTORS, COUNT_SECTORS_IDEAL = range(5, 10)

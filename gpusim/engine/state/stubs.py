@@ -19,6 +19,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.funcdesc import PythonFunctionDescriptor
 
+from gpusim.engine.state.table import without_known_rows
+
 _BYTES = ir.IntType(8).as_pointer()
 _LOAD = "gpusim_load"
 _CELLS: dict[str, ctypes.c_void_p] = {}
@@ -31,7 +33,8 @@ def write(
     context: Any, library: Any, function: Callable[..., Any], arguments: tuple[types.Type, ...], returns: types.Type
 ) -> PythonFunctionDescriptor:
     """Write the stub of a function for these types into a library. Returns how it is called."""
-    stands_for = function.__module__, function.__qualname__, arguments
+    # One function for all states, whatever its caller knows of their rows.
+    stands_for = function.__module__, function.__qualname__, tuple(map(without_known_rows, arguments))
     names = [f"arg{k}" for k in range(len(arguments))]
     fndesc = PythonFunctionDescriptor(
         True, f"{function.__module__}.stub", function.__qualname__, function.__qualname__, "", {}, returns, {},

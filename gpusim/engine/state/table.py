@@ -37,6 +37,7 @@ class ArrayTable:
     """
 
     FIELDS: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    KNOWN: ClassVar[str] = ""  # an array of which the code that is compiled has rows as constants, see `known_rows`
     CONSTANT: ClassVar[frozenset[str]] = frozenset()  # of these, what compiled code only reads and finds unchanged
     if TYPE_CHECKING:
 
@@ -124,6 +125,43 @@ def _get(context: Any, builder: Any, table: TableType, value: Any, name: str) ->
         strides.insert(0, stride)
         stride = builder.mul(stride, extent)
     array = context.make_array(array_type)(context, builder)
-    data = builder.inttoptr(word(0), context.get_data_type(array_type.dtype).as_pointer())
+    start = _known_start(builder, strides[0]) if name == table.owner.KNOWN else word(0)
+    kind = context.get_data_type(array_type.dtype).as_pointer()
+    data = builder.bitcast(start, kind) if name == table.owner.KNOWN else builder.inttoptr(start, kind)
     populate_array(array, data=data, shape=shape, strides=strides, itemsize=ir.Constant(_WORD, itemsize), meminfo=None)
     return array._getvalue()
+
+
+ROWS, FIRST = "gpusim.rows", "gpusim.first_row"
+"""What a program that is compiled for known rows defines: their bytes, and the number of the first one."""
+
+
+def _known_start(builder: Any, stride: Any) -> Any:
+    """Return where row 0 of the known array would be."""
+    for name, kind in ((ROWS, ir.IntType(8)), (FIRST, _WORD)):
+        if name not in builder.module.globals:
+            ir.GlobalVariable(builder.module, kind, name).global_constant = True
+    rows, first = builder.module.globals[ROWS], builder.module.globals[FIRST]
+    return builder.gep(rows, [builder.neg(builder.mul(builder.load(first), stride))])
+
+
+def define_known_rows(module: Any, rows: np.ndarray, first: int) -> None:
+    """Define, in a module of LLVM, rows of the known array from number `first` on."""
+    content, kind = bytearray(rows.tobytes()), ir.ArrayType(ir.IntType(8), rows.nbytes)
+    for name, constant in ((ROWS, ir.Constant(kind, content)), (FIRST, ir.Constant(_WORD, first))):
+        made = ir.GlobalVariable(module, constant.type, name)
+        made.global_constant, made.initializer = True, constant
+
+
+def depends_on_known_rows(arguments: tuple[types.Type, ...]) -> bool:
+    """Return whether a function of these types gets known rows, or a state that has them."""
+    return any(
+        (isinstance(each, TableType) and each.owner.KNOWN != "")
+        or (isinstance(each, types.Array) and each.ndim == 2 and not each.mutable)
+        for each in arguments
+    )
+
+
+def without_known_rows(kind: types.Type) -> types.Type:
+    """Return the type of a state that has known rows as that of any state."""
+    return TableType(kind.owner.__mro__[1]) if isinstance(kind, TableType) and kind.owner.KNOWN else kind
