@@ -48,9 +48,9 @@ RESULT_SOON, RESULT_LATER, RESULT_XU = 1, 2, 3  # as of most arithmetic; of doub
 # --- operand modifiers ---------------------------------------------------------------------------------------------
 MOD_NONE, MOD_FNEG, MOD_FABS, MOD_FNEG_FABS, MOD_INEG, MOD_NOT = range(6)  # FNEG_FABS: -|x|
 
-# --- classes: one compiled executor each; the last four are executed by the SM core ----------------------------------
+# --- classes: one compiled executor each; the last five are executed by the SM core ----------------------------------
 CLS_INT, CLS_FLOAT, CLS_DOUBLE, CLS_CONVERT, CLS_PRED, CLS_CROSS, CLS_HALF, CLS_TENSOR = range(1, 9)
-CLS_SPECIAL, CLS_MEMORY, CLS_CONTROL, CLS_BARRIER = range(9, 13)
+CLS_SPECIAL, CLS_MEMORY, CLS_CONTROL, CLS_BARRIER, CLS_TMEM = range(9, 14)
 
 # --- units (issue pipes) -------------------------------------------------------------------------------------------
 UNIT_NONE, UNIT_FMA, UNIT_FMAHEAVY, UNIT_ALU, UNIT_FP64, UNIT_HALF, UNIT_XU, UNIT_LSU, UNIT_UNIFORM = range(9)
@@ -316,6 +316,7 @@ OP_FHFMA = _op("d = half A * half B + f32 C")
 
 HALF_F16, HALF_BF16 = 0, 1
 FLAG_RELU = 64
+FLAG_ABS = 2048  # of magnitudes
 
 # --- CLS_TENSOR -----------------------------------------------------------------------------------------------------
 _block(800, "rows/tensor.py: exec_tensor")
@@ -536,5 +537,36 @@ OP_CLUSTER_WAIT = _op("wait at it")
 
 # SYNC_ALL: .SYNCALL, every thread of the block.
 BAR_SYNC, BAR_ARRIVE, BAR_RED_POPC, BAR_RED_AND, BAR_RED_OR, BAR_SYNC_ALL = range(6)
+
+# --- CLS_TMEM: on tensor memory --------------------------------------------------------------------------------------
+_block(1300, "../tensor_memory/execute.py: tmem_access")
+_MOVED = {"aux0": "TMEM_*", "aux1": "registers", "aux2": "column offset", "aux3": "1: 16-bit cells, two a register"}
+_PAIR = {"aux2": "1: of both blocks of a pair"}
+OP_TMEM_LOAD = _op(
+    "d = tensor memory at A", **_MOVED, aux4="REDUX_* | FLAG_* << 8 of aux5", aux5="row of the extreme of each lane, -1"
+)
+OP_TMEM_STORE = _op("tensor memory at A = B", **_MOVED)
+OP_TMEM_COPY = _op(
+    "tensor memory at A = shared memory of descriptor B", aux0="COPY_*", aux1="bits of an element: 4, 6, 8", **_PAIR
+)
+OP_TMEM_SHIFT = _op("lanes of tensor memory from A on = the next ones", **_PAIR)
+OP_TMEM_PRODUCT = _op(
+    "tensor memory at C = (it, if PS0) + A * B; A, B = descriptors",
+    aux0="PRODUCT_HALF to PRODUCT_NIBBLE",
+    aux1="PRODUCT_*",
+    aux2="row of the address of metadata, and the instruction descriptor",
+    aux3="row of the lanes that stay or (.WS) of the columns of B that are zero, -1: none",
+    aux4="exponent by which what is there becomes less",
+    aux5="row of the addresses of both scales, -1: none",
+)
+OP_TMEM_COMMIT = _op("the mbarrier at A hears of what came before", **_PAIR, aux3="1: those of the blocks in set B")
+OP_TMEM_TAKE = _op("d = first of A free units of 32 columns, which are taken; PD0 = found", **_PAIR)
+OP_TMEM_FREE = _op("of the units of 32 columns only those in set A stay taken")
+
+TMEM_32X32, TMEM_16X64, TMEM_16X128, TMEM_16X256, TMEM_16X32_LOW, TMEM_16X32_HIGH = range(6)  # lanes, bits; 2 x 16x32
+COPY_128X256, COPY_4X256, COPY_128X128, COPY_64X128_02, COPY_64X128_01, COPY_32X128 = range(6)  # to which warps' lanes
+PRODUCT_HALF, PRODUCT_BYTE, PRODUCT_INTEGER, PRODUCT_NIBBLE = range(4)  # 16 bits or TF32; 8, 6, 4; 8; 4 packed
+PRODUCT_PAIR, PRODUCT_WS, PRODUCT_ASHIFT, PRODUCT_A_TMEM = 1, 2, 4, 8  # A_TMEM: A is in tensor memory
+PRODUCT_16 = 16  # a scale for 16 elements
 
 MICRO_OPERATIONS = _table.named(globals())

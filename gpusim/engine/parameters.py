@@ -94,6 +94,9 @@ def parameters(
     par[P.THREADS] = launch.threads_per_block
     par[P.WARPS] = occupancy.warps_per_block
     par[P.SHARED_FIRST], par[P.SHARED_BYTES] = program.shared_base, program.shared_base + shared
+    par[P.TMEM] = (lowered.code[:, M.COL_CLASS] == M.CLS_TMEM).any()
+    if par[P.TMEM]:  # its code keeps account in the system's part; blocks of pairs have an SM for themselves
+        par[P.SHARED_FIRST] = 0x40
     par[P.LOCAL_BYTES], par[P.MEMORY_BASE] = local_bytes(program, stack_bytes), memory_base
     unit = config.sm.shared_unit_bytes  # in which %total_smem_size counts, says the PTX ISA
     par[P.SHARED_SIZE] = program.shared_base + -(-shared // unit) * unit

@@ -36,6 +36,7 @@ from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import meet_cluster
 from gpusim.engine.sm.shadow_copies import ON_DEMAND
 from gpusim.engine.sm.sm import advance_range
+from gpusim.engine.sm.tensor_memory import tmem_access, tmem_begin, tmem_effect, tmem_end
 from gpusim.engine.state import P, code_cache, ms
 from gpusim.engine.state.arrays import State
 from gpusim.engine.state.code_cache import core_folder
@@ -132,6 +133,8 @@ def _on_demand(state: State) -> list[Any]:
         watch_global: par[P.CHECKS] != 0,
         watch_matrices: par[P.CHECKS] != 0 and np.isin(memory, (M.OP_LDSM, M.OP_STSM)).any(),
         meet_cluster: par[P.CHECKS] != 0 and par[P.CLUSTER_BLOCKS] > 0,
+        **dict.fromkeys((tmem_access, tmem_begin, tmem_end), par[P.TMEM] != 0),
+        tmem_effect: par[P.TMEM] != 0 and par[P.CLUSTER_BLOCKS] > 0,
         **dict.fromkeys(ON_DEMAND, par[P.CHECKS] != 0),
     }
     return [function for function, needs in needed.items() if needs]

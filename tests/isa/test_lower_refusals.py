@@ -87,7 +87,6 @@ REFUSED = [
     ("USTGR.E.NA.64.MMIO.SYS [UR4], UR6", "memory-mapped.* not modelled"),
     ("UREDGR.E.ADD.NA.S32.MMIO.SYS [UR4], UR6", "memory-mapped.* not modelled"),
     ("UMEMSETS.64 [UR5], URZ, UR4", "zeros in bulk.* not modelled"),
-    ("UVIRTCOUNT.DEALLOC.SMPOOL 0x80", "tensor memory.* not modelled"),
     ("UBLKCP.G.G [UR8], [UR4], UR7", "from global to global memory"),
     ("UBLKCP.S.G [R8], [UR4], UR6", "not in uniform registers alone"),
     ("UBLKCP.S.G [UR8+0x10], [UR4], UR6", "not in uniform registers alone"),
