@@ -101,3 +101,9 @@ def columns(w: RowWriter) -> None:
         raise w.refuse("an operation on the map of tensor memory that is not known")
     w.set(m.OP_TMEM_FREE if w.has("AND") else m.OP_TMEM_TAKE, aux2=int(w.has("2CTA")))
     w.operands("d A" if w.has("AND") else "pd0 d A", numeric="raw")
+
+
+def leave(w: RowWriter) -> None:
+    """UVIRTCOUNT.DEALLOC.SMPOOL 0x80: the block gives up its right to allocate."""
+    w.set(m.OP_TMEM_LEAVE)
+    w.number()

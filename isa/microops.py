@@ -562,6 +562,7 @@ OP_TMEM_PRODUCT = _op(
 OP_TMEM_COMMIT = _op("the mbarrier at A hears of what came before", **_PAIR, aux3="1: those of the blocks in set B")
 OP_TMEM_TAKE = _op("d = first of A free units of 32 columns, which are taken; PD0 = found", **_PAIR)
 OP_TMEM_FREE = _op("of the units of 32 columns only those in set A stay taken")
+OP_TMEM_LEAVE = _op("other blocks of the SM may take units")
 
 TMEM_32X32, TMEM_16X64, TMEM_16X128, TMEM_16X256, TMEM_16X32_LOW, TMEM_16X32_HIGH = range(6)  # lanes, bits; 2 x 16x32
 COPY_128X256, COPY_4X256, COPY_128X128, COPY_64X128_02, COPY_64X128_01, COPY_32X128 = range(6)  # to which warps' lanes

@@ -161,6 +161,13 @@ def begin(st, sm, q, w, i, wb, time):
         send_store(st, sm, access(q, w, i, wb, np.int64(1), np.int64(8), time), taken)
 
 
+@compiled
+def leave(st, sm, w):
+    """The block gives up its right to allocate."""
+    if st.sm[sm, L.SM_TMEM_OWNER] == st.warp[w, L.WARP_BLOCK] + 1:
+        st.sm[sm, L.SM_TMEM_OWNER] = 0
+
+
 @compiled_on_demand()
 def tmem_effect(st, sm, entry, time):
     """An instruction that had to wait for the end of its window takes effect."""
@@ -185,6 +192,8 @@ def tmem_access(st, sm, q, w, i, wb, time):
         stay = np.int64(st.regs[row_offset(code[i, M.COL_A], wb)])
         st.sm[sm, L.SM_TMEM_UNITS] &= stay
         st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_TMEM_UNITS] &= stay
+    elif op == M.OP_TMEM_LEAVE:
+        leave(st, sm, w)
     else:
         begin(st, sm, q, w, i, wb, time)
 
@@ -215,6 +224,7 @@ def tmem_begin(st, sm, slot):
 @compiled_on_demand()
 def tmem_end(st, sm, w):
     """The last warp of a block has ended: all that the block has allocated must be free again (PTX ISA)."""
+    leave(st, sm, w)
     units = st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_TMEM_UNITS]
     if units != 0:
         fail(st, sm, L.ERROR_TMEM_KEPT, st.warp[w, L.WARP_PC], w, 0, units, 0)

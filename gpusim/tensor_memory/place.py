@@ -45,16 +45,19 @@ def check(st, sm, w, i, address, columns):
 
 @compiled
 def take_units(st, sm, w, i, wb, other, other_slot):
-    """UTCATOMSWS.FIND_AND_SET: the first free units, at a multiple of their number, of the SM or of both of a pair."""
+    """UTCATOMSWS.FIND_AND_SET: the first free units, at a multiple of their number, of the SM or of both of a pair. A
+    block has the right to allocate alone until it relinquishes it, so that two never wait for what the other has."""
+    slot, owner = st.warp[w, L.WARP_BLOCK], st.sm[sm, L.SM_TMEM_OWNER]
     count = np.int64(st.regs[row_offset(st.code[i, M.COL_A], wb)])
     taken = st.sm[sm, L.SM_TMEM_UNITS] | (st.sm[other, L.SM_TMEM_UNITS] if other >= 0 else 0)
     wanted, first = (np.int64(1) << count) - 1, np.int64(0)
     while first + count <= L.TMEM_COLUMNS >> UNIT_SHIFT and taken & (wanted << first) != 0:
         first += count
-    found = count > 0 and first + count <= L.TMEM_COLUMNS >> UNIT_SHIFT
+    found = (owner == 0 or owner == slot + 1) and count > 0 and first + count <= L.TMEM_COLUMNS >> UNIT_SHIFT
     if found:
+        st.sm[sm, L.SM_TMEM_OWNER] = slot + 1
         st.sm[sm, L.SM_TMEM_UNITS] |= wanted << first
-        st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_TMEM_UNITS] |= wanted << first
+        st.block[sm, slot, L.BLOCK_TMEM_UNITS] |= wanted << first
         if other >= 0:
             st.sm[other, L.SM_TMEM_UNITS] |= wanted << first
             st.block[other, other_slot, L.BLOCK_TMEM_UNITS] |= wanted << first

@@ -4,10 +4,13 @@ Shared and tensor memory are filled with an image, so that a wrong place gives a
 thread issues, is waited for through an mbarrier, and all 256 columns are read back.
 """
 
+import re
+
 import numpy as np
 import pytest
 
 import gpusim
+from gpusim.errors import KernelError, MemoryAccessError
 from isa.compile import assemble
 from isa.listing import programs_from_cubin
 from tests.gpusim.matrix_operands import mixed
@@ -33,8 +36,25 @@ def moves(op, columns):
     return "\n".join(rows)
 
 
-def kernel(name, body, everyone=""):
-    """k(image, cells, out, words): `body` is what one thread does, `everyone` what all threads do instead."""
+def kernel(name, body, everyone="", pair=False):
+    """k(image, cells, out, words): `body` is what one thread does, `everyone` what all threads do instead. pair: of two
+    blocks, of which the first one's thread does it, and each of which has its own part of all arrays."""
+    text = one_kernel(name, body, everyone)
+    if not pair:
+        return text
+    for word, size in (("pimage", SHARED), ("pcells", 512 * COLUMNS), ("pout", 512 * COLUMNS)):
+        text = text.replace(f"ld.param.u64 x,[{word}];", f"ld.param.u64 x,[{word}]; mad.wide.u32 x,rank,{size},x;")
+    both = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+    commit = "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [o],set;"
+    text = text.replace("pwords) {", "pwords) .explicitcluster .reqnctapercluster 2,1,1 {")
+    text = text.replace(".reg .pred p,", ".reg .b32 rank; .reg .b16 set; .reg .pred p,")
+    text = text.replace("mov.u32 t,%tid.x;", "mov.u32 t,%tid.x; mov.u32 rank,%cluster_ctarank; mov.u16 set,3;", 1)
+    text = re.sub(r"tcgen05.commit\S+ \[o\];", commit, text).replace("cta_group::1", "cta_group::2")
+    text = text.replace("@!one bra WAIT;", f"{both} setp.ne.or.u32 q,rank,0,!one; @q bra WAIT;")
+    return text.replace("tcgen05.fence::before_thread_sync; bar.sync 0;\n@first", f"{both}\n@first")
+
+
+def one_kernel(name, body, everyone):
     words = ""
     for k, word in enumerate(WORDS):
         words += f"ld.global.u{64 if k < 3 else 32} {word},[y+{8 * k}];"
@@ -74,8 +94,8 @@ class Listed(dict):
     """Programs by the text of their bodies, assembled one by one when they are first asked for."""
 
     def __missing__(self, key):
-        body, everyone, arch = key
-        text = f".version 9.0\n.target {arch}\n.address_size 64\n" + kernel("k", body, everyone)
+        body, everyone, arch, pair = key
+        text = f".version 9.0\n.target {arch}\n.address_size 64\n" + kernel("k", body, everyone, pair)
         self[key] = programs_from_cubin(assemble(text, arch), abi="c", path="k")["k"]
         return self[key]
 
@@ -83,13 +103,13 @@ class Listed(dict):
 PROGRAMS = Listed()
 
 
-def run(body, image, cells, mode="functional", everyone="", arch="sm_100a", **words):
-    """Cells after an instruction: uint32 [128, COLUMNS]."""
-    out = np.zeros((128, COLUMNS), np.uint32)
+def run(body, image, cells, mode="functional", everyone="", arch="sm_100a", pair=False, **words):
+    """Cells after an instruction: uint32 [128, COLUMNS], or of both blocks of a pair."""
+    out = np.zeros(cells.shape, np.uint32)
     values = np.array([words.get(name, 0) for name in WORDS], np.uint64)
     operands = image, np.ascontiguousarray(cells).reshape(-1), out.reshape(-1), values
     gpusim.simulate(
-        PROGRAMS[body, everyone, arch], 1, 128, operands, gpu="tiny", mode=mode,
+        PROGRAMS[body, everyone, arch, pair], 2 if pair else 1, 128, operands, gpu="tiny", mode=mode,
         overrides=[f"gpu.arch={arch[:6]}"],
     )  # fmt: skip
     return out
@@ -337,6 +357,69 @@ def test_sparse_and_scaled():
     check(product, "mxf4nvf4", text, image_of(8, "e2m1"), cells, ad=A, bd=B, te=144, tc=128, td=132)
 
 
+# --- pairs of blocks ------------------------------------------------------------------------------------------------
+def check_pair(product, kind, body, seed, mode="functional", cells=None, **words):
+    """As `check`, of a product of two blocks."""
+    images = [image_of(seed + n, product.a_kind) for n in (0, 1)]
+    before = np.stack([cells_of(seed + n) for n in (0, 1)]) if cells is None else cells
+    out = run(body, np.concatenate(images), before, mode, pair=True, id=product.descriptor(kind), enable=1, **words)
+    shared = [bytes(1024) + image.tobytes() for image in images]
+    exact = T.Product(
+        **{**vars(product), "b": product.b + 64, "a": product.a + 64 if isinstance(product.a, int) else product.a}
+    )
+    rng, old = np.random.default_rng(7), before.tolist()
+    for _ in range(150):
+        block, row, n = (int(rng.integers(0, most)) for most in (2, product.rows, product.columns))
+        lane, column = product.lane_and_column(row, n)
+        expected = exact.cell(shared[block], old[block], row, n, shared)
+        assert hex(out[block, lane, product.d + column]) == hex(expected), (block, row, n)
+    assert (out != before).sum() <= 2 * product.rows * product.columns
+
+
+@pytest.mark.parametrize("mode", ["functional", "detailed"])
+@pytest.mark.parametrize("rows", [64, 128])
+def test_pairs(rows, mode):
+    product = T.Product(rows, 64, "f16", "f16", "f32", A, B, pair=True)
+    check_pair(product, "f16", F16.replace("::1", "::2"), 8, mode, ad=A, bd=B)
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_pairs_with_a_in_tensor_memory(rows):
+    cells = np.stack([cells_of(n) for n in (3, 4)])
+    cells[:, :, 64:72] = image_of(11, "f16")[: 2 * 128 * 32].view(np.uint32).reshape(2, 128, 8)
+    product = T.Product(rows, 32, "f16", "f16", "f32", (0, 64), B, pair=True)
+    check_pair(product, "f16", mma("f16", "[tb]").replace("::1", "::2"), 8, cells=cells, bd=B, tb=64)
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_sparse_pairs(rows):
+    cells = np.stack([sparse_cells(n, "f16") for n in (3, 4)])
+    product = T.Product(rows, 32, "f16", "f16", "f32", A, B, pair=True, metadata=130)
+    check_pair(product, "f16", mma("f16", more=".sp").replace("::1", "::2"), 8, cells=cells, ad=A, bd=B, te=130)
+
+
+def test_scaled_pairs():
+    cells = np.stack([scaled_cells(n, "ue8m0") for n in (3, 4)])
+    product = T.Product(
+        128, 64, "e4m3", "e4m3", "f32", A, B, pair=True, scales=("ue8m0", 1), scale_a=(132, 0), scale_b=(140, 1)
+    )
+    text = mma("mxf8f6f4.block_scale", scales="[tc],[td],").replace("::1", "::2")
+    check_pair(product, "mxf8f6f4", text, 8, cells=cells, ad=A, bd=B, tc=132, td=140)
+
+
+def test_copies_and_shifts_of_pairs():
+    image, cells = image_of(4, "u8"), np.stack([cells_of(5), cells_of(6)])
+    both = np.concatenate([image, image[::-1]])
+    text = "tcgen05.cp.cta_group::2.128x128b [ta],ad; tcgen05.shift.cta_group::2.down [tb];"
+    out, expected = run(text, both, cells, pair=True, ad=A, ta=40, tb=8), cells.copy()
+    for block, own in enumerate((image, image[::-1])):
+        for row in range(128):
+            values = [T.element(own.tobytes(), A, row, k, "u8", False, False) for k in range(16)]
+            expected[block, row, 40:44] = np.array(values, np.uint8).view(np.uint32)
+        expected[block, :31, 8:16] = cells[block, 1:32, 8:16]
+    np.testing.assert_array_equal(out, expected)
+
+
 # --- data movement --------------------------------------------------------------------------------------------------
 SHAPES = [(shape, count, packed) for shape in T.WORDS for count, packed in ((1, 0), (2, 1), (4, 0))]
 
@@ -428,3 +511,68 @@ def test_shift():
     )
     expected[64:95, 8:16] = cells[65:96, 8:16]
     np.testing.assert_array_equal(out, expected)
+
+
+# --- allocation -----------------------------------------------------------------------------------------------------
+ALLOCATION = """
+.visible .entry k(.param .u64 pout) {
+.shared .align 4 .b32 where[2]; .reg .b64 x; .reg .b32 s,n,tm,more,v; .reg .pred p;
+mov.u32 s,where; ld.param.u64 x,[pout]; mov.u32 n,%ctaid.x; mad.wide.u32 x,n,8,x;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [s],FIRST; ld.shared.u32 tm,[s]; st.global.u32 [x],tm;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [s],SECOND; ld.shared.u32 more,[s]; st.global.u32 [x+4],more;
+BODY
+tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
+ret; }
+"""
+BOTH = """tcgen05.dealloc.cta_group::1.sync.aligned.b32 tm,FIRST;
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 more,SECOND;"""
+HEAD = ".version 9.0\n.target sm_100a\n.address_size 64\n"
+
+
+def allocate(first, second, body, blocks=1, mode="functional", **options):
+    text = ALLOCATION.replace("BODY", body).replace("FIRST", str(first)).replace("SECOND", str(second))
+    program = programs_from_cubin(assemble(HEAD + text, "sm_100a"), abi="c", path="k")["k"]
+    out = np.zeros((blocks, 2), np.uint32)
+    overrides = ["gpu.arch=sm_100", "sm.count=1", *options.pop("overrides", ())]
+    gpusim.simulate(program, blocks, 32, (out.reshape(-1),), gpu="tiny", mode=mode, overrides=overrides, **options)
+    return out.tolist()
+
+
+@pytest.mark.parametrize("mode", ["functional", "detailed"])
+def test_blocks_wait_for_columns(mode):
+    """Two of 256 and 64 columns do not fit at once: whoever comes later gets the same after the first has ended."""
+    assert allocate(256, 64, BOTH, 4, mode) == [[0, 256]] * 4
+
+
+def test_what_is_allocated_has_to_be_freed():
+    with pytest.raises(KernelError, match="ends with tensor memory allocated: units 0x2 of 32 columns"):
+        allocate(32, 32, BOTH.splitlines()[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("tcgen05.ld.sync.aligned.32x32b.x1.b32 {v},[tm+64];", "1 columns of tensor memory from 0x40 on"),
+        ("tcgen05.st.sync.aligned.32x32b.x1.b32 [tm+448],{v};", "1 columns of tensor memory from 0x1c0 on"),
+        ("add.u32 tm,tm,0x200000; tcgen05.st.sync.aligned.32x32b.x1.b32 [tm],{v};", "lane 32 .* 32 from number 0 on"),
+    ],
+)
+def test_accesses_to_what_the_block_has_not(text, reason):
+    with pytest.raises(KernelError, match=reason):
+        allocate(32, 32, f"mov.b32 v,1; {text} tcgen05.wait::ld.sync.aligned; st.global.u32 [x],v; {BOTH}")
+
+
+def test_a_product_that_does_not_exist():
+    wrong = T.Product(128, 32, "f16", "f16", "f32", A, B).descriptor("f16") | 3 << 7
+    with pytest.raises(KernelError, match="UTCHMMA has no product of the instruction descriptor"):
+        run(F16, image_of(1, "f16"), cells_of(1), ad=A, bd=B, id=wrong)
+    with pytest.raises(MemoryAccessError, match="out of bounds: shared"):
+        far = descriptor(0x30000, 0, 1024, 2)
+        right = T.Product(128, 32, "f16", "f16", "f32", A, B).descriptor("f16")
+        run(F16, image_of(1, "f16"), cells_of(1), ad=far, bd=B, id=right)
+
+
+def test_in_time():
+    """A product takes the tensor core's time, and its result is there when the mbarrier says so."""
+    product = T.Product(128, 64, "f16", "f16", "f32", A, B)
+    check(product, "f16", F16, image_of(3, "f16"), cells_of(4), mode="detailed", ad=A, bd=B)

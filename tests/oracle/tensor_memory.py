@@ -166,6 +166,7 @@ class Product:
     selector: int = 0
     zero_columns: int | None = None
     ashift: bool = False
+    pair: bool = False  # one of both blocks: `rows` of them, and B's columns half in each
 
     @property
     def depth(self) -> int:
@@ -175,7 +176,7 @@ class Product:
 
     def lane_and_column(self, row: int, n: int) -> tuple[int, int]:
         """Where D[row, n] lies: data path layouts D, E, F and G."""
-        if self.rows == 64 and not self.ws:
+        if self.rows == 64 and not self.ws and (not self.pair or self.metadata is not None):
             return 32 * (row // 16) + row % 16 + self.lane, n
         share = self.columns * self.rows // 128
         return row + self.rows * (n // share), n % share
@@ -212,8 +213,8 @@ class Product:
             kind ^= 1
         return bool(kind)
 
-    def cell(self, shared: bytes, cells: Cells, row: int, n: int) -> int:
-        """D[row, n]."""
+    def cell(self, shared: bytes, cells: Cells, row: int, n: int, of_b: Sequence[bytes] = ()) -> int:
+        """D[row, n]. of_b: shared memory of both blocks of a pair."""
         lane, _ = self.lane_and_column(row, n)
         stored = self.depth // (2 if self.metadata is not None else 1)
         if isinstance(self.a, tuple):
@@ -223,9 +224,10 @@ class Product:
             a = [element(shared, self.a, row, k, self.a_kind, self.a_across, self.packed) for k in range(stored)]
         where = range(stored) if self.metadata is None else self.sparse_places(cells, row)
         shift = (self.zero_columns or 0) >> 56 & 63
+        of, at = (of_b[n // (self.columns // 2)], n % (self.columns // 2)) if self.pair else (shared, n + shift)
         factors = []
         for bits, k in zip(a, where, strict=True):
-            b = 0 if self.zeroed(n) else element(shared, self.b, n + shift, k, self.b_kind, self.b_across, self.packed)
+            b = 0 if self.zeroed(n) else element(of, self.b, at, k, self.b_kind, self.b_across, self.packed)
             x, exponent = value(self.a_kind, bits)
             factors.append(((-x if self.negative else x, exponent), value(self.b_kind, b), k))
         column = self.lane_and_column(row, n)[1]
@@ -265,10 +267,11 @@ class Product:
         word |= self.a_across << 15 | self.b_across << 16 | self.columns >> 3 << 17
         codes = [1, 1] if self.packed else [CODES[self.a_kind], CODES[self.b_kind]]
         word |= codes[0] << 7 | codes[1] << 10
+        rows = self.rows * (2 if self.pair else 1)
         if self.scales is not None:
-            word |= self.scale_b[1] << 4 | self.scale_a[1] << 29 | self.rows >> 7 << 27
+            word |= self.scale_b[1] << 4 | self.scale_a[1] << 29 | rows >> 7 << 27
             return word | (self.scales[0] == "ue8m0") << 23
-        return word | {"f16": 0, "f32": 1, "s32": 2}[self.result] << 4 | self.rows >> 4 << 24
+        return word | {"f16": 0, "f32": 1, "s32": 2}[self.result] << 4 | rows >> 4 << 24
 
 
 # --- data movement --------------------------------------------------------------------------------------------------

@@ -205,6 +205,7 @@ SM_L1_SETS, SM_CARVEOUT = 81, 82  # sets of its L1; bytes of its shared memory
 SM_CHANGED = 83  # atomics that changed what was there, counted only with P.WATCHED
 SM_PARTITION, SM_CODE_WAIT, SM_CONST_WAIT, SM_CONST_TURN, SM_WAY = range(84, 89)  # see `memory.place.sm_places`
 SM_TMEM_UNITS, SM_TMEM_BUSY = 90, 91  # set of units of tensor memory that are taken; until when its tensor core is busy
+SM_TMEM_OWNER = 92  # 1 + slot of the block that alone may take some, 0 if nobody has the right
 SM_WRITTEN = 89  # cycle until which a barrier that completes waits for stores to shared memory
 CONSTANTS_WAITING = 28  # most that do
 SM_FIELDS = 96
