@@ -343,6 +343,19 @@ OP_GMMA = _op(
     aux4="GMMA_*",
     aux5="descriptor of B",
 )
+_block(805, "../tensor_memory/registers.py: narrow_product")
+OP_QMMA = _op(
+    "d = A * B + C",
+    **_SHAPE,
+    aux1="NARROW_FORMS of A | of B << 4 | SCALES_* << 8",
+    aux2="bits of d | row of the selector of scales << 8",
+    aux3="row of A's scales",
+    aux4="row of B's",
+    aux5="row of the metadata",
+)
+
+NARROW_FORMS = ("E4M3", "E5M2", "E2M3", "E3M2", "E2M1")
+SCALES_GIVEN, SCALES_PACKED, SCALES_16, SCALES_UE4M3, SCALES_SPARSE = 1, 2, 4, 8, 16  # of four bits; SPARSE: A is
 
 TENSOR_F16, TENSOR_BF16, TENSOR_TF32, TENSOR_E4M3, TENSOR_E5M2, TENSOR_INTEGER = range(6)
 INTEGER_AND = 1  # single bits: the number of those set in both

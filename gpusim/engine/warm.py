@@ -21,7 +21,7 @@ from gpusim.engine.rows.convert import exec_convert
 from gpusim.engine.rows.cross import exec_cross
 from gpusim.engine.rows.double import exec_double
 from gpusim.engine.rows.half import exec_half
-from gpusim.engine.rows.tensor import exec_tensor
+from gpusim.engine.rows.tensor import exec_tensor, narrow_product
 from gpusim.engine.sm.async_copy import async_access
 from gpusim.engine.sm.atomics import execute_atomic
 from gpusim.engine.sm.bulk_effect import apply_copy, apply_remote, land, leave_with_block
@@ -120,6 +120,7 @@ def _on_demand(state: State) -> list[Any]:
         exec_half: M.CLS_HALF in kinds,
         exec_tensor: M.CLS_TENSOR in kinds,
         group_matrix: (ops == M.OP_GMMA).any(),
+        narrow_product: (ops == M.OP_QMMA).any(),
         async_access: copies.any(),
         apply_remote: copies.any() and (par[P.CLUSTER_BLOCKS] > 0 or (memory == M.OP_STAS).any()),
         land: (memory == M.OP_BULK_COPY).any(),

@@ -50,7 +50,7 @@ def keep(st, sm, w, i, wb, entry):
         right = place.check(st, sm, w, i, k[X.D], columns)
         if k[X.FLAGS] & M.PRODUCT_A_TMEM:
             right = right and place.check(st, sm, w, i, k[X.A] & 0xFFFFFFFF, np.int64(8))
-        if k[X.SCALE_A] >= 0:
+        if k[X.SCALES]:
             right = right and place.check(st, sm, w, i, k[X.SCALE_A], (k[X.ROWS] + 31) // 32)
             right = right and place.check(st, sm, w, i, k[X.SCALE_B], (columns + 31) // 32)
         return right

@@ -23,13 +23,13 @@ from gpusim.tensor_memory import operand as O
 from isa import microops as M
 
 PLACES, PLACES_4BIT = 25, 35
-_ORIGIN = 512  # what `tensor_sum` adds to exponents
-_DEPTH, _ROW, _KEY = 128, 96, 64  # most elements along K; words of one with its exponents, from which word these
-_COLUMN = 4 * _DEPTH * _ROW  # of B; A's parts lie before it
-_SCALES_A = _COLUMN + _DEPTH // 32 * _ROW  # of four groups and parts
-_SCALES_B = _SCALES_A + 16 * _ROW
-_RAW = _SCALES_B + _ROW
-_room = scratch(_RAW + _DEPTH)
+ORIGIN = 512  # what `tensor_sum` adds to exponents
+_DEPTH, ROW, _KEY = 128, 96, 64  # most elements along K; words of one with its exponents, from which word these
+_COLUMN = 4 * _DEPTH * ROW  # of B; A's parts lie before it
+_SCALES_A = _COLUMN + _DEPTH // 32 * ROW  # of four groups and parts
+_SCALES_B = _SCALES_A + 16 * ROW
+RAW = _SCALES_B + ROW
+room = scratch(RAW + _DEPTH)
 _PARTS = 4
 _BLOCK = 4  # groups of packed four-bit numbers
 
@@ -37,7 +37,7 @@ _BLOCK = 4  # groups of packed four-bit numbers
 #: What an instruction and its descriptors say, a row of 64-bit numbers of which these are the columns.
 KIND, FLAGS, DESCRIPTOR, METADATA = range(4)  # PRODUCT_*; of the instruction; address
 A, B, D = 4, 5, 6  # descriptors, or addresses in tensor memory
-SCALE_A, SCALE_B = 7, 8  # addresses, -1: none
+SCALE_A, SCALE_B = 7, 8  # addresses
 MASK = 9  # 1: lanes or columns are left out
 ADDS, LESS = 10, 11  # 1: D is added to; its exponent is less by so much
 ROWS, COLUMNS = 12, 13  # rows of A that a block has; 0: the descriptor says something that does not exist
@@ -45,6 +45,7 @@ SHARES = 14  # of the columns, one for each of the parts that have the same rows
 HALF = 15  # 1: of a part only 16 lanes have rows
 DEPTH, A_FORM, B_FORM = 16, 17, 18  # FORM: one of `operand`
 RESULT = 19  # bits, 0 for integers
+SCALES = 20  # SCALES_*
 
 
 @compiled
@@ -78,9 +79,12 @@ def describe(st, w, i, wb, x, masks):
     x[A] = np.int64(regs[a]) | np.int64(regs[a + 32]) << 32
     x[B] = np.int64(regs[b]) | np.int64(regs[b + 32]) << 32
     x[D] = regs[row_offset(code[i, M.COL_C], wb)]
-    x[SCALE_A], x[SCALE_B] = -1, -1
+    x[SCALES] = 0
     if scaled:
         x[SCALE_A], x[SCALE_B] = regs[scales], regs[scales + 32]
+        packed, fine = kind == M.PRODUCT_NIBBLE, flags & M.PRODUCT_16 != 0
+        x[SCALES] = M.SCALES_GIVEN | M.SCALES_PACKED * packed | M.SCALES_16 * fine
+        x[SCALES] |= M.SCALES_UE4M3 * (packed and not bit(descriptor, 23))
     x[ADDS] = predicate(code, i, M.COL_PS0, st.preds, 16 * w) & np.uint32(1)
     x[LESS], x[MASK] = code[i, M.COL_AUX4], code[i, M.COL_AUX3] >= 0
     for k in range((8 if pair else 2 if ws else 4) if x[MASK] else 0):
@@ -124,14 +128,14 @@ def raw_a(st, sm, slot, x, part, k, place):
         if x[FLAGS] & M.PRODUCT_ASHIFT:
             lanes = V.min_u(lanes + V.splat(1), V.splat(L.TMEM_LANES - 1))
         cells = V.gather_words(st.tmem[sm], V.zero_extend(lanes + V.splat(at)))
-        V.store_words(place, _RAW, O.cell_bits(cells, k, x[A_FORM], packed))
+        V.store_words(place, RAW, O.cell_bits(cells, k, x[A_FORM], packed))
         return True
     for lane in range(32):
         row, across = row_of(x, part, lane), bit(x[DESCRIPTOR], 15) != 0
         bits = O.shared_bits(st, sm, slot, x[A], row, k, x[A_FORM], across, packed)
         if bits < 0:
             return False
-        place[_RAW + lane] = np.uint32(bits)
+        place[RAW + lane] = np.uint32(bits)
     return True
 
 
@@ -151,23 +155,26 @@ def chosen(st, sm, x, part, chunk):
 
 
 @compiled
+def put_chosen(place, first, count, pairs, choice, value, exponent):
+    """Puts elements where the low bits of `choice` say, `count` places of which each is `pairs` from the last."""
+    for n in range(count):
+        at, here = (first + pairs * n) * ROW, V.equal(choice & V.splat(count - 1), V.splat(n))
+        V.store64(place, at, V.select(here, V.as_u64(value), V.load64(place, at)))
+        V.store(place, at + _KEY, exponent, here)
+
+
+@compiled
 def scatter(st, sm, x, part, j, place, value, exponent):
     """Element j of a structured sparse A to where it belongs: two of four; of TF32 one of two; of packed four-bit
     numbers two pairs of four."""
     pairs = 2 if x[KIND] == M.PRODUCT_NIBBLE else 1
-    single = x[A_FORM] == O.TF32
-    chunk = j if single else j // (2 * pairs)
-    choice = chosen(st, sm, x, part, chunk)
-    if single:
-        choice = V.shr(choice, V.splat(1)) & V.splat(1)
+    if x[A_FORM] == O.TF32:
+        choice = V.shr(chosen(st, sm, x, part, j), V.splat(1)) & V.splat(1)
+        put_chosen(place, part * _DEPTH + 2 * j, 2, 1, choice, value, exponent)
     else:
-        choice = V.shr(choice, V.splat(2 * (j // pairs % 2))) & V.splat(3)
-    for n in range(2 if single else 4):
-        k = (2 if single else 4 * pairs) * chunk + pairs * n + j % pairs
-        at, here = (part * _DEPTH + k) * _ROW, V.equal(choice, V.splat(n))
-        old = V.load64(place, at)
-        V.store64(place, at, V.select(here, V.as_u64(value), old))
-        V.store(place, at + _KEY, exponent, here)
+        chunk = j // (2 * pairs)
+        choice = V.shr(chosen(st, sm, x, part, chunk), V.splat(2 * (j // pairs % 2)))
+        put_chosen(place, part * _DEPTH + 4 * pairs * chunk + j % pairs, 4, pairs, choice, value, exponent)
 
 
 @compiled
@@ -179,15 +186,25 @@ def scale_bytes(st, sm, part, address, first, row, lanes):
 
 
 @compiled
-def scale_form(x):
-    return 1 if x[KIND] == M.PRODUCT_NIBBLE and not bit(x[DESCRIPTOR], 23) else 0
+def scaled_by(place, part, word, scales, factor):
+    """(Factor of A's elements, what their exponents are more by) with their scales; those of groups of packed four-bit
+    numbers go into scratch."""
+    if scales & M.SCALES_PACKED:
+        for group in range(_BLOCK):
+            byte = V.shr(word, V.splat(8 * (group if scales & M.SCALES_16 else group // 2))) & V.splat(0xFF)
+            scale, exponent = O.scale_of(byte, scales & M.SCALES_UE4M3)
+            put(place, _SCALES_A + (4 * part + group) * ROW, scale, exponent)
+    elif scales:
+        scale, exponent = O.scale_of(word & V.splat(0xFF), 0)
+        return V.splat_f64(factor) * scale, exponent
+    return V.splat_f64(factor), V.splat(0)
 
 
 @compiled
-def group_scale(x, word, group):
-    """The byte of a word of scales for a group of packed four-bit numbers."""
-    n = group if x[FLAGS] & M.PRODUCT_16 else group // 2
-    return V.shr(word, V.splat(8 * n)) & V.splat(0xFF)
+def clear(place, first, count):
+    """A structured sparse row has no elements yet."""
+    for k in range(first, first + count):
+        put(place, k * ROW, V.splat_f64(0.0), V.splat(O.ABSENT))
 
 
 @compiled
@@ -197,29 +214,21 @@ def stage_a(st, sm, slot, x, place):
     negative = bit(x[DESCRIPTOR], 13) != bit(x[DESCRIPTOR], 14) and x[KIND] != M.PRODUCT_INTEGER
     for part in range(_PARTS):
         word = V.splat(0)
-        factor, more = V.splat_f64(-1.0 if negative else 1.0), V.splat(0)
-        if x[SCALE_A] >= 0:
+        if x[SCALES]:
             word = scale_bytes(st, sm, part, x[SCALE_A], x[DESCRIPTOR] >> 29, 32 * part % x[ROWS], V.lane_numbers())
-        if x[SCALE_A] >= 0 and x[KIND] == M.PRODUCT_BYTE:
-            scale, more = O.scale_of(word & V.splat(0xFF), 0)
-            factor = factor * scale
-            special |= V.unordered_f64(scale, scale)
-        elif x[SCALE_A] >= 0:
-            for group in range(_BLOCK):
-                scale, exponent = O.scale_of(group_scale(x, word, group), scale_form(x))
-                put(place, _SCALES_A + (4 * part + group) * _ROW, scale, exponent)
+        factor, more = scaled_by(place, part, word, x[SCALES], -1.0 if negative else 1.0)
+        special |= V.unordered_f64(factor, factor)
         if sparse:
-            for k in range(x[DEPTH]):
-                put(place, (part * _DEPTH + k) * _ROW, V.splat_f64(0.0), V.splat(O.ABSENT))
+            clear(place, part * _DEPTH, x[DEPTH])
         for k in range(x[DEPTH] >> sparse):
             if not raw_a(st, sm, slot, x, part, np.int64(k), place):
                 return -1
-            value, exponent, wrong = O.decoded(V.load_words(place, _RAW), x[A_FORM])
+            value, exponent, wrong = O.decoded(V.load_words(place, RAW), x[A_FORM])
             value, exponent, special = value * factor, exponent + more, special | wrong
             if sparse:
                 scatter(st, sm, x, part, np.int64(k), place, value, exponent)
             else:
-                put(place, (part * _DEPTH + k) * _ROW, value, exponent)
+                put(place, (part * _DEPTH + k) * ROW, value, exponent)
     return 1 if special != np.uint32(0) else 0
 
 
@@ -241,48 +250,55 @@ def zeroed(masks, x, n):
 @compiled
 def stage_b(st, sm, slot, x, row, zero, place):
     """A column of B, row `row` of its matrix, into scratch. Returns as `stage_a`."""
-    special, packed, across = np.uint32(0), x[KIND] == M.PRODUCT_NIBBLE, bit(x[DESCRIPTOR], 16) != 0
+    packed, across = x[KIND] == M.PRODUCT_NIBBLE, bit(x[DESCRIPTOR], 16) != 0
     for k in range(x[DEPTH]):
         bits = np.int64(0) if zero else O.shared_bits(st, sm, slot, x[B], row, np.int64(k), x[B_FORM], across, packed)
         if bits < 0:
             return -1
-        place[_RAW + k] = np.uint32(bits)
-    for k in range(0, x[DEPTH], 32):
-        value, exponent, wrong = O.decoded(V.load_words(place, _RAW + k), x[B_FORM])
-        put(place, _COLUMN + k // 32 * _ROW, value, exponent)
-        special |= wrong & np.uint32(0xFFFFFFFF >> max(k + 32 - x[DEPTH], 0))
+        place[RAW + k] = np.uint32(bits)
+    return put_column(place, x[DEPTH], x[B_FORM])
+
+
+@compiled
+def put_column(place, depth, form):
+    """A column of B whose bits are in scratch. Returns whether any of it is infinite or no number."""
+    special = np.uint32(0)
+    for k in range(0, depth, 32):
+        value, exponent, wrong = O.decoded(V.load_words(place, RAW + k), form)
+        put(place, _COLUMN + k // 32 * ROW, value, exponent)
+        special |= wrong & np.uint32(0xFFFFFFFF >> max(k + 32 - depth, 0))
     return 1 if special != np.uint32(0) else 0
 
 
 @compiled
 def key_b(place, k):
-    return np.int64(np.int32(place[_COLUMN + k // 32 * _ROW + _KEY + k % 32]))
+    return np.int64(np.int32(place[_COLUMN + k // 32 * ROW + _KEY + k % 32]))
 
 
 @compiled
 def product_at(place, part, k):
     """Products of a part's rows of A and the column of B, element k of both."""
-    a = V.as_f64(V.load64(place, (part * _DEPTH + k) * _ROW))
-    return a * O.spread(place, _COLUMN + k // 32 * _ROW + 2 * (k % 32))
+    a = V.as_f64(V.load64(place, (part * _DEPTH + k) * ROW))
+    return a * O.spread(place, _COLUMN + k // 32 * ROW + 2 * (k % 32))
 
 
 # --- sums -----------------------------------------------------------------------------------------------------------
 # many parameters: what is added up; compiled code has no records
 @compiled
-def single_sums(place, x, part, c, top, factor, more, special):
+def single_sums(place, depth, part, c, top, factor, more, special):
     """(Cut total, total as it is, largest exponent) of an addend c of exponent `top` and all products, of which B's
     scale makes `factor` times as much and `more` of the exponent. The second is only right where it is not finite."""
-    for k in range(x[DEPTH]):
+    for k in range(depth):
         if key_b(place, k) > O.NONE // 2:
-            top = V.max_s(top, V.load_words(place, (part * _DEPTH + k) * _ROW + _KEY) + V.splat(key_b(place, k) + more))
+            top = V.max_s(top, V.load_words(place, (part * _DEPTH + k) * ROW + _KEY) + V.splat(key_b(place, k) + more))
     scale = O.power_of_two(V.splat(PLACES) - top)
     total, plain = V.splat_f64(0.0) + V.truncate(c * scale), c
     scale = scale * V.splat_f64(factor)
-    for k in range(x[DEPTH]):
+    for k in range(depth):
         if special or key_b(place, k) > O.NONE // 2:
             value = product_at(place, part, k)
             if special:
-                absent = V.equal(V.load_words(place, (part * _DEPTH + k) * _ROW + _KEY), V.splat(O.ABSENT))
+                absent = V.equal(V.load_words(place, (part * _DEPTH + k) * ROW + _KEY), V.splat(O.ABSENT))
                 value = V.select(absent, V.splat_f64(0.0), value)
                 plain = plain + value * V.splat_f64(factor)
             total = total + V.truncate(value * scale)
@@ -290,19 +306,19 @@ def single_sums(place, x, part, c, top, factor, more, special):
 
 
 @compiled
-def grouped_sums(place, x, part, c, top):
+def grouped_sums(place, depth, part, c, top):
     """As `single_sums`, of packed four-bit numbers, whose groups have a scale each."""
     for group in range(_BLOCK):
         exponent = np.int64(np.int32(place[_SCALES_B + _KEY + group]))
-        top = V.max_s(top, V.load_words(place, _SCALES_A + (4 * part + group) * _ROW + _KEY) + V.splat(exponent))
+        top = V.max_s(top, V.load_words(place, _SCALES_A + (4 * part + group) * ROW + _KEY) + V.splat(exponent))
     scale = O.power_of_two(V.splat(PLACES_4BIT) - top)
     total, plain = V.splat_f64(0.0) + V.truncate(c * scale), c
-    per = x[DEPTH] // _BLOCK
+    per = depth // _BLOCK
     for group in range(_BLOCK):
         value = V.splat_f64(0.0)
         for k in range(group * per, (group + 1) * per):
             value = value + product_at(place, part, k)
-        value = value * V.as_f64(V.load64(place, _SCALES_A + (4 * part + group) * _ROW))
+        value = value * V.as_f64(V.load64(place, _SCALES_A + (4 * part + group) * ROW))
         value = value * O.spread(place, _SCALES_B + 2 * group)
         total, plain = total + V.truncate(value * scale), plain + value
     return total, plain, top
@@ -317,33 +333,40 @@ def whole_sums(place, x, part, c_word):
     return added(c_word, V.low(V.f64_to_s64(total)), bit(x[DESCRIPTOR], 3) != 0)
 
 
+# many parameters: as above, and how the result is to be rounded; compiled code has no records
+@compiled
+def rounded_sums(place, depth, part, c, top, word, scales, result, special):
+    """Result words of an addend and a part's products; word: B's scales, the same in all lanes."""
+    if scales & M.SCALES_PACKED:
+        group = V.lane_numbers() & V.splat(3)
+        word = V.shr(word, (group if scales & M.SCALES_16 else V.shr(group, V.splat(1))) << V.splat(3))
+    scale, exponent = O.scale_of(word & V.splat(0xFF), scales & M.SCALES_UE4M3)
+    put(place, _SCALES_B, scale, exponent)
+    if scales & M.SCALES_PACKED:
+        total, plain, top = grouped_sums(place, depth, part, c, top)
+        return finished(total, plain, top + V.splat(ORIGIN), PLACES_4BIT, result)
+    factor, more = 1.0, np.int64(0)
+    if scales:
+        factor, more = V.get_f64(scale, 0), np.int64(np.int32(V.get_u32(exponent, 0)))
+    special = special or factor != factor or V.equal_f64(c - c, V.splat_f64(0.0)) != np.uint32(FULL_MASK)
+    total, plain, top = single_sums(place, depth, part, c, top, factor, more, special)
+    return finished(total, plain if special else V.splat_f64(0.0), top + V.splat(ORIGIN), PLACES, result)
+
+
 @compiled
 def part_sums(st, sm, x, part, n, place, c_word, special):
     """D of a part's rows and column n of its share."""
     if x[KIND] == M.PRODUCT_INTEGER:
         return whole_sums(place, x, part, c_word)
     c, top = addend(c_word, 0, x[RESULT])
-    top = top - V.splat(_ORIGIN)
+    top = top - V.splat(ORIGIN)
     if x[LESS] > 0:
         c = c * O.power_of_two(V.splat(-x[LESS]))
-        top = V.max_s(top - V.splat(x[LESS]), V.splat(-_ORIGIN))
-    factor, more, places = 1.0, np.int64(0), PLACES
-    if x[SCALE_A] >= 0:
+        top = V.max_s(top - V.splat(x[LESS]), V.splat(-ORIGIN))
+    word = V.splat(0)
+    if x[SCALES]:
         word = scale_bytes(st, sm, part, x[SCALE_B], x[DESCRIPTOR] >> 4, n, V.splat(n % 32))
-        if x[KIND] == M.PRODUCT_NIBBLE:
-            group = V.lane_numbers() & V.splat(3)
-            word = V.shr(word, (group if x[FLAGS] & M.PRODUCT_16 else V.shr(group, V.splat(1))) << V.splat(3))
-        scale, exponent = O.scale_of(word & V.splat(0xFF), scale_form(x))
-        put(place, _SCALES_B, scale, exponent)
-        factor, more = V.get_f64(scale, 0), np.int64(np.int32(V.get_u32(exponent, 0)))
-    if x[KIND] == M.PRODUCT_NIBBLE:
-        total, plain, top = grouped_sums(place, x, part, c, top)
-        places = PLACES_4BIT
-    else:
-        special = special or factor != factor or V.equal_f64(c - c, V.splat_f64(0.0)) != np.uint32(FULL_MASK)
-        total, plain, top = single_sums(place, x, part, c, top, factor, more, special)
-        plain = plain if special else V.splat_f64(0.0)
-    return finished(total, plain, top + V.splat(_ORIGIN), places, x[RESULT])
+    return rounded_sums(place, x[DEPTH], part, c, top, word, x[SCALES], x[RESULT], special)
 
 
 @compiled
@@ -357,7 +380,7 @@ def lanes_left_out(masks, x, part, second):
 def multiply(st, sm, slot, x, masks, first_sm, first_slot, second_sm, second_slot, second):
     """One block's part of a product. B's first columns lie in one block, those from the middle on in another, of a
     pair; second: 1 for the second block of it. False if an operand does not lie in its block's shared memory."""
-    place, cells, own = _room(), st.tmem[sm], x[COLUMNS] // x[SHARES]
+    place, cells, own = room(), st.tmem[sm], x[COLUMNS] // x[SHARES]
     excludes = x[FLAGS] & M.PRODUCT_WS != 0 and x[MASK] != 0
     special_a = stage_a(st, sm, slot, x, place)
     if special_a < 0:
