@@ -234,6 +234,9 @@ OP_F2IP = _op(
     aux2="bits",
     aux3="1: signed",
 )
+OP_F2FP_NARROW = _op(
+    "as F2FP, of NARROW_E2M3 and those after it, which of E2M1 is over C << 8", aux5="that, or byte of B"
+)
 
 FLAG_NTZ = 32  # F2I makes zero of NaN, not the top bit
 FLAG_BF16 = 128  # a 16-bit source is bfloat16
@@ -248,6 +251,7 @@ UNPACK_NARROW = 4  # d = C << 16 | the two halves of B, narrowed
 NARROW_E4M3 = 2  # 8 bits: four of exponent, three of mantissa, no infinities
 NARROW_E5M2 = 3
 NARROW_TF32 = 4  # float32 with 10 bits of mantissa
+NARROW_E2M3, NARROW_E3M2, NARROW_E2M1, NARROW_E8 = range(5, 9)  # 6 bits, 6, 4; an exponent
 
 # --- CLS_PRED -------------------------------------------------------------------------------------------------------
 _block(500, "rows/predicate.py: exec_pred")

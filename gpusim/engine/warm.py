@@ -17,7 +17,7 @@ from numba import typeof
 from gpusim.engine.dispatcher import C_FIELDS, G_FIELDS, fill, fill_beside, place_blocks, refill
 from gpusim.engine.functional import run_grid
 from gpusim.engine.memory.system import process_window
-from gpusim.engine.rows.convert import exec_convert
+from gpusim.engine.rows.convert import exec_convert, narrow_conversion
 from gpusim.engine.rows.cross import exec_cross
 from gpusim.engine.rows.double import exec_double
 from gpusim.engine.rows.half import exec_half
@@ -121,6 +121,7 @@ def _on_demand(state: State) -> list[Any]:
         exec_tensor: M.CLS_TENSOR in kinds,
         group_matrix: (ops == M.OP_GMMA).any(),
         narrow_product: (ops == M.OP_QMMA).any(),
+        narrow_conversion: (ops == M.OP_F2FP_NARROW).any(),
         async_access: copies.any(),
         apply_remote: copies.any() and (par[P.CLUSTER_BLOCKS] > 0 or (memory == M.OP_STAS).any()),
         land: (memory == M.OP_BULK_COPY).any(),

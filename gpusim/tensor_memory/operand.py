@@ -16,8 +16,8 @@ from gpusim.engine.rows import lanes as V
 from gpusim.engine.state import P, compiled
 
 F16, BF16, TF32, E4M3, E5M2, E2M3, E3M2, E2M1, U8, S8 = range(10)
-_EXPONENTS = np.array((5, 8, 8, 4, 5, 2, 3, 2, 0, 0), np.int64)
-_FRACTIONS = np.array((10, 7, 10, 3, 2, 3, 2, 1, 8, 8), np.int64)
+EXPONENTS = np.array((5, 8, 8, 4, 5, 2, 3, 2, 0, 0), np.int64)
+FRACTIONS = np.array((10, 7, 10, 3, 2, 3, 2, 1, 8, 8), np.int64)
 NONE = -(1 << 20)  # stands for the exponent of a zero
 ABSENT = 2 * NONE  # of an element that a structured sparse matrix has not
 UNIT = 16
@@ -128,7 +128,7 @@ def decoded(bits, form):
         return V.s64_to_f64(V.sign_extend(value)), V.splat(0), np.uint32(0)
     if form == TF32:
         bits = V.shr(bits, V.splat(13))
-    exponents, fractions = _EXPONENTS[form], _FRACTIONS[form]
+    exponents, fractions = EXPONENTS[form], FRACTIONS[form]
     bias, top = (1 << (exponents - 1)) - 1, (1 << exponents) - 1
     field = V.shr(bits, V.splat(fractions)) & V.splat(top)
     fraction = bits & V.splat((1 << fractions) - 1)
