@@ -6,7 +6,7 @@ from isa import microops as m
 from isa.instruction import Operand
 from isa.lower_writer import RowWriter, constants, is_zero
 
-_SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
+_SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16, "256": 32}
 _HINTS = {"EF": m.HINT_EVICT_FIRST, "EL": m.HINT_EVICT_LAST, "NA": m.HINT_NO_ALLOCATE, "LU": m.HINT_LAST_USE}
 _HINTS["EU"] = m.HINT_EVICT_UNCHANGED
 SCOPES = constants("SCOPE_", "CTA SM GPU") | {"VC": m.SCOPE_GPU, "SYS": m.SCOPE_SYSTEM}
@@ -84,7 +84,9 @@ def _take_plain_address(w: RowWriter) -> None:
 def load(w: RowWriter) -> None:
     size = _size(w)
     w.set(m.OP_LOAD, aux0=_SPACES[w.instruction.opcode], aux1=size, aux3=_ordering(w))
-    w.dst(_rows(size))
+    if size == 32:  # the upper half has registers of its own
+        w.columns[m.COL_AUX4] = w.register_row(w.take("reg"), destination=True)
+    w.dst(min(_rows(size), 4))
     _take_plain_address(w)
 
 
@@ -92,7 +94,9 @@ def store(w: RowWriter) -> None:
     size = _size(w)
     w.set(m.OP_STORE, aux0=_SPACES[w.instruction.opcode], aux1=size, aux3=_ordering(w))
     _take_plain_address(w)
-    w.columns[m.COL_B] = _data(w, _rows(size))
+    w.columns[m.COL_B] = _data(w, min(_rows(size), 4))
+    if size == 32:
+        w.columns[m.COL_AUX4] = _data(w, 4)
 
 
 def _data(w: RowWriter, rows: int) -> int:

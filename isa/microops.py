@@ -400,7 +400,7 @@ _ADDRESS = {"aux0": "SPACE_*", "aux2": "byte offset", "aux3": "MEM_*: how A and 
 _ACCESS = {**_ADDRESS, "aux1": "bytes per lane | MEM_SIGNED"}
 _ATOMIC = {**_ACCESS, "aux4": "ATOMIC_* << 8 | TYPE_*", "aux5": "swap operand of CAS"}
 _block(1000, "sm/lsu.py: memory_access")
-_PLAIN = {**_ACCESS, "aux5": "row of the pair with a policy for L2, 0: none"}
+_PLAIN = {**_ACCESS, "aux4": "row of the second 16 of 32 bytes", "aux5": "row of the pair of a policy for L2, or 0"}
 OP_LOAD = _op("d = memory at A", **_PLAIN)
 OP_STORE = _op("memory at A = B", **_PLAIN)
 OP_ATOM = _op("memory at A = it op B, d = its old value; PD0 where the form has one", **_ATOMIC)

@@ -418,6 +418,8 @@ def take_operands(st, a, values):
     if op == M.OP_STORE:
         src = row_offset(st.code[a.pc, M.COL_B], a.base)
         for k in range(max(a.size >> 2, 1)):
+            if k == 4:  # the second half has its own registers
+                src = row_offset(st.code[a.pc, M.COL_AUX4], a.base) - 32 * 4
             for lane in range(32):
                 values[k, lane] = st.regs[src + 32 * k + lane]
     elif op != M.OP_LOAD:
