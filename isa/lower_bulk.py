@@ -76,8 +76,8 @@ def tensor_copy(w: RowWriter) -> None:
     distances of pixels and the blocks; UTMASTG.nD, UTMAREDG.nD.operation without mbarrier, UTMAPF.L2.nD."""
     kind = _TENSOR_KINDS[w.instruction.opcode]
     dimensions = w.choose({f"{n}D": n for n in range(1, 6)}, 0)
-    im2col = m.BULK_IM2COL * w.has("IM2COL")
-    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=dimensions, aux4=kind | m.BULK_TENSOR | im2col | _multicast(w))
+    flags = m.BULK_IM2COL * w.has("IM2COL") | m.BULK_PAIR * w.has("2CTA") | m.BULK_ROWS4 * w.has("GATHER4", "SCATTER4")
+    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=dimensions, aux4=kind | m.BULK_TENSOR | flags | _multicast(w))
     if kind == m.BULK_REDUCE:
         w.columns[m.COL_AUX2] = _operation(w)
     _address(w, m.COL_A)

@@ -432,7 +432,7 @@ OP_BULK_COPY = _op(
     aux1="dimensions of a tensor",
     aux2="ATOMIC_* of a reduction",
     aux3="TYPE_* of a plain reduction",
-    aux4="BULK_* of what moves | BULK_TENSOR, BULK_IM2COL, BULK_MULTICAST",
+    aux4="BULK_* of what moves | BULK_TENSOR to BULK_ROWS4",
 )
 OP_STAS = _op(
     "shared memory of a block of the cluster at A = B, or it op B; the mbarrier at the word after A hears of it",
@@ -460,6 +460,7 @@ SCOPE_CTA, SCOPE_SM, SCOPE_GPU, SCOPE_SYSTEM = range(4)
 BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_SHARED, BULK_SHARED_REDUCE, BULK_PREFETCH = range(6)
 BULK_KIND = 7  # mask of these
 BULK_TENSOR, BULK_IM2COL, BULK_MULTICAST = 8, 16, 32
+BULK_PAIR, BULK_ROWS4 = 64, 128  # the mbarrier may be the other's of a pair; four rows of a matrix
 SYNCS_EXCHANGE, SYNCS_CHECK, SYNCS_INVALIDATE = range(3)
 SYNCS_ARRIVE = 3  # AUX5 says what of: arrivals (SYNCS_ONE, SYNCS_OPERAND) | transactions << 4 | SYNCS_DROP
 SYNCS_NONE, SYNCS_ONE, SYNCS_OPERAND = range(3)

@@ -49,10 +49,11 @@ def destination(st, sm, w, i, wb, k, size):
     if not inside_shared(st, sm, w, i, address, size) or not inside_shared(st, sm, w, i, barrier, np.int64(8)):
         return False
     most = max(st.par[P.CLUSTER_BLOCKS], 1)
-    blocks = np.int64(1) << min(address >> RANK_SHIFT, 62)
+    blocks, pair = np.int64(1) << min(address >> RANK_SHIFT, 62), code[i, M.COL_AUX4] & M.BULK_PAIR != 0
+    k[L.BULK_TOLD] = 1 + (barrier >> RANK_SHIFT & 1) if pair else 0
     if code[i, M.COL_AUX4] & M.BULK_MULTICAST != 0:
         blocks = tm.uniform_word(st, wb, code[i, M.COL_C], 0) >> 16
-    elif address >> RANK_SHIFT != barrier >> RANK_SHIFT:
+    elif (address ^ barrier) >> RANK_SHIFT > pair:
         blocks = np.int64(1) << 62
     if blocks == 0 or blocks >> most != 0:
         fail(st, sm, L.ERROR_CLUSTER if st.par[P.CLUSTER_BLOCKS] > 0 else L.ERROR_SHARED_BOUNDS, i, w, 0, address, size)
@@ -153,11 +154,13 @@ def tensor_copy(st, sm, w, i, wb, k):
         return False
     rank, size = tm.rank(k), tm.cell_bytes(k)
     right = tm.element_bytes(k) > 0 and rank == code[i, M.COL_AUX1]
+    right = right and (code[i, M.COL_AUX4] & M.BULK_ROWS4 == 0 or (rank == 2 and tm.interleave(k) == 0))
     right = right and tm.is_im2col(k) == (code[i, M.COL_AUX4] & M.BULK_IM2COL != 0)
     if kind == M.BULK_REDUCE and not reduced(tm.reduction_type(k), code[i, M.COL_AUX2]):
         right = False
     first = 2 if kind == M.BULK_LOAD else 0 if kind == M.BULK_PREFETCH else 1
-    for d in range(rank):
+    k[L.BULK_ROWS4] = code[i, M.COL_AUX4] & M.BULK_ROWS4 != 0
+    for d in range(5 if k[L.BULK_ROWS4] else rank):
         coordinate = tm.uniform_word(st, wb, code[i, M.COL_A], first + d)
         k[L.BULK_CORNER + d] = (coordinate ^ 0x80000000) - 0x80000000
     if right and tm.is_im2col(k):
@@ -282,7 +285,7 @@ def bulk_access(st, sm, w, i, wb, time):
         size = tb.row_count(k) * tb.row_pitch(k) if tensor else k[L.BULK_BYTES]
         if not watch_bulk(st, sm, np.int64(i), np.int64(w), np.int64(row), np.int64(size)):
             return
-    arrives = kind == M.BULK_LOAD and k[L.BULK_BLOCKS] == own
+    arrives = kind == M.BULK_LOAD and k[L.BULK_BLOCKS] == own and k[L.BULK_TOLD] == 0
     token = begin_token(st, sm, w, L.COPY_BYTES_TOKEN if arrives else L.BULK_WRITE_TOKEN, k)
     st.token[sm, token, L.TOKEN_BULK] = row + 1 if arrives else 0
     entry = np.int64(-1)

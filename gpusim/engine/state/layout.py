@@ -281,7 +281,9 @@ BULK_CORNER = 10  # five coordinates
 BULK_MAP = 15  # 16 words of the tensor map
 BULK_SENT = 31  # of what leaves shared memory: cycle at which its last byte has left
 BULK_SEAT = 32  # P.SEAT of its launch
-BULK_FIELDS = 33
+BULK_ROWS4 = 33  # 1: four rows, each with a coordinate
+BULK_TOLD = 34  # 1 + rank, of a pair, of whose mbarrier hears of it; 0: that of the block that it goes to
+BULK_FIELDS = 35
 BULK_LINES = 2000  # requests of one copy at most; a box of more rows than this takes less time than it should
 
 # --- mshr: one per line request of L1 in flight ------------------------------------------------------------
