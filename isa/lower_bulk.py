@@ -103,7 +103,9 @@ def remote_store(w: RowWriter) -> None:
 
 
 def next_block(w: RowWriter) -> None:
-    """UGETNEXTWORKID [shared], [mbarrier]: asks for a block that has not begun. Nobody has to be given one."""
-    w.set(m.OP_NEXT_BLOCK, aux0=m.SPACE_SHARED)
+    """UGETNEXTWORKID [shared], [mbarrier]: asks for a block that has not begun. Nobody has to be given one. .BROADCAST:
+    all blocks of the cluster are told."""
+    op = m.OP_BULK_COPY if w.has("BROADCAST") else m.OP_NEXT_BLOCK
+    w.set(op, aux0=m.SPACE_SHARED, aux4=(m.BULK_SHARED | m.BULK_ANSWER) * w.has("BROADCAST"))
     _address(w, m.COL_A)
     _address(w, m.COL_B)

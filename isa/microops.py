@@ -461,6 +461,7 @@ BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_SHARED, BULK_SHARED_REDUCE, BULK_PREFET
 BULK_KIND = 7  # mask of these
 BULK_TENSOR, BULK_IM2COL, BULK_MULTICAST = 8, 16, 32
 BULK_PAIR, BULK_ROWS4 = 64, 128  # the mbarrier may be the other's of a pair; four rows of a matrix
+BULK_ANSWER = 256  # as NEXT_BLOCK, to all blocks of the cluster
 SYNCS_EXCHANGE, SYNCS_CHECK, SYNCS_INVALIDATE = range(3)
 SYNCS_ARRIVE = 3  # AUX5 says what of: arrivals (SYNCS_ONE, SYNCS_OPERAND) | transactions << 4 | SYNCS_DROP
 SYNCS_NONE, SYNCS_ONE, SYNCS_OPERAND = range(3)

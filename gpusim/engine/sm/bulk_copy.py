@@ -121,6 +121,24 @@ def plain_copy(st, sm, w, i, wb, k):
 
 
 @compiled
+def answer(st, sm, w, i, wb, k):
+    """UGETNEXTWORKID.BROADCAST: zeros, which mean that no block is left, go from the block to all of its cluster."""
+    address, size = tm.uniform_word(st, wb, st.code[i, M.COL_A], 0), np.int64(_UNIT)
+    barrier = tm.uniform_word(st, wb, st.code[i, M.COL_B], 0)
+    if not aligned(st, sm, w, i, address, _UNIT) or not aligned(st, sm, w, i, barrier, 8):
+        return False
+    if not inside_shared(st, sm, w, i, address, size) or not inside_shared(st, sm, w, i, barrier, np.int64(8)):
+        return False
+    k[L.BULK_SHARED] = k[L.BULK_MEMORY] = address & OFFSET_MASK
+    k[L.BULK_BARRIER], k[L.BULK_BYTES] = barrier & OFFSET_MASK, size
+    k[L.BULK_BLOCKS] = (np.int64(1) << max(st.par[P.CLUSTER_BLOCKS], 1)) - 1
+    at = (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE] + k[L.BULK_SHARED]) >> 2
+    for n in range(_UNIT >> 2):
+        st.shared32[sm, at + n] = np.uint32(0)
+    return True
+
+
+@compiled
 def reduced(kind, operation):
     """Return whether elements of a type can be reduced so; others an H200 finds to be an illegal instruction."""
     if kind == M.TYPE_F32 or kind == M.TYPE_F32_FTZ or kind == M.TYPE_F64:
@@ -276,7 +294,10 @@ def bulk_access(st, sm, w, i, wb, time):
     tensor = st.code[i, M.COL_AUX4] & M.BULK_TENSOR != 0
     row = take_bulk(st, sm, w, i)
     k = st.bulk[sm, row]
-    right = tensor_copy(st, sm, w, i, wb, k) if tensor else plain_copy(st, sm, w, i, wb, k)
+    if st.code[i, M.COL_AUX4] & M.BULK_ANSWER != 0:
+        right = answer(st, sm, w, i, wb, k)
+    else:
+        right = tensor_copy(st, sm, w, i, wb, k) if tensor else plain_copy(st, sm, w, i, wb, k)
     if not right or k[L.BULK_BYTES] == 0:
         free_bulk(st, sm, row)
         return
