@@ -230,11 +230,14 @@ def async_copy(w: RowWriter) -> None:
 
 
 def matrices(w: RowWriter) -> None:
-    """LDSM and STSM: 8x8 matrices of 16-bit elements, one row address per lane group; .MT88 transposes."""
-    if not w.has("M88", "MT88"):
+    """LDSM and STSM: 8x8 matrices of 16-bit elements, one row address per lane group; .MT88 transposes. Of bytes: 8x16
+    (.M816), 16x16 (.MT1616, two registers) and 16x8 (.MT168), the last two transposed."""
+    bits = w.choose({"8": 8, "U6x16P32TO8": 6, "U4x16P64TO8": 4}, 0)
+    if not (w.has("M816", "MT1616", "MT168") if bits else w.has("M88", "MT88")):
         raise w.refuse("a matrix shape that is not known")
-    loads, count = w.instruction.opcode == "LDSM", w.choose({"2": 2, "4": 4}, 1)
-    w.set(m.OP_LDSM if loads else m.OP_STSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | w.has("MT88") << 8)
+    loads, count = w.instruction.opcode == "LDSM", w.choose({"2": 2, "4": 4}, 1) << w.has("MT1616")
+    across = w.has("MT88", "MT1616", "MT168") << 8
+    w.set(m.OP_LDSM if loads else m.OP_STSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux4=bits, aux5=count | across)
     if loads:
         w.dst(count)
     _take_address(w)

@@ -407,7 +407,7 @@ OP_ATOM = _op("memory at A = it op B, d = its old value; PD0 where the form has 
 OP_RED = _op("memory at A = it op B", **_ATOMIC)
 OP_LDC = _op("d = constant at A + C", **_ACCESS, aux4="bank")
 _block(1005, "sm/async_copy.py: async_access")
-_MATRICES = {"aux5": "matrices (1, 2, 4) | transposed << 8"}
+_MATRICES = {"aux4": "bits of elements that become bytes, or 0", "aux5": "matrices (1, 2, 4) | transposed << 8"}
 OP_LDGSTS = _op(
     "shared memory at A = global memory at B, C its uniform base",
     **(_ACCESS | {"aux2": "offset of A", "aux3": "MEM_* of the global address", "aux5": "offset of B"}),

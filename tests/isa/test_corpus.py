@@ -18,7 +18,7 @@ from isa.templates import templates
 from tests.corpus import CHAPTERS, FORMS, assemble_all, asynchronous, decoded
 
 TEXTURES = "SULD SURED SUST TEX TLD TLD4 TXD TXQ"
-ASYNCHRONOUS = "LDGMC LDSM STSM UBLKCP UGETNEXTWORKID UMEMSETS UREDGR USTGR UTMALDG UTMASTG"
+ASYNCHRONOUS = "LDGMC UBLKCP UMEMSETS UREDGR USTGR UTMALDG"
 SINCE_80 = CHAPTERS["conversions"] + CHAPTERS["atomics"] + CHAPTERS["lanes"]
 SINCE_100 = CHAPTERS["single"] + CHAPTERS["lanes"]
 # Forms, the least number of those that it has, and what is refused. sm_86 and sm_89 have no opcode with modifiers that

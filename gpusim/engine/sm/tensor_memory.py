@@ -6,6 +6,11 @@ from gpusim.engine.state.jit import declared
 _ROOM = "gpusim.tensor_memory.execute"
 
 
+@declared("gpusim.tensor_memory.matrices")
+def byte_matrices(st, sm, i, wb, base, mask):
+    """Executes LDSM or STSM of bytes."""
+
+
 @declared(_ROOM)
 def tmem_access(st, sm, q, w, i, wb, time):
     """Executes an instruction on tensor memory."""
