@@ -432,7 +432,7 @@ OP_BULK_COPY = _op(
     aux1="dimensions of a tensor",
     aux2="ATOMIC_* of a reduction",
     aux3="TYPE_* of a plain reduction",
-    aux4="BULK_* of what moves | BULK_TENSOR to BULK_ROWS4",
+    aux4="BULK_* of what moves | BULK_TENSOR to BULK_ANSWER",
 )
 OP_STAS = _op(
     "shared memory of a block of the cluster at A = B, or it op B; the mbarrier at the word after A hears of it",

@@ -90,3 +90,68 @@ def test_the_first_block_of_a_pair_hears_of_both_blocks_bytes(tensor, multicast,
     np.testing.assert_array_equal(found[0], tensor[2:10, 16 : 16 + BOX])
     first = 2 if multicast else 10
     np.testing.assert_array_equal(found[1], tensor[first : first + 8, 16 : 16 + BOX])
+
+
+PAIR = """.version 9.0
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 ma[128],.param .align 64 .b8 mb[128],.param .u64 px)
+.explicitcluster .reqnctapercluster 2,1,1 {
+.shared .align 1024 .b8 rows[16384]; .shared .align 1024 .b8 columns[4096];
+.shared .align 8 .b64 full; .shared .align 8 .b64 done; .shared .align 4 .b32 where;
+.reg .b64 x,m,n,st,ad,bd,start; .reg .b32 t,a,b,f,d,far,rank,tm,la,v,id,c0,c1; .reg .b32 r<32>; .reg .b16 set;
+.reg .pred p,one,first,lead,adds;
+ld.param.u64 x,[px]; mov.b64 m,ma; cvta.param.u64 m,m; mov.b64 n,mb; cvta.param.u64 n,n;
+mov.u32 t,%tid.x; mov.u32 rank,%cluster_ctarank; mov.u32 a,rows; mov.u32 b,columns; mov.u32 f,full; mov.u32 d,done;
+setp.eq.u32 one,t,0; setp.lt.u32 first,t,32; setp.eq.and.u32 lead,rank,0,one; mov.u32 v,where; mov.u16 set,3;
+@one mbarrier.init.shared::cta.b64 [f],1; @one mbarrier.init.shared::cta.b64 [d],1;
+@one fence.mbarrier_init.release.cluster;
+@first tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [v],64;
+@first tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;
+tcgen05.fence::before_thread_sync; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+tcgen05.fence::after_thread_sync; ld.shared.u32 tm,[v]; mapa.shared::cluster.u32 far,f,0;
+@lead mbarrier.arrive.expect_tx.shared::cta.b64 st,[f],40960;
+mov.u32 c0,0; mul.lo.u32 c1,rank,128; @!one bra WAIT;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 [a],[m,{c0,c1}],[far];
+mul.lo.u32 c1,rank,32;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 [b],[n,{c0,c1}],[far];
+@!lead bra WAIT;
+FULL: mbarrier.try_wait.parity.shared::cta.b64 p,[f],0; @!p bra FULL;
+tcgen05.fence::after_thread_sync; mov.u32 id,IDESC; mov.b64 ad,DESC; mov.b64 bd,DESC;
+shr.u32 v,a,4; cvt.u64.u32 start,v; or.b64 ad,ad,start; shr.u32 v,b,4; cvt.u64.u32 start,v; or.b64 bd,bd,start;
+mov.u32 v,0;
+NEXT: setp.ne.u32 adds,v,0; tcgen05.mma.cta_group::2.kind::f16 [tm],ad,bd,id,adds;
+add.u64 ad,ad,2; add.u64 bd,bd,2; add.u32 v,v,1; setp.lt.u32 p,v,4; @p bra NEXT;
+tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [d],set;
+WAIT: mbarrier.try_wait.parity.shared::cta.b64 p,[d],0; @!p bra WAIT;
+tcgen05.fence::after_thread_sync; shr.u32 la,t,5; shl.b32 la,la,21; add.u32 la,la,tm;
+mad.lo.u32 v,rank,128,t; mad.wide.u32 x,v,256,x;
+LOADS
+tcgen05.fence::before_thread_sync; bar.sync 0; @first tcgen05.dealloc.cta_group::2.sync.aligned.b32 tm,64;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret; }"""
+
+
+@pytest.mark.parametrize("mode", ["functional", "detailed"])
+def test_a_pair_multiplies_what_tensor_copies_bring(mode):
+    """256 rows, 64 columns, 64 along K: half of both in each block, in swizzled lines; one thread of the first block
+    waits for all of it, has both multiply, and tells both."""
+    registers = ",".join(f"r{k}" for k in range(32))
+    loads = ""
+    for c in (0, 32):
+        loads += f"add.u32 v,la,{c}; tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{registers}}},[v];"
+        loads += "tcgen05.wait::ld.sync.aligned;"
+        loads += "".join(f"st.global.b32 [x+{4 * (c + k)}],r{k};" for k in range(32))
+    text = PAIR.replace("IDESC", str(1 << 4 | 8 << 17 | 16 << 24)).replace("LOADS", loads)
+    text = text.replace("DESC", str(1 << 16 | 64 << 32 | 1 << 46 | 2 << 61)).replace(";", ";\n")
+    program = programs_from_cubin(assemble(text, "sm_100a"), abi="c", path="k")["k"]
+    rng = np.random.default_rng(4)
+    a, b = (rng.normal(0, 1, (rows, 64)).astype(np.float16) for rows in (256, 64))
+    with gpusim.Device("tiny", mode=mode, overrides=["gpu.arch=sm_100"]) as device:
+        there, out = [device.to_device(each) for each in (a, b)], device.to_device(np.zeros((256, 64), np.float32))
+        maps = [
+            encode_tiled("float16", each.address, [64, rows], [128], [64, box], swizzle="128B")
+            for each, rows, box in zip(there, (256, 64), (128, 32), strict=True)
+        ]
+        device.launch(program, 2, 128, (*maps, out))
+        found = out.copy_to_host()
+    np.testing.assert_allclose(found, a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-5, atol=1e-4)
