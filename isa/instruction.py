@@ -61,8 +61,8 @@ def decode_control(encoding: int) -> Control:
 INSTRUCTION_BYTES = 16
 RZ = 255
 """Register index that reads zero and ignores writes."""
-URZ = 63
-"""Uniform register index that reads zero (Volta to Hopper; Blackwell prints the same name for index 255)."""
+URZ = 255
+"""Uniform register index that reads zero (Volta to Hopper encode it as 63, which Blackwell has as a register)."""
 PT = 7
 """Predicate index that is always true, in both register files."""
 
@@ -74,7 +74,7 @@ class Operand:
     Attributes:
         kind: what it is, and which other fields count:
 
-            - 'reg', 'ureg', 'pred', 'upred': `index` (RZ 255, URZ 63, PT and UPT 7).
+            - 'reg', 'ureg', 'pred', 'upred': `index` (RZ and URZ 255, PT and UPT 7).
             - 'imm': `value`, an int with its printed sign (64-bit immediates as printed).
             - 'fimm': `value`, a float as printed; `Instruction.immediate_bits` has its exact bits.
             - 'const': `bank` and `offset` in bytes, `base` or `ubase` where the offset is a register; a

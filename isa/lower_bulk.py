@@ -76,8 +76,8 @@ def tensor_copy(w: RowWriter) -> None:
     distances of pixels and the blocks; UTMASTG.nD, UTMAREDG.nD.operation without mbarrier, UTMAPF.L2.nD."""
     kind = _TENSOR_KINDS[w.instruction.opcode]
     dimensions = w.choose({f"{n}D": n for n in range(1, 6)}, 0)
-    im2col = m.BULK_IM2COL * w.has("IM2COL")
-    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=dimensions, aux4=kind | m.BULK_TENSOR | im2col | _multicast(w))
+    flags = m.BULK_IM2COL * w.has("IM2COL") | m.BULK_PAIR * w.has("2CTA") | m.BULK_ROWS4 * w.has("GATHER4", "SCATTER4")
+    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=dimensions, aux4=kind | m.BULK_TENSOR | flags | _multicast(w))
     if kind == m.BULK_REDUCE:
         w.columns[m.COL_AUX2] = _operation(w)
     _address(w, m.COL_A)
@@ -103,7 +103,9 @@ def remote_store(w: RowWriter) -> None:
 
 
 def next_block(w: RowWriter) -> None:
-    """UGETNEXTWORKID [shared], [mbarrier]: asks for a block that has not begun. Nobody has to be given one."""
-    w.set(m.OP_NEXT_BLOCK, aux0=m.SPACE_SHARED)
+    """UGETNEXTWORKID [shared], [mbarrier]: asks for a block that has not begun. Nobody has to be given one. .BROADCAST:
+    all blocks of the cluster are told."""
+    op = m.OP_BULK_COPY if w.has("BROADCAST") else m.OP_NEXT_BLOCK
+    w.set(op, aux0=m.SPACE_SHARED, aux4=(m.BULK_SHARED | m.BULK_ANSWER) * w.has("BROADCAST"))
     _address(w, m.COL_A)
     _address(w, m.COL_B)

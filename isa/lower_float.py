@@ -14,7 +14,7 @@ _SCALES = {"D8": -3, "D4": -2, "D2": -1, "M2": 1, "M4": 2, "M8": 3}
 _INTEGERS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "U32": 32, "S32": 32, "U64": 64, "S64": 64}
 _FLOATS = {"F16": 16, "BF16": 16, "F32": 32, "F64": 64}
 _HALF_FORMATS = {"F16": m.HALF_F16, "BF16": m.HALF_BF16, "BF16_V2": m.HALF_BF16}
-_NARROW = constants("HALF_", "F16 BF16") | constants("NARROW_", "E4M3 E5M2 TF32")
+_NARROW = constants("HALF_", "F16 BF16") | constants("NARROW_", "E4M3 E5M2 TF32 E2M3 E3M2 E2M1 E8")
 _BYTES = {"B0": 0, "B1": 1, "B2": 2, "B3": 3, "H0": 0, "H1": 2}
 _FLAGS = constants("FLAG_", "FTZ SAT NAN XORSIGN NTZ RELU SATFINITE OOB")
 _FLAGS["FMZ"] = m.FLAG_FMZ | m.FLAG_FTZ
@@ -54,7 +54,7 @@ def float_minmax(w: RowWriter) -> None:
 def paired_arithmetic(w: RowWriter) -> None:
     """FADD2, FMUL2, FFMA2: two float32 in a pair of registers."""
     opcode = w.instruction.opcode
-    w.set(getattr(m, "OP_" + opcode), aux0=flags(w))
+    w.set(getattr(m, "OP_" + opcode), aux0=flags(w), aux1=rounding(w))
     w.dst(2)
     for column in (m.COL_A, m.COL_B, m.COL_C)[: 3 if opcode == "FFMA2" else 2]:
         operand = w.take("reg", "ureg", "const")
@@ -162,7 +162,7 @@ def pack_floats(w: RowWriter) -> None:
         kinds = [*kinds, "F32"] if kinds else ["F16", "F32"]
     if len(kinds) != 2 or kinds[0] == "F32":
         raise w.refuse("a conversion without two known types")
-    form, narrow = _NARROW[kinds[0]], kinds[0] in ("E4M3", "E5M2")
+    form, narrow = _NARROW[kinds[0]], kinds[0] not in ("F16", "BF16", "TF32")
     merges = w.has("MERGE_C", "PACK_AB_MERGE_C", "UNPACK_B_MERGE_C")
     if w.has("UNPACK_B", "UNPACK_B_MERGE_C"):
         way = m.UNPACK_NARROW if narrow else m.UNPACK_WIDEN
@@ -174,7 +174,9 @@ def pack_floats(w: RowWriter) -> None:
         way = m.PACK_ONE
     else:
         raise w.refuse("a way of packing that is not known")
-    w.set(m.OP_F2FP, aux0=flags(w), aux1=rounding(w), aux2=form, aux3=way, aux4=_NARROW.get(kinds[1], 0))
+    of = _NARROW.get(kinds[1], 0)
+    op = m.OP_F2FP_NARROW if max(form, of) > m.NARROW_TF32 else m.OP_F2FP
+    w.set(op, aux0=flags(w), aux1=rounding(w), aux2=form, aux3=way, aux4=of)
     w.dst()
     w.columns[m.COL_C] = ~0
     if way == m.PACK_AB:
@@ -182,7 +184,7 @@ def pack_floats(w: RowWriter) -> None:
     if kinds[1] == "F32":
         w.src(m.COL_B, numeric="float")
     else:
-        half_source(w, m.COL_B, m.COL_AUX5)
+        half_source(w, m.COL_B, m.COL_AUX5, _BYTES if of == m.NARROW_E2M1 else _ONE_HALF)
     if merges:
         w.src(m.COL_C, numeric="raw")
 
@@ -197,10 +199,14 @@ def pack_as_integers(w: RowWriter) -> None:
     w.src(m.COL_C, numeric="raw")
 
 
-def half_source(w: RowWriter, column: int, selector: int) -> None:
-    """A single half: .H0_H0 (the default) or .H1_H1; the selector column gets 0 or 1."""
+_ONE_HALF = {"H0_H0": 0, "H1_H1": 1, "H0": 0, "H1": 1}
+_BYTES = {f"B{k}": k for k in range(4)}
+
+
+def half_source(w: RowWriter, column: int, selector: int, choices: dict[str, int] = _ONE_HALF) -> None:
+    """A single half: .H0_H0 (the default) or .H1_H1; the selector column gets 0 or 1. Or a byte."""
     operand = w.take("reg", "ureg", "const", "fimm")
-    w.columns[selector] = _put_halves(w, column, operand, {"H0_H0": 0, "H1_H1": 1, "H0": 0, "H1": 1})
+    w.columns[selector] = _put_halves(w, column, operand, choices)
     w.sources.append((column, operand, 1))
 
 

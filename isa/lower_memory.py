@@ -6,7 +6,7 @@ from isa import microops as m
 from isa.instruction import Operand
 from isa.lower_writer import RowWriter, constants, is_zero
 
-_SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
+_SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16, "256": 32}
 _HINTS = {"EF": m.HINT_EVICT_FIRST, "EL": m.HINT_EVICT_LAST, "NA": m.HINT_NO_ALLOCATE, "LU": m.HINT_LAST_USE}
 _HINTS["EU"] = m.HINT_EVICT_UNCHANGED
 SCOPES = constants("SCOPE_", "CTA SM GPU") | {"VC": m.SCOPE_GPU, "SYS": m.SCOPE_SYSTEM}
@@ -84,7 +84,9 @@ def _take_plain_address(w: RowWriter) -> None:
 def load(w: RowWriter) -> None:
     size = _size(w)
     w.set(m.OP_LOAD, aux0=_SPACES[w.instruction.opcode], aux1=size, aux3=_ordering(w))
-    w.dst(_rows(size))
+    if size == 32:  # the upper half has registers of its own
+        w.columns[m.COL_AUX4] = w.register_row(w.take("reg"), destination=True)
+    w.dst(min(_rows(size), 4))
     _take_plain_address(w)
 
 
@@ -92,7 +94,9 @@ def store(w: RowWriter) -> None:
     size = _size(w)
     w.set(m.OP_STORE, aux0=_SPACES[w.instruction.opcode], aux1=size, aux3=_ordering(w))
     _take_plain_address(w)
-    w.columns[m.COL_B] = _data(w, _rows(size))
+    w.columns[m.COL_B] = _data(w, min(_rows(size), 4))
+    if size == 32:
+        w.columns[m.COL_AUX4] = _data(w, 4)
 
 
 def _data(w: RowWriter, rows: int) -> int:
@@ -226,11 +230,14 @@ def async_copy(w: RowWriter) -> None:
 
 
 def matrices(w: RowWriter) -> None:
-    """LDSM and STSM: 8x8 matrices of 16-bit elements, one row address per lane group; .MT88 transposes."""
-    if not w.has("M88", "MT88"):
+    """LDSM and STSM: 8x8 matrices of 16-bit elements, one row address per lane group; .MT88 transposes. Of bytes: 8x16
+    (.M816), 16x16 (.MT1616, two registers) and 16x8 (.MT168), the last two transposed."""
+    bits = w.choose({"8": 8, "U6x16P32TO8": 6, "U4x16P64TO8": 4}, 0)
+    if not (w.has("M816", "MT1616", "MT168") if bits else w.has("M88", "MT88")):
         raise w.refuse("a matrix shape that is not known")
-    loads, count = w.instruction.opcode == "LDSM", w.choose({"2": 2, "4": 4}, 1)
-    w.set(m.OP_LDSM if loads else m.OP_STSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | w.has("MT88") << 8)
+    loads, count = w.instruction.opcode == "LDSM", w.choose({"2": 2, "4": 4}, 1) << w.has("MT1616")
+    across = w.has("MT88", "MT1616", "MT168") << 8
+    w.set(m.OP_LDSM if loads else m.OP_STSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux4=bits, aux5=count | across)
     if loads:
         w.dst(count)
     _take_address(w)

@@ -43,7 +43,7 @@ def _product(w: RowWriter, op: int, bits: int, result: int, **columns: int) -> N
             raise w.refuse("a matrix operand that is not aligned")
         w.columns[column] = w.register_row(operand)
         w.sources.append((column, operand, count))
-    if sparse:
+    if sparse and op != m.OP_QMMA:
         w.columns[m.COL_AUX5] = w.register_row(w.take("reg"))
         w.columns[m.COL_AUX3] = 1 + w.number()
 
@@ -80,6 +80,25 @@ def bit_matrix(w: RowWriter) -> None:
         raise w.refuse("a product of bits that is not known")
     kind = m.INTEGER_AND if w.has("AND") else m.INTEGER_XOR
     _product(w, m.OP_IMMA, 1, 32, aux1=kind << 4, aux4=_words(columns, depth, 1))
+
+
+def narrow_matrix(w: RowWriter) -> None:
+    """QMMA, OMMA[.SF][.SP].shape.result.A.B[.scale[.4X]] d, A, B, C [, metadata] [, scales of A, of B, selector] [, 0].
+    Metadata and scales of A are neighbours."""
+    kinds, packed = [name for name in w.modifiers if name in m.NARROW_FORMS], w.instruction.opcode == "OMMA"
+    forms = m.NARROW_FORMS.index(kinds[0]) | m.NARROW_FORMS.index(kinds[-1]) << 4
+    scales = m.SCALES_PACKED * packed | m.SCALES_SPARSE * w.has("SP") | m.SCALES_GIVEN * w.has("SF")
+    scales |= m.SCALES_16 * w.has("4X") | m.SCALES_UE4M3 * w.has("UE4M3")
+    result = 32 if w.has("F32") else 16
+    _product(w, m.OP_QMMA, 4 if packed else 8, result, aux1=forms | scales << 8, aux2=result)
+    if w.has("SP", "SF"):
+        w.columns[m.COL_AUX5] = w.register_row(w.take("reg"))
+        w.columns[m.COL_AUX3] = w.columns[m.COL_AUX5] + w.has("SP")
+    if w.has("SF"):
+        w.columns[m.COL_AUX4] = w.register_row(w.take("reg"))
+        w.columns[m.COL_AUX2] |= w.register_row(w.take("ureg")) << 8
+    if w.has("SP") and w.number():
+        raise w.refuse("metadata of threads that are not all")
 
 
 def double_matrix(w: RowWriter) -> None:

@@ -48,9 +48,9 @@ RESULT_SOON, RESULT_LATER, RESULT_XU = 1, 2, 3  # as of most arithmetic; of doub
 # --- operand modifiers ---------------------------------------------------------------------------------------------
 MOD_NONE, MOD_FNEG, MOD_FABS, MOD_FNEG_FABS, MOD_INEG, MOD_NOT = range(6)  # FNEG_FABS: -|x|
 
-# --- classes: one compiled executor each; the last four are executed by the SM core ----------------------------------
+# --- classes: one compiled executor each; the last five are executed by the SM core ----------------------------------
 CLS_INT, CLS_FLOAT, CLS_DOUBLE, CLS_CONVERT, CLS_PRED, CLS_CROSS, CLS_HALF, CLS_TENSOR = range(1, 9)
-CLS_SPECIAL, CLS_MEMORY, CLS_CONTROL, CLS_BARRIER = range(9, 13)
+CLS_SPECIAL, CLS_MEMORY, CLS_CONTROL, CLS_BARRIER, CLS_TMEM = range(9, 14)
 
 # --- units (issue pipes) -------------------------------------------------------------------------------------------
 UNIT_NONE, UNIT_FMA, UNIT_FMAHEAVY, UNIT_ALU, UNIT_FP64, UNIT_HALF, UNIT_XU, UNIT_LSU, UNIT_UNIFORM = range(9)
@@ -234,6 +234,9 @@ OP_F2IP = _op(
     aux2="bits",
     aux3="1: signed",
 )
+OP_F2FP_NARROW = _op(
+    "as F2FP, of NARROW_E2M3 and those after it, which of E2M1 is over C << 8", aux5="that, or byte of B"
+)
 
 FLAG_NTZ = 32  # F2I makes zero of NaN, not the top bit
 FLAG_BF16 = 128  # a 16-bit source is bfloat16
@@ -248,6 +251,7 @@ UNPACK_NARROW = 4  # d = C << 16 | the two halves of B, narrowed
 NARROW_E4M3 = 2  # 8 bits: four of exponent, three of mantissa, no infinities
 NARROW_E5M2 = 3
 NARROW_TF32 = 4  # float32 with 10 bits of mantissa
+NARROW_E2M3, NARROW_E3M2, NARROW_E2M1, NARROW_E8 = range(5, 9)  # 6 bits, 6, 4; an exponent
 
 # --- CLS_PRED -------------------------------------------------------------------------------------------------------
 _block(500, "rows/predicate.py: exec_pred")
@@ -316,6 +320,7 @@ OP_FHFMA = _op("d = half A * half B + f32 C")
 
 HALF_F16, HALF_BF16 = 0, 1
 FLAG_RELU = 64
+FLAG_ABS = 2048  # of magnitudes
 
 # --- CLS_TENSOR -----------------------------------------------------------------------------------------------------
 _block(800, "rows/tensor.py: exec_tensor")
@@ -342,6 +347,19 @@ OP_GMMA = _op(
     aux4="GMMA_*",
     aux5="descriptor of B",
 )
+_block(805, "../tensor_memory/registers.py: narrow_product")
+OP_QMMA = _op(
+    "d = A * B + C",
+    **_SHAPE,
+    aux1="NARROW_FORMS of A | of B << 4 | SCALES_* << 8",
+    aux2="bits of d | row of the selector of scales << 8",
+    aux3="row of A's scales",
+    aux4="row of B's",
+    aux5="row of the metadata",
+)
+
+NARROW_FORMS = ("E4M3", "E5M2", "E2M3", "E3M2", "E2M1")
+SCALES_GIVEN, SCALES_PACKED, SCALES_16, SCALES_UE4M3, SCALES_SPARSE = 1, 2, 4, 8, 16  # of four bits; SPARSE: A is
 
 TENSOR_F16, TENSOR_BF16, TENSOR_TF32, TENSOR_E4M3, TENSOR_E5M2, TENSOR_INTEGER = range(6)
 INTEGER_AND = 1  # single bits: the number of those set in both
@@ -382,14 +400,14 @@ _ADDRESS = {"aux0": "SPACE_*", "aux2": "byte offset", "aux3": "MEM_*: how A and 
 _ACCESS = {**_ADDRESS, "aux1": "bytes per lane | MEM_SIGNED"}
 _ATOMIC = {**_ACCESS, "aux4": "ATOMIC_* << 8 | TYPE_*", "aux5": "swap operand of CAS"}
 _block(1000, "sm/lsu.py: memory_access")
-_PLAIN = {**_ACCESS, "aux5": "row of the pair with a policy for L2, 0: none"}
+_PLAIN = {**_ACCESS, "aux4": "row of the second 16 of 32 bytes", "aux5": "row of the pair of a policy for L2, or 0"}
 OP_LOAD = _op("d = memory at A", **_PLAIN)
 OP_STORE = _op("memory at A = B", **_PLAIN)
 OP_ATOM = _op("memory at A = it op B, d = its old value; PD0 where the form has one", **_ATOMIC)
 OP_RED = _op("memory at A = it op B", **_ATOMIC)
 OP_LDC = _op("d = constant at A + C", **_ACCESS, aux4="bank")
 _block(1005, "sm/async_copy.py: async_access")
-_MATRICES = {"aux5": "matrices (1, 2, 4) | transposed << 8"}
+_MATRICES = {"aux4": "bits of elements that become bytes, or 0", "aux5": "matrices (1, 2, 4) | transposed << 8"}
 OP_LDGSTS = _op(
     "shared memory at A = global memory at B, C its uniform base",
     **(_ACCESS | {"aux2": "offset of A", "aux3": "MEM_* of the global address", "aux5": "offset of B"}),
@@ -414,7 +432,7 @@ OP_BULK_COPY = _op(
     aux1="dimensions of a tensor",
     aux2="ATOMIC_* of a reduction",
     aux3="TYPE_* of a plain reduction",
-    aux4="BULK_* of what moves | BULK_TENSOR, BULK_IM2COL, BULK_MULTICAST",
+    aux4="BULK_* of what moves | BULK_TENSOR to BULK_ANSWER",
 )
 OP_STAS = _op(
     "shared memory of a block of the cluster at A = B, or it op B; the mbarrier at the word after A hears of it",
@@ -442,6 +460,8 @@ SCOPE_CTA, SCOPE_SM, SCOPE_GPU, SCOPE_SYSTEM = range(4)
 BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_SHARED, BULK_SHARED_REDUCE, BULK_PREFETCH = range(6)
 BULK_KIND = 7  # mask of these
 BULK_TENSOR, BULK_IM2COL, BULK_MULTICAST = 8, 16, 32
+BULK_PAIR, BULK_ROWS4 = 64, 128  # the mbarrier may be the other's of a pair; four rows of a matrix
+BULK_ANSWER = 256  # as NEXT_BLOCK, to all blocks of the cluster
 SYNCS_EXCHANGE, SYNCS_CHECK, SYNCS_INVALIDATE = range(3)
 SYNCS_ARRIVE = 3  # AUX5 says what of: arrivals (SYNCS_ONE, SYNCS_OPERAND) | transactions << 4 | SYNCS_DROP
 SYNCS_NONE, SYNCS_ONE, SYNCS_OPERAND = range(3)
@@ -536,5 +556,37 @@ OP_CLUSTER_WAIT = _op("wait at it")
 
 # SYNC_ALL: .SYNCALL, every thread of the block.
 BAR_SYNC, BAR_ARRIVE, BAR_RED_POPC, BAR_RED_AND, BAR_RED_OR, BAR_SYNC_ALL = range(6)
+
+# --- CLS_TMEM: on tensor memory --------------------------------------------------------------------------------------
+_block(1300, "../tensor_memory/execute.py: tmem_access")
+_MOVED = {"aux0": "TMEM_*", "aux1": "registers", "aux2": "column offset", "aux3": "1: 16-bit cells, two a register"}
+_PAIR = {"aux2": "1: of both blocks of a pair"}
+OP_TMEM_LOAD = _op(
+    "d = tensor memory at A", **_MOVED, aux4="REDUX_* | FLAG_* << 8 of aux5", aux5="row of the extreme of each lane, -1"
+)
+OP_TMEM_STORE = _op("tensor memory at A = B", **_MOVED)
+OP_TMEM_COPY = _op(
+    "tensor memory at A = shared memory of descriptor B", aux0="COPY_*", aux1="bits of an element: 4, 6, 8", **_PAIR
+)
+OP_TMEM_SHIFT = _op("lanes of tensor memory from A on = the next ones", **_PAIR)
+OP_TMEM_PRODUCT = _op(
+    "tensor memory at C = (it, if PS0) + A * B; A, B = descriptors",
+    aux0="PRODUCT_HALF to PRODUCT_NIBBLE",
+    aux1="PRODUCT_*",
+    aux2="row of the address of metadata, and the instruction descriptor",
+    aux3="row of the lanes that stay or (.WS) of the columns of B that are zero, -1: none",
+    aux4="exponent by which what is there becomes less",
+    aux5="row of the addresses of both scales, -1: none",
+)
+OP_TMEM_COMMIT = _op("the mbarrier at A hears of what came before", **_PAIR, aux3="1: those of the blocks in set B")
+OP_TMEM_TAKE = _op("d = first of A free units of 32 columns, which are taken; PD0 = found", **_PAIR)
+OP_TMEM_FREE = _op("of the units of 32 columns only those in set A stay taken")
+OP_TMEM_LEAVE = _op("other blocks of the SM may take units")
+
+TMEM_32X32, TMEM_16X64, TMEM_16X128, TMEM_16X256, TMEM_16X32_LOW, TMEM_16X32_HIGH = range(6)  # lanes, bits; 2 x 16x32
+COPY_128X256, COPY_4X256, COPY_128X128, COPY_64X128_02, COPY_64X128_01, COPY_32X128 = range(6)  # to which warps' lanes
+PRODUCT_HALF, PRODUCT_BYTE, PRODUCT_INTEGER, PRODUCT_NIBBLE = range(4)  # 16 bits or TF32; 8, 6, 4; 8; 4 packed
+PRODUCT_PAIR, PRODUCT_WS, PRODUCT_ASHIFT, PRODUCT_A_TMEM = 1, 2, 4, 8  # A_TMEM: A is in tensor memory
+PRODUCT_16 = 16  # a scale for 16 elements
 
 MICRO_OPERATIONS = _table.named(globals())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from isa import lower_bulk, lower_control, lower_float, lower_int, lower_memory, lower_tensor, lower_writer
+from isa import lower_bulk, lower_control, lower_float, lower_int, lower_memory, lower_tensor, lower_tmem, lower_writer
 from isa import microops as m
 from isa.instruction import RZ, Instruction
 from isa.lower_writer import RowWriter
@@ -41,8 +41,8 @@ class Opcode:
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _PIPES: dict[str, str] = _TABLE["units"]
 _WORDS = _TABLE["words"] | {"GROUP": " ".join(f"64x{n}x{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 64, 256))}
-_LOWERINGS = {each.__name__.removeprefix("isa.lower_"): each
-              for each in (lower_bulk, lower_control, lower_float, lower_int, lower_memory, lower_tensor)}  # fmt: skip
+_GROUPS = (lower_bulk, lower_control, lower_float, lower_int, lower_memory, lower_tensor, lower_tmem)
+_LOWERINGS = {each.__name__.removeprefix("isa.lower_"): each for each in _GROUPS}
 _BY_LANE = "TID TID.X TID.Y TID.Z LANEID EQMASK LTMASK LEMASK GTMASK GEMASK VIRTID"
 _LANE_REGISTERS = frozenset(f"SR_{name}" for name in _BY_LANE.split())
 

@@ -31,7 +31,7 @@ MAY_IMPORT = {
 # imports, names that are loaded when they are used.
 ROOMS = (
     *("errors", "units", "config", "beside", "launch"),
-    *("engine.state", "engine.rows", "engine.sm", "engine.memory", "engine", "translation"),
+    *("engine.state", "engine.rows", "engine.sm", "tensor_memory", "engine.memory", "engine", "translation"),
     *("machine", "tracing", "results", "report_html", "result", "host", "node", "device"),
     *("collectives", "driver", "exec", "bound", "simulation"),
     *("parallel", "workload", "explore", "difference", "plot", "lab", "gpusim", "integrations", "cli"),
@@ -60,6 +60,7 @@ MOST_LINES_OF = {
     "gpusim.plot": 1_986,
     "gpusim.report_html": 767,
     "gpusim.results": 3_360,
+    "gpusim.tensor_memory": 1_300,
     "gpusim.tracing": 1_325,
     "gpusim.translation": 169,
     "gpusim.workload": 370,

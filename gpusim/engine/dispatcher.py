@@ -14,6 +14,7 @@ import numpy as np
 
 from gpusim.engine.sm.cluster import PEER_SHIFT
 from gpusim.engine.sm.shadow import forget_block, forget_warp
+from gpusim.engine.sm.tensor_memory import tmem_begin
 from gpusim.engine.state import L, P, compiled, of_block, of_seat, of_warp
 from gpusim.engine.state.address_map import spread
 from gpusim.engine.state.log import log_block, log_start
@@ -66,6 +67,8 @@ def start_block(st, grid, sm, slot, x, y, z, time):
         b[L.BLOCK_REDUCED + barrier] = -1
     if par[P.CHECKS] != 0:
         forget_block(st, sm, slot)
+    if par[P.TMEM] != 0:
+        tmem_begin(st, sm, slot)
     s = st.sm[sm]
     time = max(time, s[L.SM_BLOCK_FREE])
     taken = max(par[P.WARPS] * par[P.WARP_LAUNCH] + par[P.BLOCK_SETUP], par[P.BLOCK_LEAST])

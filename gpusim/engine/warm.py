@@ -17,11 +17,11 @@ from numba import typeof
 from gpusim.engine.dispatcher import C_FIELDS, G_FIELDS, fill, fill_beside, place_blocks, refill
 from gpusim.engine.functional import run_grid
 from gpusim.engine.memory.system import process_window
-from gpusim.engine.rows.convert import exec_convert
+from gpusim.engine.rows.convert import exec_convert, narrow_conversion
 from gpusim.engine.rows.cross import exec_cross
 from gpusim.engine.rows.double import exec_double
 from gpusim.engine.rows.half import exec_half
-from gpusim.engine.rows.tensor import exec_tensor
+from gpusim.engine.rows.tensor import exec_tensor, narrow_product
 from gpusim.engine.sm.async_copy import async_access
 from gpusim.engine.sm.atomics import execute_atomic
 from gpusim.engine.sm.bulk_effect import apply_copy, apply_remote, land, leave_with_block
@@ -36,6 +36,7 @@ from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import meet_cluster
 from gpusim.engine.sm.shadow_copies import ON_DEMAND
 from gpusim.engine.sm.sm import advance_range
+from gpusim.engine.sm.tensor_memory import tmem_access, tmem_begin, tmem_effect, tmem_end
 from gpusim.engine.state import P, code_cache, ms
 from gpusim.engine.state.arrays import State
 from gpusim.engine.state.code_cache import core_folder
@@ -120,6 +121,8 @@ def _on_demand(state: State) -> list[Any]:
         exec_half: M.CLS_HALF in kinds,
         exec_tensor: M.CLS_TENSOR in kinds,
         group_matrix: (ops == M.OP_GMMA).any(),
+        narrow_product: (ops == M.OP_QMMA).any(),
+        narrow_conversion: (ops == M.OP_F2FP_NARROW).any(),
         async_access: copies.any(),
         apply_remote: copies.any() and (clusters or (memory == M.OP_STAS).any()),
         execute_atomic: np.isin(memory, (M.OP_ATOM, M.OP_RED)).any(),
@@ -127,6 +130,8 @@ def _on_demand(state: State) -> list[Any]:
         meet_cluster: checks and clusters,
         **dict.fromkeys((land, apply_copy, leave_with_block), (memory == M.OP_BULK_COPY).any()),
         **dict.fromkeys((cluster_barrier, remote_access), clusters),
+        **dict.fromkeys((tmem_access, tmem_begin, tmem_end), par[P.TMEM] != 0),
+        tmem_effect: par[P.TMEM] != 0 and clusters,
         **dict.fromkeys((watch_shared, watch_local, watch_global, *ON_DEMAND), checks),
     }
     return [function for function, needs in needed.items() if needs]

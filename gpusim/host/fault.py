@@ -94,6 +94,10 @@ def fault(
         L.ERROR_CODE_END: "execution ran past the end of the kernel's code",
         L.ERROR_TRAP: "the kernel stopped itself (trap or breakpoint)",
         L.ERROR_UNSUPPORTED: f"{instruction.mnemonic} decodes, but its execution is not modelled",
+        L.ERROR_TMEM_BOUNDS: f"{size} columns of tensor memory from {address:#x} on are not all allocated by its block",
+        L.ERROR_TMEM_LANES: f"lane {address >> 16} of tensor memory, where the warp has 32 from number {size} on",
+        L.ERROR_TMEM_DESCRIPTOR: f"{instruction.opcode} has no product of the instruction descriptor {address:#x}",
+        L.ERROR_TMEM_KEPT: f"its block ends with tensor memory allocated: units {address:#x} of 32 columns",
     }
     return errors.KernelError(reasons.get(code, f"error {code}"), **place)
 

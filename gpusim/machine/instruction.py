@@ -15,6 +15,7 @@ NOT_MODELLED = {
     **dict.fromkeys([(M.CLS_MEMORY, M.OP_BULK_COPY), (M.CLS_CONTROL, M.OP_BULK_COMMIT)], "bulk and tensor copies"),
     **dict.fromkeys([(M.CLS_MEMORY, op) for op in (M.OP_SYNCS, M.OP_STAS, M.OP_ARRIVES)], "mbarriers"),
     **dict.fromkeys([(M.CLS_TENSOR, M.OP_GMMA), (M.CLS_CONTROL, M.OP_GROUP_ARRIVE)], "products of four warps (wgmma)"),
+    **dict.fromkeys([(M.CLS_TMEM, op) for op in range(M.OP_TMEM_LOAD, M.OP_TMEM_LEAVE + 1)], "tensor memory (tcgen05)"),
 }
 """What it refuses, by class and operation."""
 

@@ -126,7 +126,7 @@ def matrix_operations(counts: Counts, opcode: str = "") -> int:
 def multiply_adds(row: np.ndarray) -> int:
     """Of one warp instruction, no matter whether a sparse A has zeros for them."""
     op, shape = row[M.COL_OP], int(row[M.COL_AUX0])
-    if op in (M.OP_HMMA, M.OP_IMMA, M.OP_DMMA):
+    if op in (M.OP_HMMA, M.OP_IMMA, M.OP_DMMA, M.OP_QMMA):
         return (shape >> 16) * _MATRIX_COLUMNS * ((shape & 0xFFFF) - (_MATRIX_COLUMNS << 8))
     if op == M.OP_GMMA:
         bits = _ELEMENT_BITS.get(int(row[M.COL_AUX1]) & 255, int(row[M.COL_AUX3]) >> 4)

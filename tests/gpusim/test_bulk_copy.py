@@ -520,6 +520,31 @@ def test_no_block_is_taken_from_the_dispatcher(mode):
     assert (out == 2).all()
 
 
+CANCEL.add("""
+K __cluster_dims__(2, 1, 1) cancel_all(unsigned *out) {
+  __shared__ __align__(16) unsigned answer[4]; __shared__ u64 bar; int t = threadIdx.x; unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  if (t < 4) answer[t] = 0x55555555;
+  init(&bar, 1); VIEW; __syncwarp();
+  if (t == 0) expect(&bar, 16);
+  asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+  if (t == 0 && rank == 1)
+    asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster::all.b128 [%0], [%1];" ::"r"(sh(answer)), "r"(sh(&bar)) : "memory");
+  wait(&bar, 0);
+  out[32 * blockIdx.x + t] = 2 + answer[t % 4];
+  asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+}
+""")
+
+
+@MODES
+def test_the_whole_cluster_is_told_that_no_block_is_left(mode):
+    out = np.zeros(128, np.uint32)
+    gpusim.simulate(CANCEL["cancel_all"], 4, 32, (out,), mode=mode, overrides=["gpu.arch=sm_100"])
+    assert (out == 2).all()
+
+
 KERNELS.add("""
 K box_prefetch(const uint4 *in, void *map, uint4 *out) {
   if (threadIdx.x == 0)

@@ -15,7 +15,8 @@ def test_a_uniform_row_uses_the_uniform_datapath():
 
 def test_every_row_names_a_known_unit():
     assert all(0 <= row.unit < m.UNITS for row in OPCODES.values())
-    bulk = ("UBLK", "UTMA", "UCGABAR", "USETMAXREG", "UGETNEXT")  # uniform registers or none, but another unit
+    # Uniform registers or none, but another unit, or no meaning of a vector instruction.
+    bulk = ("UBLK", "UTMA", "UTC", "UVIRT", "UCGABAR", "USETMAXREG", "UGETNEXT")
     for name, row in OPCODES.items():
         expected = name in ("S2UR", "LDCU") or (name.startswith("U") and not name.startswith(bulk))
         assert row.refused or row.uniform == expected, name

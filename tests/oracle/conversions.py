@@ -10,6 +10,7 @@ from tests.oracle import floats
 from tests.oracle.floating import FORMATS, TO_INTEGER, narrowed, part, rounding
 from tests.oracle.floats import BF16, F16, F32, F64, Format
 from tests.oracle.lane import View
+from tests.oracle.later import NARROW, narrow_pair
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ def packed(v: View, target: Format, source: Format, bits: int) -> int:
 
 def f2fp(v: View) -> None:
     """Two numbers beside each other, the first above; .MERGE_C puts the last source's lower half above them."""
+    for name in (*NARROW, "E8"):
+        if v.has(name):
+            narrow_pair(v, name)
+            return
     eight = next((_EIGHT[name] for name in v.instruction.modifiers if name in _EIGHT), None)
     sixteen = BF16 if v.has("BF16") else F16
     if v.has("UNPACK_B") and eight:
@@ -72,7 +77,7 @@ def f2fp(v: View) -> None:
         v.put(values[1] << 16 | values[0])
         return
     if v.has("UNPACK_B_MERGE_C") and eight:
-        values = [packed(v, eight, F16, v.raw(0) >> s & 0xFFFF) for s in (0, 16)]
+        values = [packed(v, eight, sixteen, v.raw(0) >> s & 0xFFFF) for s in (0, 16)]
         v.put(v.raw(1) << 16 | values[1] << 8 | values[0])
         return
     target = eight or sixteen

@@ -33,6 +33,10 @@ WITHOUT_MEANING = {
         "UBLKCP UBLKRED UBLKPF UTMALDG UTMASTG UTMAREDG UTMAPF STAS REDAS UGETNEXTWORKID"
     ),
     "registers beside the others, by test_bulk_copy.py": "RPCMOV USETMAXREG",
+    "tensor memory, by test_tensor_memory.py": (
+        "LDTM STTM UTCCP UTCSHIFT UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCBAR UTCATOMSWS UVIRTCOUNT"
+    ),
+    "products of narrow floats, by test_narrow_matrix.py": "QMMA OMMA",
     "wgmma, by the recording (test_group_matrix.py)": "HGMMA IGMMA QGMMA BGMMA WARPGROUP",
     "refused by name": " ".join(sorted(name for name, row in OPCODES.items() if row.refused)),
     "not the hardware's: calls of the driver's functions, by test_printf.py": "SYSCALL",

@@ -11,7 +11,7 @@ from gpusim.engine.rows.int import store_pair
 from gpusim.engine.rows.mufu import mufu
 from gpusim.engine.rows.narrow_bits import pack_floats
 from gpusim.engine.rows.simd import part
-from gpusim.engine.state.jit import compiled, compiled_on_demand
+from gpusim.engine.state.jit import compiled, compiled_on_demand, declared
 from isa import microops as m
 
 
@@ -191,6 +191,11 @@ def half_function(code, i, regs, wb):
     return cut
 
 
+@declared("gpusim.tensor_memory.conversions")
+def narrow_conversion(code, i, regs, wb, mask):
+    """Executes F2FP of 6 and 4 bits."""
+
+
 @compiled_on_demand()
 def exec_convert(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_CONVERT) for the lanes of `mask`; isa.microops has a row for each."""
@@ -210,6 +215,9 @@ def exec_convert(code, i, regs, wb, preds, pb, mask):
         return
     if op == m.OP_F2IP:
         d = pack_as_integers(code, i, regs, wb)
+    elif op == m.OP_F2FP_NARROW:
+        narrow_conversion(code, i, regs, wb, mask)
+        return
     elif op == m.OP_F2FP:
         d = pack_floats(code, i, regs, wb)
     elif op == m.OP_POPC:

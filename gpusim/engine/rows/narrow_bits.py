@@ -23,16 +23,21 @@ def to_narrow(value, form, modes):
     drop = 20 if form == m.NARROW_E4M3 else 21  # bits of mantissa that are lost
     bias = 7 if form == m.NARROW_E4M3 else 15
     largest = (0x7F if form == m.NARROW_E4M3 else 0x7C) - (1 if modes & m.FLAG_SATFINITE else 0)
-    bits = V.as_u32(value)
-    size = bits & V.splat(0x7FFFFFFF)
+    rounded = V.min_u(nearest_size(value, drop, bias), V.splat(largest))
+    rounded = rounded | (V.shr(V.as_u32(value), V.splat(24)) & V.splat(0x80))
+    return V.select(V.unordered_f32(value, value), V.splat(NARROW_NAN), rounded)
+
+
+@compiled
+def nearest_size(value, drop, bias):
+    """Bits, without sign, of narrow numbers nearest to an f32 row, of which `drop` bits of mantissa are lost."""
+    size = V.as_u32(value) & V.splat(0x7FFFFFFF)
     odd = V.shr(size, V.splat(drop)) & V.splat(1)
     normal = V.shr(size + V.splat((1 << (drop - 1)) - 1) + odd, V.splat(drop)) - V.splat((127 - bias) << (23 - drop))
     # Adding a power of two whose last place is the smallest denormal rounds to a multiple of that.
     unit = V.splat_f32(2.0 ** (drop + 1 - bias))
     small = V.as_u32(V.as_f32(size) + unit) - V.as_u32(unit)
-    rounded = V.select(V.less_f32(V.as_f32(size), V.splat_f32(2.0 ** (1 - bias))), small, normal)
-    rounded = V.min_u(rounded, V.splat(largest)) | (V.shr(bits, V.splat(24)) & V.splat(0x80))
-    return V.select(V.unordered_f32(value, value), V.splat(NARROW_NAN), rounded)
+    return V.select(V.less_f32(V.as_f32(size), V.splat_f32(2.0 ** (1 - bias))), small, normal)
 
 
 @compiled

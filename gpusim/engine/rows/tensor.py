@@ -24,7 +24,7 @@ from gpusim.engine.rows.tensor_tile import (
     take,
     tile_products,
 )
-from gpusim.engine.state.jit import compiled, compiled_on_demand
+from gpusim.engine.state.jit import compiled, compiled_on_demand, declared
 from isa import microops as m
 
 
@@ -184,6 +184,11 @@ def transposed(regs, offset):
     return low_half | (V.select(in_lower, second, V.shr(second, V.splat(16))) << V.splat(16))
 
 
+@declared("gpusim.tensor_memory.registers")
+def narrow_product(code, i, regs, wb, mask):
+    """Executes QMMA."""
+
+
 @compiled_on_demand()
 def exec_tensor(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_TENSOR) for the lanes of `mask`; isa.microops has a row for each."""
@@ -192,6 +197,8 @@ def exec_tensor(code, i, regs, wb, preds, pb, mask):
         hmma(code, i, regs, wb, mask)
     elif op == m.OP_IMMA:
         imma(code, i, regs, wb, mask)
+    elif op == m.OP_QMMA:
+        narrow_product(code, i, regs, wb, mask)
     elif op == m.OP_DMMA:
         dmma(code, i, regs, wb, mask)
     else:

@@ -6,7 +6,7 @@ from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import row_offset, set_predicate
 from gpusim.engine.rows.scalar_half import combine_halves
 from gpusim.engine.sm.cluster import BYTE_MASK, SM_SHIFT
-from gpusim.engine.sm.space import load_rows, store_rows
+from gpusim.engine.sm.space import load_rows, move_halves, store_rows
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
 from isa import microops as M
 
@@ -179,8 +179,10 @@ def take_effect(st, sm, entry, words, bytes_, base, mask):
     op = st.code[i, M.COL_OP]
     size = st.code[i, M.COL_AUX1] & 255
     signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-    if op == M.OP_LOAD:
-        wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
+    wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
+    if op == M.OP_LOAD and size == 32:
+        move_halves(st, i, wb, words, bytes_, address, base, mask)
+    elif op == M.OP_LOAD:
         dst = row_offset(st.code[i, M.COL_DST], wb)
         load_rows(words, bytes_, address, base, 1, st.regs, dst, mask, size, signed)
     elif op == M.OP_STORE:

@@ -42,10 +42,11 @@ def destination(st, sm, w, i, wb, k, size):
     if not inside or not inside_shared(st, sm, w, i, barrier, np.int64(8)):
         return False
     most = max(st.par[P.CLUSTER_BLOCKS], 1)
-    blocks = np.int64(1) << min(address >> RANK_SHIFT, 62)
+    blocks, pair = np.int64(1) << min(address >> RANK_SHIFT, 62), code[i, M.COL_AUX4] & M.BULK_PAIR != 0
+    k[L.BULK_TOLD] = 1 + (barrier >> RANK_SHIFT & 1) if pair else 0
     if code[i, M.COL_AUX4] & M.BULK_MULTICAST != 0:
         blocks = tm.uniform_word(st, wb, code[i, M.COL_C], 0) >> 16
-    elif address >> RANK_SHIFT != barrier >> RANK_SHIFT:
+    elif (address ^ barrier) >> RANK_SHIFT > pair:
         blocks = np.int64(1) << 62
     if blocks == 0 or blocks >> most != 0:
         fail(st, sm, L.ERROR_CLUSTER if st.par[P.CLUSTER_BLOCKS] > 0 else L.ERROR_SHARED_BOUNDS, i, w, 0, address, size)
@@ -112,6 +113,24 @@ def plain_copy(st, sm, w, i, wb, k):
 
 
 @compiled
+def answer(st, sm, w, i, wb, k):
+    """UGETNEXTWORKID.BROADCAST: zeros, which mean that no block is left, go from the block to all of its cluster."""
+    address, size = tm.uniform_word(st, wb, st.code[i, M.COL_A], 0), np.int64(_UNIT)
+    barrier = tm.uniform_word(st, wb, st.code[i, M.COL_B], 0)
+    if not aligned(st, sm, w, i, address, _UNIT) or not aligned(st, sm, w, i, barrier, 8):
+        return False
+    if not inside_shared(st, sm, w, i, address, size) or not inside_shared(st, sm, w, i, barrier, np.int64(8)):
+        return False
+    k[L.BULK_SHARED] = k[L.BULK_MEMORY] = address & OFFSET_MASK
+    k[L.BULK_BARRIER], k[L.BULK_BYTES] = barrier & OFFSET_MASK, size
+    k[L.BULK_BLOCKS] = (np.int64(1) << max(st.par[P.CLUSTER_BLOCKS], 1)) - 1
+    at = (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE] + k[L.BULK_SHARED]) >> 2
+    for n in range(_UNIT >> 2):
+        st.shared32[sm, at + n] = np.uint32(0)
+    return True
+
+
+@compiled
 def reduced(kind, operation):
     """Return whether elements of a type can be reduced so; others an H200 finds to be an illegal instruction."""
     if kind == M.TYPE_F32 or kind == M.TYPE_F32_FTZ or kind == M.TYPE_F64:
@@ -145,11 +164,13 @@ def tensor_copy(st, sm, w, i, wb, k):
         return False
     rank, size = tm.rank(k), tm.cell_bytes(k)
     right = tm.element_bytes(k) > 0 and rank == code[i, M.COL_AUX1]
+    right = right and (code[i, M.COL_AUX4] & M.BULK_ROWS4 == 0 or (rank == 2 and tm.interleave(k) == 0))
     right = right and tm.is_im2col(k) == (code[i, M.COL_AUX4] & M.BULK_IM2COL != 0)
     if kind == M.BULK_REDUCE and not reduced(tm.reduction_type(k), code[i, M.COL_AUX2]):
         right = False
     first = 2 if kind == M.BULK_LOAD else 0 if kind == M.BULK_PREFETCH else 1
-    for d in range(rank):
+    k[L.BULK_ROWS4] = code[i, M.COL_AUX4] & M.BULK_ROWS4 != 0
+    for d in range(5 if k[L.BULK_ROWS4] else rank):
         coordinate = tm.uniform_word(st, wb, code[i, M.COL_A], first + d)
         k[L.BULK_CORNER + d] = (coordinate ^ 0x80000000) - 0x80000000
     if right and tm.is_im2col(k):
@@ -265,7 +286,10 @@ def bulk_access(st, sm, w, i, wb, time):
     tensor = st.code[i, M.COL_AUX4] & M.BULK_TENSOR != 0
     row = take_bulk(st, sm, w, i)
     k = st.bulk[sm, row]
-    right = tensor_copy(st, sm, w, i, wb, k) if tensor else plain_copy(st, sm, w, i, wb, k)
+    if st.code[i, M.COL_AUX4] & M.BULK_ANSWER != 0:
+        right = answer(st, sm, w, i, wb, k)
+    else:
+        right = tensor_copy(st, sm, w, i, wb, k) if tensor else plain_copy(st, sm, w, i, wb, k)
     if not right or k[L.BULK_BYTES] == 0:
         free_bulk(st, sm, row)
         return
@@ -274,7 +298,7 @@ def bulk_access(st, sm, w, i, wb, time):
         size = tb.row_count(k) * tb.row_pitch(k) if tensor else k[L.BULK_BYTES]
         if not watch_bulk(st, sm, np.int64(i), np.int64(w), np.int64(row), np.int64(size)):
             return
-    arrives = kind == M.BULK_LOAD and k[L.BULK_BLOCKS] == own
+    arrives = kind == M.BULK_LOAD and k[L.BULK_BLOCKS] == own and k[L.BULK_TOLD] == 0
     token = begin_token(st, sm, w, L.COPY_BYTES_TOKEN if arrives else L.BULK_WRITE_TOKEN, k)
     st.token[sm, token, L.TOKEN_BULK] = row + 1 if arrives else 0
     entry = np.int64(-1)

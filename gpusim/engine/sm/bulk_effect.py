@@ -118,25 +118,38 @@ def deliver_news(st, sm, n, time):
 
 
 @compiled
+def peer_of(st, sm, k, rank):
+    """(SM, slot) of a block of the copy's cluster."""
+    slot = k[L.BULK_BLOCK] & 255
+    peer = st.block[sm, slot, L.BLOCK_PEER + rank] if st.par[P.CLUSTER_BLOCKS] > 0 else sm << PEER_SHIFT | slot
+    return peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
+
+
+@compiled
 def copy_to_peer(st, sm, k, rank, time):
     """Sends a copy's bytes, or news of them, to one block of the cluster."""
-    there, slot = sm, k[L.BULK_BLOCK] & 255
-    if st.par[P.CLUSTER_BLOCKS] > 0:
-        peer = st.block[sm, slot, L.BLOCK_PEER + rank]
-        there, slot = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
-    news = send_news(st, there, slot, L.COPY_BYTES_TOKEN, k[L.BULK_BARRIER], k[L.BULK_BYTES], np.int64(0))
+    there, slot = peer_of(st, sm, k, rank)
+    told, whose = peer_of(st, sm, k, rank & ~1 | k[L.BULK_TOLD] - 1) if k[L.BULK_TOLD] else (there, slot)
+    news = send_news(st, told, whose, L.COPY_BYTES_TOKEN, k[L.BULK_BARRIER], k[L.BULK_BYTES], np.int64(0))
     if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_LOAD:
         row = take_bulk(st, there, k[L.BULK_WARP], k[L.BULK_PC])
         copy = st.bulk[there, row]
         for n in range(L.BULK_FIELDS):
             copy[n] = k[n]
         copy[L.BULK_BLOCK] = block_key(st, there, slot)
-        st.token[there, news, L.TOKEN_BULK] = row + 1
+        if told == there:
+            st.token[there, news, L.TOKEN_BULK] = row + 1
+        elif st.par[P.MODE] & L.BOOKS != 0:
+            landing = send_news(st, there, slot, L.BULK_WRITE_TOKEN, np.int64(0), np.int64(0), np.int64(0))
+            st.token[there, landing, L.TOKEN_BULK] = row + 1
+            event_at(st, there, time, landing)
+        else:
+            land(st, there, row, time)
     else:
         from_ = (k[L.BULK_BLOCK] & 255) * st.par[P.SHARED_STRIDE] + k[L.BULK_MEMORY]
         to = slot * st.par[P.SHARED_STRIDE] + k[L.BULK_SHARED]
         move_plain(st, k, st.shared32[there], to, st.shared32[sm], from_)
-    deliver_news(st, there, news, time)
+    deliver_news(st, told, news, time)
 
 
 @compiled_on_demand()

@@ -3,6 +3,7 @@ bulk copies that leave shared memory or go to other blocks."""
 
 from gpusim.engine.sm.atomics import take_effect, take_effect_remotely
 from gpusim.engine.sm.bulk_effect import apply_copy, apply_remote
+from gpusim.engine.sm.tensor_memory import tmem_effect
 from gpusim.engine.state import L, P, compiled, of_warp
 from gpusim.engine.state.memory import KIND_SM_READ, REQ_KIND, REQ_REPLY, REQ_TOKEN
 from isa import microops as M
@@ -62,6 +63,8 @@ def apply_deferred(st, order, count):
         op = st.code[d[L.DEFERRED_PC], M.COL_OP]
         if op == M.OP_SYNCS or op == M.OP_STAS:
             apply_remote(st, sm, entry, arrival(st, request))
+        elif op >= M.OP_TMEM_LOAD:
+            tmem_effect(st, sm, entry, arrival(st, request))
         elif d[L.DEFERRED_REMOTE] != 0:
             take_effect_remotely(st, sm, entry)
         else:

@@ -31,6 +31,7 @@ from gpusim.engine.sm.stages import (
     take_port,
     wait_for_constant,
 )
+from gpusim.engine.sm.tensor_memory import tmem_access
 from gpusim.engine.state import L, P, compiled, lowest_bit
 from isa import microops as M
 
@@ -152,6 +153,9 @@ def execute(st, sm, q, slot, w, i, mask, time):
                 return False
     elif cls == M.CLS_SPECIAL:
         read_special(st, sm, w, i, wb, lanes, time)
+    elif cls == M.CLS_TMEM:
+        if mask != 0:
+            tmem_access(st, sm, q, w, i, wb, time)
     elif st.code[i, M.COL_OP] == M.OP_GMMA:
         group_matrix(st, sm, q, w, i, wb, np.uint32(lanes), time)
     else:

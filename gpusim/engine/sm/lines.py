@@ -412,6 +412,8 @@ def take_operands(st, a, values):
     if op == M.OP_STORE:
         src = row_offset(st.code[a.pc, M.COL_B], a.base)
         for k in range(max(a.size >> 2, 1)):
+            if k == 4:  # the second half has its own registers
+                src = row_offset(st.code[a.pc, M.COL_AUX4], a.base) - 32 * 4
             V.store_words(values[k], 0, V.load(st.regs, src + 32 * k))
     elif op != M.OP_LOAD:
         copy_operands(st, a.pc, a.base, st.code[a.pc, M.COL_AUX4] & 255, values)

@@ -75,7 +75,9 @@ def shared_cost(st, sm, i, mask, size):
 def move_rows(st, sm, i, wb, words, parts_of_words, base, apart, mask, size):
     """The values of a load or store between registers and a memory, see `space.load_rows`."""
     address = st.address[sm]
-    if st.code[i, M.COL_OP] == M.OP_LOAD:
+    if size == 32:
+        space.move_halves(st, i, wb, words, parts_of_words, address, base, mask)
+    elif st.code[i, M.COL_OP] == M.OP_LOAD:
         dst = row_offset(st.code[i, M.COL_DST], wb)
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
         space.load_rows(words, parts_of_words, address, base, apart, st.regs, dst, mask, size, signed)

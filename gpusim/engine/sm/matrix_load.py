@@ -17,6 +17,7 @@ from gpusim.engine.sm.shadow import watch_byte
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE, READ, WRITE, epoch_of, record_of
 from gpusim.engine.sm.space import access, check_shared, lane_addresses
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
+from gpusim.engine.sm.tensor_memory import byte_matrices
 from gpusim.engine.state import L, P, compiled, compiled_on_demand
 from isa import microops as M
 
@@ -138,7 +139,11 @@ def move_rows(st, sm, w, i, wb, mask, count):
             st.address[sm], st.touched[sm], givers, first, first + _ROWS, _ROW_BYTES >> par[P.BANK_SHIFT],
             par[P.BANKS], par[P.BANK_SHIFT],
         )  # fmt: skip
-    move_matrices(st, sm, i, wb, st.warp[w, L.WARP_BLOCK] * par[P.SHARED_STRIDE], mask)
+    base = np.int64(st.warp[w, L.WARP_BLOCK] * par[P.SHARED_STRIDE])
+    if st.code[i, M.COL_AUX4] != 0:
+        byte_matrices(st, sm, i, wb, base, mask)
+    else:
+        move_matrices(st, sm, i, wb, base, mask)
     return wavefronts
 
 

@@ -12,6 +12,7 @@ from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.shadow_copies import all_waited_for
 from gpusim.engine.sm.space import exhausted, fail
 from gpusim.engine.sm.stages import take_turn
+from gpusim.engine.sm.tensor_memory import tmem_end
 from gpusim.engine.state import L, P, compiled, lowest_bit, popc
 from gpusim.engine.state.log import STOPS, log_costs, log_end, log_issue
 from isa import microops as M
@@ -179,6 +180,8 @@ def finish_warp(st, sm, q, slot, w, time):
     if b[L.BLOCK_WARPS_LEFT] == 0:
         if s[L.SM_BULKS_NEW] > 0:
             leave_with_block(st, sm, number)
+        if st.par[P.TMEM] != 0:
+            tmem_end(st, sm, w)
         done = max(time, b[L.BLOCK_DRAINED] - 1) + st.par[P.EXIT_LATENCY]
         n = s[L.SM_DONE]
         if n >= st.done.shape[1]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import FULL_MASK, row_offset
-from gpusim.engine.state import L, P, compiled, lowest_bit
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
 from gpusim.engine.state.log import log_addresses
 from isa import microops as M
 
@@ -288,3 +288,16 @@ def window_of(st, sm, mask):
         if (lanes >> lane) & 1:
             st.address[sm, lane] -= window
     return space, lanes
+
+
+@compiled_on_demand()
+def move_halves(st, i, wb, words, bytes_, address, base, mask):
+    """A load or store of 32 bytes a lane, of which each half has four registers of its own."""
+    code = st.code
+    for half in range(2):
+        if code[i, M.COL_OP] == M.OP_LOAD:
+            dst = row_offset(code[i, M.COL_AUX4 if half else M.COL_DST], wb)
+            load_rows(words, bytes_, address, base - 16 * half, 1, st.regs, dst, mask, np.int64(16), 0)
+        else:
+            src = row_offset(code[i, M.COL_AUX4 if half else M.COL_B], wb)
+            store_rows(words, bytes_, address, base - 16 * half, 1, st.regs, src, mask, np.int64(16))

@@ -51,6 +51,8 @@ def row_pitch(k):
 def row_count(k):
     if tm.is_im2col(k):
         return tm.pixels(k)
+    if k[L.BULK_ROWS4]:
+        return np.int64(4)
     rows = np.int64(1)
     for d in range(1, tm.rank(k)):
         rows *= tm.box_count(k, d)
@@ -63,6 +65,9 @@ def row_start(st, k, r):
     row = tm.tensor_base(k) - st.par[P.MEMORY_BASE]
     if tm.is_im2col(k):
         return pixel_start(k, r, row)
+    if k[L.BULK_ROWS4]:
+        coordinate = k[L.BULK_CORNER + 1 + r]
+        return row + coordinate * tm.stride(k, 1) if 0 <= coordinate < tm.extent(k, 1) else _OUTSIDE
     left = np.int64(r)
     for d in range(1, tm.rank(k)):
         here = tm.box_count(k, d)

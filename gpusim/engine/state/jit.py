@@ -31,3 +31,13 @@ def compiled_on_demand(returns: types.Type = types.none) -> Callable[[Callable[.
     returns: what the function gives, which its callers have to know without it.
     """
     return lambda function: Compiled(function, OPTIONS, returns)
+
+
+def declared(module: str) -> Callable[[Callable[..., Any]], Any]:
+    """A function `compiled_on_demand` of another module, which is imported when it is first called."""
+
+    def elsewhere(function: Callable[..., Any]) -> Any:
+        function.__module__ = module
+        return Compiled(function, OPTIONS, types.none)
+
+    return elsewhere

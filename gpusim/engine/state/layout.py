@@ -115,6 +115,7 @@ BLOCK_HANDED = 94  # row of State.handed
 BLOCK_REGISTERS = 95  # registers of a thread that its warps have given back, all together
 BLOCK_GROUP = 96  # 8: warps of each four that are at WARPGROUP.ARRIVE
 BLOCK_SEAT = 104  # P.SEAT of its launch
+BLOCK_TMEM_UNITS = 106  # set of units of tensor memory that it has allocated
 BLOCK_TRIGGERED = 105  # cycle from which the next grid of the stream may begin, 0: not yet
 BLOCK_FIELDS = 112
 
@@ -203,6 +204,8 @@ SM_AGE, SM_BLOCK_NUMBER = 79, 80  # warps that it has got so far; blocks
 SM_L1_SETS, SM_CARVEOUT = 81, 82  # sets of its L1; bytes of its shared memory
 SM_CHANGED = 83  # atomics that changed what was there, counted only with P.WATCHED
 SM_PARTITION, SM_CODE_WAIT, SM_CONST_WAIT, SM_CONST_TURN, SM_WAY = range(84, 89)  # see `memory.place.sm_places`
+SM_TMEM_UNITS, SM_TMEM_BUSY = 90, 91  # set of units of tensor memory that are taken; until when its tensor core is busy
+SM_TMEM_OWNER = 92  # 1 + slot of the block that alone may take some, 0 if nobody has the right
 SM_WRITTEN = 89  # cycle until which a barrier that completes waits for stores to shared memory
 CONSTANTS_WAITING = 28  # most that do
 SM_FIELDS = 96
@@ -215,6 +218,8 @@ ERROR_NOT_IN_MASK, ERROR_EXITED_IN_MASK = 17, 18
 ERROR_POOL = 19  # one of POOLS is used up
 ERROR_UNWAITED = 20  # an asynchronous copy that nobody has waited for
 ERROR_STOPPED = 21  # no error: the run was to stop here
+ERROR_TMEM_BOUNDS, ERROR_TMEM_LANES, ERROR_TMEM_DESCRIPTOR, ERROR_TMEM_KEPT = range(22, 26)
+TMEM_LANES, TMEM_COLUMNS = 128, 512  # of tensor memory
 
 #: Resources of which an SM has a fixed number, as an error names them.
 POOLS: list[str] = []
@@ -276,7 +281,9 @@ BULK_CORNER = 10  # five coordinates
 BULK_MAP = 15  # 16 words of the tensor map
 BULK_SENT = 31  # of what leaves shared memory: cycle at which its last byte has left
 BULK_SEAT = 32  # P.SEAT of its launch
-BULK_FIELDS = 33
+BULK_ROWS4 = 33  # 1: four rows, each with a coordinate
+BULK_TOLD = 34  # 1 + rank, of a pair, of whose mbarrier hears of it; 0: that of the block that it goes to
+BULK_FIELDS = 35
 BULK_LINES = 2000  # requests of one copy at most; a box of more rows than this takes less time than it should
 
 # --- mshr: one per line request of L1 in flight ------------------------------------------------------------

@@ -144,6 +144,7 @@ MBARRIER_WAIT = row("shared.mbarrier_wait_cycles")  # cycles that a look waits f
 COPY_LAND = row("memory_instruction.copy_land_cycles")
 BULK_STORE = row("memory_instruction.bulk_store_start_cycles")  # the same of one out of shared memory
 BULK_START = row("memory_instruction.bulk_start_cycles")  # cycles from the issue of a bulk copy to its first request
+TMEM = row()  # 1 if the launch uses tensor memory
 SHARED_FIRST = row()  # first byte of shared memory that is not the system's
 CHECKS = row()  # what is checked on request: CHECK_* of engine.sm.shadow_clocks
 WIDE_INTERVAL = row("pipes.wide_initiation_cycles")  # cycles between two multiplications with a 64-bit product
