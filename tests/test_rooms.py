@@ -47,7 +47,7 @@ MOST_LINES_OF = {
     "gpusim.config": 1_450,
     "gpusim.difference": 974,
     "gpusim.driver": 13_764,
-    "gpusim.engine": 19_058,
+    "gpusim.engine": 19_059,
     "gpusim.exec": 909,
     "gpusim.explore": 2_462,
     "gpusim.host": 1_732,

@@ -127,8 +127,9 @@ def mergeable(address, mask, first, last):
 @compiled
 def least_wavefronts(mask, size, banks, bank_shift):
     """Wavefronts that the active lanes' bytes would fill if each were different and none conflicted."""
+    needed = popc(mask) * size
     width = banks << bank_shift
-    return max((popc(mask) * size + width - 1) // width, 1)
+    return 1 if needed <= width else (needed + width - 1) // width
 
 
 @compiled
