@@ -218,15 +218,15 @@ OP_POPC = _op("d = number of ones in A")
 OP_FLO_U = _op("d = number of A's leading one, else all ones; PD0 = found", aux0="1: distance from the top (.SH)")
 OP_FLO_S = _op("as FLO_U, d = leading bit of A that differs from the sign; PD0 = found", aux0="as FLO_U")
 OP_BREV = _op("d = A with its bits in reverse")
-OP_F2FP = _op(
-    "d = A, B packed, over C",
-    aux0="FLAG_*",
-    aux1="ROUND_*",
-    aux2="format of the result: HALF_*, NARROW_*",
-    aux3="PACK_*, UNPACK_*",
-    aux4="source format where it is not f32",
-    aux5="half of B that is unpacked",
-)
+_PACKED = {
+    "aux0": "FLAG_*",
+    "aux1": "ROUND_*",
+    "aux2": "format of the result: HALF_*, NARROW_*",
+    "aux3": "PACK_*, UNPACK_*",
+    "aux4": "source format where it is not f32",
+    "aux5": "half (of E2M1 byte) of B that is unpacked",
+}
+OP_F2FP = _op("d = A, B packed, over C", **_PACKED)
 OP_F2IP = _op(
     "d = C << 2 * bits | A << bits | B, the f32 A and B as integers",
     aux0="FLAG_*",
@@ -234,9 +234,7 @@ OP_F2IP = _op(
     aux2="bits",
     aux3="1: signed",
 )
-OP_F2FP_NARROW = _op(
-    "as F2FP, of NARROW_E2M3 and those after it, which of E2M1 is over C << 8", aux5="that, or byte of B"
-)
+OP_F2FP_NARROW = _op("as F2FP, A, B over C, of NARROW_E2M3 and those after it; of E2M1 C << 8", **_PACKED)
 
 FLAG_NTZ = 32  # F2I makes zero of NaN, not the top bit
 FLAG_BF16 = 128  # a 16-bit source is bfloat16

@@ -34,6 +34,7 @@ SELDOM = {
     "MUFU": {"AUX0", "AUX1", "AUX5"},
     "IMAD_HI": {"PS0"},
     "FRND": {"AUX5"},
+    "F2FP_NARROW": {"AUX1", "AUX4", "AUX5"},
     "MATCH_ALL": {"A", "AUX0"},
     "REDUX": {"AUX1"},
 }
