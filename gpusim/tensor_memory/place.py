@@ -106,9 +106,9 @@ def load_cells(cells, shape, r, base, packed):
     if shape == M.TMEM_32X32 and packed == 0:
         return V.load(cells, base + L.TMEM_LANES * r)
     places = places_of(shape, r, base, packed)
-    row = V.gather_words(cells, places)
+    (row,) = V.gather_1(cells, places)
     if packed:
-        above = V.gather_words(cells, places + V.splat64(L.TMEM_LANES))
+        (above,) = V.gather_1(cells, places + V.splat64(L.TMEM_LANES))
         row = (row & V.splat(0xFFFF)) | (above << V.splat(16))
     return row
 

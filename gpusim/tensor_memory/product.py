@@ -14,7 +14,7 @@ import numpy as np
 from numba.core import types
 
 from gpusim.engine.rows import lanes as V
-from gpusim.engine.rows.common import FULL_MASK, predicate, row_offset
+from gpusim.engine.rows.common import FULL_MASK, gather, predicate, row_offset
 from gpusim.engine.rows.tensor_integer import added
 from gpusim.engine.rows.tensor_lanes import scratch
 from gpusim.engine.rows.tensor_sum import addend, finished
@@ -127,7 +127,7 @@ def raw_a(st, sm, slot, x, part, k, place):
         lanes = V.lane_numbers() + V.splat(32 * part)
         if x[FLAGS] & M.PRODUCT_ASHIFT:
             lanes = V.min_u(lanes + V.splat(1), V.splat(L.TMEM_LANES - 1))
-        cells = V.gather_words(st.tmem[sm], V.zero_extend(lanes + V.splat(at)))
+        cells = gather(st.tmem[sm], at, lanes)
         V.store_words(place, RAW, O.cell_bits(cells, k, x[A_FORM], packed))
         return True
     for lane in range(32):
@@ -151,7 +151,7 @@ def chosen(st, sm, x, part, chunk):
         lanes = (lanes & V.splat(23)) + V.splat(8 * (chunk >> 2))
     else:
         column += chunk >> 3
-    return V.shr(V.gather(st.tmem[sm], column * L.TMEM_LANES + 32 * part, lanes), shift) & V.splat(15)
+    return V.shr(gather(st.tmem[sm], column * L.TMEM_LANES + 32 * part, lanes), shift) & V.splat(15)
 
 
 @compiled
@@ -181,7 +181,7 @@ def scatter(st, sm, x, part, j, place, value, exponent):
 def scale_bytes(st, sm, part, address, first, row, lanes):
     """Words of scales from an address on of some lanes of a part, in the column of row number `row` / 32; `first` is
     the byte with which they begin."""
-    word = V.gather(st.tmem[sm], ((address & 0xFFFF) + row // 32) * L.TMEM_LANES + 32 * part, lanes)
+    word = gather(st.tmem[sm], ((address & 0xFFFF) + row // 32) * L.TMEM_LANES + 32 * part, lanes)
     return V.shr(word, V.splat(8 * (first & 3)))
 
 

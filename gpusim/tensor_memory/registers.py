@@ -8,7 +8,7 @@ fewer places, are taken to do the same (assumed).
 import numpy as np
 
 from gpusim.engine.rows import lanes as V
-from gpusim.engine.rows.common import FULL_MASK, destination, row_offset
+from gpusim.engine.rows.common import FULL_MASK, destination, gather, row_offset
 from gpusim.engine.rows.tensor_lanes import scratch
 from gpusim.engine.rows.tensor_sum import addend
 from gpusim.engine.state.jit import compiled, compiled_on_demand
@@ -25,9 +25,8 @@ def row_words(regs, first, t, step):
     """Of each of sixteen rows, twice, the word that number t of its four lanes has; `step` words further for rows from
     number 8 on."""
     row = V.lane_numbers() & V.splat(15)
-    return V.gather(
-        regs, first, ((row & V.splat(7)) << V.splat(2)) + V.splat(t) + V.shr(row, V.splat(3)) * V.splat(step)
-    )
+    place = ((row & V.splat(7)) << V.splat(2)) + V.splat(t) + V.shr(row, V.splat(3)) * V.splat(step)
+    return gather(regs, first, place)
 
 
 @compiled
@@ -91,7 +90,7 @@ def narrow_product(code, i, regs, wb, mask):
     lane = V.lane_numbers()
     order = ((lane & V.splat(3)) << V.splat(6)) + V.shr(lane, V.splat(2))
     for half in range(2):
-        even, odd = V.gather(results, 8 * half, order), V.gather(results, 8 * half + 32, order)
+        even, odd = gather(results, 8 * half, order), gather(results, 8 * half + 32, order)
         if result == 32:
             V.store(regs, d + 64 * half, even, mask)
             V.store(regs, d + 64 * half + 32, odd, mask)
