@@ -60,7 +60,7 @@ MOST_LINES_OF = {
     "gpusim.plot": 1_986,
     "gpusim.report_html": 767,
     "gpusim.results": 3_360,
-    "gpusim.tensor_memory": 1_300,
+    "gpusim.tensor_memory": 1_283,
     "gpusim.tracing": 1_325,
     "gpusim.translation": 169,
     "gpusim.workload": 370,
