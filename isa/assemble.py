@@ -52,8 +52,7 @@ def assemble(
             return target.read_bytes()
     report = done.stderr or done.stdout
     message, line = first_error(report)
-    extern = re.search(r"Unresolved extern function '(\w+)'", report)
-    if extern:
+    if extern := re.search(r"Unresolved extern function '(\w+)'", report):
         message = f"it calls {extern[1]}, which it does not define, and nothing is linked to it"
     if "SM version specified by .target is higher" in message:
         message = f"its .target is a later architecture than {arch}"

@@ -18,7 +18,7 @@ from typing import Any
 
 from isa.cubin import Cubin
 from isa.errors import ProgramFileError
-from isa.folders import cache_folder
+from isa.folders import cache_folder, put_file
 from isa.program import SUFFIX, Program
 
 _KEPT_IN_MEMORY = 256
@@ -50,16 +50,10 @@ class ProgramCache:
         """The program of a key, or None; a damaged file counts as absent and is overwritten by the next
         `put`. An entry that was put without its cubin needs it.
         """
-        program = self._recent.get(key)
-        if program is None:
-            path = self.path(key)
-            try:
-                program = Program.open(path, cubin) if path.exists() else None
-            except (ProgramFileError, OSError):
-                program = None
-            if program is not None:
-                self._remember(key, program)
-        return program
+        if key not in self._recent:
+            with suppress(ProgramFileError):
+                self._remember(key, Program.open(self.path(key), cubin))
+        return self._recent.get(key)
 
     def put(self, key: str, program: Program, *, with_cubin: bool = True) -> None:
         """Store a program, without its cubin if whoever asks for it has that. A folder that cannot be written to
@@ -82,9 +76,7 @@ class ProgramCache:
         """Say on which files the entry of a key depends besides, which only its compiler knows."""
         self._files[key] = list(names)
         with suppress(OSError):
-            path = self.path(key).with_suffix(_FILES)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("\n".join(self._files[key]), encoding="utf-8")
+            put_file(self.path(key).with_suffix(_FILES), "\n".join(self._files[key]).encode())
 
     def _remember(self, key: str, program: Program) -> None:
         self._recent[key] = program
@@ -99,9 +91,7 @@ def _content(name: str) -> bytes:
         return b""
 
 
-@lru_cache(maxsize=8)
-def _cache_of(folder: Path) -> ProgramCache:
-    return ProgramCache(folder)
+_cache_of = lru_cache(maxsize=8)(ProgramCache)
 
 
 def default_cache() -> ProgramCache:

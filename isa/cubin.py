@@ -7,6 +7,7 @@ A cubin is a 64-bit ELF file for machine 190. What the ELF header and section na
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import struct
 from collections import defaultdict
@@ -252,8 +253,7 @@ class _Reader:
         kernel = CubinKernel(name, index, self.file.data(text))
         with damage(self.file.path):
             self._read_code(kernel, text)
-        problem = problem_with(kernel)
-        if problem is not None:
+        if problem := problem_with(kernel):
             raise NotACubin(self.file.path, f"kernel {name}: {problem}")
         return kernel
 
@@ -286,8 +286,7 @@ class _Reader:
             elif code == _CBANK_PARAM_SIZE:
                 kernel.parameter_bytes = struct.unpack_from("<H", payload)[0]
             elif code == _MAX_THREADS:
-                x, y, z = struct.unpack_from("<III", payload)
-                kernel.max_threads = x * y * z
+                kernel.max_threads = math.prod(struct.unpack_from("<III", payload))
             elif code == _NUM_BARRIERS:
                 kernel.barriers = payload[0]
             elif code == _CTA_PER_CLUSTER:
@@ -319,12 +318,8 @@ class _Reader:
         data, position = b"" if section is None else self.file.data(section), 0
         while position + 4 <= len(data):
             form, code, short = struct.unpack_from("<BBH", data, position)
-            if form == 4:
-                yield code, data[position + 4 : position + 4 + short]
-                position += 4 + short
-            else:
-                yield code, data[position + 2 : position + 4]
-                position += 4
+            start, position = (position + 4, position + 4 + short) if form == 4 else (position + 2, position + 4)
+            yield code, data[start:position]
 
     def _global_image(self) -> tuple[bytes, dict[int, int]]:
         """Initialised data followed by zeroed data, and where each section starts in it."""
@@ -361,12 +356,12 @@ class _Reader:
         """Relocations in the sections that hold them for one code section, or for all, by the section's number."""
         found: dict[int, list[Relocation]] = {}
         for section, target in sections:
-            rows: list[Relocation] = []
-            found[section.number] = rows
             shift = self.starts.get(section.info, 0)
-            for offset, kind, symbol, addend in self.file.relocations(section):
-                whole = symbol.section if symbol.kind == elf.SECTION else None
-                rows.append(Relocation(target, offset + shift, kind, (whole or symbol).name, addend))
+            found[section.number] = [
+                Relocation(target, offset + shift, kind, whole.name if whole else symbol.name, addend)
+                for offset, kind, symbol, addend in self.file.relocations(section)
+                for whole in [symbol.section if symbol.kind == elf.SECTION else None]
+            ]
         return found
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -76,22 +76,19 @@ def has_nvcc(options: Sequence[str] = ()) -> bool:
 
 def include_options(options: Sequence[str]) -> list[str]:
     """The folders of the options -I, in their order."""
-    return list(_values(options, ("-I", "--include-path")))
+    folders, following = list[str](), iter(options)
+    for each in following:
+        for name in ("-I", "--include-path"):
+            if each == name:
+                folders.append(next(following, ""))
+            elif each.startswith(name):
+                folders.append(each.removeprefix(name).removeprefix("="))
+    return folders
 
 
 def reads_more(options: Sequence[str]) -> bool:
     """True if options name files that the text does not, such as -include."""
     return any(each.startswith(_READING) for each in options)
-
-
-def _values(options: Sequence[str], names: tuple[str, ...]) -> Iterator[str]:
-    following = iter(options)
-    for each in following:
-        for name in names:
-            if each == name:
-                yield next(following, "")
-            elif each.startswith(name):
-                yield each.removeprefix(name).removeprefix("=")
 
 
 _NO_HOST = re.compile(r"host compiler|unsupported (?:GNU|clang|Microsoft)|cicc|cudafe", re.IGNORECASE)
@@ -158,9 +155,7 @@ def compile_device_code(
         library.nvrtcDestroyProgram(ctypes.byref(handle))
 
 
-@lru_cache(maxsize=4)
-def _library(path: str) -> ctypes.CDLL:
-    return ctypes.CDLL(path)
+_library = lru_cache(maxsize=4)(ctypes.CDLL)
 
 
 def _text(library: ctypes.CDLL, what: str, handle: ctypes.c_void_p) -> bytes:

@@ -8,9 +8,10 @@ nothing else, so a recorded program image stores the text and opens without any 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from isa.errors import DecodeError
 
@@ -18,9 +19,8 @@ NO_BARRIER = 7
 """Value of `Control.write_barrier` and `Control.read_barrier` that means that no scoreboard is set."""
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
-    """Scheduling bits of one instruction.
+class Control(NamedTuple):
+    """Scheduling bits of one instruction, in the order of their columns in a code row.
 
     Attributes:
         stall: cycles before the same warp may issue its next instruction (0..15).
@@ -154,15 +154,9 @@ class Instruction:
 
 
 _GUARD = re.compile(r"@(!?)(U?)P([0-6T])\s+")
-_REGISTER = re.compile(r"(UR|R|UP|P|SB|B)(\d+|Z|T)((?:\.\w+)*)$")
-_HEX = re.compile(r"(-?)0x([0-9a-f]+)((?:\.\w+)*)$")
-_FLOAT = re.compile(r"([+-]?)(\d+(?:\.\d*)?(?:e[+-]?\d+)?|INF|Q?NAN|SNAN)((?:\.[A-Z]\w*)*)$")
-_CONST = re.compile(r"(c|cx)\[(\w+)\] ?\[([^\]]*)\]((?:\.\w+)*)$")  # operands of halves have the space
-_MEMORY = re.compile(r"(?:desc\[(\w+)\])?\[([^\]]*)\]((?:\.\w+)*)$")
-_DESCRIPTOR = re.compile(r"(gdesc|tmem|idesc|tdesc|sdesc|desc)\[([^\]]*)\]((?:\.\w+)*)$")
 _LABEL = re.compile(r"`\((.+)\)$")
 _RELOCATED = re.compile(r"32@(lo|hi)\((.*?(\.L_x_\d+)?(?:@srel)?)\)+$")
-_WORD = re.compile(r"(?:\w+|Rpc\.\w+|\{[\d,]+\})$")
+Match = re.Match[str]
 _LONGEST_OPERANDS = 8192
 """Characters of all operands together; names of functions make them long."""
 _MOST_SIGNS = 8
@@ -242,24 +236,23 @@ def _operand(text: str, labels: Mapping[str, int]) -> Operand:
 @lru_cache(maxsize=65536)
 def parse_operand(text: str) -> Operand:
     """Decode one operand that is not a label. Raises DecodeError (it fits no known form)."""
-    for form in (_number, _register, _constant, _memory, _signed, _descriptor, _word):
-        operand = form(text)
-        if operand is not None:
+    for pattern, form in _FORMS.items():
+        if (match := pattern.match(text)) and (operand := form(match)) is not None:
             return operand
     raise DecodeError(f"unknown operand form '{text}'")
 
 
-def _signed(text: str) -> Operand | None:
-    """'-', '~', '!' or bars around another operand, with suffixes before or after the closing bar."""
-    if text[:1] in ("-", "~", "!"):
-        inner = parse_operand(text[1:])
-        if text[0] == "-":
-            return None if inner.negate else replace(inner, negate=True)
-        return None if inner.invert else replace(inner, invert=True)
-    if text.startswith("|"):
-        core, _, tail = text[1:].partition("|")
-        return replace(parse_operand(core + tail), absolute=True)
-    return None
+def _signed(match: Match) -> Operand | None:
+    """'-', '~' or '!' before another operand."""
+    inner = parse_operand(match[2])
+    if match[1] == "-":
+        return None if inner.negate else replace(inner, negate=True)
+    return None if inner.invert else replace(inner, invert=True)
+
+
+def _absolute(match: Match) -> Operand:
+    """Bars around another operand, with suffixes before or after the closing bar."""
+    return replace(parse_operand(match[1] + match[2]), absolute=True)
 
 
 def _suffixes(text: str) -> tuple[bool, tuple[str, ...]]:
@@ -267,38 +260,27 @@ def _suffixes(text: str) -> tuple[bool, tuple[str, ...]]:
     return "reuse" in words, tuple(word for word in words if word != "reuse")
 
 
-def _number(text: str) -> Operand | None:
-    match = _HEX.match(text)
-    if match:
-        reuse, suffixes = _suffixes(match[3])
-        return Operand("imm", value=int(match[1] + match[2], 16), reuse=reuse, suffixes=suffixes)
-    match = _FLOAT.match(text)
-    if match:
-        # Python has one NaN; which one was meant, the bits in the encoding say.
-        digits = "nan" if match[2].endswith("NAN") else match[2]
-        return Operand("fimm", value=float(match[1] + digits), suffixes=_suffixes(match[3])[1])
-    return None
+def _integer(match: Match) -> Operand:
+    reuse, suffixes = _suffixes(match[3])
+    return Operand("imm", value=int(match[1] + match[2], 16), reuse=reuse, suffixes=suffixes)
 
 
-def _register(text: str) -> Operand | None:
-    match = _REGISTER.match(text)
-    if not match:
-        return None
+def _float(match: Match) -> Operand:
+    # Python has one NaN; which one was meant, the bits in the encoding say.
+    digits = "nan" if match[2].endswith("NAN") else match[2]
+    return Operand("fimm", value=float(match[1] + digits), suffixes=_suffixes(match[3])[1])
+
+
+def _register(match: Match) -> Operand | None:
     file, number, tail = match.groups()
     reuse, suffixes = _suffixes(tail)
-    if number.isdigit():
-        if len(number) > 3 or int(number) > _HIGHEST[file]:
-            return None
-        return Operand(_KINDS[file], index=int(number), reuse=reuse, suffixes=suffixes)
-    if number not in _LAST.get(file, ()):
+    index = int(number) if number.isdigit() else _LAST.get(file, {}).get(number)
+    if index is None or len(number) > 3 or (number.isdigit() and index > _HIGHEST[file]):
         return None
-    return Operand(_KINDS[file], index=_LAST[file][number], reuse=reuse, suffixes=suffixes)
+    return Operand(_KINDS[file], index=index, reuse=reuse, suffixes=suffixes)
 
 
-def _constant(text: str) -> Operand | None:
-    match = _CONST.match(text)
-    if not match:
-        return None
+def _constant(match: Match) -> Operand:
     base, ubase, offset = _address(match[3])
     reuse, suffixes = _suffixes(match[4])
     bindless = not re.fullmatch("0x[0-9a-f]{1,4}", match[2])
@@ -314,19 +296,13 @@ def _constant(text: str) -> Operand | None:
     )
 
 
-def _memory(text: str) -> Operand | None:
-    match = _MEMORY.match(text)
-    if not match:
-        return None
+def _memory(match: Match) -> Operand:
     base, ubase, offset = _address(match[2])
     desc = parse_operand(match[1]) if match[1] else None
     return Operand("mem", offset=offset, base=base, ubase=ubase, desc=desc, suffixes=_suffixes(match[3])[1])
 
 
-def _descriptor(text: str) -> Operand | None:
-    match = _DESCRIPTOR.match(text)
-    if not match:
-        return None
+def _descriptor(match: Match) -> Operand:
     base, ubase, offset = _address(match[2])
     return Operand("other", value=match[1], base=base, ubase=ubase, offset=offset, suffixes=_suffixes(match[3])[1])
 
@@ -350,6 +326,19 @@ def _address(text: str) -> tuple[Operand | None, Operand | None, int]:
     return base, ubase, offset
 
 
-def _word(text: str) -> Operand | None:
-    kind = "special" if text.startswith("SR") else "other"
-    return Operand(kind, value=text) if kind == "special" or _WORD.match(text) else None
+def _word(match: Match) -> Operand:
+    return Operand("special" if match[0].startswith("SR") else "other", value=match[0])
+
+
+_FORMS: dict[re.Pattern[str], Callable[[Match], Operand | None]] = {
+    re.compile(r"(-?)0x([0-9a-f]+)((?:\.\w+)*)$"): _integer,
+    re.compile(r"([+-]?)(\d+(?:\.\d*)?(?:e[+-]?\d+)?|INF|Q?NAN|SNAN)((?:\.[A-Z]\w*)*)$"): _float,
+    re.compile(r"(UR|R|UP|P|SB|B)(\d+|Z|T)((?:\.\w+)*)$"): _register,
+    re.compile(r"(c|cx)\[(\w+)\] ?\[([^\]]*)\]((?:\.\w+)*)$"): _constant,  # operands of halves have the space
+    re.compile(r"(?:desc\[(\w+)\])?\[([^\]]*)\]((?:\.\w+)*)$"): _memory,
+    re.compile(r"([-~!])(.*)", re.DOTALL): _signed,
+    re.compile(r"\|([^|]*)\|?(.*)", re.DOTALL): _absolute,
+    re.compile(r"(gdesc|tmem|idesc|tdesc|sdesc|desc)\[([^\]]*)\]((?:\.\w+)*)$"): _descriptor,
+    re.compile(r"SR.*|(?:\w+|Rpc\.\w+|\{[\d,]+\})$", re.DOTALL): _word,
+}
+"""What reads an operand that fits a pattern; the first that gives one counts."""

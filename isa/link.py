@@ -63,19 +63,17 @@ def merge(
     count from the kernel's start, and the sections. Raises CompileError (it calls a function that the cubin does not
     define and no GPU driver provides)."""
     reached, called = reachable(cubin, sections, symbol)
-    for name in called:
-        if name not in SYSTEM_CALLS:
-            raise CompileError(
-                f"kernel '{symbol}' calls {name}, which no linked file defines and which is not a function "
-                "of the driver that the simulator provides"
-            )
+    if unknown := [name for name in called if name not in SYSTEM_CALLS]:
+        raise CompileError(
+            f"kernel '{symbol}' calls {unknown[0]}, which no linked file defines and which is not a function "
+            "of the driver that the simulator provides"
+        )
     starts, stubs = _placed(cubin) if len(reached) > 1 or called else ({}, {})
     starts[symbol] = 0
     labels: dict[str, int] = {}
     for each in reached:
         start = starts[each.name]
-        labels |= {name: start + offset for name, offset in sections[each.name].labels.items()}
-        labels |= {name: start + offset for name, offset in each.functions.items()}
+        labels |= {name: start + at for name, at in (sections[each.name].labels | each.functions).items()}
     labels |= {name: stubs[name] for name in called}
     code: dict[int, Instruction] = {}
     for each in reached:
@@ -197,13 +195,11 @@ def _with_immediate(instruction: Instruction, entry: Relocation, value: int) -> 
     if entry.kind not in _IMMEDIATES:
         raise _unknown(entry)
     half = value >> _IMMEDIATES[entry.kind] & 0xFFFFFFFF
-    operands = tuple(Operand("imm", value=half) if _is_address(each) else each for each in instruction.operands)
+    operands = tuple(
+        Operand("imm", value=half) if str(each.value).startswith("32@") else each for each in instruction.operands
+    )
     encoding = instruction.encoding & ~(0xFFFFFFFF << 32) | half << 32
     return replace(instruction, operands=operands, encoding=encoding)
-
-
-def _is_address(operand: Operand) -> bool:
-    return operand.kind == "other" and str(operand.value).startswith("32@")
 
 
 def _unknown(entry: Relocation) -> CompileError:

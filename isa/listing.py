@@ -82,7 +82,7 @@ def read_sections(listing: str) -> dict[str, CodeSection]:
             address, text, lower = pending
             if address != INSTRUCTION_BYTES * len(section.lines):
                 raise DecodeError(f"'{text}' at 0x{address:x} is out of sequence in section {section.name}")
-            file, line = _user_frame(frames)
+            file, line = next((each for each in frames if not of_tools(each[0])), (*frames, (None, None))[0])
             section.lines.append((address, text, int(upper[1], 16) << 64 | lower, line, file))
             pending, chain_ended = None, True
         elif code := _CODE.match(row):
@@ -137,13 +137,6 @@ def decode_sections(parsed: Cubin, names: Collection[str]) -> dict[str, CodeSect
                 frame, (start, following) = following, next(rows)
             section.lines.append((address, text, encoding, frame[1], frame[0]))
     return sections
-
-
-def _user_frame(frames: list[tuple[str, int]]) -> tuple[str | None, int | None]:
-    for file, line in frames:
-        if not of_tools(file):
-            return file, line
-    return frames[0] if frames else (None, None)
 
 
 def program_from_cubin(
@@ -231,30 +224,24 @@ def _build(parsed: Cubin, sections: Mapping[str, CodeSection], symbol: str, abi:
         encodings = (encoding for _, _, encoding, _, _ in sections[each.name].lines)
         if b"".join(encoding.to_bytes(INSTRUCTION_BYTES, "little") for encoding in encodings) != each.code:
             raise DecodeError(f"the listing of {each.name} does not match its code")
+    facts = {name: value for name, value in vars(kernel).items() if name in Program.__dataclass_fields__}
+    facts |= {
+        "name": qualified_name(kernel.name).rpartition("::")[2],
+        "registers": max(each.registers for each in reached),
+        "relocations": relocations,
+    }
     return Program(
-        name=qualified_name(kernel.name).rpartition("::")[2],
         symbol=kernel.name,
         arch=parsed.arch,
         instructions=instructions,
-        registers=max(each.registers for each in reached),
-        static_shared_bytes=kernel.static_shared_bytes,
-        local_bytes=kernel.local_bytes,
-        barriers=kernel.barriers,
-        constant_banks=kernel.constant_banks,
-        parameter_base=kernel.parameter_base,
-        parameter_bytes=kernel.parameter_bytes,
-        parameters=kernel.parameters,
-        max_threads=kernel.max_threads,
         abi=abi,
         source={},
         cubin=parsed.file.content,
         sha256=parsed.sha256,
-        shared_base=kernel.shared_base,
-        cluster=kernel.cluster,
         labels=labels,
         global_image=parsed.global_image,
         global_symbols=parsed.global_symbols,
-        relocations=relocations,
+        **facts,
     )
 
 
@@ -279,7 +266,6 @@ def with_current_source(program: Program) -> Program:
     files = set(program.source) or {each.file for each in program.instructions if each.file}
     source = dict(program.source)
     for file in sorted(file for file in files if not of_tools(file)):
-        lines = _lines_of(file)
-        if lines:
+        if lines := _lines_of(file):
             source[file] = [line.rstrip("\r\n") for line in lines]
     return program if source == program.source else program.but(source=source)

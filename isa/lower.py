@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from isa import microops as m
-from isa.errors import UnknownInstruction
-from isa.instruction import PT, RZ, URZ, Instruction, Operand
-from isa.lower_writer import SINK_ROWS, ConstantPool, RegisterLayout, RowWriter
+from isa.instruction import PT, RZ, Instruction
+from isa.lower_writer import SINK_ROWS, ConstantPool, RegisterLayout, RowWriter, is_zero
 from isa.opcodes import OPCODES
 from isa.program import Once, Program
 
@@ -127,12 +126,7 @@ def lower_instruction(
     columns[m.COL_UNIFORM] = int(opcode.uniform)
     columns[m.COL_GUARD] = instruction.guard + 8 * (instruction.guard_uniform and instruction.guard != PT)
     columns[m.COL_GUARD_NEG] = int(instruction.guard_negated)
-    columns[m.COL_STALL] = control.stall
-    columns[m.COL_YIELD] = int(control.yield_flag)
-    columns[m.COL_WBAR] = control.write_barrier
-    columns[m.COL_RBAR] = control.read_barrier
-    columns[m.COL_WAIT] = control.wait_mask
-    columns[m.COL_REUSE] = control.reuse
+    columns[m.COL_STALL : m.COL_REUSE + 1] = map(int, control)
     if 6 in (control.write_barrier, control.read_barrier):
         raise writer.refuse("scoreboard 6, which does not exist")
     if (control.stall, control.write_barrier, control.read_barrier, control.wait_mask) == (0, 7, 7, 0):
@@ -147,23 +141,15 @@ def lower_instruction(
 
 def _layout(program: Program) -> RegisterLayout:
     """Size the register file by what the program can touch: few rows keep all warps in the host's cache."""
-    registers, uniform = program.registers, 0
-    for instruction in program.instructions:
-        for operand in instruction.operands:
-            for part in (operand, operand.base, operand.ubase, operand.desc):
-                if part is None:
-                    continue
-                if _names(part, "reg", RZ):
-                    registers = max(registers, part.index + 1 + _SPARE_ROWS)
-                elif _names(part, "ureg", URZ):
-                    uniform = max(uniform, part.index + 1 + _SPARE_UNIFORM_ROWS)
+    named = {
+        (part.kind, part.index)
+        for instruction in program.instructions
+        for operand in instruction.operands
+        for part in (operand, operand.base, operand.ubase, operand.desc)
+        if part is not None and not is_zero(part)
+    }
+    registers = max([index + 1 + _SPARE_ROWS for kind, index in named if kind == "reg"] + [program.registers])
+    uniform = max((index + 1 + _SPARE_UNIFORM_ROWS for kind, index in named if kind == "ureg"), default=0)
     if any(instruction.opcode == "RPCMOV" for instruction in program.instructions):
         registers += 2  # Rpc
     return RegisterLayout(registers, registers + uniform, program.registers)
-
-
-def _names(operand: Operand, kind: str, zero: int) -> bool:
-    return operand.kind == kind and operand.index != zero
-
-
-__all__ = ["Lowered", "UnknownInstruction", "lower", "lower_instruction"]

@@ -26,21 +26,20 @@ def _cache_hint(w: RowWriter) -> None:
         w.take("other", "mem")
 
 
-def _multicast(w: RowWriter) -> int:
-    return m.BULK_MULTICAST * w.has("MULTICAST")
-
-
 def _direction(w: RowWriter) -> int:
-    kind = _DIRECTIONS.get("".join(name for name in w.modifiers if name in ("S", "G")), -1)
-    if kind < 0:
+    ends = "".join(name for name in w.modifiers if name in ("S", "G"))
+    if ends not in _DIRECTIONS:
         raise w.refuse("a bulk copy from global to global memory")
-    return kind
+    return _DIRECTIONS[ends]
 
 
 def plain_copy(w: RowWriter) -> None:
-    """UBLKCP.S.G and .S.S [shared, mbarrier], [source], size | blocks; UBLKCP.G.S [global], [shared], size."""
-    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux4=_direction(w) | _multicast(w))
-    _addresses_and_size(w, m.COL_A, m.COL_B)
+    """UBLKCP.S.G and .S.S [shared, mbarrier], [source], size | blocks; UBLKCP.G.S [global], [shared], size; UBLKPF.L2
+    [global], size."""
+    ahead = w.instruction.opcode == "UBLKPF"
+    kind = m.BULK_PREFETCH if ahead else _direction(w) | m.BULK_MULTICAST * w.has("MULTICAST")
+    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux4=kind)
+    _addresses_and_size(w, *(m.COL_A, m.COL_B)[ahead:])
 
 
 def _addresses_and_size(w: RowWriter, *columns: int) -> None:
@@ -48,12 +47,6 @@ def _addresses_and_size(w: RowWriter, *columns: int) -> None:
         _address(w, column)
     w.columns[m.COL_C] = w.register_row(w.take("ureg"))
     _cache_hint(w)
-
-
-def plain_prefetch(w: RowWriter) -> None:
-    """UBLKPF.L2 [global], size."""
-    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux4=m.BULK_PREFETCH)
-    _addresses_and_size(w, m.COL_B)
 
 
 def _operation(w: RowWriter) -> int:
@@ -64,10 +57,9 @@ def plain_reduction(w: RowWriter) -> None:
     """UBLKRED.G.S.operation.type [global], [shared], size; UBLKRED.S.S as UBLKCP."""
     kind, operation = w.choose(TYPES, m.TYPE_U32), _operation(w)
     check_operation(w, operation, kind)
-    direction = _REDUCTIONS.get(_direction(w), -1)
-    if direction < 0:
+    if (direction := _direction(w)) not in _REDUCTIONS:
         raise w.refuse("a reduction out of global memory")
-    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux2=operation, aux3=kind, aux4=direction)
+    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux2=operation, aux3=kind, aux4=_REDUCTIONS[direction])
     _addresses_and_size(w, m.COL_A, m.COL_B)
 
 
@@ -77,7 +69,8 @@ def tensor_copy(w: RowWriter) -> None:
     kind = _TENSOR_KINDS[w.instruction.opcode]
     dimensions = w.choose({f"{n}D": n for n in range(1, 6)}, 0)
     flags = m.BULK_IM2COL * w.has("IM2COL") | m.BULK_PAIR * w.has("2CTA") | m.BULK_ROWS4 * w.has("GATHER4", "SCATTER4")
-    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=dimensions, aux4=kind | m.BULK_TENSOR | flags | _multicast(w))
+    flags |= m.BULK_TENSOR | m.BULK_MULTICAST * w.has("MULTICAST")
+    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=dimensions, aux4=kind | flags)
     if kind == m.BULK_REDUCE:
         w.columns[m.COL_AUX2] = _operation(w)
     _address(w, m.COL_A)

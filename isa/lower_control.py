@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from isa import microops as m
-from isa.instruction import INSTRUCTION_BYTES, Operand
+from isa.instruction import INSTRUCTION_BYTES
 from isa.lower_memory import SCOPES
 from isa.lower_writer import RowWriter, constants, is_zero
-
-
-def _target(operand: Operand) -> int:
-    """Index of the instruction that a label names."""
-    return int(operand.value or 0) // INSTRUCTION_BYTES
 
 
 def branch(w: RowWriter) -> None:
@@ -24,7 +19,7 @@ def branch(w: RowWriter) -> None:
         w.src(m.COL_A, numeric="int")
     elif kind in (m.BRANCH_DIV, m.BRANCH_CONV):
         raise w.refuse("a convergence branch without a mask")
-    w.columns[m.COL_AUX0] = _target(w.take("label"))
+    w.operands("label")
 
 
 def indirect_branch(w: RowWriter) -> None:
@@ -32,21 +27,9 @@ def indirect_branch(w: RowWriter) -> None:
     relative = w.instruction.opcode.startswith("BRX")
     w.set(m.OP_BRX if relative else m.OP_JMX)
     w.ps(0)
-    register = w.take("reg", "ureg")
-    w.columns[m.COL_A] = w.register_row(register)
-    if w.next_is("label"):
-        offset = int(w.take().value or 0)
-    else:
-        offset = w.number()
-        if relative:
-            offset += w.instruction.address + INSTRUCTION_BYTES
-    w.columns[m.COL_AUX0] = offset
-
-
-def jump(w: RowWriter) -> None:
-    w.set(m.OP_JMP)
-    w.ps(0)
-    w.columns[m.COL_AUX0] = _target(w.take("label"))
+    w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
+    behind = w.instruction.address + INSTRUCTION_BYTES if relative else 0
+    w.columns[m.COL_AUX0] = int(w.take().value or 0) if w.next_is("label") else behind + w.number()
 
 
 def call(w: RowWriter) -> None:
@@ -54,7 +37,7 @@ def call(w: RowWriter) -> None:
     w.set(m.OP_CALL, aux0=-1, aux1=int(w.has("ABS")))
     w.ps(0)
     if w.next_is("label"):
-        w.columns[m.COL_AUX0] = _target(w.take())
+        w.operands("label")
     else:
         w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
         if w.next_is("label"):
@@ -66,19 +49,8 @@ def ret(w: RowWriter) -> None:
     w.set(m.OP_RET, aux1=int(w.has("ABS")))
     w.ps(0)
     w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
-    if w.next_is("label"):
+    if w.next_is("label", "imm"):
         w.columns[m.COL_AUX0] = int(w.take().value or 0)
-    elif w.next_is("imm"):
-        w.columns[m.COL_AUX0] = w.number()
-
-
-def convergence(w: RowWriter) -> None:
-    """BSSY barrier, label; BSYNC and BREAK barrier."""
-    w.set(getattr(m, f"OP_{w.instruction.opcode}"))
-    w.ps(0)
-    w.columns[m.COL_AUX1] = w.take("barrier").index
-    if w.instruction.opcode == "BSSY":
-        w.columns[m.COL_AUX0] = _target(w.take("label"))
 
 
 def warpsync(w: RowWriter) -> None:
@@ -91,7 +63,7 @@ def warpsync(w: RowWriter) -> None:
     elif w.has("ALL"):
         w.columns[m.COL_A] = w.immediate_code(0xFFFFFFFF)
     if w.next_is("label"):
-        w.columns[m.COL_AUX1] = _target(w.take())
+        w.columns[m.COL_AUX1] = w.target()
 
 
 def barrier_move(w: RowWriter) -> None:
@@ -118,12 +90,6 @@ def nothing(w: RowWriter) -> None:
         w.take()
 
 
-def sleep(w: RowWriter) -> None:
-    """NANOSLEEP; the form that an mbarrier's try_wait with a time ends with does not sleep (H200, mbarrier_sleep_*)."""
-    w.set(m.OP_NOP if w.has("SYNCS") else m.OP_NANOSLEEP)
-    w.operands("A")
-
-
 def depbar(w: RowWriter) -> None:
     """DEPBAR.LE SBn, count [, {mask}]: wait until scoreboard n is at most count, and the masked ones are zero; DEPBAR
     {mask} alone. To wait for the masked ones is what any instruction can."""
@@ -140,15 +106,9 @@ def depbar(w: RowWriter) -> None:
 
 def trap(w: RowWriter) -> None:
     """BPT.TRAP ends the kernel with an error."""
-    w.set(m.OP_BPT, aux0=0 if w.has("TRAP") else 1)
+    w.set(m.OP_BPT, aux0=int(not w.has("TRAP")))
     if w.next_is("imm"):
         w.number()
-
-
-def system_call(w: RowWriter) -> None:
-    """SYSCALL number, name: what `isa.link` puts where a function of the driver is called."""
-    w.set(m.OP_SYSCALL, aux0=w.number())
-    w.take("other")
 
 
 def membar(w: RowWriter) -> None:

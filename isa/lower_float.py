@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from isa import microops as m
 from isa.instruction import Operand
-from isa.lower_writer import BOOLEANS, COMPARES, NO_RELATION, RowWriter, constants, is_zero
+from isa.lower_writer import BOOLEANS, BYTES, COMPARES, NO_RELATION, RowWriter, constants, is_zero
 
 _ROUNDINGS = {"RN": m.ROUND_NEAREST, "RM": m.ROUND_DOWN, "RP": m.ROUND_UP, "RZ": m.ROUND_ZERO}
 _ROUNDINGS |= {"FLOOR": m.ROUND_DOWN, "CEIL": m.ROUND_UP, "TRUNC": m.ROUND_ZERO}
@@ -15,7 +15,6 @@ _INTEGERS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "U32": 32, "S32": 32, "U64"
 _FLOATS = {"F16": 16, "BF16": 16, "F32": 32, "F64": 64}
 _HALF_FORMATS = {"F16": m.HALF_F16, "BF16": m.HALF_BF16, "BF16_V2": m.HALF_BF16}
 _NARROW = constants("HALF_", "F16 BF16") | constants("NARROW_", "E4M3 E5M2 TF32 E2M3 E3M2 E2M1 E8")
-_BYTES = {"B0": 0, "B1": 1, "B2": 2, "B3": 3, "H0": 0, "H1": 2}
 _FLAGS = constants("FLAG_", "FTZ SAT NAN XORSIGN NTZ RELU SATFINITE OOB")
 _FLAGS["FMZ"] = m.FLAG_FMZ | m.FLAG_FTZ
 _MUFU = constants("OP_MUFU_", "RCP RSQ SQRT EX2 LG2 SIN COS TANH RCP64H RSQ64H")
@@ -31,17 +30,12 @@ def rounding(w: RowWriter) -> int:
 
 
 def float_arithmetic(w: RowWriter) -> None:
-    """FADD, FMUL, FFMA and their forms with an immediate in the name (FADD32I ...)."""
+    """FADD, FMUL, FFMA, their forms with an immediate in the name (FADD32I ...), and DADD, DMUL, DFMA."""
     opcode = w.instruction.opcode.removeprefix("U").removesuffix("32I")
     bits, way, scale = flags(w), rounding(w), w.choose(_SCALES, 0)
     form = "_MODE" if bits & ~m.FLAG_FTZ or way or scale else "_FTZ" if bits else ""
     w.set(getattr(m, f"OP_{opcode}{form}"), aux0=bits if form == "_MODE" else 0, aux1=way, aux2=scale)
-    w.operands("d A B C" if opcode == "FFMA" else "d A B", numeric="float")
-
-
-def float_select(w: RowWriter) -> None:
-    w.set(m.OP_FSEL_FTZ if w.has("FTZ") else m.OP_SEL)
-    w.operands("d A B ps0", numeric="float")
+    w.operands("d A B C" if opcode.endswith("FMA") else "d A B", 2 if opcode.startswith("D") else 1, "float")
 
 
 def float_minmax(w: RowWriter) -> None:
@@ -56,7 +50,7 @@ def paired_arithmetic(w: RowWriter) -> None:
     opcode = w.instruction.opcode
     w.set(getattr(m, "OP_" + opcode), aux0=flags(w), aux1=rounding(w))
     w.dst(2)
-    for column in (m.COL_A, m.COL_B, m.COL_C)[: 3 if opcode == "FFMA2" else 2]:
+    for column in _SLOTS[: 3 if opcode == "FFMA2" else 2]:
         operand = w.take("reg", "ureg", "const")
         if operand.suffixes not in (("F32x2", "HI_LO"), ()):
             raise w.refuse("a choice of words that is not known")
@@ -72,17 +66,8 @@ def compare(w: RowWriter) -> None:
     relation = w.one_of(COMPARES, NO_RELATION) if relation < 0 else relation
     op = getattr(m, "OP_" + opcode)
     w.set(op, aux0=relation, aux1=flags(w), aux2=w.choose(BOOLEANS, m.BOOL_AND), aux3=int(w.has("BF")))
-    if op == m.OP_FSET:
-        w.dst()
-    else:
-        w.operands("pd0 pd1")
+    w.operands("d" if op == m.OP_FSET else "pd0 pd1")
     w.operands("A B ps0", rows, "float")
-
-
-def double_arithmetic(w: RowWriter) -> None:
-    opcode, way = w.instruction.opcode, rounding(w)
-    w.set(getattr(m, f"OP_{opcode}_MODE" if way else "OP_" + opcode), aux1=way)
-    w.operands("d A B C" if opcode == "DFMA" else "d A B", 2, "float")
 
 
 def transcendental(w: RowWriter) -> None:
@@ -119,8 +104,8 @@ def integer_to_float(w: RowWriter) -> None:
     w.dst(2 if target == 64 else 1)
     operand = w.peek()
     suffixes = operand.suffixes if operand is not None else ()
-    if suffixes and operand is not None and suffixes[0] in _BYTES and not (operand.negate or operand.invert):
-        w.columns[m.COL_AUX5] = _BYTES[suffixes[0]]
+    if suffixes and operand is not None and suffixes[0] in BYTES and not (operand.negate or operand.invert):
+        w.columns[m.COL_AUX5] = BYTES[suffixes[0]]
         w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
     elif bits == 64:
         w.src(m.COL_A, 2, "upper")
@@ -184,7 +169,7 @@ def pack_floats(w: RowWriter) -> None:
     if kinds[1] == "F32":
         w.src(m.COL_B, numeric="float")
     else:
-        half_source(w, m.COL_B, m.COL_AUX5, _BYTES if of == m.NARROW_E2M1 else _ONE_HALF)
+        half_source(w, m.COL_B, m.COL_AUX5, BYTES if of == m.NARROW_E2M1 else _ONE_HALF)
     if merges:
         w.src(m.COL_C, numeric="raw")
 
@@ -200,7 +185,6 @@ def pack_as_integers(w: RowWriter) -> None:
 
 
 _ONE_HALF = {"H0_H0": 0, "H1_H1": 1, "H0": 0, "H1": 1}
-_BYTES = {f"B{k}": k for k in range(4)}
 
 
 def half_source(w: RowWriter, column: int, selector: int, choices: dict[str, int] = _ONE_HALF) -> None:
@@ -221,17 +205,19 @@ def _put_halves(w: RowWriter, column: int, operand: Operand, choices: dict[str, 
 
 # --- packed halves ---------------------------------------------------------------------------------------------------
 _HALF_SELECT = {"H1_H0": 0, "H0_H0": 1, "H1_H1": 2}
+_SLOTS = (m.COL_A, m.COL_B, m.COL_C)
 
 
 def half_arithmetic(w: RowWriter) -> None:
-    """HADD2, HMUL2, HFMA2 on two halves; HFMA2.MMA of -RZ * RZ + constant is the compiler's move of a constant."""
+    """HADD2, HMUL2, HFMA2, HMNMX2 of two halves; HFMA2.MMA of -RZ * RZ + constant is a move of the constant."""
     opcode = w.instruction.opcode
     op = m.OP_HADD2_F32 if w.has("F32") else getattr(m, "OP_" + opcode)  # F32: of HADD2 alone
     w.set(op, aux0=flags(w), aux1=w.choose(_HALF_FORMATS, m.HALF_F16), tensor=int(w.has("MMA")))
     w.dst()
     first, second = w.peek(0), w.peek(1)
-    for column in (m.COL_A, m.COL_B, m.COL_C)[: 3 if opcode == "HFMA2" else 2]:
-        half2_source(w, column)
+    half2_sources(w, *_SLOTS[: 3 if opcode == "HFMA2" else 2])
+    if op == m.OP_HMNMX2:
+        w.ps(0)
     zeros = first is not None and second is not None and is_zero(first) and is_zero(second)
     if op == m.OP_HFMA2 and zeros and not w.columns[m.COL_AUX0] and not w.columns[m.COL_AUX2] >> 4:
         _half_constant(w)
@@ -250,24 +236,16 @@ def _half_constant(w: RowWriter) -> None:
         w.set(m.OP_MOV, aux1=0, aux2=0)
 
 
-def half2_source(w: RowWriter, column: int) -> None:
-    """A pair of halves; two printed immediates are one operand, whose bits the encoding holds."""
-    slot = (m.COL_A, m.COL_B, m.COL_C).index(column)
-    operand = w.take("reg", "ureg", "const", "fimm")
-    if operand.kind == "fimm":
-        w.take("fimm")
-        w.columns[column] = w.immediate_code(w.instruction.immediate_bits)
-    else:
-        w.columns[m.COL_AUX2] |= _put_halves(w, column, operand, _HALF_SELECT) << 2 * slot
-    w.sources.append((column, operand, 1))
-
-
-def half_minmax(w: RowWriter) -> None:
-    w.set(m.OP_HMNMX2, aux0=flags(w), aux1=w.choose(_HALF_FORMATS, m.HALF_F16))
-    w.dst()
-    half2_source(w, m.COL_A)
-    half2_source(w, m.COL_B)
-    w.ps(0)
+def half2_sources(w: RowWriter, *columns: int) -> None:
+    """Pairs of halves; two printed immediates are one operand, whose bits the encoding holds."""
+    for column in columns:
+        operand = w.take("reg", "ureg", "const", "fimm")
+        if operand.kind == "fimm":
+            w.take("fimm")
+            w.columns[column] = w.immediate_code(w.instruction.immediate_bits)
+        else:
+            w.columns[m.COL_AUX2] |= _put_halves(w, column, operand, _HALF_SELECT) << 2 * _SLOTS.index(column)
+        w.sources.append((column, operand, 1))
 
 
 def mixed_arithmetic(w: RowWriter) -> None:
@@ -293,10 +271,6 @@ def half_compare(w: RowWriter) -> None:
     form, boolean = w.choose(_HALF_FORMATS, m.HALF_F16), w.choose(BOOLEANS, m.BOOL_AND)
     op = getattr(m, "OP_" + w.instruction.opcode)
     w.set(op, aux0=flags(w), aux1=form, aux3=relation, aux4=boolean, aux5=int(w.has("BF")))
-    if op == m.OP_HSETP2:
-        w.operands("pd0 pd1")
-    else:
-        w.dst()
-    half2_source(w, m.COL_A)
-    half2_source(w, m.COL_B)
+    w.operands("pd0 pd1" if op == m.OP_HSETP2 else "d")
+    half2_sources(w, m.COL_A, m.COL_B)
     w.ps(0)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa import microops as m
-from isa.lower_writer import BOOLEANS, COMPARES, NO_RELATION, RowWriter, constants, is_zero
+from isa.lower_writer import BOOLEANS, BYTES, COMPARES, NO_RELATION, RowWriter, constants, is_zero
 
 _PRMT = constants("PRMT_", "IDX F4E B4E RC8 ECL ECR RC16")
-_BYTES = {"B0": 0, "B1": 1, "B2": 2, "B3": 3}
 
 
 def mov(w: RowWriter) -> None:
@@ -65,26 +64,24 @@ def _addends(w: RowWriter, rows: int) -> int:
 
 
 def viadd(w: RowWriter) -> None:
-    w.dst()
+    w.operands("d A B")
     if w.has("16x2", "U8x4"):
-        negations = 0
-        for k, column in enumerate((m.COL_A, m.COL_B)):
-            w.src(column)
-            if w.columns[column + 1] not in (m.MOD_NONE, m.MOD_INEG):
-                raise w.refuse("an operand modifier that has no meaning here")
-            negations |= (w.columns[column + 1] == m.MOD_INEG) << k
-            w.columns[column + 1] = m.MOD_NONE
+        negations = _negation(w, m.COL_A) | _negation(w, m.COL_B) << 1
         w.set(m.OP_ADD_16X2 if w.has("16x2") else m.OP_ADD_8X4, aux0=negations)
         return
-    w.operands("A B")
     w.columns[m.COL_C] = ~0
-    if not w.has("ISAT"):
+    if w.has("ISAT"):
+        w.set(m.OP_ADD_SAT, aux0=_negation(w, m.COL_A, may=False) | _negation(w, m.COL_B))
+    else:
         w.set(m.OP_IADD3)
-        return
-    if w.columns[m.COL_A + 1] != m.MOD_NONE or w.columns[m.COL_B + 1] not in (m.MOD_NONE, m.MOD_INEG):
+
+
+def _negation(w: RowWriter, column: int, may: bool = True) -> int:
+    """1 if the source is negated, which it may be. The executor sees to it: a modifier column acts on one word."""
+    modifier, w.columns[column + 1] = w.columns[column + 1], m.MOD_NONE
+    if modifier != m.MOD_NONE and not (may and modifier == m.MOD_INEG):
         raise w.refuse("an operand modifier that has no meaning here")
-    w.set(m.OP_ADD_SAT, aux0=int(w.columns[m.COL_B + 1] == m.MOD_INEG))
-    w.columns[m.COL_B + 1] = m.MOD_NONE
+    return int(modifier == m.MOD_INEG)
 
 
 def imad(w: RowWriter) -> None:
@@ -98,7 +95,7 @@ def imad(w: RowWriter) -> None:
     first, second = (operand for _, operand, _ in w.sources[:2])
     carry = carries_out or w.has("X")
     if wide or upper:
-        flags = carry | _negated_pair(w, carry) << 1
+        flags = carry | _negation(w, m.COL_C, may=not carry) << 1
         names = (m.OP_IMAD_WIDE_S, m.OP_IMAD_WIDE_U) if wide else (m.OP_IMAD_HI_S, m.OP_IMAD_HI_U)
         w.set(names[w.has("U32")], aux0=flags)
     elif carries_out:
@@ -117,17 +114,6 @@ def imad(w: RowWriter) -> None:
         w.set(m.OP_IMAD)
 
 
-def _negated_pair(w: RowWriter, carry: bool) -> int:
-    """1 if the 64-bit addend is negated. The executor sees to it: a modifier column acts on one word."""
-    modifier = w.columns[m.COL_MOD_C]
-    w.columns[m.COL_MOD_C] = m.MOD_NONE
-    if modifier == m.MOD_NONE:
-        return 0
-    if modifier != m.MOD_INEG or carry:
-        raise w.refuse("an operand modifier that has no meaning here")
-    return 1
-
-
 def lea(w: RowWriter) -> None:
     """LEA: d = (a << n) + b; .HI takes the high word of the shifted 64-bit (c:a), .SX32 of the sign-extended a."""
     w.dst()
@@ -136,11 +122,9 @@ def lea(w: RowWriter) -> None:
     negation = {m.MOD_NONE: 0, m.MOD_INEG: 1, m.MOD_NOT: 2}[w.columns[m.COL_MOD_A]]
     w.columns[m.COL_MOD_A] = m.MOD_NONE
     w.src(m.COL_B)
-    form = 0
-    if w.has("HI"):
-        form = 2 if w.has("SX32") else 1
-        if form == 1:
-            w.src(m.COL_C)
+    form = 0 if not w.has("HI") else 2 if w.has("SX32") else 1
+    if form == 1:
+        w.src(m.COL_C)
     amount = w.number() & 31
     w.ps(0, default=False)
     plain = not (carries_out or negation or form or w.has("X"))
@@ -192,24 +176,17 @@ def shf(w: RowWriter) -> None:
         raise w.refuse("a shift without a direction")
     signed = w.has("S32", "S64")
     bits = 64 if w.has("S64", "U64") else 32
-    if bits == 32 and not wrap:
-        if not right and not upper:
-            w.set(m.OP_SHL)
-            return
-        if right and upper:
-            w.columns[m.COL_A], w.columns[m.COL_MOD_A] = w.columns[m.COL_C], w.columns[m.COL_MOD_C]
-            w.set(m.OP_SHR_S if signed else m.OP_SHR_U)
-            return
-        if right and w.columns[m.COL_C] == ~0 and not w.columns[m.COL_MOD_C]:
-            w.set(m.OP_SHR_U)
-            return
-    op = (m.OP_SHF_R_S if signed else m.OP_SHF_R_U) if right else m.OP_SHF_L
-    w.set(op, aux0=int(upper), aux1=bits, aux2=int(wrap))
-
-
-def sgxt(w: RowWriter) -> None:
-    w.set(m.OP_SGXT_U if w.has("U32") else m.OP_SGXT_S, aux0=int(w.has("W")))
-    w.operands("d A B")
+    plain = bits == 32 and not wrap
+    if plain and right and upper:
+        w.columns[m.COL_A], w.columns[m.COL_MOD_A] = w.columns[m.COL_C], w.columns[m.COL_MOD_C]
+        w.set(m.OP_SHR_S if signed else m.OP_SHR_U)
+    elif plain and not right and not upper:
+        w.set(m.OP_SHL)
+    elif plain and right and w.columns[m.COL_C] == ~0 and not w.columns[m.COL_MOD_C]:
+        w.set(m.OP_SHR_U)
+    else:
+        op = (m.OP_SHF_R_S if signed else m.OP_SHF_R_U) if right else m.OP_SHF_L
+        w.set(op, aux0=int(upper), aux1=bits, aux2=int(wrap))
 
 
 def prmt(w: RowWriter) -> None:
@@ -350,7 +327,7 @@ def plop3(w: RowWriter) -> None:
 
 def predicates_to_register(w: RowWriter) -> None:
     """P2R and UP2UR: predicate bits into a byte of a register."""
-    w.set(m.OP_P2R, aux0=w.choose(_BYTES, 0), aux1=int(w.instruction.opcode == "UP2UR"))
+    w.set(m.OP_P2R, aux0=w.choose(BYTES, 0), aux1=int(w.instruction.opcode == "UP2UR"))
     w.dst()
     _predicate_file(w)
     w.operands("A B")
@@ -361,8 +338,8 @@ def register_to_predicates(w: RowWriter) -> None:
     w.set(m.OP_R2P, aux1=int(w.instruction.opcode == "UR2UP"))
     _predicate_file(w)
     source = w.take("reg", "ureg")
-    suffixes = [name for name in source.suffixes if name in _BYTES]
-    w.columns[m.COL_AUX0] = _BYTES[suffixes[0]] if suffixes else w.choose(_BYTES, 0)
+    suffixes = [name for name in source.suffixes if name in BYTES]
+    w.columns[m.COL_AUX0] = BYTES[suffixes[0]] if suffixes else w.choose(BYTES, 0)
     w.columns[m.COL_A] = w.register_row(source)
     if w.peek() is None:
         w.columns[m.COL_B] = w.immediate_code(0x7F)  # all of them

@@ -12,6 +12,7 @@ _HINTS["EU"] = m.HINT_EVICT_UNCHANGED
 SCOPES = constants("SCOPE_", "CTA SM GPU") | {"VC": m.SCOPE_GPU, "SYS": m.SCOPE_SYSTEM}
 _SHIFTS = {"X4": 2, "X8": 3, "X16": 4}
 ATOMICS = constants("ATOMIC_", "ADD MIN MAX DEC AND OR XOR EXCH CAS")
+_NAMED_FIRST = {"CAST": m.ATOMIC_CAST_SPIN, "POPC": m.ATOMIC_POPC_INC, "INC": m.ATOMIC_INC}
 _SPACES = dict.fromkeys(("LDG", "STG", "ATOMG", "REDG"), m.SPACE_GLOBAL)
 _SPACES |= dict.fromkeys(("LDS", "STS", "ATOMS"), m.SPACE_SHARED)
 _SPACES |= dict.fromkeys(("LDL", "STL"), m.SPACE_LOCAL)
@@ -20,8 +21,7 @@ _SPACES |= dict.fromkeys(("LD", "ST", "ATOM", "RED"), m.SPACE_GENERIC)
 
 def _size(w: RowWriter) -> int:
     """Bytes per lane, with MEM_SIGNED for a signed small load."""
-    size = w.choose(_SIZES, 4)
-    return size | (m.MEM_SIGNED if w.has("S8", "S16") else 0)
+    return w.choose(_SIZES, 4) | m.MEM_SIGNED * w.has("S8", "S16")
 
 
 def _rows(size: int) -> int:
@@ -34,11 +34,7 @@ def _ordering(w: RowWriter) -> int:
     # Inside a block the SM's own L1 is coherent: an H200 serves such loads from it.
     if w.has("MMIO") or (w.has("STRONG") and not w.has("SM", "CTA")):
         bits |= m.MEM_STRONG
-    if w.has("CONSTANT"):
-        bits |= m.MEM_CONSTANT
-    if w.has("BYPASS"):
-        bits |= m.MEM_BYPASS
-    return bits
+    return bits | m.MEM_CONSTANT * w.has("CONSTANT") | m.MEM_BYPASS * w.has("BYPASS")
 
 
 def address(w: RowWriter, operand: Operand, column: int = m.COL_A) -> int:
@@ -151,13 +147,7 @@ def atomic(w: RowWriter) -> None:
     size = _TYPE_BYTES.get(kind, 4)
     if w.has("CAST") and not w.has("SPIN"):
         raise w.refuse("a compare-and-store that does not spin")
-    if w.has("CAST"):
-        operation = m.ATOMIC_CAST_SPIN
-    elif w.has("POPC"):
-        operation = m.ATOMIC_POPC_INC
-    elif w.has("INC"):
-        operation = m.ATOMIC_INC
-    else:
+    if (operation := next((value for name, value in _NAMED_FIRST.items() if w.has(name)), -1)) < 0:
         operation = w.one_of(ATOMICS, "an atomic without an operation")
     check_operation(w, operation, kind)
     op = m.OP_RED if reduction else m.OP_ATOM
@@ -183,23 +173,18 @@ def load_constant(w: RowWriter) -> None:
         raise w.refuse("a bindless constant")
     if operand.base is not None or operand.ubase is not None or rows == 4:
         _indexed_constant(w, operand, size)
-    elif rows == 2:
-        w.set(m.OP_MOV_WIDE)
-        w.put(m.COL_A, operand, 2, "raw")
-    elif size == 4:
-        w.set(m.OP_MOV)
-        w.put(m.COL_A, operand, 1, "raw")
+    elif size in (4, 8):
+        w.set(m.OP_MOV if size == 4 else m.OP_MOV_WIDE)
+        w.put(m.COL_A, operand, rows, "raw")
     else:
         _small_constant(w, operand, size)
 
 
 def _indexed_constant(w: RowWriter, operand: Operand, size: int) -> None:
-    bits = 0
-    if operand.base is not None:
-        w.columns[m.COL_A] = w.register_row(operand.base)
-    if operand.ubase is not None:
-        w.columns[m.COL_C] = w.register_row(operand.ubase)
-        bits = m.MEM_UNIFORM_BASE
+    bits = m.MEM_UNIFORM_BASE * (operand.ubase is not None)
+    for column, register in ((m.COL_A, operand.base), (m.COL_C, operand.ubase)):
+        if register is not None:
+            w.columns[column] = w.register_row(register)
     w.set(m.OP_LDC, aux0=m.SPACE_CONST, aux1=size, aux2=operand.offset, aux3=bits, aux4=operand.bank or 0)
 
 
@@ -222,7 +207,8 @@ def async_copy(w: RowWriter) -> None:
     shared, distant = w.take("mem"), w.take("mem")
     if shared.ubase is not None or (shared.base is not None and shared.base.suffixes):
         raise w.refuse("a shared address with a uniform base")
-    w.columns[m.COL_A] = w.register_row(shared.base) if shared.base is not None else ~0
+    if shared.base is not None:
+        w.columns[m.COL_A] = w.register_row(shared.base)
     w.columns[m.COL_AUX3] |= address(w, distant, m.COL_B)
     w.columns[m.COL_AUX5] = distant.offset
     w.columns[m.COL_AUX2] = shared.offset
@@ -287,9 +273,7 @@ def barrier_object(w: RowWriter) -> None:
     w.set(m.OP_SYNCS, aux0=m.SPACE_SHARED, aux1=8)
     if w.has("CCTL"):
         w.columns[m.COL_AUX4] = m.SYNCS_INVALIDATE
-        _take_address(w)
-        return
-    if w.has("PHASECHK"):
+    elif w.has("PHASECHK"):
         w.columns[m.COL_AUX4] = m.SYNCS_CHECK
         w.columns[m.COL_AUX5] = int(w.has("TRYWAIT"))
         w.pd(0)
@@ -302,7 +286,8 @@ def barrier_object(w: RowWriter) -> None:
         w.columns[m.COL_AUX5] |= m.SYNCS_MASK * w.has("TMASK")
         w.dst(2)
     _take_address(w)
-    w.columns[m.COL_B] = _data(w, 2 if w.has("EXCH") else 1)
+    if not w.has("CCTL"):
+        w.columns[m.COL_B] = _data(w, 2 if w.has("EXCH") else 1)
 
 
 def copies_arrive(w: RowWriter) -> None:

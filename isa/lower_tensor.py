@@ -11,12 +11,11 @@ from isa.lower_writer import RowWriter, is_zero
 _SHAPE = re.compile(r"(16|8)x?(8)x?(\d+)$")  # 16816 or 16x8x16
 
 
-def _shape(w: RowWriter) -> tuple[int, int, int]:
+def _shape(w: RowWriter, form: re.Pattern[str] = _SHAPE) -> tuple[int, ...]:
     """Rows, columns and depth."""
     for name in w.modifiers:
-        if shape := _SHAPE.match(name):
-            rows, columns, depth = map(int, shape.groups())
-            return rows, columns, depth
+        if shape := form.match(name):
+            return tuple(map(int, shape.groups()))
     raise w.refuse("a matrix shape that is not known")
 
 
@@ -105,7 +104,7 @@ def double_matrix(w: RowWriter) -> None:
     _product(w, m.OP_DMMA, 64, 64)
 
 
-_GROUP_SHAPE = re.compile(r"64x(\d+)x(\d+)$")
+_GROUP_SHAPE = re.compile(r"(64)x(\d+)x(\d+)$")
 _EIGHT_BIT = {"E4M3": m.TENSOR_E4M3, "E5M2": m.TENSOR_E5M2}
 _DESCRIPTOR_FLAGS = {
     "negA": m.GMMA_NEGATE_A,
@@ -139,19 +138,16 @@ def group_matrix(w: RowWriter) -> None:
 
     The uniform registers of gdesc hold the descriptor of A (unless A is in registers) and then that of B.
     """
-    shape = next((match for name in w.modifiers if (match := _GROUP_SHAPE.match(name))), None)
-    if shape is None:
-        raise w.refuse("a matrix shape that is not known")
-    columns = int(shape[1])
+    _, columns, _ = _shape(w, _GROUP_SHAPE)
     kinds, result, integer = _group_types(w)
     w.set(m.OP_GMMA, aux0=columns, aux1=kinds, aux2=result, aux3=integer)
     w.dst(columns * result // 64)
     flags = m.GMMA_SATURATE * w.has("SAT")
     if w.next_is("reg"):
-        operand = w.take("reg")
+        operand = w.take()
         flags |= m.GMMA_REGISTERS | m.GMMA_NEGATE_A * operand.negate
         w.columns[m.COL_A] = w.register_row(operand)
-    flags |= _descriptors(w, w.take("other"), flags & m.GMMA_REGISTERS != 0)
+    flags |= _descriptors(w, w.take("other"))
     addend = w.take("reg")
     w.columns[m.COL_C] = w.register_row(addend)
     w.ps(0)
@@ -159,34 +155,28 @@ def group_matrix(w: RowWriter) -> None:
         w.columns[m.COL_C] = w.columns[m.COL_DST]
         w.ps_false(0)
     if w.has("SP"):
-        metadata = w.register_row(w.take("reg"))
+        w.columns[m.COL_AUX0] |= w.register_row(w.take("reg")) << 16
         selector = w.number() if w.next_is("imm") else 0
-        w.columns[m.COL_AUX0] |= metadata << 16
         flags |= m.GMMA_SPARSE | selector << m.GMMA_SELECTOR_BIT
-    w.columns[m.COL_AUX4] = flags
     if w.next_is("other"):
         w.take()
-        w.columns[m.COL_AUX4] |= m.GMMA_COMMITS
+        flags |= m.GMMA_COMMITS
+    w.columns[m.COL_AUX4] = flags
 
 
-def _descriptors(w: RowWriter, operand: Operand, registers: bool) -> int:
+def _descriptors(w: RowWriter, operand: Operand) -> int:
     """Rows of the two descriptors; returns the flags printed behind them."""
     if operand.value != "gdesc" or operand.ubase is None or operand.offset:
         raise w.refuse("a matrix descriptor of another kind")
     unknown = [name for name in operand.suffixes if name not in _DESCRIPTOR_FLAGS]
     if unknown:
         raise w.refuse(f"descriptor flag .{unknown[0]}")
-    first = w.register_row(operand.ubase)
-    w.columns[m.COL_B] = first
-    w.columns[m.COL_AUX5] = first + 2
+    w.columns[m.COL_B] = w.register_row(operand.ubase)
+    w.columns[m.COL_AUX5] = w.columns[m.COL_B] + 2
     return sum(_DESCRIPTOR_FLAGS[name] for name in operand.suffixes)
 
 
 def group_order(w: RowWriter) -> None:
     """WARPGROUP.ARRIVE waits for all four warps, WARPGROUP.DEPBAR.LE gsb0, n for all but n groups of products."""
-    if w.has("ARRIVE"):
-        w.set(m.OP_GROUP_ARRIVE)
-        return
-    w.set(m.OP_GROUP_WAIT)
-    w.take("other")
-    w.columns[m.COL_AUX0] = w.number()
+    w.set(m.OP_GROUP_ARRIVE if w.has("ARRIVE") else m.OP_GROUP_WAIT)
+    w.operands("" if w.has("ARRIVE") else "other number")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from isa import microops as m
 from isa.errors import UnknownInstruction
-from isa.instruction import PT, RZ, URZ, Instruction, Operand
+from isa.instruction import INSTRUCTION_BYTES, PT, RZ, URZ, Instruction, Operand
 from isa.limits import BANK_BYTES
 
 WORD = 0xFFFFFFFF
@@ -22,6 +22,7 @@ COMPARES = {
     **_RELATIONS,
     **{name + "U": relation | _UNORDERED for name, relation in _RELATIONS.items()},
 }
+BYTES = {f"B{k}": k for k in range(4)}
 NO_RELATION = "a comparison without a relation"
 
 
@@ -143,6 +144,10 @@ class RowWriter:
             return 0
         raise self.refuse("a register where an immediate is expected")
 
+    def target(self) -> int:
+        """Index of the instruction that the next operand, a label, names."""
+        return int(self.take("label").value or 0) // INSTRUCTION_BYTES
+
     def finish(self) -> None:
         if self._operands:
             raise self.refuse(f"{len(self._operands)} operands more than expected")
@@ -227,16 +232,23 @@ class RowWriter:
         return m.MOD_NONE
 
     def operands(self, pattern: str, rows: int = 1, numeric: str = "int") -> None:
-        """Consume several operands in printed order: 'd', sources 'A', 'B', 'C', predicates 'pd0' to 'ps2'."""
+        """Consume several operands in printed order: 'd', sources 'A', 'B', 'C', predicates 'pd0' to 'ps2'; a 'number'
+        and a 'label' into AUX0, a 'barrier' of lanes into AUX1; 'other' is a word that changes nothing."""
         for name in pattern.split():
             if name == "d":
                 self.dst(rows)
             elif name in SOURCES:
                 self.src(SOURCES[name], rows, numeric)
-            elif name.startswith("pd"):
-                self.pd(int(name[2]))
+            elif name == "number":
+                self.columns[m.COL_AUX0] = self.number()
+            elif name == "label":
+                self.columns[m.COL_AUX0] = self.target()
+            elif name == "barrier":
+                self.columns[m.COL_AUX1] = self.take("barrier").index
+            elif name == "other":
+                self.take("other")
             else:
-                self.ps(int(name[2]))
+                (self.pd if name.startswith("pd") else self.ps)(int(name[2]))
 
     # --- predicates -----------------------------------------------------------------------------------------------
     def pd(self, k: int) -> bool:
@@ -274,12 +286,16 @@ def is_zero(operand: Operand) -> bool:
     return (operand.kind == "reg" and operand.index == RZ) or (operand.kind == "ureg" and operand.index == URZ)
 
 
-def plain(op: int, pattern: str = "", numeric: str = "int", **words: str) -> Callable[[RowWriter], None]:
-    """The lowering of an instruction that is one micro-operation whatever its modifiers. pattern: its operands as
-    `RowWriter.operands` takes them. words: AUX words that are 1 if the instruction has the modifier."""
+def plain(
+    op: str, pattern: str = "", numeric: str = "int", instead: Mapping[str, str] = {}, **words: str
+) -> Callable[[RowWriter], None]:
+    """The lowering of an instruction that is one micro-operation. pattern: its operands as `RowWriter.operands` takes
+    them. instead: other micro-operations by the modifier that asks for them. words: AUX words that are 1 if the
+    instruction has the modifier."""
+    usual, others = getattr(m, "OP_" + op), {modifier: getattr(m, "OP_" + name) for modifier, name in instead.items()}
 
     def lower(w: RowWriter) -> None:
-        w.set(op, **{word: int(w.has(modifier)) for word, modifier in words.items()})
+        w.set(w.choose(others, usual), **{word: int(w.has(modifier)) for word, modifier in words.items()})
         w.operands(pattern, numeric=numeric)
 
     return lower

@@ -127,19 +127,15 @@ OP_I2IP = _op(
 OP_VABSDIFF = _op("d = |A - B| + C, PD0 = carry of the addition", aux0="1: signed")
 OP_VABSDIFF4 = _op("d = absolute byte differences of A, B; PD0 = 0", aux0="1: signed", aux1="1: sum + C")
 OP_ADD_16X2 = _op("d = two 16-bit additions A + B", aux0="bit 0 negates the halves of A, bit 1 those of B")
-OP_MNMX_16X2 = _op(
-    "d = PS0 ? min(A, B) : max(A, B) of halves", aux0="1: signed", aux1="1: RELU", aux2="1: of A + B and C"
-)
-OP_MNMX3_16X2 = _op("d = PS0 ? min(A, B, C) : max(A, B, C) of halves", aux0="1: signed", aux1="1: RELU")
+_SIGNED_RELU = {"aux0": "1: signed", "aux1": "1: RELU"}
+OP_MNMX_16X2 = _op("d = PS0 ? min(A, B) : max(A, B) of halves", **_SIGNED_RELU, aux2="1: of A + B and C")
+OP_MNMX3_16X2 = _op("d = PS0 ? min(A, B, C) : max(A, B, C) of halves", **_SIGNED_RELU)
 OP_ADD_8X4 = _op("d = four 8-bit additions A + B", aux0="as ADD_16X2")
 OP_MNMX_8X4 = _op("d = PS0 ? min(A, B) : max(A, B) of bytes", aux0="1: signed")
 OP_ADD_SAT = _op("d = A + B limited to a signed 32-bit integer", aux0="1: A - B")
 OP_MOV_LANES = _op("d = A in lanes k of four (k = lane % 4)", aux0="bit k: lanes k")
 OP_MNMX_CHOICE = _op(
-    "d = PS0 ? min(A, B) : max(A, B); PD0, PD1: A or its halves are d",
-    aux0="1: signed",
-    aux1="1: RELU",
-    aux2="1: halves",
+    "d = PS0 ? min(A, B) : max(A, B); PD0, PD1: A or its halves are d", **_SIGNED_RELU, aux2="1: halves"
 )
 
 PRMT_IDX, PRMT_F4E, PRMT_B4E, PRMT_RC8, PRMT_ECL, PRMT_ECR, PRMT_RC16 = range(7)
@@ -147,6 +143,7 @@ PRMT_IDX, PRMT_F4E, PRMT_B4E, PRMT_RC8, PRMT_ECL, PRMT_ECR, PRMT_RC16 = range(7)
 # --- CLS_FLOAT: NaN results are 0x7fffffff --------------------------------------------------------------------------
 _block(200, "rows/float.py: exec_float")
 _MODE = {"aux0": "FLAG_*", "aux1": "ROUND_*"}
+_COMPARE = {"aux0": "COMPARE_*", "aux2": "BOOL_*"}
 OP_FADD = _op("d = A + B, rounded to nearest, denormals kept")
 OP_FMUL = _op("d = A * B, rounded to nearest, denormals kept")
 OP_FFMA = _op("d = A * B + C, rounded once to nearest, denormals kept")
@@ -156,11 +153,7 @@ OP_FFMA_MODE = _op("d = A * B + C", **_MODE)
 OP_FMNMX = _op("d = PS0 ? min(A, B) : max(A, B)", aux0="FLAG_*: FTZ, NAN, XORSIGN")
 OP_FSEL_FTZ = _op("d = PS0 ? A : B, flushed")
 OP_FSET = _op(
-    "d = (A cmp B) bool PS0 ? true : 0",
-    aux0="COMPARE_*",
-    aux1="FLAG_*: FTZ",
-    aux2="BOOL_*",
-    aux3="true is 1: 1.0f, 0: all ones",
+    "d = (A cmp B) bool PS0 ? true : 0", **_COMPARE, aux1="FLAG_*: FTZ", aux3="true is 1: 1.0f, 0: all ones"
 )
 OP_FADD_FTZ = _op("as FADD, d = A + B; denormal sources and results flushed to zero of the same sign")
 OP_FMUL_FTZ = _op("as FMUL, d = A * B, flushed")
@@ -187,7 +180,7 @@ OP_DFMA = _op("d = A * B + C")
 OP_DADD_MODE = _op("d = A + B", aux1="ROUND_*")
 OP_DMUL_MODE = _op("d = A * B", aux1="ROUND_*")
 OP_DFMA_MODE = _op("d = A * B + C", aux1="ROUND_*")
-OP_DSETP = _op("PD0 = (A cmp B) bool PS0, PD1 = !(A cmp B) bool PS0", aux0="COMPARE_*", aux2="BOOL_*")
+OP_DSETP = _op("PD0 = (A cmp B) bool PS0, PD1 = !(A cmp B) bool PS0", **_COMPARE)
 
 # --- CLS_CONVERT ----------------------------------------------------------------------------------------------------
 _block(
@@ -208,7 +201,7 @@ OP_MUFU_TANH = _op("d = tanh(A)")
 OP_MUFU_RCP64H = _op("d = 1 / A, both high words of doubles")
 OP_MUFU_RSQ64H = _op("d = 1 / sqrt(A), both high words of doubles")
 _block(410, "rows/convert.py: exec_convert")
-_WHOLE = {"aux0": "FLAG_*", "aux1": "ROUND_*", "aux2": "bits of d", "aux5": "half of A that is read"}
+_WHOLE = {**_MODE, "aux2": "bits of d", "aux5": "half of A that is read"}
 _FROM_FLOAT = {**_WHOLE, "aux4": "bits of A"}
 OP_F2I = _op("d = A as an integer", **_FROM_FLOAT, aux3="1: signed")
 OP_I2F = _op("d = integer A as a float", **(_FROM_FLOAT | {"aux3": "1: signed", "aux5": "first byte of a small A"}))
@@ -218,9 +211,7 @@ OP_POPC = _op("d = number of ones in A")
 OP_FLO_U = _op("d = number of A's leading one, else all ones; PD0 = found", aux0="1: distance from the top (.SH)")
 OP_FLO_S = _op("as FLO_U, d = leading bit of A that differs from the sign; PD0 = found", aux0="as FLO_U")
 OP_BREV = _op("d = A with its bits in reverse")
-_PACKED = {
-    "aux0": "FLAG_*",
-    "aux1": "ROUND_*",
+_PACKED = _MODE | {
     "aux2": "format of the result: HALF_*, NARROW_*",
     "aux3": "PACK_*, UNPACK_*",
     "aux4": "source format where it is not f32",
@@ -228,11 +219,7 @@ _PACKED = {
 }
 OP_F2FP = _op("d = A, B packed, over C", **_PACKED)
 OP_F2IP = _op(
-    "d = C << 2 * bits | A << bits | B, the f32 A and B as integers",
-    aux0="FLAG_*",
-    aux1="ROUND_*",
-    aux2="bits",
-    aux3="1: signed",
+    "d = C << 2 * bits | A << bits | B, the f32 A and B as integers", **_MODE, aux2="bits", aux3="1: signed"
 )
 OP_F2FP_NARROW = _op("as F2FP, A, B over C, of NARROW_E2M3 and those after it; of E2M1 C << 8", **_PACKED)
 
@@ -255,12 +242,11 @@ NARROW_E2M3, NARROW_E3M2, NARROW_E2M1, NARROW_E8 = range(5, 9)  # 6 bits, 6, 4; 
 _block(500, "rows/predicate.py: exec_pred")
 OP_ISETP = _op(
     "PD0 = (A cmp B) bool PS0, PD1 = !(A cmp B) bool PS0",
-    aux0="COMPARE_*",
+    **_COMPARE,
     aux1="1: unsigned",
-    aux2="BOOL_*",
     aux3="1: .EX, equal high words take the result of the low words from PS1",
 )
-OP_FSETP = _op("as ISETP of f32 A, B, PS0: PD0, PD1", aux0="COMPARE_*", aux1="FLAG_*: FTZ", aux2="BOOL_*")
+OP_FSETP = _op("as ISETP of f32 A, B, PS0: PD0, PD1", **_COMPARE, aux1="FLAG_*: FTZ")
 OP_PLOP3 = _op(
     "PD0, PD1 = truth tables of PS0, PS1, PS2",
     aux0="table of PD0",
@@ -271,7 +257,7 @@ _FILE = {"aux1": "1: uniform predicates"}
 OP_P2R = _op("d = A with the bits of mask B taken from predicates", aux0="byte of d that receives them", **_FILE)
 OP_R2P = _op("predicates in mask B = bits of a byte of A", aux0="the byte", **_FILE)
 OP_FCHK = _op("PD0 = A / B needs the slow path")
-OP_ISETP_WIDE = _op("as ISETP of pairs A, B, and PS0: PD0, PD1", aux0="COMPARE_*", aux1="1: unsigned", aux2="BOOL_*")
+OP_ISETP_WIDE = _op("as ISETP of pairs A, B, and PS0: PD0, PD1", **_COMPARE, aux1="1: unsigned")
 
 COMPARE_LT, COMPARE_EQ, COMPARE_GT, COMPARE_UNORDERED = 1, 2, 4, 8
 COMPARE_MIN = 16  # DSETP only: PD0 = (A is the minimum) bool PS0, PD1 = both are NaN

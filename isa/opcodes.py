@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from isa import lower_bulk, lower_control, lower_float, lower_int, lower_memory, lower_tensor, lower_tmem, lower_writer
 from isa import microops as m
@@ -62,14 +63,14 @@ def _unit(name: str) -> int:
 
 # The parameters are the fields of a line.
 def _row(
-    name: str, unit: str, lower: str = "", plain: Mapping[str, str] | None = None, variable: bool = False,
+    name: str, unit: str, lower: str = "", plain: Mapping[str, Any] | None = None, variable: bool = False,
     modifiers: str = "", pipes: str | None = None,
 ) -> Opcode:  # fmt: skip
     if plain is None:
         group, _, function = lower.partition(".")
         lowering = getattr(_LOWERINGS[group], function)
     else:
-        lowering = lower_writer.plain(getattr(m, f"OP_{plain['op']}"), **{k: v for k, v in plain.items() if k != "op"})
+        lowering = lower_writer.plain(**plain)
     understood = frozenset(modifiers.format(**_WORDS).split())
     return Opcode(name, _unit(unit), variable, lowering, understood, _kinds(unit, pipes))
 

@@ -32,9 +32,8 @@ _MOST_DOCUMENT_BYTES = 256 << 20
 _DAMAGE = (
     zlib.error,
     ValueError,
-    KeyError,
+    LookupError,
     TypeError,
-    IndexError,
     AttributeError,
     OverflowError,
     RecursionError,
@@ -59,8 +58,7 @@ class Once:
         """The fact of this name, worked out when it is first asked for."""
         if what not in self._facts:
             self._facts[what] = work_out()
-        found: _Fact = self._facts[what]
-        return found
+        return self._facts[what]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_facts"}
@@ -163,9 +161,7 @@ class Program(Once):
 
         It appears under its name in one step, so that a reader never sees half a file.
         """
-        target = Path(path)
-        put_file(target, self.to_bytes(with_cubin=with_cubin))
-        return target
+        return put_file(Path(path), self.to_bytes(with_cubin=with_cubin))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], cubin: Cubin | None = None) -> Program:
@@ -219,14 +215,13 @@ class Program(Once):
                     document[name] = unpack(document[name])
             document["cubin"] = document["cubin"] if cubin is None else cubin.file.content
             program = cls(**document)
-            problem = problem_with_program(program)
+            if problem := problem_with_program(program):
+                raise ValueError(problem)
+            if (hashlib.sha256(program.cubin).hexdigest() if cubin is None else cubin.sha256) != program.sha256:
+                raise ValueError("the cubin's digest does not match")
+            return program
         except _DAMAGE as error:
             raise ProgramFileError(f"{path} is a damaged program image ({error or type(error).__name__})") from error
-        if problem is not None:
-            raise ProgramFileError(f"{path} is a damaged program image ({problem})")
-        if (hashlib.sha256(program.cubin).hexdigest() if cubin is None else cubin.sha256) != program.sha256:
-            raise ProgramFileError(f"{path} is a damaged program image (the cubin's digest does not match)")
-        return program
 
 
 def _unpacked(data: bytes) -> bytes:
@@ -248,21 +243,18 @@ def _rows(values: tuple[Any, ...]) -> list[list[Any]]:
     return [[getattr(value, each.name) for each in fields(value)] for value in values]
 
 
+_CLASSES = {"parameters": Parameter, "global_symbols": GlobalSymbol, "relocations": Relocation}
 _PACK: dict[str, Any] = {
     "cubin": _pack,
     "global_image": _pack,
     "constant_banks": lambda banks: {str(bank): _pack(content) for bank, content in banks.items()},
-    "parameters": _rows,
-    "global_symbols": _rows,
-    "relocations": _rows,
+    **dict.fromkeys(_CLASSES, _rows),
 }
 _UNPACK: dict[str, Any] = {
     "cubin": base64.b64decode,
     "global_image": base64.b64decode,
     "constant_banks": lambda banks: {int(bank): base64.b64decode(content) for bank, content in banks.items()},
-    "parameters": lambda rows: tuple(Parameter(*row) for row in rows),
-    "global_symbols": lambda rows: tuple(GlobalSymbol(*row) for row in rows),
-    "relocations": lambda rows: tuple(Relocation(*row) for row in rows),
+    **{name: lambda rows, of=of: tuple(of(*row) for row in rows) for name, of in _CLASSES.items()},
     "exceptions": lambda texts: {int(code): text for code, text in texts.items()},
     "cluster": lambda value: None if value is None else tuple(value),
 }

@@ -17,13 +17,6 @@ from pathlib import Path
 
 from isa.errors import CompileError, ToolchainFailed, ToolchainMissing
 
-_WHEELS = {
-    "ptxas": "nvidia-cuda-nvcc",
-    "nvcc": "nvidia-cuda-nvcc",
-    "nvlink": "nvidia-cuda-nvcc",
-    "nvdisasm": "nvidia-cuda-nvdisasm",
-    "nvrtc": "nvidia-cuda-nvrtc",
-}
 TOOL_SECONDS = 600
 _NVRTC_PATTERNS = ("lib/libnvrtc.so*", "lib64/libnvrtc.so*", "bin/nvrtc64_*.dll", "bin/x64/nvrtc64_*.dll")
 
@@ -149,9 +142,10 @@ def tool_version(name: str) -> str:
 
 
 def _missing(name: str) -> ToolchainMissing:
+    wheel = name if name in ("nvdisasm", "nvrtc") else "nvcc"  # which holds ptxas and nvlink too
     return ToolchainMissing(
         f"{name} was not found in the nvidia wheels beside {sys.executable}, $CUDA_HOME, $CUDA_PATH or "
-        f"$PATH; install it with: pip install {_WHEELS[name]}"
+        f"$PATH; install it with: pip install nvidia-cuda-{wheel}"
     )
 
 

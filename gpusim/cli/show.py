@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +72,7 @@ def control_text(control: Control) -> str:
 def _document(program: Program, result: Result | None) -> dict[str, Any]:
     rows = []
     for index, each in enumerate(program.instructions):
-        bits = asdict(each.control)
+        bits = each.control._asdict()
         control = {"yield": bits.pop("yield_flag")} | {name: bit for name, bit in bits.items() if name != "reuse"}
         row: dict[str, Any] = {name: getattr(each, name) for name in ("address", "text", "file", "line")}
         row |= {"source": (program.source_line(each) or "").strip(), "control": control}

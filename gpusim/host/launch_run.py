@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -212,14 +212,12 @@ class LaunchRun(Grid):
     def execute(self) -> None:
         """Its turn has come on a device without a clock: run it now."""
         self._tell(self.on_start)
-        accel_sim = self.options.accel_sim
         if self.options.model != "engine":
             self._executed = self.run_on_machine(self.options.model)
-        elif accel_sim is not None:
-            with accel_sim.launch(self.program, self.launch, self.par, self.together) as taken:
-                self._executed, _ = self.run_untimed(recorder=taken)
-        else:
-            self._executed, _ = self.run_untimed()
+            return
+        traces, what = self.options.accel_sim, (self.program, self.launch, self.par, self.together)
+        with traces.launch(*what) if traces is not None else nullcontext() as taken:
+            self._executed, _ = self.run_untimed(recorder=taken)
 
     def _finish(self, done: simpy.Event) -> None:
         """It has ended."""

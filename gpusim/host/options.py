@@ -117,8 +117,6 @@ def host_threads(threads: int | None) -> int:
     """Host threads to use: as asked for, or one per core this process may run on, shared with pytest-xdist's others."""
     if threads is not None:
         return max(threads, 1)
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every platform
-        cores = os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every platform
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     return max(cores // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), 1)

@@ -50,8 +50,7 @@ class L1Cache:
         lines = self.set_of(line)
         if line not in lines and len(lines) >= self.config.ways:
             self.evict(*lines.popitem(last=False))
-        lines[line] = lines.get(line, 0) | sectors
-        lines.move_to_end(line)
+        lines[line] = lines.pop(line, 0) | sectors  # behind all others
 
     def evict(self, line: int, sectors: int) -> None:
         """A line has had to go. What is stored is in L2 already, so nothing is lost."""
