@@ -54,7 +54,7 @@ class Engine:
 
     def stream(self, priority: int = 0) -> StreamQueue:
         """A new stream. priority: of its grids, lower numbers first."""
-        stream = StreamQueue(self.env, self.engines, priority, self._front.queue(), len(self.streams))
+        stream = StreamQueue(self.env, self.engines, priority, next(self._front.queues), len(self.streams))
         stream.gpu = self.name
         self.streams.append(stream)
         return stream

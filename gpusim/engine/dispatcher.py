@@ -63,8 +63,7 @@ def start_block(st, grid, sm, slot, x, y, z, time):
     b[L.BLOCK_WARPS_LEFT] = par[P.WARPS]
     b[L.BLOCK_ALIVE] = par[P.THREADS]
     b[L.BLOCK_START] = time
-    for barrier in range(16):
-        b[L.BLOCK_REDUCED + barrier] = -1
+    b[L.BLOCK_REDUCED : L.BLOCK_REDUCED + 16] = -1
     if par[P.CHECKS] != 0:
         forget_block(st, sm, slot)
     if par[P.TMEM] != 0:
@@ -143,13 +142,11 @@ def start_lanes(st, w, block, index, time):
     warp = st.warp[w]
     warp[:] = 0
     warp[L.WARP_STATE] = L.RUNNING
-    warp[L.WARP_ACTIVE] = mask
-    warp[L.WARP_ALIVE] = mask
+    warp[L.WARP_ACTIVE] = warp[L.WARP_ALIVE] = mask
     warp[L.WARP_BLOCK] = block
     warp[L.WARP_INDEX] = index
     warp[L.WARP_SEAT] = par[P.SEAT]
-    warp[L.WARP_SINCE] = time
-    warp[L.WARP_START] = time
+    warp[L.WARP_SINCE] = warp[L.WARP_START] = time
     warp[L.WARP_FETCHED] = -1
     st.split[w, :] = 0
     st.split[w, L.SPLIT_CANDIDATE] = -1
@@ -385,6 +382,5 @@ def refill(st, dispatch, seats, clock, now, interval):
             own = of_seat(st, seats[k])
             if own.par[P.CLUSTER_BLOCKS] > 0:
                 place_clusters(own, dispatch[seats[k]], clock, C_NOTES, last + st.par[P.REFILL], now, 0)
-    for sm in range(st.sm.shape[0]):
-        st.sm[sm, L.SM_DONE] = 0
-        st.sm[sm, L.SM_DONE_SEEN] = 0
+    st.sm[:, L.SM_DONE] = 0
+    st.sm[:, L.SM_DONE_SEEN] = 0

@@ -44,7 +44,6 @@ class NeverEnds(Exception):
 
     def __init__(self, warp: int):
         self.warp = warp
-        super().__init__(warp)
 
 
 class EndlessWatch:

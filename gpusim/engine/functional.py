@@ -25,9 +25,9 @@ from gpusim.engine.sm.admission import BULK_ROOM
 from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.execute import compute
 from gpusim.engine.sm.flight import pop_event
-from gpusim.engine.sm.readiness import place_of, wake
+from gpusim.engine.sm.readiness import all_warps, place_of, wake
 from gpusim.engine.sm.run_warp import clear_lanes, counted_lanes, finish_warp, run_instruction, stays
-from gpusim.engine.sm.sm import arrive, warps_of
+from gpusim.engine.sm.sm import arrive
 from gpusim.engine.state import L, P, compiled, ms
 from gpusim.engine.state.arrays import State
 from gpusim.engine.state.log import log_room
@@ -112,12 +112,11 @@ def run_warp(st, sm, w, most):
 @compiled
 def run_sm(st, sm, turn, most):
     """Runs the warps of an SM in turn until all have ended or wait, or for `most` instructions and some more."""
-    count = warps_of(st)
     done = np.int64(0)
     while True:
         before = done
         take_replies(st, sm)  # what other SMs have told mbarriers of this one
-        for w in range(sm * count, (sm + 1) * count):
+        for w in all_warps(st, sm):
             if st.warp[w, L.WARP_STATE] == L.RUNNING:
                 done += run_warp(st, sm, w, turn)
                 if st.sm[sm, L.SM_ERROR] != 0:

@@ -170,7 +170,6 @@ class MachineStopped(RunStopped):
 
     def __init__(self, sm: int):
         self.sm = sm
-        super().__init__(sm)
 
 
 class CyclesUsedUp(RunStopped):
@@ -182,7 +181,6 @@ class NothingMoves(RunStopped):
 
     def __init__(self, cycle: int):
         self.cycle = cycle
-        super().__init__(cycle)
 
 
 class EndedWithAnother(RunStopped):

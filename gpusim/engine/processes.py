@@ -219,7 +219,10 @@ class Dispatcher:
         until = now + (self._config.cluster_window_cycles if clusters else self._config.l2.lookahead_cycles)
         until = min([until, *(each for each in self._coming() if each > now)])
         window = Window(tuple(self.residents), state, now, until)
-        yield self._late()
+        late = self._env.event()  # behind all others of its cycle: what streams do now is done when a window begins
+        late._ok, late._value = True, None
+        self._env.schedule(late, _LATE)  # type: ignore[arg-type]
+        yield late
         next_event = self._sms.advance(window)
         window.spent(0)
         stopped = np.flatnonzero(state.sm[:, L.SM_ERROR])
@@ -272,13 +275,6 @@ class Dispatcher:
             for grid in self.residents:
                 if grid.follows is over:
                     let_on(grid.state, now)
-
-    def _late(self) -> simpy.Event:
-        """An event of this cycle behind all others: what streams do now is done when a window begins."""
-        event = self._env.event()
-        event._ok, event._value = True, None
-        self._env.schedule(event, _LATE)  # type: ignore[arg-type]
-        return event
 
     def _serve(self, state: State, until: int) -> int:
         """Requests in order of time through crossbar, L2 and memory; replies and deferred effects back to the SMs."""

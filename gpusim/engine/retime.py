@@ -102,8 +102,10 @@ def retimed(lowered: Lowered, by: Mapping[int, int]) -> Lowered:
     least: dict[tuple[int, int, int], int] = {}
     for consumer, producers in enumerate(needs):
         for producer in producers:
-            kind = _kind(code, producer)
-            least[kind] = min(least.get(kind, _most(code, producer)), int(before[consumer] - before[producer]))
+            unit, kind = _unit(code, producer), _kind(code, producer)
+            votes = unit < 0 or code[producer, M.COL_DST_COUNT] == 0
+            most = _MOST_PREDICATE if votes else _UNITS.get(unit, ("", 0))[1]
+            least[kind] = min(least.get(kind, most), int(before[consumer] - before[producer]))
     at = np.zeros(len(code) + 1, int)
     pending: list[int] = []
     for k in range(1, len(code)):
@@ -131,12 +133,6 @@ def _unit(code: np.ndarray, k: int) -> int:
     """Key of `changes` for an instruction of fixed latency."""
     vote = code[k, M.COL_CLASS] == M.CLS_CROSS and code[k, M.COL_UNIT] == M.UNIT_ALU
     return -1 if vote else int(code[k, M.COL_UNIT])
-
-
-def _most(code: np.ndarray, k: int) -> int:
-    """See `_UNITS`."""
-    unit = _unit(code, k)
-    return _MOST_PREDICATE if unit < 0 or code[k, M.COL_DST_COUNT] == 0 else _UNITS.get(unit, ("", 0))[1]
 
 
 def _kind(code: np.ndarray, k: int) -> tuple[int, int, int]:

@@ -19,20 +19,14 @@ _LONGEST, _ACCESSES = 128, 32  # rows of a run; accesses to global memory in it,
 ARGUMENTS = (TableType(KnownState), types.int64, types.int64, types.int64)
 
 
-def _is_plain(code: np.ndarray) -> np.ndarray:
-    """Return which rows may stand in a straight run."""
-    kind, op, space = code[:, M.COL_CLASS], code[:, M.COL_OP], code[:, M.COL_AUX0]
-    moves = (op == M.OP_LOAD) | (op == M.OP_STORE)
-    moves &= (space == M.SPACE_SHARED) | (space == M.SPACE_GLOBAL)
-    return np.where(kind == M.CLS_MEMORY, moves, (kind >= M.CLS_INT) & (kind <= M.CLS_TENSOR) & (op != M.OP_GMMA))
-
-
 def straight_runs(code: np.ndarray) -> list[tuple[int, int]]:
     """First row and row behind the last one of each straight run, in order."""
-    plain = _is_plain(code)
-    control = code[code[:, M.COL_CLASS] == M.CLS_CONTROL]
-    targets = set(control[:, [M.COL_AUX0, M.COL_AUX1]].ravel().tolist())
-    far = (code[:, M.COL_CLASS] == M.CLS_MEMORY) & (code[:, M.COL_AUX0] != M.SPACE_SHARED)
+    kind, op, space = code[:, M.COL_CLASS], code[:, M.COL_OP], code[:, M.COL_AUX0]
+    moves = np.isin(op, (M.OP_LOAD, M.OP_STORE)) & np.isin(space, (M.SPACE_SHARED, M.SPACE_GLOBAL))
+    computes = (kind >= M.CLS_INT) & (kind <= M.CLS_TENSOR) & (op != M.OP_GMMA)
+    plain = np.where(kind == M.CLS_MEMORY, moves, computes)
+    targets = set(code[kind == M.CLS_CONTROL][:, [M.COL_AUX0, M.COL_AUX1]].ravel().tolist())
+    far = (kind == M.CLS_MEMORY) & (space != M.SPACE_SHARED)
     runs: list[tuple[int, int]] = []
     first, accesses = 0, 0
     for i in range(len(code) + 1):

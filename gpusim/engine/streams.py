@@ -180,11 +180,7 @@ class FrontEnd:
         self.expected: list[int] = []
         self._free = -config.launch.grid_interval_cycles - 1  # negative as long as nothing has run
         self._last: dict[int, simpy.Event] = {}
-        self._queues = itertools.cycle(range(config.launch.hardware_queues))
-
-    def queue(self) -> int:
-        """The hardware queue of a new stream, which have them in turn."""
-        return next(self._queues)
+        self.queues = itertools.cycle(range(config.launch.hardware_queues))  # new streams have them in turn
 
     def work(self, grid: Grid, submitted: int, stream: StreamQueue) -> KernelWork:
         """A launch of a stream, behind all others of its hardware queue."""

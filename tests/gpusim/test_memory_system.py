@@ -14,7 +14,7 @@ from numba import njit
 
 from gpusim.config import load_config
 from gpusim.engine.memory.dram import write_memory
-from gpusim.engine.memory.place import first_blocks, gpc_of, partition_of, port_of
+from gpusim.engine.memory.place import GPC, PARTITION, PORT, first_blocks, place_of
 from gpusim.engine.memory.request_coalescer import entry_of, join, note
 from gpusim.engine.memory.system import MemorySystem, PeerRow, sort_window
 from gpusim.engine.state import memory as s
@@ -79,7 +79,7 @@ class Bench:
     def apart(self, time, *what):
         """Cycles between two replies to requests made at the same time by an SM of each port of partition 0."""
         state, step = self.system.state, self.config.crossbar.sms_per_port
-        ports = [sm for sm in range(0, self.n_sms, step) if partition_of(state, sm) == 0]
+        ports = [sm for sm in range(0, self.n_sms, step) if place_of(state, sm, PARTITION) == 0]
         replies = self.send(*((time, sm, *what) for sm in ports))
         return (max(replies) - min(replies)) / (len(ports) - 1)
 
@@ -394,7 +394,7 @@ def test_a_read_from_memory_crosses_the_fabric_behind_stores_that_come_before_it
     """Copies of 2 to 4 MB on an H200: their loads end 1,100 cycles later than loads alone. began: of the stores."""
     bench = Bench(l2__fabric_bytes_per_cycle=64)
     far = bench.line(home=1)
-    senders = [sm for sm in range(SMS) if partition_of(bench.system.state, sm) == 1]
+    senders = [sm for sm in range(SMS) if place_of(bench.system.state, sm, PARTITION) == 1]
     homes = [bench.line(home=0, nth=nth, start=1 << 22) for nth in range(8)]
     alone = Bench(l2__fabric_bytes_per_cycle=64).one(0, 0, far, sectors=15, payload=0)
     stores = [(began + k // 8, senders[k % len(senders)], homes[k % 8], s.KIND_WRITE) for k in range(800)]
@@ -881,12 +881,12 @@ def test_four_kilobytes_are_of_one_partition_by_the_parity_of_some_address_bits(
 def test_where_the_sms_of_an_h200_are():
     """Blocks go out GPC by GPC; sides by latencies of atomics; eight SMs are apart, but read together with GPC 0."""
     bench = Bench()
-    gpcs = np.array([gpc_of(bench.system.state, sm) for sm in range(SMS)])
+    gpcs = np.array([place_of(bench.system.state, sm, GPC) for sm in range(SMS)])
     assert np.flatnonzero(gpcs == 0).tolist() == [*range(8), *range(108, 116)]
     assert np.bincount(gpcs).tolist() == [16] * 6 + [18] * 2
-    sides = [partition_of(bench.system.state, sm) for sm in range(SMS)]
+    sides = [place_of(bench.system.state, sm, PARTITION) for sm in range(SMS)]
     assert sides == [(0, 1, 1, 0, 0, 0, 1, 1)[gpc] for gpc in gpcs]
-    assert [port_of(bench.system.state, sm) for sm in range(SMS)] == [sm // 2 for sm in range(SMS)]
+    assert [place_of(bench.system.state, sm, PORT) for sm in range(SMS)] == [sm // 2 for sm in range(SMS)]
 
 
 @pytest.mark.parametrize(
@@ -904,9 +904,9 @@ def test_where_the_blocks_of_a_small_grid_go(blocks, gpcs, tpcs):
     """As measured on an H200: GPCs in the order of blocks, and how many TPCs have any."""
     bench = Bench()
     bench.system.place(blocks)
-    assert [gpc_of(bench.system.state, sm) for sm in range(blocks)] == gpcs
-    assert len({port_of(bench.system.state, sm) for sm in range(blocks)}) == tpcs
-    everywhere = {port_of(bench.system.state, sm) for sm in range(SMS)}
+    assert [place_of(bench.system.state, sm, GPC) for sm in range(blocks)] == gpcs
+    assert len({place_of(bench.system.state, sm, PORT) for sm in range(blocks)}) == tpcs
+    everywhere = {place_of(bench.system.state, sm, PORT) for sm in range(SMS)}
     assert len(everywhere) == 66, "the SMs without a block are those that are left"
 
 
@@ -915,7 +915,7 @@ def test_the_last_wave_of_a_grid_is_spread_over_the_gpcs(h200):
     order = first_blocks(h200, SMS, 256, 8)
     assert order[:SMS].tolist() == list(range(SMS))
     bench = Bench()
-    gpcs = [gpc_of(bench.system.state, sm) for sm in order[SMS:]]
+    gpcs = [place_of(bench.system.state, sm, GPC) for sm in order[SMS:]]
     counts = [len(list(run)) for _, run in groupby(gpcs)]
     assert counts == [8, 15, 15, 15, 15, 16, 16, 8, 16]
     assert len(set(order[SMS:])) == 124
@@ -1014,7 +1014,7 @@ def test_of_three_lines_of_one_place_of_the_request_coalescer_the_one_that_ends_
 def test_a_full_way_to_the_gpc_does_not_prolong_joins(behind, joins):
     """H200: beside 14 SMs of a GPC that copy all the time, two that copy the same join 40 cycles behind, not 100."""
     bench = Bench(l2__coalesced_reads=4)
-    of_gpc = [sm for sm in range(SMS) if gpc_of(bench.system.state, sm) == gpc_of(bench.system.state, 0)]
+    of_gpc = [sm for sm in range(SMS) if place_of(bench.system.state, sm, GPC) == place_of(bench.system.state, 0, GPC)]
     line = 1 << 20
     bench.one(0, of_gpc[0], line)
     idle(bench)

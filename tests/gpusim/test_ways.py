@@ -11,7 +11,7 @@ import pytest
 
 import gpusim
 from gpusim import load_config
-from gpusim.engine.memory.place import cpc_of, gpc_of
+from gpusim.engine.memory.place import CPC, GPC, place_of
 from gpusim.engine.memory.system import MemorySystem
 from tests.gpusim.kernels import Kernels
 
@@ -35,8 +35,8 @@ HELD = (  # the greatest distance
 def sms_of(group: str) -> list[int]:
     """SMs of a group of `ALL`, that of SM 20."""
     system = MemorySystem(load_config("h200"), SMS).state
-    gpc = [sm for sm in range(SMS) if gpc_of(system, sm) == gpc_of(system, 20)]
-    cpc = [sm for sm in gpc if cpc_of(system, sm) == cpc_of(system, 20)]
+    gpc = [sm for sm in range(SMS) if place_of(system, sm, GPC) == place_of(system, 20, GPC)]
+    cpc = [sm for sm in gpc if place_of(system, sm, CPC) == place_of(system, 20, CPC)]
     return {"SM": [20], "TPC": [20, 21], "CPC": cpc, "GPC": gpc, "all": list(range(SMS))}[group]
 
 

@@ -7,7 +7,7 @@ what counts, and the others drain meanwhile. Only what comes late, out of memory
 
 import numpy as np
 
-from gpusim.engine.memory.place import cpc_of, gpc_of, port_of
+from gpusim.engine.memory.place import CPC, GPC, PORT, place_of
 from gpusim.engine.state import compiled, ms
 
 
@@ -26,9 +26,10 @@ def book_request(m, sm, payload_bytes, flits, now):
     H200: a CPC of six SMs stores 5.0 sectors a cycle and sends 5.3 reductions of a word, however many other CPCs do
     nothing; its loads it does not hold up, which have no parts here.
     """
-    port = m[ms.P_REQUEST_PORTS] + port_of(m, sm)
+    port = m[ms.P_REQUEST_PORTS] + place_of(m, sm, PORT)
     wait = book(m, port, now, (m[ms.P_HEADER_BYTES] + payload_bytes) * m[ms.P_REQUEST_BYTE])
-    return max(wait, book(m, m[ms.P_CPC_PORTS] + cpc_of(m, sm), now, flits * m[ms.P_CPC_FLIT])) if flits > 0 else wait
+    way = m[ms.P_CPC_PORTS] + place_of(m, sm, CPC)
+    return max(wait, book(m, way, now, flits * m[ms.P_CPC_FLIT])) if flits > 0 else wait
 
 
 @compiled
@@ -93,5 +94,5 @@ def book_reply(m, sm, sectors, each, now):
     H200, lines that L2 has near: an SM alone gets 48 bytes a cycle, 105 by a bulk copy; strong loads get as much where
     both SMs of a TPC or six of a CPC read, 39 where 16 of a GPC do, 35 where 18 of one do, 35.7 where all do.
     """
-    shared = book(m, m[ms.P_REPLY_PORTS] + gpc_of(m, sm), now, sectors * m[ms.P_GPC_REPLY_SECTOR])
+    shared = book(m, m[ms.P_REPLY_PORTS] + place_of(m, sm, GPC), now, sectors * m[ms.P_GPC_REPLY_SECTOR])
     return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * each))

@@ -60,23 +60,15 @@ def bank_access(m, bank, row, asked, now, bus_time):
 
 
 @compiled
-def held_up(m, channel, own, now):
-    """Return when a read that comes to a channel at `now` may access its bank: out of the bank's refresh, at `own`, and
-    behind that which the read before it waits for."""
-    held = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS + ms.CHANNEL_HELD
-    other = m[held]
-    m[held] = own if own > now else 0
-    return max(own, other)
-
-
-@compiled
 def read_memory(m, slice_, quotient, sectors, now):
     """Read sectors of a line at `now`; return the ticks it takes longer than from an open row over an idle bus."""
     channel, bank, row = memory_location(m, slice_, quotient)
     bus_time = sectors * m[ms.P_BURST]
-    begin = held_up(m, channel, refreshed(m, slice_, quotient, now), now)
-    column = bank_access(m, bank, row, now, begin, bus_time)
     c = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS
+    own = refreshed(m, slice_, quotient, now)
+    begin = max(own, m[c + ms.CHANNEL_HELD])  # behind the refresh that the read before it waits for, too
+    m[c + ms.CHANNEL_HELD] = own if own > now else 0
+    column = bank_access(m, bank, row, now, begin, bus_time)
     m[c + ms.CHANNEL_SECTORS] += sectors
     free = m[c + ms.CHANNEL_FREE]
     if m[c + ms.CHANNEL_WRITING] != 0:

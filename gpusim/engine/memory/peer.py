@@ -11,7 +11,7 @@ An atomic there takes as long as a load (between two H200s 1,683 cycles, and 1,6
 
 from gpusim.engine.memory.crossbar import book, book_reply, book_request
 from gpusim.engine.memory.l2 import sectors_of
-from gpusim.engine.memory.place import gpc_of, target_of
+from gpusim.engine.memory.place import GPC, place_of, target_of
 from gpusim.engine.state import compiled, ms, popc
 
 #: Reductions take a part of so many more of the link than stores: between two H200s 329 GB/s, stores 366.
@@ -82,7 +82,7 @@ def walk_peer(m, row, sm, line, sectors, kind, payload_bytes, now):
 def send_packets(m, sm, there, count, now):
     """Send packets from one SM to another; return (wait, what the last is behind the first)."""
     wait = book(m, m[ms.P_SM_SENDS] + sm, now, count * m[ms.P_SEND])
-    wait = max(wait, book(m, m[ms.P_GPC_PACKETS] + gpc_of(m, sm), now, count * m[ms.P_PACKET]))
+    wait = max(wait, book(m, m[ms.P_GPC_PACKETS] + place_of(m, sm, GPC), now, count * m[ms.P_PACKET]))
     return max(wait, book(m, m[ms.P_SM_RECEIVES] + there, now, count * m[ms.P_RECEIVE])), (count - 1) * m[ms.P_SEND]
 
 

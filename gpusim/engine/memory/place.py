@@ -19,7 +19,8 @@ from gpusim.config.models import GPUConfig
 from gpusim.engine.state import compiled, ms
 from gpusim.engine.state.address_map import locate, set_and_tag
 
-PARTITION_SHIFT, _PORT_SHIFT, _CPC_SHIFT, PLACE_MASK = 16, 32, 48, 0xFFFF
+GPC, PARTITION, PORT, CPC = 0, 16, 32, 48  # bits from which on the word of an SM's place has each
+PLACE_MASK = 0xFFFF
 
 
 class SlicePair(NamedTuple):
@@ -37,34 +38,17 @@ class SlicePair(NamedTuple):
 
 
 @compiled
-def gpc_of(m, sm):
-    """GPC of an SM."""
-    return m[m[ms.P_PLACES] + sm] & PLACE_MASK
-
-
-@compiled
-def partition_of(m, sm):
-    """Partition of L2 that an SM asks."""
-    return m[m[ms.P_PLACES] + sm] >> PARTITION_SHIFT & PLACE_MASK
-
-
-@compiled
-def port_of(m, sm):
-    """Port of the crossbar that an SM shares with the others of its TPC."""
-    return m[m[ms.P_PLACES] + sm] >> _PORT_SHIFT & PLACE_MASK
-
-
-@compiled
-def cpc_of(m, sm):
-    """CPC of an SM: some TPCs of a GPC that share a way for requests."""
-    return m[m[ms.P_PLACES] + sm] >> _CPC_SHIFT
+def place_of(m, sm, part):
+    """The GPC of an SM, or its PARTITION of L2, the PORT of the crossbar that it shares with the others of its TPC, or
+    its CPC: some TPCs of a GPC that share a way for requests."""
+    return m[m[ms.P_PLACES] + sm] >> part & PLACE_MASK
 
 
 @compiled
 def target_of(m, sm, line, cls):
     """The SlicePair of a request of an SM."""
     home, index, quotient = locate(m, line)
-    near = partition_of(m, sm)
+    near = place_of(m, sm, PARTITION)
     set_number, tag = set_and_tag(m, home, quotient)
     near_slice, home_slice = near * m[ms.P_INDICES] + index, home * m[ms.P_INDICES] + index
     return SlicePair(near, home, near_slice, home_slice, set_number, tag, quotient, cls)
@@ -81,7 +65,7 @@ def _runs(config: GPUConfig, n_sms: int) -> tuple[list[tuple[int, list[int]]], i
 
 
 def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:
-    """The words at P_PLACES that `gpc_of` and the others read, one for each SM: of those that get a block of a grid of
+    """The words at P_PLACES that `place_of` reads, one for each SM: of those that get a block of a grid of
     `blocks` blocks, then of the others."""
     partitions = config.l2.gpc_partitions
     if len(partitions) != config.sm.gpcs or max(partitions) >= config.l2.partitions:
@@ -95,7 +79,7 @@ def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:
         left.remove(place)
     cpcs = _cpcs(config, whole)
     return [
-        cpcs[tpc] << _CPC_SHIFT | tpc << _PORT_SHIFT | partitions[gpc] << PARTITION_SHIFT | gpc
+        cpcs[tpc] << CPC | tpc << PORT | partitions[gpc] << PARTITION | gpc
         for tpc, gpc in first + left
     ]
 
@@ -108,13 +92,13 @@ def sm_places(config: GPUConfig, words: np.ndarray, used: int) -> np.ndarray:
     H200, by clocks of all SMs: TPCs get code one after the other, CPC by CPC; constants first SMs, then second ones.
     """
     found = np.zeros((len(words), 5))
-    found[:, 0] = words >> PARTITION_SHIFT & PLACE_MASK
+    found[:, 0] = words >> PARTITION & PLACE_MASK
     interval, crossbar, listed = config.constant.miss_interval_cycles, config.crossbar, words[:used].tolist()
     for gpc in {word & PLACE_MASK for word in listed}:  # not `numpy.unique`, whose first call imports masked arrays
         sms = [sm for sm, word in enumerate(listed) if word & PLACE_MASK == gpc]
-        ports = [listed[sm] >> _PORT_SHIFT for sm in sms]
+        ports = [listed[sm] >> PORT for sm in sms]
         tpcs = sorted({*ports})  # CPC by CPC
-        cpcs = [len(list(run)) for _, run in groupby(tpcs, lambda port: port >> _CPC_SHIFT - _PORT_SHIFT)]
+        cpcs = [len(list(run)) for _, run in groupby(tpcs, lambda port: port >> CPC - PORT)]
         ways = [(n - 1) * crossbar.cpc_cycles + (crossbar.tpcs_per_cpc - 2 - k) * crossbar.tpc_cycles
                 for n, count in enumerate(cpcs) for k in range(count)]  # fmt: skip
         turns = sorted(range(len(sms)), key=lambda k, ports=ports: (ports[:k].count(ports[k]), ports[k]))

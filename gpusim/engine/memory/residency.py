@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusim.engine.memory.managed import comes_with, fill_leaf, make_room, note_fault
+from gpusim.engine.memory.managed import comes_with, fill_leaf, make_room, note_fault, word_of
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.state import memory as ms
 from gpusim.errors import ArgumentError
@@ -206,9 +206,7 @@ class Residency:
         return int(self._row(number)[ms.MANAGED_LEAVES])
 
     def _word(self, number: int, leaf: int) -> int:
-        block = int(self._row(number)[ms.MANAGED_BLOCK]) + leaf // ms.BLOCK_LEAVES
-        first = int(self._m[ms.P_MANAGED_BLOCKS]) + block * ms.BLOCK_WORDS
-        return first + ms.BLOCK_LEAF + 2 * (leaf % ms.BLOCK_LEAVES)
+        return word_of(self._m, self._at(number), leaf)
 
     def _where(self, number: int, first: int, end: int) -> np.ndarray:
         return self._m[[self._word(number, leaf) for leaf in range(first, end)]] & _WHERE

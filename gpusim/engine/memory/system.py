@@ -85,15 +85,14 @@ def sort_window(m, req, req_n, order):
 
 
 @compiled
-def process_window(state, req, req_n, order, until):
+def process_window(m, req, req_n, order, until):
     """Serve all requests of a window and return how many there were.
 
-    state: MemorySystem.state. req: int64[SMs, capacity, REQ_FIELDS], in order of time for each SM; REQ_REPLY is
+    m: MemorySystem.state. req: int64[SMs, capacity, REQ_FIELDS], in order of time for each SM; REQ_REPLY is
     written, never below REQ_TIME plus `l2.lookahead_cycles`. req_n: int64[SMs], requests of each SM. order:
     int64[at least the total, ORDER_WORDS], filled with (sm, index) in the order in which they were served: by (time,
     sm, index).
     """
-    m = state
     n = sort_window(m, req, req_n, order)
     m[ms.CNT_REQUESTS] += n
     for k in range(min(n, _AHEAD)):
@@ -106,6 +105,7 @@ def process_window(state, req, req_n, order, until):
         now = req[sm, i, ms.REQ_TIME] << ms.TICK_BITS
         let_cross(m, now)
         line, sectors, kind = req[sm, i, ms.REQ_LINE], req[sm, i, ms.REQ_SECTORS], req[sm, i, ms.REQ_KIND]
+        payload, operations = req[sm, i, ms.REQ_PAYLOAD_BYTES], req[sm, i, ms.REQ_OPS]  # or the policy
         peer = -1
         if m[ms.P_PEERS] > 0 and kind < ms.KIND_SM_READ:
             peer = row_of(m, line, m[ms.P_PEER_ROWS], m[ms.P_PEERS], ms.PEER_WORDS)
@@ -117,19 +117,16 @@ def process_window(state, req, req_n, order, until):
             elif row >= 0:
                 late = ready_at(m, row, sm, line, kind >= ms.KIND_ATOMIC, now) - now
         if peer >= 0:
-            reply = walk_peer(m, peer, sm, line, sectors, kind, max(req[sm, i, ms.REQ_PAYLOAD_BYTES], 0), now)
+            reply = walk_peer(m, peer, sm, line, sectors, kind, max(payload, 0), now)
         elif kind <= ms.KIND_CONSTANT:
-            past, policy = req[sm, i, ms.REQ_PAYLOAD_BYTES] == ms.PAST_L1, req[sm, i, ms.REQ_OPS]
-            token = req[sm, i, ms.REQ_TOKEN] & 0xFFFFFFFF
-            reply, late = walk_read(m, sm, line, sectors, kind, past, policy, token, late, now), 0
+            past, token = payload == ms.PAST_L1, req[sm, i, ms.REQ_TOKEN] & 0xFFFFFFFF
+            reply, late = walk_read(m, sm, line, sectors, kind, past, operations, token, late, now), 0
         elif kind >= ms.KIND_SM_READ:
             reply = walk_remote(m, sm, line, sectors, kind, now)
         elif kind >= ms.KIND_WRITE:
-            payload_bytes, policy = req[sm, i, ms.REQ_PAYLOAD_BYTES], req[sm, i, ms.REQ_OPS]
-            reply = walk_write(m, sm, line, sectors, kind, payload_bytes, policy, now)
+            reply = walk_write(m, sm, line, sectors, kind, payload, operations, now)
         else:
-            payload_bytes, operations = req[sm, i, ms.REQ_PAYLOAD_BYTES], req[sm, i, ms.REQ_OPS]
-            reply = walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now)
+            reply = walk_atomic(m, sm, line, sectors, kind, payload, operations, now)
         req[sm, i, ms.REQ_REPLY] = (reply + late + ms.TICKS - 1) >> ms.TICK_BITS if reply >= 0 else -1
         m[ms.CNT_REQUESTS_KIND + kind] += 1
     let_cross(m, until << ms.TICK_BITS)
@@ -176,10 +173,8 @@ class MemorySystem:
         for index, value in self._params.items():
             self.state[index] = value
         self._places_by_blocks: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self.place(n_sms)
         self.links: np.ndarray | None = None
-        self._forget_code()
-        self._empty()
+        self.reset()
 
     def _bind(self, size: int) -> None:
         """Make the array, of so many words, and the views of it."""

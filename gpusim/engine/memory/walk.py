@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusim.engine.memory import l2
 from gpusim.engine.memory.crossbar import book, book_fabric, book_reply, book_request, book_slice, defer
-from gpusim.engine.memory.place import gpc_of, target_of
+from gpusim.engine.memory.place import GPC, place_of, target_of
 from gpusim.engine.memory.policy import class_of
 from gpusim.engine.memory.request_coalescer import NOBODY, join, note
 from gpusim.engine.state import compiled, ms
@@ -55,7 +55,7 @@ def send_home(m, sm, target, payload_bytes, sectors, sent, flits, now):
 def walk_read(m, sm, line, sectors, kind, past, policy, token, later, now):
     """A load, a prefetch, or a fetch of instructions or constants. past: not through L1. policy: see `memory.policy`.
     later: ticks by which the answer is late besides. Returns -1 if its time is not known yet."""
-    gpc = gpc_of(m, sm)
+    gpc = place_of(m, sm, GPC)
     each = m[ms.P_SM_PAST_SECTOR] if past else m[ms.P_SM_REPLY_SECTOR]
     count = l2.sectors_of(sectors)
     target = target_of(m, sm, line, class_of(m, line, policy))
@@ -164,7 +164,7 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, policy, now):
         room = max(room, l2.keep_written(m, target, sectors, now))
     m[ms.CNT_TEX_WRITE_SECTORS] += count
     m[ms.CNT_TEX_HIT_SECTORS] += count
-    return now + near_ticks(m, gpc_of(m, sm), target.near_slice) + far + max(wait, room)
+    return now + near_ticks(m, place_of(m, sm, GPC), target.near_slice) + far + max(wait, room)
 
 
 @compiled

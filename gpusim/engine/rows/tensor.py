@@ -110,21 +110,14 @@ def any_integers(code, i, regs, wb, place, tall):
 
 
 @compiled
-def byte_products(code, i, regs, wb, place):
-    """RESULTS of a product of bytes and sixteen rows."""
-    kind, saturate, words = code[i, m.COL_AUX1], code[i, m.COL_AUX2] != 0, code[i, m.COL_AUX4]
-    take(place, regs, row_offset(code[i, m.COL_A], wb), words, 2, m.TENSOR_INTEGER, kind & 1)
-    take(place, regs, row_offset(code[i, m.COL_B], wb), words, 1, m.TENSOR_INTEGER, kind & 2)
-    c0, c1, c2, c3 = load_addends(regs, row_offset(code[i, m.COL_C], wb), 32)
-    integer_sums(place, 16 * words, c0, c1, c2, c3, saturate)
-
-
-@compiled
 def imma(code, i, regs, wb, mask):
-    tall = code[i, m.COL_AUX0] >> 16 == 16
+    tall, kind, words = code[i, m.COL_AUX0] >> 16 == 16, code[i, m.COL_AUX1], code[i, m.COL_AUX4]
     place = room()
-    if tall and code[i, m.COL_AUX1] >> 4 == 8 and code[i, m.COL_AUX3] == 0:
-        byte_products(code, i, regs, wb, place)
+    if tall and kind >> 4 == 8 and code[i, m.COL_AUX3] == 0:  # of bytes
+        take(place, regs, row_offset(code[i, m.COL_A], wb), words, 2, m.TENSOR_INTEGER, kind & 1)
+        take(place, regs, row_offset(code[i, m.COL_B], wb), words, 1, m.TENSOR_INTEGER, kind & 2)
+        c0, c1, c2, c3 = load_addends(regs, row_offset(code[i, m.COL_C], wb), 32)
+        integer_sums(place, 16 * words, c0, c1, c2, c3, code[i, m.COL_AUX2] != 0)
     else:
         any_integers(code, i, regs, wb, place, tall)
     d = destination(code, i, wb)

@@ -8,17 +8,15 @@ import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
 from gpusim.engine.rows.lanes import high, load, load64, low, splat, store64, store_words, zero_extend
-from gpusim.engine.sm import tensor_map as tm
-from gpusim.engine.sm.bulk_copy import aligned, bulk_access, inside_shared
+from gpusim.engine.sm.bulk_copy import ANSWER_BYTES, bulk_access, no_block_left
 from gpusim.engine.sm.bulk_effect import apply_remote, send_news
-from gpusim.engine.sm.bulk_effect import land as land_bulk
-from gpusim.engine.sm.cluster import OFFSET_MASK, find_remote, own_lanes, own_offsets, remote_lines
+from gpusim.engine.sm.cluster import find_remote, own_lanes, own_offsets, remote_lines
 from gpusim.engine.sm.coalescer import coalesce
 from gpusim.engine.sm.copy_cost import LINE_SHIFT, copy_wavefronts, last_to_target, sector_pairs, zero_wavefronts
 from gpusim.engine.sm.flight import block_key, event_at, give_row, is_there, open_group, take_end, take_row
 from gpusim.engine.sm.lines import defer, prefetch_lines, read_lines, write_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
-from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
+from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.shadow_copies import watch_copy
 from gpusim.engine.sm.space import access, addresses, check_global, check_shared, fail, find_allocation, lane_addresses
@@ -29,7 +27,6 @@ from gpusim.engine.state.memory import KIND_SM_WRITE
 from isa import microops as M
 
 _BYTES = 8
-_ANSWER = 16
 
 
 @compiled
@@ -65,19 +62,11 @@ def remote_store(st, sm, q, w, i, wb, mask, time):
 @compiled
 def next_block(st, sm, w, i, wb, time):
     """UGETNEXTWORKID: the answer is that there is none, which is always right: all blocks are started anyway."""
-    address = tm.uniform_word(st, wb, st.code[i, M.COL_A], 0)
-    barrier = tm.uniform_word(st, wb, st.code[i, M.COL_B], 0)
-    if not aligned(st, sm, w, i, address, _ANSWER) or not aligned(st, sm, w, i, barrier, _BYTES):
-        return
-    size = np.int64(_ANSWER)
-    if not inside_shared(st, sm, w, i, address, size) or not inside_shared(st, sm, w, i, barrier, np.int64(_BYTES)):
-        return
-    slot = st.warp[w, L.WARP_BLOCK]
-    at = (slot * st.par[P.SHARED_STRIDE] + (address & OFFSET_MASK)) >> 2
-    for n in range(_ANSWER >> 2):
-        st.shared32[sm, at + n] = np.uint32(0)
-    n = send_news(st, sm, slot, L.COPY_BYTES_TOKEN, barrier & OFFSET_MASK, size, np.int64(0))
-    event_at(st, sm, time + st.par[P.BULK_START], n)
+    address, barrier = no_block_left(st, sm, w, i, wb)
+    if address >= 0:
+        slot, size = st.warp[w, L.WARP_BLOCK], np.int64(ANSWER_BYTES)
+        n = send_news(st, sm, slot, L.COPY_BYTES_TOKEN, barrier, size, np.int64(0))
+        event_at(st, sm, time + st.par[P.BULK_START], n)
 
 
 @compiled
@@ -264,17 +253,6 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
         there = read_lines(st, sm, access(q, w, i, wb, reading, 0, time), lines, bypass, k)
     if st.par[P.MODE] & L.BOOKS != 0:
         event_at(st, sm, there, k)
-
-
-@compiled
-def copy_done(st, sm, k, now):
-    """All replies to a group of copies are there."""
-    token = st.token[sm, k]
-    if token[L.TOKEN_BULK] > 0:
-        land_bulk(st, sm, token[L.TOKEN_BULK] - 1, now)
-    kind = token[L.TOKEN_KIND]
-    if kind == L.COPY_ARRIVE_TOKEN or kind == L.COPY_BYTES_TOKEN or kind == L.REMOTE_TOKEN:
-        tell(st, sm, k, now)
 
 
 @compiled_on_demand()

@@ -198,12 +198,8 @@ def take_effect_remotely(st, sm, entry):
     left = st.deferred[sm, entry, L.DEFERRED_MASK]
     while left != 0:
         there = address[lowest_bit(left)] >> SM_SHIFT
-        group = np.int64(0)
-        for lane in range(32):
-            if (left >> lane) & 1 and address[lane] >> SM_SHIFT == there:
-                group |= np.int64(1) << lane
-        for lane in range(32):
-            if (group >> lane) & 1:
-                address[lane] &= BYTE_MASK
+        row = V.load64(address, 0)
+        group = np.int64(V.equal64(row >> V.splat64(SM_SHIFT), V.splat64(there))) & left
+        V.store64(address, 0, V.select(group, row & V.splat64(BYTE_MASK), row))
         take_effect(st, sm, entry, st.shared32[there], st.shared8[there], np.int64(0), group)
         left &= ~group

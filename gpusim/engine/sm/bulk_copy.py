@@ -18,7 +18,7 @@ from gpusim.engine.state import L, P, compiled, ms, popc
 from isa import microops as M
 
 _LINE_SHIFT = 7
-_UNIT = 16
+_UNIT = ANSWER_BYTES = 16
 _REQUESTS = np.array(
     (ms.KIND_READ, ms.KIND_WRITE, ms.KIND_REDUCTION, ms.KIND_SM_WRITE, ms.KIND_SM_WRITE, ms.KIND_READ), np.int64
 )
@@ -114,20 +114,27 @@ def plain_copy(st, sm, w, i, wb, k):
 
 @compiled
 def answer(st, sm, w, i, wb, k):
-    """UGETNEXTWORKID.BROADCAST: zeros, which mean that no block is left, go from the block to all of its cluster."""
-    address, size = tm.uniform_word(st, wb, st.code[i, M.COL_A], 0), np.int64(_UNIT)
-    barrier = tm.uniform_word(st, wb, st.code[i, M.COL_B], 0)
-    if not aligned(st, sm, w, i, address, _UNIT) or not aligned(st, sm, w, i, barrier, 8):
-        return False
-    if not inside_shared(st, sm, w, i, address, size) or not inside_shared(st, sm, w, i, barrier, np.int64(8)):
-        return False
-    k[L.BULK_SHARED] = k[L.BULK_MEMORY] = address & OFFSET_MASK
-    k[L.BULK_BARRIER], k[L.BULK_BYTES] = barrier & OFFSET_MASK, size
+    """UGETNEXTWORKID.BROADCAST: the answer goes from the block to all of its cluster."""
+    address, barrier = no_block_left(st, sm, w, i, wb)
+    k[L.BULK_SHARED] = k[L.BULK_MEMORY] = address
+    k[L.BULK_BARRIER], k[L.BULK_BYTES] = barrier, ANSWER_BYTES
     k[L.BULK_BLOCKS] = (np.int64(1) << max(st.par[P.CLUSTER_BLOCKS], 1)) - 1
-    at = (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE] + k[L.BULK_SHARED]) >> 2
-    for n in range(_UNIT >> 2):
-        st.shared32[sm, at + n] = np.uint32(0)
-    return True
+    return address >= 0
+
+
+@compiled
+def no_block_left(st, sm, w, i, wb):
+    """Writes the answer of UGETNEXTWORKID, zeros, which mean that no block is left. Returns (its offset in the block's
+    shared memory, that of the mbarrier which hears of it), -1 after an error."""
+    address, size = tm.uniform_word(st, wb, st.code[i, M.COL_A], 0), np.int64(ANSWER_BYTES)
+    barrier = tm.uniform_word(st, wb, st.code[i, M.COL_B], 0)
+    right = aligned(st, sm, w, i, address, ANSWER_BYTES) and aligned(st, sm, w, i, barrier, 8)
+    right = right and inside_shared(st, sm, w, i, address, size)
+    if not right or not inside_shared(st, sm, w, i, barrier, np.int64(8)):
+        return np.int64(-1), np.int64(-1)
+    at = (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE] + (address & OFFSET_MASK)) >> 2
+    st.shared32[sm, at : at + (ANSWER_BYTES >> 2)] = 0
+    return address & OFFSET_MASK, barrier & OFFSET_MASK
 
 
 @compiled
@@ -274,12 +281,6 @@ def ask_box(st, sm, w, i, k, token, entry, kind, time):
 
 
 @compiled
-def begin_token(st, sm, w, kind, k):
-    """Token of a copy that no group holds."""
-    return take_end(st, sm, w, kind, k[L.BULK_BLOCK], k[L.BULK_BARRIER], k[L.BULK_BYTES])
-
-
-@compiled
 def bulk_access(st, sm, w, i, wb, time):
     """Executes one bulk copy, which the warp asks for once, whatever lanes are active."""
     kind = st.code[i, M.COL_AUX4] & M.BULK_KIND
@@ -299,7 +300,8 @@ def bulk_access(st, sm, w, i, wb, time):
         if not watch_bulk(st, sm, np.int64(i), np.int64(w), np.int64(row), np.int64(size)):
             return
     arrives = kind == M.BULK_LOAD and k[L.BULK_BLOCKS] == own and k[L.BULK_TOLD] == 0
-    token = begin_token(st, sm, w, L.COPY_BYTES_TOKEN if arrives else L.BULK_WRITE_TOKEN, k)
+    hears = L.COPY_BYTES_TOKEN if arrives else L.BULK_WRITE_TOKEN
+    token = take_end(st, sm, w, hears, k[L.BULK_BLOCK], k[L.BULK_BARRIER], k[L.BULK_BYTES])
     st.token[sm, token, L.TOKEN_BULK] = row + 1 if arrives else 0
     entry = np.int64(-1)
     if not arrives and kind != M.BULK_PREFETCH and kind != M.BULK_STORE:
@@ -320,7 +322,7 @@ def bulk_access(st, sm, w, i, wb, time):
         st.token[sm, k[L.BULK_GROUP], L.TOKEN_LEFT] += 1
         k[L.BULK_SENT] += time + st.par[P.BULK_STORE]
     if kind == M.BULK_STORE:
-        sent = begin_token(st, sm, w, L.BULK_WRITE_TOKEN, k)
+        sent = take_end(st, sm, w, L.BULK_WRITE_TOKEN, k[L.BULK_BLOCK], k[L.BULK_GROUP], k[L.BULK_BYTES])
         st.token[sm, sent, L.TOKEN_BULK] = row + 1
         event_at(st, sm, k[L.BULK_SENT], sent)
     elif kind == M.BULK_PREFETCH:

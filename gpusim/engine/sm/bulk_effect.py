@@ -10,12 +10,13 @@ the window ends; their mbarriers hear of them at the right time.
 
 import numpy as np
 
+from gpusim.engine.rows.lanes import equal64, join, load_words, splat64
 from gpusim.engine.sm import tensor_box as tb
 from gpusim.engine.sm.atomics import take_effect_remotely
 from gpusim.engine.sm.cluster import BYTE_MASK, PEER_SHIFT, SM_SHIFT
 from gpusim.engine.sm.flight import block_key, event_at, free_token, give_row, is_there, take_end, take_row
 from gpusim.engine.sm.mbarrier import amount, tell
-from gpusim.engine.state import L, P, compiled, compiled_on_demand, of_seat
+from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit, of_seat, popc
 from isa import microops as M
 
 
@@ -195,13 +196,10 @@ def apply_remote(st, sm, entry, time):
         return
     take_effect_remotely(st, sm, entry)
     size, left = np.int64(st.code[i, M.COL_AUX1]), np.int64(mask)
+    places = join(load_words(values[4], 0), load_words(values[5], 0))
     while left != 0:
-        place, lanes = np.int64(-1), np.int64(0)
-        for lane in range(32):
-            if (left >> lane) & 1:
-                here = np.int64(values[4, lane]) | np.int64(values[5, lane]) << 32
-                if place < 0 or here == place:
-                    place = here
-                    lanes += 1
-                    left &= ~(np.int64(1) << lane)
-        tell_place(st, place, time, lanes * size, np.int64(0))
+        first = lowest_bit(left)
+        place = np.int64(values[4, first]) | np.int64(values[5, first]) << 32
+        lanes = np.int64(equal64(places, splat64(place))) & left
+        tell_place(st, place, time, popc(lanes) * size, np.int64(0))
+        left &= ~lanes

@@ -67,15 +67,12 @@ def branch(warp, split, w, taken, target, fall_through, stack):
     if taken == 0:
         warp[w, L.WARP_PC] = fall_through
         return False
-    stay = active & ~taken
-    if popc(taken) < popc(stay):
-        states.park(split, w, stay, fall_through)
-        warp[w, L.WARP_ACTIVE] = taken
-        warp[w, L.WARP_PC] = target
-    else:
-        states.park(split, w, taken, target)
-        warp[w, L.WARP_ACTIVE] = stay
-        warp[w, L.WARP_PC] = fall_through
+    first, there, others, here = active & ~taken, fall_through, taken, target
+    if popc(others) < popc(first):
+        first, there, others, here = others, here, first, there
+    states.park(split, w, others, here)
+    warp[w, L.WARP_ACTIVE] = first
+    warp[w, L.WARP_PC] = there
     return True
 
 

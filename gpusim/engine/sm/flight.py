@@ -264,7 +264,6 @@ def deliver(st, queue, count, m):
         push_event(st, sm, reply, m[entry + 5] & 0xFFFFFFFF)
         st.sm[sm, L.SM_LAST_REPLY] = max(st.sm[sm, L.SM_LAST_REPLY], reply)
         m[late + ms.LATE_DONE], m[entry], m[late + ms.LATE_FREE] = m[entry], m[late + ms.LATE_FREE], entry
-    for sm in range(st.requests.size):
-        st.requests[sm] = 0
-        st.sm[sm, L.SM_DEFERRED] = 0
-        st.sm[sm, L.SM_DEFERRED_LINES] = 0
+    st.requests[:] = 0
+    st.sm[:, L.SM_DEFERRED] = 0
+    st.sm[:, L.SM_DEFERRED_LINES] = 0

@@ -76,15 +76,10 @@ def lie_in_shared(st, sm, w, i, start, distance, swizzle):
 
 
 @compiled
-def line_words(st, sm, base, at, swizzle):
-    return four_words(st.shared32[sm], base + (swizzled(at, swizzle) >> 2))
-
-
-@compiled
 def fill_tile(st, sm, w, i, first, descriptor, row, halves, pieces, across):
     """Fragment of eight rows (`halves` 1) or sixteen from `row` on, `pieces` of 16 bytes of K, into the SM's
     scratch."""
-    base = (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE]) >> 2
+    shared, base = st.shared32[sm], (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE]) >> 2
     swizzle = (descriptor >> 62) & 3
     for word in range(pieces * halves):
         to = first + 32 * word
@@ -92,8 +87,8 @@ def fill_tile(st, sm, w, i, first, descriptor, row, halves, pieces, across):
         if not lie_in_shared(st, sm, w, i, start, distance, swizzle):
             return
         for k in range(0, 8, 2):
-            x = line_words(st, sm, base, start + k * distance, swizzle)
-            y = line_words(st, sm, base, start + (k + 1) * distance, swizzle)
+            x = four_words(shared, base + (swizzled(start + k * distance, swizzle) >> 2))
+            y = four_words(shared, base + (swizzled(start + (k + 1) * distance, swizzle) >> 2))
             if across:
                 put_across(st.tile, to + (k >> 1), x, y)
             else:

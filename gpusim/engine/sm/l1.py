@@ -98,21 +98,19 @@ def whole_sectors(words):
 @compiled
 def line_words(address, line, mask, size):
     """Words of a line that lanes touch, those that stores of bytes and halves leave whole alone."""
-    whole = np.int64(0)
+    whole = np.int64(0 if size >= 4 else -1)
     if size >= 4:
         words = (1 << (size >> 2)) - 1
         for lane in range(32):
             if (mask >> lane) & 1 and address[lane] >> 7 == line:
                 whole |= words << ((address[lane] >> 2) & 31)
         return whole
-    touched = 0
     for part in range(0, 4, size):
         found = np.int64(0)
         for lane in range(32):
             if (mask >> lane) & 1 and address[lane] >> 7 == line and address[lane] & 3 == part:
                 found |= np.int64(1) << ((address[lane] >> 2) & 31)
-        whole = found if touched == 0 else whole & found
-        touched = 1
+        whole &= found
     return whole
 
 

@@ -54,14 +54,6 @@ def take_mshr(st, sm, line, sectors, token, way):
 
 
 @compiled
-def load_token(st, sm, a, token):
-    """The token of a load, which takes one when the first of its sectors is missing."""
-    if token < 0:
-        return take_token(st, sm, a.warp, st.code[a.pc, M.COL_WBAR], L.LOAD_TOKEN)
-    return token
-
-
-@compiled
 def wait_too(st, sm, mshr, token):
     """One token more waits for a line request whose own room is full. False if the SM has no row for it."""
     s = st.sm[sm]
@@ -92,7 +84,7 @@ def join_mshrs(st, sm, a, way, sectors, token):
             if count > 0 and last == token and token >= 0:
                 left &= ~(1 << s)
                 continue
-            token = load_token(st, sm, a, token)
+            token = token if token >= 0 else take_token(st, sm, a.warp, st.code[a.pc, M.COL_WBAR], L.LOAD_TOKEN)
             if count < L.TOKENS_OF_MSHR:
                 mshr[L.MSHR_TOKEN + count] = token
                 mshr[L.MSHR_COUNT] = count + 1
@@ -182,7 +174,7 @@ def read_lines(st, sm, a, count, bypass, copies):
         elif way >= 0:
             replace_line(st, sm, way, line)
         if missing != 0:
-            token = load_token(st, sm, a, token)
+            token = token if token >= 0 else take_token(st, sm, a.warp, st.code[a.pc, M.COL_WBAR], L.LOAD_TOKEN)
             if misses == 0 and st.sm[sm, L.SM_STORED] > 0:
                 way_free = behind_stored(st, sm, start)
             sent = max(start + max(misses, n // par[P.L1_TAGS_PER_CYCLE]), way_free + misses) + par[P.L1_REQUEST]

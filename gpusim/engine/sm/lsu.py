@@ -105,22 +105,15 @@ def move_shared(st, sm, w, i, wb, mask, size):
 
 
 @compiled
-def check_shared_access(st, sm, w, i, wb, mask, size):
-    """False if an access to shared memory ends the run."""
-    par = st.par
-    # ptxas reads a whole vector of which a kernel needs a part: a load has to begin inside, the rest to end there.
-    end = par[P.SHARED_BYTES] + (size - 1 if st.code[i, M.COL_OP] == M.OP_LOAD else 0)
-    if not space.check_window(st, sm, i, w, mask, size, par[P.SHARED_FIRST], end, L.ERROR_SHARED_BOUNDS):
-        return False
-    return par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) == 0 or watch_shared(st, sm, i, w, wb, mask, size)
-
-
-@compiled
 def shared_values(st, sm, w, i, wb, mask):
     """Load, store or atomic on shared memory, without its time. Returns (ideal wavefronts, the hardware's, conflicts),
     zeros if it ends the run."""
-    size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    if not check_shared_access(st, sm, w, i, wb, mask, size):
+    par, size = st.par, np.int64(st.code[i, M.COL_AUX1] & 255)
+    # ptxas reads a whole vector of which a kernel needs a part: a load has to begin inside, the rest to end there.
+    end = par[P.SHARED_BYTES] + (size - 1 if st.code[i, M.COL_OP] == M.OP_LOAD else 0)
+    right = space.check_window(st, sm, i, w, mask, size, par[P.SHARED_FIRST], end, L.ERROR_SHARED_BOUNDS)
+    watched = par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) != 0
+    if not right or (watched and not watch_shared(st, sm, i, w, wb, mask, size)):
         return np.int64(0), np.int64(0), np.int64(0)
     wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
     move_shared(st, sm, w, i, wb, mask, size)
@@ -292,9 +285,8 @@ def local_lines(st, sm, mask, size):
         if count < 32:
             note_words(address, st.touched[sm, count:], n, mask, 4)
             count += n
-        for lane in range(32):
-            if (mask >> lane) & 1:
-                address[lane] += 4 * 32
+        row = V.load64(address, 0)
+        V.store64(address, 0, V.select(mask, row + V.splat64(4 * 32), row))
     return count, all_sectors
 
 

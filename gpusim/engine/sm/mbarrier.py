@@ -11,8 +11,8 @@ busy. In a functional run its warp stands still, unless other lanes of it can go
 
 import numpy as np
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import row_offset, set_predicate
-from gpusim.engine.rows.lanes import splat, store
 from gpusim.engine.sm import shadow_copies
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.flight import block_key, event_at, hold, is_there, open_group, release_at, take_token
@@ -173,12 +173,9 @@ def barrier_lane(st, sm, i, at, operand, dst, lane, checked, time):
 def same_object(st, sm, operand, mask):
     """The address that all lanes name, if they wait for the same phase of one object; else -1."""
     first = lowest_bit(mask)
-    for lane in range(first + 1, 32):
-        if (mask >> lane) & 1:
-            other_phase = (st.regs[operand + lane] ^ st.regs[operand + first]) >> np.uint32(31) != 0
-            if st.address[sm, lane] != st.address[sm, first] or other_phase:
-                return np.int64(-1)
-    return st.address[sm, first]
+    apart = V.load(st.regs, operand) ^ V.splat(st.regs[operand + first])
+    same = np.int64(V.less_u(apart, V.splat(0x80000000))) & same_address(st, sm, mask)
+    return st.address[sm, first] if same == mask else np.int64(-1)
 
 
 @compiled
@@ -237,8 +234,8 @@ def arrived_together(st, sm, mask, dst):
     left = np.int64(mask)
     while left != 0:
         first, lanes = lowest_bit(left), same_address(st, sm, left)
-        store(st.regs, dst, splat(lanes), lanes)
-        store(st.regs, dst + 32, splat(st.regs[dst + 32 + first]), lanes)
+        V.store(st.regs, dst, V.splat(lanes), lanes)
+        V.store(st.regs, dst + 32, V.splat(st.regs[dst + 32 + first]), lanes)
         left &= ~lanes
 
 

@@ -18,14 +18,6 @@ LATE_RESULT = 2
 
 
 @compiled
-def sleep_cycles(st, w, i, active):
-    """NANOSLEEP: nanoseconds from the first active lane, in cycles."""
-    wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
-    nanoseconds = np.int64(st.regs[row_offset(st.code[i, M.COL_A], wb) + lowest_bit(active)])
-    return min(nanoseconds, LONGEST_SLEEP_NS) * st.par[P.CLOCK_MHZ] // 1000
-
-
-@compiled
 def branch_latency(st, i, target):
     """Cycles from the issue of a branch, or of a BSYNC, until the warp's next instruction at `target` can issue."""
     op = st.code[i, M.COL_OP]
@@ -90,8 +82,11 @@ def next_issue(st, w, i, active, mask, time):
         return earliest, max(taken, earliest), L.STALL_BRANCH
     if op == M.OP_MEMBAR and mask != 0:
         return np.int64(0), max(earliest, time + st.par[P.MEMBAR_CTA_LATENCY]), L.STALL_MEMBAR
-    if op == M.OP_NANOSLEEP and mask != 0:
-        return np.int64(0), max(earliest, time + sleep_cycles(st, w, i, active)), L.STALL_SLEEPING
+    if op == M.OP_NANOSLEEP and mask != 0:  # nanoseconds from the first active lane
+        wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
+        nanoseconds = np.int64(st.regs[row_offset(st.code[i, M.COL_A], wb) + lowest_bit(active)])
+        cycles = min(nanoseconds, LONGEST_SLEEP_NS) * st.par[P.CLOCK_MHZ] // 1000
+        return np.int64(0), max(earliest, time + cycles), L.STALL_SLEEPING
     return earliest, earliest, L.STALL_WAIT
 
 

@@ -7,10 +7,11 @@ gives the same result.
 import numpy as np
 
 from gpusim.engine.sm.admission import ROOM, no_room, too_many_loads
-from gpusim.engine.sm.async_copy import copy_done, land
+from gpusim.engine.sm.async_copy import land
+from gpusim.engine.sm.bulk_effect import land as land_bulk
 from gpusim.engine.sm.fence import STORES, fence_reply, pass_fence
 from gpusim.engine.sm.flight import FOR_MSHR, event_at, free_flits, free_token, give_row, pop_event
-from gpusim.engine.sm.mbarrier import end_looks, see_phase
+from gpusim.engine.sm.mbarrier import end_looks, see_phase, tell
 from gpusim.engine.sm.queued import access_lines, is_store, must_wait, take_queued
 from gpusim.engine.sm.readiness import all_warps, load_ahead, place_of, wake
 from gpusim.engine.sm.run_warp import finish_warp
@@ -61,11 +62,6 @@ EVENTS_AHEAD = 64  # of the next replies whose rows are loaded ahead
 
 
 @compiled
-def warps_of(st):
-    return st.par[P.SUB_PARTITIONS] * st.par[P.WARP_SLOTS]
-
-
-@compiled
 def go_on(st, sm, now):
     """Lets what waits for room go on: instructions in the queues, and warps in front of them."""
     resume(st, sm, now)
@@ -95,7 +91,10 @@ def copy_reply(st, sm, k, now):
         after = np.int64(-1)
         see_phase(st, sm, k)
     else:
-        copy_done(st, sm, k, now)
+        if token[L.TOKEN_BULK] > 0:
+            land_bulk(st, sm, token[L.TOKEN_BULK] - 1, now)
+        if token[L.TOKEN_KIND] in (L.COPY_ARRIVE_TOKEN, L.COPY_BYTES_TOKEN, L.REMOTE_TOKEN):
+            tell(st, sm, k, now)
     if st.warp[w, L.WARP_AGE] == token[L.TOKEN_AGE]:
         if st.warp[w, L.WARP_CLOSED] == k + 1:
             st.warp[w, L.WARP_CLOSED] = 0

@@ -99,18 +99,11 @@ def lane_addresses(st, sm, i, wb, mask):
 @compiled
 def find_allocation(starts, ends, address):
     """Index of the live allocation that holds `address`, or -1."""
-    low = 0
-    high = starts.size
+    low, high = 0, starts.size
     while low < high:
         middle = (low + high) >> 1
-        if starts[middle] <= address:
-            low = middle + 1
-        else:
-            high = middle
-    k = low - 1
-    if k >= 0 and address < ends[k]:
-        return k
-    return -1
+        low, high = (middle + 1, high) if starts[middle] <= address else (low, middle)
+    return low - 1 if low > 0 and address < ends[low - 1] else -1
 
 
 @compiled
@@ -249,11 +242,9 @@ def local_addresses(st, sm, mask, start):
     a word of all lanes further on.
     """
     out = st.address[sm]
-    stride = 4 * 32
-    for lane in range(32):
-        if (mask >> lane) & 1:
-            a = out[lane]
-            out[lane] = start + (a >> 2) * stride + (lane << 2) + (a & 3)
+    row, lanes = V.load64(out, 0), V.zero_extend(V.lane_numbers() << V.splat(2))
+    place = ((row >> V.splat64(2)) << V.splat64(7)) + lanes + (row & V.splat64(3))
+    V.store64(out, 0, V.select(mask, place + V.splat64(start), row))
 
 
 @compiled
@@ -284,9 +275,8 @@ def window_of(st, sm, mask):
     lanes, window, space = shared, SHARED_WINDOW, M.SPACE_SHARED
     if first & local != 0:
         lanes, window, space = local, LOCAL_WINDOW, M.SPACE_LOCAL
-    for lane in range(32):
-        if (lanes >> lane) & 1:
-            st.address[sm, lane] -= window
+    row = V.load64(st.address[sm], 0)
+    V.store64(st.address[sm], 0, V.select(lanes, row - V.splat64(window), row))
     return space, lanes
 
 

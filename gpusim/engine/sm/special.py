@@ -23,12 +23,8 @@ def lane_value(st, sm, w, which, lane, time):
     y = (thread // par[P.BLOCK_X]) % par[P.BLOCK_Y]
     z = thread // (par[P.BLOCK_X] * par[P.BLOCK_Y])
     local = w - sm * smsps * par[P.WARP_SLOTS]
-    if which == M.SR_TID_X:
-        return x
-    if which == M.SR_TID_Y:
-        return y
-    if which == M.SR_TID_Z:
-        return z
+    if M.SR_TID_X <= which <= M.SR_TID_Z:
+        return (x, y, z)[which - M.SR_TID_X]
     if which == M.SR_TID:
         return x | (y << 16) | (z << 26)
     if M.SR_CTAID_X <= which <= M.SR_CTAID_Z:
@@ -42,16 +38,9 @@ def lane_value(st, sm, w, which, lane, time):
         return nanoseconds if which == M.SR_GLOBALTIMERLO else nanoseconds >> 32
     if which == M.SR_VIRTUALSMID or which == M.SR_SMID:
         return np.int64(sm)
-    if which == M.SR_EQMASK:
-        return np.int64(1) << lane
-    if which == M.SR_LTMASK:
-        return (np.int64(1) << lane) - 1
-    if which == M.SR_LEMASK:
-        return (np.int64(2) << lane) - 1
-    if which == M.SR_GTMASK:
-        return (np.int64(1) << 32) - (np.int64(2) << lane)
-    if which == M.SR_GEMASK:
-        return (np.int64(1) << 32) - (np.int64(1) << lane)
+    if M.SR_EQMASK <= which <= M.SR_GEMASK:  # equal, less, less or equal, greater, greater or equal
+        own, end = np.int64(1) << lane, np.int64(1) << 32
+        return (own, own - 1, 2 * own - 1, end - 2 * own, end - own)[which - M.SR_EQMASK]
     if which == M.SR_WARPID:
         return np.int64(local)
     if which == M.SR_VIRTID:

@@ -33,21 +33,13 @@ def spread(value, count):
 
 
 @compiled
-def home_of(m, page):
-    """Home partition of a page of 4 KB."""
-    if m[ms.P_PARTITIONS] == 2:
-        return popc(page & m[ms.P_PARITY_PAGES]) & 1
-    return page % m[ms.P_PARTITIONS]
-
-
-@compiled
 def locate(m, line):
     """(home partition, index of the slice in its partition, quotient) of a line.
 
     The three results together identify the line: the quotient counts the lines of a slice.
     """
     page = line >> PAGE_BITS
-    home = home_of(m, page)
+    home = popc(page & m[ms.P_PARITY_PAGES]) & 1 if m[ms.P_PARTITIONS] == 2 else page % m[ms.P_PARTITIONS]
     block = (page // m[ms.P_PARTITIONS] << (PAGE_BITS - _BLOCK_BITS)) | (line >> _BLOCK_BITS & _PAGE_BLOCKS - 1)
     pairs = m[ms.P_INDICES] >> 1
     turn = block // pairs

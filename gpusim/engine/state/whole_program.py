@@ -183,29 +183,21 @@ _NOT_NEEDED = {
 class _Pipeline(Compiler):
     """Numba's, into a library of ours, with names that are the same in every process."""
 
-    library_class: type[JITCodeLibrary]
-
     def define_pipelines(self) -> Any:
         state = self.state
-        state.library = self.library_class(state.targetctx.codegen(), state.func_id.func_qualname)
+        part = state.flags.no_cpython_wrapper
+        library_class = _PartLibrary if part else _EntryLibrary
+        state.library = library_class(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         if "<locals>" not in state.func_id.func_qualname:
             name = f"{state.func_id.modname}.{state.func_id.func_qualname}"
             state.func_id.unique_id = int(hashlib.sha256(name.encode()).hexdigest()[:8], 16)
             state.func_id.unique_name = f"{state.func_id.func_qualname}${state.func_id.unique_id}"
-        state.flags.no_compile = self.library_class is _PartLibrary
+        state.flags.no_compile = part
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
             pipeline.passes = [(each, told) for each, told in pipeline.passes if each.__name__ not in _NOT_NEEDED]
         return pipelines
-
-
-class _PartPipeline(_Pipeline):
-    library_class = _PartLibrary
-
-
-class _EntryPipeline(_Pipeline):
-    library_class = _EntryLibrary
 
 
 def _load_item(context: Any, builder: Any, kind: types.Array, pointer: Any) -> Any:
@@ -236,10 +228,9 @@ class _Dispatcher(Dispatcher):
 
     targetdescr = cpu_target
     kind: str
-    pipeline: type[_Pipeline]
 
     def __init__(self, owner: Compiled, options: dict[str, Any]):
-        super().__init__(owner.function, targetoptions=owner.options | options, pipeline_class=self.pipeline)
+        super().__init__(owner.function, targetoptions=owner.options | options, pipeline_class=_Pipeline)
         self.owner = owner
 
     def compile(self, sig: Any) -> Any:
@@ -277,7 +268,6 @@ class _Dispatcher(Dispatcher):
 
 class _Part(_Dispatcher):
     kind = "part"
-    pipeline = _PartPipeline
 
     def __init__(self, owner: Compiled):
         super().__init__(owner, {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
@@ -329,7 +319,6 @@ class _Part(_Dispatcher):
 
 class _Entry(_Dispatcher):
     kind = "entry"
-    pipeline = _EntryPipeline
 
     def __init__(self, owner: Compiled):
         super().__init__(owner, {})
