@@ -101,8 +101,8 @@ class Translation:
         share = {run: executed[slice(*run)].sum() / executed.sum() for run in self._runs}
         rows, hot = 0, set(self._hot)
         for first, end in sorted(share, key=lambda run: share[run], reverse=True):
-            rows += end - first
-            if share[first, end] >= _HOT and rows <= _ROWS:
+            if share[first, end] >= _HOT and rows + end - first <= _ROWS:
+                rows += end - first
                 hot.add((first, end))
         return sorted(hot)
 
