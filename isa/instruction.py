@@ -274,8 +274,8 @@ def _float(match: Match) -> Operand:
 def _register(match: Match) -> Operand | None:
     file, number, tail = match.groups()
     reuse, suffixes = _suffixes(tail)
-    index = int(number) if number.isdigit() else _LAST.get(file, {}).get(number)
-    if index is None or len(number) > 3 or (number.isdigit() and index > _HIGHEST[file]):
+    index = int(number) if number.isdigit() and len(number) < 4 else _LAST.get(file, {}).get(number)
+    if index is None or (number.isdigit() and index > _HIGHEST[file]):
         return None
     return Operand(_KINDS[file], index=index, reuse=reuse, suffixes=suffixes)
 

@@ -118,7 +118,7 @@ def simulated(case: Case) -> np.ndarray:
     program = sass.assemble(text, 11, static_shared_bytes=1024, local_bytes=CELL)
     if copies:  # their end is announced by the barrier of copies alone
         alone = tuple(
-            replace(each, control=replace(each.control, write_barrier=7)) if each.opcode == "LDGSTS" else each
+            replace(each, control=each.control._replace(write_barrier=7)) if each.opcode == "LDGSTS" else each
             for each in program.instructions
         )
         program = replace(program, instructions=alone)

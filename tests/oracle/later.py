@@ -77,7 +77,11 @@ def narrow_number(v: View, target: Format, source: Format, bits: int) -> int:
     if floats.is_infinite(source, bits):
         return sign | most
     exact = abs(floats.value(source, bits))
-    return sign | (most if exact > floats.value(target, most) else floats.encode(target, exact))
+    if exact > floats.value(target, most):
+        return sign | most
+    # These formats have numbers where others have infinity: as half of it, and one power of two more.
+    last = exact >= floats.value(target, target.infinity)
+    return sign | (floats.encode(target, exact / (1 + last)) + (last << target.fraction))
 
 
 def narrow_pair(v: View, name: str) -> None:
