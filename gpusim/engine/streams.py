@@ -285,7 +285,7 @@ class UntimedWork:
         try:
             self.grid.execute()
         except Exception as error:
-            self.done.fail(error)
+            self.done.fail(error).defused = True  # whoever waited may have been dropped since, with its process
         else:
             self.done.succeed()
         return
