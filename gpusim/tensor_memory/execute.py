@@ -13,7 +13,7 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.async_copy import send_store
 from gpusim.engine.sm.bulk_effect import deliver_news, send_news
-from gpusim.engine.sm.cluster import OFFSET_MASK, PEER_SHIFT, RANK_SHIFT, find_remote
+from gpusim.engine.sm.cluster import OFFSET_MASK, RANK_SHIFT, find_remote, peer_of
 from gpusim.engine.sm.flight import release_at, take_deferred
 from gpusim.engine.sm.space import access, fail
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
@@ -28,11 +28,9 @@ _COLUMNS_A_CYCLE = 2
 @compiled
 def other_of_pair(st, sm, slot):
     """(SM, slot) of the other block of a pair, -1 without one."""
-    b = st.block[sm, slot]
     if st.par[P.CLUSTER_BLOCKS] < 2:
         return np.int64(-1), np.int64(-1)
-    peer = b[L.BLOCK_PEER + (b[L.BLOCK_RANK] ^ 1)]
-    return peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
+    return peer_of(st, sm, slot, st.block[sm, slot, L.BLOCK_RANK] ^ 1)
 
 
 @compiled
@@ -103,10 +101,7 @@ def tell_blocks(st, sm, slot, barrier, ranks, time):
     done = max(st.sm[sm, L.SM_TMEM_BUSY], time) + COMMIT
     for rank in range(max(st.par[P.CLUSTER_BLOCKS], 1)):
         if (ranks >> rank) & 1:
-            there, where = sm, slot
-            if st.par[P.CLUSTER_BLOCKS] > 0:
-                peer = st.block[sm, slot, L.BLOCK_PEER + rank]
-                there, where = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
+            there, where = peer_of(st, sm, slot, rank)
             n = send_news(st, there, where, L.COPY_ARRIVE_TOKEN, barrier & OFFSET_MASK, np.int64(1), np.int64(0))
             deliver_news(st, there, n, done)
 

@@ -8,10 +8,11 @@ import numpy as np
 from numba.core import types
 
 from gpusim.engine.rows import lanes as V
-from gpusim.engine.rows.common import FULL_MASK, row_offset, set_predicate
+from gpusim.engine.rows.common import FULL_MASK, gather, row_offset, set_predicate
 from gpusim.engine.rows.float import minimum_maximum
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import L, compiled, compiled_on_demand
+from gpusim.tensor_memory.matrices import element
 from gpusim.tensor_memory.operand import chunk_at
 from isa import microops as M
 
@@ -97,7 +98,7 @@ def columns_of(shape, count, packed):
 def places_of(shape, r, base, packed):
     """Words of tensor memory of the threads' register r, the first of two where cells are packed."""
     lanes, columns = cells_of(shape, r)
-    return V.zero_extend(V.splat(base) + ((columns << V.splat(packed)) * V.splat(L.TMEM_LANES)) + lanes)
+    return V.splat(base) + ((columns << V.splat(packed)) * V.splat(L.TMEM_LANES)) + lanes
 
 
 @compiled
@@ -106,10 +107,9 @@ def load_cells(cells, shape, r, base, packed):
     if shape == M.TMEM_32X32 and packed == 0:
         return V.load(cells, base + L.TMEM_LANES * r)
     places = places_of(shape, r, base, packed)
-    (row,) = V.gather_1(cells, places)
+    row = gather(cells, 0, places)
     if packed:
-        (above,) = V.gather_1(cells, places + V.splat64(L.TMEM_LANES))
-        row = (row & V.splat(0xFFFF)) | (above << V.splat(16))
+        row = (row & V.splat(0xFFFF)) | (gather(cells, L.TMEM_LANES, places) << V.splat(16))
     return row
 
 
@@ -122,7 +122,7 @@ def store_cells(cells, shape, r, base, packed, row, threads):
     places = places_of(shape, r, base, packed)
     for lane in range(32):
         if (threads >> lane) & 1:
-            value, at = V.get_u32(row, lane), np.int64(V.get_u32(V.low(places), lane))
+            value, at = V.get_u32(row, lane), np.int64(V.get_u32(places, lane))
             cells[at] = value & np.uint32(0xFFFF) if packed else value
             if packed:
                 cells[at + L.TMEM_LANES] = value >> np.uint32(16)
@@ -181,11 +181,7 @@ def unpacked(st, sm, at, word, bits):
         return st.shared32[sm, (at >> 2) + word]
     result = np.uint32(0)
     for k in range(4):
-        bit = (4 * word + k) * bits
-        first = at + (bit >> 3)
-        pair = np.uint32(st.shared8[sm, first]) | np.uint32(st.shared8[sm, first + 1]) << np.uint32(8)
-        value = (pair >> np.uint32(bit & 7)) & np.uint32((1 << bits) - 1)
-        result |= (value << np.uint32(2) if bits == 4 else value) << np.uint32(8 * k)
+        result |= element(st.shared8[sm], at, 4 * word + k, bits) << np.uint32(8 * k)
     return result
 
 

@@ -75,7 +75,7 @@ class Translation:
     """What has been compiled of a program. code, table: `State.code` and `State.runs` of its launches."""
 
     def __init__(self, code: np.ndarray, table: np.ndarray):
-        self._code, self._table, self._runs = code, table, straight_runs(code)
+        self._code, self._table = code, table
         self._executed, self._hot = 0, list[tuple[int, int]]()
         self._file: Path | None = None  # that says which runs are on disk, once it has been looked for
 
@@ -98,7 +98,7 @@ class Translation:
 
     def _hottest(self, executed: np.ndarray) -> list[tuple[int, int]]:
         """Return the hot runs, in order; those that were are still."""
-        share = {run: executed[slice(*run)].sum() / executed.sum() for run in self._runs}
+        share = {run: executed[slice(*run)].sum() / executed.sum() for run in straight_runs(self._code)}
         rows, hot = 0, set(self._hot)
         for first, end in sorted(share, key=lambda run: share[run], reverse=True):
             if share[first, end] >= _HOT and rows + end - first <= _ROWS:

@@ -117,16 +117,14 @@ def _gathering(count: int) -> Any:
     @intrinsic
     def gather_words(typing: Any, words: Any, places: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-            of_lane, parts = ir.VectorType(_ELEMENTS["u32"], count), []
+            of_lane, kinds, parts = ir.VectorType(_ELEMENTS["u32"], count), (sig.args[0], types.uint64), []
             for lane in range(LANES):
                 place = builder.extract_element(values[1], ir.IntType(32)(lane))
-                kinds = (sig.args[0], types.uint64)
-                parts.append(
-                    builder.load(pointer(context, builder, kinds, (values[0], place), of_lane, count - 1), align=4)
-                )
+                start = pointer(context, builder, kinds, (values[0], place), of_lane, count - 1)
+                parts.append(builder.load(start, align=4))
             while len(parts) > 1:  # those of neighbours together, until there is one vector
-                picks = ir.Constant(ir.VectorType(ir.IntType(32), 2 * parts[0].type.count), None)
-                picks = ir.Constant(picks.type, list(range(picks.type.count)))
+                both = 2 * parts[0].type.count
+                picks = ir.Constant(ir.VectorType(ir.IntType(32), both), list(range(both)))
                 parts = [builder.shuffle_vector(x, y, picks) for x, y in zip(parts[::2], parts[1::2], strict=True)]
             rows = []
             for n in range(count):
@@ -139,7 +137,7 @@ def _gathering(count: int) -> Any:
     return gather_words
 
 
-gather_1, gather_2, gather_4 = map(_gathering, (1, 2, 4))
+gather_1, gather_4 = _gathering(1), _gathering(4)
 
 
 def _lane_functions(row: Row, scalar: Any) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from gpusim.engine.rows.lanes import equal64, join, load_words, splat64
 from gpusim.engine.sm import tensor_box as tb
 from gpusim.engine.sm.atomics import take_effect_remotely
-from gpusim.engine.sm.cluster import BYTE_MASK, PEER_SHIFT, SM_SHIFT
+from gpusim.engine.sm.cluster import BYTE_MASK, SM_SHIFT, peer_of
 from gpusim.engine.sm.flight import block_key, event_at, free_token, give_row, is_there, take_end, take_row
 from gpusim.engine.sm.mbarrier import amount, tell
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit, of_seat, popc
@@ -119,18 +119,11 @@ def deliver_news(st, sm, n, time):
 
 
 @compiled
-def peer_of(st, sm, k, rank):
-    """(SM, slot) of a block of the copy's cluster."""
-    slot = k[L.BULK_BLOCK] & 255
-    peer = st.block[sm, slot, L.BLOCK_PEER + rank] if st.par[P.CLUSTER_BLOCKS] > 0 else sm << PEER_SHIFT | slot
-    return peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
-
-
-@compiled
 def copy_to_peer(st, sm, k, rank, time):
     """Sends a copy's bytes, or news of them, to one block of the cluster."""
-    there, slot = peer_of(st, sm, k, rank)
-    told, whose = peer_of(st, sm, k, rank & ~1 | k[L.BULK_TOLD] - 1) if k[L.BULK_TOLD] else (there, slot)
+    own = k[L.BULK_BLOCK] & 255
+    there, slot = peer_of(st, sm, own, rank)
+    told, whose = peer_of(st, sm, own, rank & ~1 | k[L.BULK_TOLD] - 1) if k[L.BULK_TOLD] else (there, slot)
     news = send_news(st, told, whose, L.COPY_BYTES_TOKEN, k[L.BULK_BARRIER], k[L.BULK_BYTES], np.int64(0))
     if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_LOAD:
         row = take_bulk(st, there, k[L.BULK_WARP], k[L.BULK_PC])
@@ -147,7 +140,7 @@ def copy_to_peer(st, sm, k, rank, time):
         else:
             land(st, there, row, time)
     else:
-        from_ = (k[L.BULK_BLOCK] & 255) * st.par[P.SHARED_STRIDE] + k[L.BULK_MEMORY]
+        from_ = own * st.par[P.SHARED_STRIDE] + k[L.BULK_MEMORY]
         to = slot * st.par[P.SHARED_STRIDE] + k[L.BULK_SHARED]
         move_plain(st, k, st.shared32[there], to, st.shared32[sm], from_)
     deliver_news(st, told, news, time)

@@ -26,6 +26,13 @@ PEER_SHIFT = 8
 
 
 @compiled
+def peer_of(st, sm, slot, rank):
+    """(SM, slot) of the block of a rank in a block's cluster; a block without one is its own."""
+    peer = st.block[sm, slot, L.BLOCK_PEER + rank] if st.par[P.CLUSTER_BLOCKS] > 0 else sm << PEER_SHIFT | slot
+    return peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
+
+
+@compiled
 def own_lanes(st, sm, w, mask):
     """Lanes whose shared addresses are the block's own, which lose their rank."""
     address = st.address[sm]
@@ -63,10 +70,7 @@ def find_remote(st, sm, i, w, mask, size):
             error = L.ERROR_MISALIGNED if misaligned else L.ERROR_SHARED_BOUNDS if outside else L.ERROR_CLUSTER
             fail(st, sm, error, i, w, lane, address[lane], size)
             return False
-        peer = own[L.BLOCK_PEER + rank]
-        if st.par[P.CLUSTER_BLOCKS] == 0:
-            peer = sm << PEER_SHIFT | st.warp[w, L.WARP_BLOCK]
-        there, slot = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
+        there, slot = peer_of(st, sm, st.warp[w, L.WARP_BLOCK], rank)
         other = st.block[there, slot]
         # Both fields change only between windows.
         if other[L.BLOCK_STATE] == 0 or other[L.BLOCK_CLUSTER] != own[L.BLOCK_CLUSTER]:
@@ -166,8 +170,7 @@ def open_barriers(st, now):
             cluster = b[L.BLOCK_CLUSTER]
             time = max(last + st.par[P.CLUSTER_BARRIER], now)
             for rank in range(st.par[P.CLUSTER_BLOCKS]):
-                peer = b[L.BLOCK_PEER + rank]
-                there, where = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
+                there, where = peer_of(st, sm, slot, rank)
                 other = st.block[there, where]
                 if other[L.BLOCK_STATE] != 0 and other[L.BLOCK_CLUSTER] == cluster:
                     let_go(st, there, where, time)

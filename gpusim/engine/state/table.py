@@ -37,7 +37,7 @@ class ArrayTable:
     """
 
     FIELDS: ClassVar[dict[str, tuple[Any, ...]]] = {}
-    KNOWN: ClassVar[str] = ""  # an array of which the code that is compiled has rows as constants, see `known_rows`
+    KNOWN: ClassVar[str] = ""  # an array of which the code that is compiled has rows as constants, see ROWS
     CONSTANT: ClassVar[frozenset[str]] = frozenset()  # of these, what compiled code only reads and finds unchanged
     if TYPE_CHECKING:
 
