@@ -26,7 +26,7 @@ def _descriptor(w: RowWriter, *names: str) -> tuple[str, int, int]:
     name = str(operand.value)
     if name not in names or operand.ubase is None or operand.base is not None or {*operand.suffixes} - _COLLECTOR:
         raise w.refuse("an operand of tensor memory of another kind")
-    if operand.offset and w.instruction.opcode not in ("LDTM", "STTM"):
+    if operand.offset and (name != "tmem" or w.instruction.opcode.endswith("MMA")):
         raise w.refuse("an address of tensor memory with an offset")
     return name, w.register_row(operand.ubase), operand.offset
 
@@ -52,14 +52,14 @@ def move(w: RowWriter) -> None:
 def copy(w: RowWriter) -> None:
     """UTCCP.T.S[.2CTA][.shape][.format] tmem[], gdesc[]."""
     w.set(m.OP_TMEM_COPY, aux0=w.choose(_COPIES, m.COPY_128X256), aux1=w.choose(_FORMATS, 8), aux2=int(w.has("2CTA")))
-    _, w.columns[m.COL_A], _ = _descriptor(w, "tmem")
+    _, w.columns[m.COL_A], w.columns[m.COL_AUX4] = _descriptor(w, "tmem")
     _, w.columns[m.COL_B], _ = _descriptor(w, "gdesc")
 
 
 def shift(w: RowWriter) -> None:
     """UTCSHIFT[.2CTA].DOWN tmem[]."""
     w.set(m.OP_TMEM_SHIFT, aux2=int(w.has("2CTA")))
-    _, w.columns[m.COL_A], _ = _descriptor(w, "tmem")
+    _, w.columns[m.COL_A], w.columns[m.COL_AUX4] = _descriptor(w, "tmem")
 
 
 def product(w: RowWriter) -> None:
@@ -72,8 +72,7 @@ def product(w: RowWriter) -> None:
     _, w.columns[m.COL_B], _ = _descriptor(w, "gdesc")
     _, w.columns[m.COL_C], _ = _descriptor(w, "tmem")
     _, w.columns[m.COL_AUX2], _ = _descriptor(w, "tmem")
-    _, behind, _ = _descriptor(w, "idesc")
-    if behind != w.columns[m.COL_AUX2] + 1:
+    if _descriptor(w, "idesc")[1] != w.columns[m.COL_AUX2] + 1:
         raise w.refuse("an instruction descriptor that is not behind the metadata")
     if w.next_is("other"):
         _, w.columns[m.COL_AUX5], _ = _descriptor(w, "tmem")

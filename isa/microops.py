@@ -545,14 +545,15 @@ BAR_SYNC, BAR_ARRIVE, BAR_RED_POPC, BAR_RED_AND, BAR_RED_OR, BAR_SYNC_ALL = rang
 _block(1300, "../tensor_memory/execute.py: tmem_access")
 _MOVED = {"aux0": "TMEM_*", "aux1": "registers", "aux2": "column offset", "aux3": "1: 16-bit cells, two a register"}
 _PAIR = {"aux2": "1: of both blocks of a pair"}
+_PLACE = _PAIR | {"aux4": "column offset"}
 OP_TMEM_LOAD = _op(
     "d = tensor memory at A", **_MOVED, aux4="REDUX_* | FLAG_* << 8 of aux5", aux5="row of the extreme of each lane, -1"
 )
 OP_TMEM_STORE = _op("tensor memory at A = B", **_MOVED)
 OP_TMEM_COPY = _op(
-    "tensor memory at A = shared memory of descriptor B", aux0="COPY_*", aux1="bits of an element: 4, 6, 8", **_PAIR
+    "tensor memory at A = shared memory of descriptor B", aux0="COPY_*", aux1="bits of an element: 4, 6, 8", **_PLACE
 )
-OP_TMEM_SHIFT = _op("lanes of tensor memory from A on = the next ones", **_PAIR)
+OP_TMEM_SHIFT = _op("lanes of tensor memory from A on = the next ones", **_PLACE)
 OP_TMEM_PRODUCT = _op(
     "tensor memory at C = (it, if PS0) + A * B; A, B = descriptors",
     aux0="PRODUCT_HALF to PRODUCT_NIBBLE",

@@ -52,7 +52,7 @@ def keep(st, sm, w, i, wb, entry):
             right = right and place.check(st, sm, w, i, k[X.SCALE_A], (k[X.ROWS] + 31) // 32)
             right = right and place.check(st, sm, w, i, k[X.SCALE_B], (columns + 31) // 32)
         return right
-    k[0] = regs[a]
+    k[0] = regs[a] + code[i, M.COL_AUX4]
     if op == M.OP_TMEM_COPY:
         k[1] = np.int64(regs[b]) | np.int64(regs[b + 32]) << 32
         return place.check(st, sm, w, i, k[0], np.int64(8 if code[i, M.COL_AUX0] <= M.COPY_4X256 else 4))

@@ -493,7 +493,7 @@ COPIES = {
 def test_copies(shape, form):
     rows, columns, lanes = COPIES[shape]
     image, cells = image_of(4, "u8"), cells_of(5)
-    out = run(f"tcgen05.cp.cta_group::1.{shape}{form} [ta],ad;", image, cells, ad=A, ta=40)
+    out = run(f"tcgen05.cp.cta_group::1.{shape}{form} [ta+8],ad;", image, cells, ad=A, ta=32)
     expected, shared = cells.copy(), image.tobytes()
     kind = {"": "u8", ".b8x16.b6x16_p32": "e3m2", ".b8x16.b4x16_p64": "e2m1"}[form]
     for row in range(rows):
@@ -506,7 +506,7 @@ def test_copies(shape, form):
 def test_shift():
     cells = cells_of(5)
     out, expected = (
-        run("tcgen05.shift.cta_group::1.down [ta];", image_of(4, "u8"), cells, ta=8 | 64 << 16),
+        run("tcgen05.shift.cta_group::1.down [ta+4];", image_of(4, "u8"), cells, ta=4 | 64 << 16),
         cells.copy(),
     )
     expected[64:95, 8:16] = cells[65:96, 8:16]

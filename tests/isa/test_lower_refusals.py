@@ -83,7 +83,7 @@ REFUSED = [
     ("UBLKCP.G.S.DST_G_BYTE_MASK [UR8], [UR4], UR5", "UBLKCP"),
     ("LDSM.8.M88 R6, [R5]", "a matrix shape that is not known"),
     ("UTCBAR [UR4+0x10], URZ", "an mbarrier that is not in a uniform register alone"),
-    ("UTCSHIFT.DOWN tmem[UR4+0x1]", "an address of tensor memory with an offset"),
+    ("UTCCP.T.S tmem[UR4], gdesc[UR6+0x1]", "an address of tensor memory with an offset"),
     ("UTCCP.T.S tmem[UR4], tmem[UR6]", "an operand of tensor memory of another kind"),
     ("UTCATOMSWS URZ, UR4", "map of tensor memory"),
     ("QMMA.SP.16864.F32.E4M3.E4M3 R8, R8, R12, R16, R0, 0x1", "metadata of threads that are not all"),
