@@ -15,6 +15,8 @@ from gpusim.engine.sm.async_copy import send_store
 from gpusim.engine.sm.bulk_effect import deliver_news, send_news
 from gpusim.engine.sm.cluster import OFFSET_MASK, RANK_SHIFT, find_remote, peer_of
 from gpusim.engine.sm.flight import release_at, take_deferred
+from gpusim.engine.sm.shadow_clocks import CHECK_RACE
+from gpusim.engine.sm.shadow_copies import note_arrivals
 from gpusim.engine.sm.space import access, fail
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
 from gpusim.tensor_memory import place
@@ -26,9 +28,9 @@ _COLUMNS_A_CYCLE = 2
 
 
 @compiled
-def other_of_pair(st, sm, slot):
-    """(SM, slot) of the other block of a pair, -1 without one."""
-    if st.par[P.CLUSTER_BLOCKS] < 2:
+def other_of_pair(st, sm, slot, asked):
+    """(SM, slot) of the other block of a pair, -1 without one or if it is not asked for."""
+    if not asked or st.par[P.CLUSTER_BLOCKS] < 2:
         return np.int64(-1), np.int64(-1)
     return peer_of(st, sm, slot, st.block[sm, slot, L.BLOCK_RANK] ^ 1)
 
@@ -66,6 +68,9 @@ def keep(st, sm, w, i, wb, entry):
     if k[1] == 0 or k[1] >> max(st.par[P.CLUSTER_BLOCKS], 1) != 0:
         fail(st, sm, L.ERROR_CLUSTER, i, w, 0, k[0], 8)
         return False
+    if st.par[P.CHECKS] & CHECK_RACE:  # who sees the phase end has heard of what this thread did
+        st.address[sm, :] = k[0]
+        note_arrivals(st, sm, np.int64(w), np.int64(st.warp[w, L.WARP_ACTIVE]))
     return True
 
 
@@ -110,13 +115,10 @@ def tell_blocks(st, sm, slot, barrier, ranks, time):
 def act(st, sm, w, i, entry, time):
     """An asynchronous instruction takes effect."""
     slot, op, k = st.warp[w, L.WARP_BLOCK], st.code[i, M.COL_OP], st.deferred_address[sm, entry]
-    other, other_slot = np.int64(-1), np.int64(-1)
-    if both(st, i):
-        other, other_slot = other_of_pair(st, sm, slot)
+    other, other_slot = other_of_pair(st, sm, slot, both(st, i))
     right = True
     if op == M.OP_TMEM_PRODUCT:
-        masks = st.deferred_values[sm, entry, 0]
-        right = multiply_both(st, sm, slot, other, other_slot, k, masks, time)
+        right = multiply_both(st, sm, slot, other, other_slot, k, st.deferred_values[sm, entry, 0], time)
     elif op == M.OP_TMEM_COPY:
         right = place.copy(st, sm, slot, i, k[0], k[1])
         if other >= 0:
@@ -179,9 +181,7 @@ def tmem_access(st, sm, q, w, i, wb, time):
             release_at(st, w, code[i, M.COL_WBAR], done, L.STALL_LONG)
             release_at(st, w, code[i, M.COL_RBAR], done, L.STALL_LONG)
     elif op == M.OP_TMEM_TAKE:
-        other, other_slot = np.int64(-1), np.int64(-1)
-        if code[i, M.COL_AUX2] != 0:
-            other, other_slot = other_of_pair(st, sm, st.warp[w, L.WARP_BLOCK])
+        other, other_slot = other_of_pair(st, sm, st.warp[w, L.WARP_BLOCK], code[i, M.COL_AUX2] != 0)
         place.take_units(st, sm, w, i, wb, other, other_slot)
     elif op == M.OP_TMEM_FREE:
         stay = np.int64(st.regs[row_offset(code[i, M.COL_A], wb)])

@@ -283,8 +283,7 @@ def ask_box(st, sm, w, i, k, token, entry, kind, time):
 @compiled
 def bulk_access(st, sm, w, i, wb, time):
     """Executes one bulk copy, which the warp asks for once, whatever lanes are active."""
-    kind = st.code[i, M.COL_AUX4] & M.BULK_KIND
-    tensor = st.code[i, M.COL_AUX4] & M.BULK_TENSOR != 0
+    kind, tensor = st.code[i, M.COL_AUX4] & M.BULK_KIND, st.code[i, M.COL_AUX4] & M.BULK_TENSOR != 0
     row = take_bulk(st, sm, w, i)
     k = st.bulk[sm, row]
     if st.code[i, M.COL_AUX4] & M.BULK_ANSWER != 0:
@@ -295,7 +294,8 @@ def bulk_access(st, sm, w, i, wb, time):
         free_bulk(st, sm, row)
         return
     own = np.int64(1) << st.block[sm, st.warp[w, L.WARP_BLOCK], L.BLOCK_RANK]
-    if kind == M.BULK_LOAD and k[L.BULK_BLOCKS] & own != 0 and st.par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) != 0:
+    checked = st.par[P.CHECKS] & (CHECK_INIT | CHECK_RACE) != 0 and k[L.BULK_TOLD] == 0  # no end that others see
+    if kind == M.BULK_LOAD and k[L.BULK_BLOCKS] & own != 0 and checked:
         size = tb.row_count(k) * tb.row_pitch(k) if tensor else k[L.BULK_BYTES]
         if not watch_bulk(st, sm, np.int64(i), np.int64(w), np.int64(row), np.int64(size)):
             return

@@ -122,8 +122,7 @@ def watch_shared(st, sm, i, w, wb, mask, size):
 
     Expects byte addresses within the block's shared memory in st.address[sm].
     """
-    code = st.code
-    op = code[i, M.COL_OP]
+    code, op = st.code, st.code[i, M.COL_OP]
     spins = op == M.OP_LOAD and code[i, M.COL_SPIN] != 0  # the reading half of an atomic that is made of a loop
     kind = np.int64(sc.ATOMIC)
     if op == M.OP_LOAD and not spins:
@@ -138,7 +137,8 @@ def watch_shared(st, sm, i, w, wb, mask, size):
         sc.tell_lanes(st, w, mask, sc.LANE_LOCK)
     a = access(0, w, i, wb, mask, size, 0)
     for lane in range(32):
-        if (mask >> lane) & 1:
+        # Code for tensor memory keeps account in the system's part of shared memory, and orders that by itself.
+        if (mask >> lane) & 1 and (st.par[P.TMEM] == 0 or st.address[sm, lane] >= 0x400):
             mine = sc.record_of(st, w, i, kind, lane, sc.epoch_of(st, w))
             for byte in range(size):
                 if not watch_byte(st, sm, a, lane, st.address[sm, lane], np.int64(byte), kind, spins, mine):
