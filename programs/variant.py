@@ -42,7 +42,9 @@ class Variant:
         on who gets a lock when, or where experiments of their own measure the same.
     polls: warps ask again and again for what others have to do, so that how many instructions they execute varies from
         launch to launch on hardware.
-    image: its machine code is in `programs.images`; not where the source is a library's, which compiles it when used.
+    gpu: a configuration that runs it, for which the tests run it.
+    image: its machine code is in `programs.images`; else it is compiled when used, as a library's is, and what takes
+        40 kB and nobody has recorded.
     rtol, atol: tolerance as in `numpy.isclose`, (0, 0) for bit-exact; each program justifies its own.
     """
 
@@ -58,6 +60,7 @@ class Variant:
     size_name: str = "elements"
     polls: bool = False
     recorded: bool = True
+    gpu: str = "h200"
     image: bool = True
     rtol: float = 0.0
     atol: float = 0.0

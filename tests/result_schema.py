@@ -205,7 +205,7 @@ Exported = document(
 )  # fmt: skip
 ListedProgram = document(
     "ListedProgram", "`gpusim list --json`: one of the bundled programs.", default_size=int, sizes=list[int],
-    **dict.fromkeys(("name", "family", "teaches", "size_name"), str),
+    **dict.fromkeys(("name", "family", "teaches", "size_name", "gpu"), str),
 )  # fmt: skip
 ListedMetric = document(
     "ListedMetric", "`gpusim list --metrics --json`: one metric.", name=str, unit=str, meaning=str

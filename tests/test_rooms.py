@@ -42,7 +42,7 @@ MOST_LINES_OF = {
     "gpusim": 1_072,
     "gpusim.beside": 481,
     "gpusim.bound": 1_386,
-    "gpusim.cli": 2_349,
+    "gpusim.cli": 2_346,
     "gpusim.collectives": 1_061,
     "gpusim.config": 1_450,
     "gpusim.difference": 974,
@@ -65,7 +65,7 @@ MOST_LINES_OF = {
     "gpusim.translation": 169,
     "gpusim.workload": 370,
     "isa": 6_475,
-    "programs": 5_667,
+    "programs": 5_815,
     "validate": 9_564,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs

@@ -23,13 +23,9 @@ def _programs(as_json: bool) -> None:
 
     families = registry().families()
     if as_json:
-        names = ("name", "teaches", "default_size", "sizes", "size_name")
-        rows = [
-            {"family": family} | {name: getattr(variant, name) for name in names}
-            for family, ladder in families.items()
-            for variant in ladder
-        ]
-        print_json(rows)
+        names = ("name", "teaches", "default_size", "sizes", "size_name", "gpu")
+        rows = [(family, variant) for family, ladder in families.items() for variant in ladder]
+        print_json([{"family": family} | {name: getattr(each, name) for name in names} for family, each in rows])
         return
     print(f"{'program':<{_NAME}}{'default size':>{_SIZE}}  what it teaches")
     for family, ladder in families.items():
@@ -38,7 +34,8 @@ def _programs(as_json: bool) -> None:
         for variant in ladder:
             name = f"  {variant.name}" if len(ladder) > 1 else variant.name
             head = f"{aligned((name, -_NAME), (f'{variant.default_size:,}', _SIZE))}  "
-            print(textwrap.fill(variant.teaches, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head)))
+            text = variant.teaches + f" (--gpu {variant.gpu})" * (variant.gpu != "h200")
+            print(textwrap.fill(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head)))
 
 
 def _metrics(as_json: bool) -> None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpusim.config import GPUConfig
-from gpusim.errors import WorkloadError
+from gpusim.errors import LaunchError, WorkloadError
 from gpusim.launch import Launch
+from gpusim.launch.occupancy import check_architecture
 from gpusim.simulation import simulate
 from gpusim.units import whole
 from gpusim.workload.request import LAUNCH_PARAMETERS, Request
@@ -100,7 +101,7 @@ def find_target(request: Request, config: GPUConfig, *, launchable: bool = True)
     """
     file = request.file
     if file is None:
-        return _bundled(request)
+        return _bundled(request, config)
     if request.size is not None:
         raise WorkloadError("--size is for bundled programs; give your own kernel its arrays with --args")
     if file.lower().endswith(".py"):
@@ -123,14 +124,16 @@ def find_target(request: Request, config: GPUConfig, *, launchable: bool = True)
         raise WorkloadError(str(error)) from None
 
 
-def _bundled(request: Request) -> Target:
+def _bundled(request: Request, config: GPUConfig) -> Target:
     variant = find_variant(request.program)
-    given = [f"--{name.replace('_', '-')}" for name in LAUNCH_PARAMETERS if getattr(request, name) is not None]
-    if given:
+    if given := [f"--{name.replace('_', '-')}" for name in LAUNCH_PARAMETERS if getattr(request, name) is not None]:
         raise WorkloadError(f"{', '.join(given)}: not for bundled programs, which bring their own launch")
-    size = variant.default_size if request.size is None else request.size
+    size, arch = variant.default_size if request.size is None else request.size, config.gpu.arch
     try:
+        check_architecture(getattr(variant.kernel, "arch", None) or arch, arch, variant.name)
         target = Target(variant.name, variant.make(size, request.seed), variant, size, request.seed)
+    except LaunchError:
+        raise WorkloadError(f"{variant.name} is for {variant.kernel.arch}, not {arch}: --gpu {variant.gpu}") from None
     except ValueError as error:
         raise WorkloadError(f"{variant.name}: {error}") from None
     try:
@@ -183,11 +186,8 @@ def _is_kernel(value: Any) -> bool:
 
 def _functions(module: ModuleType) -> list[str]:
     """Plain functions that a module defines itself."""
-    return [
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, FunctionType) and value.__module__ == module.__name__
-    ]
+    plain = (each for each in vars(module).items() if isinstance(each[1], FunctionType))
+    return [name for name, value in plain if value.__module__ == module.__name__]
 
 
 def import_file(path: str) -> ModuleType:

@@ -11,8 +11,11 @@ from programs import images, registry
 
 
 def simulate(launch: Launch, gpu: Any = "tiny", **options: Any) -> Result:
-    """Run a launch of a bundled program; options are those of `gpusim.simulate`."""
+    """Run a launch of a bundled program, on a GPU of sm_100 if its code is for that; options are those of
+    `gpusim.simulate`."""
     kernel = images.for_launch(launch) or launch.kernel
+    if getattr(launch.kernel, "arch", None) == "sm_100a":
+        options["overrides"] = [*options.get("overrides", ()), "gpu.arch=sm_100"]
     return gpusim.simulate(kernel, launch.grid, launch.block, launch.args, gpu, launch.shared_bytes, **options)
 
 

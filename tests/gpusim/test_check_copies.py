@@ -368,10 +368,11 @@ def test_what_a_copy_brings_is_initialised(source, mode):
     assert (out[:64] == values[64:128]).all()
 
 
-HOPPER = [each.name for each in registry.families()["matmul_hopper"]]
+FAMILIES = ("matmul_hopper", "matmul_blackwell", "matmul_fp4")
+TILES = [each.name for family in FAMILIES for each in registry.families()[family]]
 
 
-@pytest.mark.parametrize("name", [*HOPPER, "flash_attention/full", "matmul_tensor/asynchronous"])
+@pytest.mark.parametrize("name", [*TILES, "flash_attention/full", "matmul_tensor/asynchronous"])
 def test_programs_with_copies_are_clean(name):
     """In their cycles and counts as without checks."""
     plain, watched = (bundled.checked(name, check=each) for each in ((), "racecheck"))

@@ -31,7 +31,8 @@ def both(name: str, size: int | None = None) -> tuple[gpusim.Result, gpusim.Resu
     for model in ("engine", "simpy"):
         launch = variant.make(size or variant.test_size, 0)
         expected = variant.reference(launch)
-        what = launch.kernel, launch.grid, launch.block, launch.args, "h100", launch.shared_bytes
+        gpu = "h100" if variant.gpu == "h200" else variant.gpu
+        what = launch.kernel, launch.grid, launch.block, launch.args, gpu, launch.shared_bytes
         results.append(gpusim.simulate(*what, signature=launch.signature, model=model))
         assert variant.mismatch(expected, variant.results(launch)) is None
         if results[0].record.counters[:, L.COUNT_EXECUTED].sum() > MOST_INSTRUCTIONS:

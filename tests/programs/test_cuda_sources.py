@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim.errors import ArgumentError
+from gpusim.errors import ArgumentError, WorkloadError
 from gpusim.launch import CudaSource, Launch, TensorMap
 from gpusim.launch.arguments import program_of
 from gpusim.workload.request import Request
 from gpusim.workload.target import find_target
 from isa import SimulationError
-from programs import images, registry
+from programs import images, matmul_fp4, registry
 from programs.variant import Variant
 
 VARIANTS = [
@@ -30,7 +30,7 @@ def simulated(variant: Variant, size: int, grid: int | None = None) -> gpusim.Re
     launch = variant.make(size, 3)
     expected = variant.reference(launch)
     blocks = grid or launch.grid
-    done = gpusim.simulate(launch.kernel, blocks, launch.block, launch.args, "h200", launch.shared_bytes)
+    done = gpusim.simulate(launch.kernel, blocks, launch.block, launch.args, variant.gpu, launch.shared_bytes)
     assert variant.mismatch(expected, variant.results(launch)) is None
     return done
 
@@ -42,8 +42,9 @@ def test_matches_reference(variant: Variant) -> None:
 
 
 @pytest.mark.usefixtures("toolchain")
-def test_blocks_that_take_several_tiles() -> None:
-    simulated(registry.get("matmul_hopper/persistent"), 512, grid=3)
+@pytest.mark.parametrize("name", ["matmul_hopper/persistent", "matmul_blackwell/persistent", "matmul_blackwell/pair"])
+def test_blocks_that_take_several_tiles(name: str) -> None:
+    simulated(registry.get(name), 512, grid=2 if name.endswith("pair") else 3)
 
 
 def test_a_source_is_named_like_a_function(tmp_path: Path) -> None:
@@ -75,6 +76,27 @@ def test_a_gpu_that_lacks_what_a_kernel_needs(name: str, gpu: str) -> None:
     launch = variant.make(variant.test_size, 3)
     with pytest.raises(SimulationError, match=r"for sm_90, which a GPU of sm_100|cluster_dims__ is not supported"):
         gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, gpu, launch.shared_bytes)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "arch", "other"),
+    [
+        ("matmul_blackwell", "h200", "sm_100a, not sm_90", "b200"),
+        ("matmul_fp4", "rtx5090", "sm_100a, not sm_120", "b200"),
+        ("matmul_hopper", "b200", "sm_90a, not sm_100", "h200"),
+    ],
+)
+def test_a_program_says_which_gpu_it_is_for(name: str, gpu: str, arch: str, other: str) -> None:
+    with pytest.raises(WorkloadError, match=rf"{registry.get(name).name} is for {arch}: --gpu {other}"):
+        find_target(Request(name), gpusim.load_config(gpu))
+
+
+def test_scales_are_stored_as_one_copy_takes_them() -> None:
+    scales = np.arange(256 * 8).reshape(256, 8)
+    tiles = matmul_fp4._tiled(scales)
+    assert np.array_equal(matmul_fp4._rows(tiles, 256), scales)
+    row, column = 128 + 32 + 5, 6
+    assert tiles[512 * (2 * (row // 128) + column // 4) + 16 * 5 + 4 * 1 + column % 4] == scales[row, column]
 
 
 def test_a_python_kernel_takes_no_tensor_map() -> None:

@@ -1,0 +1,8 @@
+// 4-bit floats with a scale for 32 of them, a power of two: see fp4.cuh.
+#include "fp4.cuh"
+
+extern "C" __global__ void __launch_bounds__(128)
+    mxfp4(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const unsigned char *scales_a,
+          const unsigned char *scales_b, const __grid_constant__ TensorMap c, u32 n) {
+  scaled_product<32>(a, b, scales_a, scales_b, c, n);
+}
