@@ -14,7 +14,7 @@ from programs import registry
 SAMPLE = {
     "t4": ("matmul/tiled", "histogram", "low_precision"),
     "v100": ("double/series", "transpose/padded"),
-    "b200": ("matmul_tensor/asynchronous",),
+    "b200": ("matmul_tensor/asynchronous", "matmul_blackwell/pair", "matmul_fp4/nvfp4"),
     "rtx3090": ("reduction/shuffle",),
     "rtx4090": ("matmul/tiled",),
     **dict.fromkeys(("a10", "l4", "l40s"), ("vector_add",)),  # of the same architectures

@@ -87,6 +87,60 @@ def test_a_script_finds_what_it_finds_under_python_and_its_launches_are_listed(t
     assert next(line.split() for line in lines if line.strip().startswith("all"))[1] == "4"
 
 
+def test_a_script_computes_the_same_on_later_gpus(tmp_path):
+    """A softmax, a scatter and a product of halves, by code that is compiled for each."""
+    write(
+        tmp_path,
+        "three.py",
+        """
+        import math
+
+        @cuda.jit
+        def softmax(x, out):
+            total = cuda.shared.array(1, np.float32)
+            t = cuda.threadIdx.x
+            if t == 0:
+                total[0] = 0
+            cuda.syncthreads()
+            own = math.exp(x[cuda.blockIdx.x, t])
+            cuda.atomic.add(total, 0, own)
+            cuda.syncthreads()
+            out[cuda.blockIdx.x, t] = own / total[0]
+
+        @cuda.jit
+        def scatter(places, out):
+            cuda.atomic.add(out, places[cuda.grid(1)], 1)
+
+        @cuda.jit
+        def product(a, b, out):
+            row, column = cuda.grid(2)
+            total = np.float32(0)
+            for k in range(a.shape[1]):
+                total += np.float32(a[row, k]) * np.float32(b[k, column])
+            out[row, column] = total
+
+        rng = np.random.default_rng(0)
+        x, places = rng.standard_normal((4, 64), np.float32), rng.integers(0, 10, 256)
+        a, b = (rng.standard_normal((16, 16)).astype(np.float16) for _ in "ab")
+        weights, counts, sums = np.zeros_like(x), np.zeros(10, np.int64), np.zeros((16, 16), np.float32)
+        softmax[4, 64](x, weights)
+        scatter[8, 32](places, counts)
+        product[(2, 2), (8, 8)](a, b, sums)
+        assert np.allclose(weights, np.exp(x) / np.exp(x).sum(1, keepdims=True), rtol=1e-5)
+        assert (counts == np.bincount(places, minlength=10)).all()
+        assert np.allclose(sums, a.astype(np.float32) @ b.astype(np.float32), atol=1e-5)
+        print(cuda.get_current_device().compute_capability[0], sums.tobytes().hex(), counts.tolist())
+        """,
+    )
+    said = {}
+    for gpu in ("h200", "b200", "rtx5090"):
+        done = gpusim("script", "--gpu", gpu, "three.py", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        said[gpu] = re.match(r"(\d+) (.*)", done.stdout)
+    assert [found[1] for found in said.values()] == ["9", "10", "12"]
+    assert len({found[2] for found in said.values()}) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [(["nowhere.py"], "nowhere.py: No such file"), (["--threads", "0", "x.py"], "must be positive")],
