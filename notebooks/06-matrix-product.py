@@ -174,6 +174,54 @@ plot.stall_breakdown(ladder);
 # warps that are left wait for copies and products most of the time; that is what they are for. A block for each SM and
 # pairs of blocks (the last two) pay where there are more tiles than SMs: `gpusim run` them with `--size 2048`.
 #
+# ## On Blackwell: sums leave the registers
+#
+# `wgmma` reads its factors out of shared memory, but its sums are registers: 128 x 128 of them in a block of four
+# warps are 128 for each thread, and all four warps have to be there for each product. A B200 has *tensor memory* for
+# them, 256 KB beside the tensor core, and one thread starts a product. `matmul_blackwell/tensor_memory` is
+# `matmul_hopper/wgmma` written so: the same tiles, the same copies. These are the instructions that have to do with
+# sums:
+
+# %%
+pair = {name: run(name, 512) for name in ("matmul_hopper/wgmma", "matmul_blackwell/tensor_memory")}
+for name, each in pair.items():
+    found = {}
+    for one in each.record.program.instructions:
+        if one.opcode in ("HGMMA", "UTCHMMA", "UTCBAR", "LDTM"):
+            found.setdefault(one.opcode, one.text.split(", gsb")[0])
+    print(name, *found.values(), sep="\n    ")
+
+# %% [markdown]
+# `HGMMA` names registers (`R88` is the first of 64) as what it adds to. `UTCHMMA` names a place in tensor memory
+# (`tmem`, in a uniform register, as one thread says it for all); `UTCBAR` asks for an mbarrier to be told when all
+# products are done, and only then `LDTM` loads 32 sums at a time, to be rounded and stored. What does that leave of
+# registers, and of instructions?
+
+# %%
+rows = []
+for name in (*pair, "matmul_hopper/persistent", "matmul_blackwell/persistent", "matmul_blackwell/pair"):
+    each = pair.get(name) or run(name, 512)
+    threads = each.metrics["launch__block_size"]
+    registers = each.metrics["launch__registers_per_thread"]
+    rows.append({
+        "program": name,
+        "threads": threads,
+        "registers per thread": registers,
+        "of a block": threads * registers,
+        "warp instructions": each.metrics[EXECUTED],
+    })  # fmt: skip
+table(rows)
+hopper, blackwell = rows[:2]
+assert blackwell["registers per thread"] < 0.5 * hopper["registers per thread"]
+assert blackwell["warp instructions"] < 0.5 * hopper["warp instructions"]
+
+# %% [markdown]
+# Less than half of either. The registers that are left hold 32 sums on their way out. In the steps that stay on an
+# SM, tensor memory has the sums of two tiles (twice 256 columns): products of the next one run while this one is
+# converted and stored. On Hopper a second group of warps, with registers of its own, would have to take turns for
+# that. `pair` multiplies with two SMs at once. There are no cycles in the table, because no B200 was at hand: results
+# are held to NumPy, times of tensor memory are assumed ([known gaps](../docs/known_gaps.md)).
+#
 # ## The top: what a library launches
 #
 # Few programs have a kernel of their own for products: they call cuBLAS. On the simulated GPU a stand-in answers, whose

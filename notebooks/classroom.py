@@ -24,7 +24,7 @@ def run(name: str, size: int | None = None, **options: Any) -> gpusim.Result:
     expected = variant.reference(launch)
     shape = {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes}
     kernel = images.image(name) if variant.image else launch.kernel
-    result = gpusim.simulate(kernel, args=launch.args, **shape, **options)
+    result = gpusim.simulate(kernel, args=launch.args, **shape, **{"gpu": variant.gpu} | options)
     wrong = variant.mismatch(expected, variant.results(launch))
     assert wrong is None, wrong
     return result
