@@ -1,9 +1,12 @@
 """Times of tensor memory: a tensor core that takes products in order, operands that come from shared memory, pairs, and
 the ports of loads. Kernels are those of the published measurements (`validate/published.cu`)."""
 
+import numpy as np
 import pytest
 
-from validate.published import _Bench
+from gpusim.config.derived import peak_operations_per_s
+from gpusim.result import Result
+from validate.published import _Bench, _programs
 
 SMALL = ("sm.count=2", "sm.gpcs=1")
 
@@ -76,3 +79,31 @@ def test_warps_of_a_sub_partition_share_its_port():
     assert move("load_32x32", 256, slow) == pytest.approx(2 * 64, abs=8)
     stored = move("store_64", 128, slow) - move("store_16", 128, slow)
     assert stored / 8 == pytest.approx(3 * 64, abs=3), "eight of each, which are waited for"
+
+
+def run(name, rounds, depth, descriptor, gpu="b200"):
+    bench, out = _Bench(gpu, SMALL), np.zeros(4, np.uint32)
+    args = np.int32(rounds), np.int32(depth), np.uint32(descriptor), out
+    return Result(bench._device().launch(_programs(bench.config.gpu.arch)[name], 1, 128, args).record)
+
+
+@pytest.mark.parametrize(("name", "kind", "bits"), [("f16", "16-bit", 1 << 4), ("tf32", "32-bit", 0x910)])
+def test_operations_and_energy_of_products(name, kind, bits):
+    """Sizes of a product stand in a register, so they are counted while it runs."""
+    result = run(f"batch_{name}", 2, 4, bits | 8 << 24 | 16 << 17)
+    operations = 2 * 2 * 4 * 128 * 128 * (16 if name == "f16" else 8)
+    assert result.roofline.operations[f"tcgen05 {kind}"] == operations
+    peak = result.roofline.peak_operations_per_s[f"tcgen05 {kind}"]
+    assert peak == pytest.approx(2 * 1.965e9 * operations / 8 / 64)
+    pj = result.record.config.energy.group_half_pj if name == "f16" else result.record.config.energy.group_single_pj
+    least = 1e-12 * operations / 2 * pj[0] * result.record.config.energy.logic_scale
+    assert least <= result.energy.parts["tensor cores"] <= least * (1 + pj[1] / pj[0])
+    assert result.limiter.utilisation["tcgen05 pipe"] == pytest.approx(2 * 4 * 64 / 2 / result.cycles, rel=0.9)
+
+
+def test_peaks_of_blackwell():
+    """B200: a quarter of what tcgen05 does is left for mma.sync; RTX 5090: the white paper's dense TFLOP/s."""
+    b200, rtx5090 = (peak_operations_per_s(_Bench(name, ()).config) for name in ("b200", "rtx5090"))
+    assert b200["tcgen05 16-bit"] == 4 * b200["tensor"] == b200["tcgen05 4-bit"] / 4 == 2 * b200["tcgen05 32-bit"]
+    assert rtx5090["tensor 8-bit"] / 1e12 == pytest.approx(838, rel=0.01)
+    assert rtx5090["tensor 4-bit"] / 1e12 == pytest.approx(1676, rel=0.01)
