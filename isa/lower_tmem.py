@@ -5,16 +5,12 @@ from __future__ import annotations
 from isa import microops as m
 from isa.lower_writer import RowWriter
 
-_SHAPES = {
-    "16dp64bit": m.TMEM_16X64, "16dp128bit": m.TMEM_16X128, "16dp256bit": m.TMEM_16X256,
-    "16dp32bit_t0_t15": m.TMEM_16X32_LOW, "16dp32bit_t16_t31": m.TMEM_16X32_HIGH,
-}  # fmt: skip
+_SHAPES = {"16dp64bit": m.TMEM_16X64, "16dp128bit": m.TMEM_16X128, "16dp256bit": m.TMEM_16X256,
+           "16dp32bit_t0_t15": m.TMEM_16X32_LOW, "16dp32bit_t16_t31": m.TMEM_16X32_HIGH}  # fmt: skip
 _WORDS = {m.TMEM_16X128: 2, m.TMEM_16X256: 4}
 _NUMBERS = {f"x{1 << k}": 1 << k for k in range(8)}
-_COPIES = {
-    "4dp256bit": m.COPY_4X256, "128dp128bit": m.COPY_128X128, "4x32dp128bit": m.COPY_32X128,
-    "2x64dp128bit_lw02_lw13": m.COPY_64X128_02, "2x64dp128bit_lw01_lw23": m.COPY_64X128_01,
-}  # fmt: skip
+_COPIES = {"4dp256bit": m.COPY_4X256, "128dp128bit": m.COPY_128X128, "4x32dp128bit": m.COPY_32X128,
+           "2x64dp128bit_lw02_lw13": m.COPY_64X128_02, "2x64dp128bit_lw01_lw23": m.COPY_64X128_01}  # fmt: skip
 _FORMATS = {"U6x16P32": 6, "U4x16P64": 4}
 _COLLECTOR = {"A_KEEP", "A_REUSE", "B_KEEP", "B_REUSE", "BUFFER1", "BUFFER2", "BUFFER3"}
 _EXTREMES = {"MIN": m.REDUX_MIN_U, "MAX": m.REDUX_MAX_U, "MINABS": m.REDUX_MIN_U, "MAXABS": m.REDUX_MAX_U}
@@ -80,7 +76,7 @@ def product(w: RowWriter) -> None:
         w.columns[m.COL_AUX3] = w.register_row(w.take())
     w.ps(0)
     w.columns[m.COL_AUX4] = w.number() if w.peek() is not None else 0
-    w.columns[m.COL_AUX1] = flags | m.PRODUCT_A_TMEM * (name == "tmem") | m.PRODUCT_16 * w.has("4X")
+    w.columns[m.COL_AUX1] = flags | m.PRODUCT_A_TMEM * (name == "tmem") | m.PRODUCT_16 * w.has("4X", "BLOCK16")
 
 
 def commit(w: RowWriter) -> None:
@@ -106,3 +102,8 @@ def leave(w: RowWriter) -> None:
     """UVIRTCOUNT.DEALLOC.SMPOOL 0x80: the block gives up its right to allocate."""
     w.set(m.OP_TMEM_LEAVE)
     w.number()
+
+
+def fence(w: RowWriter) -> None:
+    """FENCE.VIEW.ASYNC.T: what the warp has stored in tensor memory is there; .S and .G mean nothing here."""
+    w.set(m.OP_TMEM_WAIT if w.has("T") else m.OP_ERRBAR)

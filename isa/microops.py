@@ -54,7 +54,7 @@ CLS_SPECIAL, CLS_MEMORY, CLS_CONTROL, CLS_BARRIER, CLS_TMEM = range(9, 14)
 
 # --- units (issue pipes) -------------------------------------------------------------------------------------------
 UNIT_NONE, UNIT_FMA, UNIT_FMAHEAVY, UNIT_ALU, UNIT_FP64, UNIT_HALF, UNIT_XU, UNIT_LSU, UNIT_UNIFORM = range(9)
-UNIT_CBU, UNIT_TENSOR, UNIT_ADU, UNIT_TEX = range(9, 13)
+UNIT_CBU, UNIT_TENSOR, UNIT_ADU, UNIT_TEX, UNIT_TMEM = range(9, 14)
 UNITS = 13
 
 # --- CLS_INT --------------------------------------------------------------------------------------------------------
@@ -546,13 +546,9 @@ _block(1300, "../tensor_memory/execute.py: tmem_access")
 _MOVED = {"aux0": "TMEM_*", "aux1": "registers", "aux2": "column offset", "aux3": "1: 16-bit cells, two a register"}
 _PAIR = {"aux2": "1: of both blocks of a pair"}
 _PLACE = _PAIR | {"aux4": "column offset"}
-OP_TMEM_LOAD = _op(
-    "d = tensor memory at A", **_MOVED, aux4="REDUX_* | FLAG_* << 8 of aux5", aux5="row of the extreme of each lane, -1"
-)
+OP_TMEM_LOAD = _op("d = tensor memory at A", **_MOVED, aux4="REDUX_* | FLAG_* << 8 of aux5", aux5="extreme's row, -1")
 OP_TMEM_STORE = _op("tensor memory at A = B", **_MOVED)
-OP_TMEM_COPY = _op(
-    "tensor memory at A = shared memory of descriptor B", aux0="COPY_*", aux1="bits of an element: 4, 6, 8", **_PLACE
-)
+OP_TMEM_COPY = _op("tensor memory at A = shared memory of descriptor B", aux0="COPY_*", aux1="bits: 4, 6, 8", **_PLACE)
 OP_TMEM_SHIFT = _op("lanes of tensor memory from A on = the next ones", **_PLACE)
 OP_TMEM_PRODUCT = _op(
     "tensor memory at C = (it, if PS0) + A * B; A, B = descriptors",
@@ -567,6 +563,7 @@ OP_TMEM_COMMIT = _op("the mbarrier at A hears of what came before", **_PAIR, aux
 OP_TMEM_TAKE = _op("d = first of A free units of 32 columns, which are taken; PD0 = found", **_PAIR)
 OP_TMEM_FREE = _op("of the units of 32 columns only those in set A stay taken")
 OP_TMEM_LEAVE = _op("other blocks of the SM may take units")
+OP_TMEM_WAIT = _op("the stores to tensor memory so far are there")
 
 TMEM_32X32, TMEM_16X64, TMEM_16X128, TMEM_16X256, TMEM_16X32_LOW, TMEM_16X32_HIGH = range(6)  # lanes, bits; 2 x 16x32
 COPY_128X256, COPY_4X256, COPY_128X128, COPY_64X128_02, COPY_64X128_01, COPY_32X128 = range(6)  # to which warps' lanes

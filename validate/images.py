@@ -30,16 +30,14 @@ def build(arch: str = "sm_90", *, force: bool = False, say: Callable[[str], None
     entries: dict[str, dict[str, Any]] = {}
     written = []
     for variant in filter(attrgetter("image"), map(registry.get, registry.names())):
-        launch = variant.make(variant.test_size, 0)
-        file = f"{variant.family}/{variant.kernel.__name__}.gpuprog"
+        launch, file = variant.make(variant.test_size, 0), f"{variant.family}/{variant.kernel.__name__}.gpuprog"
         spelled = images.type_names(launch.args)
         if file in entries:
             if entries[file]["types"] != spelled:
                 raise ValueError(f"{variant.name} takes other types than {entries[file]['variants'][0]}: {spelled}")
             entries[file]["variants"].append(variant.name)
             continue
-        program = without_folder(program_of(launch, arch), ROOT)
-        path = images.FOLDER / file
+        program, path = without_folder(program_of(launch, arch), ROOT), images.FOLDER / file
         fresh = not force and is_current(path, program)
         if not fresh:
             program.save(path)

@@ -80,9 +80,7 @@ def gpu_name(product: str) -> str:
 
 def make(document: dict[str, Any], variant: str) -> Baseline:
     """The baseline of one variant from a recording's document. Raises ImportRefused."""
-    program = images.image(variant)
-    measurements = []
-    rows = []
+    program, measurements, rows = images.image(variant), [], []
     for size in registry.get(variant).sizes:
         point = ProgramPoint(variant, size)
         row = document["points"].get(str(point))

@@ -77,8 +77,7 @@ class ProgramRecorder:
     def times(self, points: Sequence[ProgramPoint]) -> str:
         """Times and results of the points."""
         seconds = min(self.left(), 150.0)
-        found = _worker("times", TIME_REPEATS, seconds, points, None)[0]
-        provenance = self.document["provenance"]
+        found, provenance = _worker("times", TIME_REPEATS, seconds, points, None)[0], self.document["provenance"]
         provenance |= found["device"] | {"event_overhead_us": found["event_overhead_us"]}
         provenance["smi_after_times"] = gpu.provenance()["smi"]
         for row in found["rows"]:
@@ -116,8 +115,7 @@ def record(
     repeats: launches of each point under ncu. seconds: limit of the whole recording; what was not reached in
     time is listed under 'failures'.
     """
-    points = select(only, sizes)
-    recorder = ProgramRecorder(out, seconds, say)
+    points, recorder = select(only, sizes), ProgramRecorder(out, seconds, say)
     recorder.note(f"{len(points)} points, {repeats} profiled launches each")
     recorder.step("times", lambda: recorder.times(points))
     known: list[str] = []

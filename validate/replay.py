@@ -120,8 +120,7 @@ def replay(
         result, again = twice(program, launch, load_config(gpu, overrides), threads)
     else:
         result = run(program, *shape, overrides=list(overrides), threads=threads)
-    seconds = time.perf_counter() - started
-    mismatch = variant.mismatch(expected, variant.results(launch))
+    seconds, mismatch = time.perf_counter() - started, variant.mismatch(expected, variant.results(launch))
     exact = [name for name in (*EXACT, *LAUNCH) if not (variant.polls and name in ASKED_AGAIN)]
     found = against(point, result, measured.counters, mismatch, seconds, exact, MODELLED)
     if again is None or measured.warm is None:

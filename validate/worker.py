@@ -83,8 +83,7 @@ class DeviceKernel(AbstractContextManager["DeviceKernel"]):
 def check(point: ProgramPoint, kernel: DeviceKernel) -> dict[str, Any]:
     """Compare what a launch left in the outputs with the NumPy reference."""
     variant = point.program
-    expected = variant.reference(kernel.launch)
-    actual = tuple(map(kernel.output, variant.outputs))
+    expected, actual = variant.reference(kernel.launch), tuple(map(kernel.output, variant.outputs))
     mismatch = variant.mismatch(expected, actual)
     exact = all(np.array_equal(want, got) for want, got in zip(expected, actual, strict=True))
     return {"ok": mismatch is None, "exact": exact, "mismatch": mismatch, **error_of(expected, actual)}

@@ -38,15 +38,28 @@ class DerivedValue:
 
 def peak_operations_per_s(config: GPUConfig) -> dict[str, float]:
     """Operations a second of all SMs, by kind: a fused multiply-add of 32 lanes each `initiation_cycles`."""
-    pipes = config.pipes
+    pipes, capability = config.pipes, int("".join(filter(str.isdigit, config.gpu.arch)))
     warps_per_s = config.sm.count * config.sm.sub_partitions * config.gpu.clock_mhz * 1e6
     lanes = config.gpu.warp_size
+    largest = 16 * 8 * (16 if capability >= 80 else 8)  # multiply-adds that `pipes.tensor` counts (PTX ISA, mma)
     return {
         "FP32": warps_per_s * 2 * lanes / pipes.fma.initiation_cycles,
         "FP64": warps_per_s * 2 * lanes / pipes.fp64.initiation_cycles,
         "FP16": warps_per_s * 4 * lanes / pipes.half.initiation_cycles,
-        "tensor": warps_per_s * 2 * _matrix_multiply_adds(config) / pipes.tensor.initiation_cycles,
+        "tensor": warps_per_s * 2 * largest / pipes.tensor.initiation_cycles,
+        **_matrix_peaks(config, capability, warps_per_s),
     }
+
+
+def _matrix_peaks(config: GPUConfig, capability: int, warps_per_s: float) -> dict[str, float]:
+    """The same of other products, by the bits of an element: in tensor memory, of 128 rows and 256 bits along K; by
+    QMMA and OMMA, m16n8k32 and m16n8k64, with scales or short sums."""
+    if 100 <= capability < 120:
+        bits = warps_per_s / config.sm.sub_partitions * 2 * 128 * 256 * config.tensor_memory.columns_per_cycle
+        return {f"tcgen05 {each}-bit": bits / each for each in (32, 16, 8, 4)}
+    narrow = warps_per_s * 2 * 16 * 8 * config.pipes.tensor_short_sums_speedup / config.pipes.tensor.initiation_cycles
+    kinds = (8, 4) if capability >= 120 else (8,) if capability == 89 else ()
+    return {f"tensor {each}-bit": narrow * 256 / each for each in kinds}
 
 
 def peak_bytes_per_cycle(config: GPUConfig) -> dict[str, float]:
@@ -71,13 +84,6 @@ def registers_at_full_occupancy(config: GPUConfig) -> int:
     return min(per_warp // config.gpu.warp_size, sm.max_registers_per_thread)
 
 
-def _matrix_multiply_adds(config: GPUConfig) -> int:
-    """Multiply-adds of the product that `pipes.tensor.initiation_cycles` counts: the largest one of 16-bit inputs that
-    the architecture has, m16n8k16, and m16n8k8 before compute capability 8.0 (PTX ISA, mma)."""
-    capability = int("".join(filter(str.isdigit, config.gpu.arch)))
-    return 16 * 8 * (16 if capability >= 80 else 8)
-
-
 def derive(config: GPUConfig) -> tuple[DerivedValue, ...]:
     """All derived values, in the order in which they are printed."""
     return tuple(DerivedValue(group, *row) for group, rows in _GROUPS.items() for row in rows(config))
@@ -97,6 +103,8 @@ def _rates(config: GPUConfig) -> _Rows:
         ("fp64_flop_s", peaks["FP64"], "double precision, a fused multiply-add as two", *_TERA),
         ("fp16_flop_s", peaks["FP16"], "packed half precision, a fused multiply-add as two", *_TERA),
         ("tensor_flop_s", peaks["tensor"], "16-bit matrix products by mma.sync", *_TERA),
+        *((f"{kind.replace(' ', '_').replace('-', '_')}_flop_s", rate, f"{kind} matrix products", *_TERA)
+          for kind, rate in peaks.items() if kind.endswith("-bit")),
         ("int32_op_s", lanes_per_s / pipes.alu.initiation_cycles, "additions, logic", "Top/s", 1e12),
         ("special_op_s", lanes_per_s / pipes.xu.initiation_cycles, "MUFU", "Top/s", 1e12),
         ("issue_s", warps_per_s, "warp instructions", "G/s", 1e9),
@@ -112,18 +120,15 @@ def _bandwidths(config: GPUConfig) -> _Rows:
         ("dram", peaks["DRAM"], "peak of device memory"),
         ("dram_read", peaks["DRAM"] * config.dram.bus_efficiency, "what a stream of reads reaches"),
     )
-    found: _Rows = []
-    for name, cycle, meaning in rows:
-        found += [
-            (f"{name}_bytes_s", cycle * hz, meaning, "TB/s", 1e12),
-            (f"{name}_bytes_per_cycle_sm", cycle / sms, "the same per SM and cycle", "B"),
-        ]
-    return found
+    return [
+        row for name, cycle, meaning in rows
+        for row in ((f"{name}_bytes_s", cycle * hz, meaning, "TB/s", 1e12),
+                    (f"{name}_bytes_per_cycle_sm", cycle / sms, "the same per SM and cycle", "B"))
+    ]  # fmt: skip
 
 
 def _ridges(config: GPUConfig) -> _Rows:
-    operations, peaks = peak_operations_per_s(config), peak_bytes_per_cycle(config)
-    hz = config.gpu.clock_mhz * 1e6
+    operations, peaks, hz = peak_operations_per_s(config), peak_bytes_per_cycle(config), config.gpu.clock_mhz * 1e6
     pairs = (("FP32", "L1"), ("FP32", "L2"), ("FP32", "DRAM"), ("FP64", "DRAM"), ("tensor", "L2"), ("tensor", "DRAM"))
     return [
         (f"{kind.lower()}_{level.lower()}_flop_per_byte", operations[kind] / (peaks[level] * hz),
@@ -142,8 +147,7 @@ def _occupancy(config: GPUConfig) -> _Rows:
         ("threads", threads * sm.count, "resident threads of the GPU"),
         ("least_block_threads", -(-threads // sm.max_blocks), "threads of a block at least, to fill an SM"),
         ("full_occupancy_registers", registers, "registers per thread with all warps resident"),
-        ("full_occupancy_shared_bytes", sm.shared_bytes * lanes // threads, "shared memory for each warp, all resident",
-         "B"),
+        ("full_occupancy_shared_bytes", sm.shared_bytes * lanes // threads, "shared memory for a resident warp", "B"),
     ]  # fmt: skip
 
 

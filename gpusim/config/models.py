@@ -95,6 +95,7 @@ class GPUConfig(Described):
     pipes: sections.Pipes
     memory_instruction: sections.MemoryInstruction
     shared: sections.Shared
+    tensor_memory: sections.TensorMemory
     l1: sections.L1
     icache: sections.Icache
     constant: sections.Constant

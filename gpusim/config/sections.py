@@ -30,7 +30,7 @@ Delay = Annotated[float, Field(ge=0, le=100)]
 Blocks = Annotated[int, Field(gt=0, le=256)]
 Gpcs = Annotated[int, Field(gt=0, le=1024)]
 Sectors = Annotated[int, Field(gt=0, le=32000)]
-StoredLines = Annotated[int, Field(gt=0, le=63)]
+Ways = StoredLines = Annotated[int, Field(gt=0, le=63)]
 Dim3 = tuple[Count, Count, Count]
 
 
@@ -86,9 +86,7 @@ class Sm(Section):
         (), max_length=31, description="SMs of each group that a thread block cluster lies in, in the order in which "
         "they get blocks; GPCs that are alike, if these are not all SMs"
     )
-    max_cluster_blocks: Annotated[int, Field(gt=0, le=16)] = _doc(
-        "blocks of the largest thread block cluster; 1: no clusters"
-    )
+    max_cluster_blocks: Annotated[int, Field(gt=0, le=16)] = _doc("blocks of the largest cluster; 1: no clusters")
     cluster_block_slots: Count = _doc("blocks of clusters that an SM holds at most")
     sub_partitions: Count = _doc("sub-partitions, each with its own scheduler; warp w runs on w modulo this")
     max_warps: Count = _doc("resident warps")
@@ -105,9 +103,7 @@ class Sm(Section):
     )
     shared_reserved_bytes: Cycles = _doc("shared memory that the system takes from each block's share")
     shared_unit_bytes: PowerOfTwo = _doc("shared memory is given to a block in multiples of this")
-    shared_bytes_per_block_max: Count = _doc(
-        "shared memory of one block, static and dynamic, without the reserved part"
-    )
+    shared_bytes_per_block_max: Count = _doc("shared memory of a block, static and dynamic, without the reserved part")
     static_shared_bytes_max: Count = _doc("shared memory that a block may declare statically")
     unified_l1_bytes: Count = _doc("L1 cache and shared memory together")
 
@@ -173,8 +169,7 @@ class Pipe(Port):
     """One kind of execution unit of a sub-partition."""
 
     latency_cycles: Count = _doc(
-        "cycles from issue until a dependent instruction may issue; fixed ones are in the code, which is timed anew "
-        "where the compiler counts on others (gpusim/engine/retime.py)"
+        "cycles from issue until a dependent instruction may issue; fixed ones are in the code (engine/retime.py)"
     )
 
 
@@ -192,7 +187,7 @@ class Pipes(Section):
     uniform: Pipe = _doc("uniform datapath")
     branch: Port = _doc("branches, barriers of convergence, exits")
     tensor: Pipe = _doc("matrix multiply: one m16n8k16 with 16-bit inputs")
-    tensor_short_sums_speedup: Count = _doc("how much faster it is where the sums are 16-bit floats or integers")
+    tensor_short_sums_speedup: Count = _doc("how much faster where sums are 16-bit floats or integers, or with scales")
     wide_initiation_cycles: Count = _doc("cycles between two IMAD.WIDE or IMAD.HI of one sub-partition")
     wide_dispatch_cycles: Cycles = _doc("for which one of them keeps the sub-partition from issuing, besides its own")
     group_columns_per_cycle: Count = _doc("columns of a product of four warps (wgmma) that are done in a cycle")
@@ -250,6 +245,20 @@ class Shared(Section):
     remote_gpc_cycles: Rate = _doc("the same of what all SMs of a GPC share")
     cluster_barrier_cycles: Count = _doc("from the last arrival at a cluster's barrier until its warps go on")
     cluster_barrier_per_warp_cycles: Cycles = _doc("from the arrival of a block's warp to the next one's")
+
+
+class TensorMemory(Section):
+    """Tensor memory and its tensor core (PTX: tcgen05), which only compute capabilities 10 and 11 have."""
+
+    columns_per_cycle: Count = _doc("columns of a product, of up to 128 rows and 32 bytes along K, in a cycle")
+    shared_bytes_per_cycle: Count = _doc("bytes of operands that a tensor core reads from shared memory in a cycle")
+    product_latency_cycles: Cycles = _doc("from when a product's last columns have entered until its result is there")
+    pair_latency_cycles: Cycles = _doc("more of them for a product of a pair of blocks")
+    commit_latency_cycles: Cycles = _doc("from when all results are there until an mbarrier hears of it")
+    load_latency_cycles: Cycles = _doc("from a load's last turn at its port until its registers are there")
+    store_latency_cycles: Cycles = _doc("from a store's last turn until it is done")
+    port_bytes_per_cycle: Count = _doc("bytes that a sub-partition's warps load or store in a cycle")
+    copy_bytes_per_cycle: Count = _doc("bytes that a copy from shared memory moves in a cycle")
 
 
 class L1(Section):
@@ -334,8 +343,7 @@ class Constant(Section):
 
 
 class Crossbar(Section):
-    """The network between SMs and L2: its rates. A port serves the SMs of one TPC. How long the way takes is part of
-    `l2.latency_near_cycles`."""
+    """The network between SMs and L2: its rates, of a port for each TPC; `l2.latency_near_cycles` holds its latency."""
 
     sms_per_port: Count = _doc("SMs that share a port")
     port_request_bytes_per_cycle: Count = _doc("bytes a port can send to L2 in a cycle (headers and store data)")
@@ -359,23 +367,16 @@ class L2(Section):
         "partition that the SMs of each GPC ask; for any other number of GPCs than are listed they alternate"
     )
     home_address_bits: tuple[Annotated[int, Field(ge=12, le=43)], ...] = _doc(
-        "bits of an address, 4 KB or more, whose parity says which of two partitions is its home; of any other number "
-        "of partitions they take turns"
+        "bits of an address from 4 KB on whose parity says which of two partitions has it; of others each has its turn"
     )
     slices: Count = _doc("slices of all partitions together")
-    ways: Annotated[int, Field(gt=0, le=63)] = _doc("ways of a set")
-    dirty_ways: Annotated[int, Field(gt=0, le=63)] = _doc(
-        "lines of a set that may hold what memory does not; one more, and the two oldest are written back"
-    )
-    dirty_before_bytes: Cycles = _doc(
-        "what other work has left in a flushed cache to be written back; the oldest lines of their sets"
-    )
+    ways: Ways = _doc("ways of a set")
+    dirty_ways: Ways = _doc("lines of a set that may hold what memory does not; one more, and two are written back")
+    dirty_before_bytes: Cycles = _doc("what other work left a flushed cache to write back; its sets' oldest lines")
     launch_bytes: Cycles = _doc("what a launch reads from memory besides its code, its constants and its data")
     launch_code_bytes: Count = _doc("a launch reads its code in pieces of this size")
     launch_hit_bytes: Cycles = _doc("what crosses between partitions for a launch, besides, and is in L2 already")
-    write_probes: Annotated[float, Field(ge=0, le=1)] = _doc(
-        "requests between partitions for each line that is written, besides the writes themselves"
-    )
+    write_probes: Share = _doc("requests between partitions for each line that is written, besides the writes")
     line_bytes: LineBytes = _doc("a line, which one tag covers; requests are made of it")
     sector_bytes: SectorBytes = _doc("a sector, the unit of transfer")
     replacement: Replacement = _doc(_REPLACEMENT)
@@ -405,9 +406,8 @@ class L2(Section):
     atomic_same_float_cycles: Rate = _doc("the same if floating-point numbers are added to one sector in turn")
     partial_write_cycles: Rate = _doc("cycles of a slice's atomic unit per sector that a store writes in part")
     partial_request_cycles: Rate = _doc("the same of each request with such sectors, besides")
-    # A numerical method and no property of a GPU. It is not derived from the latencies all the same: the windows of the
-    # shipped machines (200 cycles of at most 213 or 219, 150 of 173 or 184, 130 of 156) follow no common rule, and a
-    # window's length shows in cycles: what one cannot resolve (SM to SM, the host's calls) takes as long as one.
+    # A numerical method and no property of a GPU, not derived from the latencies: those of shipped machines (200 of at
+    # most 213 or 219, 150 of 173 or 184, 130 of 156) follow no rule, and what one cannot resolve takes as long as one.
     lookahead_cycles: Count = _doc("no reply reaches an SM sooner after its request: the length of a window")
 
     @model_validator(mode="after")
@@ -415,10 +415,7 @@ class L2(Section):
         if self.slices % self.partitions:
             raise ValueError(f"slices must be a multiple of partitions = {self.partitions}, got {self.slices}")
         if self.slices // self.partitions % 2:
-            raise ValueError(
-                f"slices must be an even number in each of partitions = {self.partitions}, since a kilobyte lies in "
-                f"two of them, got {self.slices}"
-            )
+            raise ValueError(f"slices must be even in each of partitions = {self.partitions}, got {self.slices}")
         step = self.slices * self.ways * self.line_bytes
         if self.bytes % step:
             below = self.bytes // step * step
@@ -468,9 +465,7 @@ class Dram(Section):
     channels: Count = _doc("pseudo channels of all stacks together")
     banks_per_channel: Count = _doc("banks of a pseudo channel")
     row_bytes: PowerOfTwo = _doc("a row of one bank")
-    bandwidth_gb_s: Rate = _doc(
-        "peak of all channels, 10^9 bytes a second; GPUConfig.dram_bytes_per_cycle is per cycle"
-    )
+    bandwidth_gb_s: Rate = _doc("peak of all channels, 10^9 bytes a second; per cycle: GPUConfig.dram_bytes_per_cycle")
     latency_cycles: Count = _doc("whole load latency of an L2 miss, idle memory, mean over near and far lines")
     row_activate_cycles: Cycles = _doc("to open a row in an idle bank (tRCD)")
     row_precharge_cycles: Cycles = _doc("to close an open row first (tRP)")

@@ -52,8 +52,7 @@ def divergence(launch: LaunchSums) -> Iterator[Finding]:
         return
     full = launch.record.launch.threads_per_block / launch.record.occupancy.warps_per_block
     for place, rows in launch.counts.lines.items():
-        executed = launch.counters[rows, L.COUNT_EXECUTED]
-        threads = launch.counters[rows, L.COUNT_THREADS]
+        executed, threads = launch.counters[rows, L.COUNT_EXECUTED], launch.counters[rows, L.COUNT_THREADS]
         idle = 1 - threads / np.maximum(executed * full, 1)
         lost = float((launch.stalls[rows].sum(axis=1) * np.where(executed > 0, np.maximum(idle, 0), 0)).sum())
         before = divergent[: rows[-1] + 1]
@@ -75,8 +74,7 @@ def barriers(launch: LaunchSums) -> Iterator[Finding]:
     bars = np.flatnonzero(launch.counts.opcodes("BAR")).tolist()
     for place, cycles in launch.waits_behind("barrier", "BAR").items():
         executed = int(launch.counters[[bar for bar in bars if launch.place(bar) == place], L.COUNT_EXECUTED].sum())
-        share = launch.of_duration(cycles)
-        each = ratio(executed, launch.warps)
+        share, each = launch.of_duration(cycles), ratio(executed, launch.warps)
         yield Finding("barriers", *place, executed, share, (
             f"{where(place)}: each warp arrives {each:.1f} times at this barrier of the block ({executed:,} in all) "
             f"and waits there {percent(share)} of the time. Do more work between two barriers; between the threads of "
@@ -86,15 +84,13 @@ def barriers(launch: LaunchSums) -> Iterator[Finding]:
 
 def loops(launch: LaunchSums) -> Iterator[Finding]:
     """Counters, tests and branches of loops, by the line that jumps back."""
-    time = launch.waits(*_WORK)
-    control = launch.counts.opcodes(*_LOOP_CONTROL)
+    time, control = launch.waits(*_WORK), launch.counts.opcodes(*_LOOP_CONTROL)
     others = launch.counts.opcodes("BAR") | (launch.counts.code[:, M.COL_CLASS] == M.CLS_MEMORY)
     for first, row in launch.loops:
         executed, body = int(launch.counters[row, L.COUNT_EXECUTED]), np.arange(first, row + 1)
         own = np.array([launch.place(k) == launch.place(row) for k in body.tolist()])
         members = body[(control[body] | own) & ~others[body]]
-        overhead = int(launch.counters[members, L.COUNT_EXECUTED].sum())
-        total = int(launch.counters[body, L.COUNT_EXECUTED].sum())
+        overhead, total = (int(launch.counters[rows, L.COUNT_EXECUTED].sum()) for rows in (members, body))
         share = launch.of_duration(float(time[members].sum()))
         yield Finding("loop overhead", *launch.place(row), overhead, share, (
             f"{where(launch.place(row))}: the loop goes round {ratio(executed, launch.warps):.1f} times "
@@ -111,13 +107,11 @@ def work_per_thread(launch: LaunchSums) -> Iterator[Finding]:
     as far as they share something: as much as the busiest resource is used.
     """
     bars = np.flatnonzero(launch.counts.opcodes("BAR") & (launch.counters[:, L.COUNT_EXECUTED] > 0)).tolist()
-    loads = launch.counts.global_total(L.COUNT_REQUESTS, M.OP_LOAD)
-    each = ratio(loads, launch.warps)
+    each = ratio(launch.counts.global_total(L.COUNT_REQUESTS, M.OP_LOAD), launch.warps)
     if not bars or not 0 < each <= 2:
         return
-    after = np.arange(len(launch.counters)) > bars[0]
+    record, after = launch.record, slice(bars[0] + 1, None)
     count = int(launch.counters[after, L.COUNT_EXECUTED].sum())
-    record = launch.record
     at_once = record.launch.blocks <= record.config.sm.count * record.occupancy.blocks_per_sm
     shared = min(next(iter(utilisation(launch.counts, launch.running).values())), 1.0) if at_once else 1.0
     share = launch.of_duration(float(launch.stalls[after].sum())) / 2 * shared
@@ -180,8 +174,7 @@ def idle_sms(launch: LaunchSums) -> Iterator[Finding]:
         what = f"{counted(record.launch.blocks, 'block', 'occupy')} {used} of {total} SMs"
         advice = "More, smaller blocks would use them all."
     else:
-        held = percent(1 - idle)
-        what = f"The grid is {waves:.2f} waves, and SMs hold a warp for {held} of the time that blocks run"
+        what = f"The grid is {waves:.2f} waves, and SMs hold a warp for {percent(1 - idle)} of the time that blocks run"
         advice = "A multiple of whole waves, or blocks of even length, leave no tail."
     yield Finding("idle SMs", None, None, total - used, share, (
         f"{what}: idle SMs are {percent(share)} of the time. {advice}"
@@ -191,8 +184,7 @@ def idle_sms(launch: LaunchSums) -> Iterator[Finding]:
 def instruction_fetch(launch: LaunchSums) -> Iterator[Finding]:
     """Waits for code and constants."""
     waits = launch.waits("no_instruction", "imc_miss")
-    share = launch.of_duration(float(waits.sum()))
-    place = launch.place(int(np.argmax(waits)))
+    share, place = launch.of_duration(float(waits.sum())), launch.place(int(np.argmax(waits)))
     yield Finding("instruction fetch", *place, int(waits.sum()), share, (
         f"Warps wait {percent(share)} of the time for instructions and constants that are not in their caches yet, "
         f"most at {line_of(place)}. Longer launches run warm; less unrolling makes shorter code."

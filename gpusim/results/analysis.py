@@ -174,8 +174,7 @@ class Analysis:
     def stall_reasons(self) -> dict[str, StallReason]:
         """Time of warps by Nsight Compute's stall reasons, the costliest first. 'selected' is the issue itself."""
         self._needs_time("stall reasons")
-        stalls = self.counts.stalls
-        total = sum(stalls.values())
+        stalls, total = self.counts.stalls, sum(self.counts.stalls.values())
         order = sorted(stalls, key=lambda reason: -stalls[reason])
         return {
             reason: StallReason(stalls[reason], ratio(stalls[reason], total), ratio(stalls[reason], self.counts.issued))
@@ -186,10 +185,8 @@ class Analysis:
     def instructions(self) -> list[InstructionCosts]:
         """Costs of every SASS instruction, in address order."""
         return [
-            InstructionCosts(
-                **self._costs([index]), address=each.address, text=each.text, file=each.file, line=each.line
-            )
-            for index, each in enumerate(self.record.program.instructions)
+            InstructionCosts(**self._costs([k]), address=each.address, text=each.text, file=each.file, line=each.line)
+            for k, each in enumerate(self.record.program.instructions)
         ]
 
     @cached_property

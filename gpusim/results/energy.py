@@ -64,6 +64,9 @@ _MATRIX = {
     M.TENSOR_E5M2: "byte",
     M.TENSOR_INTEGER: "byte",
 }
+_FACTORS = {M.OP_IMMA: "byte", M.OP_DMMA: "double", M.OP_QMMA: "byte"}
+_IN_MEMORY = ("half", "fp8", "int8", "fp8")
+"""Of products in tensor memory, by PRODUCT_*: as in those of four warps, packed four bits half of it (assumed)."""
 _STEPS = 40  # of the search for a clock
 _OFF_CHIP = (*PARTS["memory"], *PARTS["links"])
 
@@ -122,18 +125,21 @@ def events_of(counts: Counts) -> np.ndarray:
 
 def _put_matrices(put: Put, counts: Counts, op: np.ndarray) -> None:
     code, executed = counts.code, counts.counters[:, L.COUNT_EXECUTED]
-    for row in np.flatnonzero(np.isin(op, (M.OP_HMMA, M.OP_IMMA, M.OP_DMMA, M.OP_GMMA)) & (executed > 0)):
-        factors = _MATRIX.get(int(code[row, M.COL_AUX1]) & 255, "half")
-        if op[row] == M.OP_IMMA:
-            factors = "byte"
-        if op[row] == M.OP_DMMA:
-            factors = "double"
+    matrices = np.isin(op, (M.OP_HMMA, M.OP_IMMA, M.OP_DMMA, M.OP_GMMA, M.OP_QMMA)) & (executed > 0)
+    for row in np.flatnonzero(matrices):
+        first, amount = int(code[row, M.COL_AUX1]), np.zeros(len(code))
+        factors = _FACTORS.get(int(op[row])) or _MATRIX.get(first & 255, "half")
         which = "group" if op[row] == M.OP_GMMA else "matrix"
         if which == "group" and factors == "byte":
-            factors = "int8" if int(code[row, M.COL_AUX1]) & 255 == M.TENSOR_INTEGER else "fp8"
-        amount = np.zeros(len(code))
-        amount[row] = executed[row] * multiply_adds(code[row])
+            factors = "int8" if first & 255 == M.TENSOR_INTEGER else "fp8"
+        packed = op[row] == M.OP_QMMA and first >> 8 & M.SCALES_PACKED
+        amount[row] = executed[row] * multiply_adds(code[row]) / (2 if packed else 1)
         put(f"{which}_{factors}", amount > 0, amount)
+    products, single = op == M.OP_TMEM_PRODUCT, counts.counters[:, L.TMEM_SINGLE].astype(float)
+    put("group_single", products, single)
+    for kind, factors in enumerate(_IN_MEMORY):
+        amount = (counts.counters[:, L.TMEM_MULTIPLY_ADDS] - single) / (2 if kind == M.PRODUCT_NIBBLE else 1)
+        put(f"group_{factors}", products & (code[:, M.COL_AUX0] == kind), amount)
 
 
 def _put_accesses(put: Put, counts: Counts, lanes: np.ndarray) -> None:

@@ -87,7 +87,7 @@ def kind_of(counts: Counts) -> str:
     shares = utilisation(counts, running)
     if ratio(record.cycles - running, record.cycles) > _SHORT:
         return "short launch"
-    if _executed(counts, M.OP_LDGSTS, M.OP_BULK_COPY) or shares.get("Tensor pipe"):
+    if _executed(counts, M.OP_LDGSTS, M.OP_BULK_COPY) or shares.get("Tensor pipe") or shares.get("tcgen05 pipe"):
         return "tensor cores, asynchronous copies"
     if _executed(counts, M.OP_ATOM, M.OP_RED):
         return "atomics"

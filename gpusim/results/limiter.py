@@ -70,8 +70,9 @@ def pipe_cycles(counts: Counts) -> dict[str, int]:
     interval, _ = unit_timing(counts.record.config)
     units = counts.code[:, M.COL_UNIT]
     cycles = counts.counters[:, L.COUNT_EXECUTED] * interval[units]
-    op, halves = counts.code[:, M.COL_OP], counts.code[:, M.COL_AUX2] == 16
-    short = (units == M.UNIT_TENSOR) & ((op == M.OP_IMMA) | (op == M.OP_HMMA) & halves)  # see `unit_interval`
+    op, halves = counts.code[:, M.COL_OP], counts.code[:, M.COL_AUX2] & 255 == 16
+    halves |= (op == M.OP_QMMA) & (counts.code[:, M.COL_AUX1] >> 8 & M.SCALES_GIVEN != 0)
+    short = (units == M.UNIT_TENSOR) & ((op == M.OP_IMMA) | np.isin(op, (M.OP_HMMA, M.OP_QMMA)) & halves)
     cycles[short] //= counts.record.config.pipes.tensor_short_sums_speedup
     busy = np.bincount(units, weights=cycles, minlength=len(interval))
     return {name: int(busy[unit]) for unit, name in PIPES.items() if busy[unit]}
@@ -91,6 +92,8 @@ def utilisation(counts: Counts, cycles: int) -> dict[str, float]:
     shares["issue slots"] = ratio(counts.issued, scheduler_cycles)
     for name, busy in pipe_cycles(counts).items():
         shares[f"{name} pipe"] = ratio(busy, scheduler_cycles)
+    if cycles := counts.total(L.TMEM_CYCLES, counts.code[:, M.COL_OP] == M.OP_TMEM_PRODUCT):
+        shares["tcgen05 pipe"] = ratio(cycles, sm_cycles)
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 

@@ -45,29 +45,25 @@ def uncoalesced(launch: LaunchSums) -> Iterator[Finding]:
     """Sectors of global memory beyond the ideal, by line."""
     config = launch.record.config
     bandwidth = min(launch.sms * config.crossbar.sm_reply_bytes_per_cycle, peak_bytes_per_cycle(config)["L2"])
-    latency = config.l2.latency_near_cycles
-    rows_global = launch.counts.accesses(GLOBAL)
+    latency, rows_global = config.l2.latency_near_cycles, launch.counts.accesses(GLOBAL)
     for place, rows in launch.counts.lines.items():
         members = rows[rows_global[rows]]
         ideal, sectors = launch.counters[members, L.COUNT_SECTORS_IDEAL], launch.counters[members, L.COUNT_SECTORS]
-        excessive = int(np.maximum(sectors - ideal, 0).sum())
-        if not excessive:
+        over = np.maximum(sectors - ideal, 0)
+        if not (excessive := int(over.sum())):
             continue
-        worst = int(members[np.argmax(sectors - ideal)])
-        total = int(sectors.sum())
+        total, worst = int(sectors.sum()), int(members[np.argmax(sectors - ideal)])
         requests = int(launch.counters[worst, L.COUNT_REQUESTS])
         # What is worn out first: the way to L2; the sectors of loads and lines of stores that an SM may have on their
         # way, each for the latency of L2; slices, which merge a sector that is written in part.
         stores = launch.counts.code[members, M.COL_OP] != M.OP_LOAD
-        over = np.maximum(sectors - ideal, 0)
         lines = np.maximum(launch.counters[members, L.COUNT_TAGS] - ideal * SECTOR_BYTES // config.l2.line_bytes, 0)
         in_flight = (
             float(over[~stores].sum()) / config.l1.max_outstanding_sectors
             + 2 * float(lines[stores].sum()) / config.l1.max_outstanding_flits  # a header and a sector
         )
         merging = float(over[stores].sum()) * config.l2.partial_write_cycles / config.l2.slices
-        cycles = max(excessive * SECTOR_BYTES / bandwidth, in_flight * latency / launch.sms, merging)
-        share = cycles / launch.cycles
+        share = max(excessive * SECTOR_BYTES / bandwidth, in_flight * latency / launch.sms, merging) / launch.cycles
         yield Finding("uncoalesced accesses", *place, excessive, min(share, 1.0), (
             f"{where(place)}: {launch.instructions[worst].opcode} touches "
             f"{ratio(int(launch.counters[worst, L.COUNT_SECTORS]), requests):.1f} sectors per request where "
@@ -131,9 +127,8 @@ def memory_latency(launch: LaunchSums) -> Iterator[Finding]:
         if not local[row]:
             by_line[launch.place(row)] = by_line.get(launch.place(row), 0.0) + cycles
     resident = ratio(launch.counts.warp_cycles, launch.counts.active_cycles)
-    several = "everal independent loads per thread before the first is used"
-    full = launch.record.occupancy.theoretical >= 1
-    more = f"S{several} hide more." if full else f"More warps, or s{several}, hide more."
+    more = "everal independent loads per thread before the first is used"
+    more = f"S{more} hide more." if launch.record.occupancy.theoretical >= 1 else f"More warps, or s{more}, hide more."
     for place, cycles in by_line.items():
         share = launch.of_duration(cycles)
         yield Finding("memory latency", *place, cycles, share, (
@@ -213,8 +208,8 @@ def contended_atomics(launch: LaunchSums) -> Iterator[Finding]:
     first = "Let lanes of a warp add up by shuffles first, so that one of them adds for all"
     for place, rows in counts.lines.items():
         members = rows[atomics[rows]]
-        turns = int(launch.counters[members, L.COUNT_SHARED_WAVEFRONTS].sum())
-        ideal = int(launch.counters[members, L.COUNT_SHARED_IDEAL].sum())
+        fields = L.COUNT_SHARED_WAVEFRONTS, L.COUNT_SHARED_IDEAL
+        turns, ideal = (int(launch.counters[members, field].sum()) for field in fields)
         if turns <= ideal:
             continue
         share = (turns - ideal) * config.shared.atomic_wavefront_cycles / launch.sms / launch.cycles
@@ -234,12 +229,11 @@ def contended_atomics(launch: LaunchSums) -> Iterator[Finding]:
     share = min(float(slices.max()) * cycles / launch.cycles, 1.0)
     operations = launch.counters[members, L.COUNT_PRED_ON]
     row, count = int(members[np.argmax(operations)]), int(operations.sum())
-    place = launch.place(row)
-    yield Finding("contended atomics", *place, count, share, (
-        f"{where(place)}: {count:,} atomic operations meet at few addresses of {_array(launch, row)}global memory. "
-        f"The busiest of {len(slices)} slices of L2 serves {int(slices.max()):,} sectors, {slices.mean():,.0f} are the "
-        f"mean, one after the other: {percent(share)} of the time. {first}, or let each block count in shared memory "
-        "and add its sums at the end (privatisation)."
+    yield Finding("contended atomics", *launch.place(row), count, share, (
+        f"{where(launch.place(row))}: {count:,} atomic operations meet at few addresses of {_array(launch, row)}"
+        f"global memory. The busiest of {len(slices)} slices of L2 serves {int(slices.max()):,} sectors, "
+        f"{slices.mean():,.0f} are the mean, one after the other: {percent(share)} of the time. {first}, or let each "
+        "block count in shared memory and add its sums at the end (privatisation)."
     ))  # fmt: skip
 
 
@@ -259,8 +253,7 @@ def divergent_constants(launch: LaunchSums) -> Iterator[Finding]:
         turns, executed = (int(launch.counters[members, k].sum()) for k in (L.COUNT_TURNS, L.COUNT_EXECUTED))
         if turns <= executed:  # one more where the constant was not there yet
             continue
-        part = turns / (turns + executed)
-        share = launch.of_duration(part * sum(waits.get(row, 0.0) for row in members.tolist()))
+        share = launch.of_duration(turns / (turns + executed) * sum(waits.get(row, 0.0) for row in members.tolist()))
         yield Finding("divergent constants", *place, turns, share, (
             f"{where(place)}: lanes read constants at {1 + turns / executed:.1f} different addresses, which are served "
             f"one by one: {percent(share)} of the time. Constant memory is for what all lanes read at once; put such a "
@@ -269,6 +262,5 @@ def divergent_constants(launch: LaunchSums) -> Iterator[Finding]:
 
 
 RULES = (
-    bank_conflicts, uncoalesced, shared_exchange, memory_latency, local_memory, contended_atomics,
-    divergent_constants,
+    bank_conflicts, uncoalesced, shared_exchange, memory_latency, local_memory, contended_atomics, divergent_constants,
 )  # fmt: skip

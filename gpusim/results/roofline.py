@@ -8,6 +8,7 @@ a constant, 0 * 0 + c, is no arithmetic, though it takes a turn in the FP16 pipe
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,7 +27,10 @@ _THREAD_OPERATIONS = {
     "FP64": {"DADD": 1, "DMUL": 1, "DFMA": 2},
     "FP16": {"HADD2": 2, "HMUL2": 2, "HFMA2": 4},
 }
-_MATRIX_KINDS = {"HMMA": "tensor", "IMMA": "tensor", "DMMA": "FP64"}
+_MATRIX_KINDS = {
+    "HMMA": "tensor", "IMMA": "tensor", "DMMA": "FP64", "QMMA": "tensor 8-bit", "OMMA": "tensor 4-bit",
+    "UTCHMMA": "tcgen05 16-bit", "UTCQMMA": "tcgen05 8-bit", "UTCIMMA": "tcgen05 8-bit", "UTCOMMA": "tcgen05 4-bit",
+}  # fmt: skip
 _MATRIX_COLUMNS = 8  # of every product of one warp
 _GROUP_ROWS, _GROUP_BYTES = 16, 32  # of a product of a group, a warp's rows and bytes along K
 _ELEMENT_BITS = {M.TENSOR_F16: 16, M.TENSOR_BF16: 16, M.TENSOR_TF32: 32, M.TENSOR_E4M3: 8, M.TENSOR_E5M2: 8}
@@ -36,7 +40,7 @@ _ELEMENT_BITS = {M.TENSOR_F16: 16, M.TENSOR_BF16: 16, M.TENSOR_TF32: 32, M.TENSO
 class Roofline:
     """One launch in the roofline model.
 
-    operations: by kind ('FP32', 'FP64', 'FP16', 'tensor'), without kinds that do not occur.
+    operations: by kind ('FP32', 'FP64', 'FP16', 'tensor', ...), without kinds that do not occur.
     bytes: by level, 'L1' (what global instructions touch), 'L2' (what L1 asks of L2), 'DRAM'.
     seconds: duration of the launch, overhead included.
     peak_operations_per_s: by kind; peak_bytes_per_s: by level; both of the configuration.
@@ -106,21 +110,28 @@ def count_operations(counts: Counts) -> dict[str, int]:
         kind: sum(factor * counts.opcode_total(L.COUNT_PRED_ON, opcode) for opcode, factor in opcodes.items())
         for kind, opcodes in _THREAD_OPERATIONS.items()
     }
-    totals["tensor"] = 0
     moves = np.array([_is_move(each) for each in counts.record.program.instructions], bool)
     totals["FP16"] -= _THREAD_OPERATIONS["FP16"]["HFMA2"] * counts.total(L.COUNT_PRED_ON, moves)
-    for opcode, kind in _MATRIX_KINDS.items():
-        totals[kind] += matrix_operations(counts, opcode)
-    return {kind: total for kind, total in totals.items() if total}
+    for opcode, count in _of_opcodes(counts).items():
+        kind = _MATRIX_KINDS.get(opcode, "")
+        totals[kind] = totals.get(kind, 0) + count
+    single = 2 * counts.total(L.TMEM_SINGLE, counts.code[:, M.COL_OP] == M.OP_TMEM_PRODUCT)
+    totals |= {"tcgen05 32-bit": single, "tcgen05 16-bit": totals.get("tcgen05 16-bit", 0) - single}
+    return {kind: totals[kind] for kind in peak_operations_per_s(counts.record.config) if totals.get(kind)}
 
 
-def matrix_operations(counts: Counts, opcode: str = "") -> int:
-    """Operations of matrix instructions: all of them, or those of one opcode."""
-    total = 0
-    for index, each in enumerate(counts.record.program.instructions):
-        products = multiply_adds(counts.code[index]) if opcode in ("", each.opcode) else 0
-        total += 2 * products * int(counts.counters[index, L.COUNT_EXECUTED])
-    return total
+def matrix_operations(counts: Counts) -> int:
+    """Operations of all matrix instructions."""
+    return sum(_of_opcodes(counts).values())
+
+
+def _of_opcodes(counts: Counts) -> Counter[str]:
+    """Operations of matrix instructions by opcode; sizes of products in tensor memory are in registers."""
+    found: Counter[str] = Counter()
+    for row, counters, each in zip(counts.code, counts.counters, counts.record.program.instructions, strict=True):
+        count = multiply_adds(row) * int(counters[L.COUNT_EXECUTED])
+        found[each.opcode] += 2 * (int(counters[L.TMEM_MULTIPLY_ADDS]) if row[M.COL_OP] == M.OP_TMEM_PRODUCT else count)
+    return +found
 
 
 def multiply_adds(row: np.ndarray) -> int:

@@ -126,8 +126,7 @@ def throughput(result: Analysis, whole: bool) -> Iterator[str]:
     wavefronts = counts.total(L.COUNT_SHARED_WAVEFRONTS)
     yield _bar("L1TEX data pipe", shares["L1TEX data pipe"], f"{wavefronts:,} shared-memory wavefronts")
     yield _bar("Issue slots", shares["issue slots"], f"{counts.instructions:,} warp instructions")
-    pipes = pipe_cycles(counts)
-    if pipes:
+    if pipes := pipe_cycles(counts):
         busiest = max(pipes, key=lambda name: pipes[name])
         yield _bar(f"{busiest} pipe", shares[f"{busiest} pipe"], "the busiest execution pipe")
 

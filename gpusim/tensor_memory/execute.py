@@ -4,8 +4,9 @@ What one block does to another takes effect between windows, as a request from S
 of a pair, and what mbarriers of other blocks hear. All else takes effect at issue, and an mbarrier hears of it when the
 tensor core is through.
 
-The times are assumed, so far that a run in time has some: a tensor core takes half a cycle for a column of a product
-(4,096 products of halves a cycle and SM, as the peak of a B200 says), and a warp a cycle for each register.
+An SM has one tensor core, which takes products and copies in order (`reserve`), and its results are there some time
+after it has taken the next one. Loads and stores take turns at the port of their sub-partition. The numbers are those
+of the configuration's section `tensor_memory`.
 """
 
 import numpy as np
@@ -19,12 +20,14 @@ from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.shadow_copies import note_arrivals
 from gpusim.engine.sm.space import access, fail
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
+from gpusim.tensor_memory import operand as O
 from gpusim.tensor_memory import place
 from gpusim.tensor_memory import product as X
 from isa import microops as M
 
-LATENCY, COMMIT = 20, 12  # cycles of a load or store, and from the end of a product until an mbarrier hears of it
-_COLUMNS_A_CYCLE = 2
+_DEPTH_BYTES = 32  # of a product along K, whatever its elements; twice as many of B if A is structured sparse
+_REGISTER_BYTES = 128  # of a warp
+_SHIFTED_COLUMNS = 8
 
 
 @compiled
@@ -82,18 +85,38 @@ def both(st, i):
 
 
 @compiled
-def note_busy(st, sm, x, time):
-    """Books a product at the SM's tensor core."""
-    st.sm[sm, L.SM_TMEM_BUSY] = max(st.sm[sm, L.SM_TMEM_BUSY], time) + x[X.COLUMNS] // _COLUMNS_A_CYCLE
+def reserve(st, sm, other, time, busy, done):
+    """Books the tensor core of an SM, and of the other one of a pair: it begins when it is through with what came
+    before, takes the next one `busy` cycles later, and its result is there `done` cycles after the begin."""
+    for each in (sm, other):
+        if each >= 0:
+            begin = max(st.sm[each, L.SM_TMEM_BUSY], time)
+            st.sm[each, L.SM_TMEM_BUSY] = begin + busy
+            st.sm[each, L.SM_TMEM_DONE] = max(st.sm[each, L.SM_TMEM_DONE], begin + done)
 
 
 @compiled
-def multiply_both(st, sm, slot, other, other_slot, x, masks, time):
+def book_product(st, sm, other, i, x, time):
+    """Books a product, and counts it. All of A must have come from shared memory before the first columns enter, B
+    comes beside them; of a pair each SM has its own rows of A and reads half of B."""
+    par, pair = st.par, np.int64(other >= 0)
+    of_a = np.int64(0) if x[X.FLAGS] & M.PRODUCT_A_TMEM else _DEPTH_BYTES * x[X.ROWS]
+    of_b = (_DEPTH_BYTES * x[X.COLUMNS]) << X.bit(x[X.DESCRIPTOR], 2) >> pair
+    enter = -(-x[X.COLUMNS] // (x[X.SHARES] * par[P.TMEM_COLUMN_RATE]))
+    busy = max(enter, -(-(of_a + of_b) // par[P.TMEM_OPERANDS]))
+    done = -(-of_a // par[P.TMEM_OPERANDS]) + enter + par[P.TMEM_PRODUCT] + pair * par[P.TMEM_PAIR]
+    reserve(st, sm, other, time, busy, done)
+    counts, amount = st.counters[st.sm[sm, L.SM_CHUNK], i], (x[X.ROWS] * x[X.COLUMNS] * x[X.DEPTH]) << pair
+    counts[L.TMEM_MULTIPLY_ADDS] += amount
+    counts[L.TMEM_SINGLE] += amount if x[X.A_FORM] == O.TF32 and x[X.KIND] == M.PRODUCT_HALF else 0
+    counts[L.TMEM_CYCLES] += busy << pair
+
+
+@compiled
+def multiply_both(st, sm, slot, other, other_slot, x, masks):
     """A product of a block, or of both of a pair. False if an operand does not lie in its block's shared memory."""
-    note_busy(st, sm, x, time)
     if other < 0:
         return X.multiply(st, sm, slot, x, masks, sm, slot, sm, slot, np.int64(0))
-    note_busy(st, other, x, time)
     if st.block[sm, slot, L.BLOCK_RANK] & 1:
         sm, slot, other, other_slot = other, other_slot, sm, slot
     right = X.multiply(st, sm, slot, x, masks, sm, slot, other, other_slot, np.int64(0))
@@ -101,9 +124,11 @@ def multiply_both(st, sm, slot, other, other_slot, x, masks, time):
 
 
 @compiled
-def tell_blocks(st, sm, slot, barrier, ranks, time):
-    """The mbarriers of some blocks of the cluster hear that what came before is done."""
-    done = max(st.sm[sm, L.SM_TMEM_BUSY], time) + COMMIT
+def tell_blocks(st, sm, slot, barrier, ranks, time, far):
+    """The mbarriers of some blocks of the cluster hear that what came before is done; `far`: not within a window."""
+    done = max(st.sm[sm, L.SM_TMEM_DONE], time) + st.par[P.TMEM_COMMIT]
+    if far:
+        done = max(done, time + st.par[P.REMOTE_WAY])
     for rank in range(max(st.par[P.CLUSTER_BLOCKS], 1)):
         if (ranks >> rank) & 1:
             there, where = peer_of(st, sm, slot, rank)
@@ -112,23 +137,28 @@ def tell_blocks(st, sm, slot, barrier, ranks, time):
 
 
 @compiled
-def act(st, sm, w, i, entry, time):
+def act(st, sm, w, i, entry, time, far):
     """An asynchronous instruction takes effect."""
     slot, op, k = st.warp[w, L.WARP_BLOCK], st.code[i, M.COL_OP], st.deferred_address[sm, entry]
-    other, other_slot = other_of_pair(st, sm, slot, both(st, i))
-    right = True
+    (other, other_slot), right = other_of_pair(st, sm, slot, both(st, i)), True
     if op == M.OP_TMEM_PRODUCT:
-        right = multiply_both(st, sm, slot, other, other_slot, k, st.deferred_values[sm, entry, 0], time)
+        book_product(st, sm, other, i, k, time)
+        right = multiply_both(st, sm, slot, other, other_slot, k, st.deferred_values[sm, entry, 0])
     elif op == M.OP_TMEM_COPY:
+        rows, pieces = place.lines_of(st.code[i, M.COL_AUX0])
+        busy = -(-rows * pieces * O.UNIT // st.par[P.TMEM_COPY])
+        reserve(st, sm, other, time, busy, busy + st.par[P.TMEM_PRODUCT])
         right = place.copy(st, sm, slot, i, k[0], k[1])
         if other >= 0:
             right = right and place.copy(st, other, other_slot, i, k[0], k[1])
     elif op == M.OP_TMEM_SHIFT:
+        busy = _SHIFTED_COLUMNS // st.par[P.TMEM_COLUMN_RATE]
+        reserve(st, sm, other, time, busy, busy + st.par[P.TMEM_PRODUCT])
         place.shift(st, sm, k[0])
         if other >= 0:
             place.shift(st, other, k[0])
     else:
-        tell_blocks(st, sm, slot, k[0], k[1], time)
+        tell_blocks(st, sm, slot, k[0], k[1], time, far)
     if not right:
         fail(st, sm, L.ERROR_SHARED_BOUNDS, i, w, 0, (k[X.B] & 0x3FFF) * 16, 16)
 
@@ -147,7 +177,7 @@ def begin(st, sm, q, w, i, wb, time):
     commits = st.code[i, M.COL_OP] == M.OP_TMEM_COMMIT
     far = both(st, i) or (commits and st.deferred_address[sm, entry, 1] != np.int64(1) << rank)
     if not far or st.par[P.MODE] & L.BOOKS == 0:
-        act(st, sm, w, i, entry, time)
+        act(st, sm, w, i, entry, time, False)
         return
     to = rank ^ 1
     if commits and not both(st, i):
@@ -167,8 +197,9 @@ def leave(st, sm, w):
 
 @compiled_on_demand()
 def tmem_effect(st, sm, entry, time):
-    """An instruction that had to wait for the end of its window takes effect."""
-    act(st, sm, st.deferred[sm, entry, L.DEFERRED_WARP], st.deferred[sm, entry, L.DEFERRED_PC], entry, time)
+    """An instruction that had to wait for the end of its window takes effect: its request came at `time`."""
+    w, i = st.deferred[sm, entry, L.DEFERRED_WARP], st.deferred[sm, entry, L.DEFERRED_PC]
+    act(st, sm, w, i, entry, time - st.par[P.REMOTE_WAY], True)
 
 
 @compiled_on_demand()
@@ -177,9 +208,14 @@ def tmem_access(st, sm, q, w, i, wb, time):
     code, op = st.code, st.code[i, M.COL_OP]
     if op == M.OP_TMEM_LOAD or op == M.OP_TMEM_STORE:
         if place.move(st, sm, w, i, wb):
-            done = time + LATENCY + code[i, M.COL_AUX1]
-            release_at(st, w, code[i, M.COL_WBAR], done, L.STALL_LONG)
-            release_at(st, w, code[i, M.COL_RBAR], done, L.STALL_LONG)
+            port = L.SMSP_UNIT_FREE + M.UNIT_TMEM
+            turns = -(-_REGISTER_BYTES * np.int64(code[i, M.COL_AUX1]) // st.par[P.TMEM_PORT])
+            st.smsp[q, port] = max(st.smsp[q, port], time) + turns
+            release_at(st, w, code[i, M.COL_WBAR], st.smsp[q, port] + st.par[P.TMEM_LOAD], L.STALL_LONG)
+            release_at(st, w, code[i, M.COL_RBAR], st.smsp[q, port], L.STALL_LONG)
+    elif op == M.OP_TMEM_WAIT:
+        stored = st.smsp[q, L.SMSP_UNIT_FREE + M.UNIT_TMEM] + st.par[P.TMEM_STORE]
+        release_at(st, w, code[i, M.COL_WBAR], max(stored, time), L.STALL_LONG)
     elif op == M.OP_TMEM_TAKE:
         other, other_slot = other_of_pair(st, sm, st.warp[w, L.WARP_BLOCK], code[i, M.COL_AUX2] != 0)
         place.take_units(st, sm, w, i, wb, other, other_slot)

@@ -186,6 +186,13 @@ def unpacked(st, sm, at, word, bits):
 
 
 @compiled
+def lines_of(shape):
+    """(Rows, lines of 16 bytes of each) that a copy reads."""
+    rows = 4 if shape == M.COPY_4X256 else 128 if shape == M.COPY_128X256 or shape == M.COPY_128X128 else 64
+    return np.int64(32 if shape == M.COPY_32X128 else rows), np.int64(2 if shape <= M.COPY_4X256 else 1)
+
+
+@compiled
 def lane_of_copy(shape, row, copy):
     """The lane that gets a row of a copy; `copy` 0 to 3: of those that are written several times."""
     if shape == M.COPY_4X256:
@@ -201,8 +208,7 @@ def lane_of_copy(shape, row, copy):
 def copy(st, sm, slot, i, address, descriptor):
     """UTCCP of one block: lines of a matrix in shared memory to lanes. False if a line lies outside of it."""
     shape, bits = st.code[i, M.COL_AUX0], np.int64(st.code[i, M.COL_AUX1])
-    rows = 4 if shape == M.COPY_4X256 else 128 if shape == M.COPY_128X256 or shape == M.COPY_128X128 else 64
-    rows, pieces = 32 if shape == M.COPY_32X128 else rows, 2 if shape <= M.COPY_4X256 else 1
+    rows, pieces = lines_of(shape)
     copies = 4 if shape == M.COPY_32X128 else 2 if shape == M.COPY_64X128_02 or shape == M.COPY_64X128_01 else 1
     cells = st.tmem[sm]
     for row in range(rows):

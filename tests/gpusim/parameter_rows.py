@@ -22,6 +22,7 @@ from gpusim.launch.launch import AccessWindow
 from gpusim.launch.occupancy import occupancy
 from gpusim.result import Result
 from tests.gpusim.parameter_kernels import run, run_again, run_in_streams
+from validate.published import measure
 
 Measure = Callable[[Result], float]
 
@@ -79,6 +80,12 @@ class Longer(Effect):
     def check(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         first, second = (self.cycles_of(self.what, each) for each in (before, after))
         assert second >= first * (1 + self.least), f"{self.what}: {first} -> {second}"
+
+
+def in_memory(kernel: str, overrides: Mapping[str, Any]) -> int:
+    """Thousandths of a cycle that a kernel of the published measurements of tensor memory takes."""
+    given = [f"{key}={value}" for key, value in overrides.items()]
+    return int(1000 * measure("tiny", kernel, ("gpu.arch=sm_100", *given), "cycles"))
 
 
 @dataclass(frozen=True)
@@ -306,6 +313,15 @@ ROWS = (
     Row("pipes.group_columns_per_cycle", 1, slower("group", 0.03), "32 columns take 32 cycles, not the least 24"),
     Row("pipes.group_least_cycles", 48, slower("group", 0.1), "32 columns take less"),
     Row("pipes.group_latency_cycles", 176, slower("group", 0.1), "each group is waited for"),
+    Row("tensor_memory.columns_per_cycle", 1, Longer(in_memory, "batch f16 128x128 8", 0.3), "128 cycles each for 64"),
+    Row("tensor_memory.shared_bytes_per_cycle", 64, Longer(in_memory, "batch f16 128x128 8", 0.3), "8 KiB each"),
+    Row("tensor_memory.product_latency_cycles", 400, Longer(in_memory, "batch f16 128x64 1", 0.5), "one alone"),
+    Row("tensor_memory.pair_latency_cycles", 400, Longer(in_memory, "batch f16 256x64 pair 1", 0.3), "one alone"),
+    Row("tensor_memory.commit_latency_cycles", 400, Longer(in_memory, "batch f16 128x64 1", 0.5), "one alone"),
+    Row("tensor_memory.load_latency_cycles", 100, Longer(in_memory, "move load_32x32", 0.5), "one alone"),
+    Row("tensor_memory.store_latency_cycles", 100, Longer(in_memory, "move store_16", 0.5), "one alone"),
+    Row("tensor_memory.port_bytes_per_cycle", 32, Longer(in_memory, "move load_32x32", 0.5), "sixteen registers"),
+    Row("tensor_memory.copy_bytes_per_cycle", 16, Longer(in_memory, "batch copy 128x16 8", 0.5), "4 KiB each"),
     Row("memory_instruction.queue_depth", 2, more("shared_store", stalls("mio_throttle"), 0.05), "the queue is full"),
     Row("memory_instruction.store_queue_depth", 2, more("shared_store", stalls("mio_throttle"), 0.05),
         "the queue has no more room for stores"),

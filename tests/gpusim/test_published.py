@@ -1,4 +1,4 @@
-"""Published microbenchmarks: the shipped configurations reproduce them within 5 %; the docs show what comes out."""
+"""Published microbenchmarks: the shipped configurations reproduce them within limits; the docs show what comes out."""
 
 import re
 from functools import cache
@@ -17,18 +17,20 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 # What fills L2 or goes to memory takes seconds on a large GPU: these stand for the rest, beside each row of everything
 # else on a GPU of each architecture. `python -m validate published` runs all.
-LARGE = (" l2", " dram", "_stream")
+LARGE = (" l2", " dram", "_stream", "192", "6384", "2768")
+QUICK = ("batch", "move", "products")
 HELD_LARGE = {
     "t4": {"pointers l2", "again l2", "read_stream"},
     "a10": {"scale_stream"},
     "v100": {"indices dram"},
     "h100": {"indices l2", "pointers dram"},
+    "b200": {"bulk 1x32768"},
 }
 HELD = [
     row
     for row in ROWS
     if row.gap
-    or (not row.kernel.endswith(LARGE) and row.gpu not in ("b200", "l40s"))
+    or (not row.kernel.endswith(LARGE) and (row.gpu not in ("b200", "l40s") or row.kernel.startswith(QUICK)))
     or row.kernel in HELD_LARGE.get(row.gpu, ())
 ]
 
@@ -64,7 +66,7 @@ def test_the_table_in_the_docs_is_that_of_the_rows():
         like = Compared(group="", case="", point=(row,), measured=row.published, simulated=simulated)
         new = cells(published.table([like]).splitlines()[-1])
         assert old[:4] == new[:4] and old[6:] == new[6:], "python -m validate published --docs"
-        assert row.gap or abs(like.error) < published.TOLERANCE
+        assert row.gap or abs(like.error) < row.limit <= 0.15
 
 
 def test_a_row_fails_where_the_machine_is_another():
@@ -77,8 +79,8 @@ def test_a_row_fails_where_the_machine_is_another():
 
 
 # Data sheets: FP32, FP64 and 16-bit tensor TFLOP/s with 32-bit sums, GB/s, SMs, MiB of L2; None: not published. The
-# tensor rate of the H100, H200 and B200 is not that of mma.sync, which the configuration's tensor pipe stands for. The
-# FP64 of the GB300 is that of 160 SMs.
+# tensor rate of the H100, H200 and B200 is not that of mma.sync, which the configuration's tensor pipe stands for; for
+# the B200's `tcgen05` see `test_tensor_memory_times.py`. The FP64 of the GB300 is that of 160 SMs.
 SHEETS = {
     "v100": (15.7, 7.8, 125, 900, 80, 6),
     "t4": (8.1, 0.254, 65, 320, 40, 4),

@@ -118,8 +118,7 @@ def choose(found: Mapping[str, Any]) -> list[CountedLaunch]:
         long = SHORTEST_NS <= launch.metrics.get(_DURATION, 0) <= LONGEST_NS
         steady = len(counts) == 1 and len(alike) == len(first) and not contradicts(launch.metrics)
         if long and steady and 0 < max(counts) <= MOST_INSTRUCTIONS:
-            cycles = tuple(each.metrics[CYCLES] for each in alike)
-            metrics = with_differences(launch.metrics)
+            cycles, metrics = tuple(each.metrics[CYCLES] for each in alike), with_differences(launch.metrics)
             fitting.append(CountedLaunch(symbol, launch.grid, launch.block, metrics, cycles))
     longest = sorted(fitting, key=lambda each: each.metrics[_DURATION])[-MOST_OF_A_PROGRAM:]
     return [each for each in fitting if each in longest]

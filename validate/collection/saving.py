@@ -116,8 +116,7 @@ def simulate(
     path: Path, number: int, gpu: Any = "h200", *, mode: str = "detailed", threads: int | None = None
 ) -> gpusim.Result:
     """Run one launch of a file with cold caches. Raises SimulationError."""
-    found = _Result()
-    telling = Telling(first=number, last=number)
+    found, telling = _Result(), Telling(first=number, last=number)
     with (
         SavedLaunches(str(path)) as file,
         Replay(file, load_config(gpu), telling, mode=mode, threads=threads) as replay,

@@ -37,16 +37,14 @@ _OPTIONS = (
 
 def record(folder: Path, out: Path, seconds: float) -> None:
     """Record what is in the folder."""
-    ends = time.monotonic() + seconds
-    manifest = json.loads((folder / MANIFEST).read_text())["programs"]
+    ends, manifest = time.monotonic() + seconds, json.loads((folder / MANIFEST).read_text())["programs"]
     found = gpu.provenance()
     about = {"date": found["date"], "ncu": found["ncu"], "smi": ", ".join(found["smi"].values()),
              "cache_control": "all", "clock_control": "none"}  # fmt: skip
     document: dict[str, Any] = {"format": FORMAT, "provenance": about, "metrics": _METRICS, "programs": {}}
     for again in (False, True):
         for name, program in manifest.items():
-            known = document["programs"].get(name, {})
-            left = ends - time.monotonic()
+            known, left = document["programs"].get(name, {}), ends - time.monotonic()
             if left < 5.0 or (again and known.get("lines", 0) < 1):
                 continue
             run = _profile(folder, program, _AGAIN if again else _METRICS, min(_PROGRAM_SECONDS, left))
@@ -68,8 +66,7 @@ def _profile(folder: Path, program: dict[str, Any], metrics: list[str], timeout_
     """One run under ncu. status: the program's, None if it took too long. lines: launches in `csv`."""
     home = folder.resolve() / program["folder"]
     libraries = os.pathsep.join(filter(None, [str(folder.resolve() / "lib"), os.environ.get("LD_LIBRARY_PATH")]))
-    command = [str(home / program["executable"]), *program["arguments"]]
-    environment = {"LD_LIBRARY_PATH": libraries}
+    command, environment = [str(home / program["executable"]), *program["arguments"]], {"LD_LIBRARY_PATH": libraries}
     done = gpu.count(command, metrics, timeout_s=timeout_s, options=_OPTIONS, folder=home, environment=environment)
     return {"status": done.status, "seconds": round(done.seconds, 2), "lines": done.lines, "csv": done.csv,
             "printed": done.printed[-600:]}  # fmt: skip

@@ -111,10 +111,8 @@ def digest(array: np.ndarray) -> str:
 def load(path: Path = ARCHIVE) -> tuple[dict[str, Any], tuple[Recorded, ...]]:
     """(provenance, kernels) of an archive; programs are decoded when asked for."""
     with zipfile.ZipFile(path) as archive:
-        document = json.loads(archive.read("kernels.json"))
-        images = json.loads(archive.read("programs.json"))
-        texts = iter(archive.read("listing.txt").decode().split("\n"))
-        encodings = archive.read("encodings.bin")
+        document, images = json.loads(archive.read("kernels.json")), json.loads(archive.read("programs.json"))
+        texts, encodings = iter(archive.read("listing.txt").decode().split("\n")), archive.read("encodings.bin")
     words = (encodings[at : at + INSTRUCTION_BYTES] for at in range(0, len(encodings), INSTRUCTION_BYTES))
     found = []
     for row, image in zip(document["kernels"], images, strict=True):

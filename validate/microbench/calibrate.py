@@ -189,8 +189,7 @@ def rows_of(document: Any, gpu: str, recorded: str | None = None) -> list[Compar
 
 def changes(rows: Sequence[Compared], config: GPUConfig) -> dict[str, Any]:
     """What differs, as a configuration has it."""
-    now = dict(config.items())
-    found = {row.case: row.measured for row in rows if not row.within}
+    now, found = dict(config.items()), {row.case: row.measured for row in rows if not row.within}
     return {key: round(new) if isinstance(now[key], int) else float(f"{new:.4g}") for key, new in found.items()}
 
 

@@ -89,8 +89,7 @@ def update_gaps(found: Sequence[Compared], gpu: str = "h200") -> int:
 
 def summary(found: Sequence[Compared]) -> str:
     """Return how many numbers are within what is allowed."""
-    within = sum(row.within for row in found)
-    wrong = sum(bool(row.verdict) for row in found)
+    within, wrong = sum(row.within for row in found), sum(bool(row.verdict) for row in found)
     known = sum(row.gap is not None and not row.within for row in found)
     return f"{len(found)} numbers: {within} within tolerance, {known} known gaps, {wrong} unexpected"
 
@@ -129,8 +128,7 @@ def run(
 
 def _once(bench: Bench, case: Case, gpu: str, overrides: Sequence[str], cycle: int) -> dict[str, float]:
     """The numbers of a run that begins at that cycle of the refresh."""
-    device = gpusim.Device(gpu, overrides=list(overrides) or None, memory_bytes=_MEMORY_BYTES)
-    args = case.make()
+    device, args = gpusim.Device(gpu, overrides=list(overrides) or None, memory_bytes=_MEMORY_BYTES), case.make()
     placed = _place(device, args)
     device.pass_time(device.now_cycles + cycle)
     program = images.program_of(bench)

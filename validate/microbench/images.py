@@ -50,11 +50,9 @@ def build(benches: list[Bench], say: Callable[[str], None] = print) -> list[str]
     Raises ValueError if the compiler has found a way around what a benchmark measures, or two kernels share a name.
     """
     kernels: dict[str, Any] = {}
-    images = dict(index()["images"])
-    written = []
+    images, written = dict(index()["images"]), []
     for bench in benches:
-        file = f"{bench.kernel.__name__}.gpuprog"
-        types = infer_signature(bench.cases[0].make())
+        file, types = f"{bench.kernel.__name__}.gpuprog", infer_signature(bench.cases[0].make())
         if kernels.setdefault(file, (bench.kernel, types)) != (bench.kernel, types):
             raise ValueError(f"{bench.name}: another kernel has its kernel's name, or takes other arguments")
         program = _compile(bench, types)

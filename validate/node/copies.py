@@ -89,8 +89,7 @@ def jobs(kind: str, world: int) -> list[Job]:
 def simulate(node: Node, kind: str, nbytes: int, world: int) -> list[float]:
     """Microseconds between the events of every copy."""
     system = System(node)
-    defaults = {gpu: system.stream(gpu) for gpu in node.gpus}
-    marks = []
+    defaults, marks = {gpu: system.stream(gpu) for gpu in node.gpus}, []
     for number, job in enumerate(jobs(kind, world)):
         if number:
             system.pause(PYTHON_US)
@@ -106,8 +105,7 @@ def _copy(
     # What one thread of the host allocates lies in the memory of its socket, whichever GPU it is for.
     to, of = ("host0" if end in ("pinned", "pageable") else end for end in (destination, source))
     stream = system.stream(source if source.startswith("gpu") else destination)
-    pinned = "pageable" not in (destination, source)
-    first = system.event(stream)
+    pinned, first = "pageable" not in (destination, source), system.event(stream)
     if "host0" in (to, of) or to == of:
         system.copy(to, of, nbytes, stream, pinned=pinned)
         last = system.event(stream)

@@ -73,8 +73,7 @@ def beside() -> Iterator[tuple[str, str, float, float]]:
     """(case, "beside", recorded, simulated microseconds) of products beside all-reduces that ran, from the product's
     start on, for at least as long as it takes alone; medians."""
     tree = recorded()
-    known = {(each["width"], each["what"]): each for each in tree["products"]}
-    found = defaultdict(list)
+    known, found = {(each["width"], each["what"]): each for each in tree["products"]}, defaultdict(list)
     for line in tree["timelines"]:
         for k, (start, end) in enumerate(line["product"]):
             which = line["width"], ("weights", "input")[k % 2]

@@ -77,8 +77,7 @@ def _renew(rows: Sequence[score.Row], options: argparse.Namespace) -> None:
     if other:
         raise UserError(f"{other[0]} was compared with another measurement than {gpu}'s")
     if options.accept:
-        file = accepted.path_of(gpu)
-        entries = [accepted.Entry.of(row) for row in found]
+        file, entries = accepted.path_of(gpu), [accepted.Entry.of(row) for row in found]
         worse = accepted.worse_score(entries, accepted.load(file)) if file.exists() else []
         if worse and not options.because:
             raise UserError("\n  ".join(["worse than what was accepted; say why with --because:", *worse]))

@@ -41,8 +41,7 @@ QUICK = {
 
 def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False) -> Iterator[Compared]:
     """Every case of the experiments, or the quick ones, as it is done. Takes up to half a minute a case."""
-    recorded = read_json(RESULTS)["experiments"]
-    lab = Lab()
+    recorded, lab = read_json(RESULTS)["experiments"], Lab()
     for name in only:
         wanted = re.compile(QUICK.get(name, "nothing of it") if quick else "")
         cases = {case: runs for case, runs in recorded[name].items() if wanted.search(case)}

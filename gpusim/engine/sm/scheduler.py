@@ -59,9 +59,10 @@ def unit_interval(st, i, unit):
         return np.int64(1)  # H200: UMOV and ULDC alone 1.01, UIADD3 and UIMAD 1.99
     if unit == M.UNIT_HALF and st.code[i, M.COL_TENSOR] != 0 and has_fma_halves(st):
         return 2 * interval
-    # GeForce cards make products whose sums are halves or integers faster than those with single ones.
-    op = st.code[i, M.COL_OP]
-    short = op == M.OP_IMMA or (op == M.OP_HMMA and st.code[i, M.COL_AUX2] == 16)
+    # GeForce cards make products whose sums are halves or integers, or that have scales, faster than others.
+    op, narrow = st.code[i, M.COL_OP], st.code[i, M.COL_OP] == M.OP_QMMA
+    short = op == M.OP_IMMA or ((op == M.OP_HMMA or narrow) and st.code[i, M.COL_AUX2] & 255 == 16)
+    short = short or (narrow and st.code[i, M.COL_AUX1] >> 8 & M.SCALES_GIVEN != 0)
     return max(interval // st.par[P.SHORT_SUMS], 1) if short and st.code[i, M.COL_CLASS] == M.CLS_TENSOR else interval
 
 

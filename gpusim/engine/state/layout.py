@@ -205,7 +205,7 @@ SM_L1_SETS, SM_CARVEOUT = 81, 82  # sets of its L1; bytes of its shared memory
 SM_CHANGED = 83  # atomics that changed what was there, counted only with P.WATCHED
 SM_PARTITION, SM_CODE_WAIT, SM_CONST_WAIT, SM_CONST_TURN, SM_WAY = range(84, 89)  # see `memory.place.sm_places`
 SM_TMEM_UNITS, SM_TMEM_BUSY = 90, 91  # set of units of tensor memory that are taken; until when its tensor core is busy
-SM_TMEM_OWNER = 92  # 1 + slot of the block that alone may take some, 0 if nobody has the right
+SM_TMEM_OWNER, SM_TMEM_DONE = 92, 93  # 1 + slot of the block that alone may take some, 0: nobody; when all is done
 SM_WRITTEN = 89  # cycle until which a barrier that completes waits for stores to shared memory
 CONSTANTS_WAITING = 28  # most that do
 SM_FIELDS = 96
@@ -383,4 +383,6 @@ COUNT_TAGS, COUNT_HITS, COUNT_SHARED_REQUESTS, COUNT_MISSES = range(10, 14)
     COUNT_ZEROS,  # wavefronts that write the zeros of asynchronous copies, see engine.sm.copy_cost
 ) = range(14, 26)
 COUNT_STALL = 26
+# Of products in tensor memory, which ask L1 for nothing: multiply-adds, those of TF32 among them, cycles of a core.
+TMEM_MULTIPLY_ADDS, TMEM_SINGLE, TMEM_CYCLES = COUNT_HITS, COUNT_MISSES, COUNT_LOCAL_REQUESTS
 COUNT_FIELDS = COUNT_STALL + 21
