@@ -15,7 +15,7 @@ LOCKED := $(VENV)/.locked-$(notdir $(PYTHON))
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
 DOCUMENTING := $(VENV)/.documenting-$(notdir $(PYTHON))
 
-.PHONY: help setup demo test quick versions lint coverage bounds bench-pair docs lock clean distclean
+.PHONY: help setup demo test quick versions lint coverage bounds bench bench-pair docs lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## print this list
@@ -68,6 +68,9 @@ BOUNDS := bounds corpus numba_corpus cuda_kernels checks async_copy tensor_copy 
 bounds: $(INSTALLED)  ## set up, run all kernels of the tests with every index of the engine checked
 	GPUSIM_BOUNDS_CHECK=1 $(BIN)/python -m pytest --timeout=3600 --numprocesses=$(WORKERS) --dist=loadfile \
 		$(BOUNDS:%=tests/gpusim/test_%.py)
+
+bench: $(INSTALLED)  ## set up, print what runs cost the host: the tables of docs/performance.md
+	$(BIN)/python -m tests.bench.performance
 
 bench-pair: $(INSTALLED)  ## fail if a workload takes 15 % longer than in the commit before (or BASE=COMMIT)
 	@$(if $(BASE),BASE=$(BASE)) $(BIN)/python -m tests.bench.pair

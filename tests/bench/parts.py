@@ -2,7 +2,7 @@
 
     python -m tests.bench.parts
 
-prints the table of docs/testing.md: for five kinds of kernels, nanoseconds of one host thread per warp instruction.
+prints a table of docs/performance.md: for five kinds of kernels, nanoseconds of one host thread per warp instruction.
 """
 
 from __future__ import annotations
