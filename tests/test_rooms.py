@@ -46,7 +46,7 @@ MOST_LINES_OF = {
     "gpusim.collectives": 1_061,
     "gpusim.config": 1_450,
     "gpusim.difference": 974,
-    "gpusim.driver": 13_764,
+    "gpusim.driver": 13_658,
     "gpusim.engine": 19_047,
     "gpusim.exec": 909,
     "gpusim.explore": 2_462,

@@ -15,104 +15,75 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 
 class Gone(Exception):
     """The calling process, or its thread, has ended."""
 
 
-class Caller(Protocol):
-    """Memory and functions of the calling process, by addresses there. process: the same for all of its threads."""
-
-    process: Any
-
-    def read(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes at each (address, count)."""
-
-    def write(self, address: int, data: bytes) -> None:
-        """Put bytes at an address."""
-
-    def text(self, address: int) -> bytes:
-        """The C string at an address, without its end."""
-
-    def move(self, target: int, source: int, nbytes: int, rows: int, target_pitch: int, source_pitch: int) -> None:
-        """Copy so many bytes of each row, as memmove does; a pitch is the bytes from a row to the next."""
-
-    def keep(self, data: bytes) -> int:
-        """Address of a copy of these bytes that stays where it is as long as the process lives."""
-
-    def function(self, address: int, arguments: str) -> Callable[..., int]:
-        """A function at an address, to be called from any thread. arguments: a letter each: p pointer, i int."""
-
-    def share(self, address: int, nbytes: int) -> bool:
-        """Let the simulated device reach memory where it lies; False if it cannot."""
-
-    def map(self, address: int, nbytes: int, file: int) -> bool:
-        """Let the process see a file of memory at this address; False if something else lies there."""
-
-    def environment(self, name: str) -> str | None:
-        """A variable of its environment as it is now, None if it is not set."""
-
-    def print(self, text: str) -> None:
-        """Write what kernels have printed to the standard output."""
-
-    def interrupted(self) -> None:
-        """The call at hand ends for an interrupt of the user, which takes effect in the program behind it."""
-
-    def standby(self) -> Callable[[], Caller]:
-        """Gives what works for the process while that makes no call."""
-
-
-class ThisProcess:
-    """The caller in whose process the driver works."""
+class Caller:
+    """Memory and functions of the calling process, by addresses there: of this class itself, those of the process in
+    which the driver works. process: the same for all of its threads."""
 
     process: Any = None
 
     def read(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes at each (address, count)."""
         return [ctypes.string_at(address, nbytes) for address, nbytes in places]
 
     def write(self, address: int, data: bytes) -> None:
+        """Put bytes at an address."""
         ctypes.memmove(address, data, len(data))
 
     def text(self, address: int) -> bytes:
+        """The C string at an address, without its end."""
         return ctypes.string_at(address)
 
     def move(self, target: int, source: int, nbytes: int, rows: int, target_pitch: int, source_pitch: int) -> None:
+        """Copy so many bytes of each row, as memmove does; a pitch is the bytes from a row to the next."""
         for row in range(rows):
             ctypes.memmove(target + row * target_pitch, source + row * source_pitch, nbytes)
 
     def keep(self, data: bytes) -> int:
+        """Address of a copy of these bytes that stays where it is as long as the process lives."""
         return ctypes.addressof(_kept.setdefault(data, ctypes.create_string_buffer(data, max(len(data), 1))))
 
     def function(self, address: int, arguments: str) -> Callable[..., int]:
+        """A function at an address, to be called from any thread. arguments: a letter each: p pointer, i int."""
         types = (ctypes.c_void_p if each == "p" else ctypes.c_int for each in arguments)
         called: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_size_t, *types)(address)
         return called
 
     def share(self, address: int, nbytes: int) -> bool:
+        """Let the simulated device reach memory where it lies; False if it cannot."""
         return True
 
     def map(self, address: int, nbytes: int, file: int) -> bool:
+        """Let the process see a file of memory at this address; False if something else lies there."""
         return True
 
     def environment(self, name: str) -> str | None:
+        """A variable of its environment as it is now, None if it is not set."""
         return os.environ.get(name)
 
     def print(self, text: str) -> None:
+        """Write what kernels have printed to the standard output."""
         sys.stdout.write(text)
         sys.stdout.flush()
 
     def interrupted(self) -> None:
+        """The call at hand ends for an interrupt of the user, which takes effect in the program behind it."""
         _thread.interrupt_main()
 
     def standby(self) -> Callable[[], Caller]:
+        """Gives what works for the process while that makes no call."""
         return lambda: self
 
 
 _kept: dict[bytes, ctypes.Array[ctypes.c_char]] = {}
 _serves = threading.local()
-_THIS_PROCESS = ThisProcess()
+_THIS_PROCESS = Caller()
 
 
 def caller() -> Caller:

@@ -45,26 +45,15 @@ _AARCH64 = 8
 """Registers for arguments, which tell that ABI."""
 
 
-def _structure(name: str, words: Any) -> Any:
-    return type(name, (ctypes.Structure,), {"_fields_": (("words", words),)})
-
-
+_LONG = ctypes.c_uint64
+_WORDS = {"X": ("_Dim3", ctypes.c_uint32 * 3), "Y": ("_ThreeWords", _LONG * 3), "Z": ("_FourWords", _LONG * 4)}
+_WORDS |= {"H": ("_EightWords", _LONG * 8), "U": ("_SixteenWords", _LONG * 16)}
 _STRUCTURES: dict[str, Any] = {
-    "X": _structure("_Dim3", ctypes.c_uint32 * 3),
-    "Y": _structure("_ThreeWords", ctypes.c_uint64 * 3),
-    "Z": _structure("_FourWords", ctypes.c_uint64 * 4),
-    "H": _structure("_EightWords", ctypes.c_uint64 * 8),
-    "U": _structure("_SixteenWords", ctypes.c_uint64 * 16),
+    letter: type(name, (ctypes.Structure,), {"_fields_": (("words", words),)})
+    for letter, (name, words) in _WORDS.items()
 }
-_TYPES: dict[str, Any] = {
-    **_STRUCTURES,
-    "q": ctypes.c_uint64,
-    "u": ctypes.c_uint32,
-    "i": ctypes.c_int32,
-    "D": ctypes.c_int32,
-    "h": ctypes.c_uint16,
-    "b": ctypes.c_uint8,
-}
+_NUMBERS = {"q": _LONG, "u": ctypes.c_uint32, "h": ctypes.c_uint16, "b": ctypes.c_uint8}
+_TYPES: dict[str, Any] = {**_STRUCTURES, **_NUMBERS, **dict.fromkeys("iD", ctypes.c_int32)}
 """C types by letter; the other letters are pointers or handles."""
 _RESULTS: dict[str, Any] = {"*p": ctypes.c_uint64, "*i": ctypes.c_uint32, "*f": ctypes.c_float}
 _LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {

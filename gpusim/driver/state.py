@@ -23,45 +23,17 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig, load_config
 from gpusim.driver import attributes as A
+from gpusim.driver import objects
 from gpusim.driver.caller import caller, put_pointer, text
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known, say
 from gpusim.driver.images import read_image, read_others
-from gpusim.driver.objects import (
-    DEVICE,
-    HOST,
-    MANAGED,
-    REGISTERED,
-    Buffer,
-    CallingThread,
-    Context,
-    DriverGpu,
-    FatBinary,
-    LoadedKernel,
-    LoadedModule,
-    MemoryPool,
-    NamedRange,
-    Registrations,
-)
+from gpusim.driver.objects import Buffer, CallingThread, Context, DriverGpu, FatBinary, LoadedKernel, LoadedModule
 from gpusim.driver.outputs.log import LaunchLog
 from gpusim.driver.outputs.outputs import Telling
+from gpusim.driver.work import streams as S
 from gpusim.driver.work.launches import CopyCall
 from gpusim.driver.work.processes import SharedTime
-from gpusim.driver.work.streams import (
-    GLOBAL,
-    HOST_THREAD,
-    NO_ORIGIN,
-    NON_BLOCKING,
-    OF_EACH_THREAD,
-    OF_THREAD,
-    RELAXED,
-    Capture,
-    DriverEvent,
-    DriverStream,
-    Executable,
-    Graph,
-    StreamWork,
-    new_handle,
-)
+from gpusim.driver.work.streams import Capture, DriverEvent, DriverStream, Executable, Graph, StreamWork, new_handle
 from gpusim.errors import NodeError, OutOfDeviceMemory, SimulationError
 from gpusim.host.options import LaunchOptions
 from gpusim.launch.memory import EVERYBODY, HOST_MEMORY
@@ -170,7 +142,7 @@ class Driver:
         self.runtime_refused = False
         self.managed = 0
         self._threads_seen: defaultdict[int, CallingThread] = defaultdict(CallingThread)
-        self.registered = Registrations()
+        self.registered = objects.Registrations()
         self.kept: dict[Any, Any] = {}  # by what keeps it: objects of libraries above the driver
         self.queues: WorkQueues | None = None
         self.calls, self.callers = 0, list[None]()  # how often somebody has called or returned, and who has not
@@ -285,10 +257,10 @@ class Driver:
         INVALID_HANDLE."""
         context = context or self.context()
         streams, gpu, own = context.streams, context.gpu, handle == 0 and self.thread.has_own_default
-        if own or handle == OF_EACH_THREAD:
-            key = OF_EACH_THREAD, threading.get_native_id()
-            return streams.setdefault(key, DriverStream(gpu, handle=OF_EACH_THREAD, shown_handle=new_handle()))
-        if handle in NO_ORIGIN:
+        if own or handle == S.OF_EACH_THREAD:
+            key = S.OF_EACH_THREAD, threading.get_native_id()
+            return streams.setdefault(key, DriverStream(gpu, handle=S.OF_EACH_THREAD, shown_handle=new_handle()))
+        if handle in S.NO_ORIGIN:
             return streams.setdefault(handle, DriverStream(gpu, handle=handle))
         return known(self.owned("streams", handle))
 
@@ -368,9 +340,9 @@ class Driver:
         watching = [
             each
             for each in self.captures
-            if relaxed or each.mode == GLOBAL or (each.mode == OF_THREAD and each.thread == threading.get_ident())
+            if relaxed or each.mode == S.GLOBAL or (each.mode == S.OF_THREAD and each.thread == threading.get_ident())
         ]
-        if relaxed or self.thread.capture_mode != RELAXED:
+        if relaxed or self.thread.capture_mode != S.RELAXED:
             self._end_captures(watching, ResultCode.STREAM_CAPTURE_UNSUPPORTED)
 
     def not_in_implicit(self, stream: DriverStream) -> None:
@@ -379,9 +351,9 @@ class Driver:
 
     def captures_waiting_for(self, stream: DriverStream) -> list[Capture]:
         """Captures with a stream that waits for this one, if it is the legacy stream."""
-        if stream.handle not in NO_ORIGIN:
+        if stream.handle not in S.NO_ORIGIN:
             return []
-        blocking = [each for each in self.captures if any(not one.flags & NON_BLOCKING for one in each.streams)]
+        blocking = [each for each in self.captures if any(not one.flags & S.NON_BLOCKING for one in each.streams)]
         return [each for each in blocking if any(one.gpu is stream.gpu for one in each.streams)]
 
     @staticmethod
@@ -392,7 +364,7 @@ class Driver:
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
-    def allocate(self, nbytes: int, kind: str, flags: int = 0, pool: MemoryPool | None = None) -> int:
+    def allocate(self, nbytes: int, kind: str, flags: int = 0, pool: objects.MemoryPool | None = None) -> int:
         """Address of new memory. Raises INVALID_VALUE for no bytes, OUT_OF_MEMORY."""
         fail_if(nbytes == 0, ResultCode.INVALID_VALUE)
         number, context = next(self._buffer_numbers), self.context()
@@ -400,14 +372,14 @@ class Driver:
         if pool is not None:
             pool.take(nbytes)
         try:
-            owner = {HOST: HOST_MEMORY, MANAGED: EVERYBODY}.get(kind)
+            owner = {objects.HOST: HOST_MEMORY, objects.MANAGED: EVERYBODY}.get(kind)
             address = memory.alloc(nbytes, f"{kind} allocation {number}", owner=owner)
         except (OutOfDeviceMemory, MemoryError, OverflowError):
             if pool is not None:
                 pool.give_back(nbytes)
             raise DriverError(ResultCode.OUT_OF_MEMORY) from None
-        memory.host_writes |= kind != DEVICE
-        if kind == DEVICE:  # what the host reaches directly may have contents that nobody sees coming
+        memory.host_writes |= kind != objects.DEVICE
+        if kind == objects.DEVICE:  # what the host reaches directly may have contents that nobody sees coming
             memory.forget(address, nbytes)
         context.buffers[address] = Buffer(context, address, nbytes, kind, flags, number, pool=pool)
         return address
@@ -421,11 +393,11 @@ class Driver:
         visible = address > memory.base and caller().share(address, nbytes)
         for known_one in self._buffers():
             if known_one.address < address + nbytes and address < known_one.address + known_one.nbytes:
-                again = known_one.kind == REGISTERED
+                again = known_one.kind == objects.REGISTERED
                 raise DriverError(ResultCode.HOST_MEMORY_ALREADY_REGISTERED if again else ResultCode.INVALID_VALUE)
         if visible:
             memory.adopt(address, nbytes, f"registered memory {number}")
-        context.buffers[address] = Buffer(context, address, nbytes, REGISTERED, flags, number, visible)
+        context.buffers[address] = Buffer(context, address, nbytes, objects.REGISTERED, flags, number, visible)
 
     def free(self, buffer: Buffer) -> None:
         """Forget a buffer."""
@@ -458,7 +430,7 @@ class Driver:
         buffer = self.buffer_at(address)
         if buffer is None:  # perhaps a module's variable
             return self.device.memory.holding(address) is not None
-        return buffer.kind in (DEVICE, MANAGED)
+        return buffer.kind in (objects.DEVICE, objects.MANAGED)
 
     def trim_pools(self) -> None:
         """Let pools, when the host has waited for work, give back what is free beyond their threshold."""
@@ -468,7 +440,7 @@ class Driver:
     def _buffers(self) -> Iterable[Buffer]:
         return (buffer for context in self.contexts() for buffer in context.buffers.values())
 
-    def tell_range(self, ended: NamedRange) -> None:
+    def tell_range(self, ended: objects.NamedRange) -> None:
         """A range of the program ends now; or a mark was set, which was never open."""
         if ended in ended.thread.ranges:
             ended.thread.ranges.remove(ended)
@@ -567,7 +539,7 @@ class Driver:
     def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]:
         """Call a function of the host on the driver's thread."""
         if self._host_thread is None:
-            self._host_thread = ThreadPoolExecutor(1, HOST_THREAD)
+            self._host_thread = ThreadPoolExecutor(1, S.HOST_THREAD)
         try:
             return self._host_thread.submit(call, *arguments)
         except RuntimeError:  # the interpreter is about to end, and begins no threads

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from gpusim.driver.caller import Gone
+from gpusim.driver.caller import Caller, Gone
 from gpusim.launch.arena import map_shared
 
 PROTOCOL = 7
@@ -66,8 +66,8 @@ class CallingProcess:
         self.asked: list[Future[Connection]] = []
 
 
-class Connection:
-    """The `Caller` of a thread of another process. words: arguments that come with a call."""
+class Connection(Caller):
+    """The caller that is a thread of another process. words: arguments that come with a call."""
 
     def __init__(self, connection: socket.socket, process: CallingProcess, words: int):
         self._socket, self.process = connection, process

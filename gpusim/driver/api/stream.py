@@ -35,10 +35,7 @@ entries(
     # Managed memory is visible to host and device at any time.
     ("cuStreamAttachMemAsync", "S (pqu)", lambda driver, stream: nothing(driver, stream.not_capturing())),
     ("cuCtxWaitEvent", "C E", nothing),  # what was recorded has happened
-    (
-        "cuLaunchHostFunc cuLaunchHostFunc_v2 13020",
-        *("S p p", lambda driver, stream, *what: driver.enqueue(stream, host_call(*what))),
-    ),
+    ("cuLaunchHostFunc cuLaunchHostFunc_v2 13020", "S p p", lambda driver, of, *w: driver.enqueue(of, host_call(*w))),
 )
 
 

@@ -20,19 +20,10 @@ from gpusim.driver.caller import caller
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.objects import DriverGpu
 from gpusim.driver.work import launch_attributes as A
+from gpusim.driver.work import streams as S
 from gpusim.driver.work.launches import CopyCall, JointCall, LaunchCall, Launcher
 from gpusim.driver.work.passing import PassingTime, QueueOwner
-from gpusim.driver.work.streams import (
-    DISABLE_TIMING,
-    HOST_CALL,
-    NO_ORIGIN,
-    NON_BLOCKING,
-    DriverEvent,
-    DriverStream,
-    Executable,
-    StreamWork,
-    called_by_stream,
-)
+from gpusim.driver.work.streams import DriverEvent, DriverStream, Executable, StreamWork, called_by_stream
 from gpusim.engine.grid import EndedWithAnother
 from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.host.launch_run import LaunchRun
@@ -83,7 +74,7 @@ class WorkQueues(PassingTime):
         if isinstance(work, Executable):
             self._add(stream, self._graph(stream, work), waits=False)
         else:
-            self._add(stream, partial(work.put, stream, self), work.kind != HOST_CALL)
+            self._add(stream, partial(work.put, stream, self), work.kind != S.HOST_CALL)
 
     def _graph(self, stream: DriverStream, executable: Executable) -> Callable[[], object]:
         """Puts the work of a graph that is launched behind that of a stream."""
@@ -92,9 +83,9 @@ class WorkQueues(PassingTime):
             for work, after in executable.steps:
                 put = partial(self._put_step, executable, work)
                 nodes.append(executable.graph.add(put, [nodes[number] for number in after]))
-            lines = {line.queue: DriverStream(stream.gpu, NON_BLOCKING, branch=True) for line in executable.graph.lines}
-            executable.lines = lines
-            self._queues |= {line: queue for queue, line in lines.items()}
+            for each in executable.graph.lines:
+                executable.lines[each.queue] = DriverStream(stream.gpu, S.NON_BLOCKING, branch=True)
+            self._queues |= {line: queue for queue, line in executable.lines.items()}
         for number, line in enumerate(executable.lines.values()):
             line.nvtx_range, line.correlation = stream.nvtx_range, stream.correlation
             if number == 0:
@@ -135,8 +126,8 @@ class WorkQueues(PassingTime):
         """Return whether nothing is ever done beside a stream: it is the default one of the program's only GPU, all
         others wait for that, and what the host computes takes no time."""
         others = (each for context in self._driver.contexts() for each in context.streams.values())
-        only = stream.handle in NO_ORIGIN and not (self._driver.is_shared or self._shared.host.measured)
-        return only and not any(each.flags & NON_BLOCKING for each in others)
+        only = stream.handle in S.NO_ORIGIN and not (self._driver.is_shared or self._shared.host.measured)
+        return only and not any(each.flags & S.NON_BLOCKING for each in others)
 
     def _device_of(self, stream: DriverStream) -> Device:
         return self._driver.simulated(stream.gpu)
@@ -147,7 +138,7 @@ class WorkQueues(PassingTime):
     def queue_of(self, stream: DriverStream) -> StreamQueue:
         """The device's stream that does a stream's work."""
         engine = self._set_of(stream).engine
-        if stream.handle in NO_ORIGIN:
+        if stream.handle in S.NO_ORIGIN:
             if stream.gpu not in self._mains:
                 taken = any(engine.main in each.mains() for each in self._shared.members.values())
                 self._mains[stream.gpu] = engine.stream() if taken else engine.main
@@ -167,7 +158,7 @@ class WorkQueues(PassingTime):
 
     def _order(self, stream: DriverStream) -> None:
         """Let a stream's next work wait for the default stream; of that one, for all streams that wait for it."""
-        if not stream.flags & NON_BLOCKING:
+        if not stream.flags & S.NON_BLOCKING:
             queue, main = self.queue_of(stream), self._mains.get(stream.gpu)
             before = self._blocking(stream) if queue is main else [main] if main is not None else []
             if self._driver.is_shared:
@@ -179,7 +170,7 @@ class WorkQueues(PassingTime):
     def _blocking(self, default: DriverStream) -> list[StreamQueue]:
         """Queues of the streams that a GPU's default stream waits for."""
         own = ((stream, queue) for stream, queue in self._queues.items() if stream.gpu is default.gpu)
-        return [queue for stream, queue in own if not stream.flags & NON_BLOCKING]
+        return [queue for stream, queue in own if not stream.flags & S.NON_BLOCKING]
 
     def _new_end(self, queue: StreamQueue, waiting: StreamQueue) -> simpy.Event | None:
         """The end of all work of a queue, None if another one waits for that already. It never fails, as the end of a
@@ -219,17 +210,14 @@ class WorkQueues(PassingTime):
 
     def copy(self, stream: DriverStream, copy: CopyCall, effect: Callable[[], object], wait: bool = False) -> None:
         """A copy or a fill. effect: moves the bytes. wait: until that is done."""
-        queue, streams = self.queue_of(stream), self._set_of(stream)
-
-        moves = self.at_home(effect)
+        queue, streams, moves = self.queue_of(stream), self._set_of(stream), self.at_home(effect)
 
         def done() -> None:
             moves()
             if not self._launches:
                 copy.displace(self._device_of(stream))
             span = queue.pending[0].span()
-            began = span[2] if span is not None else self.env.now
-            self._driver.copied(copy, round(began))
+            self._driver.copied(copy, round(span[2] if span is not None else self.env.now))
 
         to_device = {"HtoD": True, "DtoH": False}.get(copy.kind)
         dropped = self._shared.dropped
@@ -240,11 +228,9 @@ class WorkQueues(PassingTime):
                 names = self._driver.node.gpus
                 ends = names[copy.source_gpu], names[copy.target_gpu]
                 work = streams.copy_between(queue, *ends, copy.nbytes, True, done)
-            elif to_device is not None:
-                its = self._sets[copy.target_gpu]
-                work = its.copy(queue, copy.nbytes, to_device, copy.pinned, done)
             else:
-                work = streams.copy(queue, copy.nbytes, to_device, copy.pinned, done)
+                its = streams if to_device is None else self._sets[copy.target_gpu]
+                work = its.copy(queue, copy.nbytes, to_device, copy.pinned, done)
         if dropped == self._shared.dropped:  # it may have waited for pageable memory
             self._ends[queue] = work.done
         if wait:
@@ -297,7 +283,7 @@ class WorkQueues(PassingTime):
 
     def record(self, stream: DriverStream, event: DriverEvent) -> None:
         """A point at which an event is recorded. In a stream that has the GPU for itself it is there at once."""
-        timed = not event.flags & DISABLE_TIMING
+        timed = not event.flags & S.DISABLE_TIMING
         work = RecordWork(self.env, None, self._set.event_takes) if timed else RecordWork(self.env, ())
         event.captured, event.work = None, (work, self._shared.dropped)
         self._put(stream, work, 0.0 if self.alone(stream) else self._set.calls.event_call_us)
@@ -320,7 +306,7 @@ class WorkQueues(PassingTime):
 
     def _waited_for(self, stream: DriverStream) -> list[StreamQueue]:
         """Queues that are empty once a stream is idle: its own, and for the default stream all blocking ones."""
-        return [*(self._blocking(stream) if stream.handle in NO_ORIGIN else ()), self.queue_of(stream)]
+        return [*(self._blocking(stream) if stream.handle in S.NO_ORIGIN else ()), self.queue_of(stream)]
 
     def passes(self, pending: Callable[[], bool]) -> bool:
         """A call that asks whether something is pending takes the host some time, which passes. The answer then. Where

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from gpusim.driver import attributes as A
-from gpusim.driver.caller import caller, constant_text
+from gpusim.driver.caller import caller, constant_text, get_uint
 from gpusim.driver.codes import ManagementCode, fail_if
 from gpusim.driver.objects import DriverGpu
 from gpusim.driver.registry import MANAGED_DEVICE, entries, entry
@@ -33,6 +33,12 @@ def _numbers(driver: Driver) -> dict[int, int]:
     return A.device_attributes(driver.config, 0)
 
 
+def _clock_mhz(driver: Driver, gpu: DriverGpu, kind: int) -> int:
+    fail_if(not 0 <= kind <= _VIDEO, ManagementCode.INVALID_ARGUMENT)
+    fail_if(kind == _VIDEO, ManagementCode.NOT_SUPPORTED)
+    return _numbers(driver)[36] // 1000 if kind == _MEMORY else driver.config.gpu.clock_mhz
+
+
 entries(
     ("nvmlInit nvmlInit_v2 nvmlInitWithFlags", "", lambda driver: setattr(driver, "managed", driver.managed + 1)),
     ("nvmlErrorString", "&i", lambda driver, code: constant_text(dict(enumerate(_TEXTS)).get(code, "Unknown Error"))),
@@ -47,23 +53,14 @@ entries(
     ("nvmlDeviceGetName", "V p u", lambda driver, gpu, text, room: _put_text(text, room, driver.config.gpu.name)),
     ("nvmlDeviceGetUUID", "V p u", lambda driver, gpu, text, room: _put_text(text, room, A.uuid_text(gpu.number))),
     ("nvmlDeviceGetCudaComputeCapability", "V *i *i", lambda driver, gpu: A.compute_capability(driver.config)),
-    (
-        "nvmlDeviceGetNumGpuCores",
-        *("V *i", lambda driver, gpu: 32 * driver.config.sm.count * driver.config.sm.sub_partitions),
-    ),
+    ("nvmlDeviceGetNumGpuCores", "V *i", lambda of, _: 32 * of.config.sm.count * of.config.sm.sub_partitions),
     ("nvmlDeviceGetMemoryBusWidth", "V *i", lambda driver, gpu: _numbers(driver)[37]),
-    (
-        "nvmlDeviceGetClockInfo nvmlDeviceGetMaxClockInfo nvmlDeviceGetApplicationsClock",
-        *("V i *i", lambda driver, gpu, kind: _clock_mhz(driver, kind)),
-    ),
+    ("nvmlDeviceGetClockInfo nvmlDeviceGetMaxClockInfo nvmlDeviceGetApplicationsClock", "V i *i", _clock_mhz),
     ("nvmlDeviceGetEccMode", "V *i *i", lambda driver, gpu: (1, 1)),
     ("nvmlDeviceGetMigMode", "V *i *i", lambda driver, gpu: (0, 0)),
     ("nvmlDeviceGetArchitecture", "V *i", lambda driver, _: _GENERATIONS.get(A.compute_capability(driver.config), 10)),
-    (
-        "nvmlDeviceGetP2PStatus",
-        *("V V i *i", lambda driver, gpu, peer, _: 0 if driver.reaches(gpu, peer) else _LINK_NOT_THERE),
-    ),
-)  # fmt: skip
+    ("nvmlDeviceGetP2PStatus", "V V i *i", lambda driver, *of: 0 if driver.reaches(*of[:2]) else _LINK_NOT_THERE),
+)
 entry("nvmlDeviceGetIndex nvmlDeviceGetMinorNumber", "V *i")(lambda driver, gpu: gpu.number)
 _ZERO = ["ComputeMode", "PersistenceMode", "PerformanceState", "MultiGpuBoard", "DisplayActive"]
 _NONE = [f"{kind}RunningProcesses{n}" for kind in ("Compute", "Graphics", "MPSCompute") for n in ("", "_v2", "_v3")]
@@ -84,17 +81,14 @@ def _handle(driver: Driver, code: ManagementCode, is_asked: Callable[[DriverGpu]
     return MANAGED_DEVICE + found[0]
 
 
-_INDEX, _NAMED = ManagementCode.INVALID_ARGUMENT, ManagementCode.NOT_FOUND
-entries(
-    (
-        "nvmlDeviceGetHandleByIndex nvmlDeviceGetHandleByIndex_v2",
-        *("u *p", lambda driver, index: _handle(driver, _INDEX, lambda gpu: gpu.number == index)),
-    ),
-    (
-        "nvmlDeviceGetHandleByUUID",
-        *("T *p", lambda driver, text: _handle(driver, _NAMED, lambda gpu: A.uuid_text(gpu.number) == text)),
-    ),
-)
+@entry("nvmlDeviceGetHandleByIndex nvmlDeviceGetHandleByIndex_v2", "u *p")
+def by_index(driver: Driver, index: int) -> int:
+    return _handle(driver, ManagementCode.INVALID_ARGUMENT, lambda gpu: gpu.number == index)
+
+
+@entry("nvmlDeviceGetHandleByUUID", "T *p")
+def by_uuid(driver: Driver, text: str) -> int:
+    return _handle(driver, ManagementCode.NOT_FOUND, lambda gpu: A.uuid_text(gpu.number) == text)
 
 
 @entry("nvmlDeviceGetHandleByPciBusId nvmlDeviceGetHandleByPciBusId_v2", "T *p")
@@ -102,7 +96,7 @@ def by_bus(driver: Driver, text: str) -> int:
     """With a domain of any length, or without."""
     place = re.fullmatch(r"(?:0{4}|0{8}):(.+)", text)
     asked = f"0000:{place[1] if place else text}".lower()
-    return _handle(driver, _NAMED, lambda gpu: A.pci_bus_id(gpu.number) == asked)
+    return _handle(driver, ManagementCode.NOT_FOUND, lambda gpu: A.pci_bus_id(gpu.number) == asked)
 
 
 def _pci(nbytes: int, driver: Driver, gpu: DriverGpu, place: int) -> None:
@@ -133,13 +127,6 @@ def memory(driver: Driver, gpu: DriverGpu, place: int) -> None:
 @entry("nvmlDeviceGetMemoryInfo_v2", "V p")
 def memory_v2(driver: Driver, gpu: DriverGpu, place: int) -> None:
     """Total, reserved, free and used bytes, behind the version that the caller has put there."""
-    (version,) = struct.unpack("<I", caller().read([(place, 4)])[0])
-    fail_if(version != _MEMORY_V2, ManagementCode.FUNCTION_NOT_FOUND)
+    fail_if(get_uint(place) != _MEMORY_V2, ManagementCode.FUNCTION_NOT_FOUND)
     total, used = _memory_bytes(driver, gpu)
     caller().write(place + 8, struct.pack("<4Q", total, 0, total - used, used))
-
-
-def _clock_mhz(driver: Driver, kind: int) -> int:
-    fail_if(not 0 <= kind <= _VIDEO, ManagementCode.INVALID_ARGUMENT)
-    fail_if(kind == _VIDEO, ManagementCode.NOT_SUPPORTED)
-    return _numbers(driver)[36] // 1000 if kind == _MEMORY else driver.config.gpu.clock_mhz

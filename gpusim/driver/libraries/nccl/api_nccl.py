@@ -84,12 +84,8 @@ def _meet(driver: Driver, begun: Sequence[GroupRank]) -> None:
     """Wait until all ranks of new communicators have come. Raises UNKNOWN for ranks that do not."""
     for clique in {each.clique: None for each in begun}:  # of a split, where its ranks meet
         assert driver.queues is not None
-        driver.queues.run_while(partial(_lacks, clique), clique.absent, _BEGINS_SECONDS)
+        driver.queues.run_while(lambda clique=clique: not clique.whole, clique.absent, _BEGINS_SECONDS)
         driver.time.host.time = max(driver.time.host.time, driver.time.host.meet(clique.met))
-
-
-def _lacks(clique: Clique) -> bool:
-    return not clique.whole
 
 
 def _begin(driver: Driver, made: GroupRank, config: int = 0) -> int:
@@ -270,19 +266,15 @@ def _declare(name: str, signature: str, make: Callable[..., RankCall]) -> None:
     entry(name, f"{signature} p p", anytime=True)(run)
 
 
-def _of(name: str) -> Callable[..., RankCall]:
-    return partial(RankCall, name)
-
-
 def _rooted(name: str) -> Callable[..., RankCall]:
     return lambda send, receive, count, kind, root: RankCall(name, send, receive, count, kind, root=root)
 
 
-_declare("ncclAllReduce", "p p q i i", _of("all_reduce"))
-_declare("ncclReduceScatter", "p p q i i", _of("reduce_scatter"))
-_declare("ncclReduce", "p p q i i i", _of("reduce"))
-_declare("ncclAllGather", "p p q i", _of("all_gather"))
-_declare("ncclAlltoAll", "p p q i", _of("all_to_all"))
+_declare("ncclAllReduce", "p p q i i", partial(RankCall, "all_reduce"))
+_declare("ncclReduceScatter", "p p q i i", partial(RankCall, "reduce_scatter"))
+_declare("ncclReduce", "p p q i i i", partial(RankCall, "reduce"))
+_declare("ncclAllGather", "p p q i", partial(RankCall, "all_gather"))
+_declare("ncclAlltoAll", "p p q i", partial(RankCall, "all_to_all"))
 _declare("ncclBroadcast", "p p q i i", _rooted("broadcast"))
 _declare("ncclBcast", "p q i i", lambda at, count, kind, root: RankCall("broadcast", at, at, count, kind, root=root))
 _declare("ncclGather", "p p q i i", _rooted("gather"))
