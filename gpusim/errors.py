@@ -103,8 +103,7 @@ class CheckError(SimulationError):
 
     def __init__(self, name: str, known: Sequence[str]):
         self.name, self.known = name, tuple(known)
-        meant = did_you_mean(name, known)
-        super().__init__(f"there is no check {name!r}; known are {', '.join(known)}{meant}")
+        super().__init__(f"there is no check {name!r}; known are {', '.join(known)}{did_you_mean(name, known)}")
 
 
 class ModeError(SimulationError):

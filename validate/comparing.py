@@ -47,8 +47,7 @@ def compare(
     jobs = min(jobs or host_threads(None), len(tasks))
     threads = threads or (max(1, host_threads(None) // jobs) if jobs > 1 else None)
     how = {"gpu": gpu, "baseline_of": baseline_of, "overrides": tuple(overrides), "threads": threads, "warm": warm}
-    work = partial(_rows_of, **how)
-    return rows(points, found, tasks, work, jobs, book)
+    return rows(points, found, tasks, partial(_rows_of, **how), jobs, book)
 
 
 def _rows_of(point: ProgramPoint, **how: Any) -> list[score.Row]:

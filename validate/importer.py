@@ -92,14 +92,12 @@ def make(document: dict[str, Any], variant: str) -> Baseline:
     return Baseline(
         variant=variant,
         code=baseline.RecordedCode(
-            image=images.entry_of(variant)["file"],
-            symbol=program.symbol,
-            code_sha256=program.code_sha256,
+            image=images.entry_of(variant)["file"], symbol=program.symbol, code_sha256=program.code_sha256,
             cubin_sha256=program.sha256,
         ),
         provenance=_provenance(document["provenance"], rows),
         sizes=measurements,
-    )
+    )  # fmt: skip
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -42,15 +42,12 @@ class ProgramRecorder:
         self.document: dict[str, Any] = {
             "format": FORMAT,
             "provenance": {
-                "date": found["date"],
-                "ncu": f"Version {found['ncu']}",
-                "smi_before": found["smi"],
-                "cache_control": "all (ncu flushes before every pass)",
-                "clock_control": "none",
+                "date": found["date"], "ncu": f"Version {found['ncu']}", "smi_before": found["smi"],
+                "cache_control": "all (ncu flushes before every pass)", "clock_control": "none",
             },
             "points": {},
             "failures": {},
-        }
+        }  # fmt: skip
 
     def left(self) -> float:
         """Seconds until the limit."""
@@ -76,8 +73,8 @@ class ProgramRecorder:
 
     def times(self, points: Sequence[ProgramPoint]) -> str:
         """Times and results of the points."""
-        seconds = min(self.left(), 150.0)
-        found, provenance = _worker("times", TIME_REPEATS, seconds, points, None)[0], self.document["provenance"]
+        found = _worker("times", TIME_REPEATS, min(self.left(), 150.0), points, None)[0]
+        provenance = self.document["provenance"]
         provenance |= found["device"] | {"event_overhead_us": found["event_overhead_us"]}
         provenance["smi_after_times"] = gpu.provenance()["smi"]
         for row in found["rows"]:
@@ -115,7 +112,8 @@ def record(
     repeats: launches of each point under ncu. seconds: limit of the whole recording; what was not reached in
     time is listed under 'failures'.
     """
-    points, recorder = select(only, sizes), ProgramRecorder(out, seconds, say)
+    points = select(only, sizes)
+    recorder = ProgramRecorder(out, seconds, say)
     recorder.note(f"{len(points)} points, {repeats} profiled launches each")
     recorder.step("times", lambda: recorder.times(points))
     known: list[str] = []

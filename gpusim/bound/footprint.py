@@ -296,8 +296,7 @@ def hot_requests(trace: Trace, regions: Sequence[Region], memory: DeviceMemory, 
     by_line: dict[int, np.ndarray] = defaultdict(lambda: np.zeros(2))
     by_array: dict[int, np.ndarray] = defaultdict(lambda: np.zeros(2))
     for region in regions:
-        accesses = Accesses.of(trace, region.samples[0])
-        steps, regular = steps_of(region, trace, accesses)
+        steps, regular = steps_of(region, trace, Accesses.of(trace, region.samples[0]))
         still = regular & (steps == 0).all(axis=1)
         samples = [Requests.of(Accesses.of(trace, each), kinds) for each in region.samples]
         amounts = np.column_stack([samples[0].count, samples[0].sectors])

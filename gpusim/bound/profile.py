@@ -183,11 +183,9 @@ def _made(program: Program, launch: Launch, config: GPUConfig, effort: Effort) -
 def needs_of(config: GPUConfig) -> dict[str, Any]:
     """The values of a configuration that change the numbers of a profile."""
     return {
-        "gpu.arch": config.gpu.arch,
-        "shared.banks": config.shared.banks,
-        "shared.bank_bytes": config.shared.bank_bytes,
+        "gpu.arch": config.gpu.arch, "shared.banks": config.shared.banks, "shared.bank_bytes": config.shared.bank_bytes,
         "l1.store_line_cycles": config.l1.store_line_cycles,
-    }
+    }  # fmt: skip
 
 
 def kinds_of(grid: Dim3) -> list[Region]:

@@ -105,8 +105,7 @@ def work(tally: Tally, code: np.ndarray, store_line_cycles: int) -> np.ndarray:
     def put(amount: Amount, values: np.ndarray, rows: np.ndarray) -> None:
         found[amount] += float(values[rows].sum())
 
-    every = np.ones(len(code), bool)
-    put(Amount.ISSUES, executed, every)
+    put(Amount.ISSUES, executed, np.ones(len(code), bool))
     put(Amount.WIDE, executed, kinds.wide)
     found[Amount.UNIT :] = np.bincount(code[:, M.COL_UNIT], executed * ~kinds.wide, M.UNITS)[: M.UNITS]
     # An access to shared memory takes a turn for each wavefront, one to global memory one.

@@ -33,11 +33,9 @@ def make_parser(command: str | None = None) -> argparse.ArgumentParser:
     from gpusim import __version__
 
     parser = command_line.Parser(
-        prog="gpusim",
-        description="A GPU simulator that executes the machine code a real GPU would run.",
-        epilog=command_line.help_text("gpusim"),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+        prog="gpusim", description="A GPU simulator that executes the machine code a real GPU would run.",
+        epilog=command_line.help_text("gpusim"), formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     told = f"gpusim {__version__}"
     parser.add_argument("--version", action="version", version=told, help="print the version and exit")
     command_line.add_commands(parser, command)

@@ -62,8 +62,7 @@ def show_diff(options: argparse.Namespace) -> None:
     if options.second is None and not options.overrides:
         raise UserError("config diff takes two configurations, or one and --set")
     first = load_config(options.first)
-    second = load_config(options.second or options.first, options.overrides)
-    rows = diff(first, second)
+    rows = diff(first, load_config(options.second or options.first, options.overrides))
     if options.json:
         print_json({key: list(pair) for key, pair in rows.items()})
         return

@@ -103,16 +103,12 @@ def _plan(name: str, group: RankGroup, how: C.Choice, root: int) -> programs.Col
     if how.algorithm == "ring":
         orders = group.orders
         if name in ("broadcast", "reduce"):
-            orders = tuple(_from(order, root, first=name == "broadcast") for order in orders)
+            # Each ring is cut open so that it begins, or ends, at the root.
+            cuts = [order.index(root) + (name == "reduce") for order in orders]
+            orders = tuple(order[at:] + order[:at] for order, at in zip(orders, cuts, strict=True))
         return programs.ring(name, how, orders)
     total = 1 << (group.communicator.channels - 1).bit_length()
     return programs.pairs(how, (1,) if name == "send_recv" else range(ranks), ranks, total)
-
-
-def _from(order: tuple[int, ...], root: int, first: bool) -> tuple[int, ...]:
-    """The ring cut open so that it begins, or ends, at the root."""
-    at = order.index(root) + (0 if first else 1)
-    return order[at:] + order[:at]
 
 
 def _machine(

@@ -21,18 +21,9 @@ from gpusim.driver.caller import Gone, caller, serving
 from gpusim.driver.registry import answer
 from gpusim.driver.state import Driver
 from gpusim.driver.work.streams import HOST_THREAD
+from gpusim.exec import wire
 from gpusim.exec.libraries import functions
-from gpusim.exec.wire import (
-    CALLS_AGAIN,
-    GOOD_BYE,
-    NAME_BYTES,
-    ORDERS,
-    REGISTERS,
-    STACK_WORDS,
-    CallingProcess,
-    Connection,
-    read_hello,
-)
+from gpusim.exec.wire import CallingProcess, Connection, read_hello
 
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
@@ -61,8 +52,8 @@ class ServedProcess:
 
     def __init__(self, driver: Driver):
         self.driver, self._process = driver, CallingProcess()
-        registers = REGISTERS[platform.machine()]
-        self._registers, self._words = registers, registers + STACK_WORDS
+        registers = wire.REGISTERS[platform.machine()]
+        self._registers, self._words = registers, registers + wire.STACK_WORDS
         self._points = functions()
         self._states: dict[int, dict[str, Any]] = {}  # of the driver's about each thread
         self._is_python: bool | None = None
@@ -76,14 +67,14 @@ class ServedProcess:
             made.close()
             return
         connection = Connection(made, self._process, self._words)
-        if what == ORDERS:
+        if what == wire.ORDERS:
             self._calls_functions.add(thread)
             self._process.asked.pop(0).set_result(connection)
             return
         if thread in self._calls_functions:
             threading.current_thread().name = HOST_THREAD
         state = vars(self.driver.thread)
-        state |= (self._states.get(thread, {}) if what == CALLS_AGAIN else {}) | {"ident": ident}
+        state |= (self._states.get(thread, {}) if what == wire.CALLS_AGAIN else {}) | {"ident": ident}
         self._states[thread] = state
         with serving(connection), contextlib.suppress(Gone):
             self._answer_all(connection, threading.get_native_id())
@@ -98,7 +89,7 @@ class ServedProcess:
         driver = self.driver
         driver.serving[thread] = False
         for number, words, answered in connection.calls():
-            if number == GOOD_BYE:
+            if number == wire.GOOD_BYE:
                 driver.finish()
                 connection.answer(0)
                 continue
@@ -149,7 +140,7 @@ class _ServedProcesses:
         self._served[ended] = served, listener
         self._watched.register(ended, selectors.EVENT_READ)
         self._watched.register(listener, selectors.EVENT_READ, (served, listener))
-        made.sendall(name.encode().ljust(NAME_BYTES, b"\0"))
+        made.sendall(name.encode().ljust(wire.NAME_BYTES, b"\0"))
         _in_thread(served, made)
 
     def interrupt(self) -> None:

@@ -29,11 +29,9 @@ from isa.lower import loops
 _RETURN_REGISTER = 20
 _SPACES = {M.SPACE_SHARED: "shared", M.SPACE_LOCAL: "local", M.SPACE_CONST: "constant"}
 _SPACE_OF_ERROR = {
-    L.ERROR_BOUNDS: "global",
-    L.ERROR_SHARED_BOUNDS: "shared",
-    L.ERROR_LOCAL_BOUNDS: "local",
+    L.ERROR_BOUNDS: "global", L.ERROR_SHARED_BOUNDS: "shared", L.ERROR_LOCAL_BOUNDS: "local",
     L.ERROR_CONSTANT_BOUNDS: "constant",
-}
+}  # fmt: skip
 _KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic", COPY: errors.ASYNC_COPY, BULK: errors.BULK_COPY}
 
 

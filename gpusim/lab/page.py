@@ -48,11 +48,9 @@ def lab_page(exercises: Sequence[Exercise], progress: dict[str, Any]) -> str:
     data = _experiments() | {
         "gpus": list(shipped_names()),
         "exercises": [vars(each) | {"goals": [goal.text for goal in each.goals]} for each in exercises],
-        "starts": tomllib.loads((play.HERE / "starts.toml").read_text("utf-8"))["start"],
-        "progress": progress,
-        "lessons": {name: registry().get(name).teaches for name in registry().names()},
-        "explored": play.EXPLORED,
-    }
+        "starts": tomllib.loads((play.HERE / "starts.toml").read_text("utf-8"))["start"], "progress": progress,
+        "lessons": {name: registry().get(name).teaches for name in registry().names()}, "explored": play.EXPLORED,
+    }  # fmt: skip
     imports = {f"gpusim/{name}": f"/static/{name}.js" for name in (*REPORT_MODULES, *MODULES)}
     return _filled(imports, '<link rel="stylesheet" href="/static/lab.css">', 'import "gpusim/main";', data)
 

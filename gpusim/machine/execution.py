@@ -73,11 +73,9 @@ class Executor:
         """Return arrays into which each instruction is logged."""
         return {
             "log": np.zeros((sms, LOG_ROWS, L.EVENT_FIELDS), np.int64),
-            "log_lanes": np.full((sms, LOG_LANES, 32), -1, np.int64),
-            "wanted": np.ones(blocks, np.int32),
-            "log_before": np.zeros((1, 1, 32), np.uint32),
-            "life": np.zeros((blocks, 3), np.int64),
-        }
+            "log_lanes": np.full((sms, LOG_LANES, 32), -1, np.int64), "wanted": np.ones(blocks, np.int32),
+            "log_before": np.zeros((1, 1, 32), np.uint32), "life": np.zeros((blocks, 3), np.int64),
+        }  # fmt: skip
 
     def execute(self, sm: int, w: int, instruction: Decoded, now: int) -> Executed:
         """Execute the warp's next instruction. Raises MachineStopped for what a program may not do."""

@@ -134,8 +134,7 @@ class Scheduler:
         """Return an event that happens at a cycle, or as soon as `wake` is called."""
         alarm = self.alarm = self.env.event()
         if until < NEVER:
-            timer = self.env.timeout(math.ceil(until) - self.env.now)
-            timer.callbacks.append(lambda _: self.wake(alarm))
+            self.env.timeout(math.ceil(until) - self.env.now).callbacks.append(lambda _: self.wake(alarm))
         return alarm
 
     def wake(self, alarm: simpy.Event | None = None) -> None:

@@ -221,8 +221,7 @@ class ManagedArray(StreamedArray):
         return self.host_view[part]
 
     def __setitem__(self, key: Any, values: Any) -> None:
-        view = self._part(key)
-        self._touch(view, True)
+        self._touch(self._part(key), True)
         self.host_view[key] = values
 
     def _copy(self, to_device: bool, host: np.ndarray, effect: Callable[[], Any], stream: Stream | None) -> None:

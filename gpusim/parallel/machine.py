@@ -120,8 +120,7 @@ class Sms:
             self._give(count - stay)
 
         def begin(count: int, left: int) -> None:
-            group = self.env.timeout(turn_us * self._slower(demand), (count, left))
-            group.callbacks.append(end)
+            self.env.timeout(turn_us * self._slower(demand), (count, left)).callbacks.append(end)
 
         while any(coming.values()) or running:
             for left, count in coming.items():
@@ -247,8 +246,7 @@ class TrainingStep:
 
     def finish(self, ranks: Sequence[Callable[[], Process]]) -> Schedule:
         """Run what every simulated GPU does until all have ended."""
-        ends = [self.env.process(rank()) for rank in ranks]
-        self.env.run(until=self.env.all_of(ends))
+        self.env.run(until=self.env.all_of([self.env.process(rank()) for rank in ranks]))
         node = self.costs.node
         order = sorted(self.log, key=lambda e: (e.start_us, e.gpu, e.kind not in COMPUTE, e.stream, e.end_us, e.name))
         rates = {link.name: link.bandwidth_gb_s for link in node.links}

@@ -218,8 +218,7 @@ def _draw_group(
 
 def _draw_waiting(ax: Axes, rows: np.ndarray, order: list[int], low: int, high: int) -> None:
     """A dotted line wherever some lanes that run later do not run."""
-    lane = order[low]
-    runs = np.flatnonzero((rows["active"] >> np.uint32(lane)) & np.uint32(1))
+    runs = np.flatnonzero((rows["active"] >> np.uint32(order[low])) & np.uint32(1))
     for before, after in pairwise(runs.tolist()):
         if after > before + 1:
             ax.hlines((low + high) / 2, before + 1, after, color=GREY, linewidth=0.9, linestyle=":", zorder=0.5)

@@ -164,15 +164,13 @@ def make_occupancy(result: Analysis) -> dict[str, Any]:
     )
 
     return {
-        "blocks": found.blocks_per_sm,
-        "warps": found.warps_per_sm,
-        "most": sm.max_warps,
+        "blocks": found.blocks_per_sm, "warps": found.warps_per_sm, "most": sm.max_warps,
         "achieved": result.metrics["sm__warps_active.avg.per_cycle_active"],
         "resources": [
             [name, each, of, unit, not names.isdisjoint(found.limiters)] for name, each, of, unit, names in resources
         ],
         "curves": curves(config, threads, program.registers, static + dynamic),
-    }
+    }  # fmt: skip
 
 
 def curves(config: GPUConfig, threads: int, registers: int, shared: int) -> list[list[Any]]:

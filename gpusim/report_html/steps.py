@@ -199,12 +199,10 @@ def make_warps(trace: Trace | None) -> dict[str, Any] | None:
         return None
     end = int(mine["end"].max())
     return {
-        "sm": int(sm),
-        "begin": int(mine["start"].min()),
-        "end": until,
+        "sm": int(sm), "begin": int(mine["start"].min()), "end": until,
         "cut": f"The page holds the cycles up to {until:,} of {end:,}." if until < end else "",
         "rows": [{"scheduler": each[0], "slot": each[1], "warps": warps} for each, warps in rows.items()],
-    }
+    }  # fmt: skip
 
 
 def _spans(trace: Trace, warps: np.ndarray, end: int) -> tuple[np.ndarray, int]:

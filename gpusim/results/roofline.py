@@ -96,12 +96,10 @@ class Roofline:
     def to_dict(self) -> dict[str, Any]:
         """All fields and what follows from them."""
         return asdict(self) | {
-            "kind": self.kind,
-            "operations_per_s": self.operations_per_s,
-            "intensity": {level: self.intensity(level) for level in self.bytes},
-            "roof": self.roof,
+            "kind": self.kind, "operations_per_s": self.operations_per_s,
+            "intensity": {level: self.intensity(level) for level in self.bytes}, "roof": self.roof,
             "share_of_roof": self.share_of_roof,
-        }
+        }  # fmt: skip
 
 
 def count_operations(counts: Counts) -> dict[str, int]:
@@ -166,9 +164,7 @@ def make_roofline(counts: Counts) -> Roofline:
     config = counts.record.config
     clock_hz = config.gpu.clock_mhz * 1e6
     return Roofline(
-        operations=count_operations(counts),
-        bytes=count_bytes(counts),
-        seconds=counts.record.cycles / clock_hz,
+        operations=count_operations(counts), bytes=count_bytes(counts), seconds=counts.record.cycles / clock_hz,
         peak_operations_per_s=peak_operations_per_s(config),
         peak_bytes_per_s={level: rate * clock_hz for level, rate in peak_bytes_per_cycle(config).items()},
-    )
+    )  # fmt: skip

@@ -73,8 +73,7 @@ class Quantity:
     @property
     def bare(self) -> str:
         """The name without its unit: 'energy' of `energy_j`."""
-        suffix = f"_{self.unit.lower()}"
-        return self.name.removesuffix(suffix) if self.unit else self.name
+        return self.name.removesuffix(f"_{self.unit.lower()}") if self.unit else self.name
 
     @property
     def head(self) -> str:

@@ -199,12 +199,10 @@ class AccelSimLaunch:
         rows = (_ROWS_TOGETHER if together or program.cluster is not None else _ROWS) + BLOCK_ROWS
         sms, count = int(par[P.SM_COUNT]), int(np.prod(par[P.GRID_X : P.GRID_Z + 1]))
         self.arrays: dict[str, np.ndarray] = {
-            "log": np.empty((sms, rows, L.EVENT_FIELDS), np.int64),
-            "log_lanes": np.empty((sms, rows, 32), np.int64),
-            "wanted": np.ones(count, np.int32),
-            "log_before": np.zeros((1, 1, 32), np.uint32),
+            "log": np.empty((sms, rows, L.EVENT_FIELDS), np.int64), "log_lanes": np.empty((sms, rows, 32), np.int64),
+            "wanted": np.ones(count, np.int32), "log_before": np.zeros((1, 1, 32), np.uint32),
             "life": np.zeros((count, 3), np.int64),
-        }
+        }  # fmt: skip
         self.instructions = 0
         self.started = 0.0
         self._out, self._lines, self._folder = out, lines, folder

@@ -66,12 +66,8 @@ def room(bench: Bench, number: Number, simulated: float) -> float:
 
 def gaps(gpu: str = "h200") -> dict[str, Any]:
     """The list of known gaps of a GPU, empty if there is none."""
-    file = _gaps_file(gpu)
+    file = FOLDER / f"known_gaps_{gpu}.json"
     return json.loads(file.read_text()) if file.exists() else {}  # type: ignore[no-any-return]
-
-
-def _gaps_file(gpu: str) -> Path:
-    return FOLDER / f"known_gaps_{gpu}.json"
 
 
 def update_gaps(found: Sequence[Compared], gpu: str = "h200") -> int:
@@ -83,7 +79,7 @@ def update_gaps(found: Sequence[Compared], gpu: str = "h200") -> int:
         if not row.within:
             entry["numbers"][row.case] = round(row.simulated / row.measured, 2) if row.measured else float("nan")
     known = {name: entry for name, entry in sorted(known.items()) if entry["numbers"]}
-    _gaps_file(gpu).write_text(json.dumps(known, indent=1) + "\n")
+    (FOLDER / f"known_gaps_{gpu}.json").write_text(json.dumps(known, indent=1) + "\n")
     return sum(len(entry["numbers"]) for entry in known.values())
 
 
@@ -136,7 +132,9 @@ def _once(bench: Bench, case: Case, gpu: str, overrides: Sequence[str], cycle: i
     if case.before in ("same", "evicted"):
         _launch(device, program, case, placed)
     if case.before == "evicted":
-        _reset(args, placed)
+        for value, array in zip(args, placed, strict=True):
+            if isinstance(value, np.ndarray) and value.nbytes < BLANK_BYTES:
+                array.copy_to_device(value)
         for other, way in evicting():
             _launch(device, images.program_of(other), way, _place(device, way.make()))
     _launch(device, program, case, placed)
@@ -159,9 +157,3 @@ def _place(device: gpusim.Device, args: Sequence[Any]) -> list[Any]:
 def _device_array(device: gpusim.Device, value: np.ndarray) -> DeviceArray:
     blank = value.nbytes >= BLANK_BYTES
     return device.device_array(value.shape, value.dtype) if blank else device.to_device(value)
-
-
-def _reset(args: Sequence[Any], placed: Sequence[Any]) -> None:
-    for value, array in zip(args, placed, strict=True):
-        if isinstance(value, np.ndarray) and value.nbytes < BLANK_BYTES:
-            array.copy_to_device(value)

@@ -65,8 +65,7 @@ def build(benches: list[Bench], say: Callable[[str], None] = print) -> list[str]
             say(f"{file}: {len(program.instructions)} instructions")
         names = {*images.get(file, {}).get("benches", ()), bench.name}
         images[file] = {"code_sha256": program.code_sha256, "benches": sorted(names)}
-    document = {"tools": tools(), "images": dict(sorted(images.items()))}
-    INDEX.write_text(json.dumps(document, indent=1) + "\n")
+    INDEX.write_text(json.dumps({"tools": tools(), "images": dict(sorted(images.items()))}, indent=1) + "\n")
     index.cache_clear()
     _open.cache_clear()
     return written

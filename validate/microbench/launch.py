@@ -95,8 +95,7 @@ def _order() -> Any:
         apart = float(np.median([each[1] - each[0] for each in starts]))
         return {"SMs of the first 132 blocks": float(len(np.unique(rows[:SMS, 2]))), "from first to second": apart}
 
-    case = rows_case("two per SM", 2 * SMS, 64, (2 * SMS, _COLUMNS), (np.int32(20000),), reduce)
-    return blocks, (case,)
+    return blocks, (rows_case("two per SM", 2 * SMS, 64, (2 * SMS, _COLUMNS), (np.int32(20000),), reduce),)
 
 
 def rate(steps: Any, out: Any) -> None:

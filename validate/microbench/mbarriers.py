@@ -25,8 +25,7 @@ def _own(look: str) -> Any:
             f"mbarrier.arrive.shared.b64 s, [b]; L{k}: mbarrier.{look}.shared.b64 p, [b], s; @!p bra L{k};"
             for k in range(count)
         )
-        text = f"{{ .reg .b64 s; .reg .b32 b; .reg .pred p; mov.b32 b, $1; {steps} mov.b32 $0, b; }}"
-        return ptx(text, "r")
+        return ptx(f"{{ .reg .b64 s; .reg .b32 b; .reg .pred p; mov.b32 b, $1; {steps} mov.b32 $0, b; }}", "r")
 
     timed = timed_chain(chain(_FEW), chain(_MORE))
 

@@ -105,7 +105,6 @@ def _products(op: GroupOp) -> Any:
             return {"one": few, "each": (more - few) / (_MORE - _FEW), "issue": float(issued)}
 
         inputs, shape = (np.int32(_ROUNDS),), (4 * groups, 6)
-        key = f"groups={groups}"
-        return rows_case(key, 1, 128 * groups, shape, inputs, reduce, shared_bytes=_ROOM_BYTES)
+        return rows_case(f"groups={groups}", 1, 128 * groups, shape, inputs, reduce, shared_bytes=_ROOM_BYTES)
 
     return kernel, map(case, (1, 2, 4) if op.n <= 128 else (1, 2))

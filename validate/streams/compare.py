@@ -144,8 +144,7 @@ def _copies(lab: Lab, name: str, cases: dict[str, Any]) -> Iterator[Compared]:
             plan, runs, last = partial(bench.one, match[1], int(match[2])), found, "end"
         else:
             continue
-        times = [1e3 * run["marks_us"][last] for run in runs]
-        yield _row(name, case, times, 1e3 * bench.timed_us(plan))
+        yield _row(name, case, [1e3 * run["marks_us"][last] for run in runs], 1e3 * bench.timed_us(plan))
 
 
 OTHERS = {OVERLAP: _copies, GRAPHS: _graphs, ALONE: _copies}

@@ -127,8 +127,7 @@ entries(
 def launch_ex(driver: Driver, config: int, kernel: LoadedKernel, parameters: int, extra: int) -> None:
     given, attributes = read_config(config)
     for handle in A.events_of(attributes):
-        event = driver.event_of(handle)
-        fail_if(not event.flags & DISABLE_TIMING, ResultCode.NOT_SUPPORTED)
+        fail_if(not driver.event_of(handle).flags & DISABLE_TIMING, ResultCode.NOT_SUPPORTED)
     what = tuple(given.grid), tuple(given.block), given.shared_bytes, parameters, extra
     stream = driver.stream_of(given.stream)
     work = describe(driver, kernel, *what, attributes=A.of_stream(stream.attributes) | attributes)

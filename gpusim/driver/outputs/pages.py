@@ -133,11 +133,9 @@ class PageWriter(Observer):
             notes.append(f"{self._launches - listed:,} more launches are not listed")
         facts = {
             "GPU": f"{self.config.gpu.name}, {self.config.gpu.arch}, {self.config.gpu.clock_mhz:,} MHz",
-            "Launches": f"{self._launches:,}",
-            "Pages": f"{self._written:,}",
-            "Time": f"{self.config.time_us(self._cycles):,.2f} µs",
-            "Energy": joule_text(self._energy_j, "µ"),
-        }
+            "Launches": f"{self._launches:,}", "Pages": f"{self._written:,}",
+            "Time": f"{self.config.time_us(self._cycles):,.2f} µs", "Energy": joule_text(self._energy_j, "µ"),
+        }  # fmt: skip
 
         def put_index() -> None:
             parts = self._gpus.page() if self._gpus is not None else []

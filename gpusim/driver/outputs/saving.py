@@ -198,6 +198,5 @@ class LaunchSaver(Observer):
         self._try(self._end)
         self._try(lambda: self._part.replace(self.path))
         if not self._failed:
-            size = self.path.stat().st_size
-            launches = f"{counted(self._launches, 'launch')} in {size:,} bytes"
+            launches = f"{counted(self._launches, 'launch')} in {self.path.stat().st_size:,} bytes"
             say(f"{self.path}: {launches}; gpusim replay {self.path} runs them")

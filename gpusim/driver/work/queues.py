@@ -291,8 +291,7 @@ class WorkQueues(PassingTime):
     def wait_event(self, stream: DriverStream, event: DriverEvent) -> None:
         """Let later work wait for an event, as it was last recorded."""
         events = [event.work[0].done] if self.is_pending(event) and event.work else []
-        work = WaitWork(self.env, events, takes=self._set.wait_takes)
-        self._put(stream, work, self._set.calls.event_call_us)
+        self._put(stream, WaitWork(self.env, events, takes=self._set.wait_takes), self._set.calls.event_call_us)
 
     # --- who waits for what -------------------------------------------------------------------------------------------
 

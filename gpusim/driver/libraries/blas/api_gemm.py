@@ -39,8 +39,7 @@ def _gemm(
     )
     tf32 = product.allows_tf32(compute) or (compute == _COMPUTE[F32] and handle.math_mode in _TF32_MATH)
     scalars = Scalars(product.scalar_kind(compute, c.kind), alpha, beta, on_device=bool(handle.pointer_mode))
-    what = MatrixProduct(m, n, k, a, b, c, c, scalars, batches, pointers, tf32)
-    multiply(driver, handle.stream, what)
+    multiply(driver, handle.stream, MatrixProduct(m, n, k, a, b, c, c, scalars, batches, pointers, tf32))
 
 
 def _of_one_kind(

@@ -126,8 +126,7 @@ def _matrix(layout: Descriptor, address: int, operation: int, scale: int, each: 
     fail_if(layout.number(_ORDER) not in (0, 1), ResultCode.NOT_SUPPORTED)
     fail_if(layout.number(_BATCH_MODE), ResultCode.NOT_SUPPORTED)
     sizes = layout.number(_LEADING), layout.number(_STRIDE)
-    by_rows = bool(layout.number(_ORDER))
-    return Matrix(address, layout.number(_TYPE), *sizes, operation, by_rows, scale, each)
+    return Matrix(address, layout.number(_TYPE), *sizes, operation, bool(layout.number(_ORDER)), scale, each)
 
 
 def _shape(layout: Descriptor, matrix: Matrix) -> tuple[int, int]:

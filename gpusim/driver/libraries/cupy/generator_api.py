@@ -215,8 +215,6 @@ class FeistelBijection:
 @cache
 def _shuffled() -> Any:
     return cupy.ElementwiseKernel(
-        "raw uint32 keys, uint32 left_bits, uint32 right_bits, uint32 rounds, uint64 count",
-        "int64 out",
-        Path(__file__).with_name("shuffled.cu").read_text(),
-        "shuffled",
-    )
+        "raw uint32 keys, uint32 left_bits, uint32 right_bits, uint32 rounds, uint64 count", "int64 out",
+        Path(__file__).with_name("shuffled.cu").read_text(), "shuffled",
+    )  # fmt: skip

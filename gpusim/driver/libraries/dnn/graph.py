@@ -198,5 +198,4 @@ def _tensor(of: BackendDescriptor) -> Tensor:
     span = sum((size - 1) * step for size, step in zip(sizes, steps, strict=True))
     if vector[0] != 1 or of.attributes.get(_BY_VALUE, b"\0") != b"\0" or span >= 1 << 31:
         raise unsupported("vectorized tensors, tensors by value, or tensors of 2^31 elements or more")
-    alignment = (of.numbers(_ALIGNMENT) or (16,))[0]
-    return Tensor(of.number(_NUMBER), of.number(_TYPE), sizes, steps, alignment)
+    return Tensor(of.number(_NUMBER), of.number(_TYPE), sizes, steps, (of.numbers(_ALIGNMENT) or (16,))[0])

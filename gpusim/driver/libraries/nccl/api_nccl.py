@@ -13,17 +13,8 @@ import numpy as np
 
 from gpusim.driver.caller import caller, constant_text, get_pointers, get_uint, put_pointer, read
 from gpusim.driver.codes import ResultCode, fail_if, known
-from gpusim.driver.libraries.nccl.calls import (
-    BFLOAT16,
-    RECEIVE,
-    SEND,
-    TYPES,
-    Clique,
-    GroupRank,
-    RankCall,
-    post,
-    values_of,
-)
+from gpusim.driver.libraries.nccl import calls as C
+from gpusim.driver.libraries.nccl.calls import Clique, GroupRank, RankCall, post, values_of
 from gpusim.driver.objects import DEVICE, DriverGpu
 from gpusim.driver.registry import ENTRY_POINTS, entries, entry, same
 from gpusim.driver.state import Driver
@@ -167,15 +158,11 @@ def _end(driver: Driver, handle: int) -> None:
     rank = _rank(driver, handle)
     if not rank.clique.lost:
         driver.wait_for_all(rank.gpu)
-    _forget(driver, handle)
+    _ranks(driver).pop(handle).ended = True
 
 
 def _abort(driver: Driver, handle: int) -> None:
     _rank(driver, handle).abort()
-    _forget(driver, handle)
-
-
-def _forget(driver: Driver, handle: int) -> None:
     _ranks(driver).pop(handle).ended = True
 
 
@@ -228,7 +215,7 @@ def group_end(driver: Driver) -> None:
     _meet(driver, [*begun, *(rank for rank, *_ in calls)])
     messages: dict[tuple[GroupRank, int], list[RankCall]] = {}
     for rank, call, stream in calls:
-        if call.name in (SEND, RECEIVE):
+        if call.name in (C.SEND, C.RECEIVE):
             messages.setdefault((rank, stream), []).append(call)
         else:
             post(driver, rank, [call], driver.stream_of(stream, rank.gpu.primary))
@@ -239,9 +226,9 @@ def group_end(driver: Driver) -> None:
 def _call(driver: Driver, handle: int, stream: int, call: RankCall) -> None:
     """Make a call of a rank, or note it for the end of the group. Raises INVALID_VALUE."""
     rank = _rank(driver, handle)
-    fail_if(not 0 <= call.kind < len(TYPES), ResultCode.INVALID_VALUE, f"there is no type {call.kind}")
+    fail_if(not 0 <= call.kind < len(C.TYPES), ResultCode.INVALID_VALUE, f"there is no type {call.kind}")
     adds = call.name in ("all_reduce", "reduce", "reduce_scatter")
-    fail_if(adds and call.kind > BFLOAT16, ResultCode.NOT_SUPPORTED, "floats of 8 bits are moved, not added")
+    fail_if(adds and call.kind > C.BFLOAT16, ResultCode.NOT_SUPPORTED, "floats of 8 bits are moved, not added")
     fail_if(not 0 <= call.root < rank.clique.size, ResultCode.INVALID_VALUE, f"there is no rank {call.root}")
     if call.operation >= _OWN_OPERATIONS:
         scale = known(rank.scales.get(call.operation), ResultCode.INVALID_VALUE)
@@ -279,16 +266,16 @@ _declare("ncclBroadcast", "p p q i i", _rooted("broadcast"))
 _declare("ncclBcast", "p q i i", lambda at, count, kind, root: RankCall("broadcast", at, at, count, kind, root=root))
 _declare("ncclGather", "p p q i i", _rooted("gather"))
 _declare("ncclScatter", "p p q i i", _rooted("scatter"))
-_declare("ncclSend", "p q i i", lambda at, count, kind, peer: RankCall(SEND, at, 0, count, kind, root=peer))
-_declare("ncclRecv", "p q i i", lambda at, count, kind, peer: RankCall(RECEIVE, 0, at, count, kind, root=peer))
+_declare("ncclSend", "p q i i", lambda at, count, kind, peer: RankCall(C.SEND, at, 0, count, kind, root=peer))
+_declare("ncclRecv", "p q i i", lambda at, count, kind, peer: RankCall(C.RECEIVE, 0, at, count, kind, root=peer))
 
 
 @entry("ncclRedOpCreatePreMulSum", "*i p i i p", anytime=True)
 def create_scaled(driver: Driver, scalar: int, kind: int, on_host: int, handle: int) -> int:
     """A sum of elements that are multiplied by a number first, which lies on the host (1) or on the device (0)."""
     rank = _rank(driver, handle)
-    fail_if(not 0 <= kind <= BFLOAT16, ResultCode.INVALID_VALUE)
-    nbytes = np.dtype(TYPES[kind]).itemsize
+    fail_if(not 0 <= kind <= C.BFLOAT16, ResultCode.INVALID_VALUE)
+    nbytes = np.dtype(C.TYPES[kind]).itemsize
     data = read(scalar, nbytes) if on_host else driver.device.memory.view(scalar, nbytes).tobytes()
     number = _OWN_OPERATIONS + rank.order_of("operation")
     rank.scales[number] = float(values_of(np.frombuffer(data, "u1"), kind)[0])
