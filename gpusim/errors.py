@@ -162,12 +162,10 @@ class KernelError(SimulationError):
         words = " ".join(each for each in (code, at) if each)
         source = self.file if self.line is None else f"{self.file}:{self.line}" if self.file else f"line {self.line}"
         parts = (
-            self.kernel is not None and f"kernel {self.kernel!r}",
-            source,
+            self.kernel is not None and f"kernel {self.kernel!r}", source,
             self.block is not None and f"block {_coordinates(self.block)}",
-            self.thread is not None and f"thread {_coordinates(self.thread)}",
-            words and f"instruction {words}",
-        )
+            self.thread is not None and f"thread {_coordinates(self.thread)}", words and f"instruction {words}",
+        )  # fmt: skip
         said = ", ".join(part for part in parts if part)
         return f" [{said}]" if said else ""
 

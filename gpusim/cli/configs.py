@@ -22,12 +22,10 @@ def list_names(options: argparse.Namespace) -> None:
 
     rows = {name: (load_config(name).gpu, *provenance(name)) for name in shipped_names()}
     if options.json:
-        document = [
-            {"name": name, "product": gpu.name, "arch": gpu.arch, "base": base}
-            | {"sources": own, "inherited": inherited}
+        print_json([
+            {"name": name, "product": gpu.name, "arch": gpu.arch, "base": base, "sources": own, "inherited": inherited}
             for name, (gpu, own, base, inherited) in rows.items()
-        ]
-        print_json(document)
+        ])  # fmt: skip
         return
     table = [["", "product", "arch", *KINDS, "of the base"]]
     for name, (gpu, own, base, inherited) in rows.items():
@@ -95,13 +93,12 @@ def check(options: argparse.Namespace) -> int:
     report = check(options.name, options.overrides)
     derived = derive(report.config) if report.config else ()
     if options.json:
-        document = {
+        print_json({
             "ok": not report.errors,
             "errors": [{"key": each.key, "message": str(each)} for each in report.errors],
             "warnings": [{"key": each.key, "message": each.reason} for each in report.warnings],
             "derived": derived_json(derived),
-        }
-        print_json(document)
+        })  # fmt: skip
     else:
         found = [f"error: {each}" for each in report.errors] + [f"warning: {each}" for each in report.warnings]
         print("\n".join(found + ([] if report.errors else [""] * bool(found) + derived_lines(derived))))

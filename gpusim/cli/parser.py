@@ -88,12 +88,10 @@ def add_commands(whole: argparse.ArgumentParser, chosen: str | None = None, decl
         group, _, name = row["name"].rpartition(" ")
         files = row["name"].replace(" ", "-"), row.get("also")
         made = places[group].add_parser(
-            name,
-            help=row["does"].replace("%", "%%"),
-            description=row["does"][0].upper() + row["does"][1:] + ".",
+            name, help=row["does"].replace("%", "%%"), description=row["does"][0].upper() + row["does"][1:] + ".",
             epilog=f"example: %(prog)s {row['example']}" if "example" in row else help_text(*files),
             formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        )  # fmt: skip
         made.prefix_chars = row.get("prefix_chars", made.prefix_chars)
         _add_options(made, document.get("groups", {}), _options(row["options"], document["shared"]))
         # parser: who tells what an unknown option is nearly called

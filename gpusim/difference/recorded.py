@@ -65,13 +65,9 @@ def as_run(document: dict[str, Any], size: int, seed: int) -> Run:
     if found is None:
         known = ", ".join(f"size {at} with seed {with_seed}" for at, with_seed in points(document))
         raise NotRecorded(f"{document['variant']} was recorded at {known}, not at size {size:,} with seed {seed}")
-    launch = found["launch"]
-    return run_of(
-        document["variant"],
-        document["provenance"]["gpu"],
-        {"program": document["variant"], "size": size, "seed": seed, "grid": launch["grid"], "block": launch["block"]},
-        values_of(found),
-    )
+    launch = {"program": document["variant"], "size": size, "seed": seed}
+    launch |= {name: found["launch"][name] for name in ("grid", "block")}
+    return run_of(document["variant"], document["provenance"]["gpu"], launch, values_of(found))
 
 
 def values_of(measurement: Mapping[str, Any]) -> dict[str, list[float]]:

@@ -148,11 +148,8 @@ class _Binder:
             yield from self.scalar_pieces(self.scalar(i, value))
 
     def array_pieces(self, device: DeviceArray) -> Iterator[bytes]:
-        if not self.numba:
-            yield _word(device.address)
-            return
-        size = device.size, device.dtype.itemsize
-        yield from map(_word, (0, 0, *size, device.address, *device.shape, *device.strides))
+        whole = 0, 0, device.size, device.dtype.itemsize, device.address, *device.shape, *device.strides
+        yield from map(_word, whole if self.numba else (device.address,))
 
     def tuple_pieces(self, i: int, value: tuple, type_: Any) -> Iterator[bytes | int | float]:
         if not self.numba:

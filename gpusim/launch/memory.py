@@ -273,12 +273,10 @@ class DeviceMemory:
                 allocation=self.describe(address),
             )
         self._starts.remove(address)
-        if not self.is_inside(address):
-            self._changed()
-            return
-        self._freed.append(replace(allocation, freed=True))
-        self._used[self.owner(address)] -= allocation.nbytes
-        self._contents.discard(address - self.base, allocation.end - self.base)
+        if self.is_inside(address):
+            self._freed.append(replace(allocation, freed=True))
+            self._used[self.owner(address)] -= allocation.nbytes
+            self._contents.discard(address - self.base, allocation.end - self.base)
         self._changed()
 
     def adopt(self, address: int, nbytes: int, label: str) -> None:
@@ -450,8 +448,7 @@ class DeviceMemory:
         return found[: 2 if len(found) > 1 and 0 < distances[1] < _ALSO_NEAR * distances[0] else 1]
 
     def _array(self, address: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> np.ndarray:
-        # An empty array may start where the arena ends for NumPy's bounds check, so it gets a buffer of its
-        # own.
+        # An empty array may start where the arena ends for NumPy's bounds check, so it gets a buffer of its own.
         if 0 in shape or not np.dtype(dtype).itemsize:
             return np.empty(shape, dtype)
         if not self.is_inside(address):

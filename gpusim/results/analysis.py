@@ -195,14 +195,12 @@ class Analysis:
         program = self.record.program
         lines = [
             SourceLine(
-                **self._costs(members),
-                file=file,
-                line=number,
+                **self._costs(members), file=file, line=number,
                 text=(program.source_line(program.instructions[members[0]]) or "").strip(),
                 addresses=tuple(program.instructions[index].address for index in members),
             )
             for (file, number), members in self.counts.lines.items()
-        ]
+        ]  # fmt: skip
         return sorted(lines, key=lambda row: (-row.cycles, -row.instructions, row.file or "", row.line or 0))
 
     def _costs(self, rows: Sequence[int] | np.ndarray) -> dict[str, Any]:

@@ -88,11 +88,9 @@ def set_attribute(driver: Driver, kernel: LoadedKernel, number: int, value: int)
 entries(("cuKernelSetAttribute", "i i K", lambda driver, number, value, of: set_attribute(driver, of, number, value)))
 _MOST = (1 << 31) - 1
 _VALUES = {
-    CARVEOUT: (-1, 100),
-    **dict.fromkeys(_REQUIRED_CLUSTER, (0, _MOST)),
-    _NON_PORTABLE_CLUSTER: (-_MOST - 1, _MOST),
+    CARVEOUT: (-1, 100), **dict.fromkeys(_REQUIRED_CLUSTER, (0, _MOST)), _NON_PORTABLE_CLUSTER: (-_MOST - 1, _MOST),
     _CLUSTER_SCHEDULING: (0, 2),
-}
+}  # fmt: skip
 """First and last value of attributes that can be set."""
 
 
