@@ -134,9 +134,8 @@ class OutOfDeviceMemory(SimulationError):
 class KernelError(SimulationError):
     """An error inside a running kernel, with the place where it happened.
 
-    `kernel` name; `file` and `line` of the source; `block` and `thread` as (x, y, z) indices; `instruction`
-    as text ('LDG.E R2, [R4.64]'); `instruction_address` its byte offset in the kernel. What is unknown is
-    None and left out.
+    `kernel` name; `file` and `line` of the source; `block` and `thread` as (x, y, z) indices; `instruction` as text
+    ('LDG.E R2, [R4.64]'); `instruction_address` its byte offset in the kernel. What is unknown is None and left out.
     """
 
     def __init__(

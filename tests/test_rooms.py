@@ -39,7 +39,7 @@ ROOMS = (
 MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
 MOST_LINES_OF = {
-    "gpusim": 1_069,
+    "gpusim": 1_068,
     "gpusim.beside": 481,
     "gpusim.bound": 1_382,
     "gpusim.cli": 2_338,
@@ -53,12 +53,12 @@ MOST_LINES_OF = {
     "gpusim.host": 1_730,
     "gpusim.integrations": 188,
     "gpusim.lab": 884,
-    "gpusim.launch": 2_052,
+    "gpusim.launch": 2_045,
     "gpusim.machine": 1_640,
     "gpusim.node": 2_319,
     "gpusim.parallel": 1_082,
     "gpusim.plot": 1_985,
-    "gpusim.report_html": 763,
+    "gpusim.report_html": 762,
     "gpusim.results": 3_348,
     "gpusim.tensor_memory": 1_315,
     "gpusim.tracing": 1_323,
@@ -66,7 +66,7 @@ MOST_LINES_OF = {
     "gpusim.workload": 370,
     "isa": 6_473,
     "programs": 5_815,
-    "validate": 9_545,
+    "validate": 9_543,
 }
 """The most lines of each folder; the row `gpusim` is of what stands at its top. They only go down: a change that needs
 lines takes them elsewhere first, in the same change."""

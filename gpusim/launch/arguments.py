@@ -112,8 +112,7 @@ class _Binder:
         return ArgumentError(reason, kernel=self.program.name, argument=i, name=name)
 
     def flatten(self, i: int, value: Any, type_: Any, top: bool) -> Iterator[bytes | int | float]:
-        """Parameters that `value` becomes: bytes as they lie in memory, or a Python number whose size is
-        still open."""
+        """Parameters that `value` becomes: bytes as they lie in memory, or a Python number whose size is still open."""
         if isinstance(value, (np.ndarray, DeviceArray)):
             device = self.array(i, value, type_)
             if top:
@@ -332,9 +331,8 @@ def _fits(value: Any, type_: str, star: str) -> bool:
 
 
 def infer_signature(args: Sequence[Any], kernel: str | None = None) -> tuple[Any, ...]:
-    """Numba types of `args`, as a Numba launch finds them: arrays by dtype, dimensions and layout, NumPy
-    scalars their own type, int int64, float float64, bool boolean. Raises ArgumentError for a value that no
-    kernel can take."""
+    """Numba types of `args`, as a Numba launch finds them: arrays by dtype, dimensions and layout, NumPy scalars their
+    own type, int int64, float float64, bool boolean. Raises ArgumentError for a value that no kernel can take."""
     found = []
     for i, value in enumerate(args):
         try:

@@ -44,8 +44,7 @@ class DeviceArray:
 
     @property
     def host_view(self) -> np.ndarray:
-        """The elements as a NumPy array over device memory itself. Raises MemoryAccessError if it has been
-        freed."""
+        """The elements as a NumPy array over device memory itself. Raises MemoryAccessError if it has been freed."""
         return self.memory.array(self.address, self.dtype, self.shape, self.strides)
 
     def __len__(self) -> int:

@@ -1,9 +1,8 @@
 """Simulated device memory: one arena of bytes, allocations with guard gaps, and words for an address.
 
-A device address is a base plus an index into the arena, so compiled code turns an address into an index with
-one subtraction. The arena is reserved as virtual memory once and never moves; the host gives it real pages
-only where something was written, so an array of 4 MB costs 4 MB, and takes them back when an allocation is
-freed (`arena`).
+A device address is a base plus an index into the arena, so compiled code turns an address into an index with one
+subtraction. The arena is reserved as virtual memory once and never moves; the host gives it real pages only where
+something was written, so an array of 4 MB costs 4 MB, and takes them back when an allocation is freed (`arena`).
 
 The base is `BASE`, or, with `unified=True`, the address at which the arena lies in this process. Then a pointer
 means the same on host and device, as with CUDA's unified virtual addressing, and memory of the host's own can be
@@ -340,9 +339,8 @@ class DeviceMemory:
     def array(
         self, address: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
     ) -> np.ndarray:
-        """Device memory seen as a NumPy array, without a copy. `strides` in bytes, None for C order;
-        `address` is that of the first element. Raises MemoryAccessError if an element lies outside one
-        allocation."""
+        """Device memory seen as a NumPy array, without a copy. `strides` in bytes, None for C order; `address` is that
+        of the first element. Raises MemoryAccessError if an element lies outside one allocation."""
         low, high = span(np.dtype(dtype).itemsize, shape, strides)
         self.check(address + low, high - low)
         return self._array(address, dtype, shape, strides)
@@ -559,8 +557,7 @@ def contiguous_strides(itemsize: int, shape: tuple[int, ...]) -> tuple[int, ...]
 
 
 def span(itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> tuple[int, int]:
-    """Bytes [low, high) that an array touches, relative to the address of its first element; (0, 0) if it is
-    empty."""
+    """Bytes [low, high) that an array touches, relative to the address of its first element; (0, 0) if it is empty."""
     if 0 in shape:
         return 0, 0
     steps = contiguous_strides(itemsize, shape) if strides is None else strides

@@ -1,8 +1,7 @@
 """Occupancy: GPUs that take a launch, its blocks on an SM, and the rest of the unified memory, which is L1.
 
-The rules are the vendor's: the occupancy section of the CUDA programming guide, the occupancy calculator's
-allocation units for compute capabilities 8.0 and 9.0, and the shared memory sizes of the Ampere and Hopper
-tuning guides.
+The rules are the vendor's: the occupancy section of the CUDA programming guide, the occupancy calculator's allocation
+units for compute capabilities 8.0 and 9.0, and the shared memory sizes of the Ampere and Hopper tuning guides.
 
 - Warps, threads, blocks: as many as the SM has room for.
 - Registers: a warp gets its registers times its lanes, rounded up to `register_unit`, out of its own sub-partition. A

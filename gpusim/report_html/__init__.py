@@ -1,11 +1,10 @@
 """The report of a result as one HTML file that opens from disk: no server, no network, nothing beside it.
 
-`make_document` makes one JSON document from a result (`sections` its tables and what fills an SM, `steps` what
-comes of its trace); `template.html`, `style.css` and the JavaScript modules in `js/` show it, and go into
-the file as they are. Modules import each other by name, such as `gpusim/source`; an import map in the page says where
-in the page they lie. What draws in JavaScript is a function of an element and data, and keeps nothing outside them.
-Reading order: `main`, `format`, `sections`, `roofline`, `occupancy`, `beside`, `source`, `warps`, `stepper`, `access`,
-`registers`.
+`make_document` makes one JSON document from a result (`sections` its tables and what fills an SM, `steps` what comes of
+its trace); `template.html`, `style.css` and the JavaScript modules in `js/` show it, and go into the file as they are.
+Modules import each other by name, such as `gpusim/source`; an import map in the page says where in the page they lie.
+What draws in JavaScript is a function of an element and data, and keeps nothing outside them. Reading order: `main`,
+`format`, `sections`, `roofline`, `occupancy`, `beside`, `source`, `warps`, `stepper`, `access`, `registers`.
 """
 
 from __future__ import annotations

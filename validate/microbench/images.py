@@ -28,8 +28,7 @@ INDEX = FOLDER / "index.json"
 
 @cache
 def index() -> dict[str, Any]:
-    """The content of `index.json`: 'tools' (name to version) and 'images', file to 'code_sha256' and
-    'benches'."""
+    """The content of `index.json`: 'tools' (name to version) and 'images', file to 'code_sha256' and 'benches'."""
     return json.loads(INDEX.read_text()) if INDEX.exists() else {"tools": {}, "images": {}}
 
 

@@ -2,8 +2,7 @@
 
 Compute times alone are recorded and go in: forward, backward, one product. What is predicted is everything with
 communication: gradients alone, the backward pass with buckets overlapped, the step, products with their collective, a
-product's kernel beside an all-reduce. "product" is the kernel of
-`programs.layer` alone, simulated and on an H200.
+product's kernel beside an all-reduce. "product" is the kernel of `programs.layer` alone, simulated and on an H200.
 """
 
 from __future__ import annotations
