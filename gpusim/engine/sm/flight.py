@@ -22,8 +22,7 @@ def push_event(st, sm, time, what):
     """Queues an event of the SM. Events of one cycle are taken in the order of their numbers, misses and tokens in
     turn, so it does not matter which was queued first."""
     count = st.sm[sm, L.SM_EVENTS]
-    if count >= st.event.shape[1]:
-        exhausted(st, sm, L.POOL_EVENTS, 0, st.event.shape[1])
+    if exhausted(st, sm, L.POOL_EVENTS, 0, count, st.event.shape[1]):
         return
     st.sm[sm, L.SM_EVENTS] = heap_push(st.event_time[sm], st.event[sm], count, time, what)
 
@@ -40,13 +39,11 @@ def pop_event(st, sm):
 def note_request(st, sm, time, line, sectors, kind, what, payload, operations):
     """Appends a request to the SM's outgoing queue. False if it is full."""
     n = st.requests[sm]
-    if n >= st.request.shape[1]:
-        exhausted(st, sm, L.POOL_REQUESTS, 0, st.request.shape[1])
+    if exhausted(st, sm, L.POOL_REQUESTS, 0, n, st.request.shape[1]):
         return False
     r = st.request[sm, n]
     r[ms.REQ_TIME] = time + st.sm[sm, L.SM_WAY]
-    r[ms.REQ_LINE] = line
-    r[ms.REQ_SECTORS] = sectors
+    r[ms.REQ_LINE], r[ms.REQ_SECTORS] = line, sectors
     r[ms.REQ_KIND] = kind
     r[ms.REQ_TOKEN] = what
     r[ms.REQ_PAYLOAD_BYTES] = payload
@@ -107,8 +104,7 @@ def take_row(st, sm, w, rows, new, free, following, pool):
         s[free] = rows[k, following]
         return k
     k = s[new]
-    if k >= rows.shape[0]:
-        exhausted(st, sm, pool, w, rows.shape[0])
+    if exhausted(st, sm, pool, w, k, rows.shape[0]):
         return np.int64(-1)
     s[new] = k + 1
     return k
@@ -125,8 +121,7 @@ def give_row(st, sm, rows, k, free, following):
 def take_deferred(st, sm, w, i):
     """Takes an entry for what takes effect between windows (`admission` has seen to it that there is one)."""
     entry = st.sm[sm, L.SM_DEFERRED]
-    if entry >= st.deferred.shape[1]:
-        exhausted(st, sm, L.POOL_DEFERRED, w, st.deferred.shape[1])
+    if exhausted(st, sm, L.POOL_DEFERRED, w, entry, st.deferred.shape[1]):
         return np.int64(0)
     st.sm[sm, L.SM_DEFERRED] = entry + 1
     st.deferred[sm, entry, :] = 0

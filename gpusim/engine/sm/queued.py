@@ -73,8 +73,7 @@ def access_lines(st, sm, a, count, path, kept):
 def keep(st, sm, a, count, path):
     """The instruction waits behind all others that do; its scoreboards count it until it goes on."""
     s = st.sm[sm]
-    if s[L.SM_QUEUED] >= st.queued.shape[1]:
-        exhausted(st, sm, L.POOL_QUEUED, a.warp, st.queued.shape[1])
+    if exhausted(st, sm, L.POOL_QUEUED, a.warp, s[L.SM_QUEUED], st.queued.shape[1]):
         return
     k = (s[L.SM_QUEUED_FIRST] + s[L.SM_QUEUED]) % st.queued.shape[1]
     s[L.SM_QUEUED] += 1

@@ -165,6 +165,15 @@ def charge_queue(st, sm, q, w, unit, until):
 
 
 @compiled
+def put_ready(st, q, slot, w, reason, now, time):
+    """The warp may issue from `time` on, as is known now."""
+    st.warp[w, L.WARP_STATE], st.warp[w, L.WARP_REASON] = L.RUNNING, reason
+    note_ready(st, q, w, st.code[st.warp[w, L.WARP_PC], M.COL_UNIT], now)
+    st.ready[q, slot] = time
+    st.smsp[q, L.SMSP_NEXT] = min(st.smsp[q, L.SMSP_NEXT], time)
+
+
+@compiled
 def load_ahead(st, w, pc):
     """Starts to load the registers that the warp's next instruction reads into the host's caches."""
     wb = 32 * (st.par[P.CONST_ROWS] + w * st.par[P.ROWS_PER_WARP])
@@ -220,12 +229,8 @@ def make_ready(st, sm, q, slot, w, now, earliest):
         if there > time:
             charge(st, sm, w, L.STALL_IMC, there)
             time = there
-    st.warp[w, L.WARP_STATE] = L.RUNNING
-    st.warp[w, L.WARP_REASON] = L.STALL_WAIT if time == earliest else L.STALL_NOT_SELECTED
     load_ahead(st, w, pc)
-    note_ready(st, q, w, st.code[pc, M.COL_UNIT], now)
-    st.ready[q, slot] = time
-    st.smsp[q, L.SMSP_NEXT] = min(st.smsp[q, L.SMSP_NEXT], time)
+    put_ready(st, q, slot, w, L.STALL_WAIT if time == earliest else L.STALL_NOT_SELECTED, now, time)
 
 
 @compiled
@@ -255,4 +260,8 @@ def wake(st, sm, w, now):
     """Something that the warp waited for has happened: charge the wait and look again. `st` may be of any launch."""
     st = of_warp(st, w)
     charge(st, sm, w, st.warp[w, L.WARP_REASON], now)
-    look_again(st, sm, w, now)
+    if st.warp[w, L.WARP_STATE] == L.WAIT_THROTTLE:  # it has been ready before, so it is again
+        q, slot = place_of(st, sm, w)
+        put_ready(st, q, slot, w, L.STALL_WAIT, now, now)
+    else:
+        look_again(st, sm, w, now)

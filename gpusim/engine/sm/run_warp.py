@@ -137,7 +137,7 @@ def run_instruction(st, sm, q, slot, w, i, time):
     if st.sm[sm, L.SM_LOG_ROW] != 0:
         log_costs(st, sm, i)
     if code[i, M.COL_CLASS] == M.CLS_CONTROL and st.split[w, L.SPLIT_FULL] != 0:
-        exhausted(st, sm, L.POOL_SPLITS, w, L.LANES_OF_WARP)
+        exhausted(st, sm, L.POOL_SPLITS, w, L.LANES_OF_WARP, L.LANES_OF_WARP)
     return active, mask, runs
 
 
@@ -184,8 +184,7 @@ def finish_warp(st, sm, q, slot, w, time):
             tmem_end(st, sm, w)
         done = max(time, b[L.BLOCK_DRAINED] - 1) + st.par[P.EXIT_LATENCY]
         n = s[L.SM_DONE]
-        if n >= st.done.shape[1]:
-            exhausted(st, sm, L.POOL_DONE, w, st.done.shape[1])
+        if exhausted(st, sm, L.POOL_DONE, w, n, st.done.shape[1]):
             return
         st.done[sm, n, 0] = done
         st.done[sm, n, 1] = number

@@ -51,9 +51,7 @@ def own_mbarrier(st, sm, w, address):
     """Number of the block's mbarrier at an address in the shared memory of warp w's block, -1 after an error."""
     slot = st.warp[w, L.WARP_BLOCK]
     n, most = mbarrier_at(st, sm, slot, word_of(st, slot, address)), st.copies_seen.shape[2] - st.par[P.WARPS]
-    if n == most:
-        exhausted(st, sm, L.POOL_MBARRIERS, w, most)
-    return n if n < most else np.int64(-1)
+    return np.int64(-1) if exhausted(st, sm, L.POOL_MBARRIERS, w, n, most) else n
 
 
 @compiled

@@ -182,9 +182,7 @@ def arrive(st, sm, what, now):
 def next_event(st, sm):
     """Cycle of the SM's next event, NEVER if it is idle for good."""
     smsps = st.par[P.SUB_PARTITIONS]
-    earliest = L.NEVER
-    if st.sm[sm, L.SM_EVENTS] > 0:
-        earliest = st.event_time[sm, 0]
+    earliest = st.event_time[sm, 0] if st.sm[sm, L.SM_EVENTS] > 0 else L.NEVER
     if st.sm[sm, L.SM_WAITING] != 0:
         earliest = min(earliest, st.sm[sm, L.SM_WAIT_ENDS])
     for q in range(sm * smsps, (sm + 1) * smsps):

@@ -59,9 +59,11 @@ def fail(st, sm, code, pc, w, lane, address, size):
 
 
 @compiled
-def exhausted(st, sm, pool, w, size):
-    """Records that one of `layout.POOLS`, of so many places, is used up: the run stops rather than write elsewhere."""
-    fail(st, sm, L.ERROR_POOL, st.warp[w, L.WARP_PC], w, 0, pool, size)
+def exhausted(st, sm, pool, w, taken, size):
+    """Return whether one of `layout.POOLS` is used up: the run stops then rather than write elsewhere."""
+    if taken >= size:
+        fail(st, sm, L.ERROR_POOL, st.warp[w, L.WARP_PC], w, 0, pool, size)
+    return taken >= size
 
 
 @compiled
