@@ -514,7 +514,7 @@ class Driver:
 
     def finish(self) -> None:
         """Do what streams have left, for which the program has not waited."""
-        with self.lock, suppress(DriverError):
+        with self.lock, suppress(DriverError, SimulationError):
             self.wait_for_all()
 
     def interrupt(self) -> None:

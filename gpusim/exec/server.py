@@ -90,8 +90,10 @@ class ServedProcess:
         driver.serving[thread] = False
         for number, words, answered in connection.calls():
             if number == wire.GOOD_BYE:
-                driver.finish()
-                connection.answer(0)
+                try:
+                    driver.finish()
+                finally:  # whatever has become of its work, the process ends
+                    connection.answer(0)
                 continue
             point = self._points[number]
             if self._is_python is None and answered:
@@ -111,8 +113,7 @@ def serve_processes(made: socket.socket, process: int, driver: Driver, parent: i
     takes the served ones with it. Returns whether they have ended by themselves."""
     served = _ServedProcesses(driver, parent, more)
     signal.signal(signal.SIGINT, lambda *_: served.interrupt())
-    # Not before: a process that has just begun would end.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGCHLD])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGCHLD])  # before, a new process would end
     served.begin(made, process, driver)
     return served.serve()
 
@@ -173,9 +174,8 @@ class _ServedProcesses:
         if not files:
             self._watched.unregister(self._more)
             return False
-        made = socket.socket(fileno=files[0])
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            self.begin(made, int.from_bytes(number, "little"), self._first.beside())
+            self.begin(socket.socket(fileno=files[0]), int.from_bytes(number, "little"), self._first.beside())
         return True
 
     def _end(self, ended: int) -> None:
