@@ -220,7 +220,7 @@ assert blackwell["warp instructions"] < 0.5 * hopper["warp instructions"]
 # SM, tensor memory has the sums of two tiles (twice 256 columns): products of the next one run while this one is
 # converted and stored. On Hopper a second group of warps, with registers of its own, would have to take turns for
 # that. `pair` multiplies with two SMs at once. There are no cycles in the table, because no B200 was at hand: results
-# are held to NumPy, times of tensor memory are assumed ([known gaps](../docs/known_gaps.md)).
+# are held to NumPy, times of tensor memory to what others have published ([known gaps](../docs/known_gaps.md)).
 #
 # ## The top: what a library launches
 #
