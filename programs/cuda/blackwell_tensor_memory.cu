@@ -11,16 +11,7 @@ extern "C" __global__ void __launch_bounds__(128)
   __shared__ u32 columns;
   const u32 begin = stages_begin(), warp = uniform(threadIdx.x / 32), steps = n / DEPTH;
   const u32 row = blockIdx.y * TILE, column = blockIdx.x * TILE;
-  if (warp == 0) take_columns<1>(shared_address(&columns), TILE);
-  if (threadIdx.x == 0) {
-    for (u32 i = 0; i < STAGES; i++) barrier_init(shared_address(full + i), 1), barrier_init(shared_address(empty + i), 1);
-    barrier_init(shared_address(&done), 1);
-    barriers_are_ready();
-  }
-  before_arrival();
-  __syncthreads();
-  after_wait();
-  const u32 sums = columns;
+  const u32 sums = begin_block<STAGES>(full, empty, &done, &columns, TILE, warp);
   if (warp == 0 && elected()) {
     auto load = [&](u32 step) {
       u32 stage = step % STAGES, barrier = shared_address(full + stage), to = begin + stage * STAGE_BYTES;
@@ -28,23 +19,10 @@ extern "C" __global__ void __launch_bounds__(128)
       load_box(to, a, step * DEPTH, row, barrier);
       load_box(to + MATRIX_BYTES, b, step * DEPTH, column, barrier);
     };
-    for (u32 i = 0; i < STAGES && i < steps; i++) load(i);
-    Ring<STAGES> now, before;
-    for (u32 step = 0; step < steps; step++, now.advance()) {
-      wait(shared_address(full + now.stage), now.parity);
-      after_wait();
-      u32 at = begin + now.stage * STAGE_BYTES;
+    copy_and_multiply<STAGES>(steps, full, empty, &done, load, [&](u32 step, u32 stage) {
+      u32 at = begin + stage * STAGE_BYTES;
       multiply_stage<1>(sums, at, at + MATRIX_BYTES, PRODUCT, step == 0);
-      products_tell<1>(shared_address(empty + now.stage));
-      if (step == 0) continue;
-      // While these products run, the stage of those before them is filled again.
-      if (step - 1 + STAGES < steps) {
-        wait(shared_address(empty + before.stage), before.parity);
-        load(step - 1 + STAGES);
-      }
-      before.advance();
-    }
-    products_tell<1>(shared_address(&done));
+    });
   }
   __syncwarp();
   wait(shared_address(&done), 0);

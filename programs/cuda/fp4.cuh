@@ -3,8 +3,7 @@
 // matrix, which are 128 bytes, and their scales, in tiles of 128 rows and four scales: of row r in bytes 16 (r % 32) +
 // 4 (r / 32) and the next three, so that one copy puts them where products look for them, lane r % 32 of column r / 32.
 #pragma once
-#include "blackwell.cuh"
-#include "matmul_tile.cuh"
+#include "blackwell_tile.cuh"
 
 constexpr u32 NUMBERS = 256, DEEP = 64, STAGE_COUNT = 4, SCALES_BYTES = 512, BOX = 32 * 128;
 
@@ -17,16 +16,7 @@ __device__ inline void scaled_product(const TensorMap &a, const TensorMap &b, co
   __shared__ u32 columns;
   const u32 begin = stages_begin(), warp = uniform(threadIdx.x / 32), steps = n / NUMBERS;
   const u32 scales_begin = begin + STAGE_COUNT * STAGE_BYTES;
-  if (warp == 0) take_columns<1>(shared_address(&columns), COLUMNS);
-  if (threadIdx.x == 0) {
-    for (u32 i = 0; i < STAGE_COUNT; i++) barrier_init(shared_address(full + i), 1), barrier_init(shared_address(empty + i), 1);
-    barrier_init(shared_address(&done), 1);
-    barriers_are_ready();
-  }
-  before_arrival();
-  __syncthreads();
-  after_wait();
-  const u32 sums = columns;
+  const u32 sums = begin_block<STAGE_COUNT>(full, empty, &done, &columns, COLUMNS, warp);
   if (warp == 0 && elected()) {
     auto load = [&](u32 step) {
       u32 stage = step % STAGE_COUNT, barrier = shared_address(full + stage), to = begin + stage * STAGE_BYTES;
@@ -37,31 +27,19 @@ __device__ inline void scaled_product(const TensorMap &a, const TensorMap &b, co
       load_bytes(scales, scales_a + (blockIdx.y * steps + step) * SCALES, SCALES, barrier);
       load_bytes(scales + SCALES, scales_b + (blockIdx.x * steps + step) * SCALES, SCALES, barrier);
     };
-    for (u32 i = 0; i < STAGE_COUNT && i < steps; i++) load(i);
-    Ring<STAGE_COUNT> now, before;
-    for (u32 step = 0; step < steps; step++, now.advance()) {
-      wait(shared_address(full + now.stage), now.parity);
-      after_wait();
+    copy_and_multiply<STAGE_COUNT>(steps, full, empty, &done, load, [&](u32 step, u32 stage) {
       // A stage has columns of its own: copies wait for no product, but by `empty` for that which has read them.
-      u32 scales = sums + TILE + now.stage * EACH, from = scales_begin + now.stage * (2 * SCALES);
+      u32 scales = sums + TILE + stage * EACH, from = scales_begin + stage * (2 * SCALES);
 #pragma unroll
       for (u32 i = 0; i < 2 * TILES; i++) copy_scales(scales + 4 * i, short_rows(from + i * SCALES_BYTES));
-      u64 left = swizzled_rows(begin + now.stage * STAGE_BYTES), right = left + MATRIX_BYTES / 16;
+      u64 left = swizzled_rows(begin + stage * STAGE_BYTES), right = left + MATRIX_BYTES / 16;
 #pragma unroll
       for (u32 k = 0; k < NUMBERS / DEEP; k++) {
         u32 first = k * DEEP / SHARE, at = scales + 4 * (first / 4);
         const u32 what = product_of_fp4(TILE, TILE, SHARE == 32, first % 4);
         multiply_fp4<SHARE>(sums, left + 2 * k, right + 2 * k, what, at, at + 4 * TILES, step > 0 || k > 0);
       }
-      products_tell<1>(shared_address(empty + now.stage));
-      if (step == 0) continue;
-      if (step - 1 + STAGE_COUNT < steps) {
-        wait(shared_address(empty + before.stage), before.parity);
-        load(step - 1 + STAGE_COUNT);
-      }
-      before.advance();
-    }
-    products_tell<1>(shared_address(&done));
+    });
   }
   __syncwarp();
   wait(shared_address(&done), 0);
