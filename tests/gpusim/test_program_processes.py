@@ -10,10 +10,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gpusim.driver.work.processes import SharedTime
+from gpusim.exec import wire
+from gpusim.exec.server import ServedProcess
 from tests.gpusim import ranks_program
 from tests.gpusim.cuda_program import command, environment, require_compiler
 from tests.processes import all_gone, descendants
@@ -118,6 +121,18 @@ def test_a_rank_that_fails_is_told_to_the_others(way, mode):
         assert error is None or error in lines[0]
     if way == "wild":
         assert "GPU work of process" in done.stderr and found[1][-1] == "ended with 3"
+
+
+def test_a_process_that_says_good_bye_is_answered_whatever_has_become_of_its_work():
+    def finish():
+        raise RuntimeError("planted")
+
+    answers = []
+    served = ServedProcess(SimpleNamespace(serving={}, finish=finish))
+    connection = SimpleNamespace(calls=lambda: iter([(wire.GOOD_BYE, (), True)]), answer=answers.append)
+    with pytest.raises(RuntimeError, match="planted"):
+        served._answer_all(connection, 1)
+    assert answers == [0]
 
 
 def test_calls_that_do_not_fit():
