@@ -23,9 +23,12 @@ from isa.instruction import INSTRUCTION_BYTES, Instruction, Operand, parse_instr
 if TYPE_CHECKING:
     from isa.program import Program
 
-SYSTEM_CALLS = {"vprintf": 1, "malloc": 2, "free": 3, "__assertfail": 4}
+_BULK_COPIES = "__cuda_syscall_cp_async_bulk"
+SYSTEM_CALLS = {"vprintf": 1, "malloc": 2, "free": 3, "__assertfail": 4, _BULK_COPIES: 5}
 """Functions that the driver provides to kernels (CUDA C++ Programming Guide, "Formatted Output", "Dynamic Global
-Memory Allocation", "Assertion"), and the number by which a SYSCALL names each."""
+Memory Allocation", "Assertion"), and the number by which a SYSCALL names each. Code for compute capability 12.0 calls
+those whose names begin as the last one does where a bulk copy is to another block of the cluster, as ptxas writes it:
+it compares the block in the target's address with its own, and copies by itself where they are the same."""
 
 _ALIGNMENT = 128
 # Control bits of a stub's instructions: stall, no switch of warps, no scoreboard set; the call waits for all of them.
@@ -63,7 +66,7 @@ def merge(
     count from the kernel's start, and the sections. Raises CompileError (it calls a function that the cubin does not
     define and no GPU driver provides)."""
     reached, called = reachable(cubin, sections, symbol)
-    if unknown := [name for name in called if name not in SYSTEM_CALLS]:
+    if unknown := [name for name in called if _number(name) is None]:
         raise CompileError(
             f"kernel '{symbol}' calls {unknown[0]}, which no linked file defines and which is not a function "
             "of the driver that the simulator provides"
@@ -131,11 +134,16 @@ def reachable(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) ->
     return reached, sorted(called)
 
 
+def _number(name: str) -> int | None:
+    """The number of a function that the driver provides."""
+    return SYSTEM_CALLS.get(_BULK_COPIES if name.startswith(_BULK_COPIES) else name)
+
+
 def _stub(address: int, name: str, labels: Mapping[str, int]) -> tuple[Instruction, ...]:
     """The stub of a function of the driver: the host serves SYSCALL, and lanes return where R20 says (the
     register in which ptxas passes the return address of such a call)."""
     return (
-        parse_instruction(address, f"SYSCALL {SYSTEM_CALLS[name]:#x}, {name}", _CALL_BITS, labels),
+        parse_instruction(address, f"SYSCALL {_number(name):#x}, {name}", _CALL_BITS, labels),
         parse_instruction(address + INSTRUCTION_BYTES, "RET.ABS.NODEC R20 0x0", _RETURN_BITS, labels),
     )
 

@@ -60,11 +60,11 @@ MOST_LINES_OF = {
     "gpusim.plot": 1_985,
     "gpusim.report_html": 762,
     "gpusim.results": 3_348,
-    "gpusim.tensor_memory": 1_315,
+    "gpusim.tensor_memory": 1_325,
     "gpusim.tracing": 1_323,
     "gpusim.translation": 169,
     "gpusim.workload": 370,
-    "isa": 6_473,
+    "isa": 6_494,
     "programs": 5_815,
     "validate": 9_543,
 }

@@ -333,13 +333,10 @@ def _line(instruction: Instruction) -> str:
 
 def _look(state: State, sm: int, warp: int) -> np.ndarray | None:
     """The token with which a warp waits for the phase of an mbarrier."""
-    k = int(state.sm[sm, L.SM_WAITING]) - 1
-    while k >= 0:
-        token = state.token[sm, k]
-        if int(token[L.TOKEN_WARP]) == warp:
-            return token
-        k = int(token[L.TOKEN_AFTER]) - 1
-    return None
+    k = int(state.sm[sm, L.SM_WAITING])
+    while k > 0 and int(state.token[sm, k - 1, L.TOKEN_WARP]) != warp:
+        k = int(state.token[sm, k - 1, L.TOKEN_AFTER])
+    return state.token[sm, k - 1] if k > 0 else None
 
 
 def _at_mbarrier(state: State, sm: int, warp: int, look: np.ndarray, program: Program) -> str:

@@ -69,13 +69,12 @@ class SystemCalls:
         for w in warps:
             pc = int(state.warp[w, L.WARP_PC]) - 1
             name = _NAMES[int(state.code[pc, M.COL_AUX0])].strip("_")
-            call = getattr(self, "_" + name)
             self.made.add(name)
             active = int(state.warp[w, L.WARP_ACTIVE])
             for lane in range(32):
                 if active >> lane & 1:
                     try:
-                        call(Lane(state, self.memory, int(w), lane))
+                        getattr(self, "_" + name)(Lane(state, self.memory, int(w), lane))
                     except KernelError as error:
                         KernelError.__init__(error, error.reason, **place(int(w), lane))  # which it did not know
                         raise
@@ -122,6 +121,10 @@ class SystemCalls:
         """void __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)."""
         message, file, function = (lane.string(lane.pair(k)) for k in (0, 2, 6))
         raise AssertionFailed(message, asserted_at=f"{file}:{lane.word(4)}", function=function)
+
+    def _cuda_syscall_cp_async_bulk(self, lane: Lane) -> None:
+        """Bulk copies to other blocks of a cluster, in code for compute capability 12.0."""
+        raise KernelError("a bulk copy to another block of the cluster, done by the driver, is not modelled")
 
 
 class Lane:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import gpusim
+from gpusim.errors import ArgumentError, KernelError
 from gpusim.launch.tensor_map import encode_tiled
 from isa.compile import assemble
 from isa.listing import programs_from_cubin
@@ -155,3 +156,123 @@ def test_a_pair_multiplies_what_tensor_copies_bring(mode):
         device.launch(program, 2, 128, (*maps, out))
         found = out.copy_to_host()
     np.testing.assert_allclose(found, a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-5, atol=1e-4)
+
+
+# --- elements of 4 and 6 bits, and swizzles of pieces of 32 bytes ---------------------------------------------------
+PACKED = """.version 9.0
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128],.param .align 64 .b8 back[128],.param .u64 px,.param .u64 py) {
+.shared .align 1024 .b8 room[4096]; .shared .align 8 .b64 bar;
+.reg .b64 x,y,m,n,st; .reg .b32 t,s,b,v,c0,c1,bytes; .reg .pred p,q;
+mov.b64 m,map; cvta.param.u64 m,m; mov.b64 n,back; cvta.param.u64 n,n; ld.param.u64 x,[px]; ld.param.u64 y,[py];
+mov.u32 t,%tid.x; mov.u32 s,room; mov.u32 b,bar; setp.ne.u32 q,t,0;
+ld.global.b32 c0,[x]; ld.global.b32 c1,[x+4]; ld.global.b32 bytes,[x+8];
+mad.lo.u32 v,t,4,s; st.shared.b32 [v],-1; fence.proxy.async; bar.sync 0;
+@q bra READY; mbarrier.init.shared::cta.b64 [b],1; fence.proxy.async;
+mbarrier.arrive.expect_tx.shared::cta.b64 st,[b],bytes;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [s],[m,{c0,c1}],[b];
+READY: bar.sync 0; WAIT: mbarrier.try_wait.parity.shared::cta.b64 p,[b],0; @!p bra WAIT;
+@q bra LOADED; cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [n,{c0,c1}],[s];
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+LOADED: mad.wide.u32 y,t,4,y; ld.shared.b32 v,[v]; st.global.b32 [y],v; ret; }"""
+MAPS = {  # by type: bytes of 16 elements in memory and in shared memory, and elements of a row of a box
+    "uint4_align8": (8, 8, 64),
+    "uint4_align16": (8, 16, 128),
+    "uint6_align16": (12, 16, 128),
+}
+
+
+def there_and_back(dtype, tensor, elements, box, corner, nbytes, swizzle, mode):
+    """(What lies in shared memory when a box of a matrix of bytes has come, the matrix that it was then stored to)."""
+    program = programs_from_cubin(assemble(PACKED, "sm_100a"), abi="c", path="k")["k"]
+    with gpusim.Device("tiny", mode=mode, overrides=["gpu.arch=sm_100"]) as device:
+        data, copy = device.to_device(tensor), device.to_device(np.zeros_like(tensor))
+        out = device.to_device(np.zeros(4096, np.uint8))
+        maps = [
+            encode_tiled(dtype, each.address, [elements, len(tensor)], [tensor.shape[1]], box, swizzle=swizzle)
+            for each in (data, copy)
+        ]
+        device.launch(program, 1, 1024, (*maps, np.array([*corner, nbytes], np.int32), out))
+        return out.copy_to_host(), copy.copy_to_host()
+
+
+@pytest.mark.parametrize("mode", ["functional", "detailed"])
+@pytest.mark.parametrize("dtype", MAPS)
+def test_elements_of_four_and_six_bits(dtype, mode):
+    """16 of them lie together, with padding behind them or without; rows out of bounds are zeros."""
+    memory, shared, wide = MAPS[dtype]
+    tensor = np.random.default_rng(3).integers(0, 256, (20, 512 * memory // 16), np.uint8)
+    found, stored = there_and_back(dtype, tensor, 512, [wide, 8], (128, 14), 8 * wide * memory // 16, "none", mode)
+    cells = found[: 8 * wide // 16 * shared].reshape(8, -1, shared)
+    begin, size = 128 * memory // 16, wide * memory // 16
+    exact = np.zeros((8, size), np.uint8)
+    exact[:6] = tensor[14:, begin : begin + size]
+    np.testing.assert_array_equal(cells[:, :, :memory].reshape(8, -1), exact)
+    back = np.zeros_like(tensor)
+    back[14:, begin : begin + size] = exact[:6]
+    np.testing.assert_array_equal(stored, back)
+
+
+@pytest.mark.parametrize("mode", ["functional", "detailed"])
+@pytest.mark.parametrize("piece", [16, 32])
+def test_what_a_swizzle_of_128_bytes_moves(piece, mode):
+    """The pieces of line n of a pattern change places by the bits of n (CUDA driver API, CUtensorMapSwizzle)."""
+    tensor = np.random.default_rng(4).integers(0, 256, (16, 128), np.uint8)
+    swizzle = "128B" if piece == 16 else "128B_atom_32B"
+    found, stored = there_and_back("uint8", tensor, 128, [128, 16], (0, 0), 2048, swizzle, mode)
+    pieces = tensor.reshape(16, 128 // piece, piece)
+    exact = np.empty_like(pieces)
+    for line in range(16):
+        for n in range(128 // piece):
+            exact[line, n ^ line % (128 // piece)] = pieces[line, n]
+    np.testing.assert_array_equal(found[:2048].reshape(exact.shape), exact)
+    np.testing.assert_array_equal(stored, tensor)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "box", "words"),
+    [
+        ("uint4_align16", 200, 128, "padded rows by 128 elements"),
+        ("uint4_align8", 129, 64, "padded rows by 128 elements"),
+        ("uint6_align16", 256, 64, "rows whole 16 bytes"),
+        ("uint4_align8", 256, 16, "rows whole 16 bytes"),
+    ],
+)
+def test_a_map_of_narrow_elements_is_refused(dtype, shape, box, words):
+    with pytest.raises(ArgumentError, match=words):
+        encode_tiled(dtype, 4096, [shape, 20], [256], [box, 8])
+
+
+# --- copies of code for compute capability 12.0, which may have the driver do them -----------------------------------
+TO_RANK = """.version 8.8
+.target sm_120a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128],.param .u64 py,.param .u32 pt) .explicitcluster .reqnctapercluster 2 {
+.shared .align 128 .b8 room[512]; .shared .align 8 .b64 bar;
+.reg .b64 y,m,st; .reg .b32 t,s,b,v,rank,to; .reg .pred p,q;
+mov.b64 m,map; cvta.param.u64 m,m; ld.param.u64 y,[py]; ld.param.u32 to,[pt]; mov.u32 t,%tid.x;
+mov.u32 rank,%cluster_ctarank; add.u32 to,to,rank; and.b32 to,to,1; mov.u32 s,room; mov.u32 b,bar;
+setp.ne.u32 q,t,0; @!q mbarrier.init.shared::cta.b64 [b],1; fence.proxy.async;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+@q bra READY; mbarrier.arrive.expect_tx.shared::cta.b64 st,[b],512;
+mapa.shared::cluster.u32 v,s,to; mapa.shared::cluster.u32 b,b,to; mov.u32 t,0;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [v],[m,{t,rank}],[b];
+mov.u32 b,bar; READY: WAIT: mbarrier.try_wait.parity.shared::cta.b64 p,[b],0; @!p bra WAIT;
+mov.u32 t,%tid.x; mad.lo.u32 v,t,4,s; ld.shared.b32 v,[v]; mad.lo.u32 t,rank,128,t; mad.wide.u32 y,t,4,y;
+st.global.b32 [y],v; ret; }"""
+
+
+@pytest.mark.parametrize("mode", ["functional", "detailed"])
+def test_a_copy_may_name_the_cluster(mode):
+    """ptxas has such a copy done by the driver if its target is in another block."""
+    program = programs_from_cubin(assemble(TO_RANK, "sm_120a"), abi="c", path="k")["k"]
+    tensor, out = np.arange(512, dtype=np.uint32).reshape(4, 128), np.zeros((2, 128), np.uint32)
+    with gpusim.Device("tiny", mode=mode, overrides=["gpu.arch=sm_120"]) as device:
+        data, result = device.to_device(tensor), device.to_device(out)
+        made = encode_tiled("uint32", data.address, [128, 4], [512], [128, 1])
+        device.launch(program, 2, 128, (made, result, np.int32(0)))
+        np.testing.assert_array_equal(result.copy_to_host(), tensor[:2])
+        with pytest.raises(KernelError, match="a bulk copy to another block of the cluster, done by the driver"):
+            device.launch(program, 2, 128, (made, result, np.int32(1)))
+            device.synchronize()

@@ -21,7 +21,7 @@ except ImportError:  # the tests need the sources alone
 
 ARCHIVE = Path(__file__).parent / "data/triton.zip"
 TARGETS = (100, 120)
-TYPES = {"h": "*fp16", "b": "*bf16", "f": "*fp32", "e4": "*fp8e4nv", "e5": "*fp8e5", "u": "*u8"}
+TYPES = {"h": "*fp16", "b": "*bf16", "f": "*fp32", "e4": "*fp8e4nv", "e5": "*fp8e5", "u": "*u8", "i*": "*i32"}
 TYPES |= {"i": "i32", "x": "fp32"}
 
 
@@ -184,43 +184,51 @@ KERNELS = {
 """By name: the function, its arguments by the keys of `TYPES`, its constants, and the warps of a block."""
 
 
-def compiled(name, capability):
+def compiled(row, capability):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
 
-    function, types, constants, warps = KERNELS[name]
+    function, types, constants, warps, *blocks = row
     given = [each for each in function.arg_names if each not in constants]
     types = dict(zip(given, (TYPES[each] for each in types.split()), strict=True))
     attributes = {(at,): [["tt.divisibility", 16]] for at, each in enumerate(given) if types[each] != "fp32"}
     places = {(function.arg_names.index(each),): value for each, value in constants.items()}
     signature = {each: types.get(each, "constexpr") for each in function.arg_names}
-    source = ASTSource(fn=function, signature=signature, constexprs=places, attrs=attributes)
-    options = {"num_warps": warps, "num_stages": 3}
+    kind = GluonASTSource if function.is_gluon() else ASTSource
+    source = kind(fn=function, signature=signature, constexprs=places, attrs=attributes)
+    options = {"num_warps": warps, "num_stages": 3, "num_ctas": sum(blocks) or 1}
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 
-def main(names):
+def write(path, rows, about_sources):
+    """rows: by name, what to compile and the compute capability. about_sources: the text of a kernel, by its row."""
     from triton.backends.nvidia.compiler import get_ptxas
 
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"  # no path of the machine that compiles them
     tools = {"triton": triton.__version__, "ptxas": get_ptxas(100).version}
-    index = {"made by": Path(__file__).name, "tools": tools, "kernels": {}}
-    with zipfile.ZipFile(ARCHIVE, "w", zipfile.ZIP_LZMA) as archive:
-        for name in names or KERNELS:
-            for capability in TARGETS:
-                done = compiled(name, capability)
-                about = done.metadata
-                index["kernels"][f"{name}_{capability}"] = {
-                    "shared_bytes": about.shared,
-                    "threads": 32 * about.num_warps,
-                    "scratch_bytes": about.global_scratch_size,
-                    "source": inspect.getsource(KERNELS[name][0].fn),
-                }
-                archive.writestr(f"{name}_{capability}.cubin", done.asm["cubin"])
-                print(name, capability, len(done.asm["cubin"]), about.shared, about.global_scratch_size, flush=True)
+    index = {"made by": Path(sys.argv[0]).name, "tools": tools, "kernels": {}}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        for name, (row, capability) in rows.items():
+            done = compiled(row, capability)
+            about = done.metadata
+            index["kernels"][name] = {
+                "shared_bytes": about.shared,
+                "threads": 32 * about.num_warps,
+                "blocks_of_cluster": about.num_ctas,
+                "scratch_bytes": about.global_scratch_size,
+                "source": about_sources(row),
+            }
+            archive.writestr(f"{name}.cubin", done.asm["cubin"])
+            print(name, len(done.asm["cubin"]), about.shared, about.global_scratch_size, flush=True)
         archive.writestr("index.json", json.dumps(index, indent=1))
-    print(ARCHIVE.stat().st_size, "bytes")
+    print(path.stat().st_size, "bytes")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    chosen = sys.argv[1:] or KERNELS
+    write(
+        ARCHIVE,
+        {f"{name}_{target}": (KERNELS[name], target) for name in chosen for target in TARGETS},
+        lambda row: inspect.getsource(row[0].fn),
+    )

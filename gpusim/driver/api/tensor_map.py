@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gpusim.driver.attributes import compute_capability
 from gpusim.driver.caller import caller, get_pointers, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entry
@@ -38,8 +38,9 @@ def _manner(interleave: int, swizzle: int, promotion: int, fill: int) -> dict[st
     return {**names, "promotion": promotion, "nan_fill": bool(fill)}
 
 
-def _put(place: int, encode: Any, *what: Any, **manner: Any) -> None:
-    fail_if(not place, ResultCode.INVALID_VALUE)
+def _put(driver: Driver, place: int, encode: Any, *what: Any, **manner: Any) -> None:
+    newer = what[0] in _TYPES[13:] or manner["swizzle"] in _SWIZZLES[4:]  # than compute capability 9.0
+    fail_if(not place or (newer and compute_capability(driver.config) < (10, 0)), ResultCode.INVALID_VALUE)
     try:
         made: np.void = encode(*what, **manner)
     except ArgumentError as error:
@@ -52,17 +53,16 @@ def encode(driver: Driver, place: int, kind: int, rank: int, *rest: int) -> None
     """rest: address, extents, strides, box, element strides, and the manner."""
     address, extents, strides, box, steps, *manner = rest
     tensor = _tensor(kind, rank, address, extents, strides)
-    _put(place, encode_tiled, *tensor, _words(box, rank), _words(steps, rank), **_manner(*manner))
+    _put(driver, place, encode_tiled, *tensor, _words(box, rank), _words(steps, rank), **_manner(*manner))
 
 
 @entry("cuTensorMapEncodeIm2col 12000", "p u u p p p p p u u p u u u u", anytime=True)
 def encode_columns(driver: Driver, place: int, kind: int, rank: int, *rest: int) -> None:
     """rest: address, extents, strides, lower and upper corner, channels, pixels, element strides, and the manner."""
     address, extents, strides, lower, upper, channels, pixels, steps, *manner = rest
-    fail_if(rank < 3, ResultCode.INVALID_VALUE)
     tensor = _tensor(kind, rank, address, extents, strides)
-    corners: Sequence[Sequence[int]] = [_words(corner, rank - 2, "i") for corner in (lower, upper)]
-    _put(place, encode_im2col, *tensor, *corners, channels, pixels, _words(steps, rank), **_manner(*manner))
+    corners = [_words(corner, max(rank - 2, 0), "i") for corner in (lower, upper)]
+    _put(driver, place, encode_im2col, *tensor, *corners, channels, pixels, _words(steps, rank), **_manner(*manner))
 
 
 @entry("cuTensorMapReplaceAddress 12000", "p p", anytime=True)

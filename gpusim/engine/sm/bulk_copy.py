@@ -187,9 +187,9 @@ def tensor_copy(st, sm, w, i, wb, k):
     if not right:
         fail(st, sm, L.ERROR_UNSUPPORTED, i, w, 0, tm.word(k, 2), np.int64(128))
         return False
-    rows = tb.row_count(k)
-    k[L.BULK_BYTES] = rows * tb.row_elements(k) * size
-    if not aligned(st, sm, w, i, tm.tensor_base(k) + k[L.BULK_CORNER] * size, _UNIT):
+    rows, (start, count, _) = tb.row_count(k), tb.row_cells(k)
+    k[L.BULK_BYTES] = rows * count * size
+    if not aligned(st, sm, w, i, tm.tensor_base(k) + start * size, _UNIT):
         return False
     if kind == M.BULK_PREFETCH:
         return True
@@ -256,9 +256,8 @@ def ask_range(st, sm, k, token, entry, kind, time, address, size):
 def ask_box(st, sm, w, i, k, token, entry, kind, time):
     """Requests for the rows of a box, as far as they lie in the tensor. Rows that lie together are asked for as one.
     False after an error."""
-    size, first = tm.cell_bytes(k), tb.row_first(k)
-    low = max(first, 0)
-    high = min(first + (tb.row_elements(k) - 1) * tb.row_step(k) + 1, tb.row_limit(k, kind != ms.KIND_WRITE))
+    size, (first, count, step) = tm.cell_bytes(k), tb.row_cells(k)
+    low, high = max(first, 0), min(first + (count - 1) * step + 1, tb.row_limit(k, kind != ms.KIND_WRITE))
     start, end = np.int64(0), np.int64(0)
     prefetch = st.code[i, M.COL_AUX4] & M.BULK_KIND == M.BULK_PREFETCH
     for r in range(tb.row_count(k)):

@@ -17,31 +17,19 @@ _OUTSIDE = np.int64(-1) << 60
 
 
 @compiled
-def one_slot(k):
-    """Rows are single slots: the pixels of an interleaved tensor."""
-    return tm.is_im2col(k) and tm.interleave(k) != 0
-
-
-@compiled
-def row_elements(k):
-    return np.int64(1) if one_slot(k) else tm.box_count(k, 0)
-
-
-@compiled
-def row_first(k):
-    """Number of the first element of a row in the tensor, counted from where `row_start` is."""
-    return np.int64(0) if one_slot(k) else k[L.BULK_CORNER]
-
-
-@compiled
-def row_step(k):
-    return np.int64(1) if one_slot(k) else tm.element_stride(k, 0)
+def row_cells(k):
+    """(The first, how many, their distance) of the cells of a row, counted from where `row_start` is. The pixels of an
+    interleaved tensor are single slots."""
+    if tm.is_im2col(k) and tm.interleave(k) != 0:
+        return np.int64(0), np.int64(1), np.int64(1)
+    together = tm.packed(k)
+    return k[L.BULK_CORNER] >> together, tm.box_count(k, 0) >> together, tm.element_stride(k, 0)
 
 
 @compiled
 def row_pitch(k):
     """Bytes from one row of a box to the next in shared memory."""
-    pitch = row_elements(k) * tm.cell_bytes(k)
+    pitch = row_cells(k)[1] * tm.shared_bytes(k)
     if tm.swizzle(k) == 0 or tm.interleave(k) != 0:
         return pitch
     return max(pitch, np.int64(16) << tm.swizzle(k))
@@ -50,7 +38,7 @@ def row_pitch(k):
 @compiled
 def row_count(k):
     if tm.is_im2col(k):
-        return tm.pixels(k)
+        return tm.word(k, 15) + 1
     if k[L.BULK_ROWS4]:
         return np.int64(4)
     rows = np.int64(1)
@@ -114,18 +102,17 @@ def pixel_start(k, r, row):
 def row_limit(k, exact):
     """Elements of a row that a copy may touch. A plain store writes whole units of 16 bytes, as an H200 does, also
     where the row ends inside one."""
-    if one_slot(k):
+    if tm.is_im2col(k) and tm.interleave(k) != 0:
         return np.int64(1)
-    count, size = tm.extent(k, 0), tm.cell_bytes(k)
+    count, size = tm.extent(k, 0) >> tm.packed(k), tm.cell_bytes(k)
     return count if exact or size >= tm.UNIT else (count * size + tm.UNIT - 1) // tm.UNIT * tm.UNIT // size
 
 
 @compiled
-def move_units(words, memory, place, size, shared, block, width, load):
+def move_units(words, memory, place, size, shared, block, k, load):
     """Bytes of global memory from or to swizzled lines of shared memory, 16 at a time."""
     for n in range(0, size, tm.UNIT):
-        at = shared + n
-        at = (block + (at ^ (((at >> 7) & width) << 4))) >> 2
+        at = (block + tm.swizzled(k, shared + n)) >> 2
         if load:
             put_line(words, at, four_words(memory, (place + n) >> 2))
         else:
@@ -152,18 +139,16 @@ def combine(words, to, shared, from_, size, kind, operation):
 def move_row(st, sm, k, r, shared, block, load, operation):
     """Row r of a box, from or to byte `shared` of what begins at `block` in st.shared8[sm]; operation: of a reduction,
     -1 for plain copies."""
-    row, size, count, first = row_start(st, k, r), tm.cell_bytes(k), row_elements(k), row_first(k)
-    extent, step = row_limit(k, load or operation >= 0), row_step(k)
-    width = (1 << tm.swizzle(k)) - 1
-    whole = row >= 0 and step == 1 and first >= 0 and first + count <= extent
-    rounds = load and tm.rounds(k)
+    (first, count, step), row = row_cells(k), row_start(st, k, r)
+    extent, size, room = row_limit(k, load or operation >= 0), tm.cell_bytes(k), tm.shared_bytes(k)
+    whole = row >= 0 and step == 1 and first >= 0 and first + count <= extent and room == size
+    rounds = load and tm.word(k, 2) >> 16 & 1 != 0  # float32 to TF32
     if whole and operation < 0 and not rounds and (row | shared | (count * size)) & (tm.UNIT - 1) == 0:
-        move_units(st.shared32[sm], st.memory32, row + first * size, count * size, shared, block, width, load)
+        move_units(st.shared32[sm], st.memory32, row + first * size, count * size, shared, block, k, load)
         return
     piece = min(size, np.int64(tm.UNIT))  # of a cell, in one unit of a swizzled line
     for n in range(0, count * size, piece):
-        at = shared + n
-        at = block + (at ^ (((at >> 7) & width) << 4))
+        at = block + tm.swizzled(k, shared + n // size * room + n % size)
         x = first + n // size * step
         if row < 0 or x < 0 or x >= extent:
             value = _OUT_OF_BOUNDS_NAN if tm.word(k, 2) >> 15 & 1 else 0

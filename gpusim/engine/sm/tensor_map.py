@@ -2,7 +2,8 @@
 
 Their meaning was read off maps that the driver's cuTensorMapEncodeTiled made with one argument changed at a time: words
 0 and 1 hold the address; word 2 the number of dimensions less one (from bit 4), the type (7), interleave (11), swizzle
-((13), what to put in place of elements that are out of bounds (15) and rounding to TF32 (16); words 3 to 6 and the
+((13), what to put in place of elements that are out of bounds (15), rounding to TF32 (16) and what a swizzle moves
+(19: 0 pieces of 16 bytes, 1 of 32); words 3 to 6 and the
 hexadecimal digits of word 7 the strides in units of 16 bytes; words 8 to 12 the extents less one; word 13 the element
 strides less one, three bits each, and in its last byte and the bytes of word 14 the box's extents less one.
 
@@ -26,7 +27,8 @@ from isa import microops as M
 UNIT = 16
 _MAP_BYTES = 128
 _MAP_WORDS = 16
-_SIZES = np.array([1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 0, 0, 0, 0, 0], np.int64)
+_SIZES = np.array([1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 1, 8, 12, 0, 0], np.int64)
+_PACKED_TYPE, _PADDED_TYPE = 11, 12
 _KINDS = np.array(
     [-1, -1, M.TYPE_U32, M.TYPE_S32, M.TYPE_U64, M.TYPE_S64, M.TYPE_F16X2, M.TYPE_F32, M.TYPE_F32_FTZ, M.TYPE_F64,
      M.TYPE_BF16X2, -1, -1, -1, -1, -1], np.int64
@@ -95,8 +97,20 @@ def type_field(k):
 
 @compiled
 def element_bytes(k):
-    """Bytes of an element, 0 for a type that does not exist."""
-    return _SIZES[type_field(k)]
+    """Bytes of an element, or of those of 6 or 4 bits that are counted together, 0 for what is not known."""
+    return _SIZES[type_field(k)] if (word(k, 2) >> 20) & 1 == 0 else np.int64(0)
+
+
+@compiled
+def packed(k):
+    """Binary logarithm of how many elements are counted together: two of 4 bits, or 16 of 4 or 6 bits."""
+    return 0 if type_field(k) < _PACKED_TYPE else 1 if type_field(k) == _PACKED_TYPE else 4
+
+
+@compiled
+def shared_bytes(k):
+    """Bytes of a cell in shared memory, where 16 elements of 4 or 6 bits may have 16 bytes, the last of them unused."""
+    return np.int64(UNIT) if type_field(k) >= _PADDED_TYPE else cell_bytes(k)
 
 
 @compiled
@@ -108,12 +122,6 @@ def reduction_type(k):
 @compiled
 def is_im2col(k):
     return word(k, 2) & 1 != 0
-
-
-@compiled
-def rounds(k):
-    """float32 are rounded to TF32."""
-    return (word(k, 2) >> 16) & 1 != 0
 
 
 @compiled
@@ -132,6 +140,13 @@ def cell_bytes(k):
 def swizzle(k):
     """0 none, 1 to 3: lines of 32, 64, 128 bytes."""
     return (word(k, 2) >> 13) & 3
+
+
+@compiled
+def swizzled(k, at):
+    """Where a byte of shared memory really lies: bits of its line's number are added to those of its piece."""
+    atom = (word(k, 2) >> 19) & 1
+    return at ^ (((at >> 7) & (((1 << swizzle(k)) - 1) >> atom)) << (4 + atom))
 
 
 @compiled
@@ -162,12 +177,6 @@ def box_count(k, d):
         per = cell_bytes(k) // element_bytes(k)
         return (count + per - 1) // per
     return count
-
-
-@compiled
-def pixels(k):
-    """Pixels of a column of im2col."""
-    return word(k, 15) + 1
 
 
 @compiled
