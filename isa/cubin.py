@@ -37,6 +37,7 @@ _CTA_PER_CLUSTER = 0x3D
 _KPARAM_INFO_V2 = 0x45
 _NUM_BARRIERS = 0x4C
 _RECURSION = 0xFFFFFFFF
+_PAIR_BARRIER = "__nv_reservedSMEM_tmem_allocation_pipeline_mbarrier"
 _CONSTANTS = re.compile(r"\.nv\.constant(\d+)(?:\.(.+))?$")
 _RELOCATIONS = re.compile(r"\.rela?\.(?:nv\.(constant\d+)|(text)|nv\.(global)(?:\.init)?)(?:\.(.+))?$")
 """Sections with constants and relocations: those of one code section end in its name, others are for all."""
@@ -95,6 +96,7 @@ class CubinKernel:
     registers: int = 0
     static_shared_bytes: int = 0
     shared_base: int = 0
+    pair_barrier: int = 0x48
     local_bytes: int = 0
     barriers: int = 0
     parameter_base: int = 0
@@ -198,7 +200,7 @@ class _Reader:
     """Reads what the kernels of a cubin share at once, and each kernel when it is asked for."""
 
     def __init__(self, file: Elf) -> None:
-        self.file = file
+        self.file, self.pair_barrier = file, CubinKernel.pair_barrier
         # ABI version 8 (CUDA 13) moved the architecture from the lowest byte of the flags to the next one.
         number = file.flags >> 8 & 0xFF if file.abi >= 8 else file.flags & 0xFF
         self.arch = f"sm_{number}"
@@ -218,6 +220,8 @@ class _Reader:
         self.inside: dict[str, dict[str, int]] = {}
         code_bytes = {}
         for index, symbol in enumerate(self.file.symbols):
+            if symbol.name == _PAIR_BARRIER:
+                self.pair_barrier = symbol.value
             if symbol.kind != elf.FUNC:
                 continue
             if symbol.section is None:
@@ -269,6 +273,7 @@ class _Reader:
         shared = self.file.by_name.get(f".nv.shared.{kernel.name}")
         # From Hopper on, the first 1 KiB of shared memory is the system's, and the section's size has it.
         kernel.shared_base = 0x400 if int(self.arch[3:]) >= 90 else 0
+        kernel.pair_barrier = self.pair_barrier
         kernel.static_shared_bytes = max(0, (shared.size if shared is not None else 0) - kernel.shared_base)
         kernel.constant_banks = self._banks(kernel.name)
         # A kernel without parameters has no PARAM_CBANK; its bank 0 ends where they would begin.

@@ -27,6 +27,7 @@ def problem_with(kernel: Any) -> str | None:
         ("registers", 255),
         ("static_shared_bytes", _MOST_BYTES),
         ("shared_base", BANK_BYTES),
+        ("pair_barrier", 0x3F0),
         ("local_bytes", _MOST_BYTES),
         ("barriers", 127),
         ("parameter_base", BANK_BYTES),

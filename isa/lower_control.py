@@ -124,8 +124,9 @@ def program_counter(w: RowWriter) -> None:
 
 
 def register_limit(w: RowWriter) -> None:
-    """USETMAXREG.TRY_ALLOC.CTAPOOL UP, count asks for more registers, .DEALLOC.CTAPOOL count gives some back."""
-    w.set(m.OP_REGISTERS, aux1=int(w.has("TRY_ALLOC")), aux2=w.launched_with)
+    """USETMAXREG.TRY_ALLOC.CTAPOOL UP, count asks for more registers, .DEALLOC.CTAPOOL count gives some back. A thread
+    starts with its kernel's, in whole eights."""
+    w.set(m.OP_REGISTERS, aux1=int(w.has("TRY_ALLOC")), aux2=-(-w.launched_with // 8) * 8)
     w.pd(0)
     w.columns[m.COL_AUX0] = w.number()
 

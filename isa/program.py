@@ -78,6 +78,8 @@ class Program(Once):
         static_shared_bytes: shared memory per block that the kernel declares, without the system's part.
         shared_base: shared address of its first byte; 1 KiB from Hopper on, where the system keeps what is
             below. Dynamic shared memory follows the static one, at the alignment that the code assumes.
+        pair_barrier: shared address of the mbarrier by which blocks of a pair hand over tensor memory; behind it lies
+            its phase. ptxas says where up to CUDA 12.9, and has one place for it since.
         local_bytes: stack per thread as the compiler counts it. Recursion and calls through pointers are not
             in it; CUDA gives every thread 1 KiB by default for them.
         barriers: named barriers per block.
@@ -116,6 +118,7 @@ class Program(Once):
     cubin: bytes
     sha256: str
     shared_base: int = 0
+    pair_barrier: int = 0x48
     cluster: tuple[int, int, int] | None = None
     labels: dict[str, int] = field(default_factory=dict)
     global_image: bytes = b""

@@ -16,6 +16,7 @@ from gpusim.engine.state import L, P
 from gpusim.errors import LaunchError
 from gpusim.launch import Launch
 from gpusim.launch.occupancy import Occupancy, cluster_groups
+from gpusim.tensor_memory.execute import set_parameters
 from isa import Program
 from isa import microops as M
 from isa.lower import Lowered
@@ -93,11 +94,7 @@ def parameters(
     par[P.THREADS] = launch.threads_per_block
     par[P.WARPS] = occupancy.warps_per_block
     par[P.SHARED_FIRST], par[P.SHARED_BYTES] = program.shared_base, program.shared_base + shared
-    par[P.TMEM] = (lowered.code[:, M.COL_CLASS] == M.CLS_TMEM).any()
-    if par[P.TMEM]:
-        par[P.SHARED_FIRST] = 0x40  # its code keeps account in the system's part
-        if (lowered.code[lowered.code[:, M.COL_OP] == M.OP_TMEM_TAKE, M.COL_AUX2] != 0).any():
-            par[P.BLOCK_SLOTS] = 1  # other blocks of the second SM do not see what a pair takes (assumed)
+    set_parameters(par, program, lowered.code)
     par[P.LOCAL_BYTES], par[P.MEMORY_BASE] = local_bytes(program, stack_bytes), memory_base
     unit = config.sm.shared_unit_bytes  # in which %total_smem_size counts, says the PTX ISA
     par[P.SHARED_SIZE] = program.shared_base + -(-shared // unit) * unit

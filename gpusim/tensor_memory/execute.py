@@ -23,6 +23,7 @@ from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
 from gpusim.tensor_memory import operand as O
 from gpusim.tensor_memory import place
 from gpusim.tensor_memory import product as X
+from isa import Program
 from isa import microops as M
 
 _DEPTH_BYTES = 32  # of a product along K, whatever its elements; twice as many of B if A is structured sparse
@@ -230,11 +231,19 @@ def tmem_access(st, sm, q, w, i, wb, time):
 
 
 # --- blocks ---------------------------------------------------------------------------------------------------------
-_SYSTEM_WORDS = (0x40 >> 2, 0x60 >> 2)
-"""Words of a block's shared memory with which ptxas's code keeps account: at byte 0x48 an mbarrier by which the blocks
-of a pair hand over what one has allocated, at 0x50 the phase of it that is waited for, at 0x54 the units that the block
-has, at 0x58 those with which an allocation begins, at 0x5c 1 if it will allocate no more."""
+_SYSTEM_WORDS = (0x40 >> 2, 0x68 >> 2)
+"""Words of a block's shared memory with which ptxas's code keeps account. There is an mbarrier by which the blocks of a
+pair hand over what one has allocated, and behind it the phase of it that is waited for; all others begin with zero."""
 _MISSING_ONE = 0xFFFFF
+
+
+def set_parameters(par: np.ndarray, program: Program, code: np.ndarray) -> None:
+    """Parameters of the engine that a program with such instructions has otherwise."""
+    if (code[:, M.COL_CLASS] == M.CLS_TMEM).any():
+        par[P.TMEM] = max(program.pair_barrier, 4 * _SYSTEM_WORDS[0])
+        par[P.SHARED_FIRST] = 4 * _SYSTEM_WORDS[0]
+        if (code[code[:, M.COL_OP] == M.OP_TMEM_TAKE, M.COL_AUX2] != 0).any():
+            par[P.BLOCK_SLOTS] = 1  # other blocks of the second SM do not see what a pair takes (assumed)
 
 
 @compiled_on_demand()
@@ -244,12 +253,13 @@ def tmem_begin(st, sm, slot):
     words = (slot * par[P.SHARED_STRIDE]) >> 2
     for k in range(_SYSTEM_WORDS[0], _SYSTEM_WORDS[1]):
         st.shared32[sm, words + k] = np.uint32(0)
-    st.shared32[sm, words + (0x48 >> 2)] = np.uint32(_MISSING_ONE << 1)
-    st.shared32[sm, words + (0x4C >> 2)] = np.uint32(_MISSING_ONE << 11)
+    barrier = words + (par[P.TMEM] >> 2)
+    st.shared32[sm, barrier] = np.uint32(_MISSING_ONE << 1)
+    st.shared32[sm, barrier + 1] = np.uint32(_MISSING_ONE << 11)
     if par[P.CLUSTER_BLOCKS] > 1:
         x, y, z = b[L.BLOCK_X] % par[P.CLUSTER_X], b[L.BLOCK_Y] % par[P.CLUSTER_Y], b[L.BLOCK_Z] % par[P.CLUSTER_Z]
         rank = x + par[P.CLUSTER_X] * (y + par[P.CLUSTER_Y] * z)
-        st.shared32[sm, words + (0x50 >> 2)] = np.uint32(1 - (rank & 1))
+        st.shared32[sm, barrier + 2] = np.uint32(1 - (rank & 1))
 
 
 @compiled_on_demand()
