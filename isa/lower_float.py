@@ -46,15 +46,17 @@ def float_minmax(w: RowWriter) -> None:
 
 
 def paired_arithmetic(w: RowWriter) -> None:
-    """FADD2, FMUL2, FFMA2: two float32 in a pair of registers."""
+    """FADD2, FMUL2, FFMA2: two float32 in a pair of registers, or (.F32) one that stands for both."""
     opcode = w.instruction.opcode
     w.set(getattr(m, "OP_" + opcode), aux0=flags(w), aux1=rounding(w))
     w.dst(2)
-    for column in _SLOTS[: 3 if opcode == "FFMA2" else 2]:
+    for k, column in enumerate(_SLOTS[: 3 if opcode == "FFMA2" else 2]):
         operand = w.take("reg", "ureg", "const")
-        if operand.suffixes not in (("F32x2", "HI_LO"), ()):
+        if operand.suffixes not in (("F32x2", "HI_LO"), ("F32",), ()):
             raise w.refuse("a choice of words that is not known")
-        w.put(column, replace(operand, suffixes=()), 2, "float")
+        one = operand.suffixes == ("F32",)
+        w.columns[m.COL_AUX3] |= one << k
+        w.put(column, replace(operand, suffixes=()), 2 - one, "float")
 
 
 def compare(w: RowWriter) -> None:

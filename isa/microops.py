@@ -159,9 +159,10 @@ OP_FADD_FTZ = _op("as FADD, d = A + B; denormal sources and results flushed to z
 OP_FMUL_FTZ = _op("as FMUL, d = A * B, flushed")
 OP_FFMA_FTZ = _op("as FFMA, d = A * B + C, flushed")
 OP_FMNMX3 = _op("d = PS0 ? min(A, B, C) : max(A, B, C)", aux0="as FMNMX")
-OP_FADD2 = _op("pair d = A + B in each word of pairs", **_MODE)
-OP_FMUL2 = _op("pair d = A * B in each word of pairs", **_MODE, aux2="as FMUL_MODE")
-OP_FFMA2 = _op("pair d = A * B + C in each word of pairs", **_MODE)
+_PAIR = _MODE | {"aux3": "bits 0 to 2: the operands of which one word stands for both"}
+OP_FADD2 = _op("pair d = A + B in each word of pairs", **_PAIR)
+OP_FMUL2 = _op("pair d = A * B in each word of pairs", **_PAIR, aux2="as FMUL_MODE")
+OP_FFMA2 = _op("pair d = A * B + C in each word of pairs", **_PAIR)
 
 FLAG_FTZ, FLAG_SAT = 1, 2
 FLAG_NAN = 4  # FMNMX.NAN: a NaN source makes the result NaN

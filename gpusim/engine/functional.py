@@ -25,6 +25,7 @@ from gpusim.engine.sm.admission import BULK_ROOM
 from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.execute import compute
 from gpusim.engine.sm.flight import pop_event
+from gpusim.engine.sm.mbarrier import end_looks
 from gpusim.engine.sm.readiness import all_warps, place_of, wake
 from gpusim.engine.sm.run_warp import clear_lanes, counted_lanes, finish_warp, run_instruction, stays
 from gpusim.engine.sm.sm import arrive
@@ -220,6 +221,19 @@ def _begun(grid: Grid, together: bool, system: MemorySystem | None) -> tuple[Sta
     return state, table, seats, clock
 
 
+def _end_looks(grid: Grid) -> bool:
+    """Where nothing moves, looks at mbarriers end without their phase, as after their time on a GPU: a thread may look
+    before it does itself what ends the phase. False if there are none, or only those that have ended in vain."""
+    state, waiting = grid.state, np.flatnonzero(grid.state.sm[:, L.SM_WAITING])
+    looks = np.sort(state.token[:, :, [L.TOKEN_ADDRESS, L.TOKEN_BLOCK]], axis=1).tobytes()
+    if not waiting.size or looks == grid.ended_looks:
+        return False
+    grid.ended_looks = looks
+    for sm in waiting:
+        end_looks(state, int(sm), -1, L.NEVER, 0, 0)
+    return True
+
+
 def _looked_at(grid: Grid, done: int, system: MemorySystem | None) -> None:
     """Does for a part, between calls of `run_grid`, what the host has to do. done: instructions of the last call."""
     state, dispatch = grid.state, grid.dispatch
@@ -235,7 +249,7 @@ def _looked_at(grid: Grid, done: int, system: MemorySystem | None) -> None:
         grid.host(state, warps)
         for w in warps:
             wake(state, sm_of(state, int(w)), int(w), int(state.warp[w, L.WARP_SINCE]))
-    elif not done:
+    elif not done and not _end_looks(grid):
         raise NothingMoves(int(state.warp[:, L.WARP_SINCE].max()))
     if grid.watch is not None:
         grid.watch.look()

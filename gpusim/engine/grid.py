@@ -97,6 +97,7 @@ class Grid:
         self.kind, self.name = "kernel", "kernel"
         self.watch: EndlessWatch | None = None
         self.watched = True  # nobody else writes what it reads while it runs
+        self.ended_looks = b""  # what mbarriers, and where, when nothing moved the last time in a functional run
         self.headed = False  # nobody has been before it for room
         self.start = self.began = self.end = 0
         self.memory: list[np.ndarray] = []

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim.errors import BarrierError, CyclesExceeded, MemoryAccessError, ModeError
+from gpusim.errors import BarrierError, CyclesExceeded, DeadlockError, MemoryAccessError, ModeError
 from gpusim.launch.cuda import array_of
+from isa.compile import assemble
+from isa.listing import programs_from_cubin
 from programs import registry
 from tests.gpusim import bundled
 from tests.gpusim.kernels import Kernels
@@ -100,3 +102,33 @@ def test_a_device_may_be_functional():
             result = device.launch(KERNELS["twice"], 8, 128, (x,))
         np.testing.assert_array_equal(x.copy_to_host(), 4 * np.arange(1000, dtype=np.float32))
         assert result.metrics["smsp__inst_executed.sum"] > 0 and device.now_cycles == 0
+
+
+LOOK = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 py,.param .u32 pn) {
+.shared .align 8 .b64 bar;
+.reg .b64 y,st; .reg .b32 b,n,k,v,sum; .reg .pred p,q;
+ld.param.u64 y,[py]; ld.param.u32 n,[pn]; mov.u32 b,bar; mov.u32 k,0; mov.u32 sum,0;
+mbarrier.init.shared::cta.b64 [b],1;
+NEXT: and.b32 v,k,1;
+mbarrier.try_wait.parity.shared::cta.b64 p,[b],v;
+setp.eq.u32 q,k,n; @q bra END;
+mbarrier.arrive.shared::cta.b64 st,[b];
+mbarrier.test_wait.parity.shared::cta.b64 q,[b],v;
+selp.u32 v,100,0,p; add.u32 sum,sum,v; selp.u32 v,1,0,q; add.u32 sum,sum,v; add.u32 k,k,1; bra NEXT;
+END: @!p bra NEXT; st.global.u32 [y],sum; ret; }"""
+
+
+def test_a_thread_may_look_at_a_phase_before_it_ends_it():
+    """Five phases, none of which is over when the thread first looks; then one that nobody ends."""
+    program = programs_from_cubin(assemble(LOOK, "sm_90"), abi="c", path="k")["k"]
+    out = np.zeros(1, np.uint32)
+    with pytest.raises(DeadlockError, match="1 warp wait for the mbarrier"):
+        gpusim.simulate(program, 1, 1, (out, np.int32(5)), "tiny", mode="functional")
+    assert out[0] == 0
+    ending = LOOK.replace("END: @!p bra NEXT;", "END:")
+    program = programs_from_cubin(assemble(ending, "sm_90"), abi="c", path="k")["k"]
+    gpusim.simulate(program, 1, 1, (out, np.int32(5)), "tiny", mode="functional")
+    assert out[0] == 5

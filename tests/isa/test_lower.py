@@ -46,6 +46,11 @@ def test_waiting_for_several_scoreboards():
     assert columns_of("DEPBAR.LE SB2, 0x1, {4,3}", "AUX0", "AUX1", "WAIT", encoding=0) == [2, 1, 0x18]
 
 
+def test_a_uniform_register_may_be_put_aside():
+    names = [name.removeprefix("COL_") for name in vars(m) if name.startswith("COL_")]
+    assert columns_of("R2UR.FILL UR4, R36", *names) == columns_of("R2UR UR4, R36", *names)
+
+
 def test_products_of_four_warps_with_and_without_their_scoreboard():
     """Of several in a row only the last, which ends a group that can be waited for, names gsb0."""
     for end, commits in (("", 0), (", gsb0", m.GMMA_COMMITS)):

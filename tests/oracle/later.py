@@ -30,7 +30,7 @@ def pairs(v: View) -> None:
     for place in (0, 32):
         operands = []
         for k, operand in enumerate(v.sources):
-            x = v.raw(k, 2) >> place & WORD
+            x = v.raw(k) if operand.suffixes == ("F32",) else v.raw(k, 2) >> place & WORD
             x = x & ~F32.sign if operand.absolute else x
             x = x ^ F32.sign if operand.negate else x
             operands.append(floats.flush(F32, x) if v.has("FTZ") else x)

@@ -37,9 +37,10 @@ def exec_float_mode(code, i, regs, wb, word, mask):
     operands and result are pairs of float32."""
     op = code[i, m.COL_OP]
     bits_of_mode, rounding, scale = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
-    a = modified(V.load(regs, row_offset(code[i, m.COL_A], wb) + word), code[i, m.COL_MOD_A])
-    b = modified(V.load(regs, row_offset(code[i, m.COL_B], wb) + word), code[i, m.COL_MOD_B])
-    c = modified(V.load(regs, row_offset(code[i, m.COL_C], wb) + word), code[i, m.COL_MOD_C])
+    single = code[i, m.COL_AUX3] if word > 0 else 0
+    a = modified(V.load(regs, row_offset(code[i, m.COL_A], wb) + (0 if single & 1 else word)), code[i, m.COL_MOD_A])
+    b = modified(V.load(regs, row_offset(code[i, m.COL_B], wb) + (0 if single & 2 else word)), code[i, m.COL_MOD_B])
+    c = modified(V.load(regs, row_offset(code[i, m.COL_C], wb) + (0 if single & 4 else word)), code[i, m.COL_MOD_C])
     if bits_of_mode & m.FLAG_FTZ:
         a, b, c = F.flushed(a), F.flushed(b), F.flushed(c)
     if bits_of_mode & m.FLAG_FMZ:

@@ -96,24 +96,6 @@ def end_looks(st, sm, at, now, time, interval):
 
 
 @compiled
-def wait_for_phase(st, sm, w, i, at, parity, lanes, time):
-    """A look that the phase of the object in word `at` keeps waiting."""
-    wbar = st.code[i, M.COL_WBAR]
-    k = take_token(st, sm, w, wbar, L.PHASE_TOKEN)
-    hold(st, w, wbar, L.STALL_LONG)
-    token = st.token[sm, k]
-    token[L.TOKEN_LEFT] = 1
-    token[L.TOKEN_ADDRESS] = at
-    token[L.TOKEN_AMOUNT] = lanes
-    token[L.TOKEN_BLOCK] = np.int64(i) << 1 | parity
-    token[L.TOKEN_TIME] = time + st.par[P.MBARRIER_WAIT]
-    token[L.TOKEN_AFTER] = st.sm[sm, L.SM_WAITING]
-    ends = st.sm[sm, L.SM_WAIT_ENDS] if st.sm[sm, L.SM_WAITING] != 0 else L.NEVER
-    st.sm[sm, L.SM_WAIT_ENDS] = min(ends, token[L.TOKEN_TIME])
-    st.sm[sm, L.SM_WAITING] = k + 1
-
-
-@compiled
 def see_phase(st, sm, k):
     """The result of a look that has waited."""
     token = st.token[sm, k]
@@ -222,7 +204,17 @@ def await_phase(st, sm, q, slot, w, i, operand, mask, time):
         return False
     at = (st.warp[w, L.WARP_BLOCK] * st.par[P.SHARED_STRIDE] + address) >> 2
     parity = np.int64(st.regs[operand + lowest_bit(mask)] >> np.uint32(31))
-    wait_for_phase(st, sm, w, i, at, parity, mask, time)
+    wbar = st.code[i, M.COL_WBAR]
+    k = take_token(st, sm, w, wbar, L.PHASE_TOKEN)
+    hold(st, w, wbar, L.STALL_LONG)
+    token = st.token[sm, k]
+    token[L.TOKEN_LEFT], token[L.TOKEN_ADDRESS], token[L.TOKEN_AMOUNT] = 1, at, mask
+    token[L.TOKEN_BLOCK] = np.int64(i) << 1 | parity
+    token[L.TOKEN_TIME] = time + st.par[P.MBARRIER_WAIT]
+    token[L.TOKEN_AFTER] = st.sm[sm, L.SM_WAITING]
+    ends = st.sm[sm, L.SM_WAIT_ENDS] if st.sm[sm, L.SM_WAITING] != 0 else L.NEVER
+    st.sm[sm, L.SM_WAIT_ENDS] = min(ends, token[L.TOKEN_TIME])
+    st.sm[sm, L.SM_WAITING] = k + 1
     if functional:
         block(st, w, q, slot, L.WAIT_SCOREBOARD, L.STALL_LONG)
     return True
