@@ -146,13 +146,20 @@ def exchanged(out, x, BM: gl.constexpr, BN: gl.constexpr, STORED: gl.constexpr, 
 def scaled(
     c, a, b, scales_a, scales_b, m, n, k,
     BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr,
-    FORM: gl.constexpr, IN_BYTE: gl.constexpr, SHARE: gl.constexpr, TYPE: gl.constexpr,
+    FORM: gl.constexpr, IN_BYTE: gl.constexpr, SHARE: gl.constexpr, TYPE: gl.constexpr, NARROW_B: gl.constexpr,
 ):  # fmt: skip
-    """Numbers with scales, which lie in memory as `tcgen05.cp` takes them: by 128 rows and four scales along K."""
-    of_a, of_b = tiles(a, m, k // IN_BYTE, BM, BK // IN_BYTE, TYPE), tiles(b, n, k // IN_BYTE, BN, BK // IN_BYTE, TYPE)
+    """Numbers with scales, which lie in memory as `tcgen05.cp` takes them: by 128 rows and four scales along K.
+    NARROW_B: b has numbers of four bits beside an a of eight, and in shared memory a byte for each."""
+    of_a = tiles(a, m, k // IN_BYTE, BM, BK // IN_BYTE, TYPE)
+    B_IN_BYTE: gl.constexpr = 2 if NARROW_B else IN_BYTE
+    if NARROW_B:
+        padded: gl.constexpr = gl.NVMMASharedLayout(128, 8, fp4_padded=True)
+        of_b = tma.make_tensor_descriptor(b, [n, k // 2], [k // 2, 1], [BN, BK // 2], padded)
+    else:
+        of_b = tiles(b, n, k // IN_BYTE, BN, BK // IN_BYTE, TYPE)
     row, column = gl.program_id(0) * BM, gl.program_id(1) * BN
     left = gl.allocate_shared_memory(TYPE, [BM, BK // IN_BYTE], of_a.layout)
-    right = gl.allocate_shared_memory(TYPE, [BN, BK // IN_BYTE], of_b.layout)
+    right = gl.allocate_shared_memory(of_b.dtype, [BN, BK // B_IN_BYTE], of_b.layout)
     groups: gl.constexpr = BK // SHARE
     part: gl.constexpr = BM * groups
     packed: gl.constexpr = gl.NVMMASharedLayout(0, 8, rank=1)
@@ -170,6 +177,7 @@ def scaled(
     for step in range(steps):
         mbarrier.expect(come, of_a.block_type.nbytes + of_b.block_type.nbytes + 2 * part)
         tma.async_copy_global_to_shared(of_a, [row, step * BK // IN_BYTE], come, left)
+        # Of padded numbers the map counts each, of others a pair.
         tma.async_copy_global_to_shared(of_b, [column, step * BK // IN_BYTE], come, right)
         tma.async_copy_global_to_shared(from_a, [(row * k // BK + step * BM) * groups], come, flat_a)
         tma.async_copy_global_to_shared(from_b, [(column * k // BK + step * BN) * groups], come, flat_b)
@@ -179,7 +187,15 @@ def scaled(
         bw.tcgen05_copy(spread_a, of_left)
         bw.tcgen05_copy(spread_b, of_right)
         bw.tcgen05_mma_scaled(
-            left, right.permute((1, 0)), total, of_left, of_right, FORM, FORM, use_acc=step > 0, mbarriers=[done]
+            left,
+            right.permute((1, 0)),
+            total,
+            of_left,
+            of_right,
+            FORM,
+            "e2m1" if NARROW_B else FORM,
+            use_acc=step > 0,
+            mbarriers=[done],
         )
         mbarrier.wait(done, step & 1)
     sums = total.load(bw.get_tmem_reg_layout(gl.float32, [BM, BN], held, gl.num_warps()))
@@ -376,10 +392,16 @@ KERNELS = {
     "exchanged_128b_100": (exchanged, "f f", {"BM": 128, "BN": 64, "STORED": "16x128b", "LOADED": "16x256b"}, 4),
     "exchanged_low_100": (exchanged, "f f", {"BM": 64, "BN": 128, "STORED": "32x32b_splitn", "LOADED": "16x128b"}, 4),
     "scaled_mxfp8_100": (
-        scaled, "f e4 e4 u u i i i", _DEEP | {"FORM": "e4m3", "IN_BYTE": 1, "SHARE": 32, "TYPE": _of("e4")}, 4
+        scaled, "f e4 e4 u u i i i",
+        _DEEP | {"FORM": "e4m3", "IN_BYTE": 1, "SHARE": 32, "TYPE": _of("e4"), "NARROW_B": False}, 4,
     ),
     "scaled_mxfp4_100": (
-        scaled, "f u u u u i i i", _DEEP | {"FORM": "e2m1", "IN_BYTE": 2, "SHARE": 32, "TYPE": _of("u")}, 4
+        scaled, "f u u u u i i i",
+        _DEEP | {"FORM": "e2m1", "IN_BYTE": 2, "SHARE": 32, "TYPE": _of("u"), "NARROW_B": False}, 4,
+    ),
+    "scaled_mixed_100": (
+        scaled, "f e4 u u u i i i",
+        _DEEP | {"BK": 128, "FORM": "e4m3", "IN_BYTE": 1, "SHARE": 32, "TYPE": _of("e4"), "NARROW_B": True}, 4,
     ),
     "gathered_100": (gathered, "h h i* i i", {"BM": 32, "BN": 64}, 4),
     "specialised_100": (specialised, "h h h i i i", _TILE | {"STAGES": 3}, 4),

@@ -86,6 +86,11 @@ def scaled(rng, run, a, b):
     return out, left @ right.T, 0, 2.0**-20 * abs(left).max() * abs(right).max() * 512
 
 
+def scaled_mixed(rng, run):
+    """Numbers of eight bits times numbers of four, of which 16 have 16 bytes of shared memory."""
+    return scaled(rng, run, triton.float8(rng, "e4m3", 128, 512), triton.float4(rng, 128, 512, 1))
+
+
 def gathered(rng, run):
     x, places = rng.standard_normal((40, 64)).astype(np.float16), rng.integers(0, 40, 32).astype(np.int32)
     out = np.zeros_like(x)
