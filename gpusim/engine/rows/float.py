@@ -32,9 +32,9 @@ def add_rounded(product, c, sign_of_product, rounding):
 
 
 @compiled
-def exec_float_mode(code, i, regs, wb, word, mask):
-    """FADD, FMUL, FFMA with flushing, saturation, scaling or a rounding direction; a word of FADD2, FMUL2, FFMA2, whose
-    operands and result are pairs of float32."""
+def float_mode(code, i, regs, wb, word):
+    """The result of FADD, FMUL, FFMA with flushing, saturation, scaling or a rounding direction; a word of that of
+    FADD2, FMUL2, FFMA2, whose operands are pairs of float32, or one for both."""
     op = code[i, m.COL_OP]
     bits_of_mode, rounding, scale = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
     single = code[i, m.COL_AUX3] if word > 0 else 0
@@ -60,7 +60,7 @@ def exec_float_mode(code, i, regs, wb, word, mask):
         d = F.flushed(d)
     if bits_of_mode & m.FLAG_SAT:
         d = F.saturated(d)
-    V.store(regs, destination(code, i, wb) + word, d, mask)
+    return d
 
 
 @compiled
@@ -106,11 +106,12 @@ def exec_float(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_FLOAT) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]
     if op >= m.OP_FADD2:
-        for word in range(2):
-            exec_float_mode(code, i, regs, wb, 32 * word, mask)
+        low, high = float_mode(code, i, regs, wb, 0), float_mode(code, i, regs, wb, 32)
+        V.store(regs, destination(code, i, wb), low, mask)
+        V.store(regs, destination(code, i, wb) + 32, high, mask)
         return
     if op == m.OP_FADD_MODE or op == m.OP_FMUL_MODE or op == m.OP_FFMA_MODE:
-        exec_float_mode(code, i, regs, wb, 0, mask)
+        V.store(regs, destination(code, i, wb), float_mode(code, i, regs, wb, 0), mask)
         return
     a = source(code, i, m.COL_A, regs, wb)
     b = source(code, i, m.COL_B, regs, wb)

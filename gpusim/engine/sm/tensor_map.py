@@ -61,7 +61,6 @@ def inside(st, sm, w, i, address, size):
 def read_map(st, sm, w, i, wb, k):
     """Copies the words of the map that the instruction names. False after an error."""
     address = uniform_pair(st, wb, st.code[i, M.COL_B])
-    first = L.BULK_MAP
     parameter = PARAMETER_WINDOW <= address < PARAMETER_WINDOW + st.bank8.shape[1] - _MAP_BYTES
     if not parameter and not inside(st, sm, w, i, address, np.int64(_MAP_BYTES)):
         return False
@@ -70,7 +69,7 @@ def read_map(st, sm, w, i, wb, k):
         return False
     start = (address - (PARAMETER_WINDOW if parameter else st.par[P.MEMORY_BASE])) >> 2
     for n in range(_MAP_WORDS):
-        k[first + n] = np.int64(st.bank32[0, start + n] if parameter else st.memory32[start + n])
+        k[L.BULK_MAP + n] = np.int64(st.bank32[0, start + n] if parameter else st.memory32[start + n])
     return True
 
 
