@@ -288,10 +288,10 @@ class DataRaceError(KernelError):
 
 class SynchronizationError(KernelError):
     """A barrier used in a way that CUDA leaves undefined, only with `check="synccheck"`; an asynchronous copy into
-    shared memory for which nobody waits, only with `check="racecheck"`.
+    shared memory, or a product in tensor memory, for which nobody waits, only with `check="racecheck"`.
 
-    `problem` 'divergent threads', 'thread count', 'exited thread in mask' or 'copy never waited
-    for'; `barrier` its number for barriers of the block; `mask` of lanes for those of a warp.
+    `problem` 'divergent threads', 'thread count', 'exited thread in mask', 'copy never waited for' or 'product not
+    waited for'; `barrier` its number for barriers of the block; `mask` of lanes for those of a warp.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ MOST_LINES_OF = {
     "gpusim.plot": 1_985,
     "gpusim.report_html": 762,
     "gpusim.results": 3_348,
-    "gpusim.tensor_memory": 1_325,
+    "gpusim.tensor_memory": 1_374,
     "gpusim.tracing": 1_323,
     "gpusim.translation": 169,
     "gpusim.workload": 370,

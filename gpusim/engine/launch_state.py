@@ -290,7 +290,7 @@ def _sizes(
         "touched_lines": max(160, 64 + values[P.BANKS]),
         "copy_words": 32 + 2 * max(values[P.BANKS], 32),
         "tile_words": sms * TILE_WORDS,
-        **({"tmem_sms": sms, "tmem_words": L.TMEM_LANES * L.TMEM_COLUMNS} if values[P.TMEM] else {}),
+        **({"tmem_sms": sms, "tmem_words": L.TMEM_WORDS} if values[P.TMEM] else {}),
         "fields": SEEN_FIELDS,
         **dict.fromkeys(("chosen_blocks", "logged_blocks"), 0),
     }

@@ -77,7 +77,9 @@ def fault(
                 place = _place(state, each, max(int(state.warp[each, L.WARP_PC]) - 1, 0), None, program, launch)
         return errors.BarrierError(barrier=address, arrived=total - size, expected=total, **place)
     if code in _SYNC_ERRORS:
-        return _sync_fault(code, address, size, place)
+        problem, named, words = _SYNC_ERRORS[code]
+        of = {named: address} if named else {}
+        return errors.SynchronizationError(problem, words.format(address, size), **of, **place)
     if code == L.ERROR_NOT_IN_MASK:
         return errors.IllegalInstruction(f"the mask {address:#010x} does not name this thread", mask=address, **place)
     if code == L.ERROR_DEADLOCK:
@@ -117,7 +119,15 @@ def caller(state: State, warp: int, lane: int, program: Program, launch: Launch)
 
 
 _ACCESS_ERRORS = (*_SPACE_OF_ERROR, L.ERROR_MISALIGNED, L.ERROR_UNINITIALIZED)
-_SYNC_ERRORS = (L.ERROR_BARRIER_DIVERGENT, L.ERROR_BARRIER_COUNT, L.ERROR_EXITED_IN_MASK)
+_SYNC_ERRORS = {
+    L.ERROR_BARRIER_DIVERGENT: ("divergent threads", "barrier", "{1} threads of a warp arrive at barrier {0} while "
+    "this thread, still running, does not"),
+    L.ERROR_BARRIER_COUNT: ("thread count", "barrier", "barrier {0} waits for {1:,} threads, which is not a number "
+    "of whole warps of the block"),
+    L.ERROR_EXITED_IN_MASK: ("exited thread in mask", "mask", "the mask {0:#010x} names lane {1}, which has exited"),
+    L.ERROR_TMEM_EARLY: ("product not waited for", "", "column {0} of tensor memory is loaded before anyone has waited "
+    "for the product that writes it"),
+}  # fmt: skip
 
 
 def _access_fault(
@@ -143,18 +153,6 @@ def _access_fault(
     if code == L.ERROR_BOUNDS and nearest is not None and "freed" in nearest:
         problem = "use after free"
     return errors.MemoryAccessError(problem, **what)
-
-
-def _sync_fault(code: int, address: int, size: int, place: dict) -> errors.SynchronizationError:
-    """A barrier used in a way that CUDA leaves undefined; `address` is its number or lane mask."""
-    if code == L.ERROR_BARRIER_DIVERGENT:
-        words = f"{size} threads of a warp arrive at barrier {address} while this thread, still running, does not"
-        return errors.SynchronizationError("divergent threads", words, barrier=address, **place)
-    if code == L.ERROR_BARRIER_COUNT:
-        words = f"barrier {address} waits for {size:,} threads, which is not a number of whole warps of the block"
-        return errors.SynchronizationError("thread count", words, barrier=address, **place)
-    words = f"the mask {address:#010x} names lane {size}, which has exited"
-    return errors.SynchronizationError("exited thread in mask", words, mask=address, **place)
 
 
 def out_of_cycles(

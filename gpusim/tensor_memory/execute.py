@@ -21,7 +21,7 @@ from gpusim.engine.sm.shadow_copies import note_arrivals
 from gpusim.engine.sm.space import access, fail
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
 from gpusim.tensor_memory import operand as O
-from gpusim.tensor_memory import place
+from gpusim.tensor_memory import place, races
 from gpusim.tensor_memory import product as X
 from isa import Program
 from isa import microops as M
@@ -117,6 +117,8 @@ def book_product(st, sm, other, i, x, time):
 def multiply_both(st, sm, slot, other, other_slot, x, masks):
     """A product of a block, or of both of a pair. False if an operand does not lie in its block's shared memory."""
     if other < 0:
+        if x[X.ROWS] == L.TMEM_LANES and x[X.SHARES] == 1 and not x[X.HALF]:
+            races.note(st, sm, x[X.D], x[X.COLUMNS], 1)
         return X.multiply(st, sm, slot, x, masks, sm, slot, sm, slot, np.int64(0))
     if st.block[sm, slot, L.BLOCK_RANK] & 1:
         sm, slot, other, other_slot = other, other_slot, sm, slot
@@ -133,6 +135,7 @@ def tell_blocks(st, sm, slot, barrier, ranks, time, far):
     for rank in range(max(st.par[P.CLUSTER_BLOCKS], 1)):
         if (ranks >> rank) & 1:
             there, where = peer_of(st, sm, slot, rank)
+            races.note_commit(st, sm, there, (where * st.par[P.SHARED_STRIDE] + (barrier & OFFSET_MASK)) >> 2)
             n = send_news(st, there, where, L.COPY_ARRIVE_TOKEN, barrier & OFFSET_MASK, np.int64(1), np.int64(0))
             deliver_news(st, there, n, done)
 

@@ -12,6 +12,7 @@ from gpusim.engine.rows.common import FULL_MASK, gather, row_offset, set_predica
 from gpusim.engine.rows.float import minimum_maximum
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import L, compiled, compiled_on_demand
+from gpusim.tensor_memory import races
 from gpusim.tensor_memory.matrices import element
 from gpusim.tensor_memory.operand import chunk_at
 from isa import microops as M
@@ -59,6 +60,7 @@ def take_units(st, sm, w, i, wb, other, other_slot):
         st.sm[sm, L.SM_TMEM_OWNER] = slot + 1
         st.sm[sm, L.SM_TMEM_UNITS] |= wanted << first
         st.block[sm, slot, L.BLOCK_TMEM_UNITS] |= wanted << first
+        races.note(st, sm, first << UNIT_SHIFT, count << UNIT_SHIFT, 0)
         if other >= 0:
             st.sm[other, L.SM_TMEM_UNITS] |= wanted << first
             st.block[other, other_slot, L.BLOCK_TMEM_UNITS] |= wanted << first
@@ -159,6 +161,8 @@ def move(st, sm, w, i, wb):
         for r in range(count):
             store_cells(cells, shape, r, base, packed, V.load(regs, b + step * r), threads)
         return True
+    if not races.waited_for(st, sm, w, i, address, columns_of(shape, count, packed)):
+        return False
     d, kind, most = row_offset(code[i, M.COL_DST], wb), code[i, M.COL_AUX4], V.splat(0)
     for r in range(count):
         row = load_cells(cells, shape, r, base, packed)

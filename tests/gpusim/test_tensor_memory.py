@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim.errors import KernelError, MemoryAccessError
+from gpusim.errors import KernelError, MemoryAccessError, SynchronizationError
 from isa.compile import assemble
 from isa.listing import programs_from_cubin
 from tests.gpusim.matrix_operands import mixed
@@ -576,3 +576,38 @@ def test_in_time():
     """A product takes the tensor core's time, and its result is there when the mbarrier says so."""
     product = T.Product(128, 64, "f16", "f16", "f32", A, B)
     check(product, "f16", F16, image_of(3, "f16"), cells_of(4), mode="detailed", ad=A, bd=B)
+
+
+# --- loads of products that nobody has waited for ---------------------------------------------------------------------
+WAIT = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 q,[o],0; @!q bra WAIT;"
+ONE_WAITS = f"WAIT: @!one bra MEET; {WAIT.replace('WAIT', 'LOOK')} MEET: bar.sync 0;"
+
+
+AGAIN = f"{WAIT} @!one bra ON; {F16} ON: bar.sync 0;"
+
+
+def checked(wait, mode):
+    text = HEAD + kernel("k", F16, "", False).replace(WAIT, wait)
+    program = programs_from_cubin(assemble(text, "sm_100a"), abi="c", path="k")["k"]
+    a, b = descriptor(0, 0, 1024, 2), descriptor(16384, 0, 1024, 2)
+    words = {"ad": a, "bd": b, "id": T.Product(128, 32, "f16", "f16", "f32", a, b).descriptor("f16")}
+    values = np.array([words.get(name, 0) for name in WORDS], np.uint64)
+    operands = image_of(3, "f16"), cells_of(4).reshape(-1), np.zeros(128 * COLUMNS, np.uint32), values
+    gpusim.simulate(
+        program, 1, 128, operands, gpu="tiny", mode=mode, overrides=["gpu.arch=sm_100"], check="racecheck"
+    )
+
+
+@pytest.mark.parametrize("mode", ["functional", "detailed"])
+@pytest.mark.parametrize("wait", ["WAIT: bar.sync 0;", AGAIN])
+def test_loads_before_anyone_has_waited_are_found(wait, mode):
+    """For a product, or for the second of two."""
+    with pytest.raises(SynchronizationError, match="product not waited for: column 0 of tensor memory") as error:
+        checked(wait, mode)
+    assert error.value.instruction.startswith("LDTM")
+
+
+@pytest.mark.parametrize("mode", ["functional", "detailed"])
+@pytest.mark.parametrize("wait", [WAIT, ONE_WAITS])
+def test_loads_behind_one_that_has_waited_are_not(wait, mode):
+    checked(wait, mode)

@@ -209,8 +209,7 @@ def await_phase(st, sm, q, slot, w, i, operand, mask, time):
     hold(st, w, wbar, L.STALL_LONG)
     token = st.token[sm, k]
     token[L.TOKEN_LEFT], token[L.TOKEN_ADDRESS], token[L.TOKEN_AMOUNT] = 1, at, mask
-    token[L.TOKEN_BLOCK] = np.int64(i) << 1 | parity
-    token[L.TOKEN_TIME] = time + st.par[P.MBARRIER_WAIT]
+    token[L.TOKEN_BLOCK], token[L.TOKEN_TIME] = np.int64(i) << 1 | parity, time + st.par[P.MBARRIER_WAIT]
     token[L.TOKEN_AFTER] = st.sm[sm, L.SM_WAITING]
     ends = st.sm[sm, L.SM_WAIT_ENDS] if st.sm[sm, L.SM_WAITING] != 0 else L.NEVER
     st.sm[sm, L.SM_WAIT_ENDS] = min(ends, token[L.TOKEN_TIME])

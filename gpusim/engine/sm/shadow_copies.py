@@ -187,6 +187,8 @@ def see_end(st, sm, w, lanes, word):
     n = mbarrier_at(st, sm, st.warp[w, L.WARP_BLOCK], word)
     if n != st.copies_seen.shape[2] - st.par[P.WARPS]:
         sc.hear_of(st, sm, w, lanes, arrived_row(st, n) + 1)
+    if st.par[P.TMEM] != 0:
+        st.tmem[sm, L.TMEM_SEEN] = max(st.tmem[sm, L.TMEM_SEEN], st.tmem[sm, L.TMEM_TOLD + (word >> 1) % 64])
 
 
 @compiled_on_demand()

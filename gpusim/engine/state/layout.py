@@ -218,8 +218,9 @@ ERROR_NOT_IN_MASK, ERROR_EXITED_IN_MASK = 17, 18
 ERROR_POOL = 19  # one of POOLS is used up
 ERROR_UNWAITED = 20  # an asynchronous copy that nobody has waited for
 ERROR_STOPPED = 21  # no error: the run was to stop here
-ERROR_TMEM_BOUNDS, ERROR_TMEM_LANES, ERROR_TMEM_DESCRIPTOR, ERROR_TMEM_KEPT = range(22, 26)
+ERROR_TMEM_BOUNDS, ERROR_TMEM_LANES, ERROR_TMEM_DESCRIPTOR, ERROR_TMEM_KEPT, ERROR_TMEM_EARLY = range(22, 27)
 TMEM_LANES, TMEM_COLUMNS = 128, 512  # of tensor memory
+TMEM_NOTES, TMEM_TOLD, TMEM_SEEN, TMEM_WORDS = 1 << 16, (1 << 16) + 513, (1 << 16) + 577, (1 << 16) + 592  # `races`
 
 #: Resources of which an SM has a fixed number, as an error names them.
 POOLS: list[str] = []
