@@ -4,6 +4,8 @@ Each half is computed in float32 and rounded once: the sum or product of two hal
 an odd float32 before the last rounding, so that no double rounding occurs. NaN results are 0x7fff.
 """
 
+import numpy as np
+
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import destination, predicate, row_offset, set_predicate, source
 from gpusim.engine.rows.float import compare_f32, minimum_maximum, with_signs_of
@@ -48,6 +50,21 @@ def half_fma(a, b, c):
     addend = V.to_f64(c)
     total = product + addend
     return odd_f32(total, sum_error(product, addend, total))
+
+
+@compiled
+def combine_halves(op, form, old, value):
+    """Both halves of a word under an atomic: sum, minimum or maximum; a number wins against NaN, -0 is below +0."""
+    shift = V.lane_numbers() << V.splat(4)
+    a = from_half(V.shr(V.splat(old), shift), form, m.MOD_NONE)
+    b = from_half(V.shr(V.splat(value), shift), form, m.MOD_NONE)
+    if op == m.ATOMIC_ADD:
+        d = half_fma(a, V.splat_f32(1.0), b)
+    else:
+        smaller = np.uint32(0xFFFFFFFF if op == m.ATOMIC_MIN else 0)
+        d = V.as_f32(minimum_maximum(V.as_u32(a), V.as_u32(b), smaller, 0))
+    bits = to_half(d, form)
+    return np.uint32(V.get_u32(bits, 0) | V.get_u32(bits, 1) << np.uint32(16))
 
 
 @compiled

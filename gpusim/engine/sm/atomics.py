@@ -4,7 +4,8 @@ import numpy as np
 
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import row_offset, set_predicate
-from gpusim.engine.rows.scalar_half import combine_halves
+from gpusim.engine.rows.float_bits import canonical, flushed
+from gpusim.engine.rows.half import combine_halves
 from gpusim.engine.sm.cluster import BYTE_MASK, SM_SHIFT
 from gpusim.engine.sm.space import load_rows, move_halves, store_rows
 from gpusim.engine.state import L, P, compiled, compiled_on_demand, lowest_bit
@@ -27,23 +28,13 @@ def swaps(st, i):
 
 
 @compiled
-def flush(word):
-    """A float32's bits with denormals made zero of the same sign."""
-    if word & np.uint32(0x7F800000) == 0:
-        return np.uint32(word & np.uint32(0x80000000))
-    return np.uint32(word)
-
-
-@compiled
 def add_floats(flushes, old, value):
     """Bits of the sum of two float32; a NaN is canonical."""
-    a = flush(old) if flushes else old
-    b = flush(value) if flushes else value
-    total = np.float32(np.uint32(a).view(np.float32) + np.uint32(b).view(np.float32))
-    if np.isnan(total):
-        return np.uint32(0x7FFFFFFF)
-    bits = total.view(np.uint32)
-    return flush(bits) if flushes else bits
+    a, b = V.splat(old), V.splat(value)
+    if flushes:
+        a, b = flushed(a), flushed(b)
+    bits = canonical(V.as_f32(a) + V.as_f32(b))
+    return V.get_u32(flushed(bits) if flushes else bits, 0)
 
 
 @compiled

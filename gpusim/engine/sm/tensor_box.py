@@ -5,7 +5,7 @@ A row of the box whose bytes are fewer than a swizzled line gets a line to itsel
 
 import numpy as np
 
-from gpusim.engine.rows.scalar_half import combine_halves
+from gpusim.engine.rows.half import combine_halves
 from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.atomics import combine32, combine_pair
 from gpusim.engine.sm.matrix_load import four_words, put_line
