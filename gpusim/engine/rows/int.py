@@ -23,32 +23,15 @@ def addend(code, i, column, regs, wb):
 
 
 @compiled
-def carry_sum(code, i, regs, wb, preds, pb):
-    """A + B + C + carries as a 64-bit row."""
-    carries = V.mask_bits(common.predicate(code, i, m.COL_PS0, preds, pb)) + V.mask_bits(
-        common.predicate(code, i, m.COL_PS1, preds, pb)
-    )
-    total = addend(code, i, m.COL_A, regs, wb) + addend(code, i, m.COL_B, regs, wb)
-    return total + addend(code, i, m.COL_C, regs, wb) + V.zero_extend(carries)
-
-
-@compiled
-def shifted_for_lea(a, c, amount, form):
-    """The shifted operand of LEA: low word of a << n, or high word of (c:a) << n, or of sign extended a << n."""
-    if form == 0:
-        return V.shl(a, V.splat(amount))
-    if form == 1:
-        return V.high(V.shl64(V.join(a, c), V.splat(amount)))
-    return V.high(V.shl64(V.sign_extend(a), V.splat(amount)))
-
-
-@compiled
-def lea_sum(shifted, negation, b, carry):
-    """64-bit sum of the (negated or inverted) shifted operand, b and the carry."""
+def lea_sum(code, i, regs, wb):
+    """B and the shifted operand of LEA, which may be negated or inverted, in 64 bits: the low word of a << n, or the
+    high word of (c:a) << n, or of sign extended a << n."""
+    a, amount, form = common.source(code, i, m.COL_A, regs, wb), V.splat(code[i, m.COL_AUX0]), code[i, m.COL_AUX2]
+    above = common.source(code, i, m.COL_C, regs, wb) if form == 1 else V.sar(a, V.splat(31))
+    wide, negation = V.shl64(V.join(a, above), amount), code[i, m.COL_AUX1]
+    shifted = V.low(wide) if form == 0 else V.high(wide)
     term = V.zero_extend(shifted if negation == 0 else shifted ^ V.splat(0xFFFFFFFF))
-    if negation == 1:
-        term = term + V.splat64(1)
-    return term + b + V.zero_extend(V.mask_bits(carry))
+    return term + V.splat64(1 if negation == 1 else 0) + addend(code, i, m.COL_B, regs, wb)
 
 
 @compiled
@@ -77,9 +60,7 @@ def bit_mask(position, width, wrap):
     if wrap != 0:
         position = position & V.splat(31)
         width = width & V.splat(31)
-    ones = V.shl(V.splat(1), width) - V.splat(1)
-    ones = V.select(V.less_u(width, V.splat(32)), ones, V.splat(0xFFFFFFFF))
-    return V.shl(ones, position)
+    return V.shl(V.shl(V.splat(1), width) - V.splat(1), position)
 
 
 @compiled
@@ -109,7 +90,7 @@ def chosen_mnmx(a, b, smaller, signed, relu, packed):
     second = takes_first(a, b, 16, smaller, signed, packed)
     d = (V.select(first, a, b) & V.splat(0xFFFF)) | (V.select(second, a, b) & V.splat(0xFFFF0000))
     if relu != 0:
-        d = simd.mnmx_16x2(d, V.splat(0), 0, 1) if packed != 0 else V.max_s(d, V.splat(0))
+        d = simd.mnmx_packed(d, V.splat(0), 16, 0, 1) if packed != 0 else V.max_s(d, V.splat(0))
         first &= takes_first(a, V.splat(0), 0, NO_LANES, 1, packed)
         second &= takes_first(a, V.splat(0), 16, NO_LANES, 1, packed)
     return d, first, second
@@ -184,17 +165,17 @@ def exec_int_wide(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_ADD2_WIDE:
         add_pairs(code, i, regs, wb, preds, pb, mask)
     elif op == m.OP_IADD3_CARRY:
-        total = carry_sum(code, i, regs, wb, preds, pb)
+        ones = V.mask_bits(common.predicate(code, i, m.COL_PS0, preds, pb))
+        ones = ones + V.mask_bits(common.predicate(code, i, m.COL_PS1, preds, pb))
+        total = addend(code, i, m.COL_A, regs, wb) + addend(code, i, m.COL_B, regs, wb) + V.zero_extend(ones)
+        total = total + addend(code, i, m.COL_C, regs, wb)
         carry = V.high(total)
         common.set_predicate(preds, pb, code[i, m.COL_PD1], V.less_u(V.splat(1), carry), mask)
         common.set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(carry, V.splat(0)), mask)
         V.store(regs, offset, V.low(total), mask)
     elif op == m.OP_LEA_CARRY:
-        a = common.source(code, i, m.COL_A, regs, wb)
-        c = common.source(code, i, m.COL_C, regs, wb)
-        shifted = shifted_for_lea(a, c, code[i, m.COL_AUX0], code[i, m.COL_AUX2])
-        carry_in = common.predicate(code, i, m.COL_PS0, preds, pb)
-        total = lea_sum(shifted, code[i, m.COL_AUX1], addend(code, i, m.COL_B, regs, wb), carry_in)
+        carry_in = V.mask_bits(common.predicate(code, i, m.COL_PS0, preds, pb))
+        total = lea_sum(code, i, regs, wb) + V.zero_extend(carry_in)
         common.set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(V.high(total), V.splat(0)), mask)
         V.store(regs, offset, V.low(total), mask)
     else:
@@ -228,7 +209,7 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
         d = V.select(smaller, V.min_s(V.min_s(a, b), c), V.max_s(V.max_s(a, b), c))
         d = V.max_s(d, V.splat(0)) if aux1 != 0 else d
     elif op == m.OP_IDP_4A:
-        d = simd.dot_4a(a, b, aux0) + c
+        d = simd.dot_packed(a, b, 8, aux0) + c
     elif op == m.OP_IDP_2A:
         d = simd.dot_2a(a, b, aux0, aux1) + c
     elif op == m.OP_I2I_SAT:
@@ -245,18 +226,19 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
         common.set_predicate(preds, pb, code[i, m.COL_PD0], 0, mask)
         d = simd.byte_differences(a, b, c, aux0, aux1)
     elif op == m.OP_ADD_16X2:
-        a = simd.negated_halves(a) if aux0 & 1 else a
-        d = simd.add_16x2(a, simd.negated_halves(b) if aux0 & 2 else b)
+        d = simd.add_packed(a, b, 16, aux0)
     elif op == m.OP_MNMX_16X2:
-        d = simd.mnmx_16x2(simd.add_16x2(a, b), c, smaller, aux0) if aux2 != 0 else simd.mnmx_16x2(a, b, smaller, aux0)
-        d = simd.mnmx_16x2(d, V.splat(0), 0, 1) if aux1 != 0 else d
+        if aux2 != 0:
+            a, b = simd.add_packed(a, b, 16, 0), c
+        d = simd.mnmx_packed(a, b, 16, smaller, aux0)
+        d = simd.mnmx_packed(d, V.splat(0), 16, 0, 1) if aux1 != 0 else d
     elif op == m.OP_MNMX3_16X2:
-        d = simd.mnmx_16x2(simd.mnmx_16x2(a, b, smaller, aux0), c, smaller, aux0)
-        d = simd.mnmx_16x2(d, V.splat(0), 0, 1) if aux1 != 0 else d
+        d = simd.mnmx_packed(simd.mnmx_packed(a, b, 16, smaller, aux0), c, 16, smaller, aux0)
+        d = simd.mnmx_packed(d, V.splat(0), 16, 0, 1) if aux1 != 0 else d
     elif op == m.OP_ADD_8X4:
-        d = simd.add_8x4(simd.negated_bytes(a) if aux0 & 1 else a, simd.negated_bytes(b) if aux0 & 2 else b)
+        d = simd.add_packed(a, b, 8, aux0)
     elif op == m.OP_MNMX_8X4:
-        d = simd.mnmx_8x4(a, b, smaller, aux0)
+        d = simd.mnmx_packed(a, b, 8, smaller, aux0)
     elif op == m.OP_ADD_SAT:
         # a - b is the complement of ~a + b, and so are the limits; -b would not be right of the least integer.
         flipped = V.splat(0xFFFFFFFF if aux0 != 0 else 0)

@@ -54,11 +54,11 @@ def part(row, k, bits, signed):
 
 
 @compiled
-def dot_4a(a, b, signs):
-    """Dot product of four bytes; bit 0 of `signs`: a is signed, bit 1: b is."""
+def dot_packed(a, b, bits, signs):
+    """Dot product of packed `bits`-bit integers; bit 0 of `signs`: a is signed, bit 1: b is."""
     total = V.splat(0)
-    for k in range(4):
-        total = total + part(a, k, 8, signs & 1) * part(b, k, 8, signs & 2)
+    for k in range(32 // bits):
+        total = total + part(a, k, bits, signs & 1) * part(b, k, bits, signs & 2)
     return total
 
 
@@ -102,54 +102,24 @@ def byte_differences(a, b, c, signed, accumulate):
 
 
 @compiled
-def halves(low_half, high_half):
-    return (low_half & V.splat(0xFFFF)) | (high_half << V.splat(16))
-
-
-@compiled
-def add_16x2(a, b):
-    """Two 16-bit additions, each wrapping."""
-    return halves(a + b, V.shr(a, V.splat(16)) + V.shr(b, V.splat(16)))
-
-
-@compiled
-def negated_halves(a):
-    """Two's complement of each 16-bit half."""
-    return halves(V.splat(0) - a, V.splat(0) - V.shr(a, V.splat(16)))
-
-
-@compiled
-def mnmx_16x2(a, b, smaller, signed):
-    """Two 16-bit minima in the lanes of `smaller`, maxima in the others."""
-    a0, b0 = part(a, 0, 16, signed), part(b, 0, 16, signed)
-    a1, b1 = part(a, 1, 16, signed), part(b, 1, 16, signed)
-    least = halves(V.min_s(a0, b0), V.min_s(a1, b1))
-    return V.select(smaller, least, halves(V.max_s(a0, b0), V.max_s(a1, b1)))
-
-
-@compiled
-def add_8x4(a, b):
-    """Four 8-bit additions, each wrapping."""
+def add_packed(a, b, bits, signs):
+    """Sums of packed `bits`-bit integers, each wrapping; bit 0 of `signs`: of -a, bit 1: of -b."""
     result = V.splat(0)
-    for k in range(4):
-        result = result | (((V.shr(a, V.splat(8 * k)) + V.shr(b, V.splat(8 * k))) & V.splat(0xFF)) << V.splat(8 * k))
+    for k in range(32 // bits):
+        x, y = part(a, k, bits, 0), part(b, k, bits, 0)
+        total = (V.splat(0) - x if signs & 1 else x) + (V.splat(0) - y if signs & 2 else y)
+        result = result | ((total & V.splat((1 << bits) - 1)) << V.splat(bits * k))
     return result
 
 
 @compiled
-def negated_bytes(a):
-    """Two's complement of each byte."""
-    return add_8x4(a ^ V.splat(0xFFFFFFFF), V.splat(0x01010101))
-
-
-@compiled
-def mnmx_8x4(a, b, smaller, signed):
-    """Four 8-bit minima in the lanes of `smaller`, maxima in the others."""
+def mnmx_packed(a, b, bits, smaller, signed):
+    """Minima of packed `bits`-bit integers in the lanes of `smaller`, maxima in the others."""
     result = V.splat(0)
-    for k in range(4):
-        x, y = part(a, k, 8, signed), part(b, k, 8, signed)
-        chosen = V.select(smaller, V.min_s(x, y), V.max_s(x, y)) & V.splat(0xFF)
-        result = result | (chosen << V.splat(8 * k))
+    for k in range(32 // bits):
+        x, y = part(a, k, bits, signed), part(b, k, bits, signed)
+        chosen = V.select(smaller, V.min_s(x, y), V.max_s(x, y)) & V.splat((1 << bits) - 1)
+        result = result | (chosen << V.splat(bits * k))
     return result
 
 

@@ -2,7 +2,7 @@
 
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import gather
-from gpusim.engine.rows.simd import part
+from gpusim.engine.rows.simd import dot_packed, part
 from gpusim.engine.rows.tensor_sum import a_lanes, b_lanes
 from gpusim.engine.state.jit import compiled
 
@@ -19,10 +19,7 @@ def word_product(a_word, b_word, kind):
         return V.count_ones(a_word & b_word)
     if bits == 2:
         return V.count_ones(a_word ^ b_word)
-    total = V.splat(0)
-    for k in range(32 // bits):
-        total = total + part(a_word, k, bits, kind & 1) * part(b_word, k, bits, kind & 2)
-    return total
+    return dot_packed(a_word, b_word, bits, kind)
 
 
 @compiled
