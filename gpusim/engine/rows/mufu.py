@@ -33,12 +33,6 @@ def polynomial(x, coefficients):
 
 
 @compiled
-def reciprocal_root(x):
-    """1 / sqrt(x); a zero gives an infinity of its sign, as sqrt keeps the sign of zero."""
-    return V.splat_f64(1.0) / V.sqrt(x)
-
-
-@compiled
 def power_of_two(x):
     """2**x, x limited to where float32 overflows or vanishes."""
     x = V.select(V.less_f64(x, V.splat_f64(-300.0)), V.splat_f64(-300.0), x)
@@ -84,18 +78,6 @@ def sine_of_turns(x, quarters):
 
 
 @compiled
-def sine(x):
-    """An odd function: the sign of a zero result follows that of x too."""
-    sign = V.as_u64(x) & V.splat64(SIGN64)
-    return V.as_f64(V.as_u64(sine_of_turns(absolute(x), 0)) ^ sign)
-
-
-@compiled
-def absolute(x):
-    return V.as_f64(V.as_u64(x) & V.splat64(SIGN64 - 1))
-
-
-@compiled
 def hyperbolic_tangent(x):
     """1 - 2 / (exp(2x) + 1); near zero, where that cancels, x - x**3 / 3."""
     exponential = power_of_two(x * V.splat_f64(2.0 / math.log(2.0)))
@@ -114,7 +96,7 @@ def flushed_high(word):
 def double_high(op, word):
     """RCP64H and RSQ64H: high words of 1/x and 1/sqrt(x) of the double whose high word is given and low word is 0."""
     x = V.as_f64(V.join(V.splat(0), flushed_high(word)))
-    value = V.splat_f64(1.0) / x if op == m.OP_MUFU_RCP64H else reciprocal_root(x)
+    value = V.splat_f64(1.0) / (x if op == m.OP_MUFU_RCP64H else V.sqrt(x))
     return V.select(V.unordered_f64(value, value), V.splat(CANONICAL_NAN), flushed_high(V.high(V.as_u64(value))))
 
 
@@ -124,7 +106,7 @@ def function(op, x):
     if op == m.OP_MUFU_RCP:
         return V.splat_f64(1.0) / x
     if op == m.OP_MUFU_RSQ:
-        return reciprocal_root(x)
+        return V.splat_f64(1.0) / V.sqrt(x)  # a zero gives an infinity of its sign, which sqrt keeps
     if op == m.OP_MUFU_SQRT:
         return V.sqrt(x)
     if op == m.OP_MUFU_EX2:
@@ -133,7 +115,10 @@ def function(op, x):
         return binary_logarithm(x)
     if op == m.OP_MUFU_TANH:
         return hyperbolic_tangent(x)
-    return sine(x) if op == m.OP_MUFU_SIN else sine_of_turns(absolute(x), 1)
+    size, sign = V.as_u64(x) & V.splat64(SIGN64 - 1), V.as_u64(x) & V.splat64(SIGN64)
+    result = sine_of_turns(V.as_f64(size), 0 if op == m.OP_MUFU_SIN else 1)
+    # Sine is odd: the sign of a zero result follows that of x too.
+    return V.as_f64(V.as_u64(result) ^ sign) if op == m.OP_MUFU_SIN else result
 
 
 @compiled

@@ -59,19 +59,14 @@ def from_narrow(byte, form):
 
 
 @compiled
-def clamped(half, form):
-    """.SATFINITE of halves: an infinity becomes the largest finite number."""
-    infinity = 0x7F80 if form == m.HALF_BF16 else 0x7C00
-    infinite = V.equal(half & V.splat(0x7FFF), V.splat(infinity))
-    return V.select(infinite, half - V.splat(1), half)
-
-
-@compiled
 def packed_half(value, form, modes, rounding):
     """One half of F2FP's result."""
     value = limited(value, modes)
     half = to_half_down(value, form) if rounding == m.ROUND_ZERO else to_half(value, form)
-    return clamped(half, form) if modes & m.FLAG_SATFINITE else half
+    if modes & m.FLAG_SATFINITE:  # an infinity becomes the largest finite number
+        infinite = V.equal(half & V.splat(0x7FFF), V.splat(0x7F80 if form == m.HALF_BF16 else 0x7C00))
+        half = V.select(infinite, half - V.splat(1), half)
+    return half
 
 
 @compiled
