@@ -132,9 +132,18 @@ def replace(m, slice_, target, now):
     use(m, first, entry, age)
     m[entry] = target.tag << ms.TAG_SHIFT | (ms.FIRST if target.cls == ms.CLASS_FIRST else 0)
     m[entry + m[ms.P_WAYS]] = 0
-    if target.cls == ms.CLASS_LAST and slice_ == target.home_slice:
-        classify(m, first, entry, target.cls)
+    if slice_ == target.home_slice:
+        m[entry] |= ms.COPIED  # copies outlive the home line, so one that comes from memory may still have some
+        if target.cls == ms.CLASS_LAST:
+            classify(m, first, entry, target.cls)
     return entry, wait
+
+
+@compiled
+def line_in(m, slice_, target, now):
+    """`lookup` of the target's line in a slice, or `replace` if it is not there."""
+    entry = lookup(m, slice_, target)
+    return (entry, np.int64(0)) if entry >= 0 else replace(m, slice_, target, now)
 
 
 @compiled
@@ -163,18 +172,13 @@ def limit_dirty(m, target, first, now):
         count += np.int64(m[np.uint64(first + way)] & _DIRTY != 0)
     if count <= m[ms.P_DIRTY_WAYS]:
         return 0
-    oldest, second = -1, -1
-    for way in range(m[ms.P_WAYS]):
-        state = m[np.uint64(first + way)]
-        if state & _DIRTY != 0:
-            aged = state & ms.AGE_MASK | way
-            if aged > oldest:
-                oldest, second = aged, oldest
-            elif aged > second:
-                second = aged
-    wait = write_back(m, target.home_slice, target.set_number, first + (oldest & ms.WAYS_MAX), now)
-    if second >= 0:
-        wait = max(wait, write_back(m, target.home_slice, target.set_number, first + (second & ms.WAYS_MAX), now))
+    wait = 0
+    for _ in range(min(count, 2)):
+        oldest = 0
+        for way in range(m[ms.P_WAYS]):
+            state = m[np.uint64(first + way)]
+            oldest = max(oldest, state & ms.AGE_MASK | way if state & _DIRTY != 0 else 0)
+        wait = max(wait, write_back(m, target.home_slice, target.set_number, first + (oldest & ms.WAYS_MAX), now))
     return wait
 
 
@@ -240,12 +244,7 @@ def read_home(m, target, sectors, purpose, now):
     A miss fetches what is missing, widened to the fetch granularity. purpose: FOR_HOME a reader of the partition,
     FOR_COPY one of another that keeps a copy, FOR_UPDATE an atomic, which also writes, FOR_NOBODY a prefetch.
     """
-    entry = lookup(m, target.home_slice, target)
-    wait = 0
-    if entry < 0:
-        entry, wait = replace(m, target.home_slice, target, now)
-        # Copies outlive the home line, so a line that comes from memory may still have some.
-        m[entry] |= ms.COPIED
+    entry, wait = line_in(m, target.home_slice, target, now)
     valid = m[entry] & _ALL
     present = valid & sectors
     missing = sectors & ~valid
@@ -273,11 +272,7 @@ def read_home(m, target, sectors, purpose, now):
 def write_home(m, target, sectors, sector_bytes, now):
     """Write `sector_bytes` bytes to each of `sectors` at the home slice; return how long room for them takes."""
     first = set_start(m, target.home_slice, target.set_number)
-    entry = lookup(m, target.home_slice, target)
-    wait = 0
-    if entry < 0:
-        entry, wait = replace(m, target.home_slice, target, now)
-        m[entry] |= ms.COPIED
+    entry, wait = line_in(m, target.home_slice, target, now)
     whole = sectors if sector_bytes >= ms.SECTOR_BYTES else add_written(m, entry, sectors, sector_bytes)
     clean = m[entry] & _DIRTY == 0
     m[entry] |= whole | (sectors << ms.DIRTY_SHIFT)
@@ -301,17 +296,6 @@ def add_written(m, entry, sectors, sector_bytes):
             m[detail] = m[detail] & ~(_BYTES << shift) | written << shift
             whole |= (written // ms.SECTOR_BYTES) << sector
     return whole
-
-
-@compiled
-def keep_written(m, target, sectors, now):
-    """A copy of whole sectors that were written stays in the writer's partition; return how long room for it takes."""
-    entry = lookup(m, target.near_slice, target)
-    wait = 0
-    if entry < 0:
-        entry, wait = replace(m, target.near_slice, target, now)
-    m[entry] |= sectors
-    return wait
 
 
 @compiled

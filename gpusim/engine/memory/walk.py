@@ -161,7 +161,9 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, policy, now):
     ask(m, sm, target.home_slice)
     room = l2.write_home(m, target, sectors, sector_bytes, now)
     if target.near != target.home and m[ms.P_NEAR_COPY] != 0 and sector_bytes >= ms.SECTOR_BYTES:
-        room = max(room, l2.keep_written(m, target, sectors, now))
+        entry, kept = l2.line_in(m, target.near_slice, target, now)  # a copy stays in the writer's partition
+        m[entry] |= sectors
+        room = max(room, kept)
     m[ms.CNT_TEX_WRITE_SECTORS] += count
     m[ms.CNT_TEX_HIT_SECTORS] += count
     return now + near_ticks(m, place_of(m, sm, GPC), target.near_slice) + far + max(wait, room)
