@@ -79,8 +79,11 @@ def start_block(st, grid, sm, slot, x, y, z, time):
         if s[L.SM_LAUNCHED] == 0:
             time += par[P.SM_START]
             s[L.SM_BLOCK_FREE] += par[P.SM_START]
-        if s[L.SM_CARVEOUT] != par[P.CARVEOUT]:
-            set_carveout(st, sm)
+        if s[L.SM_CARVEOUT] != par[P.CARVEOUT] and s[L.SM_OUTSTANDING] == 0:  # not while loads are on their way
+            s[L.SM_CARVEOUT] = par[P.CARVEOUT]
+            s[L.SM_L1_SETS] = par[P.L1_SETS]
+            st.tags[sm, L.TAG_TAG, :] = -1
+            st.tags[sm, L.TAG_USED, :] = 0
     if st.life.shape[0] > 0:
         log_block(st, sm, b[L.BLOCK_NUMBER], time)
     s[L.SM_BLOCKS] += 1
@@ -95,17 +98,6 @@ def start_block(st, grid, sm, slot, x, y, z, time):
         start_warp(st, sm, sm * smsps + smsp, slot, index, time + index * par[P.WARP_LAUNCH])
     # H200, %warpid: warps go round the sub-partitions, and blocks of all their multiples begin at each in turn, too.
     s[L.SM_TURN] = (s[L.SM_TURN] + max(par[P.WARPS] % smsps, 1)) % smsps
-
-
-@compiled
-def set_carveout(st, sm):
-    """Divides the SM's memory as a launch wants it; L1 is empty then. Without effect while loads are on their way."""
-    s = st.sm[sm]
-    if s[L.SM_OUTSTANDING] == 0:
-        s[L.SM_CARVEOUT] = st.par[P.CARVEOUT]
-        s[L.SM_L1_SETS] = st.par[P.L1_SETS]
-        st.tags[sm, L.TAG_TAG, :] = -1
-        st.tags[sm, L.TAG_USED, :] = 0
 
 
 @compiled
@@ -229,15 +221,6 @@ def group_begins(st, group):
 
 
 @compiled
-def cluster_fits(st, group, size, most):
-    """Whether a group of SMs has room for so many blocks, with no more than `most` on an SM: clusters have the GPU for
-    themselves, and all ends have been noted, so that an SM's blocks are those of its slots."""
-    for sm in range(group_begins(st, group), group_begins(st, group + 1)):
-        size -= max(most - st.sm[sm, L.SM_BLOCKS], 0)
-    return size <= 0
-
-
-@compiled
 def cluster_group(st, grid, size):
     """The group of SMs that gets the next cluster, -1 if none has room. Groups take turns; those wait whose SMs would
     have more blocks than another's: H200, right for 251 of 256 grids (tests/gpusim/data/cluster_places.json)."""
@@ -248,8 +231,11 @@ def cluster_group(st, grid, size):
     for most in range(least + 1, slots + 1):
         for turn in range(groups):
             group = (grid[G_GROUP] + turn) % groups
-            sms = group_begins(st, group + 1) - group_begins(st, group)
-            if sms >= min(size, st.par[P.CLUSTER_MOST]) and cluster_fits(st, group, size, most):
+            first, last = group_begins(st, group), group_begins(st, group + 1)
+            room = 0  # clusters have the GPU for themselves, and all ends are noted: an SM's blocks are its slots'
+            for sm in range(first, last):
+                room += max(most - st.sm[sm, L.SM_BLOCKS], 0)
+            if last - first >= min(size, st.par[P.CLUSTER_MOST]) and room >= size:
                 grid[G_GROUP] = group + 1
                 return group
     return -1

@@ -53,19 +53,17 @@ def move_plain(st, k, words, to, source, from_):
 
 
 @compiled
-def own_place(st, k):
-    """Byte in its SM's shared memory of the copy's address there."""
-    return (k[L.BULK_BLOCK] & 255) * st.par[P.SHARED_STRIDE] + k[L.BULK_SHARED]
-
-
-@compiled
-def leave(st, sm, k, operation):
-    """Writes a copy out of shared memory to global memory, as it is or, with an operation, by a reduction."""
+def move(st, sm, k, load, operation):
+    """Moves a copy's bytes to its block's shared memory from global memory, or out of it. operation: of a reduction, -1
+    for plain copies."""
+    own = (k[L.BULK_BLOCK] & 255) * st.par[P.SHARED_STRIDE] + k[L.BULK_SHARED]
+    at = k[L.BULK_MEMORY] - st.par[P.MEMORY_BASE]
     if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
-        tb.move_box(st, sm, k, False, operation)
+        tb.move_box(st, sm, k, load, operation)
+    elif load:
+        move_plain(st, k, st.shared32[sm], own, st.memory32, at)
     else:
-        at = k[L.BULK_MEMORY] - st.par[P.MEMORY_BASE]
-        move_plain(st, k, st.memory32, at, st.shared32[sm], own_place(st, k))
+        move_plain(st, k, st.memory32, at, st.shared32[sm], own)
 
 
 @compiled_on_demand()
@@ -76,7 +74,7 @@ def leave_with_block(st, sm, slot):
         if k[L.BULK_BYTES] == 0 or k[L.BULK_BLOCK] != block_key(st, sm, slot):
             continue
         if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:
-            leave(st, sm, k, np.int64(-1))
+            move(st, sm, k, False, np.int64(-1))
             k[L.BULK_BYTES] = 0
 
 
@@ -87,14 +85,10 @@ def land(st, sm, row, now):
     st = of_seat(st, k[L.BULK_SEAT])
     if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:
         if k[L.BULK_BYTES] > 0:
-            leave(st, sm, k, np.int64(-1))
+            move(st, sm, k, False, np.int64(-1))
         event_at(st, sm, now, k[L.BULK_GROUP])
     elif is_there(st, sm, k[L.BULK_BLOCK]):
-        if st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
-            tb.move_box(st, sm, k, True, np.int64(-1))
-        else:
-            at = k[L.BULK_MEMORY] - st.par[P.MEMORY_BASE]
-            move_plain(st, k, st.shared32[sm], own_place(st, k), st.memory32, at)
+        move(st, sm, k, True, np.int64(-1))
     free_bulk(st, sm, row)
 
 
@@ -154,7 +148,7 @@ def apply_copy(st, sm, entry, time):
     st = of_seat(st, k[L.BULK_SEAT])
     kind = st.code[k[L.BULK_PC], M.COL_AUX4] & M.BULK_KIND
     if kind == M.BULK_REDUCE:
-        leave(st, sm, k, np.int64(st.code[k[L.BULK_PC], M.COL_AUX2]))
+        move(st, sm, k, False, np.int64(st.code[k[L.BULK_PC], M.COL_AUX2]))
         event_at(st, sm, k[L.BULK_SENT], k[L.BULK_GROUP])
     else:
         for rank in range(max(st.par[P.CLUSTER_BLOCKS], 1)):

@@ -70,16 +70,14 @@ def store_matrix(regs, rows, shared, address, base, matrix, transposed):
     for k in range(0, _ROWS, 2):
         x_at = (base + address[_ROWS * matrix + k]) >> 2
         y_at = (base + address[_ROWS * matrix + k + 1]) >> 2
-        x, y = four_words(regs, rows + 4 * k), four_words(regs, rows + 4 * k + 4)
-        if transposed:
-            at = rows + (k >> 1)
-            x0, y0 = halves_across(regs[at], regs[at + 4])
-            x1, y1 = halves_across(regs[at + 8], regs[at + 12])
-            x2, y2 = halves_across(regs[at + 16], regs[at + 20])
-            x3, y3 = halves_across(regs[at + 24], regs[at + 28])
-            x, y = (x0, x1, x2, x3), (y0, y1, y2, y3)
-        put_line(shared, x_at, x)
-        put_line(shared, y_at, y)
+        for n in range(4):
+            if transposed:
+                at = rows + (k >> 1) + 8 * n
+                x, y = halves_across(regs[at], regs[at + 4])
+            else:
+                x, y = regs[rows + 4 * k + n], regs[rows + 4 * k + 4 + n]
+            shared[x_at + n] = x
+            shared[y_at + n] = y
 
 
 @compiled

@@ -41,17 +41,6 @@ def looked_row(code, i, wb):
 
 
 @compiled
-def look(st, i, w, row, lane, mask, counts, old):
-    """Counts what an instruction has changed. old: what the lane held before."""
-    new = st.regs[row + lane]
-    counts[L.COUNT_LOOKED] += 1
-    counts[L.COUNT_TOGGLED] += popc(np.uint32(old ^ new))
-    other = lane ^ _FURTHER
-    if (mask >> other) & 1:
-        counts[L.COUNT_SPREAD] += popc(np.uint32(new ^ st.regs[row + other]))
-
-
-@compiled
 def clear_lanes(st, sm, w):
     """A warp comes up for the first time: registers are zero, predicates false, all lanes go together.
 
@@ -133,7 +122,11 @@ def run_instruction(st, sm, q, slot, w, i, time):
     old = st.regs[row + lane] if row >= 0 else np.uint32(0)
     runs = execute(st, sm, q, slot, w, i, mask, time)
     if row >= 0:
-        look(st, i, w, row, lane, mask, counts, old)
+        new, other = st.regs[row + lane], lane ^ _FURTHER
+        counts[L.COUNT_LOOKED] += 1
+        counts[L.COUNT_TOGGLED] += popc(np.uint32(old ^ new))
+        if (mask >> other) & 1:
+            counts[L.COUNT_SPREAD] += popc(np.uint32(new ^ st.regs[row + other]))
     if st.sm[sm, L.SM_LOG_ROW] != 0:
         log_costs(st, sm, i)
     if code[i, M.COL_CLASS] == M.CLS_CONTROL and st.split[w, L.SPLIT_FULL] != 0:
